@@ -1,0 +1,83 @@
+// The door between the engine and what computes: a Backend compiles a Network into an Executable
+// once, and Streams run tiles of it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/base/geometry.h"
+#include "engine/image/image.h"
+#include "engine/model/network.h"
+
+namespace upscaled {
+
+enum class Precision : uint8_t {
+  kExact,  // fp32
+  kFast,   // fp16 where the device has it; the backend states its PSNR to kExact
+};
+
+std::string_view PrecisionName(Precision precision);  // "exact", "fast"
+
+// One tile of one picture. The result is exact: for every tiling of a picture the same bytes.
+//
+// Borrowed pixels: `src` and `dst` must stay valid until Run returns. Only the first three channels
+// of both are read and written, so that RGBA rows serve without a copy.
+struct TileTask {
+  ImageView src;         // the pixels of `src_rect`: 3 or 4 channels, any sample type
+  Rect src_rect;         // where `src` lies in the picture, in source pixels; inside the picture
+  Size image;            // the whole picture, in source pixels
+  Rect tile;             // what to compute, in source pixels; src_rect covers InputRect(tile)
+  MutableImageView dst;  // scale * tile in size; integer types are clamped and rounded half up
+};
+
+// A compiled network: weights packed for one device and precision. Immutable, thread safe.
+class Executable {
+ public:
+  virtual ~Executable() = default;
+  virtual const Network& network() const = 0;  // its weights may have been dropped
+  virtual Precision precision() const = 0;
+  // The source pixels that computing `tile` needs, inside the picture.
+  virtual Rect InputRect(const Rect& tile, Size image) const = 0;
+  // Scratch memory that a stream needs to run a tile of this size.
+  virtual size_t WorkspaceBytes(Size tile) const = 0;
+  virtual size_t WeightBytes() const = 0;
+  // Tile size in source pixels that this device likes best, when memory allows.
+  virtual Size PreferredTile() const = 0;
+};
+
+// One lane of work on a device: a CPU thread's scratch memory, a CUDA stream, an OpenCL queue. Used
+// by one thread at a time. Scratch grows to the largest tile seen and is then reused.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  // Runs the tiles and returns when their `dst` is written. Not OK: no `dst` may be used.
+  virtual absl::Status Run(const Executable& executable, std::span<const TileTask> tiles) = 0;
+};
+
+struct BackendOptions {
+  int threads = 0;      // cpu: streams to offer; 0 = AvailableCpuCount()
+  std::string cpu_isa;  // cpu: force one of the instruction sets it lists; "" = the best
+  std::string kernel;   // force a kernel by name where it applies; "" = the best
+};
+
+// One device. Thread safe.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual std::string_view name() const = 0;    // "cpu", "reference", "cuda:0"
+  virtual std::string description() const = 0;  // for people: model, instruction set, memory
+  // UNIMPLEMENTED, with the layer or the precision, when this backend cannot run `network`.
+  virtual absl::StatusOr<std::shared_ptr<const Executable>> Compile(const Network& network,
+                                                                    Precision precision) = 0;
+  virtual std::unique_ptr<Stream> CreateStream() = 0;
+  // How many streams keep the device busy.
+  virtual int StreamCount() const = 0;
+};
+
+}  // namespace upscaled

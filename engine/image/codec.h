@@ -1,0 +1,114 @@
+// Encoded images as streams of rows: what a picture is (from its first bytes), a decoder that gives
+// its rows top to bottom, and an encoder that takes them.
+//
+// Errors, everywhere: INVALID_ARGUMENT for bytes that are no valid image (corrupt, truncated), with
+// the format and what is wrong; RESOURCE_EXHAUSTED when a limit is passed, naming value and limit;
+// UNIMPLEMENTED for a format or feature that we do not read. Errors of the source or sink pass
+// through.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/image/byte_stream.h"
+#include "engine/image/image.h"
+#include "engine/image/row_source.h"
+
+namespace upscaled {
+
+enum class ImageFormat : uint8_t { kPng, kJpeg, kWebp };
+
+// EXIF orientation, TIFF 6.0 values: the transform that turns the stored picture upright.
+enum class Orientation : uint8_t {
+  kIdentity = 1,
+  kFlipX,
+  kRotate180,
+  kFlipY,
+  kTranspose,
+  kRotate90,
+  kTransverse,
+  kRotate270
+};
+
+// What the first bytes say. `spec` is the picture as the decoder gives it: upright (orientation
+// applied), palette expanded, at 8 bits (kU8) up to 8 bits stored, else 16 (kU16), CMYK as RGB.
+struct ImageHeader {
+  ImageFormat format = ImageFormat::kPng;
+  ImageSpec spec;
+  Orientation orientation = Orientation::kIdentity;
+  // Memory that decoding takes beside the caller's rows: a few rows for sequential images, the
+  // whole picture where the format (progressive, interlaced, WebP) or a rotation demands it.
+  size_t decoder_bytes = 0;
+};
+
+struct DecodeLimits {
+  int64_t max_pixels = int64_t{100} * 1000 * 1000;
+  int max_side_px = 65535;
+  size_t max_metadata_bytes = size_t{4} << 20;  // ICC profile and all that precedes the pixels
+  int max_jpeg_scans = 100;
+};
+
+// Colour profile, carried from the source to the result unchanged. Empty: none (sRGB is meant).
+struct ImageMetadata {
+  std::string icc_profile;
+};
+
+// Looks at the beginning of an encoded image. nullopt: more bytes are needed. Never allocates for
+// pixels, so it is the gate for admission.
+absl::StatusOr<std::optional<ImageHeader>> ParseImageHeader(std::span<const uint8_t> prefix,
+                                                            const DecodeLimits& limits);
+
+// Gives the rows of one image in order; spec() is header().spec. Not thread safe.
+class ImageDecoder : public RowSource {
+ public:
+  virtual const ImageHeader& header() const = 0;
+  virtual const ImageMetadata& metadata() const = 0;
+};
+
+// `source` must outlive the decoder. Reads up to the first pixel.
+absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenImageDecoder(ByteSource& source,
+                                                               const DecodeLimits& limits);
+
+struct EncodeOptions {
+  ImageFormat format = ImageFormat::kPng;
+  int quality = 90;     // JPEG and WebP, 1..100; WebP at 100 is lossless
+  int compression = 2;  // PNG deflate level, 0..9
+};
+
+// Takes the rows of one image in order. Not thread safe.
+class ImageEncoder {
+ public:
+  virtual ~ImageEncoder() = default;
+  virtual absl::Status WriteRows(ImageView rows) = 0;
+  // Writes the end of the file; every row must have been written.
+  virtual absl::Status Finish() = 0;
+};
+
+// Whether `format` can hold `spec` as it is, with a message that says which limit it passes (side,
+// 16 bits, alpha). `OutputSpecFor` gives the nearest that it can hold (JPEG: no alpha, 8 bits).
+absl::Status CheckEncodable(ImageFormat format, const ImageSpec& spec);
+ImageSpec OutputSpecFor(ImageFormat format, const ImageSpec& spec);
+
+// Encoder memory beside the caller's rows: the whole picture for WebP, a few rows otherwise.
+size_t EncoderBytes(ImageFormat format, const ImageSpec& spec);
+
+// `sink` must outlive the encoder.
+absl::StatusOr<std::unique_ptr<ImageEncoder>> CreateImageEncoder(const EncodeOptions& options,
+                                                                 const ImageSpec& spec,
+                                                                 const ImageMetadata& metadata,
+                                                                 ByteSink& sink);
+
+std::string_view FormatName(ImageFormat format);       // "png", "jpeg", "webp"
+std::string_view FormatMediaType(ImageFormat format);  // "image/png", ...
+// By name or file extension without the dot ("jpg" too), case-insensitive.
+std::optional<ImageFormat> FormatFromName(std::string_view name);
+
+}  // namespace upscaled

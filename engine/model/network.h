@@ -1,0 +1,83 @@
+// A network as every loader delivers it and every backend reads it: layers in execution order, with
+// their weights in plain float and PyTorch's layouts, and nothing of the file format it came from.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace upscaled {
+
+enum class Op : uint8_t {
+  kInput,           // the RGB picture in 0..1, replicate-padded by Network::pad_px
+  kConv,            // weights [out][in][kernel][kernel], bias [out]
+  kConvTranspose,   // weights [in][out][kernel][kernel], bias [out]
+  kPixelShuffle,    // channel c * factor^2 + dy * factor + dx -> (c, y * factor + dy, x * factor +
+                    // dx)
+  kResizeNearest,   // each pixel factor x factor times
+  kResizeBilinear,  // half-pixel centres
+  kAdd,             // two inputs of one shape
+  kMul,             // two inputs; the second may be [channels] of 1x1 (squeeze-excite)
+  kConcat,          // along channels
+  kCrop,            // Layer::crop_px from every side
+  kGlobalAveragePool,
+  kFullyConnected,  // on [channels] of 1x1; weights [out][in]
+  kActivation,      // Layer::activation alone, where it could not be fused
+};
+
+enum class Activation : uint8_t {
+  kNone,
+  kRelu,
+  kLeakyRelu,  // slope: one value
+  kPRelu,      // slope: one value per channel
+  kSigmoid,
+  kClip,  // clip_min..clip_max
+};
+
+struct Layer {
+  Op op = Op::kInput;
+  std::string name;
+  std::vector<int> inputs;  // indices of earlier layers
+  int out_channels = 0;
+  int in_channels = 0;  // of inputs[0]
+
+  int kernel_px = 1;
+  int stride_px = 1;
+  // kConv: zero border added on every side. kConvTranspose: cut off every side of the result.
+  int padding_px = 0;
+  int factor = 1;
+  int crop_px = 0;
+
+  std::vector<float> weights;
+  std::vector<float> bias;
+
+  // Applied to the layer's result.
+  Activation activation = Activation::kNone;
+  std::vector<float> slope;
+  float clip_min = 0, clip_max = 1;
+};
+
+struct Network {
+  std::string name;
+  std::vector<Layer> layers;  // layers[0] is the input; the last one gives the RGB result
+  int scale = 1;              // output pixels per input pixel
+  int pad_px = 0;             // border replicated around the picture before the first layer
+  int align_px = 1;           // the padded size is a multiple of this (right and bottom border)
+
+  // Checks that layers, shapes and weights fit each other, that all weights are finite, and that
+  // `scale`, `pad_px` and the layers agree: a picture of w x h gives exactly scale * (w x h).
+  // INVALID_ARGUMENT names the layer and what is wrong.
+  absl::Status Validate() const;
+
+  int64_t WeightCount() const;
+  // Multiply-adds per output pixel, of the direct algorithm.
+  double MacsPerOutputPixel() const;
+};
+
+std::string_view OpName(Op op);
+std::string_view ActivationName(Activation activation);
+
+}  // namespace upscaled

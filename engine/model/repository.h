@@ -1,0 +1,64 @@
+// The models of a directory: one folder a model, a model.json card (or a known public layout)
+// beside its weights. Cards are read at once, weights when a network is asked for.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/backends/backend.h"
+#include "engine/model/network.h"
+
+namespace upscaled {
+
+inline constexpr int kNoDenoise = -1;  // noise level: leave the noise alone
+
+// One set of weights of a model.
+struct ModelVariant {
+  int scale = 2;                  // 1: denoise only
+  int noise_level = kNoDenoise;   // -1, 0..3
+  std::filesystem::path weights;  // the file that the loader opens (ncnn: the .param)
+};
+
+struct ModelCard {
+  std::string name;    // the folder's name; what requests ask for
+  std::string family;  // "upconv_7", "espcn", ...
+  std::string style;   // "art", "photo", "general"
+  std::string licence;
+  std::string description;
+  int version = 1;
+  int pad_px = 0;
+  int align_px = 1;
+  std::vector<ModelVariant> variants;
+  std::vector<Precision> precisions;
+
+  // The variant with this scale and noise level, or null.
+  const ModelVariant* Find(int scale, int noise_level) const;
+  std::vector<int> NoiseLevels() const;  // ascending, without duplicates
+  std::vector<int> Scales() const;
+};
+
+// Immutable after Open; thread safe.
+class ModelRepository {
+ public:
+  // Reads the cards under each directory, earlier ones winning a name. A broken folder is an error
+  // that names it; an unknown folder without weights is passed over.
+  static absl::StatusOr<ModelRepository> Open(
+      const std::vector<std::filesystem::path>& directories);
+
+  const std::vector<ModelCard>& models() const { return models_; }
+  // NOT_FOUND lists the names there are.
+  absl::StatusOr<const ModelCard*> Find(std::string_view name) const;
+
+ private:
+  std::vector<ModelCard> models_;
+};
+
+// Loads and validates one variant's weights.
+absl::StatusOr<Network> LoadNetwork(const ModelCard& card, const ModelVariant& variant);
+
+}  // namespace upscaled

@@ -1,0 +1,34 @@
+// Who runs tiles for a pipeline: a pool over one device's streams, or the server's scheduler.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "engine/backends/backend.h"
+#include "engine/base/cancellation.h"
+
+namespace upscaled {
+
+class TileExecutor {
+ public:
+  // Called once per tile, on any thread, in completion order: OK, the stream's error, or the
+  // cancellation's reason for a tile that was dropped. When it is called nobody uses the tile's
+  // pixels any more.
+  using TileDone = std::function<void(size_t index, const absl::Status& status)>;
+
+  virtual ~TileExecutor() = default;
+
+  // Queues tiles of one request and returns at once. `cancellation` (may be null) must stay valid
+  // until the last TileDone; once cancelled, tiles that have not started are dropped at once.
+  // `request` groups the tiles of one request for fairness; any number unique to it.
+  virtual void Submit(uint64_t request, std::shared_ptr<const Executable> executable,
+                      std::vector<TileTask> tiles, Cancellation* cancellation, TileDone done) = 0;
+
+  // Streams working side by side: how many tiles are worth having in flight.
+  virtual int concurrency() const = 0;
+};
+
+}  // namespace upscaled

@@ -1,0 +1,77 @@
+// One picture from pixels to pixels: network passes over tiles, alpha, TTA and the final resize, as
+// a stream of rows whose memory grows with the picture's width and a band's height, never its
+// height.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/backends/backend.h"
+#include "engine/base/cancellation.h"
+#include "engine/image/image.h"
+#include "engine/image/row_source.h"
+#include "engine/model/repository.h"
+#include "engine/pipeline/tile_executor.h"
+
+namespace upscaled {
+
+// How large the result shall be. At most one of the two forms; none means the model's own scale.
+struct TargetSize {
+  double scale = 0;  // > 0: multiply both sides, rounded half up
+  int width_px = 0;  // > 0: fit this width; the other side keeps the aspect ratio when it is 0
+  int height_px = 0;
+};
+
+// INVALID_ARGUMENT for a target that is contradictory, empty or below one pixel.
+absl::StatusOr<Size> ResolveTargetSize(const TargetSize& target, Size source, int model_scale);
+
+// The networks to run one after the other: x4 is x2 twice, the noise level is the first pass's
+// alone; the product of the scales is the least that reaches `result` (the final resize shrinks
+// it), or the most that the model has. Empty: no network is needed (x1 without denoising).
+// INVALID_ARGUMENT when the model lacks the noise level, naming those it has.
+absl::StatusOr<std::vector<const ModelVariant*>> ChoosePasses(const ModelCard& card, Size source,
+                                                              Size result, int noise_level);
+
+struct UpscaleOptions {
+  bool tta = false;  // mean of the eight flips and rotations; eight times the work
+  int tile_px = 0;   // largest tile side in source pixels of its pass; 0 = the device's choice
+  SampleType result_type = SampleType::kU8;  // kU8 or kU16
+};
+
+// Everything that is known before the first pixel.
+struct UpscalePlan {
+  ImageSpec source;
+  ImageSpec result;  // result.channels == source.channels
+  UpscaleOptions options;
+  std::vector<std::shared_ptr<const Executable>> passes;
+  std::vector<Size> pass_tile;  // tile size of each pass, in its source pixels
+  int64_t tile_count = 0;       // of all passes
+  double macs = 0;              // multiply-adds of all passes
+  size_t memory_bytes = 0;      // bound on what the stages allocate, without codec and workspaces
+};
+
+// `band_budget_bytes` bounds what one pass keeps of pixels in flight where the width allows it.
+absl::StatusOr<UpscalePlan> PlanUpscale(const ImageSpec& source, Size result,
+                                        std::vector<std::shared_ptr<const Executable>> passes,
+                                        const UpscaleOptions& options,
+                                        size_t band_budget_bytes = size_t{64} << 20);
+
+// What a request did, for its summary and the metrics. Written by the stages; read when done.
+struct UpscaleProgress {
+  // Called on the executor's threads, once per finished tile, with tiles done and plan.tile_count.
+  std::function<void(int64_t done, int64_t total)> on_tile;
+};
+
+// The result's rows. `source` (spec == plan.source), `executor` and `cancellation` (may be null)
+// must outlive it. Destroying it before its end cancels nothing by itself but waits for the tiles
+// in flight, so cancel first.
+std::unique_ptr<RowSource> MakeUpscaler(const UpscalePlan& plan, RowSource& source,
+                                        TileExecutor& executor, uint64_t request,
+                                        Cancellation* cancellation, UpscaleProgress progress = {});
+
+}  // namespace upscaled
