@@ -14,15 +14,9 @@
 #include "engine/base/geometry.h"
 #include "engine/image/image.h"
 #include "engine/model/network.h"
+#include "engine/model/precision.h"
 
 namespace upscaled {
-
-enum class Precision : uint8_t {
-  kExact,  // fp32
-  kFast,   // fp16 where the device has it; the backend states its PSNR to kExact
-};
-
-std::string_view PrecisionName(Precision precision);  // "exact", "fast"
 
 // One tile of one picture. The result is exact: for every tiling of a picture the same bytes.
 //

@@ -10,8 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/backends/backend.h"
 #include "engine/model/network.h"
+#include "engine/model/precision.h"
 
 namespace upscaled {
 
