@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# From a fresh clone to an upscaled picture: installs packages, builds, starts the server on
+# loopback, upscales a picture and says where it is. Running it again is fast and harmless.
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+usage() {
+  cat <<EOF
+Usage: deploy/quickstart.sh [--no-install] [--stop] [PICTURE]
+
+Upscales PICTURE (default: deploy/demo/sample.png) twice as large and leaves the server running.
+
+  --no-install  do not install packages
+  --stop        stop the server that an earlier run left running, and do nothing else
+EOF
+}
+
+install=1 stop=0 picture=$ROOT/deploy/demo/sample.png
+while (($#)); do
+  case $1 in
+    --no-install) install=0 ;;
+    --stop) stop=1 ;;
+    -h | --help) usage; exit 0 ;;
+    -*) usage >&2; exit 2 ;;
+    *) picture=$1 ;;
+  esac
+  shift
+done
+
+bin=$ROOT/build/release/bin
+state=$ROOT/build/quickstart
+server_running() {
+  [[ -f $state/pid ]] && [[ $(readlink "/proc/$(<"$state/pid")/exe" 2>/dev/null) == "$bin/upscaled"* ]]
+}
+
+if ((stop)); then
+  server_running || { echo "No server of this script is running."; exit 0; }
+  kill -TERM "$(<"$state/pid")"
+  while server_running; do sleep 0.1; done
+  echo "Stopped."
+  exit 0
+fi
+
+[[ -f $picture ]] || die "no such picture: $picture"
+((install)) && install_packages "${BUILD_PACKAGES[@]}"
+build release -DUPSCALED_TESTS=OFF
+
+mkdir -p "$state"
+if server_running && [[ $bin/upscaled -nt $state/pid ]]; then
+  say "Restarting the server: it was built anew"
+  kill -TERM "$(<"$state/pid")"
+  while server_running; do sleep 0.1; done
+fi
+if ! server_running; then
+  say "Starting the server"
+  listen=127.0.0.1:8001 http=127.0.0.1:8000
+  (exec 3<>/dev/tcp/127.0.0.1/8001) 2>/dev/null && listen=127.0.0.1:0
+  (exec 3<>/dev/tcp/127.0.0.1/8000) 2>/dev/null && http=127.0.0.1:0
+  nohup "$bin/upscaled" --listen $listen --http $http >"$state/server.log" 2>&1 </dev/null &
+  echo $! >"$state/pid"
+  for _ in {1..300}; do
+    grep -q 'gRPC listening on' "$state/server.log" && break
+    server_running || { cat "$state/server.log" >&2; die "the server did not start"; }
+    sleep 0.1
+  done
+fi
+endpoint=$(sed -n 's/.*gRPC listening on \([^ ,]*\).*/\1/p' "$state/server.log" | head -n 1)
+http_endpoint=$(sed -n 's/.*HTTP listening on \([^ ,]*\).*/\1/p' "$state/server.log" | head -n 1)
+[[ -n $endpoint ]] || { cat "$state/server.log" >&2; die "the server did not say where it listens"; }
+
+for _ in {1..300}; do
+  "$bin/upscale" health --server "$endpoint" >/dev/null 2>&1 && break
+  server_running || { cat "$state/server.log" >&2; die "the server stopped"; }
+  sleep 0.1
+done
+
+name=$(basename "$picture")
+result=$state/${name%.*}-2x.png
+say "Upscaling $picture"
+"$bin/upscale" image -i "$picture" -o "$result" --server "$endpoint"
+
+cat <<EOF
+
+The result:   $result
+
+The server runs on $endpoint (gRPC) and http://$http_endpoint (health, metrics); log: $state/server.log
+Go on with:
+  $bin/upscale image -i IN.jpg -o OUT.png -s 4 --server $endpoint
+  $bin/upscale models --server $endpoint
+  $bin/upscale --help
+Stop it with:
+  deploy/quickstart.sh --stop
+EOF

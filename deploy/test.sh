@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Installs what building and testing need, builds, and runs every test; ends with ctest's summary.
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+usage() {
+  cat <<EOF
+Usage: deploy/test.sh [--no-install] [--no-fuzz] [--preset NAME] [-- CTEST OPTIONS]
+
+  --no-install   do not install packages
+  --no-fuzz      do not build and run the fuzz targets
+  --preset NAME  release (default), debug, clang, asan or tsan
+EOF
+}
+
+install=1 fuzz=1 preset=release
+while (($#)); do
+  case $1 in
+    --no-install) install=0 ;;
+    --no-fuzz) fuzz=0 ;;
+    --preset) preset=${2:?--preset needs a name}; shift ;;
+    -h | --help) usage; exit 0 ;;
+    --) shift; break ;;
+    *) usage >&2; exit 2 ;;
+  esac
+  shift
+done
+
+if ((install)); then
+  packages=("${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}")
+  command -v node >/dev/null || packages+=(nodejs)
+  command -v npm >/dev/null || packages+=(npm)
+  install_packages "${packages[@]}"
+  say "Installing the Node example's packages"
+  npm ci --prefix "$ROOT/client/examples/node" --no-audit --no-fund ||
+    echo "npm registry not reached: the Node example's test will be skipped"
+fi
+
+if ((fuzz)); then
+  build fuzz
+  say "Fuzzing briefly"
+  "$ROOT/tests/fuzz/run.sh" "$ROOT/build/fuzz" "${FUZZ_SECONDS:-10}"
+fi
+
+build "$preset" -DUPSCALED_TESTS=ON
+say "Testing ($preset)"
+cd "$ROOT"
+ctest --preset "$preset" -j "$(nproc)" "$@"

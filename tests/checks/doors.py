@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""Checks that every #include stays within the doors of the architecture.
+
+Each folder lists the folders it may include from; itself is always allowed. A folder inherits nothing:
+what is not listed is refused. Run from anywhere; prints each wrong include and exits with 1.
+"""
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+BACKEND_DOOR = "engine/backends/backend.h"
+ENGINE_FACE = ["engine/base", "engine/image", "engine/model", "engine/pipeline", "engine/backends/backend.h",
+               "engine/backends/backend_list.h"]
+
+# folder -> prefixes (folders or single files) it may include. The longest matching folder rules.
+DOORS = {
+    "engine/base": [],
+    "engine/image": ["engine/base"],
+    "engine/model": ["engine/base"],
+    "engine/graph": ["engine/base", "engine/model"],
+    "engine/tiling": ["engine/base"],
+    "engine/backends": ["engine/base", "engine/image", "engine/model", "engine/backends/reference/reference_backend.h",
+                        "engine/backends/cpu/cpu_backend.h"],
+    "engine/backends/reference": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_DOOR],
+    "engine/backends/cpu": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_DOOR],
+    "engine/pipeline": ["engine/base", "engine/image", "engine/model", "engine/graph", "engine/tiling", BACKEND_DOOR],
+    "server/config": ["engine/base", "engine/model/precision.h"],
+    "server/logging": ["server/config"],
+    "server/metrics": ["engine/base"],
+    "server/admission": ["engine/base", "server/batching"],
+    "server/batching": ["engine/base", "engine/pipeline", BACKEND_DOOR],
+    "server/http": ["engine/base", "server/metrics"],
+    "server/rpc": ["server", "upscale/v1", "google/rpc", "grpc/health/v1"] + ENGINE_FACE,
+    "server/lifecycle": ["server"] + ENGINE_FACE,
+    "server": ["server/config", "server/lifecycle"],
+    "client": ["upscale/v1", "google/rpc", "grpc/health/v1"],
+}
+PROJECT = re.compile(r'^\s*#\s*include\s+["<]((?:engine|server|client|upscale|google/rpc|grpc/health|tests)/[^">]+)[">]')
+FORBIDDEN = {"engine": re.compile(r'#\s*include\s+[<"](grpc|grpcpp|google/protobuf)|\bgetenv\b')}
+
+
+def rule_for(folder: str) -> str | None:
+    while folder and folder not in DOORS:
+        folder = folder.rpartition("/")[0]
+    return folder or None
+
+
+def may_include(folder: str, target: str) -> bool:
+    return any(target == p or target.startswith(p + "/") for p in [folder, *DOORS[folder]])
+
+
+def main() -> int:
+    wrong = []
+    for top in ("engine", "server", "client"):
+        for path in sorted((ROOT / top).rglob("*")):
+            if path.suffix not in {".h", ".cc", ".cu", ".inc"} or "node_modules" in path.parts:
+                continue
+            name = path.relative_to(ROOT).as_posix()
+            rule = rule_for(name.rpartition("/")[0])
+            if rule is None:
+                wrong.append(f"{name}: its folder has no entry in DOORS")
+                continue
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                match = PROJECT.match(line)
+                if match and not may_include(rule, match[1]):
+                    wrong.append(f"{name}:{number}: {rule} may not include {match[1]}")
+                if top in FORBIDDEN and FORBIDDEN[top].search(line):
+                    wrong.append(f"{name}:{number}: not in {top}: {line.strip()}")
+    print("\n".join(wrong) or "all includes go through the doors")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
