@@ -1,0 +1,93 @@
+#include "engine/graph/tile_geometry.h"
+
+#include <algorithm>
+
+namespace upscaled {
+namespace {
+
+// First and last, both included, along one axis.
+struct Range {
+  int first = 0;
+  int last = 0;
+};
+
+int FloorDiv(int a, int b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
+int CeilDiv(int a, int b) { return -FloorDiv(-a, b); }
+
+// What `layer` reads of its inputs along one axis to compute `out`; may exceed them (zero padding).
+Range InputRange(const Layer& layer, Range out) {
+  switch (layer.op) {
+    case Op::kConv:
+      return {out.first * layer.stride_px - layer.padding_px,
+              out.last * layer.stride_px - layer.padding_px + layer.kernel_px - 1};
+    case Op::kConvTranspose:  // input i reaches outputs i * stride - padding + [0, kernel)
+      return {CeilDiv(out.first + layer.padding_px - layer.kernel_px + 1, layer.stride_px),
+              FloorDiv(out.last + layer.padding_px, layer.stride_px)};
+    case Op::kPixelShuffle:
+    case Op::kResizeNearest:
+      return {out.first / layer.factor, out.last / layer.factor};
+    case Op::kResizeBilinear: {  // output centre o + 1/2 lies at (o + 1/2) / factor of the input
+      const int f = layer.factor;
+      return {FloorDiv(2 * out.first + 1 - f, 2 * f), FloorDiv(2 * out.last + 1 - f, 2 * f) + 1};
+    }
+    case Op::kCrop:
+      return {out.first + layer.crop_px, out.last + layer.crop_px};
+    default:
+      return out;
+  }
+}
+
+Rect Whole(Size size) { return {0, 0, size.width, size.height}; }
+
+Rect Union(const Rect& a, const Rect& b) {
+  if (a.empty()) return b;
+  if (b.empty()) return a;
+  const int x = std::min(a.x, b.x), y = std::min(a.y, b.y);
+  return {x, y, std::max(a.right(), b.right()) - x, std::max(a.bottom(), b.bottom()) - y};
+}
+
+Rect RoundOutward(const Rect& r, int block) {
+  const int x = r.x / block * block, y = r.y / block * block;
+  return {x, y, CeilDiv(r.right(), block) * block - x, CeilDiv(r.bottom(), block) * block - y};
+}
+
+// The part of an input of size `in_size` that `layer` reads to compute `out`.
+Rect InputRegion(const Layer& layer, const Rect& out, Size in_size) {
+  const bool one_value_per_channel = layer.op == Op::kMul && in_size == Size{1, 1};
+  if (layer.op == Op::kGlobalAveragePool || one_value_per_channel) return Whole(in_size);
+  const Range x = InputRange(layer, {out.x, out.right() - 1});
+  const Range y = InputRange(layer, {out.y, out.bottom() - 1});
+  const Rect read{x.first, y.first, x.last - x.first + 1, y.last - y.first + 1};
+  return Intersect(read, Whole(in_size));
+}
+
+int ClampToSide(int v, int side) { return std::clamp(v, 0, side - 1); }
+
+}  // namespace
+
+std::vector<Rect> LayerRegions(const Network& network, Size image, const Rect& tile,
+                               std::span<const int> block_px) {
+  const std::vector<Size> sizes = LayerSizes(network, image);
+  std::vector<Rect> regions(network.layers.size());
+  regions.back() = Scale(tile, network.scale);
+  for (size_t i = network.layers.size(); i-- > 0;) {
+    if (regions[i].empty()) continue;
+    const int block = block_px.empty() ? 1 : block_px[i];
+    regions[i] = Intersect(RoundOutward(regions[i], block), Whole(sizes[i]));
+    const Layer& layer = network.layers[i];
+    for (const int input : layer.inputs) {
+      regions[input] = Union(regions[input], InputRegion(layer, regions[i], sizes[input]));
+    }
+  }
+  return regions;
+}
+
+Rect SourceRect(const Network& network, const Rect& input_region, Size image) {
+  const int x = ClampToSide(input_region.x - network.pad_px, image.width);
+  const int y = ClampToSide(input_region.y - network.pad_px, image.height);
+  const int right = ClampToSide(input_region.right() - 1 - network.pad_px, image.width) + 1;
+  const int bottom = ClampToSide(input_region.bottom() - 1 - network.pad_px, image.height) + 1;
+  return {x, y, right - x, bottom - y};
+}
+
+}  // namespace upscaled

@@ -1,0 +1,30 @@
+// What one tile of a picture needs from every layer of a network: pure arithmetic, shared by all
+// backends, so that they agree on every pixel.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "engine/base/geometry.h"
+#include "engine/model/network.h"
+#include "engine/model/shapes.h"  // LayerSizes
+
+namespace upscaled {
+
+// What each layer must compute for `tile` (source pixels, inside the picture): rectangles in that
+// layer's whole-picture coordinates, where (0, 0) is its first output for the whole padded picture.
+// A layer's rectangle is the union of what its consumers need, rounded outward to multiples of
+// block_px[i] (1 = none) from the layer's origin and clipped to LayerSizes. An empty `block_px`
+// means 1 everywhere. Index as Network::layers; [0] is in padded-input coordinates (subtract pad_px
+// for picture coordinates).
+//
+// Zero padding is outside the rectangles: whoever computes a layer reads zeros there. What feeds a
+// global pooling is needed whole, whatever the tile.
+std::vector<Rect> LayerRegions(const Network& network, Size image, const Rect& tile,
+                               std::span<const int> block_px);
+
+// The source pixels that rectangle `input_region` of layer 0 reads, inside the picture: pixels of
+// the replicated border count as the edge pixels they copy.
+Rect SourceRect(const Network& network, const Rect& input_region, Size image);
+
+}  // namespace upscaled

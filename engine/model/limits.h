@@ -1,0 +1,20 @@
+// Caps on what a network may ask for, so that a hostile file cannot choose our memory or time.
+// Generous: RRDB, the largest network in use, has 16.7 M weights and 58,000 activations a pixel.
+#pragma once
+
+#include <cstdint>
+
+namespace upscaled {
+
+inline constexpr size_t kMaxLayers = 4096;
+inline constexpr int64_t kMaxWeights = 100'000'000;
+inline constexpr int kMaxActivationsPerPixel = 500'000;  // floats per source pixel, all layers
+inline constexpr int kMaxChannels = 8192;
+inline constexpr size_t kMaxConcatInputs = 64;
+inline constexpr int kMaxKernelPx = 31;
+inline constexpr int kMaxFactor = 16;    // strides and resize factors
+inline constexpr int kMaxScale = 16;     // of the network, and of any layer inside it
+inline constexpr int kMaxPadPx = 1024;   // replicated border, crops
+inline constexpr int kMaxPeriodPx = 64;  // product of align_px and the strides
+
+}  // namespace upscaled

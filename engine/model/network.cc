@@ -1,0 +1,79 @@
+#include "engine/model/network.h"
+
+#include "engine/model/shapes.h"
+
+namespace upscaled {
+
+int64_t Network::WeightCount() const {
+  int64_t count = 0;
+  for (const Layer& layer : layers) {
+    count += static_cast<int64_t>(layer.weights.size() + layer.bias.size() + layer.slope.size());
+  }
+  return count;
+}
+
+double Network::MacsPerOutputPixel() const {
+  const std::vector<double> densities = LayerDensities(*this);
+  double macs = 0;  // per pixel of the picture
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const Layer& layer = layers[i];
+    // Every weight is used once per output pixel, or once per input pixel when transposed.
+    if (layer.op == Op::kConv) macs += densities[i] * static_cast<double>(layer.weights.size());
+    if (layer.op == Op::kConvTranspose) {
+      macs += densities[layer.inputs[0]] * static_cast<double>(layer.weights.size());
+    }
+  }
+  return macs / (double{1} * scale * scale);
+}
+
+std::string_view OpName(Op op) {
+  switch (op) {
+    case Op::kInput:
+      return "input";
+    case Op::kConv:
+      return "conv";
+    case Op::kConvTranspose:
+      return "transposed conv";
+    case Op::kPixelShuffle:
+      return "pixel shuffle";
+    case Op::kResizeNearest:
+      return "nearest resize";
+    case Op::kResizeBilinear:
+      return "bilinear resize";
+    case Op::kAdd:
+      return "add";
+    case Op::kMul:
+      return "mul";
+    case Op::kConcat:
+      return "concat";
+    case Op::kCrop:
+      return "crop";
+    case Op::kGlobalAveragePool:
+      return "global average pool";
+    case Op::kFullyConnected:
+      return "fully connected";
+    case Op::kActivation:
+      return "activation";
+  }
+  return "unknown";
+}
+
+std::string_view ActivationName(Activation activation) {
+  switch (activation) {
+    case Activation::kNone:
+      return "none";
+    case Activation::kRelu:
+      return "relu";
+    case Activation::kLeakyRelu:
+      return "leaky relu";
+    case Activation::kPRelu:
+      return "prelu";
+    case Activation::kSigmoid:
+      return "sigmoid";
+    case Activation::kClip:
+      return "clip";
+  }
+  return "unknown";
+}
+
+}  // namespace upscaled

@@ -1,0 +1,94 @@
+#include "engine/model/shapes.h"
+
+#include <algorithm>
+
+namespace upscaled {
+namespace {
+
+// One side of a layer's output, from that side of its first input.
+int OutputSide(const Layer& layer, int side) {
+  switch (layer.op) {
+    case Op::kConv:
+      return (side + 2 * layer.padding_px - layer.kernel_px) / layer.stride_px + 1;
+    case Op::kConvTranspose:
+      return (side - 1) * layer.stride_px + layer.kernel_px - 2 * layer.padding_px;
+    case Op::kPixelShuffle:
+    case Op::kResizeNearest:
+    case Op::kResizeBilinear:
+      return side * layer.factor;
+    case Op::kCrop:
+      return side - 2 * layer.crop_px;
+    case Op::kGlobalAveragePool:
+    case Op::kFullyConnected:
+      return 1;
+    case Op::kInput:
+    case Op::kAdd:
+    case Op::kMul:
+    case Op::kConcat:
+    case Op::kActivation:
+      return side;
+  }
+  return side;
+}
+
+double DensityFactor(const Layer& layer) {
+  switch (layer.op) {
+    case Op::kConv:
+      return 1.0 / (layer.stride_px * layer.stride_px);
+    case Op::kConvTranspose:
+      return layer.stride_px * layer.stride_px;
+    case Op::kPixelShuffle:
+    case Op::kResizeNearest:
+    case Op::kResizeBilinear:
+      return layer.factor * layer.factor;
+    case Op::kGlobalAveragePool:
+      return 0;
+    default:
+      return 1;
+  }
+}
+
+int RoundUp(int value, int multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+}  // namespace
+
+Size PaddedSize(const Network& network, Size image) {
+  return {RoundUp(image.width + 2 * network.pad_px, network.align_px),
+          RoundUp(image.height + 2 * network.pad_px, network.align_px)};
+}
+
+std::vector<Size> LayerSizes(const Network& network, Size image) {
+  std::vector<Size> sizes;
+  sizes.reserve(network.layers.size());
+  for (const Layer& layer : network.layers) {
+    if (layer.op == Op::kInput) {
+      sizes.push_back(PaddedSize(network, image));
+      continue;
+    }
+    const Size in = sizes[layer.inputs[0]];
+    sizes.push_back({OutputSide(layer, in.width), OutputSide(layer, in.height)});
+  }
+  return sizes;
+}
+
+std::vector<double> LayerDensities(const Network& network) {
+  std::vector<double> densities;
+  densities.reserve(network.layers.size());
+  for (const Layer& layer : network.layers) {
+    const double in = layer.op == Op::kInput ? 1.0 : densities[layer.inputs[0]];
+    densities.push_back(in * DensityFactor(layer));
+  }
+  return densities;
+}
+
+std::vector<bool> IsPerPicture(const Network& network) {
+  std::vector<bool> per_picture;
+  per_picture.reserve(network.layers.size());
+  for (const Layer& layer : network.layers) {
+    per_picture.push_back(layer.op == Op::kGlobalAveragePool ||
+                          (layer.op != Op::kInput && per_picture[layer.inputs[0]]));
+  }
+  return per_picture;
+}
+
+}  // namespace upscaled

@@ -1,0 +1,27 @@
+// How large each layer's output is: the arithmetic that Validate, tiling and the backends share.
+#pragma once
+
+#include <vector>
+
+#include "engine/base/geometry.h"
+#include "engine/model/network.h"
+
+namespace upscaled {
+
+// Size of layer 0 for a picture: pad_px on every side, then up to align_px on the right and bottom.
+Size PaddedSize(const Network& network, Size image);
+
+// Size of every layer's output for a whole picture; index as Network::layers. Layer 0 is the padded
+// input. The network's layers and inputs must be sound (see Network::Validate); a side that comes
+// out below one pixel is given as it is.
+std::vector<Size> LayerSizes(const Network& network, Size image);
+
+// Output pixels of each layer per pixel of the picture, in the limit of a large one; 0 for layers
+// that hold one value per channel (behind a global pooling). Index as Network::layers.
+std::vector<double> LayerDensities(const Network& network);
+
+// Which layers hold one value per channel for the whole picture: a global pooling and what follows
+// from it alone. Index as Network::layers.
+std::vector<bool> IsPerPicture(const Network& network);
+
+}  // namespace upscaled

@@ -1,0 +1,303 @@
+// Network::Validate: everything that later code takes for granted about a network.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "engine/base/status_macros.h"
+#include "engine/base/string_view.h"
+#include "engine/model/limits.h"
+#include "engine/model/network.h"
+#include "engine/model/shapes.h"
+
+namespace upscaled {
+namespace {
+
+template <typename... Args>
+absl::Status LayerError(const Network& network, size_t index, const Args&... what) {
+  const Layer& layer = network.layers[index];
+  return absl::InvalidArgumentError(absl::StrCat("layer ", index, " '", layer.name, "' (",
+                                                 ToAbsl(OpName(layer.op)), "): ", what...));
+}
+
+absl::Status CheckRange(const char* what, int value, int min, int max) {
+  if (value >= min && value <= max) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, " is ", value, ", outside ", min, "..", max));
+}
+
+struct InputCount {
+  size_t min, max;
+};
+
+InputCount ExpectedInputs(Op op) {
+  switch (op) {
+    case Op::kInput:
+      return {0, 0};
+    case Op::kAdd:
+    case Op::kMul:
+      return {2, 2};
+    case Op::kConcat:
+      return {1, kMaxConcatInputs};
+    default:
+      return {1, 1};
+  }
+}
+
+absl::Status CheckInputs(const Network& network, size_t index) {
+  const Layer& layer = network.layers[index];
+  const InputCount expected = ExpectedInputs(layer.op);
+  if (layer.inputs.size() < expected.min || layer.inputs.size() > expected.max) {
+    return LayerError(network, index, "has ", layer.inputs.size(), " inputs, must have ",
+                      expected.min, "..", expected.max);
+  }
+  for (const int input : layer.inputs) {
+    if (input < 0 || input >= static_cast<int>(index)) {
+      return LayerError(network, index, "reads layer ", input, ", which is no earlier layer");
+    }
+  }
+  const int given = layer.inputs.empty() ? 0 : network.layers[layer.inputs[0]].out_channels;
+  if (layer.op != Op::kInput && layer.in_channels != given) {
+    return LayerError(network, index, "takes ", layer.in_channels, " channels, its input has ",
+                      given);
+  }
+  return absl::OkStatus();
+}
+
+// The channels that the layer's inputs and parameters make; 0 when they are the layer's choice.
+int ImpliedChannels(const Network& network, const Layer& layer) {
+  switch (layer.op) {
+    case Op::kInput:
+      return 3;
+    case Op::kConv:
+    case Op::kConvTranspose:
+    case Op::kFullyConnected:
+      return 0;
+    case Op::kPixelShuffle:
+      return layer.in_channels / (layer.factor * layer.factor);
+    case Op::kConcat: {
+      int sum = 0;
+      for (const int input : layer.inputs) sum += network.layers[input].out_channels;
+      return sum;
+    }
+    default:
+      return layer.in_channels;
+  }
+}
+
+absl::Status CheckChannels(const Network& network, size_t index) {
+  const Layer& layer = network.layers[index];
+  if (layer.out_channels < 1 || layer.out_channels > kMaxChannels) {
+    return LayerError(network, index, "has ", layer.out_channels, " channels, outside 1..",
+                      kMaxChannels);
+  }
+  const int implied = ImpliedChannels(network, layer);
+  if (implied != 0 && layer.out_channels != implied) {
+    return LayerError(network, index, "gives ", layer.out_channels, " channels, must give ",
+                      implied);
+  }
+  if (layer.op == Op::kPixelShuffle && layer.in_channels % (layer.factor * layer.factor) != 0) {
+    return LayerError(network, index, "cannot shuffle ", layer.in_channels, " channels by ",
+                      layer.factor, "x", layer.factor);
+  }
+  if (layer.op == Op::kAdd || layer.op == Op::kMul) {
+    const int other = network.layers[layer.inputs[1]].out_channels;
+    if (other != layer.in_channels) {
+      return LayerError(network, index, "has inputs of ", layer.in_channels, " and ", other,
+                        " channels");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckNumbers(const Network& network, size_t index) {
+  const Layer& layer = network.layers[index];
+  const bool conv = layer.op == Op::kConv || layer.op == Op::kConvTranspose;
+  absl::Status status;
+  if (conv) {
+    status.Update(CheckRange("kernel_px", layer.kernel_px, 1, kMaxKernelPx));
+    status.Update(CheckRange("stride_px", layer.stride_px, 1, kMaxFactor));
+    // Past the kernel there would be outputs that no input reaches.
+    status.Update(CheckRange("padding_px", layer.padding_px, 0, std::max(layer.kernel_px - 1, 0)));
+  }
+  if (layer.op == Op::kConvTranspose) {
+    status.Update(
+        CheckRange("stride_px", layer.stride_px, 1, std::min(layer.kernel_px, kMaxFactor)));
+  }
+  if (layer.op == Op::kPixelShuffle || layer.op == Op::kResizeNearest ||
+      layer.op == Op::kResizeBilinear) {
+    status.Update(CheckRange("factor", layer.factor, 1, kMaxFactor));
+  }
+  if (layer.op == Op::kCrop) {
+    status.Update(CheckRange("crop_px", layer.crop_px, 0, kMaxPadPx));
+  }
+  if (!status.ok()) return LayerError(network, index, status.message());
+  return absl::OkStatus();
+}
+
+absl::Status CheckValues(const Network& network, size_t index, const char* what,
+                         const std::vector<float>& values, int64_t expected) {
+  if (static_cast<int64_t>(values.size()) != expected) {
+    return LayerError(network, index, "has ", values.size(), " ", what, ", must have ", expected);
+  }
+  const auto bad =
+      std::find_if(values.begin(), values.end(), [](float v) { return !std::isfinite(v); });
+  if (bad != values.end()) {
+    return LayerError(network, index, what, "[", bad - values.begin(), "] is ", *bad);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckWeights(const Network& network, size_t index) {
+  const Layer& layer = network.layers[index];
+  int64_t weights = 0, bias = 0;
+  if (layer.op == Op::kConv || layer.op == Op::kConvTranspose || layer.op == Op::kFullyConnected) {
+    const int kernel_px = layer.op == Op::kFullyConnected ? 1 : layer.kernel_px;
+    weights = int64_t{layer.out_channels} * layer.in_channels * kernel_px * kernel_px;
+    bias = layer.out_channels;
+  }
+  RETURN_IF_ERROR(CheckValues(network, index, "weights", layer.weights, weights));
+  RETURN_IF_ERROR(CheckValues(network, index, "bias values", layer.bias, bias));
+
+  const int64_t slopes = layer.activation == Activation::kLeakyRelu ? 1
+                         : layer.activation == Activation::kPRelu   ? layer.out_channels
+                                                                    : 0;
+  RETURN_IF_ERROR(CheckValues(network, index, "slopes", layer.slope, slopes));
+  if (layer.activation == Activation::kClip && !(layer.clip_min <= layer.clip_max)) {
+    return LayerError(network, index, "clips to ", layer.clip_min, "..", layer.clip_max);
+  }
+  return absl::OkStatus();
+}
+
+// Per-picture values and planes of pixels meet only in a Mul's second input.
+absl::Status CheckPerPicture(const Network& network, size_t index,
+                             const std::vector<bool>& per_picture) {
+  const Layer& layer = network.layers[index];
+  if (layer.op == Op::kFullyConnected && !per_picture[layer.inputs[0]]) {
+    return LayerError(network, index, "must follow a global average pool");
+  }
+  for (size_t i = 1; i < layer.inputs.size(); ++i) {
+    const bool broadcast = layer.op == Op::kMul && per_picture[layer.inputs[1]];
+    if (!broadcast && per_picture[layer.inputs[i]] != per_picture[layer.inputs[0]]) {
+      return LayerError(network, index, "mixes values per pixel with values per picture");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSizes(const Network& network, int side_px) {
+  const std::vector<Size> sizes = LayerSizes(network, {side_px, side_px});
+  for (size_t i = 0; i < network.layers.size(); ++i) {
+    const int side = sizes[i].width;
+    if (side < 1 || side > std::numeric_limits<int>::max() / 4) {
+      return LayerError(network, i, "is ", side, " pixels wide for a picture of ", side_px);
+    }
+    const Layer& layer = network.layers[i];
+    for (const int input : layer.inputs) {
+      const bool broadcast = layer.op == Op::kMul && sizes[input].width == 1;
+      if (!broadcast && sizes[input] != sizes[layer.inputs[0]]) {
+        return LayerError(network, i, "has inputs ", sizes[layer.inputs[0]].width, " and ",
+                          sizes[input].width, " pixels wide for a picture of ", side_px);
+      }
+    }
+  }
+  const int wanted = network.scale * side_px, given = sizes.back().width;
+  const int slack = network.align_px == 1 ? 0 : network.scale * (network.align_px - 1);
+  if (given < wanted || given > wanted + slack) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "a picture %d pixels wide gives %d pixels, must give %d (scale %d, pad_px %d, align_px %d)",
+        side_px, given, wanted, network.scale, network.pad_px, network.align_px));
+  }
+  return absl::OkStatus();
+}
+
+// Sizes along an axis follow a pattern whose period is the product of what divides them; checking
+// two periods is checking all.
+absl::Status CheckAllSizes(const Network& network) {
+  int64_t period_px = network.align_px;
+  for (size_t i = 0; i < network.layers.size(); ++i) {
+    const Layer& layer = network.layers[i];
+    if (layer.op == Op::kConv) period_px *= layer.stride_px;
+    if (period_px > kMaxPeriodPx) {
+      return LayerError(network, i, "raises the product of align_px and all strides to ", period_px,
+                        ", the limit is ", kMaxPeriodPx);
+    }
+  }
+  for (int side_px = 1; side_px <= 2 * period_px; ++side_px) {
+    RETURN_IF_ERROR(CheckSizes(network, side_px));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckCost(const Network& network) {
+  if (network.WeightCount() > kMaxWeights) {
+    return absl::InvalidArgumentError(absl::StrCat("network has ", network.WeightCount(),
+                                                   " weights, the limit is ", kMaxWeights));
+  }
+  const std::vector<double> densities = LayerDensities(network);
+  double activations = 0;
+  for (size_t i = 0; i < network.layers.size(); ++i) {
+    if (densities[i] > kMaxScale * kMaxScale) {
+      return LayerError(network, i, "holds ", densities[i], " pixels per source pixel, limit ",
+                        kMaxScale * kMaxScale);
+    }
+    activations += densities[i] * network.layers[i].out_channels;
+  }
+  if (activations > kMaxActivationsPerPixel) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("network holds %.0f activations per source pixel, the limit is %d",
+                        activations, kMaxActivationsPerPixel));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckAllUsed(const Network& network) {
+  std::vector<bool> used(network.layers.size(), false);
+  used.back() = true;
+  for (const Layer& layer : network.layers) {
+    for (const int input : layer.inputs) used[input] = true;
+  }
+  const auto unused = std::find(used.begin(), used.end(), false);
+  if (unused == used.end()) return absl::OkStatus();
+  return LayerError(network, unused - used.begin(), "has a result that no layer reads");
+}
+
+absl::Status CheckHeader(const Network& network) {
+  if (network.layers.empty() || network.layers.size() > kMaxLayers) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("network has ", network.layers.size(), " layers, outside 1..", kMaxLayers));
+  }
+  RETURN_IF_ERROR(CheckRange("scale", network.scale, 1, kMaxScale));
+  RETURN_IF_ERROR(CheckRange("pad_px", network.pad_px, 0, kMaxPadPx));
+  return CheckRange("align_px", network.align_px, 1, kMaxPeriodPx);
+}
+
+}  // namespace
+
+absl::Status Network::Validate() const {
+  RETURN_IF_ERROR(CheckHeader(*this));
+  for (size_t i = 0; i < layers.size(); ++i) {
+    if ((layers[i].op == Op::kInput) != (i == 0)) {
+      return LayerError(*this, i, "the first layer, and no other, must be the input");
+    }
+    RETURN_IF_ERROR(CheckNumbers(*this, i));
+    RETURN_IF_ERROR(CheckInputs(*this, i));
+    RETURN_IF_ERROR(CheckChannels(*this, i));
+    RETURN_IF_ERROR(CheckWeights(*this, i));
+  }
+  if (layers.back().out_channels != 3) {
+    return LayerError(*this, layers.size() - 1, "the result has ", layers.back().out_channels,
+                      " channels, must have 3");
+  }
+  const std::vector<bool> per_picture = IsPerPicture(*this);
+  for (size_t i = 0; i < layers.size(); ++i) {
+    RETURN_IF_ERROR(CheckPerPicture(*this, i, per_picture));
+  }
+  RETURN_IF_ERROR(CheckAllUsed(*this));
+  RETURN_IF_ERROR(CheckCost(*this));
+  return CheckAllSizes(*this);
+}
+
+}  // namespace upscaled
