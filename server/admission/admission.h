@@ -1,0 +1,107 @@
+// The gate of the server: every call takes a slot, and, once the header of its image says what it
+// will cost, reserves that memory and those pixels, or is told when to come back.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "engine/base/clock.h"
+#include "server/admission/limits.h"
+#include "server/admission/throughput.h"
+
+namespace upscaled::server {
+
+// What a request needs beside its slot, known before its pixels are decoded.
+struct Demand {
+  int64_t memory_bytes = 0;
+  int64_t source_pixels = 0;
+};
+
+struct AdmissionState {
+  int requests = 0;  // calls with a slot
+  int64_t queue_pixels = 0;
+  int64_t memory_bytes = 0;
+  bool draining = false;
+};
+
+// Thread safe. Never waits: a request is admitted or refused at once. Must outlive what it hands
+// out.
+class AdmissionController {
+ public:
+  // One of the concurrent calls; freed by destruction.
+  class CallSlot {
+   public:
+    CallSlot() = default;
+    CallSlot(CallSlot&& other) noexcept : owner_(std::exchange(other.owner_, nullptr)) {}
+    CallSlot& operator=(CallSlot&& other) noexcept;
+    ~CallSlot() { Release(); }
+    void Release();
+
+   private:
+    friend class AdmissionController;
+    explicit CallSlot(AdmissionController* owner) : owner_(owner) {}
+    AdmissionController* owner_ = nullptr;
+  };
+
+  // Reserved memory and queued pixels; freed by destruction. Thread compatible.
+  class Ticket {
+   public:
+    Ticket() = default;
+    Ticket(Ticket&& other) noexcept;
+    Ticket& operator=(Ticket&& other) noexcept;
+    ~Ticket() { Release(); }
+    void Release();
+
+    // Gives back the share of the pixels that is computed: `done` of `total` tiles. Thread safe
+    // beside itself, but not beside Release; reports may come in any order.
+    void ReportProgress(int64_t done, int64_t total);
+
+   private:
+    friend class AdmissionController;
+    Ticket(AdmissionController* owner, const Demand& demand)
+        : owner_(owner), demand_(demand), queued_pixels_(demand.source_pixels) {}
+    AdmissionController* owner_ = nullptr;
+    Demand demand_;
+    int64_t queued_pixels_ = 0;  // guarded by owner_->mutex_
+  };
+
+  // `clock` must outlive it.
+  AdmissionController(const Limits& limits, int64_t memory_budget_bytes, const Clock& clock);
+
+  const Limits& limits() const { return limits_; }
+  int64_t memory_budget_bytes() const { return memory_budget_bytes_; }
+
+  // First step, at the start of a call. UNAVAILABLE (kDraining) while draining; RESOURCE_EXHAUSTED
+  // (kOverloaded, with a retry delay) when all slots are taken.
+  absl::StatusOr<CallSlot> AdmitCall() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Second step, for a call with a slot; works while draining. RESOURCE_EXHAUSTED (kOverloaded,
+  // with a retry delay) when it does not fit now; INVALID_ARGUMENT (kLimitExceeded) when it never
+  // will.
+  absl::StatusOr<Ticket> Reserve(const Demand& demand) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // No more calls from now on.
+  void StartDraining() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Waits until no call has a slot; false when `timeout` passes first.
+  bool AwaitIdle(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  AdmissionState state() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  absl::Duration RetryDelay(int64_t pixels) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FinishPixels(int64_t computed, int64_t abandoned) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const Limits limits_;
+  const int64_t memory_budget_bytes_;
+  const Clock& clock_;
+  mutable absl::Mutex mutex_;
+  AdmissionState state_ ABSL_GUARDED_BY(mutex_);
+  ThroughputMeter throughput_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace upscaled::server

@@ -1,0 +1,27 @@
+// How fast the server has been computing lately, as a basis for retry delays.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/time/time.h"
+
+namespace upscaled::server {
+
+// Pixels per second of busy time, the past fading with a time constant of half a minute. Idle time
+// does not count, so that a quiet night does not make the server look slow. Not thread safe.
+class ThroughputMeter {
+ public:
+  // Tells what happened since the last call: `busy` whether there was work in that time, `pixels`
+  // how many were finished at its end. Time that goes backwards counts as none.
+  void Record(absl::Time now, bool busy, int64_t pixels);
+
+  // Time to compute `pixels`; zero while nothing is known.
+  absl::Duration TimeFor(int64_t pixels) const;
+
+ private:
+  absl::Time last_ = absl::InfinitePast();
+  double pixels_ = 0;
+  double busy_seconds_ = 0;
+};
+
+}  // namespace upscaled::server

@@ -1,0 +1,30 @@
+// What the tile scheduler tells whoever keeps the metrics.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+namespace upscaled::server {
+
+// One Stream::Run.
+struct BatchReport {
+  std::span<const absl::Duration> queue;  // one per tile: from Submit to the start of the run
+  absl::Duration infer;
+  int64_t source_pixels = 0;
+  absl::Status status;
+};
+
+// Called on the scheduler's threads with no lock held; must be thread safe and quick.
+class TileObserver {
+ public:
+  virtual ~TileObserver() = default;
+  // After the run, before its tiles' TileDone.
+  virtual void OnBatch(const BatchReport& batch) = 0;
+  // Tiles that were dropped before they ran, because their request was cancelled.
+  virtual void OnDropped(int64_t tiles) = 0;
+};
+
+}  // namespace upscaled::server

@@ -1,0 +1,71 @@
+// The server's settings, from flags, environment, a file and defaults, in this order of precedence.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "engine/backends/backend.h"
+#include "server/admission/limits.h"
+#include "server/logging/logger.h"
+
+namespace upscaled::server {
+
+struct TlsConfig {
+  std::filesystem::path cert;       // PEM chain; empty: no TLS
+  std::filesystem::path key;        // PEM; given exactly when cert is
+  std::filesystem::path client_ca;  // PEM; not empty: clients must present a certificate of it
+  bool enabled() const { return !cert.empty(); }
+};
+
+// Valid by construction through ParseConfig; config/settings.cc documents each one.
+struct ServerConfig {
+  std::string listen = "127.0.0.1:8001";
+  std::string http = "127.0.0.1:8000";  // empty: no HTTP port
+  absl::Duration max_connection_age = absl::InfiniteDuration();
+
+  // Existing directories, in order; ends with the bundled models' where that was found.
+  std::vector<std::filesystem::path> model_repositories;
+  std::string default_model = "general-2x";
+  std::string device = "auto";
+  int threads = 0;      // 0: as many as the machine or container offers
+  std::string cpu_isa;  // "": the best
+  Precision precision = Precision::kExact;
+
+  Limits limits;
+  int64_t memory_budget_bytes = 0;  // never 0 after ParseConfig
+  int64_t output_ring_bytes = int64_t{1} << 20;
+
+  absl::Duration stall_timeout = absl::Seconds(60);
+  absl::Duration drain_timeout = absl::Seconds(30);
+
+  LogFormat log_format = LogFormat::kText;
+  LogLevel log_level = LogLevel::kInfo;
+
+  TlsConfig tls;
+};
+
+struct ParsedConfig {
+  ServerConfig config;
+  // Not empty (--help, --version, --print-config): print this and exit with 0.
+  std::string printout;
+};
+
+// Environment variables by name.
+using Environment = std::map<std::string, std::string>;
+// `envp` as main's third argument or environ.
+Environment ReadEnvironment(const char* const* envp);
+
+// INVALID_ARGUMENT names the flag, variable or key, its value and what it should be; for an unknown
+// name, the nearest known one. NOT_FOUND: a file or directory that is not there.
+absl::StatusOr<ParsedConfig> ParseConfig(int argc, const char* const* argv,
+                                         const Environment& environment);
+
+// The settings as the table of a README.
+std::string SettingsMarkdown();
+
+}  // namespace upscaled::server

@@ -1,0 +1,49 @@
+// The server's metrics in Prometheus' text format. README.md lists them, with Triton's names.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/time/time.h"
+#include "server/batching/tile_observer.h"
+#include "server/metrics/request_record.h"
+
+namespace upscaled::server {
+
+// Values that others own and that are read when the metrics are asked for.
+struct GaugeReadings {
+  int64_t requests_in_flight = 0;
+  int64_t queue_pixels = 0;  // source pixels admitted and not yet computed
+  int64_t queue_tiles = 0;   // tiles waiting for a stream
+  int64_t memory_reserved_bytes = 0;
+  int64_t memory_budget_bytes = 0;
+  int64_t models_loaded = 0;
+};
+
+struct BuildInfo {
+  std::string version;
+  std::string device;  // "cpu"
+};
+
+// Thread safe.
+class ServerMetrics final : public TileObserver {
+ public:
+  ServerMetrics(const BuildInfo& build, absl::Time start_time);
+  ~ServerMetrics() override;
+
+  // Once per finished call, refused ones included.
+  void OnRequest(const RequestRecord& record);
+
+  void OnBatch(const BatchReport& batch) override;
+  void OnDropped(int64_t tiles) override;
+
+  // The exposition, with these gauges.
+  std::string Render(const GaugeReadings& readings) const;
+
+ private:
+  struct Families;
+  std::unique_ptr<Families> families_;
+};
+
+}  // namespace upscaled::server

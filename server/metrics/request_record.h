@@ -1,0 +1,37 @@
+// What is kept of a finished request: one record feeds the metrics and the log line.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "engine/base/geometry.h"
+
+namespace upscaled::server {
+
+// Zero or empty where a request did not get that far.
+struct RequestRecord {
+  std::string method;  // "UpscaleImage", "UpscaleTiles", "Upscale", ...
+  std::string request_id;
+  std::string peer;
+  absl::StatusCode code = absl::StatusCode::kOk;
+  std::string reason;   // name of the ErrorReason, without its prefix; empty when OK
+  std::string message;  // of the error
+  std::string model;
+  std::string device;
+  Size source;
+  Size result;
+  int64_t source_pixels = 0;  // accepted; UpscaleTiles: summed over tiles
+  int64_t result_pixels = 0;  // computed
+  int64_t tiles = 0;
+  int64_t received_bytes = 0;
+  int64_t sent_bytes = 0;
+  absl::Duration total;
+  absl::Duration queue;  // summed over tiles
+  absl::Duration decode;
+  absl::Duration infer;  // summed over tiles
+  absl::Duration encode;
+};
+
+}  // namespace upscaled::server
