@@ -1,0 +1,63 @@
+// An encoded picture in, the upscaled and encoded picture out: decoder, upscaler and encoder as one
+// call on the calling thread, with tiles running on the executor meanwhile.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "engine/base/cancellation.h"
+#include "engine/base/clock.h"
+#include "engine/image/byte_stream.h"
+#include "engine/image/codec.h"
+#include "engine/pipeline/tile_executor.h"
+#include "engine/pipeline/upscaler.h"
+
+namespace upscaled {
+
+struct TranscodePlan {
+  UpscalePlan upscale;
+  EncodeOptions encode;
+};
+
+// Called once, when the first bytes have told what the picture is and before anything is allocated
+// for its pixels: the place to plan, to reserve memory and to announce the result. An error ends
+// the call with it.
+using TranscodePlanFn = std::function<absl::StatusOr<TranscodePlan>(const ImageHeader&)>;
+
+// All that a call borrows; everything must outlive it.
+struct TranscodeRequest {
+  ByteSource& input;
+  ByteSink& output;
+  TileExecutor& executor;
+  uint64_t request_id = 0;               // TileExecutor::Submit's `request`
+  Cancellation* cancellation = nullptr;  // may be null; input and output must heed it themselves
+  DecodeLimits limits;
+  UpscaleProgress progress;
+  const Clock& clock = Clock::Real();
+};
+
+// Where the call's time went; the five durations do not overlap and add up to all of it.
+struct TranscodeStats {
+  absl::Duration read;    // waiting for encoded input
+  absl::Duration decode;  // decoding
+  absl::Duration infer;   // waiting for tiles, and the stages around them
+  absl::Duration encode;  // encoding
+  absl::Duration write;   // waiting for the output to take bytes
+  int64_t result_bytes = 0;
+};
+
+// What TranscodeImage allocates for the pixels of a picture: the plan's stages, the rows on their
+// way to the encoder, decoder and encoder. Executors' workspaces are not in it.
+size_t TranscodeBytes(const ImageHeader& header, const TranscodePlan& plan);
+
+// Returns when the whole result has been written. Errors are those of codecs, plan, source, sink,
+// tiles and the cancellation's reason; the output is then incomplete. Besides: INVALID_ARGUMENT
+// when the result does not fit the chosen format as CheckEncodable says; a result with alpha or 16
+// bits is turned into what the format holds (OutputSpecFor), alpha being dropped.
+absl::StatusOr<TranscodeStats> TranscodeImage(const TranscodeRequest& request,
+                                              const TranscodePlanFn& plan);
+
+}  // namespace upscaled
