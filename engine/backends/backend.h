@@ -45,6 +45,10 @@ class Executable {
   virtual Size PreferredTile() const = 0;
 };
 
+// For Stream::Run: INVALID_ARGUMENT when the task's rectangles, sizes or channels contradict each
+// other or the executable.
+absl::Status CheckTileTask(const Executable& executable, const TileTask& task);
+
 // One lane of work on a device: a CPU thread's scratch memory, a CUDA stream, an OpenCL queue. Used
 // by one thread at a time. Scratch grows to the largest tile seen and is then reused.
 class Stream {

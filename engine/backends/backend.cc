@@ -1,0 +1,48 @@
+#include "engine/backends/backend.h"
+
+#include "absl/strings/str_format.h"
+
+namespace upscaled {
+namespace {
+
+std::string Describe(const Rect& r) {
+  return absl::StrFormat("%dx%d at (%d, %d)", r.width, r.height, r.x, r.y);
+}
+
+absl::Status CheckPixels(const char* what, const ImageSpec& spec, Size expected) {
+  if (spec.size() != expected) {
+    return absl::InvalidArgumentError(absl::StrFormat("tile's %s is %dx%d pixels, must be %dx%d",
+                                                      what, spec.width_px, spec.height_px,
+                                                      expected.width, expected.height));
+  }
+  if (spec.channels != 3 && spec.channels != 4) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("tile's %s has %d channels, must have 3 or 4", what, spec.channels));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckTileTask(const Executable& executable, const TileTask& task) {
+  const Rect picture{0, 0, task.image.width, task.image.height};
+  if (task.tile.empty() || !picture.Contains(task.tile)) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("tile %s is empty or outside its picture of %dx%d", Describe(task.tile),
+                        task.image.width, task.image.height));
+  }
+  const Rect needed = executable.InputRect(task.tile, task.image);
+  if (!task.src_rect.Contains(needed) || !picture.Contains(task.src_rect)) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "source %s of tile %s must cover %s inside its picture of %dx%d", Describe(task.src_rect),
+        Describe(task.tile), Describe(needed), task.image.width, task.image.height));
+  }
+  const int scale = executable.network().scale;
+  absl::Status status =
+      CheckPixels("source", task.src.spec, {task.src_rect.width, task.src_rect.height});
+  status.Update(CheckPixels("destination", task.dst.spec,
+                            {task.tile.width * scale, task.tile.height * scale}));
+  return status;
+}
+
+}  // namespace upscaled

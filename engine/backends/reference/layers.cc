@@ -1,0 +1,237 @@
+#include "engine/backends/reference/layers.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace upscaled::reference {
+namespace {
+
+using Inputs = std::span<const Tensor* const>;
+
+int FloorDiv(int a, int b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
+int CeilDiv(int a, int b) { return -FloorDiv(-a, b); }
+
+// Adds to a row of sums what tap (ky, kx) of one input channel gives it.
+void AddConvTap(const Layer& layer, const Tensor& src, int channel, int ky, int kx, float weight,
+                int y, const Rect& region, double* sums) {
+  const int src_y = y * layer.stride_px - layer.padding_px + ky;
+  if (src_y < src.region.y || src_y >= src.region.bottom()) return;
+  const float* src_row = src.row(channel, src_y) - src.region.x;
+  const int offset = kx - layer.padding_px;  // src_x = x * stride + offset
+  const int x_begin = std::max(region.x, CeilDiv(src.region.x - offset, layer.stride_px));
+  const int x_end =
+      std::min(region.right(), FloorDiv(src.region.right() - 1 - offset, layer.stride_px) + 1);
+  for (int x = x_begin; x < x_end; ++x) {
+    sums[x - region.x] += double{weight} * src_row[x * layer.stride_px + offset];
+  }
+}
+
+void AddConvTransposeTap(const Layer& layer, const Tensor& src, int channel, int ky, int kx,
+                         float weight, int y, const Rect& region, double* sums) {
+  const int scaled_y = y + layer.padding_px - ky;  // stride * src_y
+  const int src_y = FloorDiv(scaled_y, layer.stride_px);
+  if (src_y * layer.stride_px != scaled_y) return;
+  if (src_y < src.region.y || src_y >= src.region.bottom()) return;
+  const float* src_row = src.row(channel, src_y) - src.region.x;
+  const int offset = kx - layer.padding_px;  // x = src_x * stride + offset
+  const int begin = std::max(src.region.x, CeilDiv(region.x - offset, layer.stride_px));
+  const int end =
+      std::min(src.region.right(), FloorDiv(region.right() - 1 - offset, layer.stride_px) + 1);
+  for (int src_x = begin; src_x < end; ++src_x) {
+    sums[src_x * layer.stride_px + offset - region.x] += double{weight} * src_row[src_x];
+  }
+}
+
+void Convolve(const Layer& layer, Inputs inputs, Tensor& dst) {
+  const Tensor& src = *inputs[0];
+  const bool transposed = layer.op == Op::kConvTranspose;
+  const int taps = layer.kernel_px * layer.kernel_px;
+  std::vector<double> sums(dst.region.width);
+  for (int out = 0; out < layer.out_channels; ++out) {
+    for (int y = dst.region.y; y < dst.region.bottom(); ++y) {
+      std::fill(sums.begin(), sums.end(), double{layer.bias[out]});
+      for (int in = 0; in < layer.in_channels; ++in) {
+        const size_t filter = transposed ? size_t{1} * in * layer.out_channels + out
+                                         : size_t{1} * out * layer.in_channels + in;
+        for (int tap = 0; tap < taps; ++tap) {
+          (transposed ? AddConvTransposeTap : AddConvTap)(
+              layer, src, in, tap / layer.kernel_px, tap % layer.kernel_px,
+              layer.weights[filter * taps + tap], y, dst.region, sums.data());
+        }
+      }
+      std::copy(sums.begin(), sums.end(), dst.row(out, y));
+    }
+  }
+}
+
+void FullyConnect(const Layer& layer, Inputs inputs, Tensor& dst) {
+  for (int out = 0; out < layer.out_channels; ++out) {
+    double sum = layer.bias[out];
+    for (int in = 0; in < layer.in_channels; ++in) {
+      sum +=
+          double{layer.weights[size_t{1} * out * layer.in_channels + in]} * inputs[0]->values[in];
+    }
+    dst.values[out] = static_cast<float>(sum);
+  }
+}
+
+void AveragePool(Inputs inputs, Tensor& dst) {
+  const Tensor& src = *inputs[0];
+  for (int c = 0; c < dst.channels; ++c) {
+    double sum = 0;
+    for (int y = src.region.y; y < src.region.bottom(); ++y) {
+      const float* row = src.row(c, y);
+      for (int x = 0; x < src.region.width; ++x) sum += row[x];
+    }
+    dst.values[c] = static_cast<float>(sum / static_cast<double>(src.region.Area()));
+  }
+}
+
+// Sets each value of `dst` to value_at(channel, x, y).
+template <typename ValueAt>
+void Fill(Tensor& dst, const ValueAt& value_at) {
+  for (int c = 0; c < dst.channels; ++c) {
+    for (int y = dst.region.y; y < dst.region.bottom(); ++y) {
+      float* row = dst.row(c, y);
+      for (int x = dst.region.x; x < dst.region.right(); ++x) {
+        row[x - dst.region.x] = value_at(c, x, y);
+      }
+    }
+  }
+}
+
+void ShufflePixels(const Layer& layer, Inputs inputs, Tensor& dst) {
+  const int f = layer.factor;
+  Fill(dst, [&](int c, int x, int y) {
+    return inputs[0]->at(c * f * f + y % f * f + x % f, x / f, y / f);
+  });
+}
+
+void ResizeNearest(const Layer& layer, Inputs inputs, Tensor& dst) {
+  Fill(dst,
+       [&](int c, int x, int y) { return inputs[0]->at(c, x / layer.factor, y / layer.factor); });
+}
+
+// One axis of a bilinear sample: the two neighbours, at the edge twice the same, and the weight of
+// the second.
+struct Blend {
+  int first, second;
+  float weight;
+};
+
+Blend BlendAt(int position, int factor, int begin, int end) {
+  const int twice = 2 * position + 1 - factor;  // 2 * factor * the source coordinate
+  const int first = FloorDiv(twice, 2 * factor);
+  const float weight = static_cast<float>(twice - first * 2 * factor) / (2.0f * factor);
+  return {std::clamp(first, begin, end - 1), std::clamp(first + 1, begin, end - 1), weight};
+}
+
+void ResizeBilinear(const Layer& layer, Inputs inputs, Tensor& dst) {
+  const Tensor& src = *inputs[0];
+  Fill(dst, [&](int c, int x, int y) {
+    const Blend h = BlendAt(x, layer.factor, src.region.x, src.region.right());
+    const Blend v = BlendAt(y, layer.factor, src.region.y, src.region.bottom());
+    const float top =
+        std::lerp(src.at(c, h.first, v.first), src.at(c, h.second, v.first), h.weight);
+    const float bottom =
+        std::lerp(src.at(c, h.first, v.second), src.at(c, h.second, v.second), h.weight);
+    return std::lerp(top, bottom, v.weight);
+  });
+}
+
+void Add(Inputs inputs, Tensor& dst) {
+  Fill(dst, [&](int c, int x, int y) { return inputs[0]->at(c, x, y) + inputs[1]->at(c, x, y); });
+}
+
+void Multiply(Inputs inputs, Tensor& dst) {
+  const Tensor& factor = *inputs[1];
+  const bool per_channel = factor.region == Rect{0, 0, 1, 1};
+  Fill(dst, [&](int c, int x, int y) {
+    return inputs[0]->at(c, x, y) * (per_channel ? factor.values[c] : factor.at(c, x, y));
+  });
+}
+
+void Concatenate(Inputs inputs, Tensor& dst) {
+  int first_channel = 0;
+  for (const Tensor* src : inputs) {
+    for (int c = 0; c < src->channels; ++c) {
+      for (int y = dst.region.y; y < dst.region.bottom(); ++y) {
+        const float* src_row = src->row(c, y) + (dst.region.x - src->region.x);
+        std::copy_n(src_row, dst.region.width, dst.row(first_channel + c, y));
+      }
+    }
+    first_channel += src->channels;
+  }
+}
+
+void Crop(const Layer& layer, Inputs inputs, Tensor& dst) {
+  Fill(dst,
+       [&](int c, int x, int y) { return inputs[0]->at(c, x + layer.crop_px, y + layer.crop_px); });
+}
+
+float Activate(const Layer& layer, int channel, float v) {
+  switch (layer.activation) {
+    case Activation::kNone:
+      return v;
+    case Activation::kRelu:
+      return std::max(v, 0.0f);
+    case Activation::kLeakyRelu:
+      return v < 0 ? v * layer.slope[0] : v;
+    case Activation::kPRelu:
+      return v < 0 ? v * layer.slope[channel] : v;
+    case Activation::kSigmoid:
+      return 1.0f / (1.0f + std::exp(-v));
+    case Activation::kClip:
+      return std::clamp(v, layer.clip_min, layer.clip_max);
+  }
+  return v;
+}
+
+}  // namespace
+
+void ComputeLayer(const Layer& layer, Inputs inputs, Tensor& dst) {
+  switch (layer.op) {
+    case Op::kInput:
+      break;
+    case Op::kConv:
+    case Op::kConvTranspose:
+      Convolve(layer, inputs, dst);
+      break;
+    case Op::kPixelShuffle:
+      ShufflePixels(layer, inputs, dst);
+      break;
+    case Op::kResizeNearest:
+      ResizeNearest(layer, inputs, dst);
+      break;
+    case Op::kResizeBilinear:
+      ResizeBilinear(layer, inputs, dst);
+      break;
+    case Op::kAdd:
+      Add(inputs, dst);
+      break;
+    case Op::kMul:
+      Multiply(inputs, dst);
+      break;
+    case Op::kConcat:
+      Concatenate(inputs, dst);
+      break;
+    case Op::kCrop:
+      Crop(layer, inputs, dst);
+      break;
+    case Op::kGlobalAveragePool:
+      AveragePool(inputs, dst);
+      break;
+    case Op::kFullyConnected:
+      FullyConnect(layer, inputs, dst);
+      break;
+    case Op::kActivation:
+      Fill(dst, [&](int c, int x, int y) { return inputs[0]->at(c, x, y); });
+      break;
+  }
+  const size_t plane = dst.region.Area();
+  for (size_t i = 0; i < dst.values.size(); ++i) {
+    dst.values[i] = Activate(layer, static_cast<int>(i / plane), dst.values[i]);
+  }
+}
+
+}  // namespace upscaled::reference

@@ -1,0 +1,103 @@
+#include "engine/backends/reference/reference_backend.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/backends/reference/run_tile.h"
+#include "engine/base/cpu_info.h"
+#include "engine/base/status_macros.h"
+#include "engine/base/string_view.h"
+#include "engine/graph/tile_geometry.h"
+#include "engine/model/limits.h"
+
+namespace upscaled {
+namespace {
+
+class ReferenceExecutable : public Executable {
+ public:
+  explicit ReferenceExecutable(Network network) : network_(std::move(network)) {}
+
+  const Network& network() const override { return network_; }
+  Precision precision() const override { return Precision::kExact; }
+  Rect InputRect(const Rect& tile, Size image) const override {
+    return SourceRect(network_, LayerRegions(network_, image, tile, {})[0], image);
+  }
+  size_t WorkspaceBytes(Size tile) const override {
+    // In the middle of a picture, and a period larger: a tile's regions depend on its offset.
+    const int side = kMaxPeriodPx;
+    const Rect inner{side, side, tile.width + side, tile.height + side};
+    const Size image{inner.right() + side + 2 * kMaxPadPx, inner.bottom() + side + 2 * kMaxPadPx};
+    const std::vector<Rect> regions = LayerRegions(network_, image, inner, {});
+    size_t values = 0;
+    for (size_t i = 0; i < regions.size(); ++i) {
+      values += static_cast<size_t>(regions[i].Area()) * network_.layers[i].out_channels;
+    }
+    return values * sizeof(float);
+  }
+  size_t WeightBytes() const override { return network_.WeightCount() * sizeof(float); }
+  Size PreferredTile() const override { return {128, 128}; }
+
+ private:
+  const Network network_;
+};
+
+class ReferenceStream : public Stream {
+ public:
+  absl::Status Run(const Executable& executable, std::span<const TileTask> tiles) override {
+    for (const TileTask& task : tiles) {
+      RETURN_IF_ERROR(CheckTileTask(executable, task));
+      reference::RunTile(executable.network(), task);
+    }
+    return absl::OkStatus();
+  }
+};
+
+class ReferenceBackend : public Backend {
+ public:
+  explicit ReferenceBackend(int stream_count) : stream_count_(stream_count) {}
+
+  std::string_view name() const override { return "reference"; }
+  std::string description() const override { return "plain C++, fp32 with double sums"; }
+  absl::StatusOr<std::shared_ptr<const Executable>> Compile(const Network& network,
+                                                            Precision precision) override {
+    if (precision != Precision::kExact) {
+      return absl::UnimplementedError(absl::StrCat("the reference backend has no precision '",
+                                                   ToAbsl(PrecisionName(precision)),
+                                                   "', only 'exact'"));
+    }
+    RETURN_IF_ERROR(network.Validate());
+    for (const Layer& layer : network.layers) {
+      if (layer.op == Op::kGlobalAveragePool) {
+        return absl::UnimplementedError(
+            absl::StrCat("layer '", layer.name, "' (", ToAbsl(OpName(layer.op)),
+                         ") needs statistics of the whole picture, which a tile does not carry"));
+      }
+    }
+    return std::make_shared<ReferenceExecutable>(network);
+  }
+  std::unique_ptr<Stream> CreateStream() override { return std::make_unique<ReferenceStream>(); }
+  int StreamCount() const override { return stream_count_; }
+
+ private:
+  const int stream_count_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Backend>> CreateReferenceBackend(const BackendOptions& options) {
+  if (!options.cpu_isa.empty() || !options.kernel.empty()) {
+    const bool isa = !options.cpu_isa.empty();
+    return absl::InvalidArgumentError(
+        absl::StrCat("the reference backend has no ", isa ? "cpu_isa" : "kernel", " '",
+                     isa ? options.cpu_isa : options.kernel, "': it knows only plain C++"));
+  }
+  if (options.threads < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("threads is ", options.threads, ", must be 0 (automatic) or more"));
+  }
+  return std::make_unique<ReferenceBackend>(options.threads > 0 ? options.threads
+                                                                : AvailableCpuCount());
+}
+
+}  // namespace upscaled

@@ -1,0 +1,14 @@
+// One tile through a whole network, layer by layer.
+#pragma once
+
+#include "engine/backends/backend.h"
+#include "engine/model/network.h"
+
+namespace upscaled::reference {
+
+// Writes task.dst. `network` must have passed Validate and the task CheckTileTask. Holds every
+// layer's region at once and allocates it anew: for tests, where clarity is worth more than speed.
+// Networks with a global pooling work too; they read the whole picture for every tile.
+void RunTile(const Network& network, const TileTask& task);
+
+}  // namespace upscaled::reference
