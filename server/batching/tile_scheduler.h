@@ -8,10 +8,9 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
-#include <set>
+#include <span>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -45,24 +44,28 @@ struct TileSchedulerOptions {
   int64_t max_batch_pixels = 256 * 1024;  // a larger tile runs alone
 };
 
-// Thread safe.
+// Thread safe. A drain waits for the requests, not for the scheduler (see admission).
 class TileScheduler final : public TileExecutor {
+  struct Account;
+
  public:
-  // A request's account with the scheduler; closed by destruction. Must not outlive the scheduler.
+  // A request's account with the scheduler; closed by destruction, after which its id is unknown.
+  // Must not outlive the scheduler.
   class Request {
    public:
-    Request(Request&& other) noexcept;
+    Request(Request&& other) noexcept = default;
     Request& operator=(Request&&) = delete;
     ~Request();
 
-    uint64_t id() const { return id_; }  // for Submit
+    uint64_t id() const;  // for Submit
     RequestUsage usage() const;
 
    private:
     friend class TileScheduler;
-    Request(TileScheduler* owner, uint64_t id) : owner_(owner), id_(id) {}
-    TileScheduler* owner_;
-    uint64_t id_;
+    Request(TileScheduler& owner, std::shared_ptr<Account> account)
+        : owner_(owner), account_(std::move(account)) {}
+    TileScheduler& owner_;
+    std::shared_ptr<Account> account_;
   };
 
   // `backend`, `clock` and `observer` (may be null) must outlive it.
@@ -73,60 +76,51 @@ class TileScheduler final : public TileExecutor {
 
   Request OpenRequest() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // `request` is the id of an open request. A tile whose stream fails gets the stream's error, as
-  // do the others of its batch. TileDone is called with no lock held.
+  // `request` is the id of an open request (else the tiles fail with INTERNAL). A tile whose stream
+  // fails gets the stream's error, as do the others of its batch. TileDone is called with no lock
+  // held, from here when the tiles are not accepted.
   void Submit(uint64_t request, std::shared_ptr<const Executable> executable,
               std::vector<TileTask> tiles, Cancellation* cancellation, TileDone done) override
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  int concurrency() const override { return static_cast<int>(workers_.size()); }
+  int concurrency() const override { return static_cast<int>(streams_.size()); }
 
   TileLoad load() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Waits until nothing is queued or running; false when `timeout` passes first.
-  bool AwaitIdle(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Tiles in the queue, and all submitted from now on, get `reason`; running ones finish. Returns
-  // when the threads have ended. Not to be called from a TileDone.
-  void Stop(const absl::Status& reason) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Tiles in the queue, and all submitted from now on, get `reason` (not OK); running ones finish.
+  // Returns when the threads have ended. Not to be called from a TileDone, nor by two threads.
+  void Stop(absl::Status reason) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  struct Submission;  // one Submit
-  struct QueuedTile {
-    std::shared_ptr<Submission> submission;
-    size_t index;
-    absl::Time submitted;
-  };
-  // One open request. Its virtual start is the service, in pixels, at which its next tile is due;
-  // the account with the least goes first.
-  struct Account {
-    int64_t virtual_start = 0;
-    std::deque<QueuedTile> queue;
-    RequestUsage usage;
-  };
-  struct Batch {
-    std::vector<QueuedTile> tiles;
-    std::vector<QueuedTile> dropped;  // cancelled, found on the way
-    int64_t pixels = 0;
-  };
-  using Due = std::pair<int64_t, uint64_t>;  // virtual start, request id
+  struct Submission;
+  struct QueuedTile;
+  struct Batch;
+  using Due = std::pair<int64_t, uint64_t>;  // an account's virtual start and id
 
-  void CloseRequest(uint64_t request) ABSL_LOCKS_EXCLUDED(mutex_);
-  RequestUsage Usage(uint64_t request) const ABSL_LOCKS_EXCLUDED(mutex_);
+  void RunWorker(Stream& stream) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool HasWork() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  Batch TakeBatch() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TakeTile(Account& account, Batch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RunBatch(Stream& stream, const Batch& batch) ABSL_LOCKS_EXCLUDED(mutex_);
+  void DropCancelled(const Submission& submission) ABSL_LOCKS_EXCLUDED(mutex_);
+  void FinishDropped(const std::vector<QueuedTile>& tiles) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Finish(std::span<const QueuedTile> tiles, const absl::Status& status)
+      ABSL_LOCKS_EXCLUDED(mutex_);
 
-  Backend& backend_;
   const Clock& clock_;
   const TileSchedulerOptions options_;
   TileObserver* const observer_;
+  std::vector<std::unique_ptr<Stream>> streams_;
+  std::vector<std::thread> workers_;  // one per stream
 
   mutable absl::Mutex mutex_;
-  std::map<uint64_t, Account> accounts_ ABSL_GUARDED_BY(mutex_);
-  std::set<Due> due_ ABSL_GUARDED_BY(mutex_);  // the accounts with queued tiles
+  std::map<uint64_t, std::shared_ptr<Account>> open_ ABSL_GUARDED_BY(mutex_);
+  std::map<Due, Account*> due_ ABSL_GUARDED_BY(mutex_);  // exactly those with queued tiles
   uint64_t last_request_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t virtual_now_ ABSL_GUARDED_BY(mutex_) = 0;
-  int idle_workers_ ABSL_GUARDED_BY(mutex_) = 0;
+  int busy_streams_ ABSL_GUARDED_BY(mutex_) = 0;
   TileLoad load_ ABSL_GUARDED_BY(mutex_);
   absl::Status stop_reason_ ABSL_GUARDED_BY(mutex_);  // not OK: stopped
-  std::vector<std::thread> workers_;
 };
 
 }  // namespace upscaled::server
