@@ -1,0 +1,197 @@
+#!/usr/bin/python3
+"""Cuts training pairs (high resolution, half resolution) and the held-out pictures out of the unpacked packages.
+
+usage: make_dataset.py ROOT OUT [--scale-count 1.0] [--workers 2]
+
+OUT/hr.npy       uint8 [n, 160, 160, 3]
+OUT/lr.npy       uint8 [n, 80, 80, 3], the same crops reduced by box, bicubic or Lanczos, a few JPEG-compressed
+OUT/heldout/{photo,text,flat}/*.png   whole pictures, never trained on
+"""
+
+import argparse
+import bz2
+import glob
+import hashlib
+import io
+import multiprocessing
+import os
+import pathlib
+import re
+import subprocess
+
+import numpy as np
+from PIL import Image
+
+import drawing
+import sources
+
+CROP_PX = 160
+MARGIN_PX = 16  # the reduction sees this much of the picture round a crop
+KERNELS = [Image.BOX, Image.BICUBIC, Image.LANCZOS]
+COUNTS = {"photo": 11000, "text": 6000, "svg": 9000, "icon": 600, "shapes": 3000}
+HELDOUT_SVGS = 24
+
+
+def load_picture(path):
+    """RGB picture of any file used here; transparency is laid on white."""
+    if path.endswith("face.dat"):
+        pixels = np.frombuffer(bz2.decompress(pathlib.Path(path).read_bytes()), np.uint8)
+        return Image.fromarray(pixels.reshape(768, 1024, 3))
+    image = Image.open(path)
+    if image.mode in ("RGBA", "LA", "P"):
+        image = image.convert("RGBA")
+        base = Image.new("RGBA", image.size, "white")
+        image = Image.alpha_composite(base, image)
+    return image.convert("RGB")
+
+
+def shrink(image, factor):
+    size = (max(1, round(image.width / factor)), max(1, round(image.height / factor)))
+    return image if factor == 1 else image.resize(size, Image.LANCZOS)
+
+
+def render_svg(path, width_px, background):
+    """The drawing at `width_px`, or None where the renderer refuses it."""
+    command = ["rsvg-convert", "--keep-aspect-ratio", "-w", str(width_px), "-h", str(width_px), "-b", background, path]
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=20)
+        return Image.open(io.BytesIO(done.stdout)).convert("RGB") if done.returncode == 0 else None
+    except (subprocess.TimeoutExpired, OSError):
+        return None
+
+
+def heldout_svg(path):
+    """One family of drawings in 64 is held out: names that differ only in digits stand for variants of one drawing."""
+    family = re.sub(r"[\d_.-]+", " ", os.path.basename(path)[:-4]).strip()
+    return hashlib.sha256(family.encode()).digest()[0] % 64 == 0
+
+
+def make_pair(rng, block):
+    """(hr, lr) from a picture of CROP_PX + 2 * MARGIN_PX: reduce the whole, then drop the margin from both."""
+    kernel = KERNELS[int(rng.integers(0, len(KERNELS)))]
+    small = block.resize((block.width // 2, block.height // 2), kernel)
+    if rng.random() < 0.06:
+        stream = io.BytesIO()
+        small.save(stream, "JPEG", quality=int(rng.integers(85, 98)), subsampling=int(rng.choice([0, 2])))
+        small = Image.open(stream).convert("RGB")
+    m = MARGIN_PX
+    return np.asarray(block)[m:-m, m:-m], np.asarray(small)[m // 2:-m // 2, m // 2:-m // 2]
+
+
+def cut(rng, image, count, least_detail):
+    """Up to `count` pairs from random places; mostly flat blocks are kept only now and then."""
+    side = CROP_PX + 2 * MARGIN_PX
+    if image.width < side or image.height < side:
+        canvas = Image.new("RGB", (max(side, image.width), max(side, image.height)), image.getpixel((0, 0)))
+        canvas.paste(image, ((canvas.width - image.width) // 2, (canvas.height - image.height) // 2))
+        image = canvas
+    pairs = []
+    for _ in range(count * 6):
+        x = int(rng.integers(0, image.width - side + 1))
+        y = int(rng.integers(0, image.height - side + 1))
+        block = image.crop((x, y, x + side, y + side))
+        detail = np.abs(np.diff(np.asarray(block.convert("L"), np.float32), axis=1)).mean()
+        if detail < least_detail and rng.random() > 0.08:
+            continue
+        pairs.append(make_pair(rng, block))
+        if len(pairs) == count:
+            break
+    return pairs
+
+
+def job_pairs(job):
+    kind, seed, what = job
+    rng = np.random.default_rng(seed)
+    side = CROP_PX + 2 * MARGIN_PX
+    if kind == "photo":
+        path, factor, count = what
+        return cut(rng, shrink(load_picture(path), factor), count, 2.5)
+    if kind in ("svg", "icon"):
+        path, count = what
+        colored = rng.random() < 0.3
+        background = "#%02x%02x%02x" % tuple(rng.integers(0, 256, 3)) if colored else "#ffffff"
+        low, high = (300, 760) if kind == "svg" else (200, 420)
+        image = render_svg(path, int(rng.integers(low, high)), background)
+        return [] if image is None else cut(rng, image, count, 1.5)
+    pairs = []
+    for _ in range(what["count"]):
+        if kind == "text":
+            photo = load_picture(str(rng.choice(what["photos"]))) if rng.random() < 0.02 else None
+            page = drawing.text_page(rng, what["fonts"], what["cjk"], side * 2, photo)
+            pairs += cut(rng, page, 4, 1.0)
+        else:
+            pairs += cut(rng, drawing.shapes(rng, side), 1, 0.0)
+    return pairs
+
+
+def expand(root, patterns):
+    return sorted(p for pattern in patterns for p in glob.glob(os.path.join(root, pattern), recursive=True))
+
+
+def plan(root, scale):
+    """The list of jobs: (kind, seed, what to cut). Fixed seeds, so that the data set can be made again."""
+    rng = np.random.default_rng(1)
+    jobs = []
+    photos = [(p, f, w / len(fs)) for g, fs, w, _ in sources.TRAIN_PHOTOS for p in expand(root, [g]) for f in fs]
+    total = sum(w for _, _, w in photos)
+    for path, factor, weight in photos:
+        jobs.append(("photo", (path, factor, max(1, int(COUNTS["photo"] * scale * weight / total)))))
+    for kind, pattern in (("svg", sources.TRAIN_SVG), ("icon", sources.TRAIN_ICONS)):
+        paths = [p for p in expand(root, [pattern]) if not (kind == "svg" and heldout_svg(p))]
+        per = 3
+        chosen = rng.permutation(paths)[:int(COUNTS[kind] * scale / per)]
+        jobs += [(kind, (str(p), per)) for p in chosen]
+    text = dict(count=5, fonts=expand(root, sources.TRAIN_FONTS), cjk=expand(root, sources.TRAIN_CJK_FONTS),
+                photos=[p for p, _, _ in photos])
+    jobs += [("text", text)] * int(COUNTS["text"] * scale / 20)
+    jobs += [("shapes", dict(count=20))] * int(COUNTS["shapes"] * scale / 20)
+    return [(kind, i, what) for i, (kind, what) in enumerate(jobs)]
+
+
+def write_heldout(root, out):
+    rng = np.random.default_rng(2)
+    for kind in ("photo", "text", "flat"):
+        os.makedirs(os.path.join(out, "heldout", kind), exist_ok=True)
+    for path, factor, _ in sources.HELDOUT_PHOTOS:
+        name = os.path.splitext(os.path.basename(path))[0]
+        shrink(load_picture(os.path.join(root, path)), factor).save(f"{out}/heldout/photo/{name}.png")
+    fonts, cjk = expand(root, sources.HELDOUT_FONTS), expand(root, sources.HELDOUT_CJK_FONTS)
+    for i in range(12):
+        drawing.text_page(rng, fonts, cjk, 400).save(f"{out}/heldout/text/page{i:02}.png")
+    svgs = [p for p in expand(root, [sources.TRAIN_SVG]) if heldout_svg(p)]
+    folders = set()  # at most one drawing per folder and six first letters, for variety
+    for path in rng.permutation(svgs):
+        key = (os.path.dirname(path), os.path.basename(path)[:6])
+        image = None if key in folders else render_svg(str(path), 480, "#ffffff")
+        if image is not None and min(image.size) >= 160:
+            image.save(f"{out}/heldout/flat/{os.path.basename(path)[:-4]}.png")
+            folders.add(key)
+        if len(folders) == HELDOUT_SVGS:
+            break
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("root")
+    parser.add_argument("out")
+    parser.add_argument("--scale-count", type=float, default=1.0, help="fraction of the usual number of crops")
+    parser.add_argument("--workers", type=int, default=2)
+    args = parser.parse_args()
+    os.makedirs(args.out, exist_ok=True)
+    write_heldout(args.root, args.out)
+    jobs = plan(args.root, args.scale_count)
+    hr, lr, counts = [], [], {}
+    with multiprocessing.Pool(args.workers) as pool:
+        for job, pairs in zip(jobs, pool.imap(job_pairs, jobs, chunksize=4)):
+            counts[job[0]] = counts.get(job[0], 0) + len(pairs)
+            for high, low in pairs:
+                hr.append(high)
+                lr.append(low)
+    order = np.random.default_rng(3).permutation(len(hr))
+    np.save(os.path.join(args.out, "hr.npy"), np.stack([hr[i] for i in order]))
+    np.save(os.path.join(args.out, "lr.npy"), np.stack([lr[i] for i in order]))
+    print(counts, "total", len(hr))
+
+
+if __name__ == "__main__":
+    main()

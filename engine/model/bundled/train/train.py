@@ -1,0 +1,142 @@
+#!/usr/bin/python3
+"""Trains general-2x on the pairs of make_dataset.py for a given time.
+
+usage: train.py DATA OUT.pt --minutes 60 [--resume OUT.pt]
+
+The learning rate follows a cosine over the wall-clock budget, so the run ends on time whatever else the machine does.
+OUT.pt holds {"net", "ema", "step"} and is rewritten every few minutes.
+"""
+
+import argparse
+import copy
+import math
+import os
+import time
+
+import numpy as np
+import torch
+
+import net as nets
+
+BATCH = 16
+PATCH_PX = 62  # low-resolution side, halo included
+VALIDATION = 384  # the last pairs of the data set, never trained on
+CHARBONNIER_EPS = 0.01
+EMA_DECAY = 0.999
+PEAK_RATE, FINAL_RATE, WARMUP_STEPS = 1.5e-3, 2e-6, 300
+FULL_PRECISION_FROM = 0.88  # part of the budget after which bfloat16 gives way to float32
+
+
+def batch_of(rng, hr, lr, count):
+    """A random batch as float tensors (x, target), with flips, transposition, colour and brightness symmetries."""
+    pad = nets.PAD_PX
+    inner = PATCH_PX - 2 * pad
+    x = np.empty((BATCH, PATCH_PX, PATCH_PX, 3), np.uint8)
+    y = np.empty((BATCH, 2 * inner, 2 * inner, 3), np.uint8)
+    for i, n in enumerate(rng.integers(0, count, BATCH)):
+        r, c = rng.integers(0, lr.shape[1] - PATCH_PX + 1, 2)
+        x[i] = lr[n, r:r + PATCH_PX, c:c + PATCH_PX]
+        r, c = 2 * (r + pad), 2 * (c + pad)
+        y[i] = hr[n, r:r + 2 * inner, c:c + 2 * inner]
+    colors = rng.permutation(3)
+    flips = [a for a in (1, 2) if rng.random() < 0.5]
+    transpose = rng.random() < 0.5
+    invert = rng.random() < 0.3
+    border = [rng.random() < 0.08 for _ in range(2)]
+
+    def tensor(a):
+        a = np.flip(a, flips)[..., colors]
+        a = a.transpose(0, 2, 1, 3) if transpose else a
+        t = torch.from_numpy(np.ascontiguousarray(a)).permute(0, 3, 1, 2).float() / 255
+        return 1 - t if invert else t
+
+    x, y = tensor(x), tensor(y)
+    # Some batches see the replicated border of a picture instead of its inside.
+    if border[0]:
+        x[..., :pad] = x[..., pad:pad + 1]
+    if border[1]:
+        x[..., :pad, :] = x[..., pad:pad + 1, :]
+    return x, y
+
+
+@torch.no_grad()
+def validate(model, hr, lr):
+    """Mean PSNR (dB, RGB) of the model over the validation pairs."""
+    pad = nets.PAD_PX
+    layers = [(k.float(), b.float()) for k, b in model.folded()]
+    total = 0.0
+    for i in range(len(hr) - VALIDATION, len(hr), 32):
+        x = torch.from_numpy(lr[i:i + 32]).permute(0, 3, 1, 2).float() / 255
+        y = torch.from_numpy(hr[i:i + 32, 2 * pad:-2 * pad, 2 * pad:-2 * pad]).permute(0, 3, 1, 2).float() / 255
+        mse = ((nets.run_plain(layers, x).clamp(0, 1) - y) ** 2).mean((1, 2, 3))
+        total += (-10 * torch.log10(mse.clamp_min(1e-6))).sum().item()
+    return total / VALIDATION
+
+
+def save(path, model, ema, step):
+    torch.save({"net": model.state_dict(), "ema": ema.state_dict(), "step": step}, path + ".tmp")
+    os.replace(path + ".tmp", path)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("data")
+    parser.add_argument("out")
+    parser.add_argument("--minutes", type=float, default=60)
+    parser.add_argument("--resume")
+    parser.add_argument("--peak-rate", type=float, default=PEAK_RATE)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--log-every-s", type=float, default=120)
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(0)
+    rng = np.random.default_rng(0)
+    hr, lr = np.load(f"{args.data}/hr.npy"), np.load(f"{args.data}/lr.npy")
+    count = len(hr) - VALIDATION
+
+    model = nets.Net()
+    step = 0
+    if args.resume:
+        state = torch.load(args.resume)
+        model.load_state_dict(state["ema"])
+    ema = copy.deepcopy(model)
+    trained = [p for p in model.parameters() if p.requires_grad]
+    averaged = [p for p in ema.parameters() if p.requires_grad]
+    adam = torch.optim.Adam(trained, lr=args.peak_rate, betas=(0.9, 0.99))
+    start = last_log = time.time()
+    budget_s = args.minutes * 60
+    running = 0.0
+    print(f"pairs {count}, start {validate(model, hr, lr):.3f} dB", flush=True)
+    while True:
+        part = (time.time() - start) / budget_s
+        if part >= 1:
+            break
+        cosine = FINAL_RATE + (args.peak_rate - FINAL_RATE) * 0.5 * (1 + math.cos(math.pi * part))
+        for group in adam.param_groups:
+            group["lr"] = cosine * min(1.0, (step + 1) / WARMUP_STEPS)
+        x, y = batch_of(rng, hr, lr, count)
+        x = x.contiguous(memory_format=torch.channels_last)
+        with torch.cpu.amp.autocast(enabled=part < FULL_PRECISION_FROM, dtype=torch.bfloat16):
+            out = model(x)
+        loss = ((out.float() - y) ** 2 + CHARBONNIER_EPS**2).sqrt().mean()
+        adam.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(trained, 0.5)
+        adam.step()
+        step += 1
+        with torch.no_grad():
+            decay = min(EMA_DECAY, (1 + step) / (10 + step))
+            torch._foreach_mul_(averaged, decay)
+            torch._foreach_add_(averaged, trained, alpha=1 - decay)
+        running += 0.02 * (loss.item() - running) if step > 1 else loss.item()
+        if time.time() - last_log > args.log_every_s:
+            save(args.out, model, ema, step)
+            print(f"{(time.time() - start) / 60:6.1f} min  step {step}  loss {running:.5f}  "
+                  f"validation {validate(ema, hr, lr):.3f} dB", flush=True)
+            last_log = time.time()
+    save(args.out, model, ema, step)
+    print(f"done: step {step}, validation {validate(ema, hr, lr):.3f} dB", flush=True)
+
+
+if __name__ == "__main__":
+    main()
