@@ -1,0 +1,145 @@
+#include "engine/image/codec.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "engine/image/codec_list.h"
+#include "engine/image/replay_source.h"
+
+namespace upscaled {
+namespace {
+
+constexpr size_t kFirstReadBytes = 4096;
+
+const Codec& CodecFor(ImageFormat format) {
+  return *std::find_if(Codecs().begin(), Codecs().end(),
+                       [format](const Codec& codec) { return codec.format == format; });
+}
+
+// Whether the beginning of an image agrees with `signature` as far as both go.
+bool MayBegin(std::span<const uint8_t> prefix, std::string_view signature) {
+  const size_t count = std::min(prefix.size(), signature.size());
+  for (size_t i = 0; i < count; ++i)
+    if (signature[i] != '?' && static_cast<uint8_t>(signature[i]) != prefix[i]) return false;
+  return true;
+}
+
+const Codec* CodecOf(std::span<const uint8_t> prefix) {
+  for (const Codec& codec : Codecs())
+    if (prefix.size() >= codec.signature.size() && MayBegin(prefix, codec.signature)) return &codec;
+  return nullptr;
+}
+
+// Reads until the header is known; `prefix` receives all bytes that were read. Looks at the header
+// only as the prefix has grown by a quarter, so that a slow source costs no quadratic time.
+absl::StatusOr<ImageHeader> ReadHeader(ByteSource& source, const DecodeLimits& limits,
+                                       std::vector<uint8_t>& prefix) {
+  size_t next_look = 1;
+  while (true) {
+    const size_t have = prefix.size();
+    prefix.resize(std::max(kFirstReadBytes, have + have / 2));
+    absl::StatusOr<size_t> count = source.Read(std::span(prefix).subspan(have));
+    prefix.resize(have + count.value_or(0));
+    RETURN_IF_ERROR(count.status());
+    if (prefix.size() < next_look && *count > 0) continue;
+    next_look = prefix.size() + prefix.size() / 4;
+
+    ASSIGN_OR_RETURN(const std::optional<ImageHeader> header, ParseImageHeader(prefix, limits));
+    if (header.has_value()) return *header;
+    if (*count > 0) continue;
+    if (prefix.empty()) return absl::InvalidArgumentError("the image is empty");
+    return absl::InvalidArgumentError(
+        absl::StrCat("the image ends in its header, after ", prefix.size(), " bytes"));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<ImageHeader>> ParseImageHeader(std::span<const uint8_t> prefix,
+                                                            const DecodeLimits& limits) {
+  if (const Codec* codec = CodecOf(prefix)) return codec->parse_header(prefix, limits);
+  for (const Codec& codec : Codecs())
+    if (MayBegin(prefix, codec.signature)) return std::nullopt;
+  const absl::string_view begin(reinterpret_cast<const char*>(prefix.data()),
+                                std::min<size_t>(prefix.size(), 8));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "not a PNG, JPEG or WebP image: it begins with the bytes ", absl::BytesToHexString(begin)));
+}
+
+absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenImageDecoder(ByteSource& source,
+                                                               const DecodeLimits& limits) {
+  std::vector<uint8_t> prefix;
+  ASSIGN_OR_RETURN(const ImageHeader header, ReadHeader(source, limits, prefix));
+  return CodecFor(header.format)
+      .open_decoder(std::make_unique<ReplaySource>(std::move(prefix), source), header, limits);
+}
+
+absl::Status CheckEncodable(ImageFormat format, const ImageSpec& spec) {
+  const Codec& codec = CodecFor(format);
+  if (spec.width_px < 1 || spec.height_px < 1 || spec.channels < 1 || spec.channels > 4)
+    return absl::InvalidArgumentError(absl::StrCat(
+        "no image: ", spec.width_px, " x ", spec.height_px, " px of ", spec.channels, " channels"));
+  if (std::max(spec.width_px, spec.height_px) > codec.max_side_px)
+    return absl::InvalidArgumentError(absl::StrCat(codec.name, " holds at most ", codec.max_side_px,
+                                                   " px a side, not ", spec.width_px, " x ",
+                                                   spec.height_px));
+  if (spec.type == SampleType::kF32 || (spec.type == SampleType::kU16 && !codec.holds_u16))
+    return absl::InvalidArgumentError(absl::StrCat(codec.name, " holds at most ",
+                                                   codec.holds_u16 ? 16 : 8, " bits a sample, not ",
+                                                   8 * SampleBytes(spec.type)));
+  if (spec.has_alpha() && !codec.holds_alpha)
+    return absl::InvalidArgumentError(absl::StrCat(codec.name, " holds no alpha"));
+  if (spec.channels < 3 && !codec.holds_gray)
+    return absl::InvalidArgumentError(absl::StrCat(codec.name, " holds no gray images"));
+  return absl::OkStatus();
+}
+
+ImageSpec OutputSpecFor(ImageFormat format, const ImageSpec& spec) {
+  const Codec& codec = CodecFor(format);
+  ImageSpec result = spec;
+  const bool alpha = spec.has_alpha() && codec.holds_alpha;
+  const bool gray = spec.channels < 3 && codec.holds_gray;
+  result.channels = (gray ? 1 : 3) + (alpha ? 1 : 0);
+  if (spec.type != SampleType::kU8)
+    result.type = codec.holds_u16 ? SampleType::kU16 : SampleType::kU8;
+  return result;
+}
+
+size_t EncoderBytes(ImageFormat format, const ImageSpec& spec) {
+  return CodecFor(format).encoder_bytes(spec);
+}
+
+absl::StatusOr<std::unique_ptr<ImageEncoder>> CreateImageEncoder(const EncodeOptions& options,
+                                                                 const ImageSpec& spec,
+                                                                 const ImageMetadata& metadata,
+                                                                 ByteSink& sink) {
+  RETURN_IF_ERROR(CheckEncodable(options.format, spec));
+  if (options.quality < 1 || options.quality > 100)
+    return absl::InvalidArgumentError(
+        absl::StrCat("quality is ", options.quality, "; it must be 1..100"));
+  if (options.compression < 0 || options.compression > 9)
+    return absl::InvalidArgumentError(
+        absl::StrCat("compression is ", options.compression, "; it must be 0..9"));
+  return CodecFor(options.format).create_encoder(options, spec, metadata, sink);
+}
+
+std::string_view FormatName(ImageFormat format) { return CodecFor(format).name; }
+
+std::string_view FormatMediaType(ImageFormat format) { return CodecFor(format).media_type; }
+
+std::optional<ImageFormat> FormatFromName(std::string_view name) {
+  const absl::string_view wanted(name.data(), name.size());
+  if (wanted.empty()) return std::nullopt;
+  for (const Codec& codec : Codecs()) {
+    if (absl::EqualsIgnoreCase(wanted, codec.name)) return codec.format;
+    for (const char* extension : codec.extensions)
+      if (absl::EqualsIgnoreCase(wanted, extension)) return codec.format;
+  }
+  return std::nullopt;
+}
+
+}  // namespace upscaled

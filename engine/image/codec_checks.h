@@ -1,0 +1,25 @@
+// Checks that all codecs share. Private to engine/image.
+#pragma once
+
+#include <cstddef>
+
+#include "absl/status/status.h"
+#include "engine/image/codec.h"
+
+namespace upscaled {
+
+// A picture of `width` x `height` against the limits on sides and pixels.
+absl::Status CheckPictureSize(const char* format, int64_t width, int64_t height,
+                              const DecodeLimits& limits);
+
+// `end` bytes of the file come before the pixels, as far as is known.
+absl::Status CheckMetadataBytes(const char* format, size_t end, const DecodeLimits& limits);
+
+// INTERNAL unless `rows` are rows of `spec` (its height aside) and `next_row` + their height is
+// within it: what RowSource::ReadRows and ImageEncoder::WriteRows demand of their callers.
+absl::Status CheckRows(const ImageSpec& spec, int next_row, const ImageSpec& rows);
+
+// FAILED_PRECONDITION unless every row of `spec` was written.
+absl::Status CheckAllWritten(const ImageSpec& spec, int rows_written);
+
+}  // namespace upscaled

@@ -1,0 +1,147 @@
+// The segments of a JPEG file up to the first scan. Source: ITU-T T.81, annex B.
+//
+// It walks to SOS rather than to SOF: only the first scan tells whether the components come one
+// after the other, so that the decoder must hold the coefficients of the whole picture, and EXIF or
+// ICC segments may come in between.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "engine/image/codec_checks.h"
+#include "engine/image/codec_list.h"
+#include "engine/image/endian.h"
+#include "engine/image/exif.h"
+#include "engine/image/orientation.h"
+
+namespace upscaled {
+namespace {
+
+constexpr char kFormat[] = "JPEG";
+// libjpeg's structures and tables, the input buffer.
+constexpr size_t kLibraryBytes = 384 << 10;
+constexpr size_t kBlockBytes = 64 * sizeof(int16_t);
+// Rows a component that libjpeg holds while it gives rows, per vertical sampling factor: one row of
+// blocks with its context, and the upsampled rows.
+constexpr size_t kRowsPerSampling = 8 + 2 + 2;
+
+enum Marker : uint8_t {
+  kStandalone = 0x01,  // TEM
+  kSof0 = 0xC0,
+  kSof1 = 0xC1,
+  kSof2 = 0xC2,  // progressive
+  kDht = 0xC4,
+  kJpg = 0xC8,
+  kSof9 = 0xC9,   // as kSof1, arithmetic coding
+  kSof10 = 0xCA,  // as kSof2, arithmetic coding
+  kDac = 0xCC,
+  kSof15 = 0xCF,
+  kRst0 = 0xD0,
+  kSoi = 0xD8,
+  kEoi = 0xD9,
+  kSos = 0xDA,
+  kApp1 = 0xE1,
+};
+
+struct Frame {
+  int width = 0, height = 0;
+  int components = 0;  // 0: no frame yet
+  bool progressive = false;
+  int max_h = 1, max_v = 1;
+  int blocks_per_mcu = 0;
+};
+
+bool IsFrame(uint8_t marker) {
+  return marker >= kSof0 && marker <= kSof15 && marker != kDht && marker != kJpg && marker != kDac;
+}
+
+absl::Status ParseFrame(uint8_t marker, std::span<const uint8_t> segment,
+                        const DecodeLimits& limits, Frame& frame) {
+  if (frame.components != 0) return absl::InvalidArgumentError("JPEG: it has two frame headers");
+  if (marker > kSof2 && marker != kSof9 && marker != kSof10)
+    return absl::UnimplementedError(absl::StrCat(
+        "JPEG: lossless and hierarchical coding are not read (SOF", marker - kSof0, ")"));
+  if (segment.size() < 6 || segment.size() != 6 + 3 * size_t{segment[5]})
+    return absl::InvalidArgumentError("JPEG: the frame header has a wrong length");
+  if (segment[0] != 8)
+    return absl::UnimplementedError(
+        absl::StrCat("JPEG: samples of ", segment[0], " bits are not read; only 8 bits are"));
+  frame.height = LoadBe16(&segment[1]);
+  frame.width = LoadBe16(&segment[3]);
+  frame.components = segment[5];
+  frame.progressive = marker == kSof2 || marker == kSof10;
+  if (frame.components != 1 && frame.components != 3 && frame.components != 4)
+    return absl::UnimplementedError(
+        absl::StrCat("JPEG: ", frame.components, " components are not read; only 1, 3 and 4 are"));
+  for (int i = 0; i < frame.components; ++i) {
+    const int h = segment[6 + 3 * i + 1] >> 4, v = segment[6 + 3 * i + 1] & 15;
+    if (h < 1 || h > 4 || v < 1 || v > 4)
+      return absl::InvalidArgumentError(
+          absl::StrCat("JPEG: a sampling factor is ", h, " x ", v, "; the format allows 1..4"));
+    frame.max_h = std::max(frame.max_h, h);
+    frame.max_v = std::max(frame.max_v, v);
+    frame.blocks_per_mcu += h * v;
+  }
+  return CheckPictureSize(kFormat, frame.width, frame.height, limits);
+}
+
+ImageHeader MakeHeader(const Frame& frame, Orientation orientation, bool multiple_scans,
+                       size_t metadata_bytes) {
+  ImageHeader header;
+  header.format = ImageFormat::kJpeg;
+  header.orientation = orientation;
+  header.spec = {frame.width, frame.height, frame.components == 1 ? 1 : 3, SampleType::kU8};
+  if (SwapsSides(orientation)) std::swap(header.spec.width_px, header.spec.height_px);
+
+  const size_t mcus_x = (frame.width + 8 * frame.max_h - 1) / (8 * frame.max_h);
+  const size_t mcus_y = (frame.height + 8 * frame.max_v - 1) / (8 * frame.max_v);
+  // The metadata are held three times over: as read, in libjpeg, and as the profile.
+  header.decoder_bytes =
+      kLibraryBytes + 3 * metadata_bytes +
+      mcus_x * 8 * frame.max_h * frame.components * kRowsPerSampling * frame.max_v;
+  if (multiple_scans) header.decoder_bytes += mcus_x * mcus_y * frame.blocks_per_mcu * kBlockBytes;
+  if (orientation != Orientation::kIdentity)
+    header.decoder_bytes += UprightBytes({frame.width, frame.height, header.spec.channels});
+  return header;
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<ImageHeader>> ParseJpegHeader(std::span<const uint8_t> prefix,
+                                                           const DecodeLimits& limits) {
+  Frame frame;
+  std::optional<Orientation> orientation;
+  size_t position = 2;  // after SOI
+  while (true) {
+    // Stray bytes between segments are skipped, as libjpeg does.
+    while (position < prefix.size() && prefix[position] != 0xFF) ++position;
+    while (position < prefix.size() && prefix[position] == 0xFF) ++position;
+    RETURN_IF_ERROR(CheckMetadataBytes(kFormat, position, limits));
+    if (position >= prefix.size()) return std::nullopt;
+    const uint8_t marker = prefix[position++];
+    if (marker == 0 || marker == kStandalone || (marker >= kRst0 && marker < kSoi)) continue;
+    if (marker == kSoi || marker == kEoi)
+      return absl::InvalidArgumentError(
+          absl::StrCat("JPEG: it has no pixels: ", marker == kSoi ? "a second SOI" : "EOI",
+                       " comes before the first scan"));
+    if (prefix.size() < position + 2) return std::nullopt;
+    const size_t length = LoadBe16(&prefix[position]);
+    if (length < 2)
+      return absl::InvalidArgumentError(
+          absl::StrCat("JPEG: a segment of ", length, " bytes; 2 is the least"));
+    RETURN_IF_ERROR(CheckMetadataBytes(kFormat, position + length, limits));
+    if (prefix.size() < position + length) return std::nullopt;
+    const std::span<const uint8_t> segment = prefix.subspan(position + 2, length - 2);
+    position += length;
+
+    if (IsFrame(marker)) RETURN_IF_ERROR(ParseFrame(marker, segment, limits, frame));
+    if (marker == kApp1 && !orientation.has_value()) orientation = ExifOrientation(segment);
+    if (marker == kSos) {
+      if (frame.components == 0 || segment.empty())
+        return absl::InvalidArgumentError("JPEG: a scan comes before the frame header");
+      return MakeHeader(frame, orientation.value_or(Orientation::kIdentity),
+                        frame.progressive || segment[0] < frame.components, position);
+    }
+  }
+}
+
+}  // namespace upscaled

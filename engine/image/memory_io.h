@@ -1,0 +1,50 @@
+// Byte streams over memory.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "engine/image/byte_stream.h"
+
+namespace upscaled {
+
+inline std::span<const uint8_t> AsBytes(std::string_view text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
+
+// Reads borrowed memory, which must outlive it.
+class MemorySource final : public ByteSource {
+ public:
+  explicit MemorySource(std::span<const uint8_t> bytes) : rest_(bytes) {}
+  explicit MemorySource(std::string_view bytes) : rest_(AsBytes(bytes)) {}
+
+  absl::StatusOr<size_t> Read(std::span<uint8_t> dst) override {
+    const size_t count = std::min(dst.size(), rest_.size());
+    if (count > 0) std::memcpy(dst.data(), rest_.data(), count);
+    rest_ = rest_.subspan(count);
+    return count;
+  }
+
+ private:
+  std::span<const uint8_t> rest_;
+};
+
+// Appends to a string that it owns.
+class StringSink final : public ByteSink {
+ public:
+  absl::Status Write(std::span<const uint8_t> bytes) override {
+    bytes_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    return absl::OkStatus();
+  }
+
+  const std::string& bytes() const { return bytes_; }
+  std::string Take() { return std::move(bytes_); }
+
+ private:
+  std::string bytes_;
+};
+
+}  // namespace upscaled

@@ -1,0 +1,52 @@
+// What libpng's callbacks reach while it reads or writes one file.
+//
+// libpng leaves a call by longjmp when it finds an error. RunGuarded is the only place that it can
+// land in, and nothing with a destructor lives between: the guarded function captures plain
+// pointers, and callbacks finish their C++ work before they raise an error.
+#pragma once
+
+#include <csetjmp>
+#include <string>
+#include <type_traits>
+
+#include <png.h>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace upscaled {
+
+class PngSession {
+ public:
+  // OK until an error; then the source's or sink's own, else INVALID_ARGUMENT with libpng's words.
+  const absl::Status& status() const { return status_; }
+
+  // Keeps the first error. A callback that has failed calls this, then png_error.
+  void Fail(absl::Status status) {
+    if (status_.ok()) status_ = std::move(status);
+  }
+
+  // Calls `function`, and stops it at libpng's first error.
+  template <typename Function>
+  const absl::Status& RunGuarded(png_structp png, Function function) {
+    static_assert(std::is_trivially_destructible_v<Function>);
+    if (status_.ok() && setjmp(png_jmpbuf(png)) == 0) function();
+    return status_;
+  }
+
+  static void OnError(png_structp png, png_const_charp message) {
+    static_cast<PngSession*>(png_get_error_ptr(png))->FailWith(message);
+    png_longjmp(png, 1);
+  }
+  // Warnings are about metadata that libpng then leaves out.
+  static void OnWarning(png_structp, png_const_charp) {}
+
+ private:
+  void FailWith(png_const_charp message) {
+    Fail(absl::InvalidArgumentError(absl::StrCat("PNG: ", message)));
+  }
+
+  absl::Status status_;
+};
+
+}  // namespace upscaled

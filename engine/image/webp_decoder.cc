@@ -1,0 +1,109 @@
+#include <memory>
+#include <string>
+
+#include <webp/decode.h>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "engine/image/codec_checks.h"
+#include "engine/image/codec_list.h"
+#include "engine/image/webp_header.h"
+
+namespace upscaled {
+namespace {
+
+constexpr size_t kInputBytes = 64 << 10;
+
+struct DeleteDecoder {
+  void operator()(WebPIDecoder* decoder) const { WebPIDelete(decoder); }
+};
+
+// libwebp decodes into the whole picture; rows are given as far as it has come.
+class WebpDecoder final : public ImageDecoder {
+ public:
+  WebpDecoder(std::unique_ptr<ReplaySource> source, const ImageHeader& header)
+      : source_(std::move(source)), header_(header) {
+    const std::span<const uint8_t> profile = WebpIccProfile(source_->prefix());
+    metadata_.icc_profile.assign(profile.begin(), profile.end());
+  }
+
+  const ImageSpec& spec() const override { return header_.spec; }
+  const ImageHeader& header() const override { return header_; }
+  const ImageMetadata& metadata() const override { return metadata_; }
+
+  absl::Status ReadRows(MutableImageView rows) override {
+    RETURN_IF_ERROR(status_);
+    RETURN_IF_ERROR(CheckRows(header_.spec, next_row_, rows.spec));
+    status_ = DecodeTo(next_row_ + rows.height_px());
+    RETURN_IF_ERROR(status_);
+    for (int y = 0; y < rows.height_px(); ++y)
+      std::memcpy(rows.row(y), picture_.view().row(next_row_ + y), header_.spec.row_bytes());
+    next_row_ += rows.height_px();
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status Start();
+  // Until `rows` rows are there; the whole file is checked for the last one.
+  absl::Status DecodeTo(int rows);
+  absl::Status Feed();
+
+  const std::unique_ptr<ReplaySource> source_;
+  const ImageHeader header_;
+  ImageMetadata metadata_;
+  Image picture_;
+  std::unique_ptr<WebPIDecoder, DeleteDecoder> decoder_;  // writes into picture_
+  absl::Status status_;
+  bool complete_ = false;
+  int decoded_rows_ = 0;
+  int next_row_ = 0;
+};
+
+absl::Status WebpDecoder::Start() {
+  picture_ = Image(header_.spec);
+  const MutableImageView picture = picture_.mutable_view();
+  decoder_.reset(WebPINewRGB(header_.spec.has_alpha() ? MODE_RGBA : MODE_RGB, picture.data,
+                             picture_.bytes(), static_cast<int>(picture.stride_bytes)));
+  if (decoder_ == nullptr) return absl::ResourceExhaustedError("WebP: no memory for libwebp");
+  return absl::OkStatus();
+}
+
+absl::Status WebpDecoder::DecodeTo(int rows) {
+  if (decoder_ == nullptr) RETURN_IF_ERROR(Start());
+  while (!complete_ && (rows > decoded_rows_ || rows == header_.spec.height_px))
+    RETURN_IF_ERROR(Feed());
+  return absl::OkStatus();
+}
+
+absl::Status WebpDecoder::Feed() {
+  uint8_t input[kInputBytes];
+  ASSIGN_OR_RETURN(const size_t count, source_->Read(input));
+  if (count == 0)
+    return absl::InvalidArgumentError(absl::StrCat("WebP: the file is truncated; ", decoded_rows_,
+                                                   " of ", header_.spec.height_px,
+                                                   " rows were read"));
+  const VP8StatusCode code = WebPIAppend(decoder_.get(), input, count);
+  if (code == VP8_STATUS_OUT_OF_MEMORY)
+    return absl::ResourceExhaustedError("WebP: no memory to decode it");
+  if (code == VP8_STATUS_UNSUPPORTED_FEATURE)
+    return absl::UnimplementedError("WebP: it uses a feature that is not read");
+  if (code != VP8_STATUS_OK && code != VP8_STATUS_SUSPENDED)
+    return absl::InvalidArgumentError(
+        absl::StrCat("WebP: the data are corrupt (libwebp's status ", code, ")"));
+  complete_ = code == VP8_STATUS_OK;
+  if (complete_)
+    decoded_rows_ = header_.spec.height_px;
+  else
+    WebPIDecGetRGB(decoder_.get(), &decoded_rows_, nullptr, nullptr, nullptr);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenWebpDecoder(std::unique_ptr<ReplaySource> source,
+                                                              const ImageHeader& header,
+                                                              const DecodeLimits&) {
+  return std::make_unique<WebpDecoder>(std::move(source), header);
+}
+
+}  // namespace upscaled

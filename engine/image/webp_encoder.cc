@@ -1,0 +1,128 @@
+#include <memory>
+
+#include <webp/encode.h>
+#include <webp/mux.h>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "engine/image/codec_checks.h"
+#include "engine/image/codec_list.h"
+#include "engine/image/memory_io.h"
+
+namespace upscaled {
+namespace {
+
+constexpr int kLosslessQuality = 100;
+constexpr int kLosslessLevel = 2;  // of 9; higher ones take seconds a megapixel for few per cent
+constexpr size_t kPieceBytes = 64 << 10;
+
+struct DeleteMux {
+  void operator()(WebPMux* mux) const { WebPMuxDelete(mux); }
+};
+
+// Collects the picture; all the work is done in Finish.
+class WebpEncoder final : public ImageEncoder {
+ public:
+  WebpEncoder(const ImageSpec& spec, ByteSink& sink) : spec_(spec), sink_(sink) {}
+  ~WebpEncoder() override { WebPPictureFree(&picture_); }
+
+  absl::Status Start(int quality, const ImageMetadata& metadata);
+  absl::Status WriteRows(ImageView rows) override;
+  absl::Status Finish() override;
+
+ private:
+  static int OnEncoded(const uint8_t* bytes, size_t count, const WebPPicture* picture) {
+    auto* encoded = static_cast<StringSink*>(picture->custom_ptr);
+    return encoded->Write({bytes, count}).ok();
+  }
+  absl::Status WriteWithProfile(const std::string& encoded);
+  absl::Status WriteInPieces(std::span<const uint8_t> bytes);
+
+  const ImageSpec spec_;
+  ByteSink& sink_;
+  std::string icc_profile_;
+  WebPConfig config_;
+  WebPPicture picture_ = {};
+  int next_row_ = 0;
+};
+
+absl::Status WebpEncoder::Start(int quality, const ImageMetadata& metadata) {
+  icc_profile_ = metadata.icc_profile;
+  bool ok = WebPConfigInit(&config_) && WebPPictureInit(&picture_);
+  config_.quality = static_cast<float>(quality);
+  if (quality == kLosslessQuality) {
+    ok = ok && WebPConfigLosslessPreset(&config_, kLosslessLevel);
+    config_.exact = 1;  // colours under transparent pixels too
+  }
+  picture_.use_argb = 1;
+  picture_.width = spec_.width_px;
+  picture_.height = spec_.height_px;
+  if (!ok || !WebPPictureAlloc(&picture_))
+    return absl::ResourceExhaustedError("WebP: no memory for the picture");
+  return absl::OkStatus();
+}
+
+absl::Status WebpEncoder::WriteRows(ImageView rows) {
+  RETURN_IF_ERROR(CheckRows(spec_, next_row_, rows.spec));
+  for (int y = 0; y < rows.height_px(); ++y, ++next_row_) {
+    const uint8_t* src = rows.row(y);
+    uint32_t* dst = picture_.argb + ptrdiff_t{next_row_} * picture_.argb_stride;
+    for (int x = 0; x < spec_.width_px; ++x, src += spec_.channels) {
+      const uint32_t alpha = spec_.has_alpha() ? src[3] : 255;
+      dst[x] = alpha << 24 | src[0] << 16 | src[1] << 8 | src[2];
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WebpEncoder::Finish() {
+  RETURN_IF_ERROR(CheckAllWritten(spec_, next_row_));
+  StringSink encoded;
+  picture_.writer = OnEncoded;
+  picture_.custom_ptr = &encoded;
+  const bool ok = WebPEncode(&config_, &picture_);
+  WebPPictureFree(&picture_);
+  if (!ok)
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "WebP: the picture cannot be encoded (libwebp's error ", picture_.error_code, ")"));
+  return icc_profile_.empty() ? WriteInPieces(AsBytes(encoded.bytes()))
+                              : WriteWithProfile(encoded.bytes());
+}
+
+absl::Status WebpEncoder::WriteWithProfile(const std::string& encoded) {
+  const WebPData image = {AsBytes(encoded).data(), encoded.size()};
+  const WebPData profile = {AsBytes(icc_profile_).data(), icc_profile_.size()};
+  const std::unique_ptr<WebPMux, DeleteMux> mux(WebPMuxCreate(&image, /*copy_data=*/0));
+  WebPData file;
+  if (mux == nullptr || WebPMuxSetChunk(mux.get(), "ICCP", &profile, 0) != WEBP_MUX_OK ||
+      WebPMuxAssemble(mux.get(), &file) != WEBP_MUX_OK)
+    return absl::ResourceExhaustedError("WebP: no memory to add the colour profile");
+  const absl::Status status = WriteInPieces({file.bytes, file.size});
+  WebPDataClear(&file);
+  return status;
+}
+
+absl::Status WebpEncoder::WriteInPieces(std::span<const uint8_t> bytes) {
+  for (; !bytes.empty(); bytes = bytes.subspan(std::min(kPieceBytes, bytes.size())))
+    RETURN_IF_ERROR(sink_.Write(bytes.first(std::min(kPieceBytes, bytes.size()))));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+size_t WebpEncoderBytes(const ImageSpec& spec) {
+  // Measured with libwebp 1.2.4; see README.md.
+  constexpr size_t kLibraryBytes = 8 << 20, kBytesPerPixel = 32;
+  return kLibraryBytes + kBytesPerPixel * static_cast<size_t>(spec.size().Area());
+}
+
+absl::StatusOr<std::unique_ptr<ImageEncoder>> CreateWebpEncoder(const EncodeOptions& options,
+                                                                const ImageSpec& spec,
+                                                                const ImageMetadata& metadata,
+                                                                ByteSink& sink) {
+  auto encoder = std::make_unique<WebpEncoder>(spec, sink);
+  RETURN_IF_ERROR(encoder->Start(options.quality, metadata));
+  return encoder;
+}
+
+}  // namespace upscaled

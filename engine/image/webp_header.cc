@@ -1,0 +1,142 @@
+// Source: WebP container specification; RFC 6386, section 9.1 (VP8); WebP lossless specification,
+// section 3 (VP8L).
+#include "engine/image/webp_header.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "engine/image/codec_checks.h"
+#include "engine/image/codec_list.h"
+#include "engine/image/endian.h"
+
+namespace upscaled {
+namespace {
+
+constexpr char kFormat[] = "WebP";
+constexpr size_t kRiffHeaderBytes = 12;
+constexpr size_t kChunkHeaderBytes = 8;
+constexpr size_t kVp8xBytes = 10;
+constexpr size_t kVp8HeaderBytes = 10;
+constexpr size_t kVp8lHeaderBytes = 5;
+constexpr uint8_t kAnimationFlag = 0x02;
+// libwebp's structures, and Huffman tables of usual pictures; see README.md for the unusual ones.
+constexpr size_t kLibraryBytes = 4 << 20;
+
+constexpr uint32_t FourCc(const char (&name)[5]) {
+  return uint32_t(name[0]) | name[1] << 8 | name[2] << 16 | uint32_t(name[3]) << 24;
+}
+
+// What the walk has found so far.
+struct Container {
+  Size canvas;  // of VP8X; empty without
+  std::span<const uint8_t> icc_profile;
+  Size picture;
+  bool has_alpha = false;
+  bool lossless = false;
+  bool found_pixels = false;
+  size_t position = kRiffHeaderBytes;
+};
+
+absl::Status ParseVp8x(std::span<const uint8_t> payload, const DecodeLimits& limits,
+                       Container& found) {
+  if (payload[0] & kAnimationFlag)
+    return absl::UnimplementedError("WebP: animated pictures are not read");
+  found.canvas = {static_cast<int>(LoadLe24(&payload[4]) + 1),
+                  static_cast<int>(LoadLe24(&payload[7]) + 1)};
+  return CheckPictureSize(kFormat, found.canvas.width, found.canvas.height, limits);
+}
+
+// Size and alpha of the frame that `payload` begins. ALPH comes before a VP8 chunk and has no size.
+absl::Status ParseFrame(uint32_t type, std::span<const uint8_t> payload, Container& found) {
+  found.found_pixels = true;
+  if (type == FourCc("ALPH")) {
+    found.picture = found.canvas;
+    found.has_alpha = true;
+  } else if (type == FourCc("VP8 ")) {
+    if ((payload[0] & 1) != 0 || payload[3] != 0x9D || payload[4] != 0x01 || payload[5] != 0x2A)
+      return absl::InvalidArgumentError("WebP: the VP8 chunk begins with no key frame");
+    found.picture = {static_cast<int>(LoadLe16(&payload[6]) & 0x3FFF),
+                     static_cast<int>(LoadLe16(&payload[8]) & 0x3FFF)};
+  } else {
+    if (payload[0] != 0x2F)
+      return absl::InvalidArgumentError("WebP: the VP8L chunk begins with a wrong signature");
+    const uint32_t bits = LoadLe32(&payload[1]);
+    found.picture = {static_cast<int>(bits & 0x3FFF) + 1,
+                     static_cast<int>(bits >> 14 & 0x3FFF) + 1};
+    found.has_alpha = (bits >> 28 & 1) != 0;
+    found.lossless = true;
+  }
+  if (found.canvas != Size{} && found.canvas != found.picture)
+    return absl::InvalidArgumentError(absl::StrCat("WebP: the frame is ", found.picture.width,
+                                                   " x ", found.picture.height, " px, the canvas ",
+                                                   found.canvas.width, " x ", found.canvas.height));
+  return absl::OkStatus();
+}
+
+size_t HeaderBytesOf(uint32_t frame_type) {
+  if (frame_type == FourCc("VP8 ")) return kVp8HeaderBytes;
+  return frame_type == FourCc("VP8L") ? kVp8lHeaderBytes : 0;
+}
+
+// Walks as far as `prefix` goes; found_pixels tells whether that was far enough.
+absl::StatusOr<Container> Walk(std::span<const uint8_t> prefix, const DecodeLimits& limits) {
+  Container found;
+  while (prefix.size() >= found.position + kChunkHeaderBytes) {
+    const bool first = found.position == kRiffHeaderBytes;
+    const uint32_t type = LoadLe32(&prefix[found.position]);
+    const size_t length = LoadLe32(&prefix[found.position + 4]);
+    const std::span<const uint8_t> payload = prefix.subspan(found.position + kChunkHeaderBytes);
+
+    if (type == FourCc("VP8 ") || type == FourCc("VP8L") || type == FourCc("ALPH")) {
+      if (length < HeaderBytesOf(type) || (first && type == FourCc("ALPH")))
+        return absl::InvalidArgumentError("WebP: the first frame is cut short or misplaced");
+      if (payload.size() >= HeaderBytesOf(type)) RETURN_IF_ERROR(ParseFrame(type, payload, found));
+      return found;
+    }
+    if (first != (type == FourCc("VP8X")) || (first && length != kVp8xBytes))
+      return absl::InvalidArgumentError("WebP: the file begins with no VP8, VP8L or VP8X chunk");
+    const size_t end = found.position + kChunkHeaderBytes + length + (length & 1);
+    RETURN_IF_ERROR(CheckMetadataBytes(kFormat, end, limits));
+    if (prefix.size() < end) break;
+    if (first) RETURN_IF_ERROR(ParseVp8x(payload, limits, found));
+    if (type == FourCc("ICCP") && found.icc_profile.empty())
+      found.icc_profile = payload.first(length);
+    found.position = end;
+  }
+  return found;
+}
+
+// The decoder holds the encoded file, its output, and the planes that it decodes into.
+size_t DecoderBytes(const Container& found, size_t file_bytes, const ImageSpec& spec) {
+  const size_t pixels = static_cast<size_t>(spec.size().Area());
+  const size_t plane_bytes = found.lossless ? sizeof(uint32_t) : found.has_alpha ? 2 : 0;
+  return kLibraryBytes + 2 * file_bytes + pixels * (spec.channels + plane_bytes);
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<ImageHeader>> ParseWebpHeader(std::span<const uint8_t> prefix,
+                                                           const DecodeLimits& limits) {
+  ASSIGN_OR_RETURN(const Container found, Walk(prefix, limits));
+  if (!found.found_pixels) return std::nullopt;
+  RETURN_IF_ERROR(CheckPictureSize(kFormat, found.picture.width, found.picture.height, limits));
+  ImageHeader header;
+  header.format = ImageFormat::kWebp;
+  header.spec = {found.picture.width, found.picture.height, found.has_alpha ? 4 : 3,
+                 SampleType::kU8};
+  header.decoder_bytes = DecoderBytes(found, LoadLe32(&prefix[4]), header.spec);
+  return header;
+}
+
+std::span<const uint8_t> WebpIccProfile(std::span<const uint8_t> prefix) {
+  DecodeLimits none;
+  none.max_pixels = INT64_MAX;
+  none.max_side_px = INT32_MAX;
+  none.max_metadata_bytes = SIZE_MAX;
+  const absl::StatusOr<Container> found = Walk(prefix, none);
+  return found.ok() ? found->icc_profile : std::span<const uint8_t>();
+}
+
+}  // namespace upscaled
