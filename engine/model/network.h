@@ -71,6 +71,10 @@ struct Network {
   // `scale`, `pad_px` and the layers agree: a picture of w x h gives exactly scale * (w x h).
   // INVALID_ARGUMENT names the layer and what is wrong.
   absl::Status Validate() const;
+  // The two halves of Validate: what holds whatever scale, pad_px and align_px are, and the rest,
+  // for layers that passed the first.
+  absl::Status ValidateLayers() const;
+  absl::Status ValidateSizes() const;
 
   int64_t WeightCount() const;
   // Multiply-adds per output pixel, of the direct algorithm.

@@ -264,20 +264,13 @@ absl::Status CheckAllUsed(const Network& network) {
   return LayerError(network, unused - used.begin(), "has a result that no layer reads");
 }
 
-absl::Status CheckHeader(const Network& network) {
-  if (network.layers.empty() || network.layers.size() > kMaxLayers) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("network has ", network.layers.size(), " layers, outside 1..", kMaxLayers));
-  }
-  RETURN_IF_ERROR(CheckRange("scale", network.scale, 1, kMaxScale));
-  RETURN_IF_ERROR(CheckRange("pad_px", network.pad_px, 0, kMaxPadPx));
-  return CheckRange("align_px", network.align_px, 1, kMaxPeriodPx);
-}
-
 }  // namespace
 
-absl::Status Network::Validate() const {
-  RETURN_IF_ERROR(CheckHeader(*this));
+absl::Status Network::ValidateLayers() const {
+  if (layers.empty() || layers.size() > kMaxLayers) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("network has ", layers.size(), " layers, outside 1..", kMaxLayers));
+  }
   for (size_t i = 0; i < layers.size(); ++i) {
     if ((layers[i].op == Op::kInput) != (i == 0)) {
       return LayerError(*this, i, "the first layer, and no other, must be the input");
@@ -296,8 +289,19 @@ absl::Status Network::Validate() const {
     RETURN_IF_ERROR(CheckPerPicture(*this, i, per_picture));
   }
   RETURN_IF_ERROR(CheckAllUsed(*this));
-  RETURN_IF_ERROR(CheckCost(*this));
+  return CheckCost(*this);
+}
+
+absl::Status Network::ValidateSizes() const {
+  RETURN_IF_ERROR(CheckRange("scale", scale, 1, kMaxScale));
+  RETURN_IF_ERROR(CheckRange("pad_px", pad_px, 0, kMaxPadPx));
+  RETURN_IF_ERROR(CheckRange("align_px", align_px, 1, kMaxPeriodPx));
   return CheckAllSizes(*this);
+}
+
+absl::Status Network::Validate() const {
+  RETURN_IF_ERROR(ValidateLayers());
+  return ValidateSizes();
 }
 
 }  // namespace upscaled

@@ -1,0 +1,79 @@
+// Builds a network from ncnn's layers: which blob comes from where (ncnn_builder.cc) and what each
+// layer type means (ncnn_layers.cc).
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/model/ncnn_param.h"
+#include "engine/model/ncnn_weights.h"
+#include "engine/model/network.h"
+
+namespace upscaled {
+
+// Turns ncnn's layers into ours, one by one, in the file's order, which is that of execution.
+class NcnnBuilder {
+ public:
+  explicit NcnnBuilder(std::string_view bin) : weights_(bin) {}
+
+  // UNIMPLEMENTED or INVALID_ARGUMENT, without the layer's name.
+  absl::Status Add(NcnnLayer& layer);
+  // The validated network; INVALID_ARGUMENT when blobs or weights are left over.
+  absl::StatusOr<Network> Finish();
+
+ private:
+  // A blob is read once; Split makes copies of it, which are then shared.
+  struct Blob {
+    int layer;
+    bool shared;
+  };
+  struct Type {
+    const char* name;
+    size_t inputs;  // 0: any number
+    absl::Status (NcnnBuilder::*add)(NcnnLayer& source);
+  };
+  static const Type kTypes[];
+
+  absl::Status AddInput(NcnnLayer& source);
+  absl::Status AddConvolution(NcnnLayer& source) { return AddConv(source, Op::kConv); }
+  absl::Status AddDeconvolution(NcnnLayer& source) { return AddConv(source, Op::kConvTranspose); }
+  absl::Status AddConv(NcnnLayer& source, Op op);
+  absl::Status AddInnerProduct(NcnnLayer& source);
+  absl::Status AddRelu(NcnnLayer& source);
+  absl::Status AddPRelu(NcnnLayer& source);
+  absl::Status AddSigmoid(NcnnLayer& source);
+  absl::Status AddClip(NcnnLayer& source);
+  absl::Status AddPixelShuffle(NcnnLayer& source);
+  absl::Status AddInterp(NcnnLayer& source);
+  absl::Status AddSplit(NcnnLayer& source);
+  absl::Status AddConcat(NcnnLayer& source);
+  absl::Status AddBinaryOp(NcnnLayer& source);
+  absl::Status AddEltwise(NcnnLayer& source);
+  absl::Status AddScale(NcnnLayer& source);
+  absl::Status AddCrop(NcnnLayer& source);
+  absl::Status AddPadding(NcnnLayer& source);
+  absl::Status AddPooling(NcnnLayer& source);
+
+  // A layer that reads `inputs_` and, unless changed, gives as many channels as the first has.
+  Layer NewLayer(const NcnnLayer& source, Op op) const;
+  absl::Status Append(const NcnnLayer& source, Layer layer);
+  // Into the layer that `inputs_[0]` comes from where nobody else sees its plain result, else as a
+  // layer of its own.
+  absl::Status AppendActivation(const NcnnLayer& source, const Layer& activation);
+  // Names the current input as the output: for layers that change nothing.
+  absl::Status PassThrough(const NcnnLayer& source);
+  absl::Status AppendWithWeights(NcnnLayer& source, Layer layer, int count_param, int kernel_area);
+  absl::Status SetOutput(const std::string& name, Blob blob);
+
+  NcnnWeights weights_;
+  Network network_;
+  std::map<std::string, Blob> blobs_;  // made and not read yet
+  std::vector<Blob> inputs_;           // of the layer that is being added
+};
+
+}  // namespace upscaled

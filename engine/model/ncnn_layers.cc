@@ -1,0 +1,321 @@
+// The meaning of every supported ncnn layer type and of its parameters; one function each.
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/base/status_macros.h"
+#include "engine/model/limits.h"
+#include "engine/model/ncnn_builder.h"
+
+namespace upscaled {
+namespace {
+
+// Parameters 9 and 10 of the layers with weights.
+absl::Status ReadFusedActivation(NcnnParams& params, Layer& layer) {
+  ASSIGN_OR_RETURN(const int type, params.Int(9, 0));
+  ASSIGN_OR_RETURN(const std::vector<float> values, params.Array(10));
+  const size_t needed = type == 2 ? 1 : type == 3 ? 2 : 0;
+  if (values.size() < needed) {
+    return absl::InvalidArgumentError(absl::StrCat("activation type ", type, " needs ", needed,
+                                                   " parameters, has ", values.size()));
+  }
+  switch (type) {
+    case 0:
+      return absl::OkStatus();
+    case 1:
+      layer.activation = Activation::kRelu;
+      return absl::OkStatus();
+    case 2:
+      layer.activation = Activation::kLeakyRelu;
+      layer.slope = {values[0]};
+      return absl::OkStatus();
+    case 3:
+      layer.activation = Activation::kClip;
+      layer.clip_min = values[0];
+      layer.clip_max = values[1];
+      return absl::OkStatus();
+    case 4:
+      layer.activation = Activation::kSigmoid;
+      return absl::OkStatus();
+    default:
+      return absl::UnimplementedError(
+          absl::StrCat("activation type ", type, " is not supported, only 0..4"));
+  }
+}
+
+// Our layout of a transposed convolution is [in][out][kernel]; ncnn's is [out][in][kernel].
+std::vector<float> SwapFirstTwoAxes(const std::vector<float>& values, int first, int second,
+                                    int rest) {
+  std::vector<float> swapped(values.size());
+  for (int i = 0; i < first; ++i) {
+    for (int j = 0; j < second; ++j) {
+      const auto from = values.begin() + (int64_t{i} * second + j) * rest;
+      std::copy_n(from, rest, swapped.begin() + (int64_t{j} * first + i) * rest);
+    }
+  }
+  return swapped;
+}
+
+absl::Status CheckFactor(int factor) {
+  if (factor >= 1 && factor <= kMaxFactor) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("factor is ", factor, ", outside 1..", kMaxFactor));
+}
+
+}  // namespace
+
+const NcnnBuilder::Type NcnnBuilder::kTypes[] = {
+    {"Input", 0, &NcnnBuilder::AddInput},
+    {"Convolution", 1, &NcnnBuilder::AddConvolution},
+    {"Deconvolution", 1, &NcnnBuilder::AddDeconvolution},
+    {"InnerProduct", 1, &NcnnBuilder::AddInnerProduct},
+    {"ReLU", 1, &NcnnBuilder::AddRelu},
+    {"PReLU", 1, &NcnnBuilder::AddPRelu},
+    {"Sigmoid", 1, &NcnnBuilder::AddSigmoid},
+    {"Clip", 1, &NcnnBuilder::AddClip},
+    {"PixelShuffle", 1, &NcnnBuilder::AddPixelShuffle},
+    {"Interp", 1, &NcnnBuilder::AddInterp},
+    {"Split", 1, &NcnnBuilder::AddSplit},
+    {"Concat", 0, &NcnnBuilder::AddConcat},
+    {"BinaryOp", 2, &NcnnBuilder::AddBinaryOp},
+    {"Eltwise", 2, &NcnnBuilder::AddEltwise},
+    {"Scale", 2, &NcnnBuilder::AddScale},
+    {"Crop", 0, &NcnnBuilder::AddCrop},
+    {"Padding", 1, &NcnnBuilder::AddPadding},
+    {"Pooling", 1, &NcnnBuilder::AddPooling},
+};
+
+absl::Status NcnnBuilder::AddInput(NcnnLayer& source) {
+  // 0 and 1 are the width and height it was exported at.
+  RETURN_IF_ERROR(source.params.Int(0, 0).status());
+  RETURN_IF_ERROR(source.params.Int(1, 0).status());
+  RETURN_IF_ERROR(source.params.Expect(2, "channel count", 3));
+  if (!source.inputs.empty()) return absl::InvalidArgumentError("an Input has no inputs");
+  Layer layer;
+  layer.op = Op::kInput;
+  layer.name = source.name;
+  layer.out_channels = 3;
+  return Append(source, std::move(layer));
+}
+
+absl::Status NcnnBuilder::AppendWithWeights(NcnnLayer& source, Layer layer, int count_param,
+                                            int kernel_area) {
+  ASSIGN_OR_RETURN(layer.out_channels, source.params.Int(0, 0));
+  if (layer.out_channels < 1 || layer.out_channels > kMaxChannels) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("has ", layer.out_channels, " channels, outside 1..", kMaxChannels));
+  }
+  const int64_t count = int64_t{layer.out_channels} * layer.in_channels * kernel_area;
+  ASSIGN_OR_RETURN(const int given, source.params.Int(count_param, 0));
+  if (given != count) {
+    return absl::InvalidArgumentError(absl::StrCat("has ", given, " weights, ", layer.out_channels,
+                                                   " x ", layer.in_channels, " channels x ",
+                                                   kernel_area, " need ", count));
+  }
+  ASSIGN_OR_RETURN(const int has_bias, source.params.Int(count_param == 6 ? 5 : 1, 0));
+  RETURN_IF_ERROR(source.params.Expect(8, "int8 scale term", 0));
+  RETURN_IF_ERROR(ReadFusedActivation(source.params, layer));
+  ASSIGN_OR_RETURN(layer.weights, weights_.ReadTagged(count));
+  if (layer.op == Op::kConvTranspose) {
+    layer.weights =
+        SwapFirstTwoAxes(layer.weights, layer.out_channels, layer.in_channels, kernel_area);
+  }
+  layer.bias.assign(layer.out_channels, 0.0f);
+  if (has_bias != 0) {
+    ASSIGN_OR_RETURN(layer.bias, weights_.ReadPlain(layer.out_channels));
+  }
+  return Append(source, std::move(layer));
+}
+
+absl::Status NcnnBuilder::AddConv(NcnnLayer& source, Op op) {
+  NcnnParams& params = source.params;
+  Layer layer = NewLayer(source, op);
+  ASSIGN_OR_RETURN(layer.kernel_px, params.Int(1, 0));
+  ASSIGN_OR_RETURN(layer.stride_px, params.Int(3, 1));
+  ASSIGN_OR_RETURN(layer.padding_px, params.Int(4, 0));
+  if (layer.kernel_px < 1 || layer.kernel_px > kMaxKernelPx) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("kernel is ", layer.kernel_px, " pixels wide, outside 1..", kMaxKernelPx));
+  }
+  RETURN_IF_ERROR(params.Expect(11, "kernel height", layer.kernel_px));
+  RETURN_IF_ERROR(params.Expect(2, "dilation", 1));
+  RETURN_IF_ERROR(params.Expect(12, "vertical dilation", 1));
+  RETURN_IF_ERROR(params.Expect(13, "vertical stride", layer.stride_px));
+  RETURN_IF_ERROR(params.Expect(14, "top padding", layer.padding_px));
+  RETURN_IF_ERROR(params.Expect(15, "right padding", layer.padding_px));
+  RETURN_IF_ERROR(params.Expect(16, "bottom padding", layer.padding_px));
+  for (const int extra : {18, 19, 20, 21}) {  // padding value, dynamic weights, output size
+    RETURN_IF_ERROR(params.Expect(extra, "value", 0));
+  }
+  return AppendWithWeights(source, std::move(layer), 6, layer.kernel_px * layer.kernel_px);
+}
+
+absl::Status NcnnBuilder::AddInnerProduct(NcnnLayer& source) {
+  return AppendWithWeights(source, NewLayer(source, Op::kFullyConnected), 2, 1);
+}
+
+absl::Status NcnnBuilder::AddRelu(NcnnLayer& source) {
+  Layer layer = NewLayer(source, Op::kActivation);
+  ASSIGN_OR_RETURN(const float slope, source.params.Float(0, 0));
+  layer.activation = slope == 0 ? Activation::kRelu : Activation::kLeakyRelu;
+  if (slope != 0) layer.slope = {slope};
+  return AppendActivation(source, layer);
+}
+
+absl::Status NcnnBuilder::AddPRelu(NcnnLayer& source) {
+  Layer layer = NewLayer(source, Op::kActivation);
+  ASSIGN_OR_RETURN(const int count, source.params.Int(0, 0));
+  if (count != 1 && count != layer.in_channels) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("has ", count, " slopes, must have 1 or ", layer.in_channels));
+  }
+  ASSIGN_OR_RETURN(layer.slope, weights_.ReadPlain(count));
+  layer.activation = count == 1 ? Activation::kLeakyRelu : Activation::kPRelu;
+  return AppendActivation(source, layer);
+}
+
+absl::Status NcnnBuilder::AddSigmoid(NcnnLayer& source) {
+  Layer layer = NewLayer(source, Op::kActivation);
+  layer.activation = Activation::kSigmoid;
+  return AppendActivation(source, layer);
+}
+
+absl::Status NcnnBuilder::AddClip(NcnnLayer& source) {
+  Layer layer = NewLayer(source, Op::kActivation);
+  layer.activation = Activation::kClip;
+  ASSIGN_OR_RETURN(layer.clip_min, source.params.Float(0, std::numeric_limits<float>::lowest()));
+  ASSIGN_OR_RETURN(layer.clip_max, source.params.Float(1, std::numeric_limits<float>::max()));
+  return AppendActivation(source, layer);
+}
+
+absl::Status NcnnBuilder::AddPixelShuffle(NcnnLayer& source) {
+  Layer layer = NewLayer(source, Op::kPixelShuffle);
+  ASSIGN_OR_RETURN(layer.factor, source.params.Int(0, 1));
+  RETURN_IF_ERROR(source.params.Expect(1, "order of channels", 0));
+  RETURN_IF_ERROR(CheckFactor(layer.factor));
+  layer.out_channels = layer.in_channels / (layer.factor * layer.factor);
+  return Append(source, std::move(layer));
+}
+
+absl::Status NcnnBuilder::AddInterp(NcnnLayer& source) {
+  NcnnParams& params = source.params;
+  ASSIGN_OR_RETURN(const int type, params.Int(0, 0));
+  if (type != 1 && type != 2) {
+    return absl::UnimplementedError(
+        absl::StrCat("resize type ", type, " is not supported, only 1 (nearest) and 2 (bilinear)"));
+  }
+  Layer layer = NewLayer(source, type == 1 ? Op::kResizeNearest : Op::kResizeBilinear);
+  ASSIGN_OR_RETURN(layer.factor, params.Int(1, 1));
+  RETURN_IF_ERROR(CheckFactor(layer.factor));
+  RETURN_IF_ERROR(params.Expect(2, "horizontal factor", layer.factor));
+  RETURN_IF_ERROR(params.Expect(3, "fixed height", 0));
+  RETURN_IF_ERROR(params.Expect(4, "fixed width", 0));
+  RETURN_IF_ERROR(params.Expect(5, "dynamic size", 0));
+  RETURN_IF_ERROR(params.Expect(6, "corner alignment", 0));
+  return Append(source, std::move(layer));
+}
+
+absl::Status NcnnBuilder::AddSplit(NcnnLayer& source) { return PassThrough(source); }
+
+absl::Status NcnnBuilder::AddConcat(NcnnLayer& source) {
+  if (inputs_.empty()) return absl::InvalidArgumentError("has no inputs");
+  Layer layer = NewLayer(source, Op::kConcat);
+  RETURN_IF_ERROR(source.params.Expect(0, "axis", 0));
+  int64_t channels = 0;
+  for (const Blob& blob : inputs_) channels += network_.layers[blob.layer].out_channels;
+  if (channels > kMaxChannels) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("gives ", channels, " channels, the limit is ", kMaxChannels));
+  }
+  layer.out_channels = static_cast<int>(channels);
+  return Append(source, std::move(layer));
+}
+
+absl::Status NcnnBuilder::AddBinaryOp(NcnnLayer& source) {
+  ASSIGN_OR_RETURN(const int type, source.params.Int(0, 0));
+  RETURN_IF_ERROR(source.params.Expect(1, "scalar operand", 0));
+  if (type != 0 && type != 2) {
+    return absl::UnimplementedError(
+        absl::StrCat("operation ", type, " is not supported, only 0 (add) and 2 (multiply)"));
+  }
+  return Append(source, NewLayer(source, type == 0 ? Op::kAdd : Op::kMul));
+}
+
+absl::Status NcnnBuilder::AddEltwise(NcnnLayer& source) {
+  ASSIGN_OR_RETURN(const int type, source.params.Int(0, 0));
+  ASSIGN_OR_RETURN(const std::vector<float> coefficients, source.params.Array(1));
+  for (const float c : coefficients) {
+    if (c != 1.0f) {
+      return absl::UnimplementedError(absl::StrCat("coefficient ", c, " is not supported, only 1"));
+    }
+  }
+  if (type != 0 && type != 1) {
+    return absl::UnimplementedError(
+        absl::StrCat("operation ", type, " is not supported, only 0 (product) and 1 (sum)"));
+  }
+  return Append(source, NewLayer(source, type == 1 ? Op::kAdd : Op::kMul));
+}
+
+absl::Status NcnnBuilder::AddScale(NcnnLayer& source) {
+  RETURN_IF_ERROR(source.params.Expect(0, "weight count", -233));  // the second input's
+  RETURN_IF_ERROR(source.params.Expect(1, "bias", 0));
+  return Append(source, NewLayer(source, Op::kMul));
+}
+
+// Either offsets (0, 1) and a second input whose size the result takes, or slices (9 starts, 10
+// ends, 11 axes). Only the same crop on all four sides is ours; that the size is the second input's
+// is checked where the two meet.
+absl::Status NcnnBuilder::AddCrop(NcnnLayer& source) {
+  NcnnParams& params = source.params;
+  if (inputs_.empty() || inputs_.size() > 2) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("has ", inputs_.size(), " inputs, must have 1 or 2"));
+  }
+  inputs_.resize(1);
+  Layer layer = NewLayer(source, Op::kCrop);
+  if (source.inputs.size() == 2) {
+    ASSIGN_OR_RETURN(layer.crop_px, params.Int(0, 0));
+    RETURN_IF_ERROR(params.Expect(1, "vertical offset", layer.crop_px));
+    RETURN_IF_ERROR(params.Expect(2, "channel offset", 0));
+    return Append(source, std::move(layer));
+  }
+  ASSIGN_OR_RETURN(const std::vector<float> starts, params.Array(9));
+  ASSIGN_OR_RETURN(const std::vector<float> ends, params.Array(10));
+  ASSIGN_OR_RETURN(const std::vector<float> axes, params.Array(11));
+  const bool height_and_width =
+      axes == std::vector<float>{-2, -1} || axes == std::vector<float>{1, 2};
+  const bool same = starts.size() == 2 && ends.size() == 2 && starts[0] == starts[1] &&
+                    ends[0] == -starts[0] && ends[1] == -starts[1];
+  if (!height_and_width || !same || starts[0] < 0 || starts[0] > kMaxPadPx) {
+    return absl::UnimplementedError(
+        absl::StrCat("must cut the same number of pixels (0..", kMaxPadPx,
+                     ") off every side; starts ", absl::StrJoin(starts, ","), " ends ",
+                     absl::StrJoin(ends, ","), " axes ", absl::StrJoin(axes, ",")));
+  }
+  layer.crop_px = static_cast<int>(starts[0]);
+  return Append(source, std::move(layer));
+}
+
+absl::Status NcnnBuilder::AddPadding(NcnnLayer& source) {
+  for (const int side : {0, 1, 2, 3, 7, 8}) {
+    RETURN_IF_ERROR(source.params.Expect(side, "padding", 0));
+  }
+  RETURN_IF_ERROR(source.params.Int(4, 0).status());    // how to fill nothing
+  RETURN_IF_ERROR(source.params.Float(5, 0).status());  // and with what
+  return PassThrough(source);
+}
+
+absl::Status NcnnBuilder::AddPooling(NcnnLayer& source) {
+  RETURN_IF_ERROR(source.params.Expect(0, "pooling type", 1));
+  ASSIGN_OR_RETURN(const int global, source.params.Int(4, 0));
+  if (global != 1) {
+    return absl::UnimplementedError(
+        "windowed pooling is not supported, only global (parameter 4=1)");
+  }
+  return Append(source, NewLayer(source, Op::kGlobalAveragePool));
+}
+
+}  // namespace upscaled
