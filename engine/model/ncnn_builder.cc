@@ -12,7 +12,7 @@ namespace upscaled {
 absl::Status NcnnBuilder::Add(NcnnLayer& layer) {
   const Type* type = nullptr;
   std::vector<std::string> known;
-  for (const Type& t : kTypes) {
+  for (const Type& t : Types()) {
     if (layer.type == t.name) type = &t;
     known.emplace_back(t.name);
   }

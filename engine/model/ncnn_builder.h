@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,7 +38,7 @@ class NcnnBuilder {
     size_t inputs;  // 0: any number
     absl::Status (NcnnBuilder::*add)(NcnnLayer& source);
   };
-  static const Type kTypes[];
+  static std::span<const Type> Types();
 
   absl::Status AddInput(NcnnLayer& source);
   absl::Status AddConvolution(NcnnLayer& source) { return AddConv(source, Op::kConv); }

@@ -67,26 +67,29 @@ absl::Status CheckFactor(int factor) {
 
 }  // namespace
 
-const NcnnBuilder::Type NcnnBuilder::kTypes[] = {
-    {"Input", 0, &NcnnBuilder::AddInput},
-    {"Convolution", 1, &NcnnBuilder::AddConvolution},
-    {"Deconvolution", 1, &NcnnBuilder::AddDeconvolution},
-    {"InnerProduct", 1, &NcnnBuilder::AddInnerProduct},
-    {"ReLU", 1, &NcnnBuilder::AddRelu},
-    {"PReLU", 1, &NcnnBuilder::AddPRelu},
-    {"Sigmoid", 1, &NcnnBuilder::AddSigmoid},
-    {"Clip", 1, &NcnnBuilder::AddClip},
-    {"PixelShuffle", 1, &NcnnBuilder::AddPixelShuffle},
-    {"Interp", 1, &NcnnBuilder::AddInterp},
-    {"Split", 1, &NcnnBuilder::AddSplit},
-    {"Concat", 0, &NcnnBuilder::AddConcat},
-    {"BinaryOp", 2, &NcnnBuilder::AddBinaryOp},
-    {"Eltwise", 2, &NcnnBuilder::AddEltwise},
-    {"Scale", 2, &NcnnBuilder::AddScale},
-    {"Crop", 0, &NcnnBuilder::AddCrop},
-    {"Padding", 1, &NcnnBuilder::AddPadding},
-    {"Pooling", 1, &NcnnBuilder::AddPooling},
-};
+std::span<const NcnnBuilder::Type> NcnnBuilder::Types() {
+  static constexpr Type kTypes[] = {
+      {"Input", 0, &NcnnBuilder::AddInput},
+      {"Convolution", 1, &NcnnBuilder::AddConvolution},
+      {"Deconvolution", 1, &NcnnBuilder::AddDeconvolution},
+      {"InnerProduct", 1, &NcnnBuilder::AddInnerProduct},
+      {"ReLU", 1, &NcnnBuilder::AddRelu},
+      {"PReLU", 1, &NcnnBuilder::AddPRelu},
+      {"Sigmoid", 1, &NcnnBuilder::AddSigmoid},
+      {"Clip", 1, &NcnnBuilder::AddClip},
+      {"PixelShuffle", 1, &NcnnBuilder::AddPixelShuffle},
+      {"Interp", 1, &NcnnBuilder::AddInterp},
+      {"Split", 1, &NcnnBuilder::AddSplit},
+      {"Concat", 0, &NcnnBuilder::AddConcat},
+      {"BinaryOp", 2, &NcnnBuilder::AddBinaryOp},
+      {"Eltwise", 2, &NcnnBuilder::AddEltwise},
+      {"Scale", 2, &NcnnBuilder::AddScale},
+      {"Crop", 0, &NcnnBuilder::AddCrop},
+      {"Padding", 1, &NcnnBuilder::AddPadding},
+      {"Pooling", 1, &NcnnBuilder::AddPooling},
+  };
+  return kTypes;
+}
 
 absl::Status NcnnBuilder::AddInput(NcnnLayer& source) {
   // 0 and 1 are the width and height it was exported at.
