@@ -41,6 +41,8 @@ struct UpscaleOptions {
   bool tta = false;  // mean of the eight flips and rotations; eight times the work
   int tile_px = 0;   // largest tile side in source pixels of its pass; 0 = the device's choice
   SampleType result_type = SampleType::kU8;  // kU8 or kU16
+  int concurrency =
+      1;  // the executor's: how many tiles to have in flight; never changes the result
 };
 
 // Everything that is known before the first pixel.
@@ -50,7 +52,8 @@ struct UpscalePlan {
   UpscaleOptions options;
   std::vector<std::shared_ptr<const Executable>> passes;
   std::vector<Size> pass_tile;  // tile size of each pass, in its source pixels
-  int64_t tile_count = 0;       // of all passes
+  std::vector<int> pass_bands;  // rows of tiles that each pass holds at a time
+  int64_t tile_count = 0;       // of all passes; with TTA every tile counts eight times
   double macs = 0;              // multiply-adds of all passes
   size_t memory_bytes = 0;      // bound on what the stages allocate, without codec and workspaces
 };
@@ -68,8 +71,8 @@ struct UpscaleProgress {
 };
 
 // The result's rows. `source` (spec == plan.source), `executor` and `cancellation` (may be null)
-// must outlive it. Destroying it before its end cancels nothing by itself but waits for the tiles
-// in flight, so cancel first.
+// must outlive it. A failed tile fails the request: its other tiles are dropped. So does destroying
+// it before its end, which waits for the tiles that are running.
 std::unique_ptr<RowSource> MakeUpscaler(const UpscalePlan& plan, RowSource& source,
                                         TileExecutor& executor, uint64_t request,
                                         Cancellation* cancellation, UpscaleProgress progress = {});

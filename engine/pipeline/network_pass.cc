@@ -1,0 +1,199 @@
+#include "engine/pipeline/network_pass.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <utility>
+
+#include "engine/base/status_macros.h"
+#include "engine/pipeline/alpha_rows.h"
+#include "engine/pipeline/dihedral.h"
+
+namespace upscaled {
+namespace {
+
+constexpr size_t kOverheadBytes = 4096;  // everything small
+
+Rect InputOf(const PassSpec& pass, const Rect& tile) {
+  return pass.tta ? TtaInputRect(*pass.executable, tile, pass.source.size())
+                  : pass.executable->InputRect(tile, pass.source.size());
+}
+
+// The source rows that a band needs: a rectangle of the picture's full width. It holds the band
+// itself, so that the bands leave no row out.
+Rect BandInput(const PassSpec& pass, const Rect& band) {
+  const Rect input = InputOf(pass, band);
+  const int margin = pass.source.has_alpha() ? kAlphaHaloPx : 0;
+  const int top = std::max(0, std::min(input.y, band.y - margin));
+  const int bottom =
+      std::min(pass.source.height_px, std::max(input.bottom(), band.bottom() + margin));
+  return {0, top, pass.source.width_px, bottom - top};
+}
+
+int MaxInputRows(const PassSpec& pass, const TileGrid& grid) {
+  int rows = 0, end = 0;
+  for (int row = 0; row < grid.rows(); ++row) {
+    const Rect input = BandInput(pass, grid.Band(row));
+    end = std::max(end, input.bottom());
+    rows = std::max(rows, end - input.y);
+  }
+  return rows;
+}
+
+ImageSpec WithHeight(ImageSpec spec, int height) {
+  spec.height_px = height;
+  return spec;
+}
+
+size_t ImageBytes(const ImageSpec& spec) {
+  return spec.row_bytes() * static_cast<size_t>(spec.height_px) +
+         AlignedBuffer<uint8_t>::kAlignmentBytes;
+}
+
+void CopyRows(const ImageView& from, const MutableImageView& to) {
+  for (int y = 0; y < to.height_px(); ++y) {
+    std::memcpy(to.row(y), from.row(y), to.spec.row_bytes());
+  }
+}
+
+}  // namespace
+
+ImageSpec PassResult(const PassSpec& pass) {
+  const int scale = pass.executable->network().scale;
+  return {pass.source.width_px * scale, pass.source.height_px * scale, pass.source.channels,
+          pass.result_type};
+}
+
+int64_t PassTileCount(const PassSpec& pass) {
+  return TileGrid(pass.source.size(), pass.tile).count() * (pass.tta ? Dihedral::kCount : 1);
+}
+
+size_t PassBytes(const PassSpec& pass) {
+  const TileGrid grid(pass.source.size(), pass.tile);
+  const int scale = pass.executable->network().scale;
+  size_t slot = ImageBytes(WithHeight(pass.source, MaxInputRows(pass, grid))) +
+                ImageBytes(WithHeight(PassResult(pass), grid.tile_size().height * scale));
+  if (pass.tta) {
+    for (int column = 0; column < grid.columns(); ++column) {
+      size_t tile = 0;
+      for (int row = 0; row < grid.rows(); ++row) {
+        const Rect rect = grid.Tile(column, row);
+        const Rect input = InputOf(pass, rect);
+        tile = std::max(tile, TtaTile::Bytes({rect.width, rect.height}, {input.width, input.height},
+                                             scale, pass.source.type));
+      }
+      slot += tile;
+    }
+  }
+  // The tasks of a band, here and in the executor's queue.
+  slot += 2 * sizeof(TileTask) * static_cast<size_t>(grid.columns());
+  const size_t alpha_row = sizeof(float) * static_cast<size_t>(pass.source.width_px);
+  return slot * static_cast<size_t>(std::min(pass.bands, grid.rows())) + alpha_row + kOverheadBytes;
+}
+
+NetworkPass::NetworkPass(const PassSpec& pass, RowSource& source, TileRun& run)
+    : pass_(pass),
+      result_(PassResult(pass)),
+      scale_(pass.executable->network().scale),
+      grid_(pass.source.size(), pass.tile),
+      source_(source),
+      run_(run),
+      slots_(static_cast<size_t>(std::min(pass.bands, grid_.rows()))) {
+  assert(source.spec() == pass.source);
+  const int input_rows = MaxInputRows(pass_, grid_);
+  for (Slot& slot : slots_) {
+    slot.source = Image(WithHeight(pass.source, input_rows));
+    slot.result = Image(WithHeight(result_, grid_.tile_size().height * scale_));
+    if (pass.tta) slot.tta.resize(static_cast<size_t>(grid_.columns()));
+  }
+}
+
+absl::Status NetworkPass::ReadRows(MutableImageView rows) {
+  assert(rows.height_px() <= result_.height_px - next_row_);
+  for (int done = 0; done < rows.height_px();) {
+    RETURN_IF_ERROR(SubmitBandsAhead());
+    const Slot& slot = SlotOf(band_);
+    RETURN_IF_ERROR(run_.Await(slot.tiles));
+    const Rect band = Scale(grid_.Band(band_), scale_);
+    const int count = std::min(rows.height_px() - done, band.bottom() - next_row_);
+    CopyOut(slot, band, rows.Crop({0, done, result_.width_px, count}));
+    done += count;
+    next_row_ += count;
+    if (next_row_ == band.bottom()) ++band_;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status NetworkPass::SubmitBandsAhead() {
+  const int end = std::min(grid_.rows(), band_ + static_cast<int>(slots_.size()));
+  for (; bands_submitted_ < end; ++bands_submitted_) {
+    RETURN_IF_ERROR(run_.status());
+    if (absl::Status status = ReadSource(bands_submitted_); !status.ok()) {
+      run_.Stop(status);
+      return status;
+    }
+    SubmitTiles(bands_submitted_);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status NetworkPass::ReadSource(int band) {
+  Slot& slot = SlotOf(band);
+  const Rect input = BandInput(pass_, grid_.Band(band));
+  slot.source_y = input.y;
+  slot.source_end = input.bottom();
+  int y = input.y;
+  if (band > 0) {
+    // The rows that both bands need are copied: the previous band's tiles may still be reading
+    // them.
+    const Slot& previous = SlotOf(band - 1);
+    assert(input.y >= previous.source_y);
+    slot.source_end = std::max(slot.source_end, previous.source_end);
+    const Rect shared{0, input.y - previous.source_y, input.width,
+                      std::max(0, previous.source_end - input.y)};
+    CopyRows(previous.source.view().Crop(shared),
+             slot.source.mutable_view().Crop({0, 0, shared.width, shared.height}));
+    y = std::max(y, previous.source_end);
+  }
+  if (y == slot.source_end) return absl::OkStatus();
+  return source_.ReadRows(
+      slot.source.mutable_view().Crop({0, y - slot.source_y, input.width, slot.source_end - y}));
+}
+
+void NetworkPass::SubmitTiles(int band) {
+  Slot& slot = SlotOf(band);
+  std::vector<TileTask> tasks;
+  for (int column = 0; column < grid_.columns(); ++column) {
+    const Rect tile = grid_.Tile(column, band);
+    TileTask task;
+    task.image = pass_.source.size();
+    task.tile = tile;
+    task.src_rect = InputOf(pass_, tile);
+    Rect src = task.src_rect;
+    src.y -= slot.source_y;
+    task.src = slot.source.view().Crop(src);
+    task.dst =
+        slot.result.mutable_view().Crop(Scale(Rect{tile.x, 0, tile.width, tile.height}, scale_));
+    tasks.push_back(task);
+  }
+  run_.Add(slot.tiles, grid_.columns());
+  if (!pass_.tta) {
+    run_.Submit(pass_.executable, std::move(tasks),
+                [this, &slot](size_t, const absl::Status&) { run_.Finish(slot.tiles); });
+    return;
+  }
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    slot.tta[i].Start(run_, pass_.executable, tasks[i], [this, &slot] { run_.Finish(slot.tiles); });
+  }
+}
+
+void NetworkPass::CopyOut(const Slot& slot, const Rect& band, MutableImageView rows) const {
+  CopyRows(slot.result.view().Crop({0, next_row_ - band.y, result_.width_px, rows.height_px()}),
+           rows);
+  if (result_.has_alpha()) {
+    EnlargeAlpha(slot.source.view(), slot.source_y, pass_.source.height_px, scale_, rows,
+                 next_row_);
+  }
+}
+
+}  // namespace upscaled

@@ -1,0 +1,73 @@
+// One network over a picture that flows by in rows.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "engine/backends/backend.h"
+#include "engine/image/image.h"
+#include "engine/image/row_source.h"
+#include "engine/pipeline/tile_run.h"
+#include "engine/pipeline/tta_tile.h"
+#include "engine/tiling/tile_grid.h"
+
+namespace upscaled {
+
+// What a pass computes and how it is cut. Nothing but `result_type` and `tta` touches the result.
+struct PassSpec {
+  std::shared_ptr<const Executable> executable;
+  ImageSpec source;  // RGB or RGBA, kU8 or kU16
+  SampleType result_type = SampleType::kU8;
+  bool tta = false;
+  Size tile;      // in source pixels
+  int bands = 1;  // rows of tiles held at a time
+};
+
+ImageSpec PassResult(const PassSpec& spec);
+int64_t PassTileCount(const PassSpec& spec);
+// All that the pass allocates.
+size_t PassBytes(const PassSpec& spec);
+
+// Cuts the picture into bands, a row of tiles each. A slot holds a band's source rows, halo
+// included, and its result; while one band is read out, the tiles of the next ones are in flight.
+class NetworkPass final : public RowSource {
+ public:
+  // `source` and `run` must outlive it, and so must the tiles in flight be over (TileRun::AwaitAll)
+  // before it is destroyed.
+  NetworkPass(const PassSpec& spec, RowSource& source, TileRun& run);
+
+  const ImageSpec& spec() const override { return result_; }
+  absl::Status ReadRows(MutableImageView rows) override;
+
+ private:
+  struct Slot {
+    Image source;  // rows [source_y, source_end) of the picture
+    Image result;
+    int source_y = 0;
+    int source_end = 0;
+    std::vector<TtaTile> tta;  // one per tile when TTA is on
+    TileRun::Group tiles;
+  };
+
+  Slot& SlotOf(int band) { return slots_[static_cast<size_t>(band) % slots_.size()]; }
+  absl::Status SubmitBandsAhead();
+  absl::Status ReadSource(int band);
+  void SubmitTiles(int band);
+  void CopyOut(const Slot& slot, const Rect& band, MutableImageView rows) const;
+
+  const PassSpec pass_;
+  const ImageSpec result_;
+  const int scale_;
+  const TileGrid grid_;
+  RowSource& source_;
+  TileRun& run_;
+  std::vector<Slot> slots_;
+  int bands_submitted_ = 0;
+  int band_ = 0;  // being read out
+  int next_row_ = 0;
+};
+
+}  // namespace upscaled

@@ -1,0 +1,65 @@
+#include "engine/pipeline/tile_run.h"
+
+#include <utility>
+
+namespace upscaled {
+
+TileRun::TileRun(TileExecutor& executor, uint64_t request, Cancellation* cancellation,
+                 UpscaleProgress progress, int64_t tile_count)
+    : executor_(executor),
+      request_(request),
+      progress_(std::move(progress)),
+      tile_count_(tile_count) {
+  if (cancellation != nullptr) {
+    outer_ = cancellation->OnCancel([this, cancellation] { Stop(cancellation->status()); });
+  }
+}
+
+TileRun::~TileRun() {
+  // First, so that a cancellation under way is through with stop_ before that goes.
+  outer_.Reset();
+  AwaitAll();
+}
+
+void TileRun::Submit(const std::shared_ptr<const Executable>& executable,
+                     std::vector<TileTask> tiles, TileExecutor::TileDone done) {
+  executor_.Submit(request_, executable, std::move(tiles), &stop_,
+                   [this, done = std::move(done)](size_t index, const absl::Status& status) {
+                     if (!status.ok()) {
+                       Stop(status);
+                     } else {
+                       const int64_t count = ++tiles_done_;
+                       if (progress_.on_tile) progress_.on_tile(count, tile_count_);
+                     }
+                     done(index, status);
+                   });
+}
+
+void TileRun::Add(Group& group, int tiles) {
+  absl::MutexLock lock(&mutex_);
+  group.pending += tiles;
+  pending_ += tiles;
+}
+
+void TileRun::Finish(Group& group) {
+  absl::MutexLock lock(&mutex_);
+  --group.pending;
+  --pending_;
+}
+
+absl::Status TileRun::Await(const Group& group) {
+  {
+    absl::MutexLock lock(&mutex_);
+    mutex_.Await(absl::Condition(
+        +[](const Group* g) { return g->pending == 0; }, &group));
+  }
+  return status();
+}
+
+void TileRun::AwaitAll() {
+  absl::MutexLock lock(&mutex_);
+  const auto none = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return pending_ == 0; };
+  mutex_.Await(absl::Condition(&none));
+}
+
+}  // namespace upscaled

@@ -1,0 +1,62 @@
+// One request's dealings with the executor: its tiles in flight, its progress, its end.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "engine/base/cancellation.h"
+#include "engine/pipeline/tile_executor.h"
+#include "engine/pipeline/upscaler.h"
+
+namespace upscaled {
+
+// Ends with the first of: the caller's cancellation, a tile that fails, Stop. From then on status()
+// is the reason, queued tiles are dropped and new ones are not run. Thread safe.
+class TileRun {
+ public:
+  // Tiles that are waited for together. Add, Finish and Await keep its count.
+  class Group {
+    friend class TileRun;
+    int pending = 0;  // guarded by TileRun::mutex_
+  };
+
+  // `executor` and `cancellation` (may be null) must outlive it.
+  TileRun(TileExecutor& executor, uint64_t request, Cancellation* cancellation,
+          UpscaleProgress progress, int64_t tile_count);
+  ~TileRun();
+
+  absl::Status status() const { return stop_.status(); }
+  void Stop(absl::Status reason) { stop_.Cancel(std::move(reason)); }
+  void AwaitAll() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // `done` is called as by TileExecutor, after progress or failure has been noted. Hold no lock.
+  void Submit(const std::shared_ptr<const Executable>& executable, std::vector<TileTask> tiles,
+              TileExecutor::TileDone done);
+
+  // Say that so many tiles of a group are on their way, and that one has been dealt with: the last
+  // that its TileDone does with anything that the waiting thread may destroy.
+  void Add(Group& group, int tiles) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Finish(Group& group) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Waits until nobody uses the pixels of the group's tiles; not OK: they are not all there.
+  absl::Status Await(const Group& group) ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  TileExecutor& executor_;
+  const uint64_t request_;
+  const UpscaleProgress progress_;
+  const int64_t tile_count_;
+  std::atomic<int64_t> tiles_done_ = 0;
+
+  Cancellation stop_;
+  Cancellation::Registration outer_;  // forwards the caller's cancellation to stop_
+
+  absl::Mutex mutex_;
+  int pending_ ABSL_GUARDED_BY(mutex_) = 0;  // of all groups
+};
+
+}  // namespace upscaled

@@ -1,0 +1,48 @@
+// Test-time augmentation of one tile: the mean of what the network makes of the eight flips and
+// rotations of the picture.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "engine/backends/backend.h"
+#include "engine/base/aligned_buffer.h"
+#include "engine/image/image.h"
+#include "engine/pipeline/tile_run.h"
+
+namespace upscaled {
+
+// Runs one variant after the other, the next from the executor's thread that finished the last: the
+// sum has one order, and the memory is that of one variant. Each variant is a tile of the whole
+// transformed picture, so the mean does not depend on where tiles lie. Reused from tile to tile.
+class TtaTile {
+ public:
+  // `task`: as for one plain run, but its src_rect covers the InputRect of all variants
+  // (TtaInputRect). Its dst gets the rounded mean. `finished` is called when nobody uses the task's
+  // pixels or this object any more; whether it went well is the run's status.
+  void Start(TileRun& run, const std::shared_ptr<const Executable>& executable,
+             const TileTask& task, std::function<void()> finished);
+
+  static size_t Bytes(Size tile, Size input, int scale, SampleType source_type);
+
+ private:
+  void SubmitVariant();
+  void AddToSum();
+  void WriteMean() const;
+
+  TileRun* run_ = nullptr;
+  std::shared_ptr<const Executable> executable_;
+  TileTask task_;
+  std::function<void()> finished_;
+  int variant_ = 0;
+  AlignedBuffer<uint8_t> source_;  // the transformed source pixels, RGB
+  AlignedBuffer<float> result_;    // the transformed result, RGB
+  AlignedBuffer<float> sum_;       // upright, RGB
+};
+
+// What the variants of `tile` need of the source together.
+Rect TtaInputRect(const Executable& executable, const Rect& tile, Size image);
+
+}  // namespace upscaled

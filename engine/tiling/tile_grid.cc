@@ -1,0 +1,34 @@
+#include "engine/tiling/tile_grid.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace upscaled {
+namespace {
+
+int CeilDiv(int a, int b) { return (a - 1) / b + 1; }
+
+// The smallest part that cuts `extent` into as few parts as `max_part` does. Since it is not larger
+// than `max_part`, it never needs fewer parts, so no part is empty.
+int EvenPart(int extent, int max_part) { return CeilDiv(extent, CeilDiv(extent, max_part)); }
+
+}  // namespace
+
+TileGrid::TileGrid(Size image, Size max_tile) : image_(image) {
+  assert(image.width > 0 && image.height > 0 && max_tile.width > 0 && max_tile.height > 0);
+  tile_ = {EvenPart(image.width, max_tile.width), EvenPart(image.height, max_tile.height)};
+  columns_ = CeilDiv(image.width, tile_.width);
+  rows_ = CeilDiv(image.height, tile_.height);
+}
+
+Rect TileGrid::Tile(int column, int row) const {
+  const int x = column * tile_.width, y = row * tile_.height;
+  return {x, y, std::min(tile_.width, image_.width - x), std::min(tile_.height, image_.height - y)};
+}
+
+Rect TileGrid::Band(int row) const {
+  const Rect first = Tile(0, row);
+  return {0, first.y, image_.width, first.height};
+}
+
+}  // namespace upscaled

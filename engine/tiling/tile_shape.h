@@ -1,0 +1,34 @@
+// Which tile size serves a picture best: pure arithmetic.
+#pragma once
+
+#include <cstddef>
+
+#include "engine/base/geometry.h"
+
+namespace upscaled {
+
+inline constexpr int kMinTilePx = 32;  // below this the halo costs more than the tile
+
+// What the choice rests on.
+struct TileShapeInput {
+  Size image;
+  Size max_tile;          // what the device or the user allows
+  int halo_px = 0;        // source pixels around a tile that its result depends on
+  int streams = 1;        // tiles computed side by side
+  size_t row_bytes = 0;   // memory that one source row of a band takes, source and result
+  size_t halo_bytes = 0;  // memory that a band takes whatever its height
+  size_t budget_bytes = 0;
+};
+
+struct TileShape {
+  Size tile;
+  int bands = 1;  // rows of tiles held at a time: one being read out, the others in flight
+};
+
+// Picks the tiles that finish the picture soonest on `streams` streams (whole rounds of tiles of
+// equal size, halo included), held in so many bands that about two tiles a stream are in flight
+// while one band is read out. Bands keep within the budget down to a height of kMinTilePx and two
+// bands.
+TileShape ChooseTileShape(const TileShapeInput& input);
+
+}  // namespace upscaled
