@@ -93,8 +93,9 @@ class AdmissionController {
   AdmissionState state() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  absl::Duration RetryDelay(int64_t pixels) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void FinishPixels(int64_t computed, int64_t abandoned) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Until `share` of what is admitted will have ended, going by the recent throughput.
+  absl::Duration RetryDelay(double share) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FreePixels(int64_t pixels, bool computed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Limits limits_;
   const int64_t memory_budget_bytes_;

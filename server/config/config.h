@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "engine/backends/backend.h"
+#include "engine/model/precision.h"
 #include "server/admission/limits.h"
 #include "server/logging/logger.h"
 

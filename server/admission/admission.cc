@@ -1,0 +1,160 @@
+#include "server/admission/admission.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "server/admission/error.h"
+
+namespace upscaled::server {
+namespace {
+
+constexpr absl::Duration kMinRetryDelay = absl::Seconds(1);
+constexpr absl::Duration kMaxRetryDelay = absl::Seconds(30);
+
+ErrorMetadata LimitMetadata(absl::string_view flag, int64_t maximum) {
+  return {{"limit", std::string(flag)}, {"maximum", absl::StrCat(maximum)}};
+}
+
+absl::Status NeverFits(absl::string_view what, int64_t value, int64_t maximum,
+                       absl::string_view flag) {
+  ErrorMetadata metadata = LimitMetadata(flag, maximum);
+  metadata["value"] = absl::StrCat(value);
+  return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kLimitExceeded,
+                   absl::StrCat("the request needs ", value, " ", what, ", more than the server's ",
+                                maximum, " (", flag, ")"),
+                   metadata);
+}
+
+}  // namespace
+
+AdmissionController::CallSlot& AdmissionController::CallSlot::operator=(CallSlot&& other) noexcept {
+  if (this != &other) {
+    Release();
+    owner_ = std::exchange(other.owner_, nullptr);
+  }
+  return *this;
+}
+
+void AdmissionController::CallSlot::Release() {
+  AdmissionController* const owner = std::exchange(owner_, nullptr);
+  if (owner == nullptr) return;
+  absl::MutexLock lock(&owner->mutex_);
+  --owner->state_.requests;
+}
+
+AdmissionController::Ticket::Ticket(Ticket&& other) noexcept
+    : owner_(std::exchange(other.owner_, nullptr)),
+      demand_(other.demand_),
+      queued_pixels_(other.queued_pixels_) {}
+
+AdmissionController::Ticket& AdmissionController::Ticket::operator=(Ticket&& other) noexcept {
+  if (this != &other) {
+    Release();
+    owner_ = std::exchange(other.owner_, nullptr);
+    demand_ = other.demand_;
+    queued_pixels_ = other.queued_pixels_;
+  }
+  return *this;
+}
+
+void AdmissionController::Ticket::Release() {
+  AdmissionController* const owner = std::exchange(owner_, nullptr);
+  if (owner == nullptr) return;
+  absl::MutexLock lock(&owner->mutex_);
+  owner->state_.memory_bytes -= demand_.memory_bytes;
+  owner->FreePixels(queued_pixels_, /*computed=*/false);
+}
+
+void AdmissionController::Ticket::ReportProgress(int64_t done, int64_t total) {
+  if (owner_ == nullptr) return;
+  absl::MutexLock lock(&owner_->mutex_);
+  const double left = total <= 0 ? 0 : static_cast<double>(total - done) / total;
+  const auto queued = static_cast<int64_t>(left * demand_.source_pixels);
+  if (queued >= queued_pixels_) return;  // an earlier report that comes late
+  owner_->FreePixels(queued_pixels_ - queued, /*computed=*/true);
+  queued_pixels_ = queued;
+}
+
+AdmissionController::AdmissionController(const Limits& limits, int64_t memory_budget_bytes,
+                                         const Clock& clock)
+    : limits_(limits), memory_budget_bytes_(memory_budget_bytes), clock_(clock) {}
+
+absl::StatusOr<AdmissionController::CallSlot> AdmissionController::AdmitCall() {
+  absl::MutexLock lock(&mutex_);
+  if (state_.draining) {
+    return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kDraining,
+                     "the server is shutting down and takes no more requests");
+  }
+  if (state_.requests >= limits_.max_concurrent_requests) {
+    return MakeOverloaded(
+        absl::StrCat("the server is busy with ", state_.requests,
+                     " requests, the most it takes at a time (max-concurrent-requests)"),
+        RetryDelay(1.0 / std::max(state_.requests, 1)),
+        LimitMetadata("max-concurrent-requests", limits_.max_concurrent_requests));
+  }
+  ++state_.requests;
+  return CallSlot(this);
+}
+
+absl::StatusOr<AdmissionController::Ticket> AdmissionController::Reserve(const Demand& demand) {
+  if (demand.memory_bytes > memory_budget_bytes_)
+    return NeverFits("bytes of memory", demand.memory_bytes, memory_budget_bytes_, "memory-budget");
+  if (demand.source_pixels > limits_.max_queue_pixels)
+    return NeverFits("pixels of queue", demand.source_pixels, limits_.max_queue_pixels,
+                     "max-queue-pixels");
+
+  absl::MutexLock lock(&mutex_);
+  const int64_t missing_bytes = state_.memory_bytes + demand.memory_bytes - memory_budget_bytes_;
+  if (missing_bytes > 0) {
+    return MakeOverloaded(
+        absl::StrCat("the request needs ", demand.memory_bytes, " bytes of memory, and ",
+                     memory_budget_bytes_ - state_.memory_bytes, " of ", memory_budget_bytes_,
+                     " are free (memory-budget)"),
+        RetryDelay(static_cast<double>(missing_bytes) / state_.memory_bytes),
+        LimitMetadata("memory-budget", memory_budget_bytes_));
+  }
+  const int64_t missing_pixels =
+      state_.queue_pixels + demand.source_pixels - limits_.max_queue_pixels;
+  if (missing_pixels > 0) {
+    return MakeOverloaded(absl::StrCat("the source has ", demand.source_pixels,
+                                       " pixels, and the queue has room for ",
+                                       limits_.max_queue_pixels - state_.queue_pixels, " of ",
+                                       limits_.max_queue_pixels, " (max-queue-pixels)"),
+                          RetryDelay(static_cast<double>(missing_pixels) / state_.queue_pixels),
+                          LimitMetadata("max-queue-pixels", limits_.max_queue_pixels));
+  }
+  throughput_.Record(clock_.Now(), state_.queue_pixels > 0, 0);
+  state_.memory_bytes += demand.memory_bytes;
+  state_.queue_pixels += demand.source_pixels;
+  return Ticket(this, demand);
+}
+
+void AdmissionController::StartDraining() {
+  absl::MutexLock lock(&mutex_);
+  state_.draining = true;
+}
+
+bool AdmissionController::AwaitIdle(absl::Duration timeout) {
+  absl::MutexLock lock(&mutex_);
+  const auto idle = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return state_.requests == 0; };
+  return mutex_.AwaitWithTimeout(absl::Condition(&idle), timeout);
+}
+
+AdmissionState AdmissionController::state() const {
+  absl::MutexLock lock(&mutex_);
+  return state_;
+}
+
+absl::Duration AdmissionController::RetryDelay(double share) const {
+  const auto pixels = static_cast<int64_t>(share * state_.queue_pixels);
+  return std::clamp(throughput_.TimeFor(pixels), kMinRetryDelay, kMaxRetryDelay);
+}
+
+void AdmissionController::FreePixels(int64_t pixels, bool computed) {
+  throughput_.Record(clock_.Now(), state_.queue_pixels > 0, computed ? pixels : 0);
+  state_.queue_pixels -= pixels;
+}
+
+}  // namespace upscaled::server

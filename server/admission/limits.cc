@@ -1,0 +1,52 @@
+#include "server/admission/limits.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "server/admission/error.h"
+
+namespace upscaled::server {
+namespace {
+
+absl::Status Check(absl::string_view what, int64_t value, absl::string_view unit, int64_t maximum,
+                   absl::string_view flag) {
+  if (value <= maximum) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kLimitExceeded,
+                   absl::StrCat(what, " has ", value, " ", unit, ", more than the limit of ",
+                                maximum, " (", flag, ")"),
+                   {{"limit", std::string(flag)},
+                    {"value", absl::StrCat(value)},
+                    {"maximum", absl::StrCat(maximum)}});
+}
+
+absl::Status CheckPixels(absl::string_view what, Size size, int64_t maximum,
+                         absl::string_view flag) {
+  return Check(absl::StrCat(what, " of ", size.width, "x", size.height), size.Area(), "pixels",
+               maximum, flag);
+}
+
+}  // namespace
+
+absl::Status CheckSourceSize(const Limits& limits, Size source) {
+  return CheckPixels("the source", source, limits.max_source_pixels, "max-source-pixels");
+}
+
+absl::Status CheckResultSize(const Limits& limits, Size result) {
+  return CheckPixels("the result", result, limits.max_result_pixels, "max-result-pixels");
+}
+
+absl::Status CheckSourceBytes(const Limits& limits, int64_t bytes) {
+  return Check("the source file", bytes, "bytes", limits.max_source_bytes, "max-source-bytes");
+}
+
+absl::Status CheckUnaryBytes(const Limits& limits, int64_t bytes) {
+  return Check("the image in a unary call", bytes, "bytes", limits.max_unary_bytes,
+               "max-unary-bytes");
+}
+
+absl::Status CheckTileSize(const Limits& limits, Size tile) {
+  return CheckPixels("the tile", tile, limits.max_tile_pixels, "max-tile-pixels");
+}
+
+}  // namespace upscaled::server

@@ -1,0 +1,59 @@
+#include "server/admission/limits.h"
+
+#include <limits>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/admission/error.h"
+
+namespace upscaled::server {
+namespace {
+
+using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
+
+TEST(LimitsTest, TheLimitItselfIsAllowed) {
+  Limits limits;
+  limits.max_source_pixels = limits.max_result_pixels = limits.max_tile_pixels = 35;
+  limits.max_source_bytes = limits.max_unary_bytes = 10;
+  EXPECT_TRUE(CheckSourceSize(limits, {5, 7}).ok());
+  EXPECT_TRUE(CheckResultSize(limits, {5, 7}).ok());
+  EXPECT_TRUE(CheckTileSize(limits, {5, 7}).ok());
+  EXPECT_TRUE(CheckSourceBytes(limits, 10).ok());
+  EXPECT_TRUE(CheckUnaryBytes(limits, 10).ok());
+}
+
+TEST(LimitsTest, RefusalsNameValueAndLimit) {
+  Limits limits;
+  limits.max_source_pixels = 100;
+  limits.max_result_pixels = 200;
+  limits.max_tile_pixels = 300;
+  limits.max_source_bytes = 400;
+  limits.max_unary_bytes = 500;
+  const absl::Status status = CheckSourceSize(limits, {101, 1});
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ReasonOf(status), ErrorReason::kLimitExceeded);
+  EXPECT_EQ(status.message(),
+            "the source of 101x1 has 101 pixels, more than the limit of 100 (max-source-pixels)");
+  EXPECT_THAT(MetadataOf(status),
+              UnorderedElementsAre(Pair("limit", "max-source-pixels"), Pair("value", "101"),
+                                   Pair("maximum", "100")));
+  EXPECT_EQ(CheckResultSize(limits, {3, 67}).message(),
+            "the result of 3x67 has 201 pixels, more than the limit of 200 (max-result-pixels)");
+  EXPECT_EQ(CheckTileSize(limits, {7, 43}).message(),
+            "the tile of 7x43 has 301 pixels, more than the limit of 300 (max-tile-pixels)");
+  EXPECT_EQ(CheckSourceBytes(limits, 401).message(),
+            "the source file has 401 bytes, more than the limit of 400 (max-source-bytes)");
+  EXPECT_EQ(
+      CheckUnaryBytes(limits, 501).message(),
+      "the image in a unary call has 501 bytes, more than the limit of 500 (max-unary-bytes)");
+}
+
+TEST(LimitsTest, HugeSizesDoNotOverflow) {
+  const int most = std::numeric_limits<int>::max();
+  EXPECT_EQ(ReasonOf(CheckSourceSize(Limits(), {most, most})), ErrorReason::kLimitExceeded);
+}
+
+}  // namespace
+}  // namespace upscaled::server

@@ -1,0 +1,114 @@
+// A backend whose streams stop in every run until the test lets them go on.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "engine/backends/backend.h"
+
+namespace upscaled::server {
+
+// Computes nothing: only its address and its name count.
+class FakeExecutable : public Executable {
+ public:
+  const Network& network() const override { return network_; }
+  Precision precision() const override { return Precision::kExact; }
+  Rect InputRect(const Rect& tile, Size) const override { return tile; }
+  size_t WorkspaceBytes(Size) const override { return 0; }
+  size_t WeightBytes() const override { return 0; }
+  Size PreferredTile() const override { return {64, 64}; }
+
+ private:
+  Network network_;
+};
+
+// A tile with a name (its x) and an area of `pixels`.
+inline TileTask NamedTile(int name, int pixels = 1) {
+  TileTask task;
+  task.tile = {name, 0, pixels, 1};
+  return task;
+}
+
+class GatedBackend : public Backend {
+ public:
+  struct Run {
+    const Executable* executable = nullptr;
+    std::vector<int> tiles;  // by name
+  };
+  using Outcome = std::function<absl::Status()>;
+
+  explicit GatedBackend(int streams) : streams_(streams) {}
+
+  std::string_view name() const override { return "gated"; }
+  std::string description() const override { return "for tests"; }
+  absl::StatusOr<std::shared_ptr<const Executable>> Compile(const Network&, Precision) override {
+    return std::make_shared<FakeExecutable>();
+  }
+  int StreamCount() const override { return streams_; }
+  std::unique_ptr<Stream> CreateStream() override { return std::make_unique<GatedStream>(*this); }
+
+  // Waits until `count` runs have started in all, and returns them in order of their start.
+  std::vector<Run> AwaitStarted(size_t count) {
+    absl::MutexLock lock(&mutex_);
+    const auto started = [&]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return runs_.size() >= count; };
+    mutex_.Await(absl::Condition(&started));
+    return runs_;
+  }
+
+  // Lets one run end, the present or a coming one, with the outcome.
+  void Release(Outcome outcome = [] { return absl::OkStatus(); }) {
+    absl::MutexLock lock(&mutex_);
+    permits_.push_back(std::move(outcome));
+  }
+
+  // Lets all runs end by themselves from now on.
+  void Open() {
+    absl::MutexLock lock(&mutex_);
+    open_ = true;
+  }
+
+ private:
+  class GatedStream : public Stream {
+   public:
+    explicit GatedStream(GatedBackend& owner) : owner_(owner) {}
+    absl::Status Run(const Executable& executable, std::span<const TileTask> tiles) override {
+      return owner_.Pass(executable, tiles);
+    }
+
+   private:
+    GatedBackend& owner_;
+  };
+
+  absl::Status Pass(const Executable& executable, std::span<const TileTask> tiles) {
+    GatedBackend::Run run{&executable, {}};
+    for (const TileTask& task : tiles) run.tiles.push_back(task.tile.x);
+    Outcome outcome = [] { return absl::OkStatus(); };
+    {
+      absl::MutexLock lock(&mutex_);
+      runs_.push_back(std::move(run));
+      const auto may_end = [&]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+        return open_ || !permits_.empty();
+      };
+      mutex_.Await(absl::Condition(&may_end));
+      if (!permits_.empty()) {
+        outcome = std::move(permits_.front());
+        permits_.pop_front();
+      }
+    }
+    return outcome();
+  }
+
+  const int streams_;
+  absl::Mutex mutex_;
+  std::vector<Run> runs_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Outcome> permits_ ABSL_GUARDED_BY(mutex_);
+  bool open_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace upscaled::server

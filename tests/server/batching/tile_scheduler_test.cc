@@ -1,0 +1,460 @@
+#include "server/batching/tile_scheduler.h"
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "absl/synchronization/blocking_counter.h"
+#include "absl/synchronization/notification.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/server/batching/gated_backend.h"
+#include "tests/support/fake_clock.h"
+
+namespace upscaled::server {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::vector<TileTask> NamedTiles(int first_name, int count, int pixels = 1) {
+  std::vector<TileTask> tiles;
+  for (int i = 0; i < count; ++i) tiles.push_back(NamedTile(first_name + i, pixels));
+  return tiles;
+}
+
+// Collects what became of the tiles of one Submit.
+class Outcomes {
+ public:
+  explicit Outcomes(int tiles) : left_(tiles), statuses_(tiles) {}
+
+  TileExecutor::TileDone done() {
+    return [this](size_t index, const absl::Status& status) {
+      absl::MutexLock lock(&mutex_);
+      EXPECT_FALSE(statuses_[index].has_value()) << "tile " << index << " was done twice";
+      statuses_[index] = status;
+      --left_;
+    };
+  }
+  void Await() {
+    absl::MutexLock lock(&mutex_);
+    const auto all = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return left_ == 0; };
+    mutex_.Await(absl::Condition(&all));
+  }
+  int left() const {
+    absl::MutexLock lock(&mutex_);
+    return left_;
+  }
+  // OK for tiles that are not done.
+  std::vector<absl::Status> statuses() const {
+    absl::MutexLock lock(&mutex_);
+    std::vector<absl::Status> result;
+    for (const auto& status : statuses_) result.push_back(status.value_or(absl::OkStatus()));
+    return result;
+  }
+
+ private:
+  mutable absl::Mutex mutex_;
+  int left_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::optional<absl::Status>> statuses_ ABSL_GUARDED_BY(mutex_);
+};
+
+MATCHER_P2(IsStatus, code, message, "") {
+  return arg.code() == code && ::testing::ExplainMatchResult(
+                                   HasSubstr(message), std::string(arg.message()), result_listener);
+}
+
+class TileSchedulerTest : public ::testing::Test {
+ protected:
+  // One stream, held by a tile named -1 until the test releases it.
+  void Occupy(TileScheduler& scheduler, TileScheduler::Request& request) {
+    scheduler.Submit(request.id(), other_, {NamedTile(-1)}, nullptr, occupied_.done());
+    backend_.AwaitStarted(1);
+  }
+
+  FakeClock clock_;
+  GatedBackend backend_{1};
+  std::shared_ptr<const Executable> model_ = std::make_shared<FakeExecutable>();
+  std::shared_ptr<const Executable> other_ = std::make_shared<FakeExecutable>();
+  Outcomes occupied_{1};
+};
+
+TEST_F(TileSchedulerTest, ALoneTileIsDispatchedAtOnce) {
+  TileScheduler scheduler(backend_, clock_);
+  auto request = scheduler.OpenRequest();
+  Outcomes outcomes(1);
+  scheduler.Submit(request.id(), model_, {NamedTile(7)}, nullptr, outcomes.done());
+  const auto runs = backend_.AwaitStarted(1);  // although the clock stands still
+  EXPECT_EQ(runs[0].executable, model_.get());
+  EXPECT_THAT(runs[0].tiles, ElementsAre(7));
+  EXPECT_EQ(scheduler.load().running_tiles, 1);
+  backend_.Release();
+  outcomes.Await();
+  EXPECT_THAT(outcomes.statuses(), Each(absl::OkStatus()));
+}
+
+TEST_F(TileSchedulerTest, CoalescesTilesOfOneExecutableWhileBusy) {
+  TileScheduler scheduler(backend_, clock_);
+  auto a = scheduler.OpenRequest(), b = scheduler.OpenRequest(), c = scheduler.OpenRequest();
+  Occupy(scheduler, a);
+  Outcomes outcomes_a(2), outcomes_b(1), outcomes_c(2);
+  scheduler.Submit(a.id(), model_, NamedTiles(10, 2), nullptr, outcomes_a.done());
+  scheduler.Submit(b.id(), other_, NamedTiles(20, 1), nullptr, outcomes_b.done());
+  scheduler.Submit(c.id(), model_, NamedTiles(30, 2), nullptr, outcomes_c.done());
+  EXPECT_EQ(scheduler.load().queued_tiles, 5);
+  EXPECT_EQ(scheduler.load().queued_pixels, 5);
+  backend_.Release();
+  auto runs = backend_.AwaitStarted(2);
+  EXPECT_EQ(runs[1].executable, other_.get()) << "b had no service yet, and came before c";
+  EXPECT_THAT(runs[1].tiles, ElementsAre(20));
+  backend_.Release();
+  runs = backend_.AwaitStarted(3);
+  EXPECT_EQ(runs[2].executable, model_.get());
+  EXPECT_THAT(runs[2].tiles, ElementsAre(30, 10, 31, 11));
+  backend_.Release();
+  outcomes_a.Await(), outcomes_b.Await(), outcomes_c.Await();
+  EXPECT_EQ(scheduler.load().queued_tiles, 0);
+  EXPECT_EQ(scheduler.load().queued_pixels, 0);
+}
+
+TEST_F(TileSchedulerTest, ABatchIsBoundedByPixels) {
+  TileScheduler scheduler(backend_, clock_, {.max_batch_pixels = 25});
+  auto request = scheduler.OpenRequest();
+  Occupy(scheduler, request);
+  Outcomes outcomes(6);
+  std::vector<TileTask> tiles = NamedTiles(0, 3, 10);
+  tiles.push_back(NamedTile(3, 26));  // larger than any batch: runs alone
+  tiles.push_back(NamedTile(4, 20));
+  tiles.push_back(NamedTile(5, 5));  // fits to the pixel
+  scheduler.Submit(request.id(), model_, tiles, nullptr, outcomes.done());
+  backend_.Open();
+  outcomes.Await();
+  const auto runs = backend_.AwaitStarted(5);
+  ASSERT_EQ(runs.size(), 5u);
+  EXPECT_THAT(runs[1].tiles, ElementsAre(0, 1));
+  EXPECT_THAT(runs[2].tiles, ElementsAre(2));
+  EXPECT_THAT(runs[3].tiles, ElementsAre(3));
+  EXPECT_THAT(runs[4].tiles, ElementsAre(4, 5));
+}
+
+TEST_F(TileSchedulerTest, IdleStreamsShareWhatIsQueued) {
+  GatedBackend backend(3);
+  TileScheduler scheduler(backend, clock_);
+  EXPECT_EQ(scheduler.concurrency(), 3);
+  auto request = scheduler.OpenRequest();
+  Outcomes outcomes(7);
+  scheduler.Submit(request.id(), model_, NamedTiles(0, 7), nullptr, outcomes.done());
+  std::multiset<size_t> sizes;
+  for (const auto& run : backend.AwaitStarted(3)) sizes.insert(run.tiles.size());
+  EXPECT_THAT(sizes, ElementsAre(2, 2, 3));
+  backend.Open();
+  outcomes.Await();
+}
+
+TEST_F(TileSchedulerTest, ALateSmallRequestOvertakesALargeOne) {
+  TileScheduler scheduler(backend_, clock_, {.max_batch_pixels = 1});
+  auto large = scheduler.OpenRequest(), small = scheduler.OpenRequest();
+  Outcomes large_outcomes(40), small_outcomes(4);
+  scheduler.Submit(large.id(), model_, NamedTiles(0, 40, 400), nullptr, large_outcomes.done());
+  backend_.AwaitStarted(1);
+  for (int i = 0; i < 9; ++i) backend_.Release();
+  backend_.AwaitStarted(10);
+  scheduler.Submit(small.id(), model_, NamedTiles(100, 4, 100), nullptr, small_outcomes.done());
+  backend_.Open();
+  small_outcomes.Await(), large_outcomes.Await();
+  const auto runs = backend_.AwaitStarted(44);
+  // Its four tiles weigh as much as one of the other's, and are due before the next of them.
+  for (int i = 0; i < 4; ++i) EXPECT_THAT(runs[10 + i].tiles, ElementsAre(100 + i));
+}
+
+// Start-time fair queueing: while two requests both have tiles queued, the service they got differs
+// by no more than the largest tile of each.
+TEST_F(TileSchedulerTest, BackloggedRequestsShareThePixelsFairly) {
+  const uint32_t seed = std::random_device()();
+  SCOPED_TRACE(seed);
+  std::mt19937 random(seed);
+  TileScheduler scheduler(backend_, clock_, {.max_batch_pixels = 1});
+  auto first = scheduler.OpenRequest();
+  Occupy(scheduler, first);
+  constexpr int kRequests = 6;
+  std::vector<TileScheduler::Request> requests;
+  std::vector<std::vector<int>> pixels(kRequests);
+  std::vector<int> largest(kRequests);
+  std::vector<std::unique_ptr<Outcomes>> all;
+  for (int r = 0; r < kRequests; ++r) {
+    const int tiles = 20 + random() % 30, max_pixels = 1 << random() % 10;
+    std::vector<TileTask> tasks;
+    for (int t = 0; t < tiles; ++t) {
+      pixels[r].push_back(1 + random() % max_pixels);
+      largest[r] = std::max(largest[r], pixels[r].back());
+      tasks.push_back(NamedTile(r * 1000 + t, pixels[r].back()));
+    }
+    requests.push_back(scheduler.OpenRequest());
+    all.push_back(std::make_unique<Outcomes>(tiles));
+    scheduler.Submit(requests[r].id(), model_, tasks, nullptr, all[r]->done());
+  }
+  backend_.Open();
+  for (auto& one : all) one->Await();
+
+  std::vector<int64_t> service(kRequests), next(kRequests);
+  for (const auto& run : backend_.AwaitStarted(1)) {
+    if (run.tiles[0] < 0) continue;
+    const int r = run.tiles[0] / 1000, t = run.tiles[0] % 1000;
+    EXPECT_EQ(t, next[r]++) << "the tiles of one request run in order";
+    service[r] += pixels[r][t];
+    for (int a = 0; a < kRequests; ++a) {
+      for (int b = 0; b < kRequests; ++b) {
+        const bool backlogged = next[a] < std::ssize(pixels[a]) && next[b] < std::ssize(pixels[b]);
+        if (!backlogged) continue;
+        EXPECT_LE(service[a] - service[b], largest[a] + largest[b]);
+      }
+    }
+  }
+  for (int r = 0; r < kRequests; ++r) EXPECT_EQ(next[r], std::ssize(pixels[r]));
+}
+
+TEST_F(TileSchedulerTest, CancellingDropsQueuedTilesAtOnce) {
+  TileScheduler scheduler(backend_, clock_);
+  auto a = scheduler.OpenRequest(), b = scheduler.OpenRequest();
+  Cancellation cancellation;
+  Outcomes running(1), queued(5), kept(2);
+  scheduler.Submit(a.id(), model_, NamedTiles(0, 1), &cancellation, running.done());
+  backend_.AwaitStarted(1);
+  const auto count = queued.done();
+  scheduler.Submit(a.id(), model_, NamedTiles(10, 5, 7), &cancellation,
+                   [&](size_t index, const absl::Status& status) {
+                     EXPECT_EQ(scheduler.load().queued_tiles, 2);  // and no lock is held
+                     count(index, status);
+                   });
+  scheduler.Submit(b.id(), model_, NamedTiles(20, 2, 3), nullptr, kept.done());
+
+  cancellation.Cancel(absl::DeadlineExceededError("3 s have passed"));
+  EXPECT_EQ(queued.left(), 0);
+  EXPECT_THAT(queued.statuses(),
+              Each(IsStatus(absl::StatusCode::kDeadlineExceeded, "3 s have passed")));
+  EXPECT_EQ(running.left(), 1);
+  EXPECT_EQ(scheduler.load().queued_pixels, 6);
+  backend_.Open();
+  running.Await(), kept.Await();
+  EXPECT_THAT(running.statuses(), Each(absl::OkStatus())) << "what runs is finished";
+  EXPECT_THAT(kept.statuses(), Each(absl::OkStatus()));
+  EXPECT_EQ(backend_.AwaitStarted(2).size(), 2u);
+}
+
+TEST_F(TileSchedulerTest, ACancelledRequestQueuesNothing) {
+  TileScheduler scheduler(backend_, clock_);
+  auto request = scheduler.OpenRequest();
+  Cancellation cancellation;
+  cancellation.Cancel(absl::CancelledError("the client left"));
+  Outcomes outcomes(3);
+  scheduler.Submit(request.id(), model_, NamedTiles(0, 3), &cancellation, outcomes.done());
+  EXPECT_EQ(outcomes.left(), 0);
+  EXPECT_THAT(outcomes.statuses(), Each(IsStatus(absl::StatusCode::kCancelled, "client left")));
+  EXPECT_EQ(scheduler.load().queued_tiles, 0);
+}
+
+// A tile that is popped after its request was cancelled, and before the cancellation's callback got
+// to the queue, is dropped by the worker.
+TEST_F(TileSchedulerTest, CancelledTilesAreDroppedAtThePop) {
+  TileScheduler scheduler(backend_, clock_);
+  auto request = scheduler.OpenRequest();
+  Occupy(scheduler, request);
+  Cancellation cancellation;
+  absl::Notification cancelled, go_on;
+  auto registration = cancellation.OnCancel([&] {  // runs before the scheduler's own
+    cancelled.Notify();
+    go_on.WaitForNotification();
+  });
+  Outcomes outcomes(3);
+  scheduler.Submit(request.id(), model_, NamedTiles(0, 3), &cancellation,
+                   [&, count = outcomes.done()](size_t index, const absl::Status& status) {
+                     if (index == 0) go_on.Notify();
+                     count(index, status);
+                   });
+  std::thread canceller([&] { cancellation.Cancel(absl::CancelledError("gone")); });
+  cancelled.WaitForNotification();
+  backend_.Release();
+  outcomes.Await();
+  canceller.join();
+  EXPECT_THAT(outcomes.statuses(), Each(IsStatus(absl::StatusCode::kCancelled, "gone")));
+  EXPECT_EQ(backend_.AwaitStarted(1).size(), 1u);
+  EXPECT_EQ(scheduler.load().queued_tiles, 0);
+  EXPECT_EQ(request.usage().tiles, 1) << "dropped tiles cost nothing";
+}
+
+TEST_F(TileSchedulerTest, AFailingRunFailsItsBatchAndNothingElse) {
+  TileScheduler scheduler(backend_, clock_);
+  auto request = scheduler.OpenRequest();
+  Occupy(scheduler, request);
+  Outcomes failed(2), fine(1), starved(1);
+  scheduler.Submit(request.id(), model_, NamedTiles(0, 2), nullptr, failed.done());
+  scheduler.Submit(request.id(), other_, NamedTiles(5, 1), nullptr, starved.done());
+  scheduler.Submit(request.id(), model_, NamedTiles(9, 1), nullptr, fine.done());
+  backend_.Release();
+  backend_.Release([] { return absl::InternalError("device lost"); });
+  backend_.Release([]() -> absl::Status { throw std::bad_alloc(); });
+  backend_.Release();
+  failed.Await(), starved.Await(), fine.Await();
+  EXPECT_THAT(failed.statuses(), Each(IsStatus(absl::StatusCode::kInternal, "device lost")));
+  EXPECT_THAT(starved.statuses(), Each(IsStatus(absl::StatusCode::kResourceExhausted,
+                                                "out of memory while running 1 tile")));
+  EXPECT_THAT(fine.statuses(), Each(absl::OkStatus()));
+}
+
+TEST_F(TileSchedulerTest, StopFailsWhatIsQueuedAndFinishesWhatRuns) {
+  TileScheduler scheduler(backend_, clock_);
+  auto request = scheduler.OpenRequest();
+  Occupy(scheduler, request);
+  Outcomes queued(4), late(1);
+  scheduler.Submit(request.id(), model_, NamedTiles(0, 4), nullptr,
+                   [&, count = queued.done()](size_t index, const absl::Status& status) {
+                     count(index, status);
+                     if (index == 3) backend_.Release();
+                   });
+  scheduler.Stop(absl::UnavailableError("shutting down"));
+  EXPECT_EQ(occupied_.left(), 0);
+  EXPECT_THAT(occupied_.statuses(), Each(absl::OkStatus()));
+  EXPECT_EQ(queued.left(), 0);
+  EXPECT_THAT(queued.statuses(), Each(IsStatus(absl::StatusCode::kUnavailable, "shutting down")));
+  scheduler.Submit(request.id(), model_, NamedTiles(9, 1), nullptr, late.done());
+  EXPECT_EQ(late.left(), 0);
+  EXPECT_THAT(late.statuses(), Each(IsStatus(absl::StatusCode::kUnavailable, "shutting down")));
+}
+
+TEST_F(TileSchedulerTest, OnlyOpenRequestsMaySubmit) {
+  TileScheduler scheduler(backend_, clock_);
+  Outcomes unknown(1), queued(1);
+  scheduler.Submit(42, model_, NamedTiles(0, 1), nullptr, unknown.done());
+  EXPECT_EQ(unknown.left(), 0);
+  EXPECT_THAT(unknown.statuses(),
+              Each(IsStatus(absl::StatusCode::kInternal, "request 42 is not open")));
+  std::optional<TileScheduler::Request> request(scheduler.OpenRequest());
+  Occupy(scheduler, *request);
+  scheduler.Submit(request->id(), model_, NamedTiles(0, 1), nullptr, queued.done());
+  request.reset();  // with a tile queued: it runs all the same
+  backend_.Open();
+  queued.Await();
+  EXPECT_THAT(queued.statuses(), Each(absl::OkStatus()));
+}
+
+class RecordingObserver : public TileObserver {
+ public:
+  struct Batch {
+    std::vector<absl::Duration> queue;
+    absl::Duration infer;
+    int64_t source_pixels;
+    absl::Status status;
+  };
+  void OnBatch(const BatchReport& batch) override {
+    absl::MutexLock lock(&mutex_);
+    batches_.push_back(
+        {{batch.queue.begin(), batch.queue.end()}, batch.infer, batch.source_pixels, batch.status});
+  }
+  void OnDropped(int64_t tiles) override {
+    absl::MutexLock lock(&mutex_);
+    dropped_ += tiles;
+  }
+  std::vector<Batch> batches() const {
+    absl::MutexLock lock(&mutex_);
+    return batches_;
+  }
+  int64_t dropped() const {
+    absl::MutexLock lock(&mutex_);
+    return dropped_;
+  }
+
+ private:
+  mutable absl::Mutex mutex_;
+  std::vector<Batch> batches_ ABSL_GUARDED_BY(mutex_);
+  int64_t dropped_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+TEST_F(TileSchedulerTest, AccountsForTimeByRequestAndByBatch) {
+  RecordingObserver observer;
+  TileScheduler scheduler(backend_, clock_, {}, &observer);
+  auto a = scheduler.OpenRequest(), b = scheduler.OpenRequest();
+  Occupy(scheduler, a);
+  Outcomes outcomes_a(1), outcomes_b(2), dropped(3);
+  scheduler.Submit(a.id(), model_, NamedTiles(0, 1, 30), nullptr, outcomes_a.done());
+  clock_.Advance(absl::Seconds(2));
+  scheduler.Submit(b.id(), model_, NamedTiles(10, 2, 35), nullptr, outcomes_b.done());
+  Cancellation cancellation;
+  scheduler.Submit(b.id(), model_, NamedTiles(20, 3), &cancellation, dropped.done());
+  cancellation.Cancel(absl::CancelledError(""));
+  clock_.Advance(absl::Seconds(1));
+  backend_.Release();
+  backend_.AwaitStarted(2);
+  clock_.Advance(absl::Seconds(10));
+  backend_.Release([] { return absl::InternalError("broken"); });
+  outcomes_a.Await(), outcomes_b.Await();
+
+  const auto batches = observer.batches();
+  ASSERT_EQ(batches.size(), 2u);
+  EXPECT_THAT(batches[0].queue, ElementsAre(absl::ZeroDuration()));
+  EXPECT_EQ(batches[0].infer, absl::Seconds(3));
+  EXPECT_TRUE(batches[0].status.ok());
+  EXPECT_THAT(batches[1].queue, ElementsAre(absl::Seconds(1), absl::Seconds(3), absl::Seconds(1)));
+  EXPECT_EQ(batches[1].infer, absl::Seconds(10));
+  EXPECT_EQ(batches[1].source_pixels, 100);
+  EXPECT_EQ(batches[1].status, absl::InternalError("broken"));
+  EXPECT_EQ(observer.dropped(), 3);
+
+  EXPECT_EQ(a.usage().tiles, 2);
+  EXPECT_EQ(a.usage().queue, absl::Seconds(3));
+  EXPECT_EQ(a.usage().infer, absl::Seconds(3 + 3));
+  EXPECT_EQ(b.usage().tiles, 2);
+  EXPECT_EQ(b.usage().queue, absl::Seconds(2));
+  EXPECT_EQ(b.usage().infer, absl::Seconds(7));
+}
+
+// Many requests that come, are cancelled at any moment and go: each tile is done exactly once, and
+// nothing of a request is touched after its last tile (which asan and tsan would see).
+TEST_F(TileSchedulerTest, SurvivesRequestsThatComeAndGo) {
+  const uint32_t seed = std::random_device()();
+  SCOPED_TRACE(seed);
+  GatedBackend backend(3);
+  backend.Open();
+  TileScheduler scheduler(backend, clock_, {.max_batch_pixels = 50});
+  constexpr int kThreads = 4, kRequestsEach = 100;
+  std::atomic<int64_t> submitted = 0, done = 0;
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([&, thread] {
+      std::mt19937 random(seed + thread);
+      for (int r = 0; r < kRequestsEach; ++r) {
+        auto request = scheduler.OpenRequest();
+        auto cancellation = std::make_unique<Cancellation>();
+        const int submits = 1 + random() % 3, tiles = 1 + random() % 20;
+        std::vector<std::unique_ptr<Outcomes>> outcomes;
+        for (int s = 0; s < submits; ++s) {
+          submitted += tiles;
+          outcomes.push_back(std::make_unique<Outcomes>(tiles));
+          scheduler.Submit(request.id(), s % 2 ? model_ : other_,
+                           NamedTiles(0, tiles, 1 + random() % 30), cancellation.get(),
+                           [&done, count = outcomes[s]->done()](size_t i, const absl::Status& st) {
+                             ++done;
+                             count(i, st);
+                           });
+        }
+        if (random() % 2) cancellation->Cancel(absl::CancelledError("at random"));
+        for (auto& one : outcomes) one->Await();
+        cancellation.reset();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(done, submitted);
+  EXPECT_EQ(scheduler.load().queued_tiles, 0);
+  EXPECT_EQ(scheduler.load().queued_pixels, 0);
+  EXPECT_EQ(scheduler.load().running_tiles, 0);
+}
+
+}  // namespace
+}  // namespace upscaled::server
