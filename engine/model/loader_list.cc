@@ -1,0 +1,80 @@
+#include <fstream>
+#include <string>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "engine/base/status_macros.h"
+#include "engine/model/loader.h"
+#include "engine/model/ncnn_loader.h"
+#include "engine/model/read_file.h"
+#include "engine/model/waifu2x_json_loader.h"
+
+namespace upscaled {
+namespace {
+
+using std::filesystem::path;
+
+constexpr size_t kHeadBytes = 16;
+constexpr size_t kMaxParamBytes = size_t{4} << 20;
+constexpr size_t kMaxBinBytes = size_t{512} << 20;
+constexpr size_t kMaxJsonBytes = size_t{64} << 20;
+
+absl::StatusOr<Network> LoadNcnn(const path& param_path) {
+  ASSIGN_OR_RETURN(const std::string param, ReadFile(param_path, kMaxParamBytes));
+  path bin_path = param_path;
+  ASSIGN_OR_RETURN(const std::string bin,
+                   ReadFile(bin_path.replace_extension(".bin"), kMaxBinBytes));
+  return ParseNcnn(param, bin);
+}
+
+absl::StatusOr<Network> LoadWaifu2xJson(const path& json_path) {
+  ASSIGN_OR_RETURN(const std::string json, ReadFile(json_path, kMaxJsonBytes));
+  // vgg_7 is one network for both uses: what it was trained for stands in the name alone.
+  const bool enlarges = json_path.filename().string().find("scale2.0x") != std::string::npos;
+  return ParseWaifu2xJson(json, enlarges);
+}
+
+struct Format {
+  const char* name;
+  bool (*recognises)(std::string_view head);
+  absl::StatusOr<Network> (*load)(const path& file);
+};
+
+constexpr Format kFormats[] = {
+    {"ncnn .param", [](std::string_view head) { return head.starts_with("7767517"); }, LoadNcnn},
+    {"waifu2x .json", [](std::string_view head) { return head.starts_with("["); }, LoadWaifu2xJson},
+};
+
+absl::StatusOr<std::string> ReadHead(const path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) return absl::NotFoundError("cannot be opened");
+  std::string head(kHeadBytes, '\0');
+  stream.read(head.data(), kHeadBytes);
+  head.resize(stream.gcount());
+  return head;
+}
+
+absl::StatusOr<Network> Load(const path& file) {
+  ASSIGN_OR_RETURN(const std::string head, ReadHead(file));
+  std::string known;
+  for (const Format& format : kFormats) {
+    if (format.recognises(head)) return format.load(file);
+    absl::StrAppend(&known, known.empty() ? "" : ", ", format.name);
+  }
+  return absl::UnimplementedError(absl::StrCat("is in no known format, there are: ", known));
+}
+
+}  // namespace
+
+absl::StatusOr<Network> LoadNetworkFile(const path& file) {
+  absl::StatusOr<Network> network = Load(file);
+  if (!network.ok()) {
+    return absl::Status(network.status().code(),
+                        absl::StrCat(file.string(), ": ", network.status().message()));
+  }
+  network->name = file.stem().string();
+  return network;
+}
+
+}  // namespace upscaled
