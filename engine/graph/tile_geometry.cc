@@ -5,17 +5,38 @@
 namespace upscaled {
 namespace {
 
-// First and last, both included, along one axis.
-struct Range {
-  int first = 0;
-  int last = 0;
-};
-
 int FloorDiv(int a, int b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
 int CeilDiv(int a, int b) { return -FloorDiv(-a, b); }
 
-// What `layer` reads of its inputs along one axis to compute `out`; may exceed them (zero padding).
-Range InputRange(const Layer& layer, Range out) {
+Rect Whole(Size size) { return {0, 0, size.width, size.height}; }
+
+Rect Union(const Rect& a, const Rect& b) {
+  if (a.empty()) return b;
+  if (b.empty()) return a;
+  const int x = std::min(a.x, b.x), y = std::min(a.y, b.y);
+  return {x, y, std::max(a.right(), b.right()) - x, std::max(a.bottom(), b.bottom()) - y};
+}
+
+Rect RoundOutward(const Rect& r, int block) {
+  const int x = r.x / block * block, y = r.y / block * block;
+  return {x, y, CeilDiv(r.right(), block) * block - x, CeilDiv(r.bottom(), block) * block - y};
+}
+
+// The part of an input of size `in_size` that `layer` reads to compute `out`.
+Rect InputRegion(const Layer& layer, const Rect& out, Size in_size) {
+  const bool one_value_per_channel = layer.op == Op::kMul && in_size == Size{1, 1};
+  if (layer.op == Op::kGlobalAveragePool || one_value_per_channel) return Whole(in_size);
+  const PixelRange x = InputRange(layer, {out.x, out.right() - 1});
+  const PixelRange y = InputRange(layer, {out.y, out.bottom() - 1});
+  const Rect read{x.first, y.first, x.last - x.first + 1, y.last - y.first + 1};
+  return Intersect(read, Whole(in_size));
+}
+
+int ClampToSide(int v, int side) { return std::clamp(v, 0, side - 1); }
+
+}  // namespace
+
+PixelRange InputRange(const Layer& layer, PixelRange out) {
   switch (layer.op) {
     case Op::kConv:
       return {out.first * layer.stride_px - layer.padding_px,
@@ -36,34 +57,6 @@ Range InputRange(const Layer& layer, Range out) {
       return out;
   }
 }
-
-Rect Whole(Size size) { return {0, 0, size.width, size.height}; }
-
-Rect Union(const Rect& a, const Rect& b) {
-  if (a.empty()) return b;
-  if (b.empty()) return a;
-  const int x = std::min(a.x, b.x), y = std::min(a.y, b.y);
-  return {x, y, std::max(a.right(), b.right()) - x, std::max(a.bottom(), b.bottom()) - y};
-}
-
-Rect RoundOutward(const Rect& r, int block) {
-  const int x = r.x / block * block, y = r.y / block * block;
-  return {x, y, CeilDiv(r.right(), block) * block - x, CeilDiv(r.bottom(), block) * block - y};
-}
-
-// The part of an input of size `in_size` that `layer` reads to compute `out`.
-Rect InputRegion(const Layer& layer, const Rect& out, Size in_size) {
-  const bool one_value_per_channel = layer.op == Op::kMul && in_size == Size{1, 1};
-  if (layer.op == Op::kGlobalAveragePool || one_value_per_channel) return Whole(in_size);
-  const Range x = InputRange(layer, {out.x, out.right() - 1});
-  const Range y = InputRange(layer, {out.y, out.bottom() - 1});
-  const Rect read{x.first, y.first, x.last - x.first + 1, y.last - y.first + 1};
-  return Intersect(read, Whole(in_size));
-}
-
-int ClampToSide(int v, int side) { return std::clamp(v, 0, side - 1); }
-
-}  // namespace
 
 std::vector<Rect> LayerRegions(const Network& network, Size image, const Rect& tile,
                                std::span<const int> block_px) {

@@ -23,6 +23,16 @@ namespace upscaled {
 std::vector<Rect> LayerRegions(const Network& network, Size image, const Rect& tile,
                                std::span<const int> block_px);
 
+// Positions along one axis, both ends included.
+struct PixelRange {
+  int first = 0;
+  int last = 0;
+};
+
+// What `layer` reads of its inputs along one axis to compute `out`; may exceed them (zero padding).
+// Not for layers that read their input whole (global pooling, factors of one value per channel).
+PixelRange InputRange(const Layer& layer, PixelRange out);
+
 // The source pixels that rectangle `input_region` of layer 0 reads, inside the picture: pixels of
 // the replicated border count as the edge pixels they copy.
 Rect SourceRect(const Network& network, const Rect& input_region, Size image);
