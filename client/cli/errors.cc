@@ -1,0 +1,101 @@
+#include "client/cli/errors.h"
+
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "client/cli/exit_code.h"
+#include "client/error_details.h"
+
+namespace upscaled::client {
+namespace {
+
+// What to do about an error of the server, by its reason.
+constexpr struct {
+  const char* reason;
+  const char* advice;
+} kAdvice[] = {
+    {"INVALID_IMAGE", "check that the file is a complete PNG, JPEG or WebP picture"},
+    {"LIMIT_EXCEEDED", "see 'upscale info' for the server's limits"},
+    {"UNKNOWN_MODEL", "see 'upscale models'"},
+    {"OVERLOADED", "try again later, or with more --retries"},
+    {"DRAINING", "try again, or another --server"},
+    {"STALLED", "the network or this machine is too slow"},
+    {"DEVICE_FAILURE", "see the server's log"},
+};
+
+const char* AdviceFor(const absl::Status& error, const ErrorDetails& details) {
+  for (const auto& [reason, advice] : kAdvice) {
+    if (details.reason == reason) return advice;
+  }
+  if (details.origin == ErrorOrigin::kConnection) return "is the server running? see --server";
+  if (absl::IsDeadlineExceeded(error)) return "see --timeout";
+  if (absl::IsUnimplemented(error) && details.reason.empty()) return "is this an upscaled server?";
+  return "";
+}
+
+const char* OriginName(ErrorOrigin origin) {
+  switch (origin) {
+    case ErrorOrigin::kLocal:
+      return "local";
+    case ErrorOrigin::kConnection:
+      return "connection";
+    case ErrorOrigin::kServer:
+      return "server";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string ErrorLine(const absl::Status& error) {
+  const ErrorDetails details = DetailsOf(error);
+  std::string line;
+  if (details.origin == ErrorOrigin::kConnection) line = "cannot reach the server: ";
+  absl::StrAppend(&line, error.message().empty() ? absl::StatusCodeToString(error.code())
+                                                 : std::string(error.message()));
+  if (!details.reason.empty()) absl::StrAppend(&line, " [", details.reason, "]");
+  if (details.retry_delay.has_value()) {
+    absl::StrAppendFormat(&line, "; the server asks to wait %.3g s",
+                          absl::ToDoubleSeconds(*details.retry_delay));
+  }
+  if (const char* advice = AdviceFor(error, details); *advice != '\0') {
+    absl::StrAppend(&line, "; ", advice);
+  }
+  return absl::StrReplaceAll(line, {{"\n", " "}});
+}
+
+nlohmann::json ErrorJson(const absl::Status& error) {
+  const ErrorDetails details = DetailsOf(error);
+  nlohmann::json json = {{"code", absl::StatusCodeToString(error.code())},
+                         {"origin", OriginName(details.origin)},
+                         {"reason", details.reason},
+                         {"message", std::string(error.message())},
+                         {"metadata", details.metadata}};
+  if (details.retry_delay.has_value()) {
+    json["retry_delay_s"] = absl::ToDoubleSeconds(*details.retry_delay);
+  }
+  return json;
+}
+
+int ExitCodeFor(const absl::Status& status) {
+  if (status.ok()) return kExitOk;
+  switch (DetailsOf(status).origin) {
+    case ErrorOrigin::kConnection:
+      return kExitCannotConnect;
+    case ErrorOrigin::kServer:
+      return kExitRpcFailed;
+    case ErrorOrigin::kLocal:
+      break;
+  }
+  if (absl::IsCancelled(status)) return kExitInterrupted;
+  return absl::IsInvalidArgument(status) ? kExitBadArguments : kExitLocalError;
+}
+
+int Fail(const absl::Status& error) {
+  absl::FPrintF(stderr, "upscale: %s\n", ErrorLine(error));
+  return ExitCodeFor(error);
+}
+
+}  // namespace upscaled::client

@@ -1,0 +1,142 @@
+#include "client/cli/image_command.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "client/cli/errors.h"
+#include "client/cli/exit_code.h"
+#include "client/cli/flags.h"
+#include "client/cli/image_batch.h"
+#include "client/cli/image_plan.h"
+#include "client/cli/image_report.h"
+#include "client/cli/interrupt.h"
+#include "client/cli/progress_bar.h"
+
+namespace upscaled::client {
+namespace {
+
+constexpr char kFooter[] = R"(
+Examples:
+  upscale image -i cat.png -o cat-2x.png
+  upscale image -i cat.jpg -o cat-4x.webp -s 4 -n 1 -q 92
+  upscale image -i photo.png -o photo-4k.png --width 3840
+  upscale image -i holiday/ -o holiday-2x/ -f jpeg -j 4 --resume
+  curl -s https://example.org/a.png | upscale image -i - -o - -f webp > a.webp
+
+Results appear under their name only when they are complete. A call is tried again when the server is
+full or lost and its picture can be sent again: standard input while at most 64 MiB of it were read,
+standard output while nothing was written to it.
+
+Exit status: 0 all done, 1 bad arguments, 2 cannot connect, 3 the call failed, 4 some files of a
+folder failed, 5 a file could not be read or written, 130 interrupted.)";
+
+struct ImageFlags {
+  ConnectionFlags connection;
+  UpscaleFlags upscale;
+  std::string input;
+  std::string output;
+  std::string format;
+  int quality = 0;
+  std::optional<int> png_compression;
+  bool keep_16_bit = false;
+  int jobs = 2;
+  bool resume = false;
+  bool verbose = false;
+  bool quiet = false;
+  bool json = false;
+
+  void AddTo(CLI::App& command);
+  ReportStyle Style() const;
+  BatchOptions ToBatchOptions() const;
+};
+
+void ImageFlags::AddTo(CLI::App& command) {
+  command.add_option("-i,--input", input, "Picture, folder of pictures, or - for standard input")
+      ->required();
+  command.add_option("-o,--output", output, "File, folder, or - for standard output")->required();
+  upscale.AddTo(command);
+  command
+      .add_option("-f,--format", format,
+                  "png, jpeg or webp; default: by the output's name, else the input's own")
+      ->check(CLI::IsMember({"png", "jpg", "jpeg", "webp"}, CLI::ignore_case));
+  command.add_option("-q,--quality", quality, "Of JPEG and WebP, 1 to 100; default: 90")
+      ->check(CLI::Range(1, 100));
+  command.add_option("--png-compression", png_compression, "0 fastest to 9 smallest")
+      ->check(CLI::Range(0, 9));
+  command.add_flag("--16-bit", keep_16_bit, "Keep 16 bits a sample where the input has them (PNG)");
+  command.add_option("-j,--jobs", jobs, "Pictures of a folder to work on at a time")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  command.add_flag("--resume", resume, "Leave outputs alone that are there already");
+  CLI::Option* verbose_flag = command.add_flag("-v,--verbose", verbose, "Say more");
+  CLI::Option* quiet_flag = command.add_flag("--quiet", quiet, "Only say what went wrong");
+  CLI::Option* json_flag =
+      command.add_flag("--json", json, "Print a JSON object a picture to standard output");
+  quiet_flag->excludes(verbose_flag);
+  json_flag->excludes(verbose_flag)->excludes(quiet_flag);
+  connection.AddTo(command);
+  command.footer(kFooter);
+}
+
+ReportStyle ImageFlags::Style() const {
+  if (json) return ReportStyle::kJson;
+  if (quiet) return ReportStyle::kQuiet;
+  return verbose ? ReportStyle::kVerbose : ReportStyle::kNormal;
+}
+
+BatchOptions ImageFlags::ToBatchOptions() const {
+  BatchOptions options{.upscale = upscale.ToProto(), .resume = resume, .parallel = jobs};
+  options.upscale.set_quality(quality);
+  if (png_compression.has_value()) options.upscale.set_png_compression(*png_compression);
+  options.upscale.set_keep_16_bit(keep_16_bit);
+  return options;
+}
+
+// Standard streams that nobody can want.
+absl::Status CheckStreams(const ImageFlags& flags) {
+  if (flags.output == kStandardStream && flags.json) {
+    return absl::InvalidArgumentError("--json and -o - both want standard output");
+  }
+  if (flags.output == kStandardStream && isatty(STDOUT_FILENO)) {
+    return absl::InvalidArgumentError("-o - would write a picture to the terminal");
+  }
+  if (flags.input == kStandardStream && isatty(STDIN_FILENO)) {
+    return absl::InvalidArgumentError("-i - would read a picture from the terminal");
+  }
+  return absl::OkStatus();
+}
+
+int RunImage(const ImageFlags& flags) {
+  if (absl::Status status = CheckStreams(flags); !status.ok()) return Fail(status);
+  const absl::StatusOr<ImagePlan> plan =
+      PlanImages(flags.input, flags.output, ParseFormat(flags.format));
+  if (!plan.ok()) return Fail(plan.status());
+
+  Interrupt interrupt;
+  const auto client = flags.connection.MakeClient();
+  if (!client.ok()) return Fail(client.status());
+  const ReportStyle style = flags.Style();
+  const bool show_bar =
+      isatty(STDERR_FILENO) && style != ReportStyle::kQuiet && style != ReportStyle::kJson;
+  ProgressBar bar(stderr, show_bar, static_cast<int>(plan->jobs.size()));
+  ImageReport report(style, plan->is_folder, bar);
+  const BatchOptions options = flags.ToBatchOptions();
+  ImageBatch batch(*plan, options, **client, bar, report, interrupt.token());
+  const int not_tried = batch.Run();
+  return report.Finish(not_tried, interrupt.token().stop_requested());
+}
+
+}  // namespace
+
+void AddImageCommand(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<ImageFlags>();
+  CLI::App* command = app.add_subcommand("image", "Upscale a picture, a folder or standard input");
+  flags->AddTo(*command);
+  command->callback([flags, &exit_code] { exit_code = RunImage(*flags); });
+}
+
+}  // namespace upscaled::client

@@ -1,0 +1,119 @@
+#include "client/cli/image_plan.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <map>
+#include <system_error>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "client/cli/flags.h"
+
+namespace upscaled::client {
+namespace {
+
+namespace fs = std::filesystem;
+
+v1::ImageFormat FormatOfPath(const fs::path& path) {
+  const std::string extension = path.extension();
+  return extension.empty() ? v1::IMAGE_FORMAT_UNSPECIFIED : ParseFormat(extension.substr(1));
+}
+
+const char* ExtensionOf(v1::ImageFormat format) {
+  switch (format) {
+    case v1::IMAGE_FORMAT_JPEG:
+      return ".jpg";
+    case v1::IMAGE_FORMAT_WEBP:
+      return ".webp";
+    default:
+      return ".png";
+  }
+}
+
+// Whether both exist and are one, links followed.
+bool Same(const fs::path& a, const fs::path& b) {
+  std::error_code ignored;
+  return fs::equivalent(a, b, ignored);
+}
+
+absl::Status SameError(absl::string_view path) {
+  return absl::InvalidArgumentError(absl::StrCat("input and output are the same: ", path));
+}
+
+// `path` with the extension of `format`, unless it has one of that format.
+fs::path Renamed(fs::path path, v1::ImageFormat format) {
+  if (format == v1::IMAGE_FORMAT_UNSPECIFIED || FormatOfPath(path) == format) return path;
+  return path.replace_extension(ExtensionOf(format));
+}
+
+ImageJob MakeJob(const std::string& input, const std::string& output, v1::ImageFormat format) {
+  return {input, output, format == v1::IMAGE_FORMAT_UNSPECIFIED ? FormatOfPath(output) : format};
+}
+
+// Paths of pictures below `root`, relative to it.
+absl::StatusOr<std::vector<fs::path>> FindPictures(const fs::path& root, const fs::path& excluded) {
+  std::vector<fs::path> found;
+  std::error_code error;
+  fs::recursive_directory_iterator entry(root, fs::directory_options::skip_permission_denied,
+                                         error);
+  for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+    std::error_code ignored;
+    const bool hidden = absl::StartsWith(entry->path().filename().native(), ".");
+    if (entry->is_directory(ignored)) {
+      if (hidden || Same(entry->path(), excluded)) entry.disable_recursion_pending();
+    } else if (!hidden && entry->is_regular_file(ignored) &&
+               FormatOfPath(entry->path()) != v1::IMAGE_FORMAT_UNSPECIFIED) {
+      found.push_back(entry->path().lexically_relative(root));
+    }
+  }
+  if (error) {
+    return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot list ", root.native()));
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+absl::StatusOr<ImagePlan> PlanFolder(const fs::path& input, const fs::path& output,
+                                     v1::ImageFormat format) {
+  std::error_code ignored;
+  if (output == kStandardStream || (fs::exists(output, ignored) && !fs::is_directory(output))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("input ", input.native(), " is a folder, so the output must be one too"));
+  }
+  if (Same(input, output)) return SameError(input.native());
+  const absl::StatusOr<std::vector<fs::path>> pictures = FindPictures(input, output);
+  if (!pictures.ok()) return pictures.status();
+
+  std::map<fs::path, int> uses;
+  for (const fs::path& picture : *pictures) ++uses[Renamed(picture, format)];
+  ImagePlan plan{.is_folder = true};
+  for (const fs::path& picture : *pictures) {
+    fs::path name = Renamed(picture, format);
+    if (uses[name] > 1) name = picture.native() + ExtensionOf(format);
+    plan.jobs.push_back(MakeJob(input / picture, output / name, format));
+  }
+  return plan;
+}
+
+}  // namespace
+
+absl::StatusOr<ImagePlan> PlanImages(const std::string& input, const std::string& output,
+                                     v1::ImageFormat format) {
+  if (input == kStandardStream) return ImagePlan{{MakeJob(input, output, format)}};
+  std::error_code error;
+  const fs::file_status status = fs::status(input, error);
+  if (!fs::exists(status)) {
+    return absl::ErrnoToStatus(error ? error.value() : ENOENT, absl::StrCat("cannot read ", input));
+  }
+  if (fs::is_directory(status)) return PlanFolder(input, output, format);
+
+  fs::path target = output;
+  if (output != kStandardStream && fs::is_directory(target, error)) {
+    target = Renamed(target / fs::path(input).filename(), format);
+  }
+  if (Same(input, target)) return SameError(input);
+  return ImagePlan{{MakeJob(input, target, format)}};
+}
+
+}  // namespace upscaled::client

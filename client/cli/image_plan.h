@@ -1,0 +1,39 @@
+// Which pictures become which files.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/upscale_client.h"
+
+namespace upscaled::client {
+
+// Standard input or output.
+inline constexpr char kStandardStream[] = "-";
+
+struct ImageJob {
+  std::string input;
+  std::string output;
+  v1::ImageFormat format = v1::IMAGE_FORMAT_UNSPECIFIED;
+};
+
+struct ImagePlan {
+  std::vector<ImageJob> jobs;
+  bool is_folder = false;
+};
+
+// What to do for `-i input -o output [-f format]`.
+//
+// A file may go into a file or an existing folder, under its own name. A folder goes into a folder,
+// which is made: all files in it with the extension of a picture, hidden ones and the output folder
+// left out, in order of path and with the tree kept. A `format` replaces extensions; two pictures
+// that would then share a name keep their old extension inside it. Without it, the output's
+// extension tells the format, else the input decides.
+//
+// INVALID_ARGUMENT when input and output do not fit together or are the same; NOT_FOUND and the
+// like when the input cannot be read.
+absl::StatusOr<ImagePlan> PlanImages(const std::string& input, const std::string& output,
+                                     v1::ImageFormat format);
+
+}  // namespace upscaled::client

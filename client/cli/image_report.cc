@@ -1,0 +1,144 @@
+#include "client/cli/image_report.h"
+
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/cli/errors.h"
+#include "client/cli/exit_code.h"
+#include "client/cli/flags.h"
+#include "client/error_details.h"
+
+namespace upscaled::client {
+namespace {
+
+double Seconds(const google::protobuf::Duration& duration) {
+  return static_cast<double>(duration.seconds()) + 1e-9 * duration.nanos();
+}
+
+std::string NameOf(const std::string& input) {
+  return input == kStandardStream ? "standard input" : input;
+}
+
+std::string SuccessLine(const ImageOutcome& outcome, bool verbose) {
+  const v1::UpscaleImageHeader& header = outcome.result.header;
+  std::string line =
+      absl::StrFormat("%s: %dx%d -> %dx%d, %.2f s", NameOf(outcome.job.input),
+                      header.source_width_px(), header.source_height_px(), header.result_width_px(),
+                      header.result_height_px(), absl::ToDoubleSeconds(outcome.elapsed));
+  if (outcome.job.output != kStandardStream) absl::StrAppend(&line, ": ", outcome.job.output);
+  if (verbose) {
+    const v1::UpscaleSummary& summary = outcome.result.summary;
+    const v1::StageTimings& timings = summary.timings();
+    absl::StrAppendFormat(
+        &line,
+        " (%s, %d bytes; %s on %s, %d tiles; on the server %.3f s: queue %.3f, decode %.3f, infer "
+        "%.3f, encode %.3f; tries %d; request %s)",
+        FormatName(header.format()), summary.result_bytes(), header.model(), summary.device(),
+        summary.tiles(), Seconds(timings.total()), Seconds(timings.queue()),
+        Seconds(timings.decode()), Seconds(timings.infer()), Seconds(timings.encode()),
+        outcome.result.attempts, header.request_id());
+  }
+  return line;
+}
+
+nlohmann::json ResultJson(const ImageOutcome& outcome) {
+  const v1::UpscaleImageHeader& header = outcome.result.header;
+  const v1::UpscaleSummary& summary = outcome.result.summary;
+  const v1::StageTimings& timings = summary.timings();
+  return {{"source",
+           {{"width_px", header.source_width_px()},
+            {"height_px", header.source_height_px()},
+            {"bytes", outcome.result.source_bytes}}},
+          {"result",
+           {{"width_px", header.result_width_px()},
+            {"height_px", header.result_height_px()},
+            {"bytes", summary.result_bytes()},
+            {"format", FormatName(header.format())},
+            {"bits_per_sample", header.bits_per_sample()},
+            {"channels", header.channels()}}},
+          {"model", header.model()},
+          {"device", summary.device()},
+          {"tiles", summary.tiles()},
+          {"request_id", header.request_id()},
+          {"attempts", outcome.result.attempts},
+          {"server_timings_s",
+           {{"total", Seconds(timings.total())},
+            {"queue", Seconds(timings.queue())},
+            {"decode", Seconds(timings.decode())},
+            {"infer", Seconds(timings.infer())},
+            {"encode", Seconds(timings.encode())}}}};
+}
+
+}  // namespace
+
+nlohmann::json OutcomeJson(const ImageOutcome& outcome) {
+  nlohmann::json json = {{"input", outcome.job.input}, {"output", outcome.job.output}};
+  if (outcome.skipped) {
+    json["status"] = "skipped";
+    return json;
+  }
+  json["status"] = outcome.status.ok() ? "ok" : "failed";
+  json["elapsed_s"] = absl::ToDoubleSeconds(outcome.elapsed);
+  if (outcome.status.ok()) {
+    json.update(ResultJson(outcome));
+  } else {
+    json["error"] = ErrorJson(outcome.status);
+  }
+  return json;
+}
+
+void ImageReport::Add(const ImageOutcome& outcome) {
+  const bool failed = !outcome.status.ok();
+  const std::string failure =
+      failed ? absl::StrCat(NameOf(outcome.job.input), ": ", ErrorLine(outcome.status)) : "";
+  {
+    absl::MutexLock lock(&mutex_);
+    if (outcome.skipped) {
+      ++skipped_;
+    } else if (failed) {
+      failures_.push_back(failure);
+      last_error_ = outcome.status;
+      disconnected_ |= DetailsOf(outcome.status).origin == ErrorOrigin::kConnection;
+    } else {
+      ++done_;
+    }
+    if (style_ == ReportStyle::kJson) {
+      // Names of files may be no UTF-8; they must not stop the report.
+      absl::PrintF("%s\n", OutcomeJson(outcome).dump(-1, ' ', false,
+                                                     nlohmann::json::error_handler_t::replace));
+      std::fflush(stdout);
+    }
+  }
+  if (failed) {
+    bar_.Print(absl::StrCat("upscale: ", failure));
+  } else if (style_ == ReportStyle::kVerbose || (style_ == ReportStyle::kNormal && !is_folder_)) {
+    const bool verbose = style_ == ReportStyle::kVerbose;
+    bar_.Print(outcome.skipped ? absl::StrCat(outcome.job.output, ": is there already")
+                               : SuccessLine(outcome, verbose));
+  }
+}
+
+void ImageReport::Retrying(const ImageJob& job, const absl::Status& error, absl::Duration wait) {
+  if (style_ != ReportStyle::kVerbose) return;
+  bar_.Print(absl::StrFormat("upscale: %s: %s; trying again in %.1f s", NameOf(job.input),
+                             ErrorLine(error), absl::ToDoubleSeconds(wait)));
+}
+
+int ImageReport::Finish(int not_tried, bool interrupted) {
+  absl::MutexLock lock(&mutex_);
+  if (is_folder_ && style_ != ReportStyle::kJson) {
+    if (style_ != ReportStyle::kQuiet || !failures_.empty()) {
+      bar_.Print(absl::StrCat(done_, " upscaled, ", skipped_, " skipped, ", failures_.size(),
+                              " failed, ", not_tried, " not tried"));
+    }
+    if (!failures_.empty()) bar_.Print("Failed:");
+    for (const std::string& failure : failures_) bar_.Print(absl::StrCat("  ", failure));
+  }
+  if (interrupted) return kExitInterrupted;
+  if (failures_.empty()) return kExitOk;
+  if (!is_folder_) return ExitCodeFor(last_error_);
+  return disconnected_ ? kExitCannotConnect : kExitSomeFailed;
+}
+
+}  // namespace upscaled::client

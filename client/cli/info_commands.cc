@@ -1,0 +1,159 @@
+#include "client/cli/info_commands.h"
+
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "client/cli/errors.h"
+#include "client/cli/exit_code.h"
+#include "client/cli/flags.h"
+#include "client/cli/interrupt.h"
+#include "google/protobuf/message.h"
+#include "google/protobuf/util/json_util.h"
+
+namespace upscaled::client {
+namespace {
+
+using grpc::health::v1::HealthCheckResponse;
+
+struct InfoFlags {
+  ConnectionFlags connection;
+  bool json = false;
+  std::string service;  // Of `health`.
+};
+
+// The proto3 JSON mapping with the field names of the .proto file; 64-bit numbers are strings in
+// it.
+std::string ProtoJson(const google::protobuf::Message& message) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = true;
+  options.always_print_primitive_fields = true;
+  options.preserve_proto_field_names = true;
+  std::string json;
+  // Fails for malformed Any messages only; there are none in ours.
+  (void)google::protobuf::util::MessageToJsonString(message, &json, options);
+  return json;
+}
+
+std::string FormatNames(const google::protobuf::RepeatedField<int>& formats) {
+  return absl::StrJoin(formats, ", ", [](std::string* out, int format) {
+    out->append(FormatName(static_cast<v1::ImageFormat>(format)));
+  });
+}
+
+std::string PrecisionNames(const google::protobuf::RepeatedField<int>& precisions) {
+  return absl::StrJoin(precisions, ",", [](std::string* out, int precision) {
+    out->append(PrecisionName(static_cast<v1::Precision>(precision)));
+  });
+}
+
+void PrintModels(const v1::ListModelsResponse& response) {
+  constexpr char kRow[] = "%-1s %-24s %-10s %-12s %-8s %-12s %-12s %s\n";
+  absl::PrintF(kRow, "", "NAME", "SCALES", "NOISE", "STYLE", "PRECISION", "LICENCE", "DESCRIPTION");
+  for (const v1::Model& model : response.models()) {
+    absl::PrintF(kRow, model.is_default() ? "*" : "", model.name(),
+                 absl::StrJoin(model.scales(), ","), absl::StrJoin(model.noise_levels(), ","),
+                 model.style(), PrecisionNames(model.precisions()), model.licence(),
+                 model.description());
+  }
+  absl::PrintF("* default\n");
+}
+
+void PrintInfo(const v1::GetServerInfoResponse& info) {
+  const v1::Limits& limits = info.limits();
+  absl::PrintF("upscaled %s\n", info.version());
+  for (const v1::Device& device : info.devices()) {
+    absl::PrintF("device  %s: %s, %d streams\n", device.name(), device.description(),
+                 device.streams());
+  }
+  absl::PrintF("reads   %s\nwrites  %s\n", FormatNames(info.input_formats()),
+               FormatNames(info.output_formats()));
+  absl::PrintF("limits\n");
+  const struct {
+    const char* name;
+    int64_t value;
+  } kRows[] = {{"source pixels", limits.max_source_pixels()},
+               {"result pixels", limits.max_result_pixels()},
+               {"source bytes", limits.max_source_bytes()},
+               {"bytes of a unary call", limits.max_unary_bytes()},
+               {"pixels of a raw tile", limits.max_tile_pixels()},
+               {"requests at a time", limits.max_concurrent_requests()},
+               {"queued source pixels", limits.max_queue_pixels()}};
+  for (const auto& [name, value] : kRows) absl::PrintF("  %-22s %d\n", name, value);
+}
+
+// Prints `response` as JSON or with `print`, or the error.
+template <typename Response>
+int Show(const absl::StatusOr<Response>& response, bool json, void (*print)(const Response&)) {
+  if (!response.ok()) return Fail(response.status());
+  if (json) {
+    absl::PrintF("%s", ProtoJson(*response));
+  } else {
+    print(*response);
+  }
+  return kExitOk;
+}
+
+int RunModels(const InfoFlags& flags) {
+  const Interrupt interrupt;
+  const auto client = flags.connection.MakeClient();
+  if (!client.ok()) return Fail(client.status());
+  return Show((*client)->ListModels(interrupt.token()), flags.json, PrintModels);
+}
+
+int RunInfo(const InfoFlags& flags) {
+  const Interrupt interrupt;
+  const auto client = flags.connection.MakeClient();
+  if (!client.ok()) return Fail(client.status());
+  return Show((*client)->ServerInfo(interrupt.token()), flags.json, PrintInfo);
+}
+
+int RunHealth(const InfoFlags& flags) {
+  const Interrupt interrupt;
+  const auto client = flags.connection.MakeClient();
+  if (!client.ok()) return Fail(client.status());
+  const auto status = (*client)->CheckHealth(flags.service, interrupt.token());
+  if (!status.ok()) return Fail(status.status());
+  absl::PrintF("%s\n", HealthCheckResponse::ServingStatus_Name(*status));
+  return *status == HealthCheckResponse::SERVING ? kExitOk : kExitNotServing;
+}
+
+// Adds a command that shares InfoFlags.
+CLI::App* AddCommand(CLI::App& app, int& exit_code, const char* name, const char* description,
+                     std::shared_ptr<InfoFlags> flags, int (*run)(const InfoFlags&)) {
+  CLI::App* command = app.add_subcommand(name, description);
+  flags->connection.AddTo(*command);
+  command->callback([flags, run, &exit_code] { exit_code = run(*flags); });
+  return command;
+}
+
+}  // namespace
+
+void AddModelsCommand(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<InfoFlags>();
+  CLI::App* command =
+      AddCommand(app, exit_code, "models", "List the server's models", flags, RunModels);
+  command->add_flag("--json", flags->json, "Print JSON");
+}
+
+void AddInfoCommand(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<InfoFlags>();
+  CLI::App* command = AddCommand(app, exit_code, "info",
+                                 "Show the server's version, devices and limits", flags, RunInfo);
+  command->add_flag("--json", flags->json, "Print JSON");
+}
+
+void AddHealthCommand(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<InfoFlags>();
+  flags->connection.timeout_s = 5;
+  CLI::App* command =
+      AddCommand(app, exit_code, "health", "Ask whether the server takes calls", flags, RunHealth);
+  command->add_option("--service", flags->service,
+                      "Full name of a gRPC service; default: the whole server");
+  command->footer(
+      "\nExit status, as grpc_health_probe has it: 0 serving, 1 bad arguments, 2 cannot connect,\n"
+      "3 the call failed, 4 not serving.");
+}
+
+}  // namespace upscaled::client

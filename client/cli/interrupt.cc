@@ -1,0 +1,40 @@
+#include "client/cli/interrupt.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "client/cli/exit_code.h"
+
+namespace upscaled::client {
+namespace {
+
+sigset_t Signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set, signal);
+  return set;
+}
+
+}  // namespace
+
+Interrupt::Interrupt() {
+  const sigset_t signals = Signals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  waiter_ = std::thread([this] { Wait(); });
+}
+
+Interrupt::~Interrupt() {
+  finished_ = true;
+  pthread_kill(waiter_.native_handle(), SIGTERM);  // Wakes the thread, and it alone.
+  waiter_.join();
+}
+
+void Interrupt::Wait() {
+  const sigset_t signals = Signals();
+  for (int signal; sigwait(&signals, &signal) == 0 && !finished_;) {
+    if (!source_.request_stop()) _exit(kExitInterrupted);
+  }
+}
+
+}  // namespace upscaled::client

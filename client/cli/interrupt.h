@@ -1,0 +1,29 @@
+// Ctrl-C as a stop token.
+#pragma once
+
+#include <atomic>
+#include <stop_token>
+#include <thread>
+
+namespace upscaled::client {
+
+// Turns the first SIGINT, SIGTERM or SIGHUP into a request to stop; the second ends the process at
+// once. Make one before any other thread, which must inherit its signal mask.
+class Interrupt {
+ public:
+  Interrupt();
+  ~Interrupt();
+  Interrupt(const Interrupt&) = delete;
+  Interrupt& operator=(const Interrupt&) = delete;
+
+  std::stop_token token() const { return source_.get_token(); }
+
+ private:
+  void Wait();
+
+  std::stop_source source_;
+  std::atomic<bool> finished_ = false;
+  std::thread waiter_;
+};
+
+}  // namespace upscaled::client

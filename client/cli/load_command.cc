@@ -1,0 +1,232 @@
+#include "client/cli/load_command.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "client/cli/errors.h"
+#include "client/cli/exit_code.h"
+#include "client/cli/flags.h"
+#include "client/cli/interrupt.h"
+#include "client/cli/load_stats.h"
+#include "client/error_details.h"
+
+namespace upscaled::client {
+namespace {
+
+constexpr char kFooter[] = R"(
+Each client has a connection of its own and makes one call after the other. Nothing is tried again, so
+that refusals show. Calls under way at the end are waited for and counted.
+
+Examples:
+  upscale load --clients 8 --seconds 10 --image photo.png -f jpeg
+  upscale load --clients 1 --seconds 20 --size 64x64 --interval-ms 1100
+
+Exit status: 0 some calls succeeded, 1 bad arguments, 2 cannot connect, 3 all calls failed, 5 the
+picture could not be read, 130 interrupted.)";
+
+constexpr int kChannels = 3;
+constexpr absl::Duration kConnectPatience = absl::Seconds(10);
+
+struct LoadFlags {
+  ConnectionFlags connection;
+  UpscaleFlags upscale;
+  std::string format;
+  std::string image_path;
+  std::string size;
+  int clients = 1;
+  double seconds = 10;
+  double interval_ms = 0;
+  bool json = false;
+};
+
+// What every call sends: an encoded picture, or raw pixels when there is none.
+struct Load {
+  std::string image;
+  v1::Tile tile;
+  v1::UpscaleOptions options;
+};
+
+class DiscardingSink final : public ImageSink {
+ public:
+  absl::Status Write(absl::string_view) override { return absl::OkStatus(); }
+  absl::Status Restart() override { return absl::OkStatus(); }
+};
+
+absl::StatusOr<v1::Tile> RandomTile(const std::string& size) {
+  int width = 0, height = 0, end = 0;
+  if (std::sscanf(size.c_str(), "%5dx%5d%n", &width, &height, &end) != 2 ||
+      end != static_cast<int>(size.size()) || width < 1 || height < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("--size ", size, " is not WIDTHxHEIGHT"));
+  }
+  v1::Tile tile;
+  tile.set_width_px(width);
+  tile.set_height_px(height);
+  tile.set_bits_per_sample(8);
+  std::minstd_rand random{std::random_device{}()};
+  std::string& pixels = *tile.mutable_pixels();
+  pixels.resize(static_cast<size_t>(width) * height * kChannels);
+  std::generate(pixels.begin(), pixels.end(), [&] { return static_cast<char>(random() >> 8); });
+  return tile;
+}
+
+absl::StatusOr<Load> MakeLoad(const LoadFlags& flags) {
+  Load load;
+  load.options = flags.upscale.ToProto();
+  load.options.set_format(ParseFormat(flags.format));
+  if (flags.image_path.empty()) {
+    absl::StatusOr<v1::Tile> tile = RandomTile(flags.size);
+    if (!tile.ok()) return tile.status();
+    load.tile = *std::move(tile);
+    return load;
+  }
+  std::ifstream file(flags.image_path, std::ios::binary);
+  load.image.assign(std::istreambuf_iterator<char>(file), {});
+  if (!file || load.image.empty()) {
+    return absl::NotFoundError(absl::StrCat("cannot read ", flags.image_path));
+  }
+  return load;
+}
+
+// One call; returns how many pixels were upscaled.
+absl::StatusOr<int64_t> CallWithImage(UpscaleClient& client, const Load& load,
+                                      std::stop_token stop) {
+  MemorySource source(load.image);
+  DiscardingSink sink;
+  ImageObserver nobody;
+  const absl::StatusOr<ImageResult> result =
+      client.UpscaleImage({.options = load.options}, source, sink, nobody, stop);
+  if (!result.ok()) return result.status();
+  return static_cast<int64_t>(result->header.source_width_px()) * result->header.source_height_px();
+}
+
+absl::StatusOr<int64_t> CallWithTile(UpscaleClient& client, const Load& load,
+                                     std::stop_token stop) {
+  v1::UpscaleTilesStart start;
+  start.set_model(load.options.model());
+  if (load.options.has_noise_level()) start.set_noise_level(load.options.noise_level());
+  start.set_scale(static_cast<int>(load.options.scale()));
+  start.set_precision(load.options.precision());
+  absl::Status tile_status;
+  const absl::Status status = client.UpscaleTiles(
+      start, {&load.tile, 1},
+      [&](const v1::UpscaleTilesResponse& answer) {
+        if (!answer.has_error()) return;
+        tile_status = WithOrigin(absl::Status(static_cast<absl::StatusCode>(answer.error().code()),
+                                              answer.error().message()),
+                                 ErrorOrigin::kServer);
+      },
+      stop);
+  if (!status.ok()) return status;
+  if (!tile_status.ok()) return tile_status;
+  return static_cast<int64_t>(load.tile.width_px()) * load.tile.height_px();
+}
+
+// Calls until `end` or `stop`.
+LoadStats RunClient(UpscaleClient& client, const Load& load, absl::Time end,
+                    absl::Duration interval, std::stop_token stop) {
+  LoadStats stats;
+  while (absl::Now() < end && !stop.stop_requested()) {
+    const absl::Time start = absl::Now();
+    const absl::StatusOr<int64_t> pixels =
+        load.image.empty() ? CallWithTile(client, load, stop) : CallWithImage(client, load, stop);
+    if (stop.stop_requested()) break;  // What it did to the call is no measurement.
+    if (pixels.ok()) {
+      stats.AddSuccess(absl::Now() - start, *pixels);
+    } else {
+      stats.AddError(pixels.status());
+    }
+    RetryClock::Real().Sleep(interval, stop);
+  }
+  return stats;
+}
+
+absl::StatusOr<std::vector<std::unique_ptr<UpscaleClient>>> ConnectClients(const LoadFlags& flags) {
+  absl::StatusOr<ClientOptions> options = flags.connection.ToOptions();
+  if (!options.ok()) return options.status();
+  options->channel.own_connections = true;
+  std::vector<std::unique_ptr<UpscaleClient>> clients;
+  for (int i = 0; i < flags.clients; ++i) {
+    auto client = UpscaleClient::Create(*options);
+    if (!client.ok()) return client.status();
+    if (absl::Status status = (*client)->Connect(kConnectPatience); !status.ok()) return status;
+    clients.push_back(*std::move(client));
+  }
+  return clients;
+}
+
+int RunLoad(const LoadFlags& flags) {
+  const absl::StatusOr<Load> load = MakeLoad(flags);
+  if (!load.ok()) return Fail(load.status());
+  const Interrupt interrupt;
+  const auto clients = ConnectClients(flags);
+  if (!clients.ok()) return Fail(clients.status());
+
+  std::vector<LoadStats> stats(clients->size());
+  const absl::Time start = absl::Now();
+  const absl::Time end = start + absl::Seconds(flags.seconds);
+  {
+    std::vector<std::jthread> threads;
+    for (size_t i = 0; i < clients->size(); ++i) {
+      threads.emplace_back([&, i] {
+        stats[i] = RunClient(*(*clients)[i], *load, end, absl::Milliseconds(flags.interval_ms),
+                             interrupt.token());
+      });
+    }
+  }
+  const absl::Duration elapsed = absl::Now() - start;
+  LoadStats all;
+  for (const LoadStats& each : stats) all.Add(each);
+  if (flags.json) {
+    absl::PrintF("%s\n", all.ToJson(elapsed).dump());
+  } else {
+    absl::PrintF("%s", all.ToText(elapsed));
+    if (!all.sample_error().ok()) absl::PrintF("  such as: %s\n", ErrorLine(all.sample_error()));
+  }
+  if (interrupt.token().stop_requested()) return kExitInterrupted;
+  return all.successes() == 0 && all.errors() > 0 ? kExitRpcFailed : kExitOk;
+}
+
+void AddFlags(CLI::App& command, LoadFlags& flags) {
+  command.add_option("--clients", flags.clients, "Clients at a time")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command.add_option("--seconds", flags.seconds, "Time after which no new call is made")
+      ->check(CLI::Range(0.01, 86400.0))
+      ->capture_default_str();
+  command.add_option("--interval-ms", flags.interval_ms, "Pause of a client after each call")
+      ->check(CLI::NonNegativeNumber);
+  CLI::Option_group& source = *command.add_option_group("Picture");
+  source.add_option("--image", flags.image_path, "Picture to send with UpscaleImage");
+  source.add_option("--size", flags.size,
+                    "WIDTHxHEIGHT of a tile of random pixels to send with UpscaleTiles");
+  source.require_option(1);
+  flags.upscale.AddTo(command);
+  command.add_option("-f,--format", flags.format, "Format of the result: png, jpeg or webp")
+      ->check(CLI::IsMember({"png", "jpg", "jpeg", "webp"}, CLI::ignore_case));
+  command.add_flag("--json", flags.json, "Print JSON");
+  flags.connection.AddTo(command);
+  command.footer(kFooter);
+}
+
+}  // namespace
+
+void AddLoadCommand(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<LoadFlags>();
+  flags->connection.retries = 0;
+  flags->connection.timeout_s = 60;
+  CLI::App* command = app.add_subcommand("load", "Measure throughput and latency under load");
+  AddFlags(*command, *flags);
+  command->callback([flags, &exit_code] { exit_code = RunLoad(*flags); });
+}
+
+}  // namespace upscaled::client

@@ -1,0 +1,40 @@
+// The `upscale` command.
+#include <signal.h>
+
+#include "CLI/CLI.hpp"
+#include "client/cli/exit_code.h"
+#include "client/cli/image_command.h"
+#include "client/cli/info_commands.h"
+#include "client/cli/load_command.h"
+
+namespace upscaled::client {
+namespace {
+
+constexpr char kFooter[] = R"(
+Start with 'upscale image -i cat.png -o cat-2x.png'; 'upscale COMMAND --help' tells more.
+UPSCALE_SERVER sets the default of --server. With several endpoints calls go round robin over those
+that are up; host names in such a list are looked up once, a single name whenever it has to be.)";
+
+int Main(int argc, char** argv) {
+  signal(SIGPIPE, SIG_IGN);  // A closed pipe is an error of the write.
+  CLI::App app("Upscales pictures with an upscaled server.", "upscale");
+  app.require_subcommand(1);
+  app.footer(kFooter);
+  int exit_code = kExitOk;
+  AddImageCommand(app, exit_code);
+  AddModelsCommand(app, exit_code);
+  AddInfoCommand(app, exit_code);
+  AddHealthCommand(app, exit_code);
+  AddLoadCommand(app, exit_code);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {  // --help, too.
+    return app.exit(error) == 0 ? kExitOk : kExitBadArguments;
+  }
+  return exit_code;
+}
+
+}  // namespace
+}  // namespace upscaled::client
+
+int main(int argc, char** argv) { return upscaled::client::Main(argc, argv); }

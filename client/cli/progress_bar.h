@@ -1,0 +1,69 @@
+// The line on the terminal that says how far things are.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+
+namespace upscaled::client {
+
+// One picture on its way.
+struct PictureProgress {
+  std::string name;
+  int64_t sent_bytes = 0;
+  int64_t total_bytes = 0;  // 0: unknown.
+  int64_t tiles_done = 0;
+  int64_t tiles = 0;  // 0: not known yet.
+};
+
+struct BatchProgress {
+  int files_done = 0;
+  int files = 1;
+  // Done parts of the pictures under way, in pictures.
+  double partial_files = 0;
+  absl::Duration elapsed;
+};
+
+// "0:07", "12:40", "3:05:00".
+std::string FormatEta(absl::Duration duration);
+
+// A line of at most `columns` columns for a batch and the picture in it that moved last.
+std::string RenderProgress(const BatchProgress& batch, const PictureProgress& picture, int columns);
+
+// Draws on a stream, at most ten times a second; does nothing when not enabled. Thread safe.
+class ProgressBar {
+ public:
+  // `terminal` is borrowed.
+  ProgressBar(std::FILE* terminal, bool enabled, int files);
+  ~ProgressBar();
+
+  // Pictures are told apart by `id`.
+  void Start(int id, absl::string_view name, int64_t total_bytes);
+  void Sent(int id, int64_t bytes);
+  void Tiles(int id, int64_t done, int64_t tiles);
+  void Finish(int id);
+
+  // Writes a line of text above the bar, or plainly when there is none.
+  void Print(absl::string_view line);
+
+ private:
+  void Draw(const PictureProgress& picture) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Clear() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  std::FILE* const terminal_;
+  const bool enabled_;
+  const absl::Time start_ = absl::Now();
+  absl::Mutex mutex_;
+  BatchProgress batch_ ABSL_GUARDED_BY(mutex_);
+  std::map<int, PictureProgress> pictures_ ABSL_GUARDED_BY(mutex_);
+  absl::Time last_drawn_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  bool visible_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace upscaled::client

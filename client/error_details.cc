@@ -1,0 +1,80 @@
+#include "client/error_details.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/string_view.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
+
+namespace upscaled::client {
+namespace {
+
+constexpr absl::string_view kOriginUrl = "upscaled.client/origin";
+constexpr absl::string_view kConnection = "connection";
+constexpr absl::string_view kServer = "server";
+constexpr absl::string_view kErrorInfoUrl = "type.googleapis.com/google.rpc.ErrorInfo";
+constexpr absl::string_view kRetryInfoUrl = "type.googleapis.com/google.rpc.RetryInfo";
+
+// The message of type T that `status` carries under `url`, if any.
+template <typename T>
+std::optional<T> Payload(const absl::Status& status, absl::string_view url) {
+  const auto bytes = status.GetPayload(url);
+  T message;
+  if (!bytes.has_value() || !message.ParseFromString(std::string(*bytes))) return std::nullopt;
+  return message;
+}
+
+ErrorOrigin OriginOf(const grpc::Status& status, grpc::ChannelInterface& channel) {
+  // Our server explains its refusals, so a bare UNAVAILABLE is gRPC's own.
+  const bool broken =
+      status.error_code() == grpc::StatusCode::UNAVAILABLE && status.error_details().empty();
+  const bool never_connected = status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED &&
+                               channel.GetState(/*try_to_connect=*/false) != GRPC_CHANNEL_READY;
+  return broken || never_connected ? ErrorOrigin::kConnection : ErrorOrigin::kServer;
+}
+
+}  // namespace
+
+absl::Status FromGrpcStatus(const grpc::Status& status, grpc::ChannelInterface& channel) {
+  if (status.ok()) return absl::OkStatus();
+  absl::Status result(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+  google::rpc::Status details;
+  if (details.ParseFromString(status.error_details())) {
+    for (const auto& any : details.details()) {
+      result.SetPayload(any.type_url(), absl::Cord(any.value()));
+    }
+  }
+  return WithOrigin(std::move(result), OriginOf(status, channel));
+}
+
+absl::Status WithOrigin(absl::Status status, ErrorOrigin origin) {
+  // A local error is one without a note.
+  if (origin == ErrorOrigin::kLocal) {
+    status.ErasePayload(kOriginUrl);
+  } else {
+    status.SetPayload(kOriginUrl,
+                      absl::Cord(origin == ErrorOrigin::kConnection ? kConnection : kServer));
+  }
+  return status;
+}
+
+ErrorDetails DetailsOf(const absl::Status& status) {
+  ErrorDetails details;
+  if (const auto origin = status.GetPayload(kOriginUrl)) {
+    details.origin = *origin == kConnection ? ErrorOrigin::kConnection : ErrorOrigin::kServer;
+  }
+  if (const auto info = Payload<google::rpc::ErrorInfo>(status, kErrorInfoUrl)) {
+    details.reason = info->reason();
+    details.metadata.insert(info->metadata().begin(), info->metadata().end());
+  }
+  if (const auto retry = Payload<google::rpc::RetryInfo>(status, kRetryInfoUrl)) {
+    const auto& delay = retry->retry_delay();
+    details.retry_delay = std::max(
+        absl::ZeroDuration(), absl::Seconds(delay.seconds()) + absl::Nanoseconds(delay.nanos()));
+  }
+  return details;
+}
+
+}  // namespace upscaled::client

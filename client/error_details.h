@@ -1,0 +1,43 @@
+// Errors of calls as absl::Status, with what the server said about them kept as payloads.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "grpcpp/impl/codegen/channel_interface.h"
+#include "grpcpp/support/status.h"
+
+namespace upscaled::client {
+
+// Where an error arose.
+enum class ErrorOrigin {
+  kLocal,       // Here: a file, an argument, an interruption.
+  kConnection,  // On the way: nobody answered, or the connection broke.
+  kServer,      // The server refused or failed.
+};
+
+// What an error says beyond code and message.
+struct ErrorDetails {
+  ErrorOrigin origin = ErrorOrigin::kLocal;
+  // ErrorInfo.reason, such as "OVERLOADED"; empty when the server sent none.
+  std::string reason;
+  std::map<std::string, std::string> metadata;
+  // RetryInfo.retry_delay.
+  std::optional<absl::Duration> retry_delay;
+};
+
+// The outcome of a call over `channel`, whose state tells a slow server from one that cannot be
+// reached when a deadline passes.
+absl::Status FromGrpcStatus(const grpc::Status& status, grpc::ChannelInterface& channel);
+
+// `status` with a note of where it arose.
+absl::Status WithOrigin(absl::Status status, ErrorOrigin origin);
+
+// What these two kept; local for any other status.
+ErrorDetails DetailsOf(const absl::Status& status);
+
+}  // namespace upscaled::client

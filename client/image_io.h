@@ -1,0 +1,138 @@
+// Where encoded pictures come from and go to.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <stop_token>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "client/unique_fd.h"
+
+namespace upscaled::client {
+
+// One reader at a time.
+class ImageSource {
+ public:
+  virtual ~ImageSource() = default;
+  // Bytes in all; 0 when not known.
+  virtual int64_t total_bytes() const { return 0; }
+  // Fills a part of `dst` (not empty) and returns how much, at least 1; 0 at the end. May block,
+  // and returns CANCELLED soon after `stop` is requested.
+  virtual absl::StatusOr<size_t> Read(std::span<char> dst, std::stop_token stop) = 0;
+  // Goes back to the first byte; FAILED_PRECONDITION when it is no longer there.
+  virtual absl::Status Rewind() = 0;
+};
+
+// One writer at a time.
+class ImageSink {
+ public:
+  virtual ~ImageSink() = default;
+  virtual absl::Status Write(absl::string_view bytes) = 0;
+  // Forgets all that was written; FAILED_PRECONDITION when somebody may have seen it.
+  virtual absl::Status Restart() = 0;
+};
+
+// Borrowed bytes.
+class MemorySource final : public ImageSource {
+ public:
+  explicit MemorySource(absl::string_view bytes) : bytes_(bytes) {}
+  int64_t total_bytes() const override { return static_cast<int64_t>(bytes_.size()); }
+  absl::StatusOr<size_t> Read(std::span<char> dst, std::stop_token stop) override;
+  absl::Status Rewind() override;
+
+ private:
+  absl::string_view bytes_;
+  size_t position_ = 0;
+};
+
+class MemorySink final : public ImageSink {
+ public:
+  absl::Status Write(absl::string_view bytes) override;
+  absl::Status Restart() override;
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  std::string bytes_;
+};
+
+class FileSource final : public ImageSource {
+ public:
+  // NOT_FOUND, PERMISSION_DENIED and the like; INVALID_ARGUMENT for a folder.
+  static absl::StatusOr<FileSource> Open(const std::string& path);
+  int64_t total_bytes() const override { return total_bytes_; }
+  absl::StatusOr<size_t> Read(std::span<char> dst, std::stop_token stop) override;
+  absl::Status Rewind() override;
+
+ private:
+  FileSource(std::string path, UniqueFd fd, int64_t total_bytes)
+      : path_(std::move(path)), fd_(std::move(fd)), total_bytes_(total_bytes) {}
+
+  std::string path_;
+  UniqueFd fd_;
+  int64_t total_bytes_;
+};
+
+// A pipe, such as standard input. Remembers the first `max_replay_bytes` so that a call can be
+// tried again while no more than these were read.
+class PipeSource final : public ImageSource {
+ public:
+  static constexpr size_t kDefaultMaxReplayBytes = 64 << 20;
+
+  // `fd` is borrowed.
+  explicit PipeSource(int fd, size_t max_replay_bytes = kDefaultMaxReplayBytes)
+      : fd_(fd), max_replay_bytes_(max_replay_bytes) {}
+  absl::StatusOr<size_t> Read(std::span<char> dst, std::stop_token stop) override;
+  absl::Status Rewind() override;
+
+ private:
+  void Remember(absl::string_view bytes);
+
+  const int fd_;
+  const size_t max_replay_bytes_;
+  std::string replay_;
+  size_t replay_position_ = 0;
+  bool replayable_ = true;
+};
+
+// A pipe or device: what is written is gone.
+class PipeSink final : public ImageSink {
+ public:
+  // `fd` is borrowed.
+  explicit PipeSink(int fd) : fd_(fd) {}
+  absl::Status Write(absl::string_view bytes) override;
+  absl::Status Restart() override;
+
+ private:
+  const int fd_;
+  bool written_ = false;
+};
+
+// A file that appears under its name only when it is complete: the bytes go to a hidden temporary
+// file beside it, which Commit renames and the destructor removes otherwise.
+class FileSink final : public ImageSink {
+ public:
+  // Creates the temporary file, so that a folder that cannot be written to is known at once.
+  static absl::StatusOr<FileSink> Create(const std::string& path);
+  FileSink(FileSink&& other) noexcept;
+  FileSink& operator=(FileSink&&) = delete;
+  ~FileSink() override;
+
+  absl::Status Write(absl::string_view bytes) override;
+  absl::Status Restart() override;
+  // Replaces what was there before. Call once, after the last byte.
+  absl::Status Commit();
+
+ private:
+  FileSink(std::string path, std::string temporary_path, UniqueFd fd)
+      : path_(std::move(path)), temporary_path_(std::move(temporary_path)), fd_(std::move(fd)) {}
+
+  std::string path_;
+  std::string temporary_path_;  // Empty when there is nothing to remove.
+  UniqueFd fd_;
+};
+
+}  // namespace upscaled::client

@@ -1,0 +1,72 @@
+#include "client/retry.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <random>
+
+#include "absl/base/thread_annotations.h"
+#include "client/error_details.h"
+
+namespace upscaled::client {
+namespace {
+
+class RealClock final : public RetryClock {
+ public:
+  absl::Time Now() override { return absl::Now(); }
+
+  void Sleep(absl::Duration duration, std::stop_token stop) override {
+    std::mutex mutex;
+    std::condition_variable_any wake;
+    std::unique_lock lock(mutex);
+    wake.wait_for(lock, stop, absl::ToChronoNanoseconds(duration), [] { return false; });
+  }
+
+  double Random() override {
+    thread_local std::minstd_rand generator{std::random_device{}()};
+    return std::uniform_real_distribution<double>(0, 1)(generator);
+  }
+};
+
+absl::Duration NextWait(const absl::Status& error, absl::Duration backoff, RetryClock& clock) {
+  const absl::Duration wait = backoff * (0.5 + 0.5 * clock.Random());
+  const absl::Duration asked = DetailsOf(error).retry_delay.value_or(absl::ZeroDuration());
+  // Beyond what the server asked for, so that those it turned away do not return all at once.
+  return asked > absl::ZeroDuration() ? asked + wait / 2 : wait;
+}
+
+}  // namespace
+
+RetryClock& RetryClock::Real() {
+  static RealClock clock;
+  return clock;
+}
+
+bool IsRetryable(const absl::Status& status) {
+  return absl::IsUnavailable(status) ||
+         (absl::IsResourceExhausted(status) && DetailsOf(status).retry_delay.has_value());
+}
+
+absl::Status RunWithRetries(
+    const RetryPolicy& policy, RetryClock& clock, absl::Time deadline, std::stop_token stop,
+    absl::FunctionRef<Attempt(int)> attempt,
+    absl::FunctionRef<void(const absl::Status& error, absl::Duration wait)> on_wait) {
+  absl::Duration backoff = policy.initial_backoff;
+  absl::Duration waited;
+  for (int tries = 1;; ++tries) {
+    const Attempt result = attempt(tries);
+    if (result.status.ok() || !IsRetryable(result.status) || !result.repeatable ||
+        tries > policy.max_retries || stop.stop_requested()) {
+      return result.status;
+    }
+    const absl::Duration wait = NextWait(result.status, backoff, clock);
+    waited += wait;
+    if (waited > policy.max_total_wait || clock.Now() + wait >= deadline) return result.status;
+    on_wait(result.status, wait);
+    clock.Sleep(wait, stop);
+    if (stop.stop_requested()) return absl::CancelledError("stopped while waiting for a retry");
+    backoff = std::min(backoff * policy.multiplier, policy.max_backoff);
+  }
+}
+
+}  // namespace upscaled::client

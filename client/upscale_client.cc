@@ -1,0 +1,193 @@
+#include "client/upscale_client.h"
+
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/error_details.h"
+#include "client/image_call.h"
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "grpcpp/client_context.h"
+
+namespace upscaled::client {
+namespace {
+
+using grpc::health::v1::Health;
+using grpc::health::v1::HealthCheckRequest;
+using grpc::health::v1::HealthCheckResponse;
+using TilesStream = grpc::ClientReaderWriter<v1::UpscaleTilesRequest, v1::UpscaleTilesResponse>;
+
+constexpr RetryPolicy kNoRetries{.max_retries = 0};
+
+void SetDeadline(grpc::ClientContext& context, absl::Time deadline) {
+  if (deadline != absl::InfiniteFuture()) context.set_deadline(absl::ToChronoTime(deadline));
+}
+
+void IgnoreWait(const absl::Status&, absl::Duration) {}
+
+void SendTiles(TilesStream& stream, const v1::UpscaleTilesStart& start,
+               std::span<const v1::Tile> tiles, const std::set<uint64_t>& wanted) {
+  v1::UpscaleTilesRequest message;
+  *message.mutable_start() = start;
+  if (!stream.Write(message)) return;
+  for (const v1::Tile& tile : tiles) {
+    if (!wanted.contains(tile.id())) continue;
+    *message.mutable_tile() = tile;
+    if (!stream.Write(message)) return;
+  }
+  stream.WritesDone();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<UpscaleClient>> UpscaleClient::Create(const ClientOptions& options) {
+  absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = MakeChannel(options.channel);
+  if (!channel.ok()) return channel.status();
+  return std::make_unique<UpscaleClient>(*std::move(channel), options.retry, options.timeout);
+}
+
+UpscaleClient::UpscaleClient(std::shared_ptr<grpc::Channel> channel, const RetryPolicy& retry,
+                             absl::Duration timeout, RetryClock& clock)
+    : channel_(std::move(channel)),
+      stub_(v1::UpscaleService::NewStub(channel_)),
+      retry_(retry),
+      timeout_(timeout),
+      clock_(clock) {}
+
+absl::Status UpscaleClient::Connect(absl::Duration patience) {
+  if (channel_->WaitForConnected(absl::ToChronoTime(absl::Now() + patience)))
+    return absl::OkStatus();
+  return WithOrigin(
+      absl::UnavailableError(absl::StrCat("no connection within ", absl::FormatDuration(patience))),
+      ErrorOrigin::kConnection);
+}
+
+absl::StatusOr<ImageResult> UpscaleClient::UpscaleImage(const ImageRequest& request,
+                                                        ImageSource& source, ImageSink& sink,
+                                                        ImageObserver& observer,
+                                                        std::stop_token stop) {
+  const absl::Time deadline = clock_.Now() + timeout_;
+  ImageResult result;
+  const auto attempt = [&](int number) {
+    grpc::ClientContext context;
+    SetDeadline(context, deadline);
+    result = ImageResult{.attempts = number};
+    Attempt outcome;
+    outcome.status =
+        ImageCall(*channel_, *stub_, context, source, sink, observer).Run(request, stop, result);
+    if (!outcome.status.ok()) outcome.repeatable = source.Rewind().ok() && sink.Restart().ok();
+    return outcome;
+  };
+  const absl::Status status = RunWithRetries(
+      retry_, clock_, deadline, stop, attempt,
+      [&](const absl::Status& error, absl::Duration wait) { observer.OnRetry(error, wait); });
+  if (!status.ok()) return status;
+  return result;
+}
+
+absl::StatusOr<ImageResult> UpscaleClient::UpscaleImage(const ImageRequest& request,
+                                                        ImageSource& source, ImageSink& sink) {
+  ImageObserver nobody;
+  return UpscaleImage(request, source, sink, nobody);
+}
+
+absl::Status UpscaleClient::UpscaleTiles(
+    const v1::UpscaleTilesStart& start, std::span<const v1::Tile> tiles,
+    absl::FunctionRef<void(const v1::UpscaleTilesResponse&)> on_answer, std::stop_token stop) {
+  std::set<uint64_t> unanswered;
+  for (const v1::Tile& tile : tiles) {
+    if (!unanswered.insert(tile.id()).second) {
+      return absl::InvalidArgumentError(absl::StrCat("tile id ", tile.id(), " is given twice"));
+    }
+  }
+  const absl::Time deadline = clock_.Now() + timeout_;
+  const auto attempt = [&](int) -> Attempt {
+    grpc::ClientContext context;
+    SetDeadline(context, deadline);
+    std::stop_callback cancel(stop, [&] { context.TryCancel(); });
+    const std::unique_ptr<TilesStream> stream = stub_->UpscaleTiles(&context);
+    std::jthread sender([&, wanted = unanswered] { SendTiles(*stream, start, tiles, wanted); });
+    v1::UpscaleTilesResponse answer;
+    while (stream->Read(&answer)) {
+      if (unanswered.erase(answer.id()) == 1) on_answer(answer);
+    }
+    sender.join();
+    const grpc::Status finished = stream->Finish();
+    if (!finished.ok() && stop.stop_requested()) return {absl::CancelledError("stopped")};
+    return {FromGrpcStatus(finished, *channel_)};
+  };
+  const absl::Status status = RunWithRetries(retry_, clock_, deadline, stop, attempt, IgnoreWait);
+  if (!status.ok()) return status;
+  if (!unanswered.empty()) {
+    return WithOrigin(absl::DataLossError(absl::StrCat(unanswered.size(), " of ", tiles.size(),
+                                                       " tiles were not answered")),
+                      ErrorOrigin::kServer);
+  }
+  return absl::OkStatus();
+}
+
+// `call` starts the RPC: grpc::Status(grpc::ClientContext*, Response*).
+template <typename Response, typename Call>
+absl::StatusOr<Response> UpscaleClient::UnaryCall(const RetryPolicy& policy, std::stop_token stop,
+                                                  Call call) {
+  const absl::Time deadline = clock_.Now() + timeout_;
+  Response response;
+  const auto attempt = [&](int) -> Attempt {
+    grpc::ClientContext context;
+    SetDeadline(context, deadline);
+    std::stop_callback cancel(stop, [&] { context.TryCancel(); });
+    return {FromGrpcStatus(call(&context, &response), *channel_)};
+  };
+  const absl::Status status = RunWithRetries(policy, clock_, deadline, stop, attempt, IgnoreWait);
+  if (!status.ok()) return status;
+  return response;
+}
+
+absl::StatusOr<v1::UpscaleResponse> UpscaleClient::Upscale(const v1::UpscaleRequest& request,
+                                                           std::stop_token stop) {
+  return UnaryCall<v1::UpscaleResponse>(
+      retry_, stop, [&](grpc::ClientContext* context, v1::UpscaleResponse* response) {
+        return stub_->Upscale(context, request, response);
+      });
+}
+
+absl::StatusOr<v1::ListModelsResponse> UpscaleClient::ListModels(std::stop_token stop) {
+  return UnaryCall<v1::ListModelsResponse>(
+      retry_, stop, [&](grpc::ClientContext* context, v1::ListModelsResponse* response) {
+        return stub_->ListModels(context, v1::ListModelsRequest(), response);
+      });
+}
+
+absl::StatusOr<v1::Model> UpscaleClient::GetModel(const std::string& name, std::stop_token stop) {
+  v1::GetModelRequest request;
+  request.set_name(name);
+  absl::StatusOr<v1::GetModelResponse> response = UnaryCall<v1::GetModelResponse>(
+      retry_, stop, [&](grpc::ClientContext* context, v1::GetModelResponse* response) {
+        return stub_->GetModel(context, request, response);
+      });
+  if (!response.ok()) return response.status();
+  return std::move(*response->mutable_model());
+}
+
+absl::StatusOr<v1::GetServerInfoResponse> UpscaleClient::ServerInfo(std::stop_token stop) {
+  return UnaryCall<v1::GetServerInfoResponse>(
+      retry_, stop, [&](grpc::ClientContext* context, v1::GetServerInfoResponse* response) {
+        return stub_->GetServerInfo(context, v1::GetServerInfoRequest(), response);
+      });
+}
+
+absl::StatusOr<HealthCheckResponse::ServingStatus> UpscaleClient::CheckHealth(
+    const std::string& service, std::stop_token stop) {
+  HealthCheckRequest request;
+  request.set_service(service);
+  const std::unique_ptr<Health::Stub> health = Health::NewStub(channel_);
+  const absl::StatusOr<HealthCheckResponse> response = UnaryCall<HealthCheckResponse>(
+      kNoRetries, stop, [&](grpc::ClientContext* context, HealthCheckResponse* response) {
+        return health->Check(context, request, response);
+      });
+  if (!response.ok()) return response.status();
+  return response->status();
+}
+
+}  // namespace upscaled::client

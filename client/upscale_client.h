@@ -1,0 +1,112 @@
+// A client of the service: all calls, with retries where they are safe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <stop_token>
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/channel.h"
+#include "client/image_io.h"
+#include "client/retry.h"
+#include "grpc/health/v1/health.pb.h"
+#include "grpcpp/channel.h"
+#include "upscale/v1/upscale.grpc.pb.h"
+
+namespace upscaled::client {
+
+namespace v1 = ::upscale::v1;
+
+struct ClientOptions {
+  ChannelOptions channel;
+  RetryPolicy retry;
+  // For one operation, its retries and waits included.
+  absl::Duration timeout = absl::InfiniteDuration();
+};
+
+// Hears how a picture gets on. Called from two threads at once: OnSent from the sending one, the
+// others from the calling one.
+class ImageObserver {
+ public:
+  virtual ~ImageObserver() = default;
+  // Bytes of the picture sent so far.
+  virtual void OnSent(int64_t /*bytes*/) {}
+  virtual void OnHeader(const v1::UpscaleImageHeader& /*header*/) {}
+  virtual void OnProgress(const v1::UpscaleProgress& /*progress*/) {}
+  // A try failed; after `wait` the picture is sent again from its start.
+  virtual void OnRetry(const absl::Status& /*error*/, absl::Duration /*wait*/) {}
+};
+
+struct ImageRequest {
+  v1::UpscaleOptions options;
+  // A UUID for logs; empty: the server makes one.
+  std::string request_id;
+};
+
+struct ImageResult {
+  v1::UpscaleImageHeader header;
+  v1::UpscaleSummary summary;
+  int64_t source_bytes = 0;
+  // Tries it took, the good one included.
+  int attempts = 0;
+};
+
+// Thread safe. Errors carry what DetailsOf returns; CANCELLED when `stop` was requested.
+class UpscaleClient {
+ public:
+  // Does not connect yet. Errors as MakeChannel's.
+  static absl::StatusOr<std::unique_ptr<UpscaleClient>> Create(const ClientOptions& options);
+
+  // Over a channel of the caller's making, and a clock that must outlive the client.
+  UpscaleClient(std::shared_ptr<grpc::Channel> channel, const RetryPolicy& retry,
+                absl::Duration timeout = absl::InfiniteDuration(),
+                RetryClock& clock = RetryClock::Real());
+
+  // Connects now rather than with the first call; UNAVAILABLE when `patience` runs out.
+  absl::Status Connect(absl::Duration patience);
+
+  // Streams a picture of any size from `source` through the server to `sink`. Tried again only
+  // while both can start anew. DATA_LOSS when the result lacks bytes or its summary. After an error
+  // the sink holds an incomplete picture.
+  absl::StatusOr<ImageResult> UpscaleImage(const ImageRequest& request, ImageSource& source,
+                                           ImageSink& sink, ImageObserver& observer,
+                                           std::stop_token stop = {});
+  absl::StatusOr<ImageResult> UpscaleImage(const ImageRequest& request, ImageSource& source,
+                                           ImageSink& sink);
+
+  // Sends raw tiles, whose ids must differ, and hands over each answer, a TileError included, as it
+  // comes. After a broken call only the tiles without an answer are sent again. DATA_LOSS when the
+  // server ended the call without answering all.
+  absl::Status UpscaleTiles(const v1::UpscaleTilesStart& start, std::span<const v1::Tile> tiles,
+                            absl::FunctionRef<void(const v1::UpscaleTilesResponse&)> on_answer,
+                            std::stop_token stop = {});
+
+  // One message each way, for pictures up to the server's max_unary_bytes.
+  absl::StatusOr<v1::UpscaleResponse> Upscale(const v1::UpscaleRequest& request,
+                                              std::stop_token stop = {});
+
+  absl::StatusOr<v1::ListModelsResponse> ListModels(std::stop_token stop = {});
+  absl::StatusOr<v1::Model> GetModel(const std::string& name, std::stop_token stop = {});
+  absl::StatusOr<v1::GetServerInfoResponse> ServerInfo(std::stop_token stop = {});
+
+  // Asks once, without retries. NOT_FOUND for a service the server does not have.
+  absl::StatusOr<grpc::health::v1::HealthCheckResponse::ServingStatus> CheckHealth(
+      const std::string& service, std::stop_token stop = {});
+
+ private:
+  template <typename Response, typename Call>
+  absl::StatusOr<Response> UnaryCall(const RetryPolicy& policy, std::stop_token stop, Call call);
+
+  const std::shared_ptr<grpc::Channel> channel_;
+  const std::unique_ptr<v1::UpscaleService::Stub> stub_;
+  const RetryPolicy retry_;
+  const absl::Duration timeout_;
+  RetryClock& clock_;
+};
+
+}  // namespace upscaled::client
