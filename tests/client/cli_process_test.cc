@@ -1,0 +1,373 @@
+// The real command against a fake server: exit codes, streams, files.
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/synchronization/notification.h"
+#include "client/cli/exit_code.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/client/fake_server.h"
+#include "tests/client/process.h"
+#include "tests/client/temp_folder.h"
+
+namespace upscaled::client {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+ProcessResult Upscale(std::vector<std::string> arguments, const std::string& input = "",
+                      const std::string& server = "") {
+  arguments.insert(arguments.begin(), UPSCALE_BINARY);
+  return Process(arguments, input, server).Wait();
+}
+
+class CliTest : public ::testing::Test {
+ protected:
+  std::string Path(const std::string& name) const { return folder_ / name; }
+
+  ProcessResult Image(const std::string& in, const std::string& out,
+                      std::vector<std::string> more = {}) {
+    std::vector<std::string> arguments = {"image",           "-i", in, "-o", out, "--server",
+                                          server_.endpoint()};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return Upscale(arguments);
+  }
+
+  TempFolder folder_;
+  FakeServer server_;
+};
+
+TEST_F(CliTest, UpscalesAFile) {
+  const std::string image = RandomBytes(300'001, 1);
+  WriteText(Path("a.jpg"), image);
+  const ProcessResult result =
+      Image(Path("a.jpg"), Path("b.png"),
+            {"-s", "3", "-n", "1", "-m", "fake", "-x", "-t", "64", "-q", "81", "--png-compression",
+             "0", "--16-bit", "--precision", "fast"});
+  EXPECT_EQ(result.exit_code, kExitOk) << result.err;
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(result.err, absl::StrCat(result.err.substr(0, result.err.find('\n')), "\n"));
+  EXPECT_THAT(result.err, HasSubstr("30x20 -> 60x40"));
+  EXPECT_EQ(ReadText(Path("b.png")), FakeResult(image));
+  EXPECT_THAT(folder_.Files(), ElementsAre("a.jpg", "b.png"));
+
+  const v1::UpscaleImageStart start = server_.starts().at(0);
+  const v1::UpscaleOptions& options = start.options();
+  EXPECT_EQ(start.total_bytes(), 300'001);
+  EXPECT_EQ(options.scale(), 3);
+  EXPECT_EQ(options.noise_level(), 1);
+  EXPECT_EQ(options.model(), "fake");
+  EXPECT_TRUE(options.tta());
+  EXPECT_EQ(options.tile_px(), 64);
+  EXPECT_EQ(options.quality(), 81);
+  EXPECT_TRUE(options.has_png_compression());
+  EXPECT_EQ(options.png_compression(), 0);
+  EXPECT_TRUE(options.keep_16_bit());
+  EXPECT_EQ(options.precision(), v1::PRECISION_FAST);
+  EXPECT_EQ(options.format(), v1::IMAGE_FORMAT_PNG);
+}
+
+TEST_F(CliTest, SendsNothingThatWasNotAskedFor) {
+  WriteText(Path("a.jpg"), "image");
+  EXPECT_EQ(Image(Path("a.jpg"), Path("b.jpg")).exit_code, kExitOk);
+  v1::UpscaleOptions expected;
+  expected.set_format(v1::IMAGE_FORMAT_JPEG);
+  EXPECT_EQ(server_.starts().at(0).options().SerializeAsString(), expected.SerializeAsString());
+}
+
+TEST_F(CliTest, FixedWidthKeepsProportions) {
+  WriteText(Path("a.jpg"), "image");
+  EXPECT_EQ(Image(Path("a.jpg"), Path("b.jpg"), {"--width", "123"}).exit_code, kExitOk);
+  EXPECT_EQ(server_.starts().at(0).options().size().width_px(), 123);
+  EXPECT_EQ(server_.starts().at(0).options().size().height_px(), 0);
+}
+
+TEST_F(CliTest, PipesStandardInputToStandardOutput) {
+  const std::string image = RandomBytes(700'003, 2);
+  const ProcessResult result =
+      Upscale({"image", "-i", "-", "-o", "-", "-f", "webp"}, image, server_.endpoint());
+  EXPECT_EQ(result.exit_code, kExitOk) << result.err;
+  EXPECT_EQ(result.out, FakeResult(image));
+  EXPECT_EQ(server_.starts().at(0).options().format(), v1::IMAGE_FORMAT_WEBP);
+  EXPECT_EQ(server_.starts().at(0).total_bytes(), 0);
+}
+
+TEST_F(CliTest, WritesToADevice) {
+  WriteText(Path("a.png"), "image");
+  EXPECT_EQ(Image(Path("a.png"), "/dev/null").exit_code, kExitOk);
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+}
+
+TEST_F(CliTest, ReplacesThroughALink) {
+  WriteText(Path("a.png"), "image");
+  WriteText(Path("real/b.png"), "old");
+  std::filesystem::create_symlink(Path("real/b.png"), Path("b.png"));
+  EXPECT_EQ(Image(Path("a.png"), Path("b.png")).exit_code, kExitOk);
+  EXPECT_TRUE(std::filesystem::is_symlink(Path("b.png")));
+  EXPECT_EQ(ReadText(Path("real/b.png")), FakeResult("image"));
+}
+
+TEST_F(CliTest, FolderGoesOnPastBadFilesAndListsThem) {
+  for (const char* name : {"in/a.png", "in/sub/b.JPG", "in/sub/deep/c.webp"}) {
+    WriteText(Path(name), name);
+  }
+  WriteText(Path("in/bad1.png"), "bad picture");
+  WriteText(Path("in/sub/bad2.png"), "bad picture");
+  WriteText(Path("in/notes.txt"), "text");
+  WriteText(Path("in/.hidden.png"), "hidden");
+  const ProcessResult result = Image(Path("in"), Path("out"), {"-j", "3"});
+  EXPECT_EQ(result.exit_code, kExitSomeFailed) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("3 upscaled, 0 skipped, 2 failed, 0 not tried"));
+  const std::string list = result.err.substr(result.err.find("Failed:"));
+  EXPECT_THAT(list, HasSubstr("in/bad1.png: not an image [INVALID_IMAGE]"));
+  EXPECT_THAT(list, HasSubstr("in/sub/bad2.png: not an image"));
+  EXPECT_EQ(ReadText(Path("out/sub/deep/c.webp")), FakeResult("in/sub/deep/c.webp"));
+  EXPECT_THAT(folder_.Files(),
+              ElementsAre("in/.hidden.png", "in/a.png", "in/bad1.png", "in/notes.txt",
+                          "in/sub/b.JPG", "in/sub/bad2.png", "in/sub/deep/c.webp", "out/a.png",
+                          "out/sub/b.JPG", "out/sub/deep/c.webp"));
+}
+
+TEST_F(CliTest, ResumeSkipsWhatIsThere) {
+  WriteText(Path("in/a.png"), "a");
+  WriteText(Path("in/b.png"), "b");
+  WriteText(Path("out/a.webp"), "done before");
+  const ProcessResult result = Image(Path("in"), Path("out"), {"-f", "webp", "--resume"});
+  EXPECT_EQ(result.exit_code, kExitOk) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("1 upscaled, 1 skipped, 0 failed"));
+  EXPECT_EQ(ReadText(Path("out/a.webp")), "done before");
+  EXPECT_EQ(ReadText(Path("out/b.webp")), FakeResult("b"));
+  EXPECT_EQ(server_.calls(), 1);
+}
+
+TEST_F(CliTest, FolderStopsWhenTheServerIsLost) {
+  for (int i = 0; i < 5; ++i) WriteText(Path(absl::StrCat("in/", i, ".png")), "image");
+  server_.on_image = [](FakeImageCall&) {
+    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "gone");
+  };
+  const ProcessResult result = Image(Path("in"), Path("out"), {"-j", "1", "--retries", "0"});
+  EXPECT_EQ(result.exit_code, kExitCannotConnect);
+  EXPECT_THAT(result.err, HasSubstr("0 upscaled, 0 skipped, 1 failed, 4 not tried"));
+  EXPECT_EQ(server_.calls(), 1);
+}
+
+TEST_F(CliTest, JsonHasAnObjectAFile) {
+  WriteText(Path("in/a.png"), "image");
+  WriteText(Path("in/bad.png"), "bad");
+  const ProcessResult result = Image(Path("in"), Path("out"), {"--json", "-j", "1"});
+  EXPECT_EQ(result.exit_code, kExitSomeFailed);
+  std::vector<nlohmann::json> objects;
+  std::istringstream lines(result.out);
+  for (std::string line; std::getline(lines, line);) objects.push_back(nlohmann::json::parse(line));
+  ASSERT_EQ(objects.size(), 2u);
+  EXPECT_EQ(objects[0]["status"], "ok");
+  EXPECT_EQ(objects[0]["input"], Path("in/a.png"));
+  EXPECT_EQ(objects[0]["output"], Path("out/a.png"));
+  EXPECT_EQ(objects[0]["source"]["bytes"], 5);
+  EXPECT_EQ(objects[0]["result"]["width_px"], 60);
+  EXPECT_EQ(objects[0]["result"]["format"], "png");
+  EXPECT_EQ(objects[0]["model"], "fake");
+  EXPECT_EQ(objects[0]["server_timings_s"]["total"], 0.25);
+  EXPECT_EQ(objects[0]["attempts"], 1);
+  EXPECT_EQ(objects[1]["status"], "failed");
+  EXPECT_EQ(objects[1]["error"]["code"], "INVALID_ARGUMENT");
+  EXPECT_EQ(objects[1]["error"]["origin"], "server");
+  EXPECT_EQ(objects[1]["error"]["reason"], "INVALID_IMAGE");
+  EXPECT_EQ(objects[1]["error"]["metadata"]["limit"], "7");
+}
+
+TEST_F(CliTest, BadArgumentsExitWith1) {
+  WriteText(Path("a.png"), "image");
+  std::filesystem::create_directories(Path("folder"));
+  const std::string a = Path("a.png"), b = Path("b.png");
+  const struct {
+    std::vector<std::string> arguments;
+    const char* message;
+  } kCases[] = {
+      {{}, "subcommand is required"},
+      {{"paint"}, "subcommand is required"},
+      {{"image", "-i", a}, "--output is required"},
+      {{"image", "-i", a, "-o", b, "-s", "17"}, "16"},
+      {{"image", "-i", a, "-o", b, "-s", "0"}, "16"},
+      {{"image", "-i", a, "-o", b, "-n", "4"}, "3"},
+      {{"image", "-i", a, "-o", b, "-t", "31"}, "4096"},
+      {{"image", "-i", a, "-o", b, "-q", "101"}, "100"},
+      {{"image", "-i", a, "-o", b, "-f", "gif"}, "webp"},
+      {{"image", "-i", a, "-o", b, "-s", "2", "--width", "9"}, "excludes"},
+      {{"image", "-i", a, "-o", b, "--tls-ca", "x"}, "--tls"},
+      {{"image", "-i", a, "-o", b, "--tls", "--tls-cert", a}, "needs its key"},
+      {{"image", "-i", a, "-o", b, "--server", "host:99999"}, "65535"},
+      {{"image", "-i", a, "-o", "-", "--json"}, "--json and -o -"},
+      {{"image", "-i", a, "-o", a}, "are the same"},
+      {{"image", "-i", Path("folder"), "-o", a}, "is a folder"},
+      {{"image", "-i", Path("folder"), "-o", Path("folder")}, "are the same"},
+      {{"load"}, "--image"},
+      {{"load", "--size", "9"}, "WIDTHxHEIGHT"},
+  };
+  for (const auto& [arguments, message] : kCases) {
+    const ProcessResult result = Upscale(arguments, "", server_.endpoint());
+    EXPECT_EQ(result.exit_code, kExitBadArguments) << absl::StrJoin(arguments, " ") << result.err;
+    EXPECT_THAT(result.err, HasSubstr(message)) << absl::StrJoin(arguments, " ");
+  }
+  EXPECT_EQ(server_.calls(), 0);
+}
+
+TEST_F(CliTest, HelpExitsWith0) {
+  for (const char* command : {"image", "models", "info", "health", "load"}) {
+    const ProcessResult result = Upscale({command, "--help"});
+    EXPECT_EQ(result.exit_code, kExitOk);
+    EXPECT_THAT(result.out, HasSubstr("--server"));
+  }
+}
+
+TEST_F(CliTest, NobodyListeningExitsWith2) {
+  WriteText(Path("a.png"), "image");
+  const std::string nobody = "127.0.0.1:1";
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {"image", "-i", Path("a.png"), "-o", Path("b.png"), "--retries", "0"},
+           {"models", "--retries", "0"},
+           {"info", "--retries", "0"},
+           {"health"}}) {
+    const ProcessResult result = Upscale(arguments, "", nobody);
+    EXPECT_EQ(result.exit_code, kExitCannotConnect) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("cannot reach the server"));
+  }
+  EXPECT_THAT(folder_.Files(), ElementsAre("a.png"));
+}
+
+TEST_F(CliTest, ServerErrorExitsWith3AndLeavesNothing) {
+  WriteText(Path("bad.png"), "bad");
+  WriteText(Path("b.png"), "old");
+  const ProcessResult result = Image(Path("bad.png"), Path("b.png"));
+  EXPECT_EQ(result.exit_code, kExitRpcFailed);
+  EXPECT_THAT(result.err, HasSubstr("not an image [INVALID_IMAGE]; check that the file"));
+  EXPECT_EQ(ReadText(Path("b.png")), "old");
+  EXPECT_THAT(folder_.Files(), ElementsAre("b.png", "bad.png"));
+}
+
+TEST_F(CliTest, LocalErrorsExitWith5BeforeAnythingIsSent) {
+  WriteText(Path("a.png"), "image");
+  EXPECT_EQ(Image(Path("none.png"), Path("b.png")).exit_code, kExitLocalError);
+  const ProcessResult result = Image(Path("a.png"), Path("a.png/b.png"));
+  EXPECT_EQ(result.exit_code, kExitLocalError);
+  EXPECT_THAT(result.err, HasSubstr("a.png"));
+  EXPECT_EQ(Image(Path("a.png"), "/proc/b.png").exit_code, kExitLocalError);
+  EXPECT_EQ(server_.calls(), 0);
+}
+
+TEST_F(CliTest, InterruptCancelsAndRemovesTheTemporaryFile) {
+  WriteText(Path("a.png"), RandomBytes(5000, 3));
+  absl::Notification half_way, cancelled;
+  server_.on_image = [&](FakeImageCall& call) {
+    call.ReceiveAll();
+    call.SendHeader();
+    call.SendResult(/*whole=*/false);
+    half_way.Notify();
+    call.WaitForCancellation();
+    cancelled.Notify();
+    return grpc::Status::CANCELLED;
+  };
+  Process process({UPSCALE_BINARY, "image", "-i", Path("a.png"), "-o", Path("b.png"), "--server",
+                   server_.endpoint()});
+  half_way.WaitForNotification();
+  EXPECT_THAT(folder_.Files(), Not(ElementsAre("a.png")));
+  process.Signal(SIGINT);
+  const ProcessResult result = process.Wait();
+  EXPECT_EQ(result.exit_code, kExitInterrupted) << result.err;
+  cancelled.WaitForNotification();
+  EXPECT_THAT(folder_.Files(), ElementsAre("a.png"));
+}
+
+TEST_F(CliTest, RetriesAreTold) {
+  WriteText(Path("a.png"), "image");
+  server_.on_image = [](FakeImageCall& call) {
+    if (call.number == 1) {
+      return ServerError(grpc::StatusCode::RESOURCE_EXHAUSTED, "queue is full", "OVERLOADED",
+                         absl::Milliseconds(1));
+    }
+    return FakeServer::Serve(call);
+  };
+  const ProcessResult result = Image(Path("a.png"), Path("b.png"), {"-v"});
+  EXPECT_EQ(result.exit_code, kExitOk);
+  EXPECT_THAT(result.err, HasSubstr("queue is full [OVERLOADED]"));
+  EXPECT_THAT(result.err, HasSubstr("trying again in"));
+  EXPECT_THAT(result.err, HasSubstr("tries 2"));
+}
+
+TEST_F(CliTest, HealthExitsAsTheProbeDoes) {
+  const auto health = [&](std::vector<std::string> more = {}) {
+    more.insert(more.begin(), "health");
+    return Upscale(more, "", server_.endpoint());
+  };
+  EXPECT_EQ(health().exit_code, 0);
+  EXPECT_EQ(health().out, "SERVING\n");
+  EXPECT_EQ(health({"--service", "upscale.v1.UpscaleService"}).exit_code, 0);
+  EXPECT_EQ(health({"--service", "nobody"}).exit_code, 3);
+  EXPECT_EQ(health({"--nonsense"}).exit_code, 1);
+  server_.health = grpc::health::v1::HealthCheckResponse::NOT_SERVING;
+  EXPECT_EQ(health().exit_code, 4);
+}
+
+TEST_F(CliTest, ModelsAndInfo) {
+  const ProcessResult models = Upscale({"models"}, "", server_.endpoint());
+  EXPECT_EQ(models.exit_code, kExitOk);
+  EXPECT_THAT(models.out, HasSubstr("* fake"));
+  EXPECT_THAT(models.out, HasSubstr("  other"));
+  const auto json =
+      nlohmann::json::parse(Upscale({"models", "--json"}, "", server_.endpoint()).out);
+  EXPECT_EQ(json["models"].size(), 2u);
+  EXPECT_EQ(json["models"][1]["is_default"], false);
+
+  const ProcessResult info = Upscale({"info"}, "", server_.endpoint());
+  EXPECT_EQ(info.exit_code, kExitOk);
+  EXPECT_THAT(info.out, HasSubstr("123456789"));
+  EXPECT_THAT(info.out, HasSubstr("writes  png, webp"));
+  const auto info_json =
+      nlohmann::json::parse(Upscale({"info", "--json"}, "", server_.endpoint()).out);
+  EXPECT_EQ(info_json["limits"]["max_source_pixels"], "123456789");
+}
+
+TEST_F(CliTest, LoadCountsWhatTheServerSaw) {
+  for (const bool image : {false, true}) {
+    WriteText(Path("a.png"), "image");
+    const int before = server_.calls();
+    std::vector<std::string> arguments = {"load", "--clients", "2", "--seconds", "0.2", "--json"};
+    if (image) {
+      arguments.insert(arguments.end(), {"--image", Path("a.png")});
+    } else {
+      arguments.insert(arguments.end(), {"--size", "31x17"});
+    }
+    const ProcessResult result = Upscale(arguments, "", server_.endpoint());
+    EXPECT_EQ(result.exit_code, kExitOk) << result.err;
+    const auto json = nlohmann::json::parse(result.out);
+    EXPECT_GT(json["requests"], 0);
+    EXPECT_EQ(json["requests"], server_.calls() - before);
+    EXPECT_THAT(json["errors"], IsEmpty());
+    EXPECT_LE(json["latency_ms"]["p50"], json["latency_ms"]["max"]);
+  }
+}
+
+TEST_F(CliTest, LoadShowsRefusals) {
+  server_.on_tile = [](int, const v1::Tile&) {
+    return ServerError(grpc::StatusCode::RESOURCE_EXHAUSTED, "full", "OVERLOADED",
+                       absl::Seconds(9));
+  };
+  const ProcessResult result =
+      Upscale({"load", "--seconds", "0.1", "--size", "8x8"}, "", server_.endpoint());
+  EXPECT_EQ(result.exit_code, kExitRpcFailed);
+  EXPECT_THAT(result.out, HasSubstr("RESOURCE_EXHAUSTED OVERLOADED"));
+}
+
+}  // namespace
+}  // namespace upscaled::client

@@ -1,0 +1,116 @@
+// A server in this process that answers as a test tells it to.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "grpcpp/grpcpp.h"
+#include "upscale/v1/upscale.grpc.pb.h"
+
+namespace upscaled::client {
+
+namespace v1 = ::upscale::v1;
+
+// A gRPC error with ErrorInfo of our domain and, unless negative, RetryInfo.
+grpc::Status ServerError(grpc::StatusCode code, const std::string& message,
+                         const std::string& reason, absl::Duration retry_delay = -absl::Seconds(1));
+
+// What the fake makes of an encoded picture: its bytes, all changed.
+std::string FakeResult(const std::string& image);
+
+using ImageStream = grpc::ServerReaderWriter<v1::UpscaleImageResponse, v1::UpscaleImageRequest>;
+using TilesStream = grpc::ServerReaderWriter<v1::UpscaleTilesResponse, v1::UpscaleTilesRequest>;
+
+// One UpscaleImage call, for handlers to put together.
+class FakeImageCall {
+ public:
+  FakeImageCall(int number, grpc::ServerContext& context, ImageStream& stream)
+      : number(number), context(context), stream_(stream) {}
+
+  // 1 for the first call of the server.
+  const int number;
+  grpc::ServerContext& context;
+  v1::UpscaleImageStart start;
+  std::string image;
+
+  // Reads start and image.
+  void ReceiveAll();
+  // Reads until at least `bytes` of the image are there.
+  void Receive(size_t bytes);
+  void SendHeader();
+  void SendProgress(int done);
+  // Sends FakeResult(image), or its first half only.
+  void SendResult(bool whole = true);
+  void SendSummary();
+  // Blocks until the client is gone.
+  void WaitForCancellation();
+
+  static constexpr int kTiles = 4;
+
+ private:
+  void Write(const v1::UpscaleImageResponse& response) { stream_.Write(response); }
+
+  ImageStream& stream_;
+  int64_t sent_bytes_ = 0;
+};
+
+// Listens on 127.0.0.1 until destroyed. Set the handlers before the first call.
+class FakeServer final : public v1::UpscaleService::Service {
+ public:
+  using ImageHandler = std::function<grpc::Status(FakeImageCall&)>;
+
+  explicit FakeServer(
+      std::shared_ptr<grpc::ServerCredentials> credentials = grpc::InsecureServerCredentials());
+  ~FakeServer() override;
+
+  // "127.0.0.1:PORT".
+  const std::string& endpoint() const { return endpoint_; }
+  // Calls of any kind so far.
+  int calls() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // The start messages of image calls so far that were read.
+  std::vector<v1::UpscaleImageStart> starts() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // An ordinary call: pictures that begin with "bad" are refused, others answered with FakeResult.
+  static grpc::Status Serve(FakeImageCall& call);
+
+  ImageHandler on_image = Serve;
+  // Called with the tile's place in its call, from 0, before it is answered with its own pixels; an
+  // error ends the call.
+  std::function<grpc::Status(int call, const v1::Tile& tile)> on_tile;
+  // Called with the number of the call; an error is its answer.
+  std::function<grpc::Status(int call)> on_unary;
+  grpc::health::v1::HealthCheckResponse::ServingStatus health =
+      grpc::health::v1::HealthCheckResponse::SERVING;
+
+ private:
+  class HealthService;
+
+  grpc::Status UpscaleImage(grpc::ServerContext* context, ImageStream* stream) override;
+  grpc::Status UpscaleTiles(grpc::ServerContext* context, TilesStream* stream) override;
+  grpc::Status Upscale(grpc::ServerContext* context, const v1::UpscaleRequest* request,
+                       v1::UpscaleResponse* response) override;
+  grpc::Status ListModels(grpc::ServerContext* context, const v1::ListModelsRequest* request,
+                          v1::ListModelsResponse* response) override;
+  grpc::Status GetModel(grpc::ServerContext* context, const v1::GetModelRequest* request,
+                        v1::GetModelResponse* response) override;
+  grpc::Status GetServerInfo(grpc::ServerContext* context, const v1::GetServerInfoRequest* request,
+                             v1::GetServerInfoResponse* response) override;
+  int CountCall() ABSL_LOCKS_EXCLUDED(mutex_);
+  grpc::Status UnaryStatus();
+
+  mutable absl::Mutex mutex_;
+  int calls_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<v1::UpscaleImageStart> starts_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<HealthService> health_service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::string endpoint_;
+};
+
+}  // namespace upscaled::client
