@@ -1,0 +1,141 @@
+// Real networks against the outputs of an independent float64 implementation.
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "engine/backends/backend_list.h"
+#include "engine/backends/reference/run_tile.h"
+#include "engine/model/loader.h"
+#include "gtest/gtest.h"
+#include "tests/engine/backends/golden_files.h"
+
+namespace upscaled {
+namespace {
+
+using testing::CompareLevels;
+using testing::Golden;
+using testing::LevelDifference;
+using testing::ListGoldens;
+using testing::MaxAbsError;
+using testing::ReadNpy;
+using testing::ReadPng;
+using testing::SharedFolder;
+
+constexpr float kMaxError = 1e-4f;
+constexpr double kMinEqualShare = 0.999;
+
+bool HasGlobalPooling(const Network& network) {
+  for (const Layer& layer : network.layers) {
+    if (layer.op == Op::kGlobalAveragePool) return true;
+  }
+  return false;
+}
+
+// The task of computing all of `source` into `dst`.
+TileTask WholePicture(const Image& source, Image& dst) {
+  const Size size = source.spec().size();
+  const Rect whole{0, 0, size.width, size.height};
+  return {source.view(), whole, size, whole, dst.mutable_view()};
+}
+
+Image MakeResult(const Image& source, int scale, SampleType type) {
+  const ImageSpec& spec = source.spec();
+  return Image({spec.width_px * scale, spec.height_px * scale, 3, type});
+}
+
+std::filesystem::path GoldenPath(const Golden& golden, const char* extension) {
+  return SharedFolder() / "golden" / golden.model / (golden.picture + extension);
+}
+
+void CheckFloats(const char* device, const Golden& golden, const Image& result) {
+  const Image expected = ReadNpy(GoldenPath(golden, ".npy"));
+  ASSERT_EQ(result.spec(), expected.spec());
+  const float error = MaxAbsError(result.view(), expected.view());
+  std::printf("| %-9s | %-40s | %-8s | %.2e |\n", device, golden.model.c_str(),
+              golden.picture.c_str(), error);
+  EXPECT_LE(error, kMaxError);
+}
+
+void CheckLevels(const Golden& golden, const Image& result) {
+  const Image expected = ReadPng(GoldenPath(golden, ".png"));
+  ASSERT_EQ(result.spec(), expected.spec());
+  const LevelDifference difference = CompareLevels(result.view(), expected.view());
+  EXPECT_LE(difference.max_levels, 1);
+  EXPECT_GE(difference.equal_share, kMinEqualShare);
+}
+
+class GoldenTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (goldens_.empty()) GTEST_SKIP() << "no goldens under " << SharedFolder();
+  }
+
+  absl::StatusOr<Network> Load(const Golden& golden) {
+    return LoadNetworkFile(SharedFolder() / "models" / (golden.model + ".param"));
+  }
+
+  const std::vector<Golden> goldens_ = ListGoldens();
+};
+
+TEST_F(GoldenTest, BordersInferredFromTheLayersAreThoseOfTheIndex) {
+  for (const Golden& golden : goldens_) {
+    SCOPED_TRACE(golden.model);
+    const absl::StatusOr<Network> network = Load(golden);
+    ASSERT_TRUE(network.ok()) << network.status();
+    EXPECT_EQ(network->scale, golden.scale);
+    EXPECT_EQ(network->pad_px, golden.pad_px);
+    EXPECT_EQ(network->align_px, golden.align_px);
+  }
+}
+
+// Networks with global pooling, which no backend compiles, run through the reference's RunTile: it
+// reads the whole picture.
+TEST_F(GoldenTest, NetworksWithGlobalPooling) {
+  for (const Golden& golden : goldens_) {
+    SCOPED_TRACE(golden.model + " " + golden.picture);
+    const absl::StatusOr<Network> network = Load(golden);
+    ASSERT_TRUE(network.ok()) << network.status();
+    if (!HasGlobalPooling(*network)) continue;
+    const Image source = ReadPng(SharedFolder() / "golden/inputs" / (golden.picture + ".png"));
+    Image result = MakeResult(source, golden.scale, SampleType::kF32);
+    reference::RunTile(*network, WholePicture(source, result));
+    CheckFloats("reference", golden, result);
+  }
+}
+
+class GoldenDeviceTest : public GoldenTest, public ::testing::WithParamInterface<std::string> {};
+
+TEST_P(GoldenDeviceTest, EveryNetworkThatCompiles) {
+  const auto backend = CreateBackend(GetParam(), {});
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  const std::unique_ptr<Stream> stream = (*backend)->CreateStream();
+  int compiled = 0;
+  for (const Golden& golden : goldens_) {
+    SCOPED_TRACE(golden.model + " " + golden.picture);
+    const absl::StatusOr<Network> network = Load(golden);
+    ASSERT_TRUE(network.ok()) << network.status();
+    const auto executable = (*backend)->Compile(*network, Precision::kExact);
+    if (HasGlobalPooling(*network)) {
+      EXPECT_EQ(executable.status().code(), absl::StatusCode::kUnimplemented);
+      continue;
+    }
+    ASSERT_TRUE(executable.ok()) << executable.status();
+    ++compiled;
+
+    const Image source = ReadPng(SharedFolder() / "golden/inputs" / (golden.picture + ".png"));
+    Image floats = MakeResult(source, golden.scale, SampleType::kF32);
+    Image levels = MakeResult(source, golden.scale, SampleType::kU8);
+    const TileTask tasks[] = {WholePicture(source, floats), WholePicture(source, levels)};
+    const absl::Status status = stream->Run(**executable, tasks);
+    ASSERT_TRUE(status.ok()) << status;
+    CheckFloats(GetParam().c_str(), golden, floats);
+    CheckLevels(golden, levels);
+  }
+  EXPECT_GE(compiled, 9);  // upconv_7: three sets of weights, three pictures
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, GoldenDeviceTest, ::testing::ValuesIn(ListDevices()));
+
+}  // namespace
+}  // namespace upscaled
