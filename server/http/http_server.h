@@ -16,7 +16,7 @@ struct HttpRoutes {
   std::function<std::string()> metrics;  // GET /metrics: Prometheus' text format
 };
 
-// Serves from construction to destruction. Two threads and a bounded backlog, a few seconds per
+// Serves from construction to destruction. Four threads and a bounded backlog, five seconds per
 // request: slow clients hold up each other, but neither the server nor its end.
 class HttpServer {
  public:

@@ -1,0 +1,119 @@
+#include "server/metrics/metrics.h"
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace upscaled::server {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+RequestRecord OkRequest() {
+  RequestRecord record;
+  record.method = "UpscaleImage";
+  record.source_pixels = 100;
+  record.result_pixels = 400;
+  record.received_bytes = 11;
+  record.sent_bytes = 22;
+  record.total = absl::Milliseconds(300);
+  record.decode = absl::Milliseconds(20);
+  record.encode = absl::Milliseconds(40);
+  return record;
+}
+
+TEST(ServerMetricsTest, CountsRequestsByMethodCodeAndReason) {
+  ServerMetrics metrics({"1.2.3", "cpu"}, absl::FromUnixSeconds(1000));
+  RequestRecord failed;
+  failed.method = "Upscale";
+  failed.code = absl::StatusCode::kInvalidArgument;
+  failed.reason = "INVALID_IMAGE";
+  metrics.OnRequest(OkRequest());
+  metrics.OnRequest(OkRequest());
+  metrics.OnRequest(failed);
+  const std::string text = metrics.Render({});
+  EXPECT_THAT(text, HasSubstr("upscaled_requests_total{code=\"OK\",method=\"UpscaleImage\"} 2\n"));
+  EXPECT_THAT(
+      text, HasSubstr("upscaled_requests_total{code=\"INVALID_ARGUMENT\",method=\"Upscale\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_request_failures_total{reason=\"INVALID_IMAGE\"} 1\n"));
+  EXPECT_THAT(text,
+              HasSubstr("upscaled_request_duration_seconds_count{method=\"UpscaleImage\"} 2\n"));
+  EXPECT_THAT(text,
+              HasSubstr("upscaled_request_duration_seconds_sum{method=\"UpscaleImage\"} 0.6\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_request_duration_seconds_bucket{method=\"UpscaleImage\","
+                              "le=\"0.25\"} 0\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_decode_duration_seconds_sum 0.04\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_decode_duration_seconds_count 2\n"))
+      << "a call that decoded nothing is not counted";
+  EXPECT_THAT(text, HasSubstr("upscaled_encode_duration_seconds_sum 0.08\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_source_pixels_total 200\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_result_pixels_total 800\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_received_bytes_total 22\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_sent_bytes_total 44\n"));
+}
+
+TEST(ServerMetricsTest, CountsBatches) {
+  ServerMetrics metrics({"1.2.3", "cpu"}, absl::Now());
+  const std::vector<absl::Duration> queue = {absl::Seconds(1), absl::Seconds(2), absl::Seconds(4)};
+  metrics.OnBatch({queue, absl::Milliseconds(250), 300, absl::OkStatus()});
+  metrics.OnBatch({{queue.data(), 1}, absl::Milliseconds(250), 50, absl::InternalError("")});
+  metrics.OnDropped(7);
+  const std::string text = metrics.Render({});
+  EXPECT_THAT(text, HasSubstr("upscaled_queue_duration_seconds_sum 8\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_queue_duration_seconds_count 4\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_infer_duration_seconds_sum 0.5\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_infer_duration_seconds_count 2\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_batch_tiles_bucket{le=\"1\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_batch_tiles_bucket{le=\"4\"} 2\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_batch_failures_total 1\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_tiles_total 4\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_tile_pixels_total 350\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_dropped_tiles_total 7\n"));
+}
+
+TEST(ServerMetricsTest, RendersTheGaugesItIsGiven) {
+  ServerMetrics metrics({"1.2.3", "cpu"}, absl::FromUnixSeconds(1000));
+  metrics.Render({.requests_in_flight = 99});
+  const std::string text = metrics.Render({.requests_in_flight = 1,
+                                           .queue_pixels = 2,
+                                           .queue_tiles = 3,
+                                           .memory_reserved_bytes = 4,
+                                           .memory_budget_bytes = int64_t{1} << 35,
+                                           .models_loaded = 6});
+  EXPECT_THAT(text, HasSubstr("upscaled_requests_in_flight 1\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_queue_pixels 2\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_queue_tiles 3\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_memory_reserved_bytes 4\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_memory_budget_bytes 34359738368\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_models_loaded 6\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_build_info{device=\"cpu\",version=\"1.2.3\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("process_start_time_seconds 1000\n"));
+  EXPECT_THAT(text, HasSubstr("process_resident_memory_bytes "));
+  EXPECT_THAT(text, Not(HasSubstr("process_resident_memory_bytes 0\n")));
+}
+
+TEST(ServerMetricsTest, CountsExactlyFromManyThreads) {
+  ServerMetrics metrics({"1.2.3", "cpu"}, absl::Now());
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 250; ++i) {
+        metrics.OnRequest(OkRequest());
+        metrics.OnDropped(1);
+        if (i % 50 == 0) metrics.Render({});
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(metrics.Render({}),
+              HasSubstr("upscaled_requests_total{code=\"OK\",method=\"UpscaleImage\"} 1000\n"));
+  EXPECT_THAT(metrics.Render({}), HasSubstr("upscaled_dropped_tiles_total 1000\n"));
+}
+
+}  // namespace
+}  // namespace upscaled::server
