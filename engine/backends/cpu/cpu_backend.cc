@@ -1,0 +1,89 @@
+#include "engine/backends/cpu/cpu_backend.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/backends/cpu/cpu_executable.h"
+#include "engine/backends/cpu/cpu_stream.h"
+#include "engine/backends/cpu/kernels/isa.h"
+#include "engine/backends/cpu/kernels/kernel_list.h"
+#include "engine/base/cpu_info.h"
+#include "engine/base/status_macros.h"
+#include "engine/base/string_view.h"
+
+namespace upscaled {
+namespace {
+
+using cpu::Isa;
+using cpu::KernelInfo;
+
+class CpuBackend : public Backend {
+ public:
+  CpuBackend(int stream_count, Isa isa, const KernelInfo* forced_kernel)
+      : stream_count_(stream_count), isa_(isa), forced_kernel_(forced_kernel) {}
+
+  std::string_view name() const override { return "cpu"; }
+  std::string description() const override {
+    return absl::StrCat("CPU, ", ToAbsl(cpu::IsaName(isa_)), ", ", stream_count_,
+                        stream_count_ == 1 ? " thread" : " threads");
+  }
+  absl::StatusOr<std::shared_ptr<const Executable>> Compile(const Network& network,
+                                                            Precision precision) override {
+    if (precision != Precision::kExact) {
+      return absl::UnimplementedError(absl::StrCat("the cpu backend has no precision '",
+                                                   ToAbsl(PrecisionName(precision)),
+                                                   "' on this machine, only 'exact'"));
+    }
+    return cpu::CpuExecutable::Create(network, isa_, forced_kernel_);
+  }
+  std::unique_ptr<Stream> CreateStream() override { return std::make_unique<cpu::CpuStream>(); }
+  int StreamCount() const override { return stream_count_; }
+
+ private:
+  const int stream_count_;
+  const Isa isa_;
+  const KernelInfo* const forced_kernel_;  // null: the best for each layer
+};
+
+template <typename Range, typename NameOf>
+std::string JoinNames(const Range& range, NameOf name_of) {
+  return absl::StrJoin(range, ", ",
+                       [&](std::string* out, const auto& item) { out->append(name_of(item)); });
+}
+
+absl::StatusOr<Isa> ChooseIsa(const std::string& name) {
+  const std::vector<Isa> isas = cpu::ListIsas();
+  if (name.empty()) return isas.front();
+  for (const Isa isa : isas) {
+    if (cpu::IsaName(isa) == name) return isa;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "cpu_isa '", name, "' is not one that this machine runs: ", JoinNames(isas, cpu::IsaName)));
+}
+
+absl::StatusOr<const KernelInfo*> ChooseForcedKernel(const std::string& name) {
+  if (name.empty()) return nullptr;
+  const KernelInfo* kernel = cpu::FindKernel(name);
+  if (kernel != nullptr) return kernel;
+  return absl::InvalidArgumentError(
+      absl::StrCat("kernel '", name, "' is not one of the cpu backend's: ",
+                   JoinNames(cpu::ListKernels(), [](const KernelInfo& k) { return k.name; })));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackend(const BackendOptions& options) {
+  if (options.threads < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("threads is ", options.threads, ", must be 0 (automatic) or more"));
+  }
+  ASSIGN_OR_RETURN(const Isa isa, ChooseIsa(options.cpu_isa));
+  ASSIGN_OR_RETURN(const KernelInfo* kernel, ChooseForcedKernel(options.kernel));
+  const int threads = options.threads > 0 ? options.threads : AvailableCpuCount();
+  return std::make_unique<CpuBackend>(threads, isa, kernel);
+}
+
+}  // namespace upscaled

@@ -1,0 +1,35 @@
+// A network compiled for this backend.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "engine/backends/backend.h"
+#include "engine/backends/cpu/program.h"
+
+namespace upscaled::cpu {
+
+class CpuExecutable final : public Executable {
+ public:
+  // `forced_kernel` may be null. UNIMPLEMENTED names a layer that no kernel supports.
+  static absl::StatusOr<std::shared_ptr<const Executable>> Create(const Network& network, Isa isa,
+                                                                  const KernelInfo* forced_kernel);
+
+  const Network& network() const override { return network_; }
+  Precision precision() const override { return Precision::kExact; }
+  Rect InputRect(const Rect& tile, Size image) const override;
+  size_t WorkspaceBytes(Size tile) const override;
+  size_t WeightBytes() const override { return program_.weight_bytes; }
+  Size PreferredTile() const override { return preferred_tile_; }
+
+  const Program& program() const { return program_; }
+
+ private:
+  CpuExecutable(Network network, Program program);
+
+  const Network network_;  // without weights
+  const Program program_;
+  const Size preferred_tile_;
+};
+
+}  // namespace upscaled::cpu

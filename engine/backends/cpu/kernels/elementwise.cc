@@ -1,0 +1,180 @@
+#include "engine/backends/cpu/kernels/elementwise.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "engine/backends/cpu/kernels/activation.h"
+
+namespace upscaled::cpu {
+namespace {
+
+// Offset of a channel from its pixel in plane 0.
+size_t ChannelOffset(const Tensor& t, int channel) {
+  return t.blocked() ? channel / 16 * t.plane_stride + channel % 16 : channel;
+}
+
+// The row function of each operation writes `width_px` pixels of row y from column x of `dst`.
+using RowFunction = void (*)(const Layer& layer, std::span<const Tensor> src, const Tensor& dst,
+                             int y, int x, int width_px);
+
+// Blocked tensors hold zeros beyond their last channel, so that the next layer reads no garbage.
+void ZeroPadding(const Tensor& dst, int y, int x, int width_px) {
+  if (!dst.blocked() || dst.channels % 16 == 0) return;
+  float* row = dst.At(y, x) + (dst.planes() - 1) * dst.plane_stride;
+  for (int n = 0; n < width_px; ++n) {
+    std::fill(row + n * 16 + dst.channels % 16, row + n * 16 + 16, 0.0f);
+  }
+}
+
+void PixelShuffleRow(const Layer& layer, std::span<const Tensor> src, const Tensor& dst, int y,
+                     int x, int width_px) {
+  const int f = layer.factor;
+  ZeroPadding(dst, y, x, width_px);
+  for (int c = 0; c < dst.channels; ++c) {
+    float* out = dst.At(y, x) + ChannelOffset(dst, c);
+    for (int n = 0; n < width_px; ++n) {
+      const int from = c * f * f + y % f * f + (x + n) % f;
+      out[static_cast<size_t>(n) * dst.pixel_stride] =
+          src[0].At(y / f, (x + n) / f)[ChannelOffset(src[0], from)];
+    }
+  }
+}
+
+void NearestRow(const Layer& layer, std::span<const Tensor> src, const Tensor& dst, int y, int x,
+                int width_px) {
+  for (int plane = 0; plane < dst.planes(); ++plane) {
+    const float* in = src[0].At(y / layer.factor, 0) + plane * src[0].plane_stride;
+    float* out = dst.At(y, x) + plane * dst.plane_stride;
+    for (int n = 0; n < width_px; ++n, out += dst.pixel_stride) {
+      std::copy_n(in + static_cast<ptrdiff_t>((x + n) / layer.factor) * dst.pixel_stride,
+                  dst.pixel_stride, out);
+    }
+  }
+}
+
+// Where output position `out` lies between two input positions of a half-pixel bilinear resize.
+struct Between {
+  int low, high;
+  float weight;  // of `high`
+};
+
+Between Interpolate(int out, int factor, int size) {
+  const float position =
+      std::clamp((out + 0.5f) / factor - 0.5f, 0.0f, static_cast<float>(size - 1));
+  const int low = static_cast<int>(position);
+  return {low, std::min(low + 1, size - 1), position - low};
+}
+
+void BilinearRow(const Layer& layer, std::span<const Tensor> src, const Tensor& dst, int y, int x,
+                 int width_px) {
+  const Tensor& in = src[0];
+  const Between v = Interpolate(y, layer.factor, in.layer_height_px);
+  for (int plane = 0; plane < dst.planes(); ++plane) {
+    const float* top = in.At(v.low, 0) + plane * in.plane_stride;
+    const float* bottom = in.At(v.high, 0) + plane * in.plane_stride;
+    float* out = dst.At(y, x) + plane * dst.plane_stride;
+    for (int n = 0; n < width_px; ++n, out += dst.pixel_stride) {
+      const Between h = Interpolate(x + n, layer.factor, in.layer_width_px);
+      const ptrdiff_t left = static_cast<ptrdiff_t>(h.low) * in.pixel_stride;
+      const ptrdiff_t right = static_cast<ptrdiff_t>(h.high) * in.pixel_stride;
+      for (int c = 0; c < in.pixel_stride; ++c) {
+        const float a = top[left + c] + (top[right + c] - top[left + c]) * h.weight;
+        const float b = bottom[left + c] + (bottom[right + c] - bottom[left + c]) * h.weight;
+        out[c] = a + (b - a) * v.weight;
+      }
+    }
+  }
+}
+
+template <bool kMultiply>
+void CombineRow(const Layer& /*layer*/, std::span<const Tensor> src, const Tensor& dst, int y,
+                int x, int width_px) {
+  for (int plane = 0; plane < dst.planes(); ++plane) {
+    const float* a = src[0].At(y, x) + plane * src[0].plane_stride;
+    const float* b = src[1].At(y, x) + plane * src[1].plane_stride;
+    float* out = dst.At(y, x) + plane * dst.plane_stride;
+    const int count = width_px * dst.pixel_stride;
+    for (int i = 0; i < count; ++i) out[i] = kMultiply ? a[i] * b[i] : a[i] + b[i];
+  }
+}
+
+void ConcatRow(const Layer& /*layer*/, std::span<const Tensor> src, const Tensor& dst, int y, int x,
+               int width_px) {
+  ZeroPadding(dst, y, x, width_px);
+  int first = 0;
+  for (const Tensor& in : src) {
+    for (int c = 0; c < in.channels;) {
+      // Whole planes at once where both sides have them.
+      const bool whole = in.blocked() && dst.blocked() && (first + c) % 16 == 0 && c % 16 == 0;
+      const int run = whole ? std::min(16, in.channels - c) : 1;
+      const float* from = in.At(y, x) + ChannelOffset(in, c);
+      float* to = dst.At(y, x) + ChannelOffset(dst, first + c);
+      for (int n = 0; n < width_px; ++n, from += in.pixel_stride, to += dst.pixel_stride) {
+        std::copy_n(from, run, to);
+      }
+      c += run;
+    }
+    first += in.channels;
+  }
+}
+
+// Also a lone activation: a crop of nothing.
+void CropRow(const Layer& layer, std::span<const Tensor> src, const Tensor& dst, int y, int x,
+             int width_px) {
+  for (int plane = 0; plane < dst.planes(); ++plane) {
+    std::memcpy(dst.At(y, x) + plane * dst.plane_stride,
+                src[0].At(y + layer.crop_px, x + layer.crop_px) + plane * src[0].plane_stride,
+                static_cast<size_t>(width_px) * dst.pixel_stride * sizeof(float));
+  }
+}
+
+RowFunction RowFunctionOf(Op op) {
+  switch (op) {
+    case Op::kPixelShuffle:
+      return &PixelShuffleRow;
+    case Op::kResizeNearest:
+      return &NearestRow;
+    case Op::kResizeBilinear:
+      return &BilinearRow;
+    case Op::kAdd:
+      return &CombineRow<false>;
+    case Op::kMul:
+      return &CombineRow<true>;
+    case Op::kConcat:
+      return &ConcatRow;
+    case Op::kCrop:
+    case Op::kActivation:
+      return &CropRow;
+    default:
+      return nullptr;
+  }
+}
+
+class ElementwiseKernel final : public LayerKernel {
+ public:
+  explicit ElementwiseKernel(const Layer& layer)
+      : layer_(WithoutWeights(layer)), row_function_(RowFunctionOf(layer.op)) {}
+
+  void Run(std::span<const Tensor> src, const Tensor& dst, const Rect& rows,
+           float* /*scratch*/) const override {
+    for (int y = rows.y; y < rows.bottom(); ++y) {
+      row_function_(layer_, src, dst, y, rows.x, rows.width);
+      ApplyActivation(layer_, dst, y, rows.x, rows.width);
+    }
+  }
+
+ private:
+  const Layer layer_;
+  const RowFunction row_function_;
+};
+
+}  // namespace
+
+bool ElementwiseSupports(const Layer& layer) { return RowFunctionOf(layer.op) != nullptr; }
+
+std::unique_ptr<LayerKernel> MakeElementwise(const Layer& layer) {
+  return std::make_unique<ElementwiseKernel>(layer);
+}
+
+}  // namespace upscaled::cpu

@@ -1,0 +1,15 @@
+// Layers that move or combine values without weights: pixel shuffle, resizes, add, mul, concat,
+// crop and lone activations, on any tensors. They cost next to nothing beside convolutions.
+#pragma once
+
+#include <memory>
+
+#include "engine/backends/cpu/kernels/kernel.h"
+#include "engine/model/network.h"
+
+namespace upscaled::cpu {
+
+bool ElementwiseSupports(const Layer& layer);
+std::unique_ptr<LayerKernel> MakeElementwise(const Layer& layer);
+
+}  // namespace upscaled::cpu

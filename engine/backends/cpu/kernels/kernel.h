@@ -1,0 +1,74 @@
+// What every kernel of this backend is: one layer bound to its packed weights, turning rows of its
+// inputs into rows of its output.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "engine/base/geometry.h"
+
+namespace upscaled::cpu {
+
+// Channels in one plane of a blocked tensor, on every instruction set: one AVX-512 vector, a cache
+// line of floats.
+inline constexpr int kPlaneChannels = 16;
+
+// Tensors of at most this many channels (pictures) are interleaved instead of blocked.
+inline constexpr int kMaxInterleavedChannels = 4;
+
+constexpr int RoundUp(int value, int multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+// A layer's rows while a tile is computed: a ring of rows in whole-layer coordinates.
+//
+// Blocked: planes of 16 channels, a pixel 16 adjacent floats (channels beyond the last are finite).
+// Interleaved: one plane, a pixel `channels` adjacent floats. Everything outside the layer reads as
+// zero: the columns beside the region, and rows above and below (one zero row per plane).
+struct Tensor {
+  float* data = nullptr;  // plane 0, ring slot 0, column `left_px`
+  int left_px = 0;        // the region's first column
+  int layer_width_px = 0;
+  int layer_height_px = 0;
+  int ring_rows = 0;  // slots; slot `ring_rows` is the zero row
+  int channels = 0;
+  int pixel_stride = 0;  // floats; 16 when blocked
+  size_t row_stride = 0;
+  size_t plane_stride = 0;
+
+  bool blocked() const { return channels > kMaxInterleavedChannels && pixel_stride == 16; }
+  int planes() const { return blocked() ? (channels + 15) / 16 : 1; }
+  // Plane 0 at pixel (x, y) of the layer.
+  float* At(int y, int x) const {
+    const bool inside = y >= 0 && y < layer_height_px;
+    const size_t slot = inside ? y % ring_rows : ring_rows;
+    return data + slot * row_stride + static_cast<ptrdiff_t>(x - left_px) * pixel_stride;
+  }
+};
+
+// How far beyond its own rows a kernel may read: columns left of the input region that must be
+// zero where the layer ends there, columns right of it likewise.
+struct Margin {
+  int left_px = 0;
+  int right_px = 0;
+};
+
+// Immutable, thread safe.
+class LayerKernel {
+ public:
+  virtual ~LayerKernel() = default;
+
+  // Computes `rows` (whole-layer coordinates, full width of the region) of `dst`. The inputs hold
+  // every row that these need. `scratch` has ScratchFloats() floats, 64-byte aligned.
+  virtual void Run(std::span<const Tensor> src, const Tensor& dst, const Rect& rows,
+                   float* scratch) const = 0;
+
+  // Rows and columns are computed in blocks of this size from the layer's origin.
+  virtual int block_px() const { return 1; }
+  virtual Margin margin() const { return {}; }
+  virtual size_t ScratchFloats() const { return 0; }
+  virtual size_t WeightBytes() const { return 0; }
+};
+
+}  // namespace upscaled::cpu

@@ -1,0 +1,32 @@
+// Every kernel of this backend, best first. Plans, tests and benches read the same list.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "engine/backends/cpu/kernels/isa.h"
+#include "engine/backends/cpu/kernels/kernel.h"
+#include "engine/model/network.h"
+
+namespace upscaled::cpu {
+
+struct KernelInfo {
+  std::string_view name;
+  bool (*supports)(const Layer& layer);
+  std::unique_ptr<LayerKernel> (*create)(const Layer& layer, Isa isa);
+  // Not null: the kernel computes `layer` from the result of this layer, which takes its inputs.
+  // The result is interleaved.
+  Layer (*prelude)(const Layer& layer) = nullptr;
+};
+
+std::span<const KernelInfo> ListKernels();
+
+// null: no such kernel.
+const KernelInfo* FindKernel(std::string_view name);
+
+// The first kernel that supports `layer`, or `forced` (may be null) where it does; null: none does.
+const KernelInfo* ChooseKernel(const Layer& layer, const KernelInfo* forced);
+
+}  // namespace upscaled::cpu

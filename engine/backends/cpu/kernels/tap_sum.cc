@@ -1,0 +1,120 @@
+#include "engine/backends/cpu/kernels/tap_sum.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "engine/backends/cpu/kernels/activation.h"
+
+namespace upscaled::cpu {
+namespace {
+
+constexpr int kMaxTapChannels = 64;
+
+class TapSumKernel final : public LayerKernel {
+ public:
+  explicit TapSumKernel(const Layer& layer)
+      : layer_(WithoutWeights(layer)),
+        transposed_(layer.op == Op::kConvTranspose),
+        step_px_(transposed_ ? layer.stride_px : 1) {}
+
+  void Run(std::span<const Tensor> src, const Tensor& dst, const Rect& rows,
+           float* /*scratch*/) const override {
+    for (int y = rows.y; y < rows.bottom(); ++y) {
+      for (int x = rows.x; x < std::min(rows.right(), rows.x + step_px_); ++x) {
+        SumPhase(src[0], y, x, (rows.right() - x + step_px_ - 1) / step_px_, dst.At(y, x));
+      }
+      ApplyActivation(layer_, dst, y, rows.x, rows.width);
+    }
+  }
+
+  // Inputs (x + padding - tap) / stride of a transposed layer, x - padding + tap of a plain one.
+  Margin margin() const override {
+    const int side = transposed_ ? (layer_.kernel_px - 1) / layer_.stride_px : layer_.padding_px;
+    return {side, side};
+  }
+
+ private:
+  struct Taps {
+    std::array<const float*, kMaxTapChannels> at;  // for the first output; the next is a pixel on
+    int count = 0;
+  };
+
+  // The taps that meet in output (x, y).
+  Taps TapsOf(const Tensor& src, int y, int x) const {
+    const int k = layer_.kernel_px, s = step_px_, padding = layer_.padding_px;
+    Taps taps;
+    for (int ky = 0; ky < k; ++ky) {
+      if (transposed_ && (y + padding - ky) % s != 0) continue;
+      for (int kx = 0; kx < k; ++kx) {
+        if (transposed_ && (x + padding - kx) % s != 0) continue;
+        const int src_y = transposed_ ? (y + padding - ky) / s : y - padding + ky;
+        const int src_x = transposed_ ? (x + padding - kx) / s : x - padding + kx;
+        taps.at[taps.count++] = src.At(src_y, src_x) + (ky * k + kx) * layer_.out_channels;
+      }
+    }
+    return taps;
+  }
+
+  // Outputs (x + n * step, y) for n < count.
+  void SumPhase(const Tensor& src, int y, int x, int count, float* dst) const {
+    const Taps taps = TapsOf(src, y, x);
+    const int channels = layer_.out_channels;
+    // Four lanes whatever the channel count: the lanes beyond it are dropped.
+    std::array<float, kMaxInterleavedChannels> bias{};
+    std::copy_n(layer_.bias.data(), channels, bias.data());
+    for (int n = 0; n < count; ++n) {
+      std::array<float, kMaxInterleavedChannels> sum = bias;
+      for (int t = 0; t < taps.count; ++t) {
+        const float* tap = taps.at[t] + static_cast<size_t>(n) * src.pixel_stride;
+        for (int c = 0; c < kMaxInterleavedChannels; ++c) sum[c] += tap[c];
+      }
+      for (int c = 0; c < channels; ++c) dst[n * step_px_ * channels + c] = sum[c];
+    }
+  }
+
+  const Layer layer_;
+  const bool transposed_;
+  const int step_px_;
+};
+
+}  // namespace
+
+int TapChannels(const Layer& layer) {
+  return RoundUp(layer.kernel_px * layer.kernel_px * layer.out_channels, kPlaneChannels);
+}
+
+bool TapSumSupports(const Layer& layer) {
+  const bool plain = layer.op == Op::kConv && layer.stride_px == 1;
+  return (plain || layer.op == Op::kConvTranspose) && layer.kernel_px > 1 &&
+         layer.in_channels > kMaxInterleavedChannels &&
+         layer.out_channels <= kMaxInterleavedChannels && TapChannels(layer) <= kMaxTapChannels;
+}
+
+Layer TapProducts(const Layer& layer) {
+  const int taps = layer.kernel_px * layer.kernel_px;
+  Layer products;
+  products.op = Op::kConv;
+  products.name = layer.name + " (taps)";
+  products.in_channels = layer.in_channels;
+  products.out_channels = TapChannels(layer);
+  products.weights.assign(static_cast<size_t>(products.out_channels) * layer.in_channels, 0.0f);
+  products.bias.assign(products.out_channels, 0.0f);
+  for (int o = 0; o < layer.out_channels; ++o) {
+    for (int i = 0; i < layer.in_channels; ++i) {
+      const size_t pair = layer.op == Op::kConv ? static_cast<size_t>(o) * layer.in_channels + i
+                                                : static_cast<size_t>(i) * layer.out_channels + o;
+      for (int tap = 0; tap < taps; ++tap) {
+        const size_t channel = static_cast<size_t>(tap) * layer.out_channels + o;
+        products.weights[channel * layer.in_channels + i] = layer.weights[pair * taps + tap];
+      }
+    }
+  }
+  return products;
+}
+
+std::unique_ptr<LayerKernel> MakeTapSum(const Layer& layer) {
+  return std::make_unique<TapSumKernel>(layer);
+}
+
+}  // namespace upscaled::cpu

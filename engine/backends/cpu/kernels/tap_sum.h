@@ -1,0 +1,27 @@
+// Convolutions (also transposed) from many channels to a picture, split in two: a 1x1 convolution
+// from the input to one value per (tap of the kernel, output channel), then this kernel, which adds
+// the taps where they belong. The first part keeps vectors full although a picture has three
+// channels; the second is a few additions per pixel.
+#pragma once
+
+#include <memory>
+
+#include "engine/backends/cpu/kernels/kernel.h"
+#include "engine/model/network.h"
+
+namespace upscaled::cpu {
+
+// Whether splitting `layer` pays.
+bool TapSumSupports(const Layer& layer);
+
+// Channels between the two parts: tap (ky * kernel + kx) * out_channels + o, padded to whole
+// planes and interleaved.
+int TapChannels(const Layer& layer);
+
+// The first part of `layer`, without its inputs.
+Layer TapProducts(const Layer& layer);
+
+// The second part; its source is an interleaved tensor of TapChannels().
+std::unique_ptr<LayerKernel> MakeTapSum(const Layer& layer);
+
+}  // namespace upscaled::cpu

@@ -1,0 +1,15 @@
+// Transposed convolution of any kernel size and stride.
+#pragma once
+
+#include <memory>
+
+#include "engine/backends/cpu/kernels/isa.h"
+#include "engine/backends/cpu/kernels/kernel.h"
+#include "engine/model/network.h"
+
+namespace upscaled::cpu {
+
+bool TransposedSupports(const Layer& layer);
+std::unique_ptr<LayerKernel> MakeTransposed(const Layer& layer, Isa isa);
+
+}  // namespace upscaled::cpu

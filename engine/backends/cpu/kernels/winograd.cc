@@ -1,0 +1,412 @@
+// Data of one step, a row of blocks (W::kOutputs rows of the layer), for T blocks at a time:
+//   V[point][plane][T][16]       transformed input
+//   U[block of OB outputs][point][input channel][OB]   transformed weights, packed once
+//   M[point][T][OB]              products, two of them
+// V is computed once. Then, per block of OB output channels, each point is a small GEMM V x U -> M,
+// and between its microkernel calls the *previous* block of channels leaves M through the output
+// transform, so that the stores hide behind multiplications.
+//
+// The microkernel keeps P blocks x OV vectors of accumulators: 14 x 2 of AVX-512's 32 registers
+// (28 + 2 weights + 1 broadcast), 6 x 2 of the 16 that AVX2 and SSE4 have. T = 28 (24) blocks:
+// more do not fit V and M into L2 at 128 channels, fewer reload U too often. Strides between
+// points are an odd number of cache lines, else the transforms' accesses share few cache sets.
+// The kernel prefetches the next U panel (L2), the next rows of V (L1) and the lines of M.
+#include "engine/backends/cpu/kernels/winograd.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "engine/backends/cpu/kernels/winograd.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+//
+#include "engine/backends/cpu/kernels/epilogue-inl.h"
+#include "engine/backends/cpu/kernels/winograd_transform-inl.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace upscaled::cpu {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Tag = hn::CappedTag<float, kPlaneChannels>;
+using Vec = hn::Vec<Tag>;
+constexpr int kLanes = static_cast<int>(hn::MaxLanes(Tag()));
+
+// Blocks and vectors per microkernel call; narrow is for a single plane of output.
+#if HWY_TARGET <= HWY_AVX3
+constexpr int kWideVectors = 2, kWideTiles = 14, kNarrowVectors = 1, kNarrowTiles = 28;
+constexpr int kBlockTiles = 28;
+#else
+constexpr int kWideVectors = 2, kWideTiles = 6, kNarrowVectors = 2, kNarrowTiles = 6;
+constexpr int kBlockTiles = 24;
+#endif
+
+constexpr size_t OddCacheLines(size_t floats) {
+  return floats / 16 % 2 == 0 ? floats + 16 : floats;
+}
+
+alignas(64) constexpr float kZeros[64] = {};
+
+// m[tile][kVectors] = init + sum over k of v[tile][k] * u[k][kVectors] for kTiles tiles.
+// v: [plane][kBlockTiles][16].
+template <int kVectors, int kTiles>
+HWY_NOINLINE void Gemm(const float* HWY_RESTRICT v, int planes, const float* HWY_RESTRICT u,
+                       const float* HWY_RESTRICT init, float* HWY_RESTRICT m, const float* next_u,
+                       const float* next_v) {
+  const Tag d;
+  Vec sum[kTiles][kVectors];
+  HWY_UNROLL(32)
+  for (int t = 0; t < kTiles; ++t) {
+    HWY_UNROLL(4)
+    for (int j = 0; j < kVectors; ++j) sum[t][j] = hn::Load(d, init + j * kLanes);
+  }
+  constexpr int kStoredLines = kTiles * kVectors * kLanes / 16;
+  for (int plane = 0; plane < planes; ++plane) {
+    HWY_UNROLL(2)
+    for (int k = 0; k < kPlaneChannels; ++k) {
+      Vec w[kVectors];
+      HWY_UNROLL(4)
+      for (int j = 0; j < kVectors; ++j) w[j] = hn::Load(d, u + j * kLanes);
+      u += kVectors * kLanes;
+      __builtin_prefetch(next_u, 0, 2);
+      next_u += 16;
+      if (k < kTiles) __builtin_prefetch(next_v + k * 16, 0, 3);
+      if (plane * 16 + k < kStoredLines) __builtin_prefetch(m + (plane * 16 + k) * 16, 1, 3);
+      HWY_UNROLL(32)
+      for (int t = 0; t < kTiles; ++t) {
+        const Vec x = hn::Set(d, v[t * 16 + k]);
+        HWY_UNROLL(4)
+        for (int j = 0; j < kVectors; ++j) sum[t][j] = hn::MulAdd(x, w[j], sum[t][j]);
+      }
+    }
+    v += kBlockTiles * 16;
+    next_v += kBlockTiles * 16;
+  }
+  HWY_UNROLL(32)
+  for (int t = 0; t < kTiles; ++t) {
+    HWY_UNROLL(4)
+    for (int j = 0; j < kVectors; ++j) {
+      hn::Store(sum[t][j], d, m + (t * kVectors + j) * kLanes);
+    }
+  }
+}
+
+using GemmFunction = decltype(&Gemm<1, 1>);
+
+// The smallest microkernel for `tiles` blocks; it may compute a few more, which nobody reads.
+template <int kVectors, int kTiles>
+GemmFunction SmallestGemm(int tiles) {
+  constexpr int kSmaller = kTiles - (kTiles >= 14 ? kTiles / 7 : 2);
+  if constexpr (kSmaller > 0) {
+    if (tiles <= kSmaller) return SmallestGemm<kVectors, kSmaller>(tiles);
+  }
+  return &Gemm<kVectors, kTiles>;
+}
+
+// One block of one plane (its vector at `offset` floats from the rows) into V.
+template <class W>
+HWY_NOINLINE void InputTransform(const float* const* rows, size_t offset, float* HWY_RESTRICT v,
+                                 size_t point_stride) {
+  constexpr int kN = W::kPoints;
+  const Tag d;
+  HWY_ALIGN float half[kN * kN * kLanes];
+  HWY_UNROLL(1)
+  for (int x = 0; x < kN; ++x) {
+    Vec s[kN], t[kN];
+    HWY_UNROLL(8)
+    for (int y = 0; y < kN; ++y) s[y] = hn::Load(d, rows[y] + offset + x * kPlaneChannels);
+    W::Input(d, s, t);
+    HWY_UNROLL(8)
+    for (int y = 0; y < kN; ++y) hn::Store(t[y], d, half + (y * kN + x) * kLanes);
+  }
+  HWY_UNROLL(1)
+  for (int y = 0; y < kN; ++y) {
+    Vec s[kN], t[kN];
+    HWY_UNROLL(8)
+    for (int x = 0; x < kN; ++x) s[x] = hn::Load(d, half + (y * kN + x) * kLanes);
+    W::Input(d, s, t);
+    HWY_UNROLL(8)
+    for (int x = 0; x < kN; ++x) hn::Store(t[x], d, v + (y * kN + x) * point_stride);
+  }
+}
+
+// One block of one vector of channels from M, activated, into `row_count` x `columns` pixels.
+template <class W>
+HWY_NOINLINE void OutputTransform(const float* HWY_RESTRICT m, size_t point_stride,
+                                  const EpilogueArgs& epilogue, const float* slope,
+                                  float* const* rows, size_t offset, int row_count, int columns) {
+  constexpr int kN = W::kPoints, kM = W::kOutputs;
+  const Tag d;
+  HWY_ALIGN float half[kM * kN * kLanes];
+  HWY_UNROLL(1)
+  for (int x = 0; x < kN; ++x) {
+    Vec s[kN], t[kM];
+    HWY_UNROLL(8)
+    for (int y = 0; y < kN; ++y) s[y] = hn::Load(d, m + (y * kN + x) * point_stride);
+    W::Output(d, s, t);
+    HWY_UNROLL(8)
+    for (int y = 0; y < kM; ++y) hn::Store(t[y], d, half + (y * kN + x) * kLanes);
+  }
+  const Vec slopes = hn::Load(d, slope);
+  HWY_UNROLL(1)
+  for (int y = 0; y < row_count; ++y) {
+    Vec s[kN], t[kM];
+    HWY_UNROLL(8)
+    for (int x = 0; x < kN; ++x) s[x] = hn::Load(d, half + (y * kN + x) * kLanes);
+    W::Output(d, s, t);
+    Activate<kM>(d, epilogue, slopes, t);
+    float* HWY_RESTRICT dst = rows[y] + offset;
+    if (columns == kM) {
+      HWY_UNROLL(8)
+      for (int x = 0; x < kM; ++x) hn::Store(t[x], d, dst + x * kPlaneChannels);
+    } else {
+      HWY_UNROLL(8)
+      for (int x = 0; x < kM; ++x) {
+        if (x < columns) hn::Store(t[x], d, dst + x * kPlaneChannels);
+      }
+    }
+  }
+}
+
+template <class W, int kVectors, int kTiles>
+struct Winograd {
+  static constexpr int kPointCount = W::kPoints * W::kPoints;
+  static constexpr int kOutChannels = kVectors * kLanes;
+  static constexpr size_t kMStride = OddCacheLines(RoundUp(kBlockTiles * kOutChannels, 16));
+
+  static size_t VStride(int planes) {
+    return OddCacheLines(static_cast<size_t>(planes) * kBlockTiles * 16);
+  }
+  static size_t ScratchFloats(int planes) { return kPointCount * (VStride(planes) + 2 * kMStride); }
+
+  // Blocks of output channels on their way from M to the output's rows.
+  struct Pending {
+    const float* m = nullptr;
+    int channel = 0;     // first of the kOutChannels
+    int first_tile = 0;  // in the row
+    int next = 0;        // tile and vector to transform next
+    int end = 0;
+  };
+
+  static void TransformNext(const WinogradArgs& args, Pending& pending) {
+    const int tile = pending.next / kVectors, vector = pending.next % kVectors;
+    ++pending.next;
+    const int channel = pending.channel + vector * kLanes;
+    if (channel >= args.dst_channels) return;
+    const int x = (pending.first_tile + tile) * W::kOutputs;
+    const size_t offset = channel / 16 * args.dst_plane_stride + x * 16 + channel % 16;
+    OutputTransform<W>(pending.m + tile * kOutChannels + vector * kLanes, kMStride, args.epilogue,
+                       args.epilogue.slope + channel, args.dst_rows, offset, args.dst_row_count,
+                       HWY_MIN(W::kOutputs, args.width_px - x));
+  }
+
+  static void TransformInputs(const WinogradArgs& args, int first_tile, int tiles, float* v,
+                              size_t v_stride) {
+    for (int tile = 0; tile < tiles; ++tile) {
+      const size_t x = static_cast<size_t>(first_tile + tile) * W::kOutputs;
+      for (int plane = 0; plane < args.src_planes; ++plane) {
+        for (int lane = 0; lane < 16; lane += kLanes) {
+          InputTransform<W>(args.src_rows, plane * args.src_plane_stride + x * 16 + lane,
+                            v + (plane * kBlockTiles + tile) * 16 + lane, v_stride);
+        }
+      }
+    }
+  }
+
+  // M of one block of output channels, transforming `pending` in between, evenly spread.
+  static void Multiply(const WinogradArgs& args, const float* v, size_t v_stride,
+                       const float* weights, const float* next_weights, const float* bias,
+                       int tiles, float* m, Pending& pending) {
+    const size_t panel = static_cast<size_t>(args.src_planes) * 16 * kOutChannels;
+    const int groups = (tiles + kTiles - 1) / kTiles;
+    const int calls = kPointCount * groups, tasks = pending.end - pending.next;
+    int due = 0;
+    for (int point = 0; point < kPointCount; ++point) {
+      const float* u = weights + point * panel;
+      const float* next_u = point + 1 < kPointCount ? u + panel : next_weights;
+      // Every result takes point (1, 1) once, so the bias enters there.
+      const float* init = point == W::kPoints + 1 ? bias : kZeros;
+      for (int group = 0; group < groups; ++group) {
+        const int first = group * kTiles;
+        const float* a = v + point * v_stride + first * 16;
+        const float* next_a = group + 1 < groups        ? a + kTiles * 16
+                              : point + 1 < kPointCount ? v + (point + 1) * v_stride
+                                                        : v;
+        SmallestGemm<kVectors, kTiles>(tiles - first)(a, args.src_planes, u, init,
+                                                      m + point * kMStride + first * kOutChannels,
+                                                      next_u + panel / groups * group, next_a);
+        for (due += tasks; due >= calls; due -= calls) TransformNext(args, pending);
+      }
+    }
+    while (pending.next < pending.end) TransformNext(args, pending);
+  }
+
+  static void Run(const WinogradArgs& args) {
+    const size_t v_stride = VStride(args.src_planes);
+    float* v = args.scratch;
+    float* m[2] = {v + kPointCount * v_stride, v + kPointCount * (v_stride + kMStride)};
+    const size_t block_weights =
+        static_cast<size_t>(kPointCount) * args.src_planes * 16 * kOutChannels;
+    const int blocks = (args.dst_channels + kOutChannels - 1) / kOutChannels;
+    const int row_tiles = (args.width_px + W::kOutputs - 1) / W::kOutputs;
+    Pending pending;
+    int current_m = 0;
+    for (int first = 0; first < row_tiles; first += kBlockTiles) {
+      const int tiles = HWY_MIN(kBlockTiles, row_tiles - first);
+      TransformInputs(args, first, tiles, v, v_stride);
+      for (int block = 0; block < blocks; ++block) {
+        const float* weights = args.weights + block * block_weights;
+        const float* next_weights = block + 1 < blocks ? weights + block_weights : args.weights;
+        Multiply(args, v, v_stride, weights, next_weights,
+                 args.epilogue.bias + block * kOutChannels, tiles, m[current_m], pending);
+        pending = {m[current_m], block * kOutChannels, first, 0, tiles * kVectors};
+        current_m ^= 1;
+      }
+    }
+    while (pending.next < pending.end) TransformNext(args, pending);
+  }
+
+  static constexpr WinogradVariant kVariant = {&Run, &ScratchFloats, kOutChannels};
+};
+
+constexpr WinogradVariants kWinogradVariants = {
+    Winograd<F4, kWideVectors, kWideTiles>::kVariant,
+    Winograd<F6, kWideVectors, kWideTiles>::kVariant,
+    Winograd<F4, kNarrowVectors, kNarrowTiles>::kVariant,
+    Winograd<F6, kNarrowVectors, kNarrowTiles>::kVariant,
+};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace upscaled::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include <algorithm>
+#include <array>
+
+#include "engine/backends/cpu/kernels/isa_dispatch.h"
+
+namespace upscaled::cpu {
+namespace {
+
+const WinogradVariants* VariantsFor(Isa isa) { UPSCALED_RETURN_ADDRESS_FOR(isa, kWinogradVariants) }
+
+// G of F(m x m, 3 x 3): 3 weights to m + 2 points.
+template <int kOutputs>
+using WeightTransform = std::array<std::array<double, 3>, kOutputs + 2>;
+
+constexpr WeightTransform<4> kF4Weights = {{{1. / 4, 0, 0},
+                                            {-1. / 6, -1. / 6, -1. / 6},
+                                            {-1. / 6, 1. / 6, -1. / 6},
+                                            {1. / 24, 1. / 12, 1. / 6},
+                                            {1. / 24, -1. / 12, 1. / 6},
+                                            {0, 0, 1}}};
+constexpr WeightTransform<6> kF6Weights = {{{1, 0, 0},
+                                            {-2. / 9, -2. / 9, -2. / 9},
+                                            {-2. / 9, 2. / 9, -2. / 9},
+                                            {1. / 90, 1. / 45, 2. / 45},
+                                            {1. / 90, -1. / 45, 2. / 45},
+                                            {1. / 45, 1. / 90, 1. / 180},
+                                            {1. / 45, -1. / 90, 1. / 180},
+                                            {0, 0, 1}}};
+
+template <int kOutputs>
+class WinogradKernel final : public LayerKernel {
+  static constexpr int kPoints = kOutputs + 2;
+
+ public:
+  WinogradKernel(const Layer& layer, const WeightTransform<kOutputs>& transform,
+                 const WinogradVariant& variant)
+      : variant_(variant),
+        padding_px_(layer.padding_px),
+        src_planes_(RoundUp(layer.in_channels, 16) / 16),
+        dst_channels_(RoundUp(layer.out_channels, 16)),
+        epilogue_(layer, RoundUp(dst_channels_, variant.out_channels)),
+        weights_(PackWeights(layer, transform)) {}
+
+  void Run(std::span<const Tensor> src, const Tensor& dst, const Rect& rows,
+           float* scratch) const override {
+    WinogradArgs args{};
+    args.src_plane_stride = src[0].plane_stride;
+    args.src_planes = src_planes_;
+    args.dst_plane_stride = dst.plane_stride;
+    args.dst_channels = dst_channels_;
+    args.width_px = rows.width;
+    args.weights = weights_.data();
+    args.epilogue = epilogue_.args();
+    args.scratch = scratch;
+    for (int y = rows.y; y < rows.bottom(); y += kOutputs) {
+      args.dst_row_count = std::min(kOutputs, rows.bottom() - y);
+      for (int i = 0; i < kPoints; ++i) {
+        args.src_rows[i] = src[0].At(y - padding_px_ + i, rows.x - padding_px_);
+      }
+      for (int i = 0; i < args.dst_row_count; ++i) args.dst_rows[i] = dst.At(y + i, rows.x);
+      variant_.run(args);
+    }
+  }
+
+  int block_px() const override { return kOutputs; }
+  // A last, partial block reads up to kOutputs - 1 columns beyond the layer's padded end.
+  Margin margin() const override { return {padding_px_, padding_px_ + kOutputs - 1}; }
+  size_t ScratchFloats() const override { return variant_.scratch_floats(src_planes_); }
+  size_t WeightBytes() const override { return weights_.bytes(); }
+
+ private:
+  HugeBuffer PackWeights(const Layer& layer, const WeightTransform<kOutputs>& g) const {
+    const int in = src_planes_ * 16, block = variant_.out_channels;
+    const int blocks = (dst_channels_ + block - 1) / block;
+    const size_t point_stride = static_cast<size_t>(in) * block;
+    HugeBuffer packed(point_stride * kPoints * kPoints * blocks);
+    std::fill_n(packed.data(), packed.size(), 0.0f);
+    for (int o = 0; o < layer.out_channels; ++o) {
+      for (int i = 0; i < layer.in_channels; ++i) {
+        const float* w = &layer.weights[(static_cast<size_t>(o) * layer.in_channels + i) * 9];
+        float* dst = packed.data() + o / block * (point_stride * kPoints * kPoints) +
+                     static_cast<size_t>(i) * block + o % block;
+        TransformWeights(w, g, dst, point_stride);
+      }
+    }
+    return packed;
+  }
+
+  // G w G^T in double.
+  static void TransformWeights(const float* w, const WeightTransform<kOutputs>& g, float* dst,
+                               size_t point_stride) {
+    for (int y = 0; y < kPoints; ++y) {
+      double row[3];
+      for (int x = 0; x < 3; ++x) row[x] = g[y][0] * w[x] + g[y][1] * w[3 + x] + g[y][2] * w[6 + x];
+      for (int x = 0; x < kPoints; ++x) {
+        dst[(y * kPoints + x) * point_stride] =
+            static_cast<float>(row[0] * g[x][0] + row[1] * g[x][1] + row[2] * g[x][2]);
+      }
+    }
+  }
+
+  const WinogradVariant variant_;
+  const int padding_px_;
+  const int src_planes_;
+  const int dst_channels_;
+  const Epilogue epilogue_;
+  const HugeBuffer weights_;
+};
+
+}  // namespace
+
+bool WinogradSupports(const Layer& layer) {
+  return layer.op == Op::kConv && layer.kernel_px == 3 && layer.stride_px == 1 &&
+         layer.in_channels > kMaxInterleavedChannels &&
+         layer.out_channels > kMaxInterleavedChannels;
+}
+
+std::unique_ptr<LayerKernel> MakeWinogradF4(const Layer& layer, Isa isa) {
+  const WinogradVariants& variants = *VariantsFor(isa);
+  return std::make_unique<WinogradKernel<4>>(
+      layer, kF4Weights, layer.out_channels <= 16 ? variants.f4_narrow : variants.f4);
+}
+
+std::unique_ptr<LayerKernel> MakeWinogradF6(const Layer& layer, Isa isa) {
+  const WinogradVariants& variants = *VariantsFor(isa);
+  return std::make_unique<WinogradKernel<6>>(
+      layer, kF6Weights, layer.out_channels <= 16 ? variants.f6_narrow : variants.f6);
+}
+
+}  // namespace upscaled::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,108 @@
+#include "engine/backends/cpu/pixels.h"
+
+#include <algorithm>
+#include <type_traits>
+
+namespace upscaled::cpu {
+namespace {
+
+constexpr int kRgb = 3;
+
+// The sample value that stands for 1.
+template <typename Sample>
+constexpr float kWhite = std::is_same_v<Sample, uint8_t>    ? 255.0f
+                         : std::is_same_v<Sample, uint16_t> ? 65535.0f
+                                                            : 1.0f;
+
+template <typename Function>
+void DispatchSampleType(SampleType type, Function function) {
+  switch (type) {
+    case SampleType::kU8:
+      return function(uint8_t{});
+    case SampleType::kU16:
+      return function(uint16_t{});
+    case SampleType::kF32:
+      return function(float{});
+  }
+}
+
+// Split by channel count, so that RGB is one contiguous loop.
+template <typename Sample>
+void LoadRun(const Sample* src, int channels, int count, float* dst) {
+  constexpr float kScale = 1.0f / kWhite<Sample>;
+  if (channels == kRgb) {
+    for (int i = 0; i < count * kRgb; ++i) dst[i] = static_cast<float>(src[i]) * kScale;
+    return;
+  }
+  for (int n = 0; n < count; ++n) {
+    for (int c = 0; c < kRgb; ++c) {
+      dst[n * kRgb + c] = static_cast<float>(src[n * channels + c]) * kScale;
+    }
+  }
+}
+
+template <typename Sample>
+Sample ToSample(float v) {
+  if constexpr (std::is_same_v<Sample, float>) {
+    return v;
+  } else {
+    // In this order NaN becomes 0 and the comparisons are vector instructions.
+    v = v > 0.0f ? v : 0.0f;
+    v = v < 1.0f ? v : 1.0f;
+    return static_cast<Sample>(static_cast<int>(v * kWhite<Sample> + 0.5f));
+  }
+}
+
+template <typename Sample>
+void StoreRun(const float* src, int count, Sample* dst, int channels) {
+  if (channels == kRgb) {
+    for (int i = 0; i < count * kRgb; ++i) dst[i] = ToSample<Sample>(src[i]);
+    return;
+  }
+  for (int n = 0; n < count; ++n) {
+    for (int c = 0; c < kRgb; ++c) dst[n * channels + c] = ToSample<Sample>(src[n * kRgb + c]);
+  }
+}
+
+}  // namespace
+
+void LoadPixels(const TileTask& task, int pad_px, const Rect& rows, const Tensor& dst) {
+  // Columns of the picture: before it, in it and behind it.
+  const int first = std::clamp(pad_px, rows.x, rows.right());
+  const int last = std::clamp(pad_px + task.image.width, rows.x, rows.right());
+  const int channels = task.src.spec.channels;
+  DispatchSampleType(task.src.spec.type, [&](auto sample) {
+    using Sample = decltype(sample);
+    for (int y = rows.y; y < rows.bottom(); ++y) {
+      const int picture_y = std::clamp(y - pad_px, 0, task.image.height - 1);
+      const Sample* src = task.src.row_as<Sample>(picture_y - task.src_rect.y);
+      const auto pixel = [&](int picture_x) {
+        return src + static_cast<ptrdiff_t>(picture_x - task.src_rect.x) * channels;
+      };
+      for (int x = rows.x; x < first; ++x) LoadRun(pixel(0), channels, 1, dst.At(y, x));
+      if (first < last) {
+        LoadRun(pixel(first - pad_px), channels, last - first, dst.At(y, first));
+      }
+      for (int x = last; x < rows.right(); ++x) {
+        LoadRun(pixel(task.image.width - 1), channels, 1, dst.At(y, x));
+      }
+    }
+  });
+}
+
+void StorePixels(const Tensor& src, const Rect& rows, const Rect& result,
+                 const MutableImageView& dst) {
+  const Rect part = Intersect(rows, result);
+  if (part.empty()) return;
+  DispatchSampleType(dst.spec.type, [&](auto sample) {
+    using Sample = decltype(sample);
+    for (int y = part.y; y < part.bottom(); ++y) {
+      Sample* row = dst.row_as<Sample>(y - result.y);
+      StoreRun(src.At(y, part.x), part.width,
+               row + static_cast<ptrdiff_t>(part.x - result.x) * dst.spec.channels,
+               dst.spec.channels);
+    }
+  });
+}
+
+}  // namespace upscaled::cpu

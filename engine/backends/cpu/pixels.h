@@ -1,0 +1,18 @@
+// Between pictures and the network's first and last tensors.
+#pragma once
+
+#include "engine/backends/backend.h"
+#include "engine/backends/cpu/kernels/kernel.h"
+
+namespace upscaled::cpu {
+
+// Fills `rows` (coordinates of layer 0) of the interleaved RGB tensor `dst` with 0..1 from the
+// task's source, replicating the picture's border of `pad_px`.
+void LoadPixels(const TileTask& task, int pad_px, const Rect& rows, const Tensor& dst);
+
+// Writes the part of `rows` (coordinates of the last layer: the result's pixels) that lies in
+// `result` to the task's destination, whose first pixel is `result`'s.
+void StorePixels(const Tensor& src, const Rect& rows, const Rect& result,
+                 const MutableImageView& dst);
+
+}  // namespace upscaled::cpu

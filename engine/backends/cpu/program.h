@@ -1,0 +1,32 @@
+// A network made ready for this backend: its layers as kernels run them, with their kernels.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/backends/cpu/kernels/kernel.h"
+#include "engine/backends/cpu/kernels/kernel_list.h"
+#include "engine/model/network.h"
+
+namespace upscaled::cpu {
+
+// Immutable, thread safe. All vectors are indexed as network.layers.
+struct Program {
+  // As the source network, but a layer with a prelude is preceded by it, and weights are gone.
+  Network network;
+  // Null for the input.
+  std::vector<std::unique_ptr<LayerKernel>> kernels;
+  std::vector<const KernelInfo*> kernel_infos;
+  std::vector<int> block_px;
+  std::vector<int> pixel_stride;  // of the layer's tensor, in floats
+  std::vector<Margin> margin;     // of the layer's tensor: what its consumers read
+  std::vector<std::vector<int>> consumers;
+  size_t scratch_floats = 0;  // the largest kernel's
+  size_t weight_bytes = 0;
+};
+
+// `forced` may be null. UNIMPLEMENTED names a layer that no kernel supports.
+absl::StatusOr<Program> BuildProgram(const Network& source, Isa isa, const KernelInfo* forced);
+
+}  // namespace upscaled::cpu

@@ -1,0 +1,32 @@
+// Floats for packed weights and scratch memory, on huge pages where the system gives them: a
+// network's weights and rings span thousands of small pages, which the TLB cannot hold.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+namespace upscaled::cpu {
+
+// Move-only; 64-byte aligned; contents are indeterminate. Throws std::bad_alloc when memory is out.
+class HugeBuffer {
+ public:
+  HugeBuffer() = default;
+  explicit HugeBuffer(size_t floats);
+
+  float* data() { return data_.get(); }
+  const float* data() const { return data_.get(); }
+  size_t size() const { return size_; }
+  size_t bytes() const { return size_ * sizeof(float); }
+
+  // Makes room for `floats`; keeps the old storage when it suffices, else drops the contents.
+  void Reserve(size_t floats);
+
+ private:
+  struct Free {
+    void operator()(float* p) const;
+  };
+  std::unique_ptr<float[], Free> data_;
+  size_t size_ = 0;
+};
+
+}  // namespace upscaled::cpu
