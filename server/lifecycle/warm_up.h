@@ -1,0 +1,12 @@
+// The first run of the default model.
+#pragma once
+
+#include "absl/status/status.h"
+#include "server/rpc/handler_environment.h"
+
+namespace upscaled::server {
+
+// Loads the default model's own scale and runs one small tile of it.
+absl::Status RunWarmUp(const HandlerEnvironment& environment);
+
+}  // namespace upscaled::server

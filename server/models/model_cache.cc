@@ -1,0 +1,52 @@
+#include "server/models/model_cache.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace upscaled::server {
+namespace {
+
+absl::StatusOr<std::shared_ptr<const Executable>> Load(Backend& backend, const ModelCard& card,
+                                                       const ModelVariant& variant,
+                                                       Precision precision) {
+  absl::StatusOr<Network> network = LoadNetwork(card, variant);
+  if (!network.ok()) {  // whatever is wrong with the file is not the request's fault
+    return absl::InternalError(
+        absl::StrCat("model ", card.name, " cannot be loaded: ", network.status().message()));
+  }
+  return backend.Compile(*network, precision);
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const Executable>> ModelCache::Get(const ModelCard& card,
+                                                                  const ModelVariant& variant,
+                                                                  Precision precision) {
+  const Key key{card.name, variant.scale, variant.noise_level, precision};
+  std::shared_ptr<Entry> entry;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (const auto found = entries_.find(key); found != entries_.end()) {
+      entry = found->second;
+      const auto loaded = [&entry] { return !entry->loading; };
+      mutex_.Await(absl::Condition(&loaded));
+      return entry->outcome;
+    }
+    entry = std::make_shared<Entry>();
+    entries_.emplace(key, entry);
+  }
+  auto outcome = Load(backend_, card, variant, precision);
+  absl::MutexLock lock(&mutex_);
+  entry->outcome = outcome;
+  entry->loading = false;
+  if (!outcome.ok()) entries_.erase(key);
+  return outcome;
+}
+
+int ModelCache::loaded_count() const {
+  absl::MutexLock lock(&mutex_);
+  int count = 0;
+  for (const auto& [key, entry] : entries_) count += entry->loading ? 0 : 1;
+  return count;
+}
+
+}  // namespace upscaled::server

@@ -1,0 +1,35 @@
+// The completion queues of the server and the threads that serve them.
+#pragma once
+
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include <grpcpp/grpcpp.h>
+
+namespace upscaled::server {
+
+// Several queues, so that calls do not contend for one, each with several threads, so that a call
+// does not wait for another one's handler.
+class CompletionQueues {
+ public:
+  CompletionQueues(grpc::ServerBuilder& builder, int queues);
+  // Shut down before.
+  ~CompletionQueues();
+
+  const std::vector<std::unique_ptr<grpc::ServerCompletionQueue>>& queues() const {
+    return queues_;
+  }
+
+  // Call once, after the server was built.
+  void StartThreads(int threads_per_queue);
+  // Returns when every tag has come back. The server must have been shut down, and nobody may start
+  // an operation any more.
+  void Shutdown();
+
+ private:
+  std::vector<std::unique_ptr<grpc::ServerCompletionQueue>> queues_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace upscaled::server

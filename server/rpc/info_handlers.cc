@@ -1,0 +1,54 @@
+#include "server/rpc/info_handlers.h"
+
+#include <string>
+
+#include "engine/base/status_macros.h"
+#include "server/admission/error.h"
+#include "server/rpc/convert.h"
+
+namespace upscaled::server {
+namespace {
+
+namespace pb = upscale::v1;
+
+pb::Model Describe(const HandlerEnvironment& environment, const CatalogEntry& entry) {
+  return ToProto(entry, entry.card->name == environment.catalog.default_model());
+}
+
+}  // namespace
+
+pb::ListModelsResponse ListModels(const HandlerEnvironment& environment) {
+  pb::ListModelsResponse response;
+  for (const CatalogEntry& entry : environment.catalog.entries()) {
+    *response.add_models() = Describe(environment, entry);
+  }
+  return response;
+}
+
+absl::Status GetModel(const HandlerEnvironment& environment, const pb::GetModelRequest& request,
+                      pb::GetModelResponse& response) {
+  if (request.name().empty()) {
+    return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption,
+                     "name is empty; it must be one that ListModels gives");
+  }
+  ASSIGN_OR_RETURN(const CatalogEntry* entry, environment.catalog.Find(request.name()));
+  *response.mutable_model() = Describe(environment, *entry);
+  return absl::OkStatus();
+}
+
+pb::GetServerInfoResponse GetServerInfo(const HandlerEnvironment& environment) {
+  pb::GetServerInfoResponse response;
+  response.set_version(environment.version);
+  pb::Device& device = *response.add_devices();
+  device.set_name(std::string(environment.backend.name()));
+  device.set_description(environment.backend.description());
+  device.set_streams(environment.backend.StreamCount());
+  *response.mutable_limits() = ToProto(environment.admission.limits());
+  for (const ImageFormat format : {ImageFormat::kPng, ImageFormat::kJpeg, ImageFormat::kWebp}) {
+    response.add_input_formats(ToProto(format));
+    response.add_output_formats(ToProto(format));
+  }
+  return response;
+}
+
+}  // namespace upscaled::server

@@ -1,0 +1,45 @@
+// A bidirectional call as its handler sees it: blocking reads and writes with back-pressure, and no
+// gRPC.
+#pragma once
+
+#include <cstddef>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace upscaled::server {
+
+// The reader's side. One thread reads.
+template <typename Request>
+class MessageReader {
+ public:
+  virtual ~MessageReader() = default;
+  // Waits for the next message. false: the client has sent all. ABORTED (kStalled) when nothing
+  // comes for too long; the reason when the call is cancelled.
+  virtual absl::StatusOr<bool> Read(Request& request) = 0;
+};
+
+// The writer's side: a queue of bounded bytes that the client's reading empties. Thread safe.
+template <typename Response>
+class MessageWriter {
+ public:
+  virtual ~MessageWriter() = default;
+  // Waits until `bytes` fit into the queue (a message larger than the queue waits until it is
+  // empty) and keeps that room. ABORTED (kStalled) when the client takes nothing for too long; the
+  // reason when the call is cancelled.
+  virtual absl::Status Reserve(size_t bytes) = 0;
+  // Sends a message into room that Reserve has kept for it, and never waits. Dropped when the call
+  // has been cancelled.
+  virtual void Send(Response response, size_t reserved_bytes) = 0;
+  // Sends a small message unless others still wait to be sent. Never waits.
+  virtual void SendIfIdle(Response response) = 0;
+
+  absl::Status Write(Response response) {
+    const size_t bytes = response.ByteSizeLong();
+    if (absl::Status status = Reserve(bytes); !status.ok()) return status;
+    Send(std::move(response), bytes);
+    return absl::OkStatus();
+  }
+};
+
+}  // namespace upscaled::server

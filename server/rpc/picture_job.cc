@@ -1,0 +1,164 @@
+#include "server/rpc/picture_job.h"
+
+#include <limits>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "engine/base/status_macros.h"
+#include "engine/pipeline/transcode.h"
+#include "server/admission/error.h"
+
+namespace upscaled::server {
+namespace {
+
+namespace pb = upscale::v1;
+
+// The steps of one job, in order.
+class PictureRun {
+ public:
+  PictureRun(const HandlerEnvironment& environment, const CallContext& context,
+             const PictureJob& job)
+      : environment_(environment),
+        context_(context),
+        job_(job),
+        request_(environment.scheduler.OpenRequest()) {}
+
+  absl::StatusOr<pb::UpscaleSummary> Run() {
+    ASSIGN_OR_RETURN(model_, environment_.catalog.Find(job_.options.model));
+    context_.record.model = model_->card->name;
+    TranscodeRequest request{
+        .input = job_.input,
+        .output = job_.output,
+        .executor = environment_.scheduler,
+        .request_id = request_.id(),
+        .cancellation = &context_.cancellation,
+        // Plan() checks the size, and names the flag that would allow more.
+        .limits = {.max_pixels = std::numeric_limits<int64_t>::max()},
+        .progress = {[this](int64_t done, int64_t total) { OnTile(done, total); }},
+        .clock = environment_.clock};
+    absl::StatusOr<TranscodeStats> stats =
+        TranscodeImage(request, [this](const ImageHeader& header) { return Admit(header); });
+    return Conclude(std::move(stats));
+  }
+
+ private:
+  // Everything that can be known from the picture's first bytes.
+  absl::StatusOr<TranscodePlan> Admit(const ImageHeader& header) {
+    ASSIGN_OR_RETURN(TranscodePlan plan, Plan(header));
+    const ImageSpec& source = plan.upscale.source;
+    const ImageSpec& result = plan.upscale.result;
+    ASSIGN_OR_RETURN(
+        ticket_,
+        environment_.admission.Reserve(
+            {.memory_bytes = static_cast<int64_t>(TranscodeBytes(header, plan) + job_.buffer_bytes),
+             .source_pixels = source.size().Area()}));
+    context_.record.source = source.size();
+    context_.record.result = result.size();
+    context_.record.source_pixels = source.size().Area();
+    const ImageSpec encoded = OutputSpecFor(plan.encode.format, result);
+
+    pb::UpscaleImageHeader announcement;
+    announcement.set_request_id(context_.record.request_id);
+    announcement.set_source_width_px(source.width_px);
+    announcement.set_source_height_px(source.height_px);
+    announcement.set_result_width_px(result.width_px);
+    announcement.set_result_height_px(result.height_px);
+    announcement.set_format(ToProto(plan.encode.format));
+    announcement.set_bits_per_sample(static_cast<int>(8 * SampleBytes(encoded.type)));
+    announcement.set_channels(encoded.channels);
+    announcement.set_model(model_->card->name);
+    announcement.set_tiles(plan.upscale.tile_count);
+    RETURN_IF_ERROR(job_.on_header(announcement));
+    return plan;
+  }
+
+  absl::StatusOr<TranscodePlan> Plan(const ImageHeader& header) {
+    const Limits& limits = environment_.admission.limits();
+    const RequestOptions& options = job_.options;
+    const ModelCard& card = *model_->card;
+    const Size source = header.spec.size();
+    RETURN_IF_ERROR(CheckSourceSize(limits, source));
+    absl::StatusOr<Size> result = ResolveTargetSize(options.target, source, NativeScale(card));
+    if (!result.ok()) return WithReason(result.status(), ErrorReason::kInvalidOption);
+    RETURN_IF_ERROR(CheckResultSize(limits, *result));
+
+    TranscodePlan plan;
+    plan.encode = options.encode;
+    plan.encode.format = options.format.value_or(header.format);
+    ImageSpec result_spec = header.spec;
+    result_spec.width_px = result->width;
+    result_spec.height_px = result->height;
+    result_spec = OutputSpecFor(plan.encode.format, result_spec);
+    if (!options.keep_16_bit) result_spec.type = SampleType::kU8;
+    RETURN_IF_ERROR(
+        WithReason(CheckEncodable(plan.encode.format, result_spec), ErrorReason::kInvalidOption));
+
+    absl::StatusOr<std::vector<const ModelVariant*>> variants =
+        ChoosePasses(card, source, *result, options.noise_level);
+    if (!variants.ok()) return WithReason(variants.status(), ErrorReason::kUnknownModel);
+    std::vector<std::shared_ptr<const Executable>> passes;
+    for (const ModelVariant* variant : *variants) {
+      ASSIGN_OR_RETURN(
+          passes.emplace_back(),
+          environment_.models.Get(card, *variant,
+                                  options.precision.value_or(environment_.default_precision)));
+    }
+    ASSIGN_OR_RETURN(plan.upscale,
+                     PlanUpscale(header.spec, *result, std::move(passes),
+                                 {.tta = options.tta,
+                                  .tile_px = options.tile_px,
+                                  .result_type = result_spec.type,
+                                  .concurrency = environment_.scheduler.concurrency()}));
+    return plan;
+  }
+
+  void OnTile(int64_t done, int64_t total) {
+    ticket_.ReportProgress(done, total);
+    if (job_.on_progress) job_.on_progress(done, total);
+  }
+
+  absl::StatusOr<pb::UpscaleSummary> Conclude(absl::StatusOr<TranscodeStats> stats) {
+    const RequestUsage usage = request_.usage();
+    RequestRecord& record = context_.record;
+    record.device = environment_.backend.name();
+    record.tiles = usage.tiles;
+    record.queue = usage.queue;
+    record.infer = usage.infer;
+    if (!stats.ok()) return ExplainEngineError(stats.status());
+    record.decode = stats->decode;
+    record.encode = stats->encode;
+    record.result_pixels = record.result.Area();
+    record.sent_bytes = stats->result_bytes;
+
+    pb::UpscaleSummary summary;
+    summary.set_result_bytes(stats->result_bytes);
+    summary.set_tiles(usage.tiles);
+    summary.set_device(record.device);
+    pb::StageTimings& timings = *summary.mutable_timings();
+    *timings.mutable_total() = ToProto(environment_.clock.Now() - context_.start);
+    *timings.mutable_queue() =
+        ToProto(usage.tiles == 0 ? absl::ZeroDuration() : usage.queue / usage.tiles);
+    *timings.mutable_decode() = ToProto(stats->decode);
+    *timings.mutable_infer() = ToProto(usage.infer);
+    *timings.mutable_encode() = ToProto(stats->encode);
+    return summary;
+  }
+
+  const HandlerEnvironment& environment_;
+  const CallContext& context_;
+  const PictureJob& job_;
+  TileScheduler::Request request_;
+  AdmissionController::Ticket ticket_;
+  const CatalogEntry* model_ = nullptr;
+};
+
+}  // namespace
+
+absl::StatusOr<pb::UpscaleSummary> RunPictureJob(const HandlerEnvironment& environment,
+                                                 const CallContext& context,
+                                                 const PictureJob& job) {
+  return PictureRun(environment, context, job).Run();
+}
+
+}  // namespace upscaled::server

@@ -1,0 +1,62 @@
+#include "server/rpc/request_workers.h"
+
+#include <utility>
+
+namespace upscaled::server {
+namespace {
+
+void JoinAll(std::list<std::thread>& threads) {
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+
+RequestWorkers::RequestWorkers(int max_threads, absl::Duration idle_timeout)
+    : max_threads_(static_cast<size_t>(max_threads)), idle_timeout_(idle_timeout) {}
+
+RequestWorkers::~RequestWorkers() {
+  absl::MutexLock lock(&mutex_);
+  stopping_ = true;
+  const auto all_ended = [this]()
+                             ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return threads_.empty(); };
+  mutex_.Await(absl::Condition(&all_ended));
+  JoinAll(ended_);
+}
+
+void RequestWorkers::Run(std::function<void()> job) {
+  std::list<std::thread> ended;
+  {
+    absl::MutexLock lock(&mutex_);
+    jobs_.push_back(std::move(job));
+    if (jobs_.size() > idle_ && threads_.size() < max_threads_) {
+      const auto self = threads_.emplace(threads_.end());
+      *self = std::thread([this, self] { Loop(self); });
+    }
+    ended.swap(ended_);
+  }
+  JoinAll(ended);
+}
+
+void RequestWorkers::Loop(std::list<std::thread>::iterator self) {
+  absl::MutexLock lock(&mutex_);
+  while (true) {
+    ++idle_;
+    mutex_.AwaitWithTimeout(absl::Condition(this, &RequestWorkers::HasNewsForIdle), idle_timeout_);
+    --idle_;
+    if (jobs_.empty()) break;
+    std::function<void()> job = std::move(jobs_.front());
+    jobs_.pop_front();
+    mutex_.Unlock();
+    job();
+    job = nullptr;
+    mutex_.Lock();
+  }
+  ended_.splice(ended_.end(), threads_, self);
+}
+
+int RequestWorkers::thread_count() const {
+  absl::MutexLock lock(&mutex_);
+  return static_cast<int>(threads_.size());
+}
+
+}  // namespace upscaled::server

@@ -1,0 +1,44 @@
+// The threads that requests run on: plain blocking code, one request a thread.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <list>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+
+namespace upscaled::server {
+
+// Thread safe. Starts threads as jobs come, keeps idle ones for a while.
+class RequestWorkers {
+ public:
+  // Jobs beyond `max_threads` wait for a thread.
+  RequestWorkers(int max_threads, absl::Duration idle_timeout);
+  // Waits for all jobs.
+  ~RequestWorkers();
+
+  void Run(std::function<void()> job) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  int thread_count() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  void Loop(std::list<std::thread>::iterator self) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool HasNewsForIdle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return stopping_ || !jobs_.empty();
+  }
+
+  const size_t max_threads_;
+  const absl::Duration idle_timeout_;
+  mutable absl::Mutex mutex_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  size_t idle_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::deque<std::function<void()>> jobs_ ABSL_GUARDED_BY(mutex_);
+  std::list<std::thread> threads_ ABSL_GUARDED_BY(mutex_);
+  std::list<std::thread> ended_ ABSL_GUARDED_BY(mutex_);  // to be joined
+};
+
+}  // namespace upscaled::server

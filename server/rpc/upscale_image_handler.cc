@@ -1,0 +1,202 @@
+#include "server/rpc/upscale_image_handler.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "server/admission/error.h"
+#include "server/rpc/convert.h"
+#include "server/rpc/picture_job.h"
+
+namespace upscaled::server {
+namespace {
+
+namespace pb = upscale::v1;
+
+// Encoders write a row or less at a time; messages of this size cost little each and still leave
+// early.
+constexpr size_t kChunkBytes = size_t{128} << 10;
+// A unary result may have this many times the bytes that a unary source may have.
+constexpr int64_t kUnaryGrowth = 4;
+
+// The chunks of an upload.
+class ChunkSource final : public ByteSource {
+ public:
+  ChunkSource(MessageReader<pb::UpscaleImageRequest>& reader, const Limits& limits,
+              RequestRecord& record)
+      : reader_(reader), limits_(limits), record_(record) {}
+
+  absl::StatusOr<size_t> Read(std::span<uint8_t> dst) override {
+    while (position_ == message_.chunk().size()) {
+      ASSIGN_OR_RETURN(const bool more, reader_.Read(message_));
+      position_ = 0;
+      if (!more) {
+        message_.Clear();
+        return 0;
+      }
+      if (!message_.has_chunk()) {
+        return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption,
+                         "only the first message may hold options; all others hold a chunk");
+      }
+      record_.received_bytes += static_cast<int64_t>(message_.chunk().size());
+      RETURN_IF_ERROR(CheckSourceBytes(limits_, record_.received_bytes));
+    }
+    const size_t count = std::min(dst.size(), message_.chunk().size() - position_);
+    std::memcpy(dst.data(), message_.chunk().data() + position_, count);
+    position_ += count;
+    return count;
+  }
+
+ private:
+  MessageReader<pb::UpscaleImageRequest>& reader_;
+  const Limits& limits_;
+  RequestRecord& record_;
+  pb::UpscaleImageRequest message_;
+  size_t position_ = 0;
+};
+
+// The chunks of a result.
+class ChunkSink final : public ByteSink {
+ public:
+  explicit ChunkSink(MessageWriter<pb::UpscaleImageResponse>& writer) : writer_(writer) {}
+
+  absl::Status Write(std::span<const uint8_t> bytes) override {
+    while (!bytes.empty()) {
+      if (chunk_.capacity() < kChunkBytes) chunk_.reserve(kChunkBytes);
+      const size_t count = std::min(bytes.size(), kChunkBytes - chunk_.size());
+      chunk_.append(reinterpret_cast<const char*>(bytes.data()), count);
+      bytes = bytes.subspan(count);
+      if (chunk_.size() == kChunkBytes) RETURN_IF_ERROR(Flush());
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Flush() {
+    if (chunk_.empty()) return absl::OkStatus();
+    pb::UpscaleImageResponse response;
+    response.set_chunk(std::exchange(chunk_, std::string()));
+    return writer_.Write(std::move(response));
+  }
+
+ private:
+  MessageWriter<pb::UpscaleImageResponse>& writer_;
+  std::string chunk_;
+};
+
+// An image that is there already.
+class StringSource final : public ByteSource {
+ public:
+  explicit StringSource(const std::string& bytes) : rest_(bytes) {}
+
+  absl::StatusOr<size_t> Read(std::span<uint8_t> dst) override {
+    const size_t count = rest_.copy(reinterpret_cast<char*>(dst.data()), dst.size());
+    rest_.remove_prefix(count);
+    return count;
+  }
+
+ private:
+  std::string_view rest_;
+};
+
+// A result that goes into one message, and so must not grow without bound.
+class StringSink final : public ByteSink {
+ public:
+  StringSink(std::string& bytes, int64_t max_bytes) : bytes_(bytes), max_bytes_(max_bytes) {}
+
+  absl::Status Write(std::span<const uint8_t> bytes) override {
+    const auto size = static_cast<int64_t>(bytes_.size() + bytes.size());
+    if (size > max_bytes_) {
+      return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kLimitExceeded,
+                       absl::StrCat("the result has more than ", max_bytes_,
+                                    " bytes; such pictures belong to UpscaleImage"),
+                       {{"maximum", absl::StrCat(max_bytes_)}});
+    }
+    bytes_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    return absl::OkStatus();
+  }
+
+ private:
+  std::string& bytes_;
+  const int64_t max_bytes_;
+};
+
+absl::StatusOr<pb::UpscaleImageStart> ReadStart(MessageReader<pb::UpscaleImageRequest>& reader) {
+  pb::UpscaleImageRequest request;
+  ASSIGN_OR_RETURN(const bool any, reader.Read(request));
+  if (!any || !request.has_start()) {
+    return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption,
+                     any ? "the first message must hold the options"
+                         : "the call ended without a message; the first must hold the options");
+  }
+  return std::move(*request.mutable_start());
+}
+
+}  // namespace
+
+absl::Status HandleUpscaleImage(const HandlerEnvironment& environment, CallContext context,
+                                MessageReader<pb::UpscaleImageRequest>& reader,
+                                MessageWriter<pb::UpscaleImageResponse>& writer) {
+  ASSIGN_OR_RETURN(const pb::UpscaleImageStart start, ReadStart(reader));
+  ASSIGN_OR_RETURN(context.record.request_id, ChooseRequestId(start.request_id()));
+  ASSIGN_OR_RETURN(RequestOptions options, FromProto(start.options()));
+  const Limits& limits = environment.admission.limits();
+  if (start.total_bytes() < 0) {
+    return MakeError(
+        absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption,
+        absl::StrCat("total_bytes is ", start.total_bytes(), "; it must not be negative"));
+  }
+  RETURN_IF_ERROR(CheckSourceBytes(limits, start.total_bytes()));
+
+  ChunkSource source(reader, limits, context.record);
+  ChunkSink sink(writer);
+  PictureJob job{.options = std::move(options),
+                 .input = source,
+                 .output = sink,
+                 .buffer_bytes = environment.stream_bytes,
+                 .on_header = [&writer](const pb::UpscaleImageHeader& header) {
+                   pb::UpscaleImageResponse response;
+                   *response.mutable_header() = header;
+                   return writer.Write(std::move(response));
+                 }};
+  if (start.report_progress()) {
+    job.on_progress = [&writer](int64_t done, int64_t total) {
+      pb::UpscaleImageResponse response;
+      response.mutable_progress()->set_tiles_done(done);
+      response.mutable_progress()->set_tiles(total);
+      writer.SendIfIdle(std::move(response));
+    };
+  }
+  ASSIGN_OR_RETURN(pb::UpscaleSummary summary, RunPictureJob(environment, context, job));
+  RETURN_IF_ERROR(sink.Flush());
+  pb::UpscaleImageResponse last;
+  *last.mutable_summary() = std::move(summary);
+  return writer.Write(std::move(last));
+}
+
+absl::Status HandleUpscale(const HandlerEnvironment& environment, CallContext context,
+                           const pb::UpscaleRequest& request, pb::UpscaleResponse& response) {
+  ASSIGN_OR_RETURN(context.record.request_id, ChooseRequestId(request.request_id()));
+  ASSIGN_OR_RETURN(RequestOptions options, FromProto(request.options()));
+  const auto image_bytes = static_cast<int64_t>(request.image().size());
+  context.record.received_bytes = image_bytes;
+  RETURN_IF_ERROR(CheckUnaryBytes(environment.admission.limits(), image_bytes));
+
+  StringSource source(request.image());
+  const int64_t max_result_bytes = kUnaryGrowth * environment.admission.limits().max_unary_bytes;
+  StringSink sink(*response.mutable_image(), max_result_bytes);
+  const PictureJob job{.options = std::move(options),
+                       .input = source,
+                       .output = sink,
+                       .buffer_bytes = static_cast<size_t>(image_bytes + max_result_bytes),
+                       .on_header = [&response](const pb::UpscaleImageHeader& header) {
+                         *response.mutable_header() = header;
+                         return absl::OkStatus();
+                       }};
+  ASSIGN_OR_RETURN(*response.mutable_summary(), RunPictureJob(environment, context, job));
+  return absl::OkStatus();
+}
+
+}  // namespace upscaled::server

@@ -1,0 +1,20 @@
+// UpscaleImage and Upscale: encoded pictures.
+#pragma once
+
+#include "absl/status/status.h"
+#include "server/rpc/call.h"
+#include "server/rpc/handler_environment.h"
+#include "server/rpc/message_stream.h"
+#include "upscale/v1/upscale.pb.h"
+
+namespace upscaled::server {
+
+absl::Status HandleUpscaleImage(const HandlerEnvironment& environment, CallContext context,
+                                MessageReader<upscale::v1::UpscaleImageRequest>& reader,
+                                MessageWriter<upscale::v1::UpscaleImageResponse>& writer);
+
+absl::Status HandleUpscale(const HandlerEnvironment& environment, CallContext context,
+                           const upscale::v1::UpscaleRequest& request,
+                           upscale::v1::UpscaleResponse& response);
+
+}  // namespace upscaled::server

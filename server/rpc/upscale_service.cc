@@ -1,0 +1,96 @@
+#include "server/rpc/upscale_service.h"
+
+#include <algorithm>
+
+#include "server/rpc/info_handlers.h"
+#include "server/rpc/upscale_image_handler.h"
+#include "server/rpc/upscale_tiles_handler.h"
+
+namespace upscaled::server {
+namespace {
+
+namespace pb = upscale::v1;
+
+// Tiles are computed side by side only as far as their results fit into the queue.
+constexpr size_t kMinTilesQueueBytes = size_t{16} << 20;
+
+}  // namespace
+
+UpscaleService::UpscaleService(const HandlerEnvironment& handlers, CallEnvironment& calls,
+                               size_t output_queue_bytes)
+    : calls_(calls) {
+  upscale_image_ = {.name = "UpscaleImage",
+                    .request_call =
+                        [this](auto* context, auto* stream, auto* queue, void* tag) {
+                          service_.RequestUpscaleImage(context, stream, queue, queue, tag);
+                        },
+                    .handler =
+                        [&handlers](CallContext context, auto& reader, auto& writer) {
+                          return HandleUpscaleImage(handlers, context, reader, writer);
+                        },
+                    .input_queue_bytes = kInputQueueBytes,
+                    .output_queue_bytes = output_queue_bytes};
+  upscale_tiles_ = {.name = "UpscaleTiles",
+                    .request_call =
+                        [this](auto* context, auto* stream, auto* queue, void* tag) {
+                          service_.RequestUpscaleTiles(context, stream, queue, queue, tag);
+                        },
+                    .handler =
+                        [&handlers](CallContext context, auto& reader, auto& writer) {
+                          return HandleUpscaleTiles(handlers, context, reader, writer);
+                        },
+                    .input_queue_bytes = kInputQueueBytes,
+                    .output_queue_bytes = std::max(output_queue_bytes, kMinTilesQueueBytes)};
+  upscale_ = {.name = "Upscale",
+              .request_call =
+                  [this](auto* context, auto* request, auto* writer, auto* queue, void* tag) {
+                    service_.RequestUpscale(context, request, writer, queue, queue, tag);
+                  },
+              .handler =
+                  [&handlers](CallContext context, auto& request, auto& response) {
+                    return HandleUpscale(handlers, context, request, response);
+                  },
+              .on_worker = true};
+  list_models_ = {.name = "ListModels",
+                  .request_call =
+                      [this](auto* context, auto* request, auto* writer, auto* queue, void* tag) {
+                        service_.RequestListModels(context, request, writer, queue, queue, tag);
+                      },
+                  .handler =
+                      [&handlers](CallContext, auto&, auto& response) {
+                        response = ListModels(handlers);
+                        return absl::OkStatus();
+                      }};
+  get_model_ = {
+      .name = "GetModel",
+      .request_call =
+          [this](auto* context, auto* request, auto* writer, auto* queue, void* tag) {
+            service_.RequestGetModel(context, request, writer, queue, queue, tag);
+          },
+      .handler = [&handlers](CallContext, auto& request,
+                             auto& response) { return GetModel(handlers, request, response); }};
+  get_server_info_ = {
+      .name = "GetServerInfo",
+      .request_call =
+          [this](auto* context, auto* request, auto* writer, auto* queue, void* tag) {
+            service_.RequestGetServerInfo(context, request, writer, queue, queue, tag);
+          },
+      .handler =
+          [&handlers](CallContext, auto&, auto& response) {
+            response = GetServerInfo(handlers);
+            return absl::OkStatus();
+          }};
+}
+
+void UpscaleService::Listen(grpc::ServerCompletionQueue& queue, int pending_calls) {
+  for (int i = 0; i < pending_calls; ++i) {
+    server::Listen(calls_, upscale_image_, queue);
+    server::Listen(calls_, upscale_tiles_, queue);
+    server::Listen(calls_, upscale_, queue);
+    server::Listen(calls_, list_models_, queue);
+    server::Listen(calls_, get_model_, queue);
+    server::Listen(calls_, get_server_info_, queue);
+  }
+}
+
+}  // namespace upscaled::server

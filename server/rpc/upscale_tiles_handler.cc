@@ -1,0 +1,288 @@
+#include "server/rpc/upscale_tiles_handler.h"
+
+#include <bit>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/synchronization/mutex.h"
+#include "engine/base/status_macros.h"
+#include "engine/tiling/tile_grid.h"
+#include "server/admission/error.h"
+#include "server/rpc/convert.h"
+
+namespace upscaled::server {
+namespace {
+
+namespace pb = upscale::v1;
+
+constexpr int kChannels = 3;
+constexpr size_t kMessageOverheadBytes = 64;  // of a tile's message beside its pixels
+
+// The wire's pixels are little endian, the engine's native.
+static_assert(std::endian::native == std::endian::little);
+
+absl::Status CheckTile(const pb::Tile& tile, const Limits& limits) {
+  const auto invalid = [](const std::string& message) {
+    return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidImage, message);
+  };
+  if (tile.width_px() <= 0 || tile.height_px() <= 0) {
+    return invalid(absl::StrCat("the tile is ", tile.width_px(), " x ", tile.height_px(),
+                                " pixels; both sides must be at least 1"));
+  }
+  RETURN_IF_ERROR(CheckTileSize(limits, {tile.width_px(), tile.height_px()}));
+  if (tile.bits_per_sample() != 8 && tile.bits_per_sample() != 16) {
+    return invalid(
+        absl::StrCat("bits_per_sample is ", tile.bits_per_sample(), "; it must be 8 or 16"));
+  }
+  const int64_t expected =
+      int64_t{tile.width_px()} * tile.height_px() * kChannels * (tile.bits_per_sample() / 8);
+  if (static_cast<int64_t>(tile.pixels().size()) != expected) {
+    return invalid(absl::StrCat("the tile has ", tile.pixels().size(), " bytes of pixels; ",
+                                tile.width_px(), " x ", tile.height_px(), " pixels of ", kChannels,
+                                " samples of ", tile.bits_per_sample(), " bits have ", expected));
+  }
+  return absl::OkStatus();
+}
+
+ImageSpec SpecOf(const pb::Tile& tile) {
+  return {tile.width_px(), tile.height_px(), kChannels,
+          tile.bits_per_sample() == 8 ? SampleType::kU8 : SampleType::kU16};
+}
+
+// One tile of the client while it is computed.
+struct TileJob {
+  pb::Tile source;
+  pb::UpscaleTilesResponse response;
+  AdmissionController::Ticket ticket;
+  size_t reserved_bytes = 0;
+  size_t parts_left = 0;
+  absl::Status status;  // of the first part that failed
+};
+
+// One call. Tiles are large enough to be cut once more, into parts of the size the device likes.
+class TilesRun {
+ public:
+  TilesRun(const HandlerEnvironment& environment, const CallContext& context,
+           MessageReader<pb::UpscaleTilesRequest>& reader,
+           MessageWriter<pb::UpscaleTilesResponse>& writer)
+      : environment_(environment),
+        context_(context),
+        reader_(reader),
+        writer_(writer),
+        request_(environment.scheduler.OpenRequest()) {}
+
+  absl::Status Run() {
+    absl::Status status = Open();
+    if (status.ok()) status = TakeTiles();
+    if (!status.ok()) context_.cancellation.Cancel(status);
+    AwaitTiles();
+    const RequestUsage usage = request_.usage();
+    context_.record.queue = usage.queue;
+    context_.record.infer = usage.infer;
+    return status;
+  }
+
+ private:
+  absl::Status Open() {
+    pb::UpscaleTilesRequest request;
+    ASSIGN_OR_RETURN(const bool any, reader_.Read(request));
+    if (!any || !request.has_start()) {
+      return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption,
+                       any ? "the first message must hold the options"
+                           : "the call ended without a message; the first must hold the options");
+    }
+    const pb::UpscaleTilesStart& start = request.start();
+    RequestRecord& record = context_.record;
+    ASSIGN_OR_RETURN(record.request_id, ChooseRequestId(start.request_id()));
+    ASSIGN_OR_RETURN(
+        const int noise_level,
+        NoiseLevelFromProto(start.has_noise_level() ? start.noise_level() : kNoDenoise));
+    ASSIGN_OR_RETURN(const std::optional<Precision> precision, FromProto(start.precision()));
+    ASSIGN_OR_RETURN(const CatalogEntry* model, environment_.catalog.Find(start.model()));
+    const ModelCard& card = *model->card;
+    record.model = card.name;
+    record.device = environment_.backend.name();
+    const int scale = start.scale() == 0 ? NativeScale(card) : start.scale();
+    const ModelVariant* variant = card.Find(scale, noise_level);
+    if (variant == nullptr) {
+      return MakeError(
+          absl::StatusCode::kInvalidArgument, ErrorReason::kUnknownModel,
+          absl::StrCat("model ", card.name, " has no scale ", scale, " with noise level ",
+                       noise_level, "; it has scales ", absl::StrJoin(card.Scales(), ", "),
+                       " and noise levels ", absl::StrJoin(card.NoiseLevels(), ", ")));
+    }
+    ASSIGN_OR_RETURN(streams_, environment_.admission.Reserve({.memory_bytes = static_cast<int64_t>(
+                                                                   environment_.stream_bytes)}));
+    ASSIGN_OR_RETURN(executable_,
+                     environment_.models.Get(card, *variant,
+                                             precision.value_or(environment_.default_precision)));
+    return absl::OkStatus();
+  }
+
+  absl::Status TakeTiles() {
+    pb::UpscaleTilesRequest request;
+    while (true) {
+      ASSIGN_OR_RETURN(const bool more, ReadPatiently(request));
+      if (!more) return absl::OkStatus();
+      if (!request.has_tile()) {
+        return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption,
+                         "only the first message may hold options; all others hold a tile");
+      }
+      context_.record.received_bytes += static_cast<int64_t>(request.tile().pixels().size());
+      const uint64_t id = request.tile().id();
+      absl::StatusOr<std::shared_ptr<TileJob>> job = Admit(*request.mutable_tile());
+      if (!job.ok()) {
+        RETURN_IF_ERROR(writer_.Write(ErrorResponse(id, job.status())));
+        continue;
+      }
+      RETURN_IF_ERROR(writer_.Reserve((*job)->reserved_bytes));
+      Submit(*std::move(job));
+    }
+  }
+
+  // A client that waits for its tiles has no reason to send more.
+  absl::StatusOr<bool> ReadPatiently(pb::UpscaleTilesRequest& request) {
+    while (true) {
+      const bool waiting = tiles_in_flight() > 0;
+      absl::StatusOr<bool> more = reader_.Read(request);
+      if (more.ok() || ReasonOf(more.status()) != ErrorReason::kStalled || !waiting) return more;
+    }
+  }
+
+  // A tile that will be computed, or why not.
+  absl::StatusOr<std::shared_ptr<TileJob>> Admit(pb::Tile& tile) {
+    RETURN_IF_ERROR(CheckTile(tile, environment_.admission.limits()));
+    const int scale = executable_->network().scale;
+    const int64_t pixels = int64_t{tile.width_px()} * tile.height_px();
+    const size_t result_bytes = tile.pixels().size() * scale * scale;
+    auto job = std::make_shared<TileJob>();
+    ASSIGN_OR_RETURN(job->ticket,
+                     environment_.admission.Reserve(
+                         {.memory_bytes = static_cast<int64_t>(tile.pixels().size() + result_bytes),
+                          .source_pixels = pixels}));
+    job->source = std::move(tile);
+    job->response.set_id(job->source.id());
+    pb::Tile& result = *job->response.mutable_tile();
+    result.set_id(job->source.id());
+    result.set_width_px(job->source.width_px() * scale);
+    result.set_height_px(job->source.height_px() * scale);
+    result.set_bits_per_sample(job->source.bits_per_sample());
+    job->reserved_bytes = result_bytes + kMessageOverheadBytes;
+    context_.record.source_pixels += pixels;
+    return job;
+  }
+
+  void Submit(std::shared_ptr<TileJob> job) ABSL_LOCKS_EXCLUDED(mutex_) {
+    pb::Tile& result = *job->response.mutable_tile();
+    result.mutable_pixels()->resize(job->reserved_bytes - kMessageOverheadBytes);
+    std::vector<TileTask> parts = Cut(job->source, result);
+    job->parts_left = parts.size();
+    {
+      absl::MutexLock lock(&mutex_);
+      ++in_flight_;
+    }
+    environment_.scheduler.Submit(request_.id(), executable_, std::move(parts),
+                                  &context_.cancellation,
+                                  [this, job = std::move(job)](size_t, const absl::Status& status) {
+                                    OnPartDone(*job, status);
+                                  });
+  }
+
+  std::vector<TileTask> Cut(const pb::Tile& source, pb::Tile& result) const {
+    const ImageSpec source_spec = SpecOf(source), result_spec = SpecOf(result);
+    const ImageView src(reinterpret_cast<const uint8_t*>(source.pixels().data()), source_spec,
+                        static_cast<ptrdiff_t>(source_spec.row_bytes()));
+    const MutableImageView dst(reinterpret_cast<uint8_t*>(result.mutable_pixels()->data()),
+                               result_spec, static_cast<ptrdiff_t>(result_spec.row_bytes()));
+    const Size image = source_spec.size();
+    const int scale = executable_->network().scale;
+    const TileGrid grid(image, executable_->PreferredTile());
+    std::vector<TileTask> parts;
+    for (int row = 0; row < grid.rows(); ++row) {
+      for (int column = 0; column < grid.columns(); ++column) {
+        const Rect tile = grid.Tile(column, row);
+        const Rect needed = executable_->InputRect(tile, image);
+        parts.push_back({.src = src.Crop(needed),
+                         .src_rect = needed,
+                         .image = image,
+                         .tile = tile,
+                         .dst = dst.Crop(Scale(tile, scale))});
+      }
+    }
+    return parts;
+  }
+
+  // On the scheduler's threads.
+  void OnPartDone(TileJob& job, const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_) {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (job.status.ok()) job.status = status;
+      if (--job.parts_left > 0) return;
+    }
+    Conclude(job);
+    absl::MutexLock lock(&mutex_);
+    --in_flight_;
+  }
+
+  void Conclude(TileJob& job) ABSL_LOCKS_EXCLUDED(mutex_) {
+    job.ticket.Release();
+    if (job.status.ok()) {
+      const pb::Tile& result = job.response.tile();
+      absl::MutexLock lock(&mutex_);
+      context_.record.tiles += 1;
+      context_.record.result_pixels += int64_t{result.width_px()} * result.height_px();
+      context_.record.sent_bytes += static_cast<int64_t>(result.pixels().size());
+    } else {
+      job.response = ErrorResponse(job.source.id(), job.status);
+    }
+    writer_.Send(std::move(job.response), job.reserved_bytes);
+  }
+
+  static pb::UpscaleTilesResponse ErrorResponse(uint64_t id, const absl::Status& status) {
+    pb::UpscaleTilesResponse response;
+    response.set_id(id);
+    pb::TileError& error = *response.mutable_error();
+    error.set_code(static_cast<int>(status.code()));
+    error.set_message(std::string(status.message()));
+    error.set_reason(static_cast<pb::ErrorReason>(ReasonOf(status)));
+    return response;
+  }
+
+  int64_t tiles_in_flight() const ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return in_flight_;
+  }
+
+  void AwaitTiles() ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    const auto idle = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return in_flight_ == 0; };
+    mutex_.Await(absl::Condition(&idle));
+  }
+
+  const HandlerEnvironment& environment_;
+  const CallContext& context_;
+  MessageReader<pb::UpscaleTilesRequest>& reader_;
+  MessageWriter<pb::UpscaleTilesResponse>& writer_;
+  TileScheduler::Request request_;
+  AdmissionController::Ticket streams_;
+  std::shared_ptr<const Executable> executable_;
+
+  mutable absl::Mutex mutex_;  // also guards the jobs and what the record says of finished tiles
+  int64_t in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace
+
+absl::Status HandleUpscaleTiles(const HandlerEnvironment& environment, CallContext context,
+                                MessageReader<pb::UpscaleTilesRequest>& reader,
+                                MessageWriter<pb::UpscaleTilesResponse>& writer) {
+  return TilesRun(environment, context, reader, writer).Run();
+}
+
+}  // namespace upscaled::server
