@@ -29,7 +29,7 @@ class Upright final : public RowSource {
 
   absl::Status ReadRows(MutableImageView rows) override {
     RETURN_IF_ERROR(CheckRows(spec_, next_row_, rows.spec));
-    if (next_row_ == 0) RETURN_IF_ERROR(Collect());
+    if (picture_.bytes() == 0) RETURN_IF_ERROR(Collect());
     for (int y = 0; y < rows.height_px(); ++y)
       std::memcpy(rows.row(y), picture_.view().row(next_row_ + y), spec_.row_bytes());
     next_row_ += rows.height_px();
@@ -43,8 +43,7 @@ class Upright final : public RowSource {
     ptrdiff_t step_x, step_y;
   };
 
-  Placement Place() {
-    const MutableImageView picture = picture_.mutable_view();
+  Placement Place(MutableImageView picture) const {
     const ptrdiff_t right = static_cast<ptrdiff_t>(spec_.pixel_bytes()),
                     down = picture.stride_bytes;
     uint8_t* const left_top = picture.data;
@@ -73,11 +72,11 @@ class Upright final : public RowSource {
   }
 
   absl::Status Collect() {
-    picture_ = Image(spec_);
+    Image picture(spec_);
     ImageSpec band_spec = stored_.spec();
     band_spec.height_px = std::min(kBandRows, band_spec.height_px);
     Image band(band_spec);
-    const Placement placement = Place();
+    const Placement placement = Place(picture.mutable_view());
     const size_t pixel_bytes = spec_.pixel_bytes();
     const int height = stored_.spec().height_px;
     for (int top = 0; top < height; top += kBandRows) {
@@ -89,6 +88,7 @@ class Upright final : public RowSource {
           std::memcpy(placement.origin + x * placement.step_x + (top + y) * placement.step_y,
                       rows.row(y) + x * pixel_bytes, pixel_bytes);
     }
+    picture_ = std::move(picture);
     return absl::OkStatus();
   }
 

@@ -7,12 +7,14 @@
 #include "engine/base/status_macros.h"
 #include "engine/image/codec_checks.h"
 #include "engine/image/codec_list.h"
+#include "engine/image/endian.h"
 #include "engine/image/webp_header.h"
 
 namespace upscaled {
 namespace {
 
 constexpr size_t kInputBytes = 64 << 10;
+constexpr size_t kRiffHeaderBytes = 8;  // which the size in it does not count
 
 struct DeleteDecoder {
   void operator()(WebPIDecoder* decoder) const { WebPIDelete(decoder); }
@@ -25,6 +27,7 @@ class WebpDecoder final : public ImageDecoder {
       : source_(std::move(source)), header_(header) {
     const std::span<const uint8_t> profile = WebpIccProfile(source_->prefix());
     metadata_.icc_profile.assign(profile.begin(), profile.end());
+    missing_bytes_ = kRiffHeaderBytes + LoadLe32(&source_->prefix()[4]);
   }
 
   const ImageSpec& spec() const override { return header_.spec; }
@@ -44,7 +47,7 @@ class WebpDecoder final : public ImageDecoder {
 
  private:
   absl::Status Start();
-  // Until `rows` rows are there; the whole file is checked for the last one.
+  // Until `rows` rows are there; for the last one, until the file's end.
   absl::Status DecodeTo(int rows);
   absl::Status Feed();
 
@@ -54,7 +57,8 @@ class WebpDecoder final : public ImageDecoder {
   Image picture_;
   std::unique_ptr<WebPIDecoder, DeleteDecoder> decoder_;  // writes into picture_
   absl::Status status_;
-  bool complete_ = false;
+  size_t missing_bytes_;   // of the file, by what its header says
+  bool complete_ = false;  // the picture, though not yet the file
   int decoded_rows_ = 0;
   int next_row_ = 0;
 };
@@ -70,7 +74,8 @@ absl::Status WebpDecoder::Start() {
 
 absl::Status WebpDecoder::DecodeTo(int rows) {
   if (decoder_ == nullptr) RETURN_IF_ERROR(Start());
-  while (!complete_ && (rows > decoded_rows_ || rows == header_.spec.height_px))
+  const bool last = rows == header_.spec.height_px;
+  while (rows > decoded_rows_ || (last && (!complete_ || missing_bytes_ > 0)))
     RETURN_IF_ERROR(Feed());
   return absl::OkStatus();
 }
@@ -82,6 +87,8 @@ absl::Status WebpDecoder::Feed() {
     return absl::InvalidArgumentError(absl::StrCat("WebP: the file is truncated; ", decoded_rows_,
                                                    " of ", header_.spec.height_px,
                                                    " rows were read"));
+  missing_bytes_ -= std::min(count, missing_bytes_);
+  if (complete_) return absl::OkStatus();  // chunks after the pixels
   const VP8StatusCode code = WebPIAppend(decoder_.get(), input, count);
   if (code == VP8_STATUS_OUT_OF_MEMORY)
     return absl::ResourceExhaustedError("WebP: no memory to decode it");

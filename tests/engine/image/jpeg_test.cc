@@ -1,0 +1,206 @@
+// JPEG files of every kind.
+#include <cmath>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/image/codec.h"
+#include "tests/engine/image/odd_files.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled {
+namespace {
+
+using test::JpegColor;
+using ::testing::HasSubstr;
+
+constexpr Size kSizes[] = {{1, 1}, {8, 9}, {17, 3}, {71, 50}};
+
+Image Photo(Size size, int channels, std::mt19937& random) {
+  ImageSpec spec = {size.width, size.height, channels, SampleType::kU8};
+  Image image = test::PhotoImage(spec, random);
+  // The fourth channel of CMYK is ink, not the alpha that PhotoImage makes of it.
+  if (channels == 4)
+    for (int y = 0; y < size.height; ++y)
+      for (int x = 0; x < size.width; ++x) image.mutable_view().row(y)[4 * x + 3] = 60 + 2 * y;
+  return image;
+}
+
+TEST(JpegTest, DecodesEveryKindOfGrayAndColour) {
+  std::mt19937 random = test::FreshRandom();
+  for (JpegColor color : {JpegColor::kGray, JpegColor::kYcc, JpegColor::kRgb})
+    for (bool progressive : {false, true})
+      for (bool scan_per_component : {false, true})
+        for (bool arithmetic : {false, true})
+          for (int restart_interval : {0, 2})
+            for (Size size : kSizes) {
+              if (progressive && scan_per_component) continue;
+              const Image image = Photo(size, color == JpegColor::kGray ? 1 : 3, random);
+              const std::string bytes = test::WriteJpeg({.color = color,
+                                                         .progressive = progressive,
+                                                         .scan_per_component = scan_per_component,
+                                                         .arithmetic = arithmetic,
+                                                         .restart_interval = restart_interval},
+                                                        image.view());
+              const auto decoded = test::Decode(bytes);
+              ASSERT_TRUE(decoded.ok()) << decoded.status();
+              EXPECT_LE(test::LargestDifference(decoded->image.view(), image.view()), 4);
+            }
+}
+
+TEST(JpegTest, DecodesSubsampledColours) {
+  std::mt19937 random = test::FreshRandom();
+  for (bool progressive : {false, true})
+    for (Size sampling : {Size{2, 2}, Size{2, 1}, Size{1, 2}, Size{4, 1}, Size{4, 2}}) {
+      const Image image = Photo({83, 61}, 3, random);
+      const auto decoded = test::Decode(
+          test::WriteJpeg({.progressive = progressive, .luma_sampling = sampling}, image.view()));
+      ASSERT_TRUE(decoded.ok()) << decoded.status();
+      EXPECT_LE(test::LargestDifference(decoded->image.view(), image.view()), 60);
+    }
+}
+
+// Adobe's programs store 255 for no ink; plain CMYK stores 0 for it.
+TEST(JpegTest, ConvertsCmykToRgb) {
+  std::mt19937 random = test::FreshRandom();
+  for (JpegColor color : {JpegColor::kCmyk, JpegColor::kYcck})
+    for (bool adobe : {false, true})
+      for (Size size : kSizes) {
+        if (color == JpegColor::kYcck && !adobe) continue;  // only the marker tells YCCK
+        const Image cmyk = Photo(size, 4, random);
+        const auto decoded = test::Decode(test::WriteJpeg(
+            {.color = color, .adobe_marker = adobe, .icc_profile = test::TestProfile(false, 200)},
+            cmyk.view()));
+        ASSERT_TRUE(decoded.ok()) << decoded.status();
+        EXPECT_EQ(decoded->header.spec, (ImageSpec{size.width, size.height, 3, SampleType::kU8}));
+        EXPECT_EQ(decoded->metadata.icc_profile, "");  // it describes CMYK
+        Image expected(decoded->header.spec);
+        for (int y = 0; y < size.height; ++y)
+          for (int x = 0; x < size.width; ++x)
+            for (int c = 0; c < 3; ++c) {
+              const double ink = cmyk.view().row(y)[4 * x + c] / 255.0;
+              const double key = cmyk.view().row(y)[4 * x + 3] / 255.0;
+              const double light = adobe ? ink * key : (1 - ink) * (1 - key);
+              expected.mutable_view().row(y)[3 * x + c] = std::lround(255 * light);
+            }
+        EXPECT_LE(test::LargestDifference(decoded->image.view(), expected.view()), 6);
+      }
+}
+
+// Where EXIF's value says that row 0 and column 0 of the stored picture are: CIPA DC-008, table on
+// tag 274.
+Image TurnUpright(ImageView stored, int orientation) {
+  const int width = stored.width_px(), height = stored.height_px();
+  ImageSpec spec = stored.spec;
+  if (orientation >= 5) std::swap(spec.width_px, spec.height_px);
+  Image upright(spec);
+  for (int y = 0; y < spec.height_px; ++y)
+    for (int x = 0; x < spec.width_px; ++x) {
+      int sx = x, sy = y;
+      switch (orientation) {
+        case 2:  // top, right
+          sx = width - 1 - x;
+          break;
+        case 3:  // bottom, right
+          sx = width - 1 - x, sy = height - 1 - y;
+          break;
+        case 4:  // bottom, left
+          sy = height - 1 - y;
+          break;
+        case 5:  // left, top
+          sx = y, sy = x;
+          break;
+        case 6:  // right, top
+          sx = y, sy = height - 1 - x;
+          break;
+        case 7:  // right, bottom
+          sx = width - 1 - y, sy = height - 1 - x;
+          break;
+        case 8:  // left, bottom
+          sx = width - 1 - y, sy = x;
+          break;
+      }
+      std::memcpy(upright.mutable_view().row(y) + x * spec.pixel_bytes(),
+                  stored.row(sy) + sx * spec.pixel_bytes(), spec.pixel_bytes());
+    }
+  return upright;
+}
+
+TEST(JpegTest, AppliesEveryOrientation) {
+  std::mt19937 random = test::FreshRandom();
+  for (int channels : {1, 3})
+    for (Size size : kSizes) {
+      const Image image = Photo(size, channels, random);
+      test::JpegFile file = {.color = channels == 1 ? JpegColor::kGray : JpegColor::kYcc};
+      const auto stored = test::Decode(test::WriteJpeg(file, image.view()));
+      ASSERT_TRUE(stored.ok());
+      for (int orientation = 1; orientation <= 8; ++orientation) {
+        SCOPED_TRACE(orientation);
+        file.exif = test::ExifSegment(orientation, test::RandomInt(random, 0, 1) == 1);
+        const std::string bytes = test::WriteJpeg(file, image.view());
+        MemorySource source(bytes);
+        const auto decoder = OpenImageDecoder(source, {});
+        ASSERT_TRUE(decoder.ok()) << decoder.status();
+        EXPECT_EQ(static_cast<int>((*decoder)->header().orientation), orientation);
+        const auto rows = test::ReadAllInPortions(**decoder, random);
+        ASSERT_TRUE(rows.ok()) << rows.status();
+        EXPECT_TRUE(
+            test::SameImages(rows->view(), TurnUpright(stored->image.view(), orientation).view()));
+      }
+    }
+}
+
+TEST(JpegTest, IgnoresNonsenseInExif) {
+  std::mt19937 random = test::FreshRandom();
+  const Image image = Photo({20, 10}, 3, random);
+  const std::string good = test::ExifSegment(6, false);
+  std::vector<std::string> segments = {"", "Exif", "http://ns.adobe.com/xap/1.0/",
+                                       test::ExifSegment(0, true), test::ExifSegment(9, false)};
+  for (size_t length = 6; length < good.size() - 6; ++length)
+    segments.push_back(good.substr(0, length));
+  std::string loop = good;
+  loop.replace(10, 4, "\xff\xff\xff\xff");  // where the directory is
+  segments.push_back(loop);
+  for (const std::string& exif : segments) {
+    const auto decoded = test::Decode(test::WriteJpeg({.exif = exif}, image.view()));
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    EXPECT_EQ(decoded->header.orientation, Orientation::kIdentity);
+  }
+}
+
+TEST(JpegTest, SubsamplesColoursBelowQuality90) {
+  std::mt19937 random = test::FreshRandom();
+  const Image image = Photo({32, 32}, 3, random);
+  for (int quality : {89, 90}) {
+    const auto bytes =
+        test::Encode(image.view(), {.format = ImageFormat::kJpeg, .quality = quality});
+    ASSERT_TRUE(bytes.ok());
+    const size_t frame = bytes->find("\xff\xc0");
+    ASSERT_NE(frame, std::string::npos);
+    EXPECT_EQ(static_cast<uint8_t>((*bytes)[frame + 11]), quality >= 90 ? 0x11 : 0x22);
+  }
+}
+
+// libjpeg would go on with gray blocks.
+TEST(JpegTest, DamagedPixelDataAreAnError) {
+  std::mt19937 random = test::FreshRandom();
+  const Image image = Photo({64, 64}, 3, random);
+  std::string bytes = test::WriteJpeg({.restart_interval = 4}, image.view());
+  const size_t restart = bytes.find("\xff\xd1");
+  ASSERT_NE(restart, std::string::npos);
+  bytes[restart + 1] = '\xd6';  // out of turn
+  const absl::Status status = test::Decode(bytes).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("JPEG: Corrupt JPEG data"));
+}
+
+TEST(JpegTest, ToleratesStrayBytesBetweenSegments) {
+  std::mt19937 random = test::FreshRandom();
+  const Image image = Photo({20, 10}, 3, random);
+  std::string bytes = test::WriteJpeg({}, image.view());
+  bytes.insert(20, std::string("\0\0\x12", 3));  // after JFIF's segment
+  EXPECT_TRUE(test::Decode(bytes).ok()) << test::Decode(bytes).status();
+}
+
+}  // namespace
+}  // namespace upscaled

@@ -1,0 +1,120 @@
+// PNG files of every kind, against pixels that are worked out from the stored samples.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/image/codec.h"
+#include "tests/engine/image/odd_files.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kGray = 0, kRgb = 2, kPalette = 3, kGrayAlpha = 4, kRgba = 6;
+constexpr std::pair<int, int> kKinds[] = {  // color type, bit depth
+    {kGray, 1},    {kGray, 2},      {kGray, 4},       {kGray, 8},    {kGray, 16},
+    {kRgb, 8},     {kRgb, 16},      {kPalette, 1},    {kPalette, 2}, {kPalette, 4},
+    {kPalette, 8}, {kGrayAlpha, 8}, {kGrayAlpha, 16}, {kRgba, 8},    {kRgba, 16}};
+constexpr Size kSizes[] = {{1, 1}, {2, 5}, {7, 3}, {9, 9}, {37, 29}};
+
+void ExpectDecodesAsStored(const test::PngFile& file) {
+  const std::string bytes = test::WritePng(file);
+  const auto decoded = test::Decode(bytes);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_TRUE(test::SameImages(decoded->image.view(), test::ExpectedPixels(file).view()));
+}
+
+TEST(PngTest, DecodesEveryKind) {
+  std::mt19937 random = test::FreshRandom();
+  for (const auto& [color_type, depth] : kKinds)
+    for (Size size : kSizes)
+      for (bool interlaced : {false, true}) {
+        SCOPED_TRACE(::testing::Message()
+                     << "color type " << color_type << ", depth " << depth << ", " << size.width
+                     << " x " << size.height << ", interlaced " << interlaced);
+        test::PngFile file = test::RandomPng(size.width, size.height, depth, color_type, random);
+        file.interlaced = interlaced;
+        ExpectDecodesAsStored(file);
+      }
+}
+
+TEST(PngTest, TransparencyBecomesAlpha) {
+  std::mt19937 random = test::FreshRandom();
+  for (const auto& [color_type, depth] : kKinds) {
+    if (color_type > kPalette) continue;
+    for (bool interlaced : {false, true}) {
+      SCOPED_TRACE(::testing::Message() << "color type " << color_type << ", depth " << depth);
+      test::PngFile file = test::RandomPng(21, 17, depth, color_type, random);
+      file.interlaced = interlaced;
+      if (color_type == kPalette) {
+        // Entries past its end are opaque.
+        file.palette_alpha.resize(test::RandomInt(random, 1, 1 << depth));
+        for (uint8_t& alpha : file.palette_alpha) alpha = test::RandomInt(random, 0, 255);
+      } else if (color_type == kGray) {
+        file.transparent = {static_cast<uint16_t>(
+            depth == 16 ? file.rows[3][4] << 8 | file.rows[3][5] : file.rows[3][4] >> (8 - depth))};
+      } else {
+        file.transparent = std::vector<uint16_t>();
+        for (int c = 0; c < 3; ++c)
+          file.transparent->push_back(depth == 16
+                                          ? file.rows[3][6 + 2 * c] << 8 | file.rows[3][7 + 2 * c]
+                                          : file.rows[3][6 + c]);
+      }
+      const Image expected = test::ExpectedPixels(file);
+      EXPECT_TRUE(expected.spec().has_alpha());
+      ExpectDecodesAsStored(file);
+    }
+  }
+}
+
+TEST(PngTest, RowsOfAnInterlacedPictureComeInAnyPortions) {
+  std::mt19937 random = test::FreshRandom();
+  test::PngFile file = test::RandomPng(40, 31, 8, kRgb, random);
+  file.interlaced = true;
+  const std::string bytes = test::WritePng(file);
+  test::SlowSource source(bytes, 7);
+  const auto decoder = OpenImageDecoder(source, {});
+  ASSERT_TRUE(decoder.ok()) << decoder.status();
+  const auto image = test::ReadAllInPortions(**decoder, random);
+  ASSERT_TRUE(image.ok()) << image.status();
+  EXPECT_TRUE(test::SameImages(image->view(), test::ExpectedPixels(file).view()));
+}
+
+TEST(PngTest, ColoursStayAsStoredWhateverGammaSays) {
+  std::mt19937 random = test::FreshRandom();
+  const test::PngFile file = test::RandomPng(16, 16, 8, kRgb, random);
+  std::string bytes = test::WritePng(file);
+  const std::string gamma = test::PngChunk("gAMA", std::string_view("\0\1\x86\xA0", 4));  // linear
+  bytes.insert(33, gamma + test::PngChunk("cHRM", std::string(32, '\1')));
+  const auto decoded = test::Decode(bytes);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_TRUE(test::SameImages(decoded->image.view(), test::ExpectedPixels(file).view()));
+}
+
+TEST(PngTest, CorruptTransparencyIsAnErrorNotAnotherPicture) {
+  std::mt19937 random = test::FreshRandom();
+  std::string bytes = test::WritePng(test::RandomPng(16, 16, 8, kRgb, random));
+  std::string chunk = test::PngChunk("tRNS", std::string(6, '\0'));
+  chunk.back() ^= 1;  // of its CRC
+  bytes.insert(33, chunk);
+  const absl::Status status = test::Decode(bytes).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("tRNS"));
+}
+
+TEST(PngTest, CorruptPixelsAreAnError) {
+  std::mt19937 random = test::FreshRandom();
+  const std::string good = test::WritePng(test::RandomPng(64, 64, 8, kRgb, random));
+  for (int i = 0; i < 100; ++i) {
+    std::string bytes = good;
+    const int at = test::RandomInt(random, 41, static_cast<int>(bytes.size()) - 17);  // in IDAT
+    bytes[at] ^= 1 << test::RandomInt(random, 0, 7);
+    const absl::Status status = test::Decode(bytes).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << "byte " << at << ": " << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("PNG: "));
+  }
+}
+
+}  // namespace
+}  // namespace upscaled

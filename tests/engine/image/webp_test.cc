@@ -1,0 +1,124 @@
+// WebP files that our encoder does not write.
+#include <webp/encode.h>
+#include <webp/mux.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/image/codec.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled {
+namespace {
+
+using ::testing::HasSubstr;
+
+// RGB or RGBA, lossy or not, straight from libwebp.
+std::string WriteWebp(ImageView image, bool lossless) {
+  uint8_t* bytes = nullptr;
+  const int width = image.width_px(), height = image.height_px();
+  const int stride = static_cast<int>(image.stride_bytes);
+  const bool alpha = image.spec.has_alpha();
+  size_t size;
+  if (lossless)
+    size = alpha ? WebPEncodeLosslessRGBA(image.data, width, height, stride, &bytes)
+                 : WebPEncodeLosslessRGB(image.data, width, height, stride, &bytes);
+  else
+    size = alpha ? WebPEncodeRGBA(image.data, width, height, stride, 95, &bytes)
+                 : WebPEncodeRGB(image.data, width, height, stride, 95, &bytes);
+  std::string result(reinterpret_cast<char*>(bytes), size);
+  WebPFree(bytes);
+  return result;
+}
+
+// Puts chunks around the picture: ICCP before it, EXIF after it.
+std::string AddChunks(const std::string& file, const std::string& icc, const std::string& exif) {
+  const WebPData data = {reinterpret_cast<const uint8_t*>(file.data()), file.size()};
+  const WebPData icc_data = {reinterpret_cast<const uint8_t*>(icc.data()), icc.size()};
+  const WebPData exif_data = {reinterpret_cast<const uint8_t*>(exif.data()), exif.size()};
+  WebPMux* mux = WebPMuxCreate(&data, 0);
+  WebPMuxSetChunk(mux, "ICCP", &icc_data, 0);
+  WebPMuxSetChunk(mux, "EXIF", &exif_data, 0);
+  WebPData result;
+  WebPMuxAssemble(mux, &result);
+  std::string bytes(reinterpret_cast<const char*>(result.bytes), result.size);
+  WebPDataClear(&result);
+  WebPMuxDelete(mux);
+  return bytes;
+}
+
+// The colour may be anything where nothing is seen.
+void HideColoursUnderTransparency(Image& image) {
+  if (!image.spec().has_alpha()) return;
+  uint8_t* pixels = image.mutable_view().data;
+  for (size_t i = 0; i < image.bytes(); i += 4)
+    if (pixels[i + 3] == 0) pixels[i] = pixels[i + 1] = pixels[i + 2] = 0;
+}
+
+TEST(WebpTest, DecodesLossyAndLosslessWithAndWithoutExtras) {
+  std::mt19937 random = test::FreshRandom();
+  for (int channels : {3, 4})
+    for (bool lossless : {false, true})
+      for (bool extras : {false, true}) {
+        SCOPED_TRACE(::testing::Message() << channels << lossless << extras);
+        Image image = test::PhotoImage({75, 53, channels, SampleType::kU8}, random);
+        std::string bytes = WriteWebp(image.view(), lossless);
+        if (extras) bytes = AddChunks(bytes, "odd profile", "some exif");
+        auto decoded = test::Decode(bytes);
+        ASSERT_TRUE(decoded.ok()) << decoded.status();
+        EXPECT_EQ(decoded->header.spec, image.spec());
+        EXPECT_EQ(decoded->metadata.icc_profile, extras ? "odd profile" : "");
+        HideColoursUnderTransparency(image);
+        HideColoursUnderTransparency(decoded->image);
+        if (lossless)
+          EXPECT_TRUE(test::SameImages(decoded->image.view(), image.view()));
+        else
+          EXPECT_LE(test::LargestDifference(decoded->image.view(), image.view()), 60);
+      }
+}
+
+TEST(WebpTest, LosslessKeepsColoursUnderTransparency) {
+  std::mt19937 random = test::FreshRandom();
+  const Image image = test::ArtImage({60, 90, 4, SampleType::kU8}, random);
+  const auto bytes = test::Encode(image.view(), {.format = ImageFormat::kWebp, .quality = 100});
+  ASSERT_TRUE(bytes.ok());
+  const auto decoded = test::Decode(*bytes);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_TRUE(test::SameImages(decoded->image.view(), image.view()));
+}
+
+TEST(WebpTest, RefusesAnimations) {
+  std::mt19937 random = test::FreshRandom();
+  const Image image = test::PhotoImage({16, 16, 3, SampleType::kU8}, random);
+  const std::string still = WriteWebp(image.view(), true);
+  WebPMux* mux = WebPMuxNew();
+  WebPMuxFrameInfo frame = {};
+  frame.bitstream = {reinterpret_cast<const uint8_t*>(still.data()), still.size()};
+  frame.id = WEBP_CHUNK_ANMF;
+  frame.duration = 100;
+  ASSERT_EQ(WebPMuxPushFrame(mux, &frame, 1), WEBP_MUX_OK);
+  ASSERT_EQ(WebPMuxPushFrame(mux, &frame, 1), WEBP_MUX_OK);
+  const WebPMuxAnimParams params = {};
+  WebPMuxSetAnimationParams(mux, &params);
+  WebPData result;
+  ASSERT_EQ(WebPMuxAssemble(mux, &result), WEBP_MUX_OK);
+  const std::string bytes(reinterpret_cast<const char*>(result.bytes), result.size);
+  WebPDataClear(&result);
+  WebPMuxDelete(mux);
+  const absl::Status status = test::Decode(bytes).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("animated"));
+}
+
+TEST(WebpTest, RefusesAFrameOfAnotherSizeThanTheCanvas) {
+  std::mt19937 random = test::FreshRandom();
+  const Image image = test::PhotoImage({16, 16, 3, SampleType::kU8}, random);
+  std::string bytes = AddChunks(WriteWebp(image.view(), true), "icc", "exif");
+  bytes[24] = 99;  // the canvas' width - 1
+  const absl::Status status = test::Decode(bytes).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("the frame is 16 x 16 px, the canvas 100"));
+}
+
+}  // namespace
+}  // namespace upscaled
