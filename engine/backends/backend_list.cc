@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/backends/cpu/cpu_backend.h"
+#include "engine/backends/cpu/cpu_backend.h"
 #include "engine/backends/reference/reference_backend.h"
 #include "engine/base/string_view.h"
 
@@ -16,6 +17,7 @@ struct Device {
 
 constexpr Device kDevices[] = {
     // best first
+    {"cpu", CreateCpuBackend},
     {"cpu", CreateCpuBackend},
     {"reference", CreateReferenceBackend},
 };

@@ -1,5 +1,6 @@
 #include "engine/model/read_file.h"
 
+#include <algorithm>
 #include <fstream>
 #include <system_error>
 
@@ -23,6 +24,18 @@ absl::StatusOr<std::string> ReadFile(const std::filesystem::path& path, size_t m
     return absl::NotFoundError(absl::StrCat(path.string(), ": cannot be read"));
   }
   return content;
+}
+
+absl::StatusOr<std::vector<std::filesystem::path>> ListFolder(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> paths;
+  std::error_code error;
+  std::filesystem::directory_iterator it(folder, error);
+  for (; !error && it != std::filesystem::directory_iterator(); it.increment(error)) {
+    paths.push_back(it->path());
+  }
+  if (error) return absl::NotFoundError(absl::StrCat(folder.string(), ": ", error.message()));
+  std::sort(paths.begin(), paths.end());
+  return paths;
 }
 
 }  // namespace upscaled

@@ -31,8 +31,8 @@ struct ModelCard {
   std::string licence;
   std::string description;
   int version = 1;
-  int pad_px = 0;
-  int align_px = 1;
+  int pad_px = 0;    // 0: as the layers need, which may differ between variants
+  int align_px = 1;  // 1: likewise
   std::vector<ModelVariant> variants;
   std::vector<Precision> precisions;
 
@@ -58,7 +58,8 @@ class ModelRepository {
   std::vector<ModelCard> models_;
 };
 
-// Loads and validates one variant's weights.
+// Loads and validates one variant's weights. INVALID_ARGUMENT also when scale, pad_px or align_px
+// differ from the card's.
 absl::StatusOr<Network> LoadNetwork(const ModelCard& card, const ModelVariant& variant);
 
 }  // namespace upscaled

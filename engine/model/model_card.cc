@@ -1,0 +1,209 @@
+#include "engine/model/model_card.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/base/status_macros.h"
+#include "engine/base/string_view.h"
+#include "engine/model/limits.h"
+#include "nlohmann/json.hpp"
+
+namespace upscaled {
+namespace {
+
+using Json = nlohmann::json;
+using std::filesystem::path;
+
+constexpr int kMaxNoiseLevel = 3;
+constexpr int kMaxVersion = 1'000'000;
+
+// An object whose every field must be asked for: a misspelt one is an error, not a default.
+class Fields {
+ public:
+  explicit Fields(const Json& object) : object_(object) {}
+
+  const Json* Find(const char* key) {
+    asked_.emplace_back(key);
+    const auto it = object_.find(key);
+    return it == object_.end() ? nullptr : &*it;
+  }
+
+  // `missing` null: the field must be there.
+  absl::StatusOr<std::string> String(const char* key, const char* missing) {
+    const Json* field = Find(key);
+    if (field == nullptr && missing != nullptr) return missing;
+    if (field == nullptr || !field->is_string()) {
+      return absl::InvalidArgumentError(absl::StrCat("needs a string '", key, "'"));
+    }
+    return field->get<std::string>();
+  }
+
+  absl::StatusOr<int> Int(const char* key, int missing, int min, int max) {
+    const Json* field = Find(key);
+    return field == nullptr ? missing : ToInt(*field, key, min, max);
+  }
+
+  static absl::StatusOr<int> ToInt(const Json& value, const char* key, int min, int max) {
+    if (!value.is_number_integer() || value.get<int64_t>() < min || value.get<int64_t>() > max) {
+      return absl::InvalidArgumentError(absl::StrCat("'", key, "' is ", value.dump(),
+                                                     ", must be an integer in ", min, "..", max));
+    }
+    return value.get<int>();
+  }
+
+  absl::Status CheckAllAsked() const {
+    for (const auto& [key, value] : object_.items()) {
+      if (std::find(asked_.begin(), asked_.end(), key) == asked_.end()) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "has an unknown field '", key, "'; known are ", absl::StrJoin(asked_, ", ")));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const Json& object_;
+  std::vector<std::string> asked_;
+};
+
+// A file beside the card; its name must not lead elsewhere.
+absl::StatusOr<path> FileBeside(const path& folder, const std::string& name) {
+  const path file(name);
+  if (name.empty() || file != file.filename() || name == "." || name == "..") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("file '", name, "' must be a plain file name in the model's folder"));
+  }
+  return folder / file;
+}
+
+// The loader finds an ncnn model's .bin by the name of its .param.
+absl::StatusOr<path> ParseFiles(const Json* object, const std::string& format, const path& folder) {
+  if (object == nullptr || !object->is_object()) {
+    return absl::InvalidArgumentError("needs an object 'files'");
+  }
+  Fields fields(*object);
+  const bool ncnn = format == "ncnn";
+  ASSIGN_OR_RETURN(const std::string main_name, fields.String(ncnn ? "param" : "json", nullptr));
+  ASSIGN_OR_RETURN(const path weights, FileBeside(folder, main_name));
+  if (ncnn) {
+    ASSIGN_OR_RETURN(const std::string bin, fields.String("bin", nullptr));
+    const std::string expected = path(main_name).replace_extension(".bin").string();
+    if (bin != expected) {
+      return absl::InvalidArgumentError(absl::StrCat("'bin' is '", bin, "', beside '", main_name,
+                                                     "' it must be '", expected, "'"));
+    }
+  }
+  RETURN_IF_ERROR(fields.CheckAllAsked());
+  return weights;
+}
+
+// `scale`, `noise_levels` and `files` of the card itself, for a model of one network.
+absl::Status ParseOnlyVariant(Fields& fields, const std::string& format, const path& folder,
+                              ModelCard& card) {
+  ASSIGN_OR_RETURN(const int scale, fields.Int("scale", 0, 1, kMaxScale));
+  if (scale == 0) return absl::InvalidArgumentError("needs a number 'scale'");
+  ASSIGN_OR_RETURN(const path weights, ParseFiles(fields.Find("files"), format, folder));
+  const Json* levels = fields.Find("noise_levels");
+  if (levels == nullptr) {
+    card.variants.push_back({scale, kNoDenoise, weights});
+    return absl::OkStatus();
+  }
+  if (!levels->is_array() || levels->size() != 1) {
+    return absl::InvalidArgumentError(
+        "'noise_levels' must be an array of one level; several networks are 'variants'");
+  }
+  ASSIGN_OR_RETURN(const int level,
+                   Fields::ToInt((*levels)[0], "noise_levels", kNoDenoise, kMaxNoiseLevel));
+  card.variants.push_back({scale, level, weights});
+  return absl::OkStatus();
+}
+
+absl::Status ParseVariants(const Json& array, const std::string& format, const path& folder,
+                           ModelCard& card) {
+  if (!array.is_array() || array.empty()) {
+    return absl::InvalidArgumentError("'variants' must be an array of at least one object");
+  }
+  for (const Json& element : array) {
+    if (!element.is_object()) {
+      return absl::InvalidArgumentError("'variants' must be an array of objects");
+    }
+    Fields fields(element);
+    ModelVariant variant;
+    ASSIGN_OR_RETURN(variant.scale, fields.Int("scale", 2, 1, kMaxScale));
+    ASSIGN_OR_RETURN(variant.noise_level,
+                     fields.Int("noise_level", kNoDenoise, kNoDenoise, kMaxNoiseLevel));
+    ASSIGN_OR_RETURN(variant.weights, ParseFiles(fields.Find("files"), format, folder));
+    RETURN_IF_ERROR(fields.CheckAllAsked());
+    if (card.Find(variant.scale, variant.noise_level) != nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "has scale ", variant.scale, " with noise level ", variant.noise_level, " twice"));
+    }
+    card.variants.push_back(std::move(variant));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Precision>> ParsePrecisions(const Json* array) {
+  if (array == nullptr) return std::vector<Precision>{Precision::kExact};
+  std::vector<Precision> precisions;
+  for (const Precision precision : {Precision::kExact, Precision::kFast}) {
+    const auto named = [&](const Json& v) { return v == PrecisionName(precision); };
+    if (array->is_array() && std::any_of(array->begin(), array->end(), named)) {
+      precisions.push_back(precision);
+    }
+  }
+  if (precisions.empty() || precisions.size() != array->size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'precisions' is ", array->dump(), ", must list 'exact', 'fast' or both"));
+  }
+  return precisions;
+}
+
+absl::Status ParseDescription(Fields& fields, const path& folder, ModelCard& card) {
+  ASSIGN_OR_RETURN(card.name, fields.String("name", nullptr));
+  if (card.name != folder.filename()) {
+    return absl::InvalidArgumentError(absl::StrCat("'name' is '", card.name,
+                                                   "', must be that of its folder '",
+                                                   folder.filename().string(), "'"));
+  }
+  ASSIGN_OR_RETURN(card.family, fields.String("family", nullptr));
+  ASSIGN_OR_RETURN(card.style, fields.String("style", "general"));
+  ASSIGN_OR_RETURN(card.licence, fields.String("licence", ""));
+  ASSIGN_OR_RETURN(card.description, fields.String("description", ""));
+  ASSIGN_OR_RETURN(card.version, fields.Int("version", 1, 1, kMaxVersion));
+  ASSIGN_OR_RETURN(card.pad_px, fields.Int("pad_px", 0, 0, kMaxPadPx));
+  ASSIGN_OR_RETURN(card.align_px, fields.Int("align_px", 1, 1, kMaxPeriodPx));
+  ASSIGN_OR_RETURN(const std::string border, fields.String("border", "replicate"));
+  if (border != "replicate") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'border' is '", border, "', must be 'replicate'"));
+  }
+  ASSIGN_OR_RETURN(card.precisions, ParsePrecisions(fields.Find("precisions")));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<ModelCard> ParseModelCard(std::string_view json, const path& folder) {
+  const Json document = Json::parse(json, nullptr, /*allow_exceptions=*/false);
+  if (!document.is_object()) return absl::InvalidArgumentError("is no JSON object");
+  Fields fields(document);
+  ModelCard card;
+  RETURN_IF_ERROR(ParseDescription(fields, folder, card));
+  ASSIGN_OR_RETURN(const std::string format, fields.String("format", "ncnn"));
+  if (format != "ncnn" && format != "waifu2x-json") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'format' is '", format, "', must be 'ncnn' or 'waifu2x-json'"));
+  }
+  const Json* variants = fields.Find("variants");
+  RETURN_IF_ERROR(variants == nullptr ? ParseOnlyVariant(fields, format, folder, card)
+                                      : ParseVariants(*variants, format, folder, card));
+  RETURN_IF_ERROR(fields.CheckAllAsked());
+  return card;
+}
+
+}  // namespace upscaled

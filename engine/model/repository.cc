@@ -1,0 +1,127 @@
+#include "engine/model/repository.h"
+
+#include <optional>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/base/status_macros.h"
+#include "engine/base/string_view.h"
+#include "engine/model/known_layouts.h"
+#include "engine/model/loader.h"
+#include "engine/model/model_card.h"
+#include "engine/model/read_file.h"
+
+namespace upscaled {
+namespace {
+
+using std::filesystem::path;
+
+constexpr size_t kMaxCardBytes = size_t{64} << 10;
+
+absl::Status WithPath(const path& file, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat(file.string(), ": ", status.message()));
+}
+
+// nullopt: no model.
+absl::StatusOr<std::optional<ModelCard>> ReadFolder(const path& folder) {
+  const path card_file = folder / std::string(kModelCardName);
+  std::error_code error;
+  if (!std::filesystem::exists(card_file, error)) return RecogniseFolder(folder);
+  ASSIGN_OR_RETURN(const std::string json, ReadFile(card_file, kMaxCardBytes));
+  absl::StatusOr<ModelCard> card = ParseModelCard(json, folder);
+  if (!card.ok()) return WithPath(card_file, card.status());
+  return *std::move(card);
+}
+
+absl::Status CheckWeightsExist(const ModelCard& card) {
+  for (const ModelVariant& variant : card.variants) {
+    std::vector<path> files = {variant.weights};
+    if (variant.weights.extension() == ".param") {
+      files.push_back(path(variant.weights).replace_extension(".bin"));
+    }
+    for (const path& file : files) {
+      std::error_code error;
+      if (!std::filesystem::is_regular_file(file, error)) {
+        return absl::NotFoundError(
+            absl::StrCat("model '", card.name, "': there is no file ", file.string()));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+// 0 and 1 are the card's ways of leaving it to the layers.
+absl::Status CheckAgainstCard(const ModelCard& card, const ModelVariant& variant,
+                              const Network& network) {
+  const auto differs = [&](const char* what, int said, int needed) {
+    return absl::InvalidArgumentError(absl::StrCat("model '", card.name, "' says ", what, " ", said,
+                                                   ", the layers need ", needed));
+  };
+  if (variant.scale != network.scale) return differs("scale", variant.scale, network.scale);
+  if (card.pad_px != 0 && card.pad_px != network.pad_px) {
+    return differs("pad_px", card.pad_px, network.pad_px);
+  }
+  if (card.align_px != 1 && card.align_px != network.align_px) {
+    return differs("align_px", card.align_px, network.align_px);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+const ModelVariant* ModelCard::Find(int scale, int noise_level) const {
+  for (const ModelVariant& variant : variants) {
+    if (variant.scale == scale && variant.noise_level == noise_level) return &variant;
+  }
+  return nullptr;
+}
+
+std::vector<int> ModelCard::NoiseLevels() const {
+  std::set<int> levels;
+  for (const ModelVariant& variant : variants) levels.insert(variant.noise_level);
+  return {levels.begin(), levels.end()};
+}
+
+std::vector<int> ModelCard::Scales() const {
+  std::set<int> scales;
+  for (const ModelVariant& variant : variants) scales.insert(variant.scale);
+  return {scales.begin(), scales.end()};
+}
+
+absl::StatusOr<ModelRepository> ModelRepository::Open(const std::vector<path>& directories) {
+  ModelRepository repository;
+  for (const path& directory : directories) {
+    ASSIGN_OR_RETURN(const std::vector<path> folders, ListFolder(directory));
+    for (const path& folder : folders) {
+      std::error_code error;
+      if (!std::filesystem::is_directory(folder, error)) continue;
+      ASSIGN_OR_RETURN(std::optional<ModelCard> card, ReadFolder(folder));
+      if (!card || repository.Find(card->name).ok()) continue;
+      RETURN_IF_ERROR(CheckWeightsExist(*card));
+      repository.models_.push_back(*std::move(card));
+    }
+  }
+  return repository;
+}
+
+absl::StatusOr<const ModelCard*> ModelRepository::Find(std::string_view name) const {
+  std::vector<std::string> names;
+  for (const ModelCard& card : models_) {
+    if (card.name == name) return &card;
+    names.push_back(card.name);
+  }
+  return absl::NotFoundError(absl::StrCat("no model '", ToAbsl(name), "', there are: ",
+                                          names.empty() ? "none" : absl::StrJoin(names, ", ")));
+}
+
+absl::StatusOr<Network> LoadNetwork(const ModelCard& card, const ModelVariant& variant) {
+  ASSIGN_OR_RETURN(Network network, LoadNetworkFile(variant.weights));
+  RETURN_IF_ERROR(CheckAgainstCard(card, variant, network));
+  network.name = absl::StrCat(card.name, "/", variant.weights.stem().string());
+  return network;
+}
+
+}  // namespace upscaled
