@@ -1,0 +1,103 @@
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "engine/pipeline/dihedral.h"
+#include "engine/pipeline/stages.h"
+#include "engine/pipeline/tta_tile.h"
+#include "engine/pipeline/upscaler.h"
+#include "engine/tiling/tile_shape.h"
+
+namespace upscaled {
+namespace {
+
+// A picture between two passes, and so every coordinate, stays far inside an int.
+constexpr int64_t kMaxSidePx = int64_t{1} << 24;
+
+absl::Status CheckInput(const ImageSpec& source, Size result, const UpscaleOptions& options) {
+  if (source.width_px < 1 || source.height_px < 1 || result.width < 1 || result.height < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot turn a picture of ", source.width_px, "x", source.height_px,
+                     " into one of ", result.width, "x", result.height, ": below 1 pixel"));
+  }
+  if (source.channels < 1 || source.channels > 4 || source.type == SampleType::kF32) {
+    return absl::InvalidArgumentError(absl::StrCat("cannot upscale pictures of ", source.channels,
+                                                   " channels of ", SampleBytes(source.type),
+                                                   " bytes: 1 to 4 of 1 or 2 are supported"));
+  }
+  if (options.result_type == SampleType::kF32) {
+    return absl::InvalidArgumentError("result_type must be kU8 or kU16");
+  }
+  if (options.tile_px < 0 || options.concurrency < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("tile_px ", options.tile_px,
+                                                   " must be 0 or more and concurrency ",
+                                                   options.concurrency, " 1 or more"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPasses(const ImageSpec& source,
+                         const std::vector<std::shared_ptr<const Executable>>& passes) {
+  int64_t side = std::max(source.width_px, source.height_px);
+  for (const auto& pass : passes) {
+    side *= pass->network().scale;
+    if (side > kMaxSidePx) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the passes make a picture of ", source.width_px, "x", source.height_px,
+                       " larger than the limit of ", kMaxSidePx, " pixels a side"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+TileShape ShapeOf(const PassSpec& pass, const UpscaleOptions& options, size_t budget_bytes) {
+  const size_t scale = pass.executable->network().scale;
+  TileShapeInput input;
+  input.image = pass.source.size();
+  input.max_tile = pass.executable->PreferredTile();
+  if (options.tile_px > 0) {
+    input.max_tile.width = std::min(input.max_tile.width, options.tile_px);
+    input.max_tile.height = std::min(input.max_tile.height, options.tile_px);
+  }
+  input.halo_px = HaloPx(*pass.executable);
+  input.streams = options.concurrency;
+  input.row_bytes = pass.source.row_bytes() + scale * PassResult(pass).row_bytes();
+  if (pass.tta) {
+    const Size row{pass.source.width_px, 1};
+    input.row_bytes += TtaTile::Bytes(row, row, static_cast<int>(scale), pass.source.type);
+  }
+  input.halo_bytes = 2 * static_cast<size_t>(input.halo_px) * pass.source.row_bytes();
+  input.budget_bytes = budget_bytes;
+  return ChooseTileShape(input);
+}
+
+}  // namespace
+
+absl::StatusOr<UpscalePlan> PlanUpscale(const ImageSpec& source, Size result,
+                                        std::vector<std::shared_ptr<const Executable>> passes,
+                                        const UpscaleOptions& options, size_t band_budget_bytes) {
+  RETURN_IF_ERROR(CheckInput(source, result, options));
+  RETURN_IF_ERROR(CheckPasses(source, passes));
+  UpscalePlan plan;
+  plan.source = source;
+  plan.result = {result.width, result.height, source.channels, options.result_type};
+  plan.options = options;
+  plan.passes = std::move(passes);
+  for (const PassSpec& pass : DescribeStages(plan).passes) {
+    const TileShape shape = ShapeOf(pass, options, band_budget_bytes);
+    plan.pass_tile.push_back(shape.tile);
+    plan.pass_bands.push_back(shape.bands);
+  }
+  const Stages stages = DescribeStages(plan);
+  for (const PassSpec& pass : stages.passes) {
+    const double variants = pass.tta ? Dihedral::kCount : 1;
+    plan.tile_count += PassTileCount(pass);
+    plan.macs += pass.executable->network().MacsPerOutputPixel() *
+                 static_cast<double>(PassResult(pass).size().Area()) * variants;
+  }
+  plan.memory_bytes = StagesBytes(stages);
+  return plan;
+}
+
+}  // namespace upscaled

@@ -1,0 +1,60 @@
+#include "engine/pipeline/stages.h"
+
+#include <algorithm>
+
+namespace upscaled {
+namespace {
+
+// Enough for every network that is local; those that see the whole picture need no more either.
+constexpr int kMaxBleedPx = 32;
+
+}  // namespace
+
+int HaloPx(const Executable& executable) {
+  // A pixel in the middle of a picture that is larger than any local network's reach.
+  constexpr int kMiddle = 1024;
+  const Rect input = executable.InputRect({kMiddle, kMiddle, 1, 1}, {2 * kMiddle, 2 * kMiddle});
+  return std::max({kMiddle - input.x, kMiddle - input.y, input.right() - kMiddle - 1,
+                   input.bottom() - kMiddle - 1});
+}
+
+Stages DescribeStages(const UpscalePlan& plan) {
+  Stages stages;
+  stages.input = plan.source;
+  if (!plan.passes.empty()) stages.input.channels = plan.source.has_alpha() ? 4 : 3;
+  stages.result = plan.result;
+
+  stages.computed = stages.input;
+  for (size_t i = 0; i < plan.passes.size(); ++i) {
+    PassSpec pass;
+    pass.executable = plan.passes[i];
+    pass.source = stages.computed;
+    pass.result_type = SampleType::kU16;
+    pass.tta = plan.options.tta;
+    if (i < plan.pass_tile.size()) pass.tile = plan.pass_tile[i];
+    if (i < plan.pass_bands.size()) pass.bands = plan.pass_bands[i];
+    stages.computed = PassResult(pass);
+    stages.passes.push_back(std::move(pass));
+  }
+  const bool resize = stages.computed.size() != plan.result.size();
+  if (!stages.passes.empty() && !resize && stages.computed.channels == plan.result.channels) {
+    stages.passes.back().result_type = stages.computed.type = plan.result.type;
+  }
+
+  stages.resized = stages.computed;
+  stages.resized.width_px = plan.result.width_px;
+  stages.resized.height_px = plan.result.height_px;
+  // The resize alone weighs colours by their alpha.
+  if (plan.source.has_alpha() && !stages.passes.empty()) {
+    stages.bleed_px = std::min(HaloPx(*plan.passes.front()), kMaxBleedPx);
+  }
+  return stages;
+}
+
+size_t StagesBytes(const Stages& stages) {
+  size_t bytes = 0;
+  for (const PassSpec& pass : stages.passes) bytes += PassBytes(pass);
+  return bytes;
+}
+
+}  // namespace upscaled

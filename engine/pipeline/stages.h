@@ -1,0 +1,38 @@
+// The stages that a picture goes through, as PlanUpscale accounts for them and MakeUpscaler builds
+// them.
+//
+//   source -> RGB -> alpha bleed -> pass, pass, ... -> final resize -> result's channels and type
+//
+// Whatever follows another stage's arithmetic gets 16 bits from it, also when source and result
+// have 8: rounding to 8 bits between two passes, or before the resize or the way back to gray,
+// would cost up to half a level each time, and the rows are few. Only the last stage rounds to the
+// result.
+#pragma once
+
+#include <vector>
+
+#include "engine/image/image.h"
+#include "engine/pipeline/network_pass.h"
+#include "engine/pipeline/upscaler.h"
+
+namespace upscaled {
+
+struct Stages {
+  ImageSpec input;   // the source as the first pass takes it; without passes the source itself
+  int bleed_px = 0;  // how far colour is bled into transparent pixels; 0: not at all
+  std::vector<PassSpec> passes;
+  ImageSpec computed;  // after the passes
+  ImageSpec resized;   // after the final resize
+  ImageSpec result;
+};
+
+// From source, result, options, passes and, as far as they are chosen, pass_tile and pass_bands.
+Stages DescribeStages(const UpscalePlan& plan);
+
+// Source pixels around a tile that its result depends on.
+int HaloPx(const Executable& executable);
+
+// What all stages allocate.
+size_t StagesBytes(const Stages& stages);
+
+}  // namespace upscaled

@@ -1,0 +1,212 @@
+#include "tests/engine/pipeline/fakes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "engine/base/status_macros.h"
+
+namespace upscaled::test {
+namespace {
+
+constexpr float kKernel[3][3] = {
+    {0.02f, 0.11f, 0.05f}, {0.21f, 0.29f, 0.03f}, {0.07f, 0.13f, 0.01f}};
+
+double MaxOf(SampleType type) {
+  return type == SampleType::kU8 ? 255 : type == SampleType::kU16 ? 65535 : 1;
+}
+
+void Store(const MutableImageView& image, int x, int y, int channel, float value) {
+  const int i = x * image.spec.channels + channel;
+  const float clamped = std::min(std::max(0.0f, value), 1.0f);
+  switch (image.spec.type) {
+    case SampleType::kU8:
+      image.row_as<uint8_t>(y)[i] = static_cast<uint8_t>(clamped * 255.0f + 0.5f);
+      break;
+    case SampleType::kU16:
+      image.row_as<uint16_t>(y)[i] = static_cast<uint16_t>(clamped * 65535.0f + 0.5f);
+      break;
+    case SampleType::kF32:
+      image.row_as<float>(y)[i] = value;
+      break;
+  }
+}
+
+float Load(const ImageView& image, int x, int y, int channel) {
+  return static_cast<float>(SampleAt(image, x, y, channel) / MaxOf(image.spec.type));
+}
+
+class FakeStream final : public Stream {
+ public:
+  explicit FakeStream(const FakeBackend::Hook& before) : before_(before) {}
+  absl::Status Run(const Executable& executable, std::span<const TileTask> tiles) override {
+    for (const TileTask& tile : tiles) {
+      if (before_) RETURN_IF_ERROR(before_(tile));
+      RETURN_IF_ERROR(static_cast<const FakeExecutable&>(executable).Run(tile));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const FakeBackend::Hook& before_;
+};
+
+TileTask WholeTask(const Image& image, const MutableImageView& dst) {
+  const Rect all{0, 0, image.spec().width_px, image.spec().height_px};
+  return {image.view(), all, image.spec().size(), all, dst};
+}
+
+// `image` seen through flips and a swap of its axes; `back` undoes the same.
+Image Transformed(const Image& image, int index, bool back) {
+  const ImageSpec from = image.spec();
+  ImageSpec to = from;
+  if (index & 4) std::swap(to.width_px, to.height_px);
+  Image result(to);
+  for (int y = 0; y < from.height_px; ++y) {
+    for (int x = 0; x < from.width_px; ++x) {
+      int u = x, v = y;
+      if (back && (index & 4)) std::swap(u, v);
+      const Size flipped = back ? to.size() : from.size();
+      if (index & 1) u = flipped.width - 1 - u;
+      if (index & 2) v = flipped.height - 1 - v;
+      if (!back && (index & 4)) std::swap(u, v);
+      std::memcpy(result.mutable_view().row(v) + u * to.pixel_bytes(),
+                  image.view().row(y) + x * from.pixel_bytes(), from.pixel_bytes());
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+FakeExecutable::FakeExecutable(int scale, Size preferred_tile) : preferred_tile_(preferred_tile) {
+  network_.name = "fake";
+  network_.scale = scale;
+  network_.layers.resize(1);
+}
+
+Rect FakeExecutable::InputRect(const Rect& tile, Size image) const {
+  return Intersect(Expand(tile, 1), {0, 0, image.width, image.height});
+}
+
+absl::Status FakeExecutable::Run(const TileTask& task) const {
+  const int scale = network_.scale;
+  const Rect picture{0, 0, task.image.width, task.image.height};
+  if (!picture.Contains(task.src_rect) || !picture.Contains(task.tile) || task.tile.empty() ||
+      !task.src_rect.Contains(InputRect(task.tile, task.image)) ||
+      task.src.spec.size() != Size{task.src_rect.width, task.src_rect.height} ||
+      task.dst.spec.size() != Size{task.tile.width * scale, task.tile.height * scale}) {
+    return absl::InternalError("the tile's rectangles do not fit each other");
+  }
+  for (int y = 0; y < task.dst.height_px(); ++y) {
+    for (int x = 0; x < task.dst.width_px(); ++x) {
+      const int px = task.tile.x * scale + x, py = task.tile.y * scale + y;
+      const int place = (px * 7 + py * 13 + task.image.width * 3 + task.image.height * 5) % 31;
+      for (int c = 0; c < 3; ++c) {
+        float sum = 0.003f * static_cast<float>(place);
+        for (int dy = -1; dy <= 1; ++dy) {
+          for (int dx = -1; dx <= 1; ++dx) {
+            const int sx = std::clamp(px / scale + dx, 0, task.image.width - 1);
+            const int sy = std::clamp(py / scale + dy, 0, task.image.height - 1);
+            sum += kKernel[dy + 1][dx + 1] *
+                   Load(task.src, sx - task.src_rect.x, sy - task.src_rect.y, c);
+          }
+        }
+        Store(task.dst, x, y, c, sum);
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::unique_ptr<Stream> FakeBackend::CreateStream() {
+  return std::make_unique<FakeStream>(before_);
+}
+
+ShufflingExecutor::ShufflingExecutor(int threads, uint32_t seed) : random_(seed) {
+  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Run(); });
+}
+
+ShufflingExecutor::~ShufflingExecutor() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void ShufflingExecutor::Submit(uint64_t, std::shared_ptr<const Executable> executable,
+                               std::vector<TileTask> tiles, Cancellation*, TileDone done) {
+  absl::MutexLock lock(&mutex_);
+  for (size_t i = 0; i < tiles.size(); ++i) {
+    queue_.push_back([executable, task = tiles[i], i, done] {
+      done(i, static_cast<const FakeExecutable&>(*executable).Run(task));
+    });
+  }
+}
+
+void ShufflingExecutor::Run() {
+  const auto wake = [this]()
+                        ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return stopping_ || !queue_.empty(); };
+  while (true) {
+    std::function<void()> work;
+    {
+      absl::MutexLock lock(&mutex_);
+      mutex_.Await(absl::Condition(&wake));
+      if (queue_.empty()) return;
+      std::swap(queue_[random_() % queue_.size()], queue_.back());
+      work = std::move(queue_.back());
+      queue_.pop_back();
+    }
+    work();
+  }
+}
+
+Image ComputeWhole(const FakeExecutable& executable, const Image& image, SampleType type) {
+  const int scale = executable.network().scale;
+  const ImageSpec& spec = image.spec();
+  Image result({spec.width_px * scale, spec.height_px * scale, spec.channels, type});
+  std::memset(result.mutable_view().data, 0, result.bytes());
+  if (!executable.Run(WholeTask(image, result.mutable_view())).ok()) std::abort();
+  return result;
+}
+
+Image ComputeWholeTta(const FakeExecutable& executable, const Image& image, SampleType type) {
+  std::vector<Image> variants;
+  for (int i = 0; i < 8; ++i) {
+    const Image result = ComputeWhole(executable, Transformed(image, i, false), SampleType::kF32);
+    variants.push_back(Transformed(result, i, true));
+  }
+  ImageSpec spec = variants[0].spec();
+  spec.type = type;
+  Image mean(spec);
+  std::memset(mean.mutable_view().data, 0, mean.bytes());
+  for (int y = 0; y < spec.height_px; ++y) {
+    for (int x = 0; x < spec.width_px; ++x) {
+      for (int c = 0; c < 3; ++c) {
+        float sum = 0;
+        for (const Image& variant : variants) {
+          sum += variant.view().row_as<float>(y)[x * spec.channels + c];
+        }
+        Store(mean.mutable_view(), x, y, c, sum / 8);
+      }
+    }
+  }
+  return mean;
+}
+
+double SampleAt(const ImageView& image, int x, int y, int channel) {
+  const int i = x * image.spec.channels + channel;
+  switch (image.spec.type) {
+    case SampleType::kU8:
+      return image.row(y)[i];
+    case SampleType::kU16:
+      return image.row_as<uint16_t>(y)[i];
+    case SampleType::kF32:
+      return image.row_as<float>(y)[i];
+  }
+  return 0;
+}
+
+}  // namespace upscaled::test

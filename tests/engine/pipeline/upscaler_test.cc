@@ -1,0 +1,362 @@
+#include "engine/pipeline/upscaler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "absl/synchronization/notification.h"
+#include "engine/pipeline/local_executor.h"
+#include "tests/engine/pipeline/fakes.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled {
+namespace {
+
+using test::ComputeWhole;
+using test::ComputeWholeTta;
+using test::FakeBackend;
+using test::FakeExecutable;
+using test::FreshRandom;
+using test::RandomImage;
+using test::RandomInt;
+using test::ReadAllInPortions;
+using test::SameImages;
+using test::ShufflingExecutor;
+using test::ViewRows;
+using ::testing::HasSubstr;
+
+using Passes = std::vector<std::shared_ptr<const Executable>>;
+
+std::shared_ptr<const FakeExecutable> Fake(int scale, Size preferred = {64, 64}) {
+  return std::make_shared<FakeExecutable>(scale, preferred);
+}
+
+// The result of a plan on an executor that runs tiles in random order.
+Image Upscale(const UpscalePlan& plan, const Image& picture, std::mt19937& random) {
+  ShufflingExecutor executor(3, random());
+  ViewRows source(picture.view());
+  const auto upscaler = MakeUpscaler(plan, source, executor, 1, nullptr);
+  EXPECT_EQ(upscaler->spec(), plan.result);
+  absl::StatusOr<Image> result = ReadAllInPortions(*upscaler, random);
+  EXPECT_TRUE(result.ok()) << result.status();
+  return result.ok() ? *std::move(result) : Image(plan.result);
+}
+
+UpscalePlan Plan(const ImageSpec& source, Size result, const Passes& passes,
+                 const UpscaleOptions& options = {}, size_t budget = size_t{64} << 20) {
+  const auto plan = PlanUpscale(source, result, passes, options, budget);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  return *plan;
+}
+
+Size Times(Size size, int factor) { return {size.width * factor, size.height * factor}; }
+
+// Any way to cut and to hold the picture, within reason.
+UpscaleOptions AnyCut(std::mt19937& random) {
+  UpscaleOptions options;
+  options.tile_px = RandomInt(random, 1, 80);
+  options.concurrency = RandomInt(random, 1, 5);
+  return options;
+}
+
+TEST(Upscaler, GivesTheBytesOfTheWholePictureForEveryCut) {
+  std::mt19937 random = FreshRandom();
+  for (int round = 0; round < 60; ++round) {
+    const SampleType from = round % 2 ? SampleType::kU8 : SampleType::kU16;
+    const SampleType to = round % 3 ? SampleType::kU8 : SampleType::kU16;
+    const ImageSpec spec{RandomInt(random, 1, 90), RandomInt(random, 1, 90), 3, from};
+    const Image picture = RandomImage(spec, random);
+    const auto network = Fake(RandomInt(random, 1, 3), {RandomInt(random, 1, 99), 40});
+    UpscaleOptions options = AnyCut(random);
+    options.result_type = to;
+    const UpscalePlan plan = Plan(spec, Times(spec.size(), network->network().scale), {network},
+                                  options, static_cast<size_t>(RandomInt(random, 0, 100000)));
+    ASSERT_TRUE(
+        SameImages(Upscale(plan, picture, random).view(), ComputeWhole(*network, picture, to).view()))
+        << spec << ", tile_px " << options.tile_px;
+  }
+}
+
+TEST(Upscaler, RepeatsPassesWithSixteenBitsBetweenThem) {
+  std::mt19937 random = FreshRandom();
+  for (int round = 0; round < 20; ++round) {
+    const ImageSpec spec{RandomInt(random, 1, 40), RandomInt(random, 1, 40), 3, SampleType::kU8};
+    const Image picture = RandomImage(spec, random);
+    const auto first = Fake(2), second = Fake(RandomInt(random, 1, 2)), third = Fake(2);
+    const Image between = ComputeWhole(*first, picture, SampleType::kU16);
+    const Image later = ComputeWhole(*second, between, SampleType::kU16);
+    const UpscalePlan plan =
+        Plan(spec, Times(later.spec().size(), 2), {first, second, third}, AnyCut(random));
+    ASSERT_TRUE(SameImages(Upscale(plan, picture, random).view(),
+                           ComputeWhole(*third, later, SampleType::kU8).view()))
+        << spec;
+  }
+}
+
+TEST(Upscaler, AveragesTheEightVariantsOfTheWholePicture) {
+  std::mt19937 random = FreshRandom();
+  for (int round = 0; round < 20; ++round) {
+    const ImageSpec spec{RandomInt(random, 1, 70), RandomInt(random, 1, 70), 3,
+                         round % 2 ? SampleType::kU8 : SampleType::kU16};
+    const Image picture = RandomImage(spec, random);
+    const auto network = Fake(2);
+    UpscaleOptions options = AnyCut(random);
+    options.tta = true;
+    options.result_type = round % 3 ? SampleType::kU8 : SampleType::kU16;
+    const UpscalePlan plan = Plan(spec, Times(spec.size(), 2), {network}, options);
+    ASSERT_TRUE(SameImages(Upscale(plan, picture, random).view(),
+                           ComputeWholeTta(*network, picture, options.result_type).view()))
+        << spec << ", tile_px " << options.tile_px;
+  }
+}
+
+TEST(Upscaler, PassesAPictureThroughWhenThereIsNothingToDo) {
+  std::mt19937 random = FreshRandom();
+  for (int channels = 1; channels <= 4; ++channels) {
+    const ImageSpec spec{13, 17, channels, SampleType::kU16};
+    const Image picture = RandomImage(spec, random);
+    UpscaleOptions options;
+    options.result_type = SampleType::kU16;
+    const UpscalePlan plan = Plan(spec, spec.size(), {}, options);
+    EXPECT_EQ(plan.tile_count, 0);
+    EXPECT_TRUE(SameImages(Upscale(plan, picture, random).view(), picture.view()));
+  }
+}
+
+TEST(Upscaler, ReportsProgressForEveryTile) {
+  std::mt19937 random = FreshRandom();
+  for (const bool tta : {false, true}) {
+    const ImageSpec spec{100, 90, 3, SampleType::kU8};
+    const Image picture = RandomImage(spec, random);
+    UpscaleOptions options;
+    options.tta = tta;
+    options.tile_px = 40;
+    const UpscalePlan plan = Plan(spec, Times(spec.size(), 4), {Fake(2), Fake(2)}, options);
+    FakeBackend backend(1);
+    const auto executor = MakeLocalExecutor(backend);
+    ViewRows source(picture.view());
+    std::vector<int64_t> reports;
+    UpscaleProgress progress{[&](int64_t done, int64_t total) {
+      EXPECT_EQ(total, plan.tile_count);
+      reports.push_back(done);
+    }};
+    {
+      const auto upscaler = MakeUpscaler(plan, source, *executor, 1, nullptr, progress);
+      ASSERT_TRUE(test::ReadAll(*upscaler).ok());
+    }
+    ASSERT_EQ(reports.size(), static_cast<size_t>(plan.tile_count));
+    for (size_t i = 0; i < reports.size(); ++i) {
+      EXPECT_EQ(reports[i], static_cast<int64_t>(i + 1));
+    }
+  }
+}
+
+TEST(Upscaler, KeepsTheStreamsBusyWhileABandIsReadOut) {
+  std::mt19937 random = FreshRandom();
+  const ImageSpec spec{64, 1000, 3, SampleType::kU8};
+  const Image picture = RandomImage(spec, random);
+  std::atomic<int> started = 0;
+  absl::Notification next_band_started;
+  FakeBackend backend(1, [&](const TileTask&) {
+    if (++started == 2) next_band_started.Notify();
+    return absl::OkStatus();
+  });
+  const auto executor = MakeLocalExecutor(backend);
+  const UpscalePlan plan = Plan(spec, Times(spec.size(), 2), {Fake(2)});
+  ViewRows source(picture.view());
+  const auto upscaler = MakeUpscaler(plan, source, *executor, 1, nullptr);
+  Image row({128, 1, 3, SampleType::kU8});
+  ASSERT_TRUE(upscaler->ReadRows(row.mutable_view()).ok());
+  next_band_started.WaitForNotification();  // though nobody asks for its rows
+}
+
+TEST(Upscaler, FailsWithTheStatusOfAFailedTile) {
+  std::mt19937 random = FreshRandom();
+  const ImageSpec spec{200, 200, 3, SampleType::kU8};
+  const Image picture = RandomImage(spec, random);
+  for (const bool tta : {false, true}) {
+    for (const int failing : {1, 2, 7, 20}) {
+      std::atomic<int> started = 0;
+      FakeBackend backend(2, [&](const TileTask&) {
+        return ++started == failing ? absl::InternalError("lost device") : absl::OkStatus();
+      });
+      const auto executor = MakeLocalExecutor(backend);
+      UpscaleOptions options;
+      options.tta = tta;
+      options.tile_px = 32;
+      options.concurrency = 2;
+      const UpscalePlan plan = Plan(spec, Times(spec.size(), 4), {Fake(2), Fake(2)}, options);
+      ViewRows source(picture.view());
+      Cancellation cancellation;
+      const auto upscaler = MakeUpscaler(plan, source, *executor, 1, &cancellation);
+      EXPECT_EQ(ReadAllInPortions(*upscaler, random).status(), absl::InternalError("lost device"));
+      Image row({800, 1, 3, SampleType::kU8});
+      EXPECT_EQ(upscaler->ReadRows(row.mutable_view()), absl::InternalError("lost device"));
+      EXPECT_FALSE(cancellation.IsCancelled()) << "the caller's own";
+    }
+  }
+}
+
+// A source that fails after some rows.
+class BrokenSource final : public RowSource {
+ public:
+  BrokenSource(const ImageSpec& spec, int good_rows) : spec_(spec), left_(good_rows) {}
+  const ImageSpec& spec() const override { return spec_; }
+  absl::Status ReadRows(MutableImageView rows) override {
+    left_ -= rows.height_px();
+    return left_ < 0 ? absl::InvalidArgumentError("png: truncated") : absl::OkStatus();
+  }
+
+ private:
+  ImageSpec spec_;
+  int left_;
+};
+
+TEST(Upscaler, FailsWithTheStatusOfItsSource) {
+  std::mt19937 random = FreshRandom();
+  const ImageSpec spec{50, 500, 3, SampleType::kU8};
+  for (const int good_rows : {0, 100, 499}) {
+    BrokenSource source(spec, good_rows);
+    ShufflingExecutor executor(2, random());
+    const UpscalePlan plan = Plan(spec, Times(spec.size(), 2), {Fake(2)});
+    const auto upscaler = MakeUpscaler(plan, source, executor, 1, nullptr);
+    EXPECT_EQ(ReadAllInPortions(*upscaler, random).status(),
+              absl::InvalidArgumentError("png: truncated"));
+  }
+}
+
+TEST(Upscaler, ReturnsTheReasonOfACancellationAndDropsQueuedTiles) {
+  std::mt19937 random = FreshRandom();
+  const ImageSpec spec{200, 200, 3, SampleType::kU8};
+  const Image picture = RandomImage(spec, random);
+  for (const bool tta : {false, true}) {
+    std::atomic<int> started = 0;
+    absl::Notification running, resume;
+    FakeBackend backend(1, [&](const TileTask&) {
+      if (++started == 3) {
+        running.Notify();
+        resume.WaitForNotification();
+      }
+      return absl::OkStatus();
+    });
+    const auto executor = MakeLocalExecutor(backend);
+    UpscaleOptions options;
+    options.tta = tta;
+    options.tile_px = 32;
+    const UpscalePlan plan = Plan(spec, Times(spec.size(), 2), {Fake(2)}, options);
+    ViewRows source(picture.view());
+    Cancellation cancellation;
+    std::thread canceller([&] {
+      running.WaitForNotification();
+      cancellation.Cancel(absl::DeadlineExceededError("late"));
+      resume.Notify();
+    });
+    {
+      const auto upscaler = MakeUpscaler(plan, source, *executor, 1, &cancellation);
+      EXPECT_EQ(ReadAllInPortions(*upscaler, random).status(), absl::DeadlineExceededError("late"));
+    }
+    EXPECT_EQ(started, 3) << "tiles ran after the cancellation";
+    canceller.join();
+  }
+}
+
+TEST(Upscaler, IsCancelledBeforeItBegins) {
+  const ImageSpec spec{20, 20, 3, SampleType::kU8};
+  std::mt19937 random = FreshRandom();
+  const Image picture = RandomImage(spec, random);
+  FakeBackend backend(1, [&](const TileTask&) {
+    ADD_FAILURE() << "a tile ran";
+    return absl::OkStatus();
+  });
+  const auto executor = MakeLocalExecutor(backend);
+  ViewRows source(picture.view());
+  Cancellation cancellation;
+  cancellation.Cancel(absl::CancelledError("gone"));
+  const auto upscaler =
+      MakeUpscaler(Plan(spec, {40, 40}, {Fake(2)}), source, *executor, 1, &cancellation);
+  EXPECT_EQ(test::ReadAll(*upscaler).status(), absl::CancelledError("gone"));
+}
+
+TEST(Upscaler, DropsItsTilesWhenItIsAbandoned) {
+  std::mt19937 random = FreshRandom();
+  const ImageSpec spec{40, 2000, 3, SampleType::kU8};
+  const Image picture = RandomImage(spec, random);
+  for (int round = 0; round < 30; ++round) {
+    std::atomic<int> started = 0;
+    FakeBackend backend(2, [&](const TileTask&) {
+      ++started;
+      return absl::OkStatus();
+    });
+    const auto executor = MakeLocalExecutor(backend);
+    UpscaleOptions options;
+    options.tta = round % 2;
+    const UpscalePlan plan = Plan(spec, Times(spec.size(), 2), {Fake(2)}, options);
+    ViewRows source(picture.view());
+    Image rows({80, RandomInt(random, 1, 200), 3, SampleType::kU8});
+    ASSERT_TRUE(
+        MakeUpscaler(plan, source, *executor, 1, nullptr)->ReadRows(rows.mutable_view()).ok());
+    EXPECT_LT(started, plan.tile_count);
+  }
+}
+
+// Run under tsan: the end of a request races with its tiles and its cancellation.
+TEST(Upscaler, SurvivesCancellationAtAnyMoment) {
+  std::mt19937 random = FreshRandom();
+  const ImageSpec spec{60, 120, 3, SampleType::kU8};
+  const Image picture = RandomImage(spec, random);
+  FakeBackend backend(2);
+  const auto executor = MakeLocalExecutor(backend);
+  for (int round = 0; round < 100; ++round) {
+    UpscaleOptions options;
+    options.tta = round % 2;
+    options.tile_px = 32;
+    const UpscalePlan plan = Plan(spec, Times(spec.size(), 2), {Fake(2)}, options);
+    Cancellation cancellation;
+    std::thread canceller([&] { cancellation.Cancel(absl::CancelledError("enough")); });
+    ViewRows source(picture.view());
+    {
+      const auto upscaler = MakeUpscaler(plan, source, *executor, 1, &cancellation);
+      const auto result = ReadAllInPortions(*upscaler, random);
+      if (!result.ok()) {
+        EXPECT_EQ(result.status(), absl::CancelledError("enough"));
+      }
+    }
+    canceller.join();
+  }
+}
+
+TEST(PlanUpscale, DescribesTheWork) {
+  UpscaleOptions options;
+  options.concurrency = 2;
+  const ImageSpec source{960, 540, 4, SampleType::kU8};
+  const UpscalePlan plan = Plan(source, {1920, 1080}, {Fake(2, {512, 512})}, options);
+  EXPECT_EQ(plan.result, (ImageSpec{1920, 1080, 4, SampleType::kU8}));
+  EXPECT_EQ(plan.pass_tile.size(), 1u);
+  EXPECT_EQ(plan.tile_count % 2, 0);
+  options.tta = true;
+  EXPECT_EQ(Plan(source, {1920, 1080}, {Fake(2, {512, 512})}, options).tile_count % 16, 0);
+}
+
+TEST(PlanUpscale, RefusesWhatItCannotDo) {
+  const ImageSpec rgb{10, 10, 3, SampleType::kU8};
+  const auto error = [](const ImageSpec& spec, Size result, const Passes& passes,
+                        const UpscaleOptions& options) {
+    const auto plan = PlanUpscale(spec, result, passes, options);
+    EXPECT_EQ(plan.status().code(), absl::StatusCode::kInvalidArgument);
+    return std::string(plan.status().message());
+  };
+  EXPECT_THAT(error({0, 10, 3}, {20, 20}, {}, {}), HasSubstr("0x10"));
+  EXPECT_THAT(error({10, 10, 5}, {20, 20}, {}, {}), HasSubstr("5 channels"));
+  EXPECT_THAT(error(rgb, {20, 0}, {}, {}), HasSubstr("20x0"));
+  EXPECT_THAT(error(rgb, {20, 20}, {}, {.tile_px = -1}), HasSubstr("tile_px -1"));
+  EXPECT_THAT(error(rgb, {20, 20}, {}, {.concurrency = 0}), HasSubstr("concurrency 0"));
+  EXPECT_THAT(error(rgb, {20, 20}, {}, {.result_type = SampleType::kF32}), HasSubstr("kU16"));
+  EXPECT_THAT(error({1 << 24, 1, 3}, {20, 20}, {Fake(2)}, {}), HasSubstr("16777216"));
+}
+
+}  // namespace
+}  // namespace upscaled
