@@ -1,0 +1,21 @@
+// Changing what a picture's samples are, not their number: depth, gray and colour, alpha.
+//
+// Depth: exact rounding, halves up; 8 to 16 bits repeats the byte, so that 16 to 8 bits gives it
+// back. Gray of colour is Rec. 601 luma. New alpha is opaque. Dropped alpha puts the picture before
+// white, as a page shows it.
+#pragma once
+
+#include <memory>
+
+#include "engine/image/image.h"
+#include "engine/image/row_source.h"
+
+namespace upscaled {
+
+// Writes `src` as `dst`'s channels and type; both have the same size.
+void ConvertPixels(ImageView src, MutableImageView dst);
+
+// The rows of `source` (which must outlive the result) as `spec`, which must be of its size.
+std::unique_ptr<RowSource> ConvertRows(RowSource& source, const ImageSpec& spec);
+
+}  // namespace upscaled

@@ -1,0 +1,32 @@
+// Resizing a picture to any size as a stream of rows.
+//
+// Separable convolution with half-pixel centres; the filter widens when it shrinks (antialiasing).
+// Taps that fall outside of the picture are left out and the others normalised to a sum of one.
+// Computed in float; integers are rounded half up and clamped. With alpha, colours count as much as
+// they are visible, so that hidden colours do not bleed in; fully transparent pixels come out
+// black.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "engine/base/geometry.h"
+#include "engine/image/image.h"
+#include "engine/image/row_source.h"
+
+namespace upscaled {
+
+enum class Filter : uint8_t {
+  kLanczos3,
+  kCatmullRom,  // Mitchell and Netravali, "Reconstruction Filters in Computer Graphics": B 0, C 1/2
+};
+
+// `source` must outlive the result, whose rows have its channels and type; `result` is at least
+// 1 x 1. The rows do not depend on how many are read at a time.
+std::unique_ptr<RowSource> MakeResizer(RowSource& source, Size result, Filter filter);
+
+// Memory that MakeResizer takes: some rows of the source and of the result, whatever the heights.
+size_t ResizerBytes(const ImageSpec& source, Size result, Filter filter);
+
+}  // namespace upscaled
