@@ -64,8 +64,8 @@ template <typename T, int kChannels>
 void StoreRow(const float* src, T* dst, int width) {
   for (int x = 0; x < width; ++x, src += LanesOf(kChannels), dst += kChannels) {
     if constexpr (kChannels % 2 == 0) {
-      const float alpha = std::clamp(src[kChannels - 1], 0.0f, kFull<T>);
-      dst[kChannels - 1] = Store<T>(alpha);
+      const float alpha = src[kChannels - 1];  // may overshoot, and colours do as it does
+      dst[kChannels - 1] = Store<T>(std::clamp(alpha, 0.0f, kFull<T>));
       const float scale = dst[kChannels - 1] > 0 ? kFull<T> / alpha : 0.0f;
       for (int c = 0; c < kChannels - 1; ++c) dst[c] = Store<T>(src[c] * scale);
     } else {
