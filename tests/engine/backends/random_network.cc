@@ -1,0 +1,202 @@
+#include "tests/engine/backends/random_network.h"
+
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "engine/model/border.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled::test {
+namespace {
+
+template <typename T>
+T Pick(std::mt19937& random, std::initializer_list<T> values) {
+  return values.begin()[RandomInt(random, 0, static_cast<int>(values.size()) - 1)];
+}
+
+bool Chance(std::mt19937& random, int percent) { return RandomInt(random, 1, 100) <= percent; }
+
+class Builder {
+ public:
+  explicit Builder(std::mt19937& random) : random_(random) {
+    network_.name = "random";
+    network_.layers.push_back({.op = Op::kInput, .name = "input", .out_channels = 3});
+  }
+
+  Network& network() { return network_; }
+  int last() const { return static_cast<int>(network_.layers.size()) - 1; }
+  int RandomWidth() { return Pick(random_, {1, 3, 12, 16, 31, 32, 48, 64}); }
+
+  void Conv(int out, int kernel_px, int stride_px, int padding_px, bool activate) {
+    Layer layer{.op = Op::kConv,
+                .out_channels = out,
+                .kernel_px = kernel_px,
+                .stride_px = stride_px,
+                .padding_px = padding_px};
+    AppendWithWeights(std::move(layer), activate);
+  }
+  void RandomConv(int out, bool activate = true) {
+    const int kernel_px = Pick(random_, {1, 3, 3, 3, 5});
+    Conv(out, kernel_px, 1, Chance(random_, 40) ? kernel_px / 2 : 0, activate);
+  }
+  void ConvTranspose(int out, int kernel_px, int stride_px, int padding_px, bool activate) {
+    Layer layer{.op = Op::kConvTranspose,
+                .out_channels = out,
+                .kernel_px = kernel_px,
+                .stride_px = stride_px,
+                .padding_px = padding_px};
+    AppendWithWeights(std::move(layer), activate);
+  }
+  void Resize(Op op, int factor) { Append({.op = op, .factor = factor}); }
+  void PixelShuffle(int factor) {
+    const int out = network_.layers.back().out_channels / (factor * factor);
+    Append({.op = Op::kPixelShuffle, .out_channels = out, .factor = factor});
+  }
+  void Crop(int of, int crop_px) { Append({.op = Op::kCrop, .inputs = {of}, .crop_px = crop_px}); }
+  void Join(Op op, int first, int second) {
+    const int channels = network_.layers[first].out_channels;
+    Append({.op = op,
+            .inputs = {first, second},
+            .out_channels = op == Op::kConcat ? 2 * channels : channels});
+  }
+  void ActivationAlone() {
+    Layer layer{.op = Op::kActivation, .out_channels = network_.layers.back().out_channels};
+    Activate(layer);
+    Append(std::move(layer));
+  }
+
+ private:
+  void Append(Layer layer) {
+    if (layer.inputs.empty()) layer.inputs = {last()};
+    layer.in_channels = network_.layers[layer.inputs[0]].out_channels;
+    if (layer.out_channels == 0) layer.out_channels = layer.in_channels;
+    layer.name = absl::StrFormat("layer%d", last() + 1);
+    network_.layers.push_back(std::move(layer));
+  }
+
+  void AppendWithWeights(Layer layer, bool activate) {
+    const int in = network_.layers.back().out_channels;
+    const int taps = layer.kernel_px * layer.kernel_px;
+    const float spread = std::sqrt(2.0f / static_cast<float>(in * taps)) *
+                         (layer.op == Op::kConvTranspose ? static_cast<float>(layer.stride_px) : 1);
+    Fill(layer.weights, size_t{1} * in * layer.out_channels * taps, spread);
+    Fill(layer.bias, layer.out_channels, 0.1f);
+    if (activate) Activate(layer);
+    Append(std::move(layer));
+  }
+
+  void Activate(Layer& layer) {
+    layer.activation = Pick(random_, {Activation::kNone, Activation::kRelu, Activation::kLeakyRelu,
+                                      Activation::kPRelu, Activation::kSigmoid, Activation::kClip});
+    if (layer.activation == Activation::kLeakyRelu) layer.slope = {0.1f};
+    if (layer.activation == Activation::kPRelu) Fill(layer.slope, layer.out_channels, 0.3f);
+    if (layer.activation == Activation::kClip) {
+      layer.clip_min = -0.5f;
+      layer.clip_max = 0.75f;
+    }
+  }
+
+  void Fill(std::vector<float>& values, size_t count, float spread) {
+    std::normal_distribution<float> normal(0, spread);
+    values.resize(count);
+    for (float& v : values) v = normal(random_);
+  }
+
+  std::mt19937& random_;
+  Network network_;
+};
+
+// conv, then a branch at half the size, joined with the cropped skip.
+void AppendUnet(Builder& b, std::mt19937& random) {
+  const int width = Pick(random, {3, 16, 32});
+  b.RandomConv(width);
+  const int skip = b.last();
+  b.Conv(width, 2, 2, 0, true);
+  int crop_px = 0;
+  for (int i = RandomInt(random, 0, 2); i > 0; --i) {
+    const bool same = Chance(random, 50);
+    b.Conv(width, 3, 1, same ? 1 : 0, true);
+    if (!same) crop_px += 2;
+  }
+  b.ConvTranspose(width, 2, 2, 0, true);
+  const int deep = b.last();
+  b.Crop(skip, crop_px);
+  b.Join(Pick(random, {Op::kAdd, Op::kMul, Op::kConcat}), b.last(), deep);
+}
+
+void AppendResidual(Builder& b, std::mt19937& random) {
+  const int width = b.RandomWidth();
+  b.RandomConv(width);
+  const int skip = b.last();
+  b.Conv(width, 3, 1, 1, true);
+  b.Join(Pick(random, {Op::kAdd, Op::kMul, Op::kConcat}), skip, b.last());
+  if (Chance(random, 50)) b.ActivationAlone();
+}
+
+void AppendEnd(Builder& b, std::mt19937& random) {
+  switch (RandomInt(random, 0, 5)) {
+    case 0:
+      b.RandomConv(3, false);
+      break;
+    case 1: {
+      const int factor = Pick(random, {2, 3});
+      b.Conv(3 * factor * factor, 3, 1, RandomInt(random, 0, 1), false);
+      b.PixelShuffle(factor);
+      break;
+    }
+    case 2:
+      b.ConvTranspose(3, 4, 2, Pick(random, {1, 3}), false);
+      break;
+    case 3:
+      b.ConvTranspose(3, 2, 2, 0, false);
+      break;
+    case 4:
+      b.RandomConv(3, false);
+      b.Resize(Pick(random, {Op::kResizeNearest, Op::kResizeBilinear}), 2);
+      break;
+    case 5:  // down and up again
+      b.Conv(16, 3, 2, 1, true);
+      b.Conv(12 * 4, 3, 1, 1, false);
+      b.PixelShuffle(4);
+      break;
+  }
+}
+
+Network TryRandomNetwork(std::mt19937& random) {
+  Builder b(random);
+  if (Chance(random, 20)) b.Resize(Op::kResizeNearest, 2);
+  for (int i = RandomInt(random, 0, 3); i > 0; --i) b.RandomConv(b.RandomWidth());
+  const int body = RandomInt(random, 0, 3);
+  if (body == 0) AppendUnet(b, random);
+  if (body == 1) AppendResidual(b, random);
+  AppendEnd(b, random);
+  return std::move(b.network());
+}
+
+}  // namespace
+
+Network RandomNetwork(std::mt19937& random) {
+  for (;;) {  // some cut off a border that cannot be split evenly
+    Network network = TryRandomNetwork(random);
+    if (InferBorder(network).ok() && network.MacsPerOutputPixel() < 200'000) return network;
+  }
+}
+
+std::string Describe(const Network& network) {
+  std::string text = absl::StrFormat("scale %d pad %d align %d\n", network.scale, network.pad_px,
+                                     network.align_px);
+  for (size_t i = 0; i < network.layers.size(); ++i) {
+    const Layer& l = network.layers[i];
+    absl::StrAppendFormat(&text, "%d: %s %d->%d k%d s%d p%d f%d c%d %s, reads", i,
+                          std::string(OpName(l.op)), l.in_channels, l.out_channels, l.kernel_px,
+                          l.stride_px, l.padding_px, l.factor, l.crop_px,
+                          std::string(ActivationName(l.activation)));
+    for (const int input : l.inputs) absl::StrAppendFormat(&text, " %d", input);
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace upscaled::test

@@ -1,0 +1,211 @@
+#include "engine/graph/tile_geometry.h"
+
+#include <random>
+#include <span>
+#include <vector>
+
+#include "engine/backends/reference/layers.h"
+#include "engine/backends/reference/tensor.h"
+#include "gtest/gtest.h"
+#include "tests/engine/backends/random_network.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled {
+namespace {
+
+using reference::Tensor;
+using test::Describe;
+using test::FreshRandom;
+using test::RandomInt;
+
+Layer MakeConv(Op op, int kernel_px, int stride_px, int padding_px) {
+  Layer layer{.op = op, .name = "conv", .inputs = {0}, .out_channels = 3, .in_channels = 3};
+  layer.kernel_px = kernel_px;
+  layer.stride_px = stride_px;
+  layer.padding_px = padding_px;
+  layer.weights.assign(9 * kernel_px * kernel_px, 0.1f);
+  layer.bias.assign(3, 0.0f);
+  return layer;
+}
+
+Network OneLayer(Layer layer, int scale, int pad_px) {
+  Network network;
+  network.layers = {{.op = Op::kInput, .name = "input", .out_channels = 3}, std::move(layer)};
+  network.scale = scale;
+  network.pad_px = pad_px;
+  return network;
+}
+
+// How many positions a kernel fits in, counted.
+int CountConvOutputs(int side, const Layer& layer) {
+  int count = 0;
+  for (int start = -layer.padding_px; start + layer.kernel_px <= side + layer.padding_px;
+       start += layer.stride_px) {
+    ++count;
+  }
+  return count;
+}
+
+// How far the stamps of a transposed convolution reach, less what is cut.
+int CountTransposedOutputs(int side, const Layer& layer) {
+  int end = 0;
+  for (int i = 0; i < side; ++i) end = i * layer.stride_px + layer.kernel_px;
+  return end - 2 * layer.padding_px;
+}
+
+TEST(LayerSizesTest, ConvolutionsCountedByHand) {
+  std::mt19937 random = FreshRandom();
+  for (int i = 0; i < 500; ++i) {
+    const Op op = RandomInt(random, 0, 1) == 0 ? Op::kConv : Op::kConvTranspose;
+    const int kernel_px = RandomInt(random, 1, 5);
+    const int stride_px = RandomInt(random, 1, op == Op::kConv ? 3 : kernel_px);
+    const Layer layer = MakeConv(op, kernel_px, stride_px, RandomInt(random, 0, kernel_px - 1));
+    const Size size{RandomInt(random, 8, 40), RandomInt(random, 8, 40)};
+    const auto count = op == Op::kConv ? CountConvOutputs : CountTransposedOutputs;
+    const Size expected{count(size.width, layer), count(size.height, layer)};
+    EXPECT_EQ(LayerSizes(OneLayer(layer, 1, 0), size).back(), expected)
+        << OpName(op) << " kernel " << kernel_px << " stride " << stride_px << " padding "
+        << layer.padding_px << " of " << size.width << "x" << size.height;
+  }
+}
+
+TEST(LayerSizesTest, PaddedInputIsAligned) {
+  Network network = OneLayer({.op = Op::kActivation, .inputs = {0}}, 1, 18);
+  network.align_px = 4;
+  EXPECT_EQ(PaddedSize(network, {1, 5}), (Size{40, 44}));
+  EXPECT_EQ(PaddedSize(network, {4, 4}), (Size{40, 40}));
+}
+
+TEST(LayerSizesTest, ResultOfAnyPictureIsScaleTimesAsLarge) {
+  std::mt19937 random = FreshRandom();
+  for (int i = 0; i < 50; ++i) {
+    const Network network = test::RandomNetwork(random);
+    const Size image{RandomInt(random, 1, 300), RandomInt(random, 1, 300)};
+    const Size result = LayerSizes(network, image).back();
+    EXPECT_GE(result.width, network.scale * image.width) << Describe(network);
+    EXPECT_LT(result.width, network.scale * (image.width + network.align_px)) << Describe(network);
+    EXPECT_GE(result.height, network.scale * image.height) << Describe(network);
+  }
+}
+
+TEST(LayerRegionsTest, ValidConvolutionReadsItsHalo) {
+  const Network network = OneLayer(MakeConv(Op::kConv, 3, 1, 0), 1, 1);
+  const auto regions = LayerRegions(network, {10, 8}, {2, 3, 4, 2}, {});
+  EXPECT_EQ(regions[1], (Rect{2, 3, 4, 2}));
+  EXPECT_EQ(regions[0], (Rect{2, 3, 6, 4}));
+}
+
+TEST(LayerRegionsTest, ZeroPaddingIsClippedToThePicture) {
+  const Network network = OneLayer(MakeConv(Op::kConv, 3, 1, 1), 1, 0);
+  const auto regions = LayerRegions(network, {10, 8}, {0, 6, 4, 2}, {});
+  EXPECT_EQ(regions[0], (Rect{0, 5, 5, 3}));
+}
+
+TEST(LayerRegionsTest, UpconvReadsTheStampsThatReachTheTile) {
+  const Network network = OneLayer(MakeConv(Op::kConvTranspose, 4, 2, 3), 2, 1);
+  // Result pixel 0 lies at stamp offset 3: pixels 0 and 1 of the padded input reach it.
+  const auto regions = LayerRegions(network, {10, 8}, {0, 0, 1, 1}, {});
+  EXPECT_EQ(regions[1], (Rect{0, 0, 2, 2}));
+  EXPECT_EQ(regions[0], (Rect{0, 0, 3, 3}));
+}
+
+TEST(LayerRegionsTest, BlocksRoundOutwardFromTheOrigin) {
+  const Network network = OneLayer(MakeConv(Op::kConv, 3, 1, 0), 1, 1);
+  const int blocks[] = {1, 6};
+  const auto regions = LayerRegions(network, {20, 8}, {7, 3, 2, 4}, blocks);
+  EXPECT_EQ(regions[1], (Rect{6, 0, 6, 8}));
+  EXPECT_EQ(regions[0], (Rect{6, 0, 8, 10}));
+}
+
+TEST(SourceRectTest, BorderCountsAsTheEdgeItCopies) {
+  const Network network = OneLayer(MakeConv(Op::kConv, 3, 1, 0), 1, 7);
+  const Size image{10, 8};
+  EXPECT_EQ(SourceRect(network, {0, 0, 24, 22}, image), (Rect{0, 0, 10, 8}));
+  EXPECT_EQ(SourceRect(network, {0, 0, 3, 3}, image), (Rect{0, 0, 1, 1}));
+  EXPECT_EQ(SourceRect(network, {20, 9, 4, 2}, image), (Rect{9, 2, 1, 2}));
+}
+
+// All layers, each computed in its region alone, from random values of layer 0.
+std::vector<Tensor> Compute(const Network& network, const std::vector<Rect>& regions,
+                            const Tensor& whole_input) {
+  std::vector<Tensor> tensors;
+  for (size_t i = 0; i < network.layers.size(); ++i) {
+    const Layer& layer = network.layers[i];
+    Tensor& dst = tensors.emplace_back(regions[i], layer.out_channels);
+    if (layer.op == Op::kInput) {
+      for (int c = 0; c < dst.channels; ++c) {
+        for (int y = dst.region.y; y < dst.region.bottom(); ++y) {
+          for (int x = dst.region.x; x < dst.region.right(); ++x) {
+            dst.row(c, y)[x - dst.region.x] = whole_input.at(c, x, y);
+          }
+        }
+      }
+      continue;
+    }
+    std::vector<const Tensor*> inputs;
+    for (const int input : layer.inputs) inputs.push_back(&tensors[input]);
+    reference::ComputeLayer(layer, inputs, dst);
+  }
+  return tensors;
+}
+
+void ExpectPartOf(const Tensor& part, const Tensor& whole) {
+  for (int c = 0; c < part.channels; ++c) {
+    for (int y = part.region.y; y < part.region.bottom(); ++y) {
+      for (int x = part.region.x; x < part.region.right(); ++x) {
+        ASSERT_EQ(part.at(c, x, y), whole.at(c, x, y)) << "at " << c << ", " << x << ", " << y;
+      }
+    }
+  }
+}
+
+TEST(LayerRegionsTest, RegionsSufficeForRandomNetworksTilesAndBlocks) {
+  std::mt19937 random = FreshRandom();
+  for (int i = 0; i < 60; ++i) {
+    const Network network = test::RandomNetwork(random);
+    SCOPED_TRACE(Describe(network));
+    const Size image{RandomInt(random, 1, 24), RandomInt(random, 1, 24)};
+    std::vector<Rect> whole;
+    for (const Size size : LayerSizes(network, image))
+      whole.push_back({0, 0, size.width, size.height});
+    Tensor input(whole[0], 3);
+    std::uniform_real_distribution<float> uniform(0, 1);
+    for (float& v : input.values) v = uniform(random);
+
+    const int x = RandomInt(random, 0, image.width - 1), y = RandomInt(random, 0, image.height - 1);
+    const Rect tile{x, y, RandomInt(random, 1, image.width - x),
+                    RandomInt(random, 1, image.height - y)};
+    std::vector<int> blocks(network.layers.size());
+    for (int& block : blocks) block = RandomInt(random, 1, 7);
+    const std::vector<Rect> regions = LayerRegions(network, image, tile, blocks);
+
+    EXPECT_TRUE(regions.back().Contains(Scale(tile, network.scale)));
+    const std::vector<Tensor> parts = Compute(network, regions, input);
+    const std::vector<Tensor> wholes = Compute(network, whole, input);
+    for (size_t l = 0; l < parts.size(); ++l) {
+      SCOPED_TRACE(l);
+      EXPECT_TRUE(whole[l].Contains(regions[l]));
+      ExpectPartOf(parts[l], wholes[l]);
+    }
+  }
+}
+
+TEST(LayerRegionsTest, GlobalPoolingNeedsAllOfItsInput) {
+  Network network;
+  network.layers = {
+      {.op = Op::kInput, .name = "input", .out_channels = 3},
+      {.op = Op::kGlobalAveragePool,
+       .name = "pool",
+       .inputs = {0},
+       .out_channels = 3,
+       .in_channels = 3},
+      {.op = Op::kMul, .name = "mul", .inputs = {0, 1}, .out_channels = 3, .in_channels = 3}};
+  ASSERT_TRUE(network.Validate().ok()) << network.Validate();
+  const auto regions = LayerRegions(network, {10, 8}, {4, 4, 1, 1}, {});
+  EXPECT_EQ(regions[2], (Rect{4, 4, 1, 1}));
+  EXPECT_EQ(regions[1], (Rect{0, 0, 1, 1}));
+  EXPECT_EQ(regions[0], (Rect{0, 0, 10, 8}));
+}
+
+}  // namespace
+}  // namespace upscaled
