@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "engine/image/memory_io.h"
 #include "server/admission/error.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/picture_job.h"
@@ -86,25 +87,10 @@ class ChunkSink final : public ByteSink {
   std::string chunk_;
 };
 
-// An image that is there already.
-class StringSource final : public ByteSource {
- public:
-  explicit StringSource(const std::string& bytes) : rest_(bytes) {}
-
-  absl::StatusOr<size_t> Read(std::span<uint8_t> dst) override {
-    const size_t count = rest_.copy(reinterpret_cast<char*>(dst.data()), dst.size());
-    rest_.remove_prefix(count);
-    return count;
-  }
-
- private:
-  std::string_view rest_;
-};
-
 // A result that goes into one message, and so must not grow without bound.
-class StringSink final : public ByteSink {
+class MessageSink final : public ByteSink {
  public:
-  StringSink(std::string& bytes, int64_t max_bytes) : bytes_(bytes), max_bytes_(max_bytes) {}
+  MessageSink(std::string& bytes, int64_t max_bytes) : bytes_(bytes), max_bytes_(max_bytes) {}
 
   absl::Status Write(std::span<const uint8_t> bytes) override {
     const auto size = static_cast<int64_t>(bytes_.size() + bytes.size());
@@ -184,9 +170,9 @@ absl::Status HandleUpscale(const HandlerEnvironment& environment, CallContext co
   context.record.received_bytes = image_bytes;
   RETURN_IF_ERROR(CheckUnaryBytes(environment.admission.limits(), image_bytes));
 
-  StringSource source(request.image());
+  MemorySource source(request.image());
   const int64_t max_result_bytes = kUnaryGrowth * environment.admission.limits().max_unary_bytes;
-  StringSink sink(*response.mutable_image(), max_result_bytes);
+  MessageSink sink(*response.mutable_image(), max_result_bytes);
   const PictureJob job{.options = std::move(options),
                        .input = source,
                        .output = sink,
