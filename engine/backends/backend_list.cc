@@ -15,9 +15,8 @@ struct Device {
   absl::StatusOr<std::unique_ptr<Backend>> (*create)(const BackendOptions& options);
 };
 
+// Best first.
 constexpr Device kDevices[] = {
-    // best first
-    {"cpu", CreateCpuBackend},
     {"cpu", CreateCpuBackend},
     {"reference", CreateReferenceBackend},
 };
