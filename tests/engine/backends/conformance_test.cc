@@ -1,0 +1,366 @@
+// What every device promises, over random networks: the reference's values, the same bytes for
+// every tiling, and no write outside a tile's destination.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/backends/backend_list.h"
+#include "gtest/gtest.h"
+#include "tests/engine/backends/random_network.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled {
+namespace {
+
+using test::Describe;
+using test::FreshRandom;
+using test::RandomImage;
+using test::RandomInt;
+using test::RandomNetwork;
+
+// fp32 against the reference's double sums; Winograd kernels lose about two digits. Relative to the
+// largest value of the result, at least to 1.
+constexpr float kTolerance = 1e-4f;
+constexpr uint8_t kPoison = 0xA5;
+
+constexpr SampleType kTypes[] = {SampleType::kU8, SampleType::kU16, SampleType::kF32};
+
+// An image inside a larger poisoned block, to see who writes where it should not.
+class GuardedImage {
+ public:
+  explicit GuardedImage(const ImageSpec& spec)
+      : spec_(spec),
+        stride_bytes_(spec.row_bytes() + 2 * kMarginBytes),
+        bytes_((spec.height_px + 2) * stride_bytes_, kPoison) {}
+
+  MutableImageView view() {
+    return {bytes_.data() + stride_bytes_ + kMarginBytes, spec_,
+            static_cast<ptrdiff_t>(stride_bytes_)};
+  }
+
+  // Every byte outside the image, and its fourth channel, are still poison.
+  ::testing::AssertionResult OnlyColourWritten() const {
+    const size_t sample_bytes = SampleBytes(spec_.type);
+    for (size_t i = 0; i < bytes_.size(); ++i) {
+      const size_t row = i / stride_bytes_, column = i % stride_bytes_;
+      const bool inside = row >= 1 && row <= static_cast<size_t>(spec_.height_px) &&
+                          column >= kMarginBytes && column < kMarginBytes + spec_.row_bytes();
+      const bool colour =
+          inside && (column - kMarginBytes) / sample_bytes % spec_.channels < size_t{3};
+      if (!colour && bytes_[i] != kPoison) {
+        return ::testing::AssertionFailure()
+               << "byte " << column << " of row " << row << " was written";
+      }
+    }
+    return ::testing::AssertionSuccess();
+  }
+
+  bool operator==(const GuardedImage& other) const { return bytes_ == other.bytes_; }
+
+ private:
+  static constexpr size_t kMarginBytes = 64;  // keeps float rows aligned
+
+  ImageSpec spec_;
+  size_t stride_bytes_;
+  std::vector<uint8_t> bytes_;
+};
+
+ImageSpec ResultSpec(const Network& network, Size image, int channels, SampleType type) {
+  return {image.width * network.scale, image.height * network.scale, channels, type};
+}
+
+TileTask WholeTask(ImageView source, MutableImageView dst) {
+  const Rect whole{0, 0, source.width_px(), source.height_px()};
+  return {source, whole, source.spec.size(), whole, dst};
+}
+
+float SampleAt(const ImageView& view, int x, int y, int c) {
+  const int i = x * view.spec.channels + c;
+  switch (view.spec.type) {
+    case SampleType::kU8:
+      return view.row(y)[i] / 255.0f;
+    case SampleType::kU16:
+      return view.row_as<uint16_t>(y)[i] / 65535.0f;
+    case SampleType::kF32:
+      return view.row_as<float>(y)[i];
+  }
+  return 0;
+}
+
+// `actual` of any type against float `expected`, each within tolerance plus its type's rounding.
+void ExpectNear(const ImageView& actual, const ImageView& expected) {
+  const SampleType type = actual.spec.type;
+  const float rounding = type == SampleType::kF32  ? 0
+                         : type == SampleType::kU8 ? 0.5f / 255
+                                                   : 0.5f / 65535;
+  float largest = 1;
+  for (int y = 0; y < expected.height_px(); ++y) {
+    for (int i = 0; i < 3 * expected.width_px(); ++i) {
+      largest = std::max(largest, std::abs(expected.row_as<float>(y)[i]));
+    }
+  }
+  for (int y = 0; y < actual.height_px(); ++y) {
+    for (int x = 0; x < actual.width_px(); ++x) {
+      for (int c = 0; c < 3; ++c) {
+        float wanted = SampleAt(expected, x, y, c);
+        if (type != SampleType::kF32) wanted = std::clamp(wanted, 0.0f, 1.0f);
+        ASSERT_NEAR(SampleAt(actual, x, y, c), wanted, kTolerance * largest + rounding)
+            << "at " << x << ", " << y << " channel " << c;
+      }
+    }
+  }
+}
+
+class ConformanceTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    auto backend = CreateBackend(GetParam(), {});
+    ASSERT_TRUE(backend.ok()) << backend.status();
+    backend_ = *std::move(backend);
+    auto reference = CreateBackend("reference", {});
+    ASSERT_TRUE(reference.ok()) << reference.status();
+    reference_ = *std::move(reference);
+  }
+
+  // A random network that the backend takes, compiled; fails the test if it takes too few.
+  std::shared_ptr<const Executable> RandomExecutable() {
+    for (int attempt = 0; attempt < 20; ++attempt) {
+      network_ = RandomNetwork(random_);
+      auto executable = backend_->Compile(network_, Precision::kExact);
+      if (executable.ok()) return *executable;
+      EXPECT_EQ(executable.status().code(), absl::StatusCode::kUnimplemented)
+          << executable.status() << "\n"
+          << Describe(network_);
+    }
+    ADD_FAILURE() << "refuses twenty networks running, the last being\n" << Describe(network_);
+    return nullptr;
+  }
+
+  void RunWhole(Backend& backend, const Executable& executable, ImageView source,
+                MutableImageView dst) {
+    const TileTask task = WholeTask(source, dst);
+    const absl::Status status = backend.CreateStream()->Run(executable, {&task, 1});
+    ASSERT_TRUE(status.ok()) << status;
+  }
+
+  Image ReferenceResult(ImageView source) {
+    const auto executable = reference_->Compile(network_, Precision::kExact);
+    EXPECT_TRUE(executable.ok()) << executable.status();
+    Image result(ResultSpec(network_, source.spec.size(), 3, SampleType::kF32));
+    RunWhole(*reference_, **executable, source, result.mutable_view());
+    return result;
+  }
+
+  std::mt19937 random_ = FreshRandom();
+  std::unique_ptr<Backend> backend_, reference_;
+  Network network_;
+};
+
+TEST_P(ConformanceTest, AgreesWithTheReferenceForEveryTypeAndLeavesTheRestAlone) {
+  for (int i = 0; i < 40; ++i) {
+    const auto executable = RandomExecutable();
+    ASSERT_NE(executable, nullptr);
+    SCOPED_TRACE(Describe(network_));
+    const ImageSpec spec{RandomInt(random_, 1, 45), RandomInt(random_, 1, 45),
+                         RandomInt(random_, 3, 4), kTypes[RandomInt(random_, 0, 2)]};
+    const Image source = RandomImage(spec, random_);
+    const Image expected = ReferenceResult(source.view());
+    for (const SampleType type : kTypes) {
+      GuardedImage dst(ResultSpec(network_, spec.size(), RandomInt(random_, 3, 4), type));
+      RunWhole(*backend_, *executable, source.view(), dst.view());
+      EXPECT_TRUE(dst.OnlyColourWritten());
+      ExpectNear(dst.view(), expected.view());
+      if (HasFatalFailure() || HasFailure()) return;
+    }
+  }
+}
+
+TEST_P(ConformanceTest, IntegerResultsAreTheFloatOnesRoundedHalfUp) {
+  for (int i = 0; i < 10; ++i) {
+    const auto executable = RandomExecutable();
+    ASSERT_NE(executable, nullptr);
+    SCOPED_TRACE(Describe(network_));
+    const ImageSpec spec{RandomInt(random_, 1, 40), RandomInt(random_, 1, 40), 3, SampleType::kU8};
+    const Image source = RandomImage(spec, random_);
+    Image floats(ResultSpec(network_, spec.size(), 3, SampleType::kF32));
+    Image levels(ResultSpec(network_, spec.size(), 3, SampleType::kU8));
+    RunWhole(*backend_, *executable, source.view(), floats.mutable_view());
+    RunWhole(*backend_, *executable, source.view(), levels.mutable_view());
+    for (int y = 0; y < levels.spec().height_px; ++y) {
+      for (int x = 0; x < 3 * levels.spec().width_px; ++x) {
+        const double exact = std::clamp(255.0 * floats.view().row_as<float>(y)[x], 0.0, 255.0);
+        // One float of leeway where the product is a tie.
+        const int level = levels.view().row(y)[x];
+        ASSERT_LE(level - 0.5, exact + 1e-4) << "level " << level << " of " << exact;
+        ASSERT_GT(level + 0.5, exact - 1e-4) << "level " << level << " of " << exact;
+      }
+    }
+  }
+}
+
+// The picture cut into tiles of this size; each may see more of the source than it needs.
+std::vector<TileTask> CutIntoTiles(const Executable& executable, ImageView source, Size tile_size,
+                                   MutableImageView dst, std::mt19937& random) {
+  const Size image = source.spec.size();
+  const Rect picture{0, 0, image.width, image.height};
+  std::vector<TileTask> tasks;
+  for (int y = 0; y < image.height; y += tile_size.height) {
+    for (int x = 0; x < image.width; x += tile_size.width) {
+      const Rect tile = Intersect({x, y, tile_size.width, tile_size.height}, picture);
+      const Rect needed = executable.InputRect(tile, image);
+      const Rect given = Intersect(Expand(needed, RandomInt(random, 0, 3)), picture);
+      tasks.push_back({source.Crop(given), given, image, tile,
+                       dst.Crop(Scale(tile, executable.network().scale))});
+    }
+  }
+  std::shuffle(tasks.begin(), tasks.end(), random);
+  return tasks;
+}
+
+TEST_P(ConformanceTest, EveryTilingGivesTheSameBytes) {
+  for (int i = 0; i < 15; ++i) {
+    const auto executable = RandomExecutable();
+    ASSERT_NE(executable, nullptr);
+    SCOPED_TRACE(Describe(network_));
+    const ImageSpec spec{RandomInt(random_, 1, 110), RandomInt(random_, 1, 110), 3,
+                         SampleType::kU8};
+    const Image source = RandomImage(spec, random_);
+    const ImageSpec result = ResultSpec(network_, spec.size(), 3, kTypes[RandomInt(random_, 0, 2)]);
+    GuardedImage whole(result);
+    RunWhole(*backend_, *executable, source.view(), whole.view());
+    const std::unique_ptr<Stream> stream = backend_->CreateStream();
+    for (int tiling = 0; tiling < 3; ++tiling) {
+      const Size tile{RandomInt(random_, 32, std::max(32, spec.width_px)),
+                      RandomInt(random_, 32, std::max(32, spec.height_px))};
+      GuardedImage tiled(result);
+      const auto tasks = CutIntoTiles(*executable, source.view(), tile, tiled.view(), random_);
+      const absl::Status status = stream->Run(*executable, tasks);
+      ASSERT_TRUE(status.ok()) << status;
+      EXPECT_TRUE(tiled == whole) << "picture " << spec << ", tiles of " << tile.width << "x"
+                                  << tile.height;
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST_P(ConformanceTest, TinyTilesGiveTheSameBytes) {
+  for (int i = 0; i < 5; ++i) {
+    const auto executable = RandomExecutable();
+    ASSERT_NE(executable, nullptr);
+    SCOPED_TRACE(Describe(network_));
+    const ImageSpec spec{RandomInt(random_, 1, 13), RandomInt(random_, 1, 13), 3, SampleType::kU8};
+    const Image source = RandomImage(spec, random_);
+    const ImageSpec result = ResultSpec(network_, spec.size(), 3, SampleType::kF32);
+    GuardedImage whole(result), tiled(result);
+    RunWhole(*backend_, *executable, source.view(), whole.view());
+    const Size tile{RandomInt(random_, 1, 5), RandomInt(random_, 1, 5)};
+    const auto tasks = CutIntoTiles(*executable, source.view(), tile, tiled.view(), random_);
+    const absl::Status status = backend_->CreateStream()->Run(*executable, tasks);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_TRUE(tiled == whole) << "picture " << spec << ", tiles of " << tile.width << "x"
+                                << tile.height;
+  }
+}
+
+TEST_P(ConformanceTest, StreamsSideBySideGiveTheSameBytes) {
+  const auto executable = RandomExecutable();
+  ASSERT_NE(executable, nullptr);
+  SCOPED_TRACE(Describe(network_));
+  const Image source = RandomImage({70, 50, 3, SampleType::kU8}, random_);
+  const ImageSpec result = ResultSpec(network_, {70, 50}, 3, SampleType::kF32);
+  GuardedImage whole(result);
+  RunWhole(*backend_, *executable, source.view(), whole.view());
+
+  constexpr int kThreads = 4;
+  std::vector<GuardedImage> results(kThreads, GuardedImage(result));
+  std::vector<absl::Status> statuses(kThreads);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    auto tasks = CutIntoTiles(*executable, source.view(), {32, 32}, results[t].view(), random_);
+    threads.emplace_back([&, t, tasks = std::move(tasks)] {
+      statuses[t] = backend_->CreateStream()->Run(*executable, tasks);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (int t = 0; t < kThreads; ++t) {
+    EXPECT_TRUE(statuses[t].ok()) << statuses[t];
+    EXPECT_TRUE(results[t] == whole) << "thread " << t;
+  }
+}
+
+TEST_P(ConformanceTest, RefusesContradictoryTasks) {
+  const auto executable = RandomExecutable();
+  ASSERT_NE(executable, nullptr);
+  const Image source = RandomImage({40, 40, 3, SampleType::kU8}, random_);
+  Image dst(ResultSpec(network_, {40, 40}, 3, SampleType::kU8));
+  const TileTask good = WholeTask(source.view(), dst.mutable_view());
+  const auto run = [&](const TileTask& task) {
+    return backend_->CreateStream()->Run(*executable, {&task, 1});
+  };
+  ASSERT_TRUE(run(good).ok());
+
+  TileTask outside = good;
+  outside.tile.x = 1;
+  EXPECT_EQ(run(outside).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(run(outside).message().find("outside its picture of 40x40"), std::string::npos);
+
+  TileTask too_little = good;
+  too_little.src_rect = {0, 0, 39, 40};
+  too_little.src = source.view().Crop(too_little.src_rect);
+  EXPECT_EQ(run(too_little).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(run(too_little).message().find("must cover 40x40 at (0, 0)"), std::string::npos);
+
+  TileTask small_dst = good;
+  small_dst.dst = dst.mutable_view().Crop({0, 0, 1, 1});
+  EXPECT_EQ(run(small_dst).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(run(small_dst).message().find("destination is 1x1 pixels"), std::string::npos);
+
+  TileTask gray = good;
+  gray.src.spec.channels = 1;
+  EXPECT_EQ(run(gray).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(run(gray).message().find("1 channels, must have 3 or 4"), std::string::npos);
+}
+
+TEST_P(ConformanceTest, ReportsItsNeeds) {
+  const auto executable = RandomExecutable();
+  ASSERT_NE(executable, nullptr);
+  EXPECT_EQ(executable->precision(), Precision::kExact);
+  EXPECT_EQ(executable->network().scale, network_.scale);
+  EXPECT_GE(executable->WeightBytes(), network_.WeightCount() * sizeof(float) / 2);
+  EXPECT_GT(executable->PreferredTile().Area(), 0);
+  EXPECT_GT(executable->WorkspaceBytes({32, 32}), 0u);
+  EXPECT_GE(executable->WorkspaceBytes({256, 256}), executable->WorkspaceBytes({32, 32}));
+  EXPECT_GE(backend_->StreamCount(), 1);
+  EXPECT_FALSE(backend_->description().empty());
+}
+
+TEST_P(ConformanceTest, RefusesNetworksThatDoNotValidate) {
+  Network broken = RandomNetwork(random_);
+  broken.scale += 1;
+  EXPECT_EQ(backend_->Compile(broken, Precision::kExact).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, ConformanceTest, ::testing::ValuesIn(ListDevices()),
+                         [](const auto& info) { return info.param; });
+
+TEST(BackendListTest, UnknownDeviceListsThoseThereAre) {
+  const auto backend = CreateBackend("toaster", {});
+  EXPECT_EQ(backend.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(backend.status().message(), "no device 'toaster', there are: auto, cpu, reference");
+}
+
+TEST(BackendListTest, AutoIsTheBest) {
+  const auto backend = CreateBackend("auto", {});
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  EXPECT_EQ((*backend)->name(), ListDevices().front());
+}
+
+}  // namespace
+}  // namespace upscaled
