@@ -34,10 +34,22 @@ const Codec* CodecOf(std::span<const uint8_t> prefix) {
   return nullptr;
 }
 
-// Reads until the header is known; `prefix` receives all bytes that were read. Looks at the header
-// only as the prefix has grown by a quarter, so that a slow source costs no quadratic time.
-absl::StatusOr<ImageHeader> ReadHeader(ByteSource& source, const DecodeLimits& limits,
-                                       std::vector<uint8_t>& prefix) {
+}  // namespace
+
+absl::StatusOr<std::optional<ImageHeader>> ParseImageHeader(std::span<const uint8_t> prefix,
+                                                            const DecodeLimits& limits) {
+  if (const Codec* codec = CodecOf(prefix)) return codec->parse_header(prefix, limits);
+  for (const Codec& codec : Codecs())
+    if (MayBegin(prefix, codec.signature)) return std::nullopt;
+  const absl::string_view begin(reinterpret_cast<const char*>(prefix.data()),
+                                std::min<size_t>(prefix.size(), 8));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "not a PNG, JPEG or WebP image: it begins with the bytes ", absl::BytesToHexString(begin)));
+}
+
+absl::StatusOr<ImageHeader> ReadImageHeader(ByteSource& source, const DecodeLimits& limits,
+                                            std::vector<uint8_t>& prefix) {
+  // Looks again when the prefix has grown by a quarter: a slow source costs no quadratic time.
   size_t next_look = 1;
   while (true) {
     const size_t have = prefix.size();
@@ -57,23 +69,10 @@ absl::StatusOr<ImageHeader> ReadHeader(ByteSource& source, const DecodeLimits& l
   }
 }
 
-}  // namespace
-
-absl::StatusOr<std::optional<ImageHeader>> ParseImageHeader(std::span<const uint8_t> prefix,
-                                                            const DecodeLimits& limits) {
-  if (const Codec* codec = CodecOf(prefix)) return codec->parse_header(prefix, limits);
-  for (const Codec& codec : Codecs())
-    if (MayBegin(prefix, codec.signature)) return std::nullopt;
-  const absl::string_view begin(reinterpret_cast<const char*>(prefix.data()),
-                                std::min<size_t>(prefix.size(), 8));
-  return absl::InvalidArgumentError(absl::StrCat(
-      "not a PNG, JPEG or WebP image: it begins with the bytes ", absl::BytesToHexString(begin)));
-}
-
 absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenImageDecoder(ByteSource& source,
                                                                const DecodeLimits& limits) {
   std::vector<uint8_t> prefix;
-  ASSIGN_OR_RETURN(const ImageHeader header, ReadHeader(source, limits, prefix));
+  ASSIGN_OR_RETURN(const ImageHeader header, ReadImageHeader(source, limits, prefix));
   return CodecFor(header.format)
       .open_decoder(std::make_unique<ReplaySource>(std::move(prefix), source), header, limits);
 }

@@ -66,6 +66,12 @@ struct ImageMetadata {
 absl::StatusOr<std::optional<ImageHeader>> ParseImageHeader(std::span<const uint8_t> prefix,
                                                             const DecodeLimits& limits);
 
+// Reads until the header is known and leaves all bytes that were read in `prefix` (empty before),
+// for a ReplaySource to give to OpenImageDecoder: so that a picture can be admitted before anything
+// is allocated for its pixels.
+absl::StatusOr<ImageHeader> ReadImageHeader(ByteSource& source, const DecodeLimits& limits,
+                                            std::vector<uint8_t>& prefix);
+
 // Gives the rows of one image in order; spec() is header().spec. Not thread safe.
 class ImageDecoder : public RowSource {
  public:

@@ -120,6 +120,8 @@ ChannelsFunction ChooseChannels(SampleType type, int from, int to) {
                                     : ChooseChannels<float>(from, to);
 }
 
+constexpr int kBandRows = 16;
+
 class ConvertedRows final : public RowSource {
  public:
   ConvertedRows(RowSource& source, const ImageSpec& spec) : source_(source), spec_(spec) {}
@@ -144,8 +146,6 @@ class ConvertedRows final : public RowSource {
   }
 
  private:
-  static constexpr int kBandRows = 16;
-
   RowSource& source_;
   const ImageSpec spec_;
   AlignedBuffer<uint8_t> band_;
@@ -175,6 +175,11 @@ void ConvertPixels(ImageView src, MutableImageView dst) {
 
 std::unique_ptr<RowSource> ConvertRows(RowSource& source, const ImageSpec& spec) {
   return std::make_unique<ConvertedRows>(source, spec);
+}
+
+size_t ConverterBytes(const ImageSpec& source) {
+  // The band, and ConvertPixels' row of up to four channels in it.
+  return kBandRows * source.row_bytes() + size_t{4} * source.width_px * SampleBytes(source.type);
 }
 
 }  // namespace upscaled

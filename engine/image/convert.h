@@ -5,6 +5,7 @@
 // white, as a page shows it.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 
 #include "engine/image/image.h"
@@ -17,5 +18,8 @@ void ConvertPixels(ImageView src, MutableImageView dst);
 
 // The rows of `source` (which must outlive the result) as `spec`, which must be of its size.
 std::unique_ptr<RowSource> ConvertRows(RowSource& source, const ImageSpec& spec);
+
+// Memory that ConvertRows takes: some rows of the source, whatever its height.
+size_t ConverterBytes(const ImageSpec& source);
 
 }  // namespace upscaled
