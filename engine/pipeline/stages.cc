@@ -1,12 +1,18 @@
 #include "engine/pipeline/stages.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "engine/image/alpha.h"
+#include "engine/image/convert.h"
+#include "engine/image/resample.h"
 
 namespace upscaled {
 namespace {
 
 // Enough for every network that is local; those that see the whole picture need no more either.
 constexpr int kMaxBleedPx = 32;
+constexpr size_t kOverheadBytes = 16384;  // everything small
 
 }  // namespace
 
@@ -20,7 +26,7 @@ int HaloPx(const Executable& executable) {
 
 Stages DescribeStages(const UpscalePlan& plan) {
   Stages stages;
-  stages.input = plan.source;
+  stages.source = stages.input = plan.source;
   if (!plan.passes.empty()) stages.input.channels = plan.source.has_alpha() ? 4 : 3;
   stages.result = plan.result;
 
@@ -53,8 +59,14 @@ Stages DescribeStages(const UpscalePlan& plan) {
 
 size_t StagesBytes(const Stages& stages) {
   size_t bytes = 0;
+  if (stages.input != stages.source) bytes += ConverterBytes(stages.source);
+  if (stages.bleed_px > 0) bytes += AlphaBleedBytes(stages.input, stages.bleed_px);
   for (const PassSpec& pass : stages.passes) bytes += PassBytes(pass);
-  return bytes;
+  if (stages.resized != stages.computed) {
+    bytes += ResizerBytes(stages.computed, stages.resized.size(), Filter::kLanczos3);
+  }
+  if (stages.result != stages.resized) bytes += ConverterBytes(stages.resized);
+  return bytes + kOverheadBytes;
 }
 
 }  // namespace upscaled

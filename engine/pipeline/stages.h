@@ -18,6 +18,7 @@
 namespace upscaled {
 
 struct Stages {
+  ImageSpec source;
   ImageSpec input;   // the source as the first pass takes it; without passes the source itself
   int bleed_px = 0;  // how far colour is bled into transparent pixels; 0: not at all
   std::vector<PassSpec> passes;

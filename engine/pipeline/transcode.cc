@@ -1,0 +1,159 @@
+#include "engine/pipeline/transcode.h"
+
+#include <algorithm>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "engine/base/status_macros.h"
+#include "engine/image/convert.h"
+#include "engine/image/replay_source.h"
+
+namespace upscaled {
+namespace {
+
+constexpr size_t kPortionBytes = 256 * 1024;  // of result rows on their way to the encoder
+
+// Adds the time that a scope takes.
+class Timed {
+ public:
+  Timed(const Clock& clock, absl::Duration& total)
+      : clock_(clock), total_(total), start_(clock.Now()) {}
+  ~Timed() { total_ += clock_.Now() - start_; }
+
+ private:
+  const Clock& clock_;
+  absl::Duration& total_;
+  const absl::Time start_;
+};
+
+class TimedSource final : public ByteSource {
+ public:
+  TimedSource(ByteSource& source, const Clock& clock, absl::Duration& time)
+      : source_(source), clock_(clock), time_(time) {}
+  absl::StatusOr<size_t> Read(std::span<uint8_t> dst) override {
+    const Timed timed(clock_, time_);
+    return source_.Read(dst);
+  }
+
+ private:
+  ByteSource& source_;
+  const Clock& clock_;
+  absl::Duration& time_;
+};
+
+class TimedSink final : public ByteSink {
+ public:
+  TimedSink(ByteSink& sink, const Clock& clock, TranscodeStats& stats)
+      : sink_(sink), clock_(clock), stats_(stats) {}
+  absl::Status Write(std::span<const uint8_t> bytes) override {
+    const Timed timed(clock_, stats_.write);
+    stats_.result_bytes += static_cast<int64_t>(bytes.size());
+    return sink_.Write(bytes);
+  }
+
+ private:
+  ByteSink& sink_;
+  const Clock& clock_;
+  TranscodeStats& stats_;
+};
+
+class TimedRows final : public RowSource {
+ public:
+  TimedRows(RowSource& rows, const Clock& clock, absl::Duration& time)
+      : rows_(rows), clock_(clock), time_(time) {}
+  const ImageSpec& spec() const override { return rows_.spec(); }
+  absl::Status ReadRows(MutableImageView rows) override {
+    const Timed timed(clock_, time_);
+    return rows_.ReadRows(rows);
+  }
+
+ private:
+  RowSource& rows_;
+  const Clock& clock_;
+  absl::Duration& time_;
+};
+
+ImageSpec EncodedSpec(const TranscodePlan& plan) {
+  return OutputSpecFor(plan.encode.format, plan.upscale.result);
+}
+
+int PortionRows(const ImageSpec& spec) {
+  const int rows = static_cast<int>(kPortionBytes / std::max<size_t>(spec.row_bytes(), 1));
+  return std::clamp(rows, 1, spec.height_px);
+}
+
+absl::Status Encode(RowSource& rows, const EncodeOptions& options, const ImageMetadata& metadata,
+                    ByteSink& sink, const Clock& clock, TranscodeStats& stats) {
+  std::unique_ptr<ImageEncoder> encoder;
+  {
+    const Timed timed(clock, stats.encode);
+    ASSIGN_OR_RETURN(encoder, CreateImageEncoder(options, rows.spec(), metadata, sink));
+  }
+  ImageSpec portion = rows.spec();
+  portion.height_px = PortionRows(portion);
+  Image buffer(portion);
+  for (int left = rows.spec().height_px; left > 0; left -= portion.height_px) {
+    portion.height_px = std::min(portion.height_px, left);
+    const MutableImageView view =
+        buffer.mutable_view().Crop({0, 0, portion.width_px, portion.height_px});
+    {
+      const Timed timed(clock, stats.infer);
+      RETURN_IF_ERROR(rows.ReadRows(view));
+    }
+    const Timed timed(clock, stats.encode);
+    RETURN_IF_ERROR(encoder->WriteRows(view));
+  }
+  const Timed timed(clock, stats.encode);
+  return encoder->Finish();
+}
+
+}  // namespace
+
+size_t TranscodeBytes(const ImageHeader& header, const TranscodePlan& plan) {
+  const ImageSpec encoded = EncodedSpec(plan);
+  const size_t portion = encoded.row_bytes() * static_cast<size_t>(PortionRows(encoded));
+  const size_t converter = encoded == plan.upscale.result ? 0 : ConverterBytes(plan.upscale.result);
+  return header.decoder_bytes + plan.upscale.memory_bytes + converter + portion +
+         EncoderBytes(plan.encode.format, encoded);
+}
+
+absl::StatusOr<TranscodeStats> TranscodeImage(const TranscodeRequest& request,
+                                              const TranscodePlanFn& plan_for) {
+  TranscodeStats stats;
+  TimedSource input(request.input, request.clock, stats.read);
+  std::vector<uint8_t> prefix;
+  ASSIGN_OR_RETURN(const ImageHeader header, ReadImageHeader(input, request.limits, prefix));
+  ASSIGN_OR_RETURN(const TranscodePlan plan, plan_for(header));
+  const ImageSpec encoded = EncodedSpec(plan);
+  RETURN_IF_ERROR(CheckEncodable(plan.encode.format, encoded));
+
+  const absl::Duration header_read = stats.read;
+  ReplaySource replay(std::move(prefix), input);
+  std::unique_ptr<ImageDecoder> decoder;
+  {
+    const Timed timed(request.clock, stats.decode);
+    ASSIGN_OR_RETURN(decoder, OpenImageDecoder(replay, request.limits));
+  }
+  if (decoder->spec() != plan.upscale.source) {
+    return absl::InternalError("the picture differs from the one that was planned for");
+  }
+  const absl::Duration opening = stats.decode;
+
+  TimedRows source(*decoder, request.clock, stats.decode);
+  TimedSink output(request.output, request.clock, stats);
+  const auto upscaler = MakeUpscaler(plan.upscale, source, request.executor, request.request_id,
+                                     request.cancellation, request.progress);
+  const auto rows = ConvertRows(*upscaler, encoded);
+  RETURN_IF_ERROR(Encode(*rows, plan.encode, decoder->metadata(), output, request.clock, stats));
+
+  // Each was measured with what it called: rows were decoded on demand of the upscaler, bytes read
+  // on demand of the decoder and written by the encoder.
+  stats.infer -= stats.decode - opening;
+  stats.decode -= stats.read - header_read;
+  stats.encode -= stats.write;
+  return stats;
+}
+
+}  // namespace upscaled
