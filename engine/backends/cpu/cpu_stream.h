@@ -2,8 +2,6 @@
 #pragma once
 
 #include "engine/backends/backend.h"
-#include "engine/backends/cpu/cpu_executable.h"
-#include "engine/backends/cpu/tile_plan.h"
 #include "engine/backends/cpu/workspace.h"
 
 namespace upscaled::cpu {
@@ -13,8 +11,6 @@ class CpuStream final : public Stream {
   absl::Status Run(const Executable& executable, std::span<const TileTask> tiles) override;
 
  private:
-  void RunTile(const Program& program, const TileTask& task);
-
   HugeBuffer workspace_;
 };
 

@@ -1,0 +1,17 @@
+// One tile through a program.
+#pragma once
+
+#include "absl/functional/function_ref.h"
+#include "engine/backends/backend.h"
+#include "engine/backends/cpu/program.h"
+#include "engine/backends/cpu/tile_plan.h"
+#include "engine/backends/cpu/workspace.h"
+
+namespace upscaled::cpu {
+
+// Writes task.dst; the task must have passed CheckTileTask. `workspace` grows as needed.
+// `step_done` is called after each step, for profiles. Throws std::bad_alloc when memory is out.
+void RunTile(const Program& program, const TileTask& task, HugeBuffer& workspace,
+             absl::FunctionRef<void(const TilePlan::Step&)> step_done);
+
+}  // namespace upscaled::cpu

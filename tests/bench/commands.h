@@ -1,0 +1,16 @@
+// The subcommands of upscale-bench, one file each.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+namespace upscaled::bench {
+
+// Each adds its subcommand with its options; it runs when the command line is parsed and throws
+// CLI::RuntimeError when it fails.
+void AddKernelsCommand(CLI::App& app);
+void AddNetworkCommand(CLI::App& app);
+void AddProfileCommand(CLI::App& app);
+
+}  // namespace upscaled::bench

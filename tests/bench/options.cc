@@ -1,0 +1,40 @@
+#include "tests/bench/options.h"
+
+#include <cstdio>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace upscaled::bench {
+
+void AddCommonOptions(CLI::App& command, CommonOptions& options) {
+  command.add_option("--cpu-isa", options.backend.cpu_isa, "Instruction set; default the best");
+  command.add_option("--kernel", options.backend.kernel, "Kernel to use where it applies");
+  command.add_option("--time", options.budget_s, "Seconds to measure for")->capture_default_str();
+  command.add_flag("--json", options.json, "Print a list of objects instead of a table");
+}
+
+absl::StatusOr<Size> ParseSize(const std::string& text) {
+  Size size;
+  char end;
+  const int fields = std::sscanf(text.c_str(), "%dx%d%c", &size.width, &size.height, &end);
+  if (fields == 2 && size.width > 0 && size.height > 0) return size;
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", text, "' is no size; write width x height, as 960x540"));
+}
+
+cpu::Isa ChosenIsa(const BackendOptions& options) {
+  const std::vector<cpu::Isa> isas = cpu::ListIsas();
+  for (const cpu::Isa isa : isas) {
+    if (cpu::IsaName(isa) == options.cpu_isa) return isa;
+  }
+  return isas.front();
+}
+
+void ExitUnlessOk(const absl::Status& status) {
+  if (status.ok()) return;
+  std::fprintf(stderr, "upscale-bench: %s\n", std::string(status.message()).c_str());
+  throw CLI::RuntimeError(1);
+}
+
+}  // namespace upscaled::bench

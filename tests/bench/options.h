@@ -1,0 +1,39 @@
+// Options that several subcommands share, and how their failures end.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "engine/backends/backend.h"
+#include "engine/backends/cpu/kernels/isa.h"
+#include "engine/base/geometry.h"
+
+namespace upscaled::bench {
+
+struct CommonOptions {
+  BackendOptions backend;
+  double budget_s = 0.5;
+  bool json = false;
+};
+
+// --cpu-isa, --kernel, --time and --json.
+void AddCommonOptions(CLI::App& command, CommonOptions& options);
+
+// "960x540". INVALID_ARGUMENT quotes anything else.
+absl::StatusOr<Size> ParseSize(const std::string& text);
+
+// The set that `options` choose, else the best of this machine.
+cpu::Isa ChosenIsa(const BackendOptions& options);
+
+// Prints the message and ends the command with exit code 1 when `status` is not OK.
+void ExitUnlessOk(const absl::Status& status);
+template <typename T>
+T ValueOrExit(absl::StatusOr<T> value) {
+  ExitUnlessOk(value.status());
+  return *std::move(value);
+}
+
+}  // namespace upscaled::bench
