@@ -81,12 +81,12 @@ TEST(InfoTest, DescribesTheServer) {
   EXPECT_EQ(info.limits().max_unary_bytes(), config.limits.max_unary_bytes);
   EXPECT_EQ(info.limits().max_tile_pixels(), config.limits.max_tile_pixels);
   EXPECT_EQ(info.limits().max_queue_pixels(), config.limits.max_queue_pixels);
-  EXPECT_THAT(info.input_formats(), UnorderedElementsAre(pb::IMAGE_FORMAT_PNG,
-                                                         pb::IMAGE_FORMAT_JPEG,
-                                                         pb::IMAGE_FORMAT_WEBP));
-  EXPECT_THAT(info.output_formats(), UnorderedElementsAre(pb::IMAGE_FORMAT_PNG,
-                                                          pb::IMAGE_FORMAT_JPEG,
-                                                          pb::IMAGE_FORMAT_WEBP));
+  EXPECT_THAT(
+      info.input_formats(),
+      UnorderedElementsAre(pb::IMAGE_FORMAT_PNG, pb::IMAGE_FORMAT_JPEG, pb::IMAGE_FORMAT_WEBP));
+  EXPECT_THAT(
+      info.output_formats(),
+      UnorderedElementsAre(pb::IMAGE_FORMAT_PNG, pb::IMAGE_FORMAT_JPEG, pb::IMAGE_FORMAT_WEBP));
 }
 
 TEST(HealthTest, ChecksTheServicesThereAre) {

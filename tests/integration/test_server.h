@@ -74,7 +74,8 @@ struct Outcome {
 
 using ClientStream = grpc::ClientReaderWriter<pb::UpscaleImageRequest, pb::UpscaleImageResponse>;
 
-pb::UpscaleImageRequest StartMessage(const pb::UpscaleOptions& options, bool report_progress = false);
+pb::UpscaleImageRequest StartMessage(const pb::UpscaleOptions& options,
+                                     bool report_progress = false);
 pb::UpscaleImageRequest ChunkMessage(std::string_view bytes);
 
 // Sends start and image in chunks, reads all that comes, finishes.

@@ -1,0 +1,312 @@
+// Too much, too slow, too late, gone: what the server does with clients that are no textbook ones.
+#include <gmock/gmock.h>
+
+#include "absl/strings/str_cat.h"
+#include "tests/integration/test_server.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled::server {
+namespace {
+
+using grpc::StatusCode;
+using test::Encode;
+using test::FreshRandom;
+using test::PhotoImage;
+using ::testing::HasSubstr;
+
+constexpr int kTilePx = 64;
+
+// A call in the middle of it, driven by hand.
+struct ManualCall {
+  grpc::ClientContext context;
+  std::unique_ptr<ClientStream> stream;
+
+  void Start(pb::UpscaleService::Stub& stub, const pb::UpscaleImageRequest& start) {
+    stream = stub.UpscaleImage(&context);
+    ASSERT_TRUE(stream->Write(start));
+  }
+  void SendAll(std::string_view image) {
+    ASSERT_TRUE(stream->Write(ChunkMessage(image)));
+    ASSERT_TRUE(stream->WritesDone());
+  }
+  Outcome Finish() {
+    Outcome outcome;
+    ReadToEnd(context, *stream, outcome);
+    return outcome;
+  }
+};
+
+class LoadTest : public ::testing::Test {
+ protected:
+  std::string Png(int width, int height) {
+    return *Encode(PhotoImage({width, height, 3, SampleType::kU8}, random_).view(), {});
+  }
+
+  static pb::UpscaleOptions SmallTiles() {
+    pb::UpscaleOptions options;
+    options.set_tile_px(kTilePx);
+    return options;
+  }
+
+  // Starts a call whose tiles stand before the closed gate.
+  void StartGated(TestServer& server, ManualCall& call, const std::string& image) {
+    server.gate().Close();
+    call.Start(server.stub(), StartMessage(SmallTiles()));
+    call.SendAll(image);
+    server.gate().AwaitWaiting(2);
+  }
+
+  static void AwaitEmptyQueue(TestServer& server) {
+    while (server.server().tile_load().queued_tiles > 0) std::this_thread::yield();
+  }
+
+  std::mt19937 random_ = FreshRandom();
+};
+
+TEST_F(LoadTest, CancellingDropsTheQueuedTiles) {
+  TestServer server;
+  ManualCall call;
+  StartGated(server, call, Png(20 * kTilePx, kTilePx));
+  const int64_t passed = server.gate().tiles_passed();
+  call.context.TryCancel();
+  AwaitEmptyQueue(server);  // while the running tiles have not moved
+  EXPECT_EQ(server.gate().tiles_passed(), passed);
+  EXPECT_EQ(server.server().tile_load().running_tiles, 2);
+  server.gate().Open();
+  server.AwaitIdle();
+  EXPECT_EQ(server.gate().tiles_passed(), passed + 2);
+  EXPECT_EQ(call.Finish().status.error_code(), StatusCode::CANCELLED);
+  EXPECT_THAT(server.log(), HasSubstr("CANCELLED"));
+}
+
+TEST_F(LoadTest, TheDeadlineDropsTheQueuedTiles) {
+  TestServer server;
+  ManualCall call;
+  call.context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(500));
+  StartGated(server, call, Png(20 * kTilePx, kTilePx));
+  const int64_t passed = server.gate().tiles_passed();
+  AwaitEmptyQueue(server);
+  EXPECT_EQ(server.gate().tiles_passed(), passed);
+  server.gate().Open();
+  server.AwaitIdle();
+  EXPECT_EQ(server.gate().tiles_passed(), passed + 2);
+  EXPECT_EQ(call.Finish().status.error_code(), StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_THAT(server.log(), HasSubstr("DEADLINE"));
+}
+
+TEST_F(LoadTest, CallsBeyondTheSlotsAreToldWhenToComeBack) {
+  ServerConfig config = TestConfig();
+  config.limits.max_concurrent_requests = 1;
+  TestServer server(config);
+  const std::string image = Png(4 * kTilePx, kTilePx);
+  ManualCall call;
+  StartGated(server, call, image);
+
+  const Outcome refused = UpscaleImage(server.stub(), SmallTiles(), image);
+  EXPECT_TRUE(IsError(refused.status, StatusCode::RESOURCE_EXHAUSTED, "OVERLOADED", "1"));
+  ASSERT_TRUE(RetryDelayOf(refused.status).has_value());
+  EXPECT_GT(*RetryDelayOf(refused.status), absl::ZeroDuration());
+  const auto pushback = refused.trailers.find("grpc-retry-pushback-ms");
+  ASSERT_NE(pushback, refused.trailers.end());
+  EXPECT_EQ(pushback->second,
+            absl::StrCat(absl::ToInt64Milliseconds(*RetryDelayOf(refused.status))));
+
+  pb::UpscaleRequest request;
+  request.set_image(image);
+  pb::UpscaleResponse response;
+  grpc::ClientContext unary_context;
+  EXPECT_TRUE(IsError(server.stub().Upscale(&unary_context, request, &response),
+                      StatusCode::RESOURCE_EXHAUSTED, "OVERLOADED", "1"));
+  grpc::ClientContext info_context;  // answers from memory are not counted
+  pb::GetServerInfoResponse info;
+  EXPECT_TRUE(server.stub().GetServerInfo(&info_context, {}, &info).ok());
+
+  server.gate().Open();
+  EXPECT_TRUE(call.Finish().status.ok());
+  EXPECT_TRUE(UpscaleImage(server.stub(), SmallTiles(), image).status.ok());
+}
+
+TEST_F(LoadTest, PixelsBeyondTheQueueAreToldWhenToComeBack) {
+  ServerConfig config = TestConfig();
+  config.limits.max_queue_pixels = 5 * kTilePx * kTilePx;
+  TestServer server(config);
+  const std::string image = Png(4 * kTilePx, kTilePx);
+  ManualCall call;
+  StartGated(server, call, image);
+  const Outcome refused = UpscaleImage(server.stub(), SmallTiles(), image);
+  EXPECT_TRUE(IsError(refused.status, StatusCode::RESOURCE_EXHAUSTED, "OVERLOADED", "20480"));
+  EXPECT_TRUE(RetryDelayOf(refused.status).has_value());
+  EXPECT_FALSE(refused.header.has_value());
+  server.gate().Open();
+  EXPECT_TRUE(call.Finish().status.ok());
+  EXPECT_TRUE(UpscaleImage(server.stub(), SmallTiles(), image).status.ok());
+}
+
+TEST_F(LoadTest, ManyMoreClientsThanSlots) {
+  ServerConfig config = TestConfig();
+  config.limits.max_concurrent_requests = 3;
+  TestServer server(config);
+  const std::string image = Png(100, 70);
+  const std::string expected = UpscaleImage(server.stub(), SmallTiles(), image).image;
+  std::atomic<int> finished = 0, refused = 0;
+  std::vector<std::thread> clients;
+  for (int client = 0; client < 12; ++client) {
+    clients.emplace_back([&] {
+      const auto stub = pb::UpscaleService::NewStub(server.NewChannel());
+      for (int i = 0; i < 5; ++i) {
+        const Outcome outcome = UpscaleImage(*stub, SmallTiles(), image);
+        if (outcome.status.ok()) {
+          EXPECT_TRUE(outcome.image == expected);
+          ++finished;
+        } else {
+          EXPECT_EQ(ReasonOf(outcome.status), "OVERLOADED");
+          EXPECT_TRUE(RetryDelayOf(outcome.status).has_value());
+          ++refused;
+        }
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(finished + refused, 60);
+  EXPECT_GT(finished, 0);
+}
+
+// A result far larger than all queues on the way.
+class SlowReaderTest : public LoadTest {
+ protected:
+  static constexpr int kHeight = 3200;
+  static constexpr int kTiles = kHeight / kTilePx * 4;
+
+  // Asks for 25 MB and reads nothing yet.
+  void StartUnread(TestServer& server, ManualCall& call) {
+    const Image image = PhotoImage({4 * kTilePx, kHeight, 3, SampleType::kU8}, random_);
+    pb::UpscaleOptions options = SmallTiles();
+    options.set_png_compression(0);
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);  // keeps the transport's own window small
+    stub_ = pb::UpscaleService::NewStub(server.NewChannel(arguments));
+    call.Start(*stub_, StartMessage(options));
+    for (std::string_view rest = image_ = *Encode(image.view(), {}); !rest.empty();) {
+      ASSERT_TRUE(call.stream->Write(ChunkMessage(rest.substr(0, 64 << 10))));
+      rest.remove_prefix(std::min<size_t>(rest.size(), 64 << 10));
+    }
+    ASSERT_TRUE(call.stream->WritesDone());
+  }
+
+  std::string image_;
+  std::unique_ptr<pb::UpscaleService::Stub> stub_;
+};
+
+TEST_F(SlowReaderTest, HoldsUpNobodyAndNothing) {
+  TestServer server;
+  ManualCall call;
+  StartUnread(server, call);
+  // Others are served until the slow one's queue has filled up and its tiles have run dry.
+  const std::string other = Png(2 * kTilePx, kTilePx);
+  int64_t before = 0, tiles = 0;
+  do {
+    before = server.gate().tiles_passed();
+    const Outcome outcome = UpscaleImage(server.stub(), SmallTiles(), other);
+    ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+    tiles = outcome.summary->tiles();
+  } while (server.gate().tiles_passed() > before + tiles || before <= 1 + tiles);
+  EXPECT_LT(before, kTiles / 2);
+  const int64_t reserved = server.server().admission_state().memory_bytes;
+  EXPECT_GT(reserved, 0);
+  EXPECT_LT(reserved, 25 << 20);
+
+  const Outcome outcome = call.Finish();
+  ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+  pb::UpscaleOptions options = SmallTiles();
+  options.set_png_compression(0);
+  EXPECT_TRUE(outcome.image == UpscaleImage(server.stub(), options, image_).image);
+}
+
+TEST_F(SlowReaderTest, IsGivenUpInTheEnd) {
+  ServerConfig config = TestConfig();
+  config.stall_timeout = absl::Milliseconds(300);
+  TestServer server(config);
+  ManualCall call;
+  StartUnread(server, call);
+  while (server.server().admission_state().requests == 0) std::this_thread::yield();
+  server.AwaitIdle();
+  EXPECT_THAT(server.log(), HasSubstr("STALLED"));
+  EXPECT_LT(server.gate().tiles_passed(), kTiles);
+  const Outcome outcome = call.Finish();
+  EXPECT_EQ(outcome.status.error_code(), StatusCode::ABORTED) << outcome.status.error_message();
+  EXPECT_FALSE(outcome.summary.has_value());
+}
+
+TEST_F(LoadTest, AnUploadThatStopsIsGivenUp) {
+  ServerConfig config = TestConfig();
+  config.stall_timeout = absl::Milliseconds(200);
+  TestServer server(config);
+  const std::string image = Png(500, 300);
+  ManualCall call;
+  call.Start(server.stub(), StartMessage({}));
+  ASSERT_TRUE(call.stream->Write(ChunkMessage(std::string_view(image).substr(0, 1000))));
+  const Outcome outcome = call.Finish();
+  EXPECT_TRUE(IsError(outcome.status, StatusCode::ABORTED, "STALLED", "200ms"));
+}
+
+TEST_F(LoadTest, AClientThatLeavesMidUploadIsForgotten) {
+  TestServer server;
+  const std::string image = Png(500, 300);
+  for (const size_t sent : {size_t{0}, size_t{10}, image.size() / 2}) {
+    auto channel = server.NewChannel();
+    const auto stub = pb::UpscaleService::NewStub(channel);
+    ManualCall call;
+    call.Start(*stub, StartMessage({}));
+    if (sent > 0) {
+      ASSERT_TRUE(call.stream->Write(ChunkMessage(std::string_view(image).substr(0, sent))));
+    }
+    while (server.server().admission_state().requests == 0) std::this_thread::yield();
+    call.context.TryCancel();
+    EXPECT_EQ(call.Finish().status.error_code(), StatusCode::CANCELLED);
+    server.AwaitIdle();
+  }
+}
+
+TEST_F(LoadTest, AFailingDeviceFailsTheCallAndNoOther) {
+  TestServer server;
+  const std::string image = Png(3 * kTilePx, kTilePx);
+  server.gate().Fail(absl::InternalError("the chip is on fire"));
+  const Outcome outcome = UpscaleImage(server.stub(), SmallTiles(), image);
+  EXPECT_TRUE(IsError(outcome.status, StatusCode::INTERNAL, "DEVICE_FAILURE", "on fire"));
+  server.gate().Fail(absl::OkStatus());
+  EXPECT_TRUE(UpscaleImage(server.stub(), SmallTiles(), image).status.ok());
+}
+
+TEST_F(LoadTest, DrainingFinishesWhatWasAdmitted) {
+  TestServer server;
+  const std::string image = Png(6 * kTilePx, kTilePx);
+  ManualCall call;
+  StartGated(server, call, image);
+  bool finished = false;
+  std::thread drain([&] { finished = server.server().Drain(absl::InfiniteDuration()); });
+  while (!server.server().admission_state().draining) std::this_thread::yield();
+  EXPECT_TRUE(IsError(UpscaleImage(server.stub(), SmallTiles(), image).status,
+                      StatusCode::UNAVAILABLE, "DRAINING", ""));
+  server.gate().Open();
+  EXPECT_TRUE(call.Finish().status.ok());
+  drain.join();
+  EXPECT_TRUE(finished);
+  EXPECT_EQ(UpscaleImage(server.stub(), SmallTiles(), image).status.error_code(),
+            StatusCode::UNAVAILABLE);
+}
+
+TEST_F(LoadTest, DrainingDoesNotWaitForever) {
+  TestServer server;
+  ManualCall call;
+  StartGated(server, call, Png(20 * kTilePx, kTilePx));
+  bool finished = true;
+  std::thread drain([&] { finished = server.server().Drain(absl::Milliseconds(100)); });
+  AwaitEmptyQueue(server);
+  server.gate().Open();
+  EXPECT_TRUE(IsError(call.Finish().status, StatusCode::UNAVAILABLE, "DRAINING", ""));
+  drain.join();
+  EXPECT_FALSE(finished);
+}
+
+}  // namespace
+}  // namespace upscaled::server

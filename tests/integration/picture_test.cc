@@ -1,0 +1,273 @@
+// Pictures through UpscaleImage and Upscale: what comes back, and how.
+#include <tuple>
+
+#include <gmock/gmock.h>
+
+#include "engine/image/memory_io.h"
+#include "engine/pipeline/local_executor.h"
+#include "engine/pipeline/transcode.h"
+#include "tests/integration/test_server.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled::server {
+namespace {
+
+using test::ArtImage;
+using test::Decode;
+using test::Encode;
+using test::FreshRandom;
+using test::PhotoImage;
+using test::RandomInt;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Le;
+using ::testing::Not;
+
+// What the engine itself makes of `image` with the bundled model, as UpscaleImage's defaults ask.
+std::string EngineResult(const std::string& image, const EncodeOptions& encode, bool keep_16_bit) {
+  const auto backend = *CreateBackend("cpu", {.threads = 1});
+  const auto executor = MakeLocalExecutor(*backend);
+  const auto repository = *ModelRepository::Open({"engine/model/bundled"});
+  const ModelCard& card = **repository.Find("general-2x");
+  const auto executable =
+      *backend->Compile(*LoadNetwork(card, card.variants.front()), Precision::kExact);
+  MemorySource source(image);
+  upscaled::StringSink sink;
+  const auto stats = TranscodeImage(
+      {.input = source, .output = sink, .executor = *executor},
+      [&](const ImageHeader& header) -> absl::StatusOr<TranscodePlan> {
+        const Size result{2 * header.spec.width_px, 2 * header.spec.height_px};
+        auto plan = PlanUpscale(header.spec, result, {executable},
+                                {.result_type = keep_16_bit ? header.spec.type : SampleType::kU8});
+        if (!plan.ok()) return plan.status();
+        return TranscodePlan{*std::move(plan), encode};
+      });
+  EXPECT_TRUE(stats.ok()) << stats.status();
+  return sink.Take();
+}
+
+class RoundTripTest
+    : public ::testing::TestWithParam<std::tuple<ImageFormat, int /*channels*/, SampleType>> {};
+
+TEST_P(RoundTripTest, GivesTheEnginesBytes) {
+  const auto [format, channels, type] = GetParam();
+  std::mt19937 random = FreshRandom();
+  const ImageSpec spec{RandomInt(random, 1, 300), RandomInt(random, 1, 200), channels, type};
+  const std::string image = *Encode(PhotoImage(spec, random).view(), {.format = format});
+  TestServer server;
+  pb::UpscaleOptions options;
+  options.set_keep_16_bit(true);
+  const Outcome outcome = UpscaleImage(server.stub(), options, image);
+  ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+
+  ASSERT_TRUE(outcome.header.has_value());
+  EXPECT_EQ(outcome.header->source_width_px(), spec.width_px);
+  EXPECT_EQ(outcome.header->source_height_px(), spec.height_px);
+  EXPECT_EQ(outcome.header->result_width_px(), 2 * spec.width_px);
+  EXPECT_EQ(outcome.header->result_height_px(), 2 * spec.height_px);
+  EXPECT_EQ(outcome.header->bits_per_sample(), static_cast<int>(8 * SampleBytes(type)));
+  EXPECT_EQ(outcome.header->model(), "general-2x");
+  EXPECT_EQ(outcome.header->request_id().size(), 36u);
+  EXPECT_THAT(outcome.chunk_bytes, Each(Le(size_t{256} << 10)));
+  ASSERT_TRUE(outcome.summary.has_value());
+  EXPECT_EQ(outcome.summary->result_bytes(), static_cast<int64_t>(outcome.image.size()));
+  EXPECT_EQ(outcome.summary->device(), "cpu");
+  EXPECT_GE(outcome.summary->tiles(), 1);
+
+  const auto decoded = Decode(outcome.image);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->header.format, format);
+  EXPECT_EQ(decoded->header.spec.width_px, 2 * spec.width_px);
+  EXPECT_EQ(decoded->header.spec.height_px, 2 * spec.height_px);
+  EXPECT_EQ(decoded->header.spec.channels, outcome.header->channels());
+  EXPECT_TRUE(outcome.image == EngineResult(image, {.format = format}, true));
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, RoundTripTest,
+                         ::testing::Values(std::tuple(ImageFormat::kPng, 1, SampleType::kU8),
+                                           std::tuple(ImageFormat::kPng, 2, SampleType::kU8),
+                                           std::tuple(ImageFormat::kPng, 3, SampleType::kU8),
+                                           std::tuple(ImageFormat::kPng, 4, SampleType::kU8),
+                                           std::tuple(ImageFormat::kPng, 1, SampleType::kU16),
+                                           std::tuple(ImageFormat::kPng, 4, SampleType::kU16),
+                                           std::tuple(ImageFormat::kJpeg, 1, SampleType::kU8),
+                                           std::tuple(ImageFormat::kJpeg, 3, SampleType::kU8),
+                                           std::tuple(ImageFormat::kWebp, 3, SampleType::kU8),
+                                           std::tuple(ImageFormat::kWebp, 4, SampleType::kU8)),
+                         [](const auto& info) {
+                           return std::string(FormatName(std::get<0>(info.param))) + "_" +
+                                  std::to_string(std::get<1>(info.param)) + "_channels_" +
+                                  std::to_string(8 * SampleBytes(std::get<2>(info.param))) +
+                                  "_bits";
+                         });
+
+class PictureTest : public ::testing::Test {
+ protected:
+  std::string Png(int width, int height, int channels = 3, SampleType type = SampleType::kU8) {
+    return *Encode(PhotoImage({width, height, channels, type}, random_).view(), {});
+  }
+  std::mt19937 random_ = FreshRandom();
+};
+
+TEST_F(PictureTest, TheUnaryCallGivesTheSame) {
+  TestServer server;
+  pb::UpscaleRequest request;
+  request.set_image(Png(97, 61));
+  request.set_request_id("c0ffee00-0000-4000-8000-000000000001");
+  pb::UpscaleResponse response;
+  grpc::ClientContext context;
+  const grpc::Status status = server.stub().Upscale(&context, request, &response);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  const Outcome streamed = UpscaleImage(server.stub(), request.options(), request.image());
+  EXPECT_TRUE(response.image() == streamed.image);
+  EXPECT_EQ(response.header().request_id(), request.request_id());
+  EXPECT_EQ(response.header().result_width_px(), 194);
+  EXPECT_EQ(response.summary().result_bytes(), static_cast<int64_t>(response.image().size()));
+  EXPECT_THAT(server.log(), HasSubstr(request.request_id()));
+}
+
+TEST_F(PictureTest, AnySizeOfChunksGivesTheSame) {
+  TestServer server;
+  const std::string image = Png(120, 90);
+  const auto start = StartMessage({}).start();
+  const Outcome whole =
+      UpscaleImage(server.stub(), start, image, absl::InfiniteDuration(), image.size());
+  ASSERT_TRUE(whole.status.ok()) << whole.status.error_message();
+  for (const size_t chunk_bytes : {size_t{997}, size_t{20000}}) {
+    const Outcome outcome =
+        UpscaleImage(server.stub(), start, image, absl::InfiniteDuration(), chunk_bytes);
+    EXPECT_TRUE(outcome.image == whole.image) << chunk_bytes;
+  }
+}
+
+TEST_F(PictureTest, TileSizeDoesNotChangeTheResult) {
+  TestServer server;
+  const std::string image = Png(201, 143);
+  const Outcome whole = UpscaleImage(server.stub(), pb::UpscaleOptions(), image);
+  ASSERT_TRUE(whole.status.ok());
+  pb::UpscaleOptions options;
+  options.set_tile_px(RandomInt(random_, 32, 100));
+  const Outcome tiled = UpscaleImage(server.stub(), options, image);
+  ASSERT_TRUE(tiled.status.ok());
+  EXPECT_GT(tiled.header->tiles(), 1);
+  EXPECT_EQ(tiled.summary->tiles(), tiled.header->tiles());
+  EXPECT_TRUE(tiled.image == whole.image) << "tile_px " << options.tile_px();
+}
+
+TEST_F(PictureTest, SizesFormatsAndDepths) {
+  TestServer server;
+  const std::string image = Png(60, 40, 4, SampleType::kU16);
+  pb::UpscaleOptions options;
+  options.set_scale(3.5);
+  options.set_format(pb::IMAGE_FORMAT_JPEG);
+  options.set_keep_16_bit(true);
+  Outcome outcome = UpscaleImage(server.stub(), options, image);
+  ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+  EXPECT_EQ(outcome.header->result_width_px(), 210);
+  EXPECT_EQ(outcome.header->result_height_px(), 140);
+  EXPECT_EQ(outcome.header->format(), pb::IMAGE_FORMAT_JPEG);
+  EXPECT_EQ(outcome.header->channels(), 3);
+  EXPECT_EQ(outcome.header->bits_per_sample(), 8);
+  EXPECT_EQ(Decode(outcome.image)->header.spec, (ImageSpec{210, 140, 3, SampleType::kU8}));
+
+  options.Clear();
+  options.mutable_size()->set_width_px(90);
+  outcome = UpscaleImage(server.stub(), options, image);
+  ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+  EXPECT_EQ(Decode(outcome.image)->header.spec, (ImageSpec{90, 60, 4, SampleType::kU8}));
+  EXPECT_EQ(outcome.header->bits_per_sample(), 8);
+
+  options.Clear();
+  options.set_scale(4);
+  options.set_keep_16_bit(true);
+  outcome = UpscaleImage(server.stub(), options, image);
+  ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+  EXPECT_EQ(Decode(outcome.image)->header.spec, (ImageSpec{240, 160, 4, SampleType::kU16}));
+  EXPECT_EQ(outcome.header->bits_per_sample(), 16);
+}
+
+TEST_F(PictureTest, ProgressComesWhenAskedFor) {
+  TestServer server;
+  pb::UpscaleOptions options;
+  options.set_tile_px(32);
+  const std::string image = Png(150, 100);
+  Outcome outcome = UpscaleImage(server.stub(), StartMessage(options, true).start(), image);
+  ASSERT_TRUE(outcome.status.ok());
+  ASSERT_FALSE(outcome.progress.empty());
+  int64_t last = 0;
+  for (const pb::UpscaleProgress& progress : outcome.progress) {
+    EXPECT_EQ(progress.tiles(), outcome.header->tiles());
+    EXPECT_GE(progress.tiles_done(), 1);
+    EXPECT_LE(progress.tiles_done(), progress.tiles());
+    last = std::max(last, progress.tiles_done());
+  }
+  outcome = UpscaleImage(server.stub(), options, image);
+  EXPECT_TRUE(outcome.progress.empty());
+}
+
+// The client gets rows while later tiles have not been computed.
+TEST_F(PictureTest, RowsLeaveAsTheyComplete) {
+  TestServer server;
+  server.gate().Close();
+  const Image noise = test::RandomImage({64, 1600, 3, SampleType::kU8}, random_);
+  const std::string image = *Encode(noise.view(), {.compression = 0});
+  pb::UpscaleOptions options;
+  options.set_tile_px(64);
+  options.set_png_compression(0);
+  grpc::ClientContext context;
+  const auto stream = server.stub().UpscaleImage(&context);
+  ASSERT_TRUE(stream->Write(StartMessage(options)));
+  ASSERT_TRUE(stream->Write(ChunkMessage(image)));
+  ASSERT_TRUE(stream->WritesDone());
+  pb::UpscaleImageResponse response;
+  ASSERT_TRUE(stream->Read(&response));
+  ASSERT_GE(response.header().tiles(), 20);
+  server.gate().Allow(12);
+  ASSERT_TRUE(stream->Read(&response));
+  EXPECT_GT(response.chunk().size(), 0u);
+  EXPECT_LE(server.gate().tiles_passed(), 13);  // the warm-up's tile, too
+  server.gate().Open();
+  Outcome outcome;
+  outcome.header = pb::UpscaleImageHeader();
+  ReadToEnd(context, *stream, outcome);
+  EXPECT_TRUE(outcome.status.ok());
+}
+
+TEST_F(PictureTest, EightClientsAtOnce) {
+  TestServer server;
+  std::vector<std::string> images;
+  for (int i = 0; i < 4; ++i) {
+    images.push_back(Png(RandomInt(random_, 20, 200), RandomInt(random_, 20, 200)));
+  }
+  std::vector<std::string> expected;
+  for (const std::string& image : images) {
+    expected.push_back(UpscaleImage(server.stub(), pb::UpscaleOptions(), image).image);
+  }
+  std::vector<std::thread> clients;
+  for (int client = 0; client < 8; ++client) {
+    clients.emplace_back([&, client] {
+      const auto stub = pb::UpscaleService::NewStub(server.NewChannel());
+      for (int i = 0; i < 4; ++i) {
+        const int which = (client + i) % 4;
+        const Outcome outcome = UpscaleImage(*stub, pb::UpscaleOptions(), images[which]);
+        EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+        EXPECT_TRUE(outcome.image == expected[which]);
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+}
+
+TEST_F(PictureTest, OneLogLineAndTheMetricsForEachCall) {
+  TestServer server;
+  auto start = StartMessage({}).start();
+  start.set_request_id("my-request-1");
+  ASSERT_TRUE(UpscaleImage(server.stub(), start, Png(30, 20)).status.ok());
+  const std::string log = server.log();
+  EXPECT_THAT(log, HasSubstr("my-request-1"));
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
+}
+
+}  // namespace
+}  // namespace upscaled::server
