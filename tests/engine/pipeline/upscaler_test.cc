@@ -9,6 +9,10 @@
 #include <vector>
 
 #include "absl/synchronization/notification.h"
+#include "engine/image/alpha.h"
+#include "engine/image/convert.h"
+#include "engine/image/resample.h"
+#include "engine/pipeline/alpha_rows.h"
 #include "engine/pipeline/local_executor.h"
 #include "tests/engine/pipeline/fakes.h"
 #include "tests/support/test_image.h"
@@ -75,8 +79,8 @@ TEST(Upscaler, GivesTheBytesOfTheWholePictureForEveryCut) {
     options.result_type = to;
     const UpscalePlan plan = Plan(spec, Times(spec.size(), network->network().scale), {network},
                                   options, static_cast<size_t>(RandomInt(random, 0, 100000)));
-    ASSERT_TRUE(
-        SameImages(Upscale(plan, picture, random).view(), ComputeWhole(*network, picture, to).view()))
+    ASSERT_TRUE(SameImages(Upscale(plan, picture, random).view(),
+                           ComputeWhole(*network, picture, to).view()))
         << spec << ", tile_px " << options.tile_px;
   }
 }
@@ -124,6 +128,96 @@ TEST(Upscaler, PassesAPictureThroughWhenThereIsNothingToDo) {
     const UpscalePlan plan = Plan(spec, spec.size(), {}, options);
     EXPECT_EQ(plan.tile_count, 0);
     EXPECT_TRUE(SameImages(Upscale(plan, picture, random).view(), picture.view()));
+  }
+}
+
+// The stages one by one over the whole picture.
+Image Compose(const UpscalePlan& plan, const Image& picture) {
+  const auto convert = [](const Image& image, ImageSpec spec) {
+    spec.width_px = image.spec().width_px;
+    spec.height_px = image.spec().height_px;
+    Image result(spec);
+    ConvertPixels(image.view(), result.mutable_view());
+    return result;
+  };
+  Image now = convert(picture, picture.spec());
+  if (!plan.passes.empty()) {
+    const bool alpha = picture.spec().has_alpha();
+    now = convert(now, {0, 0, alpha ? 4 : 3, picture.spec().type});
+    ViewRows rows(now.view());
+    now = *test::ReadAll(*MakeAlphaBleed(rows, 1));
+  }
+  for (size_t i = 0; i < plan.passes.size(); ++i) {
+    const auto& network = static_cast<const FakeExecutable&>(*plan.passes[i]);
+    const int scale = network.network().scale;
+    const bool last = i + 1 == plan.passes.size() && now.spec().channels == plan.result.channels &&
+                      Times(now.spec().size(), scale) == plan.result.size();
+    const SampleType type = last ? plan.result.type : SampleType::kU16;
+    Image next =
+        plan.options.tta ? ComputeWholeTta(network, now, type) : ComputeWhole(network, now, type);
+    if (now.spec().has_alpha()) {
+      EnlargeAlpha(now.view(), 0, now.spec().height_px, scale, next.mutable_view(), 0);
+    }
+    now = std::move(next);
+  }
+  if (now.spec().size() != plan.result.size()) {
+    ViewRows rows(now.view());
+    now = *test::ReadAll(*MakeResizer(rows, plan.result.size(), Filter::kLanczos3));
+  }
+  return convert(now, plan.result);
+}
+
+TEST(Upscaler, IsItsStagesOneByOneForEveryKindOfPicture) {
+  std::mt19937 random = FreshRandom();
+  for (int round = 0; round < 150; ++round) {
+    const ImageSpec spec{RandomInt(random, 1, 60), RandomInt(random, 1, 60),
+                         RandomInt(random, 1, 4),
+                         RandomInt(random, 0, 1) ? SampleType::kU8 : SampleType::kU16};
+    const Image picture = test::ArtImage(spec, random);
+    Passes passes;
+    int product = 1;
+    for (int i = RandomInt(random, 0, 3); i > 0 && product < 8; --i) {
+      passes.push_back(Fake(RandomInt(random, 1, 3)));
+      product *= passes.back()->network().scale;
+    }
+    Size result = Times(spec.size(), product);
+    if (RandomInt(random, 0, 1)) {
+      result = {RandomInt(random, 1, 2 * result.width), RandomInt(random, 1, result.height)};
+    }
+    UpscaleOptions options = AnyCut(random);
+    options.tta = RandomInt(random, 0, 3) == 0;
+    options.result_type = RandomInt(random, 0, 1) ? SampleType::kU8 : SampleType::kU16;
+    const UpscalePlan plan =
+        Plan(spec, result, passes, options, static_cast<size_t>(RandomInt(random, 0, 1 << 20)));
+    ASSERT_TRUE(SameImages(Upscale(plan, picture, random).view(), Compose(plan, picture).view()))
+        << spec << " by " << product << " in " << passes.size() << " passes to " << plan.result
+        << ", tile_px " << options.tile_px << ", tta " << options.tta;
+  }
+}
+
+TEST(Upscaler, LeavesNoHiddenColourInVisibleEdges) {
+  // A white disc before transparent black: no visible pixel may get darker than the network makes
+  // white, whatever lies hidden under the transparency.
+  const ImageSpec spec{40, 40, 4, SampleType::kU8};
+  Image picture(spec), white(spec);
+  for (int y = 0; y < 40; ++y) {
+    for (int x = 0; x < 40; ++x) {
+      const bool inside = (x - 20) * (x - 20) + (y - 20) * (y - 20) < 150;
+      std::fill_n(picture.mutable_view().row(y) + 4 * x, 4, inside ? 255 : 0);
+      std::fill_n(white.mutable_view().row(y) + 4 * x, 4, 255);
+    }
+  }
+  std::mt19937 random = FreshRandom();
+  const auto network = Fake(2);
+  const Image result = Upscale(Plan(spec, {80, 80}, {network}), picture, random);
+  const Image expected = ComputeWhole(*network, white, SampleType::kU8);
+  for (int y = 0; y < 80; ++y) {
+    for (int x = 0; x < 80; ++x) {
+      if (result.view().row(y)[4 * x + 3] < 128) continue;
+      for (int c = 0; c < 3; ++c) {
+        ASSERT_EQ(result.view().row(y)[4 * x + c], expected.view().row(y)[4 * x + c]);
+      }
+    }
   }
 }
 
