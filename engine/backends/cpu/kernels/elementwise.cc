@@ -1,10 +1,12 @@
 #include "engine/backends/cpu/kernels/elementwise.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
 #include "engine/backends/cpu/kernels/activation.h"
+#include "engine/model/limits.h"
 
 namespace upscaled::cpu {
 namespace {
@@ -27,8 +29,27 @@ void ZeroPadding(const Tensor& dst, int y, int x, int width_px) {
   }
 }
 
+// To a picture: input pixel by input pixel, each giving `factor` output pixels.
+void PixelShuffleToPicture(const Layer& layer, const Tensor& src, const Tensor& dst, int y, int x,
+                           int width_px) {
+  const int f = layer.factor, channels = dst.channels;
+  std::array<size_t, kMaxFactor * kMaxInterleavedChannels> from;  // for each value of those pixels
+  for (int dx = 0; dx < f; ++dx) {
+    for (int c = 0; c < channels; ++c) {
+      from[dx * channels + c] = ChannelOffset(src, c * f * f + y % f * f + dx);
+    }
+  }
+  const float* in = src.At(y / f, x / f);
+  float* out = dst.At(y, x);
+  float* const end = out + static_cast<size_t>(width_px) * channels;
+  for (int i = x % f * channels; out < end; i = 0, in += src.pixel_stride) {
+    for (; i < f * channels && out < end; ++i) *out++ = in[from[i]];
+  }
+}
+
 void PixelShuffleRow(const Layer& layer, std::span<const Tensor> src, const Tensor& dst, int y,
                      int x, int width_px) {
+  if (!dst.blocked()) return PixelShuffleToPicture(layer, src[0], dst, y, x, width_px);
   const int f = layer.factor;
   ZeroPadding(dst, y, x, width_px);
   for (int c = 0; c < dst.channels; ++c) {

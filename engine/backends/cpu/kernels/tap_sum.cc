@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <vector>
 
 #include "engine/backends/cpu/kernels/activation.h"
@@ -10,6 +11,9 @@ namespace upscaled::cpu {
 namespace {
 
 constexpr int kMaxTapChannels = 64;
+
+// Four floats that add as one; the compilers' own vectors, on every instruction set.
+typedef float Lanes __attribute__((vector_size(kMaxInterleavedChannels * sizeof(float))));
 
 class TapSumKernel final : public LayerKernel {
  public:
@@ -22,7 +26,12 @@ class TapSumKernel final : public LayerKernel {
            float* /*scratch*/) const override {
     for (int y = rows.y; y < rows.bottom(); ++y) {
       for (int x = rows.x; x < std::min(rows.right(), rows.x + step_px_); ++x) {
-        SumPhase(src[0], y, x, (rows.right() - x + step_px_ - 1) / step_px_, dst.At(y, x));
+        const int count = (rows.right() - x + step_px_ - 1) / step_px_;
+        if (layer_.out_channels == 3) {
+          SumPhase<3>(src[0], y, x, count, dst.At(y, x));
+        } else {
+          SumPhase<0>(src[0], y, x, count, dst.At(y, x));
+        }
       }
       ApplyActivation(layer_, dst, y, rows.x, rows.width);
     }
@@ -56,20 +65,23 @@ class TapSumKernel final : public LayerKernel {
     return taps;
   }
 
-  // Outputs (x + n * step, y) for n < count.
+  // Outputs (x + n * step, y) for n < count. Four lanes whatever the channel count: those beyond it
+  // are dropped. kChannels at compile time, or 0: as the layer says.
+  template <int kChannels>
   void SumPhase(const Tensor& src, int y, int x, int count, float* dst) const {
     const Taps taps = TapsOf(src, y, x);
-    const int channels = layer_.out_channels;
-    // Four lanes whatever the channel count: the lanes beyond it are dropped.
-    std::array<float, kMaxInterleavedChannels> bias{};
-    std::copy_n(layer_.bias.data(), channels, bias.data());
-    for (int n = 0; n < count; ++n) {
-      std::array<float, kMaxInterleavedChannels> sum = bias;
+    const int channels = kChannels > 0 ? kChannels : layer_.out_channels;
+    const size_t dst_step = static_cast<size_t>(step_px_) * channels;
+    Lanes bias{};
+    std::memcpy(&bias, layer_.bias.data(), channels * sizeof(float));
+    for (int n = 0; n < count; ++n, dst += dst_step) {
+      Lanes sum = bias;
       for (int t = 0; t < taps.count; ++t) {
-        const float* tap = taps.at[t] + static_cast<size_t>(n) * src.pixel_stride;
-        for (int c = 0; c < kMaxInterleavedChannels; ++c) sum[c] += tap[c];
+        Lanes tap;
+        std::memcpy(&tap, taps.at[t] + static_cast<size_t>(n) * src.pixel_stride, sizeof(tap));
+        sum += tap;
       }
-      for (int c = 0; c < channels; ++c) dst[n * step_px_ * channels + c] = sum[c];
+      std::memcpy(dst, &sum, channels * sizeof(float));
     }
   }
 
