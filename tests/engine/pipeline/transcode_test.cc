@@ -1,0 +1,251 @@
+#include "engine/pipeline/transcode.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "engine/image/convert.h"
+#include "engine/image/memory_io.h"
+#include "engine/pipeline/local_executor.h"
+#include "tests/engine/pipeline/fakes.h"
+#include "tests/support/fake_clock.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled {
+namespace {
+
+using test::FakeBackend;
+using test::FakeExecutable;
+using ::testing::HasSubstr;
+
+// Plans a pass of x2 into the given format.
+TranscodePlanFn Double(std::shared_ptr<const Executable> network, EncodeOptions encode) {
+  return [=](const ImageHeader& header) -> absl::StatusOr<TranscodePlan> {
+    UpscaleOptions options;
+    options.result_type = header.spec.type;
+    const Size result{2 * header.spec.width_px, 2 * header.spec.height_px};
+    auto plan = PlanUpscale(header.spec, result, {network}, options);
+    if (!plan.ok()) return plan.status();
+    return TranscodePlan{*std::move(plan), encode};
+  };
+}
+
+EncodeOptions Format(ImageFormat format) {
+  EncodeOptions options;
+  options.format = format;
+  return options;
+}
+
+class TranscodeTest : public ::testing::Test {
+ protected:
+  absl::StatusOr<TranscodeStats> Transcode(ByteSource& input, const TranscodePlanFn& plan) {
+    const TranscodeRequest request{.input = input, .output = output_, .executor = *executor_};
+    return TranscodeImage(request, plan);
+  }
+  absl::StatusOr<TranscodeStats> Transcode(const std::string& bytes, ImageFormat format) {
+    MemorySource input(bytes);
+    return Transcode(input, Double(network_, Format(format)));
+  }
+
+  std::mt19937 random_ = test::FreshRandom();
+  FakeBackend backend_{2};
+  std::unique_ptr<TileExecutor> executor_ = MakeLocalExecutor(backend_);
+  std::shared_ptr<const FakeExecutable> network_ = std::make_shared<FakeExecutable>(2);
+  StringSink output_;
+};
+
+TEST_F(TranscodeTest, TurnsAnEncodedPictureIntoItsEncodedResult) {
+  for (const SampleType type : {SampleType::kU8, SampleType::kU16}) {
+    const Image picture = test::RandomImage({333, 222, 3, type}, random_);
+    const auto png = test::Encode(picture.view(), Format(ImageFormat::kPng));
+    ASSERT_TRUE(png.ok());
+    output_.Take();
+    const auto stats = Transcode(*png, ImageFormat::kPng);
+    ASSERT_TRUE(stats.ok()) << stats.status();
+    EXPECT_EQ(stats->result_bytes, static_cast<int64_t>(output_.bytes().size()));
+    const auto result = test::Decode(output_.bytes());
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_TRUE(test::SameImages(result->image.view(),
+                                 test::ComputeWhole(*network_, picture, type).view()));
+  }
+}
+
+TEST_F(TranscodeTest, ReadsAnyPortionsOfInput) {
+  const Image picture = test::PhotoImage({50, 60, 3, SampleType::kU8}, random_);
+  for (const ImageFormat format : {ImageFormat::kPng, ImageFormat::kJpeg, ImageFormat::kWebp}) {
+    const auto bytes = test::Encode(picture.view(), Format(format));
+    ASSERT_TRUE(bytes.ok());
+    output_.Take();
+    test::SlowSource slow(*bytes, 7);
+    ASSERT_TRUE(Transcode(slow, Double(network_, Format(ImageFormat::kPng))).ok());
+    const std::string from_portions = output_.Take();
+    ASSERT_TRUE(Transcode(*bytes, ImageFormat::kPng).ok());
+    EXPECT_EQ(from_portions, output_.bytes());
+  }
+}
+
+TEST_F(TranscodeTest, FitsTheResultIntoItsFormat) {
+  const Image picture = test::ArtImage({40, 30, 4, SampleType::kU16}, random_);
+  const auto png = test::Encode(picture.view(), Format(ImageFormat::kPng));
+  ASSERT_TRUE(png.ok());
+  ASSERT_TRUE(Transcode(*png, ImageFormat::kJpeg).ok());
+  const auto result = test::Decode(output_.bytes());
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->image.spec(), (ImageSpec{80, 60, 3, SampleType::kU8}));
+}
+
+TEST_F(TranscodeTest, KeepsTheColourProfile) {
+  const Image picture = test::PhotoImage({20, 20, 3, SampleType::kU8}, random_);
+  // WebP and JPEG carry a profile without looking into it.
+  const std::string icc = "any bytes";
+  const auto webp = test::Encode(picture.view(), Format(ImageFormat::kWebp), {icc});
+  ASSERT_TRUE(webp.ok()) << webp.status();
+  const auto source = test::Decode(*webp);
+  ASSERT_TRUE(source.ok()) << source.status();
+  ASSERT_EQ(source->metadata.icc_profile, icc);
+  ASSERT_TRUE(Transcode(*webp, ImageFormat::kJpeg).ok());
+  const auto result = test::Decode(output_.bytes());
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->metadata.icc_profile, icc);
+}
+
+TEST_F(TranscodeTest, AsksForThePlanBeforeItReadsPixels) {
+  const Image picture = test::RandomImage({300, 300, 3, SampleType::kU8}, random_);
+  const auto png = test::Encode(picture.view(), Format(ImageFormat::kPng));
+  ASSERT_TRUE(png.ok());
+  test::SlowSource input(*png, 4096);
+  const auto refused = Transcode(input, [](const ImageHeader& header) {
+    EXPECT_EQ(header.spec, (ImageSpec{300, 300, 3, SampleType::kU8}));
+    return absl::ResourceExhaustedError("no memory left");
+  });
+  EXPECT_EQ(refused.status(), absl::ResourceExhaustedError("no memory left"));
+  // Most of the file was left alone.
+  std::vector<uint8_t> rest(png->size());
+  EXPECT_EQ(*input.Read(rest), 4096u);
+  EXPECT_TRUE(output_.bytes().empty());
+}
+
+TEST_F(TranscodeTest, NamesWhatIsWrongWithTheInput) {
+  const Image picture = test::RandomImage({100, 100, 3, SampleType::kU8}, random_);
+  const auto png = test::Encode(picture.view(), Format(ImageFormat::kPng));
+  ASSERT_TRUE(png.ok());
+  const auto expect_invalid = [&](const std::string& bytes, const char* message) {
+    const auto stats = Transcode(bytes, ImageFormat::kPng);
+    EXPECT_EQ(stats.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(stats.status().message()), HasSubstr(message));
+  };
+  expect_invalid("", "empty");
+  expect_invalid("GIF89a and so on", "not a PNG");
+  expect_invalid(png->substr(0, 20), "ends in its header");
+  expect_invalid(png->substr(0, png->size() / 2), "truncated");
+}
+
+TEST_F(TranscodeTest, ChecksTheFormatBeforeItDecodes) {
+  const Image picture = test::RandomImage({8200, 2, 3, SampleType::kU8}, random_);
+  const auto png = test::Encode(picture.view(), Format(ImageFormat::kPng));
+  ASSERT_TRUE(png.ok());
+  const auto stats = Transcode(*png, ImageFormat::kWebp);
+  EXPECT_EQ(stats.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(stats.status().message()), HasSubstr("16383"));
+}
+
+// A sink that is full after some bytes.
+class FullSink final : public ByteSink {
+ public:
+  explicit FullSink(size_t room) : room_(room) {}
+  absl::Status Write(std::span<const uint8_t> bytes) override {
+    if (bytes.size() > room_) return absl::AbortedError("the reader is too slow");
+    room_ -= bytes.size();
+    return absl::OkStatus();
+  }
+
+ private:
+  size_t room_;
+};
+
+TEST_F(TranscodeTest, EndsWithTheSinksError) {
+  const Image picture = test::RandomImage({200, 200, 3, SampleType::kU8}, random_);
+  const auto png = test::Encode(picture.view(), Format(ImageFormat::kPng));
+  ASSERT_TRUE(png.ok());
+  for (const size_t room : {size_t{0}, size_t{50000}}) {
+    MemorySource input(*png);
+    FullSink output(room);
+    const TranscodeRequest request{.input = input, .output = output, .executor = *executor_};
+    EXPECT_EQ(TranscodeImage(request, Double(network_, Format(ImageFormat::kPng))).status(),
+              absl::AbortedError("the reader is too slow"));
+  }
+}
+
+TEST_F(TranscodeTest, EndsWithTheReasonOfACancellation) {
+  const Image picture = test::RandomImage({200, 2000, 3, SampleType::kU8}, random_);
+  const auto png = test::Encode(picture.view(), Format(ImageFormat::kPng));
+  ASSERT_TRUE(png.ok());
+  MemorySource input(*png);
+  Cancellation cancellation;
+  TranscodeRequest request{.input = input, .output = output_, .executor = *executor_};
+  request.cancellation = &cancellation;
+  request.progress.on_tile = [&](int64_t done, int64_t) {
+    if (done == 3) cancellation.Cancel(absl::DeadlineExceededError("late"));
+  };
+  EXPECT_EQ(TranscodeImage(request, Double(network_, Format(ImageFormat::kPng))).status(),
+            absl::DeadlineExceededError("late"));
+}
+
+// Every read and every write takes a second of a clock that stands still otherwise.
+class SlowEnds final : public ByteSource, public ByteSink {
+ public:
+  SlowEnds(const std::string& bytes, FakeClock& clock) : source_(bytes, 1000), clock_(clock) {}
+  absl::StatusOr<size_t> Read(std::span<uint8_t> dst) override {
+    ++reads;
+    clock_.Advance(absl::Seconds(1));
+    return source_.Read(dst);
+  }
+  absl::Status Write(std::span<const uint8_t>) override {
+    ++writes;
+    clock_.Advance(absl::Seconds(1));
+    return absl::OkStatus();
+  }
+  int reads = 0, writes = 0;
+
+ private:
+  test::SlowSource source_;
+  FakeClock& clock_;
+};
+
+TEST_F(TranscodeTest, TellsWaitingFromWork) {
+  const Image picture = test::RandomImage({100, 400, 3, SampleType::kU8}, random_);
+  const auto png = test::Encode(picture.view(), Format(ImageFormat::kPng));
+  ASSERT_TRUE(png.ok());
+  FakeClock clock;
+  SlowEnds ends(*png, clock);
+  const TranscodeRequest request{
+      .input = ends, .output = ends, .executor = *executor_, .clock = clock};
+  const auto stats = TranscodeImage(request, Double(network_, Format(ImageFormat::kPng)));
+  ASSERT_TRUE(stats.ok()) << stats.status();
+  EXPECT_GT(ends.reads, 100);
+  EXPECT_EQ(stats->read, absl::Seconds(ends.reads));
+  EXPECT_EQ(stats->write, absl::Seconds(ends.writes));
+  EXPECT_EQ(stats->decode, absl::ZeroDuration());
+  EXPECT_EQ(stats->infer, absl::ZeroDuration());
+  EXPECT_EQ(stats->encode, absl::ZeroDuration());
+}
+
+TEST_F(TranscodeTest, KnowsItsMemoryBeforehand) {
+  ImageHeader header;
+  header.spec = {1000, 1000, 4, SampleType::kU8};
+  header.decoder_bytes = 12345;
+  const auto plan = Double(network_, Format(ImageFormat::kPng))(header);
+  ASSERT_TRUE(plan.ok());
+  const size_t bytes = TranscodeBytes(header, *plan);
+  EXPECT_GT(bytes, plan->upscale.memory_bytes + header.decoder_bytes);
+  // WebP takes the picture whole.
+  const auto webp = Double(network_, Format(ImageFormat::kWebp))(header);
+  ASSERT_TRUE(webp.ok());
+  EXPECT_GT(TranscodeBytes(header, *webp), bytes + size_t{2000} * 2000 * 4 / 2);
+}
+
+}  // namespace
+}  // namespace upscaled
