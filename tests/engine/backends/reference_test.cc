@@ -1,0 +1,206 @@
+// The oracle itself, against values worked out by hand.
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "engine/backends/reference/layers.h"
+#include "engine/backends/reference/reference_backend.h"
+#include "engine/backends/reference/tensor.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace upscaled {
+namespace {
+
+using reference::ComputeLayer;
+using reference::Tensor;
+using ::testing::ElementsAre;
+using ::testing::FloatEq;
+using ::testing::HasSubstr;
+using ::testing::Pointwise;
+
+Tensor MakeTensor(const Rect& region, std::vector<float> values) {
+  Tensor tensor(region, static_cast<int>(values.size() / region.Area()));
+  tensor.values = std::move(values);
+  return tensor;
+}
+
+std::vector<float> Compute(const Layer& layer, const std::vector<Tensor>& inputs,
+                           const Rect& region) {
+  std::vector<const Tensor*> pointers;
+  for (const Tensor& input : inputs) pointers.push_back(&input);
+  Tensor dst(region, layer.out_channels);
+  ComputeLayer(layer, pointers, dst);
+  return dst.values;
+}
+
+Layer MakeLayer(Op op, int in, int out) {
+  Layer layer{.op = op, .out_channels = out, .in_channels = in};
+  return layer;
+}
+
+TEST(ReferenceLayersTest, ConvIsACorrelationWithBias) {
+  Layer layer = MakeLayer(Op::kConv, 1, 1);
+  layer.kernel_px = 2;
+  layer.weights = {1, 10, 100, 1000};
+  layer.bias = {0.5f};
+  const Tensor src = MakeTensor({0, 0, 3, 2}, {1, 2, 3, 4, 5, 6});
+  EXPECT_THAT(Compute(layer, {src}, {0, 0, 2, 1}),
+              ElementsAre(1 + 20 + 400 + 5000 + 0.5f, 2 + 30 + 500 + 6000 + 0.5f));
+}
+
+TEST(ReferenceLayersTest, ConvReadsZerosOutsideAndSteps) {
+  Layer layer = MakeLayer(Op::kConv, 1, 1);
+  layer.kernel_px = 3;
+  layer.stride_px = 2;
+  layer.padding_px = 1;
+  layer.weights.assign(9, 1);
+  layer.bias = {0};
+  const Tensor src = MakeTensor({0, 0, 3, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9});
+  EXPECT_THAT(Compute(layer, {src}, {0, 0, 2, 2}),
+              ElementsAre(1 + 2 + 4 + 5, 2 + 3 + 5 + 6, 4 + 5 + 7 + 8, 5 + 6 + 8 + 9));
+}
+
+TEST(ReferenceLayersTest, ConvTakesWeightsOutputChannelFirst) {
+  Layer layer = MakeLayer(Op::kConv, 2, 3);
+  layer.weights = {1, 2, 10, 20, 100, 200};
+  layer.bias = {0, 0, 0};
+  const Tensor src = MakeTensor({0, 0, 1, 1}, {3, 5});
+  EXPECT_THAT(Compute(layer, {src}, {0, 0, 1, 1}), ElementsAre(13, 130, 1300));
+}
+
+TEST(ReferenceLayersTest, ConvTransposeStampsAndCuts) {
+  Layer layer = MakeLayer(Op::kConvTranspose, 1, 1);
+  layer.kernel_px = 3;
+  layer.stride_px = 2;
+  layer.padding_px = 1;
+  // Along x a stamp of 1, 10, 100; along y only its middle row.
+  layer.weights = {0, 0, 0, 1, 10, 100, 0, 0, 0};
+  layer.bias = {0};
+  const Tensor src = MakeTensor({0, 0, 2, 1}, {1, 2});
+  // Stamped: 1, 10, 100 + 2, 20, 200; cut by one on both sides.
+  EXPECT_THAT(Compute(layer, {src}, {0, 0, 3, 1}), ElementsAre(10, 102, 20));
+}
+
+TEST(ReferenceLayersTest, ConvTransposeTakesWeightsInputChannelFirst) {
+  Layer layer = MakeLayer(Op::kConvTranspose, 2, 2);
+  layer.weights = {1, 2, 10, 20};
+  layer.bias = {0, 0};
+  const Tensor src = MakeTensor({0, 0, 1, 1}, {3, 5});
+  EXPECT_THAT(Compute(layer, {src}, {0, 0, 1, 1}), ElementsAre(3 + 50, 6 + 100));
+}
+
+TEST(ReferenceLayersTest, PixelShuffleSpreadsChannelsRowByRow) {
+  Layer layer = MakeLayer(Op::kPixelShuffle, 4, 1);
+  layer.factor = 2;
+  const Tensor src = MakeTensor({0, 0, 2, 1}, {1, 2, 3, 4, 5, 6, 7, 8});
+  EXPECT_THAT(Compute(layer, {src}, {0, 0, 4, 2}), ElementsAre(1, 3, 2, 4, 5, 7, 6, 8));
+}
+
+TEST(ReferenceLayersTest, NearestRepeats) {
+  Layer layer = MakeLayer(Op::kResizeNearest, 1, 1);
+  layer.factor = 3;
+  const Tensor src = MakeTensor({0, 0, 2, 1}, {1, 2});
+  EXPECT_THAT(Compute(layer, {src}, {1, 0, 4, 1}), ElementsAre(1, 1, 2, 2));
+}
+
+TEST(ReferenceLayersTest, BilinearHasHalfPixelCentresAndClampsAtTheEdge) {
+  Layer layer = MakeLayer(Op::kResizeBilinear, 1, 1);
+  layer.factor = 2;
+  const Tensor src = MakeTensor({0, 0, 2, 1}, {0, 4});
+  EXPECT_THAT(Compute(layer, {src}, {0, 0, 4, 2}), ElementsAre(0, 1, 3, 4, 0, 1, 3, 4));
+}
+
+TEST(ReferenceLayersTest, TwoInputs) {
+  const Tensor a = MakeTensor({0, 0, 2, 1}, {1, 2}), b = MakeTensor({0, 0, 2, 1}, {10, 20});
+  EXPECT_THAT(Compute(MakeLayer(Op::kAdd, 1, 1), {a, b}, {0, 0, 2, 1}), ElementsAre(11, 22));
+  EXPECT_THAT(Compute(MakeLayer(Op::kMul, 1, 1), {a, b}, {1, 0, 1, 1}), ElementsAre(40));
+  EXPECT_THAT(Compute(MakeLayer(Op::kConcat, 1, 2), {a, b}, {0, 0, 2, 1}),
+              ElementsAre(1, 2, 10, 20));
+}
+
+TEST(ReferenceLayersTest, MulByOneValueAChannel) {
+  const Tensor planes = MakeTensor({0, 0, 2, 1}, {1, 2, 3, 4});
+  const Tensor factors = MakeTensor({0, 0, 1, 1}, {10, 100});
+  EXPECT_THAT(Compute(MakeLayer(Op::kMul, 2, 2), {planes, factors}, {0, 0, 2, 1}),
+              ElementsAre(10, 20, 300, 400));
+}
+
+TEST(ReferenceLayersTest, CropShiftsTheOrigin) {
+  Layer layer = MakeLayer(Op::kCrop, 1, 1);
+  layer.crop_px = 1;
+  const Tensor src = MakeTensor({0, 0, 3, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9});
+  EXPECT_THAT(Compute(layer, {src}, {0, 0, 1, 1}), ElementsAre(5));
+}
+
+TEST(ReferenceLayersTest, PoolingAndFullyConnected) {
+  const Tensor src = MakeTensor({0, 0, 2, 2}, {1, 2, 3, 6, 0, 0, 0, 4});
+  EXPECT_THAT(Compute(MakeLayer(Op::kGlobalAveragePool, 2, 2), {src}, {0, 0, 1, 1}),
+              ElementsAre(3, 1));
+  Layer layer = MakeLayer(Op::kFullyConnected, 2, 2);
+  layer.weights = {1, 2, 10, 20};
+  layer.bias = {0.5f, 0};
+  const Tensor vector = MakeTensor({0, 0, 1, 1}, {3, 5});
+  EXPECT_THAT(Compute(layer, {vector}, {0, 0, 1, 1}), ElementsAre(13.5f, 130));
+}
+
+TEST(ReferenceLayersTest, Activations) {
+  const Tensor src = MakeTensor({0, 0, 2, 1}, {-2, 3, -4, 5});
+  const auto activate = [&](Activation activation, std::vector<float> slope) {
+    Layer layer = MakeLayer(Op::kActivation, 2, 2);
+    layer.activation = activation;
+    layer.slope = std::move(slope);
+    layer.clip_min = -3;
+    layer.clip_max = 4;
+    return Compute(layer, {src}, {0, 0, 2, 1});
+  };
+  EXPECT_THAT(activate(Activation::kNone, {}), ElementsAre(-2, 3, -4, 5));
+  EXPECT_THAT(activate(Activation::kRelu, {}), ElementsAre(0, 3, 0, 5));
+  EXPECT_THAT(activate(Activation::kLeakyRelu, {0.5f}), ElementsAre(-1, 3, -2, 5));
+  EXPECT_THAT(activate(Activation::kPRelu, {0.5f, 0.25f}), ElementsAre(-1, 3, -1, 5));
+  EXPECT_THAT(activate(Activation::kClip, {}), ElementsAre(-2, 3, -3, 4));
+  const auto sigmoid = [](float v) { return 1 / (1 + std::exp(-v)); };
+  EXPECT_THAT(activate(Activation::kSigmoid, {}),
+              Pointwise(FloatEq(), {sigmoid(-2), sigmoid(3), sigmoid(-4), sigmoid(5)}));
+}
+
+Network PoolingNetwork() {
+  Network network;
+  network.layers = {
+      {.op = Op::kInput, .name = "input", .out_channels = 3},
+      {.op = Op::kGlobalAveragePool,
+       .name = "pool",
+       .inputs = {0},
+       .out_channels = 3,
+       .in_channels = 3},
+      {.op = Op::kMul, .name = "mul", .inputs = {0, 1}, .out_channels = 3, .in_channels = 3}};
+  return network;
+}
+
+TEST(ReferenceBackendTest, RefusesWhatItCannotDo) {
+  const auto backend = CreateReferenceBackend({});
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  const Network network = PoolingNetwork();
+  const absl::Status pooling = (*backend)->Compile(network, Precision::kExact).status();
+  EXPECT_EQ(pooling.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(pooling.message()), HasSubstr("layer 'pool' (global average pool)"));
+  const absl::Status fast = (*backend)->Compile(network, Precision::kFast).status();
+  EXPECT_EQ(fast.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(fast.message()), HasSubstr("no precision 'fast'"));
+}
+
+TEST(ReferenceBackendTest, RefusesOptionsThatAreNotItsOwn) {
+  const auto isa = CreateReferenceBackend({.cpu_isa = "avx2"});
+  EXPECT_EQ(isa.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(isa.status().message()), HasSubstr("no cpu_isa 'avx2'"));
+  const auto kernel = CreateReferenceBackend({.kernel = "winograd"});
+  EXPECT_EQ(kernel.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(kernel.status().message()), HasSubstr("no kernel 'winograd'"));
+  const auto threads = CreateReferenceBackend({.threads = -1});
+  EXPECT_EQ(threads.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(threads.status().message()), HasSubstr("threads is -1"));
+  EXPECT_EQ((*CreateReferenceBackend({.threads = 3}))->StreamCount(), 3);
+}
+
+}  // namespace
+}  // namespace upscaled

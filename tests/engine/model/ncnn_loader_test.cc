@@ -1,0 +1,252 @@
+#include "engine/model/ncnn_loader.h"
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/engine/model/ncnn_files.h"
+
+namespace upscaled {
+namespace {
+
+using test::NcnnFiles;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr uint32_t kFloat16 = 0x01306B47;
+
+NcnnFiles WithInput() { return NcnnFiles().Line("Input in 0 1 x"); }
+
+absl::StatusOr<Network> Parse(const NcnnFiles& files) {
+  return ParseNcnn(files.param(), files.bin);
+}
+
+void ExpectError(const absl::StatusOr<Network>& network, absl::StatusCode code,
+                 const std::string& message) {
+  ASSERT_FALSE(network.ok());
+  EXPECT_EQ(network.status().code(), code) << network.status();
+  EXPECT_THAT(std::string(network.status().message()), HasSubstr(message));
+}
+
+std::vector<float> Ramp(int count) {
+  std::vector<float> values(count);
+  for (int i = 0; i < count; ++i) values[i] = static_cast<float>(i + 1);
+  return values;
+}
+
+TEST(NcnnLoaderTest, ConvolutionWithFloat32Weights) {
+  const auto network =
+      Parse(WithInput()
+                .Line("Convolution conv 1 1 x y 0=3 1=3 4=1 5=1 6=81 9=2 -23310=1,1.000000e-01")
+                .Tag(0)
+                .Values(Ramp(81))
+                .Values<float>({7, 8, 9}));
+  ASSERT_TRUE(network.ok()) << network.status();
+  ASSERT_EQ(network->layers.size(), 2u);
+  const Layer& conv = network->layers[1];
+  EXPECT_EQ(conv.op, Op::kConv);
+  EXPECT_EQ(conv.name, "conv");
+  EXPECT_EQ(conv.padding_px, 1);
+  EXPECT_EQ(conv.weights, Ramp(81));
+  EXPECT_THAT(conv.bias, ElementsAre(7, 8, 9));
+  EXPECT_EQ(conv.activation, Activation::kLeakyRelu);
+  EXPECT_THAT(conv.slope, ElementsAre(0.1f));
+  EXPECT_EQ(network->scale, 1);
+  EXPECT_EQ(network->pad_px, 0);
+}
+
+TEST(NcnnLoaderTest, Float16WeightsArePaddedToFourBytes) {
+  // 1, -2, 0.5, the largest, the smallest normal, the smallest subnormal, 0, -0, 1/3; and padding.
+  const std::vector<uint16_t> halves = {0x3C00, 0xC000, 0x3800, 0x7BFF, 0x0400,
+                                        0x0001, 0x0000, 0x8000, 0x3555, 0};
+  const auto network =
+      Parse(WithInput().Line("Convolution conv 1 1 x y 0=3 1=1 6=9").Tag(kFloat16).Values(halves));
+  ASSERT_TRUE(network.ok()) << network.status();
+  EXPECT_THAT(network->layers[1].weights,
+              ElementsAre(1, -2, 0.5f, 65504, 6.103515625e-05f, 5.9604644775390625e-08f, 0, -0.0f,
+                          0.333251953125f));
+  EXPECT_THAT(network->layers[1].bias, ElementsAre(0, 0, 0));
+}
+
+TEST(NcnnLoaderTest, DeconvolutionSwapsChannelAxes) {
+  // ncnn: output 0 of inputs 0..2, then output 1, ...
+  const auto network =
+      Parse(WithInput().Line("Deconvolution up 1 1 x y 0=3 1=2 3=2 6=36").Tag(0).Values(Ramp(36)));
+  ASSERT_TRUE(network.ok()) << network.status();
+  const Layer& up = network->layers[1];
+  EXPECT_EQ(up.op, Op::kConvTranspose);
+  EXPECT_EQ(network->scale, 2);
+  // Ours: input 0 of outputs 0..2: ncnn's 1..4, 13..16, 25..28.
+  EXPECT_THAT(std::vector<float>(up.weights.begin(), up.weights.begin() + 12),
+              ElementsAre(1, 2, 3, 4, 13, 14, 15, 16, 25, 26, 27, 28));
+}
+
+TEST(NcnnLoaderTest, ActivationIsFusedWhereNobodySeesThePlainResult) {
+  const auto network = Parse(WithInput()
+                                 .Line("Convolution conv 1 1 x y 0=3 1=1 6=9")
+                                 .Line("PReLU act 1 1 y z 0=3")
+                                 .Tag(0)
+                                 .Zeros(9)
+                                 .Values<float>({1, 2, 3}));
+  ASSERT_TRUE(network.ok()) << network.status();
+  ASSERT_EQ(network->layers.size(), 2u);
+  EXPECT_EQ(network->layers[1].activation, Activation::kPRelu);
+  EXPECT_THAT(network->layers[1].slope, ElementsAre(1, 2, 3));
+}
+
+TEST(NcnnLoaderTest, ActivationOfASharedBlobStaysALayer) {
+  const auto network = Parse(WithInput()
+                                 .Line("Convolution conv 1 1 x y 0=3 1=1 6=9")
+                                 .Line("Split split 1 2 y y0 y1")
+                                 .Line("ReLU act 1 1 y0 z 0=2.000000e-01")
+                                 .Line("BinaryOp add 2 1 z y1 out")
+                                 .Tag(0)
+                                 .Zeros(9));
+  ASSERT_TRUE(network.ok()) << network.status();
+  ASSERT_EQ(network->layers.size(), 4u);
+  EXPECT_EQ(network->layers[1].activation, Activation::kNone);
+  EXPECT_EQ(network->layers[2].op, Op::kActivation);
+  EXPECT_EQ(network->layers[2].activation, Activation::kLeakyRelu);
+  EXPECT_THAT(network->layers[3].inputs, ElementsAre(2, 1));
+}
+
+TEST(NcnnLoaderTest, SkipConnectionOfASuperResolutionNetwork) {
+  const auto network = Parse(WithInput()
+                                 .Line("Split split 1 2 x x0 x1")
+                                 .Line("Convolution conv 1 1 x0 y 0=12 1=3 4=1 6=324")
+                                 .Line("PixelShuffle shuffle 1 1 y z 0=2")
+                                 .Line("Interp resize 1 1 x1 w 0=1 1=2.000000e+00 2=2.000000e+00")
+                                 .Line("Eltwise add 2 1 z w out 0=1 -23301=0")
+                                 .Tag(0)
+                                 .Zeros(324));
+  ASSERT_TRUE(network.ok()) << network.status();
+  EXPECT_EQ(network->scale, 2);
+  EXPECT_EQ(network->layers[3].op, Op::kResizeNearest);
+  EXPECT_EQ(network->layers[4].op, Op::kAdd);
+  EXPECT_THAT(network->layers[4].inputs, ElementsAre(2, 3));
+}
+
+TEST(NcnnLoaderTest, BothFormsOfCrop) {
+  for (const char* crop : {"Crop crop 2 1 x0 y1 c 0=1 1=1",
+                           "Crop crop 1 1 x0 c -23309=2,1,1 -23310=2,-1,-1 -23311=2,-2,-1"}) {
+    SCOPED_TRACE(crop);
+    const bool by_reference = std::string(crop).find(" 2 1 ") != std::string::npos;
+    NcnnFiles files =
+        WithInput().Line("Split s 1 2 x x0 x1").Line("Convolution conv 1 1 x1 y 0=3 1=3 6=81");
+    if (by_reference) files.Line("Split t 1 2 y y0 y1");
+    files.Line(crop).Line(by_reference ? "BinaryOp add 2 1 c y0 out" : "BinaryOp add 2 1 c y out");
+    const auto network = Parse(files.Tag(0).Zeros(81));
+    ASSERT_TRUE(network.ok()) << network.status();
+    EXPECT_EQ(network->layers[2].op, Op::kCrop);
+    EXPECT_EQ(network->layers[2].crop_px, 1);
+    EXPECT_EQ(network->pad_px, 1);
+  }
+}
+
+TEST(NcnnLoaderTest, WrongBytes) {
+  const NcnnFiles conv = WithInput().Line("Convolution conv 1 1 x y 0=3 1=1 5=1 6=9");
+  const auto invalid = absl::StatusCode::kInvalidArgument;
+  NcnnFiles files = conv;
+  ExpectError(Parse(files), invalid,
+              "layer 1 'conv' (Convolution): weights end too early: needs 4 bytes at offset 0, 0 "
+              "are left");
+  ExpectError(Parse(files.Tag(0).Zeros(8)), invalid, "needs 36 bytes at offset 4, 32 are left");
+  ExpectError(Parse(files.Zeros(3)), invalid, "needs 12 bytes at offset 40, 8 are left");
+  ExpectError(Parse(files.Zeros(2)), invalid, "weights have 56 bytes, the layers use 52 of them");
+
+  files = conv;
+  ExpectError(Parse(files.Tag(0x000D4B38).Zeros(12)), absl::StatusCode::kUnimplemented,
+              "weight storage 0x000D4B38 (int8) is not supported");
+  files = conv;
+  std::vector<float> weights(9, 0.0f);
+  weights[4] = std::numeric_limits<float>::quiet_NaN();
+  ExpectError(Parse(files.Tag(0).Values(weights).Zeros(3)), invalid,
+              "layer 1 'conv' (conv): weights[4] is nan");
+}
+
+TEST(NcnnLoaderTest, HugeCountsAreRefusedBeforeAllocation) {
+  const auto invalid = absl::StatusCode::kInvalidArgument;
+  // Consistent, and 9.6 GB of weights that are not there.
+  ExpectError(Parse(WithInput()
+                        .Line("Convolution a 1 1 x y 0=8192 1=1 6=24576")
+                        .Line("Convolution b 1 1 y z 0=8192 1=31 6=2147483647")
+                        .Tag(0)
+                        .Zeros(24576)),
+              invalid, "8192 x 8192 channels x 961 need 64491618304");
+  ExpectError(Parse(WithInput().Line("Convolution a 1 1 x y 0=8192 1=31 6=23617536").Tag(0)),
+              invalid, "needs 94470144 bytes at offset 4, 0 are left");
+  ExpectError(Parse(WithInput().Line("Convolution a 1 1 x y 0=2000000000 1=1 6=1")), invalid,
+              "has 2000000000 channels, outside 1..8192");
+  ExpectError(ParseNcnn("7767517\n2000000000 1\n", ""), invalid,
+              "line 2: '2000000000' is not a count of 1..4096");
+}
+
+TEST(NcnnLoaderTest, WrongText) {
+  const auto invalid = absl::StatusCode::kInvalidArgument;
+  ExpectError(ParseNcnn("", ""), invalid, "the .param file is empty");
+  ExpectError(ParseNcnn("7767518\n1 1\n", ""), invalid, "line 1: not an ncnn .param file");
+  ExpectError(ParseNcnn("7767517\n3 3\nInput in 0 1 x\n", ""), invalid,
+              "file announces 3 layers and has 1");
+  ExpectError(ParseNcnn("7767517\n1 1\nInput in 0\n", ""), invalid, "line 3: a layer needs");
+  ExpectError(ParseNcnn("7767517\n1 1\nInput in 0 2 x\n", ""), invalid,
+              "line 3: layer 'in' names fewer than its 2 blobs");
+  ExpectError(Parse(WithInput().Line("ReLU r 1 1 x y zero")), invalid,
+              "line 4: 'zero' is not a parameter 'id=value'");
+  ExpectError(Parse(WithInput().Line("ReLU r 1 1 x y 0=nan")), invalid, "'nan' is not a number");
+  ExpectError(Parse(WithInput().Line("ReLU r 1 1 x y 0=1e300")), invalid, "is not a number");
+  ExpectError(Parse(WithInput().Line("ReLU r 1 1 x y 0=1 0=2")), invalid,
+              "parameter 0 is given twice");
+  ExpectError(Parse(WithInput().Line("ReLU r 1 1 x y -23310=5,1")), invalid,
+              "array parameter 10 announces 5 values and has 1");
+  ExpectError(Parse(WithInput().Line("PixelShuffle p 1 1 x y 0=1.5")), invalid,
+              "parameter 0 is 1.5, must be an integer");
+}
+
+TEST(NcnnLoaderTest, WrongWiring) {
+  const auto invalid = absl::StatusCode::kInvalidArgument;
+  ExpectError(Parse(NcnnFiles().Line("ReLU r 1 1 x y")), invalid, "reads blob 'x'");
+  ExpectError(Parse(WithInput().Line("ReLU r 1 1 q y")), invalid,
+              "layer 1 'r' (ReLU): reads blob 'q', which no earlier layer gives");
+  ExpectError(Parse(WithInput().Line("BinaryOp add 2 1 x x y")), invalid, "another has read");
+  ExpectError(Parse(WithInput().Line("Input in2 0 1 y")), invalid,
+              "the first layer, and no other, must be an Input");
+  ExpectError(Parse(WithInput().Line("Split s 1 2 x a b")), invalid,
+              "the layers leave 2 blobs unread");
+  ExpectError(Parse(WithInput().Line("Split s 1 2 x a a")), invalid,
+              "gives blob 'a' a second time");
+  // The branches differ by two pixels.
+  ExpectError(Parse(WithInput()
+                        .Line("Split s 1 2 x a b")
+                        .Line("Convolution c 1 1 a y 0=3 1=3 6=81")
+                        .Line("BinaryOp add 2 1 y b z")
+                        .Tag(0)
+                        .Zeros(81)),
+              invalid, "layer 2 'add' (add): has inputs");
+}
+
+TEST(NcnnLoaderTest, UnsupportedIsNamed) {
+  const auto unimplemented = absl::StatusCode::kUnimplemented;
+  ExpectError(Parse(WithInput().Line("LSTM l 1 1 x y")), unimplemented,
+              "layer 1 'l' (LSTM): the layer type is not supported; supported are Input, Conv");
+  ExpectError(Parse(WithInput().Line("Convolution c 1 1 x y 0=3 1=1 2=2 6=9")), unimplemented,
+              "dilation 2 (parameter 2) is not supported, only 1");
+  ExpectError(Parse(WithInput().Line("Convolution c 1 1 x y 0=3 1=3 11=1 6=27")), unimplemented,
+              "kernel height 1 (parameter 11)");
+  ExpectError(Parse(WithInput().Line("Convolution c 1 1 x y 0=3 1=1 6=9 9=5").Tag(0).Zeros(9)),
+              unimplemented, "activation type 5 is not supported");
+  ExpectError(Parse(WithInput().Line("ReLU r 1 1 x y 7=1")), unimplemented,
+              "parameter 7 is not supported");
+  ExpectError(Parse(WithInput().Line("Interp i 1 1 x y 0=3 1=2 2=2")), unimplemented,
+              "resize type 3 is not supported");
+  ExpectError(Parse(WithInput().Line("Pooling p 1 1 x y 0=1 1=2")), unimplemented,
+              "windowed pooling is not supported");
+  ExpectError(Parse(WithInput().Line("Padding p 1 1 x y 0=1 1=1 2=1 3=1")), unimplemented,
+              "padding 1 (parameter 0)");
+  ExpectError(Parse(WithInput().Line("BinaryOp b 1 1 x y 0=2 1=1 2=0.5")), unimplemented,
+              "has 1 inputs, only 2 supported");
+}
+
+}  // namespace
+}  // namespace upscaled

@@ -1,0 +1,264 @@
+#include "engine/model/repository.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/engine/backends/golden_files.h"
+#include "tests/engine/model/ncnn_files.h"
+
+namespace upscaled {
+namespace {
+
+using std::filesystem::path;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr char kCard[] = R"({"name": "tiny", "family": "espcn", "version": 3, "format": "ncnn",
+    "files": {"param": "m.param", "bin": "m.bin"}, "scale": 2, "noise_levels": [1], "pad_px": 1,
+    "border": "replicate", "align_px": 1, "licence": "CC0-1.0", "style": "art",
+    "description": "for tests", "precisions": ["exact", "fast"]})";
+
+class RepositoryTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (std::filesystem::temp_directory_path() / "models.XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    root_ = name;
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+
+  void Write(const path& file, const std::string& content) {
+    std::filesystem::create_directories((root_ / file).parent_path());
+    std::ofstream(root_ / file, std::ios::binary) << content;
+  }
+  // 3x3 to 12 channels and a pixel shuffle: scale 2, pad 1.
+  void WriteWeights(const path& stem) {
+    test::NcnnFiles files;
+    files.Line("Input in 0 1 x").Line("Convolution conv 1 1 x y 0=12 1=3 5=1 6=324");
+    files.Line("PixelShuffle shuffle 1 1 y z 0=2").Tag(0).Zeros(324 + 12);
+    Write(stem.string() + ".param", files.param());
+    Write(stem.string() + ".bin", files.bin);
+  }
+  void WriteModel(const std::string& card) {
+    WriteWeights("tiny/m");
+    Write("tiny/model.json", card);
+  }
+  void ExpectOpenError(absl::StatusCode code, const std::string& message) {
+    const auto repository = ModelRepository::Open({root_});
+    EXPECT_EQ(repository.status().code(), code) << repository.status();
+    EXPECT_THAT(std::string(repository.status().message()), HasSubstr(message));
+  }
+  // The card with one piece of its text replaced.
+  static std::string CardWith(const std::string& from, const std::string& to) {
+    std::string card = kCard;
+    const size_t at = card.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    return card.replace(at, from.size(), to);
+  }
+
+  path root_;
+};
+
+TEST_F(RepositoryTest, ReadsACardAndItsWeights) {
+  WriteModel(kCard);
+  Write("notes/readme.txt", "no model");
+  Write("file", "no folder");
+  const auto repository = ModelRepository::Open({root_});
+  ASSERT_TRUE(repository.ok()) << repository.status();
+  ASSERT_EQ(repository->models().size(), 1u);
+  const ModelCard& card = repository->models()[0];
+  EXPECT_EQ(card.name, "tiny");
+  EXPECT_EQ(card.family, "espcn");
+  EXPECT_EQ(card.style, "art");
+  EXPECT_EQ(card.licence, "CC0-1.0");
+  EXPECT_EQ(card.description, "for tests");
+  EXPECT_EQ(card.version, 3);
+  EXPECT_EQ(card.pad_px, 1);
+  EXPECT_THAT(card.Scales(), ElementsAre(2));
+  EXPECT_THAT(card.NoiseLevels(), ElementsAre(1));
+  EXPECT_THAT(card.precisions, ElementsAre(Precision::kExact, Precision::kFast));
+  EXPECT_EQ(card.Find(2, kNoDenoise), nullptr);
+  const ModelVariant* variant = card.Find(2, 1);
+  ASSERT_NE(variant, nullptr);
+  const auto network = LoadNetwork(card, *variant);
+  ASSERT_TRUE(network.ok()) << network.status();
+  EXPECT_EQ(network->name, "tiny/m");
+  EXPECT_EQ(network->pad_px, 1);
+}
+
+TEST_F(RepositoryTest, FindListsTheNamesThereAre) {
+  WriteModel(kCard);
+  const auto repository = ModelRepository::Open({root_});
+  ASSERT_TRUE(repository.ok()) << repository.status();
+  EXPECT_TRUE(repository->Find("tiny").ok());
+  const auto missing = repository->Find("huge");
+  EXPECT_EQ(missing.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(missing.status().message(), "no model 'huge', there are: tiny");
+}
+
+TEST_F(RepositoryTest, SeveralVariants) {
+  WriteWeights("tiny/a");
+  WriteWeights("tiny/b");
+  Write("tiny/model.json", R"({"name": "tiny", "family": "x", "variants": [
+      {"scale": 2, "files": {"param": "a.param", "bin": "a.bin"}},
+      {"scale": 2, "noise_level": 3, "files": {"param": "b.param", "bin": "b.bin"}}]})");
+  const auto repository = ModelRepository::Open({root_});
+  ASSERT_TRUE(repository.ok()) << repository.status();
+  const ModelCard& card = repository->models()[0];
+  EXPECT_THAT(card.NoiseLevels(), ElementsAre(-1, 3));
+  EXPECT_EQ(card.Find(2, 3)->weights, root_ / "tiny/b.param");
+  EXPECT_THAT(card.precisions, ElementsAre(Precision::kExact));
+}
+
+TEST_F(RepositoryTest, EarlierDirectoriesWinAName) {
+  WriteWeights("first/upconv_7/scale2.0x_model");
+  WriteWeights("second/upconv_7/noise1_scale2.0x_model");
+  WriteWeights("second/other/noise1_scale2.0x_model");
+  const auto repository = ModelRepository::Open({root_ / "first", root_ / "second"});
+  ASSERT_TRUE(repository.ok()) << repository.status();
+  ASSERT_EQ(repository->models().size(), 2u);
+  EXPECT_THAT((*repository->Find("upconv_7"))->NoiseLevels(), ElementsAre(kNoDenoise));
+}
+
+TEST_F(RepositoryTest, KnownFileNamesNeedNoCard) {
+  const std::string folder = "models-upconv_7_anime_style_art_rgb";
+  WriteWeights(folder + "/scale2.0x_model");
+  WriteWeights(folder + "/noise0_scale2.0x_model");
+  WriteWeights(folder + "/noise3_scale2.0x_model");
+  WriteWeights(folder + "/noise3_model");
+  WriteWeights(folder + "/model");
+  Write(folder + "/scale2.0x_model.json", "[]");
+  Write(folder + "/noise1_scale2.0x_model.json", "[]");
+  WriteWeights("realcugan/up2x-conservative");
+  WriteWeights("realcugan/up3x-denoise2x");
+  WriteWeights("realcugan/up2x-no-denoise");
+  const auto repository = ModelRepository::Open({root_});
+  ASSERT_TRUE(repository.ok()) << repository.status();
+  const ModelCard& waifu2x = **repository->Find(folder);
+  EXPECT_EQ(waifu2x.family, "upconv_7");
+  EXPECT_EQ(waifu2x.style, "art");
+  EXPECT_EQ(waifu2x.variants.size(), 5u);
+  EXPECT_THAT(waifu2x.NoiseLevels(), ElementsAre(-1, 0, 1, 3));
+  EXPECT_EQ(waifu2x.Find(2, -1)->weights.extension(), ".param");
+  EXPECT_EQ(waifu2x.Find(2, 1)->weights.extension(), ".json");
+  EXPECT_NE(waifu2x.Find(1, 3), nullptr);
+  const ModelCard& realcugan = **repository->Find("realcugan");
+  EXPECT_NE(realcugan.Find(2, -1), nullptr);
+  EXPECT_NE(realcugan.Find(2, 0), nullptr);
+  EXPECT_NE(realcugan.Find(3, 2), nullptr);
+}
+
+TEST_F(RepositoryTest, BrokenCardsNameFileAndField) {
+  const auto invalid = absl::StatusCode::kInvalidArgument;
+  const struct {
+    std::string card, message;
+  } kCases[] = {
+      {"{", "tiny/model.json: is no JSON object"},
+      {"[]", "is no JSON object"},
+      {CardWith("\"name\": \"tiny\"", "\"name\": \"big\""),
+       "'name' is 'big', must be that of its folder 'tiny'"},
+      {CardWith("\"family\": \"espcn\", ", ""), "needs a string 'family'"},
+      {CardWith("\"version\": 3", "\"version\": 0"),
+       "'version' is 0, must be an integer in 1..1000000"},
+      {CardWith("\"version\": 3", "\"version\": 1e99"), "'version' is 1e+99"},
+      {CardWith("\"version\": 3", "\"version\": 18446744073709551615"),
+       "'version' is 18446744073709551615"},
+      {CardWith("\"format\": \"ncnn\"", "\"format\": \"onnx\""), "'format' is 'onnx'"},
+      {CardWith("\"scale\": 2", "\"scale\": \"2\""), "'scale' is \"2\""},
+      {CardWith("\"scale\": 2, ", ""), "needs a number 'scale'"},
+      {CardWith("[1]", "[4]"), "'noise_levels' is 4, must be an integer in -1..3"},
+      {CardWith("[1]", "[1, 2]"), "'noise_levels' must be an array of one level"},
+      {CardWith("m.param", "../m.param"), "file '../m.param' must be a plain file name"},
+      {CardWith("m.bin", "n.bin"), "'bin' is 'n.bin', beside 'm.param' it must be 'm.bin'"},
+      {CardWith("replicate", "zero"), "'border' is 'zero', must be 'replicate'"},
+      {CardWith("\"fast\"", "\"slow\""), "'precisions' is [\"exact\",\"slow\"]"},
+      {CardWith("\"style\"", "\"sytle\""), "has an unknown field 'sytle'; known are name, family"},
+  };
+  for (const auto& test_case : kCases) {
+    SCOPED_TRACE(test_case.message);
+    WriteModel(test_case.card);
+    ExpectOpenError(invalid, test_case.message);
+  }
+}
+
+TEST_F(RepositoryTest, MissingThings) {
+  WriteModel(kCard);
+  std::filesystem::remove(root_ / "tiny/m.bin");
+  ExpectOpenError(absl::StatusCode::kNotFound, "model 'tiny': there is no file");
+  const auto repository = ModelRepository::Open({root_ / "nowhere"});
+  EXPECT_EQ(repository.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(repository.status().message()), HasSubstr("nowhere: No such file"));
+}
+
+TEST_F(RepositoryTest, CardMustAgreeWithTheLayers) {
+  for (const auto& [from, to, message] :
+       {std::tuple{"\"pad_px\": 1", "\"pad_px\": 5",
+                   "model 'tiny' says pad_px 5, the layers need 1"},
+        {"\"align_px\": 1", "\"align_px\": 2", "says align_px 2, the layers need 1"},
+        {"\"scale\": 2", "\"scale\": 3", "says scale 3, the layers need 2"}}) {
+    WriteModel(CardWith(from, to));
+    const auto repository = ModelRepository::Open({root_});
+    ASSERT_TRUE(repository.ok()) << repository.status();
+    const ModelCard& card = repository->models()[0];
+    const auto network = LoadNetwork(card, card.variants[0]);
+    EXPECT_EQ(network.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(network.status().message()), HasSubstr(message));
+  }
+}
+
+TEST_F(RepositoryTest, UnreadableWeightsNameTheFile) {
+  WriteModel(kCard);
+  const auto load = [&] {
+    const auto repository = ModelRepository::Open({root_});
+    EXPECT_TRUE(repository.ok()) << repository.status();
+    const ModelCard& card = repository->models()[0];
+    return LoadNetwork(card, card.variants[0]).status();
+  };
+  Write("tiny/m.param", "PK\x03\x04");
+  EXPECT_EQ(load().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(load().message()),
+              HasSubstr("tiny/m.param: is in no known format, there are: ncnn .param"));
+  Write("tiny/m.param", "7767517\n1 1\n");
+  EXPECT_EQ(load().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(load().message()), HasSubstr("tiny/m.param: file announces 1 layers"));
+}
+
+TEST(SharedModelsTest, AreRecognisedAndLoad) {
+  const path folder = testing::SharedFolder() / "models";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no models under " << folder;
+  const auto repository = ModelRepository::Open({folder});
+  ASSERT_TRUE(repository.ok()) << repository.status();
+  std::vector<std::string> names;
+  for (const ModelCard& card : repository->models()) {
+    names.push_back(card.name + " " + card.family + " " + card.style);
+    for (const ModelVariant& variant : card.variants) {
+      const auto network = LoadNetwork(card, variant);
+      ASSERT_TRUE(network.ok()) << network.status();
+      EXPECT_EQ(network->scale, variant.scale);
+    }
+  }
+  EXPECT_THAT(names, ElementsAre("realcugan-se realcugan general", "waifu2x-cunet-art cunet art",
+                                 "waifu2x-upconv_7-art upconv_7 art",
+                                 "waifu2x-upconv_7-photo upconv_7 photo"));
+  EXPECT_THAT((*repository->Find("waifu2x-cunet-art"))->Scales(), ElementsAre(1, 2));
+}
+
+TEST(BundledModelsTest, OpenAndLoad) {
+  const auto repository = ModelRepository::Open({UPSCALED_BUNDLED_MODELS});
+  ASSERT_TRUE(repository.ok()) << repository.status();
+  ASSERT_FALSE(repository->models().empty());
+  for (const ModelCard& card : repository->models()) {
+    for (const ModelVariant& variant : card.variants) {
+      const auto network = LoadNetwork(card, variant);
+      EXPECT_TRUE(network.ok()) << network.status();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace upscaled
