@@ -7,6 +7,7 @@
 #include "engine/backends/backend_list.h"
 #include "engine/backends/reference/run_tile.h"
 #include "engine/model/loader.h"
+#include "engine/model/repository.h"
 #include "gtest/gtest.h"
 #include "tests/engine/backends/golden_files.h"
 
@@ -52,7 +53,7 @@ void CheckFloats(const char* device, const Golden& golden, const Image& result) 
   const Image expected = ReadNpy(GoldenPath(golden, ".npy"));
   ASSERT_EQ(result.spec(), expected.spec());
   const float error = MaxAbsError(result.view(), expected.view());
-  std::printf("| %-9s | %-40s | %-8s | %.2e |\n", device, golden.model.c_str(),
+  std::printf("| %-9s | %-43s | %-8s | %.2e |\n", device, golden.model.c_str(),
               golden.picture.c_str(), error);
   EXPECT_LE(error, kMaxError);
 }
@@ -135,7 +136,38 @@ TEST_P(GoldenDeviceTest, EveryNetworkThatCompiles) {
   EXPECT_GE(compiled, 9);  // upconv_7: three sets of weights, three pictures
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, GoldenDeviceTest, ::testing::ValuesIn(ListDevices()));
+INSTANTIATE_TEST_SUITE_P(Devices, GoldenDeviceTest, ::testing::ValuesIn(ListDevices()),
+                         [](const auto& info) { return info.param; });
+
+class BundledModelTest : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(BundledModelTest, General2xGivesWhatItsTrainerComputed) {
+  const std::filesystem::path data = UPSCALED_TEST_DATA;
+  const auto repository = ModelRepository::Open({UPSCALED_BUNDLED_MODELS});
+  ASSERT_TRUE(repository.ok()) << repository.status();
+  const auto card = repository->Find("general-2x");
+  ASSERT_TRUE(card.ok()) << card.status();
+  const ModelVariant* variant = (*card)->Find(2, kNoDenoise);
+  ASSERT_NE(variant, nullptr);
+  const absl::StatusOr<Network> network = LoadNetwork(**card, *variant);
+  ASSERT_TRUE(network.ok()) << network.status();
+
+  const auto backend = CreateBackend(GetParam(), {});
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  const auto executable = (*backend)->Compile(*network, Precision::kExact);
+  ASSERT_TRUE(executable.ok()) << executable.status();
+  const Image source = ReadPng(data / "general-2x/input.png");
+  const Image expected = ReadNpy(data / "general-2x/output.npy");
+  Image result = MakeResult(source, 2, SampleType::kF32);
+  ASSERT_EQ(result.spec(), expected.spec());
+  const TileTask task = WholePicture(source, result);
+  const absl::Status status = (*backend)->CreateStream()->Run(**executable, {&task, 1});
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_LE(MaxAbsError(result.view(), expected.view()), kMaxError);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, BundledModelTest, ::testing::ValuesIn(ListDevices()),
+                         [](const auto& info) { return info.param; });
 
 }  // namespace
 }  // namespace upscaled
