@@ -1,0 +1,40 @@
+// A kernel's tensor in a poisoned block of memory, to feed kernels and to see where they write.
+#pragma once
+
+#include <random>
+#include <vector>
+
+#include "engine/backends/cpu/kernels/kernel.h"
+#include "engine/backends/cpu/workspace.h"
+#include "engine/backends/reference/tensor.h"
+#include "engine/base/geometry.h"
+
+namespace upscaled::test {
+
+// The whole layer in one ring, with `margin` zero columns beside it and the zero row; everything
+// else, and a source's values beyond those, is NaN, which any use of it would spread.
+class PlacedTensor {
+ public:
+  // `interleaved` forces one plane whatever the channel count.
+  PlacedTensor(int channels, Size layer, cpu::Margin margin, bool interleaved = false);
+
+  const cpu::Tensor& tensor() const { return tensor_; }
+  // Copies `values` (of the whole layer) in; channels beyond the last become zero.
+  void Fill(const reference::Tensor& values);
+  float At(int channel, int x, int y) const { return *Address(channel, x, y); }
+
+  // Of the values outside `rows`, how many are no longer what they were when made.
+  int WrittenOutside(const Rect& rows) const;
+
+ private:
+  const float* Address(int channel, int x, int y) const;
+
+  cpu::Tensor tensor_;
+  cpu::HugeBuffer storage_;
+  std::vector<float> original_;
+};
+
+// Standard normal values.
+reference::Tensor RandomTensor(int channels, Size size, std::mt19937& random);
+
+}  // namespace upscaled::test
