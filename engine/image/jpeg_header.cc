@@ -85,7 +85,7 @@ absl::Status ParseFrame(uint8_t marker, std::span<const uint8_t> segment,
 }
 
 ImageHeader MakeHeader(const Frame& frame, Orientation orientation, bool multiple_scans,
-                       size_t metadata_bytes) {
+                       size_t pixels_begin) {
   ImageHeader header;
   header.format = ImageFormat::kJpeg;
   header.orientation = orientation;
@@ -94,9 +94,9 @@ ImageHeader MakeHeader(const Frame& frame, Orientation orientation, bool multipl
 
   const size_t mcus_x = (frame.width + 8 * frame.max_h - 1) / (8 * frame.max_h);
   const size_t mcus_y = (frame.height + 8 * frame.max_v - 1) / (8 * frame.max_v);
-  // The metadata are held three times over: as read, in libjpeg, and as the profile.
+  // A profile is held in libjpeg's segments, put together, and as our metadata.
   header.decoder_bytes =
-      kLibraryBytes + 3 * metadata_bytes +
+      kLibraryBytes + HeaderBufferBytes(pixels_begin) + 3 * pixels_begin +
       mcus_x * 8 * frame.max_h * frame.components * kRowsPerSampling * frame.max_v;
   if (multiple_scans) header.decoder_bytes += mcus_x * mcus_y * frame.blocks_per_mcu * kBlockBytes;
   if (orientation != Orientation::kIdentity)

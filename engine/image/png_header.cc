@@ -62,7 +62,7 @@ absl::StatusOr<Ihdr> ParseIhdr(const uint8_t* data, const DecodeLimits& limits) 
   return ihdr;
 }
 
-ImageHeader MakeHeader(const Ihdr& ihdr, bool has_trns, size_t metadata_bytes) {
+ImageHeader MakeHeader(const Ihdr& ihdr, bool has_trns, size_t pixels_begin, size_t profile_bytes) {
   ImageHeader header;
   header.format = ImageFormat::kPng;
   const bool gray = ihdr.color_type == kGray || ihdr.color_type == kGrayAlpha;
@@ -72,7 +72,8 @@ ImageHeader MakeHeader(const Ihdr& ihdr, bool has_trns, size_t metadata_bytes) {
                  ihdr.bit_depth == 16 ? SampleType::kU16 : SampleType::kU8};
   const size_t row_bytes = header.spec.row_bytes();
   // libpng keeps this row and the one above it, unfiltered.
-  header.decoder_bytes = kLibraryBytes + metadata_bytes + 3 * row_bytes;
+  header.decoder_bytes =
+      kLibraryBytes + HeaderBufferBytes(pixels_begin) + 2 * profile_bytes + 3 * row_bytes;
   if (ihdr.interlaced) header.decoder_bytes += row_bytes * ihdr.height;
   return header;
 }
@@ -91,7 +92,7 @@ absl::StatusOr<std::optional<ImageHeader>> ParsePngHeader(std::span<const uint8_
   while (prefix.size() >= position + kChunkHeaderBytes) {
     const uint32_t length = LoadBe32(&prefix[position]);
     const uint32_t type = LoadBe32(&prefix[position + 4]);
-    if (type == ChunkType("IDAT")) return MakeHeader(ihdr, has_trns, position + profile_bytes);
+    if (type == ChunkType("IDAT")) return MakeHeader(ihdr, has_trns, position, profile_bytes);
     if (type == ChunkType("IEND")) return absl::InvalidArgumentError("PNG: it has no pixels");
     if (length > INT32_MAX)
       return absl::InvalidArgumentError(

@@ -112,7 +112,7 @@ absl::Status WebpEncoder::WriteInPieces(std::span<const uint8_t> bytes) {
 
 size_t WebpEncoderBytes(const ImageSpec& spec) {
   // Measured with libwebp 1.2.4; see README.md.
-  constexpr size_t kLibraryBytes = 8 << 20, kBytesPerPixel = 32;
+  constexpr size_t kLibraryBytes = 8 << 20, kBytesPerPixel = 40;
   return kLibraryBytes + kBytesPerPixel * static_cast<size_t>(spec.size().Area());
 }
 

@@ -108,11 +108,13 @@ absl::StatusOr<Container> Walk(std::span<const uint8_t> prefix, const DecodeLimi
   return found;
 }
 
-// The decoder holds the encoded file, its output, and the planes that it decodes into.
+// The decoder holds the encoded file, its output, and what it decodes into: nothing more for lossy
+// colour, ARGB for lossless, as much and the plane for alpha. Bytes a pixel as measured.
 size_t DecoderBytes(const Container& found, size_t file_bytes, const ImageSpec& spec) {
   const size_t pixels = static_cast<size_t>(spec.size().Area());
-  const size_t plane_bytes = found.lossless ? sizeof(uint32_t) : found.has_alpha ? 2 : 0;
-  return kLibraryBytes + 2 * file_bytes + pixels * (spec.channels + plane_bytes);
+  const size_t working_bytes = found.lossless ? 4 : found.has_alpha ? 7 : 0;
+  return kLibraryBytes + HeaderBufferBytes(found.position) + 2 * file_bytes +
+         pixels * (spec.channels + working_bytes);
 }
 
 }  // namespace

@@ -95,7 +95,7 @@ TEST(ConvertTest, EveryPairOfChannelsAndTypes) {
                               : to_type == SampleType::kU16 ? 65535.0
                                                             : 1e6;
           const double source_most = from_type == SampleType::kU8 ? 255.0 : 65535.0;
-          const double tolerance = 0.501 / most + (from == to ? 0 : 1.001 / source_most);
+          const double tolerance = 0.505 / most + (from == to ? 0 : 1.001 / source_most);
           for (int y = 0; y < 5; ++y)
             for (int x = 0; x < 37; ++x)
               for (int c = 0; c < to; ++c)

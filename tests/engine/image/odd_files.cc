@@ -88,6 +88,14 @@ std::string WritePng(const PngFile& file) {
   return bytes;
 }
 
+std::vector<uint16_t> StoredPixel(const PngFile& file, int x, int y) {
+  const int count = SamplesPerPixel(file.color_type);
+  std::vector<uint16_t> pixel;
+  for (int c = 0; c < count; ++c)
+    pixel.push_back(PackedSample(file.rows[y], file.bit_depth, x * count + c));
+  return pixel;
+}
+
 Image ExpectedPixels(const PngFile& file) {
   const bool palette = file.color_type == PNG_COLOR_TYPE_PALETTE;
   const bool has_key = file.transparent.has_value();
@@ -98,9 +106,7 @@ Image ExpectedPixels(const PngFile& file) {
   const int most = wide ? 65535 : 255;
   for (int y = 0; y < file.height; ++y)
     for (int x = 0; x < file.width; ++x) {
-      std::vector<int> pixel;
-      for (int c = 0; c < stored; ++c)
-        pixel.push_back(PackedSample(file.rows[y], file.bit_depth, x * stored + c));
+      std::vector<uint16_t> pixel = StoredPixel(file, x, y);
       if (palette) {
         const size_t index = pixel[0];
         pixel = {file.palette[3 * index], file.palette[3 * index + 1], file.palette[3 * index + 2]};
@@ -109,7 +115,8 @@ Image ExpectedPixels(const PngFile& file) {
       } else {
         const bool transparent =
             has_key && std::equal(pixel.begin(), pixel.end(), file.transparent->begin());
-        for (int& sample : pixel) sample = int64_t{sample} * most / ((1 << file.bit_depth) - 1);
+        for (uint16_t& sample : pixel)
+          sample = int64_t{sample} * most / ((1 << file.bit_depth) - 1);
         if (has_key) pixel.push_back(transparent ? 0 : most);
       }
       for (int c = 0; c < channels; ++c) {

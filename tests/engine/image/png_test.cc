@@ -51,15 +51,8 @@ TEST(PngTest, TransparencyBecomesAlpha) {
         // Entries past its end are opaque.
         file.palette_alpha.resize(test::RandomInt(random, 1, 1 << depth));
         for (uint8_t& alpha : file.palette_alpha) alpha = test::RandomInt(random, 0, 255);
-      } else if (color_type == kGray) {
-        file.transparent = {static_cast<uint16_t>(
-            depth == 16 ? file.rows[3][4] << 8 | file.rows[3][5] : file.rows[3][4] >> (8 - depth))};
       } else {
-        file.transparent = std::vector<uint16_t>();
-        for (int c = 0; c < 3; ++c)
-          file.transparent->push_back(depth == 16
-                                          ? file.rows[3][6 + 2 * c] << 8 | file.rows[3][7 + 2 * c]
-                                          : file.rows[3][6 + c]);
+        file.transparent = test::StoredPixel(file, 4, 3);
       }
       const Image expected = test::ExpectedPixels(file);
       EXPECT_TRUE(expected.spec().has_alpha());
