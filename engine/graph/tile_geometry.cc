@@ -2,11 +2,10 @@
 
 #include <algorithm>
 
+#include "engine/base/int_math.h"
+
 namespace upscaled {
 namespace {
-
-int FloorDiv(int a, int b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
-int CeilDiv(int a, int b) { return -FloorDiv(-a, b); }
 
 Rect Whole(Size size) { return {0, 0, size.width, size.height}; }
 
@@ -19,7 +18,7 @@ Rect Union(const Rect& a, const Rect& b) {
 
 Rect RoundOutward(const Rect& r, int block) {
   const int x = r.x / block * block, y = r.y / block * block;
-  return {x, y, CeilDiv(r.right(), block) * block - x, CeilDiv(r.bottom(), block) * block - y};
+  return {x, y, RoundUp(r.right(), block) - x, RoundUp(r.bottom(), block) - y};
 }
 
 // The part of an input of size `in_size` that `layer` reads to compute `out`.

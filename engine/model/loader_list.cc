@@ -3,10 +3,10 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "engine/base/status_macros.h"
 #include "engine/model/loader.h"
 #include "engine/model/ncnn_loader.h"
+#include "engine/model/ncnn_param.h"
 #include "engine/model/read_file.h"
 #include "engine/model/waifu2x_json_loader.h"
 
@@ -42,7 +42,7 @@ struct Format {
 };
 
 constexpr Format kFormats[] = {
-    {"ncnn .param", [](std::string_view head) { return head.starts_with("7767517"); }, LoadNcnn},
+    {"ncnn .param", [](std::string_view head) { return head.starts_with(kNcnnMagic); }, LoadNcnn},
     {"waifu2x .json", [](std::string_view head) { return head.starts_with("["); }, LoadWaifu2xJson},
 };
 

@@ -1,5 +1,6 @@
 #include "engine/model/ncnn_builder.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,13 +11,11 @@
 namespace upscaled {
 
 absl::Status NcnnBuilder::Add(NcnnLayer& layer) {
-  const Type* type = nullptr;
-  std::vector<std::string> known;
-  for (const Type& t : Types()) {
-    if (layer.type == t.name) type = &t;
-    known.emplace_back(t.name);
-  }
-  if (type == nullptr) {
+  const auto type = std::find_if(Types().begin(), Types().end(),
+                                 [&](const Type& t) { return layer.type == t.name; });
+  if (type == Types().end()) {
+    std::vector<std::string> known;
+    for (const Type& t : Types()) known.emplace_back(t.name);
     return absl::UnimplementedError(absl::StrCat("the layer type is not supported; supported are ",
                                                  absl::StrJoin(known, ", ")));
   }

@@ -1,6 +1,6 @@
 #include "engine/model/shapes.h"
 
-#include <algorithm>
+#include "engine/base/int_math.h"
 
 namespace upscaled {
 namespace {
@@ -47,8 +47,6 @@ double DensityFactor(const Layer& layer) {
       return 1;
   }
 }
-
-int RoundUp(int value, int multiple) { return (value + multiple - 1) / multiple * multiple; }
 
 }  // namespace
 

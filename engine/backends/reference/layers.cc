@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/base/int_math.h"
+
 namespace upscaled::reference {
 namespace {
 
 using Inputs = std::span<const Tensor* const>;
-
-int FloorDiv(int a, int b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
-int CeilDiv(int a, int b) { return -FloorDiv(-a, b); }
 
 // Adds to a row of sums what tap (ky, kx) of one input channel gives it.
 void AddConvTap(const Layer& layer, const Tensor& src, int channel, int ky, int kx, float weight,
