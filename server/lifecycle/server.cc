@@ -21,6 +21,11 @@ absl::Status Draining() {
                    "the server is shutting down");
 }
 
+// `address` with the port that it got.
+std::string WithPort(const std::string& address, int port) {
+  return absl::StrCat(address.substr(0, address.rfind(':')), ":", port);
+}
+
 absl::StatusOr<std::string> ReadFile(const std::filesystem::path& path) {
   if (path.empty()) return std::string();
   std::ifstream file(path, std::ios::binary);
@@ -93,12 +98,23 @@ absl::Status Server::OpenPorts() {
                                          .ready = [this] { return grpc_->health().serving(); },
                                          .metrics = [this] { return RenderMetrics(); }}));
   }
+  const std::string grpc_address = WithPort(config_.listen, grpc_port());
+  const std::string http_address = http_ == nullptr ? "" : WithPort(config_.http, http_port());
+  const LogField fields[] = {{"grpc", grpc_address}, {"http", http_address}};
+  logger_.Log(LogLevel::kInfo, "listening", fields);
   return absl::OkStatus();
 }
 
 absl::Status Server::WarmUp() {
   RETURN_IF_ERROR(RunWarmUp(handlers_));
   grpc_->health().SetServing(true);
+  const std::string description = backend_->description();
+  const LogField fields[] = {{"model", catalog_.default_model()},
+                             {"models", static_cast<int64_t>(catalog_.entries().size())},
+                             {"device", backend_->name()},
+                             {"description", description},
+                             {"streams", backend_->StreamCount()}};
+  logger_.Log(LogLevel::kInfo, "ready", fields);
   return absl::OkStatus();
 }
 

@@ -80,7 +80,7 @@ class TilesRun {
   absl::Status Run() {
     absl::Status status = Open();
     if (status.ok()) status = TakeTiles();
-    if (!status.ok()) context_.cancellation.Cancel(status);
+    if (!status.ok()) tiles_cancellation_.Cancel(status);
     AwaitTiles();
     const RequestUsage usage = request_.usage();
     context_.record.queue = usage.queue;
@@ -272,6 +272,10 @@ class TilesRun {
   TileScheduler::Request request_;
   AdmissionController::Ticket streams_;
   std::shared_ptr<const Executable> executable_;
+
+  Cancellation tiles_cancellation_;  // by the call's, or by an error of the call
+  const Cancellation::Registration on_cancel_ = context_.cancellation.OnCancel(
+      [this] { tiles_cancellation_.Cancel(context_.cancellation.status()); });
 
   mutable absl::Mutex mutex_;  // also guards the jobs and what the record says of finished tiles
   int64_t in_flight_ ABSL_GUARDED_BY(mutex_) = 0;

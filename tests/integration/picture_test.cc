@@ -266,7 +266,7 @@ TEST_F(PictureTest, OneLogLineAndTheMetricsForEachCall) {
   ASSERT_TRUE(UpscaleImage(server.stub(), start, Png(30, 20)).status.ok());
   const std::string log = server.log();
   EXPECT_THAT(log, HasSubstr("my-request-1"));
-  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 3) << log;  // listening, ready, the call
 }
 
 }  // namespace

@@ -49,7 +49,8 @@ class Gate {
   absl::Status Pass(size_t tiles) {
     absl::MutexLock lock(&mutex_);
     ++waiting_;
-    const auto may_pass = [&]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return open_ || allowed_ > 0; };
+    const auto may_pass = [&]()
+                              ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return open_ || allowed_ > 0; };
     mutex_.Await(absl::Condition(&may_pass));
     --waiting_;
     if (!open_) --allowed_;

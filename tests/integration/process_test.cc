@@ -1,0 +1,156 @@
+// The server as a process: how it starts, refuses to start, and ends.
+#include <signal.h>
+
+#include <gmock/gmock.h>
+
+#include "tests/integration/test_server.h"
+#include "tests/support/server_process.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled::server {
+namespace {
+
+using test::ServerProcess;
+using ::testing::HasSubstr;
+
+constexpr int kCannotStart = 2;
+
+std::vector<std::string> Flags(std::vector<std::string> more = {}) {
+  more.insert(more.begin(), {"--model-repository=engine/model/bundled", "--threads=1"});
+  return more;
+}
+
+std::string OneLine(const ServerProcess& process) {
+  const std::string log = process.log();
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
+  return log;
+}
+
+class ProcessTest : public ::testing::Test {
+ protected:
+  // A call that keeps the server busy until it is read: its result is larger than all queues.
+  struct BusyCall {
+    BusyCall(const std::string& address, std::mt19937& random) {
+      channel = grpc::CreateChannel(address, grpc::InsecureChannelCredentials());
+      stub = pb::UpscaleService::NewStub(channel);
+      stream = stub->UpscaleImage(&context);
+      pb::UpscaleOptions options;
+      options.set_png_compression(0);
+      const Image picture = test::RandomImage({64, 16000, 3, SampleType::kU8}, random);
+      const std::string image = *test::Encode(picture.view(), {.format = ImageFormat::kJpeg});
+      stream->Write(StartMessage(options));
+      for (size_t at = 0; at < image.size(); at += 100'000) {
+        stream->Write(ChunkMessage(std::string_view(image).substr(at, 100'000)));
+      }
+      stream->WritesDone();
+      pb::UpscaleImageResponse response;
+      EXPECT_TRUE(stream->Read(&response));
+      outcome.header = response.header();
+    }
+    std::shared_ptr<grpc::Channel> channel;
+    std::unique_ptr<pb::UpscaleService::Stub> stub;
+    grpc::ClientContext context;
+    std::unique_ptr<ClientStream> stream;
+    Outcome outcome;
+  };
+
+  std::mt19937 random_ = test::FreshRandom();
+};
+
+TEST_F(ProcessTest, ServesAndEndsOnASignal) {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    ServerProcess process(UPSCALED_BINARY, Flags());
+    ASSERT_TRUE(process.AwaitReady()) << process.log();
+    const auto stub = pb::UpscaleService::NewStub(
+        grpc::CreateChannel(process.grpc_address(), grpc::InsecureChannelCredentials()));
+    const Image picture = test::PhotoImage({50, 30, 3, SampleType::kU8}, random_);
+    EXPECT_TRUE(
+        UpscaleImage(*stub, pb::UpscaleOptions(), *test::Encode(picture.view(), {})).status.ok());
+    process.Signal(signal);
+    EXPECT_EQ(process.Wait(), 0) << process.log();
+    EXPECT_THAT(process.log(), HasSubstr("stopped"));
+  }
+}
+
+TEST_F(ProcessTest, ASignalLetsCallsFinishAndTakesNoMore) {
+  ServerProcess process(UPSCALED_BINARY, Flags());
+  ASSERT_TRUE(process.AwaitReady()) << process.log();
+  BusyCall busy(process.grpc_address(), random_);
+  process.Signal(SIGTERM);
+  ASSERT_TRUE(process.AwaitLog("draining"));
+  // The drain has begun when the health says so.
+  const auto health = grpc::health::v1::Health::NewStub(busy.channel);
+  grpc::health::v1::HealthCheckResponse state;
+  do {
+    grpc::ClientContext context;
+    ASSERT_TRUE(health->Check(&context, {}, &state).ok());
+  } while (state.status() != grpc::health::v1::HealthCheckResponse::NOT_SERVING);
+  while (true) {  // the gate closes right after
+    const Outcome refused = UpscaleImage(*busy.stub, pb::UpscaleOptions(), "x");
+    if (ReasonOf(refused.status) == "DRAINING") {
+      EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::UNAVAILABLE);
+      break;
+    }
+  }
+  ReadToEnd(busy.context, *busy.stream, busy.outcome);
+  EXPECT_TRUE(busy.outcome.status.ok()) << busy.outcome.status.error_message();
+  EXPECT_TRUE(busy.outcome.summary.has_value());
+  EXPECT_EQ(process.Wait(), 0) << process.log();
+}
+
+TEST_F(ProcessTest, TheDrainTimeoutCancelsTheRest) {
+  ServerProcess process(UPSCALED_BINARY, Flags({"--drain-timeout=200ms"}));
+  ASSERT_TRUE(process.AwaitReady()) << process.log();
+  BusyCall busy(process.grpc_address(), random_);
+  process.Signal(SIGTERM);
+  EXPECT_EQ(process.Wait(), 0) << process.log();
+  EXPECT_THAT(process.log(), HasSubstr("--drain-timeout"));
+  ReadToEnd(busy.context, *busy.stream, busy.outcome);
+  EXPECT_EQ(busy.outcome.status.error_code(), grpc::StatusCode::UNAVAILABLE)
+      << busy.outcome.status.error_message();
+}
+
+TEST_F(ProcessTest, ASecondSignalEndsAtOnce) {
+  ServerProcess process(UPSCALED_BINARY, Flags());
+  ASSERT_TRUE(process.AwaitReady()) << process.log();
+  BusyCall busy(process.grpc_address(), random_);
+  process.Signal(SIGTERM);
+  ASSERT_TRUE(process.AwaitLog("draining"));
+  process.Signal(SIGTERM);
+  EXPECT_EQ(process.Wait(), 128 + SIGTERM) << process.log();
+}
+
+TEST_F(ProcessTest, RefusesAPortThatIsTaken) {
+  ServerProcess first(UPSCALED_BINARY, Flags());
+  ASSERT_TRUE(first.AwaitReady()) << first.log();
+  ServerProcess grpc(UPSCALED_BINARY, Flags({"--listen=" + first.grpc_address()}));
+  EXPECT_EQ(grpc.Wait(), kCannotStart);
+  EXPECT_THAT(OneLine(grpc), HasSubstr("cannot listen on " + first.grpc_address()));
+  ServerProcess http(UPSCALED_BINARY, Flags({"--http=" + first.http_address()}));
+  EXPECT_EQ(http.Wait(), kCannotStart);
+  EXPECT_THAT(http.log(), HasSubstr(first.http_address()));
+}
+
+TEST_F(ProcessTest, RefusesNonsense) {
+  struct Case {
+    std::vector<std::string> flags;
+    std::vector<std::string> parts;
+  };
+  const std::vector<Case> cases = {
+      {{"--default-model=nope"}, {"nope", "general-2x"}},
+      {{"--device=abacus"}, {"abacus", "cpu"}},
+      {{"--model-repository=/nowhere"}, {"/nowhere"}},
+      {{"--threads=-3"}, {"threads", "-3"}},
+      {{"--thread=2"}, {"thread"}},
+      {{"--tls-cert=/nowhere.pem", "--tls-key=/nowhere.key"}, {"/nowhere.pem"}},
+  };
+  for (const Case& c : cases) {
+    ServerProcess process(UPSCALED_BINARY, Flags(c.flags));
+    EXPECT_EQ(process.Wait(), kCannotStart) << c.flags.front();
+    const std::string line = OneLine(process);
+    for (const std::string& part : c.parts) EXPECT_THAT(line, HasSubstr(part)) << c.flags.front();
+  }
+}
+
+}  // namespace
+}  // namespace upscaled::server

@@ -1,0 +1,254 @@
+// UpscaleTiles: raw tiles in, raw tiles out.
+#include <cstring>
+#include <map>
+
+#include <gmock/gmock.h>
+
+#include "tests/integration/test_server.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled::server {
+namespace {
+
+using grpc::StatusCode;
+using test::FreshRandom;
+using test::RandomInt;
+using ::testing::HasSubstr;
+
+using TilesStream = grpc::ClientReaderWriter<pb::UpscaleTilesRequest, pb::UpscaleTilesResponse>;
+
+pb::UpscaleTilesRequest Start() {
+  pb::UpscaleTilesRequest request;
+  request.mutable_start();
+  return request;
+}
+
+pb::UpscaleTilesRequest TileMessage(uint64_t id, const Image& image) {
+  pb::UpscaleTilesRequest request;
+  pb::Tile& tile = *request.mutable_tile();
+  tile.set_id(id);
+  tile.set_width_px(image.spec().width_px);
+  tile.set_height_px(image.spec().height_px);
+  tile.set_bits_per_sample(static_cast<int>(8 * SampleBytes(image.spec().type)));
+  tile.set_pixels(std::string(reinterpret_cast<const char*>(image.view().data), image.bytes()));
+  return request;
+}
+
+struct TilesOutcome {
+  grpc::Status status;
+  std::map<uint64_t, pb::UpscaleTilesResponse> responses;
+};
+
+class TilesTest : public ::testing::Test {
+ protected:
+  static TilesOutcome Finish(TilesStream& stream) {
+    TilesOutcome outcome;
+    pb::UpscaleTilesResponse response;
+    while (stream.Read(&response)) {
+      EXPECT_TRUE(outcome.responses.emplace(response.id(), response).second)
+          << "tile " << response.id() << " came twice";
+    }
+    outcome.status = stream.Finish();
+    return outcome;
+  }
+
+  // Sends all messages while reading.
+  static TilesOutcome Send(pb::UpscaleService::Stub& stub,
+                           const std::vector<pb::UpscaleTilesRequest>& messages) {
+    grpc::ClientContext context;
+    const auto stream = stub.UpscaleTiles(&context);
+    TilesOutcome outcome;
+    std::thread reader([&] { outcome = Finish(*stream); });
+    for (const auto& message : messages) {
+      if (!stream->Write(message)) break;
+    }
+    stream->WritesDone();
+    reader.join();
+    return outcome;
+  }
+
+  Image RandomTile(SampleType type) {
+    return test::PhotoImage({RandomInt(random_, 1, 150), RandomInt(random_, 1, 150), 3, type},
+                            random_);
+  }
+
+  // The pixels that UpscaleImage makes of the same picture.
+  static std::string Expected(pb::UpscaleService::Stub& stub, const Image& image) {
+    pb::UpscaleOptions options;
+    options.set_keep_16_bit(true);
+    const auto decoded =
+        test::Decode(UpscaleImage(stub, options, *test::Encode(image.view(), {})).image);
+    EXPECT_TRUE(decoded.ok()) << decoded.status();
+    return std::string(reinterpret_cast<const char*>(decoded->image.view().data),
+                       decoded->image.bytes());
+  }
+
+  std::mt19937 random_ = FreshRandom();
+};
+
+TEST_F(TilesTest, EachIsUpscaledAsAPictureOfItsOwn) {
+  TestServer server;
+  std::vector<Image> tiles;
+  std::vector<pb::UpscaleTilesRequest> messages = {Start()};
+  for (int i = 0; i < 12; ++i) {
+    tiles.push_back(RandomTile(i % 3 == 0 ? SampleType::kU16 : SampleType::kU8));
+    messages.push_back(TileMessage(1000 + i, tiles.back()));
+  }
+  const TilesOutcome outcome = Send(server.stub(), messages);
+  ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+  ASSERT_EQ(outcome.responses.size(), tiles.size());
+  for (size_t i = 0; i < tiles.size(); ++i) {
+    const pb::UpscaleTilesResponse& response = outcome.responses.at(1000 + i);
+    ASSERT_TRUE(response.has_tile()) << response.error().message();
+    EXPECT_EQ(response.tile().id(), 1000 + i);
+    EXPECT_EQ(response.tile().width_px(), 2 * tiles[i].spec().width_px);
+    EXPECT_EQ(response.tile().height_px(), 2 * tiles[i].spec().height_px);
+    EXPECT_EQ(response.tile().bits_per_sample(),
+              static_cast<int>(8 * SampleBytes(tiles[i].spec().type)));
+    EXPECT_TRUE(response.tile().pixels() == Expected(server.stub(), tiles[i])) << "tile " << i;
+  }
+  EXPECT_THAT(server.log(), HasSubstr("UpscaleTiles"));
+}
+
+TEST_F(TilesTest, ABadTileFailsAlone) {
+  ServerConfig config = TestConfig();
+  config.limits.max_tile_pixels = 150 * 150;
+  TestServer server(config);
+  const Image good = RandomTile(SampleType::kU8);
+  auto empty = TileMessage(2, good), bits = TileMessage(3, good), bytes = TileMessage(4, good),
+       large = TileMessage(5, Image({151, 150, 3, SampleType::kU8})),
+       negative = TileMessage(6, good);
+  empty.mutable_tile()->set_width_px(0);
+  bits.mutable_tile()->set_bits_per_sample(12);
+  bytes.mutable_tile()->mutable_pixels()->pop_back();
+  negative.mutable_tile()->set_height_px(-7);
+  const TilesOutcome outcome = Send(server.stub(), {Start(), TileMessage(1, good), empty, bits,
+                                                    bytes, large, negative, TileMessage(7, good)});
+  ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+  ASSERT_EQ(outcome.responses.size(), 7u);
+  const std::string expected = Expected(server.stub(), good);
+  for (const uint64_t id : {1, 7}) {
+    EXPECT_TRUE(outcome.responses.at(id).tile().pixels() == expected);
+  }
+  struct Wanted {
+    uint64_t id;
+    pb::ErrorReason reason;
+    std::string message_part;
+  };
+  for (const Wanted& wanted :
+       {Wanted{2, pb::ERROR_REASON_INVALID_IMAGE, "0 x "},
+        Wanted{3, pb::ERROR_REASON_INVALID_IMAGE, "bits_per_sample is 12"},
+        Wanted{4, pb::ERROR_REASON_INVALID_IMAGE, std::to_string(good.bytes() - 1)},
+        Wanted{5, pb::ERROR_REASON_LIMIT_EXCEEDED, "22500"},
+        Wanted{6, pb::ERROR_REASON_INVALID_IMAGE, "-7"}}) {
+    const pb::TileError& error = outcome.responses.at(wanted.id).error();
+    EXPECT_EQ(error.code(), static_cast<int>(StatusCode::INVALID_ARGUMENT));
+    EXPECT_EQ(error.reason(), wanted.reason);
+    EXPECT_THAT(error.message(), HasSubstr(wanted.message_part));
+  }
+}
+
+TEST_F(TilesTest, ABadOptionFailsTheCall) {
+  TestServer server;
+  const auto status_of = [&](const std::vector<pb::UpscaleTilesRequest>& messages) {
+    return Send(server.stub(), messages).status;
+  };
+  const Image tile = RandomTile(SampleType::kU8);
+  EXPECT_TRUE(
+      IsError(status_of({}), StatusCode::INVALID_ARGUMENT, "INVALID_OPTION", "without a message"));
+  EXPECT_TRUE(IsError(status_of({TileMessage(1, tile)}), StatusCode::INVALID_ARGUMENT,
+                      "INVALID_OPTION", "first message must hold the options"));
+  EXPECT_TRUE(IsError(status_of({Start(), TileMessage(1, tile), Start()}),
+                      StatusCode::INVALID_ARGUMENT, "INVALID_OPTION", "only the first"));
+  auto start = Start();
+  start.mutable_start()->set_model("nope");
+  EXPECT_TRUE(IsError(status_of({start}), StatusCode::NOT_FOUND, "UNKNOWN_MODEL", "general-2x"));
+  start = Start();
+  start.mutable_start()->set_scale(3);
+  EXPECT_TRUE(
+      IsError(status_of({start}), StatusCode::INVALID_ARGUMENT, "UNKNOWN_MODEL", "no scale 3"));
+  start = Start();
+  start.mutable_start()->set_noise_level(1);
+  EXPECT_TRUE(
+      IsError(status_of({start}), StatusCode::INVALID_ARGUMENT, "UNKNOWN_MODEL", "noise level 1"));
+  start = Start();
+  start.mutable_start()->set_noise_level(9);
+  EXPECT_TRUE(
+      IsError(status_of({start}), StatusCode::INVALID_ARGUMENT, "INVALID_OPTION", "-1 to 3"));
+  start = Start();
+  start.mutable_start()->set_precision(static_cast<pb::Precision>(5));
+  EXPECT_TRUE(IsError(status_of({start}), StatusCode::INVALID_ARGUMENT, "INVALID_OPTION", "5"));
+}
+
+TEST_F(TilesTest, AFailingDeviceFailsTheTile) {
+  TestServer server;
+  server.gate().Fail(absl::InternalError("the chip is on fire"));
+  const TilesOutcome outcome =
+      Send(server.stub(), {Start(), TileMessage(1, RandomTile(SampleType::kU8))});
+  ASSERT_TRUE(outcome.status.ok());
+  EXPECT_EQ(outcome.responses.at(1).error().reason(), pb::ERROR_REASON_DEVICE_FAILURE);
+  EXPECT_THAT(outcome.responses.at(1).error().message(), HasSubstr("on fire"));
+}
+
+TEST_F(TilesTest, MoreThanTheQueueHolds) {
+  TestServer server;
+  const Image tile = test::PhotoImage({256, 256, 3, SampleType::kU8}, random_);
+  const std::string expected = Expected(server.stub(), tile);
+  std::vector<pb::UpscaleTilesRequest> messages = {Start()};
+  for (int i = 0; i < 40; ++i) messages.push_back(TileMessage(i, tile));  // 30 MB of results
+  const TilesOutcome outcome = Send(server.stub(), messages);
+  ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+  ASSERT_EQ(outcome.responses.size(), 40u);
+  for (const auto& [id, response] : outcome.responses) {
+    EXPECT_TRUE(response.tile().pixels() == expected) << id;
+  }
+}
+
+TEST_F(TilesTest, CancellingDropsTheQueuedTiles) {
+  TestServer server;
+  server.gate().Close();
+  grpc::ClientContext context;
+  const auto stream = server.stub().UpscaleTiles(&context);
+  ASSERT_TRUE(stream->Write(Start()));
+  const Image tile = test::PhotoImage({64, 64, 3, SampleType::kU8}, random_);
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(stream->Write(TileMessage(i, tile)));
+  server.gate().AwaitWaiting(2);
+  for (int i = 2; i < 10; ++i) ASSERT_TRUE(stream->Write(TileMessage(i, tile)));
+  while (server.server().tile_load().queued_tiles < 8) std::this_thread::yield();
+  context.TryCancel();
+  while (server.server().tile_load().queued_tiles > 0) std::this_thread::yield();
+  EXPECT_EQ(server.server().tile_load().running_tiles, 2);
+  server.gate().Open();
+  EXPECT_EQ(Finish(*stream).status.error_code(), StatusCode::CANCELLED);
+}
+
+// A client that sends its next tile when the last one is back is not stalled, however long that
+// takes; one that sends nothing at all is.
+TEST_F(TilesTest, WaitingForATileIsNoStall) {
+  ServerConfig config = TestConfig();
+  config.stall_timeout = absl::Milliseconds(200);
+  TestServer server(config);
+  server.gate().Close();
+  grpc::ClientContext context;
+  const auto stream = server.stub().UpscaleTiles(&context);
+  ASSERT_TRUE(stream->Write(Start()));
+  const Image tile = RandomTile(SampleType::kU8);
+  ASSERT_TRUE(stream->Write(TileMessage(1, tile)));
+  server.gate().AwaitWaiting(1);
+
+  for (int i = 0; i < 2; ++i) {  // each takes the stall timeout
+    grpc::ClientContext idle_context;
+    const auto idle = server.stub().UpscaleTiles(&idle_context);
+    ASSERT_TRUE(idle->Write(Start()));
+    EXPECT_TRUE(IsError(Finish(*idle).status, StatusCode::ABORTED, "STALLED", "200ms"));
+  }
+  server.gate().Open();
+  pb::UpscaleTilesResponse response;
+  ASSERT_TRUE(stream->Read(&response));
+  EXPECT_TRUE(response.has_tile());
+  ASSERT_TRUE(stream->WritesDone());
+  EXPECT_TRUE(Finish(*stream).status.ok());
+}
+
+}  // namespace
+}  // namespace upscaled::server

@@ -1,0 +1,123 @@
+#include "server/models/model_cache.h"
+
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/synchronization/mutex.h"
+
+namespace upscaled::server {
+namespace {
+
+using ::testing::HasSubstr;
+
+class NoExecutable final : public Executable {
+ public:
+  const Network& network() const override { return network_; }
+  Precision precision() const override { return Precision::kExact; }
+  Rect InputRect(const Rect& tile, Size) const override { return tile; }
+  size_t WorkspaceBytes(Size) const override { return 0; }
+  size_t WeightBytes() const override { return 0; }
+  Size PreferredTile() const override { return {64, 64}; }
+
+ private:
+  Network network_;
+};
+
+// Compiles when it is let to.
+class SlowBackend final : public Backend {
+ public:
+  std::string_view name() const override { return "slow"; }
+  std::string description() const override { return "for tests"; }
+  std::unique_ptr<Stream> CreateStream() override { return nullptr; }
+  int StreamCount() const override { return 1; }
+
+  absl::StatusOr<std::shared_ptr<const Executable>> Compile(const Network&,
+                                                            Precision precision) override {
+    absl::MutexLock lock(&mutex_);
+    ++compiling_;
+    if (precision == Precision::kFast) return absl::UnimplementedError("no fp16 here");
+    const auto may_go = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return open_; };
+    mutex_.Await(absl::Condition(&may_go));
+    return std::make_shared<NoExecutable>();
+  }
+
+  void Open() {
+    absl::MutexLock lock(&mutex_);
+    open_ = true;
+  }
+  int AwaitCompiling(int count) {
+    absl::MutexLock lock(&mutex_);
+    const auto there = [&]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return compiling_ >= count; };
+    mutex_.Await(absl::Condition(&there));
+    return compiling_;
+  }
+
+ private:
+  absl::Mutex mutex_;
+  int compiling_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool open_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+class ModelCacheTest : public ::testing::Test {
+ protected:
+  ModelCacheTest()
+      : repository_(*ModelRepository::Open({"engine/model/bundled"})),
+        card_(**repository_.Find("general-2x")) {}
+
+  const ModelVariant& variant() const { return card_.variants.front(); }
+
+  const ModelRepository repository_;
+  const ModelCard& card_;
+  SlowBackend backend_;
+  ModelCache cache_{backend_};
+};
+
+TEST_F(ModelCacheTest, LoadsOnceForAllWhoAsk) {
+  std::vector<std::shared_ptr<const Executable>> got(6);
+  std::vector<std::thread> threads;
+  for (auto& executable : got) {
+    threads.emplace_back([&] { executable = *cache_.Get(card_, variant(), Precision::kExact); });
+  }
+  backend_.AwaitCompiling(1);
+  EXPECT_EQ(cache_.loaded_count(), 0);
+  backend_.Open();
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(backend_.AwaitCompiling(1), 1);
+  EXPECT_EQ(cache_.loaded_count(), 1);
+  for (const auto& executable : got) EXPECT_EQ(executable, got.front());
+}
+
+TEST_F(ModelCacheTest, ALoadDoesNotBlockOthers) {
+  std::thread slow([&] { EXPECT_TRUE(cache_.Get(card_, variant(), Precision::kExact).ok()); });
+  backend_.AwaitCompiling(1);
+  ModelVariant other = variant();
+  other.noise_level = 3;  // another key
+  const absl::Status status = cache_.Get(card_, other, Precision::kFast).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  backend_.Open();
+  slow.join();
+}
+
+TEST_F(ModelCacheTest, AFailureIsNotKept) {
+  for (int attempt = 1; attempt <= 2; ++attempt) {
+    EXPECT_EQ(cache_.Get(card_, variant(), Precision::kFast).status().code(),
+              absl::StatusCode::kUnimplemented);
+    EXPECT_EQ(backend_.AwaitCompiling(attempt), attempt);
+  }
+  EXPECT_EQ(cache_.loaded_count(), 0);
+}
+
+TEST_F(ModelCacheTest, BrokenWeightsAreTheServersFault) {
+  ModelVariant missing = variant();
+  missing.weights = "/nowhere/model.param";
+  const absl::Status status = cache_.Get(card_, missing, Precision::kExact).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("general-2x"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("/nowhere/model.param"));
+}
+
+}  // namespace
+}  // namespace upscaled::server

@@ -1,0 +1,74 @@
+#include "server/rpc/request_workers.h"
+
+#include <atomic>
+#include <set>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "absl/synchronization/barrier.h"
+#include "absl/synchronization/blocking_counter.h"
+#include "absl/synchronization/mutex.h"
+
+namespace upscaled::server {
+namespace {
+
+TEST(RequestWorkersTest, RunsJobsSideBySide) {
+  constexpr int kJobs = 5;
+  RequestWorkers workers(kJobs, absl::Seconds(60));
+  auto* const barrier = new absl::Barrier(kJobs);  // the last one deletes it
+  absl::BlockingCounter done(kJobs);
+  for (int i = 0; i < kJobs; ++i) {
+    workers.Run([&] {
+      if (barrier->Block()) delete barrier;
+      done.DecrementCount();
+    });
+  }
+  done.Wait();
+  EXPECT_EQ(workers.thread_count(), kJobs);
+}
+
+TEST(RequestWorkersTest, UsesIdleThreadsAgain) {
+  RequestWorkers workers(8, absl::Seconds(60));
+  for (int i = 0; i < 20; ++i) {
+    absl::BlockingCounter done(1);
+    workers.Run([&] { done.DecrementCount(); });
+    done.Wait();
+  }
+  // A thread that has just ended a job may not be idle yet when the next one comes.
+  EXPECT_LE(workers.thread_count(), 8);
+}
+
+TEST(RequestWorkersTest, JobsBeyondTheThreadsWait) {
+  std::atomic<int> running = 0, most = 0, ran = 0;
+  {
+    RequestWorkers workers(3, absl::Seconds(60));
+    for (int i = 0; i < 50; ++i) {
+      workers.Run([&] {
+        const int now = ++running;
+        for (int seen = most; now > seen && !most.compare_exchange_weak(seen, now);) {
+        }
+        std::this_thread::yield();
+        --running;
+        ++ran;
+      });
+    }
+    EXPECT_LE(workers.thread_count(), 3);
+  }
+  EXPECT_EQ(ran, 50);  // the destructor waits
+  EXPECT_LE(most, 3);
+}
+
+TEST(RequestWorkersTest, IdleThreadsEnd) {
+  RequestWorkers workers(4, absl::Milliseconds(1));
+  absl::BlockingCounter done(4);
+  for (int i = 0; i < 4; ++i) workers.Run([&] { done.DecrementCount(); });
+  done.Wait();
+  while (workers.thread_count() > 0) std::this_thread::yield();
+  absl::BlockingCounter again(1);
+  workers.Run([&] { again.DecrementCount(); });
+  again.Wait();
+}
+
+}  // namespace
+}  // namespace upscaled::server
