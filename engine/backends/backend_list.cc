@@ -3,7 +3,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/backends/cpu/cpu_backend.h"
-#include "engine/backends/cpu/cpu_backend.h"
 #include "engine/backends/reference/reference_backend.h"
 #include "engine/base/string_view.h"
 
