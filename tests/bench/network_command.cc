@@ -10,6 +10,7 @@
 #include "engine/backends/cpu/cpu_backend.h"
 #include "engine/model/repository.h"
 #include "engine/tiling/tile_grid.h"
+#include "engine/tiling/tile_shape.h"
 #include "tests/bench/commands.h"
 #include "tests/bench/measure.h"
 #include "tests/bench/networks.h"
@@ -54,6 +55,17 @@ std::vector<TileTask> MakeTasks(const Executable& executable, const Image& sourc
   return tasks;
 }
 
+// What the pipeline would choose: tiles that keep all streams busy to the end.
+Size DefaultTile(const Executable& executable, Size image, int streams) {
+  const Rect one{image.width / 2, image.height / 2, 1, 1};
+  TileShapeInput input;
+  input.image = image;
+  input.max_tile = executable.PreferredTile();
+  input.halo_px = executable.InputRect(one, image).width - 1;
+  input.streams = streams;
+  return ChooseTileShape(input).tile;
+}
+
 // Each thread takes the next tile until none is left.
 absl::Status RunTasks(const Executable& executable, std::span<const TileTask> tasks,
                       std::span<const std::unique_ptr<Stream>> streams) {
@@ -80,8 +92,8 @@ void RunNetworkCommand(const NetworkOptions& options) {
   const auto backend = ValueOrExit(CreateCpuBackend(options.common.backend));
   const Precision precision = options.precision == "fast" ? Precision::kFast : Precision::kExact;
   const auto executable = ValueOrExit(backend->Compile(network, precision));
-  const Size tile =
-      options.tile.empty() ? executable->PreferredTile() : ValueOrExit(ParseSize(options.tile));
+  const Size tile = options.tile.empty() ? DefaultTile(*executable, size, backend->StreamCount())
+                                         : ValueOrExit(ParseSize(options.tile));
   const Image source = NoiseImage(size);
   Image result({size.width * network.scale, size.height * network.scale, 3, SampleType::kU8});
   const std::vector<TileTask> tasks = MakeTasks(*executable, source, result, tile);

@@ -17,10 +17,56 @@ Network DropWeights(const Network& network) {
   return copy;
 }
 
+// A tile of this size with other tiles all around it, and how it lies in its picture.
+struct InnerTile {
+  explicit InnerTile(Size size)
+      : rect{kBorderPx, kBorderPx, size.width, size.height},
+        image{size.width + 2 * kBorderPx, size.height + 2 * kBorderPx} {}
+
+  // Beyond what any network in use reads around a tile; a multiple of all block sizes and periods.
+  static constexpr int kBorderPx = 64 * 6 * 12;
+  Rect rect;
+  Size image;
+};
+
+size_t WorkspaceOf(const Program& program, const InnerTile& tile) {
+  return PlanTile(program, tile.image, tile.rect).workspace_floats * sizeof(float);
+}
+
+// Multiply-adds of the direct algorithm for one tile, with what it computes around it.
+double TileMacs(const Program& program, const InnerTile& tile) {
+  const std::vector<Rect> regions =
+      LayerRegions(program.network, tile.image, tile.rect, program.block_px);
+  double macs = 0;
+  for (size_t i = 0; i < regions.size(); ++i) {
+    const Layer& layer = program.network.layers[i];
+    const double taps = static_cast<double>(layer.kernel_px) * layer.kernel_px * layer.in_channels *
+                        layer.out_channels;
+    if (layer.op == Op::kConv) macs += taps * regions[i].Area();
+  }
+  return macs;
+}
+
+// The larger a tile, the less is computed twice: the largest of the candidates that neither takes
+// long (a cancelled request waits for it) nor much memory.
+Size ChooseTile(const Program& program) {
+  constexpr double kMaxMacs = 150e9;  // half a second of one AVX-512 core
+  constexpr size_t kMaxWorkspaceBytes = size_t{64} << 20;
+  constexpr Size kLargestFirst[] = {{960, 540}, {720, 408}, {480, 270}, {360, 204}, {240, 135}};
+  for (const Size size : kLargestFirst) {
+    const InnerTile tile(size);
+    const bool fits = WorkspaceOf(program, tile) <= kMaxWorkspaceBytes;
+    if (fits && TileMacs(program, tile) <= kMaxMacs) return size;
+  }
+  return {120, 72};
+}
+
 }  // namespace
 
 CpuExecutable::CpuExecutable(Network network, Program program)
-    : network_(std::move(network)), program_(std::move(program)), preferred_tile_{480, 270} {}
+    : network_(std::move(network)),
+      program_(std::move(program)),
+      preferred_tile_(ChooseTile(program_)) {}
 
 absl::StatusOr<std::shared_ptr<const Executable>> CpuExecutable::Create(
     const Network& network, Isa isa, const KernelInfo* forced_kernel) {
@@ -36,12 +82,8 @@ Rect CpuExecutable::InputRect(const Rect& tile, Size image) const {
 }
 
 size_t CpuExecutable::WorkspaceBytes(Size tile) const {
-  // In the middle of a large picture, and a period larger than asked: a tile's regions depend on
-  // how it lies to the blocks.
-  const int border = 4096;
-  const Rect inner{border, border, tile.width + kMaxPeriodPx, tile.height + kMaxPeriodPx};
-  const Size image{inner.right() + border, inner.bottom() + border};
-  return PlanTile(program_, image, inner).workspace_floats * sizeof(float);
+  // A period larger than asked: a tile's regions depend on how it lies to the blocks.
+  return WorkspaceOf(program_, InnerTile({tile.width + kMaxPeriodPx, tile.height + kMaxPeriodPx}));
 }
 
 }  // namespace upscaled::cpu
