@@ -9,19 +9,18 @@
 
 namespace upscaled::server {
 
-// What the routes answer with. Called on the server's threads, several at a time; must be quick.
+// What the routes answer with. Called on the server's thread; must be quick.
 struct HttpRoutes {
   std::function<bool()> live;            // GET /v2/health/live: 200 or 503
   std::function<bool()> ready;           // GET /v2/health/ready: 200 or 503
   std::function<std::string()> metrics;  // GET /metrics: Prometheus' text format
 };
 
-// Serves from construction to destruction. Four threads and a bounded backlog, five seconds per
-// request: slow clients hold up each other, but neither the server nor its end.
+// Serves from construction to destruction, on one thread that no client can hold up.
 class HttpServer {
  public:
   // `address` is "host:port" with a numeric host ("127.0.0.1:8000", "[::1]:8000", "0.0.0.0:0").
-  // UNAVAILABLE names the address that cannot be bound.
+  // UNAVAILABLE names the address that cannot be bound, INVALID_ARGUMENT one that is none.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const std::string& address,
                                                            HttpRoutes routes);
   virtual ~HttpServer() = default;
