@@ -6,6 +6,7 @@
 #include "engine/base/aligned_buffer.h"
 #include "engine/base/status_macros.h"
 #include "engine/image/codec_checks.h"
+#include "engine/image/full_scale.h"
 
 namespace upscaled {
 namespace {
@@ -41,16 +42,11 @@ void ConvertDepth(const uint8_t* src, uint8_t* dst, size_t count) {
 
 // --- Channels ----------------------------------------------------------------------------------
 
-template <typename T>
-constexpr T kFull = static_cast<T>(~T{0});
-template <>
-constexpr float kFull<float> = 1.0f;
-
 // `value` before white, seen through `alpha`.
 template <typename T>
 T OverWhite(T value, T alpha) {
   if constexpr (std::is_same_v<T, float>) return value * alpha + (1.0f - alpha);
-  const uint64_t full = static_cast<uint64_t>(kFull<T>);
+  const uint64_t full = static_cast<uint64_t>(kFullScale<T>);
   return static_cast<T>(
       (uint64_t(value) * uint64_t(alpha) + full * (full - uint64_t(alpha)) + full / 2) / full);
 }
@@ -76,7 +72,7 @@ void ConvertPixel(const T* src, T* dst) {
   } else {
     dst[0] = kColours == 1 ? colour[0] : Luma(colour[0], colour[1], colour[2]);
   }
-  if constexpr (kToAlpha) dst[kTo - 1] = kFromAlpha ? src[kFrom - 1] : kFull<T>;
+  if constexpr (kToAlpha) dst[kTo - 1] = kFromAlpha ? src[kFrom - 1] : kFullScale<T>;
 }
 
 template <typename T, int kFrom, int kTo>

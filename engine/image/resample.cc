@@ -12,6 +12,7 @@
 #include "engine/base/aligned_buffer.h"
 #include "engine/base/status_macros.h"
 #include "engine/image/codec_checks.h"
+#include "engine/image/full_scale.h"
 #include "engine/image/resample_taps.h"
 
 namespace upscaled {
@@ -31,9 +32,7 @@ int RowsHeld(const TapTable& vertical, bool shrinks) {
 }
 
 template <typename T>
-constexpr float kFull = static_cast<float>(static_cast<T>(~T{0}));
-template <>
-constexpr float kFull<float> = 1.0f;
+constexpr float kFull = static_cast<float>(kFullScale<T>);
 
 // Rounds half up and clamps integers.
 template <typename T>

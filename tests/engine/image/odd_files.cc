@@ -1,5 +1,6 @@
 #include "tests/engine/image/odd_files.h"
 
+#include <algorithm>
 #include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
@@ -137,12 +138,27 @@ std::string PngChunk(std::string_view type, std::string_view data) {
   return chunk;
 }
 
-std::string Deflate(std::string_view data) {
-  uLongf size = compressBound(data.size());
-  std::string deflated(size, '\0');
-  compress2(reinterpret_cast<Bytef*>(deflated.data()), &size,
-            reinterpret_cast<const Bytef*>(data.data()), data.size(), 9);
-  deflated.resize(size);
+std::string DeflateZeros(std::string_view begin, size_t total_bytes) {
+  z_stream stream = {};
+  deflateInit(&stream, Z_BEST_COMPRESSION);
+  std::string deflated;
+  const auto append = [&](std::string_view piece, int flush) {
+    stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(piece.data()));
+    stream.avail_in = static_cast<uInt>(piece.size());
+    do {
+      char out[4096];
+      stream.next_out = reinterpret_cast<Bytef*>(out);
+      stream.avail_out = sizeof(out);
+      deflate(&stream, flush);
+      deflated.append(out, sizeof(out) - stream.avail_out);
+    } while (stream.avail_out == 0);
+  };
+  append(begin, Z_NO_FLUSH);
+  const std::string zeros(1 << 16, '\0');
+  for (size_t rest = total_bytes - begin.size(); rest > 0; rest -= std::min(rest, zeros.size()))
+    append(std::string_view(zeros).substr(0, rest), Z_NO_FLUSH);
+  append({}, Z_FINISH);
+  deflateEnd(&stream);
   return deflated;
 }
 

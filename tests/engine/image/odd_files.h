@@ -34,8 +34,8 @@ Image ExpectedPixels(const PngFile& file);
 
 // A chunk with its length and CRC, to be put into a PNG file.
 std::string PngChunk(std::string_view type, std::string_view data);
-// zlib's format.
-std::string Deflate(std::string_view data);
+// `begin` and then zeros up to `total_bytes`, in zlib's format; takes little memory itself.
+std::string DeflateZeros(std::string_view begin, size_t total_bytes);
 
 enum class JpegColor { kGray, kYcc, kRgb, kCmyk, kYcck };
 
