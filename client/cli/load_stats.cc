@@ -11,7 +11,7 @@ namespace upscaled::client {
 
 double Percentile(std::span<const double> sorted, double percent) {
   if (sorted.empty()) return 0;
-  const double rank = std::ceil(percent / 100 * static_cast<double>(sorted.size()));
+  const double rank = std::ceil(percent * static_cast<double>(sorted.size()) / 100);
   return sorted[static_cast<size_t>(std::max(1.0, rank)) - 1];
 }
 

@@ -1,0 +1,227 @@
+// The parts of the command that need no server.
+#include <map>
+#include <vector>
+
+#include "client/cli/image_plan.h"
+#include "client/cli/load_stats.h"
+#include "client/cli/progress_bar.h"
+#include "client/error_details.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/client/temp_folder.h"
+
+namespace upscaled::client {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::Pair;
+
+class ImagePlanTest : public ::testing::Test {
+ protected:
+  // Paths relative to the folder.
+  std::vector<std::pair<std::string, std::string>> Plan(
+      const std::string& input, const std::string& output,
+      v1::ImageFormat format = v1::IMAGE_FORMAT_UNSPECIFIED) {
+    const absl::StatusOr<ImagePlan> plan = PlanImages(folder_ / input, folder_ / output, format);
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    std::vector<std::pair<std::string, std::string>> jobs;
+    if (!plan.ok()) return jobs;
+    for (const ImageJob& job : plan->jobs) {
+      jobs.emplace_back(std::filesystem::path(job.input).lexically_relative(folder_.path()),
+                        std::filesystem::path(job.output).lexically_relative(folder_.path()));
+    }
+    return jobs;
+  }
+  absl::Status Error(const std::string& input, const std::string& output) {
+    return PlanImages(folder_ / input, folder_ / output, v1::IMAGE_FORMAT_UNSPECIFIED).status();
+  }
+
+  TempFolder folder_;
+};
+
+TEST_F(ImagePlanTest, AFileGoesIntoAFileOrAFolder) {
+  WriteText(folder_ / "a.png", "");
+  std::filesystem::create_directory(folder_ / "out");
+  EXPECT_THAT(Plan("a.png", "b.png"), ElementsAre(Pair("a.png", "b.png")));
+  EXPECT_THAT(Plan("a.png", "out"), ElementsAre(Pair("a.png", "out/a.png")));
+  EXPECT_THAT(Plan("a.png", "out", v1::IMAGE_FORMAT_WEBP),
+              ElementsAre(Pair("a.png", "out/a.webp")));
+}
+
+TEST_F(ImagePlanTest, TheOutputTellsTheFormatUnlessItWasSaid) {
+  WriteText(folder_ / "a.png", "");
+  const std::map<std::string, v1::ImageFormat> kFormats = {
+      {"b.JPEG", v1::IMAGE_FORMAT_JPEG},   {"b.jpg", v1::IMAGE_FORMAT_JPEG},
+      {"b.Png", v1::IMAGE_FORMAT_PNG},     {"b.webp", v1::IMAGE_FORMAT_WEBP},
+      {"b", v1::IMAGE_FORMAT_UNSPECIFIED}, {"b.tmp", v1::IMAGE_FORMAT_UNSPECIFIED}};
+  for (const auto& [output, format] : kFormats) {
+    const auto plan = PlanImages(folder_ / "a.png", folder_ / output, v1::IMAGE_FORMAT_UNSPECIFIED);
+    EXPECT_EQ(plan.value().jobs[0].format, format) << output;
+  }
+  EXPECT_EQ(PlanImages(folder_ / "a.png", folder_ / "b.jpg", v1::IMAGE_FORMAT_WEBP)
+                .value()
+                .jobs[0]
+                .format,
+            v1::IMAGE_FORMAT_WEBP);
+  EXPECT_EQ(PlanImages("-", "-", v1::IMAGE_FORMAT_UNSPECIFIED).value().jobs[0].format,
+            v1::IMAGE_FORMAT_UNSPECIFIED);
+}
+
+TEST_F(ImagePlanTest, AFolderKeepsItsTree) {
+  for (const char* name : {"in/b.png", "in/a.JPG", "in/x/c.webp", "in/x/y/d.jpeg", "in/e.txt",
+                           "in/.f.png", "in/.git/g.png", "in/png"}) {
+    WriteText(folder_ / name, "");
+  }
+  for (const char* input : {"in", "in/"}) {
+    EXPECT_THAT(
+        Plan(input, "out"),
+        ElementsAre(Pair("in/a.JPG", "out/a.JPG"), Pair("in/b.png", "out/b.png"),
+                    Pair("in/x/c.webp", "out/x/c.webp"), Pair("in/x/y/d.jpeg", "out/x/y/d.jpeg")));
+  }
+}
+
+TEST_F(ImagePlanTest, AFormatReplacesExtensionsWithoutMixingPicturesUp) {
+  for (const char* name : {"in/a.png", "in/a.jpeg", "in/b.png", "in/c.JPEG"}) {
+    WriteText(folder_ / name, "");
+  }
+  EXPECT_THAT(Plan("in", "out", v1::IMAGE_FORMAT_WEBP),
+              ElementsAre(Pair("in/a.jpeg", "out/a.jpeg.webp"), Pair("in/a.png", "out/a.png.webp"),
+                          Pair("in/b.png", "out/b.webp"), Pair("in/c.JPEG", "out/c.webp")));
+  EXPECT_THAT(Plan("in", "out", v1::IMAGE_FORMAT_JPEG),
+              ElementsAre(Pair("in/a.jpeg", "out/a.jpeg"), Pair("in/a.png", "out/a.jpg"),
+                          Pair("in/b.png", "out/b.jpg"), Pair("in/c.JPEG", "out/c.JPEG")));
+}
+
+TEST_F(ImagePlanTest, AnOutputFolderWithinTheInputIsLeftOut) {
+  WriteText(folder_ / "in/a.png", "");
+  WriteText(folder_ / "in/out/a.png", "");
+  EXPECT_THAT(Plan("in", "in/out"), ElementsAre(Pair("in/a.png", "in/out/a.png")));
+}
+
+TEST_F(ImagePlanTest, RefusesToReplaceItsInput) {
+  WriteText(folder_ / "a.png", "");
+  WriteText(folder_ / "in/b.png", "");
+  std::filesystem::create_symlink(folder_ / "a.png", folder_ / "link.png");
+  std::filesystem::create_hard_link(folder_ / "a.png", folder_ / "hard.png");
+  for (const char* output : {"a.png", "link.png", "hard.png", "in/../a.png", "."}) {
+    const absl::Status status = Error("a.png", output);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << output;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("are the same"));
+  }
+  EXPECT_EQ(Error("in", "in").code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(Error("in", "a.png").message()), HasSubstr("must be one too"));
+  EXPECT_EQ(Error("none", "b.png").code(), absl::StatusCode::kNotFound);
+}
+
+TEST(ProgressTest, ShowsTilesAndTime) {
+  const BatchProgress batch{.partial_files = 0.25, .elapsed = absl::Seconds(10)};
+  const PictureProgress picture{.name = "cat.png", .tiles_done = 12, .tiles = 48};
+  EXPECT_EQ(RenderProgress(batch, picture, 200),
+            "[######------------------]  25 %  tile 12/48  ETA 0:30  cat.png");
+}
+
+TEST(ProgressTest, ShowsTheUploadBeforeTheFirstTile) {
+  PictureProgress picture{.name = "cat.png", .sent_bytes = 1'250'000, .total_bytes = 5'000'000};
+  EXPECT_EQ(RenderProgress({}, picture, 200),
+            "[------------------------]   0 %  sent 1.2/5.0 MB  cat.png");
+  picture.total_bytes = 0;
+  EXPECT_THAT(RenderProgress({}, picture, 200), HasSubstr("sent 1.2 MB"));
+}
+
+TEST(ProgressTest, ShowsFilesOfAFolder) {
+  const BatchProgress batch{
+      .files_done = 30, .files = 40, .partial_files = 0.5, .elapsed = absl::Seconds(61)};
+  const std::string line =
+      RenderProgress(batch, {.name = "x.png", .tiles_done = 1, .tiles = 2}, 200);
+  EXPECT_THAT(line, HasSubstr(" 76 %"));
+  EXPECT_THAT(line, HasSubstr("file 30/40"));
+  EXPECT_THAT(line, HasSubstr("ETA 0:19"));
+}
+
+TEST(ProgressTest, NeverLeavesTheLine) {
+  const BatchProgress batch{.files_done = 3, .files = 2};  // More than all.
+  const PictureProgress picture{.name = std::string(500, 'x'), .tiles_done = 9, .tiles = 4};
+  for (int columns = 0; columns < 120; ++columns) {
+    EXPECT_LE(RenderProgress(batch, picture, columns).size(), static_cast<size_t>(columns));
+  }
+  EXPECT_THAT(RenderProgress(batch, picture, 80), HasSubstr("[########################] 100 %"));
+}
+
+TEST(ProgressTest, FormatsTimes) {
+  EXPECT_EQ(FormatEta(absl::ZeroDuration()), "0:00");
+  EXPECT_EQ(FormatEta(absl::Seconds(59.6)), "1:00");
+  EXPECT_EQ(FormatEta(absl::Seconds(754)), "12:34");
+  EXPECT_EQ(FormatEta(absl::Hours(3) + absl::Minutes(5)), "3:05:00");
+}
+
+TEST(ProgressBarTest, WritesNothingUnlessEnabled) {
+  for (const bool enabled : {false, true}) {
+    std::FILE* file = std::tmpfile();
+    {
+      ProgressBar bar(file, enabled, 1);
+      bar.Start(0, "cat.png", 10);
+      bar.Tiles(0, 1, 2);
+      bar.Print("a line");
+      bar.Finish(0);
+    }
+    std::rewind(file);
+    std::string text(1000, '\0');
+    text.resize(std::fread(text.data(), 1, text.size(), file));
+    std::fclose(file);
+    if (enabled) {
+      EXPECT_THAT(text, HasSubstr("cat.png\x1b[K\r\x1b[Ka line\n"));
+    } else {
+      EXPECT_EQ(text, "a line\n");
+    }
+  }
+}
+
+TEST(PercentileTest, IsTheNearestRank) {
+  EXPECT_EQ(Percentile({}, 50), 0);
+  const std::vector<double> one = {7};
+  for (const double percent : {0.0, 50.0, 100.0}) EXPECT_EQ(Percentile(one, percent), 7);
+  const std::vector<double> five = {15, 20, 35, 40, 50};
+  EXPECT_EQ(Percentile(five, 5), 15);
+  EXPECT_EQ(Percentile(five, 30), 20);
+  EXPECT_EQ(Percentile(five, 40), 20);
+  EXPECT_EQ(Percentile(five, 50), 35);
+  EXPECT_EQ(Percentile(five, 100), 50);
+}
+
+TEST(PercentileTest, OfAHundredIsItsPlace) {
+  std::vector<double> values;
+  for (int i = 1; i <= 100; ++i) values.push_back(i);
+  for (int i = 1; i <= 100; ++i) EXPECT_EQ(Percentile(values, i), i);
+}
+
+TEST(LoadStatsTest, AddsUp) {
+  LoadStats a, b;
+  a.AddSuccess(absl::Milliseconds(30), 1'000'000);
+  a.AddSuccess(absl::Milliseconds(10), 1'000'000);
+  b.AddSuccess(absl::Milliseconds(20), 2'000'000);
+  b.AddError(absl::UnavailableError("x"));
+  b.AddError(absl::UnavailableError("y"));
+  a.Add(b);
+  const nlohmann::json json = a.ToJson(absl::Seconds(2));
+  EXPECT_EQ(json["requests"], 3);
+  EXPECT_EQ(json["requests_per_s"], 1.5);
+  EXPECT_EQ(json["source_mpx_per_s"], 2.0);
+  EXPECT_EQ(json["latency_ms"]["mean"], 20.0);
+  EXPECT_EQ(json["latency_ms"]["p50"], 20.0);
+  EXPECT_EQ(json["latency_ms"]["max"], 30.0);
+  EXPECT_EQ(json["errors"]["UNAVAILABLE"], 2);
+  EXPECT_EQ(a.errors(), 2);
+  EXPECT_EQ(a.sample_error().message(), "y");
+  EXPECT_THAT(a.ToText(absl::Seconds(2)), HasSubstr("1.50 requests/s, 2.000 source Mpx/s"));
+}
+
+TEST(LoadStatsTest, OfNothingIsZero) {
+  const nlohmann::json json = LoadStats().ToJson(absl::Seconds(1));
+  EXPECT_EQ(json["latency_ms"]["p99"], 0);
+  EXPECT_THAT(LoadStats().ToText(absl::Seconds(1)), Not(HasSubstr("nan")));
+}
+
+}  // namespace
+}  // namespace upscaled::client

@@ -1,0 +1,150 @@
+#include "client/retry.h"
+
+#include <thread>
+#include <vector>
+
+#include "client/error_details.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/client/fake_clock.h"
+#include "tests/client/fake_server.h"
+
+namespace upscaled::client {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// `code` as a server sends it, with RetryInfo unless `retry_delay` is negative.
+absl::Status FromServer(absl::StatusCode code, absl::Duration retry_delay = -absl::Seconds(1)) {
+  const auto channel = grpc::CreateChannel("127.0.0.1:1", grpc::InsecureChannelCredentials());
+  return FromGrpcStatus(
+      ServerError(static_cast<grpc::StatusCode>(code), "no", "REASON", retry_delay), *channel);
+}
+
+class RetryTest : public ::testing::Test {
+ protected:
+  // Fails with `error` for ever; returns how often it was tried.
+  int TriesFor(const absl::Status& error, bool repeatable = true) {
+    int tries = 0;
+    const absl::Status status = RunWithRetries(
+        policy_, clock_, deadline_, stop_.get_token(),
+        [&](int number) {
+          EXPECT_EQ(number, ++tries);
+          return Attempt{error, repeatable};
+        },
+        [&](const absl::Status& heard, absl::Duration wait) {
+          EXPECT_EQ(heard, error);
+          waits_.push_back(wait);
+        });
+    EXPECT_EQ(status, error);
+    return tries;
+  }
+
+  RetryPolicy policy_{.max_retries = 3,
+                      .initial_backoff = absl::Milliseconds(100),
+                      .max_backoff = absl::Seconds(100)};
+  FakeClock clock_;
+  absl::Time deadline_ = absl::InfiniteFuture();
+  std::stop_source stop_;
+  std::vector<absl::Duration> waits_;
+};
+
+TEST_F(RetryTest, OnlyWhatIsSafeIsTriedAgain) {
+  for (int code = 1; code <= 16; ++code) {
+    const auto status_code = static_cast<absl::StatusCode>(code);
+    EXPECT_EQ(TriesFor(FromServer(status_code)),
+              status_code == absl::StatusCode::kUnavailable ? 4 : 1)
+        << absl::StatusCodeToString(status_code);
+    const bool waits = status_code == absl::StatusCode::kUnavailable ||
+                       status_code == absl::StatusCode::kResourceExhausted;
+    EXPECT_EQ(TriesFor(FromServer(status_code, absl::ZeroDuration())), waits ? 4 : 1)
+        << absl::StatusCodeToString(status_code) << " with RetryInfo";
+  }
+}
+
+TEST_F(RetryTest, BacksOffTwiceAsLongEachTimeUpToTheLimit) {
+  policy_.max_backoff = absl::Milliseconds(300);
+  clock_.random = 0;  // The shortest waits: half of the backoff.
+  EXPECT_EQ(TriesFor(absl::UnavailableError("")), 4);
+  EXPECT_THAT(clock_.sleeps(), ElementsAre(absl::Milliseconds(50), absl::Milliseconds(100),
+                                           absl::Milliseconds(150)));
+  EXPECT_EQ(waits_, clock_.sleeps());
+}
+
+TEST_F(RetryTest, JitterReachesTheWholeBackoff) {
+  clock_.random = 1;
+  EXPECT_EQ(TriesFor(absl::UnavailableError("")), 4);
+  EXPECT_THAT(clock_.sleeps(), ElementsAre(absl::Milliseconds(100), absl::Milliseconds(200),
+                                           absl::Milliseconds(400)));
+}
+
+TEST_F(RetryTest, NeverComesBackBeforeTheServerAsked) {
+  policy_.max_retries = 1;
+  EXPECT_EQ(TriesFor(FromServer(absl::StatusCode::kResourceExhausted, absl::Seconds(7))), 2);
+  EXPECT_THAT(clock_.sleeps(), ElementsAre(absl::Seconds(7) + absl::Milliseconds(25)));
+}
+
+TEST_F(RetryTest, StopsWhenTheWaitsAddUp) {
+  policy_.max_retries = 100;
+  policy_.max_total_wait = absl::Seconds(20);
+  EXPECT_EQ(TriesFor(FromServer(absl::StatusCode::kUnavailable, absl::Seconds(6))), 4);
+}
+
+TEST_F(RetryTest, DoesNotWaitBeyondTheDeadline) {
+  deadline_ = clock_.Now() + absl::Seconds(10);
+  policy_.max_retries = 100;
+  EXPECT_EQ(TriesFor(FromServer(absl::StatusCode::kUnavailable, absl::Seconds(4))), 3);
+}
+
+TEST_F(RetryTest, NothingThatCannotBeRepeated) {
+  EXPECT_EQ(TriesFor(absl::UnavailableError(""), /*repeatable=*/false), 1);
+  EXPECT_THAT(waits_, IsEmpty());
+}
+
+TEST_F(RetryTest, NoRetriesWhenNoneAreWanted) {
+  policy_.max_retries = 0;
+  EXPECT_EQ(TriesFor(absl::UnavailableError("")), 1);
+}
+
+TEST_F(RetryTest, SuccessEndsIt) {
+  int tries = 0;
+  EXPECT_TRUE(
+      RunWithRetries(
+          policy_, clock_, deadline_, {},
+          [&](int) { return Attempt{++tries < 3 ? absl::UnavailableError("") : absl::OkStatus()}; },
+          [](const absl::Status&, absl::Duration) {})
+          .ok());
+  EXPECT_EQ(tries, 3);
+}
+
+TEST_F(RetryTest, StopDuringTheWaitIsCancelled) {
+  int tries = 0;
+  const absl::Status status = RunWithRetries(
+      policy_, clock_, deadline_, stop_.get_token(),
+      [&](int) {
+        ++tries;
+        return Attempt{absl::UnavailableError("")};
+      },
+      [&](const absl::Status&, absl::Duration) { stop_.request_stop(); });
+  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(tries, 1);
+}
+
+TEST(RealRetryClockTest, StopEndsTheSleep) {
+  std::stop_source stop;
+  std::thread sleeper([&] { RetryClock::Real().Sleep(absl::Hours(1), stop.get_token()); });
+  stop.request_stop();
+  sleeper.join();  // Hangs when it does not.
+}
+
+TEST(RealRetryClockTest, RandomIsAFraction) {
+  for (int i = 0; i < 1000; ++i) {
+    const double value = RetryClock::Real().Random();
+    EXPECT_GE(value, 0);
+    EXPECT_LT(value, 1);
+  }
+}
+
+}  // namespace
+}  // namespace upscaled::client
