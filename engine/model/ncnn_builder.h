@@ -68,7 +68,8 @@ class NcnnBuilder {
   absl::Status AppendActivation(const NcnnLayer& source, const Layer& activation);
   // Names the current input as the output: for layers that change nothing.
   absl::Status PassThrough(const NcnnLayer& source);
-  absl::Status AppendWithWeights(NcnnLayer& source, Layer layer, int count_param, int kernel_area);
+  absl::Status AppendWithWeights(NcnnLayer& source, Layer layer, int bias_param, int count_param,
+                                 int kernel_area);
   absl::Status SetOutput(const std::string& name, Blob blob);
 
   NcnnWeights weights_;

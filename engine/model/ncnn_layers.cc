@@ -104,8 +104,8 @@ absl::Status NcnnBuilder::AddInput(NcnnLayer& source) {
   return Append(source, std::move(layer));
 }
 
-absl::Status NcnnBuilder::AppendWithWeights(NcnnLayer& source, Layer layer, int count_param,
-                                            int kernel_area) {
+absl::Status NcnnBuilder::AppendWithWeights(NcnnLayer& source, Layer layer, int bias_param,
+                                            int count_param, int kernel_area) {
   ASSIGN_OR_RETURN(layer.out_channels, source.params.Int(0, 0));
   if (layer.out_channels < 1 || layer.out_channels > kMaxChannels) {
     return absl::InvalidArgumentError(
@@ -118,7 +118,7 @@ absl::Status NcnnBuilder::AppendWithWeights(NcnnLayer& source, Layer layer, int 
                                                    " x ", layer.in_channels, " channels x ",
                                                    kernel_area, " need ", count));
   }
-  ASSIGN_OR_RETURN(const int has_bias, source.params.Int(count_param == 6 ? 5 : 1, 0));
+  ASSIGN_OR_RETURN(const int has_bias, source.params.Int(bias_param, 0));
   RETURN_IF_ERROR(source.params.Expect(8, "int8 scale term", 0));
   RETURN_IF_ERROR(ReadFusedActivation(source.params, layer));
   ASSIGN_OR_RETURN(layer.weights, weights_.ReadTagged(count));
@@ -153,11 +153,12 @@ absl::Status NcnnBuilder::AddConv(NcnnLayer& source, Op op) {
   for (const int extra : {18, 19, 20, 21}) {  // padding value, dynamic weights, output size
     RETURN_IF_ERROR(params.Expect(extra, "value", 0));
   }
-  return AppendWithWeights(source, std::move(layer), 6, layer.kernel_px * layer.kernel_px);
+  const int kernel_area = layer.kernel_px * layer.kernel_px;
+  return AppendWithWeights(source, std::move(layer), 5, 6, kernel_area);
 }
 
 absl::Status NcnnBuilder::AddInnerProduct(NcnnLayer& source) {
-  return AppendWithWeights(source, NewLayer(source, Op::kFullyConnected), 2, 1);
+  return AppendWithWeights(source, NewLayer(source, Op::kFullyConnected), 1, 2, 1);
 }
 
 absl::Status NcnnBuilder::AddRelu(NcnnLayer& source) {

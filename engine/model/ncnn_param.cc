@@ -69,10 +69,9 @@ absl::Status AtLine(size_t line, const absl::Status& status) {
 }  // namespace
 
 absl::Status NcnnParams::Parse(std::string_view field) {
-  const std::pair<absl::string_view, absl::string_view> pair =
-      absl::StrSplit(ToAbsl(field), absl::MaxSplits('=', 1));
+  const size_t equals = field.find('=');
   int id = 0;
-  if (!absl::SimpleAtoi(pair.first, &id)) {
+  if (equals == field.npos || !absl::SimpleAtoi(ToAbsl(field.substr(0, equals)), &id)) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", ToAbsl(field), "' is not a parameter 'id=value'"));
   }
@@ -83,7 +82,7 @@ absl::Status NcnnParams::Parse(std::string_view field) {
         absl::StrCat("parameter id ", id, " is outside 0..", kMaxParamId));
   }
   std::vector<double> values;
-  for (const absl::string_view text : absl::StrSplit(pair.second, ',')) {
+  for (const absl::string_view text : absl::StrSplit(ToAbsl(field.substr(equals + 1)), ',')) {
     ASSIGN_OR_RETURN(const double value, ParseNumber(text));
     values.push_back(value);
   }

@@ -194,6 +194,9 @@ TEST(NcnnLoaderTest, WrongText) {
               "line 3: layer 'in' names fewer than its 2 blobs");
   ExpectError(Parse(WithInput().Line("ReLU r 1 1 x y zero")), invalid,
               "line 4: 'zero' is not a parameter 'id=value'");
+  ExpectError(Parse(WithInput().Line("ReLU r 1 1 x y -23300")), invalid,
+              "'-23300' is not a parameter 'id=value'");
+  ExpectError(Parse(WithInput().Line("ReLU r 1 1 x y 0=")), invalid, "'' is not a number");
   ExpectError(Parse(WithInput().Line("ReLU r 1 1 x y 0=nan")), invalid, "'nan' is not a number");
   ExpectError(Parse(WithInput().Line("ReLU r 1 1 x y 0=1e300")), invalid, "is not a number");
   ExpectError(Parse(WithInput().Line("ReLU r 1 1 x y 0=1 0=2")), invalid,
