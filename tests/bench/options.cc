@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/backends/cpu/cpu_backend.h"
 
 namespace upscaled::bench {
 
@@ -24,6 +25,7 @@ absl::StatusOr<Size> ParseSize(const std::string& text) {
 }
 
 cpu::Isa ChosenIsa(const BackendOptions& options) {
+  ExitUnlessOk(CreateCpuBackend(options).status());
   const std::vector<cpu::Isa> isas = cpu::ListIsas();
   for (const cpu::Isa isa : isas) {
     if (cpu::IsaName(isa) == options.cpu_isa) return isa;

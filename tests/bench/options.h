@@ -25,7 +25,8 @@ void AddCommonOptions(CLI::App& command, CommonOptions& options);
 // "960x540". INVALID_ARGUMENT quotes anything else.
 absl::StatusOr<Size> ParseSize(const std::string& text);
 
-// The set that `options` choose, else the best of this machine.
+// The set that `options` choose, else the best of this machine. Ends the command when the backend
+// refuses the options.
 cpu::Isa ChosenIsa(const BackendOptions& options);
 
 // Prints the message and ends the command with exit code 1 when `status` is not OK.

@@ -1,7 +1,9 @@
 #include "engine/backends/cpu/cpu_executable.h"
 
+#include <new>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "engine/backends/cpu/kernels/activation.h"
 #include "engine/backends/cpu/tile_plan.h"
 #include "engine/base/status_macros.h"
@@ -71,9 +73,14 @@ CpuExecutable::CpuExecutable(Network network, Program program)
 absl::StatusOr<std::shared_ptr<const Executable>> CpuExecutable::Create(
     const Network& network, Isa isa, const KernelInfo* forced_kernel) {
   RETURN_IF_ERROR(network.Validate());
-  ASSIGN_OR_RETURN(Program program, BuildProgram(network, isa, forced_kernel));
-  return std::shared_ptr<const Executable>(
-      new CpuExecutable(DropWeights(network), std::move(program)));
+  try {
+    ASSIGN_OR_RETURN(Program program, BuildProgram(network, isa, forced_kernel));
+    return std::shared_ptr<const Executable>(
+        new CpuExecutable(DropWeights(network), std::move(program)));
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "no memory for the packed weights of a network of ", network.WeightCount(), " weights"));
+  }
 }
 
 Rect CpuExecutable::InputRect(const Rect& tile, Size image) const {

@@ -11,7 +11,8 @@ namespace upscaled::cpu {
 
 class CpuExecutable final : public Executable {
  public:
-  // `forced_kernel` may be null. UNIMPLEMENTED names a layer that no kernel supports.
+  // `forced_kernel` may be null. UNIMPLEMENTED names a layer that no kernel supports;
+  // RESOURCE_EXHAUSTED: no memory for the packed weights.
   static absl::StatusOr<std::shared_ptr<const Executable>> Create(const Network& network, Isa isa,
                                                                   const KernelInfo* forced_kernel);
 

@@ -27,9 +27,9 @@ constexpr int RoundUp(int value, int multiple) {
 // Interleaved: one plane, a pixel `channels` adjacent floats. Everything outside the layer reads as
 // zero: the columns beside the region, and rows above and below (one zero row per plane).
 struct Tensor {
-  float* data = nullptr;  // plane 0, ring slot 0, column `left_px`
-  int left_px = 0;        // the region's first column
-  int layer_width_px = 0;
+  float* data = nullptr;   // plane 0, ring slot 0, column `left_px`
+  int left_px = 0;         // the region's first column
+  int layer_width_px = 0;  // of the whole layer, not of the region
   int layer_height_px = 0;
   int ring_rows = 0;  // slots; slot `ring_rows` is the zero row
   int channels = 0;

@@ -31,7 +31,7 @@ struct WinogradArgs {
   float* scratch;
 };
 
-// One way to compute it: `tiles` blocks at a time, `out_channels` output channels at a time.
+// One way to compute it: `out_channels` output channels at a time.
 struct WinogradVariant {
   void (*run)(const WinogradArgs& args);
   size_t (*scratch_floats)(int src_planes);
