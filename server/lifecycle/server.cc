@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "server/admission/error.h"
-#include "server/lifecycle/version.h"
+#include "server/config/version.h"
 #include "server/lifecycle/warm_up.h"
 
 namespace upscaled::server {

@@ -1,0 +1,30 @@
+// Reading and printing the values of settings: "64MiB", "100MP", "30s", "127.0.0.1:8001".
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace upscaled::server {
+
+// All errors are INVALID_ARGUMENT and say what the value should be, but not whose value it is.
+
+absl::StatusOr<int64_t> ParseInteger(std::string_view text, int64_t least, int64_t most);
+// Bytes, with an optional suffix KiB, MiB, GiB, TiB (or K, M, G, T: the same powers of two). At
+// least 1.
+absl::StatusOr<int64_t> ParseBytes(std::string_view text);
+// Pixels, with an optional suffix MP or GP, decimal, fractions allowed. At least 1.
+absl::StatusOr<int64_t> ParsePixels(std::string_view text);
+// "500ms", "30s", "5m", "1h" or "inf"; more than 0.
+absl::StatusOr<absl::Duration> ParseTimeout(std::string_view text);
+// OK for HOST:PORT with a port of 0 (any free one) to 65535; an IPv6 host stands in brackets.
+absl::Status CheckAddress(std::string_view text);
+
+std::string FormatBytes(int64_t bytes);    // "64MiB", or plain digits where no unit divides it
+std::string FormatPixels(int64_t pixels);  // "100MP", likewise
+
+}  // namespace upscaled::server

@@ -1,0 +1,128 @@
+#include "server/config/config.h"
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/config/places.h"
+#include "server/config/settings.h"
+
+namespace upscaled::server {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+absl::StatusOr<ParsedConfig> Parse(std::vector<std::string> arguments,
+                                   const Environment& environment = {}) {
+  std::vector<const char*> argv = {"upscaled"};
+  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+  return ParseConfig(static_cast<int>(argv.size()), argv.data(), environment);
+}
+
+std::string Refusal(std::vector<std::string> arguments, const Environment& environment = {}) {
+  const absl::Status status = Parse(std::move(arguments), environment).status();
+  EXPECT_FALSE(status.ok());
+  return std::string(status.message());
+}
+
+std::string WriteFile(const std::string& name, const std::string& text) {
+  const std::string path = testing::TempDir() + name;
+  std::ofstream(path) << text;
+  return path;
+}
+
+TEST(ParseConfigTest, DefaultsAreSafe) {
+  const auto parsed = Parse({});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  const ServerConfig& config = parsed->config;
+  EXPECT_EQ(config.listen, "127.0.0.1:8001");
+  EXPECT_EQ(config.http, "127.0.0.1:8000");
+  EXPECT_EQ(config.limits.max_source_pixels, 100'000'000);
+  EXPECT_EQ(config.memory_budget_bytes, UsableMemoryBytes() / 2);
+  EXPECT_EQ(config.model_repositories.size(), 1u) << "the bundled models";
+  EXPECT_EQ(parsed->printout, "");
+}
+
+TEST(ParseConfigTest, FlagsWinOverEnvironmentOverFile) {
+  const std::string file =
+      WriteFile("precedence.yaml", "threads: 1\nlisten: '127.0.0.1:1'\nhttp: off\n");
+  const auto parsed =
+      Parse({"--config", file, "--threads=3"},
+            {{"UPSCALED_THREADS", "2"}, {"UPSCALED_LISTEN", "127.0.0.1:2"}, {"HOME", "/"}});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->config.threads, 3);
+  EXPECT_EQ(parsed->config.listen, "127.0.0.1:2");
+  EXPECT_EQ(parsed->config.http, "");
+}
+
+TEST(ParseConfigTest, ReadsJsonFilesNamedInTheEnvironment) {
+  const std::string file =
+      WriteFile("config.json", R"({"max_source_pixels": "5MP", "model-repository": [")" +
+                                   testing::TempDir() + R"("]})");
+  const auto parsed = Parse({}, {{"UPSCALED_CONFIG", file}});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->config.limits.max_source_pixels, 5'000'000);
+  EXPECT_EQ(parsed->config.model_repositories.front(), testing::TempDir());
+}
+
+TEST(ParseConfigTest, RefusesNonsenseNamingSourceValueAndLimit) {
+  EXPECT_THAT(Refusal({"--threads=-3"}),
+              AllOf(HasSubstr("--threads"), HasSubstr("-3"), HasSubstr("0 to 4096")));
+  EXPECT_THAT(Refusal({"--threads", "5000"}), AllOf(HasSubstr("5000"), HasSubstr("4096")));
+  EXPECT_THAT(Refusal({"--listen", "localhost:99999"}),
+              AllOf(HasSubstr("--listen"), HasSubstr("65535")));
+  EXPECT_THAT(Refusal({"--listen", "off"}), HasSubstr("HOST:PORT"));
+  EXPECT_THAT(Refusal({"--precision", "double"}), HasSubstr("exact, fast"));
+  EXPECT_THAT(Refusal({"--model-repository", "/no/such/place"}), HasSubstr("/no/such/place"));
+  EXPECT_THAT(Refusal({"--stall-timeout", "5"}), HasSubstr("unit"));
+  EXPECT_THAT(Refusal({"--threads", "1", "--threads", "2"}), HasSubstr("more than once"));
+  EXPECT_THAT(Refusal({}, {{"UPSCALED_LOG_LEVEL", "loud"}}),
+              AllOf(HasSubstr("UPSCALED_LOG_LEVEL"), HasSubstr("debug, info")));
+  EXPECT_THAT(Refusal({"--tls-cert", "/dev/null"}), HasSubstr("--tls-key"));
+  EXPECT_THAT(Refusal({"--tls-cert", "/no/cert", "--tls-key", "/no/key"}), HasSubstr("/no/cert"));
+}
+
+TEST(ParseConfigTest, SuggestsTheNearestName) {
+  EXPECT_THAT(Refusal({"--max-sorce-pixels=1MP"}),
+              AllOf(HasSubstr("--max-sorce-pixels"), HasSubstr("--max-source-pixels?")));
+  EXPECT_THAT(Refusal({"--thread", "1"}), HasSubstr("--threads?"));
+  EXPECT_THAT(Refusal({}, {{"UPSCALED_TREADS", "1"}}), HasSubstr("UPSCALED_THREADS?"));
+  EXPECT_THAT(Refusal({"--config", WriteFile("typo.yaml", "lisen: a:1\n")}),
+              AllOf(HasSubstr("typo.yaml"), HasSubstr("listen?")));
+  EXPECT_THAT(Refusal({"upscale"}), HasSubstr("\"upscale\""));
+}
+
+TEST(ParseConfigTest, RefusesFilesItCannotUse) {
+  EXPECT_THAT(Refusal({"--config", "/no/such/file"}), HasSubstr("/no/such/file"));
+  EXPECT_THAT(Refusal({"--config", WriteFile("list.yaml", "- 1\n")}), HasSubstr("map of settings"));
+  EXPECT_THAT(Refusal({"--config", WriteFile("broken.yaml", "a: [1\n")}), HasSubstr("broken.yaml"));
+  EXPECT_THAT(Refusal({"--config", WriteFile("nested.yaml", "threads: {a: 1}\n")}),
+              HasSubstr("threads in"));
+}
+
+TEST(ParseConfigTest, HelpNamesEverySetting) {
+  const auto parsed = Parse({"--help"});
+  ASSERT_TRUE(parsed.ok());
+  for (const Setting& setting : Settings()) {
+    EXPECT_THAT(parsed->printout, HasSubstr("--" + std::string(setting.name)));
+    EXPECT_THAT(SettingsMarkdown(), HasSubstr("`--" + std::string(setting.name) + " "));
+  }
+}
+
+TEST(ParseConfigTest, WhatPrintConfigPrintsReadsBack) {
+  const auto first =
+      Parse({"--threads=5", "--http=off", "--max-queue-pixels=7MP", "--print-config"});
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_THAT(first->printout, AllOf(HasSubstr("threads: 5\n"), HasSubstr("http: off\n"),
+                                     HasSubstr("max-queue-pixels: 7MP\n")));
+  const auto second =
+      Parse({"--config", WriteFile("printed.yaml", first->printout), "--print-config"});
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(second->printout, first->printout);
+}
+
+}  // namespace
+}  // namespace upscaled::server
