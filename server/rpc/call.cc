@@ -1,5 +1,6 @@
 #include "server/rpc/call.h"
 
+#include <new>
 #include <utility>
 
 #include "engine/base/status_macros.h"
@@ -12,6 +13,8 @@ namespace {
 // A client whose deadline passes resets the call at once, a little before our own clock, which
 // started with the call's arrival, says the same.
 constexpr absl::Duration kDeadlineSlack = absl::Milliseconds(100);
+
+constexpr absl::Duration kMemoryRetryDelay = absl::Seconds(1);
 
 }  // namespace
 
@@ -44,6 +47,14 @@ absl::Status Call::RunOnWorker(std::function<void()> handler) {
   environment_.workers.Run(
       [self = shared_from_this(), handler = std::move(handler)] { handler(); });
   return absl::OkStatus();
+}
+
+absl::Status Call::Guard(const std::function<absl::Status()>& handler) {
+  try {
+    return handler();
+  } catch (const std::bad_alloc&) {
+    return MakeOverloaded("the machine is out of memory", kMemoryRetryDelay);
+  }
 }
 
 grpc::Status Call::Conclude(const absl::Status& status) {

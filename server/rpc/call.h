@@ -60,6 +60,9 @@ class Call : public std::enable_shared_from_this<Call> {
   // instead when there is no slot.
   absl::Status RunOnWorker(std::function<void()> handler);
 
+  // What `handler` returns; an overload when the machine has no memory for it.
+  static absl::Status Guard(const std::function<absl::Status()>& handler);
+
   // Closes the record with `status`, frees the slot and returns what the client gets. Call once,
   // when all else is done: the client may call again as soon as it has the status.
   grpc::Status Conclude(const absl::Status& status);

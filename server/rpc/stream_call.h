@@ -81,7 +81,8 @@ class StreamCall final : public Call,
   }
 
   void RunHandler() {
-    absl::Status status = method_.handler(MakeCallContext(), *this, *this);
+    absl::Status status =
+        Guard([this] { return method_.handler(MakeCallContext(), *this, *this); });
     if (!status.ok()) DropOutput();
     if (absl::Status flushed = Flush(); status.ok()) status = flushed;
     Finish(status);

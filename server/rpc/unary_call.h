@@ -54,7 +54,9 @@ class UnaryCall final : public Call {
     }
   }
 
-  void RunHandler() { Finish(method_.handler(MakeCallContext(), request_, response_)); }
+  void RunHandler() {
+    Finish(Guard([this] { return method_.handler(MakeCallContext(), request_, response_); }));
+  }
 
   void Finish(const absl::Status& status) {
     const grpc::Status result = Conclude(status);
