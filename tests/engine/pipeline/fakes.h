@@ -28,7 +28,7 @@ class FakeExecutable final : public Executable {
   const Network& network() const override { return network_; }
   Precision precision() const override { return Precision::kExact; }
   Rect InputRect(const Rect& tile, Size image) const override;
-  size_t WorkspaceBytes(Size) const override { return 0; }
+  size_t WorkspaceBytes(Size tile) const override;
   size_t WeightBytes() const override { return 0; }
   Size PreferredTile() const override { return preferred_tile_; }
 
