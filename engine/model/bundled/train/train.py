@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """Trains general-2x on the pairs of make_dataset.py for a given time.
 
-usage: train.py DATA OUT.pt --minutes 60 [--resume OUT.pt]
+usage: train.py DATA OUT.pt --minutes 60                                     bfloat16
+       train.py DATA OUT.pt --minutes 20 --finish FIRST.pt                   float32, from the average of the first run
 
 The learning rate follows a cosine over the wall-clock budget, so the run ends on time whatever else the machine does.
 OUT.pt holds {"net", "ema", "step"} and is rewritten every few minutes.
@@ -18,22 +19,19 @@ import torch
 
 import net as nets
 
-BATCH = 16
 PATCH_PX = 62  # low-resolution side, halo included
 VALIDATION = 384  # the last pairs of the data set, never trained on
 CHARBONNIER_EPS = 0.01
-EMA_DECAY = 0.999
-PEAK_RATE, FINAL_RATE, WARMUP_STEPS = 1.5e-3, 2e-6, 300
-FULL_PRECISION_FROM = 0.88  # part of the budget after which bfloat16 gives way to float32
+FINAL_RATE, WARMUP_STEPS = 2e-6, 100
 
 
-def batch_of(rng, hr, lr, count):
+def batch_of(rng, hr, lr, count, batch):
     """A random batch as float tensors (x, target), with flips, transposition, colour and brightness symmetries."""
     pad = nets.PAD_PX
     inner = PATCH_PX - 2 * pad
-    x = np.empty((BATCH, PATCH_PX, PATCH_PX, 3), np.uint8)
-    y = np.empty((BATCH, 2 * inner, 2 * inner, 3), np.uint8)
-    for i, n in enumerate(rng.integers(0, count, BATCH)):
+    x = np.empty((batch, PATCH_PX, PATCH_PX, 3), np.uint8)
+    y = np.empty((batch, 2 * inner, 2 * inner, 3), np.uint8)
+    for i, n in enumerate(rng.integers(0, count, batch)):
         r, c = rng.integers(0, lr.shape[1] - PATCH_PX + 1, 2)
         x[i] = lr[n, r:r + PATCH_PX, c:c + PATCH_PX]
         r, c = 2 * (r + pad), 2 * (c + pad)
@@ -83,26 +81,28 @@ def main():
     parser.add_argument("data")
     parser.add_argument("out")
     parser.add_argument("--minutes", type=float, default=60)
-    parser.add_argument("--resume")
-    parser.add_argument("--peak-rate", type=float, default=PEAK_RATE)
+    parser.add_argument("--finish", help="checkpoint of a bfloat16 run to finish in float32")
+    parser.add_argument("--peak-rate", type=float, help="default 1.5e-3, to finish 2e-4")
+    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--ema-decay", type=float, default=0.999)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--log-every-s", type=float, default=120)
     args = parser.parse_args()
+    peak_rate = args.peak_rate or (2e-4 if args.finish else 1.5e-3)
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(1 if args.finish else 0)
     hr, lr = np.load(f"{args.data}/hr.npy"), np.load(f"{args.data}/lr.npy")
     count = len(hr) - VALIDATION
 
     model = nets.Net()
     step = 0
-    if args.resume:
-        state = torch.load(args.resume)
-        model.load_state_dict(state["ema"])
+    if args.finish:
+        model.load_state_dict(torch.load(args.finish)["ema"])
     ema = copy.deepcopy(model)
     trained = [p for p in model.parameters() if p.requires_grad]
     averaged = [p for p in ema.parameters() if p.requires_grad]
-    adam = torch.optim.Adam(trained, lr=args.peak_rate, betas=(0.9, 0.99))
+    adam = torch.optim.Adam(trained, lr=peak_rate, betas=(0.9, 0.99))
     start = last_log = time.time()
     budget_s = args.minutes * 60
     running = 0.0
@@ -111,12 +111,12 @@ def main():
         part = (time.time() - start) / budget_s
         if part >= 1:
             break
-        cosine = FINAL_RATE + (args.peak_rate - FINAL_RATE) * 0.5 * (1 + math.cos(math.pi * part))
+        cosine = FINAL_RATE + (peak_rate - FINAL_RATE) * 0.5 * (1 + math.cos(math.pi * part))
         for group in adam.param_groups:
             group["lr"] = cosine * min(1.0, (step + 1) / WARMUP_STEPS)
-        x, y = batch_of(rng, hr, lr, count)
+        x, y = batch_of(rng, hr, lr, count, args.batch)
         x = x.contiguous(memory_format=torch.channels_last)
-        with torch.cpu.amp.autocast(enabled=part < FULL_PRECISION_FROM, dtype=torch.bfloat16):
+        with torch.cpu.amp.autocast(enabled=not args.finish, dtype=torch.bfloat16):
             out = model(x)
         loss = ((out.float() - y) ** 2 + CHARBONNIER_EPS**2).sqrt().mean()
         adam.zero_grad(set_to_none=True)
@@ -125,7 +125,7 @@ def main():
         adam.step()
         step += 1
         with torch.no_grad():
-            decay = min(EMA_DECAY, (1 + step) / (10 + step))
+            decay = min(args.ema_decay, (1 + step) / (10 + step))
             torch._foreach_mul_(averaged, decay)
             torch._foreach_add_(averaged, trained, alpha=1 - decay)
         running += 0.02 * (loss.item() - running) if step > 1 else loss.item()
