@@ -6,6 +6,7 @@
 #include <signal.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <string>
 
@@ -48,6 +49,7 @@ int Main(int argc, char** argv) {
   const sigset_t signals = StopSignals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
+  setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);  // we say what is wrong, and in one line
 
   Logger logger(config.log_format, config.log_level);
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(config, logger);

@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 constexpr int kCannotStart = 2;
 
 std::vector<std::string> Flags(std::vector<std::string> more = {}) {
-  more.insert(more.begin(), {"--model-repository=engine/model/bundled", "--threads=1"});
+  more.push_back("--model-repository=engine/model/bundled");
   return more;
 }
 

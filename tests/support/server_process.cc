@@ -15,10 +15,23 @@
 extern char** environ;
 
 namespace upscaled::test {
+namespace {
+
+void AddUnlessGiven(std::vector<std::string>& words, const std::string& flag,
+                    const std::string& value) {
+  for (const std::string& word : words) {
+    if (word.starts_with(flag)) return;
+  }
+  words.push_back(flag + value);
+}
+
+}  // namespace
 
 ServerProcess::ServerProcess(const std::string& binary, const std::vector<std::string>& flags) {
-  std::vector<std::string> words = {binary, "--listen=127.0.0.1:0", "--http=127.0.0.1:0"};
+  std::vector<std::string> words = {binary};
   words.insert(words.end(), flags.begin(), flags.end());
+  AddUnlessGiven(words, "--listen=", "127.0.0.1:0");
+  AddUnlessGiven(words, "--http=", "127.0.0.1:0");
   std::vector<char*> arguments, environment;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
