@@ -27,6 +27,14 @@ namespace {
 constexpr std::string_view kConfigFlag = "config";
 constexpr std::string_view kEnvironmentPrefix = "UPSCALED_";
 
+// Variables with our prefix that are not ours: of the tests, and those that Kubernetes sets in
+// every pod beside a service called "upscaled".
+bool IsForeign(const std::string& variable) {
+  return absl::StartsWith(variable, "UPSCALED_TEST_") ||
+         absl::StartsWith(variable, "UPSCALED_SERVICE_") || variable == "UPSCALED_PORT" ||
+         absl::StartsWith(variable, "UPSCALED_PORT_");
+}
+
 // Levenshtein's distance.
 size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
@@ -118,7 +126,8 @@ absl::Status ApplyFile(const std::string& path, ServerConfig& config) {
 
 absl::Status ApplyEnvironment(const Environment& environment, ServerConfig& config) {
   for (const auto& [name, value] : environment) {
-    if (!absl::StartsWith(name, ToAbsl(kEnvironmentPrefix))) continue;
+    if (!absl::StartsWith(name, ToAbsl(kEnvironmentPrefix)) || IsForeign(name)) continue;
+    if (value.empty()) continue;                         // as good as not set
     if (name == EnvironmentName(kConfigFlag)) continue;  // read before
     const auto setting = std::ranges::find(
         Settings(), name, [](const Setting& s) { return EnvironmentName(s.name); });
@@ -232,12 +241,22 @@ absl::Status Complete(ServerConfig& config) {
   return absl::OkStatus();
 }
 
+// As a file for --config.
 std::string PrintConfig(const ServerConfig& config) {
-  std::string text;
+  YAML::Emitter yaml;
+  yaml << YAML::BeginMap;
   for (const Setting& setting : Settings()) {
-    absl::StrAppend(&text, ToAbsl(setting.name), ": ", setting.get(config), "\n");
+    yaml << YAML::Key << std::string(setting.name) << YAML::Value;
+    if (setting.repeatable) {
+      std::vector<std::string> values;
+      for (const auto& path : config.model_repositories) values.push_back(path.string());
+      yaml << values;
+    } else {
+      yaml << setting.get(config);
+    }
   }
-  return text;
+  yaml << YAML::EndMap;
+  return absl::StrCat(yaml.c_str(), "\n");
 }
 
 }  // namespace

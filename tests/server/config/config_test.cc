@@ -1,5 +1,6 @@
 #include "server/config/config.h"
 
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -95,6 +96,17 @@ TEST(ParseConfigTest, SuggestsTheNearestName) {
   EXPECT_THAT(Refusal({"upscale"}), HasSubstr("\"upscale\""));
 }
 
+TEST(ParseConfigTest, LeavesForeignAndEmptyVariablesAlone) {
+  const auto parsed = Parse({}, {{"UPSCALED_PORT", "tcp://10.0.0.1:8001"},
+                                 {"UPSCALED_PORT_8001_TCP_ADDR", "10.0.0.1"},
+                                 {"UPSCALED_SERVICE_HOST", "10.0.0.1"},
+                                 {"UPSCALED_TEST_MODELS", "/models"},
+                                 {"UPSCALED_THREADS", ""}});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->config.threads, 0);
+  EXPECT_THAT(Refusal({}, {{"UPSCALED_PORTS", "1"}}), HasSubstr("no such setting"));
+}
+
 TEST(ParseConfigTest, RefusesFilesItCannotUse) {
   EXPECT_THAT(Refusal({"--config", "/no/such/file"}), HasSubstr("/no/such/file"));
   EXPECT_THAT(Refusal({"--config", WriteFile("list.yaml", "- 1\n")}), HasSubstr("map of settings"));
@@ -113,15 +125,21 @@ TEST(ParseConfigTest, HelpNamesEverySetting) {
 }
 
 TEST(ParseConfigTest, WhatPrintConfigPrintsReadsBack) {
+  const std::string odd = testing::TempDir() + "a: b #c";
+  std::filesystem::create_directory(odd);
   const auto first =
-      Parse({"--threads=5", "--http=off", "--max-queue-pixels=7MP", "--print-config"});
+      Parse({"--threads=5", "--http=off", "--max-queue-pixels=7MP", "--model-repository", odd,
+             "--model-repository", testing::TempDir(), "--print-config"});
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_THAT(first->printout, AllOf(HasSubstr("threads: 5\n"), HasSubstr("http: off\n"),
                                      HasSubstr("max-queue-pixels: 7MP\n")));
-  const auto second =
-      Parse({"--config", WriteFile("printed.yaml", first->printout), "--print-config"});
+  const auto second = Parse({"--config", WriteFile("printed.yaml", first->printout)});
   ASSERT_TRUE(second.ok()) << second.status();
-  EXPECT_EQ(second->printout, first->printout);
+  EXPECT_EQ(second->config.threads, 5);
+  EXPECT_EQ(second->config.http, "");
+  ASSERT_GE(second->config.model_repositories.size(), 2u);
+  EXPECT_EQ(second->config.model_repositories[0], odd);
+  EXPECT_EQ(second->config.model_repositories[1], testing::TempDir());
 }
 
 }  // namespace
