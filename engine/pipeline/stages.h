@@ -9,6 +9,7 @@
 // result.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "engine/image/image.h"

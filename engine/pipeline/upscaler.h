@@ -33,7 +33,9 @@ absl::StatusOr<Size> ResolveTargetSize(const TargetSize& target, Size source, in
 // The networks to run one after the other: x4 is x2 twice, the noise level is the first pass's
 // alone; the product of the scales is the least that reaches `result` (the final resize shrinks
 // it), or the most that the model has. Empty: no network is needed (x1 without denoising).
-// INVALID_ARGUMENT when the model lacks the noise level, naming those it has.
+// INVALID_ARGUMENT when the model lacks the noise level, naming those it has, or weights for a
+// further pass (noise level -1 or, for want of it, 0). The product is at most 16: a resize does the
+// rest.
 absl::StatusOr<std::vector<const ModelVariant*>> ChoosePasses(const ModelCard& card, Size source,
                                                               Size result, int noise_level);
 

@@ -1,7 +1,6 @@
 // How a picture is cut into tiles: pure arithmetic.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "engine/base/geometry.h"
