@@ -59,20 +59,14 @@ if ! server_running; then
   nohup "$bin/upscaled" --listen $listen --http $http >"$state/server.log" 2>&1 </dev/null &
   echo $! >"$state/pid"
   for _ in {1..300}; do
-    grep -q 'gRPC listening on' "$state/server.log" && break
+    grep -q ' ready ' "$state/server.log" && break
     server_running || { cat "$state/server.log" >&2; die "the server did not start"; }
     sleep 0.1
   done
 fi
-endpoint=$(sed -n 's/.*gRPC listening on \([^ ,]*\).*/\1/p' "$state/server.log" | head -n 1)
-http_endpoint=$(sed -n 's/.*HTTP listening on \([^ ,]*\).*/\1/p' "$state/server.log" | head -n 1)
-[[ -n $endpoint ]] || { cat "$state/server.log" >&2; die "the server did not say where it listens"; }
-
-for _ in {1..300}; do
-  "$bin/upscale" health --server "$endpoint" >/dev/null 2>&1 && break
-  server_running || { cat "$state/server.log" >&2; die "the server stopped"; }
-  sleep 0.1
-done
+address_of() { sed -n "s/.* listening .*$1=\([^ ]*\).*/\1/p" "$state/server.log" | head -n 1; }
+endpoint=$(address_of grpc)
+http_endpoint=$(address_of http)
 
 name=$(basename "$picture")
 result=$state/${name%.*}-2x.png
