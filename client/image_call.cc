@@ -38,7 +38,7 @@ absl::Status ImageCall::Run(const ImageRequest& request, std::stop_token stop,
   // The first cause: what went wrong here made us cancel the call.
   if (!uploaded.ok()) return uploaded;
   if (!downloaded.ok()) return downloaded;
-  if (!finished.ok() && stop.stop_requested()) return absl::CancelledError("stopped by the caller");
+  if (!finished.ok() && stop.stop_requested()) return absl::CancelledError("cancelled");
   if (!finished.ok()) return FromGrpcStatus(finished, channel_);
   return CheckComplete(result);
 }

@@ -64,7 +64,7 @@ absl::Status RunWithRetries(
     if (waited > policy.max_total_wait || clock.Now() + wait >= deadline) return result.status;
     on_wait(result.status, wait);
     clock.Sleep(wait, stop);
-    if (stop.stop_requested()) return absl::CancelledError("stopped while waiting for a retry");
+    if (stop.stop_requested()) return absl::CancelledError("cancelled while waiting for a retry");
     backoff = std::min(backoff * policy.multiplier, policy.max_backoff);
   }
 }

@@ -114,7 +114,7 @@ absl::Status UpscaleClient::UpscaleTiles(
     }
     sender.join();
     const grpc::Status finished = stream->Finish();
-    if (!finished.ok() && stop.stop_requested()) return {absl::CancelledError("stopped")};
+    if (!finished.ok() && stop.stop_requested()) return {absl::CancelledError("cancelled")};
     return {FromGrpcStatus(finished, *channel_)};
   };
   const absl::Status status = RunWithRetries(retry_, clock_, deadline, stop, attempt, IgnoreWait);

@@ -7,30 +7,25 @@
 namespace upscaled::client {
 
 void ConnectionFlags::AddTo(CLI::App& command) {
-  CLI::Option_group& group = *command.add_option_group("Connection");
-  group
-      .add_option("--server", server,
-                  "HOST:PORT of the server, or a list a:1,b:2 to share the work")
+  const auto add = [&](const char* name, auto& value, const char* type, const char* description) {
+    return command.add_option(name, value, description)->type_name(type)->group("Connection");
+  };
+  add("--server", server, "HOST:PORT", "The server, or a list a:1,b:2 to share the work")
       ->envname("UPSCALE_SERVER")
       ->capture_default_str();
-  group
-      .add_option("--timeout", timeout_s, "Seconds a call may take, retries included; 0: no limit")
-      ->check(CLI::NonNegativeNumber)
+  add("--timeout", timeout_s, "SECONDS", "Longest time for a call, retries included; 0: no limit")
+      ->check(Between(0.0, 1e9))
       ->capture_default_str();
-  group
-      .add_option("--retries", retries,
-                  "Further tries when the server is full or cannot be reached")
-      ->check(CLI::Range(0, 100))
+  add("--retries", retries, "N", "Further tries when the server is full or cannot be reached")
+      ->check(Between(0, 100))
       ->capture_default_str();
-  CLI::Option* use_tls = group.add_flag("--tls", tls, "Encrypt the connection");
-  group.add_option("--tls-ca", tls_options.ca_file, "PEM file of certificates to trust")
-      ->needs(use_tls);
-  group.add_option("--tls-cert", tls_options.cert_file, "PEM file of our certificate")
-      ->needs(use_tls);
-  group.add_option("--tls-key", tls_options.key_file, "PEM file of its key")->needs(use_tls);
-  group
-      .add_option("--tls-server-name", tls_options.server_name,
-                  "Name on the server's certificate, when not HOST")
+  CLI::Option* use_tls = command.add_flag("--tls", tls, "Encrypt the connection");
+  use_tls->group("Connection");
+  add("--tls-ca", tls_options.ca_file, "PEM", "Certificates to trust")->needs(use_tls);
+  add("--tls-cert", tls_options.cert_file, "PEM", "Our certificate")->needs(use_tls);
+  add("--tls-key", tls_options.key_file, "PEM", "Its key")->needs(use_tls);
+  add("--tls-server-name", tls_options.server_name, "NAME",
+      "Name on the server's certificate, when it is not HOST")
       ->needs(use_tls);
 }
 
@@ -52,24 +47,26 @@ absl::StatusOr<std::unique_ptr<UpscaleClient>> ConnectionFlags::MakeClient() con
 }
 
 void UpscaleFlags::AddTo(CLI::App& command) {
-  command.add_option("-m,--model", model, "Model, see 'upscale models'; default: the server's");
-  command.add_option("-n,--noise", noise, "Noise level to remove: -1 none, 0 weak to 3 strong")
-      ->check(CLI::Range(-1, 3));
+  const auto add = [&](const char* name, auto& value, const char* type, const char* description) {
+    return command.add_option(name, value, description)->type_name(type);
+  };
+  add("-m,--model", model, "NAME", "Model, see 'upscale models'; default: the server's");
+  add("-n,--noise", noise, "N", "Noise level to remove: -1 none, 0 weak to 3 strong; default: -1")
+      ->check(Between(-1, 3));
   CLI::Option* scale_flag =
-      command.add_option("-s,--scale", scale, "Factor up to 16; default: the model's own")
-          ->check(CLI::Range(1e-3, 16.0));
-  command.add_option("--width", width_px, "Width of the result in pixels, instead of a factor")
-      ->check(CLI::PositiveNumber)
+      add("-s,--scale", scale, "FACTOR", "Above 0 to 16; default: the model's own")
+          ->check(Between(1e-3, 16.0));
+  add("--width", width_px, "PIXELS", "Width of the result, instead of a factor")
+      ->check(Between(1, 1 << 30))
       ->excludes(scale_flag);
-  command.add_option("--height", height_px, "Height; one of the two alone keeps the proportions")
-      ->check(CLI::PositiveNumber)
+  add("--height", height_px, "PIXELS", "Height; one of the two alone keeps the proportions")
+      ->check(Between(1, 1 << 30))
       ->excludes(scale_flag);
   command.add_flag("-x,--tta", tta, "Average over 8 flips and turns: better, 8 times the work");
-  command
-      .add_option("-t,--tile", tile_px, "Largest tile side in pixels; default: the server's choice")
-      ->check(CLI::Range(32, 4096));
-  command.add_option("--precision", precision, "exact (32 bit) or fast (16 bit where there is)")
-      ->check(CLI::IsMember({"exact", "fast"}));
+  add("-t,--tile", tile_px, "PIXELS", "Largest tile side, 32 to 4096; default: the server's choice")
+      ->check(Between(32, 4096));
+  add("--precision", precision, "exact|fast", "32 bit, or 16 bit where the server has it")
+      ->check(CLI::IsMember({"exact", "fast"}).description(""));
 }
 
 v1::Precision UpscaleFlags::ToPrecision() const {

@@ -40,6 +40,12 @@ struct UpscaleFlags {
   v1::Precision ToPrecision() const;
 };
 
+// CLI::Range without its words in the help; descriptions say it better.
+template <typename T>
+CLI::Validator Between(T low, T high) {
+  return CLI::Range(low, high).description("");
+}
+
 // "png", "jpeg" or "jpg", "webp" in any case, without a dot; UNSPECIFIED for anything else.
 v1::ImageFormat ParseFormat(absl::string_view name);
 // "png", "jpeg", "webp"; empty for UNSPECIFIED.

@@ -55,21 +55,21 @@ struct ImageFlags {
 };
 
 void ImageFlags::AddTo(CLI::App& command) {
-  command.add_option("-i,--input", input, "Picture, folder of pictures, or - for standard input")
+  const auto add = [&](const char* name, auto& value, const char* type, const char* description) {
+    return command.add_option(name, value, description)->type_name(type);
+  };
+  add("-i,--input", input, "PATH", "Picture, folder of pictures, or - for standard input")
       ->required();
-  command.add_option("-o,--output", output, "File, folder, or - for standard output")->required();
+  add("-o,--output", output, "PATH", "File, folder, or - for standard output")->required();
   upscale.AddTo(command);
-  command
-      .add_option("-f,--format", format,
-                  "png, jpeg or webp; default: by the output's name, else the input's own")
-      ->check(CLI::IsMember({"png", "jpg", "jpeg", "webp"}, CLI::ignore_case));
-  command.add_option("-q,--quality", quality, "Of JPEG and WebP, 1 to 100; default: 90")
-      ->check(CLI::Range(1, 100));
-  command.add_option("--png-compression", png_compression, "0 fastest to 9 smallest")
-      ->check(CLI::Range(0, 9));
+  add("-f,--format", format, "png|jpeg|webp", "Default: by the output's name, else the input's own")
+      ->check(CLI::IsMember({"png", "jpg", "jpeg", "webp"}, CLI::ignore_case).description(""));
+  add("-q,--quality", quality, "N", "Of JPEG and WebP, 1 to 100 (lossless WebP); default: 90")
+      ->check(Between(1, 100));
+  add("--png-compression", png_compression, "N", "0 fastest to 9 smallest")->check(Between(0, 9));
   command.add_flag("--16-bit", keep_16_bit, "Keep 16 bits a sample where the input has them (PNG)");
-  command.add_option("-j,--jobs", jobs, "Pictures of a folder to work on at a time")
-      ->check(CLI::Range(1, 256))
+  add("-j,--jobs", jobs, "N", "Pictures of a folder to work on at a time")
+      ->check(Between(1, 256))
       ->capture_default_str();
   command.add_flag("--resume", resume, "Leave outputs alone that are there already");
   CLI::Option* verbose_flag = command.add_flag("-v,--verbose", verbose, "Say more");

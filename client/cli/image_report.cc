@@ -110,8 +110,10 @@ void ImageReport::Add(const ImageOutcome& outcome) {
       std::fflush(stdout);
     }
   }
+  // A folder's failures are listed at its end, where nobody misses them.
+  const bool now = !is_folder_ || style_ == ReportStyle::kVerbose || style_ == ReportStyle::kJson;
   if (failed) {
-    bar_.Print(absl::StrCat("upscale: ", failure));
+    if (now) bar_.Print(absl::StrCat("upscale: ", failure));
   } else if (style_ == ReportStyle::kVerbose || (style_ == ReportStyle::kNormal && !is_folder_)) {
     const bool verbose = style_ == ReportStyle::kVerbose;
     bar_.Print(outcome.skipped ? absl::StrCat(outcome.job.output, ": is there already")

@@ -149,8 +149,10 @@ void AddHealthCommand(CLI::App& app, int& exit_code) {
   flags->connection.timeout_s = 5;
   CLI::App* command =
       AddCommand(app, exit_code, "health", "Ask whether the server takes calls", flags, RunHealth);
-  command->add_option("--service", flags->service,
-                      "Full name of a gRPC service; default: the whole server");
+  command
+      ->add_option("--service", flags->service,
+                   "Full name of a gRPC service; default: the whole server")
+      ->type_name("NAME");
   command->footer(
       "\nExit status, as grpc_health_probe has it: 0 serving, 1 bad arguments, 2 cannot connect,\n"
       "3 the call failed, 4 not serving.");

@@ -1,6 +1,7 @@
 #include "client/cli/load_command.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
@@ -25,7 +26,8 @@ namespace {
 
 constexpr char kFooter[] = R"(
 Each client has a connection of its own and makes one call after the other. Nothing is tried again, so
-that refusals show. Calls under way at the end are waited for and counted.
+that refusals show. Calls under way at the end are waited for and counted. With --size only model, noise,
+scale and precision have a meaning.
 
 Examples:
   upscale load --clients 8 --seconds 10 --image photo.png -f jpeg
@@ -66,7 +68,8 @@ absl::StatusOr<v1::Tile> RandomTile(const std::string& size) {
   int width = 0, height = 0, end = 0;
   if (std::sscanf(size.c_str(), "%5dx%5d%n", &width, &height, &end) != 2 ||
       end != static_cast<int>(size.size()) || width < 1 || height < 1) {
-    return absl::InvalidArgumentError(absl::StrCat("--size ", size, " is not WIDTHxHEIGHT"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--size ", size, " is not WIDTHxHEIGHT, and there is no --image"));
   }
   v1::Tile tile;
   tile.set_width_px(width);
@@ -84,6 +87,9 @@ absl::StatusOr<Load> MakeLoad(const LoadFlags& flags) {
   load.options = flags.upscale.ToProto();
   load.options.set_format(ParseFormat(flags.format));
   if (flags.image_path.empty()) {
+    if (load.options.scale() != std::floor(load.options.scale())) {
+      return absl::InvalidArgumentError("--size needs a whole --scale");
+    }
     absl::StatusOr<v1::Tile> tile = RandomTile(flags.size);
     if (!tile.ok()) return tile.status();
     load.tile = *std::move(tile);
@@ -135,7 +141,7 @@ absl::StatusOr<int64_t> CallWithTile(UpscaleClient& client, const Load& load,
 LoadStats RunClient(UpscaleClient& client, const Load& load, absl::Time end,
                     absl::Duration interval, std::stop_token stop) {
   LoadStats stats;
-  while (absl::Now() < end && !stop.stop_requested()) {
+  while (!stop.stop_requested()) {
     const absl::Time start = absl::Now();
     const absl::StatusOr<int64_t> pixels =
         load.image.empty() ? CallWithTile(client, load, stop) : CallWithImage(client, load, stop);
@@ -145,6 +151,7 @@ LoadStats RunClient(UpscaleClient& client, const Load& load, absl::Time end,
     } else {
       stats.AddError(pixels.status());
     }
+    if (absl::Now() + interval >= end) break;
     RetryClock::Real().Sleep(interval, stop);
   }
   return stats;
@@ -197,22 +204,24 @@ int RunLoad(const LoadFlags& flags) {
 }
 
 void AddFlags(CLI::App& command, LoadFlags& flags) {
-  command.add_option("--clients", flags.clients, "Clients at a time")
-      ->check(CLI::Range(1, 1000))
+  const auto add = [&](const char* name, auto& value, const char* type, const char* description) {
+    return command.add_option(name, value, description)->type_name(type);
+  };
+  CLI::Option* image =
+      add("--image", flags.image_path, "FILE", "Picture to send with UpscaleImage");
+  add("--size", flags.size, "WIDTHxHEIGHT", "Or: a tile of random pixels, with UpscaleTiles")
+      ->excludes(image);
+  add("--clients", flags.clients, "N", "Clients at a time")
+      ->check(Between(1, 1000))
       ->capture_default_str();
-  command.add_option("--seconds", flags.seconds, "Time after which no new call is made")
-      ->check(CLI::Range(0.01, 86400.0))
+  add("--seconds", flags.seconds, "N", "Time after which no new call is made")
+      ->check(Between(0.01, 86400.0))
       ->capture_default_str();
-  command.add_option("--interval-ms", flags.interval_ms, "Pause of a client after each call")
-      ->check(CLI::NonNegativeNumber);
-  CLI::Option_group& source = *command.add_option_group("Picture");
-  source.add_option("--image", flags.image_path, "Picture to send with UpscaleImage");
-  source.add_option("--size", flags.size,
-                    "WIDTHxHEIGHT of a tile of random pixels to send with UpscaleTiles");
-  source.require_option(1);
+  add("--interval-ms", flags.interval_ms, "N", "Pause of a client after each call")
+      ->check(Between(0.0, 86400e3));
   flags.upscale.AddTo(command);
-  command.add_option("-f,--format", flags.format, "Format of the result: png, jpeg or webp")
-      ->check(CLI::IsMember({"png", "jpg", "jpeg", "webp"}, CLI::ignore_case));
+  add("-f,--format", flags.format, "png|jpeg|webp", "Format of the result; default: the picture's")
+      ->check(CLI::IsMember({"png", "jpg", "jpeg", "webp"}, CLI::ignore_case).description(""));
   command.add_flag("--json", flags.json, "Print JSON");
   flags.connection.AddTo(command);
   command.footer(kFooter);
