@@ -1,11 +1,14 @@
 // What the server says of itself: models, info, health, reflection, HTTP.
-#include <set>
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <gmock/gmock.h>
-#include <grpcpp/impl/codegen/service_type.h>
+#include <grpcpp/generic/generic_stub.h>
 
-#include "server/lifecycle/version.h"
+#include "server/config/version.h"
 #include "tests/integration/test_server.h"
+#include "tests/support/test_image.h"
 
 namespace upscaled::server {
 namespace {
@@ -13,7 +16,8 @@ namespace {
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsSupersetOf;
+using ::testing::Not;
+using ::testing::StartsWith;
 using ::testing::UnorderedElementsAre;
 using Health = grpc::health::v1::Health;
 using grpc::health::v1::HealthCheckRequest;
@@ -160,8 +164,101 @@ TEST(HealthTest, NeitherCountsNorLogs) {
     ASSERT_TRUE(watches.back()->Read(&response));
   }
   EXPECT_EQ(server.server().admission_state().requests, 0);
-  EXPECT_THAT(server.log(), ::testing::Not(HasSubstr("Watch")));
+  EXPECT_THAT(server.log(), Not(HasSubstr("Watch")));
   for (const auto& context : contexts) context->TryCancel();
+}
+
+// The answer of gRPC's reflection service to one request; its messages are not among Debian's
+// headers, so both are bytes.
+std::string Reflect(const std::shared_ptr<grpc::Channel>& channel, const std::string& request) {
+  grpc::GenericStub stub(channel);
+  grpc::ClientContext context;
+  grpc::CompletionQueue queue;
+  const auto await = [&queue] {
+    void* tag = nullptr;
+    bool ok = false;
+    return queue.Next(&tag, &ok) && ok;
+  };
+  const auto stream = stub.PrepareCall(
+      &context, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", &queue);
+  stream->StartCall(nullptr);
+  EXPECT_TRUE(await());
+  const grpc::Slice slice(request);
+  stream->Write(grpc::ByteBuffer(&slice, 1), nullptr);
+  EXPECT_TRUE(await());
+  grpc::ByteBuffer answer;
+  stream->Read(&answer, nullptr);
+  EXPECT_TRUE(await());
+  grpc::Slice bytes;
+  EXPECT_TRUE(answer.DumpToSingleSlice(&bytes).ok());
+  context.TryCancel();
+  grpc::Status status;
+  stream->Finish(&status, nullptr);
+  await();
+  queue.Shutdown();
+  return std::string(bytes.begin(), bytes.end());
+}
+
+TEST(ReflectionTest, ListsTheServices) {
+  TestServer server;
+  const std::string services = Reflect(server.channel(), "\x3a\x01*");  // list_services: "*"
+  EXPECT_THAT(services, HasSubstr("upscale.v1.UpscaleService"));
+  EXPECT_THAT(services, HasSubstr("grpc.health.v1.Health"));
+  // file_containing_symbol
+  const std::string file =
+      Reflect(server.channel(), "\x22\x19upscale.v1.UpscaleService");  // 0x19 bytes
+  EXPECT_THAT(file, HasSubstr("upscale/v1/upscale.proto"));
+  EXPECT_THAT(file, HasSubstr("UpscaleTiles"));
+}
+
+std::string HttpGet(int port, const std::string& path) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  const std::string request =
+      "GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+  EXPECT_EQ(write(fd, request.data(), request.size()), static_cast<ssize_t>(request.size()));
+  std::string answer;
+  char buffer[4096];
+  for (ssize_t count = 0; (count = read(fd, buffer, sizeof buffer)) > 0;) {
+    answer.append(buffer, static_cast<size_t>(count));
+  }
+  close(fd);
+  return answer;
+}
+
+TEST(HttpTest, HealthFollowsTheServer) {
+  TestServer server;
+  const int port = server.server().http_port();
+  EXPECT_THAT(HttpGet(port, "/v2/health/live"), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(HttpGet(port, "/v2/health/ready"), StartsWith("HTTP/1.1 200"));
+  // A call that waits keeps the drain from ending, so that it can be looked at.
+  grpc::ClientContext context;
+  const auto stream = server.stub().UpscaleImage(&context);
+  ASSERT_TRUE(stream->Write(StartMessage({})));
+  while (server.server().admission_state().requests == 0) std::this_thread::yield();
+  std::thread drain([&] { server.server().Drain(absl::InfiniteDuration()); });
+  while (!server.server().admission_state().draining) std::this_thread::yield();
+  EXPECT_THAT(HttpGet(port, "/v2/health/live"), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(HttpGet(port, "/v2/health/ready"), StartsWith("HTTP/1.1 503"));
+  context.TryCancel();
+  drain.join();
+}
+
+TEST(HttpTest, MetricsCountTheCalls) {
+  TestServer server;
+  std::mt19937 random = test::FreshRandom();
+  const Image picture = test::PhotoImage({60, 40, 3, SampleType::kU8}, random);
+  ASSERT_TRUE(UpscaleImage(server.stub(), pb::UpscaleOptions(), *test::Encode(picture.view(), {}))
+                  .status.ok());
+  ASSERT_FALSE(UpscaleImage(server.stub(), pb::UpscaleOptions(), "no image").status.ok());
+  const std::string metrics = HttpGet(server.server().http_port(), "/metrics");
+  EXPECT_THAT(metrics, StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(metrics, HasSubstr("UpscaleImage"));
+  EXPECT_THAT(metrics, HasSubstr("INVALID_IMAGE"));
 }
 
 }  // namespace
