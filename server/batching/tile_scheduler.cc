@@ -187,9 +187,9 @@ bool TileScheduler::HasWork() const { return !due_.empty() || !stop_reason_.ok()
 
 TileScheduler::Batch TileScheduler::TakeBatch() {
   Batch batch;
-  // Leaves their share to the other idle streams.
-  const int64_t idle_streams = concurrency() - busy_streams_;
-  const int64_t max_tiles = (load_.queued_tiles + idle_streams - 1) / idle_streams;
+  // A stream's share of what is queued, so that all streams end at about the same time (guided
+  // self-scheduling, Polychronopoulos and Kuck 1987).
+  const int64_t max_tiles = (load_.queued_tiles + concurrency() - 1) / concurrency();
   const auto can_join = [&](const auto& due) {
     const QueuedTile& head = due.second->queue.front();
     return batch.tiles.empty() || (head.submission->executable.get() == batch.executable() &&
@@ -204,7 +204,6 @@ TileScheduler::Batch TileScheduler::TakeBatch() {
     TakeTile(account, batch);
     if (!account.queue.empty()) due_[account.due()] = &account;
   }
-  if (!batch.tiles.empty()) ++busy_streams_;
   return batch;
 }
 
@@ -235,7 +234,6 @@ void TileScheduler::RunBatch(Stream& stream, const Batch& batch) {
   std::vector<absl::Duration> queue;
   {
     absl::MutexLock lock(&mutex_);
-    --busy_streams_;
     load_.running_tiles -= std::ssize(batch.tiles);
     for (const QueuedTile& tile : batch.tiles) {
       queue.push_back(start - tile.submitted);

@@ -1,10 +1,10 @@
 // Runs the tiles of all requests and models on the streams of one device.
 //
 // One thread per stream takes work as soon as it is idle: nothing ever waits for a batch to fill.
-// While all streams are busy tiles queue up, and the stream that comes free takes several tiles of
-// one Executable in a single run, up to a number of pixels. Requests share the device by pixels,
-// not by tiles or order of arrival (start-time fair queueing, Goyal et al. 1996, with the tile's
-// area as its length); the tiles of one request run in the order of submission.
+// While all streams are busy tiles queue up, and the stream that comes free takes its share of
+// them, of one Executable and up to a number of pixels, in a single run. Requests share the device
+// by pixels, not by tiles or order of arrival (start-time fair queueing, Goyal et al. 1996, with
+// the tile's area as its length); the tiles of one request run in the order of submission.
 #pragma once
 
 #include <cstdint>
@@ -118,7 +118,6 @@ class TileScheduler final : public TileExecutor {
   std::map<Due, Account*> due_ ABSL_GUARDED_BY(mutex_);  // exactly those with queued tiles
   uint64_t last_request_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t virtual_now_ ABSL_GUARDED_BY(mutex_) = 0;
-  int busy_streams_ ABSL_GUARDED_BY(mutex_) = 0;
   TileLoad load_ ABSL_GUARDED_BY(mutex_);
   absl::Status stop_reason_ ABSL_GUARDED_BY(mutex_);  // not OK: stopped
 };
