@@ -12,5 +12,6 @@ namespace upscaled::bench {
 void AddKernelsCommand(CLI::App& app);
 void AddNetworkCommand(CLI::App& app);
 void AddProfileCommand(CLI::App& app);
+void AddServiceCommand(CLI::App& app);
 
 }  // namespace upscaled::bench

@@ -1,15 +1,17 @@
 // upscale-bench: how fast the engine is, always as a ratio to the FMA peak measured in the same
-// run.
+// run, and what the service adds to it.
 #include <CLI/CLI.hpp>
 
 #include "tests/bench/commands.h"
 
 int main(int argc, char** argv) {
-  CLI::App app("Measures the engine: kernels, whole networks, and where a network's time goes");
+  CLI::App app(
+      "Measures the engine (kernels, whole networks, where a network's time goes) and the service");
   app.require_subcommand(1);
   upscaled::bench::AddKernelsCommand(app);
   upscaled::bench::AddNetworkCommand(app);
   upscaled::bench::AddProfileCommand(app);
+  upscaled::bench::AddServiceCommand(app);
   CLI11_PARSE(app, argc, argv);
   return 0;
 }

@@ -1,0 +1,77 @@
+// What `upscale-bench service` compares, in one process: the engine alone, and the same engine
+// behind a server, a loopback connection and a client.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/upscale_client.h"
+#include "engine/backends/backend.h"
+#include "engine/image/image.h"
+#include "engine/pipeline/transcode.h"
+#include "server/lifecycle/server.h"
+#include "server/logging/logger.h"
+
+namespace upscaled::bench {
+
+struct SidesOptions {
+  std::string model;
+  std::string repository;
+  int threads = 0;  // that compute; 0 = all available
+};
+
+// The fastest level that compresses: what a client on a fast network would use.
+inline constexpr int kPngCompression = 1;
+
+// A shaded picture with a little grain, which PNG shrinks as it does photographs.
+Image ShadedImage(Size size);
+
+absl::StatusOr<std::string> EncodePng(ImageView image);
+absl::StatusOr<Image> DecodePng(std::string_view png);
+
+// Thread safe.
+class EngineSide {
+ public:
+  static absl::StatusOr<std::unique_ptr<EngineSide>> Create(const SidesOptions& options);
+
+  int scale() const { return executable_->network().scale; }
+
+  // Raw rows to raw rows, through the pipeline.
+  absl::Status UpscaleRows(ImageView source, MutableImageView result);
+  // PNG to PNG.
+  absl::Status UpscalePng(std::string_view png);
+
+ private:
+  EngineSide(std::unique_ptr<Backend> backend, std::shared_ptr<const Executable> executable);
+  absl::StatusOr<UpscalePlan> Plan(const ImageSpec& source) const;
+
+  std::unique_ptr<Backend> backend_;
+  std::shared_ptr<const Executable> executable_;
+  std::unique_ptr<TileExecutor> executor_;
+};
+
+// Thread safe, one thread a client.
+class ServiceSide {
+ public:
+  // A server on a free port with its usual settings, and clients with a connection each.
+  static absl::StatusOr<std::unique_ptr<ServiceSide>> Create(const SidesOptions& options,
+                                                             int clients);
+
+  // UpscaleTiles with the whole picture as one raw tile.
+  absl::Status UpscaleTile(int client, ImageView source);
+  // UpscaleImage, PNG to PNG.
+  absl::Status UpscalePng(int client, std::string_view png);
+
+ private:
+  ServiceSide() : logger_(server::LogFormat::kText, server::LogLevel::kError) {}
+
+  server::Logger logger_;
+  std::unique_ptr<server::Server> server_;
+  std::vector<std::unique_ptr<client::UpscaleClient>> clients_;
+};
+
+}  // namespace upscaled::bench
