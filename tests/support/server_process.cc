@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <string_view>
 
 extern char** environ;
@@ -97,6 +98,17 @@ std::string ServerProcess::LogValue(const std::string& field) const {
   if (name == std::string::npos) return "";
   const size_t start = name + field.size() + 2;
   return text.substr(start, text.find_first_of(" \n", start) - start);
+}
+
+int64_t ServerProcess::PeakResidentBytes() const {
+  std::ifstream status("/proc/" + std::to_string(pid_) + "/status");
+  std::string word;
+  while (status >> word) {
+    int64_t kilobytes = 0;
+    if (word == "VmHWM:" && status >> kilobytes) return kilobytes * 1024;
+  }
+  std::fprintf(stderr, "no VmHWM of process %d\n", static_cast<int>(pid_));
+  std::abort();
 }
 
 void ServerProcess::Signal(int signal) {

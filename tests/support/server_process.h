@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <string>
 #include <thread>
 #include <vector>
@@ -31,6 +32,9 @@ class ServerProcess {
   // Waits until standard error holds `text`; false when the process ends first.
   bool AwaitLog(const std::string& text) ABSL_LOCKS_EXCLUDED(mutex_);
   std::string log() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // The most memory that it has had resident so far (VmHWM of Linux); it must still run.
+  int64_t PeakResidentBytes() const;
 
   void Signal(int signal);
   // Waits for its end: the exit code, or 128 and the signal that ended it.
