@@ -170,21 +170,22 @@ void CompareMany(const BenchOptions& options, Engine& engine, const Service& ser
               100 * Quantile(ratios, 0.5));
 }
 
-void CompareIdle(const Service& service, const std::string& image) {
-  const auto stub = service.Connect();
+// How long small calls take, back to back and after idling.
+void CompareIdle(const std::string& name, const std::function<void()>& work) {
   const auto measure = [&](int calls, absl::Duration pause) {
     std::vector<double> ms;
     for (int call = 0; call < calls; ++call) {
       absl::SleepFor(pause);
-      ms.push_back(1e3 * Seconds([&] { Service::Upscale(*stub, image); }));
+      ms.push_back(1e3 * Seconds(work));
     }
     return ms;
   };
   measure(10, absl::ZeroDuration());
   const std::vector<double> busy = measure(200, absl::ZeroDuration());
   const std::vector<double> idle = measure(60, absl::Milliseconds(1100));
-  std::printf("64x64 calls: back to back p50 %.2f p99 %.2f ms; 1.1 s apart p50 %.2f p99 %.2f ms\n",
-              Quantile(busy, 0.5), Quantile(busy, 0.99), Quantile(idle, 0.5), Quantile(idle, 0.99));
+  std::printf("64x64, %s: back to back p50 %.2f p99 %.2f ms; 1.1 s apart p50 %.2f p99 %.2f ms\n",
+              name.c_str(), Quantile(busy, 0.5), Quantile(busy, 0.99), Quantile(idle, 0.5),
+              Quantile(idle, 0.99));
 }
 
 int Main(int argc, char** argv) {
@@ -209,7 +210,9 @@ int Main(int argc, char** argv) {
   const Service service(options);
   CompareOne(options, engine, service, image);
   CompareMany(options, engine, service, image);
-  CompareIdle(service, small);
+  CompareIdle("engine", [&] { engine.Upscale(small); });
+  const auto stub = service.Connect();
+  CompareIdle("service", [&] { Service::Upscale(*stub, small); });
   return 0;
 }
 

@@ -55,7 +55,8 @@ TestServer::TestServer(const ServerConfig& config) : log_(std::make_shared<LogLi
       });
   EXPECT_TRUE(server.ok()) << server.status();
   server_ = *std::move(server);
-  EXPECT_TRUE(server_->WarmUp().ok());
+  const absl::Status warm = server_->WarmUp();
+  EXPECT_TRUE(warm.ok()) << warm;
   channel_ = NewChannel();
   stub_ = pb::UpscaleService::NewStub(channel_);
 }

@@ -1,11 +1,11 @@
-// Shows ThreadSanitizer the locks of Abseil.
+// Shows ThreadSanitizer the locks of Abseil and the queues of gRPC.
 //
-// Debian's Abseil is not instrumented, so that ThreadSanitizer sees no order between two threads
-// that hold one absl::Mutex after the other. The executable's definitions below take the place of
-// the shared library's, for all callers, and add what instrumented ones would tell. Conditions are
-// evaluated by whichever thread unlocks, at a moment that belongs to the lock but lies behind our
-// release of it: their reads are left out.
+// Debian's libraries are not instrumented, so that ThreadSanitizer sees no order between two
+// threads that hold one absl::Mutex after the other, or between who starts an operation of gRPC and
+// who takes its tag from the queue. The executable's definitions below take the place of the shared
+// libraries', for all callers, and add what instrumented ones would tell.
 #include <dlfcn.h>
+#include <grpc/grpc.h>
 #include <sanitizer/tsan_interface.h>
 
 #include <cstdio>
@@ -24,12 +24,14 @@ namespace {
 void* Find(const char* symbol) {
   void* const found = dlsym(RTLD_NEXT, symbol);
   if (found == nullptr) {
-    std::fprintf(stderr, "tsan_absl.cc: Abseil has no %s\n", symbol);
+    std::fprintf(stderr, "tsan_libraries.cc: no library has %s\n", symbol);
     std::abort();
   }
   return found;
 }
 
+// For conditions, which are evaluated by whichever thread unlocks, at a moment that belongs to the
+// lock but lies behind our release of it.
 struct IgnoreReads {
   IgnoreReads() { AnnotateIgnoreReadsBegin(__FILE__, __LINE__); }
   ~IgnoreReads() { AnnotateIgnoreReadsEnd(__FILE__, __LINE__); }
@@ -152,3 +154,33 @@ void Notification::WaitForNotification() const {
 
 ABSL_NAMESPACE_END
 }  // namespace absl
+
+extern "C" {
+
+grpc_call_error grpc_call_start_batch(grpc_call* call, const grpc_op* ops, size_t count, void* tag,
+                                      void* reserved) {
+  __tsan_release(tag);
+  return NEXT("grpc_call_start_batch", grpc_call_error, grpc_call*, const grpc_op*, size_t, void*,
+              void*)(call, ops, count, tag, reserved);
+}
+
+grpc_call_error grpc_server_request_registered_call(
+    grpc_server* server, void* method, grpc_call** call, gpr_timespec* deadline,
+    grpc_metadata_array* metadata, grpc_byte_buffer** payload, grpc_completion_queue* bound_queue,
+    grpc_completion_queue* notification_queue, void* tag) {
+  __tsan_release(tag);
+  return NEXT("grpc_server_request_registered_call", grpc_call_error, grpc_server*, void*,
+              grpc_call**, gpr_timespec*, grpc_metadata_array*, grpc_byte_buffer**,
+              grpc_completion_queue*, grpc_completion_queue*, void*)(
+      server, method, call, deadline, metadata, payload, bound_queue, notification_queue, tag);
+}
+
+grpc_event grpc_completion_queue_next(grpc_completion_queue* queue, gpr_timespec deadline,
+                                      void* reserved) {
+  const grpc_event event = NEXT("grpc_completion_queue_next", grpc_event, grpc_completion_queue*,
+                                gpr_timespec, void*)(queue, deadline, reserved);
+  if (event.type == GRPC_OP_COMPLETE) __tsan_acquire(event.tag);
+  return event;
+}
+
+}  // extern "C"
