@@ -32,11 +32,19 @@ state=$ROOT/build/quickstart
 server_running() {
   [[ -f $state/pid ]] && [[ $(readlink "/proc/$(<"$state/pid")/exe" 2>/dev/null) == "$bin/upscaled"* ]]
 }
+# The server drains for at most its --drain-timeout of 30 s.
+stop_server() {
+  kill -TERM "$(<"$state/pid")"
+  for _ in {1..400}; do
+    server_running || return 0
+    sleep 0.1
+  done
+  die "the server (process $(<"$state/pid")) does not stop"
+}
 
 if ((stop)); then
   server_running || { echo "No server of this script is running."; exit 0; }
-  kill -TERM "$(<"$state/pid")"
-  while server_running; do sleep 0.1; done
+  stop_server
   echo "Stopped."
   exit 0
 fi
@@ -48,8 +56,7 @@ build release -DUPSCALED_TESTS=OFF
 mkdir -p "$state"
 if server_running && [[ $bin/upscaled -nt $state/pid ]]; then
   say "Restarting the server: it was built anew"
-  kill -TERM "$(<"$state/pid")"
-  while server_running; do sleep 0.1; done
+  stop_server
 fi
 if ! server_running; then
   say "Starting the server"
@@ -63,6 +70,7 @@ if ! server_running; then
     server_running || { cat "$state/server.log" >&2; die "the server did not start"; }
     sleep 0.1
   done
+  grep -q ' ready ' "$state/server.log" || { cat "$state/server.log" >&2; die "the server is not ready after 30 s"; }
 fi
 address_of() { sed -n "s/.* listening .*$1=\([^ ]*\).*/\1/p" "$state/server.log" | head -n 1; }
 endpoint=$(address_of grpc)

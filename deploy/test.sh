@@ -31,9 +31,6 @@ if ((install)); then
   command -v node >/dev/null || packages+=(nodejs)
   command -v npm >/dev/null || packages+=(npm)
   install_packages "${packages[@]}"
-  say "Installing the Node example's packages"
-  npm ci --prefix "$ROOT/client/examples/node" --no-audit --no-fund ||
-    echo "npm registry not reached: the Node example's test will be skipped"
 fi
 
 if ((fuzz)); then
