@@ -21,7 +21,7 @@ constexpr int kWidthPx = 5000;
 constexpr int kHeightPx = 8000;
 constexpr int kFullHeightPx = 20000;
 // Of the whole process, with two threads. server/README.md states it.
-constexpr int64_t kMaxResidentBytes = int64_t{192} << 20;
+constexpr int64_t kMaxResidentBytes = int64_t{160} << 20;
 // Between a picture and one of half its height: what the allocator keeps differs from run to run.
 constexpr int64_t kToleranceBytes = int64_t{16} << 20;
 

@@ -20,6 +20,9 @@ std::vector<std::string> Flags(std::vector<std::string> more = {}) {
   return more;
 }
 
+// A result of 1.5 MB does not fit into the server's and the transport's queues.
+const std::string kSmallQueues = "--output-ring-bytes=64KiB";
+
 std::string OneLine(const ServerProcess& process) {
   const std::string log = process.log();
   EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
@@ -28,7 +31,7 @@ std::string OneLine(const ServerProcess& process) {
 
 class ProcessTest : public ::testing::Test {
  protected:
-  // A call that keeps the server busy until it is read: its result is larger than all queues.
+  // A call that keeps a server with kSmallQueues busy until it is read.
   struct BusyCall {
     BusyCall(const std::string& address, std::mt19937& random) {
       channel = grpc::CreateChannel(address, grpc::InsecureChannelCredentials());
@@ -36,7 +39,7 @@ class ProcessTest : public ::testing::Test {
       stream = stub->UpscaleImage(&context);
       pb::UpscaleOptions options;
       options.set_png_compression(0);
-      const Image picture = test::RandomImage({64, 16000, 3, SampleType::kU8}, random);
+      const Image picture = test::RandomImage({32, 4000, 3, SampleType::kU8}, random);
       const std::string image = *test::Encode(picture.view(), {.format = ImageFormat::kJpeg});
       stream->Write(StartMessage(options));
       for (size_t at = 0; at < image.size(); at += 100'000) {
@@ -73,7 +76,7 @@ TEST_F(ProcessTest, ServesAndEndsOnASignal) {
 }
 
 TEST_F(ProcessTest, ASignalLetsCallsFinishAndTakesNoMore) {
-  ServerProcess process(UPSCALED_BINARY, Flags());
+  ServerProcess process(UPSCALED_BINARY, Flags({kSmallQueues, "--drain-timeout=10m"}));
   ASSERT_TRUE(process.AwaitReady()) << process.log();
   BusyCall busy(process.grpc_address(), random_);
   process.Signal(SIGTERM);
@@ -99,7 +102,7 @@ TEST_F(ProcessTest, ASignalLetsCallsFinishAndTakesNoMore) {
 }
 
 TEST_F(ProcessTest, TheDrainTimeoutCancelsTheRest) {
-  ServerProcess process(UPSCALED_BINARY, Flags({"--drain-timeout=200ms"}));
+  ServerProcess process(UPSCALED_BINARY, Flags({kSmallQueues, "--drain-timeout=200ms"}));
   ASSERT_TRUE(process.AwaitReady()) << process.log();
   BusyCall busy(process.grpc_address(), random_);
   process.Signal(SIGTERM);
@@ -111,7 +114,7 @@ TEST_F(ProcessTest, TheDrainTimeoutCancelsTheRest) {
 }
 
 TEST_F(ProcessTest, ASecondSignalEndsAtOnce) {
-  ServerProcess process(UPSCALED_BINARY, Flags());
+  ServerProcess process(UPSCALED_BINARY, Flags({kSmallQueues}));
   ASSERT_TRUE(process.AwaitReady()) << process.log();
   BusyCall busy(process.grpc_address(), random_);
   process.Signal(SIGTERM);
