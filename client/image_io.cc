@@ -42,13 +42,13 @@ absl::Status WriteFd(int fd, absl::string_view bytes, absl::string_view name) {
 }
 
 // Waits until `fd` has bytes or its end; CANCELLED when `stop` comes first.
-absl::Status WaitReadable(int fd, std::stop_token stop) {
+absl::Status WaitReadable(int fd, absl::string_view name, std::stop_token stop) {
   const UniqueFd stopped(eventfd(0, EFD_CLOEXEC));
   if (!stopped.valid()) return Errno(errno, "cannot make", "an event descriptor");
   std::stop_callback wake(stop, [&] { eventfd_write(stopped.get(), 1); });
   pollfd waits[] = {{stopped.get(), POLLIN, 0}, {fd, POLLIN, 0}};
   while (poll(waits, 2, -1) < 0) {
-    if (errno != EINTR) return Errno(errno, "cannot wait for", "standard input");
+    if (errno != EINTR) return Errno(errno, "cannot wait for", name);
   }
   if (waits[0].revents != 0) return absl::CancelledError("stopped while reading");
   return absl::OkStatus();
@@ -78,14 +78,6 @@ absl::Status MemorySink::Restart() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<FileSource> FileSource::Open(const std::string& path) {
-  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  struct stat info {};
-  if (!fd.valid() || fstat(fd.get(), &info) != 0) return Errno(errno, "cannot open", path);
-  if (S_ISDIR(info.st_mode)) return absl::InvalidArgumentError(absl::StrCat(path, " is a folder"));
-  return FileSource(path, std::move(fd), info.st_size);
-}
-
 absl::StatusOr<size_t> FileSource::Read(std::span<char> dst, std::stop_token) {
   return ReadFd(fd_.get(), dst, path_);
 }
@@ -101,8 +93,8 @@ absl::StatusOr<size_t> PipeSource::Read(std::span<char> dst, std::stop_token sto
     replay_position_ += count;
     return count;
   }
-  if (absl::Status status = WaitReadable(fd_, std::move(stop)); !status.ok()) return status;
-  const absl::StatusOr<size_t> count = ReadFd(fd_, dst, "standard input");
+  if (absl::Status status = WaitReadable(fd_, name_, std::move(stop)); !status.ok()) return status;
+  const absl::StatusOr<size_t> count = ReadFd(fd_, dst, name_);
   if (count.ok()) Remember({dst.data(), *count});
   return count;
 }
@@ -122,10 +114,23 @@ void PipeSource::Remember(absl::string_view bytes) {
 absl::Status PipeSource::Rewind() {
   if (!replayable_) {
     return absl::FailedPreconditionError(
-        absl::StrCat("more than ", max_replay_bytes_, " bytes were read from standard input"));
+        absl::StrCat("more than ", max_replay_bytes_, " bytes were read from ", name_));
   }
   replay_position_ = 0;
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<ImageSource>> OpenSource(const std::string& path) {
+  // Without O_NONBLOCK this would wait for somebody to write to a named pipe; reads may, as they can
+  // be stopped.
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  struct stat info {};
+  if (!fd.valid() || fstat(fd.get(), &info) != 0 || fcntl(fd.get(), F_SETFL, 0) != 0) {
+    return Errno(errno, "cannot open", path);
+  }
+  if (S_ISDIR(info.st_mode)) return absl::InvalidArgumentError(absl::StrCat(path, " is a folder"));
+  if (!S_ISREG(info.st_mode)) return std::make_unique<PipeSource>(path, std::move(fd));
+  return std::make_unique<FileSource>(path, std::move(fd), info.st_size);
 }
 
 absl::Status PipeSink::Write(absl::string_view bytes) {

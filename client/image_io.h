@@ -3,9 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <stop_token>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -59,44 +61,56 @@ class MemorySink final : public ImageSink {
   std::string bytes_;
 };
 
+// A regular file.
 class FileSource final : public ImageSource {
  public:
-  // NOT_FOUND, PERMISSION_DENIED and the like; INVALID_ARGUMENT for a folder.
-  static absl::StatusOr<FileSource> Open(const std::string& path);
+  // Errors name `path`.
+  FileSource(std::string path, UniqueFd fd, int64_t total_bytes)
+      : path_(std::move(path)), fd_(std::move(fd)), total_bytes_(total_bytes) {}
   int64_t total_bytes() const override { return total_bytes_; }
   absl::StatusOr<size_t> Read(std::span<char> dst, std::stop_token stop) override;
   absl::Status Rewind() override;
 
  private:
-  FileSource(std::string path, UniqueFd fd, int64_t total_bytes)
-      : path_(std::move(path)), fd_(std::move(fd)), total_bytes_(total_bytes) {}
-
-  std::string path_;
-  UniqueFd fd_;
-  int64_t total_bytes_;
+  const std::string path_;
+  const UniqueFd fd_;
+  const int64_t total_bytes_;
 };
 
-// A pipe, such as standard input. Remembers the first `max_replay_bytes` so that a call can be
+// A pipe or device, such as standard input. Remembers the first `max_replay_bytes` so that a call can be
 // tried again while no more than these were read.
 class PipeSource final : public ImageSource {
  public:
   static constexpr size_t kDefaultMaxReplayBytes = 64 << 20;
 
-  // `fd` is borrowed.
+  // Standard input; `fd` is borrowed.
   explicit PipeSource(int fd, size_t max_replay_bytes = kDefaultMaxReplayBytes)
-      : fd_(fd), max_replay_bytes_(max_replay_bytes) {}
+      : name_("standard input"), fd_(fd), max_replay_bytes_(max_replay_bytes) {}
+  // Errors name `path`.
+  PipeSource(std::string path, UniqueFd fd)
+      : name_(std::move(path)),
+        owned_(std::move(fd)),
+        fd_(owned_.get()),
+        max_replay_bytes_(kDefaultMaxReplayBytes) {}
   absl::StatusOr<size_t> Read(std::span<char> dst, std::stop_token stop) override;
   absl::Status Rewind() override;
 
  private:
   void Remember(absl::string_view bytes);
 
+  const std::string name_;
+  const UniqueFd owned_;  // Empty when `fd_` is borrowed.
   const int fd_;
   const size_t max_replay_bytes_;
   std::string replay_;
   size_t replay_position_ = 0;
   bool replayable_ = true;
 };
+
+// A FileSource, or a PipeSource for what is no regular file: never blocks, even when nobody has
+// opened the other end of a named pipe. NOT_FOUND, PERMISSION_DENIED and the like; INVALID_ARGUMENT
+// for a folder.
+absl::StatusOr<std::unique_ptr<ImageSource>> OpenSource(const std::string& path);
 
 // A pipe or device: what is written is gone.
 class PipeSink final : public ImageSink {

@@ -86,8 +86,8 @@ ImageOutcome ImageBatch::RunJob(int id) {
   } else if (outcome.job.input == kStandardStream) {
     PipeSource source(STDIN_FILENO);
     outcome.status = FromSource(id, source, outcome.result);
-  } else if (absl::StatusOr<FileSource> source = FileSource::Open(outcome.job.input); source.ok()) {
-    outcome.status = FromSource(id, *source, outcome.result);
+  } else if (const auto source = OpenSource(outcome.job.input); source.ok()) {
+    outcome.status = FromSource(id, **source, outcome.result);
   } else {
     outcome.status = source.status();
   }

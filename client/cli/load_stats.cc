@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/error_details.h"
 
@@ -23,7 +24,7 @@ void LoadStats::AddSuccess(absl::Duration latency, int64_t source_pixels) {
 void LoadStats::AddError(const absl::Status& error) {
   const std::string reason = DetailsOf(error).reason;
   std::string key = absl::StatusCodeToString(error.code());
-  if (!reason.empty()) key += " " + reason;
+  if (!reason.empty()) absl::StrAppend(&key, " ", reason);
   ++errors_[key];
   sample_error_ = error;
 }

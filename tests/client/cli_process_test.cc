@@ -153,9 +153,8 @@ TEST_F(CliTest, ResumeSkipsWhatIsThere) {
 
 TEST_F(CliTest, FolderStopsWhenTheServerIsLost) {
   for (int i = 0; i < 5; ++i) WriteText(Path(absl::StrCat("in/", i, ".png")), "image");
-  server_.on_image = [](FakeImageCall&) {
-    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "gone");
-  };
+  server_.OnImage(
+      [](FakeImageCall&) { return grpc::Status(grpc::StatusCode::UNAVAILABLE, "gone"); });
   const ProcessResult result = Image(Path("in"), Path("out"), {"-j", "1", "--retries", "0"});
   EXPECT_EQ(result.exit_code, kExitCannotConnect);
   EXPECT_THAT(result.err, HasSubstr("0 upscaled, 0 skipped, 1 failed, 4 not tried"));
@@ -269,7 +268,7 @@ TEST_F(CliTest, LocalErrorsExitWith5BeforeAnythingIsSent) {
 TEST_F(CliTest, InterruptCancelsAndRemovesTheTemporaryFile) {
   WriteText(Path("a.png"), RandomBytes(5000, 3));
   absl::Notification half_way, cancelled;
-  server_.on_image = [&](FakeImageCall& call) {
+  server_.OnImage([&](FakeImageCall& call) {
     call.ReceiveAll();
     call.SendHeader();
     call.SendResult(/*whole=*/false);
@@ -277,7 +276,7 @@ TEST_F(CliTest, InterruptCancelsAndRemovesTheTemporaryFile) {
     call.WaitForCancellation();
     cancelled.Notify();
     return grpc::Status::CANCELLED;
-  };
+  });
   Process process({UPSCALE_BINARY, "image", "-i", Path("a.png"), "-o", Path("b.png"), "--server",
                    server_.endpoint()});
   half_way.WaitForNotification();
@@ -291,13 +290,13 @@ TEST_F(CliTest, InterruptCancelsAndRemovesTheTemporaryFile) {
 
 TEST_F(CliTest, RetriesAreTold) {
   WriteText(Path("a.png"), "image");
-  server_.on_image = [](FakeImageCall& call) {
+  server_.OnImage([](FakeImageCall& call) {
     if (call.number == 1) {
       return ServerError(grpc::StatusCode::RESOURCE_EXHAUSTED, "queue is full", "OVERLOADED",
                          absl::Milliseconds(1));
     }
     return FakeServer::Serve(call);
-  };
+  });
   const ProcessResult result = Image(Path("a.png"), Path("b.png"), {"-v"});
   EXPECT_EQ(result.exit_code, kExitOk);
   EXPECT_THAT(result.err, HasSubstr("queue is full [OVERLOADED]"));
@@ -315,7 +314,7 @@ TEST_F(CliTest, HealthExitsAsTheProbeDoes) {
   EXPECT_EQ(health({"--service", "upscale.v1.UpscaleService"}).exit_code, 0);
   EXPECT_EQ(health({"--service", "nobody"}).exit_code, 3);
   EXPECT_EQ(health({"--nonsense"}).exit_code, 1);
-  server_.health = grpc::health::v1::HealthCheckResponse::NOT_SERVING;
+  server_.SetHealth(grpc::health::v1::HealthCheckResponse::NOT_SERVING);
   EXPECT_EQ(health().exit_code, 4);
 }
 
@@ -359,10 +358,10 @@ TEST_F(CliTest, LoadCountsWhatTheServerSaw) {
 }
 
 TEST_F(CliTest, LoadShowsRefusals) {
-  server_.on_tile = [](int, const v1::Tile&) {
+  server_.OnTile([](int, const v1::Tile&) {
     return ServerError(grpc::StatusCode::RESOURCE_EXHAUSTED, "full", "OVERLOADED",
                        absl::Seconds(9));
-  };
+  });
   const ProcessResult result =
       Upscale({"load", "--seconds", "0.1", "--size", "8x8"}, "", server_.endpoint());
   EXPECT_EQ(result.exit_code, kExitRpcFailed);

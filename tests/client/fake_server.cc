@@ -127,7 +127,8 @@ class FakeServer::HealthService final : public grpc::health::v1::Health::Service
     if (!request->service().empty() && request->service() != "upscale.v1.UpscaleService") {
       return grpc::Status(grpc::StatusCode::NOT_FOUND, "no such service");
     }
-    response->set_status(server_.health);
+    absl::MutexLock lock(&server_.mutex_);
+    response->set_status(server_.health_);
     return grpc::Status::OK;
   }
 
@@ -161,6 +162,31 @@ std::vector<v1::UpscaleImageStart> FakeServer::starts() const {
   return starts_;
 }
 
+std::vector<uint64_t> FakeServer::tile_ids() const {
+  absl::MutexLock lock(&mutex_);
+  return tile_ids_;
+}
+
+void FakeServer::OnImage(ImageHandler handler) {
+  absl::MutexLock lock(&mutex_);
+  on_image_ = std::move(handler);
+}
+
+void FakeServer::OnTile(TileHandler handler) {
+  absl::MutexLock lock(&mutex_);
+  on_tile_ = std::move(handler);
+}
+
+void FakeServer::OnUnary(UnaryHandler handler) {
+  absl::MutexLock lock(&mutex_);
+  on_unary_ = std::move(handler);
+}
+
+void FakeServer::SetHealth(ServingStatus health) {
+  absl::MutexLock lock(&mutex_);
+  health_ = health;
+}
+
 int FakeServer::CountCall() {
   absl::MutexLock lock(&mutex_);
   return ++calls_;
@@ -180,7 +206,12 @@ grpc::Status FakeServer::Serve(FakeImageCall& call) {
 
 grpc::Status FakeServer::UpscaleImage(grpc::ServerContext* context, ImageStream* stream) {
   FakeImageCall call(CountCall(), *context, *stream);
-  const grpc::Status status = on_image(call);
+  ImageHandler handler;
+  {
+    absl::MutexLock lock(&mutex_);
+    handler = on_image_;
+  }
+  const grpc::Status status = handler(call);
   absl::MutexLock lock(&mutex_);
   starts_.push_back(call.start);
   return status;
@@ -192,9 +223,7 @@ grpc::Status FakeServer::UpscaleTiles(grpc::ServerContext*, TilesStream* stream)
   v1::UpscaleTilesResponse response;
   while (stream->Read(&request)) {
     if (!request.has_tile()) continue;
-    if (on_tile) {
-      if (grpc::Status status = on_tile(call, request.tile()); !status.ok()) return status;
-    }
+    if (grpc::Status status = TileStatus(call, request.tile()); !status.ok()) return status;
     response.set_id(request.tile().id());
     if (request.tile().pixels().empty()) {
       response.mutable_error()->set_code(grpc::StatusCode::INVALID_ARGUMENT);
@@ -207,9 +236,24 @@ grpc::Status FakeServer::UpscaleTiles(grpc::ServerContext*, TilesStream* stream)
   return grpc::Status::OK;
 }
 
+grpc::Status FakeServer::TileStatus(int call, const v1::Tile& tile) {
+  TileHandler handler;
+  {
+    absl::MutexLock lock(&mutex_);
+    tile_ids_.push_back(tile.id());
+    handler = on_tile_;
+  }
+  return handler ? handler(call, tile) : grpc::Status::OK;
+}
+
 grpc::Status FakeServer::UnaryStatus() {
   const int call = CountCall();
-  return on_unary ? on_unary(call) : grpc::Status::OK;
+  UnaryHandler handler;
+  {
+    absl::MutexLock lock(&mutex_);
+    handler = on_unary_;
+  }
+  return handler ? handler(call) : grpc::Status::OK;
 }
 
 grpc::Status FakeServer::Upscale(grpc::ServerContext*, const v1::UpscaleRequest* request,

@@ -61,10 +61,13 @@ class FakeImageCall {
   int64_t sent_bytes_ = 0;
 };
 
-// Listens on 127.0.0.1 until destroyed. Set the handlers before the first call.
+// Listens on 127.0.0.1 until destroyed. Answers ordinarily until told otherwise. Thread safe.
 class FakeServer final : public v1::UpscaleService::Service {
  public:
   using ImageHandler = std::function<grpc::Status(FakeImageCall&)>;
+  using TileHandler = std::function<grpc::Status(int call, const v1::Tile& tile)>;
+  using UnaryHandler = std::function<grpc::Status(int call)>;
+  using ServingStatus = grpc::health::v1::HealthCheckResponse::ServingStatus;
 
   explicit FakeServer(
       std::shared_ptr<grpc::ServerCredentials> credentials = grpc::InsecureServerCredentials());
@@ -76,18 +79,19 @@ class FakeServer final : public v1::UpscaleService::Service {
   int calls() const ABSL_LOCKS_EXCLUDED(mutex_);
   // The start messages of image calls so far that were read.
   std::vector<v1::UpscaleImageStart> starts() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // The ids of the tiles so far.
+  std::vector<uint64_t> tile_ids() const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // An ordinary call: pictures that begin with "bad" are refused, others answered with FakeResult.
+  // The ordinary answer: pictures that begin with "bad" are refused, others answered with
+  // FakeResult.
   static grpc::Status Serve(FakeImageCall& call);
 
-  ImageHandler on_image = Serve;
-  // Called with the tile's place in its call, from 0, before it is answered with its own pixels; an
-  // error ends the call.
-  std::function<grpc::Status(int call, const v1::Tile& tile)> on_tile;
-  // Called with the number of the call; an error is its answer.
-  std::function<grpc::Status(int call)> on_unary;
-  grpc::health::v1::HealthCheckResponse::ServingStatus health =
-      grpc::health::v1::HealthCheckResponse::SERVING;
+  void OnImage(ImageHandler handler) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Called for each tile before it is answered with its own pixels; an error ends the call.
+  void OnTile(TileHandler handler) ABSL_LOCKS_EXCLUDED(mutex_);
+  // What it returns for the number of the call is the call's status.
+  void OnUnary(UnaryHandler handler) ABSL_LOCKS_EXCLUDED(mutex_);
+  void SetHealth(ServingStatus health) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   class HealthService;
@@ -104,10 +108,16 @@ class FakeServer final : public v1::UpscaleService::Service {
                              v1::GetServerInfoResponse* response) override;
   int CountCall() ABSL_LOCKS_EXCLUDED(mutex_);
   grpc::Status UnaryStatus();
+  grpc::Status TileStatus(int call, const v1::Tile& tile) ABSL_LOCKS_EXCLUDED(mutex_);
 
   mutable absl::Mutex mutex_;
   int calls_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<v1::UpscaleImageStart> starts_ ABSL_GUARDED_BY(mutex_);
+  std::vector<uint64_t> tile_ids_ ABSL_GUARDED_BY(mutex_);
+  ImageHandler on_image_ ABSL_GUARDED_BY(mutex_) = Serve;
+  TileHandler on_tile_ ABSL_GUARDED_BY(mutex_);
+  UnaryHandler on_unary_ ABSL_GUARDED_BY(mutex_);
+  ServingStatus health_ ABSL_GUARDED_BY(mutex_) = grpc::health::v1::HealthCheckResponse::SERVING;
   std::unique_ptr<HealthService> health_service_;
   std::unique_ptr<grpc::Server> server_;
   std::string endpoint_;

@@ -51,24 +51,51 @@ TEST(MemorySourceTest, ReadsAndRewinds) {
   EXPECT_EQ(ReadAll(source, 100), "0123456789abc");
 }
 
-TEST(FileSourceTest, ReadsAndRewinds) {
+TEST(OpenSourceTest, ReadsAndRewindsAFile) {
   TempFolder folder;
   const std::string bytes = RandomBytes(10'007, 1);
   WriteText(folder / "a.png", bytes);
-  absl::StatusOr<FileSource> source = FileSource::Open(folder / "a.png");
-  ASSERT_TRUE(source.ok());
-  EXPECT_EQ(source->total_bytes(), 10'007);
-  EXPECT_EQ(ReadAll(*source, 999), bytes);
-  ASSERT_TRUE(source->Rewind().ok());
-  EXPECT_EQ(ReadAll(*source, 999), bytes);
+  const auto source = OpenSource(folder / "a.png");
+  ASSERT_TRUE(source.ok()) << source.status();
+  EXPECT_EQ((*source)->total_bytes(), 10'007);
+  EXPECT_EQ(ReadAll(**source, 999), bytes);
+  ASSERT_TRUE((*source)->Rewind().ok());
+  EXPECT_EQ(ReadAll(**source, 999), bytes);
 }
 
-TEST(FileSourceTest, ErrorsNameTheFile) {
+TEST(OpenSourceTest, ErrorsNameTheFile) {
   TempFolder folder;
-  const absl::Status missing = FileSource::Open(folder / "none.png").status();
+  const absl::Status missing = OpenSource(folder / "none.png").status();
   EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(missing.message()), HasSubstr("none.png"));
-  EXPECT_EQ(FileSource::Open(folder.path()).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(OpenSource(folder.path()).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(OpenSourceTest, ReadsANamedPipeAndReplaysIt) {
+  TempFolder folder;
+  const std::string path = folder / "pipe";
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  const auto source = OpenSource(path);  // Nobody writes yet.
+  ASSERT_TRUE(source.ok()) << source.status();
+  EXPECT_EQ((*source)->total_bytes(), 0);
+  const std::string bytes = RandomBytes(200'003, 5);  // More than a pipe holds.
+  std::jthread writer([&] { WriteText(path, bytes); });
+  EXPECT_EQ(ReadAll(**source, 4096), bytes);
+  ASSERT_TRUE((*source)->Rewind().ok());
+  EXPECT_EQ(ReadAll(**source, 999), bytes);
+}
+
+TEST(OpenSourceTest, StopEndsTheWaitForANamedPipe) {
+  TempFolder folder;
+  const std::string path = folder / "pipe";
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  const auto source = OpenSource(path);
+  ASSERT_TRUE(source.ok()) << source.status();
+  std::stop_source stop;
+  stop.request_stop();
+  std::string buffer(10, '\0');
+  EXPECT_EQ((*source)->Read(buffer, stop.get_token()).status().code(),
+            absl::StatusCode::kCancelled);
 }
 
 TEST(PipeSourceTest, ReplaysWhatItRemembers) {
