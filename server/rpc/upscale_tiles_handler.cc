@@ -77,6 +77,12 @@ class TilesRun {
         writer_(writer),
         request_(environment.scheduler.OpenRequest()) {}
 
+  // Tiles that still run refer to it, be it because an exception ends the call.
+  ~TilesRun() {
+    tiles_cancellation_.Cancel(absl::CancelledError("the call has ended"));
+    AwaitTiles();
+  }
+
   absl::Status Run() {
     absl::Status status = Open();
     if (status.ok()) status = TakeTiles();
@@ -188,7 +194,7 @@ class TilesRun {
       ++in_flight_;
     }
     environment_.scheduler.Submit(request_.id(), executable_, std::move(parts),
-                                  &context_.cancellation,
+                                  &tiles_cancellation_,
                                   [this, job = std::move(job)](size_t, const absl::Status& status) {
                                     OnPartDone(*job, status);
                                   });

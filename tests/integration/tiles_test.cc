@@ -213,13 +213,35 @@ TEST_F(TilesTest, CancellingDropsTheQueuedTiles) {
   const Image tile = test::PhotoImage({64, 64, 3, SampleType::kU8}, random_);
   for (int i = 0; i < 2; ++i) ASSERT_TRUE(stream->Write(TileMessage(i, tile)));
   server.gate().AwaitWaiting(2);
+  const int64_t running = server.server().tile_load().running_tiles;
   for (int i = 2; i < 10; ++i) ASSERT_TRUE(stream->Write(TileMessage(i, tile)));
   while (server.server().tile_load().queued_tiles < 8) std::this_thread::yield();
   context.TryCancel();
   while (server.server().tile_load().queued_tiles > 0) std::this_thread::yield();
-  EXPECT_EQ(server.server().tile_load().running_tiles, 2);
+  EXPECT_EQ(server.server().tile_load().running_tiles, running);
   server.gate().Open();
   EXPECT_EQ(Finish(*stream).status.error_code(), StatusCode::CANCELLED);
+}
+
+TEST_F(TilesTest, AnErrorOfTheCallDropsTheQueuedTiles) {
+  TestServer server;
+  server.gate().Close();
+  grpc::ClientContext context;
+  const auto stream = server.stub().UpscaleTiles(&context);
+  ASSERT_TRUE(stream->Write(Start()));
+  const Image tile = test::PhotoImage({64, 64, 3, SampleType::kU8}, random_);
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(stream->Write(TileMessage(i, tile)));
+  server.gate().AwaitWaiting(2);
+  const int64_t passed = server.gate().tiles_passed();
+  for (int i = 2; i < 10; ++i) ASSERT_TRUE(stream->Write(TileMessage(i, tile)));
+  while (server.server().tile_load().queued_tiles < 8) std::this_thread::yield();
+  ASSERT_TRUE(stream->Write(Start()));  // options belong into the first message only
+  while (server.server().tile_load().queued_tiles > 0) std::this_thread::yield();
+  EXPECT_EQ(server.gate().tiles_passed(), passed);
+  server.gate().Open();
+  EXPECT_TRUE(IsError(Finish(*stream).status, StatusCode::INVALID_ARGUMENT, "INVALID_OPTION",
+                      "only the first"));
+  EXPECT_EQ(server.gate().tiles_passed(), passed + 2);
 }
 
 // A client that sends its next tile when the last one is back is not stalled, however long that
