@@ -6,6 +6,7 @@
 #include <new>
 
 #include "absl/strings/str_cat.h"
+#include "server/admission/error.h"
 
 namespace upscaled::server {
 
@@ -57,14 +58,16 @@ struct TileScheduler::Batch {
 
 namespace {
 
+constexpr absl::Duration kMemoryRetryDelay = absl::Seconds(1);
+
 // Scratch memory that cannot be had fails the tiles, not the server.
 absl::Status RunStream(Stream& stream, const Executable& executable,
                        std::span<const TileTask> tiles) {
   try {
     return stream.Run(executable, tiles);
   } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("out of memory while running ", tiles.size(), " tile(s)"));
+    return MakeOverloaded(absl::StrCat("out of memory while running ", tiles.size(), " tile(s)"),
+                          kMemoryRetryDelay);
   }
 }
 

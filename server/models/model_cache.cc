@@ -1,19 +1,28 @@
 #include "server/models/model_cache.h"
 
+#include <new>
+
 #include "absl/strings/str_cat.h"
+#include "server/admission/error.h"
 
 namespace upscaled::server {
 namespace {
 
+constexpr absl::Duration kMemoryRetryDelay = absl::Seconds(1);
+
+// Never throws: others wait for the outcome.
 absl::StatusOr<std::shared_ptr<const Executable>> Load(Backend& backend, const ModelCard& card,
                                                        const ModelVariant& variant,
-                                                       Precision precision) {
+                                                       Precision precision) try {
   absl::StatusOr<Network> network = LoadNetwork(card, variant);
   if (!network.ok()) {  // whatever is wrong with the file is not the request's fault
     return absl::InternalError(
         absl::StrCat("model ", card.name, " cannot be loaded: ", network.status().message()));
   }
   return backend.Compile(*network, precision);
+} catch (const std::bad_alloc&) {
+  return MakeOverloaded(absl::StrCat("out of memory while loading model ", card.name),
+                        kMemoryRetryDelay);
 }
 
 }  // namespace

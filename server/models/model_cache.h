@@ -24,7 +24,8 @@ class ModelCache {
   // Loads and compiles on the calling thread if nobody has. Callers who ask for what another one is
   // loading wait for it and share its outcome; nobody else waits. A failure is not kept: the next
   // caller tries again. UNIMPLEMENTED when the device cannot run the network or the precision,
-  // INTERNAL when the weights cannot be read.
+  // INTERNAL when the weights cannot be read, RESOURCE_EXHAUSTED (kOverloaded, with a retry delay)
+  // when there is no memory for them.
   absl::StatusOr<std::shared_ptr<const Executable>> Get(const ModelCard& card,
                                                         const ModelVariant& variant,
                                                         Precision precision)

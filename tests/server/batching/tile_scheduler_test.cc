@@ -13,6 +13,7 @@
 #include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/admission/error.h"
 #include "tests/server/batching/gated_backend.h"
 #include "tests/support/fake_clock.h"
 
@@ -306,6 +307,7 @@ TEST_F(TileSchedulerTest, AFailingRunFailsItsBatchAndNothingElse) {
   EXPECT_THAT(failed.statuses(), Each(IsStatus(absl::StatusCode::kInternal, "device lost")));
   EXPECT_THAT(starved.statuses(), Each(IsStatus(absl::StatusCode::kResourceExhausted,
                                                 "out of memory while running 1 tile")));
+  EXPECT_TRUE(RetryDelayOf(starved.statuses().front()).has_value());  // our fault, not the request's
   EXPECT_THAT(fine.statuses(), Each(absl::OkStatus()));
 }
 

@@ -1,12 +1,15 @@
 #include "server/models/model_cache.h"
 
+#include <new>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "absl/synchronization/mutex.h"
+#include "server/admission/error.h"
 
 namespace upscaled::server {
 namespace {
@@ -39,11 +42,17 @@ class SlowBackend final : public Backend {
     absl::MutexLock lock(&mutex_);
     ++compiling_;
     if (precision == Precision::kFast) return absl::UnimplementedError("no fp16 here");
+    if (std::exchange(out_of_memory_, false)) throw std::bad_alloc();
     const auto may_go = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return open_; };
     mutex_.Await(absl::Condition(&may_go));
     return std::make_shared<NoExecutable>();
   }
 
+  // The next Compile throws.
+  void RunOutOfMemory() {
+    absl::MutexLock lock(&mutex_);
+    out_of_memory_ = true;
+  }
   void Open() {
     absl::MutexLock lock(&mutex_);
     open_ = true;
@@ -59,6 +68,7 @@ class SlowBackend final : public Backend {
   absl::Mutex mutex_;
   int compiling_ ABSL_GUARDED_BY(mutex_) = 0;
   bool open_ ABSL_GUARDED_BY(mutex_) = false;
+  bool out_of_memory_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 class ModelCacheTest : public ::testing::Test {
@@ -108,6 +118,16 @@ TEST_F(ModelCacheTest, AFailureIsNotKept) {
     EXPECT_EQ(backend_.AwaitCompiling(attempt), attempt);
   }
   EXPECT_EQ(cache_.loaded_count(), 0);
+}
+
+TEST_F(ModelCacheTest, RunningOutOfMemoryBlocksNobody) {
+  backend_.Open();
+  backend_.RunOutOfMemory();
+  const absl::Status status = cache_.Get(card_, variant(), Precision::kExact).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("general-2x"));
+  EXPECT_TRUE(RetryDelayOf(status).has_value());
+  EXPECT_TRUE(cache_.Get(card_, variant(), Precision::kExact).ok());
 }
 
 TEST_F(ModelCacheTest, BrokenWeightsAreTheServersFault) {
