@@ -84,7 +84,10 @@ class StreamCall final : public Call,
     absl::Status status =
         Guard([this] { return method_.handler(MakeCallContext(), *this, *this); });
     if (!status.ok()) DropOutput();
-    if (absl::Status flushed = Flush(); status.ok()) status = flushed;
+    // A client that has stalled was waited for already.
+    if (ReasonOf(status) != ErrorReason::kStalled) {
+      if (absl::Status flushed = Flush(); status.ok()) status = flushed;
+    }
     Finish(status);
   }
 
@@ -104,12 +107,17 @@ class StreamCall final : public Call,
       if (input_.empty()) return false;
       request = std::move(input_.front());
       input_.pop_front();
-      input_bytes_ -= request.ByteSizeLong();
+      input_bytes_ -= QueuedBytes(request);
       read_on = WantsRead();
       reading_ |= read_on;
     }
     if (read_on) StartRead();
     return true;
+  }
+
+  // What a message takes of the input queue; an empty one is not free.
+  static size_t QueuedBytes(const Request& request) {
+    return sizeof(Request) + request.ByteSizeLong();
   }
 
   bool WantsRead() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -126,7 +134,7 @@ class StreamCall final : public Call,
         input_ended_ = true;
         return;
       }
-      input_bytes_ += incoming_.ByteSizeLong();
+      input_bytes_ += QueuedBytes(incoming_);
       input_.push_back(std::exchange(incoming_, Request()));
       reading_ = WantsRead();
       if (!reading_) return;
