@@ -77,8 +77,8 @@ class FileSource final : public ImageSource {
   const int64_t total_bytes_;
 };
 
-// A pipe or device, such as standard input. Remembers the first `max_replay_bytes` so that a call can be
-// tried again while no more than these were read.
+// A pipe or device, such as standard input. Remembers the first `max_replay_bytes` so that a call
+// can be tried again while no more than these were read.
 class PipeSource final : public ImageSource {
  public:
   static constexpr size_t kDefaultMaxReplayBytes = 64 << 20;
