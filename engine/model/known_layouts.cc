@@ -66,7 +66,7 @@ absl::StatusOr<std::optional<ModelCard>> RecogniseFolder(const path& folder) {
   card.family = FirstWordIn(card.name, {"upconv_7", "cunet", "vgg_7", "realcugan"}, "waifu2x");
   card.style = FirstWordIn(card.name, {"photo", "art", "anime"}, "general");
   card.description = absl::StrCat(card.family, " weights, recognised by their file names");
-  card.precisions = {Precision::kExact, Precision::kFast};
+  card.precisions = {Precision::kExact};
   return std::optional<ModelCard>(std::move(card));
 }
 
