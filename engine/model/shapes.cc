@@ -1,21 +1,24 @@
 #include "engine/model/shapes.h"
 
+#include <algorithm>
+#include <cstdint>
+
 #include "engine/base/int_math.h"
 
 namespace upscaled {
 namespace {
 
 // One side of a layer's output, from that side of its first input.
-int OutputSide(const Layer& layer, int side) {
+int64_t UnboundedSide(const Layer& layer, int side) {
   switch (layer.op) {
     case Op::kConv:
-      return (side + 2 * layer.padding_px - layer.kernel_px) / layer.stride_px + 1;
+      return FloorDiv(side + 2 * layer.padding_px - layer.kernel_px, layer.stride_px) + 1;
     case Op::kConvTranspose:
-      return (side - 1) * layer.stride_px + layer.kernel_px - 2 * layer.padding_px;
+      return int64_t{side - 1} * layer.stride_px + layer.kernel_px - 2 * layer.padding_px;
     case Op::kPixelShuffle:
     case Op::kResizeNearest:
     case Op::kResizeBilinear:
-      return side * layer.factor;
+      return int64_t{side} * layer.factor;
     case Op::kCrop:
       return side - 2 * layer.crop_px;
     case Op::kGlobalAveragePool:
@@ -29,6 +32,12 @@ int OutputSide(const Layer& layer, int side) {
       return side;
   }
   return side;
+}
+
+// Before validation layers may ask for any size.
+int OutputSide(const Layer& layer, int side) {
+  constexpr int64_t kBound = kMaxSidePx + 1;
+  return static_cast<int>(std::clamp(UnboundedSide(layer, side), -kBound, kBound));
 }
 
 double DensityFactor(const Layer& layer) {

@@ -1,6 +1,7 @@
 // How large each layer's output is: the arithmetic that Validate, tiling and the backends share.
 #pragma once
 
+#include <limits>
 #include <vector>
 
 #include "engine/base/geometry.h"
@@ -8,12 +9,15 @@
 
 namespace upscaled {
 
+// Layers of larger sides are refused: what is computed from them stays inside an int.
+inline constexpr int kMaxSidePx = std::numeric_limits<int>::max() / 4;
+
 // Size of layer 0 for a picture: pad_px on every side, then up to align_px on the right and bottom.
 Size PaddedSize(const Network& network, Size image);
 
 // Size of every layer's output for a whole picture; index as Network::layers. Layer 0 is the padded
 // input. The network's layers and inputs must be sound (see Network::Validate); a side that comes
-// out below one pixel is given as it is.
+// out below one pixel is given as it is. Sides stop just outside -kMaxSidePx..kMaxSidePx.
 std::vector<Size> LayerSizes(const Network& network, Size image);
 
 // Output pixels of each layer per pixel of the picture, in the limit of a large one; 0 for layers

@@ -1,7 +1,6 @@
 // Network::Validate: everything that later code takes for granted about a network.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
@@ -191,7 +190,7 @@ absl::Status CheckSizes(const Network& network, int side_px) {
   const std::vector<Size> sizes = LayerSizes(network, {side_px, side_px});
   for (size_t i = 0; i < network.layers.size(); ++i) {
     const int side = sizes[i].width;
-    if (side < 1 || side > std::numeric_limits<int>::max() / 4) {
+    if (side < 1 || side > kMaxSidePx) {
       return LayerError(network, i, "is ", side, " pixels wide for a picture of ", side_px);
     }
     const Layer& layer = network.layers[i];

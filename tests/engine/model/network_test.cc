@@ -3,9 +3,11 @@
 #include <functional>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "engine/model/border.h"
 #include "engine/model/limits.h"
+#include "engine/model/shapes.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -175,6 +177,43 @@ TEST(InferBorderTest, RefusesABorderThatHasNoMiddle) {
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("the layers cut 5 result pixels off each axis, must be 0 or more and a "
                         "multiple of 4"));
+}
+
+// Sides that grow sixteenfold layer by layer leave the range of an int, below zero as above.
+TEST(InferBorderTest, RefusesSidesBeyondAnInt) {
+  Network network;
+  network.layers = {{.op = Op::kInput, .name = "input", .out_channels = 3}};
+  for (int i = 0; i < 5; ++i) {
+    network.layers.push_back(Conv(i, 3, 3, 1));
+    network.layers.back().stride_px = 16;
+  }
+  network.layers.push_back({.op = Op::kCrop,
+                            .name = "crop",
+                            .inputs = {5},
+                            .out_channels = 3,
+                            .in_channels = 3,
+                            .crop_px = 1024});
+  for (int i = 6; i < 12; ++i) {
+    network.layers.push_back({.op = Op::kResizeNearest,
+                              .name = "resize",
+                              .inputs = {i},
+                              .out_channels = 3,
+                              .in_channels = 3,
+                              .factor = 16});
+  }
+  const absl::Status status = InferBorder(network);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("pad_px is 16779264, outside 0..1024"));
+}
+
+TEST(LayerSizesTest, AConvolutionOfLessThanItsKernelGivesNothing) {
+  Network network = SmallNetwork();
+  network.layers[1] = Conv(0, 3, 12, 5);
+  network.layers[1].stride_px = 4;
+  network.pad_px = 0;
+  for (const auto& [side_px, given] : {std::pair{1, 0}, {4, 0}, {5, 1}, {8, 1}, {9, 2}}) {
+    EXPECT_EQ(LayerSizes(network, {side_px, side_px})[1].width, given) << side_px;
+  }
 }
 
 TEST(InferBorderTest, RefusesLayersThatShrink) {
