@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
+#include "engine/model/json_shape.h"
 #include "engine/model/limits.h"
 #include "nlohmann/json.hpp"
 
@@ -20,6 +21,14 @@ using std::filesystem::path;
 
 constexpr int kMaxNoiseLevel = 3;
 constexpr int kMaxVersion = 1'000'000;
+
+// A value for messages: a card is no place to fill our logs from.
+std::string Shorten(const Json& value) {
+  constexpr size_t kMaxChars = 60;
+  std::string text = value.dump(/*indent=*/-1, ' ', /*ensure_ascii=*/true);
+  if (text.size() > kMaxChars) text.replace(kMaxChars, std::string::npos, "...");
+  return text;
+}
 
 // An object whose every field must be asked for: a misspelt one is an error, not a default.
 class Fields {
@@ -48,8 +57,9 @@ class Fields {
   }
 
   static absl::StatusOr<int> ToInt(const Json& value, const char* key, int min, int max) {
-    if (!value.is_number_integer() || value.get<int64_t>() < min || value.get<int64_t>() > max) {
-      return absl::InvalidArgumentError(absl::StrCat("'", key, "' is ", value.dump(),
+    // As double: an integer may lie beyond int64_t.
+    if (!value.is_number_integer() || value.get<double>() < min || value.get<double>() > max) {
+      return absl::InvalidArgumentError(absl::StrCat("'", key, "' is ", Shorten(value),
                                                      ", must be an integer in ", min, "..", max));
     }
     return value.get<int>();
@@ -158,7 +168,7 @@ absl::StatusOr<std::vector<Precision>> ParsePrecisions(const Json* array) {
   }
   if (precisions.empty() || precisions.size() != array->size()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("'precisions' is ", array->dump(), ", must list 'exact', 'fast' or both"));
+        absl::StrCat("'precisions' is ", Shorten(*array), ", must list 'exact', 'fast' or both"));
   }
   return precisions;
 }
@@ -189,6 +199,7 @@ absl::Status ParseDescription(Fields& fields, const path& folder, ModelCard& car
 }  // namespace
 
 absl::StatusOr<ModelCard> ParseModelCard(std::string_view json, const path& folder) {
+  RETURN_IF_ERROR(CheckJsonShape(json));
   const Json document = Json::parse(json, nullptr, /*allow_exceptions=*/false);
   if (!document.is_object()) return absl::InvalidArgumentError("is no JSON object");
   Fields fields(document);

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/model/border.h"
+#include "engine/model/json_shape.h"
 #include "engine/model/limits.h"
 #include "nlohmann/json.hpp"
 
@@ -168,6 +169,7 @@ absl::StatusOr<std::vector<Layer>> ParseLayers(const Json& document) {
 }  // namespace
 
 absl::StatusOr<Network> ParseWaifu2xJson(std::string_view text, bool enlarge_first) {
+  RETURN_IF_ERROR(CheckJsonShape(text));
   const Json document = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!document.is_array() || document.empty() || document.size() >= kMaxLayers) {
     return absl::InvalidArgumentError(

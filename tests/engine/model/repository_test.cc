@@ -147,6 +147,7 @@ TEST_F(RepositoryTest, KnownFileNamesNeedNoCard) {
   EXPECT_EQ(waifu2x.Find(2, -1)->weights.extension(), ".param");
   EXPECT_EQ(waifu2x.Find(2, 1)->weights.extension(), ".json");
   EXPECT_NE(waifu2x.Find(1, 3), nullptr);
+  EXPECT_THAT(waifu2x.precisions, ElementsAre(Precision::kExact));
   const ModelCard& realcugan = **repository->Find("realcugan");
   EXPECT_NE(realcugan.Find(2, -1), nullptr);
   EXPECT_NE(realcugan.Find(2, 0), nullptr);
@@ -172,6 +173,12 @@ TEST_F(RepositoryTest, BrokenCardsNameFileAndField) {
       {CardWith("\"scale\": 2", "\"scale\": \"2\""), "'scale' is \"2\""},
       {CardWith("\"scale\": 2, ", ""), "needs a number 'scale'"},
       {CardWith("[1]", "[4]"), "'noise_levels' is 4, must be an integer in -1..3"},
+      {CardWith("[1]", "[18446744073709551615]"),
+       "'noise_levels' is 18446744073709551615, must be an integer in -1..3"},
+      {CardWith("\"version\": 3", "\"version\": \"" + std::string(99, 'x') + "\""),
+       "'version' is \"" + std::string(59, 'x') + "..., must be an integer"},
+      {CardWith("\"version\": 3", "\"version\": [[[[[[0]]]]]]"),
+       "tiny/model.json: is nested more than 6 levels deep"},
       {CardWith("[1]", "[1, 2]"), "'noise_levels' must be an array of one level"},
       {CardWith("m.param", "../m.param"), "file '../m.param' must be a plain file name"},
       {CardWith("m.bin", "n.bin"), "'bin' is 'n.bin', beside 'm.param' it must be 'm.bin'"},
@@ -226,6 +233,9 @@ TEST_F(RepositoryTest, UnreadableWeightsNameTheFile) {
   Write("tiny/m.param", "7767517\n1 1\n");
   EXPECT_EQ(load().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(load().message()), HasSubstr("tiny/m.param: file announces 1 layers"));
+  std::filesystem::resize_file(root_ / "tiny/m.param", (4 << 20) + 1);
+  EXPECT_EQ(load(), absl::ResourceExhaustedError((root_ / "tiny/m.param").string() +
+                                                 ": has 4194305 bytes, the limit is 4194304"));
 }
 
 TEST(SharedModelsTest, AreRecognisedAndLoad) {

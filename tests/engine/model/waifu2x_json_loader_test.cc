@@ -145,6 +145,15 @@ TEST(Waifu2xJsonLoaderTest, Errors) {
   EXPECT_EQ(ParseWaifu2xJson(good.dump().substr(0, 1000), false).status().message(),
             "is no JSON array of 1..4095 layers");
   ExpectError(Json::object(), invalid, "is no JSON array");
+  // Refused before a parser makes gigabytes of them.
+  EXPECT_EQ(ParseWaifu2xJson(std::string(1 << 20, '['), false).status().message(),
+            "is nested more than 6 levels deep");
+  std::string many = "[[]";
+  for (int i = 0; i < 2 << 20; ++i) many += ",[]";
+  EXPECT_EQ(ParseWaifu2xJson(many + "]", false).status(),
+            absl::ResourceExhaustedError("has more than 4194304 values, the limit"));
+  EXPECT_EQ(ParseWaifu2xJson(R"([{"class_name": "[[[[[[[\"[[["}])", false).status().message(),
+            R"(layer 0: class_name '[[[[[[["[[[' is not supported)");
   ExpectError(Json::array(), invalid, "is no JSON array");
   ExpectError({1, 2}, invalid, "layer 0: is not an object");
   ExpectError(with(0, "class_name", "nn.Sequential"), unimplemented,
