@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/engine/image/odd_files.h"
+#include "tests/support/odd_files.h"
 #include "tests/support/test_image.h"
 
 namespace upscaled {

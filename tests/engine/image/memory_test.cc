@@ -7,7 +7,7 @@
 #include "engine/image/alpha.h"
 #include "engine/image/codec.h"
 #include "engine/image/resample.h"
-#include "tests/engine/image/odd_files.h"
+#include "tests/support/odd_files.h"
 #include "tests/support/test_image.h"
 
 namespace upscaled {

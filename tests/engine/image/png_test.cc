@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/image/codec.h"
-#include "tests/engine/image/odd_files.h"
+#include "tests/support/odd_files.h"
 #include "tests/support/test_image.h"
 
 namespace upscaled {

@@ -1,4 +1,4 @@
-#include "tests/engine/image/odd_files.h"
+#include "tests/support/odd_files.h"
 
 #include <algorithm>
 #include <csetjmp>
