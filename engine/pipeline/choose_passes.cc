@@ -11,9 +11,11 @@
 namespace upscaled {
 namespace {
 
-// Larger results are reached by the final resize: no detail is left to gain, and an extreme aspect
-// ratio must not blow up the pictures in between.
+// Larger results are reached by the final resize: no detail is left to gain.
 constexpr int kMaxScaleProduct = 16;
+// An extreme change of the aspect ratio must not blow up the pictures in between. Factors of two
+// never need more where the ratio stays.
+constexpr int64_t kMaxPixelsPerResultPixel = 4;
 
 using Passes = std::vector<const ModelVariant*>;
 
@@ -30,16 +32,26 @@ const ModelVariant* FollowUp(const ModelCard& card, int scale) {
   return variant != nullptr ? variant : card.Find(scale, 0);
 }
 
+// Whether passes of this product so far may have one of `scale` follow. The first factor always
+// may: the model has no smaller step.
+bool MayFollow(int product, int scale, Size source, Size result) {
+  if (product == 1) return true;
+  product *= scale;
+  return product <= kMaxScaleProduct &&
+         product * product * source.Area() <= kMaxPixelsPerResultPixel * result.Area();
+}
+
 // All sequences that begin with `passes` and go on with factors above 1.
-void AddSequences(const ModelCard& card, const Passes& passes, std::vector<Passes>& all) {
+void AddSequences(const ModelCard& card, const Passes& passes, Size source, Size result,
+                  std::vector<Passes>& all) {
   all.push_back(passes);
   for (const int scale : card.Scales()) {
-    if (scale < 2 || Product(passes) * scale > kMaxScaleProduct) continue;
+    if (scale < 2 || !MayFollow(Product(passes), scale, source, result)) continue;
     const ModelVariant* next = FollowUp(card, scale);
     if (next == nullptr) continue;
     Passes longer = passes;
     longer.push_back(next);
-    AddSequences(card, longer, all);
+    AddSequences(card, longer, source, result, all);
   }
 }
 
@@ -49,9 +61,9 @@ bool Reaches(const Passes& passes, Size source, Size result) {
 }
 
 // For passes that end short of the result: that it is not for want of weights to go on with.
-absl::Status CheckFollowUps(const ModelCard& card, int product) {
+absl::Status CheckFollowUps(const ModelCard& card, int product, Size source, Size result) {
   for (const int scale : card.Scales()) {
-    if (scale < 2 || product * scale > kMaxScaleProduct || FollowUp(card, scale)) continue;
+    if (scale < 2 || !MayFollow(product, scale, source, result) || FollowUp(card, scale)) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("model ", card.name, " cannot go beyond scale ", product,
                      ": a further pass needs noise level -1 or 0 at scale ", scale,
@@ -77,7 +89,8 @@ absl::StatusOr<std::vector<const ModelVariant*>> ChoosePasses(const ModelCard& c
   std::vector<Passes> sequences;
   for (const int scale : card.Scales()) {
     const ModelVariant* first = card.Find(scale, noise_level);
-    if (first != nullptr && (scale > 1 || denoise)) AddSequences(card, {first}, sequences);
+    if (first != nullptr && (scale > 1 || denoise))
+      AddSequences(card, {first}, source, result, sequences);
   }
   if (sequences.empty()) {
     return absl::InvalidArgumentError(
@@ -96,7 +109,9 @@ absl::StatusOr<std::vector<const ModelVariant*>> ChoosePasses(const ModelCard& c
   const Passes& best =
       *std::min_element(sequences.begin(), sequences.end(),
                         [&](const Passes& a, const Passes& b) { return rank(a) < rank(b); });
-  if (!Reaches(best, source, result)) RETURN_IF_ERROR(CheckFollowUps(card, Product(best)));
+  if (!Reaches(best, source, result)) {
+    RETURN_IF_ERROR(CheckFollowUps(card, Product(best), source, result));
+  }
   return best;
 }
 

@@ -1,10 +1,10 @@
 #include "engine/pipeline/network_pass.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cstring>
 #include <utility>
 
+#include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 #include "engine/pipeline/alpha_rows.h"
 #include "engine/pipeline/dihedral.h"
@@ -30,14 +30,25 @@ Rect BandInput(const PassSpec& pass, const Rect& band) {
   return {0, top, pass.source.width_px, bottom - top};
 }
 
+// No tile of this size needs more of the source, wherever it lies and however the picture is
+// turned.
+Size MaxInput(const PassSpec& pass, Size tile) {
+  const Size picture = pass.source.size();
+  if (pass.halo_px >= kWholePictureHaloPx) return picture;
+  return {std::min(picture.width, tile.width + 2 * pass.halo_px),
+          std::min(picture.height, tile.height + 2 * pass.halo_px)};
+}
+
+// Nor does a band need more rows, those included that the band before has read already.
 int MaxInputRows(const PassSpec& pass, const TileGrid& grid) {
-  int rows = 0, end = 0;
-  for (int row = 0; row < grid.rows(); ++row) {
-    const Rect input = BandInput(pass, grid.Band(row));
-    end = std::max(end, input.bottom());
-    rows = std::max(rows, end - input.y);
-  }
-  return rows;
+  const int height = grid.tile_size().height;
+  const int margin = pass.source.has_alpha() ? kAlphaHaloPx : 0;
+  return std::min(pass.source.height_px,
+                  std::max(MaxInput(pass, grid.tile_size()).height, height + 2 * margin));
+}
+
+int SlotCount(const PassSpec& pass, const TileGrid& grid) {
+  return std::min(pass.bands, grid.rows());
 }
 
 ImageSpec WithHeight(ImageSpec spec, int height) {
@@ -58,6 +69,22 @@ void CopyRows(const ImageView& from, const MutableImageView& to) {
 
 }  // namespace
 
+int HaloPx(const Executable& executable) {
+  // Kernels compute whole blocks, so a tile's reach depends on where it lies in them: blocks of
+  // every kernel, in source pixels, divide or are smaller than this.
+  constexpr int kPhases = 64;
+  // Far from all sides of a picture.
+  constexpr int kMiddle = 2 * kWholePictureHaloPx;
+  int halo = 0;
+  for (int i = 0; i < kPhases; ++i) {
+    const int at = kMiddle + i;
+    const Rect input = executable.InputRect({at, at, 1, 1}, {2 * kMiddle, 2 * kMiddle});
+    halo = std::max(
+        {halo, at - input.x, at - input.y, input.right() - at - 1, input.bottom() - at - 1});
+  }
+  return std::min(halo, kWholePictureHaloPx);
+}
+
 ImageSpec PassResult(const PassSpec& pass) {
   const int scale = pass.executable->network().scale;
   return {pass.source.width_px * scale, pass.source.height_px * scale, pass.source.channels,
@@ -74,21 +101,14 @@ size_t PassBytes(const PassSpec& pass) {
   size_t slot = ImageBytes(WithHeight(pass.source, MaxInputRows(pass, grid))) +
                 ImageBytes(WithHeight(PassResult(pass), grid.tile_size().height * scale));
   if (pass.tta) {
-    for (int column = 0; column < grid.columns(); ++column) {
-      size_t tile = 0;
-      for (int row = 0; row < grid.rows(); ++row) {
-        const Rect rect = grid.Tile(column, row);
-        const Rect input = InputOf(pass, rect);
-        tile = std::max(tile, TtaTile::Bytes({rect.width, rect.height}, {input.width, input.height},
-                                             scale, pass.source.type));
-      }
-      slot += tile;
-    }
+    slot += TtaTile::Bytes(grid.tile_size(), MaxInput(pass, grid.tile_size()), scale,
+                           pass.source.type) *
+            static_cast<size_t>(grid.columns());
   }
   // The tasks of a band, here and in the executor's queue.
   slot += 2 * sizeof(TileTask) * static_cast<size_t>(grid.columns());
   const size_t alpha_row = sizeof(float) * static_cast<size_t>(pass.source.width_px);
-  return slot * static_cast<size_t>(std::min(pass.bands, grid.rows())) + alpha_row + kOverheadBytes;
+  return slot * static_cast<size_t>(SlotCount(pass, grid)) + alpha_row + kOverheadBytes;
 }
 
 NetworkPass::NetworkPass(const PassSpec& pass, RowSource& source, TileRun& run)
@@ -98,18 +118,25 @@ NetworkPass::NetworkPass(const PassSpec& pass, RowSource& source, TileRun& run)
       grid_(pass.source.size(), pass.tile),
       source_(source),
       run_(run),
-      slots_(static_cast<size_t>(std::min(pass.bands, grid_.rows()))) {
-  assert(source.spec() == pass.source);
+      slots_(static_cast<size_t>(SlotCount(pass, grid_))) {
+  UPSCALED_CHECK(source.spec() == pass.source);
+  // A band takes the rows that it shares with the one before from that one's slot.
+  UPSCALED_CHECK(slots_.size() > 1 || grid_.rows() == 1);
   const int input_rows = MaxInputRows(pass_, grid_);
   for (Slot& slot : slots_) {
     slot.source = Image(WithHeight(pass.source, input_rows));
     slot.result = Image(WithHeight(result_, grid_.tile_size().height * scale_));
-    if (pass.tta) slot.tta.resize(static_cast<size_t>(grid_.columns()));
+    if (!pass.tta) continue;
+    slot.tta.reserve(static_cast<size_t>(grid_.columns()));
+    for (int column = 0; column < grid_.columns(); ++column) {
+      slot.tta.emplace_back(grid_.tile_size(), MaxInput(pass, grid_.tile_size()), scale_,
+                            pass.source.type);
+    }
   }
 }
 
 absl::Status NetworkPass::ReadRows(MutableImageView rows) {
-  assert(rows.height_px() <= result_.height_px - next_row_);
+  UPSCALED_CHECK(rows.height_px() <= result_.height_px - next_row_);
   for (int done = 0; done < rows.height_px();) {
     RETURN_IF_ERROR(SubmitBandsAhead());
     const Slot& slot = SlotOf(band_);
@@ -147,7 +174,7 @@ absl::Status NetworkPass::ReadSource(int band) {
     // The rows that both bands need are copied: the previous band's tiles may still be reading
     // them.
     const Slot& previous = SlotOf(band - 1);
-    assert(input.y >= previous.source_y);
+    UPSCALED_CHECK(input.y >= previous.source_y);
     slot.source_end = std::max(slot.source_end, previous.source_end);
     const Rect shared{0, input.y - previous.source_y, input.width,
                       std::max(0, previous.source_end - input.y)};
@@ -155,6 +182,7 @@ absl::Status NetworkPass::ReadSource(int band) {
              slot.source.mutable_view().Crop({0, 0, shared.width, shared.height}));
     y = std::max(y, previous.source_end);
   }
+  UPSCALED_CHECK(slot.source_end - slot.source_y <= slot.source.spec().height_px);
   if (y == slot.source_end) return absl::OkStatus();
   return source_.ReadRows(
       slot.source.mutable_view().Crop({0, y - slot.source_y, input.width, slot.source_end - y}));
@@ -176,13 +204,14 @@ void NetworkPass::SubmitTiles(int band) {
         slot.result.mutable_view().Crop(Scale(Rect{tile.x, 0, tile.width, tile.height}, scale_));
     tasks.push_back(task);
   }
-  run_.Add(slot.tiles, grid_.columns());
   if (!pass_.tta) {
+    run_.Add(slot.tiles, grid_.columns());
     run_.Submit(pass_.executable, std::move(tasks),
                 [this, &slot](size_t, const absl::Status&) { run_.Finish(slot.tiles); });
     return;
   }
   for (size_t i = 0; i < tasks.size(); ++i) {
+    run_.Add(slot.tiles, 1);
     slot.tta[i].Start(run_, pass_.executable, tasks[i], [this, &slot] { run_.Finish(slot.tiles); });
   }
 }

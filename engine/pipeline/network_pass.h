@@ -22,13 +22,19 @@ struct PassSpec {
   ImageSpec source;  // RGB or RGBA, kU8 or kU16
   SampleType result_type = SampleType::kU8;
   bool tta = false;
-  Size tile;      // in source pixels
-  int bands = 1;  // rows of tiles held at a time
+  int halo_px = 0;  // HaloPx of the executable
+  Size tile;        // in source pixels
+  int bands = 2;    // rows of tiles held at a time; at least 2 where there are more rows than one
 };
+
+// Source pixels around a tile that its result depends on, wherever the tile lies. Networks that see
+// the whole picture have kWholePictureHaloPx.
+inline constexpr int kWholePictureHaloPx = 1024;
+int HaloPx(const Executable& executable);
 
 ImageSpec PassResult(const PassSpec& spec);
 int64_t PassTileCount(const PassSpec& spec);
-// All that the pass allocates.
+// All that the pass allocates; takes no longer for many tiles.
 size_t PassBytes(const PassSpec& spec);
 
 // Cuts the picture into bands, a row of tiles each. A slot holds a band's source rows, halo

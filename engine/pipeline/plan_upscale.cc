@@ -3,7 +3,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "engine/pipeline/dihedral.h"
 #include "engine/pipeline/stages.h"
 #include "engine/pipeline/tta_tile.h"
 #include "engine/pipeline/upscaler.h"
@@ -14,6 +13,8 @@ namespace {
 
 // A picture between two passes, and so every coordinate, stays far inside an int.
 constexpr int64_t kMaxSidePx = int64_t{1} << 24;
+// A picture of 100 megapixels in tiles of 32 x 32, the eight variants of each.
+constexpr int64_t kMaxTiles = int64_t{1} << 20;
 
 absl::Status CheckInput(const ImageSpec& source, Size result, const UpscaleOptions& options) {
   if (source.width_px < 1 || source.height_px < 1 || result.width < 1 || result.height < 1) {
@@ -60,7 +61,7 @@ TileShape ShapeOf(const PassSpec& pass, const UpscaleOptions& options, size_t bu
     input.max_tile.width = std::min(input.max_tile.width, options.tile_px);
     input.max_tile.height = std::min(input.max_tile.height, options.tile_px);
   }
-  input.halo_px = HaloPx(*pass.executable);
+  input.halo_px = pass.halo_px;
   input.streams = options.concurrency;
   input.row_bytes = pass.source.row_bytes() + scale * PassResult(pass).row_bytes();
   if (pass.tta) {
@@ -90,11 +91,11 @@ absl::StatusOr<UpscalePlan> PlanUpscale(const ImageSpec& source, Size result,
     plan.pass_bands.push_back(shape.bands);
   }
   const Stages stages = DescribeStages(plan);
-  for (const PassSpec& pass : stages.passes) {
-    const double variants = pass.tta ? Dihedral::kCount : 1;
-    plan.tile_count += PassTileCount(pass);
-    plan.macs += pass.executable->network().MacsPerOutputPixel() *
-                 static_cast<double>(PassResult(pass).size().Area()) * variants;
+  for (const PassSpec& pass : stages.passes) plan.tile_count += PassTileCount(pass);
+  if (plan.tile_count > kMaxTiles) {
+    return absl::InvalidArgumentError(absl::StrCat("tile_px ", options.tile_px,
+                                                   " cuts the picture into ", plan.tile_count,
+                                                   " tiles; the limit is ", kMaxTiles));
   }
   plan.memory_bytes = StagesBytes(stages);
   return plan;

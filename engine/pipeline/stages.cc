@@ -16,14 +16,6 @@ constexpr size_t kOverheadBytes = 16384;  // everything small
 
 }  // namespace
 
-int HaloPx(const Executable& executable) {
-  // A pixel in the middle of a picture that is larger than any local network's reach.
-  constexpr int kMiddle = 1024;
-  const Rect input = executable.InputRect({kMiddle, kMiddle, 1, 1}, {2 * kMiddle, 2 * kMiddle});
-  return std::max({kMiddle - input.x, kMiddle - input.y, input.right() - kMiddle - 1,
-                   input.bottom() - kMiddle - 1});
-}
-
 Stages DescribeStages(const UpscalePlan& plan) {
   Stages stages;
   stages.source = stages.input = plan.source;
@@ -37,6 +29,7 @@ Stages DescribeStages(const UpscalePlan& plan) {
     pass.source = stages.computed;
     pass.result_type = SampleType::kU16;
     pass.tta = plan.options.tta;
+    pass.halo_px = HaloPx(*pass.executable);
     if (i < plan.pass_tile.size()) pass.tile = plan.pass_tile[i];
     if (i < plan.pass_bands.size()) pass.bands = plan.pass_bands[i];
     stages.computed = PassResult(pass);
@@ -52,7 +45,7 @@ Stages DescribeStages(const UpscalePlan& plan) {
   stages.resized.height_px = plan.result.height_px;
   // The resize alone weighs colours by their alpha.
   if (plan.source.has_alpha() && !stages.passes.empty()) {
-    stages.bleed_px = std::min(HaloPx(*plan.passes.front()), kMaxBleedPx);
+    stages.bleed_px = std::min(stages.passes.front().halo_px, kMaxBleedPx);
   }
   return stages;
 }

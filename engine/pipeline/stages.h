@@ -31,9 +31,6 @@ struct Stages {
 // From source, result, options, passes and, as far as they are chosen, pass_tile and pass_bands.
 Stages DescribeStages(const UpscalePlan& plan);
 
-// Source pixels around a tile that its result depends on.
-int HaloPx(const Executable& executable);
-
 // What all stages allocate.
 size_t StagesBytes(const Stages& stages);
 

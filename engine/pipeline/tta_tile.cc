@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/check.h"
 #include "engine/pipeline/dihedral.h"
 
 namespace upscaled {
@@ -62,6 +63,11 @@ size_t TtaTile::Bytes(Size tile, Size input, int scale, SampleType source_type) 
          3 * AlignedBuffer<float>::kAlignmentBytes;
 }
 
+TtaTile::TtaTile(Size tile, Size input, int scale, SampleType source_type)
+    : source_(kRgb * static_cast<size_t>(input.Area()) * SampleBytes(source_type)),
+      result_(kRgb * static_cast<size_t>(tile.Area()) * scale * scale),
+      sum_(result_.size()) {}
+
 void TtaTile::Start(TileRun& run, const std::shared_ptr<const Executable>& executable,
                     const TileTask& task, std::function<void()> finished) {
   run_ = &run;
@@ -69,11 +75,10 @@ void TtaTile::Start(TileRun& run, const std::shared_ptr<const Executable>& execu
   task_ = task;
   finished_ = std::move(finished);
   variant_ = 0;
-  const size_t samples = kRgb * static_cast<size_t>(task.dst.spec.size().Area());
-  source_.Reserve(kRgb * static_cast<size_t>(task.src_rect.Area()) *
-                  SampleBytes(task.src.spec.type));
-  result_.Reserve(samples);
-  sum_.Reserve(samples);
+  UPSCALED_CHECK(kRgb * static_cast<size_t>(task.src_rect.Area()) *
+                     SampleBytes(task.src.spec.type) <=
+                 source_.size());
+  UPSCALED_CHECK(kRgb * static_cast<size_t>(task.dst.spec.size().Area()) <= result_.size());
   SubmitVariant();
 }
 

@@ -19,12 +19,16 @@ namespace upscaled {
 // transformed picture, so the mean does not depend on where tiles lie. Reused from tile to tile.
 class TtaTile {
  public:
+  // For tiles of up to these sizes in source pixels, so that Start allocates nothing large.
+  TtaTile(Size tile, Size input, int scale, SampleType source_type);
+
   // `task`: as for one plain run, but its src_rect covers the InputRect of all variants
   // (TtaInputRect). Its dst gets the rounded mean. `finished` is called when nobody uses the task's
   // pixels or this object any more; whether it went well is the run's status.
   void Start(TileRun& run, const std::shared_ptr<const Executable>& executable,
              const TileTask& task, std::function<void()> finished);
 
+  // What the constructor allocates.
   static size_t Bytes(Size tile, Size input, int scale, SampleType source_type);
 
  private:

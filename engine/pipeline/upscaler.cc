@@ -1,8 +1,8 @@
 #include "engine/pipeline/upscaler.h"
 
-#include <cassert>
 #include <utility>
 
+#include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 #include "engine/image/alpha.h"
 #include "engine/image/convert.h"
@@ -19,7 +19,7 @@ class Upscaler final : public RowSource {
            Cancellation* cancellation, UpscaleProgress progress)
       : spec_(plan.result),
         run_(executor, request, cancellation, std::move(progress), plan.tile_count) {
-    assert(source.spec() == plan.source);
+    UPSCALED_CHECK(source.spec() == plan.source);
     const Stages stages = DescribeStages(plan);
     rows_ = &source;
     if (stages.input != plan.source) Add(ConvertRows(*rows_, stages.input));

@@ -34,8 +34,9 @@ absl::StatusOr<Size> ResolveTargetSize(const TargetSize& target, Size source, in
 // alone; the product of the scales is the least that reaches `result` (the final resize shrinks
 // it), or the most that the model has. Empty: no network is needed (x1 without denoising).
 // INVALID_ARGUMENT when the model lacks the noise level, naming those it has, or weights for a
-// further pass (noise level -1 or, for want of it, 0). The product is at most 16: a resize does the
-// rest.
+// further pass (noise level -1 or, for want of it, 0). The product is at most 16, and beyond the
+// first factor no pass makes more than four times the result's pixels, whatever the aspect ratios:
+// the resize does the rest.
 absl::StatusOr<std::vector<const ModelVariant*>> ChoosePasses(const ModelCard& card, Size source,
                                                               Size result, int noise_level);
 
@@ -56,7 +57,6 @@ struct UpscalePlan {
   std::vector<Size> pass_tile;  // tile size of each pass, in its source pixels
   std::vector<int> pass_bands;  // rows of tiles that each pass holds at a time
   int64_t tile_count = 0;       // of all passes; with TTA every tile counts eight times
-  double macs = 0;              // multiply-adds of all passes
   size_t memory_bytes = 0;      // bound on what the stages allocate, without codec and workspaces
 };
 

@@ -1,12 +1,12 @@
 #include "engine/tiling/tile_grid.h"
 
 #include <algorithm>
-#include <cassert>
+
+#include "engine/base/check.h"
+#include "engine/base/int_math.h"
 
 namespace upscaled {
 namespace {
-
-int CeilDiv(int a, int b) { return (a - 1) / b + 1; }
 
 // The smallest part that cuts `extent` into as few parts as `max_part` does. Since it is not larger
 // than `max_part`, it never needs fewer parts, so no part is empty.
@@ -15,7 +15,8 @@ int EvenPart(int extent, int max_part) { return CeilDiv(extent, CeilDiv(extent, 
 }  // namespace
 
 TileGrid::TileGrid(Size image, Size max_tile) : image_(image) {
-  assert(image.width > 0 && image.height > 0 && max_tile.width > 0 && max_tile.height > 0);
+  UPSCALED_CHECK(image.width > 0 && image.height > 0);
+  UPSCALED_CHECK(max_tile.width > 0 && max_tile.height > 0);
   tile_ = {EvenPart(image.width, max_tile.width), EvenPart(image.height, max_tile.height)};
   columns_ = CeilDiv(image.width, tile_.width);
   rows_ = CeilDiv(image.height, tile_.height);

@@ -1,10 +1,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <random>
 #include <utility>
 #include <vector>
 
 #include "engine/pipeline/upscaler.h"
+#include "tests/support/test_image.h"
 
 namespace upscaled {
 namespace {
@@ -106,6 +110,36 @@ TEST(ChoosePasses, ReachesTheLongerWayOfAStretchedResult) {
   const auto passes = ChoosePasses(Upconv(), {100, 100}, {150, 300}, -1);
   ASSERT_TRUE(passes.ok());
   EXPECT_EQ(passes->size(), 2u);
+}
+
+TEST(ChoosePasses, MakesNoMoreThanFourTimesTheResultsPixels) {
+  const auto count = [](Size source, Size result) {
+    const auto passes = ChoosePasses(Upconv(), source, result, -1);
+    EXPECT_TRUE(passes.ok()) << passes.status();
+    return passes.ok() ? passes->size() : 0;
+  };
+  EXPECT_EQ(count({100, 100}, {100, 400}), 2u);  // 4 x 4 a source pixel for 1 x 4
+  EXPECT_EQ(count({100, 100}, {99, 400}), 1u);
+  EXPECT_EQ(count({20000, 5000}, {20000, 80000}), 3u);
+  EXPECT_EQ(count({20000, 5000}, {1000, 80000}), 1u);  // the model has no smaller step
+  // Whatever the sizes, and without a loss where the aspect ratio stays.
+  std::mt19937 random = test::FreshRandom();
+  for (int round = 0; round < 1000; ++round) {
+    const Size source{test::RandomInt(random, 1, 3000), test::RandomInt(random, 1, 3000)};
+    const Size result{test::RandomInt(random, 1, 30000), test::RandomInt(random, 1, 30000)};
+    const auto factor = int64_t{1} << count(source, result);
+    EXPECT_LE(factor * factor * source.Area(), std::max(4 * source.Area(), 4 * result.Area()))
+        << source.width << "x" << source.height << " to " << result.width << "x" << result.height;
+    const int scale = test::RandomInt(random, 2, 16);
+    EXPECT_GE(1 << count(source, {scale * source.width, scale * source.height}), scale);
+  }
+}
+
+TEST(ChoosePasses, ResizesRatherThanMakeFarTooMuch) {
+  const ModelCard card = Card({{4, -1}});
+  EXPECT_THAT(Choose(card, 1.5, -1), ElementsAre(Pair(4, -1)));
+  EXPECT_THAT(Choose(card, 7.9, -1), ElementsAre(Pair(4, -1)));
+  EXPECT_THAT(Choose(card, 8, -1), ElementsAre(Pair(4, -1), Pair(4, -1)));
 }
 
 TEST(ChoosePasses, NamesTheLevelsThereAre) {

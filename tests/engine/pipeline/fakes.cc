@@ -98,6 +98,7 @@ FakeExecutable::FakeExecutable(int scale, Size preferred_tile) : preferred_tile_
 }
 
 Rect FakeExecutable::InputRect(const Rect& tile, Size image) const {
+  ++input_rect_calls_;
   return Intersect(Expand(tile, 1), {0, 0, image.width, image.height});
 }
 

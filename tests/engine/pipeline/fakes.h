@@ -1,6 +1,7 @@
 // Networks, pictures and executors for the tests of the pipeline.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -32,12 +33,15 @@ class FakeExecutable final : public Executable {
   size_t WeightBytes() const override { return 0; }
   Size PreferredTile() const override { return preferred_tile_; }
 
+  int64_t input_rect_calls() const { return input_rect_calls_; }
+
   // Checks the task and computes it.
   absl::Status Run(const TileTask& task) const;
 
  private:
   Network network_;
   Size preferred_tile_;
+  mutable std::atomic<int64_t> input_rect_calls_ = 0;
 };
 
 // Runs FakeExecutables; `before` (may be null) is called first for every tile and may block or

@@ -435,6 +435,19 @@ TEST(PlanUpscale, DescribesTheWork) {
   EXPECT_EQ(Plan(source, {1920, 1080}, {Fake(2, {512, 512})}, options).tile_count % 16, 0);
 }
 
+// A small request may name a large picture: it must not cost much before it is admitted.
+TEST(PlanUpscale, TakesNoLongerForManyTiles) {
+  for (const bool tta : {false, true}) {
+    const auto calls = [tta](Size size) {
+      const auto network = Fake(2);
+      const ImageSpec source{size.width, size.height, 4, SampleType::kU8};
+      Plan(source, Times(size, 2), {network}, {.tta = tta, .tile_px = 32});
+      return network->input_rect_calls();
+    };
+    EXPECT_EQ(calls({8000, 12000}), calls({10, 20}));
+  }
+}
+
 TEST(PlanUpscale, RefusesWhatItCannotDo) {
   const ImageSpec rgb{10, 10, 3, SampleType::kU8};
   const auto error = [](const ImageSpec& spec, Size result, const Passes& passes,
@@ -450,6 +463,8 @@ TEST(PlanUpscale, RefusesWhatItCannotDo) {
   EXPECT_THAT(error(rgb, {20, 20}, {}, {.concurrency = 0}), HasSubstr("concurrency 0"));
   EXPECT_THAT(error(rgb, {20, 20}, {}, {.result_type = SampleType::kF32}), HasSubstr("kU16"));
   EXPECT_THAT(error({1 << 24, 1, 3}, {20, 20}, {Fake(2)}, {}), HasSubstr("16777216"));
+  EXPECT_THAT(error({1024, 1025, 3}, {2048, 2050}, {Fake(2)}, {.tile_px = 1}),
+              HasSubstr("1049600 tiles; the limit is 1048576"));
 }
 
 }  // namespace
