@@ -32,7 +32,7 @@ full or lost and its picture can be sent again: standard input while at most 64 
 standard output while nothing was written to it.
 
 Exit status: 0 all done, 1 bad arguments, 2 cannot connect, 3 the call failed, 4 some files of a
-folder failed, 5 a file could not be read or written, 130 interrupted.)";
+folder failed, 5 a file could not be read or written or a folder has no pictures, 130 interrupted.)";
 
 struct ImageFlags {
   ConnectionFlags connection;
@@ -60,7 +60,8 @@ void ImageFlags::AddTo(CLI::App& command) {
   };
   add("-i,--input", input, "PATH", "Picture, folder of pictures, or - for standard input")
       ->required();
-  add("-o,--output", output, "PATH", "File, folder, or - for standard output")->required();
+  add("-o,--output", output, "PATH", "File, folder (existing, or NAME/), or - for standard output")
+      ->required();
   upscale.AddTo(command);
   add("-f,--format", format, "png|jpeg|webp", "Default: by the output's name, else the input's own")
       ->check(CLI::IsMember({"png", "jpg", "jpeg", "webp"}, CLI::ignore_case).description(""));

@@ -47,6 +47,12 @@ fs::path Renamed(fs::path path, v1::ImageFormat format) {
   return path.replace_extension(ExtensionOf(format));
 }
 
+// Whether pictures go into it; one that is yet to be made shows by its slash.
+bool IsFolder(const std::string& path) {
+  std::error_code ignored;
+  return absl::EndsWith(path, "/") || fs::is_directory(path, ignored);
+}
+
 ImageJob MakeJob(const std::string& input, const std::string& output, v1::ImageFormat format) {
   return {input, output, format == v1::IMAGE_FORMAT_UNSPECIFIED ? FormatOfPath(output) : format};
 }
@@ -84,6 +90,10 @@ absl::StatusOr<ImagePlan> PlanFolder(const fs::path& input, const fs::path& outp
   if (Same(input, output)) return SameError(input.native());
   const absl::StatusOr<std::vector<fs::path>> pictures = FindPictures(input, output);
   if (!pictures.ok()) return pictures.status();
+  if (pictures->empty()) {
+    return absl::NotFoundError(
+        absl::StrCat("no pictures (.png, .jpg, .jpeg, .webp) found in ", input.native()));
+  }
 
   std::map<fs::path, int> uses;
   for (const fs::path& picture : *pictures) ++uses[Renamed(picture, format)];
@@ -96,24 +106,38 @@ absl::StatusOr<ImagePlan> PlanFolder(const fs::path& input, const fs::path& outp
   return plan;
 }
 
+absl::StatusOr<ImagePlan> PlanFile(const std::string& input, const std::string& output,
+                                   v1::ImageFormat format) {
+  fs::path target = output;
+  if (output != kStandardStream && IsFolder(output)) {
+    if (input == kStandardStream) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("output ", output, " is a folder, and standard input has no name"));
+    }
+    target = Renamed(target / fs::path(input).filename(), format);
+  }
+  if (Same(input, target)) return SameError(input);
+  const ImageJob job = MakeJob(input, target, format);
+  if (job.format == v1::IMAGE_FORMAT_UNSPECIFIED && target.has_extension()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("output ", target.native(),
+                     " is not named .png, .jpg, .jpeg or .webp; say with -f what to write"));
+  }
+  return ImagePlan{{job}};
+}
+
 }  // namespace
 
 absl::StatusOr<ImagePlan> PlanImages(const std::string& input, const std::string& output,
                                      v1::ImageFormat format) {
-  if (input == kStandardStream) return ImagePlan{{MakeJob(input, output, format)}};
+  if (input == kStandardStream) return PlanFile(input, output, format);
   std::error_code error;
   const fs::file_status status = fs::status(input, error);
   if (!fs::exists(status)) {
     return absl::ErrnoToStatus(error ? error.value() : ENOENT, absl::StrCat("cannot read ", input));
   }
-  if (fs::is_directory(status)) return PlanFolder(input, output, format);
-
-  fs::path target = output;
-  if (output != kStandardStream && fs::is_directory(target, error)) {
-    target = Renamed(target / fs::path(input).filename(), format);
-  }
-  if (Same(input, target)) return SameError(input);
-  return ImagePlan{{MakeJob(input, target, format)}};
+  return fs::is_directory(status) ? PlanFolder(input, output, format)
+                                  : PlanFile(input, output, format);
 }
 
 }  // namespace upscaled::client

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <random>
+#include <span>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -20,14 +21,15 @@
 #include "client/cli/interrupt.h"
 #include "client/cli/load_stats.h"
 #include "client/error_details.h"
+#include "client/image_io.h"
 
 namespace upscaled::client {
 namespace {
 
 constexpr char kFooter[] = R"(
 Each client has a connection of its own and makes one call after the other. Nothing is tried again, so
-that refusals show. Calls under way at the end are waited for and counted. With --size only model, noise,
-scale and precision have a meaning.
+that refusals show. Calls under way at the end are waited for and counted. Of how to upscale, --size takes
+model, noise, scale and precision only.
 
 Examples:
   upscale load --clients 8 --seconds 10 --image photo.png -f jpeg
@@ -37,6 +39,9 @@ Exit status: 0 some calls succeeded, 1 bad arguments, 2 cannot connect, 3 all ca
 picture could not be read, 130 interrupted.)";
 
 constexpr int kChannels = 3;
+constexpr int64_t kMaxTilePixels = 16 << 20;  // So that a tile fits into a message.
+constexpr size_t kMaxImageBytes = 1 << 30;
+constexpr size_t kReadBytes = 1 << 20;
 constexpr absl::Duration kConnectPatience = absl::Seconds(10);
 
 struct LoadFlags {
@@ -71,18 +76,43 @@ absl::StatusOr<v1::Tile> RandomTile(const std::string& size) {
     return absl::InvalidArgumentError(
         absl::StrCat("--size ", size, " is not WIDTHxHEIGHT, and there is no --image"));
   }
+  const int64_t pixels = static_cast<int64_t>(width) * height;
+  if (pixels > kMaxTilePixels) {
+    return absl::InvalidArgumentError(absl::StrCat("--size ", size, " is ", pixels,
+                                                   " pixels, above the limit of ", kMaxTilePixels));
+  }
   v1::Tile tile;
   tile.set_width_px(width);
   tile.set_height_px(height);
   tile.set_bits_per_sample(8);
   std::minstd_rand random{std::random_device{}()};
-  std::string& pixels = *tile.mutable_pixels();
-  pixels.resize(static_cast<size_t>(width) * height * kChannels);
-  std::generate(pixels.begin(), pixels.end(), [&] { return static_cast<char>(random() >> 8); });
+  std::string& samples = *tile.mutable_pixels();
+  samples.resize(static_cast<size_t>(pixels) * kChannels);
+  std::generate(samples.begin(), samples.end(), [&] { return static_cast<char>(random() >> 8); });
   return tile;
 }
 
-absl::StatusOr<Load> MakeLoad(const LoadFlags& flags) {
+absl::StatusOr<std::string> ReadImage(const std::string& path, std::stop_token stop) {
+  const auto source = OpenSource(path);
+  if (!source.ok()) return source.status();
+  std::string image;
+  for (;;) {
+    const size_t size = image.size();
+    if (size > kMaxImageBytes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--image ", path, " is above the limit of ", kMaxImageBytes, " bytes"));
+    }
+    image.resize(size + kReadBytes);
+    const absl::StatusOr<size_t> count = (*source)->Read(std::span(image).subspan(size), stop);
+    if (!count.ok()) return count.status();
+    image.resize(size + *count);
+    if (*count == 0) break;
+  }
+  if (image.empty()) return absl::InvalidArgumentError(absl::StrCat("--image ", path, " is empty"));
+  return image;
+}
+
+absl::StatusOr<Load> MakeLoad(const LoadFlags& flags, std::stop_token stop) {
   Load load;
   load.options = flags.upscale.ToProto();
   load.options.set_format(ParseFormat(flags.format));
@@ -95,11 +125,9 @@ absl::StatusOr<Load> MakeLoad(const LoadFlags& flags) {
     load.tile = *std::move(tile);
     return load;
   }
-  std::ifstream file(flags.image_path, std::ios::binary);
-  load.image.assign(std::istreambuf_iterator<char>(file), {});
-  if (!file || load.image.empty()) {
-    return absl::NotFoundError(absl::StrCat("cannot read ", flags.image_path));
-  }
+  absl::StatusOr<std::string> image = ReadImage(flags.image_path, stop);
+  if (!image.ok()) return image.status();
+  load.image = *std::move(image);
   return load;
 }
 
@@ -172,9 +200,9 @@ absl::StatusOr<std::vector<std::unique_ptr<UpscaleClient>>> ConnectClients(const
 }
 
 int RunLoad(const LoadFlags& flags) {
-  const absl::StatusOr<Load> load = MakeLoad(flags);
-  if (!load.ok()) return Fail(load.status());
   const Interrupt interrupt;
+  const absl::StatusOr<Load> load = MakeLoad(flags, interrupt.token());
+  if (!load.ok()) return Fail(load.status());
   const auto clients = ConnectClients(flags);
   if (!clients.ok()) return Fail(clients.status());
 
@@ -209,8 +237,9 @@ void AddFlags(CLI::App& command, LoadFlags& flags) {
   };
   CLI::Option* image =
       add("--image", flags.image_path, "FILE", "Picture to send with UpscaleImage");
-  add("--size", flags.size, "WIDTHxHEIGHT", "Or: a tile of random pixels, with UpscaleTiles")
-      ->excludes(image);
+  CLI::Option* size =
+      add("--size", flags.size, "WIDTHxHEIGHT", "Or: a tile of random pixels, with UpscaleTiles")
+          ->excludes(image);
   add("--clients", flags.clients, "N", "Clients at a time")
       ->check(Between(1, 1000))
       ->capture_default_str();
@@ -222,6 +251,9 @@ void AddFlags(CLI::App& command, LoadFlags& flags) {
   flags.upscale.AddTo(command);
   add("-f,--format", flags.format, "png|jpeg|webp", "Format of the result; default: the picture's")
       ->check(CLI::IsMember({"png", "jpg", "jpeg", "webp"}, CLI::ignore_case).description(""));
+  for (const char* name : {"--width", "--height", "--tta", "--tile", "--format"}) {
+    size->excludes(command.get_option(name));  // UpscaleTiles has no such thing.
+  }
   command.add_flag("--json", flags.json, "Print JSON");
   flags.connection.AddTo(command);
   command.footer(kFooter);

@@ -1,7 +1,12 @@
 // The `upscale` command.
 #include <signal.h>
+#include <stdlib.h>
+
+#include <cstdio>
 
 #include "CLI/CLI.hpp"
+#include "absl/status/status.h"
+#include "client/cli/errors.h"
 #include "client/cli/exit_code.h"
 #include "client/cli/image_command.h"
 #include "client/cli/info_commands.h"
@@ -15,8 +20,16 @@ Start with 'upscale image -i cat.png -o cat-2x.png'; 'upscale COMMAND --help' te
 UPSCALE_SERVER sets the default of --server. With several endpoints calls go round robin over those
 that are up; host names in such a list are looked up once, a single name whenever it has to be.)";
 
+// Output that got lost, on a full disk for example, makes a success a failure.
+int FlushOutput(int exit_code) {
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (written || exit_code != kExitOk) return exit_code;
+  return Fail(absl::UnknownError("cannot write to standard output"));
+}
+
 int Main(int argc, char** argv) {
-  signal(SIGPIPE, SIG_IGN);  // A closed pipe is an error of the write.
+  setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);  // We say what is wrong, and in one line.
+  signal(SIGPIPE, SIG_IGN);                           // A closed pipe is an error of the write.
   CLI::App app("Upscales pictures with an upscaled server.", "upscale");
   app.require_subcommand(1);
   app.footer(kFooter);
@@ -29,9 +42,9 @@ int Main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {  // --help, too.
-    return app.exit(error) == 0 ? kExitOk : kExitBadArguments;
+    return FlushOutput(app.exit(error) == 0 ? kExitOk : kExitBadArguments);
   }
-  return exit_code;
+  return FlushOutput(exit_code);
 }
 
 }  // namespace

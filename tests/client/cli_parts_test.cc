@@ -1,7 +1,9 @@
 // The parts of the command that need no server.
+#include <array>
 #include <map>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "client/cli/image_plan.h"
 #include "client/cli/load_stats.h"
 #include "client/cli/progress_bar.h"
@@ -35,7 +37,9 @@ class ImagePlanTest : public ::testing::Test {
     return jobs;
   }
   absl::Status Error(const std::string& input, const std::string& output) {
-    return PlanImages(folder_ / input, folder_ / output, v1::IMAGE_FORMAT_UNSPECIFIED).status();
+    return PlanImages(input == kStandardStream ? input : (folder_ / input).string(),
+                      folder_ / output, v1::IMAGE_FORMAT_UNSPECIFIED)
+        .status();
   }
 
   TempFolder folder_;
@@ -48,14 +52,45 @@ TEST_F(ImagePlanTest, AFileGoesIntoAFileOrAFolder) {
   EXPECT_THAT(Plan("a.png", "out"), ElementsAre(Pair("a.png", "out/a.png")));
   EXPECT_THAT(Plan("a.png", "out", v1::IMAGE_FORMAT_WEBP),
               ElementsAre(Pair("a.png", "out/a.webp")));
+  EXPECT_THAT(Plan("a.png", "new/"), ElementsAre(Pair("a.png", "new/a.png")));
+  EXPECT_THAT(Plan("a.png", "new/x/", v1::IMAGE_FORMAT_WEBP),
+              ElementsAre(Pair("a.png", "new/x/a.webp")));
+  for (const char* folder : {"out", "new/"}) {
+    const absl::Status status = Error("-", folder);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("standard input has no name"));
+  }
+}
+
+TEST_F(ImagePlanTest, SomethingMustTellTheFormat) {
+  WriteText(folder_ / "a.png", "");
+  WriteText(folder_ / "a.bmp", "");
+  std::filesystem::create_directory(folder_ / "out");
+  for (const auto& [input, output, name] :
+       {std::array{"a.png", "b.gif", "b.gif"}, std::array{"-", "b.tiff", "b.tiff"},
+        std::array{"a.bmp", "out", "out/a.bmp"}}) {
+    const absl::Status status = Error(input, output);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << output;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat(name, " is not named .png")));
+  }
+  EXPECT_THAT(Plan("a.png", "b.gif", v1::IMAGE_FORMAT_PNG), ElementsAre(Pair("a.png", "b.gif")));
+  EXPECT_THAT(Plan("a.bmp", "out", v1::IMAGE_FORMAT_PNG), ElementsAre(Pair("a.bmp", "out/a.png")));
+}
+
+TEST_F(ImagePlanTest, AFolderWithoutPicturesIsAnError) {
+  WriteText(folder_ / "in/a.txt", "");
+  const absl::Status status = Error("in", "out");
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("no pictures"));
 }
 
 TEST_F(ImagePlanTest, TheOutputTellsTheFormatUnlessItWasSaid) {
   WriteText(folder_ / "a.png", "");
-  const std::map<std::string, v1::ImageFormat> kFormats = {
-      {"b.JPEG", v1::IMAGE_FORMAT_JPEG},   {"b.jpg", v1::IMAGE_FORMAT_JPEG},
-      {"b.Png", v1::IMAGE_FORMAT_PNG},     {"b.webp", v1::IMAGE_FORMAT_WEBP},
-      {"b", v1::IMAGE_FORMAT_UNSPECIFIED}, {"b.tmp", v1::IMAGE_FORMAT_UNSPECIFIED}};
+  const std::map<std::string, v1::ImageFormat> kFormats = {{"b.JPEG", v1::IMAGE_FORMAT_JPEG},
+                                                           {"b.jpg", v1::IMAGE_FORMAT_JPEG},
+                                                           {"b.Png", v1::IMAGE_FORMAT_PNG},
+                                                           {"b.webp", v1::IMAGE_FORMAT_WEBP},
+                                                           {"b", v1::IMAGE_FORMAT_UNSPECIFIED}};
   for (const auto& [output, format] : kFormats) {
     const auto plan = PlanImages(folder_ / "a.png", folder_ / output, v1::IMAGE_FORMAT_UNSPECIFIED);
     EXPECT_EQ(plan.value().jobs[0].format, format) << output;

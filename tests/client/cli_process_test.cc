@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <sstream>
 #include <string>
@@ -25,6 +26,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 ProcessResult Upscale(std::vector<std::string> arguments, const std::string& input = "",
                       const std::string& server = "") {
@@ -213,6 +215,13 @@ TEST_F(CliTest, BadArgumentsExitWith1) {
       {{"image", "-i", Path("folder"), "-o", Path("folder")}, "are the same"},
       {{"load"}, "--image"},
       {{"load", "--size", "9"}, "WIDTHxHEIGHT"},
+      {{"load", "--size", "99999x99999"}, "9999800001 pixels, above the limit of 16777216"},
+      {{"load", "--size", "9x9", "--width", "9"}, "excludes --width"},
+      {{"load", "--size", "9x9", "--tta"}, "excludes --tta"},
+      {{"load", "--size", "9x9", "-t", "64"}, "excludes --tile"},
+      {{"load", "--size", "9x9", "-f", "png"}, "excludes --format"},
+      {{"load", "--image", Path("folder")}, "is a folder"},
+      {{"image", "-i", a, "-o", Path("b.gif")}, "b.gif is not named .png"},
   };
   for (const auto& [arguments, message] : kCases) {
     const ProcessResult result = Upscale(arguments, "", server_.endpoint());
@@ -263,6 +272,52 @@ TEST_F(CliTest, LocalErrorsExitWith5BeforeAnythingIsSent) {
   EXPECT_THAT(result.err, HasSubstr("a.png"));
   EXPECT_EQ(Image(Path("a.png"), "/proc/b.png").exit_code, kExitLocalError);
   EXPECT_EQ(server_.calls(), 0);
+}
+
+TEST_F(CliTest, AFolderWithoutPicturesExitsWith5) {
+  std::filesystem::create_directories(Path("in"));
+  const ProcessResult result = Image(Path("in"), Path("out"));
+  EXPECT_EQ(result.exit_code, kExitLocalError);
+  EXPECT_THAT(result.err, HasSubstr("no pictures"));
+  EXPECT_FALSE(std::filesystem::exists(Path("out")));
+}
+
+TEST_F(CliTest, ASlashMakesAFolder) {
+  WriteText(Path("a.png"), "image");
+  const ProcessResult result = Image(Path("a.png"), Path("new/folder/"));
+  EXPECT_EQ(result.exit_code, kExitOk) << result.err;
+  EXPECT_EQ(ReadText(Path("new/folder/a.png")), FakeResult("image"));
+}
+
+TEST_F(CliTest, ReadsANamedPipe) {
+  const std::string image = RandomBytes(300'007, 4);
+  ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
+  Process process({UPSCALE_BINARY, "image", "-i", Path("pipe"), "-o", Path("b.png")}, "",
+                  server_.endpoint());
+  WriteText(Path("pipe"), image);
+  const ProcessResult result = process.Wait();
+  EXPECT_EQ(result.exit_code, kExitOk) << result.err;
+  EXPECT_EQ(ReadText(Path("b.png")), FakeResult(image));
+}
+
+TEST_F(CliTest, LostOutputExitsWith5) {
+  WriteText(Path("a.png"), "image");
+  for (const std::string& arguments :
+       {std::string("models"), std::string("health"), std::string("--help"),
+        absl::StrCat("image --json -i ", Path("a.png"), " -o ", Path("b.png"))}) {
+    const std::string command = absl::StrCat(UPSCALE_BINARY, " ", arguments, " >/dev/full");
+    const ProcessResult result = Process({"/bin/sh", "-c", command}, "", server_.endpoint()).Wait();
+    EXPECT_EQ(result.exit_code, kExitLocalError) << arguments;
+    EXPECT_THAT(result.err, HasSubstr("cannot write to standard output")) << arguments;
+  }
+}
+
+TEST_F(CliTest, ErrorsOfTlsAreOneLine) {
+  const ProcessResult result =
+      Upscale({"models", "--tls", "--retries", "0"}, "", server_.endpoint());
+  EXPECT_EQ(result.exit_code, kExitCannotConnect);
+  EXPECT_THAT(result.err, StartsWith("upscale: cannot reach the server"));
+  EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
 }
 
 TEST_F(CliTest, InterruptCancelsAndRemovesTheTemporaryFile) {
