@@ -3,16 +3,12 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "engine/image/full_scale.h"
+
 namespace upscaled::cpu {
 namespace {
 
 constexpr int kRgb = 3;
-
-// The sample value that stands for 1.
-template <typename Sample>
-constexpr float kWhite = std::is_same_v<Sample, uint8_t>    ? 255.0f
-                         : std::is_same_v<Sample, uint16_t> ? 65535.0f
-                                                            : 1.0f;
 
 template <typename Function>
 void DispatchSampleType(SampleType type, Function function) {
@@ -29,7 +25,7 @@ void DispatchSampleType(SampleType type, Function function) {
 // Split by channel count, so that RGB is one contiguous loop.
 template <typename Sample>
 void LoadRun(const Sample* src, int channels, int count, float* dst) {
-  constexpr float kScale = 1.0f / kWhite<Sample>;
+  constexpr float kScale = 1.0f / kFullScale<Sample>;
   if (channels == kRgb) {
     for (int i = 0; i < count * kRgb; ++i) dst[i] = static_cast<float>(src[i]) * kScale;
     return;
@@ -49,7 +45,7 @@ Sample ToSample(float v) {
     // In this order NaN becomes 0 and the comparisons are vector instructions.
     v = v > 0.0f ? v : 0.0f;
     v = v < 1.0f ? v : 1.0f;
-    return static_cast<Sample>(static_cast<int>(v * kWhite<Sample> + 0.5f));
+    return static_cast<Sample>(static_cast<int>(v * kFullScale<Sample> + 0.5f));
   }
 }
 

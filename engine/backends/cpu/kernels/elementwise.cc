@@ -74,17 +74,18 @@ void NearestRow(const Layer& layer, std::span<const Tensor> src, const Tensor& d
   }
 }
 
-// Where output position `out` lies between two input positions of a half-pixel bilinear resize.
+// Where output position `out` lies between two input positions of a half-pixel bilinear resize; in
+// integers, since floats lose the weight's digits far from the origin.
 struct Between {
   int low, high;
   float weight;  // of `high`
 };
 
 Between Interpolate(int out, int factor, int size) {
-  const float position =
-      std::clamp((out + 0.5f) / factor - 0.5f, 0.0f, static_cast<float>(size - 1));
-  const int low = static_cast<int>(position);
-  return {low, std::min(low + 1, size - 1), position - low};
+  const int twice = 2 * out + 1 - factor;  // 2 * factor * the input position
+  const int low = FloorDiv(twice, 2 * factor);
+  const float weight = static_cast<float>(twice - low * 2 * factor) / (2.0f * factor);
+  return {std::max(low, 0), std::min(low + 1, size - 1), weight};
 }
 
 void BilinearRow(const Layer& layer, std::span<const Tensor> src, const Tensor& dst, int y, int x,

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "engine/base/geometry.h"
+#include "engine/base/int_math.h"
 
 namespace upscaled::cpu {
 
@@ -16,10 +17,6 @@ inline constexpr int kPlaneChannels = 16;
 
 // Tensors of at most this many channels (pictures) are interleaved instead of blocked.
 inline constexpr int kMaxInterleavedChannels = 4;
-
-constexpr int RoundUp(int value, int multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
 
 // A layer's rows while a tile is computed: a ring of rows in whole-layer coordinates.
 //
