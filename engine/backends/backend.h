@@ -61,7 +61,7 @@ class Stream {
 struct BackendOptions {
   int threads = 0;      // cpu: streams to offer; 0 = AvailableCpuCount()
   std::string cpu_isa;  // cpu: force one of the instruction sets it lists; "" = the best
-  std::string kernel;   // force a kernel by name where it applies; "" = the best
+  std::string kernel;   // force a kernel by name on all layers it supports; "" = the best
 };
 
 // One device. Thread safe.
@@ -70,7 +70,8 @@ class Backend {
   virtual ~Backend() = default;
   virtual std::string_view name() const = 0;    // "cpu", "reference", "cuda:0"
   virtual std::string description() const = 0;  // for people: model, instruction set, memory
-  // UNIMPLEMENTED, with the layer or the precision, when this backend cannot run `network`.
+  // UNIMPLEMENTED, with the layer, the precision or the forced kernel, when this backend cannot run
+  // `network` so; RESOURCE_EXHAUSTED, with the limit, when it would take too much memory.
   virtual absl::StatusOr<std::shared_ptr<const Executable>> Compile(const Network& network,
                                                                     Precision precision) = 0;
   virtual std::unique_ptr<Stream> CreateStream() = 0;

@@ -14,8 +14,12 @@ namespace upscaled::cpu {
 namespace {
 
 Network DropWeights(const Network& network) {
-  Network copy = network;
-  for (Layer& layer : copy.layers) layer = WithoutWeights(layer);
+  Network copy;
+  copy.name = network.name;
+  copy.scale = network.scale;
+  copy.pad_px = network.pad_px;
+  copy.align_px = network.align_px;
+  for (const Layer& layer : network.layers) copy.layers.push_back(WithoutWeights(layer));
   return copy;
 }
 
@@ -51,32 +55,37 @@ double TileMacs(const Program& program, const InnerTile& tile) {
 
 // The larger a tile, the less is computed twice: the largest of the candidates that neither takes
 // long (a cancelled request waits for it) nor much memory.
-Size ChooseTile(const Program& program) {
+// RESOURCE_EXHAUSTED when the network needs more than kMaxWorkspaceBytes for the smallest.
+absl::StatusOr<Size> ChooseTile(const Program& program) {
   constexpr double kMaxMacs = 150e9;  // half a second of one AVX-512 core
-  constexpr size_t kMaxWorkspaceBytes = size_t{64} << 20;
+  constexpr size_t kGoodWorkspaceBytes = size_t{64} << 20;
   constexpr Size kLargestFirst[] = {{960, 540}, {720, 408}, {480, 270}, {360, 204}, {240, 135}};
   for (const Size size : kLargestFirst) {
     const InnerTile tile(size);
-    const bool fits = WorkspaceOf(program, tile) <= kMaxWorkspaceBytes;
+    const bool fits = WorkspaceOf(program, tile) <= kGoodWorkspaceBytes;
     if (fits && TileMacs(program, tile) <= kMaxMacs) return size;
   }
-  return {120, 72};
+  constexpr Size kSmallest = {120, 72};
+  const size_t bytes = WorkspaceOf(program, InnerTile(kSmallest));
+  if (bytes <= CpuExecutable::kMaxWorkspaceBytes) return kSmallest;
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "a tile of ", kSmallest.width, "x", kSmallest.height, " pixels needs ", bytes >> 20,
+      " MiB of workspace, the limit is ", CpuExecutable::kMaxWorkspaceBytes >> 20));
 }
 
 }  // namespace
 
-CpuExecutable::CpuExecutable(Network network, Program program)
-    : network_(std::move(network)),
-      program_(std::move(program)),
-      preferred_tile_(ChooseTile(program_)) {}
+CpuExecutable::CpuExecutable(Network network, Program program, Size preferred_tile)
+    : network_(std::move(network)), program_(std::move(program)), preferred_tile_(preferred_tile) {}
 
 absl::StatusOr<std::shared_ptr<const Executable>> CpuExecutable::Create(
     const Network& network, Isa isa, const KernelInfo* forced_kernel) {
   RETURN_IF_ERROR(network.Validate());
   try {
     ASSIGN_OR_RETURN(Program program, BuildProgram(network, isa, forced_kernel));
+    ASSIGN_OR_RETURN(const Size tile, ChooseTile(program));
     return std::shared_ptr<const Executable>(
-        new CpuExecutable(DropWeights(network), std::move(program)));
+        new CpuExecutable(DropWeights(network), std::move(program), tile));
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "no memory for the packed weights of a network of ", network.WeightCount(), " weights"));

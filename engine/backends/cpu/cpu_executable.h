@@ -11,8 +11,11 @@ namespace upscaled::cpu {
 
 class CpuExecutable final : public Executable {
  public:
-  // `forced_kernel` may be null. UNIMPLEMENTED names a layer that no kernel supports;
-  // RESOURCE_EXHAUSTED: no memory for the packed weights.
+  // The scratch of a stream for the smallest tile that is ever preferred.
+  static constexpr size_t kMaxWorkspaceBytes = size_t{1} << 30;
+
+  // `forced_kernel` may be null. UNIMPLEMENTED: see BuildProgram. RESOURCE_EXHAUSTED: no memory for
+  // the packed weights, or they or the workspace exceed their limits.
   static absl::StatusOr<std::shared_ptr<const Executable>> Create(const Network& network, Isa isa,
                                                                   const KernelInfo* forced_kernel);
 
@@ -26,7 +29,7 @@ class CpuExecutable final : public Executable {
   const Program& program() const { return program_; }
 
  private:
-  CpuExecutable(Network network, Program program);
+  CpuExecutable(Network network, Program program, Size preferred_tile);
 
   const Network network_;  // without weights
   const Program program_;

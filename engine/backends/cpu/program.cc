@@ -4,6 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/backends/cpu/kernels/activation.h"
+#include "engine/base/int_math.h"
+#include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
 
 namespace upscaled::cpu {
@@ -14,9 +16,29 @@ void Append(Program& program, const Layer& layer, std::unique_ptr<LayerKernel> k
   const bool thin = layer.out_channels <= kMaxInterleavedChannels;
   program.network.layers.push_back(WithoutWeights(layer));
   program.block_px.push_back(kernel ? kernel->block_px() : 1);
+  program.weight_bytes += kernel ? kernel->WeightBytes() : 0;
   program.pixel_stride.push_back(thin || interleaved ? layer.out_channels : kPlaneChannels);
   program.kernels.push_back(std::move(kernel));
   program.kernel_infos.push_back(info);
+}
+
+// What a layer's weights take at most when packed: channels padded to the kernels' groups, 3x3
+// kernels transformed to 8x8 points, transposed ones split into phases of equal size.
+size_t PackedBytesBound(const Layer& layer) {
+  if (layer.weights.empty()) return 0;
+  constexpr int kMaxOutGroup = 48;
+  const int phases = layer.op == Op::kConvTranspose ? layer.stride_px : 1;
+  const size_t side = layer.kernel_px == 3 ? 8 : RoundUp(layer.kernel_px, phases);
+  return side * side * RoundUp(layer.in_channels, kPlaneChannels) *
+         (layer.out_channels + kMaxOutGroup) * sizeof(float);
+}
+
+absl::Status CheckPackedBytes(const Program& program, const Layer& layer) {
+  const size_t bytes = program.weight_bytes + PackedBytesBound(layer);
+  if (bytes <= kMaxPackedBytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("layer '", layer.name,
+                                                   "' brings the packed weights to ", bytes >> 20,
+                                                   " MiB, the limit is ", kMaxPackedBytes >> 20));
 }
 
 absl::Status AppendLayer(Program& program, Layer layer, Isa isa, const KernelInfo* forced) {
@@ -29,6 +51,7 @@ absl::Status AppendLayer(Program& program, Layer layer, Isa isa, const KernelInf
     return absl::UnimplementedError(absl::StrCat("the cpu backend cannot run layer '", layer.name,
                                                  "' (", ToAbsl(OpName(layer.op)), ")"));
   }
+  RETURN_IF_ERROR(CheckPackedBytes(program, layer));
   if (info->prelude != nullptr) {
     Layer prelude = info->prelude(layer);
     prelude.inputs = layer.inputs;
@@ -48,7 +71,6 @@ void Connect(Program& program) {
   for (size_t i = 1; i < count; ++i) {
     const LayerKernel& kernel = *program.kernels[i];
     program.scratch_floats = std::max(program.scratch_floats, kernel.ScratchFloats());
-    program.weight_bytes += kernel.WeightBytes();
     for (const int input : program.network.layers[i].inputs) {
       Margin& margin = program.margin[input];
       margin.left_px = std::max(margin.left_px, kernel.margin().left_px);
@@ -70,10 +92,13 @@ absl::StatusOr<Program> BuildProgram(const Network& source, Isa isa, const Kerne
   for (size_t i = 0; i < source.layers.size(); ++i) {
     Layer layer = source.layers[i];
     for (int& input : layer.inputs) input = index_of[input];
-    if (absl::Status status = AppendLayer(program, std::move(layer), isa, forced); !status.ok()) {
-      return status;
-    }
+    RETURN_IF_ERROR(AppendLayer(program, std::move(layer), isa, forced));
     index_of[i] = static_cast<int>(program.network.layers.size()) - 1;
+  }
+  const auto& infos = program.kernel_infos;
+  if (forced != nullptr && std::find(infos.begin(), infos.end(), forced) == infos.end()) {
+    return absl::UnimplementedError(
+        absl::StrCat("kernel '", ToAbsl(forced->name), "' supports no layer of the network"));
   }
   Connect(program);
   return program;

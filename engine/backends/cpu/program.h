@@ -26,7 +26,12 @@ struct Program {
   size_t weight_bytes = 0;
 };
 
-// `forced` may be null. UNIMPLEMENTED names a layer that no kernel supports.
+// Of all layers together; the largest network in use needs half of it.
+inline constexpr size_t kMaxPackedBytes = size_t{1} << 30;
+
+// `forced` may be null; it takes every layer that it supports. UNIMPLEMENTED names a layer that no
+// kernel supports, or the forced kernel when it supports no layer at all. RESOURCE_EXHAUSTED: the
+// packed weights may exceed kMaxPackedBytes.
 absl::StatusOr<Program> BuildProgram(const Network& source, Isa isa, const KernelInfo* forced);
 
 }  // namespace upscaled::cpu

@@ -2,6 +2,7 @@
 // promises is tested by conformance_tests.
 #include "engine/backends/cpu/cpu_backend.h"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "engine/backends/cpu/kernels/kernel_list.h"
 #include "engine/backends/reference/reference_backend.h"
 #include "engine/base/cpu_info.h"
@@ -59,6 +61,17 @@ bool SameBytes(const Image& a, const Image& b) {
   return a.spec() == b.spec() && std::memcmp(a.view().data, b.view().data, a.bytes()) == 0;
 }
 
+// One that the kernel takes part in ("" = any).
+Network RandomNetworkFor(const std::string& kernel, std::mt19937& random) {
+  for (;;) {
+    Network network = RandomNetwork(random);
+    if (kernel.empty() || std::any_of(network.layers.begin(), network.layers.end(),
+                                      cpu::FindKernel(kernel)->supports)) {
+      return network;
+    }
+  }
+}
+
 // Instruction set and forced kernel ("" = the best).
 class CpuVariantTest : public ::testing::TestWithParam<std::tuple<cpu::Isa, std::string>> {
  protected:
@@ -77,7 +90,7 @@ TEST_P(CpuVariantTest, AgreesWithTheReferenceAndWithItselfInTiles) {
   const auto reference = CreateReferenceBackend({});
   ASSERT_TRUE(reference.ok()) << reference.status();
   for (int i = 0; i < 4; ++i) {
-    const Network network = RandomNetwork(random);
+    const Network network = RandomNetworkFor(std::get<1>(GetParam()), random);
     SCOPED_TRACE(Describe(network));
     const auto executable = (*backend)->Compile(network, Precision::kExact);
     ASSERT_TRUE(executable.ok()) << executable.status();
@@ -151,6 +164,70 @@ TEST(CpuOptionsTest, FastPrecisionIsRefusedClearly) {
   const auto executable = (*backend)->Compile(RandomNetwork(random), Precision::kFast);
   EXPECT_EQ(executable.status().code(), absl::StatusCode::kUnimplemented);
   EXPECT_TRUE(absl::StrContains(executable.status().message(), "'fast'"));
+}
+
+void AppendConv(Network& network, int out, int kernel_px) {
+  Layer layer{.op = Op::kConv,
+              .name = absl::StrCat("conv", network.layers.size()),
+              .inputs = {static_cast<int>(network.layers.size()) - 1},
+              .out_channels = out,
+              .in_channels = network.layers.back().out_channels,
+              .kernel_px = kernel_px,
+              .padding_px = kernel_px / 2};
+  layer.weights.assign(size_t{1} * out * layer.in_channels * kernel_px * kernel_px, 0.0f);
+  layer.bias.assign(out, 0.0f);
+  network.layers.push_back(std::move(layer));
+}
+
+Network InputAlone() {
+  Network network;
+  network.layers = {{.op = Op::kInput, .name = "input", .out_channels = 3}};
+  return network;
+}
+
+absl::Status CompileError(const Network& network, const BackendOptions& options) {
+  return (*CreateCpuBackend(options))->Compile(network, Precision::kExact).status();
+}
+
+TEST(CpuOptionsTest, ForcedKernelThatSupportsNoLayerIsRefused) {
+  Network network = InputAlone();
+  AppendConv(network, 3, 3);
+  BackendOptions options;
+  for (const char* kernel : {"", "direct"}) {
+    options.kernel = kernel;
+    EXPECT_TRUE(CompileError(network, options).ok()) << CompileError(network, options);
+  }
+  options.kernel = "winograd_f4";
+  EXPECT_EQ(CompileError(network, options),
+            absl::UnimplementedError("kernel 'winograd_f4' supports no layer of the network"));
+}
+
+TEST(CpuLimitsTest, PackedWeights) {
+  Network network = InputAlone();
+  AppendConv(network, 8192, 1);
+  AppendConv(network, 1, 31);
+  AppendConv(network, 3, 1);
+  EXPECT_EQ(CompileError(network, {}),
+            absl::ResourceExhaustedError(
+                "layer 'conv2' brings the packed weights to 1471 MiB, the limit is 1024"));
+}
+
+// A skip of 8000 channels that waits for what ten 31x31 convolutions read ahead.
+TEST(CpuLimitsTest, WorkspaceOfTheSmallestTile) {
+  Network network = InputAlone();
+  AppendConv(network, 8000, 1);
+  AppendConv(network, 3, 1);
+  for (int i = 0; i < 10; ++i) AppendConv(network, 3, 31);
+  network.layers.push_back({.op = Op::kConcat,
+                            .name = "join",
+                            .inputs = {1, static_cast<int>(network.layers.size()) - 1},
+                            .out_channels = 8003,
+                            .in_channels = 8000});
+  AppendConv(network, 3, 1);
+  const absl::Status status = CompileError(network, {});
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_TRUE(absl::StartsWith(status.message(), "a tile of 120x72 pixels needs ")) << status;
+  EXPECT_TRUE(absl::EndsWith(status.message(), " MiB of workspace, the limit is 1024")) << status;
 }
 
 TEST(CpuOptionsTest, UnsupportedLayerIsNamed) {
