@@ -1,6 +1,6 @@
 // upscaled: the server's process.
 //
-// Exit codes: 0 after a drain, 1 when something fails on the way, 2 when it cannot start as asked.
+// Exit codes: 0 after a drain, 2 when it cannot start as asked.
 
 #include <pthread.h>
 #include <signal.h>

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
 #include "server/config/config.h"
@@ -33,6 +34,16 @@ bool IsForeign(const std::string& variable) {
   return absl::StartsWith(variable, "UPSCALED_TEST_") ||
          absl::StartsWith(variable, "UPSCALED_SERVICE_") || variable == "UPSCALED_PORT" ||
          absl::StartsWith(variable, "UPSCALED_PORT_");
+}
+
+// Reading one throws, of all things.
+bool IsDirectory(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored);
+}
+
+std::string Usual(const Setting& setting, const ServerConfig& defaults) {
+  return setting.usual.empty() ? setting.get(defaults) : std::string(setting.usual);
 }
 
 // Levenshtein's distance.
@@ -93,6 +104,9 @@ absl::StatusOr<std::vector<std::string>> FileValues(const YAML::Node& node,
 }
 
 absl::Status ApplyFile(const std::string& path, ServerConfig& config) {
+  if (IsDirectory(path)) {
+    return absl::InvalidArgumentError(absl::StrCat("--config: \"", path, "\" is a directory"));
+  }
   YAML::Node root;
   try {  // yaml-cpp reports by exceptions; JSON is YAML to it
     root = YAML::LoadFile(path);
@@ -155,7 +169,7 @@ struct Flags {
     const ServerConfig defaults;
     for (size_t i = 0; i < Settings().size(); ++i) {
       const Setting& setting = Settings()[i];
-      const std::string usual = setting.get(defaults);
+      const std::string usual = Usual(setting, defaults);
       app.add_option(absl::StrCat("--", ToAbsl(setting.name)), values[i],
                      absl::StrCat(ToAbsl(setting.help),
                                   usual.empty() || usual == "0" ? "" : " [" + usual + "]"))
@@ -192,7 +206,8 @@ struct Flags {
       if (!absl::StartsWith(extra, "-")) {
         return absl::InvalidArgumentError(absl::StrCat("unexpected argument \"", extra, "\""));
       }
-      const std::string name = extra.substr(extra.find_first_not_of('-'), extra.find('=') - 2);
+      const std::string name(absl::StripPrefix(
+          absl::StripPrefix(absl::string_view(extra).substr(0, extra.find('=')), "-"), "-"));
       return absl::InvalidArgumentError(
           absl::StrCat("unknown flag ", extra, "; did you mean --", NearestSetting(name), "?"));
     }
@@ -219,7 +234,7 @@ absl::Status CheckTls(const TlsConfig& tls) {
     return absl::InvalidArgumentError("--tls-client-ca needs --tls-cert and --tls-key");
   }
   for (const std::filesystem::path& file : {tls.cert, tls.key, tls.client_ca}) {
-    if (!file.empty() && access(file.c_str(), R_OK) != 0) {
+    if (!file.empty() && (IsDirectory(file) || access(file.c_str(), R_OK) != 0)) {
       return absl::NotFoundError(absl::StrCat("TLS: cannot read \"", file.string(), "\""));
     }
   }
@@ -298,7 +313,7 @@ std::string SettingsMarkdown() {
   const ServerConfig defaults;
   std::string text = "| flag | default | what it does |\n| --- | --- | --- |\n";
   for (const Setting& setting : Settings()) {
-    const std::string usual = setting.get(defaults);
+    const std::string usual = Usual(setting, defaults);
     absl::StrAppend(&text, "| `--", ToAbsl(setting.name), " ",
                     absl::StrReplaceAll(ToAbsl(setting.value), {{"|", "\\|"}}), "` | ",
                     usual.empty() ? "" : absl::StrCat("`", usual, "`"), " | ", ToAbsl(setting.help),

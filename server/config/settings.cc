@@ -1,5 +1,6 @@
 #include "server/config/settings.h"
 
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -23,6 +24,10 @@ constexpr std::string_view kTls = "TLS";
 
 constexpr int kMaxThreads = 4096;
 constexpr int kMaxRequests = 100'000;
+// Both travel in one message, results included, and messages end at 2 GiB.
+constexpr int64_t kMaxUnaryBytes = int64_t{256} << 20;
+constexpr int64_t kMaxTilePixels = 64'000'000;
+constexpr int64_t kNoMaximum = std::numeric_limits<int64_t>::max();
 
 // --- Settings by the kind of their value. `field` gives a reference into a config. ---
 
@@ -58,26 +63,32 @@ Setting Integer(std::string_view name, std::string_view group, std::string_view 
 template <typename Field>
 Setting Quantity(std::string_view name, std::string_view value, std::string_view help,
                  absl::StatusOr<int64_t> (*parse)(std::string_view), std::string (*format)(int64_t),
-                 Field field) {
+                 int64_t most, Field field) {
   return {name,
           kLimits,
           value,
           help,
-          [field, parse](ServerConfig& config, const std::string& text) {
-            ASSIGN_OR_RETURN(field(config), parse(text));
+          [=](ServerConfig& config, const std::string& text) -> absl::Status {
+            ASSIGN_OR_RETURN(const int64_t number, parse(text));
+            if (number > most) {
+              return absl::InvalidArgumentError(absl::StrCat("must be at most ", format(most)));
+            }
+            field(config) = number;
             return absl::OkStatus();
           },
           [field, format](const ServerConfig& config) { return format(field(config)); }};
 }
 
 template <typename Field>
-Setting Bytes(std::string_view name, std::string_view help, Field field) {
-  return Quantity(name, "BYTES", help, ParseBytes, FormatBytes, field);
+Setting Bytes(std::string_view name, std::string_view help, Field field,
+              int64_t most = kNoMaximum) {
+  return Quantity(name, "BYTES", help, ParseBytes, FormatBytes, most, field);
 }
 
 template <typename Field>
-Setting Pixels(std::string_view name, std::string_view help, Field field) {
-  return Quantity(name, "PIXELS", help, ParsePixels, FormatPixels, field);
+Setting Pixels(std::string_view name, std::string_view help, Field field,
+               int64_t most = kNoMaximum) {
+  return Quantity(name, "PIXELS", help, ParsePixels, FormatPixels, most, field);
 }
 
 template <typename Field>
@@ -154,6 +165,11 @@ Setting ModelRepository() {
           true};
 }
 
+Setting WithUsual(Setting setting, std::string_view usual) {
+  setting.usual = usual;
+  return setting;
+}
+
 std::vector<Setting> MakeSettings() {
   using C = ServerConfig;
   return {
@@ -194,21 +210,20 @@ std::vector<Setting> MakeSettings() {
           [](auto& c) -> auto& { return c.limits.max_source_bytes; }),
       Bytes(
           "max-unary-bytes", "bytes of an encoded source in the unary call",
-          [](auto& c) -> auto& { return c.limits.max_unary_bytes; }),
+          [](auto& c) -> auto& { return c.limits.max_unary_bytes; }, kMaxUnaryBytes),
       Pixels(
           "max-tile-pixels", "pixels of one raw tile",
-          [](auto& c) -> auto& { return c.limits.max_tile_pixels; }),
+          [](auto& c) -> auto& { return c.limits.max_tile_pixels; }, kMaxTilePixels),
       Integer(
           "max-concurrent-requests", kLimits, "N", "calls at a time; more are told to come back", 1,
           kMaxRequests, [](auto& c) -> auto& { return c.limits.max_concurrent_requests; }),
       Pixels(
           "max-queue-pixels", "source pixels admitted and not yet computed",
           [](auto& c) -> auto& { return c.limits.max_queue_pixels; }),
-      Bytes(
-          "memory-budget",
-          "memory that all requests may reserve; default: half of what the machine or container "
-          "has",
-          [](auto& c) -> auto& { return c.memory_budget_bytes; }),
+      WithUsual(Bytes(
+                    "memory-budget", "memory that all requests may reserve",
+                    [](auto& c) -> auto& { return c.memory_budget_bytes; }),
+                "half of what the machine or container has"),
       Bytes(
           "output-ring-bytes", "encoded result that one call holds for a slow reader",
           [](auto& c) -> auto& { return c.output_ring_bytes; }),

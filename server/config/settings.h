@@ -20,6 +20,7 @@ struct Setting {
   std::function<absl::Status(ServerConfig&, const std::string&)> set;
   std::function<std::string(const ServerConfig&)> get;
   bool repeatable = false;
+  std::string_view usual = {};  // its default, for people, where `get` cannot tell
 };
 
 const std::vector<Setting>& Settings();

@@ -82,7 +82,12 @@ TEST(ParseConfigTest, RefusesNonsenseNamingSourceValueAndLimit) {
   EXPECT_THAT(Refusal({"--threads", "1", "--threads", "2"}), HasSubstr("more than once"));
   EXPECT_THAT(Refusal({}, {{"UPSCALED_LOG_LEVEL", "loud"}}),
               AllOf(HasSubstr("UPSCALED_LOG_LEVEL"), HasSubstr("debug, info")));
+  EXPECT_THAT(Refusal({"--max-unary-bytes", "1TiB"}),
+              AllOf(HasSubstr("--max-unary-bytes"), HasSubstr("1TiB"), HasSubstr("256MiB")));
+  EXPECT_THAT(Refusal({"--max-tile-pixels", "65MP"}), AllOf(HasSubstr("65MP"), HasSubstr("64MP")));
   EXPECT_THAT(Refusal({"--tls-cert", "/dev/null"}), HasSubstr("--tls-key"));
+  EXPECT_THAT(Refusal({"--tls-cert", testing::TempDir(), "--tls-key", testing::TempDir()}),
+              HasSubstr(testing::TempDir()));
   EXPECT_THAT(Refusal({"--tls-cert", "/no/cert", "--tls-key", "/no/key"}), HasSubstr("/no/cert"));
 }
 
@@ -94,6 +99,9 @@ TEST(ParseConfigTest, SuggestsTheNearestName) {
   EXPECT_THAT(Refusal({"--config", WriteFile("typo.yaml", "lisen: a:1\n")}),
               AllOf(HasSubstr("typo.yaml"), HasSubstr("listen?")));
   EXPECT_THAT(Refusal({"upscale"}), HasSubstr("\"upscale\""));
+  for (const std::string dashes : {"-", "---"}) {
+    EXPECT_THAT(Refusal({dashes}), HasSubstr("unknown flag " + dashes));
+  }
 }
 
 TEST(ParseConfigTest, LeavesForeignAndEmptyVariablesAlone) {
@@ -109,6 +117,7 @@ TEST(ParseConfigTest, LeavesForeignAndEmptyVariablesAlone) {
 
 TEST(ParseConfigTest, RefusesFilesItCannotUse) {
   EXPECT_THAT(Refusal({"--config", "/no/such/file"}), HasSubstr("/no/such/file"));
+  EXPECT_THAT(Refusal({"--config", testing::TempDir()}), HasSubstr("is a directory"));
   EXPECT_THAT(Refusal({"--config", WriteFile("list.yaml", "- 1\n")}), HasSubstr("map of settings"));
   EXPECT_THAT(Refusal({"--config", WriteFile("broken.yaml", "a: [1\n")}), HasSubstr("broken.yaml"));
   EXPECT_THAT(Refusal({"--config", WriteFile("nested.yaml", "threads: {a: 1}\n")}),
