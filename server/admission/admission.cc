@@ -138,7 +138,9 @@ void AdmissionController::StartDraining() {
 
 bool AdmissionController::AwaitIdle(absl::Duration timeout) {
   absl::MutexLock lock(&mutex_);
-  const auto idle = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return state_.requests == 0; };
+  const auto idle = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    return state_.requests == 0 && state_.memory_bytes == 0;
+  };
   return mutex_.AwaitWithTimeout(absl::Condition(&idle), timeout);
 }
 

@@ -87,7 +87,8 @@ class AdmissionController {
 
   // No more calls from now on.
   void StartDraining() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Waits until no call has a slot; false when `timeout` passes first.
+  // Waits until no call has a slot and nothing is reserved (an answer may outlast its call's slot);
+  // false when `timeout` passes first.
   bool AwaitIdle(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mutex_);
 
   AdmissionState state() const ABSL_LOCKS_EXCLUDED(mutex_);

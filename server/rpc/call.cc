@@ -3,6 +3,8 @@
 #include <new>
 #include <utility>
 
+#include <grpc/grpc.h>
+
 #include "engine/base/status_macros.h"
 #include "server/admission/error.h"
 #include "server/rpc/grpc_status.h"
@@ -14,7 +16,7 @@ namespace {
 // started with the call's arrival, says the same.
 constexpr absl::Duration kDeadlineSlack = absl::Milliseconds(100);
 
-constexpr absl::Duration kMemoryRetryDelay = absl::Seconds(1);
+constexpr absl::Duration kMachineRetryDelay = absl::Seconds(1);
 
 }  // namespace
 
@@ -44,16 +46,17 @@ void Call::OnDone(bool) {
 
 absl::Status Call::RunOnWorker(std::function<void()> handler) {
   ASSIGN_OR_RETURN(slot_, environment_.admission.AdmitCall());
-  environment_.workers.Run(
+  const bool runs = environment_.workers.Run(
       [self = shared_from_this(), handler = std::move(handler)] { handler(); });
-  return absl::OkStatus();
+  return runs ? absl::OkStatus()
+              : MakeOverloaded("the machine has no thread to spare", kMachineRetryDelay);
 }
 
 absl::Status Call::Guard(const std::function<absl::Status()>& handler) {
   try {
     return handler();
   } catch (const std::bad_alloc&) {
-    return MakeOverloaded("the machine is out of memory", kMemoryRetryDelay);
+    return MakeOverloaded("the machine is out of memory", kMachineRetryDelay);
   }
 }
 
@@ -68,6 +71,12 @@ grpc::Status Call::Conclude(const absl::Status& status) {
   environment_.on_finished(record_);
   slot_.Release();
   return ToGrpcStatus(status, record_.request_id);
+}
+
+void Call::CancelWith(const grpc::Status& status) {
+  grpc_call_cancel_with_status(context_.c_call(),
+                               static_cast<grpc_status_code>(status.error_code()),
+                               status.error_message().c_str(), nullptr);
 }
 
 }  // namespace upscaled::server

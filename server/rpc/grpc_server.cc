@@ -17,14 +17,15 @@ constexpr int kQueues = 2;
 constexpr int kThreadsPerQueue = 2;
 constexpr int kPendingCalls = 16;  // per method and queue: a burst finds somebody waiting
 
-constexpr int kMaxStreamsPerConnection = 100;
+// Calls on one connection beside those with a slot: watches, answers from memory, refusals.
+constexpr int kStreamsBesideSlots = 100;
 constexpr absl::Duration kKeepaliveTime = absl::Seconds(60);
 constexpr absl::Duration kKeepaliveTimeout = absl::Seconds(20);
 constexpr absl::Duration kMinClientPingInterval = absl::Seconds(10);
 
 // What a message has besides its image or tile.
 constexpr int64_t kMessageSlackBytes = int64_t{64} << 10;
-// Chunks of an upload; larger ones are refused by gRPC.
+// Room for the chunks of an upload, however small the other limits are.
 constexpr int64_t kMinMessageBytes = int64_t{4} << 20;
 constexpr int64_t kMaxTilePixelBytes = 6;  // three samples of 16 bits
 
@@ -56,7 +57,8 @@ std::shared_ptr<grpc::ServerCredentials> Credentials(const TlsMaterial& tls) {
 void SetChannelArguments(const GrpcServerOptions& options, grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(MaxReceiveBytes(options.limits));
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsPerConnection);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
+                             options.limits.max_concurrent_requests + kStreamsBesideSlots);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(kKeepaliveTime));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Milliseconds(kKeepaliveTimeout));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);

@@ -7,6 +7,7 @@
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "server/admission/error.h"
+#include "server/rpc/convert.h"
 
 namespace upscaled::server {
 namespace {
@@ -19,13 +20,6 @@ std::string Shortened(absl::string_view message) {
   size_t end = kMaxMessageBytes;
   while (end > 0 && (message[end] & 0xC0) == 0x80) --end;  // not inside a UTF-8 sequence
   return std::string(message.substr(0, end)) + "...";
-}
-
-google::protobuf::Duration ToProto(absl::Duration duration) {
-  google::protobuf::Duration proto;
-  proto.set_seconds(absl::IDivDuration(duration, absl::Seconds(1), &duration));
-  proto.set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(duration)));
-  return proto;
 }
 
 }  // namespace

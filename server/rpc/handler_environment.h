@@ -23,7 +23,9 @@ struct HandlerEnvironment {
   const Backend& backend;
   const Clock& clock;
   Precision default_precision;
-  size_t stream_bytes;  // what a streaming call's queues may hold
+  // What the queues of these calls may hold.
+  size_t image_stream_bytes;
+  size_t tiles_stream_bytes;
   std::string version;
 };
 

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -29,8 +31,9 @@ class MessageWriter {
   // reason when the call is cancelled.
   virtual absl::Status Reserve(size_t bytes) = 0;
   // Sends a message into room that Reserve has kept for it, and never waits. Dropped when the call
-  // has been cancelled.
-  virtual void Send(Response response, size_t reserved_bytes) = 0;
+  // has been cancelled. `held` is let go once the message has left.
+  virtual void Send(Response response, size_t reserved_bytes,
+                    std::shared_ptr<const void> held = nullptr) = 0;
   // Sends a small message unless others still wait to be sent. Never waits.
   virtual void SendIfIdle(Response response) = 0;
 

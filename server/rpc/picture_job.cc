@@ -49,7 +49,7 @@ class PictureRun {
     const ImageSpec& source = plan.upscale.source;
     const ImageSpec& result = plan.upscale.result;
     ASSIGN_OR_RETURN(
-        ticket_,
+        context_.ticket,
         environment_.admission.Reserve(
             {.memory_bytes = static_cast<int64_t>(TranscodeBytes(header, plan) + job_.buffer_bytes),
              .source_pixels = source.size().Area()}));
@@ -114,7 +114,7 @@ class PictureRun {
   }
 
   void OnTile(int64_t done, int64_t total) {
-    ticket_.ReportProgress(done, total);
+    context_.ticket.ReportProgress(done, total);
     if (job_.on_progress) job_.on_progress(done, total);
   }
 
@@ -149,7 +149,6 @@ class PictureRun {
   const CallContext& context_;
   const PictureJob& job_;
   TileScheduler::Request request_;
-  AdmissionController::Ticket ticket_;
   const CatalogEntry* model_ = nullptr;
 };
 

@@ -1,5 +1,6 @@
 #include "server/rpc/request_workers.h"
 
+#include <system_error>
 #include <utility>
 
 namespace upscaled::server {
@@ -23,18 +24,27 @@ RequestWorkers::~RequestWorkers() {
   JoinAll(ended_);
 }
 
-void RequestWorkers::Run(std::function<void()> job) {
+bool RequestWorkers::Run(std::function<void()> job) {
   std::list<std::thread> ended;
   {
     absl::MutexLock lock(&mutex_);
     jobs_.push_back(std::move(job));
     if (jobs_.size() > idle_ && threads_.size() < max_threads_) {
       const auto self = threads_.emplace(threads_.end());
-      *self = std::thread([this, self] { Loop(self); });
+      try {
+        *self = std::thread([this, self] { Loop(self); });
+      } catch (const std::system_error&) {  // the others will come to the job
+        threads_.erase(self);
+        if (threads_.empty()) {
+          jobs_.pop_back();
+          return false;
+        }
+      }
     }
     ended.swap(ended_);
   }
   JoinAll(ended);
+  return true;
 }
 
 void RequestWorkers::Loop(std::list<std::thread>::iterator self) {

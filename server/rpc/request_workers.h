@@ -21,7 +21,8 @@ class RequestWorkers {
   // Waits for all jobs.
   ~RequestWorkers();
 
-  void Run(std::function<void()> job) ABSL_LOCKS_EXCLUDED(mutex_);
+  // false, and the job is dropped, when the machine gives not even one thread.
+  [[nodiscard]] bool Run(std::function<void()> job) ABSL_LOCKS_EXCLUDED(mutex_);
 
   int thread_count() const ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -14,7 +14,6 @@
 #include <string_view>
 #include <utility>
 
-#include <grpc/grpc.h>
 #include <grpcpp/grpcpp.h>
 
 #include "absl/base/thread_annotations.h"
@@ -67,6 +66,7 @@ class StreamCall final : public Call,
   struct Outgoing {
     Response response;
     size_t reserved_bytes = 0;
+    std::shared_ptr<const void> held;
   };
 
   void OnStarted(bool ok) {
@@ -176,11 +176,12 @@ class StreamCall final : public Call,
     return Stalled("took none of its result");
   }
 
-  void Send(Response response, size_t reserved_bytes) override ABSL_LOCKS_EXCLUDED(mutex_) {
+  void Send(Response response, size_t reserved_bytes, std::shared_ptr<const void> held) override
+      ABSL_LOCKS_EXCLUDED(mutex_) {
     {
       absl::MutexLock lock(&mutex_);
       if (cancelled_) return;
-      output_.push_back({std::move(response), reserved_bytes});
+      output_.push_back({std::move(response), reserved_bytes, std::move(held)});
     }
     MaybeStartWrite();
   }
@@ -189,7 +190,7 @@ class StreamCall final : public Call,
     {
       absl::MutexLock lock(&mutex_);
       if (cancelled_ || !output_.empty()) return;
-      output_.push_back({std::move(response), 0});
+      output_.push_back({std::move(response), 0, nullptr});
     }
     MaybeStartWrite();
   }
@@ -208,6 +209,7 @@ class StreamCall final : public Call,
       } else {
         next = std::move(output_.front().response);
         bytes_in_flight_ = output_.front().reserved_bytes;
+        held_in_flight_ = std::move(output_.front().held);
         output_.pop_front();
       }
     }
@@ -223,6 +225,7 @@ class StreamCall final : public Call,
       absl::MutexLock lock(&mutex_);
       writing_ = false;
       output_bytes_ -= bytes_in_flight_;
+      held_in_flight_ = nullptr;
       ++messages_written_;
       if (!ok) output_.clear();  // the call is over; its end is on the way
     }
@@ -245,6 +248,7 @@ class StreamCall final : public Call,
 
   // After everything was sent, or when the rest shall not be.
   void Finish(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_) {
+    ReleaseTicket();
     const grpc::Status result = Conclude(status);
     bool stuck = false;
     {
@@ -254,11 +258,7 @@ class StreamCall final : public Call,
       stuck = writing_;
     }
     // A status waits behind the message that the client does not take; this does not.
-    if (stuck) {
-      grpc_call_cancel_with_status(context().c_call(),
-                                   static_cast<grpc_status_code>(result.error_code()),
-                                   result.error_message().c_str(), nullptr);
-    }
+    if (stuck) CancelWith(result);
     MaybeStartWrite();
   }
 
@@ -283,6 +283,7 @@ class StreamCall final : public Call,
   std::deque<Outgoing> output_ ABSL_GUARDED_BY(mutex_);
   size_t output_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // reserved, queued and in flight
   size_t bytes_in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::shared_ptr<const void> held_in_flight_ ABSL_GUARDED_BY(mutex_);
   int64_t messages_written_ ABSL_GUARDED_BY(mutex_) = 0;
   std::optional<grpc::Status> finish_status_ ABSL_GUARDED_BY(mutex_);
 

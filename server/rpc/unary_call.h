@@ -1,14 +1,22 @@
 // A call with one message each way over a completion queue.
+//
+// What the handler has reserved is kept until the answer has left, so that clients which do not
+// read cannot make the server hold more than its memory budget; after a while they are given up.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <string>
 
+#include <grpcpp/alarm.h>
 #include <grpcpp/grpcpp.h>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "server/admission/error.h"
 #include "server/rpc/call.h"
+#include "server/rpc/grpc_status.h"
 
 namespace upscaled::server {
 
@@ -59,7 +67,12 @@ class UnaryCall final : public Call {
   }
 
   void Finish(const absl::Status& status) {
+    if (!status.ok()) ReleaseTicket();
     const grpc::Status result = Conclude(status);
+    stall_alarm_.Set(&queue_, absl::ToChronoTime(absl::Now() + environment().stall_timeout),
+                     stalled_.Arm(shared_from_this()));
+    if (status.ok())
+      on_cancel_ = cancellation().OnCancel([this] { GiveUp(cancellation().status()); });
     void* tag = finish_.Arm(shared_from_this());
     if (result.ok()) {
       writer_.Finish(response_, result, tag);
@@ -68,13 +81,30 @@ class UnaryCall final : public Call {
     }
   }
 
+  void OnStalled(bool expired) {
+    if (!expired) return;  // the answer has left
+    GiveUp(MakeError(absl::StatusCode::kAborted, ErrorReason::kStalled,
+                     absl::StrCat("the client took none of its result for ",
+                                  absl::FormatDuration(environment().stall_timeout))));
+  }
+
+  void GiveUp(const absl::Status& reason) { CancelWith(ToGrpcStatus(reason, record().request_id)); }
+
+  void OnFinished(bool) {
+    stall_alarm_.Cancel();
+    ReleaseTicket();
+  }
+
   const Method& method_;
   grpc::ServerCompletionQueue& queue_;
   Request request_;
   Response response_;
   grpc::ServerAsyncResponseWriter<Response> writer_{&context()};
   CompletionTag started_{[this](bool ok) { OnStarted(ok); }};
-  CompletionTag finish_{[](bool) {}};
+  CompletionTag finish_{[this](bool ok) { OnFinished(ok); }};
+  CompletionTag stalled_{[this](bool ok) { OnStalled(ok); }};
+  grpc::Alarm stall_alarm_;
+  Cancellation::Registration on_cancel_;  // last: it uses what is above
 };
 
 template <typename Request, typename Response>

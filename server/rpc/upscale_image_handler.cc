@@ -141,7 +141,7 @@ absl::Status HandleUpscaleImage(const HandlerEnvironment& environment, CallConte
   PictureJob job{.options = std::move(options),
                  .input = source,
                  .output = sink,
-                 .buffer_bytes = environment.stream_bytes,
+                 .buffer_bytes = environment.image_stream_bytes,
                  .on_header = [&writer](const pb::UpscaleImageHeader& header) {
                    pb::UpscaleImageResponse response;
                    *response.mutable_header() = header;

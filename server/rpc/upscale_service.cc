@@ -16,6 +16,10 @@ constexpr size_t kMinTilesQueueBytes = size_t{16} << 20;
 
 }  // namespace
 
+size_t TilesOutputQueueBytes(size_t image_bytes) {
+  return std::max(image_bytes, kMinTilesQueueBytes);
+}
+
 UpscaleService::UpscaleService(const HandlerEnvironment& handlers, CallEnvironment& calls,
                                size_t output_queue_bytes)
     : calls_(calls) {
@@ -40,7 +44,7 @@ UpscaleService::UpscaleService(const HandlerEnvironment& handlers, CallEnvironme
                           return HandleUpscaleTiles(handlers, context, reader, writer);
                         },
                     .input_queue_bytes = kInputQueueBytes,
-                    .output_queue_bytes = std::max(output_queue_bytes, kMinTilesQueueBytes)};
+                    .output_queue_bytes = TilesOutputQueueBytes(output_queue_bytes)};
   upscale_ = {.name = "Upscale",
               .request_call =
                   [this](auto* context, auto* request, auto* writer, auto* queue, void* tag) {

@@ -14,6 +14,9 @@ namespace upscaled::server {
 // Bytes that a streaming call reads ahead.
 inline constexpr size_t kInputQueueBytes = size_t{1} << 20;
 
+// Bytes that UpscaleTiles may queue for a client where UpscaleImage may queue `image_bytes`.
+size_t TilesOutputQueueBytes(size_t image_bytes);
+
 class UpscaleService {
  public:
   // Both environments outlive it. `output_queue_bytes`: what UpscaleImage may queue for a client.

@@ -123,8 +123,9 @@ class TilesRun {
                        noise_level, "; it has scales ", absl::StrJoin(card.Scales(), ", "),
                        " and noise levels ", absl::StrJoin(card.NoiseLevels(), ", ")));
     }
-    ASSIGN_OR_RETURN(streams_, environment_.admission.Reserve({.memory_bytes = static_cast<int64_t>(
-                                                                   environment_.stream_bytes)}));
+    ASSIGN_OR_RETURN(context_.ticket,
+                     environment_.admission.Reserve(
+                         {.memory_bytes = static_cast<int64_t>(environment_.tiles_stream_bytes)}));
     ASSIGN_OR_RETURN(executable_,
                      environment_.models.Get(card, *variant,
                                              precision.value_or(environment_.default_precision)));
@@ -196,7 +197,7 @@ class TilesRun {
     environment_.scheduler.Submit(request_.id(), executable_, std::move(parts),
                                   &tiles_cancellation_,
                                   [this, job = std::move(job)](size_t, const absl::Status& status) {
-                                    OnPartDone(*job, status);
+                                    OnPartDone(job, status);
                                   });
   }
 
@@ -225,29 +226,32 @@ class TilesRun {
   }
 
   // On the scheduler's threads.
-  void OnPartDone(TileJob& job, const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_) {
+  void OnPartDone(const std::shared_ptr<TileJob>& job, const absl::Status& status)
+      ABSL_LOCKS_EXCLUDED(mutex_) {
     {
       absl::MutexLock lock(&mutex_);
-      if (job.status.ok()) job.status = status;
-      if (--job.parts_left > 0) return;
+      if (job->status.ok()) job->status = status;
+      if (--job->parts_left > 0) return;
     }
     Conclude(job);
     absl::MutexLock lock(&mutex_);
     --in_flight_;
   }
 
-  void Conclude(TileJob& job) ABSL_LOCKS_EXCLUDED(mutex_) {
-    job.ticket.Release();
-    if (job.status.ok()) {
-      const pb::Tile& result = job.response.tile();
+  void Conclude(const std::shared_ptr<TileJob>& job) ABSL_LOCKS_EXCLUDED(mutex_) {
+    if (job->status.ok()) {
+      job->ticket.ReportProgress(1, 1);
+      const pb::Tile& result = job->response.tile();
       absl::MutexLock lock(&mutex_);
       context_.record.tiles += 1;
       context_.record.result_pixels += int64_t{result.width_px()} * result.height_px();
       context_.record.sent_bytes += static_cast<int64_t>(result.pixels().size());
     } else {
-      job.response = ErrorResponse(job.source.id(), job.status);
+      job->ticket.Release();
+      job->response = ErrorResponse(job->source.id(), job->status);
     }
-    writer_.Send(std::move(job.response), job.reserved_bytes);
+    // The result's memory is the ticket's until it has left.
+    writer_.Send(std::move(job->response), job->reserved_bytes, job);
   }
 
   static pb::UpscaleTilesResponse ErrorResponse(uint64_t id, const absl::Status& status) {
@@ -257,6 +261,9 @@ class TilesRun {
     error.set_code(static_cast<int>(status.code()));
     error.set_message(std::string(status.message()));
     error.set_reason(static_cast<pb::ErrorReason>(ReasonOf(status)));
+    if (const std::optional<absl::Duration> delay = RetryDelayOf(status)) {
+      *error.mutable_retry_delay() = ToProto(*delay);
+    }
     return response;
   }
 
@@ -276,7 +283,6 @@ class TilesRun {
   MessageReader<pb::UpscaleTilesRequest>& reader_;
   MessageWriter<pb::UpscaleTilesResponse>& writer_;
   TileScheduler::Request request_;
-  AdmissionController::Ticket streams_;
   std::shared_ptr<const Executable> executable_;
 
   Cancellation tiles_cancellation_;  // by the call's, or by an error of the call

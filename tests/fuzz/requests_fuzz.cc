@@ -106,7 +106,8 @@ class Service {
                                   .backend = backend_,
                                   .clock = Clock::Real(),
                                   .default_precision = Precision::kExact,
-                                  .stream_bytes = 1 << 20,
+                                  .image_stream_bytes = 1 << 20,
+                                  .tiles_stream_bytes = 1 << 20,
                                   .version = "fuzz"};
 };
 
@@ -139,7 +140,7 @@ class FakeWriter final : public MessageWriter<Response> {
     reserved_ += bytes;
     return absl::OkStatus();
   }
-  void Send(Response response, size_t reserved_bytes) override {
+  void Send(Response response, size_t reserved_bytes, std::shared_ptr<const void>) override {
     absl::MutexLock lock(&mutex_);
     Require(reserved_ >= reserved_bytes && response.ByteSizeLong() <= reserved_bytes);
     reserved_ -= reserved_bytes;
@@ -223,7 +224,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view rest(reinterpret_cast<const char*>(data) + 1, size - 1);
   upscaled::Cancellation cancellation;
   RequestRecord record;
-  const CallContext context{cancellation, record, absl::Now()};
+  AdmissionController::Ticket ticket;
+  const CallContext context{cancellation, record, absl::Now(), ticket};
   switch (data[0] % 3) {
     case 0:
       RunImage(context, rest);
@@ -234,6 +236,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     default:
       RunUnary(context, rest);
   }
+  ticket.Release();  // as the call does once its answer has left
   Service::Get().RequireIdle();
   return 0;
 }

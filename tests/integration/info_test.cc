@@ -164,8 +164,9 @@ TEST(HealthTest, NeitherCountsNorLogs) {
     ASSERT_TRUE(watches.back()->Read(&response));
   }
   EXPECT_EQ(server.server().admission_state().requests, 0);
-  EXPECT_THAT(server.log(), Not(HasSubstr("Watch")));
   for (const auto& context : contexts) context->TryCancel();
+  server.server().Drain(absl::InfiniteDuration());  // returns when all calls have ended
+  EXPECT_THAT(server.log(), Not(HasSubstr("Watch")));
 }
 
 // The answer of gRPC's reflection service to one request; its messages are not among Debian's

@@ -1,5 +1,6 @@
 // Too much, too slow, too late, gone: what the server does with clients that are no textbook ones.
 #include <gmock/gmock.h>
+#include <grpcpp/generic/generic_stub.h>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -59,7 +60,12 @@ class LoadTest : public ::testing::Test {
   }
 
   static void AwaitQueuedTiles(TestServer& server, int64_t count) {
-    while (server.server().tile_load().queued_tiles != count) std::this_thread::yield();
+    const absl::Time deadline = absl::Now() + absl::Minutes(2);
+    while (server.server().tile_load().queued_tiles != count) {
+      ASSERT_LT(absl::Now(), deadline)
+          << server.server().tile_load().queued_tiles << " tiles are queued, not " << count;
+      std::this_thread::yield();
+    }
   }
 
   // Starts a call of two tiles, which hold both streams, and one of twenty, which wait for them.
@@ -97,7 +103,7 @@ TEST_F(LoadTest, CancellingDropsTheQueuedTiles) {
 TEST_F(LoadTest, TheDeadlineDropsTheQueuedTiles) {
   TestServer server;
   ManualCall running, queued;
-  queued.context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(5));
+  queued.context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
   StartQueued(server, running, queued);
   ExpectDropped(server, running);
   EXPECT_EQ(queued.Finish().status.error_code(), StatusCode::DEADLINE_EXCEEDED);
@@ -190,13 +196,14 @@ class SlowReaderTest : public LoadTest {
   // Asks for 25 MB and reads nothing yet.
   void StartUnread(TestServer& server, ManualCall& call) {
     const Image image = PhotoImage({4 * kTilePx, kHeight, 3, SampleType::kU8}, random_);
+    image_ = *Encode(image.view(), {});
     pb::UpscaleOptions options = SmallTiles();
     options.set_png_compression(0);
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);  // keeps the transport's own window small
     stub_ = pb::UpscaleService::NewStub(server.NewChannel(arguments));
     call.Start(*stub_, StartMessage(options));
-    for (std::string_view rest = image_ = *Encode(image.view(), {}); !rest.empty();) {
+    for (std::string_view rest = image_; !rest.empty();) {
       if (!call.stream->Write(ChunkMessage(rest.substr(0, 64 << 10)))) return;  // given up on
       rest.remove_prefix(std::min<size_t>(rest.size(), 64 << 10));
     }
@@ -234,16 +241,53 @@ TEST_F(SlowReaderTest, HoldsUpNobodyAndNothing) {
 
 TEST_F(SlowReaderTest, IsGivenUpInTheEnd) {
   ServerConfig config = TestConfig();
-  config.stall_timeout = absl::Milliseconds(300);
+  config.stall_timeout = absl::Seconds(2);
   TestServer server(config);
   ManualCall call;
   StartUnread(server, call);
   while (!absl::StrContains(server.log(), "STALLED")) std::this_thread::yield();
+  EXPECT_THAT(server.log(), HasSubstr("took none of its result for 2s"));
   server.AwaitIdle();
   EXPECT_LT(server.gate().tiles_passed(), kTiles);
   const Outcome outcome = call.Finish();
   EXPECT_EQ(outcome.status.error_code(), StatusCode::ABORTED) << outcome.status.error_message();
   EXPECT_FALSE(outcome.summary.has_value());
+}
+
+// Its memory stays reserved until then.
+TEST_F(LoadTest, AUnaryResultThatNobodyReadsIsGivenUp) {
+  ServerConfig config = TestConfig();
+  config.stall_timeout = absl::Seconds(2);
+  TestServer server(config);
+  pb::UpscaleRequest request;
+  request.set_image(Png(512, 512));
+  request.mutable_options()->set_png_compression(0);  // 3 MB
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  grpc::GenericStub stub(server.NewChannel(arguments));  // the generated one reads
+  grpc::ClientContext context;
+  grpc::CompletionQueue queue;
+  const auto await = [&queue] {
+    void* tag = nullptr;
+    bool ok = false;
+    return queue.Next(&tag, &ok) && ok;
+  };
+  const auto call = stub.PrepareCall(&context, "/upscale.v1.UpscaleService/Upscale", &queue);
+  call->StartCall(nullptr);
+  ASSERT_TRUE(await());
+  const grpc::Slice bytes(request.SerializeAsString());
+  call->WriteLast(grpc::ByteBuffer(&bytes, 1), {}, nullptr);
+  ASSERT_TRUE(await());
+
+  while (!absl::StrContains(server.log(), "Upscale")) std::this_thread::yield();
+  EXPECT_GT(server.server().admission_state().memory_bytes, 3 << 20);
+  server.AwaitIdle();
+  context.TryCancel();
+  grpc::Status status;
+  call->Finish(&status, nullptr);
+  await();
+  EXPECT_FALSE(status.ok());
+  queue.Shutdown();
 }
 
 TEST_F(LoadTest, AnUploadThatStopsIsGivenUp) {

@@ -204,6 +204,26 @@ TEST_F(TilesTest, MoreThanTheQueueHolds) {
   }
 }
 
+TEST_F(TilesTest, ATileBeyondTheQueueIsToldWhenToComeBack) {
+  ServerConfig config = TestConfig();
+  config.limits.max_queue_pixels = 64 * 64;
+  TestServer server(config);
+  server.gate().Close();
+  grpc::ClientContext context;
+  const auto stream = server.stub().UpscaleTiles(&context);
+  ASSERT_TRUE(stream->Write(Start()));
+  const Image tile = test::PhotoImage({64, 64, 3, SampleType::kU8}, random_);
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(stream->Write(TileMessage(i, tile)));
+  pb::UpscaleTilesResponse refused;
+  ASSERT_TRUE(stream->Read(&refused));
+  EXPECT_EQ(refused.id(), 1u);
+  EXPECT_EQ(refused.error().reason(), pb::ERROR_REASON_OVERLOADED);
+  EXPECT_GE(refused.error().retry_delay().seconds(), 1);
+  server.gate().Open();
+  ASSERT_TRUE(stream->WritesDone());
+  EXPECT_TRUE(Finish(*stream).responses.at(0).has_tile());
+}
+
 TEST_F(TilesTest, CancellingDropsTheQueuedTiles) {
   TestServer server;
   server.gate().Close();
@@ -248,7 +268,7 @@ TEST_F(TilesTest, AnErrorOfTheCallDropsTheQueuedTiles) {
 // takes; one that sends nothing at all is.
 TEST_F(TilesTest, WaitingForATileIsNoStall) {
   ServerConfig config = TestConfig();
-  config.stall_timeout = absl::Milliseconds(200);
+  config.stall_timeout = absl::Seconds(2);
   TestServer server(config);
   server.gate().Close();
   grpc::ClientContext context;
@@ -262,7 +282,7 @@ TEST_F(TilesTest, WaitingForATileIsNoStall) {
     grpc::ClientContext idle_context;
     const auto idle = server.stub().UpscaleTiles(&idle_context);
     ASSERT_TRUE(idle->Write(Start()));
-    EXPECT_TRUE(IsError(Finish(*idle).status, StatusCode::ABORTED, "STALLED", "200ms"));
+    EXPECT_TRUE(IsError(Finish(*idle).status, StatusCode::ABORTED, "STALLED", "2s"));
   }
   server.gate().Open();
   pb::UpscaleTilesResponse response;
