@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/base/aligned_buffer.h"
+#include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 #include "engine/image/codec_checks.h"
 
@@ -161,26 +162,14 @@ class AlphaBleed final : public RowSource {
   int next_row_ = 0;
 };
 
-// What there is to do for a picture without alpha.
-class PassThrough final : public RowSource {
- public:
-  explicit PassThrough(RowSource& source) : source_(source) {}
-  const ImageSpec& spec() const override { return source_.spec(); }
-  absl::Status ReadRows(MutableImageView rows) override { return source_.ReadRows(rows); }
-
- private:
-  RowSource& source_;
-};
-
 }  // namespace
 
 std::unique_ptr<RowSource> MakeAlphaBleed(RowSource& source, int radius_px) {
-  if (!source.spec().has_alpha()) return std::make_unique<PassThrough>(source);
+  UPSCALED_CHECK(source.spec().has_alpha());
   return std::make_unique<AlphaBleed>(source, radius_px);
 }
 
 size_t AlphaBleedBytes(const ImageSpec& spec, int radius_px) {
-  if (!spec.has_alpha()) return 0;
   return (3 * static_cast<size_t>(radius_px) + 1) * (spec.row_bytes() + spec.width_px + 256);
 }
 

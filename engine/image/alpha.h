@@ -9,13 +9,12 @@
 
 namespace upscaled {
 
-// The rows of `source` (which must outlive the result), where fully transparent pixels within
-// `radius_px` (>= 0) of a visible one take the colours around them, so that a network that mixes
-// neighbours mixes no hidden colour into a visible edge. Alpha stays. `radius_px` times, each pixel
-// without a colour takes the mean of those of its eight neighbours that have one.
+// The rows of `source` (which has alpha and must outlive the result), where fully transparent
+// pixels within `radius_px` (>= 0) of a visible one take the colours around them, so that a network
+// that mixes neighbours mixes no hidden colour into a visible edge. Alpha stays. `radius_px` times,
+// each pixel without a colour takes the mean of those of its eight neighbours that have one.
 //
-// Holds AlphaBleedBytes; the rows do not depend on how many are read at a time. A picture without
-// alpha passes through.
+// Holds AlphaBleedBytes; the rows do not depend on how many are read at a time.
 std::unique_ptr<RowSource> MakeAlphaBleed(RowSource& source, int radius_px);
 
 size_t AlphaBleedBytes(const ImageSpec& spec, int radius_px);

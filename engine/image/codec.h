@@ -47,11 +47,13 @@ struct ImageHeader {
   // Memory that decoding takes beside the caller's rows: a few rows for sequential images, the
   // whole picture where the format (progressive, interlaced, WebP) or a rotation demands it.
   size_t decoder_bytes = 0;
+  size_t prefix_bytes = 0;   // bound on what ReadImageHeader holds; in decoder_bytes once
+  size_t profile_bytes = 0;  // bound on the ICC profile
 };
 
 struct DecodeLimits {
   int64_t max_pixels = int64_t{100} * 1000 * 1000;
-  int max_side_px = 65535;
+  int max_side_px = 1'000'000;                  // libpng's own; the other formats hold less
   size_t max_metadata_bytes = size_t{4} << 20;  // ICC profile and all that precedes the pixels
   int max_jpeg_scans = 100;
 };

@@ -94,9 +94,11 @@ ImageHeader MakeHeader(const Frame& frame, Orientation orientation, bool multipl
 
   const size_t mcus_x = (frame.width + 8 * frame.max_h - 1) / (8 * frame.max_h);
   const size_t mcus_y = (frame.height + 8 * frame.max_v - 1) / (8 * frame.max_v);
+  header.prefix_bytes = HeaderBufferBytes(pixels_begin);
+  header.profile_bytes = pixels_begin;
   // A profile is held in libjpeg's segments, put together, and as our metadata.
   header.decoder_bytes =
-      kLibraryBytes + HeaderBufferBytes(pixels_begin) + 3 * pixels_begin +
+      kLibraryBytes + header.prefix_bytes + 3 * header.profile_bytes +
       mcus_x * 8 * frame.max_h * frame.components * kRowsPerSampling * frame.max_v;
   if (multiple_scans) header.decoder_bytes += mcus_x * mcus_y * frame.blocks_per_mcu * kBlockBytes;
   if (orientation != Orientation::kIdentity)

@@ -72,8 +72,9 @@ ImageHeader MakeHeader(const Ihdr& ihdr, bool has_trns, size_t pixels_begin, siz
                  ihdr.bit_depth == 16 ? SampleType::kU16 : SampleType::kU8};
   const size_t row_bytes = header.spec.row_bytes();
   // libpng keeps this row and the one above it, unfiltered.
-  header.decoder_bytes =
-      kLibraryBytes + HeaderBufferBytes(pixels_begin) + 2 * profile_bytes + 3 * row_bytes;
+  header.prefix_bytes = HeaderBufferBytes(pixels_begin);
+  header.profile_bytes = profile_bytes;
+  header.decoder_bytes = kLibraryBytes + header.prefix_bytes + 2 * profile_bytes + 3 * row_bytes;
   if (ihdr.interlaced) header.decoder_bytes += row_bytes * ihdr.height;
   return header;
 }

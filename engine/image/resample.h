@@ -26,7 +26,8 @@ enum class Filter : uint8_t {
 // 1 x 1. The rows do not depend on how many are read at a time.
 std::unique_ptr<RowSource> MakeResizer(RowSource& source, Size result, Filter filter);
 
-// Memory that MakeResizer takes: some rows of the source and of the result, whatever the heights.
+// Memory that MakeResizer takes: some rows of the source and of the result, and the weights of each
+// result row and column: some 80 bytes each, more where it shrinks.
 size_t ResizerBytes(const ImageSpec& source, Size result, Filter filter);
 
 }  // namespace upscaled

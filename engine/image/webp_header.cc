@@ -128,6 +128,8 @@ absl::StatusOr<std::optional<ImageHeader>> ParseWebpHeader(std::span<const uint8
   header.format = ImageFormat::kWebp;
   header.spec = {found.picture.width, found.picture.height, found.has_alpha ? 4 : 3,
                  SampleType::kU8};
+  header.prefix_bytes = HeaderBufferBytes(found.position);
+  header.profile_bytes = found.icc_profile.size();
   header.decoder_bytes = DecoderBytes(found, LoadLe32(&prefix[4]), header.spec);
   return header;
 }

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/image/full_scale.h"
+
 namespace upscaled {
 namespace {
 
@@ -35,14 +37,12 @@ std::vector<Phase> MakePhases(int factor) {
   return phases;
 }
 
-float SampleMax(SampleType type) { return type == SampleType::kU8 ? 255.0f : 65535.0f; }
-
 // Alpha of one enlarged row before the horizontal step, over 0..1, with kAlphaHaloPx replicated
 // samples at both ends.
 template <typename Src>
 void FilterColumns(const ImageView& src, int src_y, int image_height_px, int y, const Phase& phase,
                    float* column) {
-  const float unit = 1.0f / SampleMax(src.spec.type);
+  const float unit = 1.0f / kFullScale<Src>;
   const int width = src.width_px();
   const Src* rows[kTaps];
   for (int k = 0; k < kTaps; ++k) {
@@ -63,7 +63,7 @@ template <typename Dst>
 void FilterRow(const float* column, const std::vector<Phase>& phases, const MutableImageView& dst,
                int row) {
   const int factor = static_cast<int>(phases.size());
-  const float max = SampleMax(dst.spec.type);
+  const float max = kFullScale<Dst>;
   for (int i = 0; i < factor; ++i) {
     const Phase& phase = phases[i];
     const float* from = column + kAlphaHaloPx + phase.first;

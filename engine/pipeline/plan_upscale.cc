@@ -12,7 +12,7 @@ namespace upscaled {
 namespace {
 
 // A picture between two passes, and so every coordinate, stays far inside an int.
-constexpr int64_t kMaxSidePx = int64_t{1} << 24;
+constexpr int64_t kMaxPassSidePx = int64_t{1} << 24;
 // A picture of 100 megapixels in tiles of 32 x 32, the eight variants of each.
 constexpr int64_t kMaxTiles = int64_t{1} << 20;
 
@@ -43,10 +43,10 @@ absl::Status CheckPasses(const ImageSpec& source,
   int64_t side = std::max(source.width_px, source.height_px);
   for (const auto& pass : passes) {
     side *= pass->network().scale;
-    if (side > kMaxSidePx) {
+    if (side > kMaxPassSidePx) {
       return absl::InvalidArgumentError(
           absl::StrCat("the passes make a picture of ", source.width_px, "x", source.height_px,
-                       " larger than the limit of ", kMaxSidePx, " pixels a side"));
+                       " larger than the limit of ", kMaxPassSidePx, " pixels a side"));
     }
   }
   return absl::OkStatus();

@@ -9,7 +9,7 @@ namespace upscaled {
 namespace {
 
 // No format holds more, and coordinates of intermediate pictures stay far inside an int.
-constexpr int kMaxSidePx = 1 << 20;
+constexpr int kMaxTargetSidePx = 1 << 20;
 
 std::string Describe(Size size) { return absl::StrCat(size.width, "x", size.height); }
 
@@ -17,9 +17,10 @@ std::string Describe(Size size) { return absl::StrCat(size.width, "x", size.heig
 int64_t MulDiv(int64_t a, int64_t b, int64_t c) { return (2 * a * b + c) / (2 * c); }
 
 absl::Status CheckNotTooLarge(double width, double height) {
-  if (width <= kMaxSidePx && height <= kMaxSidePx) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "target size ", width, "x", height, " passes the limit of ", kMaxSidePx, " pixels a side"));
+  if (width <= kMaxTargetSidePx && height <= kMaxTargetSidePx) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("target size ", width, "x", height,
+                                                 " passes the limit of ", kMaxTargetSidePx,
+                                                 " pixels a side"));
 }
 
 absl::StatusOr<Size> CheckSides(double width, double height, Size source) {

@@ -79,6 +79,12 @@ ImageSpec EncodedSpec(const TranscodePlan& plan) {
   return OutputSpecFor(plan.encode.format, plan.upscale.result);
 }
 
+// A profile of gray says nothing of colours.
+ImageMetadata EncodedMetadata(const ImageDecoder& decoder, const ImageSpec& encoded) {
+  const bool was_gray = decoder.spec().channels < 3;
+  return was_gray && encoded.channels >= 3 ? ImageMetadata() : decoder.metadata();
+}
+
 int PortionRows(const ImageSpec& spec) {
   const int rows = static_cast<int>(kPortionBytes / std::max<size_t>(spec.row_bytes(), 1));
   return std::clamp(rows, 1, spec.height_px);
@@ -115,7 +121,10 @@ size_t TranscodeBytes(const ImageHeader& header, const TranscodePlan& plan) {
   const ImageSpec encoded = EncodedSpec(plan);
   const size_t portion = encoded.row_bytes() * static_cast<size_t>(PortionRows(encoded));
   const size_t converter = encoded == plan.upscale.result ? 0 : ConverterBytes(plan.upscale.result);
-  return header.decoder_bytes + plan.upscale.memory_bytes + converter + portion +
+  // The beginning of the file is held here to be read again, and by the decoder as it reads it. The
+  // profile is handed to the encoder, which copies it, and copies it into the file.
+  const size_t metadata = header.prefix_bytes + 3 * header.profile_bytes;
+  return header.decoder_bytes + metadata + plan.upscale.memory_bytes + converter + portion +
          EncoderBytes(plan.encode.format, encoded);
 }
 
@@ -146,7 +155,8 @@ absl::StatusOr<TranscodeStats> TranscodeImage(const TranscodeRequest& request,
   const auto upscaler = MakeUpscaler(plan.upscale, source, request.executor, request.request_id,
                                      request.cancellation, request.progress);
   const auto rows = ConvertRows(*upscaler, encoded);
-  RETURN_IF_ERROR(Encode(*rows, plan.encode, decoder->metadata(), output, request.clock, stats));
+  RETURN_IF_ERROR(
+      Encode(*rows, plan.encode, EncodedMetadata(*decoder, encoded), output, request.clock, stats));
 
   // Each was measured with what it called: rows were decoded on demand of the upscaler, bytes read
   // on demand of the decoder and written by the encoder.

@@ -39,7 +39,8 @@ struct TranscodeRequest {
   const Clock& clock = Clock::Real();
 };
 
-// Where the call's time went; the five durations do not overlap and add up to all of it.
+// Where the call's time went. The five durations do not overlap; planning, and looking for the
+// header in what was read, are in none of them.
 struct TranscodeStats {
   absl::Duration read;    // waiting for encoded input
   absl::Duration decode;  // decoding
@@ -50,7 +51,7 @@ struct TranscodeStats {
 };
 
 // What TranscodeImage allocates for the pixels of a picture: the plan's stages, the rows on their
-// way to the encoder, decoder and encoder. Executors' workspaces are not in it.
+// way to the encoder, decoder, encoder and colour profile. Executors' workspaces are not in it.
 size_t TranscodeBytes(const ImageHeader& header, const TranscodePlan& plan);
 
 // Returns when the whole result has been written. Errors are those of codecs, plan, source, sink,

@@ -1,6 +1,6 @@
 // One picture from pixels to pixels: network passes over tiles, alpha, TTA and the final resize, as
-// a stream of rows whose memory grows with the picture's width and a band's height, never its
-// height.
+// a stream of rows whose memory grows with the picture's width and a band's height. Of the
+// picture's height it holds nothing but the final resize's weights, some 80 bytes a row.
 #pragma once
 
 #include <cstdint>
@@ -66,7 +66,7 @@ absl::StatusOr<UpscalePlan> PlanUpscale(const ImageSpec& source, Size result,
                                         const UpscaleOptions& options,
                                         size_t band_budget_bytes = size_t{64} << 20);
 
-// What a request did, for its summary and the metrics. Written by the stages; read when done.
+// What the caller hears of a request while it runs.
 struct UpscaleProgress {
   // Called on the executor's threads, once per finished tile, with tiles done and plan.tile_count.
   std::function<void(int64_t done, int64_t total)> on_tile;

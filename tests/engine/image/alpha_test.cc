@@ -115,17 +115,5 @@ TEST(AlphaBleedTest, VisiblePixelsAndAlphaStay) {
   EXPECT_GT(changed, 100);
 }
 
-TEST(AlphaBleedTest, PicturesWithoutAlphaPassThrough) {
-  std::mt19937 random = test::FreshRandom();
-  for (int channels : {1, 3}) {
-    const Image src = test::RandomImage({13, 11, channels, SampleType::kU8}, random);
-    test::ViewRows rows(src.view());
-    const auto bled = test::ReadAll(*MakeAlphaBleed(rows, 3), 2);
-    ASSERT_TRUE(bled.ok());
-    EXPECT_TRUE(test::SameImages(bled->view(), src.view()));
-    EXPECT_EQ(AlphaBleedBytes(src.spec(), 3), 0u);
-  }
-}
-
 }  // namespace
 }  // namespace upscaled

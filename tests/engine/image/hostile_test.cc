@@ -73,13 +73,11 @@ TEST(HostileTest, HugePngIsRefusedByItsFirstBytes) {
   const absl::Status status = ParseImageHeader(AsBytes(header).first(kIhdrEnd - 4), {}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(status.message(),
-            "PNG: the picture is 100000 x 100000 px; the limit is 65535 px a side");
+            "PNG: the picture has 10000000000 pixels (100000 x 100000); the limit is 100000000");
   EXPECT_EQ(DecodeBomb(header).status(), status);
 
-  DecodeLimits wide;
-  wide.max_side_px = 1000000;
-  EXPECT_EQ(DecodeBomb(header, wide).status().message(),
-            "PNG: the picture has 10000000000 pixels (100000 x 100000); the limit is 100000000");
+  EXPECT_EQ(DecodeBomb(header, {.max_side_px = 65535}).status().message(),
+            "PNG: the picture is 100000 x 100000 px; the limit is 65535 px a side");
 }
 
 TEST(HostileTest, CompressedTextIsNotInflated) {

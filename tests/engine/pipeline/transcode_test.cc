@@ -112,6 +112,22 @@ TEST_F(TranscodeTest, KeepsTheColourProfile) {
   EXPECT_EQ(result->metadata.icc_profile, icc);
 }
 
+TEST_F(TranscodeTest, DropsAProfileOfGrayFromColour) {
+  const Image picture = test::RandomImage({20, 20, 1, SampleType::kU8}, random_);
+  const std::string icc = "any bytes";
+  const auto jpeg = test::Encode(picture.view(), Format(ImageFormat::kJpeg), {icc});
+  ASSERT_TRUE(jpeg.ok()) << jpeg.status();
+  const auto profile_in = [&](ImageFormat format) {
+    output_.Take();
+    EXPECT_TRUE(Transcode(*jpeg, format).ok());
+    const auto result = test::Decode(output_.bytes());
+    EXPECT_TRUE(result.ok()) << result.status();
+    return result.ok() ? result->metadata.icc_profile : "no result";
+  };
+  EXPECT_EQ(profile_in(ImageFormat::kJpeg), icc);
+  EXPECT_EQ(profile_in(ImageFormat::kWebp), "");  // WebP has no gray
+}
+
 TEST_F(TranscodeTest, AsksForThePlanBeforeItReadsPixels) {
   const Image picture = test::RandomImage({300, 300, 3, SampleType::kU8}, random_);
   const auto png = test::Encode(picture.view(), Format(ImageFormat::kPng));
@@ -241,6 +257,11 @@ TEST_F(TranscodeTest, KnowsItsMemoryBeforehand) {
   ASSERT_TRUE(plan.ok());
   const size_t bytes = TranscodeBytes(header, *plan);
   EXPECT_GT(bytes, plan->upscale.memory_bytes + header.decoder_bytes);
+  // The encoder holds the profile, and so does the file that WebP puts together.
+  ImageHeader with_profile = header;
+  with_profile.profile_bytes = 1000000;
+  with_profile.prefix_bytes = 2000000;
+  EXPECT_GE(TranscodeBytes(with_profile, *plan), bytes + 2 * 1000000 + 2000000);
   // WebP takes the picture whole.
   const auto webp = Double(network_, Format(ImageFormat::kWebp))(header);
   ASSERT_TRUE(webp.ok());

@@ -144,8 +144,10 @@ Image Compose(const UpscalePlan& plan, const Image& picture) {
   if (!plan.passes.empty()) {
     const bool alpha = picture.spec().has_alpha();
     now = convert(now, {0, 0, alpha ? 4 : 3, picture.spec().type});
-    ViewRows rows(now.view());
-    now = *test::ReadAll(*MakeAlphaBleed(rows, 1));
+    if (alpha) {
+      ViewRows rows(now.view());
+      now = *test::ReadAll(*MakeAlphaBleed(rows, 1));
+    }
   }
   for (size_t i = 0; i < plan.passes.size(); ++i) {
     const auto& network = static_cast<const FakeExecutable&>(*plan.passes[i]);
