@@ -5,6 +5,7 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 
@@ -47,6 +48,20 @@ absl::Status FromGrpcStatus(const grpc::Status& status, grpc::ChannelInterface& 
     }
   }
   return WithOrigin(std::move(result), OriginOf(status, channel));
+}
+
+absl::Status FromTileError(const ::upscale::v1::TileError& error) {
+  absl::Status status(static_cast<absl::StatusCode>(error.code()), error.message());
+  google::rpc::ErrorInfo info;
+  info.set_reason(std::string(
+      absl::StripPrefix(::upscale::v1::ErrorReason_Name(error.reason()), "ERROR_REASON_")));
+  status.SetPayload(kErrorInfoUrl, absl::Cord(info.SerializeAsString()));
+  if (error.has_retry_delay()) {
+    google::rpc::RetryInfo retry;
+    *retry.mutable_retry_delay() = error.retry_delay();
+    status.SetPayload(kRetryInfoUrl, absl::Cord(retry.SerializeAsString()));
+  }
+  return WithOrigin(std::move(status), ErrorOrigin::kServer);
 }
 
 absl::Status WithOrigin(absl::Status status, ErrorOrigin origin) {

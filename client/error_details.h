@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "grpcpp/impl/codegen/channel_interface.h"
 #include "grpcpp/support/status.h"
+#include "upscale/v1/upscale.pb.h"
 
 namespace upscaled::client {
 
@@ -33,6 +34,9 @@ struct ErrorDetails {
 // The outcome of a call over `channel`, whose state tells a slow server from one that cannot be
 // reached when a deadline passes.
 absl::Status FromGrpcStatus(const grpc::Status& status, grpc::ChannelInterface& channel);
+
+// What the server says of one tile, as if it were the outcome of a call.
+absl::Status FromTileError(const ::upscale::v1::TileError& error);
 
 // `status` with a note of where it arose.
 absl::Status WithOrigin(absl::Status status, ErrorOrigin origin);

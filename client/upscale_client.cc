@@ -1,5 +1,6 @@
 #include "client/upscale_client.h"
 
+#include <map>
 #include <set>
 #include <thread>
 #include <utility>
@@ -25,6 +26,13 @@ void SetDeadline(grpc::ClientContext& context, absl::Time deadline) {
 }
 
 void IgnoreWait(const absl::Status&, absl::Duration) {}
+
+// What a full or leaving server says of a tile that may be sent again; OK for other answers.
+absl::Status RefusalOf(const v1::UpscaleTilesResponse& answer) {
+  if (!answer.has_error()) return absl::OkStatus();
+  absl::Status error = FromTileError(answer.error());
+  return IsRetryable(error) ? error : absl::OkStatus();
+}
 
 void SendTiles(TilesStream& stream, const v1::UpscaleTilesStart& start,
                std::span<const v1::Tile> tiles, const std::set<uint64_t>& wanted) {
@@ -102,7 +110,12 @@ absl::Status UpscaleClient::UpscaleTiles(
     }
   }
   const absl::Time deadline = clock_.Now() + timeout_;
+  // Of the last try.
+  std::map<uint64_t, v1::UpscaleTilesResponse> refused;
+  absl::Status refusal;
   const auto attempt = [&](int) -> Attempt {
+    refused.clear();
+    refusal = absl::OkStatus();
     grpc::ClientContext context;
     SetDeadline(context, deadline);
     std::stop_callback cancel(stop, [&] { context.TryCancel(); });
@@ -110,15 +123,26 @@ absl::Status UpscaleClient::UpscaleTiles(
     std::jthread sender([&, wanted = unanswered] { SendTiles(*stream, start, tiles, wanted); });
     v1::UpscaleTilesResponse answer;
     while (stream->Read(&answer)) {
-      if (unanswered.erase(answer.id()) == 1) on_answer(answer);
+      if (!unanswered.contains(answer.id())) continue;
+      if (absl::Status error = RefusalOf(answer); !error.ok()) {
+        refusal = std::move(error);
+        refused[answer.id()] = answer;
+      } else {
+        unanswered.erase(answer.id());
+        on_answer(answer);
+      }
     }
     sender.join();
     const grpc::Status finished = stream->Finish();
     if (!finished.ok() && stop.stop_requested()) return {absl::CancelledError("cancelled")};
-    return {FromGrpcStatus(finished, *channel_)};
+    return {finished.ok() ? refusal : FromGrpcStatus(finished, *channel_)};
   };
   const absl::Status status = RunWithRetries(retry_, clock_, deadline, stop, attempt, IgnoreWait);
-  if (!status.ok()) return status;
+  if (!status.ok() && status != refusal) return status;
+  for (const auto& [id, answer] : refused) {
+    unanswered.erase(id);
+    on_answer(answer);
+  }
   if (!unanswered.empty()) {
     return WithOrigin(absl::DataLossError(absl::StrCat(unanswered.size(), " of ", tiles.size(),
                                                        " tiles were not answered")),

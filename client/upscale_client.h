@@ -80,8 +80,9 @@ class UpscaleClient {
                                            ImageSink& sink);
 
   // Sends raw tiles, whose ids must differ, and hands over each answer, a TileError included, as it
-  // comes. After a broken call only the tiles without an answer are sent again. DATA_LOSS when the
-  // server ended the call without answering all.
+  // comes. Tiles that a full server turned away are sent again, and so are, after a broken call,
+  // those without an answer; what is turned away to the last is handed over as the error it is.
+  // DATA_LOSS when the server ended the call without answering all.
   absl::Status UpscaleTiles(const v1::UpscaleTilesStart& start, std::span<const v1::Tile> tiles,
                             absl::FunctionRef<void(const v1::UpscaleTilesResponse&)> on_answer,
                             std::stop_token stop = {});

@@ -154,10 +154,7 @@ absl::StatusOr<int64_t> CallWithTile(UpscaleClient& client, const Load& load,
   const absl::Status status = client.UpscaleTiles(
       start, {&load.tile, 1},
       [&](const v1::UpscaleTilesResponse& answer) {
-        if (!answer.has_error()) return;
-        tile_status = WithOrigin(absl::Status(static_cast<absl::StatusCode>(answer.error().code()),
-                                              answer.error().message()),
-                                 ErrorOrigin::kServer);
+        if (answer.has_error()) tile_status = FromTileError(answer.error());
       },
       stop);
   if (!status.ok()) return status;

@@ -414,8 +414,7 @@ TEST_F(CliTest, LoadCountsWhatTheServerSaw) {
 
 TEST_F(CliTest, LoadShowsRefusals) {
   server_.OnTile([](int, const v1::Tile&) {
-    return ServerError(grpc::StatusCode::RESOURCE_EXHAUSTED, "full", "OVERLOADED",
-                       absl::Seconds(9));
+    return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "full");
   });
   const ProcessResult result =
       Upscale({"load", "--seconds", "0.1", "--size", "8x8"}, "", server_.endpoint());

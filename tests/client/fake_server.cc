@@ -223,9 +223,17 @@ grpc::Status FakeServer::UpscaleTiles(grpc::ServerContext*, TilesStream* stream)
   v1::UpscaleTilesResponse response;
   while (stream->Read(&request)) {
     if (!request.has_tile()) continue;
-    if (grpc::Status status = TileStatus(call, request.tile()); !status.ok()) return status;
+    const grpc::Status status = TileStatus(call, request.tile());
+    const bool full = status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED;
+    if (!status.ok() && !full) return status;
     response.set_id(request.tile().id());
-    if (request.tile().pixels().empty()) {
+    if (full) {
+      v1::TileError& error = *response.mutable_error();
+      error.set_code(status.error_code());
+      error.set_message(status.error_message());
+      error.set_reason(v1::ERROR_REASON_OVERLOADED);
+      error.mutable_retry_delay()->set_seconds(kTileRetryDelaySeconds);
+    } else if (request.tile().pixels().empty()) {
       response.mutable_error()->set_code(grpc::StatusCode::INVALID_ARGUMENT);
       response.mutable_error()->set_message("no pixels");
     } else {

@@ -69,6 +69,8 @@ class FakeServer final : public v1::UpscaleService::Service {
   using UnaryHandler = std::function<grpc::Status(int call)>;
   using ServingStatus = grpc::health::v1::HealthCheckResponse::ServingStatus;
 
+  static constexpr int kTileRetryDelaySeconds = 9;
+
   explicit FakeServer(
       std::shared_ptr<grpc::ServerCredentials> credentials = grpc::InsecureServerCredentials());
   ~FakeServer() override;
@@ -87,7 +89,8 @@ class FakeServer final : public v1::UpscaleService::Service {
   static grpc::Status Serve(FakeImageCall& call);
 
   void OnImage(ImageHandler handler) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Called for each tile before it is answered with its own pixels; an error ends the call.
+  // Called for each tile before it is answered with its own pixels. RESOURCE_EXHAUSTED turns the
+  // tile away for kTileRetryDelaySeconds, another error ends the call.
   void OnTile(TileHandler handler) ABSL_LOCKS_EXCLUDED(mutex_);
   // What it returns for the number of the call is the call's status.
   void OnUnary(UnaryHandler handler) ABSL_LOCKS_EXCLUDED(mutex_);

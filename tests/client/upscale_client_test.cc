@@ -321,6 +321,29 @@ TEST_F(UpscaleClientTest, SendsOnlyUnansweredTilesAgain) {
   EXPECT_THAT(server_.tile_ids(), ElementsAre(10, 20, 30, 30, 40));
 }
 
+TEST_F(UpscaleClientTest, SendsTilesAgainThatWereTurnedAway) {
+  server_.OnTile([](int call, const v1::Tile& tile) {
+    const bool full = tile.id() == 30 || (tile.id() == 20 && call == 1);
+    return full ? grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "full") : grpc::Status::OK;
+  });
+  const std::vector<v1::Tile> tiles = {MakeTile(10, "abc"), MakeTile(20, "def"),
+                                       MakeTile(30, "ghi")};
+  std::map<uint64_t, v1::UpscaleTilesResponse> answers;
+  UpscaleClient client = Client();
+  const absl::Status status =
+      client.UpscaleTiles({}, tiles, [&](const v1::UpscaleTilesResponse& answer) {
+        EXPECT_TRUE(answers.emplace(answer.id(), answer).second) << "answered twice";
+      });
+  ASSERT_TRUE(status.ok()) << status;
+  ASSERT_EQ(answers.size(), 3u);
+  EXPECT_EQ(answers[10].tile().pixels(), "abc");
+  EXPECT_EQ(answers[20].tile().pixels(), "def");
+  EXPECT_EQ(answers[30].error().message(), "full");  // After the last retry.
+  EXPECT_THAT(server_.tile_ids(), ElementsAre(10, 20, 30, 20, 30, 30, 30));
+  ASSERT_EQ(clock_.sleeps().size(), 3u);
+  EXPECT_GE(clock_.sleeps()[0], absl::Seconds(FakeServer::kTileRetryDelaySeconds));
+}
+
 TEST_F(UpscaleClientTest, TileIdsMustDiffer) {
   const std::vector<v1::Tile> tiles = {MakeTile(7, "a"), MakeTile(7, "b")};
   UpscaleClient client = Client();
