@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <vector>
 
-#include "engine/backends/reference/run_tile.h"
+#include "engine/backends/cpu/cpu_backend.h"
+#include "engine/backends/reference/reference_backend.h"
 #include "engine/graph/tile_geometry.h"
 #include "engine/image/image.h"
 
@@ -12,8 +14,11 @@ namespace upscaled {
 namespace {
 
 constexpr Size kPicture = {5, 4};
-constexpr Rect kTile = {1, 1, 3, 2};
 constexpr double kMaxWork = 2e6;  // multiply-adds, so that an input takes milliseconds
+
+void Require(bool holds) {
+  if (!holds) std::abort();
+}
 
 double Work(const Network& network, const std::vector<Rect>& regions) {
   double work = 0;
@@ -26,20 +31,44 @@ double Work(const Network& network, const std::vector<Rect>& regions) {
   return work;
 }
 
+Image RunTiles(Backend& backend, const Executable& executable, const Image& source,
+               const std::vector<Rect>& tiles) {
+  const int scale = executable.network().scale;
+  Image result({kPicture.width * scale, kPicture.height * scale, 3, SampleType::kU8});
+  const auto stream = backend.CreateStream();
+  for (const Rect& tile : tiles) {
+    const Rect input = executable.InputRect(tile, kPicture);
+    const TileTask task{source.view().Crop(input), input, kPicture, tile,
+                        result.mutable_view().Crop(Scale(tile, scale))};
+    Require(stream->Run(executable, {&task, 1}).ok());
+  }
+  return result;
+}
+
+// A backend may refuse a network; what it takes gives the same bytes whole and in two tiles.
+void CheckTiling(Backend& backend, const Network& network, const Image& source) {
+  const auto executable = backend.Compile(network, Precision::kExact);
+  if (!executable.ok()) return;
+  const Image whole = RunTiles(backend, **executable, source, {{0, 0, 5, 4}});
+  const Image halves = RunTiles(backend, **executable, source, {{0, 0, 2, 4}, {2, 0, 3, 4}});
+  Require(std::memcmp(whole.view().data, halves.view().data, whole.bytes()) == 0);
+}
+
 }  // namespace
 
 void CheckLoadedNetwork(const Network& network) {
-  if (!network.Validate().ok()) std::abort();
-  const std::vector<Rect> regions = LayerRegions(network, kPicture, kTile, {});
+  Require(network.Validate().ok());
+  const std::vector<Rect> regions =
+      LayerRegions(network, kPicture, {0, 0, kPicture.width, kPicture.height}, {});
   if (Work(network, regions) > kMaxWork) return;
   Image source({kPicture.width, kPicture.height, 3, SampleType::kU8});
-  std::fill_n(source.mutable_view().data, source.bytes(), uint8_t{77});
-  Image result({kTile.width * network.scale, kTile.height * network.scale, 3, SampleType::kU8});
-  reference::RunTile(network, {source.view(),
-                               {0, 0, kPicture.width, kPicture.height},
-                               kPicture,
-                               kTile,
-                               result.mutable_view()});
+  for (size_t i = 0; i < source.bytes(); ++i) {
+    source.mutable_view().data[i] = static_cast<uint8_t>(37 * i);
+  }
+  static const auto cpu = CreateCpuBackend({.threads = 1});
+  static const auto reference = CreateReferenceBackend({.threads = 1});
+  CheckTiling(**cpu, network, source);
+  CheckTiling(**reference, network, source);
 }
 
 }  // namespace upscaled

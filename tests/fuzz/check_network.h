@@ -5,7 +5,8 @@
 
 namespace upscaled {
 
-// Aborts unless `network` validates; runs it, when it is small, on a tile of a picture.
+// Aborts unless `network` validates and, when it is small, gives the same bytes whole and in tiles
+// on every backend that compiles it.
 void CheckLoadedNetwork(const Network& network);
 
 }  // namespace upscaled
