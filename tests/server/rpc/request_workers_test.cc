@@ -15,7 +15,7 @@
 namespace upscaled::server {
 namespace {
 
-void Run(RequestWorkers& workers, std::function<void()> job) {
+void Start(RequestWorkers& workers, std::function<void()> job) {
   EXPECT_TRUE(workers.Run(std::move(job)));
 }
 
@@ -25,7 +25,7 @@ TEST(RequestWorkersTest, RunsJobsSideBySide) {
   auto* const barrier = new absl::Barrier(kJobs);  // the last one deletes it
   absl::BlockingCounter done(kJobs);
   for (int i = 0; i < kJobs; ++i) {
-    Run(workers, [&] {
+    Start(workers, [&] {
       if (barrier->Block()) delete barrier;
       done.DecrementCount();
     });
@@ -39,7 +39,7 @@ TEST(RequestWorkersTest, UsesIdleThreadsAgain) {
   RequestWorkers workers(kJobs, absl::Seconds(60));
   for (int i = 0; i < kJobs; ++i) {
     absl::BlockingCounter done(1);
-    Run(workers, [&] { done.DecrementCount(); });
+    Start(workers, [&] { done.DecrementCount(); });
     done.Wait();
   }
   // A thread that has just ended a job may not be idle yet when the next one comes, but not always.
@@ -51,7 +51,7 @@ TEST(RequestWorkersTest, JobsBeyondTheThreadsWait) {
   {
     RequestWorkers workers(3, absl::Seconds(60));
     for (int i = 0; i < 50; ++i) {
-      Run(workers, [&] {
+      Start(workers, [&] {
         const int now = ++running;
         for (int seen = most; now > seen && !most.compare_exchange_weak(seen, now);) {
         }
@@ -69,11 +69,11 @@ TEST(RequestWorkersTest, JobsBeyondTheThreadsWait) {
 TEST(RequestWorkersTest, IdleThreadsEnd) {
   RequestWorkers workers(4, absl::Milliseconds(1));
   absl::BlockingCounter done(4);
-  for (int i = 0; i < 4; ++i) Run(workers, [&] { done.DecrementCount(); });
+  for (int i = 0; i < 4; ++i) Start(workers, [&] { done.DecrementCount(); });
   done.Wait();
   while (workers.thread_count() > 0) std::this_thread::yield();
   absl::BlockingCounter again(1);
-  Run(workers, [&] { again.DecrementCount(); });
+  Start(workers, [&] { again.DecrementCount(); });
   again.Wait();
 }
 
