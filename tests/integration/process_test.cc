@@ -34,7 +34,9 @@ class ProcessTest : public ::testing::Test {
   // A call that keeps a server with kSmallQueues busy until it is read.
   struct BusyCall {
     BusyCall(const std::string& address, std::mt19937& random) {
-      channel = grpc::CreateChannel(address, grpc::InsecureChannelCredentials());
+      grpc::ChannelArguments arguments;
+      arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);  // keeps the transport's own window small
+      channel = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
       stub = pb::UpscaleService::NewStub(channel);
       stream = stub->UpscaleImage(&context);
       pb::UpscaleOptions options;
