@@ -86,6 +86,8 @@ class Service {
   }
   const HandlerEnvironment& environment() const { return environment_; }
   void RequireIdle() {
+    // The scheduler's thread may drop the last tile, and its reservation, after the call has ended.
+    Require(admission_.AwaitIdle(absl::Seconds(10)));
     const AdmissionState state = admission_.state();
     Require(state.memory_bytes == 0 && state.queue_pixels == 0);
     const TileLoad load = scheduler_.load();
