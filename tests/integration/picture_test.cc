@@ -1,106 +1,18 @@
 // Pictures through UpscaleImage and Upscale: what comes back, and how.
-#include <tuple>
-
 #include <gmock/gmock.h>
 
-#include "engine/image/memory_io.h"
-#include "engine/pipeline/local_executor.h"
-#include "engine/pipeline/transcode.h"
 #include "tests/integration/test_server.h"
 #include "tests/support/test_image.h"
 
 namespace upscaled::server {
 namespace {
 
-using test::ArtImage;
 using test::Decode;
 using test::Encode;
 using test::FreshRandom;
 using test::PhotoImage;
 using test::RandomInt;
-using ::testing::Each;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::Le;
-using ::testing::Not;
-
-// What the engine itself makes of `image` with the bundled model, as UpscaleImage's defaults ask.
-std::string EngineResult(const std::string& image, const EncodeOptions& encode, bool keep_16_bit) {
-  const auto backend = *CreateBackend("cpu", {.threads = 1});
-  const auto executor = MakeLocalExecutor(*backend);
-  const auto repository = *ModelRepository::Open({"engine/model/bundled"});
-  const ModelCard& card = **repository.Find("general-2x");
-  const auto executable =
-      *backend->Compile(*LoadNetwork(card, card.variants.front()), Precision::kExact);
-  MemorySource source(image);
-  upscaled::StringSink sink;
-  const auto stats = TranscodeImage(
-      {.input = source, .output = sink, .executor = *executor},
-      [&](const ImageHeader& header) -> absl::StatusOr<TranscodePlan> {
-        const Size result{2 * header.spec.width_px, 2 * header.spec.height_px};
-        auto plan = PlanUpscale(header.spec, result, {executable},
-                                {.result_type = keep_16_bit ? header.spec.type : SampleType::kU8});
-        if (!plan.ok()) return plan.status();
-        return TranscodePlan{*std::move(plan), encode};
-      });
-  EXPECT_TRUE(stats.ok()) << stats.status();
-  return sink.Take();
-}
-
-class RoundTripTest
-    : public ::testing::TestWithParam<std::tuple<ImageFormat, int /*channels*/, SampleType>> {};
-
-TEST_P(RoundTripTest, GivesTheEnginesBytes) {
-  const auto [format, channels, type] = GetParam();
-  std::mt19937 random = FreshRandom();
-  const ImageSpec spec{RandomInt(random, 1, 300), RandomInt(random, 1, 200), channels, type};
-  const std::string image = *Encode(PhotoImage(spec, random).view(), {.format = format});
-  TestServer server;
-  pb::UpscaleOptions options;
-  options.set_keep_16_bit(true);
-  const Outcome outcome = UpscaleImage(server.stub(), options, image);
-  ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
-
-  ASSERT_TRUE(outcome.header.has_value());
-  EXPECT_EQ(outcome.header->source_width_px(), spec.width_px);
-  EXPECT_EQ(outcome.header->source_height_px(), spec.height_px);
-  EXPECT_EQ(outcome.header->result_width_px(), 2 * spec.width_px);
-  EXPECT_EQ(outcome.header->result_height_px(), 2 * spec.height_px);
-  EXPECT_EQ(outcome.header->bits_per_sample(), static_cast<int>(8 * SampleBytes(type)));
-  EXPECT_EQ(outcome.header->model(), "general-2x");
-  EXPECT_EQ(outcome.header->request_id().size(), 36u);
-  EXPECT_THAT(outcome.chunk_bytes, Each(Le(size_t{256} << 10)));
-  ASSERT_TRUE(outcome.summary.has_value());
-  EXPECT_EQ(outcome.summary->result_bytes(), static_cast<int64_t>(outcome.image.size()));
-  EXPECT_EQ(outcome.summary->device(), "cpu");
-  EXPECT_GE(outcome.summary->tiles(), 1);
-
-  const auto decoded = Decode(outcome.image);
-  ASSERT_TRUE(decoded.ok()) << decoded.status();
-  EXPECT_EQ(decoded->header.format, format);
-  EXPECT_EQ(decoded->header.spec.width_px, 2 * spec.width_px);
-  EXPECT_EQ(decoded->header.spec.height_px, 2 * spec.height_px);
-  EXPECT_EQ(decoded->header.spec.channels, outcome.header->channels());
-  EXPECT_TRUE(outcome.image == EngineResult(image, {.format = format}, true));
-}
-
-INSTANTIATE_TEST_SUITE_P(Formats, RoundTripTest,
-                         ::testing::Values(std::tuple(ImageFormat::kPng, 1, SampleType::kU8),
-                                           std::tuple(ImageFormat::kPng, 2, SampleType::kU8),
-                                           std::tuple(ImageFormat::kPng, 3, SampleType::kU8),
-                                           std::tuple(ImageFormat::kPng, 4, SampleType::kU8),
-                                           std::tuple(ImageFormat::kPng, 1, SampleType::kU16),
-                                           std::tuple(ImageFormat::kPng, 4, SampleType::kU16),
-                                           std::tuple(ImageFormat::kJpeg, 1, SampleType::kU8),
-                                           std::tuple(ImageFormat::kJpeg, 3, SampleType::kU8),
-                                           std::tuple(ImageFormat::kWebp, 3, SampleType::kU8),
-                                           std::tuple(ImageFormat::kWebp, 4, SampleType::kU8)),
-                         [](const auto& info) {
-                           return std::string(FormatName(std::get<0>(info.param))) + "_" +
-                                  std::to_string(std::get<1>(info.param)) + "_channels_" +
-                                  std::to_string(8 * SampleBytes(std::get<2>(info.param))) +
-                                  "_bits";
-                         });
 
 class PictureTest : public ::testing::Test {
  protected:

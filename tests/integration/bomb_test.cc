@@ -1,0 +1,107 @@
+// Files that ask for far more than they are: what they get, and how little it takes.
+#include <malloc.h>
+
+#include <string>
+
+#include <gmock/gmock.h>
+
+#include "tests/integration/test_server.h"
+#include "tests/support/bombs.h"
+#include "tests/support/peak_memory.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled::server {
+namespace {
+
+using grpc::StatusCode;
+using ::testing::HasSubstr;
+
+constexpr size_t kBombBytes = size_t{256} << 20;
+// Of client and server together.
+constexpr int64_t kMaxGrownBytes = int64_t{48} << 20;
+
+class BombTest : public ::testing::Test {
+ protected:
+  // Both ways to upload agree; nothing stays reserved, and the process hardly grows.
+  Outcome Send(const std::string& file) {
+    const test::PeakMemory peak;
+    Outcome outcome = UpscaleImage(server_.stub(), pb::UpscaleOptions(), file);
+    server_.AwaitIdle();              // expects that no memory and no pixels are reserved
+    if (mallinfo2().uordblks != 0) {  // sanitizers take memory of their own
+      EXPECT_LT(peak.grown_bytes(), kMaxGrownBytes);
+    }
+    ExpectUnaryIsTheSame(file, outcome);
+    return outcome;
+  }
+
+  // The limits are those of every server, and such a file harms no other call.
+  void ExpectServes() {
+    const Image image = test::PhotoImage({40, 30, 3, SampleType::kU8}, random_);
+    const Outcome outcome =
+        UpscaleImage(server_.stub(), pb::UpscaleOptions(), *test::Encode(image.view(), {}));
+    EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+  }
+
+  std::mt19937 random_ = test::FreshRandom();
+  TestServer server_;
+
+ private:
+  void ExpectUnaryIsTheSame(const std::string& file, const Outcome& streamed) {
+    pb::UpscaleRequest request;
+    request.set_image(file);
+    if (file.size() > static_cast<size_t>(TestConfig().limits.max_unary_bytes)) return;
+    pb::UpscaleResponse response;
+    grpc::ClientContext context;
+    const grpc::Status status = server_.stub().Upscale(&context, request, &response);
+    EXPECT_EQ(status.error_code(), streamed.status.error_code());
+    EXPECT_EQ(status.error_message(), streamed.status.error_message());
+    EXPECT_TRUE(response.image() == streamed.image || !status.ok());
+  }
+};
+
+TEST_F(BombTest, AHugeSizeIsRefusedByItsHeader) {
+  const Outcome outcome = Send(test::HugeJpeg(random_));
+  for (const std::string& part : {"65500x65500", "100000000"}) {
+    EXPECT_TRUE(IsError(outcome.status, StatusCode::INVALID_ARGUMENT, "LIMIT_EXCEEDED", part));
+  }
+  EXPECT_FALSE(outcome.header.has_value());
+  ExpectServes();
+}
+
+TEST_F(BombTest, ThousandsOfScansAreRefused) {
+  const Outcome outcome = Send(test::ManyScansJpeg(5000, random_));
+  EXPECT_TRUE(IsError(outcome.status, StatusCode::INVALID_ARGUMENT, "LIMIT_EXCEEDED",
+                      "at least 101 scans; the limit is 100"));
+  EXPECT_FALSE(outcome.summary.has_value());
+  ExpectServes();
+}
+
+TEST_F(BombTest, MetadataWithoutEndAreRefused) {
+  const Outcome outcome = Send(test::MetadataJpeg(1000));
+  EXPECT_TRUE(
+      IsError(outcome.status, StatusCode::INVALID_ARGUMENT, "LIMIT_EXCEEDED", "limit is 4194304"));
+  EXPECT_FALSE(outcome.header.has_value());
+  ExpectServes();
+}
+
+// Nobody needs the text, and a profile of this size is none: the picture is served without them.
+TEST_F(BombTest, CompressedChunksAreNotInflated) {
+  const test::PngFile file = test::RandomPng(8, 8, 8, 2, random_);
+  const Outcome plain = Send(test::WritePng(file));
+  ASSERT_TRUE(plain.status.ok()) << plain.status.error_message();
+  for (const std::string& bomb :
+       {test::TextBombPng(file, kBombBytes), test::ProfileBombPng(file, kBombBytes)}) {
+    const Outcome outcome = Send(bomb);
+    EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+    EXPECT_TRUE(outcome.image == plain.image);
+  }
+}
+
+TEST_F(BombTest, PixelsBeyondTheLastRowAreNotInflated) {
+  const Outcome outcome = Send(test::PixelBombPng(kBombBytes));
+  ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+  EXPECT_EQ(test::Decode(outcome.image)->header.spec, (ImageSpec{16, 16, 3, SampleType::kU8}));
+}
+
+}  // namespace
+}  // namespace upscaled::server

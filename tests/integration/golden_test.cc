@@ -1,0 +1,58 @@
+// Public weights behind a server: the pictures that an independent implementation gave.
+#include <filesystem>
+
+#include <gmock/gmock.h>
+
+#include "tests/engine/backends/golden_files.h"
+#include "tests/integration/test_server.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled::server {
+namespace {
+
+using upscaled::testing::Golden;
+
+constexpr double kMinEqualShare = 0.999;
+
+// The noise level that a golden's file of weights, "noise1_scale2.0x_model", takes away.
+int NoiseLevel(const std::filesystem::path& model) {
+  const std::string file = model.filename();
+  return file.starts_with("noise") ? file[5] - '0' : kNoDenoise;
+}
+
+TEST(ServerGoldenTest, Upconv7GivesTheGoldenPictures) {
+  const std::filesystem::path shared = upscaled::testing::SharedFolder();
+  const std::vector<Golden> goldens = upscaled::testing::ListGoldens();
+  if (goldens.empty()) GTEST_SKIP() << "no goldens under " << shared;
+  ServerConfig config = TestConfig();
+  config.model_repositories.push_back(shared / "models");
+  TestServer server(config);
+  int compared = 0;
+  for (const Golden& golden : goldens) {
+    const std::filesystem::path model = golden.model;
+    if (model.string().find("upconv_7") == std::string::npos) continue;
+    SCOPED_TRACE(golden.model + " " + golden.picture);
+    pb::UpscaleOptions options;
+    options.set_model(model.parent_path());
+    options.set_noise_level(NoiseLevel(model));
+    const Image source =
+        upscaled::testing::ReadPng(shared / "golden" / "inputs" / (golden.picture + ".png"));
+    const Outcome outcome = UpscaleImage(server.stub(), options, *test::Encode(source.view(), {}));
+    ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+    EXPECT_EQ(outcome.header->model(), model.parent_path());
+
+    const auto result = test::Decode(outcome.image);
+    ASSERT_TRUE(result.ok()) << result.status();
+    const Image expected =
+        upscaled::testing::ReadPng(shared / "golden" / golden.model / (golden.picture + ".png"));
+    ASSERT_EQ(result->image.spec(), expected.spec());
+    const auto difference = upscaled::testing::CompareLevels(result->image.view(), expected.view());
+    EXPECT_LE(difference.max_levels, 1);
+    EXPECT_GE(difference.equal_share, kMinEqualShare);
+    ++compared;
+  }
+  EXPECT_GT(compared, 0);
+}
+
+}  // namespace
+}  // namespace upscaled::server
