@@ -164,8 +164,11 @@ TEST(HealthTest, NeitherCountsNorLogs) {
     ASSERT_TRUE(watches.back()->Read(&response));
   }
   EXPECT_EQ(server.server().admission_state().requests, 0);
-  for (const auto& context : contexts) context->TryCancel();
-  server.server().Drain(absl::InfiniteDuration());  // returns when all calls have ended
+  for (size_t i = 0; i < watches.size(); ++i) {
+    contexts[i]->TryCancel();
+    EXPECT_EQ(watches[i]->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  }
+  EXPECT_TRUE(server.server().Drain(absl::Seconds(30)));
   EXPECT_THAT(server.log(), Not(HasSubstr("Watch")));
 }
 
