@@ -68,6 +68,11 @@ absl::StatusOr<const KernelInfo*> ChooseForcedKernel(const std::string& name) {
   if (name.empty()) return nullptr;
   const KernelInfo* kernel = cpu::FindKernel(name);
   if (kernel != nullptr) return kernel;
+  for (const std::string_view missing : cpu::ListMissingKernels()) {
+    if (missing != name) continue;
+    return absl::UnimplementedError(
+        absl::StrCat("kernel '", name, "' is not built: its library was not found"));
+  }
   return absl::InvalidArgumentError(
       absl::StrCat("kernel '", name, "' is not one of the cpu backend's: ",
                    JoinNames(cpu::ListKernels(), [](const KernelInfo& k) { return k.name; })));

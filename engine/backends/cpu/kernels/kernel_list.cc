@@ -1,10 +1,14 @@
 #include "engine/backends/cpu/kernels/kernel_list.h"
 
+#include "engine/backends/cpu/baselines/naive.h"
 #include "engine/backends/cpu/kernels/direct.h"
 #include "engine/backends/cpu/kernels/elementwise.h"
 #include "engine/backends/cpu/kernels/tap_sum.h"
 #include "engine/backends/cpu/kernels/transposed.h"
 #include "engine/backends/cpu/kernels/winograd.h"
+#ifdef UPSCALED_KN2ROW
+#include "engine/backends/cpu/baselines/kn2row.h"
+#endif
 
 namespace upscaled::cpu {
 namespace {
@@ -22,11 +26,24 @@ constexpr KernelInfo kKernels[] = {
     {"direct", &DirectSupports, &MakeDirect},
     {"transposed", &TransposedSupports, &MakeTransposed},
     {"elementwise", &ElementwiseSupports, &ForAnyIsa<&MakeElementwise>},
+#ifdef UPSCALED_KN2ROW
+    {"kn2row", &Kn2rowSupports, &ForAnyIsa<&MakeKn2row>, nullptr, /*baseline=*/true},
+#endif
+    {"naive", &NaiveSupports, &ForAnyIsa<&MakeNaive>, nullptr, /*baseline=*/true},
 };
 
 }  // namespace
 
 std::span<const KernelInfo> ListKernels() { return kKernels; }
+
+std::span<const std::string_view> ListMissingKernels() {
+#ifdef UPSCALED_KN2ROW
+  return {};
+#else
+  static constexpr std::string_view kMissing[] = {"kn2row"};
+  return kMissing;
+#endif
+}
 
 const KernelInfo* FindKernel(std::string_view name) {
   for (const KernelInfo& kernel : kKernels) {

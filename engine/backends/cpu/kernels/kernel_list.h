@@ -19,9 +19,14 @@ struct KernelInfo {
   // Not null: the kernel computes `layer` from the result of this layer, which takes its inputs.
   // The result is interleaved.
   Layer (*prelude)(const Layer& layer) = nullptr;
+  // For comparison, and for layers that no other kernel supports.
+  bool baseline = false;
 };
 
 std::span<const KernelInfo> ListKernels();
+
+// Names of kernels that this build lacks, because a library was not there.
+std::span<const std::string_view> ListMissingKernels();
 
 // null: no such kernel.
 const KernelInfo* FindKernel(std::string_view name);

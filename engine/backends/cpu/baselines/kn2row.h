@@ -1,0 +1,16 @@
+// Convolution as a sum of matrix products, one for each tap of the kernel ("kn2row": Anderson,
+// Vasudevan, Keane, Gregg, "Low-memory GEMM-based convolution algorithms for deep neural networks",
+// 2017): what a tuned BLAS makes of it. Any kernel size, stride 1. In builds that found OpenBLAS.
+#pragma once
+
+#include <memory>
+
+#include "engine/backends/cpu/kernels/kernel.h"
+#include "engine/model/network.h"
+
+namespace upscaled::cpu {
+
+bool Kn2rowSupports(const Layer& layer);
+std::unique_ptr<LayerKernel> MakeKn2row(const Layer& layer);
+
+}  // namespace upscaled::cpu
