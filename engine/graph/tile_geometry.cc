@@ -25,17 +25,28 @@ Rect RoundOutward(const Rect& r, int block) {
 Rect InputRegion(const Layer& layer, const Rect& out, Size in_size) {
   const bool one_value_per_channel = layer.op == Op::kMul && in_size == Size{1, 1};
   if (layer.op == Op::kGlobalAveragePool || one_value_per_channel) return Whole(in_size);
-  const PixelRange x = InputRange(layer, {out.x, out.right() - 1});
-  const PixelRange y = InputRange(layer, {out.y, out.bottom() - 1});
+  const PixelRange x = InputRange(layer, {out.x, out.right() - 1}, in_size.width);
+  const PixelRange y = InputRange(layer, {out.y, out.bottom() - 1}, in_size.height);
   const Rect read{x.first, y.first, x.last - x.first + 1, y.last - y.first + 1};
   return Intersect(read, Whole(in_size));
 }
 
 int ClampToSide(int v, int side) { return std::clamp(v, 0, side - 1); }
 
+// A pixel at least, even where all of `out` lies in the padding. Reflected positions lie as far
+// inside as they lay outside.
+PixelRange PaddedRange(const Layer& layer, PixelRange out, int in_side) {
+  PixelRange in{out.first - layer.padding_px, out.last - layer.padding_px};
+  if (layer.pad_mode == PadMode::kReflect) {
+    const int last = in_side - 1;
+    in = {std::min(in.first, 2 * last - in.last), std::max(in.last, -in.first)};
+  }
+  return {ClampToSide(in.first, in_side), ClampToSide(in.last, in_side)};
+}
+
 }  // namespace
 
-PixelRange InputRange(const Layer& layer, PixelRange out) {
+PixelRange InputRange(const Layer& layer, PixelRange out, int in_side) {
   switch (layer.op) {
     case Op::kConv:
       return {out.first * layer.stride_px - layer.padding_px,
@@ -52,9 +63,19 @@ PixelRange InputRange(const Layer& layer, PixelRange out) {
     }
     case Op::kCrop:
       return {out.first + layer.crop_px, out.last + layer.crop_px};
+    case Op::kPad:
+      return PaddedRange(layer, out, in_side);
     default:
       return out;
   }
+}
+
+int PadSource(const Layer& layer, int at, int in_side) {
+  const int position = at - layer.padding_px, period = 2 * (in_side - 1);
+  if (layer.pad_mode == PadMode::kConstant) return position;
+  if (layer.pad_mode == PadMode::kReplicate || period == 0) return ClampToSide(position, in_side);
+  const int phase = position - FloorDiv(position, period) * period;
+  return std::min(phase, period - phase);
 }
 
 std::vector<Rect> LayerRegions(const Network& network, Size image, const Rect& tile,

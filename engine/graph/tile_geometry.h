@@ -29,9 +29,14 @@ struct PixelRange {
   int last = 0;
 };
 
-// What `layer` reads of its inputs along one axis to compute `out`; may exceed them (zero padding).
-// Not for layers that read their input whole (global pooling, factors of one value per channel).
-PixelRange InputRange(const Layer& layer, PixelRange out);
+// What `layer` reads of its inputs, `in_side` pixels long, along one axis to compute `out`; may
+// exceed them (a convolution's zero padding). Not for layers that read their input whole (global
+// pooling, factors of one value per channel).
+PixelRange InputRange(const Layer& layer, PixelRange out, int in_side);
+
+// The input position that position `at` of a kPad layer's result repeats along one axis; outside
+// the input for a constant.
+int PadSource(const Layer& layer, int at, int in_side);
 
 // The source pixels that rectangle `input_region` of layer 0 reads, inside the picture: pixels of
 // the replicated border count as the edge pixels they copy.

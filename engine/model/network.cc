@@ -48,6 +48,10 @@ std::string_view OpName(Op op) {
       return "concat";
     case Op::kCrop:
       return "crop";
+    case Op::kPad:
+      return "pad";
+    case Op::kAffine:
+      return "affine";
     case Op::kGlobalAveragePool:
       return "global average pool";
     case Op::kFullyConnected:

@@ -23,6 +23,8 @@ enum class Op : uint8_t {
   kMul,             // two inputs; the second may be [channels] of 1x1 (squeeze-excite)
   kConcat,          // along channels
   kCrop,            // Layer::crop_px from every side
+  kPad,             // Layer::padding_px on every side, filled as pad_mode says
+  kAffine,          // weights [channels] times the input plus bias [channels]
   kGlobalAveragePool,
   kFullyConnected,  // on [channels] of 1x1; weights [out][in]
   kActivation,      // Layer::activation alone, where it could not be fused
@@ -37,6 +39,12 @@ enum class Activation : uint8_t {
   kClip,  // clip_min..clip_max
 };
 
+enum class PadMode : uint8_t {
+  kConstant,   // Layer::pad_value
+  kReplicate,  // the edge pixel
+  kReflect,    // mirrored at the edge pixel, which is not repeated; again and again when too narrow
+};
+
 struct Layer {
   Op op = Op::kInput;
   std::string name;
@@ -46,10 +54,13 @@ struct Layer {
 
   int kernel_px = 1;
   int stride_px = 1;
-  // kConv: zero border added on every side. kConvTranspose: cut off every side of the result.
+  // kConv: zero border added on every side. kConvTranspose: cut off every side of the result. kPad:
+  // added on every side.
   int padding_px = 0;
   int factor = 1;
   int crop_px = 0;
+  PadMode pad_mode = PadMode::kConstant;
+  float pad_value = 0;
 
   std::vector<float> weights;
   std::vector<float> bias;

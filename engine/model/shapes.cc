@@ -21,6 +21,8 @@ int64_t UnboundedSide(const Layer& layer, int side) {
       return int64_t{side} * layer.factor;
     case Op::kCrop:
       return side - 2 * layer.crop_px;
+    case Op::kPad:
+      return int64_t{side} + 2 * layer.padding_px;
     case Op::kGlobalAveragePool:
     case Op::kFullyConnected:
       return 1;
@@ -28,6 +30,7 @@ int64_t UnboundedSide(const Layer& layer, int side) {
     case Op::kAdd:
     case Op::kMul:
     case Op::kConcat:
+    case Op::kAffine:
     case Op::kActivation:
       return side;
   }

@@ -23,9 +23,14 @@ size_t OddCacheLines(size_t floats) {
 // any layer holds at a time.
 class Scheduler {
  public:
+  // `sizes`: of each layer's whole output.
   Scheduler(const Program& program, const std::vector<Rect>& regions,
-            std::vector<TilePlan::Step>& steps)
-      : program_(program), regions_(regions), steps_(steps), ring_rows_(regions.size(), 0) {
+            const std::vector<Size>& sizes, std::vector<TilePlan::Step>& steps)
+      : program_(program),
+        regions_(regions),
+        sizes_(sizes),
+        steps_(steps),
+        ring_rows_(regions.size(), 0) {
     for (const Rect& region : regions) next_.push_back(region.y);
   }
 
@@ -61,7 +66,8 @@ class Scheduler {
   }
 
   PixelRange Reads(int layer, PixelRange rows) const {
-    return InputRange(program_.network.layers[layer], rows);
+    const Layer& reader = program_.network.layers[layer];
+    return InputRange(reader, rows, sizes_[reader.inputs[0]].height);
   }
 
   // The first row of `layer` that a consumer has yet to read.
@@ -69,13 +75,15 @@ class Scheduler {
     int first = next_[layer];
     for (const int consumer : program_.consumers[layer]) {
       if (next_[consumer] >= regions_[consumer].bottom()) continue;
-      first = std::min(first, Reads(consumer, {next_[consumer], next_[consumer]}).first);
+      const PixelRange left{next_[consumer], regions_[consumer].bottom() - 1};
+      first = std::min(first, Reads(consumer, left).first);
     }
     return std::max(first, regions_[layer].y);
   }
 
   const Program& program_;
   const std::vector<Rect>& regions_;
+  const std::vector<Size>& sizes_;
   std::vector<TilePlan::Step>& steps_;
   std::vector<int> next_;  // row to compute next
   std::vector<int> ring_rows_;
@@ -101,8 +109,8 @@ Tensor LayOut(const Program& program, size_t layer, const Rect& region, Size siz
 TilePlan PlanTile(const Program& program, Size image, const Rect& tile) {
   TilePlan plan;
   plan.regions = LayerRegions(program.network, image, tile, program.block_px);
-  const std::vector<int> ring_rows = Scheduler(program, plan.regions, plan.steps).Run();
   const std::vector<Size> sizes = LayerSizes(program.network, image);
+  const std::vector<int> ring_rows = Scheduler(program, plan.regions, sizes, plan.steps).Run();
   plan.workspace_floats = OddCacheLines(program.scratch_floats);
   for (size_t i = 0; i < plan.regions.size(); ++i) {
     plan.tensors.push_back(LayOut(program, i, plan.regions[i], sizes[i], ring_rows[i]));

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/base/int_math.h"
+#include "engine/graph/tile_geometry.h"
 
 namespace upscaled::reference {
 namespace {
@@ -168,6 +169,22 @@ void Crop(const Layer& layer, Inputs inputs, Tensor& dst) {
        [&](int c, int x, int y) { return inputs[0]->at(c, x + layer.crop_px, y + layer.crop_px); });
 }
 
+void Pad(const Layer& layer, Inputs inputs, Tensor& dst) {
+  const Size size = inputs[0]->layer;
+  Fill(dst, [&](int c, int x, int y) {
+    const int from_x = PadSource(layer, x, size.width);
+    const int from_y = PadSource(layer, y, size.height);
+    const bool inside = from_x >= 0 && from_x < size.width && from_y >= 0 && from_y < size.height;
+    return inside ? inputs[0]->at(c, from_x, from_y) : layer.pad_value;
+  });
+}
+
+void Affine(const Layer& layer, Inputs inputs, Tensor& dst) {
+  Fill(dst, [&](int c, int x, int y) {
+    return inputs[0]->at(c, x, y) * layer.weights[c] + layer.bias[c];
+  });
+}
+
 float Activate(const Layer& layer, int channel, float v) {
   switch (layer.activation) {
     case Activation::kNone:
@@ -216,6 +233,12 @@ void ComputeLayer(const Layer& layer, Inputs inputs, Tensor& dst) {
       break;
     case Op::kCrop:
       Crop(layer, inputs, dst);
+      break;
+    case Op::kPad:
+      Pad(layer, inputs, dst);
+      break;
+    case Op::kAffine:
+      Affine(layer, inputs, dst);
       break;
     case Op::kGlobalAveragePool:
       AveragePool(inputs, dst);

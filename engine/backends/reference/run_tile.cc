@@ -70,11 +70,12 @@ void StoreResult(const Tensor& result, const MutableImageView& dst) {
 
 void RunTile(const Network& network, const TileTask& task) {
   const std::vector<Rect> regions = LayerRegions(network, task.image, task.tile, {});
+  const std::vector<Size> sizes = LayerSizes(network, task.image);
   std::vector<Tensor> tensors;
   tensors.reserve(network.layers.size());
   for (size_t i = 0; i < network.layers.size(); ++i) {
     const Layer& layer = network.layers[i];
-    Tensor& dst = tensors.emplace_back(regions[i], layer.out_channels);
+    Tensor& dst = tensors.emplace_back(regions[i], layer.out_channels, sizes[i]);
     if (layer.op == Op::kInput) {
       LoadInput(network, task, dst);
       continue;

@@ -11,11 +11,18 @@ namespace upscaled::reference {
 struct Tensor {
   Rect region;  // in the layer's whole-picture coordinates
   int channels = 0;
+  Size layer;                 // of the layer's whole output
   std::vector<float> values;  // channels planes of region.height rows of region.width
 
   Tensor() = default;
+  Tensor(const Rect& region, int channels, Size layer)
+      : region(region),
+        channels(channels),
+        layer(layer),
+        values(channels * static_cast<size_t>(region.Area())) {}
+  // A region that reaches the layer's end.
   Tensor(const Rect& region, int channels)
-      : region(region), channels(channels), values(channels * static_cast<size_t>(region.Area())) {}
+      : Tensor(region, channels, {region.right(), region.bottom()}) {}
 
   // Row `y` (whole-picture coordinate) of a channel; its first value is at region.x.
   float* row(int channel, int y) { return values.data() + RowOffset(channel, y); }

@@ -55,6 +55,18 @@ class Builder {
     Append({.op = Op::kPixelShuffle, .out_channels = out, .factor = factor});
   }
   void Crop(int of, int crop_px) { Append({.op = Op::kCrop, .inputs = {of}, .crop_px = crop_px}); }
+  void Pad(int padding_px) {
+    Append({.op = Op::kPad,
+            .padding_px = padding_px,
+            .pad_mode = Pick(random_, {PadMode::kConstant, PadMode::kReplicate, PadMode::kReflect}),
+            .pad_value = 0.25f});
+  }
+  void Affine() {
+    Layer layer{.op = Op::kAffine, .out_channels = network_.layers.back().out_channels};
+    Fill(layer.weights, layer.out_channels, 1.0f);
+    Fill(layer.bias, layer.out_channels, 0.1f);
+    Append(std::move(layer));
+  }
   void Join(Op op, int first, int second) {
     const int channels = network_.layers[first].out_channels;
     Append({.op = op,
@@ -168,6 +180,12 @@ Network TryRandomNetwork(std::mt19937& random) {
   Builder b(random);
   if (Chance(random, 20)) b.Resize(Op::kResizeNearest, 2);
   for (int i = RandomInt(random, 0, 3); i > 0; --i) b.RandomConv(b.RandomWidth());
+  if (Chance(random, 20)) b.Affine();
+  if (Chance(random, 20)) {  // as much as a valid convolution of 5x5 takes, twice
+    b.Pad(RandomInt(random, 1, 4));
+    b.Conv(16, 5, 1, 0, true);
+    b.Conv(16, 5, 1, 0, true);
+  }
   const int body = RandomInt(random, 0, 3);
   if (body == 0) AppendUnet(b, random);
   if (body == 1) AppendResidual(b, random);
@@ -189,10 +207,10 @@ std::string Describe(const Network& network) {
                                      network.align_px);
   for (size_t i = 0; i < network.layers.size(); ++i) {
     const Layer& l = network.layers[i];
-    absl::StrAppendFormat(&text, "%d: %s %d->%d k%d s%d p%d f%d c%d %s, reads", i,
+    absl::StrAppendFormat(&text, "%d: %s %d->%d k%d s%d p%d m%d f%d c%d %s, reads", i,
                           std::string(OpName(l.op)), l.in_channels, l.out_channels, l.kernel_px,
-                          l.stride_px, l.padding_px, l.factor, l.crop_px,
-                          std::string(ActivationName(l.activation)));
+                          l.stride_px, l.padding_px, static_cast<int>(l.pad_mode), l.factor,
+                          l.crop_px, std::string(ActivationName(l.activation)));
     for (const int input : l.inputs) absl::StrAppendFormat(&text, " %d", input);
     text += "\n";
   }

@@ -133,6 +133,40 @@ TEST(ReferenceLayersTest, CropShiftsTheOrigin) {
   EXPECT_THAT(Compute(layer, {src}, {0, 0, 1, 1}), ElementsAre(5));
 }
 
+TEST(ReferenceLayersTest, PadFillsEverySide) {
+  Layer layer = MakeLayer(Op::kPad, 1, 1);
+  layer.padding_px = 2;
+  const Tensor src = MakeTensor({0, 0, 3, 1}, {1, 2, 3});
+  const auto middle_row = [&](PadMode mode) {
+    layer.pad_mode = mode;
+    layer.pad_value = 9;
+    return Compute(layer, {src}, {0, 2, 7, 1});
+  };
+  EXPECT_THAT(middle_row(PadMode::kConstant), ElementsAre(9, 9, 1, 2, 3, 9, 9));
+  EXPECT_THAT(middle_row(PadMode::kReplicate), ElementsAre(1, 1, 1, 2, 3, 3, 3));
+  EXPECT_THAT(middle_row(PadMode::kReflect), ElementsAre(3, 2, 1, 2, 3, 2, 1));
+  layer.pad_mode = PadMode::kConstant;
+  EXPECT_THAT(Compute(layer, {src}, {2, 1, 3, 2}), ElementsAre(9, 9, 9, 1, 2, 3));
+}
+
+TEST(ReferenceLayersTest, ReflectedTwiceWhereNarrowerThanThePadding) {
+  Layer layer = MakeLayer(Op::kPad, 1, 1);
+  layer.padding_px = 4;
+  layer.pad_mode = PadMode::kReflect;
+  const Tensor three = MakeTensor({0, 0, 3, 1}, {1, 2, 3});
+  EXPECT_THAT(Compute(layer, {three}, {0, 4, 11, 1}), ElementsAre(1, 2, 3, 2, 1, 2, 3, 2, 1, 2, 3));
+  const Tensor one = MakeTensor({0, 0, 1, 1}, {7});
+  EXPECT_THAT(Compute(layer, {one}, {0, 0, 9, 1}), ElementsAre(7, 7, 7, 7, 7, 7, 7, 7, 7));
+}
+
+TEST(ReferenceLayersTest, AffineIsAFactorAndAnOffsetForEveryChannel) {
+  Layer layer = MakeLayer(Op::kAffine, 2, 2);
+  layer.weights = {2, -1};
+  layer.bias = {0.5f, 1};
+  const Tensor src = MakeTensor({0, 0, 2, 1}, {1, 2, 3, 4});
+  EXPECT_THAT(Compute(layer, {src}, {0, 0, 2, 1}), ElementsAre(2.5f, 4.5f, -2, -3));
+}
+
 TEST(ReferenceLayersTest, PoolingAndFullyConnected) {
   const Tensor src = MakeTensor({0, 0, 2, 2}, {1, 2, 3, 6, 0, 0, 0, 4});
   EXPECT_THAT(Compute(MakeLayer(Op::kGlobalAveragePool, 2, 2), {src}, {0, 0, 1, 1}),

@@ -126,12 +126,13 @@ TEST(SourceRectTest, BorderCountsAsTheEdgeItCopies) {
 }
 
 // All layers, each computed in its region alone, from random values of layer 0.
-std::vector<Tensor> Compute(const Network& network, const std::vector<Rect>& regions,
+std::vector<Tensor> Compute(const Network& network, Size image, const std::vector<Rect>& regions,
                             const Tensor& whole_input) {
+  const std::vector<Size> sizes = LayerSizes(network, image);
   std::vector<Tensor> tensors;
   for (size_t i = 0; i < network.layers.size(); ++i) {
     const Layer& layer = network.layers[i];
-    Tensor& dst = tensors.emplace_back(regions[i], layer.out_channels);
+    Tensor& dst = tensors.emplace_back(regions[i], layer.out_channels, sizes[i]);
     if (layer.op == Op::kInput) {
       for (int c = 0; c < dst.channels; ++c) {
         for (int y = dst.region.y; y < dst.region.bottom(); ++y) {
@@ -180,8 +181,8 @@ TEST(LayerRegionsTest, RegionsSufficeForRandomNetworksTilesAndBlocks) {
     const std::vector<Rect> regions = LayerRegions(network, image, tile, blocks);
 
     EXPECT_TRUE(regions.back().Contains(Scale(tile, network.scale)));
-    const std::vector<Tensor> parts = Compute(network, regions, input);
-    const std::vector<Tensor> wholes = Compute(network, whole, input);
+    const std::vector<Tensor> parts = Compute(network, image, regions, input);
+    const std::vector<Tensor> wholes = Compute(network, image, whole, input);
     for (size_t l = 0; l < parts.size(); ++l) {
       SCOPED_TRACE(l);
       EXPECT_TRUE(whole[l].Contains(regions[l]));

@@ -31,6 +31,8 @@ Layer WithoutWeights(const Layer& layer) {
   copy.padding_px = layer.padding_px;
   copy.factor = layer.factor;
   copy.crop_px = layer.crop_px;
+  copy.pad_mode = layer.pad_mode;
+  copy.pad_value = layer.pad_value;
   copy.bias = layer.bias;
   copy.activation = layer.activation;
   copy.slope = layer.slope;

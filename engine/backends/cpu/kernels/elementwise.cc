@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "engine/backends/cpu/kernels/activation.h"
+#include "engine/graph/tile_geometry.h"
 #include "engine/model/limits.h"
 
 namespace upscaled::cpu {
@@ -141,6 +142,41 @@ void ConcatRow(const Layer& /*layer*/, std::span<const Tensor> src, const Tensor
   }
 }
 
+void PadRow(const Layer& layer, std::span<const Tensor> src, const Tensor& dst, int y, int x,
+            int width_px) {
+  const Tensor& in = src[0];
+  const int from_y = PadSource(layer, y, in.layer_height_px);
+  const bool above_or_below = from_y < 0 || from_y >= in.layer_height_px;
+  for (int plane = 0; plane < dst.planes(); ++plane) {
+    const float* row = in.At(from_y, 0) + plane * in.plane_stride;
+    float* out = dst.At(y, x) + plane * dst.plane_stride;
+    for (int n = 0; n < width_px; ++n, out += dst.pixel_stride) {
+      const int from_x = PadSource(layer, x + n, in.layer_width_px);
+      if (above_or_below || from_x < 0 || from_x >= in.layer_width_px) {
+        std::fill_n(out, dst.pixel_stride, layer.pad_value);
+      } else {
+        std::copy_n(row + static_cast<ptrdiff_t>(from_x) * dst.pixel_stride, dst.pixel_stride, out);
+      }
+    }
+  }
+}
+
+void AffineRow(const Layer& layer, std::span<const Tensor> src, const Tensor& dst, int y, int x,
+               int width_px) {
+  ZeroPadding(dst, y, x, width_px);
+  for (int plane = 0; plane < dst.planes(); ++plane) {
+    const float* in = src[0].At(y, x) + plane * src[0].plane_stride;
+    float* out = dst.At(y, x) + plane * dst.plane_stride;
+    const int first = plane * kPlaneChannels;
+    const int channels = std::min(dst.pixel_stride, dst.channels - first);
+    const float* factors = layer.weights.data() + first;
+    const float* offsets = layer.bias.data() + first;
+    for (int n = 0; n < width_px; ++n, in += dst.pixel_stride, out += dst.pixel_stride) {
+      for (int c = 0; c < channels; ++c) out[c] = in[c] * factors[c] + offsets[c];
+    }
+  }
+}
+
 // Also a lone activation: a crop of nothing.
 void CropRow(const Layer& layer, std::span<const Tensor> src, const Tensor& dst, int y, int x,
              int width_px) {
@@ -168,6 +204,10 @@ RowFunction RowFunctionOf(Op op) {
     case Op::kCrop:
     case Op::kActivation:
       return &CropRow;
+    case Op::kPad:
+      return &PadRow;
+    case Op::kAffine:
+      return &AffineRow;
     default:
       return nullptr;
   }
@@ -175,8 +215,8 @@ RowFunction RowFunctionOf(Op op) {
 
 class ElementwiseKernel final : public LayerKernel {
  public:
-  explicit ElementwiseKernel(const Layer& layer)
-      : layer_(WithoutWeights(layer)), row_function_(RowFunctionOf(layer.op)) {}
+  explicit ElementwiseKernel(const Layer& layer)  // its weights are a handful, if any
+      : layer_(layer), row_function_(RowFunctionOf(layer.op)) {}
 
   void Run(std::span<const Tensor> src, const Tensor& dst, const Rect& rows,
            float* /*scratch*/) const override {

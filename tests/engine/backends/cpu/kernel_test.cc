@@ -73,6 +73,24 @@ Layer MakePlain(Op op, int in, int out, int factor, int crop_px, std::vector<int
   return layer;
 }
 
+Layer MakePad(int channels, int padding_px, PadMode mode) {
+  Layer layer = MakePlain(Op::kPad, channels, channels, 1, 0, {0});
+  layer.padding_px = padding_px;
+  layer.pad_mode = mode;
+  layer.pad_value = 0.5f;
+  return layer;
+}
+
+Layer MakeAffine(int channels, std::mt19937& random) {
+  Layer layer = MakePlain(Op::kAffine, channels, channels, 1, 0, {0});
+  std::normal_distribution<float> normal;
+  for (int c = 0; c < channels; ++c) {
+    layer.weights.push_back(normal(random));
+    layer.bias.push_back(normal(random));
+  }
+  return layer;
+}
+
 // Layers that between them reach every branch of every kernel.
 std::vector<Layer> TestedLayers(std::mt19937& random) {
   std::vector<Layer> layers;
@@ -106,6 +124,10 @@ std::vector<Layer> TestedLayers(std::mt19937& random) {
     layers.push_back(MakePlain(Op::kResizeBilinear, channels, channels, 2, 0, {0}));
     layers.push_back(MakePlain(Op::kCrop, channels, channels, 1, 2, {0}));
     layers.push_back(MakePlain(Op::kActivation, channels, channels, 1, 0, {0}));
+    for (const PadMode mode : {PadMode::kConstant, PadMode::kReplicate, PadMode::kReflect}) {
+      layers.push_back(MakePad(channels, RandomInt(random, 0, 7), mode));
+    }
+    layers.push_back(MakeAffine(channels, random));
     layers.push_back(MakePlain(Op::kAdd, channels, channels, 1, 0, {0, 1}));
     layers.push_back(MakePlain(Op::kMul, channels, channels, 1, 0, {0, 1}));
     layers.push_back(MakePlain(Op::kConcat, channels, channels * 3, 1, 0, {0, 1, 2}));
@@ -123,6 +145,8 @@ int OutputSide(const Layer& layer, int in) {
       return (in - 1) * layer.stride_px + layer.kernel_px - 2 * layer.padding_px;
     case Op::kCrop:
       return in - 2 * layer.crop_px;
+    case Op::kPad:
+      return in + 2 * layer.padding_px;
     default:
       return in * layer.factor;
   }

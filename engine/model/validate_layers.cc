@@ -1,31 +1,17 @@
-// Network::Validate: everything that later code takes for granted about a network.
+// Network::ValidateLayers: what later code takes for granted about a network's layers.
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/base/status_macros.h"
-#include "engine/base/string_view.h"
 #include "engine/model/limits.h"
 #include "engine/model/network.h"
 #include "engine/model/shapes.h"
+#include "engine/model/validate_errors.h"
 
 namespace upscaled {
 namespace {
-
-template <typename... Args>
-absl::Status LayerError(const Network& network, size_t index, const Args&... what) {
-  const Layer& layer = network.layers[index];
-  return absl::InvalidArgumentError(absl::StrCat("layer ", index, " '", layer.name, "' (",
-                                                 ToAbsl(OpName(layer.op)), "): ", what...));
-}
-
-absl::Status CheckRange(const char* what, int value, int min, int max) {
-  if (value >= min && value <= max) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(what, " is ", value, ", outside ", min, "..", max));
-}
 
 struct InputCount {
   size_t min, max;
@@ -129,6 +115,12 @@ absl::Status CheckNumbers(const Network& network, size_t index) {
       layer.op == Op::kResizeBilinear) {
     status.Update(CheckRange("factor", layer.factor, 1, kMaxFactor));
   }
+  if (layer.op == Op::kPad) {
+    status.Update(CheckRange("padding_px", layer.padding_px, 0, kMaxPadPx));
+    if (!std::isfinite(layer.pad_value)) {
+      status.Update(absl::InvalidArgumentError(absl::StrCat("is filled with ", layer.pad_value)));
+    }
+  }
   if (layer.op == Op::kCrop) {
     status.Update(CheckRange("crop_px", layer.crop_px, 0, kMaxPadPx));
   }
@@ -157,6 +149,7 @@ absl::Status CheckWeights(const Network& network, size_t index) {
     weights = int64_t{layer.out_channels} * layer.in_channels * kernel_px * kernel_px;
     bias = layer.out_channels;
   }
+  if (layer.op == Op::kAffine) weights = bias = layer.out_channels;
   RETURN_IF_ERROR(CheckValues(network, index, "weights", layer.weights, weights));
   RETURN_IF_ERROR(CheckValues(network, index, "bias values", layer.bias, bias));
 
@@ -182,50 +175,6 @@ absl::Status CheckPerPicture(const Network& network, size_t index,
     if (!broadcast && per_picture[layer.inputs[i]] != per_picture[layer.inputs[0]]) {
       return LayerError(network, index, "mixes values per pixel with values per picture");
     }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckSizes(const Network& network, int side_px) {
-  const std::vector<Size> sizes = LayerSizes(network, {side_px, side_px});
-  for (size_t i = 0; i < network.layers.size(); ++i) {
-    const int side = sizes[i].width;
-    if (side < 1 || side > kMaxSidePx) {
-      return LayerError(network, i, "is ", side, " pixels wide for a picture of ", side_px);
-    }
-    const Layer& layer = network.layers[i];
-    for (const int input : layer.inputs) {
-      const bool broadcast = layer.op == Op::kMul && sizes[input].width == 1;
-      if (!broadcast && sizes[input] != sizes[layer.inputs[0]]) {
-        return LayerError(network, i, "has inputs ", sizes[layer.inputs[0]].width, " and ",
-                          sizes[input].width, " pixels wide for a picture of ", side_px);
-      }
-    }
-  }
-  const int wanted = network.scale * side_px, given = sizes.back().width;
-  const int slack = network.align_px == 1 ? 0 : network.scale * (network.align_px - 1);
-  if (given < wanted || given > wanted + slack) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "a picture %d pixels wide gives %d pixels, must give %d (scale %d, pad_px %d, align_px %d)",
-        side_px, given, wanted, network.scale, network.pad_px, network.align_px));
-  }
-  return absl::OkStatus();
-}
-
-// Sizes along an axis follow a pattern whose period is the product of what divides them; checking
-// two periods is checking all.
-absl::Status CheckAllSizes(const Network& network) {
-  int64_t period_px = network.align_px;
-  for (size_t i = 0; i < network.layers.size(); ++i) {
-    const Layer& layer = network.layers[i];
-    if (layer.op == Op::kConv) period_px *= layer.stride_px;
-    if (period_px > kMaxPeriodPx) {
-      return LayerError(network, i, "raises the product of align_px and all strides to ", period_px,
-                        ", the limit is ", kMaxPeriodPx);
-    }
-  }
-  for (int side_px = 1; side_px <= 2 * period_px; ++side_px) {
-    RETURN_IF_ERROR(CheckSizes(network, side_px));
   }
   return absl::OkStatus();
 }
@@ -289,18 +238,6 @@ absl::Status Network::ValidateLayers() const {
   }
   RETURN_IF_ERROR(CheckAllUsed(*this));
   return CheckCost(*this);
-}
-
-absl::Status Network::ValidateSizes() const {
-  RETURN_IF_ERROR(CheckRange("scale", scale, 1, kMaxScale));
-  RETURN_IF_ERROR(CheckRange("pad_px", pad_px, 0, kMaxPadPx));
-  RETURN_IF_ERROR(CheckRange("align_px", align_px, 1, kMaxPeriodPx));
-  return CheckAllSizes(*this);
-}
-
-absl::Status Network::Validate() const {
-  RETURN_IF_ERROR(ValidateLayers());
-  return ValidateSizes();
 }
 
 }  // namespace upscaled

@@ -1,0 +1,73 @@
+// Network::ValidateSizes: that every picture gives a result of the right size.
+#include <cstdint>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "engine/base/status_macros.h"
+#include "engine/model/limits.h"
+#include "engine/model/network.h"
+#include "engine/model/shapes.h"
+#include "engine/model/validate_errors.h"
+
+namespace upscaled {
+namespace {
+
+absl::Status CheckSizes(const Network& network, int side_px) {
+  const std::vector<Size> sizes = LayerSizes(network, {side_px, side_px});
+  for (size_t i = 0; i < network.layers.size(); ++i) {
+    const int side = sizes[i].width;
+    if (side < 1 || side > kMaxSidePx) {
+      return LayerError(network, i, "is ", side, " pixels wide for a picture of ", side_px);
+    }
+    const Layer& layer = network.layers[i];
+    for (const int input : layer.inputs) {
+      const bool broadcast = layer.op == Op::kMul && sizes[input].width == 1;
+      if (!broadcast && sizes[input] != sizes[layer.inputs[0]]) {
+        return LayerError(network, i, "has inputs ", sizes[layer.inputs[0]].width, " and ",
+                          sizes[input].width, " pixels wide for a picture of ", side_px);
+      }
+    }
+  }
+  const int wanted = network.scale * side_px, given = sizes.back().width;
+  const int slack = network.align_px == 1 ? 0 : network.scale * (network.align_px - 1);
+  if (given < wanted || given > wanted + slack) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "a picture %d pixels wide gives %d pixels, must give %d (scale %d, pad_px %d, align_px %d)",
+        side_px, given, wanted, network.scale, network.pad_px, network.align_px));
+  }
+  return absl::OkStatus();
+}
+
+// Sizes along an axis follow a pattern whose period is the product of what divides them; checking
+// two periods is checking all.
+absl::Status CheckAllSizes(const Network& network) {
+  int64_t period_px = network.align_px;
+  for (size_t i = 0; i < network.layers.size(); ++i) {
+    const Layer& layer = network.layers[i];
+    if (layer.op == Op::kConv) period_px *= layer.stride_px;
+    if (period_px > kMaxPeriodPx) {
+      return LayerError(network, i, "raises the product of align_px and all strides to ", period_px,
+                        ", the limit is ", kMaxPeriodPx);
+    }
+  }
+  for (int side_px = 1; side_px <= 2 * period_px; ++side_px) {
+    RETURN_IF_ERROR(CheckSizes(network, side_px));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status Network::ValidateSizes() const {
+  RETURN_IF_ERROR(CheckRange("scale", scale, 1, kMaxScale));
+  RETURN_IF_ERROR(CheckRange("pad_px", pad_px, 0, kMaxPadPx));
+  RETURN_IF_ERROR(CheckRange("align_px", align_px, 1, kMaxPeriodPx));
+  return CheckAllSizes(*this);
+}
+
+absl::Status Network::Validate() const {
+  RETURN_IF_ERROR(ValidateLayers());
+  return ValidateSizes();
+}
+
+}  // namespace upscaled
