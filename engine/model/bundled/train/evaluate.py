@@ -1,14 +1,16 @@
 #!/usr/bin/python3
 """Measures a model against bicubic and Lanczos-3 on the held-out pictures.
 
-usage: evaluate.py MODEL_DIR_OR_CHECKPOINT HELDOUT_DIR [--images OUT_DIR]
+usage: evaluate.py MODEL HELDOUT_DIR [--jpeg QUALITY] [--images OUT_DIR] [--each]
 
-PSNR of the Y plane (BT.601, 16..235) of 8-bit pictures with 8 px cropped from every side, the mean over pictures; and
-the largest difference of a channel's mean between the result and the original, in levels of 0..255.
+MODEL is a .param file or a checkpoint. PSNR of the Y plane (BT.601, 16..235) of 8-bit pictures with 8 px cropped from every
+side, the mean over pictures; and the largest difference of a channel's mean from the original's, in levels of 0..255, of
+Lanczos-3 (what the reduction itself shifted) and of the model.
 """
 
 import argparse
 import glob
+import io
 import os
 
 import numpy as np
@@ -36,41 +38,46 @@ def to_u8(planes):
     return np.clip(np.rint(planes.permute(1, 2, 0).numpy() * 255), 0, 255).astype(np.uint8)
 
 
-def measure(layers, path, kernel):
-    """(dB of bicubic, Lanczos and the model, mean shift of each channel, result)."""
+def measure(layers, path, kernel, jpeg_quality):
+    """(dB of bicubic, Lanczos and the model; largest mean shift of a channel, Lanczos and the model; result)."""
     image = Image.open(path).convert("RGB")
     image = image.crop((0, 0, image.width // 2 * 2, image.height // 2 * 2))
     original = np.asarray(image)
     small = image.resize((image.width // 2, image.height // 2), kernel)
+    if jpeg_quality:
+        file = io.BytesIO()
+        small.save(file, "JPEG", quality=jpeg_quality)
+        small = Image.open(file)
     result = to_u8(nets.upscale(layers, np.asarray(small)))
     bicubic, lanczos = (np.asarray(small.resize(image.size, k)) for k in (Image.BICUBIC, Image.LANCZOS))
-    shift = result.mean((0, 1)) - original.mean((0, 1))
-    return [psnr_y(p, original) for p in (bicubic, lanczos, result)], shift, result
+    shifts = [np.abs(p.mean((0, 1)) - original.mean((0, 1))).max() for p in (lanczos, result)]
+    return [psnr_y(p, original) for p in (bicubic, lanczos, result)], shifts, result
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("model")
     parser.add_argument("heldout")
+    parser.add_argument("--jpeg", type=int, help="compress the small side at this quality")
     parser.add_argument("--images", help="folder for the upscaled pictures")
     parser.add_argument("--each", action="store_true", help="a line per picture")
     args = parser.parse_args()
     torch.set_num_threads(2)
-    if os.path.isdir(args.model):
+    if args.model.endswith(".param"):
         layers = export_ncnn.read_ncnn(args.model)
     else:
         layers = export_ncnn.load_checkpoint(args.model).folded()
     layers = [(k.float(), b.float()) for k, b in layers]
 
-    print("pictures  reduced by  n   bicubic  Lanczos-3  model   over bicubic  over Lanczos-3  worst picture  mean shift")
+    print("pictures  reduced by  n   bicubic  Lanczos-3  model   over bicubic  over Lanczos-3  worst picture  mean shift of Lanczos-3, of the model")
     for kind in ("photo", "text", "flat"):
         paths = sorted(glob.glob(os.path.join(args.heldout, kind, "*.png")))
         for name, kernel in KERNELS.items():
             rows, shifts = [], []
             for path in paths:
-                decibel, shift, result = measure(layers, path, kernel)
+                decibel, shift, result = measure(layers, path, kernel, args.jpeg)
                 rows.append(decibel)
-                shifts.append(np.abs(shift).max())
+                shifts.append(shift)
                 if args.each:
                     print(f"  {os.path.basename(path):40} " + "  ".join(f"{d:6.2f}" for d in decibel))
                 if args.images:
@@ -80,7 +87,7 @@ def main():
             b, l, m = rows.mean(0)
             worst = (rows[:, 2] - rows[:, 1]).min()
             print(f"{kind:8}  {name:10} {len(rows):3}  {b:7.2f}  {l:9.2f}  {m:6.2f}  {m - b:12.2f}  {m - l:14.2f}  "
-                  f"{worst:13.2f}  {max(shifts):10.3f}")
+                  f"{worst:13.2f}  {max(s[0] for s in shifts):.3f}  {max(s[1] for s in shifts):.3f}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Writes a checkpoint of train.py as ncnn .param and .bin, reads them back and checks them against the trained net.
 
-usage: export_ncnn.py CHECKPOINT.pt OUT_DIR [--fp32]
+usage: export_ncnn.py CHECKPOINT.pt OUT.param [--fp32]       OUT.bin beside it
 
 .bin, per convolution: flag u32 (0 = float32, 0x01306B47 = float16), weights [out][in][3][3], zeroes up to a multiple of
 4 bytes, then the bias as float32 without a flag. Little endian.
@@ -42,12 +42,16 @@ def bin_bytes(layers, fp16):
     return out
 
 
-def read_ncnn(folder):
-    """[(kernel, bias)] float64 of the model in `folder`, exactly as stored. Refuses what export never writes."""
-    with open(os.path.join(folder, "model.param"), encoding="ascii") as file:
+def bin_beside(param):
+    return os.path.splitext(param)[0] + ".bin"
+
+
+def read_ncnn(param):
+    """[(kernel, bias)] float64 of the model, exactly as stored. Refuses what export never writes."""
+    with open(param, encoding="ascii") as file:
         lines = file.read().split("\n")
     assert lines[0] == MAGIC
-    with open(os.path.join(folder, "model.bin"), "rb") as file:
+    with open(bin_beside(param), "rb") as file:
         data = file.read()
     layers, at, channels, blob = [], 0, 3, "in0"
     for line in lines[2:]:
@@ -75,9 +79,10 @@ def read_ncnn(folder):
 
 
 def load_checkpoint(path):
-    model = nets.Net()
-    model.load_state_dict(torch.load(path)["ema"])
-    return model
+    checkpoint = torch.load(path)
+    net = nets.Net(nets.MODELS[checkpoint["model"]].shape)
+    net.load_state_dict(checkpoint["ema"])
+    return net
 
 
 def main():
@@ -88,10 +93,10 @@ def main():
     args = parser.parse_args()
     model = load_checkpoint(args.checkpoint)
     layers = model.folded()
-    os.makedirs(args.out, exist_ok=True)
-    with open(os.path.join(args.out, "model.param"), "w", encoding="ascii") as file:
+    os.makedirs(os.path.dirname(args.out) or ".", exist_ok=True)
+    with open(args.out, "w", encoding="ascii") as file:
         file.write(param_text(layers))
-    with open(os.path.join(args.out, "model.bin"), "wb") as file:
+    with open(bin_beside(args.out), "wb") as file:
         file.write(bin_bytes(layers, not args.fp32))
 
     # Three nets on noise and on a ramp: as trained, branch by branch; folded; as read back.

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Writes the picture and the expected output that the C++ tests compare with.
 
-usage: make_fixture.py MODEL_DIR OUT_DIR
+usage: make_fixture.py MODEL.param OUT_DIR
 
 OUT_DIR/input.png    37 x 29 RGB, drawn by program
 OUT_DIR/output.npy   float32 [3, 58, 74], not clamped; computed in float64 from the weights as stored

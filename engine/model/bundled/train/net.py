@@ -1,4 +1,4 @@
-"""The network of general-2x: plain valid 3x3 convolutions, LeakyReLU between, pixel shuffle at the end.
+"""The bundled networks: plain valid 3x3 convolutions, LeakyReLU between, pixel shuffle at the end; and the table of models.
 
 While training, every convolution is the sum of a 3x3, a 1x1, a wide 3x3 -> 1x1 pair and (between layers of equal width) the
 identity. The sum is folded into one 3x3 kernel before it meets the picture (Bhardwaj et al., "Collapsible Linear Blocks for
@@ -8,15 +8,44 @@ It starts as a bilinear interpolator: channels 0..2 carry the RGB planes through
 values above zero) and the last layer interpolates them; training adds the rest.
 """
 
+from dataclasses import dataclass
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-WIDTH = 32
-BODY_LAYERS = 5
 SCALE = 2
 SLOPE = 0.1
-PAD_PX = BODY_LAYERS + 2  # each valid 3x3 layer takes one pixel from every side
+
+
+@dataclass(frozen=True)
+class Shape:
+    width: int
+    body_layers: int  # layers of `width` to `width` channels, between the first and the last
+
+    @property
+    def channels(self):
+        return [3] + [self.width] * (self.body_layers + 1) + [3 * SCALE * SCALE]
+
+    @property
+    def pad_px(self):
+        return self.body_layers + 2  # each valid 3x3 layer takes one pixel from every side
+
+    @property
+    def multiply_adds_per_output_px(self):
+        return sum(9 * i * o for i, o in zip(self.channels, self.channels[1:])) / SCALE**2
+
+
+@dataclass(frozen=True)
+class Model:
+    shape: Shape
+    jpeg_quality: tuple = None  # lowest and highest quality that every small side is compressed at
+
+
+MODELS = {
+    "general-2x": Model(Shape(width=32, body_layers=5)),
+    "fast-2x": Model(Shape(width=32, body_layers=3)),
+}
 
 
 class CollapsibleConv(nn.Module):
@@ -48,12 +77,13 @@ class CollapsibleConv(nn.Module):
 
 
 class Net(nn.Module):
-    """RGB 0..1 [n, 3, h + 2 * PAD_PX, w + 2 * PAD_PX] -> RGB [n, 3, 2 h, 2 w], not clamped."""
+    """RGB 0..1 [n, 3, h + 2 * pad_px, w + 2 * pad_px] -> RGB [n, 3, 2 h, 2 w], not clamped."""
 
-    def __init__(self):
+    def __init__(self, shape):
         super().__init__()
-        widths = [3] + [WIDTH] * (BODY_LAYERS + 1) + [3 * SCALE * SCALE]
-        gains = [1.0] + [0.4] * BODY_LAYERS + [0.02]
+        self.shape = shape
+        widths = shape.channels
+        gains = [1.0] + [0.4] * shape.body_layers + [0.02]
         self.convs = nn.ModuleList(CollapsibleConv(i, o, gain=g) for i, o, g in zip(widths, widths[1:], gains))
         self._start_as_interpolator()
 
@@ -67,7 +97,7 @@ class Net(nn.Module):
         for c in range(3):
             first.base[c, c, 1, 1] = 1
         for conv in body:
-            for c in range(WIDTH):
+            for c in range(self.shape.width):
                 conv.base[c, c, 1, 1] = 1
         # Half a pixel between the grids: bilinear weights 3/4 and 1/4 on each axis.
         rows = torch.tensor([[0.25, 0.75, 0.0], [0.0, 0.75, 0.25]])
@@ -90,7 +120,7 @@ class Net(nn.Module):
 
     def folded(self):
         """[(kernel, bias)] of the plain convolutions, float64."""
-        double = Net().double()
+        double = Net(self.shape).double()
         double.load_state_dict({k: v.double() for k, v in self.state_dict().items()})
         return [(conv.kernel().detach(), conv.bias.detach()) for conv in double.convs]
 
@@ -106,9 +136,4 @@ def run_plain(layers, x):
 def upscale(layers, pixels):
     """uint8 [h, w, 3] -> float [3, 2 h, 2 w] in 0..1, not clamped, in the type of the weights."""
     x = torch.from_numpy(pixels.copy()).permute(2, 0, 1)[None].to(layers[0][0].dtype) / 255
-    return run_plain(layers, F.pad(x, (PAD_PX,) * 4, mode="replicate"))[0]
-
-
-def multiply_adds_per_output_px():
-    widths = [3] + [WIDTH] * (BODY_LAYERS + 1) + [3 * SCALE * SCALE]
-    return sum(9 * i * o for i, o in zip(widths, widths[1:])) / SCALE**2
+    return run_plain(layers, F.pad(x, (len(layers),) * 4, mode="replicate"))[0]

@@ -1,39 +1,53 @@
 #!/usr/bin/python3
-"""Trains general-2x on the pairs of make_dataset.py for a given time.
+"""Trains a model of net.py's table on the pairs of make_dataset.py for a given time.
 
-usage: train.py DATA OUT.pt --minutes 60                                     bfloat16
-       train.py DATA OUT.pt --minutes 20 --finish FIRST.pt                   float32, from the average of the first run
+usage: train.py MODEL DATA OUT.pt --minutes 60                               bfloat16
+       train.py MODEL DATA OUT.pt --minutes 20 --start FIRST.pt --finish     float32, from the average of the first run
+       train.py MODEL DATA OUT.pt --minutes 30 --start OTHER.pt              bfloat16, from another model of its shape
 
 The learning rate follows a cosine over the wall-clock budget, so the run ends on time whatever else the machine does.
-OUT.pt holds {"net", "ema", "step"} and is rewritten every few minutes.
+OUT.pt holds {"model", "net", "ema", "step"} and is rewritten every few minutes.
 """
 
 import argparse
 import copy
+import io
 import math
 import os
 import time
 
 import numpy as np
 import torch
+from PIL import Image
 
 import net as nets
 
 PATCH_PX = 62  # low-resolution side, halo included
 VALIDATION = 384  # the last pairs of the data set, never trained on
 CHARBONNIER_EPS = 0.01
+MEAN_WEIGHT = 0.2  # of the loss on each patch's mean colour
 FINAL_RATE, WARMUP_STEPS = 2e-6, 100
 
 
-def batch_of(rng, hr, lr, count, batch):
+def through_jpeg(rng, pixels, quality):
+    """`pixels` after JPEG at a random quality of the range, with or without reduced chroma."""
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "JPEG", quality=int(rng.integers(quality[0], quality[1] + 1)),
+                                 subsampling=int(rng.choice([0, 2])))
+    return np.asarray(Image.open(file))
+
+
+def batch_of(rng, hr, lr, count, batch, model):
     """A random batch as float tensors (x, target), with flips, transposition, colour and brightness symmetries."""
-    pad = nets.PAD_PX
+    pad = model.shape.pad_px
     inner = PATCH_PX - 2 * pad
     x = np.empty((batch, PATCH_PX, PATCH_PX, 3), np.uint8)
     y = np.empty((batch, 2 * inner, 2 * inner, 3), np.uint8)
     for i, n in enumerate(rng.integers(0, count, batch)):
         r, c = rng.integers(0, lr.shape[1] - PATCH_PX + 1, 2)
         x[i] = lr[n, r:r + PATCH_PX, c:c + PATCH_PX]
+        if model.jpeg_quality:
+            x[i] = through_jpeg(rng, x[i], model.jpeg_quality)
         r, c = 2 * (r + pad), 2 * (c + pad)
         y[i] = hr[n, r:r + 2 * inner, c:c + 2 * inner]
     colors = rng.permutation(3)
@@ -58,30 +72,36 @@ def batch_of(rng, hr, lr, count, batch):
 
 
 @torch.no_grad()
-def validate(model, hr, lr):
-    """Mean PSNR (dB, RGB) of the model over the validation pairs."""
-    pad = nets.PAD_PX
-    layers = [(k.float(), b.float()) for k, b in model.folded()]
+def validate(net, hr, lr, jpeg_quality):
+    """Mean PSNR (dB, RGB) over the validation pairs."""
+    pad = net.shape.pad_px
+    layers = [(k.float(), b.float()) for k, b in net.folded()]
+    rng = np.random.default_rng(0)
     total = 0.0
     for i in range(len(hr) - VALIDATION, len(hr), 32):
-        x = torch.from_numpy(lr[i:i + 32]).permute(0, 3, 1, 2).float() / 255
+        small = lr[i:i + 32]
+        if jpeg_quality:
+            small = np.stack([through_jpeg(rng, p, jpeg_quality) for p in small])
+        x = torch.from_numpy(small).permute(0, 3, 1, 2).float() / 255
         y = torch.from_numpy(hr[i:i + 32, 2 * pad:-2 * pad, 2 * pad:-2 * pad]).permute(0, 3, 1, 2).float() / 255
         mse = ((nets.run_plain(layers, x).clamp(0, 1) - y) ** 2).mean((1, 2, 3))
         total += (-10 * torch.log10(mse.clamp_min(1e-6))).sum().item()
     return total / VALIDATION
 
 
-def save(path, model, ema, step):
-    torch.save({"net": model.state_dict(), "ema": ema.state_dict(), "step": step}, path + ".tmp")
+def save(path, name, net, ema, step):
+    torch.save({"model": name, "net": net.state_dict(), "ema": ema.state_dict(), "step": step}, path + ".tmp")
     os.replace(path + ".tmp", path)
 
 
 def main():
     parser = argparse.ArgumentParser()
+    parser.add_argument("model", choices=nets.MODELS)
     parser.add_argument("data")
     parser.add_argument("out")
     parser.add_argument("--minutes", type=float, default=60)
-    parser.add_argument("--finish", help="checkpoint of a bfloat16 run to finish in float32")
+    parser.add_argument("--start", help="checkpoint to start from")
+    parser.add_argument("--finish", action="store_true", help="float32 instead of bfloat16")
     parser.add_argument("--peak-rate", type=float, help="default 1.5e-3, to finish 2e-4")
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--ema-decay", type=float, default=0.999)
@@ -95,18 +115,19 @@ def main():
     hr, lr = np.load(f"{args.data}/hr.npy"), np.load(f"{args.data}/lr.npy")
     count = len(hr) - VALIDATION
 
-    model = nets.Net()
+    model = nets.MODELS[args.model]
+    net = nets.Net(model.shape)
     step = 0
-    if args.finish:
-        model.load_state_dict(torch.load(args.finish)["ema"])
-    ema = copy.deepcopy(model)
-    trained = [p for p in model.parameters() if p.requires_grad]
+    if args.start:
+        net.load_state_dict(torch.load(args.start)["ema"])
+    ema = copy.deepcopy(net)
+    trained = [p for p in net.parameters() if p.requires_grad]
     averaged = [p for p in ema.parameters() if p.requires_grad]
     adam = torch.optim.Adam(trained, lr=peak_rate, betas=(0.9, 0.99))
     start = last_log = time.time()
     budget_s = args.minutes * 60
     running = 0.0
-    print(f"pairs {count}, start {validate(model, hr, lr):.3f} dB", flush=True)
+    print(f"pairs {count}, start {validate(net, hr, lr, model.jpeg_quality):.3f} dB", flush=True)
     while True:
         part = (time.time() - start) / budget_s
         if part >= 1:
@@ -114,11 +135,12 @@ def main():
         cosine = FINAL_RATE + (peak_rate - FINAL_RATE) * 0.5 * (1 + math.cos(math.pi * part))
         for group in adam.param_groups:
             group["lr"] = cosine * min(1.0, (step + 1) / WARMUP_STEPS)
-        x, y = batch_of(rng, hr, lr, count, args.batch)
+        x, y = batch_of(rng, hr, lr, count, args.batch, model)
         x = x.contiguous(memory_format=torch.channels_last)
         with torch.cpu.amp.autocast(enabled=not args.finish, dtype=torch.bfloat16):
-            out = model(x)
-        loss = ((out.float() - y) ** 2 + CHARBONNIER_EPS**2).sqrt().mean()
+            out = net(x)
+        error = out.float() - y
+        loss = (error**2 + CHARBONNIER_EPS**2).sqrt().mean() + MEAN_WEIGHT * error.mean((2, 3)).abs().mean()
         adam.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(trained, 0.5)
@@ -130,12 +152,12 @@ def main():
             torch._foreach_add_(averaged, trained, alpha=1 - decay)
         running += 0.02 * (loss.item() - running) if step > 1 else loss.item()
         if time.time() - last_log > args.log_every_s:
-            save(args.out, model, ema, step)
+            save(args.out, args.model, net, ema, step)
             print(f"{(time.time() - start) / 60:6.1f} min  step {step}  loss {running:.5f}  "
-                  f"validation {validate(ema, hr, lr):.3f} dB", flush=True)
+                  f"validation {validate(ema, hr, lr, model.jpeg_quality):.3f} dB", flush=True)
             last_log = time.time()
-    save(args.out, model, ema, step)
-    print(f"done: step {step}, validation {validate(ema, hr, lr):.3f} dB", flush=True)
+    save(args.out, args.model, net, ema, step)
+    print(f"done: step {step}, validation {validate(ema, hr, lr, model.jpeg_quality):.3f} dB", flush=True)
 
 
 if __name__ == "__main__":
