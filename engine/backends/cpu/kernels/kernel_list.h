@@ -19,7 +19,7 @@ struct KernelInfo {
   // Not null: the kernel computes `layer` from the result of this layer, which takes its inputs.
   // The result is interleaved.
   Layer (*prelude)(const Layer& layer) = nullptr;
-  // For comparison, and for layers that no other kernel supports.
+  // For comparison: other kernels of the list support all that it does.
   bool baseline = false;
 };
 

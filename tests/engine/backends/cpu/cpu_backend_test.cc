@@ -145,6 +145,16 @@ TEST(CpuOptionsTest, UnknownKernelListsThoseThereAre) {
   ExpectError(options, {"kernel 'magic'", "winograd_f6", "direct", "elementwise"});
 }
 
+TEST(CpuOptionsTest, KernelsThatAreNotBuiltAreSaidToBe) {
+  for (const std::string_view missing : cpu::ListMissingKernels()) {
+    BackendOptions options;
+    options.kernel = missing;
+    EXPECT_EQ(CreateCpuBackend(options).status(),
+              absl::UnimplementedError(absl::StrCat("kernel '", options.kernel,
+                                                    "' is not built: its library was not found")));
+  }
+}
+
 TEST(CpuOptionsTest, NegativeThreads) {
   BackendOptions options;
   options.threads = -1;
