@@ -110,7 +110,8 @@ absl::Status Server::OpenPorts() {
 
 absl::Status Server::WarmUp() {
   RETURN_IF_ERROR(RunWarmUp(handlers_));
-  grpc_->health().SetServing(true);
+  grpc_->health().SetServing();
+  if (!grpc_->health().serving()) return absl::OkStatus();  // a drain has begun meanwhile
   const std::string description = backend_->description();
   const LogField fields[] = {{"model", catalog_.default_model()},
                              {"models", static_cast<int64_t>(catalog_.entries().size())},
@@ -123,7 +124,7 @@ absl::Status Server::WarmUp() {
 
 bool Server::Drain(absl::Duration timeout) {
   if (std::exchange(drained_, true)) return true;
-  if (grpc_ != nullptr) grpc_->health().SetServing(false);
+  if (grpc_ != nullptr) grpc_->health().Stop();
   admission_.StartDraining();
   const bool finished = admission_.AwaitIdle(timeout);
   if (!finished) {

@@ -42,7 +42,8 @@ class Server {
   absl::Status WarmUp();
 
   // Takes no more calls, waits for those there are for at most `timeout`, cancels the others, and
-  // closes the ports. Returns whether all calls could finish.
+  // closes the ports. Returns whether all calls could finish. May run beside WarmUp, for which it
+  // does not wait, and which then does not report ready any more.
   bool Drain(absl::Duration timeout);
 
   int grpc_port() const { return grpc_->port(); }
@@ -51,6 +52,7 @@ class Server {
   // For tests that look at what is left behind.
   AdmissionState admission_state() const { return admission_.state(); }
   TileLoad tile_load() const { return scheduler_.load(); }
+  size_t health_watches() const { return grpc_->health().watch_count(); }
 
  private:
   Server(const ServerConfig& config, Logger& logger, ModelCatalog catalog,

@@ -44,6 +44,7 @@ class GrpcServer {
 
   int port() const { return port_; }
   HealthService& health() { return health_; }
+  const HealthService& health() const { return health_; }
 
   // Closes the port, cancels what calls there still are with `reason`, and returns when all have
   // ended.

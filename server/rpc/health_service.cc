@@ -1,5 +1,6 @@
 #include "server/rpc/health_service.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -27,10 +28,11 @@ class HealthService::WatchCall final : public Call {
 
   // Sends the status unless the client has it, or the end of the call once that has come.
   void Update() ABSL_LOCKS_EXCLUDED(mutex_) {
-    const HealthCheckResponse::ServingStatus now = health_.StatusOf(request_.service());
+    HealthCheckResponse::ServingStatus now;
     bool finish = false;
     {
       absl::MutexLock lock(&mutex_);
+      now = health_.StatusOf(request_.service());  // in here: an older one must not be sent later
       finish = ended_;
       if (writing_ || (!finish && sent_ == now)) return;
       writing_ = true;
@@ -67,7 +69,9 @@ class HealthService::WatchCall final : public Call {
   }
 
   void End() ABSL_LOCKS_EXCLUDED(mutex_) {
-    health_.RemoveWatch(Self());
+    // When a shutdown ends a call that its client has just given up, gRPC has let go of it already.
+    const std::shared_ptr<WatchCall> self = Self();
+    health_.RemoveWatch(self);
     {
       absl::MutexLock lock(&mutex_);
       ended_ = true;
@@ -106,11 +110,15 @@ void HealthService::Listen(grpc::ServerCompletionQueue& queue, int pending_calls
   }
 }
 
-void HealthService::SetServing(bool serving) {
+void HealthService::SetServing() { Change(State::kServing); }
+
+void HealthService::Stop() { Change(State::kStopped); }
+
+void HealthService::Change(State state) {
   std::set<std::shared_ptr<WatchCall>> watches;
   {
     absl::MutexLock lock(&mutex_);
-    serving_ = serving;
+    state_ = std::max(state_, state);
     watches = watches_;
   }
   for (const auto& watch : watches) watch->Update();
@@ -118,7 +126,12 @@ void HealthService::SetServing(bool serving) {
 
 bool HealthService::serving() const {
   absl::MutexLock lock(&mutex_);
-  return serving_;
+  return state_ == State::kServing;
+}
+
+size_t HealthService::watch_count() const {
+  absl::MutexLock lock(&mutex_);
+  return watches_.size();
 }
 
 HealthCheckResponse::ServingStatus HealthService::StatusOf(const std::string& service) const {

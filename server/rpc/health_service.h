@@ -1,6 +1,8 @@
 // grpc.health.v1: whether the server takes calls. (gRPC's own service starts as SERVING.)
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <set>
 #include <string>
@@ -15,8 +17,8 @@
 
 namespace upscaled::server {
 
-// Thread safe. Starts as NOT_SERVING. Knows "" and "upscale.v1.UpscaleService", which are always of
-// one mind.
+// Thread safe. NOT_SERVING before SetServing and after Stop. Knows "" and
+// "upscale.v1.UpscaleService", which are always of one mind.
 class HealthService {
  public:
   explicit HealthService(CallEnvironment& calls);
@@ -25,11 +27,19 @@ class HealthService {
   // Makes `pending_calls` of each method ready to be called on `queue`.
   void Listen(grpc::ServerCompletionQueue& queue, int pending_calls);
 
-  void SetServing(bool serving) ABSL_LOCKS_EXCLUDED(mutex_);
+  // From now on, unless Stop came first.
+  void SetServing() ABSL_LOCKS_EXCLUDED(mutex_);
+  // For good.
+  void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
   bool serving() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Clients that watch.
+  size_t watch_count() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   class WatchCall;
+  enum class State : uint8_t { kStarting, kServing, kStopped };  // never goes back
+
+  void Change(State state) ABSL_LOCKS_EXCLUDED(mutex_);
 
   absl::Status Check(const std::string& service, grpc::health::v1::HealthCheckResponse& response);
   // SERVICE_UNKNOWN for an unknown one.
@@ -41,7 +51,7 @@ class HealthService {
   grpc::health::v1::Health::AsyncService service_;
   UnaryMethod<grpc::health::v1::HealthCheckRequest, grpc::health::v1::HealthCheckResponse> check_;
   mutable absl::Mutex mutex_;
-  bool serving_ ABSL_GUARDED_BY(mutex_) = false;
+  State state_ ABSL_GUARDED_BY(mutex_) = State::kStarting;
   std::set<std::shared_ptr<WatchCall>> watches_ ABSL_GUARDED_BY(mutex_);
 };
 

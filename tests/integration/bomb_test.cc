@@ -16,7 +16,7 @@ namespace {
 using grpc::StatusCode;
 using ::testing::HasSubstr;
 
-constexpr size_t kBombBytes = size_t{256} << 20;
+constexpr size_t kBombBytes = size_t{64} << 20;
 // Of client and server together.
 constexpr int64_t kMaxGrownBytes = int64_t{48} << 20;
 
@@ -84,23 +84,32 @@ TEST_F(BombTest, MetadataWithoutEndAreRefused) {
   ExpectServes();
 }
 
-// Nobody needs the text, and a profile of this size is none: the picture is served without them.
-TEST_F(BombTest, CompressedChunksAreNotInflated) {
+TEST_F(BombTest, CompressedMetadataThatInflateBeyondTheLimitAreRefused) {
   const test::PngFile file = test::RandomPng(8, 8, 8, 2, random_);
-  const Outcome plain = Send(test::WritePng(file));
-  ASSERT_TRUE(plain.status.ok()) << plain.status.error_message();
-  for (const std::string& bomb :
-       {test::TextBombPng(file, kBombBytes), test::ProfileBombPng(file, kBombBytes)}) {
-    const Outcome outcome = Send(bomb);
-    EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();
-    EXPECT_TRUE(outcome.image == plain.image);
+  for (const std::string_view chunk : {"iCCP", "zTXt", "iTXt"}) {
+    const Outcome outcome = Send(test::MetadataBombPng(file, chunk, kBombBytes));
+    for (const std::string_view part : {chunk, std::string_view("limit is 4194304")})
+      EXPECT_TRUE(IsError(outcome.status, StatusCode::INVALID_ARGUMENT, "LIMIT_EXCEEDED",
+                          std::string(part)));
+    EXPECT_FALSE(outcome.header.has_value());
   }
+  ExpectServes();
 }
 
-TEST_F(BombTest, PixelsBeyondTheLastRowAreNotInflated) {
+TEST_F(BombTest, PixelsThatGoOnAfterTheLastRowAreRefused) {
   const Outcome outcome = Send(test::PixelBombPng(kBombBytes));
-  ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
-  EXPECT_EQ(test::Decode(outcome.image)->header.spec, (ImageSpec{16, 16, 3, SampleType::kU8}));
+  EXPECT_TRUE(IsError(outcome.status, StatusCode::INVALID_ARGUMENT, "LIMIT_EXCEEDED",
+                      "at least 16385 bytes after the last row; the limit is 16384"));
+  EXPECT_FALSE(outcome.summary.has_value());
+  ExpectServes();
+}
+
+TEST_F(BombTest, ThousandsOfHuffmanCodesAreRefused) {
+  const Outcome outcome = Send(test::HuffmanBombWebp({1024, 1024}));
+  EXPECT_TRUE(IsError(outcome.status, StatusCode::INVALID_ARGUMENT, "LIMIT_EXCEEDED",
+                      "65536 blocks; the limit is 2600"));
+  EXPECT_FALSE(outcome.summary.has_value());
+  ExpectServes();
 }
 
 }  // namespace

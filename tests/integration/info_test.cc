@@ -23,6 +23,25 @@ using Health = grpc::health::v1::Health;
 using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
 
+std::string HttpGet(int port, const std::string& path) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  const std::string request =
+      "GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+  EXPECT_EQ(write(fd, request.data(), request.size()), static_cast<ssize_t>(request.size()));
+  std::string answer;
+  char buffer[4096];
+  for (ssize_t count = 0; (count = read(fd, buffer, sizeof buffer)) > 0;) {
+    answer.append(buffer, static_cast<size_t>(count));
+  }
+  close(fd);
+  return answer;
+}
+
 TEST(InfoTest, ListsTheBundledModel) {
   TestServer server;
   grpc::ClientContext context;
@@ -148,6 +167,43 @@ TEST(HealthTest, AClientThatStopsWatchingIsForgotten) {
     EXPECT_FALSE(watch->Read(&response));
     EXPECT_EQ(watch->Finish().error_code(), grpc::StatusCode::CANCELLED);
   }
+  const absl::Time deadline = absl::Now() + absl::Minutes(1);
+  while (server.server().health_watches() > 0 && absl::Now() < deadline) std::this_thread::yield();
+  EXPECT_EQ(server.server().health_watches(), 0);
+}
+
+// Before its warm-up has ended a server answers, but does not call itself ready.
+TEST(HealthTest, IsNotServingBeforeWarmUpHasEnded) {
+  TestServer server(TestConfig(), TestServer::Start::kCold);
+  const auto stub = Health::NewStub(server.channel());
+  const auto check = [&stub] {
+    grpc::ClientContext context;
+    HealthCheckResponse response;
+    EXPECT_TRUE(stub->Check(&context, HealthCheckRequest(), &response).ok());
+    return response.status();
+  };
+  const int port = server.server().http_port();
+  EXPECT_EQ(check(), HealthCheckResponse::NOT_SERVING);
+  EXPECT_THAT(HttpGet(port, "/v2/health/ready"), StartsWith("HTTP/1.1 503"));
+  grpc::ClientContext context;
+  const auto watch = stub->Watch(&context, HealthCheckRequest());
+  HealthCheckResponse response;
+  ASSERT_TRUE(watch->Read(&response));
+  EXPECT_EQ(response.status(), HealthCheckResponse::NOT_SERVING);
+
+  server.gate().Close();
+  std::thread warm_up([&] { EXPECT_TRUE(server.server().WarmUp().ok()); });
+  server.gate().AwaitWaiting(1);
+  EXPECT_EQ(check(), HealthCheckResponse::NOT_SERVING);
+  EXPECT_THAT(HttpGet(port, "/v2/health/ready"), StartsWith("HTTP/1.1 503"));
+  EXPECT_THAT(HttpGet(port, "/v2/health/live"), StartsWith("HTTP/1.1 200"));
+  server.gate().Open();
+  warm_up.join();
+  EXPECT_EQ(check(), HealthCheckResponse::SERVING);
+  EXPECT_THAT(HttpGet(port, "/v2/health/ready"), StartsWith("HTTP/1.1 200"));
+  ASSERT_TRUE(watch->Read(&response));
+  EXPECT_EQ(response.status(), HealthCheckResponse::SERVING);
+  context.TryCancel();
 }
 
 TEST(HealthTest, NeitherCountsNorLogs) {
@@ -213,25 +269,6 @@ TEST(ReflectionTest, ListsTheServices) {
       Reflect(server.channel(), "\x22\x19upscale.v1.UpscaleService");  // 0x19 bytes
   EXPECT_THAT(file, HasSubstr("upscale/v1/upscale.proto"));
   EXPECT_THAT(file, HasSubstr("UpscaleTiles"));
-}
-
-std::string HttpGet(int port, const std::string& path) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  EXPECT_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-  const std::string request =
-      "GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-  EXPECT_EQ(write(fd, request.data(), request.size()), static_cast<ssize_t>(request.size()));
-  std::string answer;
-  char buffer[4096];
-  for (ssize_t count = 0; (count = read(fd, buffer, sizeof buffer)) > 0;) {
-    answer.append(buffer, static_cast<size_t>(count));
-  }
-  close(fd);
-  return answer;
 }
 
 TEST(HttpTest, HealthFollowsTheServer) {

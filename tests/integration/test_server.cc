@@ -43,7 +43,8 @@ ServerConfig TestConfig() {
   return config;
 }
 
-TestServer::TestServer(const ServerConfig& config) : log_(std::make_shared<LogLines>()) {
+TestServer::TestServer(const ServerConfig& config, Start start)
+    : log_(std::make_shared<LogLines>()) {
   logger_ = std::make_unique<Logger>(LogFormat::kText, LogLevel::kDebug, log_);
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(
       config, *logger_,
@@ -55,8 +56,10 @@ TestServer::TestServer(const ServerConfig& config) : log_(std::make_shared<LogLi
       });
   EXPECT_TRUE(server.ok()) << server.status();
   server_ = *std::move(server);
-  const absl::Status warm = server_->WarmUp();
-  EXPECT_TRUE(warm.ok()) << warm;
+  if (start == Start::kWarm) {
+    const absl::Status warm = server_->WarmUp();
+    EXPECT_TRUE(warm.ok()) << warm;
+  }
   channel_ = NewChannel();
   stub_ = pb::UpscaleService::NewStub(channel_);
 }

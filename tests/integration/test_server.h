@@ -31,11 +31,12 @@ ServerConfig TestConfig();
 
 class LogLines;
 
-// Started and warm. Its device stands behind `gate`, which is open. Expects, when it goes, that
-// nothing of any call is left.
+// Its device stands behind `gate`, which is open. Expects, when it goes, that nothing of any call
+// is left.
 class TestServer {
  public:
-  explicit TestServer(const ServerConfig& config = TestConfig());
+  enum class Start { kWarm, kCold };  // a cold one waits for WarmUp
+  explicit TestServer(const ServerConfig& config = TestConfig(), Start start = Start::kWarm);
   ~TestServer();
 
   // One channel to it, shared by all stubs.
