@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
@@ -25,11 +26,28 @@ constexpr struct {
     {"DEVICE_FAILURE", "see the server's log"},
 };
 
+// What to do about a connection that failed, by what gRPC and OpenSSL say.
+constexpr struct {
+  const char* text;
+  const char* advice;
+} kConnectionAdvice[] = {
+    {"certificate verify failed", "the server's certificate is not trusted, see --tls-ca"},
+    {"not in peer certificate",
+     "the server's certificate is for another name, see --tls-server-name"},
+    {"wrong version number", "does the server speak TLS? see --tls"},
+    {"Socket closed", "is it a server, and without TLS? see --server and --tls"},
+    {"", "is the server running? see --server"},
+};
+
 const char* AdviceFor(const absl::Status& error, const ErrorDetails& details) {
   for (const auto& [reason, advice] : kAdvice) {
     if (details.reason == reason) return advice;
   }
-  if (details.origin == ErrorOrigin::kConnection) return "is the server running? see --server";
+  if (details.origin == ErrorOrigin::kConnection) {
+    for (const auto& [text, advice] : kConnectionAdvice) {
+      if (absl::StrContains(error.message(), text)) return advice;
+    }
+  }
   if (absl::IsDeadlineExceeded(error)) return "see --timeout";
   if (absl::IsUnimplemented(error) && details.reason.empty()) return "is this an upscaled server?";
   return "";

@@ -1,6 +1,5 @@
 #include "client/channel.h"
 
-#include <cstdlib>
 #include <functional>
 #include <memory>
 
@@ -10,6 +9,7 @@
 #include "gtest/gtest.h"
 #include "tests/client/fake_server.h"
 #include "tests/client/temp_folder.h"
+#include "tests/support/certificates.h"
 
 // Debian's c-ares, which gRPC looks names up with, loses a copy of each name it finds in
 // /etc/hosts.
@@ -77,18 +77,14 @@ TEST(ChannelTest, TlsOptionsMustFitTogether) {
 
 class TlsTest : public ::testing::Test {
  protected:
-  // A certificate of its own that says it is "picture.example".
   void SetUp() override {
-    const std::string command = absl::StrCat(
-        "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=picture.example"
-        " -addext subjectAltName=DNS:picture.example -keyout ",
-        (folder_ / "key.pem").string(), " -out ", (folder_ / "cert.pem").string(),
-        " >/dev/null 2>&1");
-    if (std::system(command.c_str()) != 0) GTEST_SKIP() << "no openssl command here";
+    if (!test::MakeCertificate(folder_.path(), "cert", "picture.example")) {
+      GTEST_SKIP() << "no openssl command here";
+    }
     grpc::SslServerCredentialsOptions options(
         GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
     options.pem_root_certs = ReadText(folder_ / "cert.pem");
-    options.pem_key_cert_pairs = {{ReadText(folder_ / "key.pem"), options.pem_root_certs}};
+    options.pem_key_cert_pairs = {{ReadText(folder_ / "cert.key"), options.pem_root_certs}};
     server_ = std::make_unique<FakeServer>(grpc::SslServerCredentials(options));
   }
 
@@ -96,7 +92,7 @@ class TlsTest : public ::testing::Test {
   absl::Status Call(const std::function<void(TlsOptions&)>& change = [](TlsOptions&) {}) {
     TlsOptions tls{.ca_file = folder_ / "cert.pem",
                    .cert_file = folder_ / "cert.pem",
-                   .key_file = folder_ / "key.pem",
+                   .key_file = folder_ / "cert.key",
                    .server_name = "picture.example"};
     change(tls);
     ClientOptions options;

@@ -1,8 +1,16 @@
 // The server as a process: how it starts, refuses to start, and ends.
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
 
 #include <gmock/gmock.h>
 
+#include "absl/strings/str_cat.h"
+#include "tests/client/temp_folder.h"
 #include "tests/integration/test_server.h"
 #include "tests/support/server_process.h"
 #include "tests/support/test_image.h"
@@ -10,8 +18,11 @@
 namespace upscaled::server {
 namespace {
 
+using client::TempFolder;
+using client::WriteText;
 using test::ServerProcess;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr int kCannotStart = 2;
 
@@ -123,6 +134,78 @@ TEST_F(ProcessTest, ASecondSignalEndsAtOnce) {
   ASSERT_TRUE(process.AwaitLog("draining"));
   process.Signal(SIGTERM);
   EXPECT_EQ(process.Wait(), 128 + SIGTERM) << process.log();
+}
+
+// Waits until the process reads the FIFO `path`, and then lets it wait for its bytes.
+class OpenedFifo {
+ public:
+  explicit OpenedFifo(const std::filesystem::path& path) {
+    const absl::Time deadline = absl::Now() + absl::Minutes(1);
+    while ((fd_ = open(path.c_str(), O_WRONLY | O_NONBLOCK)) < 0 && absl::Now() < deadline) {
+      std::this_thread::yield();
+    }
+    EXPECT_GE(fd_, 0) << "nobody reads " << path;
+  }
+  ~OpenedFifo() { close(fd_); }
+
+ private:
+  int fd_ = -1;
+};
+
+TEST_F(ProcessTest, ASignalInterruptsTheStart) {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    TempFolder folder;
+    const std::string cert = folder / "cert.pem", key = folder / "key.pem";
+    ASSERT_EQ(mkfifo(cert.c_str(), 0600), 0);
+    WriteText(key, "no key");
+    ServerProcess process(UPSCALED_BINARY, Flags({"--tls-cert=" + cert, "--tls-key=" + key}));
+    const OpenedFifo stuck(cert);
+    process.Signal(signal);
+    EXPECT_EQ(process.Wait(), 0) << process.log();
+    EXPECT_THAT(process.log(), HasSubstr("stopped"));
+    EXPECT_THAT(process.log(), Not(HasSubstr("listening")));
+  }
+}
+
+// A model of the repository at `repository` whose first tile takes the reference device seconds.
+void WriteSlowModel(const std::filesystem::path& repository, const std::string& name) {
+  constexpr int kChannels = 256, kLayers = 4;
+  std::string layers =
+      absl::StrCat("Input in 0 1 in\n", "Convolution first 1 1 in c0 0=", kChannels,
+                   " 1=3 5=1 6=", 3 * kChannels * 9, "\n");
+  size_t weights = 3 * kChannels * 9 + kChannels;
+  for (int i = 0; i < kLayers; ++i) {
+    const int outputs = i + 1 < kLayers ? kChannels : 12;
+    absl::StrAppend(&layers, "Convolution conv", i, " 1 1 c", i, " c", i + 1, " 0=", outputs,
+                    " 1=3 5=1 6=", kChannels * outputs * 9, "\n");
+    weights += static_cast<size_t>(kChannels * outputs * 9 + outputs);
+  }
+  absl::StrAppend(&layers, "PixelShuffle shuffle 1 1 c", kLayers, " out 0=2\n");
+  const int count = kLayers + 3;
+  const std::filesystem::path folder = repository / name;
+  WriteText(folder / "scale2.0x_model.param",
+            absl::StrCat("7767517\n", count, " ", count, "\n", layers));
+  const size_t tags = kLayers + 1;  // one before the weights of each layer; 0: floats
+  WriteText(folder / "scale2.0x_model.bin", std::string(4 * (weights + tags), '\0'));
+}
+
+TEST_F(ProcessTest, ASignalInterruptsTheWarmUp) {
+  TempFolder repository;
+  WriteSlowModel(repository.path(), "slow");
+  WriteSlowModel(repository.path(), "other");
+  ServerProcess process(UPSCALED_BINARY, Flags({"--model-repository=" + repository.path().string(),
+                                                "--default-model=slow", "--device=reference"}));
+  ASSERT_TRUE(process.AwaitLog("listening")) << process.log();
+  const auto health = grpc::health::v1::Health::NewStub(
+      grpc::CreateChannel(process.grpc_address(), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  grpc::health::v1::HealthCheckResponse state;
+  ASSERT_TRUE(health->Check(&context, {}, &state).ok());
+  EXPECT_EQ(state.status(), grpc::health::v1::HealthCheckResponse::NOT_SERVING);
+  process.Signal(SIGTERM);
+  EXPECT_EQ(process.Wait(), 0) << process.log();
+  EXPECT_THAT(process.log(), HasSubstr("stopped"));
+  EXPECT_THAT(process.log(), Not(HasSubstr(" ready ")));
 }
 
 TEST_F(ProcessTest, RefusesAPortThatIsTaken) {
