@@ -70,11 +70,13 @@ absl::StatusOr<ImageHeader> ReadImageHeader(ByteSource& source, const DecodeLimi
 }
 
 absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenImageDecoder(ByteSource& source,
-                                                               const DecodeLimits& limits) {
+                                                               const DecodeLimits& limits,
+                                                               const Cancellation* cancellation) {
   std::vector<uint8_t> prefix;
   ASSIGN_OR_RETURN(const ImageHeader header, ReadImageHeader(source, limits, prefix));
   return CodecFor(header.format)
-      .open_decoder(std::make_unique<ReplaySource>(std::move(prefix), source), header, limits);
+      .open_decoder(std::make_unique<ReplaySource>(std::move(prefix), source), header, limits,
+                    cancellation);
 }
 
 absl::Status CheckEncodable(ImageFormat format, const ImageSpec& spec) {
@@ -108,14 +110,15 @@ ImageSpec OutputSpecFor(ImageFormat format, const ImageSpec& spec) {
   return result;
 }
 
-size_t EncoderBytes(ImageFormat format, const ImageSpec& spec) {
-  return CodecFor(format).encoder_bytes(spec);
+size_t EncoderBytes(const EncodeOptions& options, const ImageSpec& spec) {
+  return CodecFor(options.format).encoder_bytes(options, spec);
 }
 
 absl::StatusOr<std::unique_ptr<ImageEncoder>> CreateImageEncoder(const EncodeOptions& options,
                                                                  const ImageSpec& spec,
                                                                  const ImageMetadata& metadata,
-                                                                 ByteSink& sink) {
+                                                                 ByteSink& sink,
+                                                                 const Cancellation* cancellation) {
   RETURN_IF_ERROR(CheckEncodable(options.format, spec));
   if (options.quality < 1 || options.quality > 100)
     return absl::InvalidArgumentError(
@@ -123,7 +126,10 @@ absl::StatusOr<std::unique_ptr<ImageEncoder>> CreateImageEncoder(const EncodeOpt
   if (options.compression < 0 || options.compression > 9)
     return absl::InvalidArgumentError(
         absl::StrCat("compression is ", options.compression, "; it must be 0..9"));
-  return CodecFor(options.format).create_encoder(options, spec, metadata, sink);
+  if (options.threads < 1)
+    return absl::InvalidArgumentError(
+        absl::StrCat("threads is ", options.threads, "; it must be at least 1"));
+  return CodecFor(options.format).create_encoder(options, spec, metadata, sink, cancellation);
 }
 
 std::string_view FormatName(ImageFormat format) { return CodecFor(format).name; }

@@ -18,6 +18,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/base/cancellation.h"
 #include "engine/image/byte_stream.h"
 #include "engine/image/image.h"
 #include "engine/image/row_source.h"
@@ -53,8 +54,9 @@ struct ImageHeader {
 
 struct DecodeLimits {
   int64_t max_pixels = int64_t{100} * 1000 * 1000;
-  int max_side_px = 1'000'000;                  // libpng's own; the other formats hold less
-  size_t max_metadata_bytes = size_t{4} << 20;  // ICC profile and all that precedes the pixels
+  int max_side_px = 1'000'000;  // libpng's own; the other formats hold less
+  // All that precedes the pixels, and what its compressed parts (of PNG) inflate to.
+  size_t max_metadata_bytes = size_t{4} << 20;
   int max_jpeg_scans = 100;
 };
 
@@ -81,14 +83,16 @@ class ImageDecoder : public RowSource {
   virtual const ImageMetadata& metadata() const = 0;
 };
 
-// `source` must outlive the decoder. Reads up to the first pixel.
-absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenImageDecoder(ByteSource& source,
-                                                               const DecodeLimits& limits);
+// `source` and `cancellation` (may be null) must outlive the decoder. Reads up to the first pixel.
+// Once cancelled, ReadRows returns the reason, also where it works long for its first row.
+absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenImageDecoder(
+    ByteSource& source, const DecodeLimits& limits, const Cancellation* cancellation = nullptr);
 
 struct EncodeOptions {
   ImageFormat format = ImageFormat::kPng;
   int quality = 90;     // JPEG and WebP, 1..100; WebP at 100 is lossless
   int compression = 2;  // PNG deflate level, 0..9
+  int threads = 1;      // that PNG may use at once; the bytes do not depend on it
 };
 
 // Takes the rows of one image in order. Not thread safe.
@@ -106,13 +110,13 @@ absl::Status CheckEncodable(ImageFormat format, const ImageSpec& spec);
 ImageSpec OutputSpecFor(ImageFormat format, const ImageSpec& spec);
 
 // Encoder memory beside the caller's rows: the whole picture for WebP, a few rows otherwise.
-size_t EncoderBytes(ImageFormat format, const ImageSpec& spec);
+size_t EncoderBytes(const EncodeOptions& options, const ImageSpec& spec);
 
-// `sink` must outlive the encoder.
-absl::StatusOr<std::unique_ptr<ImageEncoder>> CreateImageEncoder(const EncodeOptions& options,
-                                                                 const ImageSpec& spec,
-                                                                 const ImageMetadata& metadata,
-                                                                 ByteSink& sink);
+// `sink` and `cancellation` (may be null) must outlive the encoder. Once cancelled, a WebP encoder
+// stops working for the picture and Finish returns the reason; the others work row by row.
+absl::StatusOr<std::unique_ptr<ImageEncoder>> CreateImageEncoder(
+    const EncodeOptions& options, const ImageSpec& spec, const ImageMetadata& metadata,
+    ByteSink& sink, const Cancellation* cancellation = nullptr);
 
 std::string_view FormatName(ImageFormat format);       // "png", "jpeg", "webp"
 std::string_view FormatMediaType(ImageFormat format);  // "image/png", ...

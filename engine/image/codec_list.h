@@ -14,6 +14,19 @@
 
 namespace upscaled {
 
+// As ParseImageHeader; `prefix` may still be shorter than the signature.
+using ParseHeaderFn = absl::StatusOr<std::optional<ImageHeader>>(std::span<const uint8_t> prefix,
+                                                                 const DecodeLimits& limits);
+// `source` starts at the first byte and holds at least what the header needed.
+using OpenDecoderFn = absl::StatusOr<std::unique_ptr<ImageDecoder>>(
+    std::unique_ptr<ReplaySource> source, const ImageHeader& header, const DecodeLimits& limits,
+    const Cancellation* cancellation);
+using EncoderBytesFn = size_t(const EncodeOptions& options, const ImageSpec& spec);
+// Options and spec have been checked.
+using CreateEncoderFn = absl::StatusOr<std::unique_ptr<ImageEncoder>>(
+    const EncodeOptions& options, const ImageSpec& spec, const ImageMetadata& metadata,
+    ByteSink& sink, const Cancellation* cancellation);
+
 struct Codec {
   ImageFormat format;
   const char* name;
@@ -27,56 +40,18 @@ struct Codec {
   bool holds_alpha;
   bool holds_u16;
 
-  // As ParseImageHeader; `prefix` may still be shorter than the signature.
-  absl::StatusOr<std::optional<ImageHeader>> (*parse_header)(std::span<const uint8_t> prefix,
-                                                             const DecodeLimits& limits);
-  // `source` starts at the first byte and holds at least what the header needed.
-  absl::StatusOr<std::unique_ptr<ImageDecoder>> (*open_decoder)(
-      std::unique_ptr<ReplaySource> source, const ImageHeader& header, const DecodeLimits& limits);
-  size_t (*encoder_bytes)(const ImageSpec& spec);
-  // Options and spec have been checked.
-  absl::StatusOr<std::unique_ptr<ImageEncoder>> (*create_encoder)(const EncodeOptions& options,
-                                                                  const ImageSpec& spec,
-                                                                  const ImageMetadata& metadata,
-                                                                  ByteSink& sink);
+  ParseHeaderFn* parse_header;
+  OpenDecoderFn* open_decoder;
+  EncoderBytesFn* encoder_bytes;
+  CreateEncoderFn* create_encoder;
 };
 
 std::span<const Codec> Codecs();
 
-// png_*.cc
-absl::StatusOr<std::optional<ImageHeader>> ParsePngHeader(std::span<const uint8_t> prefix,
-                                                          const DecodeLimits& limits);
-absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenPngDecoder(std::unique_ptr<ReplaySource> source,
-                                                             const ImageHeader& header,
-                                                             const DecodeLimits& limits);
-size_t PngEncoderBytes(const ImageSpec& spec);
-absl::StatusOr<std::unique_ptr<ImageEncoder>> CreatePngEncoder(const EncodeOptions& options,
-                                                               const ImageSpec& spec,
-                                                               const ImageMetadata& metadata,
-                                                               ByteSink& sink);
-
-// jpeg_*.cc
-absl::StatusOr<std::optional<ImageHeader>> ParseJpegHeader(std::span<const uint8_t> prefix,
-                                                           const DecodeLimits& limits);
-absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenJpegDecoder(std::unique_ptr<ReplaySource> source,
-                                                              const ImageHeader& header,
-                                                              const DecodeLimits& limits);
-size_t JpegEncoderBytes(const ImageSpec& spec);
-absl::StatusOr<std::unique_ptr<ImageEncoder>> CreateJpegEncoder(const EncodeOptions& options,
-                                                                const ImageSpec& spec,
-                                                                const ImageMetadata& metadata,
-                                                                ByteSink& sink);
-
-// webp_*.cc
-absl::StatusOr<std::optional<ImageHeader>> ParseWebpHeader(std::span<const uint8_t> prefix,
-                                                           const DecodeLimits& limits);
-absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenWebpDecoder(std::unique_ptr<ReplaySource> source,
-                                                              const ImageHeader& header,
-                                                              const DecodeLimits& limits);
-size_t WebpEncoderBytes(const ImageSpec& spec);
-absl::StatusOr<std::unique_ptr<ImageEncoder>> CreateWebpEncoder(const EncodeOptions& options,
-                                                                const ImageSpec& spec,
-                                                                const ImageMetadata& metadata,
-                                                                ByteSink& sink);
+// In <format>_header.cc, <format>_decoder.cc and <format>_encoder.cc.
+ParseHeaderFn ParsePngHeader, ParseJpegHeader, ParseWebpHeader;
+OpenDecoderFn OpenPngDecoder, OpenJpegDecoder, OpenWebpDecoder;
+EncoderBytesFn PngEncoderBytes, JpegEncoderBytes, WebpEncoderBytes;
+CreateEncoderFn CreatePngEncoder, CreateJpegEncoder, CreateWebpEncoder;
 
 }  // namespace upscaled

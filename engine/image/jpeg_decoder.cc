@@ -19,7 +19,8 @@ constexpr unsigned kWholeSegment = 0xFFFF;
 // find it.
 class JpegReader final : public RowSource, private JpegSession {
  public:
-  JpegReader(std::unique_ptr<ReplaySource> source, const ImageSpec& spec, int max_scans);
+  JpegReader(std::unique_ptr<ReplaySource> source, const ImageSpec& spec, int max_scans,
+             const Cancellation* cancellation);
   ~JpegReader() override { jpeg_destroy_decompress(&info_); }
 
   // Reads up to the first scan.
@@ -35,7 +36,8 @@ class JpegReader final : public RowSource, private JpegSession {
   static void OnSkip(j_decompress_ptr info, long count);
   static void OnProgress(j_common_ptr info);
   bool Fill();
-  bool CheckScans();
+  // Whether the next rows are wanted; records why not.
+  bool MayGoOn();
 
   void ReadInfo(JOCTET** profile, unsigned* profile_bytes);
   absl::Status CheckAgainstHeader() const;
@@ -44,6 +46,7 @@ class JpegReader final : public RowSource, private JpegSession {
   const std::unique_ptr<ReplaySource> source_;
   const ImageSpec spec_;
   const int max_scans_;
+  const Cancellation* const cancellation_;
   jpeg_decompress_struct info_ = {};
   jpeg_source_mgr input_ = {};
   jpeg_progress_mgr progress_ = {};
@@ -52,8 +55,9 @@ class JpegReader final : public RowSource, private JpegSession {
   bool started_ = false;
 };
 
-JpegReader::JpegReader(std::unique_ptr<ReplaySource> source, const ImageSpec& spec, int max_scans)
-    : source_(std::move(source)), spec_(spec), max_scans_(max_scans) {
+JpegReader::JpegReader(std::unique_ptr<ReplaySource> source, const ImageSpec& spec, int max_scans,
+                       const Cancellation* cancellation)
+    : source_(std::move(source)), spec_(spec), max_scans_(max_scans), cancellation_(cancellation) {
   info_.err = error_manager();
   info_.client_data = static_cast<JpegSession*>(this);
   input_.init_source = OnStartOrEndOfSource;
@@ -80,10 +84,11 @@ void JpegReader::OnSkip(j_decompress_ptr info, long count) {
   info->src->bytes_in_buffer -= rest;
 }
 
-// Called for each row of blocks while the scans of a picture with several are read.
+// Called for each row of blocks while the scans of a picture with several are read, which is before
+// its first row, and then for each row.
 void JpegReader::OnProgress(j_common_ptr info) {
   JpegReader& reader = static_cast<JpegReader&>(Of(info));
-  if (!reader.CheckScans()) reader.Leave();
+  if (!reader.MayGoOn()) reader.Leave();
 }
 
 bool JpegReader::Fill() {
@@ -103,12 +108,13 @@ bool JpegReader::Fill() {
   return true;
 }
 
-bool JpegReader::CheckScans() {
-  if (info_.input_scan_number <= max_scans_) return true;
-  Fail(absl::ResourceExhaustedError(absl::StrCat("JPEG: the picture has at least ",
-                                                 info_.input_scan_number, " scans; the limit is ",
-                                                 max_scans_)));
-  return false;
+bool JpegReader::MayGoOn() {
+  if (cancellation_ != nullptr) Fail(cancellation_->status());
+  if (info_.input_scan_number > max_scans_)
+    Fail(absl::ResourceExhaustedError(absl::StrCat("JPEG: the picture has at least ",
+                                                   info_.input_scan_number, " scans; the limit is ",
+                                                   max_scans_)));
+  return status().ok();
 }
 
 // Runs guarded.
@@ -178,8 +184,8 @@ absl::Status JpegReader::ReadRows(MutableImageView rows) {
 class JpegDecoder final : public ImageDecoder {
  public:
   JpegDecoder(std::unique_ptr<ReplaySource> source, const ImageHeader& header,
-              const ImageSpec& stored, int max_scans)
-      : header_(header), reader_(std::move(source), stored, max_scans) {
+              const ImageSpec& stored, int max_scans, const Cancellation* cancellation)
+      : header_(header), reader_(std::move(source), stored, max_scans, cancellation) {
     if (header.orientation != Orientation::kIdentity)
       upright_ = MakeUpright(reader_, header.orientation);
   }
@@ -204,11 +210,12 @@ class JpegDecoder final : public ImageDecoder {
 
 absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenJpegDecoder(std::unique_ptr<ReplaySource> source,
                                                               const ImageHeader& header,
-                                                              const DecodeLimits& limits) {
+                                                              const DecodeLimits& limits,
+                                                              const Cancellation* cancellation) {
   ImageSpec stored = header.spec;
   if (SwapsSides(header.orientation)) std::swap(stored.width_px, stored.height_px);
-  auto decoder =
-      std::make_unique<JpegDecoder>(std::move(source), header, stored, limits.max_jpeg_scans);
+  auto decoder = std::make_unique<JpegDecoder>(std::move(source), header, stored,
+                                               limits.max_jpeg_scans, cancellation);
   RETURN_IF_ERROR(decoder->Start());
   return decoder;
 }

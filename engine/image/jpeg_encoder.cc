@@ -110,7 +110,7 @@ absl::Status JpegEncoder::Finish() {
 
 }  // namespace
 
-size_t JpegEncoderBytes(const ImageSpec& spec) {
+size_t JpegEncoderBytes(const EncodeOptions&, const ImageSpec& spec) {
   // One row of blocks at double height, converted and subsampled, with context rows.
   constexpr size_t kRows = 3 * 16;
   return kLibraryBytes + kRows * (spec.row_bytes() + 16 * spec.pixel_bytes());
@@ -119,7 +119,8 @@ size_t JpegEncoderBytes(const ImageSpec& spec) {
 absl::StatusOr<std::unique_ptr<ImageEncoder>> CreateJpegEncoder(const EncodeOptions& options,
                                                                 const ImageSpec& spec,
                                                                 const ImageMetadata& metadata,
-                                                                ByteSink& sink) {
+                                                                ByteSink& sink,
+                                                                const Cancellation*) {
   auto encoder = std::make_unique<JpegEncoder>(spec, sink);
   RETURN_IF_ERROR(encoder->Start(options.quality, metadata));
   return encoder;

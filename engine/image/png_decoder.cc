@@ -4,12 +4,13 @@
 #include "engine/base/status_macros.h"
 #include "engine/image/codec_checks.h"
 #include "engine/image/codec_list.h"
+#include "engine/image/png_bomb_guard.h"
 #include "engine/image/png_session.h"
 
 namespace upscaled {
 namespace {
 
-// Chunks that change nothing we keep: colours stay as stored, and text may be a compression bomb.
+// Chunks that change nothing we keep: colours stay as stored.
 constexpr png_byte kSkippedChunks[] =
     "bKGD\0cHRM\0eXIf\0gAMA\0hIST\0iTXt\0oFFs\0pCAL\0pHYs\0sBIT\0sCAL\0sPLT\0sRGB\0tEXt\0tIME\0zTX"
     "t";
@@ -17,8 +18,12 @@ constexpr int kSkippedChunkCount = sizeof(kSkippedChunks) / 5;
 
 class PngDecoder final : public ImageDecoder {
  public:
-  PngDecoder(std::unique_ptr<ReplaySource> source, const ImageHeader& header)
-      : source_(std::move(source)), header_(header) {}
+  PngDecoder(std::unique_ptr<ReplaySource> source, const ImageHeader& header,
+             const DecodeLimits& limits, const Cancellation* cancellation)
+      : source_(std::move(source)),
+        header_(header),
+        cancellation_(cancellation),
+        guard_(limits.max_metadata_bytes) {}
   ~PngDecoder() override { png_destroy_read_struct(&png_, &info_, nullptr); }
 
   absl::Status Start(const DecodeLimits& limits);
@@ -35,6 +40,9 @@ class PngDecoder final : public ImageDecoder {
   }
   // Fills `dst` from the source, or records why it cannot.
   bool Fill(uint8_t* dst, size_t count);
+  bool HasAllRows() const;
+  // Whether the next row is wanted; records why not.
+  bool MayGoOn();
 
   void ReadInfo(const DecodeLimits& limits);
   absl::Status CheckAgainstHeader();
@@ -42,6 +50,8 @@ class PngDecoder final : public ImageDecoder {
 
   std::unique_ptr<ReplaySource> source_;
   const ImageHeader header_;
+  const Cancellation* const cancellation_;
+  PngBombGuard guard_;
   ImageMetadata metadata_;
   PngSession session_;
   png_structp png_ = nullptr;
@@ -51,8 +61,20 @@ class PngDecoder final : public ImageDecoder {
   int next_row_ = 0;
 };
 
+// Where libpng is, which reads on to the end of the pixels' chunks before it gives the last row.
+bool PngDecoder::HasAllRows() const {
+  constexpr int kInterlacePasses = 7;
+  return png_get_current_row_number(png_) >= static_cast<uint32_t>(header_.spec.height_px) ||
+         png_get_current_pass_number(png_) >= kInterlacePasses;
+}
+
+bool PngDecoder::MayGoOn() {
+  if (cancellation_ != nullptr) session_.Fail(cancellation_->status());
+  return session_.status().ok();
+}
+
 bool PngDecoder::Fill(uint8_t* dst, size_t count) {
-  while (count > 0) {
+  while (count > 0 && session_.status().ok()) {
     const absl::StatusOr<size_t> got = source_->Read({dst, count});
     if (!got.ok()) {
       session_.Fail(got.status());
@@ -64,10 +86,11 @@ bool PngDecoder::Fill(uint8_t* dst, size_t count) {
                                                   header_.spec.height_px, " rows were read")));
       return false;
     }
+    session_.Fail(guard_.Follow({dst, *got}, HasAllRows()));
     dst += *got;
     count -= *got;
   }
-  return true;
+  return session_.status().ok();
 }
 
 // Runs guarded.
@@ -117,7 +140,10 @@ absl::Status PngDecoder::ReadAll() {
   const MutableImageView picture = interlaced_.mutable_view();
   return session_.RunGuarded(png_, [this, &picture] {
     for (int pass = 0; pass < passes_; ++pass)
-      for (int y = 0; y < picture.height_px(); ++y) png_read_row(png_, picture.row(y), nullptr);
+      for (int y = 0; y < picture.height_px(); ++y) {
+        if (!MayGoOn()) return;
+        png_read_row(png_, picture.row(y), nullptr);
+      }
     png_read_end(png_, nullptr);
   });
 }
@@ -134,6 +160,7 @@ absl::Status PngDecoder::ReadRows(MutableImageView rows) {
   }
   return session_.RunGuarded(png_, [this, &rows] {
     for (int y = 0; y < rows.height_px(); ++y) {
+      if (!MayGoOn()) return;
       png_read_row(png_, rows.row(y), nullptr);
       // What follows the last row must be whole as well.
       if (++next_row_ == header_.spec.height_px) png_read_end(png_, nullptr);
@@ -145,8 +172,9 @@ absl::Status PngDecoder::ReadRows(MutableImageView rows) {
 
 absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenPngDecoder(std::unique_ptr<ReplaySource> source,
                                                              const ImageHeader& header,
-                                                             const DecodeLimits& limits) {
-  auto decoder = std::make_unique<PngDecoder>(std::move(source), header);
+                                                             const DecodeLimits& limits,
+                                                             const Cancellation* cancellation) {
+  auto decoder = std::make_unique<PngDecoder>(std::move(source), header, limits, cancellation);
   RETURN_IF_ERROR(decoder->Start(limits));
   return decoder;
 }

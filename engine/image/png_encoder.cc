@@ -101,7 +101,7 @@ absl::Status PngEncoder::Finish() {
 
 }  // namespace
 
-size_t PngEncoderBytes(const ImageSpec& spec) {
+size_t PngEncoderBytes(const EncodeOptions&, const ImageSpec& spec) {
   // libpng keeps the row, the one above it and the filtered one.
   return kLibraryBytes + 3 * kChunkBytes + 3 * spec.row_bytes();
 }
@@ -109,7 +109,8 @@ size_t PngEncoderBytes(const ImageSpec& spec) {
 absl::StatusOr<std::unique_ptr<ImageEncoder>> CreatePngEncoder(const EncodeOptions& options,
                                                                const ImageSpec& spec,
                                                                const ImageMetadata& metadata,
-                                                               ByteSink& sink) {
+                                                               ByteSink& sink,
+                                                               const Cancellation*) {
   auto encoder = std::make_unique<PngEncoder>(spec, sink);
   RETURN_IF_ERROR(encoder->Start(options.compression, metadata));
   return encoder;

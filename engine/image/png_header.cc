@@ -7,6 +7,7 @@
 #include "engine/image/codec_checks.h"
 #include "engine/image/codec_list.h"
 #include "engine/image/endian.h"
+#include "engine/image/png_bomb_guard.h"
 
 namespace upscaled {
 namespace {
@@ -16,7 +17,7 @@ constexpr size_t kSignatureBytes = 8;
 constexpr size_t kChunkHeaderBytes = 8;  // length, type
 constexpr size_t kCrcBytes = 4;
 constexpr size_t kIhdrBytes = 13;
-// zlib's window and state, libpng's structures, the input buffer.
+// zlib's window and state, twice, libpng's structures, the input buffer.
 constexpr size_t kLibraryBytes = 256 << 10;
 constexpr size_t kMostInflation = 1032;  // of deflate
 
@@ -93,7 +94,11 @@ absl::StatusOr<std::optional<ImageHeader>> ParsePngHeader(std::span<const uint8_
   while (prefix.size() >= position + kChunkHeaderBytes) {
     const uint32_t length = LoadBe32(&prefix[position]);
     const uint32_t type = LoadBe32(&prefix[position + 4]);
-    if (type == ChunkType("IDAT")) return MakeHeader(ihdr, has_trns, position, profile_bytes);
+    if (type == ChunkType("IDAT")) {
+      PngBombGuard guard(limits.max_metadata_bytes);
+      RETURN_IF_ERROR(guard.Follow(prefix.first(position)));
+      return MakeHeader(ihdr, has_trns, position, profile_bytes);
+    }
     if (type == ChunkType("IEND")) return absl::InvalidArgumentError("PNG: it has no pixels");
     if (length > INT32_MAX)
       return absl::InvalidArgumentError(

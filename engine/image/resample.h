@@ -22,6 +22,9 @@ enum class Filter : uint8_t {
   kCatmullRom,  // Mitchell and Netravali, "Reconstruction Filters in Computer Graphics": B 0, C 1/2
 };
 
+// What a source sample at distance `x` from the result sample counts, before normalising.
+double FilterWeight(Filter filter, double x);
+
 // `source` must outlive the result, whose rows have its channels and type; `result` is at least
 // 1 x 1. The rows do not depend on how many are read at a time.
 std::unique_ptr<RowSource> MakeResizer(RowSource& source, Size result, Filter filter);

@@ -15,14 +15,14 @@ double Sinc(double x) {
   return std::sin(x) / x;
 }
 
-double Evaluate(Filter filter, double x) {
+}  // namespace
+
+double FilterWeight(Filter filter, double x) {
   x = std::abs(x);
   if (x >= Radius(filter)) return 0;
   if (filter == Filter::kLanczos3) return Sinc(x) * Sinc(x / 3);
   return x < 1 ? (1.5 * x - 2.5) * x * x + 1 : ((-0.5 * x + 2.5) * x - 4) * x + 2;
 }
-
-}  // namespace
 
 double FilterReach(int source_length, int result_length, Filter filter) {
   if (source_length == result_length) return 0;  // each sample stays what it is
@@ -43,7 +43,7 @@ TapTable ComputeTaps(int source_length, int result_length, Filter filter) {
     weights.clear();
     double sum = 0;
     for (int k = first; k <= last; ++k) {
-      weights.push_back(Evaluate(filter, (k - centre) / widening));
+      weights.push_back(FilterWeight(filter, (k - centre) / widening));
       sum += weights.back();
     }
     table.taps.push_back({first, last - first + 1, table.weights.size()});

@@ -1,5 +1,6 @@
 #include <memory>
-#include <string>
+#include <utility>
+#include <vector>
 
 #include <webp/decode.h>
 
@@ -23,8 +24,9 @@ struct DeleteDecoder {
 // libwebp decodes into the whole picture; rows are given as far as it has come.
 class WebpDecoder final : public ImageDecoder {
  public:
-  WebpDecoder(std::unique_ptr<ReplaySource> source, const ImageHeader& header)
-      : source_(std::move(source)), header_(header) {
+  WebpDecoder(std::unique_ptr<ReplaySource> source, const ImageHeader& header,
+              const Cancellation* cancellation)
+      : source_(std::move(source)), header_(header), cancellation_(cancellation) {
     const std::span<const uint8_t> profile = WebpIccProfile(source_->prefix());
     metadata_.icc_profile.assign(profile.begin(), profile.end());
     missing_bytes_ = kRiffHeaderBytes + LoadLe32(&source_->prefix()[4]);
@@ -50,13 +52,20 @@ class WebpDecoder final : public ImageDecoder {
   // Until `rows` rows are there; for the last one, until the file's end.
   absl::Status DecodeTo(int rows);
   absl::Status Feed();
+  // Gives libwebp the next bytes of the file.
+  absl::Status Append(std::span<const uint8_t> bytes);
 
   const std::unique_ptr<ReplaySource> source_;
   const ImageHeader header_;
+  const Cancellation* const cancellation_;
   ImageMetadata metadata_;
   Image picture_;
   std::unique_ptr<WebPIDecoder, DeleteDecoder> decoder_;  // writes into picture_
   absl::Status status_;
+  // The file's beginning, until it has been checked; then libwebp gets it.
+  std::vector<uint8_t> head_;
+  size_t next_check_bytes_ = 0;  // of head_: doubles, so that all checks take linear time
+  bool checked_ = false;
   size_t missing_bytes_;   // of the file, by what its header says
   bool complete_ = false;  // the picture, though not yet the file
   int decoded_rows_ = 0;
@@ -81,6 +90,7 @@ absl::Status WebpDecoder::DecodeTo(int rows) {
 }
 
 absl::Status WebpDecoder::Feed() {
+  if (cancellation_ != nullptr) RETURN_IF_ERROR(cancellation_->status());
   uint8_t input[kInputBytes];
   ASSIGN_OR_RETURN(const size_t count, source_->Read(input));
   if (count == 0)
@@ -89,7 +99,17 @@ absl::Status WebpDecoder::Feed() {
                                                    " rows were read"));
   missing_bytes_ -= std::min(count, missing_bytes_);
   if (complete_) return absl::OkStatus();  // chunks after the pixels
-  const VP8StatusCode code = WebPIAppend(decoder_.get(), input, count);
+  if (checked_) return Append({input, count});
+
+  head_.insert(head_.end(), input, input + count);
+  if (head_.size() < next_check_bytes_ && missing_bytes_ > 0) return absl::OkStatus();
+  next_check_bytes_ = 2 * head_.size();
+  ASSIGN_OR_RETURN(checked_, CheckHuffmanTables(head_, header_.spec.size()));
+  return checked_ ? Append(std::exchange(head_, {})) : absl::OkStatus();
+}
+
+absl::Status WebpDecoder::Append(std::span<const uint8_t> bytes) {
+  const VP8StatusCode code = WebPIAppend(decoder_.get(), bytes.data(), bytes.size());
   if (code == VP8_STATUS_OUT_OF_MEMORY)
     return absl::ResourceExhaustedError("WebP: no memory to decode it");
   if (code == VP8_STATUS_UNSUPPORTED_FEATURE)
@@ -109,8 +129,9 @@ absl::Status WebpDecoder::Feed() {
 
 absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenWebpDecoder(std::unique_ptr<ReplaySource> source,
                                                               const ImageHeader& header,
-                                                              const DecodeLimits&) {
-  return std::make_unique<WebpDecoder>(std::move(source), header);
+                                                              const DecodeLimits&,
+                                                              const Cancellation* cancellation) {
+  return std::make_unique<WebpDecoder>(std::move(source), header, cancellation);
 }
 
 }  // namespace upscaled

@@ -23,7 +23,8 @@ struct DeleteMux {
 // Collects the picture; all the work is done in Finish.
 class WebpEncoder final : public ImageEncoder {
  public:
-  WebpEncoder(const ImageSpec& spec, ByteSink& sink) : spec_(spec), sink_(sink) {}
+  WebpEncoder(const ImageSpec& spec, ByteSink& sink, const Cancellation* cancellation)
+      : spec_(spec), sink_(sink), cancellation_(cancellation) {}
   ~WebpEncoder() override { WebPPictureFree(&picture_); }
 
   absl::Status Start(int quality, const ImageMetadata& metadata);
@@ -35,11 +36,16 @@ class WebpEncoder final : public ImageEncoder {
     auto* encoded = static_cast<StringSink*>(picture->custom_ptr);
     return encoded->Write({bytes, count}).ok();
   }
+  static int OnProgress(int, const WebPPicture* picture) {
+    const auto* cancellation = static_cast<const Cancellation*>(picture->user_data);
+    return !cancellation->IsCancelled();
+  }
   absl::Status WriteWithProfile(const std::string& encoded);
   absl::Status WriteInPieces(std::span<const uint8_t> bytes);
 
   const ImageSpec spec_;
   ByteSink& sink_;
+  const Cancellation* const cancellation_;
   std::string icc_profile_;
   WebPConfig config_;
   WebPPicture picture_ = {};
@@ -80,8 +86,13 @@ absl::Status WebpEncoder::Finish() {
   StringSink encoded;
   picture_.writer = OnEncoded;
   picture_.custom_ptr = &encoded;
+  if (cancellation_ != nullptr) {
+    picture_.progress_hook = OnProgress;
+    picture_.user_data = const_cast<Cancellation*>(cancellation_);
+  }
   const bool ok = WebPEncode(&config_, &picture_);
   WebPPictureFree(&picture_);
+  if (!ok && picture_.error_code == VP8_ENC_ERROR_USER_ABORT) return cancellation_->status();
   if (!ok)
     return absl::ResourceExhaustedError(absl::StrCat(
         "WebP: the picture cannot be encoded (libwebp's error ", picture_.error_code, ")"));
@@ -110,7 +121,7 @@ absl::Status WebpEncoder::WriteInPieces(std::span<const uint8_t> bytes) {
 
 }  // namespace
 
-size_t WebpEncoderBytes(const ImageSpec& spec) {
+size_t WebpEncoderBytes(const EncodeOptions&, const ImageSpec& spec) {
   // Measured with libwebp 1.2.4; see README.md.
   constexpr size_t kLibraryBytes = 8 << 20, kBytesPerPixel = 40;
   return kLibraryBytes + kBytesPerPixel * static_cast<size_t>(spec.size().Area());
@@ -119,8 +130,9 @@ size_t WebpEncoderBytes(const ImageSpec& spec) {
 absl::StatusOr<std::unique_ptr<ImageEncoder>> CreateWebpEncoder(const EncodeOptions& options,
                                                                 const ImageSpec& spec,
                                                                 const ImageMetadata& metadata,
-                                                                ByteSink& sink) {
-  auto encoder = std::make_unique<WebpEncoder>(spec, sink);
+                                                                ByteSink& sink,
+                                                                const Cancellation* cancellation) {
+  auto encoder = std::make_unique<WebpEncoder>(spec, sink, cancellation);
   RETURN_IF_ERROR(encoder->Start(options.quality, metadata));
   return encoder;
 }

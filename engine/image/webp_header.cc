@@ -10,6 +10,7 @@
 #include "engine/image/codec_checks.h"
 #include "engine/image/codec_list.h"
 #include "engine/image/endian.h"
+#include "engine/image/webp_lossless.h"
 
 namespace upscaled {
 namespace {
@@ -20,8 +21,10 @@ constexpr size_t kChunkHeaderBytes = 8;
 constexpr size_t kVp8xBytes = 10;
 constexpr size_t kVp8HeaderBytes = 10;
 constexpr size_t kVp8lHeaderBytes = 5;
+constexpr size_t kAlphHeaderBytes = 1;
+constexpr uint8_t kLosslessAlpha = 1;  // ALPH's compression
 constexpr uint8_t kAnimationFlag = 0x02;
-// libwebp's structures, and Huffman tables of usual pictures; see README.md for the unusual ones.
+// libwebp's structures.
 constexpr size_t kLibraryBytes = 4 << 20;
 
 constexpr uint32_t FourCc(const char (&name)[5]) {
@@ -113,8 +116,11 @@ absl::StatusOr<Container> Walk(std::span<const uint8_t> prefix, const DecodeLimi
 size_t DecoderBytes(const Container& found, size_t file_bytes, const ImageSpec& spec) {
   const size_t pixels = static_cast<size_t>(spec.size().Area());
   const size_t working_bytes = found.lossless ? 4 : found.has_alpha ? 7 : 0;
-  return kLibraryBytes + HeaderBufferBytes(found.position) + 2 * file_bytes +
-         pixels * (spec.channels + working_bytes);
+  const size_t bytes = kLibraryBytes + HeaderBufferBytes(found.position) + 2 * file_bytes +
+                       pixels * (spec.channels + working_bytes);
+  if (!found.lossless && !found.has_alpha) return bytes;
+  // The file once more, while the tables' size is looked for.
+  return bytes + file_bytes + HuffmanTableBytes(spec.size());
 }
 
 }  // namespace
@@ -132,6 +138,39 @@ absl::StatusOr<std::optional<ImageHeader>> ParseWebpHeader(std::span<const uint8
   header.profile_bytes = found.icc_profile.size();
   header.decoder_bytes = DecoderBytes(found, LoadLe32(&prefix[4]), header.spec);
   return header;
+}
+
+absl::StatusOr<bool> CheckHuffmanTables(std::span<const uint8_t> prefix, Size picture) {
+  size_t position = kRiffHeaderBytes;
+  while (prefix.size() > position + kChunkHeaderBytes) {
+    const uint32_t type = LoadLe32(&prefix[position]);
+    const size_t length = LoadLe32(&prefix[position + 4]);
+    position += kChunkHeaderBytes;
+    const bool whole = prefix.size() >= position + length;
+    const std::span<const uint8_t> payload =
+        prefix.subspan(position, whole ? length : prefix.size() - position);
+    position += length + (length & 1);
+    if (type == FourCc("VP8 ")) return true;
+
+    const bool lossless_alpha =
+        type == FourCc("ALPH") && !payload.empty() && (payload[0] & 3) == kLosslessAlpha;
+    if (type == FourCc("VP8L") || lossless_alpha) {
+      const size_t header = lossless_alpha ? kAlphHeaderBytes : kVp8lHeaderBytes;
+      ASSIGN_OR_RETURN(
+          const std::optional<size_t> blocks,
+          CountHuffmanBlocks(payload.subspan(std::min(header, payload.size())), picture));
+      if (!blocks.has_value() && whole)
+        return absl::InvalidArgumentError("WebP: the lossless data are cut short");
+      if (!blocks.has_value()) return false;
+      if (*blocks > kMaxHuffmanBlocks)
+        return absl::ResourceExhaustedError(absl::StrCat("WebP: the picture has Huffman codes for ",
+                                                         *blocks, " blocks; the limit is ",
+                                                         kMaxHuffmanBlocks));
+      if (!lossless_alpha) return true;
+    }
+    if (!whole) return false;
+  }
+  return false;
 }
 
 std::span<const uint8_t> WebpIccProfile(std::span<const uint8_t> prefix) {

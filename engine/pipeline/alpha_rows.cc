@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/image/full_scale.h"
+#include "engine/image/resample.h"
 
 namespace upscaled {
 namespace {
@@ -26,13 +27,11 @@ std::vector<Phase> MakePhases(int factor) {
   std::vector<Phase> phases(factor);
   for (int i = 0; i < factor; ++i) {
     const double centre = (i + 0.5) / factor - 0.5;
-    const double floor = std::floor(centre);
-    const double t = centre - floor;
-    phases[i].first = static_cast<int>(floor) - 1;
-    phases[i].weights = {static_cast<float>(((-0.5 * t + 1.0) * t - 0.5) * t),
-                         static_cast<float>((1.5 * t - 2.5) * t * t + 1.0),
-                         static_cast<float>(((-1.5 * t + 2.0) * t + 0.5) * t),
-                         static_cast<float>((0.5 * t - 0.5) * t * t)};
+    phases[i].first = static_cast<int>(std::floor(centre)) - 1;
+    for (int k = 0; k < kTaps; ++k) {
+      const double distance = phases[i].first + k - centre;
+      phases[i].weights[k] = static_cast<float>(FilterWeight(Filter::kCatmullRom, distance));
+    }
   }
   return phases;
 }

@@ -91,11 +91,13 @@ int PortionRows(const ImageSpec& spec) {
 }
 
 absl::Status Encode(RowSource& rows, const EncodeOptions& options, const ImageMetadata& metadata,
-                    ByteSink& sink, const Clock& clock, TranscodeStats& stats) {
+                    ByteSink& sink, const TranscodeRequest& request, TranscodeStats& stats) {
+  const Clock& clock = request.clock;
   std::unique_ptr<ImageEncoder> encoder;
   {
     const Timed timed(clock, stats.encode);
-    ASSIGN_OR_RETURN(encoder, CreateImageEncoder(options, rows.spec(), metadata, sink));
+    ASSIGN_OR_RETURN(
+        encoder, CreateImageEncoder(options, rows.spec(), metadata, sink, request.cancellation));
   }
   ImageSpec portion = rows.spec();
   portion.height_px = PortionRows(portion);
@@ -125,7 +127,7 @@ size_t TranscodeBytes(const ImageHeader& header, const TranscodePlan& plan) {
   // profile is handed to the encoder, which copies it, and copies it into the file.
   const size_t metadata = header.prefix_bytes + 3 * header.profile_bytes;
   return header.decoder_bytes + metadata + plan.upscale.memory_bytes + converter + portion +
-         EncoderBytes(plan.encode.format, encoded);
+         EncoderBytes(plan.encode, encoded);
 }
 
 absl::StatusOr<TranscodeStats> TranscodeImage(const TranscodeRequest& request,
@@ -143,7 +145,7 @@ absl::StatusOr<TranscodeStats> TranscodeImage(const TranscodeRequest& request,
   std::unique_ptr<ImageDecoder> decoder;
   {
     const Timed timed(request.clock, stats.decode);
-    ASSIGN_OR_RETURN(decoder, OpenImageDecoder(replay, request.limits));
+    ASSIGN_OR_RETURN(decoder, OpenImageDecoder(replay, request.limits, request.cancellation));
   }
   if (decoder->spec() != plan.upscale.source) {
     return absl::InternalError("the picture differs from the one that was planned for");
@@ -156,7 +158,7 @@ absl::StatusOr<TranscodeStats> TranscodeImage(const TranscodeRequest& request,
                                      request.cancellation, request.progress);
   const auto rows = ConvertRows(*upscaler, encoded);
   RETURN_IF_ERROR(
-      Encode(*rows, plan.encode, EncodedMetadata(*decoder, encoded), output, request.clock, stats));
+      Encode(*rows, plan.encode, EncodedMetadata(*decoder, encoded), output, request, stats));
 
   // Each was measured with what it called: rows were decoded on demand of the upscaler, bytes read
   // on demand of the decoder and written by the encoder.

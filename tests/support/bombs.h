@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <random>
 #include <string>
+#include <string_view>
 
 #include "tests/support/odd_files.h"
 
@@ -18,11 +19,17 @@ std::string ManyScansJpeg(int more_scans, std::mt19937& random);
 // Markers of 64 KiB, one after the other, and no picture.
 std::string MetadataJpeg(int markers);
 
-// `file` with compressed text (zTXt and iTXt) that inflates to `bytes` each.
-std::string TextBombPng(const PngFile& file, size_t bytes);
-// `file` with a colour profile (iCCP) that says truly that it inflates to `bytes`.
-std::string ProfileBombPng(const PngFile& file, size_t bytes);
+// `file` with a chunk of compressed metadata (iCCP, zTXt or iTXt) that inflates to `bytes`, before
+// or after the pixels. A profile says truly how long it is.
+std::string MetadataBombPng(const PngFile& file, std::string_view chunk, size_t bytes,
+                            bool after_pixels = false);
 // A PNG of 8 x 8 pixels whose pixel data go on to `bytes`.
-std::string PixelBombPng(size_t bytes);
+std::string PixelBombPng(size_t bytes, bool interlaced = false);
+
+// A black lossless WebP, each of whose blocks of 4 x 4 pixels (65536 at most) has a group of
+// Huffman codes of its own, with a colour cache of 2048: libwebp takes 20 KB for each.
+std::string HuffmanBombWebp(Size size, bool with_transform = false);
+// A lossy WebP with two opacities; the second, which libwebp takes, is such a picture.
+std::string HuffmanBombAlphaWebp(Size size, std::mt19937& random);
 
 }  // namespace upscaled::test

@@ -102,24 +102,36 @@ TEST_F(MemoryTest, DecodersKeepToTheHeadersBound) {
   }
 }
 
+void ExpectEncodesWithinBound(const EncodeOptions& options, const ImageSpec& spec,
+                              std::mt19937& random) {
+  const Image image = test::RandomImage(spec, random);
+  Probe probe;
+  auto encoder = CreateImageEncoder(options, spec, {}, probe);
+  ASSERT_TRUE(encoder.ok()) << encoder.status();
+  for (int y = 0; y < spec.height_px; ++y) {
+    ASSERT_TRUE((*encoder)->WriteRows(image.view().Crop({0, y, spec.width_px, 1})).ok());
+    probe.Look();
+  }
+  ASSERT_TRUE((*encoder)->Finish().ok());
+  EXPECT_LE(probe.grown_bytes(), EncoderBytes(options, spec))
+      << FormatName(options.format) << spec << ", level " << options.compression << ", "
+      << options.threads << " threads";
+}
+
 TEST_F(MemoryTest, EncodersKeepToTheirBound) {
   std::mt19937 random = test::FreshRandom();
-  for (const Size size : kSizes)
-    for (const ImageFormat format : {ImageFormat::kPng, ImageFormat::kJpeg, ImageFormat::kWebp})
-      for (const int quality : {75, 100}) {
-        const ImageSpec spec = OutputSpecFor(format, {size.width, size.height, 4, SampleType::kU8});
-        const Image image = test::RandomImage(spec, random);
-        Probe probe;
-        auto encoder = CreateImageEncoder({.format = format, .quality = quality, .compression = 9},
-                                          spec, {}, probe);
-        ASSERT_TRUE(encoder.ok()) << encoder.status();
-        for (int y = 0; y < spec.height_px; ++y) {
-          ASSERT_TRUE((*encoder)->WriteRows(image.view().Crop({0, y, spec.width_px, 1})).ok());
-          probe.Look();
-        }
-        ASSERT_TRUE((*encoder)->Finish().ok());
-        EXPECT_LE(probe.grown_bytes(), EncoderBytes(format, spec)) << FormatName(format) << spec;
-      }
+  for (const Size size : kSizes) {
+    for (const ImageFormat format : {ImageFormat::kJpeg, ImageFormat::kWebp})
+      for (const int quality : {75, 100})
+        ExpectEncodesWithinBound(
+            {.format = format, .quality = quality},
+            OutputSpecFor(format, {size.width, size.height, 4, SampleType::kU8}), random);
+    for (const int compression : {0, 1, 2, 9})
+      for (const int threads : {1, 3})
+        for (const SampleType type : {SampleType::kU8, SampleType::kU16})
+          ExpectEncodesWithinBound({.compression = compression, .threads = threads},
+                                   {size.width, size.height, 4, type}, random);
+  }
 }
 
 TEST_F(MemoryTest, RowSourcesKeepToTheirBounds) {
