@@ -11,7 +11,7 @@ BUILD_PACKAGES=(ca-certificates cmake g++ ninja-build pkg-config
   libabsl-dev libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   libjpeg-dev libpng-dev libwebp-dev zlib1g-dev libhwy-dev
   libspdlog-dev libcli11-dev nlohmann-json3-dev libyaml-cpp-dev prometheus-cpp-dev libevent-dev)
-TEST_PACKAGES=(libgtest-dev libgmock-dev libbenchmark-dev libopenblas-serial-dev libdnnl-dev python3 python3-grpcio python3-protobuf
+TEST_PACKAGES=(libgtest-dev libgmock-dev libbenchmark-dev libdnnl-dev python3 python3-grpcio python3-protobuf
   clang-14 libclang-rt-14-dev clang-format-14 git openssl)
 
 # install_packages NAME...: through apt-get, as root or with sudo; does nothing when all are there.

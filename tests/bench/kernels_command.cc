@@ -1,95 +1,149 @@
-// upscale-bench kernels: every listed kernel on the shapes that it supports, rows in cache as they
-// are inside a network.
+// upscale-bench kernels: every listed kernel, from the naive loop on, and oneDNN on the shapes that
+// they support; one thread.
 #include <algorithm>
 #include <memory>
-#include <random>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "engine/backends/cpu/kernel_trial.h"
 #include "engine/backends/cpu/kernels/kernel_list.h"
-#include "engine/backends/cpu/workspace.h"
 #include "engine/base/string_view.h"
 #include "tests/bench/commands.h"
 #include "tests/bench/measure.h"
 #include "tests/bench/networks.h"
+#include "tests/bench/onednn.h"
 #include "tests/bench/options.h"
 #include "tests/bench/report.h"
 
 namespace upscaled::bench {
 namespace {
 
-constexpr int kSidePx = 168;  // a multiple of every kernel's block and register tile
-
-// A whole layer's tensor with room around it.
-class LayerTensor {
- public:
-  LayerTensor(int channels, Size size) {
-    tensor_.layer_width_px = size.width;
-    tensor_.layer_height_px = tensor_.ring_rows = size.height;
-    tensor_.channels = channels;
-    const bool thin = channels <= cpu::kMaxInterleavedChannels;
-    tensor_.pixel_stride = thin ? channels : cpu::kPlaneChannels;
-    const size_t row = static_cast<size_t>(size.width + 2 * kBorderPx) * tensor_.pixel_stride;
-    tensor_.row_stride = (row / 16 | 1) * 16 + 32;
-    tensor_.plane_stride = tensor_.row_stride * (size.height + 1) | 16;
-    storage_ = cpu::HugeBuffer(tensor_.plane_stride * tensor_.planes() + 1024);
-    std::mt19937 random(1);
-    std::normal_distribution<float> normal;
-    for (size_t i = 0; i < storage_.size(); ++i) storage_.data()[i] = normal(random);
-    tensor_.data = storage_.data() + kBorderPx * tensor_.pixel_stride;
-  }
-  const cpu::Tensor& tensor() const { return tensor_; }
-
- private:
-  static constexpr int kBorderPx = 16;
-  cpu::Tensor tensor_;
-  cpu::HugeBuffer storage_;
+struct KernelsOptions {
+  CommonOptions common;
+  bool peers = true;
 };
 
-ReportRow MeasureKernel(const cpu::KernelInfo& info, const Layer& layer, cpu::Isa isa,
-                        double budget_s) {
-  const std::unique_ptr<cpu::LayerKernel> kernel = info.create(layer, isa);
-  const LayerTensor src(layer.in_channels, {kSidePx + 2, kSidePx + 2});
-  const LayerTensor dst(layer.out_channels, {kSidePx, kSidePx});
-  cpu::HugeBuffer scratch(kernel->ScratchFloats());
-  const int step = std::max(kernel->block_px(), 6);
-  const auto run = [&] {
-    for (int y = 0; y < kSidePx; y += step) {
-      kernel->Run({&src.tensor(), 1}, dst.tensor(), {0, y, kSidePx, std::min(step, kSidePx - y)},
-                  scratch.data());
-    }
-  };
-  ReportRow row;
-  row.name = absl::StrCat(ToAbsl(info.name), " ", ToAbsl(cpu::IsaName(isa)));
-  row.shape = absl::StrCat(layer.in_channels, "-", layer.out_channels);
-  const double operations = 2.0 * 9 * layer.in_channels * layer.out_channels * kSidePx * kSidePx;
-  row.measurement = Measure(run, operations, {isa, 1, budget_s, 3});
-  return row;
+struct Shape {
+  int in_channels, out_channels, kernel_px;
+};
+constexpr Shape kShapes[] = {{3, 32, 3},   {32, 32, 3},   {32, 64, 3},   {64, 64, 3},
+                             {64, 128, 3}, {128, 128, 3}, {128, 256, 3}, {64, 12, 3},
+                             {128, 3, 3},  {64, 64, 1},   {64, 64, 5},   {32, 32, 7}};
+
+constexpr Size kOutput{168, 168};  // a multiple of every kernel's block and register tile
+// What takes longer for the whole output computes the first rows of it.
+constexpr double kMaxRun_s = 0.05;
+constexpr int kLeastRows = 12;
+
+double Operations(const Layer& layer, Size output) {
+  return 2.0 * layer.kernel_px * layer.kernel_px * layer.in_channels * layer.out_channels *
+         static_cast<double>(output.Area());
 }
 
-void RunKernelsCommand(const CommonOptions& options) {
-  const cpu::Isa isa = ChosenIsa(options.backend);
+std::unique_ptr<cpu::KernelTrial> MakeTrial(const Layer& layer, const cpu::KernelInfo& info,
+                                            cpu::Isa isa, int rows) {
+  const int border = layer.kernel_px - 1;
+  return std::make_unique<cpu::KernelTrial>(layer, info, isa,
+                                            Size{kOutput.width + border, rows + border});
+}
+
+double BestSecondsOf(cpu::KernelTrial& trial) {
+  absl::Duration best = absl::InfiniteDuration();
+  for (int i = 0; i < 3; ++i) {
+    const absl::Time start = absl::Now();
+    trial.Run();
+    best = std::min(best, absl::Now() - start);
+  }
+  return absl::ToDoubleSeconds(best);
+}
+
+// What is measured of one layer: kernels first, then the peer's variants.
+struct Contest {
+  std::vector<Subject> subjects;
+  std::vector<ReportRow> rows;                            // one each
+  std::vector<std::unique_ptr<cpu::KernelTrial>> trials;  // that the subjects run
+  std::vector<size_t> rivals;                             // peer's subjects in fp32
+
+  void Add(std::string name, std::string_view precision, Subject subject) {
+    ReportRow row;
+    row.name = std::move(name);
+    row.precision = precision;
+    rows.push_back(std::move(row));
+    subjects.push_back(std::move(subject));
+  }
+};
+
+void AddKernels(const Layer& layer, const CommonOptions& options, cpu::Isa isa, Contest& contest) {
+  for (const cpu::KernelInfo& info : cpu::ListKernels()) {
+    const bool wanted = options.backend.kernel.empty() || options.backend.kernel == info.name;
+    if (!wanted || !info.supports(layer)) continue;
+    const double estimate_s =
+        BestSecondsOf(*MakeTrial(layer, info, isa, kLeastRows)) * kOutput.height / kLeastRows;
+    const int rows = estimate_s > kMaxRun_s ? kLeastRows : kOutput.height;
+    contest.trials.push_back(MakeTrial(layer, info, isa, rows));
+    cpu::KernelTrial& trial = *contest.trials.back();
+    contest.Add(absl::StrCat(ToAbsl(info.name), " ", ToAbsl(cpu::IsaName(isa))), "exact",
+                {[&trial] { trial.Run(); }, Operations(layer, trial.output_size())});
+  }
+}
+
+void AddPeers(const Layer& layer, Contest& contest) {
+  for (const OnednnVariant variant : kOnednnVariants) {
+    auto run = MakeOnednnLayer(layer, kOutput, variant);
+    if (!run.ok()) continue;
+    const std::string_view precision = OnednnPrecision(variant);
+    if (precision == "exact") contest.rivals.push_back(contest.subjects.size());
+    contest.Add(std::string(OnednnName(variant)), precision,
+                {*std::move(run), Operations(layer, kOutput)});
+  }
+}
+
+// "1.85x oneDNN winograd", the fastest of the peer in fp32, for the rows before its own.
+void NoteSpeedups(Contest& contest, const std::vector<Measurement>& results) {
+  if (contest.rivals.empty()) return;
+  const size_t best =
+      *std::max_element(contest.rivals.begin(), contest.rivals.end(),
+                        [&](size_t a, size_t b) { return results[a].gflops < results[b].gflops; });
+  for (size_t i = 0; i < contest.rivals.front(); ++i) {
+    contest.rows[i].note =
+        absl::StrFormat("%.2fx %s", Speedup(results[i], results[best]), contest.rows[best].name);
+  }
+}
+
+void RunKernelsCommand(const KernelsOptions& options) {
+  const cpu::Isa isa = ChosenIsa(options.common.backend);
   std::vector<ReportRow> rows;
-  constexpr int kShapes[][2] = {{3, 32},   {32, 32},   {32, 64},   {64, 64},
-                                {64, 128}, {128, 128}, {128, 256}, {64, 12}};
-  for (const auto& [in, out] : kShapes) {
-    const Layer layer = RandomConv(in, out, 0);
-    for (const cpu::KernelInfo& info : cpu::ListKernels()) {
-      const bool wanted = options.backend.kernel.empty() || options.backend.kernel == info.name;
-      if (!wanted || !info.supports(layer) || info.prelude != nullptr) continue;
-      rows.push_back(MeasureKernel(info, layer, isa, options.budget_s));
+  for (const Shape& shape : kShapes) {
+    const Layer layer = RandomConv(shape.in_channels, shape.out_channels, 0, shape.kernel_px);
+    Contest contest;
+    AddKernels(layer, options.common, isa, contest);
+    if (contest.subjects.empty()) continue;
+    if (options.peers) AddPeers(layer, contest);
+    const std::vector<Measurement> results =
+        Measure(contest.subjects, {.isa = isa, .budget_s = options.common.budget_s});
+    NoteSpeedups(contest, results);
+    for (size_t i = 0; i < results.size(); ++i) {
+      contest.rows[i].shape = absl::StrFormat("%d-%d %dx%d", shape.in_channels, shape.out_channels,
+                                              shape.kernel_px, shape.kernel_px);
+      contest.rows[i].measurement = results[i];
+      rows.push_back(std::move(contest.rows[i]));
     }
   }
-  PrintReport(rows, options.json);
+  PrintReport(rows, options.common.json);
 }
 
 }  // namespace
 
 void AddKernelsCommand(CLI::App& app) {
-  auto options = std::make_shared<CommonOptions>();
-  CLI::App* command = app.add_subcommand("kernels", "Every kernel on the usual 3x3 shapes");
-  AddCommonOptions(*command, *options);
+  auto options = std::make_shared<KernelsOptions>();
+  CLI::App* command = app.add_subcommand("kernels", "Every kernel on the usual shapes");
+  AddCommonOptions(*command, options->common);
+  command->add_flag("!--no-peers", options->peers, "Leave oneDNN out");
   command->callback([options] { RunKernelsCommand(*options); });
 }
 

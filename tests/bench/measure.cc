@@ -1,7 +1,6 @@
 #include "tests/bench/measure.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -15,30 +14,55 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-}  // namespace
-
-Measurement Measure(const std::function<void()>& run, double operations,
-                    const MeasureOptions& options) {
-  run();
-  std::vector<double> seconds, peaks, ratios;
-  const absl::Time begin = absl::Now();
-  double peak_before = options.threads * FmaPeakGflops(options.isa);
-  while (static_cast<int>(seconds.size()) < options.min_repetitions ||
-         absl::Now() - begin < absl::Seconds(options.budget_s)) {
-    const absl::Time start = absl::Now();
-    run();
-    seconds.push_back(absl::ToDoubleSeconds(absl::Now() - start));
-    const double peak_after = options.threads * FmaPeakGflops(options.isa);
-    peaks.push_back((peak_before + peak_after) / 2);
-    ratios.push_back(operations * 1e-9 / seconds.back() / peaks.back());
-    peak_before = peak_after;
+Measurement Summarize(const Subject& subject, std::vector<double> seconds,
+                      const std::vector<double>& peaks) {
+  std::vector<double> ratios;
+  for (size_t round = 0; round < seconds.size(); ++round) {
+    ratios.push_back(subject.operations * 1e-9 / seconds[round] / peaks[round]);
   }
   Measurement result;
   result.seconds = Median(seconds);
-  result.gflops = operations * 1e-9 / result.seconds;
+  result.gflops = subject.operations * 1e-9 / result.seconds;
   result.peak_gflops = Median(peaks);
   result.ratio = Median(ratios);
+  result.round_seconds = std::move(seconds);
   return result;
+}
+
+}  // namespace
+
+std::vector<Measurement> Measure(std::span<const Subject> subjects, const MeasureOptions& options) {
+  for (const Subject& subject : subjects) subject.run();
+  const size_t count = subjects.size();
+  std::vector<std::vector<double>> seconds(count), peaks(count);
+  const absl::Time end = absl::Now() + absl::Seconds(options.budget_s);
+  double peak_before = FmaPeakGflops(options.isa);
+  for (int round = 0; round < options.min_rounds || absl::Now() < end; ++round) {
+    for (size_t i = 0; i < count; ++i) {
+      const size_t turn = (round + i) % count;
+      const absl::Time start = absl::Now();
+      subjects[turn].run();
+      seconds[turn].push_back(absl::ToDoubleSeconds(absl::Now() - start));
+      const double peak_after = FmaPeakGflops(options.isa);
+      peaks[turn].push_back(subjects[turn].threads * (peak_before + peak_after) / 2);
+      peak_before = peak_after;
+    }
+  }
+  std::vector<Measurement> results;
+  for (size_t i = 0; i < count; ++i) {
+    results.push_back(Summarize(subjects[i], std::move(seconds[i]), peaks[i]));
+  }
+  return results;
+}
+
+double Speedup(const Measurement& of, const Measurement& over) {
+  // Operations per second of both, in the same round.
+  const double operations = of.gflops * of.seconds / (over.gflops * over.seconds);
+  std::vector<double> quotients;
+  for (size_t round = 0; round < of.round_seconds.size(); ++round) {
+    quotients.push_back(operations * over.round_seconds[round] / of.round_seconds[round]);
+  }
+  return Median(std::move(quotients));
 }
 
 }  // namespace upscaled::bench

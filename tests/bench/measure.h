@@ -2,28 +2,41 @@
 #pragma once
 
 #include <functional>
+#include <span>
+#include <vector>
 
 #include "engine/backends/cpu/kernels/isa.h"
 
 namespace upscaled::bench {
+
+// Something to time.
+struct Subject {
+  std::function<void()> run;
+  double operations = 0;  // of the direct algorithm
+  int threads = 1;        // that `run` uses
+};
 
 struct Measurement {
   double seconds = 0;      // median of the repetitions
   double gflops = 0;       // operations of the direct algorithm / seconds
   double peak_gflops = 0;  // of all threads, median of the measurements in between
   double ratio = 0;        // median of gflops / the peak measured around that repetition
+  std::vector<double> round_seconds;
 };
 
 struct MeasureOptions {
   cpu::Isa isa = cpu::Isa::kPortable;  // whose peak
-  int threads = 1;                     // that `run` uses
-  double budget_s = 0.5;
-  int min_repetitions = 3;
+  double budget_s = 0.5;               // for all subjects together
+  int min_rounds = 3;
 };
 
-// Runs once to warm up, then until the budget is spent. Each repetition lies between two
-// measurements of the peak.
-Measurement Measure(const std::function<void()>& run, double operations,
-                    const MeasureOptions& options);
+// Runs each subject once to warm up, then all of them in turns, each round beginning with another
+// one, until the budget is spent: so what changes meanwhile on the machine meets all alike. Each
+// repetition lies between two measurements of the peak.
+std::vector<Measurement> Measure(std::span<const Subject> subjects, const MeasureOptions& options);
+
+// How many times as fast as `other` a subject of the same call was, per operation: the median over
+// the rounds.
+double Speedup(const Measurement& of, const Measurement& over);
 
 }  // namespace upscaled::bench

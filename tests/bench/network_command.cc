@@ -1,19 +1,24 @@
-// upscale-bench network: whole pictures through the engine's public call, 8 bits to 8 bits.
-#include <atomic>
+// upscale-bench network: whole pictures, 8 bits to 8 bits, through the engine's public call; all
+// wanted precisions and thread counts, and oneDNN, in turns.
+#include <algorithm>
+#include <map>
 #include <memory>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/synchronization/blocking_counter.h"
 #include "engine/backends/cpu/cpu_backend.h"
-#include "engine/model/repository.h"
+#include "engine/base/cpu_info.h"
+#include "engine/pipeline/local_executor.h"
 #include "engine/tiling/tile_grid.h"
 #include "engine/tiling/tile_shape.h"
 #include "tests/bench/commands.h"
 #include "tests/bench/measure.h"
 #include "tests/bench/networks.h"
+#include "tests/bench/onednn.h"
 #include "tests/bench/options.h"
 #include "tests/bench/report.h"
 
@@ -26,7 +31,10 @@ struct NetworkOptions {
   std::string repository;
   std::string size = "960x540";
   std::string tile;  // "" = the backend's choice
-  std::string precision = "exact";
+  std::vector<std::string> precisions = {"exact"};
+  std::vector<int> threads = {1};
+  bool peers = true;
+  std::string peer_tile = "240x135";
 };
 
 Image NoiseImage(Size size) {
@@ -66,54 +74,132 @@ Size DefaultTile(const Executable& executable, Size image, int streams) {
   return ChooseTileShape(input).tile;
 }
 
-// Each thread takes the next tile until none is left.
-absl::Status RunTasks(const Executable& executable, std::span<const TileTask> tasks,
-                      std::span<const std::unique_ptr<Stream>> streams) {
-  std::atomic<size_t> next = 0;
-  std::vector<absl::Status> results(streams.size());
-  std::vector<std::thread> threads;
-  for (size_t i = 0; i < streams.size(); ++i) {
-    threads.emplace_back([&, i] {
-      for (size_t task = next++; task < tasks.size() && results[i].ok(); task = next++) {
-        results[i] = streams[i]->Run(executable, tasks.subspan(task, 1));
-      }
-    });
+// One backend, its threads and a picture to compute with them.
+class Engine {
+ public:
+  Engine(const Network& network, const NetworkOptions& options, Precision precision, int threads,
+         const Image& source)
+      : result_({source.spec().width_px * network.scale, source.spec().height_px * network.scale, 3,
+                 SampleType::kU8}) {
+    BackendOptions backend = options.common.backend;
+    backend.threads = threads;
+    backend_ = ValueOrExit(CreateCpuBackend(backend));
+    executable_ = ValueOrExit(backend_->Compile(network, precision));
+    executor_ = MakeLocalExecutor(*backend_);
+    tile_ = options.tile.empty() ? DefaultTile(*executable_, source.spec().size(), threads)
+                                 : ValueOrExit(ParseSize(options.tile));
+    tasks_ = MakeTasks(*executable_, source, result_, tile_);
   }
-  for (std::thread& thread : threads) thread.join();
-  for (const absl::Status& result : results) {
-    if (!result.ok()) return result;
+
+  Size tile() const { return tile_; }
+
+  void Run() {
+    absl::BlockingCounter left(static_cast<int>(tasks_.size()));
+    executor_->Submit(/*request=*/0, executable_, tasks_, /*cancellation=*/nullptr,
+                      [&left](size_t, const absl::Status& status) {
+                        ExitUnlessOk(status);
+                        left.DecrementCount();
+                      });
+    left.Wait();
   }
-  return absl::OkStatus();
+
+ private:
+  Image result_;
+  std::unique_ptr<Backend> backend_;
+  std::shared_ptr<const Executable> executable_;
+  std::unique_ptr<TileExecutor> executor_;
+  Size tile_;
+  std::vector<TileTask> tasks_;
+};
+
+// What is measured, row by row of the report.
+struct Contest {
+  std::vector<std::unique_ptr<Engine>> engines;
+  std::vector<Subject> subjects;
+  std::vector<ReportRow> rows;
+
+  void Add(ReportRow row, std::function<void()> run, double operations) {
+    subjects.push_back({std::move(run), operations, row.threads});
+    rows.push_back(std::move(row));
+  }
+};
+
+std::string Describe(Size picture, Size tile) {
+  return absl::StrFormat("%dx%d tile %dx%d", picture.width, picture.height, tile.width,
+                         tile.height);
+}
+
+void AddEngines(const Network& network, const NetworkOptions& options, const Image& source,
+                double operations, Contest& contest) {
+  for (const std::string& precision : options.precisions) {
+    for (const int wanted : options.threads) {
+      const int threads = wanted > 0 ? wanted : AvailableCpuCount();
+      contest.engines.push_back(std::make_unique<Engine>(
+          network, options, precision == "fast" ? Precision::kFast : Precision::kExact, threads,
+          source));
+      Engine& engine = *contest.engines.back();
+      ReportRow row;
+      row.name = network.name.empty() ? options.model : network.name;
+      row.shape = Describe(source.spec().size(), engine.tile());
+      row.precision = precision;
+      row.threads = threads;
+      contest.Add(
+          std::move(row), [&engine] { engine.Run(); }, operations);
+    }
+  }
+}
+
+void AddPeers(const Network& network, const NetworkOptions& options, const Image& source,
+              double operations, Contest& contest) {
+  const Size tile = ValueOrExit(ParseSize(options.peer_tile));
+  for (const OnednnVariant variant : kOnednnVariants) {
+    auto run = ValueOrExit(MakeOnednnNetwork(network, source.view(), tile, variant));
+    ReportRow row;
+    row.name = OnednnName(variant);
+    row.shape = Describe(source.spec().size(), tile);
+    row.precision = OnednnPrecision(variant);
+    contest.Add(std::move(row), std::move(run), operations);
+  }
+}
+
+// How the engine's rows relate to fewer threads, and to the peer's fastest row of fp32 and int8.
+void NoteSpeedups(Contest& contest, const std::vector<Measurement>& results) {
+  const size_t engines = contest.engines.size();
+  std::map<std::string, size_t> rivals;  // by precision
+  for (size_t i = engines; i < results.size(); ++i) {
+    const auto [rival, first] = rivals.try_emplace(contest.rows[i].precision, i);
+    if (!first && results[i].seconds < results[rival->second].seconds) rival->second = i;
+  }
+  for (size_t i = 0; i < engines; ++i) {
+    ReportRow& row = contest.rows[i];
+    std::vector<std::string> notes;
+    for (size_t j = 0; j < i; ++j) {
+      const ReportRow& other = contest.rows[j];
+      if (other.precision != row.precision || other.threads != 1) continue;
+      row.note += absl::StrFormat("%.2fx one thread ", Speedup(results[i], results[j]));
+    }
+    for (const auto& [precision, rival] : rivals) {
+      if (row.threads != 1) continue;
+      row.note += absl::StrFormat("%.2fx %s ", Speedup(results[i], results[rival]),
+                                  contest.rows[rival].name);
+    }
+  }
 }
 
 void RunNetworkCommand(const NetworkOptions& options) {
   const Network network = ValueOrExit(LoadBenchNetwork(options.model, options.repository));
-  const Size size = ValueOrExit(ParseSize(options.size));
-  const auto backend = ValueOrExit(CreateCpuBackend(options.common.backend));
-  const Precision precision = options.precision == "fast" ? Precision::kFast : Precision::kExact;
-  const auto executable = ValueOrExit(backend->Compile(network, precision));
-  const Size tile = options.tile.empty() ? DefaultTile(*executable, size, backend->StreamCount())
-                                         : ValueOrExit(ParseSize(options.tile));
-  const Image source = NoiseImage(size);
-  Image result({size.width * network.scale, size.height * network.scale, 3, SampleType::kU8});
-  const std::vector<TileTask> tasks = MakeTasks(*executable, source, result, tile);
-  std::vector<std::unique_ptr<Stream>> streams;
-  for (int i = 0; i < backend->StreamCount(); ++i) streams.push_back(backend->CreateStream());
-
-  MeasureOptions measure;
-  measure.isa = ChosenIsa(options.common.backend);
-  measure.threads = backend->StreamCount();
-  measure.budget_s = options.common.budget_s;
-  const double operations =
-      2 * network.MacsPerOutputPixel() * static_cast<double>(result.spec().size().Area());
-  ReportRow row;
-  row.name = absl::StrCat(network.name.empty() ? options.model : network.name);
-  row.shape = absl::StrCat(size.width, "x", size.height, " tile ", tile.width, "x", tile.height);
-  row.precision = options.precision;
-  row.threads = measure.threads;
-  row.measurement =
-      Measure([&] { ExitUnlessOk(RunTasks(*executable, tasks, streams)); }, operations, measure);
-  PrintReport({row}, options.common.json);
+  const Image source = NoiseImage(ValueOrExit(ParseSize(options.size)));
+  const double operations = 2 * network.MacsPerOutputPixel() * network.scale * network.scale *
+                            static_cast<double>(source.spec().size().Area());
+  Contest contest;
+  AddEngines(network, options, source, operations, contest);
+  if (options.peers && HasOnednn()) AddPeers(network, options, source, operations, contest);
+  const std::vector<Measurement> results =
+      Measure(contest.subjects,
+              {.isa = ChosenIsa(options.common.backend), .budget_s = options.common.budget_s});
+  for (size_t i = 0; i < results.size(); ++i) contest.rows[i].measurement = results[i];
+  NoteSpeedups(contest, results);
+  PrintReport(contest.rows, options.common.json);
 }
 
 }  // namespace
@@ -125,10 +211,16 @@ void AddNetworkCommand(CLI::App& app) {
   command->add_option("--model-repository", options->repository, "Folder of models");
   command->add_option("--size", options->size, "Picture")->capture_default_str();
   command->add_option("--tile", options->tile, "Largest tile; default the backend's choice");
-  command->add_option("--threads", options->common.backend.threads, "Threads; 0 = all available")
+  command->add_option("--threads", options->threads, "Thread counts; 0 = all available")
+      ->delimiter(',')
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command->add_option("--precision", options->precision, "exact or fast")
+  command->add_option("--precision", options->precisions, "exact, fast or both")
+      ->delimiter(',')
       ->check(CLI::IsMember({"exact", "fast"}))
+      ->capture_default_str();
+  command->add_flag("!--no-peers", options->peers, "Leave oneDNN out");
+  command->add_option("--peer-tile", options->peer_tile, "oneDNN's largest tile")
       ->capture_default_str();
   AddCommonOptions(*command, options->common);
   command->callback([options] { RunNetworkCommand(*options); });

@@ -134,10 +134,10 @@ absl::StatusOr<Network> RandomNetwork(const std::string& shape) {
 
 }  // namespace
 
-Layer RandomConv(int in_channels, int out_channels, int padding_px) {
+Layer RandomConv(int in_channels, int out_channels, int padding_px, int kernel_px) {
   Layer layer;
   layer.op = Op::kConv;
-  layer.kernel_px = 3;
+  layer.kernel_px = kernel_px;
   layer.padding_px = padding_px;
   layer.in_channels = in_channels;
   layer.out_channels = out_channels;

@@ -13,7 +13,7 @@ namespace upscaled::bench {
 // variant).
 absl::StatusOr<Network> LoadBenchNetwork(const std::string& model, const std::string& repository);
 
-// A 3x3 convolution with random weights and LeakyReLU.
-Layer RandomConv(int in_channels, int out_channels, int padding_px);
+// A convolution with random weights and LeakyReLU.
+Layer RandomConv(int in_channels, int out_channels, int padding_px, int kernel_px = 3);
 
 }  // namespace upscaled::bench

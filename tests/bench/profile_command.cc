@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "engine/backends/cpu/cpu_executable.h"
@@ -88,9 +89,9 @@ void RunProfileCommand(const ProfileOptions& options) {
     const bool adds_only = kernel != nullptr && kernel->prelude != nullptr;
     const double operations =
         adds_only ? 0 : LayerOperations(layer, static_cast<double>(sizes[i].Area()));
-    row.measurement = {seconds[i], operations / seconds[i] * 1e-9, peak,
-                       operations / seconds[i] * 1e-9 / peak};
-    row.share = seconds[i] / total_s;
+    const double gflops = operations / seconds[i] * 1e-9;
+    row.measurement = {seconds[i], gflops, peak, gflops / peak};
+    row.note = absl::StrFormat("%.1f%% of the time", 100 * seconds[i] / total_s);
     rows.push_back(std::move(row));
   }
   PrintReport(rows, options.common.json);

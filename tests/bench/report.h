@@ -14,9 +14,11 @@ struct ReportRow {
   std::string precision = "exact";
   int threads = 1;
   Measurement measurement;
-  double share = -1;  // of the whole, where the row is a part; -1: it is not
+  std::string note;  // the table's last column
 };
 
+// The list's objects have the fields name, shape, precision, threads, seconds, gflops, peak_gflops
+// and ratio.
 void PrintReport(const std::vector<ReportRow>& rows, bool json);
 
 }  // namespace upscaled::bench

@@ -7,11 +7,11 @@
 // over all taps is the convolution, nothing copied but the patch. What runs over the end of a row
 // of the picture, kernel - 1 columns of the result, is dropped.
 //
-// Every product has the same number of rows, a multiple of any BLAS's register tile: so a pixel's
+// Every product has the same number of rows, a multiple of oneDNN's register tile: so a pixel's
 // arithmetic does not depend on where in a patch, and so in a tile, it lies.
 #include "engine/backends/cpu/baselines/kn2row.h"
 
-#include <cblas.h>
+#include <omp.h>
 
 #include <algorithm>
 #include <cstring>
@@ -19,6 +19,8 @@
 #include "engine/backends/cpu/baselines/tensor_access.h"
 #include "engine/backends/cpu/kernels/activation.h"
 #include "engine/backends/cpu/workspace.h"
+#include "engine/base/check.h"
+#include "oneapi/dnnl/dnnl.h"
 
 namespace upscaled::cpu {
 namespace {
@@ -35,6 +37,7 @@ class Kn2rowKernel final : public LayerKernel {
 
   void Run(std::span<const Tensor> src, const Tensor& dst, const Rect& rows,
            float* scratch) const override {
+    omp_set_num_threads(1);  // of this thread's products: a stream is one thread
     float* inputs = scratch;
     float* sums = scratch + InputFloats();
     const int columns = kPitchPx - (layer_.kernel_px - 1);
@@ -98,8 +101,10 @@ class Kn2rowKernel final : public LayerKernel {
     const float* w = weights_.data();
     for (int tap = 0; tap < k * k; ++tap, w += static_cast<size_t>(in) * out) {
       const size_t shift_px = static_cast<size_t>(tap / k) * kPitchPx + tap % k;
-      cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, kPatchPx, out, in, 1.0f,
-                  inputs + shift_px * in, in, w, out, tap == 0 ? 0.0f : 1.0f, sums, out);
+      const dnnl_status_t status =
+          dnnl_sgemm('N', 'N', kPatchPx, out, in, 1.0f, inputs + shift_px * in, in, w, out,
+                     tap == 0 ? 0.0f : 1.0f, sums, out);
+      UPSCALED_CHECK(status == dnnl_success);
     }
   }
 
@@ -129,7 +134,6 @@ bool Kn2rowSupports(const Layer& layer) {
 }
 
 std::unique_ptr<LayerKernel> MakeKn2row(const Layer& layer) {
-  openblas_set_num_threads(1);  // a stream is one thread
   return std::make_unique<Kn2rowKernel>(layer);
 }
 

@@ -1,6 +1,6 @@
 // Convolution as a sum of matrix products, one for each tap of the kernel ("kn2row": Anderson,
 // Vasudevan, Keane, Gregg, "Low-memory GEMM-based convolution algorithms for deep neural networks",
-// 2017): what a tuned BLAS makes of it. Any kernel size, stride 1. In builds that found OpenBLAS.
+// 2017): what oneDNN's tuned product makes of it. Any kernel size, stride 1. In builds with oneDNN.
 #pragma once
 
 #include <memory>

@@ -1,0 +1,88 @@
+#include "engine/backends/cpu/kernel_trial.h"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "engine/base/check.h"
+#include "engine/model/shapes.h"
+
+namespace upscaled::cpu {
+namespace {
+
+Program OneLayerProgram(Layer layer, const KernelInfo& kernel, Isa isa) {
+  Layer input;
+  input.op = Op::kInput;
+  input.name = "input";
+  input.out_channels = layer.in_channels;
+  layer.inputs = {0};
+  Network network;
+  network.layers = {std::move(input), std::move(layer)};
+  absl::StatusOr<Program> program = BuildProgram(network, isa, &kernel);
+  UPSCALED_CHECK(program.ok());
+  // Not a picture, but what another layer made.
+  const int channels = network.layers[0].out_channels;
+  program->pixel_stride[0] = channels <= kMaxInterleavedChannels ? channels : kPlaneChannels;
+  return *std::move(program);
+}
+
+float& ValueAt(const Tensor& tensor, int channel, int y, int x) {
+  const int plane = tensor.blocked() ? channel / kPlaneChannels : 0;
+  return tensor.At(y, x)[plane * tensor.plane_stride + channel - plane * kPlaneChannels];
+}
+
+// Calls `visit(value, its index in [channel][y][x] of the whole layer)`.
+template <typename Visit>
+void ForEachValue(const Tensor& tensor, const Rect& rows, Visit visit) {
+  for (int c = 0; c < tensor.channels; ++c) {
+    for (int y = rows.y; y < rows.bottom(); ++y) {
+      const size_t row = (size_t{1} * c * tensor.layer_height_px + y) * tensor.layer_width_px;
+      for (int x = rows.x; x < rows.right(); ++x) visit(ValueAt(tensor, c, y, x), row + x);
+    }
+  }
+}
+
+}  // namespace
+
+KernelTrial::KernelTrial(const Layer& layer, const KernelInfo& kernel, Isa isa, Size input)
+    : program_(OneLayerProgram(layer, kernel, isa)) {
+  const Size output = LayerSizes(program_.network, input).back();
+  plan_ = PlanTile(program_, input, {0, 0, output.width, output.height});
+  workspace_.Reserve(plan_.workspace_floats);
+  std::mt19937 random(1);
+  std::uniform_real_distribution<float> value(-1.0f, 1.0f);
+  for (size_t i = 0; i < workspace_.size(); ++i) workspace_.data()[i] = value(random);
+  BindWorkspace(program_, workspace_.data(), plan_);
+}
+
+void KernelTrial::Run() {
+  for (const TilePlan::Step& step : plan_.steps) {
+    if (step.layer > 0) RunStep(step);
+  }
+}
+
+std::vector<float> KernelTrial::Compute(std::span<const float> input) {
+  std::vector<float> output(static_cast<size_t>(output_size().Area()) *
+                            plan_.tensors.back().channels);
+  const int last = static_cast<int>(plan_.tensors.size()) - 1;
+  for (const TilePlan::Step& step : plan_.steps) {
+    const Tensor& tensor = plan_.tensors[step.layer];
+    if (step.layer == 0) {
+      ForEachValue(tensor, step.rows, [&](float& value, size_t i) { value = input[i]; });
+      continue;
+    }
+    RunStep(step);
+    if (step.layer == last) {
+      ForEachValue(tensor, step.rows, [&](const float& value, size_t i) { output[i] = value; });
+    }
+  }
+  return output;
+}
+
+void KernelTrial::RunStep(const TilePlan::Step& step) {
+  const Tensor& src = plan_.tensors[program_.network.layers[step.layer].inputs[0]];
+  program_.kernels[step.layer]->Run({&src, 1}, plan_.tensors[step.layer], step.rows,
+                                    workspace_.data());
+}
+
+}  // namespace upscaled::cpu

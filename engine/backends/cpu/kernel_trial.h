@@ -1,0 +1,36 @@
+// One layer alone, computed by one kernel as a tile computes it: what benches and tuning measure.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "engine/backends/cpu/program.h"
+#include "engine/backends/cpu/tile_plan.h"
+#include "engine/backends/cpu/workspace.h"
+
+namespace upscaled::cpu {
+
+class KernelTrial {
+ public:
+  // A layer of one input, which `kernel` supports, for an input of this size. Throws std::bad_alloc
+  // when memory is out.
+  KernelTrial(const Layer& layer, const KernelInfo& kernel, Isa isa, Size input);
+  KernelTrial(const KernelTrial&) = delete;
+  KernelTrial& operator=(const KernelTrial&) = delete;
+
+  Size output_size() const { return {plan_.regions.back().width, plan_.regions.back().height}; }
+
+  // Computes the layer from the rows that the input's ring happens to hold, for its time alone.
+  void Run();
+  // The output for an input, both [channel][y][x].
+  std::vector<float> Compute(std::span<const float> input);
+
+ private:
+  void RunStep(const TilePlan::Step& step);
+
+  Program program_;  // the input, the kernel's prelude if it has one, the layer
+  TilePlan plan_;
+  HugeBuffer workspace_;
+};
+
+}  // namespace upscaled::cpu
