@@ -62,6 +62,7 @@ struct BackendOptions {
   int threads = 0;      // cpu: streams to offer; 0 = AvailableCpuCount()
   std::string cpu_isa;  // cpu: force one of the instruction sets it lists; "" = the best
   std::string kernel;   // force a kernel by name on all layers it supports; "" = the best
+  std::string cache_folder;  // opencl: keeps compiled programs here; "" = compiles at every start
 };
 
 // One device. Thread safe.

@@ -1,43 +1,109 @@
 #include "engine/backends/backend_list.h"
 
+#include <filesystem>
+#include <span>
+#include <utility>
+
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/backends/cpu/cpu_backend.h"
+#include "engine/backends/plugin.h"
 #include "engine/backends/reference/reference_backend.h"
+#include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
 
 namespace upscaled {
 namespace {
 
-struct Device {
+struct BuiltIn {
   const char* name;
   absl::StatusOr<std::unique_ptr<Backend>> (*create)(const BackendOptions& options);
 };
 
 // Best first.
-constexpr Device kDevices[] = {
+constexpr BuiltIn kBuiltIns[] = {
     {"cpu", CreateCpuBackend},
     {"reference", CreateReferenceBackend},
 };
 
+struct Plugin {
+  const char* name;  // of its devices, in front of a colon
+  const char* file;
+};
+
+// Best first.
+constexpr Plugin kPlugins[] = {
+    {"opencl", "libupscaled_opencl.so"},
+};
+
+absl::StatusOr<const BackendPlugin*> Load(const Plugin& plugin) {
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::filesystem::path folder = program.parent_path() / UPSCALED_PLUGIN_FOLDER;
+  return LoadPlugin((folder.lexically_normal() / plugin.file).string());
+}
+
+// Null when `device` is not of a plugin.
+const Plugin* PluginOf(std::string_view device) {
+  for (const Plugin& plugin : kPlugins) {
+    if (device == plugin.name || absl::StartsWith(ToAbsl(device), absl::StrCat(plugin.name, ":"))) {
+      return &plugin;
+    }
+  }
+  return nullptr;
+}
+
+absl::StatusOr<std::unique_ptr<Backend>> CreateKnown(std::string_view device,
+                                                     const BackendOptions& options) {
+  for (const BuiltIn& built_in : kBuiltIns) {
+    if (device == built_in.name) return built_in.create(options);
+  }
+  if (const Plugin* plugin = PluginOf(device); plugin != nullptr) {
+    ASSIGN_OR_RETURN(const BackendPlugin* loaded, Load(*plugin));
+    return loaded->create(device, options);
+  }
+  const DeviceSurvey survey = SurveyDevices();
+  return absl::NotFoundError(absl::StrCat(
+      "no device '", ToAbsl(device), "', there are: auto, ",
+      absl::StrJoin(survey.devices, ", ",
+                    [](std::string* out, const auto& found) { out->append(found.name); })));
+}
+
 }  // namespace
 
-std::vector<std::string> ListDevices() {
-  std::vector<std::string> names;
-  for (const Device& device : kDevices) names.emplace_back(device.name);
-  return names;
+DeviceSurvey SurveyDevices() {
+  DeviceSurvey survey;
+  std::vector<DeviceSurvey::Device> slower;  // than our own kernels on the same CPU
+  for (const Plugin& plugin : kPlugins) {
+    const absl::StatusOr<const BackendPlugin*> loaded = Load(plugin);
+    if (!loaded.ok()) {
+      survey.notes.push_back(absl::StrCat(plugin.name, ": ", loaded.status().message()));
+      continue;
+    }
+    PluginSurvey found = (*loaded)->survey();
+    for (PluginDevice& device : found.devices) {
+      (device.is_cpu ? slower : survey.devices)
+          .push_back({std::move(device.name), std::move(device.description)});
+    }
+    for (const std::string& note : found.notes) {
+      survey.notes.push_back(absl::StrCat(plugin.name, ": ", note));
+    }
+  }
+  survey.devices.push_back({kBuiltIns[0].name, ""});
+  survey.devices.insert(survey.devices.end(), slower.begin(), slower.end());
+  survey.devices.push_back({kBuiltIns[1].name, ""});
+  return survey;
 }
 
 absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(std::string_view device,
                                                        const BackendOptions& options) {
-  for (const Device& known : kDevices) {
-    if (device != "auto" && device != known.name) continue;
-    absl::StatusOr<std::unique_ptr<Backend>> backend = known.create(options);
-    const bool try_next = device == "auto" && absl::IsUnavailable(backend.status());
-    if (!try_next) return backend;
+  if (device != "auto") return CreateKnown(device, options);
+  for (const DeviceSurvey::Device& candidate : SurveyDevices().devices) {
+    absl::StatusOr<std::unique_ptr<Backend>> backend = CreateKnown(candidate.name, options);
+    if (!absl::IsUnavailable(backend.status())) return backend;
   }
-  return absl::NotFoundError(absl::StrCat("no device '", ToAbsl(device), "', there are: auto, ",
-                                          absl::StrJoin(ListDevices(), ", ")));
+  return absl::UnavailableError("no device works here");
 }
 
 }  // namespace upscaled

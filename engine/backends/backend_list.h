@@ -1,4 +1,5 @@
-// The backends that this build knows, best first.
+// The devices that this program can compute on: the backends that are part of it, and those of the
+// plugins beside it.
 #pragma once
 
 #include <memory>
@@ -11,11 +12,21 @@
 
 namespace upscaled {
 
-// Device specs that CreateBackend takes, best first: "cpu", "reference".
-std::vector<std::string> ListDevices();
+struct DeviceSurvey {
+  struct Device {
+    std::string name;         // "cpu", "reference", "opencl:0.0"
+    std::string description;  // of a plugin's device: for people
+  };
+  std::vector<Device> devices;     // best first
+  std::vector<std::string> notes;  // which plugins or devices are not usable, and why
+};
 
-// `device` is one of ListDevices(), or "auto" for the first that works here. NOT_FOUND lists what
-// there is; INVALID_ARGUMENT names an option that the device cannot honour.
+// Loads the plugins and asks their drivers.
+DeviceSurvey SurveyDevices();
+
+// `device` is of SurveyDevices(), or "auto" for the first that works here, or "opencl" for the
+// first OpenCL device. NOT_FOUND lists what there is; UNAVAILABLE says why a plugin's device is not
+// there; INVALID_ARGUMENT names an option that the device cannot honour.
 absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(std::string_view device,
                                                        const BackendOptions& options);
 

@@ -25,6 +25,8 @@ DOORS = {
                         "engine/backends/cpu/cpu_backend.h"],
     "engine/backends/reference": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_DOOR],
     "engine/backends/cpu": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_DOOR],
+    "engine/backends/opencl": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_DOOR,
+                               "engine/backends/plugin.h"],
     "engine/pipeline": ["engine/base", "engine/image", "engine/model", "engine/graph", "engine/tiling", BACKEND_DOOR],
     "server/config": ["engine/base", "engine/model/precision.h", "server/admission/limits.h", "server/logging/logger.h"],
     "server/logging": ["server/metrics/request_record.h"],

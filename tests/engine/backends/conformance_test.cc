@@ -13,11 +13,13 @@
 #include "engine/backends/backend_list.h"
 #include "gtest/gtest.h"
 #include "tests/engine/backends/random_network.h"
+#include "tests/engine/backends/tested_devices.h"
 #include "tests/support/test_image.h"
 
 namespace upscaled {
 namespace {
 
+using test::CreateTestedBackend;
 using test::Describe;
 using test::FreshRandom;
 using test::RandomImage;
@@ -120,7 +122,8 @@ void ExpectNear(const ImageView& actual, const ImageView& expected) {
 class ConformanceTest : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    auto backend = CreateBackend(GetParam(), {});
+    auto backend = CreateTestedBackend(GetParam());
+    if (absl::IsUnavailable(backend.status())) GTEST_SKIP() << backend.status();
     ASSERT_TRUE(backend.ok()) << backend.status();
     backend_ = *std::move(backend);
     auto reference = CreateBackend("reference", {});
@@ -347,20 +350,8 @@ TEST_P(ConformanceTest, RefusesNetworksThatDoNotValidate) {
             absl::StatusCode::kInvalidArgument);
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, ConformanceTest, ::testing::ValuesIn(ListDevices()),
+INSTANTIATE_TEST_SUITE_P(Devices, ConformanceTest, ::testing::ValuesIn(test::TestedDevices()),
                          [](const auto& info) { return info.param; });
-
-TEST(BackendListTest, UnknownDeviceListsThoseThereAre) {
-  const auto backend = CreateBackend("toaster", {});
-  EXPECT_EQ(backend.status().code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(backend.status().message(), "no device 'toaster', there are: auto, cpu, reference");
-}
-
-TEST(BackendListTest, AutoIsTheBest) {
-  const auto backend = CreateBackend("auto", {});
-  ASSERT_TRUE(backend.ok()) << backend.status();
-  EXPECT_EQ((*backend)->name(), ListDevices().front());
-}
 
 }  // namespace
 }  // namespace upscaled

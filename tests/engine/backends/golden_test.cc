@@ -4,16 +4,17 @@
 #include <memory>
 #include <string>
 
-#include "engine/backends/backend_list.h"
 #include "engine/backends/reference/run_tile.h"
 #include "engine/model/loader.h"
 #include "engine/model/repository.h"
 #include "gtest/gtest.h"
 #include "tests/engine/backends/golden_files.h"
+#include "tests/engine/backends/tested_devices.h"
 
 namespace upscaled {
 namespace {
 
+using test::CreateTestedBackend;
 using testing::CompareLevels;
 using testing::Golden;
 using testing::LevelDifference;
@@ -108,7 +109,8 @@ TEST_F(GoldenTest, NetworksWithGlobalPooling) {
 class GoldenDeviceTest : public GoldenTest, public ::testing::WithParamInterface<std::string> {};
 
 TEST_P(GoldenDeviceTest, EveryNetworkThatCompiles) {
-  const auto backend = CreateBackend(GetParam(), {});
+  const auto backend = CreateTestedBackend(GetParam());
+  if (absl::IsUnavailable(backend.status())) GTEST_SKIP() << backend.status();
   ASSERT_TRUE(backend.ok()) << backend.status();
   const std::unique_ptr<Stream> stream = (*backend)->CreateStream();
   int compiled = 0;
@@ -136,7 +138,7 @@ TEST_P(GoldenDeviceTest, EveryNetworkThatCompiles) {
   EXPECT_GE(compiled, 9);  // upconv_7: three sets of weights, three pictures
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, GoldenDeviceTest, ::testing::ValuesIn(ListDevices()),
+INSTANTIATE_TEST_SUITE_P(Devices, GoldenDeviceTest, ::testing::ValuesIn(test::TestedDevices()),
                          [](const auto& info) { return info.param; });
 
 class BundledModelTest : public ::testing::TestWithParam<std::string> {};
@@ -152,7 +154,8 @@ TEST_P(BundledModelTest, General2xGivesWhatItsTrainerComputed) {
   const absl::StatusOr<Network> network = LoadNetwork(**card, *variant);
   ASSERT_TRUE(network.ok()) << network.status();
 
-  const auto backend = CreateBackend(GetParam(), {});
+  const auto backend = CreateTestedBackend(GetParam());
+  if (absl::IsUnavailable(backend.status())) GTEST_SKIP() << backend.status();
   ASSERT_TRUE(backend.ok()) << backend.status();
   const auto executable = (*backend)->Compile(*network, Precision::kExact);
   ASSERT_TRUE(executable.ok()) << executable.status();
@@ -166,7 +169,7 @@ TEST_P(BundledModelTest, General2xGivesWhatItsTrainerComputed) {
   EXPECT_LE(MaxAbsError(result.view(), expected.view()), kMaxError);
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, BundledModelTest, ::testing::ValuesIn(ListDevices()),
+INSTANTIATE_TEST_SUITE_P(Devices, BundledModelTest, ::testing::ValuesIn(test::TestedDevices()),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

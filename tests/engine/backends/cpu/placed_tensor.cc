@@ -72,11 +72,4 @@ int PlacedTensor::WrittenOutside(const Rect& rows) const {
   return written;
 }
 
-reference::Tensor RandomTensor(int channels, Size size, std::mt19937& random) {
-  reference::Tensor tensor({0, 0, size.width, size.height}, channels);
-  std::normal_distribution<float> normal;
-  for (float& value : tensor.values) value = normal(random);
-  return tensor;
-}
-
 }  // namespace upscaled::test

@@ -1,7 +1,6 @@
 // A kernel's tensor in a poisoned block of memory, to feed kernels and to see where they write.
 #pragma once
 
-#include <random>
 #include <vector>
 
 #include "engine/backends/cpu/kernels/kernel.h"
@@ -33,8 +32,5 @@ class PlacedTensor {
   cpu::HugeBuffer storage_;
   std::vector<float> original_;
 };
-
-// Standard normal values.
-reference::Tensor RandomTensor(int channels, Size size, std::mt19937& random);
 
 }  // namespace upscaled::test

@@ -1,0 +1,39 @@
+// The OpenCL devices of this machine.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/backends/opencl/cl.h"
+#include "engine/backends/plugin.h"
+
+namespace upscaled::opencl {
+
+// A device that this backend runs on.
+struct Device {
+  cl::Device handle;
+  std::string name;  // "opencl:P.D", by index of platform and of device in it
+  std::string model;
+  std::string vendor;
+  std::string platform;  // name and version
+  std::string driver;    // versions of the device's OpenCL and of its driver
+  bool is_cpu = false;
+  size_t memory_bytes = 0;
+  size_t max_buffer_bytes = 0;
+  int compute_units = 0;
+};
+
+// Those usable: OpenCL 1.2 or later, with a compiler, little endian. What is not, and why nothing
+// was found, goes to `notes`.
+std::vector<Device> FindDevices(std::vector<std::string>& notes);
+
+// `name` is "opencl:P.D" or "opencl" for the first. UNAVAILABLE tells what there is.
+absl::StatusOr<Device> FindDevice(std::string_view name);
+
+// As ListDevices of the plugin gives it.
+PluginDevice Describe(const Device& device);
+
+}  // namespace upscaled::opencl

@@ -1,0 +1,29 @@
+// Layers that move or combine values: kernels/elementwise.cl.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "engine/backends/opencl/context.h"
+#include "engine/backends/opencl/layer_kernel.h"
+#include "engine/model/network.h"
+#include "engine/model/precision.h"
+
+namespace upscaled::opencl {
+
+// Every operation that is neither the input, a convolution nor about whole pictures.
+bool ElementwiseSupports(const Layer& layer);
+
+// The layer must be supported. RESOURCE_EXHAUSTED when the device has no room for its constants.
+absl::StatusOr<std::unique_ptr<LayerKernel>> MakeElementwise(Context& context, const Layer& layer,
+                                                             Precision precision,
+                                                             const LaunchConfig& config);
+
+// Sets `region` of the tensor to zero.
+absl::Status EnqueueZero(Launcher& launcher, const KernelFunction& zero, const Tensor& tensor,
+                         const Rect& region);
+
+// The kernel for EnqueueZero.
+absl::StatusOr<KernelFunction> ZeroFunction(Context& context, Precision precision);
+
+}  // namespace upscaled::opencl

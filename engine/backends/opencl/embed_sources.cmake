@@ -1,0 +1,11 @@
+# Writes OUTPUT, which defines the constants of sources.h from FOLDER/<name>.cl for each of NAMES.
+set(text "#include \"engine/backends/opencl/sources.h\"\n\nnamespace upscaled::opencl {\n\n")
+foreach(name IN LISTS NAMES)
+  file(READ ${FOLDER}/${name}.cl source)
+  string(SUBSTRING ${name} 0 1 initial)
+  string(TOUPPER ${initial} initial)
+  string(SUBSTRING ${name} 1 -1 rest)
+  string(APPEND text "const std::string_view k${initial}${rest}Source = R\"CL(${source})CL\";\n\n")
+endforeach()
+string(APPEND text "}  // namespace upscaled::opencl\n")
+file(WRITE ${OUTPUT} "${text}")

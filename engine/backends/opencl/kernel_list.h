@@ -1,0 +1,34 @@
+// Every kernel of this backend, best first. Plans, tests and the tuner read the same list.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "engine/backends/opencl/context.h"
+#include "engine/backends/opencl/layer_kernel.h"
+#include "engine/model/network.h"
+#include "engine/model/precision.h"
+
+namespace upscaled::opencl {
+
+struct KernelInfo {
+  std::string_view name;
+  bool (*supports)(const Layer& layer);
+  absl::StatusOr<std::unique_ptr<LayerKernel>> (*create)(Context& context, const Layer& layer,
+                                                         Precision precision,
+                                                         const LaunchConfig& config);
+  // How it may be launched; empty where there is nothing to choose.
+  std::span<const LaunchConfig> configs;
+};
+
+std::span<const KernelInfo> ListKernels();
+
+// null: no such kernel.
+const KernelInfo* FindKernel(std::string_view name);
+
+// The first kernel that supports `layer`, or `forced` (may be null) where it does; null: none does.
+const KernelInfo* ChooseKernel(const Layer& layer, const KernelInfo* forced);
+
+}  // namespace upscaled::opencl

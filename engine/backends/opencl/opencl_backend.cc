@@ -1,0 +1,113 @@
+#include "engine/backends/opencl/opencl_backend.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/backends/opencl/cl_status.h"
+#include "engine/backends/opencl/context.h"
+#include "engine/backends/opencl/device.h"
+#include "engine/backends/opencl/kernel_list.h"
+#include "engine/backends/opencl/opencl_executable.h"
+#include "engine/backends/opencl/opencl_stream.h"
+#include "engine/base/status_macros.h"
+#include "engine/base/string_view.h"
+
+namespace upscaled {
+namespace {
+
+using opencl::ChooseKernel;
+using opencl::Context;
+using opencl::KernelChoice;
+using opencl::KernelInfo;
+
+class OpenClBackend final : public Backend {
+ public:
+  OpenClBackend(std::shared_ptr<Context> context, const KernelInfo* forced_kernel,
+                std::string remark)
+      : context_(std::move(context)), forced_kernel_(forced_kernel), remark_(std::move(remark)) {}
+
+  std::string_view name() const override { return context_->device.name; }
+  std::string description() const override {
+    return absl::StrCat(opencl::Describe(context_->device).description, remark_);
+  }
+  absl::StatusOr<std::shared_ptr<const Executable>> Compile(const Network& network,
+                                                            Precision precision) override {
+    bool forced_used = forced_kernel_ == nullptr;
+    const auto choose = [&](const Layer& layer) -> absl::StatusOr<KernelChoice> {
+      const KernelInfo* info = ChooseKernel(layer, forced_kernel_);
+      if (info == nullptr) {
+        return absl::UnimplementedError(absl::StrCat("the opencl backend cannot run layer '",
+                                                     layer.name, "' (", ToAbsl(OpName(layer.op)),
+                                                     ")"));
+      }
+      forced_used |= info == forced_kernel_;
+      return KernelChoice{info, info->configs.empty() ? opencl::LaunchConfig{} : info->configs[0]};
+    };
+    ASSIGN_OR_RETURN(auto executable,
+                     opencl::OpenClExecutable::Create(context_, network, precision, choose));
+    if (forced_used) return executable;
+    return absl::UnimplementedError(absl::StrCat("kernel '", ToAbsl(forced_kernel_->name),
+                                                 "' supports no layer of the network"));
+  }
+  std::unique_ptr<Stream> CreateStream() override {
+    return std::make_unique<opencl::OpenClStream>(context_);
+  }
+  // Two on a GPU, so that one's transfers overlap the other's kernels; a CPU has none.
+  int StreamCount() const override { return context_->device.is_cpu ? 1 : 2; }
+
+ private:
+  const std::shared_ptr<Context> context_;
+  const KernelInfo* const forced_kernel_;  // null: the best for each layer
+  const std::string remark_;
+};
+
+absl::StatusOr<const KernelInfo*> ChooseForcedKernel(const std::string& name) {
+  if (name.empty()) return nullptr;
+  const KernelInfo* kernel = opencl::FindKernel(name);
+  if (kernel != nullptr) return kernel;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "kernel '", name, "' is not one of the opencl backend's: ",
+      absl::StrJoin(opencl::ListKernels(), ", ",
+                    [](std::string* out, const KernelInfo& info) { out->append(info.name); })));
+}
+
+}  // namespace
+
+PluginSurvey SurveyOpenClDevices() {
+  PluginSurvey survey;
+  for (const opencl::Device& device : opencl::FindDevices(survey.notes)) {
+    survey.devices.push_back(opencl::Describe(device));
+  }
+  return survey;
+}
+
+absl::StatusOr<std::unique_ptr<Backend>> CreateOpenClBackend(std::string_view device_name,
+                                                             const BackendOptions& options) {
+  if (!options.cpu_isa.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cpu_isa '", options.cpu_isa, "' is an option of the cpu backend"));
+  }
+  ASSIGN_OR_RETURN(const KernelInfo* kernel, ChooseForcedKernel(options.kernel));
+  ASSIGN_OR_RETURN(const opencl::Device device, opencl::FindDevice(device_name));
+  cl_int error = CL_SUCCESS;
+  const cl::Context handle(device.handle, nullptr, nullptr, nullptr, &error);
+  RETURN_IF_ERROR(opencl::ToStatus(error, "clCreateContext"));
+  std::optional<opencl::ProgramCache> cache;
+  std::string remark;
+  if (!options.cache_folder.empty()) {
+    absl::StatusOr<opencl::ProgramCache> opened = opencl::ProgramCache::Open(options.cache_folder);
+    if (opened.ok()) {
+      cache = *std::move(opened);
+    } else {
+      remark = absl::StrCat(", compiles at every start: ", opened.status().message());
+    }
+  }
+  return std::make_unique<OpenClBackend>(
+      std::make_shared<Context>(device, handle, std::move(cache)), kernel, std::move(remark));
+}
+
+}  // namespace upscaled

@@ -1,0 +1,158 @@
+#include "engine/backends/opencl/opencl_executable.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/backends/opencl/elementwise.h"
+#include "engine/base/string_view.h"
+#include "engine/graph/tile_geometry.h"
+#include "engine/model/limits.h"
+
+namespace upscaled::opencl {
+namespace {
+
+constexpr size_t kMiB = size_t{1} << 20;
+
+Layer WithoutWeights(Layer layer) {
+  layer.weights.clear();
+  layer.bias.clear();
+  layer.slope.clear();
+  return layer;
+}
+
+// Multiply-adds of the direct algorithm for one tile, with what it computes around it.
+double TileMacs(const Network& network, const TilePlan& plan) {
+  double macs = 0;
+  for (size_t i = 0; i < network.layers.size(); ++i) {
+    const Layer& layer = network.layers[i];
+    const double taps = static_cast<double>(layer.kernel_px) * layer.kernel_px * layer.in_channels *
+                        layer.out_channels;
+    if (layer.op == Op::kConv) macs += taps * static_cast<double>(plan.regions[i].Area());
+  }
+  return macs;
+}
+
+size_t Sum(const std::vector<size_t>& values) {
+  size_t sum = 0;
+  for (const size_t value : values) sum += value;
+  return sum;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const OpenClExecutable>> OpenClExecutable::Create(
+    std::shared_ptr<Context> context, const Network& network, Precision precision,
+    const ChooseLayerKernel& choose) {
+  RETURN_IF_ERROR(network.Validate());
+  std::shared_ptr<OpenClExecutable> executable(new OpenClExecutable(std::move(context), precision));
+  Network& own = executable->network_;
+  own.name = network.name;
+  own.scale = network.scale;
+  own.pad_px = network.pad_px;
+  own.align_px = network.align_px;
+  for (const Layer& layer : network.layers) {
+    RETURN_IF_ERROR(executable->AppendLayer(layer, choose));
+  }
+  executable->slot_of_ = AssignSlots(own);
+  ASSIGN_OR_RETURN(executable->zero_, ZeroFunction(*executable->context_, precision));
+  RETURN_IF_ERROR(executable->ChooseTile());
+  return executable;
+}
+
+absl::Status OpenClExecutable::AppendLayer(const Layer& layer, const ChooseLayerKernel& choose) {
+  std::unique_ptr<LayerKernel> kernel;
+  const KernelInfo* info = nullptr;
+  if (layer.op != Op::kInput) {
+    ASSIGN_OR_RETURN(const KernelChoice choice, choose(layer));
+    // Packed weights are at most four times the network's, padding of channels aside.
+    if (layer.weights.size() * sizeof(float) > kMaxWeightBytes / 4) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("layer '", layer.name, "' has ", layer.weights.size() * sizeof(float) / kMiB,
+                       " MiB of weights, the limit is ", kMaxWeightBytes / 4 / kMiB));
+    }
+    info = choice.info;
+    ASSIGN_OR_RETURN(kernel, info->create(*context_, layer, precision_, choice.config));
+    weight_bytes_ += kernel->WeightBytes();
+    if (weight_bytes_ > kMaxWeightBytes) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("layer '", layer.name, "' brings the packed weights to ",
+                       weight_bytes_ / kMiB, " MiB, the limit is ", kMaxWeightBytes / kMiB));
+    }
+  }
+  block_px_.push_back(kernel ? kernel->block_px() : 1);
+  kernel_infos_.push_back(info);
+  kernels_.push_back(std::move(kernel));
+  network_.layers.push_back(WithoutWeights(layer));
+  return absl::OkStatus();
+}
+
+TilePlan OpenClExecutable::Plan(Size image, const Rect& tile) const {
+  return PlanTile(network_, block_px_, image, tile);
+}
+
+Rect OpenClExecutable::InputRect(const Rect& tile, Size image) const {
+  return SourceRect(network_, LayerRegions(network_, image, tile, block_px_)[0], image);
+}
+
+// In the middle of a picture, so that nothing is cut off.
+TilePlan OpenClExecutable::PlanInnerTile(Size tile) const {
+  // Beyond what any network in use reads around a tile; a multiple of all blocks and periods.
+  constexpr int kBorderPx = 64 * kMaxPeriodPx;
+  return Plan({tile.width + 2 * kBorderPx, tile.height + 2 * kBorderPx},
+              {kBorderPx, kBorderPx, tile.width, tile.height});
+}
+
+size_t OpenClExecutable::WorkspaceBytes(Size tile) const {
+  // A period larger than asked: a tile's regions depend on how it lies to the blocks.
+  const Size larger{tile.width + kMaxPeriodPx, tile.height + kMaxPeriodPx};
+  const size_t pixels = static_cast<size_t>(larger.Area()) * (1 + network_.scale * network_.scale);
+  return Sum(SlotBytes(network_, slot_of_, PlanInnerTile(larger), precision_)) +
+         pixels * 4 * sizeof(float);  // the transfer buffers
+}
+
+absl::StatusOr<std::vector<size_t>> OpenClExecutable::SlotBytesOf(const TilePlan& plan) const {
+  // Kernels count values in an int.
+  constexpr size_t kMaxValues = std::numeric_limits<int>::max();
+  const size_t max_bytes =
+      std::min(context_->device.max_buffer_bytes, kMaxValues * StorageBytes(precision_));
+  for (size_t i = 0; i < plan.rects.size(); ++i) {
+    const size_t bytes =
+        TensorValues(plan.rects[i], network_.layers[i].out_channels) * StorageBytes(precision_);
+    if (bytes > max_bytes) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "layer '", network_.layers[i].name, "' of the tile needs a buffer of ", bytes / kMiB,
+          " MiB, the limit of ", context_->device.name, " is ", max_bytes / kMiB));
+    }
+  }
+  return SlotBytes(network_, slot_of_, plan, precision_);
+}
+
+// The larger a tile, the less is computed twice, until it takes long (a cancelled request waits for
+// it) or much memory. CPUs compute layer after layer from their caches, which are small.
+absl::Status OpenClExecutable::ChooseTile() {
+  constexpr double kMaxMacs = 150e9;
+  constexpr Size kLargestFirst[] = {{960, 540}, {720, 408}, {480, 270}, {360, 204}, {240, 135}};
+  const size_t good_bytes = context_->device.is_cpu
+                                ? 64 * kMiB
+                                : std::min(context_->device.memory_bytes / 8, 2048 * kMiB);
+  for (const Size size : kLargestFirst) {
+    const TilePlan plan = PlanInnerTile(size);
+    const auto slot_bytes = SlotBytesOf(plan);
+    if (slot_bytes.ok() && Sum(*slot_bytes) <= good_bytes && TileMacs(network_, plan) <= kMaxMacs) {
+      preferred_tile_ = size;
+      return absl::OkStatus();
+    }
+  }
+  preferred_tile_ = {120, 72};
+  ASSIGN_OR_RETURN(const std::vector<size_t> slot_bytes,
+                   SlotBytesOf(PlanInnerTile(preferred_tile_)));
+  const size_t bytes = Sum(slot_bytes), limit = context_->device.memory_bytes / 4;
+  if (bytes <= limit) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "a tile of ", preferred_tile_.width, "x", preferred_tile_.height, " pixels needs ",
+      bytes / kMiB, " MiB of ", context_->device.name, "'s memory, the limit is ", limit / kMiB));
+}
+
+}  // namespace upscaled::opencl

@@ -1,0 +1,70 @@
+// A network compiled for one device.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/backends/backend.h"
+#include "engine/backends/opencl/context.h"
+#include "engine/backends/opencl/kernel_list.h"
+#include "engine/backends/opencl/layer_kernel.h"
+#include "engine/backends/opencl/tile_plan.h"
+
+namespace upscaled::opencl {
+
+// Which kernel runs a layer, and how.
+struct KernelChoice {
+  const KernelInfo* info = nullptr;
+  LaunchConfig config;
+};
+// UNIMPLEMENTED for a layer that no kernel supports.
+using ChooseLayerKernel = std::function<absl::StatusOr<KernelChoice>(const Layer& layer)>;
+
+class OpenClExecutable final : public Executable {
+ public:
+  static constexpr size_t kMaxWeightBytes = size_t{1} << 30;
+
+  // RESOURCE_EXHAUSTED when the weights or the smallest tile take more than the device has.
+  static absl::StatusOr<std::shared_ptr<const OpenClExecutable>> Create(
+      std::shared_ptr<Context> context, const Network& network, Precision precision,
+      const ChooseLayerKernel& choose);
+
+  const Network& network() const override { return network_; }
+  Precision precision() const override { return precision_; }
+  Rect InputRect(const Rect& tile, Size image) const override;
+  size_t WorkspaceBytes(Size tile) const override;
+  size_t WeightBytes() const override { return weight_bytes_; }
+  Size PreferredTile() const override { return preferred_tile_; }
+
+  // As network().layers; null for the input.
+  const std::vector<std::unique_ptr<LayerKernel>>& kernels() const { return kernels_; }
+  const std::vector<const KernelInfo*>& kernel_infos() const { return kernel_infos_; }
+  const KernelFunction& zero() const { return zero_; }
+  TilePlan Plan(Size image, const Rect& tile) const;
+  // Of a stream's slots for this tile; `slot_of` as network().layers. RESOURCE_EXHAUSTED names a
+  // layer whose tensor is larger than the device's buffers may be.
+  absl::StatusOr<std::vector<size_t>> SlotBytesOf(const TilePlan& plan) const;
+  const std::vector<int>& slot_of() const { return slot_of_; }
+
+ private:
+  OpenClExecutable(std::shared_ptr<Context> context, Precision precision)
+      : context_(std::move(context)), precision_(precision) {}
+  absl::Status AppendLayer(const Layer& layer, const ChooseLayerKernel& choose);
+  TilePlan PlanInnerTile(Size tile) const;
+  absl::Status ChooseTile();
+
+  const std::shared_ptr<Context> context_;
+  const Precision precision_;
+  Network network_;  // without weights
+  std::vector<std::unique_ptr<LayerKernel>> kernels_;
+  std::vector<const KernelInfo*> kernel_infos_;
+  std::vector<int> block_px_;
+  std::vector<int> slot_of_;
+  KernelFunction zero_;
+  size_t weight_bytes_ = 0;
+  Size preferred_tile_;
+};
+
+}  // namespace upscaled::opencl

@@ -1,0 +1,37 @@
+// One command queue with its scratch memory.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "engine/backends/backend.h"
+#include "engine/backends/opencl/context.h"
+#include "engine/backends/opencl/launcher.h"
+#include "engine/backends/opencl/opencl_executable.h"
+#include "engine/backends/opencl/pixels.h"
+
+namespace upscaled::opencl {
+
+class OpenClStream final : public Stream {
+ public:
+  explicit OpenClStream(std::shared_ptr<Context> context) : context_(std::move(context)) {}
+
+  absl::Status Run(const Executable& executable, std::span<const TileTask> tiles) override;
+
+ private:
+  absl::Status RunTile(const OpenClExecutable& executable, const TileTask& task);
+  absl::Status Reserve(const std::vector<size_t>& slot_bytes);
+  absl::Status ComputeLayers(const OpenClExecutable& executable,
+                             const std::vector<Tensor>& tensors);
+
+  const std::shared_ptr<Context> context_;
+  std::optional<Launcher> launcher_;  // made by the first run, which can report why it fails
+  std::vector<cl::Buffer> slots_;
+  std::vector<size_t> slot_bytes_;
+  TransferBuffer upload_, download_;
+};
+
+}  // namespace upscaled::opencl

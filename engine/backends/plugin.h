@@ -1,0 +1,49 @@
+// What a backend in a shared object of its own offers. backend_list.cc loads it when it is there,
+// so that one program runs with and without the driver that the plugin needs.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/backends/backend.h"
+
+namespace upscaled {
+
+struct PluginDevice {
+  std::string name;         // as CreateBackend takes it: "opencl:0.0"
+  std::string description;  // for people
+  bool is_cpu = false;      // runs on the machine's CPU, which our own kernels use better
+};
+
+struct PluginSurvey {
+  std::vector<PluginDevice> devices;
+  std::vector<std::string> notes;  // what was not usable, and why
+};
+
+struct BackendPlugin {
+  // PluginAbi(), as the plugin was compiled. Read before anything else.
+  const char* abi;
+  PluginSurvey (*survey)();
+  // `device` is of survey()'s, or the plugin's name alone for the first. UNAVAILABLE when there is
+  // no such device; INVALID_ARGUMENT names an option that it cannot honour.
+  absl::StatusOr<std::unique_ptr<Backend>> (*create)(std::string_view device,
+                                                     const BackendOptions& options);
+};
+
+// Plugin and program share C++ types: what must be equal for them to agree on those (version,
+// compiler, sizes).
+const char* PluginAbi();
+
+// The one symbol that a plugin exports.
+inline constexpr char kPluginSymbol[] = "UpscaledBackendPlugin";
+using PluginEntry = const BackendPlugin*();
+
+// UNAVAILABLE when the file is not there or the loader refuses it (it says why), as for a plugin
+// whose driver library is missing; FAILED_PRECONDITION for a plugin of another build. A plugin
+// stays loaded until the process ends.
+absl::StatusOr<const BackendPlugin*> LoadPlugin(const std::string& path);
+
+}  // namespace upscaled

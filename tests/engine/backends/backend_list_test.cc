@@ -1,0 +1,95 @@
+// Finding devices, with and without plugins: these tests hold on every machine.
+#include "engine/backends/backend_list.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "engine/backends/plugin.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace upscaled {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+std::vector<std::string> DeviceNames() {
+  std::vector<std::string> names;
+  for (const DeviceSurvey::Device& device : SurveyDevices().devices) names.push_back(device.name);
+  return names;
+}
+
+std::string Message(const absl::Status& status) { return std::string(status.message()); }
+
+TEST(BackendListTest, KnowsWhatIsBuiltIn) {
+  const std::vector<std::string> names = DeviceNames();
+  EXPECT_THAT(names, Contains("cpu"));
+  EXPECT_EQ(names.back(), "reference");
+}
+
+TEST(BackendListTest, UnknownDeviceListsThoseThereAre) {
+  const auto backend = CreateBackend("toaster", {});
+  EXPECT_EQ(backend.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(Message(backend.status()), AllOf(StartsWith("no device 'toaster', there are: auto, "),
+                                               HasSubstr("cpu"), HasSubstr("reference")));
+}
+
+TEST(BackendListTest, AutoIsTheBest) {
+  const auto backend = CreateBackend("auto", {});
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  EXPECT_EQ((*backend)->name(), DeviceNames().front());
+}
+
+// Whether the plugin, the loader, a driver or only this device is missing: the message says what.
+TEST(BackendListTest, OpenClDevicesThatAreNotThereAreUnavailable) {
+  const auto backend = CreateBackend("opencl:99.0", {});
+  EXPECT_EQ(backend.status().code(), absl::StatusCode::kUnavailable) << backend.status();
+  EXPECT_FALSE(backend.status().message().empty());
+}
+
+TEST(BackendListTest, EitherOpenClDevicesAreListedOrANoteSaysWhyNot) {
+  const DeviceSurvey survey = SurveyDevices();
+  const bool listed = std::any_of(survey.devices.begin(), survey.devices.end(), [](const auto& d) {
+    return absl::StartsWith(d.name, "opencl:") && !d.description.empty();
+  });
+  EXPECT_TRUE(listed || !survey.notes.empty());
+  for (const std::string& note : survey.notes) EXPECT_THAT(note, StartsWith("opencl: "));
+}
+
+TEST(PluginTest, MissingFileIsUnavailable) {
+  const auto plugin = LoadPlugin("/nonexistent/libplugin.so");
+  EXPECT_EQ(plugin.status(), absl::UnavailableError("no plugin /nonexistent/libplugin.so"));
+}
+
+TEST(PluginTest, FileThatIsNoLibraryIsUnavailable) {
+  const std::string path = absl::StrCat(::testing::TempDir(), "/garbage.so");
+  std::ofstream(path) << "no library";
+  const auto plugin = LoadPlugin(path);
+  EXPECT_EQ(plugin.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(Message(plugin.status()), HasSubstr(path));
+  std::filesystem::remove(path);
+}
+
+TEST(PluginTest, LibraryWithoutTheEntryIsRefused) {
+  const auto plugin = LoadPlugin(UPSCALED_NO_PLUGIN);
+  EXPECT_EQ(plugin.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(Message(plugin.status()), HasSubstr("is no plugin of ours"));
+}
+
+TEST(PluginTest, PluginOfAnotherBuildIsRefused) {
+  const auto plugin = LoadPlugin(UPSCALED_FOREIGN_PLUGIN);
+  EXPECT_EQ(plugin.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(Message(plugin.status()),
+              AllOf(HasSubstr("is of another build: 'of another time'"), HasSubstr(PluginAbi())));
+}
+
+}  // namespace
+}  // namespace upscaled

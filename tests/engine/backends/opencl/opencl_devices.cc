@@ -1,0 +1,14 @@
+#include "engine/backends/backend_list.h"
+#include "tests/engine/backends/tested_devices.h"
+
+namespace upscaled::test {
+
+std::vector<std::string> TestedDevices() { return {"opencl"}; }
+
+absl::StatusOr<std::unique_ptr<Backend>> CreateTestedBackend(const std::string& device,
+                                                             BackendOptions options) {
+  options.cache_folder = UPSCALED_TEST_PROGRAMS;
+  return CreateBackend(device, options);
+}
+
+}  // namespace upscaled::test

@@ -1,0 +1,20 @@
+// Which devices the tests of this executable run on. The same tests are linked to one list or
+// another, so that devices that a machine may lack are tests of their own, which say so and skip.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/backends/backend.h"
+
+namespace upscaled::test {
+
+// As CreateBackend takes them; names of tests, too.
+std::vector<std::string> TestedDevices();
+
+// UNAVAILABLE where the machine has no such device: the test should skip itself.
+absl::StatusOr<std::unique_ptr<Backend>> CreateTestedBackend(const std::string& device,
+                                                             BackendOptions options = {});
+
+}  // namespace upscaled::test

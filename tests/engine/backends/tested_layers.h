@@ -1,0 +1,32 @@
+// Layers that every kernel of every backend is tested on, against the reference.
+#pragma once
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "engine/backends/reference/tensor.h"
+#include "engine/base/geometry.h"
+#include "engine/model/network.h"
+
+namespace upscaled::test {
+
+// A convolution with random weights and biases, its results of size 1 for inputs of size 1.
+Layer MakeConv(Op op, int in, int out, int kernel, int stride, int padding, std::mt19937& random);
+
+// A layer without weights.
+Layer MakePlain(Op op, int in, int out, int factor, int crop_px, std::vector<int> inputs);
+
+// Layers that between them reach every branch of every kernel, with random activations.
+std::vector<Layer> TestedLayers(std::mt19937& random);
+
+// The output of `layer` for an input of this size along one axis.
+int OutputSide(const Layer& layer, int in);
+
+// One line, for failure messages.
+std::string Describe(const Layer& layer);
+
+// Standard normal values.
+reference::Tensor RandomTensor(int channels, Size size, std::mt19937& random);
+
+}  // namespace upscaled::test
