@@ -9,7 +9,7 @@ die() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }
 # Debian 12 and Ubuntu names. Build: what the three programs need. Test: what the tests add.
 BUILD_PACKAGES=(ca-certificates cmake g++ ninja-build pkg-config
   libabsl-dev libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
-  libjpeg-dev libpng-dev libwebp-dev zlib1g-dev libhwy-dev
+  libjpeg-dev libpng-dev libwebp-dev zlib1g-dev libisal-dev libhwy-dev
   libspdlog-dev libcli11-dev nlohmann-json3-dev libyaml-cpp-dev prometheus-cpp-dev libevent-dev)
 TEST_PACKAGES=(libgtest-dev libgmock-dev libbenchmark-dev libdnnl-dev python3 python3-grpcio python3-protobuf
   clang-14 libclang-rt-14-dev clang-format-14 git openssl)

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -52,12 +53,18 @@ struct ImageHeader {
   size_t profile_bytes = 0;  // bound on the ICC profile
 };
 
+enum class DecodeLimit : uint8_t { kPixels, kMetadataBytes, kJpegScans };
+
 struct DecodeLimits {
   int64_t max_pixels = int64_t{100} * 1000 * 1000;
   int max_side_px = 1'000'000;  // libpng's own; the other formats hold less
   // All that precedes the pixels, and what its compressed parts (of PNG) inflate to.
   size_t max_metadata_bytes = size_t{4} << 20;
   int max_jpeg_scans = 100;
+  // Makes the error for a picture beyond one of these limits: of the value that it has at least,
+  // and of a sentence that says so. null: RESOURCE_EXHAUSTED with the sentence. For callers whose
+  // users know the limits by other names.
+  std::function<absl::Status(DecodeLimit limit, int64_t value, std::string sentence)> explain;
 };
 
 // Colour profile, carried from the source to the result unchanged. Empty: none (sRGB is meant).

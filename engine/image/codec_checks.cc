@@ -1,32 +1,41 @@
 #include "engine/image/codec_checks.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
 namespace upscaled {
+
+absl::Status BeyondLimit(const DecodeLimits& limits, DecodeLimit limit, int64_t value,
+                         std::string sentence) {
+  if (limits.explain) return limits.explain(limit, value, std::move(sentence));
+  return absl::ResourceExhaustedError(sentence);
+}
 
 absl::Status CheckPictureSize(const char* format, int64_t width, int64_t height,
                               const DecodeLimits& limits) {
   if (width < 1 || height < 1)
     return absl::InvalidArgumentError(
         absl::StrCat(format, ": the picture is empty: ", width, " x ", height, " px"));
+  const int64_t pixels = width * height;
+  if (pixels > limits.max_pixels)
+    return BeyondLimit(limits, DecodeLimit::kPixels, pixels,
+                       absl::StrCat(format, ": the picture has ", pixels, " pixels (", width, " x ",
+                                    height, "); the limit is ", limits.max_pixels));
   if (std::max(width, height) > limits.max_side_px)
     return absl::ResourceExhaustedError(absl::StrCat(format, ": the picture is ", width, " x ",
                                                      height, " px; the limit is ",
                                                      limits.max_side_px, " px a side"));
-  if (width * height > limits.max_pixels)
-    return absl::ResourceExhaustedError(absl::StrCat(format, ": the picture has ", width * height,
-                                                     " pixels (", width, " x ", height,
-                                                     "); the limit is ", limits.max_pixels));
   return absl::OkStatus();
 }
 
 absl::Status CheckMetadataBytes(const char* format, size_t end, const DecodeLimits& limits) {
   if (end <= limits.max_metadata_bytes) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat(format, ": at least ", end,
-                                                   " bytes come before the pixels; the limit is ",
-                                                   limits.max_metadata_bytes));
+  return BeyondLimit(
+      limits, DecodeLimit::kMetadataBytes, static_cast<int64_t>(end),
+      absl::StrCat(format, ": at least ", end, " bytes come before the pixels; the limit is ",
+                   limits.max_metadata_bytes));
 }
 
 absl::Status CheckRows(const ImageSpec& spec, int next_row, const ImageSpec& rows) {

@@ -2,11 +2,17 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <string>
 
 #include "absl/status/status.h"
 #include "engine/image/codec.h"
 
 namespace upscaled {
+
+// The error for a picture beyond `limit`, see DecodeLimits::explain.
+absl::Status BeyondLimit(const DecodeLimits& limits, DecodeLimit limit, int64_t value,
+                         std::string sentence);
 
 // A picture of `width` x `height` against the limits on sides and pixels.
 absl::Status CheckPictureSize(const char* format, int64_t width, int64_t height,

@@ -19,8 +19,8 @@ constexpr unsigned kWholeSegment = 0xFFFF;
 // find it.
 class JpegReader final : public RowSource, private JpegSession {
  public:
-  JpegReader(std::unique_ptr<ReplaySource> source, const ImageSpec& spec, int max_scans,
-             const Cancellation* cancellation);
+  JpegReader(std::unique_ptr<ReplaySource> source, const ImageSpec& spec,
+             const DecodeLimits& limits, const Cancellation* cancellation);
   ~JpegReader() override { jpeg_destroy_decompress(&info_); }
 
   // Reads up to the first scan.
@@ -45,7 +45,7 @@ class JpegReader final : public RowSource, private JpegSession {
 
   const std::unique_ptr<ReplaySource> source_;
   const ImageSpec spec_;
-  const int max_scans_;
+  const DecodeLimits limits_;
   const Cancellation* const cancellation_;
   jpeg_decompress_struct info_ = {};
   jpeg_source_mgr input_ = {};
@@ -55,9 +55,9 @@ class JpegReader final : public RowSource, private JpegSession {
   bool started_ = false;
 };
 
-JpegReader::JpegReader(std::unique_ptr<ReplaySource> source, const ImageSpec& spec, int max_scans,
-                       const Cancellation* cancellation)
-    : source_(std::move(source)), spec_(spec), max_scans_(max_scans), cancellation_(cancellation) {
+JpegReader::JpegReader(std::unique_ptr<ReplaySource> source, const ImageSpec& spec,
+                       const DecodeLimits& limits, const Cancellation* cancellation)
+    : source_(std::move(source)), spec_(spec), limits_(limits), cancellation_(cancellation) {
   info_.err = error_manager();
   info_.client_data = static_cast<JpegSession*>(this);
   input_.init_source = OnStartOrEndOfSource;
@@ -110,10 +110,10 @@ bool JpegReader::Fill() {
 
 bool JpegReader::MayGoOn() {
   if (cancellation_ != nullptr) Fail(cancellation_->status());
-  if (info_.input_scan_number > max_scans_)
-    Fail(absl::ResourceExhaustedError(absl::StrCat("JPEG: the picture has at least ",
-                                                   info_.input_scan_number, " scans; the limit is ",
-                                                   max_scans_)));
+  if (info_.input_scan_number > limits_.max_jpeg_scans)
+    Fail(BeyondLimit(limits_, DecodeLimit::kJpegScans, info_.input_scan_number,
+                     absl::StrCat("JPEG: the picture has at least ", info_.input_scan_number,
+                                  " scans; the limit is ", limits_.max_jpeg_scans)));
   return status().ok();
 }
 
@@ -184,8 +184,8 @@ absl::Status JpegReader::ReadRows(MutableImageView rows) {
 class JpegDecoder final : public ImageDecoder {
  public:
   JpegDecoder(std::unique_ptr<ReplaySource> source, const ImageHeader& header,
-              const ImageSpec& stored, int max_scans, const Cancellation* cancellation)
-      : header_(header), reader_(std::move(source), stored, max_scans, cancellation) {
+              const ImageSpec& stored, const DecodeLimits& limits, const Cancellation* cancellation)
+      : header_(header), reader_(std::move(source), stored, limits, cancellation) {
     if (header.orientation != Orientation::kIdentity)
       upright_ = MakeUpright(reader_, header.orientation);
   }
@@ -214,8 +214,8 @@ absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenJpegDecoder(std::unique_ptr<Re
                                                               const Cancellation* cancellation) {
   ImageSpec stored = header.spec;
   if (SwapsSides(header.orientation)) std::swap(stored.width_px, stored.height_px);
-  auto decoder = std::make_unique<JpegDecoder>(std::move(source), header, stored,
-                                               limits.max_jpeg_scans, cancellation);
+  auto decoder =
+      std::make_unique<JpegDecoder>(std::move(source), header, stored, limits, cancellation);
   RETURN_IF_ERROR(decoder->Start());
   return decoder;
 }

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "engine/image/codec_checks.h"
 #include "engine/image/endian.h"
 
 namespace upscaled {
@@ -90,11 +91,12 @@ absl::Status PngBombGuard::Inflate(std::span<const uint8_t> data) {
     inflater_->avail_out = sizeof(inflated);
     const int result = inflate(inflater_.get(), Z_NO_FLUSH);
     inflated_bytes_ += sizeof(inflated) - inflater_->avail_out;
-    if (inflated_bytes_ > max_metadata_bytes_)
-      return absl::ResourceExhaustedError(
-          absl::StrCat("PNG: the compressed metadata inflate to at least ", max_metadata_bytes_ + 1,
+    if (const size_t most = limits_.max_metadata_bytes; inflated_bytes_ > most)
+      return BeyondLimit(
+          limits_, DecodeLimit::kMetadataBytes, static_cast<int64_t>(most + 1),
+          absl::StrCat("PNG: the compressed metadata inflate to at least ", most + 1,
                        " bytes by the chunk ", absl::string_view(type_.data(), type_.size()),
-                       "; the limit is ", max_metadata_bytes_));
+                       "; the limit is ", most));
     if (result == Z_OK) continue;
     inflater_.reset();  // at its end, or corrupt; then libpng drops it as well
     break;

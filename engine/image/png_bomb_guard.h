@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "engine/image/codec.h"
 
 struct z_stream_s;
 
@@ -17,7 +18,7 @@ namespace upscaled {
 
 class PngBombGuard {
  public:
-  explicit PngBombGuard(size_t max_metadata_bytes) : max_metadata_bytes_(max_metadata_bytes) {}
+  explicit PngBombGuard(const DecodeLimits& limits) : limits_(limits) {}
   PngBombGuard(const PngBombGuard&) = delete;
   PngBombGuard& operator=(const PngBombGuard&) = delete;
 
@@ -37,7 +38,7 @@ class PngBombGuard {
   absl::Status FollowData(std::span<const uint8_t> data, bool has_all_rows);
   absl::Status Inflate(std::span<const uint8_t> data);
 
-  const size_t max_metadata_bytes_;
+  const DecodeLimits limits_;
   std::array<uint8_t, 8> head_;  // of a chunk: length, type
   size_t head_bytes_ = 0;        // of head_ that have passed
   size_t data_bytes_ = 0;        // of the chunk's data that are to come

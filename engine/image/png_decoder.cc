@@ -23,7 +23,7 @@ class PngDecoder final : public ImageDecoder {
       : source_(std::move(source)),
         header_(header),
         cancellation_(cancellation),
-        guard_(limits.max_metadata_bytes) {}
+        guard_(limits) {}
   ~PngDecoder() override { png_destroy_read_struct(&png_, &info_, nullptr); }
 
   absl::Status Start(const DecodeLimits& limits);

@@ -1,109 +1,165 @@
-#include <bit>
+// Rows are collected into bands, which are encoded on up to EncodeOptions::threads threads and
+// written in order. What a band becomes depends on its rows and on the last one above them alone.
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <future>
 
+#include <zlib.h>
+
+#include "engine/base/int_math.h"
 #include "engine/base/status_macros.h"
 #include "engine/image/codec_checks.h"
 #include "engine/image/codec_list.h"
-#include "engine/image/png_session.h"
+#include "engine/image/memory_io.h"
+#include "engine/image/png_band.h"
+#include "engine/image/png_chunk.h"
 
 namespace upscaled {
 namespace {
 
-// One IDAT chunk, and so one write to the sink.
-constexpr size_t kChunkBytes = 64 << 10;
-// zlib's state at its largest window, libpng's structures.
-constexpr size_t kLibraryBytes = 512 << 10;
+constexpr std::string_view kSignature = "\x89PNG\r\n\x1a\n";
+constexpr std::string_view kProfileBegin("icc\0\0", 5);  // name, deflate
+constexpr size_t kOverheadBytes = 16 << 10;              // everything small
+
+int BandsAtOnce(const EncodeOptions& options, const ImageSpec& spec) {
+  return std::min(options.threads, CeilDiv(spec.height_px, PngBand::RowsOf(spec)));
+}
 
 class PngEncoder final : public ImageEncoder {
  public:
-  PngEncoder(const ImageSpec& spec, ByteSink& sink) : spec_(spec), sink_(sink) {}
-  ~PngEncoder() override { png_destroy_write_struct(&png_, &info_); }
+  PngEncoder(const EncodeOptions& options, const ImageSpec& spec, ByteSink& sink)
+      : options_(options), spec_(spec), band_rows_(PngBand::RowsOf(spec)), sink_(sink) {}
 
-  absl::Status Start(int compression, const ImageMetadata& metadata);
+  absl::Status Start(const ImageMetadata& metadata);
   absl::Status WriteRows(ImageView rows) override;
   absl::Status Finish() override;
 
  private:
-  static void OnWrite(png_structp png, png_bytep bytes, size_t count) {
-    auto* self = static_cast<PngEncoder*>(png_get_io_ptr(png));
-    if (!self->Drain(bytes, count)) png_error(png, "the sink failed");
-  }
-  // The pieces of a chunk go to the sink together.
-  bool Drain(const uint8_t* bytes, size_t count);
-  bool Flush();
+  absl::Status WriteChunk(std::string_view type, std::span<const uint8_t> data);
+  absl::Status WriteHeader();
+  absl::Status WriteProfile(const std::string& icc_profile);
+  absl::Status AddRow(const uint8_t* samples);
+  // Encodes the band that rows were added to, on another thread when there may be one.
+  absl::Status SubmitBand();
+  // Waits for the oldest band under way and writes it.
+  absl::Status WriteBand();
+  absl::Status WriteEnd();
 
-  void WriteInfo(int compression, const std::string& icc_profile);
-
+  const EncodeOptions options_;
   const ImageSpec spec_;
+  const int band_rows_;
   ByteSink& sink_;
-  PngSession session_;
-  png_structp png_ = nullptr;
-  png_infop info_ = nullptr;
-  std::vector<uint8_t> pending_;
+  absl::Status status_;  // the first error
   int next_row_ = 0;
+  uint32_t adler_ = 1;  // of the bands that were written
+  std::vector<std::unique_ptr<PngBand>> bands_;
+  size_t filled_ = 0;  // bands_[filled_] takes rows
+  struct Running {
+    PngBand* band;
+    std::future<void> done;
+  };
+  std::deque<Running> running_;  // oldest first; last, so that its threads end before the bands go
 };
 
-bool PngEncoder::Drain(const uint8_t* bytes, size_t count) {
-  pending_.insert(pending_.end(), bytes, bytes + count);
-  return pending_.size() < kChunkBytes || Flush();
+absl::Status PngEncoder::WriteChunk(std::string_view type, std::span<const uint8_t> data) {
+  std::vector<uint8_t> chunk(kPngChunkHeadBytes);
+  chunk.reserve(kPngChunkHeadBytes + data.size() + kPngChunkTailBytes);
+  chunk.insert(chunk.end(), data.begin(), data.end());
+  FinishPngChunk(type, chunk);
+  return sink_.Write(chunk);
 }
 
-bool PngEncoder::Flush() {
-  if (!pending_.empty()) session_.Fail(sink_.Write(pending_));
-  pending_.clear();
-  return session_.status().ok();
+absl::Status PngEncoder::WriteHeader() {
+  constexpr uint8_t kColorTypes[] = {0, 4, 2, 6};  // by channels
+  uint8_t ihdr[13] = {};  // compression, filter and interlace methods are 0
+  StoreBe32(spec_.width_px, ihdr);
+  StoreBe32(spec_.height_px, ihdr + 4);
+  ihdr[8] = static_cast<uint8_t>(8 * SampleBytes(spec_.type));
+  ihdr[9] = kColorTypes[spec_.channels - 1];
+  RETURN_IF_ERROR(sink_.Write(AsBytes(kSignature)));
+  return WriteChunk("IHDR", ihdr);
 }
 
-// Runs guarded.
-void PngEncoder::WriteInfo(int compression, const std::string& icc_profile) {
-  constexpr int kColorTypes[] = {PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA, PNG_COLOR_TYPE_RGB,
-                                 PNG_COLOR_TYPE_RGB_ALPHA};
-  png_set_write_fn(png_, this, OnWrite, nullptr);
-  png_set_user_limits(png_, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
-  // A profile that libpng takes for invalid is left out, as it is by the decoder.
-  png_set_benign_errors(png_, 1);
-  png_set_IHDR(png_, info_, spec_.width_px, spec_.height_px, 8 * SampleBytes(spec_.type),
-               kColorTypes[spec_.channels - 1], PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_BASE,
-               PNG_FILTER_TYPE_BASE);
-  if (!icc_profile.empty())
-    png_set_iCCP(png_, info_, "icc", PNG_COMPRESSION_TYPE_BASE,
-                 reinterpret_cast<png_const_bytep>(icc_profile.data()), icc_profile.size());
-  png_set_compression_level(png_, compression);
-  png_set_compression_buffer_size(png_, kChunkBytes);
-  // One filter for all rows: the choice per row costs more time than it saves; see README.md.
-  png_set_filter(png_, PNG_FILTER_TYPE_BASE, PNG_FILTER_UP);
-  png_write_info(png_, info_);
-  if constexpr (std::endian::native == std::endian::little) png_set_swap(png_);
+absl::Status PngEncoder::WriteProfile(const std::string& icc_profile) {
+  uLongf deflated_bytes = compressBound(icc_profile.size());
+  std::vector<uint8_t> data(kProfileBegin.size() + deflated_bytes);
+  std::copy(kProfileBegin.begin(), kProfileBegin.end(), data.begin());
+  if (compress(&data[kProfileBegin.size()], &deflated_bytes, AsBytes(icc_profile).data(),
+               icc_profile.size()) != Z_OK)
+    return absl::ResourceExhaustedError("PNG: no memory for zlib");
+  data.resize(kProfileBegin.size() + deflated_bytes);
+  return WriteChunk("iCCP", data);
 }
 
-absl::Status PngEncoder::Start(int compression, const ImageMetadata& metadata) {
-  png_ = png_create_write_struct(PNG_LIBPNG_VER_STRING, &session_, PngSession::OnError,
-                                 PngSession::OnWarning);
-  if (png_ != nullptr) info_ = png_create_info_struct(png_);
-  if (info_ == nullptr) return absl::ResourceExhaustedError("PNG: no memory for libpng");
-  const std::string& icc_profile = metadata.icc_profile;
-  return session_.RunGuarded(
-      png_, [this, compression, &icc_profile] { WriteInfo(compression, icc_profile); });
+absl::Status PngEncoder::Start(const ImageMetadata& metadata) {
+  for (int i = 0; i < BandsAtOnce(options_, spec_); ++i) {
+    ASSIGN_OR_RETURN(bands_.emplace_back(), PngBand::Create(spec_, options_.compression));
+  }
+  bands_[0]->Begin(nullptr);
+  RETURN_IF_ERROR(WriteHeader());
+  return metadata.icc_profile.empty() ? absl::OkStatus() : WriteProfile(metadata.icc_profile);
 }
 
 absl::Status PngEncoder::WriteRows(ImageView rows) {
   RETURN_IF_ERROR(CheckRows(spec_, next_row_, rows.spec));
-  return session_.RunGuarded(png_, [this, &rows] {
-    for (int y = 0; y < rows.height_px(); ++y, ++next_row_) png_write_row(png_, rows.row(y));
-  });
+  for (int y = 0; y < rows.height_px() && status_.ok(); ++y) status_ = AddRow(rows.row(y));
+  return status_;
+}
+
+absl::Status PngEncoder::AddRow(const uint8_t* samples) {
+  PngBand& band = *bands_[filled_];
+  band.AddRow(samples);
+  ++next_row_;
+  if (band.row_count() < band_rows_ && next_row_ < spec_.height_px) return absl::OkStatus();
+  RETURN_IF_ERROR(SubmitBand());
+  if (next_row_ == spec_.height_px) return absl::OkStatus();
+  filled_ = (filled_ + 1) % bands_.size();
+  if (running_.size() == bands_.size()) RETURN_IF_ERROR(WriteBand());
+  bands_[filled_]->Begin(&band);
+  return absl::OkStatus();
+}
+
+absl::Status PngEncoder::SubmitBand() {
+  PngBand* band = bands_[filled_].get();
+  const bool last = next_row_ == spec_.height_px;
+  // Without a thread to be had, it is encoded where it is waited for.
+  const auto policy =
+      bands_.size() > 1 ? std::launch::async | std::launch::deferred : std::launch::deferred;
+  running_.push_back({band, std::async(policy, [band, last] { band->Encode(last); })});
+  while (!running_.empty() &&
+         running_.front().done.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
+    RETURN_IF_ERROR(WriteBand());
+  return absl::OkStatus();
+}
+
+absl::Status PngEncoder::WriteBand() {
+  const PngBand& band = *running_.front().band;
+  running_.front().done.get();
+  running_.pop_front();
+  adler_ = static_cast<uint32_t>(
+      adler32_combine(adler_, band.adler(), static_cast<z_off_t>(band.filtered_bytes())));
+  return sink_.Write(band.chunk());
 }
 
 absl::Status PngEncoder::Finish() {
   RETURN_IF_ERROR(CheckAllWritten(spec_, next_row_));
-  RETURN_IF_ERROR(session_.RunGuarded(png_, [this] { png_write_end(png_, nullptr); }));
-  Flush();
-  return session_.status();
+  while (!running_.empty() && status_.ok()) status_ = WriteBand();
+  if (status_.ok()) status_ = WriteEnd();
+  return status_;
+}
+
+absl::Status PngEncoder::WriteEnd() {
+  uint8_t adler[4];
+  StoreBe32(adler_, adler);
+  RETURN_IF_ERROR(WriteChunk("IDAT", adler));
+  return WriteChunk("IEND", {});
 }
 
 }  // namespace
 
-size_t PngEncoderBytes(const EncodeOptions&, const ImageSpec& spec) {
-  // libpng keeps the row, the one above it and the filtered one.
-  return kLibraryBytes + 3 * kChunkBytes + 3 * spec.row_bytes();
+size_t PngEncoderBytes(const EncodeOptions& options, const ImageSpec& spec) {
+  return kOverheadBytes + BandsAtOnce(options, spec) * PngBand::BytesOf(spec);
 }
 
 absl::StatusOr<std::unique_ptr<ImageEncoder>> CreatePngEncoder(const EncodeOptions& options,
@@ -111,8 +167,8 @@ absl::StatusOr<std::unique_ptr<ImageEncoder>> CreatePngEncoder(const EncodeOptio
                                                                const ImageMetadata& metadata,
                                                                ByteSink& sink,
                                                                const Cancellation*) {
-  auto encoder = std::make_unique<PngEncoder>(spec, sink);
-  RETURN_IF_ERROR(encoder->Start(options.compression, metadata));
+  auto encoder = std::make_unique<PngEncoder>(options, spec, sink);
+  RETURN_IF_ERROR(encoder->Start(metadata));
   return encoder;
 }
 

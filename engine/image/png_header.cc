@@ -95,7 +95,7 @@ absl::StatusOr<std::optional<ImageHeader>> ParsePngHeader(std::span<const uint8_
     const uint32_t length = LoadBe32(&prefix[position]);
     const uint32_t type = LoadBe32(&prefix[position + 4]);
     if (type == ChunkType("IDAT")) {
-      PngBombGuard guard(limits.max_metadata_bytes);
+      PngBombGuard guard(limits);
       RETURN_IF_ERROR(guard.Follow(prefix.first(position)));
       return MakeHeader(ihdr, has_trns, position, profile_bytes);
     }

@@ -1,4 +1,4 @@
-// What libpng's callbacks reach while it reads or writes one file.
+// What libpng's callbacks reach while it reads one file.
 //
 // libpng leaves a call by longjmp when it finds an error. RunGuarded is the only place that it can
 // land in, and nothing with a destructor lives between: the guarded function captures plain
@@ -18,7 +18,7 @@ namespace upscaled {
 
 class PngSession {
  public:
-  // OK until an error; then the source's or sink's own, else INVALID_ARGUMENT with libpng's words.
+  // OK until an error; then the source's own, else INVALID_ARGUMENT with libpng's words.
   const absl::Status& status() const { return status_; }
 
   // Keeps the first error. A callback that has failed calls this, then png_error.

@@ -1,0 +1,39 @@
+// Deflates the pieces of one stream independently of each other, so that threads can share the
+// work. Private to engine/image.
+//
+// Raw deflate (RFC 1951): every piece but the last ends with an empty stored block, at a byte, and
+// none refers to what is before it; pieces put one after the other are one stream.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "absl/status/statusor.h"
+
+namespace upscaled {
+
+// One piece at a time. Not thread safe.
+class PieceDeflater {
+ public:
+  virtual ~PieceDeflater() = default;
+  // Writes `piece` into `deflated`, of at least DeflatedBound bytes, and returns how many it takes.
+  virtual size_t Deflate(std::span<const uint8_t> piece, bool last,
+                         std::span<uint8_t> deflated) = 0;
+};
+
+// `level` as zlib's, 0..9. Levels 1 and 2 are ISA-L's where the build has it, four to six times as
+// fast. RESOURCE_EXHAUSTED without memory, of which it takes at most kPieceDeflaterBytes.
+absl::StatusOr<std::unique_ptr<PieceDeflater>> MakePieceDeflater(int level);
+inline constexpr size_t kPieceDeflaterBytes = 768 << 10;
+
+constexpr size_t DeflatedBound(size_t piece_bytes) {
+  return piece_bytes + piece_bytes / 8 + piece_bytes / 64 + 1024;
+}
+
+// What PNG needs of them beside: both as zlib's functions of that name, from 0 and 1.
+uint32_t Crc32(std::span<const uint8_t> bytes);
+uint32_t Adler32(std::span<const uint8_t> bytes);
+
+}  // namespace upscaled
