@@ -9,6 +9,8 @@ namespace upscaled {
 
 inline constexpr int kMaxJsonDepth = 6;  // layers, layer, "weight" and its four axes but the last
 inline constexpr size_t kMaxJsonValues = size_t{4} << 20;  // parsed, each takes up to 100 bytes
+inline constexpr size_t kMaxOnnxBytes = size_t{512} << 20;
+inline constexpr size_t kMaxOnnxFields = size_t{4} << 20;  // parsed, each takes up to 150 bytes
 inline constexpr size_t kMaxLayers = 4096;
 inline constexpr int64_t kMaxWeights = 100'000'000;
 inline constexpr int kMaxActivationsPerPixel = 500'000;  // floats per source pixel, all layers

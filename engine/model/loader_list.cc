@@ -4,9 +4,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "engine/model/limits.h"
 #include "engine/model/loader.h"
 #include "engine/model/ncnn_loader.h"
 #include "engine/model/ncnn_param.h"
+#include "engine/model/onnx/loader.h"
 #include "engine/model/read_file.h"
 #include "engine/model/waifu2x_json_loader.h"
 
@@ -42,6 +44,11 @@ absl::StatusOr<Network> LoadWaifu2xJson(const path& json_path) {
   return OfFile(json_path, ParseWaifu2xJson(json, enlarges));
 }
 
+absl::StatusOr<Network> LoadOnnx(const path& onnx_path) {
+  ASSIGN_OR_RETURN(const std::string onnx, ReadFile(onnx_path, kMaxOnnxBytes));
+  return OfFile(onnx_path, ParseOnnx(onnx));
+}
+
 struct Format {
   const char* name;
   bool (*recognises)(std::string_view head);
@@ -51,6 +58,7 @@ struct Format {
 constexpr Format kFormats[] = {
     {"ncnn .param", [](std::string_view head) { return head.starts_with(kNcnnMagic); }, LoadNcnn},
     {"waifu2x .json", [](std::string_view head) { return head.starts_with("["); }, LoadWaifu2xJson},
+    {"ONNX", LooksLikeOnnx, LoadOnnx},
 };
 
 absl::StatusOr<std::string> ReadHead(const path& file) {

@@ -20,6 +20,28 @@ using Json = nlohmann::json;
 using std::filesystem::path;
 
 constexpr int kMaxNoiseLevel = 3;
+
+// `format` of a card, and what its `files` calls the file that the loader opens.
+struct CardFormat {
+  const char* name;
+  const char* main_file;
+  bool has_bin;  // weights in a second file
+};
+
+constexpr CardFormat kFormats[] = {
+    {"ncnn", "param", true}, {"waifu2x-json", "json", false}, {"onnx", "onnx", false}};
+
+absl::StatusOr<CardFormat> FindFormat(const std::string& name) {
+  for (const CardFormat& format : kFormats) {
+    if (name == format.name) return format;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("'format' is '", name, "', must be one of ",
+                   absl::StrJoin(kFormats, ", ", [](std::string* out, const CardFormat& format) {
+                     absl::StrAppend(out, "'", format.name, "'");
+                   })));
+}
+
 constexpr int kMaxVersion = 1'000'000;
 
 // A value for messages: a card is no place to fill our logs from.
@@ -91,15 +113,14 @@ absl::StatusOr<path> FileBeside(const path& folder, const std::string& name) {
 }
 
 // The loader finds an ncnn model's .bin by the name of its .param.
-absl::StatusOr<path> ParseFiles(const Json* object, const std::string& format, const path& folder) {
+absl::StatusOr<path> ParseFiles(const Json* object, const CardFormat& format, const path& folder) {
   if (object == nullptr || !object->is_object()) {
     return absl::InvalidArgumentError("needs an object 'files'");
   }
   Fields fields(*object);
-  const bool ncnn = format == "ncnn";
-  ASSIGN_OR_RETURN(const std::string main_name, fields.String(ncnn ? "param" : "json", nullptr));
+  ASSIGN_OR_RETURN(const std::string main_name, fields.String(format.main_file, nullptr));
   ASSIGN_OR_RETURN(const path weights, FileBeside(folder, main_name));
-  if (ncnn) {
+  if (format.has_bin) {
     ASSIGN_OR_RETURN(const std::string bin, fields.String("bin", nullptr));
     const std::string expected = path(main_name).replace_extension(".bin").string();
     if (bin != expected) {
@@ -112,7 +133,7 @@ absl::StatusOr<path> ParseFiles(const Json* object, const std::string& format, c
 }
 
 // `scale`, `noise_levels` and `files` of the card itself, for a model of one network.
-absl::Status ParseOnlyVariant(Fields& fields, const std::string& format, const path& folder,
+absl::Status ParseOnlyVariant(Fields& fields, const CardFormat& format, const path& folder,
                               ModelCard& card) {
   ASSIGN_OR_RETURN(const int scale, fields.Int("scale", 0, 1, kMaxScale));
   if (scale == 0) return absl::InvalidArgumentError("needs a number 'scale'");
@@ -132,7 +153,7 @@ absl::Status ParseOnlyVariant(Fields& fields, const std::string& format, const p
   return absl::OkStatus();
 }
 
-absl::Status ParseVariants(const Json& array, const std::string& format, const path& folder,
+absl::Status ParseVariants(const Json& array, const CardFormat& format, const path& folder,
                            ModelCard& card) {
   if (!array.is_array() || array.empty()) {
     return absl::InvalidArgumentError("'variants' must be an array of at least one object");
@@ -205,11 +226,8 @@ absl::StatusOr<ModelCard> ParseModelCard(std::string_view json, const path& fold
   Fields fields(document);
   ModelCard card;
   RETURN_IF_ERROR(ParseDescription(fields, folder, card));
-  ASSIGN_OR_RETURN(const std::string format, fields.String("format", "ncnn"));
-  if (format != "ncnn" && format != "waifu2x-json") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'format' is '", format, "', must be 'ncnn' or 'waifu2x-json'"));
-  }
+  ASSIGN_OR_RETURN(const std::string format_name, fields.String("format", kFormats[0].name));
+  ASSIGN_OR_RETURN(const CardFormat format, FindFormat(format_name));
   const Json* variants = fields.Find("variants");
   RETURN_IF_ERROR(variants == nullptr ? ParseOnlyVariant(fields, format, folder, card)
                                       : ParseVariants(*variants, format, folder, card));

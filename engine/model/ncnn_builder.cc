@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
 #include "engine/model/border.h"
+#include "engine/model/fuse.h"
 
 namespace upscaled {
 
@@ -83,14 +84,9 @@ absl::Status NcnnBuilder::PassThrough(const NcnnLayer& source) {
 }
 
 absl::Status NcnnBuilder::AppendActivation(const NcnnLayer& source, const Layer& activation) {
-  Layer& producer = network_.layers[inputs_[0].layer];
-  const bool fuses =
-      !inputs_[0].shared && !producer.weights.empty() && producer.activation == Activation::kNone;
-  if (!fuses) return Append(source, activation);
-  producer.activation = activation.activation;
-  producer.slope = activation.slope;
-  producer.clip_min = activation.clip_min;
-  producer.clip_max = activation.clip_max;
+  if (inputs_[0].shared || !FuseActivation(activation, network_.layers[inputs_[0].layer])) {
+    return Append(source, activation);
+  }
   return PassThrough(source);
 }
 

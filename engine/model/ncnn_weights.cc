@@ -1,11 +1,10 @@
 #include "engine/model/ncnn_weights.h"
 
-#include <cmath>
 #include <cstring>
-#include <limits>
 
 #include "absl/strings/str_format.h"
 #include "engine/base/status_macros.h"
+#include "engine/model/half.h"
 
 namespace upscaled {
 namespace {
@@ -13,18 +12,6 @@ namespace {
 constexpr uint32_t kTagFloat32 = 0;
 constexpr uint32_t kTagFloat16 = 0x01306B47;
 constexpr uint32_t kTagInt8 = 0x000D4B38;
-
-// IEEE 754 binary16.
-float HalfToFloat(uint16_t half) {
-  const int exponent = half >> 10 & 31, mantissa = half & 1023;
-  const float sign = (half & 0x8000) != 0 ? -1.0f : 1.0f;
-  if (exponent == 31) {
-    return mantissa != 0 ? std::numeric_limits<float>::quiet_NaN()
-                         : sign * std::numeric_limits<float>::infinity();
-  }
-  if (exponent == 0) return sign * std::ldexp(static_cast<float>(mantissa), -24);
-  return sign * std::ldexp(static_cast<float>(1024 + mantissa), exponent - 25);
-}
 
 }  // namespace
 

@@ -3,8 +3,8 @@
 # The flags are those of a translation unit of the same top folder.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-generated=$1/proto/generated
+generated="-isystem $1/proto/generated -isystem $1/engine/model/generated"
 find engine server client -name '*.h' -not -path '*/node_modules/*' -print0 |
   xargs -0 -P "$(nproc)" -I{} sh -c \
-    '"${CXX:-c++}" -std=c++20 -fsyntax-only -I. -isystem '"$generated"' -include "$1" -x c++ /dev/null ||
+    '"${CXX:-c++}" -std=c++20 -fsyntax-only -I. '"$generated"' -include "$1" -x c++ /dev/null ||
      { echo "does not compile alone: $1"; exit 1; }' _ {}

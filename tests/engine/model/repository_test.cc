@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "tests/engine/backends/golden_files.h"
 #include "tests/engine/model/ncnn_files.h"
+#include "tests/engine/model/onnx_files.h"
 
 namespace upscaled {
 namespace {
@@ -115,6 +116,23 @@ TEST_F(RepositoryTest, SeveralVariants) {
   EXPECT_THAT(card.precisions, ElementsAre(Precision::kExact));
 }
 
+TEST_F(RepositoryTest, ACardOfAnOnnxModel) {
+  Write("tiny/a.onnx", test::OnnxFile().Add({"Relu", {"x"}, "out"}).bytes());
+  Write("tiny/model.json", R"({"name": "tiny", "family": "x", "format": "onnx", "scale": 1,
+      "files": {"onnx": "a.onnx"}})");
+  const auto repository = ModelRepository::Open({root_});
+  ASSERT_TRUE(repository.ok()) << repository.status();
+  const ModelCard& card = repository->models()[0];
+  const auto network = LoadNetwork(card, card.variants[0]);
+  ASSERT_TRUE(network.ok()) << network.status();
+  EXPECT_EQ(network->name, "tiny/a");
+  Write("tiny/a.onnx", test::OnnxFile().Add({"Loop", {"x"}, "out"}).bytes());
+  const absl::Status status = LoadNetwork(card, card.variants[0]).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("tiny/a.onnx: node 0 'the_out' (Loop): the operator is not supported"));
+}
+
 TEST_F(RepositoryTest, EarlierDirectoriesWinAName) {
   WriteWeights("first/upconv_7/scale2.0x_model");
   WriteWeights("second/upconv_7/noise1_scale2.0x_model");
@@ -169,7 +187,9 @@ TEST_F(RepositoryTest, BrokenCardsNameFileAndField) {
       {CardWith("\"version\": 3", "\"version\": 1e99"), "'version' is 1e+99"},
       {CardWith("\"version\": 3", "\"version\": 18446744073709551615"),
        "'version' is 18446744073709551615"},
-      {CardWith("\"format\": \"ncnn\"", "\"format\": \"onnx\""), "'format' is 'onnx'"},
+      {CardWith("\"format\": \"ncnn\"", "\"format\": \"keras\""),
+       "'format' is 'keras', must be one of 'ncnn', 'waifu2x-json', 'onnx'"},
+      {CardWith("\"format\": \"ncnn\"", "\"format\": \"onnx\""), "needs a string 'onnx'"},
       {CardWith("\"scale\": 2", "\"scale\": \"2\""), "'scale' is \"2\""},
       {CardWith("\"scale\": 2, ", ""), "needs a number 'scale'"},
       {CardWith("[1]", "[4]"), "'noise_levels' is 4, must be an integer in -1..3"},

@@ -1,0 +1,24 @@
+// Work that a layer with weights can do beside its own, so that no layer has to do it behind it.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "engine/model/network.h"
+
+namespace upscaled {
+
+// Each returns false, and changes nothing, when `producer` cannot take it over: when it has no
+// weights, or an activation already. Nobody else may read the producer's plain result.
+bool FuseActivation(const Layer& activation, Layer& producer);
+// `affine`: a kAffine layer.
+bool FuseAffine(const Layer& affine, Layer& producer);
+
+// Makes result channel c of what `producer` gave as channel order[c], its activation included.
+// False when it is no convolution.
+bool FusePermutation(std::span<const int> order, Layer& producer);
+
+// A 1x1 convolution that does the same.
+Layer MakePermutation(std::span<const int> order);
+
+}  // namespace upscaled

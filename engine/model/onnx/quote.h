@@ -1,0 +1,30 @@
+// What a file says, in messages: cut where it is long, since a file is no place to fill logs from.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace upscaled::onnx {
+
+// 'name'
+inline std::string Quote(std::string_view name) {
+  constexpr size_t kMaxChars = 80;
+  std::string quoted = "'";
+  quoted.append(name.substr(0, kMaxChars)).append(name.size() > kMaxChars ? "...'" : "'");
+  return quoted;
+}
+
+// [1, 2, 3]
+template <typename Values>
+std::string List(const Values& values) {
+  constexpr size_t kMaxValues = 8;
+  const size_t shown = std::min<size_t>(values.size(), kMaxValues);
+  return absl::StrCat("[", absl::StrJoin(values.begin(), values.begin() + shown, ", "),
+                      shown < static_cast<size_t>(values.size()) ? ", ...]" : "]");
+}
+
+}  // namespace upscaled::onnx

@@ -1,0 +1,30 @@
+// The values of an ONNX tensor, whatever way they are stored.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/model/onnx/schema.pb.h"
+
+namespace upscaled::onnx {
+
+// What the dimensions announce. INVALID_ARGUMENT: negative, or more than kMaxWeights.
+absl::StatusOr<int64_t> ValueCount(const TensorProto& tensor);
+
+// Float or float16. UNIMPLEMENTED: another type, or values in another file. INVALID_ARGUMENT: other
+// than as many values as announced.
+absl::StatusOr<std::vector<float>> ReadFloats(const TensorProto& tensor);
+
+// Int64 or int32; errors likewise.
+absl::StatusOr<std::vector<int64_t>> ReadInts(const TensorProto& tensor);
+
+// "64x3x3x3"; "a scalar".
+std::string DescribeShape(const TensorProto& tensor);
+
+// Of TensorProto::data_type; also those that we do not read.
+std::string DataTypeName(int data_type);
+bool IsFloatType(int data_type);
+
+}  // namespace upscaled::onnx
