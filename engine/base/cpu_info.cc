@@ -4,42 +4,49 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <fstream>
 #include <limits>
-#include <string>
+#include <sstream>
+#include <vector>
+
+#include "engine/base/cgroup.h"
 
 namespace upscaled {
 namespace {
 
-// CPUs that the cgroup quota amounts to; "no limit" is a very large number. Inside a container the
-// process's own group is mounted at the root of the hierarchy.
-double CgroupCpuQuota() {
-  constexpr double kNoLimit = std::numeric_limits<double>::max();
-  if (std::ifstream v2("/sys/fs/cgroup/cpu.max"); v2) {
-    std::string quota;
-    double period_us = 0;
-    if (v2 >> quota >> period_us && quota != "max" && period_us > 0)
-      return std::strtod(quota.c_str(), nullptr) / period_us;
-    return kNoLimit;
-  }
-  double quota_us = 0, period_us = 0;
-  std::ifstream("/sys/fs/cgroup/cpu/cpu.cfs_quota_us") >> quota_us;
-  std::ifstream("/sys/fs/cgroup/cpu/cpu.cfs_period_us") >> period_us;
-  return quota_us > 0 && period_us > 0 ? quota_us / period_us : kNoLimit;
+double OwnCpuQuota() {
+  std::ostringstream membership;
+  membership << std::ifstream("/proc/self/cgroup").rdbuf();
+  return CgroupCpuQuota(membership.str(), "/sys/fs/cgroup");
 }
 
-int AffinityCpuCount() {
+// The calling thread's CPUs; empty when there are more than a cpu_set_t holds.
+std::vector<int> AffinityCpus() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+  std::vector<int> cpus;
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+  }
+  return cpus;
 }
 
 }  // namespace
 
 int AvailableCpuCount() {
-  const double quota = std::min<double>(CgroupCpuQuota(), std::numeric_limits<int>::max());
-  return std::max(1, std::min(AffinityCpuCount(), static_cast<int>(std::ceil(quota))));
+  const double quota = std::min<double>(OwnCpuQuota(), std::numeric_limits<int>::max());
+  const int cpus = static_cast<int>(AffinityCpus().size());
+  return std::max(1, std::min(cpus, static_cast<int>(std::ceil(quota))));
+}
+
+void BindPoolThread(int index, int count) {
+  const std::vector<int> cpus = AffinityCpus();
+  if (count != static_cast<int>(cpus.size()) || count != AvailableCpuCount()) return;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(cpus[index], &one);
+  sched_setaffinity(0, sizeof(one), &one);  // a hint: where it is refused all works as well
 }
 
 }  // namespace upscaled

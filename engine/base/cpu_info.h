@@ -7,4 +7,10 @@ namespace upscaled {
 // CPU quota rounded up; at least 1. Never the host's core count alone, which a container exceeds.
 int AvailableCpuCount();
 
+// For the threads of a pool that is to keep every CPU of this process busy: binds the calling one,
+// number `index` of `count`, to the CPU of that number in the affinity mask, so that its data stay
+// in that CPU's caches. Does nothing unless `count` is the number of CPUs in the mask and no quota
+// is lower: a part of the CPUs is better chosen by the scheduler, which sees the other processes.
+void BindPoolThread(int index, int count);
+
 }  // namespace upscaled

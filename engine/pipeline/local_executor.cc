@@ -10,6 +10,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "engine/base/cpu_info.h"
 
 namespace upscaled {
 namespace {
@@ -54,8 +55,11 @@ class LocalExecutor final : public TileExecutor {
 
 LocalExecutor::LocalExecutor(Backend& backend) {
   for (int i = 0; i < backend.StreamCount(); ++i) streams_.push_back(backend.CreateStream());
-  for (const auto& stream : streams_) {
-    workers_.emplace_back([this, &stream = *stream] { RunWorker(stream); });
+  for (int i = 0; i < concurrency(); ++i) {
+    workers_.emplace_back([this, i] {
+      BindPoolThread(i, concurrency());
+      RunWorker(*streams_[i]);
+    });
   }
 }
 

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/cpu_info.h"
 #include "server/admission/error.h"
 
 namespace upscaled::server {
@@ -91,8 +92,12 @@ TileScheduler::TileScheduler(Backend& backend, const Clock& clock,
     : clock_(clock), options_(options), observer_(observer) {
   const int count = std::max(backend.StreamCount(), 1);
   for (int i = 0; i < count; ++i) streams_.push_back(backend.CreateStream());
-  for (const auto& stream : streams_)
-    workers_.emplace_back([this, &stream] { RunWorker(*stream); });
+  for (int i = 0; i < count; ++i) {
+    workers_.emplace_back([this, i] {
+      BindPoolThread(i, concurrency());
+      RunWorker(*streams_[i]);
+    });
+  }
 }
 
 TileScheduler::~TileScheduler() { Stop(absl::UnavailableError("the tile scheduler was stopped")); }
