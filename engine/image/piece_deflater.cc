@@ -1,5 +1,6 @@
 #include "engine/image/piece_deflater.h"
 
+#include <algorithm>
 #include <vector>
 
 #include <zlib.h>
@@ -76,7 +77,7 @@ class IsalDeflater final : public PieceDeflater {
 
 absl::StatusOr<std::unique_ptr<PieceDeflater>> MakePieceDeflater(int level) {
 #ifdef UPSCALED_HAVE_ISAL
-  if (level == 1 || level == 2) return std::make_unique<IsalDeflater>(level);
+  if (level >= 1 && level <= 3) return std::make_unique<IsalDeflater>(std::min(level, 2));
 #endif
   auto deflater = std::make_unique<ZlibDeflater>();
   if (absl::Status status = deflater->Start(level); !status.ok()) return status;

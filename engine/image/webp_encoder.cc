@@ -13,7 +13,7 @@ namespace upscaled {
 namespace {
 
 constexpr int kLosslessQuality = 100;
-constexpr int kLosslessLevel = 2;  // of 9; higher ones take seconds a megapixel for few per cent
+constexpr int kLosslessLevel = 1;  // of 9; see README.md
 constexpr size_t kPieceBytes = 64 << 10;
 
 struct DeleteMux {
