@@ -64,6 +64,13 @@ bool FusePermutation(std::span<const int> order, Layer& producer) {
   return true;
 }
 
+std::vector<int> DepthFirstOrder(int channels, int factor) {
+  const int area = factor * factor;
+  std::vector<int> order;
+  for (int i = 0; i < channels; ++i) order.push_back(i % area * (channels / area) + i / area);
+  return order;
+}
+
 Layer MakePermutation(std::span<const int> order) {
   const int channels = static_cast<int>(order.size());
   Layer layer{.op = Op::kConv, .out_channels = channels, .in_channels = channels};

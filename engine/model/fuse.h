@@ -18,7 +18,11 @@ bool FuseAffine(const Layer& affine, Layer& producer);
 // False when it is no convolution.
 bool FusePermutation(std::span<const int> order, Layer& producer);
 
-// A 1x1 convolution that does the same.
+// The order that makes channels [dy][dx][c], as some formats have them before a pixel shuffle, the
+// [c][dy][dx] of Op::kPixelShuffle. `channels`: a multiple of factor^2.
+std::vector<int> DepthFirstOrder(int channels, int factor);
+
+// A 1x1 convolution that does the same as FusePermutation.
 Layer MakePermutation(std::span<const int> order);
 
 }  // namespace upscaled

@@ -1,9 +1,10 @@
 #include "engine/model/known_layouts.h"
 
+#include <algorithm>
+#include <optional>
 #include <regex>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
@@ -14,19 +15,29 @@ namespace {
 
 using std::filesystem::path;
 
-// The scale and noise level that a file's name gives; nullopt for names outside the layouts.
-std::optional<ModelVariant> VariantOf(const path& file) {
+struct KnownFile {
+  std::string model;  // empty: the folder's name
+  ModelVariant variant;
+};
+
+// What a file's name says; nullopt for names outside the layouts.
+std::optional<KnownFile> Recognise(const path& file) {
   static const std::regex* const kWaifu2x =
       new std::regex("(?:noise([0-3])_)?(scale2\\.0x_)?model\\.(?:param|json)");
   static const std::regex* const kRealcugan =
       new std::regex("up([234])x-(?:(conservative)|no-denoise|denoise([1-3])x)\\.param");
+  static const std::regex* const kRealesrganScales =
+      new std::regex("(realesr-[a-z0-9]+)-x([234])\\.param");
+  static const std::regex* const kRealesrgan =
+      new std::regex("(realesr(?:gan|net)-x([24])plus(?:-[a-z0-9]+)?)\\.param");
   const std::string name = file.filename().string();
   std::smatch match;
-  ModelVariant variant{.weights = file};
+  KnownFile known{.variant = {.weights = file}};
+  ModelVariant& variant = known.variant;
   if (std::regex_match(name, match, *kWaifu2x) && (match[1].matched || match[2].matched)) {
     variant.scale = match[2].matched ? 2 : 1;
     variant.noise_level = match[1].matched ? std::stoi(match[1]) : kNoDenoise;
-    return variant;
+    return known;
   }
   if (std::regex_match(name, match, *kRealcugan)) {
     variant.scale = std::stoi(match[1]);
@@ -34,12 +45,18 @@ std::optional<ModelVariant> VariantOf(const path& file) {
     variant.noise_level = match[2].matched   ? kNoDenoise
                           : match[3].matched ? std::stoi(match[3])
                                              : 0;
-    return variant;
+    return known;
+  }
+  if (std::regex_match(name, match, *kRealesrganScales) ||
+      std::regex_match(name, match, *kRealesrgan)) {
+    known.model = match[1];
+    variant.scale = std::stoi(match[2]);
+    return known;
   }
   return std::nullopt;
 }
 
-// The first of the words that the folder's name contains, else `otherwise`.
+// The first of the words that the model's name contains, else `otherwise`.
 std::string FirstWordIn(const std::string& name, std::initializer_list<const char*> words,
                         const char* otherwise) {
   for (const char* word : words) {
@@ -48,26 +65,36 @@ std::string FirstWordIn(const std::string& name, std::initializer_list<const cha
   return otherwise;
 }
 
-}  // namespace
-
-absl::StatusOr<std::optional<ModelCard>> RecogniseFolder(const path& folder) {
-  ASSIGN_OR_RETURN(const std::vector<path> files, ListFolder(folder));
+ModelCard Describe(const std::string& name) {
   ModelCard card;
-  // Backwards: of one network in both formats the .param wins.
-  for (auto file = files.rbegin(); file != files.rend(); ++file) {
-    std::optional<ModelVariant> variant = VariantOf(*file);
-    if (variant && card.Find(variant->scale, variant->noise_level) == nullptr) {
-      card.variants.push_back(*std::move(variant));
-    }
-  }
-  if (card.variants.empty()) return std::optional<ModelCard>();
-
-  card.name = folder.filename().string();
-  card.family = FirstWordIn(card.name, {"upconv_7", "cunet", "vgg_7", "realcugan"}, "waifu2x");
-  card.style = FirstWordIn(card.name, {"photo", "art", "anime"}, "general");
+  card.name = name;
+  card.family =
+      FirstWordIn(name, {"upconv_7", "cunet", "vgg_7", "realcugan", "realesr"}, "waifu2x");
+  card.style = FirstWordIn(name, {"photo", "art", "anime"}, "general");
   card.description = absl::StrCat(card.family, " weights, recognised by their file names");
   card.precisions = {Precision::kExact};
-  return std::optional<ModelCard>(std::move(card));
+  return card;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<ModelCard>> RecogniseFolder(const path& folder) {
+  ASSIGN_OR_RETURN(const std::vector<path> files, ListFolder(folder));
+  std::vector<ModelCard> cards;
+  // Backwards: of one network in both formats the .param wins.
+  for (auto file = files.rbegin(); file != files.rend(); ++file) {
+    std::optional<KnownFile> known = Recognise(*file);
+    if (!known) continue;
+    const std::string name = known->model.empty() ? folder.filename().string() : known->model;
+    auto card = std::find_if(cards.begin(), cards.end(),
+                             [&name](const ModelCard& c) { return c.name == name; });
+    if (card == cards.end()) card = cards.insert(cards.end(), Describe(name));
+    const ModelVariant& variant = known->variant;
+    if (card->Find(variant.scale, variant.noise_level) == nullptr) {
+      card->variants.push_back(variant);
+    }
+  }
+  return cards;
 }
 
 }  // namespace upscaled

@@ -3,16 +3,20 @@
 #pragma once
 
 #include <filesystem>
-#include <optional>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/model/repository.h"
 
 namespace upscaled {
 
-// The card that the folder's file names amount to; nullopt when none of them is known. Known are
-// waifu2x's (scale2.0x_model, noise1_scale2.0x_model, noise1_model; .param with .bin, or .json) and
-// realcugan's (up2x-conservative, up3x-denoise2x, up2x-no-denoise; .param with .bin).
-absl::StatusOr<std::optional<ModelCard>> RecogniseFolder(const std::filesystem::path& folder);
+// The cards that the folder's file names amount to; none when no name is known. Known are
+//   waifu2x's: scale2.0x_model, noise1_scale2.0x_model, noise1_model (.param with .bin, or .json);
+//   realcugan's: up2x-conservative, up3x-denoise2x, up2x-no-denoise (.param with .bin);
+//   realesrgan's: realesr-animevideov3-x2 and -x3, -x4, realesrgan-x4plus, realesrgan-x4plus-anime
+//   and others of that pattern (.param with .bin).
+// The files of the first two are variants of one model, named as the folder; realesrgan keeps all
+// its models in one folder, each named as its files.
+absl::StatusOr<std::vector<ModelCard>> RecogniseFolder(const std::filesystem::path& folder);
 
 }  // namespace upscaled

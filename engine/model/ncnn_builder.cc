@@ -75,6 +75,20 @@ absl::Status NcnnBuilder::Append(const NcnnLayer& source, Layer layer) {
   return SetOutput(source.outputs[0], {static_cast<int>(network_.layers.size()) - 1, false});
 }
 
+absl::Status NcnnBuilder::AppendAffine(const NcnnLayer& source, Layer affine) {
+  if (inputs_[0].shared || !FuseAffine(affine, network_.layers[inputs_[0].layer])) {
+    return Append(source, std::move(affine));
+  }
+  return PassThrough(source);
+}
+
+absl::StatusOr<int> NcnnBuilder::AppendUnnamed(const NcnnLayer& source, Layer layer) {
+  layer.name = source.name;
+  network_.layers.push_back(std::move(layer));
+  RETURN_IF_ERROR(network_.CheckCounts());
+  return static_cast<int>(network_.layers.size()) - 1;
+}
+
 absl::Status NcnnBuilder::PassThrough(const NcnnLayer& source) {
   for (const std::string& name : source.outputs) {
     const bool shared = inputs_[0].shared || source.outputs.size() > 1;

@@ -1,5 +1,5 @@
 // Builds a network from ncnn's layers: which blob comes from where (ncnn_builder.cc) and what each
-// layer type means (ncnn_layers.cc).
+// layer type means (ncnn_layers.cc, ncnn_shapes.cc, ncnn_arithmetic.cc).
 #pragma once
 
 #include <cstddef>
@@ -59,6 +59,8 @@ class NcnnBuilder {
   absl::Status AddCrop(NcnnLayer& source);
   absl::Status AddPadding(NcnnLayer& source);
   absl::Status AddPooling(NcnnLayer& source);
+  absl::Status AddReshape(NcnnLayer& source);
+  absl::Status AddScalarOp(NcnnLayer& source, int type);
 
   // A layer that reads `inputs_` and, unless changed, gives as many channels as the first has.
   Layer NewLayer(const NcnnLayer& source, Op op) const;
@@ -66,6 +68,12 @@ class NcnnBuilder {
   // Into the layer that `inputs_[0]` comes from where nobody else sees its plain result, else as a
   // layer of its own.
   absl::Status AppendActivation(const NcnnLayer& source, const Layer& activation);
+  absl::Status AppendAffine(const NcnnLayer& source, Layer affine);
+  absl::Status AppendAffine(NcnnLayer& source, float factor, float offset);
+  // The inputs, each times its factor.
+  absl::Status AppendSum(NcnnLayer& source, const std::vector<float>& factors);
+  // A layer whose result no blob stands for; its index.
+  absl::StatusOr<int> AppendUnnamed(const NcnnLayer& source, Layer layer);
   // Names the current input as the output: for layers that change nothing.
   absl::Status PassThrough(const NcnnLayer& source);
   absl::Status AppendWithWeights(NcnnLayer& source, Layer layer, int bias_param, int count_param,

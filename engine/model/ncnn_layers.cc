@@ -1,11 +1,11 @@
-// The meaning of every supported ncnn layer type and of its parameters; one function each.
+// The list of supported ncnn layer types; those with weights, and activations. ncnn_shapes.cc and
+// ncnn_arithmetic.cc have the others.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
 #include "engine/model/limits.h"
 #include "engine/model/ncnn_builder.h"
@@ -59,12 +59,6 @@ std::vector<float> SwapFirstTwoAxes(const std::vector<float>& values, int first,
   return swapped;
 }
 
-absl::Status CheckFactor(int factor) {
-  if (factor >= 1 && factor <= kMaxFactor) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("factor is ", factor, ", outside 1..", kMaxFactor));
-}
-
 }  // namespace
 
 std::span<const NcnnBuilder::Type> NcnnBuilder::Types() {
@@ -81,12 +75,13 @@ std::span<const NcnnBuilder::Type> NcnnBuilder::Types() {
       {"Interp", 1, &NcnnBuilder::AddInterp},
       {"Split", 1, &NcnnBuilder::AddSplit},
       {"Concat", 0, &NcnnBuilder::AddConcat},
-      {"BinaryOp", 2, &NcnnBuilder::AddBinaryOp},
-      {"Eltwise", 2, &NcnnBuilder::AddEltwise},
-      {"Scale", 2, &NcnnBuilder::AddScale},
+      {"BinaryOp", 0, &NcnnBuilder::AddBinaryOp},
+      {"Eltwise", 0, &NcnnBuilder::AddEltwise},
+      {"Scale", 0, &NcnnBuilder::AddScale},
       {"Crop", 0, &NcnnBuilder::AddCrop},
       {"Padding", 1, &NcnnBuilder::AddPadding},
       {"Pooling", 1, &NcnnBuilder::AddPooling},
+      {"Reshape", 1, &NcnnBuilder::AddReshape},
   };
   return kTypes;
 }
@@ -193,133 +188,6 @@ absl::Status NcnnBuilder::AddClip(NcnnLayer& source) {
   ASSIGN_OR_RETURN(layer.clip_min, source.params.Float(0, std::numeric_limits<float>::lowest()));
   ASSIGN_OR_RETURN(layer.clip_max, source.params.Float(1, std::numeric_limits<float>::max()));
   return AppendActivation(source, layer);
-}
-
-absl::Status NcnnBuilder::AddPixelShuffle(NcnnLayer& source) {
-  Layer layer = NewLayer(source, Op::kPixelShuffle);
-  ASSIGN_OR_RETURN(layer.factor, source.params.Int(0, 1));
-  RETURN_IF_ERROR(source.params.Expect(1, "order of channels", 0));
-  RETURN_IF_ERROR(CheckFactor(layer.factor));
-  layer.out_channels = layer.in_channels / (layer.factor * layer.factor);
-  return Append(source, std::move(layer));
-}
-
-absl::Status NcnnBuilder::AddInterp(NcnnLayer& source) {
-  NcnnParams& params = source.params;
-  ASSIGN_OR_RETURN(const int type, params.Int(0, 0));
-  if (type != 1 && type != 2) {
-    return absl::UnimplementedError(
-        absl::StrCat("resize type ", type, " is not supported, only 1 (nearest) and 2 (bilinear)"));
-  }
-  Layer layer = NewLayer(source, type == 1 ? Op::kResizeNearest : Op::kResizeBilinear);
-  ASSIGN_OR_RETURN(layer.factor, params.Int(1, 1));
-  RETURN_IF_ERROR(CheckFactor(layer.factor));
-  RETURN_IF_ERROR(params.Expect(2, "horizontal factor", layer.factor));
-  RETURN_IF_ERROR(params.Expect(3, "fixed height", 0));
-  RETURN_IF_ERROR(params.Expect(4, "fixed width", 0));
-  RETURN_IF_ERROR(params.Expect(5, "dynamic size", 0));
-  RETURN_IF_ERROR(params.Expect(6, "corner alignment", 0));
-  return Append(source, std::move(layer));
-}
-
-absl::Status NcnnBuilder::AddSplit(NcnnLayer& source) { return PassThrough(source); }
-
-absl::Status NcnnBuilder::AddConcat(NcnnLayer& source) {
-  if (inputs_.empty()) return absl::InvalidArgumentError("has no inputs");
-  Layer layer = NewLayer(source, Op::kConcat);
-  RETURN_IF_ERROR(source.params.Expect(0, "axis", 0));
-  int64_t channels = 0;
-  for (const Blob& blob : inputs_) channels += network_.layers[blob.layer].out_channels;
-  if (channels > kMaxChannels) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("gives ", channels, " channels, the limit is ", kMaxChannels));
-  }
-  layer.out_channels = static_cast<int>(channels);
-  return Append(source, std::move(layer));
-}
-
-absl::Status NcnnBuilder::AddBinaryOp(NcnnLayer& source) {
-  ASSIGN_OR_RETURN(const int type, source.params.Int(0, 0));
-  RETURN_IF_ERROR(source.params.Expect(1, "scalar operand", 0));
-  if (type != 0 && type != 2) {
-    return absl::UnimplementedError(
-        absl::StrCat("operation ", type, " is not supported, only 0 (add) and 2 (multiply)"));
-  }
-  return Append(source, NewLayer(source, type == 0 ? Op::kAdd : Op::kMul));
-}
-
-absl::Status NcnnBuilder::AddEltwise(NcnnLayer& source) {
-  ASSIGN_OR_RETURN(const int type, source.params.Int(0, 0));
-  ASSIGN_OR_RETURN(const std::vector<float> coefficients, source.params.Array(1));
-  for (const float c : coefficients) {
-    if (c != 1.0f) {
-      return absl::UnimplementedError(absl::StrCat("coefficient ", c, " is not supported, only 1"));
-    }
-  }
-  if (type != 0 && type != 1) {
-    return absl::UnimplementedError(
-        absl::StrCat("operation ", type, " is not supported, only 0 (product) and 1 (sum)"));
-  }
-  return Append(source, NewLayer(source, type == 1 ? Op::kAdd : Op::kMul));
-}
-
-absl::Status NcnnBuilder::AddScale(NcnnLayer& source) {
-  RETURN_IF_ERROR(source.params.Expect(0, "weight count", -233));  // the second input's
-  RETURN_IF_ERROR(source.params.Expect(1, "bias", 0));
-  return Append(source, NewLayer(source, Op::kMul));
-}
-
-// Either offsets (0, 1) and a second input whose size the result takes, or slices (9 starts, 10
-// ends, 11 axes). Only the same crop on all four sides is ours; that the size is the second input's
-// is checked where the two meet.
-absl::Status NcnnBuilder::AddCrop(NcnnLayer& source) {
-  NcnnParams& params = source.params;
-  if (inputs_.empty() || inputs_.size() > 2) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("has ", inputs_.size(), " inputs, must have 1 or 2"));
-  }
-  inputs_.resize(1);
-  Layer layer = NewLayer(source, Op::kCrop);
-  if (source.inputs.size() == 2) {
-    ASSIGN_OR_RETURN(layer.crop_px, params.Int(0, 0));
-    RETURN_IF_ERROR(params.Expect(1, "vertical offset", layer.crop_px));
-    RETURN_IF_ERROR(params.Expect(2, "channel offset", 0));
-    return Append(source, std::move(layer));
-  }
-  ASSIGN_OR_RETURN(const std::vector<float> starts, params.Array(9));
-  ASSIGN_OR_RETURN(const std::vector<float> ends, params.Array(10));
-  ASSIGN_OR_RETURN(const std::vector<float> axes, params.Array(11));
-  const bool height_and_width =
-      axes == std::vector<float>{-2, -1} || axes == std::vector<float>{1, 2};
-  const bool same = starts.size() == 2 && ends.size() == 2 && starts[0] == starts[1] &&
-                    ends[0] == -starts[0] && ends[1] == -starts[1];
-  if (!height_and_width || !same || starts[0] < 0 || starts[0] > kMaxPadPx) {
-    return absl::UnimplementedError(
-        absl::StrCat("must cut the same number of pixels (0..", kMaxPadPx,
-                     ") off every side; starts ", absl::StrJoin(starts, ","), " ends ",
-                     absl::StrJoin(ends, ","), " axes ", absl::StrJoin(axes, ",")));
-  }
-  layer.crop_px = static_cast<int>(starts[0]);
-  return Append(source, std::move(layer));
-}
-
-absl::Status NcnnBuilder::AddPadding(NcnnLayer& source) {
-  for (const int side : {0, 1, 2, 3, 7, 8}) {
-    RETURN_IF_ERROR(source.params.Expect(side, "padding", 0));
-  }
-  RETURN_IF_ERROR(source.params.Int(4, 0).status());    // how to fill nothing
-  RETURN_IF_ERROR(source.params.Float(5, 0).status());  // and with what
-  return PassThrough(source);
-}
-
-absl::Status NcnnBuilder::AddPooling(NcnnLayer& source) {
-  RETURN_IF_ERROR(source.params.Expect(0, "pooling type", 1));
-  ASSIGN_OR_RETURN(const int global, source.params.Int(4, 0));
-  if (global != 1) {
-    return absl::UnimplementedError(
-        "windowed pooling is not supported, only global (parameter 4=1)");
-  }
-  return Append(source, NewLayer(source, Op::kGlobalAveragePool));
 }
 
 }  // namespace upscaled

@@ -1,8 +1,20 @@
 #include "engine/model/network.h"
 
+#include "absl/strings/str_cat.h"
+#include "engine/model/limits.h"
 #include "engine/model/shapes.h"
 
 namespace upscaled {
+
+absl::Status Network::CheckCounts() const {
+  if (layers.empty() || layers.size() > kMaxLayers) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("network has ", layers.size(), " layers, outside 1..", kMaxLayers));
+  }
+  if (WeightCount() <= kMaxWeights) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("network has ", WeightCount(), " weights, the limit is ", kMaxWeights));
+}
 
 int64_t Network::WeightCount() const {
   int64_t count = 0;

@@ -87,6 +87,9 @@ struct Network {
   absl::Status ValidateLayers() const;
   absl::Status ValidateSizes() const;
 
+  // The part of Validate that bounds memory, for loaders to ask while they build: the number of
+  // layers and of weights. INVALID_ARGUMENT names count and limit.
+  absl::Status CheckCounts() const;
   int64_t WeightCount() const;
   // Multiply-adds per output pixel, of the direct algorithm.
   double MacsPerOutputPixel() const;

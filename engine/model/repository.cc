@@ -1,6 +1,5 @@
 #include "engine/model/repository.h"
 
-#include <optional>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -25,15 +24,14 @@ absl::Status WithPath(const path& file, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(file.string(), ": ", status.message()));
 }
 
-// nullopt: no model.
-absl::StatusOr<std::optional<ModelCard>> ReadFolder(const path& folder) {
+absl::StatusOr<std::vector<ModelCard>> ReadFolder(const path& folder) {
   const path card_file = folder / std::string(kModelCardName);
   std::error_code error;
   if (!std::filesystem::exists(card_file, error)) return RecogniseFolder(folder);
   ASSIGN_OR_RETURN(const std::string json, ReadFile(card_file, kMaxCardBytes));
   absl::StatusOr<ModelCard> card = ParseModelCard(json, folder);
   if (!card.ok()) return WithPath(card_file, card.status());
-  return *std::move(card);
+  return std::vector<ModelCard>{*std::move(card)};
 }
 
 absl::Status CheckWeightsExist(const ModelCard& card) {
@@ -98,10 +96,12 @@ absl::StatusOr<ModelRepository> ModelRepository::Open(const std::vector<path>& d
     for (const path& folder : folders) {
       std::error_code error;
       if (!std::filesystem::is_directory(folder, error)) continue;
-      ASSIGN_OR_RETURN(std::optional<ModelCard> card, ReadFolder(folder));
-      if (!card || repository.Find(card->name).ok()) continue;
-      RETURN_IF_ERROR(CheckWeightsExist(*card));
-      repository.models_.push_back(*std::move(card));
+      ASSIGN_OR_RETURN(std::vector<ModelCard> cards, ReadFolder(folder));
+      for (ModelCard& card : cards) {
+        if (repository.Find(card.name).ok()) continue;
+        RETURN_IF_ERROR(CheckWeightsExist(card));
+        repository.models_.push_back(std::move(card));
+      }
     }
   }
   return repository;

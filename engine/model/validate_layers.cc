@@ -180,10 +180,6 @@ absl::Status CheckPerPicture(const Network& network, size_t index,
 }
 
 absl::Status CheckCost(const Network& network) {
-  if (network.WeightCount() > kMaxWeights) {
-    return absl::InvalidArgumentError(absl::StrCat("network has ", network.WeightCount(),
-                                                   " weights, the limit is ", kMaxWeights));
-  }
   const std::vector<double> densities = LayerDensities(network);
   double activations = 0;
   for (size_t i = 0; i < network.layers.size(); ++i) {
@@ -215,10 +211,7 @@ absl::Status CheckAllUsed(const Network& network) {
 }  // namespace
 
 absl::Status Network::ValidateLayers() const {
-  if (layers.empty() || layers.size() > kMaxLayers) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("network has ", layers.size(), " layers, outside 1..", kMaxLayers));
-  }
+  RETURN_IF_ERROR(CheckCounts());
   for (size_t i = 0; i < layers.size(); ++i) {
     if ((layers[i].op == Op::kInput) != (i == 0)) {
       return LayerError(*this, i, "the first layer, and no other, must be the input");

@@ -156,16 +156,9 @@ Layer Builder::NewLayer(const Node& node, Op op, std::initializer_list<const Val
 }
 
 absl::StatusOr<int> Builder::AppendUnnamed(Layer layer) {
-  if (network_.layers.size() >= kMaxLayers) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("makes more than ", kMaxLayers, " layers, the limit"));
-  }
   per_picture_.push_back(layer.op == Op::kGlobalAveragePool || per_picture_[layer.inputs[0]]);
   network_.layers.push_back(std::move(layer));
-  if (network_.WeightCount() > kMaxWeights) {
-    return absl::InvalidArgumentError(absl::StrCat("brings the network to ", network_.WeightCount(),
-                                                   " weights, the limit is ", kMaxWeights));
-  }
+  RETURN_IF_ERROR(network_.CheckCounts());
   return static_cast<int>(network_.layers.size()) - 1;
 }
 

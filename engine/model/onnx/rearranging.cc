@@ -56,8 +56,7 @@ absl::Status Builder::AppendPixelShuffle(const Node& node, const Value& value, i
   layer.factor = factor;
   layer.out_channels = channels / area;
   if (depth_first) {
-    std::vector<int> order;
-    for (int i = 0; i < channels; ++i) order.push_back(i % area * layer.out_channels + i / area);
+    const std::vector<int> order = DepthFirstOrder(channels, factor);
     if (value.shared || !FusePermutation(order, network_.layers[value.layer])) {
       Layer permutation = MakePermutation(order);
       permutation.name = layer.name;

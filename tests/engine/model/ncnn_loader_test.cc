@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/backends/reference/layers.h"
+#include "engine/backends/reference/tensor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/model/ncnn_files.h"
@@ -145,6 +147,128 @@ TEST(NcnnLoaderTest, BothFormsOfCrop) {
   }
 }
 
+// One line between a convolution of zeros whose three results are 1, 10 and 100, named y, and the
+// end; the values that it makes of them. `weights` are the line's own.
+std::vector<float> Compute(const std::vector<std::string>& lines,
+                           const std::vector<float>& weights = {}) {
+  NcnnFiles files = WithInput().Line("Convolution conv 1 1 x y 0=3 1=1 5=1 6=9");
+  for (const std::string& line : lines) files.Line(line);
+  const auto network = Parse(files.Tag(0).Zeros(9).Values<float>({1, 10, 100}).Values(weights));
+  EXPECT_TRUE(network.ok()) << network.status();
+  if (!network.ok()) return {};
+  std::vector<reference::Tensor> tensors;
+  for (const Layer& layer : network->layers) {
+    std::vector<const reference::Tensor*> inputs;
+    for (const int input : layer.inputs) inputs.push_back(&tensors[input]);
+    reference::Tensor dst({0, 0, 1, 1}, layer.out_channels);
+    if (layer.op != Op::kInput) reference::ComputeLayer(layer, inputs, dst);
+    tensors.push_back(std::move(dst));
+  }
+  return tensors.back().values;
+}
+
+TEST(NcnnLoaderTest, ArithmeticWithANumber) {
+  EXPECT_THAT(Compute({"BinaryOp b 1 1 y z 0=0 1=1 2=0.5"}), ElementsAre(1.5f, 10.5f, 100.5f));
+  EXPECT_THAT(Compute({"BinaryOp b 1 1 y z 0=1 1=1 2=1"}), ElementsAre(0, 9, 99));
+  EXPECT_THAT(Compute({"BinaryOp b 1 1 y z 0=2 1=1 2=2"}), ElementsAre(2, 20, 200));
+  EXPECT_THAT(Compute({"BinaryOp b 1 1 y z 0=3 1=1 2=2"}), ElementsAre(0.5f, 5, 50));
+  EXPECT_THAT(Compute({"BinaryOp b 1 1 y z 0=7 1=1 2=2"}), ElementsAre(1, -8, -98));
+}
+
+TEST(NcnnLoaderTest, ArithmeticOfTwoBlobs) {
+  const auto compute = [](const std::string& line) {
+    return Compute({"Split s 1 2 y a c", "BinaryOp b 1 1 c d 0=2 1=1 2=2", line});
+  };
+  EXPECT_THAT(compute("BinaryOp j 2 1 a d z 0=0"), ElementsAre(3, 30, 300));
+  EXPECT_THAT(compute("BinaryOp j 2 1 a d z 0=1"), ElementsAre(-1, -10, -100));
+  EXPECT_THAT(compute("BinaryOp j 2 1 a d z 0=7"), ElementsAre(1, 10, 100));
+  EXPECT_THAT(compute("BinaryOp j 2 1 a d z 0=2"), ElementsAre(2, 200, 20000));
+  EXPECT_THAT(compute("Eltwise j 2 1 a d z 0=1 -23301=2,0.5,2"), ElementsAre(4.5f, 45, 450));
+  EXPECT_THAT(compute("Eltwise j 2 1 a d z 0=0"), ElementsAre(2, 200, 20000));
+  EXPECT_THAT(Compute({"Split s 1 3 y a b c", "Eltwise j 3 1 a b c z 0=1 -23301=3,1,2,4"}),
+              ElementsAre(7, 70, 700));
+}
+
+TEST(NcnnLoaderTest, ScaleByWeights) {
+  EXPECT_THAT(Compute({"Scale s 1 1 y z 0=3 1=1"}, {1, 2, 3, 4, 5, 6}), ElementsAre(5, 25, 306));
+  EXPECT_THAT(
+      Compute({"Split t 1 2 y a b", "Scale s 1 1 a c 0=3", "BinaryOp j 2 1 b c z"}, {1, 2, 3}),
+      ElementsAre(2, 30, 400));
+}
+
+TEST(NcnnLoaderTest, PixelShuffleWhoseChannelsLieTogether) {
+  for (const bool shared : {false, true}) {
+    NcnnFiles files = WithInput().Line("Convolution conv 1 1 x y 0=12 1=1 5=1 6=36");
+    if (shared) files.Line("Split s 1 2 y a b").Line("PixelShuffle p 1 1 a c 0=2 1=1");
+    if (shared) files.Line("PixelShuffle q 1 1 b d 0=2").Line("BinaryOp j 2 1 c d z");
+    if (!shared) files.Line("PixelShuffle p 1 1 y z 0=2 1=1");
+    const auto network = Parse(files.Tag(0).Zeros(36).Values(Ramp(12)));
+    ASSERT_TRUE(network.ok()) << network.status();
+    const Layer& permuted = network->layers[shared ? 2 : 1];
+    EXPECT_EQ(permuted.op, Op::kConv);
+    if (shared) {
+      EXPECT_EQ(permuted.weights[1 * 12 + 3], 1);  // the second of the first pixel's four
+    } else {
+      EXPECT_THAT(permuted.bias, ElementsAre(1, 4, 7, 10, 2, 5, 8, 11, 3, 6, 9, 12));
+    }
+  }
+}
+
+TEST(NcnnLoaderTest, EveryPadding) {
+  for (const auto& [parameters, mode] : {std::pair{"4=0 5=7", PadMode::kConstant},
+                                         {"4=1", PadMode::kReplicate},
+                                         {"4=2", PadMode::kReflect}}) {
+    const auto network =
+        Parse(WithInput()
+                  .Line(absl::StrCat("Padding p 1 1 x y 0=1 1=1 2=1 3=1 ", parameters))
+                  .Line("Convolution conv 1 1 y z 0=3 1=3 6=81")
+                  .Tag(0)
+                  .Zeros(81));
+    ASSERT_TRUE(network.ok()) << network.status();
+    EXPECT_EQ(network->layers[1].op, Op::kPad);
+    EXPECT_EQ(network->layers[1].padding_px, 1);
+    EXPECT_EQ(network->layers[1].pad_mode, mode);
+    EXPECT_EQ(network->pad_px, 0);
+  }
+}
+
+TEST(NcnnLoaderTest, ReshapesThatChangeNothing) {
+  EXPECT_THAT(Compute({"Reshape r 1 1 y z 0=0 1=0 2=0"}), ElementsAre(1, 10, 100));
+  const auto network = Parse(WithInput()
+                                 .Line("Split s 1 2 x x0 x1")
+                                 .Line("Pooling p 1 1 x0 y 0=1 4=1")
+                                 .Line("Reshape r 1 1 y f 0=-1")
+                                 .Line("InnerProduct fc 1 1 f g 0=3 2=9")
+                                 .Line("Reshape q 1 1 g h 0=1 1=1 2=3")
+                                 .Line("BinaryOp mul 2 1 x1 h out 0=2")
+                                 .Tag(0)
+                                 .Zeros(9));
+  ASSERT_TRUE(network.ok()) << network.status();
+  EXPECT_EQ(network->layers.size(), 4u);
+  ExpectError(Parse(WithInput().Line("Reshape r 1 1 x y 0=4 1=4 2=3")),
+              absl::StatusCode::kUnimplemented,
+              "to 4 x 4 x 3 is not supported, only where it changes nothing");
+}
+
+// A permutation of 8,000 channels has 64 million weights, of which the file has none.
+TEST(NcnnLoaderTest, WeightsThatTheLoaderMakesCount) {
+  NcnnFiles files = WithInput();
+  std::string blob = "x";
+  for (const int copies : {50, 53}) {
+    std::string names;
+    for (int i = 0; i < copies; ++i) absl::StrAppend(&names, " ", blob, "_", i);
+    files.Line(absl::StrCat("Split s", copies, " 1 ", copies, " ", blob, names));
+    files.Line(absl::StrCat("Concat c", copies, " ", copies, " 1", names, " ", blob, "c"));
+    blob += "c";
+  }
+  files.Line(absl::StrCat("Split last 1 3 ", blob, " a b c"));
+  for (const char* name : {"a", "b", "c"}) {
+    files.Line(absl::StrCat("PixelShuffle p", name, " 1 1 ", name, " ", name, "2 0=1 1=1"));
+  }
+  ExpectError(Parse(files), absl::StatusCode::kInvalidArgument,
+              "layer 7 'pb' (PixelShuffle): network has 126420900 weights, the limit is 100000000");
+}
+
 TEST(NcnnLoaderTest, WrongBytes) {
   const NcnnFiles conv = WithInput().Line("Convolution conv 1 1 x y 0=3 1=1 5=1 6=9");
   const auto invalid = absl::StatusCode::kInvalidArgument;
@@ -245,10 +369,21 @@ TEST(NcnnLoaderTest, UnsupportedIsNamed) {
               "resize type 3 is not supported");
   ExpectError(Parse(WithInput().Line("Pooling p 1 1 x y 0=1 1=2")), unimplemented,
               "windowed pooling is not supported");
-  ExpectError(Parse(WithInput().Line("Padding p 1 1 x y 0=1 1=1 2=1 3=1")), unimplemented,
-              "padding 1 (parameter 0)");
-  ExpectError(Parse(WithInput().Line("BinaryOp b 1 1 x y 0=2 1=1 2=0.5")), unimplemented,
-              "has 1 inputs, only 2 supported");
+  ExpectError(Parse(WithInput().Line("Padding p 1 1 x y 0=1 1=1 2=1 3=2")), unimplemented,
+              "right padding 2 (parameter 3) is not supported, only 1");
+  ExpectError(Parse(WithInput().Line("Padding p 1 1 x y 0=1 1=1 2=1 3=1 4=3")), unimplemented,
+              "mode 3 is not supported");
+  ExpectError(Parse(WithInput().Line("BinaryOp b 1 1 x y 0=6 1=1 2=0.5")), unimplemented,
+              "operation 6 is not supported, only 0, 1, 2, 3 and 7");
+  ExpectError(Parse(WithInput().Line("BinaryOp b 1 1 x y 0=3 1=1 2=0")),
+              absl::StatusCode::kInvalidArgument, "divides by 0");
+  ExpectError(Parse(WithInput().Line("Scale s 1 1 x y 0=4")), absl::StatusCode::kInvalidArgument,
+              "has 4 weights for 3 channels");
+  ExpectError(Parse(WithInput().Line("Split s 1 2 x a b").Line("Eltwise e 2 1 a b y 0=2")),
+              unimplemented, "operation 2 is not supported, only 0 (product of 2) and 1 (sum)");
+  ExpectError(
+      Parse(WithInput().Line("Split s 1 2 x a b").Line("Eltwise e 2 1 a b y 0=1 -23301=1,2")),
+      absl::StatusCode::kInvalidArgument, "has 1 coefficients for 2 inputs");
 }
 
 }  // namespace

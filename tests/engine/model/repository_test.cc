@@ -172,6 +172,29 @@ TEST_F(RepositoryTest, KnownFileNamesNeedNoCard) {
   EXPECT_NE(realcugan.Find(3, 2), nullptr);
 }
 
+TEST_F(RepositoryTest, RealesrganKeepsSeveralModelsInOneFolder) {
+  for (const char* stem : {"realesr-animevideov3-x2", "realesr-animevideov3-x3",
+                           "realesr-animevideov3-x4", "realesrgan-x4plus",
+                           "realesrgan-x4plus-anime", "realesrnet-x4plus", "realesrgan-x4plus-"}) {
+    WriteWeights(std::string("models/") + stem);
+  }
+  const auto repository = ModelRepository::Open({root_});
+  ASSERT_TRUE(repository.ok()) << repository.status();
+  ASSERT_EQ(repository->models().size(), 4u);
+  const ModelCard& video = **repository->Find("realesr-animevideov3");
+  EXPECT_THAT(video.Scales(), ElementsAre(2, 3, 4));
+  EXPECT_EQ(video.family, "realesr");
+  EXPECT_EQ(video.style, "anime");
+  const ModelCard& photo = **repository->Find("realesrgan-x4plus");
+  EXPECT_THAT(photo.Scales(), ElementsAre(4));
+  EXPECT_THAT(photo.NoiseLevels(), ElementsAre(kNoDenoise));
+  EXPECT_EQ(photo.style, "general");
+  EXPECT_EQ((*repository->Find("realesrgan-x4plus-anime"))->Find(4, kNoDenoise)->weights,
+            root_ / "models/realesrgan-x4plus-anime.param");
+  std::filesystem::remove(root_ / "models/realesrgan-x4plus.bin");
+  ExpectOpenError(absl::StatusCode::kNotFound, "model 'realesrgan-x4plus': there is no file");
+}
+
 TEST_F(RepositoryTest, BrokenCardsNameFileAndField) {
   const auto invalid = absl::StatusCode::kInvalidArgument;
   const struct {
