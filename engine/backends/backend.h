@@ -58,10 +58,14 @@ class Stream {
   virtual absl::Status Run(const Executable& executable, std::span<const TileTask> tiles) = 0;
 };
 
+class KernelChooser;  // engine/backends/kernel_choice.h
+
 struct BackendOptions {
   int threads = 0;      // cpu: streams to offer; 0 = AvailableCpuCount()
   std::string cpu_isa;  // cpu: force one of the instruction sets it lists; "" = the best
   std::string kernel;   // force a kernel by name on all layers it supports; "" = the best
+  // Chooses kernels where none is forced; null: the order that they are shipped in.
+  std::shared_ptr<KernelChooser> chooser = nullptr;
   std::string cache_folder;  // opencl: keeps compiled programs here; "" = compiles at every start
 };
 

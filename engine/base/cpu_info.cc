@@ -6,9 +6,12 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <map>
 #include <sstream>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "engine/base/cgroup.h"
 
 namespace upscaled {
@@ -38,6 +41,26 @@ int AvailableCpuCount() {
   const double quota = std::min<double>(OwnCpuQuota(), std::numeric_limits<int>::max());
   const int cpus = static_cast<int>(AffinityCpus().size());
   return std::max(1, std::min(cpus, static_cast<int>(std::ceil(quota))));
+}
+
+std::string CpuModelName() {
+  // "model name\t: Intel(R) Xeon(R) Processor", a line a field, the first CPU first. x86 has the
+  // first three numbers, ARM the others.
+  std::map<std::string, std::string> fields;
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line) && !line.empty();) {
+    const size_t colon = line.find(": ");
+    if (colon == std::string::npos) continue;
+    fields[line.substr(0, line.find_last_not_of("\t ", colon - 1) + 1)] = line.substr(colon + 2);
+  }
+  std::vector<std::string> numbers;
+  for (const char* name :
+       {"cpu family", "model", "stepping", "CPU implementer", "CPU part", "CPU variant"}) {
+    const auto field = fields.find(name);
+    if (field != fields.end()) numbers.push_back(absl::StrCat(name, " ", field->second));
+  }
+  const std::string model = fields.contains("model name") ? fields["model name"] : "CPU";
+  return absl::StrCat(model, " (", absl::StrJoin(numbers, ", "), ")");
 }
 
 void BindPoolThread(int index, int count) {

@@ -1,11 +1,16 @@
 // What this process may use of the machine.
 #pragma once
 
+#include <string>
+
 namespace upscaled {
 
 // Threads worth starting: the smaller of the affinity mask's CPU count and the cgroup (v1 or v2)
 // CPU quota rounded up; at least 1. Never the host's core count alone, which a container exceeds.
 int AvailableCpuCount();
+
+// "Intel(R) Xeon(R) Processor (family 6, model 207, stepping 2)", as the system names it.
+std::string CpuModelName();
 
 // For the threads of a pool that is to keep every CPU of this process busy: binds the calling one,
 // number `index` of `count`, to the CPU of that number in the affinity mask, so that its data stay

@@ -11,7 +11,8 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 BACKEND_DOOR = "engine/backends/backend.h"
-ENGINE_FACE = ["engine/base", "engine/image", "engine/model", "engine/pipeline", "engine/backends/backend.h",
+CHOICE_DOOR = "engine/backends/kernel_choice.h"
+ENGINE_FACE = ["engine/autotune/tuner.h", "engine/base", "engine/image", "engine/model", "engine/pipeline", "engine/backends/backend.h",
                "engine/backends/backend_list.h"]
 
 # folder -> prefixes (folders or single files) it may include. The longest matching folder rules.
@@ -24,9 +25,10 @@ DOORS = {
     "engine/backends": ["engine/base", "engine/image", "engine/model", "engine/graph", "engine/backends/reference/reference_backend.h",
                         "engine/backends/cpu/cpu_backend.h"],
     "engine/backends/reference": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_DOOR],
-    "engine/backends/cpu": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_DOOR],
+    "engine/backends/cpu": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_DOOR, CHOICE_DOOR],
     "engine/backends/opencl": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_DOOR,
                                "engine/backends/plugin.h"],
+    "engine/autotune": ["engine/base", "engine/model", CHOICE_DOOR, "engine/backends/reference/layers.h"],
     "engine/pipeline": ["engine/base", "engine/image", "engine/model", "engine/graph", "engine/tiling", BACKEND_DOOR],
     "server/config": ["engine/base", "engine/model/precision.h", "server/admission/limits.h", "server/logging/logger.h"],
     "server/logging": ["server/metrics/request_record.h"],

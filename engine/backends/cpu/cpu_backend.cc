@@ -22,8 +22,12 @@ using cpu::KernelInfo;
 
 class CpuBackend : public Backend {
  public:
-  CpuBackend(int stream_count, Isa isa, const KernelInfo* forced_kernel)
-      : stream_count_(stream_count), isa_(isa), forced_kernel_(forced_kernel) {}
+  CpuBackend(int stream_count, Isa isa, const KernelInfo* forced_kernel,
+             std::shared_ptr<KernelChooser> chooser)
+      : stream_count_(stream_count),
+        isa_(isa),
+        forced_kernel_(forced_kernel),
+        chooser_(std::move(chooser)) {}
 
   std::string_view name() const override { return "cpu"; }
   std::string description() const override {
@@ -37,7 +41,7 @@ class CpuBackend : public Backend {
                                                    ToAbsl(PrecisionName(precision)),
                                                    "' on this machine, only 'exact'"));
     }
-    return cpu::CpuExecutable::Create(network, isa_, forced_kernel_);
+    return cpu::CpuExecutable::Create(network, isa_, forced_kernel_, chooser_.get());
   }
   std::unique_ptr<Stream> CreateStream() override { return std::make_unique<cpu::CpuStream>(); }
   int StreamCount() const override { return stream_count_; }
@@ -45,7 +49,8 @@ class CpuBackend : public Backend {
  private:
   const int stream_count_;
   const Isa isa_;
-  const KernelInfo* const forced_kernel_;  // null: the best for each layer
+  const KernelInfo* const forced_kernel_;         // null: the best for each layer
+  const std::shared_ptr<KernelChooser> chooser_;  // null: the order of the list
 };
 
 template <typename Range, typename NameOf>
@@ -88,7 +93,7 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackend(const BackendOptions& 
   ASSIGN_OR_RETURN(const Isa isa, ChooseIsa(options.cpu_isa));
   ASSIGN_OR_RETURN(const KernelInfo* kernel, ChooseForcedKernel(options.kernel));
   const int threads = options.threads > 0 ? options.threads : AvailableCpuCount();
-  return std::make_unique<CpuBackend>(threads, isa, kernel);
+  return std::make_unique<CpuBackend>(threads, isa, kernel, options.chooser);
 }
 
 }  // namespace upscaled

@@ -79,10 +79,10 @@ CpuExecutable::CpuExecutable(Network network, Program program, Size preferred_ti
     : network_(std::move(network)), program_(std::move(program)), preferred_tile_(preferred_tile) {}
 
 absl::StatusOr<std::shared_ptr<const Executable>> CpuExecutable::Create(
-    const Network& network, Isa isa, const KernelInfo* forced_kernel) {
+    const Network& network, Isa isa, const KernelInfo* forced_kernel, KernelChooser* chooser) {
   RETURN_IF_ERROR(network.Validate());
   try {
-    ASSIGN_OR_RETURN(Program program, BuildProgram(network, isa, forced_kernel));
+    ASSIGN_OR_RETURN(Program program, BuildProgram(network, isa, forced_kernel, chooser));
     ASSIGN_OR_RETURN(const Size tile, ChooseTile(program));
     return std::shared_ptr<const Executable>(
         new CpuExecutable(DropWeights(network), std::move(program), tile));

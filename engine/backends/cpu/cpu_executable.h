@@ -14,10 +14,11 @@ class CpuExecutable final : public Executable {
   // The scratch of a stream for the smallest tile that is ever preferred.
   static constexpr size_t kMaxWorkspaceBytes = size_t{1} << 30;
 
-  // `forced_kernel` may be null. UNIMPLEMENTED: see BuildProgram. RESOURCE_EXHAUSTED: no memory for
-  // the packed weights, or they or the workspace exceed their limits.
+  // `forced_kernel` and `chooser` may be null. UNIMPLEMENTED: see BuildProgram. RESOURCE_EXHAUSTED:
+  // no memory for the packed weights, or they or the workspace exceed their limits.
   static absl::StatusOr<std::shared_ptr<const Executable>> Create(const Network& network, Isa isa,
-                                                                  const KernelInfo* forced_kernel);
+                                                                  const KernelInfo* forced_kernel,
+                                                                  KernelChooser* chooser);
 
   const Network& network() const override { return network_; }
   Precision precision() const override { return Precision::kExact; }

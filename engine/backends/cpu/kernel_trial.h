@@ -7,10 +7,11 @@
 #include "engine/backends/cpu/program.h"
 #include "engine/backends/cpu/tile_plan.h"
 #include "engine/backends/cpu/workspace.h"
+#include "engine/backends/kernel_choice.h"
 
 namespace upscaled::cpu {
 
-class KernelTrial {
+class KernelTrial final : public LayerTrial {
  public:
   // A layer of one input, which `kernel` supports, for an input of this size. Throws std::bad_alloc
   // when memory is out.
@@ -20,10 +21,9 @@ class KernelTrial {
 
   Size output_size() const { return {plan_.regions.back().width, plan_.regions.back().height}; }
 
-  // Computes the layer from the rows that the input's ring happens to hold, for its time alone.
-  void Run();
-  // The output for an input, both [channel][y][x].
-  std::vector<float> Compute(std::span<const float> input);
+  // From the rows that the input's ring happens to hold.
+  void Run() override;
+  std::vector<float> Compute(std::span<const float> input) override;
 
  private:
   void RunStep(const TilePlan::Step& step);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "engine/backends/cpu/candidates.h"
 #include "engine/backends/cpu/kernels/activation.h"
 #include "engine/base/int_math.h"
 #include "engine/base/status_macros.h"
@@ -41,17 +42,18 @@ absl::Status CheckPackedBytes(const Program& program, const Layer& layer) {
                                                    " MiB, the limit is ", kMaxPackedBytes >> 20));
 }
 
-absl::Status AppendLayer(Program& program, Layer layer, Isa isa, const KernelInfo* forced) {
+absl::Status AppendLayer(Program& program, Layer layer, Isa isa, const KernelInfo* forced,
+                         KernelChooser* chooser) {
   if (layer.op == Op::kInput) {
     Append(program, layer, nullptr, nullptr, true);
     return absl::OkStatus();
   }
-  const KernelInfo* info = ChooseKernel(layer, forced);
+  RETURN_IF_ERROR(CheckPackedBytes(program, layer));
+  const KernelInfo* info = ChooseKernel(layer, forced, isa, chooser);
   if (info == nullptr) {
     return absl::UnimplementedError(absl::StrCat("the cpu backend cannot run layer '", layer.name,
                                                  "' (", ToAbsl(OpName(layer.op)), ")"));
   }
-  RETURN_IF_ERROR(CheckPackedBytes(program, layer));
   if (info->prelude != nullptr) {
     Layer prelude = info->prelude(layer);
     prelude.inputs = layer.inputs;
@@ -82,7 +84,8 @@ void Connect(Program& program) {
 
 }  // namespace
 
-absl::StatusOr<Program> BuildProgram(const Network& source, Isa isa, const KernelInfo* forced) {
+absl::StatusOr<Program> BuildProgram(const Network& source, Isa isa, const KernelInfo* forced,
+                                     KernelChooser* chooser) {
   Program program;
   program.network.name = source.name;
   program.network.scale = source.scale;
@@ -92,7 +95,7 @@ absl::StatusOr<Program> BuildProgram(const Network& source, Isa isa, const Kerne
   for (size_t i = 0; i < source.layers.size(); ++i) {
     Layer layer = source.layers[i];
     for (int& input : layer.inputs) input = index_of[input];
-    RETURN_IF_ERROR(AppendLayer(program, std::move(layer), isa, forced));
+    RETURN_IF_ERROR(AppendLayer(program, std::move(layer), isa, forced, chooser));
     index_of[i] = static_cast<int>(program.network.layers.size()) - 1;
   }
   const auto& infos = program.kernel_infos;

@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "engine/backends/cpu/kernels/kernel.h"
 #include "engine/backends/cpu/kernels/kernel_list.h"
+#include "engine/backends/kernel_choice.h"
 #include "engine/model/network.h"
 
 namespace upscaled::cpu {
@@ -29,9 +30,11 @@ struct Program {
 // Of all layers together; the largest network in use needs half of it.
 inline constexpr size_t kMaxPackedBytes = size_t{1} << 30;
 
-// `forced` may be null; it takes every layer that it supports. UNIMPLEMENTED names a layer that no
+// `forced` may be null; it takes every layer that it supports. So may `chooser`, which chooses for
+// the others. UNIMPLEMENTED names a layer that no
 // kernel supports, or the forced kernel when it supports no layer at all. RESOURCE_EXHAUSTED: the
 // packed weights may exceed kMaxPackedBytes.
-absl::StatusOr<Program> BuildProgram(const Network& source, Isa isa, const KernelInfo* forced);
+absl::StatusOr<Program> BuildProgram(const Network& source, Isa isa, const KernelInfo* forced,
+                                     KernelChooser* chooser = nullptr);
 
 }  // namespace upscaled::cpu

@@ -27,6 +27,13 @@ TEST(AvailableCpuCountTest, FollowsTheAffinityMask) {
   EXPECT_EQ(count, 1);
 }
 
+TEST(CpuModelNameTest, IsOneLineThatStays) {
+  const std::string name = CpuModelName();
+  EXPECT_GT(name.size(), 5u);
+  EXPECT_EQ(name.find_first_of("\n\t"), std::string::npos) << name;
+  EXPECT_EQ(name, CpuModelName());
+}
+
 std::vector<int> OwnCpus() {
   cpu_set_t set;
   CPU_ZERO(&set);

@@ -1,0 +1,26 @@
+// Which of the kernels that could compute a layer is the fastest right one.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "engine/autotune/tuning_table.h"
+#include "engine/backends/kernel_choice.h"
+#include "engine/base/clock.h"
+
+namespace upscaled {
+
+struct LayerMeasurement {
+  TuningEntry entry;               // `gflops` in operations of the direct algorithm
+  std::vector<std::string> wrong;  // kernels whose values differ from the reference's
+};
+
+// Runs the candidates in turns for about `budget` and takes the fastest; one that is not clearly
+// faster does not displace the shipped order. A candidate that differs from the reference backend
+// on random values is not taken, however fast. Each runs twice at least, those far slower than
+// another once.
+LayerMeasurement MeasureLayer(const KernelCandidates& candidates, absl::Duration budget,
+                              const Clock& clock);
+
+}  // namespace upscaled

@@ -1,0 +1,60 @@
+// Chooses kernels by what was measured on this machine, now or before.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "engine/autotune/tuning_table.h"
+#include "engine/backends/kernel_choice.h"
+#include "engine/base/clock.h"
+
+namespace upscaled {
+
+struct TunerOptions {
+  std::filesystem::path file;
+  // Whether layers that the file lacks are measured, and the file written; else they keep the
+  // backend's shipped order.
+  bool measure = false;
+  absl::Duration layer_budget = absl::Milliseconds(50);  // for each kind of layer
+  const Clock* clock = &Clock::Real();
+  // Told, on any thread, what people should know: a table that is not used, a kernel that is wrong,
+  // a file that cannot be written.
+  std::function<void(const std::string&)> warn = [](const std::string&) {};
+};
+
+// Thread safe. A choice, once made, stays; so equal layers get the same kernel, and processes that
+// start from the same complete table compute the same bytes.
+class Tuner final : public KernelChooser {
+ public:
+  // The errors of TuningTable::Load, but a table of another engine version is only warned of; nor
+  // need the file exist when `measure` is set.
+  static absl::StatusOr<std::unique_ptr<Tuner>> Create(TunerOptions options);
+
+  std::string Choose(const KernelCandidates& candidates) override ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // What is known by now.
+  TuningTable table() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  Tuner(TunerOptions options, TuningTable table)
+      : options_(std::move(options)), table_(std::move(table)) {}
+  // What the table says, if it is one of the candidates: it may be of another build.
+  std::optional<std::string> Known(const KernelCandidates& candidates) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Measures and notes the layer; what another thread noted meanwhile stays.
+  std::string Measure(const KernelCandidates& candidates) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  const TunerOptions options_;
+  mutable absl::Mutex mutex_;
+  TuningTable table_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace upscaled

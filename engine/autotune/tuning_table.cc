@@ -1,0 +1,137 @@
+#include "engine/autotune/tuning_table.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "engine/base/string_view.h"
+#include "engine/model/read_file.h"
+#include "nlohmann/json.hpp"
+
+namespace upscaled {
+namespace {
+
+using Json = nlohmann::json;
+
+absl::Status BadTable(const std::filesystem::path& file, std::string_view why) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(file.string(), " is no tuning table: ", ToAbsl(why)));
+}
+
+absl::Status FileError(const std::filesystem::path& file, const char* what) {
+  return absl::UnavailableError(
+      absl::StrCat("cannot ", what, " ", file.string(), ": ", std::strerror(errno)));
+}
+
+// {"kernel": "direct", "gflops": {"direct": 170.5}}
+bool ReadEntry(const Json& json, TuningEntry& entry) {
+  if (!json.is_object() || !json.contains("kernel") || !json["kernel"].is_string()) return false;
+  entry.kernel = json["kernel"];
+  const Json gflops = json.value("gflops", Json::object());
+  if (!gflops.is_object()) return false;
+  for (const auto& [kernel, speed] : gflops.items()) {
+    if (!speed.is_number()) return false;
+    entry.gflops[kernel] = speed;
+  }
+  return true;
+}
+
+absl::Status WriteAll(int fd, std::string_view text, const std::filesystem::path& file) {
+  while (!text.empty()) {
+    const ssize_t written = write(fd, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return FileError(file, "write");
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+  return fsync(fd) == 0 ? absl::OkStatus() : FileError(file, "write");
+}
+
+// A new file beside `file`, renamed to it when it is complete.
+absl::Status ReplaceFile(const std::filesystem::path& file, std::string_view text) {
+  std::string temporary = file.string() + ".XXXXXX";
+  const int fd = mkostemp(temporary.data(), O_CLOEXEC);
+  if (fd < 0) return FileError(file, "create a file beside");
+  absl::Cleanup remove = [&temporary] { unlink(temporary.c_str()); };
+  absl::Status written = WriteAll(fd, text, temporary);
+  constexpr mode_t kReadableByAll = 0644;
+  if (fchmod(fd, kReadableByAll) != 0) written.Update(FileError(temporary, "make readable"));
+  if (close(fd) != 0) written.Update(FileError(temporary, "close"));
+  RETURN_IF_ERROR(written);
+  if (rename(temporary.c_str(), file.c_str()) != 0) return FileError(file, "replace");
+  std::move(remove).Cancel();
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string_view EngineVersion() { return UPSCALED_VERSION; }
+
+std::string TuningKey(const Layer& layer, Precision precision) {
+  return absl::StrCat(ToAbsl(PrecisionName(precision)), " ", ToAbsl(OpName(layer.op)), " ",
+                      layer.in_channels, "-", layer.out_channels, " ", layer.kernel_px, "x",
+                      layer.kernel_px, "/", layer.stride_px);
+}
+
+absl::StatusOr<TuningTable> TuningTable::Load(const std::filesystem::path& file) {
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(file, kMaxBytes));
+  const Json json = Json::parse(text, /*callback=*/nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return BadTable(file, "not a JSON object");
+  if (json.value("tuning_table", Json()) != kFormat) {
+    return BadTable(file, absl::StrCat("its 'tuning_table' must be ", kFormat));
+  }
+  const Json devices = json.value("devices", Json());
+  if (!devices.is_object()) return BadTable(file, "it has no object 'devices'");
+  TuningTable table;
+  for (const auto& [device, layers] : devices.items()) {
+    if (!layers.is_object()) return BadTable(file, absl::StrCat("'", device, "' is no object"));
+    for (const auto& [key, entry] : layers.items()) {
+      if (!ReadEntry(entry, table.devices_[device][key])) {
+        return BadTable(file, absl::StrCat("'", key, "' is no object with a 'kernel'"));
+      }
+    }
+  }
+  const Json engine = json.value("engine", Json());
+  if (engine != EngineVersion()) {
+    return absl::FailedPreconditionError(absl::StrCat(file.string(), " was measured by engine ",
+                                                      engine.dump(), ", this is '",
+                                                      ToAbsl(EngineVersion()), "'"));
+  }
+  return table;
+}
+
+absl::Status TuningTable::Save(const std::filesystem::path& file) const {
+  nlohmann::ordered_json json = {{"tuning_table", kFormat}, {"engine", EngineVersion()}};
+  json["devices"] = nlohmann::ordered_json::object();
+  for (const auto& [device, layers] : devices_) {
+    for (const auto& [key, entry] : layers) {
+      auto& gflops = json["devices"][device][key] = {{"kernel", entry.kernel}};
+      for (const auto& [kernel, speed] : entry.gflops) {
+        gflops["gflops"][kernel] = std::round(speed * 10) / 10;
+      }
+    }
+  }
+  return ReplaceFile(
+      file, json.dump(2, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace) + "\n");
+}
+
+const TuningEntry* TuningTable::Find(const std::string& device, const std::string& key) const {
+  const auto layers = devices_.find(device);
+  if (layers == devices_.end()) return nullptr;
+  const auto entry = layers->second.find(key);
+  return entry == layers->second.end() ? nullptr : &entry->second;
+}
+
+void TuningTable::Set(const std::string& device, const std::string& key, TuningEntry entry) {
+  devices_[device][key] = std::move(entry);
+}
+
+}  // namespace upscaled

@@ -1,0 +1,50 @@
+// Which kernel computed a layer fastest on a device: what tuning found out, as a file keeps it.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/model/network.h"
+#include "engine/model/precision.h"
+
+namespace upscaled {
+
+struct TuningEntry {
+  std::string kernel;                    // the choice
+  std::map<std::string, double> gflops;  // of all that were measured and right, for people
+};
+
+// "exact conv 64-128 3x3/1": all that a kernel's speed depends on.
+std::string TuningKey(const Layer& layer, Precision precision);
+
+class TuningTable {
+ public:
+  static constexpr int kFormat = 1;
+  static constexpr size_t kMaxBytes = size_t{4} << 20;
+
+  // NOT_FOUND: no such file. INVALID_ARGUMENT: not a table, or of another format.
+  // RESOURCE_EXHAUSTED: above kMaxBytes.
+  // FAILED_PRECONDITION: a sound table that another version of the engine has measured, whose
+  // kernels need not be as fast as ours. All name the file.
+  static absl::StatusOr<TuningTable> Load(const std::filesystem::path& file);
+
+  // Puts the whole table in place of the file at once: a reader sees the old or the new one.
+  absl::Status Save(const std::filesystem::path& file) const;
+
+  // null: not tuned.
+  const TuningEntry* Find(const std::string& device, const std::string& key) const;
+  void Set(const std::string& device, const std::string& key, TuningEntry entry);
+
+ private:
+  std::map<std::string, std::map<std::string, TuningEntry>> devices_;  // device, key
+};
+
+// The engine's version, which tables are written for.
+std::string_view EngineVersion();
+
+}  // namespace upscaled

@@ -1,0 +1,50 @@
+// Who chooses among the kernels that could compute a layer: the backend, by its shipped order, or
+// what it is given in BackendOptions::chooser, which may try them first.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/base/geometry.h"
+#include "engine/model/network.h"
+#include "engine/model/precision.h"
+
+namespace upscaled {
+
+// One layer alone, computed by one kernel. Used by one thread at a time.
+class LayerTrial {
+ public:
+  virtual ~LayerTrial() = default;
+  // Computes the whole output from whatever input there is, for its time alone.
+  virtual void Run() = 0;
+  // The output for an input, both [channel][y][x].
+  virtual std::vector<float> Compute(std::span<const float> input) = 0;
+};
+
+// What a backend could compute one layer with.
+class KernelCandidates {
+ public:
+  virtual ~KernelCandidates() = default;
+  // What measured times hold for: the device's model and what drives it, as the instruction set.
+  virtual std::string device() const = 0;
+  virtual const Layer& layer() const = 0;
+  virtual Precision precision() const = 0;
+  // Two or more, best first as shipped.
+  virtual std::vector<std::string> names() const = 0;
+  // `name` is one of names(), `input` the size of the layer's input. Throws std::bad_alloc when
+  // memory is out.
+  virtual std::unique_ptr<LayerTrial> Try(const std::string& name, Size input) const = 0;
+};
+
+// Thread safe.
+class KernelChooser {
+ public:
+  virtual ~KernelChooser() = default;
+  // One of candidates.names(); the same for equal layers and devices as long as the chooser lives.
+  // Asked while a network is compiled, once for every layer that more than one kernel supports.
+  virtual std::string Choose(const KernelCandidates& candidates) = 0;
+};
+
+}  // namespace upscaled

@@ -1,0 +1,95 @@
+// Kernels whose speed and correctness a test decides.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/backends/kernel_choice.h"
+#include "engine/backends/reference/layers.h"
+#include "tests/support/fake_clock.h"
+
+namespace upscaled::test {
+
+struct FakeKernel {
+  std::string name;
+  absl::Duration time;  // of one run
+  bool right = true;
+};
+
+class FakeCandidates final : public KernelCandidates {
+ public:
+  FakeCandidates(FakeClock& clock, Layer layer, std::vector<FakeKernel> kernels)
+      : clock_(clock), layer_(std::move(layer)), kernels_(std::move(kernels)) {}
+
+  std::string device() const override { return device_name; }
+  const Layer& layer() const override { return layer_; }
+  Precision precision() const override { return Precision::kExact; }
+  std::vector<std::string> names() const override {
+    std::vector<std::string> names;
+    for (const FakeKernel& kernel : kernels_) names.push_back(kernel.name);
+    return names;
+  }
+  std::unique_ptr<LayerTrial> Try(const std::string& name, Size input) const override {
+    for (const FakeKernel& kernel : kernels_) {
+      if (kernel.name == name) return std::make_unique<Trial>(*this, kernel, input);
+    }
+    return nullptr;
+  }
+
+  std::string device_name = "fake";
+  mutable std::map<std::string, int> runs;
+
+ private:
+  class Trial final : public LayerTrial {
+   public:
+    Trial(const FakeCandidates& owner, const FakeKernel& kernel, Size input)
+        : owner_(owner), kernel_(kernel), input_(input) {}
+    void Run() override {
+      ++owner_.runs[kernel_.name];
+      owner_.clock_.Advance(kernel_.time);
+    }
+    std::vector<float> Compute(std::span<const float> input) override {
+      const Layer& layer = owner_.layer_;
+      reference::Tensor src({0, 0, input_.width, input_.height}, layer.in_channels);
+      src.values.assign(input.begin(), input.end());
+      const int shrink = layer.kernel_px - 1 - 2 * layer.padding_px;
+      reference::Tensor dst({0, 0, input_.width - shrink, input_.height - shrink},
+                            layer.out_channels);
+      const reference::Tensor* const inputs[] = {&src};
+      reference::ComputeLayer(layer, inputs, dst);
+      if (!kernel_.right) dst.values.back() += 0.1f;
+      return dst.values;
+    }
+
+   private:
+    const FakeCandidates& owner_;
+    const FakeKernel kernel_;
+    const Size input_;
+  };
+
+  FakeClock& clock_;
+  const Layer layer_;
+  const std::vector<FakeKernel> kernels_;
+};
+
+// A convolution of random weights around 1 in sum.
+inline Layer FakeConv(int in, int out, int kernel_px, std::mt19937& random) {
+  Layer layer;
+  layer.op = Op::kConv;
+  layer.in_channels = in;
+  layer.out_channels = out;
+  layer.kernel_px = kernel_px;
+  layer.padding_px = kernel_px / 2;
+  std::uniform_real_distribution<float> value(-1.0f, 1.0f);
+  layer.weights.resize(size_t{1} * in * out * kernel_px * kernel_px);
+  for (float& w : layer.weights) w = value(random) / static_cast<float>(in * kernel_px);
+  layer.bias.resize(out);
+  for (float& b : layer.bias) b = value(random);
+  return layer;
+}
+
+}  // namespace upscaled::test
