@@ -14,7 +14,7 @@
 namespace upscaled {
 namespace {
 
-constexpr int kWindowBits = -15;  // 32 KB, raw
+constexpr int kWindowBits = 15;  // 32 KB
 constexpr int kMemoryLevel = 8;
 
 class ZlibDeflater final : public PieceDeflater {
@@ -22,7 +22,8 @@ class ZlibDeflater final : public PieceDeflater {
   ~ZlibDeflater() override { deflateEnd(&stream_); }
 
   absl::Status Start(int level) {
-    if (deflateInit2(&stream_, level, Z_DEFLATED, kWindowBits, kMemoryLevel, Z_FILTERED) == Z_OK)
+    if (deflateInit2(&stream_, level, Z_DEFLATED, /*raw*/ -kWindowBits, kMemoryLevel, Z_FILTERED) ==
+        Z_OK)
       return absl::OkStatus();
     return absl::ResourceExhaustedError("PNG: no memory for zlib");
   }
@@ -51,6 +52,7 @@ class IsalDeflater final : public PieceDeflater {
 
   size_t Deflate(std::span<const uint8_t> piece, bool last, std::span<uint8_t> deflated) override {
     isal_deflate_stateless_init(&stream_);
+    stream_.hist_bits = kWindowBits;  // which the call above leaves as it is
     stream_.level = level_;
     stream_.level_buf = buffer_.data();
     stream_.level_buf_size = static_cast<uint32_t>(buffer_.size());
@@ -68,7 +70,7 @@ class IsalDeflater final : public PieceDeflater {
  private:
   const int level_;
   std::vector<uint8_t> buffer_;
-  isal_zstream stream_;
+  isal_zstream stream_ = {};
 };
 
 #endif

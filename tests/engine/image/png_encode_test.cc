@@ -98,6 +98,26 @@ TEST(PngEncodeTest, BytesDoNotDependOnThreads) {
   }
 }
 
+// Leaves free memory that is likely to be allocated next, and holds `value` everywhere.
+void SoilMemory(uint16_t value) {
+  std::vector<std::vector<uint16_t>> blocks;
+  for (int i = 0; i < 200; ++i) blocks.emplace_back(1 << (8 + i % 8), value);
+  for (size_t i = 0; i + 1 < blocks.size(); ++i) blocks[i] = {};  // the last one keeps the heap
+}
+
+TEST(PngEncodeTest, BytesDoNotDependOnWhatMemoryHeldBefore) {
+  std::mt19937 random = test::FreshRandom();
+  const Image image = test::PhotoImage({300, 200, 3, SampleType::kU8}, random);
+  for (const int compression : {0, 1, 2, 4}) {
+    std::vector<std::string> files;
+    for (const uint16_t value : {0, 8, 9, 0xFFFF}) {
+      SoilMemory(value);
+      files.push_back(*test::Encode(image.view(), {.compression = compression}));
+    }
+    for (const std::string& file : files) EXPECT_TRUE(file == files[0]) << "level " << compression;
+  }
+}
+
 TEST(PngEncodeTest, HigherLevelsAreSmaller) {
   std::mt19937 random = test::FreshRandom();
   const Image image = test::PhotoImage({700, 500, 3, SampleType::kU8}, random);

@@ -77,6 +77,55 @@ TEST(WebpTest, DecodesLossyAndLosslessWithAndWithoutExtras) {
       }
 }
 
+// With the transforms, colour caches and blocks that libwebp chooses for these colours.
+std::string WriteLossless(ImageView image, int method) {
+  WebPConfig config;
+  WebPPicture picture;
+  WebPMemoryWriter writer;
+  WebPMemoryWriterInit(&writer);
+  EXPECT_TRUE(WebPConfigInit(&config) && WebPPictureInit(&picture));
+  config.lossless = config.exact = 1;
+  config.method = method;
+  config.quality = 60;
+  picture.use_argb = 1;
+  picture.width = image.width_px();
+  picture.height = image.height_px();
+  picture.writer = WebPMemoryWrite;
+  picture.custom_ptr = &writer;
+  EXPECT_TRUE(WebPPictureImportRGBA(&picture, image.data, static_cast<int>(image.stride_bytes)));
+  EXPECT_TRUE(WebPEncode(&config, &picture));
+  std::string bytes(reinterpret_cast<const char*>(writer.mem), writer.size);
+  WebPPictureFree(&picture);
+  WebPMemoryWriterClear(&writer);
+  return bytes;
+}
+
+TEST(WebpTest, LosslessFilesOfEveryKindPassTheGuardOfHuffmanCodes) {
+  std::mt19937 random = test::FreshRandom();
+  for (int method = 0; method <= 6; ++method)
+    for (const int colours : {1, 2, 4, 16, 200, 0}) {  // 0: as many as there are
+      SCOPED_TRACE(::testing::Message() << "method " << method << ", colours " << colours);
+      const ImageSpec spec = {test::RandomInt(random, 1, 200), test::RandomInt(random, 1, 150), 4,
+                              SampleType::kU8};
+      Image image =
+          colours % 4 == 0 ? test::PhotoImage(spec, random) : test::ArtImage(spec, random);
+      if (colours > 0) {
+        auto* pixels = reinterpret_cast<uint32_t*>(image.mutable_view().data);
+        for (size_t i = 0; i < image.bytes() / 4; ++i) pixels[i] = pixels[i] % colours * 0x01030507;
+      }
+      const std::string file = WriteLossless(image.view(), method);
+      test::SlowSource source(file, test::RandomInt(random, 1, 3000));
+      const auto decoder = OpenImageDecoder(source, {});
+      ASSERT_TRUE(decoder.ok()) << decoder.status();
+      ASSERT_EQ((*decoder)->spec().size(), spec.size());
+      const auto decoded = test::ReadAll(**decoder);
+      ASSERT_TRUE(decoded.ok()) << decoded.status();
+      if (decoded->spec() == spec) {
+        EXPECT_TRUE(test::SameImages(decoded->view(), image.view()));
+      }
+    }
+}
+
 TEST(WebpTest, LosslessKeepsColoursUnderTransparency) {
   std::mt19937 random = test::FreshRandom();
   const Image image = test::ArtImage({60, 90, 4, SampleType::kU8}, random);
