@@ -76,6 +76,8 @@ void PrintInfo(const v1::GetServerInfoResponse& info) {
   } kRows[] = {{"source pixels", limits.max_source_pixels()},
                {"result pixels", limits.max_result_pixels()},
                {"source bytes", limits.max_source_bytes()},
+               {"metadata bytes", limits.max_metadata_bytes()},
+               {"JPEG scans", limits.max_jpeg_scans()},
                {"bytes of a unary call", limits.max_unary_bytes()},
                {"pixels of a raw tile", limits.max_tile_pixels()},
                {"requests at a time", limits.max_concurrent_requests()},

@@ -18,15 +18,15 @@ absl::Status CheckPictureSize(const char* format, int64_t width, int64_t height,
   if (width < 1 || height < 1)
     return absl::InvalidArgumentError(
         absl::StrCat(format, ": the picture is empty: ", width, " x ", height, " px"));
+  if (std::max(width, height) > limits.max_side_px)
+    return absl::ResourceExhaustedError(absl::StrCat(format, ": the picture is ", width, " x ",
+                                                     height, " px; the limit is ",
+                                                     limits.max_side_px, " px a side"));
   const int64_t pixels = width * height;
   if (pixels > limits.max_pixels)
     return BeyondLimit(limits, DecodeLimit::kPixels, pixels,
                        absl::StrCat(format, ": the picture has ", pixels, " pixels (", width, " x ",
                                     height, "); the limit is ", limits.max_pixels));
-  if (std::max(width, height) > limits.max_side_px)
-    return absl::ResourceExhaustedError(absl::StrCat(format, ": the picture is ", width, " x ",
-                                                     height, " px; the limit is ",
-                                                     limits.max_side_px, " px a side"));
   return absl::OkStatus();
 }
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "engine/base/status_macros.h"
 #include "server/admission/error.h"
 
 namespace upscaled::server {
@@ -33,6 +34,7 @@ AdmissionController::CallSlot& AdmissionController::CallSlot::operator=(CallSlot
   if (this != &other) {
     Release();
     owner_ = std::exchange(other.owner_, nullptr);
+    memory_bytes_ = other.memory_bytes_;
   }
   return *this;
 }
@@ -42,6 +44,7 @@ void AdmissionController::CallSlot::Release() {
   if (owner == nullptr) return;
   absl::MutexLock lock(&owner->mutex_);
   --owner->state_.requests;
+  owner->state_.memory_bytes -= memory_bytes_;
 }
 
 AdmissionController::Ticket::Ticket(Ticket&& other) noexcept
@@ -81,7 +84,7 @@ AdmissionController::AdmissionController(const Limits& limits, int64_t memory_bu
                                          const Clock& clock)
     : limits_(limits), memory_budget_bytes_(memory_budget_bytes), clock_(clock) {}
 
-absl::StatusOr<AdmissionController::CallSlot> AdmissionController::AdmitCall() {
+absl::StatusOr<AdmissionController::CallSlot> AdmissionController::AdmitCall(int64_t memory_bytes) {
   absl::MutexLock lock(&mutex_);
   if (state_.draining) {
     return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kDraining,
@@ -94,27 +97,17 @@ absl::StatusOr<AdmissionController::CallSlot> AdmissionController::AdmitCall() {
         RetryDelay(1.0 / std::max(state_.requests, 1)),
         LimitMetadata("max-concurrent-requests", limits_.max_concurrent_requests));
   }
+  RETURN_IF_ERROR(TakeMemory(memory_bytes, 0));
   ++state_.requests;
-  return CallSlot(this);
+  return CallSlot(this, memory_bytes);
 }
 
 absl::StatusOr<AdmissionController::Ticket> AdmissionController::Reserve(const Demand& demand) {
-  if (demand.memory_bytes > memory_budget_bytes_)
-    return NeverFits("bytes of memory", demand.memory_bytes, memory_budget_bytes_, "memory-budget");
   if (demand.source_pixels > limits_.max_queue_pixels)
     return NeverFits("pixels of queue", demand.source_pixels, limits_.max_queue_pixels,
                      "max-queue-pixels");
 
   absl::MutexLock lock(&mutex_);
-  const int64_t missing_bytes = state_.memory_bytes + demand.memory_bytes - memory_budget_bytes_;
-  if (missing_bytes > 0) {
-    return MakeOverloaded(
-        absl::StrCat("the request needs ", demand.memory_bytes, " bytes of memory, and ",
-                     memory_budget_bytes_ - state_.memory_bytes, " of ", memory_budget_bytes_,
-                     " are free (memory-budget)"),
-        RetryDelay(static_cast<double>(missing_bytes) / state_.memory_bytes),
-        LimitMetadata("memory-budget", memory_budget_bytes_));
-  }
   const int64_t missing_pixels =
       state_.queue_pixels + demand.source_pixels - limits_.max_queue_pixels;
   if (missing_pixels > 0) {
@@ -125,10 +118,30 @@ absl::StatusOr<AdmissionController::Ticket> AdmissionController::Reserve(const D
                           RetryDelay(static_cast<double>(missing_pixels) / state_.queue_pixels),
                           LimitMetadata("max-queue-pixels", limits_.max_queue_pixels));
   }
+  RETURN_IF_ERROR(TakeMemory(demand.memory_bytes, demand.scratch_bytes));
   throughput_.Record(clock_.Now(), state_.queue_pixels > 0, 0);
-  state_.memory_bytes += demand.memory_bytes;
   state_.queue_pixels += demand.source_pixels;
   return Ticket(this, demand);
+}
+
+absl::Status AdmissionController::TakeMemory(int64_t memory_bytes, int64_t scratch_bytes) {
+  scratch_bytes = std::max(scratch_bytes, state_.scratch_bytes);
+  if (memory_bytes + scratch_bytes > memory_budget_bytes_) {
+    return NeverFits("bytes of memory, the device's scratch included", memory_bytes + scratch_bytes,
+                     memory_budget_bytes_, "memory-budget");
+  }
+  const int64_t free_bytes = memory_budget_bytes_ - scratch_bytes - state_.memory_bytes;
+  if (memory_bytes > free_bytes) {
+    return MakeOverloaded(
+        absl::StrCat("the request needs ", memory_bytes, " bytes of memory, and ",
+                     std::max<int64_t>(free_bytes, 0), " of ", memory_budget_bytes_,
+                     " are free (memory-budget)"),
+        RetryDelay(static_cast<double>(memory_bytes - free_bytes) / state_.memory_bytes),
+        LimitMetadata("memory-budget", memory_budget_bytes_));
+  }
+  state_.memory_bytes += memory_bytes;
+  state_.scratch_bytes = scratch_bytes;
+  return absl::OkStatus();
 }
 
 void AdmissionController::StartDraining() {

@@ -1,5 +1,6 @@
-// The gate of the server: every call takes a slot, and, once the header of its image says what it
-// will cost, reserves that memory and those pixels, or is told when to come back.
+// The gate of the server: every call takes a slot and the memory of its messages, and, once the
+// header of its image says what it will cost, reserves that memory and those pixels, or is told
+// when to come back.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +20,17 @@ namespace upscaled::server {
 // What a request needs beside its slot, known before its pixels are decoded.
 struct Demand {
   int64_t memory_bytes = 0;
+  // Of all streams of the device for the request's tiles. Shared by all requests and never given
+  // back: streams keep the scratch memory of the largest tile that they have seen.
+  int64_t scratch_bytes = 0;
   int64_t source_pixels = 0;
 };
 
 struct AdmissionState {
   int requests = 0;  // calls with a slot
   int64_t queue_pixels = 0;
-  int64_t memory_bytes = 0;
+  int64_t memory_bytes = 0;   // of the calls
+  int64_t scratch_bytes = 0;  // of the device's streams
   bool draining = false;
 };
 
@@ -33,19 +38,22 @@ struct AdmissionState {
 // out.
 class AdmissionController {
  public:
-  // One of the concurrent calls; freed by destruction.
+  // One of the concurrent calls, and its messages' memory; freed by destruction.
   class CallSlot {
    public:
     CallSlot() = default;
-    CallSlot(CallSlot&& other) noexcept : owner_(std::exchange(other.owner_, nullptr)) {}
+    CallSlot(CallSlot&& other) noexcept
+        : owner_(std::exchange(other.owner_, nullptr)), memory_bytes_(other.memory_bytes_) {}
     CallSlot& operator=(CallSlot&& other) noexcept;
     ~CallSlot() { Release(); }
     void Release();
 
    private:
     friend class AdmissionController;
-    explicit CallSlot(AdmissionController* owner) : owner_(owner) {}
+    CallSlot(AdmissionController* owner, int64_t memory_bytes)
+        : owner_(owner), memory_bytes_(memory_bytes) {}
     AdmissionController* owner_ = nullptr;
+    int64_t memory_bytes_ = 0;
   };
 
   // Reserved memory and queued pixels; freed by destruction. Thread compatible.
@@ -76,9 +84,10 @@ class AdmissionController {
   const Limits& limits() const { return limits_; }
   int64_t memory_budget_bytes() const { return memory_budget_bytes_; }
 
-  // First step, at the start of a call. UNAVAILABLE (kDraining) while draining; RESOURCE_EXHAUSTED
-  // (kOverloaded, with a retry delay) when all slots are taken.
-  absl::StatusOr<CallSlot> AdmitCall() ABSL_LOCKS_EXCLUDED(mutex_);
+  // First step, at the start of a call whose messages take up to `memory_bytes`. UNAVAILABLE
+  // (kDraining) while draining; RESOURCE_EXHAUSTED (kOverloaded, with a retry delay) when all slots
+  // are taken; else as Reserve.
+  absl::StatusOr<CallSlot> AdmitCall(int64_t memory_bytes = 0) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Second step, for a call with a slot; works while draining. RESOURCE_EXHAUSTED (kOverloaded,
   // with a retry delay) when it does not fit now; INVALID_ARGUMENT (kLimitExceeded) when it never
@@ -94,6 +103,9 @@ class AdmissionController {
   AdmissionState state() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
+  // Takes both kinds of memory from the budget, or neither.
+  absl::Status TakeMemory(int64_t memory_bytes, int64_t scratch_bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Until `share` of what is admitted will have ended, going by the recent throughput.
   absl::Duration RetryDelay(double share) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FreePixels(int64_t pixels, bool computed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

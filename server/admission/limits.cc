@@ -4,32 +4,35 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "engine/base/string_view.h"
 #include "server/admission/error.h"
 
 namespace upscaled::server {
 namespace {
 
 absl::Status Check(absl::string_view what, int64_t value, absl::string_view unit, int64_t maximum,
-                   absl::string_view flag) {
+                   std::string_view flag) {
   if (value <= maximum) return absl::OkStatus();
-  return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kLimitExceeded,
-                   absl::StrCat(what, " has ", value, " ", unit, ", more than the limit of ",
-                                maximum, " (", flag, ")"),
-                   {{"limit", std::string(flag)},
-                    {"value", absl::StrCat(value)},
-                    {"maximum", absl::StrCat(maximum)}});
+  return LimitExceeded(
+      absl::StrCat(what, " has ", value, " ", unit, ", more than the limit of ", maximum), value,
+      maximum, flag);
 }
 
 absl::Status CheckPixels(absl::string_view what, Size size, int64_t maximum,
-                         absl::string_view flag) {
+                         std::string_view flag) {
   return Check(absl::StrCat(what, " of ", size.width, "x", size.height), size.Area(), "pixels",
                maximum, flag);
 }
 
 }  // namespace
 
-absl::Status CheckSourceSize(const Limits& limits, Size source) {
-  return CheckPixels("the source", source, limits.max_source_pixels, "max-source-pixels");
+absl::Status LimitExceeded(std::string_view sentence, int64_t value, int64_t maximum,
+                           std::string_view flag) {
+  return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kLimitExceeded,
+                   absl::StrCat(ToAbsl(sentence), " (", ToAbsl(flag), ")"),
+                   {{"limit", std::string(flag)},
+                    {"value", absl::StrCat(value)},
+                    {"maximum", absl::StrCat(maximum)}});
 }
 
 absl::Status CheckResultSize(const Limits& limits, Size result) {

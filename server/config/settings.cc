@@ -27,6 +27,8 @@ constexpr int kMaxRequests = 100'000;
 // Both travel in one message, results included, and messages end at 2 GiB.
 constexpr int64_t kMaxUnaryBytes = int64_t{256} << 20;
 constexpr int64_t kMaxTilePixels = 64'000'000;
+constexpr int64_t kMaxMetadataBytes = int64_t{1} << 30;
+constexpr int kMaxJpegScans = 10'000;
 constexpr int64_t kNoMaximum = std::numeric_limits<int64_t>::max();
 
 // --- Settings by the kind of their value. `field` gives a reference into a config. ---
@@ -208,6 +210,12 @@ std::vector<Setting> MakeSettings() {
       Bytes(
           "max-source-bytes", "bytes of an encoded source",
           [](auto& c) -> auto& { return c.limits.max_source_bytes; }),
+      Bytes(
+          "max-metadata-bytes", "bytes of a source before its pixels, and what they inflate to",
+          [](auto& c) -> auto& { return c.limits.max_metadata_bytes; }, kMaxMetadataBytes),
+      Integer(
+          "max-jpeg-scans", kLimits, "N", "scans of a progressive JPEG", 1, kMaxJpegScans,
+          [](auto& c) -> auto& { return c.limits.max_jpeg_scans; }),
       Bytes(
           "max-unary-bytes", "bytes of an encoded source in the unary call",
           [](auto& c) -> auto& { return c.limits.max_unary_bytes; }, kMaxUnaryBytes),

@@ -6,7 +6,8 @@
 
 namespace upscaled::server {
 
-// Loads the default model's own scale and runs one small tile of it.
+// Loads the default model's own scale, reserves the device's scratch memory for it, and upscales a
+// small picture.
 absl::Status RunWarmUp(const HandlerEnvironment& environment);
 
 }  // namespace upscaled::server

@@ -44,8 +44,8 @@ void Call::OnDone(bool) {
                                          "the client cancelled the call or went away"));
 }
 
-absl::Status Call::RunOnWorker(std::function<void()> handler) {
-  ASSIGN_OR_RETURN(slot_, environment_.admission.AdmitCall());
+absl::Status Call::RunOnWorker(std::function<void()> handler, int64_t memory_bytes) {
+  ASSIGN_OR_RETURN(slot_, environment_.admission.AdmitCall(memory_bytes));
   const bool runs = environment_.workers.Run(
       [self = shared_from_this(), handler = std::move(handler)] { handler(); });
   return runs ? absl::OkStatus()

@@ -57,9 +57,9 @@ class Call : public std::enable_shared_from_this<Call> {
   // whether there is a call to serve.
   bool Start(bool ok);
 
-  // Takes a slot, which Conclude frees, and runs `handler` on a request worker. Returns the refusal
-  // instead when there is no slot.
-  absl::Status RunOnWorker(std::function<void()> handler);
+  // Takes a slot and `memory_bytes`, which Conclude frees, and runs `handler` on a request worker.
+  // Returns the refusal instead when there is no slot or memory.
+  absl::Status RunOnWorker(std::function<void()> handler, int64_t memory_bytes = 0);
 
   // What `handler` returns; an overload when the machine has no memory for it.
   static absl::Status Guard(const std::function<absl::Status()>& handler);

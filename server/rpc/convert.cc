@@ -178,6 +178,8 @@ pb::Limits ToProto(const Limits& limits) {
   proto.set_max_tile_pixels(limits.max_tile_pixels);
   proto.set_max_concurrent_requests(limits.max_concurrent_requests);
   proto.set_max_queue_pixels(limits.max_queue_pixels);
+  proto.set_max_metadata_bytes(limits.max_metadata_bytes);
+  proto.set_max_jpeg_scans(limits.max_jpeg_scans);
   return proto;
 }
 

@@ -23,21 +23,8 @@ constexpr absl::Duration kKeepaliveTime = absl::Seconds(60);
 constexpr absl::Duration kKeepaliveTimeout = absl::Seconds(20);
 constexpr absl::Duration kMinClientPingInterval = absl::Seconds(10);
 
-// What a message has besides its image or tile.
-constexpr int64_t kMessageSlackBytes = int64_t{64} << 10;
-// Room for the chunks of an upload, however small the other limits are.
-constexpr int64_t kMinMessageBytes = int64_t{4} << 20;
-constexpr int64_t kMaxTilePixelBytes = 6;  // three samples of 16 bits
-
 // How long a call that has ended may take to tell its client.
 constexpr std::chrono::seconds kFarewell{2};
-
-int MaxReceiveBytes(const Limits& limits) {
-  const int64_t bytes = std::max({kMinMessageBytes, limits.max_unary_bytes,
-                                  limits.max_tile_pixels * kMaxTilePixelBytes}) +
-                        kMessageSlackBytes;
-  return static_cast<int>(std::min<int64_t>(bytes, std::numeric_limits<int>::max()));
-}
 
 int Milliseconds(absl::Duration duration) {
   return static_cast<int>(
@@ -55,7 +42,7 @@ std::shared_ptr<grpc::ServerCredentials> Credentials(const TlsMaterial& tls) {
 }
 
 void SetChannelArguments(const GrpcServerOptions& options, grpc::ServerBuilder& builder) {
-  builder.SetMaxReceiveMessageSize(MaxReceiveBytes(options.limits));
+  builder.SetMaxReceiveMessageSize(static_cast<int>(MaxMessageBytes(options.limits)));
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
                              options.limits.max_concurrent_requests + kStreamsBesideSlots);
@@ -92,6 +79,13 @@ GrpcServer::GrpcServer(const GrpcServerOptions& options, const HandlerEnvironmen
 GrpcServer::~GrpcServer() { Shutdown(absl::UnavailableError("the server has stopped")); }
 
 absl::Status GrpcServer::Listen(const GrpcServerOptions& options) {
+  if (const auto needed = static_cast<int64_t>(upscale_.max_call_bytes()),
+      budget = calls_.admission.memory_budget_bytes();
+      needed > budget) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--memory-budget is ", budget, " bytes, and the messages of one call alone may take ",
+        needed, " (see --max-tile-pixels, --max-unary-bytes, --output-ring-bytes)"));
+  }
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   SetChannelArguments(options, builder);

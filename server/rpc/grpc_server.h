@@ -35,7 +35,8 @@ struct GrpcServerOptions {
 // Serves from Start to Shutdown.
 class GrpcServer {
  public:
-  // `handlers` and `calls` must outlive it. UNAVAILABLE when the address cannot be bound.
+  // `handlers` and `calls` must outlive it. UNAVAILABLE when the address cannot be bound;
+  // INVALID_ARGUMENT when the memory budget is too small for one call.
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(const GrpcServerOptions& options,
                                                            const HandlerEnvironment& handlers,
                                                            CallEnvironment& calls);

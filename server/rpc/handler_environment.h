@@ -1,7 +1,7 @@
 // What the handlers of all methods work with.
 #pragma once
 
-#include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "engine/backends/backend.h"
@@ -23,10 +23,12 @@ struct HandlerEnvironment {
   const Backend& backend;
   const Clock& clock;
   Precision default_precision;
-  // What the queues of these calls may hold.
-  size_t image_stream_bytes;
-  size_t tiles_stream_bytes;
   std::string version;
 };
+
+// Scratch memory that the device's streams come to hold for tiles of `executable` up to this size,
+// either way up.
+int64_t ScratchBytes(const HandlerEnvironment& environment, const Executable& executable,
+                     Size tile);
 
 }  // namespace upscaled::server

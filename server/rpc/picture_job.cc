@@ -1,7 +1,8 @@
 #include "server/rpc/picture_job.h"
 
-#include <limits>
+#include <algorithm>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,28 @@ namespace upscaled::server {
 namespace {
 
 namespace pb = upscale::v1;
+
+// Of one PNG result; each takes 1.6 MB, and few keep up with any device.
+constexpr int kMaxEncodeThreads = 4;
+
+// The decoders' limits, and what clients and operators call them.
+DecodeLimits ToDecodeLimits(const Limits& limits) {
+  return {
+      .max_pixels = limits.max_source_pixels,
+      .max_metadata_bytes = static_cast<size_t>(limits.max_metadata_bytes),
+      .max_jpeg_scans = limits.max_jpeg_scans,
+      .explain = [&limits](DecodeLimit limit, int64_t value, const std::string& sentence) {
+        switch (limit) {
+          case DecodeLimit::kPixels:
+            return LimitExceeded(sentence, value, limits.max_source_pixels, "max-source-pixels");
+          case DecodeLimit::kMetadataBytes:
+            return LimitExceeded(sentence, value, limits.max_metadata_bytes, "max-metadata-bytes");
+          case DecodeLimit::kJpegScans:
+            return LimitExceeded(sentence, value, limits.max_jpeg_scans, "max-jpeg-scans");
+        }
+        return absl::ResourceExhaustedError(sentence);
+      }};
+}
 
 // The steps of one job, in order.
 class PictureRun {
@@ -33,8 +56,7 @@ class PictureRun {
         .executor = environment_.scheduler,
         .request_id = request_.id(),
         .cancellation = &context_.cancellation,
-        // Plan() checks the size, and names the flag that would allow more.
-        .limits = {.max_pixels = std::numeric_limits<int64_t>::max()},
+        .limits = ToDecodeLimits(environment_.admission.limits()),
         .progress = {[this](int64_t done, int64_t total) { OnTile(done, total); }},
         .clock = environment_.clock};
     absl::StatusOr<TranscodeStats> stats =
@@ -52,6 +74,7 @@ class PictureRun {
         context_.ticket,
         environment_.admission.Reserve(
             {.memory_bytes = static_cast<int64_t>(TranscodeBytes(header, plan) + job_.buffer_bytes),
+             .scratch_bytes = ScratchOf(plan.upscale),
              .source_pixels = source.size().Area()}));
     context_.record.source = source.size();
     context_.record.result = result.size();
@@ -78,7 +101,6 @@ class PictureRun {
     const RequestOptions& options = job_.options;
     const ModelCard& card = *model_->card;
     const Size source = header.spec.size();
-    RETURN_IF_ERROR(CheckSourceSize(limits, source));
     absl::StatusOr<Size> result = ResolveTargetSize(options.target, source, NativeScale(card));
     if (!result.ok()) return WithReason(result.status(), ErrorReason::kInvalidOption);
     RETURN_IF_ERROR(CheckResultSize(limits, *result));
@@ -86,6 +108,7 @@ class PictureRun {
     TranscodePlan plan;
     plan.encode = options.encode;
     plan.encode.format = options.format.value_or(header.format);
+    plan.encode.threads = std::min(environment_.backend.StreamCount(), kMaxEncodeThreads);
     ImageSpec result_spec = header.spec;
     result_spec.width_px = result->width;
     result_spec.height_px = result->height;
@@ -111,6 +134,14 @@ class PictureRun {
                                   .result_type = result_spec.type,
                                   .concurrency = environment_.scheduler.concurrency()}));
     return plan;
+  }
+
+  int64_t ScratchOf(const UpscalePlan& plan) const {
+    int64_t bytes = 0;
+    for (size_t i = 0; i < plan.passes.size(); ++i) {
+      bytes = std::max(bytes, ScratchBytes(environment_, *plan.passes[i], plan.pass_tile[i]));
+    }
+    return bytes;
   }
 
   void OnTile(int64_t done, int64_t total) {

@@ -17,7 +17,7 @@ struct PictureJob {
   RequestOptions options;
   ByteSource& input;
   ByteSink& output;
-  size_t buffer_bytes = 0;  // that input and output hold, for the reservation
+  size_t buffer_bytes = 0;  // that input and output hold beside what the call has reserved
   // Called once, when the picture was admitted and before the first byte of the result. An error
   // ends the job.
   std::function<absl::Status(const upscale::v1::UpscaleImageHeader&)> on_header;

@@ -2,8 +2,8 @@
 //
 // One read and one write are in flight at most. Reading ahead stops while the input queue holds
 // `input_queue_bytes`, and what the handler writes waits in an output queue of
-// `output_queue_bytes`: together with one message each way that bounds the memory of a call,
-// whatever the client does.
+// `output_queue_bytes`. That bounds the memory of a call, which is reserved before its first
+// message is read, whatever the client does.
 #pragma once
 
 #include <deque>
@@ -42,6 +42,12 @@ struct StreamMethod {
       handler;
   size_t input_queue_bytes = 0;
   size_t output_queue_bytes = 0;
+  size_t max_message_bytes = 0;  // that a client may send
+
+  // A message goes beyond the full input queue, another one is in the handler's hands.
+  size_t memory_bytes() const {
+    return input_queue_bytes + 2 * max_message_bytes + output_queue_bytes;
+  }
 };
 
 template <typename Request, typename Response>
@@ -73,7 +79,9 @@ class StreamCall final : public Call,
     if (!Start(ok)) return;
     Listen(environment(), method_, queue_);
     on_cancel_ = cancellation().OnCancel([this] { OnCancelled(); });
-    if (absl::Status refusal = RunOnWorker([this] { RunHandler(); }); !refusal.ok()) {
+    if (absl::Status refusal =
+            RunOnWorker([this] { RunHandler(); }, static_cast<int64_t>(method_.memory_bytes()));
+        !refusal.ok()) {
       Finish(refusal);
       return;
     }

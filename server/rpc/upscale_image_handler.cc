@@ -141,7 +141,6 @@ absl::Status HandleUpscaleImage(const HandlerEnvironment& environment, CallConte
   PictureJob job{.options = std::move(options),
                  .input = source,
                  .output = sink,
-                 .buffer_bytes = environment.image_stream_bytes,
                  .on_header = [&writer](const pb::UpscaleImageHeader& header) {
                    pb::UpscaleImageResponse response;
                    *response.mutable_header() = header;
@@ -176,7 +175,8 @@ absl::Status HandleUpscale(const HandlerEnvironment& environment, CallContext co
   const PictureJob job{.options = std::move(options),
                        .input = source,
                        .output = sink,
-                       .buffer_bytes = static_cast<size_t>(image_bytes + max_result_bytes),
+                       // The answer and gRPC's copy of it, until that has left.
+                       .buffer_bytes = static_cast<size_t>(image_bytes + 2 * max_result_bytes),
                        .on_header = [&response](const pb::UpscaleImageHeader& header) {
                          *response.mutable_header() = header;
                          return absl::OkStatus();

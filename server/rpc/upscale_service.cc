@@ -11,18 +11,29 @@ namespace {
 
 namespace pb = upscale::v1;
 
+// Bytes that a streaming call reads ahead.
+constexpr size_t kInputQueueBytes = size_t{1} << 20;
 // Tiles are computed side by side only as far as their results fit into the queue.
 constexpr size_t kMinTilesQueueBytes = size_t{16} << 20;
 
+// What a message has besides its image or tile.
+constexpr int64_t kMessageSlackBytes = int64_t{64} << 10;
+// Room for the chunks of an upload, however small the other limits are.
+constexpr int64_t kMinMessageBytes = int64_t{4} << 20;
+constexpr int64_t kMaxTilePixelBytes = 6;  // three samples of 16 bits
+
 }  // namespace
 
-size_t TilesOutputQueueBytes(size_t image_bytes) {
-  return std::max(image_bytes, kMinTilesQueueBytes);
+size_t MaxMessageBytes(const Limits& limits) {
+  return static_cast<size_t>(std::max({kMinMessageBytes, limits.max_unary_bytes,
+                                       limits.max_tile_pixels * kMaxTilePixelBytes}) +
+                             kMessageSlackBytes);
 }
 
 UpscaleService::UpscaleService(const HandlerEnvironment& handlers, CallEnvironment& calls,
                                size_t output_queue_bytes)
     : calls_(calls) {
+  const size_t max_message_bytes = MaxMessageBytes(handlers.admission.limits());
   upscale_image_ = {.name = "UpscaleImage",
                     .request_call =
                         [this](auto* context, auto* stream, auto* queue, void* tag) {
@@ -33,7 +44,8 @@ UpscaleService::UpscaleService(const HandlerEnvironment& handlers, CallEnvironme
                           return HandleUpscaleImage(handlers, context, reader, writer);
                         },
                     .input_queue_bytes = kInputQueueBytes,
-                    .output_queue_bytes = output_queue_bytes};
+                    .output_queue_bytes = output_queue_bytes,
+                    .max_message_bytes = max_message_bytes};
   upscale_tiles_ = {.name = "UpscaleTiles",
                     .request_call =
                         [this](auto* context, auto* stream, auto* queue, void* tag) {
@@ -44,7 +56,8 @@ UpscaleService::UpscaleService(const HandlerEnvironment& handlers, CallEnvironme
                           return HandleUpscaleTiles(handlers, context, reader, writer);
                         },
                     .input_queue_bytes = kInputQueueBytes,
-                    .output_queue_bytes = TilesOutputQueueBytes(output_queue_bytes)};
+                    .output_queue_bytes = std::max(output_queue_bytes, kMinTilesQueueBytes),
+                    .max_message_bytes = max_message_bytes};
   upscale_ = {.name = "Upscale",
               .request_call =
                   [this](auto* context, auto* request, auto* writer, auto* queue, void* tag) {
@@ -84,6 +97,10 @@ UpscaleService::UpscaleService(const HandlerEnvironment& handlers, CallEnvironme
             response = GetServerInfo(handlers);
             return absl::OkStatus();
           }};
+}
+
+size_t UpscaleService::max_call_bytes() const {
+  return std::max(upscale_image_.memory_bytes(), upscale_tiles_.memory_bytes());
 }
 
 void UpscaleService::Listen(grpc::ServerCompletionQueue& queue, int pending_calls) {

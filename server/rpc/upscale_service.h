@@ -11,11 +11,8 @@
 
 namespace upscaled::server {
 
-// Bytes that a streaming call reads ahead.
-inline constexpr size_t kInputQueueBytes = size_t{1} << 20;
-
-// Bytes that UpscaleTiles may queue for a client where UpscaleImage may queue `image_bytes`.
-size_t TilesOutputQueueBytes(size_t image_bytes);
+// The largest message that a client may send.
+size_t MaxMessageBytes(const Limits& limits);
 
 class UpscaleService {
  public:
@@ -24,6 +21,9 @@ class UpscaleService {
                  size_t output_queue_bytes);
 
   grpc::Service& service() { return service_; }
+
+  // What the messages of one call take at most.
+  size_t max_call_bytes() const;
 
   // Makes `pending_calls` of each method ready to be called on `queue`.
   void Listen(grpc::ServerCompletionQueue& queue, int pending_calls);

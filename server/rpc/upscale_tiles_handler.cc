@@ -13,6 +13,7 @@
 #include "absl/synchronization/mutex.h"
 #include "engine/base/status_macros.h"
 #include "engine/tiling/tile_grid.h"
+#include "engine/tiling/tile_shape.h"
 #include "server/admission/error.h"
 #include "server/rpc/convert.h"
 
@@ -112,6 +113,7 @@ class TilesRun {
     ASSIGN_OR_RETURN(const std::optional<Precision> precision, FromProto(start.precision()));
     ASSIGN_OR_RETURN(const CatalogEntry* model, environment_.catalog.Find(start.model()));
     const ModelCard& card = *model->card;
+    halo_px_ = model->halo_px;
     record.model = card.name;
     record.device = environment_.backend.name();
     const int scale = start.scale() == 0 ? NativeScale(card) : start.scale();
@@ -123,12 +125,13 @@ class TilesRun {
                        noise_level, "; it has scales ", absl::StrJoin(card.Scales(), ", "),
                        " and noise levels ", absl::StrJoin(card.NoiseLevels(), ", ")));
     }
-    ASSIGN_OR_RETURN(context_.ticket,
-                     environment_.admission.Reserve(
-                         {.memory_bytes = static_cast<int64_t>(environment_.tiles_stream_bytes)}));
     ASSIGN_OR_RETURN(executable_,
                      environment_.models.Get(card, *variant,
                                              precision.value_or(environment_.default_precision)));
+    ASSIGN_OR_RETURN(context_.ticket,
+                     environment_.admission.Reserve(
+                         {.scratch_bytes = ScratchBytes(environment_, *executable_,
+                                                        executable_->PreferredTile())}));
     return absl::OkStatus();
   }
 
@@ -169,10 +172,11 @@ class TilesRun {
     const int64_t pixels = int64_t{tile.width_px()} * tile.height_px();
     const size_t result_bytes = tile.pixels().size() * scale * scale;
     auto job = std::make_shared<TileJob>();
+    // The result and gRPC's copy of it, until that has left.
     ASSIGN_OR_RETURN(job->ticket,
-                     environment_.admission.Reserve(
-                         {.memory_bytes = static_cast<int64_t>(tile.pixels().size() + result_bytes),
-                          .source_pixels = pixels}));
+                     environment_.admission.Reserve({.memory_bytes = static_cast<int64_t>(
+                                                         tile.pixels().size() + 2 * result_bytes),
+                                                     .source_pixels = pixels}));
     job->source = std::move(tile);
     job->response.set_id(job->source.id());
     pb::Tile& result = *job->response.mutable_tile();
@@ -209,7 +213,7 @@ class TilesRun {
                                result_spec, static_cast<ptrdiff_t>(result_spec.row_bytes()));
     const Size image = source_spec.size();
     const int scale = executable_->network().scale;
-    const TileGrid grid(image, executable_->PreferredTile());
+    const TileGrid grid(image, PartSize(image));
     std::vector<TileTask> parts;
     for (int row = 0; row < grid.rows(); ++row) {
       for (int column = 0; column < grid.columns(); ++column) {
@@ -223,6 +227,19 @@ class TilesRun {
       }
     }
     return parts;
+  }
+
+  // As large as the device likes, but small enough for all streams that have nothing to do.
+  Size PartSize(Size image) const {
+    const TileLoad load = environment_.scheduler.load();
+    const int64_t idle_streams =
+        environment_.scheduler.concurrency() - load.running_tiles - load.queued_tiles;
+    if (idle_streams < 2) return executable_->PreferredTile();
+    return ChooseTileShape({.image = image,
+                            .max_tile = executable_->PreferredTile(),
+                            .halo_px = halo_px_,
+                            .streams = static_cast<int>(idle_streams)})
+        .tile;
   }
 
   // On the scheduler's threads.
@@ -284,6 +301,7 @@ class TilesRun {
   MessageWriter<pb::UpscaleTilesResponse>& writer_;
   TileScheduler::Request request_;
   std::shared_ptr<const Executable> executable_;
+  int halo_px_ = 0;
 
   Cancellation tiles_cancellation_;  // by the call's, or by an error of the call
   const Cancellation::Registration on_cancel_ = context_.cancellation.OnCancel(

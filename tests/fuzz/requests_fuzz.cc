@@ -108,8 +108,6 @@ class Service {
                                   .backend = backend_,
                                   .clock = Clock::Real(),
                                   .default_precision = Precision::kExact,
-                                  .image_stream_bytes = 1 << 20,
-                                  .tiles_stream_bytes = 1 << 20,
                                   .version = "fuzz"};
 };
 

@@ -104,6 +104,8 @@ TEST(InfoTest, DescribesTheServer) {
   EXPECT_EQ(info.limits().max_unary_bytes(), config.limits.max_unary_bytes);
   EXPECT_EQ(info.limits().max_tile_pixels(), config.limits.max_tile_pixels);
   EXPECT_EQ(info.limits().max_queue_pixels(), config.limits.max_queue_pixels);
+  EXPECT_EQ(info.limits().max_metadata_bytes(), config.limits.max_metadata_bytes);
+  EXPECT_EQ(info.limits().max_jpeg_scans(), config.limits.max_jpeg_scans);
   EXPECT_THAT(
       info.input_formats(),
       UnorderedElementsAre(pb::IMAGE_FORMAT_PNG, pb::IMAGE_FORMAT_JPEG, pb::IMAGE_FORMAT_WEBP));

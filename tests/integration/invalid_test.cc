@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/integration/test_server.h"
+#include "tests/support/bombs.h"
 #include "tests/support/test_image.h"
 
 namespace upscaled::server {
@@ -160,6 +161,9 @@ TEST_F(InvalidTest, SourcesBeyondTheLimits) {
   grpc::Status status = UpscaleImage(server.stub(), pb::UpscaleOptions(), Png(31, 30)).status;
   EXPECT_TRUE(IsError(status, StatusCode::INVALID_ARGUMENT, "LIMIT_EXCEEDED", "930"));
   EXPECT_THAT(status.error_message(), HasSubstr("900"));
+  EXPECT_THAT(status.error_message(), HasSubstr("max-source-pixels"));
+  EXPECT_EQ(ErrorInfoOf(status)->metadata().at("limit"), "max-source-pixels");
+  EXPECT_EQ(ErrorInfoOf(status)->metadata().at("value"), "930");
   EXPECT_EQ(ErrorInfoOf(status)->metadata().at("maximum"), "900");
 
   auto start = StartMessage({});
@@ -189,11 +193,13 @@ TEST_F(InvalidTest, SourcesBeyondTheLimits) {
 // The budget is known to be too small for the picture, whatever else is going on.
 TEST_F(InvalidTest, PicturesThatNeverFitTheMemory) {
   ServerConfig config = TestConfig();
-  config.memory_budget_bytes = 4 << 20;
+  config.memory_budget_bytes = 48 << 20;
   TestServer server(config);
-  const grpc::Status status =
-      UpscaleImage(server.stub(), pb::UpscaleOptions(), Png(1500, 400)).status;
-  EXPECT_TRUE(IsError(status, StatusCode::INVALID_ARGUMENT, "LIMIT_EXCEEDED", "4194304"));
+  pb::UpscaleOptions options;
+  options.set_format(pb::IMAGE_FORMAT_WEBP);  // takes the whole result
+  const grpc::Status status = UpscaleImage(server.stub(), options, Png(2000, 2000)).status;
+  EXPECT_TRUE(IsError(status, StatusCode::INVALID_ARGUMENT, "LIMIT_EXCEEDED", "50331648"));
+  EXPECT_EQ(ErrorInfoOf(status)->metadata().at("limit"), "memory-budget");
 }
 
 TEST_F(InvalidTest, Truncated) {
@@ -235,8 +241,34 @@ TEST_F(InvalidTest, Bombs) {
     return ~value;
   }();
   for (int i = 0; i < 4; ++i) image[29 + i] = static_cast<char>(crc >> (24 - 8 * i));
-  const grpc::Status status = UpscaleImage(server.stub(), pb::UpscaleOptions(), image).status;
-  EXPECT_TRUE(IsError(status, StatusCode::INVALID_ARGUMENT, "LIMIT_EXCEEDED", "100000"));
+  // The signature, IHDR and its CRC take 33 bytes, without which there is no size.
+  for (const size_t bytes : {size_t{29}, size_t{33}, image.size()}) {
+    const grpc::Status status =
+        UpscaleImage(server.stub(), pb::UpscaleOptions(), image.substr(0, bytes)).status;
+    EXPECT_TRUE(IsError(status, StatusCode::INVALID_ARGUMENT, "LIMIT_EXCEEDED",
+                        "10000000000 pixels (100000 x 100000); the limit is 100000000 "
+                        "(max-source-pixels)"))
+        << bytes << " bytes";
+  }
+}
+
+TEST_F(InvalidTest, MetadataAndScansBeyondTheLimits) {
+  ServerConfig config = TestConfig();
+  config.limits.max_metadata_bytes = 5000;
+  config.limits.max_jpeg_scans = 4;
+  TestServer server(config);
+  std::string image = Png(30, 30);
+  image.insert(33, std::string("\0\0\x1f\x40teXt", 8) + std::string(8004, 'x'));
+  grpc::Status status = UpscaleImage(server.stub(), pb::UpscaleOptions(), image).status;
+  EXPECT_TRUE(IsError(status, StatusCode::INVALID_ARGUMENT, "LIMIT_EXCEEDED",
+                      "the limit is 5000 (max-metadata-bytes)"));
+  EXPECT_EQ(ErrorInfoOf(status)->metadata().at("limit"), "max-metadata-bytes");
+
+  const std::string scans = test::ManyScansJpeg(5, random_);
+  status = UpscaleImage(server.stub(), pb::UpscaleOptions(), scans).status;
+  EXPECT_TRUE(IsError(status, StatusCode::INVALID_ARGUMENT, "LIMIT_EXCEEDED",
+                      "at least 5 scans; the limit is 4 (max-jpeg-scans)"));
+  EXPECT_EQ(ErrorInfoOf(status)->metadata().at("maximum"), "4");
 }
 
 TEST_F(InvalidTest, UnaryResultsThatNeedAStream) {

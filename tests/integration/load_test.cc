@@ -188,6 +188,43 @@ TEST_F(LoadTest, ManyMoreClientsThanSlots) {
 }
 
 // A result far larger than all queues on the way.
+// Before its first message is read, a call has reserved what its messages may take; the streams'
+// scratch memory is reserved from the start.
+TEST_F(LoadTest, MessagesAndScratchAreInTheBudget) {
+  struct SilentCall {
+    explicit SilentCall(TestServer& server) : stream(server.stub().UpscaleTiles(&context)) {
+      while (server.server().admission_state().requests == 0) std::this_thread::yield();
+    }
+    ~SilentCall() { context.TryCancel(); }
+    grpc::ClientContext context;
+    const std::unique_ptr<
+        grpc::ClientReaderWriter<pb::UpscaleTilesRequest, pb::UpscaleTilesResponse>>
+        stream;
+  };
+  ServerConfig config = TestConfig();
+  AdmissionState one_call;
+  {
+    TestServer server(config);
+    const SilentCall call(server);
+    one_call = server.server().admission_state();
+  }
+  EXPECT_GT(one_call.memory_bytes, 2 * 6 * config.limits.max_tile_pixels);
+  EXPECT_GT(one_call.scratch_bytes, 0);
+
+  config.memory_budget_bytes = one_call.scratch_bytes + 2 * one_call.memory_bytes - 1;
+  TestServer server(config);
+  {
+    const SilentCall call(server);
+    grpc::ClientContext context;
+    const grpc::Status status = server.stub().UpscaleTiles(&context)->Finish();
+    EXPECT_TRUE(IsError(status, StatusCode::RESOURCE_EXHAUSTED, "OVERLOADED", "memory-budget"));
+    EXPECT_TRUE(RetryDelayOf(status).has_value());
+  }
+  server.AwaitIdle();
+  const Outcome outcome = UpscaleImage(server.stub(), pb::UpscaleOptions(), Png(30, 20));
+  EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+}
+
 class SlowReaderTest : public LoadTest {
  protected:
   static constexpr int kHeight = 3200;

@@ -230,6 +230,7 @@ TEST_F(ProcessTest, RefusesNonsense) {
       {{"--model-repository=/nowhere"}, {"/nowhere"}},
       {{"--threads=-3"}, {"threads", "-3"}},
       {{"--thread=2"}, {"thread"}},
+      {{"--memory-budget=4MiB"}, {"--memory-budget is 4194304", "--max-tile-pixels"}},
       {{"--tls-cert=/nowhere.pem", "--tls-key=/nowhere.key"}, {"/nowhere.pem"}},
   };
   for (const Case& c : cases) {

@@ -258,10 +258,28 @@ TEST_F(TilesTest, AnErrorOfTheCallDropsTheQueuedTiles) {
   ASSERT_TRUE(stream->Write(Start()));  // options belong into the first message only
   while (server.server().tile_load().queued_tiles > 0) std::this_thread::yield();
   EXPECT_EQ(server.gate().tiles_passed(), passed);
+  const int64_t running = server.server().tile_load().running_tiles;
   server.gate().Open();
   EXPECT_TRUE(IsError(Finish(*stream).status, StatusCode::INVALID_ARGUMENT, "INVALID_OPTION",
                       "only the first"));
-  EXPECT_EQ(server.gate().tiles_passed(), passed + 2);
+  EXPECT_EQ(server.gate().tiles_passed(), passed + running);
+}
+
+TEST_F(TilesTest, OneTileKeepsAllStreamsBusy) {
+  TestServer server;
+  const Image tile = test::PhotoImage({130, 71, 3, SampleType::kU8}, random_);
+  const std::string expected = Expected(server.stub(), tile);
+  server.gate().Close();
+  grpc::ClientContext context;
+  const auto stream = server.stub().UpscaleTiles(&context);
+  ASSERT_TRUE(stream->Write(Start()));
+  ASSERT_TRUE(stream->Write(TileMessage(1, tile)));
+  server.gate().AwaitWaiting(2);
+  server.gate().Open();
+  ASSERT_TRUE(stream->WritesDone());
+  const TilesOutcome outcome = Finish(*stream);
+  ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+  EXPECT_TRUE(outcome.responses.at(1).tile().pixels() == expected);
 }
 
 // A client that sends its next tile when the last one is back is not stalled, however long that

@@ -79,6 +79,40 @@ TEST_F(AdmissionTest, MemoryIsReservedUntilTheTicketGoes) {
   EXPECT_EQ(admission_.state().queue_pixels, 0);
 }
 
+TEST_F(AdmissionTest, CallsReserveTheMemoryOfTheirMessages) {
+  auto first = admission_.AdmitCall(600);
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(admission_.state().memory_bytes, 600);
+  const absl::Status refusal = admission_.AdmitCall(401).status();
+  EXPECT_EQ(ReasonOf(refusal), ErrorReason::kOverloaded);
+  EXPECT_EQ(MetadataOf(refusal)["limit"], "memory-budget");
+  EXPECT_EQ(admission_.state().requests, 1) << "a refusal takes no slot";
+  EXPECT_EQ(ReasonOf(admission_.Reserve({.memory_bytes = 401}).status()), ErrorReason::kOverloaded);
+  AdmissionController::CallSlot moved = *std::move(first);
+  EXPECT_EQ(admission_.state().memory_bytes, 600);
+  moved.Release();
+  EXPECT_EQ(admission_.state().memory_bytes, 0);
+  EXPECT_EQ(ReasonOf(admission_.AdmitCall(1001).status()), ErrorReason::kLimitExceeded);
+}
+
+TEST_F(AdmissionTest, ScratchIsSharedAndStays) {
+  ASSERT_TRUE(admission_.Reserve({.memory_bytes = 100, .scratch_bytes = 300}).ok());
+  EXPECT_EQ(admission_.state().memory_bytes, 0) << "the ticket is gone";
+  EXPECT_EQ(admission_.state().scratch_bytes, 300);
+  auto smaller = admission_.Reserve({.memory_bytes = 600, .scratch_bytes = 200});
+  ASSERT_TRUE(smaller.ok());
+  EXPECT_EQ(admission_.state().scratch_bytes, 300);
+  EXPECT_EQ(ReasonOf(admission_.Reserve({.memory_bytes = 101}).status()), ErrorReason::kOverloaded);
+  EXPECT_EQ(ReasonOf(admission_.Reserve({.scratch_bytes = 401}).status()),
+            ErrorReason::kOverloaded);
+  EXPECT_EQ(admission_.state().scratch_bytes, 300) << "a refusal reserves nothing";
+  EXPECT_TRUE(admission_.Reserve({.scratch_bytes = 400}).ok()) << "fits to the byte";
+  smaller->Release();
+  const absl::Status refusal = admission_.Reserve({.memory_bytes = 601}).status();
+  EXPECT_EQ(ReasonOf(refusal), ErrorReason::kLimitExceeded) << "the scratch never goes";
+  EXPECT_THAT(std::string(refusal.message()), HasSubstr("needs 1001 bytes of memory"));
+}
+
 TEST_F(AdmissionTest, QueuedPixelsShrinkWithProgress) {
   auto ticket = admission_.Reserve({.source_pixels = 400});
   ASSERT_TRUE(ticket.ok());
@@ -105,7 +139,8 @@ TEST_F(AdmissionTest, WhatNeverFitsIsNoOverload) {
   EXPECT_EQ(ReasonOf(status), ErrorReason::kLimitExceeded);
   EXPECT_EQ(RetryDelayOf(status), std::nullopt);
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("needs 1001 bytes of memory, more than the server's 1000"));
+              HasSubstr("needs 1001 bytes of memory, the device's scratch included, more than the "
+                        "server's 1000"));
   status = admission_.Reserve({.source_pixels = 501}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("501 pixels of queue"));

@@ -11,22 +11,11 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "engine/backends/backend.h"
+#include "tests/support/fake_executable.h"
 
 namespace upscaled::server {
 
-// Computes nothing: only its address and its name count.
-class FakeExecutable : public Executable {
- public:
-  const Network& network() const override { return network_; }
-  Precision precision() const override { return Precision::kExact; }
-  Rect InputRect(const Rect& tile, Size) const override { return tile; }
-  size_t WorkspaceBytes(Size) const override { return 0; }
-  size_t WeightBytes() const override { return 0; }
-  Size PreferredTile() const override { return {64, 64}; }
-
- private:
-  Network network_;
-};
+using test::FakeExecutable;
 
 // A tile with a name (its x) and an area of `pixels`.
 inline TileTask NamedTile(int name, int pixels = 1) {

@@ -10,24 +10,12 @@
 
 #include "absl/synchronization/mutex.h"
 #include "server/admission/error.h"
+#include "tests/support/fake_executable.h"
 
 namespace upscaled::server {
 namespace {
 
 using ::testing::HasSubstr;
-
-class NoExecutable final : public Executable {
- public:
-  const Network& network() const override { return network_; }
-  Precision precision() const override { return Precision::kExact; }
-  Rect InputRect(const Rect& tile, Size) const override { return tile; }
-  size_t WorkspaceBytes(Size) const override { return 0; }
-  size_t WeightBytes() const override { return 0; }
-  Size PreferredTile() const override { return {64, 64}; }
-
- private:
-  Network network_;
-};
 
 // Compiles when it is let to.
 class SlowBackend final : public Backend {
@@ -45,7 +33,7 @@ class SlowBackend final : public Backend {
     if (std::exchange(out_of_memory_, false)) throw std::bad_alloc();
     const auto may_go = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return open_; };
     mutex_.Await(absl::Condition(&may_go));
-    return std::make_shared<NoExecutable>();
+    return std::make_shared<test::FakeExecutable>();
   }
 
   // The next Compile throws.
