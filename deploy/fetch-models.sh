@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# Downloads public model weights into a model repository, checked against pinned SHA-256 sums.
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+manifest=$ROOT/deploy/public-models.txt
+base_url=https://raw.githubusercontent.com
+dir=models
+
+usage() {
+  cat <<EOF
+Usage: deploy/fetch-models.sh [options] SET...|all
+
+Downloads sets of public weights into DIR/SET, for 'upscaled --model-repository DIR'.
+
+  --dir DIR        where to put them; default: ./models
+  --base-url URL   a mirror; default: $base_url
+  --manifest FILE  sets, sizes and sums; default: deploy/public-models.txt
+  --list           print the sets and their sizes, and do nothing else
+
+A download that was cut off goes on where it stopped. A set appears in DIR as a whole, once every file
+has its sum, and replaces an older one of its name; a file with another sum is refused and thrown away.
+A running server takes new sets with 'upscale models --reload'.
+
+Sets:
+$(list_sets)
+
+Not among them, since we could not establish sums for them: realesrgan's weights, which lie in release
+archives alone, and nagadomi's .json files. Both work when you put them into a folder of DIR yourself.
+EOF
+}
+
+list_sets() {
+  awk '!/^#/ && NF { if (!($1 in bytes)) order[++n] = $1; bytes[$1] += $3; files[$1]++ }
+       END { for (i = 1; i <= n; i++)
+               printf "  %-24s %2d files, %5.1f MB\n", order[i], files[order[i]], bytes[order[i]] / 1e6 }' "$manifest"
+}
+
+# has_sum FILE SHA256
+has_sum() { [[ -f $1 ]] && sha256sum --status --check <<<"$2  $1"; }
+
+# download FILE BYTES SHA256 URL: through FILE.part, which stays for the next run when cut off.
+download() {
+  local file=$1 bytes=$2 sum=$3 url=$4 part=$1.part
+  has_sum "$file" "$sum" && return
+  # What is already whole needs no request; what is too long cannot be a beginning.
+  if [[ -f $part ]] && (($(stat -c %s "$part") >= bytes)); then
+    has_sum "$part" "$sum" || rm "$part"
+  fi
+  has_sum "$part" "$sum" ||
+    curl --fail --silent --show-error --location --retry 3 --max-filesize "$bytes" \
+      --connect-timeout 20 --speed-time 30 --speed-limit 1 --continue-at - --output "$part" "$url" ||
+    die "cannot download $url; run again to go on"
+  if ! has_sum "$part" "$sum"; then
+    local got
+    got=$(sha256sum "$part")
+    rm "$part"
+    die "$url has the SHA-256 ${got%% *}, must be $sum: refused, nothing of this set was changed"
+  fi
+  mv "$part" "$file"
+}
+
+# is_there SET: whether DIR/SET has every file of the set, unchanged.
+is_there() {
+  local set file bytes sum url
+  while read -r set file bytes sum url; do
+    has_sum "$dir/$set/$file" "$sum" || return 1
+  done < <(lines_of "$1")
+}
+
+lines_of() { awk -v set="$1" '!/^#/ && $1 == set' "$manifest"; }
+
+fetch() {
+  local name=$1 staging=$dir/.fetching-$1 set file bytes sum url
+  if is_there "$name"; then
+    echo "$name: is there"
+    return
+  fi
+  mkdir -p "$staging"
+  while read -r set file bytes sum url; do
+    download "$staging/$file" "$bytes" "$sum" "$base_url/$url"
+  done < <(lines_of "$name")
+  rm -rf "$dir/.old-$name"
+  [[ ! -e $dir/$name ]] || mv -T "$dir/$name" "$dir/.old-$name"
+  mv -T "$staging" "$dir/$name"
+  rm -rf "$dir/.old-$name"
+  echo "$name: fetched"
+}
+
+sets=() list=0
+while (($#)); do
+  case $1 in
+    --dir | --base-url | --manifest)
+      (($# > 1)) || die "$1 needs a value"
+      case $1 in
+        --dir) dir=$2 ;;
+        --base-url) base_url=${2%/} ;;
+        --manifest) manifest=$2 ;;
+      esac
+      shift
+      ;;
+    --list) list=1 ;;
+    -h | --help) usage; exit 0 ;;
+    -*) usage >&2; exit 2 ;;
+    *) sets+=("$1") ;;
+  esac
+  shift
+done
+[[ -r $manifest ]] || die "cannot read $manifest"
+if ((list)); then
+  list_sets
+  exit 0
+fi
+((${#sets[@]})) || { usage >&2; exit 2; }
+command -v curl >/dev/null || die "needs curl"
+known=" $(awk '!/^#/ && NF { print $1 }' "$manifest" | uniq | tr '\n' ' ')"
+[[ ${sets[*]} != all ]] || read -ra sets <<<"$known"
+for name in "${sets[@]}"; do
+  [[ $known == *" $name "* ]] || die "there is no set '$name'; known are:$known"
+done
+for name in "${sets[@]}"; do fetch "$name"; done
