@@ -14,8 +14,9 @@ namespace {
 
 // Times of one kernel may differ by this much for no reason.
 constexpr double kClearlyFaster = 1.03;
-// Not worth a second look.
+// Not worth more rounds, after those that all may run: one may have been interrupted.
 constexpr double kHopeless = 2;
+constexpr int kFairRounds = 2;
 // As wide as a tile's strip in few, few enough rows to stay in cache.
 constexpr Size kTimedOutput{168, 12};
 // A block of any Winograd kernel and the beginning of the next.
@@ -66,20 +67,19 @@ void RunOnce(Contender& contender, const Clock& clock) {
 std::vector<Contender> TimeAll(const KernelCandidates& candidates, absl::Duration budget,
                                const Clock& clock) {
   const Size input = InputFor(candidates.layer(), kTimedOutput);
-  const absl::Time end = clock.Now() + budget;
   std::vector<Contender> contenders;
-  absl::Duration fastest = absl::InfiniteDuration();
   for (const std::string& name : candidates.names()) {
     contenders.push_back({name, candidates.Try(name, input)});
-    RunOnce(contenders.back(), clock);
-    fastest = std::min(fastest, contenders.back().best);
   }
-  do {
+  const absl::Time end = clock.Now() + budget;
+  absl::Duration fastest = absl::InfiniteDuration();
+  for (int round = 0; round < kFairRounds || clock.Now() < end; ++round) {
     for (Contender& contender : contenders) {
-      if (contender.best < kHopeless * fastest) RunOnce(contender, clock);
+      if (round >= kFairRounds && contender.best > kHopeless * fastest) continue;
+      RunOnce(contender, clock);
       fastest = std::min(fastest, contender.best);
     }
-  } while (clock.Now() < end);
+  }
   return contenders;
 }
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -22,6 +23,11 @@ struct TlsConfig {
   bool enabled() const { return !cert.empty(); }
 };
 
+// Whose choice the kernels are: the order they are shipped in, a table, or a table that is added
+// to.
+enum class TuneMode { kOff, kLoad, kMeasure };
+std::string_view TuneModeName(TuneMode mode);  // "off", "load", "measure"
+
 // Valid by construction through ParseConfig; config/settings.cc documents each one.
 struct ServerConfig {
   std::string listen = "127.0.0.1:8001";
@@ -35,6 +41,8 @@ struct ServerConfig {
   int threads = 0;      // 0: as many as the machine or container offers
   std::string cpu_isa;  // "": the best
   Precision precision = Precision::kExact;
+  TuneMode tune = TuneMode::kOff;
+  std::filesystem::path tune_file;  // given exactly when `tune` is not kOff
 
   Limits limits;
   int64_t memory_budget_bytes = 0;  // never 0 after ParseConfig

@@ -241,8 +241,15 @@ absl::Status CheckTls(const TlsConfig& tls) {
   return absl::OkStatus();
 }
 
+absl::Status CheckTune(const ServerConfig& config) {
+  if ((config.tune == TuneMode::kOff) == config.tune_file.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "--tune=load or --tune=measure and --tune-file need each other");
+}
+
 absl::Status Complete(ServerConfig& config) {
   RETURN_IF_ERROR(CheckTls(config.tls));
+  RETURN_IF_ERROR(CheckTune(config));
   if (config.memory_budget_bytes == 0) config.memory_budget_bytes = UsableMemoryBytes() / 2;
   if (const auto bundled = BundledModelsDirectory();
       bundled.has_value() && !std::ranges::count(config.model_repositories, *bundled)) {

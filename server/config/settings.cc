@@ -200,6 +200,15 @@ std::vector<Setting> MakeSettings() {
           "precision", kDevices, "exact|fast", "arithmetic of requests that name none",
           {Precision::kExact, Precision::kFast}, PrecisionName,
           [](auto& c) -> auto& { return c.precision; }),
+      Choice<TuneMode>(
+          "tune", kDevices, "off|load|measure",
+          "kernels as shipped, as --tune-file says, or measured when a model is first loaded and "
+          "noted there; replicas give the same bytes with the same table",
+          {TuneMode::kOff, TuneMode::kLoad, TuneMode::kMeasure}, TuneModeName,
+          [](auto& c) -> auto& { return c.tune; }),
+      Text(
+          "tune-file", kDevices, "FILE", "table of measured kernels, for --tune",
+          [](auto& c) -> auto& { return c.tune_file; }),
 
       Pixels(
           "max-source-pixels", "pixels of a source picture",
@@ -266,6 +275,18 @@ std::vector<Setting> MakeSettings() {
 }
 
 }  // namespace
+
+std::string_view TuneModeName(TuneMode mode) {
+  switch (mode) {
+    case TuneMode::kOff:
+      return "off";
+    case TuneMode::kLoad:
+      return "load";
+    case TuneMode::kMeasure:
+      return "measure";
+  }
+  return "off";
+}
 
 const std::vector<Setting>& Settings() {
   static const std::vector<Setting>* const settings = new std::vector<Setting>(MakeSettings());

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/autotune/tuner.h"
 #include "engine/base/status_macros.h"
 #include "server/admission/error.h"
 #include "server/config/version.h"
@@ -43,9 +44,15 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   ASSIGN_OR_RETURN(ModelRepository repository, ModelRepository::Open(config.model_repositories));
   ASSIGN_OR_RETURN(ModelCatalog catalog,
                    ModelCatalog::Create(std::move(repository), config.default_model));
-  ASSIGN_OR_RETURN(
-      std::unique_ptr<Backend> backend,
-      create_backend(config.device, {.threads = config.threads, .cpu_isa = config.cpu_isa}));
+  BackendOptions options{.threads = config.threads, .cpu_isa = config.cpu_isa};
+  if (config.tune != TuneMode::kOff) {
+    ASSIGN_OR_RETURN(options.chooser, Tuner::Create({.file = config.tune_file,
+                                                     .measure = config.tune == TuneMode::kMeasure,
+                                                     .warn = [&logger](const std::string& text) {
+                                                       logger.Log(LogLevel::kWarning, text);
+                                                     }}));
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, create_backend(config.device, options));
   std::unique_ptr<Server> server(
       new Server(config, logger, std::move(catalog), std::move(backend)));
   RETURN_IF_ERROR(server->OpenPorts());

@@ -14,5 +14,6 @@ void AddKernelsCommand(CLI::App& app);
 void AddNetworkCommand(CLI::App& app);
 void AddProfileCommand(CLI::App& app);
 void AddServiceCommand(CLI::App& app);
+void AddTuneCommand(CLI::App& app);
 
 }  // namespace upscaled::bench

@@ -13,6 +13,7 @@ int main(int argc, char** argv) {
   upscaled::bench::AddNetworkCommand(app);
   upscaled::bench::AddProfileCommand(app);
   upscaled::bench::AddServiceCommand(app);
+  upscaled::bench::AddTuneCommand(app);
   CLI11_PARSE(app, argc, argv);
   return 0;
 }

@@ -223,7 +223,10 @@ void AddNetworkCommand(CLI::App& app) {
   command->add_option("--peer-tile", options->peer_tile, "oneDNN's largest tile")
       ->capture_default_str();
   AddCommonOptions(*command, options->common);
-  command->callback([options] { RunNetworkCommand(*options); });
+  command->callback([options] {
+    LoadTuning(options->common);
+    RunNetworkCommand(*options);
+  });
 }
 
 }  // namespace upscaled::bench

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/autotune/tuner.h"
 #include "engine/backends/cpu/cpu_backend.h"
 
 namespace upscaled::bench {
@@ -11,6 +12,7 @@ namespace upscaled::bench {
 void AddCommonOptions(CLI::App& command, CommonOptions& options) {
   command.add_option("--cpu-isa", options.backend.cpu_isa, "Instruction set; default the best");
   command.add_option("--kernel", options.backend.kernel, "Kernel to use where it applies");
+  command.add_option("--tune-file", options.tune_file, "Kernels that upscale-bench tune chose");
   command.add_option("--time", options.budget_s, "Seconds to measure for")->capture_default_str();
   command.add_flag("--json", options.json, "Print a list of objects instead of a table");
 }
@@ -22,6 +24,14 @@ absl::StatusOr<Size> ParseSize(const std::string& text) {
   if (fields == 2 && size.width > 0 && size.height > 0) return size;
   return absl::InvalidArgumentError(
       absl::StrCat("'", text, "' is no size; write width x height, as 960x540"));
+}
+
+void LoadTuning(CommonOptions& options) {
+  if (options.tune_file.empty()) return;
+  options.backend.chooser =
+      ValueOrExit(Tuner::Create({.file = options.tune_file, .warn = [](const std::string& text) {
+                                   std::fprintf(stderr, "upscale-bench: %s\n", text.c_str());
+                                 }}));
 }
 
 cpu::Isa ChosenIsa(const BackendOptions& options) {

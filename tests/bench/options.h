@@ -15,12 +15,16 @@ namespace upscaled::bench {
 
 struct CommonOptions {
   BackendOptions backend;
+  std::string tune_file;  // "" = the shipped order of kernels
   double budget_s = 0.5;
   bool json = false;
 };
 
-// --cpu-isa, --kernel, --time and --json.
+// --cpu-isa, --kernel, --tune-file, --time and --json.
 void AddCommonOptions(CLI::App& command, CommonOptions& options);
+
+// Sets options.backend.chooser from options.tune_file.
+void LoadTuning(CommonOptions& options);
 
 // "960x540". INVALID_ARGUMENT quotes anything else.
 absl::StatusOr<Size> ParseSize(const std::string& text);

@@ -66,7 +66,8 @@ void RunProfileCommand(const ProfileOptions& options) {
   const Size size = ValueOrExit(ParseSize(options.size));
   const cpu::Isa isa = ChosenIsa(options.common.backend);
   const cpu::Program program =
-      ValueOrExit(cpu::BuildProgram(network, isa, cpu::FindKernel(options.common.backend.kernel)));
+      ValueOrExit(cpu::BuildProgram(network, isa, cpu::FindKernel(options.common.backend.kernel),
+                                    options.common.backend.chooser.get()));
   const Image source({size.width, size.height, 3, SampleType::kU8});
   Image result({size.width * network.scale, size.height * network.scale, 3, SampleType::kU8});
   const Rect whole{0, 0, size.width, size.height};
@@ -106,7 +107,10 @@ void AddProfileCommand(CLI::App& app) {
   command->add_option("--model-repository", options->repository, "Folder of models");
   command->add_option("--size", options->size, "Picture, run as one tile")->capture_default_str();
   AddCommonOptions(*command, options->common);
-  command->callback([options] { RunProfileCommand(*options); });
+  command->callback([options] {
+    LoadTuning(options->common);
+    RunProfileCommand(*options);
+  });
 }
 
 }  // namespace upscaled::bench

@@ -89,11 +89,11 @@ TEST_F(MeasureLayerTest, WithoutARightOneTheShippedOrderStays) {
 
 TEST_F(MeasureLayerTest, KeepsToTheBudget) {
   const FakeCandidates candidates =
-      Candidates({{"first", absl::Milliseconds(1)}, {"slow", absl::Milliseconds(30)}});
+      Candidates({{"first", absl::Milliseconds(1)}, {"slow", absl::Milliseconds(10)}});
   const absl::Time start = clock_.Now();
   EXPECT_EQ(Measure(candidates).entry.kernel, "first");
-  EXPECT_EQ(candidates.runs.at("slow"), 1);
-  EXPECT_GT(candidates.runs.at("first"), 10);
+  EXPECT_EQ(candidates.runs.at("slow"), 2);
+  EXPECT_GT(candidates.runs.at("first"), 20);
   EXPECT_LT(clock_.Now() - start, kBudget + absl::Milliseconds(2));
 }
 
