@@ -11,10 +11,12 @@
 namespace upscaled {
 namespace {
 
-constexpr DecodeLimits kLimits = {.max_pixels = 1 << 20,
-                                  .max_side_px = 4096,
-                                  .max_metadata_bytes = 1 << 16,
-                                  .max_jpeg_scans = 20};
+DecodeLimits SmallLimits() {
+  return {.max_pixels = 1 << 20,
+          .max_side_px = 4096,
+          .max_metadata_bytes = 1 << 16,
+          .max_jpeg_scans = 20};
+}
 
 void Require(bool condition) {
   if (!condition) std::abort();
@@ -37,18 +39,19 @@ class PiecewiseSource final : public ByteSource {
   std::span<const uint8_t> rest_;
 };
 
-void CheckHeader(std::span<const uint8_t> bytes, const ImageHeader& decoded) {
+void CheckHeader(std::span<const uint8_t> bytes, const DecodeLimits& limits,
+                 const ImageHeader& decoded) {
   for (size_t length : {bytes.size(), bytes.size() / 2, bytes.size() / 3}) {
-    const auto header = ParseImageHeader(bytes.first(length), kLimits);
+    const auto header = ParseImageHeader(bytes.first(length), limits);
     Require(header.ok());
     Require(length < bytes.size() || header->has_value());
     if (header->has_value()) Require((*header)->spec == decoded.spec);
   }
 }
 
-void DecodeRows(ImageDecoder& decoder) {
+void DecodeRows(const DecodeLimits& limits, ImageDecoder& decoder) {
   const ImageSpec spec = decoder.spec();
-  Require(spec.size().Area() <= kLimits.max_pixels);
+  Require(spec.size().Area() <= limits.max_pixels);
   ImageSpec band_spec = spec;
   band_spec.height_px = std::min(spec.height_px, 7);
   Image band(band_spec);
@@ -64,12 +67,13 @@ void DecodeRows(ImageDecoder& decoder) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace upscaled;
   const std::span<const uint8_t> bytes(data, size);
-  (void)ParseImageHeader(bytes, kLimits);
-  (void)ParseImageHeader(bytes.first(size / 2), kLimits);
+  const DecodeLimits limits = SmallLimits();
+  (void)ParseImageHeader(bytes, limits);
+  (void)ParseImageHeader(bytes.first(size / 2), limits);
   PiecewiseSource source(bytes);
-  const auto decoder = OpenImageDecoder(source, kLimits);
+  const auto decoder = OpenImageDecoder(source, limits);
   if (!decoder.ok()) return 0;
-  CheckHeader(bytes, (*decoder)->header());
-  DecodeRows(**decoder);
+  CheckHeader(bytes, limits, (*decoder)->header());
+  DecodeRows(limits, **decoder);
   return 0;
 }
