@@ -1,5 +1,7 @@
 #include "engine/backends/backend.h"
 
+#include <vector>
+
 #include "absl/strings/str_format.h"
 
 namespace upscaled {
@@ -22,6 +24,26 @@ absl::Status CheckPixels(const char* what, const ImageSpec& spec, Size expected)
   return absl::OkStatus();
 }
 
+absl::Status CheckMeans(const Network& network, const TileTask& task) {
+  const std::vector<int> poolings = ListPoolings(network);
+  const bool gathers = task.sums != nullptr;
+  const size_t known = task.means.size();
+  if (gathers ? known >= poolings.size() : known != poolings.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("tile has the means of %d global poolings, must have %s%d to %s", known,
+                        gathers ? "less than " : "", poolings.size(),
+                        gathers ? "gather those of another" : "compute the result"));
+  }
+  for (size_t i = 0; i < known; ++i) {
+    const size_t channels = network.layers[poolings[i]].out_channels;
+    if (task.means[i].size() == channels) continue;
+    return absl::InvalidArgumentError(
+        absl::StrFormat("tile has %d means of global pooling %d, must have %d",
+                        task.means[i].size(), i, channels));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckTileTask(const Executable& executable, const TileTask& task) {
@@ -38,10 +60,12 @@ absl::Status CheckTileTask(const Executable& executable, const TileTask& task) {
         Describe(task.tile), Describe(needed), task.image.width, task.image.height));
   }
   const int scale = executable.network().scale;
-  absl::Status status =
-      CheckPixels("source", task.src.spec, {task.src_rect.width, task.src_rect.height});
-  status.Update(CheckPixels("destination", task.dst.spec,
-                            {task.tile.width * scale, task.tile.height * scale}));
+  absl::Status status = CheckMeans(executable.network(), task);
+  status.Update(CheckPixels("source", task.src.spec, {task.src_rect.width, task.src_rect.height}));
+  if (task.sums == nullptr) {
+    status.Update(CheckPixels("destination", task.dst.spec,
+                              {task.tile.width * scale, task.tile.height * scale}));
+  }
   return status;
 }
 

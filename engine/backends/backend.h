@@ -12,13 +12,24 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/base/geometry.h"
+#include "engine/graph/pooling.h"
 #include "engine/image/image.h"
 #include "engine/model/network.h"
 #include "engine/model/precision.h"
 
 namespace upscaled {
 
+// What a device keeps of one tile between the runs over its picture, so that it is not computed
+// again in each. One for each tile, given to all of its runs, the first included; never two at once.
+class TileMemory {
+ public:
+  virtual ~TileMemory() = default;
+};
+
 // One tile of one picture. The result is exact: for every tiling of a picture the same bytes.
+//
+// A network with global poolings (ListPoolings) takes one run over all tiles of the picture for
+// each of them, in order, and a last one for the result: see engine/pipeline/pooled_means.h.
 //
 // Borrowed pixels: `src` and `dst` must stay valid until Run returns. Only the first three channels
 // of both are read and written, so that RGBA rows serve without a copy.
@@ -28,6 +39,11 @@ struct TileTask {
   Size image;            // the whole picture, in source pixels
   Rect tile;             // what to compute, in source pixels; src_rect covers InputRect(tile)
   MutableImageView dst;  // scale * tile in size; integer types are clamped and rounded half up
+
+  // For networks with global poolings.
+  std::span<const ChannelMeans> means = {};  // of the first poolings; of all for the result
+  ChannelSums* sums = nullptr;   // not null: set to the share of the next pooling; dst is not used
+  TileMemory* memory = nullptr;  // may be null; never changes the result
 };
 
 // A compiled network: weights packed for one device and precision. Immutable, thread safe.
@@ -36,13 +52,17 @@ class Executable {
   virtual ~Executable() = default;
   virtual const Network& network() const = 0;  // its weights may have been dropped
   virtual Precision precision() const = 0;
-  // The source pixels that computing `tile` needs, inside the picture.
+  // The source pixels that computing `tile` needs, and its shares of global poolings, inside the
+  // picture.
   virtual Rect InputRect(const Rect& tile, Size image) const = 0;
   // Scratch memory that a stream needs to run a tile of this size.
   virtual size_t WorkspaceBytes(Size tile) const = 0;
   virtual size_t WeightBytes() const = 0;
   // Tile size in source pixels that this device likes best, when memory allows.
   virtual Size PreferredTile() const = 0;
+  // For a tile of up to so many bytes; null and 0 when there is nothing worth keeping.
+  virtual std::unique_ptr<TileMemory> CreateTileMemory() const { return nullptr; }
+  virtual size_t TileMemoryBytes(Size /*tile*/) const { return 0; }
 };
 
 // For Stream::Run: INVALID_ARGUMENT when the task's rectangles, sizes or channels contradict each

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/base/int_math.h"
+#include "engine/graph/pooling.h"
 
 namespace upscaled {
 namespace {
@@ -21,10 +22,12 @@ Rect RoundOutward(const Rect& r, int block) {
   return {x, y, RoundUp(r.right(), block) - x, RoundUp(r.bottom(), block) - y};
 }
 
-// The part of an input of size `in_size` that `layer` reads to compute `out`.
+// The part of an input of size `in_size` that `layer` reads to compute `out`; a global pooling's
+// result is given.
 Rect InputRegion(const Layer& layer, const Rect& out, Size in_size) {
+  if (layer.op == Op::kGlobalAveragePool) return {};
   const bool one_value_per_channel = layer.op == Op::kMul && in_size == Size{1, 1};
-  if (layer.op == Op::kGlobalAveragePool || one_value_per_channel) return Whole(in_size);
+  if (one_value_per_channel) return Whole(in_size);
   const PixelRange x = InputRange(layer, {out.x, out.right() - 1}, in_size.width);
   const PixelRange y = InputRange(layer, {out.y, out.bottom() - 1}, in_size.height);
   const Rect read{x.first, y.first, x.last - x.first + 1, y.last - y.first + 1};
@@ -83,6 +86,10 @@ std::vector<Rect> LayerRegions(const Network& network, Size image, const Rect& t
   const std::vector<Size> sizes = LayerSizes(network, image);
   std::vector<Rect> regions(network.layers.size());
   regions.back() = Scale(tile, network.scale);
+  for (const int pooling : ListPoolings(network)) {
+    Rect& pooled = regions[network.layers[pooling].inputs[0]];
+    pooled = Union(pooled, PooledShare(network, pooling, image, tile));
+  }
   for (size_t i = network.layers.size(); i-- > 0;) {
     if (regions[i].empty()) continue;
     const int block = block_px.empty() ? 1 : block_px[i];

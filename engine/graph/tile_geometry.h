@@ -18,8 +18,8 @@ namespace upscaled {
 // means 1 everywhere. Index as Network::layers; [0] is in padded-input coordinates (subtract pad_px
 // for picture coordinates).
 //
-// Zero padding is outside the rectangles: whoever computes a layer reads zeros there. What feeds a
-// global pooling is needed whole, whatever the tile.
+// Zero padding is outside the rectangles: whoever computes a layer reads zeros there. Of what feeds
+// a global pooling the tile's PooledShare is needed, too.
 std::vector<Rect> LayerRegions(const Network& network, Size image, const Rect& tile,
                                std::span<const int> block_px);
 
@@ -30,8 +30,8 @@ struct PixelRange {
 };
 
 // What `layer` reads of its inputs, `in_side` pixels long, along one axis to compute `out`; may
-// exceed them (a convolution's zero padding). Not for layers that read their input whole (global
-// pooling, factors of one value per channel).
+// exceed them (a convolution's zero padding). Not for global poolings and factors of one value per
+// channel.
 PixelRange InputRange(const Layer& layer, PixelRange out, int in_side);
 
 // The input position that position `at` of a kPad layer's result repeats along one axis; outside

@@ -6,6 +6,7 @@
 
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
+#include "engine/graph/pooling.h"
 #include "engine/pipeline/alpha_rows.h"
 #include "engine/pipeline/dihedral.h"
 
@@ -82,6 +83,9 @@ int HaloPx(const Executable& executable) {
     halo = std::max(
         {halo, at - input.x, at - input.y, input.right() - at - 1, input.bottom() - at - 1});
   }
+  // The shares of pooled layers lie as the size of the picture has it.
+  const Network& network = executable.network();
+  if (!ListPoolings(network).empty()) halo += 2 * network.align_px;
   return std::min(halo, kWholePictureHaloPx);
 }
 
@@ -92,7 +96,8 @@ ImageSpec PassResult(const PassSpec& pass) {
 }
 
 int64_t PassTileCount(const PassSpec& pass) {
-  return TileGrid(pass.source.size(), pass.tile).count() * (pass.tta ? Dihedral::kCount : 1);
+  const int64_t runs = 1 + std::ssize(ListPoolings(pass.executable->network()));
+  return TileGrid(pass.source.size(), pass.tile).count() * runs * (pass.tta ? Dihedral::kCount : 1);
 }
 
 size_t PassBytes(const PassSpec& pass) {
@@ -107,8 +112,10 @@ size_t PassBytes(const PassSpec& pass) {
   }
   // The tasks of a band, here and in the executor's queue.
   slot += 2 * sizeof(TileTask) * static_cast<size_t>(grid.columns());
+  const bool pooled = !ListPoolings(pass.executable->network()).empty();
+  const size_t picture = pooled ? PooledPicture::Bytes(pass) : 0;
   const size_t alpha_row = sizeof(float) * static_cast<size_t>(pass.source.width_px);
-  return slot * static_cast<size_t>(SlotCount(pass, grid)) + alpha_row + kOverheadBytes;
+  return slot * static_cast<size_t>(SlotCount(pass, grid)) + picture + alpha_row + kOverheadBytes;
 }
 
 NetworkPass::NetworkPass(const PassSpec& pass, RowSource& source, TileRun& run)
@@ -116,8 +123,10 @@ NetworkPass::NetworkPass(const PassSpec& pass, RowSource& source, TileRun& run)
       result_(PassResult(pass)),
       scale_(pass.executable->network().scale),
       grid_(pass.source.size(), pass.tile),
-      source_(source),
       run_(run),
+      source_(ListPoolings(pass.executable->network()).empty()
+                  ? source
+                  : pooled_.emplace(pass_, source, run)),
       slots_(static_cast<size_t>(SlotCount(pass, grid_))) {
   UPSCALED_CHECK(source.spec() == pass.source);
   // A band takes the rows that it shares with the one before from that one's slot.
@@ -200,6 +209,10 @@ void NetworkPass::SubmitTiles(int band) {
     Rect src = task.src_rect;
     src.y -= slot.source_y;
     task.src = slot.source.view().Crop(src);
+    if (pooled_) {
+      task.means = pooled_->means().front();
+      task.memory = pooled_->memory(int64_t{1} * band * grid_.columns() + column);
+    }
     task.dst =
         slot.result.mutable_view().Crop(Scale(Rect{tile.x, 0, tile.width, tile.height}, scale_));
     tasks.push_back(task);
@@ -212,7 +225,9 @@ void NetworkPass::SubmitTiles(int band) {
   }
   for (size_t i = 0; i < tasks.size(); ++i) {
     run_.Add(slot.tiles, 1);
-    slot.tta[i].Start(run_, pass_.executable, tasks[i], [this, &slot] { run_.Finish(slot.tiles); });
+    slot.tta[i].Start(run_, pass_.executable, tasks[i],
+                      pooled_ ? pooled_->means() : std::span<const std::vector<ChannelMeans>>(),
+                      [this, &slot] { run_.Finish(slot.tiles); });
   }
 }
 

@@ -4,12 +4,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "engine/backends/backend.h"
 #include "engine/image/image.h"
 #include "engine/image/row_source.h"
+#include "engine/pipeline/pooled_picture.h"
 #include "engine/pipeline/tile_run.h"
 #include "engine/pipeline/tta_tile.h"
 #include "engine/tiling/tile_grid.h"
@@ -25,20 +27,23 @@ struct PassSpec {
   int halo_px = 0;  // HaloPx of the executable
   Size tile;        // in source pixels
   int bands = 2;    // rows of tiles held at a time; at least 2 where there are more rows than one
+  int64_t kept_tiles = 0;  // with a TileMemory, where the network has global poolings
 };
 
-// Source pixels around a tile that its result depends on, wherever the tile lies. Networks that see
-// the whole picture have kWholePictureHaloPx.
+// Source pixels around a tile that its runs depend on, wherever the tile lies; at most
+// kWholePictureHaloPx, which stands for all of the picture.
 inline constexpr int kWholePictureHaloPx = 1024;
 int HaloPx(const Executable& executable);
 
 ImageSpec PassResult(const PassSpec& spec);
+// A tile counts for each of its runs.
 int64_t PassTileCount(const PassSpec& spec);
 // All that the pass allocates; takes no longer for many tiles.
 size_t PassBytes(const PassSpec& spec);
 
 // Cuts the picture into bands, a row of tiles each. A slot holds a band's source rows, halo
 // included, and its result; while one band is read out, the tiles of the next ones are in flight.
+// A network with global poolings reads all of its source before the first band.
 class NetworkPass final : public RowSource {
  public:
   // `source` and `run` must outlive it, and so must the tiles in flight be over (TileRun::AwaitAll)
@@ -68,8 +73,9 @@ class NetworkPass final : public RowSource {
   const ImageSpec result_;
   const int scale_;
   const TileGrid grid_;
-  RowSource& source_;
   TileRun& run_;
+  std::optional<PooledPicture> pooled_;  // between the source and the bands
+  RowSource& source_;
   std::vector<Slot> slots_;
   int bands_submitted_ = 0;
   int band_ = 0;  // being read out

@@ -6,6 +6,7 @@
 #include "engine/pipeline/stages.h"
 #include "engine/pipeline/tta_tile.h"
 #include "engine/pipeline/upscaler.h"
+#include "engine/tiling/tile_grid.h"
 #include "engine/tiling/tile_shape.h"
 
 namespace upscaled {
@@ -73,6 +74,16 @@ TileShape ShapeOf(const PassSpec& pass, const UpscaleOptions& options, size_t bu
   return ChooseTileShape(input);
 }
 
+// How many tiles of the pass get a TileMemory out of `left_bytes`.
+int64_t TakeKeptTiles(const PassSpec& pass, size_t& left_bytes) {
+  const size_t bytes = pass.executable->TileMemoryBytes(pass.tile);
+  if (bytes == 0 || pass.tta) return 0;  // the variants would need one each
+  const int64_t tiles = std::min(TileGrid(pass.source.size(), pass.tile).count(),
+                                 static_cast<int64_t>(left_bytes / bytes));
+  left_bytes -= static_cast<size_t>(tiles) * bytes;
+  return tiles;
+}
+
 }  // namespace
 
 absl::StatusOr<UpscalePlan> PlanUpscale(const ImageSpec& source, Size result,
@@ -85,10 +96,13 @@ absl::StatusOr<UpscalePlan> PlanUpscale(const ImageSpec& source, Size result,
   plan.result = {result.width, result.height, source.channels, options.result_type};
   plan.options = options;
   plan.passes = std::move(passes);
-  for (const PassSpec& pass : DescribeStages(plan).passes) {
+  size_t tile_memory_bytes = options.tile_memory_bytes;
+  for (PassSpec& pass : DescribeStages(plan).passes) {
     const TileShape shape = ShapeOf(pass, options, band_budget_bytes);
+    pass.tile = shape.tile;
     plan.pass_tile.push_back(shape.tile);
     plan.pass_bands.push_back(shape.bands);
+    plan.pass_kept_tiles.push_back(TakeKeptTiles(pass, tile_memory_bytes));
   }
   const Stages stages = DescribeStages(plan);
   for (const PassSpec& pass : stages.passes) plan.tile_count += PassTileCount(pass);

@@ -32,6 +32,7 @@ Stages DescribeStages(const UpscalePlan& plan) {
     pass.halo_px = HaloPx(*pass.executable);
     if (i < plan.pass_tile.size()) pass.tile = plan.pass_tile[i];
     if (i < plan.pass_bands.size()) pass.bands = plan.pass_bands[i];
+    if (i < plan.pass_kept_tiles.size()) pass.kept_tiles = plan.pass_kept_tiles[i];
     stages.computed = PassResult(pass);
     stages.passes.push_back(std::move(pass));
   }

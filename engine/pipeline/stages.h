@@ -28,7 +28,8 @@ struct Stages {
   ImageSpec result;
 };
 
-// From source, result, options, passes and, as far as they are chosen, pass_tile and pass_bands.
+// From source, result, options, passes and, as far as they are chosen, pass_tile, pass_bands and
+// pass_kept_tiles.
 Stages DescribeStages(const UpscalePlan& plan);
 
 // What all stages allocate.

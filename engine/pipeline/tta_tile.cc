@@ -18,7 +18,7 @@ Rect Union(const Rect& a, const Rect& b) {
 }
 
 template <typename T>
-void CopyTransformed(const ImageView& src, Dihedral transform, T* dst) {
+void CopySamples(const ImageView& src, Dihedral transform, T* dst) {
   const Size size = transform.Apply(src.spec.size());
   const auto walk = transform.WalkOver(
       src.spec.size(), static_cast<ptrdiff_t>(src.spec.pixel_bytes()), src.stride_bytes);
@@ -46,6 +46,14 @@ void WriteRounded(const float* src, float factor, float max, const MutableImageV
 
 }  // namespace
 
+void CopyTransformed(const ImageView& src, Dihedral variant, uint8_t* dst) {
+  if (src.spec.type == SampleType::kU8) {
+    CopySamples(src, variant, dst);
+  } else {
+    CopySamples(src, variant, reinterpret_cast<uint16_t*>(dst));
+  }
+}
+
 Rect TtaInputRect(const Executable& executable, const Rect& tile, Size image) {
   Rect all = executable.InputRect(tile, image);
   for (int i = 1; i < Dihedral::kCount; ++i) {
@@ -69,10 +77,12 @@ TtaTile::TtaTile(Size tile, Size input, int scale, SampleType source_type)
       sum_(result_.size()) {}
 
 void TtaTile::Start(TileRun& run, const std::shared_ptr<const Executable>& executable,
-                    const TileTask& task, std::function<void()> finished) {
+                    const TileTask& task, std::span<const std::vector<ChannelMeans>> means,
+                    std::function<void()> finished) {
   run_ = &run;
   executable_ = executable;
   task_ = task;
+  means_ = means;
   finished_ = std::move(finished);
   variant_ = 0;
   UPSCALED_CHECK(kRgb * static_cast<size_t>(task.src_rect.Area()) *
@@ -93,11 +103,7 @@ void TtaTile::SubmitVariant() {
   input.x -= task_.src_rect.x;
   input.y -= task_.src_rect.y;
   const ImageView src = task_.src.Crop(input);
-  if (src.spec.type == SampleType::kU8) {
-    CopyTransformed(src, transform, source_.data());
-  } else {
-    CopyTransformed(src, transform, reinterpret_cast<uint16_t*>(source_.data()));
-  }
+  CopyTransformed(src, transform, source_.data());
   const ImageSpec src_spec{task.src_rect.width, task.src_rect.height, kRgb, src.spec.type};
   task.src = ImageView(source_.data(), src_spec, static_cast<ptrdiff_t>(src_spec.row_bytes()));
 
@@ -105,6 +111,8 @@ void TtaTile::SubmitVariant() {
   const ImageSpec dst_spec{result.width, result.height, kRgb, SampleType::kF32};
   task.dst = MutableImageView(reinterpret_cast<uint8_t*>(result_.data()), dst_spec,
                               static_cast<ptrdiff_t>(dst_spec.row_bytes()));
+
+  if (!means_.empty()) task.means = means_[static_cast<size_t>(variant_)];
 
   run_->Submit(executable_, {task}, [this](size_t, const absl::Status& status) {
     if (status.ok()) {

@@ -6,10 +6,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "engine/backends/backend.h"
 #include "engine/base/aligned_buffer.h"
 #include "engine/image/image.h"
+#include "engine/pipeline/dihedral.h"
 #include "engine/pipeline/tile_run.h"
 
 namespace upscaled {
@@ -23,10 +26,12 @@ class TtaTile {
   TtaTile(Size tile, Size input, int scale, SampleType source_type);
 
   // `task`: as for one plain run, but its src_rect covers the InputRect of all variants
-  // (TtaInputRect). Its dst gets the rounded mean. `finished` is called when nobody uses the task's
+  // (TtaInputRect). Its dst gets the rounded mean. `means` (none, or for each variant) must outlive
+  // the run. `finished` is called when nobody uses the task's
   // pixels or this object any more; whether it went well is the run's status.
   void Start(TileRun& run, const std::shared_ptr<const Executable>& executable,
-             const TileTask& task, std::function<void()> finished);
+             const TileTask& task, std::span<const std::vector<ChannelMeans>> means,
+             std::function<void()> finished);
 
   // What the constructor allocates.
   static size_t Bytes(Size tile, Size input, int scale, SampleType source_type);
@@ -39,12 +44,16 @@ class TtaTile {
   TileRun* run_ = nullptr;
   std::shared_ptr<const Executable> executable_;
   TileTask task_;
+  std::span<const std::vector<ChannelMeans>> means_;
   std::function<void()> finished_;
   int variant_ = 0;
   AlignedBuffer<uint8_t> source_;  // the transformed source pixels, RGB
   AlignedBuffer<float> result_;    // the transformed result, RGB
   AlignedBuffer<float> sum_;       // upright, RGB
 };
+
+// The colour of `src` (kU8 or kU16) as a variant sees it, to `dst` without gaps.
+void CopyTransformed(const ImageView& src, Dihedral variant, uint8_t* dst);
 
 // What the variants of `tile` need of the source together.
 Rect TtaInputRect(const Executable& executable, const Rect& tile, Size image);

@@ -1,6 +1,7 @@
 // One picture from pixels to pixels: network passes over tiles, alpha, TTA and the final resize, as
 // a stream of rows whose memory grows with the picture's width and a band's height. Of the
-// picture's height it holds nothing but the final resize's weights, some 80 bytes a row.
+// picture's height it holds nothing but the final resize's weights, some 80 bytes a row; but before
+// a network with global poolings it holds the whole picture.
 #pragma once
 
 #include <cstdint>
@@ -44,6 +45,8 @@ struct UpscaleOptions {
   bool tta = false;  // mean of the eight flips and rotations; eight times the work
   int tile_px = 0;   // largest tile side in source pixels of its pass; 0 = the device's choice
   SampleType result_type = SampleType::kU8;  // kU8 or kU16
+  // What TileMemory may take, where networks have global poolings; never changes the result.
+  size_t tile_memory_bytes = size_t{512} << 20;
   int concurrency =
       1;  // the executor's: how many tiles to have in flight; never changes the result
 };
@@ -54,10 +57,12 @@ struct UpscalePlan {
   ImageSpec result;  // result.channels == source.channels
   UpscaleOptions options;
   std::vector<std::shared_ptr<const Executable>> passes;
-  std::vector<Size> pass_tile;  // tile size of each pass, in its source pixels
-  std::vector<int> pass_bands;  // rows of tiles that each pass holds at a time
-  int64_t tile_count = 0;       // of all passes; with TTA every tile counts eight times
-  size_t memory_bytes = 0;      // bound on what the stages allocate, without codec and workspaces
+  std::vector<Size> pass_tile;           // tile size of each pass, in its source pixels
+  std::vector<int> pass_bands;           // rows of tiles that each pass holds at a time
+  std::vector<int64_t> pass_kept_tiles;  // tiles of each pass that have a TileMemory
+  int64_t tile_count = 0;   // runs of tiles, of all passes: with TTA every tile takes eight times
+                            // as many, and global poolings one each
+  size_t memory_bytes = 0;  // bound on what the stages allocate, without codec and workspaces
 };
 
 // `band_budget_bytes` bounds what one pass keeps of pixels in flight where the width allows it.

@@ -13,6 +13,7 @@
 #include "engine/backends/cpu/cpu_backend.h"
 #include "engine/base/cpu_info.h"
 #include "engine/pipeline/local_executor.h"
+#include "engine/pipeline/pooled_means.h"
 #include "engine/tiling/tile_grid.h"
 #include "engine/tiling/tile_shape.h"
 #include "tests/bench/commands.h"
@@ -33,6 +34,7 @@ struct NetworkOptions {
   std::string tile;  // "" = the backend's choice
   std::vector<std::string> precisions = {"exact"};
   std::vector<int> threads = {1};
+  bool tile_memory = true;
   bool peers = true;
   std::string peer_tile = "240x135";
 };
@@ -89,13 +91,30 @@ class Engine {
     tile_ = options.tile.empty() ? DefaultTile(*executable_, source.spec().size(), threads)
                                  : ValueOrExit(ParseSize(options.tile));
     tasks_ = MakeTasks(*executable_, source, result_, tile_);
+    keeps_ = options.tile_memory;
   }
 
   Size tile() const { return tile_; }
 
   void Run() {
-    absl::BlockingCounter left(static_cast<int>(tasks_.size()));
-    executor_->Submit(/*request=*/0, executable_, tasks_, /*cancellation=*/nullptr,
+    std::vector<TileTask> tasks = tasks_;
+    std::vector<std::unique_ptr<TileMemory>> memories;
+    for (size_t i = 0; keeps_ && i < tasks.size(); ++i) {
+      tasks[i].memory = memories.emplace_back(executable_->CreateTileMemory()).get();
+    }
+    const std::vector<ChannelMeans> means =
+        ValueOrExit(GatherMeans(executable_->network(), tasks, [this](const auto& tiles) {
+          RunTiles({tiles.begin(), tiles.end()});
+          return absl::OkStatus();
+        }));
+    for (TileTask& task : tasks) task.means = means;
+    RunTiles(std::move(tasks));
+  }
+
+ private:
+  void RunTiles(std::vector<TileTask> tasks) {
+    absl::BlockingCounter left(static_cast<int>(tasks.size()));
+    executor_->Submit(/*request=*/0, executable_, std::move(tasks), /*cancellation=*/nullptr,
                       [&left](size_t, const absl::Status& status) {
                         ExitUnlessOk(status);
                         left.DecrementCount();
@@ -103,13 +122,13 @@ class Engine {
     left.Wait();
   }
 
- private:
   Image result_;
   std::unique_ptr<Backend> backend_;
   std::shared_ptr<const Executable> executable_;
   std::unique_ptr<TileExecutor> executor_;
   Size tile_;
   std::vector<TileTask> tasks_;
+  bool keeps_ = false;
 };
 
 // What is measured, row by row of the report.
@@ -219,6 +238,8 @@ void AddNetworkCommand(CLI::App& app) {
       ->delimiter(',')
       ->check(CLI::IsMember({"exact", "fast"}))
       ->capture_default_str();
+  command->add_flag("!--no-tile-memory", options->tile_memory,
+                    "With global poolings: compute again instead of keeping layers");
   command->add_flag("!--no-peers", options->peers, "Leave oneDNN out");
   command->add_option("--peer-tile", options->peer_tile, "oneDNN's largest tile")
       ->capture_default_str();

@@ -26,7 +26,7 @@ DOORS = {
                         "engine/backends/cpu/cpu_backend.h"],
     "engine/backends/reference": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_DOOR],
     "engine/backends/cpu": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_DOOR, CHOICE_DOOR],
-    "engine/backends/opencl": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_DOOR,
+    "engine/backends/opencl": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_DOOR, CHOICE_DOOR,
                                "engine/backends/plugin.h"],
     "engine/autotune": ["engine/base", "engine/model", CHOICE_DOOR, "engine/backends/reference/layers.h"],
     "engine/pipeline": ["engine/base", "engine/image", "engine/model", "engine/graph", "engine/tiling", BACKEND_DOOR],

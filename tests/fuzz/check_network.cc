@@ -9,6 +9,7 @@
 #include "engine/backends/reference/reference_backend.h"
 #include "engine/graph/tile_geometry.h"
 #include "engine/image/image.h"
+#include "tests/support/run_picture.h"
 
 namespace upscaled {
 namespace {
@@ -35,13 +36,13 @@ Image RunTiles(Backend& backend, const Executable& executable, const Image& sour
                const std::vector<Rect>& tiles) {
   const int scale = executable.network().scale;
   Image result({kPicture.width * scale, kPicture.height * scale, 3, SampleType::kU8});
-  const auto stream = backend.CreateStream();
+  std::vector<TileTask> tasks;
   for (const Rect& tile : tiles) {
     const Rect input = executable.InputRect(tile, kPicture);
-    const TileTask task{source.view().Crop(input), input, kPicture, tile,
-                        result.mutable_view().Crop(Scale(tile, scale))};
-    Require(stream->Run(executable, {&task, 1}).ok());
+    tasks.push_back({source.view().Crop(input), input, kPicture, tile,
+                     result.mutable_view().Crop(Scale(tile, scale))});
   }
+  Require(test::RunPicture(*backend.CreateStream(), executable, std::move(tasks), true).ok());
   return result;
 }
 

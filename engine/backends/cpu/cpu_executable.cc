@@ -1,10 +1,12 @@
 #include "engine/backends/cpu/cpu_executable.h"
 
+#include <algorithm>
 #include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/backends/cpu/kernels/activation.h"
+#include "engine/backends/cpu/run_tile.h"
 #include "engine/backends/cpu/tile_plan.h"
 #include "engine/base/status_macros.h"
 #include "engine/graph/tile_geometry.h"
@@ -35,8 +37,20 @@ struct InnerTile {
   Size image;
 };
 
+// Covers what tiles of this size need wherever they lie: a tile's regions depend on how it lies to
+// the blocks of kernels.
+InnerTile AnywhereTile(Size size) {
+  return InnerTile({size.width + kMaxPeriodPx, size.height + kMaxPeriodPx});
+}
+
+// Of the run that needs most.
 size_t WorkspaceOf(const Program& program, const InnerTile& tile) {
-  return PlanTile(program, tile.image, tile.rect).workspace_floats * sizeof(float);
+  size_t floats = 0;
+  for (size_t known_means = 0; known_means <= program.poolings.size(); ++known_means) {
+    const TilePlan plan = PlanTile(program, tile.image, tile.rect, known_means, /*keeps=*/false);
+    floats = std::max(floats, plan.workspace_floats);
+  }
+  return floats * sizeof(float);
 }
 
 // Multiply-adds of the direct algorithm for one tile, with what it computes around it.
@@ -98,8 +112,18 @@ Rect CpuExecutable::InputRect(const Rect& tile, Size image) const {
 }
 
 size_t CpuExecutable::WorkspaceBytes(Size tile) const {
-  // A period larger than asked: a tile's regions depend on how it lies to the blocks.
-  return WorkspaceOf(program_, InnerTile({tile.width + kMaxPeriodPx, tile.height + kMaxPeriodPx}));
+  return WorkspaceOf(program_, AnywhereTile(tile));
+}
+
+std::unique_ptr<TileMemory> CpuExecutable::CreateTileMemory() const {
+  return program_.poolings.empty() ? nullptr : std::make_unique<KeptLayers>();
+}
+
+size_t CpuExecutable::TileMemoryBytes(Size tile) const {
+  if (program_.poolings.empty()) return 0;
+  const InnerTile anywhere = AnywhereTile(tile);
+  return PlanTile(program_, anywhere.image, anywhere.rect, 0, /*keeps=*/true).memory_floats *
+         sizeof(float);
 }
 
 }  // namespace upscaled::cpu

@@ -26,6 +26,8 @@ class CpuExecutable final : public Executable {
   size_t WorkspaceBytes(Size tile) const override;
   size_t WeightBytes() const override { return program_.weight_bytes; }
   Size PreferredTile() const override { return preferred_tile_; }
+  std::unique_ptr<TileMemory> CreateTileMemory() const override;
+  size_t TileMemoryBytes(Size tile) const override;
 
   const Program& program() const { return program_; }
 

@@ -8,6 +8,7 @@
 #include "engine/base/int_math.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
+#include "engine/graph/pooling.h"
 
 namespace upscaled::cpu {
 namespace {
@@ -44,9 +45,14 @@ absl::Status CheckPackedBytes(const Program& program, const Layer& layer) {
 
 absl::Status AppendLayer(Program& program, Layer layer, Isa isa, const KernelInfo* forced,
                          KernelChooser* chooser) {
-  if (layer.op == Op::kInput) {
-    Append(program, layer, nullptr, nullptr, true);
+  if (layer.op == Op::kInput || layer.op == Op::kGlobalAveragePool) {
+    Append(program, layer, nullptr, nullptr, layer.op == Op::kInput);
     return absl::OkStatus();
+  }
+  if (layer.op == Op::kFullyConnected) {
+    layer.op = Op::kConv;
+    layer.kernel_px = layer.stride_px = 1;
+    layer.padding_px = 0;
   }
   RETURN_IF_ERROR(CheckPackedBytes(program, layer));
   const KernelInfo* info = ChooseKernel(layer, forced, isa, chooser);
@@ -71,6 +77,7 @@ void Connect(Program& program) {
   program.margin.resize(count);
   program.consumers.resize(count);
   for (size_t i = 1; i < count; ++i) {
+    if (program.kernels[i] == nullptr) continue;
     const LayerKernel& kernel = *program.kernels[i];
     program.scratch_floats = std::max(program.scratch_floats, kernel.ScratchFloats());
     for (const int input : program.network.layers[i].inputs) {
@@ -80,6 +87,24 @@ void Connect(Program& program) {
       program.consumers[input].push_back(static_cast<int>(i));
     }
   }
+}
+
+// Chooses what tiles keep between the runs over a picture.
+void ChooseKept(Program& program) {
+  const std::vector<Layer>& layers = program.network.layers;
+  program.poolings = ListPoolings(program.network);
+  program.kept.resize(layers.size());
+  std::vector<bool> gathered(layers.size());  // computed in a run before the last
+  for (const int pooling : program.poolings) {
+    const int pooled = layers[pooling].inputs[0];
+    program.kept[pooled] = gathered[pooled] = true;
+  }
+  for (size_t i = layers.size() - 1; i > 0; --i) {
+    if (!gathered[i] || layers[i].op == Op::kGlobalAveragePool) continue;
+    if (layers[i].out_channels <= kMaxInterleavedChannels) program.kept[i] = true;
+    for (const int input : layers[i].inputs) gathered[input] = true;
+  }
+  program.kept[0] = false;  // the source is there in every run
 }
 
 }  // namespace
@@ -104,6 +129,7 @@ absl::StatusOr<Program> BuildProgram(const Network& source, Isa isa, const Kerne
         absl::StrCat("kernel '", ToAbsl(forced->name), "' supports no layer of the network"));
   }
   Connect(program);
+  ChooseKept(program);
   return program;
 }
 

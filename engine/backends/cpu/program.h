@@ -12,17 +12,22 @@
 
 namespace upscaled::cpu {
 
-// Immutable, thread safe. All vectors are indexed as network.layers.
+// Immutable, thread safe. Vectors are indexed as network.layers, if nothing else is said.
 struct Program {
-  // As the source network, but a layer with a prelude is preceded by it, and weights are gone.
+  // As the source network, but a layer with a prelude is preceded by it, fully connected layers are
+  // 1x1 convolutions, and weights are gone.
   Network network;
-  // Null for the input.
+  // Null for the input and global poolings, whose values are given.
   std::vector<std::unique_ptr<LayerKernel>> kernels;
   std::vector<const KernelInfo*> kernel_infos;
   std::vector<int> block_px;
   std::vector<int> pixel_stride;  // of the layer's tensor, in floats
   std::vector<Margin> margin;     // of the layer's tensor: what its consumers read
   std::vector<std::vector<int>> consumers;
+  // What tiles keep from one run over a picture with global poolings to the next: the pooled
+  // layers, where the next run goes on, and pictures on the way to them, which are small.
+  std::vector<bool> kept;
+  std::vector<int> poolings;  // ListPoolings
   size_t scratch_floats = 0;  // the largest kernel's
   size_t weight_bytes = 0;
 };

@@ -1,33 +1,82 @@
 #include "engine/backends/cpu/run_tile.h"
 
+#include <algorithm>
 #include <vector>
 
+#include "engine/backends/cpu/kernels/activation.h"
 #include "engine/backends/cpu/pixels.h"
+#include "engine/backends/cpu/pooling.h"
 
 namespace upscaled::cpu {
+namespace {
+
+// The task's memory, if all runs before this one went into it.
+KeptLayers* MemoryOf(const TileTask& task) {
+  auto* const memory = static_cast<KeptLayers*>(task.memory);
+  return memory != nullptr && memory->runs == task.means.size() ? memory : nullptr;
+}
+
+class TileRunner {
+ public:
+  TileRunner(const Program& program, const TileTask& task, const TilePlan& plan, float* scratch)
+      : program_(program), task_(task), plan_(plan), scratch_(scratch) {}
+
+  void Run(const TilePlan::Step& step) {
+    Compute(step);
+    if (step.layer != plan_.target) return;
+    const Tensor& dst = plan_.tensors[step.layer];
+    if (task_.sums == nullptr) {
+      StorePixels(dst, step.rows, Scale(task_.tile, program_.network.scale), task_.dst);
+    } else {
+      AddToSums(dst, Intersect(step.rows, share_), *task_.sums);
+    }
+  }
+
+ private:
+  void Compute(const TilePlan::Step& step) {
+    const Layer& layer = program_.network.layers[step.layer];
+    const Tensor& dst = plan_.tensors[step.layer];
+    if (step.layer == 0) {
+      LoadPixels(task_, program_.network.pad_px, step.rows, dst);
+    } else if (layer.op == Op::kGlobalAveragePool) {
+      const auto number = std::find(program_.poolings.begin(), program_.poolings.end(), step.layer);
+      LoadMeans(task_.means[number - program_.poolings.begin()], dst);
+      ApplyActivation(layer, dst, 0, 0, 1);
+    } else {
+      src_.clear();
+      for (const int input : layer.inputs) src_.push_back(plan_.tensors[input]);
+      program_.kernels[step.layer]->Run(src_, dst, step.rows, scratch_);
+    }
+  }
+
+  const Program& program_;
+  const TileTask& task_;
+  const TilePlan& plan_;
+  float* const scratch_;
+  const Rect share_ = task_.sums == nullptr
+                          ? Rect()
+                          : PooledShare(program_.network, program_.poolings[task_.means.size()],
+                                        task_.image, task_.tile);
+  std::vector<Tensor> src_;
+};
+
+}  // namespace
 
 void RunTile(const Program& program, const TileTask& task, HugeBuffer& workspace,
              absl::FunctionRef<void(const TilePlan::Step&)> step_done) {
-  TilePlan plan = PlanTile(program, task.image, task.tile);
+  KeptLayers* const memory = MemoryOf(task);
+  TilePlan plan =
+      PlanTile(program, task.image, task.tile, task.means.size(), /*keeps=*/memory != nullptr);
   workspace.Reserve(plan.workspace_floats);
-  BindWorkspace(program, workspace.data(), plan);
-  const Rect result = Scale(task.tile, program.network.scale);
-  const int last = static_cast<int>(plan.tensors.size()) - 1;
-  std::vector<Tensor> src;
+  if (memory != nullptr) memory->floats.Reserve(plan.memory_floats);
+  BindWorkspace(program, workspace.data(), plan, memory ? memory->floats.data() : nullptr);
+  if (task.sums != nullptr) *task.sums = ChannelSums(plan.tensors[plan.target].channels);
+  TileRunner runner(program, task, plan, workspace.data());
   for (const TilePlan::Step& step : plan.steps) {
-    const Tensor& dst = plan.tensors[step.layer];
-    if (step.layer == 0) {
-      LoadPixels(task, program.network.pad_px, step.rows, dst);
-    } else {
-      src.clear();
-      for (const int input : program.network.layers[step.layer].inputs) {
-        src.push_back(plan.tensors[input]);
-      }
-      program.kernels[step.layer]->Run(src, dst, step.rows, workspace.data());
-    }
-    if (step.layer == last) StorePixels(dst, step.rows, result, task.dst);
+    runner.Run(step);
     step_done(step);
   }
+  if (memory != nullptr) ++memory->runs;
 }
 
 }  // namespace upscaled::cpu

@@ -1,4 +1,4 @@
-// One tile through a program.
+// One run of a tile through a program.
 #pragma once
 
 #include "absl/functional/function_ref.h"
@@ -9,8 +9,15 @@
 
 namespace upscaled::cpu {
 
-// Writes task.dst; the task must have passed CheckTileTask. `workspace` grows as needed.
-// `step_done` is called after each step, for profiles. Throws std::bad_alloc when memory is out.
+// The kept layers of one tile, once its first run was through.
+struct KeptLayers final : TileMemory {
+  HugeBuffer floats;
+  size_t runs = 0;  // that have filled them
+};
+
+// Writes task.dst or task.sums; the task must have passed CheckTileTask. `workspace` grows as
+// needed. `step_done` is called after each step, for profiles. Throws std::bad_alloc when memory is
+// out.
 void RunTile(const Program& program, const TileTask& task, HugeBuffer& workspace,
              absl::FunctionRef<void(const TilePlan::Step&)> step_done);
 

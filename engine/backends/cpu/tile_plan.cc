@@ -1,6 +1,8 @@
 #include "engine/backends/cpu/tile_plan.h"
 
 #include <algorithm>
+#include <span>
+#include <utility>
 
 #include "engine/graph/tile_geometry.h"
 
@@ -19,35 +21,61 @@ size_t OddCacheLines(size_t floats) {
   return (lines | 1) * 16;
 }
 
-// Walks the layers from the result backwards, on demand, and notes the steps and the most rows that
-// any layer holds at a time.
+// Walks the layers from a run's target backwards, on demand, and notes the steps and the most rows
+// that any layer holds at a time.
 class Scheduler {
  public:
-  // `sizes`: of each layer's whole output.
+  // `sizes`: of each layer's whole output. `keeps`: as in PlanTile.
   Scheduler(const Program& program, const std::vector<Rect>& regions,
-            const std::vector<Size>& sizes, std::vector<TilePlan::Step>& steps)
+            const std::vector<Size>& sizes, bool keeps)
       : program_(program),
         regions_(regions),
         sizes_(sizes),
-        steps_(steps),
-        ring_rows_(regions.size(), 0) {
+        keeps_(keeps),
+        runs_(regions.size()),
+        ring_rows_(regions.size()) {
     for (const Rect& region : regions) next_.push_back(region.y);
   }
 
-  // Rows of each layer's ring.
-  std::vector<int> Run() {
-    const int last = static_cast<int>(regions_.size()) - 1;
-    while (next_[last] < regions_[last].bottom()) Need(last, next_[last] + kResultRows);
-    return ring_rows_;
+  // Another run, which finds what the ones before have kept.
+  void Run(int target) {
+    Begin(target);
+    while (!Finished(target)) Need(target, next_[target] + kResultRows);
   }
 
+  // Of the last run; rows of each layer's ring.
+  const std::vector<int>& ring_rows() const { return ring_rows_; }
+  std::vector<TilePlan::Step>& steps() { return steps_; }
+
  private:
+  bool Keeps(int layer) const { return keeps_ && program_.kept[layer]; }
+  bool Finished(int layer) const { return next_[layer] >= regions_[layer].bottom(); }
+
+  // What a run computes `layer` from; the values of a global pooling are given.
+  std::span<const int> InputsOf(int layer) const {
+    const Layer& of = program_.network.layers[layer];
+    return of.op == Op::kGlobalAveragePool ? std::span<const int>() : of.inputs;
+  }
+
+  // The target is computed whole, so that all of it can be added up, even where it was kept.
+  void Begin(int target) {
+    steps_.clear();
+    std::fill(runs_.begin(), runs_.end(), false);
+    runs_[target] = true;
+    for (int i = static_cast<int>(regions_.size()) - 1; i >= 0; --i) {
+      if (!Keeps(i) || i == target) next_[i] = regions_[i].y;
+      ring_rows_[i] = Keeps(i) ? regions_[i].height : 0;
+      if (!runs_[i] || Finished(i)) continue;
+      for (const int input : InputsOf(i)) runs_[input] = true;
+    }
+  }
+
   // Computes rows of `layer` up to `bottom`, or its region's end.
   void Need(int layer, int bottom) {
     bottom = std::min(bottom, regions_[layer].bottom());
     while (next_[layer] < bottom) {
       const Rect rows = NextRows(layer, bottom);
-      for (const int input : program_.network.layers[layer].inputs) {
+      for (const int input : InputsOf(layer)) {
         Need(input, Reads(layer, {rows.y, rows.bottom() - 1}).last + 1);
       }
       next_[layer] = rows.bottom();
@@ -74,7 +102,7 @@ class Scheduler {
   int FirstRowInUse(int layer) const {
     int first = next_[layer];
     for (const int consumer : program_.consumers[layer]) {
-      if (next_[consumer] >= regions_[consumer].bottom()) continue;
+      if (!runs_[consumer] || Finished(consumer)) continue;
       const PixelRange left{next_[consumer], regions_[consumer].bottom() - 1};
       first = std::min(first, Reads(consumer, left).first);
     }
@@ -84,10 +112,19 @@ class Scheduler {
   const Program& program_;
   const std::vector<Rect>& regions_;
   const std::vector<Size>& sizes_;
-  std::vector<TilePlan::Step>& steps_;
-  std::vector<int> next_;  // row to compute next
+  const bool keeps_;
+  std::vector<int> next_;   // row to compute next
+  std::vector<bool> runs_;  // what the run's target depends on
   std::vector<int> ring_rows_;
+  std::vector<TilePlan::Step> steps_;
 };
+
+// The layer that the run with so many known means is for.
+int TargetOf(const Program& program, size_t known_means) {
+  const std::vector<Layer>& layers = program.network.layers;
+  if (known_means == program.poolings.size()) return static_cast<int>(layers.size()) - 1;
+  return layers[program.poolings[known_means]].inputs[0];
+}
 
 Tensor LayOut(const Program& program, size_t layer, const Rect& region, Size size, int ring_rows) {
   const Margin& margin = program.margin[layer];
@@ -106,29 +143,38 @@ Tensor LayOut(const Program& program, size_t layer, const Rect& region, Size siz
 
 }  // namespace
 
-TilePlan PlanTile(const Program& program, Size image, const Rect& tile) {
+TilePlan PlanTile(const Program& program, Size image, const Rect& tile, size_t known_means,
+                  bool keeps) {
   TilePlan plan;
+  plan.target = TargetOf(program, known_means);
   plan.regions = LayerRegions(program.network, image, tile, program.block_px);
   const std::vector<Size> sizes = LayerSizes(program.network, image);
-  const std::vector<int> ring_rows = Scheduler(program, plan.regions, sizes, plan.steps).Run();
+  Scheduler scheduler(program, plan.regions, sizes, keeps);
+  for (size_t run = keeps ? 0 : known_means; run <= known_means; ++run) {
+    scheduler.Run(TargetOf(program, run));
+  }
+  plan.steps = std::move(scheduler.steps());
   plan.workspace_floats = OddCacheLines(program.scratch_floats);
   for (size_t i = 0; i < plan.regions.size(); ++i) {
-    plan.tensors.push_back(LayOut(program, i, plan.regions[i], sizes[i], ring_rows[i]));
-    plan.workspace_floats += plan.tensors[i].planes() * plan.tensors[i].plane_stride;
+    plan.tensors.push_back(LayOut(program, i, plan.regions[i], sizes[i], scheduler.ring_rows()[i]));
+    (keeps && program.kept[i] ? plan.memory_floats : plan.workspace_floats) +=
+        plan.tensors[i].planes() * plan.tensors[i].plane_stride;
   }
   plan.workspace_floats += kReadSlackFloats;
+  if (plan.memory_floats > 0) plan.memory_floats += kReadSlackFloats;
   return plan;
 }
 
-void BindWorkspace(const Program& program, float* workspace, TilePlan& plan) {
-  float* ring = workspace + OddCacheLines(program.scratch_floats);
+void BindWorkspace(const Program& program, float* workspace, TilePlan& plan, float* memory) {
+  workspace += OddCacheLines(program.scratch_floats);
   for (size_t i = 0; i < plan.tensors.size(); ++i) {
     Tensor& t = plan.tensors[i];
+    float*& storage = plan.memory_floats > 0 && program.kept[i] ? memory : workspace;
     const size_t left = static_cast<size_t>(program.margin[i].left_px) * t.pixel_stride;
     const size_t right = static_cast<size_t>(program.margin[i].right_px) * t.pixel_stride;
-    t.data = ring + left;
+    t.data = storage + left;
     for (int plane = 0; plane < t.planes() && left + right > 0; ++plane) {
-      float* row = ring + plane * t.plane_stride;
+      float* row = storage + plane * t.plane_stride;
       for (int slot = 0; slot < t.ring_rows; ++slot, row += t.row_stride) {
         std::fill_n(row, left, 0.0f);
         const size_t end = left + static_cast<size_t>(plan.regions[i].width) * t.pixel_stride;
@@ -136,7 +182,7 @@ void BindWorkspace(const Program& program, float* workspace, TilePlan& plan) {
       }
       std::fill_n(row, t.row_stride, 0.0f);
     }
-    ring += t.planes() * t.plane_stride;
+    storage += t.planes() * t.plane_stride;
   }
 }
 

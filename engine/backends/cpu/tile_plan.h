@@ -1,5 +1,5 @@
-// How one tile is computed: row by row through all layers at once, so that a layer's rows are read
-// while they are still in cache, and rows are never computed twice.
+// How one run of a tile goes: row by row through all layers at once, so that a layer's rows are
+// read while they are still in cache, and rows are never computed twice.
 #pragma once
 
 #include <cstddef>
@@ -18,15 +18,22 @@ struct TilePlan {
     int layer;
     Rect rows;
   };
+  int target = 0;               // the layer that the run is for: a pooled one, or the last
   std::vector<Rect> regions;    // of each layer, in its whole-picture coordinates
-  std::vector<Tensor> tensors;  // `data` counts from the workspace's beginning
+  std::vector<Tensor> tensors;  // a tensor that is kept holds all rows of its region
   std::vector<Step> steps;
   size_t workspace_floats = 0;
+  size_t memory_floats = 0;  // of the tensors that are kept; the same for all runs of a tile
 };
 
-TilePlan PlanTile(const Program& program, Size image, const Rect& tile);
+// The run that comes when the means of so many global poolings are known; all: the result's.
+// `keeps`: what Program::kept names is kept from run to run, and was in the runs before.
+TilePlan PlanTile(const Program& program, Size image, const Rect& tile, size_t known_means = 0,
+                  bool keeps = false);
 
-// Points the tensors into `workspace` (plan.workspace_floats) and zeroes what reads as zero.
-void BindWorkspace(const Program& program, float* workspace, TilePlan& plan);
+// Points the tensors into `workspace` (plan.workspace_floats) and `memory` (plan.memory_floats; may
+// be null when there are none) and zeroes what reads as zero.
+void BindWorkspace(const Program& program, float* workspace, TilePlan& plan,
+                   float* memory = nullptr);
 
 }  // namespace upscaled::cpu

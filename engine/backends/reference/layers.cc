@@ -75,18 +75,6 @@ void FullyConnect(const Layer& layer, Inputs inputs, Tensor& dst) {
   }
 }
 
-void AveragePool(Inputs inputs, Tensor& dst) {
-  const Tensor& src = *inputs[0];
-  for (int c = 0; c < dst.channels; ++c) {
-    double sum = 0;
-    for (int y = src.region.y; y < src.region.bottom(); ++y) {
-      const float* row = src.row(c, y);
-      for (int x = 0; x < src.region.width; ++x) sum += row[x];
-    }
-    dst.values[c] = static_cast<float>(sum / static_cast<double>(src.region.Area()));
-  }
-}
-
 // Sets each value of `dst` to value_at(channel, x, y).
 template <typename ValueAt>
 void Fill(Tensor& dst, const ValueAt& value_at) {
@@ -208,6 +196,7 @@ float Activate(const Layer& layer, int channel, float v) {
 void ComputeLayer(const Layer& layer, Inputs inputs, Tensor& dst) {
   switch (layer.op) {
     case Op::kInput:
+    case Op::kGlobalAveragePool:
       break;
     case Op::kConv:
     case Op::kConvTranspose:
@@ -239,9 +228,6 @@ void ComputeLayer(const Layer& layer, Inputs inputs, Tensor& dst) {
       break;
     case Op::kAffine:
       Affine(layer, inputs, dst);
-      break;
-    case Op::kGlobalAveragePool:
-      AveragePool(inputs, dst);
       break;
     case Op::kFullyConnected:
       FullyConnect(layer, inputs, dst);

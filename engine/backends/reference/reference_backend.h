@@ -8,7 +8,7 @@
 
 namespace upscaled {
 
-// Runs every operation but global pooling, in Precision::kExact. Takes `threads` alone of the
+// Runs every operation, in Precision::kExact. Takes `threads` alone of the
 // options; INVALID_ARGUMENT names another that is set.
 absl::StatusOr<std::unique_ptr<Backend>> CreateReferenceBackend(const BackendOptions& options);
 

@@ -66,6 +66,18 @@ void StoreResult(const Tensor& result, const MutableImageView& dst) {
   }
 }
 
+ChannelSums SumUp(const Tensor& src, const Rect& share) {
+  ChannelSums sums(src.channels);
+  for (int c = 0; c < src.channels; ++c) {
+    for (int y = share.y; y < share.bottom(); ++y) {
+      for (int x = share.x; x < share.right(); ++x) {
+        sums.Add(c, ChannelSums::Round(src.at(c, x, y)));
+      }
+    }
+  }
+  return sums;
+}
+
 }  // namespace
 
 void RunTile(const Network& network, const TileTask& task) {
@@ -73,13 +85,20 @@ void RunTile(const Network& network, const TileTask& task) {
   const std::vector<Size> sizes = LayerSizes(network, task.image);
   std::vector<Tensor> tensors;
   tensors.reserve(network.layers.size());
+  auto means = task.means.begin();
   for (size_t i = 0; i < network.layers.size(); ++i) {
     const Layer& layer = network.layers[i];
+    if (layer.op == Op::kGlobalAveragePool && means == task.means.end()) {
+      *task.sums = SumUp(tensors[layer.inputs[0]],
+                         PooledShare(network, static_cast<int>(i), task.image, task.tile));
+      return;
+    }
     Tensor& dst = tensors.emplace_back(regions[i], layer.out_channels, sizes[i]);
     if (layer.op == Op::kInput) {
       LoadInput(network, task, dst);
       continue;
     }
+    if (layer.op == Op::kGlobalAveragePool) dst.values = *means++;
     std::vector<const Tensor*> inputs;
     for (const int input : layer.inputs) inputs.push_back(&tensors[input]);
     ComputeLayer(layer, inputs, dst);

@@ -6,9 +6,9 @@
 
 namespace upscaled::reference {
 
-// Writes task.dst. `network` must have passed Validate and the task CheckTileTask. Holds every
-// layer's region at once and allocates it anew: for tests, where clarity is worth more than speed.
-// Networks with a global pooling work too; they read the whole picture for every tile.
+// Writes task.dst or task.sums. `network` must have passed Validate and the task CheckTileTask.
+// Holds every layer's region at once and allocates it anew: for tests, where clarity is worth more
+// than speed.
 void RunTile(const Network& network, const TileTask& task);
 
 }  // namespace upscaled::reference

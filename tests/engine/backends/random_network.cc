@@ -73,6 +73,18 @@ class Builder {
             .inputs = {first, second},
             .out_channels = op == Op::kConcat ? 2 * channels : channels});
   }
+  // Scales the last layer by what two fully connected layers make of the means of layer `of`.
+  void SqueezeExcite(int of) {
+    const int scaled = last();
+    const int channels = network_.layers[scaled].out_channels;
+    Append({.op = Op::kGlobalAveragePool, .inputs = {of}});
+    if (Chance(random_, 20)) Append({.op = Op::kGlobalAveragePool});
+    FullyConnected(Pick(random_, {1, 4, 17}), true);
+    FullyConnected(channels, false);
+    network_.layers.back().activation = Activation::kSigmoid;
+    Join(Op::kMul, scaled, last());
+  }
+  void SqueezeExcite() { SqueezeExcite(last()); }
   void ActivationAlone() {
     Layer layer{.op = Op::kActivation, .out_channels = network_.layers.back().out_channels};
     Activate(layer);
@@ -80,6 +92,12 @@ class Builder {
   }
 
  private:
+  // As formats spell it: one or the other.
+  void FullyConnected(int out, bool activate) {
+    Layer layer{.op = Pick(random_, {Op::kFullyConnected, Op::kConv}), .out_channels = out};
+    AppendWithWeights(std::move(layer), activate);
+  }
+
   void Append(Layer layer) {
     if (layer.inputs.empty()) layer.inputs = {last()};
     layer.in_channels = network_.layers[layer.inputs[0]].out_channels;
@@ -132,6 +150,7 @@ void AppendUnet(Builder& b, std::mt19937& random) {
     b.Conv(width, 3, 1, same ? 1 : 0, true);
     if (!same) crop_px += 2;
   }
+  if (Chance(random, 40)) b.SqueezeExcite();
   b.ConvTranspose(width, 2, 2, 0, true);
   const int deep = b.last();
   b.Crop(skip, crop_px);
@@ -143,6 +162,7 @@ void AppendResidual(Builder& b, std::mt19937& random) {
   b.RandomConv(width);
   const int skip = b.last();
   b.Conv(width, 3, 1, 1, true);
+  if (Chance(random, 40)) b.SqueezeExcite(Chance(random, 70) ? b.last() : skip);
   b.Join(Pick(random, {Op::kAdd, Op::kMul, Op::kConcat}), skip, b.last());
   if (Chance(random, 50)) b.ActivationAlone();
 }
@@ -186,10 +206,15 @@ Network TryRandomNetwork(std::mt19937& random) {
     b.Conv(16, 5, 1, 0, true);
     b.Conv(16, 5, 1, 0, true);
   }
-  const int body = RandomInt(random, 0, 3);
-  if (body == 0) AppendUnet(b, random);
-  if (body == 1) AppendResidual(b, random);
+  for (int bodies = RandomInt(random, 0, 2); bodies > 0; --bodies) {
+    if (Chance(random, 50)) {
+      AppendUnet(b, random);
+    } else {
+      AppendResidual(b, random);
+    }
+  }
   AppendEnd(b, random);
+  if (Chance(random, 10)) b.SqueezeExcite(Chance(random, 50) ? b.last() : 0);
   return std::move(b.network());
 }
 

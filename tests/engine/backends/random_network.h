@@ -10,7 +10,7 @@ namespace upscaled::test {
 
 // A chain of convolutions (1x1, 3x3, 5x5; valid or same; strides 1 and 2; widths from 1 to 64; any
 // activation) that ends in RGB at scale 1, 2 or 3, some with skips (crop with add, mul or concat),
-// resizes, pads, affine layers and pixel shuffles. Passes Validate.
+// resizes, pads, affine layers, pixel shuffles and squeeze-and-excite. Passes Validate.
 Network RandomNetwork(std::mt19937& random);
 
 // One line a layer, for failure messages.

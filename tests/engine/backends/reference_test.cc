@@ -1,4 +1,5 @@
 // The oracle itself, against values worked out by hand.
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "engine/backends/reference/tensor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/run_picture.h"
 
 namespace upscaled {
 namespace {
@@ -167,10 +169,7 @@ TEST(ReferenceLayersTest, AffineIsAFactorAndAnOffsetForEveryChannel) {
   EXPECT_THAT(Compute(layer, {src}, {0, 0, 2, 1}), ElementsAre(2.5f, 4.5f, -2, -3));
 }
 
-TEST(ReferenceLayersTest, PoolingAndFullyConnected) {
-  const Tensor src = MakeTensor({0, 0, 2, 2}, {1, 2, 3, 6, 0, 0, 0, 4});
-  EXPECT_THAT(Compute(MakeLayer(Op::kGlobalAveragePool, 2, 2), {src}, {0, 0, 1, 1}),
-              ElementsAre(3, 1));
+TEST(ReferenceLayersTest, FullyConnected) {
   Layer layer = MakeLayer(Op::kFullyConnected, 2, 2);
   layer.weights = {1, 2, 10, 20};
   layer.bias = {0.5f, 0};
@@ -211,14 +210,31 @@ Network PoolingNetwork() {
   return network;
 }
 
+TEST(ReferenceBackendTest, TilesGatherTheMeansOfTheWholePicture) {
+  const auto backend = CreateReferenceBackend({});
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  const auto executable = (*backend)->Compile(PoolingNetwork(), Precision::kExact);
+  ASSERT_TRUE(executable.ok()) << executable.status();
+  // One row of three pixels with the means 2, 4 and 0.25, the middle one a tile of its own.
+  Image source({3, 1, 3, SampleType::kF32}), result(source.spec());
+  const float pixels[] = {1, 3, 0.5f, 2, 4, 0.25f, 3, 5, 0};
+  std::copy_n(pixels, 9, source.mutable_view().row_as<float>(0));
+  std::vector<TileTask> tiles;
+  for (const Rect& tile : {Rect{0, 0, 1, 1}, Rect{1, 0, 1, 1}, Rect{2, 0, 1, 1}}) {
+    tiles.push_back(
+        {source.view().Crop(tile), tile, {3, 1}, tile, result.mutable_view().Crop(tile)});
+  }
+  const absl::Status status = test::RunPicture(*(*backend)->CreateStream(), **executable, tiles);
+  ASSERT_TRUE(status.ok()) << status;
+  const float* values = result.view().row_as<float>(0);
+  EXPECT_THAT(std::vector<float>(values, values + 9),
+              ElementsAre(2, 12, 0.125f, 4, 16, 0.0625f, 6, 20, 0));
+}
+
 TEST(ReferenceBackendTest, RefusesWhatItCannotDo) {
   const auto backend = CreateReferenceBackend({});
   ASSERT_TRUE(backend.ok()) << backend.status();
-  const Network network = PoolingNetwork();
-  const absl::Status pooling = (*backend)->Compile(network, Precision::kExact).status();
-  EXPECT_EQ(pooling.code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(std::string(pooling.message()), HasSubstr("layer 'pool' (global average pool)"));
-  const absl::Status fast = (*backend)->Compile(network, Precision::kFast).status();
+  const absl::Status fast = (*backend)->Compile(PoolingNetwork(), Precision::kFast).status();
   EXPECT_EQ(fast.code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(std::string(fast.message()), HasSubstr("no precision 'fast'"));
 }

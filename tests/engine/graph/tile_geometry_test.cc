@@ -191,21 +191,20 @@ TEST(LayerRegionsTest, RegionsSufficeForRandomNetworksTilesAndBlocks) {
   }
 }
 
-TEST(LayerRegionsTest, GlobalPoolingNeedsAllOfItsInput) {
-  Network network;
-  network.layers = {
-      {.op = Op::kInput, .name = "input", .out_channels = 3},
-      {.op = Op::kGlobalAveragePool,
-       .name = "pool",
-       .inputs = {0},
-       .out_channels = 3,
-       .in_channels = 3},
-      {.op = Op::kMul, .name = "mul", .inputs = {0, 1}, .out_channels = 3, .in_channels = 3}};
-  ASSERT_TRUE(network.Validate().ok()) << network.Validate();
-  const auto regions = LayerRegions(network, {10, 8}, {4, 4, 1, 1}, {});
-  EXPECT_EQ(regions[2], (Rect{4, 4, 1, 1}));
-  EXPECT_EQ(regions[1], (Rect{0, 0, 1, 1}));
-  EXPECT_EQ(regions[0], (Rect{0, 0, 10, 8}));
+TEST(LayerRegionsTest, GlobalPoolingNeedsTheTilesShareOfItsInput) {
+  Network network = OneLayer(MakeConv(Op::kConv, 3, 2, 1), 1, 0);
+  network.layers.push_back({.op = Op::kGlobalAveragePool,
+                            .name = "pool",
+                            .inputs = {1},
+                            .out_channels = 3,
+                            .in_channels = 3});
+  network.layers.push_back(
+      {.op = Op::kMul, .name = "mul", .inputs = {0, 2}, .out_channels = 3, .in_channels = 3});
+  const auto regions = LayerRegions(network, {10, 8}, {4, 4, 2, 2}, {});
+  EXPECT_EQ(regions[3], (Rect{4, 4, 2, 2}));
+  EXPECT_EQ(regions[2], (Rect{0, 0, 1, 1}));
+  EXPECT_EQ(regions[1], (Rect{2, 2, 1, 1}));
+  EXPECT_EQ(regions[0], (Rect{3, 3, 3, 3}));
 }
 
 }  // namespace

@@ -110,9 +110,24 @@ void BilinearRow(const Layer& layer, std::span<const Tensor> src, const Tensor& 
   }
 }
 
+// By one factor a channel.
+void ScaleRow(std::span<const Tensor> src, const Tensor& dst, int y, int x, int width_px) {
+  for (int plane = 0; plane < dst.planes(); ++plane) {
+    const float* in = src[0].At(y, x) + plane * src[0].plane_stride;
+    const float* factors = src[1].At(0, 0) + plane * src[1].plane_stride;
+    float* out = dst.At(y, x) + plane * dst.plane_stride;
+    const int stride = dst.pixel_stride;
+    for (int n = 0; n < width_px; ++n, in += stride, out += stride) {
+      for (int c = 0; c < stride; ++c) out[c] = in[c] * factors[c];
+    }
+  }
+}
+
 template <bool kMultiply>
 void CombineRow(const Layer& /*layer*/, std::span<const Tensor> src, const Tensor& dst, int y,
                 int x, int width_px) {
+  const bool scales = src[1].layer_width_px == 1 && src[1].layer_height_px == 1;
+  if (kMultiply && scales) return ScaleRow(src, dst, y, x, width_px);
   for (int plane = 0; plane < dst.planes(); ++plane) {
     const float* a = src[0].At(y, x) + plane * src[0].plane_stride;
     const float* b = src[1].At(y, x) + plane * src[1].plane_stride;

@@ -240,26 +240,5 @@ TEST(CpuLimitsTest, WorkspaceOfTheSmallestTile) {
   EXPECT_TRUE(absl::EndsWith(status.message(), " MiB of workspace, the limit is 1024")) << status;
 }
 
-TEST(CpuOptionsTest, UnsupportedLayerIsNamed) {
-  std::mt19937 random = FreshRandom();
-  Network network = RandomNetwork(random);
-  // Squeeze and excite: the result scaled by its own mean.
-  Layer pool;
-  pool.op = Op::kGlobalAveragePool;
-  pool.name = "squeeze";
-  pool.inputs = {static_cast<int>(network.layers.size()) - 1};
-  pool.in_channels = pool.out_channels = 3;
-  Layer scale;
-  scale.op = Op::kMul;
-  scale.name = "excite";
-  scale.inputs = {pool.inputs[0], pool.inputs[0] + 1};
-  scale.in_channels = scale.out_channels = 3;
-  network.layers.push_back(pool);
-  network.layers.push_back(scale);
-  const auto executable = (*CreateCpuBackend({}))->Compile(network, Precision::kExact);
-  EXPECT_EQ(executable.status().code(), absl::StatusCode::kUnimplemented) << executable.status();
-  EXPECT_TRUE(absl::StrContains(executable.status().message(), "squeeze"));
-}
-
 }  // namespace
 }  // namespace upscaled

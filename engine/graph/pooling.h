@@ -1,0 +1,59 @@
+// Global poolings of pictures that are computed in tiles. The mean of a layer over the whole
+// picture is gathered in a run over all tiles of its own: every tile adds up its share of the
+// layer, and the total is the same however the picture was cut.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/numeric/int128.h"
+#include "engine/base/geometry.h"
+#include "engine/model/network.h"
+
+namespace upscaled {
+
+// The network's global poolings in order of execution, as indices of Network::layers. A pooling's
+// number is its place in this list; it depends on none of higher numbers.
+std::vector<int> ListPoolings(const Network& network);
+
+// The part of the layer that a global pooling (an index of Network::layers) reads that counts as
+// `tile`'s: the shares of a picture's tiles cover the layer without overlap. They lie where the
+// tile's pixels do, but for a pixel of the layer and the uneven border of align_px.
+Rect PooledShare(const Network& network, int pooling, Size image, const Rect& tile);
+
+// One mean per channel of a pooled layer.
+using ChannelMeans = std::vector<float>;
+
+// Sums of one value per pixel and channel that depend neither on order nor on grouping: a value is
+// first rounded to a multiple of 2^-24 within +-2^16, and such numbers are added without error.
+class ChannelSums {
+ public:
+  // So many rounded values a double adds up exactly.
+  static constexpr int kExactRun = 4096;
+
+  // What counts of a value; no number counts as the upper limit.
+  static double Round(float value) {
+    constexpr float kLimit = 1 << 16;
+    constexpr double kShift = 1.5 * (1 << 28);  // doubles beside it are 2^-24 apart
+    const float clamped = value < kLimit ? (value > -kLimit ? value : -kLimit) : kLimit;
+    return (clamped + kShift) - kShift;
+  }
+
+  explicit ChannelSums(size_t channels = 0) : sums_(channels) {}
+
+  // `run`: the sum of up to kExactRun rounded values.
+  void Add(size_t channel, double run) { sums_[channel] += static_cast<int64_t>(run * kUnit); }
+  // Of as many channels.
+  void Add(const ChannelSums& other);
+
+  size_t channels() const { return sums_.size(); }
+  ChannelMeans Means(int64_t pixels) const;
+
+ private:
+  static constexpr double kUnit = 1 << 24;
+
+  std::vector<absl::int128> sums_;  // times kUnit
+};
+
+}  // namespace upscaled
