@@ -20,10 +20,7 @@ class PngDecoder final : public ImageDecoder {
  public:
   PngDecoder(std::unique_ptr<ReplaySource> source, const ImageHeader& header,
              const DecodeLimits& limits, const Cancellation* cancellation)
-      : source_(std::move(source)),
-        header_(header),
-        cancellation_(cancellation),
-        guard_(limits) {}
+      : source_(std::move(source)), header_(header), cancellation_(cancellation), guard_(limits) {}
   ~PngDecoder() override { png_destroy_read_struct(&png_, &info_, nullptr); }
 
   absl::Status Start(const DecodeLimits& limits);
