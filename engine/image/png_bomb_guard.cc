@@ -14,9 +14,9 @@ namespace upscaled {
 namespace {
 
 constexpr size_t kCrcBytes = 4;
-// Encoders may leave some padding after the last row; this much inflates to 17 MB, which libpng
+// Encoders may leave some padding after the last row; this much inflates to 4 MB, which libpng
 // throws away in some milliseconds.
-constexpr size_t kMaxSurplusBytes = 16 << 10;
+constexpr size_t kMaxSurplusBytes = 4 << 10;
 
 // What stands before a chunk's deflated data, one letter a field: 't' text up to a zero byte, 'b' a
 // byte, 'c' a byte that is zero when the data are not compressed after all.

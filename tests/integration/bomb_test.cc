@@ -99,7 +99,7 @@ TEST_F(BombTest, CompressedMetadataThatInflateBeyondTheLimitAreRefused) {
 TEST_F(BombTest, PixelsThatGoOnAfterTheLastRowAreRefused) {
   const Outcome outcome = Send(test::PixelBombPng(kBombBytes));
   EXPECT_TRUE(IsError(outcome.status, StatusCode::INVALID_ARGUMENT, "LIMIT_EXCEEDED",
-                      "at least 16385 bytes after the last row; the limit is 16384"));
+                      "at least 4097 bytes after the last row; the limit is 4096"));
   EXPECT_FALSE(outcome.summary.has_value());
   ExpectServes();
 }
