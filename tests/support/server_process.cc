@@ -33,6 +33,7 @@ ServerProcess::ServerProcess(const std::string& binary, const std::vector<std::s
   words.insert(words.end(), flags.begin(), flags.end());
   AddUnlessGiven(words, "--listen=", "127.0.0.1:0");
   AddUnlessGiven(words, "--http=", "127.0.0.1:0");
+  AddUnlessGiven(words, "--device=", "cpu");  // looking for others loads their drivers
   std::vector<char*> arguments, environment;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
