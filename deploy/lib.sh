@@ -10,9 +10,10 @@ die() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }
 BUILD_PACKAGES=(ca-certificates cmake g++ ninja-build pkg-config
   libabsl-dev libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   libjpeg-dev libpng-dev libwebp-dev zlib1g-dev libisal-dev libhwy-dev
-  libspdlog-dev libcli11-dev nlohmann-json3-dev libyaml-cpp-dev prometheus-cpp-dev libevent-dev)
+  libspdlog-dev libcli11-dev nlohmann-json3-dev libyaml-cpp-dev prometheus-cpp-dev libevent-dev
+  opencl-headers ocl-icd-opencl-dev libssl-dev)
 TEST_PACKAGES=(libgtest-dev libgmock-dev libbenchmark-dev libdnnl-dev python3 python3-grpcio python3-protobuf
-  clang-14 libclang-rt-14-dev clang-format-14 git openssl)
+  clang-14 libclang-rt-14-dev clang-format-14 git openssl pocl-opencl-icd oclgrind)
 
 # install_packages NAME...: through apt-get, as root or with sudo; does nothing when all are there.
 install_packages() {

@@ -17,8 +17,6 @@ constexpr double kClearlyFaster = 1.03;
 // Not worth more rounds, after those that all may run: one may have been interrupted.
 constexpr double kHopeless = 2;
 constexpr int kFairRounds = 2;
-// As wide as a tile's strip in few, few enough rows to stay in cache.
-constexpr Size kTimedOutput{168, 12};
 // A block of any Winograd kernel and the beginning of the next.
 constexpr Size kCheckedOutput{7, 7};
 
@@ -60,13 +58,14 @@ struct Contender {
 void RunOnce(Contender& contender, const Clock& clock) {
   const absl::Time start = clock.Now();
   contender.trial->Run();
-  contender.best = std::min(contender.best, clock.Now() - start);
+  const absl::Duration elapsed = clock.Now() - start;
+  contender.best = std::min(contender.best, contender.trial->LastRunTime().value_or(elapsed));
 }
 
 // In the shipped order, with their best times.
 std::vector<Contender> TimeAll(const KernelCandidates& candidates, absl::Duration budget,
                                const Clock& clock) {
-  const Size input = InputFor(candidates.layer(), kTimedOutput);
+  const Size input = InputFor(candidates.layer(), candidates.timed_output());
   std::vector<Contender> contenders;
   for (const std::string& name : candidates.names()) {
     contenders.push_back({name, candidates.Try(name, input)});
@@ -110,7 +109,8 @@ LayerMeasurement MeasureLayer(const KernelCandidates& candidates, absl::Duration
                               const Clock& clock) {
   LayerMeasurement result;
   const Layer& layer = candidates.layer();
-  const double operations = Operations(layer, OutputFor(layer, InputFor(layer, kTimedOutput)));
+  const double operations =
+      Operations(layer, OutputFor(layer, InputFor(layer, candidates.timed_output())));
   std::optional<Contender> winner;
   for (Contender& contender : TimeAll(candidates, budget, clock)) {
     const bool better = !winner || contender.best * kClearlyFaster < winner->best;

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "engine/base/geometry.h"
 #include "engine/model/network.h"
 #include "engine/model/precision.h"
@@ -19,6 +21,8 @@ class LayerTrial {
   virtual ~LayerTrial() = default;
   // Computes the whole output from whatever input there is, for its time alone.
   virtual void Run() = 0;
+  // What Run last took by the device's own clock; nothing where the caller's is as good.
+  virtual std::optional<absl::Duration> LastRunTime() const { return std::nullopt; }
   // The output for an input, both [channel][y][x].
   virtual std::vector<float> Compute(std::span<const float> input) = 0;
 };
@@ -33,6 +37,8 @@ class KernelCandidates {
   virtual Precision precision() const = 0;
   // Two or more, best first as shipped.
   virtual std::vector<std::string> names() const = 0;
+  // Of which size to time it: as a tile's part that is computed at once.
+  virtual Size timed_output() const { return {168, 12}; }
   // `name` is one of names(), `input` the size of the layer's input. Throws std::bad_alloc when
   // memory is out.
   virtual std::unique_ptr<LayerTrial> Try(const std::string& name, Size input) const = 0;

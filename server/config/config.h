@@ -38,8 +38,9 @@ struct ServerConfig {
   std::vector<std::filesystem::path> model_repositories;
   std::string default_model = "general-2x";
   std::string device = "auto";
-  int threads = 0;      // 0: as many as the machine or container offers
-  std::string cpu_isa;  // "": the best
+  int threads = 0;                     // 0: as many as the machine or container offers
+  std::string cpu_isa;                 // "": the best
+  std::filesystem::path cache_folder;  // of compiled programs; "": none
   Precision precision = Precision::kExact;
   TuneMode tune = TuneMode::kOff;
   std::filesystem::path tune_file;  // given exactly when `tune` is not kOff

@@ -187,7 +187,9 @@ std::vector<Setting> MakeSettings() {
           "default-model", kDevices, "NAME", "model of requests that name none",
           [](auto& c) -> auto& { return c.default_model; }),
       Text(
-          "device", kDevices, "NAME", "device to compute on: auto, cpu or reference",
+          "device", kDevices, "NAME",
+          "device to compute on: auto, cpu, opencl (the first OpenCL device), opencl:P.D or "
+          "reference",
           [](auto& c) -> auto& { return c.device; }),
       Integer(
           "threads", kDevices, "N",
@@ -196,6 +198,10 @@ std::vector<Setting> MakeSettings() {
       Text(
           "cpu-isa", kDevices, "NAME", "force an instruction set of the cpu; empty: the best",
           [](auto& c) -> auto& { return c.cpu_isa; }),
+      Text(
+          "cache-folder", kDevices, "DIR",
+          "folder for compiled OpenCL programs, of this user alone; empty: compile at every start",
+          [](auto& c) -> auto& { return c.cache_folder; }),
       Choice<Precision>(
           "precision", kDevices, "exact|fast", "arithmetic of requests that name none",
           {Precision::kExact, Precision::kFast}, PrecisionName,

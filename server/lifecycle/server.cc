@@ -37,6 +37,19 @@ absl::StatusOr<std::string> ReadFile(const std::filesystem::path& path) {
   return text;
 }
 
+// What `auto` chooses from, and what it cannot use.
+void LogDevices(Logger& logger) {
+  const DeviceSurvey survey = SurveyDevices();
+  for (const DeviceSurvey::Device& device : survey.devices) {
+    const LogField fields[] = {{"device", device.name}, {"description", device.description}};
+    logger.Log(LogLevel::kInfo, "found a device", fields);
+  }
+  for (const std::string& note : survey.notes) {
+    const LogField fields[] = {{"reason", note}};
+    logger.Log(LogLevel::kInfo, "found no device", fields);
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config, Logger& logger,
@@ -44,7 +57,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   ASSIGN_OR_RETURN(ModelRepository repository, ModelRepository::Open(config.model_repositories));
   ASSIGN_OR_RETURN(ModelCatalog catalog,
                    ModelCatalog::Create(std::move(repository), config.default_model));
-  BackendOptions options{.threads = config.threads, .cpu_isa = config.cpu_isa};
+  BackendOptions options{.threads = config.threads,
+                         .cpu_isa = config.cpu_isa,
+                         .cache_folder = config.cache_folder.string()};
   if (config.tune != TuneMode::kOff) {
     ASSIGN_OR_RETURN(options.chooser, Tuner::Create({.file = config.tune_file,
                                                      .measure = config.tune == TuneMode::kMeasure,
@@ -52,6 +67,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
                                                        logger.Log(LogLevel::kWarning, text);
                                                      }}));
   }
+  if (config.device == "auto") LogDevices(logger);
   ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, create_backend(config.device, options));
   std::unique_ptr<Server> server(
       new Server(config, logger, std::move(catalog), std::move(backend)));

@@ -82,14 +82,10 @@ class ConvKernel final : public LayerKernel {
   LayerConstants constants_;
 };
 
-const char* StorageOption(Precision precision) {
-  return precision == Precision::kFast ? " -DHALF_STORAGE" : "";
-}
-
 MadeKernel MakeDirect(const Family& family, Context& context, const Layer& layer,
                       Precision precision, const LaunchConfig& config) {
   ASSIGN_OR_RETURN(const cl::Program program,
-                   context.programs.Get(kConvSource, absl::StrCat("-DPIXELS=", config.pixels,
+                   context.programs.Get(kConvSource, absl::StrCat("-DPIXELS=", config.pixels, " ",
                                                                   StorageOption(precision))));
   return ConvKernel::Create(family, program, context, layer, config);
 }
@@ -100,7 +96,9 @@ bool Conv3x3Supports(const Layer& layer) {
   return layer.op == Op::kConv && layer.kernel_px == 3 && layer.stride_px == 1;
 }
 bool WinogradSupports(const Layer& layer) { return Conv3x3Supports(layer); }
-bool ConvSupports(const Layer& layer) { return layer.op == Op::kConv; }
+bool ConvSupports(const Layer& layer) {
+  return layer.op == Op::kConv || layer.op == Op::kFullyConnected;
+}
 bool TransposedSupports(const Layer& layer) { return layer.op == Op::kConvTranspose; }
 
 MadeKernel MakeWinograd(Context& context, const Layer& layer, Precision precision,

@@ -15,7 +15,7 @@ namespace upscaled::opencl {
 // 3x3 with stride 1.
 bool WinogradSupports(const Layer& layer);
 bool Conv3x3Supports(const Layer& layer);
-// Any kernel size and stride.
+// Any kernel size and stride; a fully connected layer is a 1x1 convolution of one pixel.
 bool ConvSupports(const Layer& layer);
 bool TransposedSupports(const Layer& layer);
 

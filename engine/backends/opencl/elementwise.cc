@@ -35,18 +35,6 @@ const char* FunctionOf(Op op) {
   }
 }
 
-absl::StatusOr<KernelFunction> Function(Context& context, Precision precision, const char* name) {
-  ASSIGN_OR_RETURN(cl::Program program,
-                   context.programs.Get(kElementwiseSource,
-                                        precision == Precision::kFast ? "-DHALF_STORAGE" : ""));
-  return KernelFunction{std::move(program), name};
-}
-
-WorkSize ItemsOf(const Rect& region, int planes) {
-  return {static_cast<size_t>(region.width), static_cast<size_t>(region.height),
-          static_cast<size_t>(planes)};
-}
-
 // As kernels/elementwise.cl numbers them.
 cl_int PadModeNumber(PadMode mode) {
   switch (mode) {
@@ -64,6 +52,7 @@ class ElementwiseKernel final : public LayerKernel {
  public:
   ElementwiseKernel(KernelFunction function, LayerConstants constants, const Layer& layer)
       : function_(std::move(function)),
+        by_channel_{function_.program, "mul_channels"},
         constants_(std::move(constants)),
         op_(layer.op),
         factor_(layer.factor),
@@ -87,7 +76,9 @@ class ElementwiseKernel final : public LayerKernel {
         return launch(src[0], result, factor_, src[0].layer);
       case Op::kAdd:
       case Op::kMul:
-        return launch(src[0], src[1], result);
+        return launcher.Launch(
+            op_ == Op::kMul && src[1].layer == Size{1, 1} ? by_channel_ : function_,
+            ItemsOf(dst.region, dst.planes()), kItemGroup, src[0], src[1], result);
       case Op::kConcat:
         return EnqueueConcat(launcher, src, result);
       case Op::kPad:
@@ -116,6 +107,7 @@ class ElementwiseKernel final : public LayerKernel {
   }
 
   const KernelFunction function_;
+  const KernelFunction by_channel_;  // of kMul, when the second input has one pixel
   const LayerConstants constants_;
   const Op op_;
   const cl_int factor_, crop_px_, padding_px_, pad_mode_;
@@ -129,20 +121,39 @@ bool ElementwiseSupports(const Layer& layer) { return FunctionOf(layer.op) != nu
 absl::StatusOr<std::unique_ptr<LayerKernel>> MakeElementwise(Context& context, const Layer& layer,
                                                              Precision precision,
                                                              const LaunchConfig& /*config*/) {
-  ASSIGN_OR_RETURN(KernelFunction function, Function(context, precision, FunctionOf(layer.op)));
+  ASSIGN_OR_RETURN(KernelFunction function,
+                   ElementwiseFunction(context, precision, FunctionOf(layer.op)));
   ASSIGN_OR_RETURN(LayerConstants constants, LayerConstants::Upload(context, layer));
   return std::make_unique<ElementwiseKernel>(std::move(function), std::move(constants), layer);
 }
 
-absl::StatusOr<KernelFunction> ZeroFunction(Context& context, Precision precision) {
-  return Function(context, precision, "zero");
+absl::StatusOr<KernelFunction> ElementwiseFunction(Context& context, Precision precision,
+                                                   const char* name) {
+  ASSIGN_OR_RETURN(cl::Program program,
+                   context.programs.Get(kElementwiseSource, StorageOption(precision)));
+  return KernelFunction{std::move(program), name};
 }
 
-absl::Status EnqueueZero(Launcher& launcher, const KernelFunction& zero, const Tensor& tensor,
-                         const Rect& region) {
-  if (region.empty()) return absl::OkStatus();
-  return launcher.Launch(zero, ItemsOf(region, tensor.planes()), kItemGroup, tensor, region,
-                         cl_int{tensor.planes()});
+WorkSize ItemsOf(const Rect& region, int planes) {
+  return {static_cast<size_t>(region.width), static_cast<size_t>(region.height),
+          static_cast<size_t>(planes)};
+}
+
+absl::Status EnqueueRim(Launcher& launcher, const KernelFunction& zero, const Tensor& tensor) {
+  const Rect& all = tensor.rect;
+  const Rect& inner = tensor.region;
+  const Rect strips[] = {
+      {all.x, all.y, all.width, inner.y - all.y},
+      {all.x, inner.bottom(), all.width, all.bottom() - inner.bottom()},
+      {all.x, inner.y, inner.x - all.x, inner.height},
+      {inner.right(), inner.y, all.right() - inner.right(), inner.height},
+  };
+  for (const Rect& strip : strips) {
+    if (strip.empty()) continue;
+    RETURN_IF_ERROR(launcher.Launch(zero, ItemsOf(strip, tensor.planes()), kItemGroup, tensor,
+                                    strip, cl_int{tensor.planes()}));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace upscaled::opencl

@@ -19,11 +19,14 @@ absl::StatusOr<std::unique_ptr<LayerKernel>> MakeElementwise(Context& context, c
                                                              Precision precision,
                                                              const LaunchConfig& config);
 
-// Sets `region` of the tensor to zero.
-absl::Status EnqueueZero(Launcher& launcher, const KernelFunction& zero, const Tensor& tensor,
-                         const Rect& region);
+// A function of kernels/elementwise.cl.
+absl::StatusOr<KernelFunction> ElementwiseFunction(Context& context, Precision precision,
+                                                   const char* name);
 
-// The kernel for EnqueueZero.
-absl::StatusOr<KernelFunction> ZeroFunction(Context& context, Precision precision);
+// Work-items for a region of so many planes.
+WorkSize ItemsOf(const Rect& region, int planes);
+
+// Zeroes what the tensor holds beyond its layer; `zero` is the function of that name.
+absl::Status EnqueueRim(Launcher& launcher, const KernelFunction& zero, const Tensor& tensor);
 
 }  // namespace upscaled::opencl

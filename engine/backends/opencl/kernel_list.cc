@@ -3,32 +3,34 @@
 #include "absl/strings/str_format.h"
 #include "engine/backends/opencl/conv.h"
 #include "engine/backends/opencl/elementwise.h"
+#include "engine/backends/opencl/pooling.h"
 
 namespace upscaled::opencl {
 namespace {
 
-// The first is what runs where nothing better is known: it fits every device.
-constexpr LaunchConfig kRowConfigs[] = {
-    {4, {8, 1, 4}},  {4, {1, 1, 1}},  {4, {8, 1, 1}},  {4, {32, 1, 1}},
-    {4, {8, 8, 1}},  {4, {4, 4, 8}},  {8, {8, 1, 4}},  {8, {1, 1, 1}},
-    {8, {8, 1, 1}},  {8, {32, 1, 1}}, {8, {4, 4, 4}},  {2, {16, 1, 4}},
-    {2, {64, 1, 1}}, {2, {16, 8, 1}}, {1, {32, 1, 4}}, {1, {16, 16, 1}}};
+// A layer has at most 16 choices together. The first runs where nothing better is known.
+constexpr LaunchConfig kRowConfigs[] = {{4, {8, 1, 4}},  {4, {1, 1, 1}}, {4, {32, 1, 1}},
+                                        {8, {8, 1, 4}},  {8, {1, 1, 1}}, {8, {32, 1, 1}},
+                                        {2, {64, 1, 1}}, {1, {32, 1, 4}}};
 constexpr LaunchConfig kBlockConfigs[] = {{4, {8, 1, 4}},  {4, {1, 1, 1}}, {4, {8, 1, 1}},
                                           {4, {32, 1, 1}}, {4, {8, 8, 1}}, {4, {4, 4, 8}},
                                           {4, {16, 1, 8}}, {4, {4, 1, 16}}};
+
+constexpr LaunchConfig kItemConfigs[] = {{1, kItemGroup}};
 
 constexpr KernelInfo kKernels[] = {
     {"winograd_row4", &WinogradSupports, &MakeWinograd, kBlockConfigs},
     {"conv3x3", &Conv3x3Supports, &MakeConv3x3, kRowConfigs},
     {"conv", &ConvSupports, &MakeConv, kRowConfigs},
     {"transposed", &TransposedSupports, &MakeTransposed, kRowConfigs},
-    {"elementwise", &ElementwiseSupports, &MakeElementwise, {}},
+    {"elementwise", &ElementwiseSupports, &MakeElementwise, kItemConfigs},
+    {"pooling", &PoolingSupports, &MakePooling, kItemConfigs},
 };
 
 }  // namespace
 
 std::string Describe(const LaunchConfig& config) {
-  return absl::StrFormat("%d pixels, groups of %dx%dx%d", config.pixels, config.group[0],
+  return absl::StrFormat("%d pixels, groups %dx%dx%d", config.pixels, config.group[0],
                          config.group[1], config.group[2]);
 }
 
@@ -37,14 +39,6 @@ std::span<const KernelInfo> ListKernels() { return kKernels; }
 const KernelInfo* FindKernel(std::string_view name) {
   for (const KernelInfo& kernel : kKernels) {
     if (kernel.name == name) return &kernel;
-  }
-  return nullptr;
-}
-
-const KernelInfo* ChooseKernel(const Layer& layer, const KernelInfo* forced) {
-  if (forced != nullptr && forced->supports(layer)) return forced;
-  for (const KernelInfo& kernel : kKernels) {
-    if (kernel.supports(layer)) return &kernel;
   }
   return nullptr;
 }

@@ -19,7 +19,7 @@ struct KernelInfo {
   absl::StatusOr<std::unique_ptr<LayerKernel>> (*create)(Context& context, const Layer& layer,
                                                          Precision precision,
                                                          const LaunchConfig& config);
-  // How it may be launched; empty where there is nothing to choose.
+  // How it may be launched, at least one.
   std::span<const LaunchConfig> configs;
 };
 
@@ -28,7 +28,10 @@ std::span<const KernelInfo> ListKernels();
 // null: no such kernel.
 const KernelInfo* FindKernel(std::string_view name);
 
-// The first kernel that supports `layer`, or `forced` (may be null) where it does; null: none does.
-const KernelInfo* ChooseKernel(const Layer& layer, const KernelInfo* forced);
+// A kernel and how to launch it.
+struct KernelChoice {
+  const KernelInfo* info = nullptr;
+  LaunchConfig config;
+};
 
 }  // namespace upscaled::opencl

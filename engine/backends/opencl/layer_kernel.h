@@ -19,7 +19,7 @@ struct LaunchConfig {
   friend bool operator==(const LaunchConfig&, const LaunchConfig&) = default;
 };
 
-// "4 pixels, groups of 8x1x4"
+// "4 pixels, groups 8x1x4"
 std::string Describe(const LaunchConfig& config);
 
 // Immutable, thread safe.

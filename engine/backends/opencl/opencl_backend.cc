@@ -7,6 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/backends/kernel_choice.h"
+#include "engine/backends/opencl/candidates.h"
 #include "engine/backends/opencl/cl_status.h"
 #include "engine/backends/opencl/context.h"
 #include "engine/backends/opencl/device.h"
@@ -19,7 +21,6 @@
 namespace upscaled {
 namespace {
 
-using opencl::ChooseKernel;
 using opencl::Context;
 using opencl::KernelChoice;
 using opencl::KernelInfo;
@@ -27,8 +28,11 @@ using opencl::KernelInfo;
 class OpenClBackend final : public Backend {
  public:
   OpenClBackend(std::shared_ptr<Context> context, const KernelInfo* forced_kernel,
-                std::string remark)
-      : context_(std::move(context)), forced_kernel_(forced_kernel), remark_(std::move(remark)) {}
+                std::shared_ptr<KernelChooser> chooser, std::string remark)
+      : context_(std::move(context)),
+        forced_kernel_(forced_kernel),
+        chooser_(std::move(chooser)),
+        remark_(std::move(remark)) {}
 
   std::string_view name() const override { return context_->device.name; }
   std::string description() const override {
@@ -38,14 +42,11 @@ class OpenClBackend final : public Backend {
                                                             Precision precision) override {
     bool forced_used = forced_kernel_ == nullptr;
     const auto choose = [&](const Layer& layer) -> absl::StatusOr<KernelChoice> {
-      const KernelInfo* info = ChooseKernel(layer, forced_kernel_);
-      if (info == nullptr) {
-        return absl::UnimplementedError(absl::StrCat("the opencl backend cannot run layer '",
-                                                     layer.name, "' (", ToAbsl(OpName(layer.op)),
-                                                     ")"));
-      }
-      forced_used |= info == forced_kernel_;
-      return KernelChoice{info, info->configs.empty() ? opencl::LaunchConfig{} : info->configs[0]};
+      ASSIGN_OR_RETURN(
+          const KernelChoice choice,
+          opencl::ChooseKernel(context_, layer, precision, forced_kernel_, chooser_.get()));
+      forced_used |= choice.info == forced_kernel_;
+      return choice;
     };
     ASSIGN_OR_RETURN(auto executable,
                      opencl::OpenClExecutable::Create(context_, network, precision, choose));
@@ -61,7 +62,8 @@ class OpenClBackend final : public Backend {
 
  private:
   const std::shared_ptr<Context> context_;
-  const KernelInfo* const forced_kernel_;  // null: the best for each layer
+  const KernelInfo* const forced_kernel_;         // null: the best for each layer
+  const std::shared_ptr<KernelChooser> chooser_;  // null: as RankChoices ranks
   const std::string remark_;
 };
 
@@ -107,7 +109,8 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateOpenClBackend(std::string_view de
     }
   }
   return std::make_unique<OpenClBackend>(
-      std::make_shared<Context>(device, handle, std::move(cache)), kernel, std::move(remark));
+      std::make_shared<Context>(device, handle, std::move(cache)), kernel, options.chooser,
+      std::move(remark));
 }
 
 }  // namespace upscaled

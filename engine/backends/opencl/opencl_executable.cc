@@ -56,7 +56,8 @@ absl::StatusOr<std::shared_ptr<const OpenClExecutable>> OpenClExecutable::Create
     RETURN_IF_ERROR(executable->AppendLayer(layer, choose));
   }
   executable->slot_of_ = AssignSlots(own);
-  ASSIGN_OR_RETURN(executable->zero_, ZeroFunction(*executable->context_, precision));
+  ASSIGN_OR_RETURN(executable->zero_,
+                   ElementwiseFunction(*executable->context_, precision, "zero"));
   RETURN_IF_ERROR(executable->ChooseTile());
   return executable;
 }

@@ -14,11 +14,6 @@
 
 namespace upscaled::opencl {
 
-// Which kernel runs a layer, and how.
-struct KernelChoice {
-  const KernelInfo* info = nullptr;
-  LaunchConfig config;
-};
 // UNIMPLEMENTED for a layer that no kernel supports.
 using ChooseLayerKernel = std::function<absl::StatusOr<KernelChoice>(const Layer& layer)>;
 

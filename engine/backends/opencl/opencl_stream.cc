@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "engine/backends/opencl/elementwise.h"
+#include "engine/backends/opencl/pooling.h"
+#include "engine/graph/pooling.h"
 
 namespace upscaled::opencl {
 namespace {
@@ -15,20 +17,6 @@ std::vector<Tensor> PlaceTensors(const OpenClExecutable& executable, const TileP
                        plan.layers[i], executable.network().layers[i].out_channels});
   }
   return tensors;
-}
-
-// Zeroes what the tensor holds beyond its layer: strips above, below, left and right of the region.
-absl::Status EnqueueRim(Launcher& launcher, const KernelFunction& zero, const Tensor& tensor) {
-  const Rect& all = tensor.rect;
-  const Rect& inner = tensor.region;
-  const Rect strips[] = {
-      {all.x, all.y, all.width, inner.y - all.y},
-      {all.x, inner.bottom(), all.width, all.bottom() - inner.bottom()},
-      {all.x, inner.y, inner.x - all.x, inner.height},
-      {inner.right(), inner.y, all.right() - inner.right(), inner.height},
-  };
-  for (const Rect& strip : strips) RETURN_IF_ERROR(EnqueueZero(launcher, zero, tensor, strip));
-  return absl::OkStatus();
 }
 
 }  // namespace
@@ -55,7 +43,16 @@ absl::Status OpenClStream::RunTile(const OpenClExecutable& executable, const Til
                     source.height};
   RETURN_IF_ERROR(LoadPixels(*context_, *launcher_, upload_, task.src.Crop(in_src), source,
                              task.image, network.pad_px, executable.precision(), tensors[0]));
-  RETURN_IF_ERROR(ComputeLayers(executable, tensors));
+  if (task.sums != nullptr) {
+    const int pooling = ListPoolings(network)[task.means.size()];
+    RETURN_IF_ERROR(ComputeLayers(executable, task, tensors, pooling));
+    const Rect share = PooledShare(network, pooling, task.image, task.tile);
+    const Tensor& pooled = tensors[network.layers[pooling].inputs[0]];
+    ASSIGN_OR_RETURN(*task.sums,
+                     SumUp(*context_, *launcher_, executable.precision(), pooled, share));
+    return absl::OkStatus();
+  }
+  RETURN_IF_ERROR(ComputeLayers(executable, task, tensors, tensors.size()));
   return StorePixels(*context_, *launcher_, download_, tensors.back(), executable.precision(),
                      Scale(task.tile, network.scale), task.dst);
 }
@@ -77,15 +74,21 @@ absl::Status OpenClStream::Reserve(const std::vector<size_t>& slot_bytes) {
   return absl::OkStatus();
 }
 
-absl::Status OpenClStream::ComputeLayers(const OpenClExecutable& executable,
-                                         const std::vector<Tensor>& tensors) {
+absl::Status OpenClStream::ComputeLayers(const OpenClExecutable& executable, const TileTask& task,
+                                         const std::vector<Tensor>& tensors, size_t end) {
+  auto means = task.means.begin();
   std::vector<Tensor> src;
-  for (size_t i = 0; i < tensors.size(); ++i) {
+  for (size_t i = 0; i < end; ++i) {
+    const Layer& layer = executable.network().layers[i];
+    src.clear();
+    if (layer.op == Op::kGlobalAveragePool) {
+      ASSIGN_OR_RETURN(src.emplace_back(), UploadMeans(*context_, *means++));
+    } else {
+      for (const int input : layer.inputs) src.push_back(tensors[input]);
+    }
     if (tensors[i].region.empty()) continue;
     RETURN_IF_ERROR(EnqueueRim(*launcher_, executable.zero(), tensors[i]));
-    if (i == 0) continue;  // loaded
-    src.clear();
-    for (const int input : executable.network().layers[i].inputs) src.push_back(tensors[input]);
+    if (layer.op == Op::kInput) continue;  // loaded
     RETURN_IF_ERROR(executable.kernels()[i]->Enqueue(*launcher_, src, tensors[i]));
   }
   return absl::OkStatus();

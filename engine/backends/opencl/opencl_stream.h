@@ -24,8 +24,9 @@ class OpenClStream final : public Stream {
  private:
   absl::Status RunTile(const OpenClExecutable& executable, const TileTask& task);
   absl::Status Reserve(const std::vector<size_t>& slot_bytes);
-  absl::Status ComputeLayers(const OpenClExecutable& executable,
-                             const std::vector<Tensor>& tensors);
+  // Enqueues layers 0 (its rim alone) to `end` - 1.
+  absl::Status ComputeLayers(const OpenClExecutable& executable, const TileTask& task,
+                             const std::vector<Tensor>& tensors, size_t end);
 
   const std::shared_ptr<Context> context_;
   std::optional<Launcher> launcher_;  // made by the first run, which can report why it fails

@@ -29,7 +29,7 @@ Functions FunctionsOf(SampleType type) {
 }
 
 absl::StatusOr<cl::Program> PixelsProgram(Context& context, Precision precision) {
-  return context.programs.Get(kPixelsSource, precision == Precision::kFast ? "-DHALF_STORAGE" : "");
+  return context.programs.Get(kPixelsSource, StorageOption(precision));
 }
 
 WorkSize ItemsOf(const Rect& region) {

@@ -6,14 +6,15 @@
 
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "engine/backends/opencl/atomic_file.h"
 #include "engine/base/check.h"
 
 namespace upscaled::opencl {
@@ -56,37 +57,13 @@ std::string Header(const std::string& key, std::span<const uint8_t> program) {
   return absl::StrCat("upscaled program 1 ", key, " ", HashOf(program), "\n");
 }
 
-absl::Status SystemError(int error, const std::string& what) {
-  return absl::ErrnoToStatus(error, what);
-}
-
-// Writes and closes; the file is there for the next start, not for a lost power supply, so that it
-// is not synced: a file cut short fails its hash.
-absl::Status WriteFile(int file, std::string_view header, std::span<const uint8_t> program) {
-  const auto write_all = [file](const char* data, size_t bytes) {
-    while (bytes > 0) {
-      const ssize_t written = write(file, data, bytes);
-      if (written < 0 && errno == EINTR) continue;
-      if (written <= 0) return false;
-      data += written;
-      bytes -= static_cast<size_t>(written);
-    }
-    return true;
-  };
-  const bool written = write_all(header.data(), header.size()) &&
-                       write_all(reinterpret_cast<const char*>(program.data()), program.size());
-  const int write_error = errno;
-  if (close(file) == 0 && written) return absl::OkStatus();
-  return SystemError(written ? errno : write_error, "cannot write a compiled program");
-}
-
 }  // namespace
 
 absl::StatusOr<ProgramCache> ProgramCache::Open(const fs::path& folder) {
   std::error_code error;
   if (folder.has_parent_path()) fs::create_directories(folder.parent_path(), error);
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
-    return SystemError(errno, absl::StrCat("cannot make folder ", folder.string()));
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot make folder ", folder.string()));
   }
   struct stat info;
   if (stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
@@ -125,16 +102,8 @@ std::optional<std::vector<uint8_t>> ProgramCache::Load(const std::string& key) c
 }
 
 absl::Status ProgramCache::Store(const std::string& key, std::span<const uint8_t> program) const {
-  const fs::path path = PathOf(key);
-  std::string temporary = absl::StrCat(path.string(), ".XXXXXX");
-  const int file = mkstemp(temporary.data());
-  if (file < 0) return SystemError(errno, absl::StrCat("cannot write ", temporary));
-  absl::Status status = WriteFile(file, Header(key, program), program);
-  if (status.ok() && std::rename(temporary.c_str(), path.c_str()) != 0) {
-    status = SystemError(errno, absl::StrCat("cannot rename ", temporary));
-  }
-  if (!status.ok()) unlink(temporary.c_str());
-  return status;
+  const std::string_view bytes(reinterpret_cast<const char*>(program.data()), program.size());
+  return WriteAtomically(PathOf(key), {Header(key, program), bytes});
 }
 
 }  // namespace upscaled::opencl

@@ -10,6 +10,7 @@ extern const std::string_view kCommonSource;
 extern const std::string_view kConvSource;
 extern const std::string_view kElementwiseSource;
 extern const std::string_view kPixelsSource;
+extern const std::string_view kPoolingSource;
 extern const std::string_view kWinogradSource;
 
 }  // namespace upscaled::opencl

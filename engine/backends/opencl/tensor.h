@@ -20,6 +20,11 @@ constexpr int PlaneCount(int channels) { return (channels + kPlaneChannels - 1) 
 
 constexpr size_t StorageBytes(Precision precision) { return precision == Precision::kFast ? 2 : 4; }
 
+// For programs over tensors of this precision.
+constexpr const char* StorageOption(Precision precision) {
+  return precision == Precision::kFast ? "-DHALF_STORAGE" : "";
+}
+
 // Values, including the slack, of a tensor that holds `rect` of a layer.
 inline size_t TensorValues(const Rect& rect, int channels) {
   const size_t pixels = static_cast<size_t>(rect.Area()) * PlaneCount(channels) + kSlackPixels;

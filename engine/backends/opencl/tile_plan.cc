@@ -9,21 +9,9 @@
 namespace upscaled::opencl {
 namespace {
 
-// The last pixel of the block that `position` lies in.
-int EndOfBlock(int position, int block) { return position / block * block + block - 1; }
-
-// What computing `out` in whole blocks reads along an axis, the layer's borders ignored.
-PixelRange ReadsOf(const Layer& layer, int begin, int end, int block, int in_side) {
-  return InputRange(layer, {begin / block * block, EndOfBlock(end - 1, block)}, in_side);
-}
-
-void Include(Rect& rect, PixelRange x, PixelRange y) {
-  const int right = std::max(rect.right(), x.last + 1),
-            bottom = std::max(rect.bottom(), y.last + 1);
-  rect.x = std::min(rect.x, x.first);
-  rect.y = std::min(rect.y, y.first);
-  rect.width = right - rect.x;
-  rect.height = bottom - rect.y;
+// A global pooling's result is given, and factors of one pixel are all read for every pixel.
+bool ReadsByPosition(const Layer& layer, Size in) {
+  return layer.op != Op::kGlobalAveragePool && !(layer.op == Op::kMul && in == Size{1, 1});
 }
 
 std::vector<size_t> LastUses(const Network& network) {
@@ -38,6 +26,19 @@ std::vector<size_t> LastUses(const Network& network) {
 
 }  // namespace
 
+Rect Union(const Rect& a, const Rect& b) {
+  const int x = std::min(a.x, b.x), y = std::min(a.y, b.y);
+  return {x, y, std::max(a.right(), b.right()) - x, std::max(a.bottom(), b.bottom()) - y};
+}
+
+Rect RectRead(const Layer& layer, int block_px, const Rect& out, Size in) {
+  const auto begin = [block_px](int first) { return first / block_px * block_px; };
+  const auto last = [&](int end) { return begin(end - 1) + block_px - 1; };
+  const PixelRange x = InputRange(layer, {begin(out.x), last(out.right())}, in.width);
+  const PixelRange y = InputRange(layer, {begin(out.y), last(out.bottom())}, in.height);
+  return {x.first, y.first, x.last - x.first + 1, y.last - y.first + 1};
+}
+
 TilePlan PlanTile(const Network& network, std::span<const int> block_px, Size image,
                   const Rect& tile) {
   TilePlan plan;
@@ -50,8 +51,8 @@ TilePlan PlanTile(const Network& network, std::span<const int> block_px, Size im
     if (out.empty()) continue;
     for (const int input : layer.inputs) {
       const Size in = plan.layers[input];
-      Include(plan.rects[input], ReadsOf(layer, out.x, out.right(), block_px[i], in.width),
-              ReadsOf(layer, out.y, out.bottom(), block_px[i], in.height));
+      if (!ReadsByPosition(layer, in)) continue;
+      plan.rects[input] = Union(plan.rects[input], RectRead(layer, block_px[i], out, in));
     }
   }
   return plan;

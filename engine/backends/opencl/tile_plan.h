@@ -23,6 +23,12 @@ struct TilePlan {
 TilePlan PlanTile(const Network& network, std::span<const int> block_px, Size image,
                   const Rect& tile);
 
+// The smallest around both, neither of which is empty.
+Rect Union(const Rect& a, const Rect& b);
+
+// What computing `out` of a layer, in whole blocks, reads of an input of this size; may exceed it.
+Rect RectRead(const Layer& layer, int block_px, const Rect& out, Size in);
+
 // For each layer the slot (0, 1, ...) that its tensor lives in from its computation to its last
 // use; no two layers live in one at a time.
 std::vector<int> AssignSlots(const Network& network);

@@ -15,6 +15,28 @@ __kernel void zero(__global STORAGE *restrict dst, const int4 dst_rect, const in
   STORE8((float8)(0.0f), pixel_at(dst_rect, plane, x, y), dst);
 }
 
+// From floats in the order [channel][y][x] of the rectangle `out`, and back.
+__kernel void pack(__global const float *restrict values, __global STORAGE *restrict dst,
+                   const int4 dst_rect, const int4 out, const int planes, const int channels) {
+  ITEM
+  float lane[8];
+  for (int i = 0; i < 8; ++i) {
+    const int at = ((plane * 8 + i) * out.w + y - out.y) * out.z + x - out.x;
+    lane[i] = plane * 8 + i < channels ? values[at] : 0.0f;
+  }
+  STORE8(vload8(0, lane), pixel_at(dst_rect, plane, x, y), dst);
+}
+
+__kernel void unpack(SOURCE(0), const int4 out, const int planes, const int channels,
+                     __global float *restrict values) {
+  ITEM
+  float lane[8];
+  vstore8(READ(0, x, y), 0, lane);
+  for (int i = 0; i < 8 && plane * 8 + i < channels; ++i) {
+    values[((plane * 8 + i) * out.w + y - out.y) * out.z + x - out.x] = lane[i];
+  }
+}
+
 // Also a lone activation: a crop of nothing.
 __kernel void crop(SOURCE(0), RESULT_PARAMETERS, const int crop_px) {
   ITEM
@@ -29,6 +51,12 @@ __kernel void add(SOURCE(0), SOURCE(1), RESULT_PARAMETERS) {
 __kernel void mul(SOURCE(0), SOURCE(1), RESULT_PARAMETERS) {
   ITEM
   WRITE(READ(0, x, y) * READ(1, x, y));
+}
+
+// The second input has one pixel: a factor per channel.
+__kernel void mul_channels(SOURCE(0), SOURCE(1), RESULT_PARAMETERS) {
+  ITEM
+  WRITE(READ(0, x, y) * READ(1, 0, 0));
 }
 
 __kernel void affine(SOURCE(0), RESULT_PARAMETERS) {

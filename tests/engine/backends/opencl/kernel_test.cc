@@ -1,6 +1,7 @@
 // Every listed kernel against the reference: sizes around its blocks, every edge, regions anywhere
 // in the layer, and no write outside them; and every launch configuration gives the same bits.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <random>
@@ -8,8 +9,9 @@
 #include <vector>
 
 #include "engine/backends/opencl/kernel_list.h"
+#include "engine/backends/opencl/pooling.h"
+#include "engine/backends/opencl/tile_plan.h"
 #include "engine/backends/reference/layers.h"
-#include "engine/graph/tile_geometry.h"
 #include "gtest/gtest.h"
 #include "tests/engine/backends/opencl/device_tensor.h"
 #include "tests/engine/backends/opencl/test_context.h"
@@ -65,7 +67,7 @@ class OpenClKernelTest : public ::testing::Test {
                    const std::vector<reference::Tensor>& inputs, Size out, const Rect& region) {
     std::vector<opencl::Tensor> src;
     for (const reference::Tensor& input : inputs) {
-      const Rect read = ReadBy(layer, kernel.block_px(), region, input.layer);
+      const Rect read = opencl::RectRead(layer, kernel.block_px(), region, input.layer);
       src.push_back(DeviceTensor(*context_, input, read).tensor());
     }
     DeviceTensor dst(*context_, layer.out_channels, out, region);
@@ -82,7 +84,7 @@ class OpenClKernelTest : public ::testing::Test {
     SCOPED_TRACE(::testing::Message() << info.name << " " << test::Describe(layer) << ", input "
                                       << in.width << "x" << in.height);
     const std::vector<reference::Tensor> inputs = RandomInputs(layer, in);
-    const auto kernel = Make(info, layer, info.configs.empty() ? LaunchConfig{} : info.configs[0]);
+    const auto kernel = Make(info, layer, info.configs[0]);
     ASSERT_NE(kernel, nullptr);
     const reference::Tensor expected = Reference(layer, inputs, out);
     const Rect whole{0, 0, out.width, out.height};
@@ -102,14 +104,6 @@ class OpenClKernelTest : public ::testing::Test {
     reference::Tensor result({0, 0, out.width, out.height}, layer.out_channels);
     reference::ComputeLayer(layer, pointers, result);
     return result;
-  }
-
-  // What computing whole blocks of the region reads, the input's borders ignored.
-  static Rect ReadBy(const Layer& layer, int block, const Rect& region, Size in) {
-    const auto end = [block](int last) { return last / block * block + block - 1; };
-    const PixelRange x = InputRange(layer, {region.x, end(region.right() - 1)}, in.width);
-    const PixelRange y = InputRange(layer, {region.y, end(region.bottom() - 1)}, in.height);
-    return {x.first, y.first, x.last - x.first + 1, y.last - y.first + 1};
   }
 
   // Whole blocks, or to the layer's end.
@@ -138,6 +132,7 @@ class OpenClKernelTest : public ::testing::Test {
 TEST_F(OpenClKernelTest, AgreesWithTheReference) {
   const std::vector<Layer> layers = TestedLayers(random_);
   for (const KernelInfo& info : opencl::ListKernels()) {
+    if (info.name == "pooling") continue;  // takes means, see below
     int supported = 0;
     for (const Layer& layer : layers) {
       if (!info.supports(layer)) continue;
@@ -185,6 +180,46 @@ TEST_F(OpenClKernelTest, EveryConfigurationGivesTheSameBits) {
       }
     }
   }
+}
+
+// To the last bit as the host adds up, for every part of a layer, whatever the values.
+TEST_F(OpenClKernelTest, PooledSumsAreThoseOfTheHost) {
+  const Size size{RandomInt(random_, 4090, 9000), 5};  // several runs in a row
+  reference::Tensor values = RandomTensor(11, size, random_);
+  const float odd[] = {1e30f, -1e30f, 65535.99f, std::nanf(""), -INFINITY, 1e-30f, 0x1.8p-24f};
+  for (const float value : odd) {
+    values.values[RandomInt(random_, 0, static_cast<int>(values.values.size()) - 1)] = value;
+  }
+  const DeviceTensor tensor(*context_, values, {0, 0, size.width, size.height});
+  for (const Rect part : {Rect{0, 0, size.width, size.height}, Rect{3, 1, size.width - 7, 2},
+                          Rect{5, 4, 1, 1}, Rect{5, 5, 0, 0}}) {
+    ChannelSums expected(values.channels);
+    for (int c = 0; c < values.channels; ++c) {
+      for (int y = part.y; y < part.bottom(); ++y) {
+        for (int x = part.x; x < part.right(); ++x) {
+          expected.Add(c, ChannelSums::Round(values.at(c, x, y)));
+        }
+      }
+    }
+    const auto sums =
+        opencl::SumUp(*context_, *launcher_, Precision::kExact, tensor.tensor(), part);
+    ASSERT_TRUE(sums.ok()) << sums.status();
+    EXPECT_EQ(sums->Means(1), expected.Means(1)) << "part of " << part.width << "x" << part.height;
+  }
+}
+
+TEST_F(OpenClKernelTest, MeansBecomeThePooledLayer) {
+  Layer layer = MakePlain(Op::kGlobalAveragePool, 11, 11, 1, 0, {0});
+  layer.activation = Activation::kRelu;
+  const reference::Tensor means = RandomTensor(11, {1, 1}, random_);
+  const auto kernel = Make(*opencl::FindKernel("pooling"), layer, {});
+  ASSERT_NE(kernel, nullptr);
+  const auto src = opencl::UploadMeans(*context_, means.values);
+  ASSERT_TRUE(src.ok()) << src.status();
+  DeviceTensor dst(*context_, 11, {1, 1}, {0, 0, 1, 1});
+  ASSERT_TRUE(kernel->Enqueue(*launcher_, {&*src, 1}, dst.tensor()).ok());
+  dst.Download(launcher_->queue());
+  for (int c = 0; c < 11; ++c) EXPECT_EQ(dst.At(c, 0, 0), std::max(means.values[c], 0.0f));
 }
 
 }  // namespace

@@ -1,0 +1,216 @@
+// What the opencl backend offers to those who choose its kernels, and what it chooses itself.
+#include "engine/backends/opencl/candidates.h"
+
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "engine/autotune/tuner.h"
+#include "engine/backends/opencl/kernel_trial.h"
+#include "engine/backends/opencl/opencl_backend.h"
+#include "engine/backends/opencl/opencl_executable.h"
+#include "engine/backends/reference/layers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/engine/backends/opencl/test_context.h"
+#include "tests/engine/backends/tested_layers.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled {
+namespace {
+
+using opencl::KernelChoice;
+using opencl::KernelInfo;
+using opencl::KernelTrial;
+using opencl::LaunchConfig;
+using opencl::RankChoices;
+using test::MakeConv;
+using test::RandomInt;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class OpenClChoiceTest : public ::testing::Test {
+ protected:
+  std::mt19937 random_ = test::FreshRandom();
+  Layer layer_ = MakeConv(Op::kConv, 12, 20, 3, 1, 1, random_);
+};
+
+TEST_F(OpenClChoiceTest, EveryLayerHasAtMostSixteenChoicesAndMakersTheirOwnFirst) {
+  opencl::Device device;
+  device.platform = "some platform";
+  std::vector<Layer> layers = test::TestedLayers(random_);
+  for (const char* vendor : {"NVIDIA Corporation", "Advanced Micro Devices, Inc.",
+                             "Intel(R) Corporation", "Somebody else"}) {
+    device.vendor = vendor;
+    for (const Layer& layer : layers) {
+      const std::vector<KernelChoice> choices = RankChoices(device, layer, nullptr);
+      ASSERT_FALSE(choices.empty()) << test::Describe(layer);
+      EXPECT_LE(choices.size(), opencl::kMaxChoices) << test::Describe(layer);
+      for (const KernelChoice& choice : choices) EXPECT_TRUE(choice.info->supports(layer));
+    }
+  }
+  EXPECT_EQ(RankChoices(device, layer_, nullptr)[0].config, opencl::ListKernels()[0].configs[0]);
+  device.vendor = "NVIDIA Corporation";
+  EXPECT_EQ(RankChoices(device, layer_, nullptr)[0].config, (LaunchConfig{4, {32, 1, 1}}));
+  device.platform = "Portable Computing Language, OpenCL 3.0 PoCL 3.1";
+  const KernelChoice first = RankChoices(device, layer_, nullptr)[0];
+  EXPECT_EQ(first.info->name, "winograd_row4");
+  EXPECT_EQ(first.config, (LaunchConfig{4, {4, 4, 8}}));
+}
+
+// Answers with one of the names, and tries each.
+class CheckingChooser final : public KernelChooser {
+ public:
+  explicit CheckingChooser(std::mt19937& random) : random_(random) {}
+
+  std::string Choose(const KernelCandidates& candidates) override {
+    EXPECT_THAT(candidates.device(), StartsWith("opencl, "));
+    const std::vector<std::string> names = candidates.names();
+    EXPECT_EQ(std::set(names.begin(), names.end()).size(), names.size());
+    // Of each kernel the first configuration: others differ in their launch alone.
+    std::string kernel;
+    for (const std::string& name : names) {
+      if (absl::StartsWith(name, kernel + ",")) continue;
+      kernel = name.substr(0, name.find(','));
+      CheckTrial(candidates, name);
+    }
+    return names[RandomInt(random_, 0, static_cast<int>(names.size()) - 1)];
+  }
+
+ private:
+  void CheckTrial(const KernelCandidates& candidates, const std::string& name) {
+    const Layer& layer = candidates.layer();
+    SCOPED_TRACE(name + " " + test::Describe(layer));
+    const Size in{layer.kernel_px + RandomInt(random_, 0, 20),
+                  layer.kernel_px + RandomInt(random_, 0, 20)};
+    const reference::Tensor input = test::RandomTensor(layer.in_channels, in, random_);
+    reference::Tensor expected(
+        {0, 0, test::OutputSide(layer, in.width), test::OutputSide(layer, in.height)},
+        layer.out_channels);
+    const reference::Tensor* const inputs[] = {&input};
+    reference::ComputeLayer(layer, inputs, expected);
+    const std::unique_ptr<LayerTrial> trial = candidates.Try(name, in);
+    trial->Run();
+    EXPECT_GT(trial->LastRunTime(), absl::ZeroDuration());
+    EXPECT_LT(trial->LastRunTime(), absl::InfiniteDuration());
+    const std::vector<float> actual = trial->Compute(input.values);
+    ASSERT_EQ(actual.size(), expected.values.size());
+    const float tolerance = candidates.precision() == Precision::kExact ? 5e-5f : 2e-2f;
+    for (size_t i = 0; i < actual.size(); ++i) {
+      ASSERT_NEAR(actual[i], expected.values[i], tolerance) << "value " << i;
+    }
+  }
+
+  std::mt19937& random_;
+};
+
+class OpenClTrialTest : public OpenClChoiceTest {
+ protected:
+  void SetUp() override {
+    auto context = test::MakeContext();
+    if (absl::IsUnavailable(context.status())) GTEST_SKIP() << context.status();
+    ASSERT_TRUE(context.ok()) << context.status();
+    context_ = *std::move(context);
+  }
+
+  std::string Choose(KernelChooser* chooser, const Layer& layer, Precision precision,
+                     const char* forced = "") {
+    const auto choice =
+        opencl::ChooseKernel(context_, layer, precision, opencl::FindKernel(forced), chooser);
+    EXPECT_TRUE(choice.ok()) << choice.status();
+    return std::string(choice->info->name) + ", " + Describe(choice->config);
+  }
+
+  std::shared_ptr<opencl::Context> context_;
+};
+
+TEST_F(OpenClTrialTest, TrialsAreRight) {
+  const Layer layers[] = {layer_, MakeConv(Op::kConv, 5, 9, 2, 2, 0, random_),
+                          MakeConv(Op::kConv, 9, 17, 1, 1, 0, random_),
+                          MakeConv(Op::kConvTranspose, 9, 3, 4, 2, 3, random_)};
+  CheckingChooser chooser(random_);
+  for (const Layer& layer : layers) {
+    for (const Precision precision : {Precision::kExact, Precision::kFast}) {
+      Choose(&chooser, layer, precision);
+    }
+  }
+}
+
+TEST_F(OpenClTrialTest, WhatADeviceRefusesTakesForeverAndGivesNothing) {
+  static constexpr LaunchConfig kConfig[] = {{4, {1, 1, 1}}};
+  static const KernelInfo kRefused{
+      "refused", opencl::FindKernel("conv")->supports,
+      [](opencl::Context&, const Layer&, Precision,
+         const LaunchConfig&) -> absl::StatusOr<std::unique_ptr<opencl::LayerKernel>> {
+        return absl::ResourceExhaustedError("no registers left");
+      },
+      kConfig};
+  KernelTrial trial(context_, layer_, Precision::kExact, {&kRefused, kConfig[0]}, {9, 9});
+  trial.Run();
+  EXPECT_EQ(trial.LastRunTime(), absl::InfiniteDuration());
+  EXPECT_TRUE(trial.Compute(std::vector<float>(12 * 81)).empty());
+}
+
+// The whole way: measured once, kept in a file, taken from there by the next start.
+TEST_F(OpenClTrialTest, TunerMeasuresOnceAndKeepsWhatItFound) {
+  const std::filesystem::path file = ::testing::TempDir() + "/opencl_candidates_test.json";
+  std::filesystem::remove(file);
+  const Layer layer = MakeConv(Op::kConvTranspose, 9, 3, 4, 2, 3, random_);
+  const auto warn = [](const std::string& text) { ADD_FAILURE() << text; };
+  auto measuring = Tuner::Create({.file = file, .measure = true, .warn = warn});
+  ASSERT_TRUE(measuring.ok()) << measuring.status();
+  const std::string found = Choose(measuring->get(), layer, Precision::kExact);
+  EXPECT_THAT(found, StartsWith("transposed, "));
+  auto loading = Tuner::Create({.file = file, .warn = warn});
+  ASSERT_TRUE(loading.ok()) << loading.status();
+  EXPECT_EQ(Choose(loading->get(), layer, Precision::kExact), found);
+  const TuningEntry* const entry =
+      (*loading)->table().Find("opencl, " + context_->device.model + ", " +
+                                   context_->device.platform + ", " + context_->device.driver,
+                               TuningKey(layer, Precision::kExact));
+  ASSERT_NE(entry, nullptr);
+  EXPECT_EQ(entry->kernel, found);
+  EXPECT_GT(entry->gflops.size(), 1u);
+  std::filesystem::remove(file);
+}
+
+TEST_F(OpenClTrialTest, ForcedKernelsAreNotChosen) {
+  class Refusing final : public KernelChooser {
+    std::string Choose(const KernelCandidates& candidates) override {
+      ADD_FAILURE() << "was asked";
+      return candidates.names().front();
+    }
+  };
+  Refusing chooser;
+  EXPECT_THAT(Choose(&chooser, layer_, Precision::kExact, "conv"), StartsWith("conv, "));
+}
+
+// Networks run with whatever is chosen.
+TEST_F(OpenClTrialTest, ExecutablesTakeWhatIsChosen) {
+  class Last final : public KernelChooser {
+    std::string Choose(const KernelCandidates& candidates) override {
+      return candidates.names().back();
+    }
+  };
+  BackendOptions options;
+  options.cache_folder = UPSCALED_TEST_PROGRAMS;
+  options.chooser = std::make_shared<Last>();
+  const auto backend = CreateOpenClBackend("opencl", options);
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  Network network;
+  network.layers = {{.op = Op::kInput, .name = "input", .out_channels = 3},
+                    MakeConv(Op::kConv, 3, 3, 3, 1, 1, random_)};
+  const auto executable = (*backend)->Compile(network, Precision::kExact);
+  ASSERT_TRUE(executable.ok()) << executable.status();
+  const auto& own = static_cast<const opencl::OpenClExecutable&>(**executable);
+  const KernelChoice last = RankChoices(context_->device, network.layers[1], nullptr).back();
+  EXPECT_EQ(own.kernel_infos()[1], last.info);
+  EXPECT_EQ(own.kernels()[1]->config(), last.config);
+}
+
+}  // namespace
+}  // namespace upscaled

@@ -1,0 +1,234 @@
+// The opencl backend's own options, limits and precisions. What every backend promises is tested by
+// opencl_conformance_tests.
+#include "engine/backends/opencl/opencl_backend.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/backends/opencl/kernel_list.h"
+#include "engine/backends/reference/reference_backend.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/engine/backends/random_network.h"
+#include "tests/support/run_picture.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled {
+namespace {
+
+using test::Describe;
+using test::FreshRandom;
+using test::RandomImage;
+using test::RandomInt;
+using test::RandomNetwork;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+BackendOptions Options(const std::string& kernel = "") {
+  BackendOptions options;
+  options.kernel = kernel;
+  options.cache_folder = UPSCALED_TEST_PROGRAMS;
+  return options;
+}
+
+Image RunTiles(Backend& backend, const Executable& executable, const Image& source, Size tile) {
+  const Size size = source.spec().size();
+  const int scale = executable.network().scale;
+  Image result({size.width * scale, size.height * scale, 3, SampleType::kF32});
+  std::vector<TileTask> tasks;
+  for (int y = 0; y < size.height; y += tile.height) {
+    for (int x = 0; x < size.width; x += tile.width) {
+      const Rect part = Intersect({x, y, tile.width, tile.height}, {0, 0, size.width, size.height});
+      const Rect input = executable.InputRect(part, size);
+      tasks.push_back({source.view().Crop(input), input, size, part,
+                       result.mutable_view().Crop(Scale(part, scale))});
+    }
+  }
+  const absl::Status status = test::RunPicture(*backend.CreateStream(), executable, tasks);
+  EXPECT_TRUE(status.ok()) << status;
+  return result;
+}
+
+std::vector<float> Values(const Image& image) {
+  const float* const begin = reinterpret_cast<const float*>(image.view().data);
+  return {begin, begin + image.bytes() / sizeof(float)};
+}
+
+// Relative to the largest value, at least to 1.
+void ExpectNear(const Image& actual, const Image& expected, float tolerance) {
+  const std::vector<float> a = Values(actual), b = Values(expected);
+  ASSERT_EQ(a.size(), b.size());
+  float largest = 1;
+  for (const float value : b) largest = std::max(largest, std::abs(value));
+  for (size_t i = 0; i < b.size(); ++i) ASSERT_NEAR(a[i], b[i], tolerance * largest) << i;
+}
+
+class OpenClBackendTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto backend = CreateOpenClBackend("opencl", Options());
+    if (absl::IsUnavailable(backend.status())) GTEST_SKIP() << backend.status();
+    ASSERT_TRUE(backend.ok()) << backend.status();
+  }
+
+  // Networks that `kernel` ("" = any) takes part in agree with the reference, and with themselves
+  // in tiles.
+  void CheckNetworks(const std::string& kernel, Precision precision, float tolerance) {
+    const auto backend = CreateOpenClBackend("opencl", Options(kernel));
+    ASSERT_TRUE(backend.ok()) << backend.status();
+    const auto reference = CreateReferenceBackend({});
+    for (int i = 0; i < 4; ++i) {
+      const Network network = RandomNetworkFor(kernel);
+      SCOPED_TRACE(Describe(network));
+      const auto executable = (*backend)->Compile(network, precision);
+      ASSERT_TRUE(executable.ok()) << executable.status();
+      EXPECT_EQ((*executable)->precision(), precision);
+      const auto exact = (*reference)->Compile(network, Precision::kExact);
+      ASSERT_TRUE(exact.ok()) << exact.status();
+      const Size size{RandomInt(random_, 1, 60), RandomInt(random_, 1, 60)};
+      const Image source = RandomImage({size.width, size.height, 3, SampleType::kU8}, random_);
+      const Image whole = RunTiles(**backend, **executable, source, size);
+      ExpectNear(whole, RunTiles(**reference, **exact, source, size), tolerance);
+      const Size tile{RandomInt(random_, 5, 60), RandomInt(random_, 5, 60)};
+      const Image tiled = RunTiles(**backend, **executable, source, tile);
+      EXPECT_TRUE(test::SameImages(tiled.view(), whole.view()))
+          << "tiles of " << tile.width << "x" << tile.height;
+      if (HasFailure()) return;
+    }
+  }
+
+  Network RandomNetworkFor(const std::string& kernel) {
+    for (;;) {
+      Network network = RandomNetwork(random_);
+      if (kernel.empty() || std::any_of(network.layers.begin(), network.layers.end(),
+                                        opencl::FindKernel(kernel)->supports)) {
+        return network;
+      }
+    }
+  }
+
+  std::mt19937 random_ = FreshRandom();
+};
+
+TEST_F(OpenClBackendTest, EveryForcedKernel) {
+  for (const opencl::KernelInfo& info : opencl::ListKernels()) {
+    SCOPED_TRACE(info.name);
+    CheckNetworks(std::string(info.name), Precision::kExact, 1e-4f);
+  }
+}
+
+// fp16 has 11 bits; a random network of a dozen layers loses a few of them.
+TEST_F(OpenClBackendTest, FastPrecisionStaysNearTheReference) {
+  CheckNetworks("", Precision::kFast, 1e-2f);
+}
+
+TEST_F(OpenClBackendTest, FastPrecisionHalvesTheMemoryOfTiles) {
+  const auto backend = CreateOpenClBackend("opencl", Options());
+  const Network network = RandomNetwork(random_);
+  SCOPED_TRACE(Describe(network));
+  const auto exact = (*backend)->Compile(network, Precision::kExact);
+  const auto fast = (*backend)->Compile(network, Precision::kFast);
+  ASSERT_TRUE(exact.ok() && fast.ok()) << exact.status() << fast.status();
+  EXPECT_LT((*fast)->WorkspaceBytes({300, 300}), (*exact)->WorkspaceBytes({300, 300}));
+}
+
+TEST_F(OpenClBackendTest, SaysWhatItIs) {
+  const auto backend = CreateOpenClBackend("opencl", Options());
+  EXPECT_THAT(std::string((*backend)->name()), StartsWith("opencl:"));
+  const PluginSurvey survey = SurveyOpenClDevices();
+  ASSERT_FALSE(survey.devices.empty());
+  EXPECT_EQ(survey.devices[0].name, (*backend)->name());
+  EXPECT_EQ(survey.devices[0].description, (*backend)->description());
+  EXPECT_THAT(survey.devices[0].description, HasSubstr("compute units"));
+}
+
+TEST_F(OpenClBackendTest, TellsACacheFolderThatItCannotUse) {
+  const std::string file = absl::StrCat(::testing::TempDir(), "/opencl_backend_test.file");
+  std::ofstream(file) << "no folder";
+  BackendOptions options;
+  options.cache_folder = file;
+  const auto backend = CreateOpenClBackend("opencl", options);
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  EXPECT_THAT((*backend)->description(),
+              HasSubstr(absl::StrCat("compiles at every start: ", file, " is no folder")));
+  std::filesystem::remove(file);
+}
+
+TEST_F(OpenClBackendTest, UnknownDeviceTellsWhatThereIs) {
+  const auto backend = CreateOpenClBackend("opencl:77.0", {});
+  EXPECT_EQ(backend.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(backend.status().message()),
+              AllOf(HasSubstr("no OpenCL device 'opencl:77.0'"), HasSubstr("there is opencl:")));
+}
+
+TEST_F(OpenClBackendTest, RefusesWhatItCannotHonour) {
+  const auto unknown = CreateOpenClBackend("opencl", Options("magic"));
+  EXPECT_EQ(unknown.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(unknown.status().message()),
+              AllOf(HasSubstr("kernel 'magic'"), HasSubstr("winograd_row4, conv3x3, conv, ")));
+  BackendOptions isa;
+  isa.cpu_isa = "avx2";
+  EXPECT_EQ(CreateOpenClBackend("opencl", isa).status(),
+            absl::InvalidArgumentError("cpu_isa 'avx2' is an option of the cpu backend"));
+}
+
+void AppendConv(Network& network, int out, int kernel_px) {
+  Layer layer{.op = Op::kConv,
+              .name = absl::StrCat("conv", network.layers.size()),
+              .inputs = {static_cast<int>(network.layers.size()) - 1},
+              .out_channels = out,
+              .in_channels = network.layers.back().out_channels,
+              .kernel_px = kernel_px,
+              .padding_px = kernel_px / 2};
+  layer.weights.assign(size_t{1} * out * layer.in_channels * kernel_px * kernel_px, 0.0f);
+  layer.bias.assign(out, 0.0f);
+  network.layers.push_back(std::move(layer));
+}
+
+Network InputAlone() {
+  Network network;
+  network.layers = {{.op = Op::kInput, .name = "input", .out_channels = 3}};
+  return network;
+}
+
+TEST_F(OpenClBackendTest, ForcedKernelThatSupportsNoLayerIsRefused) {
+  Network network = InputAlone();
+  AppendConv(network, 3, 3);
+  const auto status = [&](const char* kernel) {
+    const auto backend = CreateOpenClBackend("opencl", Options(kernel));
+    return (*backend)->Compile(network, Precision::kExact).status();
+  };
+  EXPECT_TRUE(status("conv").ok()) << status("conv");
+  EXPECT_EQ(status("transposed"),
+            absl::UnimplementedError("kernel 'transposed' supports no layer of the network"));
+}
+
+TEST_F(OpenClBackendTest, TileThatDoesNotFitNamesTheLayerAndTheLimit) {
+  Network network = InputAlone();
+  AppendConv(network, 8192, 1);
+  AppendConv(network, 3, 1);
+  const auto backend = CreateOpenClBackend("opencl", Options());
+  const auto executable = (*backend)->Compile(network, Precision::kExact);
+  ASSERT_TRUE(executable.ok()) << executable.status();
+  // 8192 channels of a megapixel: 2^33 values, kernels count to 2^31.
+  const Image source({1024, 1024, 3, SampleType::kU8});
+  Image result({1024, 1024, 3, SampleType::kU8});
+  const Rect whole{0, 0, 1024, 1024};
+  const TileTask task{source.view(), whole, {1024, 1024}, whole, result.mutable_view()};
+  const absl::Status status = (*backend)->CreateStream()->Run(**executable, {&task, 1});
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(
+      std::string(status.message()),
+      HasSubstr("layer 'conv1' of the tile needs a buffer of 32768 MiB, the limit of opencl"));
+}
+
+}  // namespace
+}  // namespace upscaled

@@ -1,0 +1,102 @@
+// What a tile needs, over random networks: pure arithmetic, needs no device.
+#include "engine/backends/opencl/tile_plan.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "engine/backends/opencl/tensor.h"
+#include "engine/graph/tile_geometry.h"
+#include "gtest/gtest.h"
+#include "tests/engine/backends/random_network.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled {
+namespace {
+
+using opencl::TilePlan;
+
+class OpenClTilePlanTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    network_ = test::RandomNetwork(random_);
+    for (const Layer& layer : network_.layers) {
+      const bool blocks = layer.op == Op::kConv && layer.kernel_px == 3 && layer.stride_px == 1;
+      block_px_.push_back(blocks ? 4 : 1);
+    }
+  }
+
+  TilePlan RandomPlan() {
+    const Size image{test::RandomInt(random_, 1, 200), test::RandomInt(random_, 1, 200)};
+    const int x = test::RandomInt(random_, 0, image.width - 1);
+    const int y = test::RandomInt(random_, 0, image.height - 1);
+    const Rect tile{x, y, test::RandomInt(random_, 1, image.width - x),
+                    test::RandomInt(random_, 1, image.height - y)};
+    return opencl::PlanTile(network_, block_px_, image, tile);
+  }
+
+  std::mt19937 random_ = test::FreshRandom();
+  Network network_;
+  std::vector<int> block_px_;
+};
+
+// Tensors hold all that their consumers read, and what of it lies in the layer is computed.
+TEST_F(OpenClTilePlanTest, RectanglesHoldWhatIsRead) {
+  for (int i = 0; i < 50; ++i) {
+    const TilePlan plan = RandomPlan();
+    SCOPED_TRACE(test::Describe(network_));
+    for (size_t l = 0; l < network_.layers.size(); ++l) {
+      const Rect whole{0, 0, plan.layers[l].width, plan.layers[l].height};
+      if (plan.regions[l].empty()) continue;
+      EXPECT_TRUE(plan.rects[l].Contains(plan.regions[l]));
+      EXPECT_EQ(Intersect(plan.rects[l], whole), plan.regions[l]) << "layer " << l;
+    }
+    for (size_t l = 1; l < network_.layers.size(); ++l) {
+      const Rect& out = plan.regions[l];
+      if (out.empty()) continue;
+      const Layer& layer = network_.layers[l];
+      for (const int input : layer.inputs) {
+        const bool whole = layer.op == Op::kGlobalAveragePool || plan.layers[input] == Size{1, 1};
+        if (whole) continue;  // not by position
+        const int block = block_px_[l], right = (out.right() - 1) / block * block + block - 1;
+        const PixelRange x =
+            InputRange(layer, {out.x / block * block, right}, plan.layers[input].width);
+        EXPECT_LE(plan.rects[input].x, x.first) << "layer " << l;
+        EXPECT_GE(plan.rects[input].right(), x.last + 1) << "layer " << l;
+      }
+    }
+  }
+}
+
+TEST_F(OpenClTilePlanTest, NoTwoLayersLiveInOneSlot) {
+  for (int i = 0; i < 50; ++i) {
+    const Network network = test::RandomNetwork(random_);
+    SCOPED_TRACE(test::Describe(network));
+    const std::vector<int> slots = opencl::AssignSlots(network);
+    std::vector<int> holds(network.layers.size(), -1);  // by slot: which layer
+    for (size_t l = 0; l < network.layers.size(); ++l) {
+      for (const int input : network.layers[l].inputs) {
+        EXPECT_EQ(holds[slots[input]], input) << "layer " << l << " reads what was overwritten";
+        EXPECT_NE(slots[input], slots[l]) << "layer " << l << " overwrites what it reads";
+      }
+      holds[slots[l]] = static_cast<int>(l);
+    }
+    EXPECT_LT(*std::max_element(slots.begin(), slots.end()), 6);
+  }
+}
+
+TEST_F(OpenClTilePlanTest, SlotsAreAsLargeAsTheirLargestLayer) {
+  const TilePlan plan = RandomPlan();
+  SCOPED_TRACE(test::Describe(network_));
+  const std::vector<int> slots = opencl::AssignSlots(network_);
+  const auto bytes = opencl::SlotBytes(network_, slots, plan, Precision::kExact);
+  const auto halves = opencl::SlotBytes(network_, slots, plan, Precision::kFast);
+  ASSERT_EQ(bytes.size(), halves.size());
+  for (size_t s = 0; s < bytes.size(); ++s) EXPECT_EQ(bytes[s], 2 * halves[s]);
+  for (size_t l = 0; l < slots.size(); ++l) {
+    const int channels = network_.layers[l].out_channels;
+    EXPECT_GE(bytes[slots[l]], opencl::TensorValues(plan.rects[l], channels) * sizeof(float));
+  }
+}
+
+}  // namespace
+}  // namespace upscaled
