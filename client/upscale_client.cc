@@ -183,6 +183,13 @@ absl::StatusOr<v1::ListModelsResponse> UpscaleClient::ListModels(std::stop_token
       });
 }
 
+absl::StatusOr<v1::ReloadModelsResponse> UpscaleClient::ReloadModels(std::stop_token stop) {
+  return UnaryCall<v1::ReloadModelsResponse>(
+      kNoRetries, stop, [&](grpc::ClientContext* context, v1::ReloadModelsResponse* response) {
+        return stub_->ReloadModels(context, v1::ReloadModelsRequest(), response);
+      });
+}
+
 absl::StatusOr<v1::Model> UpscaleClient::GetModel(const std::string& name, std::stop_token stop) {
   v1::GetModelRequest request;
   request.set_name(name);

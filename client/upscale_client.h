@@ -92,6 +92,8 @@ class UpscaleClient {
                                               std::stop_token stop = {});
 
   absl::StatusOr<v1::ListModelsResponse> ListModels(std::stop_token stop = {});
+  // Asks once. FAILED_PRECONDITION: a model is broken, and the server goes on with what it has.
+  absl::StatusOr<v1::ReloadModelsResponse> ReloadModels(std::stop_token stop = {});
   absl::StatusOr<v1::Model> GetModel(const std::string& name, std::stop_token stop = {});
   absl::StatusOr<v1::GetServerInfoResponse> ServerInfo(std::stop_token stop = {});
 

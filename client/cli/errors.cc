@@ -24,6 +24,7 @@ constexpr struct {
     {"DRAINING", "try again, or another --server"},
     {"STALLED", "the network or this machine is too slow"},
     {"DEVICE_FAILURE", "see the server's log"},
+    {"RELOAD_FAILED", "mend the model and reload again; the server goes on with what it has"},
 };
 
 // What to do about a connection that failed, by what gRPC and OpenSSL say.

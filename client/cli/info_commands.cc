@@ -20,6 +20,7 @@ using grpc::health::v1::HealthCheckResponse;
 struct InfoFlags {
   ConnectionFlags connection;
   bool json = false;
+  bool reload = false;  // Of `models`.
   std::string service;  // Of `health`.
 };
 
@@ -58,6 +59,19 @@ void PrintModels(const v1::ListModelsResponse& response) {
                  model.description());
   }
   absl::PrintF("* default\n");
+}
+
+void PrintReload(const v1::ReloadModelsResponse& report) {
+  const struct {
+    const char* what;
+    const google::protobuf::RepeatedPtrField<std::string>& names;
+  } kRows[] = {{"added", report.added()},
+               {"changed", report.changed()},
+               {"removed", report.removed()},
+               {"unchanged", report.unchanged()}};
+  for (const auto& [what, names] : kRows) {
+    absl::PrintF("%-9s  %s\n", what, names.empty() ? "-" : absl::StrJoin(names, ", "));
+  }
 }
 
 void PrintInfo(const v1::GetServerInfoResponse& info) {
@@ -101,6 +115,9 @@ int RunModels(const InfoFlags& flags) {
   const Interrupt interrupt;
   const auto client = flags.connection.MakeClient();
   if (!client.ok()) return Fail(client.status());
+  if (flags.reload) {
+    return Show((*client)->ReloadModels(interrupt.token()), flags.json, PrintReload);
+  }
   return Show((*client)->ListModels(interrupt.token()), flags.json, PrintModels);
 }
 
@@ -137,6 +154,8 @@ void AddModelsCommand(CLI::App& app, int& exit_code) {
   CLI::App* command =
       AddCommand(app, exit_code, "models", "List the server's models", flags, RunModels);
   command->add_flag("--json", flags->json, "Print JSON");
+  command->add_flag("--reload", flags->reload,
+                    "Make the server read its model directories again, and say what changed");
 }
 
 void AddInfoCommand(CLI::App& app, int& exit_code) {

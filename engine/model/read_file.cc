@@ -1,5 +1,7 @@
 #include "engine/model/read_file.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <fstream>
 #include <system_error>
@@ -24,6 +26,15 @@ absl::StatusOr<std::string> ReadFile(const std::filesystem::path& path, size_t m
     return absl::NotFoundError(absl::StrCat(path.string(), ": cannot be read"));
   }
   return content;
+}
+
+absl::StatusOr<std::string> FileState(const std::filesystem::path& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) {
+    return absl::NotFoundError(absl::StrCat("there is no file ", path.string()));
+  }
+  return absl::StrCat(info.st_dev, ":", info.st_ino, ":", info.st_size, ":", info.st_mtim.tv_sec,
+                      ".", info.st_mtim.tv_nsec);
 }
 
 absl::StatusOr<std::vector<std::filesystem::path>> ListFolder(const std::filesystem::path& folder) {

@@ -34,21 +34,32 @@ absl::StatusOr<std::vector<ModelCard>> ReadFolder(const path& folder) {
   return std::vector<ModelCard>{*std::move(card)};
 }
 
-absl::Status CheckWeightsExist(const ModelCard& card) {
-  for (const ModelVariant& variant : card.variants) {
-    std::vector<path> files = {variant.weights};
-    if (variant.weights.extension() == ".param") {
-      files.push_back(path(variant.weights).replace_extension(".bin"));
+absl::StatusOr<std::string> FilesState(const path& weights) {
+  ASSIGN_OR_RETURN(std::string state, FileState(weights));
+  if (weights.extension() != ".param") return state;
+  ASSIGN_OR_RETURN(const std::string bin, FileState(path(weights).replace_extension(".bin")));
+  return absl::StrCat(state, " ", bin);
+}
+
+absl::Status NoteFilesStates(ModelCard& card) {
+  for (ModelVariant& variant : card.variants) {
+    absl::StatusOr<std::string> state = FilesState(variant.weights);
+    if (!state.ok()) {
+      return absl::Status(state.status().code(),
+                          absl::StrCat("model '", card.name, "': ", state.status().message()));
     }
-    for (const path& file : files) {
-      std::error_code error;
-      if (!std::filesystem::is_regular_file(file, error)) {
-        return absl::NotFoundError(
-            absl::StrCat("model '", card.name, "': there is no file ", file.string()));
-      }
-    }
+    variant.files_state = std::make_shared<const std::string>(*std::move(state));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckUnchanged(const ModelCard& card, const ModelVariant& variant) {
+  if (variant.files_state == nullptr) return absl::OkStatus();
+  const absl::StatusOr<std::string> state = FilesState(variant.weights);
+  if (state.ok() && *state == *variant.files_state) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("model '", card.name, "': ", variant.weights.string(),
+                   " has changed since the models were read; they must be reloaded"));
 }
 
 // 0 and 1 are the card's ways of leaving it to the layers.
@@ -91,6 +102,7 @@ std::vector<int> ModelCard::Scales() const {
 
 absl::StatusOr<ModelRepository> ModelRepository::Open(const std::vector<path>& directories) {
   ModelRepository repository;
+  repository.directories_ = directories;
   for (const path& directory : directories) {
     ASSIGN_OR_RETURN(const std::vector<path> folders, ListFolder(directory));
     for (const path& folder : folders) {
@@ -99,12 +111,28 @@ absl::StatusOr<ModelRepository> ModelRepository::Open(const std::vector<path>& d
       ASSIGN_OR_RETURN(std::vector<ModelCard> cards, ReadFolder(folder));
       for (ModelCard& card : cards) {
         if (repository.Find(card.name).ok()) continue;
-        RETURN_IF_ERROR(CheckWeightsExist(card));
+        RETURN_IF_ERROR(NoteFilesStates(card));
         repository.models_.push_back(std::move(card));
       }
     }
   }
   return repository;
+}
+
+absl::StatusOr<ModelRepository> ModelRepository::Reopen() const {
+  ASSIGN_OR_RETURN(ModelRepository now, Open(directories_));
+  for (ModelCard& card : now.models_) {
+    const auto before = Find(card.name);
+    if (!before.ok()) continue;
+    for (ModelVariant& variant : card.variants) {
+      const ModelVariant* old = (*before)->Find(variant.scale, variant.noise_level);
+      if (old != nullptr && old->weights == variant.weights &&
+          *old->files_state == *variant.files_state) {
+        variant.files_state = old->files_state;
+      }
+    }
+  }
+  return now;
 }
 
 absl::StatusOr<const ModelCard*> ModelRepository::Find(std::string_view name) const {
@@ -118,7 +146,9 @@ absl::StatusOr<const ModelCard*> ModelRepository::Find(std::string_view name) co
 }
 
 absl::StatusOr<Network> LoadNetwork(const ModelCard& card, const ModelVariant& variant) {
-  ASSIGN_OR_RETURN(Network network, LoadNetworkFile(variant.weights));
+  absl::StatusOr<Network> loaded = LoadNetworkFile(variant.weights);
+  RETURN_IF_ERROR(CheckUnchanged(card, variant));  // else any other error may be due to that
+  ASSIGN_OR_RETURN(Network network, std::move(loaded));
   RETURN_IF_ERROR(CheckAgainstCard(card, variant, network));
   network.name = absl::StrCat(card.name, "/", variant.weights.stem().string());
   return network;

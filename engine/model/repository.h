@@ -22,6 +22,10 @@ struct ModelVariant {
   int scale = 2;                  // 1: denoise only
   int noise_level = kNoDenoise;   // -1, 0..3
   std::filesystem::path weights;  // the file that the loader opens (ncnn: the .param)
+  // What the files were when they were listed (see FileState). The same object in all listings that
+  // found the same files, so that who loaded one knows when nobody lists it any more. Null: no
+  // matter.
+  std::shared_ptr<const std::string> files_state;
 };
 
 struct ModelCard {
@@ -49,17 +53,21 @@ class ModelRepository {
   // that names it; an unknown folder without weights is passed over.
   static absl::StatusOr<ModelRepository> Open(
       const std::vector<std::filesystem::path>& directories);
+  // What is there now. Variants whose files did not change share their `files_state`.
+  absl::StatusOr<ModelRepository> Reopen() const;
 
   const std::vector<ModelCard>& models() const { return models_; }
   // NOT_FOUND lists the names there are.
   absl::StatusOr<const ModelCard*> Find(std::string_view name) const;
 
  private:
+  std::vector<std::filesystem::path> directories_;
   std::vector<ModelCard> models_;
 };
 
 // Loads and validates one variant's weights. INVALID_ARGUMENT also when scale, pad_px or align_px
-// differ from the card's.
+// differ from the card's; FAILED_PRECONDITION when the files are not what they were when they were
+// listed, or changed while they were read.
 absl::StatusOr<Network> LoadNetwork(const ModelCard& card, const ModelVariant& variant);
 
 }  // namespace upscaled

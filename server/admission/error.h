@@ -27,6 +27,7 @@ enum class ErrorReason : uint8_t {
   kDeadline = 9,
   kStalled = 10,
   kDeviceFailure = 11,
+  kReloadFailed = 12,
 };
 
 // "INVALID_OPTION", ...

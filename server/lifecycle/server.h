@@ -64,7 +64,7 @@ class Server {
   const ServerConfig config_;
   Logger& logger_;
   const Clock& clock_;
-  const ModelCatalog catalog_;
+  ModelCatalog catalog_;
   const std::unique_ptr<Backend> backend_;
   ServerMetrics metrics_;
   ModelCache models_;

@@ -59,7 +59,7 @@ absl::Status Run(const HandlerEnvironment& environment, const ModelCard& card) {
 }  // namespace
 
 absl::Status RunWarmUp(const HandlerEnvironment& environment) {
-  ASSIGN_OR_RETURN(const CatalogEntry* model, environment.catalog.Find(""));
+  ASSIGN_OR_RETURN(const std::shared_ptr<const CatalogEntry> model, environment.catalog.Find(""));
   const absl::Status status = Run(environment, *model->card);
   if (status.ok()) return status;
   return absl::Status(

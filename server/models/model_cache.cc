@@ -30,10 +30,12 @@ absl::StatusOr<std::shared_ptr<const Executable>> Load(Backend& backend, const M
 absl::StatusOr<std::shared_ptr<const Executable>> ModelCache::Get(const ModelCard& card,
                                                                   const ModelVariant& variant,
                                                                   Precision precision) {
-  const Key key{card.name, variant.scale, variant.noise_level, precision};
+  const Key key{card.name, variant.scale, variant.noise_level, precision,
+                variant.files_state.get()};
   std::shared_ptr<Entry> entry;
   {
     absl::MutexLock lock(&mutex_);
+    DropUnlistedLocked();  // before the address of their files is used for others
     if (const auto found = entries_.find(key); found != entries_.end()) {
       entry = found->second;
       const auto loaded = [&entry] { return !entry->loading; };
@@ -41,6 +43,8 @@ absl::StatusOr<std::shared_ptr<const Executable>> ModelCache::Get(const ModelCar
       return entry->outcome;
     }
     entry = std::make_shared<Entry>();
+    entry->lists_files = variant.files_state != nullptr;
+    entry->files_state = variant.files_state;
     entries_.emplace(key, entry);
   }
   auto outcome = Load(backend_, card, variant, precision);
@@ -51,11 +55,23 @@ absl::StatusOr<std::shared_ptr<const Executable>> ModelCache::Get(const ModelCar
   return outcome;
 }
 
-int ModelCache::loaded_count() const {
+std::vector<ModelCache::Loaded> ModelCache::loaded() const {
   absl::MutexLock lock(&mutex_);
-  int count = 0;
-  for (const auto& [key, entry] : entries_) count += entry->loading ? 0 : 1;
-  return count;
+  std::vector<Loaded> loaded;
+  for (const auto& [key, entry] : entries_) {
+    if (entry->loading || entry->unlisted()) continue;
+    loaded.push_back({std::get<0>(key), std::get<1>(key), std::get<2>(key), std::get<3>(key)});
+  }
+  return loaded;
+}
+
+void ModelCache::DropUnlisted() {
+  absl::MutexLock lock(&mutex_);
+  DropUnlistedLocked();
+}
+
+void ModelCache::DropUnlistedLocked() {
+  std::erase_if(entries_, [](const auto& entry) { return entry.second->unlisted(); });
 }
 
 }  // namespace upscaled::server

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
@@ -15,7 +16,8 @@
 
 namespace upscaled::server {
 
-// Compiles each variant when it is first asked for, and keeps it. Thread safe.
+// Compiles each variant when it is first asked for, and keeps it while anybody lists the files it
+// was made of (ModelVariant::files_state). Thread safe.
 class ModelCache {
  public:
   // `backend` must outlive it.
@@ -24,21 +26,39 @@ class ModelCache {
   // Loads and compiles on the calling thread if nobody has. Callers who ask for what another one is
   // loading wait for it and share its outcome; nobody else waits. A failure is not kept: the next
   // caller tries again. UNIMPLEMENTED when the device cannot run the network or the precision,
-  // INTERNAL when the weights cannot be read, RESOURCE_EXHAUSTED (kOverloaded, with a retry delay)
-  // when there is no memory for them.
+  // INTERNAL when the weights cannot be read or are not those that were listed, RESOURCE_EXHAUSTED
+  // (kOverloaded, with a retry delay) when there is no memory for them.
   absl::StatusOr<std::shared_ptr<const Executable>> Get(const ModelCard& card,
                                                         const ModelVariant& variant,
                                                         Precision precision)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  int loaded_count() const ABSL_LOCKS_EXCLUDED(mutex_);
+  struct Loaded {
+    std::string model;
+    int scale;
+    int noise_level;
+    Precision precision;
+  };
+  // What is ready.
+  std::vector<Loaded> loaded() const ABSL_LOCKS_EXCLUDED(mutex_);
+  int loaded_count() const { return static_cast<int>(loaded().size()); }
+
+  // Forgets what was made of files that nobody lists any more. Get does so, too.
+  void DropUnlisted() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  using Key = std::tuple<std::string, int, int, Precision>;  // name, scale, noise level
+  // Name, scale, noise level, and the files; the address is never reused while the entry is there.
+  using Key = std::tuple<std::string, int, int, Precision, const std::string*>;
   struct Entry {
     bool loading = true;
+    bool lists_files = false;
+    std::weak_ptr<const std::string> files_state;
     absl::StatusOr<std::shared_ptr<const Executable>> outcome = absl::UnknownError("loading");
+
+    bool unlisted() const { return lists_files && files_state.expired(); }
   };
+
+  void DropUnlistedLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Backend& backend_;
   mutable absl::Mutex mutex_;

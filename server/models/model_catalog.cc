@@ -1,8 +1,12 @@
 #include "server/models/model_catalog.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "engine/base/status_macros.h"
 #include "engine/graph/tile_geometry.h"
 #include "engine/model/shapes.h"
@@ -32,34 +36,171 @@ int NativeScale(const ModelCard& card) {
   return std::max(native, 1);
 }
 
-absl::StatusOr<ModelCatalog> ModelCatalog::Create(ModelRepository repository,
-                                                  std::string default_model) {
-  ModelCatalog catalog;
-  catalog.repository_ = std::move(repository);
-  catalog.default_model_ = std::move(default_model);
-  for (const ModelCard& card : catalog.repository_.models()) {
-    int halo_px = 0;
-    for (const int scale : card.Scales()) {
-      const ModelVariant& variant = *std::find_if(
-          card.variants.begin(), card.variants.end(),
-          [scale](const ModelVariant& candidate) { return candidate.scale == scale; });
-      ASSIGN_OR_RETURN(const Network network, LoadNetwork(card, variant));
-      halo_px = std::max(halo_px, HaloPx(network));
-    }
-    catalog.entries_.push_back({&card, halo_px});
-  }
-  std::sort(
-      catalog.entries_.begin(), catalog.entries_.end(),
-      [](const CatalogEntry& a, const CatalogEntry& b) { return a.card->name < b.card->name; });
-  RETURN_IF_ERROR(catalog.Find("").status());
-  return catalog;
+struct ModelCatalog::Listing {
+  ModelRepository repository;
+  std::vector<CatalogEntry> entries;  // in order of name
+};
+
+struct ModelCatalog::State {
+  std::string default_model;
+  mutable absl::Mutex mutex;
+  std::shared_ptr<const Listing> listing ABSL_GUARDED_BY(mutex);
+  bool reloading ABSL_GUARDED_BY(mutex) = false;
+};
+
+namespace {
+
+// Whether the cards name the same variants of the same files.
+bool SameFiles(const ModelCard& a, const ModelCard& b) {
+  const auto same = [](const ModelVariant& v, const ModelVariant& w) {
+    return v.scale == w.scale && v.noise_level == w.noise_level && v.files_state == w.files_state;
+  };
+  return a.version == b.version && std::equal(a.variants.begin(), a.variants.end(),
+                                              b.variants.begin(), b.variants.end(), same);
 }
 
-absl::StatusOr<const CatalogEntry*> ModelCatalog::Find(std::string_view name) const {
-  absl::StatusOr<const ModelCard*> card = repository_.Find(name.empty() ? default_model_ : name);
-  if (!card.ok()) return WithReason(card.status(), ErrorReason::kUnknownModel);
-  return &*std::find_if(entries_.begin(), entries_.end(),
-                        [&card](const CatalogEntry& entry) { return entry.card == *card; });
+absl::StatusOr<int> LargestHaloPx(const ModelCard& card) {
+  int halo_px = 0;
+  for (const int scale : card.Scales()) {
+    const ModelVariant& variant =
+        *std::find_if(card.variants.begin(), card.variants.end(),
+                      [scale](const ModelVariant& candidate) { return candidate.scale == scale; });
+    ASSIGN_OR_RETURN(const Network network, LoadNetwork(card, variant));
+    halo_px = std::max(halo_px, HaloPx(network));
+  }
+  return halo_px;
+}
+
+const CatalogEntry* FindEntry(const std::vector<CatalogEntry>& entries, std::string_view name) {
+  const auto found =
+      std::find_if(entries.begin(), entries.end(),
+                   [name](const CatalogEntry& entry) { return entry.card->name == name; });
+  return found == entries.end() ? nullptr : &*found;
+}
+
+ReloadReport Compare(const std::vector<CatalogEntry>& before,
+                     const std::vector<CatalogEntry>& now) {
+  ReloadReport report;
+  for (const CatalogEntry& entry : now) {
+    const CatalogEntry* old = FindEntry(before, entry.card->name);
+    std::vector<std::string>& names = old == nullptr                       ? report.added
+                                      : SameFiles(*old->card, *entry.card) ? report.unchanged
+                                                                           : report.changed;
+    names.push_back(entry.card->name);
+  }
+  for (const CatalogEntry& entry : before) {
+    if (FindEntry(now, entry.card->name) == nullptr) report.removed.push_back(entry.card->name);
+  }
+  return report;
+}
+
+// Compiles the new files of whatever `cache` has ready of the old ones.
+absl::Status Prepare(const ModelRepository& now, ModelCache& cache) {
+  for (const ModelCache::Loaded& loaded : cache.loaded()) {
+    const auto card = now.Find(loaded.model);
+    const ModelVariant* variant =
+        card.ok() ? (*card)->Find(loaded.scale, loaded.noise_level) : nullptr;
+    if (variant == nullptr) continue;
+    RETURN_IF_ERROR(cache.Get(**card, *variant, loaded.precision).status());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+ModelCatalog::ModelCatalog(std::unique_ptr<State> state) : state_(std::move(state)) {}
+ModelCatalog::ModelCatalog(ModelCatalog&&) noexcept = default;
+ModelCatalog::~ModelCatalog() = default;
+
+absl::StatusOr<std::shared_ptr<const ModelCatalog::Listing>> ModelCatalog::List(
+    ModelRepository repository, const std::string& default_model, const Listing* before) {
+  auto listing = std::make_shared<Listing>();
+  listing->repository = std::move(repository);
+  for (const ModelCard& card : listing->repository.models()) {
+    const CatalogEntry* known = before == nullptr ? nullptr : FindEntry(before->entries, card.name);
+    CatalogEntry entry{&card, 0};
+    if (known != nullptr && SameFiles(*known->card, card)) {
+      entry.halo_px = known->halo_px;
+    } else {
+      ASSIGN_OR_RETURN(entry.halo_px, LargestHaloPx(card));
+    }
+    listing->entries.push_back(entry);
+  }
+  std::sort(
+      listing->entries.begin(), listing->entries.end(),
+      [](const CatalogEntry& a, const CatalogEntry& b) { return a.card->name < b.card->name; });
+  RETURN_IF_ERROR(FindIn(listing, default_model).status());
+  return listing;
+}
+
+absl::StatusOr<ModelCatalog> ModelCatalog::Create(ModelRepository repository,
+                                                  std::string default_model) {
+  auto state = std::make_unique<State>();
+  ASSIGN_OR_RETURN(std::shared_ptr<const Listing> listing,
+                   List(std::move(repository), default_model, nullptr));
+  state->default_model = std::move(default_model);
+  {
+    absl::MutexLock lock(&state->mutex);
+    state->listing = std::move(listing);
+  }
+  return ModelCatalog(std::move(state));
+}
+
+std::shared_ptr<const ModelCatalog::Listing> ModelCatalog::listing() const {
+  absl::MutexLock lock(&state_->mutex);
+  return state_->listing;
+}
+
+const std::string& ModelCatalog::default_model() const { return state_->default_model; }
+
+std::vector<std::shared_ptr<const CatalogEntry>> ModelCatalog::entries() const {
+  const std::shared_ptr<const Listing> current = listing();
+  std::vector<std::shared_ptr<const CatalogEntry>> entries;
+  for (const CatalogEntry& entry : current->entries) entries.emplace_back(current, &entry);
+  return entries;
+}
+
+absl::StatusOr<std::shared_ptr<const CatalogEntry>> ModelCatalog::FindIn(
+    const std::shared_ptr<const Listing>& listing, std::string_view name) {
+  const CatalogEntry* entry = FindEntry(listing->entries, name);
+  if (entry != nullptr) return std::shared_ptr<const CatalogEntry>(listing, entry);
+  return WithReason(listing->repository.Find(name).status(), ErrorReason::kUnknownModel);
+}
+
+absl::StatusOr<std::shared_ptr<const CatalogEntry>> ModelCatalog::Find(
+    std::string_view name) const {
+  return FindIn(listing(), name.empty() ? state_->default_model : name);
+}
+
+absl::StatusOr<ReloadReport> ModelCatalog::Reload(ModelCache& cache) {
+  {
+    absl::MutexLock lock(&state_->mutex);
+    if (std::exchange(state_->reloading, true)) {
+      return MakeError(absl::StatusCode::kAborted, ErrorReason::kReloadFailed,
+                       "another reload is under way");
+    }
+  }
+  absl::StatusOr<ReloadReport> report = ReloadAlone(cache);
+  cache.DropUnlisted();
+  absl::MutexLock lock(&state_->mutex);
+  state_->reloading = false;
+  if (report.ok()) return report;
+  return MakeError(absl::StatusCode::kFailedPrecondition, ErrorReason::kReloadFailed,
+                   absl::StrCat("the models stay as they are: ", report.status().message()));
+}
+
+absl::StatusOr<ReloadReport> ModelCatalog::ReloadAlone(ModelCache& cache) try {
+  const std::shared_ptr<const Listing> before = listing();
+  ASSIGN_OR_RETURN(ModelRepository repository, before->repository.Reopen());
+  ASSIGN_OR_RETURN(std::shared_ptr<const Listing> now,
+                   List(std::move(repository), state_->default_model, before.get()));
+  RETURN_IF_ERROR(Prepare(now->repository, cache));
+  ReloadReport report = Compare(before->entries, now->entries);
+  absl::MutexLock lock(&state_->mutex);
+  state_->listing = std::move(now);
+  return report;
+} catch (const std::bad_alloc&) {
+  return absl::ResourceExhaustedError("out of memory");
 }
 
 }  // namespace upscaled::server

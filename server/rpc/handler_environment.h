@@ -16,7 +16,7 @@ namespace upscaled::server {
 
 // Everything outlives the handlers.
 struct HandlerEnvironment {
-  const ModelCatalog& catalog;
+  ModelCatalog& catalog;
   ModelCache& models;
   AdmissionController& admission;
   TileScheduler& scheduler;

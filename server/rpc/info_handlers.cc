@@ -1,5 +1,6 @@
 #include "server/rpc/info_handlers.h"
 
+#include <memory>
 #include <string>
 
 #include "engine/base/status_macros.h"
@@ -19,8 +20,8 @@ pb::Model Describe(const HandlerEnvironment& environment, const CatalogEntry& en
 
 pb::ListModelsResponse ListModels(const HandlerEnvironment& environment) {
   pb::ListModelsResponse response;
-  for (const CatalogEntry& entry : environment.catalog.entries()) {
-    *response.add_models() = Describe(environment, entry);
+  for (const auto& entry : environment.catalog.entries()) {
+    *response.add_models() = Describe(environment, *entry);
   }
   return response;
 }
@@ -31,8 +32,18 @@ absl::Status GetModel(const HandlerEnvironment& environment, const pb::GetModelR
     return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption,
                      "name is empty; it must be one that ListModels gives");
   }
-  ASSIGN_OR_RETURN(const CatalogEntry* entry, environment.catalog.Find(request.name()));
+  ASSIGN_OR_RETURN(const std::shared_ptr<const CatalogEntry> entry, environment.catalog.Find(request.name()));
   *response.mutable_model() = Describe(environment, *entry);
+  return absl::OkStatus();
+}
+
+absl::Status ReloadModels(const HandlerEnvironment& environment,
+                          pb::ReloadModelsResponse& response) {
+  ASSIGN_OR_RETURN(const ReloadReport report, environment.catalog.Reload(environment.models));
+  response.mutable_added()->Assign(report.added.begin(), report.added.end());
+  response.mutable_changed()->Assign(report.changed.begin(), report.changed.end());
+  response.mutable_removed()->Assign(report.removed.begin(), report.removed.end());
+  response.mutable_unchanged()->Assign(report.unchanged.begin(), report.unchanged.end());
   return absl::OkStatus();
 }
 

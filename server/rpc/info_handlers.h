@@ -1,4 +1,4 @@
-// ListModels, GetModel and GetServerInfo: answers from memory.
+// ListModels, GetModel and GetServerInfo answer from memory; ReloadModels reads the models again.
 #pragma once
 
 #include "absl/status/status.h"
@@ -12,6 +12,9 @@ upscale::v1::ListModelsResponse ListModels(const HandlerEnvironment& environment
 absl::Status GetModel(const HandlerEnvironment& environment,
                       const upscale::v1::GetModelRequest& request,
                       upscale::v1::GetModelResponse& response);
+
+absl::Status ReloadModels(const HandlerEnvironment& environment,
+                          upscale::v1::ReloadModelsResponse& response);
 
 upscale::v1::GetServerInfoResponse GetServerInfo(const HandlerEnvironment& environment);
 

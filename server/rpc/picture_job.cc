@@ -180,7 +180,7 @@ class PictureRun {
   const CallContext& context_;
   const PictureJob& job_;
   TileScheduler::Request request_;
-  const CatalogEntry* model_ = nullptr;
+  std::shared_ptr<const CatalogEntry> model_;
 };
 
 }  // namespace

@@ -78,6 +78,15 @@ UpscaleService::UpscaleService(const HandlerEnvironment& handlers, CallEnvironme
                         response = ListModels(handlers);
                         return absl::OkStatus();
                       }};
+  reload_models_ = {
+      .name = "ReloadModels",
+      .request_call =
+          [this](auto* context, auto* request, auto* writer, auto* queue, void* tag) {
+            service_.RequestReloadModels(context, request, writer, queue, queue, tag);
+          },
+      .handler = [&handlers](CallContext, auto&,
+                             auto& response) { return ReloadModels(handlers, response); },
+      .on_worker = true};
   get_model_ = {
       .name = "GetModel",
       .request_call =
@@ -109,6 +118,7 @@ void UpscaleService::Listen(grpc::ServerCompletionQueue& queue, int pending_call
     server::Listen(calls_, upscale_tiles_, queue);
     server::Listen(calls_, upscale_, queue);
     server::Listen(calls_, list_models_, queue);
+    server::Listen(calls_, reload_models_, queue);
     server::Listen(calls_, get_model_, queue);
     server::Listen(calls_, get_server_info_, queue);
   }

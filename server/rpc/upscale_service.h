@@ -35,6 +35,7 @@ class UpscaleService {
   StreamMethod<upscale::v1::UpscaleTilesRequest, upscale::v1::UpscaleTilesResponse> upscale_tiles_;
   UnaryMethod<upscale::v1::UpscaleRequest, upscale::v1::UpscaleResponse> upscale_;
   UnaryMethod<upscale::v1::ListModelsRequest, upscale::v1::ListModelsResponse> list_models_;
+  UnaryMethod<upscale::v1::ReloadModelsRequest, upscale::v1::ReloadModelsResponse> reload_models_;
   UnaryMethod<upscale::v1::GetModelRequest, upscale::v1::GetModelResponse> get_model_;
   UnaryMethod<upscale::v1::GetServerInfoRequest, upscale::v1::GetServerInfoResponse>
       get_server_info_;

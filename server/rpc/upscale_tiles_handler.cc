@@ -111,7 +111,8 @@ class TilesRun {
         const int noise_level,
         NoiseLevelFromProto(start.has_noise_level() ? start.noise_level() : kNoDenoise));
     ASSIGN_OR_RETURN(const std::optional<Precision> precision, FromProto(start.precision()));
-    ASSIGN_OR_RETURN(const CatalogEntry* model, environment_.catalog.Find(start.model()));
+    ASSIGN_OR_RETURN(const std::shared_ptr<const CatalogEntry> model,
+                     environment_.catalog.Find(start.model()));
     const ModelCard& card = *model->card;
     halo_px_ = model->halo_px;
     record.model = card.name;

@@ -127,7 +127,13 @@ TEST_F(RepositoryTest, ACardOfAnOnnxModel) {
   ASSERT_TRUE(network.ok()) << network.status();
   EXPECT_EQ(network->name, "tiny/a");
   Write("tiny/a.onnx", test::OnnxFile().Add({"Loop", {"x"}, "out"}).bytes());
-  const absl::Status status = LoadNetwork(card, card.variants[0]).status();
+  absl::Status status = LoadNetwork(card, card.variants[0]).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("tiny/a.onnx has changed since the models were read"));
+  const auto again = repository->Reopen();
+  ASSERT_TRUE(again.ok()) << again.status();
+  status = LoadNetwork(again->models()[0], again->models()[0].variants[0]).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("tiny/a.onnx: node 0 'the_out' (Loop): the operator is not supported"));

@@ -1,14 +1,27 @@
 #include "server/models/model_catalog.h"
 
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "server/admission/error.h"
+#include "tests/client/temp_folder.h"
+#include "tests/server/models/slow_backend.h"
 
 namespace upscaled::server {
 namespace {
 
+using client::ReadText;
+using client::TempFolder;
+using client::WriteText;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 absl::StatusOr<ModelCatalog> Bundled(const std::string& default_model) {
   return ModelCatalog::Create(*ModelRepository::Open({"engine/model/bundled"}), default_model);
@@ -42,6 +55,153 @@ TEST(ModelCatalogTest, TheNativeScaleIsTheLeastAboveOne) {
   EXPECT_EQ(NativeScale(card), 3);
   card.variants = {{.scale = 1, .noise_level = 2}};
   EXPECT_EQ(NativeScale(card), 1);
+}
+
+// A directory with the bundled model under several names, a cache, and a catalog of it.
+class ReloadTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    AddModel("first");
+    AddModel("second");
+    backend_.Open();
+    auto catalog = ModelCatalog::Create(*ModelRepository::Open({folder_.path()}), "first");
+    ASSERT_TRUE(catalog.ok()) << catalog.status();
+    catalog_.emplace(*std::move(catalog));
+  }
+
+  void AddModel(const std::string& name) {
+    const std::filesystem::path bundled = "engine/model/bundled/general-2x";
+    std::string card = ReadText(bundled / "model.json");
+    card.replace(card.find("general-2x"), std::string("general-2x").size(), name);
+    WriteText(folder_ / (name + "/model.json"), card);
+    WriteText(folder_ / (name + "/model.param"), ReadText(bundled / "model.param"));
+    WriteText(folder_ / (name + "/model.bin"), ReadText(bundled / "model.bin"));
+  }
+  // Beside the old ones, and renamed into place.
+  void ReplaceWeights(const std::string& name, const std::string& bytes) {
+    WriteText(folder_ / "new.bin", bytes);
+    std::filesystem::rename(folder_ / "new.bin", folder_ / (name + "/model.bin"));
+  }
+  std::string Weights(const std::string& name) { return ReadText(folder_ / (name + "/model.bin")); }
+
+  absl::StatusOr<std::shared_ptr<const Executable>> Load(const CatalogEntry& entry) {
+    return cache_.Get(*entry.card, entry.card->variants.front(), Precision::kExact);
+  }
+
+  TempFolder folder_;
+  test::SlowBackend backend_;
+  ModelCache cache_{backend_};
+  std::optional<ModelCatalog> catalog_;
+};
+
+TEST_F(ReloadTest, FindsWhatHasChanged) {
+  AddModel("third");
+  std::filesystem::remove_all(folder_ / "second");
+  ReplaceWeights("first", Weights("first"));
+  auto report = catalog_->Reload(cache_);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(report->added, ElementsAre("third"));
+  EXPECT_THAT(report->changed, ElementsAre("first"));
+  EXPECT_THAT(report->removed, ElementsAre("second"));
+  EXPECT_THAT(report->unchanged, IsEmpty());
+  EXPECT_TRUE(catalog_->Find("third").ok());
+  EXPECT_EQ(catalog_->Find("second").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ((*catalog_->Find("third"))->halo_px, 7);
+
+  report = catalog_->Reload(cache_);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(report->unchanged, ElementsAre("first", "third"));
+  EXPECT_THAT(report->changed, IsEmpty());
+}
+
+TEST_F(ReloadTest, WhatIsInUseIsCompiledBeforeItIsNeeded) {
+  ASSERT_TRUE(Load(**catalog_->Find("first")).ok());
+  ASSERT_TRUE(Load(**catalog_->Find("second")).ok());
+  ReplaceWeights("first", Weights("first"));
+  ASSERT_TRUE(catalog_->Reload(cache_).ok());
+  EXPECT_EQ(backend_.AwaitCompiling(3), 3);  // the second has not changed
+  ASSERT_TRUE(Load(**catalog_->Find("first")).ok());
+  ASSERT_TRUE(Load(**catalog_->Find("second")).ok());
+  EXPECT_EQ(backend_.AwaitCompiling(3), 3);
+  EXPECT_EQ(cache_.loaded_count(), 2);
+}
+
+TEST_F(ReloadTest, AnOldListingKeepsWhatWasCompiledOfItAndNobodyElse) {
+  std::shared_ptr<const CatalogEntry> old = *catalog_->Find("first");
+  std::weak_ptr<const Executable> old_executable = *Load(*old);
+  ReplaceWeights("first", Weights("first"));
+  ASSERT_TRUE(catalog_->Reload(cache_).ok());
+  // A request that began before the reload still gets the same.
+  EXPECT_EQ(*Load(*old), old_executable.lock());
+  EXPECT_NE(*Load(**catalog_->Find("first")), old_executable.lock());
+  EXPECT_EQ(cache_.loaded_count(), 2);
+  old.reset();
+  EXPECT_EQ(cache_.loaded_count(), 1);
+  cache_.DropUnlisted();
+  EXPECT_TRUE(old_executable.expired());
+}
+
+TEST_F(ReloadTest, BrokenWeightsChangeNothing) {
+  const std::shared_ptr<const CatalogEntry> old = *catalog_->Find("second");
+  const auto old_executable = *Load(*old);
+  AddModel("third");
+  ReplaceWeights("second", Weights("second").substr(0, 1000));
+  const absl::Status status = catalog_->Reload(cache_).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(ReasonOf(status), ErrorReason::kReloadFailed);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("the models stay as they are"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("second/model.param"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("weights end too early"));
+  EXPECT_FALSE(catalog_->Find("third").ok());
+  EXPECT_EQ(*catalog_->Find("second"), old);
+  EXPECT_EQ(*Load(*old), old_executable);
+
+  ReplaceWeights("second", ReadText("engine/model/bundled/general-2x/model.bin"));
+  EXPECT_TRUE(catalog_->Reload(cache_).ok());
+  EXPECT_TRUE(catalog_->Find("third").ok());
+}
+
+TEST_F(ReloadTest, ADeviceThatRefusesChangesNothing) {
+  const std::shared_ptr<const CatalogEntry> old = *catalog_->Find("first");
+  const auto old_executable = *Load(*old);
+  ReplaceWeights("first", Weights("first"));
+  backend_.RunOutOfMemory();
+  EXPECT_EQ(catalog_->Reload(cache_).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(*catalog_->Find("first"), old);
+  EXPECT_EQ(*Load(*old), old_executable);
+  EXPECT_EQ(cache_.loaded_count(), 1);
+}
+
+TEST_F(ReloadTest, TheDefaultMayNotGo) {
+  std::filesystem::remove_all(folder_ / "first");
+  const absl::Status status = catalog_->Reload(cache_).status();
+  EXPECT_EQ(ReasonOf(status), ErrorReason::kReloadFailed);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("no model 'first', there are: second"));
+  EXPECT_TRUE(catalog_->Find("").ok());
+}
+
+TEST_F(ReloadTest, FilesThatWereReplacedAreNotReadAsThoseThatWereListed) {
+  const std::shared_ptr<const CatalogEntry> entry = *catalog_->Find("first");
+  ReplaceWeights("first", Weights("first"));
+  const absl::Status status = Load(*entry).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("first/model.param has changed since the models were read; they must be "
+                        "reloaded"));
+}
+
+TEST_F(ReloadTest, OneAtATime) {
+  ASSERT_TRUE(Load(**catalog_->Find("first")).ok());
+  ReplaceWeights("first", Weights("first"));
+  backend_.Close();
+  std::thread first([this] { EXPECT_TRUE(catalog_->Reload(cache_).ok()); });
+  backend_.AwaitCompiling(2);
+  const absl::Status status = catalog_->Reload(cache_).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(ReasonOf(status), ErrorReason::kReloadFailed);
+  EXPECT_EQ(status.message(), "another reload is under way");
+  backend_.Open();
+  first.join();
 }
 
 }  // namespace

@@ -1,0 +1,142 @@
+// New weights for a running server.
+#include <filesystem>
+#include <string>
+
+#include <gmock/gmock.h>
+
+#include "absl/strings/str_cat.h"
+#include "tests/client/temp_folder.h"
+#include "tests/integration/test_server.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled::server {
+namespace {
+
+using client::ReadText;
+using client::TempFolder;
+using client::WriteText;
+using grpc::StatusCode;
+using test::Encode;
+using test::FreshRandom;
+using test::PhotoImage;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class ReloadTest : public ::testing::Test {
+ protected:
+  // Of a copy of the bundled model.
+  ServerConfig Config() {
+    for (const char* file : {"model.json", "model.param", "model.bin"}) {
+      WriteText(folder_ / absl::StrCat("general-2x/", file), ReadText(bundled_ / file));
+    }
+    ServerConfig config = TestConfig();
+    config.model_repositories = {folder_.path()};
+    return config;
+  }
+  void ReplaceWeights(const std::string& bytes) {
+    WriteText(folder_ / "new.bin", bytes);
+    std::filesystem::rename(folder_ / "new.bin", folder_ / "general-2x/model.bin");
+  }
+  // The bundled weights, whose last convolution gives nothing but its biases: half white.
+  std::string GrayWeights() {
+    std::string bytes = ReadText(bundled_ / "model.bin");
+    const size_t bias_bytes = 12 * sizeof(float), weight_bytes = 3456 * sizeof(uint16_t);
+    bytes.replace(bytes.size() - bias_bytes - weight_bytes, weight_bytes, weight_bytes, '\0');
+    for (size_t at = bytes.size() - bias_bytes; at < bytes.size(); at += sizeof(float)) {
+      const float half = 0.5f;
+      bytes.replace(at, sizeof half, reinterpret_cast<const char*>(&half), sizeof half);
+    }
+    return bytes;
+  }
+  grpc::Status Reload(TestServer& server, pb::ReloadModelsResponse& response) {
+    grpc::ClientContext context;
+    return server.stub().ReloadModels(&context, {}, &response);
+  }
+  // The result's bytes.
+  std::string Upscale(TestServer& server) {
+    const Outcome outcome = UpscaleImage(server.stub(), pb::UpscaleOptions(), picture_);
+    EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+    return outcome.image;
+  }
+
+  const std::filesystem::path bundled_ = "engine/model/bundled/general-2x";
+  std::mt19937 random_ = FreshRandom();
+  const std::string picture_ =
+      *Encode(PhotoImage({97, 61, 3, SampleType::kU8}, random_).view(), {});
+  TempFolder folder_;
+  TestServer server_{Config()};
+};
+
+TEST_F(ReloadTest, NewWeightsGiveNewPictures) {
+  const std::string before = Upscale(server_);
+  ReplaceWeights(GrayWeights());
+  EXPECT_EQ(Upscale(server_), before);  // not before it is told to
+  pb::ReloadModelsResponse response;
+  ASSERT_TRUE(Reload(server_, response).ok());
+  EXPECT_THAT(response.changed(), ElementsAre("general-2x"));
+  const std::string gray = Upscale(server_);
+  EXPECT_NE(gray, before);
+  EXPECT_LT(gray.size(), before.size() / 4);  // one colour
+
+  ReplaceWeights(ReadText(bundled_ / "model.bin"));
+  ASSERT_TRUE(Reload(server_, response).ok());
+  EXPECT_EQ(Upscale(server_), before);
+}
+
+TEST_F(ReloadTest, RequestsInFlightEndWithTheWeightsTheyBeganWith) {
+  const std::string before = Upscale(server_);
+  server_.gate().Close();
+  grpc::ClientContext context;
+  const auto stream = server_.stub().UpscaleImage(&context);
+  ASSERT_TRUE(stream->Write(StartMessage(pb::UpscaleOptions())));
+  ASSERT_TRUE(stream->Write(ChunkMessage(picture_)));
+  ASSERT_TRUE(stream->WritesDone());
+  server_.gate().AwaitWaiting(1);
+
+  ReplaceWeights(GrayWeights());
+  pb::ReloadModelsResponse response;
+  ASSERT_TRUE(Reload(server_, response).ok());  // while that one stands before the device
+  server_.gate().Open();
+  Outcome outcome;
+  ReadToEnd(context, *stream, outcome);
+  EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+  EXPECT_EQ(outcome.image, before);
+  EXPECT_NE(Upscale(server_), before);
+}
+
+TEST_F(ReloadTest, BrokenWeightsLeaveTheOldOnesServing) {
+  const std::string before = Upscale(server_);
+  ReplaceWeights(GrayWeights().substr(0, 10'000));
+  pb::ReloadModelsResponse response;
+  EXPECT_TRUE(IsError(Reload(server_, response), StatusCode::FAILED_PRECONDITION, "RELOAD_FAILED",
+                      "general-2x/model.param: layer"));
+  EXPECT_EQ(Upscale(server_), before);
+}
+
+TEST_F(ReloadTest, ModelsComeAndGo) {
+  std::filesystem::create_directories(folder_ / "other");
+  std::string card = ReadText(bundled_ / "model.json");
+  card.replace(card.find("general-2x"), std::string("general-2x").size(), "other");
+  WriteText(folder_ / "other/model.json", card);
+  pb::ReloadModelsResponse response;
+  // The weights are still on their way.
+  EXPECT_TRUE(IsError(Reload(server_, response), StatusCode::FAILED_PRECONDITION, "RELOAD_FAILED",
+                      "model 'other': there is no file"));
+  WriteText(folder_ / "other/model.param", ReadText(bundled_ / "model.param"));
+  WriteText(folder_ / "other/model.bin", GrayWeights());
+  ASSERT_TRUE(Reload(server_, response).ok());
+  EXPECT_THAT(response.added(), ElementsAre("other"));
+  EXPECT_THAT(response.unchanged(), ElementsAre("general-2x"));
+  pb::UpscaleOptions options;
+  options.set_model("other");
+  EXPECT_TRUE(UpscaleImage(server_.stub(), options, picture_).status.ok());
+
+  std::filesystem::remove_all(folder_ / "other");
+  ASSERT_TRUE(Reload(server_, response).ok());
+  EXPECT_THAT(response.removed(), ElementsAre("other"));
+  EXPECT_TRUE(IsError(UpscaleImage(server_.stub(), options, picture_).status, StatusCode::NOT_FOUND,
+                      "UNKNOWN_MODEL", "there are: general-2x"));
+}
+
+}  // namespace
+}  // namespace upscaled::server
