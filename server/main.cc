@@ -16,7 +16,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "engine/base/status_macros.h"
 #include "server/config/config.h"
 #include "server/lifecycle/server.h"
 #include "server/logging/logger.h"
@@ -74,11 +73,12 @@ class Startup {
 
  private:
   absl::Status Run(const ServerConfig& config, Logger& logger) ABSL_LOCKS_EXCLUDED(mutex_) {
-    ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Server::Start(config, logger));
-    Server& opened = *server;
+    absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(config, logger);
+    if (!server.ok()) return server.status();
+    Server& opened = **server;
     {
       absl::MutexLock lock(&mutex_);
-      server_ = std::move(server);
+      server_ = *std::move(server);
     }
     return opened.WarmUp();
   }
