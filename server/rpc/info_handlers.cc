@@ -32,7 +32,8 @@ absl::Status GetModel(const HandlerEnvironment& environment, const pb::GetModelR
     return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption,
                      "name is empty; it must be one that ListModels gives");
   }
-  ASSIGN_OR_RETURN(const std::shared_ptr<const CatalogEntry> entry, environment.catalog.Find(request.name()));
+  ASSIGN_OR_RETURN(const std::shared_ptr<const CatalogEntry> entry,
+                   environment.catalog.Find(request.name()));
   *response.mutable_model() = Describe(environment, *entry);
   return absl::OkStatus();
 }
