@@ -139,6 +139,12 @@ WorkSize ItemsOf(const Rect& region, int planes) {
           static_cast<size_t>(planes)};
 }
 
+absl::Status EnqueueZero(Launcher& launcher, const KernelFunction& zero, const cl::Buffer& buffer,
+                         size_t values) {
+  const Rect all{0, 0, static_cast<int>(values / kPlaneChannels), 1};
+  return launcher.Launch(zero, ItemsOf(all, 1), kItemGroup, buffer, all, all, cl_int{1});
+}
+
 absl::Status EnqueueRim(Launcher& launcher, const KernelFunction& zero, const Tensor& tensor) {
   const Rect& all = tensor.rect;
   const Rect& inner = tensor.region;

@@ -26,6 +26,11 @@ absl::StatusOr<KernelFunction> ElementwiseFunction(Context& context, Precision p
 // Work-items for a region of so many planes.
 WorkSize ItemsOf(const Rect& region, int planes);
 
+// Zeroes a new buffer of so many values: kernels read a little behind tensors, for results that
+// they do not store. `zero` is the function of that name.
+absl::Status EnqueueZero(Launcher& launcher, const KernelFunction& zero, const cl::Buffer& buffer,
+                         size_t values);
+
 // Zeroes what the tensor holds beyond its layer; `zero` is the function of that name.
 absl::Status EnqueueRim(Launcher& launcher, const KernelFunction& zero, const Tensor& tensor);
 

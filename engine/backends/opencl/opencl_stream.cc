@@ -35,7 +35,7 @@ absl::Status OpenClStream::Run(const Executable& executable, std::span<const Til
 absl::Status OpenClStream::RunTile(const OpenClExecutable& executable, const TileTask& task) {
   const TilePlan plan = executable.Plan(task.image, task.tile);
   ASSIGN_OR_RETURN(const std::vector<size_t> slot_bytes, executable.SlotBytesOf(plan));
-  RETURN_IF_ERROR(Reserve(slot_bytes));
+  RETURN_IF_ERROR(Reserve(executable, slot_bytes));
   const std::vector<Tensor> tensors = PlaceTensors(executable, plan, slots_);
   const Network& network = executable.network();
   const Rect source = executable.InputRect(task.tile, task.image);
@@ -57,7 +57,8 @@ absl::Status OpenClStream::RunTile(const OpenClExecutable& executable, const Til
                      Scale(task.tile, network.scale), task.dst);
 }
 
-absl::Status OpenClStream::Reserve(const std::vector<size_t>& slot_bytes) {
+absl::Status OpenClStream::Reserve(const OpenClExecutable& executable,
+                                   const std::vector<size_t>& slot_bytes) {
   if (slots_.size() < slot_bytes.size()) {
     slots_.resize(slot_bytes.size());
     slot_bytes_.resize(slot_bytes.size());
@@ -70,6 +71,8 @@ absl::Status OpenClStream::Reserve(const std::vector<size_t>& slot_bytes) {
     slots_[i] = cl::Buffer(context_->handle, CL_MEM_READ_WRITE, slot_bytes[i], nullptr, &error);
     RETURN_IF_ERROR(ToStatus(error, "clCreateBuffer for a tile's tensors"));
     slot_bytes_[i] = slot_bytes[i];
+    RETURN_IF_ERROR(EnqueueZero(*launcher_, executable.zero(), slots_[i],
+                                slot_bytes[i] / StorageBytes(executable.precision())));
   }
   return absl::OkStatus();
 }

@@ -23,7 +23,7 @@ class OpenClStream final : public Stream {
 
  private:
   absl::Status RunTile(const OpenClExecutable& executable, const TileTask& task);
-  absl::Status Reserve(const std::vector<size_t>& slot_bytes);
+  absl::Status Reserve(const OpenClExecutable& executable, const std::vector<size_t>& slot_bytes);
   // Enqueues layers 0 (its rim alone) to `end` - 1.
   absl::Status ComputeLayers(const OpenClExecutable& executable, const TileTask& task,
                              const std::vector<Tensor>& tensors, size_t end);

@@ -85,7 +85,7 @@ __kernel void conv(CONV_PARAMETERS, RESULT_PARAMETERS, const int padding, const 
 // lie `stride` apart, so that they share their taps and read adjacent inputs.
 __kernel void transposed(CONV_PARAMETERS, RESULT_PARAMETERS, const int padding,
                          const int kernel_px, const int stride) {
-  const int group = get_global_id(0) / stride, phase = get_global_id(0) % stride;
+  const int item = get_global_id(0), group = item / stride, phase = item - group * stride;
   const int column = group * stride * PIXELS + phase, line = get_global_id(1);
   const int plane = get_global_id(2);
   if (column >= out.z || line >= out.w || plane >= planes) return;

@@ -122,12 +122,13 @@ float channel_at(__global const STORAGE *src, int4 rect, int channel, int x, int
 
 __kernel void pixel_shuffle(SOURCE(0), RESULT_PARAMETERS, const int factor, const int channels) {
   ITEM
-  const int step = factor * factor, offset = y % factor * factor + x % factor;
+  const int from_x = x / factor, from_y = y / factor;
+  const int step = factor * factor, offset = (y - from_y * factor) * factor + x - from_x * factor;
   float lane[8];
   for (int i = 0; i < 8; ++i) {
     const int channel = plane * 8 + i;
     lane[i] = channel < channels
-                  ? channel_at(src0, rect0, channel * step + offset, x / factor, y / factor)
+                  ? channel_at(src0, rect0, channel * step + offset, from_x, from_y)
                   : 0.0f;
   }
   WRITE(vload8(0, lane));
