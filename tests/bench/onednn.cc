@@ -25,11 +25,11 @@ using Layout = memory::format_tag;
 
 // For a network: the variant where it is there and faster than the direct one.
 absl::StatusOr<OnednnConvolution> BestConvolution(OnednnDevice& device, const Layer& layer, Size in,
-                                                  Size out, OnednnVariant variant) {
-  absl::StatusOr<OnednnConvolution> wanted = MakeOnednnConvolution(device, layer, in, out, variant);
+                                                  OnednnVariant variant) {
+  absl::StatusOr<OnednnConvolution> wanted = MakeOnednnConvolution(device, layer, in, variant);
   if (variant != OnednnVariant::kWinograd) return wanted;
   absl::StatusOr<OnednnConvolution> direct =
-      MakeOnednnConvolution(device, layer, in, out, OnednnVariant::kDirect);
+      MakeOnednnConvolution(device, layer, in, OnednnVariant::kDirect);
   if (!wanted.ok()) return direct;
   if (direct.ok() && SecondsOf(device, *direct) < SecondsOf(device, *wanted)) return direct;
   return wanted;
@@ -48,7 +48,7 @@ class Chain {
       if (layer.op == Op::kResizeNearest && i == 1) chain->enlarge_ = layer.factor;
       if (layer.op != Op::kConv && layer.op != Op::kConvTranspose) continue;
       ASSIGN_OR_RETURN(chain->convolutions_.emplace_back(),
-                       BestConvolution(device, layer, in, sizes[i], variant));
+                       BestConvolution(device, layer, in, variant));
       if (chain->input_size_ == Size()) chain->input_size_ = in;
     }
     if (chain->convolutions_.empty()) {
@@ -142,7 +142,7 @@ absl::StatusOr<std::function<void()>> MakeOnednnLayer(const Layer& layer, Size o
                    (output.height - 1) * layer.stride_px + layer.kernel_px - 2 * layer.padding_px};
   if (layer.op != Op::kConv) return absl::UnimplementedError("not a convolution");
   ASSIGN_OR_RETURN(const OnednnConvolution convolution,
-                   MakeOnednnConvolution(*device, layer, input, output, variant));
+                   MakeOnednnConvolution(*device, layer, input, variant));
   const memory src = MakeOnednnInput(*device, convolution), dst(convolution.dst, device->engine);
   return [device, convolution, src, dst] {
     convolution.Run(*device, src, dst);

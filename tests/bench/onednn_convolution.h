@@ -35,7 +35,7 @@ struct OnednnConvolution {
 
 // `layer` is a convolution, transposed or not. UNIMPLEMENTED: oneDNN has no such algorithm for it.
 absl::StatusOr<OnednnConvolution> MakeOnednnConvolution(OnednnDevice& device, const Layer& layer,
-                                                        Size in, Size out, OnednnVariant variant);
+                                                        Size in, OnednnVariant variant);
 
 // Random values.
 dnnl::memory MakeOnednnInput(OnednnDevice& device, const OnednnConvolution& convolution);
