@@ -13,6 +13,7 @@ void AddCodecCommand(CLI::App& app);
 void AddKernelsCommand(CLI::App& app);
 void AddNetworkCommand(CLI::App& app);
 void AddProfileCommand(CLI::App& app);
+void AddQualityCommand(CLI::App& app);
 void AddServiceCommand(CLI::App& app);
 void AddTuneCommand(CLI::App& app);
 

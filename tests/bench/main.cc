@@ -12,6 +12,7 @@ int main(int argc, char** argv) {
   upscaled::bench::AddKernelsCommand(app);
   upscaled::bench::AddNetworkCommand(app);
   upscaled::bench::AddProfileCommand(app);
+  upscaled::bench::AddQualityCommand(app);
   upscaled::bench::AddServiceCommand(app);
   upscaled::bench::AddTuneCommand(app);
   CLI11_PARSE(app, argc, argv);

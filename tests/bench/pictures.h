@@ -1,0 +1,40 @@
+// Whole pictures for measuring a model's quality: read, reduced, compressed, enlarged. All of them
+// are RGB kU8.
+#pragma once
+
+#include <filesystem>
+
+#include "absl/status/statusor.h"
+#include "engine/image/image.h"
+#include "engine/image/row_source.h"
+
+namespace upscaled::bench {
+
+// The rows of a picture in memory, which must outlive it.
+class ImageRows final : public RowSource {
+ public:
+  explicit ImageRows(const Image& image) : image_(image) {}
+  const ImageSpec& spec() const override { return image_.spec(); }
+  absl::Status ReadRows(MutableImageView rows) override;
+
+ private:
+  const Image& image_;
+  int next_ = 0;
+};
+
+absl::StatusOr<Image> ReadAll(RowSource& rows);
+
+// Without the last columns and rows that `factor` does not divide. INVALID_ARGUMENT when a side is
+// then below `min_side_px`.
+absl::StatusOr<Image> LoadPicture(const std::filesystem::path& path, int factor, int min_side_px);
+
+enum class Reduction { kBox, kBicubic, kLanczos };
+
+// `factor` divides both sides. kBox: the mean of each block, rounded half up; the others widen
+// their filter as MakeResizer does.
+absl::StatusOr<Image> Reduce(const Image& image, int factor, Reduction reduction);
+
+absl::StatusOr<Image> ThroughJpeg(const Image& image, int quality);
+absl::StatusOr<Image> EnlargeByLanczos(const Image& image, Size size);
+
+}  // namespace upscaled::bench
