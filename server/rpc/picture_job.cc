@@ -132,6 +132,7 @@ class PictureRun {
                                  {.tta = options.tta,
                                   .tile_px = options.tile_px,
                                   .result_type = result_spec.type,
+                                  .tile_memory_bytes = TileMemoryBytes(),
                                   .concurrency = environment_.scheduler.concurrency()}));
     return plan;
   }
@@ -142,6 +143,11 @@ class PictureRun {
       bytes = std::max(bytes, ScratchBytes(environment_, *plan.passes[i], plan.pass_tile[i]));
     }
     return bytes;
+  }
+
+  // Saves time where networks have global poolings, but must not crowd out other requests.
+  size_t TileMemoryBytes() const {
+    return static_cast<size_t>(environment_.admission.memory_budget_bytes()) / 8;
   }
 
   void OnTile(int64_t done, int64_t total) {

@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
 #include "engine/base/status_macros.h"
+#include "engine/pipeline/pooled_means.h"
 #include "engine/tiling/tile_grid.h"
 #include "engine/tiling/tile_shape.h"
 #include "server/admission/error.h"
@@ -62,8 +63,11 @@ struct TileJob {
   pb::UpscaleTilesResponse response;
   AdmissionController::Ticket ticket;
   size_t reserved_bytes = 0;
-  size_t parts_left = 0;
-  absl::Status status;  // of the first part that failed
+  std::vector<TileTask> parts;
+  PooledMeans means;              // the tile is a picture of its own
+  std::vector<ChannelSums> sums;  // of each part
+  size_t parts_left = 0;          // of this run over them
+  absl::Status status;            // of the first part that failed
 };
 
 // One call. Tiles are large enough to be cut once more, into parts of the size the device likes.
@@ -172,7 +176,9 @@ class TilesRun {
     const int scale = executable_->network().scale;
     const int64_t pixels = int64_t{tile.width_px()} * tile.height_px();
     const size_t result_bytes = tile.pixels().size() * scale * scale;
-    auto job = std::make_shared<TileJob>();
+    const Size size{tile.width_px(), tile.height_px()};
+    auto job =
+        std::make_shared<TileJob>(TileJob{.means = PooledMeans(executable_->network(), size)});
     // The result and gRPC's copy of it, until that has left.
     ASSIGN_OR_RETURN(job->ticket,
                      environment_.admission.Reserve({.memory_bytes = static_cast<int64_t>(
@@ -193,12 +199,23 @@ class TilesRun {
   void Submit(std::shared_ptr<TileJob> job) ABSL_LOCKS_EXCLUDED(mutex_) {
     pb::Tile& result = *job->response.mutable_tile();
     result.mutable_pixels()->resize(job->reserved_bytes - kMessageOverheadBytes);
-    std::vector<TileTask> parts = Cut(job->source, result);
-    job->parts_left = parts.size();
+    job->parts = Cut(job->source, result);
+    job->sums.resize(job->parts.size());
     {
       absl::MutexLock lock(&mutex_);
       ++in_flight_;
     }
+    SubmitParts(std::move(job));
+  }
+
+  // The next run over the tile: for the means of another global pooling, or the last one.
+  void SubmitParts(std::shared_ptr<TileJob> job) {
+    std::vector<TileTask> parts = job->parts;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      parts[i].means = job->means.means();
+      parts[i].sums = job->means.complete() ? nullptr : &job->sums[i];
+    }
+    job->parts_left = parts.size();
     environment_.scheduler.Submit(request_.id(), executable_, std::move(parts),
                                   &tiles_cancellation_,
                                   [this, job = std::move(job)](size_t, const absl::Status& status) {
@@ -250,6 +267,10 @@ class TilesRun {
       absl::MutexLock lock(&mutex_);
       if (job->status.ok()) job->status = status;
       if (--job->parts_left > 0) return;
+    }
+    if (job->status.ok() && !job->means.complete()) {
+      job->means.Finish(job->sums);
+      return SubmitParts(job);
     }
     Conclude(job);
     absl::MutexLock lock(&mutex_);

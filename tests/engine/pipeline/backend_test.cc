@@ -1,14 +1,19 @@
 // The pipeline on the real devices, with the network that ships.
 #include <gtest/gtest.h>
+#include <malloc.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <random>
 #include <vector>
 
+#include "engine/graph/pooling.h"
 #include "engine/pipeline/local_executor.h"
 #include "engine/pipeline/upscaler.h"
+#include "tests/engine/backends/random_network.h"
 #include "tests/engine/backends/tested_devices.h"
+#include "tests/support/run_picture.h"
 #include "tests/support/test_image.h"
 
 namespace upscaled {
@@ -73,6 +78,111 @@ TEST_P(PipelineOnDevice, GivesTheSameBytesForEveryCut) {
             << spec << ", tile_px " << tile_px << ", tta " << tta;
       }
     }
+  }
+}
+
+Network PooledNetwork(std::mt19937& random) {
+  for (;;) {
+    Network network = test::RandomNetwork(random);
+    if (!ListPoolings(network).empty()) return network;
+  }
+}
+
+// `plan` with every pass in one tile.
+UpscalePlan Uncut(UpscalePlan plan) {
+  Size size = plan.source.size();
+  for (size_t i = 0; i < plan.passes.size(); ++i) {
+    plan.pass_tile[i] = size;
+    plan.pass_bands[i] = 1;
+    plan.pass_kept_tiles[i] = 0;
+    const int scale = plan.passes[i]->network().scale;
+    size = {size.width * scale, size.height * scale};
+  }
+  return plan;
+}
+
+TEST_P(PipelineOnDevice, PoolsOverTheWholePictureHoweverItIsCut) {
+  const auto backend = test::CreateTestedBackend(GetParam(), {.threads = 2});
+  if (absl::IsUnavailable(backend.status())) GTEST_SKIP() << backend.status();
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  const auto executor = MakeLocalExecutor(**backend);
+  std::mt19937 random = test::FreshRandom();
+  for (int round = 0; round < 8; ++round) {
+    const Network network = PooledNetwork(random);
+    SCOPED_TRACE(test::Describe(network));
+    const auto executable = (*backend)->Compile(network, Precision::kExact);
+    ASSERT_TRUE(executable.ok()) << executable.status();
+    const ImageSpec spec{test::RandomInt(random, 1, 60), test::RandomInt(random, 1, 60),
+                         test::RandomInt(random, 3, 4),
+                         round % 2 ? SampleType::kU8 : SampleType::kU16};
+    const Image picture = test::RandomImage(spec, random);
+    // Twice, and again for transformed pictures, where that is not too much.
+    const int passes = round < 6 ? 1 : 2;
+    const int scale = passes == 1 ? network.scale : network.scale * network.scale;
+    UpscaleOptions options{.tta = round % 3 == 2, .result_type = spec.type, .concurrency = 2};
+    const auto plan_for = [&](int tile_px, size_t tile_memory_bytes) {
+      options.tile_px = tile_px;
+      options.tile_memory_bytes = tile_memory_bytes;
+      const auto plan = PlanUpscale(
+          spec, {scale * spec.width_px, scale * spec.height_px},
+          std::vector<std::shared_ptr<const Executable>>(passes, *executable), options, 1 << 16);
+      EXPECT_TRUE(plan.ok()) << plan.status();
+      return *plan;
+    };
+    const Image expected = Upscale(Uncut(plan_for(0, 0)), picture, *executor, random);
+    for (const size_t tile_memory_bytes : {size_t{0}, size_t{300'000}, size_t{1} << 30}) {
+      const int tile_px = test::RandomInt(random, 5, 40);
+      const Image result =
+          Upscale(plan_for(tile_px, tile_memory_bytes), picture, *executor, random);
+      EXPECT_TRUE(test::SameImages(result.view(), expected.view()))
+          << spec << ", tile_px " << tile_px << ", tta " << options.tta << ", memory of tiles "
+          << tile_memory_bytes;
+    }
+    if (options.tta || passes > 1 || spec.channels > 3) continue;
+    const Rect whole{0, 0, spec.width_px, spec.height_px};
+    Image alone(expected.spec());
+    const absl::Status status =
+        test::RunPicture(*(*backend)->CreateStream(), **executable,
+                         {{picture.view(), whole, spec.size(), whole, alone.mutable_view()}});
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_TRUE(test::SameImages(alone.view(), expected.view())) << spec;
+  }
+}
+
+size_t BytesInUse() {
+  const struct mallinfo2 info = mallinfo2();
+  return info.uordblks + info.hblkhd;
+}
+
+TEST_P(PipelineOnDevice, HoldsPooledPicturesWithinThePlan) {
+  if (BytesInUse() == 0) GTEST_SKIP() << "the allocator keeps no account (sanitizers)";
+  const auto backend = test::CreateTestedBackend(GetParam(), {.threads = 1});
+  if (absl::IsUnavailable(backend.status())) GTEST_SKIP() << backend.status();
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  std::mt19937 random = test::FreshRandom();
+  for (const bool tta : {false, true}) {
+    const Network network = PooledNetwork(random);
+    SCOPED_TRACE(test::Describe(network));
+    const auto executable = (*backend)->Compile(network, Precision::kExact);
+    ASSERT_TRUE(executable.ok()) << executable.status();
+    const Image picture = test::RandomImage({150, 170, 3, SampleType::kU8}, random);
+    const auto plan =
+        PlanUpscale(picture.spec(), {150 * network.scale, 170 * network.scale}, {*executable},
+                    {.tta = tta, .tile_px = 60, .tile_memory_bytes = size_t{10} << 20}, 1 << 16);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    Image result(plan->result);
+    const size_t before = BytesInUse();
+    size_t most = before;
+    {
+      const auto executor = MakeLocalExecutor(**backend);
+      test::ViewRows source(picture.view());
+      const auto upscaler =
+          MakeUpscaler(*plan, source, *executor, 1, nullptr,
+                       {.on_tile = [&](int64_t, int64_t) { most = std::max(most, BytesInUse()); }});
+      ASSERT_TRUE(upscaler->ReadRows(result.mutable_view()).ok());
+    }
+    EXPECT_LE(most - before, plan->memory_bytes + (*executable)->WorkspaceBytes(plan->pass_tile[0]))
+        << "kept tiles " << plan->pass_kept_tiles[0];
   }
 }
 
