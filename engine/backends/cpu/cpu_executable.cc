@@ -68,7 +68,8 @@ double TileMacs(const Program& program, const InnerTile& tile) {
 }
 
 // The larger a tile, the less is computed twice: the largest of the candidates that neither takes
-// long (a cancelled request waits for it) nor much memory.
+// long (a cancelled request waits for it) nor much memory. Where even the smallest takes much, the
+// rim costs more than the tile, and the largest within kMaxWorkspaceBytes is best.
 // RESOURCE_EXHAUSTED when the network needs more than kMaxWorkspaceBytes for the smallest.
 absl::StatusOr<Size> ChooseTile(const Program& program) {
   constexpr double kMaxMacs = 150e9;  // half a second of one AVX-512 core
@@ -81,6 +82,10 @@ absl::StatusOr<Size> ChooseTile(const Program& program) {
   }
   constexpr Size kSmallest = {120, 72};
   const size_t bytes = WorkspaceOf(program, InnerTile(kSmallest));
+  for (const Size size : kLargestFirst) {
+    if (bytes <= kGoodWorkspaceBytes) break;
+    if (WorkspaceOf(program, InnerTile(size)) <= CpuExecutable::kMaxWorkspaceBytes) return size;
+  }
   if (bytes <= CpuExecutable::kMaxWorkspaceBytes) return kSmallest;
   return absl::ResourceExhaustedError(absl::StrCat(
       "a tile of ", kSmallest.width, "x", kSmallest.height, " pixels needs ", bytes >> 20,
@@ -97,9 +102,16 @@ absl::StatusOr<std::shared_ptr<const Executable>> CpuExecutable::Create(
   RETURN_IF_ERROR(network.Validate());
   try {
     ASSIGN_OR_RETURN(Program program, BuildProgram(network, isa, forced_kernel, chooser));
-    ASSIGN_OR_RETURN(const Size tile, ChooseTile(program));
+    absl::StatusOr<Size> tile = ChooseTile(program);
+    if (absl::IsResourceExhausted(tile.status()) && forced_kernel == nullptr) {
+      // Every layer's blocks widen the rim of a tile; over hundreds of layers that costs far more
+      // than kernels without blocks.
+      ASSIGN_OR_RETURN(program, BuildProgram(network, isa, FindKernel("direct"), nullptr));
+      tile = ChooseTile(program);
+    }
+    RETURN_IF_ERROR(tile.status());
     return std::shared_ptr<const Executable>(
-        new CpuExecutable(DropWeights(network), std::move(program), tile));
+        new CpuExecutable(DropWeights(network), std::move(program), *tile));
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "no memory for the packed weights of a network of ", network.WeightCount(), " weights"));

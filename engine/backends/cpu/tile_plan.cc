@@ -12,6 +12,10 @@ namespace {
 // Output rows a tile asks for at once, where the last layer has no blocks of its own.
 constexpr int kResultRows = 12;
 
+// Rows that a layer without blocks computes at once. Where hundreds of layers read ahead of each
+// other, rows at once are rows in every ring before.
+constexpr int kPlainRows = 4;
+
 // Behind the last ring: a row's last register tile may read (never use) pixels right of it.
 constexpr size_t kReadSlackFloats = 1024;
 
@@ -89,7 +93,8 @@ class Scheduler {
     const Rect& region = regions_[layer];
     const int block = program_.block_px[layer], y = next_[layer];
     // Blocks count from the layer's origin; one row of them at a time.
-    if (block > 1) bottom = std::min((y / block + 1) * block, region.bottom());
+    const int end = block > 1 ? (y / block + 1) * block : std::min(bottom, y + kPlainRows);
+    bottom = std::min(end, region.bottom());
     return {region.x, y, region.width, bottom - y};
   }
 
