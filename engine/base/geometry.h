@@ -36,6 +36,13 @@ inline Rect Intersect(const Rect& a, const Rect& b) {
   return {x, y, std::min(a.right(), b.right()) - x, std::min(a.bottom(), b.bottom()) - y};
 }
 
+// The smallest that covers both.
+inline Rect Cover(const Rect& a, const Rect& b) {
+  if (a.empty() || b.empty()) return a.empty() ? b : a;
+  const int x = std::min(a.x, b.x), y = std::min(a.y, b.y);
+  return {x, y, std::max(a.right(), b.right()) - x, std::max(a.bottom(), b.bottom()) - y};
+}
+
 inline Rect Expand(const Rect& r, int margin) {
   return {r.x - margin, r.y - margin, r.width + 2 * margin, r.height + 2 * margin};
 }

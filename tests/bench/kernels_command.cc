@@ -81,13 +81,15 @@ struct Contest {
 void AddKernels(const Layer& layer, const CommonOptions& options, cpu::Isa isa, Contest& contest) {
   for (const cpu::KernelInfo& info : cpu::ListKernels()) {
     const bool wanted = options.backend.kernel.empty() || options.backend.kernel == info.name;
-    if (!wanted || !info.supports(layer)) continue;
+    const bool runs = info.precision == Precision::kExact || cpu::HasFp16(isa);
+    if (!wanted || !runs || !info.supports(layer)) continue;
     const double estimate_s =
         BestSecondsOf(*MakeTrial(layer, info, isa, kLeastRows)) * kOutput.height / kLeastRows;
     const int rows = estimate_s > kMaxRun_s ? kLeastRows : kOutput.height;
     contest.trials.push_back(MakeTrial(layer, info, isa, rows));
     cpu::KernelTrial& trial = *contest.trials.back();
-    contest.Add(absl::StrCat(ToAbsl(info.name), " ", ToAbsl(cpu::IsaName(isa))), "exact",
+    contest.Add(absl::StrCat(ToAbsl(info.name), " ", ToAbsl(cpu::IsaName(isa))),
+                PrecisionName(info.precision),
                 {[&trial] { trial.Run(); }, Operations(layer, trial.output_size())});
   }
 }

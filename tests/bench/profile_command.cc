@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "engine/backends/cpu/cpu_backend.h"
 #include "engine/backends/cpu/cpu_executable.h"
 #include "engine/backends/cpu/run_tile.h"
 #include "engine/base/string_view.h"
@@ -25,6 +26,7 @@ struct ProfileOptions {
   std::string model;
   std::string repository;
   std::string size = "480x270";
+  std::string precision = "exact";
 };
 
 // Operations of the direct algorithm for `area` pixels of the layer.
@@ -65,9 +67,10 @@ void RunProfileCommand(const ProfileOptions& options) {
   const Network network = ValueOrExit(LoadBenchNetwork(options.model, options.repository));
   const Size size = ValueOrExit(ParseSize(options.size));
   const cpu::Isa isa = ChosenIsa(options.common.backend);
-  const cpu::Program program =
-      ValueOrExit(cpu::BuildProgram(network, isa, cpu::FindKernel(options.common.backend.kernel),
-                                    options.common.backend.chooser.get()));
+  const auto backend = ValueOrExit(CreateCpuBackend(options.common.backend));
+  const Precision precision = options.precision == "fast" ? Precision::kFast : Precision::kExact;
+  const auto executable = ValueOrExit(backend->Compile(network, precision));
+  const cpu::Program& program = static_cast<const cpu::CpuExecutable&>(*executable).program();
   const Image source({size.width, size.height, 3, SampleType::kU8});
   Image result({size.width * network.scale, size.height * network.scale, 3, SampleType::kU8});
   const Rect whole{0, 0, size.width, size.height};
@@ -111,6 +114,9 @@ void AddProfileCommand(CLI::App& app) {
   command->add_option("--model", options->model, "Name, weights file or random:SHAPE")->required();
   command->add_option("--model-repository", options->repository, "Folder of models");
   command->add_option("--size", options->size, "Picture, run as one tile")->capture_default_str();
+  command->add_option("--precision", options->precision, "exact or fast")
+      ->check(CLI::IsMember({"exact", "fast"}))
+      ->capture_default_str();
   AddCommonOptions(*command, options->common);
   command->callback([options] {
     LoadTuning(options->common);

@@ -16,7 +16,8 @@ class Candidates final : public KernelCandidates {
  public:
   Candidates(const Layer& layer, Isa isa) : layer_(layer), isa_(isa) {
     for (const KernelInfo& info : ListKernels()) {
-      if (!info.baseline && info.supports(layer)) names_.emplace_back(info.name);
+      const bool wanted = !info.baseline && info.precision == precision();
+      if (wanted && info.supports(layer)) names_.emplace_back(info.name);
     }
   }
 

@@ -36,12 +36,12 @@ class CpuBackend : public Backend {
   }
   absl::StatusOr<std::shared_ptr<const Executable>> Compile(const Network& network,
                                                             Precision precision) override {
-    if (precision != Precision::kExact) {
-      return absl::UnimplementedError(absl::StrCat("the cpu backend has no precision '",
-                                                   ToAbsl(PrecisionName(precision)),
-                                                   "' on this machine, only 'exact'"));
+    if (precision == Precision::kFast && !cpu::HasFp16(isa_)) {
+      return absl::UnimplementedError(absl::StrCat(
+          "the cpu backend has no precision '", ToAbsl(PrecisionName(precision)), "' on ",
+          ToAbsl(cpu::IsaName(isa_)), " here, only 'exact': it takes avx512 with AVX512-FP16"));
     }
-    return cpu::CpuExecutable::Create(network, isa_, forced_kernel_, chooser_.get());
+    return cpu::CpuExecutable::Create(network, isa_, forced_kernel_, precision, chooser_.get());
   }
   std::unique_ptr<Stream> CreateStream() override { return std::make_unique<cpu::CpuStream>(); }
   int StreamCount() const override { return stream_count_; }

@@ -72,13 +72,14 @@ double TileMacs(const Program& program, const InnerTile& tile) {
 // rim costs more than the tile, and the largest within kMaxWorkspaceBytes is best.
 // RESOURCE_EXHAUSTED when the network needs more than kMaxWorkspaceBytes for the smallest.
 absl::StatusOr<Size> ChooseTile(const Program& program) {
-  constexpr double kMaxMacs = 150e9;  // half a second of one AVX-512 core
+  // Half a second of one AVX-512 core.
+  const double max_macs = program.precision == Precision::kFast ? 300e9 : 150e9;
   constexpr size_t kGoodWorkspaceBytes = size_t{64} << 20;
   constexpr Size kLargestFirst[] = {{960, 540}, {720, 408}, {480, 270}, {360, 204}, {240, 135}};
   for (const Size size : kLargestFirst) {
     const InnerTile tile(size);
     const bool fits = WorkspaceOf(program, tile) <= kGoodWorkspaceBytes;
-    if (fits && TileMacs(program, tile) <= kMaxMacs) return size;
+    if (fits && TileMacs(program, tile) <= max_macs) return size;
   }
   constexpr Size kSmallest = {120, 72};
   const size_t bytes = WorkspaceOf(program, InnerTile(kSmallest));
@@ -92,26 +93,54 @@ absl::StatusOr<Size> ChooseTile(const Program& program) {
       " MiB of workspace, the limit is ", CpuExecutable::kMaxWorkspaceBytes >> 20));
 }
 
+struct TiledProgram {
+  Program program;
+  Size tile;  // preferred
+};
+
+absl::StatusOr<TiledProgram> Build(const Network& network, Isa isa, const KernelInfo* forced_kernel,
+                                   Precision precision, KernelChooser* chooser) {
+  ASSIGN_OR_RETURN(Program program, BuildProgram(network, isa, forced_kernel, precision, chooser));
+  absl::StatusOr<Size> tile = ChooseTile(program);
+  if (absl::IsResourceExhausted(tile.status()) && forced_kernel == nullptr) {
+    // Every layer's blocks widen the rim of a tile; over hundreds of layers that costs far more
+    // than kernels without blocks.
+    const char* direct = precision == Precision::kFast ? "direct_fp16" : "direct";
+    ASSIGN_OR_RETURN(program, BuildProgram(network, isa, FindKernel(direct), precision));
+    tile = ChooseTile(program);
+  }
+  RETURN_IF_ERROR(tile.status());
+  return TiledProgram{std::move(program), *tile};
+}
+
+Rect SourceOf(const Program& program, Size image, const Rect& tile) {
+  const std::vector<Rect> regions = LayerRegions(program.network, image, tile, program.block_px);
+  return SourceRect(program.network, regions[0], image);
+}
+
 }  // namespace
 
-CpuExecutable::CpuExecutable(Network network, Program program, Size preferred_tile)
-    : network_(std::move(network)), program_(std::move(program)), preferred_tile_(preferred_tile) {}
+CpuExecutable::CpuExecutable(Network network, Program program, std::optional<Program> exact_program,
+                             Size preferred_tile)
+    : network_(std::move(network)),
+      program_(std::move(program)),
+      exact_program_(std::move(exact_program)),
+      preferred_tile_(preferred_tile) {}
 
 absl::StatusOr<std::shared_ptr<const Executable>> CpuExecutable::Create(
-    const Network& network, Isa isa, const KernelInfo* forced_kernel, KernelChooser* chooser) {
+    const Network& network, Isa isa, const KernelInfo* forced_kernel, Precision precision,
+    KernelChooser* chooser) {
   RETURN_IF_ERROR(network.Validate());
   try {
-    ASSIGN_OR_RETURN(Program program, BuildProgram(network, isa, forced_kernel, chooser));
-    absl::StatusOr<Size> tile = ChooseTile(program);
-    if (absl::IsResourceExhausted(tile.status()) && forced_kernel == nullptr) {
-      // Every layer's blocks widen the rim of a tile; over hundreds of layers that costs far more
-      // than kernels without blocks.
-      ASSIGN_OR_RETURN(program, BuildProgram(network, isa, FindKernel("direct"), nullptr));
-      tile = ChooseTile(program);
+    ASSIGN_OR_RETURN(TiledProgram chosen, Build(network, isa, forced_kernel, precision, chooser));
+    std::optional<Program> exact_program;
+    if (precision == Precision::kFast) {
+      ASSIGN_OR_RETURN(TiledProgram exact,
+                       Build(network, isa, nullptr, Precision::kExact, chooser));
+      exact_program = std::move(exact.program);
     }
-    RETURN_IF_ERROR(tile.status());
-    return std::shared_ptr<const Executable>(
-        new CpuExecutable(DropWeights(network), std::move(program), *tile));
+    return std::shared_ptr<const Executable>(new CpuExecutable(
+        DropWeights(network), std::move(chosen.program), std::move(exact_program), chosen.tile));
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "no memory for the packed weights of a network of ", network.WeightCount(), " weights"));
@@ -119,12 +148,17 @@ absl::StatusOr<std::shared_ptr<const Executable>> CpuExecutable::Create(
 }
 
 Rect CpuExecutable::InputRect(const Rect& tile, Size image) const {
-  const std::vector<Rect> regions = LayerRegions(program_.network, image, tile, program_.block_px);
-  return SourceRect(program_.network, regions[0], image);
+  const Rect input = SourceOf(program_, image, tile);
+  return exact_program_ ? Cover(input, SourceOf(*exact_program_, image, tile)) : input;
+}
+
+size_t CpuExecutable::WeightBytes() const {
+  return program_.weight_bytes + (exact_program_ ? exact_program_->weight_bytes : 0);
 }
 
 size_t CpuExecutable::WorkspaceBytes(Size tile) const {
-  return WorkspaceOf(program_, AnywhereTile(tile));
+  const size_t bytes = WorkspaceOf(program_, AnywhereTile(tile));
+  return exact_program_ ? std::max(bytes, WorkspaceOf(*exact_program_, AnywhereTile(tile))) : bytes;
 }
 
 std::unique_ptr<TileMemory> CpuExecutable::CreateTileMemory() const {

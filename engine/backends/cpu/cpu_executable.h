@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "engine/backends/backend.h"
@@ -14,28 +15,34 @@ class CpuExecutable final : public Executable {
   // The scratch of a stream for the smallest tile that is ever preferred.
   static constexpr size_t kMaxWorkspaceBytes = size_t{1} << 30;
 
-  // `forced_kernel` and `chooser` may be null. UNIMPLEMENTED: see BuildProgram. RESOURCE_EXHAUSTED:
-  // no memory for the packed weights, or they or the workspace exceed their limits.
+  // `forced_kernel` and `chooser` may be null; kFast needs HasFp16(isa). UNIMPLEMENTED: see
+  // BuildProgram. RESOURCE_EXHAUSTED: no memory for the packed weights, or they or the workspace
+  // exceed their limits.
   static absl::StatusOr<std::shared_ptr<const Executable>> Create(const Network& network, Isa isa,
                                                                   const KernelInfo* forced_kernel,
+                                                                  Precision precision,
                                                                   KernelChooser* chooser);
 
   const Network& network() const override { return network_; }
-  Precision precision() const override { return Precision::kExact; }
+  Precision precision() const override { return program_.precision; }
   Rect InputRect(const Rect& tile, Size image) const override;
   size_t WorkspaceBytes(Size tile) const override;
-  size_t WeightBytes() const override { return program_.weight_bytes; }
+  size_t WeightBytes() const override;
   Size PreferredTile() const override { return preferred_tile_; }
   std::unique_ptr<TileMemory> CreateTileMemory() const override;
   size_t TileMemoryBytes(Size tile) const override;
 
   const Program& program() const { return program_; }
+  // Computes pixels that precision kFast lost; null in precision kExact.
+  const Program* exact_program() const { return exact_program_ ? &*exact_program_ : nullptr; }
 
  private:
-  CpuExecutable(Network network, Program program, Size preferred_tile);
+  CpuExecutable(Network network, Program program, std::optional<Program> exact_program,
+                Size preferred_tile);
 
   const Network network_;  // without weights
   const Program program_;
+  const std::optional<Program> exact_program_;
   const Size preferred_tile_;
 };
 

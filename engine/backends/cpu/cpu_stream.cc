@@ -1,6 +1,8 @@
 #include "engine/backends/cpu/cpu_stream.h"
 
+#include <algorithm>
 #include <new>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/backends/cpu/cpu_executable.h"
@@ -8,19 +10,56 @@
 #include "engine/base/status_macros.h"
 
 namespace upscaled::cpu {
+namespace {
+
+constexpr int kRgb = 3;
+
+Rect RelativeTo(const Rect& rect, const Rect& origin) {
+  return {rect.x - origin.x, rect.y - origin.y, rect.width, rect.height};
+}
+
+void IgnoreStep(const TilePlan::Step& /*step*/) {}
+
+}  // namespace
 
 absl::Status CpuStream::Run(const Executable& executable, std::span<const TileTask> tiles) {
-  const Program& program = static_cast<const CpuExecutable&>(executable).program();
+  const auto& compiled = static_cast<const CpuExecutable&>(executable);
   for (const TileTask& task : tiles) {
     RETURN_IF_ERROR(CheckTileTask(executable, task));
     try {
-      RunTile(program, task, workspace_, [](const TilePlan::Step&) {});
+      const std::vector<Rect> lost = RunTile(compiled.program(), task, workspace_, IgnoreStep);
+      if (!lost.empty()) RunExactly(*compiled.exact_program(), task, lost);
     } catch (const std::bad_alloc&) {
       return absl::ResourceExhaustedError(absl::StrCat("no memory for a tile of ", task.tile.width,
                                                        "x", task.tile.height, " pixels"));
     }
   }
   return absl::OkStatus();
+}
+
+void CpuStream::RunExactly(const Program& program, const TileTask& task,
+                           std::span<const Rect> runs) {
+  const int scale = program.network.scale;
+  Rect pixels;
+  for (const Rect& run : runs) pixels = Cover(pixels, run);
+  TileTask part = task;
+  part.tile = {pixels.x / scale, pixels.y / scale, 0, 0};
+  part.tile.width = (pixels.right() + scale - 1) / scale - part.tile.x;
+  part.tile.height = (pixels.bottom() + scale - 1) / scale - part.tile.y;
+  const Rect whole = Scale(task.tile, scale), computed = Scale(part.tile, scale);
+  Image result({computed.width, computed.height, kRgb, task.dst.spec.type});
+  part.dst = result.mutable_view();
+  RunTile(program, part, workspace_, IgnoreStep);
+  const size_t sample_bytes = SampleBytes(task.dst.spec.type);
+  for (const Rect& run : runs) {
+    const uint8_t* src = result.view().Crop(RelativeTo(run, computed)).data;
+    uint8_t* dst = task.dst.Crop(RelativeTo(run, whole)).data;
+    for (int x = 0; x < run.width; ++x) {
+      std::copy_n(src, kRgb * sample_bytes, dst);
+      src += result.spec().pixel_bytes();
+      dst += task.dst.spec.pixel_bytes();
+    }
+  }
 }
 
 }  // namespace upscaled::cpu

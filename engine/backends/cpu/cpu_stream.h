@@ -1,7 +1,10 @@
 // One CPU thread's work: tiles, one after the other.
 #pragma once
 
+#include <span>
+
 #include "engine/backends/backend.h"
+#include "engine/backends/cpu/program.h"
 #include "engine/backends/cpu/workspace.h"
 
 namespace upscaled::cpu {
@@ -11,6 +14,10 @@ class CpuStream final : public Stream {
   absl::Status Run(const Executable& executable, std::span<const TileTask> tiles) override;
 
  private:
+  // Computes `runs` of the result's pixels again with this program. They are the same for every
+  // tiling, and so are their new values.
+  void RunExactly(const Program& program, const TileTask& task, std::span<const Rect> runs);
+
   HugeBuffer workspace_;
 };
 

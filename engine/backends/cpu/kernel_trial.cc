@@ -16,9 +16,14 @@ Program OneLayerProgram(Layer layer, const KernelInfo& kernel, Isa isa) {
   input.name = "input";
   input.out_channels = layer.in_channels;
   layer.inputs = {0};
+  Layer output;
+  output.op = Op::kActivation;
+  output.name = "output";
+  output.inputs = {1};
+  output.in_channels = output.out_channels = layer.out_channels;
   Network network;
-  network.layers = {std::move(input), std::move(layer)};
-  absl::StatusOr<Program> program = BuildProgram(network, isa, &kernel);
+  network.layers = {std::move(input), std::move(layer), std::move(output)};
+  absl::StatusOr<Program> program = BuildProgram(network, isa, &kernel, kernel.precision);
   UPSCALED_CHECK(program.ok());
   // Not a picture, but what another layer made.
   const int channels = network.layers[0].out_channels;
@@ -53,11 +58,15 @@ KernelTrial::KernelTrial(const Layer& layer, const KernelInfo& kernel, Isa isa, 
   std::uniform_real_distribution<float> value(-1.0f, 1.0f);
   for (size_t i = 0; i < workspace_.size(); ++i) workspace_.data()[i] = value(random);
   BindWorkspace(program_, workspace_.data(), plan_);
+  for (const TilePlan::Step& step :
+       plan_.steps) {  // so that every tensor holds numbers of its kind
+    if (step.layer > 0) RunStep(step);
+  }
 }
 
 void KernelTrial::Run() {
   for (const TilePlan::Step& step : plan_.steps) {
-    if (step.layer > 0) RunStep(step);
+    if (IsTried(step.layer)) RunStep(step);
   }
 }
 
@@ -77,6 +86,12 @@ std::vector<float> KernelTrial::Compute(std::span<const float> input) {
     }
   }
   return output;
+}
+
+bool KernelTrial::IsTried(int layer) const {
+  const KernelInfo* info = program_.kernel_infos[layer];
+  const bool conversion = info == &ConversionKernel(true) || info == &ConversionKernel(false);
+  return layer > 0 && layer < static_cast<int>(plan_.tensors.size()) - 1 && !conversion;
 }
 
 void KernelTrial::RunStep(const TilePlan::Step& step) {

@@ -13,8 +13,8 @@ namespace upscaled::cpu {
 
 class KernelTrial final : public LayerTrial {
  public:
-  // A layer of one input, which `kernel` supports, for an input of this size. Throws std::bad_alloc
-  // when memory is out.
+  // A layer of one input, which `kernel` supports, for an input of this size; kernels of precision
+  // kFast need HasFp16(isa). Throws std::bad_alloc when memory is out.
   KernelTrial(const Layer& layer, const KernelInfo& kernel, Isa isa, Size input);
   KernelTrial(const KernelTrial&) = delete;
   KernelTrial& operator=(const KernelTrial&) = delete;
@@ -27,8 +27,10 @@ class KernelTrial final : public LayerTrial {
 
  private:
   void RunStep(const TilePlan::Step& step);
+  bool IsTried(int layer) const;  // the layer or its prelude
 
-  Program program_;  // the input, the kernel's prelude if it has one, the layer
+  Program
+      program_;  // the input, the kernel's prelude if it has one, the layer, a copy of it in fp32
   TilePlan plan_;
   HugeBuffer workspace_;
 };

@@ -1,6 +1,8 @@
 #include "engine/backends/cpu/pixels.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <type_traits>
 
 #include "engine/image/full_scale.h"
@@ -60,6 +62,16 @@ void StoreRun(const float* src, int count, Sample* dst, int channels) {
   }
 }
 
+// Without branches, so that it is vector instructions.
+bool AllFinite(const float* values, int count) {
+  constexpr uint32_t kExponent = 0x7f800000;
+  uint32_t found = 0;
+  for (int i = 0; i < count; ++i) {
+    found |= (std::bit_cast<uint32_t>(values[i]) & kExponent) == kExponent ? 1 : 0;
+  }
+  return found == 0;
+}
+
 }  // namespace
 
 void LoadPixels(const TileTask& task, int pad_px, const Rect& rows, const Tensor& dst) {
@@ -99,6 +111,20 @@ void StorePixels(const Tensor& src, const Rect& rows, const Rect& result,
                dst.spec.channels);
     }
   });
+}
+
+void FindLost(const Tensor& src, const Rect& rows, std::vector<Rect>& runs) {
+  const int channels = src.channels;
+  for (int y = rows.y; y < rows.bottom(); ++y) {
+    const float* row = src.At(y, rows.x);
+    if (AllFinite(row, rows.width * channels)) continue;
+    for (int x = 0; x < rows.width; ++x) {
+      if (AllFinite(row + static_cast<ptrdiff_t>(x) * channels, channels)) continue;
+      const bool goes_on = !runs.empty() && runs.back().y == y && runs.back().right() == rows.x + x;
+      if (!goes_on) runs.push_back({rows.x + x, y, 0, 1});
+      ++runs.back().width;
+    }
+  }
 }
 
 }  // namespace upscaled::cpu

@@ -1,6 +1,8 @@
 // Between pictures and the network's first and last tensors.
 #pragma once
 
+#include <vector>
+
 #include "engine/backends/backend.h"
 #include "engine/backends/cpu/kernels/kernel.h"
 
@@ -14,5 +16,8 @@ void LoadPixels(const TileTask& task, int pad_px, const Rect& rows, const Tensor
 // `result` to the task's destination, whose first pixel is `result`'s.
 void StorePixels(const Tensor& src, const Rect& rows, const Rect& result,
                  const MutableImageView& dst);
+
+// Adds to `runs` where pixels of `rows` of an interleaved tensor are not finite, row by row.
+void FindLost(const Tensor& src, const Rect& rows, std::vector<Rect>& runs);
 
 }  // namespace upscaled::cpu

@@ -13,15 +13,43 @@
 namespace upscaled::cpu {
 namespace {
 
-void Append(Program& program, const Layer& layer, std::unique_ptr<LayerKernel> kernel,
-            const KernelInfo* info, bool interleaved) {
+// Returns the layer's index.
+int Append(Program& program, const Layer& layer, std::unique_ptr<LayerKernel> kernel,
+           const KernelInfo* info, bool interleaved, bool half) {
   const bool thin = layer.out_channels <= kMaxInterleavedChannels;
   program.network.layers.push_back(WithoutWeights(layer));
   program.block_px.push_back(kernel ? kernel->block_px() : 1);
   program.weight_bytes += kernel ? kernel->WeightBytes() : 0;
   program.pixel_stride.push_back(thin || interleaved ? layer.out_channels : kPlaneChannels);
+  program.half.push_back(half && !thin && !interleaved);
   program.kernels.push_back(std::move(kernel));
   program.kernel_infos.push_back(info);
+  return static_cast<int>(program.network.layers.size()) - 1;
+}
+
+// The layer that holds what layer `source` does as halves or as floats.
+int Converted(Program& program, int source, bool half, Isa isa) {
+  const std::vector<Layer>& layers = program.network.layers;
+  if (program.half[source] == half || layers[source].out_channels <= kMaxInterleavedChannels) {
+    return source;
+  }
+  const KernelInfo* info = &ConversionKernel(half);
+  for (size_t i = source + 1; i < layers.size(); ++i) {
+    if (program.kernel_infos[i] == info && layers[i].inputs[0] == source)
+      return static_cast<int>(i);
+  }
+  Layer layer;
+  layer.op = Op::kActivation;
+  layer.name = layers[source].name;
+  layer.inputs = {source};
+  layer.in_channels = layer.out_channels = layers[source].out_channels;
+  return Append(program, layer, info->create(layer, isa), info, false, half);
+}
+
+int AppendKernel(Program& program, Layer layer, const KernelInfo& info, Isa isa, bool interleaved) {
+  const bool half = info.precision == Precision::kFast;
+  for (int& input : layer.inputs) input = Converted(program, input, half, isa);
+  return Append(program, layer, info.create(layer, isa), &info, interleaved, half);
 }
 
 // What a layer's weights take at most when packed: channels padded to the kernels' groups, 3x3
@@ -45,8 +73,13 @@ absl::Status CheckPackedBytes(const Program& program, const Layer& layer) {
 
 absl::Status AppendLayer(Program& program, Layer layer, Isa isa, const KernelInfo* forced,
                          KernelChooser* chooser) {
+  if (layer.op == Op::kGlobalAveragePool && program.precision == Precision::kFast) {
+    return absl::UnimplementedError(
+        absl::StrCat("the cpu backend has no precision 'fast' for global ", "poolings, as layer '",
+                     layer.name, "'"));
+  }
   if (layer.op == Op::kInput || layer.op == Op::kGlobalAveragePool) {
-    Append(program, layer, nullptr, nullptr, layer.op == Op::kInput);
+    Append(program, layer, nullptr, nullptr, layer.op == Op::kInput, false);
     return absl::OkStatus();
   }
   if (layer.op == Op::kFullyConnected) {
@@ -55,7 +88,9 @@ absl::Status AppendLayer(Program& program, Layer layer, Isa isa, const KernelInf
     layer.padding_px = 0;
   }
   RETURN_IF_ERROR(CheckPackedBytes(program, layer));
-  const KernelInfo* info = ChooseKernel(layer, forced, isa, chooser);
+  const KernelInfo* info = program.precision == Precision::kFast
+                               ? ChooseKernel(layer, forced, Precision::kFast)
+                               : ChooseKernel(layer, forced, isa, chooser);
   if (info == nullptr) {
     return absl::UnimplementedError(absl::StrCat("the cpu backend cannot run layer '", layer.name,
                                                  "' (", ToAbsl(OpName(layer.op)), ")"));
@@ -63,11 +98,10 @@ absl::Status AppendLayer(Program& program, Layer layer, Isa isa, const KernelInf
   if (info->prelude != nullptr) {
     Layer prelude = info->prelude(layer);
     prelude.inputs = layer.inputs;
-    const KernelInfo* prelude_info = ChooseKernel(prelude, nullptr);
-    Append(program, prelude, prelude_info->create(prelude, isa), prelude_info, true);
-    layer.inputs = {static_cast<int>(program.network.layers.size()) - 1};
+    const KernelInfo* prelude_info = ChooseKernel(prelude, nullptr, program.precision);
+    layer.inputs = {AppendKernel(program, prelude, *prelude_info, isa, true)};
   }
-  Append(program, layer, info->create(layer, isa), info, false);
+  AppendKernel(program, std::move(layer), *info, isa, false);
   return absl::OkStatus();
 }
 
@@ -110,8 +144,9 @@ void ChooseKept(Program& program) {
 }  // namespace
 
 absl::StatusOr<Program> BuildProgram(const Network& source, Isa isa, const KernelInfo* forced,
-                                     KernelChooser* chooser) {
+                                     Precision precision, KernelChooser* chooser) {
   Program program;
+  program.precision = precision;
   program.network.name = source.name;
   program.network.scale = source.scale;
   program.network.pad_px = source.pad_px;

@@ -9,19 +9,23 @@
 #include "engine/backends/cpu/kernels/kernel_list.h"
 #include "engine/backends/kernel_choice.h"
 #include "engine/model/network.h"
+#include "engine/model/precision.h"
 
 namespace upscaled::cpu {
 
 // Immutable, thread safe. Vectors are indexed as network.layers, if nothing else is said.
 struct Program {
-  // As the source network, but a layer with a prelude is preceded by it, fully connected layers are
-  // 1x1 convolutions, and weights are gone.
+  Precision precision = Precision::kExact;
+  // As the source network, but a layer with a prelude is preceded by it, layers that convert
+  // tensors between floats and halves are added where kernels of both kinds meet, fully connected
+  // layers are 1x1 convolutions, and weights are gone.
   Network network;
   // Null for the input and global poolings, whose values are given.
   std::vector<std::unique_ptr<LayerKernel>> kernels;
   std::vector<const KernelInfo*> kernel_infos;
   std::vector<int> block_px;
   std::vector<int> pixel_stride;  // of the layer's tensor, in floats
+  std::vector<bool> half;         // whether it is blocked and of halves
   std::vector<Margin> margin;     // of the layer's tensor: what its consumers read
   std::vector<std::vector<int>> consumers;
   // What tiles keep from one run over a picture with global poolings to the next: the pooled
@@ -36,10 +40,11 @@ struct Program {
 inline constexpr size_t kMaxPackedBytes = size_t{1} << 30;
 
 // `forced` may be null; it takes every layer that it supports. So may `chooser`, which chooses for
-// the others. UNIMPLEMENTED names a layer that no
+// the others in precision kExact. kFast needs HasFp16(isa). UNIMPLEMENTED names a layer that no
 // kernel supports, or the forced kernel when it supports no layer at all. RESOURCE_EXHAUSTED: the
 // packed weights may exceed kMaxPackedBytes.
 absl::StatusOr<Program> BuildProgram(const Network& source, Isa isa, const KernelInfo* forced,
+                                     Precision precision = Precision::kExact,
                                      KernelChooser* chooser = nullptr);
 
 }  // namespace upscaled::cpu

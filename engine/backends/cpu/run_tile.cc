@@ -1,6 +1,7 @@
 #include "engine/backends/cpu/run_tile.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "engine/backends/cpu/kernels/activation.h"
@@ -26,11 +27,17 @@ class TileRunner {
     if (step.layer != plan_.target) return;
     const Tensor& dst = plan_.tensors[step.layer];
     if (task_.sums == nullptr) {
-      StorePixels(dst, step.rows, Scale(task_.tile, program_.network.scale), task_.dst);
+      const Rect result = Scale(task_.tile, program_.network.scale);
+      StorePixels(dst, step.rows, result, task_.dst);
+      if (program_.precision == Precision::kFast) {
+        FindLost(dst, Intersect(step.rows, result), lost_);
+      }
     } else {
       AddToSums(dst, Intersect(step.rows, share_), *task_.sums);
     }
   }
+
+  std::vector<Rect> TakeLost() { return std::move(lost_); }
 
  private:
   void Compute(const TilePlan::Step& step) {
@@ -58,12 +65,13 @@ class TileRunner {
                           : PooledShare(program_.network, program_.poolings[task_.means.size()],
                                         task_.image, task_.tile);
   std::vector<Tensor> src_;
+  std::vector<Rect> lost_;
 };
 
 }  // namespace
 
-void RunTile(const Program& program, const TileTask& task, HugeBuffer& workspace,
-             absl::FunctionRef<void(const TilePlan::Step&)> step_done) {
+std::vector<Rect> RunTile(const Program& program, const TileTask& task, HugeBuffer& workspace,
+                          absl::FunctionRef<void(const TilePlan::Step&)> step_done) {
   KeptLayers* const memory = MemoryOf(task);
   TilePlan plan =
       PlanTile(program, task.image, task.tile, task.means.size(), /*keeps=*/memory != nullptr);
@@ -77,6 +85,7 @@ void RunTile(const Program& program, const TileTask& task, HugeBuffer& workspace
     step_done(step);
   }
   if (memory != nullptr) ++memory->runs;
+  return runner.TakeLost();
 }
 
 }  // namespace upscaled::cpu

@@ -1,6 +1,8 @@
 // One run of a tile through a program.
 #pragma once
 
+#include <vector>
+
 #include "absl/functional/function_ref.h"
 #include "engine/backends/backend.h"
 #include "engine/backends/cpu/program.h"
@@ -18,7 +20,10 @@ struct KeptLayers final : TileMemory {
 // Writes task.dst or task.sums; the task must have passed CheckTileTask. `workspace` grows as
 // needed. `step_done` is called after each step, for profiles. Throws std::bad_alloc when memory is
 // out.
-void RunTile(const Program& program, const TileTask& task, HugeBuffer& workspace,
-             absl::FunctionRef<void(const TilePlan::Step&)> step_done);
+//
+// Returns the runs of result pixels (one row each, in the result's coordinates) with values that
+// left the range of halves, which are undefined in task.dst. None in precision kExact.
+std::vector<Rect> RunTile(const Program& program, const TileTask& task, HugeBuffer& workspace,
+                          absl::FunctionRef<void(const TilePlan::Step&)> step_done);
 
 }  // namespace upscaled::cpu

@@ -139,6 +139,7 @@ Tensor LayOut(const Program& program, size_t layer, const Rect& region, Size siz
   tensor.layer_height_px = size.height;
   tensor.ring_rows = ring_rows;
   tensor.channels = program.network.layers[layer].out_channels;
+  tensor.half = program.half[layer];
   tensor.pixel_stride = program.pixel_stride[layer];
   tensor.row_stride = OddCacheLines(
       static_cast<size_t>(margin.left_px + region.width + margin.right_px) * tensor.pixel_stride);

@@ -121,7 +121,9 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include <algorithm>
+#include <utility>
 
+#include "engine/backends/cpu/kernels/convert.h"
 #include "engine/backends/cpu/kernels/isa_dispatch.h"
 
 namespace upscaled::cpu {
@@ -150,13 +152,28 @@ DirectVariant ChooseVariant(const Layer& layer, Isa isa) {
   return layer.stride_px == 2 ? variants.blocked_s2[vectors - 1] : variants.any;
 }
 
+DirectVariant ChooseFp16Variant(const Layer& layer) {
+#ifdef UPSCALED_FP16
+  const DirectFp16Variants& variants = kDirectFp16Variants;
+  if (Interleaved(layer.in_channels)) {
+    const bool rgb = layer.in_channels == 3 && layer.stride_px == 1;
+    return rgb ? variants.rgb[layer.out_channels > kPlaneChannels] : variants.any_picture;
+  }
+  const bool several = layer.out_channels > kHalfPlaneChannels;
+  if (layer.stride_px == 1) return variants.blocked[several];
+  return layer.stride_px == 2 ? variants.blocked_s2[several] : variants.any;
+#else
+  return {};
+#endif
+}
+
 class DirectKernel final : public LayerKernel {
  public:
-  DirectKernel(const Layer& layer, Isa isa)
+  DirectKernel(const Layer& layer, Isa isa, Precision precision)
       : kernel_px_(layer.kernel_px),
         stride_px_(layer.stride_px),
         padding_px_(layer.padding_px),
-        convolution_(layer, isa) {}
+        convolution_(layer, isa, precision) {}
 
   void Run(std::span<const Tensor> src, const Tensor& dst, const Rect& rows,
            float* /*scratch*/) const override {
@@ -182,13 +199,16 @@ class DirectKernel final : public LayerKernel {
 
 }  // namespace
 
-DirectConvolution::DirectConvolution(const Layer& layer, Isa isa)
-    : variant_(ChooseVariant(layer, isa)),
+DirectConvolution::DirectConvolution(const Layer& layer, Isa isa, Precision precision)
+    : variant_(precision == Precision::kFast ? ChooseFp16Variant(layer)
+                                             : ChooseVariant(layer, isa)),
       kernel_px_(layer.kernel_px),
       stride_px_(layer.stride_px),
-      plane_channels_(Interleaved(layer.in_channels) ? layer.in_channels : kPlaneChannels),
-      group_(variant_.out_vectors * VectorLanes(isa)),
-      epilogue_(layer, RoundUp(RoundUp(layer.out_channels, kPlaneChannels), group_)),
+      dst_plane_channels_(precision == Precision::kFast ? kHalfPlaneChannels : kPlaneChannels),
+      src_plane_channels_(Interleaved(layer.in_channels) ? layer.in_channels : dst_plane_channels_),
+      group_(variant_.out_vectors *
+             (precision == Precision::kFast ? kHalfPlaneChannels : VectorLanes(isa))),
+      epilogue_(layer, RoundUp(RoundUp(layer.out_channels, dst_plane_channels_), group_)),
       weights_(PackWeights(layer)) {}
 
 void DirectConvolution::RunRow(const Tensor& src, const float* const* src_rows, const Tensor& dst,
@@ -196,15 +216,17 @@ void DirectConvolution::RunRow(const Tensor& src, const float* const* src_rows, 
   DirectArgs args{};
   std::copy_n(src_rows, kernel_px_, args.src_rows);
   args.src_planes = src.planes();
-  args.src_channels = plane_channels_;
+  args.src_channels = src_plane_channels_;
   args.src_pixel_stride = src.pixel_stride;
   args.src_plane_stride = src.plane_stride;
   args.kernel_px = kernel_px_;
   args.stride_px = stride_px_;
   args.dst_row = dst_row;
-  args.dst_channels = dst.blocked() ? RoundUp(dst.channels, kPlaneChannels) : dst.channels;
+  const bool fast = dst_plane_channels_ == kHalfPlaneChannels;
+  const bool blocked = fast ? dst.half : dst.blocked();
+  args.dst_channels = blocked ? RoundUp(dst.channels, dst_plane_channels_) : dst.channels;
   args.dst_pixel_stride = dst.pixel_stride * dst_step_px;
-  args.dst_plane_stride = dst.blocked() ? dst.plane_stride : 0;
+  args.dst_plane_stride = blocked ? dst.plane_stride : 0;
   args.width_px = width_px;
   args.weights = weights_.data();
   args.epilogue = epilogue_.args();
@@ -212,22 +234,22 @@ void DirectConvolution::RunRow(const Tensor& src, const float* const* src_rows, 
 }
 
 HugeBuffer DirectConvolution::PackWeights(const Layer& layer) const {
-  const int planes = (layer.in_channels + plane_channels_ - 1) / plane_channels_;
-  const int padded_out = RoundUp(RoundUp(layer.out_channels, kPlaneChannels), group_);
+  const int planes = (layer.in_channels + src_plane_channels_ - 1) / src_plane_channels_;
+  const int padded_out = RoundUp(RoundUp(layer.out_channels, dst_plane_channels_), group_);
   const size_t taps = static_cast<size_t>(kernel_px_) * kernel_px_;
-  HugeBuffer packed(padded_out * planes * plane_channels_ * taps);
+  HugeBuffer packed(padded_out * planes * src_plane_channels_ * taps);
   std::fill_n(packed.data(), packed.size(), 0.0f);
   const float* w = layer.weights.data();
   for (int o = 0; o < layer.out_channels; ++o) {
     for (int i = 0; i < layer.in_channels; ++i) {
       for (size_t tap = 0; tap < taps; ++tap) {
-        const size_t panel = (o / group_ * planes + i / plane_channels_) * taps + tap;
-        const size_t step = panel * plane_channels_ + i % plane_channels_;
+        const size_t panel = (o / group_ * planes + i / src_plane_channels_) * taps + tap;
+        const size_t step = panel * src_plane_channels_ + i % src_plane_channels_;
         packed.data()[step * group_ + o % group_] = *w++;
       }
     }
   }
-  return packed;
+  return variant_.half_weights ? ToHalves(packed, Isa::kAvx512) : std::move(packed);
 }
 
 bool DirectSupports(const Layer& layer) {
@@ -235,7 +257,16 @@ bool DirectSupports(const Layer& layer) {
 }
 
 std::unique_ptr<LayerKernel> MakeDirect(const Layer& layer, Isa isa) {
-  return std::make_unique<DirectKernel>(layer, isa);
+  return std::make_unique<DirectKernel>(layer, isa, Precision::kExact);
+}
+
+bool DirectFp16Supports(const Layer& layer) {
+  return DirectSupports(layer) &&
+         !(Interleaved(layer.in_channels) && Interleaved(layer.out_channels));
+}
+
+std::unique_ptr<LayerKernel> MakeDirectFp16(const Layer& layer, Isa isa) {
+  return std::make_unique<DirectKernel>(layer, isa, Precision::kFast);
 }
 
 }  // namespace upscaled::cpu

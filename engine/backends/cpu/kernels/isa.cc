@@ -4,6 +4,9 @@
 
 #include "hwy/highway.h"
 #include "hwy/targets.h"
+#ifdef UPSCALED_FP16
+#include <cpuid.h>
+#endif
 
 namespace upscaled::cpu {
 
@@ -55,6 +58,17 @@ int VectorLanes(Isa isa) {
       return HWY_BASELINE_SCALAR == HWY_EMU128 ? 4 : 1;
   }
   return 1;
+}
+
+bool HasFp16([[maybe_unused]] Isa isa) {
+#ifdef UPSCALED_FP16
+  constexpr unsigned kFeatures = 7, kFp16 = 1u << 23;  // CPUID leaf and bit of EDX
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return isa == Isa::kAvx512 && __get_cpuid_count(kFeatures, 0, &eax, &ebx, &ecx, &edx) != 0 &&
+         (edx & kFp16) != 0;
+#else
+  return false;
+#endif
 }
 
 }  // namespace upscaled::cpu

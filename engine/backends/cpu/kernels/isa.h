@@ -18,4 +18,8 @@ std::vector<Isa> ListIsas();
 // Channels in one fp32 vector.
 int VectorLanes(Isa isa);
 
+// Whether fp16 kernels run beside this set: AVX-512 on a machine with AVX512-FP16, in a build whose
+// compiler knows it.
+bool HasFp16(Isa isa);
+
 }  // namespace upscaled::cpu

@@ -6,21 +6,20 @@
 #include <cstdint>
 #include <span>
 
+#include "engine/backends/cpu/kernels/args.h"
 #include "engine/base/geometry.h"
 #include "engine/base/int_math.h"
 
 namespace upscaled::cpu {
-
-// Channels in one plane of a blocked tensor, on every instruction set: one AVX-512 vector, a cache
-// line of floats.
-inline constexpr int kPlaneChannels = 16;
 
 // Tensors of at most this many channels (pictures) are interleaved instead of blocked.
 inline constexpr int kMaxInterleavedChannels = 4;
 
 // A layer's rows while a tile is computed: a ring of rows in whole-layer coordinates.
 //
-// Blocked: planes of 16 channels, a pixel 16 adjacent floats (channels beyond the last are finite).
+// Blocked: planes of 16 channels, a pixel 16 adjacent floats (channels beyond the last are finite);
+// or, of halves, planes of 32 channels, a pixel 32 adjacent halves, in which addresses and strides
+// still count floats.
 // Interleaved: one plane, a pixel `channels` adjacent floats. Everything outside the layer reads as
 // zero: the columns beside the region, and rows above and below (one zero row per plane).
 struct Tensor {
@@ -30,12 +29,16 @@ struct Tensor {
   int layer_height_px = 0;
   int ring_rows = 0;  // slots; slot `ring_rows` is the zero row
   int channels = 0;
+  bool half = false;     // only blocked tensors
   int pixel_stride = 0;  // floats; 16 when blocked
   size_t row_stride = 0;
   size_t plane_stride = 0;
 
   bool blocked() const { return channels > kMaxInterleavedChannels && pixel_stride == 16; }
-  int planes() const { return blocked() ? (channels + 15) / 16 : 1; }
+  int plane_channels() const { return half ? kHalfPlaneChannels : kPlaneChannels; }
+  int planes() const {
+    return blocked() ? (channels + plane_channels() - 1) / plane_channels() : 1;
+  }
   // Plane 0 at pixel (x, y) of the layer.
   float* At(int y, int x) const {
     const bool inside = y >= 0 && y < layer_height_px;

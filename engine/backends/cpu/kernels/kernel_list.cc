@@ -1,6 +1,7 @@
 #include "engine/backends/cpu/kernels/kernel_list.h"
 
 #include "engine/backends/cpu/baselines/naive.h"
+#include "engine/backends/cpu/kernels/convert.h"
 #include "engine/backends/cpu/kernels/direct.h"
 #include "engine/backends/cpu/kernels/elementwise.h"
 #include "engine/backends/cpu/kernels/tap_sum.h"
@@ -20,9 +21,17 @@ std::unique_ptr<LayerKernel> ForAnyIsa(const Layer& layer, Isa /*isa*/) {
 }
 
 constexpr KernelInfo kKernels[] = {
+#ifdef UPSCALED_FP16
+    {"winograd_f4_fp16", &WinogradSupports, &MakeWinogradF4Fp16, nullptr, false, Precision::kFast},
+#endif
     {"winograd_f6", &WinogradSupports, &MakeWinogradF6},
     {"winograd_f4", &WinogradSupports, &MakeWinogradF4},
     {"tap_sum", &TapSumSupports, &ForAnyIsa<&MakeTapSum>, &TapProducts},
+#ifdef UPSCALED_FP16
+    {"direct_fp16", &DirectFp16Supports, &MakeDirectFp16, nullptr, false, Precision::kFast},
+    {"transposed_fp16", &TransposedFp16Supports, &MakeTransposedFp16, nullptr, false,
+     Precision::kFast},
+#endif
     {"direct", &DirectSupports, &MakeDirect},
     {"transposed", &TransposedSupports, &MakeTransposed},
     {"elementwise", &ElementwiseSupports, &ForAnyIsa<&MakeElementwise>},
@@ -52,12 +61,22 @@ const KernelInfo* FindKernel(std::string_view name) {
   return nullptr;
 }
 
-const KernelInfo* ChooseKernel(const Layer& layer, const KernelInfo* forced) {
-  if (forced != nullptr && forced->supports(layer)) return forced;
+const KernelInfo* ChooseKernel(const Layer& layer, const KernelInfo* forced, Precision precision) {
+  const auto fits = [&](const KernelInfo& kernel) {
+    const bool allowed = kernel.precision == Precision::kExact || precision == Precision::kFast;
+    return allowed && kernel.supports(layer);
+  };
+  if (forced != nullptr && fits(*forced)) return forced;
   for (const KernelInfo& kernel : kKernels) {
-    if (kernel.supports(layer)) return &kernel;
+    if (fits(kernel)) return &kernel;
   }
   return nullptr;
+}
+
+const KernelInfo& ConversionKernel(bool to_half) {
+  static constexpr KernelInfo kToHalf = {"to_half", nullptr, &MakeToHalf};
+  static constexpr KernelInfo kToFloat = {"to_float", nullptr, &MakeToFloat};
+  return to_half ? kToHalf : kToFloat;
 }
 
 }  // namespace upscaled::cpu

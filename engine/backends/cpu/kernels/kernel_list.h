@@ -9,6 +9,7 @@
 #include "engine/backends/cpu/kernels/isa.h"
 #include "engine/backends/cpu/kernels/kernel.h"
 #include "engine/model/network.h"
+#include "engine/model/precision.h"
 
 namespace upscaled::cpu {
 
@@ -21,6 +22,8 @@ struct KernelInfo {
   Layer (*prelude)(const Layer& layer) = nullptr;
   // For comparison: other kernels of the list support all that it does.
   bool baseline = false;
+  // kFast: for that precision alone, where HasFp16; blocked tensors are of halves.
+  Precision precision = Precision::kExact;
 };
 
 std::span<const KernelInfo> ListKernels();
@@ -31,7 +34,12 @@ std::span<const std::string_view> ListMissingKernels();
 // null: no such kernel.
 const KernelInfo* FindKernel(std::string_view name);
 
-// The first kernel that supports `layer`, or `forced` (may be null) where it does; null: none does.
-const KernelInfo* ChooseKernel(const Layer& layer, const KernelInfo* forced);
+// The first kernel for this precision that supports `layer`, or `forced` (may be null) where it
+// does; null: none does.
+const KernelInfo* ChooseKernel(const Layer& layer, const KernelInfo* forced,
+                               Precision precision = Precision::kExact);
+
+// What turns a blocked tensor of floats into one of halves, and back; not for layers of networks.
+const KernelInfo& ConversionKernel(bool to_half);
 
 }  // namespace upscaled::cpu

@@ -42,13 +42,15 @@ Layer PhaseLayer(const Layer& layer, int phase_y, int phase_x) {
 
 class TransposedKernel final : public LayerKernel {
  public:
-  TransposedKernel(const Layer& layer, Isa isa)
+  TransposedKernel(const Layer& layer, Isa isa, Precision precision)
       : kernel_px_(layer.kernel_px),
         stride_px_(layer.stride_px),
         padding_px_(layer.padding_px),
         taps_(TapsPerPhase(layer)) {
     for (int y = 0; y < stride_px_; ++y) {
-      for (int x = 0; x < stride_px_; ++x) phases_.emplace_back(PhaseLayer(layer, y, x), isa);
+      for (int x = 0; x < stride_px_; ++x) {
+        phases_.emplace_back(PhaseLayer(layer, y, x), isa, precision);
+      }
     }
   }
 
@@ -97,7 +99,16 @@ bool TransposedSupports(const Layer& layer) {
 }
 
 std::unique_ptr<LayerKernel> MakeTransposed(const Layer& layer, Isa isa) {
-  return std::make_unique<TransposedKernel>(layer, isa);
+  return std::make_unique<TransposedKernel>(layer, isa, Precision::kExact);
+}
+
+bool TransposedFp16Supports(const Layer& layer) {
+  return TransposedSupports(layer) && (layer.in_channels > kMaxInterleavedChannels ||
+                                       layer.out_channels > kMaxInterleavedChannels);
+}
+
+std::unique_ptr<LayerKernel> MakeTransposedFp16(const Layer& layer, Isa isa) {
+  return std::make_unique<TransposedKernel>(layer, isa, Precision::kFast);
 }
 
 }  // namespace upscaled::cpu

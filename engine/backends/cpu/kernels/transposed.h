@@ -12,4 +12,8 @@ namespace upscaled::cpu {
 bool TransposedSupports(const Layer& layer);
 std::unique_ptr<LayerKernel> MakeTransposed(const Layer& layer, Isa isa);
 
+// As DirectFp16Supports.
+bool TransposedFp16Supports(const Layer& layer);
+std::unique_ptr<LayerKernel> MakeTransposedFp16(const Layer& layer, Isa isa);
+
 }  // namespace upscaled::cpu

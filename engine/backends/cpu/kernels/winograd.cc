@@ -281,7 +281,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 #include <algorithm>
 #include <array>
+#include <utility>
 
+#include "engine/backends/cpu/kernels/convert.h"
 #include "engine/backends/cpu/kernels/isa_dispatch.h"
 
 namespace upscaled::cpu {
@@ -308,6 +310,18 @@ constexpr WeightTransform<6> kF6Weights = {{{1, 0, 0},
                                             {1. / 45, -1. / 90, 1. / 180},
                                             {0, 0, 1}}};
 
+// F(4, 3) of points 0, +-a, +-b, infinity.
+constexpr WeightTransform<4> WeightsOfPoints(double a, double b) {
+  const double a2 = a * a, b2 = b * b;
+  const double n = a2 * b2, na = 2 * a2 * (a2 - b2), nb = 2 * b2 * (b2 - a2);
+  return {{{1 / n, 0, 0},
+           {1 / na, a / na, a2 / na},
+           {1 / na, -a / na, a2 / na},
+           {1 / nb, b / nb, b2 / nb},
+           {1 / nb, -b / nb, b2 / nb},
+           {0, 0, 1}}};
+}
+
 template <int kOutputs>
 class WinogradKernel final : public LayerKernel {
   static constexpr int kPoints = kOutputs + 2;
@@ -317,8 +331,9 @@ class WinogradKernel final : public LayerKernel {
                  const WinogradVariant& variant)
       : variant_(variant),
         padding_px_(layer.padding_px),
-        src_planes_(RoundUp(layer.in_channels, 16) / 16),
-        dst_channels_(RoundUp(layer.out_channels, 16)),
+        src_planes_(RoundUp(layer.in_channels, PlaneChannels()) / PlaneChannels()),
+        src_channels_(RoundUp(layer.in_channels, variant.in_multiple)),
+        dst_channels_(RoundUp(layer.out_channels, PlaneChannels())),
         epilogue_(layer, RoundUp(dst_channels_, variant.out_channels)),
         weights_(PackWeights(layer, transform)) {}
 
@@ -327,6 +342,7 @@ class WinogradKernel final : public LayerKernel {
     WinogradArgs args{};
     args.src_plane_stride = src[0].plane_stride;
     args.src_planes = src_planes_;
+    args.src_channels = src_channels_;
     args.dst_plane_stride = dst.plane_stride;
     args.dst_channels = dst_channels_;
     args.width_px = rows.width;
@@ -350,10 +366,12 @@ class WinogradKernel final : public LayerKernel {
   size_t WeightBytes() const override { return weights_.bytes(); }
 
  private:
+  int PlaneChannels() const { return variant_.half ? kHalfPlaneChannels : kPlaneChannels; }
+
   HugeBuffer PackWeights(const Layer& layer, const WeightTransform<kOutputs>& g) const {
-    const int in = src_planes_ * 16, block = variant_.out_channels;
+    const int block = variant_.out_channels;
     const int blocks = (dst_channels_ + block - 1) / block;
-    const size_t point_stride = static_cast<size_t>(in) * block;
+    const size_t point_stride = static_cast<size_t>(src_channels_) * block;
     HugeBuffer packed(point_stride * kPoints * kPoints * blocks);
     std::fill_n(packed.data(), packed.size(), 0.0f);
     for (int o = 0; o < layer.out_channels; ++o) {
@@ -364,7 +382,7 @@ class WinogradKernel final : public LayerKernel {
         TransformWeights(w, g, dst, point_stride);
       }
     }
-    return packed;
+    return variant_.half ? ToHalves(packed, Isa::kAvx512) : std::move(packed);
   }
 
   // G w G^T in double.
@@ -383,6 +401,7 @@ class WinogradKernel final : public LayerKernel {
   const WinogradVariant variant_;
   const int padding_px_;
   const int src_planes_;
+  const int src_channels_;
   const int dst_channels_;
   const Epilogue epilogue_;
   const HugeBuffer weights_;
@@ -407,6 +426,16 @@ std::unique_ptr<LayerKernel> MakeWinogradF6(const Layer& layer, Isa isa) {
   return std::make_unique<WinogradKernel<6>>(
       layer, kF6Weights, layer.out_channels <= 16 ? variants.f6_narrow : variants.f6);
 }
+
+#ifdef UPSCALED_FP16
+std::unique_ptr<LayerKernel> MakeWinogradF4Fp16(const Layer& layer, Isa /*isa*/) {
+  constexpr WeightTransform<4> kWeights =
+      WeightsOfPoints(kWinogradFp16Points[0], kWinogradFp16Points[1]);
+  const bool narrow = layer.out_channels <= kHalfPlaneChannels;
+  return std::make_unique<WinogradKernel<4>>(layer, kWeights,
+                                             narrow ? kWinogradF4Fp16Narrow : kWinogradF4Fp16);
+}
+#endif
 
 }  // namespace upscaled::cpu
 #endif  // HWY_ONCE

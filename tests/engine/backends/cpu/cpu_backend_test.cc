@@ -15,6 +15,7 @@
 #include "engine/backends/reference/reference_backend.h"
 #include "engine/base/cpu_info.h"
 #include "engine/base/string_view.h"
+#include "engine/graph/pooling.h"
 #include "gtest/gtest.h"
 #include "tests/engine/backends/random_network.h"
 #include "tests/support/test_image.h"
@@ -61,10 +62,11 @@ bool SameBytes(const Image& a, const Image& b) {
   return a.spec() == b.spec() && std::memcmp(a.view().data, b.view().data, a.bytes()) == 0;
 }
 
-// One that the kernel takes part in ("" = any).
+// One that the kernel takes part in ("" = any), whose tiles take one run.
 Network RandomNetworkFor(const std::string& kernel, std::mt19937& random) {
   for (;;) {
     Network network = RandomNetwork(random);
+    if (!ListPoolings(network).empty()) continue;
     if (kernel.empty() || std::any_of(network.layers.begin(), network.layers.end(),
                                       cpu::FindKernel(kernel)->supports)) {
       return network;
@@ -110,7 +112,9 @@ TEST_P(CpuVariantTest, AgreesWithTheReferenceAndWithItselfInTiles) {
 
 std::vector<std::string> ForcedKernels() {
   std::vector<std::string> names = {""};
-  for (const cpu::KernelInfo& kernel : cpu::ListKernels()) names.emplace_back(kernel.name);
+  for (const cpu::KernelInfo& kernel : cpu::ListKernels()) {
+    if (kernel.precision == Precision::kExact) names.emplace_back(kernel.name);
+  }
   return names;
 }
 
@@ -166,14 +170,6 @@ TEST(CpuOptionsTest, ThreadsAreStreams) {
   options.threads = 5;
   EXPECT_EQ((*CreateCpuBackend(options))->StreamCount(), 5);
   EXPECT_EQ((*CreateCpuBackend({}))->StreamCount(), AvailableCpuCount());
-}
-
-TEST(CpuOptionsTest, FastPrecisionIsRefusedClearly) {
-  std::mt19937 random = FreshRandom();
-  const auto backend = CreateCpuBackend({});
-  const auto executable = (*backend)->Compile(RandomNetwork(random), Precision::kFast);
-  EXPECT_EQ(executable.status().code(), absl::StatusCode::kUnimplemented);
-  EXPECT_TRUE(absl::StrContains(executable.status().message(), "'fast'"));
 }
 
 void AppendConv(Network& network, int out, int kernel_px) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/backends/cpu/kernels/convert.h"
 #include "engine/backends/cpu/kernels/kernel_list.h"
 #include "engine/backends/reference/layers.h"
 #include "gtest/gtest.h"
@@ -29,8 +30,15 @@ using test::TestedLayers;
 
 // Values are of size 1; F(6x6) loses about two digits of fp32's seven.
 constexpr float kTolerance = 2e-4f;
+// Of fp16's three digits F(4x4) loses one: at most, and on the average (root mean square).
+constexpr float kHalfTolerance = 0.1f;
+constexpr double kHalfRms = 0.01;
 
 Size SizeOf(const Rect& rect) { return {rect.width, rect.height}; }
+
+bool Runs(const KernelInfo& info, Isa isa) {
+  return info.precision == Precision::kExact || cpu::HasFp16(isa);
+}
 
 class KernelTest : public ::testing::TestWithParam<Isa> {
  protected:
@@ -54,8 +62,8 @@ class KernelTest : public ::testing::TestWithParam<Isa> {
     const std::vector<PlacedTensor> placed = PlaceInputs(info, layer, inputs, kernel->margin());
     std::vector<cpu::Tensor> src;
     for (const PlacedTensor& tensor : placed) src.push_back(tensor.tensor());
-    CompareRows(*kernel, src, expected, {0, 0, out.width, out.height});
-    CompareRows(*kernel, src, expected, SomeRows(kernel->block_px(), out));
+    CompareRows(info, *kernel, src, expected, {0, 0, out.width, out.height});
+    CompareRows(info, *kernel, src, expected, SomeRows(kernel->block_px(), out));
   }
 
  private:
@@ -77,31 +85,67 @@ class KernelTest : public ::testing::TestWithParam<Isa> {
       placed.emplace_back(layer.in_channels, SizeOf(input.region), margin);
       placed.back().Fill(input);
     }
+    if (TakesHalves(info, layer.in_channels)) return Halves(placed, layer.in_channels, margin);
     if (info.prelude == nullptr) return placed;
     const Layer prelude = info.prelude(layer);
     std::vector<PlacedTensor> products;
-    products.emplace_back(prelude.out_channels, SizeOf(inputs[0].region), margin, true);
+    products.emplace_back(prelude.out_channels, SizeOf(inputs[0].region), margin,
+                          PlacedTensor::Kind::kInterleaved);
     cpu::ChooseKernel(prelude, nullptr)
         ->create(prelude, GetParam())
         ->Run({&placed[0].tensor(), 1}, products[0].tensor(), inputs[0].region, nullptr);
     return products;
   }
 
-  void CompareRows(const cpu::LayerKernel& kernel, std::span<const cpu::Tensor> src,
-                   const reference::Tensor& expected, const Rect& rows) {
-    PlacedTensor dst(expected.channels, {expected.region.width, expected.region.height}, {2, 2});
+  static bool TakesHalves(const KernelInfo& info, int channels) {
+    return info.precision == Precision::kFast && channels > cpu::kMaxInterleavedChannels;
+  }
+
+  std::vector<PlacedTensor> Halves(const std::vector<PlacedTensor>& floats, int channels,
+                                   cpu::Margin margin) {
+    std::vector<PlacedTensor> halves;
+    for (const PlacedTensor& tensor : floats) {
+      const Size size{tensor.tensor().layer_width_px, tensor.tensor().layer_height_px};
+      halves.emplace_back(channels, size, margin, PlacedTensor::Kind::kHalves);
+      cpu::MakeToHalf({}, GetParam())
+          ->Run({&tensor.tensor(), 1}, halves.back().tensor(), {0, 0, size.width, size.height},
+                nullptr);
+    }
+    return halves;
+  }
+
+  void CompareRows(const KernelInfo& info, const cpu::LayerKernel& kernel,
+                   std::span<const cpu::Tensor> src, const reference::Tensor& expected,
+                   const Rect& rows) {
+    const Size size = SizeOf(expected.region);
+    PlacedTensor dst(expected.channels, size, {2, 2});
+    if (!TakesHalves(info, expected.channels)) {
+      RunRows(kernel, src, dst, rows);
+    } else {
+      PlacedTensor halves(expected.channels, size, {2, 2}, PlacedTensor::Kind::kHalves);
+      RunRows(kernel, src, halves, rows);
+      RunRows(*cpu::MakeToFloat({}, GetParam()), {&halves.tensor(), 1}, dst, rows);
+    }
+    const float tolerance = info.precision == Precision::kFast ? kHalfTolerance : kTolerance;
+    double squares = 0;
+    for (int c = 0; c < expected.channels; ++c) {
+      for (int y = rows.y; y < rows.bottom(); ++y) {
+        for (int x = rows.x; x < rows.right(); ++x) {
+          ASSERT_NEAR(dst.At(c, x, y), expected.at(c, x, y), tolerance)
+              << "channel " << c << " at " << x << ", " << y;
+          squares += std::pow(dst.At(c, x, y) - expected.at(c, x, y), 2);
+        }
+      }
+    }
+    EXPECT_LE(std::sqrt(squares / (rows.Area() * expected.channels)), kHalfRms);
+  }
+
+  void RunRows(const cpu::LayerKernel& kernel, std::span<const cpu::Tensor> src,
+               const PlacedTensor& dst, const Rect& rows) {
     cpu::HugeBuffer scratch(kernel.ScratchFloats());
     std::fill_n(scratch.data(), scratch.size(), std::nanf(""));
     kernel.Run(src, dst.tensor(), rows, scratch.data());
     EXPECT_EQ(dst.WrittenOutside(rows), 0);
-    for (int c = 0; c < expected.channels; ++c) {
-      for (int y = rows.y; y < rows.bottom(); ++y) {
-        for (int x = rows.x; x < rows.right(); ++x) {
-          ASSERT_NEAR(dst.At(c, x, y), expected.at(c, x, y), kTolerance)
-              << "channel " << c << " at " << x << ", " << y;
-        }
-      }
-    }
   }
 
  protected:
@@ -111,6 +155,7 @@ class KernelTest : public ::testing::TestWithParam<Isa> {
 TEST_P(KernelTest, AgreesWithTheReference) {
   const std::vector<Layer> layers = TestedLayers(random_);
   for (const KernelInfo& info : cpu::ListKernels()) {
+    if (!Runs(info, GetParam())) continue;
     int supported = 0;
     for (const Layer& layer : layers) {
       if (!info.supports(layer)) continue;
@@ -135,7 +180,7 @@ TEST_P(KernelTest, AgreesWithTheReference) {
 TEST_P(KernelTest, WideRows) {
   const Layer layer = MakeConv(Op::kConv, 16, 48, 3, 1, 1, random_);
   for (const KernelInfo& info : cpu::ListKernels()) {
-    if (!info.supports(layer)) continue;
+    if (!Runs(info, GetParam()) || !info.supports(layer)) continue;
     for (int i = 0; i < 4; ++i) Check(info, layer, {RandomInt(random_, 150, 420), 7});
   }
 }

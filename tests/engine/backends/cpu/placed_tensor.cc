@@ -1,21 +1,24 @@
 #include "tests/engine/backends/cpu/placed_tensor.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
-#include <limits>
 
 namespace upscaled::test {
 namespace {
+
+constexpr uint32_t kNotNumbers = 0x7fff7fff;  // NaN as a float and as two halves
 
 constexpr size_t kGuardFloats = 1024;  // around all planes; also what a register tile may read
 
 }  // namespace
 
-PlacedTensor::PlacedTensor(int channels, Size layer, cpu::Margin margin, bool interleaved) {
+PlacedTensor::PlacedTensor(int channels, Size layer, cpu::Margin margin, Kind kind) {
   tensor_.layer_width_px = layer.width;
   tensor_.layer_height_px = tensor_.ring_rows = layer.height;
   tensor_.channels = channels;
-  const bool one_plane = interleaved || channels <= cpu::kMaxInterleavedChannels;
+  tensor_.half = kind == Kind::kHalves;
+  const bool one_plane = kind == Kind::kInterleaved || channels <= cpu::kMaxInterleavedChannels;
   tensor_.pixel_stride = one_plane ? channels : cpu::kPlaneChannels;
   const size_t left = margin.left_px * tensor_.pixel_stride;
   const size_t right = margin.right_px * tensor_.pixel_stride;
@@ -24,7 +27,7 @@ PlacedTensor::PlacedTensor(int channels, Size layer, cpu::Margin margin, bool in
   tensor_.plane_stride = tensor_.row_stride * (layer.height + 1) + 16;
 
   storage_ = cpu::HugeBuffer(tensor_.plane_stride * tensor_.planes() + 2 * kGuardFloats);
-  std::fill_n(storage_.data(), storage_.size(), std::numeric_limits<float>::quiet_NaN());
+  std::fill_n(storage_.data(), storage_.size(), std::bit_cast<float>(kNotNumbers));
   tensor_.data = storage_.data() + kGuardFloats + left;
   for (int plane = 0; plane < tensor_.planes(); ++plane) {
     float* row = tensor_.data + plane * tensor_.plane_stride;

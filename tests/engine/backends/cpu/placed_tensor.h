@@ -14,11 +14,16 @@ namespace upscaled::test {
 // else, and a source's values beyond those, is NaN, which any use of it would spread.
 class PlacedTensor {
  public:
-  // `interleaved` forces one plane whatever the channel count.
-  PlacedTensor(int channels, Size layer, cpu::Margin margin, bool interleaved = false);
+  enum class Kind {
+    kPlanes,       // of floats, or one plane for a picture
+    kInterleaved,  // one plane whatever the channel count
+    kHalves,       // planes of halves
+  };
+  PlacedTensor(int channels, Size layer, cpu::Margin margin, Kind kind = Kind::kPlanes);
 
   const cpu::Tensor& tensor() const { return tensor_; }
-  // Copies `values` (of the whole layer) in; channels beyond the last become zero.
+  // Copies `values` (of the whole layer) in; channels beyond the last become zero. Not of halves,
+  // nor is At.
   void Fill(const reference::Tensor& values);
   float At(int channel, int x, int y) const { return *Address(channel, x, y); }
 

@@ -1,0 +1,123 @@
+// Plain arguments of the functions that are compiled per instruction set. Includes nothing that has
+// inline functions: the linker might take them from a file whose instructions few machines know.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace upscaled::cpu {
+
+// Channels in one plane of a blocked tensor, on every instruction set: one AVX-512 vector, a cache
+// line of floats.
+inline constexpr int kPlaneChannels = 16;
+
+// Channels in one plane of halves: a cache line too, so that pixels lie as those of floats do.
+inline constexpr int kHalfPlaneChannels = 32;
+inline constexpr int kPlaneFloats = 16;  // what a pixel of any plane takes
+
+// What is applied to a sum before it is stored; arrays hold one value per channel, padded with
+// zeros.
+struct EpilogueArgs {
+  enum Kind : uint8_t {
+    kNone,
+    kSlope,  // v < 0 ? v * slope : v  -- ReLU, LeakyReLU, PReLU
+    kClip,
+    kSigmoid,
+  };
+  Kind kind = kNone;
+  const float* bias = nullptr;
+  const float* slope = nullptr;
+  float clip_min = 0;
+  float clip_max = 0;
+};
+
+// One row of blocks of a Winograd convolution. For fp16 kernels tensors and weights hold halves.
+struct WinogradArgs {
+  static constexpr int kMaxPoints = 8;
+  const float* src_rows[kMaxPoints];  // plane 0, at the first block's first column
+  size_t src_plane_stride;
+  int src_planes;
+  int src_channels;             // with weights; a multiple of the variant's
+  float* dst_rows[kMaxPoints];  // as many as there are rows to store
+  int dst_row_count;
+  size_t dst_plane_stride;
+  int dst_channels;  // whole planes
+  int width_px;      // columns to store
+  const float* weights;
+  EpilogueArgs epilogue;
+  float* scratch;
+};
+
+// One way to compute it: `out_channels` output channels at a time.
+struct WinogradVariant {
+  void (*run)(const WinogradArgs& args);
+  size_t (*scratch_floats)(int src_planes);
+  int out_channels;
+  int in_multiple = kPlaneChannels;  // input channels are padded to a multiple
+  bool half = false;
+};
+
+struct WinogradVariants {
+  WinogradVariant f4, f6;
+  WinogradVariant f4_narrow, f6_narrow;  // for at most 16 output channels
+};
+
+// In winograd_fp16.cc: the points besides 0 and infinity, +- these, and the variants (narrow: for
+// at most 32 output channels).
+inline constexpr double kWinogradFp16Points[] = {0.6875, 1.5};
+extern const WinogradVariant kWinogradF4Fp16;
+extern const WinogradVariant kWinogradF4Fp16Narrow;
+
+// One row of output of a direct convolution.
+struct DirectArgs {
+  static constexpr int kMaxKernel = 31;
+  const float* src_rows[kMaxKernel];  // plane 0, at the first column that output 0 reads
+  int src_planes;
+  int src_channels;      // per plane
+  int src_pixel_stride;  // floats
+  size_t src_plane_stride;
+  int kernel_px;
+  int stride_px;
+  float* dst_row;           // plane 0, at the first output
+  int dst_channels;         // to store: a multiple of 16 when blocked
+  int dst_pixel_stride;     // floats from one output to the next
+  size_t dst_plane_stride;  // 0 when interleaved
+  int width_px;
+  const float* weights;
+  EpilogueArgs epilogue;
+};
+
+// `out_vectors` vectors of output channels at a time.
+struct DirectVariant {
+  void (*run)(const DirectArgs& args);
+  int out_vectors;
+  bool half_weights = false;
+};
+
+// By the number of vectors at a time, less one; fewer where registers are few.
+struct DirectVariants {
+  static constexpr int kMaxVectors = 3;
+  DirectVariant blocked[kMaxVectors];     // blocked source, stride 1
+  DirectVariant blocked_s2[kMaxVectors];  // blocked source, stride 2
+  DirectVariant rgb[kMaxVectors];         // interleaved source of 3 channels, stride 1
+  DirectVariant any;
+};
+
+// In direct_fp16.cc; vectors are of 32 channels. `any` and `any_picture`: of any stride.
+struct DirectFp16Variants {
+  DirectVariant blocked[2];     // by the number of vectors at a time, less one; stride 1
+  DirectVariant blocked_s2[2];  // stride 2
+  DirectVariant any;
+  DirectVariant rgb[2];  // for at most 16 channels, and for more; source as DirectVariants::rgb
+  DirectVariant any_picture;
+};
+extern const DirectFp16Variants kDirectFp16Variants;
+
+// `pixels` of a plane of halves, and of the one or (`high` not null) two planes of floats with its
+// channels; what is not there is zero.
+struct ConvertFunctions {
+  void (*to_half)(const float* low, const float* high, float* half, size_t pixels);
+  void (*to_float)(const float* half, float* low, float* high, size_t pixels);
+};
+
+}  // namespace upscaled::cpu

@@ -1,0 +1,297 @@
+// Precision kFast: fp16 where the machine has it, with everything that backends promise.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/backends/cpu/cpu_backend.h"
+#include "engine/backends/cpu/kernels/kernel_list.h"
+#include "engine/backends/reference/reference_backend.h"
+#include "engine/graph/pooling.h"
+#include "engine/model/loader.h"
+#include "engine/model/repository.h"
+#include "gtest/gtest.h"
+#include "tests/engine/backends/golden_files.h"
+#include "tests/engine/backends/random_network.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled {
+namespace {
+
+using test::Describe;
+using test::FreshRandom;
+using test::RandomImage;
+using test::RandomInt;
+using test::RandomNetwork;
+using testing::ListGoldens;
+using testing::ReadPng;
+using testing::SharedFolder;
+
+constexpr double kLeastPsnr_dB = 54;
+
+Image RunTiles(Backend& backend, const Executable& executable, const Image& source, Size tile,
+               SampleType type) {
+  const Size size = source.spec().size();
+  const int scale = executable.network().scale;
+  Image result({size.width * scale, size.height * scale, 3, type});
+  const auto stream = backend.CreateStream();
+  for (int y = 0; y < size.height; y += tile.height) {
+    for (int x = 0; x < size.width; x += tile.width) {
+      const Rect part = Intersect({x, y, tile.width, tile.height}, {0, 0, size.width, size.height});
+      const Rect input = executable.InputRect(part, size);
+      const TileTask task{source.view().Crop(input), input, size, part,
+                          result.mutable_view().Crop(Scale(part, scale))};
+      const absl::Status status = stream->Run(executable, {&task, 1});
+      EXPECT_TRUE(status.ok()) << status;
+    }
+  }
+  return result;
+}
+
+std::span<const float> Floats(const Image& image) {
+  return {reinterpret_cast<const float*>(image.view().data), image.bytes() / sizeof(float)};
+}
+
+TEST(FastPrecisionTest, IsRefusedByOtherInstructionSets) {
+  std::mt19937 random = FreshRandom();
+  const Network network = RandomNetwork(random);
+  for (const cpu::Isa isa : cpu::ListIsas()) {
+    if (cpu::HasFp16(isa)) continue;
+    BackendOptions options;
+    options.cpu_isa = cpu::IsaName(isa);
+    EXPECT_EQ((*CreateCpuBackend(options))->Compile(network, Precision::kFast).status(),
+              absl::UnimplementedError(
+                  absl::StrCat("the cpu backend has no precision 'fast' on ", options.cpu_isa,
+                               " here, only 'exact': it takes avx512 with AVX512-FP16")));
+  }
+}
+
+class FastTest : public ::testing::Test {
+ protected:
+  void SetUp() override { CreateBackend(""); }
+
+  void CreateBackend(const std::string& kernel) {
+    if (!cpu::HasFp16(cpu::ListIsas().front())) GTEST_SKIP() << "no AVX512-FP16 here";
+    BackendOptions options;
+    options.kernel = kernel;
+    auto backend = CreateCpuBackend(options);
+    ASSERT_TRUE(backend.ok()) << backend.status();
+    backend_ = *std::move(backend);
+  }
+
+  std::shared_ptr<const Executable> Compile(const Network& network, Precision precision) {
+    auto executable = backend_->Compile(network, precision);
+    EXPECT_TRUE(executable.ok()) << executable.status();
+    return *std::move(executable);
+  }
+
+  std::mt19937 random_ = FreshRandom();
+  std::unique_ptr<Backend> backend_;
+};
+
+class FastKernelTest : public FastTest, public ::testing::WithParamInterface<std::string> {
+ protected:
+  void SetUp() override { CreateBackend(GetParam()); }
+
+  // One that the forced kernel, if any, takes part in.
+  Network NextNetwork() {
+    const cpu::KernelInfo* kernel = cpu::FindKernel(GetParam());
+    for (;;) {
+      Network network = RandomNetwork(random_);
+      if (!ListPoolings(network).empty()) continue;  // refused
+      if (kernel == nullptr ||
+          std::any_of(network.layers.begin(), network.layers.end(), kernel->supports)) {
+        return network;
+      }
+    }
+  }
+};
+
+// "" = the best kernel of each layer.
+TEST_P(FastKernelTest, AgreesWithTheReferenceAndWithItselfInTiles) {
+  const auto reference = CreateReferenceBackend({});
+  ASSERT_TRUE(reference.ok()) << reference.status();
+  for (int i = 0; i < 8; ++i) {
+    const Network network = NextNetwork();
+    SCOPED_TRACE(Describe(network));
+    const auto executable = Compile(network, Precision::kFast);
+    EXPECT_EQ(executable->precision(), Precision::kFast);
+    const auto expected = (*reference)->Compile(network, Precision::kExact);
+    ASSERT_TRUE(expected.ok()) << expected.status();
+    const Size size{RandomInt(random_, 1, 60), RandomInt(random_, 1, 60)};
+    const Image source = RandomImage({size.width, size.height, 3, SampleType::kU8}, random_);
+    const Image whole = RunTiles(*backend_, *executable, source, size, SampleType::kF32);
+    const Image exact = RunTiles(**reference, **expected, source, size, SampleType::kF32);
+    float largest = 1;
+    for (const float v : Floats(exact)) largest = std::max(largest, std::abs(v));
+    for (size_t n = 0; n < Floats(exact).size(); ++n) {
+      ASSERT_NEAR(Floats(whole)[n], Floats(exact)[n], 0.02f * largest) << "value " << n;
+    }
+    const Size tile{RandomInt(random_, 5, 60), RandomInt(random_, 5, 60)};
+    const Image tiled = RunTiles(*backend_, *executable, source, tile, SampleType::kF32);
+    EXPECT_TRUE(test::SameImages(tiled.view(), whole.view()))
+        << "tiles of " << tile.width << "x" << tile.height;
+    if (HasFailure()) return;
+  }
+}
+
+std::vector<std::string> KernelNames() {
+  std::vector<std::string> names = {""};
+  for (const cpu::KernelInfo& kernel : cpu::ListKernels()) names.emplace_back(kernel.name);
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, FastKernelTest, ::testing::ValuesIn(KernelNames()),
+                         [](const auto& info) { return info.param.empty() ? "best" : info.param; });
+
+Layer Conv(int in, int out, float weight) {
+  Layer layer{.op = Op::kConv,
+              .name = absl::StrCat("conv ", in, "-", out),
+              .out_channels = out,
+              .in_channels = in,
+              .kernel_px = 3,
+              .padding_px = 1};
+  layer.weights.assign(size_t{9} * in * out, 0.0f);
+  // Each output takes one input, at the centre.
+  for (int o = 0; o < out; ++o) {
+    layer.weights[(static_cast<size_t>(o) * in + o % in) * 9 + 4] = weight;
+  }
+  layer.bias.assign(out, 0.0f);
+  return layer;
+}
+
+// What bright pixels make of the layers between is beyond fp16, what dark ones make is not.
+Network LargeInBetween(Activation activation) {
+  Network network;
+  network.name = "large";
+  network.layers = {{.op = Op::kInput, .name = "input", .out_channels = 3},
+                    Conv(3, 32, 8e4f),
+                    Conv(32, 48, 2.0f),
+                    Conv(48, 3, 1 / 16e4f)};
+  for (int i = 1; i < 4; ++i) network.layers[i].inputs = {i - 1};
+  network.layers[2].activation = activation;
+  network.layers[2].slope.assign(activation == Activation::kLeakyRelu ? 1 : 0, 0.5f);
+  network.layers[2].clip_min = -1e6f;
+  network.layers[2].clip_max = 1e6f;
+  return network;
+}
+
+// Dark, but for a bright spot.
+Image PictureWithSpot(Size size, std::mt19937& random) {
+  Image image({size.width, size.height, 4, SampleType::kU8});
+  uint8_t* pixels = image.mutable_view().data;
+  for (size_t i = 0; i < image.bytes(); ++i) pixels[i] = static_cast<uint8_t>(random() % 16);
+  const int x = RandomInt(random, 0, size.width - 1), y = RandomInt(random, 0, size.height - 1);
+  uint8_t* spot = image.mutable_view().Crop({x, y, 1, 1}).data;
+  std::fill_n(spot, 3, 255);
+  return image;
+}
+
+TEST_F(FastTest, PixelsBeyondItsRangeAreExact) {
+  for (const Activation activation :
+       {Activation::kNone, Activation::kRelu, Activation::kLeakyRelu, Activation::kClip}) {
+    SCOPED_TRACE(ActivationName(activation));
+    const Network network = LargeInBetween(activation);
+    const auto fast = Compile(network, Precision::kFast);
+    const auto exact = Compile(network, Precision::kExact);
+    const Size size{RandomInt(random_, 20, 70), RandomInt(random_, 20, 70)};
+    const Image source = PictureWithSpot(size, random_);
+    const Size tile{RandomInt(random_, 5, 60), RandomInt(random_, 5, 60)};
+    for (const SampleType type : {SampleType::kU8, SampleType::kF32}) {
+      const Image whole = RunTiles(*backend_, *fast, source, size, type);
+      const Image tiled = RunTiles(*backend_, *fast, source, tile, type);
+      EXPECT_TRUE(test::SameImages(tiled.view(), whole.view()));
+      if (type != SampleType::kF32) continue;
+      const Image expected = RunTiles(*backend_, *exact, source, size, type);
+      int same = 0;
+      for (size_t i = 0; i < Floats(whole).size(); ++i) {
+        ASSERT_NEAR(Floats(whole)[i], Floats(expected)[i], 2e-3f) << "value " << i;
+        same += Floats(whole)[i] == Floats(expected)[i] ? 1 : 0;
+      }
+      EXPECT_GT(same, 0) << "the spot was not computed again";
+      EXPECT_LT(same, static_cast<int>(Floats(whole).size())) << "all was computed again";
+    }
+  }
+}
+
+// Of all pictures that one network was given.
+struct SquaredError {
+  double sum = 0;
+  double samples = 0;
+
+  double Psnr_dB() const { return 10 * std::log10(255.0 * 255.0 * samples / std::max(sum, 1e-9)); }
+};
+
+TEST_F(FastTest, GlobalPoolingIsRefusedByName) {
+  Network network;
+  do {
+    network = RandomNetwork(random_);
+  } while (ListPoolings(network).empty());
+  const std::string& name = network.layers[ListPoolings(network).front()].name;
+  EXPECT_EQ(backend_->Compile(network, Precision::kFast).status(),
+            absl::UnimplementedError(absl::StrCat("the cpu backend has no precision 'fast' for ",
+                                                  "global poolings, as layer '", name, "'")));
+}
+
+class FastQualityTest : public FastTest {
+ protected:
+  // Adds what fast 8-bit results differ from exact ones by.
+  void Compare(const Network& network, const Image& source, SquaredError& error) {
+    const Size size = source.spec().size();
+    const Image fast =
+        RunTiles(*backend_, *Compile(network, Precision::kFast), source, size, SampleType::kU8);
+    const Image exact =
+        RunTiles(*backend_, *Compile(network, Precision::kExact), source, size, SampleType::kU8);
+    for (size_t i = 0; i < fast.bytes(); ++i) {
+      error.sum += std::pow(fast.view().data[i] - exact.view().data[i], 2);
+    }
+    error.samples += static_cast<double>(fast.bytes());
+  }
+
+  static void Check(const std::map<std::string, SquaredError>& errors) {
+    for (const auto& [model, error] : errors) {
+      std::printf("%s: %.1f dB\n", model.c_str(), error.Psnr_dB());
+      EXPECT_GE(error.Psnr_dB(), kLeastPsnr_dB) << model;
+    }
+  }
+};
+
+TEST_F(FastQualityTest, PublicWeights) {
+  const std::vector<testing::Golden> goldens = ListGoldens();
+  if (goldens.empty()) GTEST_SKIP() << "no goldens under " << SharedFolder();
+  std::map<std::string, SquaredError> errors;
+  for (const testing::Golden& golden : goldens) {
+    const auto network = LoadNetworkFile(SharedFolder() / "models" / (golden.model + ".param"));
+    ASSERT_TRUE(network.ok()) << network.status();
+    if (!ListPoolings(*network).empty()) continue;
+    const Image source = ReadPng(SharedFolder() / "golden/inputs" / (golden.picture + ".png"));
+    Compare(*network, source, errors[golden.model]);
+  }
+  Check(errors);
+}
+
+TEST_F(FastQualityTest, BundledModels) {
+  const auto repository = ModelRepository::Open({UPSCALED_BUNDLED_MODELS});
+  ASSERT_TRUE(repository.ok()) << repository.status();
+  std::map<std::string, SquaredError> errors;
+  for (const ModelCard& card : repository->models()) {
+    for (const ModelVariant& variant : card.variants) {
+      const auto network = LoadNetwork(card, variant);
+      ASSERT_TRUE(network.ok()) << network.status();
+      const ImageSpec spec{RandomInt(random_, 150, 250), RandomInt(random_, 100, 200), 3,
+                           SampleType::kU8};
+      SquaredError& error = errors[absl::StrCat(card.name, " x", variant.scale)];
+      Compare(*network, test::PhotoImage(spec, random_), error);
+      Compare(*network, test::ArtImage(spec, random_), error);
+    }
+  }
+  Check(errors);
+}
+
+}  // namespace
+}  // namespace upscaled
