@@ -168,10 +168,11 @@ TEST_F(OpenClTrialTest, TunerMeasuresOnceAndKeepsWhatItFound) {
   auto loading = Tuner::Create({.file = file, .warn = warn});
   ASSERT_TRUE(loading.ok()) << loading.status();
   EXPECT_EQ(Choose(loading->get(), layer, Precision::kExact), found);
+  const opencl::Device& device = context_->device;
+  const TuningTable table = (*loading)->table();
   const TuningEntry* const entry =
-      (*loading)->table().Find("opencl, " + context_->device.model + ", " +
-                                   context_->device.platform + ", " + context_->device.driver,
-                               TuningKey(layer, Precision::kExact));
+      table.Find("opencl, " + device.model + ", " + device.platform + ", " + device.driver,
+                 TuningKey(layer, Precision::kExact));
   ASSERT_NE(entry, nullptr);
   EXPECT_EQ(entry->kernel, found);
   EXPECT_GT(entry->gflops.size(), 1u);
