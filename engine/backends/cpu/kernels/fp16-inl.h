@@ -2,6 +2,7 @@
 // static: nothing compiled with those instructions may be merged with what other files compile.
 #pragma once
 
+#ifdef __AVX512FP16__  // elsewhere the types do not exist
 #include <immintrin.h>
 
 #include "engine/backends/cpu/kernels/args.h"
@@ -105,3 +106,4 @@ UPSCALED_FP16_INLINE void Activate(const EpilogueArgs& epilogue, V slope, V* v) 
 
 }  // namespace
 }  // namespace upscaled::cpu
+#endif  // __AVX512FP16__
