@@ -11,6 +11,7 @@ namespace upscaled::bench {
 // CLI::RuntimeError when it fails.
 void AddCodecCommand(CLI::App& app);
 void AddKernelsCommand(CLI::App& app);
+void AddModelsCommand(CLI::App& app);
 void AddNetworkCommand(CLI::App& app);
 void AddProfileCommand(CLI::App& app);
 void AddQualityCommand(CLI::App& app);

@@ -10,6 +10,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   upscaled::bench::AddCodecCommand(app);
   upscaled::bench::AddKernelsCommand(app);
+  upscaled::bench::AddModelsCommand(app);
   upscaled::bench::AddNetworkCommand(app);
   upscaled::bench::AddProfileCommand(app);
   upscaled::bench::AddQualityCommand(app);
