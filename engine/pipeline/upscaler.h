@@ -46,7 +46,7 @@ struct UpscaleOptions {
   int tile_px = 0;   // largest tile side in source pixels of its pass; 0 = the device's choice
   SampleType result_type = SampleType::kU8;  // kU8 or kU16
   // What TileMemory may take, where networks have global poolings; never changes the result.
-  size_t tile_memory_bytes = size_t{512} << 20;
+  size_t tile_memory_bytes = size_t{1} << 30;
   int concurrency =
       1;  // the executor's: how many tiles to have in flight; never changes the result
 };

@@ -74,17 +74,18 @@ double TileMacs(const Program& program, const InnerTile& tile) {
 absl::StatusOr<Size> ChooseTile(const Program& program) {
   // Half a second of one AVX-512 core.
   const double max_macs = program.precision == Precision::kFast ? 300e9 : 150e9;
-  constexpr size_t kGoodWorkspaceBytes = size_t{64} << 20;
+  // With global poolings what lies around a tile is computed again in every run.
+  const size_t good_workspace_bytes = size_t{program.poolings.empty() ? 64u : 192u} << 20;
   constexpr Size kLargestFirst[] = {{960, 540}, {720, 408}, {480, 270}, {360, 204}, {240, 135}};
   for (const Size size : kLargestFirst) {
     const InnerTile tile(size);
-    const bool fits = WorkspaceOf(program, tile) <= kGoodWorkspaceBytes;
+    const bool fits = WorkspaceOf(program, tile) <= good_workspace_bytes;
     if (fits && TileMacs(program, tile) <= max_macs) return size;
   }
   constexpr Size kSmallest = {120, 72};
   const size_t bytes = WorkspaceOf(program, InnerTile(kSmallest));
   for (const Size size : kLargestFirst) {
-    if (bytes <= kGoodWorkspaceBytes) break;
+    if (bytes <= good_workspace_bytes) break;
     if (WorkspaceOf(program, InnerTile(size)) <= CpuExecutable::kMaxWorkspaceBytes) return size;
   }
   if (bytes <= CpuExecutable::kMaxWorkspaceBytes) return kSmallest;
