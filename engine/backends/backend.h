@@ -20,7 +20,8 @@
 namespace upscaled {
 
 // What a device keeps of one tile between the runs over its picture, so that it is not computed
-// again in each. One for each tile, given to all of its runs, the first included; never two at once.
+// again in each. One for each tile, given to all of its runs, the first included; never two at
+// once.
 class TileMemory {
  public:
   virtual ~TileMemory() = default;
