@@ -37,9 +37,8 @@ absl::Status CheckMeans(const Network& network, const TileTask& task) {
   for (size_t i = 0; i < known; ++i) {
     const size_t channels = network.layers[poolings[i]].out_channels;
     if (task.means[i].size() == channels) continue;
-    return absl::InvalidArgumentError(
-        absl::StrFormat("tile has %d means of global pooling %d, must have %d",
-                        task.means[i].size(), i, channels));
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "tile has %d means of global pooling %d, must have %d", task.means[i].size(), i, channels));
   }
   return absl::OkStatus();
 }
