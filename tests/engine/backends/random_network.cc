@@ -227,6 +227,26 @@ Network RandomNetwork(std::mt19937& random) {
   }
 }
 
+Network InputAlone() {
+  Network network;
+  network.layers = {{.op = Op::kInput, .name = "input", .out_channels = 3}};
+  return network;
+}
+
+void AppendConv(Network& network, int out_channels, int kernel_px) {
+  const size_t count = network.layers.size();
+  Layer layer{.op = Op::kConv,
+              .name = absl::StrFormat("conv%d", count),
+              .inputs = {static_cast<int>(count) - 1},
+              .out_channels = out_channels,
+              .in_channels = network.layers.back().out_channels,
+              .kernel_px = kernel_px,
+              .padding_px = kernel_px / 2};
+  layer.weights.assign(size_t{1} * out_channels * layer.in_channels * kernel_px * kernel_px, 0.0f);
+  layer.bias.assign(out_channels, 0.0f);
+  network.layers.push_back(std::move(layer));
+}
+
 std::string Describe(const Network& network) {
   std::string text = absl::StrFormat("scale %d pad %d align %d\n", network.scale, network.pad_px,
                                      network.align_px);

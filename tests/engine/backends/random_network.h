@@ -13,6 +13,11 @@ namespace upscaled::test {
 // resizes, pads, affine layers, pixel shuffles and squeeze-and-excite. Passes Validate.
 Network RandomNetwork(std::mt19937& random);
 
+// Nothing but an RGB input, and a same-padded convolution of zeros more: for tests of what is
+// refused.
+Network InputAlone();
+void AppendConv(Network& network, int out_channels, int kernel_px);
+
 // One line a layer, for failure messages.
 std::string Describe(const Network& network);
 

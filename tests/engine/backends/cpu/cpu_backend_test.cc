@@ -15,39 +15,24 @@
 #include "engine/backends/reference/reference_backend.h"
 #include "engine/base/cpu_info.h"
 #include "engine/base/string_view.h"
-#include "engine/graph/pooling.h"
 #include "gtest/gtest.h"
 #include "tests/engine/backends/random_network.h"
+#include "tests/engine/backends/run_tiles.h"
 #include "tests/support/test_image.h"
 
 namespace upscaled {
 namespace {
 
+using test::AppendConv;
 using test::Describe;
 using test::FreshRandom;
+using test::InputAlone;
 using test::RandomImage;
 using test::RandomInt;
 using test::RandomNetwork;
+using test::RunTiles;
 
 constexpr float kTolerance = 1e-4f;  // relative to the largest value, at least to 1
-
-Image RunTiles(Backend& backend, const Executable& executable, const Image& source, Size tile) {
-  const Size size = source.spec().size();
-  const int scale = executable.network().scale;
-  Image result({size.width * scale, size.height * scale, 3, SampleType::kF32});
-  const auto stream = backend.CreateStream();
-  for (int y = 0; y < size.height; y += tile.height) {
-    for (int x = 0; x < size.width; x += tile.width) {
-      const Rect part = Intersect({x, y, tile.width, tile.height}, {0, 0, size.width, size.height});
-      const Rect input = executable.InputRect(part, size);
-      const TileTask task{source.view().Crop(input), input, size, part,
-                          result.mutable_view().Crop(Scale(part, scale))};
-      const absl::Status status = stream->Run(executable, {&task, 1});
-      EXPECT_TRUE(status.ok()) << status;
-    }
-  }
-  return result;
-}
 
 void ExpectNear(const Image& actual, const Image& expected) {
   const size_t count = expected.bytes() / sizeof(float);
@@ -62,11 +47,10 @@ bool SameBytes(const Image& a, const Image& b) {
   return a.spec() == b.spec() && std::memcmp(a.view().data, b.view().data, a.bytes()) == 0;
 }
 
-// One that the kernel takes part in ("" = any), whose tiles take one run.
+// One that the kernel takes part in ("" = any).
 Network RandomNetworkFor(const std::string& kernel, std::mt19937& random) {
   for (;;) {
     Network network = RandomNetwork(random);
-    if (!ListPoolings(network).empty()) continue;
     if (kernel.empty() || std::any_of(network.layers.begin(), network.layers.end(),
                                       cpu::FindKernel(kernel)->supports)) {
       return network;
@@ -170,25 +154,6 @@ TEST(CpuOptionsTest, ThreadsAreStreams) {
   options.threads = 5;
   EXPECT_EQ((*CreateCpuBackend(options))->StreamCount(), 5);
   EXPECT_EQ((*CreateCpuBackend({}))->StreamCount(), AvailableCpuCount());
-}
-
-void AppendConv(Network& network, int out, int kernel_px) {
-  Layer layer{.op = Op::kConv,
-              .name = absl::StrCat("conv", network.layers.size()),
-              .inputs = {static_cast<int>(network.layers.size()) - 1},
-              .out_channels = out,
-              .in_channels = network.layers.back().out_channels,
-              .kernel_px = kernel_px,
-              .padding_px = kernel_px / 2};
-  layer.weights.assign(size_t{1} * out * layer.in_channels * kernel_px * kernel_px, 0.0f);
-  layer.bias.assign(out, 0.0f);
-  network.layers.push_back(std::move(layer));
-}
-
-Network InputAlone() {
-  Network network;
-  network.layers = {{.op = Op::kInput, .name = "input", .out_channels = 3}};
-  return network;
 }
 
 absl::Status CompileError(const Network& network, const BackendOptions& options) {

@@ -18,6 +18,7 @@
 #include "gtest/gtest.h"
 #include "tests/engine/backends/golden_files.h"
 #include "tests/engine/backends/random_network.h"
+#include "tests/engine/backends/run_tiles.h"
 #include "tests/support/test_image.h"
 
 namespace upscaled {
@@ -28,30 +29,12 @@ using test::FreshRandom;
 using test::RandomImage;
 using test::RandomInt;
 using test::RandomNetwork;
+using test::RunTiles;
 using testing::ListGoldens;
 using testing::ReadPng;
 using testing::SharedFolder;
 
 constexpr double kLeastPsnr_dB = 54;
-
-Image RunTiles(Backend& backend, const Executable& executable, const Image& source, Size tile,
-               SampleType type) {
-  const Size size = source.spec().size();
-  const int scale = executable.network().scale;
-  Image result({size.width * scale, size.height * scale, 3, type});
-  const auto stream = backend.CreateStream();
-  for (int y = 0; y < size.height; y += tile.height) {
-    for (int x = 0; x < size.width; x += tile.width) {
-      const Rect part = Intersect({x, y, tile.width, tile.height}, {0, 0, size.width, size.height});
-      const Rect input = executable.InputRect(part, size);
-      const TileTask task{source.view().Crop(input), input, size, part,
-                          result.mutable_view().Crop(Scale(part, scale))};
-      const absl::Status status = stream->Run(executable, {&task, 1});
-      EXPECT_TRUE(status.ok()) << status;
-    }
-  }
-  return result;
-}
 
 std::span<const float> Floats(const Image& image) {
   return {reinterpret_cast<const float*>(image.view().data), image.bytes() / sizeof(float)};

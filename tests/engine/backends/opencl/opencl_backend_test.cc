@@ -17,17 +17,20 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/backends/random_network.h"
-#include "tests/support/run_picture.h"
+#include "tests/engine/backends/run_tiles.h"
 #include "tests/support/test_image.h"
 
 namespace upscaled {
 namespace {
 
+using test::AppendConv;
 using test::Describe;
 using test::FreshRandom;
+using test::InputAlone;
 using test::RandomImage;
 using test::RandomInt;
 using test::RandomNetwork;
+using test::RunTiles;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -37,24 +40,6 @@ BackendOptions Options(const std::string& kernel = "") {
   options.kernel = kernel;
   options.cache_folder = UPSCALED_TEST_PROGRAMS;
   return options;
-}
-
-Image RunTiles(Backend& backend, const Executable& executable, const Image& source, Size tile) {
-  const Size size = source.spec().size();
-  const int scale = executable.network().scale;
-  Image result({size.width * scale, size.height * scale, 3, SampleType::kF32});
-  std::vector<TileTask> tasks;
-  for (int y = 0; y < size.height; y += tile.height) {
-    for (int x = 0; x < size.width; x += tile.width) {
-      const Rect part = Intersect({x, y, tile.width, tile.height}, {0, 0, size.width, size.height});
-      const Rect input = executable.InputRect(part, size);
-      tasks.push_back({source.view().Crop(input), input, size, part,
-                       result.mutable_view().Crop(Scale(part, scale))});
-    }
-  }
-  const absl::Status status = test::RunPicture(*backend.CreateStream(), executable, tasks);
-  EXPECT_TRUE(status.ok()) << status;
-  return result;
 }
 
 std::vector<float> Values(const Image& image) {
@@ -178,25 +163,6 @@ TEST_F(OpenClBackendTest, RefusesWhatItCannotHonour) {
   isa.cpu_isa = "avx2";
   EXPECT_EQ(CreateOpenClBackend("opencl", isa).status(),
             absl::InvalidArgumentError("cpu_isa 'avx2' is an option of the cpu backend"));
-}
-
-void AppendConv(Network& network, int out, int kernel_px) {
-  Layer layer{.op = Op::kConv,
-              .name = absl::StrCat("conv", network.layers.size()),
-              .inputs = {static_cast<int>(network.layers.size()) - 1},
-              .out_channels = out,
-              .in_channels = network.layers.back().out_channels,
-              .kernel_px = kernel_px,
-              .padding_px = kernel_px / 2};
-  layer.weights.assign(size_t{1} * out * layer.in_channels * kernel_px * kernel_px, 0.0f);
-  layer.bias.assign(out, 0.0f);
-  network.layers.push_back(std::move(layer));
-}
-
-Network InputAlone() {
-  Network network;
-  network.layers = {{.op = Op::kInput, .name = "input", .out_channels = 3}};
-  return network;
 }
 
 TEST_F(OpenClBackendTest, ForcedKernelThatSupportsNoLayerIsRefused) {

@@ -1,0 +1,33 @@
+// A picture in tiles, for tests that compare tilings, kernels or devices.
+#pragma once
+
+#include <vector>
+
+#include "engine/backends/backend.h"
+#include "gtest/gtest.h"
+#include "tests/support/run_picture.h"
+
+namespace upscaled::test {
+
+// The result in samples of `type`, computed in tiles of at most `tile` on one stream. Fails the
+// test when a run fails.
+inline Image RunTiles(Backend& backend, const Executable& executable, const Image& source,
+                      Size tile, SampleType type = SampleType::kF32) {
+  const Size size = source.spec().size();
+  const int scale = executable.network().scale;
+  Image result({size.width * scale, size.height * scale, 3, type});
+  std::vector<TileTask> tasks;
+  for (int y = 0; y < size.height; y += tile.height) {
+    for (int x = 0; x < size.width; x += tile.width) {
+      const Rect part = Intersect({x, y, tile.width, tile.height}, {0, 0, size.width, size.height});
+      const Rect input = executable.InputRect(part, size);
+      tasks.push_back({source.view().Crop(input), input, size, part,
+                       result.mutable_view().Crop(Scale(part, scale))});
+    }
+  }
+  const absl::Status status = RunPicture(*backend.CreateStream(), executable, tasks);
+  EXPECT_TRUE(status.ok()) << status;
+  return result;
+}
+
+}  // namespace upscaled::test
