@@ -28,6 +28,9 @@ DOORS = {
     "engine/backends/cpu": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_DOOR, CHOICE_DOOR],
     "engine/backends/opencl": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_DOOR, CHOICE_DOOR,
                                "engine/backends/plugin.h"],
+    "engine/backends/cuda": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_DOOR, CHOICE_DOOR,
+                             "engine/backends/plugin.h"],
+    "engine/backends/cuda/kernels": ["engine/base", "engine/model"],
     "engine/autotune": ["engine/base", "engine/model", CHOICE_DOOR, "engine/backends/reference/layers.h"],
     "engine/pipeline": ["engine/base", "engine/image", "engine/model", "engine/graph", "engine/tiling", BACKEND_DOOR],
     "server/config": ["engine/base", "engine/model/precision.h", "server/admission/limits.h", "server/logging/logger.h"],
@@ -66,7 +69,7 @@ def main() -> int:
     wrong = []
     for top in ("engine", "server", "client"):
         for path in sorted((ROOT / top).rglob("*")):
-            if path.suffix not in {".h", ".cc", ".cu", ".inc"} or "node_modules" in path.parts:
+            if path.suffix not in {".h", ".cc", ".cu", ".cuh", ".inc"} or "node_modules" in path.parts:
                 continue
             name = path.relative_to(ROOT).as_posix()
             rule = rule_for(name.rpartition("/")[0])

@@ -4,10 +4,13 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 generated="-isystem $1/proto/generated -isystem $1/engine/model/generated"
-# Those of the plugin need its headers, which a machine may lack.
+# Those of a plugin need its headers, which a machine may lack.
+cuda=/usr/local/cuda/include
+[[ ! -d $cuda ]] || generated+=" -isystem $cuda"
 optional=()
-echo '#include <CL/opencl.hpp>' | "${CXX:-c++}" -E -x c++ - >/dev/null 2>&1 ||
-  optional=(-not -path 'engine/backends/opencl/*')
+lacks() { ! echo "#include <$1>" | "${CXX:-c++}" -E $generated -x c++ - >/dev/null 2>&1; }
+lacks CL/opencl.hpp && optional+=(-not -path 'engine/backends/opencl/*')
+lacks cuda_runtime_api.h && optional+=(-not -path 'engine/backends/cuda/*')
 find engine server client -name '*.h' -not -path '*/node_modules/*' "${optional[@]}" -print0 |
   xargs -0 -P "$(nproc)" -I{} sh -c \
     '"${CXX:-c++}" -std=c++20 -fsyntax-only -I. '"$generated"' -include "$1" -x c++ /dev/null ||

@@ -1,0 +1,36 @@
+// Every convolution kernel, best first. Plans and tests read the same list.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <span>
+#include <string_view>
+
+#include "engine/backends/cuda/kernels/conv_params.h"
+#include "engine/backends/cuda/kernels/device_limits.h"
+#include "engine/backends/cuda/kernels/fused_conv.h"
+#include "engine/model/precision.h"
+
+namespace upscaled::cuda {
+
+struct ConvKernel {
+  std::string_view name;
+  bool (*supports)(const FusedConv& layers, Precision precision, const DeviceLimits& device);
+  // For launches with the same layers, precision and device; the layers must be supported.
+  PackedConv (*pack)(const FusedConv& layers, Precision precision, const DeviceLimits& device);
+  // Enqueues on `stream`, may be captured into a graph. Tensors are of `precision`. An empty
+  // dst.region launches nothing. cudaErrorInvalidValue when the parameters do not fit each other.
+  cudaError_t (*launch)(const ConvParams& params, Precision precision, const DeviceLimits& device,
+                        cudaStream_t stream);
+};
+
+std::span<const ConvKernel> ListConvKernels();
+
+// Null: no such kernel.
+const ConvKernel* FindConvKernel(std::string_view name);
+// The first that supports it, `forced` (may be null) before all others; null: none does, which
+// happens for what IsFusable refuses alone.
+const ConvKernel* ChooseConvKernel(const FusedConv& layers, Precision precision,
+                                   const DeviceLimits& device, const ConvKernel* forced);
+
+}  // namespace upscaled::cuda

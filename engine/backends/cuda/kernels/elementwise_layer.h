@@ -1,0 +1,16 @@
+// Which layers elementwise kernels run.
+#pragma once
+
+#include "engine/backends/cuda/kernels/elementwise_params.h"
+#include "engine/model/network.h"
+
+namespace upscaled::cuda {
+
+// Every operation that is neither the input, a convolution nor about whole pictures.
+bool ElementwiseSupports(const Layer& layer);
+
+// All that depends on the layer alone; tensors, constants and first_channel are the caller's.
+// `one_pixel`: whether a kMul's second input is one.
+ElementwiseParams ElementwiseOf(const Layer& layer, bool one_pixel);
+
+}  // namespace upscaled::cuda

@@ -1,0 +1,22 @@
+// Between pictures and tensors, where no convolution does it.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "engine/backends/cuda/kernels/tensor_view.h"
+#include "engine/model/precision.h"
+
+namespace upscaled::cuda {
+
+// Fills dst.region, part of a padded picture, with values of 0..1. `src` covers what it needs of
+// the picture, whose edge is repeated beyond it.
+cudaError_t LaunchLoadPixels(const SampleView& src, Size picture_size, int pad_px,
+                             const TensorView& dst, int tiles, Precision precision,
+                             cudaStream_t stream);
+
+// Writes dst.rect, part of src.region, as RGB samples; integers are clamped and rounded half up,
+// not a number becomes 0.
+cudaError_t LaunchStorePixels(const TensorView& src, const SampleView& dst, int tiles,
+                              Precision precision, cudaStream_t stream);
+
+}  // namespace upscaled::cuda

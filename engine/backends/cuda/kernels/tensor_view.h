@@ -1,0 +1,60 @@
+// Tensors and pictures in the device's memory, as kernels take them.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/backends/cuda/kernels/portable.h"
+#include "engine/base/geometry.h"
+
+namespace upscaled::cuda {
+
+// Channels in a plane: 16 bytes of halves, what one thread copies at once.
+inline constexpr int kPlaneChannels = 8;
+
+UPSCALED_HD constexpr int PlaneCount(int channels) {
+  return (channels + kPlaneChannels - 1) / kPlaneChannels;
+}
+
+// A rectangle of one layer's output: [plane][y][x][8 channels] of halves or floats, rows and planes
+// without gaps; for each tile of a batch. Lanes beyond the last channel hold finite values.
+//
+// Coordinates are the whole layer's. Nothing depends on them but for the layer's edges and the
+// remainders by strides and factors, so that tiles that agree in these make a batch.
+struct TensorView {
+  void* data = nullptr;  // of (rect.x, rect.y), 16-byte aligned
+  Rect rect;             // what the memory holds; several layers may lie in the planes of one
+  Rect region;           // the part that is written, and read: beyond it is zero padding
+  Size layer;            // of the whole layer
+  int channels = 0;
+  int64_t tile_stride = 0;  // from one tile of a batch to the next, in pixels of a plane
+};
+
+// Index of a pixel's 8 channels, in units of 8 values. `tile`: of the batch.
+UPSCALED_HD inline int64_t PixelIndex(const TensorView& view, int tile, int plane, int x, int y) {
+  return tile * view.tile_stride +
+         (int64_t{plane} * view.rect.height + y - view.rect.y) * view.rect.width + x - view.rect.x;
+}
+
+UPSCALED_HD inline bool IsInside(const Rect& rect, int x, int y) {
+  return x >= rect.x && x < rect.x + rect.width && y >= rect.y && y < rect.y + rect.height;
+}
+
+// As upscaled::SampleType.
+enum class SampleKind : uint8_t { kU8, kU16, kF32 };
+
+// Interleaved samples of a part of a picture, rows without gaps; for each tile of a batch.
+struct SampleView {
+  void* data = nullptr;
+  SampleKind kind = SampleKind::kU8;
+  int channels = 3;         // 3 or 4: the fourth is skipped when read; what is written has 3
+  Rect rect;                // what the memory holds, in the picture's coordinates
+  int64_t tile_stride = 0;  // from one tile of a batch to the next, in samples
+};
+
+// Of the first sample of a pixel.
+UPSCALED_HD inline int64_t SampleIndex(const SampleView& view, int tile, int x, int y) {
+  return tile * view.tile_stride +
+         (int64_t{y - view.rect.y} * view.rect.width + x - view.rect.x) * view.channels;
+}
+
+}  // namespace upscaled::cuda
