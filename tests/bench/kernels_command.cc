@@ -31,9 +31,9 @@ struct KernelsOptions {
 struct Shape {
   int in_channels, out_channels, kernel_px;
 };
-constexpr Shape kShapes[] = {{3, 32, 3},   {32, 32, 3},   {32, 64, 3},   {64, 64, 3},
-                             {64, 128, 3}, {128, 128, 3}, {128, 256, 3}, {64, 12, 3},
-                             {128, 3, 3},  {64, 64, 1},   {64, 64, 5},   {32, 32, 7}};
+constexpr Shape kShapes[] = {{3, 32, 3},   {32, 32, 3},   {32, 64, 3},   {48, 48, 3}, {64, 64, 3},
+                             {64, 128, 3}, {128, 128, 3}, {128, 256, 3}, {64, 12, 3}, {128, 3, 3},
+                             {64, 64, 1},  {64, 64, 5},   {32, 32, 7}};
 
 constexpr Size kOutput{168, 168};  // a multiple of every kernel's block and register tile
 // What takes longer for the whole output computes the first rows of it.

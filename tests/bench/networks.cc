@@ -128,8 +128,9 @@ absl::StatusOr<Network> RandomNetwork(const std::string& shape) {
   if (shape == "upconv_7") return Upconv7();
   if (shape == "srvgg") return PixelShuffleNetwork("random SRVGG 16x64", 64, 16, true);
   if (shape == "small") return PixelShuffleNetwork("random small 6x32", 32, 6, false);
-  return absl::InvalidArgumentError(
-      absl::StrCat("no random network '", shape, "', there are: vgg_7, upconv_7, srvgg, small"));
+  if (shape == "medium") return PixelShuffleNetwork("random medium 6x48", 48, 6, false);
+  return absl::InvalidArgumentError(absl::StrCat(
+      "no random network '", shape, "', there are: vgg_7, upconv_7, srvgg, small, medium"));
 }
 
 }  // namespace

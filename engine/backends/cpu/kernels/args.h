@@ -57,9 +57,10 @@ struct WinogradVariant {
   bool half = false;
 };
 
+// Of one algorithm, by the number of vectors at a time, less one; null where whole planes never
+// need it.
 struct WinogradVariants {
-  WinogradVariant f4, f6;
-  WinogradVariant f4_narrow, f6_narrow;  // for at most 16 output channels
+  WinogradVariant by_vectors[3];
 };
 
 // In winograd_fp16.cc: the points besides 0 and infinity, +- these, and the variants (narrow: for

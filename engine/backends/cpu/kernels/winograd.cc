@@ -7,10 +7,11 @@
 // transform, so that the stores hide behind multiplications.
 //
 // The microkernel keeps P blocks x OV vectors of accumulators: 14 x 2 of AVX-512's 32 registers
-// (28 + 2 weights + 1 broadcast), 6 x 2 of the 16 that AVX2 and SSE4 have. T = 28 (24) blocks:
-// more do not fit V and M into L2 at 128 channels, fewer reload U too often. Strides between
-// points are an odd number of cache lines, else the transforms' accesses share few cache sets.
-// The kernel prefetches the next U panel (L2), the next rows of V (L1) and the lines of M.
+// (28 + 2 weights + 1 broadcast), or 28 x 1 and 9 x 3 where the channel count does not divide; 6 x
+// 2 of the 16 that AVX2 and SSE4 have. T = 28 (27, 24) blocks: more do not fit V and M into L2 at
+// 128 channels, fewer reload U too often. Strides between points are an odd number of cache lines,
+// else the transforms' accesses share few cache sets. The kernel prefetches the next U panel (L2),
+// the next rows of V (L1) and the lines of M.
 #include "engine/backends/cpu/kernels/winograd.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -30,15 +31,6 @@ using Tag = hn::CappedTag<float, kPlaneChannels>;
 using Vec = hn::Vec<Tag>;
 constexpr int kLanes = static_cast<int>(hn::MaxLanes(Tag()));
 
-// Blocks and vectors per microkernel call; narrow is for a single plane of output.
-#if HWY_TARGET <= HWY_AVX3
-constexpr int kWideVectors = 2, kWideTiles = 14, kNarrowVectors = 1, kNarrowTiles = 28;
-constexpr int kBlockTiles = 28;
-#else
-constexpr int kWideVectors = 2, kWideTiles = 6, kNarrowVectors = 2, kNarrowTiles = 6;
-constexpr int kBlockTiles = 24;
-#endif
-
 constexpr size_t OddCacheLines(size_t floats) {
   return floats / 16 % 2 == 0 ? floats + 16 : floats;
 }
@@ -47,7 +39,7 @@ alignas(64) constexpr float kZeros[64] = {};
 
 // m[tile][kVectors] = init + sum over k of v[tile][k] * u[k][kVectors] for kTiles tiles.
 // v: [plane][kBlockTiles][16].
-template <int kVectors, int kTiles>
+template <int kVectors, int kTiles, int kBlockTiles>
 HWY_NOINLINE void Gemm(const float* HWY_RESTRICT v, int planes, const float* HWY_RESTRICT u,
                        const float* HWY_RESTRICT init, float* HWY_RESTRICT m, const float* next_u,
                        const float* next_v) {
@@ -87,18 +79,6 @@ HWY_NOINLINE void Gemm(const float* HWY_RESTRICT v, int planes, const float* HWY
       hn::Store(sum[t][j], d, m + (t * kVectors + j) * kLanes);
     }
   }
-}
-
-using GemmFunction = decltype(&Gemm<1, 1>);
-
-// The smallest microkernel for `tiles` blocks; it may compute a few more, which nobody reads.
-template <int kVectors, int kTiles>
-GemmFunction SmallestGemm(int tiles) {
-  constexpr int kSmaller = kTiles - (kTiles >= 14 ? kTiles / 7 : 2);
-  if constexpr (kSmaller > 0) {
-    if (tiles <= kSmaller) return SmallestGemm<kVectors, kSmaller>(tiles);
-  }
-  return &Gemm<kVectors, kTiles>;
 }
 
 // One block of one plane (its vector at `offset` floats from the rows) into V.
@@ -166,11 +146,30 @@ HWY_NOINLINE void OutputTransform(const float* HWY_RESTRICT m, size_t point_stri
   }
 }
 
-template <class W, int kVectors, int kTiles>
+template <class W, int kVectors, int kTiles, int kBlockTiles>
 struct Winograd {
   static constexpr int kPointCount = W::kPoints * W::kPoints;
   static constexpr int kOutChannels = kVectors * kLanes;
   static constexpr size_t kMStride = OddCacheLines(RoundUp(kBlockTiles * kOutChannels, 16));
+  static constexpr int kTileStep = kTiles / (kTiles >= 14 ? 7 : 3);
+
+  using GemmFunction = decltype(&Gemm<kVectors, kTiles, kBlockTiles>);
+
+  // The smallest microkernel for `tiles` blocks; it may compute a few more, which nobody reads.
+  template <int kCandidate = kTiles>
+  static GemmFunction SmallestGemm(int tiles) {
+    constexpr int kSmaller = kCandidate - kTileStep;
+    if constexpr (kSmaller > 0) {
+      if (tiles <= kSmaller) return SmallestGemm<kSmaller>(tiles);
+    }
+    return &Gemm<kVectors, kCandidate, kBlockTiles>;
+  }
+
+  // The first of `parts` even parts of so many blocks, in whole steps of the microkernels.
+  static int Share(int tiles, int parts) {
+    const int steps = (tiles + parts * kTileStep - 1) / (parts * kTileStep);
+    return HWY_MIN(tiles, steps * kTileStep);
+  }
 
   static size_t VStride(int planes) {
     return OddCacheLines(static_cast<size_t>(planes) * kBlockTiles * 16);
@@ -217,6 +216,7 @@ struct Winograd {
                        int tiles, float* m, Pending& pending) {
     const size_t panel = static_cast<size_t>(args.src_planes) * 16 * kOutChannels;
     const int groups = (tiles + kTiles - 1) / kTiles;
+    const int group_tiles = Share(tiles, groups);
     const int calls = kPointCount * groups, tasks = pending.end - pending.next;
     int due = 0;
     for (int point = 0; point < kPointCount; ++point) {
@@ -225,14 +225,14 @@ struct Winograd {
       // Every result takes point (1, 1) once, so the bias enters there.
       const float* init = point == W::kPoints + 1 ? bias : kZeros;
       for (int group = 0; group < groups; ++group) {
-        const int first = group * kTiles;
+        const int first = group * group_tiles;
         const float* a = v + point * v_stride + first * 16;
-        const float* next_a = group + 1 < groups        ? a + kTiles * 16
+        const float* next_a = group + 1 < groups        ? a + group_tiles * 16
                               : point + 1 < kPointCount ? v + (point + 1) * v_stride
                                                         : v;
-        SmallestGemm<kVectors, kTiles>(tiles - first)(a, args.src_planes, u, init,
-                                                      m + point * kMStride + first * kOutChannels,
-                                                      next_u + panel / groups * group, next_a);
+        const GemmFunction gemm = SmallestGemm(HWY_MIN(group_tiles, tiles - first));
+        gemm(a, args.src_planes, u, init, m + point * kMStride + first * kOutChannels,
+             next_u + panel / groups * group, next_a);
         for (due += tasks; due >= calls; due -= calls) TransformNext(args, pending);
       }
     }
@@ -249,8 +249,9 @@ struct Winograd {
     const int row_tiles = (args.width_px + W::kOutputs - 1) / W::kOutputs;
     Pending pending;
     int current_m = 0;
-    for (int first = 0; first < row_tiles; first += kBlockTiles) {
-      const int tiles = HWY_MIN(kBlockTiles, row_tiles - first);
+    int parts = (row_tiles + kBlockTiles - 1) / kBlockTiles;
+    for (int first = 0, tiles; first < row_tiles; first += tiles, --parts) {
+      tiles = Share(row_tiles - first, parts);
       TransformInputs(args, first, tiles, v, v_stride);
       for (int block = 0; block < blocks; ++block) {
         const float* weights = args.weights + block * block_weights;
@@ -267,12 +268,19 @@ struct Winograd {
   static constexpr WinogradVariant kVariant = {&Run, &ScratchFloats, kOutChannels};
 };
 
-constexpr WinogradVariants kWinogradVariants = {
-    Winograd<F4, kWideVectors, kWideTiles>::kVariant,
-    Winograd<F6, kWideVectors, kWideTiles>::kVariant,
-    Winograd<F4, kNarrowVectors, kNarrowTiles>::kVariant,
-    Winograd<F6, kNarrowVectors, kNarrowTiles>::kVariant,
-};
+#if HWY_TARGET <= HWY_AVX3
+template <class W>
+constexpr WinogradVariants kVariantsOf = {{Winograd<W, 1, 28, 28>::kVariant,
+                                           Winograd<W, 2, 14, 28>::kVariant,
+                                           Winograd<W, 3, 9, 27>::kVariant}};
+#else
+// A plane is an even number of vectors.
+template <class W>
+constexpr WinogradVariants kVariantsOf = {{{}, Winograd<W, 2, 6, 24>::kVariant, {}}};
+#endif
+
+constexpr WinogradVariants kF4Variants = kVariantsOf<F4>;
+constexpr WinogradVariants kF6Variants = kVariantsOf<F6>;
 
 }  // namespace HWY_NAMESPACE
 }  // namespace upscaled::cpu
@@ -289,7 +297,14 @@ HWY_AFTER_NAMESPACE();
 namespace upscaled::cpu {
 namespace {
 
-const WinogradVariants* VariantsFor(Isa isa) { UPSCALED_RETURN_ADDRESS_FOR(isa, kWinogradVariants) }
+const WinogradVariants* F4VariantsFor(Isa isa) { UPSCALED_RETURN_ADDRESS_FOR(isa, kF4Variants) }
+const WinogradVariants* F6VariantsFor(Isa isa) { UPSCALED_RETURN_ADDRESS_FOR(isa, kF6Variants) }
+
+const WinogradVariant& ChooseVariant(const WinogradVariants& variants, const Layer& layer,
+                                     Isa isa) {
+  const int vectors = RoundUp(layer.out_channels, kPlaneChannels) / VectorLanes(isa);
+  return variants.by_vectors[VectorsAtATime(vectors) - 1];
+}
 
 // G of F(m x m, 3 x 3): 3 weights to m + 2 points.
 template <int kOutputs>
@@ -416,15 +431,13 @@ bool WinogradSupports(const Layer& layer) {
 }
 
 std::unique_ptr<LayerKernel> MakeWinogradF4(const Layer& layer, Isa isa) {
-  const WinogradVariants& variants = *VariantsFor(isa);
-  return std::make_unique<WinogradKernel<4>>(
-      layer, kF4Weights, layer.out_channels <= 16 ? variants.f4_narrow : variants.f4);
+  return std::make_unique<WinogradKernel<4>>(layer, kF4Weights,
+                                             ChooseVariant(*F4VariantsFor(isa), layer, isa));
 }
 
 std::unique_ptr<LayerKernel> MakeWinogradF6(const Layer& layer, Isa isa) {
-  const WinogradVariants& variants = *VariantsFor(isa);
-  return std::make_unique<WinogradKernel<6>>(
-      layer, kF6Weights, layer.out_channels <= 16 ? variants.f6_narrow : variants.f6);
+  return std::make_unique<WinogradKernel<6>>(layer, kF6Weights,
+                                             ChooseVariant(*F6VariantsFor(isa), layer, isa));
 }
 
 #ifdef UPSCALED_FP16
