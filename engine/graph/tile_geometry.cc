@@ -17,9 +17,10 @@ Rect Union(const Rect& a, const Rect& b) {
   return {x, y, std::max(a.right(), b.right()) - x, std::max(a.bottom(), b.bottom()) - y};
 }
 
-Rect RoundOutward(const Rect& r, int block) {
-  const int x = r.x / block * block, y = r.y / block * block;
-  return {x, y, RoundUp(r.right(), block) - x, RoundUp(r.bottom(), block) - y};
+Rect RoundOutward(const Rect& r, int block, int origin) {
+  const auto begin = [&](int at) { return BlockBegin(at, block, origin); };
+  const auto end = [&](int at) { return begin(at - 1) + block; };
+  return {begin(r.x), begin(r.y), end(r.right()) - begin(r.x), end(r.bottom()) - begin(r.y)};
 }
 
 // The part of an input of size `in_size` that `layer` reads to compute `out`; a global pooling's
@@ -82,7 +83,8 @@ int PadSource(const Layer& layer, int at, int in_side) {
 }
 
 std::vector<Rect> LayerRegions(const Network& network, Size image, const Rect& tile,
-                               std::span<const int> block_px) {
+                               std::span<const int> block_px,
+                               std::span<const int> block_origin_px) {
   const std::vector<Size> sizes = LayerSizes(network, image);
   std::vector<Rect> regions(network.layers.size());
   regions.back() = Scale(tile, network.scale);
@@ -93,13 +95,18 @@ std::vector<Rect> LayerRegions(const Network& network, Size image, const Rect& t
   for (size_t i = network.layers.size(); i-- > 0;) {
     if (regions[i].empty()) continue;
     const int block = block_px.empty() ? 1 : block_px[i];
-    regions[i] = Intersect(RoundOutward(regions[i], block), Whole(sizes[i]));
+    const int origin = block_origin_px.empty() ? 0 : block_origin_px[i];
+    regions[i] = Intersect(RoundOutward(regions[i], block, origin), Whole(sizes[i]));
     const Layer& layer = network.layers[i];
     for (const int input : layer.inputs) {
       regions[input] = Union(regions[input], InputRegion(layer, regions[i], sizes[input]));
     }
   }
   return regions;
+}
+
+int BlockBegin(int at, int block_px, int block_origin_px) {
+  return FloorDiv(at - block_origin_px, block_px) * block_px + block_origin_px;
 }
 
 Rect SourceRect(const Network& network, const Rect& input_region, Size image) {

@@ -55,8 +55,8 @@ size_t WorkspaceOf(const Program& program, const InnerTile& tile) {
 
 // Multiply-adds of the direct algorithm for one tile, with what it computes around it.
 double TileMacs(const Program& program, const InnerTile& tile) {
-  const std::vector<Rect> regions =
-      LayerRegions(program.network, tile.image, tile.rect, program.block_px);
+  const std::vector<Rect> regions = LayerRegions(program.network, tile.image, tile.rect,
+                                                 program.block_px, program.block_origin_px);
   double macs = 0;
   for (size_t i = 0; i < regions.size(); ++i) {
     const Layer& layer = program.network.layers[i];
@@ -115,7 +115,8 @@ absl::StatusOr<TiledProgram> Build(const Network& network, Isa isa, const Kernel
 }
 
 Rect SourceOf(const Program& program, Size image, const Rect& tile) {
-  const std::vector<Rect> regions = LayerRegions(program.network, image, tile, program.block_px);
+  const std::vector<Rect> regions =
+      LayerRegions(program.network, image, tile, program.block_px, program.block_origin_px);
   return SourceRect(program.network, regions[0], image);
 }
 

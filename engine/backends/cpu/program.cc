@@ -123,6 +123,39 @@ void Connect(Program& program) {
   }
 }
 
+// Whether output and input positions are the same.
+bool KeepsPositions(const Layer& layer) {
+  switch (layer.op) {
+    case Op::kActivation:
+    case Op::kAdd:
+    case Op::kAffine:
+    case Op::kConcat:
+    case Op::kMul:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Staggers the blocks of zero-padded layers that follow each other: a reader's blocks read a pixel
+// more on each side; were those here to begin at the same positions, that would be a whole block
+// more on each side, and is half of one so.
+void StaggerBlocks(Program& program) {
+  const std::vector<Layer>& layers = program.network.layers;
+  program.block_origin_px.resize(layers.size());
+  std::vector<bool> read_around(layers.size());  // multiples of blocks, with a border
+  for (size_t i = layers.size(); i-- > 1;) {
+    for (const int consumer : program.consumers[i]) {
+      const bool padded = program.block_px[consumer] > 1 && layers[consumer].padding_px > 0;
+      if (padded ? program.block_origin_px[consumer] == 0
+                 : KeepsPositions(layers[consumer]) && read_around[consumer]) {
+        read_around[i] = true;
+      }
+    }
+    if (read_around[i]) program.block_origin_px[i] = program.block_px[i] / 2;
+  }
+}
+
 // Chooses what tiles keep between the runs over a picture.
 void ChooseKept(Program& program) {
   const std::vector<Layer>& layers = program.network.layers;
@@ -164,6 +197,7 @@ absl::StatusOr<Program> BuildProgram(const Network& source, Isa isa, const Kerne
         absl::StrCat("kernel '", ToAbsl(forced->name), "' supports no layer of the network"));
   }
   Connect(program);
+  StaggerBlocks(program);
   ChooseKept(program);
   return program;
 }

@@ -24,9 +24,10 @@ struct Program {
   std::vector<std::unique_ptr<LayerKernel>> kernels;
   std::vector<const KernelInfo*> kernel_infos;
   std::vector<int> block_px;
-  std::vector<int> pixel_stride;  // of the layer's tensor, in floats
-  std::vector<bool> half;         // whether it is blocked and of halves
-  std::vector<Margin> margin;     // of the layer's tensor: what its consumers read
+  std::vector<int> block_origin_px;  // where the layer's blocks begin, on both axes
+  std::vector<int> pixel_stride;     // of the layer's tensor, in floats
+  std::vector<bool> half;            // whether it is blocked and of halves
+  std::vector<Margin> margin;        // of the layer's tensor: what its consumers read
   std::vector<std::vector<int>> consumers;
   // What tiles keep from one run over a picture with global poolings to the next: the pooled
   // layers, where the next run goes on, and pictures on the way to them, which are small.

@@ -83,19 +83,24 @@ class Scheduler {
         Need(input, Reads(layer, {rows.y, rows.bottom() - 1}).last + 1);
       }
       next_[layer] = rows.bottom();
+      const int first = std::max(rows.y, regions_[layer].y);
       ring_rows_[layer] =
-          std::max(ring_rows_[layer], rows.bottom() - std::min(rows.y, FirstRowInUse(layer)));
+          std::max(ring_rows_[layer], rows.bottom() - std::min(first, FirstRowInUse(layer)));
       steps_.push_back({layer, rows});
     }
   }
 
   Rect NextRows(int layer, int bottom) const {
     const Rect& region = regions_[layer];
-    const int block = program_.block_px[layer], y = next_[layer];
-    // Blocks count from the layer's origin; one row of them at a time.
-    const int end = block > 1 ? (y / block + 1) * block : std::min(bottom, y + kPlainRows);
-    bottom = std::min(end, region.bottom());
-    return {region.x, y, region.width, bottom - y};
+    const int block = program_.block_px[layer];
+    if (block == 1) {
+      const int y = next_[layer];
+      return {region.x, y, region.width, std::min(bottom, y + kPlainRows) - y};
+    }
+    // One row of blocks, the first of which may begin before the layer.
+    const int origin = program_.block_origin_px[layer];
+    const int x = BlockBegin(region.x, block, origin), y = BlockBegin(next_[layer], block, origin);
+    return {x, y, region.right() - x, std::min(y + block, region.bottom()) - y};
   }
 
   PixelRange Reads(int layer, PixelRange rows) const {
@@ -153,7 +158,8 @@ TilePlan PlanTile(const Program& program, Size image, const Rect& tile, size_t k
                   bool keeps) {
   TilePlan plan;
   plan.target = TargetOf(program, known_means);
-  plan.regions = LayerRegions(program.network, image, tile, program.block_px);
+  plan.regions =
+      LayerRegions(program.network, image, tile, program.block_px, program.block_origin_px);
   const std::vector<Size> sizes = LayerSizes(program.network, image);
   Scheduler scheduler(program, plan.regions, sizes, keeps);
   for (size_t run = keeps ? 0 : known_means; run <= known_means; ++run) {

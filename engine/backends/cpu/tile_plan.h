@@ -16,7 +16,7 @@ struct TilePlan {
   // and is still in its ring.
   struct Step {
     int layer;
-    Rect rows;
+    Rect rows;  // as LayerKernel::Run takes them
   };
   int target = 0;               // the layer that the run is for: a pooled one, or the last
   std::vector<Rect> regions;    // of each layer, in its whole-picture coordinates

@@ -117,6 +117,14 @@ TEST(LayerRegionsTest, BlocksRoundOutwardFromTheOrigin) {
   EXPECT_EQ(regions[0], (Rect{6, 0, 8, 10}));
 }
 
+TEST(LayerRegionsTest, BlocksMayBeginElsewhere) {
+  const Network network = OneLayer(MakeConv(Op::kConv, 3, 1, 1), 1, 0);
+  const int blocks[] = {1, 6}, origins[] = {0, 3};
+  const auto regions = LayerRegions(network, {20, 18}, {7, 2, 2, 2}, blocks, origins);
+  EXPECT_EQ(regions[1], (Rect{3, 0, 6, 9}));
+  EXPECT_EQ(regions[0], (Rect{2, 0, 8, 10}));
+}
+
 TEST(SourceRectTest, BorderCountsAsTheEdgeItCopies) {
   const Network network = OneLayer(MakeConv(Op::kConv, 3, 1, 0), 1, 7);
   const Size image{10, 8};
@@ -176,9 +184,12 @@ TEST(LayerRegionsTest, RegionsSufficeForRandomNetworksTilesAndBlocks) {
     const int x = RandomInt(random, 0, image.width - 1), y = RandomInt(random, 0, image.height - 1);
     const Rect tile{x, y, RandomInt(random, 1, image.width - x),
                     RandomInt(random, 1, image.height - y)};
-    std::vector<int> blocks(network.layers.size());
-    for (int& block : blocks) block = RandomInt(random, 1, 7);
-    const std::vector<Rect> regions = LayerRegions(network, image, tile, blocks);
+    std::vector<int> blocks, origins;
+    for (size_t l = 0; l < network.layers.size(); ++l) {
+      blocks.push_back(RandomInt(random, 1, 7));
+      origins.push_back(RandomInt(random, 0, blocks.back() - 1));
+    }
+    const std::vector<Rect> regions = LayerRegions(network, image, tile, blocks, origins);
 
     EXPECT_TRUE(regions.back().Contains(Scale(tile, network.scale)));
     const std::vector<Tensor> parts = Compute(network, image, regions, input);

@@ -37,12 +37,12 @@ struct WinogradArgs {
   const float* src_rows[kMaxPoints];  // plane 0, at the first block's first column
   size_t src_plane_stride;
   int src_planes;
-  int src_channels;             // with weights; a multiple of the variant's
-  float* dst_rows[kMaxPoints];  // as many as there are rows to store
-  int dst_row_count;
+  int src_channels;                // with weights; a multiple of the variant's
+  float* dst_rows[kMaxPoints];     // likewise
+  int dst_first_row, dst_end_row;  // those to store
+  int dst_first_px, dst_end_px;    // the columns to store
   size_t dst_plane_stride;
   int dst_channels;  // whole planes
-  int width_px;      // columns to store
   const float* weights;
   EpilogueArgs epilogue;
   float* scratch;

@@ -60,11 +60,12 @@ class LayerKernel {
   virtual ~LayerKernel() = default;
 
   // Computes `rows` (whole-layer coordinates, full width of the region) of `dst`. The inputs hold
-  // every row that these need. `scratch` has ScratchFloats() floats, 64-byte aligned.
+  // every row that these need. Rows and columns begin with whole blocks, of which a part may lie
+  // before the layer: it is not stored. `scratch` has ScratchFloats() floats, 64-byte aligned.
   virtual void Run(std::span<const Tensor> src, const Tensor& dst, const Rect& rows,
                    float* scratch) const = 0;
 
-  // Rows and columns are computed in blocks of this size from the layer's origin.
+  // Rows and columns are computed in blocks of this size.
   virtual int block_px() const { return 1; }
   virtual Margin margin() const { return {}; }
   virtual size_t ScratchFloats() const { return 0; }

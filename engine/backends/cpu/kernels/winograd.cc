@@ -108,11 +108,13 @@ HWY_NOINLINE void InputTransform(const float* const* rows, size_t offset, float*
   }
 }
 
-// One block of one vector of channels from M, activated, into `row_count` x `columns` pixels.
+// One block of one vector of channels from M, activated, to rows [first_row, end_row) and columns
+// [first_px, end_px) of the block.
 template <class W>
 HWY_NOINLINE void OutputTransform(const float* HWY_RESTRICT m, size_t point_stride,
                                   const EpilogueArgs& epilogue, const float* slope,
-                                  float* const* rows, size_t offset, int row_count, int columns) {
+                                  float* const* rows, size_t offset, int first_row, int end_row,
+                                  int first_px, int end_px) {
   constexpr int kN = W::kPoints, kM = W::kOutputs;
   const Tag d;
   HWY_ALIGN float half[kM * kN * kLanes];
@@ -127,20 +129,20 @@ HWY_NOINLINE void OutputTransform(const float* HWY_RESTRICT m, size_t point_stri
   }
   const Vec slopes = hn::Load(d, slope);
   HWY_UNROLL(1)
-  for (int y = 0; y < row_count; ++y) {
+  for (int y = first_row; y < end_row; ++y) {
     Vec s[kN], t[kM];
     HWY_UNROLL(8)
     for (int x = 0; x < kN; ++x) s[x] = hn::Load(d, half + (y * kN + x) * kLanes);
     W::Output(d, s, t);
     Activate<kM>(d, epilogue, slopes, t);
     float* HWY_RESTRICT dst = rows[y] + offset;
-    if (columns == kM) {
+    if (first_px <= 0 && end_px >= kM) {
       HWY_UNROLL(8)
       for (int x = 0; x < kM; ++x) hn::Store(t[x], d, dst + x * kPlaneChannels);
     } else {
       HWY_UNROLL(8)
       for (int x = 0; x < kM; ++x) {
-        if (x < columns) hn::Store(t[x], d, dst + x * kPlaneChannels);
+        if (x >= first_px && x < end_px) hn::Store(t[x], d, dst + x * kPlaneChannels);
       }
     }
   }
@@ -193,8 +195,8 @@ struct Winograd {
     const int x = (pending.first_tile + tile) * W::kOutputs;
     const size_t offset = channel / 16 * args.dst_plane_stride + x * 16 + channel % 16;
     OutputTransform<W>(pending.m + tile * kOutChannels + vector * kLanes, kMStride, args.epilogue,
-                       args.epilogue.slope + channel, args.dst_rows, offset, args.dst_row_count,
-                       HWY_MIN(W::kOutputs, args.width_px - x));
+                       args.epilogue.slope + channel, args.dst_rows, offset, args.dst_first_row,
+                       args.dst_end_row, args.dst_first_px - x, args.dst_end_px - x);
   }
 
   static void TransformInputs(const WinogradArgs& args, int first_tile, int tiles, float* v,
@@ -246,7 +248,7 @@ struct Winograd {
     const size_t block_weights =
         static_cast<size_t>(kPointCount) * args.src_planes * 16 * kOutChannels;
     const int blocks = (args.dst_channels + kOutChannels - 1) / kOutChannels;
-    const int row_tiles = (args.width_px + W::kOutputs - 1) / W::kOutputs;
+    const int row_tiles = (args.dst_end_px + W::kOutputs - 1) / W::kOutputs;
     Pending pending;
     int current_m = 0;
     int parts = (row_tiles + kBlockTiles - 1) / kBlockTiles;
@@ -360,23 +362,27 @@ class WinogradKernel final : public LayerKernel {
     args.src_channels = src_channels_;
     args.dst_plane_stride = dst.plane_stride;
     args.dst_channels = dst_channels_;
-    args.width_px = rows.width;
+    args.dst_first_px = std::max(-rows.x, 0);
+    args.dst_end_px = rows.width;
     args.weights = weights_.data();
     args.epilogue = epilogue_.args();
     args.scratch = scratch;
     for (int y = rows.y; y < rows.bottom(); y += kOutputs) {
-      args.dst_row_count = std::min(kOutputs, rows.bottom() - y);
+      args.dst_first_row = std::max(-y, 0);
+      args.dst_end_row = std::min(kOutputs, rows.bottom() - y);
       for (int i = 0; i < kPoints; ++i) {
         args.src_rows[i] = src[0].At(y - padding_px_ + i, rows.x - padding_px_);
       }
-      for (int i = 0; i < args.dst_row_count; ++i) args.dst_rows[i] = dst.At(y + i, rows.x);
+      for (int i = 0; i < kOutputs; ++i) args.dst_rows[i] = dst.At(y + i, rows.x);
       variant_.run(args);
     }
   }
 
   int block_px() const override { return kOutputs; }
-  // A last, partial block reads up to kOutputs - 1 columns beyond the layer's padded end.
-  Margin margin() const override { return {padding_px_, padding_px_ + kOutputs - 1}; }
+  // Partial blocks read up to kOutputs - 1 columns beyond the layer's padded ends.
+  Margin margin() const override {
+    return {padding_px_ + kOutputs - 1, padding_px_ + kOutputs - 1};
+  }
   size_t ScratchFloats() const override { return variant_.scratch_floats(src_planes_); }
   size_t WeightBytes() const override { return weights_.bytes(); }
 

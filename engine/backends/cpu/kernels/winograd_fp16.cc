@@ -140,12 +140,14 @@ __attribute__((noinline)) void InputTransform(const float* const* rows, size_t o
   }
 }
 
-// One block of one plane from M, activated, into `row_count` x `columns` pixels.
+// One block of one plane from M, activated, to rows [first_row, end_row) and columns
+// [first_px, end_px) of the block.
 template <class W>
 __attribute__((noinline)) void OutputTransform(const Half* __restrict m, size_t point_stride,
                                                const EpilogueArgs& epilogue, const Half* bias,
                                                const Half* slope, float* const* rows, size_t offset,
-                                               int row_count, int columns) {
+                                               int first_row, int end_row, int first_px,
+                                               int end_px) {
   constexpr int kN = W::kPoints, kM = W::kOutputs;
   alignas(64) Half half[kM * kN * kHalfLanes];
   UPSCALED_UNROLL(1)
@@ -159,7 +161,7 @@ __attribute__((noinline)) void OutputTransform(const Half* __restrict m, size_t 
   }
   const __m512h biases = _mm512_load_ph(bias), slopes = _mm512_load_ph(slope);
   UPSCALED_UNROLL(1)
-  for (int y = 0; y < row_count; ++y) {
+  for (int y = first_row; y < end_row; ++y) {
     __m512h s[kN], t[kM];
     UPSCALED_UNROLL(8)
     for (int x = 0; x < kN; ++x) s[x] = _mm512_load_ph(half + (y * kN + x) * kHalfLanes);
@@ -168,7 +170,7 @@ __attribute__((noinline)) void OutputTransform(const Half* __restrict m, size_t 
     float* __restrict dst = rows[y] + offset;
     UPSCALED_UNROLL(8)
     for (int x = 0; x < kM; ++x) {
-      if (x < columns) _mm512_store_ph(dst + x * kPlaneFloats, t[x]);
+      if (x >= first_px && x < end_px) _mm512_store_ph(dst + x * kPlaneFloats, t[x]);
     }
   }
 }
@@ -216,10 +218,10 @@ struct Winograd {
     if (channel >= args.dst_channels) return;
     const int x = (pending.first_tile + tile) * W::kOutputs;
     const size_t offset = channel / kHalfLanes * args.dst_plane_stride + x * kPlaneFloats;
-    const int columns = Min(args.width_px - x, W::kOutputs);
     OutputTransform<W>(pending.m + tile * kOutChannels + lane, kMStride, args.epilogue,
                        pending.bias + lane, pending.slope + lane, args.dst_rows, offset,
-                       args.dst_row_count, columns);
+                       args.dst_first_row, args.dst_end_row, args.dst_first_px - x,
+                       args.dst_end_px - x);
   }
 
   static void TransformInputs(const WinogradArgs& args, int first_tile, int tiles, Half* v,
@@ -275,7 +277,7 @@ struct Winograd {
     const size_t block_weights =
         static_cast<size_t>(kPointCount) * args.src_channels * kOutChannels;
     const int blocks = (args.dst_channels + kOutChannels - 1) / kOutChannels;
-    const int row_tiles = (args.width_px + W::kOutputs - 1) / W::kOutputs;
+    const int row_tiles = (args.dst_end_px + W::kOutputs - 1) / W::kOutputs;
     Pending pending;
     int current_m = 0;
     for (int first = 0; first < row_tiles; first += kBlockTiles) {

@@ -9,6 +9,8 @@
 #include "engine/backends/cpu/kernels/convert.h"
 #include "engine/backends/cpu/kernels/kernel_list.h"
 #include "engine/backends/reference/layers.h"
+#include "engine/base/int_math.h"
+#include "engine/graph/tile_geometry.h"
 #include "gtest/gtest.h"
 #include "tests/engine/backends/cpu/placed_tensor.h"
 #include "tests/engine/backends/tested_layers.h"
@@ -67,13 +69,17 @@ class KernelTest : public ::testing::TestWithParam<Isa> {
   }
 
  private:
-  // Whole blocks, or to the layer's end.
+  // Whole blocks, the first of which may begin before the layer, or to the layer's end.
+  PixelRange SomeBlocks(int block, int side) {
+    const int origin = -RandomInt(random_, 0, block - 1);
+    const int blocks = CeilDiv(side - origin, block);
+    const int first = RandomInt(random_, 0, blocks - 1);
+    const int last = RandomInt(random_, first, blocks - 1);
+    return {origin + first * block, std::min(origin + (last + 1) * block, side) - 1};
+  }
   Rect SomeRows(int block, Size layer) {
-    const int x = RandomInt(random_, 0, (layer.width - 1) / block) * block;
-    const int y = RandomInt(random_, 0, (layer.height - 1) / block) * block;
-    const int right = RandomInt(random_, x / block + 1, layer.width / block + 1) * block;
-    const int bottom = RandomInt(random_, y / block + 1, layer.height / block + 1) * block;
-    return {x, y, std::min(right, layer.width) - x, std::min(bottom, layer.height) - y};
+    const PixelRange x = SomeBlocks(block, layer.width), y = SomeBlocks(block, layer.height);
+    return {x.first, y.first, x.last - x.first + 1, y.last - y.first + 1};
   }
 
   // The inputs as the kernel wants them: what its prelude makes of them, if it has one.
@@ -116,15 +122,16 @@ class KernelTest : public ::testing::TestWithParam<Isa> {
 
   void CompareRows(const KernelInfo& info, const cpu::LayerKernel& kernel,
                    std::span<const cpu::Tensor> src, const reference::Tensor& expected,
-                   const Rect& rows) {
+                   const Rect& blocks) {
     const Size size = SizeOf(expected.region);
+    const Rect rows = Intersect(blocks, expected.region);
     PlacedTensor dst(expected.channels, size, {2, 2});
     if (!TakesHalves(info, expected.channels)) {
-      RunRows(kernel, src, dst, rows);
+      RunRows(kernel, src, dst, blocks, rows);
     } else {
       PlacedTensor halves(expected.channels, size, {2, 2}, PlacedTensor::Kind::kHalves);
-      RunRows(kernel, src, halves, rows);
-      RunRows(*cpu::MakeToFloat({}, GetParam()), {&halves.tensor(), 1}, dst, rows);
+      RunRows(kernel, src, halves, blocks, rows);
+      RunRows(*cpu::MakeToFloat({}, GetParam()), {&halves.tensor(), 1}, dst, rows, rows);
     }
     const float tolerance = info.precision == Precision::kFast ? kHalfTolerance : kTolerance;
     double squares = 0;
@@ -140,11 +147,12 @@ class KernelTest : public ::testing::TestWithParam<Isa> {
     EXPECT_LE(std::sqrt(squares / (rows.Area() * expected.channels)), kHalfRms);
   }
 
+  // `rows`: what of `blocks` lies in the layer.
   void RunRows(const cpu::LayerKernel& kernel, std::span<const cpu::Tensor> src,
-               const PlacedTensor& dst, const Rect& rows) {
+               const PlacedTensor& dst, const Rect& blocks, const Rect& rows) {
     cpu::HugeBuffer scratch(kernel.ScratchFloats());
     std::fill_n(scratch.data(), scratch.size(), std::nanf(""));
-    kernel.Run(src, dst.tensor(), rows, scratch.data());
+    kernel.Run(src, dst.tensor(), blocks, scratch.data());
     EXPECT_EQ(dst.WrittenOutside(rows), 0);
   }
 
