@@ -107,6 +107,8 @@ std::vector<Layer> TestedLayers(std::mt19937& random) {
     layers.push_back(MakeConv(Op::kConv, 3, odd, kernel, 1, kernel / 2, random));
     layers.push_back(MakeConv(Op::kConv, odd, 20, kernel, 1, 1, random));
   }
+  layers.push_back(MakePlain(Op::kPixelShuffle, 48, 3, 4, 0, {0}));
+  layers.push_back(MakePlain(Op::kPixelShuffle, 32, 2, 4, 0, {0}));
   for (const int channels : {3, 20, 32}) {
     layers.push_back(MakePlain(Op::kPixelShuffle, channels * 4, channels, 2, 0, {0}));
     layers.push_back(MakePlain(Op::kPixelShuffle, channels * 9, channels, 3, 0, {0}));
