@@ -44,10 +44,12 @@ Sample ToSample(float v) {
   if constexpr (std::is_same_v<Sample, float>) {
     return v;
   } else {
-    // In this order NaN becomes 0 and the comparisons are vector instructions.
-    v = v > 0.0f ? v : 0.0f;
-    v = v < 1.0f ? v : 1.0f;
-    return static_cast<Sample>(static_cast<int>(v * kFullScale<Sample> + 0.5f));
+    // In this order NaN becomes 0; clamped before it is scaled, GCC would branch on each value.
+    constexpr float kEnd = kFullScale<Sample> + 0.5f;
+    v = v * kFullScale<Sample> + 0.5f;
+    v = v > 0.5f ? v : 0.5f;
+    v = v < kEnd ? v : kEnd;
+    return static_cast<Sample>(static_cast<int>(v));
   }
 }
 
