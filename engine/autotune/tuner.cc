@@ -45,17 +45,32 @@ std::string Tuner::Measure(const KernelCandidates& candidates) {
                                " wrongly on this device; it is not used for it"));
   }
   const std::string kernel = measured.entry.kernel;
-  TuningTable table;
   {
     absl::MutexLock lock(&mutex_);
     if (std::optional<std::string> known = Known(candidates)) return *known;
     table_.Set(candidates.device(), key, std::move(measured.entry));
-    table = table_;
+    unsaved_ = true;
   }
-  if (absl::Status saved = table.Save(options_.file); !saved.ok()) {
-    options_.warn(absl::StrCat("what tuning found is not kept: ", saved.message()));
-  }
+  Save();
   return kernel;
+}
+
+void Tuner::Save() {
+  for (;;) {
+    TuningTable table;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (!unsaved_ || saving_) return;
+      unsaved_ = false;
+      saving_ = true;
+      table = table_;
+    }
+    if (absl::Status saved = table.Save(options_.file); !saved.ok()) {
+      options_.warn(absl::StrCat("what tuning found is not kept: ", saved.message()));
+    }
+    absl::MutexLock lock(&mutex_);
+    saving_ = false;
+  }
 }
 
 TuningTable Tuner::table() const {

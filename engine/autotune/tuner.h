@@ -51,10 +51,14 @@ class Tuner final : public KernelChooser {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Measures and notes the layer; what another thread noted meanwhile stays.
   std::string Measure(const KernelCandidates& candidates) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Writes what is new, unless another thread is at it, which then writes this too.
+  void Save() ABSL_LOCKS_EXCLUDED(mutex_);
 
   const TunerOptions options_;
   mutable absl::Mutex mutex_;
   TuningTable table_ ABSL_GUARDED_BY(mutex_);
+  bool unsaved_ ABSL_GUARDED_BY(mutex_) = false;
+  bool saving_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace upscaled

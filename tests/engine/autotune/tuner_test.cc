@@ -5,6 +5,7 @@
 
 #include <fstream>
 #include <iterator>
+#include <thread>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -143,6 +144,25 @@ TEST_F(TunerTest, TheFileIsReplacedAndNothingLeftBeside) {
     ASSERT_NE(entry, nullptr);
     EXPECT_EQ(entry->kernel, "second");
     EXPECT_EQ(entry->gflops.size(), 2u);
+  }
+}
+
+TEST_F(TunerTest, WhatManyThreadsFindIsAllKept) {
+  const auto tuner = Make(/*measure=*/true);
+  constexpr int kThreads = 8;
+  std::vector<FakeCandidates> candidates;
+  for (int i = 0; i < kThreads; ++i) candidates.push_back(Two(3 + i));
+  std::vector<std::thread> threads;
+  for (const FakeCandidates& of : candidates) {
+    threads.emplace_back([&] { (*tuner)->Choose(of); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const auto table = TuningTable::Load(file_);
+  ASSERT_TRUE(table.ok()) << table.status();
+  for (const FakeCandidates& of : candidates) {
+    const auto* entry = table->Find("fake", TuningKey(of.layer(), Precision::kExact));
+    ASSERT_NE(entry, nullptr);
+    EXPECT_EQ((*tuner)->Choose(of), entry->kernel);
   }
 }
 
