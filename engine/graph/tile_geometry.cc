@@ -10,13 +10,6 @@ namespace {
 
 Rect Whole(Size size) { return {0, 0, size.width, size.height}; }
 
-Rect Union(const Rect& a, const Rect& b) {
-  if (a.empty()) return b;
-  if (b.empty()) return a;
-  const int x = std::min(a.x, b.x), y = std::min(a.y, b.y);
-  return {x, y, std::max(a.right(), b.right()) - x, std::max(a.bottom(), b.bottom()) - y};
-}
-
 Rect RoundOutward(const Rect& r, int block, int origin) {
   const auto begin = [&](int at) { return BlockBegin(at, block, origin); };
   const auto end = [&](int at) { return begin(at - 1) + block; };
@@ -90,7 +83,7 @@ std::vector<Rect> LayerRegions(const Network& network, Size image, const Rect& t
   regions.back() = Scale(tile, network.scale);
   for (const int pooling : ListPoolings(network)) {
     Rect& pooled = regions[network.layers[pooling].inputs[0]];
-    pooled = Union(pooled, PooledShare(network, pooling, image, tile));
+    pooled = Cover(pooled, PooledShare(network, pooling, image, tile));
   }
   for (size_t i = network.layers.size(); i-- > 0;) {
     if (regions[i].empty()) continue;
@@ -99,7 +92,7 @@ std::vector<Rect> LayerRegions(const Network& network, Size image, const Rect& t
     regions[i] = Intersect(RoundOutward(regions[i], block, origin), Whole(sizes[i]));
     const Layer& layer = network.layers[i];
     for (const int input : layer.inputs) {
-      regions[input] = Union(regions[input], InputRegion(layer, regions[i], sizes[input]));
+      regions[input] = Cover(regions[input], InputRegion(layer, regions[i], sizes[input]));
     }
   }
   return regions;

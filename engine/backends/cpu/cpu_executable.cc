@@ -5,43 +5,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/backends/cpu/kernels/activation.h"
 #include "engine/backends/cpu/run_tile.h"
 #include "engine/backends/cpu/tile_plan.h"
 #include "engine/base/status_macros.h"
+#include "engine/graph/inner_tile.h"
 #include "engine/graph/tile_geometry.h"
-#include "engine/model/limits.h"
+#include "engine/model/without_weights.h"
 
 namespace upscaled::cpu {
 namespace {
-
-Network DropWeights(const Network& network) {
-  Network copy;
-  copy.name = network.name;
-  copy.scale = network.scale;
-  copy.pad_px = network.pad_px;
-  copy.align_px = network.align_px;
-  for (const Layer& layer : network.layers) copy.layers.push_back(WithoutWeights(layer));
-  return copy;
-}
-
-// A tile of this size with other tiles all around it, and how it lies in its picture.
-struct InnerTile {
-  explicit InnerTile(Size size)
-      : rect{kBorderPx, kBorderPx, size.width, size.height},
-        image{size.width + 2 * kBorderPx, size.height + 2 * kBorderPx} {}
-
-  // Beyond what any network in use reads around a tile; a multiple of all block sizes and periods.
-  static constexpr int kBorderPx = 64 * 6 * 12;
-  Rect rect;
-  Size image;
-};
-
-// Covers what tiles of this size need wherever they lie: a tile's regions depend on how it lies to
-// the blocks of kernels.
-InnerTile AnywhereTile(Size size) {
-  return InnerTile({size.width + kMaxPeriodPx, size.height + kMaxPeriodPx});
-}
 
 // Of the run that needs most.
 size_t WorkspaceOf(const Program& program, const InnerTile& tile) {
@@ -51,20 +23,6 @@ size_t WorkspaceOf(const Program& program, const InnerTile& tile) {
     floats = std::max(floats, plan.workspace_floats);
   }
   return floats * sizeof(float);
-}
-
-// Multiply-adds of the direct algorithm for one tile, with what it computes around it.
-double TileMacs(const Program& program, const InnerTile& tile) {
-  const std::vector<Rect> regions = LayerRegions(program.network, tile.image, tile.rect,
-                                                 program.block_px, program.block_origin_px);
-  double macs = 0;
-  for (size_t i = 0; i < regions.size(); ++i) {
-    const Layer& layer = program.network.layers[i];
-    const double taps = static_cast<double>(layer.kernel_px) * layer.kernel_px * layer.in_channels *
-                        layer.out_channels;
-    if (layer.op == Op::kConv) macs += taps * regions[i].Area();
-  }
-  return macs;
 }
 
 // The larger a tile, the less is computed twice: the largest of the candidates that neither takes
@@ -80,7 +38,10 @@ absl::StatusOr<Size> ChooseTile(const Program& program) {
   for (const Size size : kLargestFirst) {
     const InnerTile tile(size);
     const bool fits = WorkspaceOf(program, tile) <= good_workspace_bytes;
-    if (fits && TileMacs(program, tile) <= max_macs) return size;
+    const double macs =
+        TileMacs(program.network, LayerRegions(program.network, tile.image, tile.rect,
+                                               program.block_px, program.block_origin_px));
+    if (fits && macs <= max_macs) return size;
   }
   constexpr Size kSmallest = {120, 72};
   const size_t bytes = WorkspaceOf(program, InnerTile(kSmallest));
@@ -142,7 +103,7 @@ absl::StatusOr<std::shared_ptr<const Executable>> CpuExecutable::Create(
       exact_program = std::move(exact.program);
     }
     return std::shared_ptr<const Executable>(new CpuExecutable(
-        DropWeights(network), std::move(chosen.program), std::move(exact_program), chosen.tile));
+        WithoutWeights(network), std::move(chosen.program), std::move(exact_program), chosen.tile));
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "no memory for the packed weights of a network of ", network.WeightCount(), " weights"));

@@ -4,11 +4,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/backends/cpu/candidates.h"
-#include "engine/backends/cpu/kernels/activation.h"
 #include "engine/base/int_math.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
 #include "engine/graph/pooling.h"
+#include "engine/model/without_weights.h"
 
 namespace upscaled::cpu {
 namespace {

@@ -42,7 +42,7 @@ absl::Status KernelTrial::Prepare(const Layer& layer, const KernelChoice& choice
   ASSIGN_OR_RETURN(kernel_, choice.info->create(*context_, layer, precision_, choice.config));
   const Size output = OutputOf(layer, input);
   const Rect read = RectRead(layer, kernel_->block_px(), Whole(output), input);
-  src_ = {{}, Union(read, Whole(input)), Whole(input), input, layer.in_channels};
+  src_ = {{}, Cover(read, Whole(input)), Whole(input), input, layer.in_channels};
   dst_ = {{}, Whole(output), Whole(output), output, layer.out_channels};
   for (Tensor* tensor : {&src_, &dst_}) {
     const size_t bytes = TensorValues(tensor->rect, tensor->channels) * StorageBytes(precision_);

@@ -7,32 +7,15 @@
 #include "absl/strings/str_cat.h"
 #include "engine/backends/opencl/elementwise.h"
 #include "engine/base/string_view.h"
+#include "engine/graph/inner_tile.h"
 #include "engine/graph/tile_geometry.h"
 #include "engine/model/limits.h"
+#include "engine/model/without_weights.h"
 
 namespace upscaled::opencl {
 namespace {
 
 constexpr size_t kMiB = size_t{1} << 20;
-
-Layer WithoutWeights(Layer layer) {
-  layer.weights.clear();
-  layer.bias.clear();
-  layer.slope.clear();
-  return layer;
-}
-
-// Multiply-adds of the direct algorithm for one tile, with what it computes around it.
-double TileMacs(const Network& network, const TilePlan& plan) {
-  double macs = 0;
-  for (size_t i = 0; i < network.layers.size(); ++i) {
-    const Layer& layer = network.layers[i];
-    const double taps = static_cast<double>(layer.kernel_px) * layer.kernel_px * layer.in_channels *
-                        layer.out_channels;
-    if (layer.op == Op::kConv) macs += taps * static_cast<double>(plan.regions[i].Area());
-  }
-  return macs;
-}
 
 size_t Sum(const std::vector<size_t>& values) {
   size_t sum = 0;
@@ -97,12 +80,9 @@ Rect OpenClExecutable::InputRect(const Rect& tile, Size image) const {
   return SourceRect(network_, LayerRegions(network_, image, tile, block_px_)[0], image);
 }
 
-// In the middle of a picture, so that nothing is cut off.
-TilePlan OpenClExecutable::PlanInnerTile(Size tile) const {
-  // Beyond what any network in use reads around a tile; a multiple of all blocks and periods.
-  constexpr int kBorderPx = 64 * kMaxPeriodPx;
-  return Plan({tile.width + 2 * kBorderPx, tile.height + 2 * kBorderPx},
-              {kBorderPx, kBorderPx, tile.width, tile.height});
+TilePlan OpenClExecutable::PlanInnerTile(Size size) const {
+  const InnerTile tile(size);
+  return Plan(tile.image, tile.rect);
 }
 
 size_t OpenClExecutable::WorkspaceBytes(Size tile) const {
@@ -141,7 +121,8 @@ absl::Status OpenClExecutable::ChooseTile() {
   for (const Size size : kLargestFirst) {
     const TilePlan plan = PlanInnerTile(size);
     const auto slot_bytes = SlotBytesOf(plan);
-    if (slot_bytes.ok() && Sum(*slot_bytes) <= good_bytes && TileMacs(network_, plan) <= kMaxMacs) {
+    if (slot_bytes.ok() && Sum(*slot_bytes) <= good_bytes &&
+        TileMacs(network_, plan.regions) <= kMaxMacs) {
       preferred_tile_ = size;
       return absl::OkStatus();
     }

@@ -47,7 +47,7 @@ class OpenClExecutable final : public Executable {
   OpenClExecutable(std::shared_ptr<Context> context, Precision precision)
       : context_(std::move(context)), precision_(precision) {}
   absl::Status AppendLayer(const Layer& layer, const ChooseLayerKernel& choose);
-  TilePlan PlanInnerTile(Size tile) const;
+  TilePlan PlanInnerTile(Size size) const;
   absl::Status ChooseTile();
 
   const std::shared_ptr<Context> context_;

@@ -4,6 +4,7 @@
 
 #include "engine/backends/opencl/tensor.h"
 #include "engine/base/int_math.h"
+#include "engine/graph/buffer_slots.h"
 #include "engine/graph/tile_geometry.h"
 
 namespace upscaled::opencl {
@@ -14,22 +15,7 @@ bool ReadsByPosition(const Layer& layer, Size in) {
   return layer.op != Op::kGlobalAveragePool && !(layer.op == Op::kMul && in == Size{1, 1});
 }
 
-std::vector<size_t> LastUses(const Network& network) {
-  std::vector<size_t> last_use(network.layers.size());
-  for (size_t i = 0; i < network.layers.size(); ++i) {
-    last_use[i] = i;
-    for (const int input : network.layers[i].inputs) last_use[input] = i;
-  }
-  last_use.back() = network.layers.size();
-  return last_use;
-}
-
 }  // namespace
-
-Rect Union(const Rect& a, const Rect& b) {
-  const int x = std::min(a.x, b.x), y = std::min(a.y, b.y);
-  return {x, y, std::max(a.right(), b.right()) - x, std::max(a.bottom(), b.bottom()) - y};
-}
 
 Rect RectRead(const Layer& layer, int block_px, const Rect& out, Size in) {
   const auto begin = [block_px](int first) { return first / block_px * block_px; };
@@ -52,28 +38,21 @@ TilePlan PlanTile(const Network& network, std::span<const int> block_px, Size im
     for (const int input : layer.inputs) {
       const Size in = plan.layers[input];
       if (!ReadsByPosition(layer, in)) continue;
-      plan.rects[input] = Union(plan.rects[input], RectRead(layer, block_px[i], out, in));
+      plan.rects[input] = Cover(plan.rects[input], RectRead(layer, block_px[i], out, in));
     }
   }
   return plan;
 }
 
 std::vector<int> AssignSlots(const Network& network) {
-  const std::vector<size_t> last_use = LastUses(network);
-  std::vector<size_t> busy_until;  // of each slot
-  std::vector<int> slots;
-  for (size_t i = 0; i < network.layers.size(); ++i) {
-    // A slot whose last reader ran before this layer, which may not overwrite its own inputs.
-    const auto free_slot =
-        std::find_if(busy_until.begin(), busy_until.end(), [&](size_t last) { return last < i; });
-    slots.push_back(static_cast<int>(free_slot - busy_until.begin()));
-    if (free_slot == busy_until.end()) {
-      busy_until.push_back(last_use[i]);
-    } else {
-      *free_slot = last_use[i];
-    }
+  const int count = static_cast<int>(network.layers.size());
+  std::vector<Lifetime> lifetimes;
+  for (int i = 0; i < count; ++i) {
+    lifetimes.push_back({i, i});
+    for (const int input : network.layers[i].inputs) lifetimes[input].last = i;
   }
-  return slots;
+  lifetimes.back().last = count;
+  return AssignSlots(lifetimes);
 }
 
 std::vector<size_t> SlotBytes(const Network& network, std::span<const int> slots,

@@ -23,9 +23,6 @@ struct TilePlan {
 TilePlan PlanTile(const Network& network, std::span<const int> block_px, Size image,
                   const Rect& tile);
 
-// The smallest around both, neither of which is empty.
-Rect Union(const Rect& a, const Rect& b);
-
 // What computing `out` of a layer, in whole blocks, reads of an input of this size; may exceed it.
 Rect RectRead(const Layer& layer, int block_px, const Rect& out, Size in);
 

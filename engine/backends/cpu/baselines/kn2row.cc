@@ -20,6 +20,7 @@
 #include "engine/backends/cpu/kernels/activation.h"
 #include "engine/backends/cpu/workspace.h"
 #include "engine/base/check.h"
+#include "engine/model/without_weights.h"
 #include "oneapi/dnnl/dnnl.h"
 
 namespace upscaled::cpu {

@@ -8,6 +8,7 @@
 
 #include "engine/backends/cpu/baselines/tensor_access.h"
 #include "engine/backends/cpu/kernels/activation.h"
+#include "engine/model/without_weights.h"
 
 namespace upscaled::cpu {
 namespace {

@@ -19,28 +19,6 @@ void ForEachValue(const Tensor& tensor, int y, int x, int width_px, Function fun
 
 }  // namespace
 
-Layer WithoutWeights(const Layer& layer) {
-  Layer copy;
-  copy.op = layer.op;
-  copy.name = layer.name;
-  copy.inputs = layer.inputs;
-  copy.out_channels = layer.out_channels;
-  copy.in_channels = layer.in_channels;
-  copy.kernel_px = layer.kernel_px;
-  copy.stride_px = layer.stride_px;
-  copy.padding_px = layer.padding_px;
-  copy.factor = layer.factor;
-  copy.crop_px = layer.crop_px;
-  copy.pad_mode = layer.pad_mode;
-  copy.pad_value = layer.pad_value;
-  copy.bias = layer.bias;
-  copy.activation = layer.activation;
-  copy.slope = layer.slope;
-  copy.clip_min = layer.clip_min;
-  copy.clip_max = layer.clip_max;
-  return copy;
-}
-
 void ApplyActivation(const Layer& layer, const Tensor& tensor, int y, int x, int width_px) {
   const auto apply = [&](auto function) { ForEachValue(tensor, y, x, width_px, function); };
   switch (layer.activation) {

@@ -6,9 +6,6 @@
 
 namespace upscaled::cpu {
 
-// A copy that describes the layer without holding its weights; bias and slopes stay.
-Layer WithoutWeights(const Layer& layer);
-
 // Applies layer.activation in place to `width_px` pixels of row `y` from column `x`.
 void ApplyActivation(const Layer& layer, const Tensor& tensor, int y, int x, int width_px);
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/backends/cpu/kernels/activation.h"
+#include "engine/model/without_weights.h"
 
 namespace upscaled::cpu {
 namespace {

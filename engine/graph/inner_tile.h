@@ -1,0 +1,33 @@
+// What a tile costs where nothing cuts it off: how backends choose the size of tiles.
+#pragma once
+
+#include <span>
+
+#include "engine/base/geometry.h"
+#include "engine/model/limits.h"
+#include "engine/model/network.h"
+
+namespace upscaled {
+
+// A tile of this size with other tiles all around it, and the picture that it lies in.
+struct InnerTile {
+  explicit InnerTile(Size size)
+      : rect{kBorderPx, kBorderPx, size.width, size.height},
+        image{size.width + 2 * kBorderPx, size.height + 2 * kBorderPx} {}
+
+  // Beyond what any network in use reads around a tile; a multiple of all block sizes and periods.
+  static constexpr int kBorderPx = 64 * 6 * 12;
+  Rect rect;
+  Size image;
+};
+
+// Covers what tiles of this size need wherever they lie: a tile's regions depend on how it lies to
+// the blocks of kernels.
+inline InnerTile AnywhereTile(Size size) {
+  return InnerTile({size.width + kMaxPeriodPx, size.height + kMaxPeriodPx});
+}
+
+// Multiply-adds of the direct algorithm for what is computed of each layer (LayerRegions).
+double TileMacs(const Network& network, std::span<const Rect> regions);
+
+}  // namespace upscaled

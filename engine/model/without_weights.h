@@ -1,0 +1,12 @@
+// Networks as they are kept once their weights are packed.
+#pragma once
+
+#include "engine/model/network.h"
+
+namespace upscaled {
+
+// Copies that describe without holding weights; biases and slopes stay.
+Layer WithoutWeights(const Layer& layer);
+Network WithoutWeights(const Network& network);
+
+}  // namespace upscaled
