@@ -34,6 +34,7 @@ struct Plugin {
 
 // Best first.
 constexpr Plugin kPlugins[] = {
+    {"cuda", "libupscaled_cuda.so"},
     {"opencl", "libupscaled_opencl.so"},
 };
 

@@ -49,19 +49,27 @@ TEST(BackendListTest, AutoIsTheBest) {
 }
 
 // Whether the plugin, the loader, a driver or only this device is missing: the message says what.
-TEST(BackendListTest, OpenClDevicesThatAreNotThereAreUnavailable) {
-  const auto backend = CreateBackend("opencl:99.0", {});
-  EXPECT_EQ(backend.status().code(), absl::StatusCode::kUnavailable) << backend.status();
-  EXPECT_FALSE(backend.status().message().empty());
+TEST(BackendListTest, DevicesOfPluginsThatAreNotThereAreUnavailable) {
+  for (const char* device : {"cuda:99", "opencl:99.0"}) {
+    const auto backend = CreateBackend(device, {});
+    EXPECT_EQ(backend.status().code(), absl::StatusCode::kUnavailable) << backend.status();
+    EXPECT_FALSE(backend.status().message().empty());
+  }
 }
 
-TEST(BackendListTest, EitherOpenClDevicesAreListedOrANoteSaysWhyNot) {
+TEST(BackendListTest, EitherDevicesOfAPluginAreListedOrANoteSaysWhyNot) {
   const DeviceSurvey survey = SurveyDevices();
-  const bool listed = std::any_of(survey.devices.begin(), survey.devices.end(), [](const auto& d) {
-    return absl::StartsWith(d.name, "opencl:") && !d.description.empty();
-  });
-  EXPECT_TRUE(listed || !survey.notes.empty());
-  for (const std::string& note : survey.notes) EXPECT_THAT(note, StartsWith("opencl: "));
+  for (const char* plugin : {"cuda", "opencl"}) {
+    const auto listed = [&](const DeviceSurvey::Device& device) {
+      return absl::StartsWith(device.name, absl::StrCat(plugin, ":")) &&
+             !device.description.empty();
+    };
+    const bool noted = std::any_of(survey.notes.begin(), survey.notes.end(), [&](const auto& note) {
+      return absl::StartsWith(note, absl::StrCat(plugin, ": "));
+    });
+    EXPECT_TRUE(noted || std::any_of(survey.devices.begin(), survey.devices.end(), listed))
+        << plugin;
+  }
 }
 
 TEST(PluginTest, MissingFileIsUnavailable) {

@@ -29,14 +29,18 @@ struct TensorView {
   int64_t tile_stride = 0;  // from one tile of a batch to the next, in pixels of a plane
 };
 
-// Index of a pixel's 8 channels, in units of 8 values. `tile`: of the batch.
+// Index of a pixel's 8 channels, in units of 8 values. `tile`: of the batch. A tile has less than
+// 2^31 pixels in all planes (kMaxTilePixels), which saves kernels 64-bit arithmetic.
+inline constexpr int64_t kMaxTilePixels = (int64_t{1} << 31) - 1;
 UPSCALED_HD inline int64_t PixelIndex(const TensorView& view, int tile, int plane, int x, int y) {
-  return tile * view.tile_stride +
-         (int64_t{plane} * view.rect.height + y - view.rect.y) * view.rect.width + x - view.rect.x;
+  const int in_tile =
+      (plane * view.rect.height + y - view.rect.y) * view.rect.width + x - view.rect.x;
+  return tile * view.tile_stride + in_tile;
 }
 
 UPSCALED_HD inline bool IsInside(const Rect& rect, int x, int y) {
-  return x >= rect.x && x < rect.x + rect.width && y >= rect.y && y < rect.y + rect.height;
+  return static_cast<unsigned>(x - rect.x) < static_cast<unsigned>(rect.width) &&
+         static_cast<unsigned>(y - rect.y) < static_cast<unsigned>(rect.height);
 }
 
 // As upscaled::SampleType.
@@ -49,6 +53,9 @@ struct SampleView {
   int channels = 3;         // 3 or 4: the fourth is skipped when read; what is written has 3
   Rect rect;                // what the memory holds, in the picture's coordinates
   int64_t tile_stride = 0;  // from one tile of a batch to the next, in samples
+  // Where samples are written and this is not null: set to 1 for each tile one of whose values is
+  // no finite number.
+  uint32_t* lost = nullptr;
 };
 
 // Of the first sample of a pixel.

@@ -1,0 +1,79 @@
+#include "engine/backends/cuda/batch_layout.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "engine/backends/cuda/kernels/tensor_view.h"
+
+namespace upscaled::cuda {
+namespace {
+
+constexpr int kRgb = 3;
+constexpr size_t kAlignment = 256;  // of every piece: as cudaMalloc aligns
+
+// Takes pieces from the front of memory.
+class Pieces {
+ public:
+  size_t Take(size_t bytes) {
+    const size_t begin = end_;
+    end_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    return begin;
+  }
+  size_t end() const { return end_; }
+
+ private:
+  size_t end_ = 0;
+};
+
+// Channels of a pooling, filled up to planes.
+size_t PooledChannels(const Program& program, size_t pooling) {
+  const int layer = program.poolings[pooling];
+  return static_cast<size_t>(PlaneCount(program.network.layers[layer].out_channels)) *
+         kPlaneChannels;
+}
+
+size_t ResultBytes(const Program& program, const TilePlan& plan, const BatchShape& shape) {
+  if (shape.gathers) {
+    const size_t strips = SumStrips(plan.shares[shape.known_means]).size();
+    return strips * shape.tiles * PooledChannels(program, shape.known_means) * sizeof(int64_t);
+  }
+  const Rect result = Scale(plan.place.tile, program.network.scale);
+  return static_cast<size_t>(result.Area()) * kRgb * SampleBytes(shape.dst_type) * shape.tiles;
+}
+
+}  // namespace
+
+BatchLayout LayOut(const Program& program, const TilePlan& plan, Precision precision,
+                   const BatchShape& shape) {
+  const size_t tiles = shape.tiles;
+  BatchLayout layout;
+  Pieces pieces;
+  for (size_t i = 0; i < shape.known_means; ++i) {
+    layout.means.push_back(pieces.Take(tiles * PooledChannels(program, i) * sizeof(float)));
+  }
+  layout.source = pieces.end();
+  layout.sent_bytes = layout.source + static_cast<size_t>(plan.source.Area()) * tiles *
+                                          shape.src_channels * SampleBytes(shape.src_type);
+  pieces.Take(layout.sent_bytes - layout.source);
+  layout.result = pieces.Take(ResultBytes(program, plan, shape));
+  const size_t lost_bytes = tiles * sizeof(uint32_t);
+  layout.lost = pieces.Take(lost_bytes);
+  layout.received_bytes = layout.lost + lost_bytes - layout.result;
+  for (const size_t bytes : SlotBytes(program, plan, precision)) {
+    layout.slots.push_back(pieces.Take(bytes * tiles));
+  }
+  layout.bytes = pieces.end();
+  return layout;
+}
+
+std::vector<Rect> SumStrips(const Rect& share) {
+  std::vector<Rect> strips;
+  if (share.empty()) return strips;
+  const int rows = std::max(1, static_cast<int>(kMaxStripPixels / share.width));
+  for (int y = share.y; y < share.bottom(); y += rows) {
+    strips.push_back({share.x, y, share.width, std::min(rows, share.bottom() - y)});
+  }
+  return strips;
+}
+
+}  // namespace upscaled::cuda

@@ -1,0 +1,46 @@
+// Where things lie in a stream's memory while it computes a batch of tiles of one plan.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "engine/backends/cuda/program.h"
+#include "engine/backends/cuda/tile_plan.h"
+#include "engine/image/image.h"
+#include "engine/model/precision.h"
+
+namespace upscaled::cuda {
+
+// What is computed of tiles, all of one plan.
+struct BatchShape {
+  int tiles = 1;
+  SampleType src_type = SampleType::kU8;
+  int src_channels = 3;
+  size_t known_means = 0;  // of so many poolings
+  bool gathers = false;    // the sums of the next pooling instead of pixels
+  SampleType dst_type = SampleType::kU8;
+
+  friend bool operator==(const BatchShape&, const BatchShape&) = default;
+};
+
+// Offsets into the device's memory, in bytes. What the host sends lies first and in one piece, and
+// so does what it takes back.
+struct BatchLayout {
+  std::vector<size_t> means;  // of each known pooling: floats [tile][channel]
+  size_t source = 0;          // samples [tile][y][x][channel]
+  size_t sent_bytes = 0;      // from 0
+  size_t result = 0;          // samples [tile][y][x][3], or int64 sums [strip][tile][channel]
+  size_t lost = 0;            // behind it: of each tile, whether a sample was no finite number
+  size_t received_bytes = 0;  // from `result`
+  std::vector<size_t> slots;
+  size_t bytes = 0;  // of everything
+};
+
+BatchLayout LayOut(const Program& program, const TilePlan& plan, Precision precision,
+                   const BatchShape& shape);
+
+// A tile's share, cut into strips of whole rows: kernels add up so many pixels at once.
+inline constexpr int kMaxStripPixels = 1 << 22;
+std::vector<Rect> SumStrips(const Rect& share);
+
+}  // namespace upscaled::cuda

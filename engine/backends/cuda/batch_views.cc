@@ -1,0 +1,63 @@
+#include "engine/backends/cuda/batch_views.h"
+
+#include "engine/base/geometry.h"
+
+namespace upscaled::cuda {
+namespace {
+
+constexpr int kRgb = 3;
+
+SampleKind KindOf(SampleType type) {
+  switch (type) {
+    case SampleType::kU8:
+      return SampleKind::kU8;
+    case SampleType::kU16:
+      return SampleKind::kU16;
+    case SampleType::kF32:
+      return SampleKind::kF32;
+  }
+  return SampleKind::kU8;
+}
+
+}  // namespace
+
+BatchViews ViewsOf(const Program& program, const TilePlan& plan, Precision precision,
+                   const BatchShape& shape, const BatchLayout& layout, uint8_t* memory) {
+  const size_t value_bytes = StorageBytes(precision);
+  BatchViews views;
+  views.tiles = shape.tiles;
+  views.picture_size = plan.place.image;
+  views.picture = {.data = memory + layout.source,
+                   .kind = KindOf(shape.src_type),
+                   .channels = shape.src_channels,
+                   .rect = plan.source,
+                   .tile_stride = plan.source.Area() * shape.src_channels};
+  const Rect result = Scale(plan.place.tile, program.network.scale);
+  views.samples = {.data = memory + layout.result,
+                   .kind = KindOf(shape.dst_type),
+                   .channels = kRgb,
+                   .rect = result,
+                   .tile_stride = result.Area() * kRgb,
+                   .lost = reinterpret_cast<uint32_t*>(memory + layout.lost)};
+  for (size_t i = 0; i < plan.regions.size(); ++i) {
+    TensorView& view = views.tensors.emplace_back();
+    view.region = view.rect = plan.regions[i];
+    view.layer = plan.layers[i];
+    view.channels = program.network.layers[i].out_channels;
+    const Home& home = program.homes[i];
+    if (home.root < 0) continue;
+    const Root& root = program.roots[home.root];
+    view.rect = plan.rects[home.root];
+    const int64_t plane_pixels = view.rect.Area();
+    view.data = memory + layout.slots[root.slot] +
+                home.first_plane * plane_pixels * kPlaneChannels * value_bytes;
+    view.tile_stride = plane_pixels * root.planes;
+  }
+  views.means.resize(plan.regions.size());
+  for (size_t i = 0; i < layout.means.size(); ++i) {
+    views.means[program.poolings[i]] = reinterpret_cast<const float*>(memory + layout.means[i]);
+  }
+  return views;
+}
+
+}  // namespace upscaled::cuda

@@ -1,0 +1,29 @@
+// What the steps of a batch read and write, in the device's memory.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/backends/cuda/batch_layout.h"
+#include "engine/backends/cuda/kernels/tensor_view.h"
+#include "engine/backends/cuda/program.h"
+#include "engine/backends/cuda/tile_plan.h"
+#include "engine/base/geometry.h"
+#include "engine/model/precision.h"
+
+namespace upscaled::cuda {
+
+struct BatchViews {
+  int tiles = 1;
+  SampleView picture;
+  Size picture_size;
+  std::vector<TensorView> tensors;  // as layers; without memory where a result is never stored
+  std::vector<const float*> means;  // as layers; of those global poolings whose means are known
+  SampleView samples;               // of the result
+};
+
+// `memory`: where the layout's offsets count from.
+BatchViews ViewsOf(const Program& program, const TilePlan& plan, Precision precision,
+                   const BatchShape& shape, const BatchLayout& layout, uint8_t* memory);
+
+}  // namespace upscaled::cuda

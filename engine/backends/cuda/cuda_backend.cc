@@ -1,0 +1,79 @@
+#include "engine/backends/cuda/cuda_backend.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/backends/cuda/context.h"
+#include "engine/backends/cuda/cuda_executable.h"
+#include "engine/backends/cuda/cuda_stream.h"
+#include "engine/backends/cuda/device.h"
+#include "engine/backends/cuda/kernels/conv_kernels.h"
+#include "engine/base/status_macros.h"
+#include "engine/base/string_view.h"
+
+namespace upscaled {
+namespace {
+
+using cuda::Context;
+using cuda::ConvKernel;
+
+class CudaBackend final : public Backend {
+ public:
+  CudaBackend(std::shared_ptr<Context> context, const ConvKernel* forced_kernel)
+      : context_(std::move(context)), forced_kernel_(forced_kernel) {}
+
+  std::string_view name() const override { return context_->device().name; }
+  std::string description() const override {
+    return cuda::Describe(context_->device()).description;
+  }
+  absl::StatusOr<std::shared_ptr<const Executable>> Compile(const Network& network,
+                                                            Precision precision) override {
+    return cuda::CudaExecutable::Create(context_, network, precision, forced_kernel_);
+  }
+  std::unique_ptr<Stream> CreateStream() override {
+    return std::make_unique<cuda::CudaStream>(context_);
+  }
+  // While one computes, others copy in and out, and fill what its last blocks leave idle.
+  int StreamCount() const override { return 3; }
+
+ private:
+  const std::shared_ptr<Context> context_;
+  const ConvKernel* const forced_kernel_;  // null: the best for each layer
+};
+
+absl::StatusOr<const ConvKernel*> ChooseForcedKernel(const std::string& name) {
+  if (name.empty()) return nullptr;
+  const ConvKernel* kernel = cuda::FindConvKernel(name);
+  if (kernel != nullptr) return kernel;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "kernel '", name, "' is not one of the cuda backend's: ",
+      absl::StrJoin(cuda::ListConvKernels(), ", ",
+                    [](std::string* out, const ConvKernel& info) { out->append(info.name); })));
+}
+
+}  // namespace
+
+PluginSurvey SurveyCudaDevices() {
+  PluginSurvey survey;
+  for (const cuda::Device& device : cuda::FindDevices(survey.notes)) {
+    survey.devices.push_back(cuda::Describe(device));
+  }
+  return survey;
+}
+
+absl::StatusOr<std::unique_ptr<Backend>> CreateCudaBackend(std::string_view device_name,
+                                                           const BackendOptions& options) {
+  if (!options.cpu_isa.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cpu_isa '", options.cpu_isa, "' is an option of the cpu backend"));
+  }
+  ASSIGN_OR_RETURN(const ConvKernel* kernel, ChooseForcedKernel(options.kernel));
+  ASSIGN_OR_RETURN(const cuda::Device device, cuda::FindDevice(device_name));
+  ASSIGN_OR_RETURN(std::shared_ptr<Context> context, Context::Create(device));
+  return std::make_unique<CudaBackend>(std::move(context), kernel);
+}
+
+}  // namespace upscaled

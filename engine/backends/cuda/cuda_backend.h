@@ -1,0 +1,22 @@
+// Our own kernels on NVIDIA's GPUs.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "engine/backends/backend.h"
+#include "engine/backends/plugin.h"
+
+namespace upscaled {
+
+// Devices that CreateCudaBackend takes.
+PluginSurvey SurveyCudaDevices();
+
+// `device` is "cuda:N", or "cuda" for the first. UNAVAILABLE when there is no such device;
+// INVALID_ARGUMENT when options.kernel is not one of this backend's (the message lists them) or
+// cpu_isa is set. options.chooser is not asked: one kernel suits each layer best here.
+absl::StatusOr<std::unique_ptr<Backend>> CreateCudaBackend(std::string_view device,
+                                                           const BackendOptions& options);
+
+}  // namespace upscaled

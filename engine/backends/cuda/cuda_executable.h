@@ -1,0 +1,66 @@
+// A network compiled for one device.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/backends/backend.h"
+#include "engine/backends/cuda/batch_layout.h"
+#include "engine/backends/cuda/context.h"
+#include "engine/backends/cuda/program.h"
+#include "engine/backends/cuda/step_kernel.h"
+#include "engine/graph/inner_tile.h"
+
+namespace upscaled::cuda {
+
+class CudaExecutable final : public Executable {
+ public:
+  static constexpr size_t kMaxWeightBytes = size_t{1} << 30;
+
+  // `forced` may be null. UNIMPLEMENTED: see StepKernel::Create, or `forced` supports no layer.
+  // RESOURCE_EXHAUSTED when the weights or the smallest tile take more than the device has.
+  static absl::StatusOr<std::shared_ptr<const CudaExecutable>> Create(
+      std::shared_ptr<Context> context, const Network& network, Precision precision,
+      const ConvKernel* forced);
+
+  const Network& network() const override { return program_.network; }
+  Precision precision() const override { return precision_; }
+  Rect InputRect(const Rect& tile, Size image) const override;
+  size_t WorkspaceBytes(Size tile) const override;
+  size_t WeightBytes() const override { return weight_bytes_; }
+  Size PreferredTile() const override { return preferred_tile_; }
+
+  const std::shared_ptr<Context>& context() const { return context_; }
+  const Program& program() const { return program_; }
+  // As program().steps. Precision kFast has those of kExact, too, for pixels that it loses.
+  const std::vector<StepKernel>& kernels(Precision precision) const {
+    return precision == precision_ ? kernels_ : exact_kernels_;
+  }
+  // RESOURCE_EXHAUSTED names a layer of which the tile holds more than kernels can count.
+  absl::Status CheckPlan(const TilePlan& plan) const;
+  // Of all executables of the context, ever: what a stream keeps for one is of no other.
+  int64_t id() const { return id_; }
+  // How much of a stream's memory a batch of several tiles may take.
+  size_t batch_bytes() const { return batch_bytes_; }
+
+ private:
+  CudaExecutable(std::shared_ptr<Context> context, Precision precision)
+      : context_(std::move(context)), precision_(precision), id_(context_->NextId()) {}
+  absl::StatusOr<std::vector<StepKernel>> MakeKernels(const Network& network, Precision precision,
+                                                      const ConvKernel* forced);
+  absl::Status ChooseTile();
+  // Of one tile and samples of the largest type.
+  BatchLayout LargestLayout(const InnerTile& tile) const;
+
+  const std::shared_ptr<Context> context_;
+  const Precision precision_;
+  const int64_t id_;
+  Program program_;
+  std::vector<StepKernel> kernels_, exact_kernels_;
+  size_t weight_bytes_ = 0;
+  Size preferred_tile_;
+  size_t batch_bytes_ = 0;
+};
+
+}  // namespace upscaled::cuda

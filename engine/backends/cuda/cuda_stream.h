@@ -1,0 +1,87 @@
+// One lane of a device: its queue, memory, staging buffers and graphs.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "engine/backends/backend.h"
+#include "engine/backends/cuda/batch_layout.h"
+#include "engine/backends/cuda/context.h"
+#include "engine/backends/cuda/cuda_executable.h"
+#include "engine/backends/cuda/handles.h"
+#include "engine/backends/cuda/lru_cache.h"
+
+namespace upscaled::cuda {
+
+class CudaStream final : public Stream {
+ public:
+  explicit CudaStream(std::shared_ptr<Context> context)
+      : context_(std::move(context)), graphs_(kMaxGraphs) {}
+
+  absl::Status Run(const Executable& executable, std::span<const TileTask> tiles) override;
+
+ private:
+  static constexpr size_t kMaxGraphs = 32;
+  static constexpr size_t kMaxBatch = 16;
+
+  // Tiles that one graph computes.
+  struct Batch {
+    const CudaExecutable& executable;
+    Precision precision;
+    TilePlan plan;
+    BatchShape shape;
+    BatchLayout layout;
+    std::vector<const TileTask*> tasks;
+  };
+  // All that the commands for a batch depend on, beside the stream's buffers.
+  struct GraphKey {
+    int64_t executable = 0;
+    Precision precision = Precision::kExact;
+    TilePlace place;
+    Rect share;  // of the pooling that is gathered
+    BatchShape shape;
+
+    friend bool operator==(const GraphKey&, const GraphKey&) = default;
+  };
+  // Captured when its key is seen for the second time: many are seen once, and whatever the runtime
+  // does at a kernel's first launch is done by then.
+  struct Graph {
+    bool seen = false;
+    GraphExecHandle handle;
+  };
+
+  // Of one tile.
+  static absl::StatusOr<Batch> MakeBatch(const CudaExecutable& executable, Precision precision,
+                                         const TileTask& task);
+  static GraphKey KeyOf(const Batch& batch);
+  // Into a batch of the same plan, if one has room.
+  static bool Join(const Batch& single, std::vector<Batch>& batches);
+
+  absl::Status Prepare();
+  absl::Status RunBatch(const Batch& batch);
+  absl::Status RunTile(const CudaExecutable& executable, Precision precision, const TileTask& task);
+  // Computes pixels of the result that precision kFast lost again in kExact. They are the same for
+  // every tiling, and so are their new values.
+  absl::Status RunExactly(const CudaExecutable& executable, const TileTask& task);
+  absl::Status Reserve(const BatchLayout& layout);
+  // Pictures and means to the staging buffer.
+  void Pack(const Batch& batch) const;
+  absl::Status Launch(const Batch& batch);
+  // Copies in, computes, copies out.
+  absl::Status Enqueue(const Batch& batch);
+  absl::Status EnqueueSums(const Batch& batch, const BatchViews& views);
+  // The staging buffer to where the tasks want it.
+  void DeliverPixels(const Batch& batch, size_t tile) const;
+  void DeliverSums(const Batch& batch, size_t tile) const;
+  // Whether the tile's pixels are not all numbers.
+  bool IsLost(const Batch& batch, size_t tile) const;
+
+  const std::shared_ptr<Context> context_;
+  StreamHandle queue_;  // made by the first run, which can report why it fails
+  EventHandle done_;
+  DeviceMemory memory_;
+  PinnedMemory sent_, received_;
+  LruCache<GraphKey, Graph> graphs_;
+};
+
+}  // namespace upscaled::cuda

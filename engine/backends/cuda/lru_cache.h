@@ -1,0 +1,36 @@
+// The values that were used last, up to a number of them.
+#pragma once
+
+#include <cstddef>
+#include <list>
+#include <utility>
+
+namespace upscaled::cuda {
+
+// For few keys, which are compared one by one.
+template <typename Key, typename Value>
+class LruCache {
+ public:
+  explicit LruCache(size_t capacity) : capacity_(capacity) {}
+
+  // The value of `key`, a new one if there is none; then the one not used for longest may go.
+  // Valid until the next call.
+  Value& Get(const Key& key) {
+    for (auto it = entries_.begin(); it != entries_.end(); ++it) {
+      if (it->first != key) continue;
+      entries_.splice(entries_.begin(), entries_, it);
+      return it->second;
+    }
+    if (entries_.size() == capacity_) entries_.pop_back();
+    return entries_.emplace_front(key, Value()).second;
+  }
+
+  void Clear() { entries_.clear(); }
+  size_t size() const { return entries_.size(); }
+
+ private:
+  const size_t capacity_;
+  std::list<std::pair<Key, Value>> entries_;  // the last used first
+};
+
+}  // namespace upscaled::cuda

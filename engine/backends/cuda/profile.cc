@@ -1,0 +1,151 @@
+#include "engine/backends/cuda/profile.h"
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+#include <utility>
+
+#include "engine/backends/cuda/batch_views.h"
+#include "engine/backends/cuda/kernels/pixels.h"
+#include "engine/base/status_macros.h"
+
+namespace upscaled::cuda {
+namespace {
+
+double Median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+  return values[values.size() / 2];
+}
+
+// A tile whose source and means lie on the device.
+class Profiler {
+ public:
+  Profiler(const CudaExecutable& executable, Size picture)
+      : executable_(executable), context_(executable.context()) {
+    const Program& program = executable.program();
+    plan_ = PlanTile(program, {picture, {0, 0, picture.width, picture.height}});
+    shape_.known_means = program.poolings.size();
+    layout_ = LayOut(program, plan_, executable.precision(), shape_);
+  }
+
+  absl::Status Prepare() {
+    RETURN_IF_ERROR(context_->Enter());
+    RETURN_IF_ERROR(executable_.CheckPlan(plan_));
+    ASSIGN_OR_RETURN(queue_, CreateStream(context_));
+    ASSIGN_OR_RETURN(memory_, AllocateDevice(context_, layout_.bytes, "a profiled tile"));
+    std::vector<std::byte> sent(layout_.sent_bytes);
+    std::mt19937 random(1);
+    for (std::byte& byte : sent) byte = static_cast<std::byte>(random());
+    const float mean = 0.5f;
+    for (size_t i = 0; i < layout_.source / sizeof(mean); ++i) {
+      std::memcpy(&sent[i * sizeof(mean)], &mean, sizeof(mean));
+    }
+    RETURN_IF_ERROR(context_->Check(
+        cudaMemcpy(memory_.data(), sent.data(), sent.size(), cudaMemcpyHostToDevice),
+        "cudaMemcpy"));
+    views_ = ViewsOf(executable_.program(), plan_, executable_.precision(), shape_, layout_,
+                     memory_.data());
+    const size_t steps = executable_.kernels(executable_.precision()).size() + 1;
+    for (size_t i = 0; i <= steps; ++i) {
+      ASSIGN_OR_RETURN(events_.emplace_back(), CreateEvent(context_));
+    }
+    return absl::OkStatus();
+  }
+
+  // Seconds of each step, the store of pixels included.
+  absl::StatusOr<std::vector<double>> RunSteps() {
+    RETURN_IF_ERROR(Enqueue(/*marks=*/true));
+    RETURN_IF_ERROR(context_->Check(cudaStreamSynchronize(queue_.get()), "cudaStreamSynchronize"));
+    std::vector<double> seconds;
+    for (size_t i = 0; i + 1 < events_.size(); ++i) {
+      ASSIGN_OR_RETURN(seconds.emplace_back(), Between(i, i + 1));
+    }
+    return seconds;
+  }
+
+  absl::StatusOr<double> RunGraph() {
+    if (graph_ == nullptr) {
+      ASSIGN_OR_RETURN(graph_, Capture(context_, queue_.get(), [this] { return Enqueue(false); }));
+    }
+    RETURN_IF_ERROR(Mark(0));
+    RETURN_IF_ERROR(
+        context_->Check(cudaGraphLaunch(graph_.get(), queue_.get()), "cudaGraphLaunch"));
+    RETURN_IF_ERROR(Mark(1));
+    RETURN_IF_ERROR(context_->Check(cudaStreamSynchronize(queue_.get()), "cudaStreamSynchronize"));
+    return Between(0, 1);
+  }
+
+  size_t bytes() const { return layout_.bytes; }
+
+ private:
+  absl::Status Mark(size_t event) {
+    return context_->Check(cudaEventRecord(events_[event].get(), queue_.get()), "cudaEventRecord");
+  }
+  absl::StatusOr<double> Between(size_t first, size_t second) {
+    float milliseconds = 0;
+    RETURN_IF_ERROR(context_->Check(
+        cudaEventElapsedTime(&milliseconds, events_[first].get(), events_[second].get()),
+        "cudaEventElapsedTime"));
+    return milliseconds * 1e-3;
+  }
+
+  absl::Status Enqueue(bool marks) {
+    const auto mark = [&](size_t event) { return marks ? Mark(event) : absl::OkStatus(); };
+    size_t event = 0;
+    RETURN_IF_ERROR(mark(event));
+    for (const StepKernel& kernel : executable_.kernels(executable_.precision())) {
+      RETURN_IF_ERROR(kernel.Enqueue(*context_, views_, queue_.get()));
+      RETURN_IF_ERROR(mark(++event));
+    }
+    if (!executable_.program().writes_samples) {
+      RETURN_IF_ERROR(
+          context_->Check(LaunchStorePixels(views_.tensors.back(), views_.samples, views_.tiles,
+                                            executable_.precision(), queue_.get()),
+                          "launch of store_pixels"));
+    }
+    return mark(++event);
+  }
+
+  const CudaExecutable& executable_;
+  const std::shared_ptr<Context> context_;
+  TilePlan plan_;
+  BatchShape shape_;
+  BatchLayout layout_;
+  BatchViews views_;
+  StreamHandle queue_;
+  DeviceMemory memory_;
+  std::vector<EventHandle> events_;
+  GraphExecHandle graph_;
+};
+
+}  // namespace
+
+absl::StatusOr<TileProfile> ProfileTile(const CudaExecutable& executable, Size picture,
+                                        int repetitions) {
+  Profiler profiler(executable, picture);
+  RETURN_IF_ERROR(profiler.Prepare());
+  RETURN_IF_ERROR(profiler.RunSteps().status());  // warms up
+  std::vector<std::vector<double>> step_samples;
+  std::vector<double> graph_samples;
+  for (int i = 0; i < repetitions; ++i) {
+    ASSIGN_OR_RETURN(const std::vector<double> steps, profiler.RunSteps());
+    step_samples.resize(steps.size());
+    for (size_t s = 0; s < steps.size(); ++s) step_samples[s].push_back(steps[s]);
+    ASSIGN_OR_RETURN(graph_samples.emplace_back(), profiler.RunGraph());
+  }
+  TileProfile profile;
+  profile.compute_seconds = Median(std::move(graph_samples));
+  profile.bytes = static_cast<double>(profiler.bytes());
+  const std::vector<StepKernel>& kernels = executable.kernels(executable.precision());
+  for (size_t s = 0; s < kernels.size(); ++s) {
+    profile.steps.push_back({kernels[s].step().layer, std::string(kernels[s].name()),
+                             Median(std::move(step_samples[s]))});
+  }
+  if (!executable.program().writes_samples) {
+    profile.steps.push_back(
+        {kernels.back().step().layer, "store_pixels", Median(std::move(step_samples.back()))});
+  }
+  return profile;
+}
+
+}  // namespace upscaled::cuda

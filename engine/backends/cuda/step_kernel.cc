@@ -1,0 +1,176 @@
+#include "engine/backends/cuda/step_kernel.h"
+
+#include "absl/strings/str_cat.h"
+#include "engine/backends/cuda/kernels/elementwise.h"
+#include "engine/backends/cuda/kernels/elementwise_layer.h"
+#include "engine/backends/cuda/kernels/first_conv.h"
+#include "engine/backends/cuda/kernels/fused_conv.h"
+#include "engine/backends/cuda/kernels/layer_constants.h"
+#include "engine/backends/cuda/kernels/pack_weights.h"
+#include "engine/backends/cuda/kernels/pixels.h"
+#include "engine/backends/cuda/kernels/pooling.h"
+#include "engine/base/status_macros.h"
+#include "engine/base/string_view.h"
+#include "engine/model/shapes.h"
+
+namespace upscaled::cuda {
+namespace {
+
+FusedConv FusedOf(const Network& network, const Step& step) {
+  return {&network.layers[step.conv], step.shuffle < 0 ? nullptr : &network.layers[step.shuffle]};
+}
+
+absl::Status Unsupported(const Layer& layer, Precision precision) {
+  return absl::UnimplementedError(absl::StrCat("the cuda backend cannot run layer '", layer.name,
+                                               "' (", ToAbsl(OpName(layer.op)), ") in precision '",
+                                               ToAbsl(PrecisionName(precision)), "'"));
+}
+
+}  // namespace
+
+absl::StatusOr<StepKernel> StepKernel::Create(const std::shared_ptr<Context>& context,
+                                              const Network& network, const Program& program,
+                                              const Step& step, Precision precision,
+                                              const ConvKernel* forced) {
+  StepKernel kernel(program, step, precision);
+  kernel.limits_ = context->device().limits;
+  RETURN_IF_ERROR(kernel.Pack(context, network, forced));
+  return kernel;
+}
+
+absl::Status StepKernel::Pack(const std::shared_ptr<Context>& context, const Network& network,
+                              const ConvKernel* forced) {
+  const Layer& own = network.layers[step_->layer];
+  PackedConv packed;
+  switch (step_->kind) {
+    case Step::Kind::kLoadPixels:
+      return absl::OkStatus();
+    case Step::Kind::kFirstConv:
+      packed = PackFirstConv(own);
+      activation_ = ActivationOf(own);
+      break;
+    case Step::Kind::kConv: {
+      const FusedConv layers = FusedOf(network, *step_);
+      conv_kernel_ = ChooseConvKernel(layers, precision_, limits_, forced);
+      if (conv_kernel_ == nullptr) return Unsupported(*layers.conv, precision_);
+      packed = conv_kernel_->pack(layers, precision_, limits_);
+      shape_ = ShapeOf(layers);
+      activation_ = ActivationOf(layers);
+      break;
+    }
+    case Step::Kind::kElementwise:
+      if (!ElementwiseSupports(own)) return Unsupported(own, precision_);
+      [[fallthrough]];
+    case Step::Kind::kLoadMeans:
+      packed.constants = PackConstants(own);
+      activation_ = ActivationOf(own);
+  }
+  const std::string what = absl::StrCat("the weights of layer '", own.name, "'");
+  if (!packed.weights.empty()) {
+    ASSIGN_OR_RETURN(weights_, Upload(context, std::as_bytes(std::span(packed.weights)), what));
+  }
+  ASSIGN_OR_RETURN(constants_, Upload(context, std::as_bytes(std::span(packed.constants)), what));
+  return absl::OkStatus();
+}
+
+std::string_view StepKernel::name() const {
+  switch (step_->kind) {
+    case Step::Kind::kLoadPixels:
+      return "load_pixels";
+    case Step::Kind::kFirstConv:
+      return "first_conv";
+    case Step::Kind::kConv:
+      return conv_kernel_->name;
+    case Step::Kind::kElementwise:
+      return "elementwise";
+    case Step::Kind::kLoadMeans:
+      return "load_means";
+  }
+  return "";
+}
+
+absl::Status StepKernel::Enqueue(Context& context, const BatchViews& views,
+                                 cudaStream_t stream) const {
+  if (views.tensors[step_->layer].region.empty()) return absl::OkStatus();
+  const cudaError_t error = Launch(views, stream);
+  if (error == cudaSuccess) return absl::OkStatus();
+  return context.Check(
+      error, absl::StrCat("launch of ", ToAbsl(name()), " for layer '", layer().name, "'"));
+}
+
+cudaError_t StepKernel::Launch(const BatchViews& views, cudaStream_t stream) const {
+  const TensorView& dst = views.tensors[step_->layer];
+  switch (step_->kind) {
+    case Step::Kind::kLoadPixels:
+      return LaunchLoadPixels(views.picture, views.picture_size, program_->network.pad_px, dst,
+                              views.tiles, precision_, stream);
+    case Step::Kind::kFirstConv:
+      return LaunchFirst(views, stream);
+    case Step::Kind::kConv:
+      return LaunchConv(views, stream);
+    case Step::Kind::kElementwise:
+      return LaunchElementwiseStep(views, stream);
+    case Step::Kind::kLoadMeans:
+      return LaunchLoadMeans(views.means[step_->layer], dst, views.tiles, activation_,
+                             reinterpret_cast<const float*>(constants_.data()), precision_, stream);
+  }
+  return cudaErrorInvalidValue;
+}
+
+cudaError_t StepKernel::LaunchFirst(const BatchViews& views, cudaStream_t stream) const {
+  FirstConvParams params;
+  params.picture = views.picture;
+  params.picture_size = views.picture_size;
+  params.pad_px = program_->network.pad_px;
+  params.resize_factor = step_->resize_factor;
+  params.conv_input = views.tensors[layer().inputs[0]].layer;
+  params.padding_px = layer().padding_px;
+  params.dst = views.tensors[step_->layer];
+  params.tiles = views.tiles;
+  params.weights = reinterpret_cast<const float*>(weights_.data());
+  params.constants = reinterpret_cast<const float*>(constants_.data());
+  params.activation = activation_;
+  return LaunchFirstConv(params, precision_, stream);
+}
+
+cudaError_t StepKernel::LaunchConv(const BatchViews& views, cudaStream_t stream) const {
+  ConvParams params;
+  params.shape = shape_;
+  params.src = views.tensors[step_->inputs[0]];
+  params.dst = views.tensors[step_->layer];
+  params.tiles = views.tiles;
+  params.weights = weights_.data();
+  params.constants = reinterpret_cast<const float*>(constants_.data());
+  params.activation = activation_;
+  if (step_->residual >= 0) {
+    params.residual = views.tensors[step_->residual];
+    params.residual_factor = step_->residual_factor;
+  }
+  if (params.dst.data == nullptr) params.samples = views.samples;
+  return conv_kernel_->launch(params, precision_, limits_, stream);
+}
+
+cudaError_t StepKernel::LaunchElementwiseStep(const BatchViews& views, cudaStream_t stream) const {
+  const std::vector<int>& inputs = step_->inputs;
+  const bool by_channel = inputs.size() > 1 && program_->per_picture[inputs[1]];
+  ElementwiseParams params = ElementwiseOf(layer(), by_channel);
+  params.constants = reinterpret_cast<const float*>(constants_.data());
+  params.dst = views.tensors[step_->layer];
+  params.tiles = views.tiles;
+  if (params.kind != ElementwiseKind::kConcat) {
+    params.src0 = views.tensors[inputs[0]];
+    if (inputs.size() > 1) params.src1 = views.tensors[inputs[1]];
+    return LaunchElementwise(params, precision_, stream);
+  }
+  for (const int input : inputs) {
+    params.src0 = views.tensors[input];
+    if (const cudaError_t error = LaunchElementwise(params, precision_, stream);
+        error != cudaSuccess) {
+      return error;
+    }
+    params.first_channel += params.src0.channels;
+  }
+  return cudaSuccess;
+}
+
+}  // namespace upscaled::cuda

@@ -1,0 +1,64 @@
+// A step of a program, bound to its kernel and to its weights on the device.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "engine/backends/cuda/batch_views.h"
+#include "engine/backends/cuda/context.h"
+#include "engine/backends/cuda/handles.h"
+#include "engine/backends/cuda/kernels/conv_kernels.h"
+#include "engine/backends/cuda/program.h"
+#include "engine/model/network.h"
+#include "engine/model/precision.h"
+
+namespace upscaled::cuda {
+
+// Immutable, thread safe.
+class StepKernel {
+ public:
+  // `network` has the weights that `program` lacks. `forced` (may be null) runs what it supports.
+  // UNIMPLEMENTED names a layer that no kernel computes; RESOURCE_EXHAUSTED: no room for weights.
+  static absl::StatusOr<StepKernel> Create(const std::shared_ptr<Context>& context,
+                                           const Network& network, const Program& program,
+                                           const Step& step, Precision precision,
+                                           const ConvKernel* forced);
+
+  // Of what is not needed nothing is computed. The context is entered.
+  absl::Status Enqueue(Context& context, const BatchViews& views, cudaStream_t stream) const;
+
+  // Of the convolution; null for other kinds.
+  const ConvKernel* conv_kernel() const { return conv_kernel_; }
+  std::string_view name() const;  // for people
+  const Step& step() const { return *step_; }
+  size_t WeightBytes() const { return weights_.bytes() + constants_.bytes(); }
+
+ private:
+  StepKernel(const Program& program, const Step& step, Precision precision)
+      : program_(&program), step_(&step), precision_(precision) {}
+
+  absl::Status Pack(const std::shared_ptr<Context>& context, const Network& network,
+                    const ConvKernel* forced);
+  cudaError_t Launch(const BatchViews& views, cudaStream_t stream) const;
+  cudaError_t LaunchFirst(const BatchViews& views, cudaStream_t stream) const;
+  cudaError_t LaunchConv(const BatchViews& views, cudaStream_t stream) const;
+  cudaError_t LaunchElementwiseStep(const BatchViews& views, cudaStream_t stream) const;
+
+  const Layer& layer() const { return program_->network.layers[step_->layer]; }
+
+  const Program* program_;  // which outlives this
+  const Step* step_;
+  Precision precision_;
+  DeviceLimits limits_;
+  const ConvKernel* conv_kernel_ = nullptr;
+  ConvShape shape_;  // of a convolution
+  ActivationParams activation_;
+  DeviceMemory weights_, constants_;
+};
+
+}  // namespace upscaled::cuda

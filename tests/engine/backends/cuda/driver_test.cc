@@ -1,0 +1,81 @@
+// The plugin as programs find it, with a driver and without: holds on every machine that built it.
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "engine/backends/backend_list.h"
+#include "engine/backends/cuda/cuda_backend.h"
+#include "engine/backends/cuda/cuda_status.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace upscaled {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+// Dlopened beside the test program, as upscaled does; and what is linked into this program.
+TEST(CudaDriverTest, ThePluginLoadsAndFindsDevicesOrSaysWhyNot) {
+  const PluginSurvey own = SurveyCudaDevices();
+  const DeviceSurvey survey = SurveyDevices();
+  for (const PluginDevice& device : own.devices) {
+    EXPECT_TRUE(std::any_of(survey.devices.begin(), survey.devices.end(), [&](const auto& found) {
+      return found.name == device.name;
+    })) << device.name;
+  }
+  for (const std::string& note : own.notes) {
+    EXPECT_THAT(survey.notes, ::testing::Contains("cuda: " + note));
+  }
+  EXPECT_FALSE(own.devices.empty() && own.notes.empty());
+}
+
+TEST(CudaDriverTest, WithoutADriverTheCpuServes) {
+  if (const PluginSurvey survey = SurveyCudaDevices(); !survey.devices.empty()) {
+    GTEST_SKIP() << "there is " << survey.devices[0].name << ", " << survey.devices[0].description;
+  }
+  for (const char* name : {"cuda", "cuda:0"}) {
+    const auto backend = CreateBackend(name, {});
+    EXPECT_EQ(backend.status().code(), absl::StatusCode::kUnavailable);
+    EXPECT_THAT(std::string(backend.status().message()),
+                AllOf(StartsWith("no CUDA device '"), HasSubstr("no CUDA d")));
+  }
+  const auto chosen = CreateBackend("auto", {});
+  ASSERT_TRUE(chosen.ok()) << chosen.status();
+  EXPECT_FALSE(absl::StartsWith(std::string((*chosen)->name()), "cuda"));
+}
+
+TEST(CudaDriverTest, RefusesWhatItCannotHonour) {
+  BackendOptions kernel;
+  kernel.kernel = "magic";
+  const auto unknown = CreateCudaBackend("cuda", kernel);
+  EXPECT_EQ(unknown.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(unknown.status().message()),
+              StartsWith("kernel 'magic' is not one of the cuda backend's: "));
+  BackendOptions isa;
+  isa.cpu_isa = "avx2";
+  EXPECT_EQ(CreateCudaBackend("cuda", isa).status(),
+            absl::InvalidArgumentError("cpu_isa 'avx2' is an option of the cpu backend"));
+}
+
+TEST(CudaStatusTest, NamesDeviceCallAndErrorAndTellsWhatToDo) {
+  EXPECT_TRUE(cuda::ToStatus(cudaSuccess, "cudaMalloc", "cuda:1").ok());
+  const absl::Status memory =
+      cuda::ToStatus(cudaErrorMemoryAllocation, "cudaMalloc of 3.0 MiB", "cuda:1");
+  EXPECT_EQ(memory.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(memory.message()), AllOf(StartsWith("cuda:1: cudaMalloc of 3.0 MiB: "),
+                                                   HasSubstr("cudaErrorMemoryAllocation")));
+  const auto code = [](cudaError_t error) {
+    return cuda::ToStatus(error, "a call", "cuda:0").code();
+  };
+  EXPECT_EQ(code(cudaErrorIllegalAddress), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(code(cudaErrorNoDevice), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(code(cudaErrorInvalidValue), absl::StatusCode::kInternal);
+  EXPECT_TRUE(cuda::LosesContext(cudaErrorECCUncorrectable));
+  EXPECT_FALSE(cuda::LosesContext(cudaErrorNoDevice));
+  EXPECT_FALSE(cuda::LosesContext(cudaErrorMemoryAllocation));
+}
+
+}  // namespace
+}  // namespace upscaled

@@ -1,0 +1,142 @@
+// What becomes of failing calls, with the runtime of host_runtime.h.
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/backends/cuda/cuda_backend.h"
+#include "engine/backends/cuda/cuda_executable.h"
+#include "engine/backends/cuda/profile.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/engine/backends/cuda/host_runtime.h"
+#include "tests/engine/backends/random_network.h"
+#include "tests/engine/backends/run_tiles.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+std::string Message(const absl::Status& status) { return std::string(status.message()); }
+
+class CudaFailureTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    test::AppendConv(network_, 16, 3);
+    test::AppendConv(network_, 3, 3);
+    Start();
+  }
+  void TearDown() override {
+    stream_.reset();
+    executable_.reset();
+    backend_.reset();
+    EXPECT_EQ(test::AllocatedBytes(), 0u);
+  }
+
+  void Start() {
+    auto backend = CreateCudaBackend("cuda", {});
+    ASSERT_TRUE(backend.ok()) << backend.status();
+    backend_ = *std::move(backend);
+    auto executable = backend_->Compile(network_, Precision::kExact);
+    ASSERT_TRUE(executable.ok()) << executable.status();
+    executable_ = *std::move(executable);
+    stream_ = backend_->CreateStream();
+  }
+
+  absl::Status Run() {
+    const Rect whole{0, 0, 40, 30};
+    const TileTask task{source_.view(), whole, {40, 30}, whole, result_.mutable_view()};
+    return stream_->Run(*executable_, {&task, 1});
+  }
+
+  std::mt19937 random_ = test::FreshRandom();
+  Network network_ = test::InputAlone();
+  Image source_ = test::RandomImage({40, 30, 3, SampleType::kU8}, random_);
+  Image result_{{40, 30, 3, SampleType::kU8}};
+  std::unique_ptr<Backend> backend_;
+  std::shared_ptr<const Executable> executable_;
+  std::unique_ptr<Stream> stream_;
+};
+
+TEST_F(CudaFailureTest, AFailedCallIsNamedAndTheNextRunGoesOn) {
+  for (const char* call : {"cudaMemcpyAsync", "cudaMemsetAsync", "cudaEventRecord"}) {
+    stream_ = backend_->CreateStream();  // has no graph yet, which would make no such call
+    test::FailNextCall(call, cudaErrorInvalidValue);
+    const absl::Status status = Run();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << call;
+    EXPECT_THAT(Message(status), AllOf(StartsWith("cuda:0: "), HasSubstr(call)));
+    EXPECT_TRUE(Run().ok());
+  }
+}
+
+TEST_F(CudaFailureTest, AFailedCaptureLeavesTheStreamUsable) {
+  ASSERT_TRUE(Run().ok());
+  test::FailNextCall("cudaGraphInstantiate", cudaErrorInvalidValue);
+  EXPECT_EQ(Run().code(), absl::StatusCode::kInternal);
+  EXPECT_TRUE(Run().ok());
+}
+
+// As after an illegal access: everything of the device is gone, and a new backend starts afresh.
+TEST_F(CudaFailureTest, ALostContextFailsForGoodAndANewBackendWorks) {
+  ASSERT_TRUE(Run().ok());
+  const Image expected = test::RunTiles(*backend_, *executable_, source_, {40, 30});
+  test::FailNextCall("cudaEventSynchronize", cudaErrorIllegalAddress);
+  EXPECT_EQ(Run().code(), absl::StatusCode::kUnavailable);
+  const absl::Status again = Run();
+  EXPECT_EQ(again.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(Message(again), HasSubstr("a batch of tiles"));  // what spoiled it
+  EXPECT_EQ(backend_->Compile(network_, Precision::kExact).status().code(),
+            absl::StatusCode::kUnavailable);
+  // The old ones may be let go before or after: they free nothing of the new context.
+  const std::unique_ptr<Backend> old_backend = std::move(backend_);
+  const auto old_executable = executable_;
+  std::unique_ptr<Stream> old_stream = std::move(stream_);
+  Start();
+  EXPECT_EQ(old_stream->Run(*old_executable, {}).code(), absl::StatusCode::kUnavailable);
+  old_stream.reset();
+  const Image result = test::RunTiles(*backend_, *executable_, source_, {40, 30});
+  EXPECT_TRUE(test::SameImages(result.view(), expected.view()));
+}
+
+TEST_F(CudaFailureTest, MemoryThatIsOutIsToldInNumbers) {
+  test::SetDeviceBytes(test::AllocatedBytes() + (64 << 10));
+  const absl::Status status = Run();
+  test::SetDeviceBytes(size_t{16} << 30);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(Message(status), AllOf(HasSubstr("cudaMalloc of 0."),
+                                     HasSubstr("MiB for a tile, with"), HasSubstr("MiB free")));
+  EXPECT_TRUE(Run().ok());
+  // Weights, too.
+  test::SetDeviceBytes(test::AllocatedBytes());
+  const auto executable = backend_->Compile(network_, Precision::kExact);
+  test::SetDeviceBytes(size_t{16} << 30);
+  EXPECT_EQ(executable.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(Message(executable.status()), HasSubstr("the weights of layer 'conv1'"));
+}
+
+// What is seen once is not captured; what comes again is, once.
+TEST_F(CudaFailureTest, OneGraphForEveryShapeThatComesAgain) {
+  const int before = test::CapturedGraphs();
+  ASSERT_TRUE(Run().ok());
+  EXPECT_EQ(test::CapturedGraphs(), before);
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(Run().ok());
+  EXPECT_EQ(test::CapturedGraphs(), before + 1);
+}
+
+TEST_F(CudaFailureTest, ProfileTellsEveryStep) {
+  const auto& own = static_cast<const cuda::CudaExecutable&>(*executable_);
+  const auto profile = cuda::ProfileTile(own, {40, 30}, 3);
+  ASSERT_TRUE(profile.ok()) << profile.status();
+  EXPECT_EQ(profile->steps.size(), own.program().steps.size());
+  double sum = 0;
+  for (const cuda::StepTime& step : profile->steps) sum += step.seconds;
+  EXPECT_GT(sum, 0);
+  EXPECT_GT(profile->compute_seconds, 0);
+}
+
+}  // namespace
+}  // namespace upscaled

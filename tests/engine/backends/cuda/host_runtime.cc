@@ -1,0 +1,255 @@
+#include "tests/engine/backends/cuda/host_runtime.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "engine/backends/cuda/cuda_status.h"
+
+struct CUgraph_st {
+  std::vector<std::function<void()>> commands;
+};
+struct CUgraphExec_st {
+  std::vector<std::function<void()>> commands;
+};
+struct CUstream_st {
+  bool captures = false;
+  std::vector<std::function<void()>> captured;
+};
+struct CUevent_st {
+  std::chrono::steady_clock::time_point recorded;
+};
+
+namespace upscaled::test {
+namespace {
+
+// What the process shares, as it does the real runtime.
+struct Runtime {
+  std::mutex mutex;
+  std::map<std::string, cudaError_t> failures;  // of the next calls
+  cudaError_t spoiled = cudaSuccess;
+  size_t device_bytes = size_t{16} << 30;
+  std::map<void*, size_t> allocated;
+  std::map<void*, std::shared_ptr<void>> handles;
+  int captured_graphs = 0;
+};
+
+Runtime& TheRuntime() {
+  static Runtime* const runtime = new Runtime;
+  return *runtime;
+}
+
+// What a call answers before it does anything.
+cudaError_t Begin(const std::string& name) {
+  Runtime& runtime = TheRuntime();
+  const std::lock_guard lock(runtime.mutex);
+  if (runtime.spoiled != cudaSuccess) return runtime.spoiled;
+  const auto failure = runtime.failures.find(name);
+  if (failure == runtime.failures.end()) return cudaSuccess;
+  const cudaError_t error = failure->second;
+  runtime.failures.erase(failure);
+  if (cuda::LosesContext(error)) runtime.spoiled = error;
+  return error;
+}
+
+size_t Allocated(const Runtime& runtime) {
+  size_t bytes = 0;
+  for (const auto& [data, size] : runtime.allocated) bytes += size;
+  return bytes;
+}
+
+// Poisoned, so that whoever reads what nobody wrote gets NaN.
+cudaError_t Allocate(const char* name, void** data, size_t bytes) {
+  if (const cudaError_t error = Begin(name); error != cudaSuccess) return error;
+  Runtime& runtime = TheRuntime();
+  const std::lock_guard lock(runtime.mutex);
+  if (Allocated(runtime) + bytes > runtime.device_bytes) return cudaErrorMemoryAllocation;
+  *data = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  std::memset(*data, 0xFF, bytes);
+  runtime.allocated[*data] = bytes;
+  return cudaSuccess;
+}
+
+cudaError_t Free(const char* name, void* data) {
+  if (const cudaError_t error = Begin(name); error != cudaSuccess) return error;
+  if (data == nullptr) return cudaSuccess;
+  Runtime& runtime = TheRuntime();
+  const std::lock_guard lock(runtime.mutex);
+  if (runtime.allocated.erase(data) == 0) return cudaErrorInvalidValue;
+  std::free(data);
+  return cudaSuccess;
+}
+
+}  // namespace
+
+void Enqueue(cudaStream_t stream, std::function<void()> command) {
+  if (stream == nullptr || !stream->captures) return command();
+  stream->captured.push_back(std::move(command));
+}
+
+void FailNextCall(const std::string& name, cudaError_t error) {
+  Runtime& runtime = TheRuntime();
+  const std::lock_guard lock(runtime.mutex);
+  runtime.failures[name] = error;
+}
+
+void SetDeviceBytes(size_t bytes) { TheRuntime().device_bytes = bytes; }
+
+size_t AllocatedBytes() {
+  Runtime& runtime = TheRuntime();
+  const std::lock_guard lock(runtime.mutex);
+  return Allocated(runtime);
+}
+
+int CapturedGraphs() {
+  const std::lock_guard lock(TheRuntime().mutex);
+  return TheRuntime().captured_graphs;
+}
+
+}  // namespace upscaled::test
+
+using upscaled::test::Allocate;
+using upscaled::test::Begin;
+using upscaled::test::Free;
+using upscaled::test::TheRuntime;
+
+namespace {
+
+template <typename T, typename... Args>
+cudaError_t Create(const char* name, T** handle, Args&&... args) {
+  if (const cudaError_t error = Begin(name); error != cudaSuccess) return error;
+  auto created = std::make_shared<T>(T{std::forward<Args>(args)...});
+  *handle = created.get();
+  const std::lock_guard lock(TheRuntime().mutex);
+  TheRuntime().handles[*handle] = std::move(created);
+  return cudaSuccess;
+}
+
+template <typename T>
+cudaError_t Destroy(const char* name, T* handle) {
+  if (const cudaError_t error = Begin(name); error != cudaSuccess) return error;
+  const std::lock_guard lock(TheRuntime().mutex);
+  return TheRuntime().handles.erase(handle) == 1 ? cudaSuccess : cudaErrorInvalidResourceHandle;
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* cudaGetErrorName(cudaError_t error) {
+  return error == cudaErrorMemoryAllocation ? "cudaErrorMemoryAllocation" : "cudaErrorOfATest";
+}
+const char* cudaGetErrorString(cudaError_t /*error*/) { return "as a test wants it"; }
+cudaError_t cudaGetLastError() { return cudaSuccess; }
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = 13000;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 1;
+  return Begin("cudaGetDeviceCount");
+}
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int /*device*/) {
+  *properties = {};
+  std::strcpy(properties->name, "the host");
+  properties->major = 8;
+  properties->totalGlobalMem = TheRuntime().device_bytes;
+  properties->multiProcessorCount = 1;
+  properties->sharedMemPerBlockOptin = 99 << 10;
+  return Begin("cudaGetDeviceProperties");
+}
+cudaError_t cudaSetDevice(int /*device*/) { return Begin("cudaSetDevice"); }
+// What the context held is gone.
+cudaError_t cudaDeviceReset() {
+  const std::lock_guard lock(TheRuntime().mutex);
+  TheRuntime().spoiled = cudaSuccess;
+  for (const auto& [data, bytes] : TheRuntime().allocated) std::free(data);
+  TheRuntime().allocated.clear();
+  TheRuntime().handles.clear();
+  return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void** data, size_t bytes) { return Allocate("cudaMalloc", data, bytes); }
+cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned int /*flags*/) {
+  return Allocate("cudaHostAlloc", data, bytes);
+}
+cudaError_t cudaFree(void* data) { return Free("cudaFree", data); }
+cudaError_t cudaFreeHost(void* data) { return Free("cudaFreeHost", data); }
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  *total = TheRuntime().device_bytes;
+  *free = *total - upscaled::test::AllocatedBytes();
+  return Begin("cudaMemGetInfo");
+}
+cudaError_t cudaMemcpy(void* dst, const void* src, size_t bytes, cudaMemcpyKind /*kind*/) {
+  if (const cudaError_t error = Begin("cudaMemcpy"); error != cudaSuccess) return error;
+  std::memcpy(dst, src, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaMemcpyAsync(void* dst, const void* src, size_t bytes, cudaMemcpyKind /*kind*/,
+                            cudaStream_t stream) {
+  if (const cudaError_t error = Begin("cudaMemcpyAsync"); error != cudaSuccess) return error;
+  upscaled::test::Enqueue(stream, [=] { std::memcpy(dst, src, bytes); });
+  return cudaSuccess;
+}
+cudaError_t cudaMemsetAsync(void* data, int value, size_t bytes, cudaStream_t stream) {
+  if (const cudaError_t error = Begin("cudaMemsetAsync"); error != cudaSuccess) return error;
+  upscaled::test::Enqueue(stream, [=] { std::memset(data, value, bytes); });
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int /*flags*/) {
+  return Create("cudaStreamCreateWithFlags", stream);
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) { return Destroy("cudaStreamDestroy", stream); }
+cudaError_t cudaStreamSynchronize(cudaStream_t /*stream*/) {
+  return Begin("cudaStreamSynchronize");
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int /*flags*/) {
+  return Create("cudaEventCreateWithFlags", event);
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) { return Destroy("cudaEventDestroy", event); }
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  if (const cudaError_t error = Begin("cudaEventRecord"); error != cudaSuccess) return error;
+  upscaled::test::Enqueue(stream, [=] { event->recorded = std::chrono::steady_clock::now(); });
+  return cudaSuccess;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t /*event*/) { return Begin("cudaEventSynchronize"); }
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  *milliseconds = std::chrono::duration<float, std::milli>(end->recorded - begin->recorded).count();
+  return Begin("cudaEventElapsedTime");
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode /*mode*/) {
+  if (const cudaError_t error = Begin("cudaStreamBeginCapture"); error != cudaSuccess) return error;
+  stream->captures = true;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  stream->captures = false;
+  {
+    const std::lock_guard lock(TheRuntime().mutex);
+    ++TheRuntime().captured_graphs;
+  }
+  return Create("cudaStreamEndCapture", graph, std::exchange(stream->captured, {}));
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) { return Destroy("cudaGraphDestroy", graph); }
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
+                                 unsigned long long /*flags*/) {  // NOLINT: the runtime's type
+  return Create("cudaGraphInstantiate", executable, graph->commands);
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
+  return Destroy("cudaGraphExecDestroy", executable);
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t /*stream*/) {
+  if (const cudaError_t error = Begin("cudaGraphLaunch"); error != cudaSuccess) return error;
+  for (const auto& command : executable->commands) command();
+  return cudaSuccess;
+}
+
+}  // extern "C"

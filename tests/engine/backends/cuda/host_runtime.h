@@ -1,0 +1,28 @@
+// The CUDA runtime as this backend uses it, over the host's memory: one device, streams that run at
+// once, graphs that replay what was captured. With host_kernels.cc in place of the kernels the
+// whole backend runs where there is no GPU, and its failures can be made to happen.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <functional>
+#include <string>
+
+namespace upscaled::test {
+
+// Does `command` when the stream comes to it: at once, or in every launch of what is captured.
+void Enqueue(cudaStream_t stream, std::function<void()> command);
+
+// The next call of this name answers with the error, and so does every one after it until the
+// device is reset if the error spoils the context.
+void FailNextCall(const std::string& name, cudaError_t error);
+
+// How much of the device's memory may be taken.
+void SetDeviceBytes(size_t bytes);
+// How much of the device's and of pinned memory is taken.
+size_t AllocatedBytes();
+// Graphs that were captured since the program began.
+int CapturedGraphs();
+
+}  // namespace upscaled::test

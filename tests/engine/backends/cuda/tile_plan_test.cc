@@ -1,0 +1,216 @@
+// Where tiles are computed and what they need: needs no device.
+#include "engine/backends/cuda/tile_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "engine/backends/cuda/batch_layout.h"
+#include "engine/backends/cuda/lru_cache.h"
+#include "engine/backends/reference/reference_backend.h"
+#include "engine/graph/pooling.h"
+#include "engine/graph/tile_geometry.h"
+#include "gtest/gtest.h"
+#include "tests/engine/backends/random_network.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled {
+namespace {
+
+using cuda::BatchLayout;
+using cuda::BatchShape;
+using cuda::Program;
+using cuda::TilePlace;
+using cuda::TilePlan;
+using test::RandomInt;
+
+bool NoFirstConv(const Layer& /*conv*/) { return false; }
+
+class CudaTilePlanTest : public ::testing::Test {
+ protected:
+  void UseRandomNetwork() {
+    network_ = test::RandomNetwork(random_);
+    program_ = cuda::BuildProgram(network_, &NoFirstConv);
+  }
+
+  TilePlace RandomPlace(int max_side) {
+    const Size image{RandomInt(random_, 1, max_side), RandomInt(random_, 1, max_side)};
+    const int x = RandomInt(random_, 0, image.width - 1);
+    const int y = RandomInt(random_, 0, image.height - 1);
+    return {image,
+            {x, y, RandomInt(random_, 1, std::min(24, image.width - x)),
+             RandomInt(random_, 1, std::min(24, image.height - y))}};
+  }
+
+  std::mt19937 random_ = test::FreshRandom();
+  Network network_;
+  Program program_;
+};
+
+// But for the last digits: the reference blends by fractions of positions.
+void ExpectNear(const Image& actual, const Image& expected) {
+  const auto* const a = reinterpret_cast<const float*>(actual.view().data);
+  const auto* const b = reinterpret_cast<const float*>(expected.view().data);
+  for (size_t i = 0; i < expected.bytes() / sizeof(float); ++i) {
+    ASSERT_NEAR(a[i], b[i], 1e-5f * (1 + std::abs(b[i]))) << "value " << i;
+  }
+}
+
+// The reference computes the same of a tile where it is and where its plan puts it.
+TEST_F(CudaTilePlanTest, ATileIsTheSameWhereItIsComputed) {
+  const auto backend = CreateReferenceBackend({});
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  int moved = 0;
+  for (int i = 0; i < 30; ++i) {
+    UseRandomNetwork();
+    SCOPED_TRACE(test::Describe(network_));
+    const auto executable = (*backend)->Compile(network_, Precision::kExact);
+    ASSERT_TRUE(executable.ok()) << executable.status();
+    const TilePlace place = RandomPlace(700);
+    const TilePlan plan = cuda::PlanTile(program_, place);
+    moved += plan.place == place ? 0 : 1;
+    const Rect source = cuda::SourceOf(program_, place);
+    ASSERT_EQ(source.width, plan.source.width);
+    ASSERT_EQ(source.height, plan.source.height);
+    const Image pixels =
+        test::RandomImage({source.width, source.height, 3, SampleType::kU8}, random_);
+    std::vector<ChannelMeans> means;
+    for (const int pooling : program_.poolings) {
+      means.emplace_back(network_.layers[pooling].out_channels, 0.5f);
+    }
+    const auto run = [&](const TilePlace& at, const Rect& src_rect) {
+      Image result(
+          {at.tile.width * network_.scale, at.tile.height * network_.scale, 3, SampleType::kF32});
+      const TileTask task{pixels.view(), src_rect, at.image, at.tile, result.mutable_view(), means};
+      const absl::Status status = (*backend)->CreateStream()->Run(**executable, {&task, 1});
+      EXPECT_TRUE(status.ok()) << status;
+      return result;
+    };
+    ExpectNear(run(plan.place, plan.source), run(place, source));
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(moved, 0);
+}
+
+// So that they share graphs and batches.
+TEST_F(CudaTilePlanTest, InnerTilesOfAllPicturesAreComputedAtOnePlace) {
+  UseRandomNetwork();
+  SCOPED_TRACE(test::Describe(network_));
+  const int period = program_.period_px, border = program_.reach_px + 4 * period;
+  const Rect tile{border, border, 40, 24};
+  const TilePlace place{{tile.right() + border, tile.bottom() + border}, tile};
+  const TilePlan plan = cuda::PlanTile(program_, place);
+  for (int i = 0; i < 20; ++i) {
+    TilePlace other = place;
+    other.tile.x += RandomInt(random_, 0, 50) * period;
+    other.tile.y += RandomInt(random_, 0, 50) * period;
+    other.image.width = other.tile.right() + border + RandomInt(random_, 0, 50) * period;
+    other.image.height = other.tile.bottom() + border + RandomInt(random_, 0, 50) * period;
+    const TilePlan other_plan = cuda::PlanTile(program_, other);
+    EXPECT_EQ(other_plan.place, plan.place);
+    EXPECT_EQ(other_plan.regions, plan.regions);
+    EXPECT_EQ(other_plan.shares, plan.shares);
+  }
+}
+
+// Between them the shares of a picture's tiles cover the layer once, each in its tile's region.
+TEST_F(CudaTilePlanTest, SharesLieInWhatIsComputed) {
+  for (int i = 0; i < 200; ++i) {
+    UseRandomNetwork();
+    const TilePlan plan = cuda::PlanTile(program_, RandomPlace(500));
+    SCOPED_TRACE(test::Describe(network_));
+    ASSERT_EQ(plan.shares.size(), program_.poolings.size());
+    for (size_t p = 0; p < plan.shares.size(); ++p) {
+      const int pooled = network_.layers[program_.poolings[p]].inputs[0];
+      if (plan.shares[p].empty()) continue;
+      EXPECT_TRUE(plan.regions[pooled].Contains(plan.shares[p]));
+    }
+  }
+}
+
+TEST_F(CudaTilePlanTest, MemoryOfEveryRootHoldsItsLayers) {
+  for (int i = 0; i < 50; ++i) {
+    UseRandomNetwork();
+    SCOPED_TRACE(test::Describe(network_));
+    const TilePlan plan = cuda::PlanTile(program_, RandomPlace(200));
+    const auto floats = cuda::SlotBytes(program_, plan, Precision::kExact);
+    const auto halves = cuda::SlotBytes(program_, plan, Precision::kFast);
+    ASSERT_EQ(floats.size(), static_cast<size_t>(program_.slots));
+    for (size_t s = 0; s < floats.size(); ++s) EXPECT_EQ(floats[s], 2 * halves[s]);
+    for (size_t l = 0; l < network_.layers.size(); ++l) {
+      const cuda::Home& home = program_.homes[l];
+      if (home.root < 0 || plan.regions[l].empty()) continue;
+      const Rect& rect = plan.rects[home.root];
+      EXPECT_TRUE(rect.Contains(plan.regions[l])) << "layer " << l;
+      const cuda::Root& root = program_.roots[home.root];
+      EXPECT_GE(floats[root.slot], rect.Area() * root.planes * 8 * sizeof(float));
+    }
+  }
+}
+
+TEST_F(CudaTilePlanTest, PiecesOfABatchDoNotOverlap) {
+  for (int i = 0; i < 50; ++i) {
+    UseRandomNetwork();
+    SCOPED_TRACE(test::Describe(network_));
+    const TilePlan plan = cuda::PlanTile(program_, RandomPlace(200));
+    BatchShape shape{.tiles = RandomInt(random_, 1, 5), .src_channels = RandomInt(random_, 3, 4)};
+    shape.known_means = RandomInt(random_, 0, static_cast<int>(program_.poolings.size()));
+    shape.gathers = shape.known_means < program_.poolings.size();
+    const BatchLayout layout = cuda::LayOut(program_, plan, Precision::kFast, shape);
+    std::vector<std::pair<size_t, size_t>> pieces;  // begin, end
+    for (size_t m = 0; m < shape.known_means; ++m) {
+      const size_t channels = network_.layers[program_.poolings[m]].out_channels;
+      pieces.push_back({layout.means[m], layout.means[m] + shape.tiles * channels * sizeof(float)});
+    }
+    const size_t source_bytes =
+        static_cast<size_t>(plan.source.Area()) * shape.src_channels * shape.tiles;
+    pieces.push_back({layout.source, layout.source + source_bytes});
+    EXPECT_EQ(layout.sent_bytes, pieces.back().second);
+    pieces.push_back({layout.result, layout.lost});
+    const auto slot_bytes = cuda::SlotBytes(program_, plan, Precision::kFast);
+    for (size_t s = 0; s < slot_bytes.size(); ++s) {
+      pieces.push_back({layout.slots[s], layout.slots[s] + shape.tiles * slot_bytes[s]});
+    }
+    size_t free_from = 0;
+    for (const auto& [begin, end] : pieces) {
+      EXPECT_GE(begin, free_from);
+      EXPECT_EQ(begin % 16, 0u);
+      free_from = end;
+    }
+    EXPECT_GE(layout.bytes, free_from);
+  }
+}
+
+TEST(CudaSumStripsTest, CoverTheShareOnceInPiecesThatKernelsTake) {
+  for (const Rect share : {Rect{3, 5, 7, 9}, Rect{0, 0, 5000, 3000}, Rect{1, 1, 1 << 22, 3}}) {
+    int y = share.y;
+    for (const Rect& strip : cuda::SumStrips(share)) {
+      EXPECT_EQ(strip.x, share.x);
+      EXPECT_EQ(strip.width, share.width);
+      EXPECT_EQ(strip.y, y);
+      EXPECT_LE(strip.Area(), cuda::kMaxStripPixels);
+      y = strip.bottom();
+    }
+    EXPECT_EQ(y, share.bottom());
+  }
+  EXPECT_TRUE(cuda::SumStrips({4, 4, 0, 0}).empty());
+}
+
+TEST(CudaLruCacheTest, ForgetsWhatWasNotUsedForLongest) {
+  cuda::LruCache<int, int> cache(2);
+  cache.Get(1) = 10;
+  cache.Get(2) = 20;
+  EXPECT_EQ(cache.Get(1), 10);
+  cache.Get(3) = 30;
+  EXPECT_EQ(cache.size(), 2u);
+  EXPECT_EQ(cache.Get(1), 10);
+  EXPECT_EQ(cache.Get(2), 0);  // was forgotten, then 3 was
+  EXPECT_EQ(cache.Get(1), 10);
+  cache.Clear();
+  EXPECT_EQ(cache.size(), 0u);
+  EXPECT_EQ(cache.Get(1), 0);
+}
+
+}  // namespace
+}  // namespace upscaled
