@@ -10,6 +10,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/model/loader.h"
 #include "engine/model/repository.h"
+#include "tests/bench/branching_networks.h"
 
 namespace upscaled::bench {
 namespace {
@@ -70,17 +71,17 @@ class Chain {
   int channels_ = 3;
 };
 
-Layer Resize(Op op, int channels) {
+Layer Resize(Op op, int channels, int factor) {
   Layer layer;
   layer.op = op;
-  layer.factor = 2;
+  layer.factor = factor;
   layer.out_channels = channels;
   return layer;
 }
 
 Network Vgg7() {
   Chain chain("random vgg_7", 2, 4);
-  chain.Add(Resize(Op::kResizeNearest, 3));
+  chain.Add(Resize(Op::kResizeNearest, 3, 2));
   for (const int channels : {32, 32, 64, 64, 128, 128}) chain.Conv(channels, 0);
   chain.Conv(3, 0, false);
   Layer crop;
@@ -105,13 +106,13 @@ Network Upconv7() {
 }
 
 // Convolutions of one width around a pixel shuffle; `skip` adds the enlarged input.
-Network PixelShuffleNetwork(std::string name, int width, int layers, bool skip) {
-  Chain chain(std::move(name), 2, 0);
+Network PixelShuffleNetwork(std::string name, int width, int layers, int scale, bool skip) {
+  Chain chain(std::move(name), scale, 0);
   for (int i = 0; i <= layers; ++i) chain.Conv(width, 1);
-  chain.Conv(12, 1, false);
-  chain.Add(Resize(Op::kPixelShuffle, 3));
+  chain.Conv(3 * scale * scale, 1, false);
+  chain.Add(Resize(Op::kPixelShuffle, 3, scale));
   if (skip) {
-    Layer enlarged = Resize(Op::kResizeNearest, 3);
+    Layer enlarged = Resize(Op::kResizeNearest, 3, scale);
     enlarged.inputs = {0};
     chain.Add(std::move(enlarged));
     Layer sum;
@@ -126,11 +127,15 @@ Network PixelShuffleNetwork(std::string name, int width, int layers, bool skip) 
 absl::StatusOr<Network> RandomNetwork(const std::string& shape) {
   if (shape == "vgg_7") return Vgg7();
   if (shape == "upconv_7") return Upconv7();
-  if (shape == "srvgg") return PixelShuffleNetwork("random SRVGG 16x64", 64, 16, true);
-  if (shape == "small") return PixelShuffleNetwork("random small 6x32", 32, 6, false);
-  if (shape == "medium") return PixelShuffleNetwork("random medium 6x48", 48, 6, false);
-  return absl::InvalidArgumentError(absl::StrCat(
-      "no random network '", shape, "', there are: vgg_7, upconv_7, srvgg, small, medium"));
+  if (shape == "cunet") return RandomCunet();
+  if (shape == "srvgg") return PixelShuffleNetwork("random SRVGG 16x64", 64, 16, 2, true);
+  if (shape == "srvgg_x4") return PixelShuffleNetwork("random SRVGG 16x64 x4", 64, 16, 4, true);
+  if (shape == "rrdb") return RandomRrdb(23);
+  if (shape == "small") return PixelShuffleNetwork("random small 6x32", 32, 6, 2, false);
+  if (shape == "medium") return PixelShuffleNetwork("random medium 6x48", 48, 6, 2, false);
+  return absl::InvalidArgumentError(
+      absl::StrCat("no random network '", shape,
+                   "', there are: vgg_7, upconv_7, cunet, srvgg, srvgg_x4, rrdb, small, medium"));
 }
 
 }  // namespace

@@ -8,9 +8,9 @@
 
 namespace upscaled::bench {
 
-// `model`: "random:vgg_7", "random:upconv_7", "random:srvgg", "random:small" for a shape; a path
-// to a weights file; else a model's name in `repository` (scale 2 without denoising, or its first
-// variant).
+// `model`: "random:SHAPE" for a known shape (vgg_7, upconv_7, cunet, srvgg, srvgg_x4, rrdb, small,
+// medium); a path to a weights file; else a model's name in `repository` (scale 2 without
+// denoising, or its first variant).
 absl::StatusOr<Network> LoadBenchNetwork(const std::string& model, const std::string& repository);
 
 // A convolution with random weights and LeakyReLU.
