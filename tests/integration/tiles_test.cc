@@ -1,15 +1,19 @@
 // UpscaleTiles: raw tiles in, raw tiles out.
 #include <cstring>
+#include <filesystem>
 #include <map>
 
 #include <gmock/gmock.h>
 
+#include "tests/client/temp_folder.h"
 #include "tests/integration/test_server.h"
 #include "tests/support/test_image.h"
 
 namespace upscaled::server {
 namespace {
 
+using client::TempFolder;
+using client::WriteText;
 using grpc::StatusCode;
 using test::FreshRandom;
 using test::RandomInt;
@@ -73,8 +77,10 @@ class TilesTest : public ::testing::Test {
   }
 
   // The pixels that UpscaleImage makes of the same picture.
-  static std::string Expected(pb::UpscaleService::Stub& stub, const Image& image) {
+  static std::string Expected(pb::UpscaleService::Stub& stub, const Image& image,
+                              const std::string& model = "") {
     pb::UpscaleOptions options;
+    options.set_model(model);
     options.set_keep_16_bit(true);
     const auto decoded =
         test::Decode(UpscaleImage(stub, options, *test::Encode(image.view(), {})).image);
@@ -108,6 +114,51 @@ TEST_F(TilesTest, EachIsUpscaledAsAPictureOfItsOwn) {
     EXPECT_TRUE(response.tile().pixels() == Expected(server.stub(), tiles[i])) << "tile " << i;
   }
   EXPECT_THAT(server.log(), HasSubstr("UpscaleTiles"));
+}
+
+// Enlarges by bilinear interpolation after weighing each plane by what the means of the whole
+// picture say.
+void WriteExciteModel(const std::filesystem::path& folder) {
+  WriteText(folder / "model.json",
+            R"({"name": "excite", "family": "excite", "scale": 2,
+                "files": {"param": "model.param", "bin": "model.bin"}})");
+  WriteText(folder / "model.param",
+            "7767517\n6 6\n"
+            "Input in 0 1 x\n"
+            "Split s 1 2 x a b\n"
+            "Pooling p 1 1 a g 0=1 4=1\n"
+            "InnerProduct i 1 1 g h 0=3 1=1 2=9 9=4\n"
+            "Scale m 2 1 b h z 0=-233\n"
+            "Interp r 1 1 z o 0=2 1=2.0 2=2.0\n");
+  std::vector<float> numbers = {0};  // ncnn's tag of float32 weights, nine of these, three biases
+  std::mt19937 random = FreshRandom();
+  for (int i = 0; i < 9 + 3; ++i) {
+    numbers.push_back(std::uniform_real_distribution<float>(-2, 2)(random));
+  }
+  WriteText(folder / "model.bin",
+            std::string(reinterpret_cast<const char*>(numbers.data()), 4 * numbers.size()));
+}
+
+TEST_F(TilesTest, ANetworkThatSeesTheWholePictureTakesTheTileForIt) {
+  const TempFolder repository;
+  WriteExciteModel(repository / "excite");
+  ServerConfig config = TestConfig();
+  config.model_repositories.push_back(repository.path());
+  TestServer server(config);
+  auto start = Start();
+  start.mutable_start()->set_model("excite");
+  // One that is computed whole, and one that both streams take a part of.
+  const Image small = test::PhotoImage({37, 41, 3, SampleType::kU8}, random_);
+  const Image large = test::PhotoImage({900, 700, 3, SampleType::kU16}, random_);
+  const TilesOutcome outcome =
+      Send(server.stub(), {start, TileMessage(1, small), TileMessage(2, large)});
+  ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+  for (const auto& [id, image] : {std::pair(1, &small), std::pair(2, &large)}) {
+    ASSERT_TRUE(outcome.responses.at(id).has_tile()) << outcome.responses.at(id).error().message();
+    EXPECT_TRUE(outcome.responses.at(id).tile().pixels() ==
+                Expected(server.stub(), *image, "excite"))
+        << "tile " << id;
+  }
 }
 
 TEST_F(TilesTest, ABadTileFailsAlone) {
