@@ -120,30 +120,30 @@ INSTANTIATE_TEST_SUITE_P(Devices, GoldenDeviceTest, ::testing::ValuesIn(test::Te
 
 class BundledModelTest : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(BundledModelTest, General2xGivesWhatItsTrainerComputed) {
+TEST_P(BundledModelTest, GivesWhatItsTrainerComputed) {
   const std::filesystem::path data = UPSCALED_TEST_DATA;
   const auto repository = ModelRepository::Open({UPSCALED_BUNDLED_MODELS});
   ASSERT_TRUE(repository.ok()) << repository.status();
-  const auto card = repository->Find("general-2x");
-  ASSERT_TRUE(card.ok()) << card.status();
-  const ModelVariant* variant = (*card)->Find(2, kNoDenoise);
-  ASSERT_NE(variant, nullptr);
-  const absl::StatusOr<Network> network = LoadNetwork(**card, *variant);
-  ASSERT_TRUE(network.ok()) << network.status();
-
   const auto backend = CreateTestedBackend(GetParam());
   if (absl::IsUnavailable(backend.status())) GTEST_SKIP() << backend.status();
   ASSERT_TRUE(backend.ok()) << backend.status();
-  const auto executable = (*backend)->Compile(*network, Precision::kExact);
-  ASSERT_TRUE(executable.ok()) << executable.status();
-  const Image source = ReadPng(data / "general-2x/input.png");
-  const Image expected = ReadNpy(data / "general-2x/output.npy");
-  Image result = MakeResult(source, 2, SampleType::kF32);
-  ASSERT_EQ(result.spec(), expected.spec());
-  const TileTask task = WholePicture(source, result);
-  const absl::Status status = (*backend)->CreateStream()->Run(**executable, {&task, 1});
-  ASSERT_TRUE(status.ok()) << status;
-  EXPECT_LE(MaxAbsError(result.view(), expected.view()), kMaxError);
+  for (const ModelCard& card : repository->models()) {
+    const Image source = ReadPng(data / card.name / "input.png");
+    for (const ModelVariant& variant : card.variants) {
+      SCOPED_TRACE(absl::StrCat(card.name, ", noise level ", variant.noise_level));
+      const absl::StatusOr<Network> network = LoadNetwork(card, variant);
+      ASSERT_TRUE(network.ok()) << network.status();
+      const auto executable = (*backend)->Compile(*network, Precision::kExact);
+      ASSERT_TRUE(executable.ok()) << executable.status();
+      const Image expected = ReadNpy(data / card.name / variant.weights.stem().concat(".npy"));
+      Image result = MakeResult(source, variant.scale, SampleType::kF32);
+      ASSERT_EQ(result.spec(), expected.spec());
+      const TileTask task = WholePicture(source, result);
+      const absl::Status status = (*backend)->CreateStream()->Run(**executable, {&task, 1});
+      ASSERT_TRUE(status.ok()) << status;
+      EXPECT_LE(MaxAbsError(result.view(), expected.view()), kMaxError);
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, BundledModelTest, ::testing::ValuesIn(test::TestedDevices()),

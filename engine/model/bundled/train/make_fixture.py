@@ -4,7 +4,7 @@
 usage: make_fixture.py MODEL.param OUT_DIR
 
 OUT_DIR/input.png    37 x 29 RGB, drawn by program
-OUT_DIR/output.npy   float32 [3, 58, 74], not clamped; computed in float64 from the weights as stored
+OUT_DIR/MODEL.npy    float32 [3, 58, 74], not clamped; computed in float64 from the weights as stored
 """
 
 import argparse
@@ -44,7 +44,8 @@ def main():
     image = draw()
     image.save(os.path.join(args.out, "input.png"), optimize=True)
     output = nets.upscale(export_ncnn.read_ncnn(args.model), np.asarray(image))
-    np.save(os.path.join(args.out, "output.npy"), output.numpy().astype("<f4"))
+    name = os.path.splitext(os.path.basename(args.model))[0]
+    np.save(os.path.join(args.out, name + ".npy"), output.numpy().astype("<f4"))
 
 
 if __name__ == "__main__":

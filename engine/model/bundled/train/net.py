@@ -5,7 +5,8 @@ identity. The sum is folded into one 3x3 kernel before it meets the picture (Bha
 Super-Efficient Super Resolution", section 3), so the extra branches cost next to nothing and vanish from what is shipped.
 
 It starts as a bilinear interpolator: channels 0..2 carry the RGB planes through unchanged (a LeakyReLU does not touch
-values above zero) and the last layer interpolates them; training adds the rest.
+values above zero) and the last layer interpolates them; training adds the rest. Or it starts as a folded network of as many
+layers and no more channels (Chen et al., "Net2Net", section 2.3, with random new channels that nothing reads yet).
 """
 
 from dataclasses import dataclass
@@ -42,8 +43,12 @@ class Model:
     jpeg_quality: tuple = None  # lowest and highest quality that every small side is compressed at
 
 
+GENERAL = Shape(width=32, body_layers=5)
 MODELS = {
-    "general-2x": Model(Shape(width=32, body_layers=5)),
+    "general-2x": Model(GENERAL),
+    "general-2x-noise1": Model(GENERAL, jpeg_quality=(80, 97)),
+    "general-2x-noise2": Model(GENERAL, jpeg_quality=(60, 90)),
+    "general-2x-noise3": Model(GENERAL, jpeg_quality=(35, 75)),
     "fast-2x": Model(Shape(width=32, body_layers=3)),
 }
 
@@ -88,12 +93,30 @@ class Net(nn.Module):
         self._start_as_interpolator()
 
     @torch.no_grad()
+    def start_as(self, layers):
+        """Computes what `layers`, as `folded` gives them, compute."""
+        if len(layers) != len(self.convs):
+            raise ValueError(f"{len(layers)} layers to start from, not {len(self.convs)}")
+        for conv, (kernel, bias) in zip(self.convs, layers):
+            outputs, inputs = kernel.shape[:2]
+            if outputs > conv.base.shape[0] or inputs > conv.base.shape[1]:
+                raise ValueError(f"a layer of {inputs}-{outputs} to start from, but only room for {conv.base.shape[1]}-{conv.base.shape[0]}")
+            conv.base.zero_()
+            conv.base[:outputs, :inputs] = kernel
+            conv.bias[:outputs] = bias
+            self._clear_branches(conv, outputs)
+
+    @staticmethod
+    def _clear_branches(conv, outputs):
+        """The first `outputs` planes of `conv` are what `base` alone makes of them, until trained."""
+        for p in (conv.k3, conv.k1, conv.wide1):
+            p[:outputs] = 0
+
+    @torch.no_grad()
     def _start_as_interpolator(self):
         first, *body, last = self.convs
         for conv in [first] + body:
-            for c in range(3):  # a clear path for the picture
-                for p in (conv.k3, conv.k1, conv.wide1):
-                    p[c] = 0
+            self._clear_branches(conv, 3)  # a clear path for the picture
         for c in range(3):
             first.base[c, c, 1, 1] = 1
         for conv in body:

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """Trains a model of net.py's table on the pairs of make_dataset.py for a given time.
 
-usage: train.py MODEL DATA OUT.pt --minutes 60                               bfloat16
-       train.py MODEL DATA OUT.pt --minutes 20 --start FIRST.pt --finish     float32, from the average of the first run
-       train.py MODEL DATA OUT.pt --minutes 30 --start OTHER.pt              bfloat16, from another model of its shape
+usage: train.py MODEL DATA OUT.pt --minutes 60
+       train.py MODEL DATA OUT.pt --minutes 60 --start OTHER.pt       from another model of its shape
+       train.py MODEL DATA OUT.pt --minutes 60 --start OTHER.param    from a shipped model of as many layers, no wider
 
 The learning rate follows a cosine over the wall-clock budget, so the run ends on time whatever else the machine does.
 OUT.pt holds {"model", "net", "ema", "step"} and is rewritten every few minutes.
@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from PIL import Image
 
+import export_ncnn
 import net as nets
 
 PATCH_PX = 62  # low-resolution side, halo included
@@ -100,30 +101,32 @@ def main():
     parser.add_argument("data")
     parser.add_argument("out")
     parser.add_argument("--minutes", type=float, default=60)
-    parser.add_argument("--start", help="checkpoint to start from")
-    parser.add_argument("--finish", action="store_true", help="float32 instead of bfloat16")
-    parser.add_argument("--peak-rate", type=float, help="default 1.5e-3, to finish 2e-4")
+    parser.add_argument("--start", help="checkpoint or .param to start from")
+    parser.add_argument("--bfloat16", action="store_true", help="faster on CPUs with AMX; finish in float32")
+    parser.add_argument("--peak-rate", type=float, default=1.5e-3)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--ema-decay", type=float, default=0.999)
+    parser.add_argument("--seed", type=int, default=0, help="another one for a run that goes on from the last")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--log-every-s", type=float, default=120)
     args = parser.parse_args()
-    peak_rate = args.peak_rate or (2e-4 if args.finish else 1.5e-3)
     torch.set_num_threads(args.threads)
-    torch.manual_seed(0)
-    rng = np.random.default_rng(1 if args.finish else 0)
+    torch.manual_seed(args.seed)
+    rng = np.random.default_rng(args.seed)
     hr, lr = np.load(f"{args.data}/hr.npy"), np.load(f"{args.data}/lr.npy")
     count = len(hr) - VALIDATION
 
     model = nets.MODELS[args.model]
     net = nets.Net(model.shape)
     step = 0
-    if args.start:
+    if args.start and args.start.endswith(".param"):
+        net.start_as(export_ncnn.read_ncnn(args.start))
+    elif args.start:
         net.load_state_dict(torch.load(args.start)["ema"])
     ema = copy.deepcopy(net)
     trained = [p for p in net.parameters() if p.requires_grad]
     averaged = [p for p in ema.parameters() if p.requires_grad]
-    adam = torch.optim.Adam(trained, lr=peak_rate, betas=(0.9, 0.99))
+    adam = torch.optim.Adam(trained, lr=args.peak_rate, betas=(0.9, 0.99))
     start = last_log = time.time()
     budget_s = args.minutes * 60
     running = 0.0
@@ -132,12 +135,12 @@ def main():
         part = (time.time() - start) / budget_s
         if part >= 1:
             break
-        cosine = FINAL_RATE + (peak_rate - FINAL_RATE) * 0.5 * (1 + math.cos(math.pi * part))
+        cosine = FINAL_RATE + (args.peak_rate - FINAL_RATE) * 0.5 * (1 + math.cos(math.pi * part))
         for group in adam.param_groups:
             group["lr"] = cosine * min(1.0, (step + 1) / WARMUP_STEPS)
         x, y = batch_of(rng, hr, lr, count, args.batch, model)
         x = x.contiguous(memory_format=torch.channels_last)
-        with torch.cpu.amp.autocast(enabled=not args.finish, dtype=torch.bfloat16):
+        with torch.cpu.amp.autocast(enabled=args.bfloat16, dtype=torch.bfloat16):
             out = net(x)
         error = out.float() - y
         loss = (error**2 + CHARBONNIER_EPS**2).sqrt().mean() + MEAN_WEIGHT * error.mean((2, 3)).abs().mean()
