@@ -42,17 +42,19 @@ std::string HttpGet(int port, const std::string& path) {
   return answer;
 }
 
-TEST(InfoTest, ListsTheBundledModel) {
+TEST(InfoTest, ListsTheBundledModels) {
   TestServer server;
   grpc::ClientContext context;
   pb::ListModelsResponse response;
   ASSERT_TRUE(server.stub().ListModels(&context, {}, &response).ok());
-  ASSERT_EQ(response.models_size(), 1);
-  const pb::Model& model = response.models(0);
+  ASSERT_EQ(response.models_size(), 2);
+  EXPECT_EQ(response.models(0).name(), "fast-2x");
+  EXPECT_FALSE(response.models(0).is_default());
+  const pb::Model& model = response.models(1);
   EXPECT_EQ(model.name(), "general-2x");
   EXPECT_TRUE(model.is_default());
   EXPECT_THAT(model.scales(), ElementsAre(2));
-  EXPECT_THAT(model.noise_levels(), ElementsAre(-1));
+  EXPECT_THAT(model.noise_levels(), ElementsAre(-1, 1, 2, 3));
   EXPECT_THAT(model.precisions(), Contains(pb::PRECISION_EXACT));
   EXPECT_EQ(model.halo_px(), 7);  // seven 3x3 layers
   EXPECT_EQ(model.licence(), "CC0-1.0");

@@ -35,7 +35,7 @@ std::vector<BadOption> BadOptions() {
        StatusCode::NOT_FOUND},
       {"NoiseTooLow", [](O& o) { o.set_noise_level(-2); }, "INVALID_OPTION", {"-2", "-1 to 3"}},
       {"NoiseTooHigh", [](O& o) { o.set_noise_level(4); }, "INVALID_OPTION", {"4", "-1 to 3"}},
-      {"NoiseNotThere", [](O& o) { o.set_noise_level(2); }, "UNKNOWN_MODEL", {"2", "-1"}},
+      {"NoiseNotThere", [](O& o) { o.set_noise_level(0); }, "UNKNOWN_MODEL", {"0", "-1, 1, 2, 3"}},
       {"ScaleZero", [](O& o) { o.set_scale(0); }, "INVALID_OPTION", {"0", "16"}},
       {"ScaleNegative", [](O& o) { o.set_scale(-2); }, "INVALID_OPTION", {"-2", "16"}},
       {"ScaleTooLarge", [](O& o) { o.set_scale(16.01); }, "INVALID_OPTION", {"16.01", "16"}},

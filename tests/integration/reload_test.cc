@@ -4,7 +4,6 @@
 
 #include <gmock/gmock.h>
 
-#include "absl/strings/str_cat.h"
 #include "tests/client/temp_folder.h"
 #include "tests/integration/test_server.h"
 #include "tests/support/test_image.h"
@@ -26,9 +25,7 @@ class ReloadTest : public ::testing::Test {
  protected:
   // Of a copy of the bundled model.
   ServerConfig Config() {
-    for (const char* file : {"model.json", "model.param", "model.bin"}) {
-      WriteText(folder_ / absl::StrCat("general-2x/", file), ReadText(bundled_ / file));
-    }
+    std::filesystem::copy(bundled_, folder_ / "general-2x");
     ServerConfig config = TestConfig();
     config.model_repositories = {folder_.path()};
     return config;
@@ -114,7 +111,6 @@ TEST_F(ReloadTest, BrokenWeightsLeaveTheOldOnesServing) {
 }
 
 TEST_F(ReloadTest, ModelsComeAndGo) {
-  std::filesystem::create_directories(folder_ / "other");
   std::string card = ReadText(bundled_ / "model.json");
   card.replace(card.find("general-2x"), std::string("general-2x").size(), "other");
   WriteText(folder_ / "other/model.json", card);
@@ -122,8 +118,9 @@ TEST_F(ReloadTest, ModelsComeAndGo) {
   // The weights are still on their way.
   EXPECT_TRUE(IsError(Reload(server_, response), StatusCode::FAILED_PRECONDITION, "RELOAD_FAILED",
                       "model 'other': there is no file"));
-  WriteText(folder_ / "other/model.param", ReadText(bundled_ / "model.param"));
-  WriteText(folder_ / "other/model.bin", GrayWeights());
+  using std::filesystem::copy_options;
+  std::filesystem::copy(bundled_, folder_ / "other",
+                        copy_options::recursive | copy_options::skip_existing);
   ASSERT_TRUE(Reload(server_, response).ok());
   EXPECT_THAT(response.added(), ElementsAre("other"));
   EXPECT_THAT(response.unchanged(), ElementsAre("general-2x"));

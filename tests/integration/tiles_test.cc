@@ -219,9 +219,9 @@ TEST_F(TilesTest, ABadOptionFailsTheCall) {
   EXPECT_TRUE(
       IsError(status_of({start}), StatusCode::INVALID_ARGUMENT, "UNKNOWN_MODEL", "no scale 3"));
   start = Start();
-  start.mutable_start()->set_noise_level(1);
+  start.mutable_start()->set_noise_level(0);
   EXPECT_TRUE(
-      IsError(status_of({start}), StatusCode::INVALID_ARGUMENT, "UNKNOWN_MODEL", "noise level 1"));
+      IsError(status_of({start}), StatusCode::INVALID_ARGUMENT, "UNKNOWN_MODEL", "noise level 0"));
   start = Start();
   start.mutable_start()->set_noise_level(9);
   EXPECT_TRUE(

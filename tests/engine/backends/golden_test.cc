@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "engine/model/loader.h"
 #include "engine/model/repository.h"
 #include "gtest/gtest.h"

@@ -70,9 +70,9 @@ class ReloadTest : public ::testing::Test {
   }
 
   void AddModel(const std::string& name) {
-    const std::filesystem::path bundled = "engine/model/bundled/general-2x";
+    const std::filesystem::path bundled = "engine/model/bundled/fast-2x";
     std::string card = ReadText(bundled / "model.json");
-    card.replace(card.find("general-2x"), std::string("general-2x").size(), name);
+    card.replace(card.find("fast-2x"), std::string("fast-2x").size(), name);
     WriteText(folder_ / (name + "/model.json"), card);
     WriteText(folder_ / (name + "/model.param"), ReadText(bundled / "model.param"));
     WriteText(folder_ / (name + "/model.bin"), ReadText(bundled / "model.bin"));
@@ -106,7 +106,7 @@ TEST_F(ReloadTest, FindsWhatHasChanged) {
   EXPECT_THAT(report->unchanged, IsEmpty());
   EXPECT_TRUE(catalog_->Find("third").ok());
   EXPECT_EQ(catalog_->Find("second").status().code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ((*catalog_->Find("third"))->halo_px, 7);
+  EXPECT_EQ((*catalog_->Find("third"))->halo_px, 5);
 
   report = catalog_->Reload(cache_);
   ASSERT_TRUE(report.ok()) << report.status();
@@ -156,7 +156,7 @@ TEST_F(ReloadTest, BrokenWeightsChangeNothing) {
   EXPECT_EQ(*catalog_->Find("second"), old);
   EXPECT_EQ(*Load(*old), old_executable);
 
-  ReplaceWeights("second", ReadText("engine/model/bundled/general-2x/model.bin"));
+  ReplaceWeights("second", ReadText("engine/model/bundled/fast-2x/model.bin"));
   EXPECT_TRUE(catalog_->Reload(cache_).ok());
   EXPECT_TRUE(catalog_->Find("third").ok());
 }
