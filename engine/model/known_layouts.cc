@@ -73,6 +73,7 @@ ModelCard Describe(const std::string& name) {
   card.style = FirstWordIn(name, {"photo", "art", "anime"}, "general");
   card.description = absl::StrCat(card.family, " weights, recognised by their file names");
   card.precisions = {Precision::kExact};
+  if (card.family == "upconv_7") card.precisions.push_back(Precision::kFast);  // was tried
   return card;
 }
 

@@ -171,8 +171,9 @@ TEST_F(RepositoryTest, KnownFileNamesNeedNoCard) {
   EXPECT_EQ(waifu2x.Find(2, -1)->weights.extension(), ".param");
   EXPECT_EQ(waifu2x.Find(2, 1)->weights.extension(), ".json");
   EXPECT_NE(waifu2x.Find(1, 3), nullptr);
-  EXPECT_THAT(waifu2x.precisions, ElementsAre(Precision::kExact));
+  EXPECT_THAT(waifu2x.precisions, ElementsAre(Precision::kExact, Precision::kFast));
   const ModelCard& realcugan = **repository->Find("realcugan");
+  EXPECT_THAT(realcugan.precisions, ElementsAre(Precision::kExact));
   EXPECT_NE(realcugan.Find(2, -1), nullptr);
   EXPECT_NE(realcugan.Find(2, 0), nullptr);
   EXPECT_NE(realcugan.Find(3, 2), nullptr);
