@@ -78,8 +78,9 @@ void PrintInfo(const v1::GetServerInfoResponse& info) {
   const v1::Limits& limits = info.limits();
   absl::PrintF("upscaled %s\n", info.version());
   for (const v1::Device& device : info.devices()) {
-    absl::PrintF("device  %s: %s, %d streams\n", device.name(), device.description(),
-                 device.streams());
+    absl::PrintF("device  %s: %s, %d streams%s\n", device.name(), device.description(),
+                 device.streams(),
+                 device.state() == v1::DEVICE_STATE_FAILED ? ", failed: " + device.error() : "");
   }
   absl::PrintF("reads   %s\nwrites  %s\n", FormatNames(info.input_formats()),
                FormatNames(info.output_formats()));

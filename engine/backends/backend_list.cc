@@ -97,14 +97,20 @@ DeviceSurvey SurveyDevices() {
   return survey;
 }
 
-absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(std::string_view device,
-                                                       const BackendOptions& options) {
-  if (device != "auto") return CreateKnown(device, options);
-  for (const DeviceSurvey::Device& candidate : SurveyDevices().devices) {
-    absl::StatusOr<std::unique_ptr<Backend>> backend = CreateKnown(candidate.name, options);
+absl::StatusOr<std::unique_ptr<Backend>> CreateBest(const DeviceSurvey& survey,
+                                                    const BackendFactory& create) {
+  for (const DeviceSurvey::Device& candidate : survey.devices) {
+    absl::StatusOr<std::unique_ptr<Backend>> backend = create(candidate.name);
     if (!absl::IsUnavailable(backend.status())) return backend;
   }
   return absl::UnavailableError("no device works here");
+}
+
+absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(std::string_view device,
+                                                       const BackendOptions& options) {
+  if (device != "auto") return CreateKnown(device, options);
+  return CreateBest(SurveyDevices(),
+                    [&](const std::string& name) { return CreateKnown(name, options); });
 }
 
 }  // namespace upscaled

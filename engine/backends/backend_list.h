@@ -2,6 +2,7 @@
 // plugins beside it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -23,6 +24,14 @@ struct DeviceSurvey {
 
 // Loads the plugins and asks their drivers.
 DeviceSurvey SurveyDevices();
+
+// Makes the backend of a device by its name.
+using BackendFactory =
+    std::function<absl::StatusOr<std::unique_ptr<Backend>>(const std::string& device)>;
+
+// The best device of the survey that `create` does not call UNAVAILABLE.
+absl::StatusOr<std::unique_ptr<Backend>> CreateBest(const DeviceSurvey& survey,
+                                                    const BackendFactory& create);
 
 // `device` is of SurveyDevices(), or "auto" for the first that works here, or "opencl" for the
 // first OpenCL device. NOT_FOUND lists what there is; UNAVAILABLE says why a plugin's device is not

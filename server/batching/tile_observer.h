@@ -25,6 +25,8 @@ class TileObserver {
   virtual void OnBatch(const BatchReport& batch) = 0;
   // Tiles that were dropped before they ran, because their request was cancelled.
   virtual void OnDropped(int64_t tiles) = 0;
+  // Tiles of a batch whose device failed, and that run once more on another one.
+  virtual void OnMoved(int64_t tiles) = 0;
 };
 
 }  // namespace upscaled::server

@@ -1,67 +1,26 @@
 #include "server/batching/tile_scheduler.h"
 
 #include <algorithm>
-#include <deque>
 #include <iterator>
 #include <new>
+#include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/base/check.h"
 #include "engine/base/cpu_info.h"
+#include "engine/base/status_macros.h"
 #include "server/admission/error.h"
 
 namespace upscaled::server {
-
-// Tiles of one Submit. Whoever finishes the last of them first ends the registration, so that the
-// cancellation is not touched after the last TileDone.
-struct TileScheduler::Submission {
-  std::shared_ptr<Account> account;
-  std::shared_ptr<const Executable> executable;
-  std::vector<TileTask> tiles;
-  Cancellation* cancellation;
-  TileDone done;
-  size_t unfinished;  // guarded by the scheduler's mutex
-  Cancellation::Registration registration;
-
-  absl::Status cancel_status() const {
-    return cancellation == nullptr ? absl::OkStatus() : cancellation->status();
-  }
-};
-
-struct TileScheduler::QueuedTile {
-  std::shared_ptr<Submission> submission;
-  size_t index;
-  absl::Time submitted;
-
-  const TileTask& task() const { return submission->tiles[index]; }
-  int64_t pixels() const { return std::max<int64_t>(task().tile.Area(), 1); }
-};
-
-// One request; all but its id guarded by the scheduler's mutex.
-struct TileScheduler::Account {
-  explicit Account(uint64_t id) : id(id) {}
-
-  const uint64_t id;
-  // The service, in pixels, at which its next tile is due: the account with the least goes first.
-  int64_t virtual_start = 0;
-  std::deque<QueuedTile> queue;
-  RequestUsage usage;
-
-  Due due() const { return {virtual_start, id}; }
-};
-
-struct TileScheduler::Batch {
-  std::vector<QueuedTile> tiles;    // of one executable
-  std::vector<QueuedTile> dropped;  // cancelled ones met on the way
-  int64_t pixels = 0;
-
-  const Executable* executable() const { return tiles.front().submission->executable.get(); }
-};
-
 namespace {
 
 constexpr absl::Duration kMemoryRetryDelay = absl::Seconds(1);
 
-// Scratch memory that cannot be had fails the tiles, not the server.
+bool All(const QueuedTile&) { return true; }
+
+// Scratch memory that cannot be had fails the tiles, not the device.
 absl::Status RunStream(Stream& stream, const Executable& executable,
                        std::span<const TileTask> tiles) {
   try {
@@ -78,6 +37,8 @@ TileScheduler::Request::~Request() {
   if (account_ == nullptr) return;
   absl::MutexLock lock(&owner_.mutex_);
   owner_.open_.erase(account_->id);
+  if (account_->kind < 0) return;
+  owner_.kinds_[account_->kind].bound_pixels -= std::exchange(account_->bound_pixels, 0);
 }
 
 uint64_t TileScheduler::Request::id() const { return account_->id; }
@@ -87,16 +48,46 @@ RequestUsage TileScheduler::Request::usage() const {
   return account_->usage;
 }
 
-TileScheduler::TileScheduler(Backend& backend, const Clock& clock,
+absl::StatusOr<DeviceExecutables> TileScheduler::Request::Load(
+    const ModelCard& card, std::span<const ModelVariant* const> variants, Precision precision,
+    int64_t pixels) {
+  if (variants.empty()) return DeviceExecutables();
+  DeviceList devices;
+  {
+    absl::MutexLock lock(&owner_.mutex_);
+    devices = owner_.DevicesFor(pixels);
+    if (devices.empty()) return owner_.NoDevice();
+  }
+  absl::StatusOr<DeviceExecutables> executables = LoadOnDevices(
+      devices, card, variants, precision, [this](const Device& device, const absl::Status& fault) {
+        owner_.TakeOut(device, fault, {});
+      });
+  absl::MutexLock lock(&owner_.mutex_);
+  if (absl::IsUnavailable(executables.status())) return owner_.NoDevice();
+  RETURN_IF_ERROR(executables.status());
+  owner_.Adopt(*account_, *executables->front(), pixels);
+  return executables;
+}
+
+TileScheduler::TileScheduler(const DeviceList& devices, const Clock& clock,
                              const TileSchedulerOptions& options, TileObserver* observer)
     : clock_(clock), options_(options), observer_(observer) {
-  const int count = std::max(backend.StreamCount(), 1);
-  for (int i = 0; i < count; ++i) streams_.push_back(backend.CreateStream());
-  for (int i = 0; i < count; ++i) {
-    workers_.emplace_back([this, i] {
-      BindPoolThread(i, concurrency());
-      RunWorker(*streams_[i]);
-    });
+  UPSCALED_CHECK(!devices.empty());
+  {
+    absl::MutexLock lock(&mutex_);
+    for (const std::shared_ptr<Device>& device : devices) {
+      slots_.push_back({device->name(), device->stream_count(), device, absl::OkStatus()});
+      kinds_.resize(std::max<size_t>(kinds_.size(), device->kind() + 1));
+    }
+  }
+  for (const std::shared_ptr<Device>& device : devices) {
+    const int streams = device->stream_count();
+    for (int i = 0; i < streams; ++i) {
+      workers_.emplace_back([this, slot = device->slot(), i, streams] {
+        BindPoolThread(i, streams);
+        RunWorker(slot);
+      });
+    }
   }
 }
 
@@ -113,7 +104,8 @@ void TileScheduler::Submit(uint64_t request, std::shared_ptr<const Executable> e
                            std::vector<TileTask> tiles, Cancellation* cancellation, TileDone done) {
   if (tiles.empty()) return;
   auto submission = std::make_shared<Submission>();
-  submission->executable = std::move(executable);
+  submission->executable = std::dynamic_pointer_cast<const DeviceExecutable>(executable);
+  UPSCALED_CHECK(submission->executable != nullptr);
   submission->tiles = std::move(tiles);
   submission->cancellation = cancellation;
   submission->done = std::move(done);
@@ -132,21 +124,19 @@ void TileScheduler::Submit(uint64_t request, std::shared_ptr<const Executable> e
   {
     absl::MutexLock lock(&mutex_);
     const auto open = open_.find(request);
+    if (open != open_.end() && open->second->kind < 0) {
+      Adopt(*open->second, *submission->executable, 0);
+    }
     refusal = !stop_reason_.ok() ? stop_reason_
               : open == open_.end()
                   ? absl::InternalError(absl::StrCat("request ", request, " is not open"))
-                  : submission->cancel_status();
+              : !Bind(*open->second) ? NoDevice()
+                                     : submission->cancel_status();
     if (refusal.ok()) {
       Account& account = *open->second;
       submission->account = open->second;
-      if (account.queue.empty()) {
-        account.virtual_start = std::max(account.virtual_start, virtual_now_);
-        due_[account.due()] = &account;
-      }
       for (QueuedTile& tile : queued) {
-        ++load_.queued_tiles;
-        load_.queued_pixels += tile.pixels();
-        account.queue.push_back(std::move(tile));
+        kinds_[account.kind].queue.Append(account, std::move(tile));
       }
       return;
     }
@@ -154,9 +144,108 @@ void TileScheduler::Submit(uint64_t request, std::shared_ptr<const Executable> e
   Finish(queued, refusal);
 }
 
+int TileScheduler::StreamCount(int kind) const {
+  absl::MutexLock lock(&mutex_);
+  return StreamCountLocked(kind);
+}
+
+int TileScheduler::StreamCountLocked(int kind) const {
+  int streams = 0;
+  for (const Slot& slot : slots_) {
+    if (slot.device != nullptr && slot.device->kind() == kind) streams += slot.streams;
+  }
+  return streams;
+}
+
+int TileScheduler::IdleStreamCount(int kind) const {
+  absl::MutexLock lock(&mutex_);
+  const TileLoad& load = kinds_[kind].queue.load();
+  return static_cast<int>(
+      std::max<int64_t>(0, StreamCountLocked(kind) - load.running_tiles - load.queued_tiles));
+}
+
 TileLoad TileScheduler::load() const {
   absl::MutexLock lock(&mutex_);
-  return load_;
+  TileLoad sum;
+  for (const Kind& kind : kinds_) {
+    sum.queued_tiles += kind.queue.load().queued_tiles;
+    sum.queued_pixels += kind.queue.load().queued_pixels;
+    sum.running_tiles += kind.queue.load().running_tiles;
+  }
+  return sum;
+}
+
+DeviceList TileScheduler::devices() const {
+  absl::MutexLock lock(&mutex_);
+  return DevicesLocked();
+}
+
+DeviceList TileScheduler::DevicesLocked() const {
+  DeviceList devices;
+  for (const Slot& slot : slots_) {
+    if (slot.device != nullptr) devices.push_back(slot.device);
+  }
+  return devices;
+}
+
+DeviceList TileScheduler::DevicesFor(int64_t pixels) const {
+  std::vector<absl::Duration> time;  // until all is done, by kind
+  for (const Kind& kind : kinds_) {
+    time.push_back(
+        kind.speed.TimeFor(kind.bound_pixels + kind.queue.load().queued_pixels + pixels));
+  }
+  DeviceList devices = DevicesLocked();
+  std::ranges::stable_sort(devices, {}, [&](const auto& device) { return time[device->kind()]; });
+  return devices;
+}
+
+bool TileScheduler::IsUp(const Device& device) const {
+  return slots_[device.slot()].device.get() == &device;
+}
+
+void TileScheduler::Adopt(Account& account, const DeviceExecutable& executable, int64_t pixels) {
+  for (const DeviceExecutable::Part& part : executable.parts()) {
+    account.devices.push_back(part.device);
+  }
+  account.kind = executable.kind();
+  account.bound_pixels = pixels;
+  kinds_[account.kind].bound_pixels += pixels;
+}
+
+bool TileScheduler::Bind(Account& account) {
+  const Device* best = nullptr;
+  for (const std::shared_ptr<Device>& device : account.devices) {
+    if (!IsUp(*device)) continue;
+    if (device->kind() == account.kind) return true;
+    if (best == nullptr) best = device.get();
+  }
+  if (best == nullptr) return false;
+  Kind& from = kinds_[account.kind];
+  Kind& to = kinds_[best->kind()];
+  from.bound_pixels -= account.bound_pixels;
+  to.bound_pixels += account.bound_pixels;
+  std::vector<QueuedTile> tiles = from.queue.Remove(account, All);
+  account.kind = best->kind();
+  account.virtual_start = 0;  // of another queue: it begins there like a new request
+  for (QueuedTile& tile : tiles) to.queue.Append(account, std::move(tile));
+  return true;
+}
+
+absl::Status TileScheduler::NoDevice() const {
+  std::vector<std::string> faults;
+  for (const Slot& slot : slots_) {
+    if (slot.device == nullptr) {
+      faults.push_back(absl::StrCat(slot.name, " failed: ", slot.fault.message()));
+    }
+  }
+  return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kDeviceFailure,
+                   absl::StrCat("no device is left to compute on; ", absl::StrJoin(faults, "; ")));
+}
+
+void TileScheduler::Restore(std::shared_ptr<Device> device) {
+  absl::MutexLock lock(&mutex_);
+  Slot& slot = slots_[device->slot()];
+  slot.device = std::move(device);
 }
 
 void TileScheduler::Stop(absl::Status reason) {
@@ -164,95 +253,125 @@ void TileScheduler::Stop(absl::Status reason) {
   {
     absl::MutexLock lock(&mutex_);
     if (stop_reason_.ok()) stop_reason_ = reason;
-    for (const auto& [due, account] : due_) {
-      // The queue keeps its account alive: empty it before the account may go.
-      std::deque<QueuedTile> queue = std::move(account->queue);
-      std::move(queue.begin(), queue.end(), std::back_inserter(dropped));
+    for (Kind& kind : kinds_) {
+      for (Account* account : kind.queue.accounts()) {
+        std::ranges::move(kind.queue.Remove(*account, All), std::back_inserter(dropped));
+      }
     }
-    due_.clear();
-    load_.queued_tiles = load_.queued_pixels = 0;
   }
   Finish(dropped, reason);
   for (std::thread& worker : workers_) worker.join();
   workers_.clear();
 }
 
-void TileScheduler::RunWorker(Stream& stream) {
+void TileScheduler::RunWorker(int slot) {
+  std::shared_ptr<Device> device;
+  std::unique_ptr<Stream> stream;  // of the device
   while (true) {
-    Batch batch;
+    FairQueue::Batch batch;
+    std::shared_ptr<Device> now;
     {
       absl::MutexLock lock(&mutex_);
-      mutex_.Await(absl::Condition(this, &TileScheduler::HasWork));
+      const auto awake = [&]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+        return !stop_reason_.ok() || slots_[slot].device != device ||
+               (device != nullptr && kinds_[device->kind()].queue.HasWorkFor(*device));
+      };
+      mutex_.Await(absl::Condition(&awake));
       if (!stop_reason_.ok()) return;
-      batch = TakeBatch();
+      now = slots_[slot].device;
+      if (now == device) {
+        Kind& kind = kinds_[device->kind()];
+        kind.speed.Record(clock_.Now(), kind.queue.load().running_tiles > 0, 0);
+        batch =
+            kind.queue.Take(*device, StreamCountLocked(device->kind()), options_.max_batch_pixels);
+      }
+    }
+    if (now != device) {
+      stream = nullptr;
+      device = now;
+      if (device != nullptr) stream = device->backend().CreateStream();
+      continue;
     }
     if (!batch.dropped.empty()) FinishDropped(batch.dropped);
-    if (!batch.tiles.empty()) RunBatch(stream, batch);
+    if (!batch.tiles.empty()) RunBatch(*device, *stream, std::move(batch));
   }
 }
 
-bool TileScheduler::HasWork() const { return !due_.empty() || !stop_reason_.ok(); }
-
-TileScheduler::Batch TileScheduler::TakeBatch() {
-  Batch batch;
-  // A stream's share of what is queued, so that all streams end at about the same time (guided
-  // self-scheduling, Polychronopoulos and Kuck 1987).
-  const int64_t max_tiles = (load_.queued_tiles + concurrency() - 1) / concurrency();
-  const auto can_join = [&](const auto& due) {
-    const QueuedTile& head = due.second->queue.front();
-    return batch.tiles.empty() || (head.submission->executable.get() == batch.executable() &&
-                                   std::ssize(batch.tiles) < max_tiles &&
-                                   batch.pixels + head.pixels() <= options_.max_batch_pixels);
-  };
-  while (true) {
-    const auto next = std::find_if(due_.begin(), due_.end(), can_join);
-    if (next == due_.end()) break;
-    Account& account = *next->second;
-    due_.erase(next);
-    TakeTile(account, batch);
-    if (!account.queue.empty()) due_[account.due()] = &account;
-  }
-  return batch;
-}
-
-void TileScheduler::TakeTile(Account& account, Batch& batch) {
-  QueuedTile tile = std::move(account.queue.front());
-  account.queue.pop_front();
-  const int64_t pixels = tile.pixels();
-  --load_.queued_tiles;
-  load_.queued_pixels -= pixels;
-  if (!tile.submission->cancel_status().ok()) {
-    batch.dropped.push_back(std::move(tile));
-    return;
-  }
-  if (batch.tiles.empty()) virtual_now_ = std::max(virtual_now_, account.virtual_start);
-  account.virtual_start += pixels;
-  ++load_.running_tiles;
-  batch.pixels += pixels;
-  batch.tiles.push_back(std::move(tile));
-}
-
-void TileScheduler::RunBatch(Stream& stream, const Batch& batch) {
+void TileScheduler::RunBatch(const Device& device, Stream& stream, FairQueue::Batch batch) {
   std::vector<TileTask> tasks;
-  for (const QueuedTile& tile : batch.tiles) tasks.push_back(tile.task());
+  for (const QueuedTile& tile : batch.tiles) {
+    tasks.push_back(tile.submission->executable->TaskFor(device, tile.task()));
+  }
   const absl::Time start = clock_.Now();
-  const absl::Status status = RunStream(stream, *batch.executable(), tasks);
-  const absl::Duration infer = clock_.Now() - start;
+  const absl::Status status = RunStream(stream, *batch.executable, tasks);
+  const absl::Time end = clock_.Now();
 
   std::vector<absl::Duration> queue;
   {
     absl::MutexLock lock(&mutex_);
-    load_.running_tiles -= std::ssize(batch.tiles);
+    Kind& kind = kinds_[device.kind()];
+    kind.queue.Ended(batch);
+    kind.speed.Record(end, true, batch.pixels);
     for (const QueuedTile& tile : batch.tiles) {
       queue.push_back(start - tile.submitted);
+      if (!status.ok()) continue;
       RequestUsage& usage = tile.submission->account->usage;
       ++usage.tiles;
       usage.queue += queue.back();
-      usage.infer += infer * (static_cast<double>(tile.pixels()) / batch.pixels);
+      usage.infer += (end - start) * (static_cast<double>(tile.pixels()) / batch.pixels);
+      if (!std::ranges::count(usage.devices, device.name())) usage.devices.push_back(device.name());
     }
   }
-  if (observer_ != nullptr) observer_->OnBatch({queue, infer, batch.pixels, status});
-  Finish(batch.tiles, status);
+  if (observer_ != nullptr) observer_->OnBatch({queue, end - start, batch.pixels, status});
+  if (IsDeviceFault(status)) {
+    TakeOut(device, status, std::move(batch.tiles));
+  } else {
+    Finish(batch.tiles, status);
+  }
+}
+
+void TileScheduler::TakeOut(const Device& device, const absl::Status& fault,
+                            std::vector<QueuedTile> tiles) {
+  std::vector<QueuedTile> stopped, failed_twice, stranded;
+  int64_t moved = 0;
+  bool was_up = false;
+  absl::Status no_device, stop_reason;
+  {
+    absl::MutexLock lock(&mutex_);
+    Slot& slot = slots_[device.slot()];
+    was_up = IsUp(device);
+    if (was_up) {
+      slot.fault = fault;
+      slot.device = nullptr;
+    }
+    stop_reason = stop_reason_;
+    for (auto tile = tiles.rbegin(); tile != tiles.rend(); ++tile) {
+      Account& account = *tile->submission->account;
+      if (!stop_reason.ok()) {
+        stopped.push_back(std::move(*tile));
+      } else if (std::exchange(tile->moved, true)) {
+        failed_twice.push_back(std::move(*tile));
+      } else if (!Bind(account)) {
+        stranded.push_back(std::move(*tile));
+      } else {
+        ++moved;
+        kinds_[account.kind].queue.PutBack(account, std::move(*tile));
+      }
+    }
+    FairQueue& queue = kinds_[device.kind()].queue;
+    for (Account* account : queue.accounts()) {
+      if (Bind(*account)) continue;
+      std::ranges::move(queue.Remove(*account, All), std::back_inserter(stranded));
+    }
+    no_device = NoDevice();
+  }
+  if (was_up && options_.on_device_failed) options_.on_device_failed(device, fault);
+  if (observer_ != nullptr && moved > 0) observer_->OnMoved(moved);
+  Finish(stopped, stop_reason);
+  Finish(failed_twice, MakeError(absl::StatusCode::kInternal, ErrorReason::kDeviceFailure,
+                                 absl::StrCat("a tile failed on two devices; on ", device.name(),
+                                              ": ", fault.message())));
+  Finish(stranded, no_device);
 }
 
 void TileScheduler::DropCancelled(const Submission& submission) {
@@ -261,18 +380,8 @@ void TileScheduler::DropCancelled(const Submission& submission) {
     absl::MutexLock lock(&mutex_);
     if (submission.account == nullptr) return;  // nothing queued yet
     Account& account = *submission.account;
-    const auto due = due_.find(account.due());
-    if (due == due_.end()) return;
-    const auto mine = std::stable_partition(
-        account.queue.begin(), account.queue.end(),
-        [&](const QueuedTile& tile) { return tile.submission.get() != &submission; });
-    std::move(mine, account.queue.end(), std::back_inserter(dropped));
-    account.queue.erase(mine, account.queue.end());
-    if (account.queue.empty()) due_.erase(due);
-    for (const QueuedTile& tile : dropped) {
-      --load_.queued_tiles;
-      load_.queued_pixels -= tile.pixels();
-    }
+    dropped = kinds_[account.kind].queue.Remove(
+        account, [&](const QueuedTile& tile) { return tile.submission.get() == &submission; });
   }
   if (!dropped.empty()) FinishDropped(dropped);
 }

@@ -37,7 +37,7 @@ struct ServerConfig {
   // Existing directories, in order; ends with the bundled models' where that was found.
   std::vector<std::filesystem::path> model_repositories;
   std::string default_model = "general-2x";
-  std::string device = "auto";
+  std::vector<std::string> devices = {"auto"};
   int threads = 0;                     // 0: as many as the machine or container offers
   std::string cpu_isa;                 // "": the best
   std::filesystem::path cache_folder;  // of compiled programs; "": none

@@ -72,8 +72,8 @@ std::string NearestSetting(std::string_view name) {
 // `source` is how the user wrote it: "--threads", "UPSCALED_THREADS", "threads in FILE".
 absl::Status Apply(const Setting& setting, const std::vector<std::string>& values,
                    const std::string& source, ServerConfig& config) {
-  if (setting.repeatable) {
-    config.model_repositories.clear();
+  if (setting.repeatable()) {
+    setting.clear(config);
   } else if (values.size() != 1) {
     return absl::InvalidArgumentError(absl::StrCat(source, ": is given more than once"));
   }
@@ -152,7 +152,9 @@ absl::Status ApplyEnvironment(const Environment& environment, ServerConfig& conf
           name, ": no such setting; did you mean ", EnvironmentName(NearestSetting(as_flag)), "?"));
     }
     std::vector<std::string> values = {value};
-    if (setting->repeatable) values = absl::StrSplit(value, ':', absl::SkipEmpty());
+    if (setting->repeatable()) {
+      values = absl::StrSplit(value, setting->separator, absl::SkipEmpty());
+    }
     RETURN_IF_ERROR(Apply(*setting, values, name, config));
   }
   return absl::OkStatus();
@@ -269,10 +271,8 @@ std::string PrintConfig(const ServerConfig& config) {
   yaml << YAML::BeginMap;
   for (const Setting& setting : Settings()) {
     yaml << YAML::Key << std::string(setting.name) << YAML::Value;
-    if (setting.repeatable) {
-      std::vector<std::string> values;
-      for (const auto& path : config.model_repositories) values.push_back(path.string());
-      yaml << values;
+    if (setting.repeatable()) {
+      yaml << setting.get_all(config);
     } else {
       yaml << setting.get(config);
     }

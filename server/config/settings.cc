@@ -146,25 +146,41 @@ Setting Address(std::string_view name, std::string_view help, std::string Server
           }};
 }
 
-Setting ModelRepository() {
-  return {"model-repository",
-          kDevices,
-          "DIR",
-          "directory with a folder for each model; may be given several times, earlier ones win a "
-          "name; the bundled models come last",
-          [](ServerConfig& config, const std::string& text) -> absl::Status {
-            if (!std::filesystem::is_directory(text)) {
-              return absl::NotFoundError("is no directory that can be read");
-            }
-            config.model_repositories.emplace_back(text);
-            return absl::OkStatus();
-          },
-          [](const ServerConfig& config) {
-            std::vector<std::string> paths;
-            for (const auto& path : config.model_repositories) paths.push_back(path.string());
-            return paths.empty() ? "" : absl::StrCat("[", absl::StrJoin(paths, ", "), "]");
-          },
-          true};
+// Several values; `field` is a vector, `check` looks at the text of each.
+template <typename Field>
+Setting Repeated(std::string_view name, std::string_view group, std::string_view value,
+                 std::string_view help, char separator, absl::Status (*check)(const std::string&),
+                 Field field) {
+  Setting setting = {name,
+                     group,
+                     value,
+                     help,
+                     [=](ServerConfig& config, const std::string& text) {
+                       RETURN_IF_ERROR(check(text));
+                       field(config).emplace_back(text);
+                       return absl::OkStatus();
+                     },
+                     nullptr};
+  setting.separator = separator;
+  setting.clear = [field](ServerConfig& config) { field(config).clear(); };
+  setting.get_all = [field](const ServerConfig& config) {
+    const auto& values = field(config);
+    return std::vector<std::string>(values.begin(), values.end());
+  };
+  setting.get = [get_all = setting.get_all](const ServerConfig& config) {
+    return absl::StrJoin(get_all(config), ", ");
+  };
+  return setting;
+}
+
+absl::Status CheckDirectory(const std::string& text) {
+  if (std::filesystem::is_directory(text)) return absl::OkStatus();
+  return absl::NotFoundError("is no directory that can be read");
+}
+
+absl::Status CheckNotEmpty(const std::string& text) {
+  if (!text.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError("must not be empty");
 }
 
 Setting WithUsual(Setting setting, std::string_view usual) {
@@ -182,15 +198,20 @@ std::vector<Setting> MakeSettings() {
           "close connections after this time, so that clients find new replicas",
           [](auto& c) -> auto& { return c.max_connection_age; }),
 
-      ModelRepository(),
+      Repeated(
+          "model-repository", kDevices, "DIR",
+          "directory with a folder for each model; may be given several times, earlier ones win a "
+          "name; the bundled models come last",
+          ':', CheckDirectory, [](auto& c) -> auto& { return c.model_repositories; }),
       Text(
           "default-model", kDevices, "NAME", "model of requests that name none",
           [](auto& c) -> auto& { return c.default_model; }),
-      Text(
+      Repeated(
           "device", kDevices, "NAME",
           "device to compute on: auto, cpu, opencl (the first OpenCL device), opencl:P.D or "
-          "reference",
-          [](auto& c) -> auto& { return c.device; }),
+          "reference; may be given several times (in the environment: separated by commas), the "
+          "preferred one first",
+          ',', CheckNotEmpty, [](auto& c) -> auto& { return c.devices; }),
       Integer(
           "threads", kDevices, "N",
           "threads that compute on the cpu; 0: as many as the machine or container offers", 0,
@@ -203,7 +224,8 @@ std::vector<Setting> MakeSettings() {
           "folder for compiled OpenCL programs, of this user alone; empty: compile at every start",
           [](auto& c) -> auto& { return c.cache_folder; }),
       Choice<Precision>(
-          "precision", kDevices, "exact|fast", "arithmetic of requests that name none",
+          "precision", kDevices, "exact|fast",
+          "arithmetic of requests that name none; exact for models that have no other",
           {Precision::kExact, Precision::kFast}, PrecisionName,
           [](auto& c) -> auto& { return c.precision; }),
       Choice<TuneMode>(

@@ -16,11 +16,17 @@ struct Setting {
   std::string_view group;  // of the help
   std::string_view value;  // what it takes, for people: "HOST:PORT"
   std::string_view help;
-  // Sets it from one text; a repeatable setting is called for each, after Clear.
+  // Sets it from one text; a repeatable setting is called for each, after `clear`.
   std::function<absl::Status(ServerConfig&, const std::string&)> set;
   std::function<std::string(const ServerConfig&)> get;
-  bool repeatable = false;
   std::string_view usual = {};  // its default, for people, where `get` cannot tell
+
+  // Of repeatable settings:
+  char separator = 0;  // of several values in a variable; 0: not repeatable
+  std::function<void(ServerConfig&)> clear = nullptr;
+  std::function<std::vector<std::string>(const ServerConfig&)> get_all = nullptr;
+
+  bool repeatable() const { return separator != 0; }
 };
 
 const std::vector<Setting>& Settings();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "engine/autotune/tuner.h"
 #include "engine/base/status_macros.h"
 #include "server/admission/error.h"
@@ -38,8 +39,7 @@ absl::StatusOr<std::string> ReadFile(const std::filesystem::path& path) {
 }
 
 // What `auto` chooses from, and what it cannot use.
-void LogDevices(Logger& logger) {
-  const DeviceSurvey survey = SurveyDevices();
+void LogDevices(const DeviceSurvey& survey, Logger& logger) {
   for (const DeviceSurvey::Device& device : survey.devices) {
     const LogField fields[] = {{"device", device.name}, {"description", device.description}};
     logger.Log(LogLevel::kInfo, "found a device", fields);
@@ -50,13 +50,7 @@ void LogDevices(Logger& logger) {
   }
 }
 
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config, Logger& logger,
-                                                      const BackendFactory& create_backend) {
-  ASSIGN_OR_RETURN(ModelRepository repository, ModelRepository::Open(config.model_repositories));
-  ASSIGN_OR_RETURN(ModelCatalog catalog,
-                   ModelCatalog::Create(std::move(repository), config.default_model));
+absl::StatusOr<BackendOptions> MakeBackendOptions(const ServerConfig& config, Logger& logger) {
   BackendOptions options{.threads = config.threads,
                          .cpu_isa = config.cpu_isa,
                          .cache_folder = config.cache_folder.string()};
@@ -67,33 +61,93 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
                                                        logger.Log(LogLevel::kWarning, text);
                                                      }}));
   }
-  if (config.device == "auto") LogDevices(logger);
-  ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, create_backend(config.device, options));
+  return options;
+}
+
+absl::StatusOr<DeviceList> OpenDevices(const std::vector<std::string>& names,
+                                       const BackendFactory& create, Logger& logger) {
+  std::vector<std::unique_ptr<Backend>> backends;
+  for (const std::string& name : names) {
+    if (name != "auto") {
+      ASSIGN_OR_RETURN(backends.emplace_back(), create(name));
+      continue;
+    }
+    const DeviceSurvey survey = SurveyDevices();
+    LogDevices(survey, logger);
+    ASSIGN_OR_RETURN(backends.emplace_back(), CreateBest(survey, create));
+  }
+  return MakeDevices(std::move(backends));
+}
+
+absl::StatusOr<ModelCatalog> OpenModels(const ServerConfig& config, const DeviceList& devices,
+                                        Logger& logger) {
+  ASSIGN_OR_RETURN(ModelRepository repository, ModelRepository::Open(config.model_repositories));
+  return ModelCatalog::Create(
+      std::move(repository),
+      {.default_model = config.default_model,
+       .default_precision = config.precision,
+       .on_exact =
+           [&logger](const std::string& model, const absl::Status& why) {
+             const std::string reason(why.message());
+             const LogField fields[] = {{"model", model}, {"reason", reason}};
+             logger.Log(LogLevel::kWarning, "runs in exact unless a request says otherwise",
+                        fields);
+           }},
+      [&devices](const Network& network, Precision precision) {
+        return TryPrecision(devices, network, precision);
+      });
+}
+
+std::string DeviceNames(const DeviceList& devices) {
+  return absl::StrJoin(devices, ",", [](std::string* out, const std::shared_ptr<Device>& device) {
+    out->append(device->name());
+  });
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config, Logger& logger,
+                                                      const DeviceFactory& create) {
+  ASSIGN_OR_RETURN(const BackendOptions options, MakeBackendOptions(config, logger));
+  const BackendFactory create_device = [create, options](const std::string& name) {
+    return create(name, options);
+  };
+  ASSIGN_OR_RETURN(const DeviceList devices, OpenDevices(config.devices, create_device, logger));
+  ASSIGN_OR_RETURN(ModelCatalog catalog, OpenModels(config, devices, logger));
   std::unique_ptr<Server> server(
-      new Server(config, logger, std::move(catalog), std::move(backend)));
+      new Server(config, logger, std::move(catalog), devices, create_device));
   RETURN_IF_ERROR(server->OpenPorts());
   return server;
 }
 
 Server::Server(const ServerConfig& config, Logger& logger, ModelCatalog catalog,
-               std::unique_ptr<Backend> backend)
+               const DeviceList& devices, BackendFactory create)
     : config_(config),
       logger_(logger),
       clock_(Clock::Real()),
       catalog_(std::move(catalog)),
-      backend_(std::move(backend)),
-      metrics_({.version = kVersion, .device = std::string(backend_->name())}, clock_.Now()),
-      models_(*backend_),
+      metrics_({.version = kVersion, .device = DeviceNames(devices)}, clock_.Now()),
       admission_(config_.limits, config_.memory_budget_bytes, clock_),
-      scheduler_(*backend_, clock_, {}, &metrics_),
+      keeper_(devices, clock_, logger_,
+              {.create = std::move(create),
+               .probe = [this](Device& device) -> absl::Status {
+                 ASSIGN_OR_RETURN(const auto model, catalog_.Find(""));
+                 return WarmUpDevice(device, *model);
+               },
+               .restore = [this](auto device) { scheduler_.Restore(std::move(device)); },
+               .on_change = [this] { grpc_->health().Refresh(); }}),
+      scheduler_(devices, clock_,
+                 {.on_device_failed =
+                      [this](const Device& device, const absl::Status& fault) {
+                        OnDeviceFailed(device, fault);
+                      }},
+                 &metrics_),
       workers_(config_.limits.max_concurrent_requests, kIdleWorkerTimeout),
       handlers_{.catalog = catalog_,
-                .models = models_,
                 .admission = admission_,
                 .scheduler = scheduler_,
-                .backend = *backend_,
+                .devices = keeper_,
                 .clock = clock_,
-                .default_precision = config_.precision,
                 .version = kVersion},
       calls_{.admission = admission_,
              .workers = workers_,
@@ -102,7 +156,10 @@ Server::Server(const ServerConfig& config, Logger& logger, ModelCatalog catalog,
              .on_finished = [this](const RequestRecord& record) { OnFinished(record); },
              .stall_timeout = config_.stall_timeout} {}
 
-Server::~Server() { Drain(absl::ZeroDuration()); }
+Server::~Server() {
+  Drain(absl::ZeroDuration());
+  keeper_.Stop();
+}
 
 absl::Status Server::OpenPorts() {
   GrpcServerOptions options{.listen = config_.listen,
@@ -128,17 +185,38 @@ absl::Status Server::OpenPorts() {
 }
 
 absl::Status Server::WarmUp() {
-  RETURN_IF_ERROR(RunWarmUp(handlers_));
+  RETURN_IF_ERROR(WarmUpDevices());
+  keeper_.Start();
   grpc_->health().SetServing();
-  if (!grpc_->health().serving()) return absl::OkStatus();  // a drain has begun meanwhile
-  const std::string description = backend_->description();
+  if (!grpc_->health().serving()) return absl::OkStatus();  // a drain or a failure came first
+  for (const DeviceState& device : keeper_.states()) {
+    const LogField fields[] = {
+        {"device", device.name}, {"description", device.description}, {"streams", device.streams}};
+    logger_.Log(LogLevel::kInfo, "computes on", fields);
+  }
   const LogField fields[] = {{"model", catalog_.default_model()},
-                             {"models", static_cast<int64_t>(catalog_.entries().size())},
-                             {"device", backend_->name()},
-                             {"description", description},
-                             {"streams", backend_->StreamCount()}};
+                             {"models", static_cast<int64_t>(catalog_.entries().size())}};
   logger_.Log(LogLevel::kInfo, "ready", fields);
   return absl::OkStatus();
+}
+
+absl::Status Server::WarmUpDevices() {
+  ASSIGN_OR_RETURN(const std::shared_ptr<const CatalogEntry> model, catalog_.Find(""));
+  for (const std::shared_ptr<Device>& device : scheduler_.devices()) {
+    RETURN_IF_ERROR(WarmUpDevice(*device, *model));
+  }
+  const ModelVariant* const variant = &WarmVariant(*model->card);
+  ASSIGN_OR_RETURN(const DeviceExecutables loaded,
+                   scheduler_.OpenRequest().Load(*model->card, {&variant, 1},
+                                                 model->default_precision, /*pixels=*/0));
+  // What every server needs, whatever its clients do.
+  const size_t scratch_bytes = loaded.front()->ScratchBytes(loaded.front()->PreferredTile());
+  return admission_.Reserve({.scratch_bytes = static_cast<int64_t>(scratch_bytes)}).status();
+}
+
+void Server::OnDeviceFailed(const Device& device, const absl::Status& fault) {
+  metrics_.OnDeviceFailed(device.name());
+  keeper_.OnFailed(device, fault);
 }
 
 bool Server::Drain(absl::Duration timeout) {
@@ -162,12 +240,19 @@ void Server::OnFinished(const RequestRecord& record) {
 
 std::string Server::RenderMetrics() {
   const AdmissionState state = admission_.state();
+  int models = 0;
+  for (const std::shared_ptr<Device>& device : scheduler_.devices()) {
+    models += device->models().loaded_count();
+  }
+  std::vector<DeviceReading> devices;
+  for (const DeviceState& device : keeper_.states()) devices.push_back({device.name, device.up});
   return metrics_.Render({.requests_in_flight = state.requests,
                           .queue_pixels = state.queue_pixels,
                           .queue_tiles = scheduler_.load().queued_tiles,
                           .memory_reserved_bytes = state.memory_bytes + state.scratch_bytes,
                           .memory_budget_bytes = admission_.memory_budget_bytes(),
-                          .models_loaded = models_.loaded_count()});
+                          .models_loaded = models,
+                          .devices = std::move(devices)});
 }
 
 }  // namespace upscaled::server

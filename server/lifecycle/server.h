@@ -15,30 +15,31 @@
 #include "server/admission/admission.h"
 #include "server/batching/tile_scheduler.h"
 #include "server/config/config.h"
+#include "server/devices/device.h"
+#include "server/devices/device_keeper.h"
 #include "server/http/http_server.h"
 #include "server/logging/logger.h"
 #include "server/metrics/metrics.h"
-#include "server/models/model_cache.h"
 #include "server/models/model_catalog.h"
 #include "server/rpc/grpc_server.h"
 
 namespace upscaled::server {
 
-// As CreateBackend; tests put a device of their own in its place.
-using BackendFactory = std::function<absl::StatusOr<std::unique_ptr<Backend>>(
+// As CreateBackend, but never for "auto"; tests put a device of their own in its place.
+using DeviceFactory = std::function<absl::StatusOr<std::unique_ptr<Backend>>(
     std::string_view device, const BackendOptions& options)>;
 
 class Server {
  public:
-  // Opens models, device and ports; the server then answers, but is not ready: see WarmUp. `logger`
-  // must outlive it. Errors name the setting that is at fault.
-  static absl::StatusOr<std::unique_ptr<Server>> Start(
-      const ServerConfig& config, Logger& logger,
-      const BackendFactory& create_backend = CreateBackend);
+  // Opens devices, models and ports; the server then answers, but is not ready: see WarmUp.
+  // `logger` must outlive it. Errors name the setting that is at fault.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerConfig& config, Logger& logger,
+                                                       const DeviceFactory& create = CreateBackend);
   // Drains, with no patience for calls that are running.
   ~Server();
 
-  // Runs the default model once, so that the first client does not pay for it, and reports ready.
+  // Runs the default model once on every device, so that the first client does not pay for it, and
+  // reports ready.
   absl::Status WarmUp();
 
   // Takes no more calls, waits for those there are for at most `timeout`, cancels the others, and
@@ -56,7 +57,9 @@ class Server {
 
  private:
   Server(const ServerConfig& config, Logger& logger, ModelCatalog catalog,
-         std::unique_ptr<Backend> backend);
+         const DeviceList& devices, BackendFactory create);
+  absl::Status WarmUpDevices();
+  void OnDeviceFailed(const Device& device, const absl::Status& fault);
   absl::Status OpenPorts();
   void OnFinished(const RequestRecord& record);
   std::string RenderMetrics();
@@ -65,10 +68,9 @@ class Server {
   Logger& logger_;
   const Clock& clock_;
   ModelCatalog catalog_;
-  const std::unique_ptr<Backend> backend_;
   ServerMetrics metrics_;
-  ModelCache models_;
   AdmissionController admission_;
+  DeviceKeeper keeper_;
   TileScheduler scheduler_;
   RequestWorkers workers_;
   CallRegistry registry_;

@@ -3,20 +3,56 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <utility>
+#include <new>
+#include <span>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/image/image.h"
-#include "engine/image/row_source.h"
-#include "engine/pipeline/upscaler.h"
+#include "engine/pipeline/pooled_means.h"
 
 namespace upscaled::server {
 namespace {
 
-constexpr int kPicturePx = 64;
+constexpr Size kPicture = {64, 64};
 
-// The native scale's variant without denoising, or with the least there is.
+// The whole picture, all gray, as one tile.
+absl::Status RunGray(Stream& stream, const Executable& executable) {
+  const Size result = {kPicture.width * executable.network().scale,
+                       kPicture.height * executable.network().scale};
+  Image src({kPicture.width, kPicture.height, 3, SampleType::kU8});
+  Image dst({result.width, result.height, 3, SampleType::kU8});
+  for (int y = 0; y < kPicture.height; ++y) {
+    std::memset(src.mutable_view().row(y), 128, src.spec().row_bytes());
+  }
+  TileTask task{.src = src.view(),
+                .src_rect = {0, 0, kPicture.width, kPicture.height},
+                .image = kPicture,
+                .tile = {0, 0, kPicture.width, kPicture.height},
+                .dst = dst.mutable_view()};
+  ASSIGN_OR_RETURN(const std::vector<ChannelMeans> means,
+                   GatherMeans(executable.network(), {task}, [&](std::span<const TileTask> tasks) {
+                     return stream.Run(executable, tasks);
+                   }));
+  task.means = means;
+  return stream.Run(executable, {&task, 1});
+}
+
+absl::Status Run(Device& device, const CatalogEntry& model) try {
+  const ModelVariant& variant = WarmVariant(*model.card);
+  auto executable = device.models().Get(*model.card, variant, model.default_precision);
+  if (absl::IsUnimplemented(executable.status())) {
+    executable = device.models().Get(*model.card, variant, Precision::kExact);
+  }
+  RETURN_IF_ERROR(executable.status());
+  return RunGray(*device.backend().CreateStream(), **executable);
+} catch (const std::bad_alloc&) {
+  return absl::ResourceExhaustedError("out of memory");
+}
+
+}  // namespace
+
 const ModelVariant& WarmVariant(const ModelCard& card) {
   const int scale = NativeScale(card);
   if (const ModelVariant* plain = card.Find(scale, kNoDenoise)) return *plain;
@@ -24,47 +60,11 @@ const ModelVariant& WarmVariant(const ModelCard& card) {
                        [scale](const ModelVariant& variant) { return variant.scale == scale; });
 }
 
-// A picture of nothing but gray.
-class GrayRows final : public RowSource {
- public:
-  const ImageSpec& spec() const override { return spec_; }
-  absl::Status ReadRows(MutableImageView rows) override {
-    for (int y = 0; y < rows.height_px(); ++y) std::memset(rows.row(y), 128, rows.spec.row_bytes());
-    return absl::OkStatus();
-  }
-
- private:
-  const ImageSpec spec_{kPicturePx, kPicturePx, 3, SampleType::kU8};
-};
-
-absl::Status Run(const HandlerEnvironment& environment, const ModelCard& card) {
-  ASSIGN_OR_RETURN(std::shared_ptr<const Executable> executable,
-                   environment.models.Get(card, WarmVariant(card), environment.default_precision));
-  // What every server needs, whatever its clients do.
-  RETURN_IF_ERROR(environment.admission
-                      .Reserve({.scratch_bytes = ScratchBytes(environment, *executable,
-                                                              executable->PreferredTile())})
-                      .status());
-  GrayRows picture;
-  const int scale = executable->network().scale;
-  const Size result{kPicturePx * scale, kPicturePx * scale};
-  ASSIGN_OR_RETURN(const UpscalePlan plan,
-                   PlanUpscale(picture.spec(), result, {std::move(executable)}, {}));
-  const TileScheduler::Request request = environment.scheduler.OpenRequest();
-  Image pixels(plan.result);
-  return MakeUpscaler(plan, picture, environment.scheduler, request.id(), nullptr)
-      ->ReadRows(pixels.mutable_view());
-}
-
-}  // namespace
-
-absl::Status RunWarmUp(const HandlerEnvironment& environment) {
-  ASSIGN_OR_RETURN(const std::shared_ptr<const CatalogEntry> model, environment.catalog.Find(""));
-  const absl::Status status = Run(environment, *model->card);
+absl::Status WarmUpDevice(Device& device, const CatalogEntry& model) {
+  const absl::Status status = Run(device, model);
   if (status.ok()) return status;
-  return absl::Status(
-      status.code(), absl::StrCat("model ", model->card->name, " does not run on ",
-                                  std::string(environment.backend.name()), ": ", status.message()));
+  return absl::Status(status.code(), absl::StrCat("model ", model.card->name, " does not run on ",
+                                                  device.name(), ": ", status.message()));
 }
 
 }  // namespace upscaled::server

@@ -1,13 +1,17 @@
-// The first run of the default model.
+// The first run of a device.
 #pragma once
 
 #include "absl/status/status.h"
-#include "server/rpc/handler_environment.h"
+#include "server/devices/device.h"
+#include "server/models/model_catalog.h"
 
 namespace upscaled::server {
 
-// Loads the default model's own scale, reserves the device's scratch memory for it, and upscales a
-// small picture.
-absl::Status RunWarmUp(const HandlerEnvironment& environment);
+// The native scale's variant without denoising, or with the least there is.
+const ModelVariant& WarmVariant(const ModelCard& card);
+
+// Upscales a small picture on a stream of its own, in the model's default precision or, where this
+// device does not have that, in kExact. The error names the model and the device.
+absl::Status WarmUpDevice(Device& device, const CatalogEntry& model);
 
 }  // namespace upscaled::server

@@ -69,7 +69,7 @@ struct ServerMetrics::Families {
 
   Histogram& queue_duration =
       AddHistogram(registry, "upscaled_queue_duration_seconds",
-                   "Time that a tile waited for a stream of the device.", kSeconds);
+                   "Time that a tile waited for a stream of a device.", kSeconds);
   Histogram& decode_duration =
       AddHistogram(registry, "upscaled_decode_duration_seconds",
                    "Time spent on decoding the source of a call.", kSeconds);
@@ -84,11 +84,20 @@ struct ServerMetrics::Families {
   Counter& batch_failures = AddCounter(registry, "upscaled_batch_failures_total",
                                        "Batches that the device failed to run.");
   Counter& tiles =
-      AddCounter(registry, "upscaled_tiles_total", "Tiles computed, those of failed batches too.");
+      AddCounter(registry, "upscaled_tiles_total", "Tiles that ran, those of failed batches too.");
   Counter& tile_pixels = AddCounter(registry, "upscaled_tile_pixels_total",
                                     "Source pixels of the computed tiles, over all passes.");
   Counter& dropped_tiles = AddCounter(registry, "upscaled_dropped_tiles_total",
                                       "Queued tiles dropped because their call was cancelled.");
+  Counter& moved_tiles =
+      AddCounter(registry, "upscaled_moved_tiles_total",
+                 "Tiles that ran once more on another device after theirs had failed.");
+  Family<Counter>& device_failures =
+      CounterFamily(registry, "upscaled_device_failures_total", "Failures that took a device out.");
+  Family<Gauge>& device_up = prometheus::BuildGauge()
+                                 .Name("upscaled_device_up")
+                                 .Help("1 while the device takes work, 0 while it is rebuilt.")
+                                 .Register(registry);
   Counter& source_pixels =
       AddCounter(registry, "upscaled_source_pixels_total", "Pixels of the admitted sources.");
   Counter& result_pixels =
@@ -103,7 +112,7 @@ struct ServerMetrics::Families {
   Gauge& queue_pixels =
       AddGauge(registry, "upscaled_queue_pixels", "Source pixels admitted and not yet computed.");
   Gauge& queue_tiles =
-      AddGauge(registry, "upscaled_queue_tiles", "Tiles waiting for a stream of the device.");
+      AddGauge(registry, "upscaled_queue_tiles", "Tiles waiting for a stream of a device.");
   Gauge& memory_reserved =
       AddGauge(registry, "upscaled_memory_reserved_bytes", "Memory reserved by admitted calls.");
   Gauge& memory_budget =
@@ -157,6 +166,12 @@ void ServerMetrics::OnBatch(const BatchReport& batch) {
 
 void ServerMetrics::OnDropped(int64_t tiles) { families_->dropped_tiles.Increment(tiles); }
 
+void ServerMetrics::OnMoved(int64_t tiles) { families_->moved_tiles.Increment(tiles); }
+
+void ServerMetrics::OnDeviceFailed(const std::string& device) {
+  families_->device_failures.Add({{"device", device}}).Increment();
+}
+
 std::string ServerMetrics::Render(const GaugeReadings& readings) const {
   Families& f = *families_;
   f.requests_in_flight.Set(readings.requests_in_flight);
@@ -165,6 +180,9 @@ std::string ServerMetrics::Render(const GaugeReadings& readings) const {
   f.memory_reserved.Set(readings.memory_reserved_bytes);
   f.memory_budget.Set(readings.memory_budget_bytes);
   f.models_loaded.Set(readings.models_loaded);
+  for (const DeviceReading& device : readings.devices) {
+    f.device_up.Add({{"device", device.name}}).Set(device.up);
+  }
   f.resident_memory.Set(ResidentBytes());
   std::ostringstream text;
   prometheus::TextSerializer().Serialize(text, f.registry.Collect());

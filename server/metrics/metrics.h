@@ -4,12 +4,18 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "server/batching/tile_observer.h"
 #include "server/metrics/request_record.h"
 
 namespace upscaled::server {
+
+struct DeviceReading {
+  std::string name;
+  bool up = true;
+};
 
 // Values that others own and that are read when the metrics are asked for.
 struct GaugeReadings {
@@ -19,11 +25,12 @@ struct GaugeReadings {
   int64_t memory_reserved_bytes = 0;
   int64_t memory_budget_bytes = 0;
   int64_t models_loaded = 0;
+  std::vector<DeviceReading> devices;
 };
 
 struct BuildInfo {
   std::string version;
-  std::string device;  // "cpu"
+  std::string device;  // "cpu"; several are separated by commas
 };
 
 // Thread safe.
@@ -37,6 +44,8 @@ class ServerMetrics final : public TileObserver {
 
   void OnBatch(const BatchReport& batch) override;
   void OnDropped(int64_t tiles) override;
+  void OnMoved(int64_t tiles) override;
+  void OnDeviceFailed(const std::string& device);
 
   // The exposition, with these gauges.
   std::string Render(const GaugeReadings& readings) const;

@@ -42,7 +42,7 @@ struct ModelCatalog::Listing {
 };
 
 struct ModelCatalog::State {
-  std::string default_model;
+  Options options;
   mutable absl::Mutex mutex;
   std::shared_ptr<const Listing> listing ABSL_GUARDED_BY(mutex);
   bool reloading ABSL_GUARDED_BY(mutex) = false;
@@ -59,16 +59,24 @@ bool SameFiles(const ModelCard& a, const ModelCard& b) {
                                               b.variants.begin(), b.variants.end(), same);
 }
 
-absl::StatusOr<int> LargestHaloPx(const ModelCard& card) {
-  int halo_px = 0;
+// What one variant of each scale says of the model.
+absl::StatusOr<CatalogEntry> Examine(const ModelCard& card, const ModelCatalog::Options& options,
+                                     const PrecisionTrial& try_precision) {
+  CatalogEntry entry{&card, 0, options.default_precision};
   for (const int scale : card.Scales()) {
     const ModelVariant& variant =
         *std::find_if(card.variants.begin(), card.variants.end(),
                       [scale](const ModelVariant& candidate) { return candidate.scale == scale; });
     ASSIGN_OR_RETURN(const Network network, LoadNetwork(card, variant));
-    halo_px = std::max(halo_px, HaloPx(network));
+    entry.halo_px = std::max(entry.halo_px, HaloPx(network));
+    if (entry.default_precision == Precision::kExact) continue;
+    const absl::Status status = try_precision(network, entry.default_precision);
+    if (!status.ok()) {
+      entry.default_precision = Precision::kExact;
+      if (options.on_exact) options.on_exact(card.name, status);
+    }
   }
-  return halo_px;
+  return entry;
 }
 
 const CatalogEntry* FindEntry(const std::vector<CatalogEntry>& entries, std::string_view name) {
@@ -113,32 +121,31 @@ ModelCatalog::ModelCatalog(ModelCatalog&&) noexcept = default;
 ModelCatalog::~ModelCatalog() = default;
 
 absl::StatusOr<std::shared_ptr<const ModelCatalog::Listing>> ModelCatalog::List(
-    ModelRepository repository, const std::string& default_model, const Listing* before) {
+    ModelRepository repository, const Options& options, const PrecisionTrial& try_precision,
+    const Listing* before) {
   auto listing = std::make_shared<Listing>();
   listing->repository = std::move(repository);
   for (const ModelCard& card : listing->repository.models()) {
     const CatalogEntry* known = before == nullptr ? nullptr : FindEntry(before->entries, card.name);
-    CatalogEntry entry{&card, 0};
     if (known != nullptr && SameFiles(*known->card, card)) {
-      entry.halo_px = known->halo_px;
+      listing->entries.push_back({&card, known->halo_px, known->default_precision});
     } else {
-      ASSIGN_OR_RETURN(entry.halo_px, LargestHaloPx(card));
+      ASSIGN_OR_RETURN(listing->entries.emplace_back(), Examine(card, options, try_precision));
     }
-    listing->entries.push_back(entry);
   }
   std::sort(
       listing->entries.begin(), listing->entries.end(),
       [](const CatalogEntry& a, const CatalogEntry& b) { return a.card->name < b.card->name; });
-  RETURN_IF_ERROR(FindIn(listing, default_model).status());
+  RETURN_IF_ERROR(FindIn(listing, options.default_model).status());
   return listing;
 }
 
-absl::StatusOr<ModelCatalog> ModelCatalog::Create(ModelRepository repository,
-                                                  std::string default_model) {
+absl::StatusOr<ModelCatalog> ModelCatalog::Create(ModelRepository repository, Options options,
+                                                  const PrecisionTrial& try_precision) {
   auto state = std::make_unique<State>();
   ASSIGN_OR_RETURN(std::shared_ptr<const Listing> listing,
-                   List(std::move(repository), default_model, nullptr));
-  state->default_model = std::move(default_model);
+                   List(std::move(repository), options, try_precision, nullptr));
+  state->options = std::move(options);
   {
     absl::MutexLock lock(&state->mutex);
     state->listing = std::move(listing);
@@ -151,7 +158,7 @@ std::shared_ptr<const ModelCatalog::Listing> ModelCatalog::listing() const {
   return state_->listing;
 }
 
-const std::string& ModelCatalog::default_model() const { return state_->default_model; }
+const std::string& ModelCatalog::default_model() const { return state_->options.default_model; }
 
 std::vector<std::shared_ptr<const CatalogEntry>> ModelCatalog::entries() const {
   const std::shared_ptr<const Listing> current = listing();
@@ -169,10 +176,11 @@ absl::StatusOr<std::shared_ptr<const CatalogEntry>> ModelCatalog::FindIn(
 
 absl::StatusOr<std::shared_ptr<const CatalogEntry>> ModelCatalog::Find(
     std::string_view name) const {
-  return FindIn(listing(), name.empty() ? state_->default_model : name);
+  return FindIn(listing(), name.empty() ? state_->options.default_model : name);
 }
 
-absl::StatusOr<ReloadReport> ModelCatalog::Reload(ModelCache& cache) {
+absl::StatusOr<ReloadReport> ModelCatalog::Reload(std::span<ModelCache* const> caches,
+                                                  const PrecisionTrial& try_precision) {
   {
     absl::MutexLock lock(&state_->mutex);
     if (std::exchange(state_->reloading, true)) {
@@ -180,8 +188,8 @@ absl::StatusOr<ReloadReport> ModelCatalog::Reload(ModelCache& cache) {
                        "another reload is under way");
     }
   }
-  absl::StatusOr<ReloadReport> report = ReloadAlone(cache);
-  cache.DropUnlisted();
+  absl::StatusOr<ReloadReport> report = ReloadAlone(caches, try_precision);
+  for (ModelCache* cache : caches) cache->DropUnlisted();
   absl::MutexLock lock(&state_->mutex);
   state_->reloading = false;
   if (report.ok()) return report;
@@ -189,12 +197,13 @@ absl::StatusOr<ReloadReport> ModelCatalog::Reload(ModelCache& cache) {
                    absl::StrCat("the models stay as they are: ", report.status().message()));
 }
 
-absl::StatusOr<ReloadReport> ModelCatalog::ReloadAlone(ModelCache& cache) try {
+absl::StatusOr<ReloadReport> ModelCatalog::ReloadAlone(std::span<ModelCache* const> caches,
+                                                       const PrecisionTrial& try_precision) try {
   const std::shared_ptr<const Listing> before = listing();
   ASSIGN_OR_RETURN(ModelRepository repository, before->repository.Reopen());
   ASSIGN_OR_RETURN(std::shared_ptr<const Listing> now,
-                   List(std::move(repository), state_->default_model, before.get()));
-  RETURN_IF_ERROR(Prepare(now->repository, cache));
+                   List(std::move(repository), state_->options, try_precision, before.get()));
+  for (ModelCache* cache : caches) RETURN_IF_ERROR(Prepare(now->repository, *cache));
   ReloadReport report = Compare(before->entries, now->entries);
   absl::MutexLock lock(&state_->mutex);
   state_->listing = std::move(now);

@@ -1,13 +1,16 @@
 // The models that the server offers.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/model/network.h"
+#include "engine/model/precision.h"
 #include "engine/model/repository.h"
 #include "server/models/model_cache.h"
 
@@ -16,7 +19,8 @@ namespace upscaled::server {
 // Who holds one keeps its listing: the request that began with it ends with it.
 struct CatalogEntry {
   const ModelCard* card;
-  int halo_px;  // source pixels around a tile that its result depends on
+  int halo_px;                  // source pixels around a tile that its result depends on
+  Precision default_precision;  // of requests that name none
 };
 
 // What a reload found, by name.
@@ -27,12 +31,25 @@ struct ReloadReport {
   std::vector<std::string> unchanged;
 };
 
+// Whether a network runs in a precision, on any device: OK or why not.
+using PrecisionTrial = std::function<absl::Status(const Network& network, Precision precision)>;
+
 // Thread safe.
 class ModelCatalog {
  public:
-  // Loads one variant of each model and scale, to learn its halo and so that a broken model is
-  // found at the start; they are not kept. NOT_FOUND when `default_model` is not among the models.
-  static absl::StatusOr<ModelCatalog> Create(ModelRepository repository, std::string default_model);
+  struct Options {
+    std::string default_model;
+    // Of requests that name none, where the model has it; the others' run in kExact.
+    Precision default_precision = Precision::kExact;
+    // Hears which model runs in kExact instead, and why. May be null.
+    std::function<void(const std::string& model, const absl::Status& why)> on_exact = nullptr;
+  };
+
+  // Loads one variant of each model and scale, to learn its halo and precision and so that a broken
+  // model is found at the start; they are not kept. NOT_FOUND when `default_model` is not among the
+  // models. `try_precision` is asked about `default_precision` unless that is kExact.
+  static absl::StatusOr<ModelCatalog> Create(ModelRepository repository, Options options,
+                                             const PrecisionTrial& try_precision);
   ModelCatalog(ModelCatalog&&) noexcept;
   ~ModelCatalog();
 
@@ -42,25 +59,28 @@ class ModelCatalog {
   // Empty for the default. NOT_FOUND (kUnknownModel) lists the names there are.
   absl::StatusOr<std::shared_ptr<const CatalogEntry>> Find(std::string_view name) const;
 
-  // Reads the directories again. What `cache` has compiled of a model that changed is compiled anew
-  // first; only when everything is ready does the new listing take the old one's place, at once and
-  // as a whole. Takes as long as loading the changed models.
+  // Reads the directories again. What `caches` have compiled of a model that changed is compiled
+  // anew first; only when everything is ready does the new listing take the old one's place, at
+  // once and as a whole. Takes as long as loading the changed models.
   // FAILED_PRECONDITION (kReloadFailed) names the model and what is wrong with it, ABORTED: another
   // reload is under way. Then nothing has changed.
-  absl::StatusOr<ReloadReport> Reload(ModelCache& cache);
+  absl::StatusOr<ReloadReport> Reload(std::span<ModelCache* const> caches,
+                                      const PrecisionTrial& try_precision);
 
  private:
   struct Listing;
   struct State;
 
   static absl::StatusOr<std::shared_ptr<const Listing>> List(ModelRepository repository,
-                                                             const std::string& default_model,
+                                                             const Options& options,
+                                                             const PrecisionTrial& try_precision,
                                                              const Listing* before);
   static absl::StatusOr<std::shared_ptr<const CatalogEntry>> FindIn(
       const std::shared_ptr<const Listing>& listing, std::string_view name);
   explicit ModelCatalog(std::unique_ptr<State> state);
   std::shared_ptr<const Listing> listing() const;
-  absl::StatusOr<ReloadReport> ReloadAlone(ModelCache& cache);
+  absl::StatusOr<ReloadReport> ReloadAlone(std::span<ModelCache* const> caches,
+                                           const PrecisionTrial& try_precision);
 
   std::unique_ptr<State> state_;
 };

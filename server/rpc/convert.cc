@@ -166,7 +166,19 @@ pb::Model ToProto(const CatalogEntry& entry, bool is_default) {
   for (const Precision precision : card.precisions) model.add_precisions(ToProto(precision));
   model.set_halo_px(entry.halo_px);
   model.set_is_default(is_default);
+  model.set_default_precision(ToProto(entry.default_precision));
   return model;
+}
+
+pb::Device ToProto(const DeviceState& state) {
+  pb::Device device;
+  device.set_name(state.name);
+  device.set_description(state.description);
+  device.set_streams(state.streams);
+  device.set_state(state.up ? pb::DEVICE_STATE_UP : pb::DEVICE_STATE_FAILED);
+  device.set_failures(state.failures);
+  if (!state.up) device.set_error(std::string(state.fault.message()));
+  return device;
 }
 
 pb::Limits ToProto(const Limits& limits) {

@@ -13,6 +13,7 @@
 #include "engine/model/precision.h"
 #include "engine/pipeline/upscaler.h"
 #include "server/admission/limits.h"
+#include "server/devices/device_keeper.h"
 #include "server/models/model_catalog.h"
 #include "upscale/v1/upscale.pb.h"
 
@@ -41,6 +42,7 @@ absl::StatusOr<std::string> ChooseRequestId(const std::string& request_id);
 upscale::v1::ImageFormat ToProto(ImageFormat format);
 upscale::v1::Precision ToProto(Precision precision);
 upscale::v1::Model ToProto(const CatalogEntry& entry, bool is_default);
+upscale::v1::Device ToProto(const DeviceState& state);
 upscale::v1::Limits ToProto(const Limits& limits);
 google::protobuf::Duration ToProto(absl::Duration duration);
 

@@ -72,7 +72,7 @@ GrpcServer::GrpcServer(const GrpcServerOptions& options, const HandlerEnvironmen
     : calls_(calls),
       health_calls_(calls),
       upscale_(handlers, calls, static_cast<size_t>(options.output_queue_bytes)),
-      health_(health_calls_) {
+      health_(health_calls_, [&handlers] { return !handlers.scheduler.devices().empty(); }) {
   health_calls_.on_finished = [](const RequestRecord&) {};
 }
 

@@ -93,7 +93,8 @@ class HealthService::WatchCall final : public Call {
   Cancellation::Registration on_cancel_;  // last: it uses what is above
 };
 
-HealthService::HealthService(CallEnvironment& calls) : calls_(calls) {
+HealthService::HealthService(CallEnvironment& calls, std::function<bool()> able)
+    : calls_(calls), able_(std::move(able)) {
   check_ = {.name = "Check",
             .request_call =
                 [this](auto* context, auto* request, auto* writer, auto* queue, void* tag) {
@@ -115,18 +116,28 @@ void HealthService::SetServing() { Change(State::kServing); }
 void HealthService::Stop() { Change(State::kStopped); }
 
 void HealthService::Change(State state) {
-  std::set<std::shared_ptr<WatchCall>> watches;
   {
     absl::MutexLock lock(&mutex_);
     state_ = std::max(state_, state);
+  }
+  Refresh();
+}
+
+void HealthService::Refresh() {
+  std::set<std::shared_ptr<WatchCall>> watches;
+  {
+    absl::MutexLock lock(&mutex_);
     watches = watches_;
   }
   for (const auto& watch : watches) watch->Update();
 }
 
 bool HealthService::serving() const {
-  absl::MutexLock lock(&mutex_);
-  return state_ == State::kServing;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (state_ != State::kServing) return false;
+  }
+  return able_();
 }
 
 size_t HealthService::watch_count() const {

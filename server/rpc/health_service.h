@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -17,11 +18,12 @@
 
 namespace upscaled::server {
 
-// Thread safe. NOT_SERVING before SetServing and after Stop. Knows "" and
+// Thread safe. NOT_SERVING before SetServing, after Stop, and while no device works. Knows "" and
 // "upscale.v1.UpscaleService", which are always of one mind.
 class HealthService {
  public:
-  explicit HealthService(CallEnvironment& calls);
+  // `able` says whether any device works; called with no lock held.
+  HealthService(CallEnvironment& calls, std::function<bool()> able);
 
   grpc::Service& service() { return service_; }
   // Makes `pending_calls` of each method ready to be called on `queue`.
@@ -29,6 +31,8 @@ class HealthService {
 
   // From now on, unless Stop came first.
   void SetServing() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Tells clients that watch when `able` has changed its mind.
+  void Refresh() ABSL_LOCKS_EXCLUDED(mutex_);
   // For good.
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
   bool serving() const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -48,6 +52,7 @@ class HealthService {
   void RemoveWatch(const std::shared_ptr<WatchCall>& watch) ABSL_LOCKS_EXCLUDED(mutex_);
 
   CallEnvironment& calls_;
+  const std::function<bool()> able_;
   grpc::health::v1::Health::AsyncService service_;
   UnaryMethod<grpc::health::v1::HealthCheckRequest, grpc::health::v1::HealthCheckResponse> check_;
   mutable absl::Mutex mutex_;

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "engine/base/status_macros.h"
 #include "server/admission/error.h"
@@ -40,7 +41,14 @@ absl::Status GetModel(const HandlerEnvironment& environment, const pb::GetModelR
 
 absl::Status ReloadModels(const HandlerEnvironment& environment,
                           pb::ReloadModelsResponse& response) {
-  ASSIGN_OR_RETURN(const ReloadReport report, environment.catalog.Reload(environment.models));
+  const DeviceList devices = environment.scheduler.devices();
+  std::vector<ModelCache*> caches;
+  for (const auto& device : devices) caches.push_back(&device->models());
+  ASSIGN_OR_RETURN(
+      const ReloadReport report,
+      environment.catalog.Reload(caches, [&](const Network& network, Precision precision) {
+        return TryPrecision(devices, network, precision);
+      }));
   response.mutable_added()->Assign(report.added.begin(), report.added.end());
   response.mutable_changed()->Assign(report.changed.begin(), report.changed.end());
   response.mutable_removed()->Assign(report.removed.begin(), report.removed.end());
@@ -51,10 +59,9 @@ absl::Status ReloadModels(const HandlerEnvironment& environment,
 pb::GetServerInfoResponse GetServerInfo(const HandlerEnvironment& environment) {
   pb::GetServerInfoResponse response;
   response.set_version(environment.version);
-  pb::Device& device = *response.add_devices();
-  device.set_name(std::string(environment.backend.name()));
-  device.set_description(environment.backend.description());
-  device.set_streams(environment.backend.StreamCount());
+  for (const DeviceState& state : environment.devices.states()) {
+    *response.add_devices() = ToProto(state);
+  }
   *response.mutable_limits() = ToProto(environment.admission.limits());
   for (const ImageFormat format : {ImageFormat::kPng, ImageFormat::kJpeg, ImageFormat::kWebp}) {
     response.add_input_formats(ToProto(format));

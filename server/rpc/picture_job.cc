@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
 #include "engine/pipeline/transcode.h"
 #include "server/admission/error.h"
@@ -108,7 +109,7 @@ class PictureRun {
     TranscodePlan plan;
     plan.encode = options.encode;
     plan.encode.format = options.format.value_or(header.format);
-    plan.encode.threads = std::min(environment_.backend.StreamCount(), kMaxEncodeThreads);
+    plan.encode.threads = std::min(environment_.scheduler.concurrency(), kMaxEncodeThreads);
     ImageSpec result_spec = header.spec;
     result_spec.width_px = result->width;
     result_spec.height_px = result->height;
@@ -120,29 +121,27 @@ class PictureRun {
     absl::StatusOr<std::vector<const ModelVariant*>> variants =
         ChoosePasses(card, source, *result, options.noise_level);
     if (!variants.ok()) return WithReason(variants.status(), ErrorReason::kUnknownModel);
-    std::vector<std::shared_ptr<const Executable>> passes;
-    for (const ModelVariant* variant : *variants) {
-      ASSIGN_OR_RETURN(
-          passes.emplace_back(),
-          environment_.models.Get(card, *variant,
-                                  options.precision.value_or(environment_.default_precision)));
-    }
+    ASSIGN_OR_RETURN(passes_, request_.Load(card, *variants,
+                                            options.precision.value_or(model_->default_precision),
+                                            source.Area()));
+    const int streams =
+        passes_.empty() ? 1 : environment_.scheduler.StreamCount(passes_.front()->kind());
     ASSIGN_OR_RETURN(plan.upscale,
-                     PlanUpscale(header.spec, *result, std::move(passes),
+                     PlanUpscale(header.spec, *result, {passes_.begin(), passes_.end()},
                                  {.tta = options.tta,
                                   .tile_px = options.tile_px,
                                   .result_type = result_spec.type,
                                   .tile_memory_bytes = TileMemoryBytes(),
-                                  .concurrency = environment_.scheduler.concurrency()}));
+                                  .concurrency = std::max(streams, 1)}));
     return plan;
   }
 
   int64_t ScratchOf(const UpscalePlan& plan) const {
-    int64_t bytes = 0;
-    for (size_t i = 0; i < plan.passes.size(); ++i) {
-      bytes = std::max(bytes, ScratchBytes(environment_, *plan.passes[i], plan.pass_tile[i]));
+    size_t bytes = 0;
+    for (size_t i = 0; i < passes_.size(); ++i) {
+      bytes = std::max(bytes, passes_[i]->ScratchBytes(plan.pass_tile[i]));
     }
-    return bytes;
+    return static_cast<int64_t>(bytes);
   }
 
   // Saves time where networks have global poolings, but must not crowd out other requests.
@@ -158,7 +157,7 @@ class PictureRun {
   absl::StatusOr<pb::UpscaleSummary> Conclude(absl::StatusOr<TranscodeStats> stats) {
     const RequestUsage usage = request_.usage();
     RequestRecord& record = context_.record;
-    record.device = environment_.backend.name();
+    record.device = absl::StrJoin(usage.devices, ", ");
     record.tiles = usage.tiles;
     record.queue = usage.queue;
     record.infer = usage.infer;
@@ -186,6 +185,7 @@ class PictureRun {
   const CallContext& context_;
   const PictureJob& job_;
   TileScheduler::Request request_;
+  DeviceExecutables passes_;
   std::shared_ptr<const CatalogEntry> model_;
 };
 

@@ -94,6 +94,7 @@ class TilesRun {
     if (!status.ok()) tiles_cancellation_.Cancel(status);
     AwaitTiles();
     const RequestUsage usage = request_.usage();
+    context_.record.device = absl::StrJoin(usage.devices, ", ");
     context_.record.queue = usage.queue;
     context_.record.infer = usage.infer;
     return status;
@@ -120,7 +121,6 @@ class TilesRun {
     const ModelCard& card = *model->card;
     halo_px_ = model->halo_px;
     record.model = card.name;
-    record.device = environment_.backend.name();
     const int scale = start.scale() == 0 ? NativeScale(card) : start.scale();
     const ModelVariant* variant = card.Find(scale, noise_level);
     if (variant == nullptr) {
@@ -130,13 +130,14 @@ class TilesRun {
                        noise_level, "; it has scales ", absl::StrJoin(card.Scales(), ", "),
                        " and noise levels ", absl::StrJoin(card.NoiseLevels(), ", ")));
     }
-    ASSIGN_OR_RETURN(executable_,
-                     environment_.models.Get(card, *variant,
-                                             precision.value_or(environment_.default_precision)));
-    ASSIGN_OR_RETURN(context_.ticket,
-                     environment_.admission.Reserve(
-                         {.scratch_bytes = ScratchBytes(environment_, *executable_,
-                                                        executable_->PreferredTile())}));
+    ASSIGN_OR_RETURN(
+        const DeviceExecutables loaded,
+        request_.Load(card, {&variant, 1}, precision.value_or(model->default_precision),
+                      /*pixels=*/0));
+    executable_ = loaded.front();
+    const size_t scratch_bytes = executable_->ScratchBytes(executable_->PreferredTile());
+    ASSIGN_OR_RETURN(context_.ticket, environment_.admission.Reserve(
+                                          {.scratch_bytes = static_cast<int64_t>(scratch_bytes)}));
     return absl::OkStatus();
   }
 
@@ -249,14 +250,12 @@ class TilesRun {
 
   // As large as the device likes, but small enough for all streams that have nothing to do.
   Size PartSize(Size image) const {
-    const TileLoad load = environment_.scheduler.load();
-    const int64_t idle_streams =
-        environment_.scheduler.concurrency() - load.running_tiles - load.queued_tiles;
+    const int idle_streams = environment_.scheduler.IdleStreamCount(executable_->kind());
     if (idle_streams < 2) return executable_->PreferredTile();
     return ChooseTileShape({.image = image,
                             .max_tile = executable_->PreferredTile(),
                             .halo_px = halo_px_,
-                            .streams = static_cast<int>(idle_streams)})
+                            .streams = idle_streams})
         .tile;
   }
 
@@ -322,7 +321,7 @@ class TilesRun {
   MessageReader<pb::UpscaleTilesRequest>& reader_;
   MessageWriter<pb::UpscaleTilesResponse>& writer_;
   TileScheduler::Request request_;
-  std::shared_ptr<const Executable> executable_;
+  std::shared_ptr<const DeviceExecutable> executable_;
   int halo_px_ = 0;
 
   Cancellation tiles_cancellation_;  // by the call's, or by an error of the call

@@ -37,10 +37,12 @@ DOORS = {
     "server/logging": ["server/metrics/request_record.h"],
     "server/metrics": ["engine/base", "server/batching/tile_observer.h"],
     "server/admission": ["engine/base"],
-    "server/batching": ["engine/base", "engine/pipeline", BACKEND_DOOR, "server/admission/error.h"],
+    "server/batching": ["engine/base", "engine/model", "engine/pipeline", BACKEND_DOOR, "server/admission/error.h",
+                        "server/admission/throughput.h", "server/devices"],
+    "server/devices": ["engine/base", "engine/model", BACKEND_DOOR, "server/models", "server/logging/logger.h"],
     "server/http": ["engine/base"],
     "server/models": ["engine/base", "engine/model", "engine/graph", BACKEND_DOOR, "server/admission/error.h"],
-    "server/rpc": ["server/models", "server/admission", "server/batching", "server/metrics/request_record.h", "upscale/v1", "google/rpc", "grpc/health/v1", "engine/tiling"] + ENGINE_FACE,
+    "server/rpc": ["server/models", "server/admission", "server/batching", "server/devices", "server/metrics/request_record.h", "upscale/v1", "google/rpc", "grpc/health/v1", "engine/tiling"] + ENGINE_FACE,
     "server/lifecycle": ["server"] + ENGINE_FACE,
     "server": ["server/config", "server/lifecycle"],
     "client": ["upscale/v1", "google/rpc", "grpc/health/v1"],
@@ -51,7 +53,7 @@ WIRE = r'#\s*include\s+[<"](grpc|grpcpp|google/protobuf)\b'
 # where a model format is made of it.
 FORBIDDEN = {"engine": re.compile(WIRE + r"|\bgetenv\b")}
 ALLOWED = {"engine/model/onnx": re.compile(r"google/protobuf/")}
-FORBIDDEN |= {f"server/{d}": re.compile(WIRE) for d in ("admission", "batching", "config", "http", "lifecycle",
+FORBIDDEN |= {f"server/{d}": re.compile(WIRE) for d in ("admission", "batching", "config", "devices", "http", "lifecycle",
                                                         "logging", "metrics", "models")}
 
 

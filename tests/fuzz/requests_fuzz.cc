@@ -95,19 +95,18 @@ class Service {
   }
 
  private:
-  GrayBackend backend_;
-  ModelCatalog catalog_ =
-      *ModelCatalog::Create(*ModelRepository::Open({UPSCALED_BUNDLED_MODELS}), "general-2x");
-  ModelCache models_{backend_};
+  const DeviceList devices_ = {std::make_shared<Device>(std::make_unique<GrayBackend>(), 0, 0)};
+  ModelCatalog catalog_ = *ModelCatalog::Create(*ModelRepository::Open({UPSCALED_BUNDLED_MODELS}),
+                                                {.default_model = "general-2x"}, nullptr);
+  Logger logger_{LogFormat::kText, LogLevel::kError};
+  DeviceKeeper keeper_{devices_, Clock::Real(), logger_, {}};
   AdmissionController admission_{kLimits, kMemoryBudgetBytes, Clock::Real()};
-  TileScheduler scheduler_{backend_, Clock::Real()};
+  TileScheduler scheduler_{devices_, Clock::Real()};
   HandlerEnvironment environment_{.catalog = catalog_,
-                                  .models = models_,
                                   .admission = admission_,
                                   .scheduler = scheduler_,
-                                  .backend = backend_,
+                                  .devices = keeper_,
                                   .clock = Clock::Real(),
-                                  .default_precision = Precision::kExact,
                                   .version = "fuzz"};
 };
 

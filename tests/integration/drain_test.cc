@@ -20,7 +20,7 @@ constexpr int kRounds = 8;
 // The device matters to none of these tests, and this one starts soonest.
 ServerConfig QuickConfig() {
   ServerConfig config = TestConfig();
-  config.device = "reference";
+  config.devices = {"reference"};
   config.limits.max_concurrent_requests = 1000;
   return config;
 }

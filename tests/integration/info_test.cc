@@ -56,6 +56,7 @@ TEST(InfoTest, ListsTheBundledModels) {
   EXPECT_THAT(model.scales(), ElementsAre(2));
   EXPECT_THAT(model.noise_levels(), ElementsAre(-1, 1, 2, 3));
   EXPECT_THAT(model.precisions(), Contains(pb::PRECISION_EXACT));
+  EXPECT_EQ(model.default_precision(), pb::PRECISION_EXACT);
   EXPECT_EQ(model.halo_px(), 7);  // seven 3x3 layers
   EXPECT_EQ(model.licence(), "CC0-1.0");
 }
@@ -99,6 +100,8 @@ TEST(InfoTest, DescribesTheServer) {
   EXPECT_EQ(info.devices(0).name(), "cpu");
   EXPECT_EQ(info.devices(0).streams(), 2);
   EXPECT_FALSE(info.devices(0).description().empty());
+  EXPECT_EQ(info.devices(0).state(), pb::DEVICE_STATE_UP);
+  EXPECT_EQ(info.devices(0).failures(), 0);
   EXPECT_EQ(info.limits().max_source_pixels(), 1234567);
   EXPECT_EQ(info.limits().max_concurrent_requests(), 17);
   EXPECT_EQ(info.limits().max_result_pixels(), config.limits.max_result_pixels);

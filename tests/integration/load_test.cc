@@ -357,16 +357,6 @@ TEST_F(LoadTest, AClientThatLeavesMidUploadIsForgotten) {
   }
 }
 
-TEST_F(LoadTest, AFailingDeviceFailsTheCallAndNoOther) {
-  TestServer server;
-  const std::string image = Png(3 * kTilePx, kTilePx);
-  server.gate().Fail(absl::InternalError("the chip is on fire"));
-  const Outcome outcome = UpscaleImage(server.stub(), SmallTiles(), image);
-  EXPECT_TRUE(IsError(outcome.status, StatusCode::INTERNAL, "DEVICE_FAILURE", "on fire"));
-  server.gate().Fail(absl::OkStatus());
-  EXPECT_TRUE(UpscaleImage(server.stub(), SmallTiles(), image).status.ok());
-}
-
 TEST_F(LoadTest, DrainingFinishesWhatWasAdmitted) {
   TestServer server;
   const std::string image = Png(6 * kTilePx, kTilePx);

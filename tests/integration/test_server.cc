@@ -37,7 +37,7 @@ ServerConfig TestConfig() {
   config.listen = "127.0.0.1:0";
   config.http = "127.0.0.1:0";
   config.model_repositories = {"engine/model/bundled"};
-  config.device = "cpu";
+  config.devices = {"cpu"};
   config.threads = 2;
   config.memory_budget_bytes = int64_t{1} << 30;
   return config;
@@ -50,9 +50,10 @@ TestServer::TestServer(const ServerConfig& config, Start start)
       config, *logger_,
       [this](std::string_view device,
              const BackendOptions& options) -> absl::StatusOr<std::unique_ptr<Backend>> {
-        auto backend = CreateBackend(device, options);
+        auto backend = CreateBackend(device.substr(0, device.find(':')), options);
         if (!backend.ok()) return backend.status();
-        return std::make_unique<test::GatedDevice>(*std::move(backend), gate_);
+        return std::make_unique<test::GatedDevice>(std::string(device), *std::move(backend),
+                                                   gates_[std::string(device)]);
       });
   EXPECT_TRUE(server.ok()) << server.status();
   server_ = *std::move(server);
@@ -65,7 +66,7 @@ TestServer::TestServer(const ServerConfig& config, Start start)
 }
 
 TestServer::~TestServer() {
-  gate_.Open();
+  for (auto& [device, gate] : gates_) gate.Open();
   if (server_ != nullptr) AwaitIdle();
 }
 

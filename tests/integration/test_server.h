@@ -31,8 +31,8 @@ ServerConfig TestConfig();
 
 class LogLines;
 
-// Its device stands behind `gate`, which is open. Expects, when it goes, that nothing of any call
-// is left.
+// Its devices stand behind gates, which are open. "cpu:1" is one more cpu, with the same bytes.
+// Expects, when it goes, that nothing of any call is left.
 class TestServer {
  public:
   enum class Start { kWarm, kCold };  // a cold one waits for WarmUp
@@ -46,7 +46,7 @@ class TestServer {
   std::shared_ptr<grpc::Channel> NewChannel(const grpc::ChannelArguments& arguments = {}) const;
 
   Server& server() { return *server_; }
-  test::Gate& gate() { return gate_; }
+  test::Gate& gate(const std::string& device = "cpu") { return gates_.at(device); }
   // All log lines so far.
   std::string log() const;
 
@@ -54,7 +54,7 @@ class TestServer {
   void AwaitIdle();
 
  private:
-  test::Gate gate_;
+  std::map<std::string, test::Gate> gates_;  // of all devices, complete after the start
   std::shared_ptr<LogLines> log_;
   std::unique_ptr<Logger> logger_;
   std::unique_ptr<Server> server_;

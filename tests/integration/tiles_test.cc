@@ -238,6 +238,7 @@ TEST_F(TilesTest, AFailingDeviceFailsTheTile) {
       Send(server.stub(), {Start(), TileMessage(1, RandomTile(SampleType::kU8))});
   ASSERT_TRUE(outcome.status.ok());
   EXPECT_EQ(outcome.responses.at(1).error().reason(), pb::ERROR_REASON_DEVICE_FAILURE);
+  EXPECT_EQ(outcome.responses.at(1).error().code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_THAT(outcome.responses.at(1).error().message(), HasSubstr("on fire"));
 }
 

@@ -5,7 +5,7 @@
 
 namespace upscaled::test {
 
-class FakeExecutable final : public Executable {
+class FakeExecutable : public Executable {
  public:
   const Network& network() const override { return network_; }
   Precision precision() const override { return Precision::kExact; }

@@ -70,10 +70,10 @@ class Gate {
 // A real device behind a gate, which must outlive it.
 class GatedDevice final : public Backend {
  public:
-  GatedDevice(std::unique_ptr<Backend> device, Gate& gate)
-      : device_(std::move(device)), gate_(gate) {}
+  GatedDevice(std::string name, std::unique_ptr<Backend> device, Gate& gate)
+      : name_(std::move(name)), device_(std::move(device)), gate_(gate) {}
 
-  std::string_view name() const override { return device_->name(); }
+  std::string_view name() const override { return name_; }
   std::string description() const override { return device_->description(); }
   absl::StatusOr<std::shared_ptr<const Executable>> Compile(const Network& network,
                                                             Precision precision) override {
@@ -99,7 +99,8 @@ class GatedDevice final : public Backend {
     Gate& gate_;
   };
 
-  std::unique_ptr<Backend> device_;
+  const std::string name_;
+  const std::unique_ptr<Backend> device_;
   Gate& gate_;
 };
 

@@ -48,6 +48,28 @@ TEST(BackendListTest, AutoIsTheBest) {
   EXPECT_EQ((*backend)->name(), DeviceNames().front());
 }
 
+TEST(BackendListTest, TheBestIsTheFirstThatIsAvailable) {
+  const DeviceSurvey survey{.devices = {{"lost", ""}, {"there", ""}, {"worse", ""}}, .notes = {}};
+  std::vector<std::string> asked;
+  const auto backend =
+      CreateBest(survey, [&](const std::string& name) -> absl::StatusOr<std::unique_ptr<Backend>> {
+        asked.push_back(name);
+        if (name == "lost") return absl::UnavailableError("no driver");
+        return CreateBackend("reference", {});
+      });
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  EXPECT_THAT(asked, ::testing::ElementsAre("lost", "there"));
+}
+
+TEST(BackendListTest, TheBestIsNotLookedForBehindAnError) {
+  const auto refuse = [](const std::string&) -> absl::StatusOr<std::unique_ptr<Backend>> {
+    return absl::InvalidArgumentError("no such instruction set");
+  };
+  EXPECT_EQ(CreateBest({.devices = {{"cpu", ""}}, .notes = {}}, refuse).status(),
+            absl::InvalidArgumentError("no such instruction set"));
+  EXPECT_EQ(CreateBest({}, refuse).status().code(), absl::StatusCode::kUnavailable);
+}
+
 // Whether the plugin, the loader, a driver or only this device is missing: the message says what.
 TEST(BackendListTest, DevicesOfPluginsThatAreNotThereAreUnavailable) {
   for (const char* device : {"cuda:99", "opencl:99.0"}) {

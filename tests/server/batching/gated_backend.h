@@ -5,12 +5,16 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "engine/backends/backend.h"
+#include "server/devices/device.h"
+#include "server/devices/device_executable.h"
 #include "tests/support/fake_executable.h"
 
 namespace upscaled::server {
@@ -32,10 +36,11 @@ class GatedBackend : public Backend {
   };
   using Outcome = std::function<absl::Status()>;
 
-  explicit GatedBackend(int streams) : streams_(streams) {}
+  explicit GatedBackend(int streams, std::string name = "gated", std::string make = "for tests")
+      : streams_(streams), name_(std::move(name)), make_(std::move(make)) {}
 
-  std::string_view name() const override { return "gated"; }
-  std::string description() const override { return "for tests"; }
+  std::string_view name() const override { return name_; }
+  std::string description() const override { return make_; }
   absl::StatusOr<std::shared_ptr<const Executable>> Compile(const Network&, Precision) override {
     return std::make_shared<FakeExecutable>();
   }
@@ -94,10 +99,30 @@ class GatedBackend : public Backend {
   }
 
   const int streams_;
+  const std::string name_;
+  const std::string make_;
   absl::Mutex mutex_;
   std::vector<Run> runs_ ABSL_GUARDED_BY(mutex_);
   std::deque<Outcome> permits_ ABSL_GUARDED_BY(mutex_);
   bool open_ ABSL_GUARDED_BY(mutex_) = false;
 };
+
+// A device of the server, and the backend in it.
+struct GatedDevice {
+  explicit GatedDevice(int streams, std::string name = "gated", int slot = 0, int kind = 0)
+      : device(std::make_shared<Device>(std::make_unique<GatedBackend>(streams, std::move(name)),
+                                        slot, kind)),
+        backend(static_cast<GatedBackend&>(device->backend())) {}
+
+  std::shared_ptr<Device> device;
+  GatedBackend& backend;
+};
+
+// A network on all of them, as one of its own on each.
+inline std::shared_ptr<const DeviceExecutable> NetworkOn(const DeviceList& devices) {
+  std::vector<DeviceExecutable::Part> parts;
+  for (const auto& device : devices) parts.push_back({device, std::make_shared<FakeExecutable>()});
+  return std::make_shared<DeviceExecutable>(std::move(parts));
+}
 
 }  // namespace upscaled::server

@@ -15,6 +15,7 @@
 #include "gtest/gtest.h"
 #include "server/admission/error.h"
 #include "tests/server/batching/gated_backend.h"
+#include "tests/server/batching/outcomes.h"
 #include "tests/support/fake_clock.h"
 
 namespace upscaled::server {
@@ -25,53 +26,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-std::vector<TileTask> NamedTiles(int first_name, int count, int pixels = 1) {
-  std::vector<TileTask> tiles;
-  for (int i = 0; i < count; ++i) tiles.push_back(NamedTile(first_name + i, pixels));
-  return tiles;
-}
-
-// Collects what became of the tiles of one Submit.
-class Outcomes {
- public:
-  explicit Outcomes(int tiles) : left_(tiles), statuses_(tiles) {}
-
-  TileExecutor::TileDone done() {
-    return [this](size_t index, const absl::Status& status) {
-      absl::MutexLock lock(&mutex_);
-      EXPECT_FALSE(statuses_[index].has_value()) << "tile " << index << " was done twice";
-      statuses_[index] = status;
-      --left_;
-    };
-  }
-  void Await() {
-    absl::MutexLock lock(&mutex_);
-    const auto all = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return left_ == 0; };
-    mutex_.Await(absl::Condition(&all));
-  }
-  int left() const {
-    absl::MutexLock lock(&mutex_);
-    return left_;
-  }
-  // OK for tiles that are not done.
-  std::vector<absl::Status> statuses() const {
-    absl::MutexLock lock(&mutex_);
-    std::vector<absl::Status> result;
-    for (const auto& status : statuses_) result.push_back(status.value_or(absl::OkStatus()));
-    return result;
-  }
-
- private:
-  mutable absl::Mutex mutex_;
-  int left_ ABSL_GUARDED_BY(mutex_);
-  std::vector<std::optional<absl::Status>> statuses_ ABSL_GUARDED_BY(mutex_);
-};
-
-MATCHER_P2(IsStatus, code, message, "") {
-  return arg.code() == code && ::testing::ExplainMatchResult(
-                                   HasSubstr(message), std::string(arg.message()), result_listener);
-}
-
 class TileSchedulerTest : public ::testing::Test {
  protected:
   // One stream, held by a tile named -1 until the test releases it.
@@ -81,19 +35,20 @@ class TileSchedulerTest : public ::testing::Test {
   }
 
   FakeClock clock_;
-  GatedBackend backend_{1};
-  std::shared_ptr<const Executable> model_ = std::make_shared<FakeExecutable>();
-  std::shared_ptr<const Executable> other_ = std::make_shared<FakeExecutable>();
+  GatedDevice gated_{1};
+  GatedBackend& backend_ = gated_.backend;
+  std::shared_ptr<const DeviceExecutable> model_ = NetworkOn({gated_.device});
+  std::shared_ptr<const DeviceExecutable> other_ = NetworkOn({gated_.device});
   Outcomes occupied_{1};
 };
 
 TEST_F(TileSchedulerTest, ALoneTileIsDispatchedAtOnce) {
-  TileScheduler scheduler(backend_, clock_);
+  TileScheduler scheduler({gated_.device}, clock_);
   auto request = scheduler.OpenRequest();
   Outcomes outcomes(1);
   scheduler.Submit(request.id(), model_, {NamedTile(7)}, nullptr, outcomes.done());
   const auto runs = backend_.AwaitStarted(1);  // although the clock stands still
-  EXPECT_EQ(runs[0].executable, model_.get());
+  EXPECT_EQ(runs[0].executable, model_->On(*gated_.device));
   EXPECT_THAT(runs[0].tiles, ElementsAre(7));
   EXPECT_EQ(scheduler.load().running_tiles, 1);
   backend_.Release();
@@ -102,7 +57,7 @@ TEST_F(TileSchedulerTest, ALoneTileIsDispatchedAtOnce) {
 }
 
 TEST_F(TileSchedulerTest, CoalescesTilesOfOneExecutableWhileBusy) {
-  TileScheduler scheduler(backend_, clock_);
+  TileScheduler scheduler({gated_.device}, clock_);
   auto a = scheduler.OpenRequest(), b = scheduler.OpenRequest(), c = scheduler.OpenRequest();
   Occupy(scheduler, a);
   Outcomes outcomes_a(2), outcomes_b(1), outcomes_c(2);
@@ -113,11 +68,12 @@ TEST_F(TileSchedulerTest, CoalescesTilesOfOneExecutableWhileBusy) {
   EXPECT_EQ(scheduler.load().queued_pixels, 5);
   backend_.Release();
   auto runs = backend_.AwaitStarted(2);
-  EXPECT_EQ(runs[1].executable, other_.get()) << "b had no service yet, and came before c";
+  EXPECT_EQ(runs[1].executable, other_->On(*gated_.device))
+      << "b had no service yet, and came before c";
   EXPECT_THAT(runs[1].tiles, ElementsAre(20));
   backend_.Release();
   runs = backend_.AwaitStarted(3);
-  EXPECT_EQ(runs[2].executable, model_.get());
+  EXPECT_EQ(runs[2].executable, model_->On(*gated_.device));
   EXPECT_THAT(runs[2].tiles, ElementsAre(30, 10, 31, 11));
   backend_.Release();
   outcomes_a.Await(), outcomes_b.Await(), outcomes_c.Await();
@@ -126,7 +82,7 @@ TEST_F(TileSchedulerTest, CoalescesTilesOfOneExecutableWhileBusy) {
 }
 
 TEST_F(TileSchedulerTest, ABatchIsBoundedByPixels) {
-  TileScheduler scheduler(backend_, clock_, {.max_batch_pixels = 25});
+  TileScheduler scheduler({gated_.device}, clock_, {.max_batch_pixels = 25});
   auto request = scheduler.OpenRequest();
   Occupy(scheduler, request);
   Outcomes outcomes(6);
@@ -146,12 +102,14 @@ TEST_F(TileSchedulerTest, ABatchIsBoundedByPixels) {
 }
 
 TEST_F(TileSchedulerTest, AStreamLeavesTheOthersTheirShare) {
-  GatedBackend backend(3);
-  TileScheduler scheduler(backend, clock_);
+  GatedDevice gated(3);
+  GatedBackend& backend = gated.backend;
+  TileScheduler scheduler({gated.device}, clock_);
   EXPECT_EQ(scheduler.concurrency(), 3);
   auto request = scheduler.OpenRequest();
   Outcomes outcomes(7);
-  scheduler.Submit(request.id(), model_, NamedTiles(0, 7), nullptr, outcomes.done());
+  scheduler.Submit(request.id(), NetworkOn({gated.device}), NamedTiles(0, 7), nullptr,
+                   outcomes.done());
   std::multiset<size_t> sizes;  // a third of 7, of the 4 that are left, of 2; each rounded up
   for (const auto& run : backend.AwaitStarted(3)) sizes.insert(run.tiles.size());
   EXPECT_THAT(sizes, ElementsAre(1, 2, 3));
@@ -161,7 +119,7 @@ TEST_F(TileSchedulerTest, AStreamLeavesTheOthersTheirShare) {
 }
 
 TEST_F(TileSchedulerTest, ALateSmallRequestOvertakesALargeOne) {
-  TileScheduler scheduler(backend_, clock_, {.max_batch_pixels = 1});
+  TileScheduler scheduler({gated_.device}, clock_, {.max_batch_pixels = 1});
   auto large = scheduler.OpenRequest(), small = scheduler.OpenRequest();
   Outcomes large_outcomes(40), small_outcomes(4);
   scheduler.Submit(large.id(), model_, NamedTiles(0, 40, 400), nullptr, large_outcomes.done());
@@ -182,7 +140,7 @@ TEST_F(TileSchedulerTest, BackloggedRequestsShareThePixelsFairly) {
   const uint32_t seed = std::random_device()();
   SCOPED_TRACE(seed);
   std::mt19937 random(seed);
-  TileScheduler scheduler(backend_, clock_, {.max_batch_pixels = 1});
+  TileScheduler scheduler({gated_.device}, clock_, {.max_batch_pixels = 1});
   auto first = scheduler.OpenRequest();
   Occupy(scheduler, first);
   constexpr int kRequests = 6;
@@ -223,7 +181,7 @@ TEST_F(TileSchedulerTest, BackloggedRequestsShareThePixelsFairly) {
 }
 
 TEST_F(TileSchedulerTest, CancellingDropsQueuedTilesAtOnce) {
-  TileScheduler scheduler(backend_, clock_);
+  TileScheduler scheduler({gated_.device}, clock_);
   auto a = scheduler.OpenRequest(), b = scheduler.OpenRequest();
   Cancellation cancellation;
   Outcomes running(1), queued(5), kept(2);
@@ -251,7 +209,7 @@ TEST_F(TileSchedulerTest, CancellingDropsQueuedTilesAtOnce) {
 }
 
 TEST_F(TileSchedulerTest, ACancelledRequestQueuesNothing) {
-  TileScheduler scheduler(backend_, clock_);
+  TileScheduler scheduler({gated_.device}, clock_);
   auto request = scheduler.OpenRequest();
   Cancellation cancellation;
   cancellation.Cancel(absl::CancelledError("the client left"));
@@ -265,7 +223,7 @@ TEST_F(TileSchedulerTest, ACancelledRequestQueuesNothing) {
 // A tile that is popped after its request was cancelled, and before the cancellation's callback got
 // to the queue, is dropped by the worker.
 TEST_F(TileSchedulerTest, CancelledTilesAreDroppedAtThePop) {
-  TileScheduler scheduler(backend_, clock_);
+  TileScheduler scheduler({gated_.device}, clock_);
   auto request = scheduler.OpenRequest();
   Occupy(scheduler, request);
   Cancellation cancellation;
@@ -292,7 +250,7 @@ TEST_F(TileSchedulerTest, CancelledTilesAreDroppedAtThePop) {
 }
 
 TEST_F(TileSchedulerTest, AFailingRunFailsItsBatchAndNothingElse) {
-  TileScheduler scheduler(backend_, clock_);
+  TileScheduler scheduler({gated_.device}, clock_);
   auto request = scheduler.OpenRequest();
   Occupy(scheduler, request);
   Outcomes failed(2), fine(1), starved(1);
@@ -300,11 +258,11 @@ TEST_F(TileSchedulerTest, AFailingRunFailsItsBatchAndNothingElse) {
   scheduler.Submit(request.id(), other_, NamedTiles(5, 1), nullptr, starved.done());
   scheduler.Submit(request.id(), model_, NamedTiles(9, 1), nullptr, fine.done());
   backend_.Release();
-  backend_.Release([] { return absl::InternalError("device lost"); });
+  backend_.Release([] { return absl::InvalidArgumentError("a tile too far"); });
   backend_.Release([]() -> absl::Status { throw std::bad_alloc(); });
   backend_.Release();
   failed.Await(), starved.Await(), fine.Await();
-  EXPECT_THAT(failed.statuses(), Each(IsStatus(absl::StatusCode::kInternal, "device lost")));
+  EXPECT_THAT(failed.statuses(), Each(IsStatus(absl::StatusCode::kInvalidArgument, "too far")));
   EXPECT_THAT(starved.statuses(), Each(IsStatus(absl::StatusCode::kResourceExhausted,
                                                 "out of memory while running 1 tile")));
   EXPECT_TRUE(
@@ -313,7 +271,7 @@ TEST_F(TileSchedulerTest, AFailingRunFailsItsBatchAndNothingElse) {
 }
 
 TEST_F(TileSchedulerTest, StopFailsWhatIsQueuedAndFinishesWhatRuns) {
-  TileScheduler scheduler(backend_, clock_);
+  TileScheduler scheduler({gated_.device}, clock_);
   auto request = scheduler.OpenRequest();
   Occupy(scheduler, request);
   Outcomes queued(4), late(1);
@@ -333,7 +291,7 @@ TEST_F(TileSchedulerTest, StopFailsWhatIsQueuedAndFinishesWhatRuns) {
 }
 
 TEST_F(TileSchedulerTest, OnlyOpenRequestsMaySubmit) {
-  TileScheduler scheduler(backend_, clock_);
+  TileScheduler scheduler({gated_.device}, clock_);
   Outcomes unknown(1), queued(1);
   scheduler.Submit(42, model_, NamedTiles(0, 1), nullptr, unknown.done());
   EXPECT_EQ(unknown.left(), 0);
@@ -365,6 +323,7 @@ class RecordingObserver : public TileObserver {
     absl::MutexLock lock(&mutex_);
     dropped_ += tiles;
   }
+  void OnMoved(int64_t) override { ADD_FAILURE() << "there is one device"; }
   std::vector<Batch> batches() const {
     absl::MutexLock lock(&mutex_);
     return batches_;
@@ -382,7 +341,7 @@ class RecordingObserver : public TileObserver {
 
 TEST_F(TileSchedulerTest, AccountsForTimeByRequestAndByBatch) {
   RecordingObserver observer;
-  TileScheduler scheduler(backend_, clock_, {}, &observer);
+  TileScheduler scheduler({gated_.device}, clock_, {}, &observer);
   auto a = scheduler.OpenRequest(), b = scheduler.OpenRequest();
   Occupy(scheduler, a);
   Outcomes outcomes_a(1), outcomes_b(2), dropped(3);
@@ -396,26 +355,32 @@ TEST_F(TileSchedulerTest, AccountsForTimeByRequestAndByBatch) {
   backend_.Release();
   backend_.AwaitStarted(2);
   clock_.Advance(absl::Seconds(10));
-  backend_.Release([] { return absl::InternalError("broken"); });
+  backend_.Release();
   outcomes_a.Await(), outcomes_b.Await();
+  Outcomes failed(1);
+  scheduler.Submit(b.id(), model_, NamedTiles(30, 1), nullptr, failed.done());
+  backend_.Release([] { return absl::InvalidArgumentError("broken"); });
+  failed.Await();
 
   const auto batches = observer.batches();
-  ASSERT_EQ(batches.size(), 2u);
+  ASSERT_EQ(batches.size(), 3u);
   EXPECT_THAT(batches[0].queue, ElementsAre(absl::ZeroDuration()));
   EXPECT_EQ(batches[0].infer, absl::Seconds(3));
   EXPECT_TRUE(batches[0].status.ok());
   EXPECT_THAT(batches[1].queue, ElementsAre(absl::Seconds(1), absl::Seconds(3), absl::Seconds(1)));
   EXPECT_EQ(batches[1].infer, absl::Seconds(10));
   EXPECT_EQ(batches[1].source_pixels, 100);
-  EXPECT_EQ(batches[1].status, absl::InternalError("broken"));
+  EXPECT_TRUE(batches[1].status.ok());
+  EXPECT_EQ(batches[2].status, absl::InvalidArgumentError("broken"));
   EXPECT_EQ(observer.dropped(), 3);
 
   EXPECT_EQ(a.usage().tiles, 2);
   EXPECT_EQ(a.usage().queue, absl::Seconds(3));
   EXPECT_EQ(a.usage().infer, absl::Seconds(3 + 3));
-  EXPECT_EQ(b.usage().tiles, 2);
+  EXPECT_EQ(b.usage().tiles, 2) << "a tile that fails is not computed";
   EXPECT_EQ(b.usage().queue, absl::Seconds(2));
   EXPECT_EQ(b.usage().infer, absl::Seconds(7));
+  EXPECT_THAT(a.usage().devices, ElementsAre("gated"));
 }
 
 // Many requests that come, are cancelled at any moment and go: each tile is done exactly once, and
@@ -423,9 +388,11 @@ TEST_F(TileSchedulerTest, AccountsForTimeByRequestAndByBatch) {
 TEST_F(TileSchedulerTest, SurvivesRequestsThatComeAndGo) {
   const uint32_t seed = std::random_device()();
   SCOPED_TRACE(seed);
-  GatedBackend backend(3);
+  GatedDevice gated(3);
+  GatedBackend& backend = gated.backend;
   backend.Open();
-  TileScheduler scheduler(backend, clock_, {.max_batch_pixels = 50});
+  const auto model = NetworkOn({gated.device}), other = NetworkOn({gated.device});
+  TileScheduler scheduler({gated.device}, clock_, {.max_batch_pixels = 50});
   constexpr int kThreads = 4, kRequestsEach = 100;
   std::atomic<int64_t> submitted = 0, done = 0;
   std::vector<std::thread> threads;
@@ -440,7 +407,7 @@ TEST_F(TileSchedulerTest, SurvivesRequestsThatComeAndGo) {
         for (int s = 0; s < submits; ++s) {
           submitted += tiles;
           outcomes.push_back(std::make_unique<Outcomes>(tiles));
-          scheduler.Submit(request.id(), s % 2 ? model_ : other_,
+          scheduler.Submit(request.id(), s % 2 ? model : other,
                            NamedTiles(0, tiles, 1 + random() % 30), cancellation.get(),
                            [&done, count = outcomes[s]->done()](size_t i, const absl::Status& st) {
                              ++done;

@@ -69,6 +69,27 @@ TEST(ParseConfigTest, ReadsJsonFilesNamedInTheEnvironment) {
   EXPECT_EQ(parsed->config.model_repositories.front(), testing::TempDir());
 }
 
+TEST(ParseConfigTest, TakesSeveralDevices) {
+  using testing::ElementsAre;
+  const auto devices = [](std::vector<std::string> arguments, const Environment& environment = {}) {
+    const auto parsed = Parse(std::move(arguments), environment);
+    EXPECT_TRUE(parsed.ok()) << parsed.status();
+    return parsed->config.devices;
+  };
+  EXPECT_THAT(devices({}), ElementsAre("auto"));
+  EXPECT_THAT(devices({"--device=opencl:0.1", "--device", "cpu"}),
+              ElementsAre("opencl:0.1", "cpu"));
+  EXPECT_THAT(devices({}, {{"UPSCALED_DEVICE", "opencl:0.1,cpu"}}),
+              ElementsAre("opencl:0.1", "cpu"));
+  const std::string file = WriteFile("devices.yaml", "device: [cpu, reference]\n");
+  EXPECT_THAT(devices({"--config", file}), ElementsAre("cpu", "reference"));
+  EXPECT_THAT(devices({"--config", file, "--device=cpu"}), ElementsAre("cpu"));
+  const std::string empty = WriteFile("no-device.yaml", "device: ''\n");
+  EXPECT_THAT(Refusal({"--config", empty}), HasSubstr("must not be empty"));
+  const auto printed = Parse({"--config", file, "--print-config"});
+  EXPECT_THAT(printed->printout, HasSubstr("device:\n  - cpu\n  - reference"));
+}
+
 TEST(ParseConfigTest, RefusesNonsenseNamingSourceValueAndLimit) {
   EXPECT_THAT(Refusal({"--threads=-3"}),
               AllOf(HasSubstr("--threads"), HasSubstr("-3"), HasSubstr("0 to 4096")));

@@ -97,6 +97,17 @@ TEST(ServerMetricsTest, RendersTheGaugesItIsGiven) {
   EXPECT_THAT(text, Not(HasSubstr("process_resident_memory_bytes 0\n")));
 }
 
+TEST(ServerMetricsTest, TellsOfDevicesAndTheirFailures) {
+  ServerMetrics metrics({"1.2.3", "cpu,cuda:0"}, absl::Now());
+  metrics.OnDeviceFailed("cuda:0");
+  metrics.OnMoved(3);
+  const std::string text = metrics.Render({.devices = {{"cpu", true}, {"cuda:0", false}}});
+  EXPECT_THAT(text, HasSubstr("upscaled_device_up{device=\"cpu\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_device_up{device=\"cuda:0\"} 0\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_device_failures_total{device=\"cuda:0\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_moved_tiles_total 3\n"));
+}
+
 TEST(ServerMetricsTest, CountsExactlyFromManyThreads) {
   ServerMetrics metrics({"1.2.3", "cpu"}, absl::Now());
   std::vector<std::thread> threads;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,9 +23,11 @@ using client::WriteText;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
 
 absl::StatusOr<ModelCatalog> Bundled(const std::string& default_model) {
-  return ModelCatalog::Create(*ModelRepository::Open({"engine/model/bundled"}), default_model);
+  return ModelCatalog::Create(*ModelRepository::Open({"engine/model/bundled"}),
+                              {.default_model = default_model}, nullptr);
 }
 
 TEST(ModelCatalogTest, FindsByNameAndByDefault) {
@@ -64,7 +67,13 @@ class ReloadTest : public ::testing::Test {
     AddModel("first");
     AddModel("second");
     backend_.Open();
-    auto catalog = ModelCatalog::Create(*ModelRepository::Open({folder_.path()}), "first");
+    auto catalog =
+        ModelCatalog::Create(*ModelRepository::Open({folder_.path()}),
+                             {.default_model = "first",
+                              .default_precision = Precision::kFast,
+                              .on_exact = [this](const std::string& model,
+                                                 const absl::Status&) { exact_.push_back(model); }},
+                             try_precision_);
     ASSERT_TRUE(catalog.ok()) << catalog.status();
     catalog_.emplace(*std::move(catalog));
   }
@@ -88,7 +97,17 @@ class ReloadTest : public ::testing::Test {
     return cache_.Get(*entry.card, entry.card->variants.front(), Precision::kExact);
   }
 
+  absl::StatusOr<ReloadReport> Reload() {
+    return catalog_->Reload(std::vector<ModelCache*>{&cache_}, try_precision_);
+  }
+
   TempFolder folder_;
+  bool has_fast_ = true;
+  std::vector<std::string> exact_;  // models that were found to have no other precision
+  const PrecisionTrial try_precision_ = [this](const Network&, Precision precision) {
+    EXPECT_EQ(precision, Precision::kFast);
+    return has_fast_ ? absl::OkStatus() : absl::UnimplementedError("no fp16");
+  };
   test::SlowBackend backend_;
   ModelCache cache_{backend_};
   std::optional<ModelCatalog> catalog_;
@@ -98,7 +117,7 @@ TEST_F(ReloadTest, FindsWhatHasChanged) {
   AddModel("third");
   std::filesystem::remove_all(folder_ / "second");
   ReplaceWeights("first", Weights("first"));
-  auto report = catalog_->Reload(cache_);
+  auto report = Reload();
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_THAT(report->added, ElementsAre("third"));
   EXPECT_THAT(report->changed, ElementsAre("first"));
@@ -108,7 +127,7 @@ TEST_F(ReloadTest, FindsWhatHasChanged) {
   EXPECT_EQ(catalog_->Find("second").status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ((*catalog_->Find("third"))->halo_px, 5);
 
-  report = catalog_->Reload(cache_);
+  report = Reload();
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_THAT(report->unchanged, ElementsAre("first", "third"));
   EXPECT_THAT(report->changed, IsEmpty());
@@ -118,7 +137,7 @@ TEST_F(ReloadTest, WhatIsInUseIsCompiledBeforeItIsNeeded) {
   ASSERT_TRUE(Load(**catalog_->Find("first")).ok());
   ASSERT_TRUE(Load(**catalog_->Find("second")).ok());
   ReplaceWeights("first", Weights("first"));
-  ASSERT_TRUE(catalog_->Reload(cache_).ok());
+  ASSERT_TRUE(Reload().ok());
   EXPECT_EQ(backend_.AwaitCompiling(3), 3);  // the second has not changed
   ASSERT_TRUE(Load(**catalog_->Find("first")).ok());
   ASSERT_TRUE(Load(**catalog_->Find("second")).ok());
@@ -130,7 +149,7 @@ TEST_F(ReloadTest, AnOldListingKeepsWhatWasCompiledOfItAndNobodyElse) {
   std::shared_ptr<const CatalogEntry> old = *catalog_->Find("first");
   std::weak_ptr<const Executable> old_executable = *Load(*old);
   ReplaceWeights("first", Weights("first"));
-  ASSERT_TRUE(catalog_->Reload(cache_).ok());
+  ASSERT_TRUE(Reload().ok());
   // A request that began before the reload still gets the same.
   EXPECT_EQ(*Load(*old), old_executable.lock());
   EXPECT_NE(*Load(**catalog_->Find("first")), old_executable.lock());
@@ -146,7 +165,7 @@ TEST_F(ReloadTest, BrokenWeightsChangeNothing) {
   const auto old_executable = *Load(*old);
   AddModel("third");
   ReplaceWeights("second", Weights("second").substr(0, 1000));
-  const absl::Status status = catalog_->Reload(cache_).status();
+  const absl::Status status = Reload().status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(ReasonOf(status), ErrorReason::kReloadFailed);
   EXPECT_THAT(std::string(status.message()), HasSubstr("the models stay as they are"));
@@ -157,7 +176,7 @@ TEST_F(ReloadTest, BrokenWeightsChangeNothing) {
   EXPECT_EQ(*Load(*old), old_executable);
 
   ReplaceWeights("second", ReadText("engine/model/bundled/fast-2x/model.bin"));
-  EXPECT_TRUE(catalog_->Reload(cache_).ok());
+  EXPECT_TRUE(Reload().ok());
   EXPECT_TRUE(catalog_->Find("third").ok());
 }
 
@@ -166,7 +185,7 @@ TEST_F(ReloadTest, ADeviceThatRefusesChangesNothing) {
   const auto old_executable = *Load(*old);
   ReplaceWeights("first", Weights("first"));
   backend_.RunOutOfMemory();
-  EXPECT_EQ(catalog_->Reload(cache_).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Reload().status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(*catalog_->Find("first"), old);
   EXPECT_EQ(*Load(*old), old_executable);
   EXPECT_EQ(cache_.loaded_count(), 1);
@@ -174,7 +193,7 @@ TEST_F(ReloadTest, ADeviceThatRefusesChangesNothing) {
 
 TEST_F(ReloadTest, TheDefaultMayNotGo) {
   std::filesystem::remove_all(folder_ / "first");
-  const absl::Status status = catalog_->Reload(cache_).status();
+  const absl::Status status = Reload().status();
   EXPECT_EQ(ReasonOf(status), ErrorReason::kReloadFailed);
   EXPECT_THAT(std::string(status.message()), HasSubstr("no model 'first', there are: second"));
   EXPECT_TRUE(catalog_->Find("").ok());
@@ -190,13 +209,25 @@ TEST_F(ReloadTest, FilesThatWereReplacedAreNotReadAsThoseThatWereListed) {
                         "reloaded"));
 }
 
+TEST_F(ReloadTest, AModelWithoutTheDefaultPrecisionRunsInExact) {
+  EXPECT_EQ((*catalog_->Find("first"))->default_precision, Precision::kFast);
+  has_fast_ = false;
+  AddModel("third");
+  ReplaceWeights("second", Weights("second"));
+  ASSERT_TRUE(Reload().ok());
+  EXPECT_EQ((*catalog_->Find("first"))->default_precision, Precision::kFast) << "has not changed";
+  EXPECT_EQ((*catalog_->Find("second"))->default_precision, Precision::kExact);
+  EXPECT_EQ((*catalog_->Find("third"))->default_precision, Precision::kExact);
+  EXPECT_THAT(exact_, UnorderedElementsAre("second", "third"));
+}
+
 TEST_F(ReloadTest, OneAtATime) {
   ASSERT_TRUE(Load(**catalog_->Find("first")).ok());
   ReplaceWeights("first", Weights("first"));
   backend_.Close();
-  std::thread first([this] { EXPECT_TRUE(catalog_->Reload(cache_).ok()); });
+  std::thread first([this] { EXPECT_TRUE(Reload().ok()); });
   backend_.AwaitCompiling(2);
-  const absl::Status status = catalog_->Reload(cache_).status();
+  const absl::Status status = Reload().status();
   EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
   EXPECT_EQ(ReasonOf(status), ErrorReason::kReloadFailed);
   EXPECT_EQ(status.message(), "another reload is under way");

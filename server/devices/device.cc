@@ -1,0 +1,65 @@
+#include "server/devices/device.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+
+namespace upscaled::server {
+namespace {
+
+// "opencl" of "opencl:0.1".
+std::string_view Family(const Backend& backend) {
+  return backend.name().substr(0, backend.name().find(':'));
+}
+
+bool SameKind(const Backend& a, const Backend& b) {
+  return Family(a) == Family(b) && a.description() == b.description();
+}
+
+}  // namespace
+
+int Device::stream_count() const { return std::max(backend_->StreamCount(), 1); }
+
+absl::StatusOr<DeviceList> MakeDevices(std::vector<std::unique_ptr<Backend>> backends) {
+  DeviceList devices;
+  int kinds = 0;
+  for (std::unique_ptr<Backend>& backend : backends) {
+    for (const auto& other : devices) {
+      if (other->name() != backend->name()) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("--device names ", other->name(), " more than once"));
+    }
+    const auto twin = std::find_if(devices.begin(), devices.end(), [&](const auto& other) {
+      return SameKind(other->backend(), *backend);
+    });
+    const int kind = twin == devices.end() ? kinds++ : (*twin)->kind();
+    const auto slot = static_cast<int>(devices.size());
+    devices.push_back(std::make_shared<Device>(std::move(backend), slot, kind));
+  }
+  return devices;
+}
+
+absl::Status TryPrecision(const DeviceList& devices, const Network& network, Precision precision) {
+  absl::Status refusal;
+  for (const std::shared_ptr<Device>& device : devices) {
+    const absl::Status status = device->backend().Compile(network, precision).status();
+    if (status.ok()) return status;
+    refusal.Update(status);
+  }
+  return refusal;
+}
+
+bool IsDeviceFault(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk:
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kUnimplemented:
+    case absl::StatusCode::kResourceExhausted:
+      return false;
+    default:
+      return true;
+  }
+}
+
+}  // namespace upscaled::server

@@ -1,0 +1,60 @@
+// A device and what is compiled for it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/backends/backend.h"
+#include "engine/model/network.h"
+#include "engine/model/precision.h"
+#include "server/models/model_cache.h"
+
+namespace upscaled::server {
+
+// One life of a device, from its start to its failure: what is rebuilt in its place is another.
+// Thread safe.
+class Device {
+ public:
+  // `slot` is the device's place among those of the server; devices of one `kind`, counted from 0,
+  // give the same bytes.
+  Device(std::unique_ptr<Backend> backend, int slot, int kind)
+      : slot_(slot),
+        kind_(kind),
+        name_(backend->name()),
+        backend_(std::move(backend)),
+        models_(*backend_) {}
+
+  int slot() const { return slot_; }
+  int kind() const { return kind_; }
+  const std::string& name() const { return name_; }
+  Backend& backend() { return *backend_; }
+  const Backend& backend() const { return *backend_; }
+  ModelCache& models() { return models_; }
+  int stream_count() const;  // at least 1
+
+ private:
+  const int slot_;
+  const int kind_;
+  const std::string name_;
+  const std::unique_ptr<Backend> backend_;
+  ModelCache models_;
+};
+
+using DeviceList = std::vector<std::shared_ptr<Device>>;
+
+// One for each, in this order. Devices of one backend with equal descriptions (make, driver) are of
+// one kind: the same kernels run on them. INVALID_ARGUMENT when a device is there twice.
+absl::StatusOr<DeviceList> MakeDevices(std::vector<std::unique_ptr<Backend>> backends);
+
+// OK when one of the devices has the precision for this network, else what the first says.
+absl::Status TryPrecision(const DeviceList& devices, const Network& network, Precision precision);
+
+// Whether an error of a backend speaks against the device: all but those that speak of the task or
+// of memory.
+bool IsDeviceFault(const absl::Status& status);
+
+}  // namespace upscaled::server

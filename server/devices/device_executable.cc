@@ -1,0 +1,110 @@
+#include "server/devices/device_executable.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/base/check.h"
+#include "engine/base/geometry.h"
+#include "engine/base/status_macros.h"
+
+namespace upscaled::server {
+namespace {
+
+absl::StatusOr<std::vector<std::shared_ptr<const Executable>>> LoadAll(
+    ModelCache& models, const ModelCard& card, std::span<const ModelVariant* const> variants,
+    Precision precision) {
+  std::vector<std::shared_ptr<const Executable>> loaded;
+  for (const ModelVariant* variant : variants) {
+    ASSIGN_OR_RETURN(loaded.emplace_back(), models.Get(card, *variant, precision));
+  }
+  return loaded;
+}
+
+}  // namespace
+
+struct DeviceExecutable::Memory final : TileMemory {
+  std::unique_ptr<TileMemory> of_first;
+};
+
+DeviceExecutable::DeviceExecutable(std::vector<Part> parts) : parts_(std::move(parts)) {
+  UPSCALED_CHECK(!parts_.empty());
+}
+
+const Executable* DeviceExecutable::On(const Device& device) const {
+  const auto part = std::find_if(parts_.begin(), parts_.end(), [&](const Part& candidate) {
+    return candidate.device.get() == &device;
+  });
+  return part == parts_.end() ? nullptr : part->executable.get();
+}
+
+TileTask DeviceExecutable::TaskFor(const Device& device, TileTask task) const {
+  if (task.memory == nullptr) return task;
+  const bool is_first = parts_.front().device.get() == &device;
+  task.memory = is_first ? static_cast<Memory*>(task.memory)->of_first.get() : nullptr;
+  return task;
+}
+
+size_t DeviceExecutable::ScratchBytes(Size tile) const {
+  size_t bytes = 0;
+  for (const Part& part : parts_) {
+    const size_t stream = std::max(part.executable->WorkspaceBytes(tile),
+                                   part.executable->WorkspaceBytes({tile.height, tile.width}));
+    bytes += stream * static_cast<size_t>(part.device->stream_count());
+  }
+  return bytes;
+}
+
+Rect DeviceExecutable::InputRect(const Rect& tile, Size image) const {
+  Rect input = first().InputRect(tile, image);
+  for (const Part& part : parts().subspan(1)) {
+    input = Cover(input, part.executable->InputRect(tile, image));
+  }
+  return input;
+}
+
+size_t DeviceExecutable::WorkspaceBytes(Size tile) const {
+  size_t bytes = 0;
+  for (const Part& part : parts_) bytes = std::max(bytes, part.executable->WorkspaceBytes(tile));
+  return bytes;
+}
+
+size_t DeviceExecutable::WeightBytes() const {
+  size_t bytes = 0;
+  for (const Part& part : parts_) bytes += part.executable->WeightBytes();
+  return bytes;
+}
+
+std::unique_ptr<TileMemory> DeviceExecutable::CreateTileMemory() const {
+  std::unique_ptr<TileMemory> of_first = first().CreateTileMemory();
+  if (of_first == nullptr) return nullptr;
+  auto memory = std::make_unique<Memory>();
+  memory->of_first = std::move(of_first);
+  return memory;
+}
+
+absl::StatusOr<DeviceExecutables> LoadOnDevices(
+    const DeviceList& devices, const ModelCard& card, std::span<const ModelVariant* const> variants,
+    Precision precision, const std::function<void(Device&, const absl::Status&)>& on_fault) {
+  std::vector<std::vector<DeviceExecutable::Part>> parts(variants.size());  // of each variant
+  absl::Status refusal;
+  for (const std::shared_ptr<Device>& device : devices) {
+    auto loaded = LoadAll(device->models(), card, variants, precision);
+    if (!loaded.ok()) {
+      refusal.Update(loaded.status());
+      // INTERNAL may as well speak of the model's files.
+      if (absl::IsUnavailable(loaded.status())) on_fault(*device, loaded.status());
+      continue;
+    }
+    for (size_t i = 0; i < variants.size(); ++i) {
+      parts[i].push_back({device, (*loaded)[i]});
+    }
+  }
+  DeviceExecutables executables;
+  for (std::vector<DeviceExecutable::Part>& of_variant : parts) {
+    if (of_variant.empty()) return refusal;
+    executables.push_back(std::make_shared<DeviceExecutable>(std::move(of_variant)));
+  }
+  return executables;
+}
+
+}  // namespace upscaled::server

@@ -1,0 +1,64 @@
+// A network on all devices that a request may run on.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/backends/backend.h"
+#include "engine/model/precision.h"
+#include "engine/model/repository.h"
+#include "server/devices/device.h"
+
+namespace upscaled::server {
+
+// What a request is planned with. It asks for the source pixels and the scratch memory that the
+// most demanding device needs, so that a tile can move to any of them; tiles have the size that the
+// first one likes. Immutable; keeps its devices.
+class DeviceExecutable final : public Executable {
+ public:
+  struct Part {
+    std::shared_ptr<Device> device;
+    std::shared_ptr<const Executable> executable;
+  };
+  // At least one part, the preferred one first.
+  explicit DeviceExecutable(std::vector<Part> parts);
+
+  std::span<const Part> parts() const { return parts_; }
+  int kind() const { return parts_.front().device->kind(); }
+  // Null for a device that is not among the parts.
+  const Executable* On(const Device& device) const;
+  // `task` for Stream::Run of a device among the parts.
+  TileTask TaskFor(const Device& device, TileTask task) const;
+  // Scratch memory that all streams of all devices come to hold for tiles up to this size, either
+  // way up.
+  size_t ScratchBytes(Size tile) const;
+
+  const Network& network() const override { return first().network(); }
+  Precision precision() const override { return first().precision(); }
+  Rect InputRect(const Rect& tile, Size image) const override;
+  size_t WorkspaceBytes(Size tile) const override;
+  size_t WeightBytes() const override;
+  Size PreferredTile() const override { return first().PreferredTile(); }
+  // Of the first device; another one that gets the tile does without.
+  std::unique_ptr<TileMemory> CreateTileMemory() const override;
+  size_t TileMemoryBytes(Size tile) const override { return first().TileMemoryBytes(tile); }
+
+ private:
+  struct Memory;
+  const Executable& first() const { return *parts_.front().executable; }
+
+  const std::vector<Part> parts_;
+};
+
+using DeviceExecutables = std::vector<std::shared_ptr<const DeviceExecutable>>;
+
+// The variants of `card` on those of `devices` that can run all of them, in order; loads what is
+// not loaded. The first device's error when none can. `on_fault` hears of devices that fail.
+absl::StatusOr<DeviceExecutables> LoadOnDevices(
+    const DeviceList& devices, const ModelCard& card, std::span<const ModelVariant* const> variants,
+    Precision precision, const std::function<void(Device&, const absl::Status&)>& on_fault);
+
+}  // namespace upscaled::server

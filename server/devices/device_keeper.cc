@@ -1,0 +1,136 @@
+#include "server/devices/device_keeper.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/base/status_macros.h"
+
+namespace upscaled::server {
+
+DeviceKeeper::DeviceKeeper(const DeviceList& devices, const Clock& clock, Logger& logger,
+                           Hooks hooks, const RebuildDelays& delays)
+    : clock_(clock), logger_(logger), hooks_(std::move(hooks)), delays_(delays) {
+  absl::MutexLock lock(&mutex_);
+  for (const std::shared_ptr<Device>& device : devices) {
+    Slot slot;
+    slot.state = {.name = device->name(),
+                  .description = device->backend().description(),
+                  .streams = device->stream_count()};
+    slot.kind = device->kind();
+    slot.delay = delays_.first;
+    slot.up_since = clock_.Now();
+    slots_.push_back(std::move(slot));
+  }
+}
+
+void DeviceKeeper::Start() {
+  thread_ = std::thread([this] {
+    while (true) {
+      const absl::Time due = RebuildDue();
+      absl::MutexLock lock(&mutex_);
+      const auto awake = [this]()
+                             ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return stopping_ || changed_; };
+      mutex_.AwaitWithDeadline(absl::Condition(&awake), due);
+      if (stopping_) return;
+      changed_ = false;
+    }
+  });
+}
+
+void DeviceKeeper::Stop() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void DeviceKeeper::OnFailed(const Device& device, const absl::Status& fault) {
+  {
+    absl::MutexLock lock(&mutex_);
+    Slot& slot = slots_[device.slot()];
+    slot.state.up = false;
+    slot.state.fault = fault;
+    ++slot.state.failures;
+    if (clock_.Now() - slot.up_since >= delays_.longest) slot.delay = delays_.first;
+    Schedule(slot);
+  }
+  const std::string error = fault.ToString();
+  const LogField fields[] = {{"device", device.name()}, {"error", error}};
+  logger_.Log(LogLevel::kError, "a device failed and is taken out", fields);
+  hooks_.on_change();
+}
+
+absl::Time DeviceKeeper::RebuildDue() {
+  const absl::Time now = clock_.Now();
+  std::vector<int> due;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (size_t i = 0; i < slots_.size(); ++i) {
+      if (slots_[i].due <= now) due.push_back(static_cast<int>(i));
+    }
+  }
+  for (const int slot : due) Rebuild(slot);
+  absl::MutexLock lock(&mutex_);
+  absl::Time next = absl::InfiniteFuture();
+  for (const Slot& slot : slots_) next = std::min(next, slot.due);
+  return next;
+}
+
+void DeviceKeeper::Rebuild(int slot) {
+  std::string name;
+  int kind = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (stopping_) return;
+    name = slots_[slot].state.name;
+    kind = slots_[slot].kind;
+  }
+  absl::StatusOr<std::shared_ptr<Device>> device = Build(name, slot, kind);
+  absl::Duration delay;
+  {
+    absl::MutexLock lock(&mutex_);
+    Slot& rebuilt = slots_[slot];
+    if (device.ok()) {
+      rebuilt.state.up = true;
+      rebuilt.up_since = clock_.Now();
+      rebuilt.due = absl::InfiniteFuture();
+    } else {
+      rebuilt.state.fault = device.status();
+      delay = rebuilt.delay;
+      Schedule(rebuilt);
+    }
+  }
+  if (!device.ok()) {
+    const std::string error = device.status().ToString(), next = absl::FormatDuration(delay);
+    const LogField fields[] = {{"device", name}, {"error", error}, {"next_attempt_in", next}};
+    return logger_.Log(LogLevel::kWarning, "a device could not be rebuilt", fields);
+  }
+  hooks_.restore(*std::move(device));
+  const LogField fields[] = {{"device", name}};
+  logger_.Log(LogLevel::kInfo, "a device was rebuilt and works again", fields);
+  hooks_.on_change();
+}
+
+absl::StatusOr<std::shared_ptr<Device>> DeviceKeeper::Build(const std::string& name, int slot,
+                                                            int kind) const {
+  ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, hooks_.create(name));
+  auto device = std::make_shared<Device>(std::move(backend), slot, kind);
+  RETURN_IF_ERROR(hooks_.probe(*device));
+  return device;
+}
+
+void DeviceKeeper::Schedule(Slot& slot) {
+  slot.due = clock_.Now() + slot.delay;
+  slot.delay = std::min(2 * slot.delay, delays_.longest);
+  changed_ = true;
+}
+
+std::vector<DeviceState> DeviceKeeper::states() const {
+  absl::MutexLock lock(&mutex_);
+  std::vector<DeviceState> states;
+  for (const Slot& slot : slots_) states.push_back(slot.state);
+  return states;
+}
+
+}  // namespace upscaled::server

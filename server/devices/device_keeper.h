@@ -1,0 +1,94 @@
+// Knows how every device does, and rebuilds those that have failed.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "engine/base/clock.h"
+#include "server/devices/device.h"
+#include "server/logging/logger.h"
+
+namespace upscaled::server {
+
+struct DeviceState {
+  std::string name;
+  std::string description;
+  int streams = 0;
+  bool up = true;
+  int64_t failures = 0;
+  absl::Status fault;  // the last; OK: none yet
+};
+
+// The delay before an attempt doubles with every failure, and starts anew after the device has
+// worked for the longest delay.
+struct RebuildDelays {
+  absl::Duration first = absl::Seconds(1);
+  absl::Duration longest = absl::Minutes(1);
+};
+
+// Thread safe.
+class DeviceKeeper {
+ public:
+  // Called with no lock held; all outlive the keeper.
+  struct Hooks {
+    // As CreateBackend, by the device's name.
+    std::function<absl::StatusOr<std::unique_ptr<Backend>>(const std::string& name)> create;
+    // Runs something on a new device, which returns to work only when it is OK.
+    std::function<absl::Status(Device&)> probe;
+    std::function<void(std::shared_ptr<Device>)> restore;
+    std::function<void()> on_change;  // after every failure and every return
+  };
+
+  // `devices` by slot; `clock` and `logger` must outlive it.
+  DeviceKeeper(const DeviceList& devices, const Clock& clock, Logger& logger, Hooks hooks,
+               const RebuildDelays& delays = {});
+  ~DeviceKeeper() { Stop(); }
+
+  // Rebuilds on a thread of its own from now on, by real time, until Stop, which waits for an
+  // attempt that is under way.
+  void Start();
+  void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Once for each life of a device.
+  void OnFailed(const Device& device, const absl::Status& fault) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Makes the attempts that are due; returns when the next is, which may be never. By one thread at
+  // a time.
+  absl::Time RebuildDue() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  std::vector<DeviceState> states() const ABSL_LOCKS_EXCLUDED(mutex_);  // by slot
+
+ private:
+  struct Slot {
+    DeviceState state;
+    int kind = 0;
+    absl::Duration delay;  // before the next attempt
+    absl::Time up_since;
+    absl::Time due = absl::InfiniteFuture();
+  };
+
+  void Rebuild(int slot) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<std::shared_ptr<Device>> Build(const std::string& name, int slot, int kind) const;
+  void Schedule(Slot& slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const Clock& clock_;
+  Logger& logger_;
+  const Hooks hooks_;
+  const RebuildDelays delays_;
+
+  mutable absl::Mutex mutex_;
+  std::vector<Slot> slots_ ABSL_GUARDED_BY(mutex_);
+  bool changed_ ABSL_GUARDED_BY(mutex_) = false;  // since the thread looked
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace upscaled::server

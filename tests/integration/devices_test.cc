@@ -1,0 +1,166 @@
+// Several devices behind one server, and what clients see of their failures.
+#include <functional>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/match.h"
+#include "absl/time/clock.h"
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "tests/integration/test_server.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled::server {
+namespace {
+
+using grpc::StatusCode;
+using grpc::health::v1::Health;
+using grpc::health::v1::HealthCheckRequest;
+using grpc::health::v1::HealthCheckResponse;
+using ::testing::HasSubstr;
+
+ServerConfig ConfigWith(std::vector<std::string> devices) {
+  ServerConfig config = TestConfig();
+  config.devices = std::move(devices);
+  config.threads = 1;
+  return config;
+}
+
+class DevicesTest : public ::testing::Test {
+ protected:
+  // Many tiles, of random pixels.
+  std::string Picture() {
+    return *test::Encode(test::PhotoImage({150, 90, 3, SampleType::kU8}, random_).view(), {});
+  }
+  static Outcome Upscale(TestServer& server, const std::string& picture) {
+    pb::UpscaleOptions options;
+    options.set_tile_px(32);
+    return UpscaleImage(server.stub(), options, picture);
+  }
+  static pb::Device Info(TestServer& server, int slot) {
+    grpc::ClientContext context;
+    pb::GetServerInfoResponse info;
+    EXPECT_TRUE(server.stub().GetServerInfo(&context, {}, &info).ok());
+    return info.devices(slot);
+  }
+  // The keeper's delays are of real time.
+  static void Await(const std::function<bool()>& condition, const std::string& what) {
+    const absl::Time deadline = absl::Now() + absl::Minutes(1);
+    while (!condition() && absl::Now() < deadline) std::this_thread::yield();
+    EXPECT_TRUE(condition()) << what;
+  }
+  static void AwaitFailure(TestServer& server, int slot, const std::string& error_part) {
+    Await([&] { return absl::StrContains(Info(server, slot).error(), error_part); }, error_part);
+    EXPECT_EQ(Info(server, slot).state(), pb::DEVICE_STATE_FAILED);
+  }
+  static void AwaitLog(TestServer& server, const std::string& line_part) {
+    Await([&] { return absl::StrContains(server.log(), line_part); }, line_part);
+  }
+
+  std::mt19937 random_ = test::FreshRandom();
+};
+
+TEST_F(DevicesTest, AFailureIsInvisibleWhereADeviceOfTheKindIsLeft) {
+  TestServer server(ConfigWith({"cpu", "cpu:1"}));
+  const std::string picture = Picture();
+  const Outcome before = Upscale(server, picture);
+  ASSERT_TRUE(before.status.ok()) << before.status.error_message();
+
+  // Both have a tile in their hands when the first fails.
+  server.gate("cpu").Close(), server.gate("cpu:1").Close();
+  server.gate("cpu").Fail(absl::InternalError("context lost"));
+  Outcome after;
+  std::thread client([&] { after = Upscale(server, picture); });
+  server.gate("cpu").AwaitWaiting(1), server.gate("cpu:1").AwaitWaiting(1);
+  server.gate("cpu").Open();
+  AwaitFailure(server, 0, "context lost");
+  EXPECT_EQ(Info(server, 0).failures(), 1);
+  EXPECT_EQ(Info(server, 1).state(), pb::DEVICE_STATE_UP);
+  server.gate("cpu:1").Open();
+  client.join();
+  ASSERT_TRUE(after.status.ok()) << after.status.error_message();
+  EXPECT_EQ(after.image, before.image);
+  EXPECT_EQ(after.summary->device(), "cpu:1");
+  EXPECT_EQ(after.summary->tiles(), before.summary->tiles());
+  AwaitLog(server, "a device failed and is taken out device=cpu");
+
+  server.gate("cpu").Fail(absl::OkStatus());
+  AwaitLog(server, "a device was rebuilt and works again device=cpu");
+  EXPECT_EQ(Info(server, 0).state(), pb::DEVICE_STATE_UP);
+  // Both take part again.
+  server.gate("cpu").Close(), server.gate("cpu:1").Close();
+  std::thread last([&] { after = Upscale(server, picture); });
+  server.gate("cpu").AwaitWaiting(1), server.gate("cpu:1").AwaitWaiting(1);
+  server.gate("cpu").Open(), server.gate("cpu:1").Open();
+  last.join();
+  ASSERT_TRUE(after.status.ok()) << after.status.error_message();
+  EXPECT_EQ(after.image, before.image);
+}
+
+TEST_F(DevicesTest, APictureGoesOnOnAnotherKind) {
+  TestServer server(ConfigWith({"cpu", "reference"}));
+  const std::string picture = Picture();
+  const Outcome before = Upscale(server, picture);
+  ASSERT_TRUE(before.status.ok()) << before.status.error_message();
+  EXPECT_EQ(before.summary->device(), "cpu") << "a picture is of one kind of device";
+
+  // The first tiles are the cpu's.
+  server.gate("cpu").Close();
+  const int64_t passed = server.gate("cpu").tiles_passed();
+  Outcome after;
+  std::thread client([&] { after = Upscale(server, picture); });
+  server.gate("cpu").Allow(1);
+  while (server.gate("cpu").tiles_passed() == passed) std::this_thread::yield();
+  server.gate("cpu").AwaitWaiting(1);
+  server.gate("cpu").Fail(absl::InternalError("context lost"));
+  server.gate("cpu").Open();
+  client.join();
+  ASSERT_TRUE(after.status.ok()) << after.status.error_message();
+  EXPECT_EQ(after.summary->device(), "cpu, reference");
+  const auto expected = test::Decode(before.image), result = test::Decode(after.image);
+  ASSERT_EQ(result->image.spec(), expected->image.spec());
+  EXPECT_LE(test::LargestDifference(result->image.view(), expected->image.view()), 1);
+}
+
+TEST_F(DevicesTest, WithoutADeviceTheServerIsNotServingUntilOneIsBack) {
+  TestServer server;
+  const std::string picture = Picture();
+  const auto stub = Health::NewStub(server.channel());
+  grpc::ClientContext context;
+  HealthCheckResponse health;
+  const auto watch = stub->Watch(&context, HealthCheckRequest());
+  ASSERT_TRUE(watch->Read(&health));
+  EXPECT_EQ(health.status(), HealthCheckResponse::SERVING);
+
+  server.gate().Fail(absl::InternalError("context lost"));
+  EXPECT_TRUE(IsError(Upscale(server, picture).status, StatusCode::UNAVAILABLE, "DEVICE_FAILURE",
+                      "cpu failed: context lost"));
+  ASSERT_TRUE(watch->Read(&health));
+  EXPECT_EQ(health.status(), HealthCheckResponse::NOT_SERVING);
+  EXPECT_TRUE(IsError(Upscale(server, picture).status, StatusCode::UNAVAILABLE, "DEVICE_FAILURE",
+                      "no device is left"));
+  // It is rebuilt, but does not compute: it stays out.
+  AwaitFailure(server, 0, "does not run on cpu: context lost");
+
+  server.gate().Fail(absl::OkStatus());
+  ASSERT_TRUE(watch->Read(&health));
+  EXPECT_EQ(health.status(), HealthCheckResponse::SERVING);
+  const Outcome after = Upscale(server, picture);
+  EXPECT_TRUE(after.status.ok()) << after.status.error_message();
+  context.TryCancel();
+}
+
+TEST_F(DevicesTest, ADeviceIsNamedOnce) {
+  Logger logger(LogFormat::kText, LogLevel::kError);
+  const absl::Status status = Server::Start(ConfigWith({"cpu", "cpu"}), logger).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("--device names cpu more than once"));
+}
+
+}  // namespace
+}  // namespace upscaled::server

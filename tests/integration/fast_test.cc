@@ -1,0 +1,98 @@
+// Precision fast through the server: close to exact, the same for all tiles, and what happens
+// where it is not to be had.
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/client/temp_folder.h"
+#include "tests/integration/test_server.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled::server {
+namespace {
+
+using grpc::StatusCode;
+using ::testing::HasSubstr;
+
+constexpr double kLeastPsnr_dB = 50;
+constexpr char kPicture[] = "deploy/demo/sample.png";
+
+ServerConfig FastConfig() {
+  ServerConfig config = TestConfig();
+  config.precision = Precision::kFast;
+  return config;
+}
+
+pb::Precision DefaultPrecision(TestServer& server) {
+  grpc::ClientContext context;
+  pb::ListModelsResponse response;
+  EXPECT_TRUE(server.stub().ListModels(&context, {}, &response).ok());
+  return response.models(0).default_precision();
+}
+
+pb::UpscaleOptions Options(pb::Precision precision, int tile_px = 0) {
+  pb::UpscaleOptions options;
+  options.set_precision(precision);
+  options.set_tile_px(tile_px);
+  return options;
+}
+
+double Psnr_dB(ImageView a, ImageView b) {
+  double sum = 0;
+  for (int y = 0; y < a.height_px(); ++y) {
+    for (size_t i = 0; i < a.spec.row_bytes(); ++i) {
+      const double difference = double{a.row(y)[i]} - b.row(y)[i];
+      sum += difference * difference;
+    }
+  }
+  const double samples = static_cast<double>(a.height_px()) * a.spec.row_bytes();
+  return 10 * std::log10(255.0 * 255.0 * samples / std::max(sum, 1e-9));
+}
+
+TEST(FastTest, IsCloseToExactAndTheSameForAllTiles) {
+  TestServer server(FastConfig());
+  if (DefaultPrecision(server) != pb::PRECISION_FAST) GTEST_SKIP() << "no AVX512-FP16 here";
+  const std::string picture = client::ReadText(kPicture);
+  const Outcome exact = UpscaleImage(server.stub(), Options(pb::PRECISION_EXACT), picture);
+  const Outcome fast = UpscaleImage(server.stub(), Options(pb::PRECISION_FAST), picture);
+  ASSERT_TRUE(exact.status.ok()) << exact.status.error_message();
+  ASSERT_TRUE(fast.status.ok()) << fast.status.error_message();
+  EXPECT_FALSE(fast.image == exact.image) << "both are of one precision";
+  const auto a = test::Decode(exact.image), b = test::Decode(fast.image);
+  ASSERT_EQ(a->image.spec(), b->image.spec());
+  EXPECT_GE(Psnr_dB(a->image.view(), b->image.view()), kLeastPsnr_dB);
+  // The server's precision, by whole tiles and by small ones.
+  for (const int tile_px : {0, 37, 64}) {
+    const Outcome tiled =
+        UpscaleImage(server.stub(), Options(pb::PRECISION_UNSPECIFIED, tile_px), picture);
+    ASSERT_TRUE(tiled.status.ok()) << tiled.status.error_message();
+    EXPECT_TRUE(tiled.image == fast.image) << "tiles of " << tile_px;
+  }
+}
+
+// As on machines without AVX512-FP16.
+TEST(FastTest, ModelsThatDoNotHaveItRunInExact) {
+  ServerConfig config = FastConfig();
+  config.cpu_isa = "portable";
+  TestServer server(config);
+  EXPECT_EQ(DefaultPrecision(server), pb::PRECISION_EXACT);
+  EXPECT_THAT(server.log(),
+              HasSubstr("runs in exact unless a request says otherwise model=general-2x"));
+  std::mt19937 random = test::FreshRandom();
+  const std::string picture =
+      *test::Encode(test::PhotoImage({20, 20, 3, SampleType::kU8}, random).view(), {});
+  const Outcome unnamed = UpscaleImage(server.stub(), Options(pb::PRECISION_UNSPECIFIED), picture);
+  ASSERT_TRUE(unnamed.status.ok()) << unnamed.status.error_message();
+  const Outcome exact = UpscaleImage(server.stub(), Options(pb::PRECISION_EXACT), picture);
+  EXPECT_TRUE(unnamed.image == exact.image);
+  const Outcome fast = UpscaleImage(server.stub(), Options(pb::PRECISION_FAST), picture);
+  EXPECT_EQ(fast.status.error_code(), StatusCode::UNIMPLEMENTED);
+  EXPECT_THAT(fast.status.error_message(), HasSubstr("no precision 'fast'"));
+}
+
+}  // namespace
+}  // namespace upscaled::server

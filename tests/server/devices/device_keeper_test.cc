@@ -1,0 +1,151 @@
+#include "server/devices/device_keeper.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/synchronization/notification.h"
+#include "tests/server/devices/named_backend.h"
+#include "tests/support/fake_clock.h"
+
+namespace upscaled::server {
+namespace {
+
+using test::NamedBackend;
+using ::testing::ElementsAre;
+
+class DeviceKeeperTest : public ::testing::Test {
+ protected:
+  DeviceKeeperTest() {
+    std::vector<std::unique_ptr<Backend>> backends;
+    backends.push_back(std::make_unique<NamedBackend>("gpu:0", "of a make", 2));
+    backends.push_back(std::make_unique<NamedBackend>("gpu:1", "of a make", 2));
+    devices_ = *MakeDevices(std::move(backends));
+    keeper_ = std::make_unique<DeviceKeeper>(
+        devices_, clock_, logger_,
+        DeviceKeeper::Hooks{
+            .create = [this](const std::string& name) -> absl::StatusOr<std::unique_ptr<Backend>> {
+              created_.push_back(name);
+              if (!create_error_.ok()) return create_error_;
+              return std::make_unique<NamedBackend>(name, "of a make", 2);
+            },
+            .probe = [this](Device&) { return probe_error_; },
+            .restore = [this](auto device) { devices_[device->slot()] = device; },
+            .on_change = [this] { ++changes_; }});
+  }
+
+  absl::Duration NextAttempt() { return keeper_->RebuildDue() - clock_.Now(); }
+
+  FakeClock clock_;
+  Logger logger_{LogFormat::kText, LogLevel::kError};
+  DeviceList devices_;  // by slot, as they are now
+  std::vector<std::string> created_;
+  absl::Status create_error_, probe_error_;
+  int changes_ = 0;
+  std::unique_ptr<DeviceKeeper> keeper_;
+};
+
+TEST_F(DeviceKeeperTest, RebuildsAFailedDeviceInItsPlace) {
+  EXPECT_EQ(NextAttempt(), absl::InfiniteDuration());
+  const std::shared_ptr<Device> failed = devices_[1];
+  keeper_->OnFailed(*failed, absl::InternalError("context lost"));
+  EXPECT_EQ(changes_, 1);
+  std::vector<DeviceState> states = keeper_->states();
+  EXPECT_TRUE(states[0].up);
+  EXPECT_FALSE(states[1].up);
+  EXPECT_EQ(states[1].failures, 1);
+  EXPECT_EQ(states[1].fault, absl::InternalError("context lost"));
+
+  EXPECT_EQ(NextAttempt(), absl::Seconds(1));
+  EXPECT_THAT(created_, ElementsAre());
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_EQ(NextAttempt(), absl::InfiniteDuration());
+  EXPECT_THAT(created_, ElementsAre("gpu:1"));
+  EXPECT_NE(devices_[1], failed);
+  EXPECT_EQ(devices_[1]->slot(), 1);
+  EXPECT_EQ(devices_[1]->kind(), failed->kind());
+  EXPECT_EQ(changes_, 2);
+  states = keeper_->states();
+  EXPECT_TRUE(states[1].up);
+  EXPECT_EQ(states[1].failures, 1);
+  EXPECT_EQ(states[1].name, "gpu:1");
+  EXPECT_EQ(states[1].description, "of a make");
+  EXPECT_EQ(states[1].streams, 2);
+}
+
+TEST_F(DeviceKeeperTest, TriesLessAndLessOften) {
+  create_error_ = absl::UnavailableError("no such device any more");
+  keeper_->OnFailed(*devices_[0], absl::InternalError("context lost"));
+  for (const int seconds : {1, 2, 4, 8, 16, 32, 60, 60}) {
+    EXPECT_EQ(NextAttempt(), absl::Seconds(seconds));
+    clock_.Advance(absl::Seconds(seconds));
+  }
+  EXPECT_EQ(created_.size(), 7u);
+  EXPECT_EQ(keeper_->states()[0].fault, create_error_);
+  EXPECT_EQ(keeper_->states()[0].failures, 1);
+  create_error_ = absl::OkStatus();
+  EXPECT_EQ(NextAttempt(), absl::InfiniteDuration());
+  EXPECT_TRUE(keeper_->states()[0].up);
+}
+
+TEST_F(DeviceKeeperTest, ADeviceThatDoesNotComputeIsNotBack) {
+  probe_error_ = absl::InternalError("wrong answers");
+  const std::shared_ptr<Device> failed = devices_[0];
+  keeper_->OnFailed(*failed, absl::InternalError("context lost"));
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_EQ(NextAttempt(), absl::Seconds(2));
+  EXPECT_FALSE(keeper_->states()[0].up);
+  EXPECT_EQ(devices_[0], failed);
+  EXPECT_EQ(changes_, 1);
+}
+
+TEST_F(DeviceKeeperTest, ADeviceThatFailsAgainSoonWaitsLonger) {
+  const auto fail_and_return = [this](absl::Duration expected_delay) {
+    keeper_->OnFailed(*devices_[0], absl::InternalError("context lost"));
+    EXPECT_EQ(NextAttempt(), expected_delay);
+    clock_.Advance(expected_delay);
+    EXPECT_EQ(NextAttempt(), absl::InfiniteDuration());
+  };
+  fail_and_return(absl::Seconds(1));
+  clock_.Advance(absl::Seconds(59));
+  fail_and_return(absl::Seconds(2));
+  clock_.Advance(absl::Seconds(59));
+  fail_and_return(absl::Seconds(4));
+  clock_.Advance(absl::Seconds(60));
+  fail_and_return(absl::Seconds(1));
+  EXPECT_EQ(keeper_->states()[0].failures, 4);
+}
+
+TEST_F(DeviceKeeperTest, DevicesAreRebuiltEachInItsTime) {
+  keeper_->OnFailed(*devices_[0], absl::InternalError("context lost"));
+  clock_.Advance(absl::Milliseconds(400));
+  keeper_->OnFailed(*devices_[1], absl::InternalError("context lost"));
+  EXPECT_EQ(NextAttempt(), absl::Milliseconds(600));
+  clock_.Advance(absl::Milliseconds(600));
+  EXPECT_EQ(NextAttempt(), absl::Milliseconds(400));
+  EXPECT_THAT(created_, ElementsAre("gpu:0"));
+  clock_.Advance(absl::Milliseconds(400));
+  EXPECT_EQ(NextAttempt(), absl::InfiniteDuration());
+  EXPECT_THAT(created_, ElementsAre("gpu:0", "gpu:1"));
+}
+
+TEST_F(DeviceKeeperTest, ItsThreadRebuilds) {
+  DeviceKeeper::Hooks hooks;
+  absl::Notification restored;
+  hooks.create = [](const std::string& name) { return std::make_unique<NamedBackend>(name); };
+  hooks.probe = [](Device&) { return absl::OkStatus(); };
+  hooks.restore = [&](auto) { restored.Notify(); };
+  hooks.on_change = [] {};
+  DeviceKeeper keeper(devices_, Clock::Real(), logger_, hooks, {.first = absl::ZeroDuration()});
+  keeper.Start();
+  keeper.OnFailed(*devices_[0], absl::InternalError("context lost"));
+  restored.WaitForNotification();
+  keeper.Stop();
+}
+
+}  // namespace
+}  // namespace upscaled::server

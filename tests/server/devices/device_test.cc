@@ -1,0 +1,73 @@
+#include "server/devices/device.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/server/devices/named_backend.h"
+
+namespace upscaled::server {
+namespace {
+
+using test::NamedBackend;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+absl::StatusOr<DeviceList> Make(std::vector<std::pair<std::string, std::string>> names_and_makes) {
+  std::vector<std::unique_ptr<Backend>> backends;
+  for (const auto& [name, make] : names_and_makes) {
+    backends.push_back(std::make_unique<NamedBackend>(name, make));
+  }
+  return MakeDevices(std::move(backends));
+}
+
+TEST(DeviceTest, DevicesOfOneBackendAndMakeAreOfOneKind) {
+  const auto devices = Make({{"cuda:0", "H200"},
+                             {"opencl:0.0", "H200"},
+                             {"cuda:1", "H100"},
+                             {"cuda:2", "H200"},
+                             {"cpu", "Xeon"}});
+  ASSERT_TRUE(devices.ok()) << devices.status();
+  std::vector<int> kinds, slots;
+  for (const auto& device : *devices) {
+    kinds.push_back(device->kind());
+    slots.push_back(device->slot());
+  }
+  EXPECT_THAT(kinds, ElementsAre(0, 1, 2, 0, 3));
+  EXPECT_THAT(slots, ElementsAre(0, 1, 2, 3, 4));
+}
+
+TEST(DeviceTest, ADeviceIsThereOnce) {
+  const absl::Status status = Make({{"cpu", ""}, {"reference", ""}, {"cpu", ""}}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("--device names cpu more than once"));
+}
+
+TEST(DeviceTest, ErrorsOfTheTaskAndOfMemoryAreNotTheDevices) {
+  EXPECT_FALSE(IsDeviceFault(absl::OkStatus()));
+  EXPECT_FALSE(IsDeviceFault(absl::InvalidArgumentError("")));
+  EXPECT_FALSE(IsDeviceFault(absl::UnimplementedError("")));
+  EXPECT_FALSE(IsDeviceFault(absl::ResourceExhaustedError("")));
+  EXPECT_TRUE(IsDeviceFault(absl::InternalError("")));
+  EXPECT_TRUE(IsDeviceFault(absl::UnavailableError("")));
+  EXPECT_TRUE(IsDeviceFault(absl::DataLossError("")));
+}
+
+TEST(DeviceTest, OneDeviceWithAPrecisionIsEnough) {
+  const DeviceList devices = *Make({{"cpu", ""}, {"gpu", ""}});
+  const auto refuse = [&](size_t i, const char* why) {
+    static_cast<NamedBackend&>(devices[i]->backend()).refusal = absl::UnimplementedError(why);
+  };
+  EXPECT_TRUE(TryPrecision(devices, Network(), Precision::kFast).ok());
+  refuse(0, "no fp16 on cpu");
+  EXPECT_TRUE(TryPrecision(devices, Network(), Precision::kFast).ok());
+  refuse(1, "no fp16 on gpu");
+  EXPECT_EQ(TryPrecision(devices, Network(), Precision::kFast),
+            absl::UnimplementedError("no fp16 on cpu"));
+}
+
+}  // namespace
+}  // namespace upscaled::server

@@ -1,0 +1,50 @@
+// A device that has a name, and that compiles what it is told to.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "engine/backends/backend.h"
+#include "tests/support/fake_executable.h"
+
+namespace upscaled::test {
+
+// Needs so many source pixels around a tile, and so much scratch memory for each of its pixels.
+class HaloExecutable final : public FakeExecutable {
+ public:
+  explicit HaloExecutable(int halo_px) : halo_px_(halo_px) {}
+  Rect InputRect(const Rect& tile, Size) const override { return Expand(tile, halo_px_); }
+  size_t WorkspaceBytes(Size tile) const override { return 10 * tile.width + tile.height; }
+  std::unique_ptr<TileMemory> CreateTileMemory() const override {
+    return std::make_unique<TileMemory>();
+  }
+
+ private:
+  const int halo_px_;
+};
+
+class NamedBackend final : public Backend {
+ public:
+  explicit NamedBackend(std::string name, std::string make = "", int streams = 1)
+      : name_(std::move(name)), make_(std::move(make)), streams_(streams) {}
+
+  std::string_view name() const override { return name_; }
+  std::string description() const override { return make_; }
+  int StreamCount() const override { return streams_; }
+  std::unique_ptr<Stream> CreateStream() override { return nullptr; }
+  absl::StatusOr<std::shared_ptr<const Executable>> Compile(const Network&, Precision) override {
+    if (!refusal.ok()) return refusal;
+    return std::make_shared<FakeExecutable>();
+  }
+
+  absl::Status refusal;  // of Compile
+
+ private:
+  const std::string name_;
+  const std::string make_;
+  const int streams_;
+};
+
+}  // namespace upscaled::test
