@@ -62,6 +62,14 @@ void UpscaleFlags::AddTo(CLI::App& command) {
   add("--height", height_px, "PIXELS", "Height; one of the two alone keeps the proportions")
       ->check(Between(1, 1 << 30))
       ->excludes(scale_flag);
+  CLI::Option* space = add("--prefilter-space", prefilter_space, "PIXELS",
+                           "Smooth the source first (bilateral filter): its reach, 0.1 to 8")
+                           ->check(Between(0.1, 8.0));
+  CLI::Option* range = add("--prefilter-range", prefilter_range, "LEVELS",
+                           "And how different colours it mixes, 0.1 to 255 of 255")
+                           ->check(Between(0.1, 255.0))
+                           ->needs(space);
+  space->needs(range);
   command.add_flag("-x,--tta", tta, "Average over 8 flips and turns: better, 8 times the work");
   add("-t,--tile", tile_px, "PIXELS", "Largest tile side, 32 to 4096; default: the server's choice")
       ->check(Between(32, 4096));
@@ -83,6 +91,10 @@ v1::UpscaleOptions UpscaleFlags::ToProto() const {
   } else if (width_px > 0 || height_px > 0) {
     options.mutable_size()->set_width_px(width_px);
     options.mutable_size()->set_height_px(height_px);
+  }
+  if (prefilter_space > 0) {
+    options.mutable_prefilter()->set_sigma_space(prefilter_space);
+    options.mutable_prefilter()->set_sigma_range(prefilter_range);
   }
   options.set_tta(tta);
   options.set_precision(ToPrecision());

@@ -31,6 +31,8 @@ struct UpscaleFlags {
   std::optional<double> scale;
   int width_px = 0;
   int height_px = 0;
+  double prefilter_space = 0;  // 0: no prefilter
+  double prefilter_range = 0;
   bool tta = false;
   int tile_px = 0;
   std::string precision;

@@ -248,7 +248,8 @@ void AddFlags(CLI::App& command, LoadFlags& flags) {
   flags.upscale.AddTo(command);
   add("-f,--format", flags.format, "png|jpeg|webp", "Format of the result; default: the picture's")
       ->check(CLI::IsMember({"png", "jpg", "jpeg", "webp"}, CLI::ignore_case).description(""));
-  for (const char* name : {"--width", "--height", "--tta", "--tile", "--format"}) {
+  for (const char* name :
+       {"--width", "--height", "--prefilter-space", "--tta", "--tile", "--format"}) {
     size->excludes(command.get_option(name));  // UpscaleTiles has no such thing.
   }
   command.add_flag("--json", flags.json, "Print JSON");

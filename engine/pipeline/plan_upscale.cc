@@ -36,6 +36,12 @@ absl::Status CheckInput(const ImageSpec& source, Size result, const UpscaleOptio
                                                    " must be 0 or more and concurrency ",
                                                    options.concurrency, " 1 or more"));
   }
+  if (options.prefilter && !options.prefilter->valid()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "prefilter has sigma_space ", options.prefilter->sigma_space, " and sigma_range ",
+        options.prefilter->sigma_range, "; they must be ", BilateralOptions::kMinSigma, " to ",
+        BilateralOptions::kMaxSigmaSpace, " and to ", BilateralOptions::kMaxSigmaRange));
+  }
   return absl::OkStatus();
 }
 

@@ -18,7 +18,10 @@ constexpr size_t kOverheadBytes = 16384;  // everything small
 
 Stages DescribeStages(const UpscalePlan& plan) {
   Stages stages;
-  stages.source = stages.input = plan.source;
+  stages.source = stages.filtered = plan.source;
+  stages.prefilter = plan.options.prefilter;
+  if (stages.prefilter) stages.filtered.type = SampleType::kU16;
+  stages.input = stages.filtered;
   if (!plan.passes.empty()) stages.input.channels = plan.source.has_alpha() ? 4 : 3;
   stages.result = plan.result;
 
@@ -53,7 +56,8 @@ Stages DescribeStages(const UpscalePlan& plan) {
 
 size_t StagesBytes(const Stages& stages) {
   size_t bytes = 0;
-  if (stages.input != stages.source) bytes += ConverterBytes(stages.source);
+  if (stages.prefilter) bytes += BilateralBytes(stages.source, *stages.prefilter);
+  if (stages.input != stages.filtered) bytes += ConverterBytes(stages.filtered);
   if (stages.bleed_px > 0) bytes += AlphaBleedBytes(stages.input, stages.bleed_px);
   for (const PassSpec& pass : stages.passes) bytes += PassBytes(pass);
   if (stages.resized != stages.computed) {

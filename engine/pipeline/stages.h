@@ -1,7 +1,8 @@
 // The stages that a picture goes through, as PlanUpscale accounts for them and MakeUpscaler builds
 // them.
 //
-//   source -> RGB -> alpha bleed -> pass, pass, ... -> final resize -> result's channels and type
+//   source -> prefilter -> RGB -> alpha bleed -> pass, pass, ... -> final resize -> result's
+//   channels and type
 //
 // Whatever follows another stage's arithmetic gets 16 bits from it, also when source and result
 // have 8: rounding to 8 bits between two passes, or before the resize or the way back to gray,
@@ -10,8 +11,10 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
+#include "engine/image/bilateral.h"
 #include "engine/image/image.h"
 #include "engine/pipeline/network_pass.h"
 #include "engine/pipeline/upscaler.h"
@@ -20,8 +23,10 @@ namespace upscaled {
 
 struct Stages {
   ImageSpec source;
-  ImageSpec input;   // the source as the first pass takes it; without passes the source itself
-  int bleed_px = 0;  // how far colour is bled into transparent pixels; 0: not at all
+  std::optional<BilateralOptions> prefilter;
+  ImageSpec filtered;  // after the prefilter
+  ImageSpec input;     // as the first pass takes it; without passes `filtered`
+  int bleed_px = 0;    // how far colour is bled into transparent pixels; 0: not at all
   std::vector<PassSpec> passes;
   ImageSpec computed;  // after the passes
   ImageSpec resized;   // after the final resize

@@ -5,6 +5,7 @@
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 #include "engine/image/alpha.h"
+#include "engine/image/bilateral.h"
 #include "engine/image/convert.h"
 #include "engine/image/resample.h"
 #include "engine/pipeline/stages.h"
@@ -22,7 +23,8 @@ class Upscaler final : public RowSource {
     UPSCALED_CHECK(source.spec() == plan.source);
     const Stages stages = DescribeStages(plan);
     rows_ = &source;
-    if (stages.input != plan.source) Add(ConvertRows(*rows_, stages.input));
+    if (stages.prefilter) Add(MakeBilateral(*rows_, *stages.prefilter));
+    if (stages.input != stages.filtered) Add(ConvertRows(*rows_, stages.input));
     if (stages.bleed_px > 0) Add(MakeAlphaBleed(*rows_, stages.bleed_px));
     for (const PassSpec& pass : stages.passes) {
       Add(std::make_unique<NetworkPass>(pass, *rows_, run_));

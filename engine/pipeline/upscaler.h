@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "engine/backends/backend.h"
 #include "engine/base/cancellation.h"
+#include "engine/image/bilateral.h"
 #include "engine/image/image.h"
 #include "engine/image/row_source.h"
 #include "engine/model/repository.h"
@@ -42,6 +43,7 @@ absl::StatusOr<std::vector<const ModelVariant*>> ChoosePasses(const ModelCard& c
                                                               Size result, int noise_level);
 
 struct UpscaleOptions {
+  std::optional<BilateralOptions> prefilter;  // smooths the source
   bool tta = false;  // mean of the eight flips and rotations; eight times the work
   int tile_px = 0;   // largest tile side in source pixels of its pass; 0 = the device's choice
   SampleType result_type = SampleType::kU8;  // kU8 or kU16

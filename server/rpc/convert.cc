@@ -54,6 +54,20 @@ absl::StatusOr<TargetSize> TargetFromProto(const pb::UpscaleOptions& proto) {
   return target;
 }
 
+absl::Status CheckSigma(std::string_view field, double value, double most) {
+  if (value >= BilateralOptions::kMinSigma && value <= most) return absl::OkStatus();
+  return InvalidOption(field, absl::StrCat(value),
+                       absl::StrCat(BilateralOptions::kMinSigma, " to ", most));
+}
+
+absl::StatusOr<BilateralOptions> FromProto(const pb::BilateralFilter& proto) {
+  RETURN_IF_ERROR(
+      CheckSigma("prefilter.sigma_space", proto.sigma_space(), BilateralOptions::kMaxSigmaSpace));
+  RETURN_IF_ERROR(
+      CheckSigma("prefilter.sigma_range", proto.sigma_range(), BilateralOptions::kMaxSigmaRange));
+  return BilateralOptions{proto.sigma_space(), proto.sigma_range()};
+}
+
 absl::StatusOr<std::optional<ImageFormat>> FormatFromProto(pb::ImageFormat proto) {
   switch (proto) {
     case pb::IMAGE_FORMAT_UNSPECIFIED:
@@ -107,6 +121,9 @@ absl::StatusOr<RequestOptions> FromProto(const pb::UpscaleOptions& proto) {
     ASSIGN_OR_RETURN(options.noise_level, NoiseLevelFromProto(proto.noise_level()));
   }
   ASSIGN_OR_RETURN(options.target, TargetFromProto(proto));
+  if (proto.has_prefilter()) {
+    ASSIGN_OR_RETURN(options.prefilter, FromProto(proto.prefilter()));
+  }
   options.tta = proto.tta();
   ASSIGN_OR_RETURN(options.format, FormatFromProto(proto.format()));
   RETURN_IF_ERROR(CheckRange("quality", proto.quality(), 0, 100));

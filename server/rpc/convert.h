@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "engine/image/bilateral.h"
 #include "engine/image/codec.h"
 #include "engine/model/precision.h"
 #include "engine/pipeline/upscaler.h"
@@ -24,6 +25,7 @@ struct RequestOptions {
   std::string model;  // empty: the default
   int noise_level = kNoDenoise;
   TargetSize target;
+  std::optional<BilateralOptions> prefilter;
   bool tta = false;
   std::optional<ImageFormat> format;  // none: the source's
   EncodeOptions encode;               // but for its format

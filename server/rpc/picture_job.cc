@@ -128,7 +128,8 @@ class PictureRun {
         passes_.empty() ? 1 : environment_.scheduler.StreamCount(passes_.front()->kind());
     ASSIGN_OR_RETURN(plan.upscale,
                      PlanUpscale(header.spec, *result, {passes_.begin(), passes_.end()},
-                                 {.tta = options.tta,
+                                 {.prefilter = options.prefilter,
+                                  .tta = options.tta,
                                   .tile_px = options.tile_px,
                                   .result_type = result_spec.type,
                                   .tile_memory_bytes = TileMemoryBytes(),

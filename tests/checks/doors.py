@@ -12,6 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 BACKEND_DOOR = "engine/backends/backend.h"
 CHOICE_DOOR = "engine/backends/kernel_choice.h"
+IMAGE_DOOR = "engine/backends/image_kernels.h"
 ENGINE_FACE = ["engine/autotune/tuner.h", "engine/base", "engine/image", "engine/model", "engine/pipeline", "engine/backends/backend.h",
                "engine/backends/backend_list.h"]
 
@@ -24,9 +25,9 @@ DOORS = {
     "engine/tiling": ["engine/base"],
     "engine/backends": ["engine/base", "engine/image", "engine/model", "engine/graph", "engine/backends/reference/reference_backend.h",
                         "engine/backends/cpu/cpu_backend.h"],
-    "engine/backends/reference": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_DOOR],
-    "engine/backends/cpu": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_DOOR, CHOICE_DOOR],
-    "engine/backends/opencl": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_DOOR, CHOICE_DOOR,
+    "engine/backends/reference": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_DOOR, IMAGE_DOOR],
+    "engine/backends/cpu": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_DOOR, CHOICE_DOOR, IMAGE_DOOR],
+    "engine/backends/opencl": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_DOOR, CHOICE_DOOR, IMAGE_DOOR,
                                "engine/backends/plugin.h"],
     "engine/backends/cuda": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_DOOR, CHOICE_DOOR,
                              "engine/backends/plugin.h"],

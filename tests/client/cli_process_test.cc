@@ -53,10 +53,27 @@ class CliTest : public ::testing::Test {
 TEST_F(CliTest, UpscalesAFile) {
   const std::string image = RandomBytes(300'001, 1);
   WriteText(Path("a.jpg"), image);
-  const ProcessResult result =
-      Image(Path("a.jpg"), Path("b.png"),
-            {"-s", "3", "-n", "1", "-m", "fake", "-x", "-t", "64", "-q", "81", "--png-compression",
-             "0", "--16-bit", "--precision", "fast"});
+  const ProcessResult result = Image(Path("a.jpg"), Path("b.png"),
+                                     {"-s",
+                                      "3",
+                                      "-n",
+                                      "1",
+                                      "-m",
+                                      "fake",
+                                      "-x",
+                                      "-t",
+                                      "64",
+                                      "-q",
+                                      "81",
+                                      "--png-compression",
+                                      "0",
+                                      "--16-bit",
+                                      "--precision",
+                                      "fast",
+                                      "--prefilter-space",
+                                      "1.5",
+                                      "--prefilter-range",
+                                      "20"});
   EXPECT_EQ(result.exit_code, kExitOk) << result.err;
   EXPECT_EQ(result.out, "");
   EXPECT_EQ(result.err, absl::StrCat(result.err.substr(0, result.err.find('\n')), "\n"));
@@ -71,6 +88,8 @@ TEST_F(CliTest, UpscalesAFile) {
   EXPECT_EQ(options.noise_level(), 1);
   EXPECT_EQ(options.model(), "fake");
   EXPECT_TRUE(options.tta());
+  EXPECT_EQ(options.prefilter().sigma_space(), 1.5);
+  EXPECT_EQ(options.prefilter().sigma_range(), 20);
   EXPECT_EQ(options.tile_px(), 64);
   EXPECT_EQ(options.quality(), 81);
   EXPECT_TRUE(options.has_png_compression());
@@ -218,6 +237,12 @@ TEST_F(CliTest, BadArgumentsExitWith1) {
       {{"load", "--size", "99999x99999"}, "9999800001 pixels, above the limit of 16777216"},
       {{"load", "--size", "9x9", "--width", "9"}, "excludes --width"},
       {{"load", "--size", "9x9", "--tta"}, "excludes --tta"},
+      {{"load", "--size", "9x9", "--prefilter-space", "2", "--prefilter-range", "9"},
+       "excludes --prefilter-space"},
+      {{"image", "-i", a, "-o", b, "--prefilter-space", "2"}, "--prefilter-range"},
+      {{"image", "-i", a, "-o", b, "--prefilter-range", "2"}, "--prefilter-space"},
+      {{"image", "-i", a, "-o", b, "--prefilter-space", "9", "--prefilter-range", "2"},
+       "Value 9 not in range 0.1 to 8"},
       {{"load", "--size", "9x9", "-t", "64"}, "excludes --tile"},
       {{"load", "--size", "9x9", "-f", "png"}, "excludes --format"},
       {{"load", "--image", Path("folder")}, "is a folder"},

@@ -61,6 +61,24 @@ std::vector<BadOption> BadOptions() {
        {"precision", "7"}},
       {"TileTooSmall", [](O& o) { o.set_tile_px(31); }, "INVALID_OPTION", {"31", "32 to 4096"}},
       {"TileTooLarge", [](O& o) { o.set_tile_px(4097); }, "INVALID_OPTION", {"4097", "32 to 4096"}},
+      {"PrefilterEmpty",
+       [](O& o) { o.mutable_prefilter(); },
+       "INVALID_OPTION",
+       {"prefilter.sigma_space is 0", "0.1 to 8"}},
+      {"PrefilterTooWide",
+       [](O& o) {
+         o.mutable_prefilter()->set_sigma_space(8.5);
+         o.mutable_prefilter()->set_sigma_range(20);
+       },
+       "INVALID_OPTION",
+       {"prefilter.sigma_space is 8.5", "0.1 to 8"}},
+      {"PrefilterRangeNan",
+       [](O& o) {
+         o.mutable_prefilter()->set_sigma_space(2);
+         o.mutable_prefilter()->set_sigma_range(std::nan(""));
+       },
+       "INVALID_OPTION",
+       {"prefilter.sigma_range is nan", "0.1 to 255"}},
       {"ResultTooLarge", [](O& o) { o.set_scale(15); }, "LIMIT_EXCEEDED", {"450", "300", "100000"}},
       {"WebpTooLarge",
        [](O& o) {

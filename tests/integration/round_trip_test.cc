@@ -23,7 +23,8 @@ using ::testing::Each;
 using ::testing::Le;
 
 // What the engine itself makes of `image` with the bundled model, in the same format and depth.
-std::string EngineResult(const std::string& image) {
+std::string EngineResult(const std::string& image,
+                         const std::optional<BilateralOptions>& prefilter) {
   const auto backend = *CreateBackend("cpu", {.threads = 1});
   const auto executor = MakeLocalExecutor(*backend);
   const auto repository = *ModelRepository::Open({"engine/model/bundled"});
@@ -32,15 +33,15 @@ std::string EngineResult(const std::string& image) {
       *backend->Compile(*LoadNetwork(card, card.variants.front()), Precision::kExact);
   MemorySource source(image);
   upscaled::StringSink sink;
-  const auto stats =
-      TranscodeImage({.input = source, .output = sink, .executor = *executor},
-                     [&](const ImageHeader& header) -> absl::StatusOr<TranscodePlan> {
-                       const Size result{2 * header.spec.width_px, 2 * header.spec.height_px};
-                       auto plan = PlanUpscale(header.spec, result, {executable},
-                                               {.result_type = header.spec.type});
-                       if (!plan.ok()) return plan.status();
-                       return TranscodePlan{*std::move(plan), {.format = header.format}};
-                     });
+  const auto stats = TranscodeImage(
+      {.input = source, .output = sink, .executor = *executor},
+      [&](const ImageHeader& header) -> absl::StatusOr<TranscodePlan> {
+        const Size result{2 * header.spec.width_px, 2 * header.spec.height_px};
+        auto plan = PlanUpscale(header.spec, result, {executable},
+                                {.prefilter = prefilter, .result_type = header.spec.type});
+        if (!plan.ok()) return plan.status();
+        return TranscodePlan{*std::move(plan), {.format = header.format}};
+      });
   EXPECT_TRUE(stats.ok()) << stats.status();
   return sink.Take();
 }
@@ -164,6 +165,12 @@ TEST_P(RoundTripTest, GivesTheEnginesBytes) {
   TestServer server;
   pb::UpscaleOptions options;
   options.set_keep_16_bit(true);
+  std::optional<BilateralOptions> prefilter;
+  if (RandomInt(random, 0, 1)) {
+    prefilter = {1.5, 20};
+    options.mutable_prefilter()->set_sigma_space(prefilter->sigma_space);
+    options.mutable_prefilter()->set_sigma_range(prefilter->sigma_range);
+  }
   const Outcome outcome = UpscaleImage(server.stub(), options, image);
   ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
 
@@ -190,7 +197,7 @@ TEST_P(RoundTripTest, GivesTheEnginesBytes) {
   EXPECT_EQ(decoded->header.orientation, Orientation::kIdentity);
   EXPECT_TRUE(decoded->metadata.icc_profile == kind.icc_profile)
       << decoded->metadata.icc_profile.size() << " bytes of colour profile";
-  EXPECT_TRUE(outcome.image == EngineResult(image));
+  EXPECT_TRUE(outcome.image == EngineResult(image, prefilter));
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, RoundTripTest, ::testing::ValuesIn(Kinds()),

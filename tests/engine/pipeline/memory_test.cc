@@ -63,12 +63,14 @@ struct Case {
   int passes;
   double scale;
   bool tta;
+  std::optional<BilateralOptions> prefilter = {};
 };
 
 UpscalePlan PlanFor(const Case& c, Size size, size_t budget) {
   Passes passes(c.passes, std::make_shared<test::FakeExecutable>(2, Size{200, 200}));
   UpscaleOptions options;
   options.tta = c.tta;
+  options.prefilter = c.prefilter;
   options.concurrency = 2;
   options.result_type = c.type;
   const Size result{static_cast<int>(size.width * c.scale),
@@ -84,6 +86,8 @@ const Case kCases[] = {
     {"gray and alpha, resized", 2, SampleType::kU8, 1, 1.5, false},
     {"x4", 3, SampleType::kU8, 2, 4, false},
     {"tta", 3, SampleType::kU8, 1, 2, true},
+    {"prefilter", 3, SampleType::kU8, 1, 2, false, BilateralOptions{8, 20}},
+    {"prefilter alone", 4, SampleType::kU16, 0, 1, false, BilateralOptions{8, 20}},
     {"resize alone", 3, SampleType::kU8, 0, 0.4, false},
 };
 

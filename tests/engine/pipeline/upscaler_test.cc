@@ -10,6 +10,7 @@
 
 #include "absl/synchronization/notification.h"
 #include "engine/image/alpha.h"
+#include "engine/image/bilateral.h"
 #include "engine/image/convert.h"
 #include "engine/image/resample.h"
 #include "engine/pipeline/alpha_rows.h"
@@ -141,9 +142,13 @@ Image Compose(const UpscalePlan& plan, const Image& picture) {
     return result;
   };
   Image now = convert(picture, picture.spec());
+  if (plan.options.prefilter) {
+    ViewRows rows(picture.view());
+    now = *test::ReadAll(*MakeBilateral(rows, *plan.options.prefilter));
+  }
   if (!plan.passes.empty()) {
     const bool alpha = picture.spec().has_alpha();
-    now = convert(now, {0, 0, alpha ? 4 : 3, picture.spec().type});
+    now = convert(now, {0, 0, alpha ? 4 : 3, now.spec().type});
     if (alpha) {
       ViewRows rows(now.view());
       now = *test::ReadAll(*MakeAlphaBleed(rows, 1));
@@ -187,13 +192,15 @@ TEST(Upscaler, IsItsStagesOneByOneForEveryKindOfPicture) {
       result = {RandomInt(random, 1, 2 * result.width), RandomInt(random, 1, result.height)};
     }
     UpscaleOptions options = AnyCut(random);
+    if (RandomInt(random, 0, 1)) options.prefilter = {0.5 * RandomInt(random, 1, 4), 30};
     options.tta = RandomInt(random, 0, 3) == 0;
     options.result_type = RandomInt(random, 0, 1) ? SampleType::kU8 : SampleType::kU16;
     const UpscalePlan plan =
         Plan(spec, result, passes, options, static_cast<size_t>(RandomInt(random, 0, 1 << 20)));
     ASSERT_TRUE(SameImages(Upscale(plan, picture, random).view(), Compose(plan, picture).view()))
         << spec << " by " << product << " in " << passes.size() << " passes to " << plan.result
-        << ", tile_px " << options.tile_px << ", tta " << options.tta;
+        << ", tile_px " << options.tile_px << ", tta " << options.tta << ", prefilter "
+        << options.prefilter.has_value();
   }
 }
 
@@ -463,6 +470,7 @@ TEST(PlanUpscale, RefusesWhatItCannotDo) {
   EXPECT_THAT(error(rgb, {20, 0}, {}, {}), HasSubstr("20x0"));
   EXPECT_THAT(error(rgb, {20, 20}, {}, {.tile_px = -1}), HasSubstr("tile_px -1"));
   EXPECT_THAT(error(rgb, {20, 20}, {}, {.concurrency = 0}), HasSubstr("concurrency 0"));
+  EXPECT_THAT(error(rgb, {20, 20}, {}, {.prefilter = BilateralOptions{8.1, 3}}), HasSubstr("8.1"));
   EXPECT_THAT(error(rgb, {20, 20}, {}, {.result_type = SampleType::kF32}), HasSubstr("kU16"));
   EXPECT_THAT(error({1 << 24, 1, 3}, {20, 20}, {Fake(2)}, {}), HasSubstr("16777216"));
   EXPECT_THAT(error({1024, 1025, 3}, {2048, 2050}, {Fake(2)}, {.tile_px = 1}),

@@ -1,0 +1,29 @@
+// The inner loop of the bilateral filter. Private to engine/image.
+#pragma once
+
+#include <cstddef>
+
+#include "engine/image/bilateral_window.h"
+
+namespace upscaled {
+
+// A row is a plane of floats for each colour, 1 or 3. A plane has a pixel's value at radius_px + x,
+// and kNoColour on both sides of the picture, as far as the window and whole vectors reach.
+struct BilateralLayout {
+  // So far from every colour that its weight is exactly 0, and its square is a finite float.
+  static constexpr float kNoColour = 1e15f;
+
+  BilateralLayout(int radius_px, int colours, int width_px);
+
+  int colours;
+  int width_px;
+  size_t plane_floats;   // of a row's plane
+  size_t result_floats;  // of a result's plane: whole vectors
+};
+
+// Filters a row. `rows` are those of its window, from top to bottom; null: outside the picture.
+// `result` has layout.colours planes of layout.result_floats.
+void FilterBilateralRow(const BilateralWindow& window, const BilateralLayout& layout,
+                        const float* const* rows, float* result);
+
+}  // namespace upscaled
