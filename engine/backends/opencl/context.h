@@ -1,9 +1,16 @@
 // What everything of one device shares.
 #pragma once
 
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/status/statusor.h"
 #include "engine/backends/opencl/cl.h"
+#include "engine/backends/opencl/cl_status.h"
 #include "engine/backends/opencl/device.h"
 #include "engine/backends/opencl/programs.h"
+#include "engine/base/status_macros.h"
 
 namespace upscaled::opencl {
 
@@ -11,6 +18,15 @@ namespace upscaled::opencl {
 struct Context {
   Context(const Device& device, const cl::Context& handle, std::optional<ProgramCache> cache)
       : device(device), handle(handle), programs(device, handle, std::move(cache)) {}
+
+  // Without a cache programs compile at every start.
+  static absl::StatusOr<std::shared_ptr<Context>> Create(const Device& device,
+                                                         std::optional<ProgramCache> cache) {
+    cl_int error = CL_SUCCESS;
+    const cl::Context handle(device.handle, nullptr, nullptr, nullptr, &error);
+    RETURN_IF_ERROR(ToStatus(error, "clCreateContext"));
+    return std::make_shared<Context>(device, handle, std::move(cache));
+  }
 
   const Device device;
   const cl::Context handle;

@@ -9,7 +9,6 @@
 #include "absl/strings/str_join.h"
 #include "engine/backends/kernel_choice.h"
 #include "engine/backends/opencl/candidates.h"
-#include "engine/backends/opencl/cl_status.h"
 #include "engine/backends/opencl/context.h"
 #include "engine/backends/opencl/device.h"
 #include "engine/backends/opencl/kernel_list.h"
@@ -95,9 +94,6 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateOpenClBackend(std::string_view de
   }
   ASSIGN_OR_RETURN(const KernelInfo* kernel, ChooseForcedKernel(options.kernel));
   ASSIGN_OR_RETURN(const opencl::Device device, opencl::FindDevice(device_name));
-  cl_int error = CL_SUCCESS;
-  const cl::Context handle(device.handle, nullptr, nullptr, nullptr, &error);
-  RETURN_IF_ERROR(opencl::ToStatus(error, "clCreateContext"));
   std::optional<opencl::ProgramCache> cache;
   std::string remark;
   if (!options.cache_folder.empty()) {
@@ -108,9 +104,9 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateOpenClBackend(std::string_view de
       remark = absl::StrCat(", compiles at every start: ", opened.status().message());
     }
   }
-  return std::make_unique<OpenClBackend>(
-      std::make_shared<Context>(device, handle, std::move(cache)), kernel, options.chooser,
-      std::move(remark));
+  ASSIGN_OR_RETURN(auto context, Context::Create(device, std::move(cache)));
+  return std::make_unique<OpenClBackend>(std::move(context), kernel, options.chooser,
+                                         std::move(remark));
 }
 
 }  // namespace upscaled
