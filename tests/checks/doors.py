@@ -31,6 +31,7 @@ DOORS = {
                                "engine/backends/plugin.h"],
     "engine/backends/cuda": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_DOOR, CHOICE_DOOR,
                              "engine/backends/plugin.h"],
+    "engine/backends/cuda/image": ["engine/base", "engine/image", IMAGE_DOOR, "engine/backends/cuda/kernels/portable.h"],
     "engine/backends/cuda/kernels": ["engine/base", "engine/model"],
     "engine/autotune": ["engine/base", "engine/model", CHOICE_DOOR, "engine/backends/reference/layers.h"],
     "engine/pipeline": ["engine/base", "engine/image", "engine/model", "engine/graph", "engine/tiling", BACKEND_DOOR],
