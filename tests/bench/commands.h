@@ -10,6 +10,7 @@ namespace upscaled::bench {
 // Each adds its subcommand with its options; it runs when the command line is parsed and throws
 // CLI::RuntimeError when it fails.
 void AddCodecCommand(CLI::App& app);
+void AddImageCommand(CLI::App& app);
 void AddKernelsCommand(CLI::App& app);
 void AddModelsCommand(CLI::App& app);
 void AddNetworkCommand(CLI::App& app);

@@ -9,6 +9,7 @@ int main(int argc, char** argv) {
       "Measures the engine (kernels, whole networks, where a network's time goes) and the service");
   app.require_subcommand(1);
   upscaled::bench::AddCodecCommand(app);
+  upscaled::bench::AddImageCommand(app);
   upscaled::bench::AddKernelsCommand(app);
   upscaled::bench::AddModelsCommand(app);
   upscaled::bench::AddNetworkCommand(app);

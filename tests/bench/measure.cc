@@ -9,11 +9,6 @@
 namespace upscaled::bench {
 namespace {
 
-double Median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-  return values[values.size() / 2];
-}
-
 Measurement Summarize(const Subject& subject, std::vector<double> seconds,
                       const std::vector<double>& peaks) {
   std::vector<double> ratios;
@@ -30,6 +25,11 @@ Measurement Summarize(const Subject& subject, std::vector<double> seconds,
 }
 
 }  // namespace
+
+double Median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+  return values[values.size() / 2];
+}
 
 std::vector<Measurement> Measure(std::span<const Subject> subjects, const MeasureOptions& options) {
   for (const Subject& subject : subjects) subject.run();

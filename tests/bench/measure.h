@@ -9,6 +9,9 @@
 
 namespace upscaled::bench {
 
+// Of at least one value; the upper one where two are in the middle.
+double Median(std::vector<double> values);
+
 // Something to time.
 struct Subject {
   std::function<void()> run;

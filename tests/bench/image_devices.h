@@ -1,0 +1,20 @@
+// The image kernels of the devices that this build has.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/backends/image_kernels.h"
+
+namespace upscaled::bench {
+
+// Kernels whose steps follow each other: the plain ones first where the device has none itself.
+using ImageKernelsList = std::vector<std::unique_ptr<ImageKernels>>;
+
+// `device` is "cpu", "opencl", "opencl:P.D" or "cuda:N"; `threads` are the cpu's. UNAVAILABLE or
+// INVALID_ARGUMENT tells what there is.
+absl::StatusOr<ImageKernelsList> CreateImageKernels(const std::string& device, int threads);
+
+}  // namespace upscaled::bench
