@@ -4,5 +4,5 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 tool=$(command -v clang-format-14 || command -v clang-format || true)
 [[ -n $tool ]] && "$tool" --version | grep -q 'version 14\.' || { echo "needs clang-format 14"; exit 77; }
-find engine server client tests \( -name '*.h' -o -name '*.cc' \) -not -path '*/node_modules/*' -print0 |
+find engine server client tests \( -name '*.h' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' \) -not -path '*/node_modules/*' -print0 |
   xargs -0 "$tool" --dry-run -Werror

@@ -14,6 +14,9 @@
 
 namespace upscaled::cuda {
 
+// Columns of a pixel of no more channels, where a group has several pixels.
+inline constexpr int kThinColumns = 4;
+
 struct ConvShape {
   int taps = 1;  // along one axis
   int in_stride = 1;
@@ -23,9 +26,10 @@ struct ConvShape {
   int in_channels = 0;
   int out_channels = 0;  // of the pixels that are written
 
-  // Columns of one pixel: its planes, or 4 channels where it has no more.
+  // Of one pixel: whole planes, or kThinColumns.
   UPSCALED_HD constexpr int PixelColumns() const {
-    return out_channels <= 4 && out_stride > 1 ? 4 : PlaneCount(out_channels) * kPlaneChannels;
+    if (out_channels <= kThinColumns && out_stride > 1) return kThinColumns;
+    return PlaneCount(out_channels) * kPlaneChannels;
   }
   UPSCALED_HD constexpr int Columns() const { return out_stride * out_stride * PixelColumns(); }
 

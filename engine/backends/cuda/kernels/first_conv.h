@@ -1,33 +1,14 @@
-// The first layers of a network in one launch: the picture with its replicated border, the nearest
-// resize behind it, if any, and a 3x3 convolution.
+// Launches of first_conv_kernel.h.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
-#include "engine/backends/cuda/kernels/activation.h"
-#include "engine/backends/cuda/kernels/fused_conv.h"
-#include "engine/backends/cuda/kernels/tensor_view.h"
+#include "engine/backends/cuda/kernels/first_conv_params.h"
 #include "engine/model/precision.h"
 
 namespace upscaled::cuda {
 
-struct FirstConvParams {
-  SampleView picture;     // covers what dst.region needs
-  Size picture_size;      // of the whole picture: beyond it its edge is repeated
-  int pad_px = 0;         // Network::pad_px
-  int resize_factor = 1;  // of the kResizeNearest between input and convolution; 1 = none
-  Size conv_input;        // of the layer that the convolution reads: beyond it is zero padding
-  int padding_px = 0;     // the convolution's
-  TensorView dst;
-  int tiles = 1;
-  const float* weights = nullptr;  // PackedConv on the device, 16-byte aligned
-  const float* constants = nullptr;
-  ActivationParams activation;
-};
-
-// A 3x3 kConv with stride 1 from 3 channels to at most 64, in both precisions, on every device.
-bool FirstConvSupports(const Layer& conv);
-PackedConv PackFirstConv(const Layer& conv);
+// pack_weights.h says what it supports. Enqueues on `stream`, may be captured into a graph.
 cudaError_t LaunchFirstConv(const FirstConvParams& params, Precision precision,
                             cudaStream_t stream);
 

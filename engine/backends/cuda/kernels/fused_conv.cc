@@ -86,19 +86,20 @@ float WeightAt(const FusedConv& layers, const ConvShape& shape, int column, int 
   return conv.weights[(pair * taps + tap_y) * taps + tap_x];
 }
 
-std::vector<float> PackColumnConstants(const FusedConv& layers, const ConvShape& shape) {
-  std::vector<float> packed(static_cast<size_t>(PlaneCount(shape.Columns())) * kPlaneConstants);
+std::vector<float> PackColumnConstants(const FusedConv& layers, const ConvShape& shape,
+                                       int columns) {
+  const Layer& sloped = layers.shuffle != nullptr && layers.conv->activation == Activation::kNone
+                            ? *layers.shuffle
+                            : *layers.conv;
+  std::vector<float> packed(static_cast<size_t>(PlaneCount(columns)) * kPlaneConstants);
   for (int column = 0; column < shape.Columns(); ++column) {
     const Column place = ColumnAt(shape, column);
     if (place.channel < 0) continue;
     const int out = ConvChannel(layers, place);
-    const bool sloped_by_shuffle =
-        layers.shuffle != nullptr && layers.conv->activation == Activation::kNone;
     float* plane = &packed[static_cast<size_t>(column / kPlaneChannels) * kPlaneConstants];
     const int lane = column % kPlaneChannels;
     plane[lane] = BiasOf(*layers.conv, out);
-    plane[kSlopes + lane] =
-        sloped_by_shuffle ? SlopeOf(*layers.shuffle, place.channel) : SlopeOf(*layers.conv, out);
+    plane[kSlopes + lane] = SlopeOf(sloped, &sloped == layers.conv ? out : place.channel);
   }
   return packed;
 }

@@ -30,7 +30,8 @@ struct PackedConv {
 // Zero where columns, taps and channels are only filled up.
 float WeightAt(const FusedConv& layers, const ConvShape& shape, int column, int tap_y, int tap_x,
                int in_channel);
-// kPlaneConstants for each 8 columns, in order.
-std::vector<float> PackColumnConstants(const FusedConv& layers, const ConvShape& shape);
+// kPlaneConstants for each 8 of so many columns, in order; zeros beyond the last.
+std::vector<float> PackColumnConstants(const FusedConv& layers, const ConvShape& shape,
+                                       int columns);
 
 }  // namespace upscaled::cuda

@@ -1,0 +1,12 @@
+#!/bin/sh
+# A compiler launcher for nvcc: what ptxas says of each kernel goes to OBJECT.ptxas, all else through.
+for argument in "$@"; do
+  [ "$before" = -o ] && object=$argument
+  before=$argument
+done
+"$@" 2>"$object.messages"
+code=$?
+grep -E '^ptxas info|bytes stack frame' "$object.messages" >"$object.ptxas"
+grep -vE '^ptxas info|bytes stack frame' "$object.messages" >&2
+rm -f "$object.messages"
+exit $code

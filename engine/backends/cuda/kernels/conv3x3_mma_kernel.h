@@ -1,0 +1,132 @@
+// 3x3 convolution with stride 1 on tensor cores (mma.sync, sm_80 and later), halves in and out,
+// sums in fp32: an implicit matrix product.
+//
+// A block computes rectangles of 32x16 groups by kColumns columns, one after the other. Its
+// columns' weights stay in shared memory. Pixels come in units of 16 channels with the halo that
+// the nine taps share, in two stages: while one is multiplied, the next is copied. Each of 8 warps
+// holds the sums of two rows (four runs of 16 groups): four loads of pixels and kColumns / 16 of
+// weights feed kColumns / 2 products.
+//
+// Sums run over units, rows, columns and channels in one order wherever a rectangle lies.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/backends/cuda/kernels/conv_tiles.h"
+#include "engine/backends/cuda/kernels/epilogue.h"
+#include "engine/backends/cuda/kernels/mma_tile.h"
+
+namespace upscaled::cuda {
+
+struct Conv3x3Mma {
+  static constexpr int kTaps = 3;
+  static constexpr int kWidth = 32, kHeight = 16;  // groups
+  static constexpr int kWarps = 8, kThreads = kWarps * kWarpThreads;
+  static constexpr int kRuns = kWidth * kHeight / 16 / kWarps;
+  static constexpr int kHaloWidth = kWidth + kTaps - 1, kHaloHeight = kHeight + kTaps - 1;
+  static constexpr int kPlanePixels = kHaloWidth * kHaloHeight;
+  static constexpr int kUnitPixels = kStepPlanes * kPlanePixels;
+  static constexpr int kStages = 2;
+  static constexpr uint32_t kStageBytes = kUnitPixels * kPixelBytes;
+
+  UPSCALED_HD static constexpr int Units(const ConvShape& shape) {
+    return (shape.in_channels + kStepChannels - 1) / kStepChannels;
+  }
+  // Of one block's columns: [unit][tap][16 columns][lane][8 halves].
+  UPSCALED_HD static constexpr uint32_t WeightBytes(const ConvShape& shape, int columns) {
+    return Units(shape) * kTaps * kTaps * StepBytes(columns);
+  }
+  // Weights, stages, what warps pass sums through.
+  UPSCALED_HD static constexpr uint32_t SharedBytes(const ConvShape& shape, int columns) {
+    return WeightBytes(shape, columns) + kStages * kStageBytes + kWarps * kTransferBytes;
+  }
+};
+
+// Copies a unit with its halo; beyond the source's region come zeros.
+UPSCALED_DEVICE void CopyUnit(const ConvParams& params, const BlockPlace& place, int unit,
+                              uint32_t stage) {
+  using Tile = Conv3x3Mma;
+  const int first_x = place.x + params.shape.offset, first_y = place.y + params.shape.offset;
+  const int planes = PlaneCount(params.src.channels);
+#pragma unroll 1
+  for (int i = ThreadIndex(); i < Tile::kUnitPixels; i += Tile::kThreads) {
+    const int row = i / Tile::kHaloWidth, x = first_x + i % Tile::kHaloWidth;
+    const int y = first_y + row % Tile::kHaloHeight;
+    const int plane = unit * kStepPlanes + row / Tile::kHaloHeight;
+    const bool inside = plane < planes && IsInside(params.src.region, x, y);
+    const Half* const from = inside ? PixelAt<Half>(params.src, place.tile, plane, x, y)
+                                    : static_cast<const Half*>(params.src.data);
+    CopyAsync16(stage + i * kPixelBytes, from, inside);
+  }
+}
+
+template <int kColumns>
+UPSCALED_DEVICE void MultiplyUnit(const uint32_t (&pixels)[Conv3x3Mma::kRuns], uint32_t stage,
+                                  uint32_t weights,
+                                  float (&sums)[Conv3x3Mma::kRuns][kColumns / 8][4]) {
+  using Tile = Conv3x3Mma;
+#pragma unroll 1
+  for (int tap_y = 0; tap_y < Tile::kTaps; ++tap_y) {
+#pragma unroll
+    for (int tap_x = 0; tap_x < Tile::kTaps; ++tap_x) {
+      MultiplyStep<Tile::kRuns, kColumns>(
+          pixels, stage + (tap_y * Tile::kHaloWidth + tap_x) * kPixelBytes,
+          weights + (tap_y * Tile::kTaps + tap_x) * StepBytes(kColumns), sums);
+    }
+  }
+}
+
+template <int kColumns>
+UPSCALED_DEVICE void RunConv3x3Mma(const ConvParams& params, const BlockGrid& grid) {
+  using Tile = Conv3x3Mma;
+  const int thread = ThreadIndex(), lane = thread % kWarpThreads, warp = thread / kWarpThreads;
+  const int units = Tile::Units(params.shape), first_column = BlockY() * kColumns;
+  const uint32_t weight_bytes = Tile::WeightBytes(params.shape, kColumns);
+  const auto stage_of = [&](int step) {
+    return weight_bytes + step % Tile::kStages * Tile::kStageBytes;
+  };
+  const uint32_t transfer =
+      weight_bytes + Tile::kStages * Tile::kStageBytes + warp * kTransferBytes;
+
+  const auto* const weights = static_cast<const unsigned char*>(params.weights) +
+                              static_cast<int64_t>(BlockY()) * weight_bytes;
+  for (uint32_t i = thread * 16; i < weight_bytes; i += Tile::kThreads * 16) {
+    CopyAsync16(i, weights + i, true);
+  }
+  // The warp's run m lies in row 2 * warp + m / 2.
+  uint32_t pixels[Tile::kRuns];
+#pragma unroll
+  for (int m = 0; m < Tile::kRuns; ++m) {
+    const int first = (warp * Tile::kRuns + m) * 16;
+    const int row = LoadedPlane(lane) * Tile::kHaloHeight + first / Tile::kWidth;
+    pixels[m] = (row * Tile::kHaloWidth + first % Tile::kWidth + LoadedPixel(lane)) * kPixelBytes;
+  }
+
+  // `step` counts the block's units over all of its rectangles.
+  int step = 0;
+  int block = BlockX();
+  if (block < grid.count) CopyUnit(params, PlaceOf(grid, block), 0, stage_of(0));
+  CommitCopies();
+  for (; block < grid.count; block += GridX()) {
+    const BlockPlace place = PlaceOf(grid, block);
+    float sums[Tile::kRuns][kColumns / 8][4] = {};
+#pragma unroll 1
+    for (int unit = 0; unit < units; ++unit, ++step) {
+      WaitCopies<0>();
+      SyncThreads();  // all threads' copies have arrived, and nobody reads the other stage any more
+      if (unit + 1 < units) {
+        CopyUnit(params, place, unit + 1, stage_of(step + 1));
+      } else if (block + GridX() < grid.count) {
+        CopyUnit(params, PlaceOf(grid, block + GridX()), 0, stage_of(step + 1));
+      }
+      CommitCopies();
+      MultiplyUnit<kColumns>(pixels, stage_of(step),
+                             lane * 16 + unit * Tile::kTaps * Tile::kTaps * StepBytes(kColumns),
+                             sums);
+    }
+    const BlockPlace rows{place.tile, place.x, place.y + warp * Tile::kRuns / 2};
+    StoreSums<Tile::kRuns, kColumns>(params, transfer, first_column, rows, sums);
+  }
+}
+
+}  // namespace upscaled::cuda

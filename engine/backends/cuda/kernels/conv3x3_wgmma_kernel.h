@@ -1,0 +1,250 @@
+// 3x3 convolution with stride 1 on the tensor cores of sm_90a (wgmma), halves in and out, sums in
+// fp32: as conv3x3_mma_kernel.h, but products read both operands from shared memory.
+//
+// A block computes rectangles of 16x32 groups by 64 columns. Its weights stay in shared memory;
+// units of 16 channels with their halo go through three stages. 128 threads copy, two groups of 128
+// multiply (m64n256k16): the 64 rows of a product are columns, its 256 columns a strip of 8x32
+// groups. 8 neighbouring pixels of a plane are one core matrix (8 rows of 16 bytes), the next row
+// of pixels is the next one, the second plane the second half of the 16 channels: so a tap is an
+// address.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/backends/cuda/kernels/conv_tiles.h"
+#include "engine/backends/cuda/kernels/epilogue.h"
+#include "engine/backends/cuda/kernels/mma_tile.h"
+#include "engine/backends/cuda/kernels/wgmma_operand.h"
+
+namespace upscaled::cuda {
+
+struct Conv3x3Wgmma {
+  static constexpr int kTaps = 3, kTapCount = kTaps * kTaps;
+  static constexpr int kStripWidth = 8, kStrips = 2;
+  static constexpr int kWidth = kStripWidth * kStrips, kHeight = 32;  // groups
+  static constexpr int kColumns = 64;
+  static constexpr int kCopyThreads = 128, kThreads = kCopyThreads + kStrips * 128;
+  static constexpr int kHaloWidth = kWidth + kTaps - 1, kHaloHeight = kHeight + kTaps - 1;
+  static constexpr int kPlanePixels = kHaloWidth * kHaloHeight;
+  static constexpr int kUnitPixels = kStepPlanes * kPlanePixels;
+  static constexpr int kStages = 3;
+  static constexpr uint32_t kStageBytes = kUnitPixels * kPixelBytes;
+  static constexpr uint32_t kBarrierBytes = 64;  // full and empty, of each stage
+
+  // Of a tap and unit: [plane][column][8 halves].
+  static constexpr uint32_t kTapBytes = kStepPlanes * kColumns * kPixelBytes;
+  UPSCALED_HD static constexpr uint32_t WeightAddress(int tap, int channel, int column) {
+    return ((tap * kStepPlanes + channel / kPlaneChannels) * kColumns + column) * kPixelBytes +
+           channel % kPlaneChannels * 2;
+  }
+  UPSCALED_HD static constexpr int Units(const ConvShape& shape) {
+    return (shape.in_channels + kStepChannels - 1) / kStepChannels;
+  }
+  UPSCALED_HD static constexpr uint32_t WeightBytes(const ConvShape& shape) {
+    return Units(shape) * kTapCount * kTapBytes;
+  }
+  // Warps pass sums on as kTransferBytes says, the quads of columns elsewhere: a lane holds two
+  // groups of one column.
+  static constexpr uint32_t kQuadBytes = (kWarpThreads * 4 + 4) * sizeof(float);
+  static constexpr uint32_t kStripTransferBytes = 2 * kQuadBytes;
+  UPSCALED_HD static constexpr uint32_t SharedBytes(const ConvShape& shape) {
+    return WeightBytes(shape) + kStages * kStageBytes + kStrips * 4 * kStripTransferBytes +
+           kBarrierBytes;
+  }
+};
+
+// Where what lies in a block's shared memory.
+struct Conv3x3WgmmaLayout {
+  uint32_t stages, transfer, full, empty;
+
+  UPSCALED_DEVICE explicit Conv3x3WgmmaLayout(const ConvShape& shape) {
+    using Tile = Conv3x3Wgmma;
+    stages = Tile::WeightBytes(shape);
+    transfer = stages + Tile::kStages * Tile::kStageBytes;
+    full = transfer + Tile::kStrips * 4 * Tile::kStripTransferBytes;
+    empty = full + Tile::kStages * 8;
+  }
+};
+
+// The block's units in order, and their stages.
+struct UnitCounter {
+  int stage = 0;
+  int phase = 0;  // how often the stages have been gone through, modulo 2
+
+  UPSCALED_DEVICE void Next() {
+    if (++stage < Conv3x3Wgmma::kStages) return;
+    stage = 0;
+    phase ^= 1;
+  }
+};
+
+UPSCALED_DEVICE void CopyStripUnit(const ConvParams& params, const BlockPlace& place, int unit,
+                                   uint32_t stage) {
+  using Tile = Conv3x3Wgmma;
+  const int first_x = place.x + params.shape.offset, first_y = place.y + params.shape.offset;
+  const int planes = PlaneCount(params.src.channels);
+#pragma unroll 2
+  for (int i = ThreadIndex(); i < Tile::kUnitPixels; i += Tile::kCopyThreads) {
+    const int row = i / Tile::kHaloWidth, x = first_x + i % Tile::kHaloWidth;
+    const int y = first_y + row % Tile::kHaloHeight;
+    const int plane = unit * kStepPlanes + row / Tile::kHaloHeight;
+    const bool inside = plane < planes && IsInside(params.src.region, x, y);
+    const Half* const from = inside ? PixelAt<Half>(params.src, place.tile, plane, x, y)
+                                    : static_cast<const Half*>(params.src.data);
+    CopyAsync16(stage + i * kPixelBytes, from, inside);
+  }
+}
+
+// The 128 threads that copy. A unit is announced when the next one's copies are under way.
+UPSCALED_DEVICE void CopyUnits(const ConvParams& params, const BlockGrid& grid,
+                               const Conv3x3WgmmaLayout& layout) {
+  using Tile = Conv3x3Wgmma;
+  const int units = Tile::Units(params.shape);
+  UnitCounter next;
+  int announced = -1;  // stage of the latest unit that is under way
+  const auto announce = [&] {
+    FenceForProducts();
+    Arrive(layout.full + announced * 8);
+  };
+#pragma unroll 1
+  for (int block = BlockX(); block < grid.count; block += GridX()) {
+    const BlockPlace place = PlaceOf(grid, block);
+#pragma unroll 1
+    for (int unit = 0; unit < units; ++unit) {
+      WaitForPhase(layout.empty + next.stage * 8, next.phase ^ 1);
+      CopyStripUnit(params, place, unit, layout.stages + next.stage * Tile::kStageBytes);
+      CommitCopies();
+      if (announced >= 0) {
+        WaitCopies<1>();
+        announce();
+      }
+      announced = next.stage;
+      next.Next();
+    }
+  }
+  WaitCopies<0>();
+  if (announced >= 0) announce();
+}
+
+// Issues the products of one unit.
+UPSCALED_DEVICE void MultiplyStrip(uint32_t weights, uint32_t pixels, bool first,
+                                   float (&sums)[128]) {
+  using Tile = Conv3x3Wgmma;
+  BeginProducts();
+#pragma unroll
+  for (int tap = 0; tap < Tile::kTapCount; ++tap) {
+    const uint32_t shift = (tap / Tile::kTaps * Tile::kHaloWidth + tap % Tile::kTaps) * kPixelBytes;
+    MultiplyGroup(sums,
+                  MakeOperand(SharedState(weights + tap * Tile::kTapBytes),
+                              Tile::kColumns * kPixelBytes, 8 * kPixelBytes),
+                  MakeOperand(SharedState(pixels + shift), Tile::kPlanePixels * kPixelBytes,
+                              Tile::kHaloWidth * kPixelBytes),
+                  tap > 0 || !first);
+  }
+  CommitProducts();
+}
+
+// Stores a warp's sums: 16 columns of a strip of 8x32 groups, as 4 rows by 8 columns at a time.
+UPSCALED_DEVICE void StoreStripSums(const ConvParams& params, uint32_t transfer, int first_column,
+                                    const BlockPlace& strip, const float (&sums)[128]) {
+  using Tile = Conv3x3Wgmma;
+  constexpr int kRows = kWarpThreads / Tile::kStripWidth;
+  const int lane = ThreadIndex() % kWarpThreads;
+  const auto address = [&](int group, int column) {
+    return transfer + column / 4 * Tile::kQuadBytes + (group * 4 + column % 4) * sizeof(float);
+  };
+#pragma unroll 1
+  for (int i = 0; i < 2 * Tile::kHeight / kRows; ++i) {
+    const int half = i % 2, rows = i / 2;
+    SyncWarp();  // what was passed before has been read
+#pragma unroll
+    for (int y = 0; y < Tile::kHeight; ++y) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        if (y / kRows != rows || h != half) continue;
+#pragma unroll
+        for (int x = 0; x < 2; ++x) {
+          const int group = y % kRows * Tile::kStripWidth + SumColumn(lane) + x;
+          *SharedAt<float>(address(group, SumGroup(lane, 0))) = sums[4 * y + 2 * h + x];
+        }
+      }
+    }
+    SyncWarp();
+    float columns[kPlaneChannels];
+    Load<4>(SharedAt<float>(address(lane, 0)), columns);
+    Load<4>(SharedAt<float>(address(lane, 4)), columns + 4);
+    StoreColumns<Half>(params, first_column + half * kPlaneChannels,
+                       strip.x + lane % Tile::kStripWidth,
+                       strip.y + rows * kRows + lane / Tile::kStripWidth, strip.tile, columns);
+  }
+}
+
+// 128 of the threads that multiply: a strip. A stage is given back when the next unit's products
+// are under way.
+UPSCALED_DEVICE void MultiplyUnits(const ConvParams& params, const BlockGrid& grid,
+                                   const Conv3x3WgmmaLayout& layout, int strip) {
+  using Tile = Conv3x3Wgmma;
+  const int warp = ThreadIndex() % 128 / kWarpThreads;
+  const int units = Tile::Units(params.shape);
+  const uint32_t transfer = layout.transfer + (strip * 4 + warp) * Tile::kStripTransferBytes;
+  const auto give_back = [&](int stage) {
+    SyncWarp();
+    if (ThreadIndex() % kWarpThreads == 0) Arrive(layout.empty + stage * 8);
+  };
+  UnitCounter next;
+  float sums[128];
+#pragma unroll 1
+  for (int block = BlockX(); block < grid.count; block += GridX()) {
+    int previous = -1;  // stage of the unit that is being multiplied
+#pragma unroll 1
+    for (int unit = 0; unit < units; ++unit) {
+      WaitForPhase(layout.full + next.stage * 8, next.phase);
+      MultiplyStrip(
+          unit * Tile::kTapCount * Tile::kTapBytes,
+          layout.stages + next.stage * Tile::kStageBytes + strip * Tile::kStripWidth * kPixelBytes,
+          unit == 0, sums);
+      if (previous >= 0) {
+        WaitProducts<1>();
+        give_back(previous);
+      }
+      previous = next.stage;
+      next.Next();
+    }
+    WaitProducts<0>();
+    give_back(previous);
+    const BlockPlace place = PlaceOf(grid, block);
+    StoreStripSums(params, transfer, BlockY() * Tile::kColumns + warp * 16,
+                   {place.tile, place.x + strip * Tile::kStripWidth, place.y}, sums);
+  }
+}
+
+UPSCALED_DEVICE void RunConv3x3Wgmma(const ConvParams& params, const BlockGrid& grid) {
+  using Tile = Conv3x3Wgmma;
+  const int thread = ThreadIndex();
+  const Conv3x3WgmmaLayout layout(params.shape);
+  const uint32_t weight_bytes = Tile::WeightBytes(params.shape);
+  const auto* const weights = static_cast<const unsigned char*>(params.weights) +
+                              static_cast<int64_t>(BlockY()) * weight_bytes;
+  for (uint32_t i = thread * 16; i < weight_bytes; i += Tile::kThreads * 16) {
+    CopyAsync16(i, weights + i, true);
+  }
+  CommitCopies();
+  if (thread == 0) {
+    for (int stage = 0; stage < Tile::kStages; ++stage) {
+      InitBarrier(layout.full + stage * 8, Tile::kCopyThreads);
+      InitBarrier(layout.empty + stage * 8, Tile::kStrips * 4);
+    }
+  }
+  WaitCopies<0>();
+  FenceForProducts();
+  SyncThreads();
+  if (thread < Tile::kCopyThreads) {
+    ReduceRegisters<40>();
+    CopyUnits(params, grid, layout);
+  } else {
+    RaiseRegisters<232>();
+    MultiplyUnits(params, grid, layout, thread / 128 - 1);
+  }
+}
+
+}  // namespace upscaled::cuda

@@ -1,0 +1,16 @@
+// Which kernels compute a convolution on a device, and by how many columns a block.
+#pragma once
+
+#include "engine/backends/cuda/kernels/conv_params.h"
+#include "engine/backends/cuda/kernels/device_limits.h"
+
+namespace upscaled::cuda {
+
+// Each gives the columns of one block; 0 when the kernel does not compute this shape there.
+int Conv3x3MmaColumns(const ConvShape& shape, const DeviceLimits& device);
+int Conv3x3WgmmaColumns(const ConvShape& shape, const DeviceLimits& device);
+int Im2colMmaColumns(const ConvShape& shape, const DeviceLimits& device);
+int ColumnsMmaColumns(const ConvShape& shape, const DeviceLimits& device);  // tap columns
+int Im2colFfmaColumns(const ConvShape& shape);
+
+}  // namespace upscaled::cuda

@@ -1,0 +1,99 @@
+#include "engine/backends/cuda/kernels/conv_kernels.h"
+
+#include "engine/backends/cuda/kernels/conv_choice.h"
+#include "engine/backends/cuda/kernels/conv_launches.h"
+#include "engine/backends/cuda/kernels/pack_weights.h"
+
+namespace upscaled::cuda {
+namespace {
+
+// Tensor cores multiply halves. Fully connected layers, of one pixel, are left to fp32.
+bool IsForTensorCores(const FusedConv& layers, Precision precision) {
+  return precision == Precision::kFast && IsFusable(layers) &&
+         layers.conv->op != Op::kFullyConnected;
+}
+
+constexpr ConvKernel kConv3x3Wgmma = {
+    "conv3x3_wgmma",
+    [](const FusedConv& layers, Precision precision, const DeviceLimits& device) {
+      return IsForTensorCores(layers, precision) &&
+             Conv3x3WgmmaColumns(ShapeOf(layers), device) > 0;
+    },
+    [](const FusedConv& layers, Precision, const DeviceLimits&) {
+      return PackConv3x3Wgmma(layers);
+    },
+    [](const ConvParams& params, Precision, const DeviceLimits& device, cudaStream_t stream) {
+      return LaunchConv3x3Wgmma(params, device, stream);
+    }};
+
+constexpr ConvKernel kConv3x3Mma = {
+    "conv3x3_mma",
+    [](const FusedConv& layers, Precision precision, const DeviceLimits& device) {
+      return IsForTensorCores(layers, precision) && Conv3x3MmaColumns(ShapeOf(layers), device) > 0;
+    },
+    [](const FusedConv& layers, Precision, const DeviceLimits& device) {
+      return PackConv3x3Mma(layers, Conv3x3MmaColumns(ShapeOf(layers), device));
+    },
+    [](const ConvParams& params, Precision, const DeviceLimits& device, cudaStream_t stream) {
+      return LaunchConv3x3Mma(params, Conv3x3MmaColumns(params.shape, device), device, stream);
+    }};
+
+constexpr ConvKernel kColumnsMma = {
+    "columns_mma",
+    [](const FusedConv& layers, Precision precision, const DeviceLimits& device) {
+      return IsForTensorCores(layers, precision) && layers.shuffle == nullptr &&
+             ColumnsMmaColumns(ShapeOf(layers), device) > 0;
+    },
+    [](const FusedConv& layers, Precision, const DeviceLimits& device) {
+      return PackColumnsMma(layers, ColumnsMmaColumns(ShapeOf(layers), device));
+    },
+    [](const ConvParams& params, Precision, const DeviceLimits& device, cudaStream_t stream) {
+      return LaunchColumnsMma(params, ColumnsMmaColumns(params.shape, device), stream);
+    }};
+
+constexpr ConvKernel kIm2colMma = {
+    "im2col_mma",
+    [](const FusedConv& layers, Precision precision, const DeviceLimits& device) {
+      return IsForTensorCores(layers, precision) && Im2colMmaColumns(ShapeOf(layers), device) > 0;
+    },
+    [](const FusedConv& layers, Precision, const DeviceLimits& device) {
+      return PackIm2colMma(layers, Im2colMmaColumns(ShapeOf(layers), device));
+    },
+    [](const ConvParams& params, Precision, const DeviceLimits& device, cudaStream_t stream) {
+      return LaunchIm2colMma(params, Im2colMmaColumns(params.shape, device), stream);
+    }};
+
+constexpr ConvKernel kIm2colFfma = {
+    "im2col_ffma",
+    [](const FusedConv& layers, Precision, const DeviceLimits&) { return IsFusable(layers); },
+    [](const FusedConv& layers, Precision, const DeviceLimits&) {
+      return PackIm2colFfma(layers, Im2colFfmaColumns(ShapeOf(layers)));
+    },
+    [](const ConvParams& params, Precision precision, const DeviceLimits&, cudaStream_t stream) {
+      return LaunchIm2colFfma(params, Im2colFfmaColumns(params.shape), precision, stream);
+    }};
+
+constexpr ConvKernel kKernels[] = {kColumnsMma, kConv3x3Wgmma, kConv3x3Mma, kIm2colMma,
+                                   kIm2colFfma};
+
+}  // namespace
+
+std::span<const ConvKernel> ListConvKernels() { return kKernels; }
+
+const ConvKernel* FindConvKernel(std::string_view name) {
+  for (const ConvKernel& kernel : kKernels) {
+    if (kernel.name == name) return &kernel;
+  }
+  return nullptr;
+}
+
+const ConvKernel* ChooseConvKernel(const FusedConv& layers, Precision precision,
+                                   const DeviceLimits& device, const ConvKernel* forced) {
+  if (forced != nullptr && forced->supports(layers, precision, device)) return forced;
+  for (const ConvKernel& kernel : kKernels) {
+    if (kernel.supports(layers, precision, device)) return &kernel;
+  }
+  return nullptr;
+}
+
+}  // namespace upscaled::cuda

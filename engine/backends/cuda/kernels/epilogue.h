@@ -1,0 +1,70 @@
+// What convolution kernels do with a group's sums: bias, activation, residual, and where they go.
+// Kernels bring 8 columns of a group to one thread first (in shared memory), so that it moves 16
+// bytes of halves at once and this code stands in a kernel once.
+#pragma once
+
+#include "engine/backends/cuda/kernels/conv_params.h"
+#include "engine/backends/cuda/kernels/samples.h"
+#include "engine/backends/cuda/kernels/storage.h"
+
+namespace upscaled::cuda {
+
+// A plane's channels of the result's pixel (x, y).
+template <typename Storage>
+UPSCALED_DEVICE void StorePixel(const ConvParams& params, int plane, int x, int y, int tile,
+                                float (&values)[kPlaneChannels]) {
+  if (!IsInside(params.dst.region, x, y)) return;
+  if (params.residual.data != nullptr) {
+    const int from_x = x / params.residual_factor, from_y = y / params.residual_factor;
+    float residual[kPlaneChannels];
+    Load<kPlaneChannels>(PixelAt<Storage>(params.residual, tile, plane, from_x, from_y), residual);
+#pragma unroll
+    for (int i = 0; i < kPlaneChannels; ++i) values[i] += residual[i];
+  }
+  if (params.samples.data == nullptr) {
+    Store<kPlaneChannels>(values, MutablePixelAt<Storage>(params.dst, tile, plane, x, y));
+  } else if (plane == 0) {
+    StoreRgb(values, params.samples, tile, x, y);
+  }
+}
+
+// A pixel of at most 4 channels, `columns`; the other lanes of its plane are zeroed.
+template <typename Storage>
+UPSCALED_DEVICE void StoreThinPixel(const ConvParams& params, int pixel, int x, int y, int tile,
+                                    const float* columns) {
+  const ConvShape& shape = params.shape;
+  const int pixel_y = pixel / shape.out_stride, pixel_x = pixel - pixel_y * shape.out_stride;
+  if (pixel_y >= shape.out_stride) return;
+  float values[kPlaneChannels] = {columns[0], columns[1], columns[2], columns[3]};
+  StorePixel<Storage>(params, 0, x * shape.out_stride - shape.crop + pixel_x,
+                      y * shape.out_stride - shape.crop + pixel_y, tile, values);
+}
+
+// The 8 columns from `column` (a multiple of 8) on of the group at (x, y). Columns that only fill
+// up are left alone.
+template <typename Storage>
+UPSCALED_DEVICE void StoreColumns(const ConvParams& params, int column, int x, int y, int tile,
+                                  float (&sums)[kPlaneChannels]) {
+  const ConvShape& shape = params.shape;
+  const float* const constants = params.constants + column / kPlaneChannels * kPlaneConstants;
+  float bias[kPlaneChannels], slope[kPlaneChannels];
+  Load<kPlaneChannels>(constants, bias);
+  Load<kPlaneChannels>(constants + kSlopes, slope);
+#pragma unroll
+  for (int i = 0; i < kPlaneChannels; ++i) {
+    sums[i] = Activate(sums[i] + bias[i], slope[i], params.activation);
+  }
+  const int pixel_columns = shape.PixelColumns(), pixel = column / pixel_columns;
+  if (pixel_columns == kThinColumns) {
+    StoreThinPixel<Storage>(params, pixel, x, y, tile, sums);
+    StoreThinPixel<Storage>(params, pixel + 1, x, y, tile, sums + kThinColumns);
+    return;
+  }
+  const int plane = (column - pixel * pixel_columns) / kPlaneChannels;
+  const int pixel_y = pixel / shape.out_stride, pixel_x = pixel - pixel_y * shape.out_stride;
+  if (pixel_y >= shape.out_stride) return;
+  StorePixel<Storage>(params, plane, x * shape.out_stride - shape.crop + pixel_x,
+                      y * shape.out_stride - shape.crop + pixel_y, tile, sums);
+}
+
+}  // namespace upscaled::cuda

@@ -1,0 +1,113 @@
+// Products of tiles with the tensor cores' m16n8k16: 16 groups (a run of 16 pixels in shared
+// memory) by 8 columns by 16 channels. How values lie in a warp's registers is the PTX ISA's,
+// "Matrix Fragments for mma.m16n8k16".
+#pragma once
+
+#include <cstdint>
+
+#include "engine/backends/cuda/kernels/conv_tiles.h"
+#include "engine/backends/cuda/kernels/device.h"
+#include "engine/backends/cuda/kernels/epilogue.h"
+#include "engine/backends/cuda/kernels/portable.h"
+#include "engine/backends/cuda/kernels/storage.h"
+
+namespace upscaled::cuda {
+
+inline constexpr int kWarpThreads = 32;
+inline constexpr uint32_t kPixelBytes = 16;  // of a plane, halves
+
+// A k-step: 16 channels of one tap, two planes.
+inline constexpr int kStepChannels = 16;
+inline constexpr int kStepPlanes = 2;
+// Bytes of a k-step's weights for 16 columns: each lane's 16 bytes, which are the fragments of two
+// products.
+inline constexpr int kFragmentColumns = 16;
+inline constexpr uint32_t kFragmentBytes = kWarpThreads * 16;
+
+UPSCALED_HD constexpr uint32_t StepBytes(int columns) {
+  return columns / kFragmentColumns * kFragmentBytes;
+}
+
+// Which weight half `half` (0..7) of a lane's 16 bytes is.
+struct WeightPlace {
+  int column;   // 0..15
+  int channel;  // 0..15
+};
+UPSCALED_HD constexpr WeightPlace PlaceInFragment(int lane, int half) {
+  return {half / 4 * 8 + lane / 4, half / 2 % 2 * 8 + lane % 4 * 2 + half % 2};
+}
+
+// The pixel and plane whose 16 bytes a lane addresses when 16 pixels x 16 channels are loaded.
+UPSCALED_HD constexpr int LoadedPixel(int lane) { return lane % 16; }
+UPSCALED_HD constexpr int LoadedPlane(int lane) { return lane / 16; }
+
+// Sums 0, 1 of a lane are two columns of one group, 2 and 3 those of another one.
+UPSCALED_HD constexpr int SumGroup(int lane, int pair) { return lane / 4 + pair * 8; }
+UPSCALED_HD constexpr int SumColumn(int lane) { return lane % 4 * 2; }
+
+// A k-step for one warp: kRuns runs of 16 groups by kColumns columns. `pixels`: the addresses that
+// this lane loads from, `weights`: of its 16 bytes for the first 16 columns.
+template <int kRuns, int kColumns>
+UPSCALED_DEVICE void MultiplyStep(const uint32_t (&pixels)[kRuns], uint32_t pixel_offset,
+                                  uint32_t weights, float (&sums)[kRuns][kColumns / 8][4]) {
+  Packed<uint32_t, 4> b[kColumns / kFragmentColumns];
+#pragma unroll
+  for (int n = 0; n < kColumns / kFragmentColumns; ++n) {
+    b[n] = *SharedAt<const Packed<uint32_t, 4>>(weights + n * kFragmentBytes);
+  }
+#pragma unroll
+  for (int m = 0; m < kRuns; ++m) {
+    uint32_t a[4];
+    LoadMatrices(a, pixels[m] + pixel_offset);
+#pragma unroll
+    for (int n = 0; n < kColumns / kFragmentColumns; ++n) {
+      MultiplyAdd(sums[m][2 * n], a, b[n].values[0], b[n].values[1]);
+      MultiplyAdd(sums[m][2 * n + 1], a, b[n].values[2], b[n].values[3]);
+    }
+  }
+}
+
+// A warp passes the sums of 32 groups by 8 columns to the lanes that store them, as two quads of
+// columns, which lie so far apart that no two lanes meet in a bank.
+inline constexpr uint32_t kQuadBytes = (kWarpThreads * 4 + 16) * sizeof(float);
+inline constexpr uint32_t kTransferBytes = 2 * kQuadBytes;
+
+UPSCALED_HD constexpr uint32_t TransferAddress(int group, int column) {
+  return column / 4 * kQuadBytes + (group * 4 + column % 4) * sizeof(float);
+}
+
+// Stores a warp's sums, rows of 32 groups (two runs each) from `place` on, by columns from
+// `first_column` on. One copy of the code that stores serves them all: the sums, which must stay in
+// registers, are selected.
+template <int kRuns, int kColumns>
+UPSCALED_DEVICE void StoreSums(const ConvParams& params, uint32_t transfer, int first_column,
+                               const BlockPlace& place,
+                               const float (&sums)[kRuns][kColumns / 8][4]) {
+  const int lane = ThreadIndex() % kWarpThreads;
+#pragma unroll 1
+  for (int i = 0; i < kRuns / 2 * (kColumns / 8); ++i) {
+    const int row = i / (kColumns / 8), n = i % (kColumns / 8);
+    SyncWarp();  // what was passed before has been read
+#pragma unroll
+    for (int m = 0; m < kRuns; ++m) {
+#pragma unroll
+      for (int k = 0; k < kColumns / 8; ++k) {
+        if (m / 2 != row || k != n) continue;
+#pragma unroll
+        for (int pair = 0; pair < 2; ++pair) {
+          const int group = m % 2 * 16 + SumGroup(lane, pair);
+          Store<2>(&sums[m][k][2 * pair],
+                   SharedAt<float>(transfer + TransferAddress(group, SumColumn(lane))));
+        }
+      }
+    }
+    SyncWarp();
+    float columns[kPlaneChannels];
+    Load<4>(SharedAt<float>(transfer + TransferAddress(lane, 0)), columns);
+    Load<4>(SharedAt<float>(transfer + TransferAddress(lane, 4)), columns + 4);
+    StoreColumns<Half>(params, first_column + n * 8, place.x + lane, place.y + row, place.tile,
+                       columns);
+  }
+}
+
+}  // namespace upscaled::cuda

@@ -1,0 +1,439 @@
+#include "tests/engine/backends/cuda/emulator.h"
+
+#include <ucontext.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "engine/backends/cuda/kernels/device.h"
+#include "engine/backends/cuda/kernels/half_bits.h"
+#include "engine/backends/cuda/kernels/wgmma_operand.h"
+#include "engine/model/half.h"
+#include "gtest/gtest.h"
+
+namespace upscaled {
+namespace {
+
+constexpr int kWarp = 32, kGroup = 128;
+constexpr size_t kStackBytes = size_t{256} << 10;
+constexpr uint32_t kSharedBase = 1024;  // of dynamic shared memory in its state space
+constexpr size_t kLineBytes = 16;       // what copies and operands' rows consist of
+
+struct Copy {
+  uint32_t to;
+  const void* from;  // null: zeros
+};
+
+// A lane's part of an m16n8k16 product.
+struct LaneProduct {
+  float* sums;
+  std::array<uint32_t, 6> operands;
+};
+
+// Products of 128 threads: where their sums are, and the operands.
+struct Products {
+  std::array<float*, kGroup> sums;
+  uint64_t a, b;
+  bool add;
+};
+
+struct Barrier {
+  int arrivals;  // of a phase
+  int missing;   // of the current phase
+  int parity;    // of the current phase
+};
+
+// Threads that do something together: what each brought, and how many are there.
+struct Meeting {
+  int arrived = 0;
+  uint64_t number = 0;  // of meetings before
+};
+
+struct Thread {
+  ucontext_t context;
+  std::unique_ptr<char[]> stack;
+  int index = 0;
+  bool done = false;
+  std::function<bool()> ready;  // null: can go on
+  std::vector<Copy> copies;     // since the last commit, none of which has happened
+  std::deque<std::vector<Copy>> groups;
+  std::vector<LaneProduct> products;  // since the warp's last meeting
+  // What it brings to a meeting of its warp or group.
+  uint32_t address = 0;
+  uint32_t* loaded = nullptr;
+  float* sums = nullptr;
+};
+
+float FloatOf(uint16_t half) {
+  static const auto* const kFloats = [] {
+    auto* floats = new std::vector<float>(1 << 16);
+    for (size_t i = 0; i < floats->size(); ++i) {
+      (*floats)[i] = HalfToFloat(static_cast<uint16_t>(i));
+    }
+    return floats;
+  }();
+  return (*kFloats)[half];
+}
+
+class Block {
+ public:
+  Block(const test::EmulatedGrid& grid, const std::function<void()>& kernel, std::mt19937& random)
+      : grid_(grid),
+        kernel_(kernel),
+        random_(random),
+        shared_(new (std::align_val_t{128}) unsigned char[grid.shared_bytes]),
+        invisible_(grid.shared_bytes / kLineBytes + 1, -1),
+        warps_((grid.threads + kWarp - 1) / kWarp),
+        groups_((grid.threads + kGroup - 1) / kGroup),
+        products_(groups_.size()),
+        committed_(groups_.size()) {}
+
+  void Run(int x, int y, int z);
+
+  int x() const { return x_; }
+  int y() const { return y_; }
+  int z() const { return z_; }
+  const test::EmulatedGrid& grid() const { return grid_; }
+  Thread& thread() { return *current_; }
+  unsigned char* shared() { return shared_.get(); }
+
+  // Suspends the current thread until `ready` holds.
+  void WaitUntil(std::function<bool()> ready) {
+    current_->ready = std::move(ready);
+    swapcontext(&current_->context, &scheduler_);
+  }
+  // Suspends until as many threads as `size` meet; the last one does `work` before all go on.
+  void Meet(Meeting& meeting, int size, const std::function<void()>& work) {
+    const uint64_t number = meeting.number;
+    if (++meeting.arrived == size) {
+      work();
+      meeting.arrived = 0;
+      ++meeting.number;
+      return;
+    }
+    WaitUntil([&meeting, number] { return meeting.number != number; });
+  }
+  void MeetBlock() {
+    Meet(block_, running_, [this] {
+      for (size_t warp = 0; warp < warps_.size(); ++warp) MultiplyAll(static_cast<int>(warp));
+    });
+  }
+  // The products of a warp happen when it meets next, which saves most of its meetings.
+  void MeetWarp(const std::function<void()>& work) {
+    const int warp = current_->index / kWarp;
+    Meet(warps_[warp], kWarp, [&] {
+      MultiplyAll(warp);
+      work();
+    });
+  }
+  void MeetGroup(const std::function<void()>& work) {
+    Meet(groups_[current_->index / kGroup], kGroup, work);
+  }
+  Thread& WarpThread(int lane) { return threads_[current_->index / kWarp * kWarp + lane]; }
+
+  bool Chance() { return random_() % 2 == 0; }
+  void Perform(const Copy& copy);
+  void Fence();
+
+  void InitBarrier(uint32_t at, int arrivals) { barriers_[at] = {arrivals, arrivals, 0}; }
+  void Arrive(uint32_t at);
+  bool IsComplete(uint32_t at, int parity) { return barriers_.at(at).parity != parity; }
+
+  void AddProducts(float* sums, uint64_t a, uint64_t b, bool add);
+  void CommitProducts();
+  void WaitProducts(int pending);
+
+ private:
+  static void Enter();
+  void MultiplyAll(int warp);
+  float OperandValue(uint64_t operand, int row, int k);
+  void Perform(const Products& products);
+
+  struct Free {
+    void operator()(unsigned char* bytes) const {
+      ::operator delete[](bytes, std::align_val_t{128});
+    }
+  };
+
+  const test::EmulatedGrid& grid_;
+  const std::function<void()>& kernel_;
+  std::mt19937& random_;
+  int x_ = 0, y_ = 0, z_ = 0;
+  std::unique_ptr<unsigned char[], Free> shared_;
+  std::vector<int> invisible_;  // of each line: who wrote it without a fence, or -1
+  std::vector<Thread> threads_;
+  Thread* current_ = nullptr;
+  ucontext_t scheduler_;
+  int running_ = 0;
+  Meeting block_;
+  std::vector<Meeting> warps_, groups_;
+  std::map<uint32_t, Barrier> barriers_;
+  std::vector<std::vector<Products>> products_;               // of each group, not yet committed
+  std::vector<std::deque<std::vector<Products>>> committed_;  // not yet waited for
+};
+
+Block* g_block = nullptr;  // that runs
+
+void Block::Enter() {
+  g_block->kernel_();
+  g_block->current_->done = true;
+  --g_block->running_;
+  // Those who wait for all may have waited for this one.
+  if (g_block->running_ > 0 && g_block->block_.arrived == g_block->running_) {
+    g_block->block_.arrived = 0;
+    ++g_block->block_.number;
+  }
+  setcontext(&g_block->scheduler_);
+}
+
+void Block::Run(int x, int y, int z) {
+  x_ = x;
+  y_ = y;
+  z_ = z;
+  g_block = this;
+  std::memset(shared_.get(), 0xff, grid_.shared_bytes);
+  threads_ = std::vector<Thread>(grid_.threads);
+  running_ = grid_.threads;
+  for (Thread& thread : threads_) {
+    thread.index = static_cast<int>(&thread - threads_.data());
+    thread.stack.reset(new char[kStackBytes]);
+    getcontext(&thread.context);
+    thread.context.uc_stack.ss_sp = thread.stack.get();
+    thread.context.uc_stack.ss_size = kStackBytes;
+    thread.context.uc_link = nullptr;
+    makecontext(&thread.context, &Block::Enter, 0);
+  }
+  while (running_ > 0) {
+    // A random thread, and those after it, as far as they can go on.
+    bool progress = false;
+    const size_t first = random_() % threads_.size();
+    for (size_t i = 0; i < threads_.size(); ++i) {
+      Thread& thread = threads_[(first + i) % threads_.size()];
+      if (thread.done || (thread.ready && !thread.ready())) continue;
+      thread.ready = nullptr;
+      progress = true;
+      current_ = &thread;
+      swapcontext(&scheduler_, &thread.context);
+    }
+    if (!progress) {
+      ADD_FAILURE() << running_ << " threads wait for each other";
+      break;
+    }
+  }
+  g_block = nullptr;
+}
+
+void Block::Perform(const Copy& copy) {
+  if (copy.from == nullptr) {
+    std::memset(shared() + copy.to, 0, kLineBytes);
+  } else {
+    std::memcpy(shared() + copy.to, copy.from, kLineBytes);
+  }
+  invisible_[copy.to / kLineBytes] = current_->index;
+}
+
+void Block::Fence() { std::replace(invisible_.begin(), invisible_.end(), current_->index, -1); }
+
+void Block::Arrive(uint32_t at) {
+  Barrier& barrier = barriers_.at(at);
+  if (--barrier.missing > 0) return;
+  barrier.missing = barrier.arrivals;
+  barrier.parity ^= 1;
+}
+
+float Block::OperandValue(uint64_t operand, int row, int k) {
+  const uint32_t at = cuda::OperandAddress(operand, row, k) - kSharedBase;
+  if (at + sizeof(uint16_t) > grid_.shared_bytes) {
+    ADD_FAILURE() << "an operand ends behind the shared memory: " << at;
+    return 0;
+  }
+  if (invisible_[at / kLineBytes] >= 0) ADD_FAILURE() << "no fence before products read " << at;
+  uint16_t half;
+  std::memcpy(&half, shared() + at, sizeof(half));
+  return FloatOf(half);
+}
+
+void Block::Perform(const Products& products) {
+  constexpr int kRows = 64, kColumns = 256, kDepth = 16;
+  std::vector<float> a(kRows * kDepth), b(kColumns * kDepth);
+  for (int i = 0; i < kRows * kDepth; ++i) {
+    a[i] = OperandValue(products.a, i / kDepth, i % kDepth);
+  }
+  for (int i = 0; i < kColumns * kDepth; ++i) {
+    b[i] = OperandValue(products.b, i / kDepth, i % kDepth);
+  }
+  for (int thread = 0; thread < kGroup; ++thread) {
+    for (int i = 0; i < kColumns / 2; ++i) {
+      const int lane = thread % kWarp;
+      const int row = thread / kWarp * 16 + lane / 4 + i / 2 % 2 * 8;
+      const int column = i / 4 * 8 + lane % 4 * 2 + i % 2;
+      float sum = products.add ? products.sums[thread][i] : 0.0f;
+      for (int k = 0; k < kDepth; ++k) sum += a[row * kDepth + k] * b[column * kDepth + k];
+      products.sums[thread][i] = sum;
+    }
+  }
+}
+
+// The lanes' products in the order in which all of them issued them.
+void Block::MultiplyAll(int warp) {
+  Thread* const lanes = &threads_[warp * kWarp];
+  if (lanes[0].products.empty()) return;
+  for (size_t i = 0; i < lanes[0].products.size(); ++i) {
+    float rows[16][16], columns[8][16];
+    for (int lane = 0; lane < kWarp; ++lane) {
+      const auto half = [&](int operand, int part) {
+        return FloatOf(
+            static_cast<uint16_t>(lanes[lane].products.at(i).operands[operand] >> 16 * part));
+      };
+      for (int part = 0; part < 2; ++part) {
+        for (int a = 0; a < 4; ++a) {
+          rows[lane / 4 + a % 2 * 8][lane % 4 * 2 + a / 2 * 8 + part] = half(a, part);
+        }
+        for (int b = 0; b < 2; ++b)
+          columns[lane / 4][lane % 4 * 2 + b * 8 + part] = half(4 + b, part);
+      }
+    }
+    for (int lane = 0; lane < kWarp; ++lane) {
+      for (int j = 0; j < 4; ++j) {
+        const float* row = rows[lane / 4 + j / 2 * 8];
+        const float* column = columns[lane % 4 * 2 + j % 2];
+        for (int k = 0; k < 16; ++k) lanes[lane].products[i].sums[j] += row[k] * column[k];
+      }
+    }
+  }
+  for (int lane = 0; lane < kWarp; ++lane) lanes[lane].products.clear();
+}
+
+void Block::AddProducts(float* sums, uint64_t a, uint64_t b, bool add) {
+  const int group = current_->index / kGroup;
+  current_->sums = sums;
+  MeetGroup([&] {
+    Products products{{}, a, b, add};
+    for (int i = 0; i < kGroup; ++i) products.sums[i] = threads_[group * kGroup + i].sums;
+    products_[group].push_back(products);
+  });
+}
+
+void Block::CommitProducts() {
+  const int group = current_->index / kGroup;
+  MeetGroup([&] {
+    committed_[group].push_back(std::move(products_[group]));
+    products_[group].clear();
+    if (Chance()) return;  // later
+    for (std::vector<Products>& batch : committed_[group]) {
+      for (const Products& products : batch) Perform(products);
+      batch.clear();
+    }
+  });
+}
+
+void Block::WaitProducts(int pending) {
+  const int group = current_->index / kGroup;
+  MeetGroup([&] {
+    auto& batches = committed_[group];
+    while (static_cast<int>(batches.size()) > pending) {
+      for (const Products& products : batches.front()) Perform(products);
+      batches.pop_front();
+    }
+  });
+}
+
+}  // namespace
+
+namespace test {
+
+void RunEmulated(const EmulatedGrid& grid, const std::function<void()>& kernel,
+                 std::mt19937& random) {
+  for (int z = 0; z < grid.z; ++z) {
+    for (int y = 0; y < grid.y; ++y) {
+      for (int x = 0; x < grid.x && !::testing::Test::HasFatalFailure(); ++x) {
+        Block(grid, kernel, random).Run(x, y, z);
+      }
+    }
+  }
+}
+
+}  // namespace test
+
+namespace cuda {
+
+int ThreadIndex() { return g_block->thread().index; }
+int BlockX() { return g_block->x(); }
+int BlockY() { return g_block->y(); }
+int BlockZ() { return g_block->z(); }
+int GridX() { return g_block->grid().x; }
+unsigned char* SharedMemory() { return g_block->shared(); }
+uint32_t SharedState(uint32_t address) { return kSharedBase + address; }
+
+float HalfToFloat(uint16_t half) { return FloatOf(half); }
+uint16_t FloatToHalf(float value) { return FloatToHalfBits(value); }
+int64_t RoundToInteger(float value) { return std::llrint(value); }
+void AtomicAdd(int64_t* sum, int64_t value) { *sum += value; }
+
+void SyncThreads() { g_block->MeetBlock(); }
+void SyncWarp() {
+  g_block->MeetWarp([] {});
+}
+
+void CopyAsync16(uint32_t dst, const void* src, bool inside) {
+  const Copy copy{dst, inside ? src : nullptr};
+  if (g_block->Chance()) {
+    g_block->Perform(copy);
+  } else {
+    g_block->thread().copies.push_back(copy);
+  }
+}
+void CommitCopies() {
+  Thread& thread = g_block->thread();
+  thread.groups.push_back(std::move(thread.copies));
+  thread.copies.clear();
+}
+void WaitPending(int pending) {
+  auto& groups = g_block->thread().groups;
+  while (static_cast<int>(groups.size()) > pending) {
+    for (const Copy& copy : groups.front()) g_block->Perform(copy);
+    groups.pop_front();
+  }
+}
+
+void LoadMatrices(uint32_t (&matrices)[4], uint32_t address) {
+  Thread& thread = g_block->thread();
+  thread.address = address;
+  thread.loaded = matrices;
+  g_block->MeetWarp([] {
+    for (int lane = 0; lane < kWarp; ++lane) {
+      for (int matrix = 0; matrix < 4; ++matrix) {
+        const uint32_t row = g_block->WarpThread(matrix * 8 + lane / 4).address;
+        std::memcpy(&g_block->WarpThread(lane).loaded[matrix],
+                    g_block->shared() + row + lane % 4 * 4, 4);
+      }
+    }
+  });
+}
+
+void MultiplyAdd(float (&sum)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  g_block->thread().products.push_back({sum, {a[0], a[1], a[2], a[3], b0, b1}});
+}
+
+void InitBarrier(uint32_t barrier, int arrivals) { g_block->InitBarrier(barrier, arrivals); }
+void Arrive(uint32_t barrier) { g_block->Arrive(barrier); }
+void WaitForPhase(uint32_t barrier, int parity) {
+  g_block->WaitUntil([=] { return g_block->IsComplete(barrier, parity); });
+}
+void FenceForProducts() { g_block->Fence(); }
+void BeginProducts() {}
+void MultiplyGroup(float (&d)[128], uint64_t a, uint64_t b, bool add) {
+  g_block->AddProducts(d, a, b, add);
+}
+void CommitProducts() { g_block->CommitProducts(); }
+void WaitPendingProducts(int pending) { g_block->WaitProducts(pending); }
+
+}  // namespace cuda
+}  // namespace upscaled

@@ -1,0 +1,25 @@
+// Runs kernels of engine/backends/cuda/kernels on the CPU: every thread of a block as a fiber, what
+// device.h declares as the PTX ISA defines it. Whatever the device leaves open is drawn at random:
+// in which order threads run, and when asynchronous copies and products happen between their start
+// and the wait for them (mma.sync when its warp meets next); so races and missing waits give wrong
+// values. Shared memory starts as NaN.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <random>
+
+namespace upscaled::test {
+
+struct EmulatedGrid {
+  int x = 1, y = 1, z = 1;  // blocks
+  int threads = 1;          // of a block
+  size_t shared_bytes = 0;
+};
+
+// Runs `kernel` for each thread of each block, one block after the other. Failures of the test:
+// threads that wait for each other, or wgmma reading what no fence made visible to it.
+void RunEmulated(const EmulatedGrid& grid, const std::function<void()>& kernel,
+                 std::mt19937& random);
+
+}  // namespace upscaled::test
