@@ -88,7 +88,7 @@ template <typename Tile>
 UPSCALED_DEVICE void MultiplyPlane(uint32_t stage, int first_group, int column_thread,
                                    float (&sums)[Tile::kGroups][8]) {
   constexpr int kRun = Tile::kGroups < 4 ? Tile::kGroups : 4;
-#pragma unroll 2
+#pragma unroll 1
   for (int channel = 0; channel < kPlaneChannels; ++channel) {
     const float* const groups = SharedAt<float>(stage) + channel * Tile::kGroupCount + first_group;
     const float* const row = SharedAt<float>(stage + Tile::kGroupBytes) + channel * Tile::kColumns;
