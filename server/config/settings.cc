@@ -208,8 +208,8 @@ std::vector<Setting> MakeSettings() {
           [](auto& c) -> auto& { return c.default_model; }),
       Repeated(
           "device", kDevices, "NAME",
-          "device to compute on: auto, cpu, opencl (the first OpenCL device), opencl:P.D or "
-          "reference; may be given several times (in the environment: separated by commas), the "
+          "device to compute on: auto, cpu, cuda or opencl (the first of them), cuda:N, opencl:P.D "
+          "or reference; may be given several times (in the environment: separated by commas), the "
           "preferred one first",
           ',', CheckNotEmpty, [](auto& c) -> auto& { return c.devices; }),
       Integer(
