@@ -10,7 +10,7 @@
 // adds the threads' up, so that the total depends on nothing but the values.
 #include "engine/backends/cuda/image/indices.h"
 #include "engine/backends/cuda/image/quality.h"
-#include "engine/backends/cuda/image/warp_reduce.h"
+#include "engine/backends/cuda/image/warp_reduce.cuh"
 
 namespace upscaled::cuda {
 namespace {

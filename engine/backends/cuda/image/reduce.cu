@@ -8,7 +8,7 @@
 //   kSeveral   four columns a thread, a warp's width apart: four loads in flight
 #include "engine/backends/cuda/image/indices.h"
 #include "engine/backends/cuda/image/reduce.h"
-#include "engine/backends/cuda/image/warp_reduce.h"
+#include "engine/backends/cuda/image/warp_reduce.cuh"
 
 namespace upscaled::cuda {
 namespace {
