@@ -173,7 +173,7 @@ TEST_P(CudaDeviceKernelTest, ConvolutionsAgreeWithTheReference) {
 
 TEST_P(CudaDeviceKernelTest, OtherLayersAgreeWithTheReference) {
   for (const Layer& layer : test::TestedLayers(random_)) {
-    if (IsFusable({&layer, nullptr})) continue;
+    if (cuda::IsFusable({&layer, nullptr})) continue;
     for (const Size in : TestedSizes()) {
       Check(layer, nullptr, in);
       if (HasFailure()) return;
