@@ -16,6 +16,7 @@
 #include "engine/backends/cuda/handles.h"
 #include "engine/backends/cuda/profile.h"
 #include "engine/base/status_macros.h"
+#include "engine/model/shapes.h"
 #include "tests/bench/networks.h"
 
 namespace upscaled {
