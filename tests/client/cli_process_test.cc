@@ -242,7 +242,7 @@ TEST_F(CliTest, BadArgumentsExitWith1) {
       {{"image", "-i", a, "-o", b, "--prefilter-space", "2"}, "--prefilter-range"},
       {{"image", "-i", a, "-o", b, "--prefilter-range", "2"}, "--prefilter-space"},
       {{"image", "-i", a, "-o", b, "--prefilter-space", "9", "--prefilter-range", "2"},
-       "Value 9 not in range 0.1 to 8"},
+       "Value 9 not in range 0.100000 to 8.000000"},
       {{"load", "--size", "9x9", "-t", "64"}, "excludes --tile"},
       {{"load", "--size", "9x9", "-f", "png"}, "excludes --format"},
       {{"load", "--image", Path("folder")}, "is a folder"},
