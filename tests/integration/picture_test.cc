@@ -180,7 +180,8 @@ TEST_F(PictureTest, OneLogLineAndTheMetricsForEachCall) {
   ASSERT_TRUE(UpscaleImage(server.stub(), start, Png(30, 20)).status.ok());
   const std::string log = server.log();
   EXPECT_THAT(log, HasSubstr("my-request-1"));
-  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 3) << log;  // listening, ready, the call
+  // Listening, the device, ready, and the call.
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 4) << log;
 }
 
 }  // namespace
