@@ -108,8 +108,9 @@ TEST_F(DevicesTest, APictureGoesOnOnAnotherKind) {
   const Outcome before = Upscale(server, picture);
   ASSERT_TRUE(before.status.ok()) << before.status.error_message();
   EXPECT_EQ(before.summary->device(), "cpu") << "a picture is of one kind of device";
+  EXPECT_EQ(Upscale(server, picture).summary->device(), "reference") << "whose speed is unknown";
 
-  // The first tiles are the cpu's.
+  // The first tiles are the cpu's, which is now known to be the faster.
   server.gate("cpu").Close();
   const int64_t passed = server.gate("cpu").tiles_passed();
   Outcome after;
