@@ -46,8 +46,9 @@ class CudaBackend final : public Backend {
 
 absl::StatusOr<const ConvKernel*> ChooseForcedKernel(const std::string& name) {
   if (name.empty()) return nullptr;
-  const ConvKernel* kernel = cuda::FindConvKernel(name);
-  if (kernel != nullptr) return kernel;
+  for (const ConvKernel& kernel : cuda::ListConvKernels()) {
+    if (kernel.name == name) return &kernel;
+  }
   return absl::InvalidArgumentError(absl::StrCat(
       "kernel '", name, "' is not one of the cuda backend's: ",
       absl::StrJoin(cuda::ListConvKernels(), ", ",

@@ -80,13 +80,6 @@ constexpr ConvKernel kKernels[] = {kColumnsMma, kConv3x3Wgmma, kConv3x3Mma, kIm2
 
 std::span<const ConvKernel> ListConvKernels() { return kKernels; }
 
-const ConvKernel* FindConvKernel(std::string_view name) {
-  for (const ConvKernel& kernel : kKernels) {
-    if (kernel.name == name) return &kernel;
-  }
-  return nullptr;
-}
-
 const ConvKernel* ChooseConvKernel(const FusedConv& layers, Precision precision,
                                    const DeviceLimits& device, const ConvKernel* forced) {
   if (forced != nullptr && forced->supports(layers, precision, device)) return forced;

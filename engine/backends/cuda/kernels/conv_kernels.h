@@ -26,8 +26,6 @@ struct ConvKernel {
 
 std::span<const ConvKernel> ListConvKernels();
 
-// Null: no such kernel.
-const ConvKernel* FindConvKernel(std::string_view name);
 // The first that supports it, `forced` (may be null) before all others; null: none does, which
 // happens for what IsFusable refuses alone.
 const ConvKernel* ChooseConvKernel(const FusedConv& layers, Precision precision,
