@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "engine/backends/layer_profile.h"
 
 namespace upscaled {
 namespace {
@@ -44,6 +45,11 @@ absl::Status CheckMeans(const Network& network, const TileTask& task) {
 }
 
 }  // namespace
+
+absl::StatusOr<std::vector<LayerProfile>> Stream::Profile(const Executable& /*executable*/,
+                                                          const TileTask& /*task*/) {
+  return absl::UnimplementedError("this backend has no profile");
+}
 
 absl::Status CheckTileTask(const Executable& executable, const TileTask& task) {
   const Rect picture{0, 0, task.image.width, task.image.height};

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -70,6 +71,8 @@ class Executable {
 // other or the executable.
 absl::Status CheckTileTask(const Executable& executable, const TileTask& task);
 
+struct LayerProfile;  // engine/backends/layer_profile.h
+
 // One lane of work on a device: a CPU thread's scratch memory, a CUDA stream, an OpenCL queue. Used
 // by one thread at a time. Scratch grows to the largest tile seen and is then reused.
 class Stream {
@@ -77,6 +80,10 @@ class Stream {
   virtual ~Stream() = default;
   // Runs the tiles and returns when their `dst` is written. Not OK: no `dst` may be used.
   virtual absl::Status Run(const Executable& executable, std::span<const TileTask> tiles) = 0;
+  // Runs one tile and tells what each layer of the network took, as the backend runs it; slower
+  // than Run. UNIMPLEMENTED where a backend has none.
+  virtual absl::StatusOr<std::vector<LayerProfile>> Profile(const Executable& executable,
+                                                            const TileTask& task);
 };
 
 class KernelChooser;  // engine/backends/kernel_choice.h

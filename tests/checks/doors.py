@@ -13,6 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BACKEND_DOOR = "engine/backends/backend.h"
 CHOICE_DOOR = "engine/backends/kernel_choice.h"
 IMAGE_DOOR = "engine/backends/image_kernels.h"
+PROFILE_DOOR = "engine/backends/layer_profile.h"
 ENGINE_FACE = ["engine/autotune/tuner.h", "engine/base", "engine/image", "engine/model", "engine/pipeline", "engine/backends/backend.h",
                "engine/backends/backend_list.h"]
 
@@ -25,12 +26,14 @@ DOORS = {
     "engine/tiling": ["engine/base"],
     "engine/backends": ["engine/base", "engine/image", "engine/model", "engine/graph", "engine/backends/reference/reference_backend.h",
                         "engine/backends/cpu/cpu_backend.h"],
-    "engine/backends/reference": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_DOOR, IMAGE_DOOR],
-    "engine/backends/cpu": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_DOOR, CHOICE_DOOR, IMAGE_DOOR],
+    "engine/backends/reference": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_DOOR, IMAGE_DOOR,
+                                  PROFILE_DOOR],
+    "engine/backends/cpu": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_DOOR, CHOICE_DOOR, IMAGE_DOOR,
+                            PROFILE_DOOR],
     "engine/backends/opencl": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_DOOR, CHOICE_DOOR, IMAGE_DOOR,
-                               "engine/backends/plugin.h"],
+                               PROFILE_DOOR, "engine/backends/plugin.h"],
     "engine/backends/cuda": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_DOOR, CHOICE_DOOR,
-                             "engine/backends/plugin.h"],
+                             PROFILE_DOOR, "engine/backends/plugin.h"],
     "engine/backends/cuda/image": ["engine/base", "engine/image", IMAGE_DOOR, "engine/backends/cuda/kernels/portable.h"],
     "engine/backends/cuda/kernels": ["engine/base", "engine/model"],
     "engine/autotune": ["engine/base", "engine/model", CHOICE_DOOR, "engine/backends/reference/layers.h"],

@@ -15,8 +15,9 @@
 #include "engine/backends/cuda/cuda_executable.h"
 #include "engine/backends/cuda/handles.h"
 #include "engine/backends/cuda/profile.h"
+#include "engine/backends/layer_profile.h"
 #include "engine/base/status_macros.h"
-#include "engine/model/shapes.h"
+#include "engine/graph/tile_geometry.h"
 #include "tests/bench/networks.h"
 
 namespace upscaled {
@@ -25,15 +26,6 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr Size kResult{1920, 1080};
-
-// Operations of the direct algorithm for `area` pixels of the layer.
-double LayerOperations(const Layer& layer, double area) {
-  const double pair =
-      2.0 * layer.kernel_px * layer.kernel_px * layer.in_channels * layer.out_channels;
-  if (layer.op == Op::kConv) return pair * area;
-  if (layer.op == Op::kConvTranspose) return pair * area / (layer.stride_px * layer.stride_px);
-  return 0;
-}
 
 // Bytes read and written a second by a large copy on the device.
 absl::StatusOr<double> CopyBandwidth(const std::shared_ptr<cuda::Context>& context) {
@@ -64,26 +56,20 @@ absl::StatusOr<ordered_json> MeasureNetwork(const std::shared_ptr<cuda::Context>
   ASSIGN_OR_RETURN(const auto executable,
                    cuda::CudaExecutable::Create(context, network, precision, nullptr));
   const Size picture{kResult.width / network.scale, kResult.height / network.scale};
+  const Rect whole{0, 0, picture.width, picture.height};
   ASSIGN_OR_RETURN(const cuda::TileProfile profile,
-                   cuda::ProfileTile(*executable, picture, repetitions));
-  const std::vector<Size> sizes = LayerSizes(network, picture);
+                   cuda::ProfileTile(*executable, {picture, whole}, repetitions));
+  const Network& compiled = executable->network();
+  const std::vector<Rect> regions = LayerRegions(compiled, picture, whole, {});
   double operations = 0;
   ordered_json steps = ordered_json::array();
   for (const cuda::StepTime& step : profile.steps) {
-    const Layer& layer = network.layers[step.layer];
-    // What is fused into a convolution costs as good as nothing.
-    int conv = step.layer;
-    for (const cuda::Step& own : executable->program().steps) {
-      if (own.layer == step.layer && own.conv >= 0) conv = own.conv;
-    }
-    const double own_operations =
-        step.kernel == "store_pixels"
-            ? 0
-            : LayerOperations(network.layers[conv], static_cast<double>(sizes[conv].Area()));
+    const LayerProfile layer =
+        DescribeLayer(compiled, step.layer, regions, cuda::StorageBytes(precision));
+    const double own_operations = step.kernel == "store_pixels" ? 0 : layer.operations;
     operations += own_operations;
-    steps.push_back({{"layer", layer.name},
-                     {"channels", {network.layers[conv].in_channels, layer.out_channels}},
-                     {"size", {sizes[step.layer].width, sizes[step.layer].height}},
+    steps.push_back({{"layer", layer.layer},
+                     {"shape", layer.shape},
                      {"kernel", step.kernel},
                      {"seconds", step.seconds},
                      {"gflops", own_operations / step.seconds * 1e-9}});

@@ -53,9 +53,8 @@ def main():
                           [f"{row['load']['latency_ms'][p]:.2f}" for p in ("p50", "p99")] for row in service])]
     for network in cuda["networks"]:
         lines += ["", f"## {network['model'].removeprefix('random:')}, {network['precision']}", ""]
-        lines += table(["layer", "kernel", "channels", "size", "us", "GFLOP/s", "share"],
-                       [[step["layer"], step["kernel"], "-".join(map(str, step["channels"])),
-                         "x".join(map(str, step["size"])), f"{step['seconds'] * 1e6:.1f}",
+        lines += table(["layer", "shape", "kernel", "us", "GFLOP/s", "share"],
+                       [[step["layer"], step["shape"], step["kernel"], f"{step['seconds'] * 1e6:.1f}",
                          f"{step['gflops']:.0f}", f"{step['seconds'] / network['seconds']:.1%}"]
                         for step in network["steps"]])
     (out / "table.md").write_text("\n".join(lines) + "\n")

@@ -1,13 +1,18 @@
 #include "engine/backends/cpu/cpu_stream.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <new>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "engine/backends/cpu/cpu_executable.h"
 #include "engine/backends/cpu/run_tile.h"
+#include "engine/backends/layer_profile.h"
 #include "engine/base/status_macros.h"
+#include "engine/graph/tile_geometry.h"
 
 namespace upscaled::cpu {
 namespace {
@@ -20,6 +25,11 @@ Rect RelativeTo(const Rect& rect, const Rect& origin) {
 
 void IgnoreStep(const TilePlan::Step& /*step*/) {}
 
+absl::Status NoMemory(const Rect& tile) {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("no memory for a tile of ", tile.width, "x", tile.height, " pixels"));
+}
+
 }  // namespace
 
 absl::Status CpuStream::Run(const Executable& executable, std::span<const TileTask> tiles) {
@@ -30,11 +40,36 @@ absl::Status CpuStream::Run(const Executable& executable, std::span<const TileTa
       const std::vector<Rect> lost = RunTile(compiled.program(), task, workspace_, IgnoreStep);
       if (!lost.empty()) RunExactly(*compiled.exact_program(), task, lost);
     } catch (const std::bad_alloc&) {
-      return absl::ResourceExhaustedError(absl::StrCat("no memory for a tile of ", task.tile.width,
-                                                       "x", task.tile.height, " pixels"));
+      return NoMemory(task.tile);
     }
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<LayerProfile>> CpuStream::Profile(const Executable& executable,
+                                                             const TileTask& task) try {
+  RETURN_IF_ERROR(CheckTileTask(executable, task));
+  const Program& program = static_cast<const CpuExecutable&>(executable).program();
+  const std::vector<Rect> regions = LayerRegions(program.network, task.image, task.tile, {});
+  std::vector<LayerProfile> layers;
+  for (size_t i = 0; i < program.network.layers.size(); ++i) {
+    const size_t value_bytes = program.half[i] ? sizeof(uint16_t) : sizeof(float);
+    LayerProfile& layer =
+        layers.emplace_back(DescribeLayer(program.network, i, regions, value_bytes));
+    const KernelInfo* const kernel = program.kernel_infos[i];
+    layer.kernel = kernel == nullptr ? "load" : kernel->name;
+    // What a prelude multiplies belongs to it, not to the layer that adds it up.
+    if (kernel != nullptr && kernel->prelude != nullptr) layer.operations = 0;
+  }
+  absl::Time last = absl::Now();
+  RunTile(program, task, workspace_, [&](const TilePlan::Step& step) {
+    const absl::Time now = absl::Now();
+    layers[step.layer].seconds += absl::ToDoubleSeconds(now - last);
+    last = now;
+  });
+  return layers;
+} catch (const std::bad_alloc&) {
+  return NoMemory(task.tile);
 }
 
 void CpuStream::RunExactly(const Program& program, const TileTask& task,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "engine/backends/backend.h"
 #include "engine/backends/cpu/program.h"
@@ -12,6 +13,9 @@ namespace upscaled::cpu {
 class CpuStream final : public Stream {
  public:
   absl::Status Run(const Executable& executable, std::span<const TileTask> tiles) override;
+  // Of the layers of the program, see program.h. In precision kFast without what is computed again.
+  absl::StatusOr<std::vector<LayerProfile>> Profile(const Executable& executable,
+                                                    const TileTask& task) override;
 
  private:
   // Computes `runs` of the result's pixels again with this program. They are the same for every

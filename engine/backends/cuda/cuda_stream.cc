@@ -5,12 +5,16 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "engine/backends/cuda/batch_views.h"
 #include "engine/backends/cuda/kernels/pixels.h"
 #include "engine/backends/cuda/kernels/pooling.h"
+#include "engine/backends/cuda/profile.h"
+#include "engine/backends/layer_profile.h"
 #include "engine/base/int_math.h"
 #include "engine/base/status_macros.h"
 #include "engine/graph/pooling.h"
+#include "engine/graph/tile_geometry.h"
 
 namespace upscaled::cuda {
 namespace {
@@ -87,6 +91,29 @@ absl::Status CudaStream::Run(const Executable& executable, std::span<const TileT
     for (const TileTask* task : lost) RETURN_IF_ERROR(RunExactly(own, *task));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<LayerProfile>> CudaStream::Profile(const Executable& executable,
+                                                              const TileTask& task) {
+  RETURN_IF_ERROR(Run(executable, {&task, 1}));
+  const auto& own = static_cast<const CudaExecutable&>(executable);
+  ASSIGN_OR_RETURN(const TileProfile profile,
+                   ProfileTile(own, {task.image, task.tile}, /*repetitions=*/1));
+  const Network& network = own.network();
+  const std::vector<Rect> regions = LayerRegions(network, task.image, task.tile, {});
+  std::vector<LayerProfile> layers;
+  for (size_t i = 0; i < network.layers.size(); ++i) {
+    layers.push_back(DescribeLayer(network, i, regions, StorageBytes(own.precision())));
+  }
+  for (const StepTime& step : profile.steps) {
+    LayerProfile& layer = layers[step.layer];
+    absl::StrAppend(&layer.kernel, layer.kernel.empty() ? "" : "+", step.kernel);
+    layer.seconds += step.seconds;
+  }
+  for (LayerProfile& layer : layers) {
+    if (layer.kernel.empty()) layer.kernel = "fused";
+  }
+  return layers;
 }
 
 absl::StatusOr<CudaStream::Batch> CudaStream::MakeBatch(const CudaExecutable& executable,

@@ -20,10 +20,10 @@ double Median(std::vector<double> values) {
 // A tile whose source and means lie on the device.
 class Profiler {
  public:
-  Profiler(const CudaExecutable& executable, Size picture)
+  Profiler(const CudaExecutable& executable, const TilePlace& tile)
       : executable_(executable), context_(executable.context()) {
     const Program& program = executable.program();
-    plan_ = PlanTile(program, {picture, {0, 0, picture.width, picture.height}});
+    plan_ = PlanTile(program, tile);
     shape_.known_means = program.poolings.size();
     layout_ = LayOut(program, plan_, executable.precision(), shape_);
   }
@@ -120,9 +120,9 @@ class Profiler {
 
 }  // namespace
 
-absl::StatusOr<TileProfile> ProfileTile(const CudaExecutable& executable, Size picture,
+absl::StatusOr<TileProfile> ProfileTile(const CudaExecutable& executable, const TilePlace& tile,
                                         int repetitions) {
-  Profiler profiler(executable, picture);
+  Profiler profiler(executable, tile);
   RETURN_IF_ERROR(profiler.Prepare());
   RETURN_IF_ERROR(profiler.RunSteps().status());  // warms up
   std::vector<std::vector<double>> step_samples;
@@ -138,7 +138,8 @@ absl::StatusOr<TileProfile> ProfileTile(const CudaExecutable& executable, Size p
   profile.bytes = static_cast<double>(profiler.bytes());
   const std::vector<StepKernel>& kernels = executable.kernels(executable.precision());
   for (size_t s = 0; s < kernels.size(); ++s) {
-    profile.steps.push_back({kernels[s].step().layer, std::string(kernels[s].name()),
+    const Step& step = kernels[s].step();
+    profile.steps.push_back({step.conv < 0 ? step.layer : step.conv, std::string(kernels[s].name()),
                              Median(std::move(step_samples[s]))});
   }
   if (!executable.program().writes_samples) {

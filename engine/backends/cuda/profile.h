@@ -6,12 +6,12 @@
 
 #include "absl/status/statusor.h"
 #include "engine/backends/cuda/cuda_executable.h"
-#include "engine/base/geometry.h"
+#include "engine/backends/cuda/tile_plan.h"
 
 namespace upscaled::cuda {
 
 struct StepTime {
-  int layer = -1;      // the last that the step computes
+  int layer = -1;      // the step's convolution or else its only layer; what is fused adds little
   std::string kernel;  // as StepKernel::name
   double seconds = 0;  // median over the repetitions
 };
@@ -22,9 +22,9 @@ struct TileProfile {
   double bytes = 0;             // of the device's memory that the tile takes
 };
 
-// A whole picture of this size as one tile of 8-bit noise, which the host's copies are no part of.
-// Global poolings get any means.
-absl::StatusOr<TileProfile> ProfileTile(const CudaExecutable& executable, Size picture,
+// The tile with 8-bit noise as its source, which the host's copies are no part of. Global poolings
+// get any means.
+absl::StatusOr<TileProfile> ProfileTile(const CudaExecutable& executable, const TilePlace& tile,
                                         int repetitions);
 
 }  // namespace upscaled::cuda

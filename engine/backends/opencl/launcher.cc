@@ -48,21 +48,29 @@ absl::Status Launcher::Enqueue(const Prepared& prepared, const WorkSize& items, 
                            RoundUpTo(items[2], group[2]));
   const cl_int error = queue_.enqueueNDRangeKernel(
       prepared.kernel, cl::NullRange, global, cl::NDRange(group[0], group[1], group[2]), nullptr,
-      profile_ ? &events_.emplace_back() : nullptr);
+      profile_ ? &events_.emplace_back(group, cl::Event()).second : nullptr);
   return ToStatus(error, "clEnqueueNDRangeKernel");
 }
 
-absl::StatusOr<double> Launcher::TakeSeconds() {
+absl::StatusOr<std::vector<Launcher::Command>> Launcher::TakeCommands() {
   RETURN_IF_ERROR(ToStatus(queue_.finish(), "clFinish"));
-  double nanoseconds = 0;
-  for (const cl::Event& event : events_) {
+  std::vector<Command> commands;
+  for (const auto& [group, event] : events_) {
     cl_int error = CL_SUCCESS;
     const cl_ulong begin = event.getProfilingInfo<CL_PROFILING_COMMAND_START>(&error);
     RETURN_IF_ERROR(ToStatus(error, "clGetEventProfilingInfo"));
-    nanoseconds += static_cast<double>(event.getProfilingInfo<CL_PROFILING_COMMAND_END>() - begin);
+    const cl_ulong end = event.getProfilingInfo<CL_PROFILING_COMMAND_END>();
+    commands.push_back({group, static_cast<double>(end - begin) * 1e-9});
   }
   events_.clear();
-  return nanoseconds * 1e-9;
+  return commands;
+}
+
+absl::StatusOr<double> Launcher::TakeSeconds() {
+  ASSIGN_OR_RETURN(const std::vector<Command> commands, TakeCommands());
+  double seconds = 0;
+  for (const Command& command : commands) seconds += command.seconds;
+  return seconds;
 }
 
 }  // namespace upscaled::opencl

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -38,7 +39,7 @@ inline cl_int2 ToInt2(Size size) { return {{size.width, size.height}}; }
 // In order: what is enqueued later sees what was enqueued before. Used by one thread at a time.
 class Launcher {
  public:
-  // `profile`: commands are timed by the device, see Launcher::SecondsOf.
+  // `profile`: commands are timed by the device, see TakeCommands.
   static absl::StatusOr<Launcher> Create(const Context& context, bool profile);
 
   const cl::CommandQueue& queue() const { return queue_; }
@@ -59,8 +60,14 @@ class Launcher {
     return Enqueue(*prepared, items, group);
   }
 
-  // With `profile`: what the commands took on the device since this was last called. Waits for
-  // them.
+  // A kernel that ran, and its time by the device's clock.
+  struct Command {
+    WorkSize group;
+    double seconds = 0;
+  };
+  // With `profile`: the kernels enqueued since this was last called, in order. Waits for them.
+  absl::StatusOr<std::vector<Command>> TakeCommands();
+  // Of all of them together.
   absl::StatusOr<double> TakeSeconds();
 
  private:
@@ -96,7 +103,7 @@ class Launcher {
   cl::Device device_;
   cl::CommandQueue queue_;
   bool profile_;
-  std::vector<cl::Event> events_;
+  std::vector<std::pair<WorkSize, cl::Event>> events_;
   // Kernel objects hold arguments and are of one thread. A program lives as long as its kernels.
   std::map<std::pair<cl_program, std::string_view>, Prepared> kernels_;
 };

@@ -1,7 +1,10 @@
 #include "engine/backends/opencl/opencl_stream.h"
 
+#include <string>
 #include <utility>
 
+#include "absl/strings/str_join.h"
+#include "engine/backends/layer_profile.h"
 #include "engine/backends/opencl/elementwise.h"
 #include "engine/backends/opencl/pooling.h"
 #include "engine/graph/pooling.h"
@@ -19,6 +22,8 @@ std::vector<Tensor> PlaceTensors(const OpenClExecutable& executable, const TileP
   return tensors;
 }
 
+absl::Status IgnoreLayer(size_t /*layer*/) { return absl::OkStatus(); }
+
 }  // namespace
 
 absl::Status OpenClStream::Run(const Executable& executable, std::span<const TileTask> tiles) {
@@ -27,38 +32,71 @@ absl::Status OpenClStream::Run(const Executable& executable, std::span<const Til
   }
   for (const TileTask& task : tiles) {
     RETURN_IF_ERROR(CheckTileTask(executable, task));
-    RETURN_IF_ERROR(RunTile(static_cast<const OpenClExecutable&>(executable), task));
+    RETURN_IF_ERROR(
+        RunTile(static_cast<const OpenClExecutable&>(executable), task, *launcher_, IgnoreLayer));
   }
   return absl::OkStatus();
 }
 
-absl::Status OpenClStream::RunTile(const OpenClExecutable& executable, const TileTask& task) {
+absl::StatusOr<std::vector<LayerProfile>> OpenClStream::Profile(const Executable& executable,
+                                                                const TileTask& task) {
+  RETURN_IF_ERROR(CheckTileTask(executable, task));
+  const auto& compiled = static_cast<const OpenClExecutable&>(executable);
+  ASSIGN_OR_RETURN(Launcher launcher, Launcher::Create(*context_, /*profile=*/true));
+  const TilePlan plan = compiled.Plan(task.image, task.tile);
+  std::vector<LayerProfile> layers;
+  for (size_t i = 0; i < plan.regions.size(); ++i) {
+    LayerProfile& layer = layers.emplace_back(
+        DescribeLayer(compiled.network(), i, plan.regions, StorageBytes(compiled.precision())));
+    const KernelInfo* const kernel = compiled.kernel_infos()[i];
+    layer.kernel = kernel == nullptr ? "load" : kernel->name;
+  }
+  const auto add_to = [&](size_t i) -> absl::Status {
+    ASSIGN_OR_RETURN(const std::vector<Launcher::Command> commands, launcher.TakeCommands());
+    double longest = 0;
+    for (const Launcher::Command& command : commands) {
+      layers[i].seconds += command.seconds;
+      if (command.seconds <= longest) continue;
+      longest = command.seconds;
+      layers[i].work_group = absl::StrJoin(command.group, "x");
+    }
+    return absl::OkStatus();
+  };
+  RETURN_IF_ERROR(RunTile(compiled, task, launcher, add_to));
+  const std::string group = layers.back().work_group;
+  RETURN_IF_ERROR(add_to(layers.size() - 1));  // the result's pixels
+  layers.back().work_group = group;
+  return layers;
+}
+
+absl::Status OpenClStream::RunTile(const OpenClExecutable& executable, const TileTask& task,
+                                   Launcher& launcher, LayerEnqueued layer_enqueued) {
   const TilePlan plan = executable.Plan(task.image, task.tile);
   ASSIGN_OR_RETURN(const std::vector<size_t> slot_bytes, executable.SlotBytesOf(plan));
-  RETURN_IF_ERROR(Reserve(executable, slot_bytes));
+  RETURN_IF_ERROR(Reserve(executable, slot_bytes, launcher));
   const std::vector<Tensor> tensors = PlaceTensors(executable, plan, slots_);
   const Network& network = executable.network();
   const Rect source = executable.InputRect(task.tile, task.image);
   const Rect in_src{source.x - task.src_rect.x, source.y - task.src_rect.y, source.width,
                     source.height};
-  RETURN_IF_ERROR(LoadPixels(*context_, *launcher_, upload_, task.src.Crop(in_src), source,
+  RETURN_IF_ERROR(LoadPixels(*context_, launcher, upload_, task.src.Crop(in_src), source,
                              task.image, network.pad_px, executable.precision(), tensors[0]));
   if (task.sums != nullptr) {
     const int pooling = ListPoolings(network)[task.means.size()];
-    RETURN_IF_ERROR(ComputeLayers(executable, task, tensors, pooling));
+    RETURN_IF_ERROR(ComputeLayers(executable, task, tensors, pooling, launcher, layer_enqueued));
     const Rect share = PooledShare(network, pooling, task.image, task.tile);
     const Tensor& pooled = tensors[network.layers[pooling].inputs[0]];
-    ASSIGN_OR_RETURN(*task.sums,
-                     SumUp(*context_, *launcher_, executable.precision(), pooled, share));
+    ASSIGN_OR_RETURN(*task.sums, SumUp(*context_, launcher, executable.precision(), pooled, share));
     return absl::OkStatus();
   }
-  RETURN_IF_ERROR(ComputeLayers(executable, task, tensors, tensors.size()));
-  return StorePixels(*context_, *launcher_, download_, tensors.back(), executable.precision(),
+  RETURN_IF_ERROR(
+      ComputeLayers(executable, task, tensors, tensors.size(), launcher, layer_enqueued));
+  return StorePixels(*context_, launcher, download_, tensors.back(), executable.precision(),
                      Scale(task.tile, network.scale), task.dst);
 }
 
 absl::Status OpenClStream::Reserve(const OpenClExecutable& executable,
-                                   const std::vector<size_t>& slot_bytes) {
+                                   const std::vector<size_t>& slot_bytes, Launcher& launcher) {
   if (slots_.size() < slot_bytes.size()) {
     slots_.resize(slot_bytes.size());
     slot_bytes_.resize(slot_bytes.size());
@@ -71,14 +109,15 @@ absl::Status OpenClStream::Reserve(const OpenClExecutable& executable,
     slots_[i] = cl::Buffer(context_->handle, CL_MEM_READ_WRITE, slot_bytes[i], nullptr, &error);
     RETURN_IF_ERROR(ToStatus(error, "clCreateBuffer for a tile's tensors"));
     slot_bytes_[i] = slot_bytes[i];
-    RETURN_IF_ERROR(EnqueueZero(*launcher_, executable.zero(), slots_[i],
+    RETURN_IF_ERROR(EnqueueZero(launcher, executable.zero(), slots_[i],
                                 slot_bytes[i] / StorageBytes(executable.precision())));
   }
   return absl::OkStatus();
 }
 
 absl::Status OpenClStream::ComputeLayers(const OpenClExecutable& executable, const TileTask& task,
-                                         const std::vector<Tensor>& tensors, size_t end) {
+                                         const std::vector<Tensor>& tensors, size_t end,
+                                         Launcher& launcher, LayerEnqueued layer_enqueued) {
   auto means = task.means.begin();
   std::vector<Tensor> src;
   for (size_t i = 0; i < end; ++i) {
@@ -90,9 +129,11 @@ absl::Status OpenClStream::ComputeLayers(const OpenClExecutable& executable, con
       for (const int input : layer.inputs) src.push_back(tensors[input]);
     }
     if (tensors[i].region.empty()) continue;
-    RETURN_IF_ERROR(EnqueueRim(*launcher_, executable.zero(), tensors[i]));
-    if (layer.op == Op::kInput) continue;  // loaded
-    RETURN_IF_ERROR(executable.kernels()[i]->Enqueue(*launcher_, src, tensors[i]));
+    RETURN_IF_ERROR(EnqueueRim(launcher, executable.zero(), tensors[i]));
+    if (layer.op != Op::kInput) {  // which is loaded
+      RETURN_IF_ERROR(executable.kernels()[i]->Enqueue(launcher, src, tensors[i]));
+    }
+    RETURN_IF_ERROR(layer_enqueued(i));
   }
   return absl::OkStatus();
 }

@@ -20,13 +20,23 @@ class OpenClStream final : public Stream {
   explicit OpenClStream(std::shared_ptr<Context> context) : context_(std::move(context)) {}
 
   absl::Status Run(const Executable& executable, std::span<const TileTask> tiles) override;
+  // By the device's clock; a layer's work-group is that of its longest command. Reading and writing
+  // pixels counts for the first layer and the last.
+  absl::StatusOr<std::vector<LayerProfile>> Profile(const Executable& executable,
+                                                    const TileTask& task) override;
 
  private:
-  absl::Status RunTile(const OpenClExecutable& executable, const TileTask& task);
-  absl::Status Reserve(const OpenClExecutable& executable, const std::vector<size_t>& slot_bytes);
+  // After what a layer does was enqueued.
+  using LayerEnqueued = absl::FunctionRef<absl::Status(size_t layer)>;
+
+  absl::Status RunTile(const OpenClExecutable& executable, const TileTask& task, Launcher& launcher,
+                       LayerEnqueued layer_enqueued);
+  absl::Status Reserve(const OpenClExecutable& executable, const std::vector<size_t>& slot_bytes,
+                       Launcher& launcher);
   // Enqueues layers 0 (its rim alone) to `end` - 1.
   absl::Status ComputeLayers(const OpenClExecutable& executable, const TileTask& task,
-                             const std::vector<Tensor>& tensors, size_t end);
+                             const std::vector<Tensor>& tensors, size_t end, Launcher& launcher,
+                             LayerEnqueued layer_enqueued);
 
   const std::shared_ptr<Context> context_;
   std::optional<Launcher> launcher_;  // made by the first run, which can report why it fails

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "engine/backends/layer_profile.h"
 #include "engine/backends/reference/run_tile.h"
 #include "engine/base/cpu_info.h"
 #include "engine/base/status_macros.h"
@@ -50,6 +54,23 @@ class ReferenceStream : public Stream {
       reference::RunTile(executable.network(), task);
     }
     return absl::OkStatus();
+  }
+  absl::StatusOr<std::vector<LayerProfile>> Profile(const Executable& executable,
+                                                    const TileTask& task) override {
+    RETURN_IF_ERROR(CheckTileTask(executable, task));
+    const Network& network = executable.network();
+    const std::vector<Rect> regions = LayerRegions(network, task.image, task.tile, {});
+    std::vector<LayerProfile> layers;
+    absl::Time last = absl::Now();
+    reference::RunTile(network, task, [&](size_t layer) {
+      LayerProfile& profile =
+          layers.emplace_back(DescribeLayer(network, layer, regions, sizeof(float)));
+      profile.kernel = "definition";
+      const absl::Time now = absl::Now();
+      profile.seconds = absl::ToDoubleSeconds(now - last);
+      last = now;
+    });
+    return layers;
   }
 };
 

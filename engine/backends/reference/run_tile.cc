@@ -80,7 +80,8 @@ ChannelSums SumUp(const Tensor& src, const Rect& share) {
 
 }  // namespace
 
-void RunTile(const Network& network, const TileTask& task) {
+void RunTile(const Network& network, const TileTask& task,
+             absl::FunctionRef<void(size_t layer)> layer_done) {
   const std::vector<Rect> regions = LayerRegions(network, task.image, task.tile, {});
   const std::vector<Size> sizes = LayerSizes(network, task.image);
   std::vector<Tensor> tensors;
@@ -96,12 +97,13 @@ void RunTile(const Network& network, const TileTask& task) {
     Tensor& dst = tensors.emplace_back(regions[i], layer.out_channels, sizes[i]);
     if (layer.op == Op::kInput) {
       LoadInput(network, task, dst);
-      continue;
+    } else {
+      if (layer.op == Op::kGlobalAveragePool) dst.values = *means++;
+      std::vector<const Tensor*> inputs;
+      for (const int input : layer.inputs) inputs.push_back(&tensors[input]);
+      ComputeLayer(layer, inputs, dst);
     }
-    if (layer.op == Op::kGlobalAveragePool) dst.values = *means++;
-    std::vector<const Tensor*> inputs;
-    for (const int input : layer.inputs) inputs.push_back(&tensors[input]);
-    ComputeLayer(layer, inputs, dst);
+    layer_done(i);
   }
   StoreResult(tensors.back(), task.dst);
 }

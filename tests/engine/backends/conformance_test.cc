@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/backends/backend_list.h"
+#include "engine/backends/layer_profile.h"
 #include "gtest/gtest.h"
 #include "tests/engine/backends/random_network.h"
 #include "tests/engine/backends/tested_devices.h"
@@ -206,6 +207,35 @@ TEST_P(ConformanceTest, IntegerResultsAreTheFloatOnesRoundedHalfUp) {
         ASSERT_GT(level + 0.5, exact - 1e-4) << "level " << level << " of " << exact;
       }
     }
+  }
+}
+
+TEST_P(ConformanceTest, AProfiledRunGivesTheSameAndNamesEveryLayer) {
+  for (int i = 0; i < 5; ++i) {
+    const auto executable = RandomExecutable();
+    ASSERT_NE(executable, nullptr);
+    if (!ListPoolings(network_).empty()) continue;
+    SCOPED_TRACE(Describe(network_));
+    const ImageSpec spec{RandomInt(random_, 1, 40), RandomInt(random_, 1, 40), 3, SampleType::kU8};
+    const Image source = RandomImage(spec, random_);
+    Image expected(ResultSpec(network_, spec.size(), 3, SampleType::kF32));
+    Image result(ResultSpec(network_, spec.size(), 3, SampleType::kF32));
+    RunWhole(*backend_, *executable, source.view(), expected.mutable_view());
+    const auto layers = backend_->CreateStream()->Profile(
+        *executable, WholeTask(source.view(), result.mutable_view()));
+    ASSERT_TRUE(layers.ok()) << layers.status();
+    EXPECT_TRUE(test::SameImages(result.view(), expected.view()));
+    EXPECT_GE(layers->size(), network_.layers.size()) << "a backend may split layers";
+    double seconds = 0;
+    for (const LayerProfile& layer : *layers) {
+      EXPECT_FALSE(layer.layer.empty());
+      EXPECT_FALSE(layer.kernel.empty()) << layer.layer;
+      EXPECT_GE(layer.seconds, 0) << layer.layer;
+      seconds += layer.seconds;
+    }
+    EXPECT_GT(seconds, 0);
+    const LayerProfile& last = layers->back();
+    EXPECT_GT(last.bytes, 3.0 * static_cast<double>(result.spec().size().Area()));
   }
 }
 
