@@ -22,7 +22,7 @@ void ThroughputMeter::Record(absl::Time now, bool busy, int64_t pixels) {
 }
 
 absl::Duration ThroughputMeter::TimeFor(int64_t pixels) const {
-  if (pixels_ <= 0) return absl::ZeroDuration();
+  if (!known()) return absl::ZeroDuration();
   return absl::Seconds(static_cast<double>(pixels) * busy_seconds_ / pixels_);
 }
 

@@ -15,6 +15,8 @@ class ThroughputMeter {
   // how many were finished at its end. Time that goes backwards counts as none.
   void Record(absl::Time now, bool busy, int64_t pixels);
 
+  // Whether anything has been finished yet.
+  bool known() const { return pixels_ > 0; }
   // Time to compute `pixels`; zero while nothing is known.
   absl::Duration TimeFor(int64_t pixels) const;
 

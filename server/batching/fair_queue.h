@@ -25,7 +25,7 @@ namespace upscaled::server {
 
 // What the tiles of one request have cost so far.
 struct RequestUsage {
-  int64_t tiles = 0;     // that ran, failed ones included; a tile that moved counts once
+  int64_t tiles = 0;     // that were computed; a tile that moved counts once
   absl::Duration queue;  // summed over these tiles
   absl::Duration infer;  // summed over these tiles: a batch's time is shared out by pixels
   std::vector<std::string> devices;  // that computed them, in order of their first

@@ -191,8 +191,12 @@ DeviceList TileScheduler::DevicesLocked() const {
 DeviceList TileScheduler::DevicesFor(int64_t pixels) const {
   std::vector<absl::Duration> time;  // until all is done, by kind
   for (const Kind& kind : kinds_) {
-    time.push_back(
-        kind.speed.TimeFor(kind.bound_pixels + kind.queue.load().queued_pixels + pixels));
+    const TileLoad& load = kind.queue.load();
+    const bool idle = kind.bound_pixels == 0 && load.queued_tiles + load.running_tiles == 0;
+    // One request finds out how fast a kind is, others do not wait for that.
+    time.push_back(kind.speed.known() || idle
+                       ? kind.speed.TimeFor(kind.bound_pixels + load.queued_pixels + pixels)
+                       : absl::InfiniteDuration());
   }
   DeviceList devices = DevicesLocked();
   std::ranges::stable_sort(devices, {}, [&](const auto& device) { return time[device->kind()]; });
@@ -311,7 +315,7 @@ void TileScheduler::RunBatch(const Device& device, Stream& stream, FairQueue::Ba
     absl::MutexLock lock(&mutex_);
     Kind& kind = kinds_[device.kind()];
     kind.queue.Ended(batch);
-    kind.speed.Record(end, true, batch.pixels);
+    kind.speed.Record(end, true, status.ok() ? batch.pixels : 0);
     for (const QueuedTile& tile : batch.tiles) {
       queue.push_back(start - tile.submitted);
       if (!status.ok()) continue;

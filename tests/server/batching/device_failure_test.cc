@@ -235,41 +235,60 @@ TEST_F(TwinsTest, ARebuiltDeviceTakesOnlyWhatIsPlannedWithIt) {
   EXPECT_THAT(old.usage().devices, ElementsAre("gpu:1"));
 }
 
-// Load binds a request to the kind that is soonest done with it.
-TEST_F(TwoKindsTest, ARequestGoesWhereItIsSoonestDone) {
-  const auto repository = ModelRepository::Open({"engine/model/bundled"});
-  ASSERT_TRUE(repository.ok());
-  const ModelCard& card = **repository->Find("general-2x");
-  const ModelVariant* const variant = &card.variants.front();
-  TileScheduler scheduler({gpu_.device, cpu_.device}, clock_);
-  const auto kind_of = [&](TileScheduler::Request& request) {
+class BindingTest : public TwoKindsTest {
+ protected:
+  // Loads a network for a request of 1000 pixels, which binds it.
+  int KindOf(TileScheduler::Request& request) {
+    const ModelCard& card = **repository_.Find("general-2x");
+    const ModelVariant* const variant = &card.variants.front();
     const auto loaded = request.Load(card, {&variant, 1}, Precision::kExact, 1000);
     EXPECT_TRUE(loaded.ok()) << loaded.status();
     EXPECT_EQ(loaded->front()->parts().size(), 2u);
     return loaded->front()->kind();
-  };
-  // 1000 pixels take 1 s on the first kind and 3 s on the second.
-  for (GatedDevice* device : {&gpu_, &cpu_}) {
-    auto request = scheduler.OpenRequest();
+  }
+  // The kinds of so many requests, all of which stay open.
+  std::vector<int> KindsOf(int requests) {
+    std::vector<int> kinds;
+    for (int i = 0; i < requests; ++i) {
+      open_.push_back(scheduler_.OpenRequest());
+      kinds.push_back(KindOf(open_.back()));
+    }
+    return kinds;
+  }
+  // Has the device run a tile of 1000 pixels, for so long.
+  void RunTile(GatedDevice& device, absl::Duration duration,
+               const absl::Status& outcome = absl::OkStatus()) {
+    const size_t runs = device.backend.AwaitStarted(0).size();
+    auto request = scheduler_.OpenRequest();
     Outcomes outcomes(1);
-    scheduler.Submit(request.id(), NetworkOn({device->device}), NamedTiles(0, 1, 1000), nullptr,
-                     outcomes.done());
-    device->backend.AwaitStarted(1);
-    clock_.Advance(absl::Seconds(device == &gpu_ ? 1 : 3));
-    device->backend.Release();
+    scheduler_.Submit(request.id(), NetworkOn({device.device}), NamedTiles(0, 1, 1000), nullptr,
+                      outcomes.done());
+    device.backend.AwaitStarted(runs + 1);
+    clock_.Advance(duration);
+    device.backend.Release([outcome] { return outcome; });
     outcomes.Await();
   }
-  std::vector<TileScheduler::Request> open;
-  std::vector<int> kinds;
-  for (int i = 0; i < 5; ++i) {
-    open.push_back(scheduler.OpenRequest());
-    kinds.push_back(kind_of(open.back()));
-  }
+
+  const ModelRepository repository_ = *ModelRepository::Open({"engine/model/bundled"});
+  TileScheduler scheduler_{{gpu_.device, cpu_.device}, clock_};
+  std::vector<TileScheduler::Request> open_;
+};
+
+TEST_F(BindingTest, ARequestGoesWhereItIsSoonestDone) {
+  RunTile(gpu_, absl::Seconds(1));
+  RunTile(cpu_, absl::Seconds(3));
   // After 1, 2 and 3 s there, or 3 s here; at a tie the preferred one; then 3 against 4 s.
-  EXPECT_THAT(kinds, ElementsAre(0, 0, 0, 1, 0));
-  open.clear();
-  open.push_back(scheduler.OpenRequest());
-  EXPECT_EQ(kind_of(open.back()), 0);
+  EXPECT_THAT(KindsOf(5), ElementsAre(0, 0, 0, 1, 0));
+  open_.clear();
+  EXPECT_THAT(KindsOf(1), ElementsAre(0));
+}
+
+TEST_F(BindingTest, OneRequestFindsOutHowFastAKindIs) {
+  EXPECT_THAT(KindsOf(3), ElementsAre(0, 1, 0));
+  open_.clear();
+  RunTile(gpu_, absl::Seconds(1));
+  RunTile(cpu_, absl::Seconds(1), absl::InvalidArgumentError("computes nothing"));
+  EXPECT_THAT(KindsOf(4), ElementsAre(1, 0, 0, 0));
 }
 
 }  // namespace
