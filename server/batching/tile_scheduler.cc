@@ -20,15 +20,18 @@ constexpr absl::Duration kMemoryRetryDelay = absl::Seconds(1);
 
 bool All(const QueuedTile&) { return true; }
 
-// Scratch memory that cannot be had fails the tiles, not the device.
+// Memory that cannot be had fails the tiles, not the device, and may be there later.
 absl::Status RunStream(Stream& stream, const Executable& executable,
                        std::span<const TileTask> tiles) {
+  absl::Status status;
   try {
-    return stream.Run(executable, tiles);
+    status = stream.Run(executable, tiles);
   } catch (const std::bad_alloc&) {
-    return MakeOverloaded(absl::StrCat("out of memory while running ", tiles.size(), " tile(s)"),
-                          kMemoryRetryDelay);
+    status = absl::ResourceExhaustedError(
+        absl::StrCat("out of memory while running ", tiles.size(), " tile(s)"));
   }
+  if (!absl::IsResourceExhausted(status)) return status;
+  return MakeOverloaded(std::string(status.message()), kMemoryRetryDelay);
 }
 
 }  // namespace

@@ -83,10 +83,10 @@ class TileScheduler final : public TileExecutor {
 
   // `request` is the id of an open request (else the tiles fail with INTERNAL), `executable` a
   // DeviceExecutable, on the same devices in every call for this request. Errors of the tiles
-  // themselves and of memory go to all tiles of the batch. After a device's failure a tile gets
-  // INTERNAL (kDeviceFailure) when it is the second that fails on it, UNAVAILABLE (kDeviceFailure)
-  // when no other device can take it. TileDone is called with no lock held, from here when the
-  // tiles are not accepted.
+  // themselves and of memory (with a retry delay) go to all tiles of the batch. After a device's
+  // failure a tile gets INTERNAL (kDeviceFailure) when it is the second that fails on it,
+  // UNAVAILABLE (kDeviceFailure) when no other device can take it. TileDone is called with no lock
+  // held, from here when the tiles are not accepted.
   void Submit(uint64_t request, std::shared_ptr<const Executable> executable,
               std::vector<TileTask> tiles, Cancellation* cancellation, TileDone done) override
       ABSL_LOCKS_EXCLUDED(mutex_);

@@ -253,20 +253,24 @@ TEST_F(TileSchedulerTest, AFailingRunFailsItsBatchAndNothingElse) {
   TileScheduler scheduler({gated_.device}, clock_);
   auto request = scheduler.OpenRequest();
   Occupy(scheduler, request);
-  Outcomes failed(2), fine(1), starved(1);
+  Outcomes failed(2), fine(1), starved(1), full(1);
   scheduler.Submit(request.id(), model_, NamedTiles(0, 2), nullptr, failed.done());
   scheduler.Submit(request.id(), other_, NamedTiles(5, 1), nullptr, starved.done());
-  scheduler.Submit(request.id(), model_, NamedTiles(9, 1), nullptr, fine.done());
+  scheduler.Submit(request.id(), model_, NamedTiles(7, 1), nullptr, full.done());
+  scheduler.Submit(request.id(), other_, NamedTiles(9, 1), nullptr, fine.done());
   backend_.Release();
   backend_.Release([] { return absl::InvalidArgumentError("a tile too far"); });
   backend_.Release([]() -> absl::Status { throw std::bad_alloc(); });
+  backend_.Release([] { return absl::ResourceExhaustedError("no memory on the device"); });
   backend_.Release();
-  failed.Await(), starved.Await(), fine.Await();
+  failed.Await(), starved.Await(), full.Await(), fine.Await();
   EXPECT_THAT(failed.statuses(), Each(IsStatus(absl::StatusCode::kInvalidArgument, "too far")));
   EXPECT_THAT(starved.statuses(), Each(IsStatus(absl::StatusCode::kResourceExhausted,
                                                 "out of memory while running 1 tile")));
-  EXPECT_TRUE(
-      RetryDelayOf(starved.statuses().front()).has_value());  // our fault, not the request's
+  EXPECT_THAT(full.statuses(), Each(IsStatus(absl::StatusCode::kResourceExhausted, "no memory")));
+  for (const Outcomes* ours : {&starved, &full}) {  // our fault, not the request's
+    EXPECT_TRUE(RetryDelayOf(ours->statuses().front()).has_value());
+  }
   EXPECT_THAT(fine.statuses(), Each(absl::OkStatus()));
 }
 
