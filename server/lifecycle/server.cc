@@ -158,6 +158,8 @@ Server::Server(const ServerConfig& config, Logger& logger, ModelCatalog catalog,
 
 Server::~Server() {
   Drain(absl::ZeroDuration());
+  // Before what they call goes: a thread may still tell of a device whose tiles another one ended.
+  scheduler_.Stop(Draining());
   keeper_.Stop();
 }
 
