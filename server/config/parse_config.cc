@@ -72,6 +72,7 @@ std::string NearestSetting(std::string_view name) {
 // `source` is how the user wrote it: "--threads", "UPSCALED_THREADS", "threads in FILE".
 absl::Status Apply(const Setting& setting, const std::vector<std::string>& values,
                    const std::string& source, ServerConfig& config) {
+  if (values.empty()) return absl::OkStatus();  // as good as not set
   if (setting.repeatable()) {
     setting.clear(config);
   } else if (values.size() != 1) {
@@ -219,7 +220,6 @@ struct Flags {
   absl::Status ApplyTo(ServerConfig& out) const {
     for (size_t i = 0; i < values.size(); ++i) {
       const Setting& setting = Settings()[i];
-      if (values[i].empty()) continue;
       RETURN_IF_ERROR(Apply(setting, values[i], absl::StrCat("--", ToAbsl(setting.name)), out));
     }
     return absl::OkStatus();

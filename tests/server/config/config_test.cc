@@ -86,6 +86,8 @@ TEST(ParseConfigTest, TakesSeveralDevices) {
   EXPECT_THAT(devices({"--config", file, "--device=cpu"}), ElementsAre("cpu"));
   const std::string empty = WriteFile("no-device.yaml", "device: ''\n");
   EXPECT_THAT(Refusal({"--config", empty}), HasSubstr("must not be empty"));
+  EXPECT_THAT(devices({"--config", WriteFile("none.yaml", "device: []\n")}), ElementsAre("auto"));
+  EXPECT_THAT(devices({}, {{"UPSCALED_DEVICE", ","}}), ElementsAre("auto"));
   const auto printed = Parse({"--config", file, "--print-config"});
   EXPECT_THAT(printed->printout, HasSubstr("device:\n  - cpu\n  - reference"));
 }
