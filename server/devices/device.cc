@@ -41,6 +41,7 @@ absl::StatusOr<DeviceList> MakeDevices(std::vector<std::unique_ptr<Backend>> bac
 }
 
 absl::Status TryPrecision(const DeviceList& devices, const Network& network, Precision precision) {
+  if (devices.empty()) return absl::UnavailableError("no device is left to try it on");
   absl::Status refusal;
   for (const std::shared_ptr<Device>& device : devices) {
     const absl::Status status = device->backend().Compile(network, precision).status();

@@ -50,7 +50,8 @@ using DeviceList = std::vector<std::shared_ptr<Device>>;
 // one kind: the same kernels run on them. INVALID_ARGUMENT when a device is there twice.
 absl::StatusOr<DeviceList> MakeDevices(std::vector<std::unique_ptr<Backend>> backends);
 
-// OK when one of the devices has the precision for this network, else what the first says.
+// OK when one of the devices has the precision for this network, else what the first says;
+// UNAVAILABLE where there is none.
 absl::Status TryPrecision(const DeviceList& devices, const Network& network, Precision precision);
 
 // Whether an error of a backend speaks against the device: all but those that speak of the task or

@@ -71,6 +71,7 @@ absl::StatusOr<CatalogEntry> Examine(const ModelCard& card, const ModelCatalog::
     entry.halo_px = std::max(entry.halo_px, HaloPx(network));
     if (entry.default_precision == Precision::kExact) continue;
     const absl::Status status = try_precision(network, entry.default_precision);
+    if (absl::IsUnavailable(status)) return status;  // says nothing of the model
     if (!status.ok()) {
       entry.default_precision = Precision::kExact;
       if (options.on_exact) options.on_exact(card.name, status);

@@ -31,7 +31,8 @@ struct ReloadReport {
   std::vector<std::string> unchanged;
 };
 
-// Whether a network runs in a precision, on any device: OK or why not.
+// Whether a network runs in a precision, on any device: OK or why not; UNAVAILABLE, which fails the
+// listing, when there is nothing to try it on.
 using PrecisionTrial = std::function<absl::Status(const Network& network, Precision precision)>;
 
 // Thread safe.

@@ -67,6 +67,7 @@ TEST(DeviceTest, OneDeviceWithAPrecisionIsEnough) {
   refuse(1, "no fp16 on gpu");
   EXPECT_EQ(TryPrecision(devices, Network(), Precision::kFast),
             absl::UnimplementedError("no fp16 on cpu"));
+  EXPECT_TRUE(absl::IsUnavailable(TryPrecision({}, Network(), Precision::kFast)));
 }
 
 }  // namespace

@@ -102,11 +102,11 @@ class ReloadTest : public ::testing::Test {
   }
 
   TempFolder folder_;
-  bool has_fast_ = true;
+  absl::Status fast_;               // what becomes of a trial
   std::vector<std::string> exact_;  // models that were found to have no other precision
   const PrecisionTrial try_precision_ = [this](const Network&, Precision precision) {
     EXPECT_EQ(precision, Precision::kFast);
-    return has_fast_ ? absl::OkStatus() : absl::UnimplementedError("no fp16");
+    return fast_;
   };
   test::SlowBackend backend_;
   ModelCache cache_{backend_};
@@ -211,7 +211,7 @@ TEST_F(ReloadTest, FilesThatWereReplacedAreNotReadAsThoseThatWereListed) {
 
 TEST_F(ReloadTest, AModelWithoutTheDefaultPrecisionRunsInExact) {
   EXPECT_EQ((*catalog_->Find("first"))->default_precision, Precision::kFast);
-  has_fast_ = false;
+  fast_ = absl::UnimplementedError("no fp16");
   AddModel("third");
   ReplaceWeights("second", Weights("second"));
   ASSERT_TRUE(Reload().ok());
@@ -219,6 +219,16 @@ TEST_F(ReloadTest, AModelWithoutTheDefaultPrecisionRunsInExact) {
   EXPECT_EQ((*catalog_->Find("second"))->default_precision, Precision::kExact);
   EXPECT_EQ((*catalog_->Find("third"))->default_precision, Precision::kExact);
   EXPECT_THAT(exact_, UnorderedElementsAre("second", "third"));
+}
+
+TEST_F(ReloadTest, WithoutADeviceToTryAModelOnNothingChanges) {
+  fast_ = absl::UnavailableError("no device is left");
+  AddModel("third");
+  const absl::Status status = Reload().status();
+  EXPECT_EQ(ReasonOf(status), ErrorReason::kReloadFailed);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("no device is left"));
+  EXPECT_FALSE(catalog_->Find("third").ok());
+  EXPECT_THAT(exact_, IsEmpty());
 }
 
 TEST_F(ReloadTest, OneAtATime) {
