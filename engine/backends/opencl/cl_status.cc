@@ -19,7 +19,8 @@ constexpr ErrorInfo kErrors[] = {
     {CL_COMPILER_NOT_AVAILABLE, "CL_COMPILER_NOT_AVAILABLE", absl::StatusCode::kUnavailable},
     {CL_MEM_OBJECT_ALLOCATION_FAILURE, "CL_MEM_OBJECT_ALLOCATION_FAILURE",
      absl::StatusCode::kResourceExhausted},
-    {CL_OUT_OF_RESOURCES, "CL_OUT_OF_RESOURCES", absl::StatusCode::kResourceExhausted},
+    // Memory has errors of its own; this is also what drivers call a kernel that broke its context.
+    {CL_OUT_OF_RESOURCES, "CL_OUT_OF_RESOURCES", absl::StatusCode::kInternal},
     {CL_OUT_OF_HOST_MEMORY, "CL_OUT_OF_HOST_MEMORY", absl::StatusCode::kResourceExhausted},
     {CL_INVALID_BUFFER_SIZE, "CL_INVALID_BUFFER_SIZE", absl::StatusCode::kResourceExhausted},
     {CL_BUILD_PROGRAM_FAILURE, "CL_BUILD_PROGRAM_FAILURE", absl::StatusCode::kInternal},

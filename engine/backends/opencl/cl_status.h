@@ -8,9 +8,8 @@
 
 namespace upscaled::opencl {
 
-// OK for CL_SUCCESS. RESOURCE_EXHAUSTED when memory or other resources of the device are out,
-// UNAVAILABLE when the device or its driver is gone, else INTERNAL; the message names the call and
-// the error.
+// OK for CL_SUCCESS. RESOURCE_EXHAUSTED when memory is out, UNAVAILABLE when the device or its
+// driver is gone, else INTERNAL; the message names the call and the error.
 absl::Status ToStatus(cl_int error, std::string_view call);
 
 }  // namespace upscaled::opencl

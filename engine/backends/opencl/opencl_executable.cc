@@ -9,7 +9,6 @@
 #include "engine/base/string_view.h"
 #include "engine/graph/inner_tile.h"
 #include "engine/graph/tile_geometry.h"
-#include "engine/model/limits.h"
 #include "engine/model/without_weights.h"
 
 namespace upscaled::opencl {
@@ -86,10 +85,10 @@ TilePlan OpenClExecutable::PlanInnerTile(Size size) const {
 }
 
 size_t OpenClExecutable::WorkspaceBytes(Size tile) const {
-  // A period larger than asked: a tile's regions depend on how it lies to the blocks.
-  const Size larger{tile.width + kMaxPeriodPx, tile.height + kMaxPeriodPx};
-  const size_t pixels = static_cast<size_t>(larger.Area()) * (1 + network_.scale * network_.scale);
-  return Sum(SlotBytes(network_, slot_of_, PlanInnerTile(larger), precision_)) +
+  const InnerTile anywhere = AnywhereTile(tile);
+  const size_t pixels =
+      static_cast<size_t>(anywhere.rect.Area()) * (1 + network_.scale * network_.scale);
+  return Sum(SlotBytes(network_, slot_of_, Plan(anywhere.image, anywhere.rect), precision_)) +
          pixels * 4 * sizeof(float);  // the transfer buffers
 }
 
