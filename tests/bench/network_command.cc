@@ -22,6 +22,7 @@
 #include "tests/bench/onednn.h"
 #include "tests/bench/options.h"
 #include "tests/bench/report.h"
+#include "tests/support/run_picture.h"
 
 namespace upscaled::bench {
 namespace {
@@ -50,16 +51,11 @@ Image NoiseImage(Size size) {
 // Tasks that cover the picture.
 std::vector<TileTask> MakeTasks(const Executable& executable, const Image& source, Image& result,
                                 Size max_tile) {
-  const int scale = executable.network().scale;
-  const Size size = source.spec().size();
-  const TileGrid grid(size, max_tile);
+  const TileGrid grid(source.spec().size(), max_tile);
   std::vector<TileTask> tasks;
   for (int row = 0; row < grid.rows(); ++row) {
     for (int column = 0; column < grid.columns(); ++column) {
-      const Rect tile = grid.Tile(column, row);
-      const Rect input = executable.InputRect(tile, size);
-      tasks.push_back({source.view().Crop(input), input, size, tile,
-                       result.mutable_view().Crop(Scale(tile, scale))});
+      tasks.push_back(test::MakeTask(executable, source, grid.Tile(column, row), result));
     }
   }
   return tasks;
@@ -153,9 +149,8 @@ void AddEngines(const Network& network, const NetworkOptions& options, const Ima
   for (const std::string& precision : options.precisions) {
     for (const int wanted : options.threads) {
       const int threads = wanted > 0 ? wanted : AvailableCpuCount();
-      contest.engines.push_back(std::make_unique<Engine>(
-          network, options, precision == "fast" ? Precision::kFast : Precision::kExact, threads,
-          source));
+      contest.engines.push_back(
+          std::make_unique<Engine>(network, options, PrecisionOf(precision), threads, source));
       Engine& engine = *contest.engines.back();
       ReportRow row;
       row.name = network.name.empty() ? options.model : network.name;

@@ -26,6 +26,10 @@ absl::StatusOr<Size> ParseSize(const std::string& text) {
       absl::StrCat("'", text, "' is no size; write width x height, as 960x540"));
 }
 
+Precision PrecisionOf(const std::string& name) {
+  return name == PrecisionName(Precision::kFast) ? Precision::kFast : Precision::kExact;
+}
+
 void LoadTuning(CommonOptions& options) {
   if (options.tune_file.empty()) return;
   options.backend.chooser =

@@ -10,6 +10,7 @@
 #include "engine/backends/backend.h"
 #include "engine/backends/cpu/kernels/isa.h"
 #include "engine/base/geometry.h"
+#include "engine/model/precision.h"
 
 namespace upscaled::bench {
 
@@ -28,6 +29,9 @@ void LoadTuning(CommonOptions& options);
 
 // "960x540". INVALID_ARGUMENT quotes anything else.
 absl::StatusOr<Size> ParseSize(const std::string& text);
+
+// "exact" or "fast", which is what the flags let through.
+Precision PrecisionOf(const std::string& name);
 
 // The set that `options` choose, else the best of this machine. Ends the command when the backend
 // refuses the options.

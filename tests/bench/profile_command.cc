@@ -92,7 +92,7 @@ void RunProfileCommand(const ProfileOptions& options) {
   const Network network = ValueOrExit(LoadBenchNetwork(options.model, options.repository));
   const Size size = ValueOrExit(ParseSize(options.size));
   const auto backend = ValueOrExit(CreateBackend(options.device, options.common.backend));
-  const Precision precision = options.precision == "fast" ? Precision::kFast : Precision::kExact;
+  const Precision precision = PrecisionOf(options.precision);
   const auto executable = ValueOrExit(backend->Compile(network, precision));
   const Image source({size.width, size.height, 3, SampleType::kU8});
   Image result({size.width * network.scale, size.height * network.scale, 3, SampleType::kU8});

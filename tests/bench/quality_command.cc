@@ -68,10 +68,8 @@ class Model {
       if (variant == nullptr) continue;
       ASSIGN_OR_RETURN(const Network network, LoadNetwork(*card, *variant));
       ASSIGN_OR_RETURN(model.backend_, CreateBackend(options.device, options.backend));
-      ASSIGN_OR_RETURN(
-          model.executable_,
-          model.backend_->Compile(
-              network, options.precision == "fast" ? Precision::kFast : Precision::kExact));
+      ASSIGN_OR_RETURN(model.executable_,
+                       model.backend_->Compile(network, PrecisionOf(options.precision)));
       model.executor_ = MakeLocalExecutor(*model.backend_);
       return model;
     }

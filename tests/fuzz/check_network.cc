@@ -38,9 +38,7 @@ Image RunTiles(Backend& backend, const Executable& executable, const Image& sour
   Image result({kPicture.width * scale, kPicture.height * scale, 3, SampleType::kU8});
   std::vector<TileTask> tasks;
   for (const Rect& tile : tiles) {
-    const Rect input = executable.InputRect(tile, kPicture);
-    tasks.push_back({source.view().Crop(input), input, kPicture, tile,
-                     result.mutable_view().Crop(Scale(tile, scale))});
+    tasks.push_back(test::MakeTask(executable, source, tile, result));
   }
   Require(test::RunPicture(*backend.CreateStream(), executable, std::move(tasks), true).ok());
   return result;

@@ -7,10 +7,21 @@
 
 #include "absl/status/status.h"
 #include "engine/backends/backend.h"
+#include "engine/base/geometry.h"
 #include "engine/base/status_macros.h"
+#include "engine/image/image.h"
 #include "engine/pipeline/pooled_means.h"
 
 namespace upscaled::test {
+
+// `tile` of the picture, with no more of the source than it needs.
+inline TileTask MakeTask(const Executable& executable, const Image& source, const Rect& tile,
+                         Image& result) {
+  const Size size = source.spec().size();
+  const Rect input = executable.InputRect(tile, size);
+  return {source.view().Crop(input), input, size, tile,
+          result.mutable_view().Crop(Scale(tile, executable.network().scale))};
+}
 
 // `tiles` cover the picture. With `keep` every other tile has a memory.
 inline absl::Status RunPicture(Stream& stream, const Executable& executable,

@@ -1,5 +1,6 @@
 #include "tests/engine/backends/random_network.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -224,6 +225,18 @@ Network RandomNetwork(std::mt19937& random) {
   for (;;) {  // some cut off a border that cannot be split evenly
     Network network = TryRandomNetwork(random);
     if (InferBorder(network).ok() && network.MacsPerOutputPixel() < 200'000) return network;
+  }
+}
+
+Network RandomPooledNetwork(std::mt19937& random) {
+  constexpr double kMaxMacsPerSourcePixel = 10'000;
+  for (;;) {
+    Network network = RandomNetwork(random);
+    const double macs = network.MacsPerOutputPixel() * network.scale * network.scale;
+    const bool pooled =
+        std::any_of(network.layers.begin(), network.layers.end(),
+                    [](const Layer& layer) { return layer.op == Op::kGlobalAveragePool; });
+    if (pooled && macs < kMaxMacsPerSourcePixel) return network;
   }
 }
 

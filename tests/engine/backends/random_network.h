@@ -12,6 +12,8 @@ namespace upscaled::test {
 // activation) that ends in RGB at scale 1, 2 or 3, some with skips (crop with add, mul or concat),
 // resizes, pads, affine layers, pixel shuffles and squeeze-and-excite. Passes Validate.
 Network RandomNetwork(std::mt19937& random);
+// One with squeeze-and-excite, small enough for the reference to run it over a picture many times.
+Network RandomPooledNetwork(std::mt19937& random);
 
 // Nothing but an RGB input, and a same-padded convolution of zeros more: for tests of what is
 // refused.

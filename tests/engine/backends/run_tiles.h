@@ -20,9 +20,7 @@ inline Image RunTiles(Backend& backend, const Executable& executable, const Imag
   for (int y = 0; y < size.height; y += tile.height) {
     for (int x = 0; x < size.width; x += tile.width) {
       const Rect part = Intersect({x, y, tile.width, tile.height}, {0, 0, size.width, size.height});
-      const Rect input = executable.InputRect(part, size);
-      tasks.push_back({source.view().Crop(input), input, size, part,
-                       result.mutable_view().Crop(Scale(part, scale))});
+      tasks.push_back(MakeTask(executable, source, part, result));
     }
   }
   const absl::Status status = RunPicture(*backend.CreateStream(), executable, tasks);

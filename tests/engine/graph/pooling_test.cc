@@ -20,17 +20,10 @@ using test::FreshRandom;
 using test::RandomInt;
 using ::testing::ElementsAre;
 
-Network PooledNetwork(std::mt19937& random) {
-  for (;;) {
-    Network network = test::RandomNetwork(random);
-    if (!ListPoolings(network).empty()) return network;
-  }
-}
-
 TEST(PooledShareTest, SharesOfATilingCoverEachPixelOnce) {
   std::mt19937 random = FreshRandom();
   for (int i = 0; i < 50; ++i) {
-    const Network network = PooledNetwork(random);
+    const Network network = test::RandomPooledNetwork(random);
     const Size image{RandomInt(random, 1, 60), RandomInt(random, 1, 60)};
     const TileGrid grid(image, {RandomInt(random, 1, 70), RandomInt(random, 1, 70)});
     for (const int pooling : ListPoolings(network)) {

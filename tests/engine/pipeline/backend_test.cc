@@ -8,7 +8,6 @@
 #include <random>
 #include <vector>
 
-#include "engine/graph/pooling.h"
 #include "engine/pipeline/local_executor.h"
 #include "engine/pipeline/upscaler.h"
 #include "tests/engine/backends/random_network.h"
@@ -81,16 +80,6 @@ TEST_P(PipelineOnDevice, GivesTheSameBytesForEveryCut) {
   }
 }
 
-// Small enough for the reference to run it over a whole picture eight times.
-Network PooledNetwork(std::mt19937& random) {
-  for (;;) {
-    Network network = test::RandomNetwork(random);
-    const double macs_per_source_pixel =
-        network.MacsPerOutputPixel() * network.scale * network.scale;
-    if (!ListPoolings(network).empty() && macs_per_source_pixel < 10'000) return network;
-  }
-}
-
 // `plan` with every pass in one tile.
 UpscalePlan Uncut(UpscalePlan plan) {
   Size size = plan.source.size();
@@ -111,7 +100,7 @@ TEST_P(PipelineOnDevice, PoolsOverTheWholePictureHoweverItIsCut) {
   const auto executor = MakeLocalExecutor(**backend);
   std::mt19937 random = test::FreshRandom();
   for (int round = 0; round < 8; ++round) {
-    const Network network = PooledNetwork(random);
+    const Network network = test::RandomPooledNetwork(random);
     SCOPED_TRACE(test::Describe(network));
     const auto executable = (*backend)->Compile(network, Precision::kExact);
     ASSERT_TRUE(executable.ok()) << executable.status();
@@ -164,7 +153,7 @@ TEST_P(PipelineOnDevice, HoldsPooledPicturesWithinThePlan) {
   ASSERT_TRUE(backend.ok()) << backend.status();
   std::mt19937 random = test::FreshRandom();
   for (const bool tta : {false, true}) {
-    const Network network = PooledNetwork(random);
+    const Network network = test::RandomPooledNetwork(random);
     SCOPED_TRACE(test::Describe(network));
     const auto executable = (*backend)->Compile(network, Precision::kExact);
     ASSERT_TRUE(executable.ok()) << executable.status();

@@ -87,9 +87,7 @@ class EveryLayerTest : public ::testing::TestWithParam<Precision> {
     // The larger tile first: what is written to buffers that grow, Oclgrind 21.10 takes for
     // unwritten.
     for (const Rect tile : {Rect{2, 0, size.width - 2, size.height}, Rect{0, 0, 2, size.height}}) {
-      const Rect input = (*executable)->InputRect(tile, size);
-      tiles.push_back({source.view().Crop(input), input, size, tile,
-                       result.mutable_view().Crop(Scale(tile, scale))});
+      tiles.push_back(test::MakeTask(**executable, source, tile, result));
     }
     const absl::Status status = test::RunPicture(*backend.CreateStream(), **executable, tiles);
     EXPECT_TRUE(status.ok()) << status;
