@@ -98,7 +98,10 @@ void RunTile(const Network& network, const TileTask& task,
     if (layer.op == Op::kInput) {
       LoadInput(network, task, dst);
     } else {
-      if (layer.op == Op::kGlobalAveragePool) dst.values = *means++;
+      if (layer.op == Op::kGlobalAveragePool) {
+        const ChannelMeans& known = *means++;
+        if (!dst.region.empty()) dst.values = known;  // none, where it was pooled again
+      }
       std::vector<const Tensor*> inputs;
       for (const int input : layer.inputs) inputs.push_back(&tensors[input]);
       ComputeLayer(layer, inputs, dst);

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "engine/backends/backend_list.h"
 #include "engine/backends/layer_profile.h"
 #include "gtest/gtest.h"
@@ -366,17 +367,40 @@ TEST_P(ConformanceTest, RefusesContradictoryTasks) {
   EXPECT_NE(run(gray).message().find("1 channels, must have 3 or 4"), std::string::npos);
 }
 
-TEST_P(ConformanceTest, RefusesMeansThatDoNotFitTheRun) {
+// The picture times its means, which are pooled so many times.
+Network TimesMeans(int poolings) {
   Network network;
-  network.layers = {
-      {.op = Op::kInput, .name = "input", .out_channels = 3},
-      {.op = Op::kGlobalAveragePool,
-       .name = "pool",
-       .inputs = {0},
-       .out_channels = 3,
-       .in_channels = 3},
-      {.op = Op::kMul, .name = "mul", .inputs = {0, 1}, .out_channels = 3, .in_channels = 3}};
-  const auto executable = backend_->Compile(network, Precision::kExact);
+  network.layers = {{.op = Op::kInput, .name = "input", .out_channels = 3}};
+  for (int i = 0; i < poolings; ++i) {
+    network.layers.push_back({.op = Op::kGlobalAveragePool,
+                              .name = absl::StrCat("pool", i),
+                              .inputs = {i},
+                              .out_channels = 3,
+                              .in_channels = 3});
+  }
+  network.layers.push_back({.op = Op::kMul,
+                            .name = "mul",
+                            .inputs = {0, poolings},
+                            .out_channels = 3,
+                            .in_channels = 3});
+  return network;
+}
+
+TEST_P(ConformanceTest, TheMeanOfMeansIsTheMean) {
+  const Image source = RandomImage({20, 10, 3, SampleType::kU8}, random_);
+  Image once({20, 10, 3, SampleType::kF32}), twice(once.spec());
+  const auto run = [&](int poolings, Image& dst) {
+    const auto executable = backend_->Compile(TimesMeans(poolings), Precision::kExact);
+    ASSERT_TRUE(executable.ok()) << executable.status();
+    RunWhole(*backend_, **executable, source.view(), dst.mutable_view());
+  };
+  run(1, once);
+  run(2, twice);
+  ExpectNear(twice.view(), once.view());
+}
+
+TEST_P(ConformanceTest, RefusesMeansThatDoNotFitTheRun) {
+  const auto executable = backend_->Compile(TimesMeans(1), Precision::kExact);
   ASSERT_TRUE(executable.ok()) << executable.status();
   const Image source = RandomImage({4, 4, 3, SampleType::kU8}, random_);
   Image dst({4, 4, 3, SampleType::kU8});
