@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 #include "engine/backends/cuda/kernels/conv_params.h"
@@ -13,8 +14,9 @@
 
 namespace upscaled::cuda {
 
-// With so much dynamic shared memory, which a kernel must be granted beyond 48 KiB.
-inline cudaError_t GrantShared(const void* kernel, uint32_t shared_bytes) {
+// Lets a kernel be launched with up to so much dynamic shared memory, beyond 48 KiB. The same for
+// all launches of a kernel: another stream's thread may set it between this and the launch.
+inline cudaError_t GrantShared(const void* kernel, size_t shared_bytes) {
   return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                               static_cast<int>(shared_bytes));
 }
@@ -32,7 +34,7 @@ cudaError_t LaunchPixels(void (*kernel)(Params), const Rect& region, int planes,
 
 using ConvFunction = void (*)(ConvParams, BlockGrid);
 
-// Each block computes one rectangle for one of `column_blocks`.
+// Each block computes one rectangle for one of `column_blocks`. `shared_bytes` is the kernel's.
 inline cudaError_t LaunchConv(ConvFunction kernel, int threads, uint32_t shared_bytes,
                               const BlockGrid& grid, int column_blocks, const ConvParams& params,
                               cudaStream_t stream) {
@@ -43,14 +45,15 @@ inline cudaError_t LaunchConv(ConvFunction kernel, int threads, uint32_t shared_
   return cudaGetLastError();
 }
 
-// As many blocks as run at once; each computes every so many-th rectangle.
+// As many blocks as run at once; each computes every so many-th rectangle. `shared_bytes` may
+// differ from launch to launch.
 inline cudaError_t LaunchPersistentConv(ConvFunction kernel, int threads, uint32_t shared_bytes,
                                         const BlockGrid& grid, int column_blocks,
                                         const ConvParams& params, const DeviceLimits& device,
                                         cudaStream_t stream) {
   if (grid.count == 0) return cudaSuccess;
   const auto* const function = reinterpret_cast<const void*>(kernel);
-  cudaError_t error = GrantShared(function, shared_bytes);
+  cudaError_t error = GrantShared(function, device.shared_bytes);
   if (error != cudaSuccess) return error;
   int at_once = 0;
   error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&at_once, function, threads, shared_bytes);
