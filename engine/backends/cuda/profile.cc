@@ -40,9 +40,9 @@ class Profiler {
     for (size_t i = 0; i < layout_.source / sizeof(mean); ++i) {
       std::memcpy(&sent[i * sizeof(mean)], &mean, sizeof(mean));
     }
-    RETURN_IF_ERROR(context_->Check(
-        cudaMemcpy(memory_.data(), sent.data(), sent.size(), cudaMemcpyHostToDevice),
-        "cudaMemcpy"));
+    RETURN_IF_ERROR(context_->Check(cudaMemcpyAsync(memory_.data(), sent.data(), sent.size(),
+                                                    cudaMemcpyHostToDevice, queue_.get()),
+                                    "cudaMemcpyAsync"));
     views_ = ViewsOf(executable_.program(), plan_, executable_.precision(), shape_, layout_,
                      memory_.data());
     const size_t steps = executable_.kernels(executable_.precision()).size() + 1;
