@@ -30,8 +30,9 @@ struct TensorView {
 };
 
 // Index of a pixel's 8 channels, in units of 8 values. `tile`: of the batch. A tile has less than
-// 2^31 pixels in all planes (kMaxTilePixels), which saves kernels 64-bit arithmetic.
-inline constexpr int64_t kMaxTilePixels = (int64_t{1} << 31) - 1;
+// 2^31 pixels in all planes, even if a last block of threads is filled up (kMaxTilePixels), which
+// saves kernels 64-bit arithmetic.
+inline constexpr int64_t kMaxTilePixels = (int64_t{1} << 31) - 1024;
 UPSCALED_HD inline int64_t PixelIndex(const TensorView& view, int tile, int plane, int x, int y) {
   const int in_tile =
       (plane * view.rect.height + y - view.rect.y) * view.rect.width + x - view.rect.x;
