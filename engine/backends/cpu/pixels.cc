@@ -1,10 +1,10 @@
 #include "engine/backends/cpu/pixels.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <type_traits>
 
+#include "engine/base/finite.h"
 #include "engine/image/full_scale.h"
 
 namespace upscaled::cpu {
@@ -62,16 +62,6 @@ void StoreRun(const float* src, int count, Sample* dst, int channels) {
   for (int n = 0; n < count; ++n) {
     for (int c = 0; c < kRgb; ++c) dst[n * channels + c] = ToSample<Sample>(src[n * kRgb + c]);
   }
-}
-
-// Without branches, so that it is vector instructions.
-bool AllFinite(const float* values, int count) {
-  constexpr uint32_t kExponent = 0x7f800000;
-  uint32_t found = 0;
-  for (int i = 0; i < count; ++i) {
-    found |= (std::bit_cast<uint32_t>(values[i]) & kExponent) == kExponent ? 1 : 0;
-  }
-  return found == 0;
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "engine/backends/cuda/cuda_stream.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -11,6 +10,7 @@
 #include "engine/backends/cuda/kernels/pooling.h"
 #include "engine/backends/cuda/profile.h"
 #include "engine/backends/layer_profile.h"
+#include "engine/base/finite.h"
 #include "engine/base/int_math.h"
 #include "engine/base/status_macros.h"
 #include "engine/graph/pooling.h"
@@ -46,15 +46,10 @@ void CopyColour(const uint8_t* rgb, int width_px, size_t sample_bytes, size_t pi
   }
 }
 
-bool IsFinite(const float* pixel) {
-  return std::isfinite(pixel[0]) && std::isfinite(pixel[1]) && std::isfinite(pixel[2]);
-}
-
+// Of an RGB image of floats.
 bool AllFinite(const ImageView& image) {
   for (int y = 0; y < image.height_px(); ++y) {
-    for (int x = 0; x < image.width_px(); ++x) {
-      if (!IsFinite(image.row_as<float>(y) + x * kRgb)) return false;
-    }
+    if (!upscaled::AllFinite(image.row_as<float>(y), image.width_px() * kRgb)) return false;
   }
   return true;
 }
@@ -64,7 +59,7 @@ void ReplaceLost(const ImageView& computed, const ImageView& exact, const Mutabl
   const size_t exact_bytes = exact.spec.pixel_bytes(), dst_bytes = dst.spec.pixel_bytes();
   for (int y = 0; y < computed.height_px(); ++y) {
     for (int x = 0; x < computed.width_px(); ++x) {
-      if (IsFinite(computed.row_as<float>(y) + x * kRgb)) continue;
+      if (upscaled::AllFinite(computed.row_as<float>(y) + x * kRgb, kRgb)) continue;
       std::memcpy(dst.row(y) + x * dst_bytes, exact.row(y) + x * exact_bytes, exact_bytes);
     }
   }
