@@ -12,53 +12,28 @@
 
 #include <cstdint>
 
+#include "engine/backends/cuda/kernels/conv3x3_tile.h"
 #include "engine/backends/cuda/kernels/conv_tiles.h"
 #include "engine/backends/cuda/kernels/epilogue.h"
 #include "engine/backends/cuda/kernels/mma_tile.h"
 
 namespace upscaled::cuda {
 
-struct Conv3x3Mma {
-  static constexpr int kTaps = 3;
-  static constexpr int kWidth = 32, kHeight = 16;  // groups
+struct Conv3x3Mma : Conv3x3Tile<32, 16> {
   static constexpr int kWarps = 8, kThreads = kWarps * kWarpThreads;
+  static constexpr int kCopyThreads = kThreads, kCopyUnroll = 1;
   static constexpr int kRuns = kWidth * kHeight / 16 / kWarps;
-  static constexpr int kHaloWidth = kWidth + kTaps - 1, kHaloHeight = kHeight + kTaps - 1;
-  static constexpr int kPlanePixels = kHaloWidth * kHaloHeight;
-  static constexpr int kUnitPixels = kStepPlanes * kPlanePixels;
   static constexpr int kStages = 2;
-  static constexpr uint32_t kStageBytes = kUnitPixels * kPixelBytes;
 
-  UPSCALED_HD static constexpr int Units(const ConvShape& shape) {
-    return (shape.in_channels + kStepChannels - 1) / kStepChannels;
-  }
   // Of one block's columns: [unit][tap][16 columns][lane][8 halves].
   UPSCALED_HD static constexpr uint32_t WeightBytes(const ConvShape& shape, int columns) {
-    return Units(shape) * kTaps * kTaps * StepBytes(columns);
+    return Units(shape) * kTapCount * StepBytes(columns);
   }
   // Weights, stages, what warps pass sums through.
   UPSCALED_HD static constexpr uint32_t SharedBytes(const ConvShape& shape, int columns) {
     return WeightBytes(shape, columns) + kStages * kStageBytes + kWarps * kTransferBytes;
   }
 };
-
-// Copies a unit with its halo; beyond the source's region come zeros.
-UPSCALED_DEVICE void CopyUnit(const ConvParams& params, const BlockPlace& place, int unit,
-                              uint32_t stage) {
-  using Tile = Conv3x3Mma;
-  const int first_x = place.x + params.shape.offset, first_y = place.y + params.shape.offset;
-  const int planes = PlaneCount(params.src.channels);
-#pragma unroll 1
-  for (int i = ThreadIndex(); i < Tile::kUnitPixels; i += Tile::kThreads) {
-    const int row = i / Tile::kHaloWidth, x = first_x + i % Tile::kHaloWidth;
-    const int y = first_y + row % Tile::kHaloHeight;
-    const int plane = unit * kStepPlanes + row / Tile::kHaloHeight;
-    const bool inside = plane < planes && IsInside(params.src.region, x, y);
-    const Half* const from = inside ? PixelAt<Half>(params.src, place.tile, plane, x, y)
-                                    : static_cast<const Half*>(params.src.data);
-    CopyAsync16(stage + i * kPixelBytes, from, inside);
-  }
-}
 
 template <int kColumns>
 UPSCALED_DEVICE void MultiplyUnit(const uint32_t (&pixels)[Conv3x3Mma::kRuns], uint32_t stage,
@@ -105,7 +80,7 @@ UPSCALED_DEVICE void RunConv3x3Mma(const ConvParams& params, const BlockGrid& gr
   // `step` counts the block's units over all of its rectangles.
   int step = 0;
   int block = BlockX();
-  if (block < grid.count) CopyUnit(params, PlaceOf(grid, block), 0, stage_of(0));
+  if (block < grid.count) CopyUnit<Tile>(params, PlaceOf(grid, block), 0, stage_of(0));
   CommitCopies();
   for (; block < grid.count; block += GridX()) {
     const BlockPlace place = PlaceOf(grid, block);
@@ -115,14 +90,13 @@ UPSCALED_DEVICE void RunConv3x3Mma(const ConvParams& params, const BlockGrid& gr
       WaitCopies<0>();
       SyncThreads();  // all threads' copies have arrived, and nobody reads the other stage any more
       if (unit + 1 < units) {
-        CopyUnit(params, place, unit + 1, stage_of(step + 1));
+        CopyUnit<Tile>(params, place, unit + 1, stage_of(step + 1));
       } else if (block + GridX() < grid.count) {
-        CopyUnit(params, PlaceOf(grid, block + GridX()), 0, stage_of(step + 1));
+        CopyUnit<Tile>(params, PlaceOf(grid, block + GridX()), 0, stage_of(step + 1));
       }
       CommitCopies();
       MultiplyUnit<kColumns>(pixels, stage_of(step),
-                             lane * 16 + unit * Tile::kTaps * Tile::kTaps * StepBytes(kColumns),
-                             sums);
+                             lane * 16 + unit * Tile::kTapCount * StepBytes(kColumns), sums);
     }
     const BlockPlace rows{place.tile, place.x, place.y + warp * Tile::kRuns / 2};
     StoreSums<Tile::kRuns, kColumns>(params, transfer, first_column, rows, sums);

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 
+#include "engine/backends/cuda/kernels/conv3x3_tile.h"
 #include "engine/backends/cuda/kernels/conv_tiles.h"
 #include "engine/backends/cuda/kernels/epilogue.h"
 #include "engine/backends/cuda/kernels/mma_tile.h"
@@ -18,17 +19,12 @@
 
 namespace upscaled::cuda {
 
-struct Conv3x3Wgmma {
-  static constexpr int kTaps = 3, kTapCount = kTaps * kTaps;
-  static constexpr int kStripWidth = 8, kStrips = 2;
-  static constexpr int kWidth = kStripWidth * kStrips, kHeight = 32;  // groups
+struct Conv3x3Wgmma : Conv3x3Tile<16, 32> {
+  static constexpr int kStripWidth = 8, kStrips = kWidth / kStripWidth;
   static constexpr int kColumns = 64;
   static constexpr int kCopyThreads = 128, kThreads = kCopyThreads + kStrips * 128;
-  static constexpr int kHaloWidth = kWidth + kTaps - 1, kHaloHeight = kHeight + kTaps - 1;
-  static constexpr int kPlanePixels = kHaloWidth * kHaloHeight;
-  static constexpr int kUnitPixels = kStepPlanes * kPlanePixels;
+  static constexpr int kCopyUnroll = 2;
   static constexpr int kStages = 3;
-  static constexpr uint32_t kStageBytes = kUnitPixels * kPixelBytes;
   static constexpr uint32_t kBarrierBytes = 64;  // full and empty, of each stage
 
   // Of a tap and unit: [plane][column][8 halves].
@@ -36,9 +32,6 @@ struct Conv3x3Wgmma {
   UPSCALED_HD static constexpr uint32_t WeightAddress(int tap, int channel, int column) {
     return ((tap * kStepPlanes + channel / kPlaneChannels) * kColumns + column) * kPixelBytes +
            channel % kPlaneChannels * 2;
-  }
-  UPSCALED_HD static constexpr int Units(const ConvShape& shape) {
-    return (shape.in_channels + kStepChannels - 1) / kStepChannels;
   }
   UPSCALED_HD static constexpr uint32_t WeightBytes(const ConvShape& shape) {
     return Units(shape) * kTapCount * kTapBytes;
@@ -78,23 +71,6 @@ struct UnitCounter {
   }
 };
 
-UPSCALED_DEVICE void CopyStripUnit(const ConvParams& params, const BlockPlace& place, int unit,
-                                   uint32_t stage) {
-  using Tile = Conv3x3Wgmma;
-  const int first_x = place.x + params.shape.offset, first_y = place.y + params.shape.offset;
-  const int planes = PlaneCount(params.src.channels);
-#pragma unroll 2
-  for (int i = ThreadIndex(); i < Tile::kUnitPixels; i += Tile::kCopyThreads) {
-    const int row = i / Tile::kHaloWidth, x = first_x + i % Tile::kHaloWidth;
-    const int y = first_y + row % Tile::kHaloHeight;
-    const int plane = unit * kStepPlanes + row / Tile::kHaloHeight;
-    const bool inside = plane < planes && IsInside(params.src.region, x, y);
-    const Half* const from = inside ? PixelAt<Half>(params.src, place.tile, plane, x, y)
-                                    : static_cast<const Half*>(params.src.data);
-    CopyAsync16(stage + i * kPixelBytes, from, inside);
-  }
-}
-
 // The 128 threads that copy. A unit is announced when the next one's copies are under way.
 UPSCALED_DEVICE void CopyUnits(const ConvParams& params, const BlockGrid& grid,
                                const Conv3x3WgmmaLayout& layout) {
@@ -112,7 +88,7 @@ UPSCALED_DEVICE void CopyUnits(const ConvParams& params, const BlockGrid& grid,
 #pragma unroll 1
     for (int unit = 0; unit < units; ++unit) {
       WaitForPhase(layout.empty + next.stage * 8, next.phase ^ 1);
-      CopyStripUnit(params, place, unit, layout.stages + next.stage * Tile::kStageBytes);
+      CopyUnit<Tile>(params, place, unit, layout.stages + next.stage * Tile::kStageBytes);
       CommitCopies();
       if (announced >= 0) {
         WaitCopies<1>();

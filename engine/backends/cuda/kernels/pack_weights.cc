@@ -84,7 +84,7 @@ PackedConv PackConv3x3Mma(const FusedConv& layers, int columns) {
   Writer writer(packed.weights);
   for (int block = 0; block < BlockCount(shape, columns); ++block) {
     for (int unit = 0; unit < Conv3x3Mma::Units(shape); ++unit) {
-      for (int tap = 0; tap < Conv3x3Mma::kTaps * Conv3x3Mma::kTaps; ++tap) {
+      for (int tap = 0; tap < Conv3x3Mma::kTapCount; ++tap) {
         const auto weight_at = [&](int column, int channel) {
           return weights.At(block * columns + column, tap, unit * kStepChannels + channel);
         };
