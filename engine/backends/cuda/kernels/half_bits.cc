@@ -9,8 +9,7 @@ uint16_t FloatToHalfBits(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
   const auto sign = static_cast<uint16_t>(bits >> 16 & 0x8000);
   const float magnitude = std::abs(value);
-  if (std::isnan(value)) return sign | 0x7e00;
-  if (magnitude >= 65520.0f) return sign | 0x7c00;
+  if (!(magnitude < kHalfEnd)) return kHalfNan;
   if (magnitude < 0x1p-14f) {  // multiples of 2^-24
     return sign | static_cast<uint16_t>(std::nearbyint(magnitude * 0x1p24f));
   }

@@ -5,7 +5,12 @@
 
 namespace upscaled::cuda {
 
-// To the nearest, ties to even; beyond the largest half infinity.
+// From here on values round beyond the largest half. They become NaN, which no layer hides as a
+// ReLU hides minus infinity: the pixels that it reaches are found at the end (SampleView::lost).
+inline constexpr float kHalfEnd = 65520;
+inline constexpr uint16_t kHalfNan = 0x7fff;
+
+// To the nearest, ties to even; kHalfNan beyond their range.
 uint16_t FloatToHalfBits(float value);
 
 }  // namespace upscaled::cuda

@@ -1,9 +1,11 @@
 // Values of tensors as kernels load and store them: `Storage` is float or Half.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 #include "engine/backends/cuda/kernels/device.h"
+#include "engine/backends/cuda/kernels/half_bits.h"
 #include "engine/backends/cuda/kernels/tensor_view.h"
 
 namespace upscaled::cuda {
@@ -21,7 +23,9 @@ struct alignas(sizeof(Storage) * kCount < 16 ? sizeof(Storage) * kCount : 16) Pa
 UPSCALED_DEVICE float ToFloat(float value) { return value; }
 UPSCALED_DEVICE float ToFloat(Half value) { return HalfToFloat(value.bits); }
 UPSCALED_DEVICE void Assign(float& to, float value) { to = value; }
-UPSCALED_DEVICE void Assign(Half& to, float value) { to.bits = FloatToHalf(value); }
+UPSCALED_DEVICE void Assign(Half& to, float value) {
+  to.bits = fabsf(value) < kHalfEnd ? FloatToHalf(value) : kHalfNan;
+}
 
 // kCount adjacent values; `from` and `to` are aligned as Packed.
 template <int kCount, typename Storage>

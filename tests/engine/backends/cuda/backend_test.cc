@@ -122,6 +122,23 @@ TEST_F(CudaBackendTest, PixelsBeyondFp16ComeFromExactArithmetic) {
   EXPECT_TRUE(test::SameImages(tiled.view(), whole.view()));
 }
 
+// One channel falls below the range where others make the sum positive.
+TEST_F(CudaBackendTest, AReluHidesNothingBeyondFp16) {
+  Network network = InputAlone();
+  AppendConv(network, 8, 3);
+  AppendConv(network, 3, 1);
+  std::vector<float>& first = network.layers[1].weights;
+  std::vector<float>& last = network.layers[2].weights;
+  network.layers[2].activation = Activation::kRelu;
+  std::fill(first.begin(), first.end(), 100.0f);
+  std::fill_n(first.begin(), first.size() / 8, -2e4f);  // of the first channel
+  for (size_t i = 0; i < last.size(); ++i) last[i] = i % 8 == 0 ? 1e-6f : 1e-4f;
+  const auto fast = Compile(network, Precision::kFast), exact = Compile(network, Precision::kExact);
+  const Image source = RandomImage({40, 30, 3, SampleType::kU8}, random_);
+  ExpectNear(RunTiles(*backend_, *fast, source, {40, 30}),
+             RunTiles(*backend_, *exact, source, {40, 30}), 1e-2f);
+}
+
 TEST_F(CudaBackendTest, EveryForcedKernelRunsOrNamesItself) {
   Network network = InputAlone();
   AppendConv(network, 64, 3);

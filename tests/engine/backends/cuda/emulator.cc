@@ -373,7 +373,11 @@ unsigned char* SharedMemory() { return g_block->shared(); }
 uint32_t SharedState(uint32_t address) { return kSharedBase + address; }
 
 float HalfToFloat(uint16_t half) { return FloatOf(half); }
-uint16_t FloatToHalf(float value) { return FloatToHalfBits(value); }
+// As the device rounds: to infinity beyond the range.
+uint16_t FloatToHalf(float value) {
+  if (std::abs(value) >= kHalfEnd) return std::signbit(value) ? 0xfc00 : 0x7c00;
+  return FloatToHalfBits(value);
+}
 int64_t RoundToInteger(float value) { return std::llrint(value); }
 void AtomicAdd(int64_t* sum, int64_t value) { *sum += value; }
 

@@ -10,6 +10,7 @@
 #include "engine/backends/cuda/kernels/half_bits.h"
 #include "engine/backends/cuda/kernels/pixels.h"
 #include "engine/backends/cuda/kernels/pooling.h"
+#include "engine/backends/cuda/kernels/samples.h"
 #include "engine/base/int_math.h"
 #include "engine/graph/pooling.h"
 #include "engine/model/half.h"
@@ -17,8 +18,6 @@
 
 namespace upscaled::cuda {
 namespace {
-
-constexpr float kLargestHalf = 65504;
 
 int64_t ValueIndex(const TensorView& view, int tile, int channel, int x, int y) {
   return PixelIndex(view, tile, channel / kPlaneChannels, x, y) * kPlaneChannels +
@@ -30,51 +29,28 @@ float Read(const TensorView& view, Precision precision, int tile, int channel, i
   if (!IsInside(view.region, x, y)) return 0;
   const int64_t index = ValueIndex(view, tile, channel, x, y);
   if (precision == Precision::kFast) {
-    return HalfToFloat(static_cast<const uint16_t*>(view.data)[index]);
+    return upscaled::HalfToFloat(static_cast<const uint16_t*>(view.data)[index]);
   }
   return static_cast<const float*>(view.data)[index];
 }
 
-// What leaves fp16's range becomes NaN.
 void Write(const TensorView& view, Precision precision, int tile, int channel, int x, int y,
            float value) {
   const int64_t index = ValueIndex(view, tile, channel, x, y);
   if (precision == Precision::kFast) {
-    const bool fits = value >= -kLargestHalf && value <= kLargestHalf;
-    static_cast<uint16_t*>(view.data)[index] = fits ? FloatToHalfBits(value) : 0x7fff;
+    static_cast<uint16_t*>(view.data)[index] = FloatToHalfBits(value);
   } else {
     static_cast<float*>(view.data)[index] = value;
   }
 }
 
 float ReadSample(const SampleView& view, int tile, int channel, int x, int y) {
-  const int64_t index = SampleIndex(view, tile, x, y) + channel;
-  switch (view.kind) {
-    case SampleKind::kU8:
-      return static_cast<float>(static_cast<const uint8_t*>(view.data)[index]) * (1.0f / 255);
-    case SampleKind::kU16:
-      return static_cast<float>(static_cast<const uint16_t*>(view.data)[index]) * (1.0f / 65535);
-    case SampleKind::kF32:
-      break;
-  }
-  return static_cast<const float*>(view.data)[index];
+  return LoadSample(view, SampleIndex(view, tile, x, y) + channel);
 }
 
 void WriteSample(const SampleView& view, int tile, int channel, int x, int y, float value) {
-  const int64_t index = SampleIndex(view, tile, x, y) + channel;
-  const float clamped = value > 0 ? (value < 1 ? value : 1) : 0;
+  StoreSample(value, view, SampleIndex(view, tile, x, y) + channel);
   if (view.lost != nullptr && !(value - value == 0)) view.lost[tile] = 1;
-  switch (view.kind) {
-    case SampleKind::kU8:
-      static_cast<uint8_t*>(view.data)[index] = static_cast<uint8_t>(clamped * 255 + 0.5f);
-      break;
-    case SampleKind::kU16:
-      static_cast<uint16_t*>(view.data)[index] = static_cast<uint16_t>(clamped * 65535 + 0.5f);
-      break;
-    case SampleKind::kF32:
-      static_cast<float*>(view.data)[index] = value;
-      break;
-  }
 }
 
 // Calls function(tile, channel, x, y) for all of a region, lanes that fill up the last plane too.
@@ -88,8 +64,6 @@ void ForEach(const Rect& region, int channels, int tiles, const Function& functi
     }
   }
 }
-
-int Clamp(int v, int side) { return std::clamp(v, 0, side - 1); }
 
 float ConstantAt(const float* constants, int channel, int kind) {
   return constants[channel / kPlaneChannels * kPlaneConstants + kind + channel % kPlaneChannels];
@@ -197,7 +171,7 @@ constexpr ConvKernel kKernels[] = {{"transposed", &SupportsTransposed, &Pack, &L
 int PadPosition(const ElementwiseParams& params, int at, int side) {
   const int position = at - params.padding_px, period = 2 * (side - 1);
   if (params.pad == PadKind::kConstant) return position >= 0 && position < side ? position : -1;
-  if (params.pad == PadKind::kReplicate || period == 0) return Clamp(position, side);
+  if (params.pad == PadKind::kReplicate || period == 0) return ClampTo(position, side);
   const int phase = position - FloorDiv(position, period) * period;
   return std::min(phase, period - phase);
 }
@@ -211,7 +185,8 @@ float Bilinear(const ElementwiseParams& params, Precision precision, int tile, i
   const float lower_share = static_cast<float>(twice_y - top * period) / period;
   const Size layer = params.src0.layer;
   const auto at = [&](int px, int py) {
-    return Read(params.src0, precision, tile, c, Clamp(px, layer.width), Clamp(py, layer.height));
+    return Read(params.src0, precision, tile, c, ClampTo(px, layer.width),
+                ClampTo(py, layer.height));
   };
   const float upper = at(left, top) + (at(left + 1, top) - at(left, top)) * right_share;
   const float lower = at(left, top + 1) + (at(left + 1, top + 1) - at(left, top + 1)) * right_share;
@@ -272,8 +247,8 @@ void RunElementwise(const ElementwiseParams& params, Precision precision) {
 
 float PaddedPicture(const SampleView& picture, Size size, int pad_px, int tile, int c, int x,
                     int y) {
-  return ReadSample(picture, tile, c, Clamp(x - pad_px, size.width),
-                    Clamp(y - pad_px, size.height));
+  return ReadSample(picture, tile, c, ClampTo(x - pad_px, size.width),
+                    ClampTo(y - pad_px, size.height));
 }
 
 void RunFirstConv(const FirstConvParams& params, Precision precision) {

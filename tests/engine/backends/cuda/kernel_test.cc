@@ -378,18 +378,31 @@ TEST_P(CudaKernelTest, MeansBecomeThePooledLayer) {
 }
 
 TEST(HalfBitsTest, RoundToTheNearestHalf) {
-  for (int bits = 0; bits < 0x7c00; ++bits) {
+  for (int bits = 0; bits < 0x7bff; ++bits) {
     const float low = HalfToFloat(static_cast<uint16_t>(bits));
-    const float high = bits == 0x7bff ? 65536.0f : HalfToFloat(static_cast<uint16_t>(bits + 1));
-    const float middle = (low + high) / 2;
+    const float high = HalfToFloat(static_cast<uint16_t>(bits + 1)), middle = (low + high) / 2;
     ASSERT_EQ(cuda::FloatToHalfBits(low), bits);
     ASSERT_EQ(cuda::FloatToHalfBits(-low), bits | 0x8000);
     ASSERT_EQ(cuda::FloatToHalfBits(std::nextafter(middle, 0.0f)), bits);
     ASSERT_EQ(cuda::FloatToHalfBits(std::nextafter(middle, 1e9f)), bits + 1);
     ASSERT_EQ(cuda::FloatToHalfBits(middle), bits + bits % 2) << "ties go to even";
   }
-  EXPECT_EQ(cuda::FloatToHalfBits(INFINITY), 0x7c00);
-  EXPECT_TRUE(std::isnan(HalfToFloat(cuda::FloatToHalfBits(std::nanf("")))));
+}
+
+// An infinity would vanish in a later ReLU or clip.
+TEST(HalfBitsTest, WhatLeavesTheRangeIsNoNumberAnyMore) {
+  const auto stored = [](float value) {
+    Half half;
+    cuda::Assign(half, value);
+    EXPECT_EQ(half.bits, cuda::FloatToHalfBits(value)) << value;
+    return HalfToFloat(half.bits);
+  };
+  EXPECT_EQ(stored(std::nextafter(65520.0f, 0.0f)), 65504.0f);
+  EXPECT_EQ(stored(-65504.0f), -65504.0f);
+  for (const float value : {65520.0f, 1e30f, INFINITY, std::nanf("")}) {
+    EXPECT_TRUE(std::isnan(stored(value))) << value;
+    EXPECT_TRUE(std::isnan(stored(-value))) << -value;
+  }
 }
 
 }  // namespace
