@@ -2,8 +2,8 @@
 """What ptxas made of every kernel for every architecture, against a budget.
 
 Usage: compile_report.py BUDGET OBJECT...    (reads OBJECT.ptxas where there is one, see keep_ptxas.sh)
-BUDGET has lines "KERNEL REGISTERS". Fails on spills, on more registers than that, and on kernels and
-lines without each other.
+BUDGET has lines "KERNEL REGISTERS". Fails on spills, on more registers than that, on kernels and lines
+without each other, and where ptxas warns of lost performance (wgmma in turns, setmaxnreg ignored).
 """
 import pathlib
 import re
@@ -14,6 +14,7 @@ ENTRY = re.compile(r"Compiling entry function '(\S+)' for '(\S+)'")
 STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 USED = re.compile(r"Used (\d+) registers")
 SHARED = re.compile(r"(\d+) bytes smem")
+LOST = "Potential Performance Loss"
 KERNEL = re.compile(r"(\w+(?:<[^()]*>)?)\(")
 
 
@@ -41,8 +42,10 @@ def read(path: pathlib.Path):
 def main() -> int:
     lines = (line.split("#")[0].split() for line in pathlib.Path(sys.argv[1]).read_text().splitlines())
     budget = {fields[0]: int(fields[1]) for fields in lines if fields}
-    rows = sorted(row for name in sys.argv[2:] if (path := pathlib.Path(name + ".ptxas")).exists() for row in read(path))
+    paths = [path for name in sys.argv[2:] if (path := pathlib.Path(name + ".ptxas")).exists()]
+    rows = sorted(row for path in paths for row in read(path))
     wrong = [] if rows else ["no object has a .ptxas file"]
+    wrong += [f"{path.name}: {line}" for path in paths for line in path.read_text().splitlines() if LOST in line]
     print(f"{'kernel':40} {'for':8} registers  shared  stack  spilled")
     for kernel, architecture, registers, shared, stack, spilled in rows:
         print(f"{kernel:40} {architecture:8} {registers:9} {shared:7} {stack:6} {spilled:8}")
