@@ -228,15 +228,14 @@ Network RandomNetwork(std::mt19937& random) {
   }
 }
 
-Network RandomPooledNetwork(std::mt19937& random) {
-  constexpr double kMaxMacsPerSourcePixel = 10'000;
+Network RandomPooledNetwork(std::mt19937& random, double max_macs_per_px) {
   for (;;) {
     Network network = RandomNetwork(random);
     const double macs = network.MacsPerOutputPixel() * network.scale * network.scale;
     const bool pooled =
         std::any_of(network.layers.begin(), network.layers.end(),
                     [](const Layer& layer) { return layer.op == Op::kGlobalAveragePool; });
-    if (pooled && macs < kMaxMacsPerSourcePixel) return network;
+    if (pooled && macs < max_macs_per_px) return network;
   }
 }
 

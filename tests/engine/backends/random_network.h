@@ -1,6 +1,7 @@
 // Random but sound networks, for tests that must hold for any.
 #pragma once
 
+#include <limits>
 #include <random>
 #include <string>
 
@@ -12,8 +13,9 @@ namespace upscaled::test {
 // activation) that ends in RGB at scale 1, 2 or 3, some with skips (crop with add, mul or concat),
 // resizes, pads, affine layers, pixel shuffles and squeeze-and-excite. Passes Validate.
 Network RandomNetwork(std::mt19937& random);
-// One with squeeze-and-excite, small enough for the reference to run it over a picture many times.
-Network RandomPooledNetwork(std::mt19937& random);
+// One with squeeze-and-excite, of fewer multiply-adds for each source pixel. Small ones are rare.
+Network RandomPooledNetwork(std::mt19937& random,
+                            double max_macs_per_px = std::numeric_limits<double>::infinity());
 
 // Nothing but an RGB input, and a same-padded convolution of zeros more: for tests of what is
 // refused.

@@ -80,6 +80,9 @@ TEST_P(PipelineOnDevice, GivesTheSameBytesForEveryCut) {
   }
 }
 
+// Of pooled networks, so that the reference runs them over a picture eight times in seconds.
+constexpr double kMaxMacsPerPx = 10'000;
+
 // `plan` with every pass in one tile.
 UpscalePlan Uncut(UpscalePlan plan) {
   Size size = plan.source.size();
@@ -100,7 +103,7 @@ TEST_P(PipelineOnDevice, PoolsOverTheWholePictureHoweverItIsCut) {
   const auto executor = MakeLocalExecutor(**backend);
   std::mt19937 random = test::FreshRandom();
   for (int round = 0; round < 8; ++round) {
-    const Network network = test::RandomPooledNetwork(random);
+    const Network network = test::RandomPooledNetwork(random, kMaxMacsPerPx);
     SCOPED_TRACE(test::Describe(network));
     const auto executable = (*backend)->Compile(network, Precision::kExact);
     ASSERT_TRUE(executable.ok()) << executable.status();
@@ -153,7 +156,7 @@ TEST_P(PipelineOnDevice, HoldsPooledPicturesWithinThePlan) {
   ASSERT_TRUE(backend.ok()) << backend.status();
   std::mt19937 random = test::FreshRandom();
   for (const bool tta : {false, true}) {
-    const Network network = test::RandomPooledNetwork(random);
+    const Network network = test::RandomPooledNetwork(random, kMaxMacsPerPx);
     SCOPED_TRACE(test::Describe(network));
     const auto executable = (*backend)->Compile(network, Precision::kExact);
     ASSERT_TRUE(executable.ok()) << executable.status();
