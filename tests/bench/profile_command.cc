@@ -1,7 +1,7 @@
 // upscale-bench profile: where the time of one tile goes on a device, layer by layer.
-#include <algorithm>
 #include <cstdio>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -14,6 +14,7 @@
 #include "engine/graph/pooling.h"
 #include "tests/bench/commands.h"
 #include "tests/bench/fma_peak.h"
+#include "tests/bench/measure.h"
 #include "tests/bench/networks.h"
 #include "tests/bench/options.h"
 
@@ -33,21 +34,14 @@ struct ProfileOptions {
 // Each layer's median over runs of the tile.
 std::vector<LayerProfile> ProfileLayers(Stream& stream, const Executable& executable,
                                         const TileTask& task, double budget_s) {
-  std::vector<LayerProfile> layers;
-  std::vector<std::vector<double>> seconds;
   const absl::Time begin = absl::Now();
-  ValueOrExit(stream.Profile(executable, task));  // warms up
-  while (seconds.size() < 3 || absl::Now() - begin < absl::Seconds(budget_s)) {
+  std::vector<LayerProfile> layers = ValueOrExit(stream.Profile(executable, task));  // warms up
+  std::vector<std::vector<double>> seconds(layers.size());                           // by layer
+  for (int run = 0; run < 3 || absl::Now() - begin < absl::Seconds(budget_s); ++run) {
     layers = ValueOrExit(stream.Profile(executable, task));
-    std::vector<double>& run = seconds.emplace_back();
-    for (const LayerProfile& layer : layers) run.push_back(layer.seconds);
+    for (size_t i = 0; i < layers.size(); ++i) seconds[i].push_back(layers[i].seconds);
   }
-  for (size_t i = 0; i < layers.size(); ++i) {
-    const auto middle = seconds.begin() + static_cast<ptrdiff_t>(seconds.size() / 2);
-    std::nth_element(seconds.begin(), middle, seconds.end(),
-                     [i](const auto& a, const auto& b) { return a[i] < b[i]; });
-    layers[i].seconds = (*middle)[i];
-  }
+  for (size_t i = 0; i < layers.size(); ++i) layers[i].seconds = Median(std::move(seconds[i]));
   return layers;
 }
 

@@ -156,12 +156,17 @@ class ConformanceTest : public ::testing::TestWithParam<std::string> {
     ASSERT_TRUE(status.ok()) << status;
   }
 
+  Image WholeResult(Backend& backend, const Executable& executable, ImageView source,
+                    SampleType type = SampleType::kF32) {
+    Image result(ResultSpec(executable.network(), source.spec.size(), 3, type));
+    RunWhole(backend, executable, source, result.mutable_view());
+    return result;
+  }
+
   Image ReferenceResult(ImageView source) {
     const auto executable = reference_->Compile(network_, Precision::kExact);
     EXPECT_TRUE(executable.ok()) << executable.status();
-    Image result(ResultSpec(network_, source.spec.size(), 3, SampleType::kF32));
-    RunWhole(*reference_, **executable, source, result.mutable_view());
-    return result;
+    return WholeResult(*reference_, **executable, source);
   }
 
   std::mt19937 random_ = FreshRandom();
@@ -195,10 +200,8 @@ TEST_P(ConformanceTest, IntegerResultsAreTheFloatOnesRoundedHalfUp) {
     SCOPED_TRACE(Describe(network_));
     const ImageSpec spec{RandomInt(random_, 1, 40), RandomInt(random_, 1, 40), 3, SampleType::kU8};
     const Image source = RandomImage(spec, random_);
-    Image floats(ResultSpec(network_, spec.size(), 3, SampleType::kF32));
-    Image levels(ResultSpec(network_, spec.size(), 3, SampleType::kU8));
-    RunWhole(*backend_, *executable, source.view(), floats.mutable_view());
-    RunWhole(*backend_, *executable, source.view(), levels.mutable_view());
+    const Image floats = WholeResult(*backend_, *executable, source.view());
+    const Image levels = WholeResult(*backend_, *executable, source.view(), SampleType::kU8);
     for (int y = 0; y < levels.spec().height_px; ++y) {
       for (int x = 0; x < 3 * levels.spec().width_px; ++x) {
         const double exact = std::clamp(255.0 * floats.view().row_as<float>(y)[x], 0.0, 255.0);
@@ -219,9 +222,8 @@ TEST_P(ConformanceTest, AProfiledRunGivesTheSameAndNamesEveryLayer) {
     SCOPED_TRACE(Describe(network_));
     const ImageSpec spec{RandomInt(random_, 1, 40), RandomInt(random_, 1, 40), 3, SampleType::kU8};
     const Image source = RandomImage(spec, random_);
-    Image expected(ResultSpec(network_, spec.size(), 3, SampleType::kF32));
-    Image result(ResultSpec(network_, spec.size(), 3, SampleType::kF32));
-    RunWhole(*backend_, *executable, source.view(), expected.mutable_view());
+    const Image expected = WholeResult(*backend_, *executable, source.view());
+    Image result(expected.spec());
     const auto layers = backend_->CreateStream()->Profile(
         *executable, WholeTask(source.view(), result.mutable_view()));
     ASSERT_TRUE(layers.ok()) << layers.status();
@@ -388,15 +390,11 @@ Network TimesMeans(int poolings) {
 
 TEST_P(ConformanceTest, TheMeanOfMeansIsTheMean) {
   const Image source = RandomImage({20, 10, 3, SampleType::kU8}, random_);
-  Image once({20, 10, 3, SampleType::kF32}), twice(once.spec());
-  const auto run = [&](int poolings, Image& dst) {
-    const auto executable = backend_->Compile(TimesMeans(poolings), Precision::kExact);
-    ASSERT_TRUE(executable.ok()) << executable.status();
-    RunWhole(*backend_, **executable, source.view(), dst.mutable_view());
-  };
-  run(1, once);
-  run(2, twice);
-  ExpectNear(twice.view(), once.view());
+  const auto once = backend_->Compile(TimesMeans(1), Precision::kExact);
+  const auto twice = backend_->Compile(TimesMeans(2), Precision::kExact);
+  ASSERT_TRUE(once.ok() && twice.ok()) << once.status() << ", " << twice.status();
+  ExpectNear(WholeResult(*backend_, **twice, source.view()).view(),
+             WholeResult(*backend_, **once, source.view()).view());
 }
 
 TEST_P(ConformanceTest, RefusesMeansThatDoNotFitTheRun) {

@@ -1,11 +1,11 @@
 #include "tests/engine/backends/random_network.h"
 
-#include <algorithm>
 #include <cmath>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "engine/graph/pooling.h"
 #include "engine/model/border.h"
 #include "tests/support/test_image.h"
 
@@ -232,10 +232,7 @@ Network RandomPooledNetwork(std::mt19937& random, double max_macs_per_px) {
   for (;;) {
     Network network = RandomNetwork(random);
     const double macs = network.MacsPerOutputPixel() * network.scale * network.scale;
-    const bool pooled =
-        std::any_of(network.layers.begin(), network.layers.end(),
-                    [](const Layer& layer) { return layer.op == Op::kGlobalAveragePool; });
-    if (pooled && macs < max_macs_per_px) return network;
+    if (!ListPoolings(network).empty() && macs < max_macs_per_px) return network;
   }
 }
 
