@@ -48,18 +48,25 @@ std::vector<LayerProfile> ProfileLayers(Stream& stream, const Executable& execut
 // Per second, in thousands of millions; 0 for a layer that took no time.
 double Giga(double amount, double seconds) { return seconds > 0 ? amount / seconds * 1e-9 : 0; }
 
-void PrintJson(const std::vector<LayerProfile>& layers, double peak_gflops) {
+// The fields of PrintReport and those of a profile alone; no peak and ratio where none is known.
+void PrintJson(const std::vector<LayerProfile>& layers, const std::string& precision,
+               double peak_gflops) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const LayerProfile& layer : layers) {
     const double gflops = Giga(layer.operations, layer.seconds);
-    nlohmann::ordered_json object = {{"layer", layer.layer},
+    nlohmann::ordered_json object = {{"name", layer.layer},
                                      {"shape", layer.shape},
+                                     {"precision", precision},
+                                     {"threads", 1},
                                      {"kernel", layer.kernel},
                                      {"work_group", layer.work_group},
                                      {"seconds", layer.seconds},
                                      {"gflops", gflops},
                                      {"gbytes_per_second", Giga(layer.bytes, layer.seconds)}};
-    if (peak_gflops > 0) object["ratio"] = gflops / peak_gflops;
+    if (peak_gflops > 0) {
+      object["peak_gflops"] = peak_gflops;
+      object["ratio"] = gflops / peak_gflops;
+    }
     list.push_back(std::move(object));
   }
   std::printf("%s\n", list.dump(2).c_str());
@@ -103,7 +110,11 @@ void RunProfileCommand(const ProfileOptions& options) {
   }
   const std::vector<LayerProfile> layers =
       ProfileLayers(*backend->CreateStream(), *executable, task, options.common.budget_s);
-  options.common.json ? PrintJson(layers, peak_gflops) : PrintTable(layers, peak_gflops);
+  if (options.common.json) {
+    PrintJson(layers, options.precision, peak_gflops);
+  } else {
+    PrintTable(layers, peak_gflops);
+  }
 }
 
 }  // namespace
