@@ -13,7 +13,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "engine/backends/cpu/kernels/isa.h"
+#include "engine/base/cpu_info.h"
 #include "tests/bench/commands.h"
+#include "tests/bench/fma_peak.h"
 #include "tests/bench/options.h"
 #include "tests/bench/service_sides.h"
 
@@ -99,11 +102,24 @@ void Compare(const std::vector<Subject>& subjects, int rounds, int pictures,
   }
 }
 
-// Small pictures back to back, one half before and one half after the idle ones, which come 1.1 s
-// after the last call of their own side.
-void CompareIdle(EngineSide& engine, ServiceSide& service, int calls, std::vector<Row>& rows) {
+// Multiply-adds on all threads for some milliseconds: neither memory nor code of ours, so what it
+// takes longer after a pause is the machine's waking up.
+absl::Status Calculate(int threads) {
+  constexpr int kTimes = 10;
+  const cpu::Isa isa = cpu::ListIsas().front();
+  return Together(threads, kTimes, [isa](int) {
+    FmaPeakGflops(isa);
+    return absl::OkStatus();
+  });
+}
+
+// Small pictures back to back, one half before and one half after the idle ones, each of which
+// comes after 1.1 s in which nothing ran.
+void CompareIdle(EngineSide& engine, ServiceSide& service, int threads, int calls,
+                 std::vector<Row>& rows) {
   const std::string png = ValueOrExit(EncodePng(ShadedImage(kSmallPicture).view()));
   const std::vector<Subject> subjects = {
+      {"machine, arithmetic", [=] { return Calculate(threads); }},
       {"engine, PNG", [&] { return engine.UpscalePng(png); }},
       {"service, PNG", [&] { return service.UpscalePng(0, png); }},
   };
@@ -117,7 +133,7 @@ void CompareIdle(EngineSide& engine, ServiceSide& service, int calls, std::vecto
   back_to_back();
   for (int call = 0; call < calls; ++call) {
     for (size_t i = 0; i < subjects.size(); ++i) {
-      absl::SleepFor(kIdle / subjects.size());
+      absl::SleepFor(kIdle);
       idle[i].push_back(SecondsOf(subjects[i].run));
     }
   }
@@ -192,7 +208,10 @@ void RunServiceCommand(const ServiceOptions& options) {
            {prefix + "service, PNG", together(service_png), 2}},
           (options.rounds + 2) / 3, options.clients * kTimes, rows);
 
-  if (options.calls > 0) CompareIdle(*engine, *service, options.calls, rows);
+  if (options.calls > 0) {
+    const int threads = options.sides.threads > 0 ? options.sides.threads : AvailableCpuCount();
+    CompareIdle(*engine, *service, threads, options.calls, rows);
+  }
   PrintRows(rows, options.json);
 }
 
