@@ -12,6 +12,7 @@
 #include "engine/pipeline/local_executor.h"
 #include "engine/pipeline/transcode.h"
 #include "tests/bench/networks.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/test_image.h"
 
 namespace upscaled::bench {
@@ -31,9 +32,7 @@ std::string EncodePng(const Image& image) {
 
 // Beside the weights and the source: tiles of two threads, bands, codecs and the whole result.
 TEST(PeakMemoryTest, Upconv7MakesAFullHdPictureWithin150Megabytes) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "sanitizers take memory of their own";
-#endif
+  if (test::kSanitized) GTEST_SKIP() << "sanitizers take memory of their own";
   std::mt19937 random = test::FreshRandom();
   const std::string png = EncodePng(test::RandomImage({960, 540, 3, SampleType::kU8}, random));
   const auto backend = CreateCpuBackend({.threads = 2});
