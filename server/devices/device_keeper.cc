@@ -1,6 +1,7 @@
 #include "server/devices/device_keeper.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "engine/base/status_macros.h"
@@ -113,11 +114,13 @@ void DeviceKeeper::Rebuild(int slot) {
 }
 
 absl::StatusOr<std::shared_ptr<Device>> DeviceKeeper::Build(const std::string& name, int slot,
-                                                            int kind) const {
+                                                            int kind) const try {
   ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, hooks_.create(name));
   auto device = std::make_shared<Device>(std::move(backend), slot, kind);
   RETURN_IF_ERROR(hooks_.probe(*device));
   return device;
+} catch (const std::bad_alloc&) {
+  return absl::ResourceExhaustedError("out of memory");
 }
 
 void DeviceKeeper::Schedule(Slot& slot) {

@@ -1,6 +1,7 @@
 #include "server/devices/device_keeper.h"
 
 #include <memory>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,6 +31,7 @@ class DeviceKeeperTest : public ::testing::Test {
         DeviceKeeper::Hooks{
             .create = [this](const std::string& name) -> absl::StatusOr<std::unique_ptr<Backend>> {
               created_.push_back(name);
+              if (out_of_memory_) throw std::bad_alloc();
               if (!create_error_.ok()) return create_error_;
               return std::make_unique<NamedBackend>(name, "of a make", 2);
             },
@@ -45,6 +47,7 @@ class DeviceKeeperTest : public ::testing::Test {
   DeviceList devices_;  // by slot, as they are now
   std::vector<std::string> created_;
   absl::Status create_error_, probe_error_;
+  bool out_of_memory_ = false;
   int changes_ = 0;
   std::unique_ptr<DeviceKeeper> keeper_;
 };
@@ -88,6 +91,18 @@ TEST_F(DeviceKeeperTest, TriesLessAndLessOften) {
   EXPECT_EQ(keeper_->states()[0].fault, create_error_);
   EXPECT_EQ(keeper_->states()[0].failures, 1);
   create_error_ = absl::OkStatus();
+  EXPECT_EQ(NextAttempt(), absl::InfiniteDuration());
+  EXPECT_TRUE(keeper_->states()[0].up);
+}
+
+TEST_F(DeviceKeeperTest, WaitsForMemory) {
+  out_of_memory_ = true;
+  keeper_->OnFailed(*devices_[0], absl::InternalError("context lost"));
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_EQ(NextAttempt(), absl::Seconds(2));
+  EXPECT_EQ(keeper_->states()[0].fault, absl::ResourceExhaustedError("out of memory"));
+  out_of_memory_ = false;
+  clock_.Advance(absl::Seconds(2));
   EXPECT_EQ(NextAttempt(), absl::InfiniteDuration());
   EXPECT_TRUE(keeper_->states()[0].up);
 }
