@@ -6,10 +6,12 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "engine/backends/device_tile_memory.h"
 #include "engine/backends/opencl/cl.h"
 #include "engine/backends/opencl/cl_status.h"
 #include "engine/backends/opencl/device.h"
 #include "engine/backends/opencl/programs.h"
+#include "engine/base/byte_budget.h"
 #include "engine/base/status_macros.h"
 
 namespace upscaled::opencl {
@@ -17,7 +19,10 @@ namespace upscaled::opencl {
 // Thread safe.
 struct Context {
   Context(const Device& device, const cl::Context& handle, std::optional<ProgramCache> cache)
-      : device(device), handle(handle), programs(device, handle, std::move(cache)) {}
+      : device(device),
+        handle(handle),
+        programs(device, handle, std::move(cache)),
+        kept(device.memory_bytes / kKeptShare) {}
 
   // Without a cache programs compile at every start.
   static absl::StatusOr<std::shared_ptr<Context>> Create(const Device& device,
@@ -31,6 +36,7 @@ struct Context {
   const Device device;
   const cl::Context handle;
   Programs programs;
+  ByteBudget kept;  // what tiles keep between their runs
 };
 
 }  // namespace upscaled::opencl

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/backends/opencl/elementwise.h"
+#include "engine/backends/opencl/tile_slots.h"
 #include "engine/base/string_view.h"
-#include "engine/graph/inner_tile.h"
+#include "engine/graph/pooling.h"
 #include "engine/graph/tile_geometry.h"
 #include "engine/model/without_weights.h"
 
@@ -17,9 +19,7 @@ namespace {
 constexpr size_t kMiB = size_t{1} << 20;
 
 size_t Sum(const std::vector<size_t>& values) {
-  size_t sum = 0;
-  for (const size_t value : values) sum += value;
-  return sum;
+  return std::accumulate(values.begin(), values.end(), size_t{0});
 }
 
 }  // namespace
@@ -38,6 +38,7 @@ absl::StatusOr<std::shared_ptr<const OpenClExecutable>> OpenClExecutable::Create
     RETURN_IF_ERROR(executable->AppendLayer(layer, choose));
   }
   executable->slot_of_ = AssignSlots(own);
+  executable->poolings_ = ListPoolings(own);
   ASSIGN_OR_RETURN(executable->zero_,
                    ElementwiseFunction(*executable->context_, precision, "zero"));
   RETURN_IF_ERROR(executable->ChooseTile());
@@ -88,8 +89,19 @@ size_t OpenClExecutable::WorkspaceBytes(Size tile) const {
   const InnerTile anywhere = AnywhereTile(tile);
   const size_t pixels =
       static_cast<size_t>(anywhere.rect.Area()) * (1 + network_.scale * network_.scale);
-  return Sum(SlotBytes(network_, slot_of_, Plan(anywhere.image, anywhere.rect), precision_)) +
-         pixels * 4 * sizeof(float);  // the transfer buffers
+  return TensorBytes(anywhere) + pixels * 4 * sizeof(float);  // the transfer buffers
+}
+
+size_t OpenClExecutable::TensorBytes(const InnerTile& tile) const {
+  return Sum(SlotBytes(network_, slot_of_, Plan(tile.image, tile.rect), precision_));
+}
+
+std::unique_ptr<TileMemory> OpenClExecutable::CreateTileMemory() const {
+  return poolings_.empty() ? nullptr : std::make_unique<KeptTile>(context_);
+}
+
+size_t OpenClExecutable::TileMemoryBytes(Size tile) const {
+  return poolings_.empty() ? 0 : TensorBytes(AnywhereTile(tile));
 }
 
 absl::StatusOr<std::vector<size_t>> OpenClExecutable::SlotBytesOf(const TilePlan& plan) const {

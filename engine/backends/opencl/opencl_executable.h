@@ -1,6 +1,7 @@
 // A network compiled for one device.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "engine/backends/opencl/kernel_list.h"
 #include "engine/backends/opencl/layer_kernel.h"
 #include "engine/backends/opencl/tile_plan.h"
+#include "engine/graph/inner_tile.h"
 
 namespace upscaled::opencl {
 
@@ -32,6 +34,8 @@ class OpenClExecutable final : public Executable {
   size_t WorkspaceBytes(Size tile) const override;
   size_t WeightBytes() const override { return weight_bytes_; }
   Size PreferredTile() const override { return preferred_tile_; }
+  std::unique_ptr<TileMemory> CreateTileMemory() const override;
+  size_t TileMemoryBytes(Size tile) const override;
 
   // As network().layers; null for the input.
   const std::vector<std::unique_ptr<LayerKernel>>& kernels() const { return kernels_; }
@@ -42,12 +46,15 @@ class OpenClExecutable final : public Executable {
   // layer whose tensor is larger than the device's buffers may be.
   absl::StatusOr<std::vector<size_t>> SlotBytesOf(const TilePlan& plan) const;
   const std::vector<int>& slot_of() const { return slot_of_; }
+  const std::vector<int>& poolings() const { return poolings_; }  // ListPoolings
 
  private:
   OpenClExecutable(std::shared_ptr<Context> context, Precision precision)
       : context_(std::move(context)), precision_(precision) {}
   absl::Status AppendLayer(const Layer& layer, const ChooseLayerKernel& choose);
   TilePlan PlanInnerTile(Size size) const;
+  // Of a tile's slots.
+  size_t TensorBytes(const InnerTile& tile) const;
   absl::Status ChooseTile();
 
   const std::shared_ptr<Context> context_;
@@ -57,6 +64,7 @@ class OpenClExecutable final : public Executable {
   std::vector<const KernelInfo*> kernel_infos_;
   std::vector<int> block_px_;
   std::vector<int> slot_of_;
+  std::vector<int> poolings_;
   KernelFunction zero_;
   size_t weight_bytes_ = 0;
   Size preferred_tile_;

@@ -1,5 +1,7 @@
 #include "engine/backends/opencl/opencl_stream.h"
 
+#include <algorithm>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -13,7 +15,7 @@ namespace upscaled::opencl {
 namespace {
 
 std::vector<Tensor> PlaceTensors(const OpenClExecutable& executable, const TilePlan& plan,
-                                 const std::vector<cl::Buffer>& slots) {
+                                 const TileSlots& slots) {
   std::vector<Tensor> tensors;
   for (size_t i = 0; i < plan.rects.size(); ++i) {
     tensors.push_back({slots[executable.slot_of()[i]], plan.rects[i], plan.regions[i],
@@ -73,54 +75,66 @@ absl::Status OpenClStream::RunTile(const OpenClExecutable& executable, const Til
                                    Launcher& launcher, LayerEnqueued layer_enqueued) {
   const TilePlan plan = executable.Plan(task.image, task.tile);
   ASSIGN_OR_RETURN(const std::vector<size_t> slot_bytes, executable.SlotBytesOf(plan));
-  RETURN_IF_ERROR(Reserve(executable, slot_bytes, launcher));
-  const std::vector<Tensor> tensors = PlaceTensors(executable, plan, slots_);
-  const Network& network = executable.network();
-  const Rect source = executable.InputRect(task.tile, task.image);
-  const Rect in_src{source.x - task.src_rect.x, source.y - task.src_rect.y, source.width,
-                    source.height};
-  RETURN_IF_ERROR(LoadPixels(*context_, launcher, upload_, task.src.Crop(in_src), source,
-                             task.image, network.pad_px, executable.precision(), tensors[0]));
+  ASSIGN_OR_RETURN(KeptTile * kept, KeptOf(executable, task, slot_bytes, launcher));
+  if (kept == nullptr) {
+    RETURN_IF_ERROR(
+        slots_.Reserve(*context_, launcher, executable.zero(), executable.precision(), slot_bytes));
+  }
+  const std::vector<Tensor> tensors = PlaceTensors(executable, plan, kept ? kept->slots : slots_);
+  const std::vector<int>& poolings = executable.poolings();
+  const int begin = kept ? DeviceTileMemory::FirstLayer(poolings, task) : 0;
+  if (begin == 0) RETURN_IF_ERROR(Load(executable, task, tensors[0], launcher));
   if (task.sums != nullptr) {
-    const int pooling = ListPoolings(network)[task.means.size()];
-    RETURN_IF_ERROR(ComputeLayers(executable, task, tensors, pooling, launcher, layer_enqueued));
-    const Rect share = PooledShare(network, pooling, task.image, task.tile);
-    const Tensor& pooled = tensors[network.layers[pooling].inputs[0]];
+    const int pooling = poolings[task.means.size()];
+    RETURN_IF_ERROR(
+        ComputeLayers(executable, task, tensors, begin, pooling, launcher, layer_enqueued));
+    const Rect share = PooledShare(executable.network(), pooling, task.image, task.tile);
+    const Tensor& pooled = tensors[executable.network().layers[pooling].inputs[0]];
     ASSIGN_OR_RETURN(*task.sums, SumUp(*context_, launcher, executable.precision(), pooled, share));
-    return absl::OkStatus();
+  } else {
+    RETURN_IF_ERROR(
+        ComputeLayers(executable, task, tensors, begin, tensors.size(), launcher, layer_enqueued));
+    RETURN_IF_ERROR(StorePixels(*context_, launcher, download_, tensors.back(),
+                                executable.precision(),
+                                Scale(task.tile, executable.network().scale), task.dst));
   }
-  RETURN_IF_ERROR(
-      ComputeLayers(executable, task, tensors, tensors.size(), launcher, layer_enqueued));
-  return StorePixels(*context_, launcher, download_, tensors.back(), executable.precision(),
-                     Scale(task.tile, network.scale), task.dst);
-}
-
-absl::Status OpenClStream::Reserve(const OpenClExecutable& executable,
-                                   const std::vector<size_t>& slot_bytes, Launcher& launcher) {
-  if (slots_.size() < slot_bytes.size()) {
-    slots_.resize(slot_bytes.size());
-    slot_bytes_.resize(slot_bytes.size());
-  }
-  for (size_t i = 0; i < slot_bytes.size(); ++i) {
-    if (slot_bytes[i] <= slot_bytes_[i]) continue;
-    slots_[i] = cl::Buffer();  // frees the old one first: never both at once
-    slot_bytes_[i] = 0;
-    cl_int error = CL_SUCCESS;
-    slots_[i] = cl::Buffer(context_->handle, CL_MEM_READ_WRITE, slot_bytes[i], nullptr, &error);
-    RETURN_IF_ERROR(ToStatus(error, "clCreateBuffer for a tile's tensors"));
-    slot_bytes_[i] = slot_bytes[i];
-    RETURN_IF_ERROR(EnqueueZero(launcher, executable.zero(), slots_[i],
-                                slot_bytes[i] / StorageBytes(executable.precision())));
-  }
+  if (kept != nullptr) kept->End(task);
   return absl::OkStatus();
 }
 
+absl::StatusOr<KeptTile*> OpenClStream::KeptOf(const OpenClExecutable& executable,
+                                               const TileTask& task,
+                                               std::span<const size_t> slot_bytes,
+                                               Launcher& launcher) const {
+  auto* const kept = static_cast<KeptTile*>(task.memory);
+  const size_t bytes = std::accumulate(slot_bytes.begin(), slot_bytes.end(), size_t{0});
+  if (kept == nullptr || !kept->Begin(task, bytes)) return nullptr;
+  const absl::Status status = kept->slots.Reserve(*context_, launcher, executable.zero(),
+                                                  executable.precision(), slot_bytes);
+  if (status.ok()) return kept;
+  kept->slots = {};
+  if (absl::IsResourceExhausted(status)) return nullptr;
+  return status;
+}
+
+absl::Status OpenClStream::Load(const OpenClExecutable& executable, const TileTask& task,
+                                const Tensor& dst, Launcher& launcher) {
+  const Rect source = executable.InputRect(task.tile, task.image);
+  const Rect in_src{source.x - task.src_rect.x, source.y - task.src_rect.y, source.width,
+                    source.height};
+  return LoadPixels(*context_, launcher, upload_, task.src.Crop(in_src), source, task.image,
+                    executable.network().pad_px, executable.precision(), dst);
+}
+
 absl::Status OpenClStream::ComputeLayers(const OpenClExecutable& executable, const TileTask& task,
-                                         const std::vector<Tensor>& tensors, size_t end,
-                                         Launcher& launcher, LayerEnqueued layer_enqueued) {
-  auto means = task.means.begin();
+                                         const std::vector<Tensor>& tensors, size_t begin,
+                                         size_t end, Launcher& launcher,
+                                         LayerEnqueued layer_enqueued) {
+  const std::vector<int>& poolings = executable.poolings();
+  auto means = task.means.begin() +
+               (std::lower_bound(poolings.begin(), poolings.end(), begin) - poolings.begin());
   std::vector<Tensor> src;
-  for (size_t i = 0; i < end; ++i) {
+  for (size_t i = begin; i < end; ++i) {
     const Layer& layer = executable.network().layers[i];
     src.clear();
     if (layer.op == Op::kGlobalAveragePool) {

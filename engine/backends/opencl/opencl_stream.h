@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -12,6 +13,7 @@
 #include "engine/backends/opencl/launcher.h"
 #include "engine/backends/opencl/opencl_executable.h"
 #include "engine/backends/opencl/pixels.h"
+#include "engine/backends/opencl/tile_slots.h"
 
 namespace upscaled::opencl {
 
@@ -31,17 +33,19 @@ class OpenClStream final : public Stream {
 
   absl::Status RunTile(const OpenClExecutable& executable, const TileTask& task, Launcher& launcher,
                        LayerEnqueued layer_enqueued);
-  absl::Status Reserve(const OpenClExecutable& executable, const std::vector<size_t>& slot_bytes,
-                       Launcher& launcher);
-  // Enqueues layers 0 (its rim alone) to `end` - 1.
+  // The task's memory, with room for its tensors, if it can go on with it; otherwise null.
+  absl::StatusOr<KeptTile*> KeptOf(const OpenClExecutable& executable, const TileTask& task,
+                                   std::span<const size_t> slot_bytes, Launcher& launcher) const;
+  absl::Status Load(const OpenClExecutable& executable, const TileTask& task, const Tensor& dst,
+                    Launcher& launcher);
+  // Enqueues layers `begin` (of layer 0 its rim alone) to `end` - 1.
   absl::Status ComputeLayers(const OpenClExecutable& executable, const TileTask& task,
-                             const std::vector<Tensor>& tensors, size_t end, Launcher& launcher,
-                             LayerEnqueued layer_enqueued);
+                             const std::vector<Tensor>& tensors, size_t begin, size_t end,
+                             Launcher& launcher, LayerEnqueued layer_enqueued);
 
   const std::shared_ptr<Context> context_;
   std::optional<Launcher> launcher_;  // made by the first run, which can report why it fails
-  std::vector<cl::Buffer> slots_;
-  std::vector<size_t> slot_bytes_;
+  TileSlots slots_;
   TransferBuffer upload_, download_;
 };
 
