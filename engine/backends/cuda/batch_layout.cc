@@ -59,8 +59,9 @@ BatchLayout LayOut(const Program& program, const TilePlan& plan, Precision preci
   const size_t lost_bytes = tiles * sizeof(uint32_t);
   layout.lost = pieces.Take(lost_bytes);
   layout.received_bytes = layout.lost + lost_bytes - layout.result;
+  layout.tensors = pieces.end();
   for (const size_t bytes : SlotBytes(program, plan, precision)) {
-    layout.slots.push_back(pieces.Take(bytes * tiles));
+    layout.slots.push_back(pieces.Take(bytes * tiles) - layout.tensors);
   }
   layout.bytes = pieces.end();
   return layout;

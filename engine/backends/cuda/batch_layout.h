@@ -1,4 +1,5 @@
-// Where things lie in a stream's memory while it computes a batch of tiles of one plan.
+// Where things lie in a stream's memory while it computes a batch of tiles of one plan, and tensors
+// in the memory that a tile keeps.
 #pragma once
 
 #include <cstddef>
@@ -32,8 +33,11 @@ struct BatchLayout {
   size_t result = 0;          // samples [tile][y][x][3], or int64 sums [strip][tile][channel]
   size_t lost = 0;            // behind it: of each tile, whether a sample was no finite number
   size_t received_bytes = 0;  // from `result`
-  std::vector<size_t> slots;
-  size_t bytes = 0;  // of everything
+  size_t tensors = 0;         // all slots, in one piece at the end
+  std::vector<size_t> slots;  // from `tensors`
+  size_t bytes = 0;           // of everything
+
+  size_t tensor_bytes() const { return bytes - tensors; }
 };
 
 BatchLayout LayOut(const Program& program, const TilePlan& plan, Precision precision,

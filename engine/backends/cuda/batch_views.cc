@@ -22,7 +22,8 @@ SampleKind KindOf(SampleType type) {
 }  // namespace
 
 BatchViews ViewsOf(const Program& program, const TilePlan& plan, Precision precision,
-                   const BatchShape& shape, const BatchLayout& layout, uint8_t* memory) {
+                   const BatchShape& shape, const BatchLayout& layout, uint8_t* memory,
+                   uint8_t* tensors) {
   const size_t value_bytes = StorageBytes(precision);
   BatchViews views;
   views.tiles = shape.tiles;
@@ -49,7 +50,7 @@ BatchViews ViewsOf(const Program& program, const TilePlan& plan, Precision preci
     const Root& root = program.roots[home.root];
     view.rect = plan.rects[home.root];
     const int64_t plane_pixels = view.rect.Area();
-    view.data = memory + layout.slots[root.slot] +
+    view.data = tensors + layout.slots[root.slot] +
                 home.first_plane * plane_pixels * kPlaneChannels * value_bytes;
     view.tile_stride = plane_pixels * root.planes;
   }

@@ -22,8 +22,9 @@ struct BatchViews {
   SampleView samples;               // of the result
 };
 
-// `memory`: where the layout's offsets count from.
+// `memory`: where the layout's offsets count from; `tensors`: where those of the slots do.
 BatchViews ViewsOf(const Program& program, const TilePlan& plan, Precision precision,
-                   const BatchShape& shape, const BatchLayout& layout, uint8_t* memory);
+                   const BatchShape& shape, const BatchLayout& layout, uint8_t* memory,
+                   uint8_t* tensors);
 
 }  // namespace upscaled::cuda

@@ -13,6 +13,8 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "engine/backends/cuda/device.h"
+#include "engine/backends/device_tile_memory.h"
+#include "engine/base/byte_budget.h"
 
 namespace upscaled::cuda {
 
@@ -24,7 +26,8 @@ class Context {
   // UNAVAILABLE: the device cannot be used.
   static absl::StatusOr<std::shared_ptr<Context>> Create(const Device& device);
 
-  explicit Context(const Device& device) : device_(device) {}
+  explicit Context(const Device& device)
+      : device_(device), kept_(device.memory_bytes / kKeptShare) {}
 
   const Device& device() const { return device_; }
   // Makes the device the calling thread's; before any other call to the runtime. UNAVAILABLE, with
@@ -34,10 +37,13 @@ class Context {
   absl::Status Check(cudaError_t error, std::string_view call);
   // Another one at every call.
   int64_t NextId() { return next_id_++; }
+  // What tiles keep between their runs.
+  ByteBudget& kept() { return kept_; }
 
  private:
   const Device device_;
   std::atomic<int64_t> next_id_ = 0;
+  ByteBudget kept_;
   absl::Mutex mutex_;
   absl::Status lost_ ABSL_GUARDED_BY(mutex_);  // OK while the context works
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "engine/backends/cuda/handles.h"
 #include "engine/backends/cuda/kernels/pack_weights.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
@@ -87,6 +88,14 @@ BatchLayout CudaExecutable::LargestLayout(const InnerTile& tile) const {
 size_t CudaExecutable::WorkspaceBytes(Size tile) const {
   const BatchLayout layout = LargestLayout(AnywhereTile(tile));
   return layout.bytes + layout.sent_bytes + layout.received_bytes;  // the host's staging buffers
+}
+
+std::unique_ptr<TileMemory> CudaExecutable::CreateTileMemory() const {
+  return program_.poolings.empty() ? nullptr : std::make_unique<KeptTile>(context_);
+}
+
+size_t CudaExecutable::TileMemoryBytes(Size tile) const {
+  return program_.poolings.empty() ? 0 : LargestLayout(AnywhereTile(tile)).tensor_bytes();
 }
 
 // The larger a tile, the less is computed twice and the better the device is filled, until it takes

@@ -30,6 +30,8 @@ class CudaExecutable final : public Executable {
   size_t WorkspaceBytes(Size tile) const override;
   size_t WeightBytes() const override { return weight_bytes_; }
   Size PreferredTile() const override { return preferred_tile_; }
+  std::unique_ptr<TileMemory> CreateTileMemory() const override;
+  size_t TileMemoryBytes(Size tile) const override;
 
   const std::shared_ptr<Context>& context() const { return context_; }
   const Program& program() const { return program_; }

@@ -74,6 +74,7 @@ absl::Status CudaStream::Run(const Executable& executable, std::span<const TileT
   for (const TileTask& task : tiles) {
     RETURN_IF_ERROR(CheckTileTask(executable, task));
     ASSIGN_OR_RETURN(Batch single, MakeBatch(own, own.precision(), task));
+    RETURN_IF_ERROR(Keep(single));
     if (!Join(single, batches)) batches.push_back(std::move(single));
   }
   for (const Batch& batch : batches) {
@@ -114,8 +115,12 @@ absl::StatusOr<std::vector<LayerProfile>> CudaStream::Profile(const Executable& 
 absl::StatusOr<CudaStream::Batch> CudaStream::MakeBatch(const CudaExecutable& executable,
                                                         Precision precision, const TileTask& task) {
   const Program& program = executable.program();
-  Batch batch{executable,    precision, PlanTile(program, {task.image, task.tile}),
-              ShapeOf(task), {},        {&task}};
+  Batch batch{.executable = executable,
+              .precision = precision,
+              .plan = PlanTile(program, {task.image, task.tile}),
+              .shape = ShapeOf(task),
+              .layout = {},
+              .tasks = {&task}};
   RETURN_IF_ERROR(executable.CheckPlan(batch.plan));
   batch.layout = LayOut(program, batch.plan, precision, batch.shape);
   return batch;
@@ -159,7 +164,9 @@ CudaStream::GraphKey CudaStream::KeyOf(const Batch& batch) {
 }
 
 bool CudaStream::Join(const Batch& single, std::vector<Batch>& batches) {
+  if (single.kept != nullptr) return false;
   for (Batch& batch : batches) {
+    if (batch.kept != nullptr) continue;
     GraphKey key = KeyOf(batch);
     key.shape.tiles = 1;
     if (batch.tasks.size() == kMaxBatch || key != KeyOf(single)) continue;
@@ -183,8 +190,23 @@ absl::Status CudaStream::Prepare() {
   return absl::OkStatus();
 }
 
+absl::Status CudaStream::Keep(Batch& single) const {
+  const TileTask& task = *single.tasks.front();
+  auto* const kept = static_cast<KeptTile*>(task.memory);
+  const size_t bytes = single.layout.tensor_bytes();
+  if (kept == nullptr || !kept->Begin(task, bytes)) return absl::OkStatus();
+  if (kept->memory.bytes() == 0) {
+    absl::StatusOr<DeviceMemory> memory = AllocateDevice(context_, bytes, "a kept tile");
+    if (absl::IsResourceExhausted(memory.status())) return absl::OkStatus();  // goes without
+    RETURN_IF_ERROR(memory.status());
+    kept->memory = *std::move(memory);
+  }
+  single.kept = kept;
+  return absl::OkStatus();
+}
+
 absl::Status CudaStream::RunBatch(const Batch& batch) {
-  RETURN_IF_ERROR(Reserve(batch.layout));
+  RETURN_IF_ERROR(Reserve(batch.layout, batch.kept ? batch.layout.tensors : batch.layout.bytes));
   Pack(batch);
   RETURN_IF_ERROR(Launch(batch));
   RETURN_IF_ERROR(context_->Check(cudaEventRecord(done_.get(), queue_.get()), "cudaEventRecord"));
@@ -196,11 +218,12 @@ absl::Status CudaStream::RunBatch(const Batch& batch) {
       DeliverPixels(batch, t);
     }
   }
+  if (batch.kept != nullptr) batch.kept->End(*batch.tasks.front());
   return absl::OkStatus();
 }
 
-absl::Status CudaStream::Reserve(const BatchLayout& layout) {
-  if (layout.bytes <= memory_.bytes() && layout.sent_bytes <= sent_.bytes() &&
+absl::Status CudaStream::Reserve(const BatchLayout& layout, size_t bytes) {
+  if (bytes <= memory_.bytes() && layout.sent_bytes <= sent_.bytes() &&
       layout.received_bytes <= received_.bytes()) {
     return absl::OkStatus();
   }
@@ -211,7 +234,7 @@ absl::Status CudaStream::Reserve(const BatchLayout& layout) {
     ASSIGN_OR_RETURN(memory, allocate(context_, bytes, what));
     return absl::OkStatus();
   };
-  RETURN_IF_ERROR(grow(memory_, layout.bytes, AllocateDevice, "a tile"));
+  RETURN_IF_ERROR(grow(memory_, bytes, AllocateDevice, "a tile"));
   RETURN_IF_ERROR(grow(sent_, layout.sent_bytes, AllocatePinned, "a tile's source"));
   return grow(received_, layout.received_bytes, AllocatePinned, "a tile's result");
 }
@@ -238,6 +261,7 @@ void CudaStream::Pack(const Batch& batch) const {
 }
 
 absl::Status CudaStream::Launch(const Batch& batch) {
+  if (batch.kept != nullptr) return Enqueue(batch);  // a graph would be of its addresses alone
   Graph& graph = graphs_.Get(KeyOf(batch));
   if (!std::exchange(graph.seen, true)) return Enqueue(batch);
   if (graph.handle == nullptr) {
@@ -250,7 +274,8 @@ absl::Status CudaStream::Enqueue(const Batch& batch) {
   const BatchLayout& layout = batch.layout;
   const Program& program = batch.executable.program();
   const BatchViews views =
-      ViewsOf(program, batch.plan, batch.precision, batch.shape, layout, memory_.data());
+      ViewsOf(program, batch.plan, batch.precision, batch.shape, layout, memory_.data(),
+              batch.kept ? batch.kept->memory.data() : memory_.data() + layout.tensors);
   const cudaStream_t queue = queue_.get();
   RETURN_IF_ERROR(context_->Check(cudaMemcpyAsync(memory_.data(), sent_.data(), layout.sent_bytes,
                                                   cudaMemcpyHostToDevice, queue),
@@ -260,7 +285,10 @@ absl::Status CudaStream::Enqueue(const Batch& batch) {
       "cudaMemsetAsync"));
   const int end = batch.shape.gathers ? program.poolings[batch.shape.known_means]
                                       : static_cast<int>(program.network.layers.size());
+  const int begin =
+      batch.kept ? DeviceTileMemory::FirstLayer(program.poolings, *batch.tasks.front()) : 0;
   for (const StepKernel& kernel : batch.executable.kernels(batch.precision)) {
+    if (kernel.step().layer < begin) continue;
     if (kernel.step().layer >= end) break;
     RETURN_IF_ERROR(kernel.Enqueue(*context_, views, queue));
   }

@@ -35,6 +35,7 @@ class CudaStream final : public Stream {
     BatchShape shape;
     BatchLayout layout;
     std::vector<const TileTask*> tasks;
+    KeptTile* kept = nullptr;  // where the tensors of the one task live
   };
   // All that the commands for a batch depend on, beside the stream's buffers.
   struct GraphKey {
@@ -61,12 +62,14 @@ class CudaStream final : public Stream {
   static bool Join(const Batch& single, std::vector<Batch>& batches);
 
   absl::Status Prepare();
+  // Gives the batch of one tile the task's memory, if it can go on with it.
+  absl::Status Keep(Batch& single) const;
   absl::Status RunBatch(const Batch& batch);
   absl::Status RunTile(const CudaExecutable& executable, Precision precision, const TileTask& task);
   // Computes pixels of the result that precision kFast lost again in kExact. They are the same for
   // every tiling, and so are their new values.
   absl::Status RunExactly(const CudaExecutable& executable, const TileTask& task);
-  absl::Status Reserve(const BatchLayout& layout);
+  absl::Status Reserve(const BatchLayout& layout, size_t bytes);
   // Pictures and means to the staging buffer.
   void Pack(const Batch& batch) const;
   absl::Status Launch(const Batch& batch);

@@ -12,6 +12,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "engine/backends/cuda/context.h"
+#include "engine/backends/device_tile_memory.h"
 
 namespace upscaled::cuda {
 
@@ -49,6 +50,14 @@ class Memory {
 
 using DeviceMemory = Memory<&cudaFree>;      // the device's
 using PinnedMemory = Memory<&cudaFreeHost>;  // the host's, which the device copies from and to
+
+// The tensors of one tile of a network with global poolings.
+struct KeptTile final : DeviceTileMemory {
+  explicit KeptTile(const std::shared_ptr<Context>& context)
+      : DeviceTileMemory({context, &context->kept()}) {}
+
+  DeviceMemory memory;
+};
 
 // The context is entered. RESOURCE_EXHAUSTED names `what` it is for and its size.
 absl::StatusOr<DeviceMemory> AllocateDevice(const std::shared_ptr<Context>& context, size_t bytes,

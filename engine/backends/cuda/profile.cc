@@ -44,7 +44,7 @@ class Profiler {
                                                     cudaMemcpyHostToDevice, queue_.get()),
                                     "cudaMemcpyAsync"));
     views_ = ViewsOf(executable_.program(), plan_, executable_.precision(), shape_, layout_,
-                     memory_.data());
+                     memory_.data(), memory_.data() + layout_.tensors);
     const size_t steps = executable_.kernels(executable_.precision()).size() + 1;
     for (size_t i = 0; i <= steps; ++i) {
       ASSIGN_OR_RETURN(events_.emplace_back(), CreateEvent(context_));

@@ -170,7 +170,8 @@ TEST_F(CudaTilePlanTest, PiecesOfABatchDoNotOverlap) {
     pieces.push_back({layout.result, layout.lost});
     const auto slot_bytes = cuda::SlotBytes(program_, plan, Precision::kFast);
     for (size_t s = 0; s < slot_bytes.size(); ++s) {
-      pieces.push_back({layout.slots[s], layout.slots[s] + shape.tiles * slot_bytes[s]});
+      const size_t begin = layout.tensors + layout.slots[s];
+      pieces.push_back({begin, begin + shape.tiles * slot_bytes[s]});
     }
     size_t free_from = 0;
     for (const auto& [begin, end] : pieces) {
