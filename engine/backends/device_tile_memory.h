@@ -19,18 +19,29 @@ inline constexpr size_t kKeptShare = 4;
 class DeviceTileMemory : public TileMemory {
  public:
   explicit DeviceTileMemory(std::shared_ptr<ByteBudget> budget) : budget_(std::move(budget)) {}
+  DeviceTileMemory(const DeviceTileMemory&) = delete;
+  DeviceTileMemory& operator=(const DeviceTileMemory&) = delete;
   ~DeviceTileMemory() override { budget_->Return(taken_); }
 
   // Whether `task` may use it: all runs before it have, to their ends, and its tensors, of
   // `bytes`, are in the budget. Until End it is of no use to others.
   bool Begin(const TileTask& task, size_t bytes) {
-    if (std::exchange(runs_, kNoRuns) != task.means.size()) return false;
+    if (std::exchange(runs_, kNoRuns) != task.means.size()) {
+      Drop();
+      return false;
+    }
     if (taken_ > 0) return true;
     if (!budget_->Take(bytes)) return false;
     taken_ = bytes;
     return true;
   }
+  // After a run whose commands are all done: the next one may be another stream's.
   void End(const TileTask& task) { runs_ = task.means.size() + 1; }
+  // For good; others may take its bytes.
+  void Drop() {
+    FreeTensors();
+    budget_->Return(std::exchange(taken_, 0));
+  }
 
   // The layer that a run with such a memory begins at. `poolings`: ListPoolings.
   static int FirstLayer(const std::vector<int>& poolings, const TileTask& task) {
@@ -39,6 +50,8 @@ class DeviceTileMemory : public TileMemory {
 
  private:
   static constexpr size_t kNoRuns = static_cast<size_t>(-1);
+
+  virtual void FreeTensors() = 0;
 
   const std::shared_ptr<ByteBudget> budget_;
   size_t taken_ = 0;

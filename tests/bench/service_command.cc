@@ -120,8 +120,8 @@ void CompareIdle(EngineSide& engine, ServiceSide& service, int threads, int call
   const std::string png = ValueOrExit(EncodePng(ShadedImage(kSmallPicture).view()));
   const std::vector<Subject> subjects = {
       {"machine, arithmetic", [=] { return Calculate(threads); }},
-      {"engine, PNG", [&] { return engine.UpscalePng(png); }},
-      {"service, PNG", [&] { return service.UpscalePng(0, png); }},
+      {"64x64, engine, PNG", [&] { return engine.UpscalePng(png); }},
+      {"64x64, service, PNG", [&] { return service.UpscalePng(0, png); }},
   };
   std::vector<std::vector<double>> busy(subjects.size()), idle(subjects.size());
   const auto back_to_back = [&] {
@@ -139,13 +139,12 @@ void CompareIdle(EngineSide& engine, ServiceSide& service, int threads, int call
   }
   back_to_back();
   const auto add = [&](const std::string& name, const std::vector<double>& seconds) {
-    rows.push_back({.name = absl::StrCat("64x64, ", name),
-                    .p50_s = Quantile(seconds, 0.5),
-                    .p99_s = Quantile(seconds, 0.99)});
+    rows.push_back(
+        {.name = name, .p50_s = Quantile(seconds, 0.5), .p99_s = Quantile(seconds, 0.99)});
   };
   for (size_t i = 0; i < subjects.size(); ++i) {
     add(absl::StrCat(subjects[i].name, ", back to back"), busy[i]);
-    add(absl::StrCat(subjects[i].name, ", 1.1 s apart"), idle[i]);
+    add(absl::StrCat(subjects[i].name, ", after 1.1 s"), idle[i]);
   }
 }
 
@@ -233,7 +232,9 @@ void AddServiceCommand(CLI::App& app) {
   command->add_option("--clients", options->clients, "Clients at once")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_option("--calls", options->calls, "Small calls 1.1 s apart; 0 = leave them out")
+  command
+      ->add_option("--calls", options->calls,
+                   "Small calls after 1.1 s of idling; 0 = leave them out")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_flag("--json", options->json, "Print a list of objects instead of a table");

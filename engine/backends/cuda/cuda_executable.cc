@@ -1,6 +1,7 @@
 #include "engine/backends/cuda/cuda_executable.h"
 
 #include <algorithm>
+#include <cstdint>
 
 #include "absl/strings/str_cat.h"
 #include "engine/backends/cuda/handles.h"
@@ -95,7 +96,9 @@ std::unique_ptr<TileMemory> CudaExecutable::CreateTileMemory() const {
 }
 
 size_t CudaExecutable::TileMemoryBytes(Size tile) const {
-  return program_.poolings.empty() ? 0 : LargestLayout(AnywhereTile(tile)).tensor_bytes();
+  constexpr int64_t kLeastPixels = 256 * 256;  // smaller ones gain more from batches and graphs
+  if (program_.poolings.empty() || tile.Area() < kLeastPixels) return 0;
+  return LargestLayout(AnywhereTile(tile)).tensor_bytes();
 }
 
 // The larger a tile, the less is computed twice and the better the device is filled, until it takes

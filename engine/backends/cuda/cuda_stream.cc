@@ -126,6 +126,14 @@ absl::StatusOr<CudaStream::Batch> CudaStream::MakeBatch(const CudaExecutable& ex
   return batch;
 }
 
+bool CudaStream::Batch::SendsPicture() const {
+  const std::vector<Step>& steps = executable.program().steps;
+  return std::any_of(steps.begin(), steps.end(), [this](const Step& step) {
+    return step.layer >= first_layer &&
+           (step.kind == Step::Kind::kLoadPixels || step.kind == Step::Kind::kFirstConv);
+  });
+}
+
 absl::Status CudaStream::RunTile(const CudaExecutable& executable, Precision precision,
                                  const TileTask& task) {
   ASSIGN_OR_RETURN(const Batch batch, MakeBatch(executable, precision, task));
@@ -197,16 +205,20 @@ absl::Status CudaStream::Keep(Batch& single) const {
   if (kept == nullptr || !kept->Begin(task, bytes)) return absl::OkStatus();
   if (kept->memory.bytes() == 0) {
     absl::StatusOr<DeviceMemory> memory = AllocateDevice(context_, bytes, "a kept tile");
-    if (absl::IsResourceExhausted(memory.status())) return absl::OkStatus();  // goes without
-    RETURN_IF_ERROR(memory.status());
+    if (!memory.ok()) {
+      kept->Drop();
+      return absl::IsResourceExhausted(memory.status()) ? absl::OkStatus()  // goes without
+                                                        : memory.status();
+    }
     kept->memory = *std::move(memory);
   }
   single.kept = kept;
+  single.first_layer = DeviceTileMemory::FirstLayer(single.executable.program().poolings, task);
   return absl::OkStatus();
 }
 
 absl::Status CudaStream::RunBatch(const Batch& batch) {
-  RETURN_IF_ERROR(Reserve(batch.layout, batch.kept ? batch.layout.tensors : batch.layout.bytes));
+  RETURN_IF_ERROR(Reserve(batch));
   Pack(batch);
   RETURN_IF_ERROR(Launch(batch));
   RETURN_IF_ERROR(context_->Check(cudaEventRecord(done_.get(), queue_.get()), "cudaEventRecord"));
@@ -222,8 +234,10 @@ absl::Status CudaStream::RunBatch(const Batch& batch) {
   return absl::OkStatus();
 }
 
-absl::Status CudaStream::Reserve(const BatchLayout& layout, size_t bytes) {
-  if (bytes <= memory_.bytes() && layout.sent_bytes <= sent_.bytes() &&
+absl::Status CudaStream::Reserve(const Batch& batch) {
+  const BatchLayout& layout = batch.layout;
+  const size_t own_bytes = batch.kept ? layout.tensors : layout.bytes;
+  if (own_bytes <= memory_.bytes() && layout.sent_bytes <= sent_.bytes() &&
       layout.received_bytes <= received_.bytes()) {
     return absl::OkStatus();
   }
@@ -234,7 +248,7 @@ absl::Status CudaStream::Reserve(const BatchLayout& layout, size_t bytes) {
     ASSIGN_OR_RETURN(memory, allocate(context_, bytes, what));
     return absl::OkStatus();
   };
-  RETURN_IF_ERROR(grow(memory_, bytes, AllocateDevice, "a tile"));
+  RETURN_IF_ERROR(grow(memory_, own_bytes, AllocateDevice, "a tile"));
   RETURN_IF_ERROR(grow(sent_, layout.sent_bytes, AllocatePinned, "a tile's source"));
   return grow(received_, layout.received_bytes, AllocatePinned, "a tile's result");
 }
@@ -249,6 +263,7 @@ void CudaStream::Pack(const Batch& batch) const {
       std::fill_n(std::copy(task.means[i].begin(), task.means[i].end(), dst),
                   channels - task.means[i].size(), 0.0f);
     }
+    if (!batch.SendsPicture()) continue;
     const Rect source = batch.executable.InputRect(task.tile, task.image);
     const ImageView src = task.src.Crop(
         {source.x - task.src_rect.x, source.y - task.src_rect.y, source.width, source.height});
@@ -277,7 +292,7 @@ absl::Status CudaStream::Enqueue(const Batch& batch) {
       ViewsOf(program, batch.plan, batch.precision, batch.shape, layout, memory_.data(),
               batch.kept ? batch.kept->memory.data() : memory_.data() + layout.tensors);
   const cudaStream_t queue = queue_.get();
-  RETURN_IF_ERROR(context_->Check(cudaMemcpyAsync(memory_.data(), sent_.data(), layout.sent_bytes,
+  RETURN_IF_ERROR(context_->Check(cudaMemcpyAsync(memory_.data(), sent_.data(), batch.sent_bytes(),
                                                   cudaMemcpyHostToDevice, queue),
                                   "cudaMemcpyAsync to the device"));
   RETURN_IF_ERROR(context_->Check(
@@ -285,10 +300,8 @@ absl::Status CudaStream::Enqueue(const Batch& batch) {
       "cudaMemsetAsync"));
   const int end = batch.shape.gathers ? program.poolings[batch.shape.known_means]
                                       : static_cast<int>(program.network.layers.size());
-  const int begin =
-      batch.kept ? DeviceTileMemory::FirstLayer(program.poolings, *batch.tasks.front()) : 0;
   for (const StepKernel& kernel : batch.executable.kernels(batch.precision)) {
-    if (kernel.step().layer < begin) continue;
+    if (kernel.step().layer < batch.first_layer) continue;
     if (kernel.step().layer >= end) break;
     RETURN_IF_ERROR(kernel.Enqueue(*context_, views, queue));
   }

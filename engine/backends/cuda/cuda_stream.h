@@ -36,6 +36,11 @@ class CudaStream final : public Stream {
     BatchLayout layout;
     std::vector<const TileTask*> tasks;
     KeptTile* kept = nullptr;  // where the tensors of the one task live
+    int first_layer = 0;       // with `kept`: the layers before it are there
+
+    // The steps from first_layer on read the picture.
+    bool SendsPicture() const;
+    size_t sent_bytes() const { return SendsPicture() ? layout.sent_bytes : layout.source; }
   };
   // All that the commands for a batch depend on, beside the stream's buffers.
   struct GraphKey {
@@ -69,7 +74,7 @@ class CudaStream final : public Stream {
   // Computes pixels of the result that precision kFast lost again in kExact. They are the same for
   // every tiling, and so are their new values.
   absl::Status RunExactly(const CudaExecutable& executable, const TileTask& task);
-  absl::Status Reserve(const BatchLayout& layout, size_t bytes);
+  absl::Status Reserve(const Batch& batch);
   // Pictures and means to the staging buffer.
   void Pack(const Batch& batch) const;
   absl::Status Launch(const Batch& batch);

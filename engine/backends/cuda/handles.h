@@ -55,6 +55,7 @@ using PinnedMemory = Memory<&cudaFreeHost>;  // the host's, which the device cop
 struct KeptTile final : DeviceTileMemory {
   explicit KeptTile(const std::shared_ptr<Context>& context)
       : DeviceTileMemory({context, &context->kept()}) {}
+  void FreeTensors() override { memory = {}; }
 
   DeviceMemory memory;
 };

@@ -98,7 +98,10 @@ absl::Status OpenClStream::RunTile(const OpenClExecutable& executable, const Til
                                 executable.precision(),
                                 Scale(task.tile, executable.network().scale), task.dst));
   }
-  if (kept != nullptr) kept->End(task);
+  if (kept != nullptr) {
+    RETURN_IF_ERROR(ToStatus(launcher.queue().finish(), "clFinish"));
+    kept->End(task);
+  }
   return absl::OkStatus();
 }
 
@@ -112,8 +115,8 @@ absl::StatusOr<KeptTile*> OpenClStream::KeptOf(const OpenClExecutable& executabl
   const absl::Status status = kept->slots.Reserve(*context_, launcher, executable.zero(),
                                                   executable.precision(), slot_bytes);
   if (status.ok()) return kept;
-  kept->slots = {};
-  if (absl::IsResourceExhausted(status)) return nullptr;
+  kept->Drop();
+  if (absl::IsResourceExhausted(status)) return nullptr;  // goes without
   return status;
 }
 

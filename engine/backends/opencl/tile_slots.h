@@ -31,6 +31,7 @@ class TileSlots {
 struct KeptTile final : DeviceTileMemory {
   explicit KeptTile(const std::shared_ptr<Context>& context)
       : DeviceTileMemory({context, &context->kept}) {}
+  void FreeTensors() override { slots = {}; }
 
   TileSlots slots;
 };

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <memory>
 #include <random>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/backends/backend_list.h"
 #include "engine/backends/layer_profile.h"
+#include "engine/pipeline/pooled_means.h"
 #include "gtest/gtest.h"
 #include "tests/engine/backends/random_network.h"
 #include "tests/engine/backends/tested_devices.h"
@@ -28,6 +30,7 @@ using test::FreshRandom;
 using test::RandomImage;
 using test::RandomInt;
 using test::RandomNetwork;
+using test::RandomPooledNetwork;
 using test::RunPicture;
 
 // fp32 against the reference's double sums; Winograd kernels lose about two digits. Relative to the
@@ -284,6 +287,45 @@ TEST_P(ConformanceTest, EveryTilingGivesTheSameBytes) {
                                   << tile.height;
       if (HasFailure()) return;
     }
+  }
+}
+
+TEST_P(ConformanceTest, TilesThatMoveBetweenStreamsGiveTheSameBytes) {
+  constexpr double kMaxMacsPerPx = 10e3;
+  for (int i = 0; i < 3; ++i) {
+    network_ = RandomPooledNetwork(random_, kMaxMacsPerPx);
+    SCOPED_TRACE(Describe(network_));
+    const auto executable = backend_->Compile(network_, Precision::kExact);
+    ASSERT_TRUE(executable.ok()) << executable.status();
+    const ImageSpec spec{RandomInt(random_, 1, 60), RandomInt(random_, 1, 60), 3, SampleType::kU8};
+    const Image source = RandomImage(spec, random_);
+    const ImageSpec result = ResultSpec(network_, spec.size(), 3, SampleType::kF32);
+    GuardedImage whole(result), tiled(result);
+    RunWhole(*backend_, **executable, source.view(), whole.view());
+
+    const Size tile{RandomInt(random_, 8, 40), RandomInt(random_, 8, 40)};
+    auto tasks = CutIntoTiles(**executable, source.view(), tile, tiled.view(), random_);
+    std::vector<std::unique_ptr<TileMemory>> memories;
+    for (TileTask& task : tasks) {
+      task.memory = memories.emplace_back((*executable)->CreateTileMemory()).get();
+    }
+    const std::unique_ptr<Stream> streams[] = {backend_->CreateStream(), backend_->CreateStream()};
+    int turn = 0;
+    const auto run = [&](std::span<const TileTask> tiles) {
+      absl::Status status;
+      for (size_t t = 0; t < tiles.size(); ++t) {
+        status.Update(streams[(turn + t) % 2]->Run(**executable, tiles.subspan(t, 1)));
+      }
+      ++turn;
+      return status;
+    };
+    const auto means = GatherMeans(network_, tasks, run);
+    ASSERT_TRUE(means.ok()) << means.status();
+    for (TileTask& task : tasks) task.means = *means;
+    const absl::Status status = run(tasks);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_TRUE(tiled == whole) << "picture " << spec << ", tiles of " << tile.width << "x"
+                                << tile.height;
   }
 }
 

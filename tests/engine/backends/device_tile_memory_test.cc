@@ -9,6 +9,13 @@
 namespace upscaled {
 namespace {
 
+struct Kept final : DeviceTileMemory {
+  using DeviceTileMemory::DeviceTileMemory;
+  void FreeTensors() override { freed = true; }
+
+  bool freed = false;
+};
+
 class DeviceTileMemoryTest : public ::testing::Test {
  protected:
   // Of a network with three poolings, whose run number `run` it is.
@@ -23,7 +30,7 @@ class DeviceTileMemoryTest : public ::testing::Test {
 };
 
 TEST_F(DeviceTileMemoryTest, ServesRunsThatFollowEachOther) {
-  DeviceTileMemory memory(budget_);
+  Kept memory(budget_);
   for (size_t run = 0; run <= means_.size(); ++run) {
     EXPECT_TRUE(memory.Begin(Run(run), 60));
     memory.End(Run(run));
@@ -32,15 +39,18 @@ TEST_F(DeviceTileMemoryTest, ServesRunsThatFollowEachOther) {
 }
 
 TEST_F(DeviceTileMemoryTest, IsOfNoUseAfterARunThatSkippedIt) {
-  DeviceTileMemory memory(budget_);
+  Kept memory(budget_);
   ASSERT_TRUE(memory.Begin(Run(0), 60));
   memory.End(Run(0));
+  EXPECT_FALSE(memory.freed);
   EXPECT_FALSE(memory.Begin(Run(2), 60));
-  EXPECT_FALSE(memory.Begin(Run(1), 60));
+  EXPECT_TRUE(memory.freed);
+  EXPECT_TRUE(budget_->Take(100));
+  EXPECT_FALSE(memory.Begin(Run(1), 0));
 }
 
 TEST_F(DeviceTileMemoryTest, IsOfNoUseAfterARunThatDidNotEnd) {
-  DeviceTileMemory memory(budget_);
+  Kept memory(budget_);
   ASSERT_TRUE(memory.Begin(Run(0), 60));
   memory.End(Run(0));
   ASSERT_TRUE(memory.Begin(Run(1), 60));
@@ -50,7 +60,7 @@ TEST_F(DeviceTileMemoryTest, IsOfNoUseAfterARunThatDidNotEnd) {
 
 TEST_F(DeviceTileMemoryTest, TakesItsBytesOnceAndGivesThemBack) {
   {
-    DeviceTileMemory memory(budget_), another(budget_);
+    Kept memory(budget_), another(budget_);
     ASSERT_TRUE(memory.Begin(Run(0), 60));
     memory.End(Run(0));
     ASSERT_TRUE(memory.Begin(Run(1), 60));

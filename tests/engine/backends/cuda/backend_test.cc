@@ -11,6 +11,7 @@
 #include "engine/backends/reference/reference_backend.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/engine/backends/kept_tile.h"
 #include "tests/engine/backends/random_network.h"
 #include "tests/engine/backends/run_tiles.h"
 #include "tests/support/test_image.h"
@@ -165,6 +166,12 @@ TEST_F(CudaBackendTest, EveryForcedKernelRunsOrNamesItself) {
       ExpectNear(RunTiles(**backend, **executable, source, {50, 40}), expected,
                  precision == Precision::kExact ? 1e-4f : 1e-2f);
     }
+  }
+}
+
+TEST_F(CudaBackendTest, AKeptTileGoesOnWhereItStopped) {
+  for (const Precision precision : {Precision::kExact, Precision::kFast}) {
+    test::ExpectGoesOn(*backend_, precision, random_);
   }
 }
 

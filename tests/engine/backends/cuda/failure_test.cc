@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/backends/cuda/host_runtime.h"
+#include "tests/engine/backends/kept_tile.h"
 #include "tests/engine/backends/random_network.h"
 #include "tests/engine/backends/run_tiles.h"
 #include "tests/support/test_image.h"
@@ -100,6 +101,47 @@ TEST_F(CudaFailureTest, ALostContextFailsForGoodAndANewBackendWorks) {
   old_stream.reset();
   const Image result = test::RunTiles(*backend_, *executable_, source_, {40, 30});
   EXPECT_TRUE(test::SameImages(result.view(), expected.view()));
+}
+
+TEST_F(CudaFailureTest, ATileThatCannotKeepGoesWithout) {
+  const auto executable = backend_->Compile(test::ScaledByItsMean(random_), Precision::kExact);
+  ASSERT_TRUE(executable.ok()) << executable.status();
+  const auto expected = test::RunKept(*backend_, **executable, source_, source_, nullptr);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  const std::unique_ptr<TileMemory> memory = (*executable)->CreateTileMemory();
+  test::FailNextCall("cudaMalloc", cudaErrorMemoryAllocation);
+  const auto result = test::RunKept(*backend_, **executable, source_, source_, memory.get());
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_TRUE(test::SameImages(result->view(), expected->view()));
+}
+
+TEST_F(CudaFailureTest, ARunThatFailsSpoilsWhatTheTileKept) {
+  const auto executable = backend_->Compile(test::ScaledByItsMean(random_), Precision::kExact);
+  ASSERT_TRUE(executable.ok()) << executable.status();
+  const auto expected = test::RunKept(*backend_, **executable, source_, source_, nullptr);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  const std::unique_ptr<TileMemory> memory = (*executable)->CreateTileMemory();
+  test::FailNextCall("cudaEventRecord", cudaErrorInvalidValue);
+  EXPECT_EQ(test::RunKept(*backend_, **executable, source_, source_, memory.get()).status().code(),
+            absl::StatusCode::kInternal);
+  const auto result = test::RunKept(*backend_, **executable, source_, source_, memory.get());
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_TRUE(test::SameImages(result->view(), expected->view()));
+}
+
+TEST_F(CudaFailureTest, ALostContextMayGoBeforeWhatATileKept) {
+  const auto executable = backend_->Compile(test::ScaledByItsMean(random_), Precision::kExact);
+  ASSERT_TRUE(executable.ok()) << executable.status();
+  std::unique_ptr<TileMemory> memory = (*executable)->CreateTileMemory();
+  ASSERT_TRUE(test::RunKept(*backend_, **executable, source_, source_, memory.get()).ok());
+  test::FailNextCall("cudaEventSynchronize", cudaErrorIllegalAddress);
+  EXPECT_EQ(Run().code(), absl::StatusCode::kUnavailable);
+  stream_.reset();
+  executable_.reset();
+  backend_.reset();
+  Start();
+  memory.reset();
+  EXPECT_TRUE(Run().ok());
 }
 
 TEST_F(CudaFailureTest, MemoryThatIsOutIsToldInNumbers) {

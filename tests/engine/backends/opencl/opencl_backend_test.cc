@@ -16,6 +16,7 @@
 #include "engine/backends/reference/reference_backend.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/engine/backends/kept_tile.h"
 #include "tests/engine/backends/random_network.h"
 #include "tests/engine/backends/run_tiles.h"
 #include "tests/support/test_image.h"
@@ -123,6 +124,14 @@ TEST_F(OpenClBackendTest, FastPrecisionHalvesTheMemoryOfTiles) {
   const auto fast = (*backend)->Compile(network, Precision::kFast);
   ASSERT_TRUE(exact.ok() && fast.ok()) << exact.status() << fast.status();
   EXPECT_LT((*fast)->WorkspaceBytes({300, 300}), (*exact)->WorkspaceBytes({300, 300}));
+}
+
+TEST_F(OpenClBackendTest, AKeptTileGoesOnWhereItStopped) {
+  const auto backend = CreateOpenClBackend("opencl", Options());
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  for (const Precision precision : {Precision::kExact, Precision::kFast}) {
+    test::ExpectGoesOn(**backend, precision, random_);
+  }
 }
 
 TEST_F(OpenClBackendTest, SaysWhatItIs) {

@@ -1,0 +1,69 @@
+// One tile of a network with a global pooling, run by run: for tests of what devices keep of it.
+#pragma once
+
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "engine/backends/backend.h"
+#include "engine/pipeline/pooled_means.h"
+#include "gtest/gtest.h"
+#include "tests/engine/backends/random_network.h"
+#include "tests/support/run_picture.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled::test {
+
+// A 3x3 convolution times the mean of its result.
+inline Network ScaledByItsMean(std::mt19937& random) {
+  Network network = InputAlone();
+  AppendConv(network, 3, 3);
+  std::uniform_real_distribution<float> weight(-1, 1);
+  for (float& value : network.layers.back().weights) value = weight(random);
+  network.layers.push_back({.op = Op::kGlobalAveragePool,
+                            .name = "pool",
+                            .inputs = {1},
+                            .out_channels = 3,
+                            .in_channels = 3});
+  network.layers.push_back(
+      {.op = Op::kMul, .name = "mul", .inputs = {1, 2}, .out_channels = 3, .in_channels = 3});
+  return network;
+}
+
+// The picture's two runs on one stream as one tile, which keeps what `memory` (may be null) can.
+// The second is given `later_source` to read.
+inline absl::StatusOr<Image> RunKept(Backend& backend, const Executable& executable,
+                                     const Image& source, const Image& later_source,
+                                     TileMemory* memory) {
+  const std::unique_ptr<Stream> stream = backend.CreateStream();
+  const Size size = source.spec().size();
+  const Rect whole{0, 0, size.width, size.height};
+  Image result({size.width, size.height, 3, SampleType::kF32});
+  TileTask task = MakeTask(executable, source, whole, result);
+  task.memory = memory;
+  ASSIGN_OR_RETURN(const std::vector<ChannelMeans> means,
+                   GatherMeans(executable.network(), {task}, [&](std::span<const TileTask> tasks) {
+                     return stream->Run(executable, tasks);
+                   }));
+  task.src = later_source.view();
+  task.means = means;
+  RETURN_IF_ERROR(stream->Run(executable, {&task, 1}));
+  return result;
+}
+
+// Fails the test unless the second run goes on from what the first one kept, without the picture.
+inline void ExpectGoesOn(Backend& backend, Precision precision, std::mt19937& random) {
+  const auto executable = backend.Compile(ScaledByItsMean(random), precision);
+  ASSERT_TRUE(executable.ok()) << executable.status();
+  const Image source = RandomImage({40, 30, 3, SampleType::kU8}, random);
+  const Image other = RandomImage({40, 30, 3, SampleType::kU8}, random);
+  const auto expected = RunKept(backend, **executable, source, source, nullptr);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  const std::unique_ptr<TileMemory> memory = (*executable)->CreateTileMemory();
+  ASSERT_NE(memory, nullptr);
+  const auto result = RunKept(backend, **executable, source, other, memory.get());
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_TRUE(SameImages(result->view(), expected->view()));
+}
+
+}  // namespace upscaled::test
