@@ -4,10 +4,9 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include <nlohmann/json.hpp>
+
 #include "absl/time/time.h"
 #include "engine/autotune/tuner.h"
 #include "engine/backends/backend_list.h"
@@ -22,9 +21,17 @@ struct TuneOptions {
   std::string model;
   std::string repository;
   std::string device = "cpu";
+  std::string precision = "exact";
   std::string file;
   std::string cpu_isa;
   double layer_s = 0.25;
+  bool json = false;
+};
+
+// A kind of layer: what ran it as shipped, and what runs it now.
+struct TunedLayer {
+  std::string shipped, chosen;
+  double shipped_gflops = 0, chosen_gflops = 0;  // 0: gave wrong values
 };
 
 // Notes what a tuner was asked and answered.
@@ -33,25 +40,50 @@ class Listener final : public KernelChooser {
   explicit Listener(Tuner& tuner) : tuner_(tuner) {}
 
   std::string Choose(const KernelCandidates& candidates) override {
-    const std::string kernel = tuner_.Choose(candidates);
+    const std::string chosen = tuner_.Choose(candidates);
     const std::string key = TuningKey(candidates.layer(), candidates.precision());
-    lines_[key] = absl::StrFormat("%-32s %-14s", key, kernel);
     const TuningTable table = tuner_.table();
-    for (const auto& [name, gflops] : table.Find(candidates.device(), key)->gflops) {
-      absl::StrAppendFormat(&lines_[key], "  %s %.1f", name, gflops);
-    }
-    return kernel;
+    const auto& measured = table.Find(candidates.device(), key)->gflops;
+    const auto gflops = [&](const std::string& kernel) {
+      const auto found = measured.find(kernel);
+      return found == measured.end() ? 0 : found->second;
+    };
+    const std::string shipped = candidates.names().front();
+    layers_[key] = {shipped, chosen, gflops(shipped), gflops(chosen)};
+    return chosen;
   }
 
-  void Print() const {
-    std::printf("%-32s %-14s  GFLOP/s\n", "layer", "kernel");
-    for (const auto& [key, line] : lines_) std::printf("%s\n", line.c_str());
-  }
+  // As TuningKey names them.
+  const std::map<std::string, TunedLayer>& layers() const { return layers_; }
 
  private:
   Tuner& tuner_;
-  std::map<std::string, std::string> lines_;
+  std::map<std::string, TunedLayer> layers_;
 };
+
+void PrintTable(const std::map<std::string, TunedLayer>& layers) {
+  std::printf("%-32s %-38s %8s  %-38s %8s %6s\n", "layer", "shipped", "GFLOP/s", "chosen",
+              "GFLOP/s", "ratio");
+  for (const auto& [key, layer] : layers) {
+    std::printf("%-32s %-38s %8.1f  %-38s %8.1f %6.2f\n", key.c_str(), layer.shipped.c_str(),
+                layer.shipped_gflops, layer.chosen.c_str(), layer.chosen_gflops,
+                layer.chosen_gflops / layer.shipped_gflops);
+  }
+}
+
+void PrintJson(const std::map<std::string, TunedLayer>& layers, const std::string& device) {
+  auto list = nlohmann::ordered_json::array();
+  for (const auto& [key, layer] : layers) {
+    list.push_back({{"name", key},
+                    {"device", device},
+                    {"shipped", layer.shipped},
+                    {"shipped_gflops", layer.shipped_gflops},
+                    {"kernel", layer.chosen},
+                    {"gflops", layer.chosen_gflops},
+                    {"ratio", layer.chosen_gflops / layer.shipped_gflops}});
+  }
+  std::printf("%s\n", list.dump(2).c_str());
+}
 
 void RunTuneCommand(const TuneOptions& options) {
   const Network network = ValueOrExit(LoadBenchNetwork(options.model, options.repository));
@@ -65,8 +97,12 @@ void RunTuneCommand(const TuneOptions& options) {
   backend_options.cpu_isa = options.cpu_isa;
   backend_options.chooser = listener;
   const auto backend = ValueOrExit(CreateBackend(options.device, backend_options));
-  ValueOrExit(backend->Compile(network, Precision::kExact));
-  listener->Print();
+  ValueOrExit(backend->Compile(network, PrecisionOf(options.precision)));
+  if (options.json) {
+    PrintJson(listener->layers(), options.device);
+  } else {
+    PrintTable(listener->layers());
+  }
 }
 
 }  // namespace
@@ -78,10 +114,14 @@ void AddTuneCommand(CLI::App& app) {
   command->add_option("--model-repository", options->repository, "Folder of models");
   command->add_option("--tune-file", options->file, "Table to add to")->required();
   command->add_option("--device", options->device, "Whose kernels")->capture_default_str();
+  command->add_option("--precision", options->precision, "exact or fast")
+      ->check(CLI::IsMember({"exact", "fast"}))
+      ->capture_default_str();
   command->add_option("--cpu-isa", options->cpu_isa, "Instruction set; default the best");
   command->add_option("--time", options->layer_s, "Seconds to measure for each kind of layer")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  command->add_flag("--json", options->json, "Print a list of objects instead of a table");
   command->callback([options] { RunTuneCommand(*options); });
 }
 
