@@ -24,9 +24,9 @@ struct TlsConfig {
 };
 
 // Whose choice the kernels are: the order they are shipped in, a table, or a table that is added
-// to.
-enum class TuneMode { kOff, kLoad, kMeasure };
-std::string_view TuneModeName(TuneMode mode);  // "off", "load", "measure"
+// to, after a short or a long measurement.
+enum class TuneMode { kOff, kLoad, kFast, kFull };
+std::string_view TuneModeName(TuneMode mode);  // "off", "load", "fast", "full"
 
 // Valid by construction through ParseConfig; config/settings.cc documents each one.
 struct ServerConfig {

@@ -246,7 +246,7 @@ absl::Status CheckTls(const TlsConfig& tls) {
 absl::Status CheckTune(const ServerConfig& config) {
   if ((config.tune == TuneMode::kOff) == config.tune_file.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      "--tune=load or --tune=measure and --tune-file need each other");
+      "--tune=load, --tune=fast or --tune=full and --tune-file need each other");
 }
 
 absl::Status Complete(ServerConfig& config) {

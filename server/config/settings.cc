@@ -229,10 +229,11 @@ std::vector<Setting> MakeSettings() {
           {Precision::kExact, Precision::kFast}, PrecisionName,
           [](auto& c) -> auto& { return c.precision; }),
       Choice<TuneMode>(
-          "tune", kDevices, "off|load|measure",
-          "kernels as shipped, as --tune-file says, or measured when a model is first loaded and "
-          "noted there; replicas give the same bytes with the same table",
-          {TuneMode::kOff, TuneMode::kLoad, TuneMode::kMeasure}, TuneModeName,
+          "tune", kDevices, "off|load|fast|full",
+          "kernels as shipped, as --tune-file says, or measured when a model is first loaded, for "
+          "0.05 s or for 0.5 s each kind of layer, and noted there; replicas give the same bytes "
+          "with the same table",
+          {TuneMode::kOff, TuneMode::kLoad, TuneMode::kFast, TuneMode::kFull}, TuneModeName,
           [](auto& c) -> auto& { return c.tune; }),
       Text(
           "tune-file", kDevices, "FILE", "table of measured kernels, for --tune",
@@ -310,8 +311,10 @@ std::string_view TuneModeName(TuneMode mode) {
       return "off";
     case TuneMode::kLoad:
       return "load";
-    case TuneMode::kMeasure:
-      return "measure";
+    case TuneMode::kFast:
+      return "fast";
+    case TuneMode::kFull:
+      return "full";
   }
   return "off";
 }

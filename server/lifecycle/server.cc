@@ -55,11 +55,14 @@ absl::StatusOr<BackendOptions> MakeBackendOptions(const ServerConfig& config, Lo
                          .cpu_isa = config.cpu_isa,
                          .cache_folder = config.cache_folder.string()};
   if (config.tune != TuneMode::kOff) {
-    ASSIGN_OR_RETURN(options.chooser, Tuner::Create({.file = config.tune_file,
-                                                     .measure = config.tune == TuneMode::kMeasure,
-                                                     .warn = [&logger](const std::string& text) {
-                                                       logger.Log(LogLevel::kWarning, text);
-                                                     }}));
+    const bool full = config.tune == TuneMode::kFull;
+    ASSIGN_OR_RETURN(options.chooser,
+                     Tuner::Create({.file = config.tune_file,
+                                    .measure = full || config.tune == TuneMode::kFast,
+                                    .layer_budget = absl::Milliseconds(full ? 500 : 50),
+                                    .warn = [&logger](const std::string& text) {
+                                      logger.Log(LogLevel::kWarning, text);
+                                    }}));
   }
   return options;
 }

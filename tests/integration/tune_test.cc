@@ -36,7 +36,7 @@ class TuneTest : public ::testing::Test {
 };
 
 TEST_F(TuneTest, MeasuresForTheDefaultModelAndLoadsItLater) {
-  const ServerConfig measure = Config(TuneMode::kMeasure);
+  const ServerConfig measure = Config(TuneMode::kFast);
   {
     const TestServer server(measure);
     EXPECT_THAT(server.log(), Not(HasSubstr("tuning")));
