@@ -61,9 +61,9 @@ constexpr std::array<float, 256> LevelValues() {
 void ToPlanes(const uint8_t* src, int64_t begin, int64_t end, float* dst) {
   static constexpr std::array<float, 256> kValues = LevelValues();
   for (int64_t i = begin; i < end; ++i) {
-    const uint8_t* pixel = src + 3 * i;
-    const float values[8] = {kValues[pixel[0]], kValues[pixel[1]], kValues[pixel[2]]};
-    std::memcpy(dst + 8 * i, values, sizeof(values));
+    float* const pixel = dst + 8 * i;
+    for (int c = 0; c < 3; ++c) pixel[c] = kValues[src[3 * i + c]];
+    std::fill_n(pixel + 3, 5, 0.0f);
   }
 }
 
