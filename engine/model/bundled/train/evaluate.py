@@ -5,7 +5,7 @@ usage: evaluate.py MODEL HELDOUT_DIR [--jpeg QUALITY] [--images OUT_DIR] [--each
 
 MODEL is a .param file or a checkpoint. PSNR of the Y plane (BT.601, 16..235) of 8-bit pictures with 8 px cropped from every
 side, the mean over pictures; and the largest difference of a channel's mean from the original's, in levels of 0..255, of
-Lanczos-3 (what the reduction itself shifted) and of the model.
+the reduced picture (what the reduction itself moved), of Lanczos-3 and of the model.
 """
 
 import argparse
@@ -39,7 +39,7 @@ def to_u8(planes):
 
 
 def measure(layers, path, kernel, jpeg_quality):
-    """(dB of bicubic, Lanczos and the model; largest mean shift of a channel, Lanczos and the model; result)."""
+    """(dB of bicubic, Lanczos and the model; largest mean shift of a channel, reduced, Lanczos and the model; result)."""
     image = Image.open(path).convert("RGB")
     image = image.crop((0, 0, image.width // 2 * 2, image.height // 2 * 2))
     original = np.asarray(image)
@@ -50,7 +50,7 @@ def measure(layers, path, kernel, jpeg_quality):
         small = Image.open(file)
     result = to_u8(nets.upscale(layers, np.asarray(small)))
     bicubic, lanczos = (np.asarray(small.resize(image.size, k)) for k in (Image.BICUBIC, Image.LANCZOS))
-    shifts = [np.abs(p.mean((0, 1)) - original.mean((0, 1))).max() for p in (lanczos, result)]
+    shifts = [np.abs(p.mean((0, 1)) - original.mean((0, 1))).max() for p in (np.asarray(small), lanczos, result)]
     return [psnr_y(p, original) for p in (bicubic, lanczos, result)], shifts, result
 
 
@@ -69,7 +69,7 @@ def main():
         layers = export_ncnn.load_checkpoint(args.model).folded()
     layers = [(k.float(), b.float()) for k, b in layers]
 
-    print("pictures  reduced by  n   bicubic  Lanczos-3  model   over bicubic  over Lanczos-3  worst picture  mean shift of Lanczos-3, of the model")
+    print("pictures  reduced by  n   bicubic  Lanczos-3  model   over bicubic  over Lanczos-3  worst picture  mean shift of the reduced, Lanczos-3, model")
     for kind in ("photo", "text", "flat"):
         paths = sorted(glob.glob(os.path.join(args.heldout, kind, "*.png")))
         for name, kernel in KERNELS.items():
@@ -87,7 +87,7 @@ def main():
             b, l, m = rows.mean(0)
             worst = (rows[:, 2] - rows[:, 1]).min()
             print(f"{kind:8}  {name:10} {len(rows):3}  {b:7.2f}  {l:9.2f}  {m:6.2f}  {m - b:12.2f}  {m - l:14.2f}  "
-                  f"{worst:13.2f}  {max(s[0] for s in shifts):.3f}  {max(s[1] for s in shifts):.3f}")
+                  f"{worst:13.2f}  " + "  ".join(f"{shift:.3f}" for shift in np.max(shifts, axis=0)))
 
 
 if __name__ == "__main__":
