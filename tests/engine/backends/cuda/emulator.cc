@@ -1,7 +1,5 @@
 #include "tests/engine/backends/cuda/emulator.h"
 
-#include <ucontext.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -17,12 +15,12 @@
 #include "engine/backends/cuda/kernels/wgmma_operand.h"
 #include "engine/model/half.h"
 #include "gtest/gtest.h"
+#include "tests/engine/backends/cuda/fiber.h"
 
 namespace upscaled {
 namespace {
 
 constexpr int kWarp = 32, kGroup = 128;
-constexpr size_t kStackBytes = size_t{256} << 10;
 constexpr uint32_t kSharedBase = 1024;  // of dynamic shared memory in its state space
 constexpr size_t kLineBytes = 16;       // what copies and operands' rows consist of
 
@@ -57,8 +55,7 @@ struct Meeting {
 };
 
 struct Thread {
-  ucontext_t context;
-  std::unique_ptr<char[]> stack;
+  std::unique_ptr<test::Fiber> fiber;
   int index = 0;
   bool done = false;
   std::function<bool()> ready;  // null: can go on
@@ -107,7 +104,7 @@ class Block {
   // Suspends the current thread until `ready` holds.
   void WaitUntil(std::function<bool()> ready) {
     current_->ready = std::move(ready);
-    swapcontext(&current_->context, &scheduler_);
+    current_->fiber->Suspend();
   }
   // Suspends until as many threads as `size` meet; the last one does `work` before all go on.
   void Meet(Meeting& meeting, int size, const std::function<void()>& work) {
@@ -151,7 +148,8 @@ class Block {
   void WaitProducts(int pending);
 
  private:
-  static void Enter();
+  // What a thread does.
+  void RunThread();
   void MultiplyAll(int warp);
   float OperandValue(uint64_t operand, int row, int k);
   void Perform(const Products& products);
@@ -170,7 +168,6 @@ class Block {
   std::vector<int> invisible_;  // of each line: who wrote it without a fence, or -1
   std::vector<Thread> threads_;
   Thread* current_ = nullptr;
-  ucontext_t scheduler_;
   int running_ = 0;
   Meeting block_;
   std::vector<Meeting> warps_, groups_;
@@ -181,16 +178,15 @@ class Block {
 
 Block* g_block = nullptr;  // that runs
 
-void Block::Enter() {
-  g_block->kernel_();
-  g_block->current_->done = true;
-  --g_block->running_;
+void Block::RunThread() {
+  kernel_();
+  current_->done = true;
+  --running_;
   // Those who wait for all may have waited for this one.
-  if (g_block->running_ > 0 && g_block->block_.arrived == g_block->running_) {
-    g_block->block_.arrived = 0;
-    ++g_block->block_.number;
+  if (running_ > 0 && block_.arrived == running_) {
+    block_.arrived = 0;
+    ++block_.number;
   }
-  setcontext(&g_block->scheduler_);
 }
 
 void Block::Run(int x, int y, int z) {
@@ -203,12 +199,7 @@ void Block::Run(int x, int y, int z) {
   running_ = grid_.threads;
   for (Thread& thread : threads_) {
     thread.index = static_cast<int>(&thread - threads_.data());
-    thread.stack.reset(new char[kStackBytes]);
-    getcontext(&thread.context);
-    thread.context.uc_stack.ss_sp = thread.stack.get();
-    thread.context.uc_stack.ss_size = kStackBytes;
-    thread.context.uc_link = nullptr;
-    makecontext(&thread.context, &Block::Enter, 0);
+    thread.fiber = std::make_unique<test::Fiber>([this] { RunThread(); });
   }
   while (running_ > 0) {
     // A random thread, and those after it, as far as they can go on.
@@ -220,7 +211,7 @@ void Block::Run(int x, int y, int z) {
       thread.ready = nullptr;
       progress = true;
       current_ = &thread;
-      swapcontext(&scheduler_, &thread.context);
+      thread.fiber->Resume();
     }
     if (!progress) {
       ADD_FAILURE() << running_ << " threads wait for each other";
