@@ -55,7 +55,7 @@ struct Meeting {
 };
 
 struct Thread {
-  std::unique_ptr<test::Fiber> fiber;
+  test::Fiber* fiber = nullptr;
   int index = 0;
   bool done = false;
   std::function<bool()> ready;  // null: can go on
@@ -178,6 +178,12 @@ class Block {
 
 Block* g_block = nullptr;  // that runs
 
+// Kept from block to block and launch to launch: ThreadSanitizer takes long to make one.
+std::vector<std::unique_ptr<test::Fiber>>& Fibers() {
+  static auto* const fibers = new std::vector<std::unique_ptr<test::Fiber>>;
+  return *fibers;
+}
+
 void Block::RunThread() {
   kernel_();
   current_->done = true;
@@ -197,9 +203,12 @@ void Block::Run(int x, int y, int z) {
   std::memset(shared_.get(), 0xff, grid_.shared_bytes);
   threads_ = std::vector<Thread>(grid_.threads);
   running_ = grid_.threads;
+  auto& fibers = Fibers();
+  while (fibers.size() < threads_.size()) fibers.push_back(std::make_unique<test::Fiber>());
   for (Thread& thread : threads_) {
     thread.index = static_cast<int>(&thread - threads_.data());
-    thread.fiber = std::make_unique<test::Fiber>([this] { RunThread(); });
+    thread.fiber = fibers[thread.index].get();
+    thread.fiber->Start([this] { RunThread(); });
   }
   while (running_ > 0) {
     // A random thread, and those after it, as far as they can go on.
@@ -215,6 +224,7 @@ void Block::Run(int x, int y, int z) {
     }
     if (!progress) {
       ADD_FAILURE() << running_ << " threads wait for each other";
+      fibers.clear();  // theirs will never return
       break;
     }
   }

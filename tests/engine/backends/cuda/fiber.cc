@@ -1,7 +1,5 @@
 #include "tests/engine/backends/cuda/fiber.h"
 
-#include <utility>
-
 #ifdef __SANITIZE_THREAD__
 #include <sanitizer/tsan_interface.h>
 #endif
@@ -26,8 +24,7 @@ void SwitchTsanFiber(void*) {}
 
 }  // namespace
 
-Fiber::Fiber(std::function<void()> work)
-    : work_(std::move(work)), stack_(new char[kStackBytes]), tsan_own_(CreateTsanFiber()) {
+Fiber::Fiber() : stack_(new char[kStackBytes]), tsan_own_(CreateTsanFiber()) {
   getcontext(&own_);
   own_.uc_stack.ss_sp = stack_.get();
   own_.uc_stack.ss_size = kStackBytes;
@@ -51,8 +48,10 @@ void Fiber::Suspend() {
 
 void Fiber::Enter() {
   Fiber* const fiber = t_entering;
-  fiber->work_();
-  fiber->Suspend();
+  for (;;) {
+    fiber->work_();
+    fiber->Suspend();
+  }
 }
 
 }  // namespace upscaled::test

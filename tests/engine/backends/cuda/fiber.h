@@ -1,4 +1,4 @@
-// A function with a stack of its own, which can be left and gone on with.
+// A stack of its own for functions that can be left and gone on with.
 #pragma once
 
 #include <ucontext.h>
@@ -6,20 +6,23 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <utility>
 
 namespace upscaled::test {
 
 class Fiber {
  public:
-  explicit Fiber(std::function<void()> work);
+  Fiber();
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
-  // Where `work` has not returned, what lies on its stack is not destroyed.
+  // Where the work has not returned, what lies on its stack is not destroyed.
   ~Fiber();
 
-  // Runs `work` until it suspends itself or returns; not again after that.
+  // What Resume runs from now on; the work before must have returned.
+  void Start(std::function<void()> work) { work_ = std::move(work); }
+  // Runs the work until it suspends itself or returns; not again after that.
   void Resume();
-  // Called by `work`: back to who resumed it.
+  // Called by the work: back to who resumed it.
   void Suspend();
 
  private:
@@ -27,7 +30,7 @@ class Fiber {
 
   static void Enter();
 
-  const std::function<void()> work_;
+  std::function<void()> work_;
   const std::unique_ptr<char[]> stack_;
   ucontext_t own_, resumer_;
   void* tsan_own_ = nullptr;  // what ThreadSanitizer knows of the two stacks
