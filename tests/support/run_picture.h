@@ -1,10 +1,12 @@
-// A picture's tiles on one stream, with what global poolings need of all of them first.
+// A picture's tiles, run with what global poolings need of all of them first.
 #pragma once
 
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "engine/backends/backend.h"
 #include "engine/base/geometry.h"
@@ -23,19 +25,24 @@ inline TileTask MakeTask(const Executable& executable, const Image& source, cons
           result.mutable_view().Crop(Scale(tile, executable.network().scale))};
 }
 
-// `tiles` cover the picture. With `keep` every other tile has a memory.
+// `tiles` cover the picture; `run` runs what it is given.
+inline absl::Status RunPicture(const Executable& executable, std::vector<TileTask> tiles,
+                               absl::FunctionRef<absl::Status(std::span<const TileTask>)> run) {
+  ASSIGN_OR_RETURN(const std::vector<ChannelMeans> means,
+                   GatherMeans(executable.network(), tiles, run));
+  for (TileTask& tile : tiles) tile.means = means;
+  return run(tiles);
+}
+
+// The same on one stream. With `keep` every other tile has a memory.
 inline absl::Status RunPicture(Stream& stream, const Executable& executable,
                                std::vector<TileTask> tiles, bool keep = false) {
   std::vector<std::unique_ptr<TileMemory>> memories;
   for (size_t i = 0; keep && i < tiles.size(); i += 2) {
     tiles[i].memory = memories.emplace_back(executable.CreateTileMemory()).get();
   }
-  ASSIGN_OR_RETURN(const std::vector<ChannelMeans> means,
-                   GatherMeans(executable.network(), tiles, [&](std::span<const TileTask> tasks) {
-                     return stream.Run(executable, tasks);
-                   }));
-  for (TileTask& tile : tiles) tile.means = means;
-  return stream.Run(executable, tiles);
+  return RunPicture(executable, std::move(tiles),
+                    [&](std::span<const TileTask> tasks) { return stream.Run(executable, tasks); });
 }
 
 }  // namespace upscaled::test

@@ -14,7 +14,6 @@
 #include "absl/strings/str_cat.h"
 #include "engine/backends/backend_list.h"
 #include "engine/backends/layer_profile.h"
-#include "engine/pipeline/pooled_means.h"
 #include "gtest/gtest.h"
 #include "tests/engine/backends/random_network.h"
 #include "tests/engine/backends/tested_devices.h"
@@ -319,10 +318,7 @@ TEST_P(ConformanceTest, TilesThatMoveBetweenStreamsGiveTheSameBytes) {
       ++turn;
       return status;
     };
-    const auto means = GatherMeans(network_, tasks, run);
-    ASSERT_TRUE(means.ok()) << means.status();
-    for (TileTask& task : tasks) task.means = *means;
-    const absl::Status status = run(tasks);
+    const absl::Status status = RunPicture(**executable, tasks, run);
     ASSERT_TRUE(status.ok()) << status;
     EXPECT_TRUE(tiled == whole) << "picture " << spec << ", tiles of " << tile.width << "x"
                                 << tile.height;

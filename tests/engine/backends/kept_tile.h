@@ -3,10 +3,9 @@
 
 #include <memory>
 #include <random>
-#include <vector>
+#include <span>
 
 #include "engine/backends/backend.h"
-#include "engine/pipeline/pooled_means.h"
 #include "gtest/gtest.h"
 #include "tests/engine/backends/random_network.h"
 #include "tests/support/run_picture.h"
@@ -20,13 +19,7 @@ inline Network ScaledByItsMean(std::mt19937& random) {
   AppendConv(network, 3, 3);
   std::uniform_real_distribution<float> weight(-1, 1);
   for (float& value : network.layers.back().weights) value = weight(random);
-  network.layers.push_back({.op = Op::kGlobalAveragePool,
-                            .name = "pool",
-                            .inputs = {1},
-                            .out_channels = 3,
-                            .in_channels = 3});
-  network.layers.push_back(
-      {.op = Op::kMul, .name = "mul", .inputs = {1, 2}, .out_channels = 3, .in_channels = 3});
+  AppendTimesMean(network, 1);
   return network;
 }
 
@@ -41,13 +34,12 @@ inline absl::StatusOr<Image> RunKept(Backend& backend, const Executable& executa
   Image result({size.width, size.height, 3, SampleType::kF32});
   TileTask task = MakeTask(executable, source, whole, result);
   task.memory = memory;
-  ASSIGN_OR_RETURN(const std::vector<ChannelMeans> means,
-                   GatherMeans(executable.network(), {task}, [&](std::span<const TileTask> tasks) {
-                     return stream->Run(executable, tasks);
-                   }));
-  task.src = later_source.view();
-  task.means = means;
-  RETURN_IF_ERROR(stream->Run(executable, {&task, 1}));
+  const auto run = [&](std::span<const TileTask> tasks) {
+    TileTask one = tasks.front();
+    if (one.sums == nullptr) one.src = later_source.view();
+    return stream->Run(executable, {&one, 1});
+  };
+  RETURN_IF_ERROR(RunPicture(executable, {task}, run));
   return result;
 }
 

@@ -256,6 +256,21 @@ void AppendConv(Network& network, int out_channels, int kernel_px) {
   network.layers.push_back(std::move(layer));
 }
 
+void AppendTimesMean(Network& network, int factor) {
+  const int last = static_cast<int>(network.layers.size()) - 1;
+  const int channels = network.layers.back().out_channels;
+  network.layers.push_back({.op = Op::kGlobalAveragePool,
+                            .name = "pool",
+                            .inputs = {last},
+                            .out_channels = channels,
+                            .in_channels = channels});
+  network.layers.push_back({.op = Op::kMul,
+                            .name = "mul",
+                            .inputs = {factor, last + 1},
+                            .out_channels = channels,
+                            .in_channels = channels});
+}
+
 std::string Describe(const Network& network) {
   std::string text = absl::StrFormat("scale %d pad %d align %d\n", network.scale, network.pad_px,
                                      network.align_px);

@@ -17,10 +17,11 @@ Network RandomNetwork(std::mt19937& random);
 Network RandomPooledNetwork(std::mt19937& random,
                             double max_macs_per_px = std::numeric_limits<double>::infinity());
 
-// Nothing but an RGB input, and a same-padded convolution of zeros more: for tests of what is
-// refused.
+// By hand, for tests of what is refused or pooled: nothing but an RGB input; a same-padded
+// convolution of zeros more; the mean of the last layer, and layer `factor` times that mean.
 Network InputAlone();
 void AppendConv(Network& network, int out_channels, int kernel_px);
+void AppendTimesMean(Network& network, int factor);
 
 // One line a layer, for failure messages.
 std::string Describe(const Network& network);

@@ -9,6 +9,7 @@
 #include "engine/backends/reference/tensor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/engine/backends/random_network.h"
 #include "tests/support/run_picture.h"
 
 namespace upscaled {
@@ -198,15 +199,8 @@ TEST(ReferenceLayersTest, Activations) {
 }
 
 Network PoolingNetwork() {
-  Network network;
-  network.layers = {
-      {.op = Op::kInput, .name = "input", .out_channels = 3},
-      {.op = Op::kGlobalAveragePool,
-       .name = "pool",
-       .inputs = {0},
-       .out_channels = 3,
-       .in_channels = 3},
-      {.op = Op::kMul, .name = "mul", .inputs = {0, 1}, .out_channels = 3, .in_channels = 3}};
+  Network network = test::InputAlone();
+  test::AppendTimesMean(network, 0);
   return network;
 }
 

@@ -204,13 +204,7 @@ TEST(LayerRegionsTest, RegionsSufficeForRandomNetworksTilesAndBlocks) {
 
 TEST(LayerRegionsTest, GlobalPoolingNeedsTheTilesShareOfItsInput) {
   Network network = OneLayer(MakeConv(Op::kConv, 3, 2, 1), 1, 0);
-  network.layers.push_back({.op = Op::kGlobalAveragePool,
-                            .name = "pool",
-                            .inputs = {1},
-                            .out_channels = 3,
-                            .in_channels = 3});
-  network.layers.push_back(
-      {.op = Op::kMul, .name = "mul", .inputs = {0, 2}, .out_channels = 3, .in_channels = 3});
+  test::AppendTimesMean(network, 0);
   const auto regions = LayerRegions(network, {10, 8}, {4, 4, 2, 2}, {});
   EXPECT_EQ(regions[3], (Rect{4, 4, 2, 2}));
   EXPECT_EQ(regions[2], (Rect{0, 0, 1, 1}));

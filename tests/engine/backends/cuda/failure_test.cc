@@ -63,6 +63,33 @@ class CudaFailureTest : public ::testing::Test {
   std::unique_ptr<Stream> stream_;
 };
 
+// With a tile that keeps its tensors.
+class CudaKeptTileTest : public CudaFailureTest {
+ protected:
+  void SetUp() override {
+    network_ = test::ScaledByItsMean(random_);
+    Start();
+    memory_ = executable_->CreateTileMemory();
+  }
+  void TearDown() override {
+    memory_.reset();
+    CudaFailureTest::TearDown();
+  }
+
+  absl::StatusOr<Image> RunPicture(TileMemory* memory) {
+    return test::RunKept(*backend_, *executable_, source_, source_, memory);
+  }
+  // With the memory first, so that what is to fail fails there.
+  void ExpectTheSameAsWithout() {
+    const auto result = RunPicture(memory_.get()), expected = RunPicture(nullptr);
+    ASSERT_TRUE(result.ok()) << result.status();
+    ASSERT_TRUE(expected.ok()) << expected.status();
+    EXPECT_TRUE(test::SameImages(result->view(), expected->view()));
+  }
+
+  std::unique_ptr<TileMemory> memory_;
+};
+
 TEST_F(CudaFailureTest, AFailedCallIsNamedAndTheNextRunGoesOn) {
   for (const char* call : {"cudaMemcpyAsync", "cudaMemsetAsync", "cudaEventRecord"}) {
     stream_ = backend_->CreateStream();  // has no graph yet, which would make no such call
@@ -103,45 +130,27 @@ TEST_F(CudaFailureTest, ALostContextFailsForGoodAndANewBackendWorks) {
   EXPECT_TRUE(test::SameImages(result.view(), expected.view()));
 }
 
-TEST_F(CudaFailureTest, ATileThatCannotKeepGoesWithout) {
-  const auto executable = backend_->Compile(test::ScaledByItsMean(random_), Precision::kExact);
-  ASSERT_TRUE(executable.ok()) << executable.status();
-  const auto expected = test::RunKept(*backend_, **executable, source_, source_, nullptr);
-  ASSERT_TRUE(expected.ok()) << expected.status();
-  const std::unique_ptr<TileMemory> memory = (*executable)->CreateTileMemory();
+TEST_F(CudaKeptTileTest, GoesWithoutWhereThereIsNoRoom) {
   test::FailNextCall("cudaMalloc", cudaErrorMemoryAllocation);
-  const auto result = test::RunKept(*backend_, **executable, source_, source_, memory.get());
-  ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_TRUE(test::SameImages(result->view(), expected->view()));
+  ExpectTheSameAsWithout();
 }
 
-TEST_F(CudaFailureTest, ARunThatFailsSpoilsWhatTheTileKept) {
-  const auto executable = backend_->Compile(test::ScaledByItsMean(random_), Precision::kExact);
-  ASSERT_TRUE(executable.ok()) << executable.status();
-  const auto expected = test::RunKept(*backend_, **executable, source_, source_, nullptr);
-  ASSERT_TRUE(expected.ok()) << expected.status();
-  const std::unique_ptr<TileMemory> memory = (*executable)->CreateTileMemory();
+TEST_F(CudaKeptTileTest, IsSpoiltByARunThatFails) {
   test::FailNextCall("cudaEventRecord", cudaErrorInvalidValue);
-  EXPECT_EQ(test::RunKept(*backend_, **executable, source_, source_, memory.get()).status().code(),
-            absl::StatusCode::kInternal);
-  const auto result = test::RunKept(*backend_, **executable, source_, source_, memory.get());
-  ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_TRUE(test::SameImages(result->view(), expected->view()));
+  EXPECT_EQ(RunPicture(memory_.get()).status().code(), absl::StatusCode::kInternal);
+  ExpectTheSameAsWithout();
 }
 
-TEST_F(CudaFailureTest, ALostContextMayGoBeforeWhatATileKept) {
-  const auto executable = backend_->Compile(test::ScaledByItsMean(random_), Precision::kExact);
-  ASSERT_TRUE(executable.ok()) << executable.status();
-  std::unique_ptr<TileMemory> memory = (*executable)->CreateTileMemory();
-  ASSERT_TRUE(test::RunKept(*backend_, **executable, source_, source_, memory.get()).ok());
+TEST_F(CudaKeptTileTest, MayOutliveItsContext) {
+  ASSERT_TRUE(RunPicture(memory_.get()).ok());
   test::FailNextCall("cudaEventSynchronize", cudaErrorIllegalAddress);
-  EXPECT_EQ(Run().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(RunPicture(nullptr).status().code(), absl::StatusCode::kUnavailable);
   stream_.reset();
   executable_.reset();
   backend_.reset();
   Start();
-  memory.reset();
-  EXPECT_TRUE(Run().ok());
+  memory_.reset();
+  EXPECT_TRUE(RunPicture(nullptr).ok());
 }
 
 TEST_F(CudaFailureTest, MemoryThatIsOutIsToldInNumbers) {
