@@ -11,7 +11,7 @@
 namespace upscaled {
 
 struct LayerProfile {
-  std::string layer;
+  std::string layer;       // "conv+sum" where one kernel computes several
   std::string shape;       // "64-128 3x3 480x270"
   std::string kernel;      // that computed it
   std::string work_group;  // "8x4x1"; empty where there is none

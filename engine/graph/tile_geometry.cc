@@ -16,14 +16,14 @@ Rect RoundOutward(const Rect& r, int block, int origin) {
   return {begin(r.x), begin(r.y), end(r.right()) - begin(r.x), end(r.bottom()) - begin(r.y)};
 }
 
-// The part of an input of size `in_size` that `layer` reads to compute `out`; a global pooling's
-// result is given.
-Rect InputRegion(const Layer& layer, const Rect& out, Size in_size) {
+// The part of input number `input`, of size `in_size`, that `layer` reads to compute `out`; a
+// global pooling's result is given.
+Rect InputRegion(const Layer& layer, const Rect& out, Size in_size, size_t input) {
   if (layer.op == Op::kGlobalAveragePool) return {};
   const bool one_value_per_channel = layer.op == Op::kMul && in_size == Size{1, 1};
   if (one_value_per_channel) return Whole(in_size);
-  const PixelRange x = InputRange(layer, {out.x, out.right() - 1}, in_size.width);
-  const PixelRange y = InputRange(layer, {out.y, out.bottom() - 1}, in_size.height);
+  const PixelRange x = InputRange(layer, {out.x, out.right() - 1}, in_size.width, input);
+  const PixelRange y = InputRange(layer, {out.y, out.bottom() - 1}, in_size.height, input);
   const Rect read{x.first, y.first, x.last - x.first + 1, y.last - y.first + 1};
   return Intersect(read, Whole(in_size));
 }
@@ -43,7 +43,8 @@ PixelRange PaddedRange(const Layer& layer, PixelRange out, int in_side) {
 
 }  // namespace
 
-PixelRange InputRange(const Layer& layer, PixelRange out, int in_side) {
+PixelRange InputRange(const Layer& layer, PixelRange out, int in_side, size_t input) {
+  if (input > 0) return {out.first + layer.crop_px, out.last + layer.crop_px};
   switch (layer.op) {
     case Op::kConv:
       return {out.first * layer.stride_px - layer.padding_px,
@@ -91,8 +92,9 @@ std::vector<Rect> LayerRegions(const Network& network, Size image, const Rect& t
     const int origin = block_origin_px.empty() ? 0 : block_origin_px[i];
     regions[i] = Intersect(RoundOutward(regions[i], block, origin), Whole(sizes[i]));
     const Layer& layer = network.layers[i];
-    for (const int input : layer.inputs) {
-      regions[input] = Cover(regions[input], InputRegion(layer, regions[i], sizes[input]));
+    for (size_t n = 0; n < layer.inputs.size(); ++n) {
+      const int input = layer.inputs[n];
+      regions[input] = Cover(regions[input], InputRegion(layer, regions[i], sizes[input], n));
     }
   }
   return regions;

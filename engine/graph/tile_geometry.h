@@ -34,10 +34,10 @@ struct PixelRange {
   int last = 0;
 };
 
-// What `layer` reads of its inputs, `in_side` pixels long, along one axis to compute `out`; may
-// exceed them (a convolution's zero padding). Not for global poolings and factors of one value per
-// channel.
-PixelRange InputRange(const Layer& layer, PixelRange out, int in_side);
+// What `layer` reads of input number `input`, `in_side` pixels long, along one axis to compute
+// `out`; may exceed it (a convolution's zero padding). Not for global poolings and factors of one
+// value per channel.
+PixelRange InputRange(const Layer& layer, PixelRange out, int in_side, size_t input = 0);
 
 // The input position that position `at` of a kPad layer's result repeats along one axis; outside
 // the input for a constant.

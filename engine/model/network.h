@@ -58,6 +58,8 @@ struct Layer {
   // added on every side.
   int padding_px = 0;
   int factor = 1;
+  // Cut off every side. In a backend's own network also off the second input of a layer that adds
+  // it to its result.
   int crop_px = 0;
   PadMode pad_mode = PadMode::kConstant;
   float pad_value = 0;

@@ -1,9 +1,11 @@
 #include "engine/backends/cpu/program.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/backends/cpu/candidates.h"
+#include "engine/backends/cpu/sums.h"
 #include "engine/base/int_math.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
@@ -71,39 +73,113 @@ absl::Status CheckPackedBytes(const Program& program, const Layer& layer) {
                                                    " MiB, the limit is ", kMaxPackedBytes >> 20));
 }
 
-absl::Status AppendLayer(Program& program, Layer layer, Isa isa, const KernelInfo* forced,
-                         KernelChooser* chooser) {
-  if (layer.op == Op::kGlobalAveragePool && program.precision == Precision::kFast) {
-    return absl::UnimplementedError(
-        absl::StrCat("the cpu backend has no precision 'fast' for global ", "poolings, as layer '",
-                     layer.name, "'"));
+absl::Status CheckPooling(const Program& program, const Layer& layer) {
+  if (program.precision == Precision::kExact) return absl::OkStatus();
+  return absl::UnimplementedError(absl::StrCat(
+      "the cpu backend has no precision 'fast' for global poolings, as layer '", layer.name, "'"));
+}
+
+// Appends the source's layers with their kernels.
+class LayerAppender {
+ public:
+  LayerAppender(const Network& source, Isa isa, const KernelInfo* forced, KernelChooser* chooser,
+                Program& program)
+      : layers_(source.layers),
+        sums_(FindSums(source)),
+        isa_(isa),
+        forced_(forced),
+        chooser_(chooser),
+        program_(program),
+        index_of_(layers_.size()),
+        postponed_(layers_.size()) {}
+
+  // Layers in order.
+  absl::Status Append(int index) {
+    const Layer& layer = layers_[index];
+    if (sums_.cropped[index]) {
+      index_of_[index] = index_of_[layer.inputs[0]];  // what its sum reads
+      return absl::OkStatus();
+    }
+    if (layer.op == Op::kGlobalAveragePool) RETURN_IF_ERROR(CheckPooling(program_, layer));
+    if (layer.op == Op::kInput || layer.op == Op::kGlobalAveragePool) {
+      index_of_[index] =
+          cpu::Append(program_, Connected(index), nullptr, nullptr, layer.op == Op::kInput, false);
+      return absl::OkStatus();
+    }
+    const int first = sums_.inputs[index].first;
+    if (layer.op == Op::kAdd && postponed_[first] != nullptr) {
+      AppendWithResidual(index);
+      return absl::OkStatus();
+    }
+    return AppendComputed(index);
   }
-  if (layer.op == Op::kInput || layer.op == Op::kGlobalAveragePool) {
-    Append(program, layer, nullptr, nullptr, layer.op == Op::kInput, false);
+
+ private:
+  // With inputs of the program, and as a convolution what is fully connected.
+  Layer Connected(int index) const {
+    Layer layer = layers_[index];
+    if (layer.op == Op::kAdd) {
+      const auto [first, second] = sums_.inputs[index];
+      layer.inputs = {first, second};
+      if (sums_.cropped[second]) {
+        layer.crop_px = layers_[second].crop_px;
+        layer.name = absl::StrCat(layers_[second].name, "+", layer.name);
+      }
+    }
+    for (int& input : layer.inputs) input = index_of_[input];
+    if (layer.op == Op::kFullyConnected) {
+      layer.op = Op::kConv;
+      layer.kernel_px = layer.stride_px = 1;
+      layer.padding_px = 0;
+    }
+    return layer;
+  }
+
+  absl::Status AppendComputed(int index) {
+    Layer layer = Connected(index);
+    RETURN_IF_ERROR(CheckPackedBytes(program_, layer));
+    const KernelInfo* info = program_.precision == Precision::kFast
+                                 ? ChooseKernel(layer, forced_, Precision::kFast)
+                                 : ChooseKernel(layer, forced_, isa_, chooser_);
+    if (info == nullptr) {
+      return absl::UnimplementedError(absl::StrCat("the cpu backend cannot run layer '", layer.name,
+                                                   "' (", ToAbsl(OpName(layer.op)), ")"));
+    }
+    const bool blocked = layer.out_channels > kMaxInterleavedChannels;
+    if (info->adds_residual && blocked && sums_.end_of[index] >= 0) {
+      postponed_[index] = info;
+      return absl::OkStatus();
+    }
+    if (info->prelude != nullptr) {
+      Layer prelude = info->prelude(layer);
+      prelude.inputs = layer.inputs;
+      const KernelInfo* prelude_info = ChooseKernel(prelude, nullptr, program_.precision);
+      layer.inputs = {AppendKernel(program_, prelude, *prelude_info, isa_, true)};
+    }
+    index_of_[index] = AppendKernel(program_, std::move(layer), *info, isa_, false);
     return absl::OkStatus();
   }
-  if (layer.op == Op::kFullyConnected) {
-    layer.op = Op::kConv;
-    layer.kernel_px = layer.stride_px = 1;
-    layer.padding_px = 0;
+
+  // A sum with the convolution that is its first input.
+  void AppendWithResidual(int index) {
+    const int first = sums_.inputs[index].first;
+    const Layer sum = Connected(index);
+    Layer layer = Connected(first);
+    layer.name = absl::StrCat(layer.name, "+", sum.name);
+    layer.inputs.push_back(sum.inputs[1]);
+    layer.crop_px = sum.crop_px;
+    index_of_[index] = AppendKernel(program_, std::move(layer), *postponed_[first], isa_, false);
   }
-  RETURN_IF_ERROR(CheckPackedBytes(program, layer));
-  const KernelInfo* info = program.precision == Precision::kFast
-                               ? ChooseKernel(layer, forced, Precision::kFast)
-                               : ChooseKernel(layer, forced, isa, chooser);
-  if (info == nullptr) {
-    return absl::UnimplementedError(absl::StrCat("the cpu backend cannot run layer '", layer.name,
-                                                 "' (", ToAbsl(OpName(layer.op)), ")"));
-  }
-  if (info->prelude != nullptr) {
-    Layer prelude = info->prelude(layer);
-    prelude.inputs = layer.inputs;
-    const KernelInfo* prelude_info = ChooseKernel(prelude, nullptr, program.precision);
-    layer.inputs = {AppendKernel(program, prelude, *prelude_info, isa, true)};
-  }
-  AppendKernel(program, std::move(layer), *info, isa, false);
-  return absl::OkStatus();
-}
+
+  const std::vector<Layer>& layers_;
+  const Sums sums_;
+  const Isa isa_;
+  const KernelInfo* const forced_;
+  KernelChooser* const chooser_;
+  Program& program_;
+  std::vector<int> index_of_;                 // in program_.network
+  std::vector<const KernelInfo*> postponed_;  // of convolutions that wait for their sum
+};
 
 // What follows from the layers' kernels and connections.
 void Connect(Program& program) {
@@ -184,12 +260,9 @@ absl::StatusOr<Program> BuildProgram(const Network& source, Isa isa, const Kerne
   program.network.scale = source.scale;
   program.network.pad_px = source.pad_px;
   program.network.align_px = source.align_px;
-  std::vector<int> index_of(source.layers.size());  // in program.network
+  LayerAppender appender(source, isa, forced, chooser, program);
   for (size_t i = 0; i < source.layers.size(); ++i) {
-    Layer layer = source.layers[i];
-    for (int& input : layer.inputs) input = index_of[input];
-    RETURN_IF_ERROR(AppendLayer(program, std::move(layer), isa, forced, chooser));
-    index_of[i] = static_cast<int>(program.network.layers.size()) - 1;
+    RETURN_IF_ERROR(appender.Append(static_cast<int>(i)));
   }
   const auto& infos = program.kernel_infos;
   if (forced != nullptr && std::find(infos.begin(), infos.end(), forced) == infos.end()) {

@@ -18,7 +18,8 @@ struct Program {
   Precision precision = Precision::kExact;
   // As the source network, but a layer with a prelude is preceded by it, layers that convert
   // tensors between floats and halves are added where kernels of both kinds meet, fully connected
-  // layers are 1x1 convolutions, and weights are gone.
+  // layers are 1x1 convolutions, sums crop their second input themselves and are part of the
+  // convolution that is their first where its kernel adds ("conv+crop+sum"), and weights are gone.
   Network network;
   // Null for the input and global poolings, whose values are given.
   std::vector<std::unique_ptr<LayerKernel>> kernels;

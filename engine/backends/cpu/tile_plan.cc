@@ -79,8 +79,9 @@ class Scheduler {
     bottom = std::min(bottom, regions_[layer].bottom());
     while (next_[layer] < bottom) {
       const Rect rows = NextRows(layer, bottom);
-      for (const int input : InputsOf(layer)) {
-        Need(input, Reads(layer, {rows.y, rows.bottom() - 1}).last + 1);
+      const std::span<const int> inputs = InputsOf(layer);
+      for (size_t n = 0; n < inputs.size(); ++n) {
+        Need(inputs[n], Reads(layer, n, {rows.y, rows.bottom() - 1}).last + 1);
       }
       next_[layer] = rows.bottom();
       const int first = std::max(rows.y, regions_[layer].y);
@@ -103,9 +104,10 @@ class Scheduler {
     return {x, y, region.right() - x, std::min(y + block, region.bottom()) - y};
   }
 
-  PixelRange Reads(int layer, PixelRange rows) const {
+  // Of the layer's input number `input`.
+  PixelRange Reads(int layer, size_t input, PixelRange rows) const {
     const Layer& reader = program_.network.layers[layer];
-    return InputRange(reader, rows, sizes_[reader.inputs[0]].height);
+    return InputRange(reader, rows, sizes_[reader.inputs[input]].height, input);
   }
 
   // The first row of `layer` that a consumer has yet to read.
@@ -114,7 +116,10 @@ class Scheduler {
     for (const int consumer : program_.consumers[layer]) {
       if (!runs_[consumer] || Finished(consumer)) continue;
       const PixelRange left{next_[consumer], regions_[consumer].bottom() - 1};
-      first = std::min(first, Reads(consumer, left).first);
+      const std::vector<int>& inputs = program_.network.layers[consumer].inputs;
+      for (size_t n = 0; n < inputs.size(); ++n) {
+        if (inputs[n] == layer) first = std::min(first, Reads(consumer, n, left).first);
+      }
     }
     return std::max(first, regions_[layer].y);
   }

@@ -83,6 +83,9 @@ struct DirectArgs {
   int dst_channels;         // to store: a multiple of 16 when blocked
   int dst_pixel_stride;     // floats from one output to the next
   size_t dst_plane_stride;  // 0 when interleaved
+  // Added to the activated sums if not null: as dst_row, of a blocked tensor.
+  const float* residual_row;
+  size_t residual_plane_stride;
   int width_px;
   const float* weights;
   EpilogueArgs epilogue;

@@ -77,6 +77,16 @@ HWY_NOINLINE void Tile(const DirectArgs& args, int x, const float* HWY_RESTRICT 
                  static_cast<size_t>(x) * args.dst_pixel_stride;
     const int lanes = HWY_MIN(kLanes, args.dst_channels - channel);
     const int pixels = HWY_MIN(kPixels, args.width_px - x);
+    if (args.residual_row != nullptr) {
+      const float* residual = args.residual_row + plane * args.residual_plane_stride +
+                              (channel - plane * kPlaneChannels) +
+                              static_cast<size_t>(x) * args.dst_pixel_stride;
+      HWY_UNROLL(32)
+      for (int p = 0; p < kPixels; ++p) {
+        if (p >= pixels) continue;
+        sum[j][p] = hn::Add(sum[j][p], hn::LoadU(d, residual + p * args.dst_pixel_stride));
+      }
+    }
     HWY_UNROLL(32)
     for (int p = 0; p < kPixels; ++p) {
       if (p >= pixels) continue;
@@ -166,6 +176,7 @@ class DirectKernel final : public LayerKernel {
       : kernel_px_(layer.kernel_px),
         stride_px_(layer.stride_px),
         padding_px_(layer.padding_px),
+        crop_px_(layer.crop_px),
         convolution_(layer, isa, precision) {}
 
   void Run(std::span<const Tensor> src, const Tensor& dst, const Rect& rows,
@@ -176,7 +187,8 @@ class DirectKernel final : public LayerKernel {
         src_rows[k] =
             src[0].At(y * stride_px_ - padding_px_ + k, rows.x * stride_px_ - padding_px_);
       }
-      convolution_.RunRow(src[0], src_rows, dst, dst.At(y, rows.x), 1, rows.width);
+      convolution_.RunRow(src[0], src_rows, dst, dst.At(y, rows.x), 1, rows.width,
+                          ResidualRow::At(src, y + crop_px_, rows.x + crop_px_));
     }
   }
 
@@ -187,6 +199,7 @@ class DirectKernel final : public LayerKernel {
   const int kernel_px_;
   const int stride_px_;
   const int padding_px_;
+  const int crop_px_;
   const DirectConvolution convolution_;
 };
 
@@ -205,7 +218,8 @@ DirectConvolution::DirectConvolution(const Layer& layer, Isa isa, Precision prec
       weights_(PackWeights(layer)) {}
 
 void DirectConvolution::RunRow(const Tensor& src, const float* const* src_rows, const Tensor& dst,
-                               float* dst_row, int dst_step_px, int width_px) const {
+                               float* dst_row, int dst_step_px, int width_px,
+                               const ResidualRow& residual) const {
   DirectArgs args{};
   std::copy_n(src_rows, kernel_px_, args.src_rows);
   args.src_planes = src.planes();
@@ -220,6 +234,8 @@ void DirectConvolution::RunRow(const Tensor& src, const float* const* src_rows, 
   args.dst_channels = blocked ? RoundUp(dst.channels, dst_plane_channels_) : dst.channels;
   args.dst_pixel_stride = dst.pixel_stride * dst_step_px;
   args.dst_plane_stride = blocked ? dst.plane_stride : 0;
+  args.residual_row = residual.data;
+  args.residual_plane_stride = residual.plane_stride;
   args.width_px = width_px;
   args.weights = weights_.data();
   args.epilogue = epilogue_.args();

@@ -19,6 +19,16 @@ std::unique_ptr<LayerKernel> MakeDirect(const Layer& layer, Isa isa);
 bool DirectFp16Supports(const Layer& layer);
 std::unique_ptr<LayerKernel> MakeDirectFp16(const Layer& layer, Isa isa);
 
+// A row that a layer adds to its result, its second input's, if it has one.
+struct ResidualRow {
+  const float* data = nullptr;
+  size_t plane_stride = 0;
+
+  static ResidualRow At(std::span<const Tensor> src, int y, int x) {
+    return src.size() < 2 ? ResidualRow{} : ResidualRow{src[1].At(y, x), src[1].plane_stride};
+  }
+};
+
 // One convolution's packed weights and the function for them (move-only); for kernels that compute
 // rows by it.
 class DirectConvolution {
@@ -27,9 +37,10 @@ class DirectConvolution {
   DirectConvolution(const Layer& layer, Isa isa, Precision precision);
 
   // Computes `width_px` outputs from `src_rows` (kernel_px of them, in `src`, at the column that
-  // the first output reads) into `dst_row` (in `dst`), `dst_step_px` pixels apart.
+  // the first output reads) into `dst_row` (in `dst`), `dst_step_px` pixels apart, as are those of
+  // `residual`, which begins at the first output.
   void RunRow(const Tensor& src, const float* const* src_rows, const Tensor& dst, float* dst_row,
-              int dst_step_px, int width_px) const;
+              int dst_step_px, int width_px, const ResidualRow& residual) const;
   size_t WeightBytes() const { return weights_.bytes(); }
 
  private:

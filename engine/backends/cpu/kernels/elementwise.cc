@@ -149,13 +149,13 @@ void ScaleRow(std::span<const Tensor> src, const Tensor& dst, int y, int x, int 
 }
 
 template <bool kMultiply>
-void CombineRow(const Layer& /*layer*/, std::span<const Tensor> src, const Tensor& dst, int y,
-                int x, int width_px) {
+void CombineRow(const Layer& layer, std::span<const Tensor> src, const Tensor& dst, int y, int x,
+                int width_px) {
   const bool scales = src[1].layer_width_px == 1 && src[1].layer_height_px == 1;
   if (kMultiply && scales) return ScaleRow(src, dst, y, x, width_px);
   for (int plane = 0; plane < dst.planes(); ++plane) {
     const float* a = src[0].At(y, x) + plane * src[0].plane_stride;
-    const float* b = src[1].At(y, x) + plane * src[1].plane_stride;
+    const float* b = src[1].At(y + layer.crop_px, x + layer.crop_px) + plane * src[1].plane_stride;
     float* out = dst.At(y, x) + plane * dst.plane_stride;
     const int count = width_px * dst.pixel_stride;
     for (int i = 0; i < count; ++i) out[i] = kMultiply ? a[i] * b[i] : a[i] + b[i];

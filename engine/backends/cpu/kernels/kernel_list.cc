@@ -32,8 +32,11 @@ constexpr KernelInfo kKernels[] = {
     {"transposed_fp16", &TransposedFp16Supports, &MakeTransposedFp16, nullptr, false,
      Precision::kFast},
 #endif
-    {"direct", &DirectSupports, &MakeDirect},
-    {"transposed", &TransposedSupports, &MakeTransposed},
+    {.name = "direct", .supports = &DirectSupports, .create = &MakeDirect, .adds_residual = true},
+    {.name = "transposed",
+     .supports = &TransposedSupports,
+     .create = &MakeTransposed,
+     .adds_residual = true},
     {"elementwise", &ElementwiseSupports, &ForAnyIsa<&MakeElementwise>},
 #ifdef UPSCALED_KN2ROW
     {"kn2row", &Kn2rowSupports, &ForAnyIsa<&MakeKn2row>, nullptr, /*baseline=*/true},

@@ -24,6 +24,8 @@ struct KernelInfo {
   bool baseline = false;
   // kFast: for that precision alone, where HasFp16; blocked tensors are of halves.
   Precision precision = Precision::kExact;
+  // Adds a second blocked input, cropped by Layer::crop_px, to the activated result.
+  bool adds_residual = false;
 };
 
 std::span<const KernelInfo> ListKernels();

@@ -46,6 +46,7 @@ class TransposedKernel final : public LayerKernel {
       : kernel_px_(layer.kernel_px),
         stride_px_(layer.stride_px),
         padding_px_(layer.padding_px),
+        crop_px_(layer.crop_px),
         taps_(TapsPerPhase(layer)) {
     for (int y = 0; y < stride_px_; ++y) {
       for (int x = 0; x < stride_px_; ++x) {
@@ -58,7 +59,7 @@ class TransposedKernel final : public LayerKernel {
            float* /*scratch*/) const override {
     for (int y = rows.y; y < rows.bottom(); ++y) {
       for (int x = rows.x; x < std::min(rows.right(), rows.x + stride_px_); ++x) {
-        RunPhase(src[0], dst, y, x, (rows.right() - x + stride_px_ - 1) / stride_px_);
+        RunPhase(src, dst, y, x, (rows.right() - x + stride_px_ - 1) / stride_px_);
       }
     }
   }
@@ -72,22 +73,24 @@ class TransposedKernel final : public LayerKernel {
 
  private:
   // Outputs (x + n * stride, y) for n < count.
-  void RunPhase(const Tensor& src, const Tensor& dst, int y, int x, int count) const {
+  void RunPhase(std::span<const Tensor> src, const Tensor& dst, int y, int x, int count) const {
     const int phase_y = (y + padding_px_) % stride_px_, phase_x = (x + padding_px_) % stride_px_;
     const int last_y = (y + padding_px_) / stride_px_, last_x = (x + padding_px_) / stride_px_;
     const float* src_rows[DirectArgs::kMaxKernel];
     for (int t = 0; t < taps_; ++t) {
       // Taps beyond the kernel read the zero row, not rows that nobody computed.
       const bool in_kernel = phase_y + t * stride_px_ < kernel_px_;
-      src_rows[taps_ - 1 - t] = src.At(in_kernel ? last_y - t : -1, last_x - (taps_ - 1));
+      src_rows[taps_ - 1 - t] = src[0].At(in_kernel ? last_y - t : -1, last_x - (taps_ - 1));
     }
-    phases_[phase_y * stride_px_ + phase_x].RunRow(src, src_rows, dst, dst.At(y, x), stride_px_,
-                                                   count);
+    phases_[phase_y * stride_px_ + phase_x].RunRow(
+        src[0], src_rows, dst, dst.At(y, x), stride_px_, count,
+        ResidualRow::At(src, y + crop_px_, x + crop_px_));
   }
 
   const int kernel_px_;
   const int stride_px_;
   const int padding_px_;
+  const int crop_px_;
   const int taps_;
   std::vector<DirectConvolution> phases_;
 };
