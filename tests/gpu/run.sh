@@ -118,7 +118,7 @@ esac
 
 say "Through the server"
 "${ours[@]}" "$bin/upscaled" --device cuda --listen 127.0.0.1:0 --http off --model-repository engine/model/bundled \
-  --precision fast >"$out/upscaled.log" 2>&1 &
+  --precision fast --tune full --tune-file "$out/tune.json" >"$out/upscaled.log" 2>&1 &
 server=$!
 trap 'kill "$server" 2>/dev/null || true' EXIT
 for _ in $(seq 300); do

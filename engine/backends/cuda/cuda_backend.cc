@@ -22,8 +22,9 @@ using cuda::ConvKernel;
 
 class CudaBackend final : public Backend {
  public:
-  CudaBackend(std::shared_ptr<Context> context, const ConvKernel* forced_kernel)
-      : context_(std::move(context)), forced_kernel_(forced_kernel) {}
+  CudaBackend(std::shared_ptr<Context> context, const ConvKernel* forced_kernel,
+              std::shared_ptr<KernelChooser> chooser)
+      : context_(std::move(context)), forced_kernel_(forced_kernel), chooser_(std::move(chooser)) {}
 
   std::string_view name() const override { return context_->device().name; }
   std::string description() const override {
@@ -31,7 +32,8 @@ class CudaBackend final : public Backend {
   }
   absl::StatusOr<std::shared_ptr<const Executable>> Compile(const Network& network,
                                                             Precision precision) override {
-    return cuda::CudaExecutable::Create(context_, network, precision, forced_kernel_);
+    return cuda::CudaExecutable::Create(context_, network, precision, forced_kernel_,
+                                        chooser_.get());
   }
   std::unique_ptr<Stream> CreateStream() override {
     return std::make_unique<cuda::CudaStream>(context_);
@@ -41,7 +43,8 @@ class CudaBackend final : public Backend {
 
  private:
   const std::shared_ptr<Context> context_;
-  const ConvKernel* const forced_kernel_;  // null: the best for each layer
+  const ConvKernel* const forced_kernel_;         // null: the best for each layer
+  const std::shared_ptr<KernelChooser> chooser_;  // null: the order of the list
 };
 
 absl::StatusOr<const ConvKernel*> ChooseForcedKernel(const std::string& name) {
@@ -74,7 +77,7 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateCudaBackend(std::string_view devi
   ASSIGN_OR_RETURN(const ConvKernel* kernel, ChooseForcedKernel(options.kernel));
   ASSIGN_OR_RETURN(const cuda::Device device, cuda::FindDevice(device_name));
   ASSIGN_OR_RETURN(std::shared_ptr<Context> context, Context::Create(device));
-  return std::make_unique<CudaBackend>(std::move(context), kernel);
+  return std::make_unique<CudaBackend>(std::move(context), kernel, options.chooser);
 }
 
 }  // namespace upscaled

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
+#include "engine/backends/cuda/candidates.h"
 #include "engine/backends/cuda/handles.h"
 #include "engine/backends/cuda/kernels/pack_weights.h"
 #include "engine/base/status_macros.h"
@@ -19,15 +20,16 @@ constexpr size_t kMiB = size_t{1} << 20;
 
 absl::StatusOr<std::shared_ptr<const CudaExecutable>> CudaExecutable::Create(
     std::shared_ptr<Context> context, const Network& network, Precision precision,
-    const ConvKernel* forced) {
+    const ConvKernel* forced, KernelChooser* chooser) {
   RETURN_IF_ERROR(network.Validate());
   RETURN_IF_ERROR(context->Enter());
   std::shared_ptr<CudaExecutable> executable(new CudaExecutable(std::move(context), precision));
   executable->program_ = BuildProgram(network, &FirstConvSupports);
-  ASSIGN_OR_RETURN(executable->kernels_, executable->MakeKernels(network, precision, forced));
+  ASSIGN_OR_RETURN(executable->kernels_,
+                   executable->MakeKernels(network, precision, forced, chooser));
   if (precision == Precision::kFast) {
     ASSIGN_OR_RETURN(executable->exact_kernels_,
-                     executable->MakeKernels(network, Precision::kExact, nullptr));
+                     executable->MakeKernels(network, Precision::kExact, nullptr, nullptr));
   }
   RETURN_IF_ERROR(executable->ChooseTile());
   return executable;
@@ -35,7 +37,8 @@ absl::StatusOr<std::shared_ptr<const CudaExecutable>> CudaExecutable::Create(
 
 absl::StatusOr<std::vector<StepKernel>> CudaExecutable::MakeKernels(const Network& network,
                                                                     Precision precision,
-                                                                    const ConvKernel* forced) {
+                                                                    const ConvKernel* forced,
+                                                                    KernelChooser* chooser) {
   std::vector<StepKernel> kernels;
   bool forced_used = forced == nullptr;
   for (const Step& step : program_.steps) {
@@ -47,8 +50,12 @@ absl::StatusOr<std::vector<StepKernel>> CudaExecutable::MakeKernels(const Networ
           absl::StrCat("layer '", layer.name, "' has ", bytes / kMiB,
                        " MiB of weights, the limit is ", kMaxWeightBytes / 4 / kMiB));
     }
+    const ConvKernel* preferred = nullptr;
+    if (step.kind == Step::Kind::kConv) {
+      preferred = PreferredKernel(context_, FusedOf(network, step), precision, forced, chooser);
+    }
     ASSIGN_OR_RETURN(StepKernel kernel,
-                     StepKernel::Create(context_, network, program_, step, precision, forced));
+                     StepKernel::Create(context_, network, program_, step, precision, preferred));
     forced_used |= kernel.conv_kernel() == forced;
     weight_bytes_ += kernel.WeightBytes();
     if (weight_bytes_ > kMaxWeightBytes) {

@@ -10,6 +10,7 @@
 #include "engine/backends/cuda/context.h"
 #include "engine/backends/cuda/program.h"
 #include "engine/backends/cuda/step_kernel.h"
+#include "engine/backends/kernel_choice.h"
 #include "engine/graph/inner_tile.h"
 
 namespace upscaled::cuda {
@@ -18,11 +19,12 @@ class CudaExecutable final : public Executable {
  public:
   static constexpr size_t kMaxWeightBytes = size_t{1} << 30;
 
-  // `forced` may be null. UNIMPLEMENTED: see StepKernel::Create, or `forced` supports no layer.
+  // `forced` may be null; so may `chooser`, which chooses for layers that `forced` leaves.
+  // UNIMPLEMENTED: see StepKernel::Create, or `forced` supports no layer.
   // RESOURCE_EXHAUSTED when the weights or the smallest tile take more than the device has.
   static absl::StatusOr<std::shared_ptr<const CudaExecutable>> Create(
       std::shared_ptr<Context> context, const Network& network, Precision precision,
-      const ConvKernel* forced);
+      const ConvKernel* forced, KernelChooser* chooser = nullptr);
 
   const Network& network() const override { return program_.network; }
   Precision precision() const override { return precision_; }
@@ -50,7 +52,8 @@ class CudaExecutable final : public Executable {
   CudaExecutable(std::shared_ptr<Context> context, Precision precision)
       : context_(std::move(context)), precision_(precision), id_(context_->NextId()) {}
   absl::StatusOr<std::vector<StepKernel>> MakeKernels(const Network& network, Precision precision,
-                                                      const ConvKernel* forced);
+                                                      const ConvKernel* forced,
+                                                      KernelChooser* chooser);
   absl::Status ChooseTile();
   // Of one tile and samples of the largest type.
   BatchLayout LargestLayout(const InnerTile& tile) const;

@@ -16,10 +16,6 @@
 namespace upscaled::cuda {
 namespace {
 
-FusedConv FusedOf(const Network& network, const Step& step) {
-  return {&network.layers[step.conv], step.shuffle < 0 ? nullptr : &network.layers[step.shuffle]};
-}
-
 absl::Status Unsupported(const Layer& layer, Precision precision) {
   return absl::UnimplementedError(absl::StrCat("the cuda backend cannot run layer '", layer.name,
                                                "' (", ToAbsl(OpName(layer.op)), ") in precision '",
@@ -28,18 +24,22 @@ absl::Status Unsupported(const Layer& layer, Precision precision) {
 
 }  // namespace
 
+FusedConv FusedOf(const Network& network, const Step& step) {
+  return {&network.layers[step.conv], step.shuffle < 0 ? nullptr : &network.layers[step.shuffle]};
+}
+
 absl::StatusOr<StepKernel> StepKernel::Create(const std::shared_ptr<Context>& context,
                                               const Network& network, const Program& program,
                                               const Step& step, Precision precision,
-                                              const ConvKernel* forced) {
+                                              const ConvKernel* preferred) {
   StepKernel kernel(program, step, precision);
   kernel.limits_ = context->device().limits;
-  RETURN_IF_ERROR(kernel.Pack(context, network, forced));
+  RETURN_IF_ERROR(kernel.Pack(context, network, preferred));
   return kernel;
 }
 
 absl::Status StepKernel::Pack(const std::shared_ptr<Context>& context, const Network& network,
-                              const ConvKernel* forced) {
+                              const ConvKernel* preferred) {
   const Layer& own = network.layers[step_->layer];
   PackedConv packed;
   switch (step_->kind) {
@@ -51,7 +51,7 @@ absl::Status StepKernel::Pack(const std::shared_ptr<Context>& context, const Net
       break;
     case Step::Kind::kConv: {
       const FusedConv layers = FusedOf(network, *step_);
-      conv_kernel_ = ChooseConvKernel(layers, precision_, limits_, forced);
+      conv_kernel_ = ChooseConvKernel(layers, precision_, limits_, preferred);
       if (conv_kernel_ == nullptr) return Unsupported(*layers.conv, precision_);
       packed = conv_kernel_->pack(layers, precision_, limits_);
       shape_ = ShapeOf(layers);

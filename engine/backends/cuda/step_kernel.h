@@ -19,15 +19,19 @@
 
 namespace upscaled::cuda {
 
+// Of a kConv.
+FusedConv FusedOf(const Network& network, const Step& step);
+
 // Immutable, thread safe.
 class StepKernel {
  public:
-  // `network` has the weights that `program` lacks. `forced` (may be null) runs what it supports.
-  // UNIMPLEMENTED names a layer that no kernel computes; RESOURCE_EXHAUSTED: no room for weights.
+  // `network` has the weights that `program` lacks. `preferred` (may be null) runs what it
+  // supports. UNIMPLEMENTED names a layer that no kernel computes; RESOURCE_EXHAUSTED: no room for
+  // weights.
   static absl::StatusOr<StepKernel> Create(const std::shared_ptr<Context>& context,
                                            const Network& network, const Program& program,
                                            const Step& step, Precision precision,
-                                           const ConvKernel* forced);
+                                           const ConvKernel* preferred);
 
   // Of what is not needed nothing is computed. The context is entered.
   absl::Status Enqueue(Context& context, const BatchViews& views, cudaStream_t stream) const;
@@ -43,7 +47,7 @@ class StepKernel {
       : program_(&program), step_(&step), precision_(precision) {}
 
   absl::Status Pack(const std::shared_ptr<Context>& context, const Network& network,
-                    const ConvKernel* forced);
+                    const ConvKernel* preferred);
   cudaError_t Launch(const BatchViews& views, cudaStream_t stream) const;
   cudaError_t LaunchFirst(const BatchViews& views, cudaStream_t stream) const;
   cudaError_t LaunchConv(const BatchViews& views, cudaStream_t stream) const;

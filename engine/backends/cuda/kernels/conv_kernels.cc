@@ -81,8 +81,8 @@ constexpr ConvKernel kKernels[] = {kColumnsMma, kConv3x3Wgmma, kConv3x3Mma, kIm2
 std::span<const ConvKernel> ListConvKernels() { return kKernels; }
 
 const ConvKernel* ChooseConvKernel(const FusedConv& layers, Precision precision,
-                                   const DeviceLimits& device, const ConvKernel* forced) {
-  if (forced != nullptr && forced->supports(layers, precision, device)) return forced;
+                                   const DeviceLimits& device, const ConvKernel* preferred) {
+  if (preferred != nullptr && preferred->supports(layers, precision, device)) return preferred;
   for (const ConvKernel& kernel : kKernels) {
     if (kernel.supports(layers, precision, device)) return &kernel;
   }

@@ -26,9 +26,9 @@ struct ConvKernel {
 
 std::span<const ConvKernel> ListConvKernels();
 
-// The first that supports it, `forced` (may be null) before all others; null: none does, which
+// The first that supports it, `preferred` (may be null) before all others; null: none does, which
 // happens for what IsFusable refuses alone.
 const ConvKernel* ChooseConvKernel(const FusedConv& layers, Precision precision,
-                                   const DeviceLimits& device, const ConvKernel* forced);
+                                   const DeviceLimits& device, const ConvKernel* preferred);
 
 }  // namespace upscaled::cuda

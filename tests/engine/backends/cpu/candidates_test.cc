@@ -1,6 +1,5 @@
 // What the cpu backend offers to those who choose its kernels.
 #include <algorithm>
-#include <cmath>
 #include <memory>
 #include <string>
 #include <vector>
@@ -8,10 +7,9 @@
 #include "engine/backends/cpu/cpu_backend.h"
 #include "engine/backends/cpu/cpu_executable.h"
 #include "engine/backends/kernel_choice.h"
-#include "engine/backends/reference/layers.h"
-#include "engine/model/shapes.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/engine/backends/check_trial.h"
 #include "tests/engine/backends/random_network.h"
 #include "tests/support/test_image.h"
 
@@ -34,7 +32,9 @@ class RandomChooser final : public KernelChooser {
     const std::vector<std::string> names = candidates.names();
     EXPECT_GE(names.size(), 2u);
     EXPECT_THAT(candidates.device(), ::testing::StartsWith("cpu, "));
-    for (const std::string& name : names) CheckTrial(candidates, name);
+    for (const std::string& name : names) {
+      test::CheckTrial(candidates, name, kTolerance, random_);
+    }
     chosen.push_back(names[RandomInt(random_, 0, static_cast<int>(names.size()) - 1)]);
     return chosen.back();
   }
@@ -42,36 +42,6 @@ class RandomChooser final : public KernelChooser {
   std::vector<std::string> chosen;
 
  private:
-  void CheckTrial(const KernelCandidates& candidates, const std::string& name) {
-    const Layer& layer = candidates.layer();
-    SCOPED_TRACE(::testing::Message() << name << " " << OpName(layer.op) << " " << layer.in_channels
-                                      << "-" << layer.out_channels);
-    const Size in{layer.kernel_px + RandomInt(random_, 0, 20),
-                  layer.kernel_px + RandomInt(random_, 0, 20)};
-    Network network;
-    network.layers.resize(2);
-    network.layers[0].out_channels = layer.in_channels;
-    network.layers[1] = layer;
-    network.layers[1].inputs = {0};
-    const Size out = LayerSizes(network, in).back();
-    reference::Tensor input({0, 0, in.width, in.height}, layer.in_channels);
-    reference::Tensor expected({0, 0, out.width, out.height}, layer.out_channels);
-    std::uniform_real_distribution<float> value(-1.0f, 1.0f);
-    for (float& v : input.values) v = value(random_);
-    const reference::Tensor* const inputs[] = {&input};
-    reference::ComputeLayer(layer, inputs, expected);
-
-    const std::unique_ptr<LayerTrial> trial = candidates.Try(name, in);
-    trial->Run();  // leaves nothing behind that Compute would see
-    const std::vector<float> actual = trial->Compute(input.values);
-    ASSERT_EQ(actual.size(), expected.values.size());
-    float largest = 0;
-    for (const float v : expected.values) largest = std::max(largest, std::abs(v));
-    for (size_t i = 0; i < actual.size(); ++i) {
-      ASSERT_NEAR(actual[i], expected.values[i], kTolerance * largest) << "value " << i;
-    }
-  }
-
   std::mt19937& random_;
 };
 

@@ -275,8 +275,8 @@ void RunFirstConv(const FirstConvParams& params, Precision precision) {
 std::span<const ConvKernel> ListConvKernels() { return kKernels; }
 
 const ConvKernel* ChooseConvKernel(const FusedConv& layers, Precision precision,
-                                   const DeviceLimits& device, const ConvKernel* forced) {
-  if (forced != nullptr && forced->supports(layers, precision, device)) return forced;
+                                   const DeviceLimits& device, const ConvKernel* preferred) {
+  if (preferred != nullptr && preferred->supports(layers, precision, device)) return preferred;
   return IsFusable(layers) ? &kKernels[1] : nullptr;
 }
 

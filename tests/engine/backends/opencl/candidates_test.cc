@@ -1,7 +1,6 @@
 // What the opencl backend offers to those who choose its kernels, and what it chooses itself.
 #include "engine/backends/opencl/candidates.h"
 
-#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <set>
@@ -13,9 +12,9 @@
 #include "engine/backends/opencl/kernel_trial.h"
 #include "engine/backends/opencl/opencl_backend.h"
 #include "engine/backends/opencl/opencl_executable.h"
-#include "engine/backends/reference/layers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/engine/backends/check_trial.h"
 #include "tests/engine/backends/opencl/test_context.h"
 #include "tests/engine/backends/tested_layers.h"
 #include "tests/support/test_image.h"
@@ -72,39 +71,17 @@ class CheckingChooser final : public KernelChooser {
     const std::vector<std::string> names = candidates.names();
     EXPECT_EQ(std::set(names.begin(), names.end()).size(), names.size());
     // Of each kernel the first configuration: others differ in their launch alone.
+    const float tolerance = candidates.precision() == Precision::kExact ? 1.5e-5f : 6e-3f;
     std::string kernel;
     for (const std::string& name : names) {
       if (absl::StartsWith(name, kernel + ",")) continue;
       kernel = name.substr(0, name.find(','));
-      CheckTrial(candidates, name);
+      test::CheckTrial(candidates, name, tolerance, random_);
     }
     return names[RandomInt(random_, 0, static_cast<int>(names.size()) - 1)];
   }
 
  private:
-  void CheckTrial(const KernelCandidates& candidates, const std::string& name) {
-    const Layer& layer = candidates.layer();
-    SCOPED_TRACE(name + " " + test::Describe(layer));
-    const Size in{layer.kernel_px + RandomInt(random_, 0, 20),
-                  layer.kernel_px + RandomInt(random_, 0, 20)};
-    const reference::Tensor input = test::RandomTensor(layer.in_channels, in, random_);
-    reference::Tensor expected(
-        {0, 0, test::OutputSide(layer, in.width), test::OutputSide(layer, in.height)},
-        layer.out_channels);
-    const reference::Tensor* const inputs[] = {&input};
-    reference::ComputeLayer(layer, inputs, expected);
-    const std::unique_ptr<LayerTrial> trial = candidates.Try(name, in);
-    trial->Run();
-    EXPECT_GT(trial->LastRunTime(), absl::ZeroDuration());
-    EXPECT_LT(trial->LastRunTime(), absl::InfiniteDuration());
-    const std::vector<float> actual = trial->Compute(input.values);
-    ASSERT_EQ(actual.size(), expected.values.size());
-    const float tolerance = candidates.precision() == Precision::kExact ? 5e-5f : 2e-2f;
-    for (size_t i = 0; i < actual.size(); ++i) {
-      ASSERT_NEAR(actual[i], expected.values[i], tolerance) << "value " << i;
-    }
-  }
-
   std::mt19937& random_;
 };
 

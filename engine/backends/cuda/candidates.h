@@ -1,0 +1,19 @@
+// The choice of a convolution's kernel by measurement.
+#pragma once
+
+#include <memory>
+
+#include "engine/backends/cuda/context.h"
+#include "engine/backends/cuda/kernels/conv_kernels.h"
+#include "engine/backends/kernel_choice.h"
+#include "engine/model/precision.h"
+
+namespace upscaled::cuda {
+
+// `forced` (may be null) where it supports the layers; else what `chooser` (may be null) says,
+// where there is a choice: it tries the convolution without the shuffle. null: as ChooseConvKernel.
+const ConvKernel* PreferredKernel(const std::shared_ptr<Context>& context, const FusedConv& layers,
+                                  Precision precision, const ConvKernel* forced,
+                                  KernelChooser* chooser);
+
+}  // namespace upscaled::cuda

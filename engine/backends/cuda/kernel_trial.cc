@@ -1,0 +1,118 @@
+#include "engine/backends/cuda/kernel_trial.h"
+
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#include "engine/backends/cuda/kernels/half_bits.h"
+#include "engine/backends/cuda/tile_plan.h"
+#include "engine/base/status_macros.h"
+#include "engine/model/half.h"
+#include "engine/model/shapes.h"
+
+namespace upscaled::cuda {
+namespace {
+
+// Calls function(index in [channel][y][x], index in the tensor) for all values.
+template <typename Function>
+void ForEachValue(const TensorView& tensor, const Function& function) {
+  size_t index = 0;
+  for (int c = 0; c < tensor.channels; ++c) {
+    for (int y = 0; y < tensor.layer.height; ++y) {
+      for (int x = 0; x < tensor.layer.width; ++x) {
+        const int64_t pixel = PixelIndex(tensor, 0, c / kPlaneChannels, x, y);
+        function(index++, pixel * kPlaneChannels + c % kPlaneChannels);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+KernelTrial::KernelTrial(std::shared_ptr<Context> context, const Layer& layer, Precision precision,
+                         const ConvKernel& kernel, Size input)
+    : context_(std::move(context)), precision_(precision) {
+  status_ = Prepare(layer, kernel, input);
+}
+
+absl::Status KernelTrial::Prepare(const Layer& layer, const ConvKernel& kernel, Size input) {
+  RETURN_IF_ERROR(context_->Enter());
+  ASSIGN_OR_RETURN(queue_, CreateStream(context_));
+  ASSIGN_OR_RETURN(begin_, CreateEvent(context_));
+  ASSIGN_OR_RETURN(end_, CreateEvent(context_));
+  Network network;
+  network.layers = {{.out_channels = layer.in_channels}, layer};
+  network.layers[1].inputs = {0};
+  program_ = BuildProgram(network, [](const Layer&) { return false; });
+  ASSIGN_OR_RETURN(kernel_, StepKernel::Create(context_, network, program_, program_.steps.back(),
+                                               precision_, &kernel));
+  views_.tensors.resize(2);
+  RETURN_IF_ERROR(Place(views_.tensors[0], src_, input, layer.in_channels));
+  return Place(views_.tensors[1], dst_, LayerSizes(network, input)[1], layer.out_channels);
+}
+
+// Zeros: times may depend on values that are no numbers.
+absl::Status KernelTrial::Place(TensorView& tensor, DeviceMemory& memory, Size size, int channels) {
+  const Rect whole{0, 0, size.width, size.height};
+  const size_t bytes =
+      size_t{1} * PlaneCount(channels) * whole.Area() * kPlaneChannels * StorageBytes(precision_);
+  ASSIGN_OR_RETURN(memory, AllocateDevice(context_, bytes, "a trial"));
+  tensor = {
+      .data = memory.data(), .rect = whole, .region = whole, .layer = size, .channels = channels};
+  return context_->Check(cudaMemsetAsync(memory.data(), 0, bytes, queue_.get()), "cudaMemsetAsync");
+}
+
+void KernelTrial::Run() {
+  if (!status_.ok()) return;
+  const absl::StatusOr<absl::Duration> time = RunOnce();
+  status_ = time.status();
+  last_run_time_ = time.ok() ? *time : absl::InfiniteDuration();
+}
+
+absl::StatusOr<absl::Duration> KernelTrial::RunOnce() {
+  RETURN_IF_ERROR(context_->Check(cudaEventRecord(begin_.get(), queue_.get()), "cudaEventRecord"));
+  RETURN_IF_ERROR(kernel_->Enqueue(*context_, views_, queue_.get()));
+  RETURN_IF_ERROR(context_->Check(cudaEventRecord(end_.get(), queue_.get()), "cudaEventRecord"));
+  RETURN_IF_ERROR(context_->Check(cudaEventSynchronize(end_.get()), "a trial"));
+  float milliseconds = 0;
+  RETURN_IF_ERROR(context_->Check(cudaEventElapsedTime(&milliseconds, begin_.get(), end_.get()),
+                                  "cudaEventElapsedTime"));
+  return absl::Milliseconds(milliseconds);
+}
+
+std::vector<float> KernelTrial::Compute(std::span<const float> input) {
+  if (!status_.ok()) return {};
+  absl::StatusOr<std::vector<float>> output = ComputeFrom(input);
+  status_ = output.status();
+  return output.ok() ? *std::move(output) : std::vector<float>();
+}
+
+absl::StatusOr<std::vector<float>> KernelTrial::ComputeFrom(std::span<const float> input) {
+  const TensorView &src = views_.tensors[0], &dst = views_.tensors[1];
+  std::vector<uint8_t> sent(src_.bytes()), received(dst_.bytes());
+  ForEachValue(src, [&](size_t from, size_t to) {
+    if (precision_ == Precision::kFast) {
+      reinterpret_cast<uint16_t*>(sent.data())[to] = FloatToHalfBits(input[from]);
+    } else {
+      reinterpret_cast<float*>(sent.data())[to] = input[from];
+    }
+  });
+  const cudaStream_t queue = queue_.get();
+  RETURN_IF_ERROR(context_->Check(
+      cudaMemcpyAsync(src_.data(), sent.data(), sent.size(), cudaMemcpyHostToDevice, queue),
+      "cudaMemcpyAsync to the device"));
+  RETURN_IF_ERROR(kernel_->Enqueue(*context_, views_, queue));
+  RETURN_IF_ERROR(context_->Check(
+      cudaMemcpyAsync(received.data(), dst_.data(), received.size(), cudaMemcpyDeviceToHost, queue),
+      "cudaMemcpyAsync from the device"));
+  RETURN_IF_ERROR(context_->Check(cudaStreamSynchronize(queue), "a trial"));
+  std::vector<float> output(size_t{1} * dst.channels * dst.layer.Area());
+  ForEachValue(dst, [&](size_t to, size_t from) {
+    output[to] = precision_ == Precision::kFast
+                     ? HalfToFloat(reinterpret_cast<const uint16_t*>(received.data())[from])
+                     : reinterpret_cast<const float*>(received.data())[from];
+  });
+  return output;
+}
+
+}  // namespace upscaled::cuda

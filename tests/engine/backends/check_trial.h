@@ -1,0 +1,16 @@
+// What every backend's trials promise to those who choose kernels.
+#pragma once
+
+#include <random>
+#include <string>
+
+#include "engine/backends/kernel_choice.h"
+
+namespace upscaled::test {
+
+// Tries the kernel on inputs of random values and size: it takes some time and computes what the
+// reference does. `tolerance`: relative to the largest value of the result.
+void CheckTrial(const KernelCandidates& candidates, const std::string& name, float tolerance,
+                std::mt19937& random);
+
+}  // namespace upscaled::test

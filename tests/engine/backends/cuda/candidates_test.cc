@@ -1,0 +1,139 @@
+// What the cuda backend offers to those who choose its kernels, and that it takes what they choose.
+#include "engine/backends/cuda/candidates.h"
+
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "engine/backends/cuda/cuda_backend.h"
+#include "engine/backends/cuda/cuda_executable.h"
+#include "engine/backends/cuda/kernel_trial.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/engine/backends/check_trial.h"
+#include "tests/engine/backends/cuda/test_context.h"
+#include "tests/engine/backends/tested_layers.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled {
+namespace {
+
+using cuda::ConvKernel;
+using cuda::KernelTrial;
+using test::MakeConv;
+using ::testing::StartsWith;
+
+// Chooses the last, which is not what is shipped.
+class CheckingChooser final : public KernelChooser {
+ public:
+  explicit CheckingChooser(std::mt19937& random) : random_(random) {}
+
+  std::string Choose(const KernelCandidates& candidates) override {
+    EXPECT_THAT(candidates.device(), StartsWith("cuda, "));
+    const std::vector<std::string> names = candidates.names();
+    EXPECT_GE(names.size(), 2u);
+    EXPECT_EQ(std::set(names.begin(), names.end()).size(), names.size());
+    const float tolerance = candidates.precision() == Precision::kExact ? 2e-5f : 5e-3f;
+    for (const std::string& name : names) test::CheckTrial(candidates, name, tolerance, random_);
+    chosen.push_back(names.back());
+    return names.back();
+  }
+
+  std::vector<std::string> chosen;
+
+ private:
+  std::mt19937& random_;
+};
+
+class CudaCandidatesTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto context = test::MakeContext();
+    if (absl::IsUnavailable(context.status())) GTEST_SKIP() << context.status();
+    ASSERT_TRUE(context.ok()) << context.status();
+    context_ = *std::move(context);
+  }
+
+  std::mt19937 random_ = test::FreshRandom();
+  std::shared_ptr<cuda::Context> context_;
+};
+
+TEST_F(CudaCandidatesTest, TrialsAreRight) {
+  CheckingChooser chooser(random_);
+  for (const Layer& layer : test::TestedLayers(random_)) {
+    const cuda::FusedConv layers{&layer, nullptr};
+    if (!IsFusable(layers)) continue;
+    for (const Precision precision : {Precision::kExact, Precision::kFast}) {
+      PreferredKernel(context_, layers, precision, nullptr, &chooser);
+      if (HasFailure()) return;
+    }
+  }
+  EXPECT_FALSE(chooser.chosen.empty());
+}
+
+// Networks run with whatever is chosen, of the layers that leave a choice.
+TEST_F(CudaCandidatesTest, ExecutablesTakeWhatIsChosen) {
+  const auto chooser = std::make_shared<CheckingChooser>(random_);
+  BackendOptions options;
+  options.chooser = chooser;
+  const auto backend = CreateCudaBackend("cuda", options);
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  Network network;
+  network.scale = 2;
+  network.layers = {{.op = Op::kInput, .name = "input", .out_channels = 3},
+                    MakeConv(Op::kConv, 3, 16, 3, 1, 1, random_),
+                    MakeConv(Op::kConvTranspose, 16, 16, 2, 2, 0, random_),
+                    MakeConv(Op::kConv, 16, 3, 3, 1, 1, random_)};
+  for (int i = 1; i < 4; ++i) network.layers[i].inputs = {i - 1};
+  const auto executable = (*backend)->Compile(network, Precision::kFast);
+  ASSERT_TRUE(executable.ok()) << executable.status();
+  const auto& own = static_cast<const cuda::CudaExecutable&>(**executable);
+  std::vector<std::string> used;
+  for (const cuda::StepKernel& kernel : own.kernels(Precision::kFast)) {
+    if (kernel.conv_kernel() == nullptr) continue;
+    const bool transposed = network.layers[kernel.step().conv].op == Op::kConvTranspose;
+    if (transposed) used.emplace_back(kernel.conv_kernel()->name);
+  }
+  ASSERT_EQ(used.size(), 1u);
+  EXPECT_THAT(chooser->chosen, ::testing::Contains(used.front()));
+}
+
+TEST_F(CudaCandidatesTest, ForcedKernelsAreNotChosen) {
+  class Refusing final : public KernelChooser {
+    std::string Choose(const KernelCandidates& candidates) override {
+      ADD_FAILURE() << "was asked";
+      return candidates.names().front();
+    }
+  };
+  Network network;
+  network.layers = {{.op = Op::kInput, .name = "input", .out_channels = 3},
+                    MakeConv(Op::kConvTranspose, 3, 3, 2, 2, 0, random_)};
+  network.scale = 2;
+  network.layers[1].inputs = {0};
+  for (const ConvKernel& kernel : cuda::ListConvKernels()) {
+    BackendOptions options;
+    options.kernel = kernel.name;
+    options.chooser = std::make_shared<Refusing>();
+    const cuda::FusedConv layers{&network.layers[1], nullptr};
+    if (!kernel.supports(layers, Precision::kFast, context_->device().limits)) continue;
+    const auto backend = CreateCudaBackend("cuda", options);
+    ASSERT_TRUE(backend.ok()) << backend.status();
+    EXPECT_TRUE((*backend)->Compile(network, Precision::kFast).ok());
+  }
+}
+
+TEST_F(CudaCandidatesTest, WhatADeviceRefusesTakesForeverAndGivesNothing) {
+  ConvKernel refused = cuda::ListConvKernels().back();
+  refused.launch = [](const cuda::ConvParams&, Precision, const cuda::DeviceLimits&, cudaStream_t) {
+    return cudaErrorInvalidConfiguration;
+  };
+  const Layer layer = MakeConv(Op::kConv, 12, 20, 3, 1, 1, random_);
+  KernelTrial trial(context_, layer, Precision::kFast, refused, {9, 9});
+  trial.Run();
+  EXPECT_EQ(trial.LastRunTime(), absl::InfiniteDuration());
+  EXPECT_TRUE(trial.Compute(std::vector<float>(12 * 81)).empty());
+}
+
+}  // namespace
+}  // namespace upscaled
