@@ -103,6 +103,9 @@ class StepFinder {
       if (IsPlain(step->residual, Op::kResizeNearest)) {
         step->residual_factor = At(step->residual).factor;
         step->residual = At(step->residual).inputs[0];
+      } else if (IsPlain(step->residual, Op::kCrop)) {
+        step->residual_crop_px = At(step->residual).crop_px;
+        step->residual = At(step->residual).inputs[0];
       }
       return step;
     }

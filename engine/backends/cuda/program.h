@@ -24,7 +24,8 @@ struct Step {
   int shuffle = -1;
   int residual = -1;  // added to the result, each pixel for residual_factor x residual_factor
   int residual_factor = 1;
-  int resize_factor = 1;  // kFirstConv: of the resize behind the input
+  int residual_crop_px = 0;  // off every side of the residual
+  int resize_factor = 1;     // kFirstConv: of the resize behind the input
 };
 
 // Planes of memory that one layer's result takes, or those of a concatenation and all its inputs:

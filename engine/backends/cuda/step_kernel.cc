@@ -16,6 +16,16 @@
 namespace upscaled::cuda {
 namespace {
 
+// In the coordinates of what is left when so many pixels are cut off every side.
+TensorView Cropped(TensorView tensor, int crop_px) {
+  for (Rect* rect : {&tensor.rect, &tensor.region}) {
+    rect->x -= crop_px;
+    rect->y -= crop_px;
+  }
+  tensor.layer = {tensor.layer.width - 2 * crop_px, tensor.layer.height - 2 * crop_px};
+  return tensor;
+}
+
 absl::Status Unsupported(const Layer& layer, Precision precision) {
   return absl::UnimplementedError(absl::StrCat("the cuda backend cannot run layer '", layer.name,
                                                "' (", ToAbsl(OpName(layer.op)), ") in precision '",
@@ -143,7 +153,7 @@ cudaError_t StepKernel::LaunchConv(const BatchViews& views, cudaStream_t stream)
   params.constants = reinterpret_cast<const float*>(constants_.data());
   params.activation = activation_;
   if (step_->residual >= 0) {
-    params.residual = views.tensors[step_->residual];
+    params.residual = Cropped(views.tensors[step_->residual], step_->residual_crop_px);
     params.residual_factor = step_->residual_factor;
   }
   if (params.dst.data == nullptr) params.samples = views.samples;

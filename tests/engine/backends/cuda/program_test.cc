@@ -87,6 +87,22 @@ TEST_F(CudaProgramTest, ShuffleAndResizedSkipAreFused) {
   EXPECT_THAT(last.inputs, ElementsAre(body));
 }
 
+TEST_F(CudaProgramTest, CroppedSkipIsFused) {
+  const int skip = AppendConv(3, 8);
+  Append(MakeConv(Op::kConv, 8, 8, 5, 1, 0, random_));  // two pixels less on every side
+  const int up = AppendConv(8, 8);
+  const int crop = Append(MakePlain(Op::kCrop, 8, 8, 1, 2, {}), {skip});
+  const int sum = Append(MakePlain(Op::kAdd, 8, 8, 1, 0, {}), {up, crop});
+  AppendConv(8, 3);
+  const Program program = BuildProgram(network_, &IsFirstConv);
+  const Step& step = program.steps[2];
+  EXPECT_EQ(step.layer, sum);
+  EXPECT_EQ(step.conv, up);
+  EXPECT_EQ(step.residual, skip);
+  EXPECT_EQ(step.residual_crop_px, 2);
+  EXPECT_EQ(program.homes[crop].root, -1);
+}
+
 TEST_F(CudaProgramTest, WhatOthersReadIsNotFused) {
   const int a = AppendConv(3, 8);
   const int b = AppendConv(8, 8);
