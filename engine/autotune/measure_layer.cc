@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <random>
@@ -31,15 +32,6 @@ Size InputFor(const Layer& layer, Size output) {
                       : (out - 1) * layer.stride_px + layer.kernel_px;
   };
   return {side(output.width), side(output.height)};
-}
-
-Size OutputFor(const Layer& layer, Size input) {
-  Network network;
-  network.layers.resize(2);
-  network.layers[0].out_channels = layer.in_channels;
-  network.layers[1] = layer;
-  network.layers[1].inputs = {0};
-  return LayerSizes(network, input).back();
 }
 
 double Operations(const Layer& layer, Size output) {
@@ -82,9 +74,11 @@ std::vector<Contender> TimeAll(const KernelCandidates& candidates, absl::Duratio
   return contenders;
 }
 
-bool AgreesWithReference(const KernelCandidates& candidates, const std::string& name) {
+enum class Answer : uint8_t { kRight, kWrong, kNone };
+
+Answer CompareWithReference(const KernelCandidates& candidates, const std::string& name) {
   const Layer& layer = candidates.layer();
-  const Size in = InputFor(layer, kCheckedOutput), out = OutputFor(layer, in);
+  const Size in = InputFor(layer, kCheckedOutput), out = OutputSize(layer, in);
   reference::Tensor input({0, 0, in.width, in.height}, layer.in_channels);
   reference::Tensor expected({0, 0, out.width, out.height}, layer.out_channels);
   std::mt19937 random(1);
@@ -93,14 +87,15 @@ bool AgreesWithReference(const KernelCandidates& candidates, const std::string& 
   const reference::Tensor* const inputs[] = {&input};
   reference::ComputeLayer(layer, inputs, expected);
   const std::vector<float> actual = candidates.Try(name, in)->Compute(input.values);
-  if (actual.size() != expected.values.size()) return false;
+  if (actual.empty()) return Answer::kNone;
+  if (actual.size() != expected.values.size()) return Answer::kWrong;
   double largest = 0, error = 0;
   for (size_t i = 0; i < actual.size(); ++i) {
-    if (!std::isfinite(actual[i])) return false;
+    if (!std::isfinite(actual[i])) return Answer::kWrong;
     largest = std::max(largest, std::abs(double{expected.values[i]}));
     error = std::max(error, std::abs(double{actual[i]} - expected.values[i]));
   }
-  return error <= Tolerance(candidates.precision()) * largest;
+  return error <= Tolerance(candidates.precision()) * largest ? Answer::kRight : Answer::kWrong;
 }
 
 }  // namespace
@@ -110,18 +105,24 @@ LayerMeasurement MeasureLayer(const KernelCandidates& candidates, absl::Duration
   LayerMeasurement result;
   const Layer& layer = candidates.layer();
   const double operations =
-      Operations(layer, OutputFor(layer, InputFor(layer, candidates.timed_output())));
+      Operations(layer, OutputSize(layer, InputFor(layer, candidates.timed_output())));
   std::optional<Contender> winner;
   for (Contender& contender : TimeAll(candidates, budget, clock)) {
     const bool better = !winner || contender.best * kClearlyFaster < winner->best;
-    if (better && !AgreesWithReference(candidates, contender.name)) {
-      result.wrong.push_back(contender.name);
+    Answer answer = Answer::kRight;  // so far as it matters
+    if (contender.best == absl::InfiniteDuration()) {
+      answer = Answer::kNone;
+    } else if (better) {
+      answer = CompareWithReference(candidates, contender.name);
+    }
+    if (answer != Answer::kRight) {
+      (answer == Answer::kWrong ? result.wrong : result.refused).push_back(contender.name);
       continue;
     }
     result.entry.gflops[contender.name] = operations * 1e-9 / absl::ToDoubleSeconds(contender.best);
     if (better) winner = std::move(contender);
   }
-  // All wrong: what is computed without tuning.
+  // None right: what is computed without tuning.
   result.entry.kernel = winner ? winner->name : candidates.names().front();
   return result;
 }

@@ -14,6 +14,8 @@ namespace upscaled {
 struct LayerMeasurement {
   TuningEntry entry;               // `gflops` in operations of the direct algorithm
   std::vector<std::string> wrong;  // kernels whose values differ from the reference's
+  // Kernels that did not run: the device refused them, or failed, or had no memory for the trial.
+  std::vector<std::string> refused;
 };
 
 // Runs the candidates in turns for about `budget` and takes the fastest; one that is not clearly

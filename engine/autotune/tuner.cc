@@ -44,7 +44,12 @@ std::string Tuner::Measure(const KernelCandidates& candidates) {
     options_.warn(absl::StrCat("kernel '", kernel, "' computes ", key,
                                " wrongly on this device; it is not used for it"));
   }
+  for (const std::string& kernel : measured.refused) {
+    options_.warn(absl::StrCat("kernel '", kernel, "' could not be tried for ", key));
+  }
   const std::string kernel = measured.entry.kernel;
+  const bool none_ran = measured.entry.gflops.empty() && measured.wrong.empty();
+  if (none_ran) return kernel;  // not what this device is like, but what became of it
   {
     absl::MutexLock lock(&mutex_);
     if (std::optional<std::string> known = Known(candidates)) return *known;

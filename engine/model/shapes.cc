@@ -67,6 +67,10 @@ Size PaddedSize(const Network& network, Size image) {
           RoundUp(image.height + 2 * network.pad_px, network.align_px)};
 }
 
+Size OutputSize(const Layer& layer, Size input) {
+  return {OutputSide(layer, input.width), OutputSide(layer, input.height)};
+}
+
 std::vector<Size> LayerSizes(const Network& network, Size image) {
   std::vector<Size> sizes;
   sizes.reserve(network.layers.size());
@@ -76,7 +80,7 @@ std::vector<Size> LayerSizes(const Network& network, Size image) {
       continue;
     }
     const Size in = sizes[layer.inputs[0]];
-    sizes.push_back({OutputSide(layer, in.width), OutputSide(layer, in.height)});
+    sizes.push_back(OutputSize(layer, in));
   }
   return sizes;
 }

@@ -16,8 +16,8 @@ namespace upscaled::cpu {
 namespace {
 
 // Returns the layer's index.
-int Append(Program& program, const Layer& layer, std::unique_ptr<LayerKernel> kernel,
-           const KernelInfo* info, bool interleaved, bool half) {
+int AppendLayer(Program& program, const Layer& layer, std::unique_ptr<LayerKernel> kernel,
+                const KernelInfo* info, bool interleaved, bool half) {
   const bool thin = layer.out_channels <= kMaxInterleavedChannels;
   program.network.layers.push_back(WithoutWeights(layer));
   program.block_px.push_back(kernel ? kernel->block_px() : 1);
@@ -45,13 +45,13 @@ int Converted(Program& program, int source, bool half, Isa isa) {
   layer.name = layers[source].name;
   layer.inputs = {source};
   layer.in_channels = layer.out_channels = layers[source].out_channels;
-  return Append(program, layer, info->create(layer, isa), info, false, half);
+  return AppendLayer(program, layer, info->create(layer, isa), info, false, half);
 }
 
 int AppendKernel(Program& program, Layer layer, const KernelInfo& info, Isa isa, bool interleaved) {
   const bool half = info.precision == Precision::kFast;
   for (int& input : layer.inputs) input = Converted(program, input, half, isa);
-  return Append(program, layer, info.create(layer, isa), &info, interleaved, half);
+  return AppendLayer(program, layer, info.create(layer, isa), &info, interleaved, half);
 }
 
 // What a layer's weights take at most when packed: channels padded to the kernels' groups, 3x3
@@ -103,15 +103,12 @@ class LayerAppender {
     if (layer.op == Op::kGlobalAveragePool) RETURN_IF_ERROR(CheckPooling(program_, layer));
     if (layer.op == Op::kInput || layer.op == Op::kGlobalAveragePool) {
       index_of_[index] =
-          cpu::Append(program_, Connected(index), nullptr, nullptr, layer.op == Op::kInput, false);
+          AppendLayer(program_, Connected(index), nullptr, nullptr, layer.op == Op::kInput, false);
       return absl::OkStatus();
     }
     const int first = sums_.inputs[index].first;
-    if (layer.op == Op::kAdd && postponed_[first] != nullptr) {
-      AppendWithResidual(index);
-      return absl::OkStatus();
-    }
-    return AppendComputed(index);
+    const bool waited_for = layer.op == Op::kAdd && postponed_[first] != nullptr;
+    return waited_for ? AppendWithResidual(index) : AppendComputed(index);
   }
 
  private:
@@ -145,8 +142,7 @@ class LayerAppender {
       return absl::UnimplementedError(absl::StrCat("the cpu backend cannot run layer '", layer.name,
                                                    "' (", ToAbsl(OpName(layer.op)), ")"));
     }
-    const bool blocked = layer.out_channels > kMaxInterleavedChannels;
-    if (info->adds_residual && blocked && sums_.end_of[index] >= 0) {
+    if (info->adds_residual && MayWait(index)) {
       postponed_[index] = info;
       return absl::OkStatus();
     }
@@ -160,15 +156,24 @@ class LayerAppender {
     return absl::OkStatus();
   }
 
+  // For its sum; not of pictures, and not for one that the forced kernel takes.
+  bool MayWait(int index) const {
+    const int sum = sums_.end_of[index];
+    return sum >= 0 && layers_[index].out_channels > kMaxInterleavedChannels &&
+           !(forced_ != nullptr && forced_->supports(layers_[sum]));
+  }
+
   // A sum with the convolution that is its first input.
-  void AppendWithResidual(int index) {
+  absl::Status AppendWithResidual(int index) {
     const int first = sums_.inputs[index].first;
     const Layer sum = Connected(index);
     Layer layer = Connected(first);
     layer.name = absl::StrCat(layer.name, "+", sum.name);
     layer.inputs.push_back(sum.inputs[1]);
     layer.crop_px = sum.crop_px;
+    RETURN_IF_ERROR(CheckPackedBytes(program_, layer));
     index_of_[index] = AppendKernel(program_, std::move(layer), *postponed_[first], isa_, false);
+    return absl::OkStatus();
   }
 
   const std::vector<Layer>& layers_;
@@ -190,17 +195,17 @@ void Connect(Program& program) {
     if (program.kernels[i] == nullptr) continue;
     const LayerKernel& kernel = *program.kernels[i];
     program.scratch_floats = std::max(program.scratch_floats, kernel.ScratchFloats());
-    for (const int input : program.network.layers[i].inputs) {
-      Margin& margin = program.margin[input];
-      margin.left_px = std::max(margin.left_px, kernel.margin().left_px);
-      margin.right_px = std::max(margin.right_px, kernel.margin().right_px);
-      program.consumers[input].push_back(static_cast<int>(i));
-    }
+    const std::vector<int>& inputs = program.network.layers[i].inputs;
+    Margin& margin = program.margin[inputs[0]];
+    margin.left_px = std::max(margin.left_px, kernel.margin().left_px);
+    margin.right_px = std::max(margin.right_px, kernel.margin().right_px);
+    for (const int input : inputs) program.consumers[input].push_back(static_cast<int>(i));
   }
 }
 
-// Whether output and input positions are the same.
-bool KeepsPositions(const Layer& layer) {
+// Whether output positions are those of what `layer` reads of this input.
+bool KeepsPositions(const Layer& layer, int input) {
+  if (input != layer.inputs[0]) return layer.crop_px == 0;
   switch (layer.op) {
     case Op::kActivation:
     case Op::kAdd:
@@ -223,8 +228,9 @@ void StaggerBlocks(Program& program) {
   for (size_t i = layers.size(); i-- > 1;) {
     for (const int consumer : program.consumers[i]) {
       const bool padded = program.block_px[consumer] > 1 && layers[consumer].padding_px > 0;
+      const int input = static_cast<int>(i);
       if (padded ? program.block_origin_px[consumer] == 0
-                 : KeepsPositions(layers[consumer]) && read_around[consumer]) {
+                 : KeepsPositions(layers[consumer], input) && read_around[consumer]) {
         read_around[i] = true;
       }
     }

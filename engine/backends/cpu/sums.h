@@ -15,7 +15,8 @@ struct Sums {
   };
   std::vector<Inputs> inputs;  // of each kAdd
   std::vector<bool> cropped;   // kCrops that are made while a sum reads its second input
-  std::vector<int> end_of;     // the kAdd whose first input alone a layer is; -1: none
+  // The kAdd without an activation that alone reads a layer, as its first input; -1: none.
+  std::vector<int> end_of;
 };
 
 Sums FindSums(const Network& network);

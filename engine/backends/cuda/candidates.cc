@@ -17,12 +17,15 @@ class Candidates final : public KernelCandidates {
       : context_(context), layer_(*layers.conv), precision_(precision) {
     const DeviceLimits& limits = context_->device().limits;
     for (const ConvKernel& kernel : ListConvKernels()) {
-      if (kernel.supports(layers, precision, limits) &&
-          kernel.supports({&layer_, nullptr}, precision, limits)) {
-        kernels_.push_back(&kernel);
-      }
+      const bool alone = kernel.supports({&layer_, nullptr}, precision, limits);
+      if (alone) kernels_.push_back(&kernel);
+      measurable_ = measurable_ && alone == kernel.supports(layers, precision, limits);
     }
   }
+
+  // There is a choice, and it is the same with the shuffle behind the convolution, which measured
+  // times leave out and tables do not know.
+  bool IsMeasurable() const { return measurable_ && kernels_.size() > 1; }
 
   std::string device() const override {
     const Device& device = context_->device();
@@ -36,8 +39,11 @@ class Candidates final : public KernelCandidates {
     for (const ConvKernel* kernel : kernels_) names.emplace_back(kernel->name);
     return names;
   }
-  // Blocks for all multiprocessors several times over.
-  Size timed_output() const override { return {640, 360}; }
+  // Blocks for all multiprocessors several times over, of an input that is no larger.
+  Size timed_output() const override {
+    const int factor = layer_.op == Op::kConv ? layer_.stride_px : 1;
+    return {std::max(640 / factor, 1), std::max(360 / factor, 1)};
+  }
   std::unique_ptr<LayerTrial> Try(const std::string& name, Size input) const override {
     return std::make_unique<KernelTrial>(context_, layer_, precision_, Find(name), input);
   }
@@ -54,6 +60,7 @@ class Candidates final : public KernelCandidates {
   const Layer& layer_;
   const Precision precision_;
   std::vector<const ConvKernel*> kernels_;
+  bool measurable_ = true;
 };
 
 }  // namespace
@@ -64,10 +71,9 @@ const ConvKernel* PreferredKernel(const std::shared_ptr<Context>& context, const
   if (forced != nullptr && forced->supports(layers, precision, context->device().limits)) {
     return forced;
   }
-  const bool measurable = layers.conv->op == Op::kConv || layers.conv->op == Op::kConvTranspose;
-  if (chooser == nullptr || !measurable) return nullptr;
+  if (chooser == nullptr || layers.conv->op == Op::kFullyConnected) return nullptr;
   const Candidates candidates(context, layers, precision);
-  return candidates.names().size() < 2 ? nullptr : &candidates.Find(chooser->Choose(candidates));
+  return candidates.IsMeasurable() ? &candidates.Find(chooser->Choose(candidates)) : nullptr;
 }
 
 }  // namespace upscaled::cuda

@@ -11,7 +11,7 @@
 namespace upscaled::cuda {
 
 // `forced` (may be null) where it supports the layers; else what `chooser` (may be null) says,
-// where there is a choice: it tries the convolution without the shuffle. null: as ChooseConvKernel.
+// where there is a choice (not in fp32, which one kernel computes). null: as ChooseConvKernel.
 const ConvKernel* PreferredKernel(const std::shared_ptr<Context>& context, const FusedConv& layers,
                                   Precision precision, const ConvKernel* forced,
                                   KernelChooser* chooser);

@@ -1,7 +1,6 @@
 #include "engine/backends/cuda/kernel_trial.h"
 
 #include <cstdint>
-#include <cstring>
 #include <utility>
 
 #include "engine/backends/cuda/kernels/half_bits.h"
@@ -48,14 +47,15 @@ absl::Status KernelTrial::Prepare(const Layer& layer, const ConvKernel& kernel, 
                                                precision_, &kernel));
   views_.tensors.resize(2);
   RETURN_IF_ERROR(Place(views_.tensors[0], src_, input, layer.in_channels));
-  return Place(views_.tensors[1], dst_, LayerSizes(network, input)[1], layer.out_channels);
+  return Place(views_.tensors[1], dst_, OutputSize(layer, input), layer.out_channels);
 }
 
 // Zeros: times may depend on values that are no numbers.
 absl::Status KernelTrial::Place(TensorView& tensor, DeviceMemory& memory, Size size, int channels) {
   const Rect whole{0, 0, size.width, size.height};
-  const size_t bytes =
-      size_t{1} * PlaneCount(channels) * whole.Area() * kPlaneChannels * StorageBytes(precision_);
+  const int64_t pixels = PlaneCount(channels) * whole.Area();
+  if (pixels > kMaxTilePixels) return absl::ResourceExhaustedError("a trial larger than any tile");
+  const size_t bytes = pixels * kPlaneChannels * StorageBytes(precision_);
   ASSIGN_OR_RETURN(memory, AllocateDevice(context_, bytes, "a trial"));
   tensor = {
       .data = memory.data(), .rect = whole, .region = whole, .layer = size, .channels = channels};
@@ -69,7 +69,10 @@ void KernelTrial::Run() {
   last_run_time_ = time.ok() ? *time : absl::InfiniteDuration();
 }
 
+// Behind another run, so that the kernel waits in the queue when its time begins.
 absl::StatusOr<absl::Duration> KernelTrial::RunOnce() {
+  RETURN_IF_ERROR(context_->Enter());
+  RETURN_IF_ERROR(kernel_->Enqueue(*context_, views_, queue_.get()));
   RETURN_IF_ERROR(context_->Check(cudaEventRecord(begin_.get(), queue_.get()), "cudaEventRecord"));
   RETURN_IF_ERROR(kernel_->Enqueue(*context_, views_, queue_.get()));
   RETURN_IF_ERROR(context_->Check(cudaEventRecord(end_.get(), queue_.get()), "cudaEventRecord"));
@@ -88,6 +91,7 @@ std::vector<float> KernelTrial::Compute(std::span<const float> input) {
 }
 
 absl::StatusOr<std::vector<float>> KernelTrial::ComputeFrom(std::span<const float> input) {
+  RETURN_IF_ERROR(context_->Enter());
   const TensorView &src = views_.tensors[0], &dst = views_.tensors[1];
   std::vector<uint8_t> sent(src_.bytes()), received(dst_.bytes());
   ForEachValue(src, [&](size_t from, size_t to) {

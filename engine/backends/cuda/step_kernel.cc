@@ -16,14 +16,12 @@
 namespace upscaled::cuda {
 namespace {
 
-// In the coordinates of what is left when so many pixels are cut off every side.
-TensorView Cropped(TensorView tensor, int crop_px) {
-  for (Rect* rect : {&tensor.rect, &tensor.region}) {
-    rect->x -= crop_px;
-    rect->y -= crop_px;
-  }
-  tensor.layer = {tensor.layer.width - 2 * crop_px, tensor.layer.height - 2 * crop_px};
-  return tensor;
+// A residual in the coordinates of what is left when so many pixels are cut off every side. Of a
+// residual kernels know `rect` alone.
+TensorView Cropped(TensorView residual, int crop_px) {
+  residual.rect.x -= crop_px;
+  residual.rect.y -= crop_px;
+  return residual;
 }
 
 absl::Status Unsupported(const Layer& layer, Precision precision) {

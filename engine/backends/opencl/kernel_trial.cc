@@ -10,16 +10,6 @@
 namespace upscaled::opencl {
 namespace {
 
-// The layer's output for an input of this size.
-Size OutputOf(const Layer& layer, Size input) {
-  Network network;
-  network.layers.resize(2);
-  network.layers[0].out_channels = layer.in_channels;
-  network.layers[1] = layer;
-  network.layers[1].inputs = {0};
-  return LayerSizes(network, input).back();
-}
-
 Rect Whole(Size size) { return {0, 0, size.width, size.height}; }
 
 }  // namespace
@@ -40,7 +30,7 @@ absl::StatusOr<cl::Buffer> KernelTrial::MakeBuffer(size_t bytes) const {
 absl::Status KernelTrial::Prepare(const Layer& layer, const KernelChoice& choice, Size input) {
   ASSIGN_OR_RETURN(launcher_, Launcher::Create(*context_, /*profile=*/true));
   ASSIGN_OR_RETURN(kernel_, choice.info->create(*context_, layer, precision_, choice.config));
-  const Size output = OutputOf(layer, input);
+  const Size output = OutputSize(layer, input);
   const Rect read = RectRead(layer, kernel_->block_px(), Whole(output), input);
   src_ = {{}, Cover(read, Whole(input)), Whole(input), input, layer.in_channels};
   dst_ = {{}, Whole(output), Whole(output), output, layer.out_channels};

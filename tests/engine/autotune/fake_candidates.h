@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -18,6 +19,7 @@ struct FakeKernel {
   std::string name;
   absl::Duration time;  // of one run
   bool right = true;
+  bool runs = true;  // the device does not refuse it
 };
 
 class FakeCandidates final : public KernelCandidates {
@@ -52,7 +54,11 @@ class FakeCandidates final : public KernelCandidates {
       ++owner_.runs[kernel_.name];
       owner_.clock_.Advance(kernel_.time);
     }
+    std::optional<absl::Duration> LastRunTime() const override {
+      return kernel_.runs ? std::nullopt : std::optional(absl::InfiniteDuration());
+    }
     std::vector<float> Compute(std::span<const float> input) override {
+      if (!kernel_.runs) return {};
       const Layer& layer = owner_.layer_;
       reference::Tensor src({0, 0, input_.width, input_.height}, layer.in_channels);
       src.values.assign(input.begin(), input.end());

@@ -87,6 +87,16 @@ TEST_F(MeasureLayerTest, WithoutARightOneTheShippedOrderStays) {
   EXPECT_THAT(measured.wrong, ElementsAre("first", "second"));
 }
 
+TEST_F(MeasureLayerTest, WhatDoesNotRunIsNotCalledWrong) {
+  const LayerMeasurement measured =
+      Measure(Candidates({{"first", absl::Microseconds(1), /*right=*/true, /*runs=*/false},
+                          {"second", absl::Microseconds(10)}}));
+  EXPECT_EQ(measured.entry.kernel, "second");
+  EXPECT_THAT(measured.wrong, IsEmpty());
+  EXPECT_THAT(measured.refused, ElementsAre("first"));
+  EXPECT_THAT(measured.entry.gflops, ElementsAre(Key("second")));
+}
+
 TEST_F(MeasureLayerTest, KeepsToTheBudget) {
   const FakeCandidates candidates =
       Candidates({{"first", absl::Milliseconds(1)}, {"slow", absl::Milliseconds(10)}});

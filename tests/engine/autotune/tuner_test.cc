@@ -122,6 +122,17 @@ TEST_F(TunerTest, WrongKernelsAreReported) {
   EXPECT_THAT(warnings_, ElementsAre(HasSubstr("kernel 'second' computes exact conv 3-4 3x3/1")));
 }
 
+TEST_F(TunerTest, ADeviceThatRunsNothingLeavesNoEntry) {
+  const FakeKernel dead{"first", absl::Milliseconds(2), /*right=*/true, /*runs=*/false};
+  const FakeKernel dead_too{"second", absl::Milliseconds(1), /*right=*/true, /*runs=*/false};
+  const auto tuner = Make(/*measure=*/true);
+  EXPECT_EQ((*tuner)->Choose(Candidates(test::FakeConv(5, 4, 3, random_), {dead, dead_too})),
+            "first");
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("'first' could not be tried for exact conv 5-4"),
+                                     HasSubstr("'second' could not be tried")));
+  EXPECT_EQ((*tuner)->Choose(Two(5)), "second");  // measured once the device works again
+}
+
 TEST_F(TunerTest, WhatCannotBeWrittenIsSaidAndUsedAllTheSame) {
   std::filesystem::remove_all(folder_);
   const auto tuner = Make(/*measure=*/true);

@@ -77,7 +77,7 @@ HWY_NOINLINE void Tile(const DirectArgs& args, int x, const float* HWY_RESTRICT 
                  static_cast<size_t>(x) * args.dst_pixel_stride;
     const int lanes = HWY_MIN(kLanes, args.dst_channels - channel);
     const int pixels = HWY_MIN(kPixels, args.width_px - x);
-    if (args.residual_row != nullptr) {
+    if (args.residual_row != nullptr && lanes == kLanes) {
       const float* residual = args.residual_row + plane * args.residual_plane_stride +
                               (channel - plane * kPlaneChannels) +
                               static_cast<size_t>(x) * args.dst_pixel_stride;

@@ -47,8 +47,8 @@ struct Tensor {
   }
 };
 
-// How far beyond its own rows a kernel may read: columns left of the input region that must be
-// zero where the layer ends there, columns right of it likewise.
+// How far beyond its own rows a kernel may read of its first input: columns left of the input
+// region that must be zero where the layer ends there, columns right of it likewise.
 struct Margin {
   int left_px = 0;
   int right_px = 0;

@@ -45,7 +45,8 @@ bool Runs(const KernelInfo& info, Isa isa) {
 class KernelTest : public ::testing::TestWithParam<Isa> {
  protected:
   // Runs `info` on a random input of this size and compares; all rows, then some of them alone.
-  void Check(const KernelInfo& info, const Layer& layer, Size in) {
+  // `residual`: the kernel adds one, cropped as the layer says.
+  void Check(const KernelInfo& info, const Layer& layer, Size in, bool residual = false) {
     const Size out{OutputSide(layer, in.width), OutputSide(layer, in.height)};
     if (out.width < 1 || out.height < 1) return;
     SCOPED_TRACE(::testing::Message() << info.name << " " << test::Describe(layer) << ", input "
@@ -64,11 +65,29 @@ class KernelTest : public ::testing::TestWithParam<Isa> {
     const std::vector<PlacedTensor> placed = PlaceInputs(info, layer, inputs, kernel->margin());
     std::vector<cpu::Tensor> src;
     for (const PlacedTensor& tensor : placed) src.push_back(tensor.tensor());
+    const Size uncropped{out.width + 2 * layer.crop_px, out.height + 2 * layer.crop_px};
+    PlacedTensor added(layer.out_channels, uncropped, {});
+    if (residual) {
+      const reference::Tensor values = RandomTensor(layer.out_channels, uncropped, random_);
+      added.Fill(values);
+      src.push_back(added.tensor());
+      Add(values, layer.crop_px, expected);
+    }
     CompareRows(info, *kernel, src, expected, {0, 0, out.width, out.height});
     CompareRows(info, *kernel, src, expected, SomeRows(kernel->block_px(), out));
   }
 
  private:
+  static void Add(const reference::Tensor& residual, int crop_px, reference::Tensor& sum) {
+    for (int c = 0; c < sum.channels; ++c) {
+      for (int y = 0; y < sum.region.height; ++y) {
+        for (int x = 0; x < sum.region.width; ++x) {
+          sum.row(c, y)[x] += residual.at(c, x + crop_px, y + crop_px);
+        }
+      }
+    }
+  }
+
   // Whole blocks, the first of which may begin before the layer, or to the layer's end.
   PixelRange SomeBlocks(int block, int side) {
     const int origin = -RandomInt(random_, 0, block - 1);
@@ -190,6 +209,25 @@ TEST_P(KernelTest, WideRows) {
   for (const KernelInfo& info : cpu::ListKernels()) {
     if (!Runs(info, GetParam()) || !info.supports(layer)) continue;
     for (int i = 0; i < 4; ++i) Check(info, layer, {RandomInt(random_, 150, 420), 7});
+  }
+}
+
+// Of channels that leave vectors unused on some instruction set, too.
+TEST_P(KernelTest, ResidualsAreAddedBehindTheActivation) {
+  for (const int channels : {5, 12, 24, 48, 80}) {
+    Layer layers[] = {MakeConv(Op::kConv, 7, channels, 1, 1, 0, random_),
+                      MakeConv(Op::kConv, 3, channels, 5, 2, 2, random_),
+                      MakeConv(Op::kConvTranspose, 7, channels, 2, 2, 0, random_),
+                      MakeConv(Op::kConvTranspose, 5, channels, 5, 3, 1, random_)};
+    for (Layer& layer : layers) {
+      layer.activation = Activation::kRelu;
+      layer.crop_px = RandomInt(random_, 0, 3);
+      for (const KernelInfo& info : cpu::ListKernels()) {
+        if (!info.adds_residual || !info.supports(layer)) continue;
+        Check(info, layer, {RandomInt(random_, 5, 47), RandomInt(random_, 5, 23)}, true);
+        if (HasFailure()) return;
+      }
+    }
   }
 }
 

@@ -114,6 +114,11 @@ TEST(SumsTest, SumsOfPicturesStayApartFromTheirConvolution) {
   EXPECT_THAT(NamesIn(SmallUnet(3)), AllOf(Contains("layer3"), Contains("layer4+layer5")));
 }
 
+TEST(SumsTest, AForcedKernelKeepsItsSums) {
+  EXPECT_THAT(NamesIn(SmallUnet(16), "elementwise"),
+              AllOf(Contains("layer3"), Contains("layer4+layer5")));
+}
+
 TEST(SumsTest, KernelsThatCannotAddStayApart) {
   Network network = test::InputAlone();
   test::AppendConv(network, 16, 1);
