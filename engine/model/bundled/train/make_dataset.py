@@ -5,6 +5,7 @@ usage: make_dataset.py ROOT OUT [--scale-count 1.0] [--workers 2]
 
 OUT/hr.npy       uint8 [n, 160, 160, 3]
 OUT/lr.npy       uint8 [n, 80, 80, 3], the same crops reduced by box, bicubic or Lanczos, a few JPEG-compressed
+OUT/photo.npy    bool [n], true where the crop is of a photograph
 OUT/heldout/{photo,text,flat}/*.png   whole pictures, never trained on
 """
 
@@ -180,16 +181,18 @@ def main():
     os.makedirs(args.out, exist_ok=True)
     write_heldout(args.root, args.out)
     jobs = plan(args.root, args.scale_count)
-    hr, lr, counts = [], [], {}
+    hr, lr, photo, counts = [], [], [], {}
     with multiprocessing.Pool(args.workers) as pool:
         for job, pairs in zip(jobs, pool.imap(job_pairs, jobs, chunksize=4)):
             counts[job[0]] = counts.get(job[0], 0) + len(pairs)
             for high, low in pairs:
                 hr.append(high)
                 lr.append(low)
+                photo.append(job[0] == "photo")
     order = np.random.default_rng(3).permutation(len(hr))
     np.save(os.path.join(args.out, "hr.npy"), np.stack([hr[i] for i in order]))
     np.save(os.path.join(args.out, "lr.npy"), np.stack([lr[i] for i in order]))
+    np.save(os.path.join(args.out, "photo.npy"), np.array(photo)[order])
     print(counts, "total", len(hr))
 
 

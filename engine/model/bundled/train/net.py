@@ -43,7 +43,7 @@ class Model:
     jpeg_quality: tuple = None  # lowest and highest quality that every small side is compressed at
 
 
-GENERAL = Shape(width=32, body_layers=5)
+GENERAL = Shape(width=48, body_layers=5)
 MODELS = {
     "general-2x": Model(GENERAL),
     "general-2x-noise1": Model(GENERAL, jpeg_quality=(80, 97)),

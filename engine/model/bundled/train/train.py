@@ -39,13 +39,14 @@ def through_jpeg(rng, pixels, quality):
     return np.asarray(Image.open(file))
 
 
-def batch_of(rng, hr, lr, count, batch, model):
-    """A random batch as float tensors (x, target), with flips, transposition, colour and brightness symmetries."""
+def batch_of(rng, hr, lr, chosen, model):
+    """The pairs `chosen` as float tensors (x, target), with flips, transposition, colour and brightness symmetries."""
+    batch = len(chosen)
     pad = model.shape.pad_px
     inner = PATCH_PX - 2 * pad
     x = np.empty((batch, PATCH_PX, PATCH_PX, 3), np.uint8)
     y = np.empty((batch, 2 * inner, 2 * inner, 3), np.uint8)
-    for i, n in enumerate(rng.integers(0, count, batch)):
+    for i, n in enumerate(chosen):
         r, c = rng.integers(0, lr.shape[1] - PATCH_PX + 1, 2)
         x[i] = lr[n, r:r + PATCH_PX, c:c + PATCH_PX]
         if model.jpeg_quality:
@@ -106,6 +107,7 @@ def main():
     parser.add_argument("--bfloat16", action="store_true", help="faster on CPUs with AMX; finish in float32")
     parser.add_argument("--peak-rate", type=float, default=1.5e-3)
     parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--photographs", type=float, default=0.6, help="fraction of every batch, in the mean")
     parser.add_argument("--ema-decay", type=float, default=0.999)
     parser.add_argument("--seed", type=int, default=0, help="another one for a run that goes on from the last")
     parser.add_argument("--threads", type=int, default=2)
@@ -116,6 +118,8 @@ def main():
     rng = np.random.default_rng(args.seed)
     hr, lr = np.load(f"{args.data}/hr.npy"), np.load(f"{args.data}/lr.npy")
     count = len(hr) - VALIDATION
+    photo = np.load(f"{args.data}/photo.npy")[:count]
+    odds = np.where(photo, args.photographs / photo.sum(), (1 - args.photographs) / (~photo).sum())
 
     model = nets.MODELS[args.model]
     net = nets.Net(model.shape)
@@ -139,7 +143,7 @@ def main():
         cosine = FINAL_RATE + (args.peak_rate - FINAL_RATE) * 0.5 * (1 + math.cos(math.pi * part))
         for group in adam.param_groups:
             group["lr"] = cosine * min(1.0, (step + 1) / WARMUP_STEPS)
-        x, y = batch_of(rng, hr, lr, count, args.batch, model)
+        x, y = batch_of(rng, hr, lr, rng.choice(count, args.batch, p=odds), model)
         x = x.contiguous(memory_format=torch.channels_last)
         with torch.cpu.amp.autocast(enabled=args.bfloat16, dtype=torch.bfloat16):
             out = net(x)
