@@ -1,20 +1,14 @@
 #include "engine/backends/layer_profile.h"
 
 #include "absl/strings/str_cat.h"
+#include "engine/model/multiply_adds.h"
 
 namespace upscaled {
 namespace {
 
-// Multiplications with one weight each.
 double WeightCount(const Layer& layer) {
   if (layer.op != Op::kConv && layer.op != Op::kConvTranspose) return 0;
   return 1.0 * layer.kernel_px * layer.kernel_px * layer.in_channels * layer.out_channels;
-}
-
-double Operations(const Layer& layer, double pixels) {
-  const double all_taps = 2 * WeightCount(layer) * pixels;
-  // Each result pixel of a transposed convolution meets every stride-th tap.
-  return layer.op == Op::kConvTranspose ? all_taps / (layer.stride_px * layer.stride_px) : all_taps;
 }
 
 }  // namespace
@@ -31,7 +25,7 @@ LayerProfile DescribeLayer(const Network& network, size_t layer, std::span<const
           .shape = absl::StrCat(described.in_channels, "-", described.out_channels, " ",
                                 described.kernel_px, "x", described.kernel_px, " ", region.width,
                                 "x", region.height),
-          .operations = Operations(described, static_cast<double>(region.Area())),
+          .operations = 2 * MultiplyAdds(described, static_cast<double>(region.Area())),
           .bytes = (values + WeightCount(described)) * static_cast<double>(value_bytes)};
 }
 
