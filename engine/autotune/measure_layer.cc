@@ -7,17 +7,14 @@
 #include <optional>
 #include <random>
 
+#include "engine/autotune/contest.h"
 #include "engine/backends/reference/layers.h"
+#include "engine/model/multiply_adds.h"
 #include "engine/model/shapes.h"
 
 namespace upscaled {
 namespace {
 
-// Times of one kernel may differ by this much for no reason.
-constexpr double kClearlyFaster = 1.03;
-// Not worth more rounds, after those that all may run: one may have been interrupted.
-constexpr double kHopeless = 2;
-constexpr int kFairRounds = 2;
 // A block of any Winograd kernel and the beginning of the next.
 constexpr Size kCheckedOutput{7, 7};
 
@@ -34,43 +31,21 @@ Size InputFor(const Layer& layer, Size output) {
   return {side(output.width), side(output.height)};
 }
 
-double Operations(const Layer& layer, Size output) {
-  const double taps = layer.op == Op::kConvTranspose
-                          ? std::pow(double{1} * layer.kernel_px / layer.stride_px, 2)
-                          : double{1} * layer.kernel_px * layer.kernel_px;
-  return 2 * taps * layer.in_channels * layer.out_channels * static_cast<double>(output.Area());
-}
-
-struct Contender {
-  std::string name;
-  std::unique_ptr<LayerTrial> trial;
-  absl::Duration best = absl::InfiniteDuration();
-};
-
-void RunOnce(Contender& contender, const Clock& clock) {
-  const absl::Time start = clock.Now();
-  contender.trial->Run();
-  const absl::Duration elapsed = clock.Now() - start;
-  contender.best = std::min(contender.best, contender.trial->LastRunTime().value_or(elapsed));
-}
-
 // In the shipped order, with their best times.
 std::vector<Contender> TimeAll(const KernelCandidates& candidates, absl::Duration budget,
                                const Clock& clock) {
   const Size input = InputFor(candidates.layer(), candidates.timed_output());
   std::vector<Contender> contenders;
   for (const std::string& name : candidates.names()) {
-    contenders.push_back({name, candidates.Try(name, input)});
+    const std::shared_ptr<LayerTrial> trial = candidates.Try(name, input);
+    contenders.push_back({name, [trial, &clock] {
+                            const absl::Time start = clock.Now();
+                            trial->Run();
+                            const absl::Duration elapsed = clock.Now() - start;
+                            return trial->LastRunTime().value_or(elapsed);
+                          }});
   }
-  const absl::Time end = clock.Now() + budget;
-  absl::Duration fastest = absl::InfiniteDuration();
-  for (int round = 0; round < kFairRounds || clock.Now() < end; ++round) {
-    for (Contender& contender : contenders) {
-      if (round >= kFairRounds && contender.best > kHopeless * fastest) continue;
-      RunOnce(contender, clock);
-      fastest = std::min(fastest, contender.best);
-    }
-  }
+  RunInTurns(contenders, budget, clock);
   return contenders;
 }
 
@@ -104,10 +79,10 @@ LayerMeasurement MeasureLayer(const KernelCandidates& candidates, absl::Duration
                               const Clock& clock) {
   LayerMeasurement result;
   const Layer& layer = candidates.layer();
-  const double operations =
-      Operations(layer, OutputSize(layer, InputFor(layer, candidates.timed_output())));
+  const Size output = OutputSize(layer, InputFor(layer, candidates.timed_output()));
+  const double operations = 2 * MultiplyAdds(layer, static_cast<double>(output.Area()));
   std::optional<Contender> winner;
-  for (Contender& contender : TimeAll(candidates, budget, clock)) {
+  for (const Contender& contender : TimeAll(candidates, budget, clock)) {
     const bool better = !winner || contender.best * kClearlyFaster < winner->best;
     Answer answer = Answer::kRight;  // so far as it matters
     if (contender.best == absl::InfiniteDuration()) {
@@ -120,10 +95,10 @@ LayerMeasurement MeasureLayer(const KernelCandidates& candidates, absl::Duration
       continue;
     }
     result.entry.gflops[contender.name] = operations * 1e-9 / absl::ToDoubleSeconds(contender.best);
-    if (better) winner = std::move(contender);
+    if (better) winner = contender;
   }
   // None right: what is computed without tuning.
-  result.entry.kernel = winner ? winner->name : candidates.names().front();
+  result.entry.choice = winner ? winner->name : candidates.names().front();
   return result;
 }
 

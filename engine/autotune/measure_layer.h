@@ -20,8 +20,7 @@ struct LayerMeasurement {
 
 // Runs the candidates in turns for about `budget` and takes the fastest; one that is not clearly
 // faster does not displace the shipped order. A candidate that differs from the reference backend
-// on random values is not taken, however fast. Each runs twice at least, those far slower than
-// another no more than that.
+// on random values is not taken, however fast.
 LayerMeasurement MeasureLayer(const KernelCandidates& candidates, absl::Duration budget,
                               const Clock& clock);
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/autotune/measure_layer.h"
+#include "engine/autotune/measure_tile.h"
 
 namespace upscaled {
 
@@ -21,43 +22,59 @@ absl::StatusOr<std::unique_ptr<Tuner>> Tuner::Create(TunerOptions options) {
 }
 
 std::string Tuner::Choose(const KernelCandidates& candidates) {
-  {
-    absl::MutexLock lock(&mutex_);
-    if (std::optional<std::string> known = Known(candidates)) return *known;
-  }
-  return options_.measure ? Measure(candidates) : candidates.names().front();
-}
-
-std::optional<std::string> Tuner::Known(const KernelCandidates& candidates) const {
-  const TuningEntry* entry =
-      table_.Find(candidates.device(), TuningKey(candidates.layer(), candidates.precision()));
-  if (entry == nullptr) return std::nullopt;
-  const std::vector<std::string> names = candidates.names();
-  const bool listed = std::find(names.begin(), names.end(), entry->kernel) != names.end();
-  return listed ? std::optional(entry->kernel) : std::nullopt;
-}
-
-std::string Tuner::Measure(const KernelCandidates& candidates) {
-  LayerMeasurement measured = MeasureLayer(candidates, options_.layer_budget, *options_.clock);
   const std::string key = TuningKey(candidates.layer(), candidates.precision());
-  for (const std::string& kernel : measured.wrong) {
-    options_.warn(absl::StrCat("kernel '", kernel, "' computes ", key,
-                               " wrongly on this device; it is not used for it"));
-  }
-  for (const std::string& kernel : measured.refused) {
-    options_.warn(absl::StrCat("kernel '", kernel, "' could not be tried for ", key));
-  }
-  const std::string kernel = measured.entry.kernel;
-  const bool none_ran = measured.entry.gflops.empty() && measured.wrong.empty();
-  if (none_ran) return kernel;  // not what this device is like, but what became of it
+  const auto measure = [&]() -> std::optional<TuningEntry> {
+    LayerMeasurement measured = MeasureLayer(candidates, options_.budget, *options_.clock);
+    for (const std::string& kernel : measured.wrong) {
+      options_.warn(absl::StrCat("kernel '", kernel, "' computes ", key,
+                                 " wrongly on this device; it is not used for it"));
+    }
+    for (const std::string& kernel : measured.refused) {
+      options_.warn(absl::StrCat("kernel '", kernel, "' could not be tried for ", key));
+    }
+    const bool none_ran = measured.entry.gflops.empty() && measured.wrong.empty();
+    if (none_ran) return std::nullopt;  // not what this device is like, but what became of it
+    return std::move(measured.entry);
+  };
+  return Answer({candidates.device(), key, candidates.names()}, measure);
+}
+
+Size Tuner::ChooseTile(TileCandidates& candidates) {
+  const std::vector<Size> tiles = candidates.tiles();
+  Question question{candidates.device(), candidates.network(), {}};
+  for (const Size tile : tiles) question.names.push_back(TileName(tile));
+  const std::string chosen = Answer(question, [&]() -> std::optional<TuningEntry> {
+    return MeasureTile(candidates, options_.budget, *options_.clock);
+  });
+  const auto found = std::find(question.names.begin(), question.names.end(), chosen);
+  return tiles[found - question.names.begin()];
+}
+
+std::optional<std::string> Tuner::Known(const Question& question) const {
+  const TuningEntry* entry = table_.Find(question.device, question.key);
+  if (entry == nullptr) return std::nullopt;
+  const std::vector<std::string>& names = question.names;
+  const bool listed = std::find(names.begin(), names.end(), entry->choice) != names.end();
+  return listed ? std::optional(entry->choice) : std::nullopt;
+}
+
+std::string Tuner::Answer(const Question& question,
+                          absl::FunctionRef<std::optional<TuningEntry>()> measure) {
   {
     absl::MutexLock lock(&mutex_);
-    if (std::optional<std::string> known = Known(candidates)) return *known;
-    table_.Set(candidates.device(), key, std::move(measured.entry));
+    if (std::optional<std::string> known = Known(question)) return *known;
+  }
+  std::optional<TuningEntry> measured = options_.measure ? measure() : std::nullopt;
+  if (!measured.has_value()) return question.names.front();
+  const std::string choice = measured->choice;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (std::optional<std::string> known = Known(question)) return *known;
+    table_.Set(question.device, question.key, *std::move(measured));
     unsaved_ = true;
   }
   Save();
-  return kernel;
+  return choice;
 }
 
 void Tuner::Save() {

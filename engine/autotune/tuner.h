@@ -1,4 +1,4 @@
-// Chooses kernels by what was measured on this machine, now or before.
+// Chooses kernels and tiles by what was measured on this machine, now or before.
 #pragma once
 
 #include <filesystem>
@@ -7,8 +7,10 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
@@ -23,7 +25,8 @@ struct TunerOptions {
   // Whether layers that the file lacks are measured, and the file written; else they keep the
   // backend's shipped order.
   bool measure = false;
-  absl::Duration layer_budget = absl::Milliseconds(50);  // for each kind of layer
+  // For each kind of layer, and for the tiles of each network.
+  absl::Duration budget = absl::Milliseconds(50);
   const Clock* clock = &Clock::Real();
   // Told, on any thread, what people should know: a table that is not used, a kernel that is wrong,
   // a file that cannot be written.
@@ -39,6 +42,7 @@ class Tuner final : public KernelChooser {
   static absl::StatusOr<std::unique_ptr<Tuner>> Create(TunerOptions options);
 
   std::string Choose(const KernelCandidates& candidates) override ABSL_LOCKS_EXCLUDED(mutex_);
+  Size ChooseTile(TileCandidates& candidates) override ABSL_LOCKS_EXCLUDED(mutex_);
 
   // What is known by now.
   TuningTable table() const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -46,11 +50,19 @@ class Tuner final : public KernelChooser {
  private:
   Tuner(TunerOptions options, TuningTable table)
       : options_(std::move(options)), table_(std::move(table)) {}
-  // What the table says, if it is one of the candidates: it may be of another build.
-  std::optional<std::string> Known(const KernelCandidates& candidates) const
+  // What is to be chosen.
+  struct Question {
+    std::string device, key;
+    std::vector<std::string> names;  // best first as shipped
+  };
+  // The table's answer, if it is one of the names: it may be of another build.
+  std::optional<std::string> Known(const Question& question) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Measures and notes the layer; what another thread noted meanwhile stays.
-  std::string Measure(const KernelCandidates& candidates) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Measures, if that is wanted, what is not known, and notes it; what another thread noted
+  // meanwhile stays. Nothing is noted where `measure` finds nothing.
+  std::string Answer(const Question& question,
+                     absl::FunctionRef<std::optional<TuningEntry>()> measure)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // Writes what is new, unless another thread is at it, which then writes this too.
   void Save() ABSL_LOCKS_EXCLUDED(mutex_);
 

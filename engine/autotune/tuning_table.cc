@@ -32,15 +32,15 @@ absl::Status FileError(const std::filesystem::path& file, const char* what) {
       absl::StrCat("cannot ", what, " ", file.string(), ": ", std::strerror(errno)));
 }
 
-// {"kernel": "direct", "gflops": {"direct": 170.5}}
+// {"choice": "direct", "gflops": {"direct": 170.5}}
 bool ReadEntry(const Json& json, TuningEntry& entry) {
-  if (!json.is_object() || !json.contains("kernel") || !json["kernel"].is_string()) return false;
-  entry.kernel = json["kernel"];
+  if (!json.is_object() || !json.contains("choice") || !json["choice"].is_string()) return false;
+  entry.choice = json["choice"];
   const Json gflops = json.value("gflops", Json::object());
   if (!gflops.is_object()) return false;
-  for (const auto& [kernel, speed] : gflops.items()) {
+  for (const auto& [name, speed] : gflops.items()) {
     if (!speed.is_number()) return false;
-    entry.gflops[kernel] = speed;
+    entry.gflops[name] = speed;
   }
   return true;
 }
@@ -91,11 +91,11 @@ absl::StatusOr<TuningTable> TuningTable::Load(const std::filesystem::path& file)
   const Json devices = json.value("devices", Json());
   if (!devices.is_object()) return BadTable(file, "it has no object 'devices'");
   TuningTable table;
-  for (const auto& [device, layers] : devices.items()) {
-    if (!layers.is_object()) return BadTable(file, absl::StrCat("'", device, "' is no object"));
-    for (const auto& [key, entry] : layers.items()) {
+  for (const auto& [device, entries] : devices.items()) {
+    if (!entries.is_object()) return BadTable(file, absl::StrCat("'", device, "' is no object"));
+    for (const auto& [key, entry] : entries.items()) {
       if (!ReadEntry(entry, table.devices_[device][key])) {
-        return BadTable(file, absl::StrCat("'", key, "' is no object with a 'kernel'"));
+        return BadTable(file, absl::StrCat("'", key, "' is no object with a 'choice'"));
       }
     }
   }
@@ -111,11 +111,11 @@ absl::StatusOr<TuningTable> TuningTable::Load(const std::filesystem::path& file)
 absl::Status TuningTable::Save(const std::filesystem::path& file) const {
   nlohmann::ordered_json json = {{"tuning_table", kFormat}, {"engine", EngineVersion()}};
   json["devices"] = nlohmann::ordered_json::object();
-  for (const auto& [device, layers] : devices_) {
-    for (const auto& [key, entry] : layers) {
-      auto& gflops = json["devices"][device][key] = {{"kernel", entry.kernel}};
-      for (const auto& [kernel, speed] : entry.gflops) {
-        gflops["gflops"][kernel] = std::round(speed * 10) / 10;
+  for (const auto& [device, entries] : devices_) {
+    for (const auto& [key, entry] : entries) {
+      auto& written = json["devices"][device][key] = {{"choice", entry.choice}};
+      for (const auto& [name, speed] : entry.gflops) {
+        written["gflops"][name] = std::round(speed * 10) / 10;
       }
     }
   }
@@ -124,10 +124,10 @@ absl::Status TuningTable::Save(const std::filesystem::path& file) const {
 }
 
 const TuningEntry* TuningTable::Find(const std::string& device, const std::string& key) const {
-  const auto layers = devices_.find(device);
-  if (layers == devices_.end()) return nullptr;
-  const auto entry = layers->second.find(key);
-  return entry == layers->second.end() ? nullptr : &entry->second;
+  const auto entries = devices_.find(device);
+  if (entries == devices_.end()) return nullptr;
+  const auto entry = entries->second.find(key);
+  return entry == entries->second.end() ? nullptr : &entry->second;
 }
 
 void TuningTable::Set(const std::string& device, const std::string& key, TuningEntry entry) {

@@ -1,4 +1,5 @@
-// Which kernel computed a layer fastest on a device: what tuning found out, as a file keeps it.
+// Which kernel computed a layer fastest on a device, and which tiles a network: what tuning found
+// out, as a file keeps it.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,7 @@
 namespace upscaled {
 
 struct TuningEntry {
-  std::string kernel;                    // the choice
+  std::string choice;                    // a kernel or a tile
   std::map<std::string, double> gflops;  // of all that were measured and right, for people
 };
 
@@ -24,7 +25,7 @@ std::string TuningKey(const Layer& layer, Precision precision);
 
 class TuningTable {
  public:
-  static constexpr int kFormat = 1;
+  static constexpr int kFormat = 2;
   static constexpr size_t kMaxBytes = size_t{4} << 20;
 
   // NOT_FOUND: no such file. INVALID_ARGUMENT: not a table, or of another format.

@@ -1,7 +1,8 @@
-// Who chooses among the kernels that could compute a layer: the backend, by its shipped order, or
-// what it is given in BackendOptions::chooser, which may try them first.
+// Who chooses among the kernels that could compute a layer, and among sizes of tiles: the backend,
+// by its shipped order, or what it is given in BackendOptions::chooser, which may try them first.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -44,6 +45,19 @@ class KernelCandidates {
   virtual std::unique_ptr<LayerTrial> Try(const std::string& name, Size input) const = 0;
 };
 
+// In which tiles a network could be computed: a matter of speed alone. Used by one thread.
+class TileCandidates {
+ public:
+  virtual ~TileCandidates() = default;
+  virtual std::string device() const = 0;       // as KernelCandidates'
+  virtual std::string network() const = 0;      // all that its speed depends on, for a table
+  virtual std::vector<Size> tiles() const = 0;  // two or more, best first as shipped
+  virtual double MacsPerPixel() const = 0;      // of the direct algorithm, per source pixel
+  // Computes a part of a tile, of full width; returns its source pixels. Throws std::bad_alloc when
+  // memory is out.
+  virtual int64_t Run(Size tile) = 0;
+};
+
 // Thread safe.
 class KernelChooser {
  public:
@@ -51,6 +65,8 @@ class KernelChooser {
   // One of candidates.names(); the same for equal layers and devices as long as the chooser lives.
   // Asked while a network is compiled, once for every layer that more than one kernel supports.
   virtual std::string Choose(const KernelCandidates& candidates) = 0;
+  // One of candidates.tiles().
+  virtual Size ChooseTile(TileCandidates& candidates) { return candidates.tiles().front(); }
 };
 
 }  // namespace upscaled

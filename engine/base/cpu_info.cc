@@ -1,6 +1,7 @@
 #include "engine/base/cpu_info.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -41,6 +42,11 @@ int AvailableCpuCount() {
   const double quota = std::min<double>(OwnCpuQuota(), std::numeric_limits<int>::max());
   const int cpus = static_cast<int>(AffinityCpus().size());
   return std::max(1, std::min(cpus, static_cast<int>(std::ceil(quota))));
+}
+
+size_t CoreCacheBytes() {
+  const long bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+  return bytes > 0 ? static_cast<size_t>(bytes) : size_t{1} << 20;
 }
 
 std::string CpuModelName() {

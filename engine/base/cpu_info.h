@@ -1,6 +1,7 @@
 // What this process may use of the machine.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 namespace upscaled {
@@ -8,6 +9,9 @@ namespace upscaled {
 // Threads worth starting: the smaller of the affinity mask's CPU count and the cgroup (v1 or v2)
 // CPU quota rounded up; at least 1. Never the host's core count alone, which a container exceeds.
 int AvailableCpuCount();
+
+// The second-level cache of a core; 1 MiB where the system does not tell.
+size_t CoreCacheBytes();
 
 // "Intel(R) Xeon(R) Processor (family 6, model 207, stepping 2)", as the system names it.
 std::string CpuModelName();

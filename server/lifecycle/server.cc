@@ -59,7 +59,7 @@ absl::StatusOr<BackendOptions> MakeBackendOptions(const ServerConfig& config, Lo
     ASSIGN_OR_RETURN(options.chooser,
                      Tuner::Create({.file = config.tune_file,
                                     .measure = full || config.tune == TuneMode::kFast,
-                                    .layer_budget = absl::Milliseconds(full ? 500 : 50),
+                                    .budget = absl::Milliseconds(full ? 500 : 50),
                                     .warn = [&logger](const std::string& text) {
                                       logger.Log(LogLevel::kWarning, text);
                                     }}));

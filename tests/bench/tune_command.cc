@@ -1,5 +1,5 @@
-// upscale-bench tune: chooses the kernels of a model by measurement and keeps them in a file for
-// the server and for other benches.
+// upscale-bench tune: chooses the kernels and tiles of a model by measurement and keeps them in a
+// file for the server and for other benches.
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/time/time.h"
+#include "engine/autotune/measure_tile.h"
 #include "engine/autotune/tuner.h"
 #include "engine/backends/backend_list.h"
 #include "tests/bench/commands.h"
@@ -24,12 +25,12 @@ struct TuneOptions {
   std::string precision = "exact";
   std::string file;
   std::string cpu_isa;
-  double layer_s = 0.25;
+  double choice_s = 0.25;
   bool json = false;
 };
 
-// A kind of layer: what ran it as shipped, and what runs it now.
-struct TunedLayer {
+// A kind of layer, or a network's tiles: what was shipped for it, and what is used now.
+struct Choice {
   std::string shipped, chosen;
   double shipped_gflops = 0, chosen_gflops = 0;  // 0: gave wrong values
 };
@@ -41,46 +42,56 @@ class Listener final : public KernelChooser {
 
   std::string Choose(const KernelCandidates& candidates) override {
     const std::string chosen = tuner_.Choose(candidates);
-    const std::string key = TuningKey(candidates.layer(), candidates.precision());
-    const TuningTable table = tuner_.table();
-    const auto& measured = table.Find(candidates.device(), key)->gflops;
-    const auto gflops = [&](const std::string& kernel) {
-      const auto found = measured.find(kernel);
-      return found == measured.end() ? 0 : found->second;
-    };
-    const std::string shipped = candidates.names().front();
-    layers_[key] = {shipped, chosen, gflops(shipped), gflops(chosen)};
+    Note(candidates.device(), TuningKey(candidates.layer(), candidates.precision()),
+         candidates.names().front(), chosen);
+    return chosen;
+  }
+  Size ChooseTile(TileCandidates& candidates) override {
+    const Size chosen = tuner_.ChooseTile(candidates);
+    Note(candidates.device(), candidates.network(), TileName(candidates.tiles().front()),
+         TileName(chosen));
     return chosen;
   }
 
-  // As TuningKey names them.
-  const std::map<std::string, TunedLayer>& layers() const { return layers_; }
+  // By the keys of tuning tables.
+  const std::map<std::string, Choice>& choices() const { return choices_; }
 
  private:
+  void Note(const std::string& device, const std::string& key, const std::string& shipped,
+            const std::string& chosen) {
+    const TuningTable table = tuner_.table();
+    const auto& measured = table.Find(device, key)->gflops;
+    const auto gflops = [&](const std::string& name) {
+      const auto found = measured.find(name);
+      return found == measured.end() ? 0 : found->second;
+    };
+    choices_[key] = {shipped, chosen, gflops(shipped), gflops(chosen)};
+  }
+
   Tuner& tuner_;
-  std::map<std::string, TunedLayer> layers_;
+  std::map<std::string, Choice> choices_;
 };
 
-void PrintTable(const std::map<std::string, TunedLayer>& layers) {
-  std::printf("%-32s %-38s %8s  %-38s %8s %6s\n", "layer", "shipped", "GFLOP/s", "chosen",
+void PrintTable(const std::map<std::string, Choice>& choices) {
+  std::printf("%-52s %-38s %8s  %-38s %8s %6s\n", "layer", "shipped", "GFLOP/s", "chosen",
               "GFLOP/s", "ratio");
-  for (const auto& [key, layer] : layers) {
-    std::printf("%-32s %-38s %8.1f  %-38s %8.1f %6.2f\n", key.c_str(), layer.shipped.c_str(),
-                layer.shipped_gflops, layer.chosen.c_str(), layer.chosen_gflops,
-                layer.chosen_gflops / layer.shipped_gflops);
+  for (const auto& [key, choice] : choices) {
+    std::printf("%-52s %-38s %8.1f  %-38s %8.1f %6.2f\n", key.c_str(), choice.shipped.c_str(),
+                choice.shipped_gflops, choice.chosen.c_str(), choice.chosen_gflops,
+                choice.chosen_gflops / choice.shipped_gflops);
   }
 }
 
-void PrintJson(const std::map<std::string, TunedLayer>& layers, const std::string& device) {
+void PrintJson(const std::map<std::string, Choice>& choices, const std::string& device) {
   auto list = nlohmann::ordered_json::array();
-  for (const auto& [key, layer] : layers) {
+  for (const auto& [key, choice] : choices) {
     list.push_back({{"name", key},
                     {"device", device},
-                    {"shipped", layer.shipped},
-                    {"shipped_gflops", layer.shipped_gflops},
-                    {"kernel", layer.chosen},
-                    {"gflops", layer.chosen_gflops},
-                    {"ratio", layer.chosen_gflops / layer.shipped_gflops}});
+                    {"shipped", choice.shipped},
+                    {"shipped_gflops", choice.shipped_gflops},
+                    {"chosen", choice.chosen},
+                    {"gflops", choice.chosen_gflops},
+                    {"ratio", choice.chosen_gflops / choice.shipped_gflops}});
   }
   std::printf("%s\n", list.dump(2).c_str());
 }
@@ -90,7 +101,7 @@ void RunTuneCommand(const TuneOptions& options) {
   const auto tuner = ValueOrExit(Tuner::Create(
       {.file = options.file,
        .measure = true,
-       .layer_budget = absl::Seconds(options.layer_s),
+       .budget = absl::Seconds(options.choice_s),
        .warn = [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); }}));
   const auto listener = std::make_shared<Listener>(*tuner);
   BackendOptions backend_options;
@@ -99,9 +110,9 @@ void RunTuneCommand(const TuneOptions& options) {
   const auto backend = ValueOrExit(CreateBackend(options.device, backend_options));
   ValueOrExit(backend->Compile(network, PrecisionOf(options.precision)));
   if (options.json) {
-    PrintJson(listener->layers(), options.device);
+    PrintJson(listener->choices(), options.device);
   } else {
-    PrintTable(listener->layers());
+    PrintTable(listener->choices());
   }
 }
 
@@ -109,7 +120,8 @@ void RunTuneCommand(const TuneOptions& options) {
 
 void AddTuneCommand(CLI::App& app) {
   auto options = std::make_shared<TuneOptions>();
-  CLI::App* command = app.add_subcommand("tune", "Choose a model's kernels by measurement");
+  CLI::App* command =
+      app.add_subcommand("tune", "Choose a model's kernels and tiles by measurement");
   command->add_option("--model", options->model, "Name, weights file or random:SHAPE")->required();
   command->add_option("--model-repository", options->repository, "Folder of models");
   command->add_option("--tune-file", options->file, "Table to add to")->required();
@@ -118,7 +130,7 @@ void AddTuneCommand(CLI::App& app) {
       ->check(CLI::IsMember({"exact", "fast"}))
       ->capture_default_str();
   command->add_option("--cpu-isa", options->cpu_isa, "Instruction set; default the best");
-  command->add_option("--time", options->layer_s, "Seconds to measure for each kind of layer")
+  command->add_option("--time", options->choice_s, "Seconds to measure for each choice")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command->add_flag("--json", options->json, "Print a list of objects instead of a table");

@@ -21,9 +21,7 @@ class Candidates final : public KernelCandidates {
     }
   }
 
-  std::string device() const override {
-    return absl::StrCat("cpu, ", CpuModelName(), ", ", ToAbsl(IsaName(isa_)));
-  }
+  std::string device() const override { return DeviceName(isa_); }
   const Layer& layer() const override { return layer_; }
   Precision precision() const override { return Precision::kExact; }
   std::vector<std::string> names() const override { return names_; }
@@ -38,6 +36,10 @@ class Candidates final : public KernelCandidates {
 };
 
 }  // namespace
+
+std::string DeviceName(Isa isa) {
+  return absl::StrCat("cpu, ", CpuModelName(), ", ", ToAbsl(IsaName(isa)));
+}
 
 const KernelInfo* ChooseKernel(const Layer& layer, const KernelInfo* forced, Isa isa,
                                KernelChooser* chooser) {

@@ -12,10 +12,6 @@ namespace {
 // Output rows a tile asks for at once, where the last layer has no blocks of its own.
 constexpr int kResultRows = 12;
 
-// Rows that a layer without blocks computes at once. Where hundreds of layers read ahead of each
-// other, rows at once are rows in every ring before.
-constexpr int kPlainRows = 4;
-
 // Behind the last ring: a row's last register tile may read (never use) pixels right of it.
 constexpr size_t kReadSlackFloats = 1024;
 
@@ -180,6 +176,12 @@ TilePlan PlanTile(const Program& program, Size image, const Rect& tile, size_t k
   plan.workspace_floats += kReadSlackFloats;
   if (plan.memory_floats > 0) plan.memory_floats += kReadSlackFloats;
   return plan;
+}
+
+Rect SourceOf(const Program& program, Size image, const Rect& tile) {
+  const std::vector<Rect> regions =
+      LayerRegions(program.network, image, tile, program.block_px, program.block_origin_px);
+  return SourceRect(program.network, regions[0], image);
 }
 
 void BindWorkspace(const Program& program, float* workspace, TilePlan& plan, float* memory) {

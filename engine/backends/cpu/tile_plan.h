@@ -11,6 +11,10 @@
 
 namespace upscaled::cpu {
 
+// Rows that a layer without blocks computes at once. Where hundreds of layers read ahead of each
+// other, rows at once are rows in every ring before.
+inline constexpr int kPlainRows = 4;
+
 struct TilePlan {
   // Rows of one layer, in order of execution: what a step reads has been computed by earlier ones
   // and is still in its ring.
@@ -30,6 +34,9 @@ struct TilePlan {
 // `keeps`: what Program::kept names is kept from run to run, and was in the runs before.
 TilePlan PlanTile(const Program& program, Size image, const Rect& tile, size_t known_means = 0,
                   bool keeps = false);
+
+// The source pixels that computing `tile` needs, inside the picture.
+Rect SourceOf(const Program& program, Size image, const Rect& tile);
 
 // Points the tensors into `workspace` (plan.workspace_floats) and `memory` (plan.memory_floats; may
 // be null when there are none) and zeroes what reads as zero.

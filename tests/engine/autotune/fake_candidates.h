@@ -82,6 +82,44 @@ class FakeCandidates final : public KernelCandidates {
   const std::vector<FakeKernel> kernels_;
 };
 
+struct FakeTile {
+  Size size;
+  absl::Duration time;  // of one run
+};
+
+// Tiles whose speed a test decides.
+class FakeTiles final : public TileCandidates {
+ public:
+  static constexpr double kMacsPerPixel = 100;
+
+  FakeTiles(FakeClock& clock, std::vector<FakeTile> tiles)
+      : clock_(clock), tiles_(std::move(tiles)) {}
+
+  std::string device() const override { return "fake"; }
+  std::string network() const override { return "exact tiles of a fake"; }
+  std::vector<Size> tiles() const override {
+    std::vector<Size> sizes;
+    for (const FakeTile& tile : tiles_) sizes.push_back(tile.size);
+    return sizes;
+  }
+  double MacsPerPixel() const override { return kMacsPerPixel; }
+  int64_t Run(Size size) override {
+    for (const FakeTile& tile : tiles_) {
+      if (tile.size != size) continue;
+      if (runs[size.width]++ == 0) clock_.Advance(first_run_costs);
+      clock_.Advance(tile.time);
+    }
+    return size.Area();
+  }
+
+  absl::Duration first_run_costs;
+  std::map<int, int> runs;  // by width
+
+ private:
+  FakeClock& clock_;
+  const std::vector<FakeTile> tiles_;
+};
+
 // A convolution of random weights around 1 in sum.
 inline Layer FakeConv(int in, int out, int kernel_px, std::mt19937& random) {
   Layer layer;

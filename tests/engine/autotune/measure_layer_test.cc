@@ -41,7 +41,7 @@ TEST_F(MeasureLayerTest, TheFastestWins) {
                                                 {"second", absl::Microseconds(200)},
                                                 {"third", absl::Microseconds(250)}});
   const LayerMeasurement measured = Measure(candidates);
-  EXPECT_EQ(measured.entry.kernel, "second");
+  EXPECT_EQ(measured.entry.choice, "second");
   EXPECT_THAT(measured.wrong, IsEmpty());
   const auto& gflops = measured.entry.gflops;
   ASSERT_THAT(gflops, UnorderedElementsAre(Key("first"), Key("second"), Key("third")));
@@ -58,7 +58,7 @@ TEST_F(MeasureLayerTest, SpeedIsInOperationsOfTheDirectAlgorithm) {
 TEST_F(MeasureLayerTest, TheShippedOrderDecidesWhatIsNearlyAsFast) {
   EXPECT_EQ(
       Measure(Candidates({{"first", absl::Microseconds(102)}, {"second", absl::Microseconds(100)}}))
-          .entry.kernel,
+          .entry.choice,
       "first");
 }
 
@@ -67,7 +67,7 @@ TEST_F(MeasureLayerTest, AWrongKernelIsNotTakenHoweverFast) {
       Measure(Candidates({{"first", absl::Microseconds(300)},
                           {"second", absl::Microseconds(10), /*right=*/false},
                           {"third", absl::Microseconds(100)}}));
-  EXPECT_EQ(measured.entry.kernel, "third");
+  EXPECT_EQ(measured.entry.choice, "third");
   EXPECT_THAT(measured.wrong, ElementsAre("second"));
   EXPECT_FALSE(measured.entry.gflops.contains("second"));
 }
@@ -75,7 +75,7 @@ TEST_F(MeasureLayerTest, AWrongKernelIsNotTakenHoweverFast) {
 TEST_F(MeasureLayerTest, AWrongFirstKernelIsNotTakenEither) {
   EXPECT_EQ(Measure(Candidates({{"first", absl::Microseconds(10), /*right=*/false},
                                 {"second", absl::Microseconds(100)}}))
-                .entry.kernel,
+                .entry.choice,
             "second");
 }
 
@@ -83,7 +83,7 @@ TEST_F(MeasureLayerTest, WithoutARightOneTheShippedOrderStays) {
   const LayerMeasurement measured =
       Measure(Candidates({{"first", absl::Microseconds(30), /*right=*/false},
                           {"second", absl::Microseconds(10), /*right=*/false}}));
-  EXPECT_EQ(measured.entry.kernel, "first");
+  EXPECT_EQ(measured.entry.choice, "first");
   EXPECT_THAT(measured.wrong, ElementsAre("first", "second"));
 }
 
@@ -91,7 +91,7 @@ TEST_F(MeasureLayerTest, WhatDoesNotRunIsNotCalledWrong) {
   const LayerMeasurement measured =
       Measure(Candidates({{"first", absl::Microseconds(1), /*right=*/true, /*runs=*/false},
                           {"second", absl::Microseconds(10)}}));
-  EXPECT_EQ(measured.entry.kernel, "second");
+  EXPECT_EQ(measured.entry.choice, "second");
   EXPECT_THAT(measured.wrong, IsEmpty());
   EXPECT_THAT(measured.refused, ElementsAre("first"));
   EXPECT_THAT(measured.entry.gflops, ElementsAre(Key("second")));
@@ -101,7 +101,7 @@ TEST_F(MeasureLayerTest, KeepsToTheBudget) {
   const FakeCandidates candidates =
       Candidates({{"first", absl::Milliseconds(1)}, {"slow", absl::Milliseconds(10)}});
   const absl::Time start = clock_.Now();
-  EXPECT_EQ(Measure(candidates).entry.kernel, "first");
+  EXPECT_EQ(Measure(candidates).entry.choice, "first");
   EXPECT_EQ(candidates.runs.at("slow"), 2);
   EXPECT_GT(candidates.runs.at("first"), 20);
   EXPECT_LT(clock_.Now() - start, kBudget + absl::Milliseconds(2));
@@ -110,7 +110,7 @@ TEST_F(MeasureLayerTest, KeepsToTheBudget) {
 TEST_F(MeasureLayerTest, BeyondTheBudgetEachStillRunsTwice) {
   const FakeCandidates candidates =
       Candidates({{"first", absl::Seconds(2)}, {"second", absl::Seconds(1.5)}});
-  EXPECT_EQ(Measure(candidates).entry.kernel, "second");
+  EXPECT_EQ(Measure(candidates).entry.choice, "second");
   EXPECT_EQ(candidates.runs.at("first"), 2);
   EXPECT_EQ(candidates.runs.at("second"), 2);
 }

@@ -77,6 +77,20 @@ TEST_F(TunerTest, MeasuresOnceAndRemembers) {
   EXPECT_THAT(warnings_, IsEmpty());
 }
 
+TEST_F(TunerTest, TilesAreMeasuredOnceAndRemembered) {
+  test::FakeTiles tiles(clock_,
+                        {{{480, 270}, absl::Milliseconds(2)}, {{240, 540}, absl::Milliseconds(1)}});
+  constexpr Size kFastest{240, 540};
+  EXPECT_EQ((*Make(/*measure=*/true))->ChooseTile(tiles), kFastest);
+  const auto runs = tiles.runs;
+  EXPECT_EQ((*Make(/*measure=*/false))->ChooseTile(tiles), kFastest);
+  EXPECT_EQ((*Make(/*measure=*/true))->ChooseTile(tiles), kFastest);
+  EXPECT_EQ(tiles.runs, runs);
+  // Another build, which ships other tiles.
+  test::FakeTiles other(clock_, {{{720, 408}, absl::Milliseconds(1)}});
+  EXPECT_EQ((*Make(/*measure=*/false))->ChooseTile(other), (Size{720, 408}));
+}
+
 TEST_F(TunerTest, WhatItDoesNotKnowKeepsTheShippedOrder) {
   ASSERT_EQ((*Make(true))->Choose(Two(5)), "second");
   const auto tuner = Make(/*measure=*/false);
@@ -153,7 +167,7 @@ TEST_F(TunerTest, TheFileIsReplacedAndNothingLeftBeside) {
   for (const int channels : {3, 4, 5}) {
     const auto* entry = table->Find("fake", absl::StrCat("exact conv ", channels, "-4 3x3/1"));
     ASSERT_NE(entry, nullptr);
-    EXPECT_EQ(entry->kernel, "second");
+    EXPECT_EQ(entry->choice, "second");
     EXPECT_EQ(entry->gflops.size(), 2u);
   }
 }
@@ -173,7 +187,7 @@ TEST_F(TunerTest, WhatManyThreadsFindIsAllKept) {
   for (const FakeCandidates& of : candidates) {
     const auto* entry = table->Find("fake", TuningKey(of.layer(), Precision::kExact));
     ASSERT_NE(entry, nullptr);
-    EXPECT_EQ((*tuner)->Choose(of), entry->kernel);
+    EXPECT_EQ((*tuner)->Choose(of), entry->choice);
   }
 }
 
@@ -204,15 +218,15 @@ TEST_F(TunerTest, WhatIsNoTableIsRefusedInEveryMode) {
   } kCases[] = {
       {"", "not a JSON object"},
       {"[]", "not a JSON object"},
-      {"{\"tuning_table\": 1", "not a JSON object"},
-      {"{}", "'tuning_table' must be 1"},
-      {R"({"tuning_table": 2, "devices": {}})", "'tuning_table' must be 1"},
-      {R"({"tuning_table": 1, "engine": "0"})", "no object 'devices'"},
-      {R"({"tuning_table": 1, "devices": {"cpu": 3}})", "'cpu' is no object"},
-      {R"({"tuning_table": 1, "devices": {"cpu": {"conv": 3}}})", "'conv' is no object"},
-      {R"({"tuning_table": 1, "devices": {"cpu": {"conv": {"kernel": 3}}}})",
+      {"{\"tuning_table\": 2", "not a JSON object"},
+      {"{}", "'tuning_table' must be 2"},
+      {R"({"tuning_table": 1, "devices": {}})", "'tuning_table' must be 2"},
+      {R"({"tuning_table": 2, "engine": "0"})", "no object 'devices'"},
+      {R"({"tuning_table": 2, "devices": {"cpu": 3}})", "'cpu' is no object"},
+      {R"({"tuning_table": 2, "devices": {"cpu": {"conv": 3}}})", "'conv' is no object"},
+      {R"({"tuning_table": 2, "devices": {"cpu": {"conv": {"choice": 3}}}})",
        "'conv' is no object"},
-      {R"({"tuning_table": 1, "devices": {"cpu": {"conv": {"kernel": "a", "gflops": {"a": "b"}}}}})",
+      {R"({"tuning_table": 2, "devices": {"cpu": {"conv": {"choice": "a", "gflops": {"a": "b"}}}}})",
        "'conv' is no object"},
   };
   for (const auto& [text, why] : kCases) {

@@ -27,6 +27,11 @@ TEST(AvailableCpuCountTest, FollowsTheAffinityMask) {
   EXPECT_EQ(count, 1);
 }
 
+TEST(CoreCacheBytesTest, IsThatOfACore) {
+  EXPECT_GE(CoreCacheBytes(), size_t{64} << 10);
+  EXPECT_LE(CoreCacheBytes(), size_t{256} << 20);
+}
+
 TEST(CpuModelNameTest, IsOneLineThatStays) {
   const std::string name = CpuModelName();
   EXPECT_GT(name.size(), 5u);

@@ -151,7 +151,7 @@ TEST_F(OpenClTrialTest, TunerMeasuresOnceAndKeepsWhatItFound) {
       table.Find("opencl, " + device.model + ", " + device.platform + ", " + device.driver,
                  TuningKey(layer, Precision::kExact));
   ASSERT_NE(entry, nullptr);
-  EXPECT_EQ(entry->kernel, found);
+  EXPECT_EQ(entry->choice, found);
   EXPECT_GT(entry->gflops.size(), 1u);
   std::filesystem::remove(file);
 }

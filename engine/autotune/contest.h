@@ -1,0 +1,27 @@
+// Times what could do the same work, so that a machine that slows down meanwhile is fair to all.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "engine/base/clock.h"
+
+namespace upscaled {
+
+// Times of one contender may differ by this much for no reason: who is not clearly faster does not
+// displace what is shipped before it.
+inline constexpr double kClearlyFaster = 1.03;
+
+struct Contender {
+  std::string name;
+  std::function<absl::Duration()> run;  // once; what it took, infinite if it failed
+  absl::Duration best = absl::InfiniteDuration();
+};
+
+// Runs them in turns for about `budget` and notes their best times. Each runs twice at least, those
+// far slower than another no more than that.
+void RunInTurns(std::vector<Contender>& contenders, absl::Duration budget, const Clock& clock);
+
+}  // namespace upscaled

@@ -1,0 +1,18 @@
+// Which size of tiles computes a network fastest.
+#pragma once
+
+#include "absl/time/time.h"
+#include "engine/autotune/tuning_table.h"
+#include "engine/backends/kernel_choice.h"
+#include "engine/base/clock.h"
+
+namespace upscaled {
+
+// "480x270", as tables name a tile.
+std::string TileName(Size tile);
+
+// Computes parts of tiles of each size in turns for about `budget` and takes what computes most
+// pixels a second; one that is not clearly faster does not displace the shipped order.
+TuningEntry MeasureTile(TileCandidates& candidates, absl::Duration budget, const Clock& clock);
+
+}  // namespace upscaled

@@ -1,0 +1,122 @@
+#include "engine/backends/cpu/tile_choice.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/backends/cpu/cpu_executable.h"
+#include "engine/backends/cpu/tile_plan.h"
+#include "engine/backends/cpu/tile_trial.h"
+#include "engine/graph/tile_geometry.h"
+#include "engine/model/multiply_adds.h"
+
+namespace upscaled::cpu {
+namespace {
+
+constexpr Size kSmallest = {120, 72};
+constexpr Size kLargestFirst[] = {{960, 540}, {720, 408}, {480, 270}, {360, 204}, {240, 135}};
+// Of tiles as large as the largest, but narrower.
+constexpr int kWidths[] = {720, 480, 360, 240, 180, 120};
+constexpr int kMaxHeight = 540;
+
+// The others would not be much faster than any of these.
+constexpr size_t kMaxTried = 4;
+
+// What moving a byte between a core's own cache and the next one costs, in multiply-adds of the
+// direct algorithm by the fastest kernels: some 10 GB/s beside 150 G a second.
+constexpr double kMacsPerByte = 15;
+
+std::vector<Rect> RegionsOf(const Program& program, Size size) {
+  const InnerTile tile(size);
+  return LayerRegions(program.network, tile.image, tile.rect, program.block_px,
+                      program.block_origin_px);
+}
+
+size_t GoodWorkspaceBytes(const Program& program) {
+  // With global poolings what lies around a tile is computed again in every run.
+  return size_t{program.poolings.empty() ? 64u : 192u} << 20;
+}
+
+// Takes neither long (a cancelled request waits for it) nor much memory.
+bool IsGood(const Program& program, Size size) {
+  // Half a second of one AVX-512 core.
+  const double max_macs = program.precision == Precision::kFast ? 300e9 : 150e9;
+  return WorkspaceOf(program, InnerTile(size)) <= GoodWorkspaceBytes(program) &&
+         TileMacs(program.network, RegionsOf(program, size)) <= max_macs;
+}
+
+size_t ValueBytes(const Program& program, int layer) {
+  return program.half[layer] ? sizeof(uint16_t) : sizeof(float);
+}
+
+// What one source pixel of such a tile costs, in multiply-adds.
+double CostOf(const Program& program, Size size, size_t cache_bytes) {
+  const std::vector<Rect> regions = RegionsOf(program, size);
+  const std::vector<Layer>& layers = program.network.layers;
+  // A walk through all layers comes between a kernel's use of its weights and the next.
+  const bool weights_stay = program.weight_bytes <= cache_bytes / 2;
+  double macs = 0, bytes = 0;
+  for (size_t i = 1; i < layers.size(); ++i) {
+    if (program.kernels[i] == nullptr) continue;
+    const int rows = std::max(program.block_px[i], kPlainRows);
+    double row_bytes = 0;
+    const auto add_row = [&](int layer) {
+      row_bytes += static_cast<double>(regions[layer].width) * layers[layer].out_channels *
+                   static_cast<double>(ValueBytes(program, layer));
+    };
+    add_row(static_cast<int>(i));
+    for (const int input : layers[i].inputs) add_row(input);
+    const double steps = static_cast<double>(regions[i].height) / rows;
+    if (row_bytes * rows > static_cast<double>(cache_bytes) / 2) bytes += row_bytes * rows * steps;
+    if (!weights_stay) bytes += static_cast<double>(program.kernels[i]->WeightBytes()) * steps;
+    macs += MultiplyAdds(layers[i], static_cast<double>(regions[i].Area()));
+  }
+  return (macs + kMacsPerByte * bytes) / static_cast<double>(size.Area());
+}
+
+}  // namespace
+
+size_t WorkspaceOf(const Program& program, const InnerTile& tile) {
+  size_t floats = 0;
+  for (size_t known_means = 0; known_means <= program.poolings.size(); ++known_means) {
+    const TilePlan plan = PlanTile(program, tile.image, tile.rect, known_means, /*keeps=*/false);
+    floats = std::max(floats, plan.workspace_floats);
+  }
+  return floats * sizeof(float);
+}
+
+absl::StatusOr<std::vector<Size>> RankTiles(const Program& program, size_t cache_bytes) {
+  for (const Size largest : kLargestFirst) {
+    if (!IsGood(program, largest)) continue;
+    std::vector<Size> tiles = {largest};
+    for (const int width : kWidths) {
+      const Size tile{width, std::min(kMaxHeight, static_cast<int>(largest.Area() / width))};
+      if (width < largest.width && IsGood(program, tile)) tiles.push_back(tile);
+    }
+    std::stable_sort(tiles.begin(), tiles.end(), [&](Size a, Size b) {
+      return CostOf(program, a, cache_bytes) < CostOf(program, b, cache_bytes);
+    });
+    return tiles;
+  }
+  // Where even the smallest takes much, the rim costs more than the tile: the largest that is
+  // allowed.
+  const size_t bytes = WorkspaceOf(program, InnerTile(kSmallest));
+  for (const Size size : kLargestFirst) {
+    if (bytes <= GoodWorkspaceBytes(program)) break;
+    if (WorkspaceOf(program, InnerTile(size)) <= CpuExecutable::kMaxWorkspaceBytes) return {{size}};
+  }
+  if (bytes <= CpuExecutable::kMaxWorkspaceBytes) return {{kSmallest}};
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "a tile of ", kSmallest.width, "x", kSmallest.height, " pixels needs ", bytes >> 20,
+      " MiB of workspace, the limit is ", CpuExecutable::kMaxWorkspaceBytes >> 20));
+}
+
+Size ChooseTile(const Network& network, const Program& program, Isa isa, std::vector<Size> tiles,
+                KernelChooser* chooser) {
+  if (chooser == nullptr || tiles.size() < 2) return tiles.front();
+  tiles.resize(std::min<size_t>(tiles.size(), kMaxTried));
+  TileTrial trial(network, program, isa, std::move(tiles));
+  return chooser->ChooseTile(trial);
+}
+
+}  // namespace upscaled::cpu

@@ -1,0 +1,136 @@
+#include "engine/backends/cpu/tile_choice.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/backends/cpu/cpu_executable.h"
+#include "tests/engine/backends/random_network.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled::cpu {
+namespace {
+
+constexpr size_t kSmallCache = size_t{1} << 20, kEndlessCache = size_t{1} << 40;
+
+// `depth` valid 3x3 convolutions to so many channels, and one to three.
+Network Chain(int depth, int channels) {
+  Network network = test::InputAlone();
+  for (int i = 0; i <= depth; ++i) {
+    test::AppendConv(network, i < depth ? channels : 3, 3);
+    network.layers.back().padding_px = 0;
+  }
+  network.pad_px = depth + 1;
+  return network;
+}
+
+Program ProgramOf(const Network& network) {
+  absl::StatusOr<Program> program =
+      BuildProgram(network, ListIsas().front(), /*forced=*/nullptr, Precision::kExact);
+  EXPECT_TRUE(program.ok()) << program.status();
+  return *std::move(program);
+}
+
+std::vector<Size> Rank(const Program& program, size_t cache_bytes) {
+  absl::StatusOr<std::vector<Size>> tiles = RankTiles(program, cache_bytes);
+  EXPECT_TRUE(tiles.ok()) << tiles.status();
+  return *std::move(tiles);
+}
+
+TEST(RankTilesTest, WideTilesAreBestWhereAllStaysInCache) {
+  const std::vector<Size> tiles = Rank(ProgramOf(Chain(4, 32)), kEndlessCache);
+  EXPECT_EQ(tiles.front(), (Size{960, 540}));
+  EXPECT_TRUE(
+      std::is_sorted(tiles.begin(), tiles.end(), [](Size a, Size b) { return a.width > b.width; }));
+}
+
+TEST(RankTilesTest, NarrowOnesAreBestWhereTheirRowsStayInCacheAlone) {
+  const Program program = ProgramOf(Chain(4, 32));
+  const std::vector<Size> narrow = Rank(program, kSmallCache);
+  EXPECT_LT(narrow.front().width, 960);
+  EXPECT_EQ(narrow.front().height, 540);
+  const auto by_width = [](Size a, Size b) { return a.width < b.width; };
+  std::vector<Size> all = Rank(program, kEndlessCache), same = narrow;
+  std::sort(all.begin(), all.end(), by_width);
+  std::sort(same.begin(), same.end(), by_width);
+  EXPECT_EQ(all, same) << "another order, not other tiles";
+}
+
+TEST(RankTilesTest, LargeNetworksGetTilesOfTheSameAreaAtMost) {
+  const std::vector<Size> tiles = Rank(ProgramOf(Chain(6, 128)), kSmallCache);
+  const auto widest = *std::max_element(tiles.begin(), tiles.end(),
+                                        [](Size a, Size b) { return a.width < b.width; });
+  EXPECT_LT(widest.width, 960);
+  for (const Size tile : tiles) EXPECT_LE(tile.Area(), widest.Area());
+}
+
+TEST(RankTilesTest, NoTileTakesMuchMemory) {
+  std::mt19937 random = test::FreshRandom();
+  for (int i = 0; i < 20; ++i) {
+    const Network network = test::RandomNetwork(random);
+    SCOPED_TRACE(test::Describe(network));
+    const Program program = ProgramOf(network);
+    for (const Size tile : Rank(program, kSmallCache)) {
+      EXPECT_LE(WorkspaceOf(program, InnerTile(tile)), size_t{192} << 20);
+    }
+  }
+}
+
+// Notes what it is offered, runs it, and answers the last.
+class LastTile final : public KernelChooser {
+ public:
+  std::string Choose(const KernelCandidates& candidates) override {
+    return candidates.names().front();
+  }
+  Size ChooseTile(TileCandidates& candidates) override {
+    network = candidates.network();
+    tiles = candidates.tiles();
+    for (const Size tile : tiles) {
+      const int64_t pixels = candidates.Run(tile);
+      EXPECT_GT(pixels, 0);
+      EXPECT_LE(pixels, tile.Area());
+      EXPECT_EQ(pixels % tile.width, 0);
+    }
+    EXPECT_GT(candidates.MacsPerPixel(), 0);
+    EXPECT_THAT(candidates.device(), ::testing::StartsWith("cpu, "));
+    return tiles.back();
+  }
+
+  std::string network;
+  std::vector<Size> tiles;
+};
+
+TEST(ChooseTileTest, TheChooserDecides) {
+  std::mt19937 random = test::FreshRandom();
+  for (const Network& network :
+       {Chain(3, 16), test::RandomNetwork(random), test::RandomPooledNetwork(random, 5e3)}) {
+    SCOPED_TRACE(test::Describe(network));
+    LastTile chooser;
+    const auto executable =
+        CpuExecutable::Create(network, ListIsas().front(), nullptr, Precision::kExact, &chooser);
+    ASSERT_TRUE(executable.ok()) << executable.status();
+    if (chooser.tiles.empty()) continue;  // nothing to choose from
+    EXPECT_GE(chooser.tiles.size(), 2u);
+    EXPECT_EQ((*executable)->PreferredTile(), chooser.tiles.back());
+  }
+}
+
+TEST(ChooseTileTest, TimesAreKeptByWhatTheyDependOn) {
+  const auto name_of = [](const Network& network) {
+    LastTile chooser;
+    EXPECT_TRUE(
+        CpuExecutable::Create(network, ListIsas().front(), nullptr, Precision::kExact, &chooser)
+            .ok());
+    return chooser.network;
+  };
+  EXPECT_EQ(name_of(Chain(2, 16)),
+            absl::StrCat("exact tiles of 4 layers, ", 9 * (3 * 16 + 16 * 16 + 16 * 3),
+                         " multiply-adds a pixel"));
+  EXPECT_NE(name_of(Chain(2, 16)), name_of(Chain(2, 32)));
+}
+
+}  // namespace
+}  // namespace upscaled::cpu
