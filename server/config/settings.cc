@@ -230,13 +230,13 @@ std::vector<Setting> MakeSettings() {
           [](auto& c) -> auto& { return c.precision; }),
       Choice<TuneMode>(
           "tune", kDevices, "off|load|fast|full",
-          "kernels as shipped, as --tune-file says, or measured when a model is first loaded, for "
-          "0.05 s or for 0.5 s each kind of layer, and noted there; replicas give the same bytes "
-          "with the same table",
+          "kernels and tiles as shipped, as --tune-file says, or measured when a model is first "
+          "loaded, for 0.05 s or for 0.5 s each kind of layer, and noted there; replicas give the "
+          "same bytes with the same table",
           {TuneMode::kOff, TuneMode::kLoad, TuneMode::kFast, TuneMode::kFull}, TuneModeName,
           [](auto& c) -> auto& { return c.tune; }),
       Text(
-          "tune-file", kDevices, "FILE", "table of measured kernels, for --tune",
+          "tune-file", kDevices, "FILE", "table of measured kernels and tiles, for --tune",
           [](auto& c) -> auto& { return c.tune_file; }),
 
       Pixels(
