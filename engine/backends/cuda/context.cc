@@ -8,10 +8,19 @@ namespace upscaled::cuda {
 
 namespace {
 
-// Starts the runtime's context, or tells what spoiled it.
+// Starts the runtime's context, or tells what spoiled it, which may show in the wait alone.
 cudaError_t Start(int device) {
-  const cudaError_t error = cudaSetDevice(device);
-  return error == cudaSuccess ? cudaFree(nullptr) : error;
+  cudaError_t error = cudaSetDevice(device);
+  if (error == cudaSuccess) error = cudaFree(nullptr);
+  return error == cudaSuccess ? cudaDeviceSynchronize() : error;
+}
+
+// Ends the device's spoiled context. Both calls may tell once more what spoiled it.
+void Reset(int device) {
+  int current = device;
+  (void)cudaGetDevice(&current);
+  if (current == device) (void)cudaDeviceReset();  // never another device, which may be in use
+  (void)cudaGetLastError();
 }
 
 }  // namespace
@@ -19,11 +28,12 @@ cudaError_t Start(int device) {
 absl::StatusOr<std::shared_ptr<Context>> Context::Create(const Device& device) {
   cudaError_t error = Start(device.index);
   if (LosesContext(error)) {
-    RETURN_IF_ERROR(ToStatus(cudaDeviceReset(), "cudaDeviceReset", device.name));
+    Reset(device.index);
     error = Start(device.index);
   }
-  RETURN_IF_ERROR(ToStatus(error, "start of a context", device.name));
-  return std::make_shared<Context>(device);
+  auto context = std::make_shared<Context>(device);
+  RETURN_IF_ERROR(context->Check(error, "start of a context"));
+  return context;
 }
 
 absl::Status Context::Enter() {
@@ -31,6 +41,7 @@ absl::Status Context::Enter() {
     absl::MutexLock lock(&mutex_);
     if (!lost_.ok()) return lost_;
   }
+  (void)cudaGetLastError();  // of a context that this thread has seen lost
   return Check(cudaSetDevice(device_.index), "cudaSetDevice");
 }
 

@@ -29,11 +29,7 @@ int CountDevices(int driver, std::vector<std::string>& notes) {
     return 0;
   }
   int count = 0;
-  cudaError_t error = cudaGetDeviceCount(&count);
-  if (LosesContext(error)) {  // of the device in use, which needs a new start
-    (void)cudaDeviceReset();
-    error = cudaGetDeviceCount(&count);
-  }
+  const cudaError_t error = cudaGetDeviceCount(&count);
   if (error == cudaSuccess && count > 0) return count;
   (void)cudaGetLastError();  // or the next call would report it once more
   const absl::Status status =
@@ -55,6 +51,7 @@ std::vector<Device> FindDevices(std::vector<std::string>& notes) {
     cudaDeviceProp properties;
     const cudaError_t error = cudaGetDeviceProperties(&properties, i);
     if (error != cudaSuccess) {
+      (void)cudaGetLastError();
       notes.push_back(std::string(ToStatus(error, "cudaGetDeviceProperties", name).message()));
       continue;
     }

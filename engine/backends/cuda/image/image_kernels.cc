@@ -21,6 +21,7 @@ namespace {
 
 absl::Status ToStatus(cudaError_t error, const char* call) {
   if (error == cudaSuccess) return absl::OkStatus();
+  (void)cudaGetLastError();  // or the next launch would report it once more
   return absl::InternalError(absl::StrCat(call, ": ", cudaGetErrorString(error)));
 }
 

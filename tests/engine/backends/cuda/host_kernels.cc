@@ -152,8 +152,7 @@ void RunConv(const ConvParams& params, Precision precision) {
 
 cudaError_t LaunchConv(const ConvParams& params, Precision precision,
                        const DeviceLimits& /*device*/, cudaStream_t stream) {
-  test::Enqueue(stream, [=] { RunConv(params, precision); });
-  return cudaSuccess;
+  return test::Launch(stream, [=] { RunConv(params, precision); });
 }
 
 bool Supports(const FusedConv& layers, Precision /*precision*/, const DeviceLimits& /*device*/) {
@@ -282,41 +281,37 @@ const ConvKernel* ChooseConvKernel(const FusedConv& layers, Precision precision,
 
 cudaError_t LaunchFirstConv(const FirstConvParams& params, Precision precision,
                             cudaStream_t stream) {
-  test::Enqueue(stream, [=] { RunFirstConv(params, precision); });
-  return cudaSuccess;
+  return test::Launch(stream, [=] { RunFirstConv(params, precision); });
 }
 
 cudaError_t LaunchElementwise(const ElementwiseParams& params, Precision precision,
                               cudaStream_t stream) {
-  test::Enqueue(stream, [=] { RunElementwise(params, precision); });
-  return cudaSuccess;
+  return test::Launch(stream, [=] { RunElementwise(params, precision); });
 }
 
 cudaError_t LaunchLoadPixels(const SampleView& src, Size picture_size, int pad_px,
                              const TensorView& dst, int tiles, Precision precision,
                              cudaStream_t stream) {
-  test::Enqueue(stream, [=] {
+  return test::Launch(stream, [=] {
     ForEach(dst.region, dst.channels, tiles, [&](int tile, int c, int x, int y) {
       const float value = c < 3 ? PaddedPicture(src, picture_size, pad_px, tile, c, x, y) : 0.0f;
       Write(dst, precision, tile, c, x, y, value);
     });
   });
-  return cudaSuccess;
 }
 
 cudaError_t LaunchStorePixels(const TensorView& src, const SampleView& dst, int tiles,
                               Precision precision, cudaStream_t stream) {
-  test::Enqueue(stream, [=] {
+  return test::Launch(stream, [=] {
     ForEach(dst.rect, 3, tiles, [&](int tile, int c, int x, int y) {
       if (c < 3) WriteSample(dst, tile, c, x, y, Read(src, precision, tile, c, x, y));
     });
   });
-  return cudaSuccess;
 }
 
 cudaError_t LaunchSumChannels(const TensorView& src, const Rect& part, int tiles,
                               Precision precision, int64_t* sums, cudaStream_t stream) {
-  test::Enqueue(stream, [=] {
+  return test::Launch(stream, [=] {
     const int channels = PlaneCount(src.channels) * kPlaneChannels;
     std::fill_n(sums, size_t{1} * tiles * channels, 0);
     ForEach(part, src.channels, tiles, [&](int tile, int c, int x, int y) {
@@ -324,20 +319,18 @@ cudaError_t LaunchSumChannels(const TensorView& src, const Rect& part, int tiles
           static_cast<int64_t>(ChannelSums::Round(Read(src, precision, tile, c, x, y)) * (1 << 24));
     });
   });
-  return cudaSuccess;
 }
 
 cudaError_t LaunchLoadMeans(const float* means, const TensorView& dst, int tiles,
                             const ActivationParams& activation, const float* constants,
                             Precision precision, cudaStream_t stream) {
-  test::Enqueue(stream, [=] {
+  return test::Launch(stream, [=] {
     const int channels = PlaneCount(dst.channels) * kPlaneChannels;
     ForEach(dst.region, dst.channels, tiles, [&](int tile, int c, int x, int y) {
       Write(dst, precision, tile, c, x, y,
             Activate(means[tile * channels + c], ConstantAt(constants, c, kSlopes), activation));
     });
   });
-  return cudaSuccess;
 }
 
 }  // namespace upscaled::cuda

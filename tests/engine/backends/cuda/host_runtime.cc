@@ -44,17 +44,35 @@ Runtime& TheRuntime() {
   return *runtime;
 }
 
-// What a call answers before it does anything.
-cudaError_t Begin(const std::string& name) {
+// Of the calling thread; calls that succeed leave it.
+thread_local cudaError_t last_error = cudaSuccess;
+
+cudaError_t Note(cudaError_t error) {
+  if (error != cudaSuccess) last_error = error;
+  return error;
+}
+
+// What a call that asks no context answers before it does anything.
+cudaError_t BeginWithoutContext(const std::string& name) {
   Runtime& runtime = TheRuntime();
   const std::lock_guard lock(runtime.mutex);
-  if (runtime.spoiled != cudaSuccess) return runtime.spoiled;
   const auto failure = runtime.failures.find(name);
   if (failure == runtime.failures.end()) return cudaSuccess;
   const cudaError_t error = failure->second;
   runtime.failures.erase(failure);
   if (cuda::LosesContext(error)) runtime.spoiled = error;
-  return error;
+  return Note(error);
+}
+
+cudaError_t Spoiled() {
+  const std::lock_guard lock(TheRuntime().mutex);
+  return TheRuntime().spoiled;
+}
+
+// What all others do.
+cudaError_t Begin(const std::string& name) {
+  if (const cudaError_t error = Spoiled(); error != cudaSuccess) return Note(error);
+  return BeginWithoutContext(name);
 }
 
 size_t Allocated(const Runtime& runtime) {
@@ -68,7 +86,7 @@ cudaError_t Allocate(const char* name, void** data, size_t bytes) {
   if (const cudaError_t error = Begin(name); error != cudaSuccess) return error;
   Runtime& runtime = TheRuntime();
   const std::lock_guard lock(runtime.mutex);
-  if (Allocated(runtime) + bytes > runtime.device_bytes) return cudaErrorMemoryAllocation;
+  if (Allocated(runtime) + bytes > runtime.device_bytes) return Note(cudaErrorMemoryAllocation);
   *data = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   std::memset(*data, 0xFF, bytes);
   runtime.allocated[*data] = bytes;
@@ -76,20 +94,26 @@ cudaError_t Allocate(const char* name, void** data, size_t bytes) {
 }
 
 cudaError_t Free(const char* name, void* data) {
+  if (data == nullptr) return BeginWithoutContext(name);
   if (const cudaError_t error = Begin(name); error != cudaSuccess) return error;
-  if (data == nullptr) return cudaSuccess;
   Runtime& runtime = TheRuntime();
   const std::lock_guard lock(runtime.mutex);
-  if (runtime.allocated.erase(data) == 0) return cudaErrorInvalidValue;
+  if (runtime.allocated.erase(data) == 0) return Note(cudaErrorInvalidValue);
   std::free(data);
   return cudaSuccess;
 }
 
-}  // namespace
-
+// Does `command` when the stream comes to it.
 void Enqueue(cudaStream_t stream, std::function<void()> command) {
   if (stream == nullptr || !stream->captures) return command();
   stream->captured.push_back(std::move(command));
+}
+
+}  // namespace
+
+cudaError_t Launch(cudaStream_t stream, std::function<void()> kernel) {
+  if (Begin("launch") == cudaSuccess) Enqueue(stream, std::move(kernel));
+  return cudaGetLastError();
 }
 
 void FailNextCall(const std::string& name, cudaError_t error) {
@@ -115,7 +139,12 @@ int CapturedGraphs() {
 
 using upscaled::test::Allocate;
 using upscaled::test::Begin;
+using upscaled::test::BeginWithoutContext;
+using upscaled::test::Enqueue;
 using upscaled::test::Free;
+using upscaled::test::last_error;
+using upscaled::test::Note;
+using upscaled::test::Spoiled;
 using upscaled::test::TheRuntime;
 
 namespace {
@@ -134,7 +163,8 @@ template <typename T>
 cudaError_t Destroy(const char* name, T* handle) {
   if (const cudaError_t error = Begin(name); error != cudaSuccess) return error;
   const std::lock_guard lock(TheRuntime().mutex);
-  return TheRuntime().handles.erase(handle) == 1 ? cudaSuccess : cudaErrorInvalidResourceHandle;
+  return Note(TheRuntime().handles.erase(handle) == 1 ? cudaSuccess
+                                                      : cudaErrorInvalidResourceHandle);
 }
 
 }  // namespace
@@ -145,14 +175,17 @@ const char* cudaGetErrorName(cudaError_t error) {
   return error == cudaErrorMemoryAllocation ? "cudaErrorMemoryAllocation" : "cudaErrorOfATest";
 }
 const char* cudaGetErrorString(cudaError_t /*error*/) { return "as a test wants it"; }
-cudaError_t cudaGetLastError() { return cudaSuccess; }
+// A spoiled context's cannot be cleared.
+cudaError_t cudaGetLastError() {
+  return Spoiled() == cudaSuccess ? std::exchange(last_error, cudaSuccess) : last_error;
+}
 cudaError_t cudaDriverGetVersion(int* version) {
   *version = 13000;
   return cudaSuccess;
 }
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = 1;
-  return Begin("cudaGetDeviceCount");
+  return BeginWithoutContext("cudaGetDeviceCount");
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int /*device*/) {
   *properties = {};
@@ -161,17 +194,22 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int /*device*/) 
   properties->totalGlobalMem = TheRuntime().device_bytes;
   properties->multiProcessorCount = 1;
   properties->sharedMemPerBlockOptin = 99 << 10;
-  return Begin("cudaGetDeviceProperties");
+  return BeginWithoutContext("cudaGetDeviceProperties");
 }
-cudaError_t cudaSetDevice(int /*device*/) { return Begin("cudaSetDevice"); }
-// What the context held is gone.
+cudaError_t cudaSetDevice(int /*device*/) { return BeginWithoutContext("cudaSetDevice"); }
+cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceSynchronize() { return Begin("cudaDeviceSynchronize"); }
+// What the context held is gone; tells once more what spoiled it.
 cudaError_t cudaDeviceReset() {
   const std::lock_guard lock(TheRuntime().mutex);
-  TheRuntime().spoiled = cudaSuccess;
+  const cudaError_t spoiled = std::exchange(TheRuntime().spoiled, cudaSuccess);
   for (const auto& [data, bytes] : TheRuntime().allocated) std::free(data);
   TheRuntime().allocated.clear();
   TheRuntime().handles.clear();
-  return cudaSuccess;
+  return Note(spoiled);
 }
 
 cudaError_t cudaMalloc(void** data, size_t bytes) { return Allocate("cudaMalloc", data, bytes); }
@@ -193,12 +231,12 @@ cudaError_t cudaMemcpy(void* dst, const void* src, size_t bytes, cudaMemcpyKind 
 cudaError_t cudaMemcpyAsync(void* dst, const void* src, size_t bytes, cudaMemcpyKind /*kind*/,
                             cudaStream_t stream) {
   if (const cudaError_t error = Begin("cudaMemcpyAsync"); error != cudaSuccess) return error;
-  upscaled::test::Enqueue(stream, [=] { std::memcpy(dst, src, bytes); });
+  Enqueue(stream, [=] { std::memcpy(dst, src, bytes); });
   return cudaSuccess;
 }
 cudaError_t cudaMemsetAsync(void* data, int value, size_t bytes, cudaStream_t stream) {
   if (const cudaError_t error = Begin("cudaMemsetAsync"); error != cudaSuccess) return error;
-  upscaled::test::Enqueue(stream, [=] { std::memset(data, value, bytes); });
+  Enqueue(stream, [=] { std::memset(data, value, bytes); });
   return cudaSuccess;
 }
 
@@ -216,7 +254,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int /*flags*/)
 cudaError_t cudaEventDestroy(cudaEvent_t event) { return Destroy("cudaEventDestroy", event); }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (const cudaError_t error = Begin("cudaEventRecord"); error != cudaSuccess) return error;
-  upscaled::test::Enqueue(stream, [=] { event->recorded = std::chrono::steady_clock::now(); });
+  Enqueue(stream, [=] { event->recorded = std::chrono::steady_clock::now(); });
   return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t /*event*/) { return Begin("cudaEventSynchronize"); }

@@ -11,11 +11,13 @@
 
 namespace upscaled::test {
 
-// Does `command` when the stream comes to it: at once, or in every launch of what is captured.
-void Enqueue(cudaStream_t stream, std::function<void()> command);
+// Runs `kernel` when the stream comes to it: at once, or in every launch of what is captured. As a
+// kernel's launch does, answers with the thread's last error, whichever call that was of.
+cudaError_t Launch(cudaStream_t stream, std::function<void()> kernel);
 
-// The next call of this name answers with the error, and so does every one after it until the
-// device is reset if the error spoils the context.
+// The next call of this name ("launch" for a kernel's) answers with the error. If that spoils the
+// context so do all calls but those that need none, cudaSetDevice and cudaFree(nullptr) among them,
+// until the device is reset.
 void FailNextCall(const std::string& name, cudaError_t error);
 
 // How much of the device's memory may be taken.

@@ -1,0 +1,62 @@
+// A device whose context is spoiled on purpose: what failure_test.cc shows with a runtime of our
+// own is up to the driver here. The last of its program.
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <memory>
+#include <thread>
+
+#include "engine/backends/cuda/cuda_backend.h"
+#include "engine/backends/cuda/kernels/pooling.h"
+#include "gtest/gtest.h"
+#include "tests/engine/backends/random_network.h"
+#include "tests/engine/backends/run_tiles.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled {
+namespace {
+
+// What every stream of the device's context gets to see.
+cudaError_t ReadWhereNothingIs() {
+  auto* const nowhere = reinterpret_cast<float*>(uintptr_t{16});
+  const cuda::TensorView dst{.data = nowhere,
+                             .rect = {0, 0, 1, 1},
+                             .region = {0, 0, 1, 1},
+                             .layer = {1, 1},
+                             .channels = cuda::kPlaneChannels};
+  const cudaError_t launched =
+      cuda::LaunchLoadMeans(nowhere, dst, 1, {}, nowhere, Precision::kExact, nullptr);
+  return launched == cudaSuccess ? cudaDeviceSynchronize() : launched;
+}
+
+TEST(CudaLostContextTest, ANewBackendWorksOnThreadsOldAndNew) {
+  auto lost = CreateCudaBackend("cuda", {});
+  if (absl::IsUnavailable(lost.status())) GTEST_SKIP() << lost.status();
+  ASSERT_TRUE(lost.ok()) << lost.status();
+  std::mt19937 random = test::FreshRandom();
+  Network network = test::InputAlone();
+  test::AppendConv(network, 16, 3);
+  test::AppendConv(network, 3, 3);
+  const Image source = test::RandomImage({40, 30, 3, SampleType::kU8}, random);
+  const auto run = [&](Backend& backend) {
+    const auto executable = backend.Compile(network, Precision::kFast);
+    EXPECT_TRUE(executable.ok()) << executable.status();
+    return executable.ok() ? test::RunTiles(backend, **executable, source, {40, 30}) : Image();
+  };
+  const Image expected = run(**lost);
+
+  EXPECT_EQ(ReadWhereNothingIs(), cudaErrorIllegalAddress);
+  EXPECT_EQ((*lost)->Compile(network, Precision::kFast).status().code(),
+            absl::StatusCode::kUnavailable);
+
+  const auto backend = CreateCudaBackend("cuda", {});
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  const auto works = [&] { EXPECT_TRUE(test::SameImages(run(**backend).view(), expected.view())); };
+  works();
+  std::thread(works).join();
+  lost->reset();  // frees nothing of the new context
+  works();
+}
+
+}  // namespace
+}  // namespace upscaled
