@@ -187,6 +187,7 @@ UPSCALED_DEVICE void MultiplyUnits(const ConvParams& params, const BlockGrid& gr
       next.Next();
     }
     WaitProducts<0>();
+    HoldSums(sums);
     give_back(previous);
     const BlockPlace place = PlaceOf(grid, block);
     StoreStripSums(params, transfer, BlockY() * Tile::kColumns + warp * 16,
@@ -219,7 +220,7 @@ UPSCALED_DEVICE void RunConv3x3Wgmma(const ConvParams& params, const BlockGrid& 
     CopyUnits(params, grid, layout);
   } else {
     RaiseRegisters<232>();
-    MultiplyUnits(params, grid, layout, thread / 128 - 1);
+    MultiplyUnits(params, grid, layout, OfWarp(thread / 128 - 1));
   }
 }
 

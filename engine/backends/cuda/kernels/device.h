@@ -25,6 +25,8 @@ UPSCALED_DEVICE int BlockZ() { return static_cast<int>(blockIdx.z); }
 UPSCALED_DEVICE int GridX() { return static_cast<int>(gridDim.x); }
 UPSCALED_DEVICE void SyncThreads() { __syncthreads(); }
 UPSCALED_DEVICE void SyncWarp() { __syncwarp(); }
+// The first lane's value, of which the compiler knows that it is the same in all lanes.
+UPSCALED_DEVICE int OfWarp(int value) { return __shfl_sync(0xFFFFFFFFu, value, 0); }
 
 template <typename T>
 UPSCALED_DEVICE T* SharedAt(uint32_t address) {
@@ -116,8 +118,8 @@ UPSCALED_DEVICE void WaitProducts() {
 UPSCALED_DEVICE void MultiplyGroup(float (&d)[128], uint64_t a, uint64_t b, bool add) {
   asm volatile(
       "{\n"
-      ".reg .pred add;\n"
-      "setp.ne.b32 add, %130, 0;\n"
+      ".reg .pred accumulate;\n"
+      "setp.ne.b32 accumulate, %130, 0;\n"
       "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 {"
       "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
       "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
@@ -128,7 +130,7 @@ UPSCALED_DEVICE void MultiplyGroup(float (&d)[128], uint64_t a, uint64_t b, bool
       "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
       "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, "
       "%127}, "
-      "%128, %129, add, 1, 1, 0, 0;\n"
+      "%128, %129, accumulate, 1, 1, 0, 0;\n"
       "}"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
         "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
@@ -152,6 +154,13 @@ UPSCALED_DEVICE void MultiplyGroup(float (&d)[128], uint64_t a, uint64_t b, bool
       : "l"(a), "l"(b), "r"(static_cast<int>(add)));
 }
 
+// After the wait: keeps the sums' uses behind it, which otherwise depend on the products' issue
+// alone.
+UPSCALED_DEVICE void HoldSums(float (&d)[128]) {
+#pragma unroll
+  for (int i = 0; i < 128; ++i) asm volatile("" : "+f"(d[i])::"memory");
+}
+
 // To 64-bit integers.
 UPSCALED_DEVICE int64_t RoundToInteger(float value) { return __float2ll_rn(value); }
 UPSCALED_DEVICE void AtomicAdd(int64_t* sum, int64_t value) {
@@ -173,6 +182,7 @@ int BlockZ();
 int GridX();
 void SyncThreads();
 void SyncWarp();
+inline int OfWarp(int value) { return value; }
 unsigned char* SharedMemory();
 template <typename T>
 T* SharedAt(uint32_t address) {
@@ -206,6 +216,7 @@ void WaitProducts() {
   WaitPendingProducts(kPending);
 }
 void MultiplyGroup(float (&d)[128], uint64_t a, uint64_t b, bool add);
+inline void HoldSums(float (&/*d*/)[128]) {}
 int64_t RoundToInteger(float value);
 void AtomicAdd(int64_t* sum, int64_t value);
 
