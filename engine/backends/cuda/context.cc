@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/backends/cuda/cuda_status.h"
+#include "engine/backends/cuda/kernels/device_code.h"
 #include "engine/base/status_macros.h"
 
 namespace upscaled::cuda {
@@ -33,6 +34,7 @@ absl::StatusOr<std::shared_ptr<Context>> Context::Create(const Device& device) {
   }
   auto context = std::make_shared<Context>(device);
   RETURN_IF_ERROR(context->Check(error, "start of a context"));
+  RETURN_IF_ERROR(context->Check(FindDeviceCode(), "the kernels' code"));
   return context;
 }
 

@@ -23,7 +23,7 @@ namespace upscaled::cuda {
 // held is gone. A new one starts afresh, once nobody works with the others any more.
 class Context {
  public:
-  // UNAVAILABLE: the device cannot be used.
+  // UNAVAILABLE: the device cannot be used, or the kernels were not compiled for it.
   static absl::StatusOr<std::shared_ptr<Context>> Create(const Device& device);
 
   explicit Context(const Device& device)

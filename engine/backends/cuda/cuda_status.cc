@@ -21,6 +21,8 @@ absl::StatusCode CodeOf(cudaError_t error) {
     case cudaErrorCompatNotSupportedOnDevice:
     case cudaErrorMpsConnectionFailed:
     case cudaErrorMpsServerNotReady:
+    case cudaErrorNoKernelImageForDevice:
+    case cudaErrorUnsupportedPtxVersion:
       return absl::StatusCode::kUnavailable;
     default:
       return LosesContext(error) ? absl::StatusCode::kUnavailable : absl::StatusCode::kInternal;

@@ -10,8 +10,8 @@
 namespace upscaled::cuda {
 
 // OK for cudaSuccess. RESOURCE_EXHAUSTED when memory is out, UNAVAILABLE when the device, its
-// driver or its context is gone, else INTERNAL; the message names the device, the call and the
-// error. `call` may go on: "cudaMalloc of 12 MiB".
+// driver or its context cannot be used, else INTERNAL; the message names the device, the call and
+// the error. `call` may go on: "cudaMalloc of 12 MiB".
 absl::Status ToStatus(cudaError_t error, std::string_view call, std::string_view device);
 
 // Whether the error spoils the context: every later call fails, and what it held is lost.

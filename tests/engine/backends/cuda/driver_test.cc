@@ -71,6 +71,7 @@ TEST(CudaStatusTest, NamesDeviceCallAndErrorAndTellsWhatToDo) {
   };
   EXPECT_EQ(code(cudaErrorIllegalAddress), absl::StatusCode::kUnavailable);
   EXPECT_EQ(code(cudaErrorNoDevice), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(code(cudaErrorNoKernelImageForDevice), absl::StatusCode::kUnavailable);
   EXPECT_EQ(code(cudaErrorInvalidValue), absl::StatusCode::kInternal);
   EXPECT_TRUE(cuda::LosesContext(cudaErrorECCUncorrectable));
   EXPECT_FALSE(cuda::LosesContext(cudaErrorNoDevice));

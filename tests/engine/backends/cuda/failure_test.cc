@@ -131,6 +131,14 @@ TEST_F(CudaFailureTest, ALostContextFailsForGoodAndANewBackendWorks) {
   EXPECT_TRUE(test::SameImages(result.view(), expected.view()));
 }
 
+TEST_F(CudaFailureTest, ADeviceThatTheKernelsHaveNoCodeForIsUnavailable) {
+  test::FailNextCall("cudaFuncGetAttributes", cudaErrorNoKernelImageForDevice);
+  const absl::Status status = CreateCudaBackend("cuda", {}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(Message(status), StartsWith("cuda:0: the kernels' code: "));
+  EXPECT_TRUE(Run().ok());
+}
+
 TEST_F(CudaKeptTileTest, GoesWithoutWhereThereIsNoRoom) {
   test::FailNextCall("cudaMalloc", cudaErrorMemoryAllocation);
   ExpectTheSameAsWithout();

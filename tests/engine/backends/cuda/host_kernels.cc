@@ -5,6 +5,7 @@
 
 #include "engine/backends/cuda/kernels/activation.h"
 #include "engine/backends/cuda/kernels/conv_kernels.h"
+#include "engine/backends/cuda/kernels/device_code.h"
 #include "engine/backends/cuda/kernels/elementwise.h"
 #include "engine/backends/cuda/kernels/first_conv.h"
 #include "engine/backends/cuda/kernels/half_bits.h"
@@ -270,6 +271,11 @@ void RunFirstConv(const FirstConvParams& params, Precision precision) {
 }
 
 }  // namespace
+
+cudaError_t FindDeviceCode() {
+  cudaFuncAttributes attributes;
+  return cudaFuncGetAttributes(&attributes, nullptr);
+}
 
 std::span<const ConvKernel> ListConvKernels() { return kKernels; }
 

@@ -1,0 +1,13 @@
+// Whether the kernels were compiled for a device.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+namespace upscaled::cuda {
+
+// For the calling thread's device. cudaErrorNoKernelImageForDevice: there is no code for it, as for
+// Jetsons, which do not run that of other devices of their generation;
+// cudaErrorUnsupportedPtxVersion: its driver is too old to compile it.
+cudaError_t FindDeviceCode();
+
+}  // namespace upscaled::cuda
