@@ -23,7 +23,7 @@ struct TileProfile {
 };
 
 // The tile with 8-bit noise as its source, which the host's copies are no part of. Global poolings
-// get any means.
+// get any means. Warms up for 300 ms first.
 absl::StatusOr<TileProfile> ProfileTile(const CudaExecutable& executable, const TilePlace& tile,
                                         int repetitions);
 
