@@ -279,10 +279,16 @@ absl::Status CudaStream::Launch(const Batch& batch) {
   if (batch.kept != nullptr) return Enqueue(batch);  // a graph would be of its addresses alone
   Graph& graph = graphs_.Get(KeyOf(batch));
   if (!std::exchange(graph.seen, true)) return Enqueue(batch);
-  if (graph.handle == nullptr) {
-    ASSIGN_OR_RETURN(graph.handle, Capture(context_, queue_.get(), [&] { return Enqueue(batch); }));
+  const absl::Status launched = LaunchGraph(batch, graph.handle);
+  // The commands alone need no memory.
+  return absl::IsResourceExhausted(launched) ? Enqueue(batch) : launched;
+}
+
+absl::Status CudaStream::LaunchGraph(const Batch& batch, GraphExecHandle& graph) {
+  if (graph == nullptr) {
+    ASSIGN_OR_RETURN(graph, Capture(context_, queue_.get(), [&] { return Enqueue(batch); }));
   }
-  return context_->Check(cudaGraphLaunch(graph.handle.get(), queue_.get()), "cudaGraphLaunch");
+  return context_->Check(cudaGraphLaunch(graph.get(), queue_.get()), "cudaGraphLaunch");
 }
 
 absl::Status CudaStream::Enqueue(const Batch& batch) {

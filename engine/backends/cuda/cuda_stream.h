@@ -78,6 +78,8 @@ class CudaStream final : public Stream {
   // Pictures and means to the staging buffer.
   void Pack(const Batch& batch) const;
   absl::Status Launch(const Batch& batch);
+  // Captured first where `graph` is null.
+  absl::Status LaunchGraph(const Batch& batch, GraphExecHandle& graph);
   // Copies in, computes, copies out.
   absl::Status Enqueue(const Batch& batch);
   absl::Status EnqueueSums(const Batch& batch, const BatchViews& views);

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "engine/backends/cuda/cuda_backend.h"
@@ -107,6 +108,21 @@ TEST_F(CudaFailureTest, AFailedCaptureLeavesTheStreamUsable) {
   test::FailNextCall("cudaGraphInstantiate", cudaErrorInvalidValue);
   EXPECT_EQ(Run().code(), absl::StatusCode::kInternal);
   EXPECT_TRUE(Run().ok());
+}
+
+TEST_F(CudaFailureTest, WithoutMemoryForAGraphTheCommandsRunAlone) {
+  for (const char* call : {"cudaStreamBeginCapture", "cudaMemsetAsync", "cudaStreamEndCapture",
+                           "cudaGraphInstantiate", "cudaGraphLaunch"}) {
+    stream_ = backend_->CreateStream();
+    ASSERT_TRUE(Run().ok());
+    const Image expected = std::exchange(result_, Image(source_.spec()));
+    test::FailNextCall(call, cudaErrorMemoryAllocation);
+    EXPECT_TRUE(Run().ok()) << call;
+    EXPECT_TRUE(test::SameImages(result_.view(), expected.view())) << call;
+    const int before = test::CapturedGraphs();
+    EXPECT_TRUE(Run().ok()) << call;
+    EXPECT_EQ(test::CapturedGraphs() - before, call == std::string("cudaGraphLaunch") ? 0 : 1);
+  }
 }
 
 // As after an illegal access: everything of the device is gone, and a new backend starts afresh.
