@@ -59,6 +59,8 @@ class Executable {
   virtual Rect InputRect(const Rect& tile, Size image) const = 0;
   // Scratch memory that a stream needs to run a tile of this size.
   virtual size_t WorkspaceBytes(Size tile) const = 0;
+  // What the host has of it: the rest is memory of the device's own.
+  virtual size_t HostWorkspaceBytes(Size tile) const { return WorkspaceBytes(tile); }
   virtual size_t WeightBytes() const = 0;
   // Tile size in source pixels that this device likes best, when memory allows.
   virtual Size PreferredTile() const = 0;

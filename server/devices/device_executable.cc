@@ -47,8 +47,9 @@ TileTask DeviceExecutable::TaskFor(const Device& device, TileTask task) const {
 size_t DeviceExecutable::ScratchBytes(Size tile) const {
   size_t bytes = 0;
   for (const Part& part : parts_) {
-    const size_t stream = std::max(part.executable->WorkspaceBytes(tile),
-                                   part.executable->WorkspaceBytes({tile.height, tile.width}));
+    const Executable& executable = *part.executable;
+    const size_t stream = std::max(executable.HostWorkspaceBytes(tile),
+                                   executable.HostWorkspaceBytes({tile.height, tile.width}));
     bytes += stream * static_cast<size_t>(part.device->stream_count());
   }
   return bytes;
@@ -65,6 +66,14 @@ Rect DeviceExecutable::InputRect(const Rect& tile, Size image) const {
 size_t DeviceExecutable::WorkspaceBytes(Size tile) const {
   size_t bytes = 0;
   for (const Part& part : parts_) bytes = std::max(bytes, part.executable->WorkspaceBytes(tile));
+  return bytes;
+}
+
+size_t DeviceExecutable::HostWorkspaceBytes(Size tile) const {
+  size_t bytes = 0;
+  for (const Part& part : parts_) {
+    bytes = std::max(bytes, part.executable->HostWorkspaceBytes(tile));
+  }
   return bytes;
 }
 

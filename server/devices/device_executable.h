@@ -32,14 +32,15 @@ class DeviceExecutable final : public Executable {
   const Executable* On(const Device& device) const;
   // `task` for Stream::Run of a device among the parts.
   TileTask TaskFor(const Device& device, TileTask task) const;
-  // Scratch memory that all streams of all devices come to hold for tiles up to this size, either
-  // way up.
+  // Of the host's memory: what all streams of all devices come to hold for tiles up to this size,
+  // either way up.
   size_t ScratchBytes(Size tile) const;
 
   const Network& network() const override { return first().network(); }
   Precision precision() const override { return first().precision(); }
   Rect InputRect(const Rect& tile, Size image) const override;
   size_t WorkspaceBytes(Size tile) const override;
+  size_t HostWorkspaceBytes(Size tile) const override;
   size_t WeightBytes() const override;
   Size PreferredTile() const override { return first().PreferredTile(); }
   // Of the first device; another one that gets the tile does without.

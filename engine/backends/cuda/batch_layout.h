@@ -38,6 +38,7 @@ struct BatchLayout {
   size_t bytes = 0;           // of everything
 
   size_t tensor_bytes() const { return bytes - tensors; }
+  size_t staging_bytes() const { return sent_bytes + received_bytes; }  // of the host
 };
 
 BatchLayout LayOut(const Program& program, const TilePlan& plan, Precision precision,

@@ -95,7 +95,12 @@ BatchLayout CudaExecutable::LargestLayout(const InnerTile& tile) const {
 
 size_t CudaExecutable::WorkspaceBytes(Size tile) const {
   const BatchLayout layout = LargestLayout(AnywhereTile(tile));
-  return layout.bytes + layout.sent_bytes + layout.received_bytes;  // the host's staging buffers
+  return layout.bytes + layout.staging_bytes();
+}
+
+size_t CudaExecutable::HostWorkspaceBytes(Size tile) const {
+  if (context_->device().shares_host_memory) return WorkspaceBytes(tile);
+  return LargestLayout(AnywhereTile(tile)).staging_bytes();
 }
 
 std::unique_ptr<TileMemory> CudaExecutable::CreateTileMemory() const {

@@ -30,6 +30,7 @@ class CudaExecutable final : public Executable {
   Precision precision() const override { return precision_; }
   Rect InputRect(const Rect& tile, Size image) const override;
   size_t WorkspaceBytes(Size tile) const override;
+  size_t HostWorkspaceBytes(Size tile) const override;
   size_t WeightBytes() const override { return weight_bytes_; }
   Size PreferredTile() const override { return preferred_tile_; }
   std::unique_ptr<TileMemory> CreateTileMemory() const override;

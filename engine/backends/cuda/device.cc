@@ -67,6 +67,7 @@ std::vector<Device> FindDevices(std::vector<std::string>& notes) {
                        .model = properties.name,
                        .driver = driver,
                        .memory_bytes = properties.totalGlobalMem,
+                       .shares_host_memory = properties.integrated != 0,
                        .limits = {.architecture = architecture,
                                   .multiprocessors = properties.multiProcessorCount,
                                   .shared_bytes = properties.sharedMemPerBlockOptin}});

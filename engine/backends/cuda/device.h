@@ -19,6 +19,7 @@ struct Device {
   std::string model;  // as its maker calls it
   int driver = 0;     // the CUDA version that the driver supports, as 1000 * major + 10 * minor
   size_t memory_bytes = 0;
+  bool shares_host_memory = false;  // has none of its own
   DeviceLimits limits;
 };
 

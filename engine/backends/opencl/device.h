@@ -22,6 +22,7 @@ struct Device {
   std::string driver;    // versions of the device's OpenCL and of its driver
   bool is_cpu = false;
   size_t memory_bytes = 0;
+  bool shares_host_memory = false;  // has none of its own
   size_t max_buffer_bytes = 0;
   int compute_units = 0;
 };

@@ -86,10 +86,17 @@ TilePlan OpenClExecutable::PlanInnerTile(Size size) const {
 }
 
 size_t OpenClExecutable::WorkspaceBytes(Size tile) const {
-  const InnerTile anywhere = AnywhereTile(tile);
-  const size_t pixels =
-      static_cast<size_t>(anywhere.rect.Area()) * (1 + network_.scale * network_.scale);
-  return TensorBytes(anywhere) + pixels * 4 * sizeof(float);  // the transfer buffers
+  return TensorBytes(AnywhereTile(tile)) + TransferBytes(AnywhereTile(tile));
+}
+
+size_t OpenClExecutable::HostWorkspaceBytes(Size tile) const {
+  if (context_->device.shares_host_memory) return WorkspaceBytes(tile);
+  return TransferBytes(AnywhereTile(tile));
+}
+
+size_t OpenClExecutable::TransferBytes(const InnerTile& tile) const {
+  const size_t scale = network_.scale;
+  return static_cast<size_t>(tile.rect.Area()) * (1 + scale * scale) * 4 * sizeof(float);
 }
 
 size_t OpenClExecutable::TensorBytes(const InnerTile& tile) const {

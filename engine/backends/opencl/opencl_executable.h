@@ -32,6 +32,7 @@ class OpenClExecutable final : public Executable {
   Precision precision() const override { return precision_; }
   Rect InputRect(const Rect& tile, Size image) const override;
   size_t WorkspaceBytes(Size tile) const override;
+  size_t HostWorkspaceBytes(Size tile) const override;
   size_t WeightBytes() const override { return weight_bytes_; }
   Size PreferredTile() const override { return preferred_tile_; }
   std::unique_ptr<TileMemory> CreateTileMemory() const override;
@@ -55,6 +56,8 @@ class OpenClExecutable final : public Executable {
   TilePlan PlanInnerTile(Size size) const;
   // Of a tile's slots.
   size_t TensorBytes(const InnerTile& tile) const;
+  // Of a tile's pixels on their way, in the largest samples.
+  size_t TransferBytes(const InnerTile& tile) const;
   absl::Status ChooseTile();
 
   const std::shared_ptr<Context> context_;

@@ -11,12 +11,13 @@
 
 namespace upscaled::test {
 
-// Needs so many source pixels around a tile, and so much scratch memory for each of its pixels.
+// Needs so many source pixels around a tile; half of its scratch memory is the host's.
 class HaloExecutable final : public FakeExecutable {
  public:
   explicit HaloExecutable(int halo_px) : halo_px_(halo_px) {}
   Rect InputRect(const Rect& tile, Size) const override { return Expand(tile, halo_px_); }
-  size_t WorkspaceBytes(Size tile) const override { return 10 * tile.width + tile.height; }
+  size_t WorkspaceBytes(Size tile) const override { return 2 * HostWorkspaceBytes(tile); }
+  size_t HostWorkspaceBytes(Size tile) const override { return 10 * tile.width + tile.height; }
   std::unique_ptr<TileMemory> CreateTileMemory() const override {
     return std::make_unique<TileMemory>();
   }
