@@ -145,7 +145,7 @@ absl::StatusOr<TileProfile> ProfileTile(const CudaExecutable& executable, const 
                                         int repetitions) {
   Profiler profiler(executable, tile);
   RETURN_IF_ERROR(profiler.Prepare());
-  RETURN_IF_ERROR(profiler.RunSteps().status());  // what kernels' first launches do is no graph's
+  RETURN_IF_ERROR(profiler.RunSteps().status());  // no kernel's first launch in the graph
   RETURN_IF_ERROR(profiler.WarmUp());
   std::vector<std::vector<double>> step_samples;
   std::vector<double> graph_samples;
