@@ -15,9 +15,6 @@
 namespace upscaled {
 namespace {
 
-// A block of any Winograd kernel and the beginning of the next.
-constexpr Size kCheckedOutput{7, 7};
-
 // Relative to the largest value: far above what rounding does, far below what a mistake does.
 double Tolerance(Precision precision) { return precision == Precision::kExact ? 1e-3 : 5e-2; }
 
@@ -53,7 +50,7 @@ enum class Answer : uint8_t { kRight, kWrong, kNone };
 
 Answer CompareWithReference(const KernelCandidates& candidates, const std::string& name) {
   const Layer& layer = candidates.layer();
-  const Size in = InputFor(layer, kCheckedOutput), out = OutputSize(layer, in);
+  const Size in = InputFor(layer, candidates.checked_output()), out = OutputSize(layer, in);
   reference::Tensor input({0, 0, in.width, in.height}, layer.in_channels);
   reference::Tensor expected({0, 0, out.width, out.height}, layer.out_channels);
   std::mt19937 random(1);

@@ -40,6 +40,8 @@ class KernelCandidates {
   virtual std::vector<std::string> names() const = 0;
   // Of which size to time it: as a tile's part that is computed at once.
   virtual Size timed_output() const { return {168, 12}; }
+  // Of which size to compare it with the reference: a block of any kernel and the next's beginning.
+  virtual Size checked_output() const { return {7, 7}; }
   // `name` is one of names(), `input` the size of the layer's input. Throws std::bad_alloc when
   // memory is out.
   virtual std::unique_ptr<LayerTrial> Try(const std::string& name, Size input) const = 0;

@@ -44,6 +44,11 @@ class Candidates final : public KernelCandidates {
     const int factor = layer_.op == Op::kConv ? layer_.stride_px : 1;
     return {std::max(640 / factor, 1), std::max(360 / factor, 1)};
   }
+  // Blocks are up to 32 groups wide and high.
+  Size checked_output() const override {
+    const int side = 35 * (layer_.op == Op::kConvTranspose ? layer_.stride_px : 1);
+    return {side, side};
+  }
   std::unique_ptr<LayerTrial> Try(const std::string& name, Size input) const override {
     return std::make_unique<KernelTrial>(context_, layer_, precision_, Find(name), input);
   }

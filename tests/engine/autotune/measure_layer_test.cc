@@ -72,6 +72,15 @@ TEST_F(MeasureLayerTest, AWrongKernelIsNotTakenHoweverFast) {
   EXPECT_FALSE(measured.entry.gflops.contains("second"));
 }
 
+TEST_F(MeasureLayerTest, ComparesAsMuchAsTheCandidatesAskFor) {
+  FakeCandidates candidates =
+      Candidates({{"first", absl::Microseconds(300)},
+                  {.name = "second", .time = absl::Microseconds(10), .right_rows = 32}});
+  EXPECT_EQ(Measure(candidates).entry.choice, "second");
+  candidates.checked = {35, 35};
+  EXPECT_THAT(Measure(candidates).wrong, ElementsAre("second"));
+}
+
 TEST_F(MeasureLayerTest, AWrongFirstKernelIsNotTakenEither) {
   EXPECT_EQ(Measure(Candidates({{"first", absl::Microseconds(10), /*right=*/false},
                                 {"second", absl::Microseconds(100)}}))

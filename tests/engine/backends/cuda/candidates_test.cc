@@ -34,6 +34,10 @@ class CheckingChooser final : public KernelChooser {
     const std::vector<std::string> names = candidates.names();
     EXPECT_GE(names.size(), 2u);
     EXPECT_EQ(std::set(names.begin(), names.end()).size(), names.size());
+    const Layer& layer = candidates.layer();
+    const int group = layer.op == Op::kConvTranspose ? layer.stride_px : 1;
+    EXPECT_GT(candidates.checked_output().width, 32 * group);
+    EXPECT_GT(candidates.checked_output().height, 32 * group);
     const float tolerance = candidates.precision() == Precision::kExact ? 2e-5f : 5e-3f;
     for (const std::string& name : names) test::CheckTrial(candidates, name, tolerance, random_);
     chosen.push_back(names.back());
