@@ -45,8 +45,8 @@ class Builder {
     SetSlope(layer, slope);
     return Add(std::move(layer), {input});
   }
-  int Plain(Op op, std::vector<int> inputs) {
-    return Add({.op = op, .out_channels = Channels(inputs[0])}, std::move(inputs));
+  int Plain(Op op, const std::vector<int>& inputs) {
+    return Add({.op = op, .out_channels = Channels(inputs[0])}, inputs);
   }
   int Sum(int a, int b) { return Plain(Op::kAdd, {a, b}); }
   int Crop(int input, int crop_px) {
