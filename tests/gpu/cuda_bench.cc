@@ -1,20 +1,29 @@
 // How fast the cuda backend is by the device's own clock: the copy bandwidth, then whole networks
 // and each of their steps for one 1920x1080 result, pictures being in the device's memory already.
-// Prints JSON.
+// Prints a line of JSON for each.
 #include <cuda_runtime_api.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "engine/backends/cuda/batch_layout.h"
 #include "engine/backends/cuda/context.h"
 #include "engine/backends/cuda/cuda_executable.h"
 #include "engine/backends/cuda/handles.h"
+#include "engine/backends/cuda/kernels/pooling.h"
 #include "engine/backends/cuda/profile.h"
+#include "engine/backends/cuda/tile_plan.h"
 #include "engine/backends/layer_profile.h"
 #include "engine/base/status_macros.h"
 #include "engine/graph/tile_geometry.h"
@@ -27,26 +36,91 @@ using nlohmann::ordered_json;
 
 constexpr Size kResult{1920, 1080};
 
-// Bytes read and written a second by a large copy on the device.
-absl::StatusOr<double> CopyBandwidth(const std::shared_ptr<cuda::Context>& context) {
-  constexpr size_t kBytes = size_t{1} << 30;
-  constexpr int kRepetitions = 20;
-  ASSIGN_OR_RETURN(const cuda::DeviceMemory from, AllocateDevice(context, kBytes, "a copy"));
-  ASSIGN_OR_RETURN(const cuda::DeviceMemory to, AllocateDevice(context, kBytes, "a copy"));
+constexpr absl::Duration kWarmUp = absl::Milliseconds(300);
+
+// What was measured before a failure, or before a hang is ended, is there.
+void PrintLine(const ordered_json& line) {
+  std::printf("%s\n", line.dump().c_str());
+  std::fflush(stdout);
+}
+
+// Seconds on the device of what `enqueue` enqueues on the stream, the median.
+absl::StatusOr<double> TimeOf(const std::shared_ptr<cuda::Context>& context, cudaStream_t queue,
+                              int repetitions, absl::FunctionRef<cudaError_t()> enqueue) {
   ASSIGN_OR_RETURN(const cuda::EventHandle begin, CreateEvent(context));
   ASSIGN_OR_RETURN(const cuda::EventHandle end, CreateEvent(context));
-  std::vector<float> milliseconds(kRepetitions);
+  std::vector<float> milliseconds(repetitions);
   for (float& time : milliseconds) {
-    RETURN_IF_ERROR(context->Check(cudaEventRecord(begin.get()), "cudaEventRecord"));
-    RETURN_IF_ERROR(context->Check(
-        cudaMemcpyAsync(to.data(), from.data(), kBytes, cudaMemcpyDeviceToDevice), "cudaMemcpy"));
-    RETURN_IF_ERROR(context->Check(cudaEventRecord(end.get()), "cudaEventRecord"));
+    RETURN_IF_ERROR(context->Check(cudaEventRecord(begin.get(), queue), "cudaEventRecord"));
+    RETURN_IF_ERROR(context->Check(enqueue(), "a timed launch"));
+    RETURN_IF_ERROR(context->Check(cudaEventRecord(end.get(), queue), "cudaEventRecord"));
     RETURN_IF_ERROR(context->Check(cudaEventSynchronize(end.get()), "cudaEventSynchronize"));
     RETURN_IF_ERROR(context->Check(cudaEventElapsedTime(&time, begin.get(), end.get()),
                                    "cudaEventElapsedTime"));
   }
   std::sort(milliseconds.begin(), milliseconds.end());
-  return 2.0 * kBytes / (milliseconds[kRepetitions / 2] * 1e-3);
+  return milliseconds[repetitions / 2] * 1e-3;
+}
+
+// Bytes read and written a second by a large copy on the device.
+absl::StatusOr<double> CopyBandwidth(const std::shared_ptr<cuda::Context>& context,
+                                     int repetitions) {
+  constexpr size_t kBytes = size_t{1} << 30;
+  ASSIGN_OR_RETURN(const cuda::StreamHandle queue, CreateStream(context));
+  ASSIGN_OR_RETURN(const cuda::DeviceMemory from, AllocateDevice(context, kBytes, "a copy"));
+  ASSIGN_OR_RETURN(const cuda::DeviceMemory to, AllocateDevice(context, kBytes, "a copy"));
+  const auto copy = [&] {
+    return cudaMemcpyAsync(to.data(), from.data(), kBytes, cudaMemcpyDeviceToDevice, queue.get());
+  };
+  ASSIGN_OR_RETURN(const double seconds, TimeOf(context, queue.get(), repetitions, copy));
+  return 2.0 * kBytes / seconds;
+}
+
+// Of the sums of one of the picture's global poolings.
+absl::StatusOr<double> TimeSums(const cuda::CudaExecutable& executable, const cuda::TilePlan& plan,
+                                size_t number, int repetitions) {
+  const std::shared_ptr<cuda::Context>& context = executable.context();
+  const Layer& pooling = executable.network().layers[executable.program().poolings[number]];
+  const Rect& pooled = plan.regions[pooling.inputs[0]];
+  const size_t lanes = cuda::PlaneCount(pooling.out_channels) * cuda::kPlaneChannels;
+  const size_t bytes = lanes * pooled.Area() * cuda::StorageBytes(executable.precision());
+  ASSIGN_OR_RETURN(const cuda::StreamHandle queue, CreateStream(context));
+  ASSIGN_OR_RETURN(const cuda::DeviceMemory values, AllocateDevice(context, bytes, "a layer"));
+  ASSIGN_OR_RETURN(const cuda::DeviceMemory sums, AllocateDevice(context, lanes * 8, "sums"));
+  RETURN_IF_ERROR(
+      context->Check(cudaMemsetAsync(values.data(), 0, bytes, queue.get()), "cudaMemsetAsync"));
+  const cuda::TensorView view{.data = values.data(),
+                              .rect = pooled,
+                              .region = pooled,
+                              .layer = plan.layers[pooling.inputs[0]],
+                              .channels = pooling.out_channels};
+  return TimeOf(context, queue.get(), repetitions, [&] {
+    cudaError_t error = cudaSuccess;
+    for (const Rect& strip : cuda::SumStrips(plan.shares[number])) {
+      if (error != cudaSuccess) break;
+      error = cuda::LaunchSumChannels(view, strip, 1, executable.precision(),
+                                      reinterpret_cast<int64_t*>(sums.data()), queue.get());
+    }
+    return error;
+  });
+}
+
+// Warm, and with the sums of global poolings, of which a profile takes the means as given.
+absl::StatusOr<cuda::TileProfile> ProfilePicture(const cuda::CudaExecutable& executable,
+                                                 const cuda::TilePlace& picture, int repetitions) {
+  const absl::Time end = absl::Now() + kWarmUp;
+  do {
+    RETURN_IF_ERROR(cuda::ProfileTile(executable, picture, 1).status());
+  } while (absl::Now() < end);
+  ASSIGN_OR_RETURN(cuda::TileProfile profile, cuda::ProfileTile(executable, picture, repetitions));
+  const std::vector<int>& poolings = executable.program().poolings;
+  const cuda::TilePlan plan = cuda::PlanTile(executable.program(), picture);
+  for (size_t i = 0; i < poolings.size(); ++i) {
+    ASSIGN_OR_RETURN(const double seconds, TimeSums(executable, plan, i, repetitions));
+    profile.steps.push_back({poolings[i], "sum_channels", seconds});
+    profile.compute_seconds += seconds;
+  }
+  return profile;
 }
 
 absl::StatusOr<ordered_json> MeasureNetwork(const std::shared_ptr<cuda::Context>& context,
@@ -58,7 +132,7 @@ absl::StatusOr<ordered_json> MeasureNetwork(const std::shared_ptr<cuda::Context>
   const Size picture{kResult.width / network.scale, kResult.height / network.scale};
   const Rect whole{0, 0, picture.width, picture.height};
   ASSIGN_OR_RETURN(const cuda::TileProfile profile,
-                   cuda::ProfileTile(*executable, {picture, whole}, repetitions));
+                   ProfilePicture(*executable, {picture, whole}, repetitions));
   const Network& compiled = executable->network();
   const std::vector<Rect> regions = LayerRegions(compiled, picture, whole, {});
   double operations = 0;
@@ -66,7 +140,8 @@ absl::StatusOr<ordered_json> MeasureNetwork(const std::shared_ptr<cuda::Context>
   for (const cuda::StepTime& step : profile.steps) {
     const LayerProfile layer =
         DescribeLayer(compiled, step.layer, regions, cuda::StorageBytes(precision));
-    const double own_operations = step.kernel == "store_pixels" ? 0 : layer.operations;
+    const bool moves = step.kernel == "store_pixels" || step.kernel == "sum_channels";
+    const double own_operations = moves ? 0 : layer.operations;
     operations += own_operations;
     steps.push_back({{"layer", layer.layer},
                      {"shape", layer.shape},
@@ -83,24 +158,32 @@ absl::StatusOr<ordered_json> MeasureNetwork(const std::shared_ptr<cuda::Context>
                       {"steps", std::move(steps)}};
 }
 
-absl::Status Run(const std::string& device_name, const std::vector<std::string>& models,
-                 const std::vector<std::string>& precisions, int repetitions) {
-  ASSIGN_OR_RETURN(const cuda::Device device, cuda::FindDevice(device_name));
-  ASSIGN_OR_RETURN(const auto context, cuda::Context::Create(device));
-  ordered_json report{{"device", Describe(device).description}};
-  ASSIGN_OR_RETURN(report["copy_bytes_per_second"], CopyBandwidth(context));
-  report["networks"] = ordered_json::array();
+// Whether all could be measured; what could not is a line with an error. Without the device no
+// more is tried.
+bool MeasureAll(const std::shared_ptr<cuda::Context>& context,
+                const std::vector<std::string>& models, const std::vector<std::string>& precisions,
+                int repetitions) {
+  const absl::StatusOr<double> bandwidth = CopyBandwidth(context, repetitions);
+  if (bandwidth.ok()) {
+    PrintLine({{"copy_bytes_per_second", *bandwidth}});
+  } else {
+    PrintLine({{"error", bandwidth.status().message()}});
+  }
+  bool all = bandwidth.ok();
   for (const std::string& model : models) {
-    for (const std::string& precision : precisions) {
-      ASSIGN_OR_RETURN(
-          ordered_json network,
-          MeasureNetwork(context, model, precision == "fast" ? Precision::kFast : Precision::kExact,
-                         repetitions));
-      report["networks"].push_back(std::move(network));
+    for (const std::string& name : precisions) {
+      const Precision precision = name == "fast" ? Precision::kFast : Precision::kExact;
+      const absl::StatusOr<ordered_json> network =
+          MeasureNetwork(context, model, precision, repetitions);
+      all = all && network.ok();
+      PrintLine(network.ok() ? *network
+                             : ordered_json{{"model", model},
+                                            {"precision", name},
+                                            {"error", network.status().message()}});
+      if (absl::IsUnavailable(network.status())) return false;
     }
   }
-  std::printf("%s\n", report.dump(2).c_str());
-  return absl::OkStatus();
+  return all;
 }
 
 }  // namespace
@@ -122,8 +205,12 @@ int main(int argc, char** argv) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
-  const absl::Status status = upscaled::Run(device, models, precisions, repetitions);
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "cuda-bench: %s\n", std::string(status.message()).c_str());
-  return absl::IsUnavailable(status) ? 77 : 1;
+  const auto found = upscaled::cuda::FindDevice(device);
+  const auto context = found.ok() ? upscaled::cuda::Context::Create(*found) : found.status();
+  if (!context.ok()) {
+    std::fprintf(stderr, "cuda-bench: %s\n", std::string(context.status().message()).c_str());
+    return absl::IsUnavailable(context.status()) ? 77 : 1;
+  }
+  upscaled::PrintLine({{"device", upscaled::cuda::Describe(*found).description}});
+  return upscaled::MeasureAll(*context, models, precisions, repetitions) ? 0 : 1;
 }
