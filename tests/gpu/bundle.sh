@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
 # Packs what run.sh needs for a machine that has a GPU and nothing to build with: programs, tests, the plugin and
-# the shared libraries that they load, into a folder that travels with the sources. Usage: bundle.sh BUILD [FOLDER]
-# BUILD is a build folder with cuda-bench and the tests of label gpu; FOLDER is build/gpu-bundle.
+# the shared libraries that they load, and the goldens with their models, where there are some, into a file that
+# travels with the sources. Usage: bundle.sh BUILD [FILE]
+# BUILD is a build folder with cuda-bench and the tests of label gpu; FILE is build/gpu-bundle.tgz.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
-[[ $# -ge 1 ]] || { sed -n '2,4s/^# //p' "$root/tests/gpu/bundle.sh" >&2; exit 2; }
+[[ $# -ge 1 ]] || { sed -n '2,5s/^# //p' "$root/tests/gpu/bundle.sh" >&2; exit 2; }
 build=$(cd "$1" && pwd)
-bundle=${2:-$root/build/gpu-bundle}
+file=$(realpath -m "${2:-$root/build/gpu-bundle.tgz}")
+bundle=$(mktemp -d)
+trap 'rm -rf "$bundle"' EXIT
 
-rm -rf "$bundle"
-mkdir -p "$bundle"/{bin,tests,lib}
+mkdir -p "$bundle"/{bin,tests,lib,shared}
 cp "$build"/bin/{cuda-bench,upscaled,upscale} "$bundle/bin/"
 cp "$build"/tests/cuda_{driver,device_kernel,image,backend,conformance,pipeline,golden}_tests "$bundle/tests/"
 # Tests and programs find their plugins at one place, seen from their own folder.
@@ -20,4 +22,10 @@ find "$bundle" -type f -exec ldd {} + | awk '$2 == "=>" && $3 ~ /^\// { print $3
   grep -Ev '/(libc|libm|libdl|librt|libpthread|libstdc\+\+|libgcc_s|ld-linux[^/]*)\.so' |
   xargs -r cp -Lt "$bundle/lib"
 find "$bundle" -type f -exec strip --strip-unneeded {} +
-du -sh "$bundle"
+shared=${UPSCALED_TEST_MODELS:-$root/../shared}
+for part in golden models; do
+  [[ ! -d $shared/$part ]] || cp -rL --no-preserve=mode "$shared/$part" "$bundle/shared/"
+done
+mkdir -p "$(dirname "$file")"
+tar -C "$bundle" --exclude='*.onnx' -czf "$file" .
+du -h "$file"

@@ -1,18 +1,44 @@
 #!/usr/bin/env python3
-"""Joins what run.sh measured into one table (Markdown) and one JSON file.
+"""Joins what run.sh measured into one table (Markdown) and one JSON file; what failed is listed.
 
-Usage: report.py OUT, a folder with cuda.json and, as far as they could be measured, torch.json and service.json.
+Usage: report.py LOGS OUT. LOGS: a folder with cuda.jsonl, torch.jsonl and service.json, as far as they could be
+measured. OUT: where table.md and results.json go.
 """
 import json
 import pathlib
 import sys
 
 
-def load(path):
+def parse(text):
     try:
-        return json.loads(path.read_text())
-    except (FileNotFoundError, json.JSONDecodeError):
-        return None
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return None  # cut off
+
+
+def load_lines(path):
+    """A bench's lines: those of networks, those of errors, and what else it says."""
+    report = {"networks": [], "errors": []}
+    for line in filter(None, map(parse, path.read_text().splitlines() if path.exists() else [])):
+        if "error" in line:
+            report["errors"].append(line)
+        elif "model" in line:
+            report["networks"].append(line)
+        else:
+            report.update(line)
+    return report
+
+
+def text(value, form, factor=1):
+    return "" if value is None else format(value * factor, form)
+
+
+def ratio(a, b, form=".2f"):
+    return text(a / b, form) if a and b else ""
+
+
+def short(model):
+    return model.removeprefix("random:")
 
 
 def table(head, rows):
@@ -21,46 +47,70 @@ def table(head, rows):
 
 
 def networks(cuda, peer):
-    peers = {network["model"]: network["seconds"] for network in peer["networks"]} if peer else {}
-    gemm = peer["gemm_fp16_flops"] if peer else None
+    """Ours, in fp16 beside the peer's; then what the peer alone could run."""
+    peers = {network["model"]: network["seconds"] for network in peer["networks"]}
+    gemm = peer.get("gemm_fp16_flops")
     for network in cuda["networks"]:
         fast = network["precision"] == "fast"
-        seconds, other = network["seconds"], peers.get(network["model"]) if fast else None
-        yield [network["model"].removeprefix("random:"), network["precision"], f"{seconds * 1e3:.3f}",
-               f"{network['gflops'] / 1e3:.1f}",
-               f"{network['gflops'] * 1e9 / gemm:.2f}" if gemm and fast else "",
-               f"{other * 1e3:.3f}" if other else "", f"{other / seconds:.2f}" if other else "",
-               f"{network['memory_mib']:.0f}"]
+        seconds, gflops = network["seconds"], network["gflops"]
+        other = peers.pop(network["model"], None) if fast else None
+        yield [short(network["model"]), network["precision"], text(seconds, ".3f", 1e3), text(gflops, ".1f", 1e-3),
+               ratio((gflops or 0) * 1e9, gemm) if fast else "", text(other, ".3f", 1e3), ratio(other, seconds),
+               text(network["memory_mib"], ".0f")]
+    for model, other in peers.items():
+        yield [short(model), "fast", "", "", "", text(other, ".3f", 1e3), "", ""]
+
+
+def clients(service):
+    for row in service:
+        load = row["load"]
+        yield [row["clients"], text(load["requests_per_s"], ".1f"),
+               *(text(load["latency_ms"][p], ".2f") for p in ("p50", "p99")), sum(load["errors"].values())]
+
+
+def failures(cuda, peer):
+    for bench, report in (("cuda-bench", cuda), ("PyTorch", peer)):
+        for error in report["errors"]:
+            what = ", ".join(short(error[key]) for key in ("model", "precision") if key in error)
+            yield f"- {bench}{', ' if what else ''}{what}: {' '.join(error['error'].split())[:300]}"
+
+
+def steps(network):
+    yield from ["", f"## {short(network['model'])}, {network['precision']}", ""]
+    yield from table(["layer", "shape", "kernel", "us", "GFLOP/s", "share"],
+                     [[step["layer"], step["shape"], step["kernel"], text(step["seconds"], ".1f", 1e6),
+                       text(step["gflops"], ".0f"), ratio(step["seconds"], network["seconds"], ".1%")]
+                      for step in network["steps"]])
+
+
+def summary(cuda, peer, service):
+    yield from ["# The cuda backend, one 1920x1080 result", "", f"{cuda.get('device', 'No device measured')}.",
+                f"Copy on the device: {text(cuda.get('copy_bytes_per_second'), '.2f', 1e-12) or '?'} TB/s, "
+                "read and written.",
+                f"fp16 matrix product of 8192: {text(peer.get('gemm_fp16_flops'), '.0f', 1e-12) or '?'} TFLOP/s.",
+                f"PyTorch {peer.get('torch', 'was not measured')}: eager layers in one CUDA graph, fp16, channels_last.",
+                "Sums of global poolings (cunet) are timed one by one and added; the host's part between runs is not.",
+                ""]
+    yield from table(["network", "precision", "ms", "TFLOP/s", "of GEMM", "PyTorch fp16 ms", "times as fast", "MiB"],
+                     networks(cuda, peer))
+    if service:
+        yield from ["", "Raw 960x540 tiles through the server, fp16:", ""]
+        yield from table(["clients", "pictures/s", "median ms", "p99 ms", "errors"], clients(service))
+    if failed := list(failures(cuda, peer)):
+        yield from ["", "Failed:", "", *failed]
 
 
 def main():
-    out = pathlib.Path(sys.argv[1])
-    cuda, peer, service = (load(out / name) for name in ("cuda.json", "torch.json", "service.json"))
-    if cuda is None:
-        print(f"report.py: no {out / 'cuda.json'}", file=sys.stderr)
-        return 1
-    lines = ["# The cuda backend, one 1920x1080 result", "", cuda["device"] + "."]
-    lines.append(f"Copy on the device: {cuda['copy_bytes_per_second'] * 1e-12:.2f} TB/s, read and written.")
-    if peer:
-        lines.append(f"fp16 matrix product of 8192: {peer['gemm_fp16_flops'] * 1e-12:.0f} TFLOP/s "
-                     f"(PyTorch {peer['torch']}).")
-    lines += ["", *table(["network", "precision", "ms", "TFLOP/s", "of GEMM", "PyTorch fp16 ms", "times as fast",
-                          "MiB"], networks(cuda, peer))]
-    if service:
-        lines += ["", "Raw 960x540 tiles through the server, fp16:", "",
-                  *table(["clients", "pictures/s", "median ms", "p99 ms"],
-                         [[row["clients"], f"{row['load']['requests_per_s']:.1f}"] +
-                          [f"{row['load']['latency_ms'][p]:.2f}" for p in ("p50", "p99")] for row in service])]
+    logs, out = map(pathlib.Path, sys.argv[1:3])
+    cuda, peer = load_lines(logs / "cuda.jsonl"), load_lines(logs / "torch.jsonl")
+    service_file = logs / "service.json"
+    service = parse(service_file.read_text()) if service_file.exists() else None
+    lines = list(summary(cuda, peer, service))
     for network in cuda["networks"]:
-        lines += ["", f"## {network['model'].removeprefix('random:')}, {network['precision']}", ""]
-        lines += table(["layer", "shape", "kernel", "us", "GFLOP/s", "share"],
-                       [[step["layer"], step["shape"], step["kernel"], f"{step['seconds'] * 1e6:.1f}",
-                         f"{step['gflops']:.0f}", f"{step['seconds'] / network['seconds']:.1%}"]
-                        for step in network["steps"]])
+        lines += steps(network)
     (out / "table.md").write_text("\n".join(lines) + "\n")
     (out / "results.json").write_text(json.dumps({"cuda": cuda, "torch": peer, "service": service}, indent=2) + "\n")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -2,22 +2,23 @@
 # Everything that needs an NVIDIA GPU, in one go: builds, runs the tests of label gpu and compute-sanitizer over a few
 # of them, times networks beside PyTorch, and pictures through the server. See README.md.
 #
-#   run.sh [--bundle DIR] [--build DIR] [--skip-tests] [--skip-sanitizer] [--skip-benches] [--dry-run]
+#   run.sh [--bundle FILE] [--build DIR] [--skip-tests] [--skip-sanitizer] [--skip-benches] [--dry-run]
 #
-# --bundle DIR      run what bundle.sh packed instead of building
+# --bundle FILE     run what bundle.sh packed instead of building
 # --build DIR       build folder, build/gpu by default
 # --skip-PART       leave a part out: with what else may be measured, ten minutes may not do for all
 # --dry-run         say what would run and whether it could
-# Results: table.md, results.json and logs in $OUT, build/gpu-out by default.
+# Results: table.md, results.json and logs.tgz in $OUT, build/gpu-out by default, after every part.
+# What hangs is ended; all that follows a build ends after $UPSCALED_TEST_SECONDS, 540 by default.
 # Exit status: 0 all is well, 77 there is no GPU or nothing to build with, 1 a test or bench failed.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
-usage() { sed -n '5,12s/^# \{0,1\}//p' "$root/tests/gpu/run.sh"; }
+usage() { sed -n '5,13s/^# \{0,1\}//p' "$root/tests/gpu/run.sh"; }
 out=$(realpath -m "${OUT:-$root/build/gpu-out}")
 build=$root/build/gpu bundle='' dry='' tests=1 sanitizer=1 benches=1
 while (($#)); do
   case $1 in
-    --bundle) bundle=$(realpath -e "${2:?--bundle needs a folder}"); shift ;;
+    --bundle) bundle=$(realpath -e "${2:?--bundle needs a file}"); shift ;;
     --build) build=$(realpath -m "${2:?--build needs a folder}"); shift ;;
     --skip-tests) tests='' ;;
     --skip-sanitizer) sanitizer='' ;;
@@ -30,52 +31,117 @@ while (($#)); do
 done
 cd "$root"
 
-say() { printf '\n==> %s\n' "$*"; }
+say() { printf '\n==> %s (%d s)\n' "$*" "$SECONDS"; }
 skip() { echo "run.sh: skipped: $*" >&2; exit 77; }
 failed=0
-fail() { echo "run.sh: FAILED: $*" >&2; failed=1; }
+fail() {  # WHAT [STATUS]
+  local how=${2:+, exit status $2}
+  case ${2:-} in 124 | 137) how+=': a hang, or no time left' ;; esac
+  echo "run.sh: FAILED: $1$how" >&2
+  failed=1
+}
 
-command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1 || skip "there is no NVIDIA GPU, or no driver for it"
+command -v nvidia-smi >/dev/null && timeout -k 5 60 nvidia-smi -L >/dev/null 2>&1 ||
+  skip "there is no NVIDIA GPU, or no driver for it"
 if [[ -z $bundle ]]; then
   { command -v nvcc || ls /usr/local/cuda/bin/nvcc; } >/dev/null 2>&1 || skip "there is no nvcc"
   command -v cmake >/dev/null && command -v ninja >/dev/null || skip "there is no cmake or ninja; see bundle.sh"
 fi
 nvidia-smi -L
 [[ -z $dry ]] || { echo "run.sh: would run ${bundle:-a build in $build}, into $out"; exit 0; }
-mkdir -p "$out"
+capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1)
 
-gpu_tests=(cuda_driver_tests cuda_device_kernel_tests cuda_image_tests cuda_backend_tests cuda_conformance_tests
-  cuda_pipeline_tests cuda_golden_tests)
+mkdir -p "$out"
+work=$(mktemp -d) server=''
+logs=$work/logs
+mkdir "$logs"
+# Few files: some machines give no more back.
+collect() {
+  timeout -k 5 20 python3 tests/gpu/report.py "$logs" "$out" || true
+  timeout -k 5 20 tar -C "$work" -czf "$out/logs.tgz" logs || true
+}
+finish() {
+  [[ -z $server ]] || kill "$server" 2>/dev/null || true
+  collect
+  rm -rf "$work"
+}
+trap finish EXIT
+trap 'exit 143' INT TERM
+
+gpu_tests=(cuda_driver_tests cuda_image_tests cuda_backend_tests cuda_conformance_tests cuda_pipeline_tests
+  cuda_golden_tests)
+shared=${UPSCALED_TEST_MODELS:-$root/../shared}
 if [[ -z $bundle ]]; then
   say "Building"
-  cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DUPSCALED_BASELINES=OFF >"$out/configure.log" 2>&1 ||
-    { tail -n 20 "$out/configure.log"; skip "what the build needs is missing; see bundle.sh"; }
-  cmake --build "$build" --target upscaled_cuda cuda-bench upscaled upscale "${gpu_tests[@]}" >"$out/build.log" 2>&1 ||
-    { tail -n 40 "$out/build.log"; exit 1; }
+  cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DUPSCALED_BASELINES=OFF >"$logs/configure.log" 2>&1 ||
+    { tail -n 20 "$logs/configure.log"; skip "what the build needs is missing; see bundle.sh"; }
+  cmake --build "$build" --target upscaled_cuda cuda-bench upscaled upscale cuda_device_kernel_tests "${gpu_tests[@]}" \
+    >"$logs/build.log" 2>&1 || { tail -n 40 "$logs/build.log"; exit 1; }
   bin=$build/bin test_folder=$build/tests
   ours=()
 else
-  bin=$bundle/bin test_folder=$bundle/tests
+  mkdir "$work/bundle"
+  tar -C "$work/bundle" -xzf "$bundle"
+  bin=$work/bundle/bin test_folder=$work/bundle/tests
   # For our programs alone: others bring their own libraries.
-  ours=(env "LD_LIBRARY_PATH=$bundle/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}")
+  ours=(env "LD_LIBRARY_PATH=$work/bundle/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}")
+  [[ ! -e $work/bundle/shared/golden ]] || shared=$work/bundle/shared
 fi
+goldens=''
+[[ ! -e $shared/golden/index.json ]] || { goldens=1; export UPSCALED_TEST_MODELS=$shared; }
 
-run_test() {
-  local name=$1 log=$out/$1.log filter='*'
-  case $name in cuda_conformance_tests | cuda_golden_tests | cuda_pipeline_tests) filter='Devices/*' ;; esac
-  if ! timeout -k 10 300 "${ours[@]}" "$test_folder/$name" --gtest_filter="$filter" >"$log" 2>&1; then
+deadline=$((SECONDS + ${UPSCALED_TEST_SECONDS:-540}))
+# Up to so many seconds, or what is left.
+left() { echo $((deadline - SECONDS < $1 ? deadline - SECONDS : $1)); }
+within() {  # SECONDS COMMAND...
+  local seconds
+  seconds=$(left "$1")
+  ((seconds > 0)) || return 124
+  timeout -k 5 "$seconds" "${@:2}"
+}
+
+# What skips itself where it should run is no success; some tests are for want of a driver, of goldens, or of what
+# older devices have not.
+may_skip() {
+  case $1 in
+    cuda_driver_tests) ;;
+    cuda_golden_tests) [[ -z $goldens ]] ;;
+    fast_* | exact_*) [[ $capability != 9.0 ]] ;;
+    *) false ;;
+  esac
+}
+run_test() {  # SECONDS NAME PROGRAM FILTER
+  local log=$logs/$2.log status=0
+  within "$1" "${ours[@]}" "$test_folder/$3" --gtest_filter="$4" >"$log" 2>&1 || status=$?
+  if ((status)); then
     grep -E '^\[  FAILED|: Failure' -A 4 "$log" | head -n 40 || tail -n 20 "$log"
-    fail "$name"
+    fail "$2" "$status"
   fi
-  # What skips itself where it should run is no success; some tests are for want of a driver, or of goldens.
-  if grep -qE 'SKIPPED +\] [0-9]+ test' "$log" && [[ $name != cuda_driver_tests && $name != cuda_golden_tests ]]; then
-    fail "$name skipped tests: $(grep -m 1 -A 1 'Skipped$' "$log" | tail -n 1)"
+  if grep -qE 'SKIPPED +\] [0-9]+ test' "$log" && ! may_skip "$2"; then
+    fail "$2 skipped tests: $(grep -m 1 -A 1 'Skipped$' "$log" | tail -n 1)"
   fi
-  tail -n 3 "$log" | grep -E 'PASSED|SKIPPED|FAILED' | sed "s/^/$name: /" || true
+  tail -n 3 "$log" | grep -E 'PASSED|SKIPPED|FAILED' | sed "s/^/$2: /" || true
+  collect
+}
+# A process for each convolution kernel: what spoils the device's context, or hangs, hides no other.
+run_kernels() {
+  local tests=cuda_device_kernel_tests names name
+  names=$(within 30 "${ours[@]}" "$test_folder/$tests" --gtest_list_tests |
+    sed -nE 's,^  [A-Za-z]+/((exact|fast)_[a-z0-9_]+).*,\1,p' | sort -u) || true
+  for name in $names; do run_test 60 "$name" "$tests" "*/$name"; done
+  run_test 60 "$tests" "$tests" '*DeviceKernelTest*'
+  [[ $capability != 9.0 ]] || grep -qs 'conv3x3_wgmma: [1-9]' "$logs/fast_conv3x3_wgmma.log" ||
+    fail "no layer was computed by conv3x3_wgmma"
 }
 if [[ -n $tests ]]; then
   say "Tests"
-  for name in "${gpu_tests[@]}"; do run_test "$name"; done
+  run_kernels
+  for name in "${gpu_tests[@]}"; do
+    case $name in
+      cuda_conformance_tests | cuda_golden_tests | cuda_pipeline_tests) run_test 90 "$name" "$name" 'Devices/*' ;;
+      *) run_test 90 "$name" "$name" '*' ;;
+    esac
+  done
 fi
 
 run_sanitizer() {
@@ -83,61 +149,82 @@ run_sanitizer() {
   program=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null) ||
     { echo "not installed: left out"; return; }
   for tool in memcheck racecheck initcheck; do
-    log=$out/sanitizer-$tool.log status=0
-    timeout -k 10 150 "${ours[@]}" "$program" --tool "$tool" --error-exitcode 9 "$test_folder/cuda_device_kernel_tests" \
-      --gtest_filter='*AgreeWithTheReference*:*PooledSums*' >"$log" 2>&1 || status=$?
+    log=$logs/sanitizer-$tool.log status=0
+    within 120 "${ours[@]}" "$program" --tool "$tool" --error-exitcode 9 "$test_folder/cuda_device_kernel_tests" \
+      --gtest_filter='*WithTheReference*:*PooledSums*' >"$log" 2>&1 || status=$?
     if ((status == 0)); then
       echo "$tool: clean"
-    elif ((status == 124)) && ! grep -qE '^=+ +(Invalid|Error|Uninitialized|Program hit)' "$log"; then
-      echo "$tool: nothing found, but not through in 150 s"
-    elif grep -q 'Device not supported\|[Uu]nable to' "$log"; then
+    elif ((status == 124 || status == 137)) && ! grep -qsE '^=+ +(Invalid|Error|Uninitialized|Program hit)' "$log"; then
+      echo "$tool: nothing found, but not through in time"
+    elif grep -qs 'Device not supported\|[Uu]nable to' "$log"; then
       echo "$tool: does not work here"
     else
       tail -n 5 "$log"
-      fail "compute-sanitizer $tool, exit status $status"
+      fail "compute-sanitizer $tool" "$status"
     fi
   done
 }
 if [[ -n $sanitizer ]]; then
   say "compute-sanitizer"
   run_sanitizer
+  collect
 fi
 [[ -n $benches ]] || exit "$failed"
 
 say "Networks by the device's clock"
-timeout -k 10 300 "${ours[@]}" "$bin/cuda-bench" >"$out/cuda.json" 2>"$out/cuda.log" || { cat "$out/cuda.log"; fail cuda-bench; }
+status=0
+within 120 "${ours[@]}" "$bin/cuda-bench" >"$logs/cuda.jsonl" 2>"$logs/cuda.log" || status=$?
+((status == 0)) || { tail -n 5 "$logs/cuda.log"; fail cuda-bench "$status"; }
+[[ $capability != 9.0 ]] || grep -q '"conv3x3_wgmma"' "$logs/cuda.jsonl" ||
+  fail "no network's layer was computed by conv3x3_wgmma"
 
 say "PyTorch"
 status=0
-timeout -k 10 300 python3 tests/gpu/torch_bench.py >"$out/torch.json" 2>"$out/torch.log" || status=$?
+within 180 python3 tests/gpu/torch_bench.py >"$logs/torch.jsonl" 2>"$logs/torch.log" || status=$?
 case $status in
   0) ;;
-  77 | 127) cat "$out/torch.log" ;;  # no PyTorch, no Python
-  *) tail -n 5 "$out/torch.log"; fail "torch_bench.py" ;;
+  77 | 127) cat "$logs/torch.log" ;;  # no PyTorch, no Python
+  *) tail -n 5 "$logs/torch.log"; fail "torch_bench.py" "$status" ;;
 esac
+collect
 
-say "Through the server"
-"${ours[@]}" "$bin/upscaled" --device cuda --listen 127.0.0.1:0 --http off --model-repository engine/model/bundled \
-  --precision fast --tune full --tune-file "$out/tune.json" >"$out/upscaled.log" 2>&1 &
-server=$!
-trap 'kill "$server" 2>/dev/null || true' EXIT
-for _ in $(seq 300); do
-  grep -q ' ready ' "$out/upscaled.log" && break
-  kill -0 "$server" 2>/dev/null || break
-  sleep 0.2
-done
-rows=()
-if address=$(grep -q ' ready ' "$out/upscaled.log" && grep -oEm 1 '127\.0\.0\.1:[0-9]+' "$out/upscaled.log"); then
+# Raw tiles, from one client and from four at a time: service.json.
+run_load() {  # ADDRESS
+  local clients row rows=()
   for clients in 1 4; do
-    row=$("${ours[@]}" "$bin/upscale" load --server "$address" --clients "$clients" --seconds 5 --size 960x540 --json \
-      2>>"$out/load.log") && rows+=("{\"clients\": $clients, \"load\": $row}") ||
-      { tail -n 3 "$out/load.log"; fail "upscale load"; }
+    row=$(within 20 "${ours[@]}" "$bin/upscale" load --server "$1" --clients "$clients" --seconds 5 --size 960x540 \
+      --json 2>>"$logs/load.log") || { fail "upscale load" "$?"; tail -n 3 "$logs/load.log"; continue; }
+    rows+=("{\"clients\": $clients, \"load\": $row}")
+    [[ $row == *'"errors":{}'* ]] || fail "upscale load: $row"
   done
-fi
-(IFS=,; echo "[${rows[*]}]") >"$out/service.json"
-kill -TERM "$server" 2>/dev/null || true
-wait "$server" || { tail -n 3 "$out/upscaled.log"; fail "upscaled"; }
-trap - EXIT
-
-python3 tests/gpu/report.py "$out" && sed -n '1,/^## /p' "$out/table.md" | sed '$d'
+  (IFS=,; echo "[${rows[*]}]") >"$logs/service.json"
+}
+serve() {
+  local log=$logs/upscaled.log seconds address status=0
+  seconds=$(left 120)
+  ((seconds > 0)) || { fail upscaled 124; return; }
+  # In the foreground, or a signal would reach the server twice.
+  timeout --foreground -k 10 "$seconds" "${ours[@]}" "$bin/upscaled" --device cuda --listen 127.0.0.1:0 --http off \
+    --model-repository engine/model/bundled --precision fast --memory-budget 48GiB --tune full \
+    --tune-file "$logs/tune.json" >"$log" 2>&1 &
+  server=$!
+  for _ in $(seq 300); do
+    ! grep -qs ' ready ' "$log" && kill -0 "$server" 2>/dev/null || break
+    sleep 0.2
+  done
+  if grep -qs ' ready ' "$log"; then
+    ! grep 'runs in exact' "$log" || fail "upscaled computes in exact"
+    address=$(grep -oEm 1 '127\.0\.0\.1:[0-9]+' "$log") && run_load "$address"
+  else
+    fail "upscaled did not get ready within 60 s"
+  fi
+  kill -TERM "$server" 2>/dev/null || true
+  wait "$server" || status=$?
+  server=''
+  ((status == 0)) || { tail -n 3 "$log"; fail upscaled "$status"; }
+}
+say "Through the server"
+serve
+collect
+sed -n '1,/^## /p' "$out/table.md" | sed '/^## /d'
 exit "$failed"

@@ -221,10 +221,6 @@ TEST_P(CudaTensorCoreTest, LargeLayersAgreeAmongKernels) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Exact, CudaConvKernelTest,
-                         ::testing::Combine(::testing::Values(Precision::kExact),
-                                            ::testing::ValuesIn(KernelsOf(Precision::kExact))),
-                         NameOf);
 INSTANTIATE_TEST_SUITE_P(Fast, CudaConvKernelTest,
                          ::testing::Combine(::testing::Values(Precision::kFast),
                                             ::testing::ValuesIn(KernelsOf(Precision::kFast))),
@@ -232,6 +228,10 @@ INSTANTIATE_TEST_SUITE_P(Fast, CudaConvKernelTest,
 INSTANTIATE_TEST_SUITE_P(Fast, CudaTensorCoreTest,
                          ::testing::Combine(::testing::Values(Precision::kFast),
                                             ::testing::ValuesIn(TensorCoreKernels())),
+                         NameOf);
+INSTANTIATE_TEST_SUITE_P(Exact, CudaConvKernelTest,
+                         ::testing::Combine(::testing::Values(Precision::kExact),
+                                            ::testing::ValuesIn(KernelsOf(Precision::kExact))),
                          NameOf);
 
 }  // namespace
