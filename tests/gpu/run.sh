@@ -41,15 +41,15 @@ fail() {  # WHAT [STATUS]
   failed=1
 }
 
-command -v nvidia-smi >/dev/null && timeout -k 5 60 nvidia-smi -L >/dev/null 2>&1 ||
-  skip "there is no NVIDIA GPU, or no driver for it"
+gpus=$(timeout -k 5 60 nvidia-smi -L 2>/dev/null) || skip "there is no NVIDIA GPU, or no driver for it"
 if [[ -z $bundle ]]; then
   { command -v nvcc || ls /usr/local/cuda/bin/nvcc; } >/dev/null 2>&1 || skip "there is no nvcc"
   command -v cmake >/dev/null && command -v ninja >/dev/null || skip "there is no cmake or ninja; see bundle.sh"
 fi
-nvidia-smi -L
+echo "$gpus"
 [[ -z $dry ]] || { echo "run.sh: would run ${bundle:-a build in $build}, into $out"; exit 0; }
-capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1)
+capability=$(timeout -k 5 60 nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1) ||
+  skip "nvidia-smi does not answer"
 
 mkdir -p "$out"
 work=$(mktemp -d) server=''
