@@ -44,15 +44,21 @@ void PrintLine(const ordered_json& line) {
   std::fflush(stdout);
 }
 
-// Seconds on the device of what `enqueue` enqueues on the stream, the median.
+// Seconds on the device of what `enqueue` enqueues on the stream, the median once it is warm. Each
+// is behind another one, so that it waits in the queue when its time begins.
 absl::StatusOr<double> TimeOf(const std::shared_ptr<cuda::Context>& context, cudaStream_t queue,
                               int repetitions, absl::FunctionRef<cudaError_t()> enqueue) {
   ASSIGN_OR_RETURN(const cuda::EventHandle begin, CreateEvent(context));
   ASSIGN_OR_RETURN(const cuda::EventHandle end, CreateEvent(context));
+  for (const absl::Time warm = absl::Now() + kWarmUp; absl::Now() < warm;) {
+    RETURN_IF_ERROR(context->Check(enqueue(), "a launch"));
+    RETURN_IF_ERROR(context->Check(cudaStreamSynchronize(queue), "cudaStreamSynchronize"));
+  }
   std::vector<float> milliseconds(repetitions);
   for (float& time : milliseconds) {
+    RETURN_IF_ERROR(context->Check(enqueue(), "a launch"));
     RETURN_IF_ERROR(context->Check(cudaEventRecord(begin.get(), queue), "cudaEventRecord"));
-    RETURN_IF_ERROR(context->Check(enqueue(), "a timed launch"));
+    RETURN_IF_ERROR(context->Check(enqueue(), "a launch"));
     RETURN_IF_ERROR(context->Check(cudaEventRecord(end.get(), queue), "cudaEventRecord"));
     RETURN_IF_ERROR(context->Check(cudaEventSynchronize(end.get()), "cudaEventSynchronize"));
     RETURN_IF_ERROR(context->Check(cudaEventElapsedTime(&time, begin.get(), end.get()),
