@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <utility>
 
 #include "engine/autotune/contest.h"
 #include "engine/backends/reference/layers.h"
@@ -48,27 +49,44 @@ std::vector<Contender> TimeAll(const KernelCandidates& candidates, absl::Duratio
 
 enum class Answer : uint8_t { kRight, kWrong, kNone };
 
-Answer CompareWithReference(const KernelCandidates& candidates, const std::string& name) {
-  const Layer& layer = candidates.layer();
-  const Size in = InputFor(layer, candidates.checked_output()), out = OutputSize(layer, in);
-  reference::Tensor input({0, 0, in.width, in.height}, layer.in_channels);
-  reference::Tensor expected({0, 0, out.width, out.height}, layer.out_channels);
-  std::mt19937 random(1);
-  std::uniform_real_distribution<float> value(-1.0f, 1.0f);
-  for (float& v : input.values) v = value(random);
-  const reference::Tensor* const inputs[] = {&input};
-  reference::ComputeLayer(layer, inputs, expected);
-  const std::vector<float> actual = candidates.Try(name, in)->Compute(input.values);
-  if (actual.empty()) return Answer::kNone;
-  if (actual.size() != expected.values.size()) return Answer::kWrong;
-  double largest = 0, error = 0;
-  for (size_t i = 0; i < actual.size(); ++i) {
-    if (!std::isfinite(actual[i])) return Answer::kWrong;
-    largest = std::max(largest, std::abs(double{expected.values[i]}));
-    error = std::max(error, std::abs(double{actual[i]} - expected.values[i]));
+// What the reference makes of random values.
+class Check {
+ public:
+  explicit Check(const KernelCandidates& candidates)
+      : candidates_(candidates),
+        in_(InputFor(candidates.layer(), candidates.checked_output())),
+        input_({0, 0, in_.width, in_.height}, candidates.layer().in_channels) {
+    const Layer& layer = candidates.layer();
+    const Size out = OutputSize(layer, in_);
+    std::mt19937 random(1);
+    std::uniform_real_distribution<float> value(-1.0f, 1.0f);
+    for (float& v : input_.values) v = value(random);
+    reference::Tensor expected({0, 0, out.width, out.height}, layer.out_channels);
+    const reference::Tensor* const inputs[] = {&input_};
+    reference::ComputeLayer(layer, inputs, expected);
+    expected_ = std::move(expected.values);
   }
-  return error <= Tolerance(candidates.precision()) * largest ? Answer::kRight : Answer::kWrong;
-}
+
+  Answer Of(const std::string& name) const {
+    const std::vector<float> actual = candidates_.Try(name, in_)->Compute(input_.values);
+    if (actual.empty()) return Answer::kNone;
+    if (actual.size() != expected_.size()) return Answer::kWrong;
+    double largest = 0, error = 0;
+    for (size_t i = 0; i < actual.size(); ++i) {
+      if (!std::isfinite(actual[i])) return Answer::kWrong;
+      largest = std::max(largest, std::abs(double{expected_[i]}));
+      error = std::max(error, std::abs(double{actual[i]} - expected_[i]));
+    }
+    const bool right = error <= Tolerance(candidates_.precision()) * largest;
+    return right ? Answer::kRight : Answer::kWrong;
+  }
+
+ private:
+  const KernelCandidates& candidates_;
+  const Size in_;
+  reference::Tensor input_;
+  std::vector<float> expected_;
+};
 
 }  // namespace
 
@@ -78,6 +96,7 @@ LayerMeasurement MeasureLayer(const KernelCandidates& candidates, absl::Duration
   const Layer& layer = candidates.layer();
   const Size output = OutputSize(layer, InputFor(layer, candidates.timed_output()));
   const double operations = 2 * MultiplyAdds(layer, static_cast<double>(output.Area()));
+  const Check check(candidates);
   std::optional<Contender> winner;
   for (const Contender& contender : TimeAll(candidates, budget, clock)) {
     const bool better = !winner || contender.best * kClearlyFaster < winner->best;
@@ -85,7 +104,7 @@ LayerMeasurement MeasureLayer(const KernelCandidates& candidates, absl::Duration
     if (contender.best == absl::InfiniteDuration()) {
       answer = Answer::kNone;
     } else if (better) {
-      answer = CompareWithReference(candidates, contender.name);
+      answer = check.Of(contender.name);
     }
     if (answer != Answer::kRight) {
       (answer == Answer::kWrong ? result.wrong : result.refused).push_back(contender.name);

@@ -16,8 +16,8 @@ TuningEntry MeasureTile(TileCandidates& candidates, absl::Duration budget, const
     candidates.Run(tile);  // the memory of a tile that was never run is slow
     contenders.push_back({TileName(tile), [&candidates, &clock, tile] {
                             const absl::Time start = clock.Now();
-                            const int64_t pixels = candidates.Run(tile);
-                            return (clock.Now() - start) * (kPixels / static_cast<double>(pixels));
+                            const double pixels = candidates.Run(tile);
+                            return (clock.Now() - start) * (kPixels / pixels);
                           }});
   }
   RunInTurns(contenders, budget, clock);

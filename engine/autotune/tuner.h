@@ -22,8 +22,8 @@ namespace upscaled {
 
 struct TunerOptions {
   std::filesystem::path file;
-  // Whether layers that the file lacks are measured, and the file written; else they keep the
-  // backend's shipped order.
+  // Whether layers and tiles that the file lacks are measured, and the file written; else they keep
+  // the backend's shipped order.
   bool measure = false;
   // For each kind of layer, and for the tiles of each network.
   absl::Duration budget = absl::Milliseconds(50);
@@ -37,7 +37,8 @@ struct TunerOptions {
 // start from the same complete table compute the same bytes.
 class Tuner final : public KernelChooser {
  public:
-  // The errors of TuningTable::Load, but a table of another engine version is only warned of; nor
+  // The errors of TuningTable::Load, but a table of an older format or another engine version is
+  // only warned of; nor
   // need the file exist when `measure` is set.
   static absl::StatusOr<std::unique_ptr<Tuner>> Create(TunerOptions options);
 

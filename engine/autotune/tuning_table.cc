@@ -85,7 +85,12 @@ absl::StatusOr<TuningTable> TuningTable::Load(const std::filesystem::path& file)
   ASSIGN_OR_RETURN(const std::string text, ReadFile(file, kMaxBytes));
   const Json json = Json::parse(text, /*callback=*/nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return BadTable(file, "not a JSON object");
-  if (json.value("tuning_table", Json()) != kFormat) {
+  const Json format = json.value("tuning_table", Json());
+  if (format.is_number_unsigned() && format > 0 && format < kFormat) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        file.string(), " is of the older format ", format.dump(), ", this engine has ", kFormat));
+  }
+  if (format != kFormat) {
     return BadTable(file, absl::StrCat("its 'tuning_table' must be ", kFormat));
   }
   const Json devices = json.value("devices", Json());

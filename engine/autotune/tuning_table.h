@@ -28,10 +28,10 @@ class TuningTable {
   static constexpr int kFormat = 2;
   static constexpr size_t kMaxBytes = size_t{4} << 20;
 
-  // NOT_FOUND: no such file. INVALID_ARGUMENT: not a table, or of another format.
+  // NOT_FOUND: no such file. INVALID_ARGUMENT: not a table, or of a format to come.
   // RESOURCE_EXHAUSTED: above kMaxBytes.
-  // FAILED_PRECONDITION: a sound table that another version of the engine has measured, whose
-  // kernels need not be as fast as ours. All name the file.
+  // FAILED_PRECONDITION: a table of an older format, or a sound one that another version of the
+  // engine has measured, whose kernels need not be as fast as ours. All name the file.
   static absl::StatusOr<TuningTable> Load(const std::filesystem::path& file);
 
   // Puts the whole table in place of the file at once: a reader sees the old or the new one.

@@ -2,7 +2,6 @@
 // by its shipped order, or what it is given in BackendOptions::chooser, which may try them first.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -55,9 +54,9 @@ class TileCandidates {
   virtual std::string network() const = 0;      // all that its speed depends on, for a table
   virtual std::vector<Size> tiles() const = 0;  // two or more, best first as shipped
   virtual double MacsPerPixel() const = 0;      // of the direct algorithm, per source pixel
-  // Computes a part of a tile, of full width; returns its source pixels. Throws std::bad_alloc when
-  // memory is out.
-  virtual int64_t Run(Size tile) = 0;
+  // Computes a part of a tile; returns how many of the tile's source pixels that is worth, what is
+  // computed around them included. Throws std::bad_alloc when memory is out.
+  virtual double Run(Size tile) = 0;
 };
 
 // Thread safe.

@@ -7,7 +7,7 @@ namespace upscaled {
 namespace {
 
 double WeightCount(const Layer& layer) {
-  if (layer.op != Op::kConv && layer.op != Op::kConvTranspose) return 0;
+  if (MultiplyAdds(layer, 1) == 0) return 0;
   return 1.0 * layer.kernel_px * layer.kernel_px * layer.in_channels * layer.out_channels;
 }
 

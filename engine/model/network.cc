@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/model/limits.h"
+#include "engine/model/multiply_adds.h"
 #include "engine/model/shapes.h"
 
 namespace upscaled {
@@ -28,12 +29,7 @@ double Network::MacsPerOutputPixel() const {
   const std::vector<double> densities = LayerDensities(*this);
   double macs = 0;  // per pixel of the picture
   for (size_t i = 0; i < layers.size(); ++i) {
-    const Layer& layer = layers[i];
-    // Every weight is used once per output pixel, or once per input pixel when transposed.
-    if (layer.op == Op::kConv) macs += densities[i] * static_cast<double>(layer.weights.size());
-    if (layer.op == Op::kConvTranspose) {
-      macs += densities[layer.inputs[0]] * static_cast<double>(layer.weights.size());
-    }
+    macs += MultiplyAdds(layers[i], densities[i]);
   }
   return macs / (double{1} * scale * scale);
 }

@@ -69,14 +69,6 @@ size_t DeviceExecutable::WorkspaceBytes(Size tile) const {
   return bytes;
 }
 
-size_t DeviceExecutable::HostWorkspaceBytes(Size tile) const {
-  size_t bytes = 0;
-  for (const Part& part : parts_) {
-    bytes = std::max(bytes, part.executable->HostWorkspaceBytes(tile));
-  }
-  return bytes;
-}
-
 size_t DeviceExecutable::WeightBytes() const {
   size_t bytes = 0;
   for (const Part& part : parts_) bytes += part.executable->WeightBytes();

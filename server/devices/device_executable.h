@@ -40,7 +40,6 @@ class DeviceExecutable final : public Executable {
   Precision precision() const override { return first().precision(); }
   Rect InputRect(const Rect& tile, Size image) const override;
   size_t WorkspaceBytes(Size tile) const override;
-  size_t HostWorkspaceBytes(Size tile) const override;
   size_t WeightBytes() const override;
   Size PreferredTile() const override { return first().PreferredTile(); }
   // Of the first device; another one that gets the tile does without.

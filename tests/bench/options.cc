@@ -12,7 +12,7 @@ namespace upscaled::bench {
 void AddCommonOptions(CLI::App& command, CommonOptions& options) {
   command.add_option("--cpu-isa", options.backend.cpu_isa, "Instruction set; default the best");
   command.add_option("--kernel", options.backend.kernel, "Kernel to use where it applies");
-  command.add_option("--tune-file", options.tune_file, "Kernels that upscale-bench tune chose");
+  command.add_option("--tune-file", options.tune_file, "Table of upscale-bench tune");
   command.add_option("--time", options.budget_s, "Seconds to measure for")->capture_default_str();
   command.add_flag("--json", options.json, "Print a list of objects instead of a table");
 }

@@ -73,7 +73,7 @@ class Listener final : public KernelChooser {
 };
 
 void PrintTable(const std::map<std::string, Choice>& choices) {
-  std::printf("%-52s %-38s %8s  %-38s %8s %6s\n", "layer", "shipped", "GFLOP/s", "chosen",
+  std::printf("%-52s %-38s %8s  %-38s %8s %6s\n", "layer or tiles", "shipped", "GFLOP/s", "chosen",
               "GFLOP/s", "ratio");
   for (const auto& [key, choice] : choices) {
     std::printf("%-52s %-38s %8.1f  %-38s %8.1f %6.2f\n", key.c_str(), choice.shipped.c_str(),

@@ -111,13 +111,9 @@ absl::StatusOr<double> TimeSums(const cuda::CudaExecutable& executable, const cu
   });
 }
 
-// Warm, and with the sums of global poolings, of which a profile takes the means as given.
+// With the sums of global poolings, of which a profile takes the means as given.
 absl::StatusOr<cuda::TileProfile> ProfilePicture(const cuda::CudaExecutable& executable,
                                                  const cuda::TilePlace& picture, int repetitions) {
-  const absl::Time end = absl::Now() + kWarmUp;
-  do {
-    RETURN_IF_ERROR(cuda::ProfileTile(executable, picture, 1).status());
-  } while (absl::Now() < end);
   ASSIGN_OR_RETURN(cuda::TileProfile profile, cuda::ProfileTile(executable, picture, repetitions));
   const std::vector<int>& poolings = executable.program().poolings;
   const cuda::TilePlan plan = cuda::PlanTile(executable.program(), picture);

@@ -59,7 +59,9 @@ absl::StatusOr<std::shared_ptr<const Executable>> CpuExecutable::Create(
                        Build(network, isa, nullptr, Precision::kExact, chooser));
       exact_program = std::move(exact.program);
     }
-    const Size tile = ChooseTile(network, chosen.program, isa, std::move(chosen.tiles), chooser);
+    KernelChooser* const tile_chooser = forced_kernel == nullptr ? chooser : nullptr;
+    const Size tile =
+        ChooseTile(network, chosen.program, isa, std::move(chosen.tiles), tile_chooser);
     return std::shared_ptr<const Executable>(new CpuExecutable(
         WithoutWeights(network), std::move(chosen.program), std::move(exact_program), tile));
   } catch (const std::bad_alloc&) {

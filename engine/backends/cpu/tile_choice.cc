@@ -1,6 +1,7 @@
 #include "engine/backends/cpu/tile_choice.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,7 +16,7 @@ namespace {
 
 constexpr Size kSmallest = {120, 72};
 constexpr Size kLargestFirst[] = {{960, 540}, {720, 408}, {480, 270}, {360, 204}, {240, 135}};
-// Of tiles as large as the largest, but narrower.
+// Of narrower tiles, no larger than the largest.
 constexpr int kWidths[] = {720, 480, 360, 240, 180, 120};
 constexpr int kMaxHeight = 540;
 
@@ -25,11 +26,11 @@ constexpr size_t kMaxTried = 4;
 // What moving a byte between a core's own cache and the next one costs, in multiply-adds of the
 // direct algorithm by the fastest kernels: some 10 GB/s beside 150 G a second.
 constexpr double kMacsPerByte = 15;
+constexpr double kFastMacsPerByte = 30;
 
-std::vector<Rect> RegionsOf(const Program& program, Size size) {
+std::vector<Rect> InnerRegions(const Program& program, Size size) {
   const InnerTile tile(size);
-  return LayerRegions(program.network, tile.image, tile.rect, program.block_px,
-                      program.block_origin_px);
+  return RegionsOf(program, tile.image, tile.rect);
 }
 
 size_t GoodWorkspaceBytes(const Program& program) {
@@ -41,8 +42,11 @@ size_t GoodWorkspaceBytes(const Program& program) {
 bool IsGood(const Program& program, Size size) {
   // Half a second of one AVX-512 core.
   const double max_macs = program.precision == Precision::kFast ? 300e9 : 150e9;
-  return WorkspaceOf(program, InnerTile(size)) <= GoodWorkspaceBytes(program) &&
-         TileMacs(program.network, RegionsOf(program, size)) <= max_macs;
+  // Turned pictures of a test-time augmentation come in turned tiles.
+  const size_t bytes = std::max(WorkspaceOf(program, InnerTile(size)),
+                                WorkspaceOf(program, InnerTile({size.height, size.width})));
+  return bytes <= GoodWorkspaceBytes(program) &&
+         TileMacs(program.network, InnerRegions(program, size)) <= max_macs;
 }
 
 size_t ValueBytes(const Program& program, int layer) {
@@ -51,7 +55,7 @@ size_t ValueBytes(const Program& program, int layer) {
 
 // What one source pixel of such a tile costs, in multiply-adds.
 double CostOf(const Program& program, Size size, size_t cache_bytes) {
-  const std::vector<Rect> regions = RegionsOf(program, size);
+  const std::vector<Rect> regions = InnerRegions(program, size);
   const std::vector<Layer>& layers = program.network.layers;
   // A walk through all layers comes between a kernel's use of its weights and the next.
   const bool weights_stay = program.weight_bytes <= cache_bytes / 2;
@@ -69,9 +73,22 @@ double CostOf(const Program& program, Size size, size_t cache_bytes) {
     const double steps = static_cast<double>(regions[i].height) / rows;
     if (row_bytes * rows > static_cast<double>(cache_bytes) / 2) bytes += row_bytes * rows * steps;
     if (!weights_stay) bytes += static_cast<double>(program.kernels[i]->WeightBytes()) * steps;
-    macs += MultiplyAdds(layers[i], static_cast<double>(regions[i].Area()));
+    // A layer behind a prelude is described as if it did the prelude's work as well.
+    const bool has_prelude = program.kernel_infos[i]->prelude != nullptr;
+    if (!has_prelude) macs += MultiplyAdds(layers[i], static_cast<double>(regions[i].Area()));
   }
-  return (macs + kMacsPerByte * bytes) / static_cast<double>(size.Area());
+  const bool fast = program.precision == Precision::kFast;
+  return (macs + (fast ? kFastMacsPerByte : kMacsPerByte) * bytes) /
+         static_cast<double>(size.Area());
+}
+
+void SortByCost(const Program& program, size_t cache_bytes, std::vector<Size>& tiles) {
+  std::vector<std::pair<double, Size>> costs;
+  for (const Size tile : tiles) costs.emplace_back(CostOf(program, tile, cache_bytes), tile);
+  std::stable_sort(costs.begin(), costs.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::transform(costs.begin(), costs.end(), tiles.begin(),
+                 [](const auto& cost) { return cost.second; });
 }
 
 }  // namespace
@@ -93,9 +110,7 @@ absl::StatusOr<std::vector<Size>> RankTiles(const Program& program, size_t cache
       const Size tile{width, std::min(kMaxHeight, static_cast<int>(largest.Area() / width))};
       if (width < largest.width && IsGood(program, tile)) tiles.push_back(tile);
     }
-    std::stable_sort(tiles.begin(), tiles.end(), [&](Size a, Size b) {
-      return CostOf(program, a, cache_bytes) < CostOf(program, b, cache_bytes);
-    });
+    SortByCost(program, cache_bytes, tiles);
     return tiles;
   }
   // Where even the smallest takes much, the rim costs more than the tile: the largest that is
@@ -115,8 +130,13 @@ Size ChooseTile(const Network& network, const Program& program, Isa isa, std::ve
                 KernelChooser* chooser) {
   if (chooser == nullptr || tiles.size() < 2) return tiles.front();
   tiles.resize(std::min<size_t>(tiles.size(), kMaxTried));
+  const Size shipped = tiles.front();
   TileTrial trial(network, program, isa, std::move(tiles));
-  return chooser->ChooseTile(trial);
+  try {
+    return chooser->ChooseTile(trial);
+  } catch (const std::bad_alloc&) {  // for a trial; pictures may still find room
+    return shipped;
+  }
 }
 
 }  // namespace upscaled::cpu

@@ -19,8 +19,8 @@ size_t WorkspaceOf(const Program& program, const InnerTile& tile);
 // Sizes worth using, the one that should be fastest first, on a core with so large a second-level
 // cache. RESOURCE_EXHAUSTED when the smallest needs more than CpuExecutable::kMaxWorkspaceBytes.
 //
-// A tile takes no more than half a second and little memory. Among the largest such tile and
-// narrower ones of the same area, wide ones compute less around themselves and read the weights
+// Tiles take no more than half a second and little memory, if that can be. Among the largest such
+// tile and narrower ones, no larger, wide ones compute less around themselves and read the weights
 // less often; of narrow ones, rows that a layer has written are still in cache when the next one
 // reads them.
 absl::StatusOr<std::vector<Size>> RankTiles(const Program& program, size_t cache_bytes);

@@ -159,8 +159,7 @@ TilePlan PlanTile(const Program& program, Size image, const Rect& tile, size_t k
                   bool keeps) {
   TilePlan plan;
   plan.target = TargetOf(program, known_means);
-  plan.regions =
-      LayerRegions(program.network, image, tile, program.block_px, program.block_origin_px);
+  plan.regions = RegionsOf(program, image, tile);
   const std::vector<Size> sizes = LayerSizes(program.network, image);
   Scheduler scheduler(program, plan.regions, sizes, keeps);
   for (size_t run = keeps ? 0 : known_means; run <= known_means; ++run) {
@@ -178,10 +177,12 @@ TilePlan PlanTile(const Program& program, Size image, const Rect& tile, size_t k
   return plan;
 }
 
+std::vector<Rect> RegionsOf(const Program& program, Size image, const Rect& tile) {
+  return LayerRegions(program.network, image, tile, program.block_px, program.block_origin_px);
+}
+
 Rect SourceOf(const Program& program, Size image, const Rect& tile) {
-  const std::vector<Rect> regions =
-      LayerRegions(program.network, image, tile, program.block_px, program.block_origin_px);
-  return SourceRect(program.network, regions[0], image);
+  return SourceRect(program.network, RegionsOf(program, image, tile)[0], image);
 }
 
 void BindWorkspace(const Program& program, float* workspace, TilePlan& plan, float* memory) {

@@ -35,6 +35,9 @@ struct TilePlan {
 TilePlan PlanTile(const Program& program, Size image, const Rect& tile, size_t known_means = 0,
                   bool keeps = false);
 
+// What each layer computes for `tile`.
+std::vector<Rect> RegionsOf(const Program& program, Size image, const Rect& tile);
+
 // The source pixels that computing `tile` needs, inside the picture.
 Rect SourceOf(const Program& program, Size image, const Rect& tile);
 

@@ -10,14 +10,23 @@
 #include "engine/backends/cpu/tile_plan.h"
 #include "engine/base/string_view.h"
 #include "engine/graph/inner_tile.h"
-#include "engine/model/multiply_adds.h"
-#include "engine/model/shapes.h"
 
 namespace upscaled::cpu {
 namespace {
 
-// What lies above and below is computed, too, and costs all sizes the same.
+// Enough for every layer's blocks, and as many for all sizes.
 constexpr int kTrialRows = 48;
+
+// The tile's pixels times the part's share of its multiply-adds: what lies above and below a part
+// costs it more than the tile.
+double WorthOf(const Program& program, const InnerTile& part, const InnerTile& tile) {
+  const auto macs_of = [&](const InnerTile& of) {
+    return TileMacs(program.network, RegionsOf(program, of.image, of.rect));
+  };
+  const double macs = macs_of(tile);
+  if (macs == 0) return static_cast<double>(part.rect.Area());
+  return static_cast<double>(tile.rect.Area()) * macs_of(part) / macs;
+}
 
 }  // namespace
 
@@ -31,15 +40,10 @@ std::string TileTrial::network() const {
 }
 
 double TileTrial::MacsPerPixel() const {
-  const std::vector<double> densities = LayerDensities(network_);
-  double macs = 0;
-  for (size_t i = 0; i < densities.size(); ++i) {
-    macs += MultiplyAdds(network_.layers[i], densities[i]);
-  }
-  return macs;
+  return network_.MacsPerOutputPixel() * network_.scale * network_.scale;
 }
 
-int64_t TileTrial::Run(Size tile) {
+double TileTrial::Run(Size tile) {
   const InnerTile part({tile.width, std::min(tile.height, kTrialRows)});
   const Rect input = SourceOf(program_, part.image, part.rect);
   Image source({input.width, input.height, 3, SampleType::kU8});
@@ -53,7 +57,7 @@ int64_t TileTrial::Run(Size tile) {
   TileTask task{source.view(), input, part.image, part.rect, result.mutable_view()};
   task.means = means;
   RunTile(program_, task, workspace_, [](const TilePlan::Step&) {});
-  return part.rect.Area();
+  return WorthOf(program_, part, InnerTile(tile));
 }
 
 }  // namespace upscaled::cpu

@@ -23,7 +23,7 @@ class TileTrial final : public TileCandidates {
   std::vector<Size> tiles() const override { return tiles_; }
   double MacsPerPixel() const override;
   // The run for the result, of gray pixels with other tiles all around.
-  int64_t Run(Size tile) override;
+  double Run(Size tile) override;
 
  private:
   const Network& network_;

@@ -18,7 +18,7 @@ cudaError_t Start(int device) {
 
 // Ends the device's spoiled context. Both calls may tell once more what spoiled it.
 void Reset(int device) {
-  int current = device;
+  int current = -1;
   (void)cudaGetDevice(&current);
   if (current == device) (void)cudaDeviceReset();  // never another device, which may be in use
   (void)cudaGetLastError();

@@ -15,7 +15,7 @@ PluginSurvey SurveyCudaDevices();
 
 // `device` is "cuda:N", or "cuda" for the first. UNAVAILABLE when there is no such device;
 // INVALID_ARGUMENT when options.kernel is not one of this backend's (the message lists them) or
-// cpu_isa is set. options.chooser is not asked: one kernel suits each layer best here.
+// cpu_isa is set. options.chooser chooses among kernels for convolutions.
 absl::StatusOr<std::unique_ptr<Backend>> CreateCudaBackend(std::string_view device,
                                                            const BackendOptions& options);
 

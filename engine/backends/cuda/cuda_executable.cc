@@ -99,8 +99,19 @@ size_t CudaExecutable::WorkspaceBytes(Size tile) const {
 }
 
 size_t CudaExecutable::HostWorkspaceBytes(Size tile) const {
-  if (context_->device().shares_host_memory) return WorkspaceBytes(tile);
-  return LargestLayout(AnywhereTile(tile)).staging_bytes();
+  if (context_->device().shares_host_memory) return WorkspaceBytes(tile) + RedoneBytes(tile);
+  // A batch of small tiles may take as much as a preferred one.
+  const auto staging = [this](Size of) { return LargestLayout(AnywhereTile(of)).staging_bytes(); };
+  return std::max(staging(tile), staging(PreferredTile())) + RedoneBytes(tile);
+}
+
+// What CudaStream::RunExactly holds: a result of floats, and a quarter of one.
+size_t CudaExecutable::RedoneBytes(Size tile) const {
+  if (precision_ == Precision::kExact) return 0;
+  const size_t scale = program_.network.scale;
+  const size_t result =
+      static_cast<size_t>(tile.Area()) * scale * scale * 3 * SampleBytes(SampleType::kF32);
+  return result + result / 4;
 }
 
 std::unique_ptr<TileMemory> CudaExecutable::CreateTileMemory() const {

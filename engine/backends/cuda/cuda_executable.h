@@ -56,6 +56,8 @@ class CudaExecutable final : public Executable {
                                                       const ConvKernel* forced,
                                                       KernelChooser* chooser);
   absl::Status ChooseTile();
+  // Of the host's memory, beside what stages pictures.
+  size_t RedoneBytes(Size tile) const;
   // Of one tile and samples of the largest type.
   BatchLayout LargestLayout(const InnerTile& tile) const;
 

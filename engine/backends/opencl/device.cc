@@ -41,7 +41,7 @@ Device DescribeHandle(const cl::Platform& platform, const cl::Device& handle, st
       absl::StrCat(handle.getInfo<CL_DEVICE_VERSION>(), ", ", handle.getInfo<CL_DRIVER_VERSION>());
   device.is_cpu = (handle.getInfo<CL_DEVICE_TYPE>() & CL_DEVICE_TYPE_CPU) != 0;
   device.memory_bytes = handle.getInfo<CL_DEVICE_GLOBAL_MEM_SIZE>();
-  device.shares_host_memory = handle.getInfo<CL_DEVICE_HOST_UNIFIED_MEMORY>() != 0;
+  device.shares_host_memory = device.is_cpu || handle.getInfo<CL_DEVICE_HOST_UNIFIED_MEMORY>() != 0;
   device.max_buffer_bytes = handle.getInfo<CL_DEVICE_MAX_MEM_ALLOC_SIZE>();
   device.compute_units = static_cast<int>(handle.getInfo<CL_DEVICE_MAX_COMPUTE_UNITS>());
   return device;

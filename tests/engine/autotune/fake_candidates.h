@@ -106,13 +106,13 @@ class FakeTiles final : public TileCandidates {
     return sizes;
   }
   double MacsPerPixel() const override { return kMacsPerPixel; }
-  int64_t Run(Size size) override {
+  double Run(Size size) override {
     for (const FakeTile& tile : tiles_) {
       if (tile.size != size) continue;
       if (runs[size.width]++ == 0) clock_.Advance(first_run_costs);
       clock_.Advance(tile.time);
     }
-    return size.Area();
+    return static_cast<double>(size.Area());
   }
 
   absl::Duration first_run_costs;

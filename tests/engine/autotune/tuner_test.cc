@@ -211,6 +211,14 @@ TEST_F(TunerTest, AnotherEnginesTableIsIgnoredWithAWarningAndReplaced) {
   EXPECT_THAT(Text(), ::testing::Not(HasSubstr("5-4")));
 }
 
+TEST_F(TunerTest, ATableOfAnOlderFormatIsIgnoredWithAWarningAndReplaced) {
+  Write(R"({"tuning_table": 1, "engine": "0.1.0", "devices": {"fake": {"a": {"kernel": "b"}}}})");
+  EXPECT_EQ((*Make(/*measure=*/false))->Choose(Two(5)), "first");
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("is of the older format 1, this engine has 2")));
+  EXPECT_EQ((*Make(/*measure=*/true))->Choose(Two(5)), "second");
+  EXPECT_TRUE(TuningTable::Load(file_).ok());
+}
+
 TEST_F(TunerTest, WhatIsNoTableIsRefusedInEveryMode) {
   const struct {
     const char* text;
@@ -220,7 +228,8 @@ TEST_F(TunerTest, WhatIsNoTableIsRefusedInEveryMode) {
       {"[]", "not a JSON object"},
       {"{\"tuning_table\": 2", "not a JSON object"},
       {"{}", "'tuning_table' must be 2"},
-      {R"({"tuning_table": 1, "devices": {}})", "'tuning_table' must be 2"},
+      {R"({"tuning_table": 3, "devices": {}})", "'tuning_table' must be 2"},
+      {R"({"tuning_table": 0, "devices": {}})", "'tuning_table' must be 2"},
       {R"({"tuning_table": 2, "engine": "0"})", "no object 'devices'"},
       {R"({"tuning_table": 2, "devices": {"cpu": 3}})", "'cpu' is no object"},
       {R"({"tuning_table": 2, "devices": {"cpu": {"conv": 3}}})", "'conv' is no object"},

@@ -89,9 +89,9 @@ TEST_F(CudaBackendTest, FastPrecisionHalvesTheMemoryOfTiles) {
   SCOPED_TRACE(Describe(network));
   const auto exact = Compile(network, Precision::kExact), fast = Compile(network, Precision::kFast);
   EXPECT_LT(fast->WorkspaceBytes({300, 300}), exact->WorkspaceBytes({300, 300}));
-  // A device that has memory of its own leaves pictures alone to the host.
-  if (fast->HostWorkspaceBytes({300, 300}) == fast->WorkspaceBytes({300, 300})) return;
-  EXPECT_EQ(fast->HostWorkspaceBytes({300, 300}), exact->HostWorkspaceBytes({300, 300}));
+  // What is computed again in fp32 is kept by the host until it is compared.
+  const size_t result = size_t{300} * 300 * network.scale * network.scale * 3 * sizeof(float);
+  EXPECT_GE(fast->HostWorkspaceBytes({300, 300}), result);
 }
 
 // A graph is captured when a tile's shape comes for the second time; batches hold up to 16 tiles.
