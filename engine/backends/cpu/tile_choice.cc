@@ -42,11 +42,12 @@ size_t GoodWorkspaceBytes(const Program& program) {
 bool IsGood(const Program& program, Size size) {
   // Half a second of one AVX-512 core.
   const double max_macs = program.precision == Precision::kFast ? 300e9 : 150e9;
+  const auto fits = [&](Size tile) {
+    return WorkspaceOf(program, InnerTile(tile)) <= GoodWorkspaceBytes(program);
+  };
   // Turned pictures of a test-time augmentation come in turned tiles.
-  const size_t bytes = std::max(WorkspaceOf(program, InnerTile(size)),
-                                WorkspaceOf(program, InnerTile({size.height, size.width})));
-  return bytes <= GoodWorkspaceBytes(program) &&
-         TileMacs(program.network, InnerRegions(program, size)) <= max_macs;
+  return fits(size) && TileMacs(program.network, InnerRegions(program, size)) <= max_macs &&
+         fits({size.height, size.width});
 }
 
 size_t ValueBytes(const Program& program, int layer) {
