@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "engine/backends/reference/layers.h"
 #include "engine/base/int_math.h"
 #include "tests/support/test_image.h"
 
@@ -155,6 +156,15 @@ reference::Tensor RandomTensor(int channels, Size size, std::mt19937& random) {
   std::normal_distribution<float> normal;
   for (float& value : tensor.values) value = normal(random);
   return tensor;
+}
+
+reference::Tensor ComputeReference(const Layer& layer, const std::vector<reference::Tensor>& inputs,
+                                   Size out) {
+  std::vector<const reference::Tensor*> pointers;
+  for (const reference::Tensor& input : inputs) pointers.push_back(&input);
+  reference::Tensor result({0, 0, out.width, out.height}, layer.out_channels);
+  reference::ComputeLayer(layer, pointers, result);
+  return result;
 }
 
 }  // namespace upscaled::test

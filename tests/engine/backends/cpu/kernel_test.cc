@@ -8,7 +8,6 @@
 
 #include "engine/backends/cpu/kernels/convert.h"
 #include "engine/backends/cpu/kernels/kernel_list.h"
-#include "engine/backends/reference/layers.h"
 #include "engine/base/int_math.h"
 #include "engine/graph/tile_geometry.h"
 #include "gtest/gtest.h"
@@ -53,13 +52,10 @@ class KernelTest : public ::testing::TestWithParam<Isa> {
                                       << in.width << "x" << in.height);
 
     std::vector<reference::Tensor> inputs;
-    std::vector<const reference::Tensor*> input_pointers;
     for (size_t i = 0; i < layer.inputs.size(); ++i) {
       inputs.push_back(RandomTensor(layer.in_channels, in, random_));
     }
-    for (const reference::Tensor& input : inputs) input_pointers.push_back(&input);
-    reference::Tensor expected({0, 0, out.width, out.height}, layer.out_channels);
-    reference::ComputeLayer(layer, input_pointers, expected);
+    reference::Tensor expected = test::ComputeReference(layer, inputs, out);
 
     const auto kernel = info.create(layer, GetParam());
     const std::vector<PlacedTensor> placed = PlaceInputs(info, layer, inputs, kernel->margin());

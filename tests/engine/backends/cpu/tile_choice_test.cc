@@ -83,12 +83,17 @@ TEST(RankTilesTest, NoTileTakesMuchMemory) {
   }
 }
 
-// Notes what it is offered, runs it, and answers the last.
-class LastTile final : public KernelChooser {
+// Of kernels those that are shipped.
+class TileChooser : public KernelChooser {
  public:
   std::string Choose(const KernelCandidates& candidates) override {
     return candidates.names().front();
   }
+};
+
+// Notes what it is offered, runs it, and answers the last.
+class LastTile final : public TileChooser {
+ public:
   Size ChooseTile(TileCandidates& candidates) override {
     network = candidates.network();
     tiles = candidates.tiles();
@@ -133,11 +138,8 @@ TEST(ChooseTileTest, AForcedKernelKeepsTheShippedTile) {
 }
 
 TEST(ChooseTileTest, ATrialThatFindsNoMemoryKeepsTheShippedTile) {
-  class Hungry final : public KernelChooser {
+  class Hungry final : public TileChooser {
    public:
-    std::string Choose(const KernelCandidates& candidates) override {
-      return candidates.names().front();
-    }
     Size ChooseTile(TileCandidates&) override { throw std::bad_alloc(); }
   } chooser;
   const Network network = Chain(3, 16);
@@ -149,11 +151,8 @@ TEST(ChooseTileTest, ATrialThatFindsNoMemoryKeepsTheShippedTile) {
 
 // Every layer computes more rows around a part than around the tile, in proportion.
 TEST(ChooseTileTest, APartIsWorthMoreThanItsPixels) {
-  class Worth final : public KernelChooser {
+  class Worth final : public TileChooser {
    public:
-    std::string Choose(const KernelCandidates& candidates) override {
-      return candidates.names().front();
-    }
     Size ChooseTile(TileCandidates& candidates) override {
       for (const Size tile : candidates.tiles()) {
         constexpr int kRows = 48;

@@ -14,7 +14,6 @@
 #include "engine/backends/cuda/batch_views.h"
 #include "engine/backends/cuda/program.h"
 #include "engine/backends/cuda/step_kernel.h"
-#include "engine/backends/reference/layers.h"
 #include "engine/base/status_macros.h"
 #include "engine/graph/tile_geometry.h"
 #include "gtest/gtest.h"
@@ -105,18 +104,9 @@ class DeviceKernelTest : public ::testing::Test {
     SCOPED_TRACE(::testing::Message() << (forced ? forced->name : "") << " " << Describe(layer)
                                       << ", input " << in.width << "x" << in.height);
     const std::vector<reference::Tensor> inputs = RandomInputs(layer, in);
-    const reference::Tensor expected = Reference(layer, inputs, out);
+    const reference::Tensor expected = ComputeReference(layer, inputs, out);
     Compare(Run(layer, forced, inputs, out, {0, 0, out.width, out.height}), expected);
     Compare(Run(layer, forced, inputs, out, SomePart(out)), expected);
-  }
-
-  static reference::Tensor Reference(const Layer& layer,
-                                     const std::vector<reference::Tensor>& inputs, Size out) {
-    std::vector<const reference::Tensor*> pointers;
-    for (const reference::Tensor& input : inputs) pointers.push_back(&input);
-    reference::Tensor result({0, 0, out.width, out.height}, layer.out_channels);
-    reference::ComputeLayer(layer, pointers, result);
-    return result;
   }
 
   void Compare(const DeviceTensor& actual, const reference::Tensor& expected) const {

@@ -86,10 +86,7 @@ class CudaKernelTest : public testing::TestWithParam<Precision> {
       inputs.push_back(RandomTensor(layer.in_channels, size, random_));
       test::RoundValues(GetParam(), inputs.back().values);
     }
-    std::vector<const reference::Tensor*> pointers;
-    for (const reference::Tensor& input : inputs) pointers.push_back(&input);
-    reference::Tensor expected(Whole(out), layer.out_channels);
-    reference::ComputeLayer(layer, pointers, expected);
+    const reference::Tensor expected = test::ComputeReference(layer, inputs, out);
     for (const Rect& region : {Whole(out), RandomRegion(out, random_)}) {
       const EmulatedTensor dst = Run(layer, inputs, one_pixel, out, region);
       EXPECT_EQ(dst.WrittenOutside(), 0);

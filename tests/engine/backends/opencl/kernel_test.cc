@@ -11,7 +11,6 @@
 #include "engine/backends/opencl/kernel_list.h"
 #include "engine/backends/opencl/pooling.h"
 #include "engine/backends/opencl/tile_plan.h"
-#include "engine/backends/reference/layers.h"
 #include "gtest/gtest.h"
 #include "tests/engine/backends/opencl/device_tensor.h"
 #include "tests/engine/backends/opencl/test_context.h"
@@ -86,7 +85,7 @@ class OpenClKernelTest : public ::testing::Test {
     const std::vector<reference::Tensor> inputs = RandomInputs(layer, in);
     const auto kernel = Make(info, layer, info.configs[0]);
     ASSERT_NE(kernel, nullptr);
-    const reference::Tensor expected = Reference(layer, inputs, out);
+    const reference::Tensor expected = test::ComputeReference(layer, inputs, out);
     const Rect whole{0, 0, out.width, out.height};
     Compare(Run(*kernel, layer, inputs, out, whole), expected);
     Compare(Run(*kernel, layer, inputs, out, SomePart(kernel->block_px(), out)), expected);
@@ -97,15 +96,6 @@ class OpenClKernelTest : public ::testing::Test {
   std::unique_ptr<opencl::Launcher> launcher_;
 
  private:
-  static reference::Tensor Reference(const Layer& layer,
-                                     const std::vector<reference::Tensor>& inputs, Size out) {
-    std::vector<const reference::Tensor*> pointers;
-    for (const reference::Tensor& input : inputs) pointers.push_back(&input);
-    reference::Tensor result({0, 0, out.width, out.height}, layer.out_channels);
-    reference::ComputeLayer(layer, pointers, result);
-    return result;
-  }
-
   // Whole blocks, or to the layer's end.
   Rect SomePart(int block, Size layer) {
     const int x = RandomInt(random_, 0, (layer.width - 1) / block) * block;
