@@ -57,10 +57,12 @@ struct WinogradVariant {
   bool half = false;
 };
 
-// Of one algorithm, by the number of vectors at a time, less one; null where whole planes never
-// need it.
+// Of one algorithm, by the number of vectors of output channels; null where a plane is an even
+// number of vectors.
 struct WinogradVariants {
-  WinogradVariant by_vectors[3];
+  WinogradVariant one;
+  WinogradVariant odd;
+  WinogradVariant even;
 };
 
 // In winograd_fp16.cc: the points besides 0 and infinity, +- these, and the variants (narrow: for

@@ -143,6 +143,14 @@ const DirectVariants* VariantsFor(Isa isa) { UPSCALED_RETURN_ADDRESS_FOR(isa, kD
 
 bool Interleaved(int channels) { return channels <= kMaxInterleavedChannels; }
 
+// How many vectors of output channels (1 to 3) a register tile takes, of `vectors` in all: two
+// reload the fewest values; others where two would compute channels that do not exist.
+int VectorsAtATime(int vectors) {
+  if (vectors % 2 == 0) return 2;
+  if (vectors % 3 == 0) return 3;
+  return vectors == 1 ? 1 : 2;
+}
+
 DirectVariant ChooseVariant(const Layer& layer, Isa isa) {
   const DirectVariants& variants = *VariantsFor(isa);
   const int lanes = VectorLanes(isa);

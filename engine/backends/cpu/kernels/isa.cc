@@ -60,12 +60,6 @@ int VectorLanes(Isa isa) {
   return 1;
 }
 
-int VectorsAtATime(int vectors) {
-  if (vectors % 2 == 0) return 2;
-  if (vectors % 3 == 0) return 3;
-  return vectors == 1 ? 1 : 2;
-}
-
 bool HasFp16([[maybe_unused]] Isa isa) {
 #ifdef UPSCALED_FP16
   constexpr unsigned kFeatures = 7, kFp16 = 1u << 23;  // CPUID leaf and bit of EDX

@@ -18,10 +18,6 @@ std::vector<Isa> ListIsas();
 // Channels in one fp32 vector.
 int VectorLanes(Isa isa);
 
-// How many vectors of output channels (1 to 3) a register tile takes, of `vectors` in all: two
-// reload the fewest values; others where two would compute channels that do not exist.
-int VectorsAtATime(int vectors);
-
 // Whether fp16 kernels run beside this set: AVX-512 on a machine with AVX512-FP16, in a build whose
 // compiler knows it.
 bool HasFp16(Isa isa);

@@ -7,11 +7,12 @@
 // transform, so that the stores hide behind multiplications.
 //
 // The microkernel keeps P blocks x OV vectors of accumulators: 14 x 2 of AVX-512's 32 registers
-// (28 + 2 weights + 1 broadcast), or 28 x 1 and 9 x 3 where the channel count does not divide; 6 x
-// 2 of the 16 that AVX2 and SSE4 have. T = 28 (27, 24) blocks: more do not fit V and M into L2 at
-// 128 channels, fewer reload U too often. Strides between points are an odd number of cache lines,
-// else the transforms' accesses share few cache sets. The kernel prefetches the next U panel (L2),
-// the next rows of V (L1) and the lines of M.
+// (28 + 2 weights + 1 broadcast), or 28 x 1 where two vectors would compute channels that do not
+// exist; 6 x 2 of the 16 that AVX2 and SSE4 have. T = 28 (24) blocks: more do not fit V and M into
+// L2 at 128 channels, fewer reload U too often; 14 for a single vector, which reads V just once.
+// Strides between points are an odd number of cache lines, else the transforms' accesses share few
+// cache sets. The kernel prefetches the next U panel (L2), the next rows of V (L1) and the lines of
+// M.
 #include "engine/backends/cpu/kernels/winograd.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -272,13 +273,13 @@ struct Winograd {
 
 #if HWY_TARGET <= HWY_AVX3
 template <class W>
-constexpr WinogradVariants kVariantsOf = {{Winograd<W, 1, 28, 28>::kVariant,
-                                           Winograd<W, 2, 14, 28>::kVariant,
-                                           Winograd<W, 3, 9, 27>::kVariant}};
+constexpr WinogradVariants kVariantsOf = {Winograd<W, 1, 14, 14>::kVariant,
+                                          Winograd<W, 1, 28, 28>::kVariant,
+                                          Winograd<W, 2, 14, 28>::kVariant};
 #else
 // A plane is an even number of vectors.
 template <class W>
-constexpr WinogradVariants kVariantsOf = {{{}, Winograd<W, 2, 6, 24>::kVariant, {}}};
+constexpr WinogradVariants kVariantsOf = {{}, {}, Winograd<W, 2, 6, 24>::kVariant};
 #endif
 
 constexpr WinogradVariants kF4Variants = kVariantsOf<F4>;
@@ -305,7 +306,8 @@ const WinogradVariants* F6VariantsFor(Isa isa) { UPSCALED_RETURN_ADDRESS_FOR(isa
 const WinogradVariant& ChooseVariant(const WinogradVariants& variants, const Layer& layer,
                                      Isa isa) {
   const int vectors = RoundUp(layer.out_channels, kPlaneChannels) / VectorLanes(isa);
-  return variants.by_vectors[VectorsAtATime(vectors) - 1];
+  if (vectors == 1) return variants.one;
+  return vectors % 2 == 1 ? variants.odd : variants.even;
 }
 
 // G of F(m x m, 3 x 3): 3 weights to m + 2 points.
