@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <type_traits>
 
 #include "engine/base/finite.h"
-#include "engine/image/full_scale.h"
 
 namespace upscaled::cpu {
 namespace {
@@ -24,49 +22,63 @@ void DispatchSampleType(SampleType type, Function function) {
   }
 }
 
-// Split by channel count, so that RGB is one contiguous loop.
+void ToFloats(const SampleFunctions& functions, const uint8_t* src, size_t count, float* dst) {
+  functions.from_u8(src, count, dst);
+}
+void ToFloats(const SampleFunctions& functions, const uint16_t* src, size_t count, float* dst) {
+  functions.from_u16(src, count, dst);
+}
+void ToFloats(const SampleFunctions& /*functions*/, const float* src, size_t count, float* dst) {
+  std::copy_n(src, count, dst);
+}
+
+void ToSamples(const SampleFunctions& functions, const float* src, size_t count, uint8_t* dst) {
+  functions.to_u8(src, count, dst);
+}
+void ToSamples(const SampleFunctions& functions, const float* src, size_t count, uint16_t* dst) {
+  functions.to_u16(src, count, dst);
+}
+void ToSamples(const SampleFunctions& /*functions*/, const float* src, size_t count, float* dst) {
+  std::copy_n(src, count, dst);
+}
+
+// `count` pixels of `src_channels` and of `dst_channels` values, of which the first three count.
+template <typename T>
+void CopyRgb(const T* src, int src_channels, int count, T* dst, int dst_channels) {
+  for (int n = 0; n < count; ++n) std::copy_n(src + n * src_channels, kRgb, dst + n * dst_channels);
+}
+
+// Pixels of more channels than RGB are packed so many at a time.
+constexpr int kPackedPx = 64;
+
 template <typename Sample>
-void LoadRun(const Sample* src, int channels, int count, float* dst) {
-  constexpr float kScale = 1.0f / kFullScale<Sample>;
-  if (channels == kRgb) {
-    for (int i = 0; i < count * kRgb; ++i) dst[i] = static_cast<float>(src[i]) * kScale;
-    return;
-  }
-  for (int n = 0; n < count; ++n) {
-    for (int c = 0; c < kRgb; ++c) {
-      dst[n * kRgb + c] = static_cast<float>(src[n * channels + c]) * kScale;
-    }
+void LoadRun(const SampleFunctions& functions, const Sample* src, int channels, int count,
+             float* dst) {
+  if (channels == kRgb) return ToFloats(functions, src, static_cast<size_t>(count) * kRgb, dst);
+  Sample packed[kPackedPx * kRgb];
+  for (int n = 0; n < count; n += kPackedPx) {
+    const int px = std::min(count - n, kPackedPx);
+    CopyRgb(src + static_cast<ptrdiff_t>(n) * channels, channels, px, packed, kRgb);
+    ToFloats(functions, packed, px * kRgb, dst + static_cast<ptrdiff_t>(n) * kRgb);
   }
 }
 
 template <typename Sample>
-Sample ToSample(float v) {
-  if constexpr (std::is_same_v<Sample, float>) {
-    return v;
-  } else {
-    // In this order NaN becomes 0; clamped before it is scaled, GCC would branch on each value.
-    constexpr float kEnd = kFullScale<Sample> + 0.5f;
-    v = v * kFullScale<Sample> + 0.5f;
-    v = v > 0.5f ? v : 0.5f;
-    v = v < kEnd ? v : kEnd;
-    return static_cast<Sample>(static_cast<int>(v));
-  }
-}
-
-template <typename Sample>
-void StoreRun(const float* src, int count, Sample* dst, int channels) {
-  if (channels == kRgb) {
-    for (int i = 0; i < count * kRgb; ++i) dst[i] = ToSample<Sample>(src[i]);
-    return;
-  }
-  for (int n = 0; n < count; ++n) {
-    for (int c = 0; c < kRgb; ++c) dst[n * channels + c] = ToSample<Sample>(src[n * kRgb + c]);
+void StoreRun(const SampleFunctions& functions, const float* src, int count, Sample* dst,
+              int channels) {
+  if (channels == kRgb) return ToSamples(functions, src, static_cast<size_t>(count) * kRgb, dst);
+  Sample packed[kPackedPx * kRgb];
+  for (int n = 0; n < count; n += kPackedPx) {
+    const int px = std::min(count - n, kPackedPx);
+    ToSamples(functions, src + static_cast<ptrdiff_t>(n) * kRgb, px * kRgb, packed);
+    CopyRgb(packed, kRgb, px, dst + static_cast<ptrdiff_t>(n) * channels, channels);
   }
 }
 
 }  // namespace
 
-void LoadPixels(const TileTask& task, int pad_px, const Rect& rows, const Tensor& dst) {
+void LoadPixels(const SampleFunctions& functions, const TileTask& task, int pad_px,
+                const Rect& rows, const Tensor& dst) {
   // Columns of the picture: before it, in it and behind it.
   const int first = std::clamp(pad_px, rows.x, rows.right());
   const int last = std::clamp(pad_px + task.image.width, rows.x, rows.right());
@@ -79,26 +91,26 @@ void LoadPixels(const TileTask& task, int pad_px, const Rect& rows, const Tensor
       const auto pixel = [&](int picture_x) {
         return src + static_cast<ptrdiff_t>(picture_x - task.src_rect.x) * channels;
       };
-      for (int x = rows.x; x < first; ++x) LoadRun(pixel(0), channels, 1, dst.At(y, x));
+      for (int x = rows.x; x < first; ++x) LoadRun(functions, pixel(0), channels, 1, dst.At(y, x));
       if (first < last) {
-        LoadRun(pixel(first - pad_px), channels, last - first, dst.At(y, first));
+        LoadRun(functions, pixel(first - pad_px), channels, last - first, dst.At(y, first));
       }
       for (int x = last; x < rows.right(); ++x) {
-        LoadRun(pixel(task.image.width - 1), channels, 1, dst.At(y, x));
+        LoadRun(functions, pixel(task.image.width - 1), channels, 1, dst.At(y, x));
       }
     }
   });
 }
 
-void StorePixels(const Tensor& src, const Rect& rows, const Rect& result,
-                 const MutableImageView& dst) {
+void StorePixels(const SampleFunctions& functions, const Tensor& src, const Rect& rows,
+                 const Rect& result, const MutableImageView& dst) {
   const Rect part = Intersect(rows, result);
   if (part.empty()) return;
   DispatchSampleType(dst.spec.type, [&](auto sample) {
     using Sample = decltype(sample);
     for (int y = part.y; y < part.bottom(); ++y) {
       Sample* row = dst.row_as<Sample>(y - result.y);
-      StoreRun(src.At(y, part.x), part.width,
+      StoreRun(functions, src.At(y, part.x), part.width,
                row + static_cast<ptrdiff_t>(part.x - result.x) * dst.spec.channels,
                dst.spec.channels);
     }

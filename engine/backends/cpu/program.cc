@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/backends/cpu/candidates.h"
+#include "engine/backends/cpu/kernels/samples.h"
 #include "engine/backends/cpu/sums.h"
 #include "engine/base/int_math.h"
 #include "engine/base/status_macros.h"
@@ -262,6 +263,7 @@ absl::StatusOr<Program> BuildProgram(const Network& source, Isa isa, const Kerne
                                      Precision precision, KernelChooser* chooser) {
   Program program;
   program.precision = precision;
+  program.samples = SampleFunctionsFor(isa);
   program.network.name = source.name;
   program.network.scale = source.scale;
   program.network.pad_px = source.pad_px;

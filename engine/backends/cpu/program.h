@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/backends/cpu/kernels/args.h"
 #include "engine/backends/cpu/kernels/kernel.h"
 #include "engine/backends/cpu/kernels/kernel_list.h"
 #include "engine/backends/kernel_choice.h"
@@ -34,6 +35,7 @@ struct Program {
   // layers, where the next run goes on, and pictures on the way to them, which are small.
   std::vector<bool> kept;
   std::vector<int> poolings;  // ListPoolings
+  SampleFunctions samples{};
   size_t scratch_floats = 0;  // the largest kernel's
   size_t weight_bytes = 0;
 };

@@ -1,0 +1,12 @@
+// Samples of pictures from floats and to them, a vector at a time.
+#pragma once
+
+#include "engine/backends/cpu/kernels/args.h"
+#include "engine/backends/cpu/kernels/isa.h"
+
+namespace upscaled::cpu {
+
+// What a value becomes does not depend on its place in the row.
+const SampleFunctions& SampleFunctionsFor(Isa isa);
+
+}  // namespace upscaled::cpu
