@@ -82,10 +82,11 @@ HWY_NOINLINE void Gemm(const float* HWY_RESTRICT v, int planes, const float* HWY
   }
 }
 
-// One block of one plane (its vector at `offset` floats from the rows) into V.
+// One block of one plane (its vector at `offset` floats from the rows) into V. `prefetch`: what the
+// next block adds.
 template <class W>
-HWY_NOINLINE void InputTransform(const float* const* rows, size_t offset, float* HWY_RESTRICT v,
-                                 size_t point_stride) {
+HWY_NOINLINE void InputTransform(const float* const* rows, size_t offset, bool prefetch,
+                                 float* HWY_RESTRICT v, size_t point_stride) {
   constexpr int kN = W::kPoints;
   const Tag d;
   HWY_ALIGN float half[kN * kN * kLanes];
@@ -94,6 +95,12 @@ HWY_NOINLINE void InputTransform(const float* const* rows, size_t offset, float*
     Vec s[kN], t[kN];
     HWY_UNROLL(8)
     for (int y = 0; y < kN; ++y) s[y] = hn::Load(d, rows[y] + offset + x * kPlaneChannels);
+    if (prefetch && x < W::kOutputs) {
+      HWY_UNROLL(8)
+      for (int y = 0; y < kN; ++y) {
+        __builtin_prefetch(rows[y] + offset + (x + kN) * kPlaneChannels, 0, 3);
+      }
+    }
     W::Input(d, s, t);
     HWY_UNROLL(8)
     for (int y = 0; y < kN; ++y) hn::Store(t[y], d, half + (y * kN + x) * kLanes);
@@ -207,7 +214,8 @@ struct Winograd {
       for (int plane = 0; plane < args.src_planes; ++plane) {
         for (int lane = 0; lane < 16; lane += kLanes) {
           InputTransform<W>(args.src_rows, plane * args.src_plane_stride + x * 16 + lane,
-                            v + (plane * kBlockTiles + tile) * 16 + lane, v_stride);
+                            args.prefetch_src, v + (plane * kBlockTiles + tile) * 16 + lane,
+                            v_stride);
         }
       }
     }
@@ -220,6 +228,9 @@ struct Winograd {
     const size_t panel = static_cast<size_t>(args.src_planes) * 16 * kOutChannels;
     const int groups = (tiles + kTiles - 1) / kTiles;
     const int group_tiles = Share(tiles, groups);
+    const GemmFunction gemm = SmallestGemm(group_tiles);
+    const GemmFunction last_gemm = SmallestGemm(tiles - (groups - 1) * group_tiles);
+    const size_t group_panel = panel / groups;
     const int calls = kPointCount * groups, tasks = pending.end - pending.next;
     int due = 0;
     for (int point = 0; point < kPointCount; ++point) {
@@ -233,9 +244,9 @@ struct Winograd {
         const float* next_a = group + 1 < groups        ? a + group_tiles * 16
                               : point + 1 < kPointCount ? v + (point + 1) * v_stride
                                                         : v;
-        const GemmFunction gemm = SmallestGemm(HWY_MIN(group_tiles, tiles - first));
-        gemm(a, args.src_planes, u, init, m + point * kMStride + first * kOutChannels,
-             next_u + panel / groups * group, next_a);
+        (group + 1 < groups ? gemm : last_gemm)(a, args.src_planes, u, init,
+                                                m + point * kMStride + first * kOutChannels,
+                                                next_u + group_panel * group, next_a);
         for (due += tasks; due >= calls; due -= calls) TransformNext(args, pending);
       }
     }
@@ -296,6 +307,7 @@ HWY_AFTER_NAMESPACE();
 
 #include "engine/backends/cpu/kernels/convert.h"
 #include "engine/backends/cpu/kernels/isa_dispatch.h"
+#include "engine/base/cpu_info.h"
 
 namespace upscaled::cpu {
 namespace {
@@ -353,6 +365,7 @@ class WinogradKernel final : public LayerKernel {
         src_planes_(RoundUp(layer.in_channels, PlaneChannels()) / PlaneChannels()),
         src_channels_(RoundUp(layer.in_channels, variant.in_multiple)),
         dst_channels_(RoundUp(layer.out_channels, PlaneChannels())),
+        cache_bytes_(CoreCacheBytes()),
         epilogue_(layer, RoundUp(dst_channels_, variant.out_channels)),
         weights_(PackWeights(layer, transform)) {}
 
@@ -362,6 +375,7 @@ class WinogradKernel final : public LayerKernel {
     args.src_plane_stride = src[0].plane_stride;
     args.src_planes = src_planes_;
     args.src_channels = src_channels_;
+    args.prefetch_src = SrcBytes(rows.width) > cache_bytes_ / 3;
     args.dst_plane_stride = dst.plane_stride;
     args.dst_channels = dst_channels_;
     args.dst_first_px = std::max(-rows.x, 0);
@@ -389,6 +403,11 @@ class WinogradKernel final : public LayerKernel {
   size_t WeightBytes() const override { return weights_.bytes(); }
 
  private:
+  // Of the rows that one row of blocks reads: more streams than hardware prefetchers follow.
+  size_t SrcBytes(int width_px) const {
+    return sizeof(float) * kPlaneFloats * kPoints * src_planes_ * width_px;
+  }
+
   int PlaneChannels() const { return variant_.half ? kHalfPlaneChannels : kPlaneChannels; }
 
   HugeBuffer PackWeights(const Layer& layer, const WeightTransform<kOutputs>& g) const {
@@ -426,6 +445,7 @@ class WinogradKernel final : public LayerKernel {
   const int src_planes_;
   const int src_channels_;
   const int dst_channels_;
+  const size_t cache_bytes_;
   const Epilogue epilogue_;
   const HugeBuffer weights_;
 };
