@@ -64,6 +64,7 @@ struct WinogradVariants {
   WinogradVariant one;
   WinogradVariant odd;
   WinogradVariant even;
+  WinogradVariant even_few;  // half as many blocks at a time
 };
 
 // In winograd_fp16.cc: the points besides 0 and infinity, +- these, and the variants (narrow: for

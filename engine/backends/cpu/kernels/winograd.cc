@@ -9,10 +9,10 @@
 // The microkernel keeps P blocks x OV vectors of accumulators: 14 x 2 of AVX-512's 32 registers
 // (28 + 2 weights + 1 broadcast), or 28 x 1 where two vectors would compute channels that do not
 // exist; 6 x 2 of the 16 that AVX2 and SSE4 have. T = 28 (24) blocks: more do not fit V and M into
-// L2 at 128 channels, fewer reload U too often; 14 for a single vector, which reads V just once.
-// Strides between points are an odd number of cache lines, else the transforms' accesses share few
-// cache sets. The kernel prefetches the next U panel (L2), the next rows of V (L1) and the lines of
-// M.
+// L2 at 128 channels, fewer reload U too often; 14 for a single vector, which reads V just once,
+// and for few channels on a small L2 (WantsFewBlocks). Strides between points are an odd number of
+// cache lines, else the transforms' accesses share few cache sets. The kernel prefetches the next U
+// panel (L2), the next rows of V (L1) and the lines of M.
 #include "engine/backends/cpu/kernels/winograd.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -284,13 +284,14 @@ struct Winograd {
 
 #if HWY_TARGET <= HWY_AVX3
 template <class W>
-constexpr WinogradVariants kVariantsOf = {Winograd<W, 1, 14, 14>::kVariant,
-                                          Winograd<W, 1, 28, 28>::kVariant,
-                                          Winograd<W, 2, 14, 28>::kVariant};
+constexpr WinogradVariants kVariantsOf = {
+    Winograd<W, 1, 14, 14>::kVariant, Winograd<W, 1, 28, 28>::kVariant,
+    Winograd<W, 2, 14, 28>::kVariant, Winograd<W, 2, 14, 14>::kVariant};
 #else
 // A plane is an even number of vectors.
 template <class W>
-constexpr WinogradVariants kVariantsOf = {{}, {}, Winograd<W, 2, 6, 24>::kVariant};
+constexpr WinogradVariants kVariantsOf = {
+    {}, {}, Winograd<W, 2, 6, 24>::kVariant, Winograd<W, 2, 6, 12>::kVariant};
 #endif
 
 constexpr WinogradVariants kF4Variants = kVariantsOf<F4>;
@@ -315,11 +316,24 @@ namespace {
 const WinogradVariants* F4VariantsFor(Isa isa) { UPSCALED_RETURN_ADDRESS_FOR(isa, kF4Variants) }
 const WinogradVariants* F6VariantsFor(Isa isa) { UPSCALED_RETURN_ADDRESS_FOR(isa, kF6Variants) }
 
+// Whether half as many blocks at a time leave more of the core's cache than they cost: V and M of
+// all would fill half of it, and the weights, which are then read twice as often, stay in it.
+bool WantsFewBlocks(const WinogradVariant& variant, const Layer& layer, size_t points) {
+  const size_t cache_bytes = CoreCacheBytes();
+  const size_t in = RoundUp(layer.in_channels, kPlaneChannels);
+  const size_t out = RoundUp(layer.out_channels, kPlaneChannels);
+  const size_t weight_bytes = points * points * in * out * sizeof(float);
+  const size_t scratch_bytes =
+      variant.scratch_floats(static_cast<int>(in / kPlaneChannels)) * sizeof(float);
+  return scratch_bytes > cache_bytes / 2 && weight_bytes <= cache_bytes / 4;
+}
+
 const WinogradVariant& ChooseVariant(const WinogradVariants& variants, const Layer& layer,
-                                     Isa isa) {
+                                     size_t points, Isa isa) {
   const int vectors = RoundUp(layer.out_channels, kPlaneChannels) / VectorLanes(isa);
   if (vectors == 1) return variants.one;
-  return vectors % 2 == 1 ? variants.odd : variants.even;
+  if (vectors % 2 == 1) return variants.odd;
+  return WantsFewBlocks(variants.even, layer, points) ? variants.even_few : variants.even;
 }
 
 // G of F(m x m, 3 x 3): 3 weights to m + 2 points.
@@ -459,13 +473,13 @@ bool WinogradSupports(const Layer& layer) {
 }
 
 std::unique_ptr<LayerKernel> MakeWinogradF4(const Layer& layer, Isa isa) {
-  return std::make_unique<WinogradKernel<4>>(layer, kF4Weights,
-                                             ChooseVariant(*F4VariantsFor(isa), layer, isa));
+  return std::make_unique<WinogradKernel<4>>(
+      layer, kF4Weights, ChooseVariant(*F4VariantsFor(isa), layer, kF4Weights.size(), isa));
 }
 
 std::unique_ptr<LayerKernel> MakeWinogradF6(const Layer& layer, Isa isa) {
-  return std::make_unique<WinogradKernel<6>>(layer, kF6Weights,
-                                             ChooseVariant(*F6VariantsFor(isa), layer, isa));
+  return std::make_unique<WinogradKernel<6>>(
+      layer, kF6Weights, ChooseVariant(*F6VariantsFor(isa), layer, kF6Weights.size(), isa));
 }
 
 #ifdef UPSCALED_FP16
