@@ -104,20 +104,21 @@ absl::StatusOr<double> TimeSums(const cuda::CudaExecutable& executable, const cu
     cudaError_t error = cudaSuccess;
     for (const Rect& strip : cuda::SumStrips(plan.shares[number])) {
       if (error != cudaSuccess) break;
-      error = cuda::LaunchSumChannels(view, strip, 1, executable.precision(),
-                                      reinterpret_cast<int64_t*>(sums.data()), queue.get());
+      error = cuda::LaunchSumChannels(view, {reinterpret_cast<int64_t*>(sums.data()), strip}, 1,
+                                      executable.precision(), queue.get());
     }
     return error;
   });
 }
 
-// With the sums of global poolings, of which a profile takes the means as given.
+// With the sums of global poolings that no step adds up; of all, a profile takes means as given.
 absl::StatusOr<cuda::TileProfile> ProfilePicture(const cuda::CudaExecutable& executable,
                                                  const cuda::TilePlace& picture, int repetitions) {
   ASSIGN_OR_RETURN(cuda::TileProfile profile, cuda::ProfileTile(executable, picture, repetitions));
   const std::vector<int>& poolings = executable.program().poolings;
   const cuda::TilePlan plan = cuda::PlanTile(executable.program(), picture);
   for (size_t i = 0; i < poolings.size(); ++i) {
+    if (profile.sums_added[i]) continue;
     ASSIGN_OR_RETURN(const double seconds, TimeSums(executable, plan, i, repetitions));
     profile.steps.push_back({poolings[i], "sum_channels", seconds});
     profile.compute_seconds += seconds;

@@ -89,7 +89,7 @@ def summary(cuda, peer, service):
                 "read and written.",
                 f"fp16 matrix product of 8192: {text(peer.get('gemm_fp16_flops'), '.0f', 1e-12) or '?'} TFLOP/s.",
                 f"PyTorch {peer.get('torch', 'was not measured')}: eager layers in one CUDA graph, fp16, channels_last.",
-                "Sums of global poolings (cunet) are timed one by one and added; the host's part between runs is not.",
+                "Sums of global poolings (cunet) that no convolution adds up are added; the host's part between runs is not.",
                 ""]
     yield from table(["network", "precision", "ms", "TFLOP/s", "of GEMM", "PyTorch fp16 ms", "times as fast", "MiB"],
                      networks(cuda, peer))

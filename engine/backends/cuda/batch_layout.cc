@@ -58,6 +58,7 @@ BatchLayout LayOut(const Program& program, const TilePlan& plan, Precision preci
   layout.result = pieces.Take(ResultBytes(program, plan, shape));
   const size_t lost_bytes = tiles * sizeof(uint32_t);
   layout.lost = pieces.Take(lost_bytes);
+  layout.zeroed = shape.gathers ? layout.result : layout.lost;
   layout.received_bytes = layout.lost + lost_bytes - layout.result;
   layout.tensors = pieces.end();
   for (const size_t bytes : SlotBytes(program, plan, precision)) {
@@ -70,7 +71,7 @@ BatchLayout LayOut(const Program& program, const TilePlan& plan, Precision preci
 std::vector<Rect> SumStrips(const Rect& share) {
   std::vector<Rect> strips;
   if (share.empty()) return strips;
-  const int rows = std::max(1, static_cast<int>(kMaxStripPixels / share.width));
+  const int rows = std::max(1, static_cast<int>(kMaxSummedPixels / share.width));
   for (int y = share.y; y < share.bottom(); y += rows) {
     strips.push_back({share.x, y, share.width, std::min(rows, share.bottom() - y)});
   }

@@ -32,11 +32,13 @@ struct BatchLayout {
   size_t sent_bytes = 0;      // from 0
   size_t result = 0;          // samples [tile][y][x][3], or int64 sums [strip][tile][channel]
   size_t lost = 0;            // behind it: of each tile, whether a sample was no finite number
+  size_t zeroed = 0;          // sums and `lost`, or the latter alone: start as zeros
   size_t received_bytes = 0;  // from `result`
   size_t tensors = 0;         // all slots, in one piece at the end
   std::vector<size_t> slots;  // from `tensors`
   size_t bytes = 0;           // of everything
 
+  size_t zeroed_bytes() const { return result + received_bytes - zeroed; }
   size_t tensor_bytes() const { return bytes - tensors; }
   size_t staging_bytes() const { return sent_bytes + received_bytes; }  // of the host
 };
@@ -44,8 +46,7 @@ struct BatchLayout {
 BatchLayout LayOut(const Program& program, const TilePlan& plan, Precision precision,
                    const BatchShape& shape);
 
-// A tile's share, cut into strips of whole rows: kernels add up so many pixels at once.
-inline constexpr int kMaxStripPixels = 1 << 22;
+// A tile's share, cut into strips of whole rows: kernels add up kMaxSummedPixels at once.
 std::vector<Rect> SumStrips(const Rect& share);
 
 }  // namespace upscaled::cuda

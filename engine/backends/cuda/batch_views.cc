@@ -21,6 +21,14 @@ SampleKind KindOf(SampleType type) {
 
 }  // namespace
 
+void SetSums(const Program& program, const TilePlan& plan, size_t pooling, int64_t* sums,
+             BatchViews& views) {
+  const std::vector<Rect> strips = SumStrips(plan.shares[pooling]);
+  if (strips.size() != 1) return;
+  views.summed_layer = program.network.layers[program.poolings[pooling]].inputs[0];
+  views.sums = {sums, strips[0]};
+}
+
 BatchViews ViewsOf(const Program& program, const TilePlan& plan, Precision precision,
                    const BatchShape& shape, const BatchLayout& layout, uint8_t* memory,
                    uint8_t* tensors) {
@@ -57,6 +65,10 @@ BatchViews ViewsOf(const Program& program, const TilePlan& plan, Precision preci
   views.means.resize(plan.regions.size());
   for (size_t i = 0; i < layout.means.size(); ++i) {
     views.means[program.poolings[i]] = reinterpret_cast<const float*>(memory + layout.means[i]);
+  }
+  if (shape.gathers) {
+    SetSums(program, plan, shape.known_means, reinterpret_cast<int64_t*>(memory + layout.result),
+            views);
   }
   return views;
 }

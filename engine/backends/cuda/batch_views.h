@@ -20,7 +20,15 @@ struct BatchViews {
   std::vector<TensorView> tensors;  // as layers; without memory where a result is never stored
   std::vector<const float*> means;  // as layers; of those global poolings whose means are known
   SampleView samples;               // of the result
+  // What the step of this layer adds up while it computes it, if its kernel can: see SetSums.
+  int summed_layer = -1;
+  PooledSums sums;
 };
+
+// Lets the step of the layer that a pooling (its number) reads add to `sums`; no step where the
+// share takes several strips.
+void SetSums(const Program& program, const TilePlan& plan, size_t pooling, int64_t* sums,
+             BatchViews& views);
 
 // `memory`: where the layout's offsets count from; `tensors`: where those of the slots do.
 BatchViews ViewsOf(const Program& program, const TilePlan& plan, Precision precision,

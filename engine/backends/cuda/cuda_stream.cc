@@ -19,8 +19,6 @@
 namespace upscaled::cuda {
 namespace {
 
-static_assert(kMaxStripPixels == kMaxSummedPixels);
-
 constexpr int kRgb = 3;
 constexpr double kSumUnit = 1 << 24;  // as kernels scale sums
 
@@ -302,17 +300,19 @@ absl::Status CudaStream::Enqueue(const Batch& batch) {
                                                   cudaMemcpyHostToDevice, queue),
                                   "cudaMemcpyAsync to the device"));
   RETURN_IF_ERROR(context_->Check(
-      cudaMemsetAsync(memory_.data() + layout.lost, 0, views.tiles * sizeof(uint32_t), queue),
+      cudaMemsetAsync(memory_.data() + layout.zeroed, 0, layout.zeroed_bytes(), queue),
       "cudaMemsetAsync"));
   const int end = batch.shape.gathers ? program.poolings[batch.shape.known_means]
                                       : static_cast<int>(program.network.layers.size());
+  bool summed = false;
   for (const StepKernel& kernel : batch.executable.kernels(batch.precision)) {
     if (kernel.step().layer < batch.first_layer) continue;
     if (kernel.step().layer >= end) break;
     RETURN_IF_ERROR(kernel.Enqueue(*context_, views, queue));
+    summed |= kernel.AddsSums(views);
   }
   if (batch.shape.gathers) {
-    RETURN_IF_ERROR(EnqueueSums(batch, views));
+    if (!summed) RETURN_IF_ERROR(EnqueueSums(batch, views));
   } else if (!program.writes_samples) {
     RETURN_IF_ERROR(context_->Check(
         LaunchStorePixels(views.tensors.back(), views.samples, views.tiles, batch.precision, queue),
@@ -330,7 +330,7 @@ absl::Status CudaStream::EnqueueSums(const Batch& batch, const BatchViews& views
   auto* sums = reinterpret_cast<int64_t*>(memory_.data() + batch.layout.result);
   for (const Rect& strip : SumStrips(batch.plan.shares[batch.shape.known_means])) {
     RETURN_IF_ERROR(context_->Check(
-        LaunchSumChannels(pooled, strip, views.tiles, batch.precision, sums, queue_.get()),
+        LaunchSumChannels(pooled, {sums, strip}, views.tiles, batch.precision, queue_.get()),
         "launch of sum_channels"));
     sums += size_t{1} * views.tiles * PlaneCount(pooled.channels) * kPlaneChannels;
   }

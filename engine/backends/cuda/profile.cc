@@ -26,6 +26,7 @@ class Profiler {
     const Program& program = executable.program();
     plan_ = PlanTile(program, tile);
     shape_.known_means = program.poolings.size();
+    sums_added_.resize(program.poolings.size());
     layout_ = LayOut(program, plan_, executable.precision(), shape_);
   }
 
@@ -45,6 +46,7 @@ class Profiler {
                                                     cudaMemcpyHostToDevice, queue_.get()),
                                     "cudaMemcpyAsync"));
     RETURN_IF_ERROR(Wait());  // `sent` goes
+    ASSIGN_OR_RETURN(sums_, AllocateDevice(context_, SumBytes(), "a profiled tile's sums"));
     views_ = ViewsOf(executable_.program(), plan_, executable_.precision(), shape_, layout_,
                      memory_.data(), memory_.data() + layout_.tensors);
     const size_t steps = executable_.kernels(executable_.precision()).size() + 1;
@@ -91,8 +93,28 @@ class Profiler {
   }
 
   size_t bytes() const { return layout_.bytes; }
+  const std::vector<bool>& sums_added() const { return sums_added_; }
 
  private:
+  // Of any pooling: all add to the same ones.
+  size_t SumBytes() const {
+    const Program& program = executable_.program();
+    size_t planes = 1;
+    for (const int pooling : program.poolings) {
+      planes = std::max<size_t>(planes, PlaneCount(program.network.layers[pooling].out_channels));
+    }
+    return planes * kPlaneChannels * sizeof(int64_t);
+  }
+  // Before the step of what a pooling reads.
+  void SetSumsOf(const StepKernel& kernel) {
+    const Program& program = executable_.program();
+    for (size_t i = 0; i < program.poolings.size(); ++i) {
+      if (program.network.layers[program.poolings[i]].inputs[0] != kernel.step().layer) continue;
+      SetSums(program, plan_, i, reinterpret_cast<int64_t*>(sums_.data()), views_);
+      sums_added_[i] = kernel.AddsSums(views_);
+    }
+  }
+
   absl::Status Wait() {
     return context_->Check(cudaStreamSynchronize(queue_.get()), "cudaStreamSynchronize");
   }
@@ -115,6 +137,7 @@ class Profiler {
     size_t event = 0;
     RETURN_IF_ERROR(mark(event));
     for (const StepKernel& kernel : executable_.kernels(executable_.precision())) {
+      SetSumsOf(kernel);
       RETURN_IF_ERROR(kernel.Enqueue(*context_, views_, queue_.get()));
       RETURN_IF_ERROR(mark(++event));
     }
@@ -134,7 +157,8 @@ class Profiler {
   BatchLayout layout_;
   BatchViews views_;
   StreamHandle queue_;
-  DeviceMemory memory_;
+  DeviceMemory memory_, sums_;
+  std::vector<bool> sums_added_;
   std::vector<EventHandle> events_;
   GraphExecHandle graph_;
 };
@@ -158,6 +182,7 @@ absl::StatusOr<TileProfile> ProfileTile(const CudaExecutable& executable, const 
   TileProfile profile;
   profile.compute_seconds = Median(std::move(graph_samples));
   profile.bytes = static_cast<double>(profiler.bytes());
+  profile.sums_added = profiler.sums_added();
   const std::vector<StepKernel>& kernels = executable.kernels(executable.precision());
   for (size_t s = 0; s < kernels.size(); ++s) {
     const Step& step = kernels[s].step();

@@ -155,6 +155,7 @@ cudaError_t StepKernel::LaunchConv(const BatchViews& views, cudaStream_t stream)
     params.residual_factor = step_->residual_factor;
   }
   if (params.dst.data == nullptr) params.samples = views.samples;
+  if (AddsSums(views)) params.sums = views.sums;
   return conv_kernel_->launch(params, precision_, limits_, stream);
 }
 

@@ -36,6 +36,12 @@ class StepKernel {
   // Of what is not needed nothing is computed. The context is entered.
   absl::Status Enqueue(Context& context, const BatchViews& views, cudaStream_t stream) const;
 
+  // Whether that adds up views.sums.
+  bool AddsSums(const BatchViews& views) const {
+    return step_->layer == views.summed_layer && conv_kernel_ != nullptr &&
+           conv_kernel_->adds_sums && shape_.out_stride == 1;
+  }
+
   // Of the convolution; null for other kinds.
   const ConvKernel* conv_kernel() const { return conv_kernel_; }
   std::string_view name() const;  // for people

@@ -72,9 +72,8 @@ UPSCALED_DEVICE void RunConv3x3Mma(const ConvParams& params, const BlockGrid& gr
   uint32_t pixels[Tile::kRuns];
 #pragma unroll
   for (int m = 0; m < Tile::kRuns; ++m) {
-    const int first = (warp * Tile::kRuns + m) * 16;
-    const int row = LoadedPlane(lane) * Tile::kHaloHeight + first / Tile::kWidth;
-    pixels[m] = (row * Tile::kHaloWidth + first % Tile::kWidth + LoadedPixel(lane)) * kPixelBytes;
+    const int row = LoadedPlane(lane) * Tile::kHaloHeight + warp * Tile::kRuns / 2 + m / 2;
+    pixels[m] = (row * Tile::kHaloWidth + m % 2 * 16 + LoadedPixel(lane)) * kPixelBytes;
   }
 
   // `step` counts the block's units over all of its rectangles.

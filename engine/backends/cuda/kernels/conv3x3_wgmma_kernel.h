@@ -130,28 +130,33 @@ UPSCALED_DEVICE void StoreStripSums(const ConvParams& params, uint32_t transfer,
     return transfer + column / 4 * Tile::kQuadBytes + (group * 4 + column % 4) * sizeof(float);
   };
 #pragma unroll 1
-  for (int i = 0; i < 2 * Tile::kHeight / kRows; ++i) {
-    const int half = i % 2, rows = i / 2;
-    SyncWarp();  // what was passed before has been read
+  for (int half = 0; half < 2; ++half) {
+    const int column = first_column + half * kPlaneChannels;
+    WarpSums pooled;
+#pragma unroll 1
+    for (int rows = 0; rows < Tile::kHeight / kRows; ++rows) {
+      SyncWarp();  // what was passed before has been read
 #pragma unroll
-    for (int y = 0; y < Tile::kHeight; ++y) {
+      for (int y = 0; y < Tile::kHeight; ++y) {
 #pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        if (y / kRows != rows || h != half) continue;
+        for (int h = 0; h < 2; ++h) {
+          if (y / kRows != rows || h != half) continue;
 #pragma unroll
-        for (int x = 0; x < 2; ++x) {
-          const int group = y % kRows * Tile::kStripWidth + SumColumn(lane) + x;
-          *SharedAt<float>(address(group, SumGroup(lane, 0))) = sums[4 * y + 2 * h + x];
+          for (int x = 0; x < 2; ++x) {
+            const int group = y % kRows * Tile::kStripWidth + SumColumn(lane) + x;
+            *SharedAt<float>(address(group, SumGroup(lane, 0))) = sums[4 * y + 2 * h + x];
+          }
         }
       }
+      SyncWarp();
+      float columns[kPlaneChannels];
+      Load<4>(SharedAt<float>(address(lane, 0)), columns);
+      Load<4>(SharedAt<float>(address(lane, 4)), columns + 4);
+      StorePooledColumns(params, column, strip.x + lane % Tile::kStripWidth,
+                         strip.y + rows * kRows + lane / Tile::kStripWidth, strip.tile, columns,
+                         transfer, pooled);
     }
-    SyncWarp();
-    float columns[kPlaneChannels];
-    Load<4>(SharedAt<float>(address(lane, 0)), columns);
-    Load<4>(SharedAt<float>(address(lane, 4)), columns + 4);
-    StoreColumns<Half>(params, first_column + half * kPlaneChannels,
-                       strip.x + lane % Tile::kStripWidth,
-                       strip.y + rows * kRows + lane / Tile::kStripWidth, strip.tile, columns);
+    MovePooledColumns(params, column, strip.tile, pooled);
   }
 }
 

@@ -24,7 +24,8 @@ constexpr ConvKernel kConv3x3Wgmma = {
     },
     [](const ConvParams& params, Precision, const DeviceLimits& device, cudaStream_t stream) {
       return LaunchConv3x3Wgmma(params, device, stream);
-    }};
+    },
+    /*adds_sums=*/true};
 
 constexpr ConvKernel kConv3x3Mma = {
     "conv3x3_mma",
@@ -36,7 +37,8 @@ constexpr ConvKernel kConv3x3Mma = {
     },
     [](const ConvParams& params, Precision, const DeviceLimits& device, cudaStream_t stream) {
       return LaunchConv3x3Mma(params, Conv3x3MmaColumns(params.shape, device), device, stream);
-    }};
+    },
+    /*adds_sums=*/true};
 
 constexpr ConvKernel kColumnsMma = {
     "columns_mma",
@@ -61,7 +63,8 @@ constexpr ConvKernel kIm2colMma = {
     },
     [](const ConvParams& params, Precision, const DeviceLimits& device, cudaStream_t stream) {
       return LaunchIm2colMma(params, Im2colMmaColumns(params.shape, device), stream);
-    }};
+    },
+    /*adds_sums=*/true};
 
 constexpr ConvKernel kIm2colFfma = {
     "im2col_ffma",

@@ -22,6 +22,7 @@ struct ConvKernel {
   // dst.region launches nothing. cudaErrorInvalidValue when the parameters do not fit each other.
   cudaError_t (*launch)(const ConvParams& params, Precision precision, const DeviceLimits& device,
                         cudaStream_t stream);
+  bool adds_sums = false;  // ConvParams::sums
 };
 
 std::span<const ConvKernel> ListConvKernels();

@@ -8,6 +8,10 @@
 
 #include "engine/backends/cuda/kernels/portable.h"
 
+namespace upscaled::cuda {
+inline constexpr int kWarpThreads = 32;
+}
+
 #ifdef __CUDACC__
 
 #include <cuda_fp16.h>
@@ -27,6 +31,10 @@ UPSCALED_DEVICE void SyncThreads() { __syncthreads(); }
 UPSCALED_DEVICE void SyncWarp() { __syncwarp(); }
 // The first lane's value, of which the compiler knows that it is the same in all lanes.
 UPSCALED_DEVICE int OfWarp(int value) { return __shfl_sync(0xFFFFFFFFu, value, 0); }
+// That of the lane whose number differs by these bits.
+UPSCALED_DEVICE int ShuffleXor(int value, int bits) {
+  return __shfl_xor_sync(0xFFFFFFFFu, value, bits);
+}
 
 template <typename T>
 UPSCALED_DEVICE T* SharedAt(uint32_t address) {
@@ -161,8 +169,6 @@ UPSCALED_DEVICE void HoldSums(float (&d)[128]) {
   for (int i = 0; i < 128; ++i) asm volatile("" : "+f"(d[i])::"memory");
 }
 
-// To 64-bit integers.
-UPSCALED_DEVICE int64_t RoundToInteger(float value) { return __float2ll_rn(value); }
 UPSCALED_DEVICE void AtomicAdd(int64_t* sum, int64_t value) {
   atomicAdd(reinterpret_cast<unsigned long long*>(sum), static_cast<unsigned long long>(value));
 }
@@ -183,6 +189,7 @@ int GridX();
 void SyncThreads();
 void SyncWarp();
 inline int OfWarp(int value) { return value; }
+int ShuffleXor(int value, int bits);
 unsigned char* SharedMemory();
 template <typename T>
 T* SharedAt(uint32_t address) {
@@ -217,7 +224,6 @@ void WaitProducts() {
 }
 void MultiplyGroup(float (&d)[128], uint64_t a, uint64_t b, bool add);
 inline void HoldSums(float (&/*d*/)[128]) {}
-int64_t RoundToInteger(float value);
 void AtomicAdd(int64_t* sum, int64_t value);
 
 }  // namespace upscaled::cuda

@@ -9,7 +9,8 @@
 
 namespace upscaled::cuda {
 
-// A plane's channels of the result's pixel (x, y).
+// A plane's channels of the result's pixel (x, y). Leaves in `values` what is stored, before it is
+// rounded.
 template <typename Storage>
 UPSCALED_DEVICE void StorePixel(const ConvParams& params, int plane, int x, int y, int tile,
                                 float (&values)[kPlaneChannels]) {
@@ -41,7 +42,7 @@ UPSCALED_DEVICE void StoreThinPixel(const ConvParams& params, int pixel, int x, 
 }
 
 // The 8 columns from `column` (a multiple of 8) on of the group at (x, y). Columns that only fill
-// up are left alone.
+// up are left alone. Leaves in `sums` what StorePixel does, if the group is one pixel.
 template <typename Storage>
 UPSCALED_DEVICE void StoreColumns(const ConvParams& params, int column, int x, int y, int tile,
                                   float (&sums)[kPlaneChannels]) {

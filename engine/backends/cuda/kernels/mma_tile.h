@@ -8,12 +8,12 @@
 #include "engine/backends/cuda/kernels/conv_tiles.h"
 #include "engine/backends/cuda/kernels/device.h"
 #include "engine/backends/cuda/kernels/epilogue.h"
+#include "engine/backends/cuda/kernels/pooled_sums.h"
 #include "engine/backends/cuda/kernels/portable.h"
 #include "engine/backends/cuda/kernels/storage.h"
 
 namespace upscaled::cuda {
 
-inline constexpr int kWarpThreads = 32;
 inline constexpr uint32_t kPixelBytes = 16;  // of a plane, halves
 
 // A k-step: 16 channels of one tap, two planes.
@@ -76,6 +76,21 @@ UPSCALED_HD constexpr uint32_t TransferAddress(int group, int column) {
   return column / 4 * kQuadBytes + (group * 4 + column % 4) * sizeof(float);
 }
 
+// StoreColumns for each lane's group; what of it ConvParams::sums wants is added to `pooled`.
+// `transfer`: the warp's, of kTransferBytes or more.
+UPSCALED_DEVICE void StorePooledColumns(const ConvParams& params, int column, int x, int y,
+                                        int tile, float (&columns)[kPlaneChannels],
+                                        uint32_t transfer, WarpSums& pooled) {
+  StoreColumns<Half>(params, column, x, y, tile, columns);
+  if (params.sums.data != nullptr) pooled.Add(params.sums, transfer, x, y, columns);
+}
+// Behind the last group with these columns.
+UPSCALED_DEVICE void MovePooledColumns(const ConvParams& params, int column, int tile,
+                                       WarpSums& pooled) {
+  if (params.sums.data == nullptr) return;
+  pooled.MoveTo(params.sums, tile, PlaneCount(params.shape.out_channels), column / kPlaneChannels);
+}
+
 // Stores a warp's sums, rows of 32 groups (two runs each) from `place` on, by columns from
 // `first_column` on. One copy of the code that stores serves them all: the sums, which must stay in
 // registers, are selected.
@@ -85,28 +100,32 @@ UPSCALED_DEVICE void StoreSums(const ConvParams& params, uint32_t transfer, int 
                                const float (&sums)[kRuns][kColumns / 8][4]) {
   const int lane = ThreadIndex() % kWarpThreads;
 #pragma unroll 1
-  for (int i = 0; i < kRuns / 2 * (kColumns / 8); ++i) {
-    const int row = i / (kColumns / 8), n = i % (kColumns / 8);
-    SyncWarp();  // what was passed before has been read
+  for (int n = 0; n < kColumns / 8; ++n) {
+    WarpSums pooled;
+#pragma unroll 1
+    for (int row = 0; row < kRuns / 2; ++row) {
+      SyncWarp();  // what was passed before has been read
 #pragma unroll
-    for (int m = 0; m < kRuns; ++m) {
+      for (int m = 0; m < kRuns; ++m) {
 #pragma unroll
-      for (int k = 0; k < kColumns / 8; ++k) {
-        if (m / 2 != row || k != n) continue;
+        for (int k = 0; k < kColumns / 8; ++k) {
+          if (m / 2 != row || k != n) continue;
 #pragma unroll
-        for (int pair = 0; pair < 2; ++pair) {
-          const int group = m % 2 * 16 + SumGroup(lane, pair);
-          Store<2>(&sums[m][k][2 * pair],
-                   SharedAt<float>(transfer + TransferAddress(group, SumColumn(lane))));
+          for (int pair = 0; pair < 2; ++pair) {
+            const int group = m % 2 * 16 + SumGroup(lane, pair);
+            Store<2>(&sums[m][k][2 * pair],
+                     SharedAt<float>(transfer + TransferAddress(group, SumColumn(lane))));
+          }
         }
       }
+      SyncWarp();
+      float columns[kPlaneChannels];
+      Load<4>(SharedAt<float>(transfer + TransferAddress(lane, 0)), columns);
+      Load<4>(SharedAt<float>(transfer + TransferAddress(lane, 4)), columns + 4);
+      StorePooledColumns(params, first_column + n * 8, place.x + lane, place.y + row, place.tile,
+                         columns, transfer, pooled);
     }
-    SyncWarp();
-    float columns[kPlaneChannels];
-    Load<4>(SharedAt<float>(transfer + TransferAddress(lane, 0)), columns);
-    Load<4>(SharedAt<float>(transfer + TransferAddress(lane, 4)), columns + 4);
-    StoreColumns<Half>(params, first_column + n * 8, place.x + lane, place.y + row, place.tile,
-                       columns);
+    MovePooledColumns(params, first_column + n * 8, place.tile, pooled);
   }
 }
 

@@ -23,19 +23,18 @@ __global__ void __launch_bounds__(Elementwise::kThreads)
 
 }  // namespace
 
-cudaError_t LaunchSumChannels(const TensorView& src, const Rect& part, int tiles,
-                              Precision precision, int64_t* sums, cudaStream_t stream) {
-  if (part.Area() > kMaxSummedPixels) return cudaErrorInvalidValue;
+cudaError_t LaunchSumChannels(const TensorView& src, const PooledSums& sums, int tiles,
+                              Precision precision, cudaStream_t stream) {
+  const int64_t area = sums.part.Area();
+  if (area > kMaxSummedPixels) return cudaErrorInvalidValue;
+  if (sums.part.empty()) return cudaSuccess;
   const int planes = PlaneCount(src.channels);
-  const size_t bytes = size_t{1} * tiles * planes * kPlaneChannels * sizeof(int64_t);
-  const cudaError_t error = cudaMemsetAsync(sums, 0, bytes, stream);
-  if (error != cudaSuccess || part.empty()) return error;
-  const int blocks = std::min<int>(SumChannels::kMaxBlocks,
-                                   CeilDiv(static_cast<int>(part.Area()), SumChannels::kThreads));
+  const int blocks =
+      std::min(SumChannels::kMaxBlocks, CeilDiv(static_cast<int>(area), SumChannels::kThreads));
   const auto kernel =
       precision == Precision::kFast ? SumChannelsKernel<Half> : SumChannelsKernel<float>;
   kernel<<<dim3(blocks, planes, tiles), SumChannels::kThreads, SumChannels::kSharedBytes, stream>>>(
-      {src, part, sums});
+      {src, sums});
   return cudaGetLastError();
 }
 

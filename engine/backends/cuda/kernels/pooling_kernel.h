@@ -5,14 +5,14 @@
 
 #include "engine/backends/cuda/kernels/activation.h"
 #include "engine/backends/cuda/kernels/elementwise_kernel.h"
+#include "engine/backends/cuda/kernels/pooled_sums.h"
 #include "engine/backends/cuda/kernels/storage.h"
 
 namespace upscaled::cuda {
 
 struct SumChannelsParams {
   TensorView src;
-  Rect part;
-  int64_t* sums;  // [tile][channel, rounded up to planes]
+  PooledSums sums;
 };
 
 struct LoadMeansParams {
@@ -26,34 +26,29 @@ struct SumChannels {
   static constexpr int kThreads = 256;
   static constexpr int kMaxBlocks = 64;  // of a plane and tile
 
+  static_assert(kMaxSummedPixels <= int64_t{kMaxBlocks} * kThreads * CountedSum::kMaxValues);
+
   static constexpr uint32_t kSharedBytes = kThreads * kPlaneChannels * sizeof(int64_t);
 };
-
-// In units of 2^-24, as ChannelSums::Round: not a number counts as the upper limit.
-UPSCALED_DEVICE int64_t CountedValue(float value) {
-  constexpr float kLimit = 1 << 16, kUnit = 1 << 24;
-  const float clamped = value < kLimit ? (value > -kLimit ? value : -kLimit) : kLimit;
-  return RoundToInteger(clamped * kUnit);
-}
 
 // Blocks [part of the pixels][plane][tile]. Each adds up in shared memory, then to `sums`.
 template <typename Storage>
 UPSCALED_DEVICE void RunSumChannels(const SumChannelsParams& params) {
   using Tile = SumChannels;
   const int thread = ThreadIndex(), plane = BlockY(), tile = BlockZ();
-  const int area = params.part.width * params.part.height;
-  int64_t sums[kPlaneChannels] = {};
+  const Rect& part = params.sums.part;
+  const int area = part.width * part.height;
+  CountedSum sums[kPlaneChannels];
   for (int i = BlockX() * Tile::kThreads + thread; i < area; i += GridX() * Tile::kThreads) {
-    const int y = i / params.part.width, x = i - y * params.part.width;
+    const int y = i / part.width, x = i - y * part.width;
     float values[kPlaneChannels];
-    Load<kPlaneChannels>(
-        PixelAt<Storage>(params.src, tile, plane, params.part.x + x, params.part.y + y), values);
+    Load<kPlaneChannels>(PixelAt<Storage>(params.src, tile, plane, part.x + x, part.y + y), values);
 #pragma unroll
-    for (int c = 0; c < kPlaneChannels; ++c) sums[c] += CountedValue(values[c]);
+    for (int c = 0; c < kPlaneChannels; ++c) sums[c].Add(values[c]);
   }
   int64_t* const shared = SharedAt<int64_t>(0);
 #pragma unroll
-  for (int c = 0; c < kPlaneChannels; ++c) shared[c * Tile::kThreads + thread] = sums[c];
+  for (int c = 0; c < kPlaneChannels; ++c) shared[c * Tile::kThreads + thread] = sums[c].Units();
   for (int half = Tile::kThreads / 2; half > 0; half /= 2) {
     SyncThreads();
     if (thread >= half) continue;
@@ -65,7 +60,7 @@ UPSCALED_DEVICE void RunSumChannels(const SumChannelsParams& params) {
   SyncThreads();
   if (thread >= kPlaneChannels) return;
   const int channels = PlaneCount(params.src.channels) * kPlaneChannels;
-  AtomicAdd(params.sums + int64_t{tile} * channels + plane * kPlaneChannels + thread,
+  AtomicAdd(params.sums.data + int64_t{tile} * channels + plane * kPlaneChannels + thread,
             shared[thread * Tile::kThreads]);
 }
 

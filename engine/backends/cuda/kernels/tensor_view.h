@@ -59,6 +59,14 @@ struct SampleView {
   uint32_t* lost = nullptr;
 };
 
+// Of a global pooling: the sums of a part of the pooled layer, in units of 2^-24, to which kernels
+// add. A value counts as at most 2^40 units, so that an int64 holds the sum of kMaxSummedPixels.
+struct PooledSums {
+  int64_t* data = nullptr;  // [tile][channel, rounded up to planes]
+  Rect part;                // of TensorView::region
+};
+inline constexpr int64_t kMaxSummedPixels = int64_t{1} << 22;
+
 // Of the first sample of a pixel.
 UPSCALED_HD inline int64_t SampleIndex(const SampleView& view, int tile, int x, int y) {
   return tile * view.tile_stride +

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <memory>
 #include <random>
+#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/backends/cuda/kernels/conv_kernels.h"
 #include "engine/backends/cuda/kernels/half_bits.h"
+#include "engine/backends/cuda/kernels/pooling.h"
 #include "engine/model/half.h"
 #include "tests/engine/backends/cuda/device_kernel_fixture.h"
 #include "tests/engine/backends/cuda/large_tensor.h"
@@ -187,6 +189,39 @@ Halves PartOf(const Halves& whole, const cuda::TensorView& view) {
     }
   }
   return part;
+}
+
+// Added up while it is computed, a layer gives the sums of a launch of their own.
+TEST_P(CudaTensorCoreTest, PooledSumsAreThoseOfWhatIsStored) {
+  if (!kernel_.adds_sums) GTEST_SKIP() << kernel_.name << " leaves them to others";
+  constexpr Size kSize{131, 67};
+  const Rect whole{0, 0, kSize.width, kSize.height};
+  for (const auto& [in, out] : {std::pair{16, 11}, {32, 27}, {64, 64}, {48, 120}}) {
+    const Layer layer = MakeConv(Op::kConv, in, out, 3, 1, 1, random_);
+    if (!Supports(layer)) continue;
+    SCOPED_TRACE(test::Describe(layer));
+    const size_t channels = size_t{1} * cuda::PlaneCount(out) * cuda::kPlaneChannels;
+    const DeviceTensor src(context_, precision_, RandomInputs(layer, kSize)[0], whole);
+    const DeviceTensor dst(context_, precision_, out, kSize, whole);
+    for (const Rect& part : {whole, SomePart(kSize), Rect{130, 66, 1, 1}}) {
+      std::vector<int64_t> sums(2 * channels);  // added up by the kernel, and alone
+      auto memory = cuda::Upload(context_, std::as_bytes(std::span(sums)), "sums");
+      ASSERT_TRUE(memory.ok()) << memory.status();
+      auto* const on_device = reinterpret_cast<int64_t*>(memory->data());
+      const absl::Status status =
+          Launch(layer, &kernel_, {src.view(), dst.view()}, {on_device, part});
+      ASSERT_TRUE(status.ok()) << status;
+      ASSERT_EQ(
+          cuda::LaunchSumChannels(dst.view(), {on_device + channels, part}, 1, precision_, nullptr),
+          cudaSuccess);
+      ASSERT_EQ(cudaMemcpy(sums.data(), on_device, sums.size() * 8, cudaMemcpyDeviceToHost),
+                cudaSuccess);
+      for (int c = 0; c < out; ++c) {
+        ASSERT_EQ(sums[c], sums[channels + c]) << "channel " << c << " of " << part.width << "x"
+                                               << part.height << " at " << part.x << ", " << part.y;
+      }
+    }
+  }
 }
 
 // Many rectangles a block, several blocks of columns, many units in the ring of stages.

@@ -59,9 +59,10 @@ class DeviceKernelTest : public ::testing::Test {
     return inputs;
   }
 
-  // Computes the layer; `tensors`: its inputs and its result. Returns when all is done.
+  // Computes the layer; `tensors`: its inputs and its result, `sums`: to which that is added.
+  // Returns when all is done.
   absl::Status Launch(const Layer& layer, const cuda::ConvKernel* forced,
-                      std::vector<cuda::TensorView> tensors) {
+                      std::vector<cuda::TensorView> tensors, const cuda::PooledSums& sums = {}) {
     const Network network = NetworkOf(layer);
     const cuda::Program program = cuda::BuildProgram(network, [](const Layer&) { return false; });
     ASSIGN_OR_RETURN(const cuda::StepKernel kernel,
@@ -69,6 +70,10 @@ class DeviceKernelTest : public ::testing::Test {
                                               precision_, forced));
     cuda::BatchViews views;
     views.tensors = std::move(tensors);
+    if (sums.data != nullptr) {
+      views.summed_layer = static_cast<int>(views.tensors.size()) - 1;
+      views.sums = sums;
+    }
     RETURN_IF_ERROR(kernel.Enqueue(*context_, views, nullptr));
     return context_->Check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
   }

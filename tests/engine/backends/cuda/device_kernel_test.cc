@@ -59,7 +59,7 @@ TEST_P(CudaDeviceKernelTest, PooledSumsAreThoseOfTheHost) {
     auto memory = cuda::Upload(context_, std::as_bytes(std::span(sums)), "sums");
     ASSERT_TRUE(memory.ok()) << memory.status();
     auto* const on_device = reinterpret_cast<int64_t*>(memory->data());
-    ASSERT_EQ(cuda::LaunchSumChannels(tensor.view(), part, 1, GetParam(), on_device, nullptr),
+    ASSERT_EQ(cuda::LaunchSumChannels(tensor.view(), {on_device, part}, 1, GetParam(), nullptr),
               cudaSuccess);
     ASSERT_EQ(cudaMemcpy(sums.data(), on_device, sums.size() * 8, cudaMemcpyDeviceToHost),
               cudaSuccess);

@@ -66,6 +66,7 @@ struct Thread {
   uint32_t address = 0;
   uint32_t* loaded = nullptr;
   float* sums = nullptr;
+  int value = 0;
 };
 
 float FloatOf(uint16_t half) {
@@ -379,12 +380,21 @@ uint16_t FloatToHalf(float value) {
   if (std::abs(value) >= kHalfEnd) return std::signbit(value) ? 0xfc00 : 0x7c00;
   return FloatToHalfBits(value);
 }
-int64_t RoundToInteger(float value) { return std::llrint(value); }
 void AtomicAdd(int64_t* sum, int64_t value) { *sum += value; }
 
 void SyncThreads() { g_block->MeetBlock(); }
 void SyncWarp() {
   g_block->MeetWarp([] {});
+}
+
+int ShuffleXor(int value, int bits) {
+  Thread& thread = g_block->thread();
+  const int other = thread.index % kWarp ^ bits;
+  thread.value = value;
+  SyncWarp();
+  const int given = g_block->WarpThread(other).value;
+  SyncWarp();  // before the next one's values
+  return given;
 }
 
 void CopyAsync16(uint32_t dst, const void* src, bool inside) {

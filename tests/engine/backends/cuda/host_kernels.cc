@@ -1,4 +1,7 @@
 // What the launches of engine/backends/cuda/kernels promise, as plain loops over the host's memory.
+#include "tests/engine/backends/cuda/host_kernels.h"
+
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -19,6 +22,8 @@
 
 namespace upscaled::cuda {
 namespace {
+
+std::atomic<int> g_sum_launches{0};
 
 int64_t ValueIndex(const TensorView& view, int tile, int channel, int x, int y) {
   return PixelIndex(view, tile, channel / kPlaneChannels, x, y) * kPlaneChannels +
@@ -151,9 +156,22 @@ void RunConv(const ConvParams& params, Precision precision) {
   }
 }
 
+// To the sums of a part of a tensor.
+void RunSumChannels(const TensorView& src, const PooledSums& sums, int tiles, Precision precision) {
+  const int channels = PlaneCount(src.channels) * kPlaneChannels;
+  ForEach(sums.part, src.channels, tiles, [&](int tile, int c, int x, int y) {
+    sums.data[tile * channels + c] +=
+        static_cast<int64_t>(ChannelSums::Round(Read(src, precision, tile, c, x, y)) * (1 << 24));
+  });
+}
+
 cudaError_t LaunchConv(const ConvParams& params, Precision precision,
                        const DeviceLimits& /*device*/, cudaStream_t stream) {
-  return test::Launch(stream, [=] { RunConv(params, precision); });
+  return test::Launch(stream, [=] {
+    RunConv(params, precision);
+    if (params.sums.data != nullptr)
+      RunSumChannels(params.dst, params.sums, params.tiles, precision);
+  });
 }
 
 bool Supports(const FusedConv& layers, Precision /*precision*/, const DeviceLimits& /*device*/) {
@@ -165,7 +183,9 @@ bool SupportsTransposed(const FusedConv& layers, Precision /*precision*/,
 }
 
 constexpr ConvKernel kKernels[] = {{"transposed", &SupportsTransposed, &Pack, &LaunchConv},
-                                   {"any", &Supports, &Pack, &LaunchConv}};
+                                   {"any", &Supports, &Pack, &LaunchConv},
+                                   {"any_with_sums", &Supports, &Pack, &LaunchConv,
+                                    /*adds_sums=*/true}};
 
 // Where a padded position reads; -1 for the constant.
 int PadPosition(const ElementwiseParams& params, int at, int side) {
@@ -282,7 +302,7 @@ std::span<const ConvKernel> ListConvKernels() { return kKernels; }
 const ConvKernel* ChooseConvKernel(const FusedConv& layers, Precision precision,
                                    const DeviceLimits& device, const ConvKernel* preferred) {
   if (preferred != nullptr && preferred->supports(layers, precision, device)) return preferred;
-  return IsFusable(layers) ? &kKernels[1] : nullptr;
+  return IsFusable(layers) ? &kKernels[2] : nullptr;
 }
 
 cudaError_t LaunchFirstConv(const FirstConvParams& params, Precision precision,
@@ -315,16 +335,10 @@ cudaError_t LaunchStorePixels(const TensorView& src, const SampleView& dst, int 
   });
 }
 
-cudaError_t LaunchSumChannels(const TensorView& src, const Rect& part, int tiles,
-                              Precision precision, int64_t* sums, cudaStream_t stream) {
-  return test::Launch(stream, [=] {
-    const int channels = PlaneCount(src.channels) * kPlaneChannels;
-    std::fill_n(sums, size_t{1} * tiles * channels, 0);
-    ForEach(part, src.channels, tiles, [&](int tile, int c, int x, int y) {
-      sums[tile * channels + c] +=
-          static_cast<int64_t>(ChannelSums::Round(Read(src, precision, tile, c, x, y)) * (1 << 24));
-    });
-  });
+cudaError_t LaunchSumChannels(const TensorView& src, const PooledSums& sums, int tiles,
+                              Precision precision, cudaStream_t stream) {
+  ++g_sum_launches;
+  return test::Launch(stream, [=] { RunSumChannels(src, sums, tiles, precision); });
 }
 
 cudaError_t LaunchLoadMeans(const float* means, const TensorView& dst, int tiles,
@@ -340,3 +354,5 @@ cudaError_t LaunchLoadMeans(const float* means, const TensorView& dst, int tiles
 }
 
 }  // namespace upscaled::cuda
+
+int upscaled::test::SumLaunches() { return cuda::g_sum_launches; }

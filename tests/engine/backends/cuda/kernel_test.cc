@@ -1,5 +1,6 @@
 // The kernels beside convolutions, run thread by thread on the CPU, against the reference.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -328,7 +329,7 @@ TEST_P(CudaKernelTest, PooledSumsAreThoseOfTheHost) {
   }
   const Rect part = RandomRegion(size, random_);
   std::vector<int64_t> sums(kTiles * 16);
-  const cuda::SumChannelsParams params{tensor.view(), part, sums.data()};
+  const cuda::SumChannelsParams params{tensor.view(), {sums.data(), part}};
   using Tile = cuda::SumChannels;
   RunEmulated(
       {RandomInt(random_, 1, 5), 2, kTiles, Tile::kThreads, Tile::kSharedBytes},
@@ -347,6 +348,35 @@ TEST_P(CudaKernelTest, PooledSumsAreThoseOfTheHost) {
       }
       EXPECT_EQ(static_cast<double>(sums[tile * 16 + c]), expected * (1 << 24)) << "channel " << c;
     }
+  }
+}
+
+TEST(CountedSumTest, RoundsAsTheHostDoes) {
+  std::mt19937 random = FreshRandom();
+  const auto units = [](float value) {
+    cuda::CountedSum sum;
+    sum.Add(value);
+    return static_cast<double>(sum.Units());
+  };
+  const auto expect_same = [&](float value) {
+    EXPECT_EQ(units(value), ChannelSums::Round(value) * (1 << 24)) << value;
+  };
+  for (int i = 0; i < 100'000; ++i) {
+    const float any = std::bit_cast<float>(static_cast<uint32_t>(random()));
+    if (!std::isnan(any)) expect_same(any);
+    const float near = std::ldexp(static_cast<float>(RandomInt(random, -4096, 4096)),
+                                  RandomInt(random, -27, 5));  // ties among them
+    expect_same(near);
+    expect_same(std::nextafter(near, 0.0f));
+  }
+}
+
+TEST(CountedSumTest, HoldsWhatItPromises) {
+  for (const float value : {65536.0f, -65536.0f, std::nanf(""), 0.0625f, -0.0625f, 0.1875f}) {
+    cuda::CountedSum sum;
+    for (int i = 0; i < cuda::CountedSum::kMaxValues; ++i) sum.Add(value);
+    EXPECT_EQ(static_cast<double>(sum.Units()),
+              ChannelSums::Round(value) * (1 << 24) * cuda::CountedSum::kMaxValues);
   }
 }
 

@@ -83,7 +83,8 @@ const TestedKernel kKernels[] = {
        using Tile = cuda::Conv3x3Wgmma;
        RunBlocks(params, Tile::kWidth, Tile::kHeight, columns, Tile::kThreads,
                  Tile::SharedBytes(params.shape), true, random, &cuda::RunConv3x3Wgmma);
-     }},
+     },
+     /*adds_sums=*/true},
     {"conv3x3_mma", Precision::kFast,
      [](const ConvShape& shape) { return cuda::Conv3x3MmaColumns(shape, kHopper); },
      &cuda::PackConv3x3Mma,
@@ -91,13 +92,15 @@ const TestedKernel kKernels[] = {
        columns == 64   ? RunConv3x3Mma<64>(params, random)
        : columns == 32 ? RunConv3x3Mma<32>(params, random)
                        : RunConv3x3Mma<16>(params, random);
-     }},
+     },
+     /*adds_sums=*/true},
     {"im2col_mma", Precision::kFast,
      [](const ConvShape& shape) { return cuda::Im2colMmaColumns(shape, kHopper); },
      &cuda::PackIm2colMma,
      [](const ConvParams& params, int columns, std::mt19937& random) {
        columns == 64 ? RunIm2colMma<64>(params, random) : RunIm2colMma<16>(params, random);
-     }},
+     },
+     /*adds_sums=*/true},
     {"im2col_ffma", Precision::kExact,
      [](const ConvShape& shape) { return cuda::Im2colFfmaColumns(shape); }, &cuda::PackIm2colFfma,
      [](const ConvParams& params, int columns, std::mt19937& random) {

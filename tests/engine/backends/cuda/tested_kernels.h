@@ -20,6 +20,7 @@ struct TestedKernel {
   int (*columns)(const cuda::ConvShape& shape);  // 0: not supported
   cuda::PackedConv (*pack)(const cuda::FusedConv& layers, int columns);
   void (*run)(const cuda::ConvParams& params, int columns, std::mt19937& random);
+  bool adds_sums = false;
 };
 
 std::span<const TestedKernel> TestedKernels();

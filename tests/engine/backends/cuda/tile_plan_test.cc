@@ -7,11 +7,13 @@
 #include <vector>
 
 #include "engine/backends/cuda/batch_layout.h"
+#include "engine/backends/cuda/batch_views.h"
 #include "engine/backends/cuda/lru_cache.h"
 #include "engine/backends/reference/reference_backend.h"
 #include "engine/graph/pooling.h"
 #include "engine/graph/tile_geometry.h"
 #include "gtest/gtest.h"
+#include "tests/engine/backends/kept_tile.h"
 #include "tests/engine/backends/random_network.h"
 #include "tests/support/test_image.h"
 
@@ -183,6 +185,34 @@ TEST_F(CudaTilePlanTest, PiecesOfABatchDoNotOverlap) {
   }
 }
 
+// One strip is added up by whoever computes the layer; more are not, nor is nothing.
+TEST_F(CudaTilePlanTest, StepsAddUpWhatABatchGathers) {
+  network_ = test::ScaledByItsMean(random_);
+  program_ = cuda::BuildProgram(network_, &NoFirstConv);
+  uint8_t first_byte;  // nobody looks at the memory
+  const auto views_of = [&](Size size, bool gathers) {
+    const TilePlan plan = cuda::PlanTile(program_, {size, {0, 0, size.width, size.height}});
+    const BatchShape shape{.tiles = 2, .known_means = gathers ? 0u : 1u, .gathers = gathers};
+    const BatchLayout layout = cuda::LayOut(program_, plan, Precision::kFast, shape);
+    uint8_t* const memory = &first_byte;
+    const cuda::BatchViews views = cuda::ViewsOf(program_, plan, Precision::kFast, shape, layout,
+                                                 memory, memory + layout.tensors);
+    if (gathers) {
+      EXPECT_EQ(layout.zeroed, layout.result);
+      EXPECT_GE(layout.lost - layout.zeroed, shape.tiles * 8 * sizeof(int64_t));
+    }
+    EXPECT_EQ(layout.zeroed + layout.zeroed_bytes(), layout.lost + shape.tiles * sizeof(uint32_t));
+    if (views.summed_layer >= 0) {
+      EXPECT_EQ(views.sums.part, plan.shares[0]);
+      EXPECT_EQ(reinterpret_cast<const uint8_t*>(views.sums.data), memory + layout.result);
+    }
+    return views;
+  };
+  EXPECT_EQ(views_of({40, 30}, true).summed_layer, network_.layers[program_.poolings[0]].inputs[0]);
+  EXPECT_EQ(views_of({40, 30}, false).summed_layer, -1);
+  EXPECT_EQ(views_of({3000, 2000}, true).summed_layer, -1);
+}
+
 TEST(CudaSumStripsTest, CoverTheShareOnceInPiecesThatKernelsTake) {
   for (const Rect share : {Rect{3, 5, 7, 9}, Rect{0, 0, 5000, 3000}, Rect{1, 1, 1 << 22, 3}}) {
     int y = share.y;
@@ -190,7 +220,7 @@ TEST(CudaSumStripsTest, CoverTheShareOnceInPiecesThatKernelsTake) {
       EXPECT_EQ(strip.x, share.x);
       EXPECT_EQ(strip.width, share.width);
       EXPECT_EQ(strip.y, y);
-      EXPECT_LE(strip.Area(), cuda::kMaxStripPixels);
+      EXPECT_LE(strip.Area(), cuda::kMaxSummedPixels);
       y = strip.bottom();
     }
     EXPECT_EQ(y, share.bottom());

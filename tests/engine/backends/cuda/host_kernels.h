@@ -1,0 +1,9 @@
+// What tests ask of the kernels in host_kernels.cc.
+#pragma once
+
+namespace upscaled::test {
+
+// Launches of LaunchSumChannels since the program began, which graphs may repeat.
+int SumLaunches();
+
+}  // namespace upscaled::test
