@@ -1,4 +1,5 @@
-// Between pictures and the network's first and last tensors.
+// Between pictures and the network's first and last tensors. `functions`:
+// Program::sample_functions.
 #pragma once
 
 #include <vector>

@@ -263,7 +263,7 @@ absl::StatusOr<Program> BuildProgram(const Network& source, Isa isa, const Kerne
                                      Precision precision, KernelChooser* chooser) {
   Program program;
   program.precision = precision;
-  program.samples = SampleFunctionsFor(isa);
+  program.sample_functions = SampleFunctionsFor(isa);
   program.network.name = source.name;
   program.network.scale = source.scale;
   program.network.pad_px = source.pad_px;

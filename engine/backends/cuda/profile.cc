@@ -47,6 +47,8 @@ class Profiler {
                                     "cudaMemcpyAsync"));
     RETURN_IF_ERROR(Wait());  // `sent` goes
     ASSIGN_OR_RETURN(sums_, AllocateDevice(context_, SumBytes(), "a profiled tile's sums"));
+    RETURN_IF_ERROR(context_->Check(cudaMemsetAsync(sums_.data(), 0, SumBytes(), queue_.get()),
+                                    "cudaMemsetAsync"));
     views_ = ViewsOf(executable_.program(), plan_, executable_.precision(), shape_, layout_,
                      memory_.data(), memory_.data() + layout_.tensors);
     const size_t steps = executable_.kernels(executable_.precision()).size() + 1;

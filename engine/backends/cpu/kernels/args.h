@@ -38,7 +38,7 @@ struct WinogradArgs {
   size_t src_plane_stride;
   int src_planes;
   int src_channels;                // with weights; a multiple of the variant's
-  bool prefetch_src;               // the rows exceed their share of the core's cache
+  bool prefetch_src;               // fp32: the rows exceed their share of the core's cache
   float* dst_rows[kMaxPoints];     // likewise
   int dst_first_row, dst_end_row;  // those to store
   int dst_first_px, dst_end_px;    // the columns to store

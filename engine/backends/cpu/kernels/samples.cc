@@ -48,6 +48,7 @@ void ConvertRow(const Src* src, size_t count, Dst* dst) {
   for (; count >= kLanes; count -= kLanes, src += kLanes, dst += kLanes) {
     Conversion::Convert(src, dst);
   }
+  if (count == 0) return;
   Src in[kLanes] = {};
   Dst out[kLanes];
   for (size_t i = 0; i < count; ++i) in[i] = src[i];

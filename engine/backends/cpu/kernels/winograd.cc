@@ -283,12 +283,13 @@ struct Winograd {
 };
 
 #if HWY_TARGET <= HWY_AVX3
+static_assert(kLanes == kPlaneChannels);
 template <class W>
 constexpr WinogradVariants kVariantsOf = {
     Winograd<W, 1, 14, 14>::kVariant, Winograd<W, 1, 28, 28>::kVariant,
     Winograd<W, 2, 14, 28>::kVariant, Winograd<W, 2, 14, 14>::kVariant};
 #else
-// A plane is an even number of vectors.
+static_assert(kPlaneChannels / kLanes % 2 == 0);
 template <class W>
 constexpr WinogradVariants kVariantsOf = {
     {}, {}, Winograd<W, 2, 6, 24>::kVariant, Winograd<W, 2, 6, 12>::kVariant};
@@ -318,8 +319,8 @@ const WinogradVariants* F6VariantsFor(Isa isa) { UPSCALED_RETURN_ADDRESS_FOR(isa
 
 // Whether half as many blocks at a time leave more of the core's cache than they cost: V and M of
 // all would fill half of it, and the weights, which are then read twice as often, stay in it.
-bool WantsFewBlocks(const WinogradVariant& variant, const Layer& layer, size_t points) {
-  const size_t cache_bytes = CoreCacheBytes();
+bool WantsFewBlocks(const WinogradVariant& variant, const Layer& layer, size_t points,
+                    size_t cache_bytes) {
   const size_t in = RoundUp(layer.in_channels, kPlaneChannels);
   const size_t out = RoundUp(layer.out_channels, kPlaneChannels);
   const size_t weight_bytes = points * points * in * out * sizeof(float);
@@ -329,11 +330,12 @@ bool WantsFewBlocks(const WinogradVariant& variant, const Layer& layer, size_t p
 }
 
 const WinogradVariant& ChooseVariant(const WinogradVariants& variants, const Layer& layer,
-                                     size_t points, Isa isa) {
+                                     size_t points, Isa isa, size_t cache_bytes) {
   const int vectors = RoundUp(layer.out_channels, kPlaneChannels) / VectorLanes(isa);
   if (vectors == 1) return variants.one;
   if (vectors % 2 == 1) return variants.odd;
-  return WantsFewBlocks(variants.even, layer, points) ? variants.even_few : variants.even;
+  const bool few = WantsFewBlocks(variants.even, layer, points, cache_bytes);
+  return few ? variants.even_few : variants.even;
 }
 
 // G of F(m x m, 3 x 3): 3 weights to m + 2 points.
@@ -373,13 +375,13 @@ class WinogradKernel final : public LayerKernel {
 
  public:
   WinogradKernel(const Layer& layer, const WeightTransform<kOutputs>& transform,
-                 const WinogradVariant& variant)
+                 const WinogradVariant& variant, size_t cache_bytes)
       : variant_(variant),
+        cache_bytes_(cache_bytes),
         padding_px_(layer.padding_px),
         src_planes_(RoundUp(layer.in_channels, PlaneChannels()) / PlaneChannels()),
         src_channels_(RoundUp(layer.in_channels, variant.in_multiple)),
         dst_channels_(RoundUp(layer.out_channels, PlaneChannels())),
-        cache_bytes_(CoreCacheBytes()),
         epilogue_(layer, RoundUp(dst_channels_, variant.out_channels)),
         weights_(PackWeights(layer, transform)) {}
 
@@ -455,11 +457,11 @@ class WinogradKernel final : public LayerKernel {
   }
 
   const WinogradVariant variant_;
+  const size_t cache_bytes_;
   const int padding_px_;
   const int src_planes_;
   const int src_channels_;
   const int dst_channels_;
-  const size_t cache_bytes_;
   const Epilogue epilogue_;
   const HugeBuffer weights_;
 };
@@ -472,14 +474,24 @@ bool WinogradSupports(const Layer& layer) {
          layer.out_channels > kMaxInterleavedChannels;
 }
 
+std::unique_ptr<LayerKernel> MakeWinograd(const Layer& layer, Isa isa, int outputs,
+                                          size_t cache_bytes) {
+  if (outputs == 4) {
+    const WinogradVariant& variant =
+        ChooseVariant(*F4VariantsFor(isa), layer, kF4Weights.size(), isa, cache_bytes);
+    return std::make_unique<WinogradKernel<4>>(layer, kF4Weights, variant, cache_bytes);
+  }
+  const WinogradVariant& variant =
+      ChooseVariant(*F6VariantsFor(isa), layer, kF6Weights.size(), isa, cache_bytes);
+  return std::make_unique<WinogradKernel<6>>(layer, kF6Weights, variant, cache_bytes);
+}
+
 std::unique_ptr<LayerKernel> MakeWinogradF4(const Layer& layer, Isa isa) {
-  return std::make_unique<WinogradKernel<4>>(
-      layer, kF4Weights, ChooseVariant(*F4VariantsFor(isa), layer, kF4Weights.size(), isa));
+  return MakeWinograd(layer, isa, 4, CoreCacheBytes());
 }
 
 std::unique_ptr<LayerKernel> MakeWinogradF6(const Layer& layer, Isa isa) {
-  return std::make_unique<WinogradKernel<6>>(
-      layer, kF6Weights, ChooseVariant(*F6VariantsFor(isa), layer, kF6Weights.size(), isa));
+  return MakeWinograd(layer, isa, 6, CoreCacheBytes());
 }
 
 #ifdef UPSCALED_FP16
@@ -487,8 +499,8 @@ std::unique_ptr<LayerKernel> MakeWinogradF4Fp16(const Layer& layer, Isa /*isa*/)
   constexpr WeightTransform<4> kWeights =
       WeightsOfPoints(kWinogradFp16Points[0], kWinogradFp16Points[1]);
   const bool narrow = layer.out_channels <= kHalfPlaneChannels;
-  return std::make_unique<WinogradKernel<4>>(layer, kWeights,
-                                             narrow ? kWinogradF4Fp16Narrow : kWinogradF4Fp16);
+  return std::make_unique<WinogradKernel<4>>(
+      layer, kWeights, narrow ? kWinogradF4Fp16Narrow : kWinogradF4Fp16, CoreCacheBytes());
 }
 #endif
 

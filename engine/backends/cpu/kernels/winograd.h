@@ -3,6 +3,7 @@
 // algorithm.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 
 #include "engine/backends/cpu/kernels/epilogue.h"
@@ -16,5 +17,10 @@ bool WinogradSupports(const Layer& layer);
 std::unique_ptr<LayerKernel> MakeWinogradF4(const Layer& layer, Isa isa);
 std::unique_ptr<LayerKernel> MakeWinogradF6(const Layer& layer, Isa isa);
 std::unique_ptr<LayerKernel> MakeWinogradF4Fp16(const Layer& layer, Isa isa);
+
+// F4 or F6, of so many outputs a side of a block, for a core with so large a cache of its own: how
+// many blocks are computed at a time depends on it, the result does not.
+std::unique_ptr<LayerKernel> MakeWinograd(const Layer& layer, Isa isa, int outputs,
+                                          size_t cache_bytes);
 
 }  // namespace upscaled::cpu

@@ -24,6 +24,7 @@ struct Conv3x3Mma : Conv3x3Tile<32, 16> {
   static constexpr int kCopyThreads = kThreads, kCopyUnroll = 1;
   static constexpr int kRuns = kWidth * kHeight / 16 / kWarps;
   static constexpr int kStages = 2;
+  static_assert(kWidth == 32 && kRuns % 2 == 0, "warps hold whole rows");
 
   // Of one block's columns: [unit][tap][16 columns][lane][8 halves].
   UPSCALED_HD static constexpr uint32_t WeightBytes(const ConvShape& shape, int columns) {

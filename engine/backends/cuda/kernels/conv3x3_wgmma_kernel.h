@@ -125,6 +125,7 @@ UPSCALED_DEVICE void StoreStripSums(const ConvParams& params, uint32_t transfer,
                                     const BlockPlace& strip, const float (&sums)[128]) {
   using Tile = Conv3x3Wgmma;
   constexpr int kRows = kWarpThreads / Tile::kStripWidth;
+  static_assert(Tile::kHeight * Tile::kStripWidth <= CountedSum::kMaxValues);
   const int lane = ThreadIndex() % kWarpThreads;
   const auto address = [&](int group, int column) {
     return transfer + column / 4 * Tile::kQuadBytes + (group * 4 + column % 4) * sizeof(float);

@@ -98,6 +98,7 @@ template <int kRuns, int kColumns>
 UPSCALED_DEVICE void StoreSums(const ConvParams& params, uint32_t transfer, int first_column,
                                const BlockPlace& place,
                                const float (&sums)[kRuns][kColumns / 8][4]) {
+  static_assert(kRuns * 16 <= CountedSum::kMaxValues);
   const int lane = ThreadIndex() % kWarpThreads;
 #pragma unroll 1
   for (int n = 0; n < kColumns / 8; ++n) {

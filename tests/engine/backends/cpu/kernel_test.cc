@@ -1,13 +1,18 @@
 // Every listed kernel, on every instruction set of this machine, against the reference: sizes
 // around its blocks, every edge, and no write outside the rows it was asked for.
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <random>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "engine/backends/cpu/kernels/convert.h"
 #include "engine/backends/cpu/kernels/kernel_list.h"
+#include "engine/backends/cpu/kernels/winograd.h"
 #include "engine/base/int_math.h"
 #include "engine/graph/tile_geometry.h"
 #include "gtest/gtest.h"
@@ -71,6 +76,24 @@ class KernelTest : public ::testing::TestWithParam<Isa> {
     }
     CompareRows(info, *kernel, src, expected, {0, 0, out.width, out.height});
     CompareRows(info, *kernel, src, expected, SomeRows(kernel->block_px(), out));
+  }
+
+  // What the kernel makes of a whole layer that keeps its input's size.
+  reference::Tensor Compute(const KernelInfo& info, const Layer& layer,
+                            const reference::Tensor& input) {
+    const Rect& whole = input.region;
+    const auto kernel = info.create(layer, GetParam());
+    PlacedTensor src(layer.in_channels, SizeOf(whole), kernel->margin());
+    src.Fill(input);
+    const PlacedTensor dst(layer.out_channels, SizeOf(whole), {2, 2});
+    RunRows(*kernel, {&src.tensor(), 1}, dst, whole, whole);
+    reference::Tensor result(whole, layer.out_channels);
+    for (int c = 0; c < result.channels; ++c) {
+      for (int y = 0; y < whole.height; ++y) {
+        for (int x = 0; x < whole.width; ++x) result.row(c, y)[x] = dst.At(c, x, y);
+      }
+    }
+    return result;
   }
 
  private:
@@ -199,12 +222,61 @@ TEST_P(KernelTest, AgreesWithTheReference) {
   }
 }
 
+// One, an even and an odd number of the widest vectors.
+constexpr int kWideChannels[] = {12, 32, 48};
+
 // Wide enough for several blocks of Winograd tiles in a row, with every remainder.
 TEST_P(KernelTest, WideRows) {
-  const Layer layer = MakeConv(Op::kConv, 16, 48, 3, 1, 1, random_);
-  for (const KernelInfo& info : cpu::ListKernels()) {
-    if (!Runs(info, GetParam()) || !info.supports(layer)) continue;
-    for (int i = 0; i < 4; ++i) Check(info, layer, {RandomInt(random_, 150, 420), 7});
+  for (const int channels : kWideChannels) {
+    const Layer layer = MakeConv(Op::kConv, 16, channels, 3, 1, 1, random_);
+    for (const KernelInfo& info : cpu::ListKernels()) {
+      if (!Runs(info, GetParam()) || !info.supports(layer)) continue;
+      for (int i = 0; i < 2; ++i) Check(info, layer, {RandomInt(random_, 150, 420), 7});
+    }
+  }
+}
+
+template <int kOutputs, size_t kCacheBytes>
+constexpr KernelInfo kWinogradFor = {"winograd", &cpu::WinogradSupports,
+                                     [](const Layer& layer, Isa isa) {
+                                       return cpu::MakeWinograd(layer, isa, kOutputs, kCacheBytes);
+                                     }};
+
+// Between none and all there are some for which AVX-512 and AVX2 take half as many blocks at a time
+// for 32 channels.
+template <int kOutputs>
+constexpr KernelInfo kWinogradForCaches[] = {
+    kWinogradFor<kOutputs, 0>, kWinogradFor<kOutputs, 320 << 10>, kWinogradFor<kOutputs, 512 << 10>,
+    kWinogradFor<kOutputs, 1 << 20>, kWinogradFor<kOutputs, SIZE_MAX>};
+
+constexpr std::span<const KernelInfo> kWinogradsForCaches[] = {kWinogradForCaches<4>,
+                                                               kWinogradForCaches<6>};
+
+TEST_P(KernelTest, WinogradAgreesWithTheReferenceForEveryCache) {
+  for (const int channels : kWideChannels) {
+    const Layer layer = MakeConv(Op::kConv, 16, channels, 3, 1, 1, random_);
+    for (const std::span<const KernelInfo> infos : kWinogradsForCaches) {
+      for (const KernelInfo& info : infos) Check(info, layer, {RandomInt(random_, 150, 420), 7});
+    }
+  }
+}
+
+TEST_P(KernelTest, WinogradGivesTheSameBytesForEveryCache) {
+  const Size size{RandomInt(random_, 150, 420), 7};
+  for (const int channels : kWideChannels) {
+    const Layer layer = MakeConv(Op::kConv, 16, channels, 3, 1, 1, random_);
+    const reference::Tensor input = RandomTensor(layer.in_channels, size, random_);
+    for (const std::span<const KernelInfo> infos : kWinogradsForCaches) {
+      const reference::Tensor first = Compute(infos[0], layer, input);
+      std::set<size_t> scratch_floats;
+      for (const KernelInfo& info : infos) {
+        EXPECT_EQ(Compute(info, layer, input).values, first.values) << test::Describe(layer);
+        scratch_floats.insert(info.create(layer, GetParam())->ScratchFloats());
+      }
+      if (channels == 32 && (GetParam() == Isa::kAvx512 || GetParam() == Isa::kAvx2)) {
+        EXPECT_EQ(scratch_floats.size(), 2u) << "all caches are computed for alike";
+      }
+    }
   }
 }
 

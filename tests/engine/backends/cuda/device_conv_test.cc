@@ -63,6 +63,12 @@ std::vector<std::string> TensorCoreKernels() {
   return names;
 }
 
+std::vector<std::string> SummingKernels() {
+  std::vector<std::string> names = TensorCoreKernels();
+  std::erase_if(names, [](const std::string& name) { return !KernelOf(name).adds_sums; });
+  return names;
+}
+
 class CudaConvKernelTest : public test::DeviceKernelTest,
                            public ::testing::WithParamInterface<KernelParam> {
  protected:
@@ -91,6 +97,7 @@ TEST_P(CudaConvKernelTest, AgreesWithTheReference) {
 }
 
 class CudaTensorCoreTest : public CudaConvKernelTest {};
+class CudaPooledSumsTest : public CudaConvKernelTest {};
 
 // Inputs that all differ, of which a result's value tells where it was read.
 class Marks {
@@ -192,8 +199,7 @@ Halves PartOf(const Halves& whole, const cuda::TensorView& view) {
 }
 
 // Added up while it is computed, a layer gives the sums of a launch of their own.
-TEST_P(CudaTensorCoreTest, PooledSumsAreThoseOfWhatIsStored) {
-  if (!kernel_.adds_sums) GTEST_SKIP() << kernel_.name << " leaves them to others";
+TEST_P(CudaPooledSumsTest, AreThoseOfWhatIsStored) {
   constexpr Size kSize{131, 67};
   const Rect whole{0, 0, kSize.width, kSize.height};
   for (const auto& [in, out] : {std::pair{16, 11}, {32, 27}, {64, 64}, {48, 120}}) {
@@ -214,8 +220,9 @@ TEST_P(CudaTensorCoreTest, PooledSumsAreThoseOfWhatIsStored) {
       ASSERT_EQ(
           cuda::LaunchSumChannels(dst.view(), {on_device + channels, part}, 1, precision_, nullptr),
           cudaSuccess);
-      ASSERT_EQ(cudaMemcpy(sums.data(), on_device, sums.size() * 8, cudaMemcpyDeviceToHost),
-                cudaSuccess);
+      ASSERT_EQ(
+          cudaMemcpy(sums.data(), on_device, sums.size() * sizeof(int64_t), cudaMemcpyDeviceToHost),
+          cudaSuccess);
       for (int c = 0; c < out; ++c) {
         ASSERT_EQ(sums[c], sums[channels + c]) << "channel " << c << " of " << part.width << "x"
                                                << part.height << " at " << part.x << ", " << part.y;
@@ -263,6 +270,10 @@ INSTANTIATE_TEST_SUITE_P(Fast, CudaConvKernelTest,
 INSTANTIATE_TEST_SUITE_P(Fast, CudaTensorCoreTest,
                          ::testing::Combine(::testing::Values(Precision::kFast),
                                             ::testing::ValuesIn(TensorCoreKernels())),
+                         NameOf);
+INSTANTIATE_TEST_SUITE_P(Fast, CudaPooledSumsTest,
+                         ::testing::Combine(::testing::Values(Precision::kFast),
+                                            ::testing::ValuesIn(SummingKernels())),
                          NameOf);
 INSTANTIATE_TEST_SUITE_P(Exact, CudaConvKernelTest,
                          ::testing::Combine(::testing::Values(Precision::kExact),

@@ -169,8 +169,8 @@ cudaError_t LaunchConv(const ConvParams& params, Precision precision,
                        const DeviceLimits& /*device*/, cudaStream_t stream) {
   return test::Launch(stream, [=] {
     RunConv(params, precision);
-    if (params.sums.data != nullptr)
-      RunSumChannels(params.dst, params.sums, params.tiles, precision);
+    if (params.sums.data == nullptr) return;
+    RunSumChannels(params.dst, params.sums, params.tiles, precision);
   });
 }
 
