@@ -1,5 +1,5 @@
-// Between pictures and the network's first and last tensors. `functions`:
-// Program::sample_functions.
+// Between pictures and the network's first and last tensors. `conversions`:
+// Program::sample_conversions.
 #pragma once
 
 #include <vector>
@@ -12,12 +12,12 @@ namespace upscaled::cpu {
 
 // Fills `rows` (coordinates of layer 0) of the interleaved RGB tensor `dst` with 0..1 from the
 // task's source, replicating the picture's border of `pad_px`.
-void LoadPixels(const SampleFunctions& functions, const TileTask& task, int pad_px,
+void LoadPixels(const SampleConversions& conversions, const TileTask& task, int pad_px,
                 const Rect& rows, const Tensor& dst);
 
 // Writes the part of `rows` (coordinates of the last layer: the result's pixels) that lies in
 // `result` to the task's destination, whose first pixel is `result`'s.
-void StorePixels(const SampleFunctions& functions, const Tensor& src, const Rect& rows,
+void StorePixels(const SampleConversions& conversions, const Tensor& src, const Rect& rows,
                  const Rect& result, const MutableImageView& dst);
 
 // Adds to `runs` where pixels of `rows` of an interleaved tensor are not finite, row by row.

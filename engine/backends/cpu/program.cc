@@ -263,7 +263,7 @@ absl::StatusOr<Program> BuildProgram(const Network& source, Isa isa, const Kerne
                                      Precision precision, KernelChooser* chooser) {
   Program program;
   program.precision = precision;
-  program.sample_functions = SampleFunctionsFor(isa);
+  program.sample_conversions = SampleConversionsFor(isa);
   program.network.name = source.name;
   program.network.scale = source.scale;
   program.network.pad_px = source.pad_px;

@@ -34,9 +34,9 @@ struct Program {
   // What tiles keep from one run over a picture with global poolings to the next: the pooled
   // layers, where the next run goes on, and pictures on the way to them, which are small.
   std::vector<bool> kept;
-  std::vector<int> poolings;           // ListPoolings
-  SampleFunctions sample_functions{};  // of the instruction set
-  size_t scratch_floats = 0;           // the largest kernel's
+  std::vector<int> poolings;               // ListPoolings
+  SampleConversions sample_conversions{};  // of the instruction set
+  size_t scratch_floats = 0;               // the largest kernel's
   size_t weight_bytes = 0;
 };
 

@@ -28,7 +28,7 @@ class TileRunner {
     const Tensor& dst = plan_.tensors[step.layer];
     if (task_.sums == nullptr) {
       const Rect result = Scale(task_.tile, program_.network.scale);
-      StorePixels(program_.sample_functions, dst, step.rows, result, task_.dst);
+      StorePixels(program_.sample_conversions, dst, step.rows, result, task_.dst);
       if (program_.precision == Precision::kFast) {
         FindLost(dst, Intersect(step.rows, result), lost_);
       }
@@ -44,7 +44,7 @@ class TileRunner {
     const Layer& layer = program_.network.layers[step.layer];
     const Tensor& dst = plan_.tensors[step.layer];
     if (step.layer == 0) {
-      LoadPixels(program_.sample_functions, task_, program_.network.pad_px, step.rows, dst);
+      LoadPixels(program_.sample_conversions, task_, program_.network.pad_px, step.rows, dst);
     } else if (layer.op == Op::kGlobalAveragePool) {
       const auto number = std::find(program_.poolings.begin(), program_.poolings.end(), step.layer);
       LoadMeans(task_.means[number - program_.poolings.begin()], dst);

@@ -122,12 +122,16 @@ struct DirectFp16Variants {
 extern const DirectFp16Variants kDirectFp16Variants;
 
 // `count` samples of a picture and as many floats of 0 to 1.
-struct SampleFunctions {
-  void (*from_u8)(const uint8_t* src, size_t count, float* dst);
-  void (*from_u16)(const uint16_t* src, size_t count, float* dst);
-  // The nearest sample, of two the higher; NaN is 0.
-  void (*to_u8)(const float* src, size_t count, uint8_t* dst);
-  void (*to_u16)(const float* src, size_t count, uint16_t* dst);
+template <typename Sample>
+struct SampleConversion {
+  void (*from)(const Sample* src, size_t count, float* dst);
+  // The nearest sample, of two the higher; NaN is 0. Floats are copied.
+  void (*to)(const float* src, size_t count, Sample* dst);
+};
+struct SampleConversions {
+  SampleConversion<uint8_t> u8;
+  SampleConversion<uint16_t> u16;
+  SampleConversion<float> f32;
 };
 
 // `pixels` of a plane of halves, and of the one or (`high` not null) two planes of floats with its

@@ -56,12 +56,16 @@ void ConvertRow(const Src* src, size_t count, Dst* dst) {
   for (size_t i = 0; i < count; ++i) dst[i] = out[i];
 }
 
-constexpr SampleFunctions kSampleFunctions = {
-    &ConvertRow<FromSamples<uint8_t>, uint8_t, float>,
-    &ConvertRow<FromSamples<uint16_t>, uint16_t, float>,
-    &ConvertRow<ToSamples<uint8_t>, float, uint8_t>,
-    &ConvertRow<ToSamples<uint16_t>, float, uint16_t>,
-};
+void CopyRow(const float* src, size_t count, float* dst) {
+  for (size_t i = 0; i < count; ++i) dst[i] = src[i];
+}
+
+template <class Sample>
+constexpr SampleConversion<Sample> kConversion = {&ConvertRow<FromSamples<Sample>, Sample, float>,
+                                                  &ConvertRow<ToSamples<Sample>, float, Sample>};
+
+constexpr SampleConversions kSampleConversions = {
+    kConversion<uint8_t>, kConversion<uint16_t>, {&CopyRow, &CopyRow}};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace upscaled::cpu
@@ -73,11 +77,13 @@ HWY_AFTER_NAMESPACE();
 namespace upscaled::cpu {
 namespace {
 
-const SampleFunctions* FunctionsFor(Isa isa) { UPSCALED_RETURN_ADDRESS_FOR(isa, kSampleFunctions) }
+const SampleConversions* ConversionsFor(Isa isa) {
+  UPSCALED_RETURN_ADDRESS_FOR(isa, kSampleConversions)
+}
 
 }  // namespace
 
-const SampleFunctions& SampleFunctionsFor(Isa isa) { return *FunctionsFor(isa); }
+const SampleConversions& SampleConversionsFor(Isa isa) { return *ConversionsFor(isa); }
 
 }  // namespace upscaled::cpu
 #endif  // HWY_ONCE

@@ -7,6 +7,6 @@
 namespace upscaled::cpu {
 
 // What a value becomes does not depend on its place in the row.
-const SampleFunctions& SampleFunctionsFor(Isa isa);
+const SampleConversions& SampleConversionsFor(Isa isa);
 
 }  // namespace upscaled::cpu

@@ -20,20 +20,13 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr size_t kLongest = 70;
 
-// One sample type's functions of one instruction set.
 template <typename Sample>
-struct Functions {
-  void (*from)(const Sample* src, size_t count, float* dst);
-  void (*to)(const float* src, size_t count, Sample* dst);
-};
-
-template <typename Sample>
-Functions<Sample> FunctionsOf(Isa isa) {
-  const SampleFunctions& functions = SampleFunctionsFor(isa);
+SampleConversion<Sample> ConversionOf(Isa isa) {
+  const SampleConversions& conversions = SampleConversionsFor(isa);
   if constexpr (sizeof(Sample) == 1) {
-    return {functions.from_u8, functions.to_u8};
+    return conversions.u8;
   } else {
-    return {functions.from_u16, functions.to_u16};
+    return conversions.u16;
   }
 }
 
@@ -64,15 +57,15 @@ TYPED_TEST_SUITE(SamplesTest, SampleTypes);
 TYPED_TEST(SamplesTest, GoesToFloatsAndBack) {
   for (const Isa isa : ListIsas()) {
     SCOPED_TRACE(std::string(IsaName(isa)));
-    const auto functions = FunctionsOf<TypeParam>(isa);
+    const auto conversion = ConversionOf<TypeParam>(isa);
     const std::vector<TypeParam> samples = this->AllSamples();
     std::vector<float> floats(samples.size(), NAN);
-    functions.from(samples.data(), samples.size(), floats.data());
+    conversion.from(samples.data(), samples.size(), floats.data());
     for (size_t i = 0; i < samples.size(); ++i) {
       ASSERT_FLOAT_EQ(floats[i], static_cast<float>(i) / this->kFull);
     }
     std::vector<TypeParam> back(samples.size(), 77);
-    functions.to(floats.data(), floats.size(), back.data());
+    conversion.to(floats.data(), floats.size(), back.data());
     EXPECT_EQ(back, samples);
   }
 }
@@ -85,7 +78,7 @@ TYPED_TEST(SamplesTest, RoundsAndClamps) {
   for (const Isa isa : ListIsas()) {
     SCOPED_TRACE(std::string(IsaName(isa)));
     std::vector<TypeParam> samples(values.size(), 77);
-    FunctionsOf<TypeParam>(isa).to(values.data(), values.size(), samples.data());
+    ConversionOf<TypeParam>(isa).to(values.data(), values.size(), samples.data());
     for (size_t i = 0; i < values.size(); ++i) {
       // Where the product's own rounding decides, either neighbour is right.
       const double scaled = static_cast<double>(values[i]) * this->kFull + 0.5;
@@ -103,23 +96,23 @@ TYPED_TEST(SamplesTest, DependsOnNoPlaceAndTouchesNothingElse) {
   for (float& value : values) value = any(this->random_);
   for (const Isa isa : ListIsas()) {
     SCOPED_TRACE(std::string(IsaName(isa)));
-    const auto functions = FunctionsOf<TypeParam>(isa);
+    const auto conversion = ConversionOf<TypeParam>(isa);
     std::vector<TypeParam> one_by_one(kLongest);
     std::vector<float> floats(kLongest);
     for (size_t i = 0; i < kLongest; ++i) {
-      functions.to(&values[i], 1, &one_by_one[i]);
-      functions.from(&one_by_one[i], 1, &floats[i]);
+      conversion.to(&values[i], 1, &one_by_one[i]);
+      conversion.from(&one_by_one[i], 1, &floats[i]);
     }
     for (size_t count = 0; count <= kLongest; ++count) {
       constexpr TypeParam kPoison = 77;
       std::vector<TypeParam> samples(kLongest + 1, kPoison), expected = samples;
       std::copy_n(one_by_one.begin(), count, expected.begin());
-      functions.to(values.data(), count, samples.data());
+      conversion.to(values.data(), count, samples.data());
       ASSERT_EQ(samples, expected) << count;
 
       std::vector<float> back(kLongest + 1, -1.0f), expected_back = back;
       std::copy_n(floats.begin(), count, expected_back.begin());
-      functions.from(one_by_one.data(), count, back.data());
+      conversion.from(one_by_one.data(), count, back.data());
       ASSERT_EQ(back, expected_back) << count;
     }
   }

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "engine/backends/cuda/kernels/fused_conv.h"
-#include "engine/backends/reference/layers.h"
 #include "engine/graph/tile_geometry.h"
 #include "gtest/gtest.h"
 #include "tests/engine/backends/cuda/emulated_tensor.h"
@@ -72,14 +71,9 @@ class ConvKernelFixture : public testing::Test {
                                     Size out) {
     const Size conv_size{OutputSide(*layers.conv, input.layer.width),
                          OutputSide(*layers.conv, input.layer.height)};
-    reference::Tensor result({0, 0, conv_size.width, conv_size.height}, layers.conv->out_channels);
-    const reference::Tensor* inputs[] = {&input};
-    reference::ComputeLayer(*layers.conv, inputs, result);
+    reference::Tensor result = ComputeReference(*layers.conv, {input}, conv_size);
     if (layers.shuffle == nullptr) return result;
-    reference::Tensor shuffled({0, 0, out.width, out.height}, layers.shuffle->out_channels);
-    const reference::Tensor* plain[] = {&result};
-    reference::ComputeLayer(*layers.shuffle, plain, shuffled);
-    return shuffled;
+    return ComputeReference(*layers.shuffle, {result}, out);
   }
 
   // Runs the kernel for `region` and returns what it wrote.
