@@ -28,7 +28,7 @@ struct ChannelOptions {
   // one endpoint, or over several endpoints; those that are down are left out.
   std::vector<std::string> endpoints = {"127.0.0.1:8001"};
   std::optional<TlsOptions> tls;
-  // Largest message either way. Pictures come in small ones, raw tiles in one each.
+  // Largest message either way. Images come in small ones, raw tiles in one each.
   int max_message_bytes = 64 << 20;
   // Whether to keep connections apart from those of other channels to the same endpoints.
   bool own_connections = false;

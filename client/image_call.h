@@ -11,7 +11,7 @@
 
 namespace upscaled::client {
 
-// Sends the picture on a thread of its own while the calling one receives the result, because
+// Sends the image on a thread of its own while the calling one receives the result, because
 // either side may have to wait for the other. Used once.
 class ImageCall {
  public:

@@ -1,4 +1,4 @@
-// Where encoded pictures come from and go to.
+// Where encoded images come from and go to.
 #pragma once
 
 #include <cstddef>

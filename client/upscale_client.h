@@ -29,16 +29,16 @@ struct ClientOptions {
   absl::Duration timeout = absl::InfiniteDuration();
 };
 
-// Hears how a picture gets on. Called from two threads at once: OnSent from the sending one, the
+// Hears how an image gets on. Called from two threads at once: OnSent from the sending one, the
 // others from the calling one.
 class ImageObserver {
  public:
   virtual ~ImageObserver() = default;
-  // Bytes of the picture sent so far.
+  // Bytes of the image sent so far.
   virtual void OnSent(int64_t /*bytes*/) {}
   virtual void OnHeader(const v1::UpscaleImageHeader& /*header*/) {}
   virtual void OnProgress(const v1::UpscaleProgress& /*progress*/) {}
-  // A try failed; after `wait` the picture is sent again from its start.
+  // A try failed; after `wait` the image is sent again from its start.
   virtual void OnRetry(const absl::Status& /*error*/, absl::Duration /*wait*/) {}
 };
 
@@ -70,9 +70,9 @@ class UpscaleClient {
   // Connects now rather than with the first call; UNAVAILABLE when `patience` runs out.
   absl::Status Connect(absl::Duration patience);
 
-  // Streams a picture of any size from `source` through the server to `sink`. Tried again only
+  // Streams an image of any size from `source` through the server to `sink`. Tried again only
   // while both can start anew. DATA_LOSS when the result lacks bytes or its summary. After an error
-  // the sink holds an incomplete picture.
+  // the sink holds an incomplete image.
   absl::StatusOr<ImageResult> UpscaleImage(const ImageRequest& request, ImageSource& source,
                                            ImageSink& sink, ImageObserver& observer,
                                            std::stop_token stop = {});
@@ -87,7 +87,7 @@ class UpscaleClient {
                             absl::FunctionRef<void(const v1::UpscaleTilesResponse&)> on_answer,
                             std::stop_token stop = {});
 
-  // One message each way, for pictures up to the server's max_unary_bytes.
+  // One message each way, for images up to the server's max_unary_bytes.
   absl::StatusOr<v1::UpscaleResponse> Upscale(const v1::UpscaleRequest& request,
                                               std::stop_token stop = {});
 

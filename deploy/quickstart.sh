@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# From a fresh clone to an upscaled picture: installs packages, builds, starts the server on
-# loopback, upscales a picture and says where it is. Running it again is fast and harmless.
+# From a fresh clone to an upscaled image: installs packages, builds, starts the server on
+# loopback, upscales an image and says where it is. Running it again is fast and harmless.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -15,14 +15,14 @@ Upscales PICTURE (default: deploy/demo/sample.png) twice as large and leaves the
 EOF
 }
 
-install=1 stop=0 picture=$ROOT/deploy/demo/sample.png
+install=1 stop=0 image=$ROOT/deploy/demo/sample.png
 while (($#)); do
   case $1 in
     --no-install) install=0 ;;
     --stop) stop=1 ;;
     -h | --help) usage; exit 0 ;;
     -*) usage >&2; exit 2 ;;
-    *) picture=$1 ;;
+    *) image=$1 ;;
   esac
   shift
 done
@@ -49,7 +49,7 @@ if ((stop)); then
   exit 0
 fi
 
-[[ -f $picture ]] || die "no such picture: $picture"
+[[ -f $image ]] || die "no such image: $image"
 ((install)) && install_packages "${BUILD_PACKAGES[@]}"
 build release -DUPSCALED_TESTS=OFF
 
@@ -76,10 +76,10 @@ address_of() { sed -n "s/.* listening .*$1=\([^ ]*\).*/\1/p" "$state/server.log"
 endpoint=$(address_of grpc)
 http_endpoint=$(address_of http)
 
-name=$(basename "$picture")
+name=$(basename "$image")
 result=$state/${name%.*}-2x.png
-say "Upscaling $picture"
-"$bin/upscale" image -i "$picture" -o "$result" --server "$endpoint"
+say "Upscaling $image"
+"$bin/upscale" image -i "$image" -o "$result" --server "$endpoint"
 
 cat <<EOF
 

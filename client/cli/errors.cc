@@ -17,7 +17,7 @@ constexpr struct {
   const char* reason;
   const char* advice;
 } kAdvice[] = {
-    {"INVALID_IMAGE", "check that the file is a complete PNG, JPEG or WebP picture"},
+    {"INVALID_IMAGE", "check that the file is a complete PNG, JPEG or WebP image"},
     {"LIMIT_EXCEEDED", "see 'upscale info' for the server's limits"},
     {"UNKNOWN_MODEL", "see 'upscale models'"},
     {"OVERLOADED", "try again later, or with more --retries"},

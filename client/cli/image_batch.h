@@ -1,4 +1,4 @@
-// Upscaling the pictures of a plan, several at a time.
+// Upscaling the images of a plan, several at a time.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@ struct BatchOptions {
   int parallel = 1;
 };
 
-// A picture that fails does not stop the others; losing the server or `stop` does. Everything is
+// An image that fails does not stop the others; losing the server or `stop` does. Everything is
 // borrowed. Used once.
 class ImageBatch {
  public:
@@ -26,7 +26,7 @@ class ImageBatch {
              ProgressBar& bar, ImageReport& report, std::stop_token stop)
       : plan_(plan), options_(options), client_(client), bar_(bar), report_(report), stop_(stop) {}
 
-  // Returns how many pictures were not tried.
+  // Returns how many images were not tried.
   int Run();
 
  private:

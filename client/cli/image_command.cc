@@ -28,11 +28,11 @@ Examples:
   curl -s https://example.org/a.png | upscale image -i - -o - -f webp > a.webp
 
 Results appear under their name only when they are complete. A call is tried again when the server is
-full or lost and its picture can be sent again: standard input while at most 64 MiB of it were read,
+full or lost and its image can be sent again: standard input while at most 64 MiB of it were read,
 standard output while nothing was written to it.
 
 Exit status: 0 all done, 1 bad arguments, 2 cannot connect, 3 the call failed, 4 some files of a
-folder failed, 5 a file could not be read or written or a folder has no pictures, 130 interrupted.)";
+folder failed, 5 a file could not be read or written or a folder has no images, 130 interrupted.)";
 
 struct ImageFlags {
   ConnectionFlags connection;
@@ -58,8 +58,7 @@ void ImageFlags::AddTo(CLI::App& command) {
   const auto add = [&](const char* name, auto& value, const char* type, const char* description) {
     return command.add_option(name, value, description)->type_name(type);
   };
-  add("-i,--input", input, "PATH", "Picture, folder of pictures, or - for standard input")
-      ->required();
+  add("-i,--input", input, "PATH", "Image, folder of images, or - for standard input")->required();
   add("-o,--output", output, "PATH", "File, folder (existing, or NAME/), or - for standard output")
       ->required();
   upscale.AddTo(command);
@@ -69,14 +68,14 @@ void ImageFlags::AddTo(CLI::App& command) {
       ->check(Between(1, 100));
   add("--png-compression", png_compression, "N", "0 fastest to 9 smallest")->check(Between(0, 9));
   command.add_flag("--16-bit", keep_16_bit, "Keep 16 bits a sample where the input has them (PNG)");
-  add("-j,--jobs", jobs, "N", "Pictures of a folder to work on at a time")
+  add("-j,--jobs", jobs, "N", "Images of a folder to work on at a time")
       ->check(Between(1, 256))
       ->capture_default_str();
   command.add_flag("--resume", resume, "Leave outputs alone that are there already");
   CLI::Option* verbose_flag = command.add_flag("-v,--verbose", verbose, "Say more");
   CLI::Option* quiet_flag = command.add_flag("--quiet", quiet, "Only say what went wrong");
   CLI::Option* json_flag =
-      command.add_flag("--json", json, "Print a JSON object a picture to standard output");
+      command.add_flag("--json", json, "Print a JSON object an image to standard output");
   quiet_flag->excludes(verbose_flag);
   json_flag->excludes(verbose_flag)->excludes(quiet_flag);
   connection.AddTo(command);
@@ -103,10 +102,10 @@ absl::Status CheckStreams(const ImageFlags& flags) {
     return absl::InvalidArgumentError("--json and -o - both want standard output");
   }
   if (flags.output == kStandardStream && isatty(STDOUT_FILENO)) {
-    return absl::InvalidArgumentError("-o - would write a picture to the terminal");
+    return absl::InvalidArgumentError("-o - would write an image to the terminal");
   }
   if (flags.input == kStandardStream && isatty(STDIN_FILENO)) {
-    return absl::InvalidArgumentError("-i - would read a picture from the terminal");
+    return absl::InvalidArgumentError("-i - would read an image from the terminal");
   }
   return absl::OkStatus();
 }
@@ -135,7 +134,7 @@ int RunImage(const ImageFlags& flags) {
 
 void AddImageCommand(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<ImageFlags>();
-  CLI::App* command = app.add_subcommand("image", "Upscale a picture, a folder or standard input");
+  CLI::App* command = app.add_subcommand("image", "Upscale an image, a folder or standard input");
   flags->AddTo(*command);
   command->callback([flags, &exit_code] { exit_code = RunImage(*flags); });
 }

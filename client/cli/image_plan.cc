@@ -47,7 +47,7 @@ fs::path Renamed(fs::path path, v1::ImageFormat format) {
   return path.replace_extension(ExtensionOf(format));
 }
 
-// Whether pictures go into it; one that is yet to be made shows by its slash.
+// Whether images go into it; one that is yet to be made shows by its slash.
 bool IsFolder(const std::string& path) {
   std::error_code ignored;
   return absl::EndsWith(path, "/") || fs::is_directory(path, ignored);
@@ -57,8 +57,8 @@ ImageJob MakeJob(const std::string& input, const std::string& output, v1::ImageF
   return {input, output, format == v1::IMAGE_FORMAT_UNSPECIFIED ? FormatOfPath(output) : format};
 }
 
-// Paths of pictures below `root`, relative to it.
-absl::StatusOr<std::vector<fs::path>> FindPictures(const fs::path& root, const fs::path& excluded) {
+// Paths of images below `root`, relative to it.
+absl::StatusOr<std::vector<fs::path>> FindImages(const fs::path& root, const fs::path& excluded) {
   std::vector<fs::path> found;
   std::error_code error;
   fs::recursive_directory_iterator entry(root, fs::directory_options::skip_permission_denied,
@@ -88,20 +88,20 @@ absl::StatusOr<ImagePlan> PlanFolder(const fs::path& input, const fs::path& outp
         absl::StrCat("input ", input.native(), " is a folder, so the output must be one too"));
   }
   if (Same(input, output)) return SameError(input.native());
-  const absl::StatusOr<std::vector<fs::path>> pictures = FindPictures(input, output);
-  if (!pictures.ok()) return pictures.status();
-  if (pictures->empty()) {
+  const absl::StatusOr<std::vector<fs::path>> images = FindImages(input, output);
+  if (!images.ok()) return images.status();
+  if (images->empty()) {
     return absl::NotFoundError(
-        absl::StrCat("no pictures (.png, .jpg, .jpeg, .webp) found in ", input.native()));
+        absl::StrCat("no images (.png, .jpg, .jpeg, .webp) found in ", input.native()));
   }
 
   std::map<fs::path, int> uses;
-  for (const fs::path& picture : *pictures) ++uses[Renamed(picture, format)];
+  for (const fs::path& image : *images) ++uses[Renamed(image, format)];
   ImagePlan plan{.is_folder = true};
-  for (const fs::path& picture : *pictures) {
-    fs::path name = Renamed(picture, format);
-    if (uses[name] > 1) name = picture.native() + ExtensionOf(format);
-    plan.jobs.push_back(MakeJob(input / picture, output / name, format));
+  for (const fs::path& image : *images) {
+    fs::path name = Renamed(image, format);
+    if (uses[name] > 1) name = image.native() + ExtensionOf(format);
+    plan.jobs.push_back(MakeJob(input / image, output / name, format));
   }
   return plan;
 }

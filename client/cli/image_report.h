@@ -1,4 +1,4 @@
-// What became of the pictures, told to people or to programs.
+// What became of the images, told to people or to programs.
 #pragma once
 
 #include <string>
@@ -29,21 +29,21 @@ nlohmann::json OutcomeJson(const ImageOutcome& outcome);
 enum class ReportStyle {
   kQuiet,    // Errors.
   kNormal,   // And what was done, in short.
-  kVerbose,  // And a line a picture, and each retry.
-  kJson,     // An object a picture on standard output; errors also on standard error.
+  kVerbose,  // And a line an image, and each retry.
+  kJson,     // An object an image on standard output; errors also on standard error.
 };
 
 // Thread safe.
 class ImageReport {
  public:
-  // `bar` is borrowed; all lines for people go through it.
+  // `bar` is borrowed; all lines human-readable go through it.
   ImageReport(ReportStyle style, bool is_folder, ProgressBar& bar)
       : style_(style), is_folder_(is_folder), bar_(bar) {}
 
   void Add(const ImageOutcome& outcome) ABSL_LOCKS_EXCLUDED(mutex_);
   void Retrying(const ImageJob& job, const absl::Status& error, absl::Duration wait);
 
-  // Prints the end of a folder's report and returns the exit code. `not_tried`: pictures left out
+  // Prints the end of a folder's report and returns the exit code. `not_tried`: images left out
   // because the server was lost or the command was interrupted.
   int Finish(int not_tried, bool interrupted) ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -36,7 +36,7 @@ Examples:
   upscale load --clients 1 --seconds 20 --size 64x64 --interval-ms 1100
 
 Exit status: 0 some calls succeeded, 1 bad arguments, 2 cannot connect, 3 all calls failed, 5 the
-picture could not be read, 130 interrupted.)";
+image could not be read, 130 interrupted.)";
 
 constexpr int kChannels = 3;
 constexpr int64_t kMaxTilePixels = 16 << 20;  // So that a tile fits into a message.
@@ -56,7 +56,7 @@ struct LoadFlags {
   bool json = false;
 };
 
-// What every call sends: an encoded picture, or raw pixels when there is none.
+// What every call sends: an encoded image, or raw pixels when there is none.
 struct Load {
   std::string image;
   v1::Tile tile;
@@ -232,8 +232,7 @@ void AddFlags(CLI::App& command, LoadFlags& flags) {
   const auto add = [&](const char* name, auto& value, const char* type, const char* description) {
     return command.add_option(name, value, description)->type_name(type);
   };
-  CLI::Option* image =
-      add("--image", flags.image_path, "FILE", "Picture to send with UpscaleImage");
+  CLI::Option* image = add("--image", flags.image_path, "FILE", "Image to send with UpscaleImage");
   CLI::Option* size =
       add("--size", flags.size, "WIDTHxHEIGHT", "Or: a tile of random pixels, with UpscaleTiles")
           ->excludes(image);
@@ -246,7 +245,7 @@ void AddFlags(CLI::App& command, LoadFlags& flags) {
   add("--interval-ms", flags.interval_ms, "N", "Pause of a client after each call")
       ->check(Between(0.0, 86400e3));
   flags.upscale.AddTo(command);
-  add("-f,--format", flags.format, "png|jpeg|webp", "Format of the result; default: the picture's")
+  add("-f,--format", flags.format, "png|jpeg|webp", "Format of the result; default: the image's")
       ->check(CLI::IsMember({"png", "jpg", "jpeg", "webp"}, CLI::ignore_case).description(""));
   for (const char* name :
        {"--width", "--height", "--prefilter-space", "--tta", "--tile", "--format"}) {

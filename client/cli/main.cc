@@ -30,7 +30,7 @@ int FlushOutput(int exit_code) {
 int Main(int argc, char** argv) {
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);  // We say what is wrong, and in one line.
   signal(SIGPIPE, SIG_IGN);                           // A closed pipe is an error of the write.
-  CLI::App app("Upscales pictures with an upscaled server.", "upscale");
+  CLI::App app("Upscales images with an upscaled server.", "upscale");
   app.require_subcommand(1);
   app.footer(kFooter);
   int exit_code = kExitOk;

@@ -16,8 +16,8 @@ constexpr int kBarColumns = 24;
 constexpr int kDefaultColumns = 80;
 constexpr double kMegabyte = 1e6;
 
-double FractionOf(const PictureProgress& picture) {
-  return picture.tiles > 0 ? static_cast<double>(picture.tiles_done) / picture.tiles : 0;
+double FractionOf(const ImageProgress& image) {
+  return image.tiles > 0 ? static_cast<double>(image.tiles_done) / image.tiles : 0;
 }
 
 std::string Bar(double fraction) {
@@ -25,15 +25,15 @@ std::string Bar(double fraction) {
   return absl::StrCat("[", std::string(filled, '#'), std::string(kBarColumns - filled, '-'), "]");
 }
 
-std::string Step(const PictureProgress& picture) {
-  if (picture.tiles > 0) {
-    return absl::StrCat("tile ", picture.tiles_done, "/", picture.tiles);
+std::string Step(const ImageProgress& image) {
+  if (image.tiles > 0) {
+    return absl::StrCat("tile ", image.tiles_done, "/", image.tiles);
   }
-  if (picture.total_bytes > 0) {
-    return absl::StrFormat("sent %.1f/%.1f MB", picture.sent_bytes / kMegabyte,
-                           picture.total_bytes / kMegabyte);
+  if (image.total_bytes > 0) {
+    return absl::StrFormat("sent %.1f/%.1f MB", image.sent_bytes / kMegabyte,
+                           image.total_bytes / kMegabyte);
   }
-  return absl::StrFormat("sent %.1f MB", picture.sent_bytes / kMegabyte);
+  return absl::StrFormat("sent %.1f MB", image.sent_bytes / kMegabyte);
 }
 
 int TerminalColumns(std::FILE* terminal) {
@@ -50,18 +50,17 @@ std::string FormatEta(absl::Duration duration) {
   return absl::StrFormat("%d:%02d:%02d", seconds / 3600, seconds / 60 % 60, seconds % 60);
 }
 
-std::string RenderProgress(const BatchProgress& batch, const PictureProgress& picture,
-                           int columns) {
+std::string RenderProgress(const BatchProgress& batch, const ImageProgress& image, int columns) {
   const double fraction =
       std::clamp((batch.files_done + batch.partial_files) / std::max(1, batch.files), 0.0, 1.0);
   std::string line =
       absl::StrFormat("%s %3d %%  ", Bar(fraction), static_cast<int>(100 * fraction));
   if (batch.files > 1) absl::StrAppend(&line, "file ", batch.files_done, "/", batch.files, "  ");
-  absl::StrAppend(&line, Step(picture));
+  absl::StrAppend(&line, Step(image));
   if (fraction > 0) {
     absl::StrAppend(&line, "  ETA ", FormatEta(batch.elapsed * ((1 - fraction) / fraction)));
   }
-  absl::StrAppend(&line, "  ", picture.name);
+  absl::StrAppend(&line, "  ", image.name);
   const size_t width = static_cast<size_t>(std::max(0, columns));
   return line.substr(0, width);
 }
@@ -76,28 +75,28 @@ ProgressBar::~ProgressBar() {
 
 void ProgressBar::Start(int id, absl::string_view name, int64_t total_bytes) {
   absl::MutexLock lock(&mutex_);
-  pictures_[id] = {.name = std::string(name), .total_bytes = total_bytes};
-  Draw(pictures_[id]);
+  images_[id] = {.name = std::string(name), .total_bytes = total_bytes};
+  Draw(images_[id]);
 }
 
 void ProgressBar::Sent(int id, int64_t bytes) {
   absl::MutexLock lock(&mutex_);
-  pictures_[id].sent_bytes = bytes;
-  Draw(pictures_[id]);
+  images_[id].sent_bytes = bytes;
+  Draw(images_[id]);
 }
 
 void ProgressBar::Tiles(int id, int64_t done, int64_t tiles) {
   absl::MutexLock lock(&mutex_);
-  PictureProgress& picture = pictures_[id];
-  picture.tiles_done = done;
-  picture.tiles = tiles;
-  Draw(picture);
+  ImageProgress& image = images_[id];
+  image.tiles_done = done;
+  image.tiles = tiles;
+  Draw(image);
 }
 
 void ProgressBar::Finish(int id) {
   absl::MutexLock lock(&mutex_);
   ++batch_.files_done;
-  const auto node = pictures_.extract(id);
+  const auto node = images_.extract(id);
   if (!node.empty()) Draw(node.mapped());
 }
 
@@ -108,15 +107,15 @@ void ProgressBar::Print(absl::string_view line) {
   std::fflush(terminal_);
 }
 
-void ProgressBar::Draw(const PictureProgress& picture) {
+void ProgressBar::Draw(const ImageProgress& image) {
   const absl::Time now = absl::Now();
   if (!enabled_ || now - last_drawn_ < kDrawInterval) return;
   last_drawn_ = now;
   batch_.elapsed = now - start_;
   batch_.partial_files = 0;
-  for (const auto& [id, other] : pictures_) batch_.partial_files += FractionOf(other);
+  for (const auto& [id, other] : images_) batch_.partial_files += FractionOf(other);
   absl::FPrintF(terminal_, "\r%s\x1b[K",
-                RenderProgress(batch_, picture, TerminalColumns(terminal_) - 1));
+                RenderProgress(batch_, image, TerminalColumns(terminal_) - 1));
   std::fflush(terminal_);
   visible_ = true;
 }

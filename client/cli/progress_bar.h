@@ -13,8 +13,8 @@
 
 namespace upscaled::client {
 
-// One picture on its way.
-struct PictureProgress {
+// One image on its way.
+struct ImageProgress {
   std::string name;
   int64_t sent_bytes = 0;
   int64_t total_bytes = 0;  // 0: unknown.
@@ -25,7 +25,7 @@ struct PictureProgress {
 struct BatchProgress {
   int files_done = 0;
   int files = 1;
-  // Done parts of the pictures under way, in pictures.
+  // Done parts of the images under way, in images.
   double partial_files = 0;
   absl::Duration elapsed;
 };
@@ -33,8 +33,8 @@ struct BatchProgress {
 // "0:07", "12:40", "3:05:00".
 std::string FormatEta(absl::Duration duration);
 
-// A line of at most `columns` columns for a batch and the picture in it that moved last.
-std::string RenderProgress(const BatchProgress& batch, const PictureProgress& picture, int columns);
+// A line of at most `columns` columns for a batch and the image in it that moved last.
+std::string RenderProgress(const BatchProgress& batch, const ImageProgress& image, int columns);
 
 // Draws on a stream, at most ten times a second; does nothing when not enabled. Thread safe.
 class ProgressBar {
@@ -43,7 +43,7 @@ class ProgressBar {
   ProgressBar(std::FILE* terminal, bool enabled, int files);
   ~ProgressBar();
 
-  // Pictures are told apart by `id`.
+  // Images are told apart by `id`.
   void Start(int id, absl::string_view name, int64_t total_bytes);
   void Sent(int id, int64_t bytes);
   void Tiles(int id, int64_t done, int64_t tiles);
@@ -53,7 +53,7 @@ class ProgressBar {
   void Print(absl::string_view line);
 
  private:
-  void Draw(const PictureProgress& picture) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Draw(const ImageProgress& image) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Clear() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   std::FILE* const terminal_;
@@ -61,7 +61,7 @@ class ProgressBar {
   const absl::Time start_ = absl::Now();
   absl::Mutex mutex_;
   BatchProgress batch_ ABSL_GUARDED_BY(mutex_);
-  std::map<int, PictureProgress> pictures_ ABSL_GUARDED_BY(mutex_);
+  std::map<int, ImageProgress> images_ ABSL_GUARDED_BY(mutex_);
   absl::Time last_drawn_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   bool visible_ ABSL_GUARDED_BY(mutex_) = false;
 };

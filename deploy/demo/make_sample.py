@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""Draws sample.png, the 320 x 240 picture of the quickstart: line art, text, smooth shading and texture.
+"""Draws sample.png, the 320 x 240 image of the quickstart: line art, text, smooth shading and texture.
 
 usage: make_sample.py [sample.png]
 
-Needs python3-pil, python3-numpy and fonts-dejavu-core. The picture is part of this project and under its licence.
+Needs python3-pil, python3-numpy and fonts-dejavu-core. The image is part of this project and under its licence.
 """
 
 import math
@@ -38,29 +38,29 @@ def landscape(rng):
     """Sky, sun, hills, and a meadow with texture, as float RGB at ZOOM."""
     x, y = grid()
     sky = (y / HORIZON_PX)[..., None]
-    picture = np.array([96.0, 156, 214]) * (1 - sky) + np.array([250.0, 226, 190]) * sky
-    picture = blend(picture, (255, 246, 214), 1.1 - np.hypot(x - 250, y - 40) / 46)
-    picture = blend(picture, (255, 252, 236), (18 - np.hypot(x - 250, y - 40)) * ZOOM)
+    image = np.array([96.0, 156, 214]) * (1 - sky) + np.array([250.0, 226, 190]) * sky
+    image = blend(image, (255, 246, 214), 1.1 - np.hypot(x - 250, y - 40) / 46)
+    image = blend(image, (255, 252, 236), (18 - np.hypot(x - 250, y - 40)) * ZOOM)
     for base, swell, color in ((104, 14, (128, 150, 176)), (118, 9, (92, 128, 120))):
         ridge = base - swell * np.sin(x / 37 + base) - 0.4 * swell * np.sin(x / 11 + 2 * base)
-        picture = blend(picture, color, (y - ridge) * ZOOM)
+        image = blend(image, color, (y - ridge) * ZOOM)
     meadow = np.array([92.0, 140, 62]) + (y - HORIZON_PX)[..., None] * np.array([-0.2, -0.35, -0.15])
     blades = smooth_noise(rng, 2.2) * 26 + smooth_noise(rng, 5) * 14 + smooth_noise(rng, 30) * 10
     meadow = meadow + (blades * np.clip((y - HORIZON_PX) / 40, 0.25, 1))[..., None] * np.array([0.9, 1.0, 0.5])
     inside = np.clip((y - HORIZON_PX - 3 * np.sin(x / 29)) * ZOOM, 0, 1)[..., None]
-    return picture * (1 - inside) + meadow * inside
+    return image * (1 - inside) + meadow * inside
 
 
-def ball(picture, cx, cy, radius):
+def ball(image, cx, cy, radius):
     """A shaded ball with a highlight and a soft shadow."""
     x, y = grid()
-    picture = blend(picture, (30, 48, 24), 0.55 * (1.25 - np.hypot((x - cx - 8) / 1.5, (y - cy - radius) / 0.35) / radius))
+    image = blend(image, (30, 48, 24), 0.55 * (1.25 - np.hypot((x - cx - 8) / 1.5, (y - cy - radius) / 0.35) / radius))
     nx, ny = (x - cx) / radius, (y - cy) / radius
     nz = np.sqrt(np.clip(1 - nx**2 - ny**2, 0, 1))
     light = np.clip(0.5 * nx - 0.55 * ny + 0.67 * nz, 0, 1)
     shade = np.array([206.0, 44, 52]) * (0.25 + 0.75 * light)[..., None] + 255 * (light**40)[..., None]
     inside = np.clip((radius - np.hypot(x - cx, y - cy)) * ZOOM, 0, 1)[..., None]
-    return picture * (1 - inside) + np.clip(shade, 0, 255) * inside
+    return image * (1 - inside) + np.clip(shade, 0, 255) * inside
 
 
 def house(pen):
@@ -110,9 +110,9 @@ def lettering(image):
 
 
 def main():
-    picture = landscape(np.random.default_rng(5))
-    picture = ball(picture, 252, 146, 26)
-    image = Image.fromarray(np.clip(np.rint(picture), 0, 255).astype(np.uint8))
+    image = landscape(np.random.default_rng(5))
+    image = ball(image, 252, 146, 26)
+    image = Image.fromarray(np.clip(np.rint(image), 0, 255).astype(np.uint8))
     house(ImageDraw.Draw(image))
     image = image.resize((WIDTH_PX, HEIGHT_PX), Image.BOX)
     lettering(image)

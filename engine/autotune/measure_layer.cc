@@ -8,7 +8,7 @@
 #include <random>
 #include <utility>
 
-#include "engine/autotune/contest.h"
+#include "engine/autotune/interleaved_benchmark.h"
 #include "engine/backends/reference/layers.h"
 #include "engine/model/multiply_adds.h"
 #include "engine/model/shapes.h"
@@ -30,21 +30,21 @@ Size InputFor(const Layer& layer, Size output) {
 }
 
 // In the shipped order, with their best times.
-std::vector<Contender> TimeAll(const KernelCandidates& candidates, absl::Duration budget,
-                               const Clock& clock) {
+std::vector<TimedCandidate> TimeAll(const KernelCandidates& candidates, absl::Duration budget,
+                                    const Clock& clock) {
   const Size input = InputFor(candidates.layer(), candidates.timed_output());
-  std::vector<Contender> contenders;
+  std::vector<TimedCandidate> timed;
   for (const std::string& name : candidates.names()) {
-    const std::shared_ptr<LayerTrial> trial = candidates.Try(name, input);
-    contenders.push_back({name, [trial, &clock] {
-                            const absl::Time start = clock.Now();
-                            trial->Run();
-                            const absl::Duration elapsed = clock.Now() - start;
-                            return trial->LastRunTime().value_or(elapsed);
-                          }});
+    const std::shared_ptr<LayerCandidate> candidate = candidates.Try(name, input);
+    timed.push_back({name, [candidate, &clock] {
+                       const absl::Time start = clock.Now();
+                       candidate->Run();
+                       const absl::Duration elapsed = clock.Now() - start;
+                       return candidate->LastRunTime().value_or(elapsed);
+                     }});
   }
-  RunInTurns(contenders, budget, clock);
-  return contenders;
+  RunInterleaved(timed, budget, clock);
+  return timed;
 }
 
 enum class Answer : uint8_t { kRight, kWrong, kNone };
@@ -97,21 +97,21 @@ LayerMeasurement MeasureLayer(const KernelCandidates& candidates, absl::Duration
   const Size output = OutputSize(layer, InputFor(layer, candidates.timed_output()));
   const double operations = 2 * MultiplyAdds(layer, static_cast<double>(output.Area()));
   const Check check(candidates);
-  std::optional<Contender> winner;
-  for (const Contender& contender : TimeAll(candidates, budget, clock)) {
-    const bool better = !winner || contender.best * kClearlyFaster < winner->best;
+  std::optional<TimedCandidate> winner;
+  for (const TimedCandidate& candidate : TimeAll(candidates, budget, clock)) {
+    const bool better = !winner || candidate.best * kClearlyFaster < winner->best;
     Answer answer = Answer::kRight;  // so far as it matters
-    if (contender.best == absl::InfiniteDuration()) {
+    if (candidate.best == absl::InfiniteDuration()) {
       answer = Answer::kNone;
     } else if (better) {
-      answer = check.Of(contender.name);
+      answer = check.Of(candidate.name);
     }
     if (answer != Answer::kRight) {
-      (answer == Answer::kWrong ? result.wrong : result.refused).push_back(contender.name);
+      (answer == Answer::kWrong ? result.wrong : result.refused).push_back(candidate.name);
       continue;
     }
-    result.entry.gflops[contender.name] = operations * 1e-9 / absl::ToDoubleSeconds(contender.best);
-    if (better) winner = contender;
+    result.entry.gflops[candidate.name] = operations * 1e-9 / absl::ToDoubleSeconds(candidate.best);
+    if (better) winner = candidate;
   }
   // None right: what is computed without tuning.
   result.entry.choice = winner ? winner->name : candidates.names().front();

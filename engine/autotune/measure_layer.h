@@ -14,7 +14,8 @@ namespace upscaled {
 struct LayerMeasurement {
   TuningEntry entry;               // `gflops` in operations of the direct algorithm
   std::vector<std::string> wrong;  // kernels whose values differ from the reference's
-  // Kernels that did not run: the device refused them, or failed, or had no memory for the trial.
+  // Kernels that did not run: the device refused them, or failed, or had no memory for the
+  // candidate.
   std::vector<std::string> refused;
 };
 

@@ -52,16 +52,16 @@ absl::StatusOr<std::vector<LayerProfile>> Stream::Profile(const Executable& /*ex
 }
 
 absl::Status CheckTileTask(const Executable& executable, const TileTask& task) {
-  const Rect picture{0, 0, task.image.width, task.image.height};
-  if (task.tile.empty() || !picture.Contains(task.tile)) {
+  const Rect image{0, 0, task.image.width, task.image.height};
+  if (task.tile.empty() || !image.Contains(task.tile)) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("tile %s is empty or outside its picture of %dx%d", Describe(task.tile),
+        absl::StrFormat("tile %s is empty or outside its image of %dx%d", Describe(task.tile),
                         task.image.width, task.image.height));
   }
   const Rect needed = executable.InputRect(task.tile, task.image);
-  if (!task.src_rect.Contains(needed) || !picture.Contains(task.src_rect)) {
+  if (!task.src_rect.Contains(needed) || !image.Contains(task.src_rect)) {
     return absl::InvalidArgumentError(absl::StrFormat(
-        "source %s of tile %s must cover %s inside its picture of %dx%d", Describe(task.src_rect),
+        "source %s of tile %s must cover %s inside its image of %dx%d", Describe(task.src_rect),
         Describe(task.tile), Describe(needed), task.image.width, task.image.height));
   }
   const int scale = executable.network().scale;

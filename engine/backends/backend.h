@@ -20,32 +20,32 @@
 
 namespace upscaled {
 
-// What a device keeps of one tile between the runs over its picture, so that it is not computed
+// What a device keeps of one tile between the runs over its image, so that it is not computed
 // again in each. One for each tile, given to all of its runs, the first included; never two at
 // once.
-class TileMemory {
+class ActivationCache {
  public:
-  virtual ~TileMemory() = default;
+  virtual ~ActivationCache() = default;
 };
 
-// One tile of one picture. The result is exact: for every tiling of a picture the same bytes.
+// One tile of one image. The result is exact: for every tiling of an image the same bytes.
 //
-// A network with global poolings (ListPoolings) takes one run over all tiles of the picture for
+// A network with global poolings (ListPoolings) takes one run over all tiles of the image for
 // each of them, in order, and a last one for the result: see engine/pipeline/pooled_means.h.
 //
 // Borrowed pixels: `src` and `dst` must stay valid until Run returns. Only the first three channels
 // of both are read and written, so that RGBA rows serve without a copy.
 struct TileTask {
   ImageView src;         // the pixels of `src_rect`: 3 or 4 channels, any sample type
-  Rect src_rect;         // where `src` lies in the picture, in source pixels; inside the picture
-  Size image;            // the whole picture, in source pixels
+  Rect src_rect;         // where `src` lies in the image, in source pixels; inside the image
+  Size image;            // the whole image, in source pixels
   Rect tile;             // what to compute, in source pixels; src_rect covers InputRect(tile)
   MutableImageView dst;  // scale * tile in size; integer types are clamped and rounded half up
 
   // For networks with global poolings.
   std::span<const ChannelMeans> means = {};  // of the first poolings; of all for the result
-  ChannelSums* sums = nullptr;   // not null: set to the share of the next pooling; dst is not used
-  TileMemory* memory = nullptr;  // may be null; never changes the result
+  ChannelSums* sums = nullptr;  // not null: set to the share of the next pooling; dst is not used
+  ActivationCache* memory = nullptr;  // may be null; never changes the result
 };
 
 // A compiled network: weights packed for one device and precision. Immutable, thread safe.
@@ -55,7 +55,7 @@ class Executable {
   virtual const Network& network() const = 0;  // its weights may have been dropped
   virtual Precision precision() const = 0;
   // The source pixels that computing `tile` needs, and its shares of global poolings, inside the
-  // picture.
+  // image.
   virtual Rect InputRect(const Rect& tile, Size image) const = 0;
   // Scratch memory that a stream needs to run a tile of this size.
   virtual size_t WorkspaceBytes(Size tile) const = 0;
@@ -65,8 +65,8 @@ class Executable {
   // Tile size in source pixels that this device likes best, when memory allows.
   virtual Size PreferredTile() const = 0;
   // For a tile of up to so many bytes; null and 0 when there is nothing worth keeping.
-  virtual std::unique_ptr<TileMemory> CreateTileMemory() const { return nullptr; }
-  virtual size_t TileMemoryBytes(Size /*tile*/) const { return 0; }
+  virtual std::unique_ptr<ActivationCache> CreateActivationCache() const { return nullptr; }
+  virtual size_t ActivationCacheBytes(Size /*tile*/) const { return 0; }
 };
 
 // For Stream::Run: INVALID_ARGUMENT when the task's rectangles, sizes or channels contradict each
@@ -104,7 +104,7 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string_view name() const = 0;    // "cpu", "reference", "cuda:0"
-  virtual std::string description() const = 0;  // for people: model, instruction set, memory
+  virtual std::string description() const = 0;  // human-readable: model, instruction set, memory
   // UNIMPLEMENTED, with the layer, the precision or the forced kernel, when this backend cannot run
   // `network` so; RESOURCE_EXHAUSTED, with the limit, when it would take too much memory.
   virtual absl::StatusOr<std::shared_ptr<const Executable>> Compile(const Network& network,

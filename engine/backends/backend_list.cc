@@ -64,42 +64,42 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateKnown(std::string_view device,
     ASSIGN_OR_RETURN(const BackendPlugin* loaded, Load(*plugin));
     return loaded->create(device, options);
   }
-  const DeviceSurvey survey = SurveyDevices();
+  const DeviceEnumeration enumeration = EnumerateDevices();
   return absl::NotFoundError(absl::StrCat(
       "no device '", ToAbsl(device), "', there are: auto, ",
-      absl::StrJoin(survey.devices, ", ",
+      absl::StrJoin(enumeration.devices, ", ",
                     [](std::string* out, const auto& found) { out->append(found.name); })));
 }
 
 }  // namespace
 
-DeviceSurvey SurveyDevices() {
-  DeviceSurvey survey;
-  std::vector<DeviceSurvey::Device> slower;  // than our own kernels on the same CPU
+DeviceEnumeration EnumerateDevices() {
+  DeviceEnumeration enumeration;
+  std::vector<DeviceEnumeration::Device> slower;  // than our own kernels on the same CPU
   for (const Plugin& plugin : kPlugins) {
     const absl::StatusOr<const BackendPlugin*> loaded = Load(plugin);
     if (!loaded.ok()) {
-      survey.notes.push_back(absl::StrCat(plugin.name, ": ", loaded.status().message()));
+      enumeration.notes.push_back(absl::StrCat(plugin.name, ": ", loaded.status().message()));
       continue;
     }
-    PluginSurvey found = (*loaded)->survey();
+    PluginDevices found = (*loaded)->enumerate();
     for (PluginDevice& device : found.devices) {
-      (device.is_cpu ? slower : survey.devices)
+      (device.is_cpu ? slower : enumeration.devices)
           .push_back({std::move(device.name), std::move(device.description)});
     }
     for (const std::string& note : found.notes) {
-      survey.notes.push_back(absl::StrCat(plugin.name, ": ", note));
+      enumeration.notes.push_back(absl::StrCat(plugin.name, ": ", note));
     }
   }
-  survey.devices.push_back({kBuiltIns[0].name, ""});
-  survey.devices.insert(survey.devices.end(), slower.begin(), slower.end());
-  survey.devices.push_back({kBuiltIns[1].name, ""});
-  return survey;
+  enumeration.devices.push_back({kBuiltIns[0].name, ""});
+  enumeration.devices.insert(enumeration.devices.end(), slower.begin(), slower.end());
+  enumeration.devices.push_back({kBuiltIns[1].name, ""});
+  return enumeration;
 }
 
-absl::StatusOr<std::unique_ptr<Backend>> CreateBest(const DeviceSurvey& survey,
+absl::StatusOr<std::unique_ptr<Backend>> CreateBest(const DeviceEnumeration& enumeration,
                                                     const BackendFactory& create) {
-  for (const DeviceSurvey::Device& candidate : survey.devices) {
+  for (const DeviceEnumeration::Device& candidate : enumeration.devices) {
     absl::StatusOr<std::unique_ptr<Backend>> backend = create(candidate.name);
     if (!absl::IsUnavailable(backend.status())) return backend;
   }
@@ -109,7 +109,7 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateBest(const DeviceSurvey& survey,
 absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(std::string_view device,
                                                        const BackendOptions& options) {
   if (device != "auto") return CreateKnown(device, options);
-  return CreateBest(SurveyDevices(),
+  return CreateBest(EnumerateDevices(),
                     [&](const std::string& name) { return CreateKnown(name, options); });
 }
 

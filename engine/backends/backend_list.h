@@ -13,27 +13,27 @@
 
 namespace upscaled {
 
-struct DeviceSurvey {
+struct DeviceEnumeration {
   struct Device {
     std::string name;         // "cpu", "reference", "opencl:0.0"
-    std::string description;  // of a plugin's device: for people
+    std::string description;  // of a plugin's device: human-readable
   };
   std::vector<Device> devices;     // best first
   std::vector<std::string> notes;  // which plugins or devices are not usable, and why
 };
 
 // Loads the plugins and asks their drivers.
-DeviceSurvey SurveyDevices();
+DeviceEnumeration EnumerateDevices();
 
 // Makes the backend of a device by its name.
 using BackendFactory =
     std::function<absl::StatusOr<std::unique_ptr<Backend>>(const std::string& device)>;
 
-// The best device of the survey that `create` does not call UNAVAILABLE.
-absl::StatusOr<std::unique_ptr<Backend>> CreateBest(const DeviceSurvey& survey,
+// The best device of the enumeration that `create` does not call UNAVAILABLE.
+absl::StatusOr<std::unique_ptr<Backend>> CreateBest(const DeviceEnumeration& enumeration,
                                                     const BackendFactory& create);
 
-// `device` is of SurveyDevices(), or "auto" for the first that works here, or "opencl" for the
+// `device` is of EnumerateDevices(), or "auto" for the first that works here, or "opencl" for the
 // first OpenCL device. NOT_FOUND lists what there is; UNAVAILABLE says why a plugin's device is not
 // there; INVALID_ARGUMENT names an option that the device cannot honour.
 absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(std::string_view device,

@@ -35,7 +35,7 @@ struct LineStats {
 
 struct ImageWork {
   ImageOp op;
-  Size size;  // of the picture, the matrix or each plane; for kSsim at least a window
+  Size size;  // of the image, the matrix or each plane; for kSsim at least a window
   BilateralOptions bilateral = {};
 };
 

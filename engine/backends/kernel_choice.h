@@ -16,9 +16,9 @@
 namespace upscaled {
 
 // One layer alone, computed by one kernel. Used by one thread at a time.
-class LayerTrial {
+class LayerCandidate {
  public:
-  virtual ~LayerTrial() = default;
+  virtual ~LayerCandidate() = default;
   // Computes the whole output from whatever input there is, for its time alone.
   virtual void Run() = 0;
   // What Run last took by the device's own clock; nothing where the caller's is as good.
@@ -43,7 +43,7 @@ class KernelCandidates {
   virtual Size checked_output() const { return {7, 7}; }
   // `name` is one of names(), `input` the size of the layer's input. Throws std::bad_alloc when
   // memory is out.
-  virtual std::unique_ptr<LayerTrial> Try(const std::string& name, Size input) const = 0;
+  virtual std::unique_ptr<LayerCandidate> Try(const std::string& name, Size input) const = 0;
 };
 
 // In which tiles a network could be computed: a matter of speed alone. Used by one thread.

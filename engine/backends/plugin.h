@@ -14,11 +14,11 @@ namespace upscaled {
 
 struct PluginDevice {
   std::string name;         // as CreateBackend takes it: "opencl:0.0"
-  std::string description;  // for people
+  std::string description;  // human-readable
   bool is_cpu = false;      // runs on the machine's CPU, which our own kernels use better
 };
 
-struct PluginSurvey {
+struct PluginDevices {
   std::vector<PluginDevice> devices;
   std::vector<std::string> notes;  // what was not usable, and why
 };
@@ -26,9 +26,9 @@ struct PluginSurvey {
 struct BackendPlugin {
   // PluginAbi(), as the plugin was compiled. Read before anything else.
   const char* abi;
-  PluginSurvey (*survey)();
-  // `device` is of survey()'s, or the plugin's name alone for the first. UNAVAILABLE when there is
-  // no such device; INVALID_ARGUMENT names an option that it cannot honour.
+  PluginDevices (*enumerate)();
+  // `device` is of enumerate()'s, or the plugin's name alone for the first. UNAVAILABLE when there
+  // is no such device; INVALID_ARGUMENT names an option that it cannot honour.
   absl::StatusOr<std::unique_ptr<Backend>> (*create)(std::string_view device,
                                                      const BackendOptions& options);
 };

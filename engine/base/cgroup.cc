@@ -30,8 +30,8 @@ double QuotaV1(const std::filesystem::path& group) {
 }
 
 // The least of `group` (below `mount`, beginning with a slash) and all above it.
-double LeastQuota(double (*quota_of)(const std::filesystem::path&),
-                  const std::filesystem::path& mount, std::filesystem::path group) {
+double MinQuota(double (*quota_of)(const std::filesystem::path&),
+                const std::filesystem::path& mount, std::filesystem::path group) {
   double least = quota_of(mount);
   for (group = group.relative_path(); !group.empty(); group = group.parent_path()) {
     least = std::min(least, quota_of(mount / group));
@@ -60,9 +60,9 @@ double CgroupCpuQuota(std::string_view membership, const std::filesystem::path& 
     std::getline(fields, controllers, ':');
     std::getline(fields, path);
     if (hierarchy == "0" && controllers.empty()) {
-      least = std::min(least, LeastQuota(&QuotaV2, mount, path));
+      least = std::min(least, MinQuota(&QuotaV2, mount, path));
     } else if (ListsCpu(controllers)) {
-      least = std::min(least, LeastQuota(&QuotaV1, mount / "cpu", path));
+      least = std::min(least, MinQuota(&QuotaV1, mount / "cpu", path));
     }
   }
   return least;

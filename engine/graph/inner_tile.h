@@ -9,7 +9,7 @@
 
 namespace upscaled {
 
-// A tile of this size with other tiles all around it, and the picture that it lies in.
+// A tile of this size with other tiles all around it, and the image that it lies in.
 struct InnerTile {
   explicit InnerTile(Size size)
       : rect{kBorderPx, kBorderPx, size.width, size.height},

@@ -1,6 +1,6 @@
-// Global poolings of pictures that are computed in tiles. The mean of a layer over the whole
-// picture is gathered in a run over all tiles of its own: every tile adds up its share of the
-// layer, and the total is the same however the picture was cut.
+// Global poolings of images that are computed in tiles. The mean of a layer over the whole
+// image is gathered in a run over all tiles of its own: every tile adds up its share of the
+// layer, and the total is the same however the image was cut.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ namespace upscaled {
 std::vector<int> ListPoolings(const Network& network);
 
 // The part of the layer that a global pooling (an index of Network::layers) reads that counts as
-// `tile`'s: the shares of a picture's tiles cover the layer without overlap. They lie where the
+// `tile`'s: the shares of an image's tiles cover the layer without overlap. They lie where the
 // tile's pixels do, but for a pixel of the layer and the uneven border of align_px.
 Rect PooledShare(const Network& network, int pooling, Size image, const Rect& tile);
 

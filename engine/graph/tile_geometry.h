@@ -1,4 +1,4 @@
-// What one tile of a picture needs from every layer of a network: pure arithmetic, shared by all
+// What one tile of an image needs from every layer of a network: pure arithmetic, shared by all
 // backends, so that they agree on every pixel.
 #pragma once
 
@@ -11,13 +11,13 @@
 
 namespace upscaled {
 
-// What each layer must compute for `tile` (source pixels, inside the picture): rectangles in that
-// layer's whole-picture coordinates, where (0, 0) is its first output for the whole padded picture.
+// What each layer must compute for `tile` (source pixels, inside the image): rectangles in that
+// layer's whole-image coordinates, where (0, 0) is its first output for the whole padded image.
 // A layer's rectangle is the union of what its consumers need, rounded outward to whole blocks and
 // clipped to LayerSizes. Blocks are of block_px[i] pixels (1 = none) and begin at
 // block_origin_px[i] and its multiples from there, on both axes. An empty `block_px` means 1
 // everywhere, an empty `block_origin_px` 0. Index as Network::layers; [0] is in padded-input
-// coordinates (subtract pad_px for picture coordinates).
+// coordinates (subtract pad_px for image coordinates).
 //
 // Zero padding is outside the rectangles: whoever computes a layer reads zeros there. Of what feeds
 // a global pooling the tile's PooledShare is needed, too.
@@ -43,7 +43,7 @@ PixelRange InputRange(const Layer& layer, PixelRange out, int in_side, size_t in
 // the input for a constant.
 int PadSource(const Layer& layer, int at, int in_side);
 
-// The source pixels that rectangle `input_region` of layer 0 reads, inside the picture: pixels of
+// The source pixels that rectangle `input_region` of layer 0 reads, inside the image: pixels of
 // the replicated border count as the edge pixels they copy.
 Rect SourceRect(const Network& network, const Rect& input_region, Size image);
 

@@ -1,5 +1,5 @@
 // A chain of stages, each of which spreads colours by one pixel and needs of the stage before it
-// the rows above and below: three rows each, whatever the picture's height.
+// the rows above and below: three rows each, whatever the image's height.
 #include "engine/image/alpha.h"
 
 #include <array>

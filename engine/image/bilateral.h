@@ -35,7 +35,7 @@ struct BilateralOptions {
 };
 
 // The filtered rows of `source` (integer samples; it must outlive the result), with 16 bits a
-// sample, so that the stages behind see what the mean gained. Pixels outside the picture have no
+// sample, so that the stages behind see what the mean gained. Pixels outside the image have no
 // weight. Nor have fully transparent ones, which stay as they are, as alpha does.
 //
 // Holds BilateralBytes; the rows do not depend on how many are read at a time.

@@ -101,8 +101,8 @@ BilateralWindow::BilateralWindow(const BilateralOptions& options, float full_sca
 
 BilateralLayout::BilateralLayout(int radius_px, int colours, int width_px)
     : colours(colours), width_px(width_px) {
-  constexpr size_t kMostLanes = 16;
-  result_floats = (static_cast<size_t>(width_px) + kMostLanes - 1) / kMostLanes * kMostLanes;
+  constexpr size_t kMaxLanes = 16;
+  result_floats = (static_cast<size_t>(width_px) + kMaxLanes - 1) / kMaxLanes * kMaxLanes;
   plane_floats = result_floats + 2 * static_cast<size_t>(radius_px);
 }
 

@@ -8,7 +8,7 @@
 namespace upscaled {
 
 // A row is a plane of floats for each colour, 1 or 3. A plane has a pixel's value at radius_px + x,
-// and kNoColour on both sides of the picture, as far as the window and whole vectors reach.
+// and kNoColour on both sides of the image, as far as the window and whole vectors reach.
 struct BilateralLayout {
   // So far from every colour that its weight is exactly 0, and its square is a finite float.
   static constexpr float kNoColour = 1e15f;
@@ -21,7 +21,7 @@ struct BilateralLayout {
   size_t result_floats;  // of a result's plane: whole vectors
 };
 
-// Filters a row. `rows` are those of its window, from top to bottom; null: outside the picture.
+// Filters a row. `rows` are those of its window, from top to bottom; null: outside the image.
 // `result` has layout.colours planes of layout.result_floats.
 void FilterBilateralRow(const BilateralWindow& window, const BilateralLayout& layout,
                         const float* const* rows, float* result);

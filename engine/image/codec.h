@@ -1,4 +1,4 @@
-// Encoded images as streams of rows: what a picture is (from its first bytes), a decoder that gives
+// Encoded images as streams of rows: what an image is (from its first bytes), a decoder that gives
 // its rows top to bottom, and an encoder that takes them.
 //
 // Errors, everywhere: INVALID_ARGUMENT for bytes that are no valid image (corrupt, truncated), with
@@ -28,7 +28,7 @@ namespace upscaled {
 
 enum class ImageFormat : uint8_t { kPng, kJpeg, kWebp };
 
-// EXIF orientation, TIFF 6.0 values: the transform that turns the stored picture upright.
+// EXIF orientation, TIFF 6.0 values: the transform that turns the stored image upright.
 enum class Orientation : uint8_t {
   kIdentity = 1,
   kFlipX,
@@ -40,14 +40,14 @@ enum class Orientation : uint8_t {
   kRotate270
 };
 
-// What the first bytes say. `spec` is the picture as the decoder gives it: upright (orientation
+// What the first bytes say. `spec` is the image as the decoder gives it: upright (orientation
 // applied), palette expanded, at 8 bits (kU8) up to 8 bits stored, else 16 (kU16), CMYK as RGB.
 struct ImageHeader {
   ImageFormat format = ImageFormat::kPng;
   ImageSpec spec;
   Orientation orientation = Orientation::kIdentity;
   // Memory that decoding takes beside the caller's rows: a few rows for sequential images, the
-  // whole picture where the format (progressive, interlaced, WebP) or a rotation demands it.
+  // whole image where the format (progressive, interlaced, WebP) or a rotation demands it.
   size_t decoder_bytes = 0;
   size_t prefix_bytes = 0;   // bound on what ReadImageHeader holds; in decoder_bytes once
   size_t profile_bytes = 0;  // bound on the ICC profile
@@ -61,7 +61,7 @@ struct DecodeLimits {
   // All that precedes the pixels, and what its compressed parts (of PNG) inflate to.
   size_t max_metadata_bytes = size_t{4} << 20;
   int max_jpeg_scans = 100;
-  // Makes the error for a picture beyond one of these limits: of the value that it has at least,
+  // Makes the error for an image beyond one of these limits: of the value that it has at least,
   // and of a sentence that says so. null: RESOURCE_EXHAUSTED with the sentence. For callers whose
   // users know the limits by other names.
   std::function<absl::Status(DecodeLimit limit, int64_t value, std::string sentence)> explain;
@@ -78,7 +78,7 @@ absl::StatusOr<std::optional<ImageHeader>> ParseImageHeader(std::span<const uint
                                                             const DecodeLimits& limits);
 
 // Reads until the header is known and leaves all bytes that were read in `prefix` (empty before),
-// for a ReplaySource to give to OpenImageDecoder: so that a picture can be admitted before anything
+// for a ReplaySource to give to OpenImageDecoder: so that an image can be admitted before anything
 // is allocated for its pixels.
 absl::StatusOr<ImageHeader> ReadImageHeader(ByteSource& source, const DecodeLimits& limits,
                                             std::vector<uint8_t>& prefix);
@@ -116,11 +116,11 @@ class ImageEncoder {
 absl::Status CheckEncodable(ImageFormat format, const ImageSpec& spec);
 ImageSpec OutputSpecFor(ImageFormat format, const ImageSpec& spec);
 
-// Encoder memory beside the caller's rows: the whole picture for WebP, a few rows otherwise.
+// Encoder memory beside the caller's rows: the whole image for WebP, a few rows otherwise.
 size_t EncoderBytes(const EncodeOptions& options, const ImageSpec& spec);
 
 // `sink` and `cancellation` (may be null) must outlive the encoder. Once cancelled, a WebP encoder
-// stops working for the picture and Finish returns the reason; the others work row by row.
+// stops working for the image and Finish returns the reason; the others work row by row.
 absl::StatusOr<std::unique_ptr<ImageEncoder>> CreateImageEncoder(
     const EncodeOptions& options, const ImageSpec& spec, const ImageMetadata& metadata,
     ByteSink& sink, const Cancellation* cancellation = nullptr);

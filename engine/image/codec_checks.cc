@@ -13,19 +13,19 @@ absl::Status BeyondLimit(const DecodeLimits& limits, DecodeLimit limit, int64_t 
   return absl::ResourceExhaustedError(sentence);
 }
 
-absl::Status CheckPictureSize(const char* format, int64_t width, int64_t height,
-                              const DecodeLimits& limits) {
+absl::Status CheckImageSize(const char* format, int64_t width, int64_t height,
+                            const DecodeLimits& limits) {
   if (width < 1 || height < 1)
     return absl::InvalidArgumentError(
-        absl::StrCat(format, ": the picture is empty: ", width, " x ", height, " px"));
+        absl::StrCat(format, ": the image is empty: ", width, " x ", height, " px"));
   if (std::max(width, height) > limits.max_side_px)
-    return absl::ResourceExhaustedError(absl::StrCat(format, ": the picture is ", width, " x ",
+    return absl::ResourceExhaustedError(absl::StrCat(format, ": the image is ", width, " x ",
                                                      height, " px; the limit is ",
                                                      limits.max_side_px, " px a side"));
   const int64_t pixels = width * height;
   if (pixels > limits.max_pixels)
     return BeyondLimit(limits, DecodeLimit::kPixels, pixels,
-                       absl::StrCat(format, ": the picture has ", pixels, " pixels (", width, " x ",
+                       absl::StrCat(format, ": the image has ", pixels, " pixels (", width, " x ",
                                     height, "); the limit is ", limits.max_pixels));
   return absl::OkStatus();
 }

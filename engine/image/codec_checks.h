@@ -10,13 +10,13 @@
 
 namespace upscaled {
 
-// The error for a picture beyond `limit`, see DecodeLimits::explain.
+// The error for an image beyond `limit`, see DecodeLimits::explain.
 absl::Status BeyondLimit(const DecodeLimits& limits, DecodeLimit limit, int64_t value,
                          std::string sentence);
 
-// A picture of `width` x `height` against the limits on sides and pixels.
-absl::Status CheckPictureSize(const char* format, int64_t width, int64_t height,
-                              const DecodeLimits& limits);
+// An image of `width` x `height` against the limits on sides and pixels.
+absl::Status CheckImageSize(const char* format, int64_t width, int64_t height,
+                            const DecodeLimits& limits);
 
 // `end` bytes of the file come before the pixels, as far as is known.
 absl::Status CheckMetadataBytes(const char* format, size_t end, const DecodeLimits& limits);

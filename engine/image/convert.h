@@ -1,7 +1,7 @@
-// Changing what a picture's samples are, not their number: depth, gray and colour, alpha.
+// Changing what an image's samples are, not their number: depth, gray and colour, alpha.
 //
 // Depth: exact rounding, halves up; 8 to 16 bits repeats the byte, so that 16 to 8 bits gives it
-// back. Gray of colour is Rec. 601 luma. New alpha is opaque. Dropped alpha puts the picture before
+// back. Gray of colour is Rec. 601 luma. New alpha is opaque. Dropped alpha puts the image before
 // white, as a page shows it.
 #pragma once
 

@@ -15,7 +15,7 @@ constexpr size_t kInputBytes = 64 << 10;
 constexpr int kIccMarker = JPEG_APP0 + 2;
 constexpr unsigned kWholeSegment = 0xFFFF;
 
-// The picture as it is stored, not turned. Derives from the session so that libjpeg's callbacks
+// The image as it is stored, not turned. Derives from the session so that libjpeg's callbacks
 // find it.
 class JpegReader final : public RowSource, private JpegSession {
  public:
@@ -51,7 +51,7 @@ class JpegReader final : public RowSource, private JpegSession {
   jpeg_source_mgr input_ = {};
   jpeg_progress_mgr progress_ = {};
   std::array<JOCTET, kInputBytes> input_bytes_;
-  std::vector<uint8_t> cmyk_row_;  // empty unless the picture is CMYK
+  std::vector<uint8_t> cmyk_row_;  // empty unless the image is CMYK
   bool started_ = false;
 };
 
@@ -84,7 +84,7 @@ void JpegReader::OnSkip(j_decompress_ptr info, long count) {
   info->src->bytes_in_buffer -= rest;
 }
 
-// Called for each row of blocks while the scans of a picture with several are read, which is before
+// Called for each row of blocks while the scans of an image with several are read, which is before
 // its first row, and then for each row.
 void JpegReader::OnProgress(j_common_ptr info) {
   JpegReader& reader = static_cast<JpegReader&>(Of(info));
@@ -112,7 +112,7 @@ bool JpegReader::MayGoOn() {
   if (cancellation_ != nullptr) Fail(cancellation_->status());
   if (info_.input_scan_number > limits_.max_jpeg_scans)
     Fail(BeyondLimit(limits_, DecodeLimit::kJpegScans, info_.input_scan_number,
-                     absl::StrCat("JPEG: the picture has at least ", info_.input_scan_number,
+                     absl::StrCat("JPEG: the image has at least ", info_.input_scan_number,
                                   " scans; the limit is ", limits_.max_jpeg_scans)));
   return status().ok();
 }
@@ -203,7 +203,7 @@ class JpegDecoder final : public ImageDecoder {
   const ImageHeader header_;
   ImageMetadata metadata_;
   JpegReader reader_;
-  std::unique_ptr<RowSource> upright_;  // null when the picture is stored upright
+  std::unique_ptr<RowSource> upright_;  // null when the image is stored upright
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 // The segments of a JPEG file up to the first scan. Source: ITU-T T.81, annex B.
 //
 // It walks to SOS rather than to SOF: only the first scan tells whether the components come one
-// after the other, so that the decoder must hold the coefficients of the whole picture, and EXIF or
+// after the other, so that the decoder must hold the coefficients of the whole image, and EXIF or
 // ICC segments may come in between.
 #include <algorithm>
 
@@ -81,7 +81,7 @@ absl::Status ParseFrame(uint8_t marker, std::span<const uint8_t> segment,
     frame.max_v = std::max(frame.max_v, v);
     frame.blocks_per_mcu += h * v;
   }
-  return CheckPictureSize(kFormat, frame.width, frame.height, limits);
+  return CheckImageSize(kFormat, frame.width, frame.height, limits);
 }
 
 ImageHeader MakeHeader(const Frame& frame, Orientation orientation, bool multiple_scans,

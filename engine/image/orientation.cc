@@ -29,9 +29,9 @@ class Upright final : public RowSource {
 
   absl::Status ReadRows(MutableImageView rows) override {
     RETURN_IF_ERROR(CheckRows(spec_, next_row_, rows.spec));
-    if (picture_.bytes() == 0) RETURN_IF_ERROR(Collect());
+    if (image_.bytes() == 0) RETURN_IF_ERROR(Collect());
     for (int y = 0; y < rows.height_px(); ++y)
-      std::memcpy(rows.row(y), picture_.view().row(next_row_ + y), spec_.row_bytes());
+      std::memcpy(rows.row(y), image_.view().row(next_row_ + y), spec_.row_bytes());
     next_row_ += rows.height_px();
     return absl::OkStatus();
   }
@@ -43,10 +43,9 @@ class Upright final : public RowSource {
     ptrdiff_t step_x, step_y;
   };
 
-  Placement Place(MutableImageView picture) const {
-    const ptrdiff_t right = static_cast<ptrdiff_t>(spec_.pixel_bytes()),
-                    down = picture.stride_bytes;
-    uint8_t* const left_top = picture.data;
+  Placement Place(MutableImageView image) const {
+    const ptrdiff_t right = static_cast<ptrdiff_t>(spec_.pixel_bytes()), down = image.stride_bytes;
+    uint8_t* const left_top = image.data;
     uint8_t* const right_top = left_top + (spec_.width_px - 1) * right;
     uint8_t* const left_bottom = left_top + (spec_.height_px - 1) * down;
     uint8_t* const right_bottom = left_bottom + (right_top - left_top);
@@ -72,11 +71,11 @@ class Upright final : public RowSource {
   }
 
   absl::Status Collect() {
-    Image picture(spec_);
+    Image image(spec_);
     ImageSpec band_spec = stored_.spec();
     band_spec.height_px = std::min(kBandRows, band_spec.height_px);
     Image band(band_spec);
-    const Placement placement = Place(picture.mutable_view());
+    const Placement placement = Place(image.mutable_view());
     const size_t pixel_bytes = spec_.pixel_bytes();
     const int height = stored_.spec().height_px;
     for (int top = 0; top < height; top += kBandRows) {
@@ -88,14 +87,14 @@ class Upright final : public RowSource {
           std::memcpy(placement.origin + x * placement.step_x + (top + y) * placement.step_y,
                       rows.row(y) + x * pixel_bytes, pixel_bytes);
     }
-    picture_ = std::move(picture);
+    image_ = std::move(image);
     return absl::OkStatus();
   }
 
   RowSource& stored_;
   const Orientation orientation_;
   const ImageSpec spec_;
-  Image picture_;
+  Image image_;
   int next_row_ = 0;
 };
 

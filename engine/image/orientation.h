@@ -1,4 +1,4 @@
-// Turning a stored picture upright.
+// Turning a stored image upright.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // The unit of PNG encoding: some rows, filtered and deflated independently of all others, so that
-// threads can share a picture. Private to engine/image.
+// threads can share an image. Private to engine/image.
 #pragma once
 
 #include <cstddef>
@@ -15,15 +15,15 @@ namespace upscaled {
 
 class PngBand {
  public:
-  // Of pictures of `spec`, but for their height. RESOURCE_EXHAUSTED without memory.
+  // Of images of `spec`, but for their height. RESOURCE_EXHAUSTED without memory.
   static absl::StatusOr<std::unique_ptr<PngBand>> Create(const ImageSpec& spec, int compression);
 
-  // Rows that each band of a picture has, but for the last. Depends on the width alone.
+  // Rows that each band of an image has, but for the last. Depends on the width alone.
   static int RowsOf(const ImageSpec& spec);
   // Memory that a band takes.
   static size_t BytesOf(const ImageSpec& spec);
 
-  // Begins anew below `above`, the last row of another band; null: at the top of the picture.
+  // Begins anew below `above`, the last row of another band; null: at the top of the image.
   void Begin(const PngBand* above);
   // Takes the next row, of at most RowsOf.
   void AddRow(const uint8_t* samples);

@@ -23,7 +23,7 @@ class PngBombGuard {
   PngBombGuard& operator=(const PngBombGuard&) = delete;
 
   // `bytes` come next in the file, from its signature on. `has_all_rows`: the decoder has every row
-  // of the picture before it looks at them. RESOURCE_EXHAUSTED, naming chunk, value and limit, when
+  // of the image before it looks at them. RESOURCE_EXHAUSTED, naming chunk, value and limit, when
   //   - the compressed metadata so far (iCCP, zTXt, iTXt) inflate to more than the limit together;
   //     they are inflated into a small buffer, and no further than that;
   //   - the pixels' chunks (IDAT) go on long after the last row, as libpng would inflate them all.

@@ -54,7 +54,7 @@ class PngDecoder final : public ImageDecoder {
   png_structp png_ = nullptr;
   png_infop info_ = nullptr;
   int passes_ = 1;
-  Image interlaced_;  // the whole picture, when it is stored interlaced
+  Image interlaced_;  // the whole image, when it is stored interlaced
   int next_row_ = 0;
 };
 
@@ -104,7 +104,7 @@ void PngDecoder::ReadInfo(const DecodeLimits& limits) {
   png_read_update_info(png_, info_);
 }
 
-// libpng drops an ancillary chunk that it finds corrupt; without its tRNS the picture is another.
+// libpng drops an ancillary chunk that it finds corrupt; without its tRNS the image is another.
 absl::Status PngDecoder::CheckAgainstHeader() {
   const ImageSpec& spec = header_.spec;
   if (png_get_image_width(png_, info_) == static_cast<uint32_t>(spec.width_px) &&
@@ -134,12 +134,12 @@ absl::Status PngDecoder::Start(const DecodeLimits& limits) {
 
 absl::Status PngDecoder::ReadAll() {
   interlaced_ = Image(header_.spec);
-  const MutableImageView picture = interlaced_.mutable_view();
-  return session_.RunGuarded(png_, [this, &picture] {
+  const MutableImageView image = interlaced_.mutable_view();
+  return session_.RunGuarded(png_, [this, &image] {
     for (int pass = 0; pass < passes_; ++pass)
-      for (int y = 0; y < picture.height_px(); ++y) {
+      for (int y = 0; y < image.height_px(); ++y) {
         if (!MayGoOn()) return;
-        png_read_row(png_, picture.row(y), nullptr);
+        png_read_row(png_, image.row(y), nullptr);
       }
     png_read_end(png_, nullptr);
   });

@@ -19,7 +19,7 @@ constexpr size_t kCrcBytes = 4;
 constexpr size_t kIhdrBytes = 13;
 // zlib's window and state, twice, libpng's structures, the input buffer.
 constexpr size_t kLibraryBytes = 256 << 10;
-constexpr size_t kMostInflation = 1032;  // of deflate
+constexpr size_t kMaxInflation = 1032;  // of deflate
 
 constexpr uint32_t ChunkType(const char (&name)[5]) {
   return uint32_t(name[0]) << 24 | name[1] << 16 | name[2] << 8 | name[3];
@@ -59,7 +59,7 @@ absl::StatusOr<Ihdr> ParseIhdr(const uint8_t* data, const DecodeLimits& limits) 
                                                    ihdr.bit_depth, " bits is not defined"));
   if (data[10] != 0 || data[11] != 0 || data[12] > 1)
     return absl::InvalidArgumentError("PNG: undefined compression, filter or interlace method");
-  RETURN_IF_ERROR(CheckPictureSize(kFormat, ihdr.width, ihdr.height, limits));
+  RETURN_IF_ERROR(CheckImageSize(kFormat, ihdr.width, ihdr.height, limits));
   return ihdr;
 }
 
@@ -105,7 +105,7 @@ absl::StatusOr<std::optional<ImageHeader>> ParsePngHeader(std::span<const uint8_
           absl::StrCat("PNG: a chunk of ", length, " bytes; the format allows 2147483647"));
     if (type == ChunkType("tRNS")) has_trns = true;
     if (type == ChunkType("iCCP"))
-      profile_bytes = std::min(length * kMostInflation, limits.max_metadata_bytes);
+      profile_bytes = std::min(length * kMaxInflation, limits.max_metadata_bytes);
     position += kChunkHeaderBytes + length + kCrcBytes;
     RETURN_IF_ERROR(CheckMetadataBytes(kFormat, position, limits));
   }

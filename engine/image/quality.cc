@@ -132,12 +132,12 @@ void SquaredErrorOfRows(const PlanePair& planes, int begin, int end, double* sum
 }
 
 void SsimOfRows(const PlanePair& planes, int begin, int end, double* sums) {
-  constexpr size_t kMostLanes = 8, kMoments = 5;
+  constexpr size_t kMaxLanes = 8, kMoments = 5;
   const size_t width = planes.size.width;
   const int windows = planes.size.width - kSsimWindow + 1;
-  const size_t stride = (windows + kMostLanes - 1) / kMostLanes * kMostLanes;
+  const size_t stride = (windows + kMaxLanes - 1) / kMaxLanes * kMaxLanes;
   const std::array<double, kSsimWindow> weights = SsimWindow();
-  std::vector<double> a(stride + kSsimWindow + kMostLanes), b(a.size());
+  std::vector<double> a(stride + kSsimWindow + kMaxLanes), b(a.size());
   AlignedBuffer<double> ring(kSsimWindow * kMoments * stride), ssim(stride);
   const auto ring_row = [&](int y) { return ring.data() + y % kSsimWindow * kMoments * stride; };
   for (int y = begin; y < end + kSsimWindow - 1; ++y) {

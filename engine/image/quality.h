@@ -1,4 +1,4 @@
-// How close a picture is to another one, plane by plane.
+// How close an image is to another one, plane by plane.
 #pragma once
 
 #include <array>

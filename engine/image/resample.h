@@ -1,7 +1,7 @@
-// Resizing a picture to any size as a stream of rows.
+// Resizing an image to any size as a stream of rows.
 //
 // Separable convolution with half-pixel centres; the filter widens when it shrinks (antialiasing).
-// Taps that fall outside of the picture are left out and the others normalised to a sum of one.
+// Taps that fall outside of the image are left out and the others normalised to a sum of one.
 // Computed in float; integers are rounded half up and clamped. With alpha, colours count as much as
 // they are visible, so that hidden colours do not bleed in; fully transparent pixels come out
 // black.

@@ -1,4 +1,4 @@
-// A picture as a stream of rows, top to bottom: what decoders, pipeline stages and resizers share.
+// An image as a stream of rows, top to bottom: what decoders, pipeline stages and resizers share.
 #pragma once
 
 #include "absl/status/status.h"

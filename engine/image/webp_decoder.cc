@@ -21,7 +21,7 @@ struct DeleteDecoder {
   void operator()(WebPIDecoder* decoder) const { WebPIDelete(decoder); }
 };
 
-// libwebp decodes into the whole picture; rows are given as far as it has come.
+// libwebp decodes into the whole image; rows are given as far as it has come.
 class WebpDecoder final : public ImageDecoder {
  public:
   WebpDecoder(std::unique_ptr<ReplaySource> source, const ImageHeader& header,
@@ -42,7 +42,7 @@ class WebpDecoder final : public ImageDecoder {
     status_ = DecodeTo(next_row_ + rows.height_px());
     RETURN_IF_ERROR(status_);
     for (int y = 0; y < rows.height_px(); ++y)
-      std::memcpy(rows.row(y), picture_.view().row(next_row_ + y), header_.spec.row_bytes());
+      std::memcpy(rows.row(y), image_.view().row(next_row_ + y), header_.spec.row_bytes());
     next_row_ += rows.height_px();
     return absl::OkStatus();
   }
@@ -59,24 +59,24 @@ class WebpDecoder final : public ImageDecoder {
   const ImageHeader header_;
   const Cancellation* const cancellation_;
   ImageMetadata metadata_;
-  Image picture_;
-  std::unique_ptr<WebPIDecoder, DeleteDecoder> decoder_;  // writes into picture_
+  Image image_;
+  std::unique_ptr<WebPIDecoder, DeleteDecoder> decoder_;  // writes into image_
   absl::Status status_;
   // The file's beginning, until it has been checked; then libwebp gets it.
   std::vector<uint8_t> head_;
   size_t next_check_bytes_ = 0;  // of head_: doubles, so that all checks take linear time
   bool checked_ = false;
   size_t missing_bytes_;   // of the file, by what its header says
-  bool complete_ = false;  // the picture, though not yet the file
+  bool complete_ = false;  // the image, though not yet the file
   int decoded_rows_ = 0;
   int next_row_ = 0;
 };
 
 absl::Status WebpDecoder::Start() {
-  picture_ = Image(header_.spec);
-  const MutableImageView picture = picture_.mutable_view();
-  decoder_.reset(WebPINewRGB(header_.spec.has_alpha() ? MODE_RGBA : MODE_RGB, picture.data,
-                             picture_.bytes(), static_cast<int>(picture.stride_bytes)));
+  image_ = Image(header_.spec);
+  const MutableImageView image = image_.mutable_view();
+  decoder_.reset(WebPINewRGB(header_.spec.has_alpha() ? MODE_RGBA : MODE_RGB, image.data,
+                             image_.bytes(), static_cast<int>(image.stride_bytes)));
   if (decoder_ == nullptr) return absl::ResourceExhaustedError("WebP: no memory for libwebp");
   return absl::OkStatus();
 }

@@ -20,24 +20,24 @@ struct DeleteMux {
   void operator()(WebPMux* mux) const { WebPMuxDelete(mux); }
 };
 
-// Collects the picture; all the work is done in Finish.
+// Collects the image; all the work is done in Finish.
 class WebpEncoder final : public ImageEncoder {
  public:
   WebpEncoder(const ImageSpec& spec, ByteSink& sink, const Cancellation* cancellation)
       : spec_(spec), sink_(sink), cancellation_(cancellation) {}
-  ~WebpEncoder() override { WebPPictureFree(&picture_); }
+  ~WebpEncoder() override { WebPPictureFree(&image_); }
 
   absl::Status Start(int quality, const ImageMetadata& metadata);
   absl::Status WriteRows(ImageView rows) override;
   absl::Status Finish() override;
 
  private:
-  static int OnEncoded(const uint8_t* bytes, size_t count, const WebPPicture* picture) {
-    auto* encoded = static_cast<StringSink*>(picture->custom_ptr);
+  static int OnEncoded(const uint8_t* bytes, size_t count, const WebPPicture* image) {
+    auto* encoded = static_cast<StringSink*>(image->custom_ptr);
     return encoded->Write({bytes, count}).ok();
   }
-  static int OnProgress(int, const WebPPicture* picture) {
-    const auto* cancellation = static_cast<const Cancellation*>(picture->user_data);
+  static int OnProgress(int, const WebPPicture* image) {
+    const auto* cancellation = static_cast<const Cancellation*>(image->user_data);
     return !cancellation->IsCancelled();
   }
   absl::Status WriteWithProfile(const std::string& encoded);
@@ -48,23 +48,23 @@ class WebpEncoder final : public ImageEncoder {
   const Cancellation* const cancellation_;
   std::string icc_profile_;
   WebPConfig config_;
-  WebPPicture picture_ = {};
+  WebPPicture image_ = {};
   int next_row_ = 0;
 };
 
 absl::Status WebpEncoder::Start(int quality, const ImageMetadata& metadata) {
   icc_profile_ = metadata.icc_profile;
-  bool ok = WebPConfigInit(&config_) && WebPPictureInit(&picture_);
+  bool ok = WebPConfigInit(&config_) && WebPPictureInit(&image_);
   config_.quality = static_cast<float>(quality);
   if (quality == kLosslessQuality) {
     ok = ok && WebPConfigLosslessPreset(&config_, kLosslessLevel);
     config_.exact = 1;  // colours under transparent pixels too
   }
-  picture_.use_argb = 1;
-  picture_.width = spec_.width_px;
-  picture_.height = spec_.height_px;
-  if (!ok || !WebPPictureAlloc(&picture_))
-    return absl::ResourceExhaustedError("WebP: no memory for the picture");
+  image_.use_argb = 1;
+  image_.width = spec_.width_px;
+  image_.height = spec_.height_px;
+  if (!ok || !WebPPictureAlloc(&image_))
+    return absl::ResourceExhaustedError("WebP: no memory for the image");
   return absl::OkStatus();
 }
 
@@ -72,7 +72,7 @@ absl::Status WebpEncoder::WriteRows(ImageView rows) {
   RETURN_IF_ERROR(CheckRows(spec_, next_row_, rows.spec));
   for (int y = 0; y < rows.height_px(); ++y, ++next_row_) {
     const uint8_t* src = rows.row(y);
-    uint32_t* dst = picture_.argb + ptrdiff_t{next_row_} * picture_.argb_stride;
+    uint32_t* dst = image_.argb + ptrdiff_t{next_row_} * image_.argb_stride;
     for (int x = 0; x < spec_.width_px; ++x, src += spec_.channels) {
       const uint32_t alpha = spec_.has_alpha() ? src[3] : 255;
       dst[x] = alpha << 24 | src[0] << 16 | src[1] << 8 | src[2];
@@ -84,18 +84,18 @@ absl::Status WebpEncoder::WriteRows(ImageView rows) {
 absl::Status WebpEncoder::Finish() {
   RETURN_IF_ERROR(CheckAllWritten(spec_, next_row_));
   StringSink encoded;
-  picture_.writer = OnEncoded;
-  picture_.custom_ptr = &encoded;
+  image_.writer = OnEncoded;
+  image_.custom_ptr = &encoded;
   if (cancellation_ != nullptr) {
-    picture_.progress_hook = OnProgress;
-    picture_.user_data = const_cast<Cancellation*>(cancellation_);
+    image_.progress_hook = OnProgress;
+    image_.user_data = const_cast<Cancellation*>(cancellation_);
   }
-  const bool ok = WebPEncode(&config_, &picture_);
-  WebPPictureFree(&picture_);
-  if (!ok && picture_.error_code == VP8_ENC_ERROR_USER_ABORT) return cancellation_->status();
+  const bool ok = WebPEncode(&config_, &image_);
+  WebPPictureFree(&image_);
+  if (!ok && image_.error_code == VP8_ENC_ERROR_USER_ABORT) return cancellation_->status();
   if (!ok)
     return absl::ResourceExhaustedError(absl::StrCat(
-        "WebP: the picture cannot be encoded (libwebp's error ", picture_.error_code, ")"));
+        "WebP: the image cannot be encoded (libwebp's error ", image_.error_code, ")"));
   return icc_profile_.empty() ? WriteInPieces(AsBytes(encoded.bytes()))
                               : WriteWithProfile(encoded.bytes());
 }

@@ -35,7 +35,7 @@ constexpr uint32_t FourCc(const char (&name)[5]) {
 struct Container {
   Size canvas;  // of VP8X; empty without
   std::span<const uint8_t> icc_profile;
-  Size picture;
+  Size image;
   bool has_alpha = false;
   bool lossless = false;
   bool found_pixels = false;
@@ -45,35 +45,34 @@ struct Container {
 absl::Status ParseVp8x(std::span<const uint8_t> payload, const DecodeLimits& limits,
                        Container& found) {
   if (payload[0] & kAnimationFlag)
-    return absl::UnimplementedError("WebP: animated pictures are not read");
+    return absl::UnimplementedError("WebP: animated images are not read");
   found.canvas = {static_cast<int>(LoadLe24(&payload[4]) + 1),
                   static_cast<int>(LoadLe24(&payload[7]) + 1)};
-  return CheckPictureSize(kFormat, found.canvas.width, found.canvas.height, limits);
+  return CheckImageSize(kFormat, found.canvas.width, found.canvas.height, limits);
 }
 
 // Size and alpha of the frame that `payload` begins. ALPH comes before a VP8 chunk and has no size.
 absl::Status ParseFrame(uint32_t type, std::span<const uint8_t> payload, Container& found) {
   found.found_pixels = true;
   if (type == FourCc("ALPH")) {
-    found.picture = found.canvas;
+    found.image = found.canvas;
     found.has_alpha = true;
   } else if (type == FourCc("VP8 ")) {
     if ((payload[0] & 1) != 0 || payload[3] != 0x9D || payload[4] != 0x01 || payload[5] != 0x2A)
       return absl::InvalidArgumentError("WebP: the VP8 chunk begins with no key frame");
-    found.picture = {static_cast<int>(LoadLe16(&payload[6]) & 0x3FFF),
-                     static_cast<int>(LoadLe16(&payload[8]) & 0x3FFF)};
+    found.image = {static_cast<int>(LoadLe16(&payload[6]) & 0x3FFF),
+                   static_cast<int>(LoadLe16(&payload[8]) & 0x3FFF)};
   } else {
     if (payload[0] != 0x2F)
       return absl::InvalidArgumentError("WebP: the VP8L chunk begins with a wrong signature");
     const uint32_t bits = LoadLe32(&payload[1]);
-    found.picture = {static_cast<int>(bits & 0x3FFF) + 1,
-                     static_cast<int>(bits >> 14 & 0x3FFF) + 1};
+    found.image = {static_cast<int>(bits & 0x3FFF) + 1, static_cast<int>(bits >> 14 & 0x3FFF) + 1};
     found.has_alpha = (bits >> 28 & 1) != 0;
     found.lossless = true;
   }
-  if (found.canvas != Size{} && found.canvas != found.picture)
-    return absl::InvalidArgumentError(absl::StrCat("WebP: the frame is ", found.picture.width,
-                                                   " x ", found.picture.height, " px, the canvas ",
+  if (found.canvas != Size{} && found.canvas != found.image)
+    return absl::InvalidArgumentError(absl::StrCat("WebP: the frame is ", found.image.width, " x ",
+                                                   found.image.height, " px, the canvas ",
                                                    found.canvas.width, " x ", found.canvas.height));
   return absl::OkStatus();
 }
@@ -129,18 +128,17 @@ absl::StatusOr<std::optional<ImageHeader>> ParseWebpHeader(std::span<const uint8
                                                            const DecodeLimits& limits) {
   ASSIGN_OR_RETURN(const Container found, Walk(prefix, limits));
   if (!found.found_pixels) return std::nullopt;
-  RETURN_IF_ERROR(CheckPictureSize(kFormat, found.picture.width, found.picture.height, limits));
+  RETURN_IF_ERROR(CheckImageSize(kFormat, found.image.width, found.image.height, limits));
   ImageHeader header;
   header.format = ImageFormat::kWebp;
-  header.spec = {found.picture.width, found.picture.height, found.has_alpha ? 4 : 3,
-                 SampleType::kU8};
+  header.spec = {found.image.width, found.image.height, found.has_alpha ? 4 : 3, SampleType::kU8};
   header.prefix_bytes = HeaderBufferBytes(found.position);
   header.profile_bytes = found.icc_profile.size();
   header.decoder_bytes = DecoderBytes(found, LoadLe32(&prefix[4]), header.spec);
   return header;
 }
 
-absl::StatusOr<bool> CheckHuffmanTables(std::span<const uint8_t> prefix, Size picture) {
+absl::StatusOr<bool> CheckHuffmanTables(std::span<const uint8_t> prefix, Size image) {
   size_t position = kRiffHeaderBytes;
   while (prefix.size() > position + kChunkHeaderBytes) {
     const uint32_t type = LoadLe32(&prefix[position]);
@@ -158,12 +156,12 @@ absl::StatusOr<bool> CheckHuffmanTables(std::span<const uint8_t> prefix, Size pi
       const size_t header = lossless_alpha ? kAlphHeaderBytes : kVp8lHeaderBytes;
       ASSIGN_OR_RETURN(
           const std::optional<size_t> blocks,
-          CountHuffmanBlocks(payload.subspan(std::min(header, payload.size())), picture));
+          CountHuffmanBlocks(payload.subspan(std::min(header, payload.size())), image));
       if (!blocks.has_value() && whole)
         return absl::InvalidArgumentError("WebP: the lossless data are cut short");
       if (!blocks.has_value()) return false;
       if (*blocks > kMaxHuffmanBlocks)
-        return absl::ResourceExhaustedError(absl::StrCat("WebP: the picture has Huffman codes for ",
+        return absl::ResourceExhaustedError(absl::StrCat("WebP: the image has Huffman codes for ",
                                                          *blocks, " blocks; the limit is ",
                                                          kMaxHuffmanBlocks));
       if (!lossless_alpha) return true;

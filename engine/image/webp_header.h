@@ -13,9 +13,9 @@ namespace upscaled {
 // must be long enough for the header.
 std::span<const uint8_t> WebpIccProfile(std::span<const uint8_t> prefix);
 
-// Whether `prefix` of the file of `picture` reaches beyond what the picture's Huffman tables depend
+// Whether `prefix` of the file of `image` reaches beyond what the image's Huffman tables depend
 // on; libwebp, which allocates them, must have no more bytes before. RESOURCE_EXHAUSTED when there
 // are more than kMaxHuffmanBlocks.
-absl::StatusOr<bool> CheckHuffmanTables(std::span<const uint8_t> prefix, Size picture);
+absl::StatusOr<bool> CheckHuffmanTables(std::span<const uint8_t> prefix, Size image);
 
 }  // namespace upscaled

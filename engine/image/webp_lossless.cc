@@ -106,8 +106,8 @@ bool ReadCodeLengths(BitReader& bits, std::span<uint8_t> lengths) {
       lengths[symbol++] = static_cast<uint8_t>(length);
       continue;
     }
-    constexpr int kExtraBits[] = {2, 3, 7}, kLeast[] = {3, 3, 11};
-    const size_t repeat = kLeast[length - 16] + bits.Read(kExtraBits[length - 16]);
+    constexpr int kExtraBits[] = {2, 3, 7}, kMin[] = {3, 3, 11};
+    const size_t repeat = kMin[length - 16] + bits.Read(kExtraBits[length - 16]);
     if (repeat > lengths.size() - symbol) return false;
     std::fill_n(lengths.begin() + symbol, repeat, length == 16 ? previous : 0);
     symbol += repeat;

@@ -10,7 +10,7 @@
 namespace upscaled {
 namespace {
 
-// A picture large enough for any border, and a multiple of every alignment.
+// An image large enough for any border, and a multiple of every alignment.
 constexpr int kProbePx = 64 * kMaxPeriodPx;
 
 }  // namespace

@@ -14,7 +14,7 @@
 namespace upscaled {
 
 // The `id=value` fields of one layer. Reading a parameter marks it, so that one that nobody read,
-// and whose meaning would be lost, is an error and not a wrong picture.
+// and whose meaning would be lost, is an error and not a wrong image.
 class NcnnParams {
  public:
   // One field: "id=number" or "id=count,number,...", where an array's id is -23300 - id.

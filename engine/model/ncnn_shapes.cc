@@ -159,12 +159,12 @@ absl::Status NcnnBuilder::AddReshape(NcnnLayer& source) {
   RETURN_IF_ERROR(source.params.Expect(11, "depth", kMissing));
   const int given = network_.layers[inputs_[0].layer].out_channels;
   const auto all_channels = [given](int size) { return size == given || size == kRest; };
-  const bool per_picture = IsPerPicture(network_)[inputs_[0].layer];
+  const bool per_image = IsPerImage(network_)[inputs_[0].layer];
   const bool flat = all_channels(width) && height == kMissing && channels == kMissing;
   const bool deep = width == 1 && height == 1 && all_channels(channels);
   const bool kept =
       width == kKeep && height == kKeep && (channels == kKeep || all_channels(channels));
-  if (kept || (per_picture && (flat || deep))) return PassThrough(source);
+  if (kept || (per_image && (flat || deep))) return PassThrough(source);
   return absl::UnimplementedError(absl::StrCat("to ", width, " x ", height, " x ", channels,
                                                " is not supported, only where it changes nothing"));
 }

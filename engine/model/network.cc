@@ -27,7 +27,7 @@ int64_t Network::WeightCount() const {
 
 double Network::MacsPerOutputPixel() const {
   const std::vector<double> densities = LayerDensities(*this);
-  double macs = 0;  // per pixel of the picture
+  double macs = 0;  // per pixel of the image
   for (size_t i = 0; i < layers.size(); ++i) {
     macs += MultiplyAdds(layers[i], densities[i]);
   }

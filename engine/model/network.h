@@ -12,7 +12,7 @@
 namespace upscaled {
 
 enum class Op : uint8_t {
-  kInput,           // the RGB picture in 0..1, replicate-padded by Network::pad_px
+  kInput,           // the RGB image in 0..1, replicate-padded by Network::pad_px
   kConv,            // weights [out][in][kernel][kernel], bias [out]
   kConvTranspose,   // weights [in][out][kernel][kernel], bias [out]
   kPixelShuffle,    // channel c * factor^2 + dy * factor + dx -> (c, y * factor + dy, x * factor +
@@ -77,11 +77,11 @@ struct Network {
   std::string name;
   std::vector<Layer> layers;  // layers[0] is the input; the last one gives the RGB result
   int scale = 1;              // output pixels per input pixel
-  int pad_px = 0;             // border replicated around the picture before the first layer
+  int pad_px = 0;             // border replicated around the image before the first layer
   int align_px = 1;           // the padded size is a multiple of this (right and bottom border)
 
   // Checks that layers, shapes and weights fit each other, that all weights are finite, and that
-  // `scale`, `pad_px` and the layers agree: a picture of w x h gives exactly scale * (w x h).
+  // `scale`, `pad_px` and the layers agree: an image of w x h gives exactly scale * (w x h).
   // INVALID_ARGUMENT names the layer and what is wrong.
   absl::Status Validate() const;
   // The two halves of Validate: what holds whatever scale, pad_px and align_px are, and the rest,

@@ -95,14 +95,14 @@ std::vector<double> LayerDensities(const Network& network) {
   return densities;
 }
 
-std::vector<bool> IsPerPicture(const Network& network) {
-  std::vector<bool> per_picture;
-  per_picture.reserve(network.layers.size());
+std::vector<bool> IsPerImage(const Network& network) {
+  std::vector<bool> per_image;
+  per_image.reserve(network.layers.size());
   for (const Layer& layer : network.layers) {
-    per_picture.push_back(layer.op == Op::kGlobalAveragePool ||
-                          (layer.op != Op::kInput && per_picture[layer.inputs[0]]));
+    per_image.push_back(layer.op == Op::kGlobalAveragePool ||
+                        (layer.op != Op::kInput && per_image[layer.inputs[0]]));
   }
-  return per_picture;
+  return per_image;
 }
 
 }  // namespace upscaled

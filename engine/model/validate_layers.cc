@@ -163,17 +163,17 @@ absl::Status CheckWeights(const Network& network, size_t index) {
   return absl::OkStatus();
 }
 
-// Per-picture values and planes of pixels meet only in a Mul's second input.
-absl::Status CheckPerPicture(const Network& network, size_t index,
-                             const std::vector<bool>& per_picture) {
+// Per-image values and planes of pixels meet only in a Mul's second input.
+absl::Status CheckPerImage(const Network& network, size_t index,
+                           const std::vector<bool>& per_image) {
   const Layer& layer = network.layers[index];
-  if (layer.op == Op::kFullyConnected && !per_picture[layer.inputs[0]]) {
+  if (layer.op == Op::kFullyConnected && !per_image[layer.inputs[0]]) {
     return LayerError(network, index, "must follow a global average pool");
   }
   for (size_t i = 1; i < layer.inputs.size(); ++i) {
-    const bool broadcast = layer.op == Op::kMul && per_picture[layer.inputs[1]];
-    if (!broadcast && per_picture[layer.inputs[i]] != per_picture[layer.inputs[0]]) {
-      return LayerError(network, index, "mixes values per pixel with values per picture");
+    const bool broadcast = layer.op == Op::kMul && per_image[layer.inputs[1]];
+    if (!broadcast && per_image[layer.inputs[i]] != per_image[layer.inputs[0]]) {
+      return LayerError(network, index, "mixes values per pixel with values per image");
     }
   }
   return absl::OkStatus();
@@ -225,9 +225,9 @@ absl::Status Network::ValidateLayers() const {
     return LayerError(*this, layers.size() - 1, "the result has ", layers.back().out_channels,
                       " channels, must have 3");
   }
-  const std::vector<bool> per_picture = IsPerPicture(*this);
+  const std::vector<bool> per_image = IsPerImage(*this);
   for (size_t i = 0; i < layers.size(); ++i) {
-    RETURN_IF_ERROR(CheckPerPicture(*this, i, per_picture));
+    RETURN_IF_ERROR(CheckPerImage(*this, i, per_image));
   }
   RETURN_IF_ERROR(CheckAllUsed(*this));
   return CheckCost(*this);

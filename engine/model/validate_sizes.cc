@@ -1,4 +1,4 @@
-// Network::ValidateSizes: that every picture gives a result of the right size.
+// Network::ValidateSizes: that every image gives a result of the right size.
 #include <cstdint>
 #include <vector>
 
@@ -17,14 +17,14 @@ absl::Status CheckSizes(const Network& network, int side_px) {
   for (size_t i = 0; i < network.layers.size(); ++i) {
     const int side = sizes[i].width;
     if (side < 1 || side > kMaxSidePx) {
-      return LayerError(network, i, "is ", side, " pixels wide for a picture of ", side_px);
+      return LayerError(network, i, "is ", side, " pixels wide for an image of ", side_px);
     }
     const Layer& layer = network.layers[i];
     for (const int input : layer.inputs) {
       const bool broadcast = layer.op == Op::kMul && sizes[input].width == 1;
       if (!broadcast && sizes[input] != sizes[layer.inputs[0]]) {
         return LayerError(network, i, "has inputs ", sizes[layer.inputs[0]].width, " and ",
-                          sizes[input].width, " pixels wide for a picture of ", side_px);
+                          sizes[input].width, " pixels wide for an image of ", side_px);
       }
     }
   }
@@ -32,7 +32,7 @@ absl::Status CheckSizes(const Network& network, int side_px) {
   const int slack = network.align_px == 1 ? 0 : network.scale * (network.align_px - 1);
   if (given < wanted || given > wanted + slack) {
     return absl::InvalidArgumentError(absl::StrFormat(
-        "a picture %d pixels wide gives %d pixels, must give %d (scale %d, pad_px %d, align_px %d)",
+        "an image %d pixels wide gives %d pixels, must give %d (scale %d, pad_px %d, align_px %d)",
         side_px, given, wanted, network.scale, network.pad_px, network.align_px));
   }
   return absl::OkStatus();

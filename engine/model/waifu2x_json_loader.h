@@ -10,7 +10,7 @@ namespace upscaled {
 
 // A network of the file's content; validated. Every layer but the last is followed by LeakyReLU
 // 0.1, which the file does not say. With `enlarge_first`, layers that keep the size (vgg_7) see the
-// picture enlarged twice by repeating pixels. INVALID_ARGUMENT or UNIMPLEMENTED name the layer.
+// image enlarged twice by repeating pixels. INVALID_ARGUMENT or UNIMPLEMENTED name the layer.
 absl::StatusOr<Network> ParseWaifu2xJson(std::string_view text, bool enlarge_first);
 
 }  // namespace upscaled

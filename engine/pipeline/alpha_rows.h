@@ -11,8 +11,8 @@ inline constexpr int kAlphaHaloPx = 2;
 
 // Enlarges alpha by an integer factor with the Catmull-Rom cubic (Keys 1981, a = -1/2; half-pixel
 // centres, edges replicated): interpolating, so that opaque stays opaque and an edge as sharp as it
-// was. `src` holds rows [src_y, src_y + its height) of a picture of `image_height_px` rows, all
-// that the result needs; `dst` is rows [dst_y, ...) of the enlarged picture. Both are RGBA of
+// was. `src` holds rows [src_y, src_y + its height) of an image of `image_height_px` rows, all
+// that the result needs; `dst` is rows [dst_y, ...) of the enlarged image. Both are RGBA of
 // integer type; only the fourth channel is read and written.
 void EnlargeAlpha(const ImageView& src, int src_y, int image_height_px, int factor,
                   const MutableImageView& dst, int dst_y);

@@ -13,7 +13,7 @@ namespace {
 
 // Larger results are reached by the final resize: no detail is left to gain.
 constexpr int kMaxScaleProduct = 16;
-// An extreme change of the aspect ratio must not blow up the pictures in between. Factors of two
+// An extreme change of the aspect ratio must not blow up the images in between. Factors of two
 // never need more where the ratio stays.
 constexpr int64_t kMaxPixelsPerResultPixel = 4;
 

@@ -1,4 +1,4 @@
-// The eight flips and rotations of a picture.
+// The eight flips and rotations of an image.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace upscaled {
 
-// Flips the picture, then swaps its axes: index bit 0 flips x, bit 1 flips y, bit 2 transposes.
+// Flips the image, then swaps its axes: index bit 0 flips x, bit 1 flips y, bit 2 transposes.
 class Dihedral {
  public:
   static constexpr int kCount = 8;
@@ -18,32 +18,30 @@ class Dihedral {
       : flip_x_(index & 1), flip_y_(index & 2), transpose_(index & 4) {}
 
   Size Apply(Size size) const { return transpose_ ? Size{size.height, size.width} : size; }
-  // Where `r` of a picture lies in the transformed picture, and back; `picture` is untransformed.
-  Rect Apply(const Rect& r, Size picture) const {
-    const Rect flipped = Flip(r, picture);
+  // Where `r` of an image lies in the transformed image, and back; `image` is untransformed.
+  Rect Apply(const Rect& r, Size image) const {
+    const Rect flipped = Flip(r, image);
     return transpose_ ? Transpose(flipped) : flipped;
   }
-  Rect Undo(const Rect& r, Size picture) const {
-    return Flip(transpose_ ? Transpose(r) : r, picture);
-  }
+  Rect Undo(const Rect& r, Size image) const { return Flip(transpose_ ? Transpose(r) : r, image); }
 
-  // How to walk a picture in memory in the order of the transformed one: its pixel (u, v) lies
+  // How to walk an image in memory in the order of the transformed one: its pixel (u, v) lies
   // `origin + u * step_u + v * step_v` after the first pixel.
   struct Walk {
     ptrdiff_t origin, step_u, step_v;
   };
-  Walk WalkOver(Size picture, ptrdiff_t pixel_step, ptrdiff_t row_step) const {
+  Walk WalkOver(Size image, ptrdiff_t pixel_step, ptrdiff_t row_step) const {
     Walk walk{0, pixel_step, row_step};
-    if (flip_x_) walk.origin += (picture.width - 1) * pixel_step, walk.step_u = -pixel_step;
-    if (flip_y_) walk.origin += (picture.height - 1) * row_step, walk.step_v = -row_step;
+    if (flip_x_) walk.origin += (image.width - 1) * pixel_step, walk.step_u = -pixel_step;
+    if (flip_y_) walk.origin += (image.height - 1) * row_step, walk.step_v = -row_step;
     if (transpose_) std::swap(walk.step_u, walk.step_v);
     return walk;
   }
 
  private:
   static Rect Transpose(const Rect& r) { return {r.y, r.x, r.height, r.width}; }
-  Rect Flip(const Rect& r, Size picture) const {
-    return {flip_x_ ? picture.width - r.right() : r.x, flip_y_ ? picture.height - r.bottom() : r.y,
+  Rect Flip(const Rect& r, Size image) const {
+    return {flip_x_ ? image.width - r.right() : r.x, flip_y_ ? image.height - r.bottom() : r.y,
             r.width, r.height};
   }
 

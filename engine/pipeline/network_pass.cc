@@ -20,7 +20,7 @@ Rect InputOf(const PassSpec& pass, const Rect& tile) {
                   : pass.executable->InputRect(tile, pass.source.size());
 }
 
-// The source rows that a band needs: a rectangle of the picture's full width. It holds the band
+// The source rows that a band needs: a rectangle of the image's full width. It holds the band
 // itself, so that the bands leave no row out.
 Rect BandInput(const PassSpec& pass, const Rect& band) {
   const Rect input = InputOf(pass, band);
@@ -31,13 +31,13 @@ Rect BandInput(const PassSpec& pass, const Rect& band) {
   return {0, top, pass.source.width_px, bottom - top};
 }
 
-// No tile of this size needs more of the source, wherever it lies and however the picture is
+// No tile of this size needs more of the source, wherever it lies and however the image is
 // turned.
 Size MaxInput(const PassSpec& pass, Size tile) {
-  const Size picture = pass.source.size();
-  if (pass.halo_px >= kWholePictureHaloPx) return picture;
-  return {std::min(picture.width, tile.width + 2 * pass.halo_px),
-          std::min(picture.height, tile.height + 2 * pass.halo_px)};
+  const Size image = pass.source.size();
+  if (pass.halo_px >= kWholeImageHaloPx) return image;
+  return {std::min(image.width, tile.width + 2 * pass.halo_px),
+          std::min(image.height, tile.height + 2 * pass.halo_px)};
 }
 
 // Nor does a band need more rows, those included that the band before has read already.
@@ -74,8 +74,8 @@ int HaloPx(const Executable& executable) {
   // Kernels compute whole blocks, so a tile's reach depends on where it lies in them: blocks of
   // every kernel, in source pixels, divide or are smaller than this.
   constexpr int kPhases = 64;
-  // Far from all sides of a picture.
-  constexpr int kMiddle = 2 * kWholePictureHaloPx;
+  // Far from all sides of an image.
+  constexpr int kMiddle = 2 * kWholeImageHaloPx;
   int halo = 0;
   for (int i = 0; i < kPhases; ++i) {
     const int at = kMiddle + i;
@@ -83,10 +83,10 @@ int HaloPx(const Executable& executable) {
     halo = std::max(
         {halo, at - input.x, at - input.y, input.right() - at - 1, input.bottom() - at - 1});
   }
-  // The shares of pooled layers lie as the size of the picture has it.
+  // The shares of pooled layers lie as the size of the image has it.
   const Network& network = executable.network();
   if (!ListPoolings(network).empty()) halo += 2 * network.align_px;
-  return std::min(halo, kWholePictureHaloPx);
+  return std::min(halo, kWholeImageHaloPx);
 }
 
 ImageSpec PassResult(const PassSpec& pass) {
@@ -113,9 +113,9 @@ size_t PassBytes(const PassSpec& pass) {
   // The tasks of a band, here and in the executor's queue.
   slot += 2 * sizeof(TileTask) * static_cast<size_t>(grid.columns());
   const bool pooled = !ListPoolings(pass.executable->network()).empty();
-  const size_t picture = pooled ? PooledPicture::Bytes(pass) : 0;
+  const size_t image = pooled ? PooledImage::Bytes(pass) : 0;
   const size_t alpha_row = sizeof(float) * static_cast<size_t>(pass.source.width_px);
-  return slot * static_cast<size_t>(SlotCount(pass, grid)) + picture + alpha_row + kOverheadBytes;
+  return slot * static_cast<size_t>(SlotCount(pass, grid)) + image + alpha_row + kOverheadBytes;
 }
 
 NetworkPass::NetworkPass(const PassSpec& pass, RowSource& source, TileRun& run)

@@ -1,4 +1,4 @@
-// One network over a picture that flows by in rows.
+// One network over an image that flows by in rows.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 #include "engine/backends/backend.h"
 #include "engine/image/image.h"
 #include "engine/image/row_source.h"
-#include "engine/pipeline/pooled_picture.h"
+#include "engine/pipeline/pooled_image.h"
 #include "engine/pipeline/tile_run.h"
 #include "engine/pipeline/tta_tile.h"
 #include "engine/tiling/tile_grid.h"
@@ -27,12 +27,12 @@ struct PassSpec {
   int halo_px = 0;  // HaloPx of the executable
   Size tile;        // in source pixels
   int bands = 2;    // rows of tiles held at a time; at least 2 where there are more rows than one
-  int64_t kept_tiles = 0;  // with a TileMemory, where the network has global poolings
+  int64_t cached_tiles = 0;  // with a ActivationCache, where the network has global poolings
 };
 
 // Source pixels around a tile that its runs depend on, wherever the tile lies; at most
-// kWholePictureHaloPx, which stands for all of the picture.
-inline constexpr int kWholePictureHaloPx = 1024;
+// kWholeImageHaloPx, which stands for all of the image.
+inline constexpr int kWholeImageHaloPx = 1024;
 int HaloPx(const Executable& executable);
 
 ImageSpec PassResult(const PassSpec& spec);
@@ -41,7 +41,7 @@ int64_t PassTileCount(const PassSpec& spec);
 // All that the pass allocates; takes no longer for many tiles.
 size_t PassBytes(const PassSpec& spec);
 
-// Cuts the picture into bands, a row of tiles each. A slot holds a band's source rows, halo
+// Cuts the image into bands, a row of tiles each. A slot holds a band's source rows, halo
 // included, and its result; while one band is read out, the tiles of the next ones are in flight.
 // A network with global poolings reads all of its source before the first band.
 class NetworkPass final : public RowSource {
@@ -55,7 +55,7 @@ class NetworkPass final : public RowSource {
 
  private:
   struct Slot {
-    Image source;  // rows [source_y, source_end) of the picture
+    Image source;  // rows [source_y, source_end) of the image
     Image result;
     int source_y = 0;
     int source_end = 0;
@@ -74,7 +74,7 @@ class NetworkPass final : public RowSource {
   const int scale_;
   const TileGrid grid_;
   TileRun& run_;
-  std::optional<PooledPicture> pooled_;  // between the source and the bands
+  std::optional<PooledImage> pooled_;  // between the source and the bands
   RowSource& source_;
   std::vector<Slot> slots_;
   int bands_submitted_ = 0;

@@ -12,19 +12,19 @@
 namespace upscaled {
 namespace {
 
-// A picture between two passes, and so every coordinate, stays far inside an int.
+// An image between two passes, and so every coordinate, stays far inside an int.
 constexpr int64_t kMaxPassSidePx = int64_t{1} << 24;
-// A picture of 100 megapixels in tiles of 32 x 32, the eight variants of each.
+// An image of 100 megapixels in tiles of 32 x 32, the eight variants of each.
 constexpr int64_t kMaxTiles = int64_t{1} << 20;
 
 absl::Status CheckInput(const ImageSpec& source, Size result, const UpscaleOptions& options) {
   if (source.width_px < 1 || source.height_px < 1 || result.width < 1 || result.height < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot turn a picture of ", source.width_px, "x", source.height_px,
-                     " into one of ", result.width, "x", result.height, ": below 1 pixel"));
+    return absl::InvalidArgumentError(absl::StrCat("cannot turn an image of ", source.width_px, "x",
+                                                   source.height_px, " into one of ", result.width,
+                                                   "x", result.height, ": below 1 pixel"));
   }
   if (source.channels < 1 || source.channels > 4 || source.type == SampleType::kF32) {
-    return absl::InvalidArgumentError(absl::StrCat("cannot upscale pictures of ", source.channels,
+    return absl::InvalidArgumentError(absl::StrCat("cannot upscale images of ", source.channels,
                                                    " channels of ", SampleBytes(source.type),
                                                    " bytes: 1 to 4 of 1 or 2 are supported"));
   }
@@ -52,7 +52,7 @@ absl::Status CheckPasses(const ImageSpec& source,
     side *= pass->network().scale;
     if (side > kMaxPassSidePx) {
       return absl::InvalidArgumentError(
-          absl::StrCat("the passes make a picture of ", source.width_px, "x", source.height_px,
+          absl::StrCat("the passes make an image of ", source.width_px, "x", source.height_px,
                        " larger than the limit of ", kMaxPassSidePx, " pixels a side"));
     }
   }
@@ -80,9 +80,9 @@ TileShape ShapeOf(const PassSpec& pass, const UpscaleOptions& options, size_t bu
   return ChooseTileShape(input);
 }
 
-// How many tiles of the pass get a TileMemory out of `left_bytes`.
-int64_t TakeKeptTiles(const PassSpec& pass, size_t& left_bytes) {
-  const size_t bytes = pass.executable->TileMemoryBytes(pass.tile);
+// How many tiles of the pass get a ActivationCache out of `left_bytes`.
+int64_t TakeCachedTiles(const PassSpec& pass, size_t& left_bytes) {
+  const size_t bytes = pass.executable->ActivationCacheBytes(pass.tile);
   if (bytes == 0 || pass.tta) return 0;  // the variants would need one each
   const int64_t tiles = std::min(TileGrid(pass.source.size(), pass.tile).count(),
                                  static_cast<int64_t>(left_bytes / bytes));
@@ -102,19 +102,19 @@ absl::StatusOr<UpscalePlan> PlanUpscale(const ImageSpec& source, Size result,
   plan.result = {result.width, result.height, source.channels, options.result_type};
   plan.options = options;
   plan.passes = std::move(passes);
-  size_t tile_memory_bytes = options.tile_memory_bytes;
+  size_t activation_cache_bytes = options.activation_cache_bytes;
   for (PassSpec& pass : DescribeStages(plan).passes) {
     const TileShape shape = ShapeOf(pass, options, band_budget_bytes);
     pass.tile = shape.tile;
     plan.pass_tile.push_back(shape.tile);
     plan.pass_bands.push_back(shape.bands);
-    plan.pass_kept_tiles.push_back(TakeKeptTiles(pass, tile_memory_bytes));
+    plan.pass_cached_tiles.push_back(TakeCachedTiles(pass, activation_cache_bytes));
   }
   const Stages stages = DescribeStages(plan);
   for (const PassSpec& pass : stages.passes) plan.tile_count += PassTileCount(pass);
   if (plan.tile_count > kMaxTiles) {
     return absl::InvalidArgumentError(absl::StrCat("tile_px ", options.tile_px,
-                                                   " cuts the picture into ", plan.tile_count,
+                                                   " cuts the image into ", plan.tile_count,
                                                    " tiles; the limit is ", kMaxTiles));
   }
   plan.memory_bytes = StagesBytes(stages);

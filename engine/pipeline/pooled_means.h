@@ -1,4 +1,4 @@
-// The means that a network's global poolings take over a whole picture, gathered tile by tile.
+// The means that a network's global poolings take over a whole image, gathered tile by tile.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace upscaled {
 
-// Those of one picture so far. Until they are complete all tiles of the picture run with
+// Those of one image so far. Until they are complete all tiles of the image run with
 // TileTask::means as they are and sums of their own; Finish takes these and gives the next mean.
 class PooledMeans {
  public:
@@ -28,7 +28,7 @@ class PooledMeans {
   std::vector<ChannelMeans> means_;
 };
 
-// All means of a picture; `tiles` (their `dst` may be empty) cover it. `run` runs what it is given
+// All means of an image; `tiles` (their `dst` may be empty) cover it. `run` runs what it is given
 // and returns when that is through.
 absl::StatusOr<std::vector<ChannelMeans>> GatherMeans(
     const Network& network, std::vector<TileTask> tiles,

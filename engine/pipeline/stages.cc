@@ -10,7 +10,7 @@
 namespace upscaled {
 namespace {
 
-// Enough for every network that is local; those that see the whole picture need no more either.
+// Enough for every network that is local; those that see the whole image need no more either.
 constexpr int kMaxBleedPx = 32;
 constexpr size_t kOverheadBytes = 16384;  // everything small
 
@@ -35,7 +35,7 @@ Stages DescribeStages(const UpscalePlan& plan) {
     pass.halo_px = HaloPx(*pass.executable);
     if (i < plan.pass_tile.size()) pass.tile = plan.pass_tile[i];
     if (i < plan.pass_bands.size()) pass.bands = plan.pass_bands[i];
-    if (i < plan.pass_kept_tiles.size()) pass.kept_tiles = plan.pass_kept_tiles[i];
+    if (i < plan.pass_cached_tiles.size()) pass.cached_tiles = plan.pass_cached_tiles[i];
     stages.computed = PassResult(pass);
     stages.passes.push_back(std::move(pass));
   }

@@ -1,4 +1,4 @@
-// The stages that a picture goes through, as PlanUpscale accounts for them and MakeUpscaler builds
+// The stages that an image goes through, as PlanUpscale accounts for them and MakeUpscaler builds
 // them.
 //
 //   source -> prefilter -> RGB -> alpha bleed -> pass, pass, ... -> final resize -> result's
@@ -34,7 +34,7 @@ struct Stages {
 };
 
 // From source, result, options, passes and, as far as they are chosen, pass_tile, pass_bands and
-// pass_kept_tiles.
+// pass_cached_tiles.
 Stages DescribeStages(const UpscalePlan& plan);
 
 // What all stages allocate.

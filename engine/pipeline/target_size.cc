@@ -8,7 +8,7 @@
 namespace upscaled {
 namespace {
 
-// No format holds more, and coordinates of intermediate pictures stay far inside an int.
+// No format holds more, and coordinates of intermediate images stay far inside an int.
 constexpr int kMaxTargetSidePx = 1 << 20;
 
 std::string Describe(Size size) { return absl::StrCat(size.width, "x", size.height); }
@@ -26,7 +26,7 @@ absl::Status CheckNotTooLarge(double width, double height) {
 absl::StatusOr<Size> CheckSides(double width, double height, Size source) {
   if (width < 1 || height < 1) {
     return absl::InvalidArgumentError(absl::StrCat("target size ", width, "x", height,
-                                                   " of a picture of ", Describe(source),
+                                                   " of an image of ", Describe(source),
                                                    " is below 1 pixel"));
   }
   RETURN_IF_ERROR(CheckNotTooLarge(width, height));

@@ -148,7 +148,7 @@ absl::StatusOr<TranscodeStats> TranscodeImage(const TranscodeRequest& request,
     ASSIGN_OR_RETURN(decoder, OpenImageDecoder(replay, request.limits, request.cancellation));
   }
   if (decoder->spec() != plan.upscale.source) {
-    return absl::InternalError("the picture differs from the one that was planned for");
+    return absl::InternalError("the image differs from the one that was planned for");
   }
   const absl::Duration opening = stats.decode;
 

@@ -1,4 +1,4 @@
-// An encoded picture in, the upscaled and encoded picture out: decoder, upscaler and encoder as one
+// An encoded image in, the upscaled and encoded image out: decoder, upscaler and encoder as one
 // call on the calling thread, with tiles running on the executor meanwhile.
 #pragma once
 
@@ -22,7 +22,7 @@ struct TranscodePlan {
   EncodeOptions encode;
 };
 
-// Called once, when the first bytes have told what the picture is and before anything is allocated
+// Called once, when the first bytes have told what the image is and before anything is allocated
 // for its pixels: the place to plan, to reserve memory and to announce the result. An error ends
 // the call with it.
 using TranscodePlanFn = std::function<absl::StatusOr<TranscodePlan>(const ImageHeader&)>;
@@ -50,7 +50,7 @@ struct TranscodeStats {
   int64_t result_bytes = 0;
 };
 
-// What TranscodeImage allocates for the pixels of a picture: the plan's stages, the rows on their
+// What TranscodeImage allocates for the pixels of an image: the plan's stages, the rows on their
 // way to the encoder, decoder, encoder and colour profile. Executors' workspaces are not in it.
 size_t TranscodeBytes(const ImageHeader& header, const TranscodePlan& plan);
 

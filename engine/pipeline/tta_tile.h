@@ -1,5 +1,5 @@
 // Test-time augmentation of one tile: the mean of what the network makes of the eight flips and
-// rotations of the picture.
+// rotations of the image.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ namespace upscaled {
 
 // Runs one variant after the other, the next from the executor's thread that finished the last: the
 // sum has one order, and the memory is that of one variant. Each variant is a tile of the whole
-// transformed picture, so the mean does not depend on where tiles lie. Reused from tile to tile.
+// transformed image, so the mean does not depend on where tiles lie. Reused from tile to tile.
 class TtaTile {
  public:
   // For tiles of up to these sizes in source pixels, so that Start allocates nothing large.

@@ -1,7 +1,7 @@
-// One picture from pixels to pixels: network passes over tiles, alpha, TTA and the final resize, as
-// a stream of rows whose memory grows with the picture's width and a band's height. Of the
-// picture's height it holds nothing but the final resize's weights, some 80 bytes a row; but before
-// a network with global poolings it holds the whole picture.
+// One image from pixels to pixels: network passes over tiles, alpha, TTA and the final resize, as
+// a stream of rows whose memory grows with the image's width and a band's height. Of the
+// image's height it holds nothing but the final resize's weights, some 80 bytes a row; but before
+// a network with global poolings it holds the whole image.
 #pragma once
 
 #include <cstdint>
@@ -47,8 +47,8 @@ struct UpscaleOptions {
   bool tta = false;  // mean of the eight flips and rotations; eight times the work
   int tile_px = 0;   // largest tile side in source pixels of its pass; 0 = the device's choice
   SampleType result_type = SampleType::kU8;  // kU8 or kU16
-  // What TileMemory may take, where networks have global poolings; never changes the result.
-  size_t tile_memory_bytes = size_t{1} << 30;
+  // What ActivationCache may take, where networks have global poolings; never changes the result.
+  size_t activation_cache_bytes = size_t{1} << 30;
   int concurrency =
       1;  // the executor's: how many tiles to have in flight; never changes the result
 };
@@ -59,9 +59,9 @@ struct UpscalePlan {
   ImageSpec result;  // result.channels == source.channels
   UpscaleOptions options;
   std::vector<std::shared_ptr<const Executable>> passes;
-  std::vector<Size> pass_tile;           // tile size of each pass, in its source pixels
-  std::vector<int> pass_bands;           // rows of tiles that each pass holds at a time
-  std::vector<int64_t> pass_kept_tiles;  // tiles of each pass that have a TileMemory
+  std::vector<Size> pass_tile;             // tile size of each pass, in its source pixels
+  std::vector<int> pass_bands;             // rows of tiles that each pass holds at a time
+  std::vector<int64_t> pass_cached_tiles;  // tiles of each pass that have a ActivationCache
   int64_t tile_count = 0;   // runs of tiles, of all passes: with TTA every tile takes eight times
                             // as many, and global poolings one each
   size_t memory_bytes = 0;  // bound on what the stages allocate, without codec and workspaces

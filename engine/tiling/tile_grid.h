@@ -1,4 +1,4 @@
-// How a picture is cut into tiles: pure arithmetic.
+// How an image is cut into tiles: pure arithmetic.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@
 
 namespace upscaled {
 
-// Rows and columns of tiles that cover a picture exactly, none larger than a maximum. All tiles of
+// Rows and columns of tiles that cover an image exactly, none larger than a maximum. All tiles of
 // a column are of one width and all of a row of one height; only the last of each may be smaller,
-// so that tiles of one picture share as few shapes as possible. Numbered row by row.
+// so that tiles of one image share as few shapes as possible. Numbered row by row.
 class TileGrid {
  public:
   // Both sizes at least 1x1.

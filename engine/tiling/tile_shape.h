@@ -1,4 +1,4 @@
-// Which tile size serves a picture best: pure arithmetic.
+// Which tile size serves an image best: pure arithmetic.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ struct TileShape {
   int bands = 1;  // rows of tiles held at a time: one being read out, the others in flight
 };
 
-// Picks the tiles that finish the picture soonest on `streams` streams (whole rounds of tiles of
+// Picks the tiles that finish the image soonest on `streams` streams (whole rounds of tiles of
 // equal size, halo included), held in so many bands that about two tiles a stream are in flight
 // while one band is read out. Bands keep within the budget down to a height of kMinTilePx and two
 // bands.

@@ -47,12 +47,13 @@ void AdmissionController::CallSlot::Release() {
   owner->state_.memory_bytes -= memory_bytes_;
 }
 
-AdmissionController::Ticket::Ticket(Ticket&& other) noexcept
+AdmissionController::Reservation::Reservation(Reservation&& other) noexcept
     : owner_(std::exchange(other.owner_, nullptr)),
       demand_(other.demand_),
       queued_pixels_(other.queued_pixels_) {}
 
-AdmissionController::Ticket& AdmissionController::Ticket::operator=(Ticket&& other) noexcept {
+AdmissionController::Reservation& AdmissionController::Reservation::operator=(
+    Reservation&& other) noexcept {
   if (this != &other) {
     Release();
     owner_ = std::exchange(other.owner_, nullptr);
@@ -62,7 +63,7 @@ AdmissionController::Ticket& AdmissionController::Ticket::operator=(Ticket&& oth
   return *this;
 }
 
-void AdmissionController::Ticket::Release() {
+void AdmissionController::Reservation::Release() {
   AdmissionController* const owner = std::exchange(owner_, nullptr);
   if (owner == nullptr) return;
   absl::MutexLock lock(&owner->mutex_);
@@ -70,7 +71,7 @@ void AdmissionController::Ticket::Release() {
   owner->FreePixels(queued_pixels_, /*computed=*/false);
 }
 
-void AdmissionController::Ticket::ReportProgress(int64_t done, int64_t total) {
+void AdmissionController::Reservation::ReportProgress(int64_t done, int64_t total) {
   if (owner_ == nullptr) return;
   absl::MutexLock lock(&owner_->mutex_);
   const double left = total <= 0 ? 0 : static_cast<double>(total - done) / total;
@@ -102,7 +103,8 @@ absl::StatusOr<AdmissionController::CallSlot> AdmissionController::AdmitCall(int
   return CallSlot(this, memory_bytes);
 }
 
-absl::StatusOr<AdmissionController::Ticket> AdmissionController::Reserve(const Demand& demand) {
+absl::StatusOr<AdmissionController::Reservation> AdmissionController::Reserve(
+    const ResourceRequest& demand) {
   if (demand.source_pixels > limits_.max_queue_pixels)
     return NeverFits("pixels of queue", demand.source_pixels, limits_.max_queue_pixels,
                      "max-queue-pixels");
@@ -121,7 +123,7 @@ absl::StatusOr<AdmissionController::Ticket> AdmissionController::Reserve(const D
   RETURN_IF_ERROR(TakeMemory(demand.memory_bytes, demand.scratch_bytes));
   throughput_.Record(clock_.Now(), state_.queue_pixels > 0, 0);
   state_.queue_pixels += demand.source_pixels;
-  return Ticket(this, demand);
+  return Reservation(this, demand);
 }
 
 absl::Status AdmissionController::TakeMemory(int64_t memory_bytes, int64_t scratch_bytes) {

@@ -18,7 +18,7 @@
 namespace upscaled::server {
 
 // What a request needs beside its slot, known before its pixels are decoded.
-struct Demand {
+struct ResourceRequest {
   int64_t memory_bytes = 0;
   // Of all streams of the device for the request's tiles. Shared by all requests and never given
   // back: streams keep the scratch memory of the largest tile that they have seen.
@@ -57,12 +57,12 @@ class AdmissionController {
   };
 
   // Reserved memory and queued pixels; freed by destruction. Thread compatible.
-  class Ticket {
+  class Reservation {
    public:
-    Ticket() = default;
-    Ticket(Ticket&& other) noexcept;
-    Ticket& operator=(Ticket&& other) noexcept;
-    ~Ticket() { Release(); }
+    Reservation() = default;
+    Reservation(Reservation&& other) noexcept;
+    Reservation& operator=(Reservation&& other) noexcept;
+    ~Reservation() { Release(); }
     void Release();
 
     // Gives back the share of the pixels that is computed: `done` of `total` tiles. Thread safe
@@ -71,10 +71,10 @@ class AdmissionController {
 
    private:
     friend class AdmissionController;
-    Ticket(AdmissionController* owner, const Demand& demand)
+    Reservation(AdmissionController* owner, const ResourceRequest& demand)
         : owner_(owner), demand_(demand), queued_pixels_(demand.source_pixels) {}
     AdmissionController* owner_ = nullptr;
-    Demand demand_;
+    ResourceRequest demand_;
     int64_t queued_pixels_ = 0;  // guarded by owner_->mutex_
   };
 
@@ -92,7 +92,7 @@ class AdmissionController {
   // Second step, for a call with a slot; works while draining. RESOURCE_EXHAUSTED (kOverloaded,
   // with a retry delay) when it does not fit now; INVALID_ARGUMENT (kLimitExceeded) when it never
   // will.
-  absl::StatusOr<Ticket> Reserve(const Demand& demand) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<Reservation> Reserve(const ResourceRequest& demand) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // No more calls from now on.
   void StartDraining() ABSL_LOCKS_EXCLUDED(mutex_);

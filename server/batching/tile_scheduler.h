@@ -3,7 +3,7 @@
 // One thread per stream takes work as soon as it is idle: nothing ever waits for a batch to fill.
 // While all streams are busy tiles queue up, and the stream that comes free takes its share of
 // them, of one Executable and up to a number of pixels, in a single run. Devices of one kind share
-// a FairQueue; a request is bound to one kind, so that its picture is of one arithmetic.
+// a FairQueue; a request is bound to one kind, so that its image is of one arithmetic.
 //
 // A device that fails is taken out until Restore. The tiles that it failed on run once more, on
 // another device; requests that no device of their kind is left for go on with those of another

@@ -163,7 +163,7 @@ absl::Status ApplyEnvironment(const Environment& environment, ServerConfig& conf
 
 // The command line as CLI11 reads it.
 struct Flags {
-  CLI::App app{"Upscales pictures with neural networks, over gRPC.", "upscaled"};
+  CLI::App app{"Upscales images with neural networks, over gRPC.", "upscaled"};
   std::vector<std::vector<std::string>> values{Settings().size()};
   std::string config;
   bool print_config = false, help_markdown = false;

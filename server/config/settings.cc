@@ -240,7 +240,7 @@ std::vector<Setting> MakeSettings() {
           [](auto& c) -> auto& { return c.tune_file; }),
 
       Pixels(
-          "max-source-pixels", "pixels of a source picture",
+          "max-source-pixels", "pixels of a source image",
           [](auto& c) -> auto& { return c.limits.max_source_pixels; }),
       Pixels(
           "max-result-pixels", "pixels of a result",
@@ -283,7 +283,7 @@ std::vector<Setting> MakeSettings() {
           [](auto& c) -> auto& { return c.drain_timeout; }),
 
       Choice<LogFormat>(
-          "log-format", kLogging, "text|json", "log lines for people or programs",
+          "log-format", kLogging, "text|json", "log lines human-readable or programs",
           {LogFormat::kText, LogFormat::kJson}, LogFormatName,
           [](auto& c) -> auto& { return c.log_format; }),
       Choice<LogLevel>(

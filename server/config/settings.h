@@ -14,12 +14,12 @@ namespace upscaled::server {
 struct Setting {
   std::string_view name;   // the flag is --NAME, the variable UPSCALED_NAME, the file's key NAME
   std::string_view group;  // of the help
-  std::string_view value;  // what it takes, for people: "HOST:PORT"
+  std::string_view value;  // what it takes, human-readable: "HOST:PORT"
   std::string_view help;
   // Sets it from one text; a repeatable setting is called for each, after `clear`.
   std::function<absl::Status(ServerConfig&, const std::string&)> set;
   std::function<std::string(const ServerConfig&)> get;
-  std::string_view usual = {};  // its default, for people, where `get` cannot tell
+  std::string_view usual = {};  // its default, human-readable, where `get` cannot tell
 
   // Of repeatable settings:
   char separator = 0;  // of several values in a variable; 0: not repeatable

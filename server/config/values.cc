@@ -35,8 +35,8 @@ absl::StatusOr<int64_t> ParseScaled(std::string_view text, std::span<const Unit>
     break;
   }
   double value = 0;
-  constexpr double kMost = 0x1p62;
-  if (!absl::SimpleAtod(number, &value) || !(value * factor >= 1) || value * factor > kMost) {
+  constexpr double kMax = 0x1p62;
+  if (!absl::SimpleAtod(number, &value) || !(value * factor >= 1) || value * factor > kMax) {
     return absl::InvalidArgumentError(absl::StrCat("must be ", ToAbsl(expected)));
   }
   return static_cast<int64_t>(std::llround(value * factor));

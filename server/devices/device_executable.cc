@@ -22,8 +22,8 @@ absl::StatusOr<std::vector<std::shared_ptr<const Executable>>> LoadAll(
 
 }  // namespace
 
-struct DeviceExecutable::Memory final : TileMemory {
-  std::unique_ptr<TileMemory> of_first;
+struct DeviceExecutable::Memory final : ActivationCache {
+  std::unique_ptr<ActivationCache> of_first;
 };
 
 DeviceExecutable::DeviceExecutable(std::vector<Part> parts) : parts_(std::move(parts)) {
@@ -75,8 +75,8 @@ size_t DeviceExecutable::WeightBytes() const {
   return bytes;
 }
 
-std::unique_ptr<TileMemory> DeviceExecutable::CreateTileMemory() const {
-  std::unique_ptr<TileMemory> of_first = first().CreateTileMemory();
+std::unique_ptr<ActivationCache> DeviceExecutable::CreateActivationCache() const {
+  std::unique_ptr<ActivationCache> of_first = first().CreateActivationCache();
   if (of_first == nullptr) return nullptr;
   auto memory = std::make_unique<Memory>();
   memory->of_first = std::move(of_first);

@@ -43,8 +43,10 @@ class DeviceExecutable final : public Executable {
   size_t WeightBytes() const override;
   Size PreferredTile() const override { return first().PreferredTile(); }
   // Of the first device; another one that gets the tile does without.
-  std::unique_ptr<TileMemory> CreateTileMemory() const override;
-  size_t TileMemoryBytes(Size tile) const override { return first().TileMemoryBytes(tile); }
+  std::unique_ptr<ActivationCache> CreateActivationCache() const override;
+  size_t ActivationCacheBytes(Size tile) const override {
+    return first().ActivationCacheBytes(tile);
+  }
 
  private:
   struct Memory;

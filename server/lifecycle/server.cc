@@ -39,12 +39,12 @@ absl::StatusOr<std::string> ReadFile(const std::filesystem::path& path) {
 }
 
 // What `auto` chooses from, and what it cannot use.
-void LogDevices(const DeviceSurvey& survey, Logger& logger) {
-  for (const DeviceSurvey::Device& device : survey.devices) {
+void LogDevices(const DeviceEnumeration& enumeration, Logger& logger) {
+  for (const DeviceEnumeration::Device& device : enumeration.devices) {
     const LogField fields[] = {{"device", device.name}, {"description", device.description}};
     logger.Log(LogLevel::kInfo, "found a device", fields);
   }
-  for (const std::string& note : survey.notes) {
+  for (const std::string& note : enumeration.notes) {
     const LogField fields[] = {{"reason", note}};
     logger.Log(LogLevel::kInfo, "found no device", fields);
   }
@@ -75,9 +75,9 @@ absl::StatusOr<DeviceList> OpenDevices(const std::vector<std::string>& names,
       ASSIGN_OR_RETURN(backends.emplace_back(), create(name));
       continue;
     }
-    const DeviceSurvey survey = SurveyDevices();
-    LogDevices(survey, logger);
-    ASSIGN_OR_RETURN(backends.emplace_back(), CreateBest(survey, create));
+    const DeviceEnumeration enumeration = EnumerateDevices();
+    LogDevices(enumeration, logger);
+    ASSIGN_OR_RETURN(backends.emplace_back(), CreateBest(enumeration, create));
   }
   return MakeDevices(std::move(backends));
 }
@@ -131,14 +131,14 @@ Server::Server(const ServerConfig& config, Logger& logger, ModelCatalog catalog,
       catalog_(std::move(catalog)),
       metrics_({.version = kVersion, .device = DeviceNames(devices)}, clock_.Now()),
       admission_(config_.limits, config_.memory_budget_bytes, clock_),
-      keeper_(devices, clock_, logger_,
-              {.create = std::move(create),
-               .probe = [this](Device& device) -> absl::Status {
-                 ASSIGN_OR_RETURN(const auto model, catalog_.Find(""));
-                 return WarmUpDevice(device, *model);
-               },
-               .restore = [this](auto device) { scheduler_.Restore(std::move(device)); },
-               .on_change = [this] { grpc_->health().Refresh(); }}),
+      supervisor_(devices, clock_, logger_,
+                  {.create = std::move(create),
+                   .probe = [this](Device& device) -> absl::Status {
+                     ASSIGN_OR_RETURN(const auto model, catalog_.Find(""));
+                     return WarmUpDevice(device, *model);
+                   },
+                   .restore = [this](auto device) { scheduler_.Restore(std::move(device)); },
+                   .on_change = [this] { grpc_->health().Refresh(); }}),
       scheduler_(devices, clock_,
                  {.on_device_failed =
                       [this](const Device& device, const absl::Status& fault) {
@@ -149,7 +149,7 @@ Server::Server(const ServerConfig& config, Logger& logger, ModelCatalog catalog,
       handlers_{.catalog = catalog_,
                 .admission = admission_,
                 .scheduler = scheduler_,
-                .devices = keeper_,
+                .devices = supervisor_,
                 .clock = clock_,
                 .version = kVersion},
       calls_{.admission = admission_,
@@ -163,7 +163,7 @@ Server::~Server() {
   Drain(absl::ZeroDuration());
   // Before what they call goes: a thread may still tell of a device whose tiles another one ended.
   scheduler_.Stop(Draining());
-  keeper_.Stop();
+  supervisor_.Stop();
 }
 
 absl::Status Server::OpenPorts() {
@@ -191,10 +191,10 @@ absl::Status Server::OpenPorts() {
 
 absl::Status Server::WarmUp() {
   RETURN_IF_ERROR(WarmUpDevices());
-  keeper_.Start();
+  supervisor_.Start();
   grpc_->health().SetServing();
   if (!grpc_->health().serving()) return absl::OkStatus();  // a drain or a failure came first
-  for (const DeviceState& device : keeper_.states()) {
+  for (const DeviceState& device : supervisor_.states()) {
     const LogField fields[] = {
         {"device", device.name}, {"description", device.description}, {"streams", device.streams}};
     logger_.Log(LogLevel::kInfo, "computes on", fields);
@@ -221,7 +221,7 @@ absl::Status Server::WarmUpDevices() {
 
 void Server::OnDeviceFailed(const Device& device, const absl::Status& fault) {
   metrics_.OnDeviceFailed(device.name());
-  keeper_.OnFailed(device, fault);
+  supervisor_.OnFailed(device, fault);
 }
 
 bool Server::Drain(absl::Duration timeout) {
@@ -250,7 +250,8 @@ std::string Server::RenderMetrics() {
     models += device->models().loaded_count();
   }
   std::vector<DeviceReading> devices;
-  for (const DeviceState& device : keeper_.states()) devices.push_back({device.name, device.up});
+  for (const DeviceState& device : supervisor_.states())
+    devices.push_back({device.name, device.up});
   return metrics_.Render({.requests_in_flight = state.requests,
                           .queue_pixels = state.queue_pixels,
                           .queue_tiles = scheduler_.load().queued_tiles,

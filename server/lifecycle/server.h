@@ -16,7 +16,7 @@
 #include "server/batching/tile_scheduler.h"
 #include "server/config/config.h"
 #include "server/devices/device.h"
-#include "server/devices/device_keeper.h"
+#include "server/devices/device_supervisor.h"
 #include "server/http/http_server.h"
 #include "server/logging/logger.h"
 #include "server/metrics/metrics.h"
@@ -70,7 +70,7 @@ class Server {
   ModelCatalog catalog_;
   ServerMetrics metrics_;
   AdmissionController admission_;
-  DeviceKeeper keeper_;
+  DeviceSupervisor supervisor_;
   TileScheduler scheduler_;
   RequestWorkers workers_;
   CallRegistry registry_;

@@ -15,21 +15,21 @@
 namespace upscaled::server {
 namespace {
 
-constexpr Size kPicture = {64, 64};
+constexpr Size kImage = {64, 64};
 
-// The whole picture, all gray, as one tile.
+// The whole image, all gray, as one tile.
 absl::Status RunGray(Stream& stream, const Executable& executable) {
-  const Size result = {kPicture.width * executable.network().scale,
-                       kPicture.height * executable.network().scale};
-  Image src({kPicture.width, kPicture.height, 3, SampleType::kU8});
+  const Size result = {kImage.width * executable.network().scale,
+                       kImage.height * executable.network().scale};
+  Image src({kImage.width, kImage.height, 3, SampleType::kU8});
   Image dst({result.width, result.height, 3, SampleType::kU8});
-  for (int y = 0; y < kPicture.height; ++y) {
+  for (int y = 0; y < kImage.height; ++y) {
     std::memset(src.mutable_view().row(y), 128, src.spec().row_bytes());
   }
   TileTask task{.src = src.view(),
-                .src_rect = {0, 0, kPicture.width, kPicture.height},
-                .image = kPicture,
-                .tile = {0, 0, kPicture.width, kPicture.height},
+                .src_rect = {0, 0, kImage.width, kImage.height},
+                .image = kImage,
+                .tile = {0, 0, kImage.width, kImage.height},
                 .dst = dst.mutable_view()};
   ASSIGN_OR_RETURN(const std::vector<ChannelMeans> means,
                    GatherMeans(executable.network(), {task}, [&](std::span<const TileTask> tasks) {

@@ -15,8 +15,8 @@
 namespace upscaled::server {
 
 int HaloPx(const Network& network) {
-  const std::vector<bool> per_picture = IsPerPicture(network);
-  if (std::find(per_picture.begin(), per_picture.end(), true) != per_picture.end()) {
+  const std::vector<bool> per_image = IsPerImage(network);
+  if (std::find(per_image.begin(), per_image.end(), true) != per_image.end()) {
     return network.pad_px;
   }
   // A tile far from all borders, at a position that suits any alignment.
@@ -61,7 +61,7 @@ bool SameFiles(const ModelCard& a, const ModelCard& b) {
 
 // What one variant of each scale says of the model.
 absl::StatusOr<CatalogEntry> Examine(const ModelCard& card, const ModelCatalog::Options& options,
-                                     const PrecisionTrial& try_precision) {
+                                     const PrecisionProbe& try_precision) {
   CatalogEntry entry{&card, 0, options.default_precision};
   for (const int scale : card.Scales()) {
     const ModelVariant& variant =
@@ -122,7 +122,7 @@ ModelCatalog::ModelCatalog(ModelCatalog&&) noexcept = default;
 ModelCatalog::~ModelCatalog() = default;
 
 absl::StatusOr<std::shared_ptr<const ModelCatalog::Listing>> ModelCatalog::List(
-    ModelRepository repository, const Options& options, const PrecisionTrial& try_precision,
+    ModelRepository repository, const Options& options, const PrecisionProbe& try_precision,
     const Listing* before) {
   auto listing = std::make_shared<Listing>();
   listing->repository = std::move(repository);
@@ -142,7 +142,7 @@ absl::StatusOr<std::shared_ptr<const ModelCatalog::Listing>> ModelCatalog::List(
 }
 
 absl::StatusOr<ModelCatalog> ModelCatalog::Create(ModelRepository repository, Options options,
-                                                  const PrecisionTrial& try_precision) {
+                                                  const PrecisionProbe& try_precision) {
   auto state = std::make_unique<State>();
   ASSIGN_OR_RETURN(std::shared_ptr<const Listing> listing,
                    List(std::move(repository), options, try_precision, nullptr));
@@ -181,7 +181,7 @@ absl::StatusOr<std::shared_ptr<const CatalogEntry>> ModelCatalog::Find(
 }
 
 absl::StatusOr<ReloadReport> ModelCatalog::Reload(std::span<ModelCache* const> caches,
-                                                  const PrecisionTrial& try_precision) {
+                                                  const PrecisionProbe& try_precision) {
   {
     absl::MutexLock lock(&state_->mutex);
     if (std::exchange(state_->reloading, true)) {
@@ -199,7 +199,7 @@ absl::StatusOr<ReloadReport> ModelCatalog::Reload(std::span<ModelCache* const> c
 }
 
 absl::StatusOr<ReloadReport> ModelCatalog::ReloadAlone(std::span<ModelCache* const> caches,
-                                                       const PrecisionTrial& try_precision) try {
+                                                       const PrecisionProbe& try_precision) try {
   const std::shared_ptr<const Listing> before = listing();
   ASSIGN_OR_RETURN(ModelRepository repository, before->repository.Reopen());
   ASSIGN_OR_RETURN(std::shared_ptr<const Listing> now,

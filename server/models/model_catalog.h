@@ -33,7 +33,7 @@ struct ReloadReport {
 
 // Whether a network runs in a precision, on any device: OK or why not; UNAVAILABLE, which fails the
 // listing, when there is nothing to try it on.
-using PrecisionTrial = std::function<absl::Status(const Network& network, Precision precision)>;
+using PrecisionProbe = std::function<absl::Status(const Network& network, Precision precision)>;
 
 // Thread safe.
 class ModelCatalog {
@@ -50,7 +50,7 @@ class ModelCatalog {
   // model is found at the start; they are not kept. NOT_FOUND when `default_model` is not among the
   // models. `try_precision` is asked about `default_precision` unless that is kExact.
   static absl::StatusOr<ModelCatalog> Create(ModelRepository repository, Options options,
-                                             const PrecisionTrial& try_precision);
+                                             const PrecisionProbe& try_precision);
   ModelCatalog(ModelCatalog&&) noexcept;
   ~ModelCatalog();
 
@@ -66,7 +66,7 @@ class ModelCatalog {
   // FAILED_PRECONDITION (kReloadFailed) names the model and what is wrong with it, ABORTED: another
   // reload is under way. Then nothing has changed.
   absl::StatusOr<ReloadReport> Reload(std::span<ModelCache* const> caches,
-                                      const PrecisionTrial& try_precision);
+                                      const PrecisionProbe& try_precision);
 
  private:
   struct Listing;
@@ -74,20 +74,20 @@ class ModelCatalog {
 
   static absl::StatusOr<std::shared_ptr<const Listing>> List(ModelRepository repository,
                                                              const Options& options,
-                                                             const PrecisionTrial& try_precision,
+                                                             const PrecisionProbe& try_precision,
                                                              const Listing* before);
   static absl::StatusOr<std::shared_ptr<const CatalogEntry>> FindIn(
       const std::shared_ptr<const Listing>& listing, std::string_view name);
   explicit ModelCatalog(std::unique_ptr<State> state);
   std::shared_ptr<const Listing> listing() const;
   absl::StatusOr<ReloadReport> ReloadAlone(std::span<ModelCache* const> caches,
-                                           const PrecisionTrial& try_precision);
+                                           const PrecisionProbe& try_precision);
 
   std::unique_ptr<State> state_;
 };
 
 // Source pixels around a tile that its result depends on. A network with global pooling depends on
-// the whole picture; what counts then is the border that it was trained with.
+// the whole image; what counts then is the border that it was trained with.
 int HaloPx(const Network& network);
 
 // What the model computes in a single pass when no size is asked for: its least scale above 1,

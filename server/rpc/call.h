@@ -39,7 +39,8 @@ struct CallContext {
   Cancellation& cancellation;
   RequestRecord& record;  // to be filled in, and the request's id as soon as it is known
   absl::Time start;
-  AdmissionController::Ticket& ticket;  // what the call reserves, to be filled in by the handler
+  AdmissionController::Reservation&
+      reservation;  // what the call reserves, to be filled in by the handler
 };
 
 class Call : public std::enable_shared_from_this<Call> {
@@ -69,7 +70,7 @@ class Call : public std::enable_shared_from_this<Call> {
   grpc::Status Conclude(const absl::Status& status);
 
   // Gives back what the handler has reserved: once no answer of its making is left in memory.
-  void ReleaseTicket() { ticket_.Release(); }
+  void ReleaseTicket() { reservation_.Release(); }
 
   // Ends the call at once, whatever the client has not taken yet; its status loses its details.
   void CancelWith(const grpc::Status& status);
@@ -78,7 +79,7 @@ class Call : public std::enable_shared_from_this<Call> {
   grpc::ServerContext& context() { return context_; }
   Cancellation& cancellation() { return entry_.cancellation(); }
   RequestRecord& record() { return record_; }
-  CallContext MakeCallContext() { return {cancellation(), record_, start_time_, ticket_}; }
+  CallContext MakeCallContext() { return {cancellation(), record_, start_time_, reservation_}; }
 
  private:
   void OnDone(bool ok);
@@ -89,7 +90,7 @@ class Call : public std::enable_shared_from_this<Call> {
   RequestRecord record_;
   absl::Time start_time_;
   AdmissionController::CallSlot slot_;
-  AdmissionController::Ticket ticket_;
+  AdmissionController::Reservation reservation_;
   CompletionTag done_{[this](bool ok) { OnDone(ok); }};
 };
 

@@ -14,7 +14,7 @@
 #include "engine/model/precision.h"
 #include "engine/pipeline/upscaler.h"
 #include "server/admission/limits.h"
-#include "server/devices/device_keeper.h"
+#include "server/devices/device_supervisor.h"
 #include "server/models/model_catalog.h"
 #include "upscale/v1/upscale.pb.h"
 

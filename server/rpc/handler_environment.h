@@ -6,7 +6,7 @@
 #include "engine/base/clock.h"
 #include "server/admission/admission.h"
 #include "server/batching/tile_scheduler.h"
-#include "server/devices/device_keeper.h"
+#include "server/devices/device_supervisor.h"
 #include "server/models/model_catalog.h"
 
 namespace upscaled::server {
@@ -16,7 +16,7 @@ struct HandlerEnvironment {
   ModelCatalog& catalog;
   AdmissionController& admission;
   TileScheduler& scheduler;
-  const DeviceKeeper& devices;
+  const DeviceSupervisor& devices;
   const Clock& clock;
   std::string version;
 };

@@ -10,7 +10,7 @@
 #include "engine/image/memory_io.h"
 #include "server/admission/error.h"
 #include "server/rpc/convert.h"
-#include "server/rpc/picture_job.h"
+#include "server/rpc/image_job.h"
 
 namespace upscaled::server {
 namespace {
@@ -97,7 +97,7 @@ class MessageSink final : public ByteSink {
     if (size > max_bytes_) {
       return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kLimitExceeded,
                        absl::StrCat("the result has more than ", max_bytes_,
-                                    " bytes; such pictures belong to UpscaleImage"),
+                                    " bytes; such images belong to UpscaleImage"),
                        {{"maximum", absl::StrCat(max_bytes_)}});
     }
     bytes_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -138,14 +138,14 @@ absl::Status HandleUpscaleImage(const HandlerEnvironment& environment, CallConte
 
   ChunkSource source(reader, limits, context.record);
   ChunkSink sink(writer);
-  PictureJob job{.options = std::move(options),
-                 .input = source,
-                 .output = sink,
-                 .on_header = [&writer](const pb::UpscaleImageHeader& header) {
-                   pb::UpscaleImageResponse response;
-                   *response.mutable_header() = header;
-                   return writer.Write(std::move(response));
-                 }};
+  ImageJob job{.options = std::move(options),
+               .input = source,
+               .output = sink,
+               .on_header = [&writer](const pb::UpscaleImageHeader& header) {
+                 pb::UpscaleImageResponse response;
+                 *response.mutable_header() = header;
+                 return writer.Write(std::move(response));
+               }};
   if (start.report_progress()) {
     job.on_progress = [&writer](int64_t done, int64_t total) {
       pb::UpscaleImageResponse response;
@@ -154,7 +154,7 @@ absl::Status HandleUpscaleImage(const HandlerEnvironment& environment, CallConte
       writer.SendIfIdle(std::move(response));
     };
   }
-  ASSIGN_OR_RETURN(pb::UpscaleSummary summary, RunPictureJob(environment, context, job));
+  ASSIGN_OR_RETURN(pb::UpscaleSummary summary, RunImageJob(environment, context, job));
   RETURN_IF_ERROR(sink.Flush());
   pb::UpscaleImageResponse last;
   *last.mutable_summary() = std::move(summary);
@@ -172,16 +172,16 @@ absl::Status HandleUpscale(const HandlerEnvironment& environment, CallContext co
   MemorySource source(request.image());
   const int64_t max_result_bytes = kUnaryGrowth * environment.admission.limits().max_unary_bytes;
   MessageSink sink(*response.mutable_image(), max_result_bytes);
-  const PictureJob job{.options = std::move(options),
-                       .input = source,
-                       .output = sink,
-                       // The answer and gRPC's copy of it, until that has left.
-                       .buffer_bytes = static_cast<size_t>(image_bytes + 2 * max_result_bytes),
-                       .on_header = [&response](const pb::UpscaleImageHeader& header) {
-                         *response.mutable_header() = header;
-                         return absl::OkStatus();
-                       }};
-  ASSIGN_OR_RETURN(*response.mutable_summary(), RunPictureJob(environment, context, job));
+  const ImageJob job{.options = std::move(options),
+                     .input = source,
+                     .output = sink,
+                     // The answer and gRPC's copy of it, until that has left.
+                     .buffer_bytes = static_cast<size_t>(image_bytes + 2 * max_result_bytes),
+                     .on_header = [&response](const pb::UpscaleImageHeader& header) {
+                       *response.mutable_header() = header;
+                       return absl::OkStatus();
+                     }};
+  ASSIGN_OR_RETURN(*response.mutable_summary(), RunImageJob(environment, context, job));
   return absl::OkStatus();
 }
 

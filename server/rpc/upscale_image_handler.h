@@ -1,4 +1,4 @@
-// UpscaleImage and Upscale: encoded pictures.
+// UpscaleImage and Upscale: encoded images.
 #pragma once
 
 #include "absl/status/status.h"

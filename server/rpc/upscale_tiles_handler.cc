@@ -61,10 +61,10 @@ ImageSpec SpecOf(const pb::Tile& tile) {
 struct TileJob {
   pb::Tile source;
   pb::UpscaleTilesResponse response;
-  AdmissionController::Ticket ticket;
+  AdmissionController::Reservation reservation;
   size_t reserved_bytes = 0;
   std::vector<TileTask> parts;
-  PooledMeans means;              // the tile is a picture of its own
+  PooledMeans means;              // the tile is an image of its own
   std::vector<ChannelSums> sums;  // of each part
   size_t parts_left = 0;          // of this run over them
   absl::Status status;            // of the first part that failed
@@ -136,8 +136,9 @@ class TilesRun {
                       /*pixels=*/0));
     executable_ = loaded.front();
     const size_t scratch_bytes = executable_->ScratchBytes(executable_->PreferredTile());
-    ASSIGN_OR_RETURN(context_.ticket, environment_.admission.Reserve(
-                                          {.scratch_bytes = static_cast<int64_t>(scratch_bytes)}));
+    ASSIGN_OR_RETURN(
+        context_.reservation,
+        environment_.admission.Reserve({.scratch_bytes = static_cast<int64_t>(scratch_bytes)}));
     return absl::OkStatus();
   }
 
@@ -181,7 +182,7 @@ class TilesRun {
     auto job =
         std::make_shared<TileJob>(TileJob{.means = PooledMeans(executable_->network(), size)});
     // The result and gRPC's copy of it, until that has left.
-    ASSIGN_OR_RETURN(job->ticket,
+    ASSIGN_OR_RETURN(job->reservation,
                      environment_.admission.Reserve({.memory_bytes = static_cast<int64_t>(
                                                          tile.pixels().size() + 2 * result_bytes),
                                                      .source_pixels = pixels}));
@@ -278,17 +279,17 @@ class TilesRun {
 
   void Conclude(const std::shared_ptr<TileJob>& job) ABSL_LOCKS_EXCLUDED(mutex_) {
     if (job->status.ok()) {
-      job->ticket.ReportProgress(1, 1);
+      job->reservation.ReportProgress(1, 1);
       const pb::Tile& result = job->response.tile();
       absl::MutexLock lock(&mutex_);
       context_.record.tiles += 1;
       context_.record.result_pixels += int64_t{result.width_px()} * result.height_px();
       context_.record.sent_bytes += static_cast<int64_t>(result.pixels().size());
     } else {
-      job->ticket.Release();
+      job->reservation.Release();
       job->response = ErrorResponse(job->source.id(), job->status);
     }
-    // The result's memory is the ticket's until it has left.
+    // The result's memory is the reservation's until it has left.
     writer_.Send(std::move(job->response), job->reserved_bytes, job);
   }
 

@@ -1,4 +1,4 @@
-// upscale-bench codec: what encoding and decoding a picture cost, beside the libraries' own ways.
+// upscale-bench codec: what encoding and decoding an image cost, beside the libraries' own ways.
 #include <algorithm>
 #include <cmath>
 #include <csetjmp>
@@ -28,7 +28,7 @@ namespace upscaled::bench {
 namespace {
 
 struct CodecOptions {
-  std::string picture;
+  std::string image;
   std::vector<std::string> sizes = {"1920x1080", "3840x2160"};
   int threads = 2;
   int rounds = 5;
@@ -51,7 +51,7 @@ Image ReadAll(RowSource& rows) {
 }
 
 // Waves with some grain.
-Image SyntheticPicture(Size size) {
+Image SyntheticImage(Size size) {
   Image image({size.width, size.height, 3, SampleType::kU8});
   std::mt19937 random(1);
   std::normal_distribution<double> grain(0, 1.5);
@@ -63,9 +63,9 @@ Image SyntheticPicture(Size size) {
   return image;
 }
 
-// The picture in `path` at another size, or a synthetic one.
-Image PictureOf(const std::string& path, Size size) {
-  if (path.empty()) return SyntheticPicture(size);
+// The image in `path` at another size, or a synthetic one.
+Image ImageOf(const std::string& path, Size size) {
+  if (path.empty()) return SyntheticImage(size);
   std::ifstream stream(path, std::ios::binary);
   std::ostringstream file;
   file << stream.rdbuf();
@@ -184,7 +184,7 @@ void PrintTable(const nlohmann::ordered_json& rows) {
 void RunCodecCommand(const CodecOptions& options) {
   auto rows = nlohmann::ordered_json::array();
   for (const std::string& size : options.sizes) {
-    const Image image = PictureOf(options.picture, ValueOrExit(ParseSize(size)));
+    const Image image = ImageOf(options.image, ValueOrExit(ParseSize(size)));
     std::vector<Subject> subjects;
     AddEncoders(image, options.threads, subjects);
     AddDecoders(image, subjects);
@@ -202,7 +202,7 @@ void RunCodecCommand(const CodecOptions& options) {
 void AddCodecCommand(CLI::App& app) {
   auto options = std::make_shared<CodecOptions>();
   CLI::App* command = app.add_subcommand("codec", "Encoding and decoding, beside libpng's own way");
-  command->add_option("--picture", options->picture, "RGB of 8 bits; default a synthetic one")
+  command->add_option("--image", options->image, "RGB of 8 bits; default a synthetic one")
       ->check(CLI::ExistingFile);
   command->add_option("--size", options->sizes, "Sizes that it is resized to")
       ->capture_default_str();

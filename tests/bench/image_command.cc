@@ -51,7 +51,7 @@ struct Row {
   double ratio = 0;      // median of the rounds' ratios
 };
 
-// One step with its pictures.
+// One step with its images.
 class Contestant {
  public:
   Contestant(ImageKernels& kernels, size_t step, const ImageWork& work)

@@ -10,7 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "engine/backends/cpu/kernel_trial.h"
+#include "engine/backends/cpu/kernel_candidate.h"
 #include "engine/backends/cpu/kernels/kernel_list.h"
 #include "engine/base/string_view.h"
 #include "tests/bench/commands.h"
@@ -45,29 +45,29 @@ double Operations(const Layer& layer, Size output) {
          static_cast<double>(output.Area());
 }
 
-std::unique_ptr<cpu::KernelTrial> MakeTrial(const Layer& layer, const cpu::KernelInfo& info,
-                                            cpu::Isa isa, int rows) {
+std::unique_ptr<cpu::KernelCandidate> MakeTrial(const Layer& layer, const cpu::KernelInfo& info,
+                                                cpu::Isa isa, int rows) {
   const int border = layer.kernel_px - 1;
-  return std::make_unique<cpu::KernelTrial>(layer, info, isa,
-                                            Size{kOutput.width + border, rows + border});
+  return std::make_unique<cpu::KernelCandidate>(layer, info, isa,
+                                                Size{kOutput.width + border, rows + border});
 }
 
-double BestSecondsOf(cpu::KernelTrial& trial) {
+double BestSecondsOf(cpu::KernelCandidate& candidate) {
   absl::Duration best = absl::InfiniteDuration();
   for (int i = 0; i < 3; ++i) {
     const absl::Time start = absl::Now();
-    trial.Run();
+    candidate.Run();
     best = std::min(best, absl::Now() - start);
   }
   return absl::ToDoubleSeconds(best);
 }
 
 // What is measured of one layer: kernels first, then the peer's variants.
-struct Contest {
+struct InterleavedBenchmark {
   std::vector<Subject> subjects;
-  std::vector<ReportRow> rows;                            // one each
-  std::vector<std::unique_ptr<cpu::KernelTrial>> trials;  // that the subjects run
-  std::vector<size_t> rivals;                             // peer's subjects in fp32
+  std::vector<ReportRow> rows;                                    // one each
+  std::vector<std::unique_ptr<cpu::KernelCandidate>> candidates;  // that the subjects run
+  std::vector<size_t> rivals;                                     // peer's subjects in fp32
 
   void Add(std::string name, std::string_view precision, Subject subject) {
     ReportRow row;
@@ -78,7 +78,8 @@ struct Contest {
   }
 };
 
-void AddKernels(const Layer& layer, const CommonOptions& options, cpu::Isa isa, Contest& contest) {
+void AddKernels(const Layer& layer, const CommonOptions& options, cpu::Isa isa,
+                InterleavedBenchmark& benchmark) {
   for (const cpu::KernelInfo& info : cpu::ListKernels()) {
     const bool wanted = options.backend.kernel.empty() || options.backend.kernel == info.name;
     const bool runs = info.precision == Precision::kExact || cpu::HasFp16(isa);
@@ -86,34 +87,34 @@ void AddKernels(const Layer& layer, const CommonOptions& options, cpu::Isa isa, 
     const double estimate_s =
         BestSecondsOf(*MakeTrial(layer, info, isa, kLeastRows)) * kOutput.height / kLeastRows;
     const int rows = estimate_s > kMaxRun_s ? kLeastRows : kOutput.height;
-    contest.trials.push_back(MakeTrial(layer, info, isa, rows));
-    cpu::KernelTrial& trial = *contest.trials.back();
-    contest.Add(absl::StrCat(ToAbsl(info.name), " ", ToAbsl(cpu::IsaName(isa))),
-                PrecisionName(info.precision),
-                {[&trial] { trial.Run(); }, Operations(layer, trial.output_size())});
+    benchmark.candidates.push_back(MakeTrial(layer, info, isa, rows));
+    cpu::KernelCandidate& candidate = *benchmark.candidates.back();
+    benchmark.Add(absl::StrCat(ToAbsl(info.name), " ", ToAbsl(cpu::IsaName(isa))),
+                  PrecisionName(info.precision),
+                  {[&candidate] { candidate.Run(); }, Operations(layer, candidate.output_size())});
   }
 }
 
-void AddPeers(const Layer& layer, Contest& contest) {
+void AddPeers(const Layer& layer, InterleavedBenchmark& benchmark) {
   for (const OnednnVariant variant : kOnednnVariants) {
     auto run = MakeOnednnLayer(layer, kOutput, variant);
     if (!run.ok()) continue;
     const std::string_view precision = OnednnPrecision(variant);
-    if (precision == "exact") contest.rivals.push_back(contest.subjects.size());
-    contest.Add(std::string(OnednnName(variant)), precision,
-                {*std::move(run), Operations(layer, kOutput)});
+    if (precision == "exact") benchmark.rivals.push_back(benchmark.subjects.size());
+    benchmark.Add(std::string(OnednnName(variant)), precision,
+                  {*std::move(run), Operations(layer, kOutput)});
   }
 }
 
 // "1.85x oneDNN winograd", the fastest of the peer in fp32, for the rows before its own.
-void NoteSpeedups(Contest& contest, const std::vector<Measurement>& results) {
-  if (contest.rivals.empty()) return;
+void NoteSpeedups(InterleavedBenchmark& benchmark, const std::vector<Measurement>& results) {
+  if (benchmark.rivals.empty()) return;
   const size_t best =
-      *std::max_element(contest.rivals.begin(), contest.rivals.end(),
+      *std::max_element(benchmark.rivals.begin(), benchmark.rivals.end(),
                         [&](size_t a, size_t b) { return results[a].gflops < results[b].gflops; });
-  for (size_t i = 0; i < contest.rivals.front(); ++i) {
-    contest.rows[i].note =
-        absl::StrFormat("%.2fx %s", Speedup(results[i], results[best]), contest.rows[best].name);
+  for (size_t i = 0; i < benchmark.rivals.front(); ++i) {
+    benchmark.rows[i].note =
+        absl::StrFormat("%.2fx %s", Speedup(results[i], results[best]), benchmark.rows[best].name);
   }
 }
 
@@ -122,18 +123,18 @@ void RunKernelsCommand(const KernelsOptions& options) {
   std::vector<ReportRow> rows;
   for (const Shape& shape : kShapes) {
     const Layer layer = RandomConv(shape.in_channels, shape.out_channels, 0, shape.kernel_px);
-    Contest contest;
-    AddKernels(layer, options.common, isa, contest);
-    if (contest.subjects.empty()) continue;
-    if (options.peers) AddPeers(layer, contest);
+    InterleavedBenchmark benchmark;
+    AddKernels(layer, options.common, isa, benchmark);
+    if (benchmark.subjects.empty()) continue;
+    if (options.peers) AddPeers(layer, benchmark);
     const std::vector<Measurement> results =
-        Measure(contest.subjects, {.isa = isa, .budget_s = options.common.budget_s});
-    NoteSpeedups(contest, results);
+        Measure(benchmark.subjects, {.isa = isa, .budget_s = options.common.budget_s});
+    NoteSpeedups(benchmark, results);
     for (size_t i = 0; i < results.size(); ++i) {
-      contest.rows[i].shape = absl::StrFormat("%d-%d %dx%d", shape.in_channels, shape.out_channels,
-                                              shape.kernel_px, shape.kernel_px);
-      contest.rows[i].measurement = results[i];
-      rows.push_back(std::move(contest.rows[i]));
+      benchmark.rows[i].shape = absl::StrFormat(
+          "%d-%d %dx%d", shape.in_channels, shape.out_channels, shape.kernel_px, shape.kernel_px);
+      benchmark.rows[i].measurement = results[i];
+      rows.push_back(std::move(benchmark.rows[i]));
     }
   }
   PrintReport(rows, options.common.json);

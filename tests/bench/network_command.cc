@@ -1,4 +1,4 @@
-// upscale-bench network: whole pictures, 8 bits to 8 bits, through the engine's public call; all
+// upscale-bench network: whole images, 8 bits to 8 bits, through the engine's public call; all
 // wanted precisions and thread counts, and oneDNN, in turns.
 #include <algorithm>
 #include <map>
@@ -22,7 +22,7 @@
 #include "tests/bench/onednn.h"
 #include "tests/bench/options.h"
 #include "tests/bench/report.h"
-#include "tests/support/run_picture.h"
+#include "tests/support/run_image.h"
 
 namespace upscaled::bench {
 namespace {
@@ -48,7 +48,7 @@ Image NoiseImage(Size size) {
   return image;
 }
 
-// Tasks that cover the picture.
+// Tasks that cover the image.
 std::vector<TileTask> MakeTasks(const Executable& executable, const Image& source, Image& result,
                                 Size max_tile) {
   const TileGrid grid(source.spec().size(), max_tile);
@@ -72,7 +72,7 @@ Size DefaultTile(const Executable& executable, Size image, int streams) {
   return ChooseTileShape(input).tile;
 }
 
-// One backend, its threads and a picture to compute with them.
+// One backend, its threads and an image to compute with them.
 class Engine {
  public:
   Engine(const Network& network, const NetworkOptions& options, Precision precision, int threads,
@@ -94,9 +94,9 @@ class Engine {
 
   void Run() {
     std::vector<TileTask> tasks = tasks_;
-    std::vector<std::unique_ptr<TileMemory>> memories;
+    std::vector<std::unique_ptr<ActivationCache>> memories;
     for (size_t i = 0; keeps_ && i < tasks.size(); ++i) {
-      tasks[i].memory = memories.emplace_back(executable_->CreateTileMemory()).get();
+      tasks[i].memory = memories.emplace_back(executable_->CreateActivationCache()).get();
     }
     const std::vector<ChannelMeans> means =
         ValueOrExit(GatherMeans(executable_->network(), tasks, [this](const auto& tiles) {
@@ -128,7 +128,7 @@ class Engine {
 };
 
 // What is measured, row by row of the report.
-struct Contest {
+struct InterleavedBenchmark {
   std::vector<std::unique_ptr<Engine>> engines;
   std::vector<Subject> subjects;
   std::vector<ReportRow> rows;
@@ -139,32 +139,31 @@ struct Contest {
   }
 };
 
-std::string Describe(Size picture, Size tile) {
-  return absl::StrFormat("%dx%d tile %dx%d", picture.width, picture.height, tile.width,
-                         tile.height);
+std::string Describe(Size image, Size tile) {
+  return absl::StrFormat("%dx%d tile %dx%d", image.width, image.height, tile.width, tile.height);
 }
 
 void AddEngines(const Network& network, const NetworkOptions& options, const Image& source,
-                double operations, Contest& contest) {
+                double operations, InterleavedBenchmark& benchmark) {
   for (const std::string& precision : options.precisions) {
     for (const int wanted : options.threads) {
       const int threads = wanted > 0 ? wanted : AvailableCpuCount();
-      contest.engines.push_back(
+      benchmark.engines.push_back(
           std::make_unique<Engine>(network, options, PrecisionOf(precision), threads, source));
-      Engine& engine = *contest.engines.back();
+      Engine& engine = *benchmark.engines.back();
       ReportRow row;
       row.name = network.name.empty() ? options.model : network.name;
       row.shape = Describe(source.spec().size(), engine.tile());
       row.precision = precision;
       row.threads = threads;
-      contest.Add(
+      benchmark.Add(
           std::move(row), [&engine] { engine.Run(); }, operations);
     }
   }
 }
 
 void AddPeers(const Network& network, const NetworkOptions& options, const Image& source,
-              double operations, Contest& contest) {
+              double operations, InterleavedBenchmark& benchmark) {
   const Size tile = ValueOrExit(ParseSize(options.peer_tile));
   for (const OnednnVariant variant : kOnednnVariants) {
     auto run = ValueOrExit(MakeOnednnNetwork(network, source.view(), tile, variant));
@@ -172,30 +171,30 @@ void AddPeers(const Network& network, const NetworkOptions& options, const Image
     row.name = OnednnName(variant);
     row.shape = Describe(source.spec().size(), tile);
     row.precision = OnednnPrecision(variant);
-    contest.Add(std::move(row), std::move(run), operations);
+    benchmark.Add(std::move(row), std::move(run), operations);
   }
 }
 
 // How the engine's rows relate to fewer threads, and to the peer's fastest row of fp32 and int8.
-void NoteSpeedups(Contest& contest, const std::vector<Measurement>& results) {
-  const size_t engines = contest.engines.size();
+void NoteSpeedups(InterleavedBenchmark& benchmark, const std::vector<Measurement>& results) {
+  const size_t engines = benchmark.engines.size();
   std::map<std::string, size_t> rivals;  // by precision
   for (size_t i = engines; i < results.size(); ++i) {
-    const auto [rival, first] = rivals.try_emplace(contest.rows[i].precision, i);
+    const auto [rival, first] = rivals.try_emplace(benchmark.rows[i].precision, i);
     if (!first && results[i].seconds < results[rival->second].seconds) rival->second = i;
   }
   for (size_t i = 0; i < engines; ++i) {
-    ReportRow& row = contest.rows[i];
+    ReportRow& row = benchmark.rows[i];
     std::vector<std::string> notes;
     for (size_t j = 0; j < i; ++j) {
-      const ReportRow& other = contest.rows[j];
+      const ReportRow& other = benchmark.rows[j];
       if (other.precision != row.precision || other.threads != 1) continue;
       row.note += absl::StrFormat("%.2fx one thread ", Speedup(results[i], results[j]));
     }
     for (const auto& [precision, rival] : rivals) {
       if (row.threads != 1) continue;
       row.note += absl::StrFormat("%.2fx %s ", Speedup(results[i], results[rival]),
-                                  contest.rows[rival].name);
+                                  benchmark.rows[rival].name);
     }
   }
 }
@@ -205,25 +204,25 @@ void RunNetworkCommand(const NetworkOptions& options) {
   const Image source = NoiseImage(ValueOrExit(ParseSize(options.size)));
   const double operations = 2 * network.MacsPerOutputPixel() * network.scale * network.scale *
                             static_cast<double>(source.spec().size().Area());
-  Contest contest;
-  AddEngines(network, options, source, operations, contest);
-  if (options.peers && HasOnednn()) AddPeers(network, options, source, operations, contest);
+  InterleavedBenchmark benchmark;
+  AddEngines(network, options, source, operations, benchmark);
+  if (options.peers && HasOnednn()) AddPeers(network, options, source, operations, benchmark);
   const std::vector<Measurement> results =
-      Measure(contest.subjects,
+      Measure(benchmark.subjects,
               {.isa = ChosenIsa(options.common.backend), .budget_s = options.common.budget_s});
-  for (size_t i = 0; i < results.size(); ++i) contest.rows[i].measurement = results[i];
-  NoteSpeedups(contest, results);
-  PrintReport(contest.rows, options.common.json);
+  for (size_t i = 0; i < results.size(); ++i) benchmark.rows[i].measurement = results[i];
+  NoteSpeedups(benchmark, results);
+  PrintReport(benchmark.rows, options.common.json);
 }
 
 }  // namespace
 
 void AddNetworkCommand(CLI::App& app) {
   auto options = std::make_shared<NetworkOptions>();
-  CLI::App* command = app.add_subcommand("network", "Whole pictures through a network");
+  CLI::App* command = app.add_subcommand("network", "Whole images through a network");
   command->add_option("--model", options->model, "Name, weights file or random:SHAPE")->required();
   command->add_option("--model-repository", options->repository, "Folder of models");
-  command->add_option("--size", options->size, "Picture")->capture_default_str();
+  command->add_option("--size", options->size, "Image")->capture_default_str();
   command->add_option("--tile", options->tile, "Largest tile; default the backend's choice");
   command->add_option("--threads", options->threads, "Thread counts; 0 = all available")
       ->delimiter(',')

@@ -91,7 +91,7 @@ class Chain {
                       {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}}});
   }
 
-  // u8 picture -> first layout -> ... -> last layout -> u8 picture.
+  // u8 image -> first layout -> ... -> last layout -> u8 image.
   void Connect(float full_scale) {
     size_t bytes = 0;
     for (const OnednnConvolution& c : convolutions_) {

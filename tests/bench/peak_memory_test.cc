@@ -1,4 +1,4 @@
-// What a whole picture takes of the machine's memory, from PNG to PNG.
+// What a whole image takes of the machine's memory, from PNG to PNG.
 #include "tests/support/peak_memory.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ std::string EncodePng(const Image& image) {
 }
 
 // Beside the weights and the source: tiles of two threads, bands, codecs and the whole result.
-TEST(PeakMemoryTest, Upconv7MakesAFullHdPictureWithin150Megabytes) {
+TEST(PeakMemoryTest, Upconv7MakesAFullHdImageWithin150Megabytes) {
   if (test::kSanitized) GTEST_SKIP() << "sanitizers take memory of their own";
   std::mt19937 random = test::FreshRandom();
   const std::string png = EncodePng(test::RandomImage({960, 540, 3, SampleType::kU8}, random));

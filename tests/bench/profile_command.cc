@@ -98,7 +98,7 @@ void RunProfileCommand(const ProfileOptions& options) {
   const Image source({size.width, size.height, 3, SampleType::kU8});
   Image result({size.width * network.scale, size.height * network.scale, 3, SampleType::kU8});
   const Rect whole{0, 0, size.width, size.height};
-  // The last run over a picture with global poolings, for which any means will do.
+  // The last run over an image with global poolings, for which any means will do.
   std::vector<ChannelMeans> means;
   for (const int pooling : ListPoolings(executable->network())) {
     means.emplace_back(executable->network().layers[pooling].out_channels, 0.5f);
@@ -125,7 +125,7 @@ void AddProfileCommand(CLI::App& app) {
   command->add_option("--device", options->device, "As upscaled's")->capture_default_str();
   command->add_option("--model", options->model, "Name, weights file or random:SHAPE")->required();
   command->add_option("--model-repository", options->repository, "Folder of models");
-  command->add_option("--size", options->size, "Picture, run as one tile")->capture_default_str();
+  command->add_option("--size", options->size, "Image, run as one tile")->capture_default_str();
   command->add_option("--precision", options->precision, "exact or fast")
       ->check(CLI::IsMember({"exact", "fast"}))
       ->capture_default_str();

@@ -1,4 +1,4 @@
-// upscale-bench quality: what a model gains over Lanczos-3 on a folder of pictures. Each is
+// upscale-bench quality: what a model gains over Lanczos-3 on a folder of images. Each is
 // reduced by the model's scale, enlarged again and compared with what it was.
 #include <algorithm>
 #include <cstdio>
@@ -20,9 +20,9 @@
 #include "engine/pipeline/upscaler.h"
 #include "server/config/places.h"
 #include "tests/bench/commands.h"
+#include "tests/bench/image_quality.h"
+#include "tests/bench/images.h"
 #include "tests/bench/options.h"
-#include "tests/bench/picture_quality.h"
-#include "tests/bench/pictures.h"
 
 namespace upscaled::bench {
 namespace {
@@ -43,11 +43,11 @@ struct QualityOptions {
   BackendOptions backend;
   std::string model;
   std::vector<fs::path> repositories;
-  fs::path pictures;
+  fs::path images;
   std::string device = "auto";
   std::string precision = "exact";
   int noise_level = kNoDenoise;
-  int jpeg_quality = 0;  // 0: the reduced picture is not compressed
+  int jpeg_quality = 0;  // 0: the reduced image is not compressed
   bool each = false;
   bool json = false;
 };
@@ -100,9 +100,9 @@ class Model {
 };
 
 struct Comparison {
-  std::string picture;
-  PictureQuality lanczos;
-  PictureQuality model;
+  std::string image;
+  ImageQuality lanczos;
+  ImageQuality model;
   double gain_db() const { return model.psnr_db - lanczos.psnr_db; }
 };
 
@@ -129,7 +129,7 @@ double Mean(const std::vector<Comparison>& list, Field field) {
 
 Comparison Summary(const std::vector<Comparison>& list) {
   Comparison mean;
-  mean.picture = absl::StrCat("mean of ", list.size());
+  mean.image = absl::StrCat("mean of ", list.size());
   for (const auto side : {&Comparison::lanczos, &Comparison::model}) {
     (mean.*side).psnr_db = Mean(list, [&](const Comparison& c) { return (c.*side).psnr_db; });
     (mean.*side).ssim = Mean(list, [&](const Comparison& c) { return (c.*side).ssim; });
@@ -150,11 +150,11 @@ double WorstGain(const std::vector<Comparison>& list) {
 using ComparisonsByReduction = std::vector<std::vector<Comparison>>;  // as kReductions
 
 void PrintTable(const ComparisonsByReduction& all, bool each) {
-  std::printf("%-9s %-32s %9s %9s %7s %7s %8s %8s %7s %7s\n", "reduced", "picture", "Lanczos-3",
+  std::printf("%-9s %-32s %9s %9s %7s %7s %8s %8s %7s %7s\n", "reduced", "image", "Lanczos-3",
               "model", "gain", "worst", "SSIM L-3", "SSIM", "shift", "of L-3");
   const auto print = [](const char* reduction, const Comparison& c, double worst) {
     std::printf("%-9s %-32.32s %9.2f %9.2f %+7.2f %+7.2f %8.4f %8.4f %7.3f %7.3f\n", reduction,
-                c.picture.c_str(), c.lanczos.psnr_db, c.model.psnr_db, c.gain_db(), worst,
+                c.image.c_str(), c.lanczos.psnr_db, c.model.psnr_db, c.gain_db(), worst,
                 c.lanczos.ssim, c.model.ssim, c.model.mean_shift, c.lanczos.mean_shift);
   };
   for (size_t i = 0; i < all.size(); ++i) {
@@ -171,13 +171,13 @@ void PrintTable(const ComparisonsByReduction& all, bool each) {
 
 void PrintJson(const ComparisonsByReduction& all) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  const auto side = [](const PictureQuality& q) {
+  const auto side = [](const ImageQuality& q) {
     return nlohmann::ordered_json{
         {"psnr_db", q.psnr_db}, {"ssim", q.ssim}, {"mean_shift", q.mean_shift}};
   };
   for (size_t i = 0; i < all.size(); ++i) {
     for (const Comparison& c : all[i]) {
-      list.push_back({{"picture", c.picture},
+      list.push_back({{"image", c.image},
                       {"reduction", kReductions[i].name},
                       {"gain_db", c.gain_db()},
                       {"lanczos3", side(c.lanczos)},
@@ -187,7 +187,7 @@ void PrintJson(const ComparisonsByReduction& all) {
   std::printf("%s\n", list.dump(2).c_str());
 }
 
-bool IsPicture(const fs::path& path) {
+bool IsImage(const fs::path& path) {
   const std::string extension = path.extension().string();
   return !extension.empty() && FormatFromName(extension.substr(1)).has_value();
 }
@@ -195,9 +195,9 @@ bool IsPicture(const fs::path& path) {
 void RunQualityCommand(const QualityOptions& options) {
   const Model model = ValueOrExit(Model::Load(options));
   ComparisonsByReduction all(std::size(kReductions));
-  for (const fs::path& path : ValueOrExit(ListFolder(options.pictures))) {
-    if (!IsPicture(path)) continue;
-    const absl::StatusOr<Image> original = LoadPicture(path, model.scale(), kMinSidePx);
+  for (const fs::path& path : ValueOrExit(ListFolder(options.images))) {
+    if (!IsImage(path)) continue;
+    const absl::StatusOr<Image> original = LoadImage(path, model.scale(), kMinSidePx);
     if (!original.ok()) {
       std::fprintf(stderr, "upscale-bench: passed over %s: %s\n", path.c_str(),
                    std::string(original.status().message()).c_str());
@@ -206,13 +206,13 @@ void RunQualityCommand(const QualityOptions& options) {
     for (size_t i = 0; i < all.size(); ++i) {
       Comparison comparison =
           ValueOrExit(Compare(model, *original, kReductions[i].reduction, options.jpeg_quality));
-      comparison.picture = path.filename().string();
+      comparison.image = path.filename().string();
       all[i].push_back(std::move(comparison));
     }
   }
   if (all.front().empty()) {
     ExitUnlessOk(absl::NotFoundError(
-        absl::StrCat("no picture to compare in '", options.pictures.string(), "'")));
+        absl::StrCat("no image to compare in '", options.images.string(), "'")));
   }
   options.json ? PrintJson(all) : PrintTable(all, options.each);
 }
@@ -222,16 +222,16 @@ void RunQualityCommand(const QualityOptions& options) {
 void AddQualityCommand(CLI::App& app) {
   auto options = std::make_shared<QualityOptions>();
   CLI::App* command =
-      app.add_subcommand("quality", "What a model gains over Lanczos-3 on a folder of pictures");
+      app.add_subcommand("quality", "What a model gains over Lanczos-3 on a folder of images");
   command->add_option("--model", options->model, "Name")->required();
-  command->add_option("--pictures", options->pictures, "Folder of PNG, JPEG and WebP files")
+  command->add_option("--images", options->images, "Folder of PNG, JPEG and WebP files")
       ->required();
   command->add_option("--model-repository", options->repositories,
                       "Folders of models; the bundled ones come last");
   command->add_option("--noise", options->noise_level, "Noise level")
       ->check(CLI::Range(kNoDenoise, 3))
       ->capture_default_str();
-  command->add_option("--jpeg", options->jpeg_quality, "Compress the reduced picture first")
+  command->add_option("--jpeg", options->jpeg_quality, "Compress the reduced image first")
       ->check(CLI::Range(1, 100));
   command->add_option("--device", options->device, "Device")->capture_default_str();
   command->add_option("--precision", options->precision, "exact or fast")
@@ -239,7 +239,7 @@ void AddQualityCommand(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--threads", options->backend.threads, "Threads; 0 = all available")
       ->capture_default_str();
-  command->add_flag("--each", options->each, "A line per picture, too");
+  command->add_flag("--each", options->each, "A line per image, too");
   command->add_flag("--json", options->json, "Print a list of objects instead of a table");
   command->callback([options] { RunQualityCommand(*options); });
 }

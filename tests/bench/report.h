@@ -1,4 +1,4 @@
-// What a bench prints: a table for people or, with --json, a list of objects.
+// What a bench prints: a table human-readable or, with --json, a list of objects.
 #pragma once
 
 #include <string>

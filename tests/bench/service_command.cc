@@ -23,7 +23,7 @@
 namespace upscaled::bench {
 namespace {
 
-constexpr Size kSmallPicture{64, 64};
+constexpr Size kSmallImage{64, 64};
 constexpr absl::Duration kIdle = absl::Milliseconds(1100);
 
 struct ServiceOptions {
@@ -77,15 +77,14 @@ absl::Status Together(int clients, int times, const std::function<absl::Status(i
 }
 
 // Times the subjects turn by turn, each round beginning with another one, so that what changes
-// meanwhile on the machine meets all alike. `pictures`: that one run of a subject makes.
-void Compare(const std::vector<Subject>& subjects, int rounds, int pictures,
-             std::vector<Row>& rows) {
+// meanwhile on the machine meets all alike. `images`: that one run of a subject makes.
+void Compare(const std::vector<Subject>& subjects, int rounds, int images, std::vector<Row>& rows) {
   std::vector<std::vector<double>> seconds(subjects.size());
   for (const Subject& subject : subjects) ExitUnlessOk(subject.run());  // warms up
   for (int round = 0; round < rounds; ++round) {
     for (size_t i = 0; i < subjects.size(); ++i) {
       const size_t turn = (round + i) % subjects.size();
-      seconds[turn].push_back(SecondsOf(subjects[turn].run) / pictures);
+      seconds[turn].push_back(SecondsOf(subjects[turn].run) / images);
     }
   }
   for (size_t i = 0; i < subjects.size(); ++i) {
@@ -113,11 +112,11 @@ absl::Status Calculate(int threads) {
   });
 }
 
-// Small pictures back to back, one half before and one half after the idle ones, each of which
+// Small images back to back, one half before and one half after the idle ones, each of which
 // comes after 1.1 s in which nothing ran.
 void CompareIdle(EngineSide& engine, ServiceSide& service, int threads, int calls,
                  std::vector<Row>& rows) {
-  const std::string png = ValueOrExit(EncodePng(ShadedImage(kSmallPicture).view()));
+  const std::string png = ValueOrExit(EncodePng(ShadedImage(kSmallImage).view()));
   const std::vector<Subject> subjects = {
       {"machine, arithmetic", [=] { return Calculate(threads); }},
       {"64x64, engine, PNG", [&] { return engine.UpscalePng(png); }},
@@ -223,7 +222,7 @@ void AddServiceCommand(CLI::App& app) {
       ->default_val("general-2x");
   command->add_option("--model-repository", options->sides.repository, "Folder of models")
       ->default_val("engine/model/bundled");
-  command->add_option("--size", options->size, "Picture")->capture_default_str();
+  command->add_option("--size", options->size, "Image")->capture_default_str();
   command->add_option("--threads", options->sides.threads, "Threads; 0 = all available")
       ->capture_default_str();
   command->add_option("--rounds", options->rounds, "Times that each is measured")

@@ -27,7 +27,7 @@ struct SidesOptions {
 // The fastest level that compresses: what a client on a fast network would use.
 inline constexpr int kPngCompression = 1;
 
-// A shaded picture with a little grain, which PNG shrinks as it does photographs.
+// A shaded image with a little grain, which PNG shrinks as it does photographs.
 Image ShadedImage(Size size);
 
 absl::StatusOr<std::string> EncodePng(ImageView image);
@@ -61,7 +61,7 @@ class ServiceSide {
   static absl::StatusOr<std::unique_ptr<ServiceSide>> Create(const SidesOptions& options,
                                                              int clients);
 
-  // UpscaleTiles with the whole picture as one raw tile.
+  // UpscaleTiles with the whole image as one raw tile.
   absl::Status UpscaleTile(int client, ImageView source);
   // UpscaleImage, PNG to PNG.
   absl::Status UpscalePng(int client, std::string_view png);

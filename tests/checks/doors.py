@@ -14,7 +14,7 @@ BACKEND_DOOR = "engine/backends/backend.h"
 CHOICE_DOOR = "engine/backends/kernel_choice.h"
 IMAGE_DOOR = "engine/backends/image_kernels.h"
 PROFILE_DOOR = "engine/backends/layer_profile.h"
-TILE_MEMORY_DOOR = "engine/backends/device_tile_memory.h"
+ACTIVATION_CACHE = "engine/backends/device_activation_cache.h"
 ENGINE_FACE = ["engine/autotune/tuner.h", "engine/base", "engine/image", "engine/model", "engine/pipeline", "engine/backends/backend.h",
                "engine/backends/backend_list.h"]
 
@@ -32,9 +32,9 @@ DOORS = {
     "engine/backends/cpu": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_DOOR, CHOICE_DOOR, IMAGE_DOOR,
                             PROFILE_DOOR],
     "engine/backends/opencl": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_DOOR, CHOICE_DOOR, IMAGE_DOOR,
-                               PROFILE_DOOR, TILE_MEMORY_DOOR, "engine/backends/plugin.h"],
+                               PROFILE_DOOR, ACTIVATION_CACHE, "engine/backends/plugin.h"],
     "engine/backends/cuda": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_DOOR, CHOICE_DOOR,
-                             PROFILE_DOOR, TILE_MEMORY_DOOR, "engine/backends/plugin.h"],
+                             PROFILE_DOOR, ACTIVATION_CACHE, "engine/backends/plugin.h"],
     "engine/backends/cuda/image": ["engine/base", "engine/image", IMAGE_DOOR, "engine/backends/cuda/kernels/portable.h"],
     "engine/backends/cuda/kernels": ["engine/base", "engine/model"],
     "engine/autotune": ["engine/base", "engine/model", CHOICE_DOOR, "engine/backends/reference/layers.h"],

@@ -78,7 +78,7 @@ TEST(ChannelTest, TlsOptionsMustFitTogether) {
 class TlsTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!test::MakeCertificate(folder_.path(), "cert", "picture.example")) {
+    if (!test::MakeCertificate(folder_.path(), "cert", "image.example")) {
       GTEST_SKIP() << "no openssl command here";
     }
     grpc::SslServerCredentialsOptions options(
@@ -93,7 +93,7 @@ class TlsTest : public ::testing::Test {
     TlsOptions tls{.ca_file = folder_ / "cert.pem",
                    .cert_file = folder_ / "cert.pem",
                    .key_file = folder_ / "cert.key",
-                   .server_name = "picture.example"};
+                   .server_name = "image.example"};
     change(tls);
     ClientOptions options;
     options.channel.endpoints = {server_->endpoint()};

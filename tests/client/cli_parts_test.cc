@@ -77,11 +77,11 @@ TEST_F(ImagePlanTest, SomethingMustTellTheFormat) {
   EXPECT_THAT(Plan("a.bmp", "out", v1::IMAGE_FORMAT_PNG), ElementsAre(Pair("a.bmp", "out/a.png")));
 }
 
-TEST_F(ImagePlanTest, AFolderWithoutPicturesIsAnError) {
+TEST_F(ImagePlanTest, AFolderWithoutImagesIsAnError) {
   WriteText(folder_ / "in/a.txt", "");
   const absl::Status status = Error("in", "out");
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("no pictures"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("no images"));
 }
 
 TEST_F(ImagePlanTest, TheOutputTellsTheFormatUnlessItWasSaid) {
@@ -117,7 +117,7 @@ TEST_F(ImagePlanTest, AFolderKeepsItsTree) {
   }
 }
 
-TEST_F(ImagePlanTest, AFormatReplacesExtensionsWithoutMixingPicturesUp) {
+TEST_F(ImagePlanTest, AFormatReplacesExtensionsWithoutMixingImagesUp) {
   for (const char* name : {"in/a.png", "in/a.jpeg", "in/b.png", "in/c.JPEG"}) {
     WriteText(folder_ / name, "");
   }
@@ -152,17 +152,17 @@ TEST_F(ImagePlanTest, RefusesToReplaceItsInput) {
 
 TEST(ProgressTest, ShowsTilesAndTime) {
   const BatchProgress batch{.partial_files = 0.25, .elapsed = absl::Seconds(10)};
-  const PictureProgress picture{.name = "cat.png", .tiles_done = 12, .tiles = 48};
-  EXPECT_EQ(RenderProgress(batch, picture, 200),
+  const ImageProgress image{.name = "cat.png", .tiles_done = 12, .tiles = 48};
+  EXPECT_EQ(RenderProgress(batch, image, 200),
             "[######------------------]  25 %  tile 12/48  ETA 0:30  cat.png");
 }
 
 TEST(ProgressTest, ShowsTheUploadBeforeTheFirstTile) {
-  PictureProgress picture{.name = "cat.png", .sent_bytes = 1'250'000, .total_bytes = 5'000'000};
-  EXPECT_EQ(RenderProgress({}, picture, 200),
+  ImageProgress image{.name = "cat.png", .sent_bytes = 1'250'000, .total_bytes = 5'000'000};
+  EXPECT_EQ(RenderProgress({}, image, 200),
             "[------------------------]   0 %  sent 1.2/5.0 MB  cat.png");
-  picture.total_bytes = 0;
-  EXPECT_THAT(RenderProgress({}, picture, 200), HasSubstr("sent 1.2 MB"));
+  image.total_bytes = 0;
+  EXPECT_THAT(RenderProgress({}, image, 200), HasSubstr("sent 1.2 MB"));
 }
 
 TEST(ProgressTest, ShowsFilesOfAFolder) {
@@ -177,11 +177,11 @@ TEST(ProgressTest, ShowsFilesOfAFolder) {
 
 TEST(ProgressTest, NeverLeavesTheLine) {
   const BatchProgress batch{.files_done = 3, .files = 2};  // More than all.
-  const PictureProgress picture{.name = std::string(500, 'x'), .tiles_done = 9, .tiles = 4};
+  const ImageProgress image{.name = std::string(500, 'x'), .tiles_done = 9, .tiles = 4};
   for (int columns = 0; columns < 120; ++columns) {
-    EXPECT_LE(RenderProgress(batch, picture, columns).size(), static_cast<size_t>(columns));
+    EXPECT_LE(RenderProgress(batch, image, columns).size(), static_cast<size_t>(columns));
   }
-  EXPECT_THAT(RenderProgress(batch, picture, 80), HasSubstr("[########################] 100 %"));
+  EXPECT_THAT(RenderProgress(batch, image, 80), HasSubstr("[########################] 100 %"));
 }
 
 TEST(ProgressTest, FormatsTimes) {

@@ -143,8 +143,8 @@ TEST_F(CliTest, FolderGoesOnPastBadFilesAndListsThem) {
   for (const char* name : {"in/a.png", "in/sub/b.JPG", "in/sub/deep/c.webp"}) {
     WriteText(Path(name), name);
   }
-  WriteText(Path("in/bad1.png"), "bad picture");
-  WriteText(Path("in/sub/bad2.png"), "bad picture");
+  WriteText(Path("in/bad1.png"), "bad image");
+  WriteText(Path("in/sub/bad2.png"), "bad image");
   WriteText(Path("in/notes.txt"), "text");
   WriteText(Path("in/.hidden.png"), "hidden");
   const ProcessResult result = Image(Path("in"), Path("out"), {"-j", "3"});
@@ -299,11 +299,11 @@ TEST_F(CliTest, LocalErrorsExitWith5BeforeAnythingIsSent) {
   EXPECT_EQ(server_.calls(), 0);
 }
 
-TEST_F(CliTest, AFolderWithoutPicturesExitsWith5) {
+TEST_F(CliTest, AFolderWithoutImagesExitsWith5) {
   std::filesystem::create_directories(Path("in"));
   const ProcessResult result = Image(Path("in"), Path("out"));
   EXPECT_EQ(result.exit_code, kExitLocalError);
-  EXPECT_THAT(result.err, HasSubstr("no pictures"));
+  EXPECT_THAT(result.err, HasSubstr("no images"));
   EXPECT_FALSE(std::filesystem::exists(Path("out")));
 }
 

@@ -22,7 +22,7 @@ namespace v1 = ::upscale::v1;
 grpc::Status ServerError(grpc::StatusCode code, const std::string& message,
                          const std::string& reason, absl::Duration retry_delay = -absl::Seconds(1));
 
-// What the fake makes of an encoded picture: its bytes, all changed.
+// What the fake makes of an encoded image: its bytes, all changed.
 std::string FakeResult(const std::string& image);
 
 using ImageStream = grpc::ServerReaderWriter<v1::UpscaleImageResponse, v1::UpscaleImageRequest>;
@@ -84,7 +84,7 @@ class FakeServer final : public v1::UpscaleService::Service {
   // The ids of the tiles so far.
   std::vector<uint64_t> tile_ids() const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The ordinary answer: pictures that begin with "bad" are refused, others answered with
+  // The ordinary answer: images that begin with "bad" are refused, others answered with
   // FakeResult.
   static grpc::Status Serve(FakeImageCall& call);
 

@@ -103,7 +103,7 @@ class UpscaleClientTest : public ::testing::Test {
   MemorySink sink_;
 };
 
-TEST_F(UpscaleClientTest, StreamsAPictureThroughTheServer) {
+TEST_F(UpscaleClientTest, StreamsAnImageThroughTheServer) {
   MemorySource source(image_);
   ImageRequest request{.request_id = "my-id"};
   request.options.set_scale(2);
@@ -124,7 +124,7 @@ TEST_F(UpscaleClientTest, StreamsAPictureThroughTheServer) {
 }
 
 TEST_F(UpscaleClientTest, ReceivesWhileItSends) {
-  // Half of the result comes before the rest of the picture is read.
+  // Half of the result comes before the rest of the image is read.
   server_.OnImage([](FakeImageCall& call) {
     call.Receive(1);
     call.SendHeader();

@@ -9,12 +9,12 @@
 #include "engine/backends/reference/reference_backend.h"
 #include "engine/graph/tile_geometry.h"
 #include "engine/image/image.h"
-#include "tests/support/run_picture.h"
+#include "tests/support/run_image.h"
 
 namespace upscaled {
 namespace {
 
-constexpr Size kPicture = {5, 4};
+constexpr Size kImage = {5, 4};
 constexpr double kMaxWork = 2e6;  // multiply-adds, so that an input takes milliseconds
 
 void Require(bool holds) {
@@ -35,12 +35,12 @@ double Work(const Network& network, const std::vector<Rect>& regions) {
 Image RunTiles(Backend& backend, const Executable& executable, const Image& source,
                const std::vector<Rect>& tiles) {
   const int scale = executable.network().scale;
-  Image result({kPicture.width * scale, kPicture.height * scale, 3, SampleType::kU8});
+  Image result({kImage.width * scale, kImage.height * scale, 3, SampleType::kU8});
   std::vector<TileTask> tasks;
   for (const Rect& tile : tiles) {
     tasks.push_back(test::MakeTask(executable, source, tile, result));
   }
-  Require(test::RunPicture(*backend.CreateStream(), executable, std::move(tasks), true).ok());
+  Require(test::RunImage(*backend.CreateStream(), executable, std::move(tasks), true).ok());
   return result;
 }
 
@@ -58,9 +58,9 @@ void CheckTiling(Backend& backend, const Network& network, const Image& source) 
 void CheckLoadedNetwork(const Network& network) {
   Require(network.Validate().ok());
   const std::vector<Rect> regions =
-      LayerRegions(network, kPicture, {0, 0, kPicture.width, kPicture.height}, {});
+      LayerRegions(network, kImage, {0, 0, kImage.width, kImage.height}, {});
   if (Work(network, regions) > kMaxWork) return;
-  Image source({kPicture.width, kPicture.height, 3, SampleType::kU8});
+  Image source({kImage.width, kImage.height, 3, SampleType::kU8});
   for (size_t i = 0; i < source.bytes(); ++i) {
     source.mutable_view().data[i] = static_cast<uint8_t>(37 * i);
   }

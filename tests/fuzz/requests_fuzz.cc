@@ -99,13 +99,13 @@ class Service {
   ModelCatalog catalog_ = *ModelCatalog::Create(*ModelRepository::Open({UPSCALED_BUNDLED_MODELS}),
                                                 {.default_model = "general-2x"}, nullptr);
   Logger logger_{LogFormat::kText, LogLevel::kError};
-  DeviceKeeper keeper_{devices_, Clock::Real(), logger_, {}};
+  DeviceSupervisor supervisor_{devices_, Clock::Real(), logger_, {}};
   AdmissionController admission_{kLimits, kMemoryBudgetBytes, Clock::Real()};
   TileScheduler scheduler_{devices_, Clock::Real()};
   HandlerEnvironment environment_{.catalog = catalog_,
                                   .admission = admission_,
                                   .scheduler = scheduler_,
-                                  .devices = keeper_,
+                                  .devices = supervisor_,
                                   .clock = Clock::Real(),
                                   .version = "fuzz"};
 };
@@ -223,8 +223,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view rest(reinterpret_cast<const char*>(data) + 1, size - 1);
   upscaled::Cancellation cancellation;
   RequestRecord record;
-  AdmissionController::Ticket ticket;
-  const CallContext context{cancellation, record, absl::Now(), ticket};
+  AdmissionController::Reservation reservation;
+  const CallContext context{cancellation, record, absl::Now(), reservation};
   switch (data[0] % 3) {
     case 0:
       RunImage(context, rest);
@@ -235,7 +235,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     default:
       RunUnary(context, rest);
   }
-  ticket.Release();  // as the call does once its answer has left
+  reservation.Release();  // as the call does once its answer has left
   Service::Get().RequireIdle();
   return 0;
 }

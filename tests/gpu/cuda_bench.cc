@@ -1,5 +1,5 @@
 // How fast the cuda backend is by the device's own clock: the copy bandwidth, then whole networks
-// and each of their steps for one 1920x1080 result, pictures being in the device's memory already.
+// and each of their steps for one 1920x1080 result, images being in the device's memory already.
 // Prints a line of JSON for each.
 #include <cuda_runtime_api.h>
 
@@ -82,7 +82,7 @@ absl::StatusOr<double> CopyBandwidth(const std::shared_ptr<cuda::Context>& conte
   return 2.0 * kBytes / seconds;
 }
 
-// Of the sums of one of the picture's global poolings.
+// Of the sums of one of the image's global poolings.
 absl::StatusOr<double> TimeSums(const cuda::CudaExecutable& executable, const cuda::TilePlan& plan,
                                 size_t number, int repetitions) {
   const std::shared_ptr<cuda::Context>& context = executable.context();
@@ -112,11 +112,11 @@ absl::StatusOr<double> TimeSums(const cuda::CudaExecutable& executable, const cu
 }
 
 // With the sums of global poolings that no step adds up; of all, a profile takes means as given.
-absl::StatusOr<cuda::TileProfile> ProfilePicture(const cuda::CudaExecutable& executable,
-                                                 const cuda::TilePlace& picture, int repetitions) {
-  ASSIGN_OR_RETURN(cuda::TileProfile profile, cuda::ProfileTile(executable, picture, repetitions));
+absl::StatusOr<cuda::TileProfile> ProfileImage(const cuda::CudaExecutable& executable,
+                                               const cuda::TilePlace& image, int repetitions) {
+  ASSIGN_OR_RETURN(cuda::TileProfile profile, cuda::ProfileTile(executable, image, repetitions));
   const std::vector<int>& poolings = executable.program().poolings;
-  const cuda::TilePlan plan = cuda::PlanTile(executable.program(), picture);
+  const cuda::TilePlan plan = cuda::PlanTile(executable.program(), image);
   for (size_t i = 0; i < poolings.size(); ++i) {
     if (profile.sums_added[i]) continue;
     ASSIGN_OR_RETURN(const double seconds, TimeSums(executable, plan, i, repetitions));
@@ -132,12 +132,12 @@ absl::StatusOr<ordered_json> MeasureNetwork(const std::shared_ptr<cuda::Context>
   ASSIGN_OR_RETURN(const Network network, bench::LoadBenchNetwork(model, ""));
   ASSIGN_OR_RETURN(const auto executable,
                    cuda::CudaExecutable::Create(context, network, precision, nullptr));
-  const Size picture{kResult.width / network.scale, kResult.height / network.scale};
-  const Rect whole{0, 0, picture.width, picture.height};
+  const Size image{kResult.width / network.scale, kResult.height / network.scale};
+  const Rect whole{0, 0, image.width, image.height};
   ASSIGN_OR_RETURN(const cuda::TileProfile profile,
-                   ProfilePicture(*executable, {picture, whole}, repetitions));
+                   ProfileImage(*executable, {image, whole}, repetitions));
   const Network& compiled = executable->network();
-  const std::vector<Rect> regions = LayerRegions(compiled, picture, whole, {});
+  const std::vector<Rect> regions = LayerRegions(compiled, image, whole, {});
   double operations = 0;
   ordered_json steps = ordered_json::array();
   for (const cuda::StepTime& step : profile.steps) {
@@ -154,7 +154,7 @@ absl::StatusOr<ordered_json> MeasureNetwork(const std::shared_ptr<cuda::Context>
   }
   return ordered_json{{"model", model},
                       {"precision", PrecisionName(precision)},
-                      {"picture", {picture.width, picture.height}},
+                      {"image", {image.width, image.height}},
                       {"seconds", profile.compute_seconds},
                       {"gflops", operations / profile.compute_seconds * 1e-9},
                       {"memory_mib", profile.bytes / (1 << 20)},

@@ -95,7 +95,7 @@ def summary(cuda, peer, service):
                      networks(cuda, peer))
     if service:
         yield from ["", "Raw 960x540 tiles through the server, fp16:", ""]
-        yield from table(["clients", "pictures/s", "median ms", "p99 ms", "errors"], clients(service))
+        yield from table(["clients", "images/s", "median ms", "p99 ms", "errors"], clients(service))
     if failed := list(failures(cuda, peer)):
         yield from ["", "Failed:", "", *failed]
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Everything that needs an NVIDIA GPU, in one go: builds, runs the tests of label gpu and compute-sanitizer over a few
-# of them, times networks beside PyTorch, and pictures through the server. See README.md.
+# of them, times networks beside PyTorch, and images through the server. See README.md.
 #
 #   run.sh [--bundle FILE] [--build DIR] [--skip-tests] [--skip-sanitizer] [--skip-benches] [--dry-run]
 #

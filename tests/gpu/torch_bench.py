@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The same networks in PyTorch: fp16, channels_last, eager layers with cuDNN's fastest algorithms in one CUDA graph.
 
-Times by the device's events for one 1920x1080 result; pictures are in the device's memory already, as fp16
+Times by the device's events for one 1920x1080 result; images are in the device's memory already, as fp16
 planes of 0..1 (cuda-bench starts from and ends at 8-bit samples). Weights are random. Also the rate of a
 large matrix product. Prints a line of JSON for each; exit status 77: no PyTorch or no GPU.
 """
@@ -155,7 +155,7 @@ class Cunet(nn.Module):
         return crop(z, 20) + self.second(z)
 
 
-# Network, scale, border that the picture is given on every side.
+# Network, scale, border that the image is given on every side.
 NETWORKS = {
     "random:vgg_7": vgg_7,
     "random:upconv_7": upconv_7,
@@ -187,17 +187,17 @@ def time_network(make, repetitions):
     net, scale, border = make()
     net = net.eval().half().cuda().to(memory_format=torch.channels_last)
     width, height = RESULT[0] // scale + 2 * border, RESULT[1] // scale + 2 * border
-    picture = torch.rand(1, 3, height, width, dtype=torch.half, device="cuda")
-    picture = picture.to(memory_format=torch.channels_last)
+    image = torch.rand(1, 3, height, width, dtype=torch.half, device="cuda")
+    image = image.to(memory_format=torch.channels_last)
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         for _ in range(3):
-            net(picture)
+            net(image)
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        result = net(picture)
+        result = net(image)
     graph.replay()
     assert result.shape[3] >= RESULT[0] and result.shape[2] >= RESULT[1], result.shape
     return median_seconds(graph.replay, repetitions)

@@ -34,13 +34,13 @@ ServerConfig ConfigWith(std::vector<std::string> devices) {
 class DevicesTest : public ::testing::Test {
  protected:
   // Many tiles, of random pixels.
-  std::string Picture() {
+  std::string Image() {
     return *test::Encode(test::PhotoImage({150, 90, 3, SampleType::kU8}, random_).view(), {});
   }
-  static Outcome Upscale(TestServer& server, const std::string& picture) {
+  static Outcome Upscale(TestServer& server, const std::string& image) {
     pb::UpscaleOptions options;
     options.set_tile_px(32);
-    return UpscaleImage(server.stub(), options, picture);
+    return UpscaleImage(server.stub(), options, image);
   }
   static pb::Device Info(TestServer& server, int slot) {
     grpc::ClientContext context;
@@ -48,7 +48,7 @@ class DevicesTest : public ::testing::Test {
     EXPECT_TRUE(server.stub().GetServerInfo(&context, {}, &info).ok());
     return info.devices(slot);
   }
-  // The keeper's delays are of real time.
+  // The supervisor's delays are of real time.
   static void Await(const std::function<bool()>& condition, const std::string& what) {
     const absl::Time deadline = absl::Now() + absl::Minutes(1);
     while (!condition() && absl::Now() < deadline) std::this_thread::yield();
@@ -67,15 +67,15 @@ class DevicesTest : public ::testing::Test {
 
 TEST_F(DevicesTest, AFailureIsInvisibleWhereADeviceOfTheKindIsLeft) {
   TestServer server(ConfigWith({"cpu", "cpu:1"}));
-  const std::string picture = Picture();
-  const Outcome before = Upscale(server, picture);
+  const std::string image = Image();
+  const Outcome before = Upscale(server, image);
   ASSERT_TRUE(before.status.ok()) << before.status.error_message();
 
   // Both have a tile in their hands when the first fails.
   server.gate("cpu").Close(), server.gate("cpu:1").Close();
   server.gate("cpu").Fail(absl::InternalError("context lost"));
   Outcome after;
-  std::thread client([&] { after = Upscale(server, picture); });
+  std::thread client([&] { after = Upscale(server, image); });
   server.gate("cpu").AwaitWaiting(1), server.gate("cpu:1").AwaitWaiting(1);
   server.gate("cpu").Open();
   AwaitFailure(server, 0, "context lost");
@@ -94,7 +94,7 @@ TEST_F(DevicesTest, AFailureIsInvisibleWhereADeviceOfTheKindIsLeft) {
   EXPECT_EQ(Info(server, 0).state(), pb::DEVICE_STATE_UP);
   // Both take part again.
   server.gate("cpu").Close(), server.gate("cpu:1").Close();
-  std::thread last([&] { after = Upscale(server, picture); });
+  std::thread last([&] { after = Upscale(server, image); });
   server.gate("cpu").AwaitWaiting(1), server.gate("cpu:1").AwaitWaiting(1);
   server.gate("cpu").Open(), server.gate("cpu:1").Open();
   last.join();
@@ -102,19 +102,19 @@ TEST_F(DevicesTest, AFailureIsInvisibleWhereADeviceOfTheKindIsLeft) {
   EXPECT_EQ(after.image, before.image);
 }
 
-TEST_F(DevicesTest, APictureGoesOnOnAnotherKind) {
+TEST_F(DevicesTest, AnImageGoesOnOnAnotherKind) {
   TestServer server(ConfigWith({"cpu", "reference"}));
-  const std::string picture = Picture();
-  const Outcome before = Upscale(server, picture);
+  const std::string image = Image();
+  const Outcome before = Upscale(server, image);
   ASSERT_TRUE(before.status.ok()) << before.status.error_message();
-  EXPECT_EQ(before.summary->device(), "cpu") << "a picture is of one kind of device";
-  EXPECT_EQ(Upscale(server, picture).summary->device(), "reference") << "whose speed is unknown";
+  EXPECT_EQ(before.summary->device(), "cpu") << "an image is of one kind of device";
+  EXPECT_EQ(Upscale(server, image).summary->device(), "reference") << "whose speed is unknown";
 
   // The first tiles are the cpu's, which is now known to be the faster.
   server.gate("cpu").Close();
   const int64_t passed = server.gate("cpu").tiles_passed();
   Outcome after;
-  std::thread client([&] { after = Upscale(server, picture); });
+  std::thread client([&] { after = Upscale(server, image); });
   server.gate("cpu").Allow(1);
   while (server.gate("cpu").tiles_passed() == passed) std::this_thread::yield();
   server.gate("cpu").AwaitWaiting(1);
@@ -130,7 +130,7 @@ TEST_F(DevicesTest, APictureGoesOnOnAnotherKind) {
 
 TEST_F(DevicesTest, WithoutADeviceTheServerIsNotServingUntilOneIsBack) {
   TestServer server;
-  const std::string picture = Picture();
+  const std::string image = Image();
   const auto stub = Health::NewStub(server.channel());
   grpc::ClientContext context;
   HealthCheckResponse health;
@@ -139,11 +139,11 @@ TEST_F(DevicesTest, WithoutADeviceTheServerIsNotServingUntilOneIsBack) {
   EXPECT_EQ(health.status(), HealthCheckResponse::SERVING);
 
   server.gate().Fail(absl::InternalError("context lost"));
-  EXPECT_TRUE(IsError(Upscale(server, picture).status, StatusCode::UNAVAILABLE, "DEVICE_FAILURE",
+  EXPECT_TRUE(IsError(Upscale(server, image).status, StatusCode::UNAVAILABLE, "DEVICE_FAILURE",
                       "cpu failed: context lost"));
   ASSERT_TRUE(watch->Read(&health));
   EXPECT_EQ(health.status(), HealthCheckResponse::NOT_SERVING);
-  EXPECT_TRUE(IsError(Upscale(server, picture).status, StatusCode::UNAVAILABLE, "DEVICE_FAILURE",
+  EXPECT_TRUE(IsError(Upscale(server, image).status, StatusCode::UNAVAILABLE, "DEVICE_FAILURE",
                       "no device is left"));
   // It is rebuilt, but does not compute: it stays out.
   AwaitFailure(server, 0, "does not run on cpu: context lost");
@@ -151,7 +151,7 @@ TEST_F(DevicesTest, WithoutADeviceTheServerIsNotServingUntilOneIsBack) {
   server.gate().Fail(absl::OkStatus());
   ASSERT_TRUE(watch->Read(&health));
   EXPECT_EQ(health.status(), HealthCheckResponse::SERVING);
-  const Outcome after = Upscale(server, picture);
+  const Outcome after = Upscale(server, image);
   EXPECT_TRUE(after.status.ok()) << after.status.error_message();
   context.TryCancel();
 }

@@ -147,7 +147,7 @@ class DisconnectTest : public ::testing::Test {
     return config;
   }
 
-  // Noise, so that half of the file is about half of the picture.
+  // Noise, so that half of the file is about half of the image.
   std::string TallPng() {
     const Image noise = test::RandomImage({kTilePx, 20 * kTilePx, 3, SampleType::kU8}, random_);
     return *test::Encode(noise.view(), {.compression = 0});
@@ -159,7 +159,7 @@ class DisconnectTest : public ::testing::Test {
     return StartMessage(options);
   }
 
-  // Slot, ticket and queue are free, and whoever comes next is served.
+  // Slot, reservation and queue are free, and whoever comes next is served.
   void ExpectFreed() {
     Await("slot, memory and queue are free", [&] {
       const AdmissionState state = server_.server().admission_state();
@@ -177,7 +177,7 @@ class DisconnectTest : public ::testing::Test {
   TestServer server_{OneSlot()};
 };
 
-// Before the picture, within its header, and with half of it sent.
+// Before the image, within its header, and with half of it sent.
 TEST_F(DisconnectTest, WhileTheServerWaitsForMore) {
   const std::string image = TallPng();
   for (const End end : {End::kClose, End::kReset}) {

@@ -101,8 +101,8 @@ TEST(DrainTest, MeetsCallsThatComeAndLeave) {
   constexpr int kClients = 3;
   constexpr int kMaxCalls = 10'000;  // a server that does not drain ends the test all the same
   std::mt19937 random = test::FreshRandom();
-  const Image picture = test::PhotoImage({20, 10, 3, SampleType::kU8}, random);
-  const std::string image = *test::Encode(picture.view(), {});
+  const Image image = test::PhotoImage({20, 10, 3, SampleType::kU8}, random);
+  const std::string image = *test::Encode(image.view(), {});
   for (int round = 0; round < kRounds; ++round) {
     TestServer server(QuickConfig());
     std::atomic<int> calls = 0;

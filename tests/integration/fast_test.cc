@@ -19,7 +19,7 @@ using grpc::StatusCode;
 using ::testing::HasSubstr;
 
 constexpr double kLeastPsnr_dB = 50;
-constexpr char kPicture[] = "deploy/demo/sample.png";
+constexpr char kImage[] = "deploy/demo/sample.png";
 
 ServerConfig FastConfig() {
   ServerConfig config = TestConfig();
@@ -49,9 +49,9 @@ std::vector<float> Samples(const Image& image) {
 TEST(FastTest, IsCloseToExactAndTheSameForAllTiles) {
   TestServer server(FastConfig());
   if (DefaultPrecision(server) != pb::PRECISION_FAST) GTEST_SKIP() << "no AVX512-FP16 here";
-  const std::string picture = client::ReadText(kPicture);
-  const Outcome exact = UpscaleImage(server.stub(), Options(pb::PRECISION_EXACT), picture);
-  const Outcome fast = UpscaleImage(server.stub(), Options(pb::PRECISION_FAST), picture);
+  const std::string image = client::ReadText(kImage);
+  const Outcome exact = UpscaleImage(server.stub(), Options(pb::PRECISION_EXACT), image);
+  const Outcome fast = UpscaleImage(server.stub(), Options(pb::PRECISION_FAST), image);
   ASSERT_TRUE(exact.status.ok()) << exact.status.error_message();
   ASSERT_TRUE(fast.status.ok()) << fast.status.error_message();
   EXPECT_FALSE(fast.image == exact.image) << "both are of one precision";
@@ -63,7 +63,7 @@ TEST(FastTest, IsCloseToExactAndTheSameForAllTiles) {
   // The server's precision, by whole tiles and by small ones.
   for (const int tile_px : {0, 37, 64}) {
     const Outcome tiled =
-        UpscaleImage(server.stub(), Options(pb::PRECISION_UNSPECIFIED, tile_px), picture);
+        UpscaleImage(server.stub(), Options(pb::PRECISION_UNSPECIFIED, tile_px), image);
     ASSERT_TRUE(tiled.status.ok()) << tiled.status.error_message();
     EXPECT_TRUE(tiled.image == fast.image) << "tiles of " << tile_px;
   }
@@ -78,13 +78,13 @@ TEST(FastTest, ModelsThatDoNotHaveItRunInExact) {
   EXPECT_THAT(server.log(),
               HasSubstr("runs in exact unless a request says otherwise model=general-2x"));
   std::mt19937 random = test::FreshRandom();
-  const std::string picture =
+  const std::string image =
       *test::Encode(test::PhotoImage({20, 20, 3, SampleType::kU8}, random).view(), {});
-  const Outcome unnamed = UpscaleImage(server.stub(), Options(pb::PRECISION_UNSPECIFIED), picture);
+  const Outcome unnamed = UpscaleImage(server.stub(), Options(pb::PRECISION_UNSPECIFIED), image);
   ASSERT_TRUE(unnamed.status.ok()) << unnamed.status.error_message();
-  const Outcome exact = UpscaleImage(server.stub(), Options(pb::PRECISION_EXACT), picture);
+  const Outcome exact = UpscaleImage(server.stub(), Options(pb::PRECISION_EXACT), image);
   EXPECT_TRUE(unnamed.image == exact.image);
-  const Outcome fast = UpscaleImage(server.stub(), Options(pb::PRECISION_FAST), picture);
+  const Outcome fast = UpscaleImage(server.stub(), Options(pb::PRECISION_FAST), image);
   EXPECT_EQ(fast.status.error_code(), StatusCode::UNIMPLEMENTED);
   EXPECT_THAT(fast.status.error_message(), HasSubstr("no precision 'fast'"));
 }

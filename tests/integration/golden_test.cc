@@ -1,4 +1,4 @@
-// Public weights behind a server: the pictures that an independent implementation gave.
+// Public weights behind a server: the images that an independent implementation gave.
 #include <filesystem>
 
 #include <gmock/gmock.h>
@@ -20,8 +20,8 @@ int NoiseLevel(const std::filesystem::path& model) {
   return file.starts_with("noise") ? file[5] - '0' : kNoDenoise;
 }
 
-// One network of local layers and one that sees the whole picture.
-TEST(ServerGoldenTest, Upconv7AndCunetGiveTheGoldenPictures) {
+// One network of local layers and one that sees the whole image.
+TEST(ServerGoldenTest, Upconv7AndCunetGiveTheGoldenImages) {
   const std::filesystem::path shared = upscaled::testing::SharedFolder();
   const std::vector<Golden> goldens = upscaled::testing::ListGoldens();
   if (goldens.empty()) GTEST_SKIP() << "no goldens under " << shared;
@@ -33,12 +33,12 @@ TEST(ServerGoldenTest, Upconv7AndCunetGiveTheGoldenPictures) {
     const std::filesystem::path model = golden.model;
     const bool cunet = model.string().find("cunet") != std::string::npos && golden.scale == 2;
     if (!cunet && model.string().find("upconv_7") == std::string::npos) continue;
-    SCOPED_TRACE(golden.model + " " + golden.picture);
+    SCOPED_TRACE(golden.model + " " + golden.image);
     pb::UpscaleOptions options;
     options.set_model(model.parent_path());
     options.set_noise_level(NoiseLevel(model));
     const Image source =
-        upscaled::testing::ReadPng(shared / "golden" / "inputs" / (golden.picture + ".png"));
+        upscaled::testing::ReadPng(shared / "golden" / "inputs" / (golden.image + ".png"));
     const Outcome outcome = UpscaleImage(server.stub(), options, *test::Encode(source.view(), {}));
     ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
     EXPECT_EQ(outcome.header->model(), model.parent_path());
@@ -46,7 +46,7 @@ TEST(ServerGoldenTest, Upconv7AndCunetGiveTheGoldenPictures) {
     const auto result = test::Decode(outcome.image);
     ASSERT_TRUE(result.ok()) << result.status();
     const Image expected =
-        upscaled::testing::ReadPng(shared / "golden" / golden.model / (golden.picture + ".png"));
+        upscaled::testing::ReadPng(shared / "golden" / golden.model / (golden.image + ".png"));
     ASSERT_EQ(result->image.spec(), expected.spec());
     const auto difference = upscaled::testing::CompareLevels(result->image.view(), expected.view());
     EXPECT_LE(difference.max_levels, 1);

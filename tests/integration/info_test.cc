@@ -299,8 +299,8 @@ TEST(HttpTest, HealthFollowsTheServer) {
 TEST(HttpTest, MetricsCountTheCalls) {
   TestServer server;
   std::mt19937 random = test::FreshRandom();
-  const Image picture = test::PhotoImage({60, 40, 3, SampleType::kU8}, random);
-  ASSERT_TRUE(UpscaleImage(server.stub(), pb::UpscaleOptions(), *test::Encode(picture.view(), {}))
+  const Image image = test::PhotoImage({60, 40, 3, SampleType::kU8}, random);
+  ASSERT_TRUE(UpscaleImage(server.stub(), pb::UpscaleOptions(), *test::Encode(image.view(), {}))
                   .status.ok());
   ASSERT_FALSE(UpscaleImage(server.stub(), pb::UpscaleOptions(), "no image").status.ok());
   const std::string metrics = HttpGet(server.server().http_port(), "/metrics");

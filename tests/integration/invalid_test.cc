@@ -208,8 +208,8 @@ TEST_F(InvalidTest, SourcesBeyondTheLimits) {
   EXPECT_THAT(status.error_message(), HasSubstr("4000"));
 }
 
-// The budget is known to be too small for the picture, whatever else is going on.
-TEST_F(InvalidTest, PicturesThatNeverFitTheMemory) {
+// The budget is known to be too small for the image, whatever else is going on.
+TEST_F(InvalidTest, ImagesThatNeverFitTheMemory) {
   ServerConfig config = TestConfig();
   config.memory_budget_bytes = 48 << 20;
   TestServer server(config);

@@ -1,4 +1,4 @@
-// What the server holds of a tall picture while it streams through: a bound, whatever the height.
+// What the server holds of a tall image while it streams through: a bound, whatever the height.
 #include <malloc.h>
 
 #include <cstdlib>
@@ -22,7 +22,7 @@ constexpr int kHeightPx = 8000;
 constexpr int kFullHeightPx = 20000;
 // Of the whole process, with two threads. server/README.md states it.
 constexpr int64_t kMaxResidentBytes = int64_t{160} << 20;
-// Between a picture and one of half its height: what the allocator keeps differs from run to run.
+// Between an image and one of half its height: what the allocator keeps differs from run to run.
 constexpr int64_t kToleranceBytes = int64_t{16} << 20;
 
 // Sends what is written to it as chunks of a call.
@@ -85,7 +85,7 @@ absl::StatusOr<ImageHeader> Download(ClientStream& stream) {
   return *header;
 }
 
-// The most that a fresh server holds while it doubles one picture.
+// The most that a fresh server holds while it doubles one image.
 int64_t PeakOf(Size size, std::mt19937& random) {
   test::ServerProcess process(UPSCALED_BINARY,
                               {"--model-repository=engine/model/bundled", "--threads=2"});

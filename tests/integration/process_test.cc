@@ -52,8 +52,8 @@ class ProcessTest : public ::testing::Test {
       stream = stub->UpscaleImage(&context);
       pb::UpscaleOptions options;
       options.set_png_compression(0);
-      const Image picture = test::RandomImage({32, 4000, 3, SampleType::kU8}, random);
-      const std::string image = *test::Encode(picture.view(), {.format = ImageFormat::kJpeg});
+      const Image image = test::RandomImage({32, 4000, 3, SampleType::kU8}, random);
+      const std::string image = *test::Encode(image.view(), {.format = ImageFormat::kJpeg});
       stream->Write(StartMessage(options));
       for (size_t at = 0; at < image.size(); at += 100'000) {
         stream->Write(ChunkMessage(std::string_view(image).substr(at, 100'000)));
@@ -79,9 +79,9 @@ TEST_F(ProcessTest, ServesAndEndsOnASignal) {
     ASSERT_TRUE(process.AwaitReady()) << process.log();
     const auto stub = pb::UpscaleService::NewStub(
         grpc::CreateChannel(process.grpc_address(), grpc::InsecureChannelCredentials()));
-    const Image picture = test::PhotoImage({50, 30, 3, SampleType::kU8}, random_);
+    const Image image = test::PhotoImage({50, 30, 3, SampleType::kU8}, random_);
     EXPECT_TRUE(
-        UpscaleImage(*stub, pb::UpscaleOptions(), *test::Encode(picture.view(), {})).status.ok());
+        UpscaleImage(*stub, pb::UpscaleOptions(), *test::Encode(image.view(), {})).status.ok());
     process.Signal(signal);
     EXPECT_EQ(process.Wait(), 0) << process.log();
     EXPECT_THAT(process.log(), HasSubstr("stopped"));

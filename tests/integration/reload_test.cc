@@ -51,20 +51,19 @@ class ReloadTest : public ::testing::Test {
   }
   // The result's bytes.
   std::string Upscale(TestServer& server) {
-    const Outcome outcome = UpscaleImage(server.stub(), pb::UpscaleOptions(), picture_);
+    const Outcome outcome = UpscaleImage(server.stub(), pb::UpscaleOptions(), image_);
     EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();
     return outcome.image;
   }
 
   const std::filesystem::path bundled_ = "engine/model/bundled/general-2x";
   std::mt19937 random_ = FreshRandom();
-  const std::string picture_ =
-      *Encode(PhotoImage({97, 61, 3, SampleType::kU8}, random_).view(), {});
+  const std::string image_ = *Encode(PhotoImage({97, 61, 3, SampleType::kU8}, random_).view(), {});
   TempFolder folder_;
   TestServer server_{Config()};
 };
 
-TEST_F(ReloadTest, NewWeightsGiveNewPictures) {
+TEST_F(ReloadTest, NewWeightsGiveNewImages) {
   const std::string before = Upscale(server_);
   ReplaceWeights(GrayWeights());
   EXPECT_EQ(Upscale(server_), before);  // not before it is told to
@@ -86,7 +85,7 @@ TEST_F(ReloadTest, RequestsInFlightEndWithTheWeightsTheyBeganWith) {
   grpc::ClientContext context;
   const auto stream = server_.stub().UpscaleImage(&context);
   ASSERT_TRUE(stream->Write(StartMessage(pb::UpscaleOptions())));
-  ASSERT_TRUE(stream->Write(ChunkMessage(picture_)));
+  ASSERT_TRUE(stream->Write(ChunkMessage(image_)));
   ASSERT_TRUE(stream->WritesDone());
   server_.gate().AwaitWaiting(1);
 
@@ -126,12 +125,12 @@ TEST_F(ReloadTest, ModelsComeAndGo) {
   EXPECT_THAT(response.unchanged(), ElementsAre("general-2x"));
   pb::UpscaleOptions options;
   options.set_model("other");
-  EXPECT_TRUE(UpscaleImage(server_.stub(), options, picture_).status.ok());
+  EXPECT_TRUE(UpscaleImage(server_.stub(), options, image_).status.ok());
 
   std::filesystem::remove_all(folder_ / "other");
   ASSERT_TRUE(Reload(server_, response).ok());
   EXPECT_THAT(response.removed(), ElementsAre("other"));
-  EXPECT_TRUE(IsError(UpscaleImage(server_.stub(), options, picture_).status, StatusCode::NOT_FOUND,
+  EXPECT_TRUE(IsError(UpscaleImage(server_.stub(), options, image_).status, StatusCode::NOT_FOUND,
                       "UNKNOWN_MODEL", "there are: general-2x"));
 }
 

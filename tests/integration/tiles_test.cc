@@ -76,7 +76,7 @@ class TilesTest : public ::testing::Test {
                             random_);
   }
 
-  // The pixels that UpscaleImage makes of the same picture.
+  // The pixels that UpscaleImage makes of the same image.
   static std::string Expected(pb::UpscaleService::Stub& stub, const Image& image,
                               const std::string& model = "") {
     pb::UpscaleOptions options;
@@ -92,7 +92,7 @@ class TilesTest : public ::testing::Test {
   std::mt19937 random_ = FreshRandom();
 };
 
-TEST_F(TilesTest, EachIsUpscaledAsAPictureOfItsOwn) {
+TEST_F(TilesTest, EachIsUpscaledAsAnImageOfItsOwn) {
   TestServer server;
   std::vector<Image> tiles;
   std::vector<pb::UpscaleTilesRequest> messages = {Start()};
@@ -117,7 +117,7 @@ TEST_F(TilesTest, EachIsUpscaledAsAPictureOfItsOwn) {
 }
 
 // Enlarges by bilinear interpolation after weighing each plane by what the means of the whole
-// picture say.
+// image say.
 void WriteExciteModel(const std::filesystem::path& folder) {
   WriteText(folder / "model.json",
             R"({"name": "excite", "family": "excite", "scale": 2,
@@ -139,7 +139,7 @@ void WriteExciteModel(const std::filesystem::path& folder) {
             std::string(reinterpret_cast<const char*>(numbers.data()), 4 * numbers.size()));
 }
 
-TEST_F(TilesTest, ANetworkThatSeesTheWholePictureTakesTheTileForIt) {
+TEST_F(TilesTest, ANetworkThatSeesTheWholeImageTakesTheTileForIt) {
   const TempFolder repository;
   WriteExciteModel(repository / "excite");
   ServerConfig config = TestConfig();

@@ -59,8 +59,8 @@ TEST_F(TlsServerTest, ServesThoseWhoTrustIt) {
   ServerProcess server(UPSCALED_BINARY, ServerFlags());
   ASSERT_TRUE(server.AwaitReady()) << server.log();
   std::mt19937 random = test::FreshRandom();
-  const Image picture = test::PhotoImage({50, 31, 3, SampleType::kU8}, random);
-  WriteText(File("in.png"), *test::Encode(picture.view(), {}));
+  const Image image = test::PhotoImage({50, 31, 3, SampleType::kU8}, random);
+  WriteText(File("in.png"), *test::Encode(image.view(), {}));
   const ProcessResult result =
       Upscale(server, {"image", "-i", File("in.png"), "-o", File("out.png"), "--tls", "--tls-ca",
                        File("server.pem")});

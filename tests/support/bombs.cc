@@ -21,7 +21,7 @@ std::string BigEndian32(uint32_t value) {
   return bytes;
 }
 
-// Of an 8-bit RGB picture.
+// Of an 8-bit RGB image.
 std::string IhdrChunk(uint32_t width, uint32_t height, bool interlaced = false) {
   const std::string size = BigEndian32(width) + BigEndian32(height);
   return PngChunk("IHDR", size + std::string("\x08\x02\0\0", 4) + (interlaced ? '\1' : '\0'));

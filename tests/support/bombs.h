@@ -16,7 +16,7 @@ std::string HugePng();
 std::string HugeJpeg(std::mt19937& random);
 // A JPEG of 1000 x 1000 pixels that repeats its last scan `more_scans` times.
 std::string ManyScansJpeg(int more_scans, std::mt19937& random);
-// Markers of 64 KiB, one after the other, and no picture.
+// Markers of 64 KiB, one after the other, and no image.
 std::string MetadataJpeg(int markers);
 
 // `file` with a chunk of compressed metadata (iCCP, zTXt or iTXt) that inflates to `bytes`, before
@@ -29,7 +29,7 @@ std::string PixelBombPng(size_t bytes, bool interlaced = false);
 // A black lossless WebP, each of whose blocks of 4 x 4 pixels (65536 at most) has a group of
 // Huffman codes of its own, with a colour cache of 2048: libwebp takes 20 KB for each.
 std::string HuffmanBombWebp(Size size, bool with_transform = false);
-// A lossy WebP with two opacities; the second, which libwebp takes, is such a picture.
+// A lossy WebP with two opacities; the second, which libwebp takes, is such an image.
 std::string HuffmanBombAlphaWebp(Size size, std::mt19937& random);
 
 }  // namespace upscaled::test

@@ -1,4 +1,4 @@
-// Pictures for tests: random and synthetic ones, and the ways in and out of codecs and row sources.
+// Images for tests: random and synthetic ones, and the ways in and out of codecs and row sources.
 #pragma once
 
 #include <cstddef>

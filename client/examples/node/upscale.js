@@ -1,4 +1,4 @@
-// Upscales a picture as a web backend would: streaming both ways, with retries where they are safe.
+// Upscales an image as a web backend would: streaming both ways, with retries where they are safe.
 import { randomUUID } from 'node:crypto';
 import { open, rename, rm } from 'node:fs/promises';
 import path from 'node:path';

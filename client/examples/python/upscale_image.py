@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Upscales a picture as a web backend would: streaming both ways, with retries where they are safe."""
+"""Upscales an image as a web backend would: streaming both ways, with retries where they are safe."""
 import argparse
 import os
 import pathlib
@@ -24,7 +24,7 @@ FORMATS = {
 
 
 class IncompleteResult(Exception):
-    """The stream ended well, but not all of the picture came."""
+    """The stream ended well, but not all of the image came."""
 
 
 def error_details(error):

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/backends/cpu/kernel_trial.h"
+#include "engine/backends/cpu/kernel_candidate.h"
 #include "engine/base/cpu_info.h"
 #include "engine/base/string_view.h"
 
@@ -25,8 +25,8 @@ class Candidates final : public KernelCandidates {
   const Layer& layer() const override { return layer_; }
   Precision precision() const override { return Precision::kExact; }
   std::vector<std::string> names() const override { return names_; }
-  std::unique_ptr<LayerTrial> Try(const std::string& name, Size input) const override {
-    return std::make_unique<KernelTrial>(layer_, *FindKernel(name), isa_, input);
+  std::unique_ptr<LayerCandidate> Try(const std::string& name, Size input) const override {
+    return std::make_unique<KernelCandidate>(layer_, *FindKernel(name), isa_, input);
   }
 
  private:

@@ -28,7 +28,7 @@ absl::StatusOr<TiledProgram> Build(const Network& network, Isa isa, const Kernel
   const size_t cache_bytes = CoreCacheBytes();
   absl::StatusOr<std::vector<Size>> tiles = RankTiles(program, cache_bytes);
   if (absl::IsResourceExhausted(tiles.status()) && forced_kernel == nullptr) {
-    // Every layer's blocks widen the rim of a tile; over hundreds of layers that costs far more
+    // Every layer's blocks widen the halo of a tile; over hundreds of layers that costs far more
     // than kernels without blocks.
     const char* direct = precision == Precision::kFast ? "direct_fp16" : "direct";
     ASSIGN_OR_RETURN(program, BuildProgram(network, isa, FindKernel(direct), precision));
@@ -84,11 +84,11 @@ size_t CpuExecutable::WorkspaceBytes(Size tile) const {
   return exact_program_ ? std::max(bytes, WorkspaceOf(*exact_program_, AnywhereTile(tile))) : bytes;
 }
 
-std::unique_ptr<TileMemory> CpuExecutable::CreateTileMemory() const {
-  return program_.poolings.empty() ? nullptr : std::make_unique<KeptLayers>();
+std::unique_ptr<ActivationCache> CpuExecutable::CreateActivationCache() const {
+  return program_.poolings.empty() ? nullptr : std::make_unique<CachedLayers>();
 }
 
-size_t CpuExecutable::TileMemoryBytes(Size tile) const {
+size_t CpuExecutable::ActivationCacheBytes(Size tile) const {
   if (program_.poolings.empty()) return 0;
   const InnerTile anywhere = AnywhereTile(tile);
   return PlanTile(program_, anywhere.image, anywhere.rect, 0, /*keeps=*/true).memory_floats *

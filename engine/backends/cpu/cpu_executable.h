@@ -29,8 +29,8 @@ class CpuExecutable final : public Executable {
   size_t WorkspaceBytes(Size tile) const override;
   size_t WeightBytes() const override;
   Size PreferredTile() const override { return preferred_tile_; }
-  std::unique_ptr<TileMemory> CreateTileMemory() const override;
-  size_t TileMemoryBytes(Size tile) const override;
+  std::unique_ptr<ActivationCache> CreateActivationCache() const override;
+  size_t ActivationCacheBytes(Size tile) const override;
 
   const Program& program() const { return program_; }
   // Computes pixels that precision kFast lost; null in precision kExact.

@@ -19,26 +19,26 @@
 namespace upscaled::cpu {
 namespace {
 
-// Gives the rows of a picture in memory.
-class PictureRows final : public RowSource {
+// Gives the rows of an image in memory.
+class ImageRows final : public RowSource {
  public:
-  explicit PictureRows(ImageView picture) : picture_(picture) {}
-  const ImageSpec& spec() const override { return picture_.spec; }
+  explicit ImageRows(ImageView image) : image_(image) {}
+  const ImageSpec& spec() const override { return image_.spec; }
   absl::Status ReadRows(MutableImageView rows) override {
     for (int y = 0; y < rows.height_px(); ++y) {
-      std::memcpy(rows.row(y), picture_.row(next_row_++), rows.spec.row_bytes());
+      std::memcpy(rows.row(y), image_.row(next_row_++), rows.spec.row_bytes());
     }
     return absl::OkStatus();
   }
 
  private:
-  const ImageView picture_;
+  const ImageView image_;
   int next_row_ = 0;
 };
 
 absl::Status FilterRgb(const ImageWork& work, const uint8_t* src, uint8_t* dst) {
   const ImageSpec spec{work.size.width, work.size.height, 3, SampleType::kU8};
-  PictureRows rows({src, spec, static_cast<ptrdiff_t>(spec.row_bytes())});
+  ImageRows rows({src, spec, static_cast<ptrdiff_t>(spec.row_bytes())});
   const auto filtered = MakeBilateral(rows, work.bilateral);
   Image row({spec.width_px, 1, 3, SampleType::kU16});
   for (int y = 0; y < spec.height_px; ++y, dst += spec.row_bytes()) {

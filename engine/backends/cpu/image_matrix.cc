@@ -117,7 +117,7 @@ HWY_EXPORT(RowLanes);
 HWY_EXPORT(ColumnLanes);
 
 constexpr int kBlock = 32;
-constexpr size_t kMostLanes = 16;
+constexpr size_t kMaxLanes = 16;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr LineStats kNothing = {0, kInfinity, -kInfinity, 0};
 
@@ -179,11 +179,11 @@ void TransposeVectors(Size size, int begin, int end, const float* src, float* ds
 }
 
 void RowStatsVectors(Size size, int begin, int end, const float* src, LineStats* stats) {
-  LineStats lanes[kMostLanes];
+  LineStats lanes[kMaxLanes];
   const int whole = HWY_DYNAMIC_DISPATCH(WholeVectors)(size.width);
   for (int y = begin; y < end; ++y) {
     const float* row = src + static_cast<size_t>(y) * size.width;
-    std::fill_n(lanes, kMostLanes, kNothing);
+    std::fill_n(lanes, kMaxLanes, kNothing);
     HWY_DYNAMIC_DISPATCH(RowLanes)(row, whole, lanes);
     LineStats& line = stats[y] = kNothing;
     for (const LineStats& lane : lanes) Merge(lane, line);

@@ -60,7 +60,7 @@ void StoreRun(const SampleConversion<Sample>& conversion, const float* src, int 
 
 void LoadPixels(const SampleConversions& conversions, const TileTask& task, int pad_px,
                 const Rect& rows, const Tensor& dst) {
-  // Columns of the picture: before it, in it and behind it.
+  // Columns of the image: before it, in it and behind it.
   const int first = std::clamp(pad_px, rows.x, rows.right());
   const int last = std::clamp(pad_px + task.image.width, rows.x, rows.right());
   const int channels = task.src.spec.channels;
@@ -68,10 +68,10 @@ void LoadPixels(const SampleConversions& conversions, const TileTask& task, int 
       task.src.spec.type, conversions,
       [&]<typename Sample>(const SampleConversion<Sample>& conversion) {
         for (int y = rows.y; y < rows.bottom(); ++y) {
-          const int picture_y = std::clamp(y - pad_px, 0, task.image.height - 1);
-          const Sample* src = task.src.row_as<Sample>(picture_y - task.src_rect.y);
-          const auto pixel = [&](int picture_x) {
-            return src + static_cast<ptrdiff_t>(picture_x - task.src_rect.x) * channels;
+          const int image_y = std::clamp(y - pad_px, 0, task.image.height - 1);
+          const Sample* src = task.src.row_as<Sample>(image_y - task.src_rect.y);
+          const auto pixel = [&](int image_x) {
+            return src + static_cast<ptrdiff_t>(image_x - task.src_rect.x) * channels;
           };
           for (int x = rows.x; x < first; ++x) {
             LoadRun(conversion, pixel(0), channels, 1, dst.At(y, x));
@@ -101,7 +101,7 @@ void StorePixels(const SampleConversions& conversions, const Tensor& src, const 
       });
 }
 
-void FindLost(const Tensor& src, const Rect& rows, std::vector<Rect>& runs) {
+void FindOverflowed(const Tensor& src, const Rect& rows, std::vector<Rect>& runs) {
   const int channels = src.channels;
   for (int y = rows.y; y < rows.bottom(); ++y) {
     const float* row = src.At(y, rows.x);

@@ -1,4 +1,4 @@
-// Between pictures and the network's first and last tensors. `conversions`:
+// Between images and the network's first and last tensors. `conversions`:
 // Program::sample_conversions.
 #pragma once
 
@@ -11,7 +11,7 @@
 namespace upscaled::cpu {
 
 // Fills `rows` (coordinates of layer 0) of the interleaved RGB tensor `dst` with 0..1 from the
-// task's source, replicating the picture's border of `pad_px`.
+// task's source, replicating the image's border of `pad_px`.
 void LoadPixels(const SampleConversions& conversions, const TileTask& task, int pad_px,
                 const Rect& rows, const Tensor& dst);
 
@@ -21,6 +21,6 @@ void StorePixels(const SampleConversions& conversions, const Tensor& src, const 
                  const Rect& result, const MutableImageView& dst);
 
 // Adds to `runs` where pixels of `rows` of an interleaved tensor are not finite, row by row.
-void FindLost(const Tensor& src, const Rect& rows, std::vector<Rect>& runs);
+void FindOverflowed(const Tensor& src, const Rect& rows, std::vector<Rect>& runs);
 
 }  // namespace upscaled::cpu

@@ -157,7 +157,7 @@ class LayerAppender {
     return absl::OkStatus();
   }
 
-  // For its sum; not of pictures, and not for one that the forced kernel takes.
+  // For its sum; not of images, and not for one that the forced kernel takes.
   bool MayWait(int index) const {
     const int sum = sums_.end_of[index];
     return sum >= 0 && layers_[index].out_channels > kMaxInterleavedChannels &&
@@ -239,8 +239,8 @@ void StaggerBlocks(Program& program) {
   }
 }
 
-// Chooses what tiles keep between the runs over a picture.
-void ChooseKept(Program& program) {
+// Chooses what tiles keep between the runs over an image.
+void ChooseCached(Program& program) {
   const std::vector<Layer>& layers = program.network.layers;
   program.poolings = ListPoolings(program.network);
   program.kept.resize(layers.size());
@@ -279,7 +279,7 @@ absl::StatusOr<Program> BuildProgram(const Network& source, Isa isa, const Kerne
   }
   Connect(program);
   StaggerBlocks(program);
-  ChooseKept(program);
+  ChooseCached(program);
   return program;
 }
 

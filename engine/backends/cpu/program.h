@@ -31,8 +31,8 @@ struct Program {
   std::vector<bool> half;            // whether it is blocked and of halves
   std::vector<Margin> margin;        // of the layer's tensor: what its consumers read
   std::vector<std::vector<int>> consumers;
-  // What tiles keep from one run over a picture with global poolings to the next: the pooled
-  // layers, where the next run goes on, and pictures on the way to them, which are small.
+  // What tiles keep from one run over an image with global poolings to the next: the pooled
+  // layers, where the next run goes on, and images on the way to them, which are small.
   std::vector<bool> kept;
   std::vector<int> poolings;               // ListPoolings
   SampleConversions sample_conversions{};  // of the instruction set

@@ -12,8 +12,8 @@ namespace upscaled::cpu {
 namespace {
 
 // The task's memory, if all runs before this one went into it.
-KeptLayers* MemoryOf(const TileTask& task) {
-  auto* const memory = static_cast<KeptLayers*>(task.memory);
+CachedLayers* MemoryOf(const TileTask& task) {
+  auto* const memory = static_cast<CachedLayers*>(task.memory);
   return memory != nullptr && memory->runs == task.means.size() ? memory : nullptr;
 }
 
@@ -30,14 +30,14 @@ class TileRunner {
       const Rect result = Scale(task_.tile, program_.network.scale);
       StorePixels(program_.sample_conversions, dst, step.rows, result, task_.dst);
       if (program_.precision == Precision::kFast) {
-        FindLost(dst, Intersect(step.rows, result), lost_);
+        FindOverflowed(dst, Intersect(step.rows, result), lost_);
       }
     } else {
       AddToSums(dst, Intersect(step.rows, share_), *task_.sums);
     }
   }
 
-  std::vector<Rect> TakeLost() { return std::move(lost_); }
+  std::vector<Rect> TakeOverflowed() { return std::move(lost_); }
 
  private:
   void Compute(const TilePlan::Step& step) {
@@ -72,7 +72,7 @@ class TileRunner {
 
 std::vector<Rect> RunTile(const Program& program, const TileTask& task, HugeBuffer& workspace,
                           absl::FunctionRef<void(const TilePlan::Step&)> step_done) {
-  KeptLayers* const memory = MemoryOf(task);
+  CachedLayers* const memory = MemoryOf(task);
   TilePlan plan =
       PlanTile(program, task.image, task.tile, task.means.size(), /*keeps=*/memory != nullptr);
   workspace.Reserve(plan.workspace_floats);
@@ -85,7 +85,7 @@ std::vector<Rect> RunTile(const Program& program, const TileTask& task, HugeBuff
     step_done(step);
   }
   if (memory != nullptr) ++memory->runs;
-  return runner.TakeLost();
+  return runner.TakeOverflowed();
 }
 
 }  // namespace upscaled::cpu

@@ -12,7 +12,7 @@
 namespace upscaled::cpu {
 
 // The kept layers of one tile, once its first run was through.
-struct KeptLayers final : TileMemory {
+struct CachedLayers final : ActivationCache {
   HugeBuffer floats;
   size_t runs = 0;  // that have filled them
 };

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/backends/cpu/cpu_executable.h"
 #include "engine/backends/cpu/tile_plan.h"
-#include "engine/backends/cpu/tile_trial.h"
+#include "engine/backends/cpu/tile_size_benchmark.h"
 #include "engine/graph/tile_geometry.h"
 #include "engine/model/multiply_adds.h"
 
@@ -45,7 +45,7 @@ bool IsGood(const Program& program, Size size) {
   const auto fits = [&](Size tile) {
     return WorkspaceOf(program, InnerTile(tile)) <= GoodWorkspaceBytes(program);
   };
-  // Turned pictures of a test-time augmentation come in turned tiles.
+  // Turned images of a test-time augmentation come in turned tiles.
   return fits(size) && TileMacs(program.network, InnerRegions(program, size)) <= max_macs &&
          fits({size.height, size.width});
 }
@@ -114,7 +114,7 @@ absl::StatusOr<std::vector<Size>> RankTiles(const Program& program, size_t cache
     SortByCost(program, cache_bytes, tiles);
     return tiles;
   }
-  // Where even the smallest takes much, the rim costs more than the tile: the largest that is
+  // Where even the smallest takes much, the halo costs more than the tile: the largest that is
   // allowed.
   const size_t bytes = WorkspaceOf(program, InnerTile(kSmallest));
   for (const Size size : kLargestFirst) {
@@ -132,10 +132,10 @@ Size ChooseTile(const Network& network, const Program& program, Isa isa, std::ve
   if (chooser == nullptr || tiles.size() < 2) return tiles.front();
   tiles.resize(std::min<size_t>(tiles.size(), kMaxTried));
   const Size shipped = tiles.front();
-  TileTrial trial(network, program, isa, std::move(tiles));
+  TileSizeBenchmark candidate(network, program, isa, std::move(tiles));
   try {
-    return chooser->ChooseTile(trial);
-  } catch (const std::bad_alloc&) {  // for a trial; pictures may still find room
+    return chooser->ChooseTile(candidate);
+  } catch (const std::bad_alloc&) {  // for a candidate; images may still find room
     return shipped;
   }
 }

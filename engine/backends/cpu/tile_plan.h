@@ -23,7 +23,7 @@ struct TilePlan {
     Rect rows;  // as LayerKernel::Run takes them
   };
   int target = 0;               // the layer that the run is for: a pooled one, or the last
-  std::vector<Rect> regions;    // of each layer, in its whole-picture coordinates
+  std::vector<Rect> regions;    // of each layer, in its whole-image coordinates
   std::vector<Tensor> tensors;  // a tensor that is kept holds all rows of its region
   std::vector<Step> steps;
   size_t workspace_floats = 0;
@@ -38,7 +38,7 @@ TilePlan PlanTile(const Program& program, Size image, const Rect& tile, size_t k
 // What each layer computes for `tile`.
 std::vector<Rect> RegionsOf(const Program& program, Size image, const Rect& tile);
 
-// The source pixels that computing `tile` needs, inside the picture.
+// The source pixels that computing `tile` needs, inside the image.
 Rect SourceOf(const Program& program, Size image, const Rect& tile);
 
 // Points the tensors into `workspace` (plan.workspace_floats) and `memory` (plan.memory_floats; may

@@ -35,12 +35,12 @@ BatchViews ViewsOf(const Program& program, const TilePlan& plan, Precision preci
   const size_t value_bytes = StorageBytes(precision);
   BatchViews views;
   views.tiles = shape.tiles;
-  views.picture_size = plan.place.image;
-  views.picture = {.data = memory + layout.source,
-                   .kind = KindOf(shape.src_type),
-                   .channels = shape.src_channels,
-                   .rect = plan.source,
-                   .tile_stride = plan.source.Area() * shape.src_channels};
+  views.image_size = plan.place.image;
+  views.image = {.data = memory + layout.source,
+                 .kind = KindOf(shape.src_type),
+                 .channels = shape.src_channels,
+                 .rect = plan.source,
+                 .tile_stride = plan.source.Area() * shape.src_channels};
   const Rect result = Scale(plan.place.tile, program.network.scale);
   views.samples = {.data = memory + layout.result,
                    .kind = KindOf(shape.dst_type),

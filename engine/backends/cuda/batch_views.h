@@ -15,8 +15,8 @@ namespace upscaled::cuda {
 
 struct BatchViews {
   int tiles = 1;
-  SampleView picture;
-  Size picture_size;
+  SampleView image;
+  Size image_size;
   std::vector<TensorView> tensors;  // as layers; without memory where a result is never stored
   std::vector<const float*> means;  // as layers; of those global poolings whose means are known
   SampleView samples;               // of the result

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/backends/cuda/kernel_trial.h"
+#include "engine/backends/cuda/kernel_candidate.h"
 #include "engine/base/check.h"
 
 namespace upscaled::cuda {
@@ -49,8 +49,8 @@ class Candidates final : public KernelCandidates {
     const int side = 35 * (layer_.op == Op::kConvTranspose ? layer_.stride_px : 1);
     return {side, side};
   }
-  std::unique_ptr<LayerTrial> Try(const std::string& name, Size input) const override {
-    return std::make_unique<KernelTrial>(context_, layer_, precision_, Find(name), input);
+  std::unique_ptr<LayerCandidate> Try(const std::string& name, Size input) const override {
+    return std::make_unique<KernelCandidate>(context_, layer_, precision_, Find(name), input);
   }
 
   const ConvKernel& Find(const std::string& name) const {

@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "engine/backends/cuda/device.h"
-#include "engine/backends/device_tile_memory.h"
+#include "engine/backends/device_activation_cache.h"
 #include "engine/base/byte_budget.h"
 
 namespace upscaled::cuda {
@@ -27,7 +27,7 @@ class Context {
   static absl::StatusOr<std::shared_ptr<Context>> Create(const Device& device);
 
   explicit Context(const Device& device)
-      : device_(device), kept_(device.memory_bytes / kKeptShare) {}
+      : device_(device), kept_(device.memory_bytes / kCachedShare) {}
 
   const Device& device() const { return device_; }
   // Makes the device the calling thread's; before any other call to the runtime. UNAVAILABLE, with

@@ -60,12 +60,12 @@ absl::StatusOr<const ConvKernel*> ChooseForcedKernel(const std::string& name) {
 
 }  // namespace
 
-PluginSurvey SurveyCudaDevices() {
-  PluginSurvey survey;
-  for (const cuda::Device& device : cuda::FindDevices(survey.notes)) {
-    survey.devices.push_back(cuda::Describe(device));
+PluginDevices EnumerateCudaDevices() {
+  PluginDevices enumeration;
+  for (const cuda::Device& device : cuda::FindDevices(enumeration.notes)) {
+    enumeration.devices.push_back(cuda::Describe(device));
   }
-  return survey;
+  return enumeration;
 }
 
 absl::StatusOr<std::unique_ptr<Backend>> CreateCudaBackend(std::string_view device_name,

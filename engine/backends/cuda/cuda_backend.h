@@ -11,7 +11,7 @@
 namespace upscaled {
 
 // Devices that CreateCudaBackend takes.
-PluginSurvey SurveyCudaDevices();
+PluginDevices EnumerateCudaDevices();
 
 // `device` is "cuda:N", or "cuda" for the first. UNAVAILABLE when there is no such device;
 // INVALID_ARGUMENT when options.kernel is not one of this backend's (the message lists them) or

@@ -114,13 +114,13 @@ size_t CudaExecutable::RedoneBytes(Size tile) const {
   return result + result / 4;
 }
 
-std::unique_ptr<TileMemory> CudaExecutable::CreateTileMemory() const {
-  return program_.poolings.empty() ? nullptr : std::make_unique<KeptTile>(context_);
+std::unique_ptr<ActivationCache> CudaExecutable::CreateActivationCache() const {
+  return program_.poolings.empty() ? nullptr : std::make_unique<CachedTile>(context_);
 }
 
-size_t CudaExecutable::TileMemoryBytes(Size tile) const {
-  constexpr int64_t kLeastPixels = 256 * 256;  // smaller ones gain more from batches and graphs
-  if (program_.poolings.empty() || tile.Area() < kLeastPixels) return 0;
+size_t CudaExecutable::ActivationCacheBytes(Size tile) const {
+  constexpr int64_t kMinPixels = 256 * 256;  // smaller ones gain more from batches and graphs
+  if (program_.poolings.empty() || tile.Area() < kMinPixels) return 0;
   return LargestLayout(AnywhereTile(tile)).tensor_bytes();
 }
 

@@ -33,8 +33,8 @@ class CudaExecutable final : public Executable {
   size_t HostWorkspaceBytes(Size tile) const override;
   size_t WeightBytes() const override { return weight_bytes_; }
   Size PreferredTile() const override { return preferred_tile_; }
-  std::unique_ptr<TileMemory> CreateTileMemory() const override;
-  size_t TileMemoryBytes(Size tile) const override;
+  std::unique_ptr<ActivationCache> CreateActivationCache() const override;
+  size_t ActivationCacheBytes(Size tile) const override;
 
   const std::shared_ptr<Context>& context() const { return context_; }
   const Program& program() const { return program_; }
@@ -56,7 +56,7 @@ class CudaExecutable final : public Executable {
                                                       const ConvKernel* forced,
                                                       KernelChooser* chooser);
   absl::Status ChooseTile();
-  // Of the host's memory, beside what stages pictures.
+  // Of the host's memory, beside what stages images.
   size_t RedoneBytes(Size tile) const;
   // Of one tile and samples of the largest type.
   BatchLayout LargestLayout(const InnerTile& tile) const;

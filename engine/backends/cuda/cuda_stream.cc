@@ -53,7 +53,8 @@ bool AllFinite(const ImageView& image) {
 }
 
 // Copies to `dst` those pixels of `exact` that are no numbers in `computed`.
-void ReplaceLost(const ImageView& computed, const ImageView& exact, const MutableImageView& dst) {
+void ReplaceOverflowed(const ImageView& computed, const ImageView& exact,
+                       const MutableImageView& dst) {
   const size_t exact_bytes = exact.spec.pixel_bytes(), dst_bytes = dst.spec.pixel_bytes();
   for (int y = 0; y < computed.height_px(); ++y) {
     for (int x = 0; x < computed.width_px(); ++x) {
@@ -80,7 +81,7 @@ absl::Status CudaStream::Run(const Executable& executable, std::span<const TileT
     if (batch.precision == Precision::kExact || batch.shape.gathers) continue;
     std::vector<const TileTask*> lost;
     for (size_t t = 0; t < batch.tasks.size(); ++t) {
-      if (IsLost(batch, t)) lost.push_back(batch.tasks[t]);
+      if (IsOverflowed(batch, t)) lost.push_back(batch.tasks[t]);
     }
     for (const TileTask* task : lost) RETURN_IF_ERROR(RunExactly(own, *task));
   }
@@ -124,7 +125,7 @@ absl::StatusOr<CudaStream::Batch> CudaStream::MakeBatch(const CudaExecutable& ex
   return batch;
 }
 
-bool CudaStream::Batch::SendsPicture() const {
+bool CudaStream::Batch::SendsImage() const {
   const std::vector<Step>& steps = executable.program().steps;
   return std::any_of(steps.begin(), steps.end(), [this](const Step& step) {
     return step.layer >= first_layer &&
@@ -157,7 +158,7 @@ absl::Status CudaStream::RunExactly(const CudaExecutable& executable, const Tile
       Image exact({in_dst.width, in_dst.height, kRgb, task.dst.spec.type});
       part.dst = exact.mutable_view();
       RETURN_IF_ERROR(RunTile(executable, Precision::kExact, part));
-      ReplaceLost(computed, exact.view(), task.dst.Crop(in_dst));
+      ReplaceOverflowed(computed, exact.view(), task.dst.Crop(in_dst));
     }
   }
   return absl::OkStatus();
@@ -198,11 +199,11 @@ absl::Status CudaStream::Prepare() {
 
 absl::Status CudaStream::Keep(Batch& single) const {
   const TileTask& task = *single.tasks.front();
-  auto* const kept = static_cast<KeptTile*>(task.memory);
+  auto* const kept = static_cast<CachedTile*>(task.memory);
   const size_t bytes = single.layout.tensor_bytes();
   if (kept == nullptr || !kept->Begin(task, bytes)) return absl::OkStatus();
   if (kept->memory.bytes() == 0) {
-    absl::StatusOr<DeviceMemory> memory = AllocateDevice(context_, bytes, "a kept tile");
+    absl::StatusOr<DeviceMemory> memory = AllocateDevice(context_, bytes, "a activation cache");
     if (!memory.ok()) {
       kept->Drop();
       return absl::IsResourceExhausted(memory.status()) ? absl::OkStatus()  // goes without
@@ -211,7 +212,8 @@ absl::Status CudaStream::Keep(Batch& single) const {
     kept->memory = *std::move(memory);
   }
   single.kept = kept;
-  single.first_layer = DeviceTileMemory::FirstLayer(single.executable.program().poolings, task);
+  single.first_layer =
+      DeviceActivationCache::FirstLayer(single.executable.program().poolings, task);
   return absl::OkStatus();
 }
 
@@ -261,7 +263,7 @@ void CudaStream::Pack(const Batch& batch) const {
       std::fill_n(std::copy(task.means[i].begin(), task.means[i].end(), dst),
                   channels - task.means[i].size(), 0.0f);
     }
-    if (!batch.SendsPicture()) continue;
+    if (!batch.SendsImage()) continue;
     const Rect source = batch.executable.InputRect(task.tile, task.image);
     const ImageView src = task.src.Crop(
         {source.x - task.src_rect.x, source.y - task.src_rect.y, source.width, source.height});
@@ -337,7 +339,7 @@ absl::Status CudaStream::EnqueueSums(const Batch& batch, const BatchViews& views
   return absl::OkStatus();
 }
 
-bool CudaStream::IsLost(const Batch& batch, size_t tile) const {
+bool CudaStream::IsOverflowed(const Batch& batch, size_t tile) const {
   const BatchLayout& layout = batch.layout;
   uint32_t lost = 0;
   std::memcpy(&lost, received_.data() + layout.lost - layout.result + tile * sizeof(lost),

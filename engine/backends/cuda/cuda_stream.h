@@ -35,12 +35,12 @@ class CudaStream final : public Stream {
     BatchShape shape;
     BatchLayout layout;
     std::vector<const TileTask*> tasks;
-    KeptTile* kept = nullptr;  // where the tensors of the one task live
-    int first_layer = 0;       // with `kept`: the layers before it are there
+    CachedTile* kept = nullptr;  // where the tensors of the one task live
+    int first_layer = 0;         // with `kept`: the layers before it are there
 
-    // The steps from first_layer on read the picture.
-    bool SendsPicture() const;
-    size_t sent_bytes() const { return SendsPicture() ? layout.sent_bytes : layout.source; }
+    // The steps from first_layer on read the image.
+    bool SendsImage() const;
+    size_t sent_bytes() const { return SendsImage() ? layout.sent_bytes : layout.source; }
   };
   // All that the commands for a batch depend on, beside the stream's buffers.
   struct GraphKey {
@@ -75,7 +75,7 @@ class CudaStream final : public Stream {
   // every tiling, and so are their new values.
   absl::Status RunExactly(const CudaExecutable& executable, const TileTask& task);
   absl::Status Reserve(const Batch& batch);
-  // Pictures and means to the staging buffer.
+  // Images and means to the staging buffer.
   void Pack(const Batch& batch) const;
   absl::Status Launch(const Batch& batch);
   // Captured first where `graph` is null.
@@ -87,7 +87,7 @@ class CudaStream final : public Stream {
   void DeliverPixels(const Batch& batch, size_t tile) const;
   void DeliverSums(const Batch& batch, size_t tile) const;
   // Whether the tile's pixels are not all numbers.
-  bool IsLost(const Batch& batch, size_t tile) const;
+  bool IsOverflowed(const Batch& batch, size_t tile) const;
 
   const std::shared_ptr<Context> context_;
   StreamHandle queue_;  // made by the first run, which can report why it fails

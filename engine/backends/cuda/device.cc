@@ -12,7 +12,7 @@ namespace upscaled::cuda {
 namespace {
 
 // Kernels are compiled from this compute capability on, as 10 * major + minor.
-constexpr int kLeastArchitecture = 75;
+constexpr int kMinArchitecture = 75;
 
 std::string CapabilityText(int architecture) {
   return absl::StrCat(architecture / 10, ".", architecture % 10);
@@ -56,10 +56,10 @@ std::vector<Device> FindDevices(std::vector<std::string>& notes) {
       continue;
     }
     const int architecture = 10 * properties.major + properties.minor;
-    if (architecture < kLeastArchitecture) {
+    if (architecture < kMinArchitecture) {
       notes.push_back(absl::StrFormat("%s (%s) has compute capability %s, needs %s", name,
                                       properties.name, CapabilityText(architecture),
-                                      CapabilityText(kLeastArchitecture)));
+                                      CapabilityText(kMinArchitecture)));
       continue;
     }
     devices.push_back({.index = i,

@@ -30,7 +30,7 @@ std::vector<Device> FindDevices(std::vector<std::string>& notes);
 // `name` is "cuda:N" or "cuda" for the first. UNAVAILABLE tells what there is.
 absl::StatusOr<Device> FindDevice(std::string_view name);
 
-// As the plugin's survey gives it.
+// As the plugin's enumeration gives it.
 PluginDevice Describe(const Device& device);
 
 }  // namespace upscaled::cuda

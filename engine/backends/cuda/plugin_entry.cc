@@ -5,6 +5,6 @@
 extern "C" __attribute__((visibility("default"))) const upscaled::BackendPlugin*
 UpscaledBackendPlugin() {
   static const upscaled::BackendPlugin plugin = {
-      upscaled::PluginAbi(), &upscaled::SurveyCudaDevices, &upscaled::CreateCudaBackend};
+      upscaled::PluginAbi(), &upscaled::EnumerateCudaDevices, &upscaled::CreateCudaBackend};
   return &plugin;
 }

@@ -245,7 +245,7 @@ Program BuildProgram(const Network& network, bool (*first_conv)(const Layer& con
   program.network = WithoutWeights(network);
   program.steps = StepFinder(program.network, first_conv).Find();
   program.poolings = ListPoolings(network);
-  program.per_picture = IsPerPicture(network);
+  program.per_image = IsPerImage(network);
   program.writes_samples = program.steps.back().kind == Step::Kind::kConv;
   program.period_px = PeriodOf(network);
   program.reach_px = ReachOf(network);

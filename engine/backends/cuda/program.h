@@ -11,8 +11,8 @@ namespace upscaled::cuda {
 // Layers are given as indices of Program::network's; -1 for none.
 struct Step {
   enum class Kind {
-    kLoadPixels,   // the input, from the picture
-    kFirstConv,    // `conv` of the input, or of a nearest resize of it, straight from the picture
+    kLoadPixels,   // the input, from the image
+    kFirstConv,    // `conv` of the input, or of a nearest resize of it, straight from the image
     kConv,         // `conv`, with the `shuffle` of its result and a sum, if any
     kElementwise,  // a concatenation: a launch for each input
     kLoadMeans,    // a global pooling, whose means are given
@@ -47,11 +47,11 @@ struct Program {
   std::vector<Home> homes;  // as network.layers
   std::vector<Root> roots;
   int slots = 0;
-  std::vector<int> poolings;      // ListPoolings
-  std::vector<bool> per_picture;  // IsPerPicture
-  int period_px = 1;              // tiles so far apart look the same to every layer
-  int reach_px = 0;               // how far a tile's source exceeds it, at most
-  // The last step is a kConv, which writes the picture's samples itself; the result has no home.
+  std::vector<int> poolings;    // ListPoolings
+  std::vector<bool> per_image;  // IsPerImage
+  int period_px = 1;            // tiles so far apart look the same to every layer
+  int reach_px = 0;             // how far a tile's source exceeds it, at most
+  // The last step is a kConv, which writes the image's samples itself; the result has no home.
   bool writes_samples = false;
 };
 

@@ -110,7 +110,7 @@ cudaError_t StepKernel::Launch(const BatchViews& views, cudaStream_t stream) con
   const TensorView& dst = views.tensors[step_->layer];
   switch (step_->kind) {
     case Step::Kind::kLoadPixels:
-      return LaunchLoadPixels(views.picture, views.picture_size, program_->network.pad_px, dst,
+      return LaunchLoadPixels(views.image, views.image_size, program_->network.pad_px, dst,
                               views.tiles, precision_, stream);
     case Step::Kind::kFirstConv:
       return LaunchFirst(views, stream);
@@ -127,8 +127,8 @@ cudaError_t StepKernel::Launch(const BatchViews& views, cudaStream_t stream) con
 
 cudaError_t StepKernel::LaunchFirst(const BatchViews& views, cudaStream_t stream) const {
   FirstConvParams params;
-  params.picture = views.picture;
-  params.picture_size = views.picture_size;
+  params.image = views.image;
+  params.image_size = views.image_size;
   params.pad_px = program_->network.pad_px;
   params.resize_factor = step_->resize_factor;
   params.conv_input = views.tensors[layer().inputs[0]].layer;
@@ -161,7 +161,7 @@ cudaError_t StepKernel::LaunchConv(const BatchViews& views, cudaStream_t stream)
 
 cudaError_t StepKernel::LaunchElementwiseStep(const BatchViews& views, cudaStream_t stream) const {
   const std::vector<int>& inputs = step_->inputs;
-  const bool by_channel = inputs.size() > 1 && program_->per_picture[inputs[1]];
+  const bool by_channel = inputs.size() > 1 && program_->per_image[inputs[1]];
   ElementwiseParams params = ElementwiseOf(layer(), by_channel);
   params.constants = reinterpret_cast<const float*>(constants_.data());
   params.dst = views.tensors[step_->layer];

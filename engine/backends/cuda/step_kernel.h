@@ -44,7 +44,7 @@ class StepKernel {
 
   // Of the convolution; null for other kinds.
   const ConvKernel* conv_kernel() const { return conv_kernel_; }
-  std::string_view name() const;  // for people
+  std::string_view name() const;  // human-readable
   const Step& step() const { return *step_; }
   size_t WeightBytes() const { return weights_.bytes() + constants_.bytes(); }
 

@@ -30,7 +30,7 @@ TilePlace NearOrigin(const TilePlace& place, int reach, int period) {
   return moved;
 }
 
-// A place with what it makes of every layer, the picture among them.
+// A place with what it makes of every layer, the image among them.
 struct Geometry {
   std::vector<Rect> regions;
   std::vector<Size> layers;

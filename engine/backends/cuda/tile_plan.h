@@ -10,7 +10,7 @@
 
 namespace upscaled::cuda {
 
-// A tile and the picture that it lies in, in source pixels.
+// A tile and the image that it lies in, in source pixels.
 struct TilePlace {
   Size image;
   Rect tile;
@@ -20,8 +20,8 @@ struct TilePlace {
 
 // Rectangles are in the coordinates of whole layers for `place`; vectors are indexed as layers.
 struct TilePlan {
-  // Where kernels compute the tile: the place nearest to its picture's corner at which every layer
-  // is computed in the same way. So tiles inside pictures of any size run as one graph or batch.
+  // Where kernels compute the tile: the place nearest to its image's corner at which every layer
+  // is computed in the same way. So tiles inside images of any size run as one graph or batch.
   TilePlace place;
   Rect source;                // pixels of place.image
   std::vector<Rect> regions;  // what is computed: inside the layer; empty if nothing needs it
@@ -30,7 +30,7 @@ struct TilePlan {
   std::vector<Rect> rects;    // what the memory of each root holds, as Program::roots
 };
 
-// The pixels of the picture that computing `tile` takes.
+// The pixels of the image that computing `tile` takes.
 Rect SourceOf(const Program& program, const TilePlace& tile);
 
 TilePlan PlanTile(const Program& program, const TilePlace& tile);

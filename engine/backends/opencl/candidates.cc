@@ -7,7 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "engine/backends/opencl/kernel_trial.h"
+#include "engine/backends/opencl/kernel_candidate.h"
 #include "engine/base/check.h"
 #include "engine/base/string_view.h"
 
@@ -64,8 +64,8 @@ class Candidates final : public KernelCandidates {
   Size timed_output() const override {
     return context_->device.is_cpu ? Size{168, 48} : Size{480, 272};
   }
-  std::unique_ptr<LayerTrial> Try(const std::string& name, Size input) const override {
-    return std::make_unique<KernelTrial>(context_, layer_, precision_, Find(name), input);
+  std::unique_ptr<LayerCandidate> Try(const std::string& name, Size input) const override {
+    return std::make_unique<KernelCandidate>(context_, layer_, precision_, Find(name), input);
   }
 
   const KernelChoice& Find(const std::string& name) const {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "engine/backends/device_tile_memory.h"
+#include "engine/backends/device_activation_cache.h"
 #include "engine/backends/opencl/cl.h"
 #include "engine/backends/opencl/cl_status.h"
 #include "engine/backends/opencl/device.h"
@@ -22,7 +22,7 @@ struct Context {
       : device(device),
         handle(handle),
         programs(device, handle, std::move(cache)),
-        kept(device.memory_bytes / kKeptShare) {}
+        kept(device.memory_bytes / kCachedShare) {}
 
   // Without a cache programs compile at every start.
   static absl::StatusOr<std::shared_ptr<Context>> Create(const Device& device,

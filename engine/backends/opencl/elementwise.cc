@@ -145,7 +145,7 @@ absl::Status EnqueueZero(Launcher& launcher, const KernelFunction& zero, const c
   return launcher.Launch(zero, ItemsOf(all, 1), kItemGroup, buffer, all, all, cl_int{1});
 }
 
-absl::Status EnqueueRim(Launcher& launcher, const KernelFunction& zero, const Tensor& tensor) {
+absl::Status EnqueueHalo(Launcher& launcher, const KernelFunction& zero, const Tensor& tensor) {
   const Rect& all = tensor.rect;
   const Rect& inner = tensor.region;
   const Rect strips[] = {

@@ -11,7 +11,7 @@
 
 namespace upscaled::opencl {
 
-// Every operation that is neither the input, a convolution nor about whole pictures.
+// Every operation that is neither the input, a convolution nor about whole images.
 bool ElementwiseSupports(const Layer& layer);
 
 // The layer must be supported. RESOURCE_EXHAUSTED when the device has no room for its constants.
@@ -32,6 +32,6 @@ absl::Status EnqueueZero(Launcher& launcher, const KernelFunction& zero, const c
                          size_t values);
 
 // Zeroes what the tensor holds beyond its layer; `zero` is the function of that name.
-absl::Status EnqueueRim(Launcher& launcher, const KernelFunction& zero, const Tensor& tensor);
+absl::Status EnqueueHalo(Launcher& launcher, const KernelFunction& zero, const Tensor& tensor);
 
 }  // namespace upscaled::opencl

@@ -78,12 +78,12 @@ absl::StatusOr<const KernelInfo*> ChooseForcedKernel(const std::string& name) {
 
 }  // namespace
 
-PluginSurvey SurveyOpenClDevices() {
-  PluginSurvey survey;
-  for (const opencl::Device& device : opencl::FindDevices(survey.notes)) {
-    survey.devices.push_back(opencl::Describe(device));
+PluginDevices EnumerateOpenClDevices() {
+  PluginDevices enumeration;
+  for (const opencl::Device& device : opencl::FindDevices(enumeration.notes)) {
+    enumeration.devices.push_back(opencl::Describe(device));
   }
-  return survey;
+  return enumeration;
 }
 
 absl::StatusOr<std::unique_ptr<Backend>> CreateOpenClBackend(std::string_view device_name,

@@ -11,7 +11,7 @@
 namespace upscaled {
 
 // Devices that CreateOpenClBackend takes.
-PluginSurvey SurveyOpenClDevices();
+PluginDevices EnumerateOpenClDevices();
 
 // `device` is "opencl:P.D", or "opencl" for the first. Keeps compiled programs in
 // options.cache_folder; a folder that cannot be used is told in description(). UNAVAILABLE when

@@ -103,11 +103,11 @@ size_t OpenClExecutable::TensorBytes(const InnerTile& tile) const {
   return Sum(SlotBytes(network_, slot_of_, Plan(tile.image, tile.rect), precision_));
 }
 
-std::unique_ptr<TileMemory> OpenClExecutable::CreateTileMemory() const {
-  return poolings_.empty() ? nullptr : std::make_unique<KeptTile>(context_);
+std::unique_ptr<ActivationCache> OpenClExecutable::CreateActivationCache() const {
+  return poolings_.empty() ? nullptr : std::make_unique<CachedTile>(context_);
 }
 
-size_t OpenClExecutable::TileMemoryBytes(Size tile) const {
+size_t OpenClExecutable::ActivationCacheBytes(Size tile) const {
   return poolings_.empty() ? 0 : TensorBytes(AnywhereTile(tile));
 }
 

@@ -35,8 +35,8 @@ class OpenClExecutable final : public Executable {
   size_t HostWorkspaceBytes(Size tile) const override;
   size_t WeightBytes() const override { return weight_bytes_; }
   Size PreferredTile() const override { return preferred_tile_; }
-  std::unique_ptr<TileMemory> CreateTileMemory() const override;
-  size_t TileMemoryBytes(Size tile) const override;
+  std::unique_ptr<ActivationCache> CreateActivationCache() const override;
+  size_t ActivationCacheBytes(Size tile) const override;
 
   // As network().layers; null for the input.
   const std::vector<std::unique_ptr<LayerKernel>>& kernels() const { return kernels_; }

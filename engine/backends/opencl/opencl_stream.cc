@@ -75,14 +75,14 @@ absl::Status OpenClStream::RunTile(const OpenClExecutable& executable, const Til
                                    Launcher& launcher, LayerEnqueued layer_enqueued) {
   const TilePlan plan = executable.Plan(task.image, task.tile);
   ASSIGN_OR_RETURN(const std::vector<size_t> slot_bytes, executable.SlotBytesOf(plan));
-  ASSIGN_OR_RETURN(KeptTile * kept, KeptOf(executable, task, slot_bytes, launcher));
+  ASSIGN_OR_RETURN(CachedTile * kept, CacheOf(executable, task, slot_bytes, launcher));
   if (kept == nullptr) {
     RETURN_IF_ERROR(
         slots_.Reserve(*context_, launcher, executable.zero(), executable.precision(), slot_bytes));
   }
   const std::vector<Tensor> tensors = PlaceTensors(executable, plan, kept ? kept->slots : slots_);
   const std::vector<int>& poolings = executable.poolings();
-  const int begin = kept ? DeviceTileMemory::FirstLayer(poolings, task) : 0;
+  const int begin = kept ? DeviceActivationCache::FirstLayer(poolings, task) : 0;
   if (begin == 0) RETURN_IF_ERROR(Load(executable, task, tensors[0], launcher));
   if (task.sums != nullptr) {
     const int pooling = poolings[task.means.size()];
@@ -105,11 +105,11 @@ absl::Status OpenClStream::RunTile(const OpenClExecutable& executable, const Til
   return absl::OkStatus();
 }
 
-absl::StatusOr<KeptTile*> OpenClStream::KeptOf(const OpenClExecutable& executable,
-                                               const TileTask& task,
-                                               std::span<const size_t> slot_bytes,
-                                               Launcher& launcher) const {
-  auto* const kept = static_cast<KeptTile*>(task.memory);
+absl::StatusOr<CachedTile*> OpenClStream::CacheOf(const OpenClExecutable& executable,
+                                                  const TileTask& task,
+                                                  std::span<const size_t> slot_bytes,
+                                                  Launcher& launcher) const {
+  auto* const kept = static_cast<CachedTile*>(task.memory);
   const size_t bytes = std::accumulate(slot_bytes.begin(), slot_bytes.end(), size_t{0});
   if (kept == nullptr || !kept->Begin(task, bytes)) return nullptr;
   const absl::Status status = kept->slots.Reserve(*context_, launcher, executable.zero(),
@@ -146,7 +146,7 @@ absl::Status OpenClStream::ComputeLayers(const OpenClExecutable& executable, con
       for (const int input : layer.inputs) src.push_back(tensors[input]);
     }
     if (tensors[i].region.empty()) continue;
-    RETURN_IF_ERROR(EnqueueRim(launcher, executable.zero(), tensors[i]));
+    RETURN_IF_ERROR(EnqueueHalo(launcher, executable.zero(), tensors[i]));
     if (layer.op != Op::kInput) {  // which is loaded
       RETURN_IF_ERROR(executable.kernels()[i]->Enqueue(launcher, src, tensors[i]));
     }

@@ -91,7 +91,7 @@ absl::StatusOr<cl::Buffer> TransferBuffer::Reserve(const Context& context, size_
 }
 
 absl::Status LoadPixels(Context& context, Launcher& launcher, TransferBuffer& transfer,
-                        const ImageView& src, const Rect& src_rect, Size picture, int pad_px,
+                        const ImageView& src, const Rect& src_rect, Size image, int pad_px,
                         Precision precision, const Tensor& dst) {
   const size_t row_bytes = src.spec.row_bytes(), bytes = row_bytes * src.spec.height_px;
   ASSIGN_OR_RETURN(const cl::Buffer buffer, transfer.Reserve(context, bytes));
@@ -105,7 +105,7 @@ absl::Status LoadPixels(Context& context, Launcher& launcher, TransferBuffer& tr
   ASSIGN_OR_RETURN(cl::Program program, PixelsProgram(context, precision));
   const KernelFunction load{std::move(program), FunctionsOf(src.spec.type).load};
   return launcher.Launch(load, ItemsOf(dst.region), kItemGroup, buffer, src_rect,
-                         cl_int{src.spec.channels}, picture, cl_int{pad_px}, dst, dst.region);
+                         cl_int{src.spec.channels}, image, cl_int{pad_px}, dst, dst.region);
 }
 
 absl::Status StorePixels(Context& context, Launcher& launcher, TransferBuffer& transfer,

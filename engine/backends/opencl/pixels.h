@@ -1,4 +1,4 @@
-// Between pictures in the host's memory and tensors: kernels/pixels.cl.
+// Between images in the host's memory and tensors: kernels/pixels.cl.
 #pragma once
 
 #include "absl/status/status.h"
@@ -21,15 +21,15 @@ class TransferBuffer {
   size_t bytes_ = 0;
 };
 
-// Enqueues the filling of dst.region, part of a padded picture, with values of 0..1: the samples of
-// `src`, which covers `src_rect` of the picture, replicating the picture's border of `pad_px`. The
+// Enqueues the filling of dst.region, part of a padded image, with values of 0..1: the samples of
+// `src`, which covers `src_rect` of the image, replicating the image's border of `pad_px`. The
 // samples are copied before this returns.
 absl::Status LoadPixels(Context& context, Launcher& launcher, TransferBuffer& transfer,
-                        const ImageView& src, const Rect& src_rect, Size picture, int pad_px,
+                        const ImageView& src, const Rect& src_rect, Size image, int pad_px,
                         Precision precision, const Tensor& dst);
 
 // Writes `result`, a part of src.region, as RGB samples to the first three channels of `dst`, a
-// picture of that size, and waits for it.
+// image of that size, and waits for it.
 absl::Status StorePixels(Context& context, Launcher& launcher, TransferBuffer& transfer,
                          const Tensor& src, Precision precision, const Rect& result,
                          const MutableImageView& dst);

@@ -5,6 +5,6 @@
 extern "C" __attribute__((visibility("default"))) const upscaled::BackendPlugin*
 UpscaledBackendPlugin() {
   static const upscaled::BackendPlugin plugin = {
-      upscaled::PluginAbi(), &upscaled::SurveyOpenClDevices, &upscaled::CreateOpenClBackend};
+      upscaled::PluginAbi(), &upscaled::EnumerateOpenClDevices, &upscaled::CreateOpenClBackend};
   return &plugin;
 }

@@ -11,7 +11,7 @@
 
 namespace upscaled::opencl {
 
-// Vectors are indexed as Network::layers; rectangles are in the layer's whole-picture coordinates.
+// Vectors are indexed as Network::layers; rectangles are in the layer's whole-image coordinates.
 struct TilePlan {
   std::vector<Rect> regions;  // what is computed: inside the layer; empty if nothing needs it
   // What a layer's tensor holds: its region and, around it, what consumers read outside the layer.

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "engine/backends/device_tile_memory.h"
+#include "engine/backends/device_activation_cache.h"
 #include "engine/backends/opencl/context.h"
 #include "engine/backends/opencl/launcher.h"
 #include "engine/model/precision.h"
@@ -28,9 +28,9 @@ class TileSlots {
 };
 
 // Of one tile of a network with global poolings.
-struct KeptTile final : DeviceTileMemory {
-  explicit KeptTile(const std::shared_ptr<Context>& context)
-      : DeviceTileMemory({context, &context->kept}) {}
+struct CachedTile final : DeviceActivationCache {
+  explicit CachedTile(const std::shared_ptr<Context>& context)
+      : DeviceActivationCache({context, &context->kept}) {}
   void FreeTensors() override { slots = {}; }
 
   TileSlots slots;

@@ -28,7 +28,7 @@ class ReferenceExecutable : public Executable {
     return SourceRect(network_, LayerRegions(network_, image, tile, {})[0], image);
   }
   size_t WorkspaceBytes(Size tile) const override {
-    // In the middle of a picture, and a period larger: a tile's regions depend on its offset.
+    // In the middle of an image, and a period larger: a tile's regions depend on its offset.
     const int side = kMaxPeriodPx;
     const Rect inner{side, side, tile.width + side, tile.height + side};
     const Size image{inner.right() + side + 2 * kMaxPadPx, inner.bottom() + side + 2 * kMaxPadPx};

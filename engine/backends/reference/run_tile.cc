@@ -44,7 +44,7 @@ void StoreSample(const MutableImageView& view, int x, int y, int channel, float 
   }
 }
 
-// The padded input under dst.region: pixels outside the picture repeat its edge.
+// The padded input under dst.region: pixels outside the image repeat its edge.
 void LoadInput(const Network& network, const TileTask& task, Tensor& dst) {
   for (int y = dst.region.y; y < dst.region.bottom(); ++y) {
     const int src_y = std::clamp(y - network.pad_px, 0, task.image.height - 1) - task.src_rect.y;

@@ -9,7 +9,7 @@
 namespace upscaled::reference {
 
 struct Tensor {
-  Rect region;  // in the layer's whole-picture coordinates
+  Rect region;  // in the layer's whole-image coordinates
   int channels = 0;
   Size layer;                 // of the layer's whole output
   std::vector<float> values;  // channels planes of region.height rows of region.width
@@ -24,7 +24,7 @@ struct Tensor {
   Tensor(const Rect& region, int channels)
       : Tensor(region, channels, {region.right(), region.bottom()}) {}
 
-  // Row `y` (whole-picture coordinate) of a channel; its first value is at region.x.
+  // Row `y` (whole-image coordinate) of a channel; its first value is at region.x.
   float* row(int channel, int y) { return values.data() + RowOffset(channel, y); }
   const float* row(int channel, int y) const { return values.data() + RowOffset(channel, y); }
   float at(int channel, int x, int y) const { return row(channel, y)[x - region.x]; }

@@ -82,7 +82,7 @@ absl::Status Builder::AddJoin(const Node& node, Op op, const Value& first, const
     return absl::UnimplementedError("has inputs of different ranks");
   }
   // One value per channel comes second.
-  const bool swap = op == Op::kMul && per_picture_[first.layer] && !per_picture_[second.layer];
+  const bool swap = op == Op::kMul && per_image_[first.layer] && !per_image_[second.layer];
   return Append(node, NewLayer(node, op, {swap ? &second : &first, swap ? &first : &second}),
                 first.form);
 }

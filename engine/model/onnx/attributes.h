@@ -14,7 +14,7 @@
 namespace upscaled::onnx {
 
 // Reading an attribute marks it, so that one that nobody read, and whose meaning would be lost, is
-// an error and not a wrong picture. INVALID_ARGUMENT: of another type than asked for.
+// an error and not a wrong image. INVALID_ARGUMENT: of another type than asked for.
 class Attributes {
  public:
   // Borrows the node.

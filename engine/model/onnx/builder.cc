@@ -15,9 +15,9 @@
 namespace upscaled::onnx {
 namespace {
 
-constexpr int kPictureChannels = 3;
+constexpr int kImageChannels = 3;
 
-absl::Status CheckPicture(const ValueInfoProto& info) {
+absl::Status CheckImage(const ValueInfoProto& info) {
   const TypeProto::Tensor& type = info.type().tensor_type();
   if (!IsFloatType(type.elem_type())) {
     return absl::UnimplementedError(absl::StrCat("input ", Quote(info.name()), " has the type ",
@@ -30,7 +30,7 @@ absl::Status CheckPicture(const ValueInfoProto& info) {
     // Zero and negative numbers stand for any, in some exporters.
     return dims[axis].dim_value() <= 0 || dims[axis].dim_value() == value;
   };
-  if (dims.size() == 4 && allows(0, 1) && allows(1, kPictureChannels)) return absl::OkStatus();
+  if (dims.size() == 4 && allows(0, 1) && allows(1, kImageChannels)) return absl::OkStatus();
   std::vector<std::string> sides;
   for (const auto& dim : dims) {
     sides.push_back(dim.dim_value() > 0 ? absl::StrCat(dim.dim_value()) : "?");
@@ -90,10 +90,10 @@ absl::Status Builder::AddInput() {
                                                    Quote(network_.layers[0].name), " and ",
                                                    Quote(input.name()), ", only one is supported"));
     }
-    RETURN_IF_ERROR(CheckPicture(input));
+    RETURN_IF_ERROR(CheckImage(input));
     network_.layers.push_back(
-        {.op = Op::kInput, .name = input.name(), .out_channels = kPictureChannels});
-    per_picture_.push_back(false);
+        {.op = Op::kInput, .name = input.name(), .out_channels = kImageChannels});
+    per_image_.push_back(false);
     values_[input.name()] = {.layer = 0, .shared = readers_[input.name()] > 1};
   }
   if (network_.layers.empty()) return absl::InvalidArgumentError("has no input");
@@ -156,7 +156,7 @@ Layer Builder::NewLayer(const Node& node, Op op, std::initializer_list<const Val
 }
 
 absl::StatusOr<int> Builder::AppendUnnamed(Layer layer) {
-  per_picture_.push_back(layer.op == Op::kGlobalAveragePool || per_picture_[layer.inputs[0]]);
+  per_image_.push_back(layer.op == Op::kGlobalAveragePool || per_image_[layer.inputs[0]]);
   network_.layers.push_back(std::move(layer));
   RETURN_IF_ERROR(network_.CheckCounts());
   return static_cast<int>(network_.layers.size()) - 1;

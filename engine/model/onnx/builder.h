@@ -143,7 +143,7 @@ class Builder {
 
   const GraphProto& graph_;
   Network network_;
-  std::vector<bool> per_picture_;       // of each layer: one value per channel
+  std::vector<bool> per_image_;         // of each layer: one value per channel
   std::map<std::string, int> readers_;  // of each value
   std::map<std::string, Value> values_;
   std::deque<TensorProto> own_constants_;  // of attributes that are no tensors

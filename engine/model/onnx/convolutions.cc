@@ -93,7 +93,7 @@ absl::Status Builder::AddConv(Node& node) {
   RETURN_IF_ERROR(ReadKernel(node, layer));
   RETURN_IF_ERROR(ReadBias(node, layer));
   ASSIGN_OR_RETURN(const Window window, ReadWindow(node, layer.kernel_px));
-  if (!per_picture_[input->layer]) {
+  if (!per_image_[input->layer]) {
     layer.stride_px = window.stride_px;
     layer.padding_px = window.padding_px;
     return Append(node, std::move(layer));

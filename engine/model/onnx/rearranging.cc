@@ -100,7 +100,7 @@ absl::Status Builder::AddReshape(Node& node) {
   ASSIGN_OR_RETURN(input, Tensor(node, 0));
   Value result = *input;
   const int channels = Channels(*input);
-  if (per_picture_[input->layer]) {
+  if (per_image_[input->layer]) {
     const bool planes = shape.size() == 4 && shape[2] == 1 && shape[3] == 1;
     if ((shape.size() != 2 && !planes) || (shape[1] != channels && shape[1] != -1)) {
       return unsupported;

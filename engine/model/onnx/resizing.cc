@@ -83,7 +83,7 @@ absl::Status Builder::AddUpsample(Node& node) {
   if (mode != "nearest" && factor != 1) {
     return absl::UnimplementedError(absl::StrCat(
         "mode ", Quote(mode), " is not supported, only nearest: Upsample's linear mode shifts the ",
-        "picture; export with operator set 11 or newer"));
+        "image; export with operator set 11 or newer"));
   }
   Layer layer = NewLayer(node, Op::kResizeNearest, {input});
   layer.factor = factor;

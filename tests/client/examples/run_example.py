@@ -91,7 +91,7 @@ def check_against_server(run, upscaled, work):
             assert png_size(result) == (622, 414)
 
             bad, none = work / "bad.png", work / "none.png"
-            bad.write_bytes(b"no picture")
+            bad.write_bytes(b"no image")
             outcome = run(bad, none, "--server", endpoint[1])
             assert outcome.returncode == 1 and "[INVALID_IMAGE]" in outcome.stderr, outcome
             assert not none.exists()

@@ -37,7 +37,7 @@ class FakeCandidates final : public KernelCandidates {
     return names;
   }
   Size checked_output() const override { return checked; }
-  std::unique_ptr<LayerTrial> Try(const std::string& name, Size input) const override {
+  std::unique_ptr<LayerCandidate> Try(const std::string& name, Size input) const override {
     for (const FakeKernel& kernel : kernels_) {
       if (kernel.name == name) return std::make_unique<Trial>(*this, kernel, input);
     }
@@ -49,7 +49,7 @@ class FakeCandidates final : public KernelCandidates {
   mutable std::map<std::string, int> runs;
 
  private:
-  class Trial final : public LayerTrial {
+  class Trial final : public LayerCandidate {
    public:
     Trial(const FakeCandidates& owner, const FakeKernel& kernel, Size input)
         : owner_(owner), kernel_(kernel), input_(input) {}

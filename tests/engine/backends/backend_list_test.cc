@@ -23,7 +23,8 @@ using ::testing::StartsWith;
 
 std::vector<std::string> DeviceNames() {
   std::vector<std::string> names;
-  for (const DeviceSurvey::Device& device : SurveyDevices().devices) names.push_back(device.name);
+  for (const DeviceEnumeration::Device& device : EnumerateDevices().devices)
+    names.push_back(device.name);
   return names;
 }
 
@@ -49,10 +50,11 @@ TEST(BackendListTest, AutoIsTheBest) {
 }
 
 TEST(BackendListTest, TheBestIsTheFirstThatIsAvailable) {
-  const DeviceSurvey survey{.devices = {{"lost", ""}, {"there", ""}, {"worse", ""}}, .notes = {}};
+  const DeviceEnumeration enumeration{.devices = {{"lost", ""}, {"there", ""}, {"worse", ""}},
+                                      .notes = {}};
   std::vector<std::string> asked;
-  const auto backend =
-      CreateBest(survey, [&](const std::string& name) -> absl::StatusOr<std::unique_ptr<Backend>> {
+  const auto backend = CreateBest(
+      enumeration, [&](const std::string& name) -> absl::StatusOr<std::unique_ptr<Backend>> {
         asked.push_back(name);
         if (name == "lost") return absl::UnavailableError("no driver");
         return CreateBackend("reference", {});
@@ -80,16 +82,17 @@ TEST(BackendListTest, DevicesOfPluginsThatAreNotThereAreUnavailable) {
 }
 
 TEST(BackendListTest, EitherDevicesOfAPluginAreListedOrANoteSaysWhyNot) {
-  const DeviceSurvey survey = SurveyDevices();
+  const DeviceEnumeration enumeration = EnumerateDevices();
   for (const char* plugin : {"cuda", "opencl"}) {
-    const auto listed = [&](const DeviceSurvey::Device& device) {
+    const auto listed = [&](const DeviceEnumeration::Device& device) {
       return absl::StartsWith(device.name, absl::StrCat(plugin, ":")) &&
              !device.description.empty();
     };
-    const bool noted = std::any_of(survey.notes.begin(), survey.notes.end(), [&](const auto& note) {
-      return absl::StartsWith(note, absl::StrCat(plugin, ": "));
-    });
-    EXPECT_TRUE(noted || std::any_of(survey.devices.begin(), survey.devices.end(), listed))
+    const bool noted = std::any_of(
+        enumeration.notes.begin(), enumeration.notes.end(),
+        [&](const auto& note) { return absl::StartsWith(note, absl::StrCat(plugin, ": ")); });
+    EXPECT_TRUE(noted ||
+                std::any_of(enumeration.devices.begin(), enumeration.devices.end(), listed))
         << plugin;
   }
 }

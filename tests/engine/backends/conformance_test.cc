@@ -20,7 +20,7 @@
 #include "gtest/gtest.h"
 #include "tests/engine/backends/random_network.h"
 #include "tests/engine/backends/tested_devices.h"
-#include "tests/support/run_picture.h"
+#include "tests/support/run_image.h"
 #include "tests/support/test_image.h"
 
 namespace upscaled {
@@ -33,7 +33,7 @@ using test::RandomImage;
 using test::RandomInt;
 using test::RandomNetwork;
 using test::RandomPooledNetwork;
-using test::RunPicture;
+using test::RunImage;
 
 // fp32 against the reference's double sums; Winograd kernels lose about two digits. Relative to the
 // largest value of the result, at least to 1.
@@ -157,7 +157,7 @@ class ConformanceTest : public ::testing::TestWithParam<std::string> {
   void RunWhole(Backend& backend, const Executable& executable, ImageView source,
                 MutableImageView dst) {
     const absl::Status status =
-        RunPicture(*backend.CreateStream(), executable, {WholeTask(source, dst)});
+        RunImage(*backend.CreateStream(), executable, {WholeTask(source, dst)});
     ASSERT_TRUE(status.ok()) << status;
   }
 
@@ -251,17 +251,17 @@ TEST_P(ConformanceTest, AProfiledRunGivesTheSameAndNamesEveryLayer) {
   }
 }
 
-// The picture cut into tiles of this size; each may see more of the source than it needs.
+// The image cut into tiles of this size; each may see more of the source than it needs.
 std::vector<TileTask> CutIntoTiles(const Executable& executable, ImageView source, Size tile_size,
                                    MutableImageView dst, std::mt19937& random) {
   const Size image = source.spec.size();
-  const Rect picture{0, 0, image.width, image.height};
+  const Rect whole{0, 0, image.width, image.height};
   std::vector<TileTask> tasks;
   for (int y = 0; y < image.height; y += tile_size.height) {
     for (int x = 0; x < image.width; x += tile_size.width) {
-      const Rect tile = Intersect({x, y, tile_size.width, tile_size.height}, picture);
+      const Rect tile = Intersect({x, y, tile_size.width, tile_size.height}, whole);
       const Rect needed = executable.InputRect(tile, image);
-      const Rect given = Intersect(Expand(needed, RandomInt(random, 0, 3)), picture);
+      const Rect given = Intersect(Expand(needed, RandomInt(random, 0, 3)), whole);
       tasks.push_back({source.Crop(given), given, image, tile,
                        dst.Crop(Scale(tile, executable.network().scale))});
     }
@@ -287,9 +287,9 @@ TEST_P(ConformanceTest, EveryTilingGivesTheSameBytes) {
                       RandomInt(random_, 32, std::max(32, spec.height_px))};
       GuardedImage tiled(result);
       const auto tasks = CutIntoTiles(*executable, source.view(), tile, tiled.view(), random_);
-      const absl::Status status = RunPicture(*stream, *executable, tasks, RandomInt(random_, 0, 1));
+      const absl::Status status = RunImage(*stream, *executable, tasks, RandomInt(random_, 0, 1));
       ASSERT_TRUE(status.ok()) << status;
-      EXPECT_TRUE(tiled == whole) << "picture " << spec << ", tiles of " << tile.width << "x"
+      EXPECT_TRUE(tiled == whole) << "image " << spec << ", tiles of " << tile.width << "x"
                                   << tile.height;
       if (HasFailure()) return;
     }
@@ -311,9 +311,9 @@ TEST_P(ConformanceTest, TilesThatMoveBetweenStreamsGiveTheSameBytes) {
 
     const Size tile{RandomInt(random_, 8, 40), RandomInt(random_, 8, 40)};
     auto tasks = CutIntoTiles(**executable, source.view(), tile, tiled.view(), random_);
-    std::vector<std::unique_ptr<TileMemory>> memories;
+    std::vector<std::unique_ptr<ActivationCache>> memories;
     for (TileTask& task : tasks) {
-      task.memory = memories.emplace_back((*executable)->CreateTileMemory()).get();
+      task.memory = memories.emplace_back((*executable)->CreateActivationCache()).get();
     }
     const std::unique_ptr<Stream> streams[] = {backend_->CreateStream(), backend_->CreateStream()};
     int turn = 0;
@@ -325,9 +325,9 @@ TEST_P(ConformanceTest, TilesThatMoveBetweenStreamsGiveTheSameBytes) {
       ++turn;
       return status;
     };
-    const absl::Status status = RunPicture(**executable, tasks, run);
+    const absl::Status status = RunImage(**executable, tasks, run);
     ASSERT_TRUE(status.ok()) << status;
-    EXPECT_TRUE(tiled == whole) << "picture " << spec << ", tiles of " << tile.width << "x"
+    EXPECT_TRUE(tiled == whole) << "image " << spec << ", tiles of " << tile.width << "x"
                                 << tile.height;
   }
 }
@@ -345,9 +345,9 @@ TEST_P(ConformanceTest, TinyTilesGiveTheSameBytes) {
     const Size tile{RandomInt(random_, 1, 5), RandomInt(random_, 1, 5)};
     const auto tasks = CutIntoTiles(*executable, source.view(), tile, tiled.view(), random_);
     const absl::Status status =
-        RunPicture(*backend_->CreateStream(), *executable, tasks, RandomInt(random_, 0, 1));
+        RunImage(*backend_->CreateStream(), *executable, tasks, RandomInt(random_, 0, 1));
     ASSERT_TRUE(status.ok()) << status;
-    EXPECT_TRUE(tiled == whole) << "picture " << spec << ", tiles of " << tile.width << "x"
+    EXPECT_TRUE(tiled == whole) << "image " << spec << ", tiles of " << tile.width << "x"
                                 << tile.height;
   }
 }
@@ -368,7 +368,7 @@ TEST_P(ConformanceTest, StreamsSideBySideGiveTheSameBytes) {
   for (int t = 0; t < kThreads; ++t) {
     auto tasks = CutIntoTiles(*executable, source.view(), {32, 32}, results[t].view(), random_);
     threads.emplace_back([&, t, tasks = std::move(tasks)] {
-      statuses[t] = RunPicture(*backend_->CreateStream(), *executable, tasks);
+      statuses[t] = RunImage(*backend_->CreateStream(), *executable, tasks);
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -395,7 +395,7 @@ TEST_P(ConformanceTest, RefusesContradictoryTasks) {
   TileTask outside = good;
   outside.tile.x = 1;
   EXPECT_EQ(run(outside).code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_NE(run(outside).message().find("outside its picture of 40x40"), std::string::npos);
+  EXPECT_NE(run(outside).message().find("outside its image of 40x40"), std::string::npos);
 
   TileTask too_little = good;
   too_little.src_rect = {0, 0, 39, 40};
@@ -414,7 +414,7 @@ TEST_P(ConformanceTest, RefusesContradictoryTasks) {
   EXPECT_NE(run(gray).message().find("1 channels, must have 3 or 4"), std::string::npos);
 }
 
-// The picture times its means, which are pooled so many times.
+// The image times its means, which are pooled so many times.
 Network TimesMeans(int poolings) {
   Network network;
   network.layers = {{.op = Op::kInput, .name = "input", .out_channels = 3}};

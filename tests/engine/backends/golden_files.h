@@ -1,4 +1,4 @@
-// Reading of the golden pictures: outputs that an independent float64 implementation gave for real
+// Reading of the golden images: outputs that an independent float64 implementation gave for real
 // weights. Deliberately without the engine's own codecs.
 #pragma once
 
@@ -11,8 +11,8 @@
 namespace upscaled::testing {
 
 struct Golden {
-  std::string model;    // relative to models/, without extension
-  std::string picture;  // of inputs/, without extension
+  std::string model;  // relative to models/, without extension
+  std::string image;  // of inputs/, without extension
   int scale = 0;
   int pad_px = 0;
   int align_px = 0;
@@ -24,7 +24,7 @@ std::filesystem::path SharedFolder();
 // Empty when the folder is absent: the test should skip itself.
 std::vector<Golden> ListGoldens();
 
-// An 8-bit RGB picture. Aborts the test program on a file that is none.
+// An 8-bit RGB image. Aborts the test program on a file that is none.
 Image ReadPng(const std::filesystem::path& path);
 // A float32 .npy of planes x height x width, as interleaved RGB.
 Image ReadNpy(const std::filesystem::path& path);

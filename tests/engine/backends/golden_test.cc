@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 #include "tests/engine/backends/golden_files.h"
 #include "tests/engine/backends/tested_devices.h"
-#include "tests/support/run_picture.h"
+#include "tests/support/run_image.h"
 #include "tests/support/sanitized.h"
 
 namespace upscaled {
@@ -31,7 +31,7 @@ constexpr float kMaxError = 1e-4f;
 constexpr double kMinEqualShare = 0.999;
 
 // The task of computing all of `source` into `dst`.
-TileTask WholePicture(const Image& source, Image& dst) {
+TileTask WholeImage(const Image& source, Image& dst) {
   const Size size = source.spec().size();
   const Rect whole{0, 0, size.width, size.height};
   return {source.view(), whole, size, whole, dst.mutable_view()};
@@ -43,7 +43,7 @@ Image MakeResult(const Image& source, int scale, SampleType type) {
 }
 
 std::filesystem::path GoldenPath(const Golden& golden, const char* extension) {
-  return SharedFolder() / "golden" / golden.model / (golden.picture + extension);
+  return SharedFolder() / "golden" / golden.model / (golden.image + extension);
 }
 
 void CheckFloats(const char* device, const Golden& golden, const Image& result) {
@@ -51,7 +51,7 @@ void CheckFloats(const char* device, const Golden& golden, const Image& result) 
   ASSERT_EQ(result.spec(), expected.spec());
   const float error = MaxAbsError(result.view(), expected.view());
   std::printf("| %-9s | %-43s | %-8s | %.2e |\n", device, golden.model.c_str(),
-              golden.picture.c_str(), error);
+              golden.image.c_str(), error);
   EXPECT_LE(error, kMaxError);
 }
 
@@ -91,28 +91,28 @@ TEST_F(GoldenTest, BordersInferredFromTheLayersAreThoseOfTheIndex) {
 
 class GoldenDeviceTest : public GoldenTest, public ::testing::WithParamInterface<std::string> {};
 
-// Prints the table of errors: device, model, picture, the largest of any sample.
+// Prints the table of errors: device, model, image, the largest of any sample.
 TEST_P(GoldenDeviceTest, EveryNetwork) {
   const auto backend = CreateTestedBackend(GetParam());
   if (absl::IsUnavailable(backend.status())) GTEST_SKIP() << backend.status();
   ASSERT_TRUE(backend.ok()) << backend.status();
   const std::unique_ptr<Stream> stream = (*backend)->CreateStream();
-  // Sanitizers let the plain loops take half an hour: the smallest picture shows them every layer.
+  // Sanitizers let the plain loops take half an hour: the smallest image shows them every layer.
   const bool smallest_only = test::kSanitized && GetParam() == "reference";
   for (const Golden& golden : goldens_) {
-    if (smallest_only && golden.picture != "tiny") continue;
-    SCOPED_TRACE(golden.model + " " + golden.picture);
+    if (smallest_only && golden.image != "tiny") continue;
+    SCOPED_TRACE(golden.model + " " + golden.image);
     const absl::StatusOr<Network> network = Load(golden);
     ASSERT_TRUE(network.ok()) << network.status();
     const auto executable = (*backend)->Compile(*network, Precision::kExact);
     ASSERT_TRUE(executable.ok()) << executable.status();
 
-    const Image source = ReadPng(SharedFolder() / "golden/inputs" / (golden.picture + ".png"));
+    const Image source = ReadPng(SharedFolder() / "golden/inputs" / (golden.image + ".png"));
     Image floats = MakeResult(source, golden.scale, SampleType::kF32);
     Image levels = MakeResult(source, golden.scale, SampleType::kU8);
     for (Image* result : {&floats, &levels}) {
       const absl::Status status =
-          test::RunPicture(*stream, **executable, {WholePicture(source, *result)});
+          test::RunImage(*stream, **executable, {WholeImage(source, *result)});
       ASSERT_TRUE(status.ok()) << status;
     }
     CheckFloats(GetParam().c_str(), golden, floats);
@@ -143,7 +143,7 @@ TEST_P(BundledModelTest, GivesWhatItsTrainerComputed) {
       const Image expected = ReadNpy(data / card.name / variant.weights.stem().concat(".npy"));
       Image result = MakeResult(source, variant.scale, SampleType::kF32);
       ASSERT_EQ(result.spec(), expected.spec());
-      const TileTask task = WholePicture(source, result);
+      const TileTask task = WholeImage(source, result);
       const absl::Status status = (*backend)->CreateStream()->Run(**executable, {&task, 1});
       ASSERT_TRUE(status.ok()) << status;
       EXPECT_LE(MaxAbsError(result.view(), expected.view()), kMaxError);

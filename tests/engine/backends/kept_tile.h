@@ -8,7 +8,7 @@
 #include "engine/backends/backend.h"
 #include "gtest/gtest.h"
 #include "tests/engine/backends/random_network.h"
-#include "tests/support/run_picture.h"
+#include "tests/support/run_image.h"
 #include "tests/support/test_image.h"
 
 namespace upscaled::test {
@@ -23,11 +23,11 @@ inline Network ScaledByItsMean(std::mt19937& random) {
   return network;
 }
 
-// The picture's two runs on one stream as one tile, which keeps what `memory` (may be null) can.
+// The image's two runs on one stream as one tile, which keeps what `memory` (may be null) can.
 // The second is given `later_source` to read.
 inline absl::StatusOr<Image> RunKept(Backend& backend, const Executable& executable,
                                      const Image& source, const Image& later_source,
-                                     TileMemory* memory) {
+                                     ActivationCache* memory) {
   const std::unique_ptr<Stream> stream = backend.CreateStream();
   const Size size = source.spec().size();
   const Rect whole{0, 0, size.width, size.height};
@@ -39,11 +39,11 @@ inline absl::StatusOr<Image> RunKept(Backend& backend, const Executable& executa
     if (one.sums == nullptr) one.src = later_source.view();
     return stream->Run(executable, {&one, 1});
   };
-  RETURN_IF_ERROR(RunPicture(executable, {task}, run));
+  RETURN_IF_ERROR(RunImage(executable, {task}, run));
   return result;
 }
 
-// Fails the test unless the second run goes on from what the first one kept, without the picture.
+// Fails the test unless the second run goes on from what the first one kept, without the image.
 inline void ExpectGoesOn(Backend& backend, Precision precision, std::mt19937& random) {
   const auto executable = backend.Compile(ScaledByItsMean(random), precision);
   ASSERT_TRUE(executable.ok()) << executable.status();
@@ -51,7 +51,7 @@ inline void ExpectGoesOn(Backend& backend, Precision precision, std::mt19937& ra
   const Image other = RandomImage({40, 30, 3, SampleType::kU8}, random);
   const auto expected = RunKept(backend, **executable, source, source, nullptr);
   ASSERT_TRUE(expected.ok()) << expected.status();
-  const std::unique_ptr<TileMemory> memory = (*executable)->CreateTileMemory();
+  const std::unique_ptr<ActivationCache> memory = (*executable)->CreateActivationCache();
   ASSERT_NE(memory, nullptr);
   const auto result = RunKept(backend, **executable, source, other, memory.get());
   ASSERT_TRUE(result.ok()) << result.status();

@@ -10,7 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/backends/random_network.h"
-#include "tests/support/run_picture.h"
+#include "tests/support/run_image.h"
 
 namespace upscaled {
 namespace {
@@ -204,7 +204,7 @@ Network PoolingNetwork() {
   return network;
 }
 
-TEST(ReferenceBackendTest, TilesGatherTheMeansOfTheWholePicture) {
+TEST(ReferenceBackendTest, TilesGatherTheMeansOfTheWholeImage) {
   const auto backend = CreateReferenceBackend({});
   ASSERT_TRUE(backend.ok()) << backend.status();
   const auto executable = (*backend)->Compile(PoolingNetwork(), Precision::kExact);
@@ -218,7 +218,7 @@ TEST(ReferenceBackendTest, TilesGatherTheMeansOfTheWholePicture) {
     tiles.push_back(
         {source.view().Crop(tile), tile, {3, 1}, tile, result.mutable_view().Crop(tile)});
   }
-  const absl::Status status = test::RunPicture(*(*backend)->CreateStream(), **executable, tiles);
+  const absl::Status status = test::RunImage(*(*backend)->CreateStream(), **executable, tiles);
   ASSERT_TRUE(status.ok()) << status;
   const float* values = result.view().row_as<float>(0);
   EXPECT_THAT(std::vector<float>(values, values + 9),

@@ -1,11 +1,11 @@
-// A picture in tiles, for tests that compare tilings, kernels or devices.
+// An image in tiles, for tests that compare tilings, kernels or devices.
 #pragma once
 
 #include <vector>
 
 #include "engine/backends/backend.h"
 #include "gtest/gtest.h"
-#include "tests/support/run_picture.h"
+#include "tests/support/run_image.h"
 
 namespace upscaled::test {
 
@@ -23,7 +23,7 @@ inline Image RunTiles(Backend& backend, const Executable& executable, const Imag
       tasks.push_back(MakeTask(executable, source, part, result));
     }
   }
-  const absl::Status status = RunPicture(*backend.CreateStream(), executable, tasks);
+  const absl::Status status = RunImage(*backend.CreateStream(), executable, tasks);
   EXPECT_TRUE(status.ok()) << status;
   return result;
 }

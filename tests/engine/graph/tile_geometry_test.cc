@@ -76,7 +76,7 @@ TEST(LayerSizesTest, PaddedInputIsAligned) {
   EXPECT_EQ(PaddedSize(network, {4, 4}), (Size{40, 40}));
 }
 
-TEST(LayerSizesTest, ResultOfAnyPictureIsScaleTimesAsLarge) {
+TEST(LayerSizesTest, ResultOfAnyImageIsScaleTimesAsLarge) {
   std::mt19937 random = FreshRandom();
   for (int i = 0; i < 50; ++i) {
     const Network network = test::RandomNetwork(random);
@@ -95,7 +95,7 @@ TEST(LayerRegionsTest, ValidConvolutionReadsItsHalo) {
   EXPECT_EQ(regions[0], (Rect{2, 3, 6, 4}));
 }
 
-TEST(LayerRegionsTest, ZeroPaddingIsClippedToThePicture) {
+TEST(LayerRegionsTest, ZeroPaddingIsClippedToTheImage) {
   const Network network = OneLayer(MakeConv(Op::kConv, 3, 1, 1), 1, 0);
   const auto regions = LayerRegions(network, {10, 8}, {0, 6, 4, 2}, {});
   EXPECT_EQ(regions[0], (Rect{0, 5, 5, 3}));

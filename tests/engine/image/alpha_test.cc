@@ -1,4 +1,4 @@
-// The bleed against a direct dilation of the whole picture.
+// The bleed against a direct dilation of the whole image.
 #include "engine/image/alpha.h"
 
 #include <gtest/gtest.h>
@@ -87,7 +87,7 @@ void ExpectDilated(SampleType type, std::mt19937& random) {
         }
 }
 
-TEST(AlphaBleedTest, AgreesWithDilationOfTheWholePicture) {
+TEST(AlphaBleedTest, AgreesWithDilationOfTheWholeImage) {
   std::mt19937 random = test::FreshRandom();
   ExpectDilated<uint8_t>(SampleType::kU8, random);
   ExpectDilated<uint16_t>(SampleType::kU16, random);

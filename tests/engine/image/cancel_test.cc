@@ -1,4 +1,4 @@
-// Codecs that work long for one row, or for the whole picture, stop when the request is cancelled.
+// Codecs that work long for one row, or for the whole image, stop when the request is cancelled.
 #include <algorithm>
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ void ExpectStops(const char* what, const std::string& file) {
   EXPECT_LT(source.bytes_after(), file.size() / 8) << what;
 }
 
-TEST(CancelTest, DecodersOfPicturesThatAreReadAtOnceStop) {
+TEST(CancelTest, DecodersOfImagesThatAreReadAtOnceStop) {
   std::mt19937 random = test::FreshRandom();
   const Image image = test::RandomImage({400, 300, 3, SampleType::kU8}, random);
   ExpectStops("progressive", test::WriteJpeg({.progressive = true}, image.view()));

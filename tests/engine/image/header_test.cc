@@ -75,25 +75,26 @@ TEST(HeaderTest, NeedsFewBytes) {
 }
 
 // What decoding holds at once, by format.
-TEST(HeaderTest, DecoderBytesTellWhoNeedsTheWholePicture) {
+TEST(HeaderTest, DecoderBytesTellWhoNeedsTheWholeImage) {
   std::mt19937 random = test::FreshRandom();
   const ImageSpec spec = {400, 3000, 3, SampleType::kU8};
-  const size_t picture = spec.row_bytes() * spec.height_px;
+  const size_t image_bytes = spec.row_bytes() * spec.height_px;
   const Image image = test::PhotoImage(spec, random);
   const auto decoder_bytes = [](const std::string& file) {
     return (*ParseImageHeader(AsBytes(file), {}))->decoder_bytes;
   };
-  EXPECT_LT(decoder_bytes(*test::Encode(image.view(), {})), picture / 4);
-  EXPECT_LT(decoder_bytes(test::WriteJpeg({}, image.view())), picture / 4);
-  EXPECT_GT(decoder_bytes(test::WriteJpeg({.progressive = true}, image.view())), 2 * picture);
+  EXPECT_LT(decoder_bytes(*test::Encode(image.view(), {})), image_bytes / 4);
+  EXPECT_LT(decoder_bytes(test::WriteJpeg({}, image.view())), image_bytes / 4);
+  EXPECT_GT(decoder_bytes(test::WriteJpeg({.progressive = true}, image.view())), 2 * image_bytes);
   EXPECT_GT(decoder_bytes(test::WriteJpeg({.scan_per_component = true}, image.view())),
-            2 * picture);
+            2 * image_bytes);
   EXPECT_GT(decoder_bytes(test::WriteJpeg({.exif = test::ExifSegment(3, true)}, image.view())),
-            picture);
+            image_bytes);
   test::PngFile interlaced = test::RandomPng(400, 3000, 8, 2, random);
   interlaced.interlaced = true;
-  EXPECT_GT(decoder_bytes(test::WritePng(interlaced)), picture);
-  EXPECT_GT(decoder_bytes(*test::Encode(image.view(), {.format = ImageFormat::kWebp})), picture);
+  EXPECT_GT(decoder_bytes(test::WritePng(interlaced)), image_bytes);
+  EXPECT_GT(decoder_bytes(*test::Encode(image.view(), {.format = ImageFormat::kWebp})),
+            image_bytes);
 }
 
 TEST(HeaderTest, LimitsAreCheckedAndNamed) {
@@ -111,9 +112,9 @@ TEST(HeaderTest, LimitsAreCheckedAndNamed) {
     };
     EXPECT_TRUE(ParseImageHeader(AsBytes(bytes), {.max_pixels = 60000, .max_side_px = 300}).ok());
     EXPECT_THAT(message({.max_pixels = 59999}),
-                HasSubstr("the picture has 60000 pixels (300 x 200); the limit is 59999"));
+                HasSubstr("the image has 60000 pixels (300 x 200); the limit is 59999"));
     EXPECT_THAT(message({.max_side_px = 299}),
-                HasSubstr("the picture is 300 x 200 px; the limit is 299 px a side"));
+                HasSubstr("the image is 300 x 200 px; the limit is 299 px a side"));
     EXPECT_THAT(message({.max_metadata_bytes = 99}),
                 HasSubstr("bytes come before the pixels; the limit is 99"));
   }

@@ -75,11 +75,11 @@ TEST(HostileTest, HugePngIsRefusedByItsFirstBytes) {
   const absl::Status status = ParseImageHeader(AsBytes(header).first(kIhdrEnd - 4), {}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(status.message(),
-            "PNG: the picture has 10000000000 pixels (100000 x 100000); the limit is 100000000");
+            "PNG: the image has 10000000000 pixels (100000 x 100000); the limit is 100000000");
   EXPECT_EQ(DecodeBomb(header).status(), status);
 
   EXPECT_EQ(DecodeBomb(header, {.max_side_px = 65535}).status().message(),
-            "PNG: the picture is 100000 x 100000 px; the limit is 65535 px a side");
+            "PNG: the image is 100000 x 100000 px; the limit is 65535 px a side");
 }
 
 std::string InflationError(std::string_view chunk, size_t limit) {
@@ -155,7 +155,7 @@ TEST(HostileTest, PixelsThatGoOnAfterTheLastRowAreRefused) {
 TEST(HostileTest, WebpWithThousandsOfHuffmanCodesIsRefused) {
   std::mt19937 random = test::FreshRandom();
   const std::string refusal =
-      "WebP: the picture has Huffman codes for 65536 blocks; the limit is 2600";
+      "WebP: the image has Huffman codes for 65536 blocks; the limit is 2600";
   for (const std::string& bomb : {test::HuffmanBombWebp({1024, 1024}),
                                   test::HuffmanBombWebp({1024, 1024}, /*with_transform=*/true),
                                   test::HuffmanBombAlphaWebp({1024, 1024}, random)}) {
@@ -182,7 +182,7 @@ TEST(HostileTest, JpegOfManyScansIsRefused) {
   std::mt19937 random = test::FreshRandom();
   const absl::Status status = DecodeBomb(test::ManyScansJpeg(5000, random)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
-  EXPECT_EQ(status.message(), "JPEG: the picture has at least 101 scans; the limit is 100");
+  EXPECT_EQ(status.message(), "JPEG: the image has at least 101 scans; the limit is 100");
 }
 
 TEST(HostileTest, TinyJpegOfHugeSizeIsRefusedByItsHeader) {

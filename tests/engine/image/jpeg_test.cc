@@ -112,7 +112,7 @@ TEST(JpegTest, ConvertsCmykToRgb) {
       }
 }
 
-// Where EXIF's value says that row 0 and column 0 of the stored picture are: CIPA DC-008, table on
+// Where EXIF's value says that row 0 and column 0 of the stored image are: CIPA DC-008, table on
 // tag 274.
 Image TurnUpright(ImageView stored, int orientation) {
   const int width = stored.width_px(), height = stored.height_px();

@@ -95,10 +95,10 @@ TEST_F(MemoryTest, DecodersKeepToTheHeadersBound) {
                              test::WriteJpeg({.icc_profile = profile}, image.view()));
 
     for (const int quality : {50, 100})
-      for (const Image* picture : {&image, &alpha})
+      for (const Image* image : {&image, &alpha})
         ExpectDecodesWithinBound(
-            "webp", *test::Encode(picture->view(),
-                                  {.format = ImageFormat::kWebp, .quality = quality}, {profile}));
+            "webp", *test::Encode(image->view(), {.format = ImageFormat::kWebp, .quality = quality},
+                                  {profile}));
   }
 }
 

@@ -61,7 +61,7 @@ TEST(PngTest, TransparencyBecomesAlpha) {
   }
 }
 
-TEST(PngTest, RowsOfAnInterlacedPictureComeInAnyPortions) {
+TEST(PngTest, RowsOfAnInterlacedImageComeInAnyPortions) {
   std::mt19937 random = test::FreshRandom();
   test::PngFile file = test::RandomPng(40, 31, 8, kRgb, random);
   file.interlaced = true;
@@ -85,7 +85,7 @@ TEST(PngTest, ColoursStayAsStoredWhateverGammaSays) {
   EXPECT_TRUE(test::SameImages(decoded->image.view(), test::ExpectedPixels(file).view()));
 }
 
-TEST(PngTest, CorruptTransparencyIsAnErrorNotAnotherPicture) {
+TEST(PngTest, CorruptTransparencyIsAnErrorNotAnotherImage) {
   std::mt19937 random = test::FreshRandom();
   std::string bytes = test::WritePng(test::RandomPng(16, 16, 8, kRgb, random));
   std::string chunk = test::PngChunk("tRNS", std::string(6, '\0'));

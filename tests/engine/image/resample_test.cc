@@ -144,7 +144,7 @@ TEST(ResampleTest, HiddenColoursDoNotShow) {
   }
 }
 
-TEST(ResampleTest, SameSizeGivesTheSamePicture) {
+TEST(ResampleTest, SameSizeGivesTheSameImage) {
   std::mt19937 random = test::FreshRandom();
   for (SampleType type : {SampleType::kU8, SampleType::kU16, SampleType::kF32})
     for (int channels : {1, 3}) {

@@ -31,7 +31,7 @@ std::string WriteWebp(ImageView image, bool lossless) {
   return result;
 }
 
-// Puts chunks around the picture: ICCP before it, EXIF after it.
+// Puts chunks around the image: ICCP before it, EXIF after it.
 std::string AddChunks(const std::string& file, const std::string& icc, const std::string& exif) {
   const WebPData data = {reinterpret_cast<const uint8_t*>(file.data()), file.size()};
   const WebPData icc_data = {reinterpret_cast<const uint8_t*>(icc.data()), icc.size()};

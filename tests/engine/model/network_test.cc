@@ -112,13 +112,12 @@ const Defect kDefects[] = {
      "clips to 2..1"},
     {"NotRgb", [](Network& n) { n.layers.pop_back(); }, "the result has 12 channels, must have 3"},
     {"Scale", [](Network& n) { n.scale = 3; },
-     "a picture 1 pixels wide gives 2 pixels, must give 3 (scale 3, pad_px 1, align_px 1)"},
+     "an image 1 pixels wide gives 2 pixels, must give 3 (scale 3, pad_px 1, align_px 1)"},
     {"ScaleLimit", [](Network& n) { n.scale = 17; }, "scale is 17, outside 1..16"},
-    {"Pad", [](Network& n) { n.pad_px = 2; },
-     "a picture 1 pixels wide gives 6 pixels, must give 2"},
+    {"Pad", [](Network& n) { n.pad_px = 2; }, "an image 1 pixels wide gives 6 pixels, must give 2"},
     {"PadLimit", [](Network& n) { n.pad_px = 2000; }, "pad_px is 2000, outside 0..1024"},
     {"NoPixelLeft", [](Network& n) { n.pad_px = 0; },
-     "layer 1 'conv' (conv): is -1 pixels wide for a picture of 1"},
+     "layer 1 'conv' (conv): is -1 pixels wide for an image of 1"},
     {"Unused",
      [](Network& n) {
        n.layers.insert(n.layers.begin() + 1, Conv(0, 3, 3, 1));
@@ -137,7 +136,7 @@ const Defect kDefects[] = {
             .in_channels = 3},
            {.op = Op::kAdd, .name = "add", .inputs = {0, 1}, .out_channels = 3, .in_channels = 3}};
      },
-     "layer 2 'add' (add): mixes values per pixel with values per picture"},
+     "layer 2 'add' (add): mixes values per pixel with values per image"},
     {"FullyConnectedPlanes",
      [](Network& n) {
        n.layers[1].op = Op::kFullyConnected;

@@ -55,7 +55,7 @@ class OnnxNode {
   onnx::NodeProto proto_;
 };
 
-// A model of one picture "x" [1, 3, ?, ?] and one result "out".
+// A model of one image "x" [1, 3, ?, ?] and one result "out".
 class OnnxFile {
  public:
   OnnxFile() {

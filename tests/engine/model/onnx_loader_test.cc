@@ -555,7 +555,7 @@ const Defect kDefects[] = {
        f.Add({"Conv", {"x", "x"}, "out"});
      },
      kUnimplemented, "input 1 is computed, must be a constant"},
-    {"ConstantPicture",
+    {"ConstantImage",
      [](OnnxFile& f) {
        f.Add({"Relu", {"c"}, "out"});
      },

@@ -3,8 +3,8 @@
 
     public_networks.py NAME FOLDER SEED
 
-FOLDER gets network.onnx, for some networks also network.param with network.bin, and a picture and its result
-as picture.planes and result.planes: float32 planes behind three int32 (channels, height, width). Exits with 77
+FOLDER gets network.onnx, for some networks also network.param with network.bin, and an image and its result
+as image.planes and result.planes: float32 planes behind three int32 (channels, height, width). Exits with 77
 where there is no PyTorch.
 """
 import pathlib
@@ -22,7 +22,7 @@ except ImportError as error:
 
 
 class Srvgg(nn.Module):
-    """SRVGGNetCompact: 3x3 convolutions with PReLU, a pixel shuffle, and the picture added."""
+    """SRVGGNetCompact: 3x3 convolutions with PReLU, a pixel shuffle, and the image added."""
 
     def __init__(self, scale, convs=16, width=64):
         super().__init__()
@@ -160,7 +160,7 @@ def write_planes(path, tensor):
     path.write_bytes(torch.tensor(planes.shape, dtype=torch.int32).numpy().tobytes() + planes.numpy().tobytes())
 
 
-# Name: how to make it, the size of its picture, and the operator set to export it with.
+# Name: how to make it, the size of its image, and the operator set to export it with.
 NETWORKS = {
     "srvgg-x2": (lambda: Srvgg(2), (17, 23), 12),
     "srvgg-x4": (lambda: Srvgg(4), (18, 23), 11),
@@ -181,10 +181,10 @@ def main():
             for conv in [m for m in model.modules() if isinstance(m, nn.Conv2d)]:
                 conv.weight.copy_(conv.weight.half().float())
         x = torch.rand(1, 3, *size)
-        if isinstance(model, Rrdb):  # to the size of a picture's values
+        if isinstance(model, Rrdb):  # to the size of an image's values
             model.last.weight.mul_(0.25 / model(x).std())
             model.last.bias.fill_(0.5)
-        write_planes(folder / "picture.planes", x)
+        write_planes(folder / "image.planes", x)
         write_planes(folder / "result.planes", model(x))
     sides = {2: "height", 3: "width"}
     torch.onnx.export(model, x, str(folder / "network.onnx"), opset_version=operator_set,

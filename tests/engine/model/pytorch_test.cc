@@ -17,7 +17,7 @@
 #include "engine/model/loader.h"
 #include "gtest/gtest.h"
 #include "tests/client/temp_folder.h"
-#include "tests/support/run_picture.h"
+#include "tests/support/run_image.h"
 #include "tests/support/test_image.h"
 
 namespace upscaled {
@@ -80,7 +80,7 @@ TEST_P(PytorchTest, SameResult) {
   ASSERT_TRUE(WIFEXITED(status));
   if (WEXITSTATUS(status) == kSkipped) GTEST_SKIP() << "needs python3-torch";
   ASSERT_EQ(WEXITSTATUS(status), 0);
-  const Image picture = ReadPlanes(folder / "picture.planes");
+  const Image image = ReadPlanes(folder / "image.planes");
   const Image expected = ReadPlanes(folder / "result.planes");
   for (const char* file : GetParam().files) {
     const auto network = LoadNetworkFile(folder / file);
@@ -92,11 +92,11 @@ TEST_P(PytorchTest, SameResult) {
       const auto executable = (*backend)->Compile(*network, Precision::kExact);
       ASSERT_TRUE(executable.ok()) << executable.status();
       Image result(expected.spec());
-      const Rect whole{0, 0, picture.spec().width_px, picture.spec().height_px};
+      const Rect whole{0, 0, image.spec().width_px, image.spec().height_px};
       const auto stream = (*backend)->CreateStream();
-      const absl::Status run = test::RunPicture(
+      const absl::Status run = test::RunImage(
           *stream, **executable,
-          {{picture.view(), whole, picture.spec().size(), whole, result.mutable_view()}});
+          {{image.view(), whole, image.spec().size(), whole, result.mutable_view()}});
       ASSERT_TRUE(run.ok()) << run;
       EXPECT_LE(LargestDifference(result, expected), kTolerance);
     }

@@ -12,7 +12,7 @@
 #include "engine/pipeline/upscaler.h"
 #include "tests/engine/backends/random_network.h"
 #include "tests/engine/backends/tested_devices.h"
-#include "tests/support/run_picture.h"
+#include "tests/support/run_image.h"
 #include "tests/support/test_image.h"
 
 namespace upscaled {
@@ -30,9 +30,9 @@ std::shared_ptr<const Executable> CompileBundled(Backend& backend) {
   return *executable;
 }
 
-Image Upscale(const UpscalePlan& plan, const Image& picture, TileExecutor& executor,
+Image Upscale(const UpscalePlan& plan, const Image& image, TileExecutor& executor,
               std::mt19937& random) {
-  test::ViewRows source(picture.view());
+  test::ViewRows source(image.view());
   const auto upscaler = MakeUpscaler(plan, source, executor, 1, nullptr);
   auto result = test::ReadAllInPortions(*upscaler, random);
   EXPECT_TRUE(result.ok()) << result.status();
@@ -53,7 +53,7 @@ TEST_P(PipelineOnDevice, GivesTheSameBytesForEveryCut) {
   const std::vector<ImageSpec> specs = {
       {1, 1, 3, SampleType::kU8}, {53, 37, 4, SampleType::kU8}, {35, 67, 1, SampleType::kU16}};
   for (const ImageSpec& spec : specs) {
-    const Image picture = test::PhotoImage(spec, random);
+    const Image image = test::PhotoImage(spec, random);
     for (const bool tta : {false, true}) {
       if (tta && spec.channels == 1) continue;
       UpscaleOptions whole;
@@ -66,21 +66,21 @@ TEST_P(PipelineOnDevice, GivesTheSameBytesForEveryCut) {
       uncut.pass_tile = {spec.size()};
       uncut.pass_bands = {1};
       uncut.tile_count = tta ? 8 : 1;
-      const Image expected = Upscale(uncut, picture, *executor, random);
+      const Image expected = Upscale(uncut, image, *executor, random);
       for (const int tile_px : {32, 17}) {
         UpscaleOptions cut = whole;
         cut.tile_px = tile_px;
         const auto cut_plan = PlanUpscale(spec, result, {executable}, cut);
         ASSERT_TRUE(cut_plan.ok()) << cut_plan.status();
-        EXPECT_TRUE(test::SameImages(Upscale(*cut_plan, picture, *executor, random).view(),
-                                     expected.view()))
+        EXPECT_TRUE(
+            test::SameImages(Upscale(*cut_plan, image, *executor, random).view(), expected.view()))
             << spec << ", tile_px " << tile_px << ", tta " << tta;
       }
     }
   }
 }
 
-// Of pooled networks, so that the reference runs them over a picture eight times in seconds.
+// Of pooled networks, so that the reference runs them over an image eight times in seconds.
 constexpr double kMaxMacsPerPx = 10'000;
 
 // `plan` with every pass in one tile.
@@ -89,14 +89,14 @@ UpscalePlan Uncut(UpscalePlan plan) {
   for (size_t i = 0; i < plan.passes.size(); ++i) {
     plan.pass_tile[i] = size;
     plan.pass_bands[i] = 1;
-    plan.pass_kept_tiles[i] = 0;
+    plan.pass_cached_tiles[i] = 0;
     const int scale = plan.passes[i]->network().scale;
     size = {size.width * scale, size.height * scale};
   }
   return plan;
 }
 
-TEST_P(PipelineOnDevice, PoolsOverTheWholePictureHoweverItIsCut) {
+TEST_P(PipelineOnDevice, PoolsOverTheWholeImageHoweverItIsCut) {
   const auto backend = test::CreateTestedBackend(GetParam(), {.threads = 2});
   if (absl::IsUnavailable(backend.status())) GTEST_SKIP() << backend.status();
   ASSERT_TRUE(backend.ok()) << backend.status();
@@ -110,35 +110,35 @@ TEST_P(PipelineOnDevice, PoolsOverTheWholePictureHoweverItIsCut) {
     const ImageSpec spec{test::RandomInt(random, 1, 60), test::RandomInt(random, 1, 60),
                          test::RandomInt(random, 3, 4),
                          round % 2 ? SampleType::kU8 : SampleType::kU16};
-    const Image picture = test::RandomImage(spec, random);
-    // Twice, and again for transformed pictures, where that is not too much.
+    const Image image = test::RandomImage(spec, random);
+    // Twice, and again for transformed images, where that is not too much.
     const int passes = round < 6 ? 1 : 2;
     const int scale = passes == 1 ? network.scale : network.scale * network.scale;
     UpscaleOptions options{.tta = round % 3 == 2, .result_type = spec.type, .concurrency = 2};
-    const auto plan_for = [&](int tile_px, size_t tile_memory_bytes) {
+    const auto plan_for = [&](int tile_px, size_t activation_cache_bytes) {
       options.tile_px = tile_px;
-      options.tile_memory_bytes = tile_memory_bytes;
+      options.activation_cache_bytes = activation_cache_bytes;
       const auto plan = PlanUpscale(
           spec, {scale * spec.width_px, scale * spec.height_px},
           std::vector<std::shared_ptr<const Executable>>(passes, *executable), options, 1 << 16);
       EXPECT_TRUE(plan.ok()) << plan.status();
       return *plan;
     };
-    const Image expected = Upscale(Uncut(plan_for(0, 0)), picture, *executor, random);
-    for (const size_t tile_memory_bytes : {size_t{0}, size_t{300'000}, size_t{1} << 30}) {
+    const Image expected = Upscale(Uncut(plan_for(0, 0)), image, *executor, random);
+    for (const size_t activation_cache_bytes : {size_t{0}, size_t{300'000}, size_t{1} << 30}) {
       const int tile_px = test::RandomInt(random, 5, 40);
       const Image result =
-          Upscale(plan_for(tile_px, tile_memory_bytes), picture, *executor, random);
+          Upscale(plan_for(tile_px, activation_cache_bytes), image, *executor, random);
       EXPECT_TRUE(test::SameImages(result.view(), expected.view()))
           << spec << ", tile_px " << tile_px << ", tta " << options.tta << ", memory of tiles "
-          << tile_memory_bytes;
+          << activation_cache_bytes;
     }
     if (options.tta || passes > 1 || spec.channels > 3) continue;
     const Rect whole{0, 0, spec.width_px, spec.height_px};
     Image alone(expected.spec());
     const absl::Status status =
-        test::RunPicture(*(*backend)->CreateStream(), **executable,
-                         {{picture.view(), whole, spec.size(), whole, alone.mutable_view()}});
+        test::RunImage(*(*backend)->CreateStream(), **executable,
+                       {{image.view(), whole, spec.size(), whole, alone.mutable_view()}});
     ASSERT_TRUE(status.ok()) << status;
     EXPECT_TRUE(test::SameImages(alone.view(), expected.view())) << spec;
   }
@@ -149,7 +149,7 @@ size_t BytesInUse() {
   return info.uordblks + info.hblkhd;
 }
 
-TEST_P(PipelineOnDevice, HoldsPooledPicturesWithinThePlan) {
+TEST_P(PipelineOnDevice, HoldsPooledImagesWithinThePlan) {
   if (BytesInUse() == 0) GTEST_SKIP() << "the allocator keeps no account (sanitizers)";
   const auto backend = test::CreateTestedBackend(GetParam(), {.threads = 1});
   if (absl::IsUnavailable(backend.status())) GTEST_SKIP() << backend.status();
@@ -160,15 +160,15 @@ TEST_P(PipelineOnDevice, HoldsPooledPicturesWithinThePlan) {
     SCOPED_TRACE(test::Describe(network));
     const auto executable = (*backend)->Compile(network, Precision::kExact);
     ASSERT_TRUE(executable.ok()) << executable.status();
-    const Image picture = test::RandomImage({150, 170, 3, SampleType::kU8}, random);
-    const auto plan =
-        PlanUpscale(picture.spec(), {150 * network.scale, 170 * network.scale}, {*executable},
-                    {.tta = tta, .tile_px = 60, .tile_memory_bytes = size_t{10} << 20}, 1 << 16);
+    const Image image = test::RandomImage({150, 170, 3, SampleType::kU8}, random);
+    const auto plan = PlanUpscale(
+        image.spec(), {150 * network.scale, 170 * network.scale}, {*executable},
+        {.tta = tta, .tile_px = 60, .activation_cache_bytes = size_t{10} << 20}, 1 << 16);
     ASSERT_TRUE(plan.ok()) << plan.status();
     Image result(plan->result);
     const auto run = [&](const UpscaleProgress& hooks) {
       const auto executor = MakeLocalExecutor(**backend);
-      test::ViewRows source(picture.view());
+      test::ViewRows source(image.view());
       const auto upscaler = MakeUpscaler(*plan, source, *executor, 1, nullptr, hooks);
       ASSERT_TRUE(upscaler->ReadRows(result.mutable_view()).ok());
     };
@@ -177,7 +177,7 @@ TEST_P(PipelineOnDevice, HoldsPooledPicturesWithinThePlan) {
     size_t most = before;
     run({.on_tile = [&](int64_t, int64_t) { most = std::max(most, BytesInUse()); }});
     EXPECT_LE(most - before, plan->memory_bytes + (*executable)->WorkspaceBytes(plan->pass_tile[0]))
-        << "kept tiles " << plan->pass_kept_tiles[0];
+        << "activation caches " << plan->pass_cached_tiles[0];
   }
 }
 

@@ -108,8 +108,8 @@ size_t FakeExecutable::WorkspaceBytes(Size tile) const {
 
 absl::Status FakeExecutable::Run(const TileTask& task) const {
   const int scale = network_.scale;
-  const Rect picture{0, 0, task.image.width, task.image.height};
-  if (!picture.Contains(task.src_rect) || !picture.Contains(task.tile) || task.tile.empty() ||
+  const Rect image{0, 0, task.image.width, task.image.height};
+  if (!image.Contains(task.src_rect) || !image.Contains(task.tile) || task.tile.empty() ||
       !task.src_rect.Contains(InputRect(task.tile, task.image)) ||
       task.src.spec.size() != Size{task.src_rect.width, task.src_rect.height} ||
       task.dst.spec.size() != Size{task.tile.width * scale, task.tile.height * scale}) {

@@ -1,4 +1,4 @@
-// Networks, pictures and executors for the tests of the pipeline.
+// Networks, images and executors for the tests of the pipeline.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@
 namespace upscaled::test {
 
 // A network that catches every mistake in rectangles: a lopsided 3x3 kernel over the source with a
-// replicated border, plus a term of the pixel's place in the picture and the picture's size.
+// replicated border, plus a term of the pixel's place in the image and the image's size.
 // Halo 1.
 class FakeExecutable final : public Executable {
  public:
@@ -84,7 +84,7 @@ class ShufflingExecutor final : public TileExecutor {
   std::vector<std::thread> threads_;
 };
 
-// What the network makes of the whole picture's colour at once, with and without TTA. The fourth
+// What the network makes of the whole image's colour at once, with and without TTA. The fourth
 // channel of the result, if any, is 0.
 Image ComputeWhole(const FakeExecutable& executable, const Image& image, SampleType type);
 Image ComputeWholeTta(const FakeExecutable& executable, const Image& image, SampleType type);

@@ -17,7 +17,7 @@ namespace {
 using test::FakeBackend;
 using test::FakeExecutable;
 
-// Tiles of a black picture, a pixel each, side by side.
+// Tiles of a black image, a pixel each, side by side.
 class Tiles {
  public:
   explicit Tiles(int count) : source_({count, 1, 3, SampleType::kU8}) {

@@ -1,4 +1,4 @@
-// Promise 2: what a request allocates is known before and does not grow with the picture's height.
+// Promise 2: what a request allocates is known before and does not grow with the image's height.
 #include <gtest/gtest.h>
 #include <malloc.h>
 

@@ -62,11 +62,11 @@ TEST(ResolveTargetSize, RefusesLessThanAPixel) {
 }
 
 TEST(ResolveTargetSize, RefusesMoreThanTheLimit) {
-  constexpr int kMost = std::numeric_limits<int>::max();
+  constexpr int kMax = std::numeric_limits<int>::max();
   for (const TargetSize& target :
        {TargetSize{.scale = 1e300}, TargetSize{.scale = std::numeric_limits<double>::infinity()},
-        TargetSize{.width_px = kMost}, TargetSize{.width_px = 1000000, .height_px = 0}}) {
-    EXPECT_THAT(Error(target, {1, kMost}), HasSubstr("limit of 1048576"));
+        TargetSize{.width_px = kMax}, TargetSize{.width_px = 1000000, .height_px = 0}}) {
+    EXPECT_THAT(Error(target, {1, kMax}), HasSubstr("limit of 1048576"));
   }
 }
 

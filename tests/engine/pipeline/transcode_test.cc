@@ -57,10 +57,10 @@ class TranscodeTest : public ::testing::Test {
   StringSink output_;
 };
 
-TEST_F(TranscodeTest, TurnsAnEncodedPictureIntoItsEncodedResult) {
+TEST_F(TranscodeTest, TurnsAnEncodedImageIntoItsEncodedResult) {
   for (const SampleType type : {SampleType::kU8, SampleType::kU16}) {
-    const Image picture = test::RandomImage({333, 222, 3, type}, random_);
-    const auto png = test::Encode(picture.view(), Format(ImageFormat::kPng));
+    const Image image = test::RandomImage({333, 222, 3, type}, random_);
+    const auto png = test::Encode(image.view(), Format(ImageFormat::kPng));
     ASSERT_TRUE(png.ok());
     output_.Take();
     const auto stats = Transcode(*png, ImageFormat::kPng);
@@ -68,15 +68,15 @@ TEST_F(TranscodeTest, TurnsAnEncodedPictureIntoItsEncodedResult) {
     EXPECT_EQ(stats->result_bytes, static_cast<int64_t>(output_.bytes().size()));
     const auto result = test::Decode(output_.bytes());
     ASSERT_TRUE(result.ok()) << result.status();
-    EXPECT_TRUE(test::SameImages(result->image.view(),
-                                 test::ComputeWhole(*network_, picture, type).view()));
+    EXPECT_TRUE(
+        test::SameImages(result->image.view(), test::ComputeWhole(*network_, image, type).view()));
   }
 }
 
 TEST_F(TranscodeTest, ReadsAnyPortionsOfInput) {
-  const Image picture = test::PhotoImage({50, 60, 3, SampleType::kU8}, random_);
+  const Image image = test::PhotoImage({50, 60, 3, SampleType::kU8}, random_);
   for (const ImageFormat format : {ImageFormat::kPng, ImageFormat::kJpeg, ImageFormat::kWebp}) {
-    const auto bytes = test::Encode(picture.view(), Format(format));
+    const auto bytes = test::Encode(image.view(), Format(format));
     ASSERT_TRUE(bytes.ok());
     output_.Take();
     test::SlowSource slow(*bytes, 7);
@@ -88,8 +88,8 @@ TEST_F(TranscodeTest, ReadsAnyPortionsOfInput) {
 }
 
 TEST_F(TranscodeTest, FitsTheResultIntoItsFormat) {
-  const Image picture = test::ArtImage({40, 30, 4, SampleType::kU16}, random_);
-  const auto png = test::Encode(picture.view(), Format(ImageFormat::kPng));
+  const Image image = test::ArtImage({40, 30, 4, SampleType::kU16}, random_);
+  const auto png = test::Encode(image.view(), Format(ImageFormat::kPng));
   ASSERT_TRUE(png.ok());
   ASSERT_TRUE(Transcode(*png, ImageFormat::kJpeg).ok());
   const auto result = test::Decode(output_.bytes());
@@ -98,10 +98,10 @@ TEST_F(TranscodeTest, FitsTheResultIntoItsFormat) {
 }
 
 TEST_F(TranscodeTest, KeepsTheColourProfile) {
-  const Image picture = test::PhotoImage({20, 20, 3, SampleType::kU8}, random_);
+  const Image image = test::PhotoImage({20, 20, 3, SampleType::kU8}, random_);
   // WebP and JPEG carry a profile without looking into it.
   const std::string icc = "any bytes";
-  const auto webp = test::Encode(picture.view(), Format(ImageFormat::kWebp), {icc});
+  const auto webp = test::Encode(image.view(), Format(ImageFormat::kWebp), {icc});
   ASSERT_TRUE(webp.ok()) << webp.status();
   const auto source = test::Decode(*webp);
   ASSERT_TRUE(source.ok()) << source.status();
@@ -113,9 +113,9 @@ TEST_F(TranscodeTest, KeepsTheColourProfile) {
 }
 
 TEST_F(TranscodeTest, DropsAProfileOfGrayFromColour) {
-  const Image picture = test::RandomImage({20, 20, 1, SampleType::kU8}, random_);
+  const Image image = test::RandomImage({20, 20, 1, SampleType::kU8}, random_);
   const std::string icc = "any bytes";
-  const auto jpeg = test::Encode(picture.view(), Format(ImageFormat::kJpeg), {icc});
+  const auto jpeg = test::Encode(image.view(), Format(ImageFormat::kJpeg), {icc});
   ASSERT_TRUE(jpeg.ok()) << jpeg.status();
   const auto profile_in = [&](ImageFormat format) {
     output_.Take();
@@ -129,8 +129,8 @@ TEST_F(TranscodeTest, DropsAProfileOfGrayFromColour) {
 }
 
 TEST_F(TranscodeTest, AsksForThePlanBeforeItReadsPixels) {
-  const Image picture = test::RandomImage({300, 300, 3, SampleType::kU8}, random_);
-  const auto png = test::Encode(picture.view(), Format(ImageFormat::kPng));
+  const Image image = test::RandomImage({300, 300, 3, SampleType::kU8}, random_);
+  const auto png = test::Encode(image.view(), Format(ImageFormat::kPng));
   ASSERT_TRUE(png.ok());
   test::SlowSource input(*png, 4096);
   const auto refused = Transcode(input, [](const ImageHeader& header) {
@@ -145,8 +145,8 @@ TEST_F(TranscodeTest, AsksForThePlanBeforeItReadsPixels) {
 }
 
 TEST_F(TranscodeTest, NamesWhatIsWrongWithTheInput) {
-  const Image picture = test::RandomImage({100, 100, 3, SampleType::kU8}, random_);
-  const auto png = test::Encode(picture.view(), Format(ImageFormat::kPng));
+  const Image image = test::RandomImage({100, 100, 3, SampleType::kU8}, random_);
+  const auto png = test::Encode(image.view(), Format(ImageFormat::kPng));
   ASSERT_TRUE(png.ok());
   const auto expect_invalid = [&](const std::string& bytes, const char* message) {
     const auto stats = Transcode(bytes, ImageFormat::kPng);
@@ -160,8 +160,8 @@ TEST_F(TranscodeTest, NamesWhatIsWrongWithTheInput) {
 }
 
 TEST_F(TranscodeTest, ChecksTheFormatBeforeItDecodes) {
-  const Image picture = test::RandomImage({8200, 2, 3, SampleType::kU8}, random_);
-  const auto png = test::Encode(picture.view(), Format(ImageFormat::kPng));
+  const Image image = test::RandomImage({8200, 2, 3, SampleType::kU8}, random_);
+  const auto png = test::Encode(image.view(), Format(ImageFormat::kPng));
   ASSERT_TRUE(png.ok());
   const auto stats = Transcode(*png, ImageFormat::kWebp);
   EXPECT_EQ(stats.status().code(), absl::StatusCode::kInvalidArgument);
@@ -183,8 +183,8 @@ class FullSink final : public ByteSink {
 };
 
 TEST_F(TranscodeTest, EndsWithTheSinksError) {
-  const Image picture = test::RandomImage({200, 200, 3, SampleType::kU8}, random_);
-  const auto png = test::Encode(picture.view(), Format(ImageFormat::kPng));
+  const Image image = test::RandomImage({200, 200, 3, SampleType::kU8}, random_);
+  const auto png = test::Encode(image.view(), Format(ImageFormat::kPng));
   ASSERT_TRUE(png.ok());
   for (const size_t room : {size_t{0}, size_t{50000}}) {
     MemorySource input(*png);
@@ -196,8 +196,8 @@ TEST_F(TranscodeTest, EndsWithTheSinksError) {
 }
 
 TEST_F(TranscodeTest, EndsWithTheReasonOfACancellation) {
-  const Image picture = test::RandomImage({200, 2000, 3, SampleType::kU8}, random_);
-  const auto png = test::Encode(picture.view(), Format(ImageFormat::kPng));
+  const Image image = test::RandomImage({200, 2000, 3, SampleType::kU8}, random_);
+  const auto png = test::Encode(image.view(), Format(ImageFormat::kPng));
   ASSERT_TRUE(png.ok());
   MemorySource input(*png);
   Cancellation cancellation;
@@ -232,8 +232,8 @@ class SlowEnds final : public ByteSource, public ByteSink {
 };
 
 TEST_F(TranscodeTest, TellsWaitingFromWork) {
-  const Image picture = test::RandomImage({100, 400, 3, SampleType::kU8}, random_);
-  const auto png = test::Encode(picture.view(), Format(ImageFormat::kPng));
+  const Image image = test::RandomImage({100, 400, 3, SampleType::kU8}, random_);
+  const auto png = test::Encode(image.view(), Format(ImageFormat::kPng));
   ASSERT_TRUE(png.ok());
   FakeClock clock;
   SlowEnds ends(*png, clock);
@@ -262,7 +262,7 @@ TEST_F(TranscodeTest, KnowsItsMemoryBeforehand) {
   with_profile.profile_bytes = 1000000;
   with_profile.prefix_bytes = 2000000;
   EXPECT_GE(TranscodeBytes(with_profile, *plan), bytes + 2 * 1000000 + 2000000);
-  // WebP takes the picture whole.
+  // WebP takes the image whole.
   const auto webp = Double(network_, Format(ImageFormat::kWebp))(header);
   ASSERT_TRUE(webp.ok());
   EXPECT_GT(TranscodeBytes(header, *webp), bytes + size_t{2000} * 2000 * 4 / 2);

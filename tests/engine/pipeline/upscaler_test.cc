@@ -41,9 +41,9 @@ std::shared_ptr<const FakeExecutable> Fake(int scale, Size preferred = {64, 64})
 }
 
 // The result of a plan on an executor that runs tiles in random order.
-Image Upscale(const UpscalePlan& plan, const Image& picture, std::mt19937& random) {
+Image Upscale(const UpscalePlan& plan, const Image& image, std::mt19937& random) {
   ShufflingExecutor executor(3, random());
-  ViewRows source(picture.view());
+  ViewRows source(image.view());
   const auto upscaler = MakeUpscaler(plan, source, executor, 1, nullptr);
   EXPECT_EQ(upscaler->spec(), plan.result);
   absl::StatusOr<Image> result = ReadAllInPortions(*upscaler, random);
@@ -60,7 +60,7 @@ UpscalePlan Plan(const ImageSpec& source, Size result, const Passes& passes,
 
 Size Times(Size size, int factor) { return {size.width * factor, size.height * factor}; }
 
-// Any way to cut and to hold the picture, within reason.
+// Any way to cut and to hold the image, within reason.
 UpscaleOptions AnyCut(std::mt19937& random) {
   UpscaleOptions options;
   options.tile_px = RandomInt(random, 1, 80);
@@ -68,20 +68,20 @@ UpscaleOptions AnyCut(std::mt19937& random) {
   return options;
 }
 
-TEST(Upscaler, GivesTheBytesOfTheWholePictureForEveryCut) {
+TEST(Upscaler, GivesTheBytesOfTheWholeImageForEveryCut) {
   std::mt19937 random = FreshRandom();
   for (int round = 0; round < 60; ++round) {
     const SampleType from = round % 2 ? SampleType::kU8 : SampleType::kU16;
     const SampleType to = round % 3 ? SampleType::kU8 : SampleType::kU16;
     const ImageSpec spec{RandomInt(random, 1, 90), RandomInt(random, 1, 90), 3, from};
-    const Image picture = RandomImage(spec, random);
+    const Image image = RandomImage(spec, random);
     const auto network = Fake(RandomInt(random, 1, 3), {RandomInt(random, 1, 99), 40});
     UpscaleOptions options = AnyCut(random);
     options.result_type = to;
     const UpscalePlan plan = Plan(spec, Times(spec.size(), network->network().scale), {network},
                                   options, static_cast<size_t>(RandomInt(random, 0, 100000)));
-    ASSERT_TRUE(SameImages(Upscale(plan, picture, random).view(),
-                           ComputeWhole(*network, picture, to).view()))
+    ASSERT_TRUE(
+        SameImages(Upscale(plan, image, random).view(), ComputeWhole(*network, image, to).view()))
         << spec << ", tile_px " << options.tile_px;
   }
 }
@@ -90,50 +90,50 @@ TEST(Upscaler, RepeatsPassesWithSixteenBitsBetweenThem) {
   std::mt19937 random = FreshRandom();
   for (int round = 0; round < 20; ++round) {
     const ImageSpec spec{RandomInt(random, 1, 40), RandomInt(random, 1, 40), 3, SampleType::kU8};
-    const Image picture = RandomImage(spec, random);
+    const Image image = RandomImage(spec, random);
     const auto first = Fake(2), second = Fake(RandomInt(random, 1, 2)), third = Fake(2);
-    const Image between = ComputeWhole(*first, picture, SampleType::kU16);
+    const Image between = ComputeWhole(*first, image, SampleType::kU16);
     const Image later = ComputeWhole(*second, between, SampleType::kU16);
     const UpscalePlan plan =
         Plan(spec, Times(later.spec().size(), 2), {first, second, third}, AnyCut(random));
-    ASSERT_TRUE(SameImages(Upscale(plan, picture, random).view(),
+    ASSERT_TRUE(SameImages(Upscale(plan, image, random).view(),
                            ComputeWhole(*third, later, SampleType::kU8).view()))
         << spec;
   }
 }
 
-TEST(Upscaler, AveragesTheEightVariantsOfTheWholePicture) {
+TEST(Upscaler, AveragesTheEightVariantsOfTheWholeImage) {
   std::mt19937 random = FreshRandom();
   for (int round = 0; round < 20; ++round) {
     const ImageSpec spec{RandomInt(random, 1, 70), RandomInt(random, 1, 70), 3,
                          round % 2 ? SampleType::kU8 : SampleType::kU16};
-    const Image picture = RandomImage(spec, random);
+    const Image image = RandomImage(spec, random);
     const auto network = Fake(2);
     UpscaleOptions options = AnyCut(random);
     options.tta = true;
     options.result_type = round % 3 ? SampleType::kU8 : SampleType::kU16;
     const UpscalePlan plan = Plan(spec, Times(spec.size(), 2), {network}, options);
-    ASSERT_TRUE(SameImages(Upscale(plan, picture, random).view(),
-                           ComputeWholeTta(*network, picture, options.result_type).view()))
+    ASSERT_TRUE(SameImages(Upscale(plan, image, random).view(),
+                           ComputeWholeTta(*network, image, options.result_type).view()))
         << spec << ", tile_px " << options.tile_px;
   }
 }
 
-TEST(Upscaler, PassesAPictureThroughWhenThereIsNothingToDo) {
+TEST(Upscaler, PassesAnImageThroughWhenThereIsNothingToDo) {
   std::mt19937 random = FreshRandom();
   for (int channels = 1; channels <= 4; ++channels) {
     const ImageSpec spec{13, 17, channels, SampleType::kU16};
-    const Image picture = RandomImage(spec, random);
+    const Image image = RandomImage(spec, random);
     UpscaleOptions options;
     options.result_type = SampleType::kU16;
     const UpscalePlan plan = Plan(spec, spec.size(), {}, options);
     EXPECT_EQ(plan.tile_count, 0);
-    EXPECT_TRUE(SameImages(Upscale(plan, picture, random).view(), picture.view()));
+    EXPECT_TRUE(SameImages(Upscale(plan, image, random).view(), image.view()));
   }
 }
 
-// The stages one by one over the whole picture.
-Image Compose(const UpscalePlan& plan, const Image& picture) {
+// The stages one by one over the whole image.
+Image Compose(const UpscalePlan& plan, const Image& image) {
   const auto convert = [](const Image& image, ImageSpec spec) {
     spec.width_px = image.spec().width_px;
     spec.height_px = image.spec().height_px;
@@ -141,13 +141,13 @@ Image Compose(const UpscalePlan& plan, const Image& picture) {
     ConvertPixels(image.view(), result.mutable_view());
     return result;
   };
-  Image now = convert(picture, picture.spec());
+  Image now = convert(image, image.spec());
   if (plan.options.prefilter) {
-    ViewRows rows(picture.view());
+    ViewRows rows(image.view());
     now = *test::ReadAll(*MakeBilateral(rows, *plan.options.prefilter));
   }
   if (!plan.passes.empty()) {
-    const bool alpha = picture.spec().has_alpha();
+    const bool alpha = image.spec().has_alpha();
     now = convert(now, {0, 0, alpha ? 4 : 3, now.spec().type});
     if (alpha) {
       ViewRows rows(now.view());
@@ -174,13 +174,13 @@ Image Compose(const UpscalePlan& plan, const Image& picture) {
   return convert(now, plan.result);
 }
 
-TEST(Upscaler, IsItsStagesOneByOneForEveryKindOfPicture) {
+TEST(Upscaler, IsItsStagesOneByOneForEveryKindOfImage) {
   std::mt19937 random = FreshRandom();
   for (int round = 0; round < 50; ++round) {
     const ImageSpec spec{RandomInt(random, 1, 40), RandomInt(random, 1, 40),
                          RandomInt(random, 1, 4),
                          RandomInt(random, 0, 1) ? SampleType::kU8 : SampleType::kU16};
-    const Image picture = test::ArtImage(spec, random);
+    const Image image = test::ArtImage(spec, random);
     Passes passes;
     int product = 1;
     for (int i = RandomInt(random, 0, 3); i > 0 && product < 8; --i) {
@@ -197,7 +197,7 @@ TEST(Upscaler, IsItsStagesOneByOneForEveryKindOfPicture) {
     options.result_type = RandomInt(random, 0, 1) ? SampleType::kU8 : SampleType::kU16;
     const UpscalePlan plan =
         Plan(spec, result, passes, options, static_cast<size_t>(RandomInt(random, 0, 1 << 20)));
-    ASSERT_TRUE(SameImages(Upscale(plan, picture, random).view(), Compose(plan, picture).view()))
+    ASSERT_TRUE(SameImages(Upscale(plan, image, random).view(), Compose(plan, image).view()))
         << spec << " by " << product << " in " << passes.size() << " passes to " << plan.result
         << ", tile_px " << options.tile_px << ", tta " << options.tta << ", prefilter "
         << options.prefilter.has_value();
@@ -208,17 +208,17 @@ TEST(Upscaler, LeavesNoHiddenColourInVisibleEdges) {
   // A white disc before transparent black: no visible pixel may get darker than the network makes
   // white, whatever lies hidden under the transparency.
   const ImageSpec spec{40, 40, 4, SampleType::kU8};
-  Image picture(spec), white(spec);
+  Image image(spec), white(spec);
   for (int y = 0; y < 40; ++y) {
     for (int x = 0; x < 40; ++x) {
       const bool inside = (x - 20) * (x - 20) + (y - 20) * (y - 20) < 150;
-      std::fill_n(picture.mutable_view().row(y) + 4 * x, 4, inside ? 255 : 0);
+      std::fill_n(image.mutable_view().row(y) + 4 * x, 4, inside ? 255 : 0);
       std::fill_n(white.mutable_view().row(y) + 4 * x, 4, 255);
     }
   }
   std::mt19937 random = FreshRandom();
   const auto network = Fake(2);
-  const Image result = Upscale(Plan(spec, {80, 80}, {network}), picture, random);
+  const Image result = Upscale(Plan(spec, {80, 80}, {network}), image, random);
   const Image expected = ComputeWhole(*network, white, SampleType::kU8);
   for (int y = 0; y < 80; ++y) {
     for (int x = 0; x < 80; ++x) {
@@ -234,14 +234,14 @@ TEST(Upscaler, ReportsProgressForEveryTile) {
   std::mt19937 random = FreshRandom();
   for (const bool tta : {false, true}) {
     const ImageSpec spec{100, 90, 3, SampleType::kU8};
-    const Image picture = RandomImage(spec, random);
+    const Image image = RandomImage(spec, random);
     UpscaleOptions options;
     options.tta = tta;
     options.tile_px = 40;
     const UpscalePlan plan = Plan(spec, Times(spec.size(), 4), {Fake(2), Fake(2)}, options);
     FakeBackend backend(1);
     const auto executor = MakeLocalExecutor(backend);
-    ViewRows source(picture.view());
+    ViewRows source(image.view());
     std::vector<int64_t> reports;
     UpscaleProgress progress{[&](int64_t done, int64_t total) {
       EXPECT_EQ(total, plan.tile_count);
@@ -261,7 +261,7 @@ TEST(Upscaler, ReportsProgressForEveryTile) {
 TEST(Upscaler, KeepsTheStreamsBusyWhileABandIsReadOut) {
   std::mt19937 random = FreshRandom();
   const ImageSpec spec{64, 1000, 3, SampleType::kU8};
-  const Image picture = RandomImage(spec, random);
+  const Image image = RandomImage(spec, random);
   std::atomic<int> started = 0;
   absl::Notification next_band_started;
   FakeBackend backend(1, [&](const TileTask&) {
@@ -270,7 +270,7 @@ TEST(Upscaler, KeepsTheStreamsBusyWhileABandIsReadOut) {
   });
   const auto executor = MakeLocalExecutor(backend);
   const UpscalePlan plan = Plan(spec, Times(spec.size(), 2), {Fake(2)});
-  ViewRows source(picture.view());
+  ViewRows source(image.view());
   const auto upscaler = MakeUpscaler(plan, source, *executor, 1, nullptr);
   Image row({128, 1, 3, SampleType::kU8});
   ASSERT_TRUE(upscaler->ReadRows(row.mutable_view()).ok());
@@ -280,7 +280,7 @@ TEST(Upscaler, KeepsTheStreamsBusyWhileABandIsReadOut) {
 TEST(Upscaler, FailsWithTheStatusOfAFailedTile) {
   std::mt19937 random = FreshRandom();
   const ImageSpec spec{200, 200, 3, SampleType::kU8};
-  const Image picture = RandomImage(spec, random);
+  const Image image = RandomImage(spec, random);
   for (const bool tta : {false, true}) {
     for (const int failing : {1, 2, 7, 20}) {
       std::atomic<int> started = 0;
@@ -293,7 +293,7 @@ TEST(Upscaler, FailsWithTheStatusOfAFailedTile) {
       options.tile_px = 32;
       options.concurrency = 2;
       const UpscalePlan plan = Plan(spec, Times(spec.size(), 4), {Fake(2), Fake(2)}, options);
-      ViewRows source(picture.view());
+      ViewRows source(image.view());
       Cancellation cancellation;
       const auto upscaler = MakeUpscaler(plan, source, *executor, 1, &cancellation);
       EXPECT_EQ(ReadAllInPortions(*upscaler, random).status(), absl::InternalError("lost device"));
@@ -335,7 +335,7 @@ TEST(Upscaler, FailsWithTheStatusOfItsSource) {
 TEST(Upscaler, ReturnsTheReasonOfACancellationAndDropsQueuedTiles) {
   std::mt19937 random = FreshRandom();
   const ImageSpec spec{200, 200, 3, SampleType::kU8};
-  const Image picture = RandomImage(spec, random);
+  const Image image = RandomImage(spec, random);
   for (const bool tta : {false, true}) {
     std::atomic<int> started = 0;
     absl::Notification running, resume;
@@ -351,7 +351,7 @@ TEST(Upscaler, ReturnsTheReasonOfACancellationAndDropsQueuedTiles) {
     options.tta = tta;
     options.tile_px = 32;
     const UpscalePlan plan = Plan(spec, Times(spec.size(), 2), {Fake(2)}, options);
-    ViewRows source(picture.view());
+    ViewRows source(image.view());
     Cancellation cancellation;
     std::thread canceller([&] {
       running.WaitForNotification();
@@ -370,13 +370,13 @@ TEST(Upscaler, ReturnsTheReasonOfACancellationAndDropsQueuedTiles) {
 TEST(Upscaler, IsCancelledBeforeItBegins) {
   const ImageSpec spec{20, 20, 3, SampleType::kU8};
   std::mt19937 random = FreshRandom();
-  const Image picture = RandomImage(spec, random);
+  const Image image = RandomImage(spec, random);
   FakeBackend backend(1, [&](const TileTask&) {
     ADD_FAILURE() << "a tile ran";
     return absl::OkStatus();
   });
   const auto executor = MakeLocalExecutor(backend);
-  ViewRows source(picture.view());
+  ViewRows source(image.view());
   Cancellation cancellation;
   cancellation.Cancel(absl::CancelledError("gone"));
   const auto upscaler =
@@ -387,7 +387,7 @@ TEST(Upscaler, IsCancelledBeforeItBegins) {
 TEST(Upscaler, DropsItsTilesWhenItIsAbandoned) {
   std::mt19937 random = FreshRandom();
   const ImageSpec spec{40, 2000, 3, SampleType::kU8};
-  const Image picture = RandomImage(spec, random);
+  const Image image = RandomImage(spec, random);
   for (int round = 0; round < 30; ++round) {
     std::atomic<int> started = 0;
     FakeBackend backend(2, [&](const TileTask&) {
@@ -398,7 +398,7 @@ TEST(Upscaler, DropsItsTilesWhenItIsAbandoned) {
     UpscaleOptions options;
     options.tta = round % 2;
     const UpscalePlan plan = Plan(spec, Times(spec.size(), 2), {Fake(2)}, options);
-    ViewRows source(picture.view());
+    ViewRows source(image.view());
     Image rows({80, RandomInt(random, 1, 200), 3, SampleType::kU8});
     ASSERT_TRUE(
         MakeUpscaler(plan, source, *executor, 1, nullptr)->ReadRows(rows.mutable_view()).ok());
@@ -410,7 +410,7 @@ TEST(Upscaler, DropsItsTilesWhenItIsAbandoned) {
 TEST(Upscaler, SurvivesCancellationAtAnyMoment) {
   std::mt19937 random = FreshRandom();
   const ImageSpec spec{60, 120, 3, SampleType::kU8};
-  const Image picture = RandomImage(spec, random);
+  const Image image = RandomImage(spec, random);
   FakeBackend backend(2);
   const auto executor = MakeLocalExecutor(backend);
   for (int round = 0; round < 100; ++round) {
@@ -420,7 +420,7 @@ TEST(Upscaler, SurvivesCancellationAtAnyMoment) {
     const UpscalePlan plan = Plan(spec, Times(spec.size(), 2), {Fake(2)}, options);
     Cancellation cancellation;
     std::thread canceller([&] { cancellation.Cancel(absl::CancelledError("enough")); });
-    ViewRows source(picture.view());
+    ViewRows source(image.view());
     {
       const auto upscaler = MakeUpscaler(plan, source, *executor, 1, &cancellation);
       const auto result = ReadAllInPortions(*upscaler, random);
@@ -444,7 +444,7 @@ TEST(PlanUpscale, DescribesTheWork) {
   EXPECT_EQ(Plan(source, {1920, 1080}, {Fake(2, {512, 512})}, options).tile_count % 16, 0);
 }
 
-// A small request may name a large picture: it must not cost much before it is admitted.
+// A small request may name a large image: it must not cost much before it is admitted.
 TEST(PlanUpscale, TakesNoLongerForManyTiles) {
   for (const bool tta : {false, true}) {
     const auto calls = [tta](Size size) {

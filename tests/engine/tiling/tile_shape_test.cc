@@ -35,12 +35,12 @@ TEST(ChooseTileShape, GivesEveryStreamTheSameWork) {
   }
 }
 
-TEST(ChooseTileShape, LeavesTinyPicturesWhole) {
+TEST(ChooseTileShape, LeavesTinyImagesWhole) {
   EXPECT_EQ(ChooseTileShape(Input({1, 1}, {256, 256}, 8)).tile, (Size{1, 1}));
   EXPECT_EQ(ChooseTileShape(Input({40, 33}, {256, 256}, 8)).tile, (Size{40, 33}));
 }
 
-TEST(ChooseTileShape, SplitsASmallPictureAmongTwoStreams) {
+TEST(ChooseTileShape, SplitsASmallImageAmongTwoStreams) {
   EXPECT_EQ(TileCount(Input({100, 100}, {256, 256}, 2)), 2);
 }
 
@@ -81,7 +81,7 @@ TEST(ChooseTileShape, KeepsBandsWithinTheBudget) {
   }
 }
 
-TEST(ChooseTileShape, DoesNotHoldMoreOfATallerPicture) {
+TEST(ChooseTileShape, DoesNotHoldMoreOfATallerImage) {
   const TileShape shape = ChooseTileShape(Input({2000, 20000}, {512, 512}, 2));
   const TileShape taller = ChooseTileShape(Input({2000, 200000}, {512, 512}, 2));
   EXPECT_LE(taller.bands * taller.tile.height, 2 * shape.bands * shape.tile.height);

@@ -70,11 +70,11 @@ TEST_F(AdmissionTest, MemoryIsReservedUntilTheTicketGoes) {
 
   auto second = admission_.Reserve({.memory_bytes = 400, .source_pixels = 10});
   ASSERT_TRUE(second.ok()) << "fits to the byte";
-  AdmissionController::Ticket ticket = *std::move(first);
-  ticket = *std::move(second);  // frees what it held
+  AdmissionController::Reservation reservation = *std::move(first);
+  reservation = *std::move(second);  // frees what it held
   EXPECT_EQ(admission_.state().memory_bytes, 400);
   EXPECT_EQ(admission_.state().queue_pixels, 10);
-  ticket.Release();
+  reservation.Release();
   EXPECT_EQ(admission_.state().memory_bytes, 0);
   EXPECT_EQ(admission_.state().queue_pixels, 0);
 }
@@ -97,7 +97,7 @@ TEST_F(AdmissionTest, CallsReserveTheMemoryOfTheirMessages) {
 
 TEST_F(AdmissionTest, ScratchIsSharedAndStays) {
   ASSERT_TRUE(admission_.Reserve({.memory_bytes = 100, .scratch_bytes = 300}).ok());
-  EXPECT_EQ(admission_.state().memory_bytes, 0) << "the ticket is gone";
+  EXPECT_EQ(admission_.state().memory_bytes, 0) << "the reservation is gone";
   EXPECT_EQ(admission_.state().scratch_bytes, 300);
   auto smaller = admission_.Reserve({.memory_bytes = 600, .scratch_bytes = 200});
   ASSERT_TRUE(smaller.ok());
@@ -114,22 +114,22 @@ TEST_F(AdmissionTest, ScratchIsSharedAndStays) {
 }
 
 TEST_F(AdmissionTest, QueuedPixelsShrinkWithProgress) {
-  auto ticket = admission_.Reserve({.source_pixels = 400});
-  ASSERT_TRUE(ticket.ok());
+  auto reservation = admission_.Reserve({.source_pixels = 400});
+  ASSERT_TRUE(reservation.ok());
   const absl::Status refusal = admission_.Reserve({.source_pixels = 101}).status();
   EXPECT_EQ(refusal.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(refusal.message()),
               HasSubstr("has 101 pixels, and the queue has room for 100 of 500"));
-  ticket->ReportProgress(1, 4);
+  reservation->ReportProgress(1, 4);
   EXPECT_EQ(admission_.state().queue_pixels, 300);
-  ticket->ReportProgress(3, 4);
-  ticket->ReportProgress(2, 4);  // late, and of no effect
+  reservation->ReportProgress(3, 4);
+  reservation->ReportProgress(2, 4);  // late, and of no effect
   EXPECT_EQ(admission_.state().queue_pixels, 100);
   EXPECT_TRUE(admission_.Reserve({.source_pixels = 400}).ok());
-  ticket->ReportProgress(4, 4);
+  reservation->ReportProgress(4, 4);
   EXPECT_EQ(admission_.state().queue_pixels, 0);
-  ticket->Release();
-  ticket->ReportProgress(4, 4);
+  reservation->Release();
+  reservation->ReportProgress(4, 4);
   EXPECT_EQ(admission_.state().queue_pixels, 0);
 }
 
@@ -148,16 +148,16 @@ TEST_F(AdmissionTest, WhatNeverFitsIsNoOverload) {
 }
 
 TEST_F(AdmissionTest, RetryDelayFollowsTheThroughput) {
-  auto ticket = admission_.Reserve({.source_pixels = 400});
-  ASSERT_TRUE(ticket.ok());
+  auto reservation = admission_.Reserve({.source_pixels = 400});
+  ASSERT_TRUE(reservation.ok());
   clock_.Advance(absl::Seconds(10));
-  ticket->ReportProgress(1, 4);  // 10 pixels a second
+  reservation->ReportProgress(1, 4);  // 10 pixels a second
   // 400 - (500 - 300) = 200 too many
   const auto delay = RetryDelayOf(admission_.Reserve({.source_pixels = 400}).status());
   ASSERT_TRUE(delay.has_value());
   EXPECT_NEAR(absl::ToDoubleSeconds(*delay), 20, 0.01);
   clock_.Advance(absl::Seconds(100));
-  ticket->ReportProgress(101, 400);  // a pixel in 100 s
+  reservation->ReportProgress(101, 400);  // a pixel in 100 s
   EXPECT_EQ(RetryDelayOf(admission_.Reserve({.source_pixels = 400}).status()), absl::Seconds(30));
 }
 
@@ -185,14 +185,15 @@ TEST_F(AdmissionTest, NothingLeaksUnderConcurrency) {
       std::mt19937 random(seed + t);
       for (int i = 0; i < 500; ++i) {
         auto slot = admission_.AdmitCall();
-        auto ticket = admission_.Reserve({.memory_bytes = static_cast<int64_t>(random() % 600),
-                                          .source_pixels = static_cast<int64_t>(random() % 300)});
-        ++(slot.ok() && ticket.ok() ? admitted : refused);
+        auto reservation =
+            admission_.Reserve({.memory_bytes = static_cast<int64_t>(random() % 600),
+                                .source_pixels = static_cast<int64_t>(random() % 300)});
+        ++(slot.ok() && reservation.ok() ? admitted : refused);
         const AdmissionState state = admission_.state();
         EXPECT_LE(state.requests, 3);
         EXPECT_LE(state.memory_bytes, kMemory);
         EXPECT_LE(state.queue_pixels, 500);
-        if (ticket.ok()) ticket->ReportProgress(random() % 5, 5);
+        if (reservation.ok()) reservation->ReportProgress(random() % 5, 5);
       }
     });
   }

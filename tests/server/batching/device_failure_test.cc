@@ -83,7 +83,7 @@ TEST_F(TwoKindsTest, ATileThatADeviceFailsOnRunsOnceMoreOnAnother) {
   scheduler.Submit(request.id(), network_, NamedTiles(0, 1), nullptr, first.done());
   gpu_.backend.AwaitStarted(1);
   scheduler.Submit(request.id(), network_, NamedTiles(10, 3), nullptr, queued.done());
-  EXPECT_EQ(scheduler.load().queued_tiles, 3) << "a picture stays with one kind of device";
+  EXPECT_EQ(scheduler.load().queued_tiles, 3) << "an image stays with one kind of device";
   gpu_.backend.Release(Lost);
   cpu_.backend.Open();
   first.Await(), queued.Await();

@@ -43,7 +43,7 @@ TEST_F(DeviceExecutableTest, AsksForWhatTheMostDemandingNeeds) {
 TEST_F(DeviceExecutableTest, ATilesMemoryIsTheFirstDevices) {
   const DeviceExecutable both(
       {{gpu_, std::make_shared<HaloExecutable>(3)}, {cpu_, std::make_shared<HaloExecutable>(7)}});
-  const std::unique_ptr<TileMemory> memory = both.CreateTileMemory();
+  const std::unique_ptr<ActivationCache> memory = both.CreateActivationCache();
   TileTask task;
   task.memory = memory.get();
   EXPECT_NE(both.TaskFor(*gpu_, task).memory, nullptr);

@@ -18,8 +18,8 @@ class HaloExecutable final : public FakeExecutable {
   Rect InputRect(const Rect& tile, Size) const override { return Expand(tile, halo_px_); }
   size_t WorkspaceBytes(Size tile) const override { return 2 * HostWorkspaceBytes(tile); }
   size_t HostWorkspaceBytes(Size tile) const override { return 10 * tile.width + tile.height; }
-  std::unique_ptr<TileMemory> CreateTileMemory() const override {
-    return std::make_unique<TileMemory>();
+  std::unique_ptr<ActivationCache> CreateActivationCache() const override {
+    return std::make_unique<ActivationCache>();
   }
 
  private:

@@ -102,9 +102,9 @@ class ReloadTest : public ::testing::Test {
   }
 
   TempFolder folder_;
-  absl::Status fast_;               // what becomes of a trial
+  absl::Status fast_;               // what becomes of a candidate
   std::vector<std::string> exact_;  // models that were found to have no other precision
-  const PrecisionTrial try_precision_ = [this](const Network&, Precision precision) {
+  const PrecisionProbe try_precision_ = [this](const Network&, Precision precision) {
     EXPECT_EQ(precision, Precision::kFast);
     return fast_;
   };

@@ -1,11 +1,11 @@
 // A patch of pixels is laid out as a matrix, one pixel a row of all its input channels, kPitchPx
-// pixels for each row of the picture. Then the inputs that tap (ky, kx) multiplies, for all outputs
+// pixels for each row of the image. Then the inputs that tap (ky, kx) multiplies, for all outputs
 // of the patch at once, are the same matrix from row ky * kPitchPx + kx on, and
 //
 //   result += inputs(from that row) x weights(tap)
 //
 // over all taps is the convolution, nothing copied but the patch. What runs over the end of a row
-// of the picture, kernel - 1 columns of the result, is dropped.
+// of the image, kernel - 1 columns of the result, is dropped.
 //
 // Every product has the same number of rows, a multiple of oneDNN's register tile: so a pixel's
 // arithmetic does not depend on where in a patch, and so in a tile, it lies.

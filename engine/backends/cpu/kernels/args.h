@@ -111,17 +111,17 @@ struct DirectVariants {
   DirectVariant any;
 };
 
-// In direct_fp16.cc; vectors are of 32 channels. `any` and `any_picture`: of any stride.
+// In direct_fp16.cc; vectors are of 32 channels. `any` and `any_image`: of any stride.
 struct DirectFp16Variants {
   DirectVariant blocked[2];     // by the number of vectors at a time, less one; stride 1
   DirectVariant blocked_s2[2];  // stride 2
   DirectVariant any;
   DirectVariant rgb[2];  // for at most 16 channels, and for more; source as DirectVariants::rgb
-  DirectVariant any_picture;
+  DirectVariant any_image;
 };
 extern const DirectFp16Variants kDirectFp16Variants;
 
-// `count` samples of a picture and as many floats of 0 to 1.
+// `count` samples of an image and as many floats of 0 to 1.
 template <typename Sample>
 struct SampleConversion {
   void (*from)(const Sample* src, size_t count, float* dst);

@@ -168,7 +168,7 @@ DirectVariant ChooseFp16Variant(const Layer& layer) {
   const DirectFp16Variants& variants = kDirectFp16Variants;
   if (Interleaved(layer.in_channels)) {
     const bool rgb = layer.in_channels == 3 && layer.stride_px == 1;
-    return rgb ? variants.rgb[layer.out_channels > kPlaneChannels] : variants.any_picture;
+    return rgb ? variants.rgb[layer.out_channels > kPlaneChannels] : variants.any_image;
   }
   const bool several = layer.out_channels > kHalfPlaneChannels;
   if (layer.stride_px == 1) return variants.blocked[several];

@@ -2,7 +2,7 @@
 //
 // A sum of a few dozen products is made in fp16 and then added to the pixel's sum in fp32, on the
 // stack: a whole sum in fp16 would lose two of its eleven bits, which last layers cannot spare.
-// From a picture, whose values are floats, all is done in fp32. Results are halves in blocked
+// From an image, whose values are floats, all is done in fp32. Results are halves in blocked
 // tensors and floats in interleaved ones.
 #include "engine/backends/cpu/kernels/args.h"
 #include "engine/backends/cpu/kernels/fp16-inl.h"
@@ -140,11 +140,11 @@ void Tile(const DirectArgs& args, int x, const Half* w, int first_channel) {
   }
 }
 
-// From a picture: kChannels at compile time, or 0: as args say. Computes the first kVectors (1 or
+// From an image: kChannels at compile time, or 0: as args say. Computes the first kVectors (1 or
 // 2) x 16 of a plane's channels; the others are zero.
 template <int kChannels, int kStride, int kVectors, int kPixels>
-__attribute__((noinline)) void PictureTile(const DirectArgs& args, int x, const float* __restrict w,
-                                           int first_channel) {
+__attribute__((noinline)) void ImageTile(const DirectArgs& args, int x, const float* __restrict w,
+                                         int first_channel) {
   const int channels = kChannels > 0 ? kChannels : args.src_channels;
   const size_t step = static_cast<size_t>(kStride > 0 ? kStride : args.stride_px) * channels;
   __m512 sum[kVectors][kPixels];
@@ -186,13 +186,13 @@ void Row(const DirectArgs& args) {
 }
 
 template <int kChannels, int kStride, int kVectors, int kPixels>
-void PictureRow(const DirectArgs& args) {
+void ImageRow(const DirectArgs& args) {
   const size_t group_weights =
       static_cast<size_t>(args.kernel_px) * args.kernel_px * args.src_channels * kHalfLanes;
   const float* w = args.weights;
   for (int channel = 0; channel < args.dst_channels; channel += kHalfLanes, w += group_weights) {
     for (int x = 0; x < args.width_px; x += kPixels) {
-      PictureTile<kChannels, kStride, kVectors, kPixels>(args, x, w, channel);
+      ImageTile<kChannels, kStride, kVectors, kPixels>(args, x, w, channel);
     }
   }
 }
@@ -201,7 +201,7 @@ template <int kStride, int kVectors, int kPixels>
 constexpr DirectVariant kVariant = {&Row<kStride, kVectors, kPixels>, kVectors, /*half=*/true};
 
 template <int kChannels, int kStride, int kVectors, int kPixels>
-constexpr DirectVariant kPictureVariant = {&PictureRow<kChannels, kStride, kVectors, kPixels>, 1};
+constexpr DirectVariant kImageVariant = {&ImageRow<kChannels, kStride, kVectors, kPixels>, 1};
 
 }  // namespace
 
@@ -209,8 +209,8 @@ const DirectFp16Variants kDirectFp16Variants = {
     {kVariant<1, 1, 28>, kVariant<1, 2, 14>},
     {kVariant<2, 1, 28>, kVariant<2, 2, 14>},
     kVariant<0, 1, 4>,
-    {kPictureVariant<3, 1, 1, 28>, kPictureVariant<3, 1, 2, 14>},
-    kPictureVariant<0, 0, 2, 4>,
+    {kImageVariant<3, 1, 1, 28>, kImageVariant<3, 1, 2, 14>},
+    kImageVariant<0, 0, 2, 4>,
 };
 
 }  // namespace upscaled::cpu

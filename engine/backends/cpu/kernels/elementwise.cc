@@ -30,7 +30,7 @@ void ZeroPadding(const Tensor& dst, int y, int x, int width_px) {
   }
 }
 
-// Where in an input pixel each value lies that it gives to one row of a picture.
+// Where in an input pixel each value lies that it gives to one row of an image.
 using ShuffleOffsets = std::array<size_t, kMaxFactor * kMaxInterleavedChannels>;
 
 // Those values, one input pixel after the other. kValues at compile time, or 0: as `values` says.
@@ -43,10 +43,10 @@ void ShufflePixels(const float* in, int pixel_stride, const ShuffleOffsets& from
   }
 }
 
-// To a picture: input pixel by input pixel, each giving `factor` output pixels, of which the first
+// To an image: input pixel by input pixel, each giving `factor` output pixels, of which the first
 // and the last may be wanted in part.
-void PixelShuffleToPicture(const Layer& layer, const Tensor& src, const Tensor& dst, int y, int x,
-                           int width_px) {
+void PixelShuffleToImage(const Layer& layer, const Tensor& src, const Tensor& dst, int y, int x,
+                         int width_px) {
   const int f = layer.factor, channels = dst.channels;
   ShuffleOffsets from;
   for (int dx = 0; dx < f; ++dx) {
@@ -75,7 +75,7 @@ void PixelShuffleToPicture(const Layer& layer, const Tensor& src, const Tensor& 
 
 void PixelShuffleRow(const Layer& layer, std::span<const Tensor> src, const Tensor& dst, int y,
                      int x, int width_px) {
-  if (!dst.blocked()) return PixelShuffleToPicture(layer, src[0], dst, y, x, width_px);
+  if (!dst.blocked()) return PixelShuffleToImage(layer, src[0], dst, y, x, width_px);
   const int f = layer.factor;
   ZeroPadding(dst, y, x, width_px);
   for (int c = 0; c < dst.channels; ++c) {

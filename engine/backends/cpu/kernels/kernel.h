@@ -12,7 +12,7 @@
 
 namespace upscaled::cpu {
 
-// Tensors of at most this many channels (pictures) are interleaved instead of blocked.
+// Tensors of at most this many channels (images) are interleaved instead of blocked.
 inline constexpr int kMaxInterleavedChannels = 4;
 
 // A layer's rows while a tile is computed: a ring of rows in whole-layer coordinates.

@@ -4,7 +4,7 @@
 #include "engine/backends/cpu/kernels/convert.h"
 #include "engine/backends/cpu/kernels/direct.h"
 #include "engine/backends/cpu/kernels/elementwise.h"
-#include "engine/backends/cpu/kernels/tap_sum.h"
+#include "engine/backends/cpu/kernels/shift_add.h"
 #include "engine/backends/cpu/kernels/transposed.h"
 #include "engine/backends/cpu/kernels/winograd.h"
 #ifdef UPSCALED_KN2ROW
@@ -26,7 +26,7 @@ constexpr KernelInfo kKernels[] = {
 #endif
     {"winograd_f6", &WinogradSupports, &MakeWinogradF6},
     {"winograd_f4", &WinogradSupports, &MakeWinogradF4},
-    {"tap_sum", &TapSumSupports, &ForAnyIsa<&MakeTapSum>, &TapProducts},
+    {"shift_add", &ShiftAddSupports, &ForAnyIsa<&MakeShiftAdd>, &TapProducts},
 #ifdef UPSCALED_FP16
     {"direct_fp16", &DirectFp16Supports, &MakeDirectFp16, nullptr, false, Precision::kFast},
     {"transposed_fp16", &TransposedFp16Supports, &MakeTransposedFp16, nullptr, false,

@@ -1,4 +1,4 @@
-// Samples of pictures from floats and to them, a vector at a time.
+// Samples of images from floats and to them, a vector at a time.
 #pragma once
 
 #include "engine/backends/cpu/kernels/args.h"

@@ -6,7 +6,7 @@
 
 namespace upscaled::cuda {
 
-// Every operation that is neither the input, a convolution nor about whole pictures.
+// Every operation that is neither the input, a convolution nor about whole images.
 bool ElementwiseSupports(const Layer& layer);
 
 // All that depends on the layer alone; tensors, constants and first_channel are the caller's.

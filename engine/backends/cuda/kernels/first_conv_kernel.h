@@ -1,4 +1,4 @@
-// The first layers of a network in one: samples of a picture, its border, a nearest resize, a 3x3
+// The first layers of a network in one: samples of an image, its border, a nearest resize, a 3x3
 // convolution to at most 64 channels; in fp32 arithmetic, since 3 channels leave tensor cores idle.
 //
 // A block computes 64x8 pixels, a thread two neighbouring ones, 8 channels after the other. Shared
@@ -30,18 +30,18 @@ struct FirstConv {
   }
 };
 
-// The convolution's input at (x, y), channel by channel: zeros outside of the layer, the picture's
-// edge outside of the picture.
+// The convolution's input at (x, y), channel by channel: zeros outside of the layer, the image's
+// edge outside of the image.
 UPSCALED_DEVICE void LoadInput(const FirstConvParams& params, int tile, int x, int y, float* to) {
-  const Size layer = params.conv_input, picture = params.picture_size;
+  const Size layer = params.conv_input, image = params.image_size;
   const bool inside = IsInside({0, 0, layer.width, layer.height}, x, y);
   const int from_x = x / params.resize_factor - params.pad_px;
   const int from_y = y / params.resize_factor - params.pad_px;
-  const int64_t index = SampleIndex(params.picture, tile, ClampTo(from_x, picture.width),
-                                    ClampTo(from_y, picture.height));
+  const int64_t index =
+      SampleIndex(params.image, tile, ClampTo(from_x, image.width), ClampTo(from_y, image.height));
 #pragma unroll
   for (int c = 0; c < FirstConv::kChannels; ++c) {
-    to[c] = inside ? LoadSample(params.picture, index + c) : 0.0f;
+    to[c] = inside ? LoadSample(params.image, index + c) : 0.0f;
   }
 }
 
@@ -58,7 +58,7 @@ UPSCALED_DEVICE void RunFirstConv(const FirstConvParams& params) {
   for (int i = thread; i < planes * Tile::kPlaneWeights; i += Tile::kThreads) {
     weights[i] = params.weights[i];
   }
-  // What no pixel of the region reads may lie outside of what `picture` holds.
+  // What no pixel of the region reads may lie outside of what `image` holds.
   for (int i = thread; i < Tile::kHaloWidth * Tile::kHaloHeight; i += Tile::kThreads) {
     const int in_x = i % Tile::kHaloWidth, in_y = i / Tile::kHaloWidth;
     const bool read = block_x + in_x < region.x + region.width + Tile::kTaps - 1 &&

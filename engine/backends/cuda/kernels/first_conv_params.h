@@ -1,4 +1,4 @@
-// The first layers of a network in one launch: the picture with its replicated border, the nearest
+// The first layers of a network in one launch: the image with its replicated border, the nearest
 // resize behind it, if any, and a 3x3 convolution.
 #pragma once
 
@@ -8,8 +8,8 @@
 namespace upscaled::cuda {
 
 struct FirstConvParams {
-  SampleView picture;     // covers what dst.region needs
-  Size picture_size;      // of the whole picture: beyond it its edge is repeated
+  SampleView image;       // covers what dst.region needs
+  Size image_size;        // of the whole image: beyond it its edge is repeated
   int pad_px = 0;         // Network::pad_px
   int resize_factor = 1;  // of the kResizeNearest between input and convolution; 1 = none
   Size conv_input;        // of the layer that the convolution reads: beyond it is zero padding

@@ -20,12 +20,12 @@ __global__ void __launch_bounds__(Elementwise::kThreads)
 
 }  // namespace
 
-cudaError_t LaunchLoadPixels(const SampleView& src, Size picture_size, int pad_px,
+cudaError_t LaunchLoadPixels(const SampleView& src, Size image_size, int pad_px,
                              const TensorView& dst, int tiles, Precision precision,
                              cudaStream_t stream) {
   return LaunchPixels(
       precision == Precision::kFast ? LoadPixelsKernel<Half> : LoadPixelsKernel<float>, dst.region,
-      1, tiles, LoadPixelsParams{src, picture_size, pad_px, dst}, stream);
+      1, tiles, LoadPixelsParams{src, image_size, pad_px, dst}, stream);
 }
 
 cudaError_t LaunchStorePixels(const TensorView& src, const SampleView& dst, int tiles,

@@ -1,4 +1,4 @@
-// Between pictures and tensors, where no convolution does it.
+// Between images and tensors, where no convolution does it.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,9 +8,9 @@
 
 namespace upscaled::cuda {
 
-// Fills dst.region, part of a padded picture, with values of 0..1. `src` covers what it needs of
-// the picture, whose edge is repeated beyond it.
-cudaError_t LaunchLoadPixels(const SampleView& src, Size picture_size, int pad_px,
+// Fills dst.region, part of a padded image, with values of 0..1. `src` covers what it needs of
+// the image, whose edge is repeated beyond it.
+cudaError_t LaunchLoadPixels(const SampleView& src, Size image_size, int pad_px,
                              const TensorView& dst, int tiles, Precision precision,
                              cudaStream_t stream);
 

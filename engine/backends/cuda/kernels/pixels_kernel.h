@@ -1,4 +1,4 @@
-// Between pictures and tensors: one thread a pixel.
+// Between images and tensors: one thread a pixel.
 #pragma once
 
 #include "engine/backends/cuda/kernels/elementwise_kernel.h"
@@ -9,7 +9,7 @@ namespace upscaled::cuda {
 
 struct LoadPixelsParams {
   SampleView src;
-  Size picture_size;
+  Size image_size;
   int pad_px;
   TensorView dst;
 };
@@ -24,8 +24,8 @@ UPSCALED_DEVICE void RunLoadPixels(const LoadPixelsParams& params) {
   PlanePixel at;
   if (!FindPixel(params.dst.region, at)) return;
   const int64_t from =
-      SampleIndex(params.src, at.tile, ClampTo(at.x - params.pad_px, params.picture_size.width),
-                  ClampTo(at.y - params.pad_px, params.picture_size.height));
+      SampleIndex(params.src, at.tile, ClampTo(at.x - params.pad_px, params.image_size.width),
+                  ClampTo(at.y - params.pad_px, params.image_size.height));
   float values[kPlaneChannels] = {};
 #pragma unroll
   for (int c = 0; c < 3; ++c) values[c] = LoadSample(params.src, from + c);

@@ -1,4 +1,4 @@
-// Samples of pictures as kernels load and store them.
+// Samples of images as kernels load and store them.
 #pragma once
 
 #include <cfloat>

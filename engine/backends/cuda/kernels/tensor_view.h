@@ -1,4 +1,4 @@
-// Tensors and pictures in the device's memory, as kernels take them.
+// Tensors and images in the device's memory, as kernels take them.
 #pragma once
 
 #include <cstdint>
@@ -47,12 +47,12 @@ UPSCALED_HD inline bool IsInside(const Rect& rect, int x, int y) {
 // As upscaled::SampleType.
 enum class SampleKind : uint8_t { kU8, kU16, kF32 };
 
-// Interleaved samples of a part of a picture, rows without gaps; for each tile of a batch.
+// Interleaved samples of a part of an image, rows without gaps; for each tile of a batch.
 struct SampleView {
   void* data = nullptr;
   SampleKind kind = SampleKind::kU8;
   int channels = 3;         // 3 or 4: the fourth is skipped when read; what is written has 3
-  Rect rect;                // what the memory holds, in the picture's coordinates
+  Rect rect;                // what the memory holds, in the image's coordinates
   int64_t tile_stride = 0;  // from one tile of a batch to the next, in samples
   // Where samples are written and this is not null: set to 1 for each tile one of whose values is
   // no finite number.

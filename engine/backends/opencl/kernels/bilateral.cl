@@ -1,6 +1,6 @@
 // The bilateral filter (Tomasi and Manduchi, 1998) over RGB of 8 bits. `space` holds the log2 of
 // the closeness of each place in the window, row by row; `range` is that of a colour distance of 1.
-// Pixels outside the picture have no weight.
+// Pixels outside the image have no weight.
 
 #define MAX_RADIUS 16
 

@@ -1,15 +1,15 @@
-// Between pictures (interleaved samples, rows without gaps) and tensors. One item a pixel.
+// Between images (interleaved samples, rows without gaps) and tensors. One item a pixel.
 
-// The rectangle `out` of the padded picture from the pixels of `src_rect`; what lies outside the
-// picture of size `picture` repeats its edge.
+// The rectangle `out` of the padded image from the pixels of `src_rect`; what lies outside the
+// image of size `image` repeats its edge.
 #define DEFINE_LOAD(name, Sample, scale)                                                       \
   __kernel void name(__global const Sample *restrict src, const int4 src_rect,                 \
-                     const int channels, const int2 picture, const int pad_px,                 \
+                     const int channels, const int2 image, const int pad_px,                 \
                      __global STORAGE *restrict dst, const int4 dst_rect, const int4 out) {    \
     if (get_global_id(0) >= out.z || get_global_id(1) >= out.w) return;                        \
     const int x = out.x + get_global_id(0), y = out.y + get_global_id(1);                      \
-    const int from_x = clamp(x - pad_px, 0, picture.x - 1);                                    \
-    const int from_y = clamp(y - pad_px, 0, picture.y - 1);                                    \
+    const int from_x = clamp(x - pad_px, 0, image.x - 1);                                    \
+    const int from_y = clamp(y - pad_px, 0, image.y - 1);                                    \
     __global const Sample *pixel = src + pixel_at(src_rect, 0, from_x, from_y) * channels;     \
     const float8 value = (float8)(pixel[0], pixel[1], pixel[2], 0, 0, 0, 0, 0);                \
     STORE8(value * (scale), pixel_at(dst_rect, 0, x, y), dst);                                 \

@@ -1,4 +1,4 @@
-"""Pictures drawn by program: pages of text and geometric shapes. Deterministic in the given numpy generator."""
+"""Images drawn by program: pages of text and geometric shapes. Deterministic in the given numpy generator."""
 
 import math
 
@@ -6,7 +6,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
 _LATIN = ("the quick brown fox jumps over a lazy dog while seven wizards box with five dozen liquor jugs and nobody "
-          "minds that pictures of words have thin strokes round bowls sharp serifs and small counters").split()
+          "minds that images of words have thin strokes round bowls sharp serifs and small counters").split()
 _WORDS = _LATIN + [w.capitalize() for w in _LATIN] + "I/O 2x & 50% (a) [3] {x} f(x)=y 'to' \"be\" #7 1984 0.25".split()
 _CYRILLIC = "съешь же ещё этих мягких французских булок да выпей чаю Широкая электрификация".split()
 _ALPHABETS_IN = ("DejaVu", "Liberation", "OpenSans", "LinLibertine_R")  # fonts that hold Cyrillic and Greek

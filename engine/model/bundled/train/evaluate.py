@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""Measures a model against bicubic and Lanczos-3 on the held-out pictures.
+"""Measures a model against bicubic and Lanczos-3 on the held-out images.
 
 usage: evaluate.py MODEL HELDOUT_DIR [--jpeg QUALITY] [--images OUT_DIR] [--each]
 
-MODEL is a .param file or a checkpoint. PSNR of the Y plane (BT.601, 16..235) of 8-bit pictures with 8 px cropped from every
-side, the mean over pictures; and the largest difference of a channel's mean from the original's, in levels of 0..255, of
-the reduced picture (what the reduction itself moved), of Lanczos-3 and of the model.
+MODEL is a .param file or a checkpoint. PSNR of the Y plane (BT.601, 16..235) of 8-bit images with 8 px cropped from every
+side, the mean over images; and the largest difference of a channel's mean from the original's, in levels of 0..255, of
+the reduced image (what the reduction itself moved), of Lanczos-3 and of the model.
 """
 
 import argparse
@@ -59,8 +59,8 @@ def main():
     parser.add_argument("model")
     parser.add_argument("heldout")
     parser.add_argument("--jpeg", type=int, help="compress the small side at this quality")
-    parser.add_argument("--images", help="folder for the upscaled pictures")
-    parser.add_argument("--each", action="store_true", help="a line per picture")
+    parser.add_argument("--images", help="folder for the upscaled images")
+    parser.add_argument("--each", action="store_true", help="a line per image")
     args = parser.parse_args()
     torch.set_num_threads(2)
     if args.model.endswith(".param"):
@@ -69,7 +69,7 @@ def main():
         layers = export_ncnn.load_checkpoint(args.model).folded()
     layers = [(k.float(), b.float()) for k, b in layers]
 
-    print("pictures  reduced by  n   bicubic  Lanczos-3  model   over bicubic  over Lanczos-3  worst picture  mean shift of the reduced, Lanczos-3, model")
+    print("images  reduced by  n   bicubic  Lanczos-3  model   over bicubic  over Lanczos-3  worst image  mean shift of the reduced, Lanczos-3, model")
     for kind in ("photo", "text", "flat"):
         paths = sorted(glob.glob(os.path.join(args.heldout, kind, "*.png")))
         for name, kernel in KERNELS.items():

@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""Cuts training pairs (high resolution, half resolution) and the held-out pictures out of the unpacked packages.
+"""Cuts training pairs (high resolution, half resolution) and the held-out images out of the unpacked packages.
 
 usage: make_dataset.py ROOT OUT [--scale-count 1.0] [--workers 2]
 
 OUT/hr.npy       uint8 [n, 160, 160, 3]
 OUT/lr.npy       uint8 [n, 80, 80, 3], the same crops reduced by box, bicubic or Lanczos, a few JPEG-compressed
 OUT/photo.npy    bool [n], true where the crop is of a photograph
-OUT/heldout/{photo,text,flat}/*.png   whole pictures, never trained on
+OUT/heldout/{photo,text,flat}/*.png   whole images, never trained on
 """
 
 import argparse
@@ -27,14 +27,14 @@ import drawing
 import sources
 
 CROP_PX = 160
-MARGIN_PX = 16  # the reduction sees this much of the picture round a crop
+MARGIN_PX = 16  # the reduction sees this much of the image round a crop
 KERNELS = [Image.BOX, Image.BICUBIC, Image.LANCZOS]
 COUNTS = {"photo": 11000, "text": 6000, "svg": 9000, "icon": 600, "shapes": 3000}
 HELDOUT_SVGS = 24
 
 
-def load_picture(path):
-    """RGB picture of any file used here; transparency is laid on white."""
+def load_image(path):
+    """RGB image of any file used here; transparency is laid on white."""
     if path.endswith("face.dat"):
         pixels = np.frombuffer(bz2.decompress(pathlib.Path(path).read_bytes()), np.uint8)
         return Image.fromarray(pixels.reshape(768, 1024, 3))
@@ -68,7 +68,7 @@ def heldout_svg(path):
 
 
 def make_pair(rng, block):
-    """(hr, lr) from a picture of CROP_PX + 2 * MARGIN_PX: reduce the whole, then drop the margin from both."""
+    """(hr, lr) from an image of CROP_PX + 2 * MARGIN_PX: reduce the whole, then drop the margin from both."""
     kernel = KERNELS[int(rng.integers(0, len(KERNELS)))]
     small = block.resize((block.width // 2, block.height // 2), kernel)
     if rng.random() < 0.06:
@@ -106,7 +106,7 @@ def job_pairs(job):
     side = CROP_PX + 2 * MARGIN_PX
     if kind == "photo":
         path, factor, count = what
-        return cut(rng, shrink(load_picture(path), factor), count, 2.5)
+        return cut(rng, shrink(load_image(path), factor), count, 2.5)
     if kind in ("svg", "icon"):
         path, count = what
         colored = rng.random() < 0.3
@@ -117,7 +117,7 @@ def job_pairs(job):
     pairs = []
     for _ in range(what["count"]):
         if kind == "text":
-            photo = load_picture(str(rng.choice(what["photos"]))) if rng.random() < 0.02 else None
+            photo = load_image(str(rng.choice(what["photos"]))) if rng.random() < 0.02 else None
             page = drawing.text_page(rng, what["fonts"], what["cjk"], side * 2, photo)
             pairs += cut(rng, page, 4, 1.0)
         else:
@@ -155,7 +155,7 @@ def write_heldout(root, out):
         os.makedirs(os.path.join(out, "heldout", kind), exist_ok=True)
     for path, factor, _ in sources.HELDOUT_PHOTOS:
         name = os.path.splitext(os.path.basename(path))[0]
-        shrink(load_picture(os.path.join(root, path)), factor).save(f"{out}/heldout/photo/{name}.png")
+        shrink(load_image(os.path.join(root, path)), factor).save(f"{out}/heldout/photo/{name}.png")
     fonts, cjk = expand(root, sources.HELDOUT_FONTS), expand(root, sources.HELDOUT_CJK_FONTS)
     for i in range(12):
         drawing.text_page(rng, fonts, cjk, 400).save(f"{out}/heldout/text/page{i:02}.png")

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Writes the picture and the expected output that the C++ tests compare with.
+"""Writes the image and the expected output that the C++ tests compare with.
 
 usage: make_fixture.py MODEL.param OUT_DIR
 

@@ -1,7 +1,7 @@
 """The bundled networks: plain valid 3x3 convolutions, LeakyReLU between, pixel shuffle at the end; and the table of models.
 
 While training, every convolution is the sum of a 3x3, a 1x1, a wide 3x3 -> 1x1 pair and (between layers of equal width) the
-identity. The sum is folded into one 3x3 kernel before it meets the picture (Bhardwaj et al., "Collapsible Linear Blocks for
+identity. The sum is folded into one 3x3 kernel before it meets the image (Bhardwaj et al., "Collapsible Linear Blocks for
 Super-Efficient Super Resolution", section 3), so the extra branches cost next to nothing and vanish from what is shipped.
 
 It starts as a bilinear interpolator: channels 0..2 carry the RGB planes through unchanged (a LeakyReLU does not touch
@@ -74,7 +74,7 @@ class CollapsibleConv(nn.Module):
         return F.conv2d(x, self.kernel(), self.bias)
 
     def branches(self, x):
-        """The same as forward, branch by branch on the picture: what folding is checked against."""
+        """The same as forward, branch by branch on the image: what folding is checked against."""
         k1, wide1 = self.k1[:, :, None, None], self.wide1[:, :, None, None]
         inner = x[..., 1:-1, 1:-1]
         wide = F.conv2d(F.conv2d(x, self.wide3), wide1)
@@ -116,7 +116,7 @@ class Net(nn.Module):
     def _start_as_interpolator(self):
         first, *body, last = self.convs
         for conv in [first] + body:
-            self._clear_branches(conv, 3)  # a clear path for the picture
+            self._clear_branches(conv, 3)  # a clear path for the image
         for c in range(3):
             first.base[c, c, 1, 1] = 1
         for conv in body:

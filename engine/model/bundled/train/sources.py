@@ -1,7 +1,7 @@
-"""The packages the pictures come from, with their licences. Pure data.
+"""The packages the images come from, with their licences. Pure data.
 
-Training uses only pictures whose licence is CC0, public domain, CC-BY or MIT, so that the weights can be given away
-under CC0. Held-out pictures are only looked at, never trained on; any licence that allows use will do for them.
+Training uses only images whose licence is CC0, public domain, CC-BY or MIT, so that the weights can be given away
+under CC0. Held-out images are only looked at, never trained on; any licence that allows use will do for them.
 """
 
 # Unpack every package into ROOT/<package>/ with dpkg -x (see README.md).
@@ -15,7 +15,7 @@ PACKAGES = [
 _LOMIRI = "lomiri-wallpapers-16.04/usr/share/backgrounds/"
 _MYPAINT = "mypaint-data-extras/usr/share/mypaint/backgrounds/"
 
-# (path under ROOT, factors by which the picture is reduced before crops are cut, relative number of crops, licence)
+# (path under ROOT, factors by which the image is reduced before crops are cut, relative number of crops, licence)
 # Camera JPEGs are soft at their full size: they are reduced first.
 TRAIN_PHOTOS = [
     (_LOMIRI + "Picture_0B_by_freespace.jpg", (2, 3), 1.0, "CC-BY-4.0"),

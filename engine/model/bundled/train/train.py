@@ -66,7 +66,7 @@ def batch_of(rng, hr, lr, chosen, model):
         return 1 - t if invert else t
 
     x, y = tensor(x), tensor(y)
-    # Some batches see the replicated border of a picture instead of its inside.
+    # Some batches see the replicated border of an image instead of its inside.
     if border[0]:
         x[..., :pad] = x[..., pad:pad + 1]
     if border[1]:

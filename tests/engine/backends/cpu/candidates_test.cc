@@ -9,7 +9,7 @@
 #include "engine/backends/kernel_choice.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/engine/backends/check_trial.h"
+#include "tests/engine/backends/check_candidate.h"
 #include "tests/engine/backends/random_network.h"
 #include "tests/support/test_image.h"
 
@@ -33,7 +33,7 @@ class RandomChooser final : public KernelChooser {
     EXPECT_GE(names.size(), 2u);
     EXPECT_THAT(candidates.device(), ::testing::StartsWith("cpu, "));
     for (const std::string& name : names) {
-      test::CheckTrial(candidates, name, kTolerance, random_);
+      test::CheckCandidate(candidates, name, kTolerance, random_);
     }
     chosen.push_back(names[RandomInt(random_, 0, static_cast<int>(names.size()) - 1)]);
     return chosen.back();
@@ -60,7 +60,7 @@ std::vector<std::string> KernelsOf(const Executable& executable) {
   return names;
 }
 
-TEST(CpuCandidatesTest, TrialsAreRightAndChoicesAreTaken) {
+TEST(CpuCandidatesTest, CandidatesAreRightAndChoicesAreTaken) {
   std::mt19937 random = FreshRandom();
   size_t choices = 0;
   for (int i = 0; i < 6 || choices == 0; ++i) {

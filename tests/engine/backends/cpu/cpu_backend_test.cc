@@ -91,7 +91,7 @@ TEST_P(CpuVariantTest, AgreesWithTheReferenceAndWithItselfInTiles) {
     ExpectNear(whole, RunTiles(**reference, **expected, source, size));
     const Size tile{RandomInt(random, 5, 60), RandomInt(random, 5, 60)};
     EXPECT_TRUE(SameBytes(RunTiles(**backend, **executable, source, tile), whole))
-        << "picture " << size.width << "x" << size.height << ", tiles of " << tile.width << "x"
+        << "image " << size.width << "x" << size.height << ", tiles of " << tile.width << "x"
         << tile.height;
     if (HasFailure()) return;
   }

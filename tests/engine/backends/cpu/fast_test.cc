@@ -165,7 +165,7 @@ Network LargeInBetween(Activation activation) {
 }
 
 // Dark, but for a bright spot.
-Image PictureWithSpot(Size size, std::mt19937& random) {
+Image ImageWithSpot(Size size, std::mt19937& random) {
   Image image({size.width, size.height, 4, SampleType::kU8});
   uint8_t* pixels = image.mutable_view().data;
   for (size_t i = 0; i < image.bytes(); ++i) pixels[i] = static_cast<uint8_t>(random() % 16);
@@ -183,7 +183,7 @@ TEST_F(FastTest, PixelsBeyondItsRangeAreExact) {
     const auto fast = Compile(network, Precision::kFast);
     const auto exact = Compile(network, Precision::kExact);
     const Size size{RandomInt(random_, 20, 70), RandomInt(random_, 20, 70)};
-    const Image source = PictureWithSpot(size, random_);
+    const Image source = ImageWithSpot(size, random_);
     const Size tile{RandomInt(random_, 5, 60), RandomInt(random_, 5, 60)};
     for (const SampleType type : {SampleType::kU8, SampleType::kF32}) {
       const Image whole = RunTiles(*backend_, *fast, source, size, type);
@@ -202,7 +202,7 @@ TEST_F(FastTest, PixelsBeyondItsRangeAreExact) {
   }
 }
 
-// Of all pictures that one network was given.
+// Of all images that one network was given.
 struct SquaredError {
   double sum = 0;
   double samples = 0;
@@ -252,7 +252,7 @@ TEST_F(FastQualityTest, PublicWeights) {
     const auto network = LoadNetworkFile(SharedFolder() / "models" / (golden.model + ".param"));
     ASSERT_TRUE(network.ok()) << network.status();
     if (!ListPoolings(*network).empty()) continue;
-    const Image source = ReadPng(SharedFolder() / "golden/inputs" / (golden.picture + ".png"));
+    const Image source = ReadPng(SharedFolder() / "golden/inputs" / (golden.image + ".png"));
     Compare(*network, source, errors[golden.model]);
   }
   Check(errors);

@@ -15,7 +15,7 @@ namespace upscaled::test {
 class PlacedTensor {
  public:
   enum class Kind {
-    kPlanes,       // of floats, or one plane for a picture
+    kPlanes,       // of floats, or one plane for an image
     kInterleaved,  // one plane whatever the channel count
     kHalves,       // planes of halves
   };

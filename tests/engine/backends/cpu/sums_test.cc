@@ -110,7 +110,7 @@ TEST(SumsTest, ActivatedSumsStayApartFromTheirConvolution) {
   EXPECT_THAT(NamesIn(network), AllOf(Contains("layer3"), Contains("layer4+layer5")));
 }
 
-TEST(SumsTest, SumsOfPicturesStayApartFromTheirConvolution) {
+TEST(SumsTest, SumsOfImagesStayApartFromTheirConvolution) {
   EXPECT_THAT(NamesIn(SmallUnet(3)), AllOf(Contains("layer3"), Contains("layer4+layer5")));
 }
 

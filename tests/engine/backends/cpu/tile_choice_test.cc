@@ -137,7 +137,7 @@ TEST(ChooseTileTest, AForcedKernelKeepsTheShippedTile) {
   EXPECT_TRUE(chooser.tiles.empty());
 }
 
-TEST(ChooseTileTest, ATrialThatFindsNoMemoryKeepsTheShippedTile) {
+TEST(ChooseTileTest, ACandidateThatFindsNoMemoryKeepsTheShippedTile) {
   class Hungry final : public TileChooser {
    public:
     Size ChooseTile(TileCandidates&) override { throw std::bad_alloc(); }

@@ -8,10 +8,10 @@
 
 #include "engine/backends/cuda/cuda_backend.h"
 #include "engine/backends/cuda/cuda_executable.h"
-#include "engine/backends/cuda/kernel_trial.h"
+#include "engine/backends/cuda/kernel_candidate.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/engine/backends/check_trial.h"
+#include "tests/engine/backends/check_candidate.h"
 #include "tests/engine/backends/cuda/test_context.h"
 #include "tests/engine/backends/tested_layers.h"
 #include "tests/support/test_image.h"
@@ -20,7 +20,7 @@ namespace upscaled {
 namespace {
 
 using cuda::ConvKernel;
-using cuda::KernelTrial;
+using cuda::KernelCandidate;
 using test::MakeConv;
 using ::testing::StartsWith;
 
@@ -39,7 +39,8 @@ class CheckingChooser final : public KernelChooser {
     EXPECT_GT(candidates.checked_output().width, 32 * group);
     EXPECT_GT(candidates.checked_output().height, 32 * group);
     const float tolerance = candidates.precision() == Precision::kExact ? 2e-5f : 5e-3f;
-    for (const std::string& name : names) test::CheckTrial(candidates, name, tolerance, random_);
+    for (const std::string& name : names)
+      test::CheckCandidate(candidates, name, tolerance, random_);
     chosen.push_back(names.back());
     return names.back();
   }
@@ -63,7 +64,7 @@ class CudaCandidatesTest : public ::testing::Test {
   std::shared_ptr<cuda::Context> context_;
 };
 
-TEST_F(CudaCandidatesTest, TrialsAreRight) {
+TEST_F(CudaCandidatesTest, CandidatesAreRight) {
   CheckingChooser chooser(random_);
   for (const Layer& layer : test::TestedLayers(random_)) {
     const cuda::FusedConv layers{&layer, nullptr};
@@ -133,10 +134,10 @@ TEST_F(CudaCandidatesTest, WhatADeviceRefusesTakesForeverAndGivesNothing) {
     return cudaErrorInvalidConfiguration;
   };
   const Layer layer = MakeConv(Op::kConv, 12, 20, 3, 1, 1, random_);
-  KernelTrial trial(context_, layer, Precision::kFast, refused, {9, 9});
-  trial.Run();
-  EXPECT_EQ(trial.LastRunTime(), absl::InfiniteDuration());
-  EXPECT_TRUE(trial.Compute(std::vector<float>(12 * 81)).empty());
+  KernelCandidate candidate(context_, layer, Precision::kFast, refused, {9, 9});
+  candidate.Run();
+  EXPECT_EQ(candidate.LastRunTime(), absl::InfiniteDuration());
+  EXPECT_TRUE(candidate.Compute(std::vector<float>(12 * 81)).empty());
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ class DeviceKernelTest : public ::testing::Test {
     context_ = *std::move(context);
   }
 
-  // A network of inputs that are no pictures, and the layer behind them.
+  // A network of inputs that are no images, and the layer behind them.
   static Network NetworkOf(const Layer& layer) {
     Network network;
     network.layers.resize(layer.inputs.size());

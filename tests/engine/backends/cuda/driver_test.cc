@@ -18,22 +18,23 @@ using ::testing::StartsWith;
 
 // Dlopened beside the test program, as upscaled does; and what is linked into this program.
 TEST(CudaDriverTest, ThePluginLoadsAndFindsDevicesOrSaysWhyNot) {
-  const PluginSurvey own = SurveyCudaDevices();
-  const DeviceSurvey survey = SurveyDevices();
+  const PluginDevices own = EnumerateCudaDevices();
+  const DeviceEnumeration enumeration = EnumerateDevices();
   for (const PluginDevice& device : own.devices) {
-    EXPECT_TRUE(std::any_of(survey.devices.begin(), survey.devices.end(), [&](const auto& found) {
-      return found.name == device.name;
-    })) << device.name;
+    EXPECT_TRUE(std::any_of(enumeration.devices.begin(), enumeration.devices.end(),
+                            [&](const auto& found) { return found.name == device.name; }))
+        << device.name;
   }
   for (const std::string& note : own.notes) {
-    EXPECT_THAT(survey.notes, ::testing::Contains("cuda: " + note));
+    EXPECT_THAT(enumeration.notes, ::testing::Contains("cuda: " + note));
   }
   EXPECT_FALSE(own.devices.empty() && own.notes.empty());
 }
 
 TEST(CudaDriverTest, WithoutADriverTheCpuServes) {
-  if (const PluginSurvey survey = SurveyCudaDevices(); !survey.devices.empty()) {
-    GTEST_SKIP() << "there is " << survey.devices[0].name << ", " << survey.devices[0].description;
+  if (const PluginDevices enumeration = EnumerateCudaDevices(); !enumeration.devices.empty()) {
+    GTEST_SKIP() << "there is " << enumeration.devices[0].name << ", "
+                 << enumeration.devices[0].description;
   }
   for (const char* name : {"cuda", "cuda:0"}) {
     const auto backend = CreateBackend(name, {});

@@ -1,4 +1,4 @@
-// Tensors and pictures of kernels that run emulated.
+// Tensors and images of kernels that run emulated.
 #pragma once
 
 #include <cstdint>

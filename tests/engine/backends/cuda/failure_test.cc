@@ -71,25 +71,25 @@ class CudaKeptTileTest : public CudaFailureTest {
   void SetUp() override {
     network_ = test::ScaledByItsMean(random_);
     Start();
-    memory_ = executable_->CreateTileMemory();
+    memory_ = executable_->CreateActivationCache();
   }
   void TearDown() override {
     memory_.reset();
     CudaFailureTest::TearDown();
   }
 
-  absl::StatusOr<Image> RunPicture(TileMemory* memory) {
+  absl::StatusOr<Image> RunImage(ActivationCache* memory) {
     return test::RunKept(*backend_, *executable_, source_, source_, memory);
   }
   // With the memory first, so that what is to fail fails there.
   void ExpectTheSameAsWithout() {
-    const auto result = RunPicture(memory_.get()), expected = RunPicture(nullptr);
+    const auto result = RunImage(memory_.get()), expected = RunImage(nullptr);
     ASSERT_TRUE(result.ok()) << result.status();
     ASSERT_TRUE(expected.ok()) << expected.status();
     EXPECT_TRUE(test::SameImages(result->view(), expected->view()));
   }
 
-  std::unique_ptr<TileMemory> memory_;
+  std::unique_ptr<ActivationCache> memory_;
 };
 
 TEST_F(CudaFailureTest, AFailedCallIsNamedAndTheNextRunGoesOn) {
@@ -162,20 +162,20 @@ TEST_F(CudaKeptTileTest, GoesWithoutWhereThereIsNoRoom) {
 
 TEST_F(CudaKeptTileTest, IsSpoiltByARunThatFails) {
   test::FailNextCall("cudaEventRecord", cudaErrorInvalidValue);
-  EXPECT_EQ(RunPicture(memory_.get()).status().code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(RunImage(memory_.get()).status().code(), absl::StatusCode::kInternal);
   ExpectTheSameAsWithout();
 }
 
 TEST_F(CudaKeptTileTest, MayOutliveItsContext) {
-  ASSERT_TRUE(RunPicture(memory_.get()).ok());
+  ASSERT_TRUE(RunImage(memory_.get()).ok());
   test::FailNextCall("cudaEventSynchronize", cudaErrorIllegalAddress);
-  EXPECT_EQ(RunPicture(nullptr).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(RunImage(nullptr).status().code(), absl::StatusCode::kUnavailable);
   stream_.reset();
   executable_.reset();
   backend_.reset();
   Start();
   memory_.reset();
-  EXPECT_TRUE(RunPicture(nullptr).ok());
+  EXPECT_TRUE(RunImage(nullptr).ok());
 }
 
 TEST_F(CudaFailureTest, MemoryThatIsOutIsToldInNumbers) {

@@ -265,9 +265,8 @@ void RunElementwise(const ElementwiseParams& params, Precision precision) {
   });
 }
 
-float PaddedPicture(const SampleView& picture, Size size, int pad_px, int tile, int c, int x,
-                    int y) {
-  return ReadSample(picture, tile, c, ClampTo(x - pad_px, size.width),
+float PaddedImage(const SampleView& image, Size size, int pad_px, int tile, int c, int x, int y) {
+  return ReadSample(image, tile, c, ClampTo(x - pad_px, size.width),
                     ClampTo(y - pad_px, size.height));
 }
 
@@ -281,8 +280,8 @@ void RunFirstConv(const FirstConvParams& params, Precision precision) {
       for (int in = 0; in < 3; ++in) {
         const int plane = c / kPlaneChannels, lane = c % kPlaneChannels;
         sum += params.weights[((plane * 9 + tap) * 3 + in) * kPlaneChannels + lane] *
-               PaddedPicture(params.picture, params.picture_size, params.pad_px, tile, in,
-                             from_x / params.resize_factor, from_y / params.resize_factor);
+               PaddedImage(params.image, params.image_size, params.pad_px, tile, in,
+                           from_x / params.resize_factor, from_y / params.resize_factor);
       }
     }
     Write(params.dst, precision, tile, c, x, y,
@@ -315,12 +314,12 @@ cudaError_t LaunchElementwise(const ElementwiseParams& params, Precision precisi
   return test::Launch(stream, [=] { RunElementwise(params, precision); });
 }
 
-cudaError_t LaunchLoadPixels(const SampleView& src, Size picture_size, int pad_px,
+cudaError_t LaunchLoadPixels(const SampleView& src, Size image_size, int pad_px,
                              const TensorView& dst, int tiles, Precision precision,
                              cudaStream_t stream) {
   return test::Launch(stream, [=] {
     ForEach(dst.region, dst.channels, tiles, [&](int tile, int c, int x, int y) {
-      const float value = c < 3 ? PaddedPicture(src, picture_size, pad_px, tile, c, x, y) : 0.0f;
+      const float value = c < 3 ? PaddedImage(src, image_size, pad_px, tile, c, x, y) : 0.0f;
       Write(dst, precision, tile, c, x, y, value);
     });
   });

@@ -156,7 +156,7 @@ TEST_P(CudaKernelTest, BilinearResizeFarFromTheOrigin) {
   Check(MakePlain(Op::kResizeBilinear, 3, 3, 3, 0, {0}), {9'000, 2});
 }
 
-// Pictures in, resized and convolved, in one kernel and in three layers of the reference.
+// Images in, resized and convolved, in one kernel and in three layers of the reference.
 TEST_P(CudaKernelTest, FirstConvolutionReadsSamples) {
   for (const SampleKind kind : {SampleKind::kU8, SampleKind::kU16, SampleKind::kF32}) {
     const int factor = RandomInt(random_, 1, 3), pad = RandomInt(random_, 0, 5);
@@ -166,26 +166,26 @@ TEST_P(CudaKernelTest, FirstConvolutionReadsSamples) {
     conv.activation = Activation::kLeakyRelu;
     conv.slope = {0.1f};
     ASSERT_TRUE(cuda::FirstConvSupports(conv));
-    const Size picture{RandomInt(random_, 3, 60), RandomInt(random_, 3, 12)};
-    const Size resized{(picture.width + 2 * pad) * factor, (picture.height + 2 * pad) * factor};
+    const Size image{RandomInt(random_, 3, 60), RandomInt(random_, 3, 12)};
+    const Size resized{(image.width + 2 * pad) * factor, (image.height + 2 * pad) * factor};
     const Size out{OutputSide(conv, resized.width), OutputSide(conv, resized.height)};
-    SCOPED_TRACE(testing::Message() << picture.width << "x" << picture.height << " padded by "
-                                    << pad << ", times " << factor << ", " << Describe(conv));
+    SCOPED_TRACE(testing::Message() << image.width << "x" << image.height << " padded by " << pad
+                                    << ", times " << factor << ", " << Describe(conv));
 
     const float full_scale = kind == SampleKind::kU8    ? 255.0f
                              : kind == SampleKind::kU16 ? 65535.0f
                                                         : 1.0f;
-    std::vector<uint8_t> bytes(picture.Area() * channels * 4);
-    const SampleView view{bytes.data(), kind, channels, Whole(picture), 0};
-    for (int i = 0; i < picture.Area() * channels; ++i) {
+    std::vector<uint8_t> bytes(image.Area() * channels * 4);
+    const SampleView view{bytes.data(), kind, channels, Whole(image), 0};
+    for (int i = 0; i < image.Area() * channels; ++i) {
       cuda::StoreSample(RandomInt(random_, 0, 1000) / 1000.0f, view, i);
     }
     reference::Tensor input(Whole(resized), 3);
     for (int c = 0; c < 3; ++c) {
       for (int y = 0; y < resized.height; ++y) {
         for (int x = 0; x < resized.width; ++x) {
-          const int from_x = std::clamp(x / factor - pad, 0, picture.width - 1);
-          const int from_y = std::clamp(y / factor - pad, 0, picture.height - 1);
+          const int from_x = std::clamp(x / factor - pad, 0, image.width - 1);
+          const int from_y = std::clamp(y / factor - pad, 0, image.height - 1);
           const int64_t at = cuda::SampleIndex(view, 0, from_x, from_y) + c;
           input.row(c, y)[x] =
               kind == SampleKind::kU8 ? bytes[at] / full_scale
@@ -203,8 +203,8 @@ TEST_P(CudaKernelTest, FirstConvolutionReadsSamples) {
     EmulatedTensor dst(conv.out_channels, out, Expand(region, 1), region, 1, GetParam());
     const cuda::PackedConv packed = cuda::PackFirstConv(conv);
     cuda::FirstConvParams params;
-    params.picture = view;
-    params.picture_size = picture;
+    params.image = view;
+    params.image_size = image;
     params.pad_px = pad;
     params.resize_factor = factor;
     params.conv_input = resized;
@@ -237,16 +237,16 @@ TEST_P(CudaKernelTest, FirstConvolutionReadsSamples) {
   }
 }
 
-TEST_P(CudaKernelTest, PicturesGoInAndOut) {
-  const Size picture{RandomInt(random_, 2, 40), RandomInt(random_, 2, 12)};
+TEST_P(CudaKernelTest, ImagesGoInAndOut) {
+  const Size image{RandomInt(random_, 2, 40), RandomInt(random_, 2, 12)};
   const int pad = RandomInt(random_, 0, 4);
-  const Size padded{picture.width + 2 * pad, picture.height + 2 * pad};
-  std::vector<uint8_t> bytes(picture.Area() * 4);
+  const Size padded{image.width + 2 * pad, image.height + 2 * pad};
+  std::vector<uint8_t> bytes(image.Area() * 4);
   for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(RandomInt(random_, 0, 255));
   const Rect region = RandomRegion(padded, random_);
   EmulatedTensor tensor(3, padded, Expand(region, 1), region, 1, GetParam());
-  const SampleView src{bytes.data(), SampleKind::kU8, 4, Whole(picture), 0};
-  const cuda::LoadPixelsParams load{src, picture, pad, tensor.view()};
+  const SampleView src{bytes.data(), SampleKind::kU8, 4, Whole(image), 0};
+  const cuda::LoadPixelsParams load{src, image, pad, tensor.view()};
   std::vector<uint8_t> stored(region.Area() * 3);
   const SampleView dst{stored.data(), SampleKind::kU8, 3, region, 0};
   const cuda::StorePixelsParams store{tensor.view(), dst};
@@ -261,8 +261,8 @@ TEST_P(CudaKernelTest, PicturesGoInAndOut) {
   EXPECT_EQ(tensor.WrittenOutside(), 0);
   for (int y = region.y; y < region.bottom(); ++y) {
     for (int x = region.x; x < region.right(); ++x) {
-      const int64_t from = cuda::SampleIndex(src, 0, std::clamp(x - pad, 0, picture.width - 1),
-                                             std::clamp(y - pad, 0, picture.height - 1));
+      const int64_t from = cuda::SampleIndex(src, 0, std::clamp(x - pad, 0, image.width - 1),
+                                             std::clamp(y - pad, 0, image.height - 1));
       for (int c = 0; c < 3; ++c) {
         ASSERT_EQ(stored[cuda::SampleIndex(dst, 0, x, y) + c], bytes[from + c])
             << "channel " << c << " at " << x << ", " << y;

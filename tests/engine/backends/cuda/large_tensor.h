@@ -1,4 +1,4 @@
-// Layers of pictures on the device, as halves: cheap to fill and to compare byte by byte.
+// Layers of images on the device, as halves: cheap to fill and to compare byte by byte.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -59,7 +59,7 @@ class CudaPooledSumsTest : public ::testing::TestWithParam<Precision> {
     executable_ = *std::move(executable);
   }
 
-  // The picture's result, and how often sums were launched alone.
+  // The image's result, and how often sums were launched alone.
   std::pair<Image, int> Run(Size tile) {
     const int before = test::SumLaunches();
     Image result = test::RunTiles(*backend_, *executable_, source_, tile);
@@ -68,7 +68,7 @@ class CudaPooledSumsTest : public ::testing::TestWithParam<Precision> {
   // As one tile that keeps its tensors.
   std::pair<Image, int> RunKept() {
     const int before = test::SumLaunches();
-    const std::unique_ptr<TileMemory> memory = executable_->CreateTileMemory();
+    const std::unique_ptr<ActivationCache> memory = executable_->CreateActivationCache();
     auto result = test::RunKept(*backend_, *executable_, source_, source_, memory.get());
     EXPECT_TRUE(result.ok()) << result.status();
     return {*std::move(result), test::SumLaunches() - before};
@@ -111,7 +111,7 @@ TEST_P(CudaPooledSumsTest, OfGraphsThatRunAgain) {
   for (int i = 0; i < 4; ++i) {
     Image& result = results.emplace_back(ImageSpec{kSize.width, kSize.height, 3, SampleType::kF32});
     const TileTask task = test::MakeTask(*executable_, source_, whole, result);
-    ASSERT_TRUE(test::RunPicture(*stream, *executable_, {task}).ok());
+    ASSERT_TRUE(test::RunImage(*stream, *executable_, {task}).ok());
     EXPECT_TRUE(test::SameImages(result.view(), results[0].view())) << "run " << i;
   }
   EXPECT_EQ(test::CapturedGraphs() - graphs, 3);  // of two gatherings and the result

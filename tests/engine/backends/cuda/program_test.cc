@@ -55,7 +55,7 @@ std::vector<Kind> KindsOf(const Program& program) {
   return kinds;
 }
 
-TEST_F(CudaProgramTest, ResizeAndFirstConvolutionReadThePicture) {
+TEST_F(CudaProgramTest, ResizeAndFirstConvolutionReadTheImage) {
   Append(MakePlain(Op::kResizeNearest, 3, 3, 2, 0, {}));
   AppendConv(3, 32);
   AppendConv(32, 3);
@@ -69,7 +69,7 @@ TEST_F(CudaProgramTest, ResizeAndFirstConvolutionReadThePicture) {
   EXPECT_EQ(program.roots.size(), 1u);
 }
 
-// The end of SRVGG: shuffled, and added to the picture enlarged.
+// The end of SRVGG: shuffled, and added to the image enlarged.
 TEST_F(CudaProgramTest, ShuffleAndResizedSkipAreFused) {
   const int body = AppendConv(3, 64);
   const int conv = AppendConv(64, 12);

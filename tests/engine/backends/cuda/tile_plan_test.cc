@@ -96,7 +96,7 @@ TEST_F(CudaTilePlanTest, ATileIsTheSameWhereItIsComputed) {
 }
 
 // So that they share graphs and batches.
-TEST_F(CudaTilePlanTest, InnerTilesOfAllPicturesAreComputedAtOnePlace) {
+TEST_F(CudaTilePlanTest, InnerTilesOfAllImagesAreComputedAtOnePlace) {
   UseRandomNetwork();
   SCOPED_TRACE(test::Describe(network_));
   const int period = program_.period_px, border = program_.reach_px + 4 * period;
@@ -116,7 +116,7 @@ TEST_F(CudaTilePlanTest, InnerTilesOfAllPicturesAreComputedAtOnePlace) {
   }
 }
 
-// Between them the shares of a picture's tiles cover the layer once, each in its tile's region.
+// Between them the shares of an image's tiles cover the layer once, each in its tile's region.
 TEST_F(CudaTilePlanTest, SharesLieInWhatIsComputed) {
   for (int i = 0; i < 200; ++i) {
     UseRandomNetwork();

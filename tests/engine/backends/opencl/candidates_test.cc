@@ -9,12 +9,12 @@
 
 #include "absl/strings/match.h"
 #include "engine/autotune/tuner.h"
-#include "engine/backends/opencl/kernel_trial.h"
+#include "engine/backends/opencl/kernel_candidate.h"
 #include "engine/backends/opencl/opencl_backend.h"
 #include "engine/backends/opencl/opencl_executable.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/engine/backends/check_trial.h"
+#include "tests/engine/backends/check_candidate.h"
 #include "tests/engine/backends/opencl/test_context.h"
 #include "tests/engine/backends/tested_layers.h"
 #include "tests/support/test_image.h"
@@ -22,9 +22,9 @@
 namespace upscaled {
 namespace {
 
+using opencl::KernelCandidate;
 using opencl::KernelChoice;
 using opencl::KernelInfo;
-using opencl::KernelTrial;
 using opencl::LaunchConfig;
 using opencl::RankChoices;
 using test::MakeConv;
@@ -76,7 +76,7 @@ class CheckingChooser final : public KernelChooser {
     for (const std::string& name : names) {
       if (absl::StartsWith(name, kernel + ",")) continue;
       kernel = name.substr(0, name.find(','));
-      test::CheckTrial(candidates, name, tolerance, random_);
+      test::CheckCandidate(candidates, name, tolerance, random_);
     }
     return names[RandomInt(random_, 0, static_cast<int>(names.size()) - 1)];
   }
@@ -85,7 +85,7 @@ class CheckingChooser final : public KernelChooser {
   std::mt19937& random_;
 };
 
-class OpenClTrialTest : public OpenClChoiceTest {
+class OpenClCandidateTest : public OpenClChoiceTest {
  protected:
   void SetUp() override {
     auto context = test::MakeContext();
@@ -105,7 +105,7 @@ class OpenClTrialTest : public OpenClChoiceTest {
   std::shared_ptr<opencl::Context> context_;
 };
 
-TEST_F(OpenClTrialTest, TrialsAreRight) {
+TEST_F(OpenClCandidateTest, CandidatesAreRight) {
   const Layer layers[] = {layer_, MakeConv(Op::kConv, 5, 9, 2, 2, 0, random_),
                           MakeConv(Op::kConv, 9, 17, 1, 1, 0, random_),
                           MakeConv(Op::kConvTranspose, 9, 3, 4, 2, 3, random_)};
@@ -117,7 +117,7 @@ TEST_F(OpenClTrialTest, TrialsAreRight) {
   }
 }
 
-TEST_F(OpenClTrialTest, WhatADeviceRefusesTakesForeverAndGivesNothing) {
+TEST_F(OpenClCandidateTest, WhatADeviceRefusesTakesForeverAndGivesNothing) {
   static constexpr LaunchConfig kConfig[] = {{4, {1, 1, 1}}};
   static const KernelInfo kRefused{
       "refused", opencl::FindKernel("conv")->supports,
@@ -126,14 +126,14 @@ TEST_F(OpenClTrialTest, WhatADeviceRefusesTakesForeverAndGivesNothing) {
         return absl::ResourceExhaustedError("no registers left");
       },
       kConfig};
-  KernelTrial trial(context_, layer_, Precision::kExact, {&kRefused, kConfig[0]}, {9, 9});
-  trial.Run();
-  EXPECT_EQ(trial.LastRunTime(), absl::InfiniteDuration());
-  EXPECT_TRUE(trial.Compute(std::vector<float>(12 * 81)).empty());
+  KernelCandidate candidate(context_, layer_, Precision::kExact, {&kRefused, kConfig[0]}, {9, 9});
+  candidate.Run();
+  EXPECT_EQ(candidate.LastRunTime(), absl::InfiniteDuration());
+  EXPECT_TRUE(candidate.Compute(std::vector<float>(12 * 81)).empty());
 }
 
 // The whole way: measured once, kept in a file, taken from there by the next start.
-TEST_F(OpenClTrialTest, TunerMeasuresOnceAndKeepsWhatItFound) {
+TEST_F(OpenClCandidateTest, TunerMeasuresOnceAndKeepsWhatItFound) {
   const std::filesystem::path file = ::testing::TempDir() + "/opencl_candidates_test.json";
   std::filesystem::remove(file);
   const Layer layer = MakeConv(Op::kConvTranspose, 9, 3, 4, 2, 3, random_);
@@ -156,7 +156,7 @@ TEST_F(OpenClTrialTest, TunerMeasuresOnceAndKeepsWhatItFound) {
   std::filesystem::remove(file);
 }
 
-TEST_F(OpenClTrialTest, ForcedKernelsAreNotChosen) {
+TEST_F(OpenClCandidateTest, ForcedKernelsAreNotChosen) {
   class Refusing final : public KernelChooser {
     std::string Choose(const KernelCandidates& candidates) override {
       ADD_FAILURE() << "was asked";
@@ -168,7 +168,7 @@ TEST_F(OpenClTrialTest, ForcedKernelsAreNotChosen) {
 }
 
 // Networks run with whatever is chosen.
-TEST_F(OpenClTrialTest, ExecutablesTakeWhatIsChosen) {
+TEST_F(OpenClCandidateTest, ExecutablesTakeWhatIsChosen) {
   class Last final : public KernelChooser {
     std::string Choose(const KernelCandidates& candidates) override {
       return candidates.names().back();

@@ -13,7 +13,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/backends/tested_layers.h"
-#include "tests/support/run_picture.h"
+#include "tests/support/run_image.h"
 #include "tests/support/test_image.h"
 
 namespace upscaled {
@@ -75,7 +75,7 @@ class EveryLayerTest : public ::testing::TestWithParam<Precision> {
     return layer;
   }
 
-  // The picture in two tiles, as floats.
+  // The image in two tiles, as floats.
   std::vector<float> Run(Backend& backend, Precision precision, const Image& source) {
     const auto executable = backend.Compile(network_, precision);
     EXPECT_TRUE(executable.ok()) << executable.status();
@@ -89,7 +89,7 @@ class EveryLayerTest : public ::testing::TestWithParam<Precision> {
     for (const Rect tile : {Rect{2, 0, size.width - 2, size.height}, Rect{0, 0, 2, size.height}}) {
       tiles.push_back(test::MakeTask(**executable, source, tile, result));
     }
-    const absl::Status status = test::RunPicture(*backend.CreateStream(), **executable, tiles);
+    const absl::Status status = test::RunImage(*backend.CreateStream(), **executable, tiles);
     EXPECT_TRUE(status.ok()) << status;
     const float* const values = reinterpret_cast<const float*>(result.view().data);
     return {values, values + result.bytes() / sizeof(float)};

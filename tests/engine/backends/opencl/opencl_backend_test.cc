@@ -137,11 +137,11 @@ TEST_F(OpenClBackendTest, AKeptTileGoesOnWhereItStopped) {
 TEST_F(OpenClBackendTest, SaysWhatItIs) {
   const auto backend = CreateOpenClBackend("opencl", Options());
   EXPECT_THAT(std::string((*backend)->name()), StartsWith("opencl:"));
-  const PluginSurvey survey = SurveyOpenClDevices();
-  ASSERT_FALSE(survey.devices.empty());
-  EXPECT_EQ(survey.devices[0].name, (*backend)->name());
-  EXPECT_EQ(survey.devices[0].description, (*backend)->description());
-  EXPECT_THAT(survey.devices[0].description, HasSubstr("compute units"));
+  const PluginDevices enumeration = EnumerateOpenClDevices();
+  ASSERT_FALSE(enumeration.devices.empty());
+  EXPECT_EQ(enumeration.devices[0].name, (*backend)->name());
+  EXPECT_EQ(enumeration.devices[0].description, (*backend)->description());
+  EXPECT_THAT(enumeration.devices[0].description, HasSubstr("compute units"));
 }
 
 TEST_F(OpenClBackendTest, TellsACacheFolderThatItCannotUse) {

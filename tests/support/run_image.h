@@ -1,4 +1,4 @@
-// A picture's tiles, run with what global poolings need of all of them first.
+// An image's tiles, run with what global poolings need of all of them first.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@
 
 namespace upscaled::test {
 
-// `tile` of the picture, with no more of the source than it needs.
+// `tile` of the image, with no more of the source than it needs.
 inline TileTask MakeTask(const Executable& executable, const Image& source, const Rect& tile,
                          Image& result) {
   const Size size = source.spec().size();
@@ -25,9 +25,9 @@ inline TileTask MakeTask(const Executable& executable, const Image& source, cons
           result.mutable_view().Crop(Scale(tile, executable.network().scale))};
 }
 
-// `tiles` cover the picture; `run` runs what it is given.
-inline absl::Status RunPicture(const Executable& executable, std::vector<TileTask> tiles,
-                               absl::FunctionRef<absl::Status(std::span<const TileTask>)> run) {
+// `tiles` cover the image; `run` runs what it is given.
+inline absl::Status RunImage(const Executable& executable, std::vector<TileTask> tiles,
+                             absl::FunctionRef<absl::Status(std::span<const TileTask>)> run) {
   ASSIGN_OR_RETURN(const std::vector<ChannelMeans> means,
                    GatherMeans(executable.network(), tiles, run));
   for (TileTask& tile : tiles) tile.means = means;
@@ -35,14 +35,14 @@ inline absl::Status RunPicture(const Executable& executable, std::vector<TileTas
 }
 
 // The same on one stream. With `keep` every other tile has a memory.
-inline absl::Status RunPicture(Stream& stream, const Executable& executable,
-                               std::vector<TileTask> tiles, bool keep = false) {
-  std::vector<std::unique_ptr<TileMemory>> memories;
+inline absl::Status RunImage(Stream& stream, const Executable& executable,
+                             std::vector<TileTask> tiles, bool keep = false) {
+  std::vector<std::unique_ptr<ActivationCache>> memories;
   for (size_t i = 0; keep && i < tiles.size(); i += 2) {
-    tiles[i].memory = memories.emplace_back(executable.CreateTileMemory()).get();
+    tiles[i].memory = memories.emplace_back(executable.CreateActivationCache()).get();
   }
-  return RunPicture(executable, std::move(tiles),
-                    [&](std::span<const TileTask> tasks) { return stream.Run(executable, tasks); });
+  return RunImage(executable, std::move(tiles),
+                  [&](std::span<const TileTask> tasks) { return stream.Run(executable, tasks); });
 }
 
 }  // namespace upscaled::test

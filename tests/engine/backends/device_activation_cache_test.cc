@@ -1,4 +1,4 @@
-#include "engine/backends/device_tile_memory.h"
+#include "engine/backends/device_activation_cache.h"
 
 #include <memory>
 #include <span>
@@ -9,8 +9,8 @@
 namespace upscaled {
 namespace {
 
-struct Kept final : DeviceTileMemory {
-  using DeviceTileMemory::DeviceTileMemory;
+struct Kept final : DeviceActivationCache {
+  using DeviceActivationCache::DeviceActivationCache;
   void FreeTensors() override { freed = true; }
 
   bool freed = false;
@@ -72,9 +72,9 @@ TEST_F(DeviceTileMemoryTest, TakesItsBytesOnceAndGivesThemBack) {
 
 TEST_F(DeviceTileMemoryTest, BeginsAtThePoolingWhoseMeansAreNew) {
   const std::vector<int> poolings = {4, 9, 15};
-  EXPECT_EQ(DeviceTileMemory::FirstLayer(poolings, Run(0)), 0);
-  EXPECT_EQ(DeviceTileMemory::FirstLayer(poolings, Run(1)), 4);
-  EXPECT_EQ(DeviceTileMemory::FirstLayer(poolings, Run(3)), 15);
+  EXPECT_EQ(DeviceActivationCache::FirstLayer(poolings, Run(0)), 0);
+  EXPECT_EQ(DeviceActivationCache::FirstLayer(poolings, Run(1)), 4);
+  EXPECT_EQ(DeviceActivationCache::FirstLayer(poolings, Run(3)), 15);
 }
 
 }  // namespace

@@ -12,10 +12,11 @@
 
 namespace upscaled::cpu {
 
-class TileTrial final : public TileCandidates {
+class TileSizeBenchmark final : public TileCandidates {
  public:
   // Of `network`; both outlive it.
-  TileTrial(const Network& network, const Program& program, Isa isa, std::vector<Size> tiles)
+  TileSizeBenchmark(const Network& network, const Program& program, Isa isa,
+                    std::vector<Size> tiles)
       : network_(network), program_(program), isa_(isa), tiles_(std::move(tiles)) {}
 
   std::string device() const override;

@@ -22,11 +22,11 @@
 namespace upscaled::cuda {
 
 // A device that refuses the kernel takes forever and computes nothing.
-class KernelTrial final : public LayerTrial {
+class KernelCandidate final : public LayerCandidate {
  public:
   // A layer of one input, of this size, which the kernel supports.
-  KernelTrial(std::shared_ptr<Context> context, const Layer& layer, Precision precision,
-              const ConvKernel& kernel, Size input);
+  KernelCandidate(std::shared_ptr<Context> context, const Layer& layer, Precision precision,
+                  const ConvKernel& kernel, Size input);
 
   void Run() override;
   std::optional<absl::Duration> LastRunTime() const override { return last_run_time_; }

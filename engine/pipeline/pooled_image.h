@@ -1,4 +1,4 @@
-// A picture on its way into a network with global poolings, which must see all of it before it can
+// An image on its way into a network with global poolings, which must see all of it before it can
 // compute any of it.
 #pragma once
 
@@ -21,32 +21,32 @@ struct PassSpec;
 
 // Gives the rows of its source. The first ReadRows reads them all, keeps them, and gathers what the
 // tiles of the pass take from here.
-class PooledPicture final : public RowSource {
+class PooledImage final : public RowSource {
  public:
   // All must outlive it.
-  PooledPicture(const PassSpec& pass, RowSource& source, TileRun& run);
+  PooledImage(const PassSpec& pass, RowSource& source, TileRun& run);
 
   const ImageSpec& spec() const override { return source_.spec(); }
   absl::Status ReadRows(MutableImageView rows) override;
 
-  // Of each variant of TTA (Dihedral), or of the picture alone.
+  // Of each variant of TTA (Dihedral), or of the image alone.
   std::span<const std::vector<ChannelMeans>> means() const { return means_; }
   // For the tile of this number of the pass's grid; may be null.
-  TileMemory* memory(int64_t tile) const;
+  ActivationCache* memory(int64_t tile) const;
 
   static size_t Bytes(const PassSpec& pass);
 
  private:
   absl::Status GatherAll();
-  // `view`: the picture as a variant sees it.
+  // `view`: the image as a variant sees it.
   absl::Status Gather(const ImageView& view, Dihedral variant);
 
   const PassSpec& pass_;
   RowSource& source_;
   TileRun& run_;
-  Image picture_;
+  Image image_;
   std::vector<std::vector<ChannelMeans>> means_;
-  std::vector<std::unique_ptr<TileMemory>> memories_;  // of the first tiles
+  std::vector<std::unique_ptr<ActivationCache>> memories_;  // of the first tiles
   int next_row_ = 0;
 };
 

@@ -10,11 +10,11 @@
 
 namespace upscaled {
 
-// Times of one contender may differ by this much for no reason: who is not clearly faster does not
+// Times of one candidate may differ by this much for no reason: who is not clearly faster does not
 // displace what is shipped before it.
 inline constexpr double kClearlyFaster = 1.03;
 
-struct Contender {
+struct TimedCandidate {
   std::string name;
   std::function<absl::Duration()> run;  // once; what it took, infinite if it failed
   absl::Duration best = absl::InfiniteDuration();
@@ -22,6 +22,6 @@ struct Contender {
 
 // Runs them in turns for about `budget` and notes their best times. Each runs twice at least, those
 // far slower than another no more than that.
-void RunInTurns(std::vector<Contender>& contenders, absl::Duration budget, const Clock& clock);
+void RunInterleaved(std::vector<TimedCandidate>& timed, absl::Duration budget, const Clock& clock);
 
 }  // namespace upscaled

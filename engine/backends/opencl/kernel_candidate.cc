@@ -1,4 +1,4 @@
-#include "engine/backends/opencl/kernel_trial.h"
+#include "engine/backends/opencl/kernel_candidate.h"
 
 #include <utility>
 
@@ -14,20 +14,20 @@ Rect Whole(Size size) { return {0, 0, size.width, size.height}; }
 
 }  // namespace
 
-KernelTrial::KernelTrial(std::shared_ptr<Context> context, const Layer& layer, Precision precision,
-                         const KernelChoice& choice, Size input)
+KernelCandidate::KernelCandidate(std::shared_ptr<Context> context, const Layer& layer,
+                                 Precision precision, const KernelChoice& choice, Size input)
     : context_(std::move(context)), precision_(precision) {
   status_ = Prepare(layer, choice, input);
 }
 
-absl::StatusOr<cl::Buffer> KernelTrial::MakeBuffer(size_t bytes) const {
+absl::StatusOr<cl::Buffer> KernelCandidate::MakeBuffer(size_t bytes) const {
   cl_int error = CL_SUCCESS;
   cl::Buffer buffer(context_->handle, CL_MEM_READ_WRITE, bytes, nullptr, &error);
-  RETURN_IF_ERROR(ToStatus(error, "clCreateBuffer for a trial"));
+  RETURN_IF_ERROR(ToStatus(error, "clCreateBuffer for a candidate"));
   return buffer;
 }
 
-absl::Status KernelTrial::Prepare(const Layer& layer, const KernelChoice& choice, Size input) {
+absl::Status KernelCandidate::Prepare(const Layer& layer, const KernelChoice& choice, Size input) {
   ASSIGN_OR_RETURN(launcher_, Launcher::Create(*context_, /*profile=*/true));
   ASSIGN_OR_RETURN(kernel_, choice.info->create(*context_, layer, precision_, choice.config));
   const Size output = OutputSize(layer, input);
@@ -44,27 +44,27 @@ absl::Status KernelTrial::Prepare(const Layer& layer, const KernelChoice& choice
   return absl::OkStatus();
 }
 
-void KernelTrial::Run() {
+void KernelCandidate::Run() {
   if (!status_.ok()) return;
   const absl::StatusOr<double> seconds = RunOnce();
   status_ = seconds.status();
   last_run_time_ = seconds.ok() ? absl::Seconds(*seconds) : absl::InfiniteDuration();
 }
 
-absl::StatusOr<double> KernelTrial::RunOnce() {
+absl::StatusOr<double> KernelCandidate::RunOnce() {
   RETURN_IF_ERROR(launcher_->TakeSeconds().status());  // of what ran before
   RETURN_IF_ERROR(kernel_->Enqueue(*launcher_, {&src_, 1}, dst_));
   return launcher_->TakeSeconds();
 }
 
-std::vector<float> KernelTrial::Compute(std::span<const float> input) {
+std::vector<float> KernelCandidate::Compute(std::span<const float> input) {
   if (!status_.ok()) return {};
   absl::StatusOr<std::vector<float>> output = ComputeFrom(input);
   status_ = output.status();
   return output.ok() ? *std::move(output) : std::vector<float>();
 }
 
-absl::StatusOr<std::vector<float>> KernelTrial::ComputeFrom(std::span<const float> input) {
+absl::StatusOr<std::vector<float>> KernelCandidate::ComputeFrom(std::span<const float> input) {
   ASSIGN_OR_RETURN(const auto pack, ElementwiseFunction(*context_, precision_, "pack"));
   ASSIGN_OR_RETURN(const auto unpack, ElementwiseFunction(*context_, precision_, "unpack"));
   ASSIGN_OR_RETURN(const auto zero, ElementwiseFunction(*context_, precision_, "zero"));
@@ -72,7 +72,7 @@ absl::StatusOr<std::vector<float>> KernelTrial::ComputeFrom(std::span<const floa
                    UploadFloats(*context_, std::vector<float>(input.begin(), input.end())));
   std::vector<float> output(static_cast<size_t>(dst_.region.Area()) * dst_.channels);
   ASSIGN_OR_RETURN(const cl::Buffer result, MakeBuffer(output.size() * sizeof(float)));
-  RETURN_IF_ERROR(EnqueueRim(*launcher_, zero, src_));
+  RETURN_IF_ERROR(EnqueueHalo(*launcher_, zero, src_));
   RETURN_IF_ERROR(launcher_->Launch(pack, ItemsOf(src_.region, src_.planes()), kItemGroup, values,
                                     src_, src_.region, cl_int{src_.planes()},
                                     cl_int{src_.channels}));

@@ -1,4 +1,4 @@
-#include "server/devices/device_keeper.h"
+#include "server/devices/device_supervisor.h"
 
 #include <memory>
 #include <new>
@@ -19,16 +19,16 @@ namespace {
 using test::NamedBackend;
 using ::testing::ElementsAre;
 
-class DeviceKeeperTest : public ::testing::Test {
+class DeviceSupervisorTest : public ::testing::Test {
  protected:
-  DeviceKeeperTest() {
+  DeviceSupervisorTest() {
     std::vector<std::unique_ptr<Backend>> backends;
     backends.push_back(std::make_unique<NamedBackend>("gpu:0", "of a make", 2));
     backends.push_back(std::make_unique<NamedBackend>("gpu:1", "of a make", 2));
     devices_ = *MakeDevices(std::move(backends));
-    keeper_ = std::make_unique<DeviceKeeper>(
+    supervisor_ = std::make_unique<DeviceSupervisor>(
         devices_, clock_, logger_,
-        DeviceKeeper::Hooks{
+        DeviceSupervisor::Hooks{
             .create = [this](const std::string& name) -> absl::StatusOr<std::unique_ptr<Backend>> {
               created_.push_back(name);
               if (out_of_memory_) throw std::bad_alloc();
@@ -40,7 +40,7 @@ class DeviceKeeperTest : public ::testing::Test {
             .on_change = [this] { ++changes_; }});
   }
 
-  absl::Duration NextAttempt() { return keeper_->RebuildDue() - clock_.Now(); }
+  absl::Duration NextAttempt() { return supervisor_->RebuildDue() - clock_.Now(); }
 
   FakeClock clock_;
   Logger logger_{LogFormat::kText, LogLevel::kError};
@@ -49,15 +49,15 @@ class DeviceKeeperTest : public ::testing::Test {
   absl::Status create_error_, probe_error_;
   bool out_of_memory_ = false;
   int changes_ = 0;
-  std::unique_ptr<DeviceKeeper> keeper_;
+  std::unique_ptr<DeviceSupervisor> supervisor_;
 };
 
-TEST_F(DeviceKeeperTest, RebuildsAFailedDeviceInItsPlace) {
+TEST_F(DeviceSupervisorTest, RebuildsAFailedDeviceInItsPlace) {
   EXPECT_EQ(NextAttempt(), absl::InfiniteDuration());
   const std::shared_ptr<Device> failed = devices_[1];
-  keeper_->OnFailed(*failed, absl::InternalError("context lost"));
+  supervisor_->OnFailed(*failed, absl::InternalError("context lost"));
   EXPECT_EQ(changes_, 1);
-  std::vector<DeviceState> states = keeper_->states();
+  std::vector<DeviceState> states = supervisor_->states();
   EXPECT_TRUE(states[0].up);
   EXPECT_FALSE(states[1].up);
   EXPECT_EQ(states[1].failures, 1);
@@ -72,7 +72,7 @@ TEST_F(DeviceKeeperTest, RebuildsAFailedDeviceInItsPlace) {
   EXPECT_EQ(devices_[1]->slot(), 1);
   EXPECT_EQ(devices_[1]->kind(), failed->kind());
   EXPECT_EQ(changes_, 2);
-  states = keeper_->states();
+  states = supervisor_->states();
   EXPECT_TRUE(states[1].up);
   EXPECT_EQ(states[1].failures, 1);
   EXPECT_EQ(states[1].name, "gpu:1");
@@ -80,47 +80,47 @@ TEST_F(DeviceKeeperTest, RebuildsAFailedDeviceInItsPlace) {
   EXPECT_EQ(states[1].streams, 2);
 }
 
-TEST_F(DeviceKeeperTest, TriesLessAndLessOften) {
+TEST_F(DeviceSupervisorTest, TriesLessAndLessOften) {
   create_error_ = absl::UnavailableError("no such device any more");
-  keeper_->OnFailed(*devices_[0], absl::InternalError("context lost"));
+  supervisor_->OnFailed(*devices_[0], absl::InternalError("context lost"));
   for (const int seconds : {1, 2, 4, 8, 16, 32, 60, 60}) {
     EXPECT_EQ(NextAttempt(), absl::Seconds(seconds));
     clock_.Advance(absl::Seconds(seconds));
   }
   EXPECT_EQ(created_.size(), 7u);
-  EXPECT_EQ(keeper_->states()[0].fault, create_error_);
-  EXPECT_EQ(keeper_->states()[0].failures, 1);
+  EXPECT_EQ(supervisor_->states()[0].fault, create_error_);
+  EXPECT_EQ(supervisor_->states()[0].failures, 1);
   create_error_ = absl::OkStatus();
   EXPECT_EQ(NextAttempt(), absl::InfiniteDuration());
-  EXPECT_TRUE(keeper_->states()[0].up);
+  EXPECT_TRUE(supervisor_->states()[0].up);
 }
 
-TEST_F(DeviceKeeperTest, WaitsForMemory) {
+TEST_F(DeviceSupervisorTest, WaitsForMemory) {
   out_of_memory_ = true;
-  keeper_->OnFailed(*devices_[0], absl::InternalError("context lost"));
+  supervisor_->OnFailed(*devices_[0], absl::InternalError("context lost"));
   clock_.Advance(absl::Seconds(1));
   EXPECT_EQ(NextAttempt(), absl::Seconds(2));
-  EXPECT_EQ(keeper_->states()[0].fault, absl::ResourceExhaustedError("out of memory"));
+  EXPECT_EQ(supervisor_->states()[0].fault, absl::ResourceExhaustedError("out of memory"));
   out_of_memory_ = false;
   clock_.Advance(absl::Seconds(2));
   EXPECT_EQ(NextAttempt(), absl::InfiniteDuration());
-  EXPECT_TRUE(keeper_->states()[0].up);
+  EXPECT_TRUE(supervisor_->states()[0].up);
 }
 
-TEST_F(DeviceKeeperTest, ADeviceThatDoesNotComputeIsNotBack) {
+TEST_F(DeviceSupervisorTest, ADeviceThatDoesNotComputeIsNotBack) {
   probe_error_ = absl::InternalError("wrong answers");
   const std::shared_ptr<Device> failed = devices_[0];
-  keeper_->OnFailed(*failed, absl::InternalError("context lost"));
+  supervisor_->OnFailed(*failed, absl::InternalError("context lost"));
   clock_.Advance(absl::Seconds(1));
   EXPECT_EQ(NextAttempt(), absl::Seconds(2));
-  EXPECT_FALSE(keeper_->states()[0].up);
+  EXPECT_FALSE(supervisor_->states()[0].up);
   EXPECT_EQ(devices_[0], failed);
   EXPECT_EQ(changes_, 1);
 }
 
-TEST_F(DeviceKeeperTest, ADeviceThatFailsAgainSoonWaitsLonger) {
+TEST_F(DeviceSupervisorTest, ADeviceThatFailsAgainSoonWaitsLonger) {
   const auto fail_and_return = [this](absl::Duration expected_delay) {
-    keeper_->OnFailed(*devices_[0], absl::InternalError("context lost"));
+    supervisor_->OnFailed(*devices_[0], absl::InternalError("context lost"));
     EXPECT_EQ(NextAttempt(), expected_delay);
     clock_.Advance(expected_delay);
     EXPECT_EQ(NextAttempt(), absl::InfiniteDuration());
@@ -132,13 +132,13 @@ TEST_F(DeviceKeeperTest, ADeviceThatFailsAgainSoonWaitsLonger) {
   fail_and_return(absl::Seconds(4));
   clock_.Advance(absl::Seconds(60));
   fail_and_return(absl::Seconds(1));
-  EXPECT_EQ(keeper_->states()[0].failures, 4);
+  EXPECT_EQ(supervisor_->states()[0].failures, 4);
 }
 
-TEST_F(DeviceKeeperTest, DevicesAreRebuiltEachInItsTime) {
-  keeper_->OnFailed(*devices_[0], absl::InternalError("context lost"));
+TEST_F(DeviceSupervisorTest, DevicesAreRebuiltEachInItsTime) {
+  supervisor_->OnFailed(*devices_[0], absl::InternalError("context lost"));
   clock_.Advance(absl::Milliseconds(400));
-  keeper_->OnFailed(*devices_[1], absl::InternalError("context lost"));
+  supervisor_->OnFailed(*devices_[1], absl::InternalError("context lost"));
   EXPECT_EQ(NextAttempt(), absl::Milliseconds(600));
   clock_.Advance(absl::Milliseconds(600));
   EXPECT_EQ(NextAttempt(), absl::Milliseconds(400));
@@ -148,18 +148,19 @@ TEST_F(DeviceKeeperTest, DevicesAreRebuiltEachInItsTime) {
   EXPECT_THAT(created_, ElementsAre("gpu:0", "gpu:1"));
 }
 
-TEST_F(DeviceKeeperTest, ItsThreadRebuilds) {
-  DeviceKeeper::Hooks hooks;
+TEST_F(DeviceSupervisorTest, ItsThreadRebuilds) {
+  DeviceSupervisor::Hooks hooks;
   absl::Notification restored;
   hooks.create = [](const std::string& name) { return std::make_unique<NamedBackend>(name); };
   hooks.probe = [](Device&) { return absl::OkStatus(); };
   hooks.restore = [&](auto) { restored.Notify(); };
   hooks.on_change = [] {};
-  DeviceKeeper keeper(devices_, Clock::Real(), logger_, hooks, {.first = absl::ZeroDuration()});
-  keeper.Start();
-  keeper.OnFailed(*devices_[0], absl::InternalError("context lost"));
+  DeviceSupervisor supervisor(devices_, Clock::Real(), logger_, hooks,
+                              {.first = absl::ZeroDuration()});
+  supervisor.Start();
+  supervisor.OnFailed(*devices_[0], absl::InternalError("context lost"));
   restored.WaitForNotification();
-  keeper.Stop();
+  supervisor.Stop();
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "tests/bench/picture_quality.h"
+#include "tests/bench/image_quality.h"
 
 #include <cmath>
 #include <random>
@@ -26,20 +26,20 @@ Image Flat(Size size, uint8_t value) {
   return image;
 }
 
-TEST(PictureQualityTest, APictureEqualsItself) {
+TEST(ImageQualityTest, AnImageEqualsItself) {
   const uint32_t seed = std::random_device{}();
   SCOPED_TRACE(seed);
   const Image image = Noise({31, 27}, seed);
-  const PictureQuality quality = MeasureQuality(image.view(), image.view(), 8);
+  const ImageQuality quality = MeasureQuality(image.view(), image.view(), 8);
   EXPECT_EQ(quality.psnr_db, 100);
   EXPECT_NEAR(quality.ssim, 1, 1e-12);
   EXPECT_EQ(quality.mean_shift, 0);
 }
 
 // Ten levels of every channel are 10 * 219 / 255 of Y: all three measures have closed forms.
-TEST(PictureQualityTest, AnOffsetOfFlatPicturesIsMeasuredExactly) {
+TEST(ImageQualityTest, AnOffsetOfFlatImagesIsMeasuredExactly) {
   const Image a = Flat({27, 27}, 110), b = Flat({27, 27}, 100);
-  const PictureQuality quality = MeasureQuality(a.view(), b.view(), 8);
+  const ImageQuality quality = MeasureQuality(a.view(), b.view(), 8);
   const double offset = 10 * 219.0 / 255;
   EXPECT_NEAR(quality.psnr_db, 20 * std::log10(255 / offset), 1e-5);
   const double ya = 16 + 110 * 219.0 / 255, yb = 16 + 100 * 219.0 / 255, c1 = 2.55 * 2.55;
@@ -47,19 +47,19 @@ TEST(PictureQualityTest, AnOffsetOfFlatPicturesIsMeasuredExactly) {
   EXPECT_NEAR(quality.mean_shift, 10, 1e-12);
 }
 
-TEST(PictureQualityTest, TheBorderCountsForTheMeanAlone) {
+TEST(ImageQualityTest, TheBorderCountsForTheMeanAlone) {
   const uint32_t seed = std::random_device{}();
   SCOPED_TRACE(seed);
   const Image original = Noise({40, 30}, seed);
   Image changed = Noise({40, 30}, seed);
   for (int i = 0; i < 40 * 3; ++i) changed.mutable_view().row(7)[i] += 30;
-  const PictureQuality quality = MeasureQuality(changed.view(), original.view(), 8);
+  const ImageQuality quality = MeasureQuality(changed.view(), original.view(), 8);
   EXPECT_EQ(quality.psnr_db, 100);
   EXPECT_NEAR(quality.mean_shift, 1, 1e-12);
   EXPECT_LT(MeasureQuality(changed.view(), original.view(), 7).psnr_db, 100);
 }
 
-TEST(PictureQualityTest, UnrelatedNoiseHasNoStructureInCommon) {
+TEST(ImageQualityTest, UnrelatedNoiseHasNoStructureInCommon) {
   const uint32_t seed = std::random_device{}();
   SCOPED_TRACE(seed);
   const Image a = Noise({96, 80}, seed), b = Noise({96, 80}, seed + 1);

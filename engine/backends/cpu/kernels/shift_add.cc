@@ -1,4 +1,4 @@
-#include "engine/backends/cpu/kernels/tap_sum.h"
+#include "engine/backends/cpu/kernels/shift_add.h"
 
 #include <algorithm>
 #include <array>
@@ -16,9 +16,9 @@ constexpr int kMaxTapChannels = 64;
 // Four floats that add as one; the compilers' own vectors, on every instruction set.
 typedef float Lanes __attribute__((vector_size(kMaxInterleavedChannels * sizeof(float))));
 
-class TapSumKernel final : public LayerKernel {
+class ShiftAddKernel final : public LayerKernel {
  public:
-  explicit TapSumKernel(const Layer& layer)
+  explicit ShiftAddKernel(const Layer& layer)
       : layer_(WithoutWeights(layer)),
         transposed_(layer.op == Op::kConvTranspose),
         step_px_(transposed_ ? layer.stride_px : 1) {}
@@ -97,7 +97,7 @@ int TapChannels(const Layer& layer) {
   return RoundUp(layer.kernel_px * layer.kernel_px * layer.out_channels, kPlaneChannels);
 }
 
-bool TapSumSupports(const Layer& layer) {
+bool ShiftAddSupports(const Layer& layer) {
   const bool plain = layer.op == Op::kConv && layer.stride_px == 1;
   return (plain || layer.op == Op::kConvTranspose) && layer.kernel_px > 1 &&
          layer.in_channels > kMaxInterleavedChannels &&
@@ -126,8 +126,8 @@ Layer TapProducts(const Layer& layer) {
   return products;
 }
 
-std::unique_ptr<LayerKernel> MakeTapSum(const Layer& layer) {
-  return std::make_unique<TapSumKernel>(layer);
+std::unique_ptr<LayerKernel> MakeShiftAdd(const Layer& layer) {
+  return std::make_unique<ShiftAddKernel>(layer);
 }
 
 }  // namespace upscaled::cpu

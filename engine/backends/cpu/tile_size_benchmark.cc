@@ -1,4 +1,4 @@
-#include "engine/backends/cpu/tile_trial.h"
+#include "engine/backends/cpu/tile_size_benchmark.h"
 
 #include <algorithm>
 #include <cmath>
@@ -15,7 +15,7 @@ namespace upscaled::cpu {
 namespace {
 
 // Enough for every layer's blocks, and as many for all sizes.
-constexpr int kTrialRows = 48;
+constexpr int kBenchmarkRows = 48;
 
 // The tile's pixels times the part's share of its multiply-adds: what lies above and below a part
 // costs it more than the tile.
@@ -30,21 +30,21 @@ double WorthOf(const Program& program, const InnerTile& part, const InnerTile& t
 
 }  // namespace
 
-std::string TileTrial::device() const { return DeviceName(isa_); }
+std::string TileSizeBenchmark::device() const { return DeviceName(isa_); }
 
 // Networks that agree in this take the same time, or nearly so.
-std::string TileTrial::network() const {
+std::string TileSizeBenchmark::network() const {
   return absl::StrCat(ToAbsl(PrecisionName(program_.precision)), " tiles of ",
                       network_.layers.size(), " layers, ", std::llround(MacsPerPixel()),
                       " multiply-adds a pixel");
 }
 
-double TileTrial::MacsPerPixel() const {
+double TileSizeBenchmark::MacsPerPixel() const {
   return network_.MacsPerOutputPixel() * network_.scale * network_.scale;
 }
 
-double TileTrial::Run(Size tile) {
-  const InnerTile part({tile.width, std::min(tile.height, kTrialRows)});
+double TileSizeBenchmark::Run(Size tile) {
+  const InnerTile part({tile.width, std::min(tile.height, kBenchmarkRows)});
   const Rect input = SourceOf(program_, part.image, part.rect);
   Image source({input.width, input.height, 3, SampleType::kU8});
   std::fill_n(source.mutable_view().data, source.bytes(), uint8_t{128});

@@ -1,6 +1,6 @@
-// Convolutions (also transposed) from many channels to a picture, split in two: a 1x1 convolution
+// Convolutions (also transposed) from many channels to an image, split in two: a 1x1 convolution
 // from the input to one value per (tap of the kernel, output channel), then this kernel, which adds
-// the taps where they belong. The first part keeps vectors full although a picture has three
+// the taps where they belong. The first part keeps vectors full although an image has three
 // channels; the second is a few additions per pixel.
 #pragma once
 
@@ -12,7 +12,7 @@
 namespace upscaled::cpu {
 
 // Whether splitting `layer` pays.
-bool TapSumSupports(const Layer& layer);
+bool ShiftAddSupports(const Layer& layer);
 
 // Channels between the two parts: tap (ky * kernel + kx) * out_channels + o, padded to whole
 // planes and interleaved.
@@ -22,6 +22,6 @@ int TapChannels(const Layer& layer);
 Layer TapProducts(const Layer& layer);
 
 // The second part; its source is an interleaved tensor of TapChannels().
-std::unique_ptr<LayerKernel> MakeTapSum(const Layer& layer);
+std::unique_ptr<LayerKernel> MakeShiftAdd(const Layer& layer);
 
 }  // namespace upscaled::cpu

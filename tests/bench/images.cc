@@ -1,4 +1,4 @@
-#include "tests/bench/pictures.h"
+#include "tests/bench/images.h"
 
 #include <algorithm>
 #include <string>
@@ -62,7 +62,7 @@ absl::StatusOr<Image> ReadAll(RowSource& rows) {
   return image;
 }
 
-absl::StatusOr<Image> LoadPicture(const std::filesystem::path& path, int factor, int min_side_px) {
+absl::StatusOr<Image> LoadImage(const std::filesystem::path& path, int factor, int min_side_px) {
   ASSIGN_OR_RETURN(const std::string file, ReadFile(path, kMaxFileBytes));
   ASSIGN_OR_RETURN(const Image whole, Decode(file));
   const ImageSpec& spec = whole.spec();
@@ -72,9 +72,9 @@ absl::StatusOr<Image> LoadPicture(const std::filesystem::path& path, int factor,
                                                    " pixels, must be at least ", min_side_px, "x",
                                                    min_side_px));
   }
-  Image picture({part.width, part.height, 3, SampleType::kU8});
-  ConvertPixels(whole.view().Crop(part), picture.mutable_view());
-  return picture;
+  Image image({part.width, part.height, 3, SampleType::kU8});
+  ConvertPixels(whole.view().Crop(part), image.mutable_view());
+  return image;
 }
 
 absl::StatusOr<Image> Reduce(const Image& image, int factor, Reduction reduction) {

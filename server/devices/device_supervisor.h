@@ -36,9 +36,9 @@ struct RebuildDelays {
 };
 
 // Thread safe.
-class DeviceKeeper {
+class DeviceSupervisor {
  public:
-  // Called with no lock held; all outlive the keeper.
+  // Called with no lock held; all outlive the supervisor.
   struct Hooks {
     // As CreateBackend, by the device's name.
     std::function<absl::StatusOr<std::unique_ptr<Backend>>(const std::string& name)> create;
@@ -49,9 +49,9 @@ class DeviceKeeper {
   };
 
   // `devices` by slot; `clock` and `logger` must outlive it.
-  DeviceKeeper(const DeviceList& devices, const Clock& clock, Logger& logger, Hooks hooks,
-               const RebuildDelays& delays = {});
-  ~DeviceKeeper() { Stop(); }
+  DeviceSupervisor(const DeviceList& devices, const Clock& clock, Logger& logger, Hooks hooks,
+                   const RebuildDelays& delays = {});
+  ~DeviceSupervisor() { Stop(); }
 
   // Rebuilds on a thread of its own from now on, by real time, until Stop, which waits for an
   // attempt that is under way.

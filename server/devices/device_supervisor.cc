@@ -1,4 +1,4 @@
-#include "server/devices/device_keeper.h"
+#include "server/devices/device_supervisor.h"
 
 #include <algorithm>
 #include <new>
@@ -8,8 +8,8 @@
 
 namespace upscaled::server {
 
-DeviceKeeper::DeviceKeeper(const DeviceList& devices, const Clock& clock, Logger& logger,
-                           Hooks hooks, const RebuildDelays& delays)
+DeviceSupervisor::DeviceSupervisor(const DeviceList& devices, const Clock& clock, Logger& logger,
+                                   Hooks hooks, const RebuildDelays& delays)
     : clock_(clock), logger_(logger), hooks_(std::move(hooks)), delays_(delays) {
   absl::MutexLock lock(&mutex_);
   for (const std::shared_ptr<Device>& device : devices) {
@@ -24,7 +24,7 @@ DeviceKeeper::DeviceKeeper(const DeviceList& devices, const Clock& clock, Logger
   }
 }
 
-void DeviceKeeper::Start() {
+void DeviceSupervisor::Start() {
   thread_ = std::thread([this] {
     while (true) {
       const absl::Time due = RebuildDue();
@@ -38,7 +38,7 @@ void DeviceKeeper::Start() {
   });
 }
 
-void DeviceKeeper::Stop() {
+void DeviceSupervisor::Stop() {
   {
     absl::MutexLock lock(&mutex_);
     stopping_ = true;
@@ -46,7 +46,7 @@ void DeviceKeeper::Stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-void DeviceKeeper::OnFailed(const Device& device, const absl::Status& fault) {
+void DeviceSupervisor::OnFailed(const Device& device, const absl::Status& fault) {
   {
     absl::MutexLock lock(&mutex_);
     Slot& slot = slots_[device.slot()];
@@ -62,7 +62,7 @@ void DeviceKeeper::OnFailed(const Device& device, const absl::Status& fault) {
   hooks_.on_change();
 }
 
-absl::Time DeviceKeeper::RebuildDue() {
+absl::Time DeviceSupervisor::RebuildDue() {
   const absl::Time now = clock_.Now();
   std::vector<int> due;
   {
@@ -78,7 +78,7 @@ absl::Time DeviceKeeper::RebuildDue() {
   return next;
 }
 
-void DeviceKeeper::Rebuild(int slot) {
+void DeviceSupervisor::Rebuild(int slot) {
   std::string name;
   int kind = 0;
   {
@@ -113,8 +113,8 @@ void DeviceKeeper::Rebuild(int slot) {
   hooks_.on_change();
 }
 
-absl::StatusOr<std::shared_ptr<Device>> DeviceKeeper::Build(const std::string& name, int slot,
-                                                            int kind) const try {
+absl::StatusOr<std::shared_ptr<Device>> DeviceSupervisor::Build(const std::string& name, int slot,
+                                                                int kind) const try {
   ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, hooks_.create(name));
   auto device = std::make_shared<Device>(std::move(backend), slot, kind);
   RETURN_IF_ERROR(hooks_.probe(*device));
@@ -123,13 +123,13 @@ absl::StatusOr<std::shared_ptr<Device>> DeviceKeeper::Build(const std::string& n
   return absl::ResourceExhaustedError("out of memory");
 }
 
-void DeviceKeeper::Schedule(Slot& slot) {
+void DeviceSupervisor::Schedule(Slot& slot) {
   slot.due = clock_.Now() + slot.delay;
   slot.delay = std::min(2 * slot.delay, delays_.longest);
   changed_ = true;
 }
 
-std::vector<DeviceState> DeviceKeeper::states() const {
+std::vector<DeviceState> DeviceSupervisor::states() const {
   absl::MutexLock lock(&mutex_);
   std::vector<DeviceState> states;
   for (const Slot& slot : slots_) states.push_back(slot.state);

@@ -1,4 +1,4 @@
-#include "server/rpc/picture_job.h"
+#include "server/rpc/image_job.h"
 
 #include <algorithm>
 #include <memory>
@@ -39,10 +39,9 @@ DecodeLimits ToDecodeLimits(const Limits& limits) {
 }
 
 // The steps of one job, in order.
-class PictureRun {
+class ImageRun {
  public:
-  PictureRun(const HandlerEnvironment& environment, const CallContext& context,
-             const PictureJob& job)
+  ImageRun(const HandlerEnvironment& environment, const CallContext& context, const ImageJob& job)
       : environment_(environment),
         context_(context),
         job_(job),
@@ -66,13 +65,13 @@ class PictureRun {
   }
 
  private:
-  // Everything that can be known from the picture's first bytes.
+  // Everything that can be known from the image's first bytes.
   absl::StatusOr<TranscodePlan> Admit(const ImageHeader& header) {
     ASSIGN_OR_RETURN(TranscodePlan plan, Plan(header));
     const ImageSpec& source = plan.upscale.source;
     const ImageSpec& result = plan.upscale.result;
     ASSIGN_OR_RETURN(
-        context_.ticket,
+        context_.reservation,
         environment_.admission.Reserve(
             {.memory_bytes = static_cast<int64_t>(TranscodeBytes(header, plan) + job_.buffer_bytes),
              .scratch_bytes = ScratchOf(plan.upscale),
@@ -132,7 +131,7 @@ class PictureRun {
                                   .tta = options.tta,
                                   .tile_px = options.tile_px,
                                   .result_type = result_spec.type,
-                                  .tile_memory_bytes = TileMemoryBytes(),
+                                  .activation_cache_bytes = ActivationCacheBytes(),
                                   .concurrency = std::max(streams, 1)}));
     return plan;
   }
@@ -146,12 +145,12 @@ class PictureRun {
   }
 
   // Saves time where networks have global poolings, but must not crowd out other requests.
-  size_t TileMemoryBytes() const {
+  size_t ActivationCacheBytes() const {
     return static_cast<size_t>(environment_.admission.memory_budget_bytes()) / 8;
   }
 
   void OnTile(int64_t done, int64_t total) {
-    context_.ticket.ReportProgress(done, total);
+    context_.reservation.ReportProgress(done, total);
     if (job_.on_progress) job_.on_progress(done, total);
   }
 
@@ -184,7 +183,7 @@ class PictureRun {
 
   const HandlerEnvironment& environment_;
   const CallContext& context_;
-  const PictureJob& job_;
+  const ImageJob& job_;
   TileScheduler::Request request_;
   DeviceExecutables passes_;
   std::shared_ptr<const CatalogEntry> model_;
@@ -192,10 +191,9 @@ class PictureRun {
 
 }  // namespace
 
-absl::StatusOr<pb::UpscaleSummary> RunPictureJob(const HandlerEnvironment& environment,
-                                                 const CallContext& context,
-                                                 const PictureJob& job) {
-  return PictureRun(environment, context, job).Run();
+absl::StatusOr<pb::UpscaleSummary> RunImageJob(const HandlerEnvironment& environment,
+                                               const CallContext& context, const ImageJob& job) {
+  return ImageRun(environment, context, job).Run();
 }
 
 }  // namespace upscaled::server

@@ -1,4 +1,4 @@
-#include "tests/engine/backends/check_trial.h"
+#include "tests/engine/backends/check_candidate.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,8 +13,8 @@
 
 namespace upscaled::test {
 
-void CheckTrial(const KernelCandidates& candidates, const std::string& name, float tolerance,
-                std::mt19937& random) {
+void CheckCandidate(const KernelCandidates& candidates, const std::string& name, float tolerance,
+                    std::mt19937& random) {
   const Layer& layer = candidates.layer();
   SCOPED_TRACE(name + " " + Describe(layer));
   const Size in{layer.kernel_px + RandomInt(random, 0, 20),
@@ -25,13 +25,13 @@ void CheckTrial(const KernelCandidates& candidates, const std::string& name, flo
   const reference::Tensor* const inputs[] = {&input};
   reference::ComputeLayer(layer, inputs, expected);
 
-  const std::unique_ptr<LayerTrial> trial = candidates.Try(name, in);
-  trial->Run();  // leaves nothing behind that Compute would see
-  if (const std::optional<absl::Duration> time = trial->LastRunTime()) {
+  const std::unique_ptr<LayerCandidate> candidate = candidates.Try(name, in);
+  candidate->Run();  // leaves nothing behind that Compute would see
+  if (const std::optional<absl::Duration> time = candidate->LastRunTime()) {
     EXPECT_GT(*time, absl::ZeroDuration());
     EXPECT_LT(*time, absl::InfiniteDuration());
   }
-  const std::vector<float> actual = trial->Compute(input.values);
+  const std::vector<float> actual = candidate->Compute(input.values);
   ASSERT_EQ(actual.size(), expected.values.size());
   float largest = 0;
   for (const float value : expected.values) largest = std::max(largest, std::abs(value));

@@ -1,4 +1,4 @@
-// Pictures through UpscaleImage and Upscale: what comes back, and how.
+// Images through UpscaleImage and Upscale: what comes back, and how.
 #include <gmock/gmock.h>
 
 #include "tests/integration/test_server.h"
@@ -14,7 +14,7 @@ using test::PhotoImage;
 using test::RandomInt;
 using ::testing::HasSubstr;
 
-class PictureTest : public ::testing::Test {
+class ImageTest : public ::testing::Test {
  protected:
   std::string Png(int width, int height, int channels = 3, SampleType type = SampleType::kU8) {
     return *Encode(PhotoImage({width, height, channels, type}, random_).view(), {});
@@ -22,7 +22,7 @@ class PictureTest : public ::testing::Test {
   std::mt19937 random_ = FreshRandom();
 };
 
-TEST_F(PictureTest, TheUnaryCallGivesTheSame) {
+TEST_F(ImageTest, TheUnaryCallGivesTheSame) {
   TestServer server;
   pb::UpscaleRequest request;
   request.set_image(Png(97, 61));
@@ -39,7 +39,7 @@ TEST_F(PictureTest, TheUnaryCallGivesTheSame) {
   EXPECT_THAT(server.log(), HasSubstr(request.request_id()));
 }
 
-TEST_F(PictureTest, AnySizeOfChunksGivesTheSame) {
+TEST_F(ImageTest, AnySizeOfChunksGivesTheSame) {
   TestServer server;
   const std::string image = Png(120, 90);
   const auto start = StartMessage({}).start();
@@ -53,7 +53,7 @@ TEST_F(PictureTest, AnySizeOfChunksGivesTheSame) {
   }
 }
 
-TEST_F(PictureTest, TileSizeDoesNotChangeTheResult) {
+TEST_F(ImageTest, TileSizeDoesNotChangeTheResult) {
   TestServer server;
   const std::string image = Png(201, 143);
   const Outcome whole = UpscaleImage(server.stub(), pb::UpscaleOptions(), image);
@@ -67,7 +67,7 @@ TEST_F(PictureTest, TileSizeDoesNotChangeTheResult) {
   EXPECT_TRUE(tiled.image == whole.image) << "tile_px " << options.tile_px();
 }
 
-TEST_F(PictureTest, SizesFormatsAndDepths) {
+TEST_F(ImageTest, SizesFormatsAndDepths) {
   TestServer server;
   const std::string image = Png(60, 40, 4, SampleType::kU16);
   pb::UpscaleOptions options;
@@ -99,7 +99,7 @@ TEST_F(PictureTest, SizesFormatsAndDepths) {
   EXPECT_EQ(outcome.header->bits_per_sample(), 16);
 }
 
-TEST_F(PictureTest, ProgressComesWhenAskedFor) {
+TEST_F(ImageTest, ProgressComesWhenAskedFor) {
   TestServer server;
   pb::UpscaleOptions options;
   options.set_tile_px(32);
@@ -119,7 +119,7 @@ TEST_F(PictureTest, ProgressComesWhenAskedFor) {
 }
 
 // The client gets rows while later tiles have not been computed.
-TEST_F(PictureTest, RowsLeaveAsTheyComplete) {
+TEST_F(ImageTest, RowsLeaveAsTheyComplete) {
   TestServer server;
   server.gate().Close();
   const Image noise = test::RandomImage({64, 3200, 3, SampleType::kU8}, random_);
@@ -148,7 +148,7 @@ TEST_F(PictureTest, RowsLeaveAsTheyComplete) {
   EXPECT_TRUE(outcome.status.ok());
 }
 
-TEST_F(PictureTest, EightClientsAtOnce) {
+TEST_F(ImageTest, EightClientsAtOnce) {
   TestServer server;
   std::vector<std::string> images;
   for (int i = 0; i < 4; ++i) {
@@ -173,7 +173,7 @@ TEST_F(PictureTest, EightClientsAtOnce) {
   for (std::thread& client : clients) client.join();
 }
 
-TEST_F(PictureTest, OneLogLineAndTheMetricsForEachCall) {
+TEST_F(ImageTest, OneLogLineAndTheMetricsForEachCall) {
   TestServer server;
   auto start = StartMessage({}).start();
   start.set_request_id("my-request-1");

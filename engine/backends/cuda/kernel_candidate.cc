@@ -1,4 +1,4 @@
-#include "engine/backends/cuda/kernel_trial.h"
+#include "engine/backends/cuda/kernel_candidate.h"
 
 #include <cstdint>
 #include <utility>
@@ -28,13 +28,13 @@ void ForEachValue(const TensorView& tensor, const Function& function) {
 
 }  // namespace
 
-KernelTrial::KernelTrial(std::shared_ptr<Context> context, const Layer& layer, Precision precision,
-                         const ConvKernel& kernel, Size input)
+KernelCandidate::KernelCandidate(std::shared_ptr<Context> context, const Layer& layer,
+                                 Precision precision, const ConvKernel& kernel, Size input)
     : context_(std::move(context)), precision_(precision) {
   status_ = Prepare(layer, kernel, input);
 }
 
-absl::Status KernelTrial::Prepare(const Layer& layer, const ConvKernel& kernel, Size input) {
+absl::Status KernelCandidate::Prepare(const Layer& layer, const ConvKernel& kernel, Size input) {
   RETURN_IF_ERROR(context_->Enter());
   ASSIGN_OR_RETURN(queue_, CreateStream(context_));
   ASSIGN_OR_RETURN(begin_, CreateEvent(context_));
@@ -51,18 +51,20 @@ absl::Status KernelTrial::Prepare(const Layer& layer, const ConvKernel& kernel, 
 }
 
 // Zeros: times may depend on values that are no numbers.
-absl::Status KernelTrial::Place(TensorView& tensor, DeviceMemory& memory, Size size, int channels) {
+absl::Status KernelCandidate::Place(TensorView& tensor, DeviceMemory& memory, Size size,
+                                    int channels) {
   const Rect whole{0, 0, size.width, size.height};
   const int64_t pixels = PlaneCount(channels) * whole.Area();
-  if (pixels > kMaxTilePixels) return absl::ResourceExhaustedError("a trial larger than any tile");
+  if (pixels > kMaxTilePixels)
+    return absl::ResourceExhaustedError("a candidate larger than any tile");
   const size_t bytes = pixels * kPlaneChannels * StorageBytes(precision_);
-  ASSIGN_OR_RETURN(memory, AllocateDevice(context_, bytes, "a trial"));
+  ASSIGN_OR_RETURN(memory, AllocateDevice(context_, bytes, "a candidate"));
   tensor = {
       .data = memory.data(), .rect = whole, .region = whole, .layer = size, .channels = channels};
   return context_->Check(cudaMemsetAsync(memory.data(), 0, bytes, queue_.get()), "cudaMemsetAsync");
 }
 
-void KernelTrial::Run() {
+void KernelCandidate::Run() {
   if (!status_.ok()) return;
   const absl::StatusOr<absl::Duration> time = RunOnce();
   status_ = time.status();
@@ -70,27 +72,27 @@ void KernelTrial::Run() {
 }
 
 // Behind another run, so that the kernel waits in the queue when its time begins.
-absl::StatusOr<absl::Duration> KernelTrial::RunOnce() {
+absl::StatusOr<absl::Duration> KernelCandidate::RunOnce() {
   RETURN_IF_ERROR(context_->Enter());
   RETURN_IF_ERROR(kernel_->Enqueue(*context_, views_, queue_.get()));
   RETURN_IF_ERROR(context_->Check(cudaEventRecord(begin_.get(), queue_.get()), "cudaEventRecord"));
   RETURN_IF_ERROR(kernel_->Enqueue(*context_, views_, queue_.get()));
   RETURN_IF_ERROR(context_->Check(cudaEventRecord(end_.get(), queue_.get()), "cudaEventRecord"));
-  RETURN_IF_ERROR(context_->Check(cudaEventSynchronize(end_.get()), "a trial"));
+  RETURN_IF_ERROR(context_->Check(cudaEventSynchronize(end_.get()), "a candidate"));
   float milliseconds = 0;
   RETURN_IF_ERROR(context_->Check(cudaEventElapsedTime(&milliseconds, begin_.get(), end_.get()),
                                   "cudaEventElapsedTime"));
   return absl::Milliseconds(milliseconds);
 }
 
-std::vector<float> KernelTrial::Compute(std::span<const float> input) {
+std::vector<float> KernelCandidate::Compute(std::span<const float> input) {
   if (!status_.ok()) return {};
   absl::StatusOr<std::vector<float>> output = ComputeFrom(input);
   status_ = output.status();
   return output.ok() ? *std::move(output) : std::vector<float>();
 }
 
-absl::StatusOr<std::vector<float>> KernelTrial::ComputeFrom(std::span<const float> input) {
+absl::StatusOr<std::vector<float>> KernelCandidate::ComputeFrom(std::span<const float> input) {
   RETURN_IF_ERROR(context_->Enter());
   const TensorView &src = views_.tensors[0], &dst = views_.tensors[1];
   std::vector<uint8_t> sent(src_.bytes()), received(dst_.bytes());
@@ -109,7 +111,7 @@ absl::StatusOr<std::vector<float>> KernelTrial::ComputeFrom(std::span<const floa
   RETURN_IF_ERROR(context_->Check(
       cudaMemcpyAsync(received.data(), dst_.data(), received.size(), cudaMemcpyDeviceToHost, queue),
       "cudaMemcpyAsync from the device"));
-  RETURN_IF_ERROR(context_->Check(cudaStreamSynchronize(queue), "a trial"));
+  RETURN_IF_ERROR(context_->Check(cudaStreamSynchronize(queue), "a candidate"));
   std::vector<float> output(size_t{1} * dst.channels * dst.layer.Area());
   ForEachValue(dst, [&](size_t to, size_t from) {
     output[to] = precision_ == Precision::kFast

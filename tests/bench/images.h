@@ -1,4 +1,4 @@
-// Whole pictures for measuring a model's quality: read, reduced, compressed, enlarged. All of them
+// Whole images for measuring a model's quality: read, reduced, compressed, enlarged. All of them
 // are RGB kU8.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace upscaled::bench {
 
-// The rows of a picture in memory, which must outlive it.
+// The rows of an image in memory, which must outlive it.
 class ImageRows final : public RowSource {
  public:
   explicit ImageRows(const Image& image) : image_(image) {}
@@ -26,7 +26,7 @@ absl::StatusOr<Image> ReadAll(RowSource& rows);
 
 // Without the last columns and rows that `factor` does not divide. INVALID_ARGUMENT when a side is
 // then below `min_side_px`.
-absl::StatusOr<Image> LoadPicture(const std::filesystem::path& path, int factor, int min_side_px);
+absl::StatusOr<Image> LoadImage(const std::filesystem::path& path, int factor, int min_side_px);
 
 enum class Reduction { kBox, kBicubic, kLanczos };
 

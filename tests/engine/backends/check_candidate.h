@@ -1,4 +1,4 @@
-// What every backend's trials promise to those who choose kernels.
+// What every backend's candidates promise to those who choose kernels.
 #pragma once
 
 #include <random>
@@ -10,7 +10,7 @@ namespace upscaled::test {
 
 // Tries the kernel on inputs of random values and size: it takes some time and computes what the
 // reference does. `tolerance`: relative to the largest value of the result.
-void CheckTrial(const KernelCandidates& candidates, const std::string& name, float tolerance,
-                std::mt19937& random);
+void CheckCandidate(const KernelCandidates& candidates, const std::string& name, float tolerance,
+                    std::mt19937& random);
 
 }  // namespace upscaled::test

@@ -13,15 +13,15 @@
 namespace upscaled {
 
 // The part of a device's memory that tiles may keep: the rest is for those who compute.
-inline constexpr size_t kKeptShare = 4;
+inline constexpr size_t kCachedShare = 4;
 
 // A backend's own adds the tensors.
-class DeviceTileMemory : public TileMemory {
+class DeviceActivationCache : public ActivationCache {
  public:
-  explicit DeviceTileMemory(std::shared_ptr<ByteBudget> budget) : budget_(std::move(budget)) {}
-  DeviceTileMemory(const DeviceTileMemory&) = delete;
-  DeviceTileMemory& operator=(const DeviceTileMemory&) = delete;
-  ~DeviceTileMemory() override { budget_->Return(taken_); }
+  explicit DeviceActivationCache(std::shared_ptr<ByteBudget> budget) : budget_(std::move(budget)) {}
+  DeviceActivationCache(const DeviceActivationCache&) = delete;
+  DeviceActivationCache& operator=(const DeviceActivationCache&) = delete;
+  ~DeviceActivationCache() override { budget_->Return(taken_); }
 
   // Whether `task` may use it: all runs before it have, to their ends, and its tensors, of
   // `bytes`, are in the budget. Until End it is of no use to others.

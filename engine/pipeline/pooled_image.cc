@@ -1,4 +1,4 @@
-#include "engine/pipeline/pooled_picture.h"
+#include "engine/pipeline/pooled_image.h"
 
 #include <algorithm>
 #include <cstring>
@@ -26,38 +26,38 @@ size_t ImageBytes(const ImageSpec& spec) {
 
 }  // namespace
 
-PooledPicture::PooledPicture(const PassSpec& pass, RowSource& source, TileRun& run)
+PooledImage::PooledImage(const PassSpec& pass, RowSource& source, TileRun& run)
     : pass_(pass), source_(source), run_(run) {}
 
-absl::Status PooledPicture::ReadRows(MutableImageView rows) {
+absl::Status PooledImage::ReadRows(MutableImageView rows) {
   if (means_.empty()) RETURN_IF_ERROR(GatherAll());
   for (int y = 0; y < rows.height_px(); ++y) {
-    std::memcpy(rows.row(y), picture_.view().row(next_row_++), rows.spec.row_bytes());
+    std::memcpy(rows.row(y), image_.view().row(next_row_++), rows.spec.row_bytes());
   }
   return absl::OkStatus();
 }
 
-TileMemory* PooledPicture::memory(int64_t tile) const {
+ActivationCache* PooledImage::memory(int64_t tile) const {
   return tile < std::ssize(memories_) ? memories_[static_cast<size_t>(tile)].get() : nullptr;
 }
 
-absl::Status PooledPicture::GatherAll() {
-  picture_ = Image(spec());
-  RETURN_IF_ERROR(source_.ReadRows(picture_.mutable_view()));
-  for (int64_t i = 0; i < pass_.kept_tiles; ++i) {
-    memories_.push_back(pass_.executable->CreateTileMemory());
+absl::Status PooledImage::GatherAll() {
+  image_ = Image(spec());
+  RETURN_IF_ERROR(source_.ReadRows(image_.mutable_view()));
+  for (int64_t i = 0; i < pass_.cached_tiles; ++i) {
+    memories_.push_back(pass_.executable->CreateActivationCache());
   }
-  if (!pass_.tta) return Gather(picture_.view(), Dihedral(0));
+  if (!pass_.tta) return Gather(image_.view(), Dihedral(0));
   for (int i = 0; i < Dihedral::kCount; ++i) {
     const Dihedral variant(i);
     Image turned(VariantSpec(spec(), variant));
-    CopyTransformed(picture_.view(), variant, turned.mutable_view().data);
+    CopyTransformed(image_.view(), variant, turned.mutable_view().data);
     RETURN_IF_ERROR(Gather(turned.view(), variant));
   }
   return absl::OkStatus();
 }
 
-absl::Status PooledPicture::Gather(const ImageView& view, Dihedral variant) {
+absl::Status PooledImage::Gather(const ImageView& view, Dihedral variant) {
   const TileGrid grid(view.spec.size(), variant.Apply(pass_.tile));
   std::vector<TileTask> tasks;
   for (int64_t i = 0; i < grid.count(); ++i) {
@@ -83,11 +83,11 @@ absl::Status PooledPicture::Gather(const ImageView& view, Dihedral variant) {
   return absl::OkStatus();
 }
 
-size_t PooledPicture::Bytes(const PassSpec& pass) {
+size_t PooledImage::Bytes(const PassSpec& pass) {
   const size_t turned = pass.tta ? ImageBytes(VariantSpec(pass.source, Dihedral(0))) : 0;
   const int64_t tiles = TileGrid(pass.source.size(), pass.tile).count();
   return ImageBytes(pass.source) + turned + GatherBytes(pass.executable->network(), tiles) +
-         static_cast<size_t>(pass.kept_tiles) * pass.executable->TileMemoryBytes(pass.tile);
+         static_cast<size_t>(pass.cached_tiles) * pass.executable->ActivationCacheBytes(pass.tile);
 }
 
 }  // namespace upscaled

@@ -1,4 +1,4 @@
-#include "engine/backends/cpu/kernel_trial.h"
+#include "engine/backends/cpu/kernel_candidate.h"
 
 #include <algorithm>
 #include <random>
@@ -25,7 +25,7 @@ Program OneLayerProgram(Layer layer, const KernelInfo& kernel, Isa isa) {
   network.layers = {std::move(input), std::move(layer), std::move(output)};
   absl::StatusOr<Program> program = BuildProgram(network, isa, &kernel, kernel.precision);
   UPSCALED_CHECK(program.ok());
-  // Not a picture, but what another layer made.
+  // Not an image, but what another layer made.
   const int channels = network.layers[0].out_channels;
   program->pixel_stride[0] = channels <= kMaxInterleavedChannels ? channels : kPlaneChannels;
   return *std::move(program);
@@ -49,7 +49,7 @@ void ForEachValue(const Tensor& tensor, const Rect& rows, Visit visit) {
 
 }  // namespace
 
-KernelTrial::KernelTrial(const Layer& layer, const KernelInfo& kernel, Isa isa, Size input)
+KernelCandidate::KernelCandidate(const Layer& layer, const KernelInfo& kernel, Isa isa, Size input)
     : program_(OneLayerProgram(layer, kernel, isa)) {
   const Size output = LayerSizes(program_.network, input).back();
   plan_ = PlanTile(program_, input, {0, 0, output.width, output.height});
@@ -64,13 +64,13 @@ KernelTrial::KernelTrial(const Layer& layer, const KernelInfo& kernel, Isa isa, 
   }
 }
 
-void KernelTrial::Run() {
+void KernelCandidate::Run() {
   for (const TilePlan::Step& step : plan_.steps) {
     if (IsTried(step.layer)) RunStep(step);
   }
 }
 
-std::vector<float> KernelTrial::Compute(std::span<const float> input) {
+std::vector<float> KernelCandidate::Compute(std::span<const float> input) {
   std::vector<float> output(static_cast<size_t>(output_size().Area()) *
                             plan_.tensors.back().channels);
   const int last = static_cast<int>(plan_.tensors.size()) - 1;
@@ -88,13 +88,13 @@ std::vector<float> KernelTrial::Compute(std::span<const float> input) {
   return output;
 }
 
-bool KernelTrial::IsTried(int layer) const {
+bool KernelCandidate::IsTried(int layer) const {
   const KernelInfo* info = program_.kernel_infos[layer];
   const bool conversion = info == &ConversionKernel(true) || info == &ConversionKernel(false);
   return layer > 0 && layer < static_cast<int>(plan_.tensors.size()) - 1 && !conversion;
 }
 
-void KernelTrial::RunStep(const TilePlan::Step& step) {
+void KernelCandidate::RunStep(const TilePlan::Step& step) {
   const Tensor& src = plan_.tensors[program_.network.layers[step.layer].inputs[0]];
   program_.kernels[step.layer]->Run({&src, 1}, plan_.tensors[step.layer], step.rows,
                                     workspace_.data());

@@ -11,13 +11,13 @@
 
 namespace upscaled::cpu {
 
-class KernelTrial final : public LayerTrial {
+class KernelCandidate final : public LayerCandidate {
  public:
   // A layer of one input, which `kernel` supports, for an input of this size; kernels of precision
   // kFast need HasFp16(isa). Throws std::bad_alloc when memory is out.
-  KernelTrial(const Layer& layer, const KernelInfo& kernel, Isa isa, Size input);
-  KernelTrial(const KernelTrial&) = delete;
-  KernelTrial& operator=(const KernelTrial&) = delete;
+  KernelCandidate(const Layer& layer, const KernelInfo& kernel, Isa isa, Size input);
+  KernelCandidate(const KernelCandidate&) = delete;
+  KernelCandidate& operator=(const KernelCandidate&) = delete;
 
   Size output_size() const { return {plan_.regions.back().width, plan_.regions.back().height}; }
 

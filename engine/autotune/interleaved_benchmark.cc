@@ -1,4 +1,4 @@
-#include "engine/autotune/contest.h"
+#include "engine/autotune/interleaved_benchmark.h"
 
 #include <algorithm>
 
@@ -11,14 +11,14 @@ constexpr int kFairRounds = 2;
 
 }  // namespace
 
-void RunInTurns(std::vector<Contender>& contenders, absl::Duration budget, const Clock& clock) {
+void RunInterleaved(std::vector<TimedCandidate>& timed, absl::Duration budget, const Clock& clock) {
   const absl::Time end = clock.Now() + budget;
   absl::Duration fastest = absl::InfiniteDuration();
   for (int round = 0; round < kFairRounds || clock.Now() < end; ++round) {
-    for (Contender& contender : contenders) {
-      if (round >= kFairRounds && contender.best > kHopeless * fastest) continue;
-      contender.best = std::min(contender.best, contender.run());
-      fastest = std::min(fastest, contender.best);
+    for (TimedCandidate& candidate : timed) {
+      if (round >= kFairRounds && candidate.best > kHopeless * fastest) continue;
+      candidate.best = std::min(candidate.best, candidate.run());
+      fastest = std::min(fastest, candidate.best);
     }
   }
 }

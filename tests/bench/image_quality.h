@@ -1,11 +1,11 @@
-// How close a picture is to the original: PSNR, SSIM and the shift of its colours.
+// How close an image is to the original: PSNR, SSIM and the shift of its colours.
 #pragma once
 
 #include "engine/image/image.h"
 
 namespace upscaled::bench {
 
-struct PictureQuality {
+struct ImageQuality {
   // Of the Y plane (BT.601, 16..235), so that figures compare with the literature's.
   double psnr_db = 0;  // 100 at most, which stands for equal
   double ssim = 0;     // 1: equal
@@ -13,8 +13,8 @@ struct PictureQuality {
   double mean_shift = 0;
 };
 
-// Both pictures are RGB kU8 of the same size. PSNR and SSIM leave out `crop_px` on every side (the
+// Both images are RGB kU8 of the same size. PSNR and SSIM leave out `crop_px` on every side (the
 // mean shift does not); what is left must be at least 11 x 11 pixels.
-PictureQuality MeasureQuality(ImageView picture, ImageView original, int crop_px);
+ImageQuality MeasureQuality(ImageView image, ImageView original, int crop_px);
 
 }  // namespace upscaled::bench
