@@ -102,7 +102,7 @@ TEST(DrainTest, MeetsCallsThatComeAndLeave) {
   constexpr int kMaxCalls = 10'000;  // a server that does not drain ends the test all the same
   std::mt19937 random = test::FreshRandom();
   const Image image = test::PhotoImage({20, 10, 3, SampleType::kU8}, random);
-  const std::string image = *test::Encode(image.view(), {});
+  const std::string file = *test::Encode(image.view(), {});
   for (int round = 0; round < kRounds; ++round) {
     TestServer server(QuickConfig());
     std::atomic<int> calls = 0;
@@ -110,7 +110,7 @@ TEST(DrainTest, MeetsCallsThatComeAndLeave) {
     for (int i = 0; i < kClients; ++i) {
       clients.emplace_back([&, seed = random()] {
         std::mt19937 own(seed);
-        while (CallAndLeave(server, image, own) && ++calls < kMaxCalls) {
+        while (CallAndLeave(server, file, own) && ++calls < kMaxCalls) {
         }
       });
     }

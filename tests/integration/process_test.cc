@@ -53,10 +53,10 @@ class ProcessTest : public ::testing::Test {
       pb::UpscaleOptions options;
       options.set_png_compression(0);
       const Image image = test::RandomImage({32, 4000, 3, SampleType::kU8}, random);
-      const std::string image = *test::Encode(image.view(), {.format = ImageFormat::kJpeg});
+      const std::string file = *test::Encode(image.view(), {.format = ImageFormat::kJpeg});
       stream->Write(StartMessage(options));
-      for (size_t at = 0; at < image.size(); at += 100'000) {
-        stream->Write(ChunkMessage(std::string_view(image).substr(at, 100'000)));
+      for (size_t at = 0; at < file.size(); at += 100'000) {
+        stream->Write(ChunkMessage(std::string_view(file).substr(at, 100'000)));
       }
       stream->WritesDone();
       pb::UpscaleImageResponse response;
