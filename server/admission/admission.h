@@ -13,7 +13,7 @@
 #include "absl/time/time.h"
 #include "engine/base/clock.h"
 #include "server/admission/limits.h"
-#include "server/admission/throughput.h"
+#include "server/base/throughput.h"
 
 namespace upscaled::server {
 

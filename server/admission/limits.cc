@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "engine/base/string_view.h"
-#include "server/admission/error.h"
+#include "server/base/error.h"
 
 namespace upscaled::server {
 namespace {

@@ -11,7 +11,7 @@
 #include "engine/base/check.h"
 #include "engine/base/cpu_info.h"
 #include "engine/base/status_macros.h"
-#include "server/admission/error.h"
+#include "server/base/error.h"
 
 namespace upscaled::server {
 namespace {

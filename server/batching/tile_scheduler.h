@@ -29,7 +29,7 @@
 #include "engine/model/precision.h"
 #include "engine/model/repository.h"
 #include "engine/pipeline/tile_executor.h"
-#include "server/admission/throughput.h"
+#include "server/base/throughput.h"
 #include "server/batching/fair_queue.h"
 #include "server/batching/tile_observer.h"
 #include "server/devices/device.h"

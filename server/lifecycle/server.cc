@@ -9,7 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "engine/autotune/tuner.h"
 #include "engine/base/status_macros.h"
-#include "server/admission/error.h"
+#include "server/base/error.h"
 #include "server/config/version.h"
 #include "server/lifecycle/warm_up.h"
 

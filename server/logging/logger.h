@@ -8,7 +8,7 @@
 #include <string_view>
 #include <variant>
 
-#include "server/metrics/request_record.h"
+#include "server/base/request_record.h"
 
 namespace spdlog {
 class logger;

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "server/base/request_record.h"
 #include "server/batching/tile_observer.h"
-#include "server/metrics/request_record.h"
 
 namespace upscaled::server {
 

@@ -3,7 +3,7 @@
 #include <new>
 
 #include "absl/strings/str_cat.h"
-#include "server/admission/error.h"
+#include "server/base/error.h"
 
 namespace upscaled::server {
 namespace {

@@ -10,7 +10,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/graph/tile_geometry.h"
 #include "engine/model/shapes.h"
-#include "server/admission/error.h"
+#include "server/base/error.h"
 
 namespace upscaled::server {
 

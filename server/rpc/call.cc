@@ -6,7 +6,7 @@
 #include <grpc/grpc.h>
 
 #include "engine/base/status_macros.h"
-#include "server/admission/error.h"
+#include "server/base/error.h"
 #include "server/rpc/grpc_status.h"
 
 namespace upscaled::server {

@@ -14,34 +14,14 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "engine/base/cancellation.h"
-#include "engine/base/clock.h"
 #include "server/admission/admission.h"
-#include "server/metrics/request_record.h"
-#include "server/rpc/call_registry.h"
+#include "server/base/request_record.h"
+#include "server/handlers/call_context.h"
+#include "server/handlers/call_environment.h"
+#include "server/handlers/call_registry.h"
 #include "server/rpc/completion_tag.h"
-#include "server/rpc/request_workers.h"
 
 namespace upscaled::server {
-
-// What calls need of the server; everything outlives them.
-struct CallEnvironment {
-  AdmissionController& admission;
-  RequestWorkers& workers;
-  CallRegistry& registry;
-  const Clock& clock;
-  // Called once per finished call, just before the client gets its status.
-  std::function<void(const RequestRecord&)> on_finished;
-  absl::Duration stall_timeout;
-};
-
-// What a handler knows of its call.
-struct CallContext {
-  Cancellation& cancellation;
-  RequestRecord& record;  // to be filled in, and the request's id as soon as it is known
-  absl::Time start;
-  AdmissionController::Reservation&
-      reservation;  // what the call reserves, to be filled in by the handler
-};
 
 class Call : public std::enable_shared_from_this<Call> {
  public:

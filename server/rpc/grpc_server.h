@@ -9,9 +9,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "server/handlers/handler_environment.h"
 #include "server/rpc/call.h"
 #include "server/rpc/completion_queues.h"
-#include "server/rpc/handler_environment.h"
 #include "server/rpc/health_service.h"
 #include "server/rpc/upscale_service.h"
 

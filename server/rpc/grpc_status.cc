@@ -6,8 +6,8 @@
 #include "absl/time/time.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
-#include "server/admission/error.h"
-#include "server/rpc/convert.h"
+#include "server/base/error.h"
+#include "server/handlers/convert.h"
 
 namespace upscaled::server {
 namespace {

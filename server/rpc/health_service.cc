@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/admission/error.h"
+#include "server/base/error.h"
 #include "upscale/v1/upscale.grpc.pb.h"
 
 namespace upscaled::server {

@@ -23,9 +23,9 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "engine/base/string_view.h"
-#include "server/admission/error.h"
+#include "server/base/error.h"
+#include "server/handlers/message_stream.h"
 #include "server/rpc/call.h"
-#include "server/rpc/message_stream.h"
 
 namespace upscaled::server {
 

@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "server/admission/error.h"
+#include "server/base/error.h"
 #include "server/rpc/call.h"
 #include "server/rpc/grpc_status.h"
 

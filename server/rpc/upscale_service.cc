@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "server/rpc/info_handlers.h"
-#include "server/rpc/upscale_image_handler.h"
-#include "server/rpc/upscale_tiles_handler.h"
+#include "server/handlers/info_handlers.h"
+#include "server/handlers/upscale_image_handler.h"
+#include "server/handlers/upscale_tiles_handler.h"
 
 namespace upscaled::server {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <cstddef>
 
+#include "server/handlers/handler_environment.h"
 #include "server/rpc/call.h"
-#include "server/rpc/handler_environment.h"
 #include "server/rpc/stream_call.h"
 #include "server/rpc/unary_call.h"
 #include "upscale/v1/upscale.grpc.pb.h"

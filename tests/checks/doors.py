@@ -39,28 +39,31 @@ DOORS = {
     "engine/backends/cuda/kernels": ["engine/base", "engine/model"],
     "engine/autotune": ["engine/base", "engine/model", CHOICE_DOOR, "engine/backends/reference/layers.h"],
     "engine/pipeline": ["engine/base", "engine/image", "engine/model", "engine/graph", "engine/tiling", BACKEND_DOOR],
+    "server/base": ["engine/base"],
     "server/config": ["engine/base", "engine/model/precision.h", "server/admission/limits.h", "server/logging/logger.h"],
-    "server/logging": ["server/metrics/request_record.h"],
-    "server/metrics": ["engine/base", "server/batching/tile_observer.h"],
-    "server/admission": ["engine/base"],
-    "server/batching": ["engine/base", "engine/model", "engine/pipeline", BACKEND_DOOR, "server/admission/error.h",
-                        "server/admission/throughput.h", "server/devices"],
-    "server/devices": ["engine/base", "engine/model", BACKEND_DOOR, "server/models", "server/logging/logger.h"],
+    "server/logging": ["server/base"],
+    "server/metrics": ["engine/base", "server/base", "server/batching/tile_observer.h"],
+    "server/admission": ["engine/base", "server/base"],
+    "server/batching": ["engine/base", "engine/model", "engine/pipeline", BACKEND_DOOR, "server/base", "server/devices"],
+    "server/devices": ["engine/base", "engine/model", BACKEND_DOOR, "server/base", "server/models", "server/logging/logger.h"],
     "server/http": ["engine/base"],
-    "server/models": ["engine/base", "engine/model", "engine/graph", BACKEND_DOOR, "server/admission/error.h"],
-    "server/rpc": ["server/models", "server/admission", "server/batching", "server/devices", "server/metrics/request_record.h", "upscale/v1", "google/rpc", "grpc/health/v1", "engine/tiling"] + ENGINE_FACE,
+    "server/models": ["engine/base", "engine/model", "engine/graph", BACKEND_DOOR, "server/base"],
+    "server/handlers": ["server/base", "server/admission", "server/devices", "server/models", "server/batching", "engine/base",
+                        "engine/image", "engine/model", "engine/pipeline", "engine/tiling", "upscale/v1"],
+    "server/rpc": ["server/base", "server/admission", "server/handlers", "engine/base", "upscale/v1", "google/rpc",
+                   "grpc/health/v1"],
     "server/lifecycle": ["server"] + ENGINE_FACE,
     "server": ["server/config", "server/lifecycle"],
     "client": ["upscale/v1", "google/rpc", "grpc/health/v1"],
 }
 PROJECT = re.compile(r'^\s*#\s*include\s+["<]((?:engine|server|client|upscale|google/rpc|grpc/health|tests)/[^">]+)[">]')
 WIRE = r'#\s*include\s+[<"](grpc|grpcpp|google/protobuf)\b'
-# folder -> what its files must not contain. Only rpc knows wire types; the engine reads no environment, and Protobuf alone
-# where a model format is made of it.
+# folder -> what its files must not contain. Only rpc knows gRPC, and beside it only handlers the messages of the contract;
+# the engine reads no environment, and Protobuf alone where a model format is made of it.
 FORBIDDEN = {"engine": re.compile(WIRE + r"|\bgetenv\b")}
 ALLOWED = {"engine/model/onnx": re.compile(r"google/protobuf/")}
-FORBIDDEN |= {f"server/{d}": re.compile(WIRE) for d in ("admission", "batching", "config", "devices", "http", "lifecycle",
-                                                        "logging", "metrics", "models")}
+FORBIDDEN |= {f"server/{d}": re.compile(WIRE) for d in ("admission", "base", "batching", "config", "devices", "handlers", "http",
+                                                        "lifecycle", "logging", "metrics", "models")}
 
 
 def rule_for(folder: str) -> str | None:

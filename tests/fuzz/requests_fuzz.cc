@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "engine/model/repository.h"
-#include "server/admission/error.h"
-#include "server/rpc/upscale_image_handler.h"
-#include "server/rpc/upscale_tiles_handler.h"
+#include "server/base/error.h"
+#include "server/handlers/upscale_image_handler.h"
+#include "server/handlers/upscale_tiles_handler.h"
 
 namespace upscaled::server {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/admission/error.h"
+#include "server/base/error.h"
 #include "tests/support/fake_clock.h"
 
 namespace upscaled::server {
@@ -202,21 +202,6 @@ TEST_F(AdmissionTest, NothingLeaksUnderConcurrency) {
   EXPECT_EQ(admission_.state().requests, 0);
   EXPECT_EQ(admission_.state().memory_bytes, 0);
   EXPECT_EQ(admission_.state().queue_pixels, 0);
-}
-
-TEST(ThroughputMeterTest, IdleTimeDoesNotCountAndTheFastPastFades) {
-  ThroughputMeter meter;
-  absl::Time now = absl::FromUnixSeconds(0);
-  EXPECT_EQ(meter.TimeFor(100), absl::ZeroDuration());
-  meter.Record(now, false, 0);
-  meter.Record(now += absl::Seconds(2), true, 1000);
-  EXPECT_NEAR(absl::ToDoubleSeconds(meter.TimeFor(500)), 1, 1e-6);
-  meter.Record(now += absl::Hours(9), false, 0);
-  EXPECT_NEAR(absl::ToDoubleSeconds(meter.TimeFor(500)), 1, 1e-6);
-  for (int i = 0; i < 20; ++i) meter.Record(now += absl::Seconds(10), true, 100);
-  EXPECT_NEAR(absl::ToDoubleSeconds(meter.TimeFor(10)), 1, 0.1) << "now at 10 pixels a second";
-  meter.Record(now - absl::Seconds(5), true, 0);  // a clock that was set back
-  EXPECT_NEAR(absl::ToDoubleSeconds(meter.TimeFor(10)), 1, 0.1);
 }
 
 }  // namespace

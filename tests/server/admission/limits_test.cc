@@ -5,7 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/admission/error.h"
+#include "server/base/error.h"
 
 namespace upscaled::server {
 namespace {

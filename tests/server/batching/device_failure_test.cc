@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/model/repository.h"
-#include "server/admission/error.h"
+#include "server/base/error.h"
 #include "server/batching/tile_scheduler.h"
 #include "tests/server/batching/gated_backend.h"
 #include "tests/server/batching/outcomes.h"

@@ -13,7 +13,7 @@
 #include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/admission/error.h"
+#include "server/base/error.h"
 #include "tests/server/batching/gated_backend.h"
 #include "tests/server/batching/outcomes.h"
 #include "tests/support/fake_clock.h"

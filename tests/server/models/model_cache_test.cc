@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/synchronization/mutex.h"
-#include "server/admission/error.h"
+#include "server/base/error.h"
 #include "tests/server/models/slow_backend.h"
 
 namespace upscaled::server {

@@ -10,7 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/admission/error.h"
+#include "server/base/error.h"
 #include "tests/client/temp_folder.h"
 #include "tests/server/models/slow_backend.h"
 

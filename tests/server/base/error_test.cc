@@ -1,4 +1,4 @@
-#include "server/admission/error.h"
+#include "server/base/error.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

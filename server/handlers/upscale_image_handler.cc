@@ -1,4 +1,4 @@
-#include "server/rpc/upscale_image_handler.h"
+#include "server/handlers/upscale_image_handler.h"
 
 #include <algorithm>
 #include <cstring>
@@ -8,9 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/image/memory_io.h"
-#include "server/admission/error.h"
-#include "server/rpc/convert.h"
-#include "server/rpc/image_job.h"
+#include "server/base/error.h"
+#include "server/handlers/convert.h"
+#include "server/handlers/image_job.h"
 
 namespace upscaled::server {
 namespace {

@@ -1,4 +1,4 @@
-#include "server/rpc/convert.h"
+#include "server/handlers/convert.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
-#include "server/admission/error.h"
+#include "server/base/error.h"
 
 namespace upscaled::server {
 namespace {

@@ -1,4 +1,4 @@
-#include "server/admission/throughput.h"
+#include "server/base/throughput.h"
 
 #include <algorithm>
 #include <cmath>

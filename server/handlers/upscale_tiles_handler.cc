@@ -1,4 +1,4 @@
-#include "server/rpc/upscale_tiles_handler.h"
+#include "server/handlers/upscale_tiles_handler.h"
 
 #include <bit>
 #include <memory>
@@ -15,8 +15,8 @@
 #include "engine/pipeline/pooled_means.h"
 #include "engine/tiling/tile_grid.h"
 #include "engine/tiling/tile_shape.h"
-#include "server/admission/error.h"
-#include "server/rpc/convert.h"
+#include "server/base/error.h"
+#include "server/handlers/convert.h"
 
 namespace upscaled::server {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "absl/status/statusor.h"
 #include "engine/image/byte_stream.h"
-#include "server/rpc/call.h"
-#include "server/rpc/convert.h"
-#include "server/rpc/handler_environment.h"
+#include "server/handlers/call_context.h"
+#include "server/handlers/convert.h"
+#include "server/handlers/handler_environment.h"
 #include "upscale/v1/upscale.pb.h"
 
 namespace upscaled::server {

@@ -1,12 +1,12 @@
-#include "server/rpc/info_handlers.h"
+#include "server/handlers/info_handlers.h"
 
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "engine/base/status_macros.h"
-#include "server/admission/error.h"
-#include "server/rpc/convert.h"
+#include "server/base/error.h"
+#include "server/handlers/convert.h"
 
 namespace upscaled::server {
 namespace {

@@ -1,4 +1,4 @@
-#include "server/rpc/image_job.h"
+#include "server/handlers/image_job.h"
 
 #include <algorithm>
 #include <memory>
@@ -9,7 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
 #include "engine/pipeline/transcode.h"
-#include "server/admission/error.h"
+#include "server/base/error.h"
 
 namespace upscaled::server {
 namespace {

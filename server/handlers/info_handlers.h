@@ -2,7 +2,7 @@
 #pragma once
 
 #include "absl/status/status.h"
-#include "server/rpc/handler_environment.h"
+#include "server/handlers/handler_environment.h"
 #include "upscale/v1/upscale.pb.h"
 
 namespace upscaled::server {

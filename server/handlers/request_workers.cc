@@ -1,4 +1,4 @@
-#include "server/rpc/request_workers.h"
+#include "server/handlers/request_workers.h"
 
 #include <system_error>
 #include <utility>

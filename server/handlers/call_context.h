@@ -1,0 +1,19 @@
+// What a handler knows of its call.
+#pragma once
+
+#include "absl/time/time.h"
+#include "engine/base/cancellation.h"
+#include "server/admission/admission.h"
+#include "server/base/request_record.h"
+
+namespace upscaled::server {
+
+struct CallContext {
+  Cancellation& cancellation;
+  RequestRecord& record;  // to be filled in, and the request's id as soon as it is known
+  absl::Time start;
+  AdmissionController::Reservation&
+      reservation;  // what the call reserves, to be filled in by the handler
+};
+
+}  // namespace upscaled::server

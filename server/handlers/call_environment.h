@@ -1,0 +1,26 @@
+// What a transport needs of the server to run calls.
+#pragma once
+
+#include <functional>
+
+#include "absl/time/time.h"
+#include "engine/base/clock.h"
+#include "server/admission/admission.h"
+#include "server/base/request_record.h"
+#include "server/handlers/call_registry.h"
+#include "server/handlers/request_workers.h"
+
+namespace upscaled::server {
+
+// Everything outlives the calls.
+struct CallEnvironment {
+  AdmissionController& admission;
+  RequestWorkers& workers;
+  CallRegistry& registry;
+  const Clock& clock;
+  // Called once per finished call, just before the client gets its status.
+  std::function<void(const RequestRecord&)> on_finished;
+  absl::Duration stall_timeout;
+};
+
+}  // namespace upscaled::server
