@@ -6,15 +6,15 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "engine/backends/cpu/image_kernels.h"
-#include "engine/backends/reference/image_kernels.h"
 #include "engine/base/cpu_info.h"
 #include "engine/base/status_macros.h"
+#include "engine/image_kernels/cpu/image_kernels.h"
+#include "engine/image_kernels/reference/image_kernels.h"
 #ifdef UPSCALED_BENCH_OPENCL
-#include "engine/backends/opencl/image_kernels.h"
+#include "engine/image_kernels/opencl/image_kernels.h"
 #endif
 #ifdef UPSCALED_BENCH_CUDA
-#include "engine/backends/cuda/image/image_kernels.h"
+#include "engine/image_kernels/cuda/image_kernels.h"
 #endif
 
 namespace upscaled::bench {

@@ -12,7 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 BACKEND_DOOR = "engine/backends/backend.h"
 CHOICE_DOOR = "engine/backends/kernel_choice.h"
-IMAGE_DOOR = "engine/backends/image_kernels.h"
+IMAGE_KERNELS = "engine/image_kernels/image_kernels.h"
 PROFILE_DOOR = "engine/backends/layer_profile.h"
 ACTIVATION_CACHE = "engine/backends/device_activation_cache.h"
 ENGINE_FACE = ["engine/autotune/tuner.h", "engine/base", "engine/image", "engine/model", "engine/pipeline", "engine/backends/backend.h",
@@ -27,16 +27,19 @@ DOORS = {
     "engine/tiling": ["engine/base"],
     "engine/backends": ["engine/base", "engine/image", "engine/model", "engine/graph", "engine/backends/reference/reference_backend.h",
                         "engine/backends/cpu/cpu_backend.h"],
-    "engine/backends/reference": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_DOOR, IMAGE_DOOR,
-                                  PROFILE_DOOR],
-    "engine/backends/cpu": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_DOOR, CHOICE_DOOR, IMAGE_DOOR,
+    "engine/backends/reference": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_DOOR, PROFILE_DOOR],
+    "engine/backends/cpu": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_DOOR, CHOICE_DOOR,
                             PROFILE_DOOR],
-    "engine/backends/opencl": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_DOOR, CHOICE_DOOR, IMAGE_DOOR,
+    "engine/backends/opencl": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_DOOR, CHOICE_DOOR,
                                PROFILE_DOOR, ACTIVATION_CACHE, "engine/backends/plugin.h"],
     "engine/backends/cuda": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_DOOR, CHOICE_DOOR,
                              PROFILE_DOOR, ACTIVATION_CACHE, "engine/backends/plugin.h"],
-    "engine/backends/cuda/image": ["engine/base", "engine/image", IMAGE_DOOR, "engine/backends/cuda/kernels/portable.h"],
     "engine/backends/cuda/kernels": ["engine/base", "engine/model"],
+    "engine/image_kernels": ["engine/base", "engine/image"],
+    "engine/image_kernels/cpu": ["engine/base", "engine/image", IMAGE_KERNELS],
+    "engine/image_kernels/cuda": ["engine/base", "engine/image", IMAGE_KERNELS, "engine/backends/cuda/kernels/portable.h"],
+    "engine/image_kernels/opencl": ["engine/base", "engine/image", IMAGE_KERNELS, "engine/backends/opencl"],
+    "engine/image_kernels/reference": ["engine/base", "engine/image", IMAGE_KERNELS],
     "engine/autotune": ["engine/base", "engine/model", CHOICE_DOOR, "engine/backends/reference/layers.h"],
     "engine/pipeline": ["engine/base", "engine/image", "engine/model", "engine/graph", "engine/tiling", BACKEND_DOOR],
     "server/base": ["engine/base"],

@@ -1,7 +1,8 @@
-# Writes OUTPUT, which defines the constants of sources.h from FOLDER/<name>.cl for each of NAMES.
-set(text "#include \"engine/backends/opencl/sources.h\"\n\nnamespace upscaled::opencl {\n\n")
-foreach(name IN LISTS NAMES)
-  file(READ ${FOLDER}/${name}.cl source)
+# Writes OUTPUT, which defines the constants of HEADER: kNameSource is the text of name.cl, for each of FILES.
+set(text "#include \"${HEADER}\"\n\nnamespace upscaled::opencl {\n\n")
+foreach(file IN LISTS FILES)
+  file(READ ${file} source)
+  cmake_path(GET file STEM name)
   string(SUBSTRING ${name} 0 1 initial)
   string(TOUPPER ${initial} initial)
   string(SUBSTRING ${name} 1 -1 rest)

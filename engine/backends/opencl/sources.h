@@ -7,13 +7,10 @@ namespace upscaled::opencl {
 
 // In front of every program.
 extern const std::string_view kCommonSource;
-extern const std::string_view kBilateralSource;
 extern const std::string_view kConvSource;
 extern const std::string_view kElementwiseSource;
 extern const std::string_view kPixelsSource;
 extern const std::string_view kPoolingSource;
-extern const std::string_view kReduceSource;
-extern const std::string_view kTransposeSource;
 extern const std::string_view kWinogradSource;
 
 }  // namespace upscaled::opencl

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <random>
 
-#include "engine/backends/reference/image_kernels.h"
+#include "engine/image_kernels/reference/image_kernels.h"
 #include "hwy/targets.h"
 #include "tests/support/test_image.h"
 

@@ -1,0 +1,64 @@
+// The image kernels of a device: the operations around the networks that move memory rather
+// than compute, each in its steps from the plain kernel to the tuned one. Every device has the same
+// operations on the same layouts, so that one test compares all steps with their definition, and
+// one benchmark (`upscale-bench image`) shows what each step is worth there.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "engine/base/geometry.h"
+#include "engine/image/bilateral.h"
+
+namespace upscaled {
+
+enum class ImageOp {
+  kCopy,          // bytes, the yardstick of all others
+  kBilateral,     // of RGB in 8 bits: engine/image/bilateral.h
+  kTranspose,     // of a matrix of floats
+  kToPlanes,      // RGB in 8 bits to pixels of 8 floats: value / 255, and zeros
+  kFromPlanes,    // and back: clamped to 0..1, rounded half up
+  kRowStats,      // of a matrix of floats: LineStats of every row
+  kColumnStats,   // and of every column
+  kSquaredError,  // of two planes of floats, one behind the other: the sum, a double
+  kSsim,          // of the same: the sum over all windows, a double; see engine/image/quality.h
+};
+
+// Of the finite values of a row or column: 0, infinity and -infinity where there are none.
+struct LineStats {
+  float sum, min, max;
+  float lost;  // how many values are infinite or NaN
+};
+
+struct ImageWork {
+  ImageOp op;
+  Size size;  // of the image, the matrix or each plane; for kSsim at least a window
+  BilateralOptions bilateral = {};
+};
+
+// Source and result lie in rows without gaps.
+size_t SourceBytes(const ImageWork& work);
+size_t ResultBytes(const ImageWork& work);
+
+struct ImageStep {
+  ImageOp op;
+  std::string_view name;  // what it adds to the step before: "naive", "shared memory", ...
+};
+
+// Used by one thread at a time. A result depends on the source and the step alone: sums run in one
+// order whatever the number of threads.
+class ImageKernels {
+ public:
+  virtual ~ImageKernels() = default;
+  // The steps of an operation stand together, in order, the tuned one last.
+  virtual std::span<const ImageStep> steps() const = 0;
+  // Computes `work` with a step of its operation and returns the seconds that the device took for
+  // it, transfers aside. The spans have SourceBytes and ResultBytes.
+  virtual absl::StatusOr<double> Run(size_t step, const ImageWork& work,
+                                     std::span<const uint8_t> src, std::span<uint8_t> dst) = 0;
+};
+
+}  // namespace upscaled
