@@ -18,6 +18,8 @@
 #include "engine/image/image.h"
 #include "engine/image/row_source.h"
 #include "engine/model/repository.h"
+#include "engine/pipeline/pass_spec.h"
+#include "engine/pipeline/stage.h"
 #include "engine/pipeline/tile_executor.h"
 
 namespace upscaled {
@@ -33,8 +35,8 @@ struct TargetSize {
 absl::StatusOr<Size> ResolveTargetSize(const TargetSize& target, Size source, int model_scale);
 
 // The networks to run one after the other: x4 is x2 twice, the noise level is the first pass's
-// alone; the product of the scales is the least that reaches `result` (the final resize shrinks
-// it), or the most that the model has. Empty: no network is needed (x1 without denoising).
+// alone; the product of the scales is the smallest that reaches `result` (the final resize shrinks
+// it), or the largest that the model has. Empty: no network is needed (x1 without denoising).
 // INVALID_ARGUMENT when the model lacks the noise level, naming those it has, or weights for a
 // further pass (noise level -1 or, for want of it, 0). The product is at most 16, and beyond the
 // first factor no pass makes more than four times the result's pixels, whatever the aspect ratios:
@@ -47,7 +49,7 @@ struct UpscaleOptions {
   bool tta = false;  // mean of the eight flips and rotations; eight times the work
   int tile_px = 0;   // largest tile side in source pixels of its pass; 0 = the device's choice
   SampleType result_type = SampleType::kU8;  // kU8 or kU16
-  // What ActivationCache may take, where networks have global poolings; never changes the result.
+  // Limit on all ActivationCaches, where networks have global poolings; never changes the result.
   size_t activation_cache_bytes = size_t{1} << 30;
   int concurrency =
       1;  // the executor's: how many tiles to have in flight; never changes the result
@@ -58,10 +60,8 @@ struct UpscalePlan {
   ImageSpec source;
   ImageSpec result;  // result.channels == source.channels
   UpscaleOptions options;
-  std::vector<std::shared_ptr<const Executable>> passes;
-  std::vector<Size> pass_tile;             // tile size of each pass, in its source pixels
-  std::vector<int> pass_bands;             // rows of tiles that each pass holds at a time
-  std::vector<int64_t> pass_cached_tiles;  // tiles of each pass that have a ActivationCache
+  std::vector<PassSpec> passes;  // the networks and how each is cut
+  std::vector<Stage> stages;     // from the source's rows to the result's, the passes among them
   int64_t tile_count = 0;   // runs of tiles, of all passes: with TTA every tile takes eight times
                             // as many, and global poolings one each
   size_t memory_bytes = 0;  // bound on what the stages allocate, without codec and workspaces
@@ -73,7 +73,7 @@ absl::StatusOr<UpscalePlan> PlanUpscale(const ImageSpec& source, Size result,
                                         const UpscaleOptions& options,
                                         size_t band_budget_bytes = size_t{64} << 20);
 
-// What the caller hears of a request while it runs.
+// A request's reports to its caller while it runs.
 struct UpscaleProgress {
   // Called on the executor's threads, once per finished tile, with tiles done and plan.tile_count.
   std::function<void(int64_t done, int64_t total)> on_tile;
