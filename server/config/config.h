@@ -70,7 +70,7 @@ using Environment = std::map<std::string, std::string>;
 Environment ReadEnvironment(const char* const* envp);
 
 // INVALID_ARGUMENT names the flag, variable or key, its value and what it should be; for an unknown
-// name, the nearest known one. NOT_FOUND: a file or directory that is not there.
+// name, the nearest known one. NOT_FOUND: a file that is not there, or no models.
 absl::StatusOr<ParsedConfig> ParseConfig(int argc, const char* const* argv,
                                          const Environment& environment);
 

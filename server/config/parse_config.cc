@@ -1,6 +1,5 @@
 #include <algorithm>
-#include <cstdlib>
-#include <limits>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -36,16 +35,6 @@ bool IsForeign(const std::string& variable) {
          absl::StartsWith(variable, "UPSCALED_PORT_");
 }
 
-// Reading one throws, of all things.
-bool IsDirectory(const std::filesystem::path& path) {
-  std::error_code ignored;
-  return std::filesystem::is_directory(path, ignored);
-}
-
-std::string Usual(const Setting& setting, const ServerConfig& defaults) {
-  return setting.usual.empty() ? setting.get(defaults) : std::string(setting.usual);
-}
-
 // Levenshtein's distance.
 size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
@@ -61,50 +50,31 @@ size_t EditDistance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-std::string NearestSetting(std::string_view name) {
-  std::string_view nearest = kConfigFlag;
-  for (const Setting& setting : Settings()) {
-    if (EditDistance(name, setting.name) < EditDistance(name, nearest)) nearest = setting.name;
+// "--threads N   threads that compute ... [4]".
+class HelpFormatter : public CLI::Formatter {
+  std::string make_option_opts(const CLI::Option* option) const override {
+    return option->get_type_size() == 0 ? "" : absl::StrCat(" ", option->get_type_name());
   }
-  return std::string(nearest);
-}
-
-// `source` is how the user wrote it: "--threads", "UPSCALED_THREADS", "threads in FILE".
-absl::Status Apply(const Setting& setting, const std::vector<std::string>& values,
-                   const std::string& source, ServerConfig& config) {
-  if (values.empty()) return absl::OkStatus();  // as good as not set
-  if (setting.repeatable()) {
-    setting.clear(config);
-  } else if (values.size() != 1) {
-    return absl::InvalidArgumentError(absl::StrCat(source, ": is given more than once"));
+  std::string make_option_desc(const CLI::Option* option) const override {
+    const std::string value = option->get_default_str();
+    return absl::StrCat(option->get_description(),
+                        value.empty() || value == "0" ? "" : absl::StrCat(" [", value, "]"));
   }
-  for (const std::string& value : values) {
-    const absl::Status status = setting.set(config, value);
-    if (!status.ok()) {
-      return absl::Status(status.code(),
-                          absl::StrCat(source, ": \"", value, "\" ", status.message()));
-    }
-  }
-  return absl::OkStatus();
-}
+};
 
-// --- The three sources ---
-
+// The text of a scalar, the texts of a list of them.
 absl::StatusOr<std::vector<std::string>> FileValues(const YAML::Node& node,
                                                     const std::string& source) {
-  if (node.IsScalar()) return std::vector<std::string>{node.Scalar()};
-  std::vector<std::string> values;
-  for (const YAML::Node& item : node) {
-    if (!node.IsSequence() || !item.IsScalar()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(source, ": must be a value or a list of them"));
-    }
-    values.push_back(item.Scalar());
+  try {
+    if (!node.IsScalar()) return node.as<std::vector<std::string>>();
+    return std::vector<std::string>{node.Scalar()};
+  } catch (const YAML::Exception&) {
+    return absl::InvalidArgumentError(absl::StrCat(source, ": must be a value or a list of them"));
   }
-  return values;
 }
 
-absl::Status ApplyFile(const std::string& path, ServerConfig& config) {
+// A map of settings, or null.
+absl::StatusOr<YAML::Node> LoadFile(const std::string& path) {
   if (IsDirectory(path)) {
     return absl::InvalidArgumentError(absl::StrCat("--config: \"", path, "\" is a directory"));
   }
@@ -116,117 +86,133 @@ absl::Status ApplyFile(const std::string& path, ServerConfig& config) {
   } catch (const YAML::Exception& error) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": ", error.what()));
   }
-  if (root.IsNull()) return absl::OkStatus();
-  if (!root.IsMap()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": must be a map of settings, such as \"threads: 4\""));
+  if (root.IsNull() || root.IsMap()) return root;
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": must be a map of settings, such as \"threads: 4\""));
+}
+
+// A config and what fills it. CLI11's own reading of variables and files is not used: a file would
+// win over a variable, and an error would name the flag instead of its source.
+struct Parser {
+  ServerConfig config;
+  std::string file;  // --config
+  bool print_config = false, help_markdown = false;
+  CLI::App app{"Upscales images with neural networks, over gRPC.", "upscaled"};
+  std::vector<Setting> settings;
+
+  Parser() {
+    app.add_option("--config", file, "YAML or JSON file of these settings by their names")
+        ->type_name("FILE");
+    app.add_flag("--print-config", print_config, "print the settings in force and exit");
+    app.set_version_flag("--version", std::string("upscaled ") + kVersion,
+                         "print the version and exit");
+    app.allow_extras();
+    app.formatter(std::make_shared<HelpFormatter>());
+    app.footer(
+        "Every setting can also be given as UPSCALED_NAME in the environment "
+        "(UPSCALED_MAX_QUEUE_PIXELS)"
+        "\nor in the file of --config. A flag wins over the environment, that over the file.");
+    settings = AddSettings(app, config);
+    app.add_flag("--help-markdown", help_markdown)->group("");
   }
+
+  std::string NearestSetting(std::string_view name) const {
+    std::string_view nearest = kConfigFlag;
+    for (const Setting& setting : settings) {
+      if (EditDistance(name, setting.name) < EditDistance(name, nearest)) nearest = setting.name;
+    }
+    return std::string(nearest);
+  }
+};
+
+// Gives `values` to a setting. `source` is how the user wrote it: "UPSCALED_THREADS".
+absl::Status Apply(const Setting& setting, std::vector<std::string> values,
+                   const std::string& source) {
+  if (values.empty()) return absl::OkStatus();  // as good as not set
+  setting.option->clear();
+  setting.option->add_result(std::move(values));
+  try {
+    setting.option->run_callback();
+  } catch (const CLI::ParseError& error) {
+    const std::string flag = setting.option->get_name();
+    return absl::InvalidArgumentError(absl::StrCat(source, absl::StripPrefix(error.what(), flag)));
+  }
+  return absl::OkStatus();
+}
+
+// --- The three sources ---
+
+absl::Status RefuseExtras(const Parser& parser) {
+  for (const std::string& extra : parser.app.remaining()) {
+    if (!absl::StartsWith(extra, "-")) {
+      return absl::InvalidArgumentError(absl::StrCat("unexpected argument \"", extra, "\""));
+    }
+    const std::string name(absl::StripPrefix(
+        absl::StripPrefix(absl::string_view(extra).substr(0, extra.find('=')), "-"), "-"));
+    return absl::InvalidArgumentError(absl::StrCat("unknown flag ", extra, "; did you mean --",
+                                                   parser.NearestSetting(name), "?"));
+  }
+  return absl::OkStatus();
+}
+
+// The text of --help, --version or --help-markdown, "" when none was asked for.
+absl::StatusOr<std::string> ReadFlags(Parser& parser, int argc, const char* const* argv) {
+  try {  // CLI11 reports by exceptions
+    parser.app.parse(argc, argv);
+  } catch (const CLI::CallForVersion& version) {
+    return absl::StrCat(version.what(), "\n");
+  } catch (const CLI::ParseError& error) {
+    if (parser.app.get_help_ptr()->count() > 0) return parser.app.help();
+    return absl::InvalidArgumentError(error.what());
+  }
+  RETURN_IF_ERROR(RefuseExtras(parser));
+  return parser.help_markdown ? SettingsMarkdown() : "";
+}
+
+absl::Status ReadFile(Parser& parser, const std::string& path) {
+  ASSIGN_OR_RETURN(const YAML::Node root, LoadFile(path));
   for (const auto& entry : root) {
     if (!entry.first.IsScalar()) {
       return absl::InvalidArgumentError(absl::StrCat(path, ": a key is not a name"));
     }
     const std::string key = absl::StrReplaceAll(ToAbsl(entry.first.Scalar()), {{"_", "-"}});
     const std::string source = absl::StrCat(key, " in ", path);
-    const auto setting = std::ranges::find(Settings(), key, &Setting::name);
-    if (setting == Settings().end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(source, ": no such setting; did you mean ", NearestSetting(key), "?"));
+    const auto setting = std::ranges::find(parser.settings, key, &Setting::name);
+    if (setting == parser.settings.end()) {
+      return absl::InvalidArgumentError(absl::StrCat(source, ": no such setting; did you mean ",
+                                                     parser.NearestSetting(key), "?"));
     }
     if (entry.second.IsNull()) continue;  // a name without a value leaves the default
-    ASSIGN_OR_RETURN(const std::vector<std::string> values, FileValues(entry.second, source));
-    RETURN_IF_ERROR(Apply(*setting, values, source, config));
+    ASSIGN_OR_RETURN(std::vector<std::string> values, FileValues(entry.second, source));
+    RETURN_IF_ERROR(Apply(*setting, std::move(values), source));
   }
   return absl::OkStatus();
 }
 
-absl::Status ApplyEnvironment(const Environment& environment, ServerConfig& config) {
+absl::Status ReadEnvironment(Parser& parser, const Environment& environment) {
   for (const auto& [name, value] : environment) {
     if (!absl::StartsWith(name, ToAbsl(kEnvironmentPrefix)) || IsForeign(name)) continue;
     if (value.empty()) continue;                         // as good as not set
     if (name == EnvironmentName(kConfigFlag)) continue;  // read before
     const auto setting = std::ranges::find(
-        Settings(), name, [](const Setting& s) { return EnvironmentName(s.name); });
-    if (setting == Settings().end()) {
+        parser.settings, name, [](const Setting& s) { return EnvironmentName(s.name); });
+    if (setting == parser.settings.end()) {
       const std::string as_flag = absl::AsciiStrToLower(
           absl::StrReplaceAll(name.substr(kEnvironmentPrefix.size()), {{"_", "-"}}));
-      return absl::InvalidArgumentError(absl::StrCat(
-          name, ": no such setting; did you mean ", EnvironmentName(NearestSetting(as_flag)), "?"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, ": no such setting; did you mean ",
+                       EnvironmentName(parser.NearestSetting(as_flag)), "?"));
     }
     std::vector<std::string> values = {value};
-    if (setting->repeatable()) {
+    if (setting->separator != 0) {
       values = absl::StrSplit(value, setting->separator, absl::SkipEmpty());
     }
-    RETURN_IF_ERROR(Apply(*setting, values, name, config));
+    RETURN_IF_ERROR(Apply(*setting, std::move(values), name));
   }
   return absl::OkStatus();
 }
 
-// The command line as CLI11 reads it.
-struct Flags {
-  CLI::App app{"Upscales images with neural networks, over gRPC.", "upscaled"};
-  std::vector<std::vector<std::string>> values{Settings().size()};
-  std::string config;
-  bool print_config = false, help_markdown = false;
-
-  Flags() {
-    const ServerConfig defaults;
-    for (size_t i = 0; i < Settings().size(); ++i) {
-      const Setting& setting = Settings()[i];
-      const std::string usual = Usual(setting, defaults);
-      app.add_option(absl::StrCat("--", ToAbsl(setting.name)), values[i],
-                     absl::StrCat(ToAbsl(setting.help),
-                                  usual.empty() || usual == "0" ? "" : " [" + usual + "]"))
-          ->group(std::string(setting.group))
-          ->type_name(std::string(setting.value))
-          ->expected(1)
-          ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-    }
-    app.add_option("--config", config, "YAML or JSON file of these settings by their names")
-        ->type_name("FILE");
-    app.add_flag("--print-config", print_config, "print the settings in force and exit");
-    app.add_flag("--help-markdown", help_markdown)->group("");
-    app.set_version_flag("--version", std::string("upscaled ") + kVersion,
-                         "print the version and exit");
-    app.allow_extras();
-    app.footer(
-        "Every setting can also be given as UPSCALED_NAME in the environment "
-        "(UPSCALED_MAX_QUEUE_PIXELS)"
-        "\nor in the file of --config. A flag wins over the environment, that over the file.");
-  }
-
-  // The text of --help or --version, "" when neither was asked for.
-  absl::StatusOr<std::string> Parse(int argc, const char* const* argv) {
-    try {  // CLI11 reports by exceptions
-      app.parse(argc, argv);
-    } catch (const CLI::CallForHelp&) {
-      return app.help();
-    } catch (const CLI::CallForVersion& version) {
-      return absl::StrCat(version.what(), "\n");
-    } catch (const CLI::ParseError& error) {
-      return absl::InvalidArgumentError(error.what());
-    }
-    for (const std::string& extra : app.remaining()) {
-      if (!absl::StartsWith(extra, "-")) {
-        return absl::InvalidArgumentError(absl::StrCat("unexpected argument \"", extra, "\""));
-      }
-      const std::string name(absl::StripPrefix(
-          absl::StripPrefix(absl::string_view(extra).substr(0, extra.find('=')), "-"), "-"));
-      return absl::InvalidArgumentError(
-          absl::StrCat("unknown flag ", extra, "; did you mean --", NearestSetting(name), "?"));
-    }
-    return "";
-  }
-
-  absl::Status ApplyTo(ServerConfig& out) const {
-    for (size_t i = 0; i < values.size(); ++i) {
-      const Setting& setting = Settings()[i];
-      RETURN_IF_ERROR(Apply(setting, values[i], absl::StrCat("--", ToAbsl(setting.name)), out));
-    }
-    return absl::OkStatus();
-  }
-};
-
-// --- What no single setting can check or default ---
+// --- Checks and defaults that take more than one setting ---
 
 absl::Status CheckTls(const TlsConfig& tls) {
   if (tls.cert.empty() != tls.key.empty()) {
@@ -266,15 +252,15 @@ absl::Status Complete(ServerConfig& config) {
 }
 
 // As a file for --config.
-std::string PrintConfig(const ServerConfig& config) {
+std::string PrintConfig(const Parser& parser) {
   YAML::Emitter yaml;
   yaml << YAML::BeginMap;
-  for (const Setting& setting : Settings()) {
+  for (const Setting& setting : parser.settings) {
     yaml << YAML::Key << std::string(setting.name) << YAML::Value;
-    if (setting.repeatable()) {
-      yaml << setting.get_all(config);
+    if (setting.separator != 0) {
+      yaml << setting.values();
     } else {
-      yaml << setting.get(config);
+      yaml << setting.values().front();
     }
   }
   yaml << YAML::EndMap;
@@ -286,11 +272,7 @@ std::string PrintConfig(const ServerConfig& config) {
 Environment ReadEnvironment(const char* const* envp) {
   Environment environment;
   for (; *envp != nullptr; ++envp) {
-    const std::string_view entry = *envp;
-    const size_t equals = entry.find('=');
-    if (equals != std::string_view::npos) {
-      environment.emplace(entry.substr(0, equals), entry.substr(equals + 1));
-    }
+    environment.insert(absl::StrSplit(*envp, absl::MaxSplits('=', 1)));
   }
   return environment;
 }
@@ -298,33 +280,33 @@ Environment ReadEnvironment(const char* const* envp) {
 absl::StatusOr<ParsedConfig> ParseConfig(int argc, const char* const* argv,
                                          const Environment& environment) {
   ParsedConfig parsed;
-  Flags flags;
-  ASSIGN_OR_RETURN(parsed.printout, flags.Parse(argc, argv));
-  if (flags.help_markdown) parsed.printout = SettingsMarkdown();
+  Parser parser;
+  ASSIGN_OR_RETURN(parsed.printout, ReadFlags(parser, argc, argv));
   if (!parsed.printout.empty()) return parsed;
 
-  std::string file = flags.config;
+  std::string file = parser.file;
   if (const auto variable = environment.find(EnvironmentName(kConfigFlag));
       file.empty() && variable != environment.end()) {
     file = variable->second;
   }
-  if (!file.empty()) RETURN_IF_ERROR(ApplyFile(file, parsed.config));
-  RETURN_IF_ERROR(ApplyEnvironment(environment, parsed.config));
-  RETURN_IF_ERROR(flags.ApplyTo(parsed.config));
-  RETURN_IF_ERROR(Complete(parsed.config));
-  if (flags.print_config) parsed.printout = PrintConfig(parsed.config);
+  if (!file.empty()) RETURN_IF_ERROR(ReadFile(parser, file));
+  RETURN_IF_ERROR(ReadEnvironment(parser, environment));
+  RETURN_IF_ERROR(ReadFlags(parser, argc, argv).status());  // again: they win
+  RETURN_IF_ERROR(Complete(parser.config));
+  if (parser.print_config) parsed.printout = PrintConfig(parser);
+  parsed.config = std::move(parser.config);
   return parsed;
 }
 
 std::string SettingsMarkdown() {
-  const ServerConfig defaults;
   std::string text = "| flag | default | what it does |\n| --- | --- | --- |\n";
-  for (const Setting& setting : Settings()) {
-    const std::string usual = Usual(setting, defaults);
-    absl::StrAppend(&text, "| `--", ToAbsl(setting.name), " ",
-                    absl::StrReplaceAll(ToAbsl(setting.value), {{"|", "\\|"}}), "` | ",
-                    usual.empty() ? "" : absl::StrCat("`", usual, "`"), " | ", ToAbsl(setting.help),
-                    " |\n");
+  const Parser parser;
+  for (const auto& [name, option, values, separator] : parser.settings) {
+    const std::string value = option->get_default_str();
+    absl::StrAppend(&text, "| `--", ToAbsl(name), " ",
+                    absl::StrReplaceAll(option->get_type_name(), {{"|", "\\|"}}), "` | ",
+                    value.empty() ? "" : absl::StrCat("`", value, "`"), " | ",
+                    option->get_description(), " |\n");
   }
   return text;
 }

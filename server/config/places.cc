@@ -18,13 +18,18 @@ int64_t UsableMemoryBytes() {
   return bytes;
 }
 
+bool IsDirectory(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored);
+}
+
 std::optional<std::filesystem::path> BundledModelsDirectory() {
   namespace fs = std::filesystem;
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
   for (const fs::path& directory : {program.parent_path().parent_path() / "share/upscaled/models",
                                     fs::path(UPSCALED_SOURCE_MODELS)}) {
-    if (fs::is_directory(directory, error)) return directory;
+    if (IsDirectory(directory)) return directory;
   }
   return std::nullopt;
 }

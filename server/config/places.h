@@ -1,4 +1,4 @@
-// What the settings' defaults are taken from: this machine, and where the program lies.
+// Facts of this machine that settings and their defaults depend on.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,9 @@ namespace upscaled::server {
 
 // Memory that this process may use: the machine's, or the container's limit when that is less.
 int64_t UsableMemoryBytes();
+
+// False, too, where it cannot be told.
+bool IsDirectory(const std::filesystem::path& path);
 
 // The models that came with the program: of an installed tree (../share/upscaled/models from the
 // program), else of the source tree that it was built from.

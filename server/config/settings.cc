@@ -1,26 +1,20 @@
 #include "server/config/settings.h"
 
 #include <limits>
-#include <optional>
 #include <utility>
 
+#include "CLI/CLI.hpp"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
+#include "server/config/places.h"
 #include "server/config/values.h"
 
 namespace upscaled::server {
 namespace {
-
-constexpr std::string_view kListening = "Listening";
-constexpr std::string_view kDevices = "Models and devices";
-constexpr std::string_view kLimits = "Limits";
-constexpr std::string_view kTimeouts = "Timeouts";
-constexpr std::string_view kLogging = "Logging";
-constexpr std::string_view kTls = "TLS";
 
 constexpr int kMaxThreads = 4096;
 constexpr int kMaxRequests = 100'000;
@@ -31,150 +25,13 @@ constexpr int64_t kMaxMetadataBytes = int64_t{1} << 30;
 constexpr int kMaxJpegScans = 10'000;
 constexpr int64_t kNoMaximum = std::numeric_limits<int64_t>::max();
 
-// --- Settings by the kind of their value. `field` gives a reference into a config. ---
-
-template <typename Field>
-Setting Text(std::string_view name, std::string_view group, std::string_view value,
-             std::string_view help, Field field) {
-  return {name,
-          group,
-          value,
-          help,
-          [field](ServerConfig& config, const std::string& text) {
-            field(config) = text;
-            return absl::OkStatus();
-          },
-          [field](const ServerConfig& config) { return std::string(field(config)); }};
-}
-
-template <typename Field>
-Setting Integer(std::string_view name, std::string_view group, std::string_view value,
-                std::string_view help, int least, int most, Field field) {
-  return {name,
-          group,
-          value,
-          help,
-          [field, least, most](ServerConfig& config, const std::string& text) {
-            ASSIGN_OR_RETURN(const int64_t number, ParseInteger(text, least, most));
-            field(config) = static_cast<int>(number);
-            return absl::OkStatus();
-          },
-          [field](const ServerConfig& config) { return absl::StrCat(field(config)); }};
-}
-
-template <typename Field>
-Setting Quantity(std::string_view name, std::string_view value, std::string_view help,
-                 absl::StatusOr<int64_t> (*parse)(std::string_view), std::string (*format)(int64_t),
-                 int64_t most, Field field) {
-  return {name,
-          kLimits,
-          value,
-          help,
-          [=](ServerConfig& config, const std::string& text) -> absl::Status {
-            ASSIGN_OR_RETURN(const int64_t number, parse(text));
-            if (number > most) {
-              return absl::InvalidArgumentError(absl::StrCat("must be at most ", format(most)));
-            }
-            field(config) = number;
-            return absl::OkStatus();
-          },
-          [field, format](const ServerConfig& config) { return format(field(config)); }};
-}
-
-template <typename Field>
-Setting Bytes(std::string_view name, std::string_view help, Field field,
-              int64_t most = kNoMaximum) {
-  return Quantity(name, "BYTES", help, ParseBytes, FormatBytes, most, field);
-}
-
-template <typename Field>
-Setting Pixels(std::string_view name, std::string_view help, Field field,
-               int64_t most = kNoMaximum) {
-  return Quantity(name, "PIXELS", help, ParsePixels, FormatPixels, most, field);
-}
-
-template <typename Field>
-Setting Timeout(std::string_view name, std::string_view group, std::string_view help, Field field) {
-  return {name,
-          group,
-          "TIME",
-          help,
-          [field](ServerConfig& config, const std::string& text) {
-            ASSIGN_OR_RETURN(field(config), ParseTimeout(text));
-            return absl::OkStatus();
-          },
-          [field](const ServerConfig& config) { return absl::FormatDuration(field(config)); }};
-}
-
-// One of the names that `name_of` gives to `values`.
-template <typename Value, typename Field>
-Setting Choice(std::string_view name, std::string_view group, std::string_view value,
-               std::string_view help, std::vector<Value> values, std::string_view (*name_of)(Value),
-               Field field) {
-  return {name,
-          group,
-          value,
-          help,
-          [=](ServerConfig& config, const std::string& text) -> absl::Status {
-            std::vector<std::string> names;
-            for (const Value candidate : values) {
-              names.emplace_back(name_of(candidate));
-              if (names.back() != text) continue;
-              field(config) = candidate;
-              return absl::OkStatus();
-            }
-            return absl::InvalidArgumentError(
-                absl::StrCat("must be one of ", absl::StrJoin(names, ", ")));
-          },
-          [=](const ServerConfig& config) { return std::string(name_of(field(config))); }};
-}
-
-Setting Address(std::string_view name, std::string_view help, std::string ServerConfig::*field,
-                bool may_be_off) {
-  return {name,
-          kListening,
-          "HOST:PORT",
-          help,
-          [=](ServerConfig& config, const std::string& text) {
-            const bool off = may_be_off && text == "off";
-            if (!off) RETURN_IF_ERROR(CheckAddress(text));
-            config.*field = off ? "" : text;
-            return absl::OkStatus();
-          },
-          [=](const ServerConfig& config) {
-            return (config.*field).empty() ? std::string("off") : config.*field;
-          }};
-}
-
-// Several values; `field` is a vector, `check` looks at the text of each.
-template <typename Field>
-Setting Repeated(std::string_view name, std::string_view group, std::string_view value,
-                 std::string_view help, char separator, absl::Status (*check)(const std::string&),
-                 Field field) {
-  Setting setting = {name,
-                     group,
-                     value,
-                     help,
-                     [=](ServerConfig& config, const std::string& text) {
-                       RETURN_IF_ERROR(check(text));
-                       field(config).emplace_back(text);
-                       return absl::OkStatus();
-                     },
-                     nullptr};
-  setting.separator = separator;
-  setting.clear = [field](ServerConfig& config) { field(config).clear(); };
-  setting.get_all = [field](const ServerConfig& config) {
-    const auto& values = field(config);
-    return std::vector<std::string>(values.begin(), values.end());
-  };
-  setting.get = [get_all = setting.get_all](const ServerConfig& config) {
-    return absl::StrJoin(get_all(config), ", ");
-  };
-  return setting;
+// A validator's answer: "" when it takes `text`.
+std::string Answer(const std::string& text, const absl::Status& status) {
+  return status.ok() ? "" : absl::StrCat("\"", text, "\" ", status.message());
 }
 
 absl::Status CheckDirectory(const std::string& text) {
-  if (std::filesystem::is_directory(text)) return absl::OkStatus();
+  if (IsDirectory(text)) return absl::OkStatus();
   return absl::NotFoundError("is no directory that can be read");
 }
 
@@ -183,145 +40,234 @@ absl::Status CheckNotEmpty(const std::string& text) {
   return absl::InvalidArgumentError("must not be empty");
 }
 
-Setting WithUsual(Setting setting, std::string_view usual) {
-  setting.usual = usual;
-  return setting;
+// Adds options to an app; their validators put what they read into the fields given here.
+class SettingList {
+ public:
+  explicit SettingList(CLI::App& app) : app_(app) {}
+
+  // The group of what is added from now on.
+  void Group(const std::string& name) { app_.option_defaults()->group(name); }
+
+  // One value: `read` gives it from a text, `print` a text that reads back.
+  template <typename T, typename Read, typename Print>
+  CLI::Option* Add(const char* name, const char* type, const char* help, T& field, Read read,
+                   Print print) {
+    CLI::Option* const option = Option(name, type, help, /*separator=*/0, [&field, print] {
+      return std::vector<std::string>{print(field)};
+    });
+    const CLI::Validator once([](std::string&) { return std::string("is given more than once"); },
+                              /*validator_desc=*/"");
+    return option->check(once.application_index(1))->check([&field, read](const std::string& text) {
+      auto value = read(text);
+      if (value.ok()) field = static_cast<T>(*std::move(value));
+      return Answer(text, value.status());
+    });
+  }
+
+  // Several values, each of which `check` looks at.
+  template <typename T>
+  void Repeated(const char* name, const char* type, const char* help, std::vector<T>& field,
+                char separator, absl::Status (*check)(const std::string&)) {
+    const auto store = [&field](const CLI::results_t& texts) {
+      field.assign(texts.begin(), texts.end());
+      return true;
+    };
+    const auto values = [&field] { return std::vector<std::string>(field.begin(), field.end()); };
+    Option(name, type, help, separator, values, store)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+        ->allow_extra_args()
+        ->check([check](const std::string& text) { return Answer(text, check(text)); });
+  }
+
+  template <typename T>  // a string or a path
+  void Text(const char* name, const char* type, const char* help, T& field) {
+    Add(
+        name, type, help, field, [](const std::string& text) { return absl::StatusOr<T>(text); },
+        [](const T& value) { return std::string(value); });
+  }
+
+  void Address(const char* name, const char* help, std::string& field, bool may_be_off) {
+    const auto read = [may_be_off](const std::string& text) -> absl::StatusOr<std::string> {
+      if (may_be_off && text == "off") return "";
+      RETURN_IF_ERROR(CheckAddress(text));
+      return text;
+    };
+    Add(name, "HOST:PORT", help, field, read,
+        [](const std::string& value) { return value.empty() ? "off" : value; });
+  }
+
+  void Integer(const char* name, const char* help, int& field, int min, int max) {
+    Add(
+        name, "N", help, field,
+        [=](const std::string& text) { return ParseInteger(text, min, max); },
+        [](int value) { return absl::StrCat(value); });
+  }
+
+  CLI::Option* Bytes(const char* name, const char* help, int64_t& field, int64_t max = kNoMaximum) {
+    return Quantity(name, "BYTES", help, field, max, ParseBytes, FormatBytes);
+  }
+
+  void Pixels(const char* name, const char* help, int64_t& field, int64_t max = kNoMaximum) {
+    Quantity(name, "PIXELS", help, field, max, ParsePixels, FormatPixels);
+  }
+
+  void Timeout(const char* name, const char* help, absl::Duration& field) {
+    Add(name, "TIME", help, field, ParseTimeout, absl::FormatDuration);
+  }
+
+  // One of the names that `name_of` gives to `values`.
+  template <typename T>
+  void Choice(const char* name, const char* type, const char* help, T& field,
+              std::string_view (*name_of)(T), std::vector<T> values) {
+    const auto read = [=](const std::string& text) -> absl::StatusOr<T> {
+      std::vector<std::string> names;
+      for (const T value : values) {
+        if (names.emplace_back(name_of(value)) == text) return value;
+      }
+      return absl::InvalidArgumentError(
+          absl::StrCat("must be one of ", absl::StrJoin(names, ", ")));
+    };
+    Add(name, type, help, field, read, [=](T value) { return std::string(name_of(value)); });
+  }
+
+  std::vector<Setting> Take() { return std::move(settings_); }
+
+ private:
+  CLI::Option* Option(const char* name, const char* type, const char* help, char separator,
+                      std::function<std::vector<std::string>()> values,
+                      CLI::callback_t store = {}) {
+    CLI::Option* const option =
+        app_.add_option(absl::StrCat("--", name), std::move(store), help, /*defaulted=*/true,
+                        [values] { return absl::StrJoin(values(), ", "); });
+    settings_.push_back({name, option, std::move(values), separator});
+    return option->type_name(type);
+  }
+
+  CLI::Option* Quantity(const char* name, const char* type, const char* help, int64_t& field,
+                        int64_t max, absl::StatusOr<int64_t> (*parse)(std::string_view),
+                        std::string (*format)(int64_t)) {
+    const auto read = [=](const std::string& text) -> absl::StatusOr<int64_t> {
+      ASSIGN_OR_RETURN(const int64_t value, parse(text));
+      if (value <= max) return value;
+      return absl::InvalidArgumentError(absl::StrCat("must be at most ", format(max)));
+    };
+    return Add(name, type, help, field, read, format);
+  }
+
+  CLI::App& app_;
+  std::vector<Setting> settings_;
+};
+
+void AddListening(SettingList& list, ServerConfig& config) {
+  list.Group("Listening");
+  list.Address("listen", "address of the gRPC service; port 0 takes a free one", config.listen,
+               /*may_be_off=*/false);
+  list.Address("http", "address of metrics and health over HTTP, or off", config.http,
+               /*may_be_off=*/true);
+  list.Timeout("max-connection-age",
+               "close connections after this time, so that clients find new replicas",
+               config.max_connection_age);
 }
 
-std::vector<Setting> MakeSettings() {
-  using C = ServerConfig;
-  return {
-      Address("listen", "address of the gRPC service; port 0 takes a free one", &C::listen, false),
-      Address("http", "address of metrics and health over HTTP, or off", &C::http, true),
-      Timeout(
-          "max-connection-age", kListening,
-          "close connections after this time, so that clients find new replicas",
-          [](auto& c) -> auto& { return c.max_connection_age; }),
+void AddModelsAndDevices(SettingList& list, ServerConfig& config) {
+  list.Group("Models and devices");
+  list.Repeated("model-repository", "DIR",
+                "directory with a folder for each model; may be given several times, earlier ones "
+                "win a name; the bundled models come last",
+                config.model_repositories, ':', CheckDirectory);
+  list.Text("default-model", "NAME", "model of requests that name none", config.default_model);
+  list.Repeated("device", "NAME",
+                "device to compute on: auto, cpu, cuda or opencl (the first of them), cuda:N, "
+                "opencl:P.D or reference; may be given several times (in the environment: "
+                "separated by commas), the preferred one first",
+                config.devices, ',', CheckNotEmpty);
+  list.Integer("threads",
+               "threads that compute on the cpu; 0: as many as the machine or container offers",
+               config.threads, 0, kMaxThreads);
+  list.Text("cpu-isa", "NAME", "force an instruction set of the cpu; empty: the best",
+            config.cpu_isa);
+  list.Text("cache-folder", "DIR",
+            "folder for compiled OpenCL programs, of this user alone; empty: compile at every "
+            "start",
+            config.cache_folder);
+  list.Choice("precision", "exact|fast",
+              "arithmetic of requests that name none; exact for models that have no other",
+              config.precision, PrecisionName, {Precision::kExact, Precision::kFast});
+  list.Choice("tune", "off|load|fast|full",
+              "kernels and tiles as shipped, as --tune-file says, or measured when a model is "
+              "first loaded, for 0.05 s or for 0.5 s each kind of layer, and noted there; "
+              "replicas give the same bytes with the same table",
+              config.tune, TuneModeName,
+              {TuneMode::kOff, TuneMode::kLoad, TuneMode::kFast, TuneMode::kFull});
+  list.Text("tune-file", "FILE", "table of measured kernels and tiles, for --tune",
+            config.tune_file);
+}
 
-      Repeated(
-          "model-repository", kDevices, "DIR",
-          "directory with a folder for each model; may be given several times, earlier ones win a "
-          "name; the bundled models come last",
-          ':', CheckDirectory, [](auto& c) -> auto& { return c.model_repositories; }),
-      Text(
-          "default-model", kDevices, "NAME", "model of requests that name none",
-          [](auto& c) -> auto& { return c.default_model; }),
-      Repeated(
-          "device", kDevices, "NAME",
-          "device to compute on: auto, cpu, cuda or opencl (the first of them), cuda:N, opencl:P.D "
-          "or reference; may be given several times (in the environment: separated by commas), the "
-          "preferred one first",
-          ',', CheckNotEmpty, [](auto& c) -> auto& { return c.devices; }),
-      Integer(
-          "threads", kDevices, "N",
-          "threads that compute on the cpu; 0: as many as the machine or container offers", 0,
-          kMaxThreads, [](auto& c) -> auto& { return c.threads; }),
-      Text(
-          "cpu-isa", kDevices, "NAME", "force an instruction set of the cpu; empty: the best",
-          [](auto& c) -> auto& { return c.cpu_isa; }),
-      Text(
-          "cache-folder", kDevices, "DIR",
-          "folder for compiled OpenCL programs, of this user alone; empty: compile at every start",
-          [](auto& c) -> auto& { return c.cache_folder; }),
-      Choice<Precision>(
-          "precision", kDevices, "exact|fast",
-          "arithmetic of requests that name none; exact for models that have no other",
-          {Precision::kExact, Precision::kFast}, PrecisionName,
-          [](auto& c) -> auto& { return c.precision; }),
-      Choice<TuneMode>(
-          "tune", kDevices, "off|load|fast|full",
-          "kernels and tiles as shipped, as --tune-file says, or measured when a model is first "
-          "loaded, for 0.05 s or for 0.5 s each kind of layer, and noted there; replicas give the "
-          "same bytes with the same table",
-          {TuneMode::kOff, TuneMode::kLoad, TuneMode::kFast, TuneMode::kFull}, TuneModeName,
-          [](auto& c) -> auto& { return c.tune; }),
-      Text(
-          "tune-file", kDevices, "FILE", "table of measured kernels and tiles, for --tune",
-          [](auto& c) -> auto& { return c.tune_file; }),
+void AddLimits(SettingList& list, ServerConfig& config) {
+  Limits& limits = config.limits;
+  list.Group("Limits");
+  list.Pixels("max-source-pixels", "pixels of a source image", limits.max_source_pixels);
+  list.Pixels("max-result-pixels", "pixels of a result", limits.max_result_pixels);
+  list.Bytes("max-source-bytes", "bytes of an encoded source", limits.max_source_bytes);
+  list.Bytes("max-metadata-bytes", "bytes of a source before its pixels, and what they inflate to",
+             limits.max_metadata_bytes, kMaxMetadataBytes);
+  list.Integer("max-jpeg-scans", "scans of a progressive JPEG", limits.max_jpeg_scans, 1,
+               kMaxJpegScans);
+  list.Bytes("max-unary-bytes", "bytes of an encoded source in the unary call",
+             limits.max_unary_bytes, kMaxUnaryBytes);
+  list.Pixels("max-tile-pixels", "pixels of one raw tile", limits.max_tile_pixels, kMaxTilePixels);
+  list.Integer("max-concurrent-requests", "calls at a time; more are told to come back",
+               limits.max_concurrent_requests, 1, kMaxRequests);
+  list.Pixels("max-queue-pixels", "source pixels admitted and not yet computed",
+              limits.max_queue_pixels);
+  list.Bytes("memory-budget", "memory that all requests may reserve", config.memory_budget_bytes)
+      ->default_str("half of what the machine or container has");
+  list.Bytes("output-ring-bytes", "encoded result that one call holds for a slow reader",
+             config.output_ring_bytes);
+}
 
-      Pixels(
-          "max-source-pixels", "pixels of a source image",
-          [](auto& c) -> auto& { return c.limits.max_source_pixels; }),
-      Pixels(
-          "max-result-pixels", "pixels of a result",
-          [](auto& c) -> auto& { return c.limits.max_result_pixels; }),
-      Bytes(
-          "max-source-bytes", "bytes of an encoded source",
-          [](auto& c) -> auto& { return c.limits.max_source_bytes; }),
-      Bytes(
-          "max-metadata-bytes", "bytes of a source before its pixels, and what they inflate to",
-          [](auto& c) -> auto& { return c.limits.max_metadata_bytes; }, kMaxMetadataBytes),
-      Integer(
-          "max-jpeg-scans", kLimits, "N", "scans of a progressive JPEG", 1, kMaxJpegScans,
-          [](auto& c) -> auto& { return c.limits.max_jpeg_scans; }),
-      Bytes(
-          "max-unary-bytes", "bytes of an encoded source in the unary call",
-          [](auto& c) -> auto& { return c.limits.max_unary_bytes; }, kMaxUnaryBytes),
-      Pixels(
-          "max-tile-pixels", "pixels of one raw tile",
-          [](auto& c) -> auto& { return c.limits.max_tile_pixels; }, kMaxTilePixels),
-      Integer(
-          "max-concurrent-requests", kLimits, "N", "calls at a time; more are told to come back", 1,
-          kMaxRequests, [](auto& c) -> auto& { return c.limits.max_concurrent_requests; }),
-      Pixels(
-          "max-queue-pixels", "source pixels admitted and not yet computed",
-          [](auto& c) -> auto& { return c.limits.max_queue_pixels; }),
-      WithUsual(Bytes(
-                    "memory-budget", "memory that all requests may reserve",
-                    [](auto& c) -> auto& { return c.memory_budget_bytes; }),
-                "half of what the machine or container has"),
-      Bytes(
-          "output-ring-bytes", "encoded result that one call holds for a slow reader",
-          [](auto& c) -> auto& { return c.output_ring_bytes; }),
+void AddTimeouts(SettingList& list, ServerConfig& config) {
+  list.Group("Timeouts");
+  list.Timeout("stall-timeout",
+               "end a call whose client neither sends nor takes anything for this time",
+               config.stall_timeout);
+  list.Timeout("drain-timeout", "after SIGTERM, time for admitted calls to finish",
+               config.drain_timeout);
+}
 
-      Timeout(
-          "stall-timeout", kTimeouts,
-          "end a call whose client neither sends nor takes anything for this time",
-          [](auto& c) -> auto& { return c.stall_timeout; }),
-      Timeout(
-          "drain-timeout", kTimeouts, "after SIGTERM, time for admitted calls to finish",
-          [](auto& c) -> auto& { return c.drain_timeout; }),
+void AddLogging(SettingList& list, ServerConfig& config) {
+  list.Group("Logging");
+  list.Choice("log-format", "text|json", "log lines for people or programs", config.log_format,
+              LogFormatName, {LogFormat::kText, LogFormat::kJson});
+  list.Choice("log-level", "LEVEL", "least level to log: debug, info, warning or error",
+              config.log_level, LogLevelName,
+              {LogLevel::kDebug, LogLevel::kInfo, LogLevel::kWarning, LogLevel::kError});
+}
 
-      Choice<LogFormat>(
-          "log-format", kLogging, "text|json", "log lines human-readable or programs",
-          {LogFormat::kText, LogFormat::kJson}, LogFormatName,
-          [](auto& c) -> auto& { return c.log_format; }),
-      Choice<LogLevel>(
-          "log-level", kLogging, "LEVEL", "least level to log: debug, info, warning or error",
-          {LogLevel::kDebug, LogLevel::kInfo, LogLevel::kWarning, LogLevel::kError}, LogLevelName,
-          [](auto& c) -> auto& { return c.log_level; }),
-
-      Text(
-          "tls-cert", kTls, "FILE", "PEM certificate chain; turns TLS on, with --tls-key",
-          [](auto& c) -> auto& { return c.tls.cert; }),
-      Text(
-          "tls-key", kTls, "FILE", "PEM private key of --tls-cert",
-          [](auto& c) -> auto& { return c.tls.key; }),
-      Text(
-          "tls-client-ca", kTls, "FILE", "PEM certificates that clients must present one of",
-          [](auto& c) -> auto& { return c.tls.client_ca; }),
-  };
+void AddTls(SettingList& list, TlsConfig& tls) {
+  list.Group("TLS");
+  list.Text("tls-cert", "FILE", "PEM certificate chain; turns TLS on, with --tls-key", tls.cert);
+  list.Text("tls-key", "FILE", "PEM private key of --tls-cert", tls.key);
+  list.Text("tls-client-ca", "FILE", "PEM certificates that clients must present one of",
+            tls.client_ca);
 }
 
 }  // namespace
 
 std::string_view TuneModeName(TuneMode mode) {
-  switch (mode) {
-    case TuneMode::kOff:
-      return "off";
-    case TuneMode::kLoad:
-      return "load";
-    case TuneMode::kFast:
-      return "fast";
-    case TuneMode::kFull:
-      return "full";
-  }
-  return "off";
+  constexpr std::string_view kNames[] = {"off", "load", "fast", "full"};
+  return kNames[static_cast<int>(mode)];
 }
 
-const std::vector<Setting>& Settings() {
-  static const std::vector<Setting>* const settings = new std::vector<Setting>(MakeSettings());
-  return *settings;
+std::vector<Setting> AddSettings(CLI::App& app, ServerConfig& config) {
+  SettingList list(app);
+  AddListening(list, config);
+  AddModelsAndDevices(list, config);
+  AddLimits(list, config);
+  AddTimeouts(list, config);
+  AddLogging(list, config);
+  AddTls(list, config.tls);
+  return list.Take();
 }
 
 std::string EnvironmentName(std::string_view setting) {

@@ -54,11 +54,11 @@ std::string FormatScaled(int64_t value, std::span<const Unit> units) {
 
 }  // namespace
 
-absl::StatusOr<int64_t> ParseInteger(std::string_view text, int64_t least, int64_t most) {
+absl::StatusOr<int64_t> ParseInteger(std::string_view text, int64_t min, int64_t max) {
   int64_t value = 0;
-  if (!absl::SimpleAtoi(ToAbsl(text), &value) || value < least || value > most) {
+  if (!absl::SimpleAtoi(ToAbsl(text), &value) || value < min || value > max) {
     return absl::InvalidArgumentError(
-        absl::StrCat("must be a whole number from ", least, " to ", most));
+        absl::StrCat("must be a whole number from ", min, " to ", max));
   }
   return value;
 }

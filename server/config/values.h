@@ -13,7 +13,8 @@ namespace upscaled::server {
 
 // All errors are INVALID_ARGUMENT and say what the value should be, but not whose value it is.
 
-absl::StatusOr<int64_t> ParseInteger(std::string_view text, int64_t least, int64_t most);
+// Decimal alone (CLI::Range takes 010 for 8).
+absl::StatusOr<int64_t> ParseInteger(std::string_view text, int64_t min, int64_t max);
 // Bytes, with an optional suffix KiB, MiB, GiB, TiB (or K, M, G, T: the same powers of two). At
 // least 1.
 absl::StatusOr<int64_t> ParseBytes(std::string_view text);

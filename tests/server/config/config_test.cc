@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "CLI/CLI.hpp"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/config/places.h"
@@ -153,7 +154,9 @@ TEST(ParseConfigTest, RefusesFilesItCannotUse) {
 TEST(ParseConfigTest, HelpNamesEverySetting) {
   const auto parsed = Parse({"--help"});
   ASSERT_TRUE(parsed.ok());
-  for (const Setting& setting : Settings()) {
+  ServerConfig config;
+  CLI::App app;
+  for (const Setting& setting : AddSettings(app, config)) {
     EXPECT_THAT(parsed->printout, HasSubstr("--" + std::string(setting.name)));
     EXPECT_THAT(SettingsMarkdown(), HasSubstr("`--" + std::string(setting.name) + " "));
   }
