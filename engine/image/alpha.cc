@@ -169,8 +169,14 @@ std::unique_ptr<RowSource> MakeAlphaBleed(RowSource& source, int radius_px) {
   return std::make_unique<AlphaBleed>(source, radius_px);
 }
 
-size_t AlphaBleedBytes(const ImageSpec& spec, int radius_px) {
-  return (3 * static_cast<size_t>(radius_px) + 1) * (spec.row_bytes() + spec.width_px + 256);
+RowStage PlanAlphaBleed(const ImageSpec& source, int radius_px) {
+  const size_t rows = 3 * static_cast<size_t>(radius_px) + 1;
+  constexpr size_t kRowOverhead = 256;
+  return {{.source = source,
+           .result = source,
+           .border_px = radius_px,
+           .memory_bytes = rows * (source.row_bytes() + source.width_px + kRowOverhead)},
+          [radius_px](RowSource& rows) { return MakeAlphaBleed(rows, radius_px); }};
 }
 
 }  // namespace upscaled

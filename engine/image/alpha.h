@@ -1,11 +1,11 @@
 // Colours for pixels that nobody sees.
 #pragma once
 
-#include <cstddef>
 #include <memory>
 
 #include "engine/image/image.h"
 #include "engine/image/row_source.h"
+#include "engine/image/row_stage.h"
 
 namespace upscaled {
 
@@ -14,9 +14,10 @@ namespace upscaled {
 // that mixes neighbours mixes no hidden colour into a visible edge. Alpha stays. `radius_px` times,
 // each pixel without a colour takes the mean of those of its eight neighbours that have one.
 //
-// Holds AlphaBleedBytes; the rows do not depend on how many are read at a time.
+// The rows do not depend on how many are read at a time.
 std::unique_ptr<RowSource> MakeAlphaBleed(RowSource& source, int radius_px);
 
-size_t AlphaBleedBytes(const ImageSpec& spec, int radius_px);
+// MakeAlphaBleed as a stage: it holds three rows for each pixel of the radius.
+RowStage PlanAlphaBleed(const ImageSpec& source, int radius_px);
 
 }  // namespace upscaled

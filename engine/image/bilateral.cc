@@ -112,13 +112,20 @@ std::unique_ptr<RowSource> MakeBilateral(RowSource& source, const BilateralOptio
   return std::make_unique<Bilateral<uint16_t>>(source, options);
 }
 
-size_t BilateralBytes(const ImageSpec& source, const BilateralOptions& options) {
+RowStage PlanBilateral(const ImageSpec& source, const BilateralOptions& options) {
   const size_t rows = 2 * static_cast<size_t>(options.radius_px()) + 1;
   const BilateralLayout layout(options.radius_px(), ColoursOf(source.channels), source.width_px);
   const size_t floats = layout.colours * (rows * layout.plane_floats + layout.result_floats);
   constexpr size_t kRowOverhead = 256;
   const size_t window = 2 * rows * rows;  // a vector that grew
-  return (floats + window) * sizeof(float) + rows * (source.row_bytes() + kRowOverhead);
+  ImageSpec result = source;
+  result.type = SampleType::kU16;
+  return {{.source = source,
+           .result = result,
+           .border_px = options.radius_px(),
+           .memory_bytes =
+               (floats + window) * sizeof(float) + rows * (source.row_bytes() + kRowOverhead)},
+          [options](RowSource& rows) { return MakeBilateral(rows, options); }};
 }
 
 }  // namespace upscaled

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cmath>
-#include <cstddef>
 #include <memory>
 
 #include "engine/image/image.h"
 #include "engine/image/row_source.h"
+#include "engine/image/row_stage.h"
 
 namespace upscaled {
 
@@ -38,10 +38,10 @@ struct BilateralOptions {
 // sample, so that the stages behind see what the mean gained. Pixels outside the image have no
 // weight. Nor have fully transparent ones, which stay as they are, as alpha does.
 //
-// Holds BilateralBytes; the rows do not depend on how many are read at a time.
-// `options` must be valid.
+// The rows do not depend on how many are read at a time. `options` must be valid.
 std::unique_ptr<RowSource> MakeBilateral(RowSource& source, const BilateralOptions& options);
 
-size_t BilateralBytes(const ImageSpec& source, const BilateralOptions& options);
+// MakeBilateral as a stage: it holds the rows of the window.
+RowStage PlanBilateral(const ImageSpec& source, const BilateralOptions& options);
 
 }  // namespace upscaled

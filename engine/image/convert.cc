@@ -173,9 +173,12 @@ std::unique_ptr<RowSource> ConvertRows(RowSource& source, const ImageSpec& spec)
   return std::make_unique<ConvertedRows>(source, spec);
 }
 
-size_t ConverterBytes(const ImageSpec& source) {
+RowStage PlanConversion(const ImageSpec& source, const ImageSpec& result) {
   // The band, and ConvertPixels' row of up to four channels in it.
-  return kBandRows * source.row_bytes() + size_t{4} * source.width_px * SampleBytes(source.type);
+  const size_t bytes =
+      kBandRows * source.row_bytes() + size_t{4} * source.width_px * SampleBytes(source.type);
+  return {{.source = source, .result = result, .memory_bytes = source == result ? 0 : bytes},
+          [result](RowSource& rows) { return ConvertRows(rows, result); }};
 }
 
 }  // namespace upscaled

@@ -5,11 +5,11 @@
 // white, as a page shows it.
 #pragma once
 
-#include <cstddef>
 #include <memory>
 
 #include "engine/image/image.h"
 #include "engine/image/row_source.h"
+#include "engine/image/row_stage.h"
 
 namespace upscaled {
 
@@ -19,7 +19,8 @@ void ConvertPixels(ImageView src, MutableImageView dst);
 // The rows of `source` (which must outlive the result) as `spec`, which must be of its size.
 std::unique_ptr<RowSource> ConvertRows(RowSource& source, const ImageSpec& spec);
 
-// Memory that ConvertRows takes: some rows of the source, whatever its height.
-size_t ConverterBytes(const ImageSpec& source);
+// ConvertRows as a stage: it holds some rows of the source, whatever its height, and none where
+// there is nothing to convert.
+RowStage PlanConversion(const ImageSpec& source, const ImageSpec& result);
 
 }  // namespace upscaled

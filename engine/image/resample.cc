@@ -207,14 +207,21 @@ std::unique_ptr<RowSource> MakeResizer(RowSource& source, Size result, Filter fi
   return MakeTypedResizer<float>(source, result, filter);
 }
 
-size_t ResizerBytes(const ImageSpec& source, Size result, Filter filter) {
+RowStage PlanResize(const ImageSpec& source, Size result, Filter filter) {
   // Enlarging, a window of 2 * reach + 1 rows; shrinking, as many result rows overlap.
   const size_t rows_held = static_cast<size_t>(2 * FilterReach(1, 2, filter)) + 3;
   const size_t pixel_bytes = LanesOf(source.channels) * sizeof(float);
-  return source.row_bytes() + source.width_px * pixel_bytes +
-         result.width * pixel_bytes * (rows_held + 1) +
-         TapTableBytes(source.width_px, result.width, filter) +
-         TapTableBytes(source.height_px, result.height, filter);
+  const size_t bytes = source.row_bytes() + source.width_px * pixel_bytes +
+                       result.width * pixel_bytes * (rows_held + 1) +
+                       TapTableBytes(source.width_px, result.width, filter) +
+                       TapTableBytes(source.height_px, result.height, filter);
+  const double reach = std::max(FilterReach(source.width_px, result.width, filter),
+                                FilterReach(source.height_px, result.height, filter));
+  return {{.source = source,
+           .result = {result.width, result.height, source.channels, source.type},
+           .border_px = static_cast<int>(std::ceil(reach)),
+           .memory_bytes = bytes},
+          [result, filter](RowSource& rows) { return MakeResizer(rows, result, filter); }};
 }
 
 }  // namespace upscaled

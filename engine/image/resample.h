@@ -7,13 +7,13 @@
 // black.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 
 #include "engine/base/geometry.h"
 #include "engine/image/image.h"
 #include "engine/image/row_source.h"
+#include "engine/image/row_stage.h"
 
 namespace upscaled {
 
@@ -29,8 +29,8 @@ double FilterWeight(Filter filter, double x);
 // 1 x 1. The rows do not depend on how many are read at a time.
 std::unique_ptr<RowSource> MakeResizer(RowSource& source, Size result, Filter filter);
 
-// Memory that MakeResizer takes: some rows of the source and of the result, and the weights of each
-// result row and column: some 80 bytes each, more where it shrinks.
-size_t ResizerBytes(const ImageSpec& source, Size result, Filter filter);
+// MakeResizer as a stage: it holds some rows of the source and of the result, and the weights of
+// each result row and column: some 80 bytes each, more where it shrinks.
+RowStage PlanResize(const ImageSpec& source, Size result, Filter filter);
 
 }  // namespace upscaled

@@ -100,7 +100,7 @@ int64_t PassTileCount(const PassSpec& pass) {
   return TileGrid(pass.source.size(), pass.tile).count() * runs * (pass.tta ? Dihedral::kCount : 1);
 }
 
-size_t PassBytes(const PassSpec& pass) {
+Stage PlanPass(const PassSpec& pass) {
   const TileGrid grid(pass.source.size(), pass.tile);
   const int scale = pass.executable->network().scale;
   size_t slot = ImageBytes(WithHeight(pass.source, MaxInputRows(pass, grid))) +
@@ -115,7 +115,14 @@ size_t PassBytes(const PassSpec& pass) {
   const bool pooled = !ListPoolings(pass.executable->network()).empty();
   const size_t image = pooled ? PooledImage::Bytes(pass) : 0;
   const size_t alpha_row = sizeof(float) * static_cast<size_t>(pass.source.width_px);
-  return slot * static_cast<size_t>(SlotCount(pass, grid)) + image + alpha_row + kOverheadBytes;
+  return {{.source = pass.source,
+           .result = PassResult(pass),
+           .border_px = std::max(pass.halo_px, pass.source.has_alpha() ? kAlphaHaloPx : 0),
+           .memory_bytes = slot * static_cast<size_t>(SlotCount(pass, grid)) + image + alpha_row +
+                           kOverheadBytes},
+          [pass](RowSource& rows, TileRun& run) {
+            return std::make_unique<NetworkPass>(pass, rows, run);
+          }};
 }
 
 NetworkPass::NetworkPass(const PassSpec& pass, RowSource& source, TileRun& run)

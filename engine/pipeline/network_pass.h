@@ -11,24 +11,14 @@
 #include "engine/backends/backend.h"
 #include "engine/image/image.h"
 #include "engine/image/row_source.h"
+#include "engine/pipeline/pass_spec.h"
 #include "engine/pipeline/pooled_image.h"
+#include "engine/pipeline/stage.h"
 #include "engine/pipeline/tile_run.h"
 #include "engine/pipeline/tta_tile.h"
 #include "engine/tiling/tile_grid.h"
 
 namespace upscaled {
-
-// What a pass computes and how it is cut. Nothing but `result_type` and `tta` touches the result.
-struct PassSpec {
-  std::shared_ptr<const Executable> executable;
-  ImageSpec source;  // RGB or RGBA, kU8 or kU16
-  SampleType result_type = SampleType::kU8;
-  bool tta = false;
-  int halo_px = 0;  // HaloPx of the executable
-  Size tile;        // in source pixels
-  int bands = 2;    // rows of tiles held at a time; at least 2 where there are more rows than one
-  int64_t cached_tiles = 0;  // with a ActivationCache, where the network has global poolings
-};
 
 // Source pixels around a tile that its runs depend on, wherever the tile lies; at most
 // kWholeImageHaloPx, which stands for all of the image.
@@ -38,8 +28,8 @@ int HaloPx(const Executable& executable);
 ImageSpec PassResult(const PassSpec& spec);
 // A tile counts for each of its runs.
 int64_t PassTileCount(const PassSpec& spec);
-// All that the pass allocates; takes no longer for many tiles.
-size_t PassBytes(const PassSpec& spec);
+// A NetworkPass as a stage; planning it takes no longer for many tiles.
+Stage PlanPass(const PassSpec& spec);
 
 // Cuts the image into bands, a row of tiles each. A slot holds a band's source rows, halo
 // included, and its result; while one band is read out, the tiles of the next ones are in flight.

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "engine/pipeline/network_pass.h"
 #include "engine/pipeline/stages.h"
 #include "engine/pipeline/tta_tile.h"
 #include "engine/pipeline/upscaler.h"
@@ -16,6 +17,7 @@ namespace {
 constexpr int64_t kMaxPassSidePx = int64_t{1} << 24;
 // An image of 100 megapixels in tiles of 32 x 32, the eight variants of each.
 constexpr int64_t kMaxTiles = int64_t{1} << 20;
+constexpr size_t kOverheadBytes = 16384;  // everything small
 
 absl::Status CheckInput(const ImageSpec& source, Size result, const UpscaleOptions& options) {
   if (source.width_px < 1 || source.height_px < 1 || result.width < 1 || result.height < 1) {
@@ -59,6 +61,34 @@ absl::Status CheckPasses(const ImageSpec& source,
   return absl::OkStatus();
 }
 
+// The rows that the first pass takes.
+ImageSpec PassInput(const UpscalePlan& plan) {
+  ImageSpec input = plan.source;
+  if (plan.options.prefilter) input = PlanBilateral(input, *plan.options.prefilter).result;
+  input.channels = plan.source.has_alpha() ? 4 : 3;
+  return input;
+}
+
+// The passes of `plan` one after the other, not cut into tiles yet.
+std::vector<PassSpec> ChainPasses(const UpscalePlan& plan,
+                                  std::vector<std::shared_ptr<const Executable>> executables) {
+  std::vector<PassSpec> passes;
+  ImageSpec spec = PassInput(plan);
+  for (auto& executable : executables) {
+    const int halo_px = HaloPx(*executable);
+    passes.push_back({.executable = std::move(executable),
+                      .source = spec,
+                      .result_type = SampleType::kU16,
+                      .tta = plan.options.tta,
+                      .halo_px = halo_px});
+    spec = PassResult(passes.back());
+  }
+  // Where no other stage follows.
+  spec.type = plan.result.type;
+  if (!passes.empty() && spec == plan.result) passes.back().result_type = spec.type;
+  return passes;
+}
+
 TileShape ShapeOf(const PassSpec& pass, const UpscaleOptions& options, size_t budget_bytes) {
   const size_t scale = pass.executable->network().scale;
   TileShapeInput input;
@@ -80,7 +110,7 @@ TileShape ShapeOf(const PassSpec& pass, const UpscaleOptions& options, size_t bu
   return ChooseTileShape(input);
 }
 
-// How many tiles of the pass get a ActivationCache out of `left_bytes`.
+// How many tiles of the pass get an ActivationCache out of `left_bytes`.
 int64_t TakeCachedTiles(const PassSpec& pass, size_t& left_bytes) {
   const size_t bytes = pass.executable->ActivationCacheBytes(pass.tile);
   if (bytes == 0 || pass.tta) return 0;  // the variants would need one each
@@ -101,23 +131,23 @@ absl::StatusOr<UpscalePlan> PlanUpscale(const ImageSpec& source, Size result,
   plan.source = source;
   plan.result = {result.width, result.height, source.channels, options.result_type};
   plan.options = options;
-  plan.passes = std::move(passes);
+  plan.passes = ChainPasses(plan, std::move(passes));
   size_t activation_cache_bytes = options.activation_cache_bytes;
-  for (PassSpec& pass : DescribeStages(plan).passes) {
+  for (PassSpec& pass : plan.passes) {
     const TileShape shape = ShapeOf(pass, options, band_budget_bytes);
     pass.tile = shape.tile;
-    plan.pass_tile.push_back(shape.tile);
-    plan.pass_bands.push_back(shape.bands);
-    plan.pass_cached_tiles.push_back(TakeCachedTiles(pass, activation_cache_bytes));
+    pass.bands = shape.bands;
+    pass.cached_tiles = TakeCachedTiles(pass, activation_cache_bytes);
+    plan.tile_count += PassTileCount(pass);
   }
-  const Stages stages = DescribeStages(plan);
-  for (const PassSpec& pass : stages.passes) plan.tile_count += PassTileCount(pass);
   if (plan.tile_count > kMaxTiles) {
     return absl::InvalidArgumentError(absl::StrCat("tile_px ", options.tile_px,
                                                    " cuts the image into ", plan.tile_count,
                                                    " tiles; the limit is ", kMaxTiles));
   }
-  plan.memory_bytes = StagesBytes(stages);
+  plan.stages = PlanStages(plan);
+  plan.memory_bytes = kOverheadBytes;
+  for (const Stage& stage : plan.stages) plan.memory_bytes += stage.memory_bytes;
   return plan;
 }
 

@@ -13,11 +13,10 @@
 #include "engine/image/image.h"
 #include "engine/image/row_source.h"
 #include "engine/pipeline/dihedral.h"
+#include "engine/pipeline/pass_spec.h"
 #include "engine/pipeline/tile_run.h"
 
 namespace upscaled {
-
-struct PassSpec;
 
 // Gives the rows of its source. The first ReadRows reads them all, keeps them, and gathers what the
 // tiles of the pass take from here.

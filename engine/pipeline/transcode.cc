@@ -75,10 +75,6 @@ class TimedRows final : public RowSource {
   absl::Duration& time_;
 };
 
-ImageSpec EncodedSpec(const TranscodePlan& plan) {
-  return OutputSpecFor(plan.encode.format, plan.upscale.result);
-}
-
 // A profile of gray says nothing of colours.
 ImageMetadata EncodedMetadata(const ImageDecoder& decoder, const ImageSpec& encoded) {
   const bool was_gray = decoder.spec().channels < 3;
@@ -119,15 +115,21 @@ absl::Status Encode(RowSource& rows, const EncodeOptions& options, const ImageMe
 
 }  // namespace
 
-size_t TranscodeBytes(const ImageHeader& header, const TranscodePlan& plan) {
-  const ImageSpec encoded = EncodedSpec(plan);
+absl::StatusOr<TranscodePlan> PlanTranscode(const ImageHeader& header, UpscalePlan upscale,
+                                            const EncodeOptions& encode) {
+  const ImageSpec encoded = OutputSpecFor(encode.format, upscale.result);
+  RETURN_IF_ERROR(CheckEncodable(encode.format, encoded));
+  TranscodePlan plan;
+  plan.convert = PlanConversion(upscale.result, encoded);
+  plan.upscale = std::move(upscale);
+  plan.encode = encode;
   const size_t portion = encoded.row_bytes() * static_cast<size_t>(PortionRows(encoded));
-  const size_t converter = encoded == plan.upscale.result ? 0 : ConverterBytes(plan.upscale.result);
   // The beginning of the file is held here to be read again, and by the decoder as it reads it. The
   // profile is handed to the encoder, which copies it, and copies it into the file.
   const size_t metadata = header.prefix_bytes + 3 * header.profile_bytes;
-  return header.decoder_bytes + metadata + plan.upscale.memory_bytes + converter + portion +
-         EncoderBytes(plan.encode, encoded);
+  plan.memory_bytes = header.decoder_bytes + metadata + plan.upscale.memory_bytes +
+                      plan.convert.memory_bytes + portion + EncoderBytes(encode, encoded);
+  return plan;
 }
 
 absl::StatusOr<TranscodeStats> TranscodeImage(const TranscodeRequest& request,
@@ -137,8 +139,6 @@ absl::StatusOr<TranscodeStats> TranscodeImage(const TranscodeRequest& request,
   std::vector<uint8_t> prefix;
   ASSIGN_OR_RETURN(const ImageHeader header, ReadImageHeader(input, request.limits, prefix));
   ASSIGN_OR_RETURN(const TranscodePlan plan, plan_for(header));
-  const ImageSpec encoded = EncodedSpec(plan);
-  RETURN_IF_ERROR(CheckEncodable(plan.encode.format, encoded));
 
   const absl::Duration header_read = stats.read;
   ReplaySource replay(std::move(prefix), input);
@@ -156,9 +156,9 @@ absl::StatusOr<TranscodeStats> TranscodeImage(const TranscodeRequest& request,
   TimedSink output(request.output, request.clock, stats);
   const auto upscaler = MakeUpscaler(plan.upscale, source, request.executor, request.request_id,
                                      request.cancellation, request.progress);
-  const auto rows = ConvertRows(*upscaler, encoded);
+  const auto rows = plan.convert.make(*upscaler);
   RETURN_IF_ERROR(
-      Encode(*rows, plan.encode, EncodedMetadata(*decoder, encoded), output, request, stats));
+      Encode(*rows, plan.encode, EncodedMetadata(*decoder, rows->spec()), output, request, stats));
 
   // Each was measured with what it called: rows were decoded on demand of the upscaler, bytes read
   // on demand of the decoder and written by the encoder.

@@ -12,6 +12,7 @@
 #include "engine/base/clock.h"
 #include "engine/image/byte_stream.h"
 #include "engine/image/codec.h"
+#include "engine/image/row_stage.h"
 #include "engine/pipeline/tile_executor.h"
 #include "engine/pipeline/upscaler.h"
 
@@ -20,7 +21,16 @@ namespace upscaled {
 struct TranscodePlan {
   UpscalePlan upscale;
   EncodeOptions encode;
+  RowStage convert;         // from the result's rows to those that the format holds
+  size_t memory_bytes = 0;  // bound on what TranscodeImage allocates for the pixels of the image:
+                            // stages, the rows on their way to the encoder, decoder, encoder and
+                            // colour profile; executors' workspaces are not in it
 };
+
+// INVALID_ARGUMENT when the result does not fit the format as CheckEncodable says; a result with
+// alpha or 16 bits is turned into what the format holds (OutputSpecFor), alpha being dropped.
+absl::StatusOr<TranscodePlan> PlanTranscode(const ImageHeader& header, UpscalePlan upscale,
+                                            const EncodeOptions& encode);
 
 // Called once, when the first bytes have told what the image is and before anything is allocated
 // for its pixels: the place to plan, to reserve memory and to announce the result. An error ends
@@ -50,14 +60,8 @@ struct TranscodeStats {
   int64_t result_bytes = 0;
 };
 
-// What TranscodeImage allocates for the pixels of an image: the plan's stages, the rows on their
-// way to the encoder, decoder, encoder and colour profile. Executors' workspaces are not in it.
-size_t TranscodeBytes(const ImageHeader& header, const TranscodePlan& plan);
-
 // Returns when the whole result has been written. Errors are those of codecs, plan, source, sink,
-// tiles and the cancellation's reason; the output is then incomplete. Besides: INVALID_ARGUMENT
-// when the result does not fit the chosen format as CheckEncodable says; a result with alpha or 16
-// bits is turned into what the format holds (OutputSpecFor), alpha being dropped.
+// tiles and the cancellation's reason; the output is then incomplete.
 absl::StatusOr<TranscodeStats> TranscodeImage(const TranscodeRequest& request,
                                               const TranscodePlanFn& plan);
 

@@ -4,11 +4,6 @@
 
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
-#include "engine/image/alpha.h"
-#include "engine/image/bilateral.h"
-#include "engine/image/convert.h"
-#include "engine/image/resample.h"
-#include "engine/pipeline/stages.h"
 #include "engine/pipeline/tile_run.h"
 
 namespace upscaled {
@@ -21,18 +16,12 @@ class Upscaler final : public RowSource {
       : spec_(plan.result),
         run_(executor, request, cancellation, std::move(progress), plan.tile_count) {
     UPSCALED_CHECK(source.spec() == plan.source);
-    const Stages stages = DescribeStages(plan);
     rows_ = &source;
-    if (stages.prefilter) Add(MakeBilateral(*rows_, *stages.prefilter));
-    if (stages.input != stages.filtered) Add(ConvertRows(*rows_, stages.input));
-    if (stages.bleed_px > 0) Add(MakeAlphaBleed(*rows_, stages.bleed_px));
-    for (const PassSpec& pass : stages.passes) {
-      Add(std::make_unique<NetworkPass>(pass, *rows_, run_));
+    for (const Stage& stage : plan.stages) {
+      stages_.push_back(stage.make(*rows_, run_));
+      rows_ = stages_.back().get();
+      UPSCALED_CHECK(rows_->spec() == stage.result);
     }
-    if (stages.resized != stages.computed) {
-      Add(MakeResizer(*rows_, plan.result.size(), Filter::kLanczos3));
-    }
-    if (stages.result != stages.resized) Add(ConvertRows(*rows_, stages.result));
   }
 
   ~Upscaler() override {
@@ -48,11 +37,6 @@ class Upscaler final : public RowSource {
   }
 
  private:
-  void Add(std::unique_ptr<RowSource> stage) {
-    rows_ = stage.get();
-    stages_.push_back(std::move(stage));
-  }
-
   const ImageSpec spec_;
   TileRun run_;
   std::vector<std::unique_ptr<RowSource>> stages_;

@@ -18,6 +18,8 @@
 #include "engine/image/image.h"
 #include "engine/image/row_source.h"
 #include "engine/model/repository.h"
+#include "engine/pipeline/pass_spec.h"
+#include "engine/pipeline/stage.h"
 #include "engine/pipeline/tile_executor.h"
 
 namespace upscaled {
@@ -58,10 +60,8 @@ struct UpscalePlan {
   ImageSpec source;
   ImageSpec result;  // result.channels == source.channels
   UpscaleOptions options;
-  std::vector<std::shared_ptr<const Executable>> passes;
-  std::vector<Size> pass_tile;             // tile size of each pass, in its source pixels
-  std::vector<int> pass_bands;             // rows of tiles that each pass holds at a time
-  std::vector<int64_t> pass_cached_tiles;  // tiles of each pass that have a ActivationCache
+  std::vector<PassSpec> passes;  // the networks and how each is cut
+  std::vector<Stage> stages;     // from the source's rows to the result's, the passes among them
   int64_t tile_count = 0;   // runs of tiles, of all passes: with TTA every tile takes eight times
                             // as many, and global poolings one each
   size_t memory_bytes = 0;  // bound on what the stages allocate, without codec and workspaces

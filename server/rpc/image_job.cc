@@ -70,16 +70,15 @@ class ImageRun {
     ASSIGN_OR_RETURN(TranscodePlan plan, Plan(header));
     const ImageSpec& source = plan.upscale.source;
     const ImageSpec& result = plan.upscale.result;
-    ASSIGN_OR_RETURN(
-        context_.reservation,
-        environment_.admission.Reserve(
-            {.memory_bytes = static_cast<int64_t>(TranscodeBytes(header, plan) + job_.buffer_bytes),
-             .scratch_bytes = ScratchOf(plan.upscale),
-             .source_pixels = source.size().Area()}));
+    const auto memory_bytes = static_cast<int64_t>(plan.memory_bytes + job_.buffer_bytes);
+    ASSIGN_OR_RETURN(context_.reservation,
+                     environment_.admission.Reserve({.memory_bytes = memory_bytes,
+                                                     .scratch_bytes = ScratchOf(plan.upscale),
+                                                     .source_pixels = source.size().Area()}));
     context_.record.source = source.size();
     context_.record.result = result.size();
     context_.record.source_pixels = source.size().Area();
-    const ImageSpec encoded = OutputSpecFor(plan.encode.format, result);
+    const ImageSpec& encoded = plan.convert.result;
 
     pb::UpscaleImageHeader announcement;
     announcement.set_request_id(context_.record.request_id);
@@ -105,17 +104,16 @@ class ImageRun {
     if (!result.ok()) return WithReason(result.status(), ErrorReason::kInvalidOption);
     RETURN_IF_ERROR(CheckResultSize(limits, *result));
 
-    TranscodePlan plan;
-    plan.encode = options.encode;
-    plan.encode.format = options.format.value_or(header.format);
-    plan.encode.threads = std::min(environment_.scheduler.concurrency(), kMaxEncodeThreads);
+    EncodeOptions encode = options.encode;
+    encode.format = options.format.value_or(header.format);
+    encode.threads = std::min(environment_.scheduler.concurrency(), kMaxEncodeThreads);
     ImageSpec result_spec = header.spec;
     result_spec.width_px = result->width;
     result_spec.height_px = result->height;
-    result_spec = OutputSpecFor(plan.encode.format, result_spec);
+    result_spec = OutputSpecFor(encode.format, result_spec);
     if (!options.keep_16_bit) result_spec.type = SampleType::kU8;
     RETURN_IF_ERROR(
-        WithReason(CheckEncodable(plan.encode.format, result_spec), ErrorReason::kInvalidOption));
+        WithReason(CheckEncodable(encode.format, result_spec), ErrorReason::kInvalidOption));
 
     absl::StatusOr<std::vector<const ModelVariant*>> variants =
         ChoosePasses(card, source, *result, options.noise_level);
@@ -125,7 +123,7 @@ class ImageRun {
                                             source.Area()));
     const int streams =
         passes_.empty() ? 1 : environment_.scheduler.StreamCount(passes_.front()->kind());
-    ASSIGN_OR_RETURN(plan.upscale,
+    ASSIGN_OR_RETURN(UpscalePlan upscale,
                      PlanUpscale(header.spec, *result, {passes_.begin(), passes_.end()},
                                  {.prefilter = options.prefilter,
                                   .tta = options.tta,
@@ -133,13 +131,13 @@ class ImageRun {
                                   .result_type = result_spec.type,
                                   .activation_cache_bytes = ActivationCacheBytes(),
                                   .concurrency = std::max(streams, 1)}));
-    return plan;
+    return PlanTranscode(header, std::move(upscale), encode);
   }
 
   int64_t ScratchOf(const UpscalePlan& plan) const {
     size_t bytes = 0;
     for (size_t i = 0; i < passes_.size(); ++i) {
-      bytes = std::max(bytes, passes_[i]->ScratchBytes(plan.pass_tile[i]));
+      bytes = std::max(bytes, passes_[i]->ScratchBytes(plan.passes[i].tile));
     }
     return static_cast<int64_t>(bytes);
   }

@@ -52,7 +52,7 @@ TEST(PeakMemoryTest, Upconv7MakesAFullHdImageWithin150Megabytes) {
                        auto plan = PlanUpscale(header.spec, {1920, 1080}, {*executable},
                                                {.concurrency = executor->concurrency()});
                        if (!plan.ok()) return plan.status();
-                       return TranscodePlan{*std::move(plan), {}};
+                       return PlanTranscode(header, *std::move(plan), {});
                      });
   ASSERT_TRUE(stats.ok()) << stats.status();
   const int64_t grown = peak.grown_bytes();

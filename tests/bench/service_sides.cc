@@ -126,7 +126,8 @@ absl::Status EngineSide::UpscalePng(std::string_view png) {
   return TranscodeImage({.input = source, .output = sink, .executor = *executor_},
                         [this](const ImageHeader& header) -> absl::StatusOr<TranscodePlan> {
                           ASSIGN_OR_RETURN(UpscalePlan plan, Plan(header.spec));
-                          return TranscodePlan{std::move(plan), {.compression = kPngCompression}};
+                          return PlanTranscode(header, std::move(plan),
+                                               {.compression = kPngCompression});
                         })
       .status();
 }

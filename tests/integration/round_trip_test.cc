@@ -40,7 +40,7 @@ std::string EngineResult(const std::string& image,
         auto plan = PlanUpscale(header.spec, result, {executable},
                                 {.prefilter = prefilter, .result_type = header.spec.type});
         if (!plan.ok()) return plan.status();
-        return TranscodePlan{*std::move(plan), {.format = header.format}};
+        return PlanTranscode(header, *std::move(plan), {.format = header.format});
       });
   EXPECT_TRUE(stats.ok()) << stats.status();
   return sink.Take();

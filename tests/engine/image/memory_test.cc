@@ -149,14 +149,14 @@ TEST_F(MemoryTest, RowSourcesKeepToTheirBounds) {
   for (const Size to : {Size{1500, 1100}, Size{100, 80}, Size{700, 1}, Size{1, 2000}}) {
     test::ViewRows rows(image.view());
     const Probe probe;
-    const auto resizer = MakeResizer(rows, to, Filter::kLanczos3);
-    EXPECT_LE(grown(*resizer, probe), ResizerBytes(image.spec(), to, Filter::kLanczos3) + 1024);
+    const RowStage resize = PlanResize(image.spec(), to, Filter::kLanczos3);
+    EXPECT_LE(grown(*resize.make(rows), probe), resize.memory_bytes + 1024);
   }
   for (const int radius_px : {1, 20}) {
     test::ViewRows rows(image.view());
     const Probe probe;
-    const auto bleed = MakeAlphaBleed(rows, radius_px);
-    EXPECT_LE(grown(*bleed, probe), AlphaBleedBytes(image.spec(), radius_px) + 1024);
+    const RowStage bleed = PlanAlphaBleed(image.spec(), radius_px);
+    EXPECT_LE(grown(*bleed.make(rows), probe), bleed.memory_bytes + 1024);
   }
 }
 

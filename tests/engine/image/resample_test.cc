@@ -188,9 +188,9 @@ TEST(ResampleTest, RowsDoNotDependOnHowTheyAreRead) {
 
 TEST(ResampleTest, MemoryDoesNotGrowWithTheProductOfTheSides) {
   const ImageSpec thin = {1, 65535, 4, SampleType::kU8};
-  EXPECT_LT(ResizerBytes(thin, {65535, 1}, Filter::kLanczos3), size_t{32} << 20);
+  EXPECT_LT(PlanResize(thin, {65535, 1}, Filter::kLanczos3).memory_bytes, size_t{32} << 20);
   const ImageSpec wide = {65535, 1, 4, SampleType::kU8};
-  EXPECT_LT(ResizerBytes(wide, {1, 65535}, Filter::kLanczos3), size_t{32} << 20);
+  EXPECT_LT(PlanResize(wide, {1, 65535}, Filter::kLanczos3).memory_bytes, size_t{32} << 20);
 }
 
 TEST(ResampleTest, ErrorsOfTheSourcePassThrough) {

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "engine/pipeline/local_executor.h"
+#include "engine/pipeline/network_pass.h"
+#include "engine/pipeline/stages.h"
 #include "engine/pipeline/upscaler.h"
 #include "tests/engine/backends/random_network.h"
 #include "tests/engine/backends/tested_devices.h"
@@ -39,6 +41,19 @@ Image Upscale(const UpscalePlan& plan, const Image& image, TileExecutor& executo
   return result.ok() ? *std::move(result) : Image(plan.result);
 }
 
+// `plan` with every pass in one tile.
+UpscalePlan Uncut(UpscalePlan plan) {
+  plan.tile_count = 0;
+  for (PassSpec& pass : plan.passes) {
+    pass.tile = pass.source.size();
+    pass.bands = 1;
+    pass.cached_tiles = 0;
+    plan.tile_count += PassTileCount(pass);
+  }
+  plan.stages = PlanStages(plan);
+  return plan;
+}
+
 class PipelineOnDevice : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(PipelineOnDevice, GivesTheSameBytesForEveryCut) {
@@ -62,11 +77,7 @@ TEST_P(PipelineOnDevice, GivesTheSameBytesForEveryCut) {
       const Size result{2 * spec.width_px, 2 * spec.height_px};
       const auto plan = PlanUpscale(spec, result, {executable}, whole);
       ASSERT_TRUE(plan.ok()) << plan.status();
-      UpscalePlan uncut = *plan;
-      uncut.pass_tile = {spec.size()};
-      uncut.pass_bands = {1};
-      uncut.tile_count = tta ? 8 : 1;
-      const Image expected = Upscale(uncut, image, *executor, random);
+      const Image expected = Upscale(Uncut(*plan), image, *executor, random);
       for (const int tile_px : {32, 17}) {
         UpscaleOptions cut = whole;
         cut.tile_px = tile_px;
@@ -82,19 +93,6 @@ TEST_P(PipelineOnDevice, GivesTheSameBytesForEveryCut) {
 
 // Of pooled networks, so that the reference runs them over an image eight times in seconds.
 constexpr double kMaxMacsPerPx = 10'000;
-
-// `plan` with every pass in one tile.
-UpscalePlan Uncut(UpscalePlan plan) {
-  Size size = plan.source.size();
-  for (size_t i = 0; i < plan.passes.size(); ++i) {
-    plan.pass_tile[i] = size;
-    plan.pass_bands[i] = 1;
-    plan.pass_cached_tiles[i] = 0;
-    const int scale = plan.passes[i]->network().scale;
-    size = {size.width * scale, size.height * scale};
-  }
-  return plan;
-}
 
 TEST_P(PipelineOnDevice, PoolsOverTheWholeImageHoweverItIsCut) {
   const auto backend = test::CreateTestedBackend(GetParam(), {.threads = 2});
@@ -176,8 +174,9 @@ TEST_P(PipelineOnDevice, HoldsPooledImagesWithinThePlan) {
     const size_t before = BytesInUse();
     size_t most = before;
     run({.on_tile = [&](int64_t, int64_t) { most = std::max(most, BytesInUse()); }});
-    EXPECT_LE(most - before, plan->memory_bytes + (*executable)->WorkspaceBytes(plan->pass_tile[0]))
-        << "activation caches " << plan->pass_cached_tiles[0];
+    const PassSpec& pass = plan->passes[0];
+    EXPECT_LE(most - before, plan->memory_bytes + (*executable)->WorkspaceBytes(pass.tile))
+        << "activation caches " << pass.cached_tiles;
   }
 }
 

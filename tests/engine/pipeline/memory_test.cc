@@ -114,8 +114,8 @@ TEST(UpscalerMemory, StaysWithinThePlan) {
     const size_t used = peak.most() - before;
     // The two streams' workspaces are not the plan's; the passes share them, as streams do.
     size_t workspace = 0;
-    for (size_t i = 0; i < plan.passes.size(); ++i) {
-      workspace = std::max(workspace, plan.passes[i]->WorkspaceBytes(plan.pass_tile[i]));
+    for (const PassSpec& pass : plan.passes) {
+      workspace = std::max(workspace, pass.executable->WorkspaceBytes(pass.tile));
     }
     EXPECT_LE(used, plan.memory_bytes + 2 * workspace) << c.name;
     EXPECT_GE(used, plan.memory_bytes / 2) << c.name << ": the bound is too loose to be useful";
@@ -138,7 +138,7 @@ TEST(UpscalerMemory, KeepsAPassWithinTheBudgetWhereTheWidthAllowsIt) {
       const Case c{"", 3, SampleType::kU8, 1, 2, tta};
       for (const size_t budget : {size_t{64} << 20, size_t{256} << 20}) {
         const UpscalePlan plan = PlanFor(c, {width, 10000}, budget);
-        if (plan.pass_tile[0].height > 32 || plan.pass_bands[0] > 2) {
+        if (plan.passes[0].tile.height > 32 || plan.passes[0].bands > 2) {
           EXPECT_LE(plan.memory_bytes, budget + budget / 8) << width << ", tta " << tta;
         } else {
           EXPECT_TRUE(tta && width == 12000) << width;

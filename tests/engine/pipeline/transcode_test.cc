@@ -29,7 +29,7 @@ TranscodePlanFn Double(std::shared_ptr<const Executable> network, EncodeOptions 
     const Size result{2 * header.spec.width_px, 2 * header.spec.height_px};
     auto plan = PlanUpscale(header.spec, result, {network}, options);
     if (!plan.ok()) return plan.status();
-    return TranscodePlan{*std::move(plan), encode};
+    return PlanTranscode(header, *std::move(plan), encode);
   };
 }
 
@@ -255,17 +255,18 @@ TEST_F(TranscodeTest, KnowsItsMemoryBeforehand) {
   header.decoder_bytes = 12345;
   const auto plan = Double(network_, Format(ImageFormat::kPng))(header);
   ASSERT_TRUE(plan.ok());
-  const size_t bytes = TranscodeBytes(header, *plan);
-  EXPECT_GT(bytes, plan->upscale.memory_bytes + header.decoder_bytes);
+  EXPECT_GT(plan->memory_bytes, plan->upscale.memory_bytes + header.decoder_bytes);
   // The encoder holds the profile, and so does the file that WebP puts together.
   ImageHeader with_profile = header;
   with_profile.profile_bytes = 1000000;
   with_profile.prefix_bytes = 2000000;
-  EXPECT_GE(TranscodeBytes(with_profile, *plan), bytes + 2 * 1000000 + 2000000);
+  const auto profile_plan = Double(network_, Format(ImageFormat::kPng))(with_profile);
+  ASSERT_TRUE(profile_plan.ok());
+  EXPECT_GE(profile_plan->memory_bytes, plan->memory_bytes + 2 * 1000000 + 2000000);
   // WebP takes the image whole.
   const auto webp = Double(network_, Format(ImageFormat::kWebp))(header);
   ASSERT_TRUE(webp.ok());
-  EXPECT_GT(TranscodeBytes(header, *webp), bytes + size_t{2000} * 2000 * 4 / 2);
+  EXPECT_GT(webp->memory_bytes, plan->memory_bytes + size_t{2000} * 2000 * 4 / 2);
 }
 
 }  // namespace

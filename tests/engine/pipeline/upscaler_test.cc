@@ -155,7 +155,7 @@ Image Compose(const UpscalePlan& plan, const Image& image) {
     }
   }
   for (size_t i = 0; i < plan.passes.size(); ++i) {
-    const auto& network = static_cast<const FakeExecutable&>(*plan.passes[i]);
+    const auto& network = static_cast<const FakeExecutable&>(*plan.passes[i].executable);
     const int scale = network.network().scale;
     const bool last = i + 1 == plan.passes.size() && now.spec().channels == plan.result.channels &&
                       Times(now.spec().size(), scale) == plan.result.size();
@@ -438,7 +438,7 @@ TEST(PlanUpscale, DescribesTheWork) {
   const ImageSpec source{960, 540, 4, SampleType::kU8};
   const UpscalePlan plan = Plan(source, {1920, 1080}, {Fake(2, {512, 512})}, options);
   EXPECT_EQ(plan.result, (ImageSpec{1920, 1080, 4, SampleType::kU8}));
-  EXPECT_EQ(plan.pass_tile.size(), 1u);
+  EXPECT_EQ(plan.passes.size(), 1u);
   EXPECT_EQ(plan.tile_count % 2, 0);
   options.tta = true;
   EXPECT_EQ(Plan(source, {1920, 1080}, {Fake(2, {512, 512})}, options).tile_count % 16, 0);
