@@ -22,7 +22,7 @@ enum class Filter : uint8_t {
   kCatmullRom,  // Mitchell and Netravali, "Reconstruction Filters in Computer Graphics": B 0, C 1/2
 };
 
-// What a source sample at distance `x` from the result sample counts, before normalising.
+// The weight of a source sample at distance `x` from the result sample, before normalising.
 double FilterWeight(Filter filter, double x);
 
 // `source` must outlive the result, whose rows have its channels and type; `result` is at least

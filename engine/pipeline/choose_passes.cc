@@ -97,8 +97,8 @@ absl::StatusOr<std::vector<const ModelVariant*>> ChoosePasses(const ModelCard& c
         absl::StrCat("model ", card.name, " cannot enlarge at noise level ", noise_level,
                      "; its noise levels are ", absl::StrJoin(levels, ", ")));
   }
-  // The least product that reaches the result, else the greatest; then the fewest passes; then the
-  // smaller factors first, which leaves the later passes fewer pixels.
+  // The smallest product that reaches the result, else the largest; then the fewest passes; then
+  // the smaller factors first, which leaves the later passes fewer pixels.
   const auto rank = [&](const Passes& passes) {
     const bool reaches = Reaches(passes, source, result);
     std::vector<int> scales;

@@ -35,8 +35,8 @@ struct TargetSize {
 absl::StatusOr<Size> ResolveTargetSize(const TargetSize& target, Size source, int model_scale);
 
 // The networks to run one after the other: x4 is x2 twice, the noise level is the first pass's
-// alone; the product of the scales is the least that reaches `result` (the final resize shrinks
-// it), or the most that the model has. Empty: no network is needed (x1 without denoising).
+// alone; the product of the scales is the smallest that reaches `result` (the final resize shrinks
+// it), or the largest that the model has. Empty: no network is needed (x1 without denoising).
 // INVALID_ARGUMENT when the model lacks the noise level, naming those it has, or weights for a
 // further pass (noise level -1 or, for want of it, 0). The product is at most 16, and beyond the
 // first factor no pass makes more than four times the result's pixels, whatever the aspect ratios:
@@ -49,7 +49,7 @@ struct UpscaleOptions {
   bool tta = false;  // mean of the eight flips and rotations; eight times the work
   int tile_px = 0;   // largest tile side in source pixels of its pass; 0 = the device's choice
   SampleType result_type = SampleType::kU8;  // kU8 or kU16
-  // What ActivationCache may take, where networks have global poolings; never changes the result.
+  // Limit on all ActivationCaches, where networks have global poolings; never changes the result.
   size_t activation_cache_bytes = size_t{1} << 30;
   int concurrency =
       1;  // the executor's: how many tiles to have in flight; never changes the result
@@ -73,7 +73,7 @@ absl::StatusOr<UpscalePlan> PlanUpscale(const ImageSpec& source, Size result,
                                         const UpscaleOptions& options,
                                         size_t band_budget_bytes = size_t{64} << 20);
 
-// What the caller hears of a request while it runs.
+// A request's reports to its caller while it runs.
 struct UpscaleProgress {
   // Called on the executor's threads, once per finished tile, with tiles done and plan.tile_count.
   std::function<void(int64_t done, int64_t total)> on_tile;

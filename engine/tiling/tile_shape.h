@@ -9,7 +9,7 @@ namespace upscaled {
 
 inline constexpr int kMinTilePx = 32;  // below this the halo costs more than the tile
 
-// What the choice rests on.
+// Inputs of the choice.
 struct TileShapeInput {
   Size image;
   Size max_tile;          // what the device or the user allows
