@@ -54,7 +54,7 @@ DOORS = {
     "server/rpc": ["server/models", "server/admission", "server/batching", "server/devices", "server/metrics/request_record.h", "upscale/v1", "google/rpc", "grpc/health/v1", "engine/tiling"] + ENGINE_FACE,
     "server/lifecycle": ["server"] + ENGINE_FACE,
     "server": ["server/config", "server/lifecycle"],
-    "client": ["upscale/v1", "google/rpc", "grpc/health/v1"],
+    "client": ["upscale/v1", "google/rpc", "grpc/health/v1", "engine/base/status_macros.h"],
 }
 PROJECT = re.compile(r'^\s*#\s*include\s+["<]((?:engine|server|client|upscale|google/rpc|grpc/health|tests)/[^">]+)[">]')
 WIRE = r'#\s*include\s+[<"](grpc|grpcpp|google/protobuf)\b'
