@@ -17,6 +17,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "client/error_details.h"
+#include "engine/base/status_macros.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
 #include "grpcpp/support/channel_arguments.h"
@@ -63,6 +64,7 @@ absl::StatusOr<HostPort> ParseHostPort(absl::string_view endpoint) {
   return result;
 }
 
+// Not engine/base's ReadFile: nothing of the engine is linked here.
 absl::StatusOr<std::string> ReadPem(const std::string& path) {
   if (path.empty()) return std::string();
   std::ifstream file(path, std::ios::binary);
@@ -84,9 +86,7 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(
   for (const auto& [path, text] : {std::pair{&tls->ca_file, &pem.pem_root_certs},
                                    std::pair{&tls->cert_file, &pem.pem_cert_chain},
                                    std::pair{&tls->key_file, &pem.pem_private_key}}) {
-    absl::StatusOr<std::string> contents = ReadPem(*path);
-    if (!contents.ok()) return contents.status();
-    *text = *std::move(contents);
+    ASSIGN_OR_RETURN(*text, ReadPem(*path));
   }
   return grpc::SslCredentials(pem);
 }
@@ -123,12 +123,10 @@ absl::StatusOr<std::string> ListTarget(const std::vector<std::string>& endpoints
   };
   std::vector<Address> addresses;
   for (const std::string& endpoint : endpoints) {
-    const absl::StatusOr<HostPort> parsed = ParseHostPort(endpoint);
-    if (!parsed.ok()) return parsed.status();
+    ASSIGN_OR_RETURN(const HostPort parsed, ParseHostPort(endpoint));
     int family = AF_INET;
-    const absl::StatusOr<std::vector<std::string>> resolved = Resolve(parsed->host, &family);
-    if (!resolved.ok()) return resolved.status();
-    for (const std::string& text : *resolved) addresses.push_back({text, family, parsed->port});
+    ASSIGN_OR_RETURN(const std::vector<std::string> resolved, Resolve(parsed.host, &family));
+    for (const std::string& text : resolved) addresses.push_back({text, family, parsed.port});
   }
   const bool all_v4 = std::all_of(addresses.begin(), addresses.end(),
                                   [](const Address& a) { return a.family == AF_INET; });
@@ -144,10 +142,9 @@ absl::StatusOr<std::string> Target(const std::vector<std::string>& endpoints) {
   if (endpoints.size() > 1) return ListTarget(endpoints);
   const std::string& endpoint = endpoints.front();
   if (absl::StartsWith(endpoint, "unix:")) return endpoint;
-  const absl::StatusOr<HostPort> parsed = ParseHostPort(endpoint);
-  if (!parsed.ok()) return parsed.status();
-  const bool v6 = absl::StrContains(parsed->host, ':');
-  return absl::StrCat("dns:///", v6 ? "[" : "", parsed->host, v6 ? "]:" : ":", parsed->port);
+  ASSIGN_OR_RETURN(const HostPort parsed, ParseHostPort(endpoint));
+  const bool v6 = absl::StrContains(parsed.host, ':');
+  return absl::StrCat("dns:///", v6 ? "[" : "", parsed.host, v6 ? "]:" : ":", parsed.port);
 }
 
 }  // namespace
@@ -156,9 +153,7 @@ absl::StatusOr<std::vector<std::string>> ParseEndpoints(absl::string_view list) 
   std::vector<std::string> endpoints;
   for (absl::string_view part : absl::StrSplit(list, ',')) {
     const absl::string_view endpoint = absl::StripAsciiWhitespace(part);
-    if (!absl::StartsWith(endpoint, "unix:")) {
-      if (const auto parsed = ParseHostPort(endpoint); !parsed.ok()) return parsed.status();
-    }
+    if (!absl::StartsWith(endpoint, "unix:")) RETURN_IF_ERROR(ParseHostPort(endpoint).status());
     endpoints.emplace_back(endpoint);
   }
   return endpoints;
@@ -169,10 +164,8 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const ChannelOptions&
     return absl::InvalidArgumentError(
         "several endpoints over TLS need the server name that their certificates show");
   }
-  const absl::StatusOr<std::string> target = Target(options.endpoints);
-  if (!target.ok()) return target.status();
-  const auto credentials = MakeCredentials(options.tls);
-  if (!credentials.ok()) return credentials.status();
+  ASSIGN_OR_RETURN(const std::string target, Target(options.endpoints));
+  ASSIGN_OR_RETURN(const auto credentials, MakeCredentials(options.tls));
 
   grpc::ChannelArguments arguments;
   arguments.SetLoadBalancingPolicyName("round_robin");
@@ -190,7 +183,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const ChannelOptions&
   if (options.tls.has_value() && !options.tls->server_name.empty()) {
     arguments.SetSslTargetNameOverride(options.tls->server_name);
   }
-  return grpc::CreateCustomChannel(*target, *credentials, arguments);
+  return grpc::CreateCustomChannel(target, credentials, arguments);
 }
 
 }  // namespace upscaled::client

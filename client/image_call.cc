@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/error_details.h"
+#include "engine/base/status_macros.h"
 
 namespace upscaled::client {
 namespace {
@@ -36,8 +37,8 @@ absl::Status ImageCall::Run(const ImageRequest& request, std::stop_token stop,
   result.source_bytes = sent_bytes_;
 
   // The first cause: what went wrong here made us cancel the call.
-  if (!uploaded.ok()) return uploaded;
-  if (!downloaded.ok()) return downloaded;
+  RETURN_IF_ERROR(uploaded);
+  RETURN_IF_ERROR(downloaded);
   if (!finished.ok() && stop.stop_requested()) return absl::CancelledError("cancelled");
   if (!finished.ok()) return FromGrpcStatus(finished, channel_);
   return CheckComplete(result);
@@ -70,7 +71,7 @@ absl::Status ImageCall::Upload(Stream& stream, const ImageRequest& request, std:
 absl::Status ImageCall::Download(Stream& stream, ImageResult& result) {
   v1::UpscaleImageResponse response;
   while (stream.Read(&response)) {
-    if (absl::Status status = Receive(response, result); !status.ok()) return status;
+    RETURN_IF_ERROR(Receive(response, result));
   }
   return absl::OkStatus();
 }

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
 
 namespace upscaled::client {
 namespace {
@@ -93,9 +94,9 @@ absl::StatusOr<size_t> PipeSource::Read(std::span<char> dst, std::stop_token sto
     replay_position_ += count;
     return count;
   }
-  if (absl::Status status = WaitReadable(fd_, name_, std::move(stop)); !status.ok()) return status;
-  const absl::StatusOr<size_t> count = ReadFd(fd_, dst, name_);
-  if (count.ok()) Remember({dst.data(), *count});
+  RETURN_IF_ERROR(WaitReadable(fd_, name_, std::move(stop)));
+  ASSIGN_OR_RETURN(const size_t count, ReadFd(fd_, dst, name_));
+  Remember({dst.data(), count});
   return count;
 }
 

@@ -126,7 +126,8 @@ class PipeSink final : public ImageSink {
 };
 
 // A file that appears under its name only when it is complete: the bytes go to a hidden temporary
-// file beside it, which Commit renames and the destructor removes otherwise.
+// file beside it, which Commit renames and the destructor removes otherwise. Not engine/base's
+// ReplaceFile, which takes all bytes at once and is of a library that is not linked here.
 class FileSink final : public ImageSink {
  public:
   // Creates the temporary file, so that a folder that cannot be written to is known at once.

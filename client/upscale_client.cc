@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/error_details.h"
 #include "client/image_call.h"
+#include "engine/base/status_macros.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "grpcpp/client_context.h"
 
@@ -50,9 +51,8 @@ void SendTiles(TilesStream& stream, const v1::UpscaleTilesStart& start,
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<UpscaleClient>> UpscaleClient::Create(const ClientOptions& options) {
-  absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = MakeChannel(options.channel);
-  if (!channel.ok()) return channel.status();
-  return std::make_unique<UpscaleClient>(*std::move(channel), options.retry, options.timeout);
+  ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel, MakeChannel(options.channel));
+  return std::make_unique<UpscaleClient>(std::move(channel), options.retry, options.timeout);
 }
 
 UpscaleClient::UpscaleClient(std::shared_ptr<grpc::Channel> channel, const RetryPolicy& retry,
@@ -87,10 +87,9 @@ absl::StatusOr<ImageResult> UpscaleClient::UpscaleImage(const ImageRequest& requ
     if (!outcome.status.ok()) outcome.repeatable = source.Rewind().ok() && sink.Restart().ok();
     return outcome;
   };
-  const absl::Status status = RunWithRetries(
+  RETURN_IF_ERROR(RunWithRetries(
       retry_, clock_, deadline, stop, attempt,
-      [&](const absl::Status& error, absl::Duration wait) { observer.OnRetry(error, wait); });
-  if (!status.ok()) return status;
+      [&](const absl::Status& error, absl::Duration wait) { observer.OnRetry(error, wait); }));
   return result;
 }
 
@@ -163,8 +162,7 @@ absl::StatusOr<Response> UpscaleClient::UnaryCall(const RetryPolicy& policy, std
     std::stop_callback cancel(stop, [&] { context.TryCancel(); });
     return {FromGrpcStatus(call(&context, &response), *channel_)};
   };
-  const absl::Status status = RunWithRetries(policy, clock_, deadline, stop, attempt, IgnoreWait);
-  if (!status.ok()) return status;
+  RETURN_IF_ERROR(RunWithRetries(policy, clock_, deadline, stop, attempt, IgnoreWait));
   return response;
 }
 
@@ -193,12 +191,12 @@ absl::StatusOr<v1::ReloadModelsResponse> UpscaleClient::ReloadModels(std::stop_t
 absl::StatusOr<v1::Model> UpscaleClient::GetModel(const std::string& name, std::stop_token stop) {
   v1::GetModelRequest request;
   request.set_name(name);
-  absl::StatusOr<v1::GetModelResponse> response = UnaryCall<v1::GetModelResponse>(
-      retry_, stop, [&](grpc::ClientContext* context, v1::GetModelResponse* response) {
-        return stub_->GetModel(context, request, response);
-      });
-  if (!response.ok()) return response.status();
-  return std::move(*response->mutable_model());
+  const auto call = [&](grpc::ClientContext* context, v1::GetModelResponse* response) {
+    return stub_->GetModel(context, request, response);
+  };
+  ASSIGN_OR_RETURN(v1::GetModelResponse response,
+                   UnaryCall<v1::GetModelResponse>(retry_, stop, call));
+  return std::move(*response.mutable_model());
 }
 
 absl::StatusOr<v1::GetServerInfoResponse> UpscaleClient::ServerInfo(std::stop_token stop) {
@@ -213,12 +211,12 @@ absl::StatusOr<HealthCheckResponse::ServingStatus> UpscaleClient::CheckHealth(
   HealthCheckRequest request;
   request.set_service(service);
   const std::unique_ptr<Health::Stub> health = Health::NewStub(channel_);
-  const absl::StatusOr<HealthCheckResponse> response = UnaryCall<HealthCheckResponse>(
-      kNoRetries, stop, [&](grpc::ClientContext* context, HealthCheckResponse* response) {
-        return health->Check(context, request, response);
-      });
-  if (!response.ok()) return response.status();
-  return response->status();
+  const auto call = [&](grpc::ClientContext* context, HealthCheckResponse* response) {
+    return health->Check(context, request, response);
+  };
+  ASSIGN_OR_RETURN(const HealthCheckResponse response,
+                   UnaryCall<HealthCheckResponse>(kNoRetries, stop, call));
+  return response.status();
 }
 
 }  // namespace upscaled::client

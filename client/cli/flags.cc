@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "engine/base/status_macros.h"
 
 namespace upscaled::client {
 
@@ -31,9 +32,7 @@ void ConnectionFlags::AddTo(CLI::App& command) {
 
 absl::StatusOr<ClientOptions> ConnectionFlags::ToOptions() const {
   ClientOptions options;
-  absl::StatusOr<std::vector<std::string>> endpoints = ParseEndpoints(server);
-  if (!endpoints.ok()) return endpoints.status();
-  options.channel.endpoints = *std::move(endpoints);
+  ASSIGN_OR_RETURN(options.channel.endpoints, ParseEndpoints(server));
   if (tls) options.channel.tls = tls_options;
   options.retry.max_retries = retries;
   if (timeout_s > 0) options.timeout = absl::Seconds(timeout_s);
@@ -41,9 +40,8 @@ absl::StatusOr<ClientOptions> ConnectionFlags::ToOptions() const {
 }
 
 absl::StatusOr<std::unique_ptr<UpscaleClient>> ConnectionFlags::MakeClient() const {
-  const absl::StatusOr<ClientOptions> options = ToOptions();
-  if (!options.ok()) return options.status();
-  return UpscaleClient::Create(*options);
+  ASSIGN_OR_RETURN(const ClientOptions options, ToOptions());
+  return UpscaleClient::Create(options);
 }
 
 void UpscaleFlags::AddTo(CLI::App& command) {

@@ -14,6 +14,7 @@
 #include "absl/time/clock.h"
 #include "client/error_details.h"
 #include "client/image_io.h"
+#include "engine/base/status_macros.h"
 
 namespace upscaled::client {
 namespace {
@@ -110,11 +111,10 @@ absl::Status ImageBatch::FromSource(int id, ImageSource& source, ImageResult& re
     PipeSink sink(device.get());
     return Transfer(id, source, sink, result);
   }
-  if (absl::Status status = MakeFolderOf(job.output); !status.ok()) return status;
-  absl::StatusOr<FileSink> sink = FileSink::Create(job.output);
-  if (!sink.ok()) return sink.status();
-  absl::Status status = Transfer(id, source, *sink, result);
-  return status.ok() ? sink->Commit() : status;
+  RETURN_IF_ERROR(MakeFolderOf(job.output));
+  ASSIGN_OR_RETURN(FileSink sink, FileSink::Create(job.output));
+  RETURN_IF_ERROR(Transfer(id, source, sink, result));
+  return sink.Commit();
 }
 
 absl::Status ImageBatch::Transfer(int id, ImageSource& source, ImageSink& sink,
@@ -124,10 +124,7 @@ absl::Status ImageBatch::Transfer(int id, ImageSource& source, ImageSink& sink,
   JobObserver observer(id, job, bar_, report_);
   ImageRequest request{.options = options_.upscale};
   request.options.set_format(job.format);
-  absl::StatusOr<ImageResult> transferred =
-      client_.UpscaleImage(request, source, sink, observer, stop_);
-  if (!transferred.ok()) return transferred.status();
-  result = *std::move(transferred);
+  ASSIGN_OR_RETURN(result, client_.UpscaleImage(request, source, sink, observer, stop_));
   return absl::OkStatus();
 }
 

@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/flags.h"
+#include "engine/base/status_macros.h"
 
 namespace upscaled::client {
 namespace {
@@ -88,17 +89,16 @@ absl::StatusOr<ImagePlan> PlanFolder(const fs::path& input, const fs::path& outp
         absl::StrCat("input ", input.native(), " is a folder, so the output must be one too"));
   }
   if (Same(input, output)) return SameError(input.native());
-  const absl::StatusOr<std::vector<fs::path>> images = FindImages(input, output);
-  if (!images.ok()) return images.status();
-  if (images->empty()) {
+  ASSIGN_OR_RETURN(const std::vector<fs::path> images, FindImages(input, output));
+  if (images.empty()) {
     return absl::NotFoundError(
         absl::StrCat("no images (.png, .jpg, .jpeg, .webp) found in ", input.native()));
   }
 
   std::map<fs::path, int> uses;
-  for (const fs::path& image : *images) ++uses[Renamed(image, format)];
+  for (const fs::path& image : images) ++uses[Renamed(image, format)];
   ImagePlan plan{.is_folder = true};
-  for (const fs::path& image : *images) {
+  for (const fs::path& image : images) {
     fs::path name = Renamed(image, format);
     if (uses[name] > 1) name = image.native() + ExtensionOf(format);
     plan.jobs.push_back(MakeJob(input / image, output / name, format));

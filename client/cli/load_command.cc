@@ -22,6 +22,7 @@
 #include "client/cli/load_stats.h"
 #include "client/error_details.h"
 #include "client/image_io.h"
+#include "engine/base/status_macros.h"
 
 namespace upscaled::client {
 namespace {
@@ -93,8 +94,7 @@ absl::StatusOr<v1::Tile> RandomTile(const std::string& size) {
 }
 
 absl::StatusOr<std::string> ReadImage(const std::string& path, std::stop_token stop) {
-  const auto source = OpenSource(path);
-  if (!source.ok()) return source.status();
+  ASSIGN_OR_RETURN(const std::unique_ptr<ImageSource> source, OpenSource(path));
   std::string image;
   for (;;) {
     const size_t size = image.size();
@@ -103,10 +103,9 @@ absl::StatusOr<std::string> ReadImage(const std::string& path, std::stop_token s
           absl::StrCat("--image ", path, " is above the limit of ", kMaxImageBytes, " bytes"));
     }
     image.resize(size + kReadBytes);
-    const absl::StatusOr<size_t> count = (*source)->Read(std::span(image).subspan(size), stop);
-    if (!count.ok()) return count.status();
-    image.resize(size + *count);
-    if (*count == 0) break;
+    ASSIGN_OR_RETURN(const size_t count, source->Read(std::span(image).subspan(size), stop));
+    image.resize(size + count);
+    if (count == 0) break;
   }
   if (image.empty()) return absl::InvalidArgumentError(absl::StrCat("--image ", path, " is empty"));
   return image;
@@ -120,14 +119,10 @@ absl::StatusOr<Load> MakeLoad(const LoadFlags& flags, std::stop_token stop) {
     if (load.options.scale() != std::floor(load.options.scale())) {
       return absl::InvalidArgumentError("--size needs a whole --scale");
     }
-    absl::StatusOr<v1::Tile> tile = RandomTile(flags.size);
-    if (!tile.ok()) return tile.status();
-    load.tile = *std::move(tile);
+    ASSIGN_OR_RETURN(load.tile, RandomTile(flags.size));
     return load;
   }
-  absl::StatusOr<std::string> image = ReadImage(flags.image_path, stop);
-  if (!image.ok()) return image.status();
-  load.image = *std::move(image);
+  ASSIGN_OR_RETURN(load.image, ReadImage(flags.image_path, stop));
   return load;
 }
 
@@ -137,10 +132,9 @@ absl::StatusOr<int64_t> CallWithImage(UpscaleClient& client, const Load& load,
   MemorySource source(load.image);
   DiscardingSink sink;
   ImageObserver nobody;
-  const absl::StatusOr<ImageResult> result =
-      client.UpscaleImage({.options = load.options}, source, sink, nobody, stop);
-  if (!result.ok()) return result.status();
-  return static_cast<int64_t>(result->header.source_width_px()) * result->header.source_height_px();
+  ASSIGN_OR_RETURN(const ImageResult result,
+                   client.UpscaleImage({.options = load.options}, source, sink, nobody, stop));
+  return static_cast<int64_t>(result.header.source_width_px()) * result.header.source_height_px();
 }
 
 absl::StatusOr<int64_t> CallWithTile(UpscaleClient& client, const Load& load,
@@ -151,14 +145,13 @@ absl::StatusOr<int64_t> CallWithTile(UpscaleClient& client, const Load& load,
   start.set_scale(static_cast<int>(load.options.scale()));
   start.set_precision(load.options.precision());
   absl::Status tile_status;
-  const absl::Status status = client.UpscaleTiles(
+  RETURN_IF_ERROR(client.UpscaleTiles(
       start, {&load.tile, 1},
       [&](const v1::UpscaleTilesResponse& answer) {
         if (answer.has_error()) tile_status = FromTileError(answer.error());
       },
-      stop);
-  if (!status.ok()) return status;
-  if (!tile_status.ok()) return tile_status;
+      stop));
+  RETURN_IF_ERROR(tile_status);
   return static_cast<int64_t>(load.tile.width_px()) * load.tile.height_px();
 }
 
@@ -183,15 +176,12 @@ LoadStats RunClient(UpscaleClient& client, const Load& load, absl::Time end,
 }
 
 absl::StatusOr<std::vector<std::unique_ptr<UpscaleClient>>> ConnectClients(const LoadFlags& flags) {
-  absl::StatusOr<ClientOptions> options = flags.connection.ToOptions();
-  if (!options.ok()) return options.status();
-  options->channel.own_connections = true;
+  ASSIGN_OR_RETURN(ClientOptions options, flags.connection.ToOptions());
+  options.channel.own_connections = true;
   std::vector<std::unique_ptr<UpscaleClient>> clients;
   for (int i = 0; i < flags.clients; ++i) {
-    auto client = UpscaleClient::Create(*options);
-    if (!client.ok()) return client.status();
-    if (absl::Status status = (*client)->Connect(kConnectPatience); !status.ok()) return status;
-    clients.push_back(*std::move(client));
+    ASSIGN_OR_RETURN(clients.emplace_back(), UpscaleClient::Create(options));
+    RETURN_IF_ERROR(clients.back()->Connect(kConnectPatience));
   }
   return clients;
 }

@@ -1,20 +1,12 @@
 #include "engine/autotune/tuning_table.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <cmath>
-#include <cstdlib>
-#include <cstring>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/files.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
-#include "engine/model/read_file.h"
 #include "nlohmann/json.hpp"
 
 namespace upscaled {
@@ -25,11 +17,6 @@ using Json = nlohmann::json;
 absl::Status BadTable(const std::filesystem::path& file, std::string_view why) {
   return absl::InvalidArgumentError(
       absl::StrCat(file.string(), " is no tuning table: ", ToAbsl(why)));
-}
-
-absl::Status FileError(const std::filesystem::path& file, const char* what) {
-  return absl::UnavailableError(
-      absl::StrCat("cannot ", what, " ", file.string(), ": ", std::strerror(errno)));
 }
 
 // {"choice": "direct", "gflops": {"direct": 170.5}}
@@ -43,32 +30,6 @@ bool ReadEntry(const Json& json, TuningEntry& entry) {
     entry.gflops[name] = speed;
   }
   return true;
-}
-
-absl::Status WriteAll(int fd, std::string_view text, const std::filesystem::path& file) {
-  while (!text.empty()) {
-    const ssize_t written = write(fd, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return FileError(file, "write");
-    text.remove_prefix(static_cast<size_t>(written));
-  }
-  return fsync(fd) == 0 ? absl::OkStatus() : FileError(file, "write");
-}
-
-// A new file beside `file`, renamed to it when it is complete.
-absl::Status ReplaceFile(const std::filesystem::path& file, std::string_view text) {
-  std::string temporary = file.string() + ".XXXXXX";
-  const int fd = mkostemp(temporary.data(), O_CLOEXEC);
-  if (fd < 0) return FileError(file, "create a file beside");
-  absl::Cleanup remove = [&temporary] { unlink(temporary.c_str()); };
-  absl::Status written = WriteAll(fd, text, temporary);
-  constexpr mode_t kReadableByAll = 0644;
-  if (fchmod(fd, kReadableByAll) != 0) written.Update(FileError(temporary, "make readable"));
-  if (close(fd) != 0) written.Update(FileError(temporary, "close"));
-  RETURN_IF_ERROR(written);
-  if (rename(temporary.c_str(), file.c_str()) != 0) return FileError(file, "replace");
-  std::move(remove).Cancel();
-  return absl::OkStatus();
 }
 
 }  // namespace
@@ -124,8 +85,9 @@ absl::Status TuningTable::Save(const std::filesystem::path& file) const {
       }
     }
   }
-  return ReplaceFile(
-      file, json.dump(2, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace) + "\n");
+  const std::string text =
+      json.dump(2, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
+  return ReplaceFile(file, {text, "\n"}, {.mode = 0644, .sync = true});
 }
 
 const TuningEntry* TuningTable::Find(const std::string& device, const std::string& key) const {

@@ -2,6 +2,16 @@
 // or files can get wrong is an absl::Status instead.
 #pragma once
 
-#include "absl/base/internal/raw_logging.h"
+#include "absl/base/optimization.h"
 
-#define UPSCALED_CHECK(condition) ABSL_INTERNAL_CHECK(condition, "broken invariant")
+namespace upscaled {
+
+// Prints the place and the condition to stderr and aborts.
+[[noreturn]] void FailCheck(const char* file, int line, const char* condition);
+
+}  // namespace upscaled
+
+#define UPSCALED_CHECK(condition)                                                                \
+  do {                                                                                           \
+    if (ABSL_PREDICT_FALSE(!(condition))) ::upscaled::FailCheck(__FILE__, __LINE__, #condition); \
+  } while (false)

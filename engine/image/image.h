@@ -92,4 +92,10 @@ class Image {
   AlignedBuffer<uint8_t> pixels_;
 };
 
+// Memory that an Image takes, at most.
+inline size_t ImageBytes(const ImageSpec& spec) {
+  return spec.row_bytes() * static_cast<size_t>(spec.height_px) +
+         AlignedBuffer<uint8_t>::kAlignmentBytes;
+}
+
 }  // namespace upscaled

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/files.h"
 #include "engine/base/status_macros.h"
-#include "engine/model/read_file.h"
 
 namespace upscaled {
 namespace {

@@ -3,13 +3,13 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/files.h"
 #include "engine/base/status_macros.h"
 #include "engine/model/limits.h"
 #include "engine/model/loader.h"
 #include "engine/model/ncnn_loader.h"
 #include "engine/model/ncnn_param.h"
 #include "engine/model/onnx/loader.h"
-#include "engine/model/read_file.h"
 #include "engine/model/waifu2x_json_loader.h"
 
 namespace upscaled {

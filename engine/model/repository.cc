@@ -6,12 +6,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/base/files.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
 #include "engine/model/known_layouts.h"
 #include "engine/model/loader.h"
 #include "engine/model/model_card.h"
-#include "engine/model/read_file.h"
 
 namespace upscaled {
 namespace {

@@ -57,11 +57,6 @@ ImageSpec WithHeight(ImageSpec spec, int height) {
   return spec;
 }
 
-size_t ImageBytes(const ImageSpec& spec) {
-  return spec.row_bytes() * static_cast<size_t>(spec.height_px) +
-         AlignedBuffer<uint8_t>::kAlignmentBytes;
-}
-
 void CopyRows(const ImageView& from, const MutableImageView& to) {
   for (int y = 0; y < to.height_px(); ++y) {
     std::memcpy(to.row(y), from.row(y), to.spec.row_bytes());

@@ -19,11 +19,6 @@ ImageSpec VariantSpec(const ImageSpec& source, Dihedral variant) {
   return {size.width, size.height, 3, source.type};
 }
 
-size_t ImageBytes(const ImageSpec& spec) {
-  return spec.row_bytes() * static_cast<size_t>(spec.height_px) +
-         AlignedBuffer<uint8_t>::kAlignmentBytes;
-}
-
 }  // namespace
 
 PooledImage::PooledImage(const PassSpec& pass, RowSource& source, TileRun& run)

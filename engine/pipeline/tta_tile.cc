@@ -12,11 +12,6 @@ namespace {
 
 constexpr int kRgb = 3;
 
-Rect Union(const Rect& a, const Rect& b) {
-  const int x = std::min(a.x, b.x), y = std::min(a.y, b.y);
-  return {x, y, std::max(a.right(), b.right()) - x, std::max(a.bottom(), b.bottom()) - y};
-}
-
 template <typename T>
 void CopySamples(const ImageView& src, Dihedral transform, T* dst) {
   const Size size = transform.Apply(src.spec.size());
@@ -59,7 +54,7 @@ Rect TtaInputRect(const Executable& executable, const Rect& tile, Size image) {
   for (int i = 1; i < Dihedral::kCount; ++i) {
     const Dihedral transform(i);
     const Rect input = executable.InputRect(transform.Apply(tile, image), transform.Apply(image));
-    all = Union(all, transform.Undo(input, image));
+    all = Cover(all, transform.Undo(input, image));
   }
   return all;
 }

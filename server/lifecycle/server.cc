@@ -1,13 +1,12 @@
 #include "server/lifecycle/server.h"
 
-#include <fstream>
-#include <iterator>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/autotune/tuner.h"
+#include "engine/base/files.h"
 #include "engine/base/status_macros.h"
 #include "server/base/error.h"
 #include "server/config/version.h"
@@ -28,14 +27,11 @@ std::string WithPort(const std::string& address, int port) {
   return absl::StrCat(address.substr(0, address.rfind(':')), ":", port);
 }
 
-absl::StatusOr<std::string> ReadFile(const std::filesystem::path& path) {
+// "" where there is none.
+absl::StatusOr<std::string> ReadPem(const std::filesystem::path& path) {
+  constexpr size_t kMaxPemBytes = size_t{16} << 20;
   if (path.empty()) return std::string();
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file.good() && !file.eof()) {
-    return absl::NotFoundError(absl::StrCat("cannot read ", path.string()));
-  }
-  return text;
+  return ReadFile(path, kMaxPemBytes);
 }
 
 // What `auto` chooses from, and what it cannot use.
@@ -171,9 +167,9 @@ absl::Status Server::OpenPorts() {
                             .max_connection_age = config_.max_connection_age,
                             .output_queue_bytes = config_.output_ring_bytes,
                             .limits = config_.limits};
-  ASSIGN_OR_RETURN(options.tls.cert_chain, ReadFile(config_.tls.cert));
-  ASSIGN_OR_RETURN(options.tls.private_key, ReadFile(config_.tls.key));
-  ASSIGN_OR_RETURN(options.tls.client_ca, ReadFile(config_.tls.client_ca));
+  ASSIGN_OR_RETURN(options.tls.cert_chain, ReadPem(config_.tls.cert));
+  ASSIGN_OR_RETURN(options.tls.private_key, ReadPem(config_.tls.key));
+  ASSIGN_OR_RETURN(options.tls.client_ca, ReadPem(config_.tls.client_ca));
   ASSIGN_OR_RETURN(grpc_, GrpcServer::Start(options, handlers_, calls_));
   if (!config_.http.empty()) {
     ASSIGN_OR_RETURN(

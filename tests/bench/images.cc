@@ -5,12 +5,12 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/files.h"
 #include "engine/base/status_macros.h"
 #include "engine/image/codec.h"
 #include "engine/image/convert.h"
 #include "engine/image/memory_io.h"
 #include "engine/image/resample.h"
-#include "engine/model/read_file.h"
 
 namespace upscaled::bench {
 namespace {

@@ -12,9 +12,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/backends/backend_list.h"
+#include "engine/base/files.h"
 #include "engine/base/status_macros.h"
 #include "engine/image/codec.h"
-#include "engine/model/read_file.h"
 #include "engine/model/repository.h"
 #include "engine/pipeline/local_executor.h"
 #include "engine/pipeline/upscaler.h"

@@ -57,7 +57,7 @@ DOORS = {
                    "grpc/health/v1"],
     "server/lifecycle": ["server"] + ENGINE_FACE,
     "server": ["server/config", "server/lifecycle"],
-    "client": ["upscale/v1", "google/rpc", "grpc/health/v1"],
+    "client": ["upscale/v1", "google/rpc", "grpc/health/v1", "engine/base/status_macros.h"],
 }
 PROJECT = re.compile(r'^\s*#\s*include\s+["<]((?:engine|server|client|upscale|google/rpc|grpc/health|tests)/[^">]+)[">]')
 WIRE = r'#\s*include\s+[<"](grpc|grpcpp|google/protobuf)\b'

@@ -14,8 +14,8 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "engine/backends/opencl/atomic_file.h"
 #include "engine/base/check.h"
+#include "engine/base/files.h"
 
 namespace upscaled::opencl {
 namespace {
@@ -103,7 +103,7 @@ std::optional<std::vector<uint8_t>> ProgramCache::Load(const std::string& key) c
 
 absl::Status ProgramCache::Store(const std::string& key, std::span<const uint8_t> program) const {
   const std::string_view bytes(reinterpret_cast<const char*>(program.data()), program.size());
-  return WriteAtomically(PathOf(key), {Header(key, program), bytes});
+  return ReplaceFile(PathOf(key), {Header(key, program), bytes});
 }
 
 }  // namespace upscaled::opencl

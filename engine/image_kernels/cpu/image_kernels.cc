@@ -10,6 +10,7 @@
 
 #include "engine/base/aligned_buffer.h"
 #include "engine/base/check.h"
+#include "engine/base/int_math.h"
 #include "engine/base/status_macros.h"
 #include "engine/image/bilateral.h"
 #include "engine/image/image.h"
@@ -167,7 +168,7 @@ class CpuImageKernels final : public ImageKernels {
 
   void ColumnStats(const ImageStep& step, Size size, const float* src, LineStats* stats) const {
     const auto compute = step.name == "vectors" ? &ColumnStatsRunVectors : &ColumnStatsRun;
-    const int runs = (size.height + kRunRows - 1) / kRunRows;
+    const int runs = CeilDiv(size.height, kRunRows);
     AlignedBuffer<LineStats> all(static_cast<size_t>(runs) * size.width);
     Split(runs, 1, [&](int64_t begin, int64_t end) {
       for (int64_t run = begin; run < end; ++run) {

@@ -9,6 +9,7 @@
 #include "engine/backends/opencl/launcher.h"
 #include "engine/backends/opencl/layer_constants.h"
 #include "engine/base/check.h"
+#include "engine/base/int_math.h"
 #include "engine/base/status_macros.h"
 #include "engine/image/bilateral_window.h"
 #include "engine/image/quality.h"
@@ -60,8 +61,6 @@ constexpr Step kSteps[] = {
     {{ImageOp::kSsim, "naive"}, "ssim_naive", {32, 4, 1}},
     {{ImageOp::kSsim, "local memory, separable"}, "ssim_shared", {16, 8, 1}},
 };
-
-constexpr int CeilDiv(int a, int b) { return (a + b - 1) / b; }
 
 std::string_view SourceOf(ImageOp op) {
   switch (op) {

@@ -1,0 +1,109 @@
+#include "engine/base/files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+
+namespace upscaled {
+namespace {
+
+absl::Status TooLarge(const std::filesystem::path& path, absl::string_view bytes, size_t limit) {
+  return absl::ResourceExhaustedError(
+      absl::StrCat(path.string(), ": has ", bytes, " bytes, the limit is ", limit));
+}
+
+// Of the last call, by errno.
+absl::Status WriteError(const char* what, const std::filesystem::path& path) {
+  return absl::UnavailableError(
+      absl::StrCat("cannot ", what, " ", path.string(), ": ", std::strerror(errno)));
+}
+
+bool WriteAll(int file, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = write(file, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+  return true;
+}
+
+absl::Status WriteParts(int file, const std::filesystem::path& path,
+                        std::initializer_list<std::string_view> parts,
+                        const ReplaceFileOptions& options) {
+  for (const std::string_view part : parts) {
+    if (!WriteAll(file, part)) return WriteError("write", path);
+  }
+  if (options.sync && fsync(file) != 0) return WriteError("write", path);
+  if (fchmod(file, options.mode) != 0) return WriteError("set the permissions of", path);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ReadFile(const std::filesystem::path& path, size_t max_bytes) {
+  std::error_code error;
+  const std::uintmax_t bytes = std::filesystem::file_size(path, error);
+  const bool is_pipe = error == std::errc::not_supported;  // or a device: no size
+  if (error && !is_pipe) {
+    return absl::NotFoundError(absl::StrCat(path.string(), ": ", error.message()));
+  }
+  if (!is_pipe && bytes > max_bytes) return TooLarge(path, absl::StrCat(bytes), max_bytes);
+  std::string content(is_pipe ? max_bytes + 1 : bytes, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(content.data(), static_cast<std::streamsize>(content.size()));
+  if (!file.is_open() || file.bad() || (file.fail() && !is_pipe)) {
+    return absl::NotFoundError(absl::StrCat(path.string(), ": cannot be read"));
+  }
+  content.resize(static_cast<size_t>(file.gcount()));
+  if (content.size() > max_bytes) return TooLarge(path, "more", max_bytes);
+  return content;
+}
+
+absl::Status ReplaceFile(const std::filesystem::path& path,
+                         std::initializer_list<std::string_view> parts,
+                         const ReplaceFileOptions& options) {
+  std::string temporary = path.string() + ".XXXXXX";
+  const int file = mkostemp(temporary.data(), O_CLOEXEC);
+  if (file < 0) return WriteError("create a file beside", path);
+  absl::Status status = WriteParts(file, temporary, parts, options);
+  if (close(file) != 0) status.Update(WriteError("close", temporary));
+  if (status.ok() && rename(temporary.c_str(), path.c_str()) != 0) {
+    status = WriteError("replace", path);
+  }
+  if (!status.ok()) unlink(temporary.c_str());
+  return status;
+}
+
+absl::StatusOr<std::string> FileState(const std::filesystem::path& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) {
+    return absl::NotFoundError(absl::StrCat("there is no file ", path.string()));
+  }
+  return absl::StrCat(info.st_dev, ":", info.st_ino, ":", info.st_size, ":", info.st_mtim.tv_sec,
+                      ".", info.st_mtim.tv_nsec);
+}
+
+absl::StatusOr<std::vector<std::filesystem::path>> ListFolder(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> paths;
+  std::error_code error;
+  std::filesystem::directory_iterator it(folder, error);
+  for (; !error && it != std::filesystem::directory_iterator(); it.increment(error)) {
+    paths.push_back(it->path());
+  }
+  if (error) return absl::NotFoundError(absl::StrCat(folder.string(), ": ", error.message()));
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+}  // namespace upscaled

@@ -1,0 +1,40 @@
+// Whole files and folders.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <filesystem>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace upscaled {
+
+// NOT_FOUND when there is none, RESOURCE_EXHAUSTED above `max_bytes`; both name the file. A pipe is
+// read to its end and takes memory for `max_bytes` meanwhile.
+absl::StatusOr<std::string> ReadFile(const std::filesystem::path& path, size_t max_bytes);
+
+struct ReplaceFileOptions {
+  mode_t mode = 0600;
+  bool sync = false;  // else the file may be cut short after a power failure
+};
+
+// Writes the parts, one after the other, beside `path` and renames: a reader sees the old or the
+// new file, whole. UNAVAILABLE names the file; nothing is left behind then.
+absl::Status ReplaceFile(const std::filesystem::path& path,
+                         std::initializer_list<std::string_view> parts,
+                         const ReplaceFileOptions& options = {});
+
+// Differs whenever the file was rewritten or replaced since: inode, size and time of change.
+// NOT_FOUND when there is none.
+absl::StatusOr<std::string> FileState(const std::filesystem::path& path);
+
+// The entries of a folder, sorted. NOT_FOUND when it cannot be read.
+absl::StatusOr<std::vector<std::filesystem::path>> ListFolder(const std::filesystem::path& folder);
+
+}  // namespace upscaled
