@@ -56,7 +56,7 @@ struct LoadFlags {
   bool json = false;
 };
 
-// What every call sends: an encoded image, or raw pixels when there is none.
+// The payload of every call: an encoded image, or raw pixels when there is none.
 struct Load {
   std::string image;
   v1::Tile tile;
