@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
-"""Checks that every #include stays within the doors of the architecture.
+"""Checks that every #include stays within the interfaces of the architecture, and that CONTRIBUTING.md draws them.
 
 Each folder lists the folders it may include from; itself is always allowed. A folder inherits nothing:
-what is not listed is refused. Run from anywhere; prints each wrong include and exits with 1.
+what is not listed is refused. Run from anywhere; prints each error and exits with 1.
+With --draw it puts the picture of this table into CONTRIBUTING.md.
 """
 import pathlib
 import re
 import sys
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
+PICTURE = re.compile(r"(^```rooms\n)(.*?)(^```$)", re.M | re.S)
 
 BACKEND_DOOR = "engine/backends/backend.h"
 CHOICE_DOOR = "engine/backends/kernel_choice.h"
@@ -73,8 +77,45 @@ def may_include(folder: str, target: str) -> bool:
     return any(target == p or target.startswith(p + "/") for p in [folder, *DOORS[folder]])
 
 
+def leads(room: str, other: str) -> bool:
+    """Whether `other` is a part of `room` or of a whole folder that `room` may include."""
+    return other.startswith(room + "/") or any(
+        other.startswith(p + "/") or (other == p and not room.startswith(p + "/")) for p in DOORS[room])
+
+
+def outside_in() -> list[str]:
+    """The rooms so that whatever leads to a room stands above it."""
+    rooms, rest = [], [room for room in reversed(DOORS)]
+    while rest:
+        top = [room for room in rest if not any(leads(other, room) for other in rest if other != room)]
+        if not top:
+            sys.exit(f"a circle of includes among {', '.join(rest)}")
+        rooms.append(top[0])
+        rest.remove(top[0])
+    return rooms
+
+
+def draw() -> str:
+    """A line a room: "room -> engine: base image; proto"."""
+    picture = ""
+    for room in outside_in():
+        arrows: dict[str, list[str]] = {}
+        for target in DOORS[room]:
+            top, _, name = target.partition("/")
+            arrows.setdefault(top if top in ("engine", "server") else "proto", []).append(name or "every room")
+        text = "; ".join("proto" if top == "proto" else f"{top}: {' '.join(names)}" for top, names in arrows.items())
+        picture += textwrap.fill(f"{room:28} -> {text}" if text else room, 110, subsequent_indent=" " * 32,
+                                 break_on_hyphens=False) + "\n"
+    return picture
+
+
 def main() -> int:
-    wrong = []
+    text = CONTRIBUTING.read_text()
+    drawn = PICTURE.sub(lambda match: match[1] + draw() + match[3], text)
+    if "--draw" in sys.argv[1:]:
+        CONTRIBUTING.write_text(drawn)
+        return 0
+    wrong = [] if text == drawn else ["CONTRIBUTING.md: its picture of the rooms is not this table's; run doors.py --draw"]
     for top in ("engine", "server", "client"):
         for path in sorted((ROOT / top).rglob("*")):
             if path.suffix not in {".h", ".cc", ".cu", ".cuh", ".inc"} or "node_modules" in path.parts:
