@@ -170,7 +170,7 @@ LoadStats RunClient(UpscaleClient& client, const Load& load, absl::Time end,
     const absl::Time start = absl::Now();
     const absl::StatusOr<int64_t> pixels =
         load.image.empty() ? CallWithTile(client, load, stop) : CallWithImage(client, load, stop);
-    if (stop.stop_requested()) break;  // What it did to the call is no measurement.
+    if (stop.stop_requested()) break;  // A call that was stopped is no measurement.
     if (pixels.ok()) {
       stats.AddSuccess(absl::Now() - start, *pixels);
     } else {
