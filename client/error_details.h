@@ -21,7 +21,7 @@ enum class ErrorOrigin {
   kServer,      // The server refused or failed.
 };
 
-// What an error says beyond code and message.
+// The parts of an error beyond code and message.
 struct ErrorDetails {
   ErrorOrigin origin = ErrorOrigin::kLocal;
   // ErrorInfo.reason, such as "OVERLOADED"; empty when the server sent none.
@@ -35,13 +35,13 @@ struct ErrorDetails {
 // reached when a deadline passes.
 absl::Status FromGrpcStatus(const grpc::Status& status, grpc::ChannelInterface& channel);
 
-// What the server says of one tile, as if it were the outcome of a call.
+// The server's error for one tile, as if it were the outcome of a call.
 absl::Status FromTileError(const ::upscale::v1::TileError& error);
 
 // `status` with a note of where it arose.
 absl::Status WithOrigin(absl::Status status, ErrorOrigin origin);
 
-// What these two kept; local for any other status.
+// The details that these two kept; local for any other status.
 ErrorDetails DetailsOf(const absl::Status& status);
 
 }  // namespace upscaled::client

@@ -32,7 +32,7 @@ class RetryClock {
   static RetryClock& Real();
 };
 
-// What one try came to.
+// The outcome of one try.
 struct Attempt {
   absl::Status status;
   // Whether the call's input and output are ready for another try.

@@ -28,7 +28,7 @@ void SetDeadline(grpc::ClientContext& context, absl::Time deadline) {
 
 void IgnoreWait(const absl::Status&, absl::Duration) {}
 
-// What a full or leaving server says of a tile that may be sent again; OK for other answers.
+// The refusal by a full or leaving server of a tile that may be sent again; OK: another answer.
 absl::Status RefusalOf(const v1::UpscaleTilesResponse& answer) {
   if (!answer.has_error()) return absl::OkStatus();
   absl::Status error = FromTileError(answer.error());
@@ -109,7 +109,7 @@ absl::Status UpscaleClient::UpscaleTiles(
     }
   }
   const absl::Time deadline = clock_.Now() + timeout_;
-  // Of the last try.
+  // The last try's.
   std::map<uint64_t, v1::UpscaleTilesResponse> refused;
   absl::Status refusal;
   const auto attempt = [&](int) -> Attempt {

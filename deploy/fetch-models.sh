@@ -43,7 +43,7 @@ has_sum() { [[ -f $1 ]] && sha256sum --status --check <<<"$2  $1"; }
 download() {
   local file=$1 bytes=$2 sum=$3 url=$4 part=$1.part
   has_sum "$file" "$sum" && return
-  # What is already whole needs no request; what is too long cannot be a beginning.
+  # A whole file needs no request; one that is too long cannot be a beginning.
   if [[ -f $part ]] && (($(stat -c %s "$part") >= bytes)); then
     has_sum "$part" "$sum" || rm "$part"
   fi

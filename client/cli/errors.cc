@@ -12,7 +12,7 @@
 namespace upscaled::client {
 namespace {
 
-// What to do about an error of the server, by its reason.
+// Advice on an error of the server, by its reason.
 constexpr struct {
   const char* reason;
   const char* advice;
@@ -27,7 +27,7 @@ constexpr struct {
     {"RELOAD_FAILED", "mend the model and reload again; the server goes on with what it has"},
 };
 
-// What to do about a connection that failed, by what gRPC and OpenSSL say.
+// Advice on a connection that failed, by the words of gRPC and OpenSSL.
 constexpr struct {
   const char* text;
   const char* advice;

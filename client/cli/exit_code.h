@@ -1,4 +1,4 @@
-// What the command's exit status means.
+// The meanings of the command's exit status.
 #pragma once
 
 namespace upscaled::client {

@@ -23,7 +23,7 @@ struct ImagePlan {
   bool is_folder = false;
 };
 
-// What to do for `-i input -o output [-f format]`.
+// The plan for `-i input -o output [-f format]`.
 //
 // A file may go into a file or, under its own name, into a folder: one that exists, or whose name
 // ends with a slash and is made. A folder goes into a folder, which is made: all files in it with

@@ -1,4 +1,4 @@
-// What became of the images, told to people or to programs.
+// The outcome of the images, human-readable or as JSON.
 #pragma once
 
 #include <string>
@@ -36,7 +36,7 @@ enum class ReportStyle {
 // Thread safe.
 class ImageReport {
  public:
-  // `bar` is borrowed; all lines human-readable go through it.
+  // `bar` is borrowed; all human-readable lines go through it.
   ImageReport(ReportStyle style, bool is_folder, ProgressBar& bar)
       : style_(style), is_folder_(is_folder), bar_(bar) {}
 

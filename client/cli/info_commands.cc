@@ -20,8 +20,8 @@ using grpc::health::v1::HealthCheckResponse;
 struct InfoFlags {
   ConnectionFlags connection;
   bool json = false;
-  bool reload = false;  // Of `models`.
-  std::string service;  // Of `health`.
+  bool reload = false;  // For `models`.
+  std::string service;  // For `health`.
 };
 
 // The proto3 JSON mapping with the field names of the .proto file; 64-bit numbers are strings in

@@ -57,7 +57,7 @@ struct LoadFlags {
   bool json = false;
 };
 
-// What every call sends: an encoded image, or raw pixels when there is none.
+// The payload of every call: an encoded image, or raw pixels when there is none.
 struct Load {
   std::string image;
   v1::Tile tile;
@@ -163,7 +163,7 @@ LoadStats RunClient(UpscaleClient& client, const Load& load, absl::Time end,
     const absl::Time start = absl::Now();
     const absl::StatusOr<int64_t> pixels =
         load.image.empty() ? CallWithTile(client, load, stop) : CallWithImage(client, load, stop);
-    if (stop.stop_requested()) break;  // What it did to the call is no measurement.
+    if (stop.stop_requested()) break;  // A call that was stopped is no measurement.
     if (pixels.ok()) {
       stats.AddSuccess(absl::Now() - start, *pixels);
     } else {

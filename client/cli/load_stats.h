@@ -17,7 +17,7 @@ namespace upscaled::client {
 // rank. 0 for no values.
 double Percentile(std::span<const double> sorted, double percent);
 
-// What one client or, added up, all of them saw.
+// The observations of one client or, added up, of all.
 class LoadStats {
  public:
   void AddSuccess(absl::Duration latency, int64_t source_pixels);

@@ -20,7 +20,7 @@ Start with 'upscale image -i cat.png -o cat-2x.png'; 'upscale COMMAND --help' te
 UPSCALE_SERVER sets the default of --server. With several endpoints calls go round robin over those
 that are up; host names in such a list are looked up once, a single name whenever it has to be.)";
 
-// Output that got lost, on a full disk for example, makes a success a failure.
+// Output that was not written, on a full disk for example, makes a success a failure.
 int FlushOutput(int exit_code) {
   const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
   if (written || exit_code != kExitOk) return exit_code;

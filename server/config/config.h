@@ -23,8 +23,8 @@ struct TlsConfig {
   bool enabled() const { return !cert.empty(); }
 };
 
-// Whose choice the kernels are: the order they are shipped in, a table, or a table that is added
-// to, after a short or a long measurement.
+// The source of the choice of kernels: the shipped order, a table, or a table that is added to
+// after a short or a long measurement.
 enum class TuneMode { kOff, kLoad, kFast, kFull };
 std::string_view TuneModeName(TuneMode mode);  // "off", "load", "fast", "full"
 
@@ -40,7 +40,7 @@ struct ServerConfig {
   std::vector<std::string> devices = {"auto"};
   int threads = 0;                     // 0: as many as the machine or container offers
   std::string cpu_isa;                 // "": the best
-  std::filesystem::path cache_folder;  // of compiled programs; "": none
+  std::filesystem::path cache_folder;  // for compiled programs; "": none
   Precision precision = Precision::kExact;
   TuneMode tune = TuneMode::kOff;
   std::filesystem::path tune_file;  // given exactly when `tune` is not kOff

@@ -32,7 +32,7 @@ struct ImageOptions {
 struct NamedOp {
   ImageOp op;
   const char* name;
-  int divisor;  // of the sides: what computes much for each byte takes less of them
+  int divisor;  // divides the sides: kernels that compute much for each byte take fewer bytes
 };
 constexpr NamedOp kOps[] = {
     {ImageOp::kBilateral, "bilateral", 8},   {ImageOp::kTranspose, "transpose", 1},
@@ -52,9 +52,9 @@ struct Row {
 };
 
 // One step with its images.
-class Contestant {
+class Candidate {
  public:
-  Contestant(ImageKernels& kernels, size_t step, const ImageWork& work)
+  Candidate(ImageKernels& kernels, size_t step, const ImageWork& work)
       : kernels_(kernels),
         step_(step),
         work_(work),
@@ -84,11 +84,11 @@ class Contestant {
   std::vector<double> seconds_;
 };
 
-void AddContestants(const ImageKernelsList& list, const ImageWork& work,
-                    std::vector<Contestant>& contestants) {
+void AddCandidates(const ImageKernelsList& list, const ImageWork& work,
+                   std::vector<Candidate>& candidates) {
   for (const auto& kernels : list) {
     for (size_t step = 0; step < kernels->steps().size(); ++step) {
-      if (kernels->steps()[step].op == work.op) contestants.emplace_back(*kernels, step, work);
+      if (kernels->steps()[step].op == work.op) candidates.emplace_back(*kernels, step, work);
     }
   }
 }
@@ -98,27 +98,27 @@ std::vector<Row> MeasureSteps(const ImageKernelsList& list, const NamedOp& op, S
                               const ImageOptions& options) {
   constexpr size_t kMinRounds = 3;
   const Size part{std::max(size.width / op.divisor, 16), std::max(size.height / op.divisor, 16)};
-  std::vector<Contestant> contestants, copies;
-  AddContestants(list, {op.op, part, options.bilateral}, contestants);
-  AddContestants(list, {ImageOp::kCopy, size}, copies);
-  Contestant& copy = copies.back();
+  std::vector<Candidate> candidates, copies;
+  AddCandidates(list, {op.op, part, options.bilateral}, candidates);
+  AddCandidates(list, {ImageOp::kCopy, size}, copies);
+  Candidate& copy = copies.back();
   copy.Run();
-  for (Contestant& contestant : contestants) contestant.Run();  // warms up
+  for (Candidate& candidate : candidates) candidate.Run();  // warms up
 
   std::vector<double> copy_rates;
-  std::vector<std::vector<double>> ratios(contestants.size());
+  std::vector<std::vector<double>> ratios(candidates.size());
   const absl::Time end = absl::Now() + absl::Seconds(options.budget_s);
   while (copy_rates.size() < kMinRounds || absl::Now() < end) {
     const double copy_rate = copy.Run();
     copy_rates.push_back(copy_rate);
-    for (size_t i = 0; i < contestants.size(); ++i) {
-      ratios[i].push_back(contestants[i].Run() / copy_rate);
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      ratios[i].push_back(candidates[i].Run() / copy_rate);
     }
   }
   std::vector<Row> rows;
-  for (size_t i = 0; i < contestants.size(); ++i) {
-    const double seconds = contestants[i].seconds();
-    rows.push_back({op.name, contestants[i].name(), part, seconds, contestants[i].Rate(seconds),
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    const double seconds = candidates[i].seconds();
+    rows.push_back({op.name, candidates[i].name(), part, seconds, candidates[i].Rate(seconds),
                     Median(copy_rates), Median(ratios[i])});
   }
   return rows;

@@ -36,9 +36,9 @@ constexpr Shape kShapes[] = {{3, 32, 3},   {32, 32, 3},   {32, 64, 3},   {48, 48
                              {64, 64, 1},  {64, 64, 5},   {32, 32, 7}};
 
 constexpr Size kOutput{168, 168};  // a multiple of every kernel's block and register tile
-// What takes longer for the whole output computes the first rows of it.
+// Kernels that take longer for the whole output compute the first rows of it.
 constexpr double kMaxRun_s = 0.05;
-constexpr int kLeastRows = 12;
+constexpr int kMinRows = 12;
 
 double Operations(const Layer& layer, Size output) {
   return 2.0 * layer.kernel_px * layer.kernel_px * layer.in_channels * layer.out_channels *
@@ -62,7 +62,7 @@ double BestSecondsOf(cpu::KernelCandidate& candidate) {
   return absl::ToDoubleSeconds(best);
 }
 
-// What is measured of one layer: kernels first, then the peer's variants.
+// The subjects of one layer: kernels first, then the peer's variants.
 struct InterleavedBenchmark {
   std::vector<Subject> subjects;
   std::vector<ReportRow> rows;                                    // one each
@@ -85,8 +85,8 @@ void AddKernels(const Layer& layer, const CommonOptions& options, cpu::Isa isa,
     const bool runs = info.precision == Precision::kExact || cpu::HasFp16(isa);
     if (!wanted || !runs || !info.supports(layer)) continue;
     const double estimate_s =
-        BestSecondsOf(*MakeTrial(layer, info, isa, kLeastRows)) * kOutput.height / kLeastRows;
-    const int rows = estimate_s > kMaxRun_s ? kLeastRows : kOutput.height;
+        BestSecondsOf(*MakeTrial(layer, info, isa, kMinRows)) * kOutput.height / kMinRows;
+    const int rows = estimate_s > kMaxRun_s ? kMinRows : kOutput.height;
     benchmark.candidates.push_back(MakeTrial(layer, info, isa, rows));
     cpu::KernelCandidate& candidate = *benchmark.candidates.back();
     benchmark.Add(absl::StrCat(ToAbsl(info.name), " ", ToAbsl(cpu::IsaName(isa))),

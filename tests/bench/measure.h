@@ -9,20 +9,20 @@
 
 namespace upscaled::bench {
 
-// Of at least one value; the upper one where two are in the middle.
+// The median of at least one value; the upper one where two are in the middle.
 double Median(std::vector<double> values);
 
 // Something to time.
 struct Subject {
   std::function<void()> run;
-  double operations = 0;  // of the direct algorithm
+  double operations = 0;  // the direct algorithm's
   int threads = 1;        // that `run` uses
 };
 
 struct Measurement {
   double seconds = 0;      // median of the repetitions
   double gflops = 0;       // operations of the direct algorithm / seconds
-  double peak_gflops = 0;  // of all threads, median of the measurements in between
+  double peak_gflops = 0;  // all threads', median of the measurements in between
   double ratio = 0;        // median of gflops / the peak measured around that repetition
   std::vector<double> round_seconds;
 };

@@ -61,7 +61,7 @@ std::vector<TileTask> MakeTasks(const Executable& executable, const Image& sourc
   return tasks;
 }
 
-// What the pipeline would choose: tiles that keep all streams busy to the end.
+// The pipeline's choice: tiles that keep all streams busy to the end.
 Size DefaultTile(const Executable& executable, Size image, int streams) {
   const Rect one{image.width / 2, image.height / 2, 1, 1};
   TileShapeInput input;
@@ -127,7 +127,7 @@ class Engine {
   bool keeps_ = false;
 };
 
-// What is measured, row by row of the report.
+// The subjects of the measurement, row by row of the report.
 struct InterleavedBenchmark {
   std::vector<std::unique_ptr<Engine>> engines;
   std::vector<Subject> subjects;

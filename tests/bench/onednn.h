@@ -44,8 +44,8 @@ absl::StatusOr<std::function<void()>> MakeOnednnLayer(const Layer& layer, Size o
                                                       OnednnVariant variant);
 
 // 8-bit RGB to 8-bit RGB: the convolutions of a network, one after the other, in tiles of at most
-// `tile` source pixels. What lies between and behind them (pixel shuffle, skips, crops) is left
-// out, in oneDNN's favour; enlarging and padding the source is not. `source` must outlive it.
+// `tile` source pixels. Other layers (pixel shuffle, skips, crops) are left out, in oneDNN's
+// favour; enlarging and padding the source is not. `source` must outlive it.
 absl::StatusOr<std::function<void()>> MakeOnednnNetwork(const Network& network,
                                                         const ImageView& source, Size tile,
                                                         OnednnVariant variant);

@@ -17,7 +17,7 @@ struct OnednnDevice {
 // {1, channels, height, width}
 dnnl::memory::dims OnednnDims(int channels, Size size);
 
-// What 8-bit samples are divided by.
+// The divisor of 8-bit samples.
 inline constexpr float kOnednnFullScale = 255;
 
 // Copies, converts and multiplies by `scale`.
@@ -40,7 +40,7 @@ absl::StatusOr<OnednnConvolution> MakeOnednnConvolution(OnednnDevice& device, co
 // Random values.
 dnnl::memory MakeOnednnInput(OnednnDevice& device, const OnednnConvolution& convolution);
 
-// Of one run on random values.
+// The time of one run on random values.
 double SecondsOf(OnednnDevice& device, const OnednnConvolution& convolution);
 
 }  // namespace upscaled::bench

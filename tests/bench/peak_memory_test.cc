@@ -1,4 +1,4 @@
-// What a whole image takes of the machine's memory, from PNG to PNG.
+// The memory that a whole image takes, from PNG to PNG.
 #include "tests/support/peak_memory.h"
 
 #include <gtest/gtest.h>

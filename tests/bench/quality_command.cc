@@ -30,7 +30,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kCropPx = 8;
-constexpr int kMinSidePx = 2 * kCropPx + 11;  // what MeasureQuality needs
+constexpr int kMinSidePx = 2 * kCropPx + 11;  // the minimum of MeasureQuality
 
 struct NamedReduction {
   Reduction reduction;

@@ -1,4 +1,4 @@
-// What a bench prints: a table human-readable or, with --json, a list of objects.
+// The output of a bench: a human-readable table or, with --json, a list of objects.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What `upscale-bench service` compares, in one process: the engine alone, and the same engine
+// The sides of `upscale-bench service`, in one process: the engine alone, and the same engine
 // behind a server, a loopback connection and a client.
 #pragma once
 

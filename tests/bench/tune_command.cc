@@ -29,7 +29,7 @@ struct TuneOptions {
   bool json = false;
 };
 
-// A kind of layer, or a network's tiles: what was shipped for it, and what is used now.
+// A layer's shape, or a network's tiles: what was shipped for it, and what is used now.
 struct Choice {
   std::string shipped, chosen;
   double shipped_gflops = 0, chosen_gflops = 0;  // 0: gave wrong values

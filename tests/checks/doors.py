@@ -1,25 +1,29 @@
 #!/usr/bin/env python3
-"""Checks that every #include stays within the doors of the architecture.
+"""Checks that every #include stays within the interfaces of the architecture, and that CONTRIBUTING.md draws them.
 
 Each folder lists the folders it may include from; itself is always allowed. A folder inherits nothing:
-what is not listed is refused. Run from anywhere; prints each wrong include and exits with 1.
+what is not listed is refused. Run from anywhere; prints each error and exits with 1.
+With --draw it puts the picture of this table into CONTRIBUTING.md.
 """
 import pathlib
 import re
 import sys
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
+PICTURE = re.compile(r"(^```rooms\n)(.*?)(^```$)", re.M | re.S)
 
-BACKEND_DOOR = "engine/backends/backend.h"
-CHOICE_DOOR = "engine/backends/kernel_choice.h"
+BACKEND_INTERFACE = "engine/backends/backend.h"
+CHOICE_INTERFACE = "engine/backends/kernel_choice.h"
 IMAGE_KERNELS = "engine/image_kernels/image_kernels.h"
-PROFILE_DOOR = "engine/backends/layer_profile.h"
+PROFILE_INTERFACE = "engine/backends/layer_profile.h"
 ACTIVATION_CACHE = "engine/backends/device_activation_cache.h"
-ENGINE_FACE = ["engine/autotune/tuner.h", "engine/base", "engine/image", "engine/model", "engine/pipeline", "engine/backends/backend.h",
+ENGINE_INTERFACE = ["engine/autotune/tuner.h", "engine/base", "engine/image", "engine/model", "engine/pipeline", "engine/backends/backend.h",
                "engine/backends/backend_list.h"]
 
 # folder -> prefixes (folders or single files) it may include. The longest matching folder rules.
-DOORS = {
+MAY_INCLUDE = {
     "engine/base": [],
     "engine/image": ["engine/base"],
     "engine/model": ["engine/base"],
@@ -27,35 +31,35 @@ DOORS = {
     "engine/tiling": ["engine/base"],
     "engine/backends": ["engine/base", "engine/image", "engine/model", "engine/graph", "engine/backends/reference/reference_backend.h",
                         "engine/backends/cpu/cpu_backend.h"],
-    "engine/backends/reference": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_DOOR, PROFILE_DOOR],
-    "engine/backends/cpu": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_DOOR, CHOICE_DOOR,
-                            PROFILE_DOOR],
-    "engine/backends/opencl": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_DOOR, CHOICE_DOOR,
-                               PROFILE_DOOR, ACTIVATION_CACHE, "engine/backends/plugin.h"],
-    "engine/backends/cuda": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_DOOR, CHOICE_DOOR,
-                             PROFILE_DOOR, ACTIVATION_CACHE, "engine/backends/plugin.h"],
+    "engine/backends/reference": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_INTERFACE, PROFILE_INTERFACE],
+    "engine/backends/cpu": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_INTERFACE, CHOICE_INTERFACE,
+                            PROFILE_INTERFACE],
+    "engine/backends/opencl": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_INTERFACE, CHOICE_INTERFACE,
+                               PROFILE_INTERFACE, ACTIVATION_CACHE, "engine/backends/plugin.h"],
+    "engine/backends/cuda": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_INTERFACE, CHOICE_INTERFACE,
+                             PROFILE_INTERFACE, ACTIVATION_CACHE, "engine/backends/plugin.h"],
     "engine/backends/cuda/kernels": ["engine/base", "engine/model"],
     "engine/image_kernels": ["engine/base", "engine/image"],
     "engine/image_kernels/cpu": ["engine/base", "engine/image", IMAGE_KERNELS],
     "engine/image_kernels/cuda": ["engine/base", "engine/image", IMAGE_KERNELS, "engine/backends/cuda/kernels/portable.h"],
     "engine/image_kernels/opencl": ["engine/base", "engine/image", IMAGE_KERNELS, "engine/backends/opencl"],
     "engine/image_kernels/reference": ["engine/base", "engine/image", IMAGE_KERNELS],
-    "engine/autotune": ["engine/base", "engine/model", CHOICE_DOOR, "engine/backends/reference/layers.h"],
-    "engine/pipeline": ["engine/base", "engine/image", "engine/model", "engine/graph", "engine/tiling", BACKEND_DOOR],
+    "engine/autotune": ["engine/base", "engine/model", CHOICE_INTERFACE, "engine/backends/reference/layers.h"],
+    "engine/pipeline": ["engine/base", "engine/image", "engine/model", "engine/graph", "engine/tiling", BACKEND_INTERFACE],
     "server/base": ["engine/base"],
     "server/config": ["engine/base", "engine/model/precision.h", "server/admission/limits.h", "server/logging/logger.h"],
     "server/logging": ["server/base"],
     "server/metrics": ["engine/base", "server/base", "server/batching/tile_observer.h"],
     "server/admission": ["engine/base", "server/base"],
-    "server/batching": ["engine/base", "engine/model", "engine/pipeline", BACKEND_DOOR, "server/base", "server/devices"],
-    "server/devices": ["engine/base", "engine/model", BACKEND_DOOR, "server/base", "server/models", "server/logging/logger.h"],
+    "server/batching": ["engine/base", "engine/model", "engine/pipeline", BACKEND_INTERFACE, "server/base", "server/devices"],
+    "server/devices": ["engine/base", "engine/model", BACKEND_INTERFACE, "server/base", "server/models", "server/logging/logger.h"],
     "server/http": ["engine/base"],
-    "server/models": ["engine/base", "engine/model", "engine/graph", BACKEND_DOOR, "server/base"],
+    "server/models": ["engine/base", "engine/model", "engine/graph", BACKEND_INTERFACE, "server/base"],
     "server/handlers": ["server/base", "server/admission", "server/devices", "server/models", "server/batching", "engine/base",
                         "engine/image", "engine/model", "engine/pipeline", "engine/tiling", "upscale/v1"],
     "server/rpc": ["server/base", "server/admission", "server/handlers", "engine/base", "upscale/v1", "google/rpc",
                    "grpc/health/v1"],
-    "server/lifecycle": ["server"] + ENGINE_FACE,
+    "server/lifecycle": ["server"] + ENGINE_INTERFACE,
     "server": ["server/config", "server/lifecycle"],
     "client": ["upscale/v1", "google/rpc", "grpc/health/v1", "engine/base/status_macros.h"],
 }
@@ -70,17 +74,54 @@ FORBIDDEN |= {f"server/{d}": re.compile(WIRE) for d in ("admission", "base", "ba
 
 
 def rule_for(folder: str) -> str | None:
-    while folder and folder not in DOORS:
+    while folder and folder not in MAY_INCLUDE:
         folder = folder.rpartition("/")[0]
     return folder or None
 
 
 def may_include(folder: str, target: str) -> bool:
-    return any(target == p or target.startswith(p + "/") for p in [folder, *DOORS[folder]])
+    return any(target == p or target.startswith(p + "/") for p in [folder, *MAY_INCLUDE[folder]])
+
+
+def leads(room: str, other: str) -> bool:
+    """Whether `other` is a part of `room` or of a whole folder that `room` may include."""
+    return other.startswith(room + "/") or any(
+        other.startswith(p + "/") or (other == p and not room.startswith(p + "/")) for p in MAY_INCLUDE[room])
+
+
+def outside_in() -> list[str]:
+    """The rooms so that whatever leads to a room stands above it."""
+    rooms, rest = [], list(reversed(MAY_INCLUDE))
+    while rest:
+        top = [room for room in rest if not any(leads(other, room) for other in rest if other != room)]
+        if not top:
+            sys.exit(f"a circle of includes among {', '.join(rest)}")
+        rooms.append(top[0])
+        rest.remove(top[0])
+    return rooms
+
+
+def draw() -> str:
+    """A line a room: "room -> engine: base image; proto"."""
+    picture = ""
+    for room in outside_in():
+        arrows: dict[str, list[str]] = {}
+        for target in MAY_INCLUDE[room]:
+            top, _, name = target.partition("/")
+            arrows.setdefault(top if top in ("engine", "server") else "proto", []).append(name or "every room")
+        text = "; ".join("proto" if top == "proto" else f"{top}: {' '.join(names)}" for top, names in arrows.items())
+        picture += textwrap.fill(f"{room:28} -> {text}" if text else room, 110, subsequent_indent=" " * 32,
+                                 break_on_hyphens=False) + "\n"
+    return picture
 
 
 def main() -> int:
-    wrong = []
+    text = CONTRIBUTING.read_text()
+    drawn = PICTURE.sub(lambda match: match[1] + draw() + match[3], text)
+    if "--draw" in sys.argv[1:]:
+        CONTRIBUTING.write_text(drawn)
+        return 0
+    wrong = [] if text == drawn else ["CONTRIBUTING.md: its picture of the rooms is not this table's; run doors.py --draw"]
     for top in ("engine", "server", "client"):
         for path in sorted((ROOT / top).rglob("*")):
             if path.suffix not in {".h", ".cc", ".cu", ".cuh", ".inc"} or "node_modules" in path.parts:
@@ -88,7 +129,7 @@ def main() -> int:
             name = path.relative_to(ROOT).as_posix()
             rule = rule_for(name.rpartition("/")[0])
             if rule is None:
-                wrong.append(f"{name}: its folder has no entry in DOORS")
+                wrong.append(f"{name}: its folder has no entry in MAY_INCLUDE")
                 continue
             for number, line in enumerate(path.read_text().splitlines(), 1):
                 match = PROJECT.match(line)
@@ -98,7 +139,7 @@ def main() -> int:
                     allowed = ALLOWED.get(name.rpartition("/")[0])
                     if name.startswith(folder + "/") and pattern.search(line) and not (allowed and allowed.search(line)):
                         wrong.append(f"{name}:{number}: not in {folder}: {line.strip()}")
-    print("\n".join(wrong) or "all includes go through the doors")
+    print("\n".join(wrong) or "all includes are allowed ones")
     return 1 if wrong else 0
 
 

@@ -31,7 +31,7 @@ class FakeClock final : public RetryClock {
     return sleeps_;
   }
 
-  // What Random returns; set before use.
+  // The value that Random returns; set before use.
   double random = 0;
 
  private:

@@ -22,7 +22,7 @@ namespace v1 = ::upscale::v1;
 grpc::Status ServerError(grpc::StatusCode code, const std::string& message,
                          const std::string& reason, absl::Duration retry_delay = -absl::Seconds(1));
 
-// What the fake makes of an encoded image: its bytes, all changed.
+// The fake result of an encoded image: its bytes, all changed.
 std::string FakeResult(const std::string& image);
 
 using ImageStream = grpc::ServerReaderWriter<v1::UpscaleImageResponse, v1::UpscaleImageRequest>;
@@ -77,7 +77,7 @@ class FakeServer final : public v1::UpscaleService::Service {
 
   // "127.0.0.1:PORT".
   const std::string& endpoint() const { return endpoint_; }
-  // Calls of any kind so far.
+  // All calls so far.
   int calls() const ABSL_LOCKS_EXCLUDED(mutex_);
   // The start messages of image calls so far that were read.
   std::vector<v1::UpscaleImageStart> starts() const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -92,7 +92,7 @@ class FakeServer final : public v1::UpscaleService::Service {
   // Called for each tile before it is answered with its own pixels. RESOURCE_EXHAUSTED turns the
   // tile away for kTileRetryDelaySeconds, another error ends the call.
   void OnTile(TileHandler handler) ABSL_LOCKS_EXCLUDED(mutex_);
-  // What it returns for the number of the call is the call's status.
+  // The handler returns the status of a call, whose number it gets.
   void OnUnary(UnaryHandler handler) ABSL_LOCKS_EXCLUDED(mutex_);
   void SetHealth(ServingStatus health) ABSL_LOCKS_EXCLUDED(mutex_);
 

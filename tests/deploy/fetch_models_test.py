@@ -72,7 +72,7 @@ class FetchModelsTest(unittest.TestCase):
                               capture_output=True, text=True, env=environment, timeout=60)
 
     def tree(self):
-        """What a server sees, and what the script keeps for itself."""
+        """The files that a server sees, and those that the script keeps for itself."""
         models = self.root / "models"
         return {str(p.relative_to(models)): p.read_bytes() for p in models.rglob("*") if p.is_file()}
 

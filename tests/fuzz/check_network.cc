@@ -44,7 +44,7 @@ Image RunTiles(Backend& backend, const Executable& executable, const Image& sour
   return result;
 }
 
-// A backend may refuse a network; what it takes gives the same bytes whole and in two tiles.
+// A backend may refuse a network; one that it takes is bit-exact whole and in two tiles.
 void CheckTiling(Backend& backend, const Network& network, const Image& source) {
   const auto executable = backend.Compile(network, Precision::kExact);
   if (!executable.ok()) return;

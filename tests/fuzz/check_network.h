@@ -1,11 +1,11 @@
-// What must hold for every network that a loader accepts.
+// The promises that hold for every network a loader accepts.
 #pragma once
 
 #include "engine/model/network.h"
 
 namespace upscaled {
 
-// Aborts unless `network` validates and, when it is small, gives the same bytes whole and in tiles
+// Aborts unless `network` validates and, when it is small, is bit-exact whole and in tiles
 // on every backend that compiles it.
 void CheckLoadedNetwork(const Network& network);
 

@@ -1,4 +1,4 @@
-// Any bytes as an image: the header of every kind of prefix, and the decoder that reads in
+// Any bytes as an image: the header of every prefix, and the decoder that reads in
 // portions.
 #include <algorithm>
 #include <cstdlib>

@@ -160,8 +160,8 @@ class FakeWriter final : public MessageWriter<Response> {
   std::vector<Response> responses_ ABSL_GUARDED_BY(mutex_);
 };
 
-// What a client may be told: everything is its own doing here, for there is no load and the device
-// works.
+// The errors that a client may get: everything is its own doing here, for there is no load and the
+// device works.
 void CheckError(absl::StatusCode code, ErrorReason reason) {
   Require(code == absl::StatusCode::kInvalidArgument || code == absl::StatusCode::kNotFound ||
           code == absl::StatusCode::kUnimplemented || code == absl::StatusCode::kCancelled);

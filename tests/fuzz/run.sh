@@ -9,7 +9,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 for target in "$build"/fuzz/fuzz_*; do
   [[ -x $target && ! -d $target ]] || continue
   name=$(basename "$target")
-  found=$build/fuzz/corpus/${name#fuzz_}  # what is new goes here, not into the sources
+  found=$build/fuzz/corpus/${name#fuzz_}  # new inputs go here, not into the sources
   mkdir -p "$found"
   echo "$name: $seconds s"
   (cd "$build/fuzz" && "$target" -max_total_time="$seconds" -timeout=10 -malloc_limit_mb=512 \

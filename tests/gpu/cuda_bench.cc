@@ -38,7 +38,7 @@ constexpr Size kResult{1920, 1080};
 
 constexpr absl::Duration kWarmUp = absl::Milliseconds(300);
 
-// What was measured before a failure, or before a hang is ended, is there.
+// Flushed, so that a failure or a hang leaves the measurements before it.
 void PrintLine(const ordered_json& line) {
   std::printf("%s\n", line.dump().c_str());
   std::fflush(stdout);
@@ -82,7 +82,7 @@ absl::StatusOr<double> CopyBandwidth(const std::shared_ptr<cuda::Context>& conte
   return 2.0 * kBytes / seconds;
 }
 
-// Of the sums of one of the image's global poolings.
+// The seconds of one of the image's global-average-pooling passes.
 absl::StatusOr<double> TimeSums(const cuda::CudaExecutable& executable, const cuda::TilePlan& plan,
                                 size_t number, int repetitions) {
   const std::shared_ptr<cuda::Context>& context = executable.context();

@@ -9,7 +9,7 @@
 # --skip-PART       leave a part out: all of them may not fit into the time
 # --dry-run         say what would run and whether it could
 # Results: table.md, results.json and logs.tgz in $OUT, build/gpu-out by default, after every part.
-# What hangs is ended; all that follows a build ends after $UPSCALED_TEST_SECONDS, 540 by default.
+# A hang is ended; all that follows a build ends after $UPSCALED_TEST_SECONDS, 540 by default.
 # Exit status: 0 all is well, 77 there is no GPU or nothing to build with, 1 a test or bench failed.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -100,8 +100,8 @@ within() {  # SECONDS COMMAND...
   timeout -k 5 "$seconds" "${@:2}"
 }
 
-# What skips itself where it should run is no success; some tests are for want of a driver, of goldens, or of what
-# older devices have not.
+# A test that skips itself where it should run is no success; some may for want of a driver, of goldens, or of
+# abilities that older devices lack.
 may_skip() {
   case $1 in
     cuda_driver_tests) ;;

@@ -174,7 +174,7 @@ def median_seconds(run, repetitions):
     times = []
     for _ in range(repetitions):
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        run()  # what is timed waits in the queue behind it
+        run()  # the timed run waits in the queue behind it
         begin.record()
         run()
         end.record()

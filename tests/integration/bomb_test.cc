@@ -17,7 +17,7 @@ using grpc::StatusCode;
 using ::testing::HasSubstr;
 
 constexpr size_t kBombBytes = size_t{64} << 20;
-// Of client and server together.
+// Client and server together.
 constexpr int64_t kMaxGrownBytes = int64_t{48} << 20;
 
 class BombTest : public ::testing::Test {

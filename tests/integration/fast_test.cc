@@ -18,7 +18,7 @@ namespace {
 using grpc::StatusCode;
 using ::testing::HasSubstr;
 
-constexpr double kLeastPsnr_dB = 50;
+constexpr double kMinPsnr_dB = 50;
 constexpr char kImage[] = "deploy/demo/sample.png";
 
 ServerConfig FastConfig() {
@@ -59,7 +59,7 @@ TEST(FastTest, IsCloseToExactAndTheSameForAllTiles) {
   ASSERT_EQ(a->image.spec(), b->image.spec());
   const std::vector<float> a_samples = Samples(a->image), b_samples = Samples(b->image);
   const Size size{static_cast<int>(a->image.spec().row_bytes()), a->image.spec().height_px};
-  EXPECT_GE(Psnr_dB({a_samples.data(), b_samples.data(), size}), kLeastPsnr_dB);
+  EXPECT_GE(Psnr_dB({a_samples.data(), b_samples.data(), size}), kMinPsnr_dB);
   // The server's precision, by whole tiles and by small ones.
   for (const int tile_px : {0, 37, 64}) {
     const Outcome tiled =

@@ -1,4 +1,4 @@
-// What the server says of itself: models, info, health, reflection, HTTP.
+// The server's description of itself: models, info, health, reflection, HTTP.
 #include <arpa/inet.h>
 #include <sys/socket.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// What is refused, and what the client is told.
+// Requests that are refused, and the answers to them.
 #include <functional>
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// What the server holds of a tall image while it streams through: a bound, whatever the height.
+// The memory that a tall image takes while it streams through: bounded, whatever the height.
 #include <malloc.h>
 
 #include <cstdlib>
@@ -20,9 +20,9 @@ constexpr int kWidthPx = 5000;
 // 40 megapixels, and the 100 of a full run: UPSCALED_TEST_FULL=1.
 constexpr int kHeightPx = 8000;
 constexpr int kFullHeightPx = 20000;
-// Of the whole process, with two threads. server/README.md states it.
+// The whole process, with two threads. server/README.md states it.
 constexpr int64_t kMaxResidentBytes = int64_t{160} << 20;
-// Between an image and one of half its height: what the allocator keeps differs from run to run.
+// Between an image and one of half its height: the memory that the allocator keeps varies.
 constexpr int64_t kToleranceBytes = int64_t{16} << 20;
 
 // Sends what is written to it as chunks of a call.

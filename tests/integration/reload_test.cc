@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 
 class ReloadTest : public ::testing::Test {
  protected:
-  // Of a copy of the bundled model.
+  // Serves a copy of the bundled model.
   ServerConfig Config() {
     std::filesystem::copy(bundled_, folder_ / "general-2x");
     ServerConfig config = TestConfig();

@@ -1,4 +1,4 @@
-// Files of every kind through UpscaleImage: the engine's own bytes come back.
+// Files of every format through UpscaleImage: the engine's own bytes come back.
 #include <functional>
 
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ using test::RandomInt;
 using ::testing::Each;
 using ::testing::Le;
 
-// What the engine itself makes of `image` with the bundled model, in the same format and depth.
+// The engine's own result of `image` with the bundled model, in the same format and depth.
 std::string EngineResult(const std::string& image,
                          const std::optional<BilateralOptions>& prefilter) {
   const auto backend = *CreateBackend("cpu", {.threads = 1});
@@ -49,7 +49,7 @@ std::string EngineResult(const std::string& image,
 struct Kind {
   std::string name;
   std::function<std::string(Size stored, std::mt19937& random)> make;
-  // What must come back.
+  // The expected result.
   ImageFormat format;
   int channels = 3;
   SampleType type = SampleType::kU8;
@@ -72,7 +72,7 @@ Kind Plain(ImageFormat format, int channels, SampleType type = SampleType::kU8,
 
 constexpr int kGray = 0, kRgb = 2, kPalette = 3, kGrayAlpha = 4, kRgba = 6;  // IHDR's color types
 
-// `change` adds to the random file of this kind.
+// `change` adds to the random file of this format.
 Kind Png(const std::string& name, int bit_depth, int color_type, int channels,
          const std::function<void(test::PngFile&)>& change = nullptr) {
   const auto make = [=](Size size, std::mt19937& random) {

@@ -86,7 +86,7 @@ void TestServer::AwaitIdle() {
   while (true) {
     const AdmissionState state = server_->admission_state();
     const TileLoad load = server_->tile_load();
-    // Tickets may outlast their call's slot until its answer has left.
+    // Reservations may outlast their call's slot until its answer has left.
     const bool ended = state.requests == 0 && load.queued_tiles == 0 && load.running_tiles == 0;
     if (ended && state.memory_bytes == 0 && state.queue_pixels == 0) return;
     if (absl::Now() > deadline) {

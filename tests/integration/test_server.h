@@ -31,7 +31,7 @@ ServerConfig TestConfig();
 
 class LogLines;
 
-// Its devices stand behind gates, which are open. "cpu:1" is one more cpu, with the same bytes.
+// Its devices stand behind gates, which are open. "cpu:1" is one more cpu, bit-exact with it.
 // Expects, when it goes, that nothing of any call is left.
 class TestServer {
  public:
@@ -54,7 +54,7 @@ class TestServer {
   void AwaitIdle();
 
  private:
-  std::map<std::string, test::Gate> gates_;  // of all devices, complete after the start
+  std::map<std::string, test::Gate> gates_;  // by device, complete after the start
   std::shared_ptr<LogLines> log_;
   std::unique_ptr<Logger> logger_;
   std::unique_ptr<Server> server_;
@@ -62,7 +62,7 @@ class TestServer {
   std::unique_ptr<pb::UpscaleService::Stub> stub_;
 };
 
-// What came back of one UpscaleImage or Upscale call.
+// The answer to one UpscaleImage or Upscale call.
 struct Outcome {
   grpc::Status status;
   std::multimap<std::string, std::string> trailers;

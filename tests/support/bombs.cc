@@ -21,7 +21,7 @@ std::string BigEndian32(uint32_t value) {
   return bytes;
 }
 
-// Of an 8-bit RGB image.
+// The header of an 8-bit RGB image.
 std::string IhdrChunk(uint32_t width, uint32_t height, bool interlaced = false) {
   const std::string size = BigEndian32(width) + BigEndian32(height);
   return PngChunk("IHDR", size + std::string("\x08\x02\0\0", 4) + (interlaced ? '\1' : '\0'));
@@ -76,7 +76,7 @@ void WriteByte(BitWriter& bits, int value) {
   for (int i = 7; i >= 0; --i) bits.Write(value >> i & 1, 1);
 }
 
-// What follows the header of VP8L; the same opens ALPH.
+// The codes after the header of VP8L; the same open ALPH.
 void WriteHuffmanBomb(BitWriter& bits, Size size, bool with_transform) {
   constexpr int kCodes = 5;
   if (with_transform) {
@@ -94,8 +94,8 @@ void WriteHuffmanBomb(BitWriter& bits, Size size, bool with_transform) {
   WriteEmptyCodes(bits, kCodes - 2);
   const int blocks = CeilDiv(size.width, 4) * CeilDiv(size.height, 4);
   for (int i = 0; i < blocks; ++i) {
-    WriteByte(bits, i);       // of the low byte
-    WriteByte(bits, i >> 8);  // of the high one
+    WriteByte(bits, i);       // low byte
+    WriteByte(bits, i >> 8);  // high byte
   }
   for (int i = 0; i < std::min(blocks, 65536); ++i) WriteEmptyCodes(bits, kCodes);
 }

@@ -104,7 +104,7 @@ Image ExpectedPixels(const PngFile& file) {
   const int channels = palette ? (file.palette_alpha.empty() ? 3 : 4) : stored + (has_key ? 1 : 0);
   const bool wide = file.bit_depth == 16;
   Image image({file.width, file.height, channels, wide ? SampleType::kU16 : SampleType::kU8});
-  const int most = wide ? 65535 : 255;
+  const int max = wide ? 65535 : 255;
   for (int y = 0; y < file.height; ++y)
     for (int x = 0; x < file.width; ++x) {
       std::vector<uint16_t> pixel = StoredPixel(file, x, y);
@@ -116,9 +116,8 @@ Image ExpectedPixels(const PngFile& file) {
       } else {
         const bool transparent =
             has_key && std::equal(pixel.begin(), pixel.end(), file.transparent->begin());
-        for (uint16_t& sample : pixel)
-          sample = int64_t{sample} * most / ((1 << file.bit_depth) - 1);
-        if (has_key) pixel.push_back(transparent ? 0 : most);
+        for (uint16_t& sample : pixel) sample = int64_t{sample} * max / ((1 << file.bit_depth) - 1);
+        if (has_key) pixel.push_back(transparent ? 0 : max);
       }
       for (int c = 0; c < channels; ++c) {
         if (wide)

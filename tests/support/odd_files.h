@@ -24,12 +24,12 @@ struct PngFile {
   std::vector<std::vector<uint8_t>> rows;            // packed as the format packs them
 };
 
-// Random pixels of every kind that IHDR allows; palettes are full, tRNS is left to the caller.
+// Random pixels of every type that IHDR allows; palettes are full, tRNS is left to the caller.
 PngFile RandomPng(int width, int height, int bit_depth, int color_type, std::mt19937& random);
 std::string WritePng(const PngFile& file);
 // The stored samples of one pixel.
 std::vector<uint16_t> StoredPixel(const PngFile& file, int x, int y);
-// What a decoder must make of it, worked out sample by sample.
+// The pixels that a decoder must give, worked out sample by sample.
 Image ExpectedPixels(const PngFile& file);
 
 // A chunk with its length and CRC, to be put into a PNG file.

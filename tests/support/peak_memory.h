@@ -7,7 +7,7 @@
 
 namespace upscaled::test {
 
-// Of Linux. One at a time: the peak is the whole process's.
+// Linux only. One at a time: the peak is the whole process's.
 class PeakMemory {
  public:
   PeakMemory() {

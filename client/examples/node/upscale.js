@@ -87,7 +87,7 @@ async function upscaleOnce(client, sourcePath, sinkPath, options, timeoutMs, onP
     const failedUpload = new Promise((_, reject) => { send(call, source, options).catch(reject); });
     return await Promise.race([received, failedUpload]);
   } finally {
-    call.on('error', () => {});  // What cancelling says of a call that failed here.
+    call.on('error', () => {});  // The cancellation of a call that failed here.
     call.cancel();
     await sink.close();
     await source.close();

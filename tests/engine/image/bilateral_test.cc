@@ -82,7 +82,7 @@ TEST(BilateralTest, RemovesNoiseAndKeepsTheEdge) {
       variance += off * off / (30 * 40 * 3);
     }
   }
-  EXPECT_LT(variance, 14.0 / 4);  // of the noise
+  EXPECT_LT(variance, 14.0 / 4);  // the noise's
 }
 
 TEST(BilateralTest, LeavesHiddenPixelsAloneAndOutOfTheMeans) {

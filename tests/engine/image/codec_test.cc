@@ -1,4 +1,4 @@
-// What holds for every format: encode, decode, and the contracts of both.
+// The promises of every format: encode, decode, and the contracts of both.
 #include "engine/image/codec.h"
 
 #include <gmock/gmock.h>

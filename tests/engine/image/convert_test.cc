@@ -37,9 +37,9 @@ TEST(ConvertTest, DepthIsExactForEveryValue) {
 
   for (const Image* image : {&bytes, &words}) {
     const Image floats = Converted(image->view(), 1, SampleType::kF32);
-    const int most = image->spec().width_px - 1;
-    for (int v = 0; v <= most; ++v)
-      ASSERT_EQ(floats.view().row_as<float>(0)[v], static_cast<float>(v) / most);
+    const int max = image->spec().width_px - 1;
+    for (int v = 0; v <= max; ++v)
+      ASSERT_EQ(floats.view().row_as<float>(0)[v], static_cast<float>(v) / max);
     EXPECT_TRUE(
         test::SameImages(Converted(floats.view(), 1, image->spec().type).view(), image->view()));
   }
@@ -68,7 +68,7 @@ double Sample(ImageView view, int x, int y, int c) {
   }
 }
 
-// What sample (x, y, c) of `view` is with `channels` channels.
+// Sample (x, y, c) of `view` after conversion to `channels` channels.
 double Expected(ImageView view, int channels, int x, int y, int c) {
   const int from = view.spec.channels;
   const double alpha = from % 2 == 0 ? Sample(view, x, y, from - 1) : 1;
@@ -91,11 +91,11 @@ TEST(ConvertTest, EveryPairOfChannelsAndTypes) {
           const Image src = test::RandomImage({37, 5, from, from_type}, random);
           const Image dst = Converted(src.view(), to, to_type);
           // One rounding a step: over white, luma, depth.
-          const double most = to_type == SampleType::kU8    ? 255.0
-                              : to_type == SampleType::kU16 ? 65535.0
-                                                            : 1e6;
-          const double source_most = from_type == SampleType::kU8 ? 255.0 : 65535.0;
-          const double tolerance = 0.505 / most + (from == to ? 0 : 1.001 / source_most);
+          const double max = to_type == SampleType::kU8    ? 255.0
+                             : to_type == SampleType::kU16 ? 65535.0
+                                                           : 1e6;
+          const double source_max = from_type == SampleType::kU8 ? 255.0 : 65535.0;
+          const double tolerance = 0.505 / max + (from == to ? 0 : 1.001 / source_max);
           for (int y = 0; y < 5; ++y)
             for (int x = 0; x < 37; ++x)
               for (int c = 0; c < to; ++c)
@@ -107,15 +107,15 @@ TEST(ConvertTest, EveryPairOfChannelsAndTypes) {
 TEST(ConvertTest, RoundsOnceWithinAType) {
   std::mt19937 random = test::FreshRandom();
   for (SampleType type : {SampleType::kU8, SampleType::kU16}) {
-    const double most = type == SampleType::kU8 ? 255 : 65535;
+    const double max = type == SampleType::kU8 ? 255 : 65535;
     const Image rgb = test::RandomImage({500, 1, 3, type}, random);
     const Image gray = Converted(rgb.view(), 1, type);
     const Image rgba = test::RandomImage({500, 1, 4, type}, random);
     const Image flat = Converted(rgba.view(), 3, type);
     for (int x = 0; x < 500; ++x) {
-      EXPECT_LE(std::abs(Sample(gray.view(), x, 0, 0) - Expected(rgb.view(), 1, x, 0, 0)) * most,
+      EXPECT_LE(std::abs(Sample(gray.view(), x, 0, 0) - Expected(rgb.view(), 1, x, 0, 0)) * max,
                 0.5001);
-      EXPECT_LE(std::abs(Sample(flat.view(), x, 0, 1) - Expected(rgba.view(), 3, x, 0, 1)) * most,
+      EXPECT_LE(std::abs(Sample(flat.view(), x, 0, 1) - Expected(rgba.view(), 3, x, 0, 1)) * max,
                 0.5001);
     }
   }

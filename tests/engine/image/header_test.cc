@@ -1,4 +1,4 @@
-// ParseImageHeader on every prefix of files of every kind.
+// ParseImageHeader on every prefix of files of every format.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -74,7 +74,7 @@ TEST(HeaderTest, NeedsFewBytes) {
   }
 }
 
-// What decoding holds at once, by format.
+// The bytes that decoding holds at once, by format.
 TEST(HeaderTest, DecoderBytesTellWhoNeedsTheWholeImage) {
   std::mt19937 random = test::FreshRandom();
   const ImageSpec spec = {400, 3000, 3, SampleType::kU8};

@@ -1,4 +1,4 @@
-// JPEG files of every kind.
+// JPEG files of every type.
 #include <cmath>
 #include <cstdio>
 
@@ -63,7 +63,7 @@ TEST(JpegTest, DecodesSubsampledColours) {
     }
 }
 
-// The samples as stored, by libjpeg: what the compression lost is not the conversion's.
+// The samples as stored, by libjpeg: the loss of the compression is not the conversion's.
 Image DecodeCmyk(const std::string& bytes) {
   jpeg_decompress_struct info;
   jpeg_error_mgr errors;

@@ -1,4 +1,4 @@
-// What the PNG encoder writes, read by hand: chunks, checksums, the deflated stream; and that
+// The PNG encoder's output, read by hand: chunks, checksums, the deflated stream; and that
 // threads do not change it.
 #include <zlib.h>
 

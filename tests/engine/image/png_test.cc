@@ -1,4 +1,4 @@
-// PNG files of every kind, against pixels that are worked out from the stored samples.
+// PNG files of every type, against pixels that are worked out from the stored samples.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -89,7 +89,7 @@ TEST(PngTest, CorruptTransparencyIsAnErrorNotAnotherImage) {
   std::mt19937 random = test::FreshRandom();
   std::string bytes = test::WritePng(test::RandomPng(16, 16, 8, kRgb, random));
   std::string chunk = test::PngChunk("tRNS", std::string(6, '\0'));
-  chunk.back() ^= 1;  // of its CRC
+  chunk.back() ^= 1;  // in its CRC
   bytes.insert(33, chunk);
   const absl::Status status = test::Decode(bytes).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);

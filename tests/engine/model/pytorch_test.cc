@@ -23,7 +23,7 @@
 namespace upscaled {
 namespace {
 
-// Of values around 1.
+// For values around 1.
 constexpr float kTolerance = 1e-4f;
 constexpr int kSkipped = 77;
 
