@@ -103,14 +103,14 @@ def outside_in() -> list[str]:
 
 def draw() -> str:
     """A line a room: "room -> engine: base image; proto"."""
-    picture = ""
+    picture, width = "", max(map(len, MAY_INCLUDE))
     for room in outside_in():
         arrows: dict[str, list[str]] = {}
         for target in MAY_INCLUDE[room]:
             top, _, name = target.partition("/")
             arrows.setdefault(top if top in ("engine", "server") else "proto", []).append(name or "every room")
         text = "; ".join("proto" if top == "proto" else f"{top}: {' '.join(names)}" for top, names in arrows.items())
-        picture += textwrap.fill(f"{room:28} -> {text}" if text else room, 110, subsequent_indent=" " * 32,
+        picture += textwrap.fill(f"{room:{width}} -> {text}" if text else room, 110, subsequent_indent=" " * (width + 4),
                                  break_on_hyphens=False) + "\n"
     return picture
 
