@@ -27,7 +27,7 @@ class DeviceExecutable final : public Executable {
   explicit DeviceExecutable(std::vector<Part> parts);
 
   std::span<const Part> parts() const { return parts_; }
-  int kind() const { return parts_.front().device->kind(); }
+  int device_class() const { return parts_.front().device->device_class(); }
   // Null for a device that is not among the parts.
   const Executable* On(const Device& device) const;
   // `task` for Stream::Run of a device among the parts.
