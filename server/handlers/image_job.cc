@@ -10,6 +10,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/pipeline/transcode.h"
 #include "server/base/error.h"
+#include "server/handlers/convert.h"
 
 namespace upscaled::server {
 namespace {
@@ -36,6 +37,22 @@ DecodeLimits ToDecodeLimits(const Limits& limits) {
         }
         return absl::ResourceExhaustedError(sentence);
       }};
+}
+
+// A status of the engine with the reason, and where it differs the code, that it means to a client:
+// the image is to blame when a codec rejects it, and the limits of codecs do not depend on the
+// load.
+absl::Status ExplainEngineError(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+      return WithReason(status, ErrorReason::kInvalidImage);
+    case absl::StatusCode::kResourceExhausted:
+      if (RetryDelayOf(status).has_value()) return status;  // our own refusal
+      return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kLimitExceeded,
+                       std::string(status.message()));
+    default:
+      return status;
+  }
 }
 
 // The steps of one job, in order.

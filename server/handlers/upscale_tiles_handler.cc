@@ -17,6 +17,7 @@
 #include "engine/tiling/tile_shape.h"
 #include "server/base/error.h"
 #include "server/handlers/convert.h"
+#include "server/handlers/request_options.h"
 
 namespace upscaled::server {
 namespace {

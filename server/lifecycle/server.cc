@@ -34,7 +34,7 @@ absl::StatusOr<std::string> ReadPem(const std::filesystem::path& path) {
   return ReadFile(path, kMaxPemBytes);
 }
 
-// What `auto` chooses from, and what it cannot use.
+// The devices that `auto` chooses from, and why it cannot use others.
 void LogDevices(const DeviceEnumeration& enumeration, Logger& logger) {
   for (const DeviceEnumeration::Device& device : enumeration.devices) {
     const LogField fields[] = {{"device", device.name}, {"description", device.description}};
