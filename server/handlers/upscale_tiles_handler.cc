@@ -17,6 +17,7 @@
 #include "engine/tiling/tile_shape.h"
 #include "server/base/error.h"
 #include "server/handlers/convert.h"
+#include "server/handlers/request_options.h"
 
 namespace upscaled::server {
 namespace {
@@ -80,7 +81,7 @@ class TilesRun {
         context_(context),
         reader_(reader),
         writer_(writer),
-        request_(environment.scheduler.OpenRequest()) {}
+        flow_(environment.scheduler.OpenFlow()) {}
 
   // Tiles that still run refer to it, be it because an exception ends the call.
   ~TilesRun() {
@@ -93,7 +94,7 @@ class TilesRun {
     if (status.ok()) status = TakeTiles();
     if (!status.ok()) tiles_cancellation_.Cancel(status);
     AwaitTiles();
-    const RequestUsage usage = request_.usage();
+    const RequestUsage usage = flow_.usage();
     context_.record.device = absl::StrJoin(usage.devices, ", ");
     context_.record.queue = usage.queue;
     context_.record.infer = usage.infer;
@@ -131,10 +132,11 @@ class TilesRun {
                        " and noise levels ", absl::StrJoin(card.NoiseLevels(), ", ")));
     }
     ASSIGN_OR_RETURN(
-        const DeviceExecutables loaded,
-        request_.Load(card, {&variant, 1}, precision.value_or(model->default_precision),
-                      /*pixels=*/0));
-    executable_ = loaded.front();
+        DeviceChooser::Choice choice,
+        environment_.chooser.Load(card, {&variant, 1}, precision.value_or(model->default_precision),
+                                  /*pixels=*/0));
+    executable_ = choice.executables.front();
+    flow_.Adopt(std::move(choice));
     const size_t scratch_bytes = executable_->ScratchBytes(executable_->PreferredTile());
     ASSIGN_OR_RETURN(
         context_.reservation,
@@ -218,11 +220,10 @@ class TilesRun {
       parts[i].sums = job->means.complete() ? nullptr : &job->sums[i];
     }
     job->parts_left = parts.size();
-    environment_.scheduler.Submit(request_.id(), executable_, std::move(parts),
-                                  &tiles_cancellation_,
-                                  [this, job = std::move(job)](size_t, const absl::Status& status) {
-                                    OnPartDone(job, status);
-                                  });
+    flow_.Submit(executable_, std::move(parts), &tiles_cancellation_,
+                 [this, job = std::move(job)](size_t, const absl::Status& status) {
+                   OnPartDone(job, status);
+                 });
   }
 
   std::vector<TileTask> Cut(const pb::Tile& source, pb::Tile& result) const {
@@ -251,7 +252,7 @@ class TilesRun {
 
   // As large as the device likes, but small enough for all streams that have nothing to do.
   Size PartSize(Size image) const {
-    const int idle_streams = environment_.scheduler.IdleStreamCount(executable_->kind());
+    const int idle_streams = environment_.scheduler.IdleStreamCount(executable_->device_class());
     if (idle_streams < 2) return executable_->PreferredTile();
     return ChooseTileShape({.image = image,
                             .max_tile = executable_->PreferredTile(),
@@ -321,7 +322,7 @@ class TilesRun {
   const CallContext& context_;
   MessageReader<pb::UpscaleTilesRequest>& reader_;
   MessageWriter<pb::UpscaleTilesResponse>& writer_;
-  TileScheduler::Request request_;
+  RequestFlow flow_;
   std::shared_ptr<const DeviceExecutable> executable_;
   int halo_px_ = 0;
 

@@ -59,7 +59,7 @@ bool SameFiles(const ModelCard& a, const ModelCard& b) {
                                               b.variants.begin(), b.variants.end(), same);
 }
 
-// What one variant of each scale says of the model.
+// The catalog's entry, from one variant of each scale.
 absl::StatusOr<CatalogEntry> Examine(const ModelCard& card, const ModelCatalog::Options& options,
                                      const PrecisionProbe& try_precision) {
   CatalogEntry entry{&card, 0, options.default_precision};

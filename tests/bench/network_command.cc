@@ -110,7 +110,7 @@ class Engine {
  private:
   void RunTiles(std::vector<TileTask> tasks) {
     absl::BlockingCounter left(static_cast<int>(tasks.size()));
-    executor_->Submit(/*request=*/0, executable_, std::move(tasks), /*cancellation=*/nullptr,
+    executor_->Submit(executable_, std::move(tasks), /*cancellation=*/nullptr,
                       [&left](size_t, const absl::Status& status) {
                         ExitUnlessOk(status);
                         left.DecrementCount();

@@ -51,7 +51,7 @@ MAY_INCLUDE = {
     "server/logging": ["server/base"],
     "server/metrics": ["engine/base", "server/base", "server/batching/tile_observer.h"],
     "server/admission": ["engine/base", "server/base"],
-    "server/batching": ["engine/base", "engine/model", "engine/pipeline", BACKEND_INTERFACE, "server/base", "server/devices"],
+    "server/batching": ["engine/base", "engine/pipeline", BACKEND_INTERFACE, "server/base", "server/devices"],
     "server/devices": ["engine/base", "engine/model", BACKEND_INTERFACE, "server/base", "server/models", "server/logging/logger.h"],
     "server/http": ["engine/base"],
     "server/models": ["engine/base", "engine/model", "engine/graph", BACKEND_INTERFACE, "server/base"],

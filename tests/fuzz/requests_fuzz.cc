@@ -101,10 +101,14 @@ class Service {
   Logger logger_{LogFormat::kText, LogLevel::kError};
   DeviceSupervisor supervisor_{devices_, Clock::Real(), logger_, {}};
   AdmissionController admission_{kLimits, kMemoryBudgetBytes, Clock::Real()};
-  TileScheduler scheduler_{devices_, Clock::Real()};
+  DeviceQuarantine quarantine_{devices_};
+  DeviceChooser chooser_{quarantine_, [this] { return scheduler_.work(); }};
+  TileScheduler scheduler_{quarantine_, Clock::Real()};
   HandlerEnvironment environment_{.catalog = catalog_,
                                   .admission = admission_,
+                                  .chooser = chooser_,
                                   .scheduler = scheduler_,
+                                  .quarantine = quarantine_,
                                   .devices = supervisor_,
                                   .clock = Clock::Real(),
                                   .version = "fuzz"};

@@ -35,7 +35,7 @@ std::shared_ptr<const Executable> CompileBundled(Backend& backend) {
 Image Upscale(const UpscalePlan& plan, const Image& image, TileExecutor& executor,
               std::mt19937& random) {
   test::ViewRows source(image.view());
-  const auto upscaler = MakeUpscaler(plan, source, executor, 1, nullptr);
+  const auto upscaler = MakeUpscaler(plan, source, executor, nullptr);
   auto result = test::ReadAllInPortions(*upscaler, random);
   EXPECT_TRUE(result.ok()) << result.status();
   return result.ok() ? *std::move(result) : Image(plan.result);
@@ -167,7 +167,7 @@ TEST_P(PipelineOnDevice, HoldsPooledImagesWithinThePlan) {
     const auto run = [&](const UpscaleProgress& hooks) {
       const auto executor = MakeLocalExecutor(**backend);
       test::ViewRows source(image.view());
-      const auto upscaler = MakeUpscaler(*plan, source, *executor, 1, nullptr, hooks);
+      const auto upscaler = MakeUpscaler(*plan, source, *executor, nullptr, hooks);
       ASSERT_TRUE(upscaler->ReadRows(result.mutable_view()).ok());
     };
     run({});  // drivers load kernels when they are first needed

@@ -155,7 +155,7 @@ ShufflingExecutor::~ShufflingExecutor() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void ShufflingExecutor::Submit(uint64_t, std::shared_ptr<const Executable> executable,
+void ShufflingExecutor::Submit(std::shared_ptr<const Executable> executable,
                                std::vector<TileTask> tiles, Cancellation*, TileDone done) {
   absl::MutexLock lock(&mutex_);
   for (size_t i = 0; i < tiles.size(); ++i) {

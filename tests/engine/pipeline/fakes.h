@@ -70,8 +70,8 @@ class ShufflingExecutor final : public TileExecutor {
  public:
   ShufflingExecutor(int threads, uint32_t seed);
   ~ShufflingExecutor() override;
-  void Submit(uint64_t request, std::shared_ptr<const Executable> executable,
-              std::vector<TileTask> tiles, Cancellation* cancellation, TileDone done) override;
+  void Submit(std::shared_ptr<const Executable> executable, std::vector<TileTask> tiles,
+              Cancellation* cancellation, TileDone done) override;
   int concurrency() const override { return static_cast<int>(threads_.size()); }
 
  private:

@@ -50,7 +50,7 @@ TEST(LocalExecutor, RunsTilesInOrderOnOneStream) {
     return absl::OkStatus();
   });
   std::vector<size_t> done;
-  MakeLocalExecutor(backend)->Submit(1, Network1x(), tiles.tasks(), nullptr,
+  MakeLocalExecutor(backend)->Submit(Network1x(), tiles.tasks(), nullptr,
                                      [&](size_t i, const absl::Status& status) {
                                        EXPECT_TRUE(status.ok()) << status;
                                        done.push_back(i);
@@ -73,7 +73,7 @@ TEST(LocalExecutor, RunsAsManyTilesAtOnceAsThereAreStreams) {
   const auto executor = MakeLocalExecutor(backend);
   EXPECT_EQ(executor->concurrency(), 3);
   absl::BlockingCounter left(3);
-  executor->Submit(1, Network1x(), tiles.tasks(), nullptr,
+  executor->Submit(Network1x(), tiles.tasks(), nullptr,
                    [&](size_t, const absl::Status&) { left.DecrementCount(); });
   left.Wait();
 }
@@ -85,7 +85,7 @@ TEST(LocalExecutor, PassesAStreamsErrorOn) {
   });
   std::vector<absl::Status> statuses(3);
   MakeLocalExecutor(backend)->Submit(
-      1, Network1x(), tiles.tasks(), nullptr,
+      Network1x(), tiles.tasks(), nullptr,
       [&](size_t i, const absl::Status& status) { statuses[i] = status; });
   EXPECT_TRUE(statuses[0].ok());
   EXPECT_EQ(statuses[1], absl::InternalError("lost device"));
@@ -107,7 +107,7 @@ TEST(LocalExecutor, DropsQueuedTilesAtOnceAndLetsRunningOnesFinish) {
   auto cancellation = std::make_unique<Cancellation>();
   std::atomic<int> dropped = 0, finished = 0;
   absl::Notification all_done;
-  executor->Submit(1, Network1x(), tiles.tasks(), cancellation.get(),
+  executor->Submit(Network1x(), tiles.tasks(), cancellation.get(),
                    [&](size_t i, const absl::Status& status) {
                      if (status.ok()) {
                        EXPECT_EQ(i, 0u);
@@ -120,7 +120,7 @@ TEST(LocalExecutor, DropsQueuedTilesAtOnceAndLetsRunningOnesFinish) {
                      }
                    });
   absl::BlockingCounter others_left(2);
-  executor->Submit(2, Network1x(), others.tasks(), nullptr, [&](size_t, const absl::Status& s) {
+  executor->Submit(Network1x(), others.tasks(), nullptr, [&](size_t, const absl::Status& s) {
     EXPECT_TRUE(s.ok()) << s;
     others_left.DecrementCount();
   });
@@ -145,7 +145,7 @@ TEST(LocalExecutor, RefusesTilesOfARequestThatIsCancelledAlready) {
   cancellation.Cancel(absl::DeadlineExceededError("late"));
   int dropped = 0;
   const auto executor = MakeLocalExecutor(backend);
-  executor->Submit(1, Network1x(), tiles.tasks(), &cancellation,
+  executor->Submit(Network1x(), tiles.tasks(), &cancellation,
                    [&](size_t, const absl::Status& status) {
                      EXPECT_EQ(status, absl::DeadlineExceededError("late"));
                      ++dropped;
@@ -163,7 +163,7 @@ TEST(LocalExecutor, SurvivesCancellationAtAnyMoment) {
     std::optional<Cancellation> cancellation(std::in_place);
     absl::BlockingCounter left(8);
     std::atomic<int> done[8] = {};
-    executor->Submit(1, Network1x(), tiles.tasks(), &*cancellation,
+    executor->Submit(Network1x(), tiles.tasks(), &*cancellation,
                      [&](size_t i, const absl::Status&) {
                        ++done[i];
                        left.DecrementCount();

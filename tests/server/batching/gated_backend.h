@@ -109,9 +109,9 @@ class GatedBackend : public Backend {
 
 // A device of the server, and the backend in it.
 struct GatedDevice {
-  explicit GatedDevice(int streams, std::string name = "gated", int slot = 0, int kind = 0)
+  explicit GatedDevice(int streams, std::string name = "gated", int slot = 0, int device_class = 0)
       : device(std::make_shared<Device>(std::make_unique<GatedBackend>(streams, std::move(name)),
-                                        slot, kind)),
+                                        slot, device_class)),
         backend(static_cast<GatedBackend&>(device->backend())) {}
 
   std::shared_ptr<Device> device;

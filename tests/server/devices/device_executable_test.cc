@@ -32,7 +32,7 @@ TEST_F(DeviceExecutableTest, AsksForWhatTheMostDemandingNeeds) {
   const DeviceExecutable both(
       {{gpu_, std::make_shared<HaloExecutable>(3)}, {cpu_, std::make_shared<HaloExecutable>(7)}});
   EXPECT_EQ(both.InputRect({10, 20, 5, 6}, {100, 100}), (Rect{3, 13, 19, 20}));
-  EXPECT_EQ(both.kind(), 0);
+  EXPECT_EQ(both.device_class(), 0);
   // Five streams, for tiles either way up.
   EXPECT_EQ(both.ScratchBytes({3, 40}), 5u * (10 * 40 + 3));
   EXPECT_NE(both.On(*gpu_), nullptr);
