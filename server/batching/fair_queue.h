@@ -63,7 +63,7 @@ struct QueuedTile {
   bool moved = false;  // a device has failed on it
 
   const TileTask& task() const { return submission->tiles[index]; }
-  int64_t pixels() const { return std::max<int64_t>(task().tile.Area(), 1); }
+  int64_t pixels() const { return std::max<int64_t>(task().plan->tile.Area(), 1); }
 };
 
 // One request's tiles.

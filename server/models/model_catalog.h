@@ -88,7 +88,7 @@ class ModelCatalog {
 
 // Source pixels around a tile that its result depends on. A network with global pooling depends on
 // the whole image; what counts then is the border that it was trained with.
-int HaloPx(const Network& network);
+int AdvertisedHaloPx(const Network& network);
 
 // The scale that the model computes in a single pass when no size is asked for: its minimum above
 // 1, or 1.

@@ -18,7 +18,7 @@ BACKEND_INTERFACE = "engine/backends/backend.h"
 CHOICE_INTERFACE = "engine/backends/kernel_choice.h"
 IMAGE_KERNELS = "engine/image_kernels/image_kernels.h"
 PROFILE_INTERFACE = "engine/backends/layer_profile.h"
-ACTIVATION_CACHE = "engine/backends/device_activation_cache.h"
+OVERFLOW = "engine/backends/overflow.h"
 ENGINE_INTERFACE = ["engine/autotune/tuner.h", "engine/base", "engine/image", "engine/model", "engine/pipeline", "engine/backends/backend.h",
                "engine/backends/backend_list.h"]
 
@@ -33,11 +33,11 @@ MAY_INCLUDE = {
                         "engine/backends/cpu/cpu_backend.h"],
     "engine/backends/reference": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_INTERFACE, PROFILE_INTERFACE],
     "engine/backends/cpu": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_INTERFACE, CHOICE_INTERFACE,
-                            PROFILE_INTERFACE],
+                            PROFILE_INTERFACE, OVERFLOW],
     "engine/backends/opencl": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_INTERFACE, CHOICE_INTERFACE,
-                               PROFILE_INTERFACE, ACTIVATION_CACHE, "engine/backends/plugin.h"],
+                               PROFILE_INTERFACE, "engine/backends/plugin.h"],
     "engine/backends/cuda": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_INTERFACE, CHOICE_INTERFACE,
-                             PROFILE_INTERFACE, ACTIVATION_CACHE, "engine/backends/plugin.h"],
+                             PROFILE_INTERFACE, OVERFLOW, "engine/backends/plugin.h"],
     "engine/backends/cuda/kernels": ["engine/base", "engine/model"],
     "engine/image_kernels": ["engine/base", "engine/image"],
     "engine/image_kernels/cpu": ["engine/base", "engine/image", IMAGE_KERNELS],
@@ -56,7 +56,7 @@ MAY_INCLUDE = {
     "server/http": ["engine/base"],
     "server/models": ["engine/base", "engine/model", "engine/graph", BACKEND_INTERFACE, "server/base"],
     "server/handlers": ["server/base", "server/admission", "server/devices", "server/models", "server/batching", "engine/base",
-                        "engine/image", "engine/model", "engine/pipeline", "engine/tiling", "upscale/v1"],
+                        "engine/image", "engine/model", "engine/pipeline", "upscale/v1"],
     "server/rpc": ["server/base", "server/admission", "server/handlers", "engine/base", "upscale/v1", "google/rpc",
                    "grpc/health/v1"],
     "server/lifecycle": ["server"] + ENGINE_INTERFACE,

@@ -40,14 +40,17 @@ class GrayExecutable final : public Executable {
   explicit GrayExecutable(Network network) : network_(std::move(network)) {}
   const Network& network() const override { return network_; }
   Precision precision() const override { return Precision::kExact; }
-  Rect InputRect(const Rect& tile, Size image) const override {
-    return Intersect(Expand(tile, 7), {0, 0, image.width, image.height});
-  }
   size_t WorkspaceBytes(Size) const override { return 0; }
   size_t WeightBytes() const override { return 0; }
   Size PreferredTile() const override { return {64, 48}; }
 
  private:
+  TilePlan MakePlan(const Rect& tile, Size image) const override {
+    return {.tile = tile,
+            .image = image,
+            .input = Intersect(Expand(tile, 7), {0, 0, image.width, image.height})};
+  }
+
   const Network network_;
 };
 

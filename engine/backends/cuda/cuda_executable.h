@@ -28,7 +28,6 @@ class CudaExecutable final : public Executable {
 
   const Network& network() const override { return program_.network; }
   Precision precision() const override { return precision_; }
-  Rect InputRect(const Rect& tile, Size image) const override;
   size_t WorkspaceBytes(Size tile) const override;
   size_t HostWorkspaceBytes(Size tile) const override;
   size_t WeightBytes() const override { return weight_bytes_; }
@@ -43,7 +42,7 @@ class CudaExecutable final : public Executable {
     return precision == precision_ ? kernels_ : exact_kernels_;
   }
   // RESOURCE_EXHAUSTED names a layer of which the tile holds more than kernels can count.
-  absl::Status CheckPlan(const TilePlan& plan) const;
+  absl::Status CheckPlan(const PlacedTile& plan) const;
   // Of all executables of the context, ever: what a stream keeps for one is of no other.
   int64_t id() const { return id_; }
   // How much of a stream's memory a batch of several tiles may take.
@@ -55,6 +54,7 @@ class CudaExecutable final : public Executable {
   absl::StatusOr<std::vector<StepKernel>> MakeKernels(const Network& network, Precision precision,
                                                       const ConvKernel* forced,
                                                       KernelChooser* chooser);
+  TilePlan MakePlan(const Rect& tile, Size image) const override;
   absl::Status ChooseTile();
   // Of the host's memory, beside what stages images.
   size_t RedoneBytes(Size tile) const;

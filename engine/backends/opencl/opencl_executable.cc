@@ -10,7 +10,6 @@
 #include "engine/backends/opencl/tile_slots.h"
 #include "engine/base/string_view.h"
 #include "engine/graph/pooling.h"
-#include "engine/graph/tile_geometry.h"
 #include "engine/model/without_weights.h"
 
 namespace upscaled::opencl {
@@ -72,17 +71,8 @@ absl::Status OpenClExecutable::AppendLayer(const Layer& layer, const ChooseLayer
   return absl::OkStatus();
 }
 
-TilePlan OpenClExecutable::Plan(Size image, const Rect& tile) const {
-  return PlanTile(network_, block_px_, image, tile);
-}
-
-Rect OpenClExecutable::InputRect(const Rect& tile, Size image) const {
-  return SourceRect(network_, LayerRegions(network_, image, tile, block_px_)[0], image);
-}
-
-TilePlan OpenClExecutable::PlanInnerTile(Size size) const {
-  const InnerTile tile(size);
-  return Plan(tile.image, tile.rect);
+TilePlan OpenClExecutable::MakePlan(const Rect& tile, Size image) const {
+  return PlanTile(network_, image, tile, block_px_);
 }
 
 size_t OpenClExecutable::WorkspaceBytes(Size tile) const {
@@ -100,32 +90,34 @@ size_t OpenClExecutable::TransferBytes(const InnerTile& tile) const {
 }
 
 size_t OpenClExecutable::TensorBytes(const InnerTile& tile) const {
-  return Sum(SlotBytes(network_, slot_of_, Plan(tile.image, tile.rect), precision_));
+  const std::vector<Rect> rects = TensorRectsOf(Plan(tile.rect, tile.image));
+  return Sum(SlotBytes(network_, slot_of_, rects, precision_));
 }
 
 std::unique_ptr<ActivationCache> OpenClExecutable::CreateActivationCache() const {
-  return poolings_.empty() ? nullptr : std::make_unique<CachedTile>(context_);
+  return poolings_.empty() ? nullptr : std::make_unique<CachedTile>(this, context_);
 }
 
 size_t OpenClExecutable::ActivationCacheBytes(Size tile) const {
   return poolings_.empty() ? 0 : TensorBytes(AnywhereTile(tile));
 }
 
-absl::StatusOr<std::vector<size_t>> OpenClExecutable::SlotBytesOf(const TilePlan& plan) const {
+absl::StatusOr<std::vector<size_t>> OpenClExecutable::SlotBytesOf(
+    std::span<const Rect> rects) const {
   // Kernels count values in an int.
   constexpr size_t kMaxValues = std::numeric_limits<int>::max();
   const size_t max_bytes =
       std::min(context_->device.max_buffer_bytes, kMaxValues * StorageBytes(precision_));
-  for (size_t i = 0; i < plan.rects.size(); ++i) {
+  for (size_t i = 0; i < rects.size(); ++i) {
     const size_t bytes =
-        TensorValues(plan.rects[i], network_.layers[i].out_channels) * StorageBytes(precision_);
+        TensorValues(rects[i], network_.layers[i].out_channels) * StorageBytes(precision_);
     if (bytes > max_bytes) {
       return absl::ResourceExhaustedError(absl::StrCat(
           "layer '", network_.layers[i].name, "' of the tile needs a buffer of ", bytes / kMiB,
           " MiB, the limit of ", context_->device.name, " is ", max_bytes / kMiB));
     }
   }
-  return SlotBytes(network_, slot_of_, plan, precision_);
+  return SlotBytes(network_, slot_of_, rects, precision_);
 }
 
 // The larger a tile, the less is computed twice, until it takes long (a cancelled request waits for
@@ -137,8 +129,9 @@ absl::Status OpenClExecutable::ChooseTile() {
                                 ? 64 * kMiB
                                 : std::min(context_->device.memory_bytes / 8, 2048 * kMiB);
   for (const Size size : kLargestFirst) {
-    const TilePlan plan = PlanInnerTile(size);
-    const auto slot_bytes = SlotBytesOf(plan);
+    const InnerTile tile(size);
+    const TilePlan plan = Plan(tile.rect, tile.image);
+    const auto slot_bytes = SlotBytesOf(TensorRectsOf(plan));
     if (slot_bytes.ok() && Sum(*slot_bytes) <= good_bytes &&
         TileMacs(network_, plan.regions) <= kMaxMacs) {
       preferred_tile_ = size;
@@ -146,8 +139,9 @@ absl::Status OpenClExecutable::ChooseTile() {
     }
   }
   preferred_tile_ = {120, 72};
+  const InnerTile tile(preferred_tile_);
   ASSIGN_OR_RETURN(const std::vector<size_t> slot_bytes,
-                   SlotBytesOf(PlanInnerTile(preferred_tile_)));
+                   SlotBytesOf(TensorRectsOf(Plan(tile.rect, tile.image))));
   const size_t bytes = Sum(slot_bytes), limit = context_->device.memory_bytes / 4;
   if (bytes <= limit) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat(

@@ -132,11 +132,10 @@ TEST_P(PipelineOnDevice, PoolsOverTheWholeImageHoweverItIsCut) {
           << activation_cache_bytes;
     }
     if (options.tta || passes > 1 || spec.channels > 3) continue;
-    const Rect whole{0, 0, spec.width_px, spec.height_px};
     Image alone(expected.spec());
     const absl::Status status =
         test::RunImage(*(*backend)->CreateStream(), **executable,
-                       {{image.view(), whole, spec.size(), whole, alone.mutable_view()}});
+                       {test::WholeTask(**executable, image.view(), alone.mutable_view())});
     ASSERT_TRUE(status.ok()) << status;
     EXPECT_TRUE(test::SameImages(alone.view(), expected.view())) << spec;
   }

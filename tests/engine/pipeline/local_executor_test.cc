@@ -10,12 +10,19 @@
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/notification.h"
 #include "tests/engine/pipeline/fakes.h"
+#include "tests/support/run_image.h"
 
 namespace upscaled {
 namespace {
 
 using test::FakeBackend;
 using test::FakeExecutable;
+
+const auto& Network1x() {
+  static const auto& executable =
+      *new std::shared_ptr<const Executable>(std::make_shared<FakeExecutable>(1));
+  return executable;
+}
 
 // Tiles of a black image, a pixel each, side by side.
 class Tiles {
@@ -25,8 +32,8 @@ class Tiles {
     result_ = Image(source_.spec());
     for (int i = 0; i < count; ++i) {
       const Rect tile{i, 0, 1, 1};
-      tasks_.push_back(
-          {source_.view(), {0, 0, count, 1}, {count, 1}, tile, result_.mutable_view().Crop(tile)});
+      tasks_.push_back(test::MakeTask(*Network1x(), source_.view(), tile, result_.mutable_view(),
+                                      {0, 0, count, 1}));
     }
   }
   const std::vector<TileTask>& tasks() const { return tasks_; }
@@ -36,17 +43,11 @@ class Tiles {
   std::vector<TileTask> tasks_;
 };
 
-const auto& Network1x() {
-  static const auto& executable =
-      *new std::shared_ptr<const Executable>(std::make_shared<FakeExecutable>(1));
-  return executable;
-}
-
 TEST(LocalExecutor, RunsTilesInOrderOnOneStream) {
   Tiles tiles(20);
   std::vector<int> order;
   FakeBackend backend(1, [&](const TileTask& task) {
-    order.push_back(task.tile.x);
+    order.push_back(task.plan->tile.x);
     return absl::OkStatus();
   });
   std::vector<size_t> done;
@@ -81,7 +82,7 @@ TEST(LocalExecutor, RunsAsManyTilesAtOnceAsThereAreStreams) {
 TEST(LocalExecutor, PassesAStreamsErrorOn) {
   Tiles tiles(3);
   FakeBackend backend(1, [](const TileTask& task) {
-    return task.tile.x == 1 ? absl::InternalError("lost device") : absl::OkStatus();
+    return task.plan->tile.x == 1 ? absl::InternalError("lost device") : absl::OkStatus();
   });
   std::vector<absl::Status> statuses(3);
   MakeLocalExecutor(backend)->Submit(
@@ -96,7 +97,7 @@ TEST(LocalExecutor, DropsQueuedTilesAtOnceAndLetsRunningOnesFinish) {
   Tiles tiles(10), others(2);
   absl::Notification running, resume;
   FakeBackend backend(1, [&](const TileTask& task) {
-    if (task.image.width == 10) {
+    if (task.plan->image.width == 10) {
       running.Notify();
       resume.WaitForNotification();
     }

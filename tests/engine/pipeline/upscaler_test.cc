@@ -450,7 +450,7 @@ TEST(PlanUpscale, TakesNoLongerForManyTiles) {
       const auto network = Fake(2);
       const ImageSpec source{size.width, size.height, 4, SampleType::kU8};
       Plan(source, Times(size, 2), {network}, {.tta = tta, .tile_px = 32});
-      return network->input_rect_calls();
+      return network->plan_calls();
     };
     EXPECT_EQ(calls({8000, 12000}), calls({10, 20}));
   }

@@ -24,7 +24,7 @@ using test::FakeExecutable;
 // A tile with a name (its x) and an area of `pixels`.
 inline TileTask NamedTile(int name, int pixels = 1) {
   TileTask task;
-  task.tile = {name, 0, pixels, 1};
+  task.plan = std::make_shared<const TilePlan>(TilePlan{.tile = {name, 0, pixels, 1}});
   return task;
 }
 
@@ -81,7 +81,7 @@ class GatedBackend : public Backend {
 
   absl::Status Pass(const Executable& executable, std::span<const TileTask> tiles) {
     GatedBackend::Run run{&executable, {}};
-    for (const TileTask& task : tiles) run.tiles.push_back(task.tile.x);
+    for (const TileTask& task : tiles) run.tiles.push_back(task.plan->tile.x);
     Outcome outcome = [] { return absl::OkStatus(); };
     {
       absl::MutexLock lock(&mutex_);
