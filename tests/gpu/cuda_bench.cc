@@ -82,8 +82,8 @@ absl::StatusOr<double> CopyBandwidth(const std::shared_ptr<cuda::Context>& conte
 }
 
 // The seconds of one of the image's global-average-pooling passes.
-absl::StatusOr<double> TimeSums(const cuda::CudaExecutable& executable, const cuda::TilePlan& plan,
-                                size_t number, int repetitions) {
+absl::StatusOr<double> TimeSums(const cuda::CudaExecutable& executable,
+                                const cuda::PlacedTile& plan, size_t number, int repetitions) {
   const std::shared_ptr<cuda::Context>& context = executable.context();
   const Layer& pooling = executable.network().layers[executable.program().poolings[number]];
   const Rect& pooled = plan.regions[pooling.inputs[0]];
