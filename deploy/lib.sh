@@ -6,6 +6,27 @@ export LC_ALL=C.UTF-8
 say() { printf '\n==> %s\n' "$*"; }
 die() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }
 
+# Seconds and names of the steps so far.
+STEPS=$(mktemp)
+trap 'rm -f "$STEPS"' EXIT
+
+# step NAME COMMAND...: runs it and notes its time.
+step() {
+  local name=$1 begin=$EPOCHREALTIME
+  shift
+  "$@"
+  awk -v begin="$begin" -v end="$EPOCHREALTIME" -v name="$name" 'BEGIN { printf "%.1f\t%s\n", end - begin, name }' >>"$STEPS"
+}
+
+# print_slowest_steps: the ten of them, and the CPU time of all.
+print_slowest_steps() {
+  say "The ten slowest steps, in seconds"
+  sort -rn "$STEPS" | awk -F'\t' 'NR <= 10 { printf "%8.1f  %s\n", $1, $2 }'
+  times >"$STEPS"  # of this shell and, in the second line, of its children
+  awk 'NR == 2 { split($1, user, /[ms]/); split($2, sys, /[ms]/)
+    printf "CPU time of all steps: %.1f minutes\n", user[1] + sys[1] + (user[2] + sys[2]) / 60 }' "$STEPS"
+}
+
 # Debian 12 and Ubuntu names. Build: what the three programs need. Test: what the tests add.
 BUILD_PACKAGES=(ca-certificates cmake g++ ninja-build pkg-config
   libabsl-dev libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
@@ -36,8 +57,13 @@ install_packages() {
 
 # build PRESET [cmake options...]: configures and builds one preset into build/PRESET.
 build() {
-  local preset=$1
+  local preset=$1 log=$ROOT/build/$1/.ninja_log before=0
   shift
   say "Building ($preset)"
-  (cd "$ROOT" && cmake --preset "$preset" "$@" >/dev/null && cmake --build --preset "$preset")
+  (cd "$ROOT" && step "configure $preset" cmake --preset "$preset" "$@" >/dev/null)
+  [[ ! -f $log ]] || before=$(wc -l <"$log")
+  (cd "$ROOT" && cmake --build --preset "$preset")
+  # Begin and end in milliseconds, a time stamp, an output; a step with several outputs has a line for each.
+  tail -n +$((before + 1)) "$log" | awk -F'\t' -v preset="$preset" \
+    '!/^#/ && !seen[$1, $2]++ { printf "%.1f\tbuild %s: %s\n", ($2 - $1) / 1000, preset, $4 }' >>"$STEPS"
 }

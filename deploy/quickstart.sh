@@ -50,7 +50,7 @@ if ((stop)); then
 fi
 
 [[ -f $image ]] || die "no such image: $image"
-((install)) && install_packages "${BUILD_PACKAGES[@]}"
+((install)) && step "install packages" install_packages "${BUILD_PACKAGES[@]}"
 build release -DUPSCALED_TESTS=OFF
 
 mkdir -p "$state"
@@ -79,7 +79,8 @@ http_endpoint=$(address_of http)
 name=$(basename "$image")
 result=$state/${name%.*}-2x.png
 say "Upscaling $image"
-"$bin/upscale" image -i "$image" -o "$result" --server "$endpoint"
+step "upscale" "$bin/upscale" image -i "$image" -o "$result" --server "$endpoint"
+print_slowest_steps
 
 cat <<EOF
 

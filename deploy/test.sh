@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what building and testing need, builds, and runs every test; ends with ctest's summary.
+# Installs what building and testing need, builds, and runs every test; ends with ctest's summary and
+# the slowest steps.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -30,16 +31,22 @@ if ((install)); then
   packages=("${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}")
   command -v node >/dev/null || packages+=(nodejs)
   command -v npm >/dev/null || packages+=(npm)
-  install_packages "${packages[@]}"
+  step "install packages" install_packages "${packages[@]}"
 fi
 
 if ((fuzz)); then
   build fuzz
   say "Fuzzing briefly"
-  "$ROOT/tests/fuzz/run.sh" "$ROOT/build/fuzz" "${FUZZ_SECONDS:-10}"
+  step "fuzz" "$ROOT/tests/fuzz/run.sh" "$ROOT/build/fuzz" "${FUZZ_SECONDS:-10}"
 fi
 
 build "$preset" -DUPSCALED_TESTS=ON
 say "Testing ($preset)"
 cd "$ROOT"
-ctest --preset "$preset" -j "$(nproc)" "$@"
+status=0
+results=$ROOT/build/$preset/test.log
+ctest --preset "$preset" -j "$(nproc)" "$@" | tee "$results" || status=$?
+# As in "  7/9 Test  #3: Name .......   Passed    0.05 sec".
+sed -nE 's/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: ([^ ]+) .* ([0-9.]+) sec.*$/\2\ttest \1/p' "$results" >>"$STEPS"
+print_slowest_steps
+exit "$status"

@@ -19,7 +19,7 @@
 namespace upscaled::client {
 namespace {
 
-constexpr char kFooter[] = R"(
+constexpr char kImageFooter[] = R"(
 Examples:
   upscale image -i cat.png -o cat-2x.png
   upscale image -i cat.jpg -o cat-4x.webp -s 4 -n 1 -q 92
@@ -79,7 +79,7 @@ void ImageFlags::AddTo(CLI::App& command) {
   quiet_flag->excludes(verbose_flag);
   json_flag->excludes(verbose_flag)->excludes(quiet_flag);
   connection.AddTo(command);
-  command.footer(kFooter);
+  command.footer(kImageFooter);
 }
 
 ReportStyle ImageFlags::Style() const {

@@ -27,7 +27,7 @@
 namespace upscaled::client {
 namespace {
 
-constexpr char kFooter[] = R"(
+constexpr char kLoadFooter[] = R"(
 Each client has a connection of its own and makes one call after the other. Nothing is tried again, so
 that refusals show. Calls under way at the end are waited for and counted. Of how to upscale, --size takes
 model, noise, scale and precision only.
@@ -243,7 +243,7 @@ void AddFlags(CLI::App& command, LoadFlags& flags) {
   }
   command.add_flag("--json", flags.json, "Print JSON");
   flags.connection.AddTo(command);
-  command.footer(kFooter);
+  command.footer(kLoadFooter);
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ struct CodecOptions {
 };
 
 // Encodes or decodes once.
-struct Subject {
+struct CodecSubject {
   std::string name;
   int threads = 1;
   std::function<size_t()> run;  // returns the bytes of the file
@@ -107,7 +107,7 @@ std::string EncodeWithLibpng(const Image& image, int level, int filters) {
   return file;
 }
 
-void AddEncoders(const Image& image, int threads, std::vector<Subject>& subjects) {
+void AddEncoders(const Image& image, int threads, std::vector<CodecSubject>& subjects) {
   const auto add = [&](const std::string& name, const EncodeOptions& options) {
     subjects.push_back({absl::StrCat("encode ", name), options.threads,
                         [&image, options] { return Encode(image, options).size(); }});
@@ -131,7 +131,7 @@ void AddEncoders(const Image& image, int threads, std::vector<Subject>& subjects
   }
 }
 
-void AddDecoders(const Image& image, std::vector<Subject>& subjects) {
+void AddDecoders(const Image& image, std::vector<CodecSubject>& subjects) {
   const auto add = [&](const std::string& name, const EncodeOptions& options) {
     const std::string file = Encode(image, options);
     subjects.push_back({absl::StrCat("decode ", name), 1, [file] {
@@ -147,18 +147,18 @@ void AddDecoders(const Image& image, std::vector<Subject>& subjects) {
 }
 
 // Turn by turn, so that what changes meanwhile on the machine meets all alike.
-void MeasureAll(int rounds, std::vector<Subject>& subjects) {
+void MeasureAll(int rounds, std::vector<CodecSubject>& subjects) {
   for (int round = 0; round < rounds; ++round)
-    for (Subject& subject : subjects) {
+    for (CodecSubject& subject : subjects) {
       const absl::Time start = absl::Now();
       subject.file_bytes = subject.run();
       subject.seconds.push_back(absl::ToDoubleSeconds(absl::Now() - start));
     }
 }
 
-void AddRows(const std::vector<Subject>& subjects, const std::string& size, size_t pixel_bytes,
+void AddRows(const std::vector<CodecSubject>& subjects, const std::string& size, size_t pixel_bytes,
              nlohmann::ordered_json& rows) {
-  for (const Subject& subject : subjects) {
+  for (const CodecSubject& subject : subjects) {
     std::vector<double> seconds = subject.seconds;
     std::nth_element(seconds.begin(), seconds.begin() + seconds.size() / 2, seconds.end());
     const double median = seconds[seconds.size() / 2];
@@ -185,7 +185,7 @@ void RunCodecCommand(const CodecOptions& options) {
   auto rows = nlohmann::ordered_json::array();
   for (const std::string& size : options.sizes) {
     const Image image = ImageOf(options.image, ValueOrExit(ParseSize(size)));
-    std::vector<Subject> subjects;
+    std::vector<CodecSubject> subjects;
     AddEncoders(image, options.threads, subjects);
     AddDecoders(image, subjects);
     MeasureAll(options.rounds, subjects);

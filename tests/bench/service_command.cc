@@ -36,7 +36,7 @@ struct ServiceOptions {
 };
 
 // Something to time, and what it is compared with.
-struct Subject {
+struct ServiceSubject {
   std::string name;
   std::function<absl::Status()> run;
   int reference = -1;  // index of the subject that its time is put in relation to
@@ -78,9 +78,10 @@ absl::Status Together(int clients, int times, const std::function<absl::Status(i
 
 // Times the subjects turn by turn, each round beginning with another one, so that what changes
 // meanwhile on the machine meets all alike. `images`: that one run of a subject makes.
-void Compare(const std::vector<Subject>& subjects, int rounds, int images, std::vector<Row>& rows) {
+void Compare(const std::vector<ServiceSubject>& subjects, int rounds, int images,
+             std::vector<Row>& rows) {
   std::vector<std::vector<double>> seconds(subjects.size());
-  for (const Subject& subject : subjects) ExitUnlessOk(subject.run());  // warms up
+  for (const ServiceSubject& subject : subjects) ExitUnlessOk(subject.run());  // warms up
   for (int round = 0; round < rounds; ++round) {
     for (size_t i = 0; i < subjects.size(); ++i) {
       const size_t turn = (round + i) % subjects.size();
@@ -117,7 +118,7 @@ absl::Status Calculate(int threads) {
 void CompareIdle(EngineSide& engine, ServiceSide& service, int threads, int calls,
                  std::vector<Row>& rows) {
   const std::string png = ValueOrExit(EncodePng(ShadedImage(kSmallImage).view()));
-  const std::vector<Subject> subjects = {
+  const std::vector<ServiceSubject> subjects = {
       {"machine, arithmetic", [=] { return Calculate(threads); }},
       {"64x64, engine, PNG", [&] { return engine.UpscalePng(png); }},
       {"64x64, service, PNG", [&] { return service.UpscalePng(0, png); }},
