@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that every #include stays within the interfaces of the architecture, and that CONTRIBUTING.md draws them.
+"""Checks that every #include stays within the interfaces of the architecture, and what CONTRIBUTING.md says of them:
+that it draws them, and that the walk of a tile names functions that are there and enters no room twice.
 
 Each folder lists the folders it may include from; itself is always allowed. A folder inherits nothing:
 what is not listed is refused. Run from anywhere; prints each error and exits with 1.
@@ -13,6 +14,7 @@ import textwrap
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 PICTURE = re.compile(r"(^```rooms\n)(.*?)(^```$)", re.M | re.S)
+WALK = re.compile(r"^```walk\n(.*?)^```$", re.M | re.S)
 
 BACKEND_INTERFACE = "engine/backends/backend.h"
 CHOICE_INTERFACE = "engine/backends/kernel_choice.h"
@@ -115,6 +117,20 @@ def draw() -> str:
     return picture
 
 
+def walk_errors(contributing: str) -> list[str]:
+    """Wrong lines of the walk, each of which begins with a file and a function that it defines."""
+    wrong, rooms = [], []
+    for path, function, *_ in map(str.split, WALK.search(contributing)[1].splitlines()):
+        file = ROOT / path
+        if not file.exists() or not re.search(rf"\b{function}\([^;{{}}]*\{{", file.read_text()):
+            wrong.append(f"CONTRIBUTING.md: {path} defines no {function}")
+        room = path.rpartition("/")[0]
+        if room in rooms[:-1]:
+            wrong.append(f"CONTRIBUTING.md: the walk of a tile enters {room} twice")
+        rooms += [room] if room not in rooms else []
+    return wrong
+
+
 def main() -> int:
     text = CONTRIBUTING.read_text()
     drawn = PICTURE.sub(lambda match: match[1] + draw() + match[3], text)
@@ -122,6 +138,7 @@ def main() -> int:
         CONTRIBUTING.write_text(drawn)
         return 0
     wrong = [] if text == drawn else ["CONTRIBUTING.md: its picture of the rooms is not this table's; run doors.py --draw"]
+    wrong += walk_errors(text)
     for top in ("engine", "server", "client"):
         for path in sorted((ROOT / top).rglob("*")):
             if path.suffix not in {".h", ".cc", ".cu", ".cuh", ".inc"} or "node_modules" in path.parts:
