@@ -15,7 +15,7 @@ CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 PICTURE = re.compile(r"(^```rooms\n)(.*?)(^```$)", re.M | re.S)
 
 BACKEND_INTERFACE = "engine/backends/backend.h"
-CHOICE_INTERFACE = "engine/backends/kernel_choice.h"
+CHOICE_INTERFACE = "engine/graph/kernel_choice.h"
 IMAGE_KERNELS = "engine/image_kernels/image_kernels.h"
 PROFILE_INTERFACE = "engine/backends/layer_profile.h"
 ACTIVATION_CACHE = "engine/backends/device_activation_cache.h"
@@ -32,11 +32,11 @@ MAY_INCLUDE = {
     "engine/backends": ["engine/base", "engine/image", "engine/model", "engine/graph", "engine/backends/reference/reference_backend.h",
                         "engine/backends/cpu/cpu_backend.h"],
     "engine/backends/reference": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_INTERFACE, PROFILE_INTERFACE],
-    "engine/backends/cpu": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_INTERFACE, CHOICE_INTERFACE,
+    "engine/backends/cpu": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_INTERFACE,
                             PROFILE_INTERFACE],
-    "engine/backends/opencl": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_INTERFACE, CHOICE_INTERFACE,
+    "engine/backends/opencl": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_INTERFACE,
                                PROFILE_INTERFACE, ACTIVATION_CACHE, "engine/backends/plugin.h"],
-    "engine/backends/cuda": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_INTERFACE, CHOICE_INTERFACE,
+    "engine/backends/cuda": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_INTERFACE,
                              PROFILE_INTERFACE, ACTIVATION_CACHE, "engine/backends/plugin.h"],
     "engine/backends/cuda/kernels": ["engine/base", "engine/model"],
     "engine/image_kernels": ["engine/base", "engine/image"],

@@ -5,7 +5,7 @@
 
 #include "engine/backends/cuda/context.h"
 #include "engine/backends/cuda/kernels/conv_kernels.h"
-#include "engine/backends/kernel_choice.h"
+#include "engine/graph/kernel_choice.h"
 #include "engine/model/precision.h"
 
 namespace upscaled::cuda {

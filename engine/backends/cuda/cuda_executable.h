@@ -10,7 +10,7 @@
 #include "engine/backends/cuda/context.h"
 #include "engine/backends/cuda/program.h"
 #include "engine/backends/cuda/step_kernel.h"
-#include "engine/backends/kernel_choice.h"
+#include "engine/graph/kernel_choice.h"
 #include "engine/graph/inner_tile.h"
 
 namespace upscaled::cuda {

@@ -15,7 +15,7 @@
 #include "engine/backends/cuda/kernels/conv_kernels.h"
 #include "engine/backends/cuda/program.h"
 #include "engine/backends/cuda/step_kernel.h"
-#include "engine/backends/kernel_choice.h"
+#include "engine/graph/kernel_choice.h"
 #include "engine/model/network.h"
 #include "engine/model/precision.h"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/backends/kernel_choice.h"
+#include "engine/graph/kernel_choice.h"
 #include "engine/backends/opencl/context.h"
 #include "engine/backends/opencl/kernel_list.h"
 #include "engine/model/network.h"

@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "engine/backends/kernel_choice.h"
+#include "engine/graph/kernel_choice.h"
 #include "engine/backends/opencl/context.h"
 #include "engine/backends/opencl/kernel_list.h"
 #include "engine/backends/opencl/launcher.h"

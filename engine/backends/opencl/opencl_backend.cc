@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "engine/backends/kernel_choice.h"
+#include "engine/graph/kernel_choice.h"
 #include "engine/backends/opencl/candidates.h"
 #include "engine/backends/opencl/context.h"
 #include "engine/backends/opencl/device.h"
