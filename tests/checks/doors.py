@@ -38,7 +38,7 @@ MAY_INCLUDE = {
                                PROFILE_INTERFACE, ACTIVATION_CACHE, "engine/backends/plugin.h"],
     "engine/backends/cuda": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_INTERFACE,
                              PROFILE_INTERFACE, ACTIVATION_CACHE, "engine/backends/plugin.h"],
-    "engine/backends/cuda/kernels": ["engine/base", "engine/model"],
+    "engine/backends/cuda/kernels": ["engine/base", "engine/model", "engine/graph"],
     "engine/image_kernels": ["engine/base", "engine/image"],
     "engine/image_kernels/cpu": ["engine/base", "engine/image", IMAGE_KERNELS],
     "engine/image_kernels/cuda": ["engine/base", "engine/image", IMAGE_KERNELS, "engine/backends/cuda/kernels/portable.h"],

@@ -26,11 +26,7 @@ TilePlan PlanTile(const Network& network, std::span<const int> block_px, Size im
 // What computing `out` of a layer, in whole blocks, reads of an input of this size; may exceed it.
 Rect RectRead(const Layer& layer, int block_px, const Rect& out, Size in);
 
-// For each layer the slot (0, 1, ...) that its tensor lives in from its computation to its last
-// use; no two layers live in one at a time.
-std::vector<int> AssignSlots(const Network& network);
-
-// Bytes of each slot for this tile.
+// Bytes of each slot for this tile; `slots`: of each layer.
 std::vector<size_t> SlotBytes(const Network& network, std::span<const int> slots,
                               const TilePlan& plan, Precision precision);
 

@@ -270,6 +270,7 @@ TEST_F(NetworkPlanTest, SlotsHoldWhatNodesReadUntilTheyDid) {
       holds[slots[node.layer()]] = node.layer();
     }
     EXPECT_EQ(holds[slots.back()], static_cast<int>(network_.layers.size()) - 1);
+    EXPECT_LT(holds.size(), 6u);
   }
 }
 
