@@ -87,10 +87,11 @@ TilePlan PlanTile(const Program& program, const TilePlace& tile) {
     share.y += plan.regions[pooled].y - given.regions[pooled].y;
     plan.shares.push_back(share);
   }
-  plan.rects.resize(program.roots.size());
+  plan.rects.resize(program.allocations.size());
   for (size_t i = 0; i < plan.regions.size(); ++i) {
-    const int root = program.homes[i].root;
-    if (root >= 0) plan.rects[root] = Cover(plan.rects[root], plan.regions[i]);
+    const int allocation = program.placements[i].allocation;
+    if (allocation < 0) continue;
+    plan.rects[allocation] = Cover(plan.rects[allocation], plan.regions[i]);
   }
   return plan;
 }
@@ -98,9 +99,10 @@ TilePlan PlanTile(const Program& program, const TilePlace& tile) {
 std::vector<size_t> SlotBytes(const Program& program, const TilePlan& plan, Precision precision) {
   std::vector<size_t> bytes(program.slots);
   for (size_t i = 0; i < plan.rects.size(); ++i) {
-    const Root& root = program.roots[i];
-    const size_t values = static_cast<size_t>(plan.rects[i].Area()) * root.planes * kPlaneChannels;
-    bytes[root.slot] = std::max(bytes[root.slot], values * StorageBytes(precision));
+    const Allocation& allocation = program.allocations[i];
+    const size_t values =
+        static_cast<size_t>(plan.rects[i].Area()) * allocation.planes * kPlaneChannels;
+    bytes[allocation.slot] = std::max(bytes[allocation.slot], values * StorageBytes(precision));
   }
   return bytes;
 }

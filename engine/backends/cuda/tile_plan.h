@@ -27,7 +27,7 @@ struct TilePlan {
   std::vector<Rect> regions;  // what is computed: inside the layer; empty if nothing needs it
   std::vector<Size> layers;   // sizes of the whole layers
   std::vector<Rect> shares;   // of the global poolings (PooledShare), in order
-  std::vector<Rect> rects;    // what the memory of each root holds, as Program::roots
+  std::vector<Rect> rects;    // what each allocation holds, as Program::allocations
 };
 
 // The pixels of the image that computing `tile` takes.

@@ -14,6 +14,7 @@ namespace upscaled::test {
 struct FakeKernelInfo : KernelInfo {
   std::set<Op> ops;
   size_t configs = 1;
+  bool (*takes)(const Layer& layer) = [](const Layer& /*layer*/) { return true; };
 };
 
 class FakeKernelSet final : public KernelSet {
@@ -43,7 +44,8 @@ class FakeKernelSet final : public KernelSet {
     return list;
   }
   bool Supports(const KernelInfo& kernel, const FusedLayers& layers) const override {
-    return static_cast<const FakeKernelInfo&>(kernel).ops.contains(layers.main->op);
+    const auto& own = static_cast<const FakeKernelInfo&>(kernel);
+    return own.ops.contains(layers.main->op) && own.takes(*layers.main);
   }
   size_t ConfigCount(const KernelInfo& kernel) const override {
     return static_cast<const FakeKernelInfo&>(kernel).configs;
