@@ -9,7 +9,9 @@
 #include "engine/base/status_macros.h"
 #include "engine/graph/network_plan.h"
 #include "engine/graph/pooling.h"
+#include "engine/graph/tile_geometry.h"
 #include "engine/graph/weight_budget.h"
+#include "engine/model/multiply_adds.h"
 #include "engine/model/without_weights.h"
 
 namespace upscaled::cpu {
@@ -104,19 +106,13 @@ void Connect(Program& program) {
   }
 }
 
-// Whether output positions are those of what `layer` reads of this input.
+// Whether each position of the result is that of all that `layer`, no convolution, reads of this
+// input.
 bool KeepsPositions(const Layer& layer, int input) {
-  if (input != layer.inputs[0]) return layer.crop_px == 0;
-  switch (layer.op) {
-    case Op::kActivation:
-    case Op::kAdd:
-    case Op::kAffine:
-    case Op::kConcat:
-    case Op::kMul:
-      return true;
-    default:
-      return false;
-  }
+  constexpr int kFarInside = 1001, kSide = 1 << 20;
+  const size_t number = input == layer.inputs[0] ? 0 : 1;
+  const PixelRange read = InputRange(layer, {kFarInside, kFarInside}, kSide, number);
+  return MultiplyAdds(layer, 1) == 0 && read.first == kFarInside && read.last == kFarInside;
 }
 
 // Staggers the blocks of zero-padded layers that follow each other: a reader's blocks read a pixel
