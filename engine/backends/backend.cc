@@ -25,23 +25,40 @@ absl::Status CheckPixels(const char* what, const ImageSpec& spec, Size expected)
   return absl::OkStatus();
 }
 
-absl::Status CheckMeans(const Network& network, const TileTask& task) {
+absl::Status CheckPooling(const Network& network, const PoolingPass& pass) {
   const std::vector<int> poolings = ListPoolings(network);
-  const bool gathers = task.sums != nullptr;
-  const size_t known = task.means.size();
-  if (gathers ? known >= poolings.size() : known != poolings.size()) {
+  const size_t known = pass.number();
+  if (pass.gathers() ? known >= poolings.size() : known != poolings.size()) {
     return absl::InvalidArgumentError(
         absl::StrFormat("tile has the means of %d global poolings, must have %s%d to %s", known,
-                        gathers ? "less than " : "", poolings.size(),
-                        gathers ? "gather those of another" : "compute the result"));
+                        pass.gathers() ? "less than " : "", poolings.size(),
+                        pass.gathers() ? "gather those of another" : "compute the result"));
   }
   for (size_t i = 0; i < known; ++i) {
     const size_t channels = network.layers[poolings[i]].out_channels;
-    if (task.means[i].size() == channels) continue;
+    if (pass.means[i].size() == channels) continue;
     return absl::InvalidArgumentError(absl::StrFormat(
-        "tile has %d means of global pooling %d, must have %d", task.means[i].size(), i, channels));
+        "tile has %d means of global pooling %d, must have %d", pass.means[i].size(), i, channels));
   }
   return absl::OkStatus();
+}
+
+// The tile inside its image, and its source with all that it needs.
+absl::Status CheckPlan(const Executable& executable, const TileTask& task) {
+  if (task.plan == nullptr || task.plan->maker != &executable) {
+    return absl::InvalidArgumentError("tile was not planned by the executable that runs it");
+  }
+  const TilePlan& plan = *task.plan;
+  const Rect image{0, 0, plan.image.width, plan.image.height};
+  if (plan.tile.empty() || !image.Contains(plan.tile)) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("tile %s is empty or outside its image of %dx%d", Describe(plan.tile),
+                        plan.image.width, plan.image.height));
+  }
+  if (task.src_rect.Contains(plan.input) && image.Contains(task.src_rect)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "source %s of tile %s must cover %s inside its image of %dx%d", Describe(task.src_rect),
+      Describe(plan.tile), Describe(plan.input), plan.image.width, plan.image.height));
 }
 
 }  // namespace
@@ -51,25 +68,20 @@ absl::StatusOr<std::vector<LayerProfile>> Stream::Profile(const Executable& /*ex
   return absl::UnimplementedError("this backend has no profile");
 }
 
+TilePlan Executable::Plan(const Rect& tile, Size image) const {
+  TilePlan plan = MakePlan(tile, image);
+  if (plan.maker == nullptr) plan.maker = this;
+  return plan;
+}
+
 absl::Status CheckTileTask(const Executable& executable, const TileTask& task) {
-  const Rect image{0, 0, task.image.width, task.image.height};
-  if (task.tile.empty() || !image.Contains(task.tile)) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("tile %s is empty or outside its image of %dx%d", Describe(task.tile),
-                        task.image.width, task.image.height));
-  }
-  const Rect needed = executable.InputRect(task.tile, task.image);
-  if (!task.src_rect.Contains(needed) || !image.Contains(task.src_rect)) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "source %s of tile %s must cover %s inside its image of %dx%d", Describe(task.src_rect),
-        Describe(task.tile), Describe(needed), task.image.width, task.image.height));
-  }
-  const int scale = executable.network().scale;
-  absl::Status status = CheckMeans(executable.network(), task);
+  absl::Status status = CheckPlan(executable, task);
+  if (!status.ok()) return status;
+  status.Update(CheckPooling(executable.network(), *task.pooling));
   status.Update(CheckPixels("source", task.src.spec, {task.src_rect.width, task.src_rect.height}));
-  if (task.sums == nullptr) {
-    status.Update(CheckPixels("destination", task.dst.spec,
-                              {task.tile.width * scale, task.tile.height * scale}));
+  if (!task.pooling->gathers()) {
+    const Rect result = Scale(task.plan->tile, executable.network().scale);
+    status.Update(CheckPixels("destination", task.dst.spec, {result.width, result.height}));
   }
   return status;
 }

@@ -1,5 +1,5 @@
-// The door between the engine and what computes: a Backend compiles a Network into an Executable
-// once, and Streams run tiles of it.
+// The interface between the engine and what computes: a Backend compiles a Network into an
+// Executable once, and Streams run tiles of it.
 #pragma once
 
 #include <cstddef>
@@ -13,39 +13,28 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/base/geometry.h"
+#include "engine/graph/activation_cache.h"
 #include "engine/graph/pooling.h"
+#include "engine/graph/tile_plan.h"
 #include "engine/image/image.h"
 #include "engine/model/network.h"
 #include "engine/model/precision.h"
 
 namespace upscaled {
 
-// What a device keeps of one tile between the runs over its image, so that it is not computed
-// again in each. One for each tile, given to all of its runs, the first included; never two at
-// once.
-class ActivationCache {
- public:
-  virtual ~ActivationCache() = default;
-};
-
-// One tile of one image. The result is exact: for every tiling of an image the same bytes.
+// One tile of one image. The result is bit-exact for every tiling of an image.
 //
-// A network with global poolings (ListPoolings) takes one run over all tiles of the image for
-// each of them, in order, and a last one for the result: see engine/pipeline/pooled_means.h.
+// A network with global average poolings (ListPoolings) takes one pass over all tiles of the image
+// for each of them, in order, and a last one for the result: see engine/pipeline/image_run.h.
 //
 // Borrowed pixels: `src` and `dst` must stay valid until Run returns. Only the first three channels
 // of both are read and written, so that RGBA rows serve without a copy.
 struct TileTask {
+  std::shared_ptr<const TilePlan> plan;  // made by the executable that runs it
   ImageView src;         // the pixels of `src_rect`: 3 or 4 channels, any sample type
-  Rect src_rect;         // where `src` lies in the image, in source pixels; inside the image
-  Size image;            // the whole image, in source pixels
-  Rect tile;             // what to compute, in source pixels; src_rect covers InputRect(tile)
-  MutableImageView dst;  // scale * tile in size; integer types are clamped and rounded half up
-
-  // For networks with global poolings.
-  std::span<const ChannelMeans> means = {};  // of the first poolings; of all for the result
-  ChannelSums* sums = nullptr;  // not null: set to the share of the next pooling; dst is not used
-  ActivationCache* memory = nullptr;  // may be null; never changes the result
+  Rect src_rect;         // where `src` lies in the image, in source pixels; covers plan->input
+  MutableImageView dst;  // scale * plan->tile in size; integer types are clamped, rounded half up
+  const PoolingPass* pooling = &kNoPooling;  // borrowed; of networks with such poolings
 };
 
 // A compiled network: weights packed for one device and precision. Immutable, thread safe.
@@ -54,9 +43,8 @@ class Executable {
   virtual ~Executable() = default;
   virtual const Network& network() const = 0;  // its weights may have been dropped
   virtual Precision precision() const = 0;
-  // The source pixels that computing `tile` needs, and its shares of global poolings, inside the
-  // image.
-  virtual Rect InputRect(const Rect& tile, Size image) const = 0;
+  // Everything that does not depend on pixels. `tile` lies inside the image and is not empty.
+  TilePlan Plan(const Rect& tile, Size image) const;
   // Scratch memory that a stream needs to run a tile of this size.
   virtual size_t WorkspaceBytes(Size tile) const = 0;
   // What the host has of it: the rest is memory of the device's own.
@@ -67,10 +55,14 @@ class Executable {
   // For a tile of up to so many bytes; null and 0 when there is nothing worth keeping.
   virtual std::unique_ptr<ActivationCache> CreateActivationCache() const { return nullptr; }
   virtual size_t ActivationCacheBytes(Size /*tile*/) const { return 0; }
+
+ private:
+  // Plan, whose maker may be left open.
+  virtual TilePlan MakePlan(const Rect& tile, Size image) const = 0;
 };
 
-// For Stream::Run: INVALID_ARGUMENT when the task's rectangles, sizes or channels contradict each
-// other or the executable.
+// For Stream::Run: INVALID_ARGUMENT when another executable made the task's plan, or when its
+// rectangles, sizes or channels contradict each other or the executable.
 absl::Status CheckTileTask(const Executable& executable, const TileTask& task);
 
 struct LayerProfile;  // engine/backends/layer_profile.h

@@ -20,8 +20,8 @@ struct LayerProfile {
   double seconds = 0;
 };
 
-// All that does not depend on who computes it; `regions` as LayerRegions. Values and weights are
-// stored in `value_bytes` each.
+// All that does not depend on who computes it; `regions` as TilePlan has them. Values and weights
+// are stored in `value_bytes` each.
 LayerProfile DescribeLayer(const Network& network, size_t layer, std::span<const Rect> regions,
                            size_t value_bytes);
 

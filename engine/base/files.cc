@@ -22,7 +22,7 @@ absl::Status TooLarge(const std::filesystem::path& path, absl::string_view bytes
       absl::StrCat(path.string(), ": has ", bytes, " bytes, the limit is ", limit));
 }
 
-// Of the last call, by errno.
+// The error of the last call, by errno.
 absl::Status WriteError(const char* what, const std::filesystem::path& path) {
   return absl::UnavailableError(
       absl::StrCat("cannot ", what, " ", path.string(), ": ", std::strerror(errno)));

@@ -27,7 +27,7 @@ inline InnerTile AnywhereTile(Size size) {
   return InnerTile({size.width + kMaxPeriodPx, size.height + kMaxPeriodPx});
 }
 
-// Multiply-adds of the direct algorithm for what is computed of each layer (LayerRegions).
+// Multiply-adds of the direct algorithm for what is computed of each layer (TilePlan::regions).
 double TileMacs(const Network& network, std::span<const Rect> regions);
 
 }  // namespace upscaled

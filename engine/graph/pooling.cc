@@ -8,9 +8,9 @@
 namespace upscaled {
 namespace {
 
-// Where the share of what begins at pixel `at` of the image begins in the layer, along one axis.
+// Where the part of what begins at pixel `at` of the image begins in the layer, along one axis.
 // The middles of both lie on each other; `pitch`: layer pixels per pixel of the image.
-int ShareBegin(int at, int image_side, int layer_side, double pitch) {
+int PartBegin(int at, int image_side, int layer_side, double pitch) {
   if (at <= 0) return 0;
   if (at >= image_side) return layer_side;
   const double begin = (at - image_side / 2.0) * pitch + layer_side / 2.0;
@@ -27,14 +27,22 @@ std::vector<int> ListPoolings(const Network& network) {
   return poolings;
 }
 
-Rect PooledShare(const Network& network, int pooling, Size image, const Rect& tile) {
-  const int pooled = network.layers[pooling].inputs[0];
-  const Size layer = LayerSizes(network, image)[pooled];
-  const double pitch = std::sqrt(LayerDensities(network)[pooled]);
-  const int x = ShareBegin(tile.x, image.width, layer.width, pitch);
-  const int y = ShareBegin(tile.y, image.height, layer.height, pitch);
-  return {x, y, ShareBegin(tile.right(), image.width, layer.width, pitch) - x,
-          ShareBegin(tile.bottom(), image.height, layer.height, pitch) - y};
+std::vector<Rect> PartialSumRects(const Network& network, std::span<const int> poolings, Size image,
+                                  std::span<const Size> layer_sizes, const Rect& tile) {
+  if (poolings.empty()) return {};
+  const std::vector<double> densities = LayerDensities(network);
+  std::vector<Rect> rects;
+  rects.reserve(poolings.size());
+  for (const int pooling : poolings) {
+    const int pooled = network.layers[pooling].inputs[0];
+    const Size layer = layer_sizes[pooled];
+    const double pitch = std::sqrt(densities[pooled]);
+    const int x = PartBegin(tile.x, image.width, layer.width, pitch);
+    const int y = PartBegin(tile.y, image.height, layer.height, pitch);
+    rects.push_back({x, y, PartBegin(tile.right(), image.width, layer.width, pitch) - x,
+                     PartBegin(tile.bottom(), image.height, layer.height, pitch) - y});
+  }
+  return rects;
 }
 
 void ChannelSums::Add(const ChannelSums& other) {

@@ -1,14 +1,16 @@
-// Global poolings of images that are computed in tiles. The mean of a layer over the whole
-// image is gathered in a run over all tiles of its own: every tile adds up its share of the
-// layer, and the total is the same however the image was cut.
+// Global average poolings of images that are computed in tiles. The mean of a layer over the whole
+// image is gathered in a pass over all tiles of its own: every tile adds up its part of the layer,
+// and the total is the same however the image was cut.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "absl/numeric/int128.h"
 #include "engine/base/geometry.h"
+#include "engine/graph/activation_cache.h"
 #include "engine/model/network.h"
 
 namespace upscaled {
@@ -17,10 +19,12 @@ namespace upscaled {
 // number is its place in this list; it depends on none of higher numbers.
 std::vector<int> ListPoolings(const Network& network);
 
-// The part of the layer that a global pooling (an index of Network::layers) reads that counts as
-// `tile`'s: the shares of an image's tiles cover the layer without overlap. They lie where the
-// tile's pixels do, but for a pixel of the layer and the uneven border of align_px.
-Rect PooledShare(const Network& network, int pooling, Size image, const Rect& tile);
+// For each of the network's poolings (ListPoolings) the part of the layer that it reads that counts
+// as `tile`'s: those of an image's tiles cover the layer without overlap. They lie where the tile's
+// pixels do, but for a pixel of the layer and the uneven border of align_px. `layer_sizes`: of
+// `image` (LayerSizes).
+std::vector<Rect> PartialSumRects(const Network& network, std::span<const int> poolings, Size image,
+                                  std::span<const Size> layer_sizes, const Rect& tile);
 
 // One mean per channel of a pooled layer.
 using ChannelMeans = std::vector<float>;
@@ -55,5 +59,26 @@ class ChannelSums {
 
   std::vector<absl::int128> sums_;  // times kUnit
 };
+
+// One pass over the tiles of an image, as one of them sees it: as many gather partial sums as the
+// network has poolings, in order, and the last one computes the result. The pipeline makes it
+// (engine/pipeline/image_run.h), backends read it.
+struct PoolingPass {
+  std::span<const ChannelMeans> means = {};  // of the first poolings; of all for the result
+  ChannelSums* partial_sums = nullptr;  // not null: set to those of the next pooling, and no pixel
+  ActivationCache* cache = nullptr;     // may be null; never changes the result
+
+  bool gathers() const { return partial_sums != nullptr; }
+  // Its number, from 0.
+  size_t number() const { return means.size(); }
+  // The layer that it begins at where a cache holds what the passes before computed. `poolings`:
+  // ListPoolings.
+  int FirstCachedLayer(std::span<const int> poolings) const {
+    return means.empty() ? 0 : poolings[means.size() - 1];
+  }
+};
+
+// The only pass of a network without poolings.
+inline constexpr PoolingPass kNoPooling = {};
 
 }  // namespace upscaled

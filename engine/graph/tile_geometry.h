@@ -1,29 +1,11 @@
-// What one tile of an image needs from every layer of a network: pure arithmetic, shared by all
-// backends, so that they agree on every pixel.
+// Which pixels of its inputs a layer reads: pure arithmetic, shared by all backends, so that they
+// agree on every pixel.
 #pragma once
-
-#include <span>
-#include <vector>
 
 #include "engine/base/geometry.h"
 #include "engine/model/network.h"
-#include "engine/model/shapes.h"  // LayerSizes
 
 namespace upscaled {
-
-// What each layer must compute for `tile` (source pixels, inside the image): rectangles in that
-// layer's whole-image coordinates, where (0, 0) is its first output for the whole padded image.
-// A layer's rectangle is the union of what its consumers need, rounded outward to whole blocks and
-// clipped to LayerSizes. Blocks are of block_px[i] pixels (1 = none) and begin at
-// block_origin_px[i] and its multiples from there, on both axes. An empty `block_px` means 1
-// everywhere, an empty `block_origin_px` 0. Index as Network::layers; [0] is in padded-input
-// coordinates (subtract pad_px for image coordinates).
-//
-// Zero padding is outside the rectangles: whoever computes a layer reads zeros there. Of what feeds
-// a global pooling the tile's PooledShare is needed, too.
-std::vector<Rect> LayerRegions(const Network& network, Size image, const Rect& tile,
-                               std::span<const int> block_px,
-                               std::span<const int> block_origin_px = {});
 
 // Where the block begins that holds position `at`.
 int BlockBegin(int at, int block_px, int block_origin_px);

@@ -40,7 +40,7 @@ enum class Orientation : uint8_t {
   kRotate270
 };
 
-// What the first bytes say. `spec` is the image as the decoder gives it: upright (orientation
+// A file by its first bytes. `spec` is the image as the decoder gives it: upright (orientation
 // applied), palette expanded, at 8 bits (kU8) up to 8 bits stored, else 16 (kU16), CMYK as RGB.
 struct ImageHeader {
   ImageFormat format = ImageFormat::kPng;

@@ -1,4 +1,4 @@
-// What codec.h is made of: one entry per format. Private to engine/image.
+// The list behind codec.h: one entry per format. Private to engine/image.
 #pragma once
 
 #include <array>
@@ -34,7 +34,7 @@ struct Codec {
   std::array<const char*, 2> extensions;  // beside `name`; "" for none
   std::string_view signature;             // first bytes; '?' stands for any byte
 
-  // What the encoder takes.
+  // The limits of the encoder.
   int max_side_px;
   bool holds_gray;
   bool holds_alpha;

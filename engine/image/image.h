@@ -20,7 +20,7 @@ constexpr size_t SampleBytes(SampleType type) {
   return type == SampleType::kU8 ? 1 : type == SampleType::kU16 ? 2 : 4;
 }
 
-// What an image is made of, without its pixels.
+// The size and samples of an image, without its pixels.
 struct ImageSpec {
   int width_px = 0;
   int height_px = 0;

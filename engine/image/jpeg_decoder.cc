@@ -175,7 +175,7 @@ absl::Status JpegReader::ReadRows(MutableImageView rows) {
     started_ = true;
     for (int y = 0; y < rows.height_px(); ++y) {
       ReadRow(rows.row(y));
-      // What follows the last row must be whole as well.
+      // The end of the file after the last row must be whole as well.
       if (info_.output_scanline == info_.output_height) jpeg_finish_decompress(&info_);
     }
   });

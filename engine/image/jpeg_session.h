@@ -1,4 +1,4 @@
-// What libjpeg's callbacks reach while it reads or writes one file.
+// The state that libjpeg's callbacks reach while it reads or writes one file.
 //
 // libjpeg leaves a call by way of our longjmp when it finds an error. RunGuarded is the only place
 // that it can land in, and nothing with a destructor lives between: the guarded function captures

@@ -33,7 +33,7 @@ constexpr size_t DeflatedBound(size_t piece_bytes) {
   return piece_bytes + piece_bytes / 8 + piece_bytes / 64 + 1024;
 }
 
-// What PNG needs of them beside: both as zlib's functions of that name, from 0 and 1.
+// The checksums of PNG, as zlib's functions of that name give them, from 0 and 1.
 uint32_t Crc32(std::span<const uint8_t> bytes);
 uint32_t Adler32(std::span<const uint8_t> bytes);
 

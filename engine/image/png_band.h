@@ -15,7 +15,7 @@ namespace upscaled {
 
 class PngBand {
  public:
-  // Of images of `spec`, but for their height. RESOURCE_EXHAUSTED without memory.
+  // For images of `spec`, but for their height. RESOURCE_EXHAUSTED without memory.
   static absl::StatusOr<std::unique_ptr<PngBand>> Create(const ImageSpec& spec, int compression);
 
   // Rows that each band of an image has, but for the last. Depends on the width alone.
@@ -32,7 +32,7 @@ class PngBand {
   // Makes the IDAT chunk of the rows; touches nothing but this band.
   void Encode(bool last);
   const std::vector<uint8_t>& chunk() const { return chunk_; }
-  // Of the filtered rows, which are what the chunks hold: their checksum and length.
+  // Checksum and length of the filtered rows, which the chunks hold.
   uint32_t adler() const { return adler_; }
   size_t filtered_bytes() const { return filtered_.size(); }
 

@@ -18,7 +18,7 @@ constexpr size_t kCrcBytes = 4;
 // throws away in some milliseconds.
 constexpr size_t kMaxSurplusBytes = 4 << 10;
 
-// What stands before a chunk's deflated data, one letter a field: 't' text up to a zero byte, 'b' a
+// The fields before a chunk's deflated data, a letter each: 't' text up to a zero byte, 'b' a
 // byte, 'c' a byte that is zero when the data are not compressed after all.
 std::string_view FieldsOf(std::string_view type) {
   if (type == "iCCP" || type == "zTXt") return "tb";

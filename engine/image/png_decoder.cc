@@ -159,7 +159,7 @@ absl::Status PngDecoder::ReadRows(MutableImageView rows) {
     for (int y = 0; y < rows.height_px(); ++y) {
       if (!MayGoOn()) return;
       png_read_row(png_, rows.row(y), nullptr);
-      // What follows the last row must be whole as well.
+      // The end of the file after the last row must be whole as well.
       if (++next_row_ == header_.spec.height_px) png_read_end(png_, nullptr);
     }
   });

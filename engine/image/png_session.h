@@ -1,4 +1,4 @@
-// What libpng's callbacks reach while it reads one file.
+// The state that libpng's callbacks reach while it reads one file.
 //
 // libpng leaves a call by longjmp when it finds an error. RunGuarded is the only place that it can
 // land in, and nothing with a destructor lives between: the guarded function captures plain

@@ -31,7 +31,7 @@ constexpr uint32_t FourCc(const char (&name)[5]) {
   return uint32_t(name[0]) | name[1] << 8 | name[2] << 16 | uint32_t(name[3]) << 24;
 }
 
-// What the walk has found so far.
+// The chunks that the walk has found so far.
 struct Container {
   Size canvas;  // of VP8X; empty without
   std::span<const uint8_t> icc_profile;

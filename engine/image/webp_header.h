@@ -9,8 +9,7 @@
 
 namespace upscaled {
 
-// What ParseWebpHeader finds beside the ImageHeader. Empty when the file has no profile; `prefix`
-// must be long enough for the header.
+// The colour profile, empty when the file has none; `prefix` must be long enough for the header.
 std::span<const uint8_t> WebpIccProfile(std::span<const uint8_t> prefix);
 
 // Whether `prefix` of the file of `image` reaches beyond what the image's Huffman tables depend

@@ -18,7 +18,7 @@ constexpr int kLengthCodes = 24;
 constexpr int kDistanceCodes = 40;
 constexpr int kMaxCacheBits = 11;
 constexpr int kMaxCodeBits = 15;
-// Of libwebp: tables of a group at the largest colour cache, and what it keeps with them.
+// Memory of libwebp: a group's tables at the largest colour cache, and what it keeps with them.
 constexpr size_t kGroupBytes = 5004 * 4 + 568;
 // libwebp leaves gaps in the numbering of groups as they are up to here.
 constexpr size_t kGroupsWithGaps = 1000;

@@ -27,10 +27,11 @@ enum class ImageOp {
   kSsim,          // of the same: the sum over all windows, a double; see engine/image/quality.h
 };
 
-// Of the finite values of a row or column: 0, infinity and -infinity where there are none.
+// Statistics of the finite values of a row or column: 0, infinity and -infinity where there are
+// none.
 struct LineStats {
   float sum, min, max;
-  float lost;  // how many values are infinite or NaN
+  float non_finite;  // how many values are infinite or NaN
 };
 
 struct ImageWork {

@@ -20,7 +20,7 @@ struct KnownFile {
   ModelVariant variant;
 };
 
-// What a file's name says; nullopt for names outside the layouts.
+// The file that a name stands for; nullopt for names outside the layouts.
 std::optional<KnownFile> Recognise(const path& file) {
   static const std::regex* const kWaifu2x =
       new std::regex("(?:noise([0-3])_)?(scale2\\.0x_)?model\\.(?:param|json)");

@@ -1,4 +1,4 @@
-// What computing a layer costs.
+// The cost of computing a layer.
 #pragma once
 
 #include "engine/model/network.h"

@@ -22,7 +22,7 @@ struct ModelVariant {
   int scale = 2;                  // 1: denoise only
   int noise_level = kNoDenoise;   // -1, 0..3
   std::filesystem::path weights;  // the file that the loader opens (ncnn: the .param)
-  // What the files were when they were listed (see FileState). The same object in all listings that
+  // The files' state when they were listed (see FileState). The same object in all listings that
   // found the same files, so that who loaded one knows when nobody lists it any more. Null: no
   // matter.
   std::shared_ptr<const std::string> files_state;
@@ -53,7 +53,7 @@ class ModelRepository {
   // that names it; an unknown folder without weights is passed over.
   static absl::StatusOr<ModelRepository> Open(
       const std::vector<std::filesystem::path>& directories);
-  // What is there now. Variants whose files did not change share their `files_state`.
+  // The folder as it is now. Variants whose files did not change share their `files_state`.
   absl::StatusOr<ModelRepository> Reopen() const;
 
   const std::vector<ModelCard>& models() const { return models_; }

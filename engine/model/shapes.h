@@ -20,7 +20,7 @@ Size PaddedSize(const Network& network, Size image);
 // out below one pixel is given as it is. Sides stop just outside -kMaxSidePx..kMaxSidePx.
 std::vector<Size> LayerSizes(const Network& network, Size image);
 
-// Of a layer's output, for a first input of this size.
+// The size of a layer's output, for a first input of this size.
 Size OutputSize(const Layer& layer, Size input);
 
 // Output pixels of each layer per pixel of the image, in the limit of a large one; 0 for layers

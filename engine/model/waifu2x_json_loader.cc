@@ -128,7 +128,7 @@ void AppendEnlargement(Network& network, int lost_px) {
   if (crop_px > 0) Append(network, {.op = Op::kCrop, .name = "trim", .crop_px = crop_px});
 }
 
-// What the layers cut off when all keep the size but for their border; -1 when they do not.
+// Pixels that the layers cut off when all keep the size but for their border; -1 when they do not.
 int LostBorder(const std::vector<Layer>& layers) {
   int lost_px = 0;
   for (const Layer& layer : layers) {

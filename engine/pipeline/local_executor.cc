@@ -20,9 +20,8 @@ class LocalExecutor final : public TileExecutor {
   explicit LocalExecutor(Backend& backend);
   ~LocalExecutor() override;
 
-  void Submit(uint64_t request, std::shared_ptr<const Executable> executable,
-              std::vector<TileTask> tiles, Cancellation* cancellation, TileDone done) override
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  void Submit(std::shared_ptr<const Executable> executable, std::vector<TileTask> tiles,
+              Cancellation* cancellation, TileDone done) override ABSL_LOCKS_EXCLUDED(mutex_);
 
   int concurrency() const override { return static_cast<int>(streams_.size()); }
 
@@ -71,7 +70,7 @@ LocalExecutor::~LocalExecutor() {
   for (std::thread& worker : workers_) worker.join();
 }
 
-void LocalExecutor::Submit(uint64_t /*request*/, std::shared_ptr<const Executable> executable,
+void LocalExecutor::Submit(std::shared_ptr<const Executable> executable,
                            std::vector<TileTask> tiles, Cancellation* cancellation, TileDone done) {
   if (tiles.empty()) return;
   auto submission = std::make_shared<Submission>();

@@ -15,20 +15,14 @@ namespace {
 
 constexpr size_t kOverheadBytes = 4096;  // everything small
 
-Rect InputOf(const PassSpec& pass, const Rect& tile) {
-  return pass.tta ? TtaInputRect(*pass.executable, tile, pass.source.size())
-                  : pass.executable->InputRect(tile, pass.source.size());
-}
-
-// The source rows that a band needs: a rectangle of the image's full width. It holds the band
-// itself, so that the bands leave no row out.
-Rect BandInput(const PassSpec& pass, const Rect& band) {
-  const Rect input = InputOf(pass, band);
+// The source rows that a band of these tiles needs: a rectangle of the image's full width. It holds
+// the band itself, so that the bands leave no row out.
+Rect BandInput(const PassSpec& pass, const Rect& band, std::span<const TileVariants> tiles) {
   const int margin = pass.source.has_alpha() ? kAlphaHaloPx : 0;
-  const int top = std::max(0, std::min(input.y, band.y - margin));
-  const int bottom =
-      std::min(pass.source.height_px, std::max(input.bottom(), band.bottom() + margin));
-  return {0, top, pass.source.width_px, bottom - top};
+  Rect input = Expand(band, margin);
+  for (const TileVariants& tile : tiles) input = Cover(input, tile.input);
+  return Intersect({0, input.y, pass.source.width_px, input.height},
+                   {0, 0, pass.source.width_px, pass.source.height_px});
 }
 
 // No tile of this size needs more of the source, wherever it lies and however the image is
@@ -74,7 +68,7 @@ int HaloPx(const Executable& executable) {
   int halo = 0;
   for (int i = 0; i < kPhases; ++i) {
     const int at = kMiddle + i;
-    const Rect input = executable.InputRect({at, at, 1, 1}, {2 * kMiddle, 2 * kMiddle});
+    const Rect input = executable.Plan({at, at, 1, 1}, {2 * kMiddle, 2 * kMiddle}).input;
     halo = std::max(
         {halo, at - input.x, at - input.y, input.right() - at - 1, input.bottom() - at - 1});
   }
@@ -105,8 +99,11 @@ Stage PlanPass(const PassSpec& pass) {
                            pass.source.type) *
             static_cast<size_t>(grid.columns());
   }
-  // The tasks of a band, here and in the executor's queue.
-  slot += 2 * sizeof(TileTask) * static_cast<size_t>(grid.columns());
+  // The tasks of a band, here and in the executor's queue, and their plans.
+  const size_t variants = pass.tta ? Dihedral::kCount : 1;
+  const size_t plans = variants * pass.executable->Plan({0, 0, 1, 1}, pass.source.size()).bytes();
+  slot +=
+      (2 * sizeof(TileTask) + sizeof(TileVariants) + plans) * static_cast<size_t>(grid.columns());
   const bool pooled = !ListPoolings(pass.executable->network()).empty();
   const size_t image = pooled ? PooledImage::Bytes(pass) : 0;
   const size_t alpha_row = sizeof(float) * static_cast<size_t>(pass.source.width_px);
@@ -166,18 +163,40 @@ absl::Status NetworkPass::SubmitBandsAhead() {
   const int end = std::min(grid_.rows(), band_ + static_cast<int>(slots_.size()));
   for (; bands_submitted_ < end; ++bands_submitted_) {
     RETURN_IF_ERROR(run_.status());
-    if (absl::Status status = ReadSource(bands_submitted_); !status.ok()) {
+    if (absl::Status status = SubmitBand(bands_submitted_); !status.ok()) {
       run_.Stop(status);
       return status;
     }
-    SubmitTiles(bands_submitted_);
   }
   return absl::OkStatus();
 }
 
-absl::Status NetworkPass::ReadSource(int band) {
+absl::Status NetworkPass::SubmitBand(int band) {
+  if (pooled_) RETURN_IF_ERROR(pooled_->Gather());
+  std::vector<TileVariants> tiles = PlanBand(band);
+  RETURN_IF_ERROR(ReadSource(band, tiles));
+  SubmitTiles(band, std::move(tiles));
+  return absl::OkStatus();
+}
+
+std::vector<TileVariants> NetworkPass::PlanBand(int band) const {
+  std::vector<TileVariants> tiles;
+  tiles.reserve(static_cast<size_t>(grid_.columns()));
+  for (int column = 0; column < grid_.columns(); ++column) {
+    if (pooled_ && !pass_.tta) {  // planned when it gathered
+      const std::shared_ptr<const TilePlan>& plan = pooled_->tile(TileNumber(band, column)).plan;
+      tiles.push_back({{plan}, plan->input});
+    } else {
+      tiles.push_back(PlanVariants(*pass_.executable, grid_.Tile(column, band), pass_.source.size(),
+                                   pass_.tta));
+    }
+  }
+  return tiles;
+}
+
+absl::Status NetworkPass::ReadSource(int band, std::span<const TileVariants> tiles) {
   Slot& slot = SlotOf(band);
-  const Rect input = BandInput(pass_, grid_.Band(band));
+  const Rect input = BandInput(pass_, grid_.Band(band), tiles);
   slot.source_y = input.y;
   slot.source_end = input.bottom();
   int y = input.y;
@@ -199,38 +218,33 @@ absl::Status NetworkPass::ReadSource(int band) {
       slot.source.mutable_view().Crop({0, y - slot.source_y, input.width, slot.source_end - y}));
 }
 
-void NetworkPass::SubmitTiles(int band) {
+void NetworkPass::SubmitTiles(int band, std::vector<TileVariants> tiles) {
   Slot& slot = SlotOf(band);
   std::vector<TileTask> tasks;
   for (int column = 0; column < grid_.columns(); ++column) {
     const Rect tile = grid_.Tile(column, band);
-    TileTask task;
-    task.image = pass_.source.size();
-    task.tile = tile;
-    task.src_rect = InputOf(pass_, tile);
-    Rect src = task.src_rect;
-    src.y -= slot.source_y;
-    task.src = slot.source.view().Crop(src);
-    if (pooled_) {
-      task.means = pooled_->means().front();
-      task.memory = pooled_->memory(int64_t{1} * band * grid_.columns() + column);
-    }
-    task.dst =
+    TileVariants& variants = tiles[static_cast<size_t>(column)];
+    Rect input = variants.input;
+    input.y -= slot.source_y;
+    const ImageView src = slot.source.view().Crop(input);
+    const MutableImageView dst =
         slot.result.mutable_view().Crop(Scale(Rect{tile.x, 0, tile.width, tile.height}, scale_));
-    tasks.push_back(task);
+    if (pass_.tta) {
+      TtaTask task{std::move(variants), src, dst, {}};
+      if (pooled_) task.passes = pooled_->variant_passes();
+      run_.Add(slot.tiles, 1);
+      slot.tta[static_cast<size_t>(column)].Start(run_, pass_.executable, std::move(task),
+                                                  [this, &slot] { run_.Finish(slot.tiles); });
+      continue;
+    }
+    TileTask& task = tasks.emplace_back();
+    task = {variants.plans.front(), src, variants.input, dst};
+    if (pooled_) task.pooling = pooled_->tile(TileNumber(band, column)).pooling;
   }
-  if (!pass_.tta) {
-    run_.Add(slot.tiles, grid_.columns());
-    run_.Submit(pass_.executable, std::move(tasks),
-                [this, &slot](size_t, const absl::Status&) { run_.Finish(slot.tiles); });
-    return;
-  }
-  for (size_t i = 0; i < tasks.size(); ++i) {
-    run_.Add(slot.tiles, 1);
-    slot.tta[i].Start(run_, pass_.executable, tasks[i],
-                      pooled_ ? pooled_->means() : std::span<const std::vector<ChannelMeans>>(),
-                      [this, &slot] { run_.Finish(slot.tiles); });
-  }
+  if (pass_.tta) return;
+  run_.Add(slot.tiles, grid_.columns());
+  run_.Submit(pass_.executable, std::move(tasks),
+              [this, &slot](size_t, const absl::Status&) { run_.Finish(slot.tiles); });
 }
 
 void NetworkPass::CopyOut(const Slot& slot, const Rect& band, MutableImageView rows) const {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -55,8 +56,14 @@ class NetworkPass final : public RowSource {
 
   Slot& SlotOf(int band) { return slots_[static_cast<size_t>(band) % slots_.size()]; }
   absl::Status SubmitBandsAhead();
-  absl::Status ReadSource(int band);
-  void SubmitTiles(int band);
+  absl::Status SubmitBand(int band);
+  // The tiles of a band from left to right.
+  std::vector<TileVariants> PlanBand(int band) const;
+  absl::Status ReadSource(int band, std::span<const TileVariants> tiles);
+  void SubmitTiles(int band, std::vector<TileVariants> tiles);
+  int64_t TileNumber(int band, int column) const {
+    return int64_t{1} * band * grid_.columns() + column;
+  }
   void CopyOut(const Slot& slot, const Rect& band, MutableImageView rows) const;
 
   const PassSpec pass_;

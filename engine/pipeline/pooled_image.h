@@ -4,48 +4,57 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "engine/backends/backend.h"
 #include "engine/image/image.h"
 #include "engine/image/row_source.h"
 #include "engine/pipeline/dihedral.h"
+#include "engine/pipeline/image_run.h"
 #include "engine/pipeline/pass_spec.h"
 #include "engine/pipeline/tile_run.h"
 
 namespace upscaled {
 
-// Gives the rows of its source. The first ReadRows reads them all, keeps them, and gathers what the
-// tiles of the pass take from here.
+// Gives the rows of its source, once it has read and kept them all and gathered what the tiles of
+// the pass take from here.
 class PooledImage final : public RowSource {
  public:
   // All must outlive it.
   PooledImage(const PassSpec& pass, RowSource& source, TileRun& run);
 
   const ImageSpec& spec() const override { return source_.spec(); }
+  // Reads the source and gathers, the first time that it is called; before all else.
+  absl::Status Gather();
   absl::Status ReadRows(MutableImageView rows) override;
 
-  // Of each variant of TTA (Dihedral), or of the image alone.
-  std::span<const std::vector<ChannelMeans>> means() const { return means_; }
-  // For the tile of this number of the pass's grid; may be null.
-  ActivationCache* memory(int64_t tile) const;
+  // The result pass of each variant of TTA (Dihedral).
+  std::span<const PoolingPass> variant_passes() const { return variant_passes_; }
+  // Without TTA, the result pass of the tile of this number of the pass's grid: its plan and what
+  // it takes of poolings.
+  const TileTask& tile(int64_t number) const {
+    return run_of_image_->pass_tiles()[static_cast<size_t>(number)];
+  }
 
   static size_t Bytes(const PassSpec& pass);
 
  private:
-  absl::Status GatherAll();
+  absl::Status GatherVariants();
   // `view`: the image as a variant sees it.
-  absl::Status Gather(const ImageView& view, Dihedral variant);
+  absl::StatusOr<ImageRun> GatherFrom(const ImageView& view, Dihedral variant);
 
   const PassSpec& pass_;
   RowSource& source_;
   TileRun& run_;
   Image image_;
-  std::vector<std::vector<ChannelMeans>> means_;
-  std::vector<std::unique_ptr<ActivationCache>> memories_;  // of the first tiles
+  std::optional<ImageRun> run_of_image_;          // without TTA
+  std::vector<std::vector<ChannelMeans>> means_;  // with it, of each variant
+  std::vector<PoolingPass> variant_passes_;
+  bool gathered_ = false;
   int next_row_ = 0;
 };
 

@@ -1,4 +1,5 @@
-// Who runs tiles for a pipeline: a pool over one device's streams, or the server's scheduler.
+// Who runs the tiles of one request for its pipeline: a pool over one device's streams, or a
+// request's flow through the server's scheduler.
 #pragma once
 
 #include <cstddef>
@@ -21,11 +22,10 @@ class TileExecutor {
 
   virtual ~TileExecutor() = default;
 
-  // Queues tiles of one request and returns at once. `cancellation` (may be null) must stay valid
-  // until the last TileDone; once cancelled, tiles that have not started are dropped at once.
-  // `request` groups the tiles of one request for fairness; any number unique to it.
-  virtual void Submit(uint64_t request, std::shared_ptr<const Executable> executable,
-                      std::vector<TileTask> tiles, Cancellation* cancellation, TileDone done) = 0;
+  // Queues tiles and returns at once. `cancellation` (may be null) must stay valid until the last
+  // TileDone; once cancelled, tiles that have not started are dropped at once.
+  virtual void Submit(std::shared_ptr<const Executable> executable, std::vector<TileTask> tiles,
+                      Cancellation* cancellation, TileDone done) = 0;
 
   // Streams working side by side: how many tiles are worth having in flight.
   virtual int concurrency() const = 0;

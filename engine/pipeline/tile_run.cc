@@ -4,12 +4,9 @@
 
 namespace upscaled {
 
-TileRun::TileRun(TileExecutor& executor, uint64_t request, Cancellation* cancellation,
-                 UpscaleProgress progress, int64_t tile_count)
-    : executor_(executor),
-      request_(request),
-      progress_(std::move(progress)),
-      tile_count_(tile_count) {
+TileRun::TileRun(TileExecutor& executor, Cancellation* cancellation, UpscaleProgress progress,
+                 int64_t tile_count)
+    : executor_(executor), progress_(std::move(progress)), tile_count_(tile_count) {
   if (cancellation != nullptr) {
     outer_ = cancellation->OnCancel([this, cancellation] { Stop(cancellation->status()); });
   }
@@ -23,7 +20,7 @@ TileRun::~TileRun() {
 
 void TileRun::Submit(const std::shared_ptr<const Executable>& executable,
                      std::vector<TileTask> tiles, TileExecutor::TileDone done) {
-  executor_.Submit(request_, executable, std::move(tiles), &stop_,
+  executor_.Submit(executable, std::move(tiles), &stop_,
                    [this, done = std::move(done)](size_t index, const absl::Status& status) {
                      if (!status.ok()) {
                        Stop(status);

@@ -26,8 +26,8 @@ class TileRun {
   };
 
   // `executor` and `cancellation` (may be null) must outlive it.
-  TileRun(TileExecutor& executor, uint64_t request, Cancellation* cancellation,
-          UpscaleProgress progress, int64_t tile_count);
+  TileRun(TileExecutor& executor, Cancellation* cancellation, UpscaleProgress progress,
+          int64_t tile_count);
   ~TileRun();
 
   absl::Status status() const { return stop_.status(); }
@@ -47,7 +47,6 @@ class TileRun {
 
  private:
   TileExecutor& executor_;
-  const uint64_t request_;
   const UpscaleProgress progress_;
   const int64_t tile_count_;
   std::atomic<int64_t> tiles_done_ = 0;

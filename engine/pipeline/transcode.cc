@@ -154,8 +154,8 @@ absl::StatusOr<TranscodeStats> TranscodeImage(const TranscodeRequest& request,
 
   TimedRows source(*decoder, request.clock, stats.decode);
   TimedSink output(request.output, request.clock, stats);
-  const auto upscaler = MakeUpscaler(plan.upscale, source, request.executor, request.request_id,
-                                     request.cancellation, request.progress);
+  const auto upscaler =
+      MakeUpscaler(plan.upscale, source, request.executor, request.cancellation, request.progress);
   const auto rows = plan.convert.make(*upscaler);
   RETURN_IF_ERROR(
       Encode(*rows, plan.encode, EncodedMetadata(*decoder, rows->spec()), output, request, stats));

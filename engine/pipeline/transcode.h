@@ -42,7 +42,6 @@ struct TranscodeRequest {
   ByteSource& input;
   ByteSink& output;
   TileExecutor& executor;
-  uint64_t request_id = 0;               // TileExecutor::Submit's `request`
   Cancellation* cancellation = nullptr;  // may be null; input and output must heed it themselves
   DecodeLimits limits;
   UpscaleProgress progress;

@@ -49,14 +49,17 @@ void CopyTransformed(const ImageView& src, Dihedral variant, uint8_t* dst) {
   }
 }
 
-Rect TtaInputRect(const Executable& executable, const Rect& tile, Size image) {
-  Rect all = executable.InputRect(tile, image);
-  for (int i = 1; i < Dihedral::kCount; ++i) {
+TileVariants PlanVariants(const Executable& executable, const Rect& tile, Size image, bool tta) {
+  TileVariants variants;
+  const int count = tta ? Dihedral::kCount : 1;
+  variants.plans.reserve(static_cast<size_t>(count));
+  for (int i = 0; i < count; ++i) {
     const Dihedral transform(i);
-    const Rect input = executable.InputRect(transform.Apply(tile, image), transform.Apply(image));
-    all = Cover(all, transform.Undo(input, image));
+    const TilePlan& plan = *variants.plans.emplace_back(std::make_shared<const TilePlan>(
+        executable.Plan(transform.Apply(tile, image), transform.Apply(image))));
+    variants.input = Cover(variants.input, transform.Undo(plan.input, image));
   }
-  return all;
+  return variants;
 }
 
 size_t TtaTile::Bytes(Size tile, Size input, int scale, SampleType source_type) {
@@ -71,32 +74,29 @@ TtaTile::TtaTile(Size tile, Size input, int scale, SampleType source_type)
       result_(kRgb * static_cast<size_t>(tile.Area()) * scale * scale),
       sum_(result_.size()) {}
 
-void TtaTile::Start(TileRun& run, const std::shared_ptr<const Executable>& executable,
-                    const TileTask& task, std::span<const std::vector<ChannelMeans>> means,
+void TtaTile::Start(TileRun& run, const std::shared_ptr<const Executable>& executable, TtaTask task,
                     std::function<void()> finished) {
   run_ = &run;
   executable_ = executable;
-  task_ = task;
-  means_ = means;
+  task_ = std::move(task);
   finished_ = std::move(finished);
   variant_ = 0;
-  UPSCALED_CHECK(kRgb * static_cast<size_t>(task.src_rect.Area()) *
-                     SampleBytes(task.src.spec.type) <=
+  UPSCALED_CHECK(kRgb * static_cast<size_t>(task_.src.spec.size().Area()) *
+                     SampleBytes(task_.src.spec.type) <=
                  source_.size());
-  UPSCALED_CHECK(kRgb * static_cast<size_t>(task.dst.spec.size().Area()) <= result_.size());
+  UPSCALED_CHECK(kRgb * static_cast<size_t>(task_.dst.spec.size().Area()) <= result_.size());
   SubmitVariant();
 }
 
 void TtaTile::SubmitVariant() {
   const Dihedral transform(variant_);
   TileTask task;
-  task.image = transform.Apply(task_.image);
-  task.tile = transform.Apply(task_.tile, task_.image);
-  task.src_rect = executable_->InputRect(task.tile, task.image);
+  task.plan = task_.variants.plans[static_cast<size_t>(variant_)];
+  task.src_rect = task.plan->input;
 
-  Rect input = transform.Undo(task.src_rect, task_.image);
-  input.x -= task_.src_rect.x;
-  input.y -= task_.src_rect.y;
+  Rect input = transform.Undo(task.src_rect, task_.variants.plans.front()->image);
+  input.x -= task_.variants.input.x;
+  input.y -= task_.variants.input.y;
   const ImageView src = task_.src.Crop(input);
   CopyTransformed(src, transform, source_.data());
   const ImageSpec src_spec{task.src_rect.width, task.src_rect.height, kRgb, src.spec.type};
@@ -106,8 +106,7 @@ void TtaTile::SubmitVariant() {
   const ImageSpec dst_spec{result.width, result.height, kRgb, SampleType::kF32};
   task.dst = MutableImageView(reinterpret_cast<uint8_t*>(result_.data()), dst_spec,
                               static_cast<ptrdiff_t>(dst_spec.row_bytes()));
-
-  if (!means_.empty()) task.means = means_[static_cast<size_t>(variant_)];
+  if (!task_.passes.empty()) task.pooling = &task_.passes[static_cast<size_t>(variant_)];
 
   run_->Submit(executable_, {task}, [this](size_t, const absl::Status& status) {
     if (status.ok()) {
@@ -116,6 +115,7 @@ void TtaTile::SubmitVariant() {
       WriteMean();
     }
     executable_.reset();
+    task_ = {};
     // Moved out: the object may start its next tile, or be gone, before the call returns.
     const auto finished = std::move(finished_);
     finished();

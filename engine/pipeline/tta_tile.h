@@ -17,6 +17,23 @@
 
 namespace upscaled {
 
+// A tile as the variants of its image have it, in order of Dihedral; without augmentation as the
+// image alone has it.
+struct TileVariants {
+  std::vector<std::shared_ptr<const TilePlan>> plans;
+  Rect input;  // the pixels of the upright image that all of them need
+};
+TileVariants PlanVariants(const Executable& executable, const Rect& tile, Size image, bool tta);
+
+// An upright tile and what its variants are computed from.
+struct TtaTask {
+  TileVariants variants;
+  ImageView src;         // the pixels of variants.input
+  MutableImageView dst;  // gets the rounded mean
+  // Of each variant, with global average poolings; else empty. Outlive the run.
+  std::span<const PoolingPass> passes;
+};
+
 // Runs one variant after the other, the next from the executor's thread that finished the last: the
 // sum has one order, and the memory is that of one variant. Each variant is a tile of the whole
 // transformed image, so the mean does not depend on where tiles lie. Reused from tile to tile.
@@ -25,12 +42,9 @@ class TtaTile {
   // For tiles of up to these sizes in source pixels, so that Start allocates nothing large.
   TtaTile(Size tile, Size input, int scale, SampleType source_type);
 
-  // `task`: as for one plain run, but its src_rect covers the InputRect of all variants
-  // (TtaInputRect). Its dst gets the rounded mean. `means` (none, or for each variant) must outlive
-  // the run. `finished` is called when nobody uses the task's
-  // pixels or this object any more; whether it went well is the run's status.
-  void Start(TileRun& run, const std::shared_ptr<const Executable>& executable,
-             const TileTask& task, std::span<const std::vector<ChannelMeans>> means,
+  // Computes `task`. `finished` is called when nobody uses the task's pixels or this object any
+  // more; whether it went well is the run's status.
+  void Start(TileRun& run, const std::shared_ptr<const Executable>& executable, TtaTask task,
              std::function<void()> finished);
 
   // What the constructor allocates.
@@ -43,8 +57,7 @@ class TtaTile {
 
   TileRun* run_ = nullptr;
   std::shared_ptr<const Executable> executable_;
-  TileTask task_;
-  std::span<const std::vector<ChannelMeans>> means_;
+  TtaTask task_;
   std::function<void()> finished_;
   int variant_ = 0;
   AlignedBuffer<uint8_t> source_;  // the transformed source pixels, RGB
@@ -54,8 +67,5 @@ class TtaTile {
 
 // The colour of `src` (kU8 or kU16) as a variant sees it, to `dst` without gaps.
 void CopyTransformed(const ImageView& src, Dihedral variant, uint8_t* dst);
-
-// What the variants of `tile` need of the source together.
-Rect TtaInputRect(const Executable& executable, const Rect& tile, Size image);
 
 }  // namespace upscaled

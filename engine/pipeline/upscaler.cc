@@ -11,10 +11,9 @@ namespace {
 
 class Upscaler final : public RowSource {
  public:
-  Upscaler(const UpscalePlan& plan, RowSource& source, TileExecutor& executor, uint64_t request,
+  Upscaler(const UpscalePlan& plan, RowSource& source, TileExecutor& executor,
            Cancellation* cancellation, UpscaleProgress progress)
-      : spec_(plan.result),
-        run_(executor, request, cancellation, std::move(progress), plan.tile_count) {
+      : spec_(plan.result), run_(executor, cancellation, std::move(progress), plan.tile_count) {
     UPSCALED_CHECK(source.spec() == plan.source);
     rows_ = &source;
     for (const Stage& stage : plan.stages) {
@@ -46,10 +45,9 @@ class Upscaler final : public RowSource {
 }  // namespace
 
 std::unique_ptr<RowSource> MakeUpscaler(const UpscalePlan& plan, RowSource& source,
-                                        TileExecutor& executor, uint64_t request,
-                                        Cancellation* cancellation, UpscaleProgress progress) {
-  return std::make_unique<Upscaler>(plan, source, executor, request, cancellation,
-                                    std::move(progress));
+                                        TileExecutor& executor, Cancellation* cancellation,
+                                        UpscaleProgress progress) {
+  return std::make_unique<Upscaler>(plan, source, executor, cancellation, std::move(progress));
 }
 
 }  // namespace upscaled

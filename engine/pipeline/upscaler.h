@@ -83,7 +83,7 @@ struct UpscaleProgress {
 // must outlive it. A failed tile fails the request: its other tiles are dropped. So does destroying
 // it before its end, which waits for the tiles that are running.
 std::unique_ptr<RowSource> MakeUpscaler(const UpscalePlan& plan, RowSource& source,
-                                        TileExecutor& executor, uint64_t request,
-                                        Cancellation* cancellation, UpscaleProgress progress = {});
+                                        TileExecutor& executor, Cancellation* cancellation,
+                                        UpscaleProgress progress = {});
 
 }  // namespace upscaled

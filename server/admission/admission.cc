@@ -49,7 +49,7 @@ void AdmissionController::CallSlot::Release() {
 
 AdmissionController::Reservation::Reservation(Reservation&& other) noexcept
     : owner_(std::exchange(other.owner_, nullptr)),
-      demand_(other.demand_),
+      resources_(other.resources_),
       queued_pixels_(other.queued_pixels_) {}
 
 AdmissionController::Reservation& AdmissionController::Reservation::operator=(
@@ -57,7 +57,7 @@ AdmissionController::Reservation& AdmissionController::Reservation::operator=(
   if (this != &other) {
     Release();
     owner_ = std::exchange(other.owner_, nullptr);
-    demand_ = other.demand_;
+    resources_ = other.resources_;
     queued_pixels_ = other.queued_pixels_;
   }
   return *this;
@@ -67,7 +67,7 @@ void AdmissionController::Reservation::Release() {
   AdmissionController* const owner = std::exchange(owner_, nullptr);
   if (owner == nullptr) return;
   absl::MutexLock lock(&owner->mutex_);
-  owner->state_.memory_bytes -= demand_.memory_bytes;
+  owner->state_.memory_bytes -= resources_.memory_bytes;
   owner->FreePixels(queued_pixels_, /*computed=*/false);
 }
 
@@ -75,7 +75,7 @@ void AdmissionController::Reservation::ReportProgress(int64_t done, int64_t tota
   if (owner_ == nullptr) return;
   absl::MutexLock lock(&owner_->mutex_);
   const double left = total <= 0 ? 0 : static_cast<double>(total - done) / total;
-  const auto queued = static_cast<int64_t>(left * demand_.source_pixels);
+  const auto queued = static_cast<int64_t>(left * resources_.source_pixels);
   if (queued >= queued_pixels_) return;  // an earlier report that comes late
   owner_->FreePixels(queued_pixels_ - queued, /*computed=*/true);
   queued_pixels_ = queued;
@@ -104,26 +104,26 @@ absl::StatusOr<AdmissionController::CallSlot> AdmissionController::AdmitCall(int
 }
 
 absl::StatusOr<AdmissionController::Reservation> AdmissionController::Reserve(
-    const ResourceRequest& demand) {
-  if (demand.source_pixels > limits_.max_queue_pixels)
-    return NeverFits("pixels of queue", demand.source_pixels, limits_.max_queue_pixels,
+    const ResourceRequest& resources) {
+  if (resources.source_pixels > limits_.max_queue_pixels)
+    return NeverFits("pixels of queue", resources.source_pixels, limits_.max_queue_pixels,
                      "max-queue-pixels");
 
   absl::MutexLock lock(&mutex_);
   const int64_t missing_pixels =
-      state_.queue_pixels + demand.source_pixels - limits_.max_queue_pixels;
+      state_.queue_pixels + resources.source_pixels - limits_.max_queue_pixels;
   if (missing_pixels > 0) {
-    return MakeOverloaded(absl::StrCat("the source has ", demand.source_pixels,
+    return MakeOverloaded(absl::StrCat("the source has ", resources.source_pixels,
                                        " pixels, and the queue has room for ",
                                        limits_.max_queue_pixels - state_.queue_pixels, " of ",
                                        limits_.max_queue_pixels, " (max-queue-pixels)"),
                           RetryDelay(static_cast<double>(missing_pixels) / state_.queue_pixels),
                           LimitMetadata("max-queue-pixels", limits_.max_queue_pixels));
   }
-  RETURN_IF_ERROR(TakeMemory(demand.memory_bytes, demand.scratch_bytes));
+  RETURN_IF_ERROR(TakeMemory(resources.memory_bytes, resources.scratch_bytes));
   throughput_.Record(clock_.Now(), state_.queue_pixels > 0, 0);
-  state_.queue_pixels += demand.source_pixels;
-  return Reservation(this, demand);
+  state_.queue_pixels += resources.source_pixels;
+  return Reservation(this, resources);
 }
 
 absl::Status AdmissionController::TakeMemory(int64_t memory_bytes, int64_t scratch_bytes) {

@@ -1,4 +1,4 @@
-// The gate of the server: every call takes a slot and the memory of its messages, and, once the
+// Admission to the server: every call takes a slot and the memory of its messages, and, once the
 // header of its image says what it will cost, reserves that memory and those pixels, or is told
 // when to come back.
 #pragma once
@@ -17,11 +17,11 @@
 
 namespace upscaled::server {
 
-// What a request needs beside its slot, known before its pixels are decoded.
+// The needs of a request beside its slot, known before its pixels are decoded.
 struct ResourceRequest {
   int64_t memory_bytes = 0;
-  // Of all streams of the device for the request's tiles. Shared by all requests and never given
-  // back: streams keep the scratch memory of the largest tile that they have seen.
+  // Scratch memory of all streams of the device for the request's tiles. Shared by all requests and
+  // never given back: streams keep the scratch memory of the largest tile that they have seen.
   int64_t scratch_bytes = 0;
   int64_t source_pixels = 0;
 };
@@ -71,10 +71,10 @@ class AdmissionController {
 
    private:
     friend class AdmissionController;
-    Reservation(AdmissionController* owner, const ResourceRequest& demand)
-        : owner_(owner), demand_(demand), queued_pixels_(demand.source_pixels) {}
+    Reservation(AdmissionController* owner, const ResourceRequest& resources)
+        : owner_(owner), resources_(resources), queued_pixels_(resources.source_pixels) {}
     AdmissionController* owner_ = nullptr;
-    ResourceRequest demand_;
+    ResourceRequest resources_;
     int64_t queued_pixels_ = 0;  // guarded by owner_->mutex_
   };
 
@@ -92,7 +92,7 @@ class AdmissionController {
   // Second step, for a call with a slot; works while draining. RESOURCE_EXHAUSTED (kOverloaded,
   // with a retry delay) when it does not fit now; INVALID_ARGUMENT (kLimitExceeded) when it never
   // will.
-  absl::StatusOr<Reservation> Reserve(const ResourceRequest& demand) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<Reservation> Reserve(const ResourceRequest& resources) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // No more calls from now on.
   void StartDraining() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -103,7 +103,7 @@ class AdmissionController {
   AdmissionState state() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  // Takes both kinds of memory from the budget, or neither.
+  // Takes both sorts of memory from the budget, or neither.
   absl::Status TakeMemory(int64_t memory_bytes, int64_t scratch_bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Until `share` of what is admitted will have ended, going by the recent throughput.

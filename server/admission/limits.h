@@ -1,4 +1,4 @@
-// What one request may ask for, whatever the load.
+// The limits of one request, whatever the load.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What is kept of a finished request: one record feeds the metrics and the log line.
+// The record of a finished request: it feeds the metrics and the log line.
 #pragma once
 
 #include <cstdint>

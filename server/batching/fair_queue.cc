@@ -5,23 +5,23 @@
 
 namespace upscaled::server {
 
-void FairQueue::Append(Account& account, QueuedTile tile) {
-  if (account.queue.empty()) {
-    account.virtual_start = std::max(account.virtual_start, virtual_now_);
-    due_[DueOf(account)] = &account;
+void FairQueue::Append(Flow& flow, QueuedTile tile) {
+  if (flow.queue.empty()) {
+    flow.virtual_start = std::max(flow.virtual_start, virtual_now_);
+    due_[DueOf(flow)] = &flow;
   }
   ++load_.queued_tiles;
   load_.queued_pixels += tile.pixels();
-  account.queue.push_back(std::move(tile));
+  flow.queue.push_back(std::move(tile));
 }
 
-void FairQueue::PutBack(Account& account, QueuedTile tile) {
-  due_.erase(DueOf(account));
-  account.virtual_start = std::max(account.virtual_start - tile.pixels(), virtual_now_);
-  due_[DueOf(account)] = &account;
+void FairQueue::PutBack(Flow& flow, QueuedTile tile) {
+  due_.erase(DueOf(flow));
+  flow.virtual_start = std::max(flow.virtual_start - tile.pixels(), virtual_now_);
+  due_[DueOf(flow)] = &flow;
   ++load_.queued_tiles;
   load_.queued_pixels += tile.pixels();
-  account.queue.push_front(std::move(tile));
+  flow.queue.push_front(std::move(tile));
 }
 
 bool FairQueue::HasWorkFor(const Device& device) const {
@@ -45,17 +45,17 @@ FairQueue::Batch FairQueue::Take(const Device& device, int streams, int64_t max_
   while (true) {
     const auto next = std::find_if(due_.begin(), due_.end(), can_join);
     if (next == due_.end()) break;
-    Account& account = *next->second;
+    Flow& flow = *next->second;
     due_.erase(next);
-    TakeTile(account, device, batch);
-    if (!account.queue.empty()) due_[DueOf(account)] = &account;
+    TakeTile(flow, device, batch);
+    if (!flow.queue.empty()) due_[DueOf(flow)] = &flow;
   }
   return batch;
 }
 
-void FairQueue::TakeTile(Account& account, const Device& device, Batch& batch) {
-  QueuedTile tile = std::move(account.queue.front());
-  account.queue.pop_front();
+void FairQueue::TakeTile(Flow& flow, const Device& device, Batch& batch) {
+  QueuedTile tile = std::move(flow.queue.front());
+  flow.queue.pop_front();
   const int64_t pixels = tile.pixels();
   --load_.queued_tiles;
   load_.queued_pixels -= pixels;
@@ -64,34 +64,34 @@ void FairQueue::TakeTile(Account& account, const Device& device, Batch& batch) {
     return;
   }
   if (batch.tiles.empty()) {
-    virtual_now_ = std::max(virtual_now_, account.virtual_start);
+    virtual_now_ = std::max(virtual_now_, flow.virtual_start);
     batch.executable = tile.submission->executable->On(device);
   }
-  account.virtual_start += pixels;
+  flow.virtual_start += pixels;
   ++load_.running_tiles;
   batch.pixels += pixels;
   batch.tiles.push_back(std::move(tile));
 }
 
-std::vector<QueuedTile> FairQueue::Remove(Account& account,
+std::vector<QueuedTile> FairQueue::Remove(Flow& flow,
                                           const std::function<bool(const QueuedTile&)>& which) {
   std::vector<QueuedTile> removed;
-  const auto kept_end = std::stable_partition(account.queue.begin(), account.queue.end(),
+  const auto kept_end = std::stable_partition(flow.queue.begin(), flow.queue.end(),
                                               [&](const auto& tile) { return !which(tile); });
-  std::move(kept_end, account.queue.end(), std::back_inserter(removed));
-  account.queue.erase(kept_end, account.queue.end());
+  std::move(kept_end, flow.queue.end(), std::back_inserter(removed));
+  flow.queue.erase(kept_end, flow.queue.end());
   for (const QueuedTile& tile : removed) {
     --load_.queued_tiles;
     load_.queued_pixels -= tile.pixels();
   }
-  if (account.queue.empty()) due_.erase(DueOf(account));
+  if (flow.queue.empty()) due_.erase(DueOf(flow));
   return removed;
 }
 
-std::vector<Account*> FairQueue::accounts() const {
-  std::vector<Account*> accounts;
-  for (const auto& [due, account] : due_) accounts.push_back(account);
-  return accounts;
+std::vector<Flow*> FairQueue::flows() const {
+  std::vector<Flow*> flows;
+  for (const auto& [due, flow] : due_) flows.push_back(flow);
+  return flows;
 }
 
 }  // namespace upscaled::server

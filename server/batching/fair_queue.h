@@ -1,5 +1,5 @@
-// The tiles that wait for the devices of one kind: fair between requests by pixels (start-time fair
-// queueing, Goyal et al. 1996, with the tile's area as its length), in the order of submission
+// The tiles that wait for the devices of one class: fair between requests by pixels (start-time
+// fair queueing, Goyal et al. 1996, with the tile's area as its length), in the order of submission
 // within a request.
 #pragma once
 
@@ -19,11 +19,12 @@
 #include "engine/base/cancellation.h"
 #include "engine/pipeline/tile_executor.h"
 #include "server/devices/device.h"
+#include "server/devices/device_chooser.h"
 #include "server/devices/device_executable.h"
 
 namespace upscaled::server {
 
-// What the tiles of one request have cost so far.
+// The cost of one request's tiles so far.
 struct RequestUsage {
   int64_t tiles = 0;     // that were computed; a tile that moved counts once
   absl::Duration queue;  // summed over these tiles
@@ -31,18 +32,18 @@ struct RequestUsage {
   std::vector<std::string> devices;  // that computed them, in order of their first
 };
 
-// Queued or running.
+// The tiles that are queued or running.
 struct TileLoad {
   int64_t queued_tiles = 0;
   int64_t queued_pixels = 0;
   int64_t running_tiles = 0;
 };
 
-struct Account;
+struct Flow;
 
-// Tiles of one Submit.
+// The tiles of one Submit.
 struct Submission {
-  std::shared_ptr<Account> account;  // null: not accepted
+  std::shared_ptr<Flow> flow;  // null: not accepted
   std::shared_ptr<const DeviceExecutable> executable;
   std::vector<TileTask> tiles;
   Cancellation* cancellation;
@@ -62,27 +63,27 @@ struct QueuedTile {
   bool moved = false;  // a device has failed on it
 
   const TileTask& task() const { return submission->tiles[index]; }
-  int64_t pixels() const { return std::max<int64_t>(task().tile.Area(), 1); }
+  int64_t pixels() const { return std::max<int64_t>(task().plan->tile.Area(), 1); }
 };
 
-// One request.
-struct Account {
-  explicit Account(uint64_t id) : id(id) {}
+// One request's tiles.
+struct Flow {
+  explicit Flow(uint64_t id) : id(id) {}
 
   const uint64_t id;
-  DeviceList devices;  // that it may run on, best first
-  int kind = -1;       // of the devices that it is bound to; -1: not yet
-  int64_t bound_pixels = 0;
-  // The service, in pixels, at which its next tile is due: the account with the least goes first.
+  DeviceExecutables executables;  // that its tiles may be of, all on the same devices, best first
+  int device_class = -1;          // that it is bound to; -1: not yet
+  DeviceChooser::Binding binding;
+  // The service, in pixels, at which its next tile is due: the flow with the minimum goes first.
   int64_t virtual_start = 0;
   std::deque<QueuedTile> queue;
   RequestUsage usage;
 };
 
-// Not thread safe. Accounts with queued tiles must be kept alive by these.
+// Not thread safe. Flows with queued tiles must be kept alive by these.
 class FairQueue {
  public:
-  // Of one executable of one device.
+  // Tiles of one executable of one device.
   struct Batch {
     std::vector<QueuedTile> tiles;
     std::vector<QueuedTile> dropped;  // cancelled ones met on the way
@@ -90,27 +91,26 @@ class FairQueue {
     const Executable* executable = nullptr;
   };
 
-  void Append(Account& account, QueuedTile tile);
-  // A tile of a batch that did not run after all, before all others of its account.
-  void PutBack(Account& account, QueuedTile tile);
+  void Append(Flow& flow, QueuedTile tile);
+  // A tile of a batch that did not run after all, before all others of its flow.
+  void PutBack(Flow& flow, QueuedTile tile);
   bool HasWorkFor(const Device& device) const;
   // The tiles of up to `max_pixels` that are due for the device (a larger one comes alone), and no
   // more than one stream's share when there are `streams`. They count as running until Ended.
   Batch Take(const Device& device, int streams, int64_t max_pixels);
   void Ended(const Batch& batch) { load_.running_tiles -= std::ssize(batch.tiles); }
-  // Takes out the account's tiles that `which` chooses.
-  std::vector<QueuedTile> Remove(Account& account,
-                                 const std::function<bool(const QueuedTile&)>& which);
-  std::vector<Account*> accounts() const;  // with queued tiles
+  // Takes out the flow's tiles that `which` chooses.
+  std::vector<QueuedTile> Remove(Flow& flow, const std::function<bool(const QueuedTile&)>& which);
+  std::vector<Flow*> flows() const;  // with queued tiles
   const TileLoad& load() const { return load_; }
 
  private:
-  using Due = std::pair<int64_t, uint64_t>;  // an account's virtual start and id
+  using Due = std::pair<int64_t, uint64_t>;  // a flow's virtual start and id
 
-  static Due DueOf(const Account& account) { return {account.virtual_start, account.id}; }
-  void TakeTile(Account& account, const Device& device, Batch& batch);
+  static Due DueOf(const Flow& flow) { return {flow.virtual_start, flow.id}; }
+  void TakeTile(Flow& flow, const Device& device, Batch& batch);
 
-  std::map<Due, Account*> due_;  // exactly those with queued tiles
+  std::map<Due, Flow*> due_;  // exactly those with queued tiles
   int64_t virtual_now_ = 0;
   TileLoad load_;
 };

@@ -1,4 +1,4 @@
-// What the tile scheduler tells whoever keeps the metrics.
+// The tile scheduler's reports, for whoever keeps the metrics.
 #pragma once
 
 #include <cstdint>

@@ -7,10 +7,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "engine/base/check.h"
 #include "engine/base/cpu_info.h"
-#include "engine/base/status_macros.h"
 #include "server/base/error.h"
 
 namespace upscaled::server {
@@ -36,51 +34,15 @@ absl::Status RunStream(Stream& stream, const Executable& executable,
 
 }  // namespace
 
-TileScheduler::Request::~Request() {
-  if (account_ == nullptr) return;
-  absl::MutexLock lock(&owner_.mutex_);
-  owner_.open_.erase(account_->id);
-  if (account_->kind < 0) return;
-  owner_.kinds_[account_->kind].bound_pixels -= std::exchange(account_->bound_pixels, 0);
-}
-
-uint64_t TileScheduler::Request::id() const { return account_->id; }
-
-RequestUsage TileScheduler::Request::usage() const {
-  absl::MutexLock lock(&owner_.mutex_);
-  return account_->usage;
-}
-
-absl::StatusOr<DeviceExecutables> TileScheduler::Request::Load(
-    const ModelCard& card, std::span<const ModelVariant* const> variants, Precision precision,
-    int64_t pixels) {
-  if (variants.empty()) return DeviceExecutables();
-  DeviceList devices;
-  {
-    absl::MutexLock lock(&owner_.mutex_);
-    devices = owner_.DevicesFor(pixels);
-    if (devices.empty()) return owner_.NoDevice();
-  }
-  absl::StatusOr<DeviceExecutables> executables = LoadOnDevices(
-      devices, card, variants, precision, [this](const Device& device, const absl::Status& fault) {
-        owner_.TakeOut(device, fault, {});
-      });
-  absl::MutexLock lock(&owner_.mutex_);
-  if (absl::IsUnavailable(executables.status())) return owner_.NoDevice();
-  RETURN_IF_ERROR(executables.status());
-  owner_.Adopt(*account_, *executables->front(), pixels);
-  return executables;
-}
-
-TileScheduler::TileScheduler(const DeviceList& devices, const Clock& clock,
+TileScheduler::TileScheduler(DeviceQuarantine& quarantine, const Clock& clock,
                              const TileSchedulerOptions& options, TileObserver* observer)
-    : clock_(clock), options_(options), observer_(observer) {
-  UPSCALED_CHECK(!devices.empty());
+    : quarantine_(quarantine), clock_(clock), options_(options), observer_(observer) {
+  const DeviceList devices = quarantine.working();
   {
     absl::MutexLock lock(&mutex_);
+    slots_ = devices;
     for (const std::shared_ptr<Device>& device : devices) {
-      slots_.push_back({device->name(), device->stream_count(), device, absl::OkStatus()});
-      kinds_.resize(std::max<size_t>(kinds_.size(), device->kind() + 1));
+      classes_.resize(std::max<size_t>(classes_.size(), device->device_class() + 1));
     }
   }
   for (const std::shared_ptr<Device>& device : devices) {
@@ -96,19 +58,24 @@ TileScheduler::TileScheduler(const DeviceList& devices, const Clock& clock,
 
 TileScheduler::~TileScheduler() { Stop(absl::UnavailableError("the tile scheduler was stopped")); }
 
-TileScheduler::Request TileScheduler::OpenRequest() {
+RequestFlow TileScheduler::OpenFlow() {
   absl::MutexLock lock(&mutex_);
-  auto account = std::make_shared<Account>(++last_request_);
-  open_[account->id] = account;
-  return Request(*this, std::move(account));
+  return RequestFlow(*this, std::make_shared<Flow>(++last_flow_));
 }
 
-void TileScheduler::Submit(uint64_t request, std::shared_ptr<const Executable> executable,
-                           std::vector<TileTask> tiles, Cancellation* cancellation, TileDone done) {
+void TileScheduler::Adopt(Flow& flow, DeviceChooser::Choice choice) {
+  if (choice.executables.empty()) return;
+  absl::MutexLock lock(&mutex_);
+  flow.executables = std::move(choice.executables);
+  flow.device_class = flow.executables.front()->device_class();
+  flow.binding = std::move(choice.binding);
+}
+
+void TileScheduler::Submit(const std::shared_ptr<Flow>& flow, const Executable& executable,
+                           std::vector<TileTask> tiles, Cancellation* cancellation,
+                           TileExecutor::TileDone done) {
   if (tiles.empty()) return;
   auto submission = std::make_shared<Submission>();
-  submission->executable = std::dynamic_pointer_cast<const DeviceExecutable>(executable);
-  UPSCALED_CHECK(submission->executable != nullptr);
   submission->tiles = std::move(tiles);
   submission->cancellation = cancellation;
   submission->done = std::move(done);
@@ -119,140 +86,98 @@ void TileScheduler::Submit(uint64_t request, std::shared_ptr<const Executable> e
     submission->registration =
         cancellation->OnCancel([this, submission] { DropCancelled(*submission); });
   }
-
   const absl::Time now = clock_.Now();
   std::vector<QueuedTile> queued;
   for (size_t i = 0; i < submission->tiles.size(); ++i) queued.push_back({submission, i, now});
-  absl::Status refusal;
-  {
-    absl::MutexLock lock(&mutex_);
-    const auto open = open_.find(request);
-    if (open != open_.end() && open->second->kind < 0) {
-      Adopt(*open->second, *submission->executable, 0);
-    }
-    refusal = !stop_reason_.ok() ? stop_reason_
-              : open == open_.end()
-                  ? absl::InternalError(absl::StrCat("request ", request, " is not open"))
-              : !Bind(*open->second) ? NoDevice()
-                                     : submission->cancel_status();
-    if (refusal.ok()) {
-      Account& account = *open->second;
-      submission->account = open->second;
-      for (QueuedTile& tile : queued) {
-        kinds_[account.kind].queue.Append(account, std::move(tile));
-      }
-      return;
-    }
-  }
-  Finish(queued, refusal);
+  const absl::Status refusal = Enqueue(flow, executable, submission, queued);
+  if (!refusal.ok()) Finish(queued, refusal);
 }
 
-int TileScheduler::StreamCount(int kind) const {
+absl::Status TileScheduler::Enqueue(const std::shared_ptr<Flow>& flow, const Executable& executable,
+                                    const std::shared_ptr<Submission>& submission,
+                                    const std::vector<QueuedTile>& tiles) {
   absl::MutexLock lock(&mutex_);
-  return StreamCountLocked(kind);
+  const auto own = std::ranges::find(flow->executables, &executable,
+                                     [](const auto& adopted) { return adopted.get(); });
+  UPSCALED_CHECK(own != flow->executables.end());
+  submission->executable = *own;
+  if (!stop_reason_.ok()) return stop_reason_;
+  if (!Bind(*flow)) return quarantine_.NoDeviceError();
+  if (absl::Status cancelled = submission->cancel_status(); !cancelled.ok()) return cancelled;
+  submission->flow = flow;
+  for (const QueuedTile& tile : tiles) classes_[flow->device_class].queue.Append(*flow, tile);
+  return absl::OkStatus();
 }
 
-int TileScheduler::StreamCountLocked(int kind) const {
+RequestUsage TileScheduler::UsageOf(const Flow& flow) const {
+  absl::MutexLock lock(&mutex_);
+  return flow.usage;
+}
+
+void TileScheduler::Close(Flow& flow) {
+  absl::MutexLock lock(&mutex_);
+  flow.binding.Release();
+}
+
+int TileScheduler::StreamCount(int device_class) const {
+  absl::MutexLock lock(&mutex_);
+  return StreamCountLocked(device_class);
+}
+
+int TileScheduler::StreamCountLocked(int device_class) const {
   int streams = 0;
-  for (const Slot& slot : slots_) {
-    if (slot.device != nullptr && slot.device->kind() == kind) streams += slot.streams;
+  for (const std::shared_ptr<Device>& device : slots_) {
+    if (device == nullptr || device->device_class() != device_class) continue;
+    streams += device->stream_count();
   }
   return streams;
 }
 
-int TileScheduler::IdleStreamCount(int kind) const {
+int TileScheduler::IdleStreamCount(int device_class) const {
   absl::MutexLock lock(&mutex_);
-  const TileLoad& load = kinds_[kind].queue.load();
-  return static_cast<int>(
-      std::max<int64_t>(0, StreamCountLocked(kind) - load.running_tiles - load.queued_tiles));
+  const TileLoad& load = classes_[device_class].queue.load();
+  return static_cast<int>(std::max<int64_t>(
+      0, StreamCountLocked(device_class) - load.running_tiles - load.queued_tiles));
 }
 
 TileLoad TileScheduler::load() const {
   absl::MutexLock lock(&mutex_);
   TileLoad sum;
-  for (const Kind& kind : kinds_) {
-    sum.queued_tiles += kind.queue.load().queued_tiles;
-    sum.queued_pixels += kind.queue.load().queued_pixels;
-    sum.running_tiles += kind.queue.load().running_tiles;
+  for (const DeviceClass& device_class : classes_) {
+    sum.queued_tiles += device_class.queue.load().queued_tiles;
+    sum.queued_pixels += device_class.queue.load().queued_pixels;
+    sum.running_tiles += device_class.queue.load().running_tiles;
   }
   return sum;
 }
 
-DeviceList TileScheduler::devices() const {
+std::vector<DeviceClassWork> TileScheduler::work() const {
   absl::MutexLock lock(&mutex_);
-  return DevicesLocked();
-}
-
-DeviceList TileScheduler::DevicesLocked() const {
-  DeviceList devices;
-  for (const Slot& slot : slots_) {
-    if (slot.device != nullptr) devices.push_back(slot.device);
+  std::vector<DeviceClassWork> work;
+  for (const DeviceClass& device_class : classes_) {
+    const TileLoad& load = device_class.queue.load();
+    work.push_back({.queued_pixels = load.queued_pixels,
+                    .idle = load.queued_tiles + load.running_tiles == 0,
+                    .speed = device_class.speed});
   }
-  return devices;
+  return work;
 }
 
-DeviceList TileScheduler::DevicesFor(int64_t pixels) const {
-  std::vector<absl::Duration> time;  // until all is done, by kind
-  for (const Kind& kind : kinds_) {
-    const TileLoad& load = kind.queue.load();
-    const bool idle = kind.bound_pixels == 0 && load.queued_tiles + load.running_tiles == 0;
-    // One request finds out how fast a kind is, others do not wait for that.
-    time.push_back(kind.speed.known() || idle
-                       ? kind.speed.TimeFor(kind.bound_pixels + load.queued_pixels + pixels)
-                       : absl::InfiniteDuration());
-  }
-  DeviceList devices = DevicesLocked();
-  std::ranges::stable_sort(devices, {}, [&](const auto& device) { return time[device->kind()]; });
-  return devices;
-}
-
-bool TileScheduler::IsUp(const Device& device) const {
-  return slots_[device.slot()].device.get() == &device;
-}
-
-void TileScheduler::Adopt(Account& account, const DeviceExecutable& executable, int64_t pixels) {
-  for (const DeviceExecutable::Part& part : executable.parts()) {
-    account.devices.push_back(part.device);
-  }
-  account.kind = executable.kind();
-  account.bound_pixels = pixels;
-  kinds_[account.kind].bound_pixels += pixels;
-}
-
-bool TileScheduler::Bind(Account& account) {
+bool TileScheduler::Bind(Flow& flow) {
   const Device* best = nullptr;
-  for (const std::shared_ptr<Device>& device : account.devices) {
-    if (!IsUp(*device)) continue;
-    if (device->kind() == account.kind) return true;
-    if (best == nullptr) best = device.get();
+  for (const DeviceExecutable::Part& part : flow.executables.front()->parts()) {
+    const Device& device = *part.device;
+    if (slots_[device.slot()].get() != &device) continue;  // it has failed
+    if (device.device_class() == flow.device_class) return true;
+    if (best == nullptr) best = &device;
   }
   if (best == nullptr) return false;
-  Kind& from = kinds_[account.kind];
-  Kind& to = kinds_[best->kind()];
-  from.bound_pixels -= account.bound_pixels;
-  to.bound_pixels += account.bound_pixels;
-  std::vector<QueuedTile> tiles = from.queue.Remove(account, All);
-  account.kind = best->kind();
-  account.virtual_start = 0;  // of another queue: it begins there like a new request
-  for (QueuedTile& tile : tiles) to.queue.Append(account, std::move(tile));
+  flow.binding.MoveTo(best->device_class());
+  std::vector<QueuedTile> tiles = classes_[flow.device_class].queue.Remove(flow, All);
+  flow.device_class = best->device_class();
+  flow.virtual_start = 0;  // that was another queue's: it begins here like a new request
+  for (QueuedTile& tile : tiles) classes_[flow.device_class].queue.Append(flow, std::move(tile));
   return true;
-}
-
-absl::Status TileScheduler::NoDevice() const {
-  std::vector<std::string> faults;
-  for (const Slot& slot : slots_) {
-    if (slot.device == nullptr) {
-      faults.push_back(absl::StrCat(slot.name, " failed: ", slot.fault.message()));
-    }
-  }
-  return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kDeviceFailure,
-                   absl::StrCat("no device is left to compute on; ", absl::StrJoin(faults, "; ")));
-}
-
-void TileScheduler::Restore(std::shared_ptr<Device> device) {
-  absl::MutexLock lock(&mutex_);
-  Slot& slot = slots_[device->slot()];
-  slot.device = std::move(device);
 }
 
 void TileScheduler::Stop(absl::Status reason) {
@@ -260,9 +185,9 @@ void TileScheduler::Stop(absl::Status reason) {
   {
     absl::MutexLock lock(&mutex_);
     if (stop_reason_.ok()) stop_reason_ = reason;
-    for (Kind& kind : kinds_) {
-      for (Account* account : kind.queue.accounts()) {
-        std::ranges::move(kind.queue.Remove(*account, All), std::back_inserter(dropped));
+    for (DeviceClass& device_class : classes_) {
+      for (Flow* flow : device_class.queue.flows()) {
+        std::ranges::move(device_class.queue.Remove(*flow, All), std::back_inserter(dropped));
       }
     }
   }
@@ -280,17 +205,17 @@ void TileScheduler::RunWorker(int slot) {
     {
       absl::MutexLock lock(&mutex_);
       const auto awake = [&]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-        return !stop_reason_.ok() || slots_[slot].device != device ||
-               (device != nullptr && kinds_[device->kind()].queue.HasWorkFor(*device));
+        return !stop_reason_.ok() || slots_[slot] != device ||
+               (device != nullptr && classes_[device->device_class()].queue.HasWorkFor(*device));
       };
       mutex_.Await(absl::Condition(&awake));
       if (!stop_reason_.ok()) return;
-      now = slots_[slot].device;
+      now = slots_[slot];
       if (now == device) {
-        Kind& kind = kinds_[device->kind()];
-        kind.speed.Record(clock_.Now(), kind.queue.load().running_tiles > 0, 0);
-        batch =
-            kind.queue.Take(*device, StreamCountLocked(device->kind()), options_.max_batch_pixels);
+        auto& [queue, speed] = classes_[device->device_class()];
+        speed.Record(clock_.Now(), queue.load().running_tiles > 0, 0);
+        batch = queue.Take(*device, StreamCountLocked(device->device_class()),
+                           options_.max_batch_pixels);
       }
     }
     if (now != device) {
@@ -316,13 +241,13 @@ void TileScheduler::RunBatch(const Device& device, Stream& stream, FairQueue::Ba
   std::vector<absl::Duration> queue;
   {
     absl::MutexLock lock(&mutex_);
-    Kind& kind = kinds_[device.kind()];
-    kind.queue.Ended(batch);
-    kind.speed.Record(end, true, status.ok() ? batch.pixels : 0);
+    DeviceClass& device_class = classes_[device.device_class()];
+    device_class.queue.Ended(batch);
+    device_class.speed.Record(end, true, status.ok() ? batch.pixels : 0);
     for (const QueuedTile& tile : batch.tiles) {
       queue.push_back(start - tile.submitted);
       if (!status.ok()) continue;
-      RequestUsage& usage = tile.submission->account->usage;
+      RequestUsage& usage = tile.submission->flow->usage;
       ++usage.tiles;
       usage.queue += queue.back();
       usage.infer += (end - start) * (static_cast<double>(tile.pixels()) / batch.pixels);
@@ -331,48 +256,39 @@ void TileScheduler::RunBatch(const Device& device, Stream& stream, FairQueue::Ba
   }
   if (observer_ != nullptr) observer_->OnBatch({queue, end - start, batch.pixels, status});
   if (IsDeviceFault(status)) {
-    TakeOut(device, status, std::move(batch.tiles));
+    OnFault(device, status, std::move(batch.tiles));
   } else {
     Finish(batch.tiles, status);
   }
 }
 
-void TileScheduler::TakeOut(const Device& device, const absl::Status& fault,
+void TileScheduler::OnFault(const Device& device, const absl::Status& fault,
                             std::vector<QueuedTile> tiles) {
+  const bool news = quarantine_.Add(device, fault);
   std::vector<QueuedTile> stopped, failed_twice, stranded;
   int64_t moved = 0;
-  bool was_up = false;
   absl::Status no_device, stop_reason;
   {
     absl::MutexLock lock(&mutex_);
-    Slot& slot = slots_[device.slot()];
-    was_up = IsUp(device);
-    if (was_up) {
-      slot.fault = fault;
-      slot.device = nullptr;
-    }
+    slots_[device.slot()] = quarantine_.InSlot(device.slot());
     stop_reason = stop_reason_;
     for (auto tile = tiles.rbegin(); tile != tiles.rend(); ++tile) {
-      Account& account = *tile->submission->account;
+      Flow& flow = *tile->submission->flow;
       if (!stop_reason.ok()) {
         stopped.push_back(std::move(*tile));
       } else if (std::exchange(tile->moved, true)) {
         failed_twice.push_back(std::move(*tile));
-      } else if (!Bind(account)) {
+      } else if (!Bind(flow)) {
         stranded.push_back(std::move(*tile));
       } else {
         ++moved;
-        kinds_[account.kind].queue.PutBack(account, std::move(*tile));
+        classes_[flow.device_class].queue.PutBack(flow, std::move(*tile));
       }
     }
-    FairQueue& queue = kinds_[device.kind()].queue;
-    for (Account* account : queue.accounts()) {
-      if (Bind(*account)) continue;
-      std::ranges::move(queue.Remove(*account, All), std::back_inserter(stranded));
-    }
-    no_device = NoDevice();
+    std::ranges::move(UpdateSlot(device), std::back_inserter(stranded));
+    no_device = quarantine_.NoDeviceError();
   }
-  if (was_up && options_.on_device_failed) options_.on_device_failed(device, fault);
+  if (news) quarantine_.Announce(device, fault);
   if (observer_ != nullptr && moved > 0) observer_->OnMoved(moved);
   Finish(stopped, stop_reason);
   Finish(failed_twice, MakeError(absl::StatusCode::kInternal, ErrorReason::kDeviceFailure,
@@ -381,14 +297,36 @@ void TileScheduler::TakeOut(const Device& device, const absl::Status& fault,
   Finish(stranded, no_device);
 }
 
+void TileScheduler::OnDeviceChanged(const Device& device) {
+  std::vector<QueuedTile> stranded;
+  absl::Status no_device;
+  {
+    absl::MutexLock lock(&mutex_);
+    stranded = UpdateSlot(device);
+    no_device = quarantine_.NoDeviceError();
+  }
+  Finish(stranded, no_device);
+}
+
+std::vector<QueuedTile> TileScheduler::UpdateSlot(const Device& device) {
+  slots_[device.slot()] = quarantine_.InSlot(device.slot());
+  FairQueue& queue = classes_[device.device_class()].queue;
+  std::vector<QueuedTile> stranded;
+  for (Flow* flow : queue.flows()) {
+    if (Bind(*flow)) continue;
+    std::ranges::move(queue.Remove(*flow, All), std::back_inserter(stranded));
+  }
+  return stranded;
+}
+
 void TileScheduler::DropCancelled(const Submission& submission) {
   std::vector<QueuedTile> dropped;
   {
     absl::MutexLock lock(&mutex_);
-    if (submission.account == nullptr) return;  // nothing queued yet
-    Account& account = *submission.account;
-    dropped = kinds_[account.kind].queue.Remove(
-        account, [&](const QueuedTile& tile) { return tile.submission.get() == &submission; });
+    if (submission.flow == nullptr) return;  // nothing queued yet
+    Flow& flow = *submission.flow;
+    dropped = classes_[flow.device_class].queue.Remove(
+        flow, [&](const QueuedTile& tile) { return tile.submission.get() == &submission; });
   }
   if (!dropped.empty()) FinishDropped(dropped);
 }

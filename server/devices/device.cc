@@ -13,7 +13,7 @@ std::string_view Family(const Backend& backend) {
   return backend.name().substr(0, backend.name().find(':'));
 }
 
-bool SameKind(const Backend& a, const Backend& b) {
+bool SameClass(const Backend& a, const Backend& b) {
   return Family(a) == Family(b) && a.description() == b.description();
 }
 
@@ -23,7 +23,7 @@ int Device::stream_count() const { return std::max(backend_->StreamCount(), 1); 
 
 absl::StatusOr<DeviceList> MakeDevices(std::vector<std::unique_ptr<Backend>> backends) {
   DeviceList devices;
-  int kinds = 0;
+  int classes = 0;
   for (std::unique_ptr<Backend>& backend : backends) {
     for (const auto& other : devices) {
       if (other->name() != backend->name()) continue;
@@ -31,11 +31,11 @@ absl::StatusOr<DeviceList> MakeDevices(std::vector<std::unique_ptr<Backend>> bac
           absl::StrCat("--device names ", other->name(), " more than once"));
     }
     const auto twin = std::find_if(devices.begin(), devices.end(), [&](const auto& other) {
-      return SameKind(other->backend(), *backend);
+      return SameClass(other->backend(), *backend);
     });
-    const int kind = twin == devices.end() ? kinds++ : (*twin)->kind();
+    const int device_class = twin == devices.end() ? classes++ : (*twin)->device_class();
     const auto slot = static_cast<int>(devices.size());
-    devices.push_back(std::make_shared<Device>(std::move(backend), slot, kind));
+    devices.push_back(std::make_shared<Device>(std::move(backend), slot, device_class));
   }
   return devices;
 }

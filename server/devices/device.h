@@ -15,21 +15,21 @@
 
 namespace upscaled::server {
 
-// One life of a device, from its start to its failure: what is rebuilt in its place is another.
+// One instance of a device, from its start to its failure: the rebuilt one in its place is another.
 // Thread safe.
 class Device {
  public:
-  // `slot` is the device's place among those of the server; devices of one `kind`, counted from 0,
-  // give the same bytes.
-  Device(std::unique_ptr<Backend> backend, int slot, int kind)
+  // `slot` is the device's place among those of the server; devices of one class, counted from 0,
+  // compute bit-exactly alike.
+  Device(std::unique_ptr<Backend> backend, int slot, int device_class)
       : slot_(slot),
-        kind_(kind),
+        device_class_(device_class),
         name_(backend->name()),
         backend_(std::move(backend)),
         models_(*backend_) {}
 
   int slot() const { return slot_; }
-  int kind() const { return kind_; }
+  int device_class() const { return device_class_; }
   const std::string& name() const { return name_; }
   Backend& backend() { return *backend_; }
   const Backend& backend() const { return *backend_; }
@@ -38,7 +38,7 @@ class Device {
 
  private:
   const int slot_;
-  const int kind_;
+  const int device_class_;
   const std::string name_;
   const std::unique_ptr<Backend> backend_;
   ModelCache models_;
@@ -47,7 +47,7 @@ class Device {
 using DeviceList = std::vector<std::shared_ptr<Device>>;
 
 // One for each, in this order. Devices of one backend with equal descriptions (make, driver) are of
-// one kind: the same kernels run on them. INVALID_ARGUMENT when a device is there twice.
+// one class: the same kernels run on them. INVALID_ARGUMENT when a device is there twice.
 absl::StatusOr<DeviceList> MakeDevices(std::vector<std::unique_ptr<Backend>> backends);
 
 // OK when one of the devices has the precision for this network, else what the first says;

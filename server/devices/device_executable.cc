@@ -22,10 +22,6 @@ absl::StatusOr<std::vector<std::shared_ptr<const Executable>>> LoadAll(
 
 }  // namespace
 
-struct DeviceExecutable::Memory final : ActivationCache {
-  std::unique_ptr<ActivationCache> of_first;
-};
-
 DeviceExecutable::DeviceExecutable(std::vector<Part> parts) : parts_(std::move(parts)) {
   UPSCALED_CHECK(!parts_.empty());
 }
@@ -38,9 +34,9 @@ const Executable* DeviceExecutable::On(const Device& device) const {
 }
 
 TileTask DeviceExecutable::TaskFor(const Device& device, TileTask task) const {
-  if (task.memory == nullptr) return task;
-  const bool is_first = parts_.front().device.get() == &device;
-  task.memory = is_first ? static_cast<Memory*>(task.memory)->of_first.get() : nullptr;
+  const Executable* const executable = On(device);
+  if (task.plan->maker == executable) return task;
+  task.plan = std::make_shared<const TilePlan>(executable->Plan(task.plan->tile, task.plan->image));
   return task;
 }
 
@@ -55,12 +51,12 @@ size_t DeviceExecutable::ScratchBytes(Size tile) const {
   return bytes;
 }
 
-Rect DeviceExecutable::InputRect(const Rect& tile, Size image) const {
-  Rect input = first().InputRect(tile, image);
+TilePlan DeviceExecutable::MakePlan(const Rect& tile, Size image) const {
+  TilePlan plan = first().Plan(tile, image);
   for (const Part& part : parts().subspan(1)) {
-    input = Cover(input, part.executable->InputRect(tile, image));
+    plan.input = Cover(plan.input, part.executable->Plan(tile, image).input);
   }
-  return input;
+  return plan;
 }
 
 size_t DeviceExecutable::WorkspaceBytes(Size tile) const {
@@ -73,14 +69,6 @@ size_t DeviceExecutable::WeightBytes() const {
   size_t bytes = 0;
   for (const Part& part : parts_) bytes += part.executable->WeightBytes();
   return bytes;
-}
-
-std::unique_ptr<ActivationCache> DeviceExecutable::CreateActivationCache() const {
-  std::unique_ptr<ActivationCache> of_first = first().CreateActivationCache();
-  if (of_first == nullptr) return nullptr;
-  auto memory = std::make_unique<Memory>();
-  memory->of_first = std::move(of_first);
-  return memory;
 }
 
 absl::StatusOr<DeviceExecutables> LoadOnDevices(

@@ -14,9 +14,9 @@
 
 namespace upscaled::server {
 
-// What a request is planned with. It asks for the source pixels and the scratch memory that the
-// most demanding device needs, so that a tile can move to any of them; tiles have the size that the
-// first one likes. Immutable; keeps its devices.
+// The Executable that a request is planned with. It asks for the source pixels and the scratch
+// memory that the most demanding device needs, so that a tile can move to any of them; tiles have
+// the size that the first one likes. Immutable; keeps its devices.
 class DeviceExecutable final : public Executable {
  public:
   struct Part {
@@ -27,29 +27,31 @@ class DeviceExecutable final : public Executable {
   explicit DeviceExecutable(std::vector<Part> parts);
 
   std::span<const Part> parts() const { return parts_; }
-  int kind() const { return parts_.front().device->kind(); }
+  int device_class() const { return parts_.front().device->device_class(); }
   // Null for a device that is not among the parts.
   const Executable* On(const Device& device) const;
-  // `task` for Stream::Run of a device among the parts.
+  // `task` for Stream::Run of a device among the parts: another one than the first plans again.
   TileTask TaskFor(const Device& device, TileTask task) const;
-  // Of the host's memory: what all streams of all devices come to hold for tiles up to this size,
-  // either way up.
+  // Bytes of the host's memory that all streams of all devices come to hold for tiles up to this
+  // size, either way up.
   size_t ScratchBytes(Size tile) const;
 
   const Network& network() const override { return first().network(); }
   Precision precision() const override { return first().precision(); }
-  Rect InputRect(const Rect& tile, Size image) const override;
   size_t WorkspaceBytes(Size tile) const override;
   size_t WeightBytes() const override;
   Size PreferredTile() const override { return first().PreferredTile(); }
-  // Of the first device; another one that gets the tile does without.
-  std::unique_ptr<ActivationCache> CreateActivationCache() const override;
+  // The first device's; another one that gets the tile does without.
+  std::unique_ptr<ActivationCache> CreateActivationCache() const override {
+    return first().CreateActivationCache();
+  }
   size_t ActivationCacheBytes(Size tile) const override {
     return first().ActivationCacheBytes(tile);
   }
 
  private:
-  struct Memory;
+  // The first device's plan, with the input that all of them need.
+  TilePlan MakePlan(const Rect& tile, Size image) const override;
   const Executable& first() const { return *parts_.front().executable; }
 
   const std::vector<Part> parts_;

@@ -17,7 +17,7 @@ DeviceSupervisor::DeviceSupervisor(const DeviceList& devices, const Clock& clock
     slot.state = {.name = device->name(),
                   .description = device->backend().description(),
                   .streams = device->stream_count()};
-    slot.kind = device->kind();
+    slot.device_class = device->device_class();
     slot.delay = delays_.first;
     slot.up_since = clock_.Now();
     slots_.push_back(std::move(slot));
@@ -80,14 +80,14 @@ absl::Time DeviceSupervisor::RebuildDue() {
 
 void DeviceSupervisor::Rebuild(int slot) {
   std::string name;
-  int kind = 0;
+  int device_class = 0;
   {
     absl::MutexLock lock(&mutex_);
     if (stopping_) return;
     name = slots_[slot].state.name;
-    kind = slots_[slot].kind;
+    device_class = slots_[slot].device_class;
   }
-  absl::StatusOr<std::shared_ptr<Device>> device = Build(name, slot, kind);
+  absl::StatusOr<std::shared_ptr<Device>> device = Build(name, slot, device_class);
   absl::Duration delay;
   {
     absl::MutexLock lock(&mutex_);
@@ -114,9 +114,9 @@ void DeviceSupervisor::Rebuild(int slot) {
 }
 
 absl::StatusOr<std::shared_ptr<Device>> DeviceSupervisor::Build(const std::string& name, int slot,
-                                                                int kind) const try {
+                                                                int device_class) const try {
   ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, hooks_.create(name));
-  auto device = std::make_shared<Device>(std::move(backend), slot, kind);
+  auto device = std::make_shared<Device>(std::move(backend), slot, device_class);
   RETURN_IF_ERROR(hooks_.probe(*device));
   return device;
 } catch (const std::bad_alloc&) {

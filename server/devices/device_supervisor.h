@@ -58,7 +58,7 @@ class DeviceSupervisor {
   void Start();
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Once for each life of a device.
+  // Once for each instance of a device.
   void OnFailed(const Device& device, const absl::Status& fault) ABSL_LOCKS_EXCLUDED(mutex_);
   // Makes the attempts that are due; returns when the next is, which may be never. By one thread at
   // a time.
@@ -69,14 +69,15 @@ class DeviceSupervisor {
  private:
   struct Slot {
     DeviceState state;
-    int kind = 0;
+    int device_class = 0;
     absl::Duration delay;  // before the next attempt
     absl::Time up_since;
     absl::Time due = absl::InfiniteFuture();
   };
 
   void Rebuild(int slot) ABSL_LOCKS_EXCLUDED(mutex_);
-  absl::StatusOr<std::shared_ptr<Device>> Build(const std::string& name, int slot, int kind) const;
+  absl::StatusOr<std::shared_ptr<Device>> Build(const std::string& name, int slot,
+                                                int device_class) const;
   void Schedule(Slot& slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Clock& clock_;

@@ -1,4 +1,4 @@
-// What a handler knows of its call.
+// One call as its handler sees it.
 #pragma once
 
 #include "absl/time/time.h"
@@ -12,8 +12,7 @@ struct CallContext {
   Cancellation& cancellation;
   RequestRecord& record;  // to be filled in, and the request's id as soon as it is known
   absl::Time start;
-  AdmissionController::Reservation&
-      reservation;  // what the call reserves, to be filled in by the handler
+  AdmissionController::Reservation& reservation;  // to be filled in by the handler
 };
 
 }  // namespace upscaled::server

@@ -1,4 +1,4 @@
-// What a transport needs of the server to run calls.
+// The parts of the server that a transport needs to run calls.
 #pragma once
 
 #include <functional>

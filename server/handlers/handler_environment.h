@@ -1,4 +1,4 @@
-// What the handlers of all methods work with.
+// The parts of the server that handlers work with.
 #pragma once
 
 #include <string>
@@ -6,6 +6,8 @@
 #include "engine/base/clock.h"
 #include "server/admission/admission.h"
 #include "server/batching/tile_scheduler.h"
+#include "server/devices/device_chooser.h"
+#include "server/devices/device_quarantine.h"
 #include "server/devices/device_supervisor.h"
 #include "server/models/model_catalog.h"
 
@@ -15,7 +17,9 @@ namespace upscaled::server {
 struct HandlerEnvironment {
   ModelCatalog& catalog;
   AdmissionController& admission;
+  DeviceChooser& chooser;
   TileScheduler& scheduler;
+  const DeviceQuarantine& quarantine;
   const DeviceSupervisor& devices;
   const Clock& clock;
   std::string version;

@@ -10,16 +10,17 @@
 #include "engine/base/status_macros.h"
 #include "engine/pipeline/transcode.h"
 #include "server/base/error.h"
+#include "server/handlers/convert.h"
 
 namespace upscaled::server {
 namespace {
 
 namespace pb = upscale::v1;
 
-// Of one PNG result; each takes 1.6 MB, and few keep up with any device.
+// Threads of one PNG result; each takes 1.6 MB, and few keep up with any device.
 constexpr int kMaxEncodeThreads = 4;
 
-// The decoders' limits, and what clients and operators call them.
+// The decoders' limits, by the names that clients and operators know them by.
 DecodeLimits ToDecodeLimits(const Limits& limits) {
   return {
       .max_pixels = limits.max_source_pixels,
@@ -38,6 +39,22 @@ DecodeLimits ToDecodeLimits(const Limits& limits) {
       }};
 }
 
+// A status of the engine with the reason, and where it differs the code, that it means to a client:
+// the image is to blame when a codec rejects it, and the limits of codecs do not depend on the
+// load.
+absl::Status ExplainEngineError(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+      return WithReason(status, ErrorReason::kInvalidImage);
+    case absl::StatusCode::kResourceExhausted:
+      if (RetryDelayOf(status).has_value()) return status;  // our own refusal
+      return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kLimitExceeded,
+                       std::string(status.message()));
+    default:
+      return status;
+  }
+}
+
 // The steps of one job, in order.
 class ImageRun {
  public:
@@ -45,7 +62,7 @@ class ImageRun {
       : environment_(environment),
         context_(context),
         job_(job),
-        request_(environment.scheduler.OpenRequest()) {}
+        flow_(environment.scheduler.OpenFlow()) {}
 
   absl::StatusOr<pb::UpscaleSummary> Run() {
     ASSIGN_OR_RETURN(model_, environment_.catalog.Find(job_.options.model));
@@ -53,8 +70,7 @@ class ImageRun {
     TranscodeRequest request{
         .input = job_.input,
         .output = job_.output,
-        .executor = environment_.scheduler,
-        .request_id = request_.id(),
+        .executor = flow_,
         .cancellation = &context_.cancellation,
         .limits = ToDecodeLimits(environment_.admission.limits()),
         .progress = {[this](int64_t done, int64_t total) { OnTile(done, total); }},
@@ -98,9 +114,9 @@ class ImageRun {
   absl::StatusOr<TranscodePlan> Plan(const ImageHeader& header) {
     const Limits& limits = environment_.admission.limits();
     const RequestOptions& options = job_.options;
-    const ModelCard& card = *model_->card;
     const Size source = header.spec.size();
-    absl::StatusOr<Size> result = ResolveTargetSize(options.target, source, NativeScale(card));
+    absl::StatusOr<Size> result =
+        ResolveTargetSize(options.target, source, NativeScale(*model_->card));
     if (!result.ok()) return WithReason(result.status(), ErrorReason::kInvalidOption);
     RETURN_IF_ERROR(CheckResultSize(limits, *result));
 
@@ -115,14 +131,9 @@ class ImageRun {
     RETURN_IF_ERROR(
         WithReason(CheckEncodable(encode.format, result_spec), ErrorReason::kInvalidOption));
 
-    absl::StatusOr<std::vector<const ModelVariant*>> variants =
-        ChoosePasses(card, source, *result, options.noise_level);
-    if (!variants.ok()) return WithReason(variants.status(), ErrorReason::kUnknownModel);
-    ASSIGN_OR_RETURN(passes_, request_.Load(card, *variants,
-                                            options.precision.value_or(model_->default_precision),
-                                            source.Area()));
+    RETURN_IF_ERROR(LoadPasses(source, *result));
     const int streams =
-        passes_.empty() ? 1 : environment_.scheduler.StreamCount(passes_.front()->kind());
+        passes_.empty() ? 1 : environment_.scheduler.StreamCount(passes_.front()->device_class());
     ASSIGN_OR_RETURN(UpscalePlan upscale,
                      PlanUpscale(header.spec, *result, {passes_.begin(), passes_.end()},
                                  {.prefilter = options.prefilter,
@@ -132,6 +143,22 @@ class ImageRun {
                                   .activation_cache_bytes = ActivationCacheBytes(),
                                   .concurrency = std::max(streams, 1)}));
     return PlanTranscode(header, std::move(upscale), encode);
+  }
+
+  // The networks that lead from one size to the other, on the devices that are to run them.
+  absl::Status LoadPasses(Size source, Size result) {
+    const ModelCard& card = *model_->card;
+    absl::StatusOr<std::vector<const ModelVariant*>> variants =
+        ChoosePasses(card, source, result, job_.options.noise_level);
+    if (!variants.ok()) return WithReason(variants.status(), ErrorReason::kUnknownModel);
+    ASSIGN_OR_RETURN(
+        DeviceChooser::Choice choice,
+        environment_.chooser.Load(card, *variants,
+                                  job_.options.precision.value_or(model_->default_precision),
+                                  source.Area()));
+    passes_ = choice.executables;
+    flow_.Adopt(std::move(choice));
+    return absl::OkStatus();
   }
 
   int64_t ScratchOf(const UpscalePlan& plan) const {
@@ -153,7 +180,7 @@ class ImageRun {
   }
 
   absl::StatusOr<pb::UpscaleSummary> Conclude(absl::StatusOr<TranscodeStats> stats) {
-    const RequestUsage usage = request_.usage();
+    const RequestUsage usage = flow_.usage();
     RequestRecord& record = context_.record;
     record.device = absl::StrJoin(usage.devices, ", ");
     record.tiles = usage.tiles;
@@ -182,7 +209,7 @@ class ImageRun {
   const HandlerEnvironment& environment_;
   const CallContext& context_;
   const ImageJob& job_;
-  TileScheduler::Request request_;
+  RequestFlow flow_;
   DeviceExecutables passes_;
   std::shared_ptr<const CatalogEntry> model_;
 };

@@ -1,4 +1,4 @@
-// One encoded image in, one out: what UpscaleImage and Upscale share.
+// One encoded image in, one out: the common part of UpscaleImage and Upscale.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 #include "absl/status/statusor.h"
 #include "engine/image/byte_stream.h"
 #include "server/handlers/call_context.h"
-#include "server/handlers/convert.h"
 #include "server/handlers/handler_environment.h"
+#include "server/handlers/request_options.h"
 #include "upscale/v1/upscale.pb.h"
 
 namespace upscaled::server {

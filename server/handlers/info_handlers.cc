@@ -41,7 +41,7 @@ absl::Status GetModel(const HandlerEnvironment& environment, const pb::GetModelR
 
 absl::Status ReloadModels(const HandlerEnvironment& environment,
                           pb::ReloadModelsResponse& response) {
-  const DeviceList devices = environment.scheduler.devices();
+  const DeviceList devices = environment.quarantine.working();
   std::vector<ModelCache*> caches;
   for (const auto& device : devices) caches.push_back(&device->models());
   ASSIGN_OR_RETURN(
@@ -54,6 +54,10 @@ absl::Status ReloadModels(const HandlerEnvironment& environment,
   response.mutable_removed()->Assign(report.removed.begin(), report.removed.end());
   response.mutable_unchanged()->Assign(report.unchanged.begin(), report.unchanged.end());
   return absl::OkStatus();
+}
+
+bool AnyDeviceWorks(const HandlerEnvironment& environment) {
+  return !environment.quarantine.working().empty();
 }
 
 pb::GetServerInfoResponse GetServerInfo(const HandlerEnvironment& environment) {

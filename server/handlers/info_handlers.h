@@ -16,6 +16,9 @@ absl::Status GetModel(const HandlerEnvironment& environment,
 absl::Status ReloadModels(const HandlerEnvironment& environment,
                           upscale::v1::ReloadModelsResponse& response);
 
+// Whether there is anything to compute on.
+bool AnyDeviceWorks(const HandlerEnvironment& environment);
+
 upscale::v1::GetServerInfoResponse GetServerInfo(const HandlerEnvironment& environment);
 
 }  // namespace upscaled::server

@@ -9,8 +9,8 @@
 #include "engine/base/status_macros.h"
 #include "engine/image/memory_io.h"
 #include "server/base/error.h"
-#include "server/handlers/convert.h"
 #include "server/handlers/image_job.h"
+#include "server/handlers/request_options.h"
 
 namespace upscaled::server {
 namespace {

@@ -12,11 +12,10 @@
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
 #include "engine/base/status_macros.h"
-#include "engine/pipeline/pooled_means.h"
-#include "engine/tiling/tile_grid.h"
-#include "engine/tiling/tile_shape.h"
+#include "engine/pipeline/image_run.h"
 #include "server/base/error.h"
 #include "server/handlers/convert.h"
+#include "server/handlers/request_options.h"
 
 namespace upscaled::server {
 namespace {
@@ -63,11 +62,6 @@ struct TileJob {
   pb::UpscaleTilesResponse response;
   AdmissionController::Reservation reservation;
   size_t reserved_bytes = 0;
-  std::vector<TileTask> parts;
-  PooledMeans means;              // the tile is an image of its own
-  std::vector<ChannelSums> sums;  // of each part
-  size_t parts_left = 0;          // of this run over them
-  absl::Status status;            // of the first part that failed
 };
 
 // One call. Tiles are large enough to be cut once more, into parts of the size the device likes.
@@ -80,7 +74,7 @@ class TilesRun {
         context_(context),
         reader_(reader),
         writer_(writer),
-        request_(environment.scheduler.OpenRequest()) {}
+        flow_(environment.scheduler.OpenFlow()) {}
 
   // Tiles that still run refer to it, be it because an exception ends the call.
   ~TilesRun() {
@@ -93,7 +87,7 @@ class TilesRun {
     if (status.ok()) status = TakeTiles();
     if (!status.ok()) tiles_cancellation_.Cancel(status);
     AwaitTiles();
-    const RequestUsage usage = request_.usage();
+    const RequestUsage usage = flow_.usage();
     context_.record.device = absl::StrJoin(usage.devices, ", ");
     context_.record.queue = usage.queue;
     context_.record.infer = usage.infer;
@@ -131,10 +125,11 @@ class TilesRun {
                        " and noise levels ", absl::StrJoin(card.NoiseLevels(), ", ")));
     }
     ASSIGN_OR_RETURN(
-        const DeviceExecutables loaded,
-        request_.Load(card, {&variant, 1}, precision.value_or(model->default_precision),
-                      /*pixels=*/0));
-    executable_ = loaded.front();
+        DeviceChooser::Choice choice,
+        environment_.chooser.Load(card, {&variant, 1}, precision.value_or(model->default_precision),
+                                  /*pixels=*/0));
+    executable_ = choice.executables.front();
+    flow_.Adopt(std::move(choice));
     const size_t scratch_bytes = executable_->ScratchBytes(executable_->PreferredTile());
     ASSIGN_OR_RETURN(
         context_.reservation,
@@ -179,13 +174,15 @@ class TilesRun {
     const int64_t pixels = int64_t{tile.width_px()} * tile.height_px();
     const size_t result_bytes = tile.pixels().size() * scale * scale;
     const Size size{tile.width_px(), tile.height_px()};
-    auto job =
-        std::make_shared<TileJob>(TileJob{.means = PooledMeans(executable_->network(), size)});
-    // The result and gRPC's copy of it, until that has left.
+    const Size least_part =
+        PartSize(size, environment_.scheduler.StreamCount(executable_->device_class()));
+    // The result and gRPC's copy of it, until that has left; the parts, if there are most of them.
+    const size_t bytes =
+        tile.pixels().size() + 2 * result_bytes + ImageRun::Bytes(*executable_, size, least_part);
+    auto job = std::make_shared<TileJob>();
     ASSIGN_OR_RETURN(job->reservation,
-                     environment_.admission.Reserve({.memory_bytes = static_cast<int64_t>(
-                                                         tile.pixels().size() + 2 * result_bytes),
-                                                     .source_pixels = pixels}));
+                     environment_.admission.Reserve(
+                         {.memory_bytes = static_cast<int64_t>(bytes), .source_pixels = pixels}));
     job->source = std::move(tile);
     job->response.set_id(job->source.id());
     pb::Tile& result = *job->response.mutable_tile();
@@ -198,87 +195,41 @@ class TilesRun {
     return job;
   }
 
+  Size PartSize(Size image, int streams) const {
+    return TileSizeFor(*executable_, image, halo_px_, streams);
+  }
+
+  // Runs the tile, an image of its own, in parts.
   void Submit(std::shared_ptr<TileJob> job) ABSL_LOCKS_EXCLUDED(mutex_) {
     pb::Tile& result = *job->response.mutable_tile();
     result.mutable_pixels()->resize(job->reserved_bytes - kMessageOverheadBytes);
-    job->parts = Cut(job->source, result);
-    job->sums.resize(job->parts.size());
+    const ImageSpec source_spec = SpecOf(job->source), result_spec = SpecOf(result);
+    const ImageView src(reinterpret_cast<const uint8_t*>(job->source.pixels().data()), source_spec,
+                        static_cast<ptrdiff_t>(source_spec.row_bytes()));
+    const MutableImageView dst(reinterpret_cast<uint8_t*>(result.mutable_pixels()->data()),
+                               result_spec, static_cast<ptrdiff_t>(result_spec.row_bytes()));
+    const Size part = PartSize(source_spec.size(),
+                               environment_.scheduler.IdleStreamCount(executable_->device_class()));
     {
       absl::MutexLock lock(&mutex_);
       ++in_flight_;
     }
-    SubmitParts(std::move(job));
-  }
-
-  // The next run over the tile: for the means of another global pooling, or the last one.
-  void SubmitParts(std::shared_ptr<TileJob> job) {
-    std::vector<TileTask> parts = job->parts;
-    for (size_t i = 0; i < parts.size(); ++i) {
-      parts[i].means = job->means.means();
-      parts[i].sums = job->means.complete() ? nullptr : &job->sums[i];
-    }
-    job->parts_left = parts.size();
-    environment_.scheduler.Submit(request_.id(), executable_, std::move(parts),
-                                  &tiles_cancellation_,
-                                  [this, job = std::move(job)](size_t, const absl::Status& status) {
-                                    OnPartDone(job, status);
-                                  });
-  }
-
-  std::vector<TileTask> Cut(const pb::Tile& source, pb::Tile& result) const {
-    const ImageSpec source_spec = SpecOf(source), result_spec = SpecOf(result);
-    const ImageView src(reinterpret_cast<const uint8_t*>(source.pixels().data()), source_spec,
-                        static_cast<ptrdiff_t>(source_spec.row_bytes()));
-    const MutableImageView dst(reinterpret_cast<uint8_t*>(result.mutable_pixels()->data()),
-                               result_spec, static_cast<ptrdiff_t>(result_spec.row_bytes()));
-    const Size image = source_spec.size();
-    const int scale = executable_->network().scale;
-    const TileGrid grid(image, PartSize(image));
-    std::vector<TileTask> parts;
-    for (int row = 0; row < grid.rows(); ++row) {
-      for (int column = 0; column < grid.columns(); ++column) {
-        const Rect tile = grid.Tile(column, row);
-        const Rect needed = executable_->InputRect(tile, image);
-        parts.push_back({.src = src.Crop(needed),
-                         .src_rect = needed,
-                         .image = image,
-                         .tile = tile,
-                         .dst = dst.Crop(Scale(tile, scale))});
-      }
-    }
-    return parts;
-  }
-
-  // As large as the device likes, but small enough for all streams that have nothing to do.
-  Size PartSize(Size image) const {
-    const int idle_streams = environment_.scheduler.IdleStreamCount(executable_->kind());
-    if (idle_streams < 2) return executable_->PreferredTile();
-    return ChooseTileShape({.image = image,
-                            .max_tile = executable_->PreferredTile(),
-                            .halo_px = halo_px_,
-                            .streams = idle_streams})
-        .tile;
+    ImageRun::Start(
+        std::make_shared<ImageRun>(*executable_, CutImage(*executable_, src, dst, part)),
+        [this](std::vector<TileTask> parts, TileExecutor::TileDone done) {
+          flow_.Submit(executable_, std::move(parts), &tiles_cancellation_, std::move(done));
+        },
+        [this, job](const absl::Status& status) {
+          Conclude(job, status);
+          absl::MutexLock lock(&mutex_);
+          --in_flight_;
+        });
   }
 
   // On the scheduler's threads.
-  void OnPartDone(const std::shared_ptr<TileJob>& job, const absl::Status& status)
+  void Conclude(const std::shared_ptr<TileJob>& job, const absl::Status& status)
       ABSL_LOCKS_EXCLUDED(mutex_) {
-    {
-      absl::MutexLock lock(&mutex_);
-      if (job->status.ok()) job->status = status;
-      if (--job->parts_left > 0) return;
-    }
-    if (job->status.ok() && !job->means.complete()) {
-      job->means.Finish(job->sums);
-      return SubmitParts(job);
-    }
-    Conclude(job);
-    absl::MutexLock lock(&mutex_);
-    --in_flight_;
-  }
-
-  void Conclude(const std::shared_ptr<TileJob>& job) ABSL_LOCKS_EXCLUDED(mutex_) {
-    if (job->status.ok()) {
+    if (status.ok()) {
       job->reservation.ReportProgress(1, 1);
       const pb::Tile& result = job->response.tile();
       absl::MutexLock lock(&mutex_);
@@ -287,7 +238,7 @@ class TilesRun {
       context_.record.sent_bytes += static_cast<int64_t>(result.pixels().size());
     } else {
       job->reservation.Release();
-      job->response = ErrorResponse(job->source.id(), job->status);
+      job->response = ErrorResponse(job->source.id(), status);
     }
     // The result's memory is the reservation's until it has left.
     writer_.Send(std::move(job->response), job->reserved_bytes, job);
@@ -321,7 +272,7 @@ class TilesRun {
   const CallContext& context_;
   MessageReader<pb::UpscaleTilesRequest>& reader_;
   MessageWriter<pb::UpscaleTilesResponse>& writer_;
-  TileScheduler::Request request_;
+  RequestFlow flow_;
   std::shared_ptr<const DeviceExecutable> executable_;
   int halo_px_ = 0;
 
@@ -329,7 +280,7 @@ class TilesRun {
   const Cancellation::Registration on_cancel_ = context_.cancellation.OnCancel(
       [this] { tiles_cancellation_.Cancel(context_.cancellation.status()); });
 
-  mutable absl::Mutex mutex_;  // also guards the jobs and what the record says of finished tiles
+  mutable absl::Mutex mutex_;  // also guards what the record says of finished tiles
   int64_t in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

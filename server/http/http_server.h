@@ -9,7 +9,7 @@
 
 namespace upscaled::server {
 
-// What the routes answer with. Called on the server's thread; must be quick.
+// The answers of the routes. Called on the server's thread; must be quick.
 struct HttpRoutes {
   std::function<bool()> live;            // GET /v2/health/live: 200 or 503
   std::function<bool()> ready;           // GET /v2/health/ready: 200 or 503

@@ -34,7 +34,7 @@ absl::StatusOr<std::string> ReadPem(const std::filesystem::path& path) {
   return ReadFile(path, kMaxPemBytes);
 }
 
-// What `auto` chooses from, and what it cannot use.
+// The devices that `auto` chooses from, and why it cannot use others.
 void LogDevices(const DeviceEnumeration& enumeration, Logger& logger) {
   for (const DeviceEnumeration::Device& device : enumeration.devices) {
     const LogField fields[] = {{"device", device.name}, {"description", device.description}};
@@ -133,18 +133,18 @@ Server::Server(const ServerConfig& config, Logger& logger, ModelCatalog catalog,
                      ASSIGN_OR_RETURN(const auto model, catalog_.Find(""));
                      return WarmUpDevice(device, *model);
                    },
-                   .restore = [this](auto device) { scheduler_.Restore(std::move(device)); },
+                   .restore = [this](auto device) { quarantine_.Restore(std::move(device)); },
                    .on_change = [this] { grpc_->health().Refresh(); }}),
-      scheduler_(devices, clock_,
-                 {.on_device_failed =
-                      [this](const Device& device, const absl::Status& fault) {
-                        OnDeviceFailed(device, fault);
-                      }},
-                 &metrics_),
+      quarantine_(devices, [this](const Device& device,
+                                  const absl::Status& fault) { OnDeviceChanged(device, fault); }),
+      chooser_(quarantine_, [this] { return scheduler_.work(); }),
+      scheduler_(quarantine_, clock_, {}, &metrics_),
       workers_(config_.limits.max_concurrent_requests, kIdleWorkerTimeout),
       handlers_{.catalog = catalog_,
                 .admission = admission_,
+                .chooser = chooser_,
                 .scheduler = scheduler_,
+                .quarantine = quarantine_,
                 .devices = supervisor_,
                 .clock = clock_,
                 .version = kVersion},
@@ -203,21 +203,25 @@ absl::Status Server::WarmUp() {
 
 absl::Status Server::WarmUpDevices() {
   ASSIGN_OR_RETURN(const std::shared_ptr<const CatalogEntry> model, catalog_.Find(""));
-  for (const std::shared_ptr<Device>& device : scheduler_.devices()) {
+  for (const std::shared_ptr<Device>& device : quarantine_.working()) {
     RETURN_IF_ERROR(WarmUpDevice(*device, *model));
   }
   const ModelVariant* const variant = &WarmVariant(*model->card);
-  ASSIGN_OR_RETURN(const DeviceExecutables loaded,
-                   scheduler_.OpenRequest().Load(*model->card, {&variant, 1},
-                                                 model->default_precision, /*pixels=*/0));
-  // What every server needs, whatever its clients do.
-  const size_t scratch_bytes = loaded.front()->ScratchBytes(loaded.front()->PreferredTile());
+  ASSIGN_OR_RETURN(
+      const DeviceChooser::Choice choice,
+      chooser_.Load(*model->card, {&variant, 1}, model->default_precision, /*pixels=*/0));
+  // Every server needs that much, whatever its clients do.
+  const DeviceExecutable& executable = *choice.executables.front();
+  const size_t scratch_bytes = executable.ScratchBytes(executable.PreferredTile());
   return admission_.Reserve({.scratch_bytes = static_cast<int64_t>(scratch_bytes)}).status();
 }
 
-void Server::OnDeviceFailed(const Device& device, const absl::Status& fault) {
-  metrics_.OnDeviceFailed(device.name());
-  supervisor_.OnFailed(device, fault);
+void Server::OnDeviceChanged(const Device& device, const absl::Status& fault) {
+  if (!fault.ok()) {
+    metrics_.OnDeviceFailed(device.name());
+    supervisor_.OnFailed(device, fault);
+  }
+  scheduler_.OnDeviceChanged(device);
 }
 
 bool Server::Drain(absl::Duration timeout) {
@@ -242,7 +246,7 @@ void Server::OnFinished(const RequestRecord& record) {
 std::string Server::RenderMetrics() {
   const AdmissionState state = admission_.state();
   int models = 0;
-  for (const std::shared_ptr<Device>& device : scheduler_.devices()) {
+  for (const std::shared_ptr<Device>& device : quarantine_.working()) {
     models += device->models().loaded_count();
   }
   std::vector<DeviceReading> devices;

@@ -16,6 +16,8 @@
 #include "server/batching/tile_scheduler.h"
 #include "server/config/config.h"
 #include "server/devices/device.h"
+#include "server/devices/device_chooser.h"
+#include "server/devices/device_quarantine.h"
 #include "server/devices/device_supervisor.h"
 #include "server/http/http_server.h"
 #include "server/logging/logger.h"
@@ -59,7 +61,8 @@ class Server {
   Server(const ServerConfig& config, Logger& logger, ModelCatalog catalog,
          const DeviceList& devices, BackendFactory create);
   absl::Status WarmUpDevices();
-  void OnDeviceFailed(const Device& device, const absl::Status& fault);
+  // `fault` is OK when it works again.
+  void OnDeviceChanged(const Device& device, const absl::Status& fault);
   absl::Status OpenPorts();
   void OnFinished(const RequestRecord& record);
   std::string RenderMetrics();
@@ -71,6 +74,8 @@ class Server {
   ServerMetrics metrics_;
   AdmissionController admission_;
   DeviceSupervisor supervisor_;
+  DeviceQuarantine quarantine_;
+  DeviceChooser chooser_;
   TileScheduler scheduler_;
   RequestWorkers workers_;
   CallRegistry registry_;

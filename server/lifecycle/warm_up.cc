@@ -5,12 +5,11 @@
 #include <memory>
 #include <new>
 #include <span>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/image/image.h"
-#include "engine/pipeline/pooled_means.h"
+#include "engine/pipeline/image_run.h"
 
 namespace upscaled::server {
 namespace {
@@ -26,17 +25,8 @@ absl::Status RunGray(Stream& stream, const Executable& executable) {
   for (int y = 0; y < kImage.height; ++y) {
     std::memset(src.mutable_view().row(y), 128, src.spec().row_bytes());
   }
-  TileTask task{.src = src.view(),
-                .src_rect = {0, 0, kImage.width, kImage.height},
-                .image = kImage,
-                .tile = {0, 0, kImage.width, kImage.height},
-                .dst = dst.mutable_view()};
-  ASSIGN_OR_RETURN(const std::vector<ChannelMeans> means,
-                   GatherMeans(executable.network(), {task}, [&](std::span<const TileTask> tasks) {
-                     return stream.Run(executable, tasks);
-                   }));
-  task.means = means;
-  return stream.Run(executable, {&task, 1});
+  ImageRun run(executable, CutImage(executable, src.view(), dst.mutable_view(), kImage));
+  return run.Run([&](std::span<const TileTask> tiles) { return stream.Run(executable, tiles); });
 }
 
 absl::Status Run(Device& device, const CatalogEntry& model) try {

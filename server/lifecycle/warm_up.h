@@ -7,7 +7,7 @@
 
 namespace upscaled::server {
 
-// The native scale's variant without denoising, or with the least there is.
+// The native scale's variant without denoising, or with the minimum there is.
 const ModelVariant& WarmVariant(const ModelCard& card);
 
 // Upscales a small image on a stream of its own, in the model's default precision or, where this

@@ -82,7 +82,7 @@ std::string JsonLine(LogLevel level, std::string_view message, std::span<const L
   return Dump(line);
 }
 
-// What the server, and not the caller, is to blame for.
+// Whether the server, and not the caller, is to blame.
 bool IsServerFailure(absl::StatusCode code) {
   return code == absl::StatusCode::kInternal || code == absl::StatusCode::kUnknown ||
          code == absl::StatusCode::kDataLoss || code == absl::StatusCode::kResourceExhausted;

@@ -39,7 +39,7 @@ class ModelCache {
     int noise_level;
     Precision precision;
   };
-  // What is ready.
+  // Those that are ready.
   std::vector<Loaded> loaded() const ABSL_LOCKS_EXCLUDED(mutex_);
   int loaded_count() const { return static_cast<int>(loaded().size()); }
 

@@ -8,13 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "engine/base/status_macros.h"
-#include "engine/graph/tile_geometry.h"
+#include "engine/graph/tile_plan.h"
 #include "engine/model/shapes.h"
 #include "server/base/error.h"
 
 namespace upscaled::server {
 
-int HaloPx(const Network& network) {
+int AdvertisedHaloPx(const Network& network) {
   const std::vector<bool> per_image = IsPerImage(network);
   if (std::find(per_image.begin(), per_image.end(), true) != per_image.end()) {
     return network.pad_px;
@@ -23,7 +23,7 @@ int HaloPx(const Network& network) {
   constexpr int kFar = 1 << 14, kTile = 1 << 8;
   const Rect tile{kFar, kFar, kTile, kTile};
   const Size image{2 * kFar + kTile, 2 * kFar + kTile};
-  const Rect needed = SourceRect(network, LayerRegions(network, image, tile, {}).front(), image);
+  const Rect needed = PlanTile(network, image, tile).input;
   return std::max({tile.x - needed.x, tile.y - needed.y, needed.right() - tile.right(),
                    needed.bottom() - tile.bottom()});
 }
@@ -59,7 +59,7 @@ bool SameFiles(const ModelCard& a, const ModelCard& b) {
                                               b.variants.begin(), b.variants.end(), same);
 }
 
-// What one variant of each scale says of the model.
+// The catalog's entry, from one variant of each scale.
 absl::StatusOr<CatalogEntry> Examine(const ModelCard& card, const ModelCatalog::Options& options,
                                      const PrecisionProbe& try_precision) {
   CatalogEntry entry{&card, 0, options.default_precision};
@@ -68,7 +68,7 @@ absl::StatusOr<CatalogEntry> Examine(const ModelCard& card, const ModelCatalog::
         *std::find_if(card.variants.begin(), card.variants.end(),
                       [scale](const ModelVariant& candidate) { return candidate.scale == scale; });
     ASSIGN_OR_RETURN(const Network network, LoadNetwork(card, variant));
-    entry.halo_px = std::max(entry.halo_px, HaloPx(network));
+    entry.halo_px = std::max(entry.halo_px, AdvertisedHaloPx(network));
     if (entry.default_precision == Precision::kExact) continue;
     const absl::Status status = try_precision(network, entry.default_precision);
     if (absl::IsUnavailable(status)) return status;  // says nothing of the model

@@ -20,10 +20,10 @@ namespace upscaled::server {
 struct CatalogEntry {
   const ModelCard* card;
   int halo_px;                  // source pixels around a tile that its result depends on
-  Precision default_precision;  // of requests that name none
+  Precision default_precision;  // for requests that name none
 };
 
-// What a reload found, by name.
+// The outcome of a reload, by name.
 struct ReloadReport {
   std::vector<std::string> added;
   std::vector<std::string> changed;
@@ -40,7 +40,7 @@ class ModelCatalog {
  public:
   struct Options {
     std::string default_model;
-    // Of requests that name none, where the model has it; the others' run in kExact.
+    // For requests that name none, where the model has it; other models run in kExact.
     Precision default_precision = Precision::kExact;
     // Hears which model runs in kExact instead, and why. May be null.
     std::function<void(const std::string& model, const absl::Status& why)> on_exact = nullptr;
@@ -88,10 +88,10 @@ class ModelCatalog {
 
 // Source pixels around a tile that its result depends on. A network with global pooling depends on
 // the whole image; what counts then is the border that it was trained with.
-int HaloPx(const Network& network);
+int AdvertisedHaloPx(const Network& network);
 
-// What the model computes in a single pass when no size is asked for: its least scale above 1,
-// or 1.
+// The scale that the model computes in a single pass when no size is asked for: its minimum above
+// 1, or 1.
 int NativeScale(const ModelCard& card);
 
 }  // namespace upscaled::server

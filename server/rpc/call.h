@@ -1,4 +1,4 @@
-// What all calls have in common: a place in the registry, a stop signal, a record, a status.
+// The common part of all calls: a place in the registry, a stop signal, a record, a status.
 //
 // A call object waits in gRPC's hands until a client calls its method, then puts a fresh one in its
 // place. It is owned by its operations in flight (see CompletionTag) and by the request worker that
@@ -42,7 +42,7 @@ class Call : public std::enable_shared_from_this<Call> {
   // Returns the refusal instead when there is no slot or memory.
   absl::Status RunOnWorker(std::function<void()> handler, int64_t memory_bytes = 0);
 
-  // What `handler` returns; an overload when the machine has no memory for it.
+  // The status of `handler`; an overload when the machine has no memory for it.
   static absl::Status Guard(const std::function<absl::Status()>& handler);
 
   // Closes the record with `status`, frees the slot and returns what the client gets. Call once,
@@ -50,7 +50,7 @@ class Call : public std::enable_shared_from_this<Call> {
   grpc::Status Conclude(const absl::Status& status);
 
   // Gives back what the handler has reserved: once no answer of its making is left in memory.
-  void ReleaseTicket() { reservation_.Release(); }
+  void ReleaseReservation() { reservation_.Release(); }
 
   // Ends the call at once, whatever the client has not taken yet; its status loses its details.
   void CancelWith(const grpc::Status& status);

@@ -1,4 +1,4 @@
-// What gRPC hands back through a completion queue when an operation ends.
+// The object that gRPC hands back through a completion queue when an operation ends.
 #pragma once
 
 #include <functional>
@@ -7,7 +7,7 @@
 
 namespace upscaled::server {
 
-// One kind of operation of one call, at most one of it in flight. While it is in flight the tag
+// One type of operation of one call, at most one of it in flight. While it is in flight the tag
 // owns a share of its call, so a call lives exactly as long as someone may still come back to it.
 class CompletionTag {
  public:

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "server/handlers/info_handlers.h"
 
 namespace upscaled::server {
 namespace {
@@ -72,7 +73,7 @@ GrpcServer::GrpcServer(const GrpcServerOptions& options, const HandlerEnvironmen
     : calls_(calls),
       health_calls_(calls),
       upscale_(handlers, calls, static_cast<size_t>(options.output_queue_bytes)),
-      health_(health_calls_, [&handlers] { return !handlers.scheduler.devices().empty(); }) {
+      health_(health_calls_, [&handlers] { return AnyDeviceWorks(handlers); }) {
   health_calls_.on_finished = [](const RequestRecord&) {};
 }
 

@@ -123,7 +123,7 @@ class StreamCall final : public Call,
     return true;
   }
 
-  // What a message takes of the input queue; an empty one is not free.
+  // A message's bytes in the input queue; an empty one is not free.
   static size_t QueuedBytes(const Request& request) {
     return sizeof(Request) + request.ByteSizeLong();
   }
@@ -256,7 +256,7 @@ class StreamCall final : public Call,
 
   // After everything was sent, or when the rest shall not be.
   void Finish(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_) {
-    ReleaseTicket();
+    ReleaseReservation();
     const grpc::Status result = Conclude(status);
     bool stuck = false;
     {

@@ -1,6 +1,6 @@
 // A call with one message each way over a completion queue.
 //
-// What the handler has reserved is kept until the answer has left, so that clients which do not
+// The handler's reservation is kept until the answer has left, so that clients which do not
 // read cannot make the server hold more than its memory budget; after a while they are given up.
 #pragma once
 
@@ -67,7 +67,7 @@ class UnaryCall final : public Call {
   }
 
   void Finish(const absl::Status& status) {
-    if (!status.ok()) ReleaseTicket();
+    if (!status.ok()) ReleaseReservation();
     const grpc::Status result = Conclude(status);
     stall_alarm_.Set(&queue_, absl::ToChronoTime(absl::Now() + environment().stall_timeout),
                      stalled_.Arm(shared_from_this()));
@@ -92,7 +92,7 @@ class UnaryCall final : public Call {
 
   void OnFinished(bool) {
     stall_alarm_.Cancel();
-    ReleaseTicket();
+    ReleaseReservation();
   }
 
   const Method& method_;

@@ -16,7 +16,7 @@ constexpr size_t kInputQueueBytes = size_t{1} << 20;
 // Tiles are computed side by side only as far as their results fit into the queue.
 constexpr size_t kMinTilesQueueBytes = size_t{16} << 20;
 
-// What a message has besides its image or tile.
+// Bytes of a message besides its image or tile.
 constexpr int64_t kMessageSlackBytes = int64_t{64} << 10;
 // Room for the chunks of an upload, however small the other limits are.
 constexpr int64_t kMinMessageBytes = int64_t{4} << 20;

@@ -16,13 +16,13 @@ size_t MaxMessageBytes(const Limits& limits);
 
 class UpscaleService {
  public:
-  // Both environments outlive it. `output_queue_bytes`: what UpscaleImage may queue for a client.
+  // Both environments outlive it. `output_queue_bytes` is UpscaleImage's queue for one client.
   UpscaleService(const HandlerEnvironment& handlers, CallEnvironment& calls,
                  size_t output_queue_bytes);
 
   grpc::Service& service() { return service_; }
 
-  // What the messages of one call take at most.
+  // Upper bound of the memory of one call's messages.
   size_t max_call_bytes() const;
 
   // Makes `pending_calls` of each method ready to be called on `queue`.

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -12,9 +13,8 @@
 #include "absl/synchronization/blocking_counter.h"
 #include "engine/backends/cpu/cpu_backend.h"
 #include "engine/base/cpu_info.h"
+#include "engine/pipeline/image_run.h"
 #include "engine/pipeline/local_executor.h"
-#include "engine/pipeline/pooled_means.h"
-#include "engine/tiling/tile_grid.h"
 #include "engine/tiling/tile_shape.h"
 #include "tests/bench/commands.h"
 #include "tests/bench/measure.h"
@@ -22,7 +22,6 @@
 #include "tests/bench/onednn.h"
 #include "tests/bench/options.h"
 #include "tests/bench/report.h"
-#include "tests/support/run_image.h"
 
 namespace upscaled::bench {
 namespace {
@@ -48,26 +47,13 @@ Image NoiseImage(Size size) {
   return image;
 }
 
-// Tasks that cover the image.
-std::vector<TileTask> MakeTasks(const Executable& executable, const Image& source, Image& result,
-                                Size max_tile) {
-  const TileGrid grid(source.spec().size(), max_tile);
-  std::vector<TileTask> tasks;
-  for (int row = 0; row < grid.rows(); ++row) {
-    for (int column = 0; column < grid.columns(); ++column) {
-      tasks.push_back(test::MakeTask(executable, source, grid.Tile(column, row), result));
-    }
-  }
-  return tasks;
-}
-
 // The pipeline's choice: tiles that keep all streams busy to the end.
 Size DefaultTile(const Executable& executable, Size image, int streams) {
   const Rect one{image.width / 2, image.height / 2, 1, 1};
   TileShapeInput input;
   input.image = image;
   input.max_tile = executable.PreferredTile();
-  input.halo_px = executable.InputRect(one, image).width - 1;
+  input.halo_px = executable.Plan(one, image).input.width - 1;
   input.streams = streams;
   return ChooseTileShape(input).tile;
 }
@@ -77,7 +63,8 @@ class Engine {
  public:
   Engine(const Network& network, const NetworkOptions& options, Precision precision, int threads,
          const Image& source)
-      : result_({source.spec().width_px * network.scale, source.spec().height_px * network.scale, 3,
+      : source_(source),
+        result_({source.spec().width_px * network.scale, source.spec().height_px * network.scale, 3,
                  SampleType::kU8}) {
     BackendOptions backend = options.common.backend;
     backend.threads = threads;
@@ -86,31 +73,26 @@ class Engine {
     executor_ = MakeLocalExecutor(*backend_);
     tile_ = options.tile.empty() ? DefaultTile(*executable_, source.spec().size(), threads)
                                  : ValueOrExit(ParseSize(options.tile));
-    tasks_ = MakeTasks(*executable_, source, result_, tile_);
     keeps_ = options.tile_memory;
   }
 
   Size tile() const { return tile_; }
 
   void Run() {
-    std::vector<TileTask> tasks = tasks_;
-    std::vector<std::unique_ptr<ActivationCache>> memories;
-    for (size_t i = 0; keeps_ && i < tasks.size(); ++i) {
-      tasks[i].memory = memories.emplace_back(executable_->CreateActivationCache()).get();
-    }
-    const std::vector<ChannelMeans> means =
-        ValueOrExit(GatherMeans(executable_->network(), tasks, [this](const auto& tiles) {
-          RunTiles({tiles.begin(), tiles.end()});
-          return absl::OkStatus();
-        }));
-    for (TileTask& task : tasks) task.means = means;
-    RunTiles(std::move(tasks));
+    std::vector<TileTask> tiles =
+        CutImage(*executable_, source_.view(), result_.mutable_view(), tile_);
+    const int64_t cached_tiles = keeps_ ? std::ssize(tiles) : 0;
+    ExitUnlessOk(ImageRun(*executable_, std::move(tiles), cached_tiles)
+                     .Run([this](std::span<const TileTask> pass) {
+                       RunTiles({pass.begin(), pass.end()});
+                       return absl::OkStatus();
+                     }));
   }
 
  private:
   void RunTiles(std::vector<TileTask> tasks) {
     absl::BlockingCounter left(static_cast<int>(tasks.size()));
-    executor_->Submit(/*request=*/0, executable_, std::move(tasks), /*cancellation=*/nullptr,
+    executor_->Submit(executable_, std::move(tasks), /*cancellation=*/nullptr,
                       [&left](size_t, const absl::Status& status) {
                         ExitUnlessOk(status);
                         left.DecrementCount();
@@ -118,12 +100,12 @@ class Engine {
     left.Wait();
   }
 
+  const Image& source_;
   Image result_;
   std::unique_ptr<Backend> backend_;
   std::shared_ptr<const Executable> executable_;
   std::unique_ptr<TileExecutor> executor_;
   Size tile_;
-  std::vector<TileTask> tasks_;
   bool keeps_ = false;
 };
 

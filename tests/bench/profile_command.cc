@@ -103,7 +103,9 @@ void RunProfileCommand(const ProfileOptions& options) {
   for (const int pooling : ListPoolings(executable->network())) {
     means.emplace_back(executable->network().layers[pooling].out_channels, 0.5f);
   }
-  const TileTask task{source.view(), whole, size, whole, result.mutable_view(), means};
+  const PoolingPass pass{.means = means};
+  const TileTask task{std::make_shared<const TilePlan>(executable->Plan(whole, size)),
+                      source.view(), whole, result.mutable_view(), &pass};
   double peak_gflops = options.peak_gflops;
   if (peak_gflops == 0 && (backend->name() == "cpu" || backend->name() == "reference")) {
     peak_gflops = FmaPeakGflops(ChosenIsa(options.common.backend));

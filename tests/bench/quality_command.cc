@@ -87,7 +87,7 @@ class Model {
                      PlanUpscale(image.spec(), {size.width * scale_, size.height * scale_},
                                  {executable_}, options));
     ImageRows rows(image);
-    return ReadAll(*MakeUpscaler(plan, rows, *executor_, /*request=*/1, /*cancellation=*/nullptr));
+    return ReadAll(*MakeUpscaler(plan, rows, *executor_, /*cancellation=*/nullptr));
   }
 
  private:

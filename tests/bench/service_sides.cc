@@ -116,8 +116,7 @@ absl::StatusOr<UpscalePlan> EngineSide::Plan(const ImageSpec& source) const {
 absl::Status EngineSide::UpscaleRows(ImageView source, MutableImageView result) {
   ASSIGN_OR_RETURN(const UpscalePlan plan, Plan(source.spec));
   ViewRows rows(source);
-  return MakeUpscaler(plan, rows, *executor_, /*request=*/0, /*cancellation=*/nullptr)
-      ->ReadRows(result);
+  return MakeUpscaler(plan, rows, *executor_, /*cancellation=*/nullptr)->ReadRows(result);
 }
 
 absl::Status EngineSide::UpscalePng(std::string_view png) {

@@ -18,7 +18,7 @@ BACKEND_INTERFACE = "engine/backends/backend.h"
 CHOICE_INTERFACE = "engine/graph/kernel_choice.h"
 IMAGE_KERNELS = "engine/image_kernels/image_kernels.h"
 PROFILE_INTERFACE = "engine/backends/layer_profile.h"
-ACTIVATION_CACHE = "engine/backends/device_activation_cache.h"
+OVERFLOW = "engine/backends/overflow.h"
 ENGINE_INTERFACE = ["engine/autotune/tuner.h", "engine/base", "engine/image", "engine/model", "engine/pipeline", "engine/backends/backend.h",
                "engine/backends/backend_list.h"]
 
@@ -33,11 +33,11 @@ MAY_INCLUDE = {
                         "engine/backends/cpu/cpu_backend.h"],
     "engine/backends/reference": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_INTERFACE, PROFILE_INTERFACE],
     "engine/backends/cpu": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_INTERFACE,
-                            PROFILE_INTERFACE],
+                            PROFILE_INTERFACE, OVERFLOW],
     "engine/backends/opencl": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_INTERFACE,
-                               PROFILE_INTERFACE, ACTIVATION_CACHE, "engine/backends/plugin.h"],
+                               PROFILE_INTERFACE, "engine/backends/plugin.h"],
     "engine/backends/cuda": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_INTERFACE,
-                             PROFILE_INTERFACE, ACTIVATION_CACHE, "engine/backends/plugin.h"],
+                             PROFILE_INTERFACE, OVERFLOW, "engine/backends/plugin.h"],
     "engine/backends/cuda/kernels": ["engine/base", "engine/model", "engine/graph"],
     "engine/image_kernels": ["engine/base", "engine/image"],
     "engine/image_kernels/cpu": ["engine/base", "engine/image", IMAGE_KERNELS],
@@ -51,12 +51,12 @@ MAY_INCLUDE = {
     "server/logging": ["server/base"],
     "server/metrics": ["engine/base", "server/base", "server/batching/tile_observer.h"],
     "server/admission": ["engine/base", "server/base"],
-    "server/batching": ["engine/base", "engine/model", "engine/pipeline", BACKEND_INTERFACE, "server/base", "server/devices"],
+    "server/batching": ["engine/base", "engine/pipeline", BACKEND_INTERFACE, "server/base", "server/devices"],
     "server/devices": ["engine/base", "engine/model", BACKEND_INTERFACE, "server/base", "server/models", "server/logging/logger.h"],
     "server/http": ["engine/base"],
     "server/models": ["engine/base", "engine/model", "engine/graph", BACKEND_INTERFACE, "server/base"],
     "server/handlers": ["server/base", "server/admission", "server/devices", "server/models", "server/batching", "engine/base",
-                        "engine/image", "engine/model", "engine/pipeline", "engine/tiling", "upscale/v1"],
+                        "engine/image", "engine/model", "engine/pipeline", "upscale/v1"],
     "server/rpc": ["server/base", "server/admission", "server/handlers", "engine/base", "upscale/v1", "google/rpc",
                    "grpc/health/v1"],
     "server/lifecycle": ["server"] + ENGINE_INTERFACE,
@@ -103,14 +103,14 @@ def outside_in() -> list[str]:
 
 def draw() -> str:
     """A line a room: "room -> engine: base image; proto"."""
-    picture = ""
+    picture, width = "", max(map(len, MAY_INCLUDE))
     for room in outside_in():
         arrows: dict[str, list[str]] = {}
         for target in MAY_INCLUDE[room]:
             top, _, name = target.partition("/")
             arrows.setdefault(top if top in ("engine", "server") else "proto", []).append(name or "every room")
         text = "; ".join("proto" if top == "proto" else f"{top}: {' '.join(names)}" for top, names in arrows.items())
-        picture += textwrap.fill(f"{room:28} -> {text}" if text else room, 110, subsequent_indent=" " * 32,
+        picture += textwrap.fill(f"{room:{width}} -> {text}" if text else room, 110, subsequent_indent=" " * (width + 4),
                                  break_on_hyphens=False) + "\n"
     return picture
 

@@ -7,7 +7,7 @@
 
 #include "engine/backends/cpu/cpu_backend.h"
 #include "engine/backends/reference/reference_backend.h"
-#include "engine/graph/tile_geometry.h"
+#include "engine/graph/tile_plan.h"
 #include "engine/image/image.h"
 #include "tests/support/run_image.h"
 
@@ -58,7 +58,7 @@ void CheckTiling(Backend& backend, const Network& network, const Image& source) 
 void CheckLoadedNetwork(const Network& network) {
   Require(network.Validate().ok());
   const std::vector<Rect> regions =
-      LayerRegions(network, kImage, {0, 0, kImage.width, kImage.height}, {});
+      PlanTile(network, kImage, {0, 0, kImage.width, kImage.height}).regions;
   if (Work(network, regions) > kMaxWork) return;
   Image source({kImage.width, kImage.height, 3, SampleType::kU8});
   for (size_t i = 0; i < source.bytes(); ++i) {

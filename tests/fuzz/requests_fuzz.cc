@@ -40,14 +40,17 @@ class GrayExecutable final : public Executable {
   explicit GrayExecutable(Network network) : network_(std::move(network)) {}
   const Network& network() const override { return network_; }
   Precision precision() const override { return Precision::kExact; }
-  Rect InputRect(const Rect& tile, Size image) const override {
-    return Intersect(Expand(tile, 7), {0, 0, image.width, image.height});
-  }
   size_t WorkspaceBytes(Size) const override { return 0; }
   size_t WeightBytes() const override { return 0; }
   Size PreferredTile() const override { return {64, 48}; }
 
  private:
+  TilePlan MakePlan(const Rect& tile, Size image) const override {
+    return {.tile = tile,
+            .image = image,
+            .input = Intersect(Expand(tile, 7), {0, 0, image.width, image.height})};
+  }
+
   const Network network_;
 };
 
@@ -101,10 +104,14 @@ class Service {
   Logger logger_{LogFormat::kText, LogLevel::kError};
   DeviceSupervisor supervisor_{devices_, Clock::Real(), logger_, {}};
   AdmissionController admission_{kLimits, kMemoryBudgetBytes, Clock::Real()};
-  TileScheduler scheduler_{devices_, Clock::Real()};
+  DeviceQuarantine quarantine_{devices_};
+  DeviceChooser chooser_{quarantine_, [this] { return scheduler_.work(); }};
+  TileScheduler scheduler_{quarantine_, Clock::Real()};
   HandlerEnvironment environment_{.catalog = catalog_,
                                   .admission = admission_,
+                                  .chooser = chooser_,
                                   .scheduler = scheduler_,
+                                  .quarantine = quarantine_,
                                   .devices = supervisor_,
                                   .clock = Clock::Real(),
                                   .version = "fuzz"};

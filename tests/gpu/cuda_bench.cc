@@ -23,10 +23,9 @@
 #include "engine/backends/cuda/handles.h"
 #include "engine/backends/cuda/kernels/pooling.h"
 #include "engine/backends/cuda/profile.h"
-#include "engine/backends/cuda/tile_plan.h"
+#include "engine/backends/cuda/tile_place.h"
 #include "engine/backends/layer_profile.h"
 #include "engine/base/status_macros.h"
-#include "engine/graph/tile_geometry.h"
 #include "tests/bench/networks.h"
 
 namespace upscaled {
@@ -102,7 +101,7 @@ absl::StatusOr<double> TimeSums(const cuda::CudaExecutable& executable, const cu
                               .channels = pooling.out_channels};
   return TimeOf(context, queue.get(), repetitions, [&] {
     cudaError_t error = cudaSuccess;
-    for (const Rect& strip : cuda::SumStrips(plan.shares[number])) {
+    for (const Rect& strip : cuda::SumStrips(plan.partial_sum_rects[number])) {
       if (error != cudaSuccess) break;
       error = cuda::LaunchSumChannels(view, {reinterpret_cast<int64_t*>(sums.data()), strip}, 1,
                                       executable.precision(), queue.get());
@@ -116,7 +115,8 @@ absl::StatusOr<cuda::TileProfile> ProfileImage(const cuda::CudaExecutable& execu
                                                const cuda::TilePlace& image, int repetitions) {
   ASSIGN_OR_RETURN(cuda::TileProfile profile, cuda::ProfileTile(executable, image, repetitions));
   const std::vector<int>& poolings = executable.program().poolings;
-  const cuda::TilePlan plan = cuda::PlanTile(executable.program(), image);
+  const cuda::PlacedTile plan =
+      cuda::PlaceTile(executable.program(), executable.Plan(image.tile, image.image));
   for (size_t i = 0; i < poolings.size(); ++i) {
     if (profile.sums_added[i]) continue;
     ASSIGN_OR_RETURN(const double seconds, TimeSums(executable, plan, i, repetitions));
@@ -137,7 +137,7 @@ absl::StatusOr<ordered_json> MeasureNetwork(const std::shared_ptr<cuda::Context>
   ASSIGN_OR_RETURN(const cuda::TileProfile profile,
                    ProfileImage(*executable, {image, whole}, repetitions));
   const Network& compiled = executable->network();
-  const std::vector<Rect> regions = LayerRegions(compiled, image, whole, {});
+  const std::vector<Rect> regions = executable->Plan(whole, image).regions;
   double operations = 0;
   ordered_json steps = ordered_json::array();
   for (const cuda::StepTime& step : profile.steps) {

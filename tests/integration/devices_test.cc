@@ -107,7 +107,7 @@ TEST_F(DevicesTest, AnImageGoesOnOnAnotherKind) {
   const std::string image = Image();
   const Outcome before = Upscale(server, image);
   ASSERT_TRUE(before.status.ok()) << before.status.error_message();
-  EXPECT_EQ(before.summary->device(), "cpu") << "an image is of one kind of device";
+  EXPECT_EQ(before.summary->device(), "cpu") << "an image is of one device class";
   EXPECT_EQ(Upscale(server, image).summary->device(), "reference") << "whose speed is unknown";
 
   // The first tiles are the cpu's, which is now known to be the faster.

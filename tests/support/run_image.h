@@ -1,48 +1,45 @@
-// An image's tiles, run with what global poolings need of all of them first.
+// An image's tiles, run with what global average poolings need of all of them first.
 #pragma once
 
 #include <memory>
-#include <span>
 #include <utility>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "engine/backends/backend.h"
 #include "engine/base/geometry.h"
-#include "engine/base/status_macros.h"
 #include "engine/image/image.h"
-#include "engine/pipeline/pooled_means.h"
+#include "engine/pipeline/image_run.h"
 
 namespace upscaled::test {
 
-// `tile` of the image, with no more of the source than it needs.
+// `tile` of an image, with so much of the source.
+inline TileTask MakeTask(const Executable& executable, const ImageView& source, const Rect& tile,
+                         const MutableImageView& result, const Rect& src_rect) {
+  return {std::make_shared<const TilePlan>(executable.Plan(tile, source.spec.size())),
+          source.Crop(src_rect), src_rect, result.Crop(Scale(tile, executable.network().scale))};
+}
+
+// The same with no more of the source than it needs.
 inline TileTask MakeTask(const Executable& executable, const Image& source, const Rect& tile,
                          Image& result) {
-  const Size size = source.spec().size();
-  const Rect input = executable.InputRect(tile, size);
-  return {source.view().Crop(input), input, size, tile,
-          result.mutable_view().Crop(Scale(tile, executable.network().scale))};
+  return MakeTask(executable, source.view(), tile, result.mutable_view(),
+                  executable.Plan(tile, source.spec().size()).input);
 }
 
-// `tiles` cover the image; `run` runs what it is given.
-inline absl::Status RunImage(const Executable& executable, std::vector<TileTask> tiles,
-                             absl::FunctionRef<absl::Status(std::span<const TileTask>)> run) {
-  ASSIGN_OR_RETURN(const std::vector<ChannelMeans> means,
-                   GatherMeans(executable.network(), tiles, run));
-  for (TileTask& tile : tiles) tile.means = means;
-  return run(tiles);
+// The whole image as one tile.
+inline TileTask WholeTask(const Executable& executable, const ImageView& source,
+                          const MutableImageView& result) {
+  const Rect whole{0, 0, source.width_px(), source.height_px()};
+  return MakeTask(executable, source, whole, result, whole);
 }
 
-// The same on one stream. With `keep` every other tile has a memory.
+// `tiles` cover the image and run on one stream. With `keep` half of them have an activation cache.
 inline absl::Status RunImage(Stream& stream, const Executable& executable,
                              std::vector<TileTask> tiles, bool keep = false) {
-  std::vector<std::unique_ptr<ActivationCache>> memories;
-  for (size_t i = 0; keep && i < tiles.size(); i += 2) {
-    tiles[i].memory = memories.emplace_back(executable.CreateActivationCache()).get();
-  }
-  return RunImage(executable, std::move(tiles),
-                  [&](std::span<const TileTask> tasks) { return stream.Run(executable, tasks); });
+  const int64_t cached_tiles = keep ? (std::ssize(tiles) + 1) / 2 : 0;
+  return ImageRun(executable, std::move(tiles), cached_tiles)
+      .Run([&](std::span<const TileTask> tasks) { return stream.Run(executable, tasks); });
 }
 
 }  // namespace upscaled::test

@@ -48,7 +48,7 @@ class CpuBackend : public Backend {
  private:
   const int stream_count_;
   const Isa isa_;
-  const cpu::KernelInfo* const forced_kernel_;         // null: the best for each layer
+  const cpu::KernelInfo* const forced_kernel_;    // null: the best for each layer
   const std::shared_ptr<KernelChooser> chooser_;  // null: the order of the list
 };
 

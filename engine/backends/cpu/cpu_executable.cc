@@ -5,13 +5,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/backends/cpu/row_schedule.h"
 #include "engine/backends/cpu/run_tile.h"
 #include "engine/backends/cpu/tile_choice.h"
-#include "engine/backends/cpu/tile_plan.h"
 #include "engine/base/cpu_info.h"
 #include "engine/base/status_macros.h"
 #include "engine/graph/inner_tile.h"
-#include "engine/graph/tile_geometry.h"
 #include "engine/model/without_weights.h"
 
 namespace upscaled::cpu {
@@ -70,9 +69,11 @@ absl::StatusOr<std::shared_ptr<const Executable>> CpuExecutable::Create(
   }
 }
 
-Rect CpuExecutable::InputRect(const Rect& tile, Size image) const {
-  const Rect input = SourceOf(program_, image, tile);
-  return exact_program_ ? Cover(input, SourceOf(*exact_program_, image, tile)) : input;
+TilePlan CpuExecutable::MakePlan(const Rect& tile, Size image) const {
+  TilePlan plan = PlanTile(program_, image, tile);
+  // Pixels that overflow are computed once more.
+  if (exact_program_) plan.input = Cover(plan.input, PlanTile(*exact_program_, image, tile).input);
+  return plan;
 }
 
 size_t CpuExecutable::WeightBytes() const {
@@ -85,14 +86,14 @@ size_t CpuExecutable::WorkspaceBytes(Size tile) const {
 }
 
 std::unique_ptr<ActivationCache> CpuExecutable::CreateActivationCache() const {
-  return program_.poolings.empty() ? nullptr : std::make_unique<CachedLayers>();
+  return program_.poolings.empty() ? nullptr : std::make_unique<CachedLayers>(program_);
 }
 
 size_t CpuExecutable::ActivationCacheBytes(Size tile) const {
   if (program_.poolings.empty()) return 0;
   const InnerTile anywhere = AnywhereTile(tile);
-  return PlanTile(program_, anywhere.image, anywhere.rect, 0, /*keeps=*/true).memory_floats *
-         sizeof(float);
+  const TilePlan plan = PlanTile(program_, anywhere.image, anywhere.rect);
+  return ScheduleRows(program_, plan, 0, /*keeps=*/true).cached_floats * sizeof(float);
 }
 
 }  // namespace upscaled::cpu

@@ -25,7 +25,6 @@ class CpuExecutable final : public Executable {
 
   const Network& network() const override { return network_; }
   Precision precision() const override { return program_.precision; }
-  Rect InputRect(const Rect& tile, Size image) const override;
   size_t WorkspaceBytes(Size tile) const override;
   size_t WeightBytes() const override;
   Size PreferredTile() const override { return preferred_tile_; }
@@ -39,6 +38,7 @@ class CpuExecutable final : public Executable {
  private:
   CpuExecutable(Network network, Program program, std::optional<Program> exact_program,
                 Size preferred_tile);
+  TilePlan MakePlan(const Rect& tile, Size image) const override;
 
   const Network network_;  // without weights
   const Program program_;

@@ -18,9 +18,8 @@ class CpuStream final : public Stream {
                                                     const TileTask& task) override;
 
  private:
-  // Computes `runs` of the result's pixels again with this program. They are the same for every
-  // tiling, and so are their new values.
-  void RunExactly(const Program& program, const TileTask& task, std::span<const Rect> runs);
+  // Computes `runs` of the result's pixels again with this program.
+  absl::Status RunExactly(const Program& program, const TileTask& task, std::span<const Rect> runs);
 
   HugeBuffer workspace_;
 };

@@ -53,29 +53,30 @@ KernelCandidate::KernelCandidate(const Layer& layer, const KernelInfo& kernel, I
     : program_(OneLayerProgram(layer, kernel, isa)) {
   const Size output = LayerSizes(program_.network, input).back();
   plan_ = PlanTile(program_, input, {0, 0, output.width, output.height});
-  workspace_.Reserve(plan_.workspace_floats);
+  schedule_ = ScheduleRows(program_, plan_);
+  workspace_.Reserve(schedule_.workspace_floats);
   std::mt19937 random(1);
   std::uniform_real_distribution<float> value(-1.0f, 1.0f);
   for (size_t i = 0; i < workspace_.size(); ++i) workspace_.data()[i] = value(random);
-  BindWorkspace(program_, workspace_.data(), plan_);
-  for (const TilePlan::Step& step :
-       plan_.steps) {  // so that every tensor holds numbers of its kind
+  BindWorkspace(program_, plan_, workspace_.data(), nullptr, schedule_);
+  for (const RowSchedule::Step& step :
+       schedule_.steps) {  // so that every tensor holds numbers of its kind
     if (step.layer > 0) RunStep(step);
   }
 }
 
 void KernelCandidate::Run() {
-  for (const TilePlan::Step& step : plan_.steps) {
+  for (const RowSchedule::Step& step : schedule_.steps) {
     if (IsTried(step.layer)) RunStep(step);
   }
 }
 
 std::vector<float> KernelCandidate::Compute(std::span<const float> input) {
   std::vector<float> output(static_cast<size_t>(output_size().Area()) *
-                            plan_.tensors.back().channels);
-  const int last = static_cast<int>(plan_.tensors.size()) - 1;
-  for (const TilePlan::Step& step : plan_.steps) {
-    const Tensor& tensor = plan_.tensors[step.layer];
+                            schedule_.tensors.back().channels);
+  const int last = static_cast<int>(schedule_.tensors.size()) - 1;
+  for (const RowSchedule::Step& step : schedule_.steps) {
+    const Tensor& tensor = schedule_.tensors[step.layer];
     if (step.layer == 0) {
       ForEachValue(tensor, step.rows, [&](float& value, size_t i) { value = input[i]; });
       continue;
@@ -91,12 +92,12 @@ std::vector<float> KernelCandidate::Compute(std::span<const float> input) {
 bool KernelCandidate::IsTried(int layer) const {
   const KernelInfo* info = program_.kernel_infos[layer];
   const bool conversion = info == &ConversionKernel(true) || info == &ConversionKernel(false);
-  return layer > 0 && layer < static_cast<int>(plan_.tensors.size()) - 1 && !conversion;
+  return layer > 0 && layer < static_cast<int>(schedule_.tensors.size()) - 1 && !conversion;
 }
 
-void KernelCandidate::RunStep(const TilePlan::Step& step) {
-  const Tensor& src = plan_.tensors[program_.network.layers[step.layer].inputs[0]];
-  program_.kernels[step.layer]->Run({&src, 1}, plan_.tensors[step.layer], step.rows,
+void KernelCandidate::RunStep(const RowSchedule::Step& step) {
+  const Tensor& src = schedule_.tensors[program_.network.layers[step.layer].inputs[0]];
+  program_.kernels[step.layer]->Run({&src, 1}, schedule_.tensors[step.layer], step.rows,
                                     workspace_.data());
 }
 

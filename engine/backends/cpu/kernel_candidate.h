@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "engine/backends/cpu/program.h"
-#include "engine/backends/cpu/tile_plan.h"
+#include "engine/backends/cpu/row_schedule.h"
 #include "engine/backends/cpu/workspace.h"
 #include "engine/graph/kernel_choice.h"
 
@@ -26,12 +26,13 @@ class KernelCandidate final : public LayerCandidate {
   std::vector<float> Compute(std::span<const float> input) override;
 
  private:
-  void RunStep(const TilePlan::Step& step);
+  void RunStep(const RowSchedule::Step& step);
   bool IsTried(int layer) const;  // the layer or its prelude
 
   Program
       program_;  // the input, the kernel's prelude if it has one, the layer, a copy of it in fp32
   TilePlan plan_;
+  RowSchedule schedule_;
   HugeBuffer workspace_;
 };
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "engine/base/finite.h"
+#include "engine/backends/overflow.h"
 
 namespace upscaled::cpu {
 namespace {
@@ -60,15 +60,16 @@ void StoreRun(const SampleConversion<Sample>& conversion, const float* src, int 
 
 void LoadPixels(const SampleConversions& conversions, const TileTask& task, int pad_px,
                 const Rect& rows, const Tensor& dst) {
+  const Size image = task.plan->image;
   // Columns of the image: before it, in it and behind it.
   const int first = std::clamp(pad_px, rows.x, rows.right());
-  const int last = std::clamp(pad_px + task.image.width, rows.x, rows.right());
+  const int last = std::clamp(pad_px + image.width, rows.x, rows.right());
   const int channels = task.src.spec.channels;
   DispatchSampleType(
       task.src.spec.type, conversions,
       [&]<typename Sample>(const SampleConversion<Sample>& conversion) {
         for (int y = rows.y; y < rows.bottom(); ++y) {
-          const int image_y = std::clamp(y - pad_px, 0, task.image.height - 1);
+          const int image_y = std::clamp(y - pad_px, 0, image.height - 1);
           const Sample* src = task.src.row_as<Sample>(image_y - task.src_rect.y);
           const auto pixel = [&](int image_x) {
             return src + static_cast<ptrdiff_t>(image_x - task.src_rect.x) * channels;
@@ -80,7 +81,7 @@ void LoadPixels(const SampleConversions& conversions, const TileTask& task, int 
             LoadRun(conversion, pixel(first - pad_px), channels, last - first, dst.At(y, first));
           }
           for (int x = last; x < rows.right(); ++x) {
-            LoadRun(conversion, pixel(task.image.width - 1), channels, 1, dst.At(y, x));
+            LoadRun(conversion, pixel(image.width - 1), channels, 1, dst.At(y, x));
           }
         }
       });
@@ -102,16 +103,8 @@ void StorePixels(const SampleConversions& conversions, const Tensor& src, const 
 }
 
 void FindOverflowed(const Tensor& src, const Rect& rows, std::vector<Rect>& runs) {
-  const int channels = src.channels;
   for (int y = rows.y; y < rows.bottom(); ++y) {
-    const float* row = src.At(y, rows.x);
-    if (AllFinite(row, rows.width * channels)) continue;
-    for (int x = 0; x < rows.width; ++x) {
-      if (AllFinite(row + static_cast<ptrdiff_t>(x) * channels, channels)) continue;
-      const bool goes_on = !runs.empty() && runs.back().y == y && runs.back().right() == rows.x + x;
-      if (!goes_on) runs.push_back({rows.x + x, y, 0, 1});
-      ++runs.back().width;
-    }
+    AppendOverflowed(src.At(y, rows.x), src.channels, rows.width, rows.x, y, runs);
   }
 }
 

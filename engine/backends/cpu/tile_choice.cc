@@ -5,11 +5,10 @@
 #include <utility>
 
 #include "engine/backends/cpu/cpu_executable.h"
-#include "engine/backends/cpu/tile_plan.h"
+#include "engine/backends/cpu/row_schedule.h"
 #include "engine/backends/cpu/tile_size_benchmark.h"
 #include "engine/base/status_macros.h"
 #include "engine/graph/tile_choice.h"
-#include "engine/graph/tile_geometry.h"
 #include "engine/model/multiply_adds.h"
 
 namespace upscaled::cpu {
@@ -31,7 +30,7 @@ constexpr double kFastMacsPerByte = 30;
 
 std::vector<Rect> InnerRegions(const Program& program, Size size) {
   const InnerTile tile(size);
-  return RegionsOf(program, tile.image, tile.rect);
+  return PlanTile(program, tile.image, tile.rect).regions;
 }
 
 TileLimits LimitsOf(const Program& program) {
@@ -92,10 +91,10 @@ void SortByCost(const Program& program, size_t cache_bytes, std::vector<Size>& t
 }  // namespace
 
 size_t WorkspaceOf(const Program& program, const InnerTile& tile) {
+  const TilePlan plan = PlanTile(program, tile.image, tile.rect);
   size_t floats = 0;
-  for (size_t known_means = 0; known_means <= program.poolings.size(); ++known_means) {
-    const TilePlan plan = PlanTile(program, tile.image, tile.rect, known_means, /*keeps=*/false);
-    floats = std::max(floats, plan.workspace_floats);
+  for (size_t pass = 0; pass <= program.poolings.size(); ++pass) {
+    floats = std::max(floats, ScheduleRows(program, plan, pass).workspace_floats);
   }
   return floats * sizeof(float);
 }

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/backends/backend.h"
 #include "engine/backends/cpu/cpu_kernel_set.h"
+#include "engine/backends/cpu/row_schedule.h"
 #include "engine/backends/cpu/run_tile.h"
-#include "engine/backends/cpu/tile_plan.h"
 #include "engine/base/string_view.h"
 #include "engine/graph/inner_tile.h"
 
@@ -21,7 +23,7 @@ constexpr int kBenchmarkRows = 48;
 // costs it more than the tile.
 double WorthOf(const Program& program, const InnerTile& part, const InnerTile& tile) {
   const auto macs_of = [&](const InnerTile& of) {
-    return TileMacs(program.network, RegionsOf(program, of.image, of.rect));
+    return TileMacs(program.network, PlanTile(program, of.image, of.rect).regions);
   };
   const double macs = macs_of(tile);
   if (macs == 0) return static_cast<double>(part.rect.Area());
@@ -45,7 +47,8 @@ double TileSizeBenchmark::MacsPerPixel() const {
 
 double TileSizeBenchmark::Run(Size tile) {
   const InnerTile part({tile.width, std::min(tile.height, kBenchmarkRows)});
-  const Rect input = SourceOf(program_, part.image, part.rect);
+  auto plan = std::make_shared<const TilePlan>(PlanTile(program_, part.image, part.rect));
+  const Rect input = plan->input;
   Image source({input.width, input.height, 3, SampleType::kU8});
   std::fill_n(source.mutable_view().data, source.bytes(), uint8_t{128});
   const int scale = program_.network.scale;
@@ -54,9 +57,9 @@ double TileSizeBenchmark::Run(Size tile) {
   for (const int pooling : program_.poolings) {
     means.emplace_back(program_.network.layers[pooling].out_channels);
   }
-  TileTask task{source.view(), input, part.image, part.rect, result.mutable_view()};
-  task.means = means;
-  RunTile(program_, task, workspace_, [](const TilePlan::Step&) {});
+  const PoolingPass pass{.means = means};
+  const TileTask task{std::move(plan), source.view(), input, result.mutable_view(), &pass};
+  RunTile(program_, task, workspace_, [](const RowSchedule::Step&) {});
   return WorthOf(program_, part, InnerTile(tile));
 }
 

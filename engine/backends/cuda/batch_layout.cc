@@ -32,9 +32,9 @@ size_t PooledChannels(const Program& program, size_t pooling) {
          kPlaneChannels;
 }
 
-size_t ResultBytes(const Program& program, const TilePlan& plan, const BatchShape& shape) {
+size_t ResultBytes(const Program& program, const PlacedTile& plan, const BatchShape& shape) {
   if (shape.gathers) {
-    const size_t strips = SumStrips(plan.shares[shape.known_means]).size();
+    const size_t strips = SumStrips(plan.partial_sum_rects[shape.known_means]).size();
     return strips * shape.tiles * PooledChannels(program, shape.known_means) * sizeof(int64_t);
   }
   const Rect result = Scale(plan.place.tile, program.network.scale);
@@ -43,7 +43,7 @@ size_t ResultBytes(const Program& program, const TilePlan& plan, const BatchShap
 
 }  // namespace
 
-BatchLayout LayOut(const Program& program, const TilePlan& plan, Precision precision,
+BatchLayout LayOut(const Program& program, const PlacedTile& plan, Precision precision,
                    const BatchShape& shape) {
   const size_t tiles = shape.tiles;
   BatchLayout layout;
@@ -68,12 +68,12 @@ BatchLayout LayOut(const Program& program, const TilePlan& plan, Precision preci
   return layout;
 }
 
-std::vector<Rect> SumStrips(const Rect& share) {
+std::vector<Rect> SumStrips(const Rect& part) {
   std::vector<Rect> strips;
-  if (share.empty()) return strips;
-  const int rows = std::max(1, static_cast<int>(kMaxSummedPixels / share.width));
-  for (int y = share.y; y < share.bottom(); y += rows) {
-    strips.push_back({share.x, y, share.width, std::min(rows, share.bottom() - y)});
+  if (part.empty()) return strips;
+  const int rows = std::max(1, static_cast<int>(kMaxSummedPixels / part.width));
+  for (int y = part.y; y < part.bottom(); y += rows) {
+    strips.push_back({part.x, y, part.width, std::min(rows, part.bottom() - y)});
   }
   return strips;
 }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/backends/cuda/program.h"
-#include "engine/backends/cuda/tile_plan.h"
+#include "engine/backends/cuda/tile_place.h"
 #include "engine/image/image.h"
 #include "engine/model/precision.h"
 
@@ -43,10 +43,11 @@ struct BatchLayout {
   size_t staging_bytes() const { return sent_bytes + received_bytes; }  // of the host
 };
 
-BatchLayout LayOut(const Program& program, const TilePlan& plan, Precision precision,
+BatchLayout LayOut(const Program& program, const PlacedTile& plan, Precision precision,
                    const BatchShape& shape);
 
-// A tile's share, cut into strips of whole rows: kernels add up kMaxSummedPixels at once.
-std::vector<Rect> SumStrips(const Rect& share);
+// A tile's part of a pooled layer, cut into strips of whole rows: kernels add up kMaxSummedPixels
+// at once.
+std::vector<Rect> SumStrips(const Rect& part);
 
 }  // namespace upscaled::cuda

@@ -21,15 +21,15 @@ SampleKind KindOf(SampleType type) {
 
 }  // namespace
 
-void SetSums(const Program& program, const TilePlan& plan, size_t pooling, int64_t* sums,
+void SetSums(const Program& program, const PlacedTile& plan, size_t pooling, int64_t* sums,
              BatchViews& views) {
-  const std::vector<Rect> strips = SumStrips(plan.shares[pooling]);
+  const std::vector<Rect> strips = SumStrips(plan.partial_sum_rects[pooling]);
   if (strips.size() != 1) return;
   views.summed_layer = program.network.layers[program.poolings[pooling]].inputs[0];
   views.sums = {sums, strips[0]};
 }
 
-BatchViews ViewsOf(const Program& program, const TilePlan& plan, Precision precision,
+BatchViews ViewsOf(const Program& program, const PlacedTile& plan, Precision precision,
                    const BatchShape& shape, const BatchLayout& layout, uint8_t* memory,
                    uint8_t* tensors) {
   const size_t value_bytes = StorageBytes(precision);

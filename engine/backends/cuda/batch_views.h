@@ -7,7 +7,7 @@
 #include "engine/backends/cuda/batch_layout.h"
 #include "engine/backends/cuda/kernels/tensor_view.h"
 #include "engine/backends/cuda/program.h"
-#include "engine/backends/cuda/tile_plan.h"
+#include "engine/backends/cuda/tile_place.h"
 #include "engine/base/geometry.h"
 #include "engine/model/precision.h"
 
@@ -26,12 +26,12 @@ struct BatchViews {
 };
 
 // Lets the step of the layer that a pooling (its number) reads add to `sums`; no step where the
-// share takes several strips.
-void SetSums(const Program& program, const TilePlan& plan, size_t pooling, int64_t* sums,
+// part takes several strips.
+void SetSums(const Program& program, const PlacedTile& plan, size_t pooling, int64_t* sums,
              BatchViews& views);
 
 // `memory`: where the layout's offsets count from; `tensors`: where those of the slots do.
-BatchViews ViewsOf(const Program& program, const TilePlan& plan, Precision precision,
+BatchViews ViewsOf(const Program& program, const PlacedTile& plan, Precision precision,
                    const BatchShape& shape, const BatchLayout& layout, uint8_t* memory,
                    uint8_t* tensors);
 

@@ -13,8 +13,8 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "engine/backends/cuda/device.h"
-#include "engine/backends/device_activation_cache.h"
 #include "engine/base/byte_budget.h"
+#include "engine/graph/activation_cache.h"
 
 namespace upscaled::cuda {
 

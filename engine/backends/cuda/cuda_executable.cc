@@ -9,7 +9,6 @@
 #include "engine/backends/cuda/handles.h"
 #include "engine/base/status_macros.h"
 #include "engine/graph/tile_choice.h"
-#include "engine/graph/tile_geometry.h"
 
 namespace upscaled::cuda {
 
@@ -53,7 +52,7 @@ absl::StatusOr<std::vector<StepKernel>> CudaExecutable::MakeKernels(const Networ
   return kernels;
 }
 
-absl::Status CudaExecutable::CheckPlan(const TilePlan& plan) const {
+absl::Status CudaExecutable::CheckPlan(const PlacedTile& plan) const {
   for (size_t i = 0; i < plan.regions.size(); ++i) {
     const Placement& place = program_.placements[i];
     if (place.allocation < 0) continue;
@@ -67,14 +66,14 @@ absl::Status CudaExecutable::CheckPlan(const TilePlan& plan) const {
   return absl::OkStatus();
 }
 
-Rect CudaExecutable::InputRect(const Rect& tile, Size image) const {
-  return SourceOf(program_, {image, tile});
+TilePlan CudaExecutable::MakePlan(const Rect& tile, Size image) const {
+  return PlanTile(program_.network, image, tile);
 }
 
 BatchLayout CudaExecutable::LargestLayout(const InnerTile& tile) const {
   const BatchShape shape{
       .src_type = SampleType::kF32, .src_channels = 4, .dst_type = SampleType::kF32};
-  return LayOut(program_, PlanTile(program_, {tile.image, tile.rect}), precision_, shape);
+  return LayOut(program_, PlaceTile(program_, Plan(tile.rect, tile.image)), precision_, shape);
 }
 
 size_t CudaExecutable::WorkspaceBytes(Size tile) const {
@@ -89,17 +88,19 @@ size_t CudaExecutable::HostWorkspaceBytes(Size tile) const {
   return std::max(staging(tile), staging(PreferredTile())) + RedoneBytes(tile);
 }
 
-// What CudaStream::RunExactly holds: a result of floats, and a quarter of one.
+// What CudaStream::RunExactly holds: a result of floats, and of a quarter another one and, at
+// worst, every second pixel as a run.
 size_t CudaExecutable::RedoneBytes(Size tile) const {
   if (precision_ == Precision::kExact) return 0;
   const size_t scale = program_.network.scale;
   const size_t result =
       static_cast<size_t>(tile.Area()) * scale * scale * 3 * SampleBytes(SampleType::kF32);
-  return result + result / 4;
+  const size_t pixels = static_cast<size_t>(tile.Area()) * scale * scale;
+  return result + (result + pixels * sizeof(Rect) / 2) / 4;
 }
 
 std::unique_ptr<ActivationCache> CudaExecutable::CreateActivationCache() const {
-  return program_.poolings.empty() ? nullptr : std::make_unique<CachedTile>(context_);
+  return program_.poolings.empty() ? nullptr : std::make_unique<CachedTile>(this, context_);
 }
 
 size_t CudaExecutable::ActivationCacheBytes(Size tile) const {
@@ -121,7 +122,7 @@ absl::Status CudaExecutable::ChooseTile() {
                           .memory_name = absl::StrCat(context_->device().name, "'s memory")};
   const auto macs = [&](Size size) {
     const InnerTile tile(size);
-    return TileMacs(program_.network, LayerRegions(program_.network, tile.image, tile.rect, {}));
+    return TileMacs(program_.network, Plan(tile.rect, tile.image).regions);
   };
   const auto bytes = [&](Size size) -> absl::StatusOr<size_t> {
     return LargestLayout(InnerTile(size)).bytes;

@@ -27,7 +27,6 @@ class CudaExecutable final : public Executable {
 
   const Network& network() const override { return program_.network; }
   Precision precision() const override { return precision_; }
-  Rect InputRect(const Rect& tile, Size image) const override;
   size_t WorkspaceBytes(Size tile) const override;
   size_t HostWorkspaceBytes(Size tile) const override;
   size_t WeightBytes() const override { return weights_.bytes(); }
@@ -42,7 +41,7 @@ class CudaExecutable final : public Executable {
     return precision == precision_ ? kernels_ : exact_kernels_;
   }
   // RESOURCE_EXHAUSTED names a layer of which the tile holds more than kernels can count.
-  absl::Status CheckPlan(const TilePlan& plan) const;
+  absl::Status CheckPlan(const PlacedTile& plan) const;
   // Of all executables of the context, ever: what a stream keeps for one is of no other.
   int64_t id() const { return id_; }
   // How much of a stream's memory a batch of several tiles may take.
@@ -53,6 +52,7 @@ class CudaExecutable final : public Executable {
       : context_(std::move(context)), precision_(precision), id_(context_->NextId()) {}
   // In precision kFast those of kExact, too.
   absl::StatusOr<std::vector<StepKernel>> MakeKernels(const Network& network, Precision precision);
+  TilePlan MakePlan(const Rect& tile, Size image) const override;
   absl::Status ChooseTile();
   // Of the host's memory, beside what stages images.
   size_t RedoneBytes(Size tile) const;

@@ -10,10 +10,9 @@
 #include "engine/backends/cuda/kernels/pooling.h"
 #include "engine/backends/cuda/profile.h"
 #include "engine/backends/layer_profile.h"
-#include "engine/base/finite.h"
+#include "engine/backends/overflow.h"
 #include "engine/base/int_math.h"
 #include "engine/base/status_macros.h"
-#include "engine/graph/pooling.h"
 #include "engine/graph/tile_geometry.h"
 
 namespace upscaled::cuda {
@@ -25,8 +24,8 @@ constexpr double kSumUnit = 1 << 24;  // as kernels scale sums
 BatchShape ShapeOf(const TileTask& task) {
   BatchShape shape{.src_type = task.src.spec.type,
                    .src_channels = task.src.spec.channels,
-                   .known_means = task.means.size(),
-                   .gathers = task.sums != nullptr};
+                   .known_means = task.pooling->number(),
+                   .gathers = task.pooling->gathers()};
   if (!shape.gathers) shape.dst_type = task.dst.spec.type;
   return shape;
 }
@@ -44,24 +43,14 @@ void CopyColour(const uint8_t* rgb, int width_px, size_t sample_bytes, size_t pi
   }
 }
 
-// Of an RGB image of floats.
-bool AllFinite(const ImageView& image) {
-  for (int y = 0; y < image.height_px(); ++y) {
-    if (!upscaled::AllFinite(image.row_as<float>(y), image.width_px() * kRgb)) return false;
+// Runs of pixels of `result`, an RGB image of floats that begins at `origin`, that overflowed.
+std::vector<Rect> OverflowedOf(const ImageView& result, const Rect& origin) {
+  std::vector<Rect> runs;
+  for (int y = 0; y < result.height_px(); ++y) {
+    AppendOverflowed(result.row_as<float>(y), kRgb, result.width_px(), origin.x, origin.y + y,
+                     runs);
   }
-  return true;
-}
-
-// Copies to `dst` those pixels of `exact` that are no numbers in `computed`.
-void ReplaceOverflowed(const ImageView& computed, const ImageView& exact,
-                       const MutableImageView& dst) {
-  const size_t exact_bytes = exact.spec.pixel_bytes(), dst_bytes = dst.spec.pixel_bytes();
-  for (int y = 0; y < computed.height_px(); ++y) {
-    for (int x = 0; x < computed.width_px(); ++x) {
-      if (upscaled::AllFinite(computed.row_as<float>(y) + x * kRgb, kRgb)) continue;
-      std::memcpy(dst.row(y) + x * dst_bytes, exact.row(y) + x * exact_bytes, exact_bytes);
-    }
-  }
+  return runs;
 }
 
 }  // namespace
@@ -73,17 +62,17 @@ absl::Status CudaStream::Run(const Executable& executable, std::span<const TileT
   for (const TileTask& task : tiles) {
     RETURN_IF_ERROR(CheckTileTask(executable, task));
     ASSIGN_OR_RETURN(Batch single, MakeBatch(own, own.precision(), task));
-    RETURN_IF_ERROR(Keep(single));
+    RETURN_IF_ERROR(UseCache(single));
     if (!Join(single, batches)) batches.push_back(std::move(single));
   }
   for (const Batch& batch : batches) {
     RETURN_IF_ERROR(RunBatch(batch));
     if (batch.precision == Precision::kExact || batch.shape.gathers) continue;
-    std::vector<const TileTask*> lost;
+    std::vector<const TileTask*> overflowed;
     for (size_t t = 0; t < batch.tasks.size(); ++t) {
-      if (IsOverflowed(batch, t)) lost.push_back(batch.tasks[t]);
+      if (IsOverflowed(batch, t)) overflowed.push_back(batch.tasks[t]);
     }
-    for (const TileTask* task : lost) RETURN_IF_ERROR(RunExactly(own, *task));
+    for (const TileTask* task : overflowed) RETURN_IF_ERROR(RunExactly(own, *task));
   }
   return absl::OkStatus();
 }
@@ -93,12 +82,11 @@ absl::StatusOr<std::vector<LayerProfile>> CudaStream::Profile(const Executable& 
   RETURN_IF_ERROR(Run(executable, {&task, 1}));
   const auto& own = static_cast<const CudaExecutable&>(executable);
   ASSIGN_OR_RETURN(const TileProfile profile,
-                   ProfileTile(own, {task.image, task.tile}, /*repetitions=*/1));
+                   ProfileTile(own, {task.plan->image, task.plan->tile}, /*repetitions=*/1));
   const Network& network = own.network();
-  const std::vector<Rect> regions = LayerRegions(network, task.image, task.tile, {});
   std::vector<LayerProfile> layers;
   for (size_t i = 0; i < network.layers.size(); ++i) {
-    layers.push_back(DescribeLayer(network, i, regions, StorageBytes(own.precision())));
+    layers.push_back(DescribeLayer(network, i, task.plan->regions, StorageBytes(own.precision())));
   }
   for (const StepTime& step : profile.steps) {
     LayerProfile& layer = layers[step.layer];
@@ -116,7 +104,7 @@ absl::StatusOr<CudaStream::Batch> CudaStream::MakeBatch(const CudaExecutable& ex
   const Program& program = executable.program();
   Batch batch{.executable = executable,
               .precision = precision,
-              .plan = PlanTile(program, {task.image, task.tile}),
+              .plan = PlaceTile(program, *task.plan),
               .shape = ShapeOf(task),
               .layout = {},
               .tasks = {&task}};
@@ -144,20 +132,22 @@ absl::Status CudaStream::RunExactly(const CudaExecutable& executable, const Tile
   TileTask probe = task;
   probe.dst = halves.mutable_view();
   RETURN_IF_ERROR(RunTile(executable, Precision::kFast, probe));
+  const auto compute = [&](const Rect& tile, const MutableImageView& dst) {
+    TileTask part = task;
+    part.plan = std::make_shared<const TilePlan>(executable.Plan(tile, task.plan->image));
+    part.dst = dst;
+    return RunTile(executable, Precision::kExact, part);
+  };
   // In quarters, which take less memory in fp32 than the whole did in fp16.
-  const Rect& tile = task.tile;
+  const Rect& tile = task.plan->tile;
   const Size step{CeilDiv(tile.width, 2), CeilDiv(tile.height, 2)};
   for (int y = tile.y; y < tile.bottom(); y += step.height) {
     for (int x = tile.x; x < tile.right(); x += step.width) {
-      TileTask part = task;
-      part.tile = Intersect({x, y, step.width, step.height}, tile);
-      const Rect in_dst = Scale({x - tile.x, y - tile.y, part.tile.width, part.tile.height}, scale);
-      const ImageView computed = halves.view().Crop(in_dst);
-      if (AllFinite(computed)) continue;
-      Image exact({in_dst.width, in_dst.height, kRgb, task.dst.spec.type});
-      part.dst = exact.mutable_view();
-      RETURN_IF_ERROR(RunTile(executable, Precision::kExact, part));
-      ReplaceOverflowed(computed, exact.view(), task.dst.Crop(in_dst));
+      const Rect part = Intersect({x, y, step.width, step.height}, tile);
+      const Rect result = Scale(part, scale);
+      const Rect in_dst = Scale({x - tile.x, y - tile.y, part.width, part.height}, scale);
+      const std::vector<Rect> runs = OverflowedOf(halves.view().Crop(in_dst), result);
+      RETURN_IF_ERROR(ReplaceOverflowed(runs, scale, part, task.dst.Crop(in_dst), compute));
     }
   }
   return absl::OkStatus();
@@ -165,14 +155,14 @@ absl::Status CudaStream::RunExactly(const CudaExecutable& executable, const Tile
 
 CudaStream::GraphKey CudaStream::KeyOf(const Batch& batch) {
   GraphKey key{batch.executable.id(), batch.precision, batch.plan.place, {}, batch.shape};
-  if (batch.shape.gathers) key.share = batch.plan.shares[batch.shape.known_means];
+  if (batch.shape.gathers) key.summed = batch.plan.partial_sum_rects[batch.shape.known_means];
   return key;
 }
 
 bool CudaStream::Join(const Batch& single, std::vector<Batch>& batches) {
-  if (single.kept != nullptr) return false;
+  if (single.cache != nullptr) return false;
   for (Batch& batch : batches) {
-    if (batch.kept != nullptr) continue;
+    if (batch.cache != nullptr) continue;
     GraphKey key = KeyOf(batch);
     key.shape.tiles = 1;
     if (batch.tasks.size() == kMaxBatch || key != KeyOf(single)) continue;
@@ -196,23 +186,24 @@ absl::Status CudaStream::Prepare() {
   return absl::OkStatus();
 }
 
-absl::Status CudaStream::Keep(Batch& single) const {
-  const TileTask& task = *single.tasks.front();
-  auto* const kept = static_cast<CachedTile*>(task.memory);
+absl::Status CudaStream::UseCache(Batch& single) const {
+  const PoolingPass& pass = *single.tasks.front()->pooling;
   const size_t bytes = single.layout.tensor_bytes();
-  if (kept == nullptr || !kept->Begin(task, bytes)) return absl::OkStatus();
-  if (kept->memory.bytes() == 0) {
-    absl::StatusOr<DeviceMemory> memory = AllocateDevice(context_, bytes, "a activation cache");
+  if (pass.cache == nullptr || !pass.cache->Begin(&single.executable, pass.number(), bytes)) {
+    return absl::OkStatus();
+  }
+  auto* const cache = static_cast<CachedTile*>(pass.cache);
+  if (cache->memory.bytes() == 0) {
+    absl::StatusOr<DeviceMemory> memory = AllocateDevice(context_, bytes, "an activation cache");
     if (!memory.ok()) {
-      kept->Drop();
+      cache->Drop();
       return absl::IsResourceExhausted(memory.status()) ? absl::OkStatus()  // goes without
                                                         : memory.status();
     }
-    kept->memory = *std::move(memory);
+    cache->memory = *std::move(memory);
   }
-  single.kept = kept;
-  single.first_layer =
-      DeviceActivationCache::FirstLayer(single.executable.program().poolings, task);
+  single.cache = cache;
+  single.first_layer = pass.FirstCachedLayer(single.executable.program().poolings);
   return absl::OkStatus();
 }
 
@@ -229,13 +220,13 @@ absl::Status CudaStream::RunBatch(const Batch& batch) {
       DeliverPixels(batch, t);
     }
   }
-  if (batch.kept != nullptr) batch.kept->End(*batch.tasks.front());
+  if (batch.cache != nullptr) batch.cache->End(batch.shape.known_means);
   return absl::OkStatus();
 }
 
 absl::Status CudaStream::Reserve(const Batch& batch) {
   const BatchLayout& layout = batch.layout;
-  const size_t own_bytes = batch.kept ? layout.tensors : layout.bytes;
+  const size_t own_bytes = batch.cache ? layout.tensors : layout.bytes;
   if (own_bytes <= memory_.bytes() && layout.sent_bytes <= sent_.bytes() &&
       layout.received_bytes <= received_.bytes()) {
     return absl::OkStatus();
@@ -256,14 +247,17 @@ void CudaStream::Pack(const Batch& batch) const {
   const BatchLayout& layout = batch.layout;
   for (size_t t = 0; t < batch.tasks.size(); ++t) {
     const TileTask& task = *batch.tasks[t];
+    const std::span<const ChannelMeans> means = task.pooling->means;
     for (size_t i = 0; i < layout.means.size(); ++i) {
-      const size_t channels = size_t{1} * PlaneCount(task.means[i].size()) * kPlaneChannels;
+      const size_t channels = size_t{1} * PlaneCount(means[i].size()) * kPlaneChannels;
       float* const dst = reinterpret_cast<float*>(sent_.data() + layout.means[i]) + t * channels;
-      std::fill_n(std::copy(task.means[i].begin(), task.means[i].end(), dst),
-                  channels - task.means[i].size(), 0.0f);
+      std::fill_n(std::copy(means[i].begin(), means[i].end(), dst), channels - means[i].size(),
+                  0.0f);
     }
     if (!batch.SendsImage()) continue;
-    const Rect source = batch.executable.InputRect(task.tile, task.image);
+    // As batch.plan.source; plan->input may cover what other devices need.
+    const Rect source =
+        SourceRect(batch.executable.network(), task.plan->regions[0], task.plan->image);
     const ImageView src = task.src.Crop(
         {source.x - task.src_rect.x, source.y - task.src_rect.y, source.width, source.height});
     const size_t row_bytes = src.spec.row_bytes();
@@ -275,7 +269,7 @@ void CudaStream::Pack(const Batch& batch) const {
 }
 
 absl::Status CudaStream::Launch(const Batch& batch) {
-  if (batch.kept != nullptr) return Enqueue(batch);  // a graph would be of its addresses alone
+  if (batch.cache != nullptr) return Enqueue(batch);  // a graph would be of its addresses alone
   Graph& graph = graphs_.Get(KeyOf(batch));
   if (!std::exchange(graph.seen, true)) return Enqueue(batch);
   const absl::Status launched = LaunchGraph(batch, graph.handle);
@@ -295,7 +289,7 @@ absl::Status CudaStream::Enqueue(const Batch& batch) {
   const Program& program = batch.executable.program();
   const BatchViews views =
       ViewsOf(program, batch.plan, batch.precision, batch.shape, layout, memory_.data(),
-              batch.kept ? batch.kept->memory.data() : memory_.data() + layout.tensors);
+              batch.cache ? batch.cache->memory.data() : memory_.data() + layout.tensors);
   const cudaStream_t queue = queue_.get();
   RETURN_IF_ERROR(context_->Check(cudaMemcpyAsync(memory_.data(), sent_.data(), batch.sent_bytes(),
                                                   cudaMemcpyHostToDevice, queue),
@@ -329,7 +323,7 @@ absl::Status CudaStream::EnqueueSums(const Batch& batch, const BatchViews& views
   const int pooling = program.poolings[batch.shape.known_means];
   const TensorView& pooled = views.tensors[program.network.layers[pooling].inputs[0]];
   auto* sums = reinterpret_cast<int64_t*>(memory_.data() + batch.layout.result);
-  for (const Rect& strip : SumStrips(batch.plan.shares[batch.shape.known_means])) {
+  for (const Rect& strip : SumStrips(batch.plan.partial_sum_rects[batch.shape.known_means])) {
     RETURN_IF_ERROR(context_->Check(
         LaunchSumChannels(pooled, {sums, strip}, views.tiles, batch.precision, queue_.get()),
         "launch of sum_channels"));
@@ -359,11 +353,11 @@ void CudaStream::DeliverPixels(const Batch& batch, size_t tile) const {
 void CudaStream::DeliverSums(const Batch& batch, size_t tile) const {
   const Program& program = batch.executable.program();
   const int pooling = program.poolings[batch.shape.known_means];
-  ChannelSums& sums = *batch.tasks[tile]->sums;
+  ChannelSums& sums = *batch.tasks[tile]->pooling->partial_sums;
   sums = ChannelSums(program.network.layers[pooling].out_channels);
   const size_t channels = size_t{1} * PlaneCount(sums.channels()) * kPlaneChannels;
   const auto* const values = reinterpret_cast<const int64_t*>(received_.data());
-  const size_t strips = SumStrips(batch.plan.shares[batch.shape.known_means]).size();
+  const size_t strips = SumStrips(batch.plan.partial_sum_rects[batch.shape.known_means]).size();
   for (size_t strip = 0; strip < strips; ++strip) {
     const int64_t* const own = values + (strip * batch.shape.tiles + tile) * channels;
     for (size_t c = 0; c < sums.channels(); ++c) {

@@ -31,12 +31,12 @@ class CudaStream final : public Stream {
   struct Batch {
     const CudaExecutable& executable;
     Precision precision;
-    TilePlan plan;
+    PlacedTile plan;
     BatchShape shape;
     BatchLayout layout;
     std::vector<const TileTask*> tasks;
-    CachedTile* kept = nullptr;  // where the tensors of the one task live
-    int first_layer = 0;         // with `kept`: the layers before it are there
+    CachedTile* cache = nullptr;  // where the tensors of the one task live
+    int first_layer = 0;          // with `cache`: the layers before it are there
 
     // The nodes from first_layer on read the image.
     bool SendsImage() const;
@@ -47,7 +47,7 @@ class CudaStream final : public Stream {
     int64_t executable = 0;
     Precision precision = Precision::kExact;
     TilePlace place;
-    Rect share;  // of the pooling that is gathered
+    Rect summed;  // of the pooling that is gathered
     BatchShape shape;
 
     friend bool operator==(const GraphKey&, const GraphKey&) = default;
@@ -67,12 +67,11 @@ class CudaStream final : public Stream {
   static bool Join(const Batch& single, std::vector<Batch>& batches);
 
   absl::Status Prepare();
-  // Gives the batch of one tile the task's memory, if it can go on with it.
-  absl::Status Keep(Batch& single) const;
+  // Gives the batch of one tile the pass's activation cache, if it can go on with it.
+  absl::Status UseCache(Batch& single) const;
   absl::Status RunBatch(const Batch& batch);
   absl::Status RunTile(const CudaExecutable& executable, Precision precision, const TileTask& task);
-  // Computes pixels of the result that precision kFast lost again in kExact. They are the same for
-  // every tiling, and so are their new values.
+  // Computes pixels of the result that overflowed in precision kFast again in kExact.
   absl::Status RunExactly(const CudaExecutable& executable, const TileTask& task);
   absl::Status Reserve(const Batch& batch);
   // Images and means to the staging buffer.

@@ -12,7 +12,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "engine/backends/cuda/context.h"
-#include "engine/backends/device_activation_cache.h"
+#include "engine/graph/activation_cache.h"
 
 namespace upscaled::cuda {
 
@@ -52,9 +52,9 @@ using DeviceMemory = Memory<&cudaFree>;      // the device's
 using PinnedMemory = Memory<&cudaFreeHost>;  // the host's, which the device copies from and to
 
 // The tensors of one tile of a network with global poolings.
-struct CachedTile final : DeviceActivationCache {
-  explicit CachedTile(const std::shared_ptr<Context>& context)
-      : DeviceActivationCache({context, &context->kept()}) {}
+struct CachedTile final : ActivationCache {
+  CachedTile(const void* executable, const std::shared_ptr<Context>& context)
+      : ActivationCache(executable, {context, &context->kept()}) {}
   void FreeTensors() override { memory = {}; }
 
   DeviceMemory memory;

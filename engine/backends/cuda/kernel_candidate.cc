@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "engine/backends/cuda/kernels/half_bits.h"
-#include "engine/backends/cuda/tile_plan.h"
+#include "engine/backends/cuda/tile_place.h"
 #include "engine/base/status_macros.h"
 #include "engine/model/half.h"
 #include "engine/model/shapes.h"

@@ -24,7 +24,7 @@ class Profiler {
   Profiler(const CudaExecutable& executable, const TilePlace& tile)
       : executable_(executable), context_(executable.context()) {
     const Program& program = executable.program();
-    plan_ = PlanTile(program, tile);
+    plan_ = PlaceTile(program, executable.Plan(tile.tile, tile.image));
     shape_.known_means = program.poolings.size();
     sums_added_.resize(program.poolings.size());
     layout_ = LayOut(program, plan_, executable.precision(), shape_);
@@ -154,7 +154,7 @@ class Profiler {
 
   const CudaExecutable& executable_;
   const std::shared_ptr<Context> context_;
-  TilePlan plan_;
+  PlacedTile plan_;
   BatchShape shape_;
   BatchLayout layout_;
   BatchViews views_;

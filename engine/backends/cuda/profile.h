@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/backends/cuda/cuda_executable.h"
-#include "engine/backends/cuda/tile_plan.h"
+#include "engine/backends/cuda/tile_place.h"
 
 namespace upscaled::cuda {
 

@@ -6,6 +6,7 @@
 #include "engine/backends/cuda/kernels/tensor_view.h"
 #include "engine/graph/inner_tile.h"
 #include "engine/graph/tile_geometry.h"
+#include "engine/graph/tile_plan.h"
 #include "engine/model/shapes.h"
 
 namespace upscaled::cuda {
@@ -112,8 +113,7 @@ int PeriodOf(const Network& network) {
 int ReachOf(const Network& network) {
   const InnerTile inner({kMaxPeriodPx, kMaxPeriodPx});
   const Rect& tile = inner.rect;
-  const Rect source =
-      SourceRect(network, LayerRegions(network, inner.image, tile, {})[0], inner.image);
+  const Rect source = PlanTile(network, inner.image, tile).input;
   return std::max({tile.x - source.x, tile.y - source.y, source.right() - tile.right(),
                    source.bottom() - tile.bottom()});
 }

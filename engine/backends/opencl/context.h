@@ -6,13 +6,13 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "engine/backends/device_activation_cache.h"
 #include "engine/backends/opencl/cl.h"
 #include "engine/backends/opencl/cl_status.h"
 #include "engine/backends/opencl/device.h"
 #include "engine/backends/opencl/programs.h"
 #include "engine/base/byte_budget.h"
 #include "engine/base/status_macros.h"
+#include "engine/graph/activation_cache.h"
 
 namespace upscaled::opencl {
 

@@ -4,7 +4,7 @@
 
 #include "engine/backends/opencl/elementwise.h"
 #include "engine/backends/opencl/layer_constants.h"
-#include "engine/backends/opencl/tile_plan.h"
+#include "engine/backends/opencl/tile_tensors.h"
 #include "engine/model/shapes.h"
 
 namespace upscaled::opencl {

@@ -11,7 +11,6 @@
 #include "engine/backends/opencl/tile_slots.h"
 #include "engine/graph/network_plan.h"
 #include "engine/graph/tile_choice.h"
-#include "engine/graph/tile_geometry.h"
 #include "engine/graph/weight_budget.h"
 
 namespace upscaled::opencl {
@@ -65,17 +64,8 @@ absl::Status OpenClExecutable::MakeKernels(const Network& network, const KernelI
   return absl::OkStatus();
 }
 
-TilePlan OpenClExecutable::Plan(Size image, const Rect& tile) const {
-  return PlanTile(network_, block_px_, image, tile);
-}
-
-Rect OpenClExecutable::InputRect(const Rect& tile, Size image) const {
-  return SourceRect(network_, LayerRegions(network_, image, tile, block_px_)[0], image);
-}
-
-TilePlan OpenClExecutable::PlanInnerTile(Size size) const {
-  const InnerTile tile(size);
-  return Plan(tile.image, tile.rect);
+TilePlan OpenClExecutable::MakePlan(const Rect& tile, Size image) const {
+  return PlanTile(network_, image, tile, block_px_);
 }
 
 size_t OpenClExecutable::WorkspaceBytes(Size tile) const {
@@ -93,32 +83,34 @@ size_t OpenClExecutable::TransferBytes(const InnerTile& tile) const {
 }
 
 size_t OpenClExecutable::TensorBytes(const InnerTile& tile) const {
-  return Sum(SlotBytes(network_, slot_of_, Plan(tile.image, tile.rect), precision_));
+  const std::vector<Rect> rects = TensorRectsOf(Plan(tile.rect, tile.image));
+  return Sum(SlotBytes(network_, slot_of_, rects, precision_));
 }
 
 std::unique_ptr<ActivationCache> OpenClExecutable::CreateActivationCache() const {
-  return poolings_.empty() ? nullptr : std::make_unique<CachedTile>(context_);
+  return poolings_.empty() ? nullptr : std::make_unique<CachedTile>(this, context_);
 }
 
 size_t OpenClExecutable::ActivationCacheBytes(Size tile) const {
   return poolings_.empty() ? 0 : TensorBytes(AnywhereTile(tile));
 }
 
-absl::StatusOr<std::vector<size_t>> OpenClExecutable::SlotBytesOf(const TilePlan& plan) const {
+absl::StatusOr<std::vector<size_t>> OpenClExecutable::SlotBytesOf(
+    std::span<const Rect> rects) const {
   // Kernels count values in an int.
   constexpr size_t kMaxValues = std::numeric_limits<int>::max();
   const size_t max_bytes =
       std::min(context_->device.max_buffer_bytes, kMaxValues * StorageBytes(precision_));
-  for (size_t i = 0; i < plan.rects.size(); ++i) {
+  for (size_t i = 0; i < rects.size(); ++i) {
     const size_t bytes =
-        TensorValues(plan.rects[i], network_.layers[i].out_channels) * StorageBytes(precision_);
+        TensorValues(rects[i], network_.layers[i].out_channels) * StorageBytes(precision_);
     if (bytes > max_bytes) {
       return absl::ResourceExhaustedError(absl::StrCat(
           "layer '", network_.layers[i].name, "' of the tile needs a buffer of ", bytes / kMiB,
           " MiB, the limit of ", context_->device.name, " is ", max_bytes / kMiB));
     }
   }
-  return SlotBytes(network_, slot_of_, plan, precision_);
+  return SlotBytes(network_, slot_of_, rects, precision_);
 }
 
 // CPUs compute layer after layer from their caches, which are small.
@@ -133,9 +125,13 @@ absl::Status OpenClExecutable::ChooseTile() {
       .good_bytes = device.is_cpu ? 64 * kMiB : std::min(device.memory_bytes / 8, 2048 * kMiB),
       .max_bytes = device.memory_bytes / 4,
       .memory_name = absl::StrCat(device.name, "'s memory")};
-  const auto macs = [&](Size size) { return TileMacs(network_, PlanInnerTile(size).regions); };
+  const auto plan = [&](Size size) {
+    const InnerTile tile(size);
+    return Plan(tile.rect, tile.image);
+  };
+  const auto macs = [&](Size size) { return TileMacs(network_, plan(size).regions); };
   const auto bytes = [&](Size size) -> absl::StatusOr<size_t> {
-    ASSIGN_OR_RETURN(const std::vector<size_t> slots, SlotBytesOf(PlanInnerTile(size)));
+    ASSIGN_OR_RETURN(const std::vector<size_t> slots, SlotBytesOf(TensorRectsOf(plan(size))));
     return Sum(slots);
   };
   ASSIGN_OR_RETURN(preferred_tile_, ChooseLargestTile(limits, {macs, bytes}));

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -10,7 +11,7 @@
 #include "engine/backends/opencl/context.h"
 #include "engine/backends/opencl/kernel_list.h"
 #include "engine/backends/opencl/layer_kernel.h"
-#include "engine/backends/opencl/tile_plan.h"
+#include "engine/backends/opencl/tile_tensors.h"
 #include "engine/graph/inner_tile.h"
 
 namespace upscaled::opencl {
@@ -25,7 +26,6 @@ class OpenClExecutable final : public Executable {
 
   const Network& network() const override { return network_; }
   Precision precision() const override { return precision_; }
-  Rect InputRect(const Rect& tile, Size image) const override;
   size_t WorkspaceBytes(Size tile) const override;
   size_t HostWorkspaceBytes(Size tile) const override;
   size_t WeightBytes() const override { return weight_bytes_; }
@@ -37,10 +37,12 @@ class OpenClExecutable final : public Executable {
   const std::vector<std::unique_ptr<LayerKernel>>& kernels() const { return kernels_; }
   const std::vector<const upscaled::KernelInfo*>& kernel_infos() const { return kernel_infos_; }
   const KernelFunction& zero() const { return zero_; }
-  TilePlan Plan(Size image, const Rect& tile) const;
-  // Of a stream's slots for this tile; `slot_of` as network().layers. RESOURCE_EXHAUSTED names a
-  // layer whose tensor is larger than the device's buffers may be.
-  absl::StatusOr<std::vector<size_t>> SlotBytesOf(const TilePlan& plan) const;
+  std::vector<Rect> TensorRectsOf(const TilePlan& plan) const {
+    return TensorRects(network_, block_px_, plan);
+  }
+  // Of a stream's slots for tensors of these rectangles; `slot_of` as network().layers.
+  // RESOURCE_EXHAUSTED names a layer whose tensor is larger than the device's buffers may be.
+  absl::StatusOr<std::vector<size_t>> SlotBytesOf(std::span<const Rect> rects) const;
   const std::vector<int>& slot_of() const { return slot_of_; }
   const std::vector<int>& poolings() const { return poolings_; }  // ListPoolings
 
@@ -49,7 +51,7 @@ class OpenClExecutable final : public Executable {
       : context_(std::move(context)), precision_(precision) {}
   absl::Status MakeKernels(const Network& network, const KernelInfo* forced,
                            KernelChooser* chooser);
-  TilePlan PlanInnerTile(Size size) const;
+  TilePlan MakePlan(const Rect& tile, Size image) const override;
   // Of a tile's slots.
   size_t TensorBytes(const InnerTile& tile) const;
   // Of a tile's pixels on their way, in the largest samples.

@@ -9,17 +9,17 @@
 #include "engine/backends/layer_profile.h"
 #include "engine/backends/opencl/elementwise.h"
 #include "engine/backends/opencl/pooling.h"
-#include "engine/graph/pooling.h"
+#include "engine/graph/tile_geometry.h"
 
 namespace upscaled::opencl {
 namespace {
 
 std::vector<Tensor> PlaceTensors(const OpenClExecutable& executable, const TilePlan& plan,
-                                 const TileSlots& slots) {
+                                 std::span<const Rect> rects, const TileSlots& slots) {
   std::vector<Tensor> tensors;
-  for (size_t i = 0; i < plan.rects.size(); ++i) {
-    tensors.push_back({slots[executable.slot_of()[i]], plan.rects[i], plan.regions[i],
-                       plan.layers[i], executable.network().layers[i].out_channels});
+  for (size_t i = 0; i < rects.size(); ++i) {
+    tensors.push_back({slots[executable.slot_of()[i]], rects[i], plan.regions[i],
+                       plan.layer_sizes[i], executable.network().layers[i].out_channels});
   }
   return tensors;
 }
@@ -45,7 +45,7 @@ absl::StatusOr<std::vector<LayerProfile>> OpenClStream::Profile(const Executable
   RETURN_IF_ERROR(CheckTileTask(executable, task));
   const auto& compiled = static_cast<const OpenClExecutable&>(executable);
   ASSIGN_OR_RETURN(Launcher launcher, Launcher::Create(*context_, /*profile=*/true));
-  const TilePlan plan = compiled.Plan(task.image, task.tile);
+  const TilePlan& plan = *task.plan;
   std::vector<LayerProfile> layers;
   for (size_t i = 0; i < plan.regions.size(); ++i) {
     LayerProfile& layer = layers.emplace_back(
@@ -73,68 +73,76 @@ absl::StatusOr<std::vector<LayerProfile>> OpenClStream::Profile(const Executable
 
 absl::Status OpenClStream::RunTile(const OpenClExecutable& executable, const TileTask& task,
                                    Launcher& launcher, LayerEnqueued layer_enqueued) {
-  const TilePlan plan = executable.Plan(task.image, task.tile);
-  ASSIGN_OR_RETURN(const std::vector<size_t> slot_bytes, executable.SlotBytesOf(plan));
-  ASSIGN_OR_RETURN(CachedTile * kept, CacheOf(executable, task, slot_bytes, launcher));
-  if (kept == nullptr) {
+  const TilePlan& plan = *task.plan;
+  const PoolingPass& pass = *task.pooling;
+  const std::vector<Rect> rects = executable.TensorRectsOf(plan);
+  ASSIGN_OR_RETURN(const std::vector<size_t> slot_bytes, executable.SlotBytesOf(rects));
+  ASSIGN_OR_RETURN(CachedTile * cache, CacheOf(executable, pass, slot_bytes, launcher));
+  if (cache == nullptr) {
     RETURN_IF_ERROR(
         slots_.Reserve(*context_, launcher, executable.zero(), executable.precision(), slot_bytes));
   }
-  const std::vector<Tensor> tensors = PlaceTensors(executable, plan, kept ? kept->slots : slots_);
+  const std::vector<Tensor> tensors =
+      PlaceTensors(executable, plan, rects, cache ? cache->slots : slots_);
   const std::vector<int>& poolings = executable.poolings();
-  const int begin = kept ? DeviceActivationCache::FirstLayer(poolings, task) : 0;
+  const int begin = cache ? pass.FirstCachedLayer(poolings) : 0;
   if (begin == 0) RETURN_IF_ERROR(Load(executable, task, tensors[0], launcher));
-  if (task.sums != nullptr) {
-    const int pooling = poolings[task.means.size()];
+  if (pass.gathers()) {
+    const int pooling = poolings[pass.number()];
     RETURN_IF_ERROR(
-        ComputeLayers(executable, task, tensors, begin, pooling, launcher, layer_enqueued));
-    const Rect share = PooledShare(executable.network(), pooling, task.image, task.tile);
+        ComputeLayers(executable, pass, tensors, begin, pooling, launcher, layer_enqueued));
     const Tensor& pooled = tensors[executable.network().layers[pooling].inputs[0]];
-    ASSIGN_OR_RETURN(*task.sums, SumUp(*context_, launcher, executable.precision(), pooled, share));
+    ASSIGN_OR_RETURN(*pass.partial_sums, SumUp(*context_, launcher, executable.precision(), pooled,
+                                               plan.partial_sum_rects[pass.number()]));
   } else {
     RETURN_IF_ERROR(
-        ComputeLayers(executable, task, tensors, begin, tensors.size(), launcher, layer_enqueued));
+        ComputeLayers(executable, pass, tensors, begin, tensors.size(), launcher, layer_enqueued));
     RETURN_IF_ERROR(StorePixels(*context_, launcher, download_, tensors.back(),
                                 executable.precision(),
-                                Scale(task.tile, executable.network().scale), task.dst));
+                                Scale(plan.tile, executable.network().scale), task.dst));
   }
-  if (kept != nullptr) {
+  if (cache != nullptr) {
     RETURN_IF_ERROR(ToStatus(launcher.queue().finish(), "clFinish"));
-    kept->End(task);
+    cache->End(pass.number());
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<CachedTile*> OpenClStream::CacheOf(const OpenClExecutable& executable,
-                                                  const TileTask& task,
+                                                  const PoolingPass& pass,
                                                   std::span<const size_t> slot_bytes,
                                                   Launcher& launcher) const {
-  auto* const kept = static_cast<CachedTile*>(task.memory);
   const size_t bytes = std::accumulate(slot_bytes.begin(), slot_bytes.end(), size_t{0});
-  if (kept == nullptr || !kept->Begin(task, bytes)) return nullptr;
-  const absl::Status status = kept->slots.Reserve(*context_, launcher, executable.zero(),
-                                                  executable.precision(), slot_bytes);
-  if (status.ok()) return kept;
-  kept->Drop();
+  if (pass.cache == nullptr || !pass.cache->Begin(&executable, pass.number(), bytes)) {
+    return nullptr;
+  }
+  auto* const cache = static_cast<CachedTile*>(pass.cache);
+  const absl::Status status = cache->slots.Reserve(*context_, launcher, executable.zero(),
+                                                   executable.precision(), slot_bytes);
+  if (status.ok()) return cache;
+  cache->Drop();
   if (absl::IsResourceExhausted(status)) return nullptr;  // goes without
   return status;
 }
 
 absl::Status OpenClStream::Load(const OpenClExecutable& executable, const TileTask& task,
                                 const Tensor& dst, Launcher& launcher) {
-  const Rect source = executable.InputRect(task.tile, task.image);
+  const TilePlan& plan = *task.plan;
+  // plan.input may cover what other devices need.
+  const Rect source = SourceRect(executable.network(), plan.regions[0], plan.image);
   const Rect in_src{source.x - task.src_rect.x, source.y - task.src_rect.y, source.width,
                     source.height};
-  return LoadPixels(*context_, launcher, upload_, task.src.Crop(in_src), source, task.image,
+  return LoadPixels(*context_, launcher, upload_, task.src.Crop(in_src), source, plan.image,
                     executable.network().pad_px, executable.precision(), dst);
 }
 
-absl::Status OpenClStream::ComputeLayers(const OpenClExecutable& executable, const TileTask& task,
+absl::Status OpenClStream::ComputeLayers(const OpenClExecutable& executable,
+                                         const PoolingPass& pass,
                                          const std::vector<Tensor>& tensors, size_t begin,
                                          size_t end, Launcher& launcher,
                                          LayerEnqueued layer_enqueued) {
   const std::vector<int>& poolings = executable.poolings();
-  auto means = task.means.begin() +
+  auto means = pass.means.begin() +
                (std::lower_bound(poolings.begin(), poolings.end(), begin) - poolings.begin());
   std::vector<Tensor> src;
   for (size_t i = begin; i < end; ++i) {

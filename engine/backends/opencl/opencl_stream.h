@@ -33,13 +33,14 @@ class OpenClStream final : public Stream {
 
   absl::Status RunTile(const OpenClExecutable& executable, const TileTask& task, Launcher& launcher,
                        LayerEnqueued layer_enqueued);
-  // The task's memory, with room for its tensors, if it can go on with it; otherwise null.
-  absl::StatusOr<CachedTile*> CacheOf(const OpenClExecutable& executable, const TileTask& task,
+  // The pass's activation cache, with room for its tensors, if it can go on with it; otherwise
+  // null.
+  absl::StatusOr<CachedTile*> CacheOf(const OpenClExecutable& executable, const PoolingPass& pass,
                                       std::span<const size_t> slot_bytes, Launcher& launcher) const;
   absl::Status Load(const OpenClExecutable& executable, const TileTask& task, const Tensor& dst,
                     Launcher& launcher);
   // Enqueues layers `begin` (of layer 0 its halo alone) to `end` - 1.
-  absl::Status ComputeLayers(const OpenClExecutable& executable, const TileTask& task,
+  absl::Status ComputeLayers(const OpenClExecutable& executable, const PoolingPass& pass,
                              const std::vector<Tensor>& tensors, size_t begin, size_t end,
                              Launcher& launcher, LayerEnqueued layer_enqueued);
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "engine/backends/device_activation_cache.h"
 #include "engine/backends/opencl/context.h"
 #include "engine/backends/opencl/launcher.h"
+#include "engine/graph/activation_cache.h"
 #include "engine/model/precision.h"
 
 namespace upscaled::opencl {
@@ -28,9 +28,9 @@ class TileSlots {
 };
 
 // Of one tile of a network with global poolings.
-struct CachedTile final : DeviceActivationCache {
-  explicit CachedTile(const std::shared_ptr<Context>& context)
-      : DeviceActivationCache({context, &context->kept}) {}
+struct CachedTile final : ActivationCache {
+  CachedTile(const void* executable, const std::shared_ptr<Context>& context)
+      : ActivationCache(executable, {context, &context->kept}) {}
   void FreeTensors() override { slots = {}; }
 
   TileSlots slots;

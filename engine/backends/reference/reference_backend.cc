@@ -12,7 +12,7 @@
 #include "engine/base/cpu_info.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
-#include "engine/graph/tile_geometry.h"
+#include "engine/graph/tile_plan.h"
 #include "engine/model/limits.h"
 
 namespace upscaled {
@@ -24,15 +24,12 @@ class ReferenceExecutable : public Executable {
 
   const Network& network() const override { return network_; }
   Precision precision() const override { return Precision::kExact; }
-  Rect InputRect(const Rect& tile, Size image) const override {
-    return SourceRect(network_, LayerRegions(network_, image, tile, {})[0], image);
-  }
   size_t WorkspaceBytes(Size tile) const override {
     // In the middle of an image, and a period larger: a tile's regions depend on its offset.
     const int side = kMaxPeriodPx;
     const Rect inner{side, side, tile.width + side, tile.height + side};
     const Size image{inner.right() + side + 2 * kMaxPadPx, inner.bottom() + side + 2 * kMaxPadPx};
-    const std::vector<Rect> regions = LayerRegions(network_, image, inner, {});
+    const std::vector<Rect> regions = PlanTile(network_, image, inner).regions;
     size_t values = 0;
     for (size_t i = 0; i < regions.size(); ++i) {
       values += static_cast<size_t>(regions[i].Area()) * network_.layers[i].out_channels;
@@ -43,6 +40,10 @@ class ReferenceExecutable : public Executable {
   Size PreferredTile() const override { return {128, 128}; }
 
  private:
+  TilePlan MakePlan(const Rect& tile, Size image) const override {
+    return PlanTile(network_, image, tile);
+  }
+
   const Network network_;
 };
 
@@ -59,12 +60,11 @@ class ReferenceStream : public Stream {
                                                     const TileTask& task) override {
     RETURN_IF_ERROR(CheckTileTask(executable, task));
     const Network& network = executable.network();
-    const std::vector<Rect> regions = LayerRegions(network, task.image, task.tile, {});
     std::vector<LayerProfile> layers;
     absl::Time last = absl::Now();
     reference::RunTile(network, task, [&](size_t layer) {
       LayerProfile& profile =
-          layers.emplace_back(DescribeLayer(network, layer, regions, sizeof(float)));
+          layers.emplace_back(DescribeLayer(network, layer, task.plan->regions, sizeof(float)));
       profile.kernel = "definition";
       const absl::Time now = absl::Now();
       profile.seconds = absl::ToDoubleSeconds(now - last);

@@ -7,7 +7,6 @@
 
 #include "engine/backends/reference/layers.h"
 #include "engine/backends/reference/tensor.h"
-#include "engine/graph/tile_geometry.h"
 
 namespace upscaled::reference {
 namespace {
@@ -46,10 +45,11 @@ void StoreSample(const MutableImageView& view, int x, int y, int channel, float 
 
 // The padded input under dst.region: pixels outside the image repeat its edge.
 void LoadInput(const Network& network, const TileTask& task, Tensor& dst) {
+  const Size image = task.plan->image;
   for (int y = dst.region.y; y < dst.region.bottom(); ++y) {
-    const int src_y = std::clamp(y - network.pad_px, 0, task.image.height - 1) - task.src_rect.y;
+    const int src_y = std::clamp(y - network.pad_px, 0, image.height - 1) - task.src_rect.y;
     for (int x = dst.region.x; x < dst.region.right(); ++x) {
-      const int src_x = std::clamp(x - network.pad_px, 0, task.image.width - 1) - task.src_rect.x;
+      const int src_x = std::clamp(x - network.pad_px, 0, image.width - 1) - task.src_rect.x;
       for (int c = 0; c < dst.channels; ++c) {
         dst.row(c, y)[x - dst.region.x] = LoadSample(task.src, src_x, src_y, c);
       }
@@ -66,11 +66,11 @@ void StoreResult(const Tensor& result, const MutableImageView& dst) {
   }
 }
 
-ChannelSums SumUp(const Tensor& src, const Rect& share) {
+ChannelSums SumUp(const Tensor& src, const Rect& part) {
   ChannelSums sums(src.channels);
   for (int c = 0; c < src.channels; ++c) {
-    for (int y = share.y; y < share.bottom(); ++y) {
-      for (int x = share.x; x < share.right(); ++x) {
+    for (int y = part.y; y < part.bottom(); ++y) {
+      for (int x = part.x; x < part.right(); ++x) {
         sums.Add(c, ChannelSums::Round(src.at(c, x, y)));
       }
     }
@@ -82,19 +82,18 @@ ChannelSums SumUp(const Tensor& src, const Rect& share) {
 
 void RunTile(const Network& network, const TileTask& task,
              absl::FunctionRef<void(size_t layer)> layer_done) {
-  const std::vector<Rect> regions = LayerRegions(network, task.image, task.tile, {});
-  const std::vector<Size> sizes = LayerSizes(network, task.image);
+  const TilePlan& plan = *task.plan;
+  const PoolingPass& pass = *task.pooling;
   std::vector<Tensor> tensors;
   tensors.reserve(network.layers.size());
-  auto means = task.means.begin();
+  auto means = pass.means.begin();
   for (size_t i = 0; i < network.layers.size(); ++i) {
     const Layer& layer = network.layers[i];
-    if (layer.op == Op::kGlobalAveragePool && means == task.means.end()) {
-      *task.sums = SumUp(tensors[layer.inputs[0]],
-                         PooledShare(network, static_cast<int>(i), task.image, task.tile));
+    if (layer.op == Op::kGlobalAveragePool && means == pass.means.end()) {
+      *pass.partial_sums = SumUp(tensors[layer.inputs[0]], plan.partial_sum_rects[pass.number()]);
       return;
     }
-    Tensor& dst = tensors.emplace_back(regions[i], layer.out_channels, sizes[i]);
+    Tensor& dst = tensors.emplace_back(plan.regions[i], layer.out_channels, plan.layer_sizes[i]);
     if (layer.op == Op::kInput) {
       LoadInput(network, task, dst);
     } else {

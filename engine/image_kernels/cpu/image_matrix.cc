@@ -43,7 +43,7 @@ using Tag = hn::CappedTag<float, 16>;
 using V = hn::Vec<Tag>;
 
 struct Stats {
-  V sum, min, max, lost;
+  V sum, min, max, non_finite;
 };
 
 HWY_INLINE Stats Nothing() {
@@ -58,21 +58,21 @@ HWY_INLINE void Take(V value, Stats& stats) {
   stats.sum = hn::Add(stats.sum, hn::IfThenElseZero(finite, value));
   stats.min = hn::IfThenElse(finite, hn::Min(stats.min, value), stats.min);
   stats.max = hn::IfThenElse(finite, hn::Max(stats.max, value), stats.max);
-  stats.lost = hn::Add(stats.lost, hn::IfThenZeroElse(finite, hn::Set(d, 1.0f)));
+  stats.non_finite = hn::Add(stats.non_finite, hn::IfThenZeroElse(finite, hn::Set(d, 1.0f)));
 }
 
 // The lanes one by one.
 struct Lanes {
-  HWY_ALIGN float sum[16], min[16], max[16], lost[16];
+  HWY_ALIGN float sum[16], min[16], max[16], non_finite[16];
 
   explicit Lanes(const Stats& stats) {
     const Tag d;
     hn::Store(stats.sum, d, sum);
     hn::Store(stats.min, d, min);
     hn::Store(stats.max, d, max);
-    hn::Store(stats.lost, d, lost);
+    hn::Store(stats.non_finite, d, non_finite);
   }
-  LineStats At(size_t i) const { return {sum[i], min[i], max[i], lost[i]}; }
+  LineStats At(size_t i) const { return {sum[i], min[i], max[i], non_finite[i]}; }
 };
 
 // How many of the first values fill whole vectors.
@@ -81,7 +81,7 @@ int WholeVectors(int count) {
   return count / lanes * lanes;
 }
 
-// Of the first values of a row, a multiple of the lanes, lane by lane.
+// Statistics of the first values of a row, a multiple of the lanes, lane by lane.
 void RowLanes(const float* row, int count, LineStats* lanes) {
   const Tag d;
   Stats stats = Nothing();
@@ -92,7 +92,7 @@ void RowLanes(const float* row, int count, LineStats* lanes) {
   for (size_t i = 0; i < hn::Lanes(d); ++i) lanes[i] = all.At(i);
 }
 
-// Of the first columns, a multiple of the lanes.
+// Statistics of the first columns, a multiple of the lanes.
 void ColumnLanes(const float* src, size_t stride, int rows, int columns, LineStats* stats_of) {
   const Tag d;
   for (int x = 0; x < columns; x += static_cast<int>(hn::Lanes(d))) {
@@ -123,7 +123,7 @@ constexpr LineStats kNothing = {0, kInfinity, -kInfinity, 0};
 
 void Take(float value, LineStats& stats) {
   if (!std::isfinite(value)) {
-    ++stats.lost;
+    ++stats.non_finite;
     return;
   }
   stats.sum += value;
@@ -135,7 +135,7 @@ void Merge(const LineStats& other, LineStats& stats) {
   stats.sum += other.sum;
   stats.min = std::min(stats.min, other.min);
   stats.max = std::max(stats.max, other.max);
-  stats.lost += other.lost;
+  stats.non_finite += other.non_finite;
 }
 
 // Calls `block(x, y, width, height)` for every block of the rows.
@@ -165,7 +165,7 @@ void TransposeVectors(Size size, int begin, int end, const float* src, float* ds
   ForBlocks(size, begin, end, [&](int left, int top, int columns, int rows) {
     const int whole_columns = columns / 4 * 4, whole_rows = rows / 4 * 4;
     for (int x = 0; x < columns; ++x) {
-      // What is no multiple of four lies at the right and at the bottom.
+      // The rest of a division by four lies at the right and at the bottom.
       for (int y = x < whole_columns ? whole_rows : 0; y < rows; ++y) {
         dst[(left + x) * height + top + y] = src[(top + y) * width + left + x];
       }

@@ -10,7 +10,7 @@ namespace upscaled::cpu {
 void TransposeBlocks(Size size, int begin, int end, const float* src, float* dst);
 void TransposeVectors(Size size, int begin, int end, const float* src, float* dst);
 
-// Of rows [begin, end).
+// Statistics of rows [begin, end).
 void RowStatsVectors(Size size, int begin, int end, const float* src, LineStats* stats);
 
 // Rows [run * kRunRows, ...) of all columns; `stats` is the run's own row of them. Added up in the

@@ -95,7 +95,7 @@ constexpr Step kSteps[] = {
     {{ImageOp::kSsim, "shared memory, separable"}, static_cast<int>(SsimStep::kShared)},
 };
 
-// What a kernel needs beside source and result: constants of the operation, room for first passes.
+// Memory beside source and result: constants of the operation, room for first passes.
 struct Scratch {
   Memory constants;
   Memory partials;

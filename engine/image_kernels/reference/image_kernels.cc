@@ -85,7 +85,7 @@ void FromPlanes(int64_t pixels, const float* src, uint8_t* dst) {
   }
 }
 
-// Of `count` values that lie `step` apart.
+// The statistics of `count` values that lie `step` apart.
 LineStats StatsOf(const float* values, int count, int step) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   LineStats stats{0, kInfinity, -kInfinity, 0};
@@ -93,7 +93,7 @@ LineStats StatsOf(const float* values, int count, int step) {
   for (int64_t i = 0; i < count; ++i) {
     const float value = values[i * step];
     if (!std::isfinite(value)) {
-      ++stats.lost;
+      ++stats.non_finite;
       continue;
     }
     sum += value;
@@ -113,7 +113,7 @@ double SumOfSquaredErrors(int64_t pixels, const float* planes) {
   return sum;
 }
 
-// Of the window at (x, y) of both planes.
+// The SSIM of the window at (x, y) of both planes.
 double SsimOfWindow(Size size, const float* planes, int x, int y) {
   constexpr double kC1 = (0.01 * 255) * (0.01 * 255), kC2 = (0.03 * 255) * (0.03 * 255);
   const auto weights = SsimWindow();

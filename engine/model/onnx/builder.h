@@ -33,8 +33,8 @@ class Builder {
   absl::StatusOr<Network> Finish();
 
  private:
-  // What a value is. Only kPlanes are a layer's result as it is; the other forms wait for the node
-  // that completes what several of them spell.
+  // Only kPlanes are a layer's result as it is; the other forms wait for the node that completes
+  // what several of them spell.
   enum class Form : uint8_t {
     kConstant,
     kPlanes,       // [1, channels, height, width]
@@ -134,7 +134,8 @@ class Builder {
   // Planes, or one value per channel in either form.
   absl::StatusOr<const Value*> Tensor(const Node& node, size_t i) const;
   absl::StatusOr<const TensorProto*> Constant(const Node& node, size_t i) const;
-  // Of the attribute `name` or, in newer operator sets, input `i`; empty when neither is there.
+  // Integers of the attribute `name` or, in newer operator sets, input `i`; empty when neither is
+  // there.
   absl::StatusOr<std::vector<int64_t>> IntsOf(Node& node, std::string_view name, size_t i);
   // One number for each channel of `value`, from a constant that is broadcast to it so.
   absl::StatusOr<std::vector<float>> ReadPerChannel(const TensorProto& constant,

@@ -15,7 +15,7 @@ namespace {
 using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedInputStream;
 
-// What a length-delimited field holds, as far as its size in memory goes.
+// The content of a length-delimited field, as far as its size in memory goes.
 enum class Kind : uint8_t {
   kBytes,    // as large as in the file
   kNumbers,  // packed, each a byte or more

@@ -11,7 +11,8 @@
 namespace upscaled {
 namespace {
 
-// Of the default domain; operators that we read have not changed their meaning up to here.
+// The operator set of the default domain; operators that we read have not changed their
+// meaning up to here.
 constexpr int64_t kMaxOperatorSet = 22;
 
 absl::Status CheckOperatorSet(const onnx::ModelProto& model) {

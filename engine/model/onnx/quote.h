@@ -1,4 +1,4 @@
-// What a file says, in messages: cut where it is long, since a file is no place to fill logs from.
+// Text from a file in messages: cut where it is long, since no file shall fill the logs.
 #pragma once
 
 #include <algorithm>

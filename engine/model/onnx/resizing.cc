@@ -54,7 +54,7 @@ absl::Status Builder::AddResize(Node& node) {
       attributes.String("coordinate_transformation_mode", old ? "asymmetric" : "half_pixel"));
   ASSIGN_OR_RETURN(const std::string rounding,
                    attributes.String("nearest_mode", old ? "floor" : "round_prefer_floor"));
-  // Of cubic resizes and crops, which we do not do; exporters write them anyway.
+  // Attributes of cubic resizes and crops, which we do not do; exporters write them anyway.
   RETURN_IF_ERROR(attributes.Float("cubic_coeff_a", 0).status());
   RETURN_IF_ERROR(attributes.Float("extrapolation_value", 0).status());
   RETURN_IF_ERROR(attributes.String("keep_aspect_ratio_policy", "").status());

@@ -10,7 +10,7 @@
 
 namespace upscaled::onnx {
 
-// What the dimensions announce. INVALID_ARGUMENT: negative, or more than kMaxWeights.
+// The number of values by the dimensions. INVALID_ARGUMENT: negative, or more than kMaxWeights.
 absl::StatusOr<int64_t> ValueCount(const TensorProto& tensor);
 
 // Float or float16. UNIMPLEMENTED: another type, or values in another file. INVALID_ARGUMENT: other
@@ -23,7 +23,7 @@ absl::StatusOr<std::vector<int64_t>> ReadInts(const TensorProto& tensor);
 // "64x3x3x3"; "a scalar".
 std::string DescribeShape(const TensorProto& tensor);
 
-// Of TensorProto::data_type; also those that we do not read.
+// The name of a TensorProto::data_type; also those that we do not read.
 std::string DataTypeName(int data_type);
 bool IsFloatType(int data_type);
 

@@ -34,6 +34,7 @@ using test::RandomInt;
 using test::RandomNetwork;
 using test::RandomPooledNetwork;
 using test::RunImage;
+using test::WholeTask;
 
 // fp32 against the reference's double sums; Winograd kernels lose about two digits. Relative to the
 // largest value of the result, at least to 1.
@@ -84,11 +85,6 @@ class GuardedImage {
 
 ImageSpec ResultSpec(const Network& network, Size image, int channels, SampleType type) {
   return {image.width * network.scale, image.height * network.scale, channels, type};
-}
-
-TileTask WholeTask(ImageView source, MutableImageView dst) {
-  const Rect whole{0, 0, source.width_px(), source.height_px()};
-  return {source, whole, source.spec.size(), whole, dst};
 }
 
 float SampleAt(const ImageView& view, int x, int y, int c) {
@@ -157,7 +153,7 @@ class ConformanceTest : public ::testing::TestWithParam<std::string> {
   void RunWhole(Backend& backend, const Executable& executable, ImageView source,
                 MutableImageView dst) {
     const absl::Status status =
-        RunImage(*backend.CreateStream(), executable, {WholeTask(source, dst)});
+        RunImage(*backend.CreateStream(), executable, {WholeTask(executable, source, dst)});
     ASSERT_TRUE(status.ok()) << status;
   }
 
@@ -230,7 +226,7 @@ TEST_P(ConformanceTest, AProfiledRunGivesTheSameAndNamesEveryLayer) {
     const Image expected = WholeResult(*backend_, *executable, source.view());
     Image result(expected.spec());
     const auto layers = backend_->CreateStream()->Profile(
-        *executable, WholeTask(source.view(), result.mutable_view()));
+        *executable, WholeTask(*executable, source.view(), result.mutable_view()));
     ASSERT_TRUE(layers.ok()) << layers.status();
     EXPECT_TRUE(test::SameImages(result.view(), expected.view()));
     // A backend may split layers, and may join them: "conv+sum".
@@ -260,10 +256,9 @@ std::vector<TileTask> CutIntoTiles(const Executable& executable, ImageView sourc
   for (int y = 0; y < image.height; y += tile_size.height) {
     for (int x = 0; x < image.width; x += tile_size.width) {
       const Rect tile = Intersect({x, y, tile_size.width, tile_size.height}, whole);
-      const Rect needed = executable.InputRect(tile, image);
+      const Rect needed = executable.Plan(tile, image).input;
       const Rect given = Intersect(Expand(needed, RandomInt(random, 0, 3)), whole);
-      tasks.push_back({source.Crop(given), given, image, tile,
-                       dst.Crop(Scale(tile, executable.network().scale))});
+      tasks.push_back(test::MakeTask(executable, source, tile, dst, given));
     }
   }
   std::shuffle(tasks.begin(), tasks.end(), random);
@@ -311,10 +306,6 @@ TEST_P(ConformanceTest, TilesThatMoveBetweenStreamsGiveTheSameBytes) {
 
     const Size tile{RandomInt(random_, 8, 40), RandomInt(random_, 8, 40)};
     auto tasks = CutIntoTiles(**executable, source.view(), tile, tiled.view(), random_);
-    std::vector<std::unique_ptr<ActivationCache>> memories;
-    for (TileTask& task : tasks) {
-      task.memory = memories.emplace_back((*executable)->CreateActivationCache()).get();
-    }
     const std::unique_ptr<Stream> streams[] = {backend_->CreateStream(), backend_->CreateStream()};
     int turn = 0;
     const auto run = [&](std::span<const TileTask> tiles) {
@@ -325,7 +316,8 @@ TEST_P(ConformanceTest, TilesThatMoveBetweenStreamsGiveTheSameBytes) {
       ++turn;
       return status;
     };
-    const absl::Status status = RunImage(**executable, tasks, run);
+    const int64_t cached_tiles = std::ssize(tasks);
+    const absl::Status status = ImageRun(**executable, std::move(tasks), cached_tiles).Run(run);
     ASSERT_TRUE(status.ok()) << status;
     EXPECT_TRUE(tiled == whole) << "image " << spec << ", tiles of " << tile.width << "x"
                                 << tile.height;
@@ -386,16 +378,27 @@ TEST_P(ConformanceTest, RefusesContradictoryTasks) {
   } while (!ListPoolings(network_).empty());
   const Image source = RandomImage({40, 40, 3, SampleType::kU8}, random_);
   Image dst(ResultSpec(network_, {40, 40}, 3, SampleType::kU8));
-  const TileTask good = WholeTask(source.view(), dst.mutable_view());
+  const TileTask good = WholeTask(*executable, source.view(), dst.mutable_view());
   const auto run = [&](const TileTask& task) {
     return backend_->CreateStream()->Run(*executable, {&task, 1});
   };
   ASSERT_TRUE(run(good).ok());
 
   TileTask outside = good;
-  outside.tile.x = 1;
+  TilePlan outside_plan = *good.plan;
+  outside_plan.tile.x = 1;
+  outside.plan = std::make_shared<const TilePlan>(outside_plan);
   EXPECT_EQ(run(outside).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_NE(run(outside).message().find("outside its image of 40x40"), std::string::npos);
+
+  TileTask foreign = good;
+  TilePlan foreign_plan = *good.plan;
+  foreign_plan.maker = &foreign;
+  foreign.plan = std::make_shared<const TilePlan>(foreign_plan);
+  EXPECT_EQ(run(foreign).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(run(foreign).message(), "tile was not planned by the executable that runs it");
+  foreign.plan = nullptr;
+  EXPECT_EQ(run(foreign).code(), absl::StatusCode::kInvalidArgument);
 
   TileTask too_little = good;
   too_little.src_rect = {0, 0, 39, 40};
@@ -448,9 +451,9 @@ TEST_P(ConformanceTest, RefusesMeansThatDoNotFitTheRun) {
   const Image source = RandomImage({4, 4, 3, SampleType::kU8}, random_);
   Image dst({4, 4, 3, SampleType::kU8});
   const auto error = [&](std::span<const ChannelMeans> means, ChannelSums* sums) {
-    TileTask task = WholeTask(source.view(), dst.mutable_view());
-    task.means = means;
-    task.sums = sums;
+    const PoolingPass pass{.means = means, .partial_sums = sums};
+    TileTask task = WholeTask(**executable, source.view(), dst.mutable_view());
+    task.pooling = &pass;
     const absl::Status status = backend_->CreateStream()->Run(**executable, {&task, 1});
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
     return std::string(status.message());

@@ -30,13 +30,6 @@ using testing::SharedFolder;
 constexpr float kMaxError = 1e-4f;
 constexpr double kMinEqualShare = 0.999;
 
-// The task of computing all of `source` into `dst`.
-TileTask WholeImage(const Image& source, Image& dst) {
-  const Size size = source.spec().size();
-  const Rect whole{0, 0, size.width, size.height};
-  return {source.view(), whole, size, whole, dst.mutable_view()};
-}
-
 Image MakeResult(const Image& source, int scale, SampleType type) {
   const ImageSpec& spec = source.spec();
   return Image({spec.width_px * scale, spec.height_px * scale, 3, type});
@@ -112,7 +105,8 @@ TEST_P(GoldenDeviceTest, EveryNetwork) {
     Image levels = MakeResult(source, golden.scale, SampleType::kU8);
     for (Image* result : {&floats, &levels}) {
       const absl::Status status =
-          test::RunImage(*stream, **executable, {WholeImage(source, *result)});
+          test::RunImage(*stream, **executable,
+                         {test::WholeTask(**executable, source.view(), result->mutable_view())});
       ASSERT_TRUE(status.ok()) << status;
     }
     CheckFloats(GetParam().c_str(), golden, floats);
@@ -143,7 +137,7 @@ TEST_P(BundledModelTest, GivesWhatItsTrainerComputed) {
       const Image expected = ReadNpy(data / card.name / variant.weights.stem().concat(".npy"));
       Image result = MakeResult(source, variant.scale, SampleType::kF32);
       ASSERT_EQ(result.spec(), expected.spec());
-      const TileTask task = WholeImage(source, result);
+      const TileTask task = test::WholeTask(**executable, source.view(), result.mutable_view());
       const absl::Status status = (*backend)->CreateStream()->Run(**executable, {&task, 1});
       ASSERT_TRUE(status.ok()) << status;
       EXPECT_LE(MaxAbsError(result.view(), expected.view()), kMaxError);

@@ -1,4 +1,4 @@
-// One tile of a network with a global pooling, run by run: for tests of what devices keep of it.
+// One tile of a network with a global pooling, pass by pass: for tests of what devices keep of it.
 #pragma once
 
 #include <memory>
@@ -6,6 +6,7 @@
 #include <span>
 
 #include "engine/backends/backend.h"
+#include "engine/base/status_macros.h"
 #include "gtest/gtest.h"
 #include "tests/engine/backends/random_network.h"
 #include "tests/support/run_image.h"
@@ -23,23 +24,24 @@ inline Network ScaledByItsMean(std::mt19937& random) {
   return network;
 }
 
-// The image's two runs on one stream as one tile, which keeps what `memory` (may be null) can.
+// The image's two passes on one stream as one tile, which keeps what `cache` (may be null) can.
 // The second is given `later_source` to read.
 inline absl::StatusOr<Image> RunKept(Backend& backend, const Executable& executable,
                                      const Image& source, const Image& later_source,
-                                     ActivationCache* memory) {
+                                     ActivationCache* cache) {
   const std::unique_ptr<Stream> stream = backend.CreateStream();
   const Size size = source.spec().size();
-  const Rect whole{0, 0, size.width, size.height};
   Image result({size.width, size.height, 3, SampleType::kF32});
-  TileTask task = MakeTask(executable, source, whole, result);
-  task.memory = memory;
+  ImageRun image(executable, {WholeTask(executable, source.view(), result.mutable_view())});
   const auto run = [&](std::span<const TileTask> tasks) {
     TileTask one = tasks.front();
-    if (one.sums == nullptr) one.src = later_source.view();
+    PoolingPass pass = *one.pooling;
+    pass.cache = cache;
+    one.pooling = &pass;
+    if (!pass.gathers()) one.src = later_source.view();
     return stream->Run(executable, {&one, 1});
   };
-  RETURN_IF_ERROR(RunImage(executable, {task}, run));
+  RETURN_IF_ERROR(image.Run(run));
   return result;
 }
 
@@ -51,9 +53,9 @@ inline void ExpectGoesOn(Backend& backend, Precision precision, std::mt19937& ra
   const Image other = RandomImage({40, 30, 3, SampleType::kU8}, random);
   const auto expected = RunKept(backend, **executable, source, source, nullptr);
   ASSERT_TRUE(expected.ok()) << expected.status();
-  const std::unique_ptr<ActivationCache> memory = (*executable)->CreateActivationCache();
-  ASSERT_NE(memory, nullptr);
-  const auto result = RunKept(backend, **executable, source, other, memory.get());
+  const std::unique_ptr<ActivationCache> cache = (*executable)->CreateActivationCache();
+  ASSERT_NE(cache, nullptr);
+  const auto result = RunKept(backend, **executable, source, other, cache.get());
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_TRUE(SameImages(result->view(), expected->view()));
 }

@@ -215,8 +215,7 @@ TEST(ReferenceBackendTest, TilesGatherTheMeansOfTheWholeImage) {
   std::copy_n(pixels, 9, source.mutable_view().row_as<float>(0));
   std::vector<TileTask> tiles;
   for (const Rect& tile : {Rect{0, 0, 1, 1}, Rect{1, 0, 1, 1}, Rect{2, 0, 1, 1}}) {
-    tiles.push_back(
-        {source.view().Crop(tile), tile, {3, 1}, tile, result.mutable_view().Crop(tile)});
+    tiles.push_back(test::MakeTask(**executable, source, tile, result));
   }
   const absl::Status status = test::RunImage(*(*backend)->CreateStream(), **executable, tiles);
   ASSERT_TRUE(status.ok()) << status;

@@ -20,22 +20,25 @@ using test::FreshRandom;
 using test::RandomInt;
 using ::testing::ElementsAre;
 
-TEST(PooledShareTest, SharesOfATilingCoverEachPixelOnce) {
+TEST(PartialSumRectsTest, ThoseOfATilingCoverEachPixelOnce) {
   std::mt19937 random = FreshRandom();
   for (int i = 0; i < 50; ++i) {
     const Network network = test::RandomPooledNetwork(random);
     const Size image{RandomInt(random, 1, 60), RandomInt(random, 1, 60)};
     const TileGrid grid(image, {RandomInt(random, 1, 70), RandomInt(random, 1, 70)});
-    for (const int pooling : ListPoolings(network)) {
+    const std::vector<int> poolings = ListPoolings(network);
+    const std::vector<Size> sizes = LayerSizes(network, image);
+    for (size_t p = 0; p < poolings.size(); ++p) {
+      const int pooling = poolings[p];
       SCOPED_TRACE(Describe(network) + "pooling " + std::to_string(pooling));
-      const Size layer = LayerSizes(network, image)[network.layers[pooling].inputs[0]];
+      const Size layer = sizes[network.layers[pooling].inputs[0]];
       std::vector<int> owners(layer.Area());
       for (int tile = 0; tile < grid.count(); ++tile) {
-        const Rect share = PooledShare(network, pooling, image,
-                                       grid.Tile(tile % grid.columns(), tile / grid.columns()));
-        ASSERT_TRUE((Rect{0, 0, layer.width, layer.height}.Contains(share)));
-        for (int y = share.y; y < share.bottom(); ++y) {
-          for (int x = share.x; x < share.right(); ++x) ++owners[y * layer.width + x];
+        const Rect rect = grid.Tile(tile % grid.columns(), tile / grid.columns());
+        const Rect part = PartialSumRects(network, poolings, image, sizes, rect)[p];
+        ASSERT_TRUE((Rect{0, 0, layer.width, layer.height}.Contains(part)));
+        for (int y = part.y; y < part.bottom(); ++y) {
+          for (int x = part.x; x < part.right(); ++x) ++owners[y * layer.width + x];
         }
       }
       EXPECT_THAT(owners, ::testing::Each(1));

@@ -6,6 +6,8 @@
 
 #include "engine/backends/reference/layers.h"
 #include "engine/backends/reference/tensor.h"
+#include "engine/graph/tile_plan.h"
+#include "engine/model/shapes.h"
 #include "gtest/gtest.h"
 #include "tests/engine/backends/random_network.h"
 #include "tests/support/test_image.h"
@@ -88,39 +90,39 @@ TEST(LayerSizesTest, ResultOfAnyImageIsScaleTimesAsLarge) {
   }
 }
 
-TEST(LayerRegionsTest, ValidConvolutionReadsItsHalo) {
+TEST(TilePlanTest, ValidConvolutionReadsItsHalo) {
   const Network network = OneLayer(MakeConv(Op::kConv, 3, 1, 0), 1, 1);
-  const auto regions = LayerRegions(network, {10, 8}, {2, 3, 4, 2}, {});
+  const auto regions = PlanTile(network, {10, 8}, {2, 3, 4, 2}).regions;
   EXPECT_EQ(regions[1], (Rect{2, 3, 4, 2}));
   EXPECT_EQ(regions[0], (Rect{2, 3, 6, 4}));
 }
 
-TEST(LayerRegionsTest, ZeroPaddingIsClippedToTheImage) {
+TEST(TilePlanTest, ZeroPaddingIsClippedToTheImage) {
   const Network network = OneLayer(MakeConv(Op::kConv, 3, 1, 1), 1, 0);
-  const auto regions = LayerRegions(network, {10, 8}, {0, 6, 4, 2}, {});
+  const auto regions = PlanTile(network, {10, 8}, {0, 6, 4, 2}).regions;
   EXPECT_EQ(regions[0], (Rect{0, 5, 5, 3}));
 }
 
-TEST(LayerRegionsTest, UpconvReadsTheStampsThatReachTheTile) {
+TEST(TilePlanTest, UpconvReadsTheStampsThatReachTheTile) {
   const Network network = OneLayer(MakeConv(Op::kConvTranspose, 4, 2, 3), 2, 1);
   // Result pixel 0 lies at stamp offset 3: pixels 0 and 1 of the padded input reach it.
-  const auto regions = LayerRegions(network, {10, 8}, {0, 0, 1, 1}, {});
+  const auto regions = PlanTile(network, {10, 8}, {0, 0, 1, 1}).regions;
   EXPECT_EQ(regions[1], (Rect{0, 0, 2, 2}));
   EXPECT_EQ(regions[0], (Rect{0, 0, 3, 3}));
 }
 
-TEST(LayerRegionsTest, BlocksRoundOutwardFromTheOrigin) {
+TEST(TilePlanTest, BlocksRoundOutwardFromTheOrigin) {
   const Network network = OneLayer(MakeConv(Op::kConv, 3, 1, 0), 1, 1);
   const int blocks[] = {1, 6};
-  const auto regions = LayerRegions(network, {20, 8}, {7, 3, 2, 4}, blocks);
+  const auto regions = PlanTile(network, {20, 8}, {7, 3, 2, 4}, blocks).regions;
   EXPECT_EQ(regions[1], (Rect{6, 0, 6, 8}));
   EXPECT_EQ(regions[0], (Rect{6, 0, 8, 10}));
 }
 
-TEST(LayerRegionsTest, BlocksMayBeginElsewhere) {
+TEST(TilePlanTest, BlocksMayBeginElsewhere) {
   const Network network = OneLayer(MakeConv(Op::kConv, 3, 1, 1), 1, 0);
   const int blocks[] = {1, 6}, origins[] = {0, 3};
-  const auto regions = LayerRegions(network, {20, 18}, {7, 2, 2, 2}, blocks, origins);
+  const auto regions = PlanTile(network, {20, 18}, {7, 2, 2, 2}, blocks, origins).regions;
   EXPECT_EQ(regions[1], (Rect{3, 0, 6, 9}));
   EXPECT_EQ(regions[0], (Rect{2, 0, 8, 10}));
 }
@@ -168,7 +170,7 @@ void ExpectPartOf(const Tensor& part, const Tensor& whole) {
   }
 }
 
-TEST(LayerRegionsTest, RegionsSufficeForRandomNetworksTilesAndBlocks) {
+TEST(TilePlanTest, RegionsSufficeForRandomNetworksTilesAndBlocks) {
   std::mt19937 random = FreshRandom();
   for (int i = 0; i < 60; ++i) {
     const Network network = test::RandomNetwork(random);
@@ -189,7 +191,7 @@ TEST(LayerRegionsTest, RegionsSufficeForRandomNetworksTilesAndBlocks) {
       blocks.push_back(RandomInt(random, 1, 7));
       origins.push_back(RandomInt(random, 0, blocks.back() - 1));
     }
-    const std::vector<Rect> regions = LayerRegions(network, image, tile, blocks, origins);
+    const std::vector<Rect> regions = PlanTile(network, image, tile, blocks, origins).regions;
 
     EXPECT_TRUE(regions.back().Contains(Scale(tile, network.scale)));
     const std::vector<Tensor> parts = Compute(network, image, regions, input);
@@ -202,10 +204,10 @@ TEST(LayerRegionsTest, RegionsSufficeForRandomNetworksTilesAndBlocks) {
   }
 }
 
-TEST(LayerRegionsTest, GlobalPoolingNeedsTheTilesShareOfItsInput) {
+TEST(TilePlanTest, GlobalPoolingNeedsTheTilesShareOfItsInput) {
   Network network = OneLayer(MakeConv(Op::kConv, 3, 2, 1), 1, 0);
   test::AppendTimesMean(network, 0);
-  const auto regions = LayerRegions(network, {10, 8}, {4, 4, 2, 2}, {});
+  const auto regions = PlanTile(network, {10, 8}, {4, 4, 2, 2}).regions;
   EXPECT_EQ(regions[3], (Rect{4, 4, 2, 2}));
   EXPECT_EQ(regions[2], (Rect{0, 0, 1, 1}));
   EXPECT_EQ(regions[1], (Rect{2, 2, 1, 1}));

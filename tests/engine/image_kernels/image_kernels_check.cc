@@ -50,7 +50,7 @@ void CompareStats(const ImageWork& work, const std::vector<uint8_t>& src,
     ASSERT_NEAR(a[i].sum, b[i].sum, tolerance) << "line " << i;
     ASSERT_EQ(a[i].min, b[i].min) << "line " << i;
     ASSERT_EQ(a[i].max, b[i].max) << "line " << i;
-    ASSERT_EQ(a[i].lost, b[i].lost) << "line " << i;
+    ASSERT_EQ(a[i].non_finite, b[i].non_finite) << "line " << i;
   }
 }
 

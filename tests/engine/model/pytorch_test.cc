@@ -92,11 +92,10 @@ TEST_P(PytorchTest, SameResult) {
       const auto executable = (*backend)->Compile(*network, Precision::kExact);
       ASSERT_TRUE(executable.ok()) << executable.status();
       Image result(expected.spec());
-      const Rect whole{0, 0, image.spec().width_px, image.spec().height_px};
       const auto stream = (*backend)->CreateStream();
-      const absl::Status run = test::RunImage(
-          *stream, **executable,
-          {{image.view(), whole, image.spec().size(), whole, result.mutable_view()}});
+      const absl::Status run =
+          test::RunImage(*stream, **executable,
+                         {test::WholeTask(**executable, image.view(), result.mutable_view())});
       ASSERT_TRUE(run.ok()) << run;
       EXPECT_LE(LargestDifference(result, expected), kTolerance);
     }

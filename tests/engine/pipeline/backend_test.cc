@@ -35,7 +35,7 @@ std::shared_ptr<const Executable> CompileBundled(Backend& backend) {
 Image Upscale(const UpscalePlan& plan, const Image& image, TileExecutor& executor,
               std::mt19937& random) {
   test::ViewRows source(image.view());
-  const auto upscaler = MakeUpscaler(plan, source, executor, 1, nullptr);
+  const auto upscaler = MakeUpscaler(plan, source, executor, nullptr);
   auto result = test::ReadAllInPortions(*upscaler, random);
   EXPECT_TRUE(result.ok()) << result.status();
   return result.ok() ? *std::move(result) : Image(plan.result);
@@ -132,11 +132,10 @@ TEST_P(PipelineOnDevice, PoolsOverTheWholeImageHoweverItIsCut) {
           << activation_cache_bytes;
     }
     if (options.tta || passes > 1 || spec.channels > 3) continue;
-    const Rect whole{0, 0, spec.width_px, spec.height_px};
     Image alone(expected.spec());
     const absl::Status status =
         test::RunImage(*(*backend)->CreateStream(), **executable,
-                       {{image.view(), whole, spec.size(), whole, alone.mutable_view()}});
+                       {test::WholeTask(**executable, image.view(), alone.mutable_view())});
     ASSERT_TRUE(status.ok()) << status;
     EXPECT_TRUE(test::SameImages(alone.view(), expected.view())) << spec;
   }
@@ -167,7 +166,7 @@ TEST_P(PipelineOnDevice, HoldsPooledImagesWithinThePlan) {
     const auto run = [&](const UpscaleProgress& hooks) {
       const auto executor = MakeLocalExecutor(**backend);
       test::ViewRows source(image.view());
-      const auto upscaler = MakeUpscaler(*plan, source, *executor, 1, nullptr, hooks);
+      const auto upscaler = MakeUpscaler(*plan, source, *executor, nullptr, hooks);
       ASSERT_TRUE(upscaler->ReadRows(result.mutable_view()).ok());
     };
     run({});  // drivers load kernels when they are first needed

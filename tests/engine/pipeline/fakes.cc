@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/base/status_macros.h"
+#include "tests/support/run_image.h"
 
 namespace upscaled::test {
 namespace {
@@ -63,11 +64,6 @@ class FakeStream final : public Stream {
   const FakeBackend::Hook& before_;
 };
 
-TileTask WholeTask(const Image& image, const MutableImageView& dst) {
-  const Rect all{0, 0, image.spec().width_px, image.spec().height_px};
-  return {image.view(), all, image.spec().size(), all, dst};
-}
-
 // `image` seen through flips and a swap of its axes; `back` undoes the same.
 Image Transformed(const Image& image, int index, bool back) {
   const ImageSpec from = image.spec();
@@ -97,9 +93,11 @@ FakeExecutable::FakeExecutable(int scale, Size preferred_tile) : preferred_tile_
   network_.layers.resize(1);
 }
 
-Rect FakeExecutable::InputRect(const Rect& tile, Size image) const {
-  ++input_rect_calls_;
-  return Intersect(Expand(tile, 1), {0, 0, image.width, image.height});
+TilePlan FakeExecutable::MakePlan(const Rect& tile, Size image) const {
+  ++plan_calls_;
+  return {.tile = tile,
+          .image = image,
+          .input = Intersect(Expand(tile, 1), {0, 0, image.width, image.height})};
 }
 
 size_t FakeExecutable::WorkspaceBytes(Size tile) const {
@@ -108,23 +106,25 @@ size_t FakeExecutable::WorkspaceBytes(Size tile) const {
 
 absl::Status FakeExecutable::Run(const TileTask& task) const {
   const int scale = network_.scale;
-  const Rect image{0, 0, task.image.width, task.image.height};
-  if (!image.Contains(task.src_rect) || !image.Contains(task.tile) || task.tile.empty() ||
-      !task.src_rect.Contains(InputRect(task.tile, task.image)) ||
+  const TilePlan& plan = *task.plan;
+  const Rect& tile = plan.tile;
+  const Rect image{0, 0, plan.image.width, plan.image.height};
+  if (plan.maker != this || !image.Contains(task.src_rect) || !image.Contains(tile) ||
+      tile.empty() || !task.src_rect.Contains(plan.input) ||
       task.src.spec.size() != Size{task.src_rect.width, task.src_rect.height} ||
-      task.dst.spec.size() != Size{task.tile.width * scale, task.tile.height * scale}) {
+      task.dst.spec.size() != Size{tile.width * scale, tile.height * scale}) {
     return absl::InternalError("the tile's rectangles do not fit each other");
   }
   const std::vector<float> source = ToFloats(task.src);
   const auto source_pixel = [&](int x, int y) {
-    x = std::clamp(x, 0, task.image.width - 1) - task.src_rect.x;
-    y = std::clamp(y, 0, task.image.height - 1) - task.src_rect.y;
+    x = std::clamp(x, 0, image.width - 1) - task.src_rect.x;
+    y = std::clamp(y, 0, image.height - 1) - task.src_rect.y;
     return source.data() + 3 * (static_cast<size_t>(y) * task.src_rect.width + x);
   };
   for (int y = 0; y < task.dst.height_px(); ++y) {
     for (int x = 0; x < task.dst.width_px(); ++x) {
-      const int px = task.tile.x * scale + x, py = task.tile.y * scale + y;
-      const int place = (px * 7 + py * 13 + task.image.width * 3 + task.image.height * 5) % 31;
+      const int px = tile.x * scale + x, py = tile.y * scale + y;
+      const int place = (px * 7 + py * 13 + image.width * 3 + image.height * 5) % 31;
       float sum[3];
       std::fill_n(sum, 3, 0.003f * static_cast<float>(place));
       for (int dy = -1; dy <= 1; ++dy) {
@@ -155,7 +155,7 @@ ShufflingExecutor::~ShufflingExecutor() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void ShufflingExecutor::Submit(uint64_t, std::shared_ptr<const Executable> executable,
+void ShufflingExecutor::Submit(std::shared_ptr<const Executable> executable,
                                std::vector<TileTask> tiles, Cancellation*, TileDone done) {
   absl::MutexLock lock(&mutex_);
   for (size_t i = 0; i < tiles.size(); ++i) {
@@ -187,7 +187,8 @@ Image ComputeWhole(const FakeExecutable& executable, const Image& image, SampleT
   const ImageSpec& spec = image.spec();
   Image result({spec.width_px * scale, spec.height_px * scale, spec.channels, type});
   std::memset(result.mutable_view().data, 0, result.bytes());
-  if (!executable.Run(WholeTask(image, result.mutable_view())).ok()) std::abort();
+  if (!executable.Run(WholeTask(executable, image.view(), result.mutable_view())).ok())
+    std::abort();
   return result;
 }
 

@@ -28,20 +28,21 @@ class FakeExecutable final : public Executable {
 
   const Network& network() const override { return network_; }
   Precision precision() const override { return Precision::kExact; }
-  Rect InputRect(const Rect& tile, Size image) const override;
   size_t WorkspaceBytes(Size tile) const override;
   size_t WeightBytes() const override { return 0; }
   Size PreferredTile() const override { return preferred_tile_; }
 
-  int64_t input_rect_calls() const { return input_rect_calls_; }
+  int64_t plan_calls() const { return plan_calls_; }
 
   // Checks the task and computes it.
   absl::Status Run(const TileTask& task) const;
 
  private:
+  TilePlan MakePlan(const Rect& tile, Size image) const override;
+
   Network network_;
   Size preferred_tile_;
-  mutable std::atomic<int64_t> input_rect_calls_ = 0;
+  mutable std::atomic<int64_t> plan_calls_ = 0;
 };
 
 // Runs FakeExecutables; `before` (may be null) is called first for every tile and may block or
@@ -70,8 +71,8 @@ class ShufflingExecutor final : public TileExecutor {
  public:
   ShufflingExecutor(int threads, uint32_t seed);
   ~ShufflingExecutor() override;
-  void Submit(uint64_t request, std::shared_ptr<const Executable> executable,
-              std::vector<TileTask> tiles, Cancellation* cancellation, TileDone done) override;
+  void Submit(std::shared_ptr<const Executable> executable, std::vector<TileTask> tiles,
+              Cancellation* cancellation, TileDone done) override;
   int concurrency() const override { return static_cast<int>(threads_.size()); }
 
  private:

@@ -10,12 +10,19 @@
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/notification.h"
 #include "tests/engine/pipeline/fakes.h"
+#include "tests/support/run_image.h"
 
 namespace upscaled {
 namespace {
 
 using test::FakeBackend;
 using test::FakeExecutable;
+
+const auto& Network1x() {
+  static const auto& executable =
+      *new std::shared_ptr<const Executable>(std::make_shared<FakeExecutable>(1));
+  return executable;
+}
 
 // Tiles of a black image, a pixel each, side by side.
 class Tiles {
@@ -25,8 +32,8 @@ class Tiles {
     result_ = Image(source_.spec());
     for (int i = 0; i < count; ++i) {
       const Rect tile{i, 0, 1, 1};
-      tasks_.push_back(
-          {source_.view(), {0, 0, count, 1}, {count, 1}, tile, result_.mutable_view().Crop(tile)});
+      tasks_.push_back(test::MakeTask(*Network1x(), source_.view(), tile, result_.mutable_view(),
+                                      {0, 0, count, 1}));
     }
   }
   const std::vector<TileTask>& tasks() const { return tasks_; }
@@ -36,21 +43,15 @@ class Tiles {
   std::vector<TileTask> tasks_;
 };
 
-const auto& Network1x() {
-  static const auto& executable =
-      *new std::shared_ptr<const Executable>(std::make_shared<FakeExecutable>(1));
-  return executable;
-}
-
 TEST(LocalExecutor, RunsTilesInOrderOnOneStream) {
   Tiles tiles(20);
   std::vector<int> order;
   FakeBackend backend(1, [&](const TileTask& task) {
-    order.push_back(task.tile.x);
+    order.push_back(task.plan->tile.x);
     return absl::OkStatus();
   });
   std::vector<size_t> done;
-  MakeLocalExecutor(backend)->Submit(1, Network1x(), tiles.tasks(), nullptr,
+  MakeLocalExecutor(backend)->Submit(Network1x(), tiles.tasks(), nullptr,
                                      [&](size_t i, const absl::Status& status) {
                                        EXPECT_TRUE(status.ok()) << status;
                                        done.push_back(i);
@@ -73,7 +74,7 @@ TEST(LocalExecutor, RunsAsManyTilesAtOnceAsThereAreStreams) {
   const auto executor = MakeLocalExecutor(backend);
   EXPECT_EQ(executor->concurrency(), 3);
   absl::BlockingCounter left(3);
-  executor->Submit(1, Network1x(), tiles.tasks(), nullptr,
+  executor->Submit(Network1x(), tiles.tasks(), nullptr,
                    [&](size_t, const absl::Status&) { left.DecrementCount(); });
   left.Wait();
 }
@@ -81,11 +82,11 @@ TEST(LocalExecutor, RunsAsManyTilesAtOnceAsThereAreStreams) {
 TEST(LocalExecutor, PassesAStreamsErrorOn) {
   Tiles tiles(3);
   FakeBackend backend(1, [](const TileTask& task) {
-    return task.tile.x == 1 ? absl::InternalError("lost device") : absl::OkStatus();
+    return task.plan->tile.x == 1 ? absl::InternalError("lost device") : absl::OkStatus();
   });
   std::vector<absl::Status> statuses(3);
   MakeLocalExecutor(backend)->Submit(
-      1, Network1x(), tiles.tasks(), nullptr,
+      Network1x(), tiles.tasks(), nullptr,
       [&](size_t i, const absl::Status& status) { statuses[i] = status; });
   EXPECT_TRUE(statuses[0].ok());
   EXPECT_EQ(statuses[1], absl::InternalError("lost device"));
@@ -96,7 +97,7 @@ TEST(LocalExecutor, DropsQueuedTilesAtOnceAndLetsRunningOnesFinish) {
   Tiles tiles(10), others(2);
   absl::Notification running, resume;
   FakeBackend backend(1, [&](const TileTask& task) {
-    if (task.image.width == 10) {
+    if (task.plan->image.width == 10) {
       running.Notify();
       resume.WaitForNotification();
     }
@@ -107,7 +108,7 @@ TEST(LocalExecutor, DropsQueuedTilesAtOnceAndLetsRunningOnesFinish) {
   auto cancellation = std::make_unique<Cancellation>();
   std::atomic<int> dropped = 0, finished = 0;
   absl::Notification all_done;
-  executor->Submit(1, Network1x(), tiles.tasks(), cancellation.get(),
+  executor->Submit(Network1x(), tiles.tasks(), cancellation.get(),
                    [&](size_t i, const absl::Status& status) {
                      if (status.ok()) {
                        EXPECT_EQ(i, 0u);
@@ -120,7 +121,7 @@ TEST(LocalExecutor, DropsQueuedTilesAtOnceAndLetsRunningOnesFinish) {
                      }
                    });
   absl::BlockingCounter others_left(2);
-  executor->Submit(2, Network1x(), others.tasks(), nullptr, [&](size_t, const absl::Status& s) {
+  executor->Submit(Network1x(), others.tasks(), nullptr, [&](size_t, const absl::Status& s) {
     EXPECT_TRUE(s.ok()) << s;
     others_left.DecrementCount();
   });
@@ -145,7 +146,7 @@ TEST(LocalExecutor, RefusesTilesOfARequestThatIsCancelledAlready) {
   cancellation.Cancel(absl::DeadlineExceededError("late"));
   int dropped = 0;
   const auto executor = MakeLocalExecutor(backend);
-  executor->Submit(1, Network1x(), tiles.tasks(), &cancellation,
+  executor->Submit(Network1x(), tiles.tasks(), &cancellation,
                    [&](size_t, const absl::Status& status) {
                      EXPECT_EQ(status, absl::DeadlineExceededError("late"));
                      ++dropped;
@@ -163,7 +164,7 @@ TEST(LocalExecutor, SurvivesCancellationAtAnyMoment) {
     std::optional<Cancellation> cancellation(std::in_place);
     absl::BlockingCounter left(8);
     std::atomic<int> done[8] = {};
-    executor->Submit(1, Network1x(), tiles.tasks(), &*cancellation,
+    executor->Submit(Network1x(), tiles.tasks(), &*cancellation,
                      [&](size_t i, const absl::Status&) {
                        ++done[i];
                        left.DecrementCount();

@@ -106,7 +106,7 @@ TEST(UpscalerMemory, StaysWithinThePlan) {
     portion.height_px = 10;
     Image rows(portion);
     const size_t before = BytesInUse();
-    const auto upscaler = MakeUpscaler(plan, source, *executor, 1, nullptr);
+    const auto upscaler = MakeUpscaler(plan, source, *executor, nullptr);
     for (int y = 0; y < plan.result.height_px; y += portion.height_px) {
       ASSERT_TRUE(upscaler->ReadRows(rows.mutable_view()).ok());
       peak.Sample();

@@ -59,7 +59,7 @@ TEST(Stages, LeadFromTheSourceToTheResultWithinThePlansMemory) {
 
 Image RunStage(const Stage& stage, const Image& image) {
   test::ShufflingExecutor executor(1, 0);
-  TileRun run(executor, /*request=*/1, /*cancellation=*/nullptr, {}, /*tile_count=*/0);
+  TileRun run(executor, /*cancellation=*/nullptr, {}, /*tile_count=*/0);
   test::ViewRows source(image.view());
   const auto rows = stage.make(source, run);
   EXPECT_EQ(rows->spec(), stage.result);

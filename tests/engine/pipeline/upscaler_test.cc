@@ -44,7 +44,7 @@ std::shared_ptr<const FakeExecutable> Fake(int scale, Size preferred = {64, 64})
 Image Upscale(const UpscalePlan& plan, const Image& image, std::mt19937& random) {
   ShufflingExecutor executor(3, random());
   ViewRows source(image.view());
-  const auto upscaler = MakeUpscaler(plan, source, executor, 1, nullptr);
+  const auto upscaler = MakeUpscaler(plan, source, executor, nullptr);
   EXPECT_EQ(upscaler->spec(), plan.result);
   absl::StatusOr<Image> result = ReadAllInPortions(*upscaler, random);
   EXPECT_TRUE(result.ok()) << result.status();
@@ -248,7 +248,7 @@ TEST(Upscaler, ReportsProgressForEveryTile) {
       reports.push_back(done);
     }};
     {
-      const auto upscaler = MakeUpscaler(plan, source, *executor, 1, nullptr, progress);
+      const auto upscaler = MakeUpscaler(plan, source, *executor, nullptr, progress);
       ASSERT_TRUE(test::ReadAll(*upscaler).ok());
     }
     ASSERT_EQ(reports.size(), static_cast<size_t>(plan.tile_count));
@@ -271,7 +271,7 @@ TEST(Upscaler, KeepsTheStreamsBusyWhileABandIsReadOut) {
   const auto executor = MakeLocalExecutor(backend);
   const UpscalePlan plan = Plan(spec, Times(spec.size(), 2), {Fake(2)});
   ViewRows source(image.view());
-  const auto upscaler = MakeUpscaler(plan, source, *executor, 1, nullptr);
+  const auto upscaler = MakeUpscaler(plan, source, *executor, nullptr);
   Image row({128, 1, 3, SampleType::kU8});
   ASSERT_TRUE(upscaler->ReadRows(row.mutable_view()).ok());
   next_band_started.WaitForNotification();  // though nobody asks for its rows
@@ -295,7 +295,7 @@ TEST(Upscaler, FailsWithTheStatusOfAFailedTile) {
       const UpscalePlan plan = Plan(spec, Times(spec.size(), 4), {Fake(2), Fake(2)}, options);
       ViewRows source(image.view());
       Cancellation cancellation;
-      const auto upscaler = MakeUpscaler(plan, source, *executor, 1, &cancellation);
+      const auto upscaler = MakeUpscaler(plan, source, *executor, &cancellation);
       EXPECT_EQ(ReadAllInPortions(*upscaler, random).status(), absl::InternalError("lost device"));
       Image row({800, 1, 3, SampleType::kU8});
       EXPECT_EQ(upscaler->ReadRows(row.mutable_view()), absl::InternalError("lost device"));
@@ -326,7 +326,7 @@ TEST(Upscaler, FailsWithTheStatusOfItsSource) {
     BrokenSource source(spec, good_rows);
     ShufflingExecutor executor(2, random());
     const UpscalePlan plan = Plan(spec, Times(spec.size(), 2), {Fake(2)});
-    const auto upscaler = MakeUpscaler(plan, source, executor, 1, nullptr);
+    const auto upscaler = MakeUpscaler(plan, source, executor, nullptr);
     EXPECT_EQ(ReadAllInPortions(*upscaler, random).status(),
               absl::InvalidArgumentError("png: truncated"));
   }
@@ -359,7 +359,7 @@ TEST(Upscaler, ReturnsTheReasonOfACancellationAndDropsQueuedTiles) {
       resume.Notify();
     });
     {
-      const auto upscaler = MakeUpscaler(plan, source, *executor, 1, &cancellation);
+      const auto upscaler = MakeUpscaler(plan, source, *executor, &cancellation);
       EXPECT_EQ(ReadAllInPortions(*upscaler, random).status(), absl::DeadlineExceededError("late"));
     }
     EXPECT_EQ(started, 3) << "tiles ran after the cancellation";
@@ -380,7 +380,7 @@ TEST(Upscaler, IsCancelledBeforeItBegins) {
   Cancellation cancellation;
   cancellation.Cancel(absl::CancelledError("gone"));
   const auto upscaler =
-      MakeUpscaler(Plan(spec, {40, 40}, {Fake(2)}), source, *executor, 1, &cancellation);
+      MakeUpscaler(Plan(spec, {40, 40}, {Fake(2)}), source, *executor, &cancellation);
   EXPECT_EQ(test::ReadAll(*upscaler).status(), absl::CancelledError("gone"));
 }
 
@@ -400,8 +400,7 @@ TEST(Upscaler, DropsItsTilesWhenItIsAbandoned) {
     const UpscalePlan plan = Plan(spec, Times(spec.size(), 2), {Fake(2)}, options);
     ViewRows source(image.view());
     Image rows({80, RandomInt(random, 1, 200), 3, SampleType::kU8});
-    ASSERT_TRUE(
-        MakeUpscaler(plan, source, *executor, 1, nullptr)->ReadRows(rows.mutable_view()).ok());
+    ASSERT_TRUE(MakeUpscaler(plan, source, *executor, nullptr)->ReadRows(rows.mutable_view()).ok());
     EXPECT_LT(started, plan.tile_count);
   }
 }
@@ -422,7 +421,7 @@ TEST(Upscaler, SurvivesCancellationAtAnyMoment) {
     std::thread canceller([&] { cancellation.Cancel(absl::CancelledError("enough")); });
     ViewRows source(image.view());
     {
-      const auto upscaler = MakeUpscaler(plan, source, *executor, 1, &cancellation);
+      const auto upscaler = MakeUpscaler(plan, source, *executor, &cancellation);
       const auto result = ReadAllInPortions(*upscaler, random);
       if (!result.ok()) {
         EXPECT_EQ(result.status(), absl::CancelledError("enough"));
@@ -451,7 +450,7 @@ TEST(PlanUpscale, TakesNoLongerForManyTiles) {
       const auto network = Fake(2);
       const ImageSpec source{size.width, size.height, 4, SampleType::kU8};
       Plan(source, Times(size, 2), {network}, {.tta = tta, .tile_px = 32});
-      return network->input_rect_calls();
+      return network->plan_calls();
     };
     EXPECT_EQ(calls({8000, 12000}), calls({10, 20}));
   }

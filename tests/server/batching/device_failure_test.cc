@@ -7,9 +7,10 @@
 
 #include "engine/model/repository.h"
 #include "server/base/error.h"
-#include "server/batching/tile_scheduler.h"
+#include "server/devices/device_chooser.h"
 #include "tests/server/batching/gated_backend.h"
 #include "tests/server/batching/outcomes.h"
+#include "tests/server/batching/test_scheduler.h"
 #include "tests/support/fake_clock.h"
 
 namespace upscaled::server {
@@ -43,12 +44,12 @@ class MovedTiles final : public TileObserver {
 class DeviceFailureTest : public ::testing::Test {
  protected:
   // Keeps who failed, in order.
-  TileSchedulerOptions Options() {
-    return {.on_device_failed = [this](const Device& device, const absl::Status& fault) {
+  DeviceQuarantine::Listener KeepFailed() {
+    return [this](const Device& device, const absl::Status& fault) {
       EXPECT_EQ(fault, Lost());
       absl::MutexLock lock(&mutex_);
       failed_.push_back(device.name());
-    }};
+    };
   }
   std::vector<std::string> failed() {
     absl::MutexLock lock(&mutex_);
@@ -64,7 +65,7 @@ class DeviceFailureTest : public ::testing::Test {
   std::vector<std::string> failed_ ABSL_GUARDED_BY(mutex_);
 };
 
-class TwoKindsTest : public DeviceFailureTest {
+class TwoClassesTest : public DeviceFailureTest {
  protected:
   GatedDevice cpu_{1, "cpu", 1, 1};
   const std::shared_ptr<const DeviceExecutable> network_ = NetworkOn({gpu_.device, cpu_.device});
@@ -74,16 +75,18 @@ class TwinsTest : public DeviceFailureTest {
  protected:
   GatedDevice twin_{1, "gpu:1", 1, 0};
   GatedDevice cpu_{1, "cpu", 2, 1};
+  const std::shared_ptr<const DeviceExecutable> network_ =
+      NetworkOn({gpu_.device, twin_.device, cpu_.device});
 };
 
-TEST_F(TwoKindsTest, ATileThatADeviceFailsOnRunsOnceMoreOnAnother) {
-  TileScheduler scheduler({gpu_.device, cpu_.device}, clock_, Options(), &moved_);
-  auto request = scheduler.OpenRequest();
+TEST_F(TwoClassesTest, ATileThatADeviceFailsOnRunsOnceMoreOnAnother) {
+  TestScheduler scheduler({gpu_.device, cpu_.device}, clock_, {}, &moved_, KeepFailed());
+  auto request = scheduler.OpenFlow({network_});
   Outcomes first(1), queued(3);
-  scheduler.Submit(request.id(), network_, NamedTiles(0, 1), nullptr, first.done());
+  request.Submit(network_, NamedTiles(0, 1), nullptr, first.done());
   gpu_.backend.AwaitStarted(1);
-  scheduler.Submit(request.id(), network_, NamedTiles(10, 3), nullptr, queued.done());
-  EXPECT_EQ(scheduler.load().queued_tiles, 3) << "an image stays with one kind of device";
+  request.Submit(network_, NamedTiles(10, 3), nullptr, queued.done());
+  EXPECT_EQ(scheduler.load().queued_tiles, 3) << "an image stays with one device class";
   gpu_.backend.Release(Lost);
   cpu_.backend.Open();
   first.Await(), queued.Await();
@@ -98,16 +101,16 @@ TEST_F(TwoKindsTest, ATileThatADeviceFailsOnRunsOnceMoreOnAnother) {
   EXPECT_EQ(gpu_.backend.AwaitStarted(1).size(), 1u);
   EXPECT_EQ(moved_.count(), 1);
   EXPECT_THAT(failed(), ElementsAre("gpu:0"));
-  EXPECT_THAT(scheduler.devices(), ElementsAre(cpu_.device));
+  EXPECT_THAT(scheduler.quarantine().working(), ElementsAre(cpu_.device));
   EXPECT_THAT(request.usage().devices, ElementsAre("cpu"));
   EXPECT_EQ(request.usage().tiles, 4);
 }
 
-TEST_F(TwoKindsTest, TheSecondFailureOnATileIsItsLast) {
-  TileScheduler scheduler({gpu_.device, cpu_.device}, clock_, Options(), &moved_);
-  auto request = scheduler.OpenRequest();
+TEST_F(TwoClassesTest, TheSecondFailureOnATileIsItsLast) {
+  TestScheduler scheduler({gpu_.device, cpu_.device}, clock_, {}, &moved_, KeepFailed());
+  auto request = scheduler.OpenFlow({network_});
   Outcomes outcomes(1);
-  scheduler.Submit(request.id(), network_, NamedTiles(0, 1), nullptr, outcomes.done());
+  request.Submit(network_, NamedTiles(0, 1), nullptr, outcomes.done());
   gpu_.backend.Release(Lost);
   cpu_.backend.Release(Lost);
   outcomes.Await();
@@ -119,17 +122,17 @@ TEST_F(TwoKindsTest, TheSecondFailureOnATileIsItsLast) {
   EXPECT_EQ(moved_.count(), 1);
 }
 
-TEST_F(TwoKindsTest, WithoutADeviceAllIsUnavailableUntilOneIsBack) {
-  TileScheduler scheduler({gpu_.device, cpu_.device}, clock_, Options(), &moved_);
+TEST_F(TwoClassesTest, WithoutADeviceAllIsUnavailableUntilOneIsBack) {
+  TestScheduler scheduler({gpu_.device, cpu_.device}, clock_, {}, &moved_, KeepFailed());
   const auto gpu_only = NetworkOn({gpu_.device});
-  auto request = scheduler.OpenRequest();
+  auto request = scheduler.OpenFlow({gpu_only});
   Outcomes running(1), queued(2), late(1), again(1);
-  scheduler.Submit(request.id(), gpu_only, NamedTiles(0, 1), nullptr, running.done());
+  request.Submit(gpu_only, NamedTiles(0, 1), nullptr, running.done());
   gpu_.backend.AwaitStarted(1);
-  scheduler.Submit(request.id(), gpu_only, NamedTiles(10, 2), nullptr, queued.done());
+  request.Submit(gpu_only, NamedTiles(10, 2), nullptr, queued.done());
   gpu_.backend.Release(Lost);
   running.Await(), queued.Await();
-  scheduler.Submit(request.id(), gpu_only, NamedTiles(20, 1), nullptr, late.done());
+  request.Submit(gpu_only, NamedTiles(20, 1), nullptr, late.done());
   for (const Outcomes* outcomes : {&running, &queued, &late}) {
     EXPECT_THAT(outcomes->statuses(),
                 Each(IsStatus(absl::StatusCode::kUnavailable, "gpu:0 failed: context lost")));
@@ -139,22 +142,22 @@ TEST_F(TwoKindsTest, WithoutADeviceAllIsUnavailableUntilOneIsBack) {
   EXPECT_EQ(scheduler.load().queued_tiles, 0);
 
   GatedDevice rebuilt(1, "gpu:0", 0, 0);
-  scheduler.Restore(rebuilt.device);
-  EXPECT_THAT(scheduler.devices(), ElementsAre(rebuilt.device, cpu_.device));
-  auto fresh = scheduler.OpenRequest();
-  scheduler.Submit(fresh.id(), NetworkOn({rebuilt.device}), NamedTiles(30, 1), nullptr,
-                   again.done());
+  scheduler.quarantine().Restore(rebuilt.device);
+  EXPECT_THAT(scheduler.quarantine().working(), ElementsAre(rebuilt.device, cpu_.device));
+  const auto rebuilt_only = NetworkOn({rebuilt.device});
+  auto fresh = scheduler.OpenFlow({rebuilt_only});
+  fresh.Submit(rebuilt_only, NamedTiles(30, 1), nullptr, again.done());
   rebuilt.backend.Open();
   again.Await();
   EXPECT_THAT(again.statuses(), Each(absl::OkStatus()));
 }
 
-TEST_F(TwoKindsTest, ACancelledTileIsNotMoved) {
-  TileScheduler scheduler({gpu_.device, cpu_.device}, clock_, Options(), &moved_);
-  auto request = scheduler.OpenRequest();
+TEST_F(TwoClassesTest, ACancelledTileIsNotMoved) {
+  TestScheduler scheduler({gpu_.device, cpu_.device}, clock_, {}, &moved_, KeepFailed());
+  auto request = scheduler.OpenFlow({network_});
   Cancellation cancellation;
   Outcomes outcomes(1);
-  scheduler.Submit(request.id(), network_, NamedTiles(0, 1), &cancellation, outcomes.done());
+  request.Submit(network_, NamedTiles(0, 1), &cancellation, outcomes.done());
   gpu_.backend.AwaitStarted(1);
   cancellation.Cancel(absl::CancelledError("gone"));
   gpu_.backend.Release(Lost);
@@ -163,31 +166,30 @@ TEST_F(TwoKindsTest, ACancelledTileIsNotMoved) {
   EXPECT_THAT(request.usage().devices, IsEmpty());
 }
 
-TEST_F(TwoKindsTest, StoppingFinishesWhatADeviceFailsOn) {
-  TileScheduler scheduler({gpu_.device, cpu_.device}, clock_, Options(), &moved_);
-  auto request = scheduler.OpenRequest();
+TEST_F(TwoClassesTest, StoppingFinishesWhatADeviceFailsOn) {
+  TestScheduler scheduler({gpu_.device, cpu_.device}, clock_, {}, &moved_, KeepFailed());
+  auto request = scheduler.OpenFlow({network_});
   Outcomes outcomes(1), queued(1);
-  scheduler.Submit(request.id(), network_, NamedTiles(0, 1), nullptr, outcomes.done());
+  request.Submit(network_, NamedTiles(0, 1), nullptr, outcomes.done());
   gpu_.backend.AwaitStarted(1);
-  scheduler.Submit(request.id(), network_, NamedTiles(1, 1), nullptr,
-                   [&, count = queued.done()](size_t index, const absl::Status& status) {
-                     count(index, status);
-                     gpu_.backend.Release(Lost);  // the scheduler has begun to stop
-                   });
+  request.Submit(network_, NamedTiles(1, 1), nullptr,
+                 [&, count = queued.done()](size_t index, const absl::Status& status) {
+                   count(index, status);
+                   gpu_.backend.Release(Lost);  // the scheduler has begun to stop
+                 });
   scheduler.Stop(absl::UnavailableError("shutting down"));
   EXPECT_EQ(outcomes.left(), 0);
   EXPECT_THAT(outcomes.statuses(), Each(IsStatus(absl::StatusCode::kUnavailable, "shutting down")));
 }
 
-TEST_F(TwinsTest, DevicesOfAKindShareTheTiles) {
-  TileScheduler scheduler({gpu_.device, twin_.device, cpu_.device}, clock_);
+TEST_F(TwinsTest, DevicesOfAClassShareTheTiles) {
+  TestScheduler scheduler({gpu_.device, twin_.device, cpu_.device}, clock_);
   EXPECT_EQ(scheduler.concurrency(), 3);
   EXPECT_EQ(scheduler.StreamCount(0), 2);
   EXPECT_EQ(scheduler.IdleStreamCount(0), 2);
-  auto request = scheduler.OpenRequest();
+  auto request = scheduler.OpenFlow({network_});
   Outcomes outcomes(2);
-  scheduler.Submit(request.id(), NetworkOn({gpu_.device, twin_.device, cpu_.device}),
-                   NamedTiles(0, 2), nullptr, outcomes.done());
+  request.Submit(network_, NamedTiles(0, 2), nullptr, outcomes.done());
   gpu_.backend.AwaitStarted(1), twin_.backend.AwaitStarted(1);
   EXPECT_EQ(scheduler.IdleStreamCount(0), 0);
   EXPECT_EQ(scheduler.IdleStreamCount(1), 1);
@@ -196,12 +198,12 @@ TEST_F(TwinsTest, DevicesOfAKindShareTheTiles) {
   EXPECT_EQ(request.usage().devices.size(), 2u);
 }
 
-TEST_F(TwinsTest, ATwinGoesOnWithTheSameKind) {
-  TileScheduler scheduler({gpu_.device, twin_.device, cpu_.device}, clock_, Options(), &moved_);
-  auto request = scheduler.OpenRequest();
+TEST_F(TwinsTest, ATwinGoesOnWithTheSameClass) {
+  TestScheduler scheduler({gpu_.device, twin_.device, cpu_.device}, clock_, {}, &moved_,
+                          KeepFailed());
+  auto request = scheduler.OpenFlow({network_});
   Outcomes outcomes(4);
-  scheduler.Submit(request.id(), NetworkOn({gpu_.device, twin_.device, cpu_.device}),
-                   NamedTiles(0, 4), nullptr, outcomes.done());
+  request.Submit(network_, NamedTiles(0, 4), nullptr, outcomes.done());
   gpu_.backend.AwaitStarted(1), twin_.backend.AwaitStarted(1);
   gpu_.backend.Release(Lost);
   twin_.backend.Open();
@@ -213,21 +215,22 @@ TEST_F(TwinsTest, ATwinGoesOnWithTheSameKind) {
 
 // A device that is back serves those who were planned with it, and leaves the others their own.
 TEST_F(TwinsTest, ARebuiltDeviceTakesOnlyWhatIsPlannedWithIt) {
-  TileScheduler scheduler({gpu_.device, twin_.device, cpu_.device}, clock_, Options(), &moved_);
-  auto failing = scheduler.OpenRequest(), old = scheduler.OpenRequest();
-  auto fresh = scheduler.OpenRequest();
+  TestScheduler scheduler({gpu_.device, twin_.device, cpu_.device}, clock_, {}, &moved_,
+                          KeepFailed());
+  const auto gpu_only = NetworkOn({gpu_.device}), twins = NetworkOn({gpu_.device, twin_.device});
+  auto failing = scheduler.OpenFlow({gpu_only}), old = scheduler.OpenFlow({twins});
   Outcomes lost(1), old_outcomes(3), fresh_outcomes(1);
-  scheduler.Submit(failing.id(), NetworkOn({gpu_.device}), NamedTiles(0, 1), nullptr, lost.done());
+  failing.Submit(gpu_only, NamedTiles(0, 1), nullptr, lost.done());
   gpu_.backend.Release(Lost);
   lost.Await();
-  scheduler.Submit(old.id(), NetworkOn({gpu_.device, twin_.device}), NamedTiles(10, 3), nullptr,
-                   old_outcomes.done());
+  old.Submit(twins, NamedTiles(10, 3), nullptr, old_outcomes.done());
   twin_.backend.AwaitStarted(1);
   GatedDevice rebuilt(1, "gpu:0", 0, 0);
   rebuilt.backend.Open();
-  scheduler.Restore(rebuilt.device);
-  scheduler.Submit(fresh.id(), NetworkOn({rebuilt.device, twin_.device}), NamedTiles(20, 1),
-                   nullptr, fresh_outcomes.done());
+  scheduler.quarantine().Restore(rebuilt.device);
+  const auto rebuilt_twins = NetworkOn({rebuilt.device, twin_.device});
+  auto fresh = scheduler.OpenFlow({rebuilt_twins});
+  fresh.Submit(rebuilt_twins, NamedTiles(20, 1), nullptr, fresh_outcomes.done());
   fresh_outcomes.Await();
   EXPECT_THAT(fresh.usage().devices, ElementsAre("gpu:0"));
   twin_.backend.Open();
@@ -235,34 +238,31 @@ TEST_F(TwinsTest, ARebuiltDeviceTakesOnlyWhatIsPlannedWithIt) {
   EXPECT_THAT(old.usage().devices, ElementsAre("gpu:1"));
 }
 
-class BindingTest : public TwoKindsTest {
+class BindingTest : public TwoClassesTest {
  protected:
-  // Loads a network for a request of 1000 pixels, which binds it.
-  int KindOf(TileScheduler::Request& request) {
+  // The device classes of so many requests of 1000 pixels, all of which stay open.
+  std::vector<int> ClassesOf(int requests) {
     const ModelCard& card = **repository_.Find("general-2x");
     const ModelVariant* const variant = &card.variants.front();
-    const auto loaded = request.Load(card, {&variant, 1}, Precision::kExact, 1000);
-    EXPECT_TRUE(loaded.ok()) << loaded.status();
-    EXPECT_EQ(loaded->front()->parts().size(), 2u);
-    return loaded->front()->kind();
-  }
-  // The kinds of so many requests, all of which stay open.
-  std::vector<int> KindsOf(int requests) {
-    std::vector<int> kinds;
+    std::vector<int> classes;
     for (int i = 0; i < requests; ++i) {
-      open_.push_back(scheduler_.OpenRequest());
-      kinds.push_back(KindOf(open_.back()));
+      auto choice = chooser_.Load(card, {&variant, 1}, Precision::kExact, 1000);
+      EXPECT_TRUE(choice.ok()) << choice.status();
+      EXPECT_EQ(choice->executables.front()->parts().size(), 2u);
+      classes.push_back(choice->executables.front()->device_class());
+      open_.push_back(static_cast<TileScheduler&>(scheduler_).OpenFlow());
+      open_.back().Adopt(*std::move(choice));
     }
-    return kinds;
+    return classes;
   }
   // Has the device run a tile of 1000 pixels, for so long.
   void RunTile(GatedDevice& device, absl::Duration duration,
                const absl::Status& outcome = absl::OkStatus()) {
     const size_t runs = device.backend.AwaitStarted(0).size();
-    auto request = scheduler_.OpenRequest();
+    const auto network = NetworkOn({device.device});
+    auto request = scheduler_.OpenFlow({network});
     Outcomes outcomes(1);
-    scheduler_.Submit(request.id(), NetworkOn({device.device}), NamedTiles(0, 1, 1000), nullptr,
-                      outcomes.done());
+    request.Submit(network, NamedTiles(0, 1, 1000), nullptr, outcomes.done());
     device.backend.AwaitStarted(runs + 1);
     clock_.Advance(duration);
     device.backend.Release([outcome] { return outcome; });
@@ -270,25 +270,26 @@ class BindingTest : public TwoKindsTest {
   }
 
   const ModelRepository repository_ = *ModelRepository::Open({"engine/model/bundled"});
-  TileScheduler scheduler_{{gpu_.device, cpu_.device}, clock_};
-  std::vector<TileScheduler::Request> open_;
+  TestScheduler scheduler_{{gpu_.device, cpu_.device}, clock_};
+  DeviceChooser chooser_{scheduler_.quarantine(), [this] { return scheduler_.work(); }};
+  std::vector<RequestFlow> open_;
 };
 
 TEST_F(BindingTest, ARequestGoesWhereItIsSoonestDone) {
   RunTile(gpu_, absl::Seconds(1));
   RunTile(cpu_, absl::Seconds(3));
   // After 1, 2 and 3 s there, or 3 s here; at a tie the preferred one; then 3 against 4 s.
-  EXPECT_THAT(KindsOf(5), ElementsAre(0, 0, 0, 1, 0));
+  EXPECT_THAT(ClassesOf(5), ElementsAre(0, 0, 0, 1, 0));
   open_.clear();
-  EXPECT_THAT(KindsOf(1), ElementsAre(0));
+  EXPECT_THAT(ClassesOf(1), ElementsAre(0));
 }
 
-TEST_F(BindingTest, OneRequestFindsOutHowFastAKindIs) {
-  EXPECT_THAT(KindsOf(3), ElementsAre(0, 1, 0));
+TEST_F(BindingTest, OneRequestFindsOutHowFastADeviceClassIs) {
+  EXPECT_THAT(ClassesOf(3), ElementsAre(0, 1, 0));
   open_.clear();
   RunTile(gpu_, absl::Seconds(1));
   RunTile(cpu_, absl::Seconds(1), absl::InvalidArgumentError("computes nothing"));
-  EXPECT_THAT(KindsOf(4), ElementsAre(1, 0, 0, 0));
+  EXPECT_THAT(ClassesOf(4), ElementsAre(1, 0, 0, 0));
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ using test::FakeExecutable;
 // A tile with a name (its x) and an area of `pixels`.
 inline TileTask NamedTile(int name, int pixels = 1) {
   TileTask task;
-  task.tile = {name, 0, pixels, 1};
+  task.plan = std::make_shared<const TilePlan>(TilePlan{.tile = {name, 0, pixels, 1}});
   return task;
 }
 
@@ -81,7 +81,7 @@ class GatedBackend : public Backend {
 
   absl::Status Pass(const Executable& executable, std::span<const TileTask> tiles) {
     GatedBackend::Run run{&executable, {}};
-    for (const TileTask& task : tiles) run.tiles.push_back(task.tile.x);
+    for (const TileTask& task : tiles) run.tiles.push_back(task.plan->tile.x);
     Outcome outcome = [] { return absl::OkStatus(); };
     {
       absl::MutexLock lock(&mutex_);
@@ -109,9 +109,9 @@ class GatedBackend : public Backend {
 
 // A device of the server, and the backend in it.
 struct GatedDevice {
-  explicit GatedDevice(int streams, std::string name = "gated", int slot = 0, int kind = 0)
+  explicit GatedDevice(int streams, std::string name = "gated", int slot = 0, int device_class = 0)
       : device(std::make_shared<Device>(std::make_unique<GatedBackend>(streams, std::move(name)),
-                                        slot, kind)),
+                                        slot, device_class)),
         backend(static_cast<GatedBackend&>(device->backend())) {}
 
   std::shared_ptr<Device> device;

@@ -1,7 +1,6 @@
 #include "server/batching/tile_scheduler.h"
 
 #include <atomic>
-#include <map>
 #include <memory>
 #include <optional>
 #include <random>
@@ -16,6 +15,7 @@
 #include "server/base/error.h"
 #include "tests/server/batching/gated_backend.h"
 #include "tests/server/batching/outcomes.h"
+#include "tests/server/batching/test_scheduler.h"
 #include "tests/support/fake_clock.h"
 
 namespace upscaled::server {
@@ -29,8 +29,8 @@ using ::testing::IsEmpty;
 class TileSchedulerTest : public ::testing::Test {
  protected:
   // One stream, held by a tile named -1 until the test releases it.
-  void Occupy(TileScheduler& scheduler, TileScheduler::Request& request) {
-    scheduler.Submit(request.id(), other_, {NamedTile(-1)}, nullptr, occupied_.done());
+  void Occupy(RequestFlow& flow) {
+    flow.Submit(other_, {NamedTile(-1)}, nullptr, occupied_.done());
     backend_.AwaitStarted(1);
   }
 
@@ -43,10 +43,10 @@ class TileSchedulerTest : public ::testing::Test {
 };
 
 TEST_F(TileSchedulerTest, ALoneTileIsDispatchedAtOnce) {
-  TileScheduler scheduler({gated_.device}, clock_);
-  auto request = scheduler.OpenRequest();
+  TestScheduler scheduler({gated_.device}, clock_);
+  auto request = scheduler.OpenFlow({model_, other_});
   Outcomes outcomes(1);
-  scheduler.Submit(request.id(), model_, {NamedTile(7)}, nullptr, outcomes.done());
+  request.Submit(model_, {NamedTile(7)}, nullptr, outcomes.done());
   const auto runs = backend_.AwaitStarted(1);  // although the clock stands still
   EXPECT_EQ(runs[0].executable, model_->On(*gated_.device));
   EXPECT_THAT(runs[0].tiles, ElementsAre(7));
@@ -57,13 +57,14 @@ TEST_F(TileSchedulerTest, ALoneTileIsDispatchedAtOnce) {
 }
 
 TEST_F(TileSchedulerTest, CoalescesTilesOfOneExecutableWhileBusy) {
-  TileScheduler scheduler({gated_.device}, clock_);
-  auto a = scheduler.OpenRequest(), b = scheduler.OpenRequest(), c = scheduler.OpenRequest();
-  Occupy(scheduler, a);
+  TestScheduler scheduler({gated_.device}, clock_);
+  auto a = scheduler.OpenFlow({model_, other_}), b = scheduler.OpenFlow({model_, other_}),
+       c = scheduler.OpenFlow({model_, other_});
+  Occupy(a);
   Outcomes outcomes_a(2), outcomes_b(1), outcomes_c(2);
-  scheduler.Submit(a.id(), model_, NamedTiles(10, 2), nullptr, outcomes_a.done());
-  scheduler.Submit(b.id(), other_, NamedTiles(20, 1), nullptr, outcomes_b.done());
-  scheduler.Submit(c.id(), model_, NamedTiles(30, 2), nullptr, outcomes_c.done());
+  a.Submit(model_, NamedTiles(10, 2), nullptr, outcomes_a.done());
+  b.Submit(other_, NamedTiles(20, 1), nullptr, outcomes_b.done());
+  c.Submit(model_, NamedTiles(30, 2), nullptr, outcomes_c.done());
   EXPECT_EQ(scheduler.load().queued_tiles, 5);
   EXPECT_EQ(scheduler.load().queued_pixels, 5);
   backend_.Release();
@@ -82,15 +83,15 @@ TEST_F(TileSchedulerTest, CoalescesTilesOfOneExecutableWhileBusy) {
 }
 
 TEST_F(TileSchedulerTest, ABatchIsBoundedByPixels) {
-  TileScheduler scheduler({gated_.device}, clock_, {.max_batch_pixels = 25});
-  auto request = scheduler.OpenRequest();
-  Occupy(scheduler, request);
+  TestScheduler scheduler({gated_.device}, clock_, {.max_batch_pixels = 25});
+  auto request = scheduler.OpenFlow({model_, other_});
+  Occupy(request);
   Outcomes outcomes(6);
   std::vector<TileTask> tiles = NamedTiles(0, 3, 10);
   tiles.push_back(NamedTile(3, 26));  // larger than any batch: runs alone
   tiles.push_back(NamedTile(4, 20));
   tiles.push_back(NamedTile(5, 5));  // fits to the pixel
-  scheduler.Submit(request.id(), model_, tiles, nullptr, outcomes.done());
+  request.Submit(model_, tiles, nullptr, outcomes.done());
   backend_.Open();
   outcomes.Await();
   const auto runs = backend_.AwaitStarted(5);
@@ -104,12 +105,12 @@ TEST_F(TileSchedulerTest, ABatchIsBoundedByPixels) {
 TEST_F(TileSchedulerTest, AStreamLeavesTheOthersTheirShare) {
   GatedDevice gated(3);
   GatedBackend& backend = gated.backend;
-  TileScheduler scheduler({gated.device}, clock_);
+  TestScheduler scheduler({gated.device}, clock_);
   EXPECT_EQ(scheduler.concurrency(), 3);
-  auto request = scheduler.OpenRequest();
+  const auto model = NetworkOn({gated.device});
+  auto request = scheduler.OpenFlow({model});
   Outcomes outcomes(7);
-  scheduler.Submit(request.id(), NetworkOn({gated.device}), NamedTiles(0, 7), nullptr,
-                   outcomes.done());
+  request.Submit(model, NamedTiles(0, 7), nullptr, outcomes.done());
   std::multiset<size_t> sizes;  // a third of 7, of the 4 that are left, of 2; each rounded up
   for (const auto& run : backend.AwaitStarted(3)) sizes.insert(run.tiles.size());
   EXPECT_THAT(sizes, ElementsAre(1, 2, 3));
@@ -119,14 +120,14 @@ TEST_F(TileSchedulerTest, AStreamLeavesTheOthersTheirShare) {
 }
 
 TEST_F(TileSchedulerTest, ALateSmallRequestOvertakesALargeOne) {
-  TileScheduler scheduler({gated_.device}, clock_, {.max_batch_pixels = 1});
-  auto large = scheduler.OpenRequest(), small = scheduler.OpenRequest();
+  TestScheduler scheduler({gated_.device}, clock_, {.max_batch_pixels = 1});
+  auto large = scheduler.OpenFlow({model_, other_}), small = scheduler.OpenFlow({model_, other_});
   Outcomes large_outcomes(40), small_outcomes(4);
-  scheduler.Submit(large.id(), model_, NamedTiles(0, 40, 400), nullptr, large_outcomes.done());
+  large.Submit(model_, NamedTiles(0, 40, 400), nullptr, large_outcomes.done());
   backend_.AwaitStarted(1);
   for (int i = 0; i < 9; ++i) backend_.Release();
   backend_.AwaitStarted(10);
-  scheduler.Submit(small.id(), model_, NamedTiles(100, 4, 100), nullptr, small_outcomes.done());
+  small.Submit(model_, NamedTiles(100, 4, 100), nullptr, small_outcomes.done());
   backend_.Open();
   small_outcomes.Await(), large_outcomes.Await();
   const auto runs = backend_.AwaitStarted(44);
@@ -140,11 +141,11 @@ TEST_F(TileSchedulerTest, BackloggedRequestsShareThePixelsFairly) {
   const uint32_t seed = std::random_device()();
   SCOPED_TRACE(seed);
   std::mt19937 random(seed);
-  TileScheduler scheduler({gated_.device}, clock_, {.max_batch_pixels = 1});
-  auto first = scheduler.OpenRequest();
-  Occupy(scheduler, first);
+  TestScheduler scheduler({gated_.device}, clock_, {.max_batch_pixels = 1});
+  auto first = scheduler.OpenFlow({model_, other_});
+  Occupy(first);
   constexpr int kRequests = 6;
-  std::vector<TileScheduler::Request> requests;
+  std::vector<RequestFlow> requests;
   std::vector<std::vector<int>> pixels(kRequests);
   std::vector<int> largest(kRequests);
   std::vector<std::unique_ptr<Outcomes>> all;
@@ -156,9 +157,9 @@ TEST_F(TileSchedulerTest, BackloggedRequestsShareThePixelsFairly) {
       largest[r] = std::max(largest[r], pixels[r].back());
       tasks.push_back(NamedTile(r * 1000 + t, pixels[r].back()));
     }
-    requests.push_back(scheduler.OpenRequest());
+    requests.push_back(scheduler.OpenFlow({model_, other_}));
     all.push_back(std::make_unique<Outcomes>(tiles));
-    scheduler.Submit(requests[r].id(), model_, tasks, nullptr, all[r]->done());
+    requests[r].Submit(model_, tasks, nullptr, all[r]->done());
   }
   backend_.Open();
   for (auto& one : all) one->Await();
@@ -181,19 +182,19 @@ TEST_F(TileSchedulerTest, BackloggedRequestsShareThePixelsFairly) {
 }
 
 TEST_F(TileSchedulerTest, CancellingDropsQueuedTilesAtOnce) {
-  TileScheduler scheduler({gated_.device}, clock_);
-  auto a = scheduler.OpenRequest(), b = scheduler.OpenRequest();
+  TestScheduler scheduler({gated_.device}, clock_);
+  auto a = scheduler.OpenFlow({model_, other_}), b = scheduler.OpenFlow({model_, other_});
   Cancellation cancellation;
   Outcomes running(1), queued(5), kept(2);
-  scheduler.Submit(a.id(), model_, NamedTiles(0, 1), &cancellation, running.done());
+  a.Submit(model_, NamedTiles(0, 1), &cancellation, running.done());
   backend_.AwaitStarted(1);
   const auto count = queued.done();
-  scheduler.Submit(a.id(), model_, NamedTiles(10, 5, 7), &cancellation,
-                   [&](size_t index, const absl::Status& status) {
-                     EXPECT_EQ(scheduler.load().queued_tiles, 2);  // and no lock is held
-                     count(index, status);
-                   });
-  scheduler.Submit(b.id(), model_, NamedTiles(20, 2, 3), nullptr, kept.done());
+  a.Submit(model_, NamedTiles(10, 5, 7), &cancellation,
+           [&](size_t index, const absl::Status& status) {
+             EXPECT_EQ(scheduler.load().queued_tiles, 2);  // and no lock is held
+             count(index, status);
+           });
+  b.Submit(model_, NamedTiles(20, 2, 3), nullptr, kept.done());
 
   cancellation.Cancel(absl::DeadlineExceededError("3 s have passed"));
   EXPECT_EQ(queued.left(), 0);
@@ -209,12 +210,12 @@ TEST_F(TileSchedulerTest, CancellingDropsQueuedTilesAtOnce) {
 }
 
 TEST_F(TileSchedulerTest, ACancelledRequestQueuesNothing) {
-  TileScheduler scheduler({gated_.device}, clock_);
-  auto request = scheduler.OpenRequest();
+  TestScheduler scheduler({gated_.device}, clock_);
+  auto request = scheduler.OpenFlow({model_, other_});
   Cancellation cancellation;
   cancellation.Cancel(absl::CancelledError("the client left"));
   Outcomes outcomes(3);
-  scheduler.Submit(request.id(), model_, NamedTiles(0, 3), &cancellation, outcomes.done());
+  request.Submit(model_, NamedTiles(0, 3), &cancellation, outcomes.done());
   EXPECT_EQ(outcomes.left(), 0);
   EXPECT_THAT(outcomes.statuses(), Each(IsStatus(absl::StatusCode::kCancelled, "client left")));
   EXPECT_EQ(scheduler.load().queued_tiles, 0);
@@ -223,9 +224,9 @@ TEST_F(TileSchedulerTest, ACancelledRequestQueuesNothing) {
 // A tile that is popped after its request was cancelled, and before the cancellation's callback got
 // to the queue, is dropped by the worker.
 TEST_F(TileSchedulerTest, CancelledTilesAreDroppedAtThePop) {
-  TileScheduler scheduler({gated_.device}, clock_);
-  auto request = scheduler.OpenRequest();
-  Occupy(scheduler, request);
+  TestScheduler scheduler({gated_.device}, clock_);
+  auto request = scheduler.OpenFlow({model_, other_});
+  Occupy(request);
   Cancellation cancellation;
   absl::Notification cancelled, go_on;
   auto registration = cancellation.OnCancel([&] {  // runs before the scheduler's own
@@ -233,11 +234,11 @@ TEST_F(TileSchedulerTest, CancelledTilesAreDroppedAtThePop) {
     go_on.WaitForNotification();
   });
   Outcomes outcomes(3);
-  scheduler.Submit(request.id(), model_, NamedTiles(0, 3), &cancellation,
-                   [&, count = outcomes.done()](size_t index, const absl::Status& status) {
-                     if (index == 0) go_on.Notify();
-                     count(index, status);
-                   });
+  request.Submit(model_, NamedTiles(0, 3), &cancellation,
+                 [&, count = outcomes.done()](size_t index, const absl::Status& status) {
+                   if (index == 0) go_on.Notify();
+                   count(index, status);
+                 });
   std::thread canceller([&] { cancellation.Cancel(absl::CancelledError("gone")); });
   cancelled.WaitForNotification();
   backend_.Release();
@@ -250,14 +251,14 @@ TEST_F(TileSchedulerTest, CancelledTilesAreDroppedAtThePop) {
 }
 
 TEST_F(TileSchedulerTest, AFailingRunFailsItsBatchAndNothingElse) {
-  TileScheduler scheduler({gated_.device}, clock_);
-  auto request = scheduler.OpenRequest();
-  Occupy(scheduler, request);
+  TestScheduler scheduler({gated_.device}, clock_);
+  auto request = scheduler.OpenFlow({model_, other_});
+  Occupy(request);
   Outcomes failed(2), fine(1), starved(1), full(1);
-  scheduler.Submit(request.id(), model_, NamedTiles(0, 2), nullptr, failed.done());
-  scheduler.Submit(request.id(), other_, NamedTiles(5, 1), nullptr, starved.done());
-  scheduler.Submit(request.id(), model_, NamedTiles(7, 1), nullptr, full.done());
-  scheduler.Submit(request.id(), other_, NamedTiles(9, 1), nullptr, fine.done());
+  request.Submit(model_, NamedTiles(0, 2), nullptr, failed.done());
+  request.Submit(other_, NamedTiles(5, 1), nullptr, starved.done());
+  request.Submit(model_, NamedTiles(7, 1), nullptr, full.done());
+  request.Submit(other_, NamedTiles(9, 1), nullptr, fine.done());
   backend_.Release();
   backend_.Release([] { return absl::InvalidArgumentError("a tile too far"); });
   backend_.Release([]() -> absl::Status { throw std::bad_alloc(); });
@@ -275,36 +276,32 @@ TEST_F(TileSchedulerTest, AFailingRunFailsItsBatchAndNothingElse) {
 }
 
 TEST_F(TileSchedulerTest, StopFailsWhatIsQueuedAndFinishesWhatRuns) {
-  TileScheduler scheduler({gated_.device}, clock_);
-  auto request = scheduler.OpenRequest();
-  Occupy(scheduler, request);
+  TestScheduler scheduler({gated_.device}, clock_);
+  auto request = scheduler.OpenFlow({model_, other_});
+  Occupy(request);
   Outcomes queued(4), late(1);
-  scheduler.Submit(request.id(), model_, NamedTiles(0, 4), nullptr,
-                   [&, count = queued.done()](size_t index, const absl::Status& status) {
-                     count(index, status);
-                     if (index == 3) backend_.Release();
-                   });
+  request.Submit(model_, NamedTiles(0, 4), nullptr,
+                 [&, count = queued.done()](size_t index, const absl::Status& status) {
+                   count(index, status);
+                   if (index == 3) backend_.Release();
+                 });
   scheduler.Stop(absl::UnavailableError("shutting down"));
   EXPECT_EQ(occupied_.left(), 0);
   EXPECT_THAT(occupied_.statuses(), Each(absl::OkStatus()));
   EXPECT_EQ(queued.left(), 0);
   EXPECT_THAT(queued.statuses(), Each(IsStatus(absl::StatusCode::kUnavailable, "shutting down")));
-  scheduler.Submit(request.id(), model_, NamedTiles(9, 1), nullptr, late.done());
+  request.Submit(model_, NamedTiles(9, 1), nullptr, late.done());
   EXPECT_EQ(late.left(), 0);
   EXPECT_THAT(late.statuses(), Each(IsStatus(absl::StatusCode::kUnavailable, "shutting down")));
 }
 
-TEST_F(TileSchedulerTest, OnlyOpenRequestsMaySubmit) {
-  TileScheduler scheduler({gated_.device}, clock_);
-  Outcomes unknown(1), queued(1);
-  scheduler.Submit(42, model_, NamedTiles(0, 1), nullptr, unknown.done());
-  EXPECT_EQ(unknown.left(), 0);
-  EXPECT_THAT(unknown.statuses(),
-              Each(IsStatus(absl::StatusCode::kInternal, "request 42 is not open")));
-  std::optional<TileScheduler::Request> request(scheduler.OpenRequest());
-  Occupy(scheduler, *request);
-  scheduler.Submit(request->id(), model_, NamedTiles(0, 1), nullptr, queued.done());
-  request.reset();  // with a tile queued: it runs all the same
+TEST_F(TileSchedulerTest, TheQueuedTilesOfAClosedFlowRunAllTheSame) {
+  TestScheduler scheduler({gated_.device}, clock_);
+  std::optional<RequestFlow> request(scheduler.OpenFlow({model_, other_}));
+  Occupy(*request);
+  Outcomes queued(1);
+  request->Submit(model_, NamedTiles(0, 1), nullptr, queued.done());
+  request.reset();
   backend_.Open();
   queued.Await();
   EXPECT_THAT(queued.statuses(), Each(absl::OkStatus()));
@@ -345,15 +342,15 @@ class RecordingObserver : public TileObserver {
 
 TEST_F(TileSchedulerTest, AccountsForTimeByRequestAndByBatch) {
   RecordingObserver observer;
-  TileScheduler scheduler({gated_.device}, clock_, {}, &observer);
-  auto a = scheduler.OpenRequest(), b = scheduler.OpenRequest();
-  Occupy(scheduler, a);
+  TestScheduler scheduler({gated_.device}, clock_, {}, &observer);
+  auto a = scheduler.OpenFlow({model_, other_}), b = scheduler.OpenFlow({model_, other_});
+  Occupy(a);
   Outcomes outcomes_a(1), outcomes_b(2), dropped(3);
-  scheduler.Submit(a.id(), model_, NamedTiles(0, 1, 30), nullptr, outcomes_a.done());
+  a.Submit(model_, NamedTiles(0, 1, 30), nullptr, outcomes_a.done());
   clock_.Advance(absl::Seconds(2));
-  scheduler.Submit(b.id(), model_, NamedTiles(10, 2, 35), nullptr, outcomes_b.done());
+  b.Submit(model_, NamedTiles(10, 2, 35), nullptr, outcomes_b.done());
   Cancellation cancellation;
-  scheduler.Submit(b.id(), model_, NamedTiles(20, 3), &cancellation, dropped.done());
+  b.Submit(model_, NamedTiles(20, 3), &cancellation, dropped.done());
   cancellation.Cancel(absl::CancelledError(""));
   clock_.Advance(absl::Seconds(1));
   backend_.Release();
@@ -362,7 +359,7 @@ TEST_F(TileSchedulerTest, AccountsForTimeByRequestAndByBatch) {
   backend_.Release();
   outcomes_a.Await(), outcomes_b.Await();
   Outcomes failed(1);
-  scheduler.Submit(b.id(), model_, NamedTiles(30, 1), nullptr, failed.done());
+  b.Submit(model_, NamedTiles(30, 1), nullptr, failed.done());
   backend_.Release([] { return absl::InvalidArgumentError("broken"); });
   failed.Await();
 
@@ -396,7 +393,7 @@ TEST_F(TileSchedulerTest, SurvivesRequestsThatComeAndGo) {
   GatedBackend& backend = gated.backend;
   backend.Open();
   const auto model = NetworkOn({gated.device}), other = NetworkOn({gated.device});
-  TileScheduler scheduler({gated.device}, clock_, {.max_batch_pixels = 50});
+  TestScheduler scheduler({gated.device}, clock_, {.max_batch_pixels = 50});
   constexpr int kThreads = 4, kRequestsEach = 100;
   std::atomic<int64_t> submitted = 0, done = 0;
   std::vector<std::thread> threads;
@@ -404,19 +401,19 @@ TEST_F(TileSchedulerTest, SurvivesRequestsThatComeAndGo) {
     threads.emplace_back([&, thread] {
       std::mt19937 random(seed + thread);
       for (int r = 0; r < kRequestsEach; ++r) {
-        auto request = scheduler.OpenRequest();
+        auto request = scheduler.OpenFlow({model, other});
         auto cancellation = std::make_unique<Cancellation>();
         const int submits = 1 + random() % 3, tiles = 1 + random() % 20;
         std::vector<std::unique_ptr<Outcomes>> outcomes;
         for (int s = 0; s < submits; ++s) {
           submitted += tiles;
           outcomes.push_back(std::make_unique<Outcomes>(tiles));
-          scheduler.Submit(request.id(), s % 2 ? model : other,
-                           NamedTiles(0, tiles, 1 + random() % 30), cancellation.get(),
-                           [&done, count = outcomes[s]->done()](size_t i, const absl::Status& st) {
-                             ++done;
-                             count(i, st);
-                           });
+          request.Submit(s % 2 ? model : other, NamedTiles(0, tiles, 1 + random() % 30),
+                         cancellation.get(),
+                         [&done, count = outcomes[s]->done()](size_t i, const absl::Status& st) {
+                           ++done;
+                           count(i, st);
+                         });
         }
         if (random() % 2) cancellation->Cancel(absl::CancelledError("at random"));
         for (auto& one : outcomes) one->Await();

@@ -58,6 +58,8 @@ TEST(ParseConfigTest, FlagsWinOverEnvironmentOverFile) {
   EXPECT_EQ(parsed->config.threads, 3);
   EXPECT_EQ(parsed->config.listen, "127.0.0.1:2");
   EXPECT_EQ(parsed->config.http, "");
+  EXPECT_THAT(Refusal({"--threads=3"}, {{"UPSCALED_THREADS", "x"}}), HasSubstr("UPSCALED_THREADS"))
+      << "wrong, whether it matters or not";
 }
 
 TEST(ParseConfigTest, ReadsJsonFilesNamedInTheEnvironment) {
@@ -80,6 +82,7 @@ TEST(ParseConfigTest, TakesSeveralDevices) {
   EXPECT_THAT(devices({}), ElementsAre("auto"));
   EXPECT_THAT(devices({"--device=opencl:0.1", "--device", "cpu"}),
               ElementsAre("opencl:0.1", "cpu"));
+  EXPECT_THAT(devices({"--device", "opencl:0.1", "cpu"}), ElementsAre("opencl:0.1", "cpu"));
   EXPECT_THAT(devices({}, {{"UPSCALED_DEVICE", "opencl:0.1,cpu"}}),
               ElementsAre("opencl:0.1", "cpu"));
   const std::string file = WriteFile("devices.yaml", "device: [cpu, reference]\n");
@@ -152,7 +155,7 @@ TEST(ParseConfigTest, RefusesFilesItCannotUse) {
 }
 
 TEST(ParseConfigTest, HelpNamesEverySetting) {
-  const auto parsed = Parse({"--help"});
+  const auto parsed = Parse({"--threads=x", "--help"});
   ASSERT_TRUE(parsed.ok());
   ServerConfig config;
   CLI::App app;

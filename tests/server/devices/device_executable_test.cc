@@ -31,8 +31,8 @@ class DeviceExecutableTest : public ::testing::Test {
 TEST_F(DeviceExecutableTest, AsksForWhatTheMostDemandingNeeds) {
   const DeviceExecutable both(
       {{gpu_, std::make_shared<HaloExecutable>(3)}, {cpu_, std::make_shared<HaloExecutable>(7)}});
-  EXPECT_EQ(both.InputRect({10, 20, 5, 6}, {100, 100}), (Rect{3, 13, 19, 20}));
-  EXPECT_EQ(both.kind(), 0);
+  EXPECT_EQ(both.Plan({10, 20, 5, 6}, {100, 100}).input, (Rect{3, 13, 19, 20}));
+  EXPECT_EQ(both.device_class(), 0);
   // Five streams, for tiles either way up.
   EXPECT_EQ(both.ScratchBytes({3, 40}), 5u * (10 * 40 + 3));
   EXPECT_NE(both.On(*gpu_), nullptr);
@@ -40,17 +40,26 @@ TEST_F(DeviceExecutableTest, AsksForWhatTheMostDemandingNeeds) {
   EXPECT_EQ(both.On(*other_), nullptr);
 }
 
-TEST_F(DeviceExecutableTest, ATilesMemoryIsTheFirstDevices) {
-  const DeviceExecutable both(
-      {{gpu_, std::make_shared<HaloExecutable>(3)}, {cpu_, std::make_shared<HaloExecutable>(7)}});
-  const std::unique_ptr<ActivationCache> memory = both.CreateActivationCache();
+TEST_F(DeviceExecutableTest, ATileThatMovesIsPlannedAgain) {
+  const auto on_gpu = std::make_shared<HaloExecutable>(3);
+  const auto on_cpu = std::make_shared<HaloExecutable>(7);
+  const DeviceExecutable both({{gpu_, on_gpu}, {cpu_, on_cpu}});
   TileTask task;
-  task.memory = memory.get();
-  EXPECT_NE(both.TaskFor(*gpu_, task).memory, nullptr);
-  EXPECT_NE(both.TaskFor(*gpu_, task).memory, memory.get()) << "its own, not ours";
-  EXPECT_EQ(both.TaskFor(*cpu_, task).memory, nullptr);
-  task.memory = nullptr;
-  EXPECT_EQ(both.TaskFor(*gpu_, task).memory, nullptr);
+  task.plan = std::make_shared<const TilePlan>(both.Plan({10, 20, 5, 6}, {100, 100}));
+  EXPECT_EQ(both.TaskFor(*gpu_, task).plan, task.plan);
+  const TileTask moved = both.TaskFor(*cpu_, task);
+  EXPECT_EQ(moved.plan->maker, on_cpu.get());
+  EXPECT_EQ(moved.plan->tile, task.plan->tile);
+  EXPECT_TRUE(task.plan->input.Contains(moved.plan->input));
+}
+
+TEST_F(DeviceExecutableTest, ATilesActivationCacheIsTheFirstDevices) {
+  const auto on_gpu = std::make_shared<HaloExecutable>(3);
+  const auto on_cpu = std::make_shared<HaloExecutable>(7);
+  const DeviceExecutable both({{gpu_, on_gpu}, {cpu_, on_cpu}});
+  const std::unique_ptr<ActivationCache> cache = both.CreateActivationCache();
+  EXPECT_FALSE(cache->Begin(on_cpu.get(), 0, 0)) << "the other one does without";
+  EXPECT_TRUE(cache->Begin(on_gpu.get(), 0, 0));
 }
 
 class LoadOnDevicesTest : public DeviceExecutableTest {

@@ -70,7 +70,7 @@ TEST_F(DeviceSupervisorTest, RebuildsAFailedDeviceInItsPlace) {
   EXPECT_THAT(created_, ElementsAre("gpu:1"));
   EXPECT_NE(devices_[1], failed);
   EXPECT_EQ(devices_[1]->slot(), 1);
-  EXPECT_EQ(devices_[1]->kind(), failed->kind());
+  EXPECT_EQ(devices_[1]->device_class(), failed->device_class());
   EXPECT_EQ(changes_, 2);
   states = supervisor_->states();
   EXPECT_TRUE(states[1].up);

@@ -24,19 +24,19 @@ absl::StatusOr<DeviceList> Make(std::vector<std::pair<std::string, std::string>>
   return MakeDevices(std::move(backends));
 }
 
-TEST(DeviceTest, DevicesOfOneBackendAndMakeAreOfOneKind) {
+TEST(DeviceTest, DevicesOfOneBackendAndMakeAreOfOneClass) {
   const auto devices = Make({{"cuda:0", "H200"},
                              {"opencl:0.0", "H200"},
                              {"cuda:1", "H100"},
                              {"cuda:2", "H200"},
                              {"cpu", "Xeon"}});
   ASSERT_TRUE(devices.ok()) << devices.status();
-  std::vector<int> kinds, slots;
+  std::vector<int> classes, slots;
   for (const auto& device : *devices) {
-    kinds.push_back(device->kind());
+    classes.push_back(device->device_class());
     slots.push_back(device->slot());
   }
-  EXPECT_THAT(kinds, ElementsAre(0, 1, 2, 0, 3));
+  EXPECT_THAT(classes, ElementsAre(0, 1, 2, 0, 3));
   EXPECT_THAT(slots, ElementsAre(0, 1, 2, 3, 4));
 }
 

@@ -15,14 +15,21 @@ namespace upscaled::test {
 class HaloExecutable final : public FakeExecutable {
  public:
   explicit HaloExecutable(int halo_px) : halo_px_(halo_px) {}
-  Rect InputRect(const Rect& tile, Size) const override { return Expand(tile, halo_px_); }
   size_t WorkspaceBytes(Size tile) const override { return 2 * HostWorkspaceBytes(tile); }
   size_t HostWorkspaceBytes(Size tile) const override { return 10 * tile.width + tile.height; }
   std::unique_ptr<ActivationCache> CreateActivationCache() const override {
-    return std::make_unique<ActivationCache>();
+    struct Cache final : ActivationCache {
+      using ActivationCache::ActivationCache;
+      void FreeTensors() override {}
+    };
+    return std::make_unique<Cache>(this);
   }
 
  private:
+  TilePlan MakePlan(const Rect& tile, Size image) const override {
+    return {.tile = tile, .image = image, .input = Expand(tile, halo_px_)};
+  }
+
   const int halo_px_;
 };
 

@@ -193,8 +193,7 @@ TEST_F(CudaBackendTest, TileThatIsTooLargeNamesTheLayerAndTheLimit) {
   // 8192 channels of 36 megapixels: 2^35 pixels of a plane, kernels count to 2^31.
   const Image source({6000, 6000, 3, SampleType::kU8});
   Image result({6000, 6000, 3, SampleType::kU8});
-  const Rect whole{0, 0, 6000, 6000};
-  const TileTask task{source.view(), whole, {6000, 6000}, whole, result.mutable_view()};
+  const TileTask task = test::WholeTask(*executable, source.view(), result.mutable_view());
   const auto stream = backend_->CreateStream();
   const absl::Status status = stream->Run(*executable, {&task, 1});
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;

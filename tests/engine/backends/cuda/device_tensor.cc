@@ -7,7 +7,7 @@
 #include <span>
 #include <utility>
 
-#include "engine/backends/cuda/tile_plan.h"
+#include "engine/backends/cuda/tile_place.h"
 #include "engine/base/check.h"
 #include "engine/model/half.h"
 

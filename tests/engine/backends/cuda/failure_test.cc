@@ -51,8 +51,7 @@ class CudaFailureTest : public ::testing::Test {
   }
 
   absl::Status Run() {
-    const Rect whole{0, 0, 40, 30};
-    const TileTask task{source_.view(), whole, {40, 30}, whole, result_.mutable_view()};
+    const TileTask task = test::WholeTask(*executable_, source_.view(), result_.mutable_view());
     return stream_->Run(*executable_, {&task, 1});
   }
 

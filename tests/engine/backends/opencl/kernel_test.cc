@@ -10,7 +10,7 @@
 
 #include "engine/backends/opencl/kernel_list.h"
 #include "engine/backends/opencl/pooling.h"
-#include "engine/backends/opencl/tile_plan.h"
+#include "engine/backends/opencl/tile_tensors.h"
 #include "gtest/gtest.h"
 #include "tests/engine/backends/opencl/device_tensor.h"
 #include "tests/engine/backends/opencl/test_context.h"

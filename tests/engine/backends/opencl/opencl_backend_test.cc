@@ -196,8 +196,7 @@ TEST_F(OpenClBackendTest, TileThatDoesNotFitNamesTheLayerAndTheLimit) {
   // 8192 channels of a megapixel: 2^33 values, kernels count to 2^31.
   const Image source({1024, 1024, 3, SampleType::kU8});
   Image result({1024, 1024, 3, SampleType::kU8});
-  const Rect whole{0, 0, 1024, 1024};
-  const TileTask task{source.view(), whole, {1024, 1024}, whole, result.mutable_view()};
+  const TileTask task = test::WholeTask(**executable, source.view(), result.mutable_view());
   const absl::Status status = (*backend)->CreateStream()->Run(**executable, {&task, 1});
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
   EXPECT_THAT(

@@ -1,4 +1,4 @@
-#include "engine/backends/opencl/tile_plan.h"
+#include "engine/backends/opencl/tile_tensors.h"
 
 #include <algorithm>
 
@@ -24,32 +24,29 @@ Rect RectRead(const Layer& layer, int block_px, const Rect& out, Size in) {
   return {x.first, y.first, x.last - x.first + 1, y.last - y.first + 1};
 }
 
-TilePlan PlanTile(const Network& network, std::span<const int> block_px, Size image,
-                  const Rect& tile) {
-  TilePlan plan;
-  plan.regions = LayerRegions(network, image, tile, block_px);
-  plan.layers = LayerSizes(network, image);
-  plan.rects = plan.regions;
+std::vector<Rect> TensorRects(const Network& network, std::span<const int> block_px,
+                              const TilePlan& plan) {
+  std::vector<Rect> rects = plan.regions;
   for (size_t i = 1; i < network.layers.size(); ++i) {
     const Layer& layer = network.layers[i];
     const Rect& out = plan.regions[i];
     if (out.empty()) continue;
     for (const int input : layer.inputs) {
-      const Size in = plan.layers[input];
+      const Size in = plan.layer_sizes[input];
       if (!ReadsByPosition(layer, in)) continue;
-      plan.rects[input] = Cover(plan.rects[input], RectRead(layer, block_px[i], out, in));
+      rects[input] = Cover(rects[input], RectRead(layer, block_px[i], out, in));
     }
   }
-  return plan;
+  return rects;
 }
 
 std::vector<size_t> SlotBytes(const Network& network, std::span<const int> slots,
-                              const TilePlan& plan, Precision precision) {
+                              std::span<const Rect> rects, Precision precision) {
   std::vector<size_t> bytes;
   for (size_t i = 0; i < slots.size(); ++i) {
     const size_t slot = slots[i];
     if (slot >= bytes.size()) bytes.resize(slot + 1);
-    const size_t values = TensorValues(plan.rects[i], network.layers[i].out_channels);
+    const size_t values = TensorValues(rects[i], network.layers[i].out_channels);
     bytes[slot] = std::max(bytes[slot], values * StorageBytes(precision));
   }
   return bytes;

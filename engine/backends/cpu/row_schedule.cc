@@ -1,10 +1,11 @@
-#include "engine/backends/cpu/tile_plan.h"
+#include "engine/backends/cpu/row_schedule.h"
 
 #include <algorithm>
 #include <span>
 #include <utility>
 
 #include "engine/graph/tile_geometry.h"
+#include "engine/graph/tile_plan.h"
 
 namespace upscaled::cpu {
 namespace {
@@ -25,16 +26,15 @@ size_t OddCacheLines(size_t floats) {
 // that any layer holds at a time.
 class Scheduler {
  public:
-  // `sizes`: of each layer's whole output. `keeps`: as in PlanTile.
-  Scheduler(const Program& program, const std::vector<Rect>& regions,
-            const std::vector<Size>& sizes, bool keeps)
+  // `keeps`: as in ScheduleRows.
+  Scheduler(const Program& program, const TilePlan& plan, bool keeps)
       : program_(program),
-        regions_(regions),
-        sizes_(sizes),
+        regions_(plan.regions),
+        sizes_(plan.layer_sizes),
         keeps_(keeps),
-        runs_(regions.size()),
-        ring_rows_(regions.size()) {
-    for (const Rect& region : regions) next_.push_back(region.y);
+        runs_(regions_.size()),
+        ring_rows_(regions_.size()) {
+    for (const Rect& region : regions_) next_.push_back(region.y);
   }
 
   // Another run, which finds what the ones before have kept.
@@ -45,7 +45,7 @@ class Scheduler {
 
   // Of the last run; rows of each layer's ring.
   const std::vector<int>& ring_rows() const { return ring_rows_; }
-  std::vector<TilePlan::Step>& steps() { return steps_; }
+  std::vector<RowSchedule::Step>& steps() { return steps_; }
 
  private:
   bool Keeps(int layer) const { return keeps_ && program_.kept[layer]; }
@@ -127,14 +127,14 @@ class Scheduler {
   std::vector<int> next_;   // row to compute next
   std::vector<bool> runs_;  // what the run's target depends on
   std::vector<int> ring_rows_;
-  std::vector<TilePlan::Step> steps_;
+  std::vector<RowSchedule::Step> steps_;
 };
 
-// The layer that the run with so many known means is for.
-int TargetOf(const Program& program, size_t known_means) {
+// The layer that pass number `pass` is for.
+int TargetOf(const Program& program, size_t pass) {
   const std::vector<Layer>& layers = program.network.layers;
-  if (known_means == program.poolings.size()) return static_cast<int>(layers.size()) - 1;
-  return layers[program.poolings[known_means]].inputs[0];
+  if (pass == program.poolings.size()) return static_cast<int>(layers.size()) - 1;
+  return layers[program.poolings[pass]].inputs[0];
 }
 
 Tensor LayOut(const Program& program, size_t layer, const Rect& region, Size size, int ring_rows) {
@@ -155,41 +155,34 @@ Tensor LayOut(const Program& program, size_t layer, const Rect& region, Size siz
 
 }  // namespace
 
-TilePlan PlanTile(const Program& program, Size image, const Rect& tile, size_t known_means,
-                  bool keeps) {
-  TilePlan plan;
-  plan.target = TargetOf(program, known_means);
-  plan.regions = RegionsOf(program, image, tile);
-  const std::vector<Size> sizes = LayerSizes(program.network, image);
-  Scheduler scheduler(program, plan.regions, sizes, keeps);
-  for (size_t run = keeps ? 0 : known_means; run <= known_means; ++run) {
-    scheduler.Run(TargetOf(program, run));
-  }
-  plan.steps = std::move(scheduler.steps());
-  plan.workspace_floats = OddCacheLines(program.scratch_floats);
+TilePlan PlanTile(const Program& program, Size image, const Rect& tile) {
+  return PlanTile(program.network, image, tile, program.block_px, program.block_origin_px);
+}
+
+RowSchedule ScheduleRows(const Program& program, const TilePlan& plan, size_t pass, bool keeps) {
+  RowSchedule schedule;
+  schedule.target = TargetOf(program, pass);
+  Scheduler scheduler(program, plan, keeps);
+  for (size_t run = keeps ? 0 : pass; run <= pass; ++run) scheduler.Run(TargetOf(program, run));
+  schedule.steps = std::move(scheduler.steps());
+  schedule.workspace_floats = OddCacheLines(program.scratch_floats);
   for (size_t i = 0; i < plan.regions.size(); ++i) {
-    plan.tensors.push_back(LayOut(program, i, plan.regions[i], sizes[i], scheduler.ring_rows()[i]));
-    (keeps && program.kept[i] ? plan.memory_floats : plan.workspace_floats) +=
-        plan.tensors[i].planes() * plan.tensors[i].plane_stride;
+    const Tensor& tensor = schedule.tensors.emplace_back(
+        LayOut(program, i, plan.regions[i], plan.layer_sizes[i], scheduler.ring_rows()[i]));
+    (keeps && program.kept[i] ? schedule.cached_floats : schedule.workspace_floats) +=
+        tensor.planes() * tensor.plane_stride;
   }
-  plan.workspace_floats += kReadSlackFloats;
-  if (plan.memory_floats > 0) plan.memory_floats += kReadSlackFloats;
-  return plan;
+  schedule.workspace_floats += kReadSlackFloats;
+  if (schedule.cached_floats > 0) schedule.cached_floats += kReadSlackFloats;
+  return schedule;
 }
 
-std::vector<Rect> RegionsOf(const Program& program, Size image, const Rect& tile) {
-  return LayerRegions(program.network, image, tile, program.block_px, program.block_origin_px);
-}
-
-Rect SourceOf(const Program& program, Size image, const Rect& tile) {
-  return SourceRect(program.network, RegionsOf(program, image, tile)[0], image);
-}
-
-void BindWorkspace(const Program& program, float* workspace, TilePlan& plan, float* memory) {
+void BindWorkspace(const Program& program, const TilePlan& plan, float* workspace, float* cache,
+                   RowSchedule& schedule) {
   workspace += OddCacheLines(program.scratch_floats);
-  for (size_t i = 0; i < plan.tensors.size(); ++i) {
-    Tensor& t = plan.tensors[i];
-    float*& storage = plan.memory_floats > 0 && program.kept[i] ? memory : workspace;
+  for (size_t i = 0; i < schedule.tensors.size(); ++i) {
+    Tensor& t = schedule.tensors[i];
+    float*& storage = schedule.cached_floats > 0 && program.kept[i] ? cache : workspace;
     const size_t left = static_cast<size_t>(program.margin[i].left_px) * t.pixel_stride;
     const size_t right = static_cast<size_t>(program.margin[i].right_px) * t.pixel_stride;
     t.data = storage + left;

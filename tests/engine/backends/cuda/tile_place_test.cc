@@ -1,5 +1,5 @@
 // Where tiles are computed and what they need: needs no device.
-#include "engine/backends/cuda/tile_plan.h"
+#include "engine/backends/cuda/tile_place.h"
 
 #include <algorithm>
 #include <cmath>
@@ -23,16 +23,20 @@ namespace {
 
 using cuda::BatchLayout;
 using cuda::BatchShape;
+using cuda::PlacedTile;
 using cuda::Program;
 using cuda::TilePlace;
-using cuda::TilePlan;
 using test::RandomInt;
 
-class CudaTilePlanTest : public ::testing::Test {
+class CudaTilePlaceTest : public ::testing::Test {
  protected:
   void UseRandomNetwork() {
     network_ = test::RandomNetwork(random_);
     program_ = test::PlanForCuda(network_);
+  }
+
+  PlacedTile Place(const TilePlace& place) const {
+    return cuda::PlaceTile(program_, PlanTile(network_, place.image, place.tile));
   }
 
   TilePlace RandomPlace(int max_side) {
@@ -59,7 +63,7 @@ void ExpectNear(const Image& actual, const Image& expected) {
 }
 
 // The reference computes the same of a tile where it is and where its plan puts it.
-TEST_F(CudaTilePlanTest, ATileIsTheSameWhereItIsComputed) {
+TEST_F(CudaTilePlaceTest, ATileIsTheSameWhereItIsComputed) {
   const auto backend = CreateReferenceBackend({});
   ASSERT_TRUE(backend.ok()) << backend.status();
   int moved = 0;
@@ -69,9 +73,9 @@ TEST_F(CudaTilePlanTest, ATileIsTheSameWhereItIsComputed) {
     const auto executable = (*backend)->Compile(network_, Precision::kExact);
     ASSERT_TRUE(executable.ok()) << executable.status();
     const TilePlace place = RandomPlace(700);
-    const TilePlan plan = cuda::PlanTile(program_, place);
+    const PlacedTile plan = Place(place);
     moved += plan.place == place ? 0 : 1;
-    const Rect source = cuda::SourceOf(program_, place);
+    const Rect source = PlanTile(network_, place.image, place.tile).input;
     ASSERT_EQ(source.width, plan.source.width);
     ASSERT_EQ(source.height, plan.source.height);
     const Image pixels =
@@ -80,10 +84,12 @@ TEST_F(CudaTilePlanTest, ATileIsTheSameWhereItIsComputed) {
     for (const int pooling : program_.poolings) {
       means.emplace_back(network_.layers[pooling].out_channels, 0.5f);
     }
+    const PoolingPass pass{.means = means};
     const auto run = [&](const TilePlace& at, const Rect& src_rect) {
       Image result(
           {at.tile.width * network_.scale, at.tile.height * network_.scale, 3, SampleType::kF32});
-      const TileTask task{pixels.view(), src_rect, at.image, at.tile, result.mutable_view(), means};
+      const TileTask task{std::make_shared<const TilePlan>((*executable)->Plan(at.tile, at.image)),
+                          pixels.view(), src_rect, result.mutable_view(), &pass};
       const absl::Status status = (*backend)->CreateStream()->Run(**executable, {&task, 1});
       EXPECT_TRUE(status.ok()) << status;
       return result;
@@ -95,46 +101,46 @@ TEST_F(CudaTilePlanTest, ATileIsTheSameWhereItIsComputed) {
 }
 
 // So that they share graphs and batches.
-TEST_F(CudaTilePlanTest, InnerTilesOfAllImagesAreComputedAtOnePlace) {
+TEST_F(CudaTilePlaceTest, InnerTilesOfAllImagesAreComputedAtOnePlace) {
   UseRandomNetwork();
   SCOPED_TRACE(test::Describe(network_));
   const int period = program_.period_px, border = program_.reach_px + 4 * period;
   const Rect tile{border, border, 40, 24};
   const TilePlace place{{tile.right() + border, tile.bottom() + border}, tile};
-  const TilePlan plan = cuda::PlanTile(program_, place);
+  const PlacedTile plan = Place(place);
   for (int i = 0; i < 20; ++i) {
     TilePlace other = place;
     other.tile.x += RandomInt(random_, 0, 50) * period;
     other.tile.y += RandomInt(random_, 0, 50) * period;
     other.image.width = other.tile.right() + border + RandomInt(random_, 0, 50) * period;
     other.image.height = other.tile.bottom() + border + RandomInt(random_, 0, 50) * period;
-    const TilePlan other_plan = cuda::PlanTile(program_, other);
+    const PlacedTile other_plan = Place(other);
     EXPECT_EQ(other_plan.place, plan.place);
     EXPECT_EQ(other_plan.regions, plan.regions);
-    EXPECT_EQ(other_plan.shares, plan.shares);
+    EXPECT_EQ(other_plan.partial_sum_rects, plan.partial_sum_rects);
   }
 }
 
 // Between them the shares of an image's tiles cover the layer once, each in its tile's region.
-TEST_F(CudaTilePlanTest, SharesLieInWhatIsComputed) {
+TEST_F(CudaTilePlaceTest, SharesLieInWhatIsComputed) {
   for (int i = 0; i < 200; ++i) {
     UseRandomNetwork();
-    const TilePlan plan = cuda::PlanTile(program_, RandomPlace(500));
+    const PlacedTile plan = Place(RandomPlace(500));
     SCOPED_TRACE(test::Describe(network_));
-    ASSERT_EQ(plan.shares.size(), program_.poolings.size());
-    for (size_t p = 0; p < plan.shares.size(); ++p) {
+    ASSERT_EQ(plan.partial_sum_rects.size(), program_.poolings.size());
+    for (size_t p = 0; p < plan.partial_sum_rects.size(); ++p) {
       const int pooled = network_.layers[program_.poolings[p]].inputs[0];
-      if (plan.shares[p].empty()) continue;
-      EXPECT_TRUE(plan.regions[pooled].Contains(plan.shares[p]));
+      if (plan.partial_sum_rects[p].empty()) continue;
+      EXPECT_TRUE(plan.regions[pooled].Contains(plan.partial_sum_rects[p]));
     }
   }
 }
 
-TEST_F(CudaTilePlanTest, MemoryOfEveryRootHoldsItsLayers) {
+TEST_F(CudaTilePlaceTest, MemoryOfEveryRootHoldsItsLayers) {
   for (int i = 0; i < 50; ++i) {
     UseRandomNetwork();
     SCOPED_TRACE(test::Describe(network_));
-    const TilePlan plan = cuda::PlanTile(program_, RandomPlace(200));
+    const PlacedTile plan = Place(RandomPlace(200));
     const auto floats = cuda::SlotBytes(program_, plan, Precision::kExact);
     const auto halves = cuda::SlotBytes(program_, plan, Precision::kFast);
     ASSERT_EQ(floats.size(), static_cast<size_t>(program_.slots));
@@ -150,11 +156,11 @@ TEST_F(CudaTilePlanTest, MemoryOfEveryRootHoldsItsLayers) {
   }
 }
 
-TEST_F(CudaTilePlanTest, PiecesOfABatchDoNotOverlap) {
+TEST_F(CudaTilePlaceTest, PiecesOfABatchDoNotOverlap) {
   for (int i = 0; i < 50; ++i) {
     UseRandomNetwork();
     SCOPED_TRACE(test::Describe(network_));
-    const TilePlan plan = cuda::PlanTile(program_, RandomPlace(200));
+    const PlacedTile plan = Place(RandomPlace(200));
     BatchShape shape{.tiles = RandomInt(random_, 1, 5), .src_channels = RandomInt(random_, 3, 4)};
     shape.known_means = RandomInt(random_, 0, static_cast<int>(program_.poolings.size()));
     shape.gathers = shape.known_means < program_.poolings.size();
@@ -185,12 +191,12 @@ TEST_F(CudaTilePlanTest, PiecesOfABatchDoNotOverlap) {
 }
 
 // One strip is added up by whoever computes the layer; more are not, nor is nothing.
-TEST_F(CudaTilePlanTest, StepsAddUpWhatABatchGathers) {
+TEST_F(CudaTilePlaceTest, StepsAddUpWhatABatchGathers) {
   network_ = test::ScaledByItsMean(random_);
   program_ = test::PlanForCuda(network_);
   uint8_t first_byte;  // nobody looks at the memory
   const auto views_of = [&](Size size, bool gathers) {
-    const TilePlan plan = cuda::PlanTile(program_, {size, {0, 0, size.width, size.height}});
+    const PlacedTile plan = Place({size, {0, 0, size.width, size.height}});
     const BatchShape shape{.tiles = 2, .known_means = gathers ? 0u : 1u, .gathers = gathers};
     const BatchLayout layout = cuda::LayOut(program_, plan, Precision::kFast, shape);
     uint8_t* const memory = &first_byte;
@@ -202,7 +208,7 @@ TEST_F(CudaTilePlanTest, StepsAddUpWhatABatchGathers) {
     }
     EXPECT_EQ(layout.zeroed + layout.zeroed_bytes(), layout.lost + shape.tiles * sizeof(uint32_t));
     if (views.summed_layer >= 0) {
-      EXPECT_EQ(views.sums.part, plan.shares[0]);
+      EXPECT_EQ(views.sums.part, plan.partial_sum_rects[0]);
       EXPECT_EQ(reinterpret_cast<const uint8_t*>(views.sums.data), memory + layout.result);
     }
     return views;

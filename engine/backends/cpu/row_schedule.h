@@ -1,0 +1,47 @@
+// How one pass of a tile goes: row by row through all layers at once, so that a layer's rows are
+// read while they are still in cache, and rows are never computed twice.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "engine/backends/cpu/kernels/kernel.h"
+#include "engine/backends/cpu/program.h"
+#include "engine/base/geometry.h"
+#include "engine/graph/tile_plan.h"
+
+namespace upscaled::cpu {
+
+// Rows that a layer without blocks computes at once. Where hundreds of layers read ahead of each
+// other, rows at once are rows in every ring before.
+inline constexpr int kPlainRows = 4;
+
+struct RowSchedule {
+  // Rows of one layer, in order of execution: what a step reads has been computed by earlier ones
+  // and is still in its ring.
+  struct Step {
+    int layer;
+    Rect rows;  // as LayerKernel::Run takes them
+  };
+  int target = 0;               // the layer that the pass is for: a pooled one, or the last
+  std::vector<Tensor> tensors;  // a tensor that is kept holds all rows of its region
+  std::vector<Step> steps;
+  size_t workspace_floats = 0;
+  size_t cached_floats = 0;  // of the tensors that are kept; the same for all passes of a tile
+};
+
+// The plan for a program, without its maker.
+TilePlan PlanTile(const Program& program, Size image, const Rect& tile);
+
+// Pass number `pass` of a tile planned for this program: it comes when the means of so many global
+// poolings are known; all: the result's. `keeps`: what Program::kept names is kept from pass to
+// pass, and was in the passes before.
+RowSchedule ScheduleRows(const Program& program, const TilePlan& plan, size_t pass = 0,
+                         bool keeps = false);
+
+// Points the tensors into `workspace` (schedule.workspace_floats) and `cache`
+// (schedule.cached_floats; may be null when there are none) and zeroes what reads as zero.
+void BindWorkspace(const Program& program, const TilePlan& plan, float* workspace, float* cache,
+                   RowSchedule& schedule);
+
+}  // namespace upscaled::cpu

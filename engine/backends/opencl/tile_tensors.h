@@ -1,0 +1,28 @@
+// Which part of each layer a tile's tensors hold, and which of a few buffers holds them.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "engine/base/geometry.h"
+#include "engine/graph/tile_plan.h"
+#include "engine/model/network.h"
+#include "engine/model/precision.h"
+
+namespace upscaled::opencl {
+
+// What each layer's tensor holds of it, as the plan's regions: the region and, around it, what
+// consumers read outside the layer. A kernel that computes whole blocks (of block_px[i] pixels)
+// reads them whole, whatever of them lies in the layer.
+std::vector<Rect> TensorRects(const Network& network, std::span<const int> block_px,
+                              const TilePlan& plan);
+
+// What computing `out` of a layer, in whole blocks, reads of an input of this size; may exceed it.
+Rect RectRead(const Layer& layer, int block_px, const Rect& out, Size in);
+
+// Bytes of each slot for tensors of these rectangles; `slots`: of each layer.
+std::vector<size_t> SlotBytes(const Network& network, std::span<const int> slots,
+                              std::span<const Rect> rects, Precision precision);
+
+}  // namespace upscaled::opencl

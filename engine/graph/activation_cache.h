@@ -1,0 +1,65 @@
+// What a device keeps of one tile from one pass over its image to the next.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+#include "engine/base/byte_budget.h"
+
+namespace upscaled {
+
+// The part of a device's memory that activation caches may take: the rest is for those who compute.
+inline constexpr size_t kCachedShare = 4;
+
+// The activations of one tile as its last pass left them, so that the next one goes on at the
+// global average pooling whose means it brings. One for each tile, given to all of its passes, the
+// first included; never to two at once. Devices that do not know it do without, and the result is
+// the same. A backend's own adds the tensors.
+class ActivationCache {
+ public:
+  // `owner`: whose activations it holds; an address that is compared alone. `budget`: which the
+  // tensors come out of; null where the host's memory holds them, which is planned elsewhere.
+  explicit ActivationCache(const void* owner, std::shared_ptr<ByteBudget> budget = nullptr)
+      : owner_(owner), budget_(std::move(budget)) {}
+  ActivationCache(const ActivationCache&) = delete;
+  ActivationCache& operator=(const ActivationCache&) = delete;
+  virtual ~ActivationCache() { GiveBack(); }
+
+  // Whether pass number `pass` of `owner` may use it: all passes before it have, to their ends, and
+  // the tensors, of `bytes`, are in the budget. Until End it is of no use to others.
+  bool Begin(const void* owner, size_t pass, size_t bytes) {
+    if (owner != owner_) return false;
+    if (std::exchange(passes_, kNoPasses) != pass) {
+      Drop();
+      return false;
+    }
+    if (budget_ == nullptr || taken_ > 0) return true;
+    if (!budget_->Take(bytes)) return false;
+    taken_ = bytes;
+    return true;
+  }
+  // After a pass whose commands are all done: the next one may be another stream's.
+  void End(size_t pass) { passes_ = pass + 1; }
+  // For good; others may take its bytes.
+  void Drop() {
+    FreeTensors();
+    GiveBack();
+  }
+
+ private:
+  static constexpr size_t kNoPasses = static_cast<size_t>(-1);
+
+  virtual void FreeTensors() = 0;
+
+  void GiveBack() {
+    if (budget_ != nullptr) budget_->Return(std::exchange(taken_, 0));
+  }
+
+  const void* const owner_;
+  const std::shared_ptr<ByteBudget> budget_;
+  size_t taken_ = 0;
+  size_t passes_ = 0;  // that have gone into it
+};
+
+}  // namespace upscaled

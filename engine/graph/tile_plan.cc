@@ -1,0 +1,68 @@
+#include "engine/graph/tile_plan.h"
+
+#include <algorithm>
+
+#include "engine/graph/pooling.h"
+#include "engine/graph/tile_geometry.h"
+#include "engine/model/shapes.h"
+
+namespace upscaled {
+namespace {
+
+Rect Whole(Size size) { return {0, 0, size.width, size.height}; }
+
+Rect RoundOutward(const Rect& r, int block, int origin) {
+  const auto begin = [&](int at) { return BlockBegin(at, block, origin); };
+  const auto end = [&](int at) { return begin(at - 1) + block; };
+  return {begin(r.x), begin(r.y), end(r.right()) - begin(r.x), end(r.bottom()) - begin(r.y)};
+}
+
+// The part of input number `input`, of size `in_size`, that `layer` reads to compute `out`; a
+// global pooling's result is given.
+Rect InputRegion(const Layer& layer, const Rect& out, Size in_size, size_t input) {
+  if (layer.op == Op::kGlobalAveragePool) return {};
+  const bool one_value_per_channel = layer.op == Op::kMul && in_size == Size{1, 1};
+  if (one_value_per_channel) return Whole(in_size);
+  const PixelRange x = InputRange(layer, {out.x, out.right() - 1}, in_size.width, input);
+  const PixelRange y = InputRange(layer, {out.y, out.bottom() - 1}, in_size.height, input);
+  const Rect read{x.first, y.first, x.last - x.first + 1, y.last - y.first + 1};
+  return Intersect(read, Whole(in_size));
+}
+
+}  // namespace
+
+size_t TilePlan::bytes() const {
+  constexpr size_t kAllocations = 4 * 64;  // the vectors, and the plan with its owners' count
+  return sizeof(TilePlan) + kAllocations + regions.capacity() * sizeof(Rect) +
+         layer_sizes.capacity() * sizeof(Size) + partial_sum_rects.capacity() * sizeof(Rect);
+}
+
+TilePlan PlanTile(const Network& network, Size image, const Rect& tile,
+                  std::span<const int> block_px, std::span<const int> block_origin_px) {
+  TilePlan plan{.tile = tile, .image = image, .layer_sizes = LayerSizes(network, image)};
+  const std::vector<Size>& sizes = plan.layer_sizes;
+  std::vector<Rect>& regions = plan.regions;
+  regions.resize(network.layers.size());
+  regions.back() = Scale(tile, network.scale);
+  const std::vector<int> poolings = ListPoolings(network);
+  plan.partial_sum_rects = PartialSumRects(network, poolings, image, sizes, tile);
+  for (size_t p = 0; p < poolings.size(); ++p) {
+    Rect& pooled = regions[network.layers[poolings[p]].inputs[0]];
+    pooled = Cover(pooled, plan.partial_sum_rects[p]);
+  }
+  for (size_t i = network.layers.size(); i-- > 0;) {
+    if (regions[i].empty()) continue;
+    const int block = block_px.empty() ? 1 : block_px[i];
+    const int origin = block_origin_px.empty() ? 0 : block_origin_px[i];
+    regions[i] = Intersect(RoundOutward(regions[i], block, origin), Whole(sizes[i]));
+    const Layer& layer = network.layers[i];
+    for (size_t n = 0; n < layer.inputs.size(); ++n) {
+      const int input = layer.inputs[n];
+      regions[input] = Cover(regions[input], InputRegion(layer, regions[i], sizes[input], n));
+    }
+  }
+  plan.input = SourceRect(network, regions[0], image);
+  return plan;
+}
+
+}  // namespace upscaled

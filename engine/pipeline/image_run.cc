@@ -1,0 +1,138 @@
+#include "engine/pipeline/image_run.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "engine/base/check.h"
+#include "engine/base/status_macros.h"
+#include "engine/graph/pooling.h"
+#include "engine/model/shapes.h"
+#include "engine/tiling/tile_grid.h"
+#include "engine/tiling/tile_shape.h"
+
+namespace upscaled {
+namespace {
+
+// What the tiles of one pass of ImageRun::Start came to.
+class StartedPass {
+ public:
+  explicit StartedPass(size_t tiles) : left_(tiles) {}
+
+  // The pass's status, of the first tile that failed, if this one is the last.
+  std::optional<absl::Status> End(const absl::Status& tile) {
+    absl::MutexLock lock(&mutex_);
+    status_.Update(tile);
+    if (--left_ > 0) return std::nullopt;
+    return status_;
+  }
+
+ private:
+  absl::Mutex mutex_;
+  size_t left_ ABSL_GUARDED_BY(mutex_);
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+ImageRun::ImageRun(const Executable& executable, std::vector<TileTask> tiles, int64_t cached_tiles)
+    : tiles_(std::move(tiles)) {
+  UPSCALED_CHECK(!tiles_.empty());
+  const Network& network = executable.network();
+  const std::vector<int> poolings = ListPoolings(network);
+  if (poolings.empty()) return;
+  const std::vector<Size> sizes = LayerSizes(network, tiles_.front().plan->image);
+  for (const int pooling : poolings) {
+    pooled_px_.push_back(sizes[network.layers[pooling].inputs[0]].Area());
+  }
+  means_.reserve(poolings.size());
+  for (int64_t i = 0; i < cached_tiles; ++i) caches_.push_back(executable.CreateActivationCache());
+  passes_.resize(tiles_.size());
+  partial_sums_.resize(tiles_.size());
+  BeginPass();
+}
+
+absl::Status ImageRun::Run(RunTiles run) {
+  RETURN_IF_ERROR(Gather(run));
+  return run(pass_tiles());
+}
+
+absl::Status ImageRun::Gather(RunTiles run) {
+  while (gathers()) {
+    RETURN_IF_ERROR(run(pass_tiles()));
+    EndPass();
+  }
+  return absl::OkStatus();
+}
+
+void ImageRun::Start(std::shared_ptr<ImageRun> run, SubmitTiles submit,
+                     std::function<void(const absl::Status&)> done) {
+  std::vector<TileTask> tiles = run->tiles_;
+  const auto pass = std::make_shared<StartedPass>(tiles.size());
+  submit(std::move(tiles), [run, submit, done, pass](size_t, const absl::Status& tile) {
+    const std::optional<absl::Status> status = pass->End(tile);
+    if (!status.has_value()) return;
+    if (!status->ok() || !run->gathers()) return done(*status);
+    run->EndPass();
+    Start(run, submit, done);
+  });
+}
+
+void ImageRun::BeginPass() {
+  for (size_t i = 0; i < passes_.size(); ++i) {
+    passes_[i] = {.means = means_,
+                  .partial_sums = gathers() ? &partial_sums_[i] : nullptr,
+                  .cache = i < caches_.size() ? caches_[i].get() : nullptr};
+    tiles_[i].pooling = &passes_[i];
+  }
+}
+
+void ImageRun::EndPass() {
+  ChannelSums total = std::move(partial_sums_.front());
+  for (const ChannelSums& sums : std::span(partial_sums_).subspan(1)) total.Add(sums);
+  means_.push_back(total.Means(pooled_px_[means_.size()]));
+  if (!gathers()) partial_sums_ = {};
+  BeginPass();
+}
+
+size_t ImageRun::Bytes(const Executable& executable, Size image, Size tile) {
+  int channels = 0;
+  for (const int pooling : ListPoolings(executable.network())) {
+    channels = std::max(channels, executable.network().layers[pooling].out_channels);
+  }
+  // The tasks here, on their way and in the executor's queue.
+  const size_t bytes = sizeof(ChannelSums) + sizeof(absl::int128) * channels + sizeof(PoolingPass) +
+                       3 * sizeof(TileTask) + executable.Plan({0, 0, 1, 1}, image).bytes();
+  return bytes * static_cast<size_t>(TileGrid(image, tile).count());
+}
+
+std::vector<TileTask> CutImage(const Executable& executable, const ImageView& src,
+                               const MutableImageView& dst, Size tile) {
+  const TileGrid grid(src.spec.size(), tile);
+  std::vector<TileTask> tasks;
+  tasks.reserve(static_cast<size_t>(grid.count()));
+  for (int row = 0; row < grid.rows(); ++row) {
+    for (int column = 0; column < grid.columns(); ++column) {
+      TileTask& task = tasks.emplace_back();
+      const Rect rect = grid.Tile(column, row);
+      task.plan = std::make_shared<const TilePlan>(executable.Plan(rect, grid.image()));
+      task.src_rect = task.plan->input;
+      task.src = src.Crop(task.src_rect);
+      if (dst.data != nullptr) task.dst = dst.Crop(Scale(rect, executable.network().scale));
+    }
+  }
+  return tasks;
+}
+
+Size TileSizeFor(const Executable& executable, Size image, int halo_px, int streams) {
+  if (streams < 2) return executable.PreferredTile();
+  return ChooseTileShape({.image = image,
+                          .max_tile = executable.PreferredTile(),
+                          .halo_px = halo_px,
+                          .streams = streams})
+      .tile;
+}
+
+}  // namespace upscaled

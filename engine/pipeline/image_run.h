@@ -1,0 +1,76 @@
+// One image through an executable, however many passes over its tiles that takes: one for each of
+// the network's global average poolings, in order, and the last one for the result.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "engine/backends/backend.h"
+#include "engine/pipeline/tile_executor.h"
+
+namespace upscaled {
+
+// Used by one thread at a time; Start does as it likes.
+class ImageRun {
+ public:
+  // Runs what it is given and returns when that is through.
+  using RunTiles = absl::FunctionRef<absl::Status(std::span<const TileTask>)>;
+  // As TileExecutor::Submit, for all passes of an image.
+  using SubmitTiles = std::function<void(std::vector<TileTask>, TileExecutor::TileDone)>;
+
+  // `tiles`, at least one, cover the image; their `dst` is written by the last pass alone. The
+  // first `cached_tiles` of them have an activation cache.
+  ImageRun(const Executable& executable, std::vector<TileTask> tiles, int64_t cached_tiles = 0);
+  ImageRun(ImageRun&&) noexcept = default;
+  ImageRun& operator=(ImageRun&&) = delete;
+
+  // All passes.
+  absl::Status Run(RunTiles run);
+  // All but the last one, which is up to the caller: it takes pass_tiles().
+  absl::Status Gather(RunTiles run);
+  // All passes, each submitted by the thread that finished the one before. `done` hears once, when
+  // nobody uses the tiles' pixels any more: OK, or what the first tile that failed did. `run` lives
+  // until then.
+  static void Start(std::shared_ptr<ImageRun> run, SubmitTiles submit,
+                    std::function<void(const absl::Status&)> done);
+
+  // The tiles as the pass that is due takes them; they refer to this object, and change with the
+  // next pass.
+  std::span<const TileTask> pass_tiles() const { return tiles_; }
+  std::span<const ChannelMeans> means() const { return means_; }  // that are known
+
+  // What it holds at a time for an image in tiles of this size (CutImage), with the tasks of a pass
+  // on their way and in the executor's queue. Caches apart.
+  static size_t Bytes(const Executable& executable, Size image, Size tile);
+
+ private:
+  bool gathers() const { return means_.size() < pooled_px_.size(); }
+  // Gives the tiles what the pass that is due takes.
+  void BeginPass();
+  // All tiles of a gathering pass have run.
+  void EndPass();
+
+  std::vector<int64_t> pooled_px_;  // of each pooled layer
+  std::vector<TileTask> tiles_;
+  std::vector<std::unique_ptr<ActivationCache>> caches_;  // of the first tiles
+  std::vector<PoolingPass> passes_;                       // of each tile; none without poolings
+  std::vector<ChannelSums> partial_sums_;                 // of each tile, until the last pass
+  std::vector<ChannelMeans> means_;
+};
+
+// The tiles of a grid over an image, `tile` in size but for the last ones: from `src`, all of it,
+// to `dst`, its result. An empty `dst` is for passes that gather.
+std::vector<TileTask> CutImage(const Executable& executable, const ImageView& src,
+                               const MutableImageView& dst, Size tile);
+
+// The tile size that keeps so many streams busy to the end of an image that runs alone: as large as
+// the device likes, but small enough for all of them. `halo_px`: around each tile.
+Size TileSizeFor(const Executable& executable, Size image, int halo_px, int streams);
+
+}  // namespace upscaled

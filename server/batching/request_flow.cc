@@ -1,0 +1,24 @@
+#include "server/batching/request_flow.h"
+
+#include "server/batching/tile_scheduler.h"
+
+namespace upscaled::server {
+
+RequestFlow::~RequestFlow() {
+  if (flow_ != nullptr) scheduler_.Close(*flow_);
+}
+
+void RequestFlow::Adopt(DeviceChooser::Choice choice) {
+  scheduler_.Adopt(*flow_, std::move(choice));
+}
+
+void RequestFlow::Submit(std::shared_ptr<const Executable> executable, std::vector<TileTask> tiles,
+                         Cancellation* cancellation, TileDone done) {
+  scheduler_.Submit(flow_, *executable, std::move(tiles), cancellation, std::move(done));
+}
+
+int RequestFlow::concurrency() const { return scheduler_.concurrency(); }
+
+RequestUsage RequestFlow::usage() const { return scheduler_.UsageOf(*flow_); }
+
+}  // namespace upscaled::server

@@ -1,0 +1,48 @@
+// One request's flow of tiles through the scheduler.
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "engine/pipeline/tile_executor.h"
+#include "server/batching/fair_queue.h"
+#include "server/devices/device_chooser.h"
+
+namespace upscaled::server {
+
+class TileScheduler;
+
+// The TileExecutor of a request's pipeline: runs tiles of the networks that were chosen for the
+// request. Closed by destruction, after which tiles that are queued still run. Must not outlive the
+// scheduler. Thread safe, but for Adopt.
+class RequestFlow final : public TileExecutor {
+ public:
+  RequestFlow(RequestFlow&& other) noexcept = default;
+  RequestFlow& operator=(RequestFlow&&) = delete;
+  ~RequestFlow() override;
+
+  // The networks that tiles may be of, all on the same devices. At most once, before Submit.
+  void Adopt(DeviceChooser::Choice choice);
+
+  // `executable` is one of the adopted ones. Errors of the tiles themselves and of memory (with a
+  // retry delay) go to all tiles of the batch. After a device's failure a tile gets INTERNAL
+  // (kDeviceFailure) when it is the second that fails on it, UNAVAILABLE (kDeviceFailure) when no
+  // other device can take it. TileDone is called with no lock held, from here when the tiles are
+  // not accepted.
+  void Submit(std::shared_ptr<const Executable> executable, std::vector<TileTask> tiles,
+              Cancellation* cancellation, TileDone done) override;
+
+  int concurrency() const override;  // streams of all devices
+  RequestUsage usage() const;
+
+ private:
+  friend class TileScheduler;
+  RequestFlow(TileScheduler& scheduler, std::shared_ptr<Flow> flow)
+      : scheduler_(scheduler), flow_(std::move(flow)) {}
+
+  TileScheduler& scheduler_;
+  std::shared_ptr<Flow> flow_;  // null: moved from
+};
+
+}  // namespace upscaled::server

@@ -1,0 +1,82 @@
+// Chooses the devices that a request runs on, and loads its networks on them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "engine/model/precision.h"
+#include "engine/model/repository.h"
+#include "server/base/throughput.h"
+#include "server/devices/device.h"
+#include "server/devices/device_executable.h"
+#include "server/devices/device_quarantine.h"
+
+namespace upscaled::server {
+
+// The work of one device class, as whoever runs it reports.
+struct DeviceClassWork {
+  int64_t queued_pixels = 0;
+  bool idle = true;  // nothing is queued or running
+  ThroughputMeter speed;
+};
+
+// Binds every request to the device class that is soonest done with it, so that its image is of one
+// arithmetic. Thread safe; must outlive its bindings.
+class DeviceChooser {
+ public:
+  // The source pixels of one request that count as work of the device class it is bound to, until
+  // destruction. Thread compatible.
+  class Binding {
+   public:
+    Binding() = default;
+    Binding(Binding&& other) noexcept { *this = std::move(other); }
+    Binding& operator=(Binding&& other) noexcept;
+    ~Binding() { Release(); }
+    void Release();
+    void MoveTo(int device_class);
+
+   private:
+    friend class DeviceChooser;
+    Binding(DeviceChooser* owner, int device_class, int64_t pixels)
+        : owner_(owner), device_class_(device_class), pixels_(pixels) {}
+    DeviceChooser* owner_ = nullptr;
+    int device_class_ = 0;
+    int64_t pixels_ = 0;
+  };
+
+  struct Choice {
+    DeviceExecutables executables;  // one for each variant; the best device first
+    Binding binding;                // to the device class of the first
+  };
+
+  // `quarantine` must outlive it. `work` tells the work of all device classes, in order; called
+  // with no lock held.
+  DeviceChooser(DeviceQuarantine& quarantine, std::function<std::vector<DeviceClassWork>()> work);
+
+  // A request's networks on all devices that work and can run them, bound to the device class that
+  // is soonest done with `pixels` (of the source; 0: unknown), going by what is bound to each and
+  // by its speed so far. Loads what is not loaded; a device that fails at that goes into
+  // quarantine. UNAVAILABLE (kDeviceFailure) when no device works; else as ModelCache::Get. Nothing
+  // for no variants.
+  absl::StatusOr<Choice> Load(const ModelCard& card, std::span<const ModelVariant* const> variants,
+                              Precision precision, int64_t pixels) ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  // Those that work, soonest done first.
+  DeviceList DevicesFor(int64_t pixels) const ABSL_LOCKS_EXCLUDED(mutex_);
+  void AddPixels(int device_class, int64_t pixels) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  DeviceQuarantine& quarantine_;
+  const std::function<std::vector<DeviceClassWork>()> work_;
+  mutable absl::Mutex mutex_;
+  // By device class, those of open requests.
+  std::vector<int64_t> bound_pixels_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace upscaled::server
