@@ -3,7 +3,7 @@
 
 #include "absl/time/time.h"
 #include "engine/autotune/tuning_table.h"
-#include "engine/backends/kernel_choice.h"
+#include "engine/graph/kernel_choice.h"
 #include "engine/base/clock.h"
 
 namespace upscaled {

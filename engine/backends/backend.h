@@ -80,7 +80,7 @@ class Stream {
                                                             const TileTask& task);
 };
 
-class KernelChooser;  // engine/backends/kernel_choice.h
+class KernelChooser;  // engine/graph/kernel_choice.h
 
 struct BackendOptions {
   int threads = 0;      // cpu: streams to offer; 0 = AvailableCpuCount()

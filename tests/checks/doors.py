@@ -17,7 +17,7 @@ PICTURE = re.compile(r"(^```rooms\n)(.*?)(^```$)", re.M | re.S)
 WALK = re.compile(r"^```walk\n(.*?)^```$", re.M | re.S)
 
 BACKEND_INTERFACE = "engine/backends/backend.h"
-CHOICE_INTERFACE = "engine/backends/kernel_choice.h"
+CHOICE_INTERFACE = "engine/graph/kernel_choice.h"
 IMAGE_KERNELS = "engine/image_kernels/image_kernels.h"
 PROFILE_INTERFACE = "engine/backends/layer_profile.h"
 OVERFLOW = "engine/backends/overflow.h"
@@ -34,13 +34,13 @@ MAY_INCLUDE = {
     "engine/backends": ["engine/base", "engine/image", "engine/model", "engine/graph", "engine/backends/reference/reference_backend.h",
                         "engine/backends/cpu/cpu_backend.h"],
     "engine/backends/reference": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_INTERFACE, PROFILE_INTERFACE],
-    "engine/backends/cpu": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_INTERFACE, CHOICE_INTERFACE,
+    "engine/backends/cpu": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_INTERFACE,
                             PROFILE_INTERFACE, OVERFLOW],
-    "engine/backends/opencl": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_INTERFACE, CHOICE_INTERFACE,
+    "engine/backends/opencl": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_INTERFACE,
                                PROFILE_INTERFACE, "engine/backends/plugin.h"],
-    "engine/backends/cuda": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_INTERFACE, CHOICE_INTERFACE,
+    "engine/backends/cuda": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_INTERFACE,
                              PROFILE_INTERFACE, OVERFLOW, "engine/backends/plugin.h"],
-    "engine/backends/cuda/kernels": ["engine/base", "engine/model"],
+    "engine/backends/cuda/kernels": ["engine/base", "engine/model", "engine/graph"],
     "engine/image_kernels": ["engine/base", "engine/image"],
     "engine/image_kernels/cpu": ["engine/base", "engine/image", IMAGE_KERNELS],
     "engine/image_kernels/cuda": ["engine/base", "engine/image", IMAGE_KERNELS, "engine/backends/cuda/kernels/portable.h"],

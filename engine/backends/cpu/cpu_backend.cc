@@ -18,11 +18,10 @@ namespace upscaled {
 namespace {
 
 using cpu::Isa;
-using cpu::KernelInfo;
 
 class CpuBackend : public Backend {
  public:
-  CpuBackend(int stream_count, Isa isa, const KernelInfo* forced_kernel,
+  CpuBackend(int stream_count, Isa isa, const cpu::KernelInfo* forced_kernel,
              std::shared_ptr<KernelChooser> chooser)
       : stream_count_(stream_count),
         isa_(isa),
@@ -49,7 +48,7 @@ class CpuBackend : public Backend {
  private:
   const int stream_count_;
   const Isa isa_;
-  const KernelInfo* const forced_kernel_;         // null: the best for each layer
+  const cpu::KernelInfo* const forced_kernel_;    // null: the best for each layer
   const std::shared_ptr<KernelChooser> chooser_;  // null: the order of the list
 };
 
@@ -69,18 +68,13 @@ absl::StatusOr<Isa> ChooseIsa(const std::string& name) {
       "cpu_isa '", name, "' is not one that this machine runs: ", JoinNames(isas, cpu::IsaName)));
 }
 
-absl::StatusOr<const KernelInfo*> ChooseForcedKernel(const std::string& name) {
-  if (name.empty()) return nullptr;
-  const KernelInfo* kernel = cpu::FindKernel(name);
-  if (kernel != nullptr) return kernel;
+absl::StatusOr<const cpu::KernelInfo*> ChooseForcedKernel(const std::string& name) {
   for (const std::string_view missing : cpu::ListMissingKernels()) {
     if (missing != name) continue;
     return absl::UnimplementedError(
         absl::StrCat("kernel '", name, "' is not built: its library was not found"));
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("kernel '", name, "' is not one of the cpu backend's: ",
-                   JoinNames(cpu::ListKernels(), [](const KernelInfo& k) { return k.name; })));
+  return FindForcedKernel("cpu", cpu::ListKernels(), name);
 }
 
 }  // namespace
@@ -91,7 +85,7 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackend(const BackendOptions& 
         absl::StrCat("threads is ", options.threads, ", must be 0 (automatic) or more"));
   }
   ASSIGN_OR_RETURN(const Isa isa, ChooseIsa(options.cpu_isa));
-  ASSIGN_OR_RETURN(const KernelInfo* kernel, ChooseForcedKernel(options.kernel));
+  ASSIGN_OR_RETURN(const cpu::KernelInfo* kernel, ChooseForcedKernel(options.kernel));
   const int threads = options.threads > 0 ? options.threads : AvailableCpuCount();
   return std::make_unique<CpuBackend>(threads, isa, kernel, options.chooser);
 }

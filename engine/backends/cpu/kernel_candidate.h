@@ -7,7 +7,7 @@
 #include "engine/backends/cpu/program.h"
 #include "engine/backends/cpu/row_schedule.h"
 #include "engine/backends/cpu/workspace.h"
-#include "engine/backends/kernel_choice.h"
+#include "engine/graph/kernel_choice.h"
 
 namespace upscaled::cpu {
 

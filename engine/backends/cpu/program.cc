@@ -4,13 +4,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/backends/cpu/candidates.h"
+#include "engine/backends/cpu/cpu_kernel_set.h"
 #include "engine/backends/cpu/kernels/samples.h"
-#include "engine/backends/cpu/sums.h"
-#include "engine/base/int_math.h"
 #include "engine/base/status_macros.h"
-#include "engine/base/string_view.h"
+#include "engine/graph/network_plan.h"
 #include "engine/graph/pooling.h"
+#include "engine/graph/tile_geometry.h"
+#include "engine/graph/weight_budget.h"
+#include "engine/model/multiply_adds.h"
 #include "engine/model/without_weights.h"
 
 namespace upscaled::cpu {
@@ -55,137 +56,38 @@ int AppendKernel(Program& program, Layer layer, const KernelInfo& info, Isa isa,
   return AppendLayer(program, layer, info.create(layer, isa), &info, interleaved, half);
 }
 
-// What a layer's weights take at most when packed: channels padded to the kernels' groups, 3x3
-// kernels transformed to 8x8 points, transposed ones split into phases of equal size.
-size_t PackedBytesBound(const Layer& layer) {
-  if (layer.weights.empty()) return 0;
-  constexpr int kMaxOutGroup = 48;
-  const int phases = layer.op == Op::kConvTranspose ? layer.stride_px : 1;
-  const size_t side = layer.kernel_px == 3 ? 8 : RoundUp(layer.kernel_px, phases);
-  return side * side * RoundUp(layer.in_channels, kPlaneChannels) *
-         (layer.out_channels + kMaxOutGroup) * sizeof(float);
+absl::Status CheckPoolings(const Network& network, const std::vector<int>& poolings,
+                           Precision precision) {
+  if (precision == Precision::kExact || poolings.empty()) return absl::OkStatus();
+  return absl::UnimplementedError(
+      absl::StrCat("the cpu backend has no precision 'fast' for global poolings, as layer '",
+                   network.layers[poolings.front()].name, "'"));
 }
 
-absl::Status CheckPackedBytes(const Program& program, const Layer& layer) {
-  const size_t bytes = program.weight_bytes + PackedBytesBound(layer);
-  if (bytes <= kMaxPackedBytes) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat("layer '", layer.name,
-                                                   "' brings the packed weights to ", bytes >> 20,
-                                                   " MiB, the limit is ", kMaxPackedBytes >> 20));
-}
-
-absl::Status CheckPooling(const Program& program, const Layer& layer) {
-  if (program.precision == Precision::kExact) return absl::OkStatus();
-  return absl::UnimplementedError(absl::StrCat(
-      "the cpu backend has no precision 'fast' for global poolings, as layer '", layer.name, "'"));
-}
-
-// Appends the source's layers with their kernels.
-class LayerAppender {
- public:
-  LayerAppender(const Network& source, Isa isa, const KernelInfo* forced, KernelChooser* chooser,
-                Program& program)
-      : layers_(source.layers),
-        sums_(FindSums(source)),
-        isa_(isa),
-        forced_(forced),
-        chooser_(chooser),
-        program_(program),
-        index_of_(layers_.size()),
-        postponed_(layers_.size()) {}
-
-  // Layers in order.
-  absl::Status Append(int index) {
-    const Layer& layer = layers_[index];
-    if (sums_.cropped[index]) {
-      index_of_[index] = index_of_[layer.inputs[0]];  // what its sum reads
-      return absl::OkStatus();
-    }
-    if (layer.op == Op::kGlobalAveragePool) RETURN_IF_ERROR(CheckPooling(program_, layer));
-    if (layer.op == Op::kInput || layer.op == Op::kGlobalAveragePool) {
-      index_of_[index] =
-          AppendLayer(program_, Connected(index), nullptr, nullptr, layer.op == Op::kInput, false);
-      return absl::OkStatus();
-    }
-    const int first = sums_.inputs[index].first;
-    const bool waited_for = layer.op == Op::kAdd && postponed_[first] != nullptr;
-    return waited_for ? AppendWithResidual(index) : AppendComputed(index);
-  }
-
- private:
-  // With inputs of the program, and as a convolution what is fully connected.
-  Layer Connected(int index) const {
-    Layer layer = layers_[index];
-    if (layer.op == Op::kAdd) {
-      const auto [first, second] = sums_.inputs[index];
-      layer.inputs = {first, second};
-      if (sums_.cropped[second]) {
-        layer.crop_px = layers_[second].crop_px;
-        layer.name = absl::StrCat(layers_[second].name, "+", layer.name);
-      }
-    }
-    for (int& input : layer.inputs) input = index_of_[input];
-    if (layer.op == Op::kFullyConnected) {
-      layer.op = Op::kConv;
-      layer.kernel_px = layer.stride_px = 1;
-      layer.padding_px = 0;
-    }
-    return layer;
-  }
-
-  absl::Status AppendComputed(int index) {
-    Layer layer = Connected(index);
-    RETURN_IF_ERROR(CheckPackedBytes(program_, layer));
-    const KernelInfo* info = program_.precision == Precision::kFast
-                                 ? ChooseKernel(layer, forced_, Precision::kFast)
-                                 : ChooseKernel(layer, forced_, isa_, chooser_);
-    if (info == nullptr) {
-      return absl::UnimplementedError(absl::StrCat("the cpu backend cannot run layer '", layer.name,
-                                                   "' (", ToAbsl(OpName(layer.op)), ")"));
-    }
-    if (info->adds_residual && MayWait(index)) {
-      postponed_[index] = info;
-      return absl::OkStatus();
-    }
-    if (info->prelude != nullptr) {
-      Layer prelude = info->prelude(layer);
-      prelude.inputs = layer.inputs;
-      const KernelInfo* prelude_info = ChooseKernel(prelude, nullptr, program_.precision);
-      layer.inputs = {AppendKernel(program_, prelude, *prelude_info, isa_, true)};
-    }
-    index_of_[index] = AppendKernel(program_, std::move(layer), *info, isa_, false);
+// Appends the nodes of a plan, in order; `index_of`: layers of the source in the program's network.
+absl::Status AppendNode(const Network& source, const Node& node, const CpuKernelSet& kernels,
+                        Isa isa, std::vector<int>& index_of, Program& program) {
+  Layer layer = AsConvolution(FusedLayer(source, node));
+  for (int& input : layer.inputs) input = index_of[input];
+  int& index = index_of[node.layer()];
+  const auto* const info = static_cast<const KernelInfo*>(node.kernel.info);
+  if (info == nullptr) {
+    index = AppendLayer(program, layer, nullptr, nullptr, layer.op == Op::kInput, false);
     return absl::OkStatus();
   }
-
-  // For its sum; not of images, and not for one that the forced kernel takes.
-  bool MayWait(int index) const {
-    const int sum = sums_.end_of[index];
-    return sum >= 0 && layers_[index].out_channels > kMaxInterleavedChannels &&
-           !(forced_ != nullptr && forced_->supports(layers_[sum]));
+  WeightBudget budget;
+  budget.Add(program.weight_bytes);
+  RETURN_IF_ERROR(budget.Check(layer, kernels.PackedBytesBound(layer)));
+  if (info->prelude != nullptr) {
+    Layer prelude = info->prelude(layer);
+    prelude.inputs = layer.inputs;
+    const KernelChoice first = RankKernels(kernels, {&prelude}).front();
+    layer.inputs = {
+        AppendKernel(program, prelude, static_cast<const KernelInfo&>(*first.info), isa, true)};
   }
-
-  // A sum with the convolution that is its first input.
-  absl::Status AppendWithResidual(int index) {
-    const int first = sums_.inputs[index].first;
-    const Layer sum = Connected(index);
-    Layer layer = Connected(first);
-    layer.name = absl::StrCat(layer.name, "+", sum.name);
-    layer.inputs.push_back(sum.inputs[1]);
-    layer.crop_px = sum.crop_px;
-    RETURN_IF_ERROR(CheckPackedBytes(program_, layer));
-    index_of_[index] = AppendKernel(program_, std::move(layer), *postponed_[first], isa_, false);
-    return absl::OkStatus();
-  }
-
-  const std::vector<Layer>& layers_;
-  const Sums sums_;
-  const Isa isa_;
-  const KernelInfo* const forced_;
-  KernelChooser* const chooser_;
-  Program& program_;
-  std::vector<int> index_of_;                 // in program_.network
-  std::vector<const KernelInfo*> postponed_;  // of convolutions that wait for their sum
-};
+  index = AppendKernel(program, std::move(layer), *info, isa, false);
+  return absl::OkStatus();
+}
 
 // What follows from the layers' kernels and connections.
 void Connect(Program& program) {
@@ -204,19 +106,13 @@ void Connect(Program& program) {
   }
 }
 
-// Whether output positions are those of what `layer` reads of this input.
+// Whether each position of the result is that of all that `layer`, no convolution, reads of this
+// input.
 bool KeepsPositions(const Layer& layer, int input) {
-  if (input != layer.inputs[0]) return layer.crop_px == 0;
-  switch (layer.op) {
-    case Op::kActivation:
-    case Op::kAdd:
-    case Op::kAffine:
-    case Op::kConcat:
-    case Op::kMul:
-      return true;
-    default:
-      return false;
-  }
+  constexpr int kFarInside = 1001, kSide = 1 << 20;
+  const size_t number = input == layer.inputs[0] ? 0 : 1;
+  const PixelRange read = InputRange(layer, {kFarInside, kFarInside}, kSide, number);
+  return MultiplyAdds(layer, 1) == 0 && read.first == kFarInside && read.last == kFarInside;
 }
 
 // Staggers the blocks of zero-padded layers that follow each other: a reader's blocks read a pixel
@@ -261,6 +157,11 @@ void ChooseCached(Program& program) {
 
 absl::StatusOr<Program> BuildProgram(const Network& source, Isa isa, const KernelInfo* forced,
                                      Precision precision, KernelChooser* chooser) {
+  RETURN_IF_ERROR(CheckPoolings(source, ListPoolings(source), precision));
+  const CpuKernelSet kernels(isa, precision);
+  ASSIGN_OR_RETURN(
+      const NetworkPlan plan,
+      PlanNetwork(source, kernels, forced, precision == Precision::kExact ? chooser : nullptr));
   Program program;
   program.precision = precision;
   program.sample_conversions = SampleConversionsFor(isa);
@@ -268,14 +169,9 @@ absl::StatusOr<Program> BuildProgram(const Network& source, Isa isa, const Kerne
   program.network.scale = source.scale;
   program.network.pad_px = source.pad_px;
   program.network.align_px = source.align_px;
-  LayerAppender appender(source, isa, forced, chooser, program);
-  for (size_t i = 0; i < source.layers.size(); ++i) {
-    RETURN_IF_ERROR(appender.Append(static_cast<int>(i)));
-  }
-  const auto& infos = program.kernel_infos;
-  if (forced != nullptr && std::find(infos.begin(), infos.end(), forced) == infos.end()) {
-    return absl::UnimplementedError(
-        absl::StrCat("kernel '", ToAbsl(forced->name), "' supports no layer of the network"));
+  std::vector<int> index_of(source.layers.size());
+  for (const Node& node : plan.nodes) {
+    RETURN_IF_ERROR(AppendNode(source, node, kernels, isa, index_of, program));
   }
   Connect(program);
   StaggerBlocks(program);

@@ -8,7 +8,7 @@
 #include "engine/backends/cpu/kernels/args.h"
 #include "engine/backends/cpu/kernels/kernel.h"
 #include "engine/backends/cpu/kernels/kernel_list.h"
-#include "engine/backends/kernel_choice.h"
+#include "engine/graph/kernel_choice.h"
 #include "engine/model/network.h"
 #include "engine/model/precision.h"
 
@@ -17,10 +17,9 @@ namespace upscaled::cpu {
 // Immutable, thread safe. Vectors are indexed as network.layers, if nothing else is said.
 struct Program {
   Precision precision = Precision::kExact;
-  // As the source network, but a layer with a prelude is preceded by it, layers that convert
-  // tensors between floats and halves are added where kernels of both kinds meet, fully connected
-  // layers are 1x1 convolutions, sums crop their second input themselves and are part of the
-  // convolution that is their first where its kernel adds ("conv+crop+sum"), and weights are gone.
+  // The nodes of the network's plan as layers ("conv+crop+sum"), without weights. A layer with a
+  // prelude is preceded by it, layers that convert tensors between floats and halves are added
+  // where kernels of both kinds meet, and fully connected layers are 1x1 convolutions.
   Network network;
   // Null for the input and global poolings, whose values are given.
   std::vector<std::unique_ptr<LayerKernel>> kernels;
@@ -40,13 +39,8 @@ struct Program {
   size_t weight_bytes = 0;
 };
 
-// Of all layers together; the largest network in use needs half of it.
-inline constexpr size_t kMaxPackedBytes = size_t{1} << 30;
-
-// `forced` may be null; it takes every layer that it supports. So may `chooser`, which chooses for
-// the others in precision kExact. kFast needs HasFp16(isa). UNIMPLEMENTED names a layer that no
-// kernel supports, or the forced kernel when it supports no layer at all. RESOURCE_EXHAUSTED: the
-// packed weights may exceed kMaxPackedBytes.
+// As PlanNetwork; `chooser` chooses in precision kExact alone. kFast needs HasFp16(isa).
+// RESOURCE_EXHAUSTED: the packed weights may exceed their limit.
 absl::StatusOr<Program> BuildProgram(const Network& source, Isa isa, const KernelInfo* forced,
                                      Precision precision = Precision::kExact,
                                      KernelChooser* chooser = nullptr);

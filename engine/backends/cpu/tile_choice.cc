@@ -4,10 +4,11 @@
 #include <new>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "engine/backends/cpu/cpu_executable.h"
 #include "engine/backends/cpu/row_schedule.h"
 #include "engine/backends/cpu/tile_size_benchmark.h"
+#include "engine/base/status_macros.h"
+#include "engine/graph/tile_choice.h"
 #include "engine/model/multiply_adds.h"
 
 namespace upscaled::cpu {
@@ -32,21 +33,17 @@ std::vector<Rect> InnerRegions(const Program& program, Size size) {
   return PlanTile(program, tile.image, tile.rect).regions;
 }
 
-size_t GoodWorkspaceBytes(const Program& program) {
-  // With global poolings what lies around a tile is computed again in every run.
-  return size_t{program.poolings.empty() ? 64u : 192u} << 20;
-}
-
-// Takes neither long (a cancelled request waits for it) nor much memory.
-bool IsGood(const Program& program, Size size) {
-  // Half a second of one AVX-512 core.
-  const double max_macs = program.precision == Precision::kFast ? 300e9 : 150e9;
-  const auto fits = [&](Size tile) {
-    return WorkspaceOf(program, InnerTile(tile)) <= GoodWorkspaceBytes(program);
-  };
-  // Turned images of a test-time augmentation come in turned tiles.
-  return fits(size) && TileMacs(program.network, InnerRegions(program, size)) <= max_macs &&
-         fits({size.height, size.width});
+TileLimits LimitsOf(const Program& program) {
+  return {.largest_first = kLargestFirst,
+          .smallest = kSmallest,
+          // Half a second of one AVX-512 core.
+          .max_macs = program.precision == Precision::kFast ? 300e9 : 150e9,
+          // With global poolings what lies around a tile is computed again in every run.
+          .good_bytes = size_t{program.poolings.empty() ? 64u : 192u} << 20,
+          .max_bytes = CpuExecutable::kMaxWorkspaceBytes,
+          .memory_name = "workspace",
+          .turned = true,
+          .halo_counts = true};
 }
 
 size_t ValueBytes(const Program& program, int layer) {
@@ -103,27 +100,22 @@ size_t WorkspaceOf(const Program& program, const InnerTile& tile) {
 }
 
 absl::StatusOr<std::vector<Size>> RankTiles(const Program& program, size_t cache_bytes) {
-  for (const Size largest : kLargestFirst) {
-    if (!IsGood(program, largest)) continue;
-    std::vector<Size> tiles = {largest};
-    for (const int width : kWidths) {
-      const Size tile{width, std::min(kMaxHeight, static_cast<int>(largest.Area() / width))};
-      if (width < largest.width && IsGood(program, tile)) tiles.push_back(tile);
-    }
-    SortByCost(program, cache_bytes, tiles);
-    return tiles;
+  const TileLimits limits = LimitsOf(program);
+  const auto macs = [&](Size tile) {
+    return TileMacs(program.network, InnerRegions(program, tile));
+  };
+  const auto bytes = [&](Size tile) -> absl::StatusOr<size_t> {
+    return WorkspaceOf(program, InnerTile(tile));
+  };
+  const TileCosts costs{macs, bytes};
+  ASSIGN_OR_RETURN(const Size largest, ChooseLargestTile(limits, costs));
+  std::vector<Size> tiles = {largest};
+  for (const int width : kWidths) {
+    const Size tile{width, std::min(kMaxHeight, static_cast<int>(largest.Area() / width))};
+    if (width < largest.width && IsGoodTile(limits, costs, tile)) tiles.push_back(tile);
   }
-  // Where even the smallest takes much, the halo costs more than the tile: the largest that is
-  // allowed.
-  const size_t bytes = WorkspaceOf(program, InnerTile(kSmallest));
-  for (const Size size : kLargestFirst) {
-    if (bytes <= GoodWorkspaceBytes(program)) break;
-    if (WorkspaceOf(program, InnerTile(size)) <= CpuExecutable::kMaxWorkspaceBytes) return {{size}};
-  }
-  if (bytes <= CpuExecutable::kMaxWorkspaceBytes) return {{kSmallest}};
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "a tile of ", kSmallest.width, "x", kSmallest.height, " pixels needs ", bytes >> 20,
-      " MiB of workspace, the limit is ", CpuExecutable::kMaxWorkspaceBytes >> 20));
+  SortByCost(program, cache_bytes, tiles);
+  return tiles;
 }
 
 Size ChooseTile(const Network& network, const Program& program, Isa isa, std::vector<Size> tiles,

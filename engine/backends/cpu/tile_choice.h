@@ -7,9 +7,9 @@
 #include "absl/status/statusor.h"
 #include "engine/backends/cpu/kernels/isa.h"
 #include "engine/backends/cpu/program.h"
-#include "engine/backends/kernel_choice.h"
 #include "engine/base/geometry.h"
 #include "engine/graph/inner_tile.h"
+#include "engine/graph/kernel_choice.h"
 
 namespace upscaled::cpu {
 

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/backends/backend.h"
-#include "engine/backends/cpu/candidates.h"
+#include "engine/backends/cpu/cpu_kernel_set.h"
 #include "engine/backends/cpu/row_schedule.h"
 #include "engine/backends/cpu/run_tile.h"
 #include "engine/base/string_view.h"

@@ -8,7 +8,7 @@
 #include "engine/backends/cpu/kernels/isa.h"
 #include "engine/backends/cpu/program.h"
 #include "engine/backends/cpu/workspace.h"
-#include "engine/backends/kernel_choice.h"
+#include "engine/graph/kernel_choice.h"
 
 namespace upscaled::cpu {
 

@@ -53,14 +53,14 @@ BatchViews ViewsOf(const Program& program, const PlacedTile& plan, Precision pre
     view.region = view.rect = plan.regions[i];
     view.layer = plan.layers[i];
     view.channels = program.network.layers[i].out_channels;
-    const Home& home = program.homes[i];
-    if (home.root < 0) continue;
-    const Root& root = program.roots[home.root];
-    view.rect = plan.rects[home.root];
+    const Placement& place = program.placements[i];
+    if (place.allocation < 0) continue;
+    const Allocation& allocation = program.allocations[place.allocation];
+    view.rect = plan.rects[place.allocation];
     const int64_t plane_pixels = view.rect.Area();
-    view.data = tensors + layout.slots[root.slot] +
-                home.first_plane * plane_pixels * kPlaneChannels * value_bytes;
-    view.tile_stride = plane_pixels * root.planes;
+    view.data = tensors + layout.slots[allocation.slot] +
+                place.first_plane * plane_pixels * kPlaneChannels * value_bytes;
+    view.tile_stride = plane_pixels * allocation.planes;
   }
   views.means.resize(plan.regions.size());
   for (size_t i = 0; i < layout.means.size(); ++i) {

@@ -5,14 +5,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "engine/backends/cuda/context.h"
 #include "engine/backends/cuda/cuda_executable.h"
 #include "engine/backends/cuda/cuda_stream.h"
 #include "engine/backends/cuda/device.h"
 #include "engine/backends/cuda/kernels/conv_kernels.h"
 #include "engine/base/status_macros.h"
-#include "engine/base/string_view.h"
 
 namespace upscaled {
 namespace {
@@ -47,17 +45,6 @@ class CudaBackend final : public Backend {
   const std::shared_ptr<KernelChooser> chooser_;  // null: the order of the list
 };
 
-absl::StatusOr<const ConvKernel*> ChooseForcedKernel(const std::string& name) {
-  if (name.empty()) return nullptr;
-  for (const ConvKernel& kernel : cuda::ListConvKernels()) {
-    if (kernel.name == name) return &kernel;
-  }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "kernel '", name, "' is not one of the cuda backend's: ",
-      absl::StrJoin(cuda::ListConvKernels(), ", ",
-                    [](std::string* out, const ConvKernel& info) { out->append(info.name); })));
-}
-
 }  // namespace
 
 PluginDevices EnumerateCudaDevices() {
@@ -74,7 +61,8 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateCudaBackend(std::string_view devi
     return absl::InvalidArgumentError(
         absl::StrCat("cpu_isa '", options.cpu_isa, "' is an option of the cpu backend"));
   }
-  ASSIGN_OR_RETURN(const ConvKernel* kernel, ChooseForcedKernel(options.kernel));
+  ASSIGN_OR_RETURN(const cuda::ConvKernel* kernel,
+                   FindForcedKernel("cuda", cuda::ListConvKernels(), options.kernel));
   ASSIGN_OR_RETURN(const cuda::Device device, cuda::FindDevice(device_name));
   ASSIGN_OR_RETURN(std::shared_ptr<Context> context, Context::Create(device));
   return std::make_unique<CudaBackend>(std::move(context), kernel, options.chooser);

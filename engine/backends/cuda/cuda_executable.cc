@@ -2,20 +2,15 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/backends/cuda/candidates.h"
+#include "engine/backends/cuda/cuda_kernel_set.h"
 #include "engine/backends/cuda/handles.h"
-#include "engine/backends/cuda/kernels/pack_weights.h"
 #include "engine/base/status_macros.h"
-#include "engine/base/string_view.h"
+#include "engine/graph/tile_choice.h"
 
 namespace upscaled::cuda {
-namespace {
-
-constexpr size_t kMiB = size_t{1} << 20;
-
-}  // namespace
 
 absl::StatusOr<std::shared_ptr<const CudaExecutable>> CudaExecutable::Create(
     std::shared_ptr<Context> context, const Network& network, Precision precision,
@@ -23,57 +18,46 @@ absl::StatusOr<std::shared_ptr<const CudaExecutable>> CudaExecutable::Create(
   RETURN_IF_ERROR(network.Validate());
   RETURN_IF_ERROR(context->Enter());
   std::shared_ptr<CudaExecutable> executable(new CudaExecutable(std::move(context), precision));
-  executable->program_ = BuildProgram(network, &FirstConvSupports);
-  ASSIGN_OR_RETURN(executable->kernels_,
-                   executable->MakeKernels(network, precision, forced, chooser));
+  const CudaKernelSet kernels(executable->context_, precision);
+  ASSIGN_OR_RETURN(NetworkPlan plan, PlanNetwork(network, kernels, forced, chooser));
+  executable->program_ = BuildProgram(std::move(plan));
+  ASSIGN_OR_RETURN(executable->kernels_, executable->MakeKernels(network, precision));
   if (precision == Precision::kFast) {
     ASSIGN_OR_RETURN(executable->exact_kernels_,
-                     executable->MakeKernels(network, Precision::kExact, nullptr, nullptr));
+                     executable->MakeKernels(network, Precision::kExact));
   }
   RETURN_IF_ERROR(executable->ChooseTile());
   return executable;
 }
 
 absl::StatusOr<std::vector<StepKernel>> CudaExecutable::MakeKernels(const Network& network,
-                                                                    Precision precision,
-                                                                    const ConvKernel* forced,
-                                                                    KernelChooser* chooser) {
+                                                                    Precision precision) {
+  const CudaKernelSet set(context_, precision);
   std::vector<StepKernel> kernels;
-  bool forced_used = forced == nullptr;
-  for (const Step& step : program_.steps) {
-    const Layer& layer = network.layers[step.conv < 0 ? step.layer : step.conv];
-    // Packed weights are at most four times the network's, filled up channels aside.
-    const size_t bytes = layer.weights.size() * sizeof(float);
-    if (bytes > kMaxWeightBytes / 4) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("layer '", layer.name, "' has ", bytes / kMiB,
-                       " MiB of weights, the limit is ", kMaxWeightBytes / 4 / kMiB));
+  for (size_t i = 0; i < program_.nodes.size(); ++i) {
+    const Node& node = program_.nodes[i];
+    const Layer& layer = network.layers[node.main];
+    RETURN_IF_ERROR(weights_.Check(layer, set.PackedBytesBound(layer)));
+    const KernelInfo* kernel = node.kernel.info;
+    if (kernel != nullptr && precision != precision_) {
+      ASSIGN_OR_RETURN(const KernelChoice exact,
+                       ChooseKernel(set, FusedOf(network, node), nullptr, nullptr));
+      kernel = exact.info;
     }
-    const ConvKernel* preferred = nullptr;
-    if (step.kind == Step::Kind::kConv) {
-      preferred = PreferredKernel(context_, FusedOf(network, step), precision, forced, chooser);
-    }
-    ASSIGN_OR_RETURN(StepKernel kernel,
-                     StepKernel::Create(context_, network, program_, step, precision, preferred));
-    forced_used |= kernel.conv_kernel() == forced;
-    weight_bytes_ += kernel.WeightBytes();
-    if (weight_bytes_ > kMaxWeightBytes) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("layer '", layer.name, "' brings the packed weights to ",
-                       weight_bytes_ / kMiB, " MiB, the limit is ", kMaxWeightBytes / kMiB));
-    }
-    kernels.push_back(std::move(kernel));
+    ASSIGN_OR_RETURN(StepKernel made,
+                     StepKernel::Create(context_, network, program_, i, precision, kernel));
+    weights_.Add(made.WeightBytes());
+    kernels.push_back(std::move(made));
   }
-  if (forced_used) return kernels;
-  return absl::UnimplementedError(
-      absl::StrCat("kernel '", ToAbsl(forced->name), "' supports no layer of the network"));
+  return kernels;
 }
 
 absl::Status CudaExecutable::CheckPlan(const PlacedTile& plan) const {
   for (size_t i = 0; i < plan.regions.size(); ++i) {
-    const Home& home = program_.homes[i];
-    if (home.root < 0) continue;
-    const int64_t pixels = plan.rects[home.root].Area() * program_.roots[home.root].planes;
+    const Placement& place = program_.placements[i];
+    if (place.allocation < 0) continue;
+    const int64_t pixels =
+        plan.rects[place.allocation].Area() * program_.allocations[place.allocation].planes;
     if (pixels <= kMaxTilePixels) continue;
     return absl::ResourceExhaustedError(
         absl::StrCat("layer '", network().layers[i].name, "' of the tile has ", pixels,
@@ -125,28 +109,27 @@ size_t CudaExecutable::ActivationCacheBytes(Size tile) const {
   return LargestLayout(AnywhereTile(tile)).tensor_bytes();
 }
 
-// The larger a tile, the less is computed twice and the better the device is filled, until it takes
-// long (a cancelled request waits for it) or much memory.
+// The better a device is filled, too.
 absl::Status CudaExecutable::ChooseTile() {
-  constexpr double kMaxMacs = 100e12;  // some tenths of a second of a large device
-  constexpr Size kLargestFirst[] = {{1920, 1080}, {1024, 1024}, {768, 768}, {512, 512}, {256, 256}};
-  constexpr Size kSmallest = {128, 128};
+  static constexpr Size kLargestFirst[] = {
+      {1920, 1080}, {1024, 1024}, {768, 768}, {512, 512}, {256, 256}};
   const size_t memory_bytes = context_->device().memory_bytes;
-  const size_t good_bytes = std::min(memory_bytes / 16, 4096 * kMiB);
-  for (const Size size : kLargestFirst) {
+  const TileLimits limits{.largest_first = kLargestFirst,
+                          .smallest = {128, 128},
+                          .max_macs = 100e12,  // some tenths of a second of a large device
+                          .good_bytes = std::min(memory_bytes / 16, size_t{4} << 30),
+                          .max_bytes = memory_bytes / 8,
+                          .memory_name = absl::StrCat(context_->device().name, "'s memory")};
+  const auto macs = [&](Size size) {
     const InnerTile tile(size);
-    batch_bytes_ = LargestLayout(tile).bytes;
-    preferred_tile_ = size;
-    const double macs = TileMacs(program_.network, Plan(tile.rect, tile.image).regions);
-    if (batch_bytes_ <= good_bytes && macs <= kMaxMacs) return absl::OkStatus();
-  }
-  preferred_tile_ = kSmallest;
-  batch_bytes_ = LargestLayout(InnerTile(kSmallest)).bytes;
-  const size_t limit = memory_bytes / 8;
-  if (batch_bytes_ <= limit) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "a tile of ", kSmallest.width, "x", kSmallest.height, " pixels needs ", batch_bytes_ / kMiB,
-      " MiB of ", context_->device().name, "'s memory, the limit is ", limit / kMiB));
+    return TileMacs(program_.network, Plan(tile.rect, tile.image).regions);
+  };
+  const auto bytes = [&](Size size) -> absl::StatusOr<size_t> {
+    return LargestLayout(InnerTile(size)).bytes;
+  };
+  ASSIGN_OR_RETURN(preferred_tile_, ChooseLargestTile(limits, {macs, bytes}));
+  batch_bytes_ = LargestLayout(InnerTile(preferred_tile_)).bytes;
+  return absl::OkStatus();
 }
 
 }  // namespace upscaled::cuda

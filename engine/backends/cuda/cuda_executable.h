@@ -10,17 +10,16 @@
 #include "engine/backends/cuda/context.h"
 #include "engine/backends/cuda/program.h"
 #include "engine/backends/cuda/step_kernel.h"
-#include "engine/backends/kernel_choice.h"
 #include "engine/graph/inner_tile.h"
+#include "engine/graph/kernel_choice.h"
+#include "engine/graph/weight_budget.h"
 
 namespace upscaled::cuda {
 
 class CudaExecutable final : public Executable {
  public:
-  static constexpr size_t kMaxWeightBytes = size_t{1} << 30;
-
   // `forced` may be null; so may `chooser`, which chooses for layers that `forced` leaves.
-  // UNIMPLEMENTED: see StepKernel::Create, or `forced` supports no layer.
+  // UNIMPLEMENTED: see PlanNetwork.
   // RESOURCE_EXHAUSTED when the weights or the smallest tile take more than the device has.
   static absl::StatusOr<std::shared_ptr<const CudaExecutable>> Create(
       std::shared_ptr<Context> context, const Network& network, Precision precision,
@@ -30,14 +29,14 @@ class CudaExecutable final : public Executable {
   Precision precision() const override { return precision_; }
   size_t WorkspaceBytes(Size tile) const override;
   size_t HostWorkspaceBytes(Size tile) const override;
-  size_t WeightBytes() const override { return weight_bytes_; }
+  size_t WeightBytes() const override { return weights_.bytes(); }
   Size PreferredTile() const override { return preferred_tile_; }
   std::unique_ptr<ActivationCache> CreateActivationCache() const override;
   size_t ActivationCacheBytes(Size tile) const override;
 
   const std::shared_ptr<Context>& context() const { return context_; }
   const Program& program() const { return program_; }
-  // As program().steps. Precision kFast has those of kExact, too, for pixels that it loses.
+  // As program().nodes. Precision kFast has those of kExact, too, for pixels that it loses.
   const std::vector<StepKernel>& kernels(Precision precision) const {
     return precision == precision_ ? kernels_ : exact_kernels_;
   }
@@ -51,9 +50,8 @@ class CudaExecutable final : public Executable {
  private:
   CudaExecutable(std::shared_ptr<Context> context, Precision precision)
       : context_(std::move(context)), precision_(precision), id_(context_->NextId()) {}
-  absl::StatusOr<std::vector<StepKernel>> MakeKernels(const Network& network, Precision precision,
-                                                      const ConvKernel* forced,
-                                                      KernelChooser* chooser);
+  // In precision kFast those of kExact, too.
+  absl::StatusOr<std::vector<StepKernel>> MakeKernels(const Network& network, Precision precision);
   TilePlan MakePlan(const Rect& tile, Size image) const override;
   absl::Status ChooseTile();
   // Of the host's memory, beside what stages images.
@@ -66,7 +64,7 @@ class CudaExecutable final : public Executable {
   const int64_t id_;
   Program program_;
   std::vector<StepKernel> kernels_, exact_kernels_;
-  size_t weight_bytes_ = 0;
+  WeightBudget weights_;
   Size preferred_tile_;
   size_t batch_bytes_ = 0;
 };

@@ -114,10 +114,9 @@ absl::StatusOr<CudaStream::Batch> CudaStream::MakeBatch(const CudaExecutable& ex
 }
 
 bool CudaStream::Batch::SendsImage() const {
-  const std::vector<Step>& steps = executable.program().steps;
-  return std::any_of(steps.begin(), steps.end(), [this](const Step& step) {
-    return step.layer >= first_layer &&
-           (step.kind == Step::Kind::kLoadPixels || step.kind == Step::Kind::kFirstConv);
+  const std::vector<Node>& nodes = executable.program().nodes;
+  return std::any_of(nodes.begin(), nodes.end(), [this](const Node& node) {
+    return node.layer() >= first_layer && (node.main == 0 || node.reads_image);
   });
 }
 
@@ -302,8 +301,8 @@ absl::Status CudaStream::Enqueue(const Batch& batch) {
                                       : static_cast<int>(program.network.layers.size());
   bool summed = false;
   for (const StepKernel& kernel : batch.executable.kernels(batch.precision)) {
-    if (kernel.step().layer < batch.first_layer) continue;
-    if (kernel.step().layer >= end) break;
+    if (kernel.node().layer() < batch.first_layer) continue;
+    if (kernel.node().layer() >= end) break;
     RETURN_IF_ERROR(kernel.Enqueue(*context_, views, queue));
     summed |= kernel.AddsSums(views);
   }

@@ -38,7 +38,7 @@ class CudaStream final : public Stream {
     CachedTile* cache = nullptr;  // where the tensors of the one task live
     int first_layer = 0;          // with `cache`: the layers before it are there
 
-    // The steps from first_layer on read the image.
+    // The nodes from first_layer on read the image.
     bool SendsImage() const;
     size_t sent_bytes() const { return SendsImage() ? layout.sent_bytes : layout.source; }
   };

@@ -8,6 +8,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/model/half.h"
 #include "engine/model/shapes.h"
+#include "engine/model/without_weights.h"
 
 namespace upscaled::cuda {
 namespace {
@@ -31,7 +32,7 @@ void ForEachValue(const TensorView& tensor, const Function& function) {
 KernelCandidate::KernelCandidate(std::shared_ptr<Context> context, const Layer& layer,
                                  Precision precision, const ConvKernel& kernel, Size input)
     : context_(std::move(context)), precision_(precision) {
-  status_ = Prepare(layer, kernel, input);
+  SetStatus(Prepare(layer, kernel, input));
 }
 
 absl::Status KernelCandidate::Prepare(const Layer& layer, const ConvKernel& kernel, Size input) {
@@ -42,9 +43,10 @@ absl::Status KernelCandidate::Prepare(const Layer& layer, const ConvKernel& kern
   Network network;
   network.layers = {{.out_channels = layer.in_channels}, layer};
   network.layers[1].inputs = {0};
-  program_ = BuildProgram(network, [](const Layer&) { return false; });
-  ASSIGN_OR_RETURN(kernel_, StepKernel::Create(context_, network, program_, program_.steps.back(),
-                                               precision_, &kernel));
+  program_ = BuildProgram(
+      {.network = WithoutWeights(network), .nodes = {{.layers = {1}, .main = 1, .inputs = {0}}}});
+  ASSIGN_OR_RETURN(kernel_,
+                   StepKernel::Create(context_, network, program_, 0, precision_, &kernel));
   views_.tensors.resize(2);
   RETURN_IF_ERROR(Place(views_.tensors[0], src_, input, layer.in_channels));
   return Place(views_.tensors[1], dst_, OutputSize(layer, input), layer.out_channels);
@@ -64,13 +66,6 @@ absl::Status KernelCandidate::Place(TensorView& tensor, DeviceMemory& memory, Si
   return context_->Check(cudaMemsetAsync(memory.data(), 0, bytes, queue_.get()), "cudaMemsetAsync");
 }
 
-void KernelCandidate::Run() {
-  if (!status_.ok()) return;
-  const absl::StatusOr<absl::Duration> time = RunOnce();
-  status_ = time.status();
-  last_run_time_ = time.ok() ? *time : absl::InfiniteDuration();
-}
-
 // Behind another run, so that the kernel waits in the queue when its time begins.
 absl::StatusOr<absl::Duration> KernelCandidate::RunOnce() {
   RETURN_IF_ERROR(context_->Enter());
@@ -83,13 +78,6 @@ absl::StatusOr<absl::Duration> KernelCandidate::RunOnce() {
   RETURN_IF_ERROR(context_->Check(cudaEventElapsedTime(&milliseconds, begin_.get(), end_.get()),
                                   "cudaEventElapsedTime"));
   return absl::Milliseconds(milliseconds);
-}
-
-std::vector<float> KernelCandidate::Compute(std::span<const float> input) {
-  if (!status_.ok()) return {};
-  absl::StatusOr<std::vector<float>> output = ComputeFrom(input);
-  status_ = output.status();
-  return output.ok() ? *std::move(output) : std::vector<float>();
 }
 
 absl::StatusOr<std::vector<float>> KernelCandidate::ComputeFrom(std::span<const float> input) {

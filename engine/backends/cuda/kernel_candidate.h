@@ -15,39 +15,32 @@
 #include "engine/backends/cuda/kernels/conv_kernels.h"
 #include "engine/backends/cuda/program.h"
 #include "engine/backends/cuda/step_kernel.h"
-#include "engine/backends/kernel_choice.h"
+#include "engine/graph/device_candidate.h"
 #include "engine/model/network.h"
 #include "engine/model/precision.h"
 
 namespace upscaled::cuda {
 
-// A device that refuses the kernel takes forever and computes nothing.
-class KernelCandidate final : public LayerCandidate {
+class KernelCandidate final : public DeviceCandidate {
  public:
   // A layer of one input, of this size, which the kernel supports.
   KernelCandidate(std::shared_ptr<Context> context, const Layer& layer, Precision precision,
                   const ConvKernel& kernel, Size input);
 
-  void Run() override;
-  std::optional<absl::Duration> LastRunTime() const override { return last_run_time_; }
-  std::vector<float> Compute(std::span<const float> input) override;
-
  private:
   absl::Status Prepare(const Layer& layer, const ConvKernel& kernel, Size input);
   absl::Status Place(TensorView& tensor, DeviceMemory& memory, Size size, int channels);
-  absl::StatusOr<absl::Duration> RunOnce();
-  absl::StatusOr<std::vector<float>> ComputeFrom(std::span<const float> input);
+  absl::StatusOr<absl::Duration> RunOnce() override;
+  absl::StatusOr<std::vector<float>> ComputeFrom(std::span<const float> input) override;
 
   const std::shared_ptr<Context> context_;
   const Precision precision_;
-  absl::Status status_;
   Program program_;  // the layer behind an input of its channels
   std::optional<StepKernel> kernel_;
   StreamHandle queue_;
   EventHandle begin_, end_;
   DeviceMemory src_, dst_;
   BatchViews views_;  // of src_ and dst_
-  absl::Duration last_run_time_ = absl::InfiniteDuration();
 };
 
 }  // namespace upscaled::cuda

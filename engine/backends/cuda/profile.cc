@@ -111,7 +111,7 @@ class Profiler {
   void SetSumsOf(const StepKernel& kernel) {
     const Program& program = executable_.program();
     for (size_t i = 0; i < program.poolings.size(); ++i) {
-      if (program.network.layers[program.poolings[i]].inputs[0] != kernel.step().layer) continue;
+      if (program.network.layers[program.poolings[i]].inputs[0] != kernel.node().layer()) continue;
       SetSums(program, plan_, i, reinterpret_cast<int64_t*>(sums_.data()), views_);
       sums_added_[i] = kernel.AddsSums(views_);
     }
@@ -187,13 +187,12 @@ absl::StatusOr<TileProfile> ProfileTile(const CudaExecutable& executable, const 
   profile.sums_added = profiler.sums_added();
   const std::vector<StepKernel>& kernels = executable.kernels(executable.precision());
   for (size_t s = 0; s < kernels.size(); ++s) {
-    const Step& step = kernels[s].step();
-    profile.steps.push_back({step.conv < 0 ? step.layer : step.conv, std::string(kernels[s].name()),
+    profile.steps.push_back({kernels[s].node().main, std::string(kernels[s].name()),
                              Median(std::move(step_samples[s]))});
   }
   if (!executable.program().writes_samples) {
     profile.steps.push_back(
-        {kernels.back().step().layer, "store_pixels", Median(std::move(step_samples.back()))});
+        {kernels.back().node().layer(), "store_pixels", Median(std::move(step_samples.back()))});
   }
   return profile;
 }

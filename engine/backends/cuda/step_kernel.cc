@@ -24,52 +24,46 @@ TensorView Cropped(TensorView residual, int crop_px) {
   return residual;
 }
 
-absl::Status Unsupported(const Layer& layer, Precision precision) {
-  return absl::UnimplementedError(absl::StrCat("the cuda backend cannot run layer '", layer.name,
-                                               "' (", ToAbsl(OpName(layer.op)), ") in precision '",
-                                               ToAbsl(PrecisionName(precision)), "'"));
-}
-
 }  // namespace
 
-FusedConv FusedOf(const Network& network, const Step& step) {
-  return {&network.layers[step.conv], step.shuffle < 0 ? nullptr : &network.layers[step.shuffle]};
+FusedLayers FusedOf(const Network& network, const Node& node) {
+  return {.main = &network.layers[node.main],
+          .shuffle = node.shuffle < 0 ? nullptr : &network.layers[node.shuffle],
+          .reads_image = node.reads_image};
 }
 
 absl::StatusOr<StepKernel> StepKernel::Create(const std::shared_ptr<Context>& context,
                                               const Network& network, const Program& program,
-                                              const Step& step, Precision precision,
-                                              const ConvKernel* preferred) {
-  StepKernel kernel(program, step, precision);
-  kernel.limits_ = context->device().limits;
-  RETURN_IF_ERROR(kernel.Pack(context, network, preferred));
-  return kernel;
+                                              size_t node, Precision precision,
+                                              const KernelInfo* kernel) {
+  StepKernel step(program, node, precision);
+  step.limits_ = context->device().limits;
+  RETURN_IF_ERROR(step.Pack(context, network, kernel));
+  return step;
 }
 
 absl::Status StepKernel::Pack(const std::shared_ptr<Context>& context, const Network& network,
-                              const ConvKernel* preferred) {
-  const Layer& own = network.layers[step_->layer];
+                              const KernelInfo* kernel) {
+  const Layer& own = network.layers[node_->layer()];
   PackedConv packed;
-  switch (step_->kind) {
-    case Step::Kind::kLoadPixels:
+  switch (kind_) {
+    case NodeKind::kLoadPixels:
       return absl::OkStatus();
-    case Step::Kind::kFirstConv:
+    case NodeKind::kFirstConv:
       packed = PackFirstConv(own);
       activation_ = ActivationOf(own);
       break;
-    case Step::Kind::kConv: {
-      const FusedConv layers = FusedOf(network, *step_);
-      conv_kernel_ = ChooseConvKernel(layers, precision_, limits_, preferred);
-      if (conv_kernel_ == nullptr) return Unsupported(*layers.conv, precision_);
+    case NodeKind::kConv: {
+      const FusedLayers fused = FusedOf(network, *node_);
+      const FusedConv layers{fused.main, fused.shuffle};
+      conv_kernel_ = static_cast<const ConvKernel*>(kernel);
       packed = conv_kernel_->pack(layers, precision_, limits_);
       shape_ = ShapeOf(layers);
       activation_ = ActivationOf(layers);
       break;
     }
-    case Step::Kind::kElementwise:
-      if (!ElementwiseSupports(own)) return Unsupported(own, precision_);
-      [[fallthrough]];
-    case Step::Kind::kLoadMeans:
+    case NodeKind::kElementwise:
+    case NodeKind::kLoadMeans:
       packed.constants = PackConstants(own);
       activation_ = ActivationOf(own);
   }
@@ -82,16 +76,16 @@ absl::Status StepKernel::Pack(const std::shared_ptr<Context>& context, const Net
 }
 
 std::string_view StepKernel::name() const {
-  switch (step_->kind) {
-    case Step::Kind::kLoadPixels:
+  switch (kind_) {
+    case NodeKind::kLoadPixels:
       return "load_pixels";
-    case Step::Kind::kFirstConv:
+    case NodeKind::kFirstConv:
       return "first_conv";
-    case Step::Kind::kConv:
+    case NodeKind::kConv:
       return conv_kernel_->name;
-    case Step::Kind::kElementwise:
+    case NodeKind::kElementwise:
       return "elementwise";
-    case Step::Kind::kLoadMeans:
+    case NodeKind::kLoadMeans:
       return "load_means";
   }
   return "";
@@ -99,7 +93,7 @@ std::string_view StepKernel::name() const {
 
 absl::Status StepKernel::Enqueue(Context& context, const BatchViews& views,
                                  cudaStream_t stream) const {
-  if (views.tensors[step_->layer].region.empty()) return absl::OkStatus();
+  if (views.tensors[node_->layer()].region.empty()) return absl::OkStatus();
   const cudaError_t error = Launch(views, stream);
   if (error == cudaSuccess) return absl::OkStatus();
   return context.Check(
@@ -107,19 +101,19 @@ absl::Status StepKernel::Enqueue(Context& context, const BatchViews& views,
 }
 
 cudaError_t StepKernel::Launch(const BatchViews& views, cudaStream_t stream) const {
-  const TensorView& dst = views.tensors[step_->layer];
-  switch (step_->kind) {
-    case Step::Kind::kLoadPixels:
+  const TensorView& dst = views.tensors[node_->layer()];
+  switch (kind_) {
+    case NodeKind::kLoadPixels:
       return LaunchLoadPixels(views.image, views.image_size, program_->network.pad_px, dst,
                               views.tiles, precision_, stream);
-    case Step::Kind::kFirstConv:
+    case NodeKind::kFirstConv:
       return LaunchFirst(views, stream);
-    case Step::Kind::kConv:
+    case NodeKind::kConv:
       return LaunchConv(views, stream);
-    case Step::Kind::kElementwise:
+    case NodeKind::kElementwise:
       return LaunchElementwiseStep(views, stream);
-    case Step::Kind::kLoadMeans:
-      return LaunchLoadMeans(views.means[step_->layer], dst, views.tiles, activation_,
+    case NodeKind::kLoadMeans:
+      return LaunchLoadMeans(views.means[node_->layer()], dst, views.tiles, activation_,
                              reinterpret_cast<const float*>(constants_.data()), precision_, stream);
   }
   return cudaErrorInvalidValue;
@@ -130,10 +124,10 @@ cudaError_t StepKernel::LaunchFirst(const BatchViews& views, cudaStream_t stream
   params.image = views.image;
   params.image_size = views.image_size;
   params.pad_px = program_->network.pad_px;
-  params.resize_factor = step_->resize_factor;
+  params.resize_factor = node_->resize_factor;
   params.conv_input = views.tensors[layer().inputs[0]].layer;
   params.padding_px = layer().padding_px;
-  params.dst = views.tensors[step_->layer];
+  params.dst = views.tensors[node_->layer()];
   params.tiles = views.tiles;
   params.weights = reinterpret_cast<const float*>(weights_.data());
   params.constants = reinterpret_cast<const float*>(constants_.data());
@@ -144,15 +138,15 @@ cudaError_t StepKernel::LaunchFirst(const BatchViews& views, cudaStream_t stream
 cudaError_t StepKernel::LaunchConv(const BatchViews& views, cudaStream_t stream) const {
   ConvParams params;
   params.shape = shape_;
-  params.src = views.tensors[step_->inputs[0]];
-  params.dst = views.tensors[step_->layer];
+  params.src = views.tensors[node_->inputs[0]];
+  params.dst = views.tensors[node_->layer()];
   params.tiles = views.tiles;
   params.weights = weights_.data();
   params.constants = reinterpret_cast<const float*>(constants_.data());
   params.activation = activation_;
-  if (step_->residual >= 0) {
-    params.residual = Cropped(views.tensors[step_->residual], step_->residual_crop_px);
-    params.residual_factor = step_->residual_factor;
+  if (node_->residual >= 0) {
+    params.residual = Cropped(views.tensors[node_->residual], node_->residual_crop_px);
+    params.residual_factor = node_->residual_factor;
   }
   if (params.dst.data == nullptr) params.samples = views.samples;
   if (AddsSums(views)) params.sums = views.sums;
@@ -160,11 +154,11 @@ cudaError_t StepKernel::LaunchConv(const BatchViews& views, cudaStream_t stream)
 }
 
 cudaError_t StepKernel::LaunchElementwiseStep(const BatchViews& views, cudaStream_t stream) const {
-  const std::vector<int>& inputs = step_->inputs;
+  const std::vector<int>& inputs = node_->inputs;
   const bool by_channel = inputs.size() > 1 && program_->per_image[inputs[1]];
   ElementwiseParams params = ElementwiseOf(layer(), by_channel);
   params.constants = reinterpret_cast<const float*>(constants_.data());
-  params.dst = views.tensors[step_->layer];
+  params.dst = views.tensors[node_->layer()];
   params.tiles = views.tiles;
   if (params.kind != ElementwiseKind::kConcat) {
     params.src0 = views.tensors[inputs[0]];

@@ -1,4 +1,4 @@
-// A step of a program, bound to its kernel and to its weights on the device.
+// A node of a program, bound to its kernel and to its weights on the device.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -19,50 +19,53 @@
 
 namespace upscaled::cuda {
 
-// Of a kConv.
-FusedConv FusedOf(const Network& network, const Step& step);
+// What the kernel of a node that has one computes.
+FusedLayers FusedOf(const Network& network, const Node& node);
 
 // Immutable, thread safe.
 class StepKernel {
  public:
-  // `network` has the weights that `program` lacks. `preferred` (may be null) runs what it
-  // supports. UNIMPLEMENTED names a layer that no kernel computes; RESOURCE_EXHAUSTED: no room for
-  // weights.
+  // Of node number `node`. `network` has the weights that `program` lacks. `kernel`: of
+  // CudaKernelSet; null for what takes none. RESOURCE_EXHAUSTED: no room for weights.
   static absl::StatusOr<StepKernel> Create(const std::shared_ptr<Context>& context,
                                            const Network& network, const Program& program,
-                                           const Step& step, Precision precision,
-                                           const ConvKernel* preferred);
+                                           size_t node, Precision precision,
+                                           const KernelInfo* kernel);
 
   // Of what is not needed nothing is computed. The context is entered.
   absl::Status Enqueue(Context& context, const BatchViews& views, cudaStream_t stream) const;
 
   // Whether that adds up views.sums.
   bool AddsSums(const BatchViews& views) const {
-    return step_->layer == views.summed_layer && conv_kernel_ != nullptr &&
+    return node_->layer() == views.summed_layer && conv_kernel_ != nullptr &&
            conv_kernel_->adds_sums && shape_.out_stride == 1;
   }
 
   // Of the convolution; null for other kinds.
   const ConvKernel* conv_kernel() const { return conv_kernel_; }
   std::string_view name() const;  // human-readable
-  const Step& step() const { return *step_; }
+  const Node& node() const { return *node_; }
   size_t WeightBytes() const { return weights_.bytes() + constants_.bytes(); }
 
  private:
-  StepKernel(const Program& program, const Step& step, Precision precision)
-      : program_(&program), step_(&step), precision_(precision) {}
+  StepKernel(const Program& program, size_t node, Precision precision)
+      : program_(&program),
+        node_(&program.nodes[node]),
+        kind_(program.kinds[node]),
+        precision_(precision) {}
 
   absl::Status Pack(const std::shared_ptr<Context>& context, const Network& network,
-                    const ConvKernel* preferred);
+                    const KernelInfo* kernel);
   cudaError_t Launch(const BatchViews& views, cudaStream_t stream) const;
   cudaError_t LaunchFirst(const BatchViews& views, cudaStream_t stream) const;
   cudaError_t LaunchConv(const BatchViews& views, cudaStream_t stream) const;
   cudaError_t LaunchElementwiseStep(const BatchViews& views, cudaStream_t stream) const;
 
-  const Layer& layer() const { return program_->network.layers[step_->layer]; }
+  const Layer& layer() const { return program_->network.layers[node_->layer()]; }
 
   const Program* program_;  // which outlives this
-  const Step* step_;
+  const Node* node_;
+  NodeKind kind_;
   Precision precision_;
   DeviceLimits limits_;
   const ConvKernel* conv_kernel_ = nullptr;

@@ -67,10 +67,11 @@ PlacedTile PlaceTile(const Program& program, const TilePlan& plan) {
     summed.y += placed.regions[pooled].y - plan.regions[pooled].y;
     placed.partial_sum_rects.push_back(summed);
   }
-  placed.rects.resize(program.roots.size());
+  placed.rects.resize(program.allocations.size());
   for (size_t i = 0; i < placed.regions.size(); ++i) {
-    const int root = program.homes[i].root;
-    if (root >= 0) placed.rects[root] = Cover(placed.rects[root], placed.regions[i]);
+    const int allocation = program.placements[i].allocation;
+    if (allocation < 0) continue;
+    placed.rects[allocation] = Cover(placed.rects[allocation], placed.regions[i]);
   }
   return placed;
 }
@@ -78,9 +79,10 @@ PlacedTile PlaceTile(const Program& program, const TilePlan& plan) {
 std::vector<size_t> SlotBytes(const Program& program, const PlacedTile& plan, Precision precision) {
   std::vector<size_t> bytes(program.slots);
   for (size_t i = 0; i < plan.rects.size(); ++i) {
-    const Root& root = program.roots[i];
-    const size_t values = static_cast<size_t>(plan.rects[i].Area()) * root.planes * kPlaneChannels;
-    bytes[root.slot] = std::max(bytes[root.slot], values * StorageBytes(precision));
+    const Allocation& allocation = program.allocations[i];
+    const size_t values =
+        static_cast<size_t>(plan.rects[i].Area()) * allocation.planes * kPlaneChannels;
+    bytes[allocation.slot] = std::max(bytes[allocation.slot], values * StorageBytes(precision));
   }
   return bytes;
 }

@@ -29,7 +29,7 @@ struct PlacedTile {
   std::vector<Rect> regions;  // what is computed: inside the layer; empty if nothing needs it
   std::vector<Size> layers;   // sizes of the whole layers
   std::vector<Rect> partial_sum_rects;  // of the global poolings, in order
-  std::vector<Rect> rects;              // what the memory of each root holds, as Program::roots
+  std::vector<Rect> rects;              // what each allocation holds, as Program::allocations
 };
 
 // `plan`: of program.network.

@@ -17,7 +17,7 @@ Rect Whole(Size size) { return {0, 0, size.width, size.height}; }
 KernelCandidate::KernelCandidate(std::shared_ptr<Context> context, const Layer& layer,
                                  Precision precision, const KernelChoice& choice, Size input)
     : context_(std::move(context)), precision_(precision) {
-  status_ = Prepare(layer, choice, input);
+  SetStatus(Prepare(layer, choice, input));
 }
 
 absl::StatusOr<cl::Buffer> KernelCandidate::MakeBuffer(size_t bytes) const {
@@ -29,7 +29,7 @@ absl::StatusOr<cl::Buffer> KernelCandidate::MakeBuffer(size_t bytes) const {
 
 absl::Status KernelCandidate::Prepare(const Layer& layer, const KernelChoice& choice, Size input) {
   ASSIGN_OR_RETURN(launcher_, Launcher::Create(*context_, /*profile=*/true));
-  ASSIGN_OR_RETURN(kernel_, choice.info->create(*context_, layer, precision_, choice.config));
+  ASSIGN_OR_RETURN(kernel_, Create(*context_, layer, precision_, choice));
   const Size output = OutputSize(layer, input);
   const Rect read = RectRead(layer, kernel_->block_px(), Whole(output), input);
   src_ = {{}, Cover(read, Whole(input)), Whole(input), input, layer.in_channels};
@@ -44,24 +44,11 @@ absl::Status KernelCandidate::Prepare(const Layer& layer, const KernelChoice& ch
   return absl::OkStatus();
 }
 
-void KernelCandidate::Run() {
-  if (!status_.ok()) return;
-  const absl::StatusOr<double> seconds = RunOnce();
-  status_ = seconds.status();
-  last_run_time_ = seconds.ok() ? absl::Seconds(*seconds) : absl::InfiniteDuration();
-}
-
-absl::StatusOr<double> KernelCandidate::RunOnce() {
+absl::StatusOr<absl::Duration> KernelCandidate::RunOnce() {
   RETURN_IF_ERROR(launcher_->TakeSeconds().status());  // of what ran before
   RETURN_IF_ERROR(kernel_->Enqueue(*launcher_, {&src_, 1}, dst_));
-  return launcher_->TakeSeconds();
-}
-
-std::vector<float> KernelCandidate::Compute(std::span<const float> input) {
-  if (!status_.ok()) return {};
-  absl::StatusOr<std::vector<float>> output = ComputeFrom(input);
-  status_ = output.status();
-  return output.ok() ? *std::move(output) : std::vector<float>();
+  ASSIGN_OR_RETURN(const double seconds, launcher_->TakeSeconds());
+  return absl::Seconds(seconds);
 }
 
 absl::StatusOr<std::vector<float>> KernelCandidate::ComputeFrom(std::span<const float> input) {

@@ -19,12 +19,12 @@ constexpr LaunchConfig kBlockConfigs[] = {{4, {8, 1, 4}},  {4, {1, 1, 1}}, {4, {
 constexpr LaunchConfig kItemConfigs[] = {{1, kItemGroup}};
 
 constexpr KernelInfo kKernels[] = {
-    {"winograd_row4", &WinogradSupports, &MakeWinograd, kBlockConfigs},
-    {"conv3x3", &Conv3x3Supports, &MakeConv3x3, kRowConfigs},
-    {"conv", &ConvSupports, &MakeConv, kRowConfigs},
-    {"transposed", &TransposedSupports, &MakeTransposed, kRowConfigs},
-    {"elementwise", &ElementwiseSupports, &MakeElementwise, kItemConfigs},
-    {"pooling", &PoolingSupports, &MakePooling, kItemConfigs},
+    {{"winograd_row4"}, &WinogradSupports, &MakeWinograd, kBlockConfigs},
+    {{"conv3x3"}, &Conv3x3Supports, &MakeConv3x3, kRowConfigs},
+    {{"conv"}, &ConvSupports, &MakeConv, kRowConfigs},
+    {{"transposed"}, &TransposedSupports, &MakeTransposed, kRowConfigs},
+    {{"elementwise"}, &ElementwiseSupports, &MakeElementwise, kItemConfigs},
+    {{"pooling"}, &PoolingSupports, &MakePooling, kItemConfigs},
 };
 
 }  // namespace
@@ -41,6 +41,17 @@ const KernelInfo* FindKernel(std::string_view name) {
     if (kernel.name == name) return &kernel;
   }
   return nullptr;
+}
+
+const LaunchConfig& ConfigOf(const KernelChoice& choice) {
+  return static_cast<const KernelInfo&>(*choice.info).configs[choice.config];
+}
+
+absl::StatusOr<std::unique_ptr<LayerKernel>> Create(Context& context, const Layer& layer,
+                                                    Precision precision,
+                                                    const KernelChoice& choice) {
+  const auto& info = static_cast<const KernelInfo&>(*choice.info);
+  return info.create(context, layer, precision, ConfigOf(choice));
 }
 
 }  // namespace upscaled::opencl

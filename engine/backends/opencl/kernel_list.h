@@ -8,13 +8,13 @@
 #include "absl/status/statusor.h"
 #include "engine/backends/opencl/context.h"
 #include "engine/backends/opencl/layer_kernel.h"
+#include "engine/graph/kernel_set.h"
 #include "engine/model/network.h"
 #include "engine/model/precision.h"
 
 namespace upscaled::opencl {
 
-struct KernelInfo {
-  std::string_view name;
+struct KernelInfo : upscaled::KernelInfo {
   bool (*supports)(const Layer& layer);
   absl::StatusOr<std::unique_ptr<LayerKernel>> (*create)(Context& context, const Layer& layer,
                                                          Precision precision,
@@ -28,10 +28,10 @@ std::span<const KernelInfo> ListKernels();
 // null: no such kernel.
 const KernelInfo* FindKernel(std::string_view name);
 
-// A kernel and how to launch it.
-struct KernelChoice {
-  const KernelInfo* info = nullptr;
-  LaunchConfig config;
-};
+// How a chosen kernel of this backend is launched, and made.
+const LaunchConfig& ConfigOf(const KernelChoice& choice);
+absl::StatusOr<std::unique_ptr<LayerKernel>> Create(Context& context, const Layer& layer,
+                                                    Precision precision,
+                                                    const KernelChoice& choice);
 
 }  // namespace upscaled::opencl

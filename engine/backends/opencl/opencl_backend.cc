@@ -6,27 +6,22 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "engine/backends/kernel_choice.h"
-#include "engine/backends/opencl/candidates.h"
 #include "engine/backends/opencl/context.h"
 #include "engine/backends/opencl/device.h"
 #include "engine/backends/opencl/kernel_list.h"
 #include "engine/backends/opencl/opencl_executable.h"
 #include "engine/backends/opencl/opencl_stream.h"
 #include "engine/base/status_macros.h"
-#include "engine/base/string_view.h"
+#include "engine/graph/kernel_choice.h"
 
 namespace upscaled {
 namespace {
 
 using opencl::Context;
-using opencl::KernelChoice;
-using opencl::KernelInfo;
 
 class OpenClBackend final : public Backend {
  public:
-  OpenClBackend(std::shared_ptr<Context> context, const KernelInfo* forced_kernel,
+  OpenClBackend(std::shared_ptr<Context> context, const opencl::KernelInfo* forced_kernel,
                 std::shared_ptr<KernelChooser> chooser, std::string remark)
       : context_(std::move(context)),
         forced_kernel_(forced_kernel),
@@ -39,19 +34,8 @@ class OpenClBackend final : public Backend {
   }
   absl::StatusOr<std::shared_ptr<const Executable>> Compile(const Network& network,
                                                             Precision precision) override {
-    bool forced_used = forced_kernel_ == nullptr;
-    const auto choose = [&](const Layer& layer) -> absl::StatusOr<KernelChoice> {
-      ASSIGN_OR_RETURN(
-          const KernelChoice choice,
-          opencl::ChooseKernel(context_, layer, precision, forced_kernel_, chooser_.get()));
-      forced_used |= choice.info == forced_kernel_;
-      return choice;
-    };
-    ASSIGN_OR_RETURN(auto executable,
-                     opencl::OpenClExecutable::Create(context_, network, precision, choose));
-    if (forced_used) return executable;
-    return absl::UnimplementedError(absl::StrCat("kernel '", ToAbsl(forced_kernel_->name),
-                                                 "' supports no layer of the network"));
+    return opencl::OpenClExecutable::Create(context_, network, precision, forced_kernel_,
+                                            chooser_.get());
   }
   std::unique_ptr<Stream> CreateStream() override {
     return std::make_unique<opencl::OpenClStream>(context_);
@@ -61,20 +45,10 @@ class OpenClBackend final : public Backend {
 
  private:
   const std::shared_ptr<Context> context_;
-  const KernelInfo* const forced_kernel_;         // null: the best for each layer
-  const std::shared_ptr<KernelChooser> chooser_;  // null: as RankChoices ranks
+  const opencl::KernelInfo* const forced_kernel_;  // null: the best for each layer
+  const std::shared_ptr<KernelChooser> chooser_;   // null: as RankKernels ranks
   const std::string remark_;
 };
-
-absl::StatusOr<const KernelInfo*> ChooseForcedKernel(const std::string& name) {
-  if (name.empty()) return nullptr;
-  const KernelInfo* kernel = opencl::FindKernel(name);
-  if (kernel != nullptr) return kernel;
-  return absl::InvalidArgumentError(absl::StrCat(
-      "kernel '", name, "' is not one of the opencl backend's: ",
-      absl::StrJoin(opencl::ListKernels(), ", ",
-                    [](std::string* out, const KernelInfo& info) { out->append(info.name); })));
-}
 
 }  // namespace
 
@@ -92,7 +66,8 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateOpenClBackend(std::string_view de
     return absl::InvalidArgumentError(
         absl::StrCat("cpu_isa '", options.cpu_isa, "' is an option of the cpu backend"));
   }
-  ASSIGN_OR_RETURN(const KernelInfo* kernel, ChooseForcedKernel(options.kernel));
+  ASSIGN_OR_RETURN(const opencl::KernelInfo* kernel,
+                   FindForcedKernel("opencl", opencl::ListKernels(), options.kernel));
   ASSIGN_OR_RETURN(const opencl::Device device, opencl::FindDevice(device_name));
   std::optional<opencl::ProgramCache> cache;
   std::string remark;

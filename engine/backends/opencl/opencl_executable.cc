@@ -7,10 +7,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/backends/opencl/elementwise.h"
+#include "engine/backends/opencl/opencl_kernel_set.h"
 #include "engine/backends/opencl/tile_slots.h"
-#include "engine/base/string_view.h"
-#include "engine/graph/pooling.h"
-#include "engine/model/without_weights.h"
+#include "engine/graph/network_plan.h"
+#include "engine/graph/tile_choice.h"
+#include "engine/graph/weight_budget.h"
 
 namespace upscaled::opencl {
 namespace {
@@ -25,49 +26,41 @@ size_t Sum(const std::vector<size_t>& values) {
 
 absl::StatusOr<std::shared_ptr<const OpenClExecutable>> OpenClExecutable::Create(
     std::shared_ptr<Context> context, const Network& network, Precision precision,
-    const ChooseLayerKernel& choose) {
+    const KernelInfo* forced, KernelChooser* chooser) {
   RETURN_IF_ERROR(network.Validate());
   std::shared_ptr<OpenClExecutable> executable(new OpenClExecutable(std::move(context), precision));
-  Network& own = executable->network_;
-  own.name = network.name;
-  own.scale = network.scale;
-  own.pad_px = network.pad_px;
-  own.align_px = network.align_px;
-  for (const Layer& layer : network.layers) {
-    RETURN_IF_ERROR(executable->AppendLayer(layer, choose));
-  }
-  executable->slot_of_ = AssignSlots(own);
-  executable->poolings_ = ListPoolings(own);
+  RETURN_IF_ERROR(executable->MakeKernels(network, forced, chooser));
   ASSIGN_OR_RETURN(executable->zero_,
                    ElementwiseFunction(*executable->context_, precision, "zero"));
   RETURN_IF_ERROR(executable->ChooseTile());
   return executable;
 }
 
-absl::Status OpenClExecutable::AppendLayer(const Layer& layer, const ChooseLayerKernel& choose) {
-  std::unique_ptr<LayerKernel> kernel;
-  const KernelInfo* info = nullptr;
-  if (layer.op != Op::kInput) {
-    ASSIGN_OR_RETURN(const KernelChoice choice, choose(layer));
-    // Packed weights are at most four times the network's, padding of channels aside.
-    if (layer.weights.size() * sizeof(float) > kMaxWeightBytes / 4) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("layer '", layer.name, "' has ", layer.weights.size() * sizeof(float) / kMiB,
-                       " MiB of weights, the limit is ", kMaxWeightBytes / 4 / kMiB));
-    }
-    info = choice.info;
-    ASSIGN_OR_RETURN(kernel, info->create(*context_, layer, precision_, choice.config));
-    weight_bytes_ += kernel->WeightBytes();
-    if (weight_bytes_ > kMaxWeightBytes) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("layer '", layer.name, "' brings the packed weights to ",
-                       weight_bytes_ / kMiB, " MiB, the limit is ", kMaxWeightBytes / kMiB));
-    }
+absl::Status OpenClExecutable::MakeKernels(const Network& network, const KernelInfo* forced,
+                                           KernelChooser* chooser) {
+  const OpenClKernelSet kernels(context_, precision_);
+  ASSIGN_OR_RETURN(NetworkPlan plan, PlanNetwork(network, kernels, forced, chooser));
+  const size_t count = network.layers.size();
+  kernels_.resize(count);
+  kernel_infos_.resize(count);
+  block_px_.assign(count, 1);
+  WeightBudget budget;
+  for (const Node& node : plan.nodes) {
+    const int i = node.layer();
+    if (node.kernel.info == nullptr) continue;
+    const Layer& layer = network.layers[i];
+    RETURN_IF_ERROR(budget.Check(layer, kernels.PackedBytesBound(layer)));
+    ASSIGN_OR_RETURN(kernels_[i], opencl::Create(*context_, layer, precision_, node.kernel));
+    budget.Add(kernels_[i]->WeightBytes());
+    kernel_infos_[i] = node.kernel.info;
+    block_px_[i] = kernels_[i]->block_px();
   }
-  block_px_.push_back(kernel ? kernel->block_px() : 1);
-  kernel_infos_.push_back(info);
-  kernels_.push_back(std::move(kernel));
-  network_.layers.push_back(WithoutWeights(layer));
+  weight_bytes_ = budget.bytes();
+  std::vector<int> allocation_of(count);
+  std::iota(allocation_of.begin(), allocation_of.end(), 0);
+  slot_of_ = AssignSlots(plan, allocation_of);
+  poolings_ = std::move(plan.poolings);
+  network_ = std::move(plan.network);
   return absl::OkStatus();
 }
 
@@ -120,33 +113,29 @@ absl::StatusOr<std::vector<size_t>> OpenClExecutable::SlotBytesOf(
   return SlotBytes(network_, slot_of_, rects, precision_);
 }
 
-// The larger a tile, the less is computed twice, until it takes long (a cancelled request waits for
-// it) or much memory. CPUs compute layer after layer from their caches, which are small.
+// CPUs compute layer after layer from their caches, which are small.
 absl::Status OpenClExecutable::ChooseTile() {
-  constexpr double kMaxMacs = 150e9;
-  constexpr Size kLargestFirst[] = {{960, 540}, {720, 408}, {480, 270}, {360, 204}, {240, 135}};
-  const size_t good_bytes = context_->device.is_cpu
-                                ? 64 * kMiB
-                                : std::min(context_->device.memory_bytes / 8, 2048 * kMiB);
-  for (const Size size : kLargestFirst) {
+  static constexpr Size kLargestFirst[] = {
+      {960, 540}, {720, 408}, {480, 270}, {360, 204}, {240, 135}};
+  const Device& device = context_->device;
+  const TileLimits limits{
+      .largest_first = kLargestFirst,
+      .smallest = {120, 72},
+      .max_macs = 150e9,
+      .good_bytes = device.is_cpu ? 64 * kMiB : std::min(device.memory_bytes / 8, 2048 * kMiB),
+      .max_bytes = device.memory_bytes / 4,
+      .memory_name = absl::StrCat(device.name, "'s memory")};
+  const auto plan = [&](Size size) {
     const InnerTile tile(size);
-    const TilePlan plan = Plan(tile.rect, tile.image);
-    const auto slot_bytes = SlotBytesOf(TensorRectsOf(plan));
-    if (slot_bytes.ok() && Sum(*slot_bytes) <= good_bytes &&
-        TileMacs(network_, plan.regions) <= kMaxMacs) {
-      preferred_tile_ = size;
-      return absl::OkStatus();
-    }
-  }
-  preferred_tile_ = {120, 72};
-  const InnerTile tile(preferred_tile_);
-  ASSIGN_OR_RETURN(const std::vector<size_t> slot_bytes,
-                   SlotBytesOf(TensorRectsOf(Plan(tile.rect, tile.image))));
-  const size_t bytes = Sum(slot_bytes), limit = context_->device.memory_bytes / 4;
-  if (bytes <= limit) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "a tile of ", preferred_tile_.width, "x", preferred_tile_.height, " pixels needs ",
-      bytes / kMiB, " MiB of ", context_->device.name, "'s memory, the limit is ", limit / kMiB));
+    return Plan(tile.rect, tile.image);
+  };
+  const auto macs = [&](Size size) { return TileMacs(network_, plan(size).regions); };
+  const auto bytes = [&](Size size) -> absl::StatusOr<size_t> {
+    ASSIGN_OR_RETURN(const std::vector<size_t> slots, SlotBytesOf(TensorRectsOf(plan(size))));
+    return Sum(slots);
+  };
+  ASSIGN_OR_RETURN(preferred_tile_, ChooseLargestTile(limits, {macs, bytes}));
+  return absl::OkStatus();
 }
 
 }  // namespace upscaled::opencl

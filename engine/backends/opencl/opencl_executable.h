@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -17,17 +16,13 @@
 
 namespace upscaled::opencl {
 
-// UNIMPLEMENTED for a layer that no kernel supports.
-using ChooseLayerKernel = std::function<absl::StatusOr<KernelChoice>(const Layer& layer)>;
-
 class OpenClExecutable final : public Executable {
  public:
-  static constexpr size_t kMaxWeightBytes = size_t{1} << 30;
-
-  // RESOURCE_EXHAUSTED when the weights or the smallest tile take more than the device has.
+  // `forced` and `chooser` may be null. UNIMPLEMENTED: see PlanNetwork. RESOURCE_EXHAUSTED when the
+  // weights or the smallest tile take more than the device has.
   static absl::StatusOr<std::shared_ptr<const OpenClExecutable>> Create(
       std::shared_ptr<Context> context, const Network& network, Precision precision,
-      const ChooseLayerKernel& choose);
+      const KernelInfo* forced, KernelChooser* chooser);
 
   const Network& network() const override { return network_; }
   Precision precision() const override { return precision_; }
@@ -38,9 +33,9 @@ class OpenClExecutable final : public Executable {
   std::unique_ptr<ActivationCache> CreateActivationCache() const override;
   size_t ActivationCacheBytes(Size tile) const override;
 
-  // As network().layers; null for the input.
+  // As network().layers; null for the input and what nothing needs.
   const std::vector<std::unique_ptr<LayerKernel>>& kernels() const { return kernels_; }
-  const std::vector<const KernelInfo*>& kernel_infos() const { return kernel_infos_; }
+  const std::vector<const upscaled::KernelInfo*>& kernel_infos() const { return kernel_infos_; }
   const KernelFunction& zero() const { return zero_; }
   std::vector<Rect> TensorRectsOf(const TilePlan& plan) const {
     return TensorRects(network_, block_px_, plan);
@@ -54,7 +49,8 @@ class OpenClExecutable final : public Executable {
  private:
   OpenClExecutable(std::shared_ptr<Context> context, Precision precision)
       : context_(std::move(context)), precision_(precision) {}
-  absl::Status AppendLayer(const Layer& layer, const ChooseLayerKernel& choose);
+  absl::Status MakeKernels(const Network& network, const KernelInfo* forced,
+                           KernelChooser* chooser);
   TilePlan MakePlan(const Rect& tile, Size image) const override;
   // Of a tile's slots.
   size_t TensorBytes(const InnerTile& tile) const;
@@ -65,8 +61,9 @@ class OpenClExecutable final : public Executable {
   const std::shared_ptr<Context> context_;
   const Precision precision_;
   Network network_;  // without weights
+  // As network_.layers.
   std::vector<std::unique_ptr<LayerKernel>> kernels_;
-  std::vector<const KernelInfo*> kernel_infos_;
+  std::vector<const upscaled::KernelInfo*> kernel_infos_;
   std::vector<int> block_px_;
   std::vector<int> slot_of_;
   std::vector<int> poolings_;

@@ -4,7 +4,6 @@
 
 #include "engine/backends/opencl/tensor.h"
 #include "engine/base/int_math.h"
-#include "engine/graph/buffer_slots.h"
 #include "engine/graph/tile_geometry.h"
 
 namespace upscaled::opencl {
@@ -39,17 +38,6 @@ std::vector<Rect> TensorRects(const Network& network, std::span<const int> block
     }
   }
   return rects;
-}
-
-std::vector<int> AssignSlots(const Network& network) {
-  const int count = static_cast<int>(network.layers.size());
-  std::vector<Lifetime> lifetimes;
-  for (int i = 0; i < count; ++i) {
-    lifetimes.push_back({i, i});
-    for (const int input : network.layers[i].inputs) lifetimes[input].last = i;
-  }
-  lifetimes.back().last = count;
-  return AssignSlots(lifetimes);
 }
 
 std::vector<size_t> SlotBytes(const Network& network, std::span<const int> slots,

@@ -21,11 +21,7 @@ std::vector<Rect> TensorRects(const Network& network, std::span<const int> block
 // What computing `out` of a layer, in whole blocks, reads of an input of this size; may exceed it.
 Rect RectRead(const Layer& layer, int block_px, const Rect& out, Size in);
 
-// For each layer the slot (0, 1, ...) that its tensor lives in from its computation to its last
-// use; no two layers live in one at a time.
-std::vector<int> AssignSlots(const Network& network);
-
-// Bytes of each slot for tensors of these rectangles.
+// Bytes of each slot for tensors of these rectangles; `slots`: of each layer.
 std::vector<size_t> SlotBytes(const Network& network, std::span<const int> slots,
                               std::span<const Rect> rects, Precision precision);
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/backends/kernel_choice.h"
+#include "engine/graph/kernel_choice.h"
 #include "engine/backends/reference/layers.h"
 #include "tests/support/fake_clock.h"
 

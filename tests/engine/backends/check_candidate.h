@@ -4,7 +4,7 @@
 #include <random>
 #include <string>
 
-#include "engine/backends/kernel_choice.h"
+#include "engine/graph/kernel_choice.h"
 
 namespace upscaled::test {
 

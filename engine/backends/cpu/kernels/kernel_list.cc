@@ -20,28 +20,26 @@ std::unique_ptr<LayerKernel> ForAnyIsa(const Layer& layer, Isa /*isa*/) {
   return kMake(layer);
 }
 
+constexpr unsigned kFuseSum = kFuseAdd | kFuseCrop;
+
 constexpr KernelInfo kKernels[] = {
 #ifdef UPSCALED_FP16
-    {"winograd_f4_fp16", &WinogradSupports, &MakeWinogradF4Fp16, nullptr, false, Precision::kFast},
+    {{"winograd_f4_fp16"}, &WinogradSupports, &MakeWinogradF4Fp16, nullptr, Precision::kFast},
 #endif
-    {"winograd_f6", &WinogradSupports, &MakeWinogradF6},
-    {"winograd_f4", &WinogradSupports, &MakeWinogradF4},
-    {"shift_add", &ShiftAddSupports, &ForAnyIsa<&MakeShiftAdd>, &TapProducts},
+    {{"winograd_f6"}, &WinogradSupports, &MakeWinogradF6},
+    {{"winograd_f4"}, &WinogradSupports, &MakeWinogradF4},
+    {{"shift_add"}, &ShiftAddSupports, &ForAnyIsa<&MakeShiftAdd>, &TapProducts},
 #ifdef UPSCALED_FP16
-    {"direct_fp16", &DirectFp16Supports, &MakeDirectFp16, nullptr, false, Precision::kFast},
-    {"transposed_fp16", &TransposedFp16Supports, &MakeTransposedFp16, nullptr, false,
-     Precision::kFast},
+    {{"direct_fp16"}, &DirectFp16Supports, &MakeDirectFp16, nullptr, Precision::kFast},
+    {{"transposed_fp16"}, &TransposedFp16Supports, &MakeTransposedFp16, nullptr, Precision::kFast},
 #endif
-    {.name = "direct", .supports = &DirectSupports, .create = &MakeDirect, .adds_residual = true},
-    {.name = "transposed",
-     .supports = &TransposedSupports,
-     .create = &MakeTransposed,
-     .adds_residual = true},
-    {"elementwise", &ElementwiseSupports, &ForAnyIsa<&MakeElementwise>},
+    {{"direct", kFuseSum}, &DirectSupports, &MakeDirect},
+    {{"transposed", kFuseSum}, &TransposedSupports, &MakeTransposed},
+    {{"elementwise", kFuseCrop}, &ElementwiseSupports, &ForAnyIsa<&MakeElementwise>},
 #ifdef UPSCALED_KN2ROW
-    {"kn2row", &Kn2rowSupports, &ForAnyIsa<&MakeKn2row>, nullptr, /*baseline=*/true},
+    {{"kn2row", kFuseNothing, /*baseline=*/true}, &Kn2rowSupports, &ForAnyIsa<&MakeKn2row>},
 #endif
-    {"naive", &NaiveSupports, &ForAnyIsa<&MakeNaive>, nullptr, /*baseline=*/true},
+    {{"naive", kFuseNothing, /*baseline=*/true}, &NaiveSupports, &ForAnyIsa<&MakeNaive>},
 };
 
 }  // namespace
@@ -64,21 +62,9 @@ const KernelInfo* FindKernel(std::string_view name) {
   return nullptr;
 }
 
-const KernelInfo* ChooseKernel(const Layer& layer, const KernelInfo* forced, Precision precision) {
-  const auto fits = [&](const KernelInfo& kernel) {
-    const bool allowed = kernel.precision == Precision::kExact || precision == Precision::kFast;
-    return allowed && kernel.supports(layer);
-  };
-  if (forced != nullptr && fits(*forced)) return forced;
-  for (const KernelInfo& kernel : kKernels) {
-    if (fits(kernel)) return &kernel;
-  }
-  return nullptr;
-}
-
 const KernelInfo& ConversionKernel(bool to_half) {
-  static constexpr KernelInfo kToHalf = {"to_half", nullptr, &MakeToHalf};
-  static constexpr KernelInfo kToFloat = {"to_float", nullptr, &MakeToFloat};
+  static constexpr KernelInfo kToHalf = {{"to_half"}, nullptr, &MakeToHalf};
+  static constexpr KernelInfo kToFloat = {{"to_float"}, nullptr, &MakeToFloat};
   return to_half ? kToHalf : kToFloat;
 }
 

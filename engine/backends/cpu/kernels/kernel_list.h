@@ -8,24 +8,21 @@
 
 #include "engine/backends/cpu/kernels/isa.h"
 #include "engine/backends/cpu/kernels/kernel.h"
+#include "engine/graph/kernel_set.h"
 #include "engine/model/network.h"
 #include "engine/model/precision.h"
 
 namespace upscaled::cpu {
 
-struct KernelInfo {
-  std::string_view name;
+// Kernels that fuse an addition add a second blocked input to the activated result.
+struct KernelInfo : upscaled::KernelInfo {
   bool (*supports)(const Layer& layer);
   std::unique_ptr<LayerKernel> (*create)(const Layer& layer, Isa isa);
   // Not null: the kernel computes `layer` from the result of this layer, which takes its inputs.
   // The result is interleaved.
   Layer (*prelude)(const Layer& layer) = nullptr;
-  // For comparison: other kernels of the list support all that it does.
-  bool baseline = false;
   // kFast: for that precision alone, where HasFp16; blocked tensors are of halves.
   Precision precision = Precision::kExact;
-  // Adds a second blocked input, cropped by Layer::crop_px, to the activated result.
-  bool adds_residual = false;
 };
 
 std::span<const KernelInfo> ListKernels();
@@ -35,11 +32,6 @@ std::span<const std::string_view> ListMissingKernels();
 
 // null: no such kernel.
 const KernelInfo* FindKernel(std::string_view name);
-
-// The first kernel for this precision that supports `layer`, or `forced` (may be null) where it
-// does; null: none does.
-const KernelInfo* ChooseKernel(const Layer& layer, const KernelInfo* forced,
-                               Precision precision = Precision::kExact);
 
 // What turns a blocked tensor of floats into one of halves, and back; not for layers of networks.
 const KernelInfo& ConversionKernel(bool to_half);

@@ -13,8 +13,11 @@ bool IsForTensorCores(const FusedConv& layers, Precision precision) {
          layers.conv->op != Op::kFullyConnected;
 }
 
+constexpr unsigned kFuseSum = kFuseAdd | kFuseCrop | kFuseResize;
+constexpr unsigned kFuseAll = kFuseSum | kFuseShuffle;
+
 constexpr ConvKernel kConv3x3Wgmma = {
-    "conv3x3_wgmma",
+    {"conv3x3_wgmma", kFuseAll},
     [](const FusedConv& layers, Precision precision, const DeviceLimits& device) {
       return IsForTensorCores(layers, precision) &&
              Conv3x3WgmmaColumns(ShapeOf(layers), device) > 0;
@@ -28,7 +31,7 @@ constexpr ConvKernel kConv3x3Wgmma = {
     /*adds_sums=*/true};
 
 constexpr ConvKernel kConv3x3Mma = {
-    "conv3x3_mma",
+    {"conv3x3_mma", kFuseAll},
     [](const FusedConv& layers, Precision precision, const DeviceLimits& device) {
       return IsForTensorCores(layers, precision) && Conv3x3MmaColumns(ShapeOf(layers), device) > 0;
     },
@@ -41,7 +44,7 @@ constexpr ConvKernel kConv3x3Mma = {
     /*adds_sums=*/true};
 
 constexpr ConvKernel kColumnsMma = {
-    "columns_mma",
+    {"columns_mma", kFuseSum},
     [](const FusedConv& layers, Precision precision, const DeviceLimits& device) {
       return IsForTensorCores(layers, precision) && layers.shuffle == nullptr &&
              ColumnsMmaColumns(ShapeOf(layers), device) > 0;
@@ -54,7 +57,7 @@ constexpr ConvKernel kColumnsMma = {
     }};
 
 constexpr ConvKernel kIm2colMma = {
-    "im2col_mma",
+    {"im2col_mma", kFuseAll},
     [](const FusedConv& layers, Precision precision, const DeviceLimits& device) {
       return IsForTensorCores(layers, precision) && Im2colMmaColumns(ShapeOf(layers), device) > 0;
     },
@@ -67,7 +70,7 @@ constexpr ConvKernel kIm2colMma = {
     /*adds_sums=*/true};
 
 constexpr ConvKernel kIm2colFfma = {
-    "im2col_ffma",
+    {"im2col_ffma", kFuseAll},
     [](const FusedConv& layers, Precision, const DeviceLimits&) { return IsFusable(layers); },
     [](const FusedConv& layers, Precision, const DeviceLimits&) {
       return PackIm2colFfma(layers, Im2colFfmaColumns(ShapeOf(layers)));
@@ -82,14 +85,5 @@ constexpr ConvKernel kKernels[] = {kColumnsMma, kConv3x3Wgmma, kConv3x3Mma, kIm2
 }  // namespace
 
 std::span<const ConvKernel> ListConvKernels() { return kKernels; }
-
-const ConvKernel* ChooseConvKernel(const FusedConv& layers, Precision precision,
-                                   const DeviceLimits& device, const ConvKernel* preferred) {
-  if (preferred != nullptr && preferred->supports(layers, precision, device)) return preferred;
-  for (const ConvKernel& kernel : kKernels) {
-    if (kernel.supports(layers, precision, device)) return &kernel;
-  }
-  return nullptr;
-}
 
 }  // namespace upscaled::cuda

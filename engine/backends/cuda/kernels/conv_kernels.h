@@ -4,17 +4,16 @@
 #include <cuda_runtime_api.h>
 
 #include <span>
-#include <string_view>
 
 #include "engine/backends/cuda/kernels/conv_params.h"
 #include "engine/backends/cuda/kernels/device_limits.h"
 #include "engine/backends/cuda/kernels/fused_conv.h"
+#include "engine/graph/kernel_set.h"
 #include "engine/model/precision.h"
 
 namespace upscaled::cuda {
 
-struct ConvKernel {
-  std::string_view name;
+struct ConvKernel : KernelInfo {
   bool (*supports)(const FusedConv& layers, Precision precision, const DeviceLimits& device);
   // For launches with the same layers, precision and device; the layers must be supported.
   PackedConv (*pack)(const FusedConv& layers, Precision precision, const DeviceLimits& device);
@@ -26,10 +25,5 @@ struct ConvKernel {
 };
 
 std::span<const ConvKernel> ListConvKernels();
-
-// The first that supports it, `preferred` (may be null) before all others; null: none does, which
-// happens for what IsFusable refuses alone.
-const ConvKernel* ChooseConvKernel(const FusedConv& layers, Precision precision,
-                                   const DeviceLimits& device, const ConvKernel* preferred);
 
 }  // namespace upscaled::cuda

@@ -6,7 +6,7 @@
 
 #include "engine/backends/cpu/cpu_backend.h"
 #include "engine/backends/cpu/cpu_executable.h"
-#include "engine/backends/kernel_choice.h"
+#include "engine/graph/kernel_choice.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/backends/check_candidate.h"

@@ -12,7 +12,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/backends/cpu/kernels/kernel_list.h"
-#include "engine/backends/cpu/sums.h"
 #include "engine/backends/reference/reference_backend.h"
 #include "engine/base/cpu_info.h"
 #include "engine/base/string_view.h"
@@ -52,8 +51,12 @@ bool SameBytes(const Image& a, const Image& b) {
 Network RandomNetworkFor(const std::string& kernel, bool adds, std::mt19937& random) {
   for (;;) {
     Network network = RandomNetwork(random);
-    const std::vector<bool> cropped = cpu::FindSums(network).cropped;
-    if (adds && std::find(cropped.begin(), cropped.end(), true) == cropped.end()) continue;
+    const auto adds_crop = [&](const Layer& layer) {
+      return layer.op == Op::kAdd &&
+             std::any_of(layer.inputs.begin(), layer.inputs.end(),
+                         [&](int input) { return network.layers[input].op == Op::kCrop; });
+    };
+    if (adds && std::none_of(network.layers.begin(), network.layers.end(), adds_crop)) continue;
     if (kernel.empty() || std::any_of(network.layers.begin(), network.layers.end(),
                                       cpu::FindKernel(kernel)->supports)) {
       return network;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/backends/cpu/cpu_kernel_set.h"
 #include "engine/backends/cpu/kernels/convert.h"
 #include "engine/backends/cpu/kernels/kernel_list.h"
 #include "engine/backends/cpu/kernels/winograd.h"
@@ -135,8 +136,9 @@ class KernelTest : public ::testing::TestWithParam<Isa> {
     std::vector<PlacedTensor> products;
     products.emplace_back(prelude.out_channels, SizeOf(inputs[0].region), margin,
                           PlacedTensor::Kind::kInterleaved);
-    cpu::ChooseKernel(prelude, nullptr)
-        ->create(prelude, GetParam())
+    const cpu::CpuKernelSet kernels(GetParam(), Precision::kExact);
+    static_cast<const KernelInfo&>(*RankKernels(kernels, {&prelude}).front().info)
+        .create(prelude, GetParam())
         ->Run({&placed[0].tensor(), 1}, products[0].tensor(), inputs[0].region, nullptr);
     return products;
   }
@@ -237,10 +239,10 @@ TEST_P(KernelTest, WideRows) {
 }
 
 template <int kOutputs, size_t kCacheBytes>
-constexpr KernelInfo kWinogradFor = {"winograd", &cpu::WinogradSupports,
-                                     [](const Layer& layer, Isa isa) {
-                                       return cpu::MakeWinograd(layer, isa, kOutputs, kCacheBytes);
-                                     }};
+constexpr KernelInfo kWinogradFor = {
+    {"winograd"}, &cpu::WinogradSupports, [](const Layer& layer, Isa isa) {
+      return cpu::MakeWinograd(layer, isa, kOutputs, kCacheBytes);
+    }};
 
 // Between none and all there are some for which AVX-512 and AVX2 take half as many blocks at a time
 // for 32 channels.
@@ -291,7 +293,7 @@ TEST_P(KernelTest, ResidualsAreAddedBehindTheActivation) {
       layer.activation = Activation::kRelu;
       layer.crop_px = RandomInt(random_, 0, 3);
       for (const KernelInfo& info : cpu::ListKernels()) {
-        if (!info.adds_residual || !info.supports(layer)) continue;
+        if ((info.fuses & kFuseAdd) == 0 || !info.supports(layer)) continue;
         Check(info, layer, {RandomInt(random_, 5, 47), RandomInt(random_, 5, 23)}, true);
         if (HasFailure()) return;
       }

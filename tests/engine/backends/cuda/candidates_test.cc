@@ -1,6 +1,4 @@
 // What the cuda backend offers to those who choose its kernels, and that it takes what they choose.
-#include "engine/backends/cuda/candidates.h"
-
 #include <memory>
 #include <set>
 #include <string>
@@ -8,6 +6,7 @@
 
 #include "engine/backends/cuda/cuda_backend.h"
 #include "engine/backends/cuda/cuda_executable.h"
+#include "engine/backends/cuda/cuda_kernel_set.h"
 #include "engine/backends/cuda/kernel_candidate.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -70,7 +69,8 @@ TEST_F(CudaCandidatesTest, CandidatesAreRight) {
     const cuda::FusedConv layers{&layer, nullptr};
     if (!IsFusable(layers)) continue;
     for (const Precision precision : {Precision::kExact, Precision::kFast}) {
-      PreferredKernel(context_, layers, precision, nullptr, &chooser);
+      const cuda::CudaKernelSet kernels(context_, precision);
+      EXPECT_TRUE(ChooseKernel(kernels, {&layer}, nullptr, &chooser).ok());
       if (HasFailure()) return;
     }
   }
@@ -97,7 +97,7 @@ TEST_F(CudaCandidatesTest, ExecutablesTakeWhatIsChosen) {
   std::vector<std::string> used;
   for (const cuda::StepKernel& kernel : own.kernels(Precision::kFast)) {
     if (kernel.conv_kernel() == nullptr) continue;
-    const bool transposed = network.layers[kernel.step().conv].op == Op::kConvTranspose;
+    const bool transposed = network.layers[kernel.node().main].op == Op::kConvTranspose;
     if (transposed) used.emplace_back(kernel.conv_kernel()->name);
   }
   ASSERT_EQ(used.size(), 1u);

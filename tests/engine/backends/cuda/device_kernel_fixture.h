@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "engine/backends/cuda/batch_views.h"
+#include "engine/backends/cuda/cuda_kernel_set.h"
 #include "engine/backends/cuda/program.h"
 #include "engine/backends/cuda/step_kernel.h"
 #include "engine/base/status_macros.h"
@@ -64,10 +65,14 @@ class DeviceKernelTest : public ::testing::Test {
   absl::Status Launch(const Layer& layer, const cuda::ConvKernel* forced,
                       std::vector<cuda::TensorView> tensors, const cuda::PooledSums& sums = {}) {
     const Network network = NetworkOf(layer);
-    const cuda::Program program = cuda::BuildProgram(network, [](const Layer&) { return false; });
-    ASSIGN_OR_RETURN(const cuda::StepKernel kernel,
-                     cuda::StepKernel::Create(context_, network, program, program.steps.back(),
-                                              precision_, forced));
+    const int last = static_cast<int>(network.layers.size()) - 1;
+    const cuda::CudaKernelSet kernels(context_, precision_);
+    ASSIGN_OR_RETURN(const KernelChoice choice, ChooseKernel(kernels, {&layer}, forced, nullptr));
+    const cuda::Program program = cuda::BuildProgram(
+        {.network = network, .nodes = {{.layers = {last}, .main = last, .inputs = layer.inputs}}});
+    ASSIGN_OR_RETURN(
+        const cuda::StepKernel kernel,
+        cuda::StepKernel::Create(context_, network, program, 0, precision_, choice.info));
     cuda::BatchViews views;
     views.tensors = std::move(tensors);
     if (sums.data != nullptr) {

@@ -206,7 +206,7 @@ TEST_F(CudaFailureTest, ProfileTellsEveryStep) {
   const auto& own = static_cast<const cuda::CudaExecutable&>(*executable_);
   const auto profile = cuda::ProfileTile(own, {{40, 30}, {0, 0, 40, 30}}, 3);
   ASSERT_TRUE(profile.ok()) << profile.status();
-  EXPECT_EQ(profile->steps.size(), own.program().steps.size());
+  EXPECT_EQ(profile->steps.size(), own.program().nodes.size());
   double sum = 0;
   for (const cuda::StepTime& step : profile->steps) sum += step.seconds;
   EXPECT_GT(sum, 0);

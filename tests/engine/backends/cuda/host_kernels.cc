@@ -182,10 +182,11 @@ bool SupportsTransposed(const FusedConv& layers, Precision /*precision*/,
   return layers.conv->op == Op::kConvTranspose;
 }
 
-constexpr ConvKernel kKernels[] = {{"transposed", &SupportsTransposed, &Pack, &LaunchConv},
-                                   {"any", &Supports, &Pack, &LaunchConv},
-                                   {"any_with_sums", &Supports, &Pack, &LaunchConv,
-                                    /*adds_sums=*/true}};
+constexpr unsigned kFuseAll = kFuseAdd | kFuseCrop | kFuseResize | kFuseShuffle;
+constexpr ConvKernel kKernels[] = {
+    {{"any_with_sums", kFuseAll}, &Supports, &Pack, &LaunchConv, /*adds_sums=*/true},
+    {{"transposed", kFuseAll}, &SupportsTransposed, &Pack, &LaunchConv},
+    {{"any", kFuseAll}, &Supports, &Pack, &LaunchConv}};
 
 // Where a padded position reads; -1 for the constant.
 int PadPosition(const ElementwiseParams& params, int at, int side) {
@@ -297,12 +298,6 @@ cudaError_t FindDeviceCode() {
 }
 
 std::span<const ConvKernel> ListConvKernels() { return kKernels; }
-
-const ConvKernel* ChooseConvKernel(const FusedConv& layers, Precision precision,
-                                   const DeviceLimits& device, const ConvKernel* preferred) {
-  if (preferred != nullptr && preferred->supports(layers, precision, device)) return preferred;
-  return IsFusable(layers) ? &kKernels[2] : nullptr;
-}
 
 cudaError_t LaunchFirstConv(const FirstConvParams& params, Precision precision,
                             cudaStream_t stream) {

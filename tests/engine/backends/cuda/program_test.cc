@@ -1,4 +1,4 @@
-// Which launches a network takes: needs no device.
+// Where the results of a network live: needs no device.
 #include "engine/backends/cuda/program.h"
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include "engine/backends/cuda/kernels/tensor_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/engine/backends/cuda/plan_for_cuda.h"
 #include "tests/engine/backends/random_network.h"
 #include "tests/engine/backends/tested_layers.h"
 #include "tests/support/test_image.h"
@@ -16,15 +17,14 @@
 namespace upscaled {
 namespace {
 
-using cuda::BuildProgram;
-using cuda::Home;
+using cuda::Placement;
 using cuda::Program;
-using cuda::Step;
 using test::MakeConv;
 using test::MakePlain;
+using test::PlanForCuda;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using Kind = cuda::Step::Kind;
+using Kind = cuda::NodeKind;
 
 // As FirstConvSupports, which is compiled with the kernels.
 bool IsFirstConv(const Layer& conv) {
@@ -49,71 +49,31 @@ class CudaProgramTest : public ::testing::Test {
   Network network_ = test::InputAlone();
 };
 
-std::vector<Kind> KindsOf(const Program& program) {
-  std::vector<Kind> kinds;
-  for (const Step& step : program.steps) kinds.push_back(step.kind);
-  return kinds;
-}
-
 TEST_F(CudaProgramTest, ResizeAndFirstConvolutionReadTheImage) {
   Append(MakePlain(Op::kResizeNearest, 3, 3, 2, 0, {}));
   AppendConv(3, 32);
   AppendConv(32, 3);
-  const Program program = BuildProgram(network_, &IsFirstConv);
-  EXPECT_THAT(KindsOf(program), ElementsAre(Kind::kFirstConv, Kind::kConv));
-  EXPECT_EQ(program.steps[0].resize_factor, 2);
-  EXPECT_THAT(program.steps[0].inputs, IsEmpty());
+  const Program program = PlanForCuda(network_, &IsFirstConv);
+  EXPECT_THAT(program.kinds, ElementsAre(Kind::kFirstConv, Kind::kConv));
+  EXPECT_EQ(program.nodes[0].resize_factor, 2);
+  EXPECT_THAT(program.nodes[0].inputs, IsEmpty());
   EXPECT_TRUE(program.writes_samples);
-  EXPECT_EQ(program.homes[0].root, -1);
-  EXPECT_EQ(program.homes.back().root, -1);
-  EXPECT_EQ(program.roots.size(), 1u);
+  EXPECT_EQ(program.placements[0].allocation, -1);
+  EXPECT_EQ(program.placements.back().allocation, -1);
+  EXPECT_EQ(program.allocations.size(), 1u);
 }
 
-// The end of SRVGG: shuffled, and added to the image enlarged.
-TEST_F(CudaProgramTest, ShuffleAndResizedSkipAreFused) {
-  const int body = AppendConv(3, 64);
-  const int conv = AppendConv(64, 12);
-  const int shuffle = Append(MakePlain(Op::kPixelShuffle, 12, 3, 2, 0, {}));
-  const int resize = Append(MakePlain(Op::kResizeNearest, 3, 3, 2, 0, {}), {0});
-  const int sum = Append(MakePlain(Op::kAdd, 3, 3, 1, 0, {}), {resize, shuffle});
-  const Program program = BuildProgram(network_, &IsFirstConv);
-  EXPECT_THAT(KindsOf(program), ElementsAre(Kind::kLoadPixels, Kind::kFirstConv, Kind::kConv));
-  const Step& last = program.steps.back();
-  EXPECT_EQ(last.layer, sum);
-  EXPECT_EQ(last.conv, conv);
-  EXPECT_EQ(last.shuffle, shuffle);
-  EXPECT_EQ(last.residual, 0);
-  EXPECT_EQ(last.residual_factor, 2);
-  EXPECT_THAT(last.inputs, ElementsAre(body));
-}
-
-TEST_F(CudaProgramTest, CroppedSkipIsFused) {
+TEST_F(CudaProgramTest, WhatIsFusedIsNotPlaced) {
   const int skip = AppendConv(3, 8);
   Append(MakeConv(Op::kConv, 8, 8, 5, 1, 0, random_));  // two pixels less on every side
   const int up = AppendConv(8, 8);
   const int crop = Append(MakePlain(Op::kCrop, 8, 8, 1, 2, {}), {skip});
   const int sum = Append(MakePlain(Op::kAdd, 8, 8, 1, 0, {}), {up, crop});
   AppendConv(8, 3);
-  const Program program = BuildProgram(network_, &IsFirstConv);
-  const Step& step = program.steps[2];
-  EXPECT_EQ(step.layer, sum);
-  EXPECT_EQ(step.conv, up);
-  EXPECT_EQ(step.residual, skip);
-  EXPECT_EQ(step.residual_crop_px, 2);
-  EXPECT_EQ(program.homes[crop].root, -1);
-}
-
-TEST_F(CudaProgramTest, WhatOthersReadIsNotFused) {
-  const int a = AppendConv(3, 8);
-  const int b = AppendConv(8, 8);
-  const int sum = Append(MakePlain(Op::kAdd, 8, 8, 1, 0, {}), {a, b});
-  Append(MakePlain(Op::kMul, 8, 8, 1, 0, {}), {sum, b});  // needs b itself
-  AppendConv(8, 3);
-  EXPECT_THAT(KindsOf(BuildProgram(network_, &IsFirstConv)),
-              ElementsAre(Kind::kFirstConv, Kind::kConv, Kind::kElementwise, Kind::kElementwise,
-                          Kind::kConv));
-  network_.layers[sum].activation = Activation::kRelu;  // would come before the sum
-  EXPECT_THAT(BuildProgram(network_, &IsFirstConv).steps[2].residual, -1);
+  const Program program = PlanForCuda(network_, &IsFirstConv);
+  EXPECT_THAT(program.kinds, ElementsAre(Kind::kFirstConv, Kind::kConv, Kind::kConv, Kind::kConv));
+  EXPECT_EQ(program.nodes[2].layer(), sum);
+  for (const int fused : {up, crop}) EXPECT_EQ(program.placements[fused].allocation, -1);
 }
 
 // What a pooling gathers is computed in a run of its own.
@@ -124,10 +84,10 @@ TEST_F(CudaProgramTest, PooledLayersAreStored) {
   const int sum = Append(MakePlain(Op::kAdd, 8, 8, 1, 0, {}), {a, b});
   Append(MakePlain(Op::kMul, 8, 8, 1, 0, {}), {sum, pool});
   AppendConv(8, 3);
-  const Program program = BuildProgram(network_, &IsFirstConv);
-  EXPECT_THAT(KindsOf(program), ElementsAre(Kind::kFirstConv, Kind::kConv, Kind::kLoadMeans,
-                                            Kind::kElementwise, Kind::kElementwise, Kind::kConv));
-  EXPECT_GE(program.homes[b].root, 0);
+  const Program program = PlanForCuda(network_, &IsFirstConv);
+  EXPECT_THAT(program.kinds, ElementsAre(Kind::kFirstConv, Kind::kConv, Kind::kLoadMeans,
+                                         Kind::kElementwise, Kind::kElementwise, Kind::kConv));
+  EXPECT_GE(program.placements[b].allocation, 0);
   EXPECT_THAT(program.poolings, ElementsAre(pool));
 }
 
@@ -139,16 +99,15 @@ TEST_F(CudaProgramTest, ConcatenationsOfWholePlanesAreFree) {
   const int c = AppendConv(96, 32);
   const int abc = Append(MakePlain(Op::kConcat, 64, 128, 1, 0, {}), {a, b, c});
   AppendConv(128, 3);
-  const Program program = BuildProgram(network_, &IsFirstConv);
-  EXPECT_THAT(KindsOf(program),
-              ElementsAre(Kind::kFirstConv, Kind::kConv, Kind::kConv, Kind::kConv));
-  ASSERT_EQ(program.roots.size(), 1u);
-  EXPECT_EQ(program.roots[0].planes, 16);
-  EXPECT_EQ(program.homes[a].first_plane, 0);
-  EXPECT_EQ(program.homes[b].first_plane, 8);
-  EXPECT_EQ(program.homes[c].first_plane, 12);
-  EXPECT_EQ(program.homes[ab].first_plane, 0);
-  EXPECT_EQ(program.homes[abc].first_plane, 0);
+  const Program program = PlanForCuda(network_, &IsFirstConv);
+  EXPECT_THAT(program.kinds, ElementsAre(Kind::kFirstConv, Kind::kConv, Kind::kConv, Kind::kConv));
+  ASSERT_EQ(program.allocations.size(), 1u);
+  EXPECT_EQ(program.allocations[0].planes, 16);
+  EXPECT_EQ(program.placements[a].first_plane, 0);
+  EXPECT_EQ(program.placements[b].first_plane, 8);
+  EXPECT_EQ(program.placements[c].first_plane, 12);
+  EXPECT_EQ(program.placements[ab].first_plane, 0);
+  EXPECT_EQ(program.placements[abc].first_plane, 0);
 }
 
 TEST_F(CudaProgramTest, OtherConcatenationsAreCopied) {
@@ -159,17 +118,17 @@ TEST_F(CudaProgramTest, OtherConcatenationsAreCopied) {
   const int all = Append(MakePlain(Op::kConcat, 16, 36, 1, 0, {}), {bb, ab});
   Append(MakePlain(Op::kActivation, 36, 36, 1, 0, {}));
   AppendConv(36, 3);
-  const Program program = BuildProgram(network_, &IsFirstConv);
-  const auto has_step = [&](int layer) {
-    return std::any_of(program.steps.begin(), program.steps.end(),
-                       [&](const Step& step) { return step.layer == layer; });
+  const Program program = PlanForCuda(network_, &IsFirstConv);
+  const auto has_node = [&](int layer) {
+    return std::any_of(program.nodes.begin(), program.nodes.end(),
+                       [&](const Node& node) { return node.layer() == layer; });
   };
-  EXPECT_TRUE(has_step(ab));
-  EXPECT_TRUE(has_step(bb));
-  EXPECT_FALSE(has_step(all));
+  EXPECT_TRUE(has_node(ab));
+  EXPECT_TRUE(has_node(bb));
+  EXPECT_FALSE(has_node(all));
   network_.layers[all].activation = Activation::kRelu;
-  const Program activated = BuildProgram(network_, &IsFirstConv);
-  EXPECT_EQ(activated.steps.size(), program.steps.size() + 1);
+  const Program activated = PlanForCuda(network_, &IsFirstConv);
+  EXPECT_EQ(activated.nodes.size(), program.nodes.size() + 1);
 }
 
 // Follows which layer lies in which plane of which slot, over random networks.
@@ -177,34 +136,35 @@ TEST_F(CudaProgramTest, EveryStepReadsWhatWasComputedLast) {
   for (int i = 0; i < 200; ++i) {
     const Network network = test::RandomNetwork(random_);
     SCOPED_TRACE(test::Describe(network));
-    const Program program = BuildProgram(network, &IsFirstConv);
-    std::map<std::pair<int, int>, std::pair<int, int>> holds;  // slot, plane: root, plane written
+    const Program program = PlanForCuda(network, &IsFirstConv);
+    std::map<std::pair<int, int>, std::pair<int, int>>
+        holds;  // slot, plane: allocation, plane written
     std::vector<bool> computed(network.layers.size());
     const auto planes_of = [&](int layer) {
       return cuda::PlaneCount(network.layers[layer].out_channels);
     };
     const auto expect_held = [&](int layer) {
-      const Home& home = program.homes[layer];
-      ASSERT_GE(home.root, 0) << "layer " << layer << " has no home";
-      for (int p = home.first_plane; p < home.first_plane + planes_of(layer); ++p) {
-        const auto at = holds.find({program.roots[home.root].slot, p});
+      const Placement& place = program.placements[layer];
+      ASSERT_GE(place.allocation, 0) << "layer " << layer << " is not placed";
+      for (int p = place.first_plane; p < place.first_plane + planes_of(layer); ++p) {
+        const auto at = holds.find({program.allocations[place.allocation].slot, p});
         ASSERT_NE(at, holds.end()) << "layer " << layer;
-        EXPECT_EQ(at->second.first, home.root) << "layer " << layer << " was overwritten";
+        EXPECT_EQ(at->second.first, place.allocation) << "layer " << layer << " was overwritten";
       }
     };
-    for (const Step& step : program.steps) {
-      for (const int input : step.inputs) expect_held(input);
-      if (step.residual >= 0) expect_held(step.residual);
-      if (step.kind == Kind::kLoadMeans) expect_held(network.layers[step.layer].inputs[0]);
-      const Home& home = program.homes[step.layer];
-      if (home.root < 0) continue;
-      EXPECT_LE(home.first_plane + planes_of(step.layer), program.roots[home.root].planes);
-      for (int p = home.first_plane; p < home.first_plane + planes_of(step.layer); ++p) {
-        holds[{program.roots[home.root].slot, p}] = {home.root, step.layer};
+    for (const Node& node : program.nodes) {
+      for (const int input : node.inputs) expect_held(input);
+      if (node.residual >= 0) expect_held(node.residual);
+      const Placement& place = program.placements[node.layer()];
+      if (place.allocation < 0) continue;
+      EXPECT_LE(place.first_plane + planes_of(node.layer()),
+                program.allocations[place.allocation].planes);
+      for (int p = place.first_plane; p < place.first_plane + planes_of(node.layer()); ++p) {
+        holds[{program.allocations[place.allocation].slot, p}] = {place.allocation, node.layer()};
       }
     }
     if (program.writes_samples) {
-      EXPECT_EQ(program.steps.back().layer, static_cast<int>(network.layers.size()) - 1);
+      EXPECT_EQ(program.nodes.back().layer(), static_cast<int>(network.layers.size()) - 1);
     } else {
       expect_held(static_cast<int>(network.layers.size()) - 1);
     }

@@ -13,6 +13,7 @@
 #include "engine/graph/pooling.h"
 #include "engine/graph/tile_geometry.h"
 #include "gtest/gtest.h"
+#include "tests/engine/backends/cuda/plan_for_cuda.h"
 #include "tests/engine/backends/kept_tile.h"
 #include "tests/engine/backends/random_network.h"
 #include "tests/support/test_image.h"
@@ -27,13 +28,11 @@ using cuda::Program;
 using cuda::TilePlace;
 using test::RandomInt;
 
-bool NoFirstConv(const Layer& /*conv*/) { return false; }
-
 class CudaTilePlaceTest : public ::testing::Test {
  protected:
   void UseRandomNetwork() {
     network_ = test::RandomNetwork(random_);
-    program_ = cuda::BuildProgram(network_, &NoFirstConv);
+    program_ = test::PlanForCuda(network_);
   }
 
   PlacedTile Place(const TilePlace& place) const {
@@ -147,12 +146,12 @@ TEST_F(CudaTilePlaceTest, MemoryOfEveryRootHoldsItsLayers) {
     ASSERT_EQ(floats.size(), static_cast<size_t>(program_.slots));
     for (size_t s = 0; s < floats.size(); ++s) EXPECT_EQ(floats[s], 2 * halves[s]);
     for (size_t l = 0; l < network_.layers.size(); ++l) {
-      const cuda::Home& home = program_.homes[l];
-      if (home.root < 0 || plan.regions[l].empty()) continue;
-      const Rect& rect = plan.rects[home.root];
+      const cuda::Placement& place = program_.placements[l];
+      if (place.allocation < 0 || plan.regions[l].empty()) continue;
+      const Rect& rect = plan.rects[place.allocation];
       EXPECT_TRUE(rect.Contains(plan.regions[l])) << "layer " << l;
-      const cuda::Root& root = program_.roots[home.root];
-      EXPECT_GE(floats[root.slot], rect.Area() * root.planes * 8 * sizeof(float));
+      const cuda::Allocation& allocation = program_.allocations[place.allocation];
+      EXPECT_GE(floats[allocation.slot], rect.Area() * allocation.planes * 8 * sizeof(float));
     }
   }
 }
@@ -194,7 +193,7 @@ TEST_F(CudaTilePlaceTest, PiecesOfABatchDoNotOverlap) {
 // One strip is added up by whoever computes the layer; more are not, nor is nothing.
 TEST_F(CudaTilePlaceTest, StepsAddUpWhatABatchGathers) {
   network_ = test::ScaledByItsMean(random_);
-  program_ = cuda::BuildProgram(network_, &NoFirstConv);
+  program_ = test::PlanForCuda(network_);
   uint8_t first_byte;  // nobody looks at the memory
   const auto views_of = [&](Size size, bool gathers) {
     const PlacedTile plan = Place({size, {0, 0, size.width, size.height}});

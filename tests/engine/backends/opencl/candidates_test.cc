@@ -1,8 +1,8 @@
 // What the opencl backend offers to those who choose its kernels, and what it chooses itself.
-#include "engine/backends/opencl/candidates.h"
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -12,6 +12,7 @@
 #include "engine/backends/opencl/kernel_candidate.h"
 #include "engine/backends/opencl/opencl_backend.h"
 #include "engine/backends/opencl/opencl_executable.h"
+#include "engine/backends/opencl/opencl_kernel_set.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/backends/check_candidate.h"
@@ -22,11 +23,11 @@
 namespace upscaled {
 namespace {
 
+using opencl::ConfigOf;
 using opencl::KernelCandidate;
-using opencl::KernelChoice;
 using opencl::KernelInfo;
 using opencl::LaunchConfig;
-using opencl::RankChoices;
+using opencl::OpenClKernelSet;
 using test::MakeConv;
 using test::RandomInt;
 using ::testing::HasSubstr;
@@ -41,24 +42,30 @@ class OpenClChoiceTest : public ::testing::Test {
 TEST_F(OpenClChoiceTest, EveryLayerHasAtMostSixteenChoicesAndMakersTheirOwnFirst) {
   opencl::Device device;
   device.platform = "some platform";
+  const auto rank = [&](const Layer& layer) {
+    const auto context = std::make_shared<opencl::Context>(device, cl::Context(), std::nullopt);
+    return RankKernels(OpenClKernelSet(context, Precision::kExact), {&layer});
+  };
   std::vector<Layer> layers = test::TestedLayers(random_);
   for (const char* vendor : {"NVIDIA Corporation", "Advanced Micro Devices, Inc.",
                              "Intel(R) Corporation", "Somebody else"}) {
     device.vendor = vendor;
     for (const Layer& layer : layers) {
-      const std::vector<KernelChoice> choices = RankChoices(device, layer, nullptr);
+      const std::vector<KernelChoice> choices = rank(layer);
       ASSERT_FALSE(choices.empty()) << test::Describe(layer);
-      EXPECT_LE(choices.size(), opencl::kMaxChoices) << test::Describe(layer);
-      for (const KernelChoice& choice : choices) EXPECT_TRUE(choice.info->supports(layer));
+      EXPECT_LE(choices.size(), kMaxChoices) << test::Describe(layer);
+      for (const KernelChoice& choice : choices) {
+        EXPECT_TRUE(static_cast<const KernelInfo*>(choice.info)->supports(layer));
+      }
     }
   }
-  EXPECT_EQ(RankChoices(device, layer_, nullptr)[0].config, opencl::ListKernels()[0].configs[0]);
+  EXPECT_EQ(ConfigOf(rank(layer_)[0]), opencl::ListKernels()[0].configs[0]);
   device.vendor = "NVIDIA Corporation";
-  EXPECT_EQ(RankChoices(device, layer_, nullptr)[0].config, (LaunchConfig{4, {32, 1, 1}}));
+  EXPECT_EQ(ConfigOf(rank(layer_)[0]), (LaunchConfig{4, {32, 1, 1}}));
   device.platform = "Portable Computing Language, OpenCL 3.0 PoCL 3.1";
-  const KernelChoice first = RankChoices(device, layer_, nullptr)[0];
+  const KernelChoice first = rank(layer_)[0];
   EXPECT_EQ(first.info->name, "winograd_row4");
-  EXPECT_EQ(first.config, (LaunchConfig{4, {4, 4, 8}}));
+  EXPECT_EQ(ConfigOf(first), (LaunchConfig{4, {4, 4, 8}}));
 }
 
 // Answers with one of the names, and tries each.
@@ -96,10 +103,10 @@ class OpenClCandidateTest : public OpenClChoiceTest {
 
   std::string Choose(KernelChooser* chooser, const Layer& layer, Precision precision,
                      const char* forced = "") {
-    const auto choice =
-        opencl::ChooseKernel(context_, layer, precision, opencl::FindKernel(forced), chooser);
+    const OpenClKernelSet kernels(context_, precision);
+    const auto choice = ChooseKernel(kernels, {&layer}, opencl::FindKernel(forced), chooser);
     EXPECT_TRUE(choice.ok()) << choice.status();
-    return std::string(choice->info->name) + ", " + Describe(choice->config);
+    return kernels.NameOf(*choice);
   }
 
   std::shared_ptr<opencl::Context> context_;
@@ -120,13 +127,14 @@ TEST_F(OpenClCandidateTest, CandidatesAreRight) {
 TEST_F(OpenClCandidateTest, WhatADeviceRefusesTakesForeverAndGivesNothing) {
   static constexpr LaunchConfig kConfig[] = {{4, {1, 1, 1}}};
   static const KernelInfo kRefused{
-      "refused", opencl::FindKernel("conv")->supports,
+      {"refused"},
+      opencl::FindKernel("conv")->supports,
       [](opencl::Context&, const Layer&, Precision,
          const LaunchConfig&) -> absl::StatusOr<std::unique_ptr<opencl::LayerKernel>> {
         return absl::ResourceExhaustedError("no registers left");
       },
       kConfig};
-  KernelCandidate candidate(context_, layer_, Precision::kExact, {&kRefused, kConfig[0]}, {9, 9});
+  KernelCandidate candidate(context_, layer_, Precision::kExact, {&kRefused, 0}, {9, 9});
   candidate.Run();
   EXPECT_EQ(candidate.LastRunTime(), absl::InfiniteDuration());
   EXPECT_TRUE(candidate.Compute(std::vector<float>(12 * 81)).empty());
@@ -185,9 +193,10 @@ TEST_F(OpenClCandidateTest, ExecutablesTakeWhatIsChosen) {
   const auto executable = (*backend)->Compile(network, Precision::kExact);
   ASSERT_TRUE(executable.ok()) << executable.status();
   const auto& own = static_cast<const opencl::OpenClExecutable&>(**executable);
-  const KernelChoice last = RankChoices(context_->device, network.layers[1], nullptr).back();
+  const OpenClKernelSet kernels(context_, Precision::kExact);
+  const KernelChoice last = RankKernels(kernels, {&network.layers[1]}).back();
   EXPECT_EQ(own.kernel_infos()[1], last.info);
-  EXPECT_EQ(own.kernels()[1]->config(), last.config);
+  EXPECT_EQ(own.kernels()[1]->config(), ConfigOf(last));
 }
 
 }  // namespace

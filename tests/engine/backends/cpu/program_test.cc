@@ -1,11 +1,11 @@
-#include "engine/backends/cpu/sums.h"
+// What the plan of a network looks like in this backend's program.
+#include "engine/backends/cpu/program.h"
 
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "engine/backends/cpu/kernels/kernel_list.h"
-#include "engine/backends/cpu/program.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/backends/random_network.h"
@@ -54,72 +54,30 @@ std::vector<std::string> NamesIn(const Network& network, std::string_view forced
   return names;
 }
 
-TEST(SumsTest, TakeOverTheCropAndTheLayerBefore) {
+TEST(ProgramTest, SumsAreComputedWithTheConvolution) {
   for (const bool crop_first : {false, true}) {
     Network network = SmallUnet(16);
     if (crop_first) network.layers[kSum].inputs = {kCrop, kUp};
-    const Sums sums = FindSums(network);
-    EXPECT_EQ(sums.inputs[kSum].first, kUp);
-    EXPECT_EQ(sums.inputs[kSum].second, kCrop);
-    EXPECT_TRUE(sums.cropped[kCrop]);
-    EXPECT_EQ(sums.end_of[kUp], kSum);
-    EXPECT_EQ(sums.end_of[kSkip], -1);
+    EXPECT_THAT(NamesIn(network), Contains("layer3+layer4+layer5"));
   }
 }
 
-TEST(SumsTest, WithoutACropTheLaterInputComesFirst) {
-  Network network = SmallUnet(16);
-  network.layers[kCrop].op = Op::kActivation;
-  network.layers[kSum].inputs = {kUp, kCrop};
-  const Sums sums = FindSums(network);
-  EXPECT_EQ(sums.inputs[kSum].first, kCrop);
-  EXPECT_EQ(sums.inputs[kSum].second, kUp);
-  EXPECT_FALSE(sums.cropped[kCrop]);
-}
-
-TEST(SumsTest, LeaveCropsThatOthersReadOrThatActivate) {
-  Network read = SmallUnet(16);
-  read.layers.back().inputs = {kCrop};
-  Network active = SmallUnet(16);
-  active.layers[kCrop].activation = Activation::kRelu;
-  for (const Network& network : {read, active}) {
-    EXPECT_FALSE(FindSums(network).cropped[kCrop]);
-  }
-}
-
-TEST(SumsTest, OneOfTwoCrops) {
-  Network network = SmallUnet(16);
-  Layer crop = network.layers[kCrop];
-  crop.inputs = {kUp};
-  network.layers.insert(network.layers.begin() + kSum, crop);
-  network.layers[kSum + 1].inputs = {kCrop, kSum};
-  network.layers.back().inputs = {kSum + 1};
-  const Sums sums = FindSums(network);
-  EXPECT_FALSE(sums.cropped[kCrop] && sums.cropped[kSum]);
-  EXPECT_TRUE(sums.cropped[kCrop] || sums.cropped[kSum]);
-}
-
-TEST(SumsTest, ProgramsComputeThemWithTheConvolution) {
-  EXPECT_THAT(NamesIn(SmallUnet(16)), Contains("layer3+layer4+layer5"));
-}
-
-TEST(SumsTest, ActivatedSumsStayApartFromTheirConvolution) {
+TEST(ProgramTest, ActivatedSumsStayApartFromTheirConvolution) {
   Network network = SmallUnet(16);
   network.layers[kSum].activation = Activation::kRelu;
-  EXPECT_EQ(FindSums(network).end_of[kUp], -1);
   EXPECT_THAT(NamesIn(network), AllOf(Contains("layer3"), Contains("layer4+layer5")));
 }
 
-TEST(SumsTest, SumsOfImagesStayApartFromTheirConvolution) {
+TEST(ProgramTest, SumsOfImagesStayApartFromTheirConvolution) {
   EXPECT_THAT(NamesIn(SmallUnet(3)), AllOf(Contains("layer3"), Contains("layer4+layer5")));
 }
 
-TEST(SumsTest, AForcedKernelKeepsItsSums) {
+TEST(ProgramTest, AForcedKernelKeepsItsSums) {
   EXPECT_THAT(NamesIn(SmallUnet(16), "elementwise"),
               AllOf(Contains("layer3"), Contains("layer4+layer5")));
 }
 
-TEST(SumsTest, KernelsThatCannotAddStayApart) {
+TEST(ProgramTest, KernelsThatCannotAddStayApart) {
   Network network = test::InputAlone();
   test::AppendConv(network, 16, 1);
   test::AppendConv(network, 16, 3);

@@ -1,0 +1,61 @@
+#include "engine/backends/cpu/cpu_kernel_set.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/backends/cpu/kernel_candidate.h"
+#include "engine/base/cpu_info.h"
+#include "engine/base/int_math.h"
+#include "engine/base/string_view.h"
+
+namespace upscaled::cpu {
+
+std::string DeviceName(Isa isa) {
+  return absl::StrCat("cpu, ", CpuModelName(), ", ", ToAbsl(IsaName(isa)));
+}
+
+Layer AsConvolution(Layer layer) {
+  if (layer.op != Op::kFullyConnected) return layer;
+  layer.op = Op::kConv;
+  layer.kernel_px = layer.stride_px = 1;
+  layer.padding_px = 0;
+  return layer;
+}
+
+std::vector<const upscaled::KernelInfo*> CpuKernelSet::List() const {
+  std::vector<const upscaled::KernelInfo*> list;
+  for (const KernelInfo& info : ListKernels()) list.push_back(&info);
+  return list;
+}
+
+bool CpuKernelSet::Supports(const upscaled::KernelInfo& kernel, const FusedLayers& layers) const {
+  const auto& own = static_cast<const KernelInfo&>(kernel);
+  if (own.precision == Precision::kFast && precision_ != Precision::kFast) return false;
+  return layers.main->op == Op::kFullyConnected ? own.supports(AsConvolution(*layers.main))
+                                                : own.supports(*layers.main);
+}
+
+// Results that are images are interleaved: no convolution adds to them.
+unsigned CpuKernelSet::Fuses(const upscaled::KernelInfo& kernel, const Layer& main) const {
+  const bool thin = main.out_channels <= kMaxInterleavedChannels;
+  return thin && main.op != Op::kAdd ? kFuseNothing : kernel.fuses;
+}
+
+// Channels padded to the kernels' groups, 3x3 kernels transformed to 8x8 points, transposed ones
+// split into phases of equal size.
+size_t CpuKernelSet::PackedBytesBound(const Layer& layer) const {
+  if (layer.weights.empty()) return 0;
+  constexpr int kMaxOutGroup = 48;
+  const int phases = layer.op == Op::kConvTranspose ? layer.stride_px : 1;
+  const size_t side = layer.kernel_px == 3 ? 8 : RoundUp(layer.kernel_px, phases);
+  return side * side * RoundUp(layer.in_channels, kPlaneChannels) *
+         (layer.out_channels + kMaxOutGroup) * sizeof(float);
+}
+
+std::unique_ptr<LayerCandidate> CpuKernelSet::Try(const Layer& layer, const KernelChoice& choice,
+                                                  Size input) const {
+  return std::make_unique<KernelCandidate>(layer, static_cast<const KernelInfo&>(*choice.info),
+                                           isa_, input);
+}
+
+}  // namespace upscaled::cpu

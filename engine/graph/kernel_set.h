@@ -1,0 +1,119 @@
+// What a backend brings to the compiler: a list of kernels, what each of them supports and can
+// fuse, and how a layer alone is tried.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/base/geometry.h"
+#include "engine/base/string_view.h"
+#include "engine/graph/kernel_choice.h"
+#include "engine/model/network.h"
+#include "engine/model/precision.h"
+
+namespace upscaled {
+
+// What a kernel can do in the pass that computes its layer; activations are part of every layer,
+// and loaders fold scales into weights.
+enum Fusion : unsigned {
+  kFuseNothing = 0,
+  kFuseAdd = 1,      // adds another tensor to the activated result
+  kFuseCrop = 2,     // with kFuseAdd, or of a kAdd: crops what it adds
+  kFuseResize = 4,   // with kFuseAdd: resizes what it adds, to the nearest pixel
+  kFuseShuffle = 8,  // shuffles the result of its convolution
+  kFuseImage = 16,   // reads the image's samples, resized to the nearest pixel or not; always
+};
+
+// Layers that one kernel computes together.
+struct FusedLayers {
+  const Layer* main = nullptr;     // which has the weights
+  const Layer* shuffle = nullptr;  // if not null: a kPixelShuffle of its result
+  bool reads_image = false;        // `main` reads the network's input, or a nearest resize of it
+};
+
+// An entry of a backend's list; the backend's own adds how it is made and launched.
+struct KernelInfo {
+  std::string_view name;
+  unsigned fuses = kFuseNothing;  // Fusion
+  // For comparison: chosen where it is forced alone.
+  bool baseline = false;
+};
+
+// A kernel and one of the ways to launch it.
+struct KernelChoice {
+  const KernelInfo* info = nullptr;
+  size_t config = 0;
+
+  friend bool operator==(const KernelChoice&, const KernelChoice&) = default;
+};
+
+// A backend's kernels for one device and precision. Thread safe.
+class KernelSet {
+ public:
+  virtual ~KernelSet() = default;
+
+  virtual std::string_view backend() const = 0;  // "cpu", for messages
+  virtual std::string device() const = 0;        // KernelCandidates::device
+  virtual Precision precision() const = 0;
+  virtual std::vector<const KernelInfo*> List() const = 0;  // best first
+  virtual bool Supports(const KernelInfo& kernel, const FusedLayers& layers) const = 0;
+  // What the kernel can fuse into `main`, which it supports.
+  virtual unsigned Fuses(const KernelInfo& kernel, const Layer& /*main*/) const {
+    return kernel.fuses;
+  }
+
+  virtual size_t ConfigCount(const KernelInfo& /*kernel*/) const { return 1; }
+  // Choices that are known to be good on the device come before the others.
+  virtual bool IsKnownGood(const KernelChoice& /*choice*/) const { return false; }
+  // As tables name it.
+  virtual std::string NameOf(const KernelChoice& choice) const {
+    return std::string(choice.info->name);
+  }
+
+  // What packing a layer's weights takes at most.
+  virtual size_t PackedBytesBound(const Layer& layer) const = 0;
+
+  // See KernelCandidates.
+  virtual std::unique_ptr<LayerCandidate> Try(const Layer& layer, const KernelChoice& choice,
+                                              Size input) const = 0;
+  virtual Size TimedOutput(const Layer& /*layer*/) const { return {168, 12}; }
+  virtual Size CheckedOutput(const Layer& /*layer*/) const { return {7, 7}; }
+};
+
+// A layer has at most so many choices.
+inline constexpr size_t kMaxChoices = 16;
+
+// What could compute `layers`, best first; with `forced` (may be null) that alone, where it
+// supports them.
+std::vector<KernelChoice> RankKernels(const KernelSet& kernels, const FusedLayers& layers,
+                                      const KernelInfo* forced = nullptr);
+
+// What `chooser` (may be null) says of a convolution that `forced` leaves and that has a choice, or
+// the first of RankKernels. UNIMPLEMENTED: no kernel supports the layers.
+absl::StatusOr<KernelChoice> ChooseKernel(const KernelSet& kernels, const FusedLayers& layers,
+                                          const KernelInfo* forced, KernelChooser* chooser);
+
+// An entry of `list`, or null for "". INVALID_ARGUMENT names those that there are.
+template <typename Info>
+absl::StatusOr<const Info*> FindForcedKernel(std::string_view backend, std::span<const Info> list,
+                                             const std::string& name) {
+  if (name.empty()) return nullptr;
+  for (const Info& info : list) {
+    if (info.name == name) return &info;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "kernel '", name, "' is not one of the ", ToAbsl(backend),
+      " backend's: ", absl::StrJoin(list, ", ", [](std::string* out, const KernelInfo& info) {
+        out->append(info.name);
+      })));
+}
+
+}  // namespace upscaled

@@ -1,0 +1,56 @@
+// A network compiled for a backend's kernels: which layers are computed together, by which kernel,
+// and how long results live. The backend makes the kernels and runs the nodes.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/graph/kernel_set.h"
+#include "engine/model/network.h"
+
+namespace upscaled {
+
+// One kernel's work. Layers are given as indices of NetworkPlan::network's; -1 for none.
+struct Node {
+  std::vector<int> layers;  // that it covers, in order; the last one's result is its own
+  int main = -1;            // the one that the kernel is for, which has the weights
+  int shuffle = -1;         // a pixel shuffle of main's result
+  std::vector<int> inputs;  // that it reads, but for the residual
+  int residual = -1;        // added to the result, each pixel for residual_factor^2 pixels
+  int residual_factor = 1;
+  int residual_crop_px = 0;  // off every side of the residual
+  int resize_factor = 1;     // with reads_image: of the resize behind the input
+  bool reads_image = false;  // the image's samples, not layer 0; then no inputs
+  KernelChoice kernel;       // none for the input, and for a global pooling if none supports it
+
+  int layer() const { return layers.back(); }
+  // The inputs and the residual.
+  std::vector<int> Reads() const;
+};
+
+struct NetworkPlan {
+  Network network;            // without weights
+  std::vector<Node> nodes;    // in order of their layers; none for what the result does not need
+  std::vector<int> poolings;  // ListPoolings
+};
+
+// `forced` (may be null) takes every layer that it supports; `chooser` (may be null) chooses for
+// the others. UNIMPLEMENTED names a layer that no kernel supports, or the forced kernel when it
+// supports none. RESOURCE_EXHAUSTED: a layer's weights alone may exceed the
+// limit of weight_budget.h.
+absl::StatusOr<NetworkPlan> PlanNetwork(const Network& network, const KernelSet& kernels,
+                                        const KernelInfo* forced = nullptr,
+                                        KernelChooser* chooser = nullptr);
+
+// What the node's kernel computes, as one layer: its main one with the names of all that it covers,
+// and the cropped residual, if any, as its last input. `network` has the weights.
+Layer FusedLayer(const Network& network, const Node& node);
+
+// Where results live: `allocation_of` each layer (-1: nowhere), each from the first node that
+// writes into it to the last that reads from it, the network's result to the end. Gives each
+// allocation the slot (0, 1, ...) that holds it; no two share one at a time.
+std::vector<int> AssignSlots(const NetworkPlan& plan, std::span<const int> allocation_of);
+
+}  // namespace upscaled
