@@ -56,6 +56,16 @@ ImageSpec SpecOf(const pb::Tile& tile) {
           tile.bits_per_sample() == 8 ? SampleType::kU8 : SampleType::kU16};
 }
 
+// The variant for a call's options; `scale` 0 is the model's own.
+absl::StatusOr<const ModelVariant*> FindVariant(const ModelCard& card, int scale, int noise_level) {
+  if (scale == 0) scale = NativeScale(card);
+  if (const ModelVariant* variant = card.Find(scale, noise_level)) return variant;
+  return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kUnknownModel,
+                   absl::StrCat("model ", card.name, " has no scale ", scale, " with noise level ",
+                                noise_level, "; it has scales ", absl::StrJoin(card.Scales(), ", "),
+                                " and noise levels ", absl::StrJoin(card.NoiseLevels(), ", ")));
+}
+
 // One tile of the client while it is computed.
 struct TileJob {
   pb::Tile source;
@@ -115,15 +125,7 @@ class TilesRun {
     const ModelCard& card = *model->card;
     halo_px_ = model->halo_px;
     record.model = card.name;
-    const int scale = start.scale() == 0 ? NativeScale(card) : start.scale();
-    const ModelVariant* variant = card.Find(scale, noise_level);
-    if (variant == nullptr) {
-      return MakeError(
-          absl::StatusCode::kInvalidArgument, ErrorReason::kUnknownModel,
-          absl::StrCat("model ", card.name, " has no scale ", scale, " with noise level ",
-                       noise_level, "; it has scales ", absl::StrJoin(card.Scales(), ", "),
-                       " and noise levels ", absl::StrJoin(card.NoiseLevels(), ", ")));
-    }
+    ASSIGN_OR_RETURN(const ModelVariant* variant, FindVariant(card, start.scale(), noise_level));
     ASSIGN_OR_RETURN(
         DeviceChooser::Choice choice,
         environment_.chooser.Load(card, {&variant, 1}, precision.value_or(model->default_precision),
