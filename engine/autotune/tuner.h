@@ -45,13 +45,13 @@ class Tuner final : public KernelChooser {
   std::string Choose(const KernelCandidates& candidates) override ABSL_LOCKS_EXCLUDED(mutex_);
   Size ChooseTile(TileCandidates& candidates) override ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // What is known by now.
+  // The choices that are known by now.
   TuningTable table() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   Tuner(TunerOptions options, TuningTable table)
       : options_(std::move(options)), table_(std::move(table)) {}
-  // What is to be chosen.
+  // A choice that is to be made.
   struct Question {
     std::string device, key;
     std::vector<std::string> names;  // best first as shipped

@@ -89,7 +89,7 @@ absl::Status AppendNode(const Network& source, const Node& node, const CpuKernel
   return absl::OkStatus();
 }
 
-// What follows from the layers' kernels and connections.
+// Sets all that follows from the layers' kernels and connections.
 void Connect(Program& program) {
   const size_t count = program.network.layers.size();
   program.margin.resize(count);

@@ -45,7 +45,7 @@ absl::Status KernelCandidate::Prepare(const Layer& layer, const KernelChoice& ch
 }
 
 absl::StatusOr<absl::Duration> KernelCandidate::RunOnce() {
-  RETURN_IF_ERROR(launcher_->TakeSeconds().status());  // of what ran before
+  RETURN_IF_ERROR(launcher_->TakeSeconds().status());  // drops the time of what ran before
   RETURN_IF_ERROR(kernel_->Enqueue(*launcher_, {&src_, 1}, dst_));
   ASSIGN_OR_RETURN(const double seconds, launcher_->TakeSeconds());
   return absl::Seconds(seconds);
