@@ -18,7 +18,7 @@ std::vector<uint8_t> RunStep(ImageKernels& kernels, size_t step, const ImageWork
                              const std::vector<uint8_t>& src);
 
 // Every step of every operation gives, over random work, the values of the definition
-// (reference/image_kernels.h) within the rounding of its arithmetic, and the same bytes again.
+// (reference/image_kernels.h) within the rounding of its arithmetic, and is bit-exact if repeated.
 void ExpectDefinitions(ImageKernels& kernels, std::mt19937& random);
 
 }  // namespace upscaled::test
