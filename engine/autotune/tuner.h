@@ -28,13 +28,13 @@ struct TunerOptions {
   // For each kind of layer, and for the tiles of each network.
   absl::Duration budget = absl::Milliseconds(50);
   const Clock* clock = &Clock::Real();
-  // Told, on any thread, what people should know: a table that is not used, a kernel that is wrong,
+  // Told, on any thread, human-readable news: a table that is not used, a kernel that is wrong,
   // a file that cannot be written.
   std::function<void(const std::string&)> warn = [](const std::string&) {};
 };
 
 // Thread safe. A choice, once made, stays; so equal layers get the same kernel, and processes that
-// start from the same complete table compute the same bytes.
+// start from the same complete table compute bit-exact results.
 class Tuner final : public KernelChooser {
  public:
   // The errors of TuningTable::Load, but a table of an older format or another engine version is

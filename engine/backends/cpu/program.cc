@@ -135,7 +135,7 @@ void StaggerBlocks(Program& program) {
   }
 }
 
-// Chooses what tiles keep between the runs over an image.
+// Chooses the layers that tiles keep between the passes over an image.
 void ChooseCached(Program& program) {
   const std::vector<Layer>& layers = program.network.layers;
   program.poolings = ListPoolings(program.network);

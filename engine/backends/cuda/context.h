@@ -37,7 +37,7 @@ class Context {
   absl::Status Check(cudaError_t error, std::string_view call);
   // Another one at every call.
   int64_t NextId() { return next_id_++; }
-  // The budget of what tiles keep between their runs.
+  // The budget of the activation caches.
   ByteBudget& kept() { return kept_; }
 
  private:

@@ -36,7 +36,7 @@ class CudaExecutable final : public Executable {
 
   const std::shared_ptr<Context>& context() const { return context_; }
   const Program& program() const { return program_; }
-  // As program().nodes. Precision kFast has those of kExact, too, for pixels that it loses.
+  // As program().nodes. Precision kFast has those of kExact, too, for pixels that overflow.
   const std::vector<StepKernel>& kernels(Precision precision) const {
     return precision == precision_ ? kernels_ : exact_kernels_;
   }
