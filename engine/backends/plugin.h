@@ -20,7 +20,7 @@ struct PluginDevice {
 
 struct PluginDevices {
   std::vector<PluginDevice> devices;
-  std::vector<std::string> notes;  // what was not usable, and why
+  std::vector<std::string> notes;  // devices that were not usable, and why
 };
 
 struct BackendPlugin {

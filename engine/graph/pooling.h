@@ -36,7 +36,7 @@ class ChannelSums {
   // So many rounded values a double adds up exactly.
   static constexpr int kExactRun = 4096;
 
-  // Rounds a value as sums count it; no number counts as the upper limit.
+  // Rounds a value as sums count it; NaN counts as the upper limit.
   static double Round(float value) {
     constexpr float kLimit = 1 << 16;
     constexpr double kShift = 1.5 * (1 << 28);  // doubles beside it are 2^-24 apart

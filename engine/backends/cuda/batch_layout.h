@@ -31,7 +31,7 @@ struct BatchLayout {
   size_t source = 0;          // samples [tile][y][x][channel]
   size_t sent_bytes = 0;      // from 0
   size_t result = 0;          // samples [tile][y][x][3], or int64 sums [strip][tile][channel]
-  size_t lost = 0;            // behind it: of each tile, whether a sample was no finite number
+  size_t lost = 0;            // behind it: for each tile, whether a sample was non-finite
   size_t zeroed = 0;          // sums and `lost`, or the latter alone: start as zeros
   size_t received_bytes = 0;  // from `result`
   size_t tensors = 0;         // all slots, in one piece at the end
@@ -40,7 +40,7 @@ struct BatchLayout {
 
   size_t zeroed_bytes() const { return result + received_bytes - zeroed; }
   size_t tensor_bytes() const { return bytes - tensors; }
-  size_t staging_bytes() const { return sent_bytes + received_bytes; }  // of the host
+  size_t staging_bytes() const { return sent_bytes + received_bytes; }  // the host's
 };
 
 BatchLayout LayOut(const Program& program, const PlacedTile& plan, Precision precision,

@@ -13,7 +13,7 @@
 namespace upscaled::cuda {
 
 // A sum of up to kMaxValues values, each rounded as ChannelSums::Round does: to a multiple of 2^-24
-// within +-2^16; not a number counts as the upper limit. Split into two integers of 32 bits by
+// within +-2^16; NaN counts as the upper limit. Split into two integers of 32 bits by
 // additions of floats: of conversions to 64 bits sm_86 and 89 do 2 a clock.
 struct CountedSum {
   static constexpr int kMaxValues = 1024;

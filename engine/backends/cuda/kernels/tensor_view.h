@@ -55,7 +55,7 @@ struct SampleView {
   Rect rect;                // the pixels in memory, in the image's coordinates
   int64_t tile_stride = 0;  // from one tile of a batch to the next, in samples
   // Where samples are written and this is not null: set to 1 for each tile one of whose values is
-  // no finite number.
+  // non-finite.
   uint32_t* lost = nullptr;
 };
 
