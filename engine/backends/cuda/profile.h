@@ -21,7 +21,7 @@ struct TileProfile {
   double compute_seconds = 0;   // median of all steps together, as one graph
   double bytes = 0;             // the device's memory that the tile takes
   // For each global pooling, whether the step computing its input adds it up, too; the times hold
-  // other sums.
+  // no other sums.
   std::vector<bool> sums_added;
 };
 
