@@ -49,7 +49,7 @@ std::vector<TimedCandidate> TimeAll(const KernelCandidates& candidates, absl::Du
 
 enum class Answer : uint8_t { kRight, kWrong, kNone };
 
-// What the reference makes of random values.
+// The reference's result for random values.
 class Check {
  public:
   explicit Check(const KernelCandidates& candidates)

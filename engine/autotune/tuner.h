@@ -28,13 +28,13 @@ struct TunerOptions {
   // For each kind of layer, and for the tiles of each network.
   absl::Duration budget = absl::Milliseconds(50);
   const Clock* clock = &Clock::Real();
-  // Told, on any thread, what people should know: a table that is not used, a kernel that is wrong,
+  // Told, on any thread, human-readable news: a table that is not used, a kernel that is wrong,
   // a file that cannot be written.
   std::function<void(const std::string&)> warn = [](const std::string&) {};
 };
 
 // Thread safe. A choice, once made, stays; so equal layers get the same kernel, and processes that
-// start from the same complete table compute the same bytes.
+// start from the same complete table compute bit-exact results.
 class Tuner final : public KernelChooser {
  public:
   // The errors of TuningTable::Load, but a table of an older format or another engine version is
@@ -45,13 +45,13 @@ class Tuner final : public KernelChooser {
   std::string Choose(const KernelCandidates& candidates) override ABSL_LOCKS_EXCLUDED(mutex_);
   Size ChooseTile(TileCandidates& candidates) override ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // What is known by now.
+  // The choices that are known by now.
   TuningTable table() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   Tuner(TunerOptions options, TuningTable table)
       : options_(std::move(options)), table_(std::move(table)) {}
-  // What is to be chosen.
+  // A choice that is to be made.
   struct Question {
     std::string device, key;
     std::vector<std::string> names;  // best first as shipped

@@ -47,7 +47,7 @@ class Executable {
   TilePlan Plan(const Rect& tile, Size image) const;
   // Scratch memory that a stream needs to run a tile of this size.
   virtual size_t WorkspaceBytes(Size tile) const = 0;
-  // What the host has of it: the rest is memory of the device's own.
+  // The host's part of it: the rest is memory of the device's own.
   virtual size_t HostWorkspaceBytes(Size tile) const { return WorkspaceBytes(tile); }
   virtual size_t WeightBytes() const = 0;
   // Tile size in source pixels that this device likes best, when memory allows.

@@ -28,7 +28,7 @@ constexpr BuiltIn kBuiltIns[] = {
 };
 
 struct Plugin {
-  const char* name;  // of its devices, in front of a colon
+  const char* name;  // its devices', in front of a colon
   const char* file;
 };
 

@@ -16,7 +16,7 @@ namespace upscaled {
 struct DeviceEnumeration {
   struct Device {
     std::string name;         // "cpu", "reference", "opencl:0.0"
-    std::string description;  // of a plugin's device: human-readable
+    std::string description;  // a plugin's device: human-readable
   };
   std::vector<Device> devices;     // best first
   std::vector<std::string> notes;  // which plugins or devices are not usable, and why

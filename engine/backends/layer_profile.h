@@ -1,4 +1,4 @@
-// What the layers of a network took of one run of a tile.
+// The times of a network's layers in one run of a tile.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@ struct LayerProfile {
   std::string shape;       // "64-128 3x3 480x270"
   std::string kernel;      // that computed it
   std::string work_group;  // "8x4x1"; empty where there is none
-  double operations = 0;   // of the direct algorithm
-  double bytes = 0;        // of the layer's inputs, output and weights, each once
+  double operations = 0;   // the direct algorithm's
+  double bytes = 0;        // the layer's inputs, output and weights, each once
   double seconds = 0;
 };
 

@@ -1,4 +1,4 @@
-// What a backend in a shared object of its own offers. backend_list.cc loads it when it is there,
+// The interface of a backend in a shared object of its own. backend_list.cc loads it when present,
 // so that one program runs with and without the driver that the plugin needs.
 #pragma once
 
@@ -20,7 +20,7 @@ struct PluginDevice {
 
 struct PluginDevices {
   std::vector<PluginDevice> devices;
-  std::vector<std::string> notes;  // what was not usable, and why
+  std::vector<std::string> notes;  // devices that were not usable, and why
 };
 
 struct BackendPlugin {

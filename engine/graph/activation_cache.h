@@ -1,4 +1,4 @@
-// What a device keeps of one tile from one pass over its image to the next.
+// The data that a device keeps of one tile from one pass over its image to the next.
 #pragma once
 
 #include <cstddef>

@@ -5,7 +5,7 @@
 namespace upscaled {
 
 std::vector<int> AssignSlots(std::span<const Lifetime> lifetimes) {
-  std::vector<int> busy_until;  // of each slot
+  std::vector<int> busy_until;  // for each slot
   std::vector<int> slots;
   for (const Lifetime& lifetime : lifetimes) {
     const auto free_slot = std::find_if(busy_until.begin(), busy_until.end(),

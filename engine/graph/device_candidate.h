@@ -30,7 +30,7 @@ class DeviceCandidate : public LayerCandidate {
   }
 
  protected:
-  // What became of preparing it, for the constructor to note.
+  // Notes the outcome of preparing it; for the constructor.
   void SetStatus(absl::Status status) { status_ = std::move(status); }
   // The kernel's time by the device's clock.
   virtual absl::StatusOr<absl::Duration> RunOnce() = 0;

@@ -1,4 +1,4 @@
-// What a tile costs where nothing cuts it off: how backends choose the size of tiles.
+// The costs of a tile where nothing cuts it off: how backends choose the size of tiles.
 #pragma once
 
 #include <span>

@@ -21,25 +21,25 @@ class LayerCandidate {
   virtual ~LayerCandidate() = default;
   // Computes the whole output from whatever input there is, for its time alone.
   virtual void Run() = 0;
-  // What Run last took by the device's own clock; nothing where the caller's is as good.
+  // The time that Run last took by the device's own clock; nothing where the caller's is as good.
   virtual std::optional<absl::Duration> LastRunTime() const { return std::nullopt; }
   // The output for an input, both [channel][y][x].
   virtual std::vector<float> Compute(std::span<const float> input) = 0;
 };
 
-// What a backend could compute one layer with.
+// The kernels with which a backend could compute one layer.
 class KernelCandidates {
  public:
   virtual ~KernelCandidates() = default;
-  // What measured times hold for: the device's model and what drives it, as the instruction set.
+  // The hardware for which times hold: the device's model and its driver, as the instruction set.
   virtual std::string device() const = 0;
   virtual const Layer& layer() const = 0;
   virtual Precision precision() const = 0;
   // Two or more, best first as shipped.
   virtual std::vector<std::string> names() const = 0;
-  // Of which size to time it: as a tile's part that is computed at once.
+  // The output size for timing: as a tile's part that is computed at once.
   virtual Size timed_output() const { return {168, 12}; }
-  // Of which size to compare it with the reference: a block of any kernel and the next's beginning.
+  // The output size for the check against the reference: any kernel's block and the next's start.
   virtual Size checked_output() const { return {7, 7}; }
   // `name` is one of names(), `input` the size of the layer's input. Throws std::bad_alloc when
   // memory is out.
@@ -53,7 +53,7 @@ class TileCandidates {
   virtual std::string device() const = 0;       // as KernelCandidates'
   virtual std::string network() const = 0;      // all that its speed depends on, for a table
   virtual std::vector<Size> tiles() const = 0;  // two or more, best first as shipped
-  virtual double MacsPerPixel() const = 0;      // of the direct algorithm, per source pixel
+  virtual double MacsPerPixel() const = 0;      // the direct algorithm's, per source pixel
   // Computes a part of a tile; returns how many of the tile's source pixels that is worth, what is
   // computed around them included. Throws std::bad_alloc when memory is out.
   virtual double Run(Size tile) = 0;

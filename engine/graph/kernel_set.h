@@ -1,4 +1,4 @@
-// What a backend brings to the compiler: a list of kernels, what each of them supports and can
+// The interface of a backend to the compiler: a list of kernels, what each of them supports and can
 // fuse, and how a layer alone is tried.
 #pragma once
 
@@ -21,7 +21,7 @@
 
 namespace upscaled {
 
-// What a kernel can do in the pass that computes its layer; activations are part of every layer,
+// Operations that a kernel can fuse into its layer's pass; activations are part of every layer,
 // and loaders fold scales into weights.
 enum Fusion : unsigned {
   kFuseNothing = 0,
@@ -65,7 +65,7 @@ class KernelSet {
   virtual Precision precision() const = 0;
   virtual std::vector<const KernelInfo*> List() const = 0;  // best first
   virtual bool Supports(const KernelInfo& kernel, const FusedLayers& layers) const = 0;
-  // What the kernel can fuse into `main`, which it supports.
+  // The fusions that the kernel can add to `main`, which it supports.
   virtual unsigned Fuses(const KernelInfo& kernel, const Layer& /*main*/) const {
     return kernel.fuses;
   }
@@ -78,7 +78,7 @@ class KernelSet {
     return std::string(choice.info->name);
   }
 
-  // What packing a layer's weights takes at most.
+  // Upper bound of the bytes that a layer's packed weights take.
   virtual size_t PackedBytesBound(const Layer& layer) const = 0;
 
   // See KernelCandidates.
@@ -91,13 +91,13 @@ class KernelSet {
 // A layer has at most so many choices.
 inline constexpr size_t kMaxChoices = 16;
 
-// What could compute `layers`, best first; with `forced` (may be null) that alone, where it
+// The choices that can compute `layers`, best first; `forced` (may be null) alone, where it
 // supports them.
 std::vector<KernelChoice> RankKernels(const KernelSet& kernels, const FusedLayers& layers,
                                       const KernelInfo* forced = nullptr);
 
-// What `chooser` (may be null) says of a convolution that `forced` leaves and that has a choice, or
-// the first of RankKernels. UNIMPLEMENTED: no kernel supports the layers.
+// The answer of `chooser` (may be null) for a convolution that `forced` leaves and that has a
+// choice, or the first of RankKernels. UNIMPLEMENTED: no kernel supports the layers.
 absl::StatusOr<KernelChoice> ChooseKernel(const KernelSet& kernels, const FusedLayers& layers,
                                           const KernelInfo* forced, KernelChooser* chooser);
 

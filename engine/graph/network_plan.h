@@ -44,7 +44,7 @@ absl::StatusOr<NetworkPlan> PlanNetwork(const Network& network, const KernelSet&
                                         const KernelInfo* forced = nullptr,
                                         KernelChooser* chooser = nullptr);
 
-// What the node's kernel computes, as one layer: its main one with the names of all that it covers,
+// The node's computation as one layer: its main one with the names of all that it covers,
 // and the cropped residual, if any, as its last input. `network` has the weights.
 Layer FusedLayer(const Network& network, const Node& node);
 

@@ -36,7 +36,7 @@ class ChannelSums {
   // So many rounded values a double adds up exactly.
   static constexpr int kExactRun = 4096;
 
-  // What counts of a value; no number counts as the upper limit.
+  // Rounds a value as sums count it; NaN counts as the upper limit.
   static double Round(float value) {
     constexpr float kLimit = 1 << 16;
     constexpr double kShift = 1.5 * (1 << 28);  // doubles beside it are 2^-24 apart
@@ -48,7 +48,7 @@ class ChannelSums {
 
   // `run`: the sum of up to kExactRun rounded values.
   void Add(size_t channel, double run) { sums_[channel] += static_cast<int64_t>(run * kUnit); }
-  // Of as many channels.
+  // Adds the sums of as many channels.
   void Add(const ChannelSums& other);
 
   size_t channels() const { return sums_.size(); }
@@ -64,7 +64,7 @@ class ChannelSums {
 // network has poolings, in order, and the last one computes the result. The pipeline makes it
 // (engine/pipeline/image_run.h), backends read it.
 struct PoolingPass {
-  std::span<const ChannelMeans> means = {};  // of the first poolings; of all for the result
+  std::span<const ChannelMeans> means = {};  // the first poolings'; all of them for the result
   ChannelSums* partial_sums = nullptr;  // not null: set to those of the next pooling, and no pixel
   ActivationCache* cache = nullptr;     // may be null; never changes the result
 

@@ -27,7 +27,7 @@ struct TileLimits {
   bool halo_counts = false;
 };
 
-// What a tile of some size takes where nothing cuts it off.
+// The costs of a tile of some size where nothing cuts it off.
 struct TileCosts {
   absl::FunctionRef<double(Size)> macs;
   // Not OK: no tile of this size can be.

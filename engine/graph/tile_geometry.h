@@ -16,7 +16,7 @@ struct PixelRange {
   int last = 0;
 };
 
-// What `layer` reads of input number `input`, `in_side` pixels long, along one axis to compute
+// The pixels that `layer` reads of input number `input`, `in_side` pixels long, along one axis for
 // `out`; may exceed it (a convolution's zero padding). Not for global poolings and factors of one
 // value per channel.
 PixelRange InputRange(const Layer& layer, PixelRange out, int in_side, size_t input = 0);

@@ -14,22 +14,22 @@ namespace upscaled {
 // for the whole padded image; vectors over layers are indexed as Network::layers of the program
 // that the tile is planned for, which may have other layers than the network it was compiled from.
 struct TilePlan {
-  Rect tile;   // what to compute, in source pixels, inside the image
+  Rect tile;   // the pixels to compute, in source pixels, inside the image
   Size image;  // the whole image, in source pixels
   Rect input;  // the source pixels that all of this takes, inside the image
-  // What each layer must compute: the union of what its consumers need, rounded outward to whole
+  // Pixels each layer must compute: the union of what its consumers need, rounded outward to whole
   // blocks and clipped to the layer. Empty where nothing needs the layer. Zero padding lies
   // outside: whoever computes a layer reads zeros there. [0] is in padded-input coordinates
   // (subtract pad_px for image coordinates).
   std::vector<Rect> regions;
-  std::vector<Size> layer_sizes;  // of the whole layers
-  // Of each global average pooling, in order (ListPoolings): the part of what it reads that this
+  std::vector<Size> layer_sizes;  // the whole layers'
+  // For each global average pooling, in order (ListPoolings): the part of its input that this
   // tile adds up, inside its region.
   std::vector<Rect> partial_sum_rects;
   // The executable that made it, which alone may run it; compared, never used.
   const void* maker = nullptr;
 
-  // What it takes of memory, as its owner holds it.
+  // The memory that it takes, as its owner holds it.
   size_t bytes() const;
 };
 

@@ -9,7 +9,7 @@
 
 namespace upscaled {
 
-// Of all layers together; the largest network in use needs half of it.
+// The limit for all layers together; the largest network in use needs half of it.
 inline constexpr size_t kMaxPackedBytes = size_t{1} << 30;
 
 class WeightBudget {

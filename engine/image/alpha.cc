@@ -20,7 +20,7 @@ namespace {
 // A row of pixels, and which of them have a colour. Columns -1 and width exist and have none.
 struct ColouredRow {
   AlignedBuffer<uint8_t> pixels;
-  std::vector<uint8_t> has_colour;  // of column x at x + 1
+  std::vector<uint8_t> has_colour;  // for column x at x + 1
   int coloured = 0;                 // how many
 
   explicit ColouredRow(const ImageSpec& spec)

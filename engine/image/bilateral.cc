@@ -96,7 +96,7 @@ class Bilateral final : public RowSource {
   const BilateralWindow window_;
   const BilateralLayout layout_;
   std::vector<Row> rows_;                  // a ring
-  std::vector<const float*> window_rows_;  // of next_row_
+  std::vector<const float*> window_rows_;  // the rows for next_row_
   AlignedBuffer<float> result_;
   int pulled_rows_ = 0;
   int next_row_ = 0;

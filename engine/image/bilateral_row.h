@@ -17,8 +17,8 @@ struct BilateralLayout {
 
   int colours;
   int width_px;
-  size_t plane_floats;   // of a row's plane
-  size_t result_floats;  // of a result's plane: whole vectors
+  size_t plane_floats;   // per plane of a row
+  size_t result_floats;  // per plane of a result: whole vectors
 };
 
 // Filters a row. `rows` are those of its window, from top to bottom; null: outside the image.

@@ -52,7 +52,7 @@ class PngEncoder final : public ImageEncoder {
   ByteSink& sink_;
   absl::Status status_;  // the first error
   int next_row_ = 0;
-  uint32_t adler_ = 1;  // of the bands that were written
+  uint32_t adler_ = 1;  // checksum of the bands that were written
   std::vector<std::unique_ptr<PngBand>> bands_;
   size_t filled_ = 0;  // bands_[filled_] takes rows
   struct Running {

@@ -19,7 +19,7 @@ constexpr size_t kCrcBytes = 4;
 constexpr size_t kIhdrBytes = 13;
 // zlib's window and state, twice, libpng's structures, the input buffer.
 constexpr size_t kLibraryBytes = 256 << 10;
-constexpr size_t kMaxInflation = 1032;  // of deflate
+constexpr size_t kMaxInflation = 1032;  // deflate's
 
 constexpr uint32_t ChunkType(const char (&name)[5]) {
   return uint32_t(name[0]) << 24 | name[1] << 16 | name[2] << 8 | name[3];

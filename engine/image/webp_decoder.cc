@@ -64,9 +64,9 @@ class WebpDecoder final : public ImageDecoder {
   absl::Status status_;
   // The file's beginning, until it has been checked; then libwebp gets it.
   std::vector<uint8_t> head_;
-  size_t next_check_bytes_ = 0;  // of head_: doubles, so that all checks take linear time
+  size_t next_check_bytes_ = 0;  // size of head_: doubles, so that all checks take linear time
   bool checked_ = false;
-  size_t missing_bytes_;   // of the file, by what its header says
+  size_t missing_bytes_;   // the file's, by what its header says
   bool complete_ = false;  // the image, though not yet the file
   int decoded_rows_ = 0;
   int next_row_ = 0;

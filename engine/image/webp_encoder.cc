@@ -13,7 +13,7 @@ namespace upscaled {
 namespace {
 
 constexpr int kLosslessQuality = 100;
-constexpr int kLosslessLevel = 1;  // of 9; see README.md
+constexpr int kLosslessLevel = 1;  // on a scale to 9; see README.md
 constexpr size_t kPieceBytes = 64 << 10;
 
 struct DeleteMux {

@@ -33,7 +33,7 @@ constexpr uint32_t FourCc(const char (&name)[5]) {
 
 // The chunks that the walk has found so far.
 struct Container {
-  Size canvas;  // of VP8X; empty without
+  Size canvas;  // from VP8X; empty without
   std::span<const uint8_t> icc_profile;
   Size image;
   bool has_alpha = false;

@@ -17,14 +17,14 @@ namespace upscaled {
 
 enum class ImageOp {
   kCopy,          // bytes, the yardstick of all others
-  kBilateral,     // of RGB in 8 bits: engine/image/bilateral.h
-  kTranspose,     // of a matrix of floats
+  kBilateral,     // RGB in 8 bits: engine/image/bilateral.h
+  kTranspose,     // a matrix of floats
   kToPlanes,      // RGB in 8 bits to pixels of 8 floats: value / 255, and zeros
   kFromPlanes,    // and back: clamped to 0..1, rounded half up
-  kRowStats,      // of a matrix of floats: LineStats of every row
+  kRowStats,      // a matrix of floats: LineStats of every row
   kColumnStats,   // and of every column
-  kSquaredError,  // of two planes of floats, one behind the other: the sum, a double
-  kSsim,          // of the same: the sum over all windows, a double; see engine/image/quality.h
+  kSquaredError,  // two planes of floats, one behind the other: the sum, a double
+  kSsim,          // the same planes: the sum over all windows, a double; see engine/image/quality.h
 };
 
 // Statistics of the finite values of a row or column: 0, infinity and -infinity where there are
@@ -36,7 +36,7 @@ struct LineStats {
 
 struct ImageWork {
   ImageOp op;
-  Size size;  // of the image, the matrix or each plane; for kSsim at least a window
+  Size size;  // the image's, the matrix's or each plane's; for kSsim at least a window
   BilateralOptions bilateral = {};
 };
 
@@ -46,7 +46,7 @@ size_t ResultBytes(const ImageWork& work);
 
 struct ImageStep {
   ImageOp op;
-  std::string_view name;  // what it adds to the step before: "naive", "shared memory", ...
+  std::string_view name;  // its addition to the step before: "naive", "shared memory", ...
 };
 
 // Used by one thread at a time. A result depends on the source and the step alone: sums run in one

@@ -18,7 +18,7 @@ inline constexpr int kMaxChannels = 8192;
 inline constexpr size_t kMaxConcatInputs = 64;
 inline constexpr int kMaxKernelPx = 31;
 inline constexpr int kMaxFactor = 16;    // strides and resize factors
-inline constexpr int kMaxScale = 16;     // of the network, and of any layer inside it
+inline constexpr int kMaxScale = 16;     // the network's, and that of any layer inside it
 inline constexpr int kMaxPadPx = 1024;   // replicated border, crops
 inline constexpr int kMaxPeriodPx = 64;  // product of align_px and the strides
 

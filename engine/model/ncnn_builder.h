@@ -83,7 +83,7 @@ class NcnnBuilder {
   NcnnWeights weights_;
   Network network_;
   std::map<std::string, Blob> blobs_;  // made and not read yet
-  std::vector<Blob> inputs_;           // of the layer that is being added
+  std::vector<Blob> inputs_;           // the inputs of the layer that is being added
 };
 
 }  // namespace upscaled

@@ -50,7 +50,7 @@ struct Layer {
   std::string name;
   std::vector<int> inputs;  // indices of earlier layers
   int out_channels = 0;
-  int in_channels = 0;  // of inputs[0]
+  int in_channels = 0;  // those of inputs[0]
 
   int kernel_px = 1;
   int stride_px = 1;

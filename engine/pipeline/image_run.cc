@@ -16,7 +16,7 @@
 namespace upscaled {
 namespace {
 
-// What the tiles of one pass of ImageRun::Start came to.
+// The outcome of the tiles of one pass of ImageRun::Start.
 class StartedPass {
  public:
   explicit StartedPass(size_t tiles) : left_(tiles) {}

@@ -45,8 +45,8 @@ class ImageRun {
   std::span<const TileTask> pass_tiles() const { return tiles_; }
   std::span<const ChannelMeans> means() const { return means_; }  // that are known
 
-  // What it holds at a time for an image in tiles of this size (CutImage), with the tasks of a pass
-  // on their way and in the executor's queue. Caches apart.
+  // The bytes that it holds at a time for an image in tiles of this size (CutImage), with a pass's
+  // tasks on their way and in the executor's queue. Caches apart.
   static size_t Bytes(const Executable& executable, Size image, Size tile);
 
  private:
@@ -56,11 +56,11 @@ class ImageRun {
   // All tiles of a gathering pass have run.
   void EndPass();
 
-  std::vector<int64_t> pooled_px_;  // of each pooled layer
+  std::vector<int64_t> pooled_px_;  // for each pooled layer
   std::vector<TileTask> tiles_;
-  std::vector<std::unique_ptr<ActivationCache>> caches_;  // of the first tiles
-  std::vector<PoolingPass> passes_;                       // of each tile; none without poolings
-  std::vector<ChannelSums> partial_sums_;                 // of each tile, until the last pass
+  std::vector<std::unique_ptr<ActivationCache>> caches_;  // the first tiles'
+  std::vector<PoolingPass> passes_;                       // for each tile; none without poolings
+  std::vector<ChannelSums> partial_sums_;                 // for each tile, until the last pass
   std::vector<ChannelMeans> means_;
 };
 

@@ -72,7 +72,7 @@ int HaloPx(const Executable& executable) {
     halo = std::max(
         {halo, at - input.x, at - input.y, input.right() - at - 1, input.bottom() - at - 1});
   }
-  // The shares of pooled layers lie as the size of the image has it.
+  // The partial sums' rectangles in pooled layers depend on the image's size.
   const Network& network = executable.network();
   if (!ListPoolings(network).empty()) halo += 2 * network.align_px;
   return std::min(halo, kWholeImageHaloPx);

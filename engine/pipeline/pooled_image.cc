@@ -11,7 +11,7 @@
 namespace upscaled {
 namespace {
 
-// Of a variant's colour; gathering takes no alpha.
+// The format of a variant's colour; gathering takes no alpha.
 ImageSpec VariantSpec(const ImageSpec& source, Dihedral variant) {
   const Size size = variant.Apply(source.size());
   return {size.width, size.height, 3, source.type};

@@ -55,7 +55,7 @@ class TileRun {
   Cancellation::Registration outer_;  // forwards the caller's cancellation to stop_
 
   absl::Mutex mutex_;
-  int pending_ ABSL_GUARDED_BY(mutex_) = 0;  // of all groups
+  int pending_ ABSL_GUARDED_BY(mutex_) = 0;  // in all groups
 };
 
 }  // namespace upscaled

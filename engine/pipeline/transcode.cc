@@ -13,7 +13,7 @@
 namespace upscaled {
 namespace {
 
-constexpr size_t kPortionBytes = 256 * 1024;  // of result rows on their way to the encoder
+constexpr size_t kPortionBytes = 256 * 1024;  // result rows on their way to the encoder
 
 // Adds the time that a scope takes.
 class Timed {

@@ -30,7 +30,7 @@ struct TtaTask {
   TileVariants variants;
   ImageView src;         // the pixels of variants.input
   MutableImageView dst;  // gets the rounded mean
-  // Of each variant, with global average poolings; else empty. Outlive the run.
+  // One for each variant, with global average poolings; else empty. Outlive the run.
   std::span<const PoolingPass> passes;
 };
 
@@ -47,7 +47,7 @@ class TtaTile {
   void Start(TileRun& run, const std::shared_ptr<const Executable>& executable, TtaTask task,
              std::function<void()> finished);
 
-  // What the constructor allocates.
+  // The bytes that the constructor allocates.
   static size_t Bytes(Size tile, Size input, int scale, SampleType source_type);
 
  private:

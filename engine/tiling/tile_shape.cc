@@ -10,7 +10,7 @@ namespace upscaled {
 namespace {
 
 // A stream that is idle while the first band is read or the last one written costs as much as
-// computing this share of the band.
+// computing this part of the band.
 constexpr double kBandCost = 0.125;
 // How many more columns or rows of tiles than the fewest possible are tried.
 constexpr int kMaxMoreTiles = 16;

@@ -12,7 +12,7 @@ inline constexpr int kMinTilePx = 32;  // below this the halo costs more than th
 // Inputs of the choice.
 struct TileShapeInput {
   Size image;
-  Size max_tile;          // what the device or the user allows
+  Size max_tile;          // the limit of the device or the user
   int halo_px = 0;        // source pixels around a tile that its result depends on
   int streams = 1;        // tiles computed side by side
   size_t row_bytes = 0;   // memory that one source row of a band takes, source and result

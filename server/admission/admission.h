@@ -29,8 +29,8 @@ struct ResourceRequest {
 struct AdmissionState {
   int requests = 0;  // calls with a slot
   int64_t queue_pixels = 0;
-  int64_t memory_bytes = 0;   // of the calls
-  int64_t scratch_bytes = 0;  // of the device's streams
+  int64_t memory_bytes = 0;   // the calls'
+  int64_t scratch_bytes = 0;  // the device's streams'
   bool draining = false;
 };
 

@@ -12,9 +12,9 @@ namespace upscaled::server {
 struct Limits {
   int64_t max_source_pixels = 100'000'000;
   int64_t max_result_pixels = 1'600'000'000;
-  int64_t max_source_bytes = int64_t{256} << 20;  // of an encoded source
-  int64_t max_unary_bytes = int64_t{4} << 20;     // of an encoded image in the unary call
-  int64_t max_tile_pixels = 1'048'576;            // of one raw tile of UpscaleTiles
+  int64_t max_source_bytes = int64_t{256} << 20;  // an encoded source
+  int64_t max_unary_bytes = int64_t{4} << 20;     // an encoded image in the unary call
+  int64_t max_tile_pixels = 1'048'576;            // one raw tile of UpscaleTiles
   int max_concurrent_requests = 100;
   int64_t max_queue_pixels = 400'000'000;         // source pixels admitted and not yet computed
   int64_t max_metadata_bytes = int64_t{4} << 20;  // before a source's pixels, and inflated

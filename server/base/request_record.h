@@ -17,7 +17,7 @@ struct RequestRecord {
   std::string peer;
   absl::StatusCode code = absl::StatusCode::kOk;
   std::string reason;   // name of the ErrorReason, without its prefix; empty when OK
-  std::string message;  // of the error
+  std::string message;  // the error's
   std::string model;
   std::string device;
   Size source;

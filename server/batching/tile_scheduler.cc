@@ -198,7 +198,7 @@ void TileScheduler::Stop(absl::Status reason) {
 
 void TileScheduler::RunWorker(int slot) {
   std::shared_ptr<Device> device;
-  std::unique_ptr<Stream> stream;  // of the device
+  std::unique_ptr<Stream> stream;  // the device's
   while (true) {
     FairQueue::Batch batch;
     std::shared_ptr<Device> now;

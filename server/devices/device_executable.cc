@@ -74,7 +74,7 @@ size_t DeviceExecutable::WeightBytes() const {
 absl::StatusOr<DeviceExecutables> LoadOnDevices(
     const DeviceList& devices, const ModelCard& card, std::span<const ModelVariant* const> variants,
     Precision precision, const std::function<void(Device&, const absl::Status&)>& on_fault) {
-  std::vector<std::vector<DeviceExecutable::Part>> parts(variants.size());  // of each variant
+  std::vector<std::vector<DeviceExecutable::Part>> parts(variants.size());  // for each variant
   absl::Status refusal;
   for (const std::shared_ptr<Device>& device : devices) {
     auto loaded = LoadAll(device->models(), card, variants, precision);

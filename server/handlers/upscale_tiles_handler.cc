@@ -23,7 +23,7 @@ namespace {
 namespace pb = upscale::v1;
 
 constexpr int kChannels = 3;
-constexpr size_t kMessageOverheadBytes = 64;  // of a tile's message beside its pixels
+constexpr size_t kMessageOverheadBytes = 64;  // a tile's message beside its pixels
 
 // The wire's pixels are little endian, the engine's native.
 static_assert(std::endian::native == std::endian::little);

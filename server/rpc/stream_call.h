@@ -279,7 +279,7 @@ class StreamCall final : public Call,
   const Method& method_;
   grpc::ServerCompletionQueue& queue_;
   grpc::ServerAsyncReaderWriter<Response, Request> stream_{&context()};
-  Request incoming_;  // of the read in flight
+  Request incoming_;  // the message of the read in flight
 
   absl::Mutex mutex_;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;

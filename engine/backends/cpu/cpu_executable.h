@@ -32,7 +32,7 @@ class CpuExecutable final : public Executable {
   size_t ActivationCacheBytes(Size tile) const override;
 
   const Program& program() const { return program_; }
-  // Computes pixels that overflow in precision kFast; null in precision kExact.
+  // Computes pixels that overflowed in precision kFast; null in precision kExact.
   const Program* exact_program() const { return exact_program_ ? &*exact_program_ : nullptr; }
 
  private:

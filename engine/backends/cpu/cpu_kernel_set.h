@@ -11,7 +11,7 @@
 
 namespace upscaled::cpu {
 
-// What measured times hold for: the CPU's model and the instruction set.
+// The hardware for which measured times hold: the CPU's model and the instruction set.
 std::string DeviceName(Isa isa);
 
 // A fully connected layer as a 1x1 convolution; others as they are.

@@ -53,7 +53,7 @@ absl::StatusOr<std::vector<LayerProfile>> CpuStream::Profile(const Executable& e
         layers.emplace_back(DescribeLayer(program.network, i, task.plan->regions, value_bytes));
     const KernelInfo* const kernel = program.kernel_infos[i];
     layer.kernel = kernel == nullptr ? "load" : kernel->name;
-    // What a prelude multiplies belongs to it, not to the layer that adds it up.
+    // The multiplications of a prelude belong to it, not to the layer that adds them up.
     if (kernel != nullptr && kernel->prelude != nullptr) layer.operations = 0;
   }
   absl::Time last = absl::Now();

@@ -13,7 +13,7 @@ namespace upscaled::cpu {
 class CpuStream final : public Stream {
  public:
   absl::Status Run(const Executable& executable, std::span<const TileTask> tiles) override;
-  // Of the layers of the program, see program.h. In precision kFast without what is computed again.
+  // Profiles the layers of the program, see program.h; in kFast without what is computed again.
   absl::StatusOr<std::vector<LayerProfile>> Profile(const Executable& executable,
                                                     const TileTask& task) override;
 

@@ -89,7 +89,7 @@ absl::Status AppendNode(const Network& source, const Node& node, const CpuKernel
   return absl::OkStatus();
 }
 
-// What follows from the layers' kernels and connections.
+// Sets all that follows from the layers' kernels and connections.
 void Connect(Program& program) {
   const size_t count = program.network.layers.size();
   program.margin.resize(count);
@@ -135,7 +135,7 @@ void StaggerBlocks(Program& program) {
   }
 }
 
-// Chooses what tiles keep between the runs over an image.
+// Chooses the layers that tiles keep between the passes over an image.
 void ChooseCached(Program& program) {
   const std::vector<Layer>& layers = program.network.layers;
   program.poolings = ListPoolings(program.network);

@@ -26,15 +26,15 @@ struct Program {
   std::vector<const KernelInfo*> kernel_infos;
   std::vector<int> block_px;
   std::vector<int> block_origin_px;  // where the layer's blocks begin, on both axes
-  std::vector<int> pixel_stride;     // of the layer's tensor, in floats
+  std::vector<int> pixel_stride;     // the layer's tensor's, in floats
   std::vector<bool> half;            // whether it is blocked and of halves
-  std::vector<Margin> margin;        // of the layer's tensor: what its consumers read
+  std::vector<Margin> margin;        // around the layer's tensor: what its consumers read
   std::vector<std::vector<int>> consumers;
-  // What tiles keep from one run over an image with global poolings to the next: the pooled
-  // layers, where the next run goes on, and images on the way to them, which are small.
+  // Layers that tiles keep from one run over an image with global poolings to the next: the pooled
+  // ones, those where the next run goes on, and images on the way to them, which are small.
   std::vector<bool> kept;
   std::vector<int> poolings;               // ListPoolings
-  SampleConversions sample_conversions{};  // of the instruction set
+  SampleConversions sample_conversions{};  // the instruction set's
   size_t scratch_floats = 0;               // the largest kernel's
   size_t weight_bytes = 0;
 };

@@ -43,7 +43,7 @@ class Scheduler {
     while (!Finished(target)) Need(target, next_[target] + kResultRows);
   }
 
-  // Of the last run; rows of each layer's ring.
+  // The rows of each layer's ring in the last run.
   const std::vector<int>& ring_rows() const { return ring_rows_; }
   std::vector<RowSchedule::Step>& steps() { return steps_; }
 
@@ -51,7 +51,7 @@ class Scheduler {
   bool Keeps(int layer) const { return keeps_ && program_.kept[layer]; }
   bool Finished(int layer) const { return next_[layer] >= regions_[layer].bottom(); }
 
-  // What a run computes `layer` from; the values of a global pooling are given.
+  // The layers from which a run computes `layer`; the values of a global pooling are given.
   std::span<const int> InputsOf(int layer) const {
     const Layer& of = program_.network.layers[layer];
     return of.op == Op::kGlobalAveragePool ? std::span<const int>() : of.inputs;
@@ -100,7 +100,7 @@ class Scheduler {
     return {x, y, region.right() - x, std::min(y + block, region.bottom()) - y};
   }
 
-  // Of the layer's input number `input`.
+  // The rows of the layer's input number `input` that `rows` need.
   PixelRange Reads(int layer, size_t input, PixelRange rows) const {
     const Layer& reader = program_.network.layers[layer];
     return InputRange(reader, rows, sizes_[reader.inputs[input]].height, input);
@@ -125,7 +125,7 @@ class Scheduler {
   const std::vector<Size>& sizes_;
   const bool keeps_;
   std::vector<int> next_;   // row to compute next
-  std::vector<bool> runs_;  // what the run's target depends on
+  std::vector<bool> runs_;  // the layers on which the run's target depends
   std::vector<int> ring_rows_;
   std::vector<RowSchedule::Step> steps_;
 };

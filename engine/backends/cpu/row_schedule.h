@@ -27,7 +27,7 @@ struct RowSchedule {
   std::vector<Tensor> tensors;  // a tensor that is kept holds all rows of its region
   std::vector<Step> steps;
   size_t workspace_floats = 0;
-  size_t cached_floats = 0;  // of the tensors that are kept; the same for all passes of a tile
+  size_t cached_floats = 0;  // size of the tensors that are kept; the same for all passes of a tile
 };
 
 // The plan for a program, without its maker.

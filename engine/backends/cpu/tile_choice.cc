@@ -16,14 +16,14 @@ namespace {
 
 constexpr Size kSmallest = {120, 72};
 constexpr Size kLargestFirst[] = {{960, 540}, {720, 408}, {480, 270}, {360, 204}, {240, 135}};
-// Of narrower tiles, no larger than the largest.
+// Widths of narrower tiles, no larger than the largest.
 constexpr int kWidths[] = {720, 480, 360, 240, 180, 120};
 constexpr int kMaxHeight = 540;
 
 // The others would not be much faster than any of these.
 constexpr size_t kMaxTried = 4;
 
-// What moving a byte between a core's own cache and the next one costs, in multiply-adds of the
+// The cost of moving a byte between a core's own cache and the next one, in multiply-adds of the
 // direct algorithm by the fastest kernels: some 10 GB/s beside 150 G a second.
 constexpr double kMacsPerByte = 15;
 constexpr double kFastMacsPerByte = 30;
@@ -50,7 +50,7 @@ size_t ValueBytes(const Program& program, int layer) {
   return program.half[layer] ? sizeof(uint16_t) : sizeof(float);
 }
 
-// What one source pixel of such a tile costs, in multiply-adds.
+// The cost of one source pixel of such a tile, in multiply-adds.
 double CostOf(const Program& program, Size size, size_t cache_bytes) {
   const std::vector<Rect> regions = InnerRegions(program, size);
   const std::vector<Layer>& layers = program.network.layers;

@@ -13,7 +13,7 @@
 
 namespace upscaled::cpu {
 
-// Of the run that needs most.
+// The workspace of the run that needs most.
 size_t WorkspaceOf(const Program& program, const InnerTile& tile);
 
 // Sizes worth using, the one that should be fastest first, on a core with so large a second-level

@@ -14,7 +14,7 @@ namespace upscaled::cpu {
 
 class TileSizeBenchmark final : public TileCandidates {
  public:
-  // Of `network`; both outlive it.
+  // `program`: of `network`; both outlive it.
   TileSizeBenchmark(const Network& network, const Program& program, Isa isa,
                     std::vector<Size> tiles)
       : network_(network), program_(program), isa_(isa), tiles_(std::move(tiles)) {}

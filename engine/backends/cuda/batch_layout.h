@@ -12,12 +12,12 @@
 
 namespace upscaled::cuda {
 
-// What is computed of tiles, all of one plan.
+// The shape of a batch of tiles, all of one plan.
 struct BatchShape {
   int tiles = 1;
   SampleType src_type = SampleType::kU8;
   int src_channels = 3;
-  size_t known_means = 0;  // of so many poolings
+  size_t known_means = 0;  // number of poolings with known means
   bool gathers = false;    // the sums of the next pooling instead of pixels
   SampleType dst_type = SampleType::kU8;
 
@@ -27,20 +27,20 @@ struct BatchShape {
 // Offsets into the device's memory, in bytes. What the host sends lies first and in one piece, and
 // so does what it takes back.
 struct BatchLayout {
-  std::vector<size_t> means;  // of each known pooling: floats [tile][channel]
+  std::vector<size_t> means;  // for each known pooling: floats [tile][channel]
   size_t source = 0;          // samples [tile][y][x][channel]
   size_t sent_bytes = 0;      // from 0
   size_t result = 0;          // samples [tile][y][x][3], or int64 sums [strip][tile][channel]
-  size_t lost = 0;            // behind it: of each tile, whether a sample was no finite number
+  size_t lost = 0;            // behind it: for each tile, whether a sample was non-finite
   size_t zeroed = 0;          // sums and `lost`, or the latter alone: start as zeros
   size_t received_bytes = 0;  // from `result`
   size_t tensors = 0;         // all slots, in one piece at the end
   std::vector<size_t> slots;  // from `tensors`
-  size_t bytes = 0;           // of everything
+  size_t bytes = 0;           // the total
 
   size_t zeroed_bytes() const { return result + received_bytes - zeroed; }
   size_t tensor_bytes() const { return bytes - tensors; }
-  size_t staging_bytes() const { return sent_bytes + received_bytes; }  // of the host
+  size_t staging_bytes() const { return sent_bytes + received_bytes; }  // the host's
 };
 
 BatchLayout LayOut(const Program& program, const PlacedTile& plan, Precision precision,

@@ -1,4 +1,4 @@
-// What the steps of a batch read and write, in the device's memory.
+// The tensors that the steps of a batch read and write, in the device's memory.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ struct BatchViews {
   Size image_size;
   std::vector<TensorView> tensors;  // as layers; without memory where a result is never stored
   std::vector<const float*> means;  // as layers; of those global poolings whose means are known
-  SampleView samples;               // of the result
-  // What the step of this layer adds up while it computes it, if its kernel can: see SetSums.
+  SampleView samples;               // the result's
+  // The layer whose step adds these up while it computes it, if its kernel can: see SetSums.
   int summed_layer = -1;
   PooledSums sums;
 };

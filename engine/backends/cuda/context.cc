@@ -43,7 +43,7 @@ absl::Status Context::Enter() {
     absl::MutexLock lock(&mutex_);
     if (!lost_.ok()) return lost_;
   }
-  (void)cudaGetLastError();  // of a context that this thread has seen lost
+  (void)cudaGetLastError();  // drops that of a context that this thread has seen lost
   return Check(cudaSetDevice(device_.index), "cudaSetDevice");
 }
 

@@ -1,4 +1,4 @@
-// What everything of one device shares: its place in the runtime, and whether it still works.
+// The state that everything of one device shares: its place in the runtime, whether it still works.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -33,11 +33,11 @@ class Context {
   // Makes the device the calling thread's; before any other call to the runtime. UNAVAILABLE, with
   // the error that spoiled it, for a lost context.
   absl::Status Enter();
-  // What a call to the runtime answered: see ToStatus. Notes an error that loses the context.
+  // The status of a runtime call's answer: see ToStatus. Notes an error that loses the context.
   absl::Status Check(cudaError_t error, std::string_view call);
   // Another one at every call.
   int64_t NextId() { return next_id_++; }
-  // What tiles keep between their runs.
+  // The budget of the activation caches.
   ByteBudget& kept() { return kept_; }
 
  private:

@@ -88,7 +88,7 @@ size_t CudaExecutable::HostWorkspaceBytes(Size tile) const {
   return std::max(staging(tile), staging(PreferredTile())) + RedoneBytes(tile);
 }
 
-// What CudaStream::RunExactly holds: a result of floats, and of a quarter another one and, at
+// The memory of CudaStream::RunExactly: a result of floats, and of a quarter another one and, at
 // worst, every second pixel as a run.
 size_t CudaExecutable::RedoneBytes(Size tile) const {
   if (precision_ == Precision::kExact) return 0;

@@ -36,13 +36,13 @@ class CudaExecutable final : public Executable {
 
   const std::shared_ptr<Context>& context() const { return context_; }
   const Program& program() const { return program_; }
-  // As program().nodes. Precision kFast has those of kExact, too, for pixels that it loses.
+  // As program().nodes. Precision kFast has those of kExact, too, for pixels that overflow.
   const std::vector<StepKernel>& kernels(Precision precision) const {
     return precision == precision_ ? kernels_ : exact_kernels_;
   }
   // RESOURCE_EXHAUSTED names a layer of which the tile holds more than kernels can count.
   absl::Status CheckPlan(const PlacedTile& plan) const;
-  // Of all executables of the context, ever: what a stream keeps for one is of no other.
+  // Unique among all executables of the context, ever: what a stream keeps for one is of no other.
   int64_t id() const { return id_; }
   // How much of a stream's memory a batch of several tiles may take.
   size_t batch_bytes() const { return batch_bytes_; }
@@ -54,9 +54,9 @@ class CudaExecutable final : public Executable {
   absl::StatusOr<std::vector<StepKernel>> MakeKernels(const Network& network, Precision precision);
   TilePlan MakePlan(const Rect& tile, Size image) const override;
   absl::Status ChooseTile();
-  // Of the host's memory, beside what stages images.
+  // Bytes of the host's memory, beside what stages images.
   size_t RedoneBytes(Size tile) const;
-  // Of one tile and samples of the largest type.
+  // The layout for one tile and samples of the largest type.
   BatchLayout LargestLayout(const InnerTile& tile) const;
 
   const std::shared_ptr<Context> context_;

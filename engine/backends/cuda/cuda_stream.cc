@@ -231,7 +231,7 @@ absl::Status CudaStream::Reserve(const Batch& batch) {
       layout.received_bytes <= received_.bytes()) {
     return absl::OkStatus();
   }
-  graphs_.Clear();  // of other addresses
+  graphs_.Clear();  // they hold the old addresses
   const auto grow = [&](auto& memory, size_t bytes, auto allocate, const char* what) {
     if (bytes <= memory.bytes()) return absl::OkStatus();
     memory = {};  // frees the old one first: never both at once

@@ -47,7 +47,7 @@ class CudaStream final : public Stream {
     int64_t executable = 0;
     Precision precision = Precision::kExact;
     TilePlace place;
-    Rect summed;  // of the pooling that is gathered
+    Rect summed;  // the part of the pooling that is gathered
     BatchShape shape;
 
     friend bool operator==(const GraphKey&, const GraphKey&) = default;
@@ -59,7 +59,7 @@ class CudaStream final : public Stream {
     GraphExecHandle handle;
   };
 
-  // Of one tile.
+  // A batch of one tile.
   static absl::StatusOr<Batch> MakeBatch(const CudaExecutable& executable, Precision precision,
                                          const TileTask& task);
   static GraphKey KeyOf(const Batch& batch);

@@ -16,7 +16,7 @@
 
 namespace upscaled::cuda {
 
-// What a lost context held is gone with it: freeing it would hit what a new context put there.
+// A lost context's handles are gone with it: freeing one would hit what a new context put there.
 template <auto kDestroy>
 struct Release {
   std::shared_ptr<Context> context;
@@ -73,7 +73,7 @@ absl::StatusOr<StreamHandle> CreateStream(const std::shared_ptr<Context>& contex
 // Who waits for it sleeps.
 absl::StatusOr<EventHandle> CreateEvent(const std::shared_ptr<Context>& context);
 
-// What `enqueue` enqueues on the stream, instead of running it.
+// Captures what `enqueue` enqueues on the stream as a graph, instead of running it.
 absl::StatusOr<GraphExecHandle> Capture(const std::shared_ptr<Context>& context,
                                         cudaStream_t stream,
                                         absl::FunctionRef<absl::Status()> enqueue);

@@ -52,7 +52,7 @@ absl::Status KernelCandidate::Prepare(const Layer& layer, const ConvKernel& kern
   return Place(views_.tensors[1], dst_, OutputSize(layer, input), layer.out_channels);
 }
 
-// Zeros: times may depend on values that are no numbers.
+// Zeros: times may depend on NaNs.
 absl::Status KernelCandidate::Place(TensorView& tensor, DeviceMemory& memory, Size size,
                                     int channels) {
   const Rect whole{0, 0, size.width, size.height};

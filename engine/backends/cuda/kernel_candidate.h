@@ -40,7 +40,7 @@ class KernelCandidate final : public DeviceCandidate {
   StreamHandle queue_;
   EventHandle begin_, end_;
   DeviceMemory src_, dst_;
-  BatchViews views_;  // of src_ and dst_
+  BatchViews views_;  // views of src_ and dst_
 };
 
 }  // namespace upscaled::cuda

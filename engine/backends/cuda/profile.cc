@@ -98,7 +98,7 @@ class Profiler {
   const std::vector<bool>& sums_added() const { return sums_added_; }
 
  private:
-  // Of any pooling: all add to the same ones.
+  // Bytes for the sums of any pooling: all add to the same ones.
   size_t SumBytes() const {
     const Program& program = executable_.program();
     size_t planes = 1;

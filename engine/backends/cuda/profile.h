@@ -19,9 +19,9 @@ struct StepTime {
 struct TileProfile {
   std::vector<StepTime> steps;  // in order; the last one packs pixels where no kernel did
   double compute_seconds = 0;   // median of all steps together, as one graph
-  double bytes = 0;             // of the device's memory that the tile takes
-  // Of each global pooling, whether the step of what it reads adds that up, too; the times hold no
-  // other sums.
+  double bytes = 0;             // the device's memory that the tile takes
+  // For each global pooling, whether the step computing its input adds it up, too; the times hold
+  // no other sums.
   std::vector<bool> sums_added;
 };
 

@@ -59,7 +59,7 @@ class Placer {
     const Layer& layer = At(node.layer());
     if (layer.op != Op::kConcat || layer.activation != Activation::kNone) return false;
     std::vector<Placement>& placements = program_.placements;
-    std::vector<int> planes;  // of each input, in the result
+    std::vector<int> planes;  // the planes of each input, in the result
     int channels = 0;
     for (const int input : node.inputs) {
       if (channels % kPlaneChannels != 0) return false;

@@ -27,7 +27,7 @@ struct Allocation {
 
 // Where a layer's result lives.
 struct Placement {
-  int allocation = -1;  // of Program::allocations; -1: it is never stored
+  int allocation = -1;  // index into Program::allocations; -1: it is never stored
   int first_plane = 0;
 };
 

@@ -19,20 +19,20 @@
 
 namespace upscaled::cuda {
 
-// What the kernel of a node that has one computes.
+// The layers that the kernel of a node that has one computes.
 FusedLayers FusedOf(const Network& network, const Node& node);
 
 // Immutable, thread safe.
 class StepKernel {
  public:
-  // Of node number `node`. `network` has the weights that `program` lacks. `kernel`: of
+  // The kernel of node number `node`. `network` has the weights that `program` lacks. `kernel`: of
   // CudaKernelSet; null for what takes none. RESOURCE_EXHAUSTED: no room for weights.
   static absl::StatusOr<StepKernel> Create(const std::shared_ptr<Context>& context,
                                            const Network& network, const Program& program,
                                            size_t node, Precision precision,
                                            const KernelInfo* kernel);
 
-  // Of what is not needed nothing is computed. The context is entered.
+  // Computes nothing that is not needed. The context is entered.
   absl::Status Enqueue(Context& context, const BatchViews& views, cudaStream_t stream) const;
 
   // Whether that adds up views.sums.
@@ -41,7 +41,7 @@ class StepKernel {
            conv_kernel_->adds_sums && shape_.out_stride == 1;
   }
 
-  // Of the convolution; null for other kinds.
+  // The convolution's kernel; null for other kinds.
   const ConvKernel* conv_kernel() const { return conv_kernel_; }
   std::string_view name() const;  // human-readable
   const Node& node() const { return *node_; }
@@ -69,7 +69,7 @@ class StepKernel {
   Precision precision_;
   DeviceLimits limits_;
   const ConvKernel* conv_kernel_ = nullptr;
-  ConvShape shape_;  // of a convolution
+  ConvShape shape_;  // a convolution's
   ActivationParams activation_;
   DeviceMemory weights_, constants_;
 };

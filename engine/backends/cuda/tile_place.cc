@@ -9,7 +9,7 @@
 namespace upscaled::cuda {
 namespace {
 
-// Of the pixels on one side of a tile, those that matter.
+// The number of pixels on one side of a tile that matter.
 int Near(int distance, int reach, int period) {
   const int spare = distance - (reach + 2 * period);
   return spare <= 0 ? distance : distance - spare / period * period;
@@ -30,7 +30,7 @@ Rect SourceOf(const Network& network, const TilePlan& plan) {
   return SourceRect(network, plan.regions[0], plan.image);
 }
 
-// Of one size, and at the same edges of their layers.
+// Whether both have one size and lie at the same edges of their layers.
 bool LookTheSame(const Rect& a, Size layer_a, const Rect& b, Size layer_b) {
   return a.width == b.width && a.height == b.height && (a.x == 0) == (b.x == 0) &&
          (a.y == 0) == (b.y == 0) && (a.right() == layer_a.width) == (b.right() == layer_b.width) &&

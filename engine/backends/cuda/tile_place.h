@@ -26,10 +26,10 @@ struct PlacedTile {
   // tiles inside images of any size run as one graph or batch.
   TilePlace place;
   Rect source;                // pixels of place.image
-  std::vector<Rect> regions;  // what is computed: inside the layer; empty if nothing needs it
+  std::vector<Rect> regions;  // the computed pixels: inside the layer; empty if nothing needs it
   std::vector<Size> layers;   // sizes of the whole layers
-  std::vector<Rect> partial_sum_rects;  // of the global poolings, in order
-  std::vector<Rect> rects;              // what each allocation holds, as Program::allocations
+  std::vector<Rect> partial_sum_rects;  // the global poolings', in order
+  std::vector<Rect> rects;              // the pixels in each allocation, as Program::allocations
 };
 
 // `plan`: of program.network.

@@ -1,4 +1,4 @@
-// What everything of one device shares.
+// The state that everything of one device shares.
 #pragma once
 
 #include <memory>
@@ -36,7 +36,7 @@ struct Context {
   const Device device;
   const cl::Context handle;
   Programs programs;
-  ByteBudget kept;  // what tiles keep between their runs
+  ByteBudget kept;  // the memory that tiles keep between their runs
 };
 
 }  // namespace upscaled::opencl

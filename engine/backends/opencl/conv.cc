@@ -15,7 +15,7 @@ namespace {
 struct Family {
   const char* function;
   std::vector<float> (*pack)(const Layer& layer);
-  int block_px;       // of the layer: 4 where work-items compute whole blocks
+  int block_px;       // the layer's: 4 where work-items compute whole blocks
   bool any_geometry;  // takes kernel size and stride
 };
 

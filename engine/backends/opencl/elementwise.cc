@@ -107,7 +107,7 @@ class ElementwiseKernel final : public LayerKernel {
   }
 
   const KernelFunction function_;
-  const KernelFunction by_channel_;  // of kMul, when the second input has one pixel
+  const KernelFunction by_channel_;  // for kMul, when the second input has one pixel
   const LayerConstants constants_;
   const Op op_;
   const cl_int factor_, crop_px_, padding_px_, pad_mode_;

@@ -37,7 +37,7 @@ absl::Status KernelCandidate::Prepare(const Layer& layer, const KernelChoice& ch
   for (Tensor* tensor : {&src_, &dst_}) {
     const size_t bytes = TensorValues(tensor->rect, tensor->channels) * StorageBytes(precision_);
     ASSIGN_OR_RETURN(tensor->buffer, MakeBuffer(bytes));
-    // Times may depend on values that are no numbers, or hardly ones.
+    // Times may depend on NaNs and denormals.
     const cl_int error = launcher_->queue().enqueueFillBuffer(tensor->buffer, cl_uint{0}, 0, bytes);
     RETURN_IF_ERROR(ToStatus(error, "clEnqueueFillBuffer"));
   }
@@ -45,7 +45,7 @@ absl::Status KernelCandidate::Prepare(const Layer& layer, const KernelChoice& ch
 }
 
 absl::StatusOr<absl::Duration> KernelCandidate::RunOnce() {
-  RETURN_IF_ERROR(launcher_->TakeSeconds().status());  // of what ran before
+  RETURN_IF_ERROR(launcher_->TakeSeconds().status());  // drops the time of what ran before
   RETURN_IF_ERROR(kernel_->Enqueue(*launcher_, {&src_, 1}, dst_));
   ASSIGN_OR_RETURN(const double seconds, launcher_->TakeSeconds());
   return absl::Seconds(seconds);

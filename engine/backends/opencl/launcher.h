@@ -29,7 +29,7 @@ struct KernelFunction {
 // Work-items by dimension: x, y, plane.
 using WorkSize = std::array<size_t, 3>;
 
-// Of kernels with one work-item a pixel: nearly all of their time is memory's.
+// The group of kernels with one work-item a pixel: nearly all of their time is memory's.
 inline constexpr WorkSize kItemGroup = {32, 1, 1};
 
 // Arguments as kernels take them: a tensor is its buffer and its rectangle.
@@ -67,7 +67,7 @@ class Launcher {
   };
   // With `profile`: the kernels enqueued since this was last called, in order. Waits for them.
   absl::StatusOr<std::vector<Command>> TakeCommands();
-  // Of all of them together.
+  // The time of all of them together.
   absl::StatusOr<double> TakeSeconds();
 
  private:

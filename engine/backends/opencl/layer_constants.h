@@ -1,4 +1,4 @@
-// What kernels need of a layer beside its weights, as kernels/common.cl takes it.
+// The constants that kernels need of a layer beside its weights, as kernels/common.cl takes them.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// What every kernel of this backend is: one layer bound to its weights on the device.
+// The interface of this backend's kernels: one layer bound to its weights on the device.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace upscaled::opencl {
 
 // How a kernel is launched. All of them give the same bits.
 struct LaunchConfig {
-  int pixels = 1;           // of a row, by one work-item
+  int pixels = 1;           // in a row, by one work-item
   WorkSize group{1, 1, 1};  // work-items of a group: along x, y and planes
 
   friend bool operator==(const LaunchConfig&, const LaunchConfig&) = default;

@@ -40,7 +40,7 @@ class OpenClExecutable final : public Executable {
   std::vector<Rect> TensorRectsOf(const TilePlan& plan) const {
     return TensorRects(network_, block_px_, plan);
   }
-  // Of a stream's slots for tensors of these rectangles; `slot_of` as network().layers.
+  // Bytes of a stream's slots for tensors of these rectangles; `slot_of` as network().layers.
   // RESOURCE_EXHAUSTED names a layer whose tensor is larger than the device's buffers may be.
   absl::StatusOr<std::vector<size_t>> SlotBytesOf(std::span<const Rect> rects) const;
   const std::vector<int>& slot_of() const { return slot_of_; }
@@ -52,9 +52,9 @@ class OpenClExecutable final : public Executable {
   absl::Status MakeKernels(const Network& network, const KernelInfo* forced,
                            KernelChooser* chooser);
   TilePlan MakePlan(const Rect& tile, Size image) const override;
-  // Of a tile's slots.
+  // Bytes of a tile's slots.
   size_t TensorBytes(const InnerTile& tile) const;
-  // Of a tile's pixels on their way, in the largest samples.
+  // Bytes of a tile's pixels on their way, in the largest samples.
   size_t TransferBytes(const InnerTile& tile) const;
   absl::Status ChooseTile();
 

@@ -12,8 +12,8 @@ namespace {
 struct KnownDevice {
   std::string Device::*field;  // that contains `text`
   const char* text;
-  LaunchConfig blocks;  // of winograd_row4
-  LaunchConfig rows;    // of the direct convolutions
+  LaunchConfig blocks;  // for winograd_row4
+  LaunchConfig rows;    // for the direct convolutions
 };
 
 // The first that matches. Configurations are of the kernel list.

@@ -33,9 +33,9 @@ inline size_t TensorValues(const Rect& rect, int channels) {
 
 struct Tensor {
   cl::Buffer buffer;
-  Rect rect;    // what it holds, in whole-layer coordinates; zeros outside the layer
+  Rect rect;    // the pixels in it, in whole-layer coordinates; zeros outside the layer
   Rect region;  // the part of `rect` inside the layer: what is computed
-  Size layer;   // of the whole layer
+  Size layer;   // the whole layer's
   int channels = 0;
 
   int planes() const { return PlaneCount(channels); }

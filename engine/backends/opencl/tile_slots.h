@@ -27,7 +27,7 @@ class TileSlots {
   std::vector<size_t> bytes_;
 };
 
-// Of one tile of a network with global poolings.
+// The cache of one tile of a network with global poolings.
 struct CachedTile final : ActivationCache {
   CachedTile(const void* executable, const std::shared_ptr<Context>& context)
       : ActivationCache(executable, {context, &context->kept}) {}

@@ -12,13 +12,13 @@
 
 namespace upscaled::opencl {
 
-// What each layer's tensor holds of it, as the plan's regions: the region and, around it, what
+// The rectangle of each layer's tensor, as the plan's regions: the region and, around it, what
 // consumers read outside the layer. A kernel that computes whole blocks (of block_px[i] pixels)
 // reads them whole, whatever of them lies in the layer.
 std::vector<Rect> TensorRects(const Network& network, std::span<const int> block_px,
                               const TilePlan& plan);
 
-// What computing `out` of a layer, in whole blocks, reads of an input of this size; may exceed it.
+// The part of an input of this size that `out` of a layer, in whole blocks, reads; may exceed it.
 Rect RectRead(const Layer& layer, int block_px, const Rect& out, Size in);
 
 // Bytes of each slot for tensors of these rectangles; `slots`: of each layer.

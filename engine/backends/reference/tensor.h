@@ -11,7 +11,7 @@ namespace upscaled::reference {
 struct Tensor {
   Rect region;  // in the layer's whole-image coordinates
   int channels = 0;
-  Size layer;                 // of the layer's whole output
+  Size layer;                 // the layer's whole output
   std::vector<float> values;  // channels planes of region.height rows of region.width
 
   Tensor() = default;

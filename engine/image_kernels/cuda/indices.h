@@ -52,7 +52,7 @@ inline constexpr BilateralTile kBilateralSeveral = {32, 8, 4};
 // --- reduce.cu and quality.cu: sums of runs, then of the runs in order. --------------------------
 
 inline constexpr int kReduceThreads = 128;
-inline constexpr int kRunRows = 64;      // of a column
+inline constexpr int kRunRows = 64;      // per column
 inline constexpr int kErrorRun = 2048;   // values of a plane
 inline constexpr int kSsimColumns = 32;  // windows that a block compares
 inline constexpr int kSsimRows = 8;

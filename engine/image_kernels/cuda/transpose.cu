@@ -37,7 +37,7 @@ __global__ void Tiled(const float* src, Size size, float* dst) {
 #pragma unroll
   for (int turn = 0; turn < kTile / kThreadRows; ++turn) {
     const int row = TileRow(threadIdx.y, kThreadRows, turn);
-    const int x = top + threadIdx.x, y = left + row;  // of the result
+    const int x = top + threadIdx.x, y = left + row;  // in the result
     if (x < size.height && y < size.width) {
       dst[int64_t{y} * size.height + x] = tile[TileIndex(kPitch, threadIdx.x, row)];
     }

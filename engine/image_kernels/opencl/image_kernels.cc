@@ -98,7 +98,7 @@ class OpenClImageKernels final : public ImageKernels {
     RETURN_IF_ERROR(
         ToStatus(launcher_.queue().enqueueWriteBuffer(source, CL_TRUE, 0, src.size(), src.data()),
                  "clEnqueueWriteBuffer"));
-    RETURN_IF_ERROR(launcher_.TakeSeconds().status());  // of what ran before
+    RETURN_IF_ERROR(launcher_.TakeSeconds().status());  // drops the time of what ran before
     if (work.op == ImageOp::kSquaredError || work.op == ImageOp::kSsim) {
       return SumUp(step, work, source, dst);
     }

@@ -80,7 +80,7 @@ __kernel void to_planes_several(__global const uchar *restrict src, const int pi
   }
 }
 
-// 0..1 to 0..255; not a number becomes 0.
+// 0..1 to 0..255; NaN becomes 0.
 #define TO_LEVEL(v) ((uchar)(((v) > 0.0f ? ((v) < 1.0f ? (v) : 1.0f) : 0.0f) * 255.0f + 0.5f))
 
 __kernel void from_planes_naive(__global const float *restrict src, const int pixels,

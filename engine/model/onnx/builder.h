@@ -144,10 +144,10 @@ class Builder {
 
   const GraphProto& graph_;
   Network network_;
-  std::vector<bool> per_image_;         // of each layer: one value per channel
-  std::map<std::string, int> readers_;  // of each value
+  std::vector<bool> per_image_;         // for each layer: one value per channel
+  std::map<std::string, int> readers_;  // the number for each value
   std::map<std::string, Value> values_;
-  std::deque<TensorProto> own_constants_;  // of attributes that are no tensors
+  std::deque<TensorProto> own_constants_;  // the values of attributes that are no tensors
 };
 
 }  // namespace upscaled::onnx

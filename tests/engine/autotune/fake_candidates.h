@@ -17,7 +17,7 @@ namespace upscaled::test {
 
 struct FakeKernel {
   std::string name;
-  absl::Duration time;  // of one run
+  absl::Duration time;  // one run's
   bool right = true;
   bool runs = true;          // the device does not refuse it
   int right_rows = 1 << 20;  // below which it is not right
@@ -87,7 +87,7 @@ class FakeCandidates final : public KernelCandidates {
 
 struct FakeTile {
   Size size;
-  absl::Duration time;  // of one run
+  absl::Duration time;  // one run's
 };
 
 // Tiles whose speed a test decides.

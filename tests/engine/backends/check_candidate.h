@@ -1,4 +1,4 @@
-// What every backend's candidates promise to those who choose kernels.
+// The promises of every backend's candidates to those who choose kernels.
 #pragma once
 
 #include <random>

@@ -1,4 +1,4 @@
-// What every device promises, over random networks: the reference's values, the same bytes for
+// The promises of every device, over random networks: the reference's values, bit-exact results for
 // every tiling, and no write outside a tile's destination.
 #include <algorithm>
 #include <cmath>

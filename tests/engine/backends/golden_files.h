@@ -12,7 +12,7 @@ namespace upscaled::testing {
 
 struct Golden {
   std::string model;  // relative to models/, without extension
-  std::string image;  // of inputs/, without extension
+  std::string image;  // file in inputs/, without extension
   int scale = 0;
   int pad_px = 0;
   int align_px = 0;

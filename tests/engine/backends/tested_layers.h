@@ -29,7 +29,7 @@ std::string Describe(const Layer& layer);
 // Standard normal values.
 reference::Tensor RandomTensor(int channels, Size size, std::mt19937& random);
 
-// What the reference makes of whole inputs: the layer's output, of this size.
+// The reference's result for whole inputs: the layer's output, of this size.
 reference::Tensor ComputeReference(const Layer& layer, const std::vector<reference::Tensor>& inputs,
                                    Size out);
 

@@ -17,7 +17,7 @@ struct Cache final : ActivationCache {
   bool freed = false;
 };
 
-// Of a network with three poolings, so four passes.
+// The cache for a network with three poolings, so four passes.
 class ActivationCacheTest : public ::testing::Test {
  protected:
   static constexpr size_t kResult = 3;

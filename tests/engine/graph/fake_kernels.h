@@ -21,7 +21,7 @@ class FakeKernelSet final : public KernelSet {
  public:
   explicit FakeKernelSet(std::vector<FakeKernelInfo> kernels) : kernels_(std::move(kernels)) {}
 
-  // Of convolutions with all fusions, and of everything else but global poolings.
+  // Kernels of convolutions with all fusions, and of everything else but global poolings.
   static FakeKernelSet FusingAll() {
     constexpr unsigned kAll = kFuseAdd | kFuseCrop | kFuseResize | kFuseShuffle;
     return FakeKernelSet({{{"conv", kAll}, Convolutions()}, {{"plain"}, Plain()}});

@@ -1,10 +1,12 @@
 #include "engine/model/waifu2x_json_loader.h"
 
+#include <memory>
 #include <random>
 #include <string>
 #include <utility>
 
 #include "engine/backends/reference/run_tile.h"
+#include "engine/graph/tile_plan.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -73,7 +75,8 @@ Image RunReference(const Network& network, const Image& source) {
   const Size size = source.spec().size();
   const Rect whole{0, 0, size.width, size.height};
   Image result({size.width * network.scale, size.height * network.scale, 3, SampleType::kF32});
-  reference::RunTile(network, {source.view(), whole, size, whole, result.mutable_view()});
+  reference::RunTile(network, {std::make_shared<const TilePlan>(PlanTile(network, size, whole)),
+                               source.view(), whole, result.mutable_view()});
   return result;
 }
 

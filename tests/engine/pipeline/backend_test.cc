@@ -91,7 +91,7 @@ TEST_P(PipelineOnDevice, GivesTheSameBytesForEveryCut) {
   }
 }
 
-// Of pooled networks, so that the reference runs them over an image eight times in seconds.
+// The limit for pooled networks, so that the reference runs them eight times in seconds.
 constexpr double kMaxMacsPerPx = 10'000;
 
 TEST_P(PipelineOnDevice, PoolsOverTheWholeImageHoweverItIsCut) {

@@ -85,7 +85,7 @@ class ShufflingExecutor final : public TileExecutor {
   std::vector<std::thread> threads_;
 };
 
-// What the network makes of the whole image's colour at once, with and without TTA. The fourth
+// The network's result for the whole image's colour at once, with and without TTA. The fourth
 // channel of the result, if any, is 0.
 Image ComputeWhole(const FakeExecutable& executable, const Image& image, SampleType type);
 Image ComputeWholeTta(const FakeExecutable& executable, const Image& image, SampleType type);

@@ -1,4 +1,4 @@
-// What the tile scheduler does with several devices, and when they fail.
+// Tests of the tile scheduler with several devices, and when they fail.
 #include <string>
 #include <vector>
 

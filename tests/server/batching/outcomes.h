@@ -1,4 +1,4 @@
-// What became of the tiles of a Submit.
+// The outcomes of the tiles of a Submit.
 #pragma once
 
 #include <cstddef>

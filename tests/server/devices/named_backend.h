@@ -47,7 +47,7 @@ class NamedBackend final : public Backend {
     return std::make_shared<FakeExecutable>();
   }
 
-  absl::Status refusal;  // of Compile
+  absl::Status refusal;  // the answer of Compile
 
  private:
   const std::string name_;

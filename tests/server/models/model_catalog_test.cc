@@ -102,7 +102,7 @@ class ReloadTest : public ::testing::Test {
   }
 
   TempFolder folder_;
-  absl::Status fast_;               // what becomes of a candidate
+  absl::Status fast_;               // the outcome of a candidate
   std::vector<std::string> exact_;  // models that were found to have no other precision
   const PrecisionProbe try_precision_ = [this](const Network&, Precision precision) {
     EXPECT_EQ(precision, Precision::kFast);

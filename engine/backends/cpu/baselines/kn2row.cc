@@ -38,7 +38,7 @@ class Kn2rowKernel final : public LayerKernel {
 
   void Run(std::span<const Tensor> src, const Tensor& dst, const Rect& rows,
            float* scratch) const override {
-    omp_set_num_threads(1);  // of this thread's products: a stream is one thread
+    omp_set_num_threads(1);  // for this thread's products: a stream is one thread
     float* inputs = scratch;
     float* sums = scratch + InputFloats();
     const int columns = kPitchPx - (layer_.kernel_px - 1);
@@ -81,7 +81,7 @@ class Kn2rowKernel final : public LayerKernel {
     return packed;
   }
 
-  // What the outputs of `patch` read; zeros where it is smaller than a full one.
+  // Reads the inputs of the outputs of `patch`; zeros where it is smaller than a full one.
   void Gather(const Tensor& src, const Rect& patch, float* inputs) const {
     const int border = layer_.kernel_px - 1;
     std::fill_n(inputs, InputFloats(), 0.0f);

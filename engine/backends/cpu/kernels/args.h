@@ -13,9 +13,9 @@ inline constexpr int kPlaneChannels = 16;
 
 // Channels in one plane of halves: a cache line too, so that pixels lie as those of floats do.
 inline constexpr int kHalfPlaneChannels = 32;
-inline constexpr int kPlaneFloats = 16;  // what a pixel of any plane takes
+inline constexpr int kPlaneFloats = 16;  // size of a pixel in any plane
 
-// What is applied to a sum before it is stored; arrays hold one value per channel, padded with
+// The operations on a sum before it is stored; arrays hold one value per channel, padded with
 // zeros.
 struct EpilogueArgs {
   enum Kind : uint8_t {
@@ -58,8 +58,8 @@ struct WinogradVariant {
   bool half = false;
 };
 
-// Of one algorithm, by the number of vectors of output channels; null where a plane is an even
-// number of vectors.
+// The variants of one algorithm, by the number of vectors of output channels; null where a plane is
+// an even number of vectors.
 struct WinogradVariants {
   WinogradVariant one;
   WinogradVariant odd;

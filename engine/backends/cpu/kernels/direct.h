@@ -49,7 +49,7 @@ class DirectConvolution {
   DirectVariant variant_;
   int kernel_px_;
   int stride_px_;
-  int dst_plane_channels_;  // of a blocked destination
+  int dst_plane_channels_;  // a blocked destination's
   int src_plane_channels_;
   int group_;  // output channels at a time
   Epilogue epilogue_;

@@ -104,7 +104,7 @@ void NearestRow(const Layer& layer, std::span<const Tensor> src, const Tensor& d
 // integers, since floats lose the weight's digits far from the origin.
 struct Between {
   int low, high;
-  float weight;  // of `high`
+  float weight;  // the weight of `high`
 };
 
 Between Interpolate(int out, int factor, int size) {

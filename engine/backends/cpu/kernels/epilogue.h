@@ -1,4 +1,4 @@
-// What is applied to a sum before it is stored.
+// The operations on a sum before it is stored.
 #pragma once
 
 #include "engine/backends/cpu/kernels/args.h"

@@ -12,7 +12,7 @@ enum class Isa { kAvx512, kAvx2, kSse4, kNeon, kPortable };
 // "avx512", "avx2", "sse4", "neon", "portable".
 std::string_view IsaName(Isa isa);
 
-// What this build holds and this machine runs, best first; never empty.
+// The instruction sets that this build holds and this machine runs, best first; never empty.
 std::vector<Isa> ListIsas();
 
 // Channels in one fp32 vector.

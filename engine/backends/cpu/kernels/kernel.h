@@ -1,4 +1,4 @@
-// What every kernel of this backend is: one layer bound to its packed weights, turning rows of its
+// This backend's kernel interface: one layer bound to its packed weights, turning rows of its
 // inputs into rows of its output.
 #pragma once
 
@@ -25,7 +25,7 @@ inline constexpr int kMaxInterleavedChannels = 4;
 struct Tensor {
   float* data = nullptr;   // plane 0, ring slot 0, column `left_px`
   int left_px = 0;         // the region's first column
-  int layer_width_px = 0;  // of the whole layer, not of the region
+  int layer_width_px = 0;  // the whole layer's, not the region's
   int layer_height_px = 0;
   int ring_rows = 0;  // slots; slot `ring_rows` is the zero row
   int channels = 0;

@@ -33,7 +33,7 @@ std::span<const std::string_view> ListMissingKernels();
 // null: no such kernel.
 const KernelInfo* FindKernel(std::string_view name);
 
-// What turns a blocked tensor of floats into one of halves, and back; not for layers of networks.
+// The kernels that turn a blocked tensor of floats into halves, and back; not for networks' layers.
 const KernelInfo& ConversionKernel(bool to_half);
 
 }  // namespace upscaled::cpu

@@ -6,7 +6,7 @@
 
 namespace upscaled::cpu {
 
-// What a value becomes does not depend on its place in the row.
+// The result for a value does not depend on its place in the row.
 const SampleConversions& SampleConversionsFor(Isa isa);
 
 }  // namespace upscaled::cpu

@@ -419,7 +419,7 @@ class WinogradKernel final : public LayerKernel {
   size_t WeightBytes() const override { return weights_.bytes(); }
 
  private:
-  // Of the rows that one row of blocks reads: more streams than hardware prefetchers follow.
+  // Bytes of the rows that one row of blocks reads: more streams than hardware prefetchers follow.
   size_t SrcBytes(int width_px) const {
     return sizeof(float) * kPlaneFloats * kPoints * src_planes_ * width_px;
   }

@@ -1,4 +1,4 @@
-// What is done to a layer's result, as kernels take it.
+// The activation and constants applied to a layer's result, as kernels take them.
 #pragma once
 
 #include <cmath>
@@ -16,7 +16,7 @@ struct ActivationParams {
   float clip_min = 0, clip_max = 0;
 };
 
-// Of a plane, in this order: 8 biases, 8 slopes of negative values, 8 factors (of a kAffine).
+// A plane's constants, in this order: 8 biases, 8 slopes of negative values, 8 factors (kAffine).
 inline constexpr int kPlaneConstants = 3 * kPlaneChannels;
 inline constexpr int kSlopes = kPlaneChannels, kFactors = 2 * kPlaneChannels;
 

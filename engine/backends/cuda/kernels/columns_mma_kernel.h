@@ -29,7 +29,7 @@ struct ColumnsMma : Im2colTile<16, 2> {
   UPSCALED_HD static constexpr int Groups(const ConvShape& shape, int side) {
     return side - shape.taps + 1;
   }
-  // Of input pixel `p` of the block.
+  // The address of the sum for input pixel `p` of the block.
   UPSCALED_HD static constexpr uint32_t ColumnAddress(int column, int p) {
     return (column * kColumnPixels + p) * sizeof(float);
   }

@@ -26,7 +26,7 @@ struct Conv3x3Mma : Conv3x3Tile<32, 16> {
   static constexpr int kStages = 2;
   static_assert(kWidth == 32 && kRuns % 2 == 0, "warps hold whole rows");
 
-  // Of one block's columns: [unit][tap][16 columns][lane][8 halves].
+  // Weights of one block's columns: [unit][tap][16 columns][lane][8 halves].
   UPSCALED_HD static constexpr uint32_t WeightBytes(const ConvShape& shape, int columns) {
     return Units(shape) * kTapCount * StepBytes(columns);
   }

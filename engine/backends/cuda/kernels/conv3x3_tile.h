@@ -1,4 +1,4 @@
-// What the 3x3 kernels for tensor cores share: pixels come in units of 16 channels (two planes) of
+// Tiles of the 3x3 kernels for tensor cores: pixels come in units of 16 channels (two planes) of
 // a block's groups, with the halo that the nine taps read.
 #pragma once
 

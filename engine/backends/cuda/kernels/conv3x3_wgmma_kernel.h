@@ -27,7 +27,7 @@ struct Conv3x3Wgmma : Conv3x3Tile<16, 32> {
   static constexpr int kStages = 3;
   static constexpr uint32_t kBarrierBytes = 64;  // full and empty, of each stage
 
-  // Of a tap and unit: [plane][column][8 halves].
+  // Weights of a tap and unit: [plane][column][8 halves].
   static constexpr uint32_t kTapBytes = kStepPlanes * kColumns * kPixelBytes;
   UPSCALED_HD static constexpr uint32_t WeightAddress(int tap, int channel, int column) {
     return ((tap * kStepPlanes + channel / kPlaneChannels) * kColumns + column) * kPixelBytes +
@@ -136,7 +136,7 @@ UPSCALED_DEVICE void StoreStripSums(const ConvParams& params, uint32_t transfer,
     WarpSums pooled;
 #pragma unroll 1
     for (int rows = 0; rows < Tile::kHeight / kRows; ++rows) {
-      SyncWarp();  // what was passed before has been read
+      SyncWarp();  // the values passed before have been read
 #pragma unroll
       for (int y = 0; y < Tile::kHeight; ++y) {
 #pragma unroll

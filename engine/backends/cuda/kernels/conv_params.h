@@ -24,9 +24,9 @@ struct ConvShape {
   int out_stride = 1;
   int crop = 0;
   int in_channels = 0;
-  int out_channels = 0;  // of the pixels that are written
+  int out_channels = 0;  // channels of the pixels that are written
 
-  // Of one pixel: whole planes, or kThinColumns.
+  // Columns of one pixel: whole planes, or kThinColumns.
   UPSCALED_HD constexpr int PixelColumns() const {
     if (out_channels <= kThinColumns && out_stride > 1) return kThinColumns;
     return PlaneCount(out_channels) * kPlaneChannels;
@@ -41,7 +41,7 @@ struct ConvParams {
   ConvShape shape;
   TensorView src;
   TensorView dst;                    // dst.region is what is computed
-  int tiles = 1;                     // of the batch
+  int tiles = 1;                     // in the batch
   const void* weights = nullptr;     // PackedConv::weights on the device, 16-byte aligned
   const float* constants = nullptr;  // PackedConv::constants on the device, 16-byte aligned
   ActivationParams activation;

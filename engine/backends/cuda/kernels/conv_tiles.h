@@ -18,8 +18,8 @@ UPSCALED_HD inline Rect GroupsOf(const ConvShape& shape, const Rect& region) {
 // A grid of rectangles over the groups, tile after tile of the batch.
 struct BlockGrid {
   Rect groups;
-  int width = 1, height = 1;  // of a rectangle
-  int columns = 0, rows = 0;  // of rectangles
+  int width = 1, height = 1;  // a rectangle's
+  int columns = 0, rows = 0;  // numbers of rectangles
   int count = 0;              // in all tiles
 };
 

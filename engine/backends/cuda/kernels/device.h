@@ -1,4 +1,4 @@
-// What kernels use of a device, by the names of the PTX ISA's operations: inline PTX where nvcc
+// The device operations that kernels use, by the PTX ISA's names: inline PTX where nvcc
 // compiles, and declarations elsewhere, which tests define to run the kernels without a GPU.
 //
 // Shared memory is addressed in bytes from the start of the block's dynamic shared memory.

@@ -1,4 +1,4 @@
-// What kernels are chosen by.
+// The device's limits by which kernels are chosen.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What convolution kernels do with a group's sums: bias, activation, residual, and where they go.
+// The treatment of a group's sums in convolution kernels: bias, activation, residual, and stores.
 // Kernels bring 8 columns of a group to one thread first (in shared memory), so that it moves 16
 // bytes of halves at once and this code stands in a kernel once.
 #pragma once

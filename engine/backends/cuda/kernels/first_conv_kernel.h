@@ -15,10 +15,10 @@ namespace upscaled::cuda {
 
 struct FirstConv {
   static constexpr int kTaps = 3, kChannels = 3;
-  static constexpr int kWidth = 64, kHeight = 8, kPixels = 2;  // of a block, of a thread
+  static constexpr int kWidth = 64, kHeight = 8, kPixels = 2;  // per block, per thread
   static constexpr int kThreads = kWidth * kHeight / kPixels;
   static constexpr int kHaloWidth = kWidth + kTaps - 1, kHaloHeight = kHeight + kTaps - 1;
-  static constexpr int kInputs = kTaps * (kPixels + kTaps - 1) * kChannels;  // of a thread
+  static constexpr int kInputs = kTaps * (kPixels + kTaps - 1) * kChannels;  // per thread
   static constexpr int kPlaneWeights = kTaps * kTaps * kChannels * kPlaneChannels;
   static constexpr int kMaxPlanes = 8;
 
@@ -58,7 +58,7 @@ UPSCALED_DEVICE void RunFirstConv(const FirstConvParams& params) {
   for (int i = thread; i < planes * Tile::kPlaneWeights; i += Tile::kThreads) {
     weights[i] = params.weights[i];
   }
-  // What no pixel of the region reads may lie outside of what `image` holds.
+  // Pixels that the region does not read may lie outside of what `image` holds.
   for (int i = thread; i < Tile::kHaloWidth * Tile::kHaloHeight; i += Tile::kThreads) {
     const int in_x = i % Tile::kHaloWidth, in_y = i / Tile::kHaloWidth;
     const bool read = block_x + in_x < region.x + region.width + Tile::kTaps - 1 &&

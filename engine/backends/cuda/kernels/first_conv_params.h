@@ -9,13 +9,13 @@ namespace upscaled::cuda {
 
 struct FirstConvParams {
   SampleView image;       // covers what dst.region needs
-  Size image_size;        // of the whole image: beyond it its edge is repeated
+  Size image_size;        // the whole image's: beyond it its edge is repeated
   int pad_px = 0;         // Network::pad_px
-  int resize_factor = 1;  // of the kResizeNearest between input and convolution; 1 = none
-  Size conv_input;        // of the layer that the convolution reads: beyond it is zero padding
+  int resize_factor = 1;  // factor of the kResizeNearest between input and convolution; 1 = none
+  Size conv_input;        // size of the layer that the convolution reads: beyond it is zero padding
   int padding_px = 0;     // the convolution's
   TensorView dst;
-  int tiles = 1;                   // of the batch, at most 65535
+  int tiles = 1;                   // in the batch, at most 65535
   const float* weights = nullptr;  // PackedConv on the device, 16-byte aligned
   const float* constants = nullptr;
   ActivationParams activation;

@@ -25,8 +25,8 @@ struct Im2colFfma {
   static constexpr int kThreads = 256;
   static constexpr int kWidth = 32, kHeight = 8, kGroupCount = kWidth * kHeight;
   static constexpr int kColumnThreads = kColumns / 8;
-  static constexpr int kGroups = kGroupCount * kColumnThreads / kThreads;  // of a thread
-  static constexpr int kWeights = kPlaneChannels * kColumns;               // of a virtual plane
+  static constexpr int kGroups = kGroupCount * kColumnThreads / kThreads;  // per thread
+  static constexpr int kWeights = kPlaneChannels * kColumns;               // per virtual plane
   static constexpr int kThreadWeights = (kWeights + kThreads - 1) / kThreads;
 
   // [channel][group], [channel][column], twice; then the sums of 8 columns on their way to the

@@ -15,7 +15,7 @@
 
 namespace upscaled::cuda {
 
-// What a product reads: group (x, y) the inputs (x, y) * stride + offset + [0, taps).
+// The inputs of a product: group (x, y) reads (x, y) * stride + offset + [0, taps).
 struct Gather {
   int taps = 1;
   int stride = 1;
@@ -27,7 +27,7 @@ struct Im2colTile {
   static constexpr int kWidth = 32, kHeight = kRows;  // groups
   static constexpr int kWarps = 8, kThreads = kWarps * kWarpThreads;
   static constexpr int kRuns = kWidth * kHeight / 16 / kWarps;
-  static constexpr int kPlanes = 4, kSteps = kPlanes / kStepPlanes;  // of a stage
+  static constexpr int kPlanes = 4, kSteps = kPlanes / kStepPlanes;  // per stage
   static constexpr int kStages = kStageCount;
   static constexpr uint32_t kPlaneBytes = kWidth * kHeight * kPixelBytes;
   static_assert(kRuns % 2 == 0, "warps hold whole rows");
@@ -36,7 +36,7 @@ struct Im2colTile {
   UPSCALED_HD static constexpr int Units(int taps, int in_channels) {
     return (taps * taps * PlaneCount(in_channels) + kPlanes - 1) / kPlanes;
   }
-  // Of a unit and a block's columns: [step][16 columns][lane][8 halves].
+  // Weights of a unit and a block's columns: [step][16 columns][lane][8 halves].
   UPSCALED_HD static constexpr uint32_t WeightBytes(int columns) {
     return kSteps * StepBytes(columns);
   }

@@ -1,4 +1,4 @@
-// What kernels need of a layer beside its weights.
+// The constants that kernels need of a layer beside its weights.
 #pragma once
 
 #include <vector>

@@ -14,7 +14,7 @@
 
 namespace upscaled::cuda {
 
-inline constexpr uint32_t kPixelBytes = 16;  // of a plane, halves
+inline constexpr uint32_t kPixelBytes = 16;  // in one plane, halves
 
 // A k-step: 16 channels of one tap, two planes.
 inline constexpr int kStepChannels = 16;
@@ -105,7 +105,7 @@ UPSCALED_DEVICE void StoreSums(const ConvParams& params, uint32_t transfer, int 
     WarpSums pooled;
 #pragma unroll 1
     for (int row = 0; row < kRuns / 2; ++row) {
-      SyncWarp();  // what was passed before has been read
+      SyncWarp();  // the values passed before have been read
 #pragma unroll
       for (int m = 0; m < kRuns; ++m) {
 #pragma unroll

@@ -25,7 +25,7 @@ class Weights {
   float At(int column, int tap, int channel) const {
     return WeightAt(layers_, shape_, column, tap / shape_.taps, tap % shape_.taps, channel);
   }
-  // Of channel `lane` of a virtual plane.
+  // The weight of channel `lane` of a virtual plane.
   float AtVirtual(int column, int plane, int lane) const {
     const int planes = PlaneCount(shape_.in_channels), tap = plane / planes;
     if (tap >= shape_.taps * shape_.taps) return 0;

@@ -15,7 +15,7 @@ cudaError_t LaunchLoadPixels(const SampleView& src, Size image_size, int pad_px,
                              cudaStream_t stream);
 
 // Writes dst.rect, part of src.region, as RGB samples; integers are clamped and rounded half up,
-// not a number becomes 0.
+// NaN becomes 0.
 cudaError_t LaunchStorePixels(const TensorView& src, const SampleView& dst, int tiles,
                               Precision precision, cudaStream_t stream);
 

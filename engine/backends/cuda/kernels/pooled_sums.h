@@ -13,13 +13,13 @@
 namespace upscaled::cuda {
 
 // A sum of up to kMaxValues values, each rounded as ChannelSums::Round does: to a multiple of 2^-24
-// within +-2^16; not a number counts as the upper limit. Split into two integers of 32 bits by
+// within +-2^16; NaN counts as the upper limit. Split into two integers of 32 bits by
 // additions of floats: of conversions to 64 bits sm_86 and 89 do 2 a clock.
 struct CountedSum {
   static constexpr int kMaxValues = 1024;
 
   int eighths = 0;
-  int units = 0;  // of 2^-24; those of one value are within an eighth
+  int units = 0;  // multiples of 2^-24; those of one value are within an eighth
 
   UPSCALED_DEVICE void Add(float value) {
     constexpr float kLimit = 1 << 16;
@@ -34,7 +34,7 @@ struct CountedSum {
   UPSCALED_DEVICE int64_t Units() const { return int64_t{eighths} * (1 << 21) + units; }
 };
 
-// What a warp adds up of a plane's channels; a lane has one channel of every fourth pixel. Of up to
+// A warp's sums of a plane's channels; a lane has one channel of every fourth pixel. For up to
 // kMaxValues pixels.
 struct WarpSums {
   CountedSum own;
@@ -48,7 +48,7 @@ struct WarpSums {
 #pragma unroll
       for (float& value : values) value = 0;
     }
-    SyncWarp();  // what was passed before has been read
+    SyncWarp();  // the values passed before have been read
     Store<kPlaneChannels>(values, SharedAt<Half>(transfer) + lane * kPlaneChannels);
     SyncWarp();
 #pragma unroll

@@ -24,7 +24,7 @@ struct LoadMeansParams {
 
 struct SumChannels {
   static constexpr int kThreads = 256;
-  static constexpr int kMaxBlocks = 64;  // of a plane and tile
+  static constexpr int kMaxBlocks = 64;  // per plane and tile
 
   static_assert(kMaxSummedPixels <= int64_t{kMaxBlocks} * kThreads * CountedSum::kMaxValues);
 

@@ -26,7 +26,7 @@ UPSCALED_DEVICE float LoadSample(const SampleView& view, int64_t index) {
   return static_cast<const float*>(view.data)[index];
 }
 
-// To integers of 0..full_scale, rounded half up; not a number becomes 0.
+// To integers of 0..full_scale, rounded half up; NaN becomes 0.
 UPSCALED_DEVICE int RoundTo(float value, float full_scale) {
   const float clamped = value > 0.0f ? (value < 1.0f ? value : 1.0f) : 0.0f;
   return static_cast<int>(clamped * full_scale + 0.5f);

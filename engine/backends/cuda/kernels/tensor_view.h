@@ -21,10 +21,10 @@ UPSCALED_HD constexpr int PlaneCount(int channels) {
 // Coordinates are the whole layer's. Nothing depends on them but for the layer's edges and the
 // remainders by strides and factors, so that tiles that agree in these make a batch.
 struct TensorView {
-  void* data = nullptr;  // of (rect.x, rect.y), 16-byte aligned
-  Rect rect;             // what the memory holds; several layers may lie in the planes of one
+  void* data = nullptr;  // address of (rect.x, rect.y), 16-byte aligned
+  Rect rect;             // the pixels in memory; several layers may lie in the planes of one
   Rect region;           // the part that is written, and read: beyond it is zero padding
-  Size layer;            // of the whole layer
+  Size layer;            // the whole layer's
   int channels = 0;
   int64_t tile_stride = 0;  // from one tile of a batch to the next, in pixels of a plane
 };
@@ -52,22 +52,22 @@ struct SampleView {
   void* data = nullptr;
   SampleKind kind = SampleKind::kU8;
   int channels = 3;         // 3 or 4: the fourth is skipped when read; what is written has 3
-  Rect rect;                // what the memory holds, in the image's coordinates
+  Rect rect;                // the pixels in memory, in the image's coordinates
   int64_t tile_stride = 0;  // from one tile of a batch to the next, in samples
   // Where samples are written and this is not null: set to 1 for each tile one of whose values is
-  // no finite number.
+  // non-finite.
   uint32_t* lost = nullptr;
 };
 
-// Of a global pooling: the sums of a part of the pooled layer, in units of 2^-24, to which kernels
+// A global pooling's sums over a part of the pooled layer, in units of 2^-24, to which kernels
 // add. A value counts as at most 2^40 units, so that an int64 holds the sum of kMaxSummedPixels.
 struct PooledSums {
   int64_t* data = nullptr;  // [tile][channel, rounded up to planes]
-  Rect part;                // of TensorView::region
+  Rect part;                // within TensorView::region
 };
 inline constexpr int64_t kMaxSummedPixels = int64_t{1} << 22;
 
-// Of the first sample of a pixel.
+// The index of a pixel's first sample.
 UPSCALED_HD inline int64_t SampleIndex(const SampleView& view, int tile, int x, int y) {
   return tile * view.tile_stride +
          (int64_t{y - view.rect.y} * view.rect.width + x - view.rect.x) * view.channels;

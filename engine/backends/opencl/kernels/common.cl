@@ -28,7 +28,7 @@ int pixel_at(int4 rect, int plane, int x, int y) {
   return (plane * rect.w + y - rect.y) * rect.z + x - rect.x;
 }
 
-// What a kernel writes: the rectangle `out` of a tensor, the item's plane being get_global_id(2).
+// The result of a kernel: the rectangle `out` of a tensor, the item's plane is get_global_id(2).
 #define RESULT_PARAMETERS                                                            \
   __global STORAGE *restrict dst, const int4 dst_rect, const int4 out, const int planes, \
       __global const float *restrict constants, const int activation, const float clip_min, \

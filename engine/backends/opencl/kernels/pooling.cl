@@ -15,7 +15,7 @@ __kernel void sum_runs(__global const STORAGE *restrict src, const int4 rect, co
   long8 sum = (long8)(0);
   for (int x = run * RUN; x < end; ++x) {
     const float8 value = LOAD8(from + x, src);
-    const float8 below = select((float8)(65536.0f), value, value < 65536.0f);  // no number, too
+    const float8 below = select((float8)(65536.0f), value, value < 65536.0f);  // NaN, too
     sum += convert_long8_rte(max(below, -65536.0f) * 16777216.0f);
   }
   vstore8(sum, (plane * part.w + row) * runs + run, sums);

@@ -25,9 +25,9 @@ import net as nets
 
 PATCH_PX = 62  # low-resolution side, halo included
 VALIDATION = 384  # the last pairs of the data set, never trained on
-LOG_WEIGHT = 0.1  # of the logarithm of each patch's squared error
+LOG_WEIGHT = 0.1  # for the logarithm of each patch's squared error
 LEAST_ERROR = 1e-6  # beyond 60 dB a patch is good enough
-MEAN_WEIGHT = 2.0  # of the error of each patch's mean colour
+MEAN_WEIGHT = 2.0  # for the error of each patch's mean colour
 FINAL_RATE, WARMUP_STEPS = 2e-6, 100
 
 

@@ -1,4 +1,4 @@
-// What the cpu backend offers to those who choose its kernels.
+// The cpu backend's candidates for those who choose its kernels.
 #include <algorithm>
 #include <memory>
 #include <string>

@@ -148,7 +148,7 @@ Layer Conv(int in, int out, float weight) {
   return layer;
 }
 
-// What bright pixels make of the layers between is beyond fp16, what dark ones make is not.
+// A network whose inner layers exceed fp16's range for bright pixels, but not for dark ones.
 Network LargeInBetween(Activation activation) {
   Network network;
   network.name = "large";
@@ -202,7 +202,7 @@ TEST_F(FastTest, PixelsBeyondItsRangeAreExact) {
   }
 }
 
-// Of all images that one network was given.
+// The error over all images that one network was given.
 struct SquaredError {
   double sum = 0;
   double samples = 0;

@@ -37,7 +37,7 @@ using test::TestedLayers;
 
 // Values are of size 1; F(6x6) loses about two digits of fp32's seven.
 constexpr float kTolerance = 2e-4f;
-// Of fp16's three digits F(4x4) loses one: at most, and on the average (root mean square).
+// F(4x4) loses one of fp16's three digits: at most, and on the average (root mean square).
 constexpr float kHalfTolerance = 0.1f;
 constexpr double kHalfRms = 0.01;
 
@@ -79,7 +79,7 @@ class KernelTest : public ::testing::TestWithParam<Isa> {
     CompareRows(info, *kernel, src, expected, SomeRows(kernel->block_px(), out));
   }
 
-  // What the kernel makes of a whole layer that keeps its input's size.
+  // The kernel's result for a whole layer that keeps its input's size.
   reference::Tensor Compute(const KernelInfo& info, const Layer& layer,
                             const reference::Tensor& input) {
     const Rect& whole = input.region;
@@ -282,7 +282,7 @@ TEST_P(KernelTest, WinogradGivesTheSameBytesForEveryCache) {
   }
 }
 
-// Of channels that leave vectors unused on some instruction set, too.
+// Includes channels that leave vectors unused on some instruction set.
 TEST_P(KernelTest, ResidualsAreAddedBehindTheActivation) {
   for (const int channels : {5, 12, 24, 48, 80}) {
     Layer layers[] = {MakeConv(Op::kConv, 7, channels, 1, 1, 0, random_),

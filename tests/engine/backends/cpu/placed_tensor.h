@@ -15,7 +15,7 @@ namespace upscaled::test {
 class PlacedTensor {
  public:
   enum class Kind {
-    kPlanes,       // of floats, or one plane for an image
+    kPlanes,       // planes of floats, or one plane for an image
     kInterleaved,  // one plane whatever the channel count
     kHalves,       // planes of halves
   };
@@ -27,7 +27,7 @@ class PlacedTensor {
   void Fill(const reference::Tensor& values);
   float At(int channel, int x, int y) const { return *Address(channel, x, y); }
 
-  // Of the values outside `rows`, how many are no longer what they were when made.
+  // The number of values outside `rows` that are no longer what they were when made.
   int WrittenOutside(const Rect& rows) const;
 
  private:

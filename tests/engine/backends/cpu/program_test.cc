@@ -1,4 +1,4 @@
-// What the plan of a network looks like in this backend's program.
+// The plan of a network in this backend's program.
 #include "engine/backends/cpu/program.h"
 
 #include <string>

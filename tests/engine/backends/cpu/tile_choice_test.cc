@@ -83,7 +83,7 @@ TEST(RankTilesTest, NoTileTakesMuchMemory) {
   }
 }
 
-// Of kernels those that are shipped.
+// Chooses the kernels that are shipped.
 class TileChooser : public KernelChooser {
  public:
   std::string Choose(const KernelCandidates& candidates) override {

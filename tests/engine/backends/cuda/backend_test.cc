@@ -89,7 +89,7 @@ TEST_F(CudaBackendTest, FastPrecisionHalvesTheMemoryOfTiles) {
   SCOPED_TRACE(Describe(network));
   const auto exact = Compile(network, Precision::kExact), fast = Compile(network, Precision::kFast);
   EXPECT_LT(fast->WorkspaceBytes({300, 300}), exact->WorkspaceBytes({300, 300}));
-  // What is computed again in fp32 is kept by the host until it is compared.
+  // The host keeps what is computed again in fp32 until it is compared.
   const size_t result = size_t{300} * 300 * network.scale * network.scale * 3 * sizeof(float);
   EXPECT_GE(fast->HostWorkspaceBytes({300, 300}), result);
 }
@@ -109,7 +109,7 @@ TEST_F(CudaBackendTest, GraphsAndBatchesGiveTheBytesOfTheFirstRun) {
   }
 }
 
-// What leaves fp16's range is computed again in fp32: the bytes are the exact ones there.
+// Pixels beyond fp16's range are computed again in fp32: the bytes are the exact ones there.
 TEST_F(CudaBackendTest, PixelsBeyondFp16ComeFromExactArithmetic) {
   Network network = InputAlone();
   AppendConv(network, 8, 3);
@@ -135,7 +135,7 @@ TEST_F(CudaBackendTest, AReluHidesNothingBeyondFp16) {
   std::vector<float>& last = network.layers[2].weights;
   network.layers[2].activation = Activation::kRelu;
   std::fill(first.begin(), first.end(), 100.0f);
-  std::fill_n(first.begin(), first.size() / 8, -2e4f);  // of the first channel
+  std::fill_n(first.begin(), first.size() / 8, -2e4f);  // the first channel
   for (size_t i = 0; i < last.size(); ++i) last[i] = i % 8 == 0 ? 1e-6f : 1e-4f;
   const auto fast = Compile(network, Precision::kFast), exact = Compile(network, Precision::kExact);
   const Image source = RandomImage({40, 30, 3, SampleType::kU8}, random_);

@@ -1,4 +1,4 @@
-// What the cuda backend offers to those who choose its kernels, and that it takes what they choose.
+// The cuda backend's candidates for those who choose its kernels, and that it takes their choice.
 #include <memory>
 #include <set>
 #include <string>

@@ -1,4 +1,4 @@
-// What the tests of emulated convolutions share.
+// The fixture of the tests of emulated convolutions.
 #pragma once
 
 #include <cstring>
@@ -53,7 +53,7 @@ class ConvKernelFixture : public testing::Test {
     return {x, y, RandomInt(random_, 1, size.width - x), RandomInt(random_, 1, size.height - y)};
   }
 
-  // What computing `out` reads of the layer, at least one pixel.
+  // The pixels that computing `out` reads of the layer, at least one.
   static Rect RegionRead(const cuda::FusedConv& layers, const Rect& out, Size in) {
     Rect of_conv = out;
     if (layers.shuffle != nullptr) {

@@ -44,7 +44,7 @@ class EmulatedSums {
 
 class PooledSumsTest : public test::ConvKernelFixture {
  protected:
-  // What the layers, whose weights are large, make of some leaves the range of halves.
+  // Some of these make the layers, whose weights are large, leave the range of halves.
   std::vector<reference::Tensor> RandomInputs(int channels, Size size, int tiles) {
     std::vector<reference::Tensor> inputs;
     for (int tile = 0; tile < tiles; ++tile) {
@@ -106,7 +106,7 @@ class PooledSumsTest : public test::ConvKernelFixture {
             << "channel " << c << " of tile " << tile;
       }
     }
-    for (const int beyond : {-1, tiles}) {  // of no tile
+    for (const int beyond : {-1, tiles}) {  // beside the tiles
       for (int c = 0; c < layer.out_channels; ++c) ASSERT_EQ(sums.Added(beyond, c), 0);
     }
   }

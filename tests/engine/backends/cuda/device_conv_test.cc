@@ -42,7 +42,7 @@ const ConvKernel& KernelOf(const std::string& name) {
                        [&](const ConvKernel& kernel) { return kernel.name == name; });
 }
 
-// Of a device that has them all.
+// The kernels of a device that has them all.
 std::vector<std::string> KernelsOf(Precision precision) {
   constexpr cuda::DeviceLimits kHopper{90, 132, 232448};
   std::mt19937 random(1);
@@ -186,7 +186,7 @@ void CompareHalves(const Halves& actual, const Halves& expected, const cuda::Ten
   }
 }
 
-// Of `whole` what lies in the region, NaN elsewhere.
+// The part of `whole` in the region, NaN elsewhere.
 Halves PartOf(const Halves& whole, const cuda::TensorView& view) {
   Halves part(whole.size(), 0xffff);
   for (int plane = 0; plane < cuda::PlaneCount(view.channels); ++plane) {

@@ -1,4 +1,4 @@
-// What the tests of kernels on a device share: random layers computed by the device and by the
+// The fixture of the tests of kernels on a device: random layers computed by the device and by the
 // reference.
 #pragma once
 
@@ -83,7 +83,7 @@ class DeviceKernelTest : public ::testing::Test {
     return context_->Check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
   }
 
-  // What the kernel makes of the inputs in a region of the result.
+  // The kernel's result for the inputs in a region of the layer.
   DeviceTensor Run(const Layer& layer, const cuda::ConvKernel* forced,
                    const std::vector<reference::Tensor>& inputs, Size out, const Rect& region) {
     std::vector<DeviceTensor> tensors;

@@ -1,4 +1,4 @@
-// What is no convolution, on the device against the reference, in both precisions: layers of every
+// Kernels other than convolutions, against the reference, in both precisions: layers of every
 // kind, sizes around their blocks, every edge, regions anywhere in the layer, and no write outside
 // them.
 #include <cmath>

@@ -28,7 +28,7 @@ class DeviceTensor {
 
   // Copies the device's values back; whatever was launched before must be done.
   void Download();
-  // Of what was downloaded.
+  // The value in what was downloaded.
   float At(int channel, int x, int y) const { return values_[IndexOf(channel, x, y)]; }
   // How many values outside the region are no longer NaN.
   int WrittenOutside() const;

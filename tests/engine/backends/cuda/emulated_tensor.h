@@ -12,7 +12,7 @@
 
 namespace upscaled::test {
 
-// What nobody may read is NaN; what nobody may write still is afterwards.
+// A tensor whose values that nobody may read are NaN; those that nobody may write stay so.
 class EmulatedTensor {
  public:
   // A result: room for `rect` of a layer of this size, of which `region` is to be computed, for

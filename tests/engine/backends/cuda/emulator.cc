@@ -21,8 +21,8 @@ namespace upscaled {
 namespace {
 
 constexpr int kWarp = 32, kGroup = 128;
-constexpr uint32_t kSharedBase = 1024;  // of dynamic shared memory in its state space
-constexpr size_t kLineBytes = 16;       // what copies and operands' rows consist of
+constexpr uint32_t kSharedBase = 1024;  // dynamic shared memory's place in its state space
+constexpr size_t kLineBytes = 16;       // the unit of copies and operands' rows
 
 struct Copy {
   uint32_t to;
@@ -43,15 +43,15 @@ struct Products {
 };
 
 struct Barrier {
-  int arrivals;  // of a phase
-  int missing;   // of the current phase
-  int parity;    // of the current phase
+  int arrivals;  // per phase
+  int missing;   // in the current phase
+  int parity;    // the current phase's
 };
 
 // Threads that do something together: what each brought, and how many are there.
 struct Meeting {
   int arrived = 0;
-  uint64_t number = 0;  // of meetings before
+  uint64_t number = 0;  // meetings before
 };
 
 struct Thread {
@@ -62,7 +62,7 @@ struct Thread {
   std::vector<Copy> copies;     // since the last commit, none of which has happened
   std::deque<std::vector<Copy>> groups;
   std::vector<LaneProduct> products;  // since the warp's last meeting
-  // What it brings to a meeting of its warp or group.
+  // The thread's arguments in a meeting of its warp or group.
   uint32_t address = 0;
   uint32_t* loaded = nullptr;
   float* sums = nullptr;
@@ -149,7 +149,7 @@ class Block {
   void WaitProducts(int pending);
 
  private:
-  // What a thread does.
+  // The body of a thread.
   void RunThread();
   void MultiplyAll(int warp);
   float OperandValue(uint64_t operand, int row, int k);
@@ -166,14 +166,14 @@ class Block {
   std::mt19937& random_;
   int x_ = 0, y_ = 0, z_ = 0;
   std::unique_ptr<unsigned char[], Free> shared_;
-  std::vector<int> invisible_;  // of each line: who wrote it without a fence, or -1
+  std::vector<int> invisible_;  // for each line: who wrote it without a fence, or -1
   std::vector<Thread> threads_;
   Thread* current_ = nullptr;
   int running_ = 0;
   Meeting block_;
   std::vector<Meeting> warps_, groups_;
   std::map<uint32_t, Barrier> barriers_;
-  std::vector<std::vector<Products>> products_;               // of each group, not yet committed
+  std::vector<std::vector<Products>> products_;               // for each group, not yet committed
   std::vector<std::deque<std::vector<Products>>> committed_;  // not yet waited for
 };
 

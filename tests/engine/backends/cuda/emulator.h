@@ -13,7 +13,7 @@ namespace upscaled::test {
 
 struct EmulatedGrid {
   int x = 1, y = 1, z = 1;  // blocks
-  int threads = 1;          // of a block
+  int threads = 1;          // per block
   size_t shared_bytes = 0;
 };
 

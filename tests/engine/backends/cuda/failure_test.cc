@@ -1,4 +1,4 @@
-// What becomes of failing calls, with the runtime of host_runtime.h.
+// Tests of failing calls, with the runtime of host_runtime.h.
 #include <functional>
 #include <memory>
 #include <string>
@@ -132,7 +132,7 @@ TEST_F(CudaFailureTest, ALostContextFailsForGoodAndANewBackendWorks) {
   EXPECT_EQ(Run().code(), absl::StatusCode::kUnavailable);
   const absl::Status again = Run();
   EXPECT_EQ(again.code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(Message(again), HasSubstr("a batch of tiles"));  // what spoiled it
+  EXPECT_THAT(Message(again), HasSubstr("a batch of tiles"));  // the call that spoiled it
   EXPECT_EQ(backend_->Compile(network_, Precision::kExact).status().code(),
             absl::StatusCode::kUnavailable);
   // The old ones may be let go before or after: they free nothing of the new context.
@@ -193,7 +193,7 @@ TEST_F(CudaFailureTest, MemoryThatIsOutIsToldInNumbers) {
   EXPECT_THAT(Message(executable.status()), HasSubstr("the weights of layer 'conv1'"));
 }
 
-// What is seen once is not captured; what comes again is, once.
+// A shape that is seen once is not captured; one that comes again is, once.
 TEST_F(CudaFailureTest, OneGraphForEveryShapeThatComesAgain) {
   const int before = test::CapturedGraphs();
   ASSERT_TRUE(Run().ok());

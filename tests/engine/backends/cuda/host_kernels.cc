@@ -1,4 +1,4 @@
-// What the launches of engine/backends/cuda/kernels promise, as plain loops over the host's memory.
+// The promises of the launches of engine/backends/cuda/kernels, as plain loops over host memory.
 #include "tests/engine/backends/cuda/host_kernels.h"
 
 #include <atomic>
@@ -95,7 +95,7 @@ PackedConv Pack(const FusedConv& layers, Precision /*precision*/, const DeviceLi
   return packed;
 }
 
-// Of one group: the convolution's columns, before anything is done to them.
+// The convolution's columns of one group, before anything is done to them.
 void Convolve(const ConvParams& params, Precision precision, int tile, int group_x, int group_y,
               std::vector<float>& columns) {
   const ConvShape& shape = params.shape;

@@ -1,4 +1,4 @@
-// What tests ask of the kernels in host_kernels.cc.
+// Counters of the kernels in host_kernels.cc, for tests.
 #pragma once
 
 namespace upscaled::test {

@@ -28,10 +28,10 @@ struct CUevent_st {
 namespace upscaled::test {
 namespace {
 
-// What the process shares, as it does the real runtime.
+// The state that the process shares, as it does the real runtime.
 struct Runtime {
   std::mutex mutex;
-  std::map<std::string, cudaError_t> failures;  // of the next calls
+  std::map<std::string, cudaError_t> failures;  // those of the next calls
   cudaError_t spoiled = cudaSuccess;
   size_t device_bytes = size_t{16} << 30;
   std::map<void*, size_t> allocated;
@@ -44,7 +44,7 @@ Runtime& TheRuntime() {
   return *runtime;
 }
 
-// Of the calling thread; calls that succeed leave it.
+// The calling thread's last error; calls that succeed leave it.
 thread_local cudaError_t last_error = cudaSuccess;
 
 cudaError_t Note(cudaError_t error) {
@@ -52,7 +52,7 @@ cudaError_t Note(cudaError_t error) {
   return error;
 }
 
-// What a call that asks no context answers before it does anything.
+// The answer of a call that asks no context, before it does anything.
 cudaError_t BeginWithoutContext(const std::string& name) {
   Runtime& runtime = TheRuntime();
   const std::lock_guard lock(runtime.mutex);
@@ -69,7 +69,7 @@ cudaError_t Spoiled() {
   return TheRuntime().spoiled;
 }
 
-// What all others do.
+// The beginning of all others.
 cudaError_t Begin(const std::string& name) {
   if (const cudaError_t error = Spoiled(); error != cudaSuccess) return Note(error);
   return BeginWithoutContext(name);
@@ -202,7 +202,7 @@ cudaError_t cudaGetDevice(int* device) {
   return cudaSuccess;
 }
 cudaError_t cudaDeviceSynchronize() { return Begin("cudaDeviceSynchronize"); }
-// What the context held is gone; tells once more what spoiled it.
+// Drops all that the context held; tells once more what spoiled it.
 cudaError_t cudaDeviceReset() {
   const std::lock_guard lock(TheRuntime().mutex);
   const cudaError_t spoiled = std::exchange(TheRuntime().spoiled, cudaSuccess);

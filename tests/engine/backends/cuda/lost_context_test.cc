@@ -16,7 +16,7 @@
 namespace upscaled {
 namespace {
 
-// What every stream of the device's context gets to see.
+// The error that every stream of the device's context gets to see.
 cudaError_t ReadWhereNothingIs() {
   auto* const nowhere = reinterpret_cast<float*>(uintptr_t{16});
   const cuda::TensorView dst{.data = nowhere,

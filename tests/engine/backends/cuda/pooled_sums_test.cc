@@ -114,10 +114,10 @@ TEST_P(CudaPooledSumsTest, OfGraphsThatRunAgain) {
     ASSERT_TRUE(test::RunImage(*stream, *executable_, {task}).ok());
     EXPECT_TRUE(test::SameImages(result.view(), results[0].view())) << "run " << i;
   }
-  EXPECT_EQ(test::CapturedGraphs() - graphs, 3);  // of two gatherings and the result
+  EXPECT_EQ(test::CapturedGraphs() - graphs, 3);  // two gatherings' and the result's
 }
 
-// What no convolution computes, or none that can add up, is added up behind it.
+// Layers that no convolution computes, or none that can add up, are added up behind it.
 TEST_P(CudaPooledSumsTest, OfOtherLayersAreLaunched) {
   network_.layers.push_back({.op = Op::kActivation,
                              .name = "relu",

@@ -76,7 +76,7 @@ TEST_F(CudaProgramTest, WhatIsFusedIsNotPlaced) {
   for (const int fused : {up, crop}) EXPECT_EQ(program.placements[fused].allocation, -1);
 }
 
-// What a pooling gathers is computed in a run of its own.
+// The layer that a pooling gathers is computed in a pass of its own.
 TEST_F(CudaProgramTest, PooledLayersAreStored) {
   const int a = AppendConv(3, 8);
   const int b = AppendConv(8, 8);

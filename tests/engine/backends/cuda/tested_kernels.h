@@ -25,7 +25,7 @@ struct TestedKernel {
 
 std::span<const TestedKernel> TestedKernels();
 
-// Of the layers, at least one; the test fails if there is none.
+// Those of the layers that the kernel supports, at least one; the test fails if there is none.
 std::vector<cuda::FusedConv> SupportedBy(const TestedKernel& kernel,
                                          const std::vector<Layer>& layers);
 

@@ -121,7 +121,7 @@ TEST_F(CudaTilePlaceTest, InnerTilesOfAllImagesAreComputedAtOnePlace) {
   }
 }
 
-// Between them the shares of an image's tiles cover the layer once, each in its tile's region.
+// Between them the parts of an image's tiles cover the layer once, each in its tile's region.
 TEST_F(CudaTilePlaceTest, SharesLieInWhatIsComputed) {
   for (int i = 0; i < 200; ++i) {
     UseRandomNetwork();

@@ -1,4 +1,4 @@
-// What the opencl backend offers to those who choose its kernels, and what it chooses itself.
+// The opencl backend's candidates for those who choose its kernels, and its own choice.
 
 #include <filesystem>
 #include <memory>
@@ -77,7 +77,7 @@ class CheckingChooser final : public KernelChooser {
     EXPECT_THAT(candidates.device(), StartsWith("opencl, "));
     const std::vector<std::string> names = candidates.names();
     EXPECT_EQ(std::set(names.begin(), names.end()).size(), names.size());
-    // Of each kernel the first configuration: others differ in their launch alone.
+    // Only the first configuration of each kernel: others differ in their launch alone.
     const float tolerance = candidates.precision() == Precision::kExact ? 1.5e-5f : 6e-3f;
     std::string kernel;
     for (const std::string& name : names) {

@@ -22,7 +22,7 @@ class DeviceTensor {
 
   // Copies the device's values back, after whatever `queue` was given before.
   void Download(const cl::CommandQueue& queue);
-  // Of what was downloaded.
+  // The value in what was downloaded.
   float At(int channel, int x, int y) const { return values_[IndexOf(channel, x, y)]; }
   // How many values outside the region are no longer NaN.
   int WrittenOutside() const;

@@ -61,7 +61,7 @@ class OpenClKernelTest : public ::testing::Test {
     return inputs;
   }
 
-  // What the kernel makes of the inputs in a region of the result.
+  // The kernel's result for the inputs in a region of the layer.
   DeviceTensor Run(const opencl::LayerKernel& kernel, const Layer& layer,
                    const std::vector<reference::Tensor>& inputs, Size out, const Rect& region) {
     std::vector<opencl::Tensor> src;

@@ -147,7 +147,7 @@ TEST_F(ProgramCacheTest, FileInPlaceOfTheFolderIsRefused) {
   EXPECT_FALSE(ProgramCache::Open(folder_ / "below").ok());
 }
 
-// What the device compiles, with this cache folder.
+// The programs that the device compiles, with this cache folder.
 class CachedProgramsTest : public CacheFolderTest {
  protected:
   void SetUp() override {

@@ -1,4 +1,4 @@
-// What a tile needs, over random networks: pure arithmetic, needs no device.
+// The needs of a tile, over random networks: pure arithmetic, needs no device.
 #include "engine/backends/opencl/tile_tensors.h"
 
 #include <algorithm>
