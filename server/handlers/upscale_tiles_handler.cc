@@ -200,6 +200,20 @@ class TilesRun {
     return job;
   }
 
+  // Counts a tile until the result is invoked, or dropped because an exception kept the tile from
+  // the scheduler.
+  auto CountInFlight() ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::Cleanup uncount = [this] {
+      absl::MutexLock lock(&mutex_);
+      --in_flight_;
+    };
+    {
+      absl::MutexLock lock(&mutex_);
+      ++in_flight_;
+    }
+    return std::make_shared<decltype(uncount)>(std::move(uncount));
+  }
+
   // Runs the tile, an image of its own, in parts.
   void Submit(std::shared_ptr<TileJob> job) ABSL_LOCKS_EXCLUDED(mutex_) {
     pb::Tile& result = *job->response.mutable_tile();
@@ -220,20 +234,6 @@ class TilesRun {
           Conclude(job, status);
           std::move(*in_flight).Invoke();
         });
-  }
-
-  // Counts a tile until the result is invoked, or dropped because an exception kept the tile from
-  // the scheduler.
-  auto CountInFlight() ABSL_LOCKS_EXCLUDED(mutex_) {
-    absl::Cleanup uncount = [this] {
-      absl::MutexLock lock(&mutex_);
-      --in_flight_;
-    };
-    {
-      absl::MutexLock lock(&mutex_);
-      ++in_flight_;
-    }
-    return std::make_shared<decltype(uncount)>(std::move(uncount));
   }
 
   // On the scheduler's threads.
