@@ -50,5 +50,5 @@ ctest --preset "$preset" -j "$(nproc)" "$@" | tee "$results" || status=$?
 sed -nE 's/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: ([^ ]+) .* ([0-9.]+) sec.*$/\2\ttest \1/p' "$results" >>"$STEPS"
 print_slowest_steps
 say "Summary ($preset)"
-sed -n '/tests passed/,$p' "$results"
+sed -n '/^[0-9]*% tests passed/,$p' "$results"
 exit "$status"
