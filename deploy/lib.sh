@@ -63,6 +63,8 @@ build() {
   (cd "$ROOT" && step "configure $preset" cmake --preset "$preset" "$@" >/dev/null)
   [[ ! -f $log ]] || before=$(wc -l <"$log")
   (cd "$ROOT" && cmake --build --preset "$preset")
+  # Ninja recompacts its log now and then: shorter, all of it is taken.
+  (($(wc -l <"$log") >= before)) || before=0
   # Begin and end in milliseconds, a time stamp, an output; a step with several outputs has a line for each.
   tail -n +$((before + 1)) "$log" | awk -F'\t' -v preset="$preset" \
     '!/^#/ && !seen[$1, $2]++ { printf "%.1f\tbuild %s: %s\n", ($2 - $1) / 1000, preset, $4 }' >>"$STEPS"

@@ -6,9 +6,9 @@ set -euo pipefail
 
 usage() {
   cat <<EOF
-Usage: deploy/quickstart.sh [--no-install] [--stop] [PICTURE]
+Usage: deploy/quickstart.sh [--no-install] [--stop] [IMAGE]
 
-Upscales PICTURE (default: deploy/demo/sample.png) twice as large and leaves the server running.
+Upscales IMAGE (default: deploy/demo/sample.png) twice as large and leaves the server running.
 
   --no-install  do not install packages
   --stop        stop the server that an earlier run left running, and do nothing else

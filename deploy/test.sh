@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what building and testing need, builds, and runs every test; ends with ctest's summary and
-# the slowest steps.
+# Installs what building and testing need, builds, and runs every test; ends with the slowest steps
+# and ctest's summary.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -49,4 +49,6 @@ ctest --preset "$preset" -j "$(nproc)" "$@" | tee "$results" || status=$?
 # As in "  7/9 Test  #3: Name .......   Passed    0.05 sec".
 sed -nE 's/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: ([^ ]+) .* ([0-9.]+) sec.*$/\2\ttest \1/p' "$results" >>"$STEPS"
 print_slowest_steps
+say "Summary ($preset)"
+sed -n '/^[0-9]*% tests passed/,$p' "$results"
 exit "$status"

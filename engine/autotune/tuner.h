@@ -15,8 +15,8 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "engine/autotune/tuning_table.h"
-#include "engine/graph/kernel_choice.h"
 #include "engine/base/clock.h"
+#include "engine/graph/kernel_choice.h"
 
 namespace upscaled {
 
@@ -28,7 +28,7 @@ struct TunerOptions {
   // For each kind of layer, and for the tiles of each network.
   absl::Duration budget = absl::Milliseconds(50);
   const Clock* clock = &Clock::Real();
-  // Told, on any thread, human-readable news: a table that is not used, a kernel that is wrong,
+  // Told news for people, on any thread: a table that is not used, a kernel that is wrong,
   // a file that cannot be written.
   std::function<void(const std::string&)> warn = [](const std::string&) {};
 };
@@ -38,8 +38,7 @@ struct TunerOptions {
 class Tuner final : public KernelChooser {
  public:
   // The errors of TuningTable::Load, but a table of an older format or another engine version is
-  // only warned of; nor
-  // need the file exist when `measure` is set.
+  // only warned of; nor need the file exist when `measure` is set.
   static absl::StatusOr<std::unique_ptr<Tuner>> Create(TunerOptions options);
 
   std::string Choose(const KernelCandidates& candidates) override ABSL_LOCKS_EXCLUDED(mutex_);

@@ -29,14 +29,14 @@ double QuotaV1(const std::filesystem::path& group) {
   return quota_us > 0 && period_us > 0 ? quota_us / period_us : kNoLimit;
 }
 
-// The least of `group` (below `mount`, beginning with a slash) and all above it.
+// The minimum of `group` (below `mount`, beginning with a slash) and all above it.
 double MinQuota(double (*quota_of)(const std::filesystem::path&),
                 const std::filesystem::path& mount, std::filesystem::path group) {
-  double least = quota_of(mount);
+  double min_quota = quota_of(mount);
   for (group = group.relative_path(); !group.empty(); group = group.parent_path()) {
-    least = std::min(least, quota_of(mount / group));
+    min_quota = std::min(min_quota, quota_of(mount / group));
   }
-  return least;
+  return min_quota;
 }
 
 bool ListsCpu(const std::string& controllers) {
@@ -50,7 +50,7 @@ bool ListsCpu(const std::string& controllers) {
 }  // namespace
 
 double CgroupCpuQuota(std::string_view membership, const std::filesystem::path& mount) {
-  double least = kNoLimit;
+  double min_quota = kNoLimit;
   std::istringstream lines{std::string(membership)};
   // "hierarchy:controllers:path"; version 2 is hierarchy 0 without controllers.
   for (std::string line; std::getline(lines, line);) {
@@ -60,12 +60,12 @@ double CgroupCpuQuota(std::string_view membership, const std::filesystem::path& 
     std::getline(fields, controllers, ':');
     std::getline(fields, path);
     if (hierarchy == "0" && controllers.empty()) {
-      least = std::min(least, MinQuota(&QuotaV2, mount, path));
+      min_quota = std::min(min_quota, MinQuota(&QuotaV2, mount, path));
     } else if (ListsCpu(controllers)) {
-      least = std::min(least, MinQuota(&QuotaV1, mount / "cpu", path));
+      min_quota = std::min(min_quota, MinQuota(&QuotaV1, mount / "cpu", path));
     }
   }
-  return least;
+  return min_quota;
 }
 
 }  // namespace upscaled

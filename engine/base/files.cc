@@ -9,20 +9,27 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <system_error>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 
 namespace upscaled {
 namespace {
+
+constexpr size_t kReadBytes = size_t{64} << 10;
+constexpr mode_t kTemporaryMode = 0600;  // as mkostemp makes files
 
 absl::Status TooLarge(const std::filesystem::path& path, absl::string_view bytes, size_t limit) {
   return absl::ResourceExhaustedError(
       absl::StrCat(path.string(), ": has ", bytes, " bytes, the limit is ", limit));
 }
 
-// The error of the last call, by errno.
+// The errors of the last call, by errno.
+absl::Status ReadError(const std::filesystem::path& path) {
+  return absl::NotFoundError(absl::StrCat(path.string(), ": ", std::strerror(errno)));
+}
+
 absl::Status WriteError(const char* what, const std::filesystem::path& path) {
   return absl::UnavailableError(
       absl::StrCat("cannot ", what, " ", path.string(), ": ", std::strerror(errno)));
@@ -32,7 +39,8 @@ bool WriteAll(int file, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = write(file, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return false;
+    if (written == 0) errno = EIO;
+    if (written <= 0) return false;
     bytes.remove_prefix(static_cast<size_t>(written));
   }
   return true;
@@ -45,29 +53,40 @@ absl::Status WriteParts(int file, const std::filesystem::path& path,
     if (!WriteAll(file, part)) return WriteError("write", path);
   }
   if (options.sync && fsync(file) != 0) return WriteError("write", path);
-  if (fchmod(file, options.mode) != 0) return WriteError("set the permissions of", path);
+  // Some file systems refuse it.
+  if (options.mode != kTemporaryMode && fchmod(file, options.mode) != 0) {
+    return WriteError("set the permissions of", path);
+  }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::StatusOr<std::string> ReadFile(const std::filesystem::path& path, size_t max_bytes) {
-  std::error_code error;
-  const std::uintmax_t bytes = std::filesystem::file_size(path, error);
-  const bool is_pipe = error == std::errc::not_supported;  // or a device: no size
-  if (error && !is_pipe) {
-    return absl::NotFoundError(absl::StrCat(path.string(), ": ", error.message()));
+absl::StatusOr<std::string> ReadFile(const std::filesystem::path& path, size_t max_bytes,
+                                     const ReadFileOptions& options) {
+  // Opening a pipe without O_NONBLOCK waits for its writer.
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | (options.pipes ? 0 : O_NONBLOCK));
+  if (file < 0) return ReadError(path);
+  const absl::Cleanup close_file = [file] { close(file); };
+  struct stat info;
+  if (fstat(file, &info) != 0) return ReadError(path);
+  std::string content;
+  if (S_ISREG(info.st_mode)) {
+    const auto bytes = static_cast<size_t>(info.st_size);
+    if (bytes > max_bytes) return TooLarge(path, absl::StrCat(bytes), max_bytes);
+    content.reserve(bytes);
+  } else if (!options.pipes) {
+    return absl::NotFoundError(absl::StrCat(path.string(), ": is not a regular file"));
   }
-  if (!is_pipe && bytes > max_bytes) return TooLarge(path, absl::StrCat(bytes), max_bytes);
-  std::string content(is_pipe ? max_bytes + 1 : bytes, '\0');
-  std::ifstream file(path, std::ios::binary);
-  file.read(content.data(), static_cast<std::streamsize>(content.size()));
-  if (!file.is_open() || file.bad() || (file.fail() && !is_pipe)) {
-    return absl::NotFoundError(absl::StrCat(path.string(), ": cannot be read"));
+  std::vector<char> buffer(kReadBytes);
+  while (true) {
+    const ssize_t count = read(file, buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return ReadError(path);
+    if (count == 0) return content;
+    content.append(buffer.data(), static_cast<size_t>(count));
+    if (content.size() > max_bytes) return TooLarge(path, "more", max_bytes);
   }
-  content.resize(static_cast<size_t>(file.gcount()));
-  if (content.size() > max_bytes) return TooLarge(path, "more", max_bytes);
-  return content;
 }
 
 absl::Status ReplaceFile(const std::filesystem::path& path,

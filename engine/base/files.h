@@ -15,9 +15,14 @@
 
 namespace upscaled {
 
-// NOT_FOUND when there is none, RESOURCE_EXHAUSTED above `max_bytes`; both name the file. A pipe is
-// read to its end and takes memory for `max_bytes` meanwhile.
-absl::StatusOr<std::string> ReadFile(const std::filesystem::path& path, size_t max_bytes);
+struct ReadFileOptions {
+  bool pipes = false;  // reads pipes and devices, too: waits for their writers
+};
+
+// NOT_FOUND when there is none or it is not a regular file, RESOURCE_EXHAUSTED above `max_bytes`;
+// both name the file.
+absl::StatusOr<std::string> ReadFile(const std::filesystem::path& path, size_t max_bytes,
+                                     const ReadFileOptions& options = {});
 
 struct ReplaceFileOptions {
   mode_t mode = 0600;

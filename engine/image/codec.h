@@ -73,7 +73,7 @@ struct ImageMetadata {
 };
 
 // Looks at the beginning of an encoded image. nullopt: more bytes are needed. Never allocates for
-// pixels, so it is the gate for admission.
+// pixels, so admission may decide by it.
 absl::StatusOr<std::optional<ImageHeader>> ParseImageHeader(std::span<const uint8_t> prefix,
                                                             const DecodeLimits& limits);
 

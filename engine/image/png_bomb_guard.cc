@@ -91,12 +91,12 @@ absl::Status PngBombGuard::Inflate(std::span<const uint8_t> data) {
     inflater_->avail_out = sizeof(inflated);
     const int result = inflate(inflater_.get(), Z_NO_FLUSH);
     inflated_bytes_ += sizeof(inflated) - inflater_->avail_out;
-    if (const size_t most = limits_.max_metadata_bytes; inflated_bytes_ > most)
+    if (const size_t limit = limits_.max_metadata_bytes; inflated_bytes_ > limit)
       return BeyondLimit(
-          limits_, DecodeLimit::kMetadataBytes, static_cast<int64_t>(most + 1),
-          absl::StrCat("PNG: the compressed metadata inflate to at least ", most + 1,
+          limits_, DecodeLimit::kMetadataBytes, static_cast<int64_t>(limit + 1),
+          absl::StrCat("PNG: the compressed metadata inflate to at least ", limit + 1,
                        " bytes by the chunk ", absl::string_view(type_.data(), type_.size()),
-                       "; the limit is ", most));
+                       "; the limit is ", limit));
     if (result == Z_OK) continue;
     inflater_.reset();  // at its end, or corrupt; then libpng drops it as well
     break;

@@ -97,15 +97,18 @@ void ImageRun::EndPass() {
   BeginPass();
 }
 
-size_t ImageRun::Bytes(const Executable& executable, Size image, Size tile) {
+size_t ImageRun::Bytes(size_t bytes_per_tile, Size image, Size tile) {
+  return bytes_per_tile * static_cast<size_t>(TileGrid(image, tile).count());
+}
+
+size_t ImageRun::BytesPerTile(const Executable& executable) {
   int channels = 0;
   for (const int pooling : ListPoolings(executable.network())) {
     channels = std::max(channels, executable.network().layers[pooling].out_channels);
   }
   // The tasks here, on their way and in the executor's queue.
-  const size_t bytes = sizeof(ChannelSums) + sizeof(absl::int128) * channels + sizeof(PoolingPass) +
-                       3 * sizeof(TileTask) + executable.Plan({0, 0, 1, 1}, image).bytes();
-  return bytes * static_cast<size_t>(TileGrid(image, tile).count());
+  return sizeof(ChannelSums) + sizeof(absl::int128) * channels + sizeof(PoolingPass) +
+         3 * sizeof(TileTask) + executable.Plan({0, 0, 1, 1}, executable.PreferredTile()).bytes();
 }
 
 std::vector<TileTask> CutImage(const Executable& executable, const ImageView& src,

@@ -47,7 +47,9 @@ class ImageRun {
 
   // The bytes that it holds at a time for an image in tiles of this size (CutImage), with a pass's
   // tasks on their way and in the executor's queue. Caches apart.
-  static size_t Bytes(const Executable& executable, Size image, Size tile);
+  static size_t Bytes(size_t bytes_per_tile, Size image, Size tile);
+  // The same for each tile, whatever the image.
+  static size_t BytesPerTile(const Executable& executable);
 
  private:
   bool gathers() const { return means_.size() < pooled_px_.size(); }

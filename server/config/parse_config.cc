@@ -65,12 +65,16 @@ class HelpFormatter : public CLI::Formatter {
 // The text of a scalar, the texts of a list of them.
 absl::StatusOr<std::vector<std::string>> FileValues(const YAML::Node& node,
                                                     const std::string& source) {
-  try {
-    if (!node.IsScalar()) return node.as<std::vector<std::string>>();
-    return std::vector<std::string>{node.Scalar()};
-  } catch (const YAML::Exception&) {
-    return absl::InvalidArgumentError(absl::StrCat(source, ": must be a value or a list of them"));
+  if (node.IsScalar()) return std::vector<std::string>{node.Scalar()};
+  std::vector<std::string> values;
+  for (const YAML::Node& item : node) {
+    if (!node.IsSequence() || !item.IsScalar()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(source, ": must be a value or a list of them"));
+    }
+    values.push_back(item.Scalar());
   }
+  return values;
 }
 
 // A map of settings, or null.

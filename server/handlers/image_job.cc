@@ -56,9 +56,10 @@ absl::Status ExplainEngineError(const absl::Status& status) {
 }
 
 // The steps of one job, in order.
-class ImageRun {
+class ImageJobRun {
  public:
-  ImageRun(const HandlerEnvironment& environment, const CallContext& context, const ImageJob& job)
+  ImageJobRun(const HandlerEnvironment& environment, const CallContext& context,
+              const ImageJob& job)
       : environment_(environment),
         context_(context),
         job_(job),
@@ -218,7 +219,7 @@ class ImageRun {
 
 absl::StatusOr<pb::UpscaleSummary> RunImageJob(const HandlerEnvironment& environment,
                                                const CallContext& context, const ImageJob& job) {
-  return ImageRun(environment, context, job).Run();
+  return ImageJobRun(environment, context, job).Run();
 }
 
 }  // namespace upscaled::server

@@ -175,7 +175,7 @@ absl::Status HandleUpscale(const HandlerEnvironment& environment, CallContext co
   const ImageJob job{.options = std::move(options),
                      .input = source,
                      .output = sink,
-                     // The answer and gRPC's copy of it, until that has left.
+                     // The answer and the transport's copy of it, until that has left.
                      .buffer_bytes = static_cast<size_t>(image_bytes + 2 * max_result_bytes),
                      .on_header = [&response](const pb::UpscaleImageHeader& header) {
                        *response.mutable_header() = header;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
@@ -72,6 +73,7 @@ struct TileJob {
   pb::UpscaleTilesResponse response;
   AdmissionController::Reservation reservation;
   size_t reserved_bytes = 0;
+  Size part_size;
 };
 
 // One call. Tiles are large enough to be cut once more, into parts of the size the device likes.
@@ -132,6 +134,7 @@ class TilesRun {
                                   /*pixels=*/0));
     executable_ = choice.executables.front();
     flow_.Adopt(std::move(choice));
+    bytes_per_part_ = ImageRun::BytesPerTile(*executable_);
     const size_t scratch_bytes = executable_->ScratchBytes(executable_->PreferredTile());
     ASSIGN_OR_RETURN(
         context_.reservation,
@@ -176,12 +179,12 @@ class TilesRun {
     const int64_t pixels = int64_t{tile.width_px()} * tile.height_px();
     const size_t result_bytes = tile.pixels().size() * scale * scale;
     const Size size{tile.width_px(), tile.height_px()};
-    const Size least_part =
-        PartSize(size, environment_.scheduler.StreamCount(executable_->device_class()));
-    // The result and gRPC's copy of it, until that has left; the parts, if there are most of them.
-    const size_t bytes =
-        tile.pixels().size() + 2 * result_bytes + ImageRun::Bytes(*executable_, size, least_part);
     auto job = std::make_shared<TileJob>();
+    const int streams = environment_.scheduler.IdleStreamCount(executable_->device_class());
+    job->part_size = TileSizeFor(*executable_, size, halo_px_, streams);
+    // The result and the transport's copy of it, until that has left; the parts.
+    const size_t bytes = tile.pixels().size() + 2 * result_bytes +
+                         ImageRun::Bytes(bytes_per_part_, size, job->part_size);
     ASSIGN_OR_RETURN(job->reservation,
                      environment_.admission.Reserve(
                          {.memory_bytes = static_cast<int64_t>(bytes), .source_pixels = pixels}));
@@ -197,8 +200,18 @@ class TilesRun {
     return job;
   }
 
-  Size PartSize(Size image, int streams) const {
-    return TileSizeFor(*executable_, image, halo_px_, streams);
+  // Counts a tile until the result is invoked, or dropped because an exception kept the tile from
+  // the scheduler.
+  auto CountInFlight() ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::Cleanup uncount = [this] {
+      absl::MutexLock lock(&mutex_);
+      --in_flight_;
+    };
+    {
+      absl::MutexLock lock(&mutex_);
+      ++in_flight_;
+    }
+    return std::make_shared<decltype(uncount)>(std::move(uncount));
   }
 
   // Runs the tile, an image of its own, in parts.
@@ -210,21 +223,16 @@ class TilesRun {
                         static_cast<ptrdiff_t>(source_spec.row_bytes()));
     const MutableImageView dst(reinterpret_cast<uint8_t*>(result.mutable_pixels()->data()),
                                result_spec, static_cast<ptrdiff_t>(result_spec.row_bytes()));
-    const Size part = PartSize(source_spec.size(),
-                               environment_.scheduler.IdleStreamCount(executable_->device_class()));
-    {
-      absl::MutexLock lock(&mutex_);
-      ++in_flight_;
-    }
+    auto run =
+        std::make_shared<ImageRun>(*executable_, CutImage(*executable_, src, dst, job->part_size));
     ImageRun::Start(
-        std::make_shared<ImageRun>(*executable_, CutImage(*executable_, src, dst, part)),
+        std::move(run),
         [this](std::vector<TileTask> parts, TileExecutor::TileDone done) {
           flow_.Submit(executable_, std::move(parts), &tiles_cancellation_, std::move(done));
         },
-        [this, job](const absl::Status& status) {
+        [this, job, in_flight = CountInFlight()](const absl::Status& status) {
           Conclude(job, status);
-          absl::MutexLock lock(&mutex_);
-          --in_flight_;
+          std::move(*in_flight).Invoke();
         });
   }
 
@@ -277,6 +285,7 @@ class TilesRun {
   RequestFlow flow_;
   std::shared_ptr<const DeviceExecutable> executable_;
   int halo_px_ = 0;
+  size_t bytes_per_part_ = 0;
 
   Cancellation tiles_cancellation_;  // by the call's, or by an error of the call
   const Cancellation::Registration on_cancel_ = context_.cancellation.OnCancel(

@@ -31,7 +31,7 @@ std::string WithPort(const std::string& address, int port) {
 absl::StatusOr<std::string> ReadPem(const std::filesystem::path& path) {
   constexpr size_t kMaxPemBytes = size_t{16} << 20;
   if (path.empty()) return std::string();
-  return ReadFile(path, kMaxPemBytes);
+  return ReadFile(path, kMaxPemBytes, {.pipes = true});
 }
 
 // The devices that `auto` chooses from, and why it cannot use others.

@@ -103,13 +103,13 @@ std::string_view LogLevelName(LogLevel level) {
   return kNames[static_cast<size_t>(level)];
 }
 
-Logger::Logger(LogFormat format, LogLevel least)
-    : Logger(format, least, std::make_shared<spdlog::sinks::stderr_sink_mt>()) {}
+Logger::Logger(LogFormat format, LogLevel min_level)
+    : Logger(format, min_level, std::make_shared<spdlog::sinks::stderr_sink_mt>()) {}
 
-Logger::Logger(LogFormat format, LogLevel least, std::shared_ptr<spdlog::sinks::sink> sink)
+Logger::Logger(LogFormat format, LogLevel min_level, std::shared_ptr<spdlog::sinks::sink> sink)
     : format_(format), logger_(std::make_unique<spdlog::logger>("upscaled", std::move(sink))) {
   logger_->set_pattern("%v");
-  logger_->set_level(SpdlogLevel(least));
+  logger_->set_level(SpdlogLevel(min_level));
 }
 
 Logger::~Logger() = default;

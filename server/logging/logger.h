@@ -1,4 +1,4 @@
-// Log lines human-readable (text) or programs (JSON, one object a line), through spdlog.
+// Log lines for people (text) or for programs (JSON, one object a line), through spdlog.
 #pragma once
 
 #include <cstdint>
@@ -35,9 +35,9 @@ struct LogField {
 class Logger {
  public:
   // Writes to stderr.
-  Logger(LogFormat format, LogLevel least);
+  Logger(LogFormat format, LogLevel min_level);
   // For tests and other targets.
-  Logger(LogFormat format, LogLevel least, std::shared_ptr<spdlog::sinks::sink> sink);
+  Logger(LogFormat format, LogLevel min_level, std::shared_ptr<spdlog::sinks::sink> sink);
   ~Logger();
 
   void Log(LogLevel level, std::string_view message, std::span<const LogField> fields = {});

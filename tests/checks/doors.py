@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Checks that every #include stays within the interfaces of the architecture, and what CONTRIBUTING.md says of them:
-that it draws them, and that the walk of a tile names functions that are there and enters no room twice.
+that it draws them, and that the walk of a tile names functions that are there, each of which names the next one,
+and enters no room twice.
 
-Each folder lists the folders it may include from; itself is always allowed. A folder inherits nothing:
-what is not listed is refused. Run from anywhere; prints each error and exits with 1.
-With --draw it puts the picture of this table into CONTRIBUTING.md.
+Each folder lists the folders it may include from; itself is always allowed, without the sub-folders that have
+a line of their own. A folder inherits nothing: what is not listed is refused. Run from anywhere; prints each error
+and exits with 1. With --draw it puts the drawing of this table into CONTRIBUTING.md.
 """
 import pathlib
 import re
@@ -13,7 +14,8 @@ import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
-PICTURE = re.compile(r"(^```rooms\n)(.*?)(^```$)", re.M | re.S)
+DRAWING = re.compile(r"(^```rooms\n)(.*?)(^```$)", re.M | re.S)
+HAND_OVER = "on another thread"  # what the line of a function says that the one before does not call
 WALK = re.compile(r"^```walk\n(.*?)^```$", re.M | re.S)
 
 BACKEND_INTERFACE = "engine/backends/backend.h"
@@ -39,7 +41,7 @@ MAY_INCLUDE = {
     "engine/backends/opencl": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_INTERFACE,
                                PROFILE_INTERFACE, "engine/backends/plugin.h"],
     "engine/backends/cuda": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_INTERFACE,
-                             PROFILE_INTERFACE, OVERFLOW, "engine/backends/plugin.h"],
+                             PROFILE_INTERFACE, OVERFLOW, "engine/backends/plugin.h", "engine/backends/cuda/kernels"],
     "engine/backends/cuda/kernels": ["engine/base", "engine/model", "engine/graph"],
     "engine/image_kernels": ["engine/base", "engine/image"],
     "engine/image_kernels/cpu": ["engine/base", "engine/image", IMAGE_KERNELS],
@@ -62,7 +64,7 @@ MAY_INCLUDE = {
     "server/rpc": ["server/base", "server/admission", "server/handlers", "engine/base", "upscale/v1", "google/rpc",
                    "grpc/health/v1"],
     "server/lifecycle": ["server"] + ENGINE_INTERFACE,
-    "server": ["server/config", "server/lifecycle"],
+    "server": ["server/config", "server/lifecycle", "server/logging/logger.h"],
     "client": ["upscale/v1", "google/rpc", "grpc/health/v1", "engine/base/status_macros.h"],
 }
 PROJECT = re.compile(r'^\s*#\s*include\s+["<]((?:engine|server|client|upscale|google/rpc|grpc/health|tests)/[^">]+)[">]')
@@ -82,7 +84,8 @@ def rule_for(folder: str) -> str | None:
 
 
 def may_include(folder: str, target: str) -> bool:
-    return any(target == p or target.startswith(p + "/") for p in [folder, *MAY_INCLUDE[folder]])
+    own = rule_for(target.rpartition("/")[0]) == folder
+    return own or any(target == p or target.startswith(p + "/") for p in MAY_INCLUDE[folder])
 
 
 def leads(room: str, other: str) -> bool:
@@ -105,24 +108,44 @@ def outside_in() -> list[str]:
 
 def draw() -> str:
     """A line a room: "room -> engine: base image; proto"."""
-    picture, width = "", max(map(len, MAY_INCLUDE))
+    drawing, width = "", max(map(len, MAY_INCLUDE))
     for room in outside_in():
         arrows: dict[str, list[str]] = {}
         for target in MAY_INCLUDE[room]:
             top, _, name = target.partition("/")
             arrows.setdefault(top if top in ("engine", "server") else "proto", []).append(name or "every room")
         text = "; ".join("proto" if top == "proto" else f"{top}: {' '.join(names)}" for top, names in arrows.items())
-        picture += textwrap.fill(f"{room:{width}} -> {text}" if text else room, 110, subsequent_indent=" " * (width + 4),
+        drawing += textwrap.fill(f"{room:{width}} -> {text}" if text else room, 110, subsequent_indent=" " * (width + 4),
                                  break_on_hyphens=False) + "\n"
-    return picture
+    return drawing
+
+
+def body_of(file: pathlib.Path, function: str) -> str:
+    """The function's definition from its opening brace; "" where the file has none. "Class::Name" may be inside the class."""
+    text = file.read_text() if file.exists() else ""
+    owner, _, name = function.rpartition("::")
+    outside = re.search(rf"\b{function}\([^;{{}}]*\{{", text)
+    inside = re.search(rf"\bclass {owner}\b.*?\b{name}\([^;{{}}]*\{{", text, re.S) if owner else None
+    match = outside or inside
+    if not match:
+        return ""
+    end, depth = match.end(), 1
+    while depth and end < len(text):
+        depth += {"{": 1, "}": -1}.get(text[end], 0)
+        end += 1
+    return text[match.end():end]
 
 
 def walk_errors(contributing: str) -> list[str]:
-    """Wrong lines of the walk, each of which begins with a file and a function that it defines."""
-    wrong, rooms = [], []
-    for path, function, *_ in map(str.split, WALK.search(contributing)[1].splitlines()):
-        file = ROOT / path
-        if not file.exists() or not re.search(rf"\b{function}\([^;{{}}]*\{{", file.read_text()):
+    """Wrong lines of the walk, each of which begins with a file and a function that it defines, and that the function
+    before names, but where the line says that it runs on another thread."""
+    wrong, rooms, caller, body = [], [], "", ""
+    for path, function, *says in map(str.split, WALK.search(contributing)[1].splitlines()):
+        name = function.rpartition("::")[2]
+        if caller and not re.search(rf"\b{name}\(", body) and HAND_OVER not in " ".join(says):
+            wrong.append(f"CONTRIBUTING.md: {caller} does not name {function}")
+        caller, body = function, body_of(ROOT / path, function)
+        if not body:
             wrong.append(f"CONTRIBUTING.md: {path} defines no {function}")
         room = path.rpartition("/")[0]
         if room in rooms[:-1]:
@@ -133,11 +156,11 @@ def walk_errors(contributing: str) -> list[str]:
 
 def main() -> int:
     text = CONTRIBUTING.read_text()
-    drawn = PICTURE.sub(lambda match: match[1] + draw() + match[3], text)
+    drawn = DRAWING.sub(lambda match: match[1] + draw() + match[3], text)
     if "--draw" in sys.argv[1:]:
         CONTRIBUTING.write_text(drawn)
         return 0
-    wrong = [] if text == drawn else ["CONTRIBUTING.md: its picture of the rooms is not this table's; run doors.py --draw"]
+    wrong = [] if text == drawn else ["CONTRIBUTING.md: its drawing of the rooms is not this table's; run doors.py --draw"]
     wrong += walk_errors(text)
     for top in ("engine", "server", "client"):
         for path in sorted((ROOT / top).rglob("*")):

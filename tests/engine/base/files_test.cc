@@ -5,7 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <string>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 
@@ -46,7 +48,7 @@ TEST_F(FilesTest, ReadsPipesToTheirEndOrTheLimit) {
     ASSERT_EQ(pipe(ends), 0);
     ASSERT_EQ(write(ends[1], "1234", 4), 4);
     close(ends[1]);
-    const auto read = ReadFile(absl::StrCat("/dev/fd/", ends[0]), limit);
+    const auto read = ReadFile(absl::StrCat("/dev/fd/", ends[0]), limit, {.pipes = true});
     close(ends[0]);
     if (limit < 4) {
       EXPECT_EQ(read.status().code(), absl::StatusCode::kResourceExhausted);
@@ -56,11 +58,22 @@ TEST_F(FilesTest, ReadsPipesToTheirEndOrTheLimit) {
   }
 }
 
+TEST_F(FilesTest, RefusesPipesUnlessAskedForThemWithoutWaiting) {
+  ASSERT_EQ(mkfifo(file_.c_str(), 0600), 0);
+  EXPECT_EQ(ReadFile(file_, 4).status(),
+            absl::NotFoundError(absl::StrCat(file_.string(), ": is not a regular file")));
+  EXPECT_EQ(ReadFile("/dev/null", 4).status().code(), absl::StatusCode::kNotFound);
+  std::thread writer([this] { std::ofstream(file_) << "1234"; });
+  EXPECT_EQ(*ReadFile(file_, 4, {.pipes = true}), "1234");
+  writer.join();
+}
+
 TEST_F(FilesTest, NamesTheFileThatIsNotThere) {
   const absl::Status status = ReadFile(file_, 1).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(status.message()), HasSubstr(file_.string()));
   EXPECT_EQ(ReadFile(folder_, 1).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(ReadFile(folder_, 1, {.pipes = true}).status().code(), absl::StatusCode::kNotFound);
 }
 
 TEST_F(FilesTest, GivesThePermissionsAsked) {

@@ -91,6 +91,12 @@ TEST(ParseConfigTest, TakesSeveralDevices) {
   const std::string empty = WriteFile("no-device.yaml", "device: ''\n");
   EXPECT_THAT(Refusal({"--config", empty}), HasSubstr("must not be empty"));
   EXPECT_THAT(devices({"--config", WriteFile("none.yaml", "device: []\n")}), ElementsAre("auto"));
+  for (const char* wrong : {"[~]", "[cpu, null]", "[[cpu]]", "{cpu: 1}"}) {
+    const std::string lines = std::string("device: ") + wrong + "\n";
+    EXPECT_THAT(Refusal({"--config", WriteFile("wrong-devices.yaml", lines)}),
+                HasSubstr("must be a value or a list of them"))
+        << wrong;
+  }
   EXPECT_THAT(devices({}, {{"UPSCALED_DEVICE", ","}}), ElementsAre("auto"));
   const auto printed = Parse({"--config", file, "--print-config"});
   EXPECT_THAT(printed->printout, HasSubstr("device:\n  - cpu\n  - reference"));
