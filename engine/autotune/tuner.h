@@ -15,8 +15,8 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "engine/autotune/tuning_table.h"
-#include "engine/graph/kernel_choice.h"
 #include "engine/base/clock.h"
+#include "engine/graph/kernel_choice.h"
 
 namespace upscaled {
 

@@ -110,6 +110,7 @@ absl::StatusOr<std::vector<Size>> RankTiles(const Program& program, size_t cache
   const TileCosts costs{macs, bytes};
   ASSIGN_OR_RETURN(const Size largest, ChooseLargestTile(limits, costs));
   std::vector<Size> tiles = {largest};
+  if (!IsGoodTile(limits, costs, largest)) return tiles;
   for (const int width : kWidths) {
     const Size tile{width, std::min(kMaxHeight, static_cast<int>(largest.Area() / width))};
     if (width < largest.width && IsGoodTile(limits, costs, tile)) tiles.push_back(tile);
