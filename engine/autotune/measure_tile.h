@@ -3,8 +3,8 @@
 
 #include "absl/time/time.h"
 #include "engine/autotune/tuning_table.h"
-#include "engine/graph/kernel_choice.h"
 #include "engine/base/clock.h"
+#include "engine/graph/kernel_choice.h"
 
 namespace upscaled {
 

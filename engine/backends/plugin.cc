@@ -6,6 +6,9 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "engine/graph/activation_cache.h"
+#include "engine/graph/pooling.h"
+#include "engine/graph/tile_plan.h"
 #include "engine/model/network.h"
 
 namespace upscaled {
@@ -14,7 +17,8 @@ const char* PluginAbi() {
   static const std::string* const abi = new std::string(
       absl::StrCat("upscaled ", UPSCALED_VERSION, ", compiler ", __VERSION__, ", types of ",
                    sizeof(BackendOptions), ", ", sizeof(TileTask), ", ", sizeof(Network), ", ",
-                   sizeof(Layer), " and ", sizeof(PluginDevice), " bytes"));
+                   sizeof(Layer), ", ", sizeof(PluginDevice), ", ", sizeof(TilePlan), ", ",
+                   sizeof(PoolingPass), " and ", sizeof(ActivationCache), " bytes"));
   return abi->c_str();
 }
 

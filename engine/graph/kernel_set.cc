@@ -83,9 +83,10 @@ absl::StatusOr<KernelChoice> ChooseKernel(const KernelSet& kernels, const FusedL
                                           const KernelInfo* forced, KernelChooser* chooser) {
   std::vector<KernelChoice> choices = RankKernels(kernels, layers, forced);
   if (choices.empty()) {
-    return absl::UnimplementedError(absl::StrCat("the ", ToAbsl(kernels.backend()),
-                                                 " backend cannot run layer '", layers.main->name,
-                                                 "' (", ToAbsl(OpName(layers.main->op)), ")"));
+    const bool exact = kernels.precision() == Precision::kExact;
+    return absl::UnimplementedError(absl::StrCat(
+        "the ", ToAbsl(kernels.backend()), " backend cannot run layer '", layers.main->name, "' (",
+        ToAbsl(OpName(layers.main->op)), ")", exact ? "" : " in precision 'fast'"));
   }
   const bool is_forced = choices.front().info == forced;
   if (chooser == nullptr || is_forced || !IsMeasurable(kernels, layers, choices)) {

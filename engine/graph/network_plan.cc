@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 #include "engine/graph/buffer_slots.h"
 #include "engine/graph/pooling.h"
@@ -31,17 +32,21 @@ class NodeFinder {
     }
   }
 
+  // UNIMPLEMENTED names the first of the layers that no kernel supports.
   absl::StatusOr<std::vector<Node>> Find(const std::vector<int>& poolings) {
     std::vector<bool> needed(layers_.size());
     needed.back() = true;
     for (const int pooling : poolings) needed[pooling] = true;
     std::vector<Node> nodes;
+    absl::Status first_error;
     for (int i = static_cast<int>(needed.size()) - 1; i >= 0; --i) {
       if (!needed[i]) continue;
-      ASSIGN_OR_RETURN(Node node, NodeOf(i));
-      for (const int read : node.Reads()) needed[read] = true;
-      nodes.push_back(std::move(node));
+      absl::StatusOr<Node> node = NodeOf(i);
+      if (!node.ok()) first_error = node.status();
+      for (const int read : node.ok() ? node->Reads() : layers_[i].inputs) needed[read] = true;
+      if (node.ok()) nodes.push_back(*std::move(node));
     }
+    RETURN_IF_ERROR(first_error);
     std::reverse(nodes.begin(), nodes.end());
     return nodes;
   }
@@ -197,17 +202,23 @@ std::vector<int> Node::Reads() const {
 
 absl::StatusOr<NetworkPlan> PlanNetwork(const Network& network, const KernelSet& kernels,
                                         const KernelInfo* forced, KernelChooser* chooser) {
+  NetworkPlan plan{.network = WithoutWeights(network), .poolings = ListPoolings(network)};
+  const auto find = [&](KernelChooser* asked) {
+    return NodeFinder(network, kernels, forced, asked).Find(plan.poolings);
+  };
+  ASSIGN_OR_RETURN(plan.nodes, find(nullptr));  // refused before anything is measured
   for (const Layer& layer : network.layers) {
     RETURN_IF_ERROR(WeightBudget().Check(layer, kernels.PackedBytesBound(layer)));
   }
-  NetworkPlan plan{.network = WithoutWeights(network), .poolings = ListPoolings(network)};
-  NodeFinder finder(network, kernels, forced, chooser);
-  ASSIGN_OR_RETURN(plan.nodes, finder.Find(plan.poolings));
+  if (chooser != nullptr) {
+    ASSIGN_OR_RETURN(plan.nodes, find(chooser));
+  }
   RETURN_IF_ERROR(CheckForcedIsUsed(plan.nodes, forced));
   return plan;
 }
 
 Layer FusedLayer(const Network& network, const Node& node) {
+  UPSCALED_CHECK(node.shuffle < 0 && !node.reads_image && node.residual_factor == 1);
   Layer layer = network.layers[node.main];
   layer.name = absl::StrJoin(node.layers, "+", [&](std::string* out, int covered) {
     out->append(network.layers[covered].name);

@@ -37,15 +37,16 @@ struct NetworkPlan {
 };
 
 // `forced` (may be null) takes every layer that it supports; `chooser` (may be null) chooses for
-// the others. UNIMPLEMENTED names a layer that no kernel supports, or the forced kernel when it
-// supports none. RESOURCE_EXHAUSTED: a layer's weights alone may exceed the
-// limit of weight_budget.h.
+// the others. UNIMPLEMENTED names the first layer that no kernel supports, or the forced kernel
+// when it supports none. RESOURCE_EXHAUSTED, where all are supported: a layer's weights alone may
+// exceed the limit of weight_budget.h.
 absl::StatusOr<NetworkPlan> PlanNetwork(const Network& network, const KernelSet& kernels,
                                         const KernelInfo* forced = nullptr,
                                         KernelChooser* chooser = nullptr);
 
 // The node's computation as one layer: its main one with the names of all that it covers,
-// and the cropped residual, if any, as its last input. `network` has the weights.
+// and the cropped residual, if any, as its last input. `network` has the weights. The node neither
+// shuffles, nor reads the image, nor resizes its residual: a layer cannot say so.
 Layer FusedLayer(const Network& network, const Node& node);
 
 // Where results live: `allocation_of` each layer (-1: nowhere), each from the first node that

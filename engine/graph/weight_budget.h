@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
 #include "engine/model/network.h"
 
 namespace upscaled {
@@ -12,17 +13,24 @@ namespace upscaled {
 // The limit for all layers together; the largest network in use needs half of it.
 inline constexpr size_t kMaxPackedBytes = size_t{1} << 30;
 
+// The packed weights of a network's layers, one by one. RESOURCE_EXHAUSTED names the layer that
+// exceeds the limit, the total with it and the limit.
 class WeightBudget {
  public:
-  // Before a layer is packed into at most `bound` bytes. RESOURCE_EXHAUSTED names it, with what
-  // there would be and the limit.
-  absl::Status Check(const Layer& layer, size_t bound) const {
-    if (bytes_ + bound <= kMaxPackedBytes) return absl::OkStatus();
-    return absl::ResourceExhaustedError(
-        absl::StrCat("layer '", layer.name, "' brings the packed weights to ",
-                     (bytes_ + bound) >> 20, " MiB, the limit is ", kMaxPackedBytes >> 20));
+  // Whether `bytes` more, or an upper bound of them, still fit.
+  absl::Status Check(const Layer& layer, size_t bytes) const {
+    const size_t total = bytes_ + bytes;
+    if (total <= kMaxPackedBytes) return absl::OkStatus();
+    return absl::ResourceExhaustedError(absl::StrCat("layer '", layer.name,
+                                                     "' brings the packed weights to ", total >> 20,
+                                                     " MiB, the limit is ", kMaxPackedBytes >> 20));
   }
-  void Add(size_t bytes) { bytes_ += bytes; }
+  // The layer's real size, once it is packed.
+  absl::Status Add(const Layer& layer, size_t bytes) {
+    RETURN_IF_ERROR(Check(layer, bytes));
+    bytes_ += bytes;
+    return absl::OkStatus();
+  }
   size_t bytes() const { return bytes_; }
 
  private:

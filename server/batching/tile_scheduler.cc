@@ -19,14 +19,17 @@ constexpr absl::Duration kMemoryRetryDelay = absl::Seconds(1);
 bool All(const QueuedTile&) { return true; }
 
 // Memory that cannot be had fails the tiles, not the device, and may be there later.
-absl::Status RunStream(Stream& stream, const Executable& executable,
-                       std::span<const TileTask> tiles) {
+absl::Status RunStream(const Device& device, Stream& stream, const FairQueue::Batch& batch) {
   absl::Status status;
   try {
-    status = stream.Run(executable, tiles);
+    std::vector<TileTask> tasks;
+    for (const QueuedTile& tile : batch.tiles) {
+      tasks.push_back(tile.submission->executable->TaskFor(device, tile.task()));
+    }
+    status = stream.Run(*batch.executable, tasks);
   } catch (const std::bad_alloc&) {
     status = absl::ResourceExhaustedError(
-        absl::StrCat("out of memory while running ", tiles.size(), " tile(s)"));
+        absl::StrCat("out of memory while running ", batch.tiles.size(), " tile(s)"));
   }
   if (!absl::IsResourceExhausted(status)) return status;
   return MakeOverloaded(std::string(status.message()), kMemoryRetryDelay);
@@ -230,12 +233,8 @@ void TileScheduler::RunWorker(int slot) {
 }
 
 void TileScheduler::RunBatch(const Device& device, Stream& stream, FairQueue::Batch batch) {
-  std::vector<TileTask> tasks;
-  for (const QueuedTile& tile : batch.tiles) {
-    tasks.push_back(tile.submission->executable->TaskFor(device, tile.task()));
-  }
   const absl::Time start = clock_.Now();
-  const absl::Status status = RunStream(stream, *batch.executable, tasks);
+  const absl::Status status = RunStream(device, stream, batch);
   const absl::Time end = clock_.Now();
 
   std::vector<absl::Duration> queue;

@@ -9,9 +9,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/graph/network_plan.h"
 #include "engine/graph/pooling.h"
-#include "engine/graph/tile_geometry.h"
 #include "engine/graph/weight_budget.h"
-#include "engine/model/multiply_adds.h"
 #include "engine/model/without_weights.h"
 
 namespace upscaled::cpu {
@@ -64,30 +62,46 @@ absl::Status CheckPoolings(const Network& network, const std::vector<int>& pooli
                    network.layers[poolings.front()].name, "'"));
 }
 
-// Appends the nodes of a plan, in order; `index_of`: layers of the source in the program's network.
-absl::Status AppendNode(const Network& source, const Node& node, const CpuKernelSet& kernels,
-                        Isa isa, std::vector<int>& index_of, Program& program) {
-  Layer layer = AsConvolution(FusedLayer(source, node));
-  for (int& input : layer.inputs) input = index_of[input];
-  int& index = index_of[node.layer()];
-  const auto* const info = static_cast<const KernelInfo*>(node.kernel.info);
-  if (info == nullptr) {
-    index = AppendLayer(program, layer, nullptr, nullptr, layer.op == Op::kInput, false);
-    return absl::OkStatus();
+// Appends the nodes of a plan, in order.
+class NodeAppender {
+ public:
+  NodeAppender(const Network& source, const CpuKernelSet& kernels, Isa isa, Program& program)
+      : source_(source),
+        kernels_(kernels),
+        isa_(isa),
+        program_(program),
+        index_of_(source.layers.size()) {}
+
+  absl::Status Append(const Node& node) {
+    Layer layer = AsConvolution(FusedLayer(source_, node));
+    for (int& input : layer.inputs) input = index_of_[input];
+    int& index = index_of_[node.layer()];
+    const auto* const info = static_cast<const KernelInfo*>(node.kernel.info);
+    if (info == nullptr) {
+      index = AppendLayer(program_, layer, nullptr, nullptr, layer.op == Op::kInput, false);
+      return absl::OkStatus();
+    }
+    RETURN_IF_ERROR(budget_.Check(layer, kernels_.PackedBytesBound(layer)));
+    if (info->prelude != nullptr) layer.inputs = {AppendPrelude(info->prelude(layer), layer)};
+    index = AppendKernel(program_, layer, *info, isa_, false);
+    return budget_.Add(layer, program_.weight_bytes - budget_.bytes());
   }
-  WeightBudget budget;
-  budget.Add(program.weight_bytes);
-  RETURN_IF_ERROR(budget.Check(layer, kernels.PackedBytesBound(layer)));
-  if (info->prelude != nullptr) {
-    Layer prelude = info->prelude(layer);
+
+ private:
+  int AppendPrelude(Layer prelude, const Layer& layer) {
     prelude.inputs = layer.inputs;
-    const KernelChoice first = RankKernels(kernels, {&prelude}).front();
-    layer.inputs = {
-        AppendKernel(program, prelude, static_cast<const KernelInfo&>(*first.info), isa, true)};
+    const KernelChoice first = RankKernels(kernels_, {&prelude}).front();
+    return AppendKernel(program_, std::move(prelude), static_cast<const KernelInfo&>(*first.info),
+                        isa_, true);
   }
-  index = AppendKernel(program, std::move(layer), *info, isa, false);
-  return absl::OkStatus();
-}
+
+  const Network& source_;
+  const CpuKernelSet& kernels_;
+  const Isa isa_;
+  Program& program_;
+  WeightBudget budget_;
+  std::vector<int> index_of_;  // the source's layers in program_.network
+};
 
 // Sets all that follows from the layers' kernels and connections.
 void Connect(Program& program) {
@@ -106,13 +120,19 @@ void Connect(Program& program) {
   }
 }
 
-// Whether each position of the result is that of all that `layer`, no convolution, reads of this
-// input.
+// Whether each position of the result is that of all that `layer` reads of this input.
 bool KeepsPositions(const Layer& layer, int input) {
-  constexpr int kFarInside = 1001, kSide = 1 << 20;
-  const size_t number = input == layer.inputs[0] ? 0 : 1;
-  const PixelRange read = InputRange(layer, {kFarInside, kFarInside}, kSide, number);
-  return MultiplyAdds(layer, 1) == 0 && read.first == kFarInside && read.last == kFarInside;
+  if (input != layer.inputs[0]) return layer.crop_px == 0;
+  switch (layer.op) {
+    case Op::kActivation:
+    case Op::kAdd:
+    case Op::kAffine:
+    case Op::kConcat:
+    case Op::kMul:
+      return true;
+    default:
+      return false;
+  }
 }
 
 // Staggers the blocks of zero-padded layers that follow each other: a reader's blocks read a pixel
@@ -139,18 +159,18 @@ void StaggerBlocks(Program& program) {
 void ChooseCached(Program& program) {
   const std::vector<Layer>& layers = program.network.layers;
   program.poolings = ListPoolings(program.network);
-  program.kept.resize(layers.size());
-  std::vector<bool> gathered(layers.size());  // computed in a run before the last
+  program.cached.resize(layers.size());
+  std::vector<bool> gathered(layers.size());  // computed in a pass before the last
   for (const int pooling : program.poolings) {
     const int pooled = layers[pooling].inputs[0];
-    program.kept[pooled] = gathered[pooled] = true;
+    program.cached[pooled] = gathered[pooled] = true;
   }
   for (size_t i = layers.size() - 1; i > 0; --i) {
     if (!gathered[i] || layers[i].op == Op::kGlobalAveragePool) continue;
-    if (layers[i].out_channels <= kMaxInterleavedChannels) program.kept[i] = true;
+    if (layers[i].out_channels <= kMaxInterleavedChannels) program.cached[i] = true;
     for (const int input : layers[i].inputs) gathered[input] = true;
   }
-  program.kept[0] = false;  // the source is there in every run
+  program.cached[0] = false;  // the source is there in every pass
 }
 
 }  // namespace
@@ -169,10 +189,8 @@ absl::StatusOr<Program> BuildProgram(const Network& source, Isa isa, const Kerne
   program.network.scale = source.scale;
   program.network.pad_px = source.pad_px;
   program.network.align_px = source.align_px;
-  std::vector<int> index_of(source.layers.size());
-  for (const Node& node : plan.nodes) {
-    RETURN_IF_ERROR(AppendNode(source, node, kernels, isa, index_of, program));
-  }
+  NodeAppender appender(source, kernels, isa, program);
+  for (const Node& node : plan.nodes) RETURN_IF_ERROR(appender.Append(node));
   Connect(program);
   StaggerBlocks(program);
   ChooseCached(program);

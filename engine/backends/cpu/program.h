@@ -30,9 +30,9 @@ struct Program {
   std::vector<bool> half;            // whether it is blocked and of halves
   std::vector<Margin> margin;        // around the layer's tensor: what its consumers read
   std::vector<std::vector<int>> consumers;
-  // Layers that tiles keep from one run over an image with global poolings to the next: the pooled
-  // ones, those where the next run goes on, and images on the way to them, which are small.
-  std::vector<bool> kept;
+  // Layers that tiles keep from one pass over an image with global poolings to the next: the pooled
+  // ones, those where the next pass goes on, and images on the way to them, which are small.
+  std::vector<bool> cached;
   std::vector<int> poolings;               // ListPoolings
   SampleConversions sample_conversions{};  // the instruction set's
   size_t scratch_floats = 0;               // the largest kernel's

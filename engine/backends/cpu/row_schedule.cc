@@ -37,7 +37,7 @@ class Scheduler {
     for (const Rect& region : regions_) next_.push_back(region.y);
   }
 
-  // Another run, which finds what the ones before have kept.
+  // Another pass, which finds what the ones before have cached.
   void Run(int target) {
     Begin(target);
     while (!Finished(target)) Need(target, next_[target] + kResultRows);
@@ -48,7 +48,7 @@ class Scheduler {
   std::vector<RowSchedule::Step>& steps() { return steps_; }
 
  private:
-  bool Keeps(int layer) const { return keeps_ && program_.kept[layer]; }
+  bool Keeps(int layer) const { return keeps_ && program_.cached[layer]; }
   bool Finished(int layer) const { return next_[layer] >= regions_[layer].bottom(); }
 
   // The layers from which a run computes `layer`; the values of a global pooling are given.
@@ -57,7 +57,7 @@ class Scheduler {
     return of.op == Op::kGlobalAveragePool ? std::span<const int>() : of.inputs;
   }
 
-  // The target is computed whole, so that all of it can be added up, even where it was kept.
+  // The target is computed whole, so that all of it can be added up, even where it was cached.
   void Begin(int target) {
     steps_.clear();
     std::fill(runs_.begin(), runs_.end(), false);
@@ -169,7 +169,7 @@ RowSchedule ScheduleRows(const Program& program, const TilePlan& plan, size_t pa
   for (size_t i = 0; i < plan.regions.size(); ++i) {
     const Tensor& tensor = schedule.tensors.emplace_back(
         LayOut(program, i, plan.regions[i], plan.layer_sizes[i], scheduler.ring_rows()[i]));
-    (keeps && program.kept[i] ? schedule.cached_floats : schedule.workspace_floats) +=
+    (keeps && program.cached[i] ? schedule.cached_floats : schedule.workspace_floats) +=
         tensor.planes() * tensor.plane_stride;
   }
   schedule.workspace_floats += kReadSlackFloats;
@@ -182,7 +182,7 @@ void BindWorkspace(const Program& program, const TilePlan& plan, float* workspac
   workspace += OddCacheLines(program.scratch_floats);
   for (size_t i = 0; i < schedule.tensors.size(); ++i) {
     Tensor& t = schedule.tensors[i];
-    float*& storage = schedule.cached_floats > 0 && program.kept[i] ? cache : workspace;
+    float*& storage = schedule.cached_floats > 0 && program.cached[i] ? cache : workspace;
     const size_t left = static_cast<size_t>(program.margin[i].left_px) * t.pixel_stride;
     const size_t right = static_cast<size_t>(program.margin[i].right_px) * t.pixel_stride;
     t.data = storage + left;

@@ -24,17 +24,17 @@ struct RowSchedule {
     Rect rows;  // as LayerKernel::Run takes them
   };
   int target = 0;               // the layer that the pass is for: a pooled one, or the last
-  std::vector<Tensor> tensors;  // a tensor that is kept holds all rows of its region
+  std::vector<Tensor> tensors;  // a cached tensor holds all rows of its region
   std::vector<Step> steps;
   size_t workspace_floats = 0;
-  size_t cached_floats = 0;  // size of the tensors that are kept; the same for all passes of a tile
+  size_t cached_floats = 0;  // size of the cached tensors; the same for all passes of a tile
 };
 
 // The plan for a program, without its maker.
 TilePlan PlanTile(const Program& program, Size image, const Rect& tile);
 
 // Pass number `pass` of a tile planned for this program: it comes when the means of so many global
-// poolings are known; all: the result's. `keeps`: what Program::kept names is kept from pass to
+// poolings are known; all: the result's. `keeps`: what Program::cached names is kept from pass to
 // pass, and was in the passes before.
 RowSchedule ScheduleRows(const Program& program, const TilePlan& plan, size_t pass = 0,
                          bool keeps = false);

@@ -11,7 +11,7 @@
 
 namespace upscaled::cpu {
 
-// The kept layers of one tile of a program.
+// The cached layers of one tile of a program.
 struct CachedLayers final : ActivationCache {
   explicit CachedLayers(const Program& program) : ActivationCache(&program) {}
   void FreeTensors() override { floats = {}; }

@@ -38,7 +38,7 @@ TileLimits LimitsOf(const Program& program) {
           .smallest = kSmallest,
           // Half a second of one AVX-512 core.
           .max_macs = program.precision == Precision::kFast ? 300e9 : 150e9,
-          // With global poolings what lies around a tile is computed again in every run.
+          // With global poolings what lies around a tile is computed again in every pass.
           .good_bytes = size_t{program.poolings.empty() ? 64u : 192u} << 20,
           .max_bytes = CpuExecutable::kMaxWorkspaceBytes,
           .memory_name = "workspace",
@@ -110,6 +110,7 @@ absl::StatusOr<std::vector<Size>> RankTiles(const Program& program, size_t cache
   const TileCosts costs{macs, bytes};
   ASSIGN_OR_RETURN(const Size largest, ChooseLargestTile(limits, costs));
   std::vector<Size> tiles = {largest};
+  if (!IsGoodTile(limits, costs, largest)) return tiles;
   for (const int width : kWidths) {
     const Size tile{width, std::min(kMaxHeight, static_cast<int>(largest.Area() / width))};
     if (width < largest.width && IsGoodTile(limits, costs, tile)) tiles.push_back(tile);

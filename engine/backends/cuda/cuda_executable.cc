@@ -7,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "engine/backends/cuda/cuda_kernel_set.h"
 #include "engine/backends/cuda/handles.h"
+#include "engine/backends/overflow.h"
+#include "engine/base/int_math.h"
 #include "engine/base/status_macros.h"
 #include "engine/graph/tile_choice.h"
 
@@ -36,8 +38,6 @@ absl::StatusOr<std::vector<StepKernel>> CudaExecutable::MakeKernels(const Networ
   std::vector<StepKernel> kernels;
   for (size_t i = 0; i < program_.nodes.size(); ++i) {
     const Node& node = program_.nodes[i];
-    const Layer& layer = network.layers[node.main];
-    RETURN_IF_ERROR(weights_.Check(layer, set.PackedBytesBound(layer)));
     const KernelInfo* kernel = node.kernel.info;
     if (kernel != nullptr && precision != precision_) {
       ASSIGN_OR_RETURN(const KernelChoice exact,
@@ -46,7 +46,7 @@ absl::StatusOr<std::vector<StepKernel>> CudaExecutable::MakeKernels(const Networ
     }
     ASSIGN_OR_RETURN(StepKernel made,
                      StepKernel::Create(context_, network, program_, i, precision, kernel));
-    weights_.Add(made.WeightBytes());
+    RETURN_IF_ERROR(weights_.Add(network.layers[node.main], made.WeightBytes()));
     kernels.push_back(std::move(made));
   }
   return kernels;
@@ -88,15 +88,16 @@ size_t CudaExecutable::HostWorkspaceBytes(Size tile) const {
   return std::max(staging(tile), staging(PreferredTile())) + RedoneBytes(tile);
 }
 
-// The memory of CudaStream::RunExactly: a result of floats, and of a quarter another one and, at
-// worst, every second pixel as a run.
+// The memory of CudaStream::RunExactly: a result of floats, and of a quarter another one and room
+// for every second pixel of a row as a run.
 size_t CudaExecutable::RedoneBytes(Size tile) const {
   if (precision_ == Precision::kExact) return 0;
-  const size_t scale = program_.network.scale;
-  const size_t result =
-      static_cast<size_t>(tile.Area()) * scale * scale * 3 * SampleBytes(SampleType::kF32);
-  const size_t pixels = static_cast<size_t>(tile.Area()) * scale * scale;
-  return result + (result + pixels * sizeof(Rect) / 2) / 4;
+  const int scale = program_.network.scale;
+  const size_t pixel_bytes = 3 * SampleBytes(SampleType::kF32);
+  const Size whole{tile.width * scale, tile.height * scale};
+  const Size quarter{CeilDiv(tile.width, 2) * scale, CeilDiv(tile.height, 2) * scale};
+  return static_cast<size_t>(whole.Area() + quarter.Area()) * pixel_bytes +
+         MaxOverflowedRuns(quarter) * sizeof(Rect);
 }
 
 std::unique_ptr<ActivationCache> CudaExecutable::CreateActivationCache() const {

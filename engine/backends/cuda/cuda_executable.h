@@ -50,7 +50,7 @@ class CudaExecutable final : public Executable {
  private:
   CudaExecutable(std::shared_ptr<Context> context, Precision precision)
       : context_(std::move(context)), precision_(precision), id_(context_->NextId()) {}
-  // In precision kFast those of kExact, too.
+  // The program's nodes in `precision`, this executable's or kExact. Adds to weights_.
   absl::StatusOr<std::vector<StepKernel>> MakeKernels(const Network& network, Precision precision);
   TilePlan MakePlan(const Rect& tile, Size image) const override;
   absl::Status ChooseTile();

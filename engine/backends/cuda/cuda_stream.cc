@@ -46,6 +46,7 @@ void CopyColour(const uint8_t* rgb, int width_px, size_t sample_bytes, size_t pi
 // Runs of pixels of `result`, an RGB image of floats that begins at `origin`, that overflowed.
 std::vector<Rect> OverflowedOf(const ImageView& result, const Rect& origin) {
   std::vector<Rect> runs;
+  runs.reserve(MaxOverflowedRuns(result.spec.size()));
   for (int y = 0; y < result.height_px(); ++y) {
     AppendOverflowed(result.row_as<float>(y), kRgb, result.width_px(), origin.x, origin.y + y,
                      runs);
@@ -270,6 +271,8 @@ void CudaStream::Pack(const Batch& batch) const {
 
 absl::Status CudaStream::Launch(const Batch& batch) {
   if (batch.cache != nullptr) return Enqueue(batch);  // a graph would be of its addresses alone
+  // Overflowed pixels come in rectangles of any size: graphs of theirs would displace all others.
+  if (batch.precision != batch.executable.precision()) return Enqueue(batch);
   Graph& graph = graphs_.Get(KeyOf(batch));
   if (!std::exchange(graph.seen, true)) return Enqueue(batch);
   const absl::Status launched = LaunchGraph(batch, graph.handle);

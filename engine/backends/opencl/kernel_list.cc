@@ -36,13 +36,6 @@ std::string Describe(const LaunchConfig& config) {
 
 std::span<const KernelInfo> ListKernels() { return kKernels; }
 
-const KernelInfo* FindKernel(std::string_view name) {
-  for (const KernelInfo& kernel : kKernels) {
-    if (kernel.name == name) return &kernel;
-  }
-  return nullptr;
-}
-
 const LaunchConfig& ConfigOf(const KernelChoice& choice) {
   return static_cast<const KernelInfo&>(*choice.info).configs[choice.config];
 }

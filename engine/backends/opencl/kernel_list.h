@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <span>
-#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "engine/backends/opencl/context.h"
@@ -24,9 +23,6 @@ struct KernelInfo : upscaled::KernelInfo {
 };
 
 std::span<const KernelInfo> ListKernels();
-
-// null: no such kernel.
-const KernelInfo* FindKernel(std::string_view name);
 
 // How a chosen kernel of this backend is launched, and made.
 const LaunchConfig& ConfigOf(const KernelChoice& choice);

@@ -49,9 +49,8 @@ absl::Status OpenClExecutable::MakeKernels(const Network& network, const KernelI
     const int i = node.layer();
     if (node.kernel.info == nullptr) continue;
     const Layer& layer = network.layers[i];
-    RETURN_IF_ERROR(budget.Check(layer, kernels.PackedBytesBound(layer)));
     ASSIGN_OR_RETURN(kernels_[i], opencl::Create(*context_, layer, precision_, node.kernel));
-    budget.Add(kernels_[i]->WeightBytes());
+    RETURN_IF_ERROR(budget.Add(layer, kernels_[i]->WeightBytes()));
     kernel_infos_[i] = node.kernel.info;
     block_px_[i] = kernels_[i]->block_px();
   }

@@ -33,7 +33,7 @@ class OpenClExecutable final : public Executable {
   std::unique_ptr<ActivationCache> CreateActivationCache() const override;
   size_t ActivationCacheBytes(Size tile) const override;
 
-  // As network().layers; null for the input and what nothing needs.
+  // As network().layers; null for the input and for layers that the result does not need.
   const std::vector<std::unique_ptr<LayerKernel>>& kernels() const { return kernels_; }
   const std::vector<const upscaled::KernelInfo*>& kernel_infos() const { return kernel_infos_; }
   const KernelFunction& zero() const { return zero_; }

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/graph/kernel_choice.h"
 #include "engine/backends/reference/layers.h"
+#include "engine/graph/kernel_choice.h"
 #include "tests/support/fake_clock.h"
 
 namespace upscaled::test {

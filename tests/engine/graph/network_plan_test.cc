@@ -254,6 +254,16 @@ TEST_F(NetworkPlanTest, RefusesWhatCannotBe) {
             absl::UnimplementedError("the fake backend cannot run layer 'layer2' (crop)"));
 }
 
+TEST_F(NetworkPlanTest, NamesTheFirstLayerThatNothingSupportsBeforeItsSize) {
+  AppendConv(3, 8);
+  const int crop = AppendPlain(Op::kCrop, 8, {1});
+  AppendPlain(Op::kResizeNearest, 8, {crop}, 2);
+  FakeKernelSet kernels({{{"conv"}, {Op::kConv}}});
+  kernels.bytes_per_weight = size_t{10} << 20;
+  EXPECT_EQ(PlanNetwork(network_, kernels).status(),
+            absl::UnimplementedError("the fake backend cannot run layer 'layer2' (crop)"));
+}
+
 // Follows which layer lies in which slot, over random networks.
 TEST_F(NetworkPlanTest, SlotsHoldWhatNodesReadUntilTheyDid) {
   for (int i = 0; i < 100; ++i) {

@@ -11,7 +11,7 @@
 #include "engine/backends/reference/reference_backend.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/engine/backends/kept_tile.h"
+#include "tests/engine/backends/cached_tile.h"
 #include "tests/engine/backends/random_network.h"
 #include "tests/engine/backends/run_tiles.h"
 #include "tests/support/test_image.h"
@@ -172,7 +172,7 @@ TEST_F(CudaBackendTest, EveryForcedKernelRunsOrNamesItself) {
   }
 }
 
-TEST_F(CudaBackendTest, AKeptTileGoesOnWhereItStopped) {
+TEST_F(CudaBackendTest, ACachedTileGoesOnWhereItStopped) {
   for (const Precision precision : {Precision::kExact, Precision::kFast}) {
     test::ExpectGoesOn(*backend_, precision, random_);
   }

@@ -11,8 +11,8 @@
 #include "engine/backends/cuda/profile.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/engine/backends/cached_tile.h"
 #include "tests/engine/backends/cuda/host_runtime.h"
-#include "tests/engine/backends/kept_tile.h"
 #include "tests/engine/backends/random_network.h"
 #include "tests/engine/backends/run_tiles.h"
 #include "tests/support/test_image.h"
@@ -65,7 +65,7 @@ class CudaFailureTest : public ::testing::Test {
 };
 
 // With a tile that keeps its tensors.
-class CudaKeptTileTest : public CudaFailureTest {
+class CudaCachedTileTest : public CudaFailureTest {
  protected:
   void SetUp() override {
     network_ = test::ScaledByItsMean(random_);
@@ -78,7 +78,7 @@ class CudaKeptTileTest : public CudaFailureTest {
   }
 
   absl::StatusOr<Image> RunImage(ActivationCache* memory) {
-    return test::RunKept(*backend_, *executable_, source_, source_, memory);
+    return test::RunCached(*backend_, *executable_, source_, source_, memory);
   }
   // With the memory first, so that what is to fail fails there.
   void ExpectTheSameAsWithout() {
@@ -154,18 +154,18 @@ TEST_F(CudaFailureTest, ADeviceThatTheKernelsHaveNoCodeForIsUnavailable) {
   EXPECT_TRUE(Run().ok());
 }
 
-TEST_F(CudaKeptTileTest, GoesWithoutWhereThereIsNoRoom) {
+TEST_F(CudaCachedTileTest, GoesWithoutWhereThereIsNoRoom) {
   test::FailNextCall("cudaMalloc", cudaErrorMemoryAllocation);
   ExpectTheSameAsWithout();
 }
 
-TEST_F(CudaKeptTileTest, IsSpoiltByARunThatFails) {
+TEST_F(CudaCachedTileTest, IsSpoiltByARunThatFails) {
   test::FailNextCall("cudaEventRecord", cudaErrorInvalidValue);
   EXPECT_EQ(RunImage(memory_.get()).status().code(), absl::StatusCode::kInternal);
   ExpectTheSameAsWithout();
 }
 
-TEST_F(CudaKeptTileTest, MayOutliveItsContext) {
+TEST_F(CudaCachedTileTest, MayOutliveItsContext) {
   ASSERT_TRUE(RunImage(memory_.get()).ok());
   test::FailNextCall("cudaEventSynchronize", cudaErrorIllegalAddress);
   EXPECT_EQ(RunImage(nullptr).status().code(), absl::StatusCode::kUnavailable);

@@ -10,9 +10,9 @@
 #include "engine/backends/cuda/cuda_executable.h"
 #include "engine/backends/cuda/profile.h"
 #include "gtest/gtest.h"
+#include "tests/engine/backends/cached_tile.h"
 #include "tests/engine/backends/cuda/host_kernels.h"
 #include "tests/engine/backends/cuda/host_runtime.h"
-#include "tests/engine/backends/kept_tile.h"
 #include "tests/engine/backends/random_network.h"
 #include "tests/engine/backends/run_tiles.h"
 #include "tests/engine/backends/tested_layers.h"
@@ -66,10 +66,10 @@ class CudaPooledSumsTest : public ::testing::TestWithParam<Precision> {
     return {std::move(result), test::SumLaunches() - before};
   }
   // As one tile that keeps its tensors.
-  std::pair<Image, int> RunKept() {
+  std::pair<Image, int> RunCached() {
     const int before = test::SumLaunches();
     const std::unique_ptr<ActivationCache> memory = executable_->CreateActivationCache();
-    auto result = test::RunKept(*backend_, *executable_, source_, source_, memory.get());
+    auto result = test::RunCached(*backend_, *executable_, source_, source_, memory.get());
     EXPECT_TRUE(result.ok()) << result.status();
     return {*std::move(result), test::SumLaunches() - before};
   }
@@ -87,7 +87,7 @@ TEST_P(CudaPooledSumsTest, OfConvolutionsAreTheirKernels) {
   const auto [expected, launches] = Run(kSize);
   EXPECT_EQ(launches, 2);
   EXPECT_GT(Run(kTile).second, 2);
-  EXPECT_EQ(RunKept().second, 2);
+  EXPECT_EQ(RunCached().second, 2);
 
   Compile("any_with_sums");
   for (const Size tile : {kSize, kTile, Size{7, 50}}) {
@@ -96,7 +96,7 @@ TEST_P(CudaPooledSumsTest, OfConvolutionsAreTheirKernels) {
         << "tiles of " << tile.width << "x" << tile.height;
     EXPECT_EQ(separate, 0);
   }
-  const auto [kept, separate] = RunKept();
+  const auto [kept, separate] = RunCached();
   EXPECT_TRUE(test::SameImages(kept.view(), expected.view()));
   EXPECT_EQ(separate, 0);
 }
@@ -151,7 +151,7 @@ TEST_P(CudaPooledSumsTest, OfALayerThatIsPooledTwice) {
   Compile("any_with_sums");
   const auto [expected, launches] = Run(kSize);
   EXPECT_EQ(launches, 0);
-  const auto [kept, separate] = RunKept();
+  const auto [kept, separate] = RunCached();
   EXPECT_TRUE(test::SameImages(kept.view(), expected.view()));
   EXPECT_EQ(separate, 1);
 }

@@ -13,8 +13,8 @@
 #include "engine/graph/pooling.h"
 #include "engine/graph/tile_geometry.h"
 #include "gtest/gtest.h"
+#include "tests/engine/backends/cached_tile.h"
 #include "tests/engine/backends/cuda/plan_for_cuda.h"
-#include "tests/engine/backends/kept_tile.h"
 #include "tests/engine/backends/random_network.h"
 #include "tests/support/test_image.h"
 

@@ -104,7 +104,9 @@ class OpenClCandidateTest : public OpenClChoiceTest {
   std::string Choose(KernelChooser* chooser, const Layer& layer, Precision precision,
                      const char* forced = "") {
     const OpenClKernelSet kernels(context_, precision);
-    const auto choice = ChooseKernel(kernels, {&layer}, opencl::FindKernel(forced), chooser);
+    const auto info = FindForcedKernel("opencl", opencl::ListKernels(), forced);
+    EXPECT_TRUE(info.ok()) << info.status();
+    const auto choice = ChooseKernel(kernels, {&layer}, *info, chooser);
     EXPECT_TRUE(choice.ok()) << choice.status();
     return kernels.NameOf(*choice);
   }
@@ -128,7 +130,7 @@ TEST_F(OpenClCandidateTest, WhatADeviceRefusesTakesForeverAndGivesNothing) {
   static constexpr LaunchConfig kConfig[] = {{4, {1, 1, 1}}};
   static const KernelInfo kRefused{
       {"refused"},
-      opencl::FindKernel("conv")->supports,
+      (*FindForcedKernel("opencl", opencl::ListKernels(), "conv"))->supports,
       [](opencl::Context&, const Layer&, Precision,
          const LaunchConfig&) -> absl::StatusOr<std::unique_ptr<opencl::LayerKernel>> {
         return absl::ResourceExhaustedError("no registers left");

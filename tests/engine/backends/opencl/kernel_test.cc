@@ -142,8 +142,8 @@ TEST_F(OpenClKernelTest, AgreesWithTheReference) {
 
 // Where floats have no digits left for the position between two pixels.
 TEST_F(OpenClKernelTest, BilinearResizeFarFromTheOrigin) {
-  Check(*opencl::FindKernel("elementwise"), MakePlain(Op::kResizeBilinear, 3, 3, 3, 0, {0}),
-        {20'000, 2});
+  Check(**FindForcedKernel("opencl", opencl::ListKernels(), "elementwise"),
+        MakePlain(Op::kResizeBilinear, 3, 3, 3, 0, {0}), {20'000, 2});
 }
 
 TEST_F(OpenClKernelTest, EveryConfigurationGivesTheSameBits) {
@@ -202,7 +202,8 @@ TEST_F(OpenClKernelTest, MeansBecomeThePooledLayer) {
   Layer layer = MakePlain(Op::kGlobalAveragePool, 11, 11, 1, 0, {0});
   layer.activation = Activation::kRelu;
   const reference::Tensor means = RandomTensor(11, {1, 1}, random_);
-  const auto kernel = Make(*opencl::FindKernel("pooling"), layer, {});
+  const auto kernel =
+      Make(**FindForcedKernel("opencl", opencl::ListKernels(), "pooling"), layer, {});
   ASSERT_NE(kernel, nullptr);
   const auto src = opencl::UploadMeans(*context_, means.values);
   ASSERT_TRUE(src.ok()) << src.status();

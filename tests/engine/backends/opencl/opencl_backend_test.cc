@@ -16,7 +16,7 @@
 #include "engine/backends/reference/reference_backend.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/engine/backends/kept_tile.h"
+#include "tests/engine/backends/cached_tile.h"
 #include "tests/engine/backends/random_network.h"
 #include "tests/engine/backends/run_tiles.h"
 #include "tests/support/test_image.h"
@@ -94,8 +94,9 @@ class OpenClBackendTest : public ::testing::Test {
   Network RandomNetworkFor(const std::string& kernel) {
     for (;;) {
       Network network = RandomNetwork(random_);
-      if (kernel.empty() || std::any_of(network.layers.begin(), network.layers.end(),
-                                        opencl::FindKernel(kernel)->supports)) {
+      if (kernel.empty() ||
+          std::any_of(network.layers.begin(), network.layers.end(),
+                      (*FindForcedKernel("opencl", opencl::ListKernels(), kernel))->supports)) {
         return network;
       }
     }
@@ -126,7 +127,7 @@ TEST_F(OpenClBackendTest, FastPrecisionHalvesTheMemoryOfTiles) {
   EXPECT_LT((*fast)->WorkspaceBytes({300, 300}), (*exact)->WorkspaceBytes({300, 300}));
 }
 
-TEST_F(OpenClBackendTest, AKeptTileGoesOnWhereItStopped) {
+TEST_F(OpenClBackendTest, ACachedTileGoesOnWhereItStopped) {
   const auto backend = CreateOpenClBackend("opencl", Options());
   ASSERT_TRUE(backend.ok()) << backend.status();
   for (const Precision precision : {Precision::kExact, Precision::kFast}) {

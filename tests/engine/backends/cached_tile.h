@@ -26,9 +26,9 @@ inline Network ScaledByItsMean(std::mt19937& random) {
 
 // The image's two passes on one stream as one tile, which keeps what `cache` (may be null) can.
 // The second is given `later_source` to read.
-inline absl::StatusOr<Image> RunKept(Backend& backend, const Executable& executable,
-                                     const Image& source, const Image& later_source,
-                                     ActivationCache* cache) {
+inline absl::StatusOr<Image> RunCached(Backend& backend, const Executable& executable,
+                                       const Image& source, const Image& later_source,
+                                       ActivationCache* cache) {
   const std::unique_ptr<Stream> stream = backend.CreateStream();
   const Size size = source.spec().size();
   Image result({size.width, size.height, 3, SampleType::kF32});
@@ -51,11 +51,11 @@ inline void ExpectGoesOn(Backend& backend, Precision precision, std::mt19937& ra
   ASSERT_TRUE(executable.ok()) << executable.status();
   const Image source = RandomImage({40, 30, 3, SampleType::kU8}, random);
   const Image other = RandomImage({40, 30, 3, SampleType::kU8}, random);
-  const auto expected = RunKept(backend, **executable, source, source, nullptr);
+  const auto expected = RunCached(backend, **executable, source, source, nullptr);
   ASSERT_TRUE(expected.ok()) << expected.status();
   const std::unique_ptr<ActivationCache> cache = (*executable)->CreateActivationCache();
   ASSERT_NE(cache, nullptr);
-  const auto result = RunKept(backend, **executable, source, other, cache.get());
+  const auto result = RunCached(backend, **executable, source, other, cache.get());
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_TRUE(SameImages(result->view(), expected->view()));
 }
