@@ -171,8 +171,8 @@ TEST(LocalExecutor, SurvivesCancellationAtAnyMoment) {
                      });
     if (round % 2 == 0) cancellation->Cancel(absl::CancelledError("enough"));
     left.Wait();
-    cancellation.reset();
     for (const auto& times : done) EXPECT_EQ(times, 1);
+    cancellation.reset();
   }
 }
 
