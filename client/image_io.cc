@@ -42,6 +42,16 @@ absl::Status WriteFd(int fd, absl::string_view bytes, absl::string_view name) {
   return absl::OkStatus();
 }
 
+// Whether what was written to `fd` outlasts a power failure, or lies on a file system that cannot
+// promise it. errno says why not.
+bool Synced(int fd) {
+  int result;
+  do {
+    result = fsync(fd);
+  } while (result != 0 && errno == EINTR);
+  return result == 0 || errno == EINVAL || errno == ENOSYS;
+}
+
 // Waits until `fd` has bytes or its end; CANCELLED when `stop` comes first.
 absl::Status WaitReadable(int fd, absl::string_view name, std::stop_token stop) {
   const UniqueFd stopped(eventfd(0, EFD_CLOEXEC));
@@ -177,12 +187,19 @@ absl::Status FileSink::Restart() {
 }
 
 absl::Status FileSink::Commit() {
+  // Before the rename, or a power failure may leave an empty file where a whole one was.
+  if (!Synced(fd_.get())) return Errno(errno, "cannot write to", path_);
   // Some file systems report a full disk only here.
   if (close(fd_.Release()) != 0) return Errno(errno, "cannot write to", path_);
   if (rename(temporary_path_.c_str(), path_.c_str()) != 0) {
     return Errno(errno, "cannot write to", path_);
   }
   temporary_path_.clear();
+  // The name, too. A folder that may be written but not read is left to the system.
+  std::string folder = std::filesystem::path(path_).parent_path().string();
+  if (folder.empty()) folder = ".";
+  const UniqueFd parent(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (parent.valid() && !Synced(parent.get())) return Errno(errno, "cannot write to", path_);
   return absl::OkStatus();
 }
 

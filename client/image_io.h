@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "client/unique_fd.h"
+#include "engine/base/unique_fd.h"
 
 namespace upscaled::client {
 
@@ -138,7 +138,8 @@ class FileSink final : public ImageSink {
 
   absl::Status Write(absl::string_view bytes) override;
   absl::Status Restart() override;
-  // Replaces what was there before. Call once, after the last byte.
+  // Replaces what was there before; the bytes and the name then outlast a power failure. Call once,
+  // after the last byte.
   absl::Status Commit();
 
  private:

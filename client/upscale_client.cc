@@ -184,7 +184,8 @@ absl::StatusOr<v1::ListModelsResponse> UpscaleClient::ListModels(std::stop_token
 absl::StatusOr<v1::ReloadModelsResponse> UpscaleClient::ReloadModels(std::stop_token stop) {
   return UnaryCall<v1::ReloadModelsResponse>(
       kNoRetries, stop, [&](grpc::ClientContext* context, v1::ReloadModelsResponse* response) {
-        return stub_->ReloadModels(context, v1::ReloadModelsRequest(), response);
+        return v1::AdminService::NewStub(channel_)->ReloadModels(context, v1::ReloadModelsRequest(),
+                                                                 response);
       });
 }
 

@@ -16,6 +16,7 @@
 #include "client/retry.h"
 #include "grpc/health/v1/health.pb.h"
 #include "grpcpp/channel.h"
+#include "upscale/v1/admin.grpc.pb.h"
 #include "upscale/v1/upscale.grpc.pb.h"
 
 namespace upscaled::client {
@@ -92,7 +93,8 @@ class UpscaleClient {
                                               std::stop_token stop = {});
 
   absl::StatusOr<v1::ListModelsResponse> ListModels(std::stop_token stop = {});
-  // Asks once. FAILED_PRECONDITION: a model is broken, and the server goes on with what it has.
+  // Of a server's --admin address. Asks once. FAILED_PRECONDITION: a model is broken, and the
+  // server goes on with what it has.
   absl::StatusOr<v1::ReloadModelsResponse> ReloadModels(std::stop_token stop = {});
   absl::StatusOr<v1::Model> GetModel(const std::string& name, std::stop_token stop = {});
   absl::StatusOr<v1::GetServerInfoResponse> ServerInfo(std::stop_token stop = {});

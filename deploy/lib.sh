@@ -31,10 +31,10 @@ print_slowest_steps() {
 BUILD_PACKAGES=(ca-certificates cmake g++ ninja-build pkg-config
   libabsl-dev libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   libjpeg-dev libpng-dev libwebp-dev zlib1g-dev libisal-dev libhwy-dev
-  libspdlog-dev libcli11-dev nlohmann-json3-dev libyaml-cpp-dev prometheus-cpp-dev libevent-dev
-  opencl-headers ocl-icd-opencl-dev libssl-dev)
-TEST_PACKAGES=(libgtest-dev libgmock-dev libbenchmark-dev libdnnl-dev python3 python3-grpcio python3-protobuf
-  clang-14 libclang-rt-14-dev clang-format-14 git openssl pocl-opencl-icd oclgrind)
+  libspdlog-dev libcli11-dev nlohmann-json3-dev libyaml-cpp-dev prometheus-cpp-dev libboost-dev
+  opencl-headers ocl-icd-opencl-dev libssl-dev libseccomp-dev libsqlite3-dev)
+TEST_PACKAGES=(libgtest-dev libgmock-dev libbenchmark-dev libdnnl-dev curl python3 python3-grpcio python3-jsonschema python3-protobuf
+  clang-14 libclang-rt-14-dev clang-format-14 git openssl pocl-opencl-icd oclgrind nginx-light)
 
 # install_packages NAME...: through apt-get, as root or with sudo; does nothing when all are there.
 install_packages() {

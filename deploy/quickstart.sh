@@ -60,10 +60,11 @@ if server_running && [[ $bin/upscaled -nt $state/pid ]]; then
 fi
 if ! server_running; then
   say "Starting the server"
-  listen=127.0.0.1:8001 http=127.0.0.1:8000
+  listen=127.0.0.1:8001 http=127.0.0.1:8000 admin=127.0.0.1:8002
   (exec 3<>/dev/tcp/127.0.0.1/8001) 2>/dev/null && listen=127.0.0.1:0
   (exec 3<>/dev/tcp/127.0.0.1/8000) 2>/dev/null && http=127.0.0.1:0
-  nohup "$bin/upscaled" --listen $listen --http $http >"$state/server.log" 2>&1 </dev/null &
+  (exec 3<>/dev/tcp/127.0.0.1/8002) 2>/dev/null && admin=127.0.0.1:0
+  nohup "$bin/upscaled" --listen $listen --http $http --admin $admin >"$state/server.log" 2>&1 </dev/null &
   echo $! >"$state/pid"
   for _ in {1..300}; do
     grep -q ' ready ' "$state/server.log" && break
@@ -75,6 +76,7 @@ fi
 address_of() { sed -n "s/.* listening .*$1=\([^ ]*\).*/\1/p" "$state/server.log" | head -n 1; }
 endpoint=$(address_of grpc)
 http_endpoint=$(address_of http)
+admin_endpoint=$(address_of admin)
 
 name=$(basename "$image")
 result=$state/${name%.*}-2x.png
@@ -86,7 +88,8 @@ cat <<EOF
 
 The result:   $result
 
-The server runs on $endpoint (gRPC) and http://$http_endpoint (health, metrics); log: $state/server.log
+The server runs on $endpoint (gRPC), http://$http_endpoint (health) and http://$admin_endpoint (metrics);
+log: $state/server.log
 Go on with:
   $bin/upscale image -i IN.jpg -o OUT.png -s 4 --server $endpoint
   $bin/upscale models --server $endpoint

@@ -1,23 +1,36 @@
 // upscaled: the server's process.
 //
-// Exit codes: 0 when a signal has stopped it, after the drain; 2 when it cannot start as asked.
+// Exit codes: 0 when a signal has stopped it, after the drain; 2 when it cannot start as asked; 3
+// (HardEnd::kExitCode) when the drain hangs beyond --drain-timeout and a grace of 4 s; 128 + the
+// signal when that has killed it.
+//
+// Signals: SIGTERM and SIGINT drain, a second one kills; SIGHUP reloads models and certificates;
+// SIGQUIT kills with a core dump, as ever; SIGUSR1 and SIGUSR2, which other servers know for their
+// logs, are ignored, and so is SIGPIPE.
 
 #include <pthread.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <memory>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "server/config/config.h"
+#include "server/lifecycle/hard_end.h"
+#include "server/lifecycle/reloader.h"
 #include "server/lifecycle/server.h"
+#include "server/lifecycle/service_manager.h"
+#include "server/logging/fd_sink.h"
 #include "server/logging/logger.h"
 
 extern char** environ;
@@ -26,17 +39,30 @@ namespace upscaled::server {
 namespace {
 
 constexpr int kExitCannotStart = 2;
+constexpr absl::Duration kLastWords = absl::Seconds(1);  // to a reader who may not read
 
-sigset_t StopSignals() {
+// Blocks the signals that Main waits for.
+sigset_t TakeSignals() {
   sigset_t signals;
   sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
+  for (const int taken : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, taken);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  for (const int ignored : {SIGPIPE, SIGUSR1, SIGUSR2}) signal(ignored, SIG_IGN);
+  signal(SIGCHLD, SIG_DFL);  // whoever started us may have ignored it, and decoders are waited for
   return signals;
 }
 
+// From now on they do what they do by default.
+void ReleaseStopSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int stop : {SIGTERM, SIGINT}) sigaddset(&signals, stop);
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+}
+
 int CannotStart(const absl::Status& status) {
-  std::fprintf(stderr, "upscaled: %s\n", std::string(status.message()).c_str());
+  const std::string line = absl::StrCat("upscaled: ", std::string(status.message()), "\n");
+  WriteWithin(STDERR_FILENO, line, kLastWords);
   return kExitCannotStart;
 }
 
@@ -72,7 +98,7 @@ class Startup {
   }
 
  private:
-  absl::Status Run(const ServerConfig& config, Logger& logger) ABSL_LOCKS_EXCLUDED(mutex_) {
+  absl::Status Run(const ServerConfig& config, Logger& logger) ABSL_LOCKS_EXCLUDED(mutex_) try {
     absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(config, logger);
     if (!server.ok()) return server.status();
     Server& opened = **server;
@@ -80,7 +106,11 @@ class Startup {
       absl::MutexLock lock(&mutex_);
       server_ = *std::move(server);
     }
-    return opened.WarmUp();
+    const absl::Status status = opened.WarmUp();
+    if (status.ok()) NotifyServiceManager("READY=1");
+    return status;
+  } catch (const std::exception& error) {
+    return absl::InternalError(error.what());
   }
 
   mutable absl::Mutex mutex_;
@@ -91,39 +121,91 @@ class Startup {
   std::thread thread_;  // last: it uses what is above
 };
 
-int Main(int argc, char** argv) {
+// Until a stop signal; the server is reloaded meanwhile.
+int AwaitStop(const sigset_t& signals, const Startup& startup, Reloader& reloader, Logger& logger) {
+  while (true) {
+    int received = 0;
+    sigwait(&signals, &received);
+    if (received != SIGHUP) return received;
+    if (startup.server() == nullptr) {
+      logger.Info("SIGHUP during the start: nothing to reload yet");
+    } else {
+      reloader.Request();
+    }
+  }
+}
+
+void ReloadNow(const Startup& startup) {
+  NotifyServiceManager("RELOADING=1");
+  startup.server()->Reload();
+  if (startup.ended()) NotifyServiceManager("READY=1");
+}
+
+void Stop(Server& server, const ServerConfig& config, HardEnd& hard_end, Logger& logger) {
+  const auto leftovers = [&server] {
+    return std::vector<HardEnd::Leftover>{
+        {"calls", [&server] { return int64_t{server.admission_state().requests}; }},
+        {"tiles", [&server] {
+           const TileLoad load = server.tile_load();
+           return int64_t{load.queued_tiles} + int64_t{load.running_tiles};
+         }}};
+  };
+  const absl::Duration grace = HardEnd::kGrace - HardEnd::kReportTime;
+  hard_end.Arm(config.lame_duck_delay + config.drain_timeout + grace, leftovers());
+  if (config.lame_duck_delay > absl::ZeroDuration()) {
+    server.StartLameDuck();
+    std::this_thread::sleep_for(absl::ToChronoNanoseconds(config.lame_duck_delay));
+    logger.Info("takes no more calls");
+  }
+  if (!server.FinishCalls(config.drain_timeout)) {
+    logger.Warning(absl::StrCat("calls were cancelled after ",
+                                absl::FormatDuration(config.drain_timeout), " (--drain-timeout)"));
+  }
+  hard_end.Arm(grace, leftovers());  // from now on even after --drain-timeout=inf
+  server.Close();
+  hard_end.ForgetLeftovers();
+}
+
+int Run(const ServerConfig& config) {
+  // Before the first thread starts, so that all inherit it and sigwait gets the signals.
+  const sigset_t signals = TakeSignals();
+  setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);  // we say what is wrong, and in one line
+
+  Logger logger(config.log_format, config.log_level);
+  HardEnd hard_end(logger);
+  Startup startup(config, logger, SIGTERM);
+  Reloader reloader([&startup] { ReloadNow(startup); });
+  const int received = AwaitStop(signals, startup, reloader, logger);
+  if (absl::Status status = startup.Settle(); !status.ok()) {
+    logger.Flush(kLastWords);
+    ReleaseStopSignals();
+    hard_end.Arm(HardEnd::kGrace, {});
+    return CannotStart(status);
+  }
+  NotifyServiceManager("STOPPING=1");
+  logger.Info(absl::StrCat("draining after ", received == SIGTERM ? "SIGTERM" : "SIGINT",
+                           "; a second signal ends at once"));
+  ReleaseStopSignals();
+  if (Server* const server = startup.server()) Stop(*server, config, hard_end, logger);
+  logger.Info("stopped");
+  // No call is left, so nobody misses what a start or a reload that still goes on would get done.
+  if (!startup.ended() || reloader.busy()) {
+    logger.Flush(kLastWords);
+    std::_Exit(0);
+  }
+  return 0;
+}
+
+int Main(int argc, char** argv) try {
   absl::StatusOr<ParsedConfig> parsed = ParseConfig(argc, argv, ReadEnvironment(environ));
   if (!parsed.ok()) return CannotStart(parsed.status());
   if (!parsed->printout.empty()) {
     std::fputs(parsed->printout.c_str(), stdout);
     return 0;
   }
-  const ServerConfig& config = parsed->config;
-
-  // Blocked before the first thread starts, so that all inherit it and sigwait gets the signals.
-  const sigset_t signals = StopSignals();
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  signal(SIGPIPE, SIG_IGN);
-  setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);  // we say what is wrong, and in one line
-
-  Logger logger(config.log_format, config.log_level);
-  Startup startup(config, logger, SIGTERM);
-  int received = 0;
-  sigwait(&signals, &received);
-  if (absl::Status status = startup.Settle(); !status.ok()) return CannotStart(status);
-  logger.Info(absl::StrCat("draining after ", received == SIGTERM ? "SIGTERM" : "SIGINT",
-                           "; a second signal ends at once"));
-  // From now on a signal does what it does by default.
-  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
-  Server* const server = startup.server();
-  if (server != nullptr && !server->Drain(config.drain_timeout)) {
-    logger.Warning(absl::StrCat("calls were cancelled after ",
-                                absl::FormatDuration(config.drain_timeout), " (--drain-timeout)"));
-  }
-  logger.Info("stopped");
-  // No call is left, so nobody misses what a start that still goes on would get done.
-  if (!startup.ended()) std::_Exit(0);
-  return 0;
+  return Run(parsed->config);
+} catch (const std::exception& error) {  // of the standard library: no thread, no memory
+  return CannotStart(absl::InternalError(error.what()));
 }
 
 }  // namespace

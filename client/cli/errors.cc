@@ -24,8 +24,11 @@ constexpr struct {
     {"DRAINING", "try again, or another --server"},
     {"STALLED", "the network or this machine is too slow"},
     {"DEVICE_FAILURE", "see the server's log"},
+    {"INTERNAL", "see the server's log"},
     {"RELOAD_FAILED", "mend the model and reload again; the server goes on with what it has"},
 };
+
+constexpr char kWithoutTls[] = "is it a server, and without TLS? see --server and --tls";
 
 // Advice on a connection that failed, by the words of gRPC and OpenSSL.
 constexpr struct {
@@ -36,7 +39,8 @@ constexpr struct {
     {"not in peer certificate",
      "the server's certificate is for another name, see --tls-server-name"},
     {"wrong version number", "does the server speak TLS? see --tls"},
-    {"Socket closed", "is it a server, and without TLS? see --server and --tls"},
+    {"Socket closed", kWithoutTls},
+    {"Connection reset by peer", kWithoutTls},
     {"", "is the server running? see --server"},
 };
 

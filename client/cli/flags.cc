@@ -13,6 +13,7 @@ void ConnectionFlags::AddTo(CLI::App& command) {
   };
   add("--server", server, "HOST:PORT", "The server, or a list a:1,b:2 to share the work")
       ->envname("UPSCALE_SERVER")
+      ->each([this](const std::string&) { names_server = true; })
       ->capture_default_str();
   add("--timeout", timeout_s, "SECONDS", "Longest time for a call, retries included; 0: no limit")
       ->check(Between(0.0, 1e9))

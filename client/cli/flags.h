@@ -12,7 +12,9 @@ namespace upscaled::client {
 
 // Which server, how to reach it, how long to wait for it.
 struct ConnectionFlags {
-  std::string server = "127.0.0.1:8001";
+  static constexpr char kDefaultServer[] = "127.0.0.1:8001";
+  std::string server = kDefaultServer;
+  bool names_server = false;  // the user does, be it the default
   bool tls = false;
   TlsOptions tls_options;
   int retries = RetryPolicy().max_retries;

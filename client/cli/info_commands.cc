@@ -17,6 +17,9 @@ namespace {
 
 using grpc::health::v1::HealthCheckResponse;
 
+// The default of upscaled's --admin.
+constexpr char kAdminServer[] = "127.0.0.1:8002";
+
 struct InfoFlags {
   ConnectionFlags connection;
   bool json = false;
@@ -96,7 +99,7 @@ void PrintInfo(const v1::GetServerInfoResponse& info) {
                {"bytes of a unary call", limits.max_unary_bytes()},
                {"pixels of a raw tile", limits.max_tile_pixels()},
                {"requests at a time", limits.max_concurrent_requests()},
-               {"queued source pixels", limits.max_queue_pixels()}};
+               {"queued pixels of general-2x", limits.max_queue_pixels()}};
   for (const auto& [name, value] : kRows) absl::PrintF("  %-22s %d\n", name, value);
 }
 
@@ -112,13 +115,20 @@ int Show(const absl::StatusOr<Response>& response, bool json, void (*print)(cons
   return kExitOk;
 }
 
+int RunReload(const InfoFlags& flags) {
+  const Interrupt interrupt;
+  ConnectionFlags connection = flags.connection;
+  if (!connection.names_server) connection.server = kAdminServer;
+  const auto client = connection.MakeClient();
+  if (!client.ok()) return Fail(client.status());
+  return Show((*client)->ReloadModels(interrupt.token()), flags.json, PrintReload);
+}
+
 int RunModels(const InfoFlags& flags) {
+  if (flags.reload) return RunReload(flags);
   const Interrupt interrupt;
   const auto client = flags.connection.MakeClient();
   if (!client.ok()) return Fail(client.status());
-  if (flags.reload) {
-    return Show((*client)->ReloadModels(interrupt.token()), flags.json, PrintReload);
-  }
   return Show((*client)->ListModels(interrupt.token()), flags.json, PrintModels);
 }
 
@@ -155,8 +165,10 @@ void AddModelsCommand(CLI::App& app, int& exit_code) {
   CLI::App* command =
       AddCommand(app, exit_code, "models", "List the server's models", flags, RunModels);
   command->add_flag("--json", flags->json, "Print JSON");
-  command->add_flag("--reload", flags->reload,
-                    "Make the server read its model directories again, and say what changed");
+  command->add_flag(
+      "--reload", flags->reload,
+      "Make the server read its model directories again, and say what changed; --server is "
+      "its --admin address here, 127.0.0.1:8002 by default");
 }
 
 void AddInfoCommand(CLI::App& app, int& exit_code) {

@@ -97,6 +97,16 @@ const TuningEntry* TuningTable::Find(const std::string& device, const std::strin
   return entry == entries->second.end() ? nullptr : &entry->second;
 }
 
+std::string TuningTable::Choices() const {
+  std::string lines;
+  for (const auto& [device, entries] : devices_) {
+    for (const auto& [key, entry] : entries) {
+      absl::StrAppend(&lines, device, "\t", key, "\t", entry.choice, "\n");
+    }
+  }
+  return lines;
+}
+
 void TuningTable::Set(const std::string& device, const std::string& key, TuningEntry entry) {
   devices_[device][key] = std::move(entry);
 }

@@ -39,6 +39,8 @@ class TuningTable {
 
   // null: not tuned.
   const TuningEntry* Find(const std::string& device, const std::string& key) const;
+  // All choices, a line each, without the speeds: tables that are alike in it choose alike.
+  std::string Choices() const;
   void Set(const std::string& device, const std::string& key, TuningEntry entry);
 
  private:

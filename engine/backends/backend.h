@@ -37,6 +37,11 @@ struct TileTask {
   const PoolingPass* pooling = &kNoPooling;  // borrowed; of networks with such poolings
 };
 
+// The work of the task: TilePlan::PassCost of its pass.
+inline int64_t CostOf(const TileTask& task) {
+  return task.plan->PassCost(task.pooling->number(), task.pooling->cache != nullptr);
+}
+
 // A compiled network: weights packed for one device and precision. Immutable, thread safe.
 class Executable {
  public:
@@ -97,6 +102,9 @@ class Backend {
   virtual ~Backend() = default;
   virtual std::string_view name() const = 0;    // "cpu", "reference", "cuda:0"
   virtual std::string description() const = 0;  // human-readable: model, instruction set, memory
+  // All that results depend on beside network and precision: devices whose texts are equal compute
+  // bit-exactly alike. Must say more than the description where that leaves something out.
+  virtual std::string arithmetic() const { return description(); }
   // UNIMPLEMENTED, with the layer, the precision or the forced kernel, when this backend cannot run
   // `network` so; RESOURCE_EXHAUSTED, with the limit, when it would take too much memory.
   virtual absl::StatusOr<std::shared_ptr<const Executable>> Compile(const Network& network,

@@ -1,11 +1,11 @@
 #include "engine/base/cgroup.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <limits>
 #include <sstream>
 #include <string>
+#include <utility>
 
 namespace upscaled {
 namespace {
@@ -29,28 +29,55 @@ double QuotaV1(const std::filesystem::path& group) {
   return quota_us > 0 && period_us > 0 ? quota_us / period_us : kNoLimit;
 }
 
-// The minimum of `group` (below `mount`, beginning with a slash) and all above it.
-double MinQuota(double (*quota_of)(const std::filesystem::path&),
-                const std::filesystem::path& mount, std::filesystem::path group) {
-  double min_quota = quota_of(mount);
-  for (group = group.relative_path(); !group.empty(); group = group.parent_path()) {
-    min_quota = std::min(min_quota, quota_of(mount / group));
-  }
-  return min_quota;
+// A number in a file; "max", -1 and files that are not there are no limit.
+double LimitIn(const std::filesystem::path& file) {
+  double limit = 0;
+  return std::ifstream(file) >> limit && limit > 0 ? limit : kNoLimit;
 }
 
-bool ListsCpu(const std::string& controllers) {
+double MemoryV2(const std::filesystem::path& group) { return LimitIn(group / "memory.max"); }
+double MemoryV1(const std::filesystem::path& group) {
+  return LimitIn(group / "memory.limit_in_bytes");
+}
+double Tasks(const std::filesystem::path& group) { return LimitIn(group / "pids.max"); }
+
+using GroupLimit = double (*)(const std::filesystem::path& group);
+
+// How the two versions say a limit; in version 1, `controller` names the hierarchy, too.
+struct Limit {
+  const char* controller;
+  GroupLimit v1, v2;
+};
+
+struct Found {
+  double limit = kNoLimit;
+  std::filesystem::path group;
+};
+
+// The minimum of `group` (below `mount`, beginning with a slash) and all above it, and of `min`.
+Found MinOverGroups(GroupLimit limit_of, const std::filesystem::path& mount,
+                    std::filesystem::path group, Found min) {
+  const auto look_at = [&](const std::filesystem::path& at) {
+    if (const double limit = limit_of(at); limit < min.limit) min = {limit, at};
+  };
+  look_at(mount);
+  for (group = group.relative_path(); !group.empty(); group = group.parent_path()) {
+    look_at(mount / group);
+  }
+  return min;
+}
+
+bool Lists(const std::string& controllers, const std::string& controller) {
   std::istringstream list(controllers);
   for (std::string name; std::getline(list, name, ',');) {
-    if (name == "cpu") return true;
+    if (name == controller) return true;
   }
   return false;
 }
 
-}  // namespace
-
-double CgroupCpuQuota(std::string_view membership, const std::filesystem::path& mount) {
-  double min_quota = kNoLimit;
+Found MinLimit(const Limit& limit, std::string_view membership,
+               const std::filesystem::path& mount) {
+  Found min;
   std::istringstream lines{std::string(membership)};
   // "hierarchy:controllers:path"; version 2 is hierarchy 0 without controllers.
   for (std::string line; std::getline(lines, line);) {
@@ -60,12 +87,27 @@ double CgroupCpuQuota(std::string_view membership, const std::filesystem::path& 
     std::getline(fields, controllers, ':');
     std::getline(fields, path);
     if (hierarchy == "0" && controllers.empty()) {
-      min_quota = std::min(min_quota, MinQuota(&QuotaV2, mount, path));
-    } else if (ListsCpu(controllers)) {
-      min_quota = std::min(min_quota, MinQuota(&QuotaV1, mount / "cpu", path));
+      min = MinOverGroups(limit.v2, mount, path, std::move(min));
+    } else if (Lists(controllers, limit.controller)) {
+      min = MinOverGroups(limit.v1, mount / limit.controller, path, std::move(min));
     }
   }
-  return min_quota;
+  return min;
+}
+
+}  // namespace
+
+double CgroupCpuQuota(std::string_view membership, const std::filesystem::path& mount) {
+  return MinLimit({"cpu", &QuotaV1, &QuotaV2}, membership, mount).limit;
+}
+
+double CgroupMemoryLimit(std::string_view membership, const std::filesystem::path& mount) {
+  return MinLimit({"memory", &MemoryV1, &MemoryV2}, membership, mount).limit;
+}
+
+CgroupTasks CgroupTaskLimit(std::string_view membership, const std::filesystem::path& mount) {
+  const Found found = MinLimit({"pids", &Tasks, &Tasks}, membership, mount);
+  return {.limit = found.limit, .group = found.group};
 }
 
 }  // namespace upscaled

@@ -6,9 +6,20 @@
 
 namespace upscaled {
 
-// CPUs that the quotas of a process's group, and of those that it lies in, amount to; infinity
-// where there is none. `membership` is what /proc/self/cgroup says, `mount` is /sys/fs/cgroup;
-// versions 1 and 2 are understood. Inside a container the process's own group is the mount itself.
+// Of each, `membership` is what /proc/self/cgroup says and `mount` is /sys/fs/cgroup; versions 1
+// and 2 are understood. Inside a container the process's own group is the mount itself. The result
+// is the minimum over the process's group and those that it lies in; infinity where there is no
+// limit.
+
+// CPUs that the quotas amount to.
 double CgroupCpuQuota(std::string_view membership, const std::filesystem::path& mount);
+// Bytes: memory.max, as systemd's MemoryMax= sets it, or memory.limit_in_bytes.
+double CgroupMemoryLimit(std::string_view membership, const std::filesystem::path& mount);
+// Tasks, which are the threads of all processes: pids.max, as systemd's TasksMax= sets it.
+struct CgroupTasks {
+  double limit = 0;
+  std::filesystem::path group;  // that has it, and counts its tasks in pids.current
+};
+CgroupTasks CgroupTaskLimit(std::string_view membership, const std::filesystem::path& mount);
 
 }  // namespace upscaled

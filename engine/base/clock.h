@@ -10,7 +10,9 @@ class Clock {
   virtual ~Clock() = default;
   virtual absl::Time Now() const = 0;
 
-  // The system clock; never destroyed.
+  // The system's time when it is first asked for, and from then on the monotonic clock: whoever
+  // sets the system's clock changes no duration. Not for time stamps that people read. Never
+  // destroyed.
   static const Clock& Real();
 };
 

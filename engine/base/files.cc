@@ -60,6 +60,16 @@ absl::Status WriteParts(int file, const std::filesystem::path& path,
   return absl::OkStatus();
 }
 
+// So that the name outlasts a power failure. The file is in place, and some folders may not be read
+// and some file systems refuse: no error.
+void SyncFolderOf(const std::filesystem::path& path) {
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  const int parent = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (parent < 0) return;
+  fsync(parent);
+  close(parent);
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> ReadFile(const std::filesystem::path& path, size_t max_bytes,
@@ -101,6 +111,7 @@ absl::Status ReplaceFile(const std::filesystem::path& path,
     status = WriteError("replace", path);
   }
   if (!status.ok()) unlink(temporary.c_str());
+  if (status.ok() && options.sync) SyncFolderOf(path);
   return status;
 }
 

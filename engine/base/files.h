@@ -26,7 +26,8 @@ absl::StatusOr<std::string> ReadFile(const std::filesystem::path& path, size_t m
 
 struct ReplaceFileOptions {
   mode_t mode = 0600;
-  bool sync = false;  // else the file may be cut short after a power failure
+  // Else the file may be cut short, or be the old one, after a power failure.
+  bool sync = false;
 };
 
 // Writes the parts, one after the other, beside `path` and renames: a reader sees the old or the

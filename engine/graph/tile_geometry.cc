@@ -9,42 +9,11 @@ namespace {
 
 int ClampToSide(int v, int side) { return std::clamp(v, 0, side - 1); }
 
-// A pixel at least, even where all of `out` lies in the padding. Reflected positions lie as far
-// inside as they lay outside.
-PixelRange PaddedRange(const Layer& layer, PixelRange out, int in_side) {
-  PixelRange in{out.first - layer.padding_px, out.last - layer.padding_px};
-  if (layer.pad_mode == PadMode::kReflect) {
-    const int last = in_side - 1;
-    in = {std::min(in.first, 2 * last - in.last), std::max(in.last, -in.first)};
-  }
-  return {ClampToSide(in.first, in_side), ClampToSide(in.last, in_side)};
-}
-
 }  // namespace
 
 PixelRange InputRange(const Layer& layer, PixelRange out, int in_side, size_t input) {
   if (input > 0) return {out.first + layer.crop_px, out.last + layer.crop_px};
-  switch (layer.op) {
-    case Op::kConv:
-      return {out.first * layer.stride_px - layer.padding_px,
-              out.last * layer.stride_px - layer.padding_px + layer.kernel_px - 1};
-    case Op::kConvTranspose:  // input i reaches outputs i * stride - padding + [0, kernel)
-      return {CeilDiv(out.first + layer.padding_px - layer.kernel_px + 1, layer.stride_px),
-              FloorDiv(out.last + layer.padding_px, layer.stride_px)};
-    case Op::kPixelShuffle:
-    case Op::kResizeNearest:
-      return {out.first / layer.factor, out.last / layer.factor};
-    case Op::kResizeBilinear: {  // output centre o + 1/2 lies at (o + 1/2) / factor of the input
-      const int f = layer.factor;
-      return {FloorDiv(2 * out.first + 1 - f, 2 * f), FloorDiv(2 * out.last + 1 - f, 2 * f) + 1};
-    }
-    case Op::kCrop:
-      return {out.first + layer.crop_px, out.last + layer.crop_px};
-    case Op::kPad:
-      return PaddedRange(layer, out, in_side);
-    default:
-      return out;
-  }
+  return OperationOf(layer.op).input_range(layer, out, in_side);
 }
 
 int PadSource(const Layer& layer, int at, int in_side) {

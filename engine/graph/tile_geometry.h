@@ -4,17 +4,12 @@
 
 #include "engine/base/geometry.h"
 #include "engine/model/network.h"
+#include "engine/model/op.h"
 
 namespace upscaled {
 
 // Where the block begins that holds position `at`.
 int BlockBegin(int at, int block_px, int block_origin_px);
-
-// Positions along one axis, both ends included.
-struct PixelRange {
-  int first = 0;
-  int last = 0;
-};
 
 // The pixels that `layer` reads of input number `input`, `in_side` pixels long, along one axis for
 // `out`; may exceed it (a convolution's zero padding). Not for global poolings and factors of one

@@ -4,6 +4,7 @@
 
 #include "engine/graph/pooling.h"
 #include "engine/graph/tile_geometry.h"
+#include "engine/model/multiply_adds.h"
 #include "engine/model/shapes.h"
 
 namespace upscaled {
@@ -29,12 +30,41 @@ Rect InputRegion(const Layer& layer, const Rect& out, Size in_size, size_t input
   return Intersect(read, Whole(in_size));
 }
 
+// TilePlan::pass_costs.
+std::vector<int64_t> PassCosts(const Network& network, std::span<const Rect> regions) {
+  constexpr double kMaxCost = 1e17;  // sums of thousands of tiles stay inside an int64_t
+  std::vector<int64_t> costs;
+  double macs = kTileOverheadCost;
+  const auto end_pass = [&] { costs.push_back(static_cast<int64_t>(std::min(macs, kMaxCost))); };
+  for (size_t i = 0; i < network.layers.size(); ++i) {
+    if (network.layers[i].op == Op::kGlobalAveragePool) end_pass();
+    macs += MultiplyAdds(network.layers[i], static_cast<double>(regions[i].Area()));
+  }
+  end_pass();
+  return costs;
+}
+
 }  // namespace
 
+int64_t TilePlan::PassCost(size_t pass, bool cached) const {
+  if (pass >= pass_costs.size()) return kTileOverheadCost;
+  const bool resumed = cached && pass > 0;
+  return pass_costs[pass] - (resumed ? pass_costs[pass - 1] - kTileOverheadCost : 0);
+}
+
+int64_t TilePlan::Cost(bool cached) const {
+  int64_t cost = 0;
+  for (size_t pass = 0; pass < std::max<size_t>(pass_costs.size(), 1); ++pass) {
+    cost += PassCost(pass, cached);
+  }
+  return cost;
+}
+
 size_t TilePlan::bytes() const {
-  constexpr size_t kAllocations = 4 * 64;  // the vectors, and the plan with its owners' count
+  constexpr size_t kAllocations = 5 * 64;  // the vectors, and the plan with its owners' count
   return sizeof(TilePlan) + kAllocations + regions.capacity() * sizeof(Rect) +
-         layer_sizes.capacity() * sizeof(Size) + partial_sum_rects.capacity() * sizeof(Rect);
+         layer_sizes.capacity() * sizeof(Size) + partial_sum_rects.capacity() * sizeof(Rect) +
+         pass_costs.capacity() * sizeof(int64_t);
 }
 
 TilePlan PlanTile(const Network& network, Size image, const Rect& tile,
@@ -61,6 +91,7 @@ TilePlan PlanTile(const Network& network, Size image, const Rect& tile,
       regions[input] = Cover(regions[input], InputRegion(layer, regions[i], sizes[input], n));
     }
   }
+  plan.pass_costs = PassCosts(network, regions);
   plan.input = SourceRect(network, regions[0], image);
   return plan;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -9,6 +10,10 @@
 #include "engine/model/network.h"
 
 namespace upscaled {
+
+// The work of planning, queueing and starting a tile, whatever its size, in multiply-adds: an
+// estimate of 15 us, in which a core does so many of general-2x's.
+inline constexpr int64_t kTileOverheadCost = 2'000'000;
 
 // Rectangles of layers are in the layer's whole-image coordinates, where (0, 0) is its first output
 // for the whole padded image; vectors over layers are indexed as Network::layers of the program
@@ -26,11 +31,19 @@ struct TilePlan {
   // For each global average pooling, in order (ListPoolings): the part of its input that this
   // tile adds up, inside its region.
   std::vector<Rect> partial_sum_rects;
+  // For each pass over the image (one for each global average pooling, and the one for the result)
+  // what it costs where nothing is kept of those before: the multiply-adds of the direct algorithm
+  // in `regions`, which hold the halo, and kTileOverheadCost.
+  std::vector<int64_t> pass_costs;
   // The executable that made it, which alone may run it; compared, never used.
   const void* maker = nullptr;
 
   // The memory that it takes, as its owner holds it.
   size_t bytes() const;
+  // The cost of pass number `pass`; `cached`: it goes on where the one before it ended.
+  int64_t PassCost(size_t pass, bool cached) const;
+  // The cost of all passes.
+  int64_t Cost(bool cached) const;
 };
 
 // Plans `tile`. Blocks are of block_px[i] pixels (1 = none) and begin at block_origin_px[i] and its

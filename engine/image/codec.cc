@@ -36,6 +36,11 @@ const Codec* CodecOf(std::span<const uint8_t> prefix) {
 
 }  // namespace
 
+std::optional<ImageFormat> RecognizeFormat(std::span<const uint8_t> prefix) {
+  const Codec* const codec = CodecOf(prefix);
+  return codec == nullptr ? std::nullopt : std::optional(codec->format);
+}
+
 absl::StatusOr<std::optional<ImageHeader>> ParseImageHeader(std::span<const uint8_t> prefix,
                                                             const DecodeLimits& limits) {
   if (const Codec* codec = CodecOf(prefix)) return codec->parse_header(prefix, limits);

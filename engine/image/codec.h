@@ -72,6 +72,9 @@ struct ImageMetadata {
   std::string icc_profile;
 };
 
+// By a file's first bytes; nullopt: none of ours, or too few of them.
+std::optional<ImageFormat> RecognizeFormat(std::span<const uint8_t> prefix);
+
 // Looks at the beginning of an encoded image. nullopt: more bytes are needed. Never allocates for
 // pixels, so admission may decide by it.
 absl::StatusOr<std::optional<ImageHeader>> ParseImageHeader(std::span<const uint8_t> prefix,
@@ -94,6 +97,12 @@ class ImageDecoder : public RowSource {
 // Once cancelled, ReadRows returns the reason, also where it works long for its first row.
 absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenImageDecoder(
     ByteSource& source, const DecodeLimits& limits, const Cancellation* cancellation = nullptr);
+
+// OpenImageDecoder, or what does the same elsewhere: `header` is the image's, as ReadImageHeader
+// gave it.
+using ImageOpener = std::function<absl::StatusOr<std::unique_ptr<ImageDecoder>>(
+    const ImageHeader& header, ByteSource& source, const DecodeLimits& limits,
+    Cancellation* cancellation)>;
 
 struct EncodeOptions {
   ImageFormat format = ImageFormat::kPng;

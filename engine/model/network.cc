@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/model/limits.h"
 #include "engine/model/multiply_adds.h"
+#include "engine/model/op.h"
 #include "engine/model/shapes.h"
 
 namespace upscaled {
@@ -34,41 +35,7 @@ double Network::MacsPerOutputPixel() const {
   return macs / (double{1} * scale * scale);
 }
 
-std::string_view OpName(Op op) {
-  switch (op) {
-    case Op::kInput:
-      return "input";
-    case Op::kConv:
-      return "conv";
-    case Op::kConvTranspose:
-      return "transposed conv";
-    case Op::kPixelShuffle:
-      return "pixel shuffle";
-    case Op::kResizeNearest:
-      return "nearest resize";
-    case Op::kResizeBilinear:
-      return "bilinear resize";
-    case Op::kAdd:
-      return "add";
-    case Op::kMul:
-      return "mul";
-    case Op::kConcat:
-      return "concat";
-    case Op::kCrop:
-      return "crop";
-    case Op::kPad:
-      return "pad";
-    case Op::kAffine:
-      return "affine";
-    case Op::kGlobalAveragePool:
-      return "global average pool";
-    case Op::kFullyConnected:
-      return "fully connected";
-    case Op::kActivation:
-      return "activation";
-  }
-  return "unknown";
-}
+std::string_view OpName(Op op) { return OperationOf(op).name; }
 
 std::string_view ActivationName(Activation activation) {
   switch (activation) {

@@ -34,16 +34,17 @@ absl::StatusOr<std::vector<ModelCard>> ReadFolder(const path& folder) {
   return std::vector<ModelCard>{*std::move(card)};
 }
 
-absl::StatusOr<std::string> FilesState(const path& weights) {
-  ASSIGN_OR_RETURN(std::string state, FileState(weights));
-  if (weights.extension() != ".param") return state;
-  ASSIGN_OR_RETURN(const std::string bin, FileState(path(weights).replace_extension(".bin")));
-  return absl::StrCat(state, " ", bin);
+absl::StatusOr<std::string> FilesState(const ModelVariant& variant) {
+  std::vector<std::string> states;
+  for (const path& file : FilesOf(variant)) {
+    ASSIGN_OR_RETURN(states.emplace_back(), FileState(file));
+  }
+  return absl::StrJoin(states, " ");
 }
 
 absl::Status NoteFilesStates(ModelCard& card) {
   for (ModelVariant& variant : card.variants) {
-    absl::StatusOr<std::string> state = FilesState(variant.weights);
+    absl::StatusOr<std::string> state = FilesState(variant);
     if (!state.ok()) {
       return absl::Status(state.status().code(),
                           absl::StrCat("model '", card.name, "': ", state.status().message()));
@@ -51,15 +52,6 @@ absl::Status NoteFilesStates(ModelCard& card) {
     variant.files_state = std::make_shared<const std::string>(*std::move(state));
   }
   return absl::OkStatus();
-}
-
-absl::Status CheckUnchanged(const ModelCard& card, const ModelVariant& variant) {
-  if (variant.files_state == nullptr) return absl::OkStatus();
-  const absl::StatusOr<std::string> state = FilesState(variant.weights);
-  if (state.ok() && *state == *variant.files_state) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("model '", card.name, "': ", variant.weights.string(),
-                   " has changed since the models were read; they must be reloaded"));
 }
 
 // 0 and 1 are the card's ways of leaving it to the layers.
@@ -80,6 +72,23 @@ absl::Status CheckAgainstCard(const ModelCard& card, const ModelVariant& variant
 }
 
 }  // namespace
+
+std::vector<path> FilesOf(const ModelVariant& variant) {
+  std::vector<path> files = {variant.weights};
+  if (variant.weights.extension() == ".param") {
+    files.push_back(path(variant.weights).replace_extension(".bin"));
+  }
+  return files;
+}
+
+absl::Status CheckUnchanged(const ModelCard& card, const ModelVariant& variant) {
+  if (variant.files_state == nullptr) return absl::OkStatus();
+  const absl::StatusOr<std::string> state = FilesState(variant);
+  if (state.ok() && *state == *variant.files_state) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("model '", card.name, "': ", variant.weights.string(),
+                   " has changed since the models were read; they must be reloaded"));
+}
 
 const ModelVariant* ModelCard::Find(int scale, int noise_level) const {
   for (const ModelVariant& variant : variants) {
@@ -106,6 +115,8 @@ absl::StatusOr<ModelRepository> ModelRepository::Open(const std::vector<path>& d
   for (const path& directory : directories) {
     ASSIGN_OR_RETURN(const std::vector<path> folders, ListFolder(directory));
     for (const path& folder : folders) {
+      // Hidden ones are somebody's work under way: a model that is fetched or has been replaced.
+      if (folder.filename().string().starts_with('.')) continue;
       std::error_code error;
       if (!std::filesystem::is_directory(folder, error)) continue;
       ASSIGN_OR_RETURN(std::vector<ModelCard> cards, ReadFolder(folder));

@@ -56,6 +56,7 @@ class ModelRepository {
   // The folder as it is now. Variants whose files did not change share their `files_state`.
   absl::StatusOr<ModelRepository> Reopen() const;
 
+  const std::vector<std::filesystem::path>& directories() const { return directories_; }
   const std::vector<ModelCard>& models() const { return models_; }
   // NOT_FOUND lists the names there are.
   absl::StatusOr<const ModelCard*> Find(std::string_view name) const;
@@ -64,6 +65,12 @@ class ModelRepository {
   std::vector<std::filesystem::path> directories_;
   std::vector<ModelCard> models_;
 };
+
+// The files that the variant's network is read from, in order.
+std::vector<std::filesystem::path> FilesOf(const ModelVariant& variant);
+
+// FAILED_PRECONDITION when the files are not what they were when they were listed.
+absl::Status CheckUnchanged(const ModelCard& card, const ModelVariant& variant);
 
 // Loads and validates one variant's weights. INVALID_ARGUMENT also when scale, pad_px or align_px
 // differ from the card's; FAILED_PRECONDITION when the files are not what they were when they were

@@ -4,60 +4,16 @@
 #include <cstdint>
 
 #include "engine/base/int_math.h"
+#include "engine/model/op.h"
 
 namespace upscaled {
 namespace {
 
-// One side of a layer's output, from that side of its first input.
-int64_t UnboundedSide(const Layer& layer, int side) {
-  switch (layer.op) {
-    case Op::kConv:
-      return FloorDiv(side + 2 * layer.padding_px - layer.kernel_px, layer.stride_px) + 1;
-    case Op::kConvTranspose:
-      return int64_t{side - 1} * layer.stride_px + layer.kernel_px - 2 * layer.padding_px;
-    case Op::kPixelShuffle:
-    case Op::kResizeNearest:
-    case Op::kResizeBilinear:
-      return int64_t{side} * layer.factor;
-    case Op::kCrop:
-      return side - 2 * layer.crop_px;
-    case Op::kPad:
-      return int64_t{side} + 2 * layer.padding_px;
-    case Op::kGlobalAveragePool:
-    case Op::kFullyConnected:
-      return 1;
-    case Op::kInput:
-    case Op::kAdd:
-    case Op::kMul:
-    case Op::kConcat:
-    case Op::kAffine:
-    case Op::kActivation:
-      return side;
-  }
-  return side;
-}
-
 // Before validation layers may ask for any size.
 int OutputSide(const Layer& layer, int side) {
   constexpr int64_t kBound = kMaxSidePx + 1;
-  return static_cast<int>(std::clamp(UnboundedSide(layer, side), -kBound, kBound));
-}
-
-double DensityFactor(const Layer& layer) {
-  switch (layer.op) {
-    case Op::kConv:
-      return 1.0 / (layer.stride_px * layer.stride_px);
-    case Op::kConvTranspose:
-      return layer.stride_px * layer.stride_px;
-    case Op::kPixelShuffle:
-    case Op::kResizeNearest:
-    case Op::kResizeBilinear:
-      return layer.factor * layer.factor;
-    case Op::kGlobalAveragePool:
-      return 0;
-    default:
-      return 1;
-  }
+  return static_cast<int>(
+      std::clamp(OperationOf(layer.op).output_side(layer, side), -kBound, kBound));
 }
 
 }  // namespace
@@ -90,7 +46,7 @@ std::vector<double> LayerDensities(const Network& network) {
   densities.reserve(network.layers.size());
   for (const Layer& layer : network.layers) {
     const double in = layer.op == Op::kInput ? 1.0 : densities[layer.inputs[0]];
-    densities.push_back(in * DensityFactor(layer));
+    densities.push_back(in * OperationOf(layer.op).density(layer));
   }
   return densities;
 }

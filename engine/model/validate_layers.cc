@@ -7,36 +7,19 @@
 #include "engine/base/status_macros.h"
 #include "engine/model/limits.h"
 #include "engine/model/network.h"
+#include "engine/model/op.h"
 #include "engine/model/shapes.h"
 #include "engine/model/validate_errors.h"
 
 namespace upscaled {
 namespace {
 
-struct InputCount {
-  size_t min, max;
-};
-
-InputCount ExpectedInputs(Op op) {
-  switch (op) {
-    case Op::kInput:
-      return {0, 0};
-    case Op::kAdd:
-    case Op::kMul:
-      return {2, 2};
-    case Op::kConcat:
-      return {1, kMaxConcatInputs};
-    default:
-      return {1, 1};
-  }
-}
-
 absl::Status CheckInputs(const Network& network, size_t index) {
   const Layer& layer = network.layers[index];
-  const InputCount expected = ExpectedInputs(layer.op);
-  if (layer.inputs.size() < expected.min || layer.inputs.size() > expected.max) {
+  const Operation& operation = OperationOf(layer.op);
+  if (layer.inputs.size() < operation.min_inputs || layer.inputs.size() > operation.max_inputs) {
     return LayerError(network, index, "has ", layer.inputs.size(), " inputs, must have ",
-                      expected.min, "..", expected.max);
+                      operation.min_inputs, "..", operation.max_inputs);
   }
   for (const int input : layer.inputs) {
     if (input < 0 || input >= static_cast<int>(index)) {
@@ -51,45 +34,26 @@ absl::Status CheckInputs(const Network& network, size_t index) {
   return absl::OkStatus();
 }
 
-// The channels that the layer's inputs and parameters make; 0 when they are the layer's choice.
-int ImpliedChannels(const Network& network, const Layer& layer) {
-  switch (layer.op) {
-    case Op::kInput:
-      return 3;
-    case Op::kConv:
-    case Op::kConvTranspose:
-    case Op::kFullyConnected:
-      return 0;
-    case Op::kPixelShuffle:
-      return layer.in_channels / (layer.factor * layer.factor);
-    case Op::kConcat: {
-      int sum = 0;
-      for (const int input : layer.inputs) sum += network.layers[input].out_channels;
-      return sum;
-    }
-    default:
-      return layer.in_channels;
-  }
-}
-
 absl::Status CheckChannels(const Network& network, size_t index) {
   const Layer& layer = network.layers[index];
   if (layer.out_channels < 1 || layer.out_channels > kMaxChannels) {
     return LayerError(network, index, "has ", layer.out_channels, " channels, outside 1..",
                       kMaxChannels);
   }
-  const int implied = ImpliedChannels(network, layer);
+  int given = 0;
+  for (const int input : layer.inputs) given += network.layers[input].out_channels;
+  const Operation& operation = OperationOf(layer.op);
+  const int implied = operation.channels(layer, given);
   if (implied != 0 && layer.out_channels != implied) {
     return LayerError(network, index, "gives ", layer.out_channels, " channels, must give ",
                       implied);
   }
-  if (layer.op == Op::kPixelShuffle && layer.in_channels % (layer.factor * layer.factor) != 0) {
-    return LayerError(network, index, "cannot shuffle ", layer.in_channels, " channels by ",
-                      layer.factor, "x", layer.factor);
+  if (const absl::Status status = operation.check_channels(layer); !status.ok()) {
+    return LayerError(network, index, status.message());
   }
-  if (layer.op == Op::kAdd || layer.op == Op::kMul) {
-    const int other = network.layers[layer.inputs[1]].out_channels;
-    if (other != layer.in_channels) {
+  for (const int input : layer.inputs) {
+    const int other = network.layers[input].out_channels;
+    if (operation.equal_channels && other != layer.in_channels) {
       return LayerError(network, index, "has inputs of ", layer.in_channels, " and ", other,
                         " channels");
     }
@@ -97,35 +61,10 @@ absl::Status CheckChannels(const Network& network, size_t index) {
   return absl::OkStatus();
 }
 
-absl::Status CheckNumbers(const Network& network, size_t index) {
+absl::Status CheckParameters(const Network& network, size_t index) {
   const Layer& layer = network.layers[index];
-  const bool conv = layer.op == Op::kConv || layer.op == Op::kConvTranspose;
-  absl::Status status;
-  if (conv) {
-    status.Update(CheckRange("kernel_px", layer.kernel_px, 1, kMaxKernelPx));
-    status.Update(CheckRange("stride_px", layer.stride_px, 1, kMaxFactor));
-    // Past the kernel there would be outputs that no input reaches.
-    status.Update(CheckRange("padding_px", layer.padding_px, 0, std::max(layer.kernel_px - 1, 0)));
-  }
-  if (layer.op == Op::kConvTranspose) {
-    status.Update(
-        CheckRange("stride_px", layer.stride_px, 1, std::min(layer.kernel_px, kMaxFactor)));
-  }
-  if (layer.op == Op::kPixelShuffle || layer.op == Op::kResizeNearest ||
-      layer.op == Op::kResizeBilinear) {
-    status.Update(CheckRange("factor", layer.factor, 1, kMaxFactor));
-  }
-  if (layer.op == Op::kPad) {
-    status.Update(CheckRange("padding_px", layer.padding_px, 0, kMaxPadPx));
-    if (!std::isfinite(layer.pad_value)) {
-      status.Update(absl::InvalidArgumentError(absl::StrCat("is filled with ", layer.pad_value)));
-    }
-  }
-  if (layer.op == Op::kCrop) {
-    status.Update(CheckRange("crop_px", layer.crop_px, 0, kMaxPadPx));
-  }
-  if (!status.ok()) return LayerError(network, index, status.message());
-  return absl::OkStatus();
+  const absl::Status status = OperationOf(layer.op).check(layer);
+  return status.ok() ? status : LayerError(network, index, status.message());
 }
 
 absl::Status CheckValues(const Network& network, size_t index, const char* what,
@@ -143,15 +82,9 @@ absl::Status CheckValues(const Network& network, size_t index, const char* what,
 
 absl::Status CheckWeights(const Network& network, size_t index) {
   const Layer& layer = network.layers[index];
-  int64_t weights = 0, bias = 0;
-  if (layer.op == Op::kConv || layer.op == Op::kConvTranspose || layer.op == Op::kFullyConnected) {
-    const int kernel_px = layer.op == Op::kFullyConnected ? 1 : layer.kernel_px;
-    weights = int64_t{layer.out_channels} * layer.in_channels * kernel_px * kernel_px;
-    bias = layer.out_channels;
-  }
-  if (layer.op == Op::kAffine) weights = bias = layer.out_channels;
-  RETURN_IF_ERROR(CheckValues(network, index, "weights", layer.weights, weights));
-  RETURN_IF_ERROR(CheckValues(network, index, "bias values", layer.bias, bias));
+  const Operation& operation = OperationOf(layer.op);
+  RETURN_IF_ERROR(CheckValues(network, index, "weights", layer.weights, operation.weights(layer)));
+  RETURN_IF_ERROR(CheckValues(network, index, "bias values", layer.bias, operation.biases(layer)));
 
   const int64_t slopes = layer.activation == Activation::kLeakyRelu ? 1
                          : layer.activation == Activation::kPRelu   ? layer.out_channels
@@ -167,11 +100,12 @@ absl::Status CheckWeights(const Network& network, size_t index) {
 absl::Status CheckPerImage(const Network& network, size_t index,
                            const std::vector<bool>& per_image) {
   const Layer& layer = network.layers[index];
-  if (layer.op == Op::kFullyConnected && !per_image[layer.inputs[0]]) {
+  const Operation& operation = OperationOf(layer.op);
+  if (operation.only_per_image && !per_image[layer.inputs[0]]) {
     return LayerError(network, index, "must follow a global average pool");
   }
   for (size_t i = 1; i < layer.inputs.size(); ++i) {
-    const bool broadcast = layer.op == Op::kMul && per_image[layer.inputs[1]];
+    const bool broadcast = operation.scales_per_image && per_image[layer.inputs[1]];
     if (!broadcast && per_image[layer.inputs[i]] != per_image[layer.inputs[0]]) {
       return LayerError(network, index, "mixes values per pixel with values per image");
     }
@@ -216,7 +150,7 @@ absl::Status Network::ValidateLayers() const {
     if ((layers[i].op == Op::kInput) != (i == 0)) {
       return LayerError(*this, i, "the first layer, and no other, must be the input");
     }
-    RETURN_IF_ERROR(CheckNumbers(*this, i));
+    RETURN_IF_ERROR(CheckParameters(*this, i));
     RETURN_IF_ERROR(CheckInputs(*this, i));
     RETURN_IF_ERROR(CheckChannels(*this, i));
     RETURN_IF_ERROR(CheckWeights(*this, i));

@@ -6,6 +6,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/model/limits.h"
 #include "engine/model/network.h"
+#include "engine/model/op.h"
 #include "engine/model/shapes.h"
 #include "engine/model/validate_errors.h"
 
@@ -21,7 +22,7 @@ absl::Status CheckSizes(const Network& network, int side_px) {
     }
     const Layer& layer = network.layers[i];
     for (const int input : layer.inputs) {
-      const bool broadcast = layer.op == Op::kMul && sizes[input].width == 1;
+      const bool broadcast = OperationOf(layer.op).scales_per_image && sizes[input].width == 1;
       if (!broadcast && sizes[input] != sizes[layer.inputs[0]]) {
         return LayerError(network, i, "has inputs ", sizes[layer.inputs[0]].width, " and ",
                           sizes[input].width, " pixels wide for an image of ", side_px);
@@ -44,7 +45,7 @@ absl::Status CheckAllSizes(const Network& network) {
   int64_t period_px = network.align_px;
   for (size_t i = 0; i < network.layers.size(); ++i) {
     const Layer& layer = network.layers[i];
-    if (layer.op == Op::kConv) period_px *= layer.stride_px;
+    if (OperationOf(layer.op).density(layer) < 1) period_px *= layer.stride_px;
     if (period_px > kMaxPeriodPx) {
       return LayerError(network, i, "raises the product of align_px and all strides to ", period_px,
                         ", the limit is ", kMaxPeriodPx);

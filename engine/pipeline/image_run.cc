@@ -111,6 +111,16 @@ size_t ImageRun::BytesPerTile(const Executable& executable) {
          3 * sizeof(TileTask) + executable.Plan({0, 0, 1, 1}, executable.PreferredTile()).bytes();
 }
 
+double ImageRun::Cost(const Executable& executable, Size image, Size tile, int64_t cached_tiles) {
+  const TileGrid grid(image, tile);
+  const Rect middle = grid.Tile((grid.columns() - 1) / 2, (grid.rows() - 1) / 2);
+  const TilePlan plan = executable.Plan(middle, image);
+  const double cached = static_cast<double>(cached_tiles) / static_cast<double>(grid.count());
+  const double cost = cached * static_cast<double>(plan.Cost(/*cached=*/true)) +
+                      (1 - cached) * static_cast<double>(plan.Cost(/*cached=*/false));
+  return cost * static_cast<double>(image.Area()) / static_cast<double>(middle.Area());
+}
+
 std::vector<TileTask> CutImage(const Executable& executable, const ImageView& src,
                                const MutableImageView& dst, Size tile) {
   const TileGrid grid(src.spec.size(), tile);
@@ -130,11 +140,10 @@ std::vector<TileTask> CutImage(const Executable& executable, const ImageView& sr
 }
 
 Size TileSizeFor(const Executable& executable, Size image, int halo_px, int streams) {
-  if (streams < 2) return executable.PreferredTile();
   return ChooseTileShape({.image = image,
                           .max_tile = executable.PreferredTile(),
                           .halo_px = halo_px,
-                          .streams = streams})
+                          .streams = std::max(streams, 1)})
       .tile;
 }
 

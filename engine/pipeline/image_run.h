@@ -50,6 +50,9 @@ class ImageRun {
   static size_t Bytes(size_t bytes_per_tile, Size image, Size tile);
   // The same for each tile, whatever the image.
   static size_t BytesPerTile(const Executable& executable);
+  // About what all passes over an image in tiles of this size cost, in multiply-adds: that of the
+  // tile in its middle (TilePlan::Cost) for each of its pixels.
+  static double Cost(const Executable& executable, Size image, Size tile, int64_t cached_tiles = 0);
 
  private:
   bool gathers() const { return means_.size() < pooled_px_.size(); }
@@ -71,8 +74,9 @@ class ImageRun {
 std::vector<TileTask> CutImage(const Executable& executable, const ImageView& src,
                                const MutableImageView& dst, Size tile);
 
-// The tile size that keeps so many streams busy to the end of an image that runs alone: as large as
-// the device likes, but small enough for all of them. `halo_px`: around each tile.
+// The tile size that keeps so many streams (one at least) busy to the end of an image that runs
+// alone: as large as the device likes, but small enough for all of them. `halo_px`: around each
+// tile.
 Size TileSizeFor(const Executable& executable, Size image, int halo_px, int streams);
 
 }  // namespace upscaled

@@ -3,6 +3,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "engine/pipeline/dihedral.h"
+#include "engine/pipeline/image_run.h"
 #include "engine/pipeline/network_pass.h"
 #include "engine/pipeline/stages.h"
 #include "engine/pipeline/tta_tile.h"
@@ -120,6 +122,12 @@ int64_t TakeCachedTiles(const PassSpec& pass, size_t& left_bytes) {
   return tiles;
 }
 
+double PassCost(const PassSpec& pass) {
+  const double cost =
+      ImageRun::Cost(*pass.executable, pass.source.size(), pass.tile, pass.cached_tiles);
+  return pass.tta ? cost * Dihedral::kCount : cost;
+}
+
 }  // namespace
 
 absl::StatusOr<UpscalePlan> PlanUpscale(const ImageSpec& source, Size result,
@@ -133,18 +141,22 @@ absl::StatusOr<UpscalePlan> PlanUpscale(const ImageSpec& source, Size result,
   plan.options = options;
   plan.passes = ChainPasses(plan, std::move(passes));
   size_t activation_cache_bytes = options.activation_cache_bytes;
+  double cost = 0;
   for (PassSpec& pass : plan.passes) {
     const TileShape shape = ShapeOf(pass, options, band_budget_bytes);
     pass.tile = shape.tile;
     pass.bands = shape.bands;
     pass.cached_tiles = TakeCachedTiles(pass, activation_cache_bytes);
     plan.tile_count += PassTileCount(pass);
+    cost += PassCost(pass);
   }
   if (plan.tile_count > kMaxTiles) {
     return absl::InvalidArgumentError(absl::StrCat("tile_px ", options.tile_px,
                                                    " cuts the image into ", plan.tile_count,
                                                    " tiles; the limit is ", kMaxTiles));
   }
+  constexpr double kMaxCost = 1e18;
+  plan.cost = static_cast<int64_t>(std::min(cost, kMaxCost));
   plan.stages = PlanStages(plan);
   plan.memory_bytes = kOverheadBytes;
   for (const Stage& stage : plan.stages) plan.memory_bytes += stage.memory_bytes;

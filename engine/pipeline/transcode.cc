@@ -145,7 +145,9 @@ absl::StatusOr<TranscodeStats> TranscodeImage(const TranscodeRequest& request,
   std::unique_ptr<ImageDecoder> decoder;
   {
     const Timed timed(request.clock, stats.decode);
-    ASSIGN_OR_RETURN(decoder, OpenImageDecoder(replay, request.limits, request.cancellation));
+    ASSIGN_OR_RETURN(
+        decoder, request.open ? request.open(header, replay, request.limits, request.cancellation)
+                              : OpenImageDecoder(replay, request.limits, request.cancellation));
   }
   if (decoder->spec() != plan.upscale.source) {
     return absl::InternalError("the image differs from the one that was planned for");

@@ -45,6 +45,7 @@ struct TranscodeRequest {
   Cancellation* cancellation = nullptr;  // may be null; input and output must heed it themselves
   DecodeLimits limits;
   UpscaleProgress progress;
+  ImageOpener open;  // null: OpenImageDecoder
   const Clock& clock = Clock::Real();
 };
 

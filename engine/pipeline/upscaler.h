@@ -62,8 +62,10 @@ struct UpscalePlan {
   UpscaleOptions options;
   std::vector<PassSpec> passes;  // the networks and how each is cut
   std::vector<Stage> stages;     // from the source's rows to the result's, the passes among them
-  int64_t tile_count = 0;   // runs of tiles, of all passes: with TTA every tile takes eight times
-                            // as many, and global poolings one each
+  int64_t tile_count = 0;  // runs of tiles, of all passes: with TTA every tile takes eight times
+                           // as many, and global poolings one each
+  // The work of the networks in multiply-adds, all halos included (TilePlan::Cost).
+  int64_t cost = 0;
   size_t memory_bytes = 0;  // bound on what the stages allocate, without codec and workspaces
 };
 

@@ -14,6 +14,8 @@ namespace {
 constexpr absl::Duration kMinRetryDelay = absl::Seconds(1);
 constexpr absl::Duration kMaxRetryDelay = absl::Seconds(30);
 
+constexpr char kMaxRequestsPerAddressFlag[] = "max-requests-per-address";
+
 ErrorMetadata LimitMetadata(absl::string_view flag, int64_t maximum) {
   return {{"limit", std::string(flag)}, {"maximum", absl::StrCat(maximum)}};
 }
@@ -28,6 +30,18 @@ absl::Status NeverFits(absl::string_view what, int64_t value, int64_t maximum,
                    metadata);
 }
 
+// The share of the calls, but enough for a large image.
+int64_t MaxMemoryPerAddress(const Limits& limits, int64_t memory_budget_bytes) {
+  const double share =
+      static_cast<double>(MaxRequestsPerAddress(limits)) / limits.max_concurrent_requests;
+  return static_cast<int64_t>(static_cast<double>(memory_budget_bytes) * std::max(share, 0.25));
+}
+
+absl::Status DrainingError() {
+  return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kDraining,
+                   "the server is shutting down and takes no more requests");
+}
+
 }  // namespace
 
 AdmissionController::CallSlot& AdmissionController::CallSlot::operator=(CallSlot&& other) noexcept {
@@ -35,6 +49,7 @@ AdmissionController::CallSlot& AdmissionController::CallSlot::operator=(CallSlot
     Release();
     owner_ = std::exchange(other.owner_, nullptr);
     memory_bytes_ = other.memory_bytes_;
+    address_ = std::move(other.address_);
   }
   return *this;
 }
@@ -45,20 +60,23 @@ void AdmissionController::CallSlot::Release() {
   absl::MutexLock lock(&owner->mutex_);
   --owner->state_.requests;
   owner->state_.memory_bytes -= memory_bytes_;
+  owner->slot_shares_.Give(address_, 1);
+  owner->memory_shares_.Give(address_, memory_bytes_);
+  owner->TellIfIdle();
 }
 
 AdmissionController::Reservation::Reservation(Reservation&& other) noexcept
     : owner_(std::exchange(other.owner_, nullptr)),
-      resources_(other.resources_),
-      queued_pixels_(other.queued_pixels_) {}
+      resources_(std::move(other.resources_)),
+      queued_cost_(other.queued_cost_) {}
 
 AdmissionController::Reservation& AdmissionController::Reservation::operator=(
     Reservation&& other) noexcept {
   if (this != &other) {
     Release();
     owner_ = std::exchange(other.owner_, nullptr);
-    resources_ = other.resources_;
-    queued_pixels_ = other.queued_pixels_;
+    resources_ = std::move(other.resources_);
+    queued_cost_ = other.queued_cost_;
   }
   return *this;
 }
@@ -67,30 +85,48 @@ void AdmissionController::Reservation::Release() {
   AdmissionController* const owner = std::exchange(owner_, nullptr);
   if (owner == nullptr) return;
   absl::MutexLock lock(&owner->mutex_);
-  owner->state_.memory_bytes -= resources_.memory_bytes;
-  owner->FreePixels(queued_pixels_, /*computed=*/false);
+  owner->GiveMemory(resources_);
+  owner->TellIfIdle();
+  owner->Requeue(queued_cost_, 0, /*computed=*/false);
 }
 
-void AdmissionController::Reservation::ReportProgress(int64_t done, int64_t total) {
+absl::Status AdmissionController::Reservation::Change(const ResourceRequest& resources) {
+  absl::MutexLock lock(&owner_->mutex_);
+  owner_->GiveMemory(resources_);
+  owner_->Requeue(queued_cost_, 0, /*computed=*/false);
+  absl::Status status = owner_->Take(resources);
+  if (status.ok()) {
+    resources_ = resources;
+    queued_cost_ = resources.cost;
+  } else {
+    owner_->state_.memory_bytes += resources_.memory_bytes;
+    owner_->memory_shares_.Take(resources_.address, resources_.memory_bytes);
+    owner_->Requeue(0, queued_cost_, /*computed=*/false);
+  }
+  return status;
+}
+
+void AdmissionController::Reservation::ReportProgress(int64_t cost) {
   if (owner_ == nullptr) return;
   absl::MutexLock lock(&owner_->mutex_);
-  const double left = total <= 0 ? 0 : static_cast<double>(total - done) / total;
-  const auto queued = static_cast<int64_t>(left * resources_.source_pixels);
-  if (queued >= queued_pixels_) return;  // an earlier report that comes late
-  owner_->FreePixels(queued_pixels_ - queued, /*computed=*/true);
-  queued_pixels_ = queued;
+  const int64_t queued = std::max<int64_t>(resources_.cost - cost, 0);
+  if (queued >= queued_cost_) return;  // an earlier report that comes late
+  owner_->Requeue(queued_cost_, queued, /*computed=*/true);
+  queued_cost_ = queued;
 }
 
 AdmissionController::AdmissionController(const Limits& limits, int64_t memory_budget_bytes,
                                          const Clock& clock)
-    : limits_(limits), memory_budget_bytes_(memory_budget_bytes), clock_(clock) {}
+    : limits_(limits),
+      memory_budget_bytes_(memory_budget_bytes),
+      clock_(clock),
+      slot_shares_(MaxRequestsPerAddress(limits)),
+      memory_shares_(MaxMemoryPerAddress(limits, memory_budget_bytes)) {}
 
-absl::StatusOr<AdmissionController::CallSlot> AdmissionController::AdmitCall(int64_t memory_bytes) {
+absl::StatusOr<AdmissionController::CallSlot> AdmissionController::AdmitCall(int64_t memory_bytes,
+                                                                             std::string address) {
   absl::MutexLock lock(&mutex_);
-  if (state_.draining) {
-    return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kDraining,
-                     "the server is shutting down and takes no more requests");
-  }
+  if (state_.draining) return DrainingError();
   if (state_.requests >= limits_.max_concurrent_requests) {
     return MakeOverloaded(
         absl::StrCat("the server is busy with ", state_.requests,
@@ -98,40 +134,72 @@ absl::StatusOr<AdmissionController::CallSlot> AdmissionController::AdmitCall(int
         RetryDelay(1.0 / std::max(state_.requests, 1)),
         LimitMetadata("max-concurrent-requests", limits_.max_concurrent_requests));
   }
-  RETURN_IF_ERROR(TakeMemory(memory_bytes, 0));
+  if (!slot_shares_.Fits(address, 1)) {
+    return MakeOverloaded(
+        absl::StrCat("the server is busy with ", slot_shares_.taken(address),
+                     " requests of this address, the most that one may have at a time (",
+                     kMaxRequestsPerAddressFlag, ")"),
+        RetryDelay(1.0 / std::max(state_.requests, 1)),
+        LimitMetadata(kMaxRequestsPerAddressFlag, slot_shares_.max_per_address()));
+  }
+  RETURN_IF_ERROR(TakeMemory(memory_bytes, 0, address));
   ++state_.requests;
-  return CallSlot(this, memory_bytes);
+  slot_shares_.Take(address, 1);
+  return CallSlot(this, memory_bytes, std::move(address));
 }
 
 absl::StatusOr<AdmissionController::Reservation> AdmissionController::Reserve(
     const ResourceRequest& resources) {
-  if (resources.source_pixels > limits_.max_queue_pixels)
-    return NeverFits("pixels of queue", resources.source_pixels, limits_.max_queue_pixels,
-                     "max-queue-pixels");
-
   absl::MutexLock lock(&mutex_);
-  const int64_t missing_pixels =
-      state_.queue_pixels + resources.source_pixels - limits_.max_queue_pixels;
-  if (missing_pixels > 0) {
-    return MakeOverloaded(absl::StrCat("the source has ", resources.source_pixels,
-                                       " pixels, and the queue has room for ",
-                                       limits_.max_queue_pixels - state_.queue_pixels, " of ",
-                                       limits_.max_queue_pixels, " (max-queue-pixels)"),
-                          RetryDelay(static_cast<double>(missing_pixels) / state_.queue_pixels),
-                          LimitMetadata("max-queue-pixels", limits_.max_queue_pixels));
-  }
-  RETURN_IF_ERROR(TakeMemory(resources.memory_bytes, resources.scratch_bytes));
-  throughput_.Record(clock_.Now(), state_.queue_pixels > 0, 0);
-  state_.queue_pixels += resources.source_pixels;
+  RETURN_IF_ERROR(Take(resources));
   return Reservation(this, resources);
 }
 
-absl::Status AdmissionController::TakeMemory(int64_t memory_bytes, int64_t scratch_bytes) {
+absl::Status AdmissionController::Take(const ResourceRequest& resources) {
+  const int64_t counted = Counted(resources.cost);
+  const int64_t missing = counted_cost_ + counted - limits_.max_queue_cost();
+  if (missing > 0) {
+    return MakeOverloaded(
+        absl::StrCat("the request takes ", QueuePixels(counted), " of the queue's ",
+                     limits_.max_queue_pixels, " pixels' work, and ",
+                     (limits_.max_queue_cost() - counted_cost_) / kQueuePixelCost,
+                     " are free (max-queue-pixels)"),
+        RetryDelay(static_cast<double>(missing) / static_cast<double>(counted_cost_)),
+        LimitMetadata("max-queue-pixels", limits_.max_queue_pixels));
+  }
+  RETURN_IF_ERROR(TakeMemory(resources.memory_bytes, resources.scratch_bytes, resources.address));
+  Requeue(0, resources.cost, /*computed=*/false);
+  return absl::OkStatus();
+}
+
+void AdmissionController::GiveMemory(const ResourceRequest& resources) {
+  state_.memory_bytes -= resources.memory_bytes;
+  memory_shares_.Give(resources.address, resources.memory_bytes);
+}
+
+absl::Status AdmissionController::CheckShareOfMemory(int64_t memory_bytes,
+                                                     const std::string& address) const {
+  if (memory_shares_.Fits(address, memory_bytes)) return absl::OkStatus();
+  const int64_t share = memory_shares_.max_per_address();
+  if (memory_bytes > share) {
+    return NeverFits("bytes of memory", memory_bytes, share, kMaxRequestsPerAddressFlag);
+  }
+  return MakeOverloaded(
+      absl::StrCat("the request needs ", memory_bytes, " bytes of memory, and this address has ",
+                   memory_shares_.taken(address), " of the ", share, " that one may have (",
+                   kMaxRequestsPerAddressFlag, ")"),
+      RetryDelay(static_cast<double>(memory_bytes) / state_.memory_bytes),
+      LimitMetadata(kMaxRequestsPerAddressFlag, share));
+}
+
+absl::Status AdmissionController::TakeMemory(int64_t memory_bytes, int64_t scratch_bytes,
+                                             const std::string& address) {
   scratch_bytes = std::max(scratch_bytes, state_.scratch_bytes);
   if (memory_bytes + scratch_bytes > memory_budget_bytes_) {
     return NeverFits("bytes of memory, the device's scratch included", memory_bytes + scratch_bytes,
                      memory_budget_bytes_, "memory-budget");
   }
+  RETURN_IF_ERROR(CheckShareOfMemory(memory_bytes, address));
   const int64_t free_bytes = memory_budget_bytes_ - scratch_bytes - state_.memory_bytes;
   if (memory_bytes > free_bytes) {
     return MakeOverloaded(
@@ -142,8 +210,14 @@ absl::Status AdmissionController::TakeMemory(int64_t memory_bytes, int64_t scrat
         LimitMetadata("memory-budget", memory_budget_bytes_));
   }
   state_.memory_bytes += memory_bytes;
+  memory_shares_.Take(address, memory_bytes);
   state_.scratch_bytes = scratch_bytes;
   return absl::OkStatus();
+}
+
+absl::Status AdmissionController::CheckOpen() const {
+  absl::MutexLock lock(&mutex_);
+  return state_.draining ? DrainingError() : absl::OkStatus();
 }
 
 void AdmissionController::StartDraining() {
@@ -153,25 +227,30 @@ void AdmissionController::StartDraining() {
 
 bool AdmissionController::AwaitIdle(absl::Duration timeout) {
   absl::MutexLock lock(&mutex_);
-  const auto idle = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-    return state_.requests == 0 && state_.memory_bytes == 0;
-  };
-  return mutex_.AwaitWithTimeout(absl::Condition(&idle), timeout);
+  return idle_.Await(mutex_, timeout,
+                     [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return Idle(); });
 }
 
 AdmissionState AdmissionController::state() const {
   absl::MutexLock lock(&mutex_);
-  return state_;
+  AdmissionState state = state_;
+  state.queue_time = throughput_.TimeFor(state.queue_cost);
+  return state;
 }
 
 absl::Duration AdmissionController::RetryDelay(double share) const {
-  const auto pixels = static_cast<int64_t>(share * state_.queue_pixels);
-  return std::clamp(throughput_.TimeFor(pixels), kMinRetryDelay, kMaxRetryDelay);
+  const auto cost = static_cast<int64_t>(share * static_cast<double>(state_.queue_cost));
+  return std::clamp(throughput_.TimeFor(cost), kMinRetryDelay, kMaxRetryDelay);
 }
 
-void AdmissionController::FreePixels(int64_t pixels, bool computed) {
-  throughput_.Record(clock_.Now(), state_.queue_pixels > 0, computed ? pixels : 0);
-  state_.queue_pixels -= pixels;
+int64_t AdmissionController::Counted(int64_t cost) const {
+  return std::min(cost, limits_.max_queue_cost() / 4);
+}
+
+void AdmissionController::Requeue(int64_t before, int64_t now, bool computed) {
+  throughput_.Record(clock_.Now(), state_.queue_cost > 0, computed ? before - now : 0);
+  state_.queue_cost += now - before;
+  counted_cost_ += Counted(now) - Counted(before);
 }
 
 }  // namespace upscaled::server

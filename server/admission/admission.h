@@ -1,9 +1,10 @@
 // Admission to the server: every call takes a slot and the memory of its messages, and, once the
-// header of its image says what it will cost, reserves that memory and those pixels, or is told
-// when to come back.
+// header of its image says what it will cost, reserves that memory and that work, or is told when
+// to come back.
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -12,6 +13,8 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "engine/base/clock.h"
+#include "engine/base/steady_wait.h"
+#include "server/admission/address_shares.h"
 #include "server/admission/limits.h"
 #include "server/base/throughput.h"
 
@@ -23,12 +26,15 @@ struct ResourceRequest {
   // Scratch memory of all streams of the device for the request's tiles. Shared by all requests and
   // never given back: streams keep the scratch memory of the largest tile that they have seen.
   int64_t scratch_bytes = 0;
-  int64_t source_pixels = 0;
+  int64_t cost = 0;  // of the computation, in multiply-adds
+  // The client's address, in whose share the memory counts; empty: nobody's.
+  std::string address;
 };
 
 struct AdmissionState {
-  int requests = 0;  // calls with a slot
-  int64_t queue_pixels = 0;
+  int requests = 0;           // calls with a slot
+  int64_t queue_cost = 0;     // admitted and not yet computed, in multiply-adds
+  absl::Duration queue_time;  // until that is computed, at the speed of late
   int64_t memory_bytes = 0;   // the calls'
   int64_t scratch_bytes = 0;  // the device's streams'
   bool draining = false;
@@ -43,20 +49,23 @@ class AdmissionController {
    public:
     CallSlot() = default;
     CallSlot(CallSlot&& other) noexcept
-        : owner_(std::exchange(other.owner_, nullptr)), memory_bytes_(other.memory_bytes_) {}
+        : owner_(std::exchange(other.owner_, nullptr)),
+          memory_bytes_(other.memory_bytes_),
+          address_(std::move(other.address_)) {}
     CallSlot& operator=(CallSlot&& other) noexcept;
     ~CallSlot() { Release(); }
     void Release();
 
    private:
     friend class AdmissionController;
-    CallSlot(AdmissionController* owner, int64_t memory_bytes)
-        : owner_(owner), memory_bytes_(memory_bytes) {}
+    CallSlot(AdmissionController* owner, int64_t memory_bytes, std::string address)
+        : owner_(owner), memory_bytes_(memory_bytes), address_(std::move(address)) {}
     AdmissionController* owner_ = nullptr;
     int64_t memory_bytes_ = 0;
+    std::string address_;
   };
 
-  // Reserved memory and queued pixels; freed by destruction. Thread compatible.
+  // Reserved memory and queued work; freed by destruction. Thread compatible.
   class Reservation {
    public:
     Reservation() = default;
@@ -64,18 +73,22 @@ class AdmissionController {
     Reservation& operator=(Reservation&& other) noexcept;
     ~Reservation() { Release(); }
     void Release();
+    bool holds() const { return owner_ != nullptr; }
 
-    // Gives back the share of the pixels that is computed: `done` of `total` tiles. Thread safe
-    // beside itself, but not beside Release; reports may come in any order.
-    void ReportProgress(int64_t done, int64_t total);
+    // For one that holds something: holds `resources` from now on instead of what it was made for,
+    // nothing of which has been computed. As Reserve; not OK: nothing has changed.
+    absl::Status Change(const ResourceRequest& resources);
+    // Gives back what is computed: `cost` so far. Thread safe beside itself, but not beside Release
+    // and Change; reports may come in any order.
+    void ReportProgress(int64_t cost);
 
    private:
     friend class AdmissionController;
     Reservation(AdmissionController* owner, const ResourceRequest& resources)
-        : owner_(owner), resources_(resources), queued_pixels_(resources.source_pixels) {}
+        : owner_(owner), resources_(resources), queued_cost_(resources.cost) {}
     AdmissionController* owner_ = nullptr;
     ResourceRequest resources_;
-    int64_t queued_pixels_ = 0;  // guarded by owner_->mutex_
+    int64_t queued_cost_ = 0;  // guarded by owner_->mutex_
   };
 
   // `clock` must outlive it.
@@ -84,10 +97,14 @@ class AdmissionController {
   const Limits& limits() const { return limits_; }
   int64_t memory_budget_bytes() const { return memory_budget_bytes_; }
 
-  // First step, at the start of a call whose messages take up to `memory_bytes`. UNAVAILABLE
-  // (kDraining) while draining; RESOURCE_EXHAUSTED (kOverloaded, with a retry delay) when all slots
-  // are taken; else as Reserve.
-  absl::StatusOr<CallSlot> AdmitCall(int64_t memory_bytes = 0) ABSL_LOCKS_EXCLUDED(mutex_);
+  // First step, at the start of a call of `address` (empty: nobody's) whose messages take up to
+  // `memory_bytes`. UNAVAILABLE (kDraining) while draining; RESOURCE_EXHAUSTED (kOverloaded, with a
+  // retry delay) when all slots, or those of the address, are taken; else as Reserve.
+  absl::StatusOr<CallSlot> AdmitCall(int64_t memory_bytes = 0, std::string address = "")
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Whether calls are admitted: UNAVAILABLE (kDraining) while draining.
+  absl::Status CheckOpen() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Second step, for a call with a slot; works while draining. RESOURCE_EXHAUSTED (kOverloaded,
   // with a retry delay) when it does not fit now; INVALID_ARGUMENT (kLimitExceeded) when it never
@@ -103,19 +120,39 @@ class AdmissionController {
   AdmissionState state() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  // Takes both sorts of memory from the budget, or neither.
-  absl::Status TakeMemory(int64_t memory_bytes, int64_t scratch_bytes)
+  // Takes all of it, or nothing.
+  absl::Status Take(const ResourceRequest& resources) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Takes both sorts of memory from the budget and the address's share, or neither.
+  absl::Status TakeMemory(int64_t memory_bytes, int64_t scratch_bytes, const std::string& address)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // But for the scratch memory, which stays.
+  void GiveMemory(const ResourceRequest& resources) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool Idle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return state_.requests == 0 && state_.memory_bytes == 0;
+  }
+  // After a slot or memory was given back.
+  void TellIfIdle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (Idle()) idle_.NotifyAll();
+  }
+  absl::Status CheckShareOfMemory(int64_t memory_bytes, const std::string& address) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Until `share` of what is admitted will have ended, going by the recent throughput.
   absl::Duration RetryDelay(double share) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void FreePixels(int64_t pixels, bool computed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Of so many multiply-adds that one request has in the queue, what the limit counts.
+  int64_t Counted(int64_t cost) const;
+  // Changes what a request has in the queue.
+  void Requeue(int64_t before, int64_t now, bool computed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Limits limits_;
   const int64_t memory_budget_bytes_;
   const Clock& clock_;
   mutable absl::Mutex mutex_;
+  SteadyCondition idle_;
   AdmissionState state_ ABSL_GUARDED_BY(mutex_);
+  int64_t counted_cost_ ABSL_GUARDED_BY(mutex_) = 0;  // what the limit counts of the queue's
   ThroughputMeter throughput_ ABSL_GUARDED_BY(mutex_);
+  AddressShares slot_shares_ ABSL_GUARDED_BY(mutex_);
+  AddressShares memory_shares_ ABSL_GUARDED_BY(mutex_);  // bytes
 };
 
 }  // namespace upscaled::server

@@ -1,5 +1,6 @@
 #include "server/admission/limits.h"
 
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -25,6 +26,11 @@ absl::Status CheckPixels(absl::string_view what, Size size, int64_t maximum,
 }
 
 }  // namespace
+
+int MaxRequestsPerAddress(const Limits& limits) {
+  if (limits.max_requests_per_address == 0) return (3 * limits.max_concurrent_requests + 3) / 4;
+  return std::min(limits.max_requests_per_address, limits.max_concurrent_requests);
+}
 
 absl::Status LimitExceeded(std::string_view sentence, int64_t value, int64_t maximum,
                            std::string_view flag) {

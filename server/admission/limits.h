@@ -9,6 +9,10 @@
 
 namespace upscaled::server {
 
+// The unit that operators count queued work in: the multiply-adds of a source pixel of general-2x,
+// with the halo of its tiles. Other models' pixels weigh by theirs.
+inline constexpr int64_t kQueuePixelCost = 120'000;
+
 struct Limits {
   int64_t max_source_pixels = 100'000'000;
   int64_t max_result_pixels = 1'600'000'000;
@@ -16,10 +20,22 @@ struct Limits {
   int64_t max_unary_bytes = int64_t{4} << 20;     // an encoded image in the unary call
   int64_t max_tile_pixels = 1'048'576;            // one raw tile of UpscaleTiles
   int max_concurrent_requests = 100;
-  int64_t max_queue_pixels = 400'000'000;         // source pixels admitted and not yet computed
+  int max_requests_per_address = 0;  // 0: three quarters of those, rounded up
+  // Work admitted and not yet computed, in kQueuePixelCost. One request counts as a quarter of it
+  // at most: the heaviest one is possible and shuts nobody out.
+  int64_t max_queue_pixels = 400'000'000;
   int64_t max_metadata_bytes = int64_t{4} << 20;  // before a source's pixels, and inflated
   int max_jpeg_scans = 100;
+
+  int64_t max_queue_cost() const { return max_queue_pixels * kQueuePixelCost; }
 };
+
+// Calls of one client address at a time; its share of the memory budget is that of the calls, but a
+// quarter at least.
+int MaxRequestsPerAddress(const Limits& limits);
+
+// `cost`, in multiply-adds, as operators count it; rounded up.
+inline int64_t QueuePixels(int64_t cost) { return (cost + kQueuePixelCost - 1) / kQueuePixelCost; }
 
 // INVALID_ARGUMENT with reason kLimitExceeded, `sentence`, which gives value and maximum, with the
 // name of the limit's flag, and metadata {limit: the flag, value, maximum}.

@@ -28,6 +28,7 @@ enum class ErrorReason : uint8_t {
   kStalled = 10,
   kDeviceFailure = 11,
   kReloadFailed = 12,
+  kInternal = 13,
 };
 
 // "INVALID_OPTION", ...

@@ -12,12 +12,14 @@ namespace upscaled::server {
 
 // Zero or empty where a request did not get that far.
 struct RequestRecord {
-  std::string method;  // "UpscaleImage", "UpscaleTiles", "Upscale", ...
+  std::string transport;  // "grpc" or "http"
+  std::string method;     // "UpscaleImage", "UpscaleTiles", "Upscale", ...
   std::string request_id;
   std::string peer;
   absl::StatusCode code = absl::StatusCode::kOk;
   std::string reason;   // name of the ErrorReason, without its prefix; empty when OK
-  std::string message;  // the error's
+  std::string message;  // the error's; of an internal one what the client does not get
+  std::string limit;    // that was passed: a flag's name, or a constant's; empty: none
   std::string model;
   std::string device;
   Size source;

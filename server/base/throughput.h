@@ -7,22 +7,25 @@
 
 namespace upscaled::server {
 
-// Pixels per second of busy time, the past fading with a time constant of half a minute. Idle time
-// does not count, so that a quiet night does not make the server look slow. Not thread safe.
+// Multiply-adds per second of busy time, the past fading with a time constant of half a minute.
+// Idle time does not count, so that a quiet night does not make the server look slow. Not thread
+// safe.
 class ThroughputMeter {
  public:
-  // Tells what happened since the last call: `busy` whether there was work in that time, `pixels`
+  // Tells what happened since the last call: `busy` whether there was work in that time, `cost`
   // how many were finished at its end. Time that goes backwards counts as none.
-  void Record(absl::Time now, bool busy, int64_t pixels);
+  void Record(absl::Time now, bool busy, int64_t cost);
 
   // Whether anything has been finished yet.
-  bool known() const { return pixels_ > 0; }
-  // Time to compute `pixels`; zero while nothing is known.
-  absl::Duration TimeFor(int64_t pixels) const;
+  bool known() const { return cost_ > 0; }
+  // Time to compute `cost`; zero while nothing is known.
+  absl::Duration TimeFor(int64_t cost) const;
+  // What is computed in `time`; infinite while nothing is known.
+  double CostIn(absl::Duration time) const;
 
  private:
   absl::Time last_ = absl::InfinitePast();
-  double pixels_ = 0;
+  double cost_ = 0;
   double busy_seconds_ = 0;
 };
 

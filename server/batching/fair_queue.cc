@@ -2,96 +2,210 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 namespace upscaled::server {
+namespace {
 
-void FairQueue::Append(Flow& flow, QueuedTile tile) {
-  if (flow.queue.empty()) {
-    flow.virtual_start = std::max(flow.virtual_start, virtual_now_);
-    due_[DueOf(flow)] = &flow;
-  }
-  ++load_.queued_tiles;
-  load_.queued_pixels += tile.pixels();
-  flow.queue.push_back(std::move(tile));
+// Cancelled tiles that one Take drops, so that it ends soon. The cancellation drops them, too.
+constexpr int64_t kMaxDroppedTiles = 1024;
+// Clients without open requests that are remembered, so that they pay for what they have had.
+constexpr size_t kMaxAbsentClients = 1024;
+
+// The tile of the submission that is the first to run.
+SubmittedTile Head(const std::shared_ptr<Submission>& submission) {
+  return {submission,
+          submission->put_back.empty() ? submission->next : submission->put_back.back()};
 }
 
-void FairQueue::PutBack(Flow& flow, QueuedTile tile) {
-  due_.erase(DueOf(flow));
-  flow.virtual_start = std::max(flow.virtual_start - tile.pixels(), virtual_now_);
-  due_[DueOf(flow)] = &flow;
-  ++load_.queued_tiles;
-  load_.queued_pixels += tile.pixels();
-  flow.queue.push_front(std::move(tile));
+}  // namespace
+
+void FairQueue::Append(const std::shared_ptr<Submission>& submission) {
+  Flow& flow = *submission->flow;
+  Enter(flow);
+  int64_t cost = 0;
+  for (const TileTask& tile : submission->tiles) cost += CostOf(tile);
+  Detach(flow);
+  submission->place = flow.queue.insert(flow.queue.end(), submission);
+  Count(*submission, std::ssize(submission->tiles), cost);
+  Attach(flow);
+}
+
+void FairQueue::PutBack(const SubmittedTile& tile) {
+  Submission& submission = *tile.submission;
+  Flow& flow = *submission.flow;
+  Enter(flow);
+  Detach(flow);
+  if (submission.place.has_value()) {
+    flow.queue.splice(flow.queue.begin(), flow.queue, *submission.place);
+  } else {
+    submission.place = flow.queue.insert(flow.queue.begin(), tile.submission);
+  }
+  submission.put_back.push_back(tile.index);
+  Count(submission, 1, tile.cost());
+  Charge(flow, -tile.cost());
+  Attach(flow);
 }
 
 bool FairQueue::HasWorkFor(const Device& device) const {
-  return std::any_of(due_.begin(), due_.end(), [&](const auto& due) {
-    return due.second->queue.front().submission->executable->On(device) != nullptr;
-  });
+  const auto runs = [&](const auto& due) {
+    return due.second->queue.front()->executable->On(device) != nullptr;
+  };
+  return std::ranges::any_of(
+      due_, [&](const auto& client) { return std::ranges::any_of(client.second->flows, runs); });
 }
 
-FairQueue::Batch FairQueue::Take(const Device& device, int streams, int64_t max_pixels) {
+FairQueue::Batch FairQueue::Take(const Device& device, int streams, int64_t max_cost) {
   Batch batch;
+  AdvanceTime();
   // A stream's share of what is queued, so that all streams end at about the same time (guided
   // self-scheduling, Polychronopoulos and Kuck 1987).
   const int64_t max_tiles = (load_.queued_tiles + streams - 1) / streams;
-  const auto can_join = [&](const auto& due) {
-    const QueuedTile& head = due.second->queue.front();
-    const Executable* const executable = head.submission->executable->On(device);
+  const auto can_join = [&](const Flow& flow) {
+    const std::shared_ptr<Submission>& head = flow.queue.front();
+    const Executable* const executable = head->executable->On(device);
     if (batch.tiles.empty()) return executable != nullptr;
     return executable == batch.executable && std::ssize(batch.tiles) < max_tiles &&
-           batch.pixels + head.pixels() <= max_pixels;
+           batch.cost + Head(head).cost() <= max_cost;
   };
-  while (true) {
-    const auto next = std::find_if(due_.begin(), due_.end(), can_join);
-    if (next == due_.end()) break;
-    Flow& flow = *next->second;
-    due_.erase(next);
-    TakeTile(flow, device, batch);
-    if (!flow.queue.empty()) due_[DueOf(flow)] = &flow;
+  const auto next = [&]() -> Flow* {
+    for (const auto& [client_due, client] : due_) {
+      for (const auto& [flow_due, flow] : client->flows) {
+        if (can_join(*flow)) return flow;
+      }
+    }
+    return nullptr;
+  };
+  while (std::ssize(batch.dropped) < kMaxDroppedTiles) {
+    Flow* const flow = next();
+    if (flow == nullptr) break;
+    TakeTile(*flow, device, batch);
   }
   return batch;
 }
 
+void FairQueue::AdvanceTime() {
+  for (const auto& [due, client] : due_) {
+    client->virtual_now = std::max(client->virtual_now, client->flows.begin()->first.first);
+  }
+  if (!due_.empty()) virtual_now_ = std::max(virtual_now_, due_.begin()->first.first);
+  const bool crowded = clients_.size() > due_.size() + kMaxAbsentClients;
+  std::erase_if(clients_, [&](const auto& entry) {
+    const std::shared_ptr<Client>& client = entry.second;
+    return client.use_count() == 1 && (crowded || client->virtual_start <= virtual_now_);
+  });
+}
+
 void FairQueue::TakeTile(Flow& flow, const Device& device, Batch& batch) {
-  QueuedTile tile = std::move(flow.queue.front());
-  flow.queue.pop_front();
-  const int64_t pixels = tile.pixels();
-  --load_.queued_tiles;
-  load_.queued_pixels -= pixels;
-  if (!tile.submission->cancel_status().ok()) {
-    batch.dropped.push_back(std::move(tile));
-    return;
+  const std::shared_ptr<Submission> submission = flow.queue.front();
+  if (!submission->cancel_status().ok()) return Remove(*submission, batch.dropped);
+  SubmittedTile tile = Head(submission);
+  if (batch.tiles.empty()) batch.executable = submission->executable->On(device);
+  Detach(flow);
+  if (submission->put_back.empty()) {
+    ++submission->next;
+  } else {
+    submission->put_back.pop_back();
   }
-  if (batch.tiles.empty()) {
-    virtual_now_ = std::max(virtual_now_, flow.virtual_start);
-    batch.executable = tile.submission->executable->On(device);
-  }
-  flow.virtual_start += pixels;
+  Count(*submission, -1, -tile.cost());
+  if (submission->queued_tiles() == 0) Leave(*submission);
+  Charge(flow, tile.cost());
+  Attach(flow);
   ++load_.running_tiles;
-  batch.pixels += pixels;
+  batch.cost += tile.cost();
+  batch.pixels += tile.task().plan->tile.Area();
   batch.tiles.push_back(std::move(tile));
 }
 
-std::vector<QueuedTile> FairQueue::Remove(Flow& flow,
-                                          const std::function<bool(const QueuedTile&)>& which) {
-  std::vector<QueuedTile> removed;
-  const auto kept_end = std::stable_partition(flow.queue.begin(), flow.queue.end(),
-                                              [&](const auto& tile) { return !which(tile); });
-  std::move(kept_end, flow.queue.end(), std::back_inserter(removed));
-  flow.queue.erase(kept_end, flow.queue.end());
-  for (const QueuedTile& tile : removed) {
-    --load_.queued_tiles;
-    load_.queued_pixels -= tile.pixels();
+void FairQueue::Remove(Submission& submission, std::vector<SubmittedTile>& removed) {
+  if (!submission.place.has_value()) return;
+  Flow& flow = *submission.flow;
+  const std::shared_ptr<Submission> owner = **submission.place;
+  Detach(flow);
+  Count(submission, -submission.queued_tiles(), -submission.queued_cost);
+  Leave(submission);
+  for (auto index = submission.put_back.rbegin(); index != submission.put_back.rend(); ++index) {
+    removed.push_back({owner, *index});
   }
-  if (flow.queue.empty()) due_.erase(DueOf(flow));
-  return removed;
+  submission.put_back.clear();
+  while (submission.next < submission.tiles.size()) removed.push_back({owner, submission.next++});
+  Attach(flow);
+}
+
+void FairQueue::Remove(Flow& flow, std::vector<SubmittedTile>& removed) {
+  while (!flow.queue.empty()) Remove(*flow.queue.front(), removed);
+}
+
+void FairQueue::Move(Flow& flow, FairQueue& to) {
+  const auto count = [&flow](TileLoad& load, int sign) {
+    load.queued_tiles += sign * flow.queued_tiles;
+    load.queued_cost += sign * flow.queued_cost;
+  };
+  SubmissionList queue;
+  if (!flow.queue.empty()) {
+    Detach(flow);
+    flow.queue.swap(queue);
+    Attach(flow);
+    count(load_, -1);
+  }
+  flow.client = nullptr;
+  flow.virtual_start = 0;
+  if (queue.empty()) return;
+  to.Enter(flow);
+  to.Detach(flow);
+  flow.queue.swap(queue);
+  to.Attach(flow);
+  count(to.load_, 1);
 }
 
 std::vector<Flow*> FairQueue::flows() const {
   std::vector<Flow*> flows;
-  for (const auto& [due, flow] : due_) flows.push_back(flow);
+  for (const auto& [client_due, client] : due_) {
+    for (const auto& [due, flow] : client->flows) flows.push_back(flow);
+  }
   return flows;
+}
+
+void FairQueue::Detach(Flow& flow) {
+  due_.erase(DueOf(*flow.client));
+  flow.client->flows.erase(DueOf(flow));
+}
+
+void FairQueue::Attach(Flow& flow) {
+  Client& client = *flow.client;
+  if (!flow.queue.empty()) client.flows[DueOf(flow)] = &flow;
+  if (!client.flows.empty()) due_[DueOf(client)] = &client;
+}
+
+void FairQueue::Enter(Flow& flow) {
+  if (flow.client == nullptr) {
+    std::shared_ptr<Client>& client = clients_[flow.client_name];
+    if (client == nullptr) client = std::make_shared<Client>(Client{.id = ++last_client_});
+    flow.client = client;
+  }
+  Client& client = *flow.client;
+  if (client.flows.empty()) client.virtual_start = std::max(client.virtual_start, virtual_now_);
+  if (flow.queue.empty()) flow.virtual_start = std::max(flow.virtual_start, client.virtual_now);
+}
+
+void FairQueue::Charge(Flow& flow, int64_t cost) {
+  const auto charged = static_cast<double>(cost);
+  Client& client = *flow.client;
+  flow.virtual_start = std::max(flow.virtual_start + charged, client.virtual_now);
+  client.virtual_start = std::max(client.virtual_start + charged, virtual_now_);
+}
+
+void FairQueue::Count(Submission& submission, int64_t tiles, int64_t cost) {
+  submission.queued_cost += cost;
+  submission.flow->queued_tiles += tiles;
+  submission.flow->queued_cost += cost;
+  load_.queued_tiles += tiles;
+  load_.queued_cost += cost;
+}
+
+void FairQueue::Leave(Submission& submission) {
+  submission.flow->queue.erase(*submission.place);
+  submission.place.reset();
 }
 
 }  // namespace upscaled::server

@@ -1,23 +1,20 @@
-// The tiles that wait for the devices of one class: fair between requests by pixels (start-time
-// fair queueing, Goyal et al. 1996, with the tile's area as its length), in the order of submission
-// within a request.
+// The tiles that wait for the devices of one class: fair between clients, then between the requests
+// of each, by cost (start-time fair queueing, Goyal et al. 1996, at both levels, with the tile's
+// multiply-adds as its length), in the order of submission within a request.
+//
+// However many tiles are queued, whatever happens to all those of a submission or of a flow moves
+// them as a whole: nothing here walks tiles but those that it hands out.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <deque>
-#include <functional>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "engine/base/cancellation.h"
-#include "engine/pipeline/tile_executor.h"
+#include "server/batching/submission.h"
 #include "server/devices/device.h"
 #include "server/devices/device_chooser.h"
 #include "server/devices/device_executable.h"
@@ -28,56 +25,47 @@ namespace upscaled::server {
 struct RequestUsage {
   int64_t tiles = 0;     // that were computed; a tile that moved counts once
   absl::Duration queue;  // summed over these tiles
-  absl::Duration infer;  // summed over these tiles: a batch's time is shared out by pixels
+  absl::Duration infer;  // summed over these tiles: a batch's time is shared out by cost
   std::vector<std::string> devices;  // that computed them, in order of their first
 };
 
-// The tiles that are queued or running.
+// The tiles that are queued or running. Costs are multiply-adds (CostOf).
 struct TileLoad {
   int64_t queued_tiles = 0;
-  int64_t queued_pixels = 0;
+  int64_t queued_cost = 0;
   int64_t running_tiles = 0;
 };
 
 struct Flow;
 
-// The tiles of one Submit.
-struct Submission {
-  std::shared_ptr<Flow> flow;  // null: not accepted
-  std::shared_ptr<const DeviceExecutable> executable;
-  std::vector<TileTask> tiles;
-  Cancellation* cancellation;
-  TileExecutor::TileDone done;
-  size_t unfinished;
-  Cancellation::Registration registration;
+// The service, in multiply-adds, at which something is due, and its number: the minimum goes first.
+using Due = std::pair<double, uint64_t>;
 
-  absl::Status cancel_status() const {
-    return cancellation == nullptr ? absl::OkStatus() : cancellation->status();
-  }
-};
-
-struct QueuedTile {
-  std::shared_ptr<Submission> submission;
-  size_t index;
-  absl::Time submitted;
-  bool moved = false;  // a device has failed on it
-
-  const TileTask& task() const { return submission->tiles[index]; }
-  int64_t pixels() const { return std::max<int64_t>(task().plan->tile.Area(), 1); }
+// One client's requests in one queue.
+struct Client {
+  uint64_t id = 0;
+  double virtual_start = 0;    // when its next tile is due among the clients
+  double virtual_now = 0;      // among its requests
+  std::map<Due, Flow*> flows;  // exactly those with queued tiles
 };
 
 // One request's tiles.
 struct Flow {
-  explicit Flow(uint64_t id) : id(id) {}
+  Flow(uint64_t flow_id, std::string name) : id(flow_id), client_name(std::move(name)) {}
 
   const uint64_t id;
+  const std::string client_name;
   DeviceExecutables executables;  // that its tiles may be of, all on the same devices, best first
   int device_class = -1;          // that it is bound to; -1: not yet
   DeviceChooser::Binding binding;
-  // The service, in pixels, at which its next tile is due: the flow with the minimum goes first.
-  int64_t virtual_start = 0;
-  std::deque<QueuedTile> queue;
   RequestUsage usage;
+
+  // The queue's.
+  std::shared_ptr<Client> client;  // null: has queued nothing there
+  double virtual_start = 0;        // when its next tile is due among the client's
+  SubmissionList queue;
+  int64_t queued_tiles = 0;
+  int64_t queued_cost = 0;
 };
 
 // Not thread safe. Flows with queued tiles must be kept alive by these.
@@ -85,33 +73,53 @@ class FairQueue {
  public:
   // Tiles of one executable of one device.
   struct Batch {
-    std::vector<QueuedTile> tiles;
-    std::vector<QueuedTile> dropped;  // cancelled ones met on the way
-    int64_t pixels = 0;
+    std::vector<SubmittedTile> tiles;
+    std::vector<SubmittedTile> dropped;  // cancelled ones met on the way
+    int64_t cost = 0;
+    int64_t pixels = 0;  // of the source, without halos
     const Executable* executable = nullptr;
   };
 
-  void Append(Flow& flow, QueuedTile tile);
+  // All tiles of the submission, whose flow and executable are set.
+  void Append(const std::shared_ptr<Submission>& submission);
   // A tile of a batch that did not run after all, before all others of its flow.
-  void PutBack(Flow& flow, QueuedTile tile);
+  void PutBack(const SubmittedTile& tile);
   bool HasWorkFor(const Device& device) const;
-  // The tiles of up to `max_pixels` that are due for the device (a larger one comes alone), and no
+  // The tiles of up to `max_cost` that are due for the device (a larger one comes alone), and no
   // more than one stream's share when there are `streams`. They count as running until Ended.
-  Batch Take(const Device& device, int streams, int64_t max_pixels);
+  Batch Take(const Device& device, int streams, int64_t max_cost);
   void Ended(const Batch& batch) { load_.running_tiles -= std::ssize(batch.tiles); }
-  // Takes out the flow's tiles that `which` chooses.
-  std::vector<QueuedTile> Remove(Flow& flow, const std::function<bool(const QueuedTile&)>& which);
+  // Takes out what is queued, and adds it to `removed`.
+  void Remove(Submission& submission, std::vector<SubmittedTile>& removed);
+  void Remove(Flow& flow, std::vector<SubmittedTile>& removed);
+  // Takes the flow, with what it has queued, to another queue, where it begins as a new one.
+  void Move(Flow& flow, FairQueue& to);
   std::vector<Flow*> flows() const;  // with queued tiles
   const TileLoad& load() const { return load_; }
 
  private:
-  using Due = std::pair<int64_t, uint64_t>;  // a flow's virtual start and id
-
   static Due DueOf(const Flow& flow) { return {flow.virtual_start, flow.id}; }
+  static Due DueOf(const Client& client) { return {client.virtual_start, client.id}; }
+
+  // What is due later or earlier, or has queued its first or last tile, is out of the order
+  // meanwhile.
+  void Detach(Flow& flow);
+  void Attach(Flow& flow);
+  // Makes it due no earlier than now if it has nothing queued.
+  void Enter(Flow& flow);
+  void Charge(Flow& flow, int64_t cost);
+  void Count(Submission& submission, int64_t tiles, int64_t cost);
+  // Takes a submission that has nothing queued any more out of its flow's queue.
+  void Leave(Submission& submission);
+
+  // The time of all clients is that of those who are due first.
+  void AdvanceTime();
   void TakeTile(Flow& flow, const Device& device, Batch& batch);
 
-  std::map<Due, Flow*> due_;  // exactly those with queued tiles
-  int64_t virtual_now_ = 0;
+  std::map<std::string, std::shared_ptr<Client>> clients_;  // by name
+  std::map<Due, Client*> due_;                              // exactly those with queued tiles
+  double virtual_now_ = 0;
+  uint64_t last_client_ = 0;
   TileLoad load_;
 };
 

@@ -1,6 +1,7 @@
 #include "server/batching/tile_scheduler.h"
 
 #include <algorithm>
+#include <exception>
 #include <iterator>
 #include <new>
 #include <string>
@@ -16,20 +17,29 @@ namespace {
 
 constexpr absl::Duration kMemoryRetryDelay = absl::Seconds(1);
 
-bool All(const QueuedTile&) { return true; }
+// Notes that a device has failed on the tile; whether one had before.
+bool FailedBefore(const SubmittedTile& tile) {
+  std::vector<bool>& moved = tile.submission->moved;
+  if (moved.empty()) moved.resize(tile.submission->tiles.size());
+  const bool failed = moved[tile.index];
+  moved[tile.index] = true;
+  return failed;
+}
 
 // Memory that cannot be had fails the tiles, not the device, and may be there later.
 absl::Status RunStream(const Device& device, Stream& stream, const FairQueue::Batch& batch) {
   absl::Status status;
   try {
     std::vector<TileTask> tasks;
-    for (const QueuedTile& tile : batch.tiles) {
+    for (const SubmittedTile& tile : batch.tiles) {
       tasks.push_back(tile.submission->executable->TaskFor(device, tile.task()));
     }
     status = stream.Run(*batch.executable, tasks);
   } catch (const std::bad_alloc&) {
     status = absl::ResourceExhaustedError(
         absl::StrCat("out of memory while running ", batch.tiles.size(), " tile(s)"));
+  } catch (const std::exception& error) {
+    status = absl::InternalError(error.what());
   }
   if (!absl::IsResourceExhausted(status)) return status;
   return MakeOverloaded(std::string(status.message()), kMemoryRetryDelay);
@@ -61,9 +71,9 @@ TileScheduler::TileScheduler(DeviceQuarantine& quarantine, const Clock& clock,
 
 TileScheduler::~TileScheduler() { Stop(absl::UnavailableError("the tile scheduler was stopped")); }
 
-RequestFlow TileScheduler::OpenFlow() {
+RequestFlow TileScheduler::OpenFlow(std::string client) {
   absl::MutexLock lock(&mutex_);
-  return RequestFlow(*this, std::make_shared<Flow>(++last_flow_));
+  return RequestFlow(*this, std::make_shared<Flow>(++last_flow_, std::move(client)));
 }
 
 void TileScheduler::Adopt(Flow& flow, DeviceChooser::Choice choice) {
@@ -78,27 +88,23 @@ void TileScheduler::Submit(const std::shared_ptr<Flow>& flow, const Executable& 
                            std::vector<TileTask> tiles, Cancellation* cancellation,
                            TileExecutor::TileDone done) {
   if (tiles.empty()) return;
-  auto submission = std::make_shared<Submission>();
-  submission->tiles = std::move(tiles);
-  submission->cancellation = cancellation;
-  submission->done = std::move(done);
-  submission->unfinished = submission->tiles.size();
+  const auto submission =
+      std::make_shared<Submission>(std::move(tiles), cancellation, std::move(done), clock_.Now());
   // Registered before anything is queued: a worker may finish the last tile before Submit returns.
   // A cancellation that comes before the tiles are queued finds none, and is seen below.
   if (cancellation != nullptr) {
     submission->registration =
         cancellation->OnCancel([this, submission] { DropCancelled(*submission); });
   }
-  const absl::Time now = clock_.Now();
-  std::vector<QueuedTile> queued;
-  for (size_t i = 0; i < submission->tiles.size(); ++i) queued.push_back({submission, i, now});
-  const absl::Status refusal = Enqueue(flow, executable, submission, queued);
-  if (!refusal.ok()) Finish(queued, refusal);
+  const absl::Status refusal = Enqueue(flow, executable, submission);
+  if (refusal.ok()) return;
+  std::vector<SubmittedTile> refused;
+  for (size_t i = 0; i < submission->tiles.size(); ++i) refused.push_back({submission, i});
+  Finish(refused, refusal);
 }
 
 absl::Status TileScheduler::Enqueue(const std::shared_ptr<Flow>& flow, const Executable& executable,
-                                    const std::shared_ptr<Submission>& submission,
-                                    const std::vector<QueuedTile>& tiles) {
+                                    const std::shared_ptr<Submission>& submission) {
   absl::MutexLock lock(&mutex_);
   const auto own = std::ranges::find(flow->executables, &executable,
                                      [](const auto& adopted) { return adopted.get(); });
@@ -108,7 +114,7 @@ absl::Status TileScheduler::Enqueue(const std::shared_ptr<Flow>& flow, const Exe
   if (!Bind(*flow)) return quarantine_.NoDeviceError();
   if (absl::Status cancelled = submission->cancel_status(); !cancelled.ok()) return cancelled;
   submission->flow = flow;
-  for (const QueuedTile& tile : tiles) classes_[flow->device_class].queue.Append(*flow, tile);
+  classes_[flow->device_class].queue.Append(submission);
   return absl::OkStatus();
 }
 
@@ -136,6 +142,12 @@ int TileScheduler::StreamCountLocked(int device_class) const {
   return streams;
 }
 
+int64_t TileScheduler::MaxBatchCost(const DeviceClass& device_class, int streams) const {
+  const double cost = device_class.speed.CostIn(options_.max_batch_time) / std::max(streams, 1);
+  const auto max_cost = static_cast<double>(options_.max_batch_cost);
+  return static_cast<int64_t>(std::min(cost, max_cost));
+}
+
 int TileScheduler::IdleStreamCount(int device_class) const {
   absl::MutexLock lock(&mutex_);
   const TileLoad& load = classes_[device_class].queue.load();
@@ -148,7 +160,7 @@ TileLoad TileScheduler::load() const {
   TileLoad sum;
   for (const DeviceClass& device_class : classes_) {
     sum.queued_tiles += device_class.queue.load().queued_tiles;
-    sum.queued_pixels += device_class.queue.load().queued_pixels;
+    sum.queued_cost += device_class.queue.load().queued_cost;
     sum.running_tiles += device_class.queue.load().running_tiles;
   }
   return sum;
@@ -159,7 +171,7 @@ std::vector<DeviceClassWork> TileScheduler::work() const {
   std::vector<DeviceClassWork> work;
   for (const DeviceClass& device_class : classes_) {
     const TileLoad& load = device_class.queue.load();
-    work.push_back({.queued_pixels = load.queued_pixels,
+    work.push_back({.queued_cost = load.queued_cost,
                     .idle = load.queued_tiles + load.running_tiles == 0,
                     .speed = device_class.speed});
   }
@@ -176,21 +188,19 @@ bool TileScheduler::Bind(Flow& flow) {
   }
   if (best == nullptr) return false;
   flow.binding.MoveTo(best->device_class());
-  std::vector<QueuedTile> tiles = classes_[flow.device_class].queue.Remove(flow, All);
+  classes_[flow.device_class].queue.Move(flow, classes_[best->device_class()].queue);
   flow.device_class = best->device_class();
-  flow.virtual_start = 0;  // that was another queue's: it begins here like a new request
-  for (QueuedTile& tile : tiles) classes_[flow.device_class].queue.Append(flow, std::move(tile));
   return true;
 }
 
 void TileScheduler::Stop(absl::Status reason) {
-  std::vector<QueuedTile> dropped;
+  std::vector<SubmittedTile> dropped;
   {
     absl::MutexLock lock(&mutex_);
     if (stop_reason_.ok()) stop_reason_ = reason;
     for (DeviceClass& device_class : classes_) {
       for (Flow* flow : device_class.queue.flows()) {
-        std::ranges::move(device_class.queue.Remove(*flow, All), std::back_inserter(dropped));
+        device_class.queue.Remove(*flow, dropped);
       }
     }
   }
@@ -215,10 +225,10 @@ void TileScheduler::RunWorker(int slot) {
       if (!stop_reason_.ok()) return;
       now = slots_[slot];
       if (now == device) {
-        auto& [queue, speed] = classes_[device->device_class()];
-        speed.Record(clock_.Now(), queue.load().running_tiles > 0, 0);
-        batch = queue.Take(*device, StreamCountLocked(device->device_class()),
-                           options_.max_batch_pixels);
+        DeviceClass& own = classes_[device->device_class()];
+        own.speed.Record(clock_.Now(), own.queue.load().running_tiles > 0, 0);
+        const int streams = StreamCountLocked(device->device_class());
+        batch = own.queue.Take(*device, streams, MaxBatchCost(own, streams));
       }
     }
     if (now != device) {
@@ -242,14 +252,14 @@ void TileScheduler::RunBatch(const Device& device, Stream& stream, FairQueue::Ba
     absl::MutexLock lock(&mutex_);
     DeviceClass& device_class = classes_[device.device_class()];
     device_class.queue.Ended(batch);
-    device_class.speed.Record(end, true, status.ok() ? batch.pixels : 0);
-    for (const QueuedTile& tile : batch.tiles) {
-      queue.push_back(start - tile.submitted);
+    device_class.speed.Record(end, true, status.ok() ? batch.cost : 0);
+    for (const SubmittedTile& tile : batch.tiles) {
+      queue.push_back(start - tile.submission->submitted);
       if (!status.ok()) continue;
       RequestUsage& usage = tile.submission->flow->usage;
       ++usage.tiles;
       usage.queue += queue.back();
-      usage.infer += (end - start) * (static_cast<double>(tile.pixels()) / batch.pixels);
+      usage.infer += (end - start) * (static_cast<double>(tile.cost()) / batch.cost);
       if (!std::ranges::count(usage.devices, device.name())) usage.devices.push_back(device.name());
     }
   }
@@ -262,9 +272,9 @@ void TileScheduler::RunBatch(const Device& device, Stream& stream, FairQueue::Ba
 }
 
 void TileScheduler::OnFault(const Device& device, const absl::Status& fault,
-                            std::vector<QueuedTile> tiles) {
+                            std::vector<SubmittedTile> tiles) {
   const bool news = quarantine_.Add(device, fault);
-  std::vector<QueuedTile> stopped, failed_twice, stranded;
+  std::vector<SubmittedTile> stopped, failed_twice, stranded;
   int64_t moved = 0;
   absl::Status no_device, stop_reason;
   {
@@ -275,16 +285,15 @@ void TileScheduler::OnFault(const Device& device, const absl::Status& fault,
       Flow& flow = *tile->submission->flow;
       if (!stop_reason.ok()) {
         stopped.push_back(std::move(*tile));
-      } else if (std::exchange(tile->moved, true)) {
+      } else if (FailedBefore(*tile)) {
         failed_twice.push_back(std::move(*tile));
       } else if (!Bind(flow)) {
         stranded.push_back(std::move(*tile));
       } else {
         ++moved;
-        classes_[flow.device_class].queue.PutBack(flow, std::move(*tile));
+        classes_[flow.device_class].queue.PutBack(*tile);
       }
     }
-    std::ranges::move(UpdateSlot(device), std::back_inserter(stranded));
     no_device = quarantine_.NoDeviceError();
   }
   if (news) quarantine_.Announce(device, fault);
@@ -297,7 +306,7 @@ void TileScheduler::OnFault(const Device& device, const absl::Status& fault,
 }
 
 void TileScheduler::OnDeviceChanged(const Device& device) {
-  std::vector<QueuedTile> stranded;
+  std::vector<SubmittedTile> stranded;
   absl::Status no_device;
   {
     absl::MutexLock lock(&mutex_);
@@ -307,43 +316,37 @@ void TileScheduler::OnDeviceChanged(const Device& device) {
   Finish(stranded, no_device);
 }
 
-std::vector<QueuedTile> TileScheduler::UpdateSlot(const Device& device) {
+std::vector<SubmittedTile> TileScheduler::UpdateSlot(const Device& device) {
   slots_[device.slot()] = quarantine_.InSlot(device.slot());
   FairQueue& queue = classes_[device.device_class()].queue;
-  std::vector<QueuedTile> stranded;
+  std::vector<SubmittedTile> stranded;
   for (Flow* flow : queue.flows()) {
     if (Bind(*flow)) continue;
-    std::ranges::move(queue.Remove(*flow, All), std::back_inserter(stranded));
+    queue.Remove(*flow, stranded);
   }
   return stranded;
 }
 
-void TileScheduler::DropCancelled(const Submission& submission) {
-  std::vector<QueuedTile> dropped;
+void TileScheduler::DropCancelled(Submission& submission) {
+  std::vector<SubmittedTile> dropped;
   {
     absl::MutexLock lock(&mutex_);
     if (submission.flow == nullptr) return;  // nothing queued yet
-    Flow& flow = *submission.flow;
-    dropped = classes_[flow.device_class].queue.Remove(
-        flow, [&](const QueuedTile& tile) { return tile.submission.get() == &submission; });
+    classes_[submission.flow->device_class].queue.Remove(submission, dropped);
   }
   if (!dropped.empty()) FinishDropped(dropped);
 }
 
-void TileScheduler::FinishDropped(const std::vector<QueuedTile>& tiles) {
+void TileScheduler::FinishDropped(const std::vector<SubmittedTile>& tiles) {
   if (observer_ != nullptr) observer_->OnDropped(tiles.size());
-  for (const QueuedTile& tile : tiles) Finish({&tile, 1}, tile.submission->cancel_status());
+  for (const SubmittedTile& tile : tiles) Finish({&tile, 1}, tile.submission->cancel_status());
 }
 
-void TileScheduler::Finish(std::span<const QueuedTile> tiles, const absl::Status& status) {
-  std::vector<Submission*> ended;
-  {
-    absl::MutexLock lock(&mutex_);
-    for (const QueuedTile& tile : tiles)
-      if (--tile.submission->unfinished == 0) ended.push_back(tile.submission.get());
+void TileScheduler::Finish(std::span<const SubmittedTile> tiles, const absl::Status& status) {
+  for (const SubmittedTile& tile : tiles) {
+    if (--tile.submission->unfinished == 0) tile.submission->registration.Reset();
   }
-  for (Submission* submission : ended) submission->registration.Reset();
-  for (const QueuedTile& tile : tiles) tile.submission->done(tile.index, status);
+  for (const SubmittedTile& tile : tiles) tile.submission->done(tile.index, status);
 }
 
 }  // namespace upscaled::server

@@ -2,8 +2,8 @@
 //
 // One thread per stream takes work as soon as it is idle: nothing ever waits for a batch to fill.
 // While all streams are busy tiles queue up, and the stream that comes free takes its share of
-// them, of one Executable and up to a number of pixels, in a single run. Devices of one class share
-// a FairQueue; a request is bound to one class, so that its image is of one arithmetic.
+// them, of one Executable and up to a cost, in a single run. Devices of one class share a
+// FairQueue; a request is bound to one class, so that its image is of one arithmetic.
 //
 // A device that fails goes into quarantine. The tiles that it failed on run once more, on another
 // device; requests that no device of their class is left for go on with those of another class, or,
@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -34,7 +35,11 @@
 namespace upscaled::server {
 
 struct TileSchedulerOptions {
-  int64_t max_batch_pixels = 256 * 1024;  // a larger tile runs alone
+  // Bounds of a batch, and so of what a tile that comes just after may have to wait for; a larger
+  // tile runs alone. The cost, in multiply-adds, is that of 256 x 1024 source pixels of general-2x:
+  // more does not make a large device faster. The time is at the device class's speed of late.
+  int64_t max_batch_cost = 30'000'000'000;
+  absl::Duration max_batch_time = absl::Milliseconds(50);
 };
 
 // Thread safe. A drain waits for the requests, not for the scheduler (see admission).
@@ -46,7 +51,8 @@ class TileScheduler {
   // Stops as Stop does.
   ~TileScheduler();
 
-  RequestFlow OpenFlow() ABSL_LOCKS_EXCLUDED(mutex_);
+  // A request of `client`: clients share the devices equally, and so do the requests of each.
+  RequestFlow OpenFlow(std::string client) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Streams of all devices.
   int concurrency() const { return static_cast<int>(workers_.size()); }
@@ -68,7 +74,7 @@ class TileScheduler {
   friend class RequestFlow;
   struct DeviceClass {
     FairQueue queue;
-    ThroughputMeter speed;
+    ThroughputMeter speed;  // of all its streams
   };
 
   void Adopt(Flow& flow, DeviceChooser::Choice choice) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -80,25 +86,26 @@ class TileScheduler {
 
   // Queues the tiles of `submission`, which are of `executable`, or says why not.
   absl::Status Enqueue(const std::shared_ptr<Flow>& flow, const Executable& executable,
-                       const std::shared_ptr<Submission>& submission,
-                       const std::vector<QueuedTile>& tiles) ABSL_LOCKS_EXCLUDED(mutex_);
+                       const std::shared_ptr<Submission>& submission) ABSL_LOCKS_EXCLUDED(mutex_);
   void RunWorker(int slot) ABSL_LOCKS_EXCLUDED(mutex_);
   void RunBatch(const Device& device, Stream& stream, FairQueue::Batch batch)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // `tiles` are those that it failed on.
-  void OnFault(const Device& device, const absl::Status& fault, std::vector<QueuedTile> tiles)
+  // `tiles` are those that it failed on. Others that wait for the device move when the quarantine
+  // announces it.
+  void OnFault(const Device& device, const absl::Status& fault, std::vector<SubmittedTile> tiles)
       ABSL_LOCKS_EXCLUDED(mutex_);
   // Takes over what the quarantine says of the device's slot, and moves what is queued for its
   // class where that is necessary. Returns the tiles that no device is left for.
-  std::vector<QueuedTile> UpdateSlot(const Device& device) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::vector<SubmittedTile> UpdateSlot(const Device& device) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Of what one of the class's streams runs at a time.
+  int64_t MaxBatchCost(const DeviceClass& device_class, int streams) const;
   int StreamCountLocked(int device_class) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   // Binds the flow, with what it has queued, to a class of which a device works, preferring the one
   // that it is bound to; false when there is none.
   bool Bind(Flow& flow) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void DropCancelled(const Submission& submission) ABSL_LOCKS_EXCLUDED(mutex_);
-  void FinishDropped(const std::vector<QueuedTile>& tiles) ABSL_LOCKS_EXCLUDED(mutex_);
-  void Finish(std::span<const QueuedTile> tiles, const absl::Status& status)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  void DropCancelled(Submission& submission) ABSL_LOCKS_EXCLUDED(mutex_);
+  void FinishDropped(const std::vector<SubmittedTile>& tiles) ABSL_LOCKS_EXCLUDED(mutex_);
+  static void Finish(std::span<const SubmittedTile> tiles, const absl::Status& status);
 
   DeviceQuarantine& quarantine_;
   const Clock& clock_;

@@ -28,11 +28,21 @@ struct TlsConfig {
 enum class TuneMode { kOff, kLoad, kFast, kFull };
 std::string_view TuneModeName(TuneMode mode);  // "off", "load", "fast", "full"
 
+// Whether images are decoded in processes of their own; kAuto: where that works.
+enum class SandboxMode { kAuto, kOn, kOff };
+std::string_view SandboxModeName(SandboxMode mode);  // "auto", "on", "off"
+
 // Valid by construction through ParseConfig; config/settings.cc documents each one.
 struct ServerConfig {
   std::string listen = "127.0.0.1:8001";
-  std::string http = "127.0.0.1:8000";  // empty: no HTTP port
+  std::string http = "127.0.0.1:8000";    // empty: no HTTP port
+  std::string admin = "127.0.0.1:8002";   // empty: no administration port
+  bool web = true;                        // the page and the documentation on the HTTP port
+  std::vector<std::string> cors_origins;  // of pages that may call it; "*": any
   absl::Duration max_connection_age = absl::InfiniteDuration();
+  absl::Duration idle_timeout = absl::Minutes(5);  // of gRPC connections without calls
+  int max_connections = 4096;                      // of each port
+  int max_connections_per_address = 1024;
 
   // Existing directories, in order; ends with the bundled models' where that was found.
   std::vector<std::filesystem::path> model_repositories;
@@ -47,10 +57,21 @@ struct ServerConfig {
 
   Limits limits;
   int64_t memory_budget_bytes = 0;  // never 0 after ParseConfig
+  int64_t transport_memory_bytes = int64_t{192} << 20;
   int64_t output_ring_bytes = int64_t{1} << 20;
+  std::filesystem::path spool_dir;  // empty: the system's folder for temporary files
+  int64_t spool_bytes = int64_t{1} << 30;
 
+  std::filesystem::path result_cache;  // directory; "": results are not stored
+  int64_t result_cache_bytes = int64_t{10} << 30;
+  int64_t hold_source_bytes = int64_t{4} << 20;
+
+  absl::Duration start_timeout = absl::Seconds(10);
   absl::Duration stall_timeout = absl::Seconds(60);
   absl::Duration drain_timeout = absl::Seconds(30);
+  absl::Duration lame_duck_delay = absl::ZeroDuration();
+
+  SandboxMode decode_sandbox = SandboxMode::kAuto;
 
   LogFormat log_format = LogFormat::kText;
   LogLevel log_level = LogLevel::kInfo;

@@ -2,20 +2,20 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <fstream>
+#include <sstream>
 #include <system_error>
+
+#include "engine/base/cgroup.h"
 
 namespace upscaled::server {
 
 int64_t UsableMemoryBytes() {
-  int64_t bytes = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
-  for (const char* limit_file :
-       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-    int64_t limit = 0;
-    if (std::ifstream(limit_file) >> limit && limit > 0) bytes = std::min(bytes, limit);
-  }
-  return bytes;
+  const int64_t machine_bytes = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  std::stringstream membership;
+  membership << std::ifstream("/proc/self/cgroup").rdbuf();
+  const double limit = CgroupMemoryLimit(membership.str(), "/sys/fs/cgroup");
+  return limit < static_cast<double>(machine_bytes) ? static_cast<int64_t>(limit) : machine_bytes;
 }
 
 bool IsDirectory(const std::filesystem::path& path) {

@@ -7,7 +7,8 @@
 
 namespace upscaled::server {
 
-// Memory that this process may use: the machine's, or the container's limit when that is less.
+// Memory that this process may use: the machine's, or the minimum of the limits of the
+// control groups that it lies in (a container's, systemd's MemoryMax=) when that is less.
 int64_t UsableMemoryBytes();
 
 // False, too, where it cannot be told.

@@ -1,6 +1,8 @@
 #include "server/config/settings.h"
 
+#include <filesystem>
 #include <limits>
+#include <system_error>
 #include <utility>
 
 #include "CLI/CLI.hpp"
@@ -10,6 +12,7 @@
 #include "absl/strings/str_replace.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
+#include "server/base/endpoint.h"
 #include "server/config/places.h"
 #include "server/config/values.h"
 
@@ -18,27 +21,50 @@ namespace {
 
 constexpr int kMaxThreads = 4096;
 constexpr int kMaxRequests = 100'000;
+constexpr int kMaxConnections = 1'000'000;
 // Both travel in one message, results included, and messages end at 2 GiB.
 constexpr int64_t kMaxUnaryBytes = int64_t{256} << 20;
+constexpr int64_t kMaxQueuePixels = 10'000'000'000'000;  // whose work fits into an int64_t
 constexpr int64_t kMaxTilePixels = 64'000'000;
 constexpr int64_t kMaxMetadataBytes = int64_t{1} << 30;
+constexpr int64_t kMaxHeldBytes = int64_t{1} << 30;
 constexpr int kMaxJpegScans = 10'000;
 constexpr int64_t kNoMaximum = std::numeric_limits<int64_t>::max();
 
+constexpr size_t kMaxShownCharacters = 256;
+
 // A validator's answer: "" when it takes `text`.
 std::string Answer(const std::string& text, const absl::Status& status) {
-  return status.ok() ? "" : absl::StrCat("\"", text, "\" ", status.message());
+  if (status.ok()) return "";
+  if (text.size() <= kMaxShownCharacters) return absl::StrCat("\"", text, "\" ", status.message());
+  return absl::StrCat("\"", text.substr(0, kMaxShownCharacters), "...\" (", text.size(),
+                      " characters) ", status.message());
 }
 
 absl::Status CheckDirectory(const std::string& text) {
-  if (IsDirectory(text)) return absl::OkStatus();
-  return absl::NotFoundError("is no directory that can be read");
+  std::error_code error;
+  if (std::filesystem::is_directory(text, error)) return absl::OkStatus();
+  return absl::NotFoundError(
+      absl::StrCat("is no directory that can be read", error ? ": " : "",
+                   error ? std::generic_category().message(error.value()) : std::string()));
 }
 
 absl::Status CheckNotEmpty(const std::string& text) {
   if (!text.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError("must not be empty");
 }
+
+// As browsers send it: nothing after the host or the port.
+absl::Status CheckOrigin(const std::string& text) {
+  const size_t host = text.find("://");
+  if (text == "*" || (host != std::string::npos && host > 0 && host + 3 < text.size() &&
+                      text.find_first_of("/ ?#", host + 3) == std::string::npos)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError("must be * or an origin like https://example.org:8443");
+}
+
+std::string_view SwitchName(bool on) { return on ? "on" : "off"; }
 
 // Adds options to an app; their validators put what they read into the fields given here.
 class SettingList {
@@ -80,8 +106,8 @@ class SettingList {
   }
 
   template <typename T>  // a string or a path
-  void Text(const char* name, const char* type, const char* help, T& field) {
-    Add(
+  CLI::Option* Text(const char* name, const char* type, const char* help, T& field) {
+    return Add(
         name, type, help, field, [](const std::string& text) { return absl::StatusOr<T>(text); },
         [](const T& value) { return std::string(value); });
   }
@@ -89,7 +115,7 @@ class SettingList {
   void Address(const char* name, const char* help, std::string& field, bool may_be_off) {
     const auto read = [may_be_off](const std::string& text) -> absl::StatusOr<std::string> {
       if (may_be_off && text == "off") return "";
-      RETURN_IF_ERROR(CheckAddress(text));
+      RETURN_IF_ERROR(ParseEndpoint(text).status());
       return text;
     };
     Add(name, "HOST:PORT", help, field, read,
@@ -107,12 +133,25 @@ class SettingList {
     return Quantity(name, "BYTES", help, field, max, ParseBytes, FormatBytes);
   }
 
+  void BytesOrNone(const char* name, const char* help, int64_t& field) {
+    const auto read = [](const std::string& text) -> absl::StatusOr<int64_t> {
+      if (text == "0") return 0;
+      return ParseBytes(text);
+    };
+    Add(name, "BYTES", help, field, read,
+        [](int64_t value) { return value == 0 ? std::string("0") : FormatBytes(value); });
+  }
+
   void Pixels(const char* name, const char* help, int64_t& field, int64_t max = kNoMaximum) {
     Quantity(name, "PIXELS", help, field, max, ParsePixels, FormatPixels);
   }
 
   void Timeout(const char* name, const char* help, absl::Duration& field) {
     Add(name, "TIME", help, field, ParseTimeout, absl::FormatDuration);
+  }
+
+  void Delay(const char* name, const char* help, absl::Duration& field) {
+    Add(name, "TIME", help, field, ParseDelay, absl::FormatDuration);
   }
 
   // One of the names that `name_of` gives to `values`.
@@ -162,11 +201,29 @@ void AddListening(SettingList& list, ServerConfig& config) {
   list.Group("Listening");
   list.Address("listen", "address of the gRPC service; port 0 takes a free one", config.listen,
                /*may_be_off=*/false);
-  list.Address("http", "address of metrics and health over HTTP, or off", config.http,
+  list.Address("http", "address of the service and of health over HTTP, or off", config.http,
                /*may_be_off=*/true);
+  list.Choice("web", "on|off", "the page and the documentation on the HTTP port", config.web,
+              SwitchName, {true, false});
+  list.Repeated("cors-origins", "ORIGIN",
+                "origin of web pages that may call the HTTP port (https://example.org), or * for "
+                "any; may be given several times (in the environment: separated by commas)",
+                config.cors_origins, ',', CheckOrigin);
+  list.Address("admin",
+               "address for operators, or off: metrics and health over HTTP, AdminService and "
+               "reflection over gRPC; with TLS as the others, unless it is a loopback address",
+               config.admin, /*may_be_off=*/true);
   list.Timeout("max-connection-age",
                "close connections after this time, so that clients find new replicas",
                config.max_connection_age);
+  list.Timeout("idle-timeout", "close gRPC connections that have had no call for this time",
+               config.idle_timeout);
+  list.Integer("max-connections", "connections to each port at a time; more are closed at once",
+               config.max_connections, 1, kMaxConnections);
+  list.Integer("max-connections-per-address",
+               "connections to each port from one address (IPv6: from one /64); behind a proxy, "
+               "all connections come from the proxy's",
+               config.max_connections_per_address, 1, kMaxConnections);
 }
 
 void AddModelsAndDevices(SettingList& list, ServerConfig& config) {
@@ -218,21 +275,69 @@ void AddLimits(SettingList& list, ServerConfig& config) {
   list.Pixels("max-tile-pixels", "pixels of one raw tile", limits.max_tile_pixels, kMaxTilePixels);
   list.Integer("max-concurrent-requests", "calls at a time; more are told to come back",
                limits.max_concurrent_requests, 1, kMaxRequests);
-  list.Pixels("max-queue-pixels", "source pixels admitted and not yet computed",
-              limits.max_queue_pixels);
+  list.Integer("max-requests-per-address",
+               "calls at a time of one client address, whose share of --memory-budget is alike, "
+               "but a quarter at least; 0: "
+               "three quarters of --max-concurrent-requests; behind a proxy as many as that",
+               limits.max_requests_per_address, 0, kMaxRequests);
+  list.Pixels("max-queue-pixels",
+              "work admitted and not yet computed, as that of so many source pixels of general-2x; "
+              "pixels of other models weigh by their multiply-adds, and one request counts as a "
+              "quarter of it at most",
+              limits.max_queue_pixels, kMaxQueuePixels);
   list.Bytes("memory-budget", "memory that all requests may reserve", config.memory_budget_bytes)
       ->default_str("half of what the machine or container has");
+  list.Choice("decode-sandbox", "auto|on|off",
+              "decode images in processes that reach neither files nor network; auto: where the "
+              "system offers that",
+              config.decode_sandbox, SandboxModeName,
+              {SandboxMode::kAuto, SandboxMode::kOn, SandboxMode::kOff});
+  list.Bytes(
+      "transport-memory",
+      "memory of gRPC's connections for messages on their way, beside --memory-budget; when it "
+      "is full, calls are ended",
+      config.transport_memory_bytes);
   list.Bytes("output-ring-bytes", "encoded result that one call holds for a slow reader",
              config.output_ring_bytes);
+  list.Text("spool-dir", "DIR",
+            "folder for what clients of HTTP send faster than it is read, in files without names",
+            config.spool_dir)
+      ->default_str("the system's folder for temporary files");
+  list.BytesOrNone("spool-bytes",
+                   "disk that all of that may take; 0: none, and clients have to wait, which "
+                   "browsers do not survive",
+                   config.spool_bytes);
+}
+
+void AddResults(SettingList& list, ServerConfig& config) {
+  list.Group("Results");
+  list.Text("result-cache", "DIR",
+            "directory that results are stored in, of this server alone; empty: none are stored",
+            config.result_cache);
+  list.Bytes("result-cache-bytes",
+             "size of the stored results; the least recently used make room for new ones",
+             config.result_cache_bytes);
+  list.Bytes("hold-source-bytes",
+             "encoded sources up to this size are received whole before they are computed, so that "
+             "equal requests are computed once; larger ones are computed as they come",
+             config.hold_source_bytes, kMaxHeldBytes);
 }
 
 void AddTimeouts(SettingList& list, ServerConfig& config) {
   list.Group("Timeouts");
-  list.Timeout("stall-timeout",
-               "end a call whose client neither sends nor takes anything for this time",
-               config.stall_timeout);
+  list.Timeout("start-timeout",
+               "time for a call's request, or the first message of a stream, to come",
+               config.start_timeout);
+  list.Timeout(
+      "stall-timeout",
+      "end a call whose client sends or takes less than 16 KiB in this time, while it has to",
+      config.stall_timeout);
   list.Timeout("drain-timeout", "after SIGTERM, time for admitted calls to finish",
                config.drain_timeout);
+  list.Delay("lame-duck-delay",
+             "after SIGTERM, time in which health and readiness already say no and new calls are "
+             "still served; --drain-timeout begins then",
+             config.lame_duck_delay);
 }
 
 void AddLogging(SettingList& list, ServerConfig& config) {
@@ -259,11 +364,17 @@ std::string_view TuneModeName(TuneMode mode) {
   return kNames[static_cast<int>(mode)];
 }
 
+std::string_view SandboxModeName(SandboxMode mode) {
+  constexpr std::string_view kNames[] = {"auto", "on", "off"};
+  return kNames[static_cast<int>(mode)];
+}
+
 std::vector<Setting> AddSettings(CLI::App& app, ServerConfig& config) {
   SettingList list(app);
   AddListening(list, config);
   AddModelsAndDevices(list, config);
   AddLimits(list, config);
+  AddResults(list, config);
   AddTimeouts(list, config);
   AddLogging(list, config);
   AddTls(list, config.tls);

@@ -1,7 +1,6 @@
 #include "server/config/values.h"
 
 #include <cmath>
-#include <limits>
 #include <span>
 
 #include "absl/strings/ascii.h"
@@ -80,16 +79,14 @@ absl::StatusOr<absl::Duration> ParseTimeout(std::string_view text) {
   return value;
 }
 
-absl::Status CheckAddress(std::string_view text) {
-  const size_t colon = text.rfind(':');
-  const bool bracketed = text.starts_with('[');
-  if (colon == std::string_view::npos || colon == 0 ||
-      (bracketed ? text[colon - 1] != ']' : text.find(':') != colon) ||
-      !ParseInteger(text.substr(colon + 1), 0, std::numeric_limits<uint16_t>::max()).ok()) {
+absl::StatusOr<absl::Duration> ParseDelay(std::string_view text) {
+  absl::Duration value;
+  if (!absl::ParseDuration(ToAbsl(text), &value) || value < absl::ZeroDuration() ||
+      value == absl::InfiniteDuration()) {
     return absl::InvalidArgumentError(
-        "must be HOST:PORT with a port from 0 to 65535, such as 127.0.0.1:8001 or [::1]:8001");
+        "must be 0 or a time with its unit, such as 500ms, 30s or 5m");
   }
-  return absl::OkStatus();
+  return value;
 }
 
 std::string FormatBytes(int64_t bytes) {

@@ -1,11 +1,10 @@
-// Reading and printing the values of settings: "64MiB", "100MP", "30s", "127.0.0.1:8001".
+// Reading and printing the values of settings: "64MiB", "100MP", "30s".
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
@@ -22,8 +21,8 @@ absl::StatusOr<int64_t> ParseBytes(std::string_view text);
 absl::StatusOr<int64_t> ParsePixels(std::string_view text);
 // "500ms", "30s", "5m", "1h" or "inf"; more than 0.
 absl::StatusOr<absl::Duration> ParseTimeout(std::string_view text);
-// OK for HOST:PORT with a port of 0 (any free one) to 65535; an IPv6 host stands in brackets.
-absl::Status CheckAddress(std::string_view text);
+// As a timeout, but "0" and "0s", too, and not "inf".
+absl::StatusOr<absl::Duration> ParseDelay(std::string_view text);
 
 std::string FormatBytes(int64_t bytes);    // "64MiB", or plain digits where no unit divides it
 std::string FormatPixels(int64_t pixels);  // "100MP", likewise

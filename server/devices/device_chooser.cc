@@ -8,25 +8,53 @@
 
 namespace upscaled::server {
 
+namespace {
+
+// Of a source of so many pixels through one network after the other, in multiply-adds, without the
+// halos of tiles; at least one a pixel.
+int64_t CostFor(const DeviceExecutables& executables, int64_t pixels) {
+  constexpr double kMaxCost = 1e17;
+  double cost = 0;
+  auto pass_pixels = static_cast<double>(pixels);
+  for (const std::shared_ptr<const DeviceExecutable>& executable : executables) {
+    const Network& network = executable->network();
+    const double result_pixels = pass_pixels * network.scale * network.scale;
+    cost += std::max(result_pixels * network.MacsPerOutputPixel(), pass_pixels);
+    pass_pixels = result_pixels;
+  }
+  return static_cast<int64_t>(std::min(cost, kMaxCost));
+}
+
+// The same on the same devices, those of the classes with the shortest times first.
+std::shared_ptr<const DeviceExecutable> SoonestFirst(const DeviceExecutable& executable,
+                                                     const std::vector<absl::Duration>& times) {
+  std::vector<DeviceExecutable::Part> parts(executable.parts().begin(), executable.parts().end());
+  std::ranges::stable_sort(parts, {},
+                           [&](const auto& part) { return times[part.device->device_class()]; });
+  return std::make_shared<const DeviceExecutable>(std::move(parts));
+}
+
+}  // namespace
+
 DeviceChooser::Binding& DeviceChooser::Binding::operator=(Binding&& other) noexcept {
   if (this != &other) {
     Release();
     owner_ = std::exchange(other.owner_, nullptr);
     device_class_ = other.device_class_;
-    pixels_ = other.pixels_;
+    cost_ = other.cost_;
   }
   return *this;
 }
 
 void DeviceChooser::Binding::Release() {
   DeviceChooser* const owner = std::exchange(owner_, nullptr);
-  if (owner != nullptr) owner->AddPixels(device_class_, -pixels_);
+  if (owner != nullptr) owner->AddCost(device_class_, -cost_);
 }
 
 void DeviceChooser::Binding::MoveTo(int device_class) {
   if (owner_ == nullptr) return;
-  owner_->AddPixels(device_class_, -pixels_);
-  owner_->AddPixels(device_class, pixels_);
+  owner_->AddCost(device_class_, -cost_);
+  owner_->AddCost(device_class, cost_);
   device_class_ = device_class;
 }
 
@@ -36,44 +64,44 @@ DeviceChooser::DeviceChooser(DeviceQuarantine& quarantine,
 
 absl::StatusOr<DeviceChooser::Choice> DeviceChooser::Load(
     const ModelCard& card, std::span<const ModelVariant* const> variants, Precision precision,
-    int64_t pixels) {
+    int64_t pixels, Cancellation* cancellation) {
   if (variants.empty()) return Choice();
-  const DeviceList devices = DevicesFor(pixels);
+  const DeviceList devices = quarantine_.working();
   if (devices.empty()) return quarantine_.NoDeviceError();
-  absl::StatusOr<DeviceExecutables> executables = LoadOnDevices(
-      devices, card, variants, precision, [this](const Device& device, const absl::Status& fault) {
-        quarantine_.Report(device, fault);
-      });
+  absl::StatusOr<DeviceExecutables> executables =
+      LoadOnDevices(devices, card, variants, precision, cancellation,
+                    [this](const Device& device, const absl::Status& fault) {
+                      quarantine_.Report(device, fault);
+                    });
+  if (cancellation != nullptr) RETURN_IF_ERROR(cancellation->status());
   if (absl::IsUnavailable(executables.status())) return quarantine_.NoDeviceError();
   RETURN_IF_ERROR(executables.status());
+  const int64_t cost = CostFor(*executables, pixels);
+  const std::vector<absl::Duration> times = TimesFor(cost);
+  for (auto& executable : *executables) executable = SoonestFirst(*executable, times);
   const int device_class = executables->front()->device_class();
-  AddPixels(device_class, pixels);
-  return Choice{*std::move(executables), Binding(this, device_class, pixels)};
+  AddCost(device_class, cost);
+  return Choice{*std::move(executables), Binding(this, device_class, cost)};
 }
 
-DeviceList DeviceChooser::DevicesFor(int64_t pixels) const {
+std::vector<absl::Duration> DeviceChooser::TimesFor(int64_t cost) const {
   const std::vector<DeviceClassWork> work = work_();
-  std::vector<absl::Duration> time;  // until all is done, by device class
-  {
-    absl::MutexLock lock(&mutex_);
-    for (size_t i = 0; i < work.size(); ++i) {
-      const int64_t bound_pixels = i < bound_pixels_.size() ? bound_pixels_[i] : 0;
-      // One request finds out how fast a device class is, others do not wait for that.
-      time.push_back(work[i].speed.known() || (bound_pixels == 0 && work[i].idle)
-                         ? work[i].speed.TimeFor(bound_pixels + work[i].queued_pixels + pixels)
-                         : absl::InfiniteDuration());
-    }
+  std::vector<absl::Duration> times;
+  absl::MutexLock lock(&mutex_);
+  for (size_t i = 0; i < work.size(); ++i) {
+    const int64_t bound_cost = i < bound_cost_.size() ? bound_cost_[i] : 0;
+    // One request finds out how fast a device class is, others do not wait for that.
+    times.push_back(work[i].speed.known() || (bound_cost == 0 && work[i].idle)
+                        ? work[i].speed.TimeFor(bound_cost + work[i].queued_cost + cost)
+                        : absl::InfiniteDuration());
   }
-  DeviceList devices = quarantine_.working();
-  std::ranges::stable_sort(devices, {},
-                           [&](const auto& device) { return time[device->device_class()]; });
-  return devices;
+  return times;
 }
 
-void DeviceChooser::AddPixels(int device_class, int64_t pixels) {
+void DeviceChooser::AddCost(int device_class, int64_t cost) {
   absl::MutexLock lock(&mutex_);
-  bound_pixels_.resize(std::max<size_t>(bound_pixels_.size(), device_class + 1));
-  bound_pixels_[device_class] += pixels;
+  bound_cost_.resize(std::max<size_t>(bound_cost_.size(), device_class + 1));
+  bound_cost_[device_class] += cost;
 }
 
 }  // namespace upscaled::server

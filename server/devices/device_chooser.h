@@ -21,8 +21,8 @@ namespace upscaled::server {
 
 // The work of one device class, as whoever runs it reports.
 struct DeviceClassWork {
-  int64_t queued_pixels = 0;
-  bool idle = true;  // nothing is queued or running
+  int64_t queued_cost = 0;  // multiply-adds
+  bool idle = true;         // nothing is queued or running
   ThroughputMeter speed;
 };
 
@@ -30,8 +30,8 @@ struct DeviceClassWork {
 // arithmetic. Thread safe; must outlive its bindings.
 class DeviceChooser {
  public:
-  // The source pixels of one request that count as work of the device class it is bound to, until
-  // destruction. Thread compatible.
+  // The work of one request, in multiply-adds, that counts as its device class's until destruction.
+  // Thread compatible.
   class Binding {
    public:
     Binding() = default;
@@ -43,11 +43,11 @@ class DeviceChooser {
 
    private:
     friend class DeviceChooser;
-    Binding(DeviceChooser* owner, int device_class, int64_t pixels)
-        : owner_(owner), device_class_(device_class), pixels_(pixels) {}
+    Binding(DeviceChooser* owner, int device_class, int64_t cost)
+        : owner_(owner), device_class_(device_class), cost_(cost) {}
     DeviceChooser* owner_ = nullptr;
     int device_class_ = 0;
-    int64_t pixels_ = 0;
+    int64_t cost_ = 0;
   };
 
   struct Choice {
@@ -60,23 +60,24 @@ class DeviceChooser {
   DeviceChooser(DeviceQuarantine& quarantine, std::function<std::vector<DeviceClassWork>()> work);
 
   // A request's networks on all devices that work and can run them, bound to the device class that
-  // is soonest done with `pixels` (of the source; 0: unknown), going by what is bound to each and
-  // by its speed so far. Loads what is not loaded; a device that fails at that goes into
-  // quarantine. UNAVAILABLE (kDeviceFailure) when no device works; else as ModelCache::Get. Nothing
-  // for no variants.
+  // is soonest done with them for `pixels` of the source (0: unknown), going by what is bound to
+  // each and by its speed so far. Loads what is not loaded, and waits for what others load until
+  // `cancellation` (may be null); a device that fails at that goes into quarantine. UNAVAILABLE
+  // (kDeviceFailure) when no device works; else as ModelCache::Get. Nothing for no variants.
   absl::StatusOr<Choice> Load(const ModelCard& card, std::span<const ModelVariant* const> variants,
-                              Precision precision, int64_t pixels) ABSL_LOCKS_EXCLUDED(mutex_);
+                              Precision precision, int64_t pixels,
+                              Cancellation* cancellation = nullptr) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  // Those that work, soonest done first.
-  DeviceList DevicesFor(int64_t pixels) const ABSL_LOCKS_EXCLUDED(mutex_);
-  void AddPixels(int device_class, int64_t pixels) ABSL_LOCKS_EXCLUDED(mutex_);
+  // By device class, until all is done, with so much more work.
+  std::vector<absl::Duration> TimesFor(int64_t cost) const ABSL_LOCKS_EXCLUDED(mutex_);
+  void AddCost(int device_class, int64_t cost) ABSL_LOCKS_EXCLUDED(mutex_);
 
   DeviceQuarantine& quarantine_;
   const std::function<std::vector<DeviceClassWork>()> work_;
   mutable absl::Mutex mutex_;
   // By device class, those of open requests.
-  std::vector<int64_t> bound_pixels_ ABSL_GUARDED_BY(mutex_);
+  std::vector<int64_t> bound_cost_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace upscaled::server

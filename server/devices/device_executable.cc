@@ -12,10 +12,10 @@ namespace {
 
 absl::StatusOr<std::vector<std::shared_ptr<const Executable>>> LoadAll(
     ModelCache& models, const ModelCard& card, std::span<const ModelVariant* const> variants,
-    Precision precision) {
+    Precision precision, Cancellation* cancellation) {
   std::vector<std::shared_ptr<const Executable>> loaded;
   for (const ModelVariant* variant : variants) {
-    ASSIGN_OR_RETURN(loaded.emplace_back(), models.Get(card, *variant, precision));
+    ASSIGN_OR_RETURN(loaded.emplace_back(), models.Get(card, *variant, precision, cancellation));
   }
   return loaded;
 }
@@ -73,11 +73,14 @@ size_t DeviceExecutable::WeightBytes() const {
 
 absl::StatusOr<DeviceExecutables> LoadOnDevices(
     const DeviceList& devices, const ModelCard& card, std::span<const ModelVariant* const> variants,
-    Precision precision, const std::function<void(Device&, const absl::Status&)>& on_fault) {
+    Precision precision, Cancellation* cancellation,
+    const std::function<void(Device&, const absl::Status&)>& on_fault) {
   std::vector<std::vector<DeviceExecutable::Part>> parts(variants.size());  // for each variant
   absl::Status refusal;
   for (const std::shared_ptr<Device>& device : devices) {
-    auto loaded = LoadAll(device->models(), card, variants, precision);
+    auto loaded = LoadAll(device->models(), card, variants, precision, cancellation);
+    // Its reason may be one that speaks against a device otherwise.
+    if (cancellation != nullptr) RETURN_IF_ERROR(cancellation->status());
     if (!loaded.ok()) {
       refusal.Update(loaded.status());
       // INTERNAL may as well speak of the model's files.

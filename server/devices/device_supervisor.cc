@@ -1,6 +1,7 @@
 #include "server/devices/device_supervisor.h"
 
 #include <algorithm>
+#include <exception>
 #include <new>
 #include <utility>
 
@@ -31,7 +32,7 @@ void DeviceSupervisor::Start() {
       absl::MutexLock lock(&mutex_);
       const auto awake = [this]()
                              ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return stopping_ || changed_; };
-      mutex_.AwaitWithDeadline(absl::Condition(&awake), due);
+      wake_.Await(mutex_, due - clock_.Now(), awake);
       if (stopping_) return;
       changed_ = false;
     }
@@ -43,6 +44,7 @@ void DeviceSupervisor::Stop() {
     absl::MutexLock lock(&mutex_);
     stopping_ = true;
   }
+  wake_.NotifyAll();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -121,12 +123,15 @@ absl::StatusOr<std::shared_ptr<Device>> DeviceSupervisor::Build(const std::strin
   return device;
 } catch (const std::bad_alloc&) {
   return absl::ResourceExhaustedError("out of memory");
+} catch (const std::exception& error) {
+  return absl::InternalError(error.what());
 }
 
 void DeviceSupervisor::Schedule(Slot& slot) {
   slot.due = clock_.Now() + slot.delay;
   slot.delay = std::min(2 * slot.delay, delays_.longest);
   changed_ = true;
+  wake_.NotifyAll();
 }
 
 std::vector<DeviceState> DeviceSupervisor::states() const {

@@ -14,6 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "engine/base/clock.h"
+#include "engine/base/steady_wait.h"
 #include "server/devices/device.h"
 #include "server/logging/logger.h"
 
@@ -86,6 +87,7 @@ class DeviceSupervisor {
   const RebuildDelays delays_;
 
   mutable absl::Mutex mutex_;
+  SteadyCondition wake_;
   std::vector<Slot> slots_ ABSL_GUARDED_BY(mutex_);
   bool changed_ ABSL_GUARDED_BY(mutex_) = false;  // since the thread looked
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include "absl/time/time.h"
 #include "engine/base/clock.h"
 #include "server/admission/admission.h"
+#include "server/base/peer_address.h"
 #include "server/base/request_record.h"
 #include "server/handlers/call_registry.h"
 #include "server/handlers/request_workers.h"
@@ -20,7 +22,12 @@ struct CallEnvironment {
   const Clock& clock;
   // Called once per finished call, just before the client gets its status.
   std::function<void(const RequestRecord&)> on_finished;
+  // For a call's request to come: a unary call's message, the first one of a stream.
+  absl::Duration start_timeout;
+  // For the client to send or take its next bytes.
   absl::Duration stall_timeout;
+  // The client that the transport knows by this name. Thread safe.
+  std::function<PeerAddress(const std::string& transport_name)> peer;
 };
 
 }  // namespace upscaled::server

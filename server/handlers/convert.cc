@@ -19,6 +19,19 @@ pb::ImageFormat ToProto(ImageFormat format) {
   return pb::IMAGE_FORMAT_UNSPECIFIED;
 }
 
+std::optional<ImageFormat> FromProto(pb::ImageFormat format) {
+  switch (format) {
+    case pb::IMAGE_FORMAT_PNG:
+      return ImageFormat::kPng;
+    case pb::IMAGE_FORMAT_JPEG:
+      return ImageFormat::kJpeg;
+    case pb::IMAGE_FORMAT_WEBP:
+      return ImageFormat::kWebp;
+    default:
+      return std::nullopt;
+  }
+}
+
 pb::Precision ToProto(Precision precision) {
   return precision == Precision::kExact ? pb::PRECISION_EXACT : pb::PRECISION_FAST;
 }

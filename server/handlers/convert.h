@@ -1,6 +1,8 @@
 // From the types of the engine and the server to the messages of the contract.
 #pragma once
 
+#include <optional>
+
 #include "absl/time/time.h"
 #include "engine/image/codec.h"
 #include "engine/model/precision.h"
@@ -12,6 +14,7 @@
 namespace upscaled::server {
 
 upscale::v1::ImageFormat ToProto(ImageFormat format);
+std::optional<ImageFormat> FromProto(upscale::v1::ImageFormat format);  // nullopt: none of them
 upscale::v1::Precision ToProto(Precision precision);
 upscale::v1::Model ToProto(const CatalogEntry& entry, bool is_default);
 upscale::v1::Device ToProto(const DeviceState& state);

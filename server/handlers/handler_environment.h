@@ -4,6 +4,7 @@
 #include <string>
 
 #include "engine/base/clock.h"
+#include "engine/image/codec.h"
 #include "server/admission/admission.h"
 #include "server/batching/tile_scheduler.h"
 #include "server/devices/device_chooser.h"
@@ -13,6 +14,8 @@
 
 namespace upscaled::server {
 
+class ResultSharing;
+
 // Everything outlives the handlers.
 struct HandlerEnvironment {
   ModelCatalog& catalog;
@@ -21,6 +24,8 @@ struct HandlerEnvironment {
   TileScheduler& scheduler;
   const DeviceQuarantine& quarantine;
   const DeviceSupervisor& devices;
+  ImageOpener open_image;            // null: in this process
+  ResultSharing* sharing = nullptr;  // null: every image is computed for itself, as it comes
   const Clock& clock;
   std::string version;
 };

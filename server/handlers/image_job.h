@@ -1,14 +1,19 @@
-// One encoded image in, one out: the common part of UpscaleImage and Upscale.
+// One encoded image in, one out: the common part of all calls that upscale one.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/image/byte_stream.h"
 #include "server/handlers/call_context.h"
 #include "server/handlers/handler_environment.h"
 #include "server/handlers/request_options.h"
+#include "server/results/digest.h"
 #include "upscale/v1/upscale.pb.h"
 
 namespace upscaled::server {
@@ -18,16 +23,25 @@ struct ImageJob {
   ByteSource& input;
   ByteSink& output;
   size_t buffer_bytes = 0;  // that input and output hold beside what the call has reserved
+  int64_t input_bytes = 0;  // that the input gives at most, where that is known; 0: unknown
+  // The SHA-256 that the client says its source has: where a result is stored for it, the input is
+  // not read. Nothing is stored by it.
+  std::optional<Digest> source_digest = {};
+  // Names of results that the client has (UpscaleImageHeader.etag). Where the result is one of
+  // them, its header says not_modified and nothing is written.
+  std::vector<std::string> known_results = {};
   // Called once, when the image was admitted and before the first byte of the result. An error
   // ends the job.
   std::function<absl::Status(const upscale::v1::UpscaleImageHeader&)> on_header;
-  // May be null. Called on the scheduler's threads; must not block.
+  // May be null. Called on any thread, also on the scheduler's; must not block.
   std::function<void(int64_t done, int64_t total)> on_progress;
 };
 
-// Runs on the calling thread until the result is written. Looks at the image's header, checks it
-// against the limits and reserves its memory and pixels before anything else is done for it. Fills
-// in the context's record. Errors carry the reason that the client gets.
+// Runs on the calling thread until the result is written. A source of moderate size is received
+// whole first; then a result that is stored or under way is taken from there (see
+// server/results/README.md), and otherwise computed. Looks at the image's header and checks it
+// against the limits before anything else is done for it. Fills in the context's record. Errors
+// carry the reason that the client gets.
 absl::StatusOr<upscale::v1::UpscaleSummary> RunImageJob(const HandlerEnvironment& environment,
                                                         const CallContext& context,
                                                         const ImageJob& job);

@@ -39,20 +39,24 @@ absl::Status GetModel(const HandlerEnvironment& environment, const pb::GetModelR
   return absl::OkStatus();
 }
 
-absl::Status ReloadModels(const HandlerEnvironment& environment,
+absl::Status ReloadModels(const HandlerEnvironment& environment, RequestRecord& record,
                           pb::ReloadModelsResponse& response) {
   const DeviceList devices = environment.quarantine.working();
   std::vector<ModelCache*> caches;
   for (const auto& device : devices) caches.push_back(&device->models());
-  ASSIGN_OR_RETURN(
-      const ReloadReport report,
+  const absl::StatusOr<ReloadReport> report =
       environment.catalog.Reload(caches, [&](const Network& network, Precision precision) {
         return TryPrecision(devices, network, precision);
-      }));
-  response.mutable_added()->Assign(report.added.begin(), report.added.end());
-  response.mutable_changed()->Assign(report.changed.begin(), report.changed.end());
-  response.mutable_removed()->Assign(report.removed.begin(), report.removed.end());
-  response.mutable_unchanged()->Assign(report.unchanged.begin(), report.unchanged.end());
+      });
+  if (!report.ok()) {
+    record.message = std::string(report.status().message());
+    return MakeError(report.status().code(), ReasonOf(report.status()),
+                     environment.catalog.WithoutDirectories(record.message));
+  }
+  response.mutable_added()->Assign(report->added.begin(), report->added.end());
+  response.mutable_changed()->Assign(report->changed.begin(), report->changed.end());
+  response.mutable_removed()->Assign(report->removed.begin(), report->removed.end());
+  response.mutable_unchanged()->Assign(report->unchanged.begin(), report->unchanged.end());
   return absl::OkStatus();
 }
 

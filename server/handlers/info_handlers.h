@@ -2,7 +2,9 @@
 #pragma once
 
 #include "absl/status/status.h"
+#include "server/base/request_record.h"
 #include "server/handlers/handler_environment.h"
+#include "upscale/v1/admin.pb.h"
 #include "upscale/v1/upscale.pb.h"
 
 namespace upscaled::server {
@@ -13,7 +15,8 @@ absl::Status GetModel(const HandlerEnvironment& environment,
                       const upscale::v1::GetModelRequest& request,
                       upscale::v1::GetModelResponse& response);
 
-absl::Status ReloadModels(const HandlerEnvironment& environment,
+// The error names models, not where the server keeps them; `record` gets the message that does.
+absl::Status ReloadModels(const HandlerEnvironment& environment, RequestRecord& record,
                           upscale::v1::ReloadModelsResponse& response);
 
 // Whether there is anything to compute on.

@@ -16,9 +16,12 @@ template <typename Request>
 class MessageReader {
  public:
   virtual ~MessageReader() = default;
-  // Waits for the next message. false: the client has sent all. ABORTED (kStalled) when nothing
-  // comes for too long; the reason when the call is cancelled.
+  // Waits for the next message. false: the client has sent all. ABORTED (kStalled) when too
+  // little comes for too long; the reason when the call is cancelled.
   virtual absl::StatusOr<bool> Read(Request& request) = 0;
+  // Tells that what was read is worth waiting on for: a client that sends little at a time has not
+  // stalled.
+  virtual void ReportProgress() {}
 };
 
 // The writer's side: a queue of bounded bytes that the client's reading empties. Thread safe.

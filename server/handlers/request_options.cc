@@ -11,6 +11,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
 #include "server/base/error.h"
+#include "server/handlers/convert.h"
 
 namespace upscaled::server {
 namespace {
@@ -69,19 +70,10 @@ absl::StatusOr<BilateralOptions> FromProto(const pb::BilateralFilter& proto) {
 }
 
 absl::StatusOr<std::optional<ImageFormat>> FormatFromProto(pb::ImageFormat proto) {
-  switch (proto) {
-    case pb::IMAGE_FORMAT_UNSPECIFIED:
-      return std::nullopt;
-    case pb::IMAGE_FORMAT_PNG:
-      return ImageFormat::kPng;
-    case pb::IMAGE_FORMAT_JPEG:
-      return ImageFormat::kJpeg;
-    case pb::IMAGE_FORMAT_WEBP:
-      return ImageFormat::kWebp;
-    default:
-      return InvalidOption("format", absl::StrCat(static_cast<int>(proto)),
-                           "a value of ImageFormat, 0 to 3");
-  }
+  const std::optional<ImageFormat> format = server::FromProto(proto);
+  if (format.has_value() || proto == pb::IMAGE_FORMAT_UNSPECIFIED) return format;
+  return InvalidOption("format", absl::StrCat(static_cast<int>(proto)),
+                       "a value of ImageFormat, 0 to 3");
 }
 
 // Version 4 of RFC 4122.

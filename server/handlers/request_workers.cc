@@ -18,6 +18,7 @@ RequestWorkers::RequestWorkers(int max_threads, absl::Duration idle_timeout)
 RequestWorkers::~RequestWorkers() {
   absl::MutexLock lock(&mutex_);
   stopping_ = true;
+  news_.NotifyAll();
   const auto all_ended = [this]()
                              ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return threads_.empty(); };
   mutex_.Await(absl::Condition(&all_ended));
@@ -29,6 +30,7 @@ bool RequestWorkers::Run(std::function<void()> job) {
   {
     absl::MutexLock lock(&mutex_);
     jobs_.push_back(std::move(job));
+    news_.NotifyOne();
     if (jobs_.size() > idle_ && threads_.size() < max_threads_) {
       const auto self = threads_.emplace(threads_.end());
       try {
@@ -51,7 +53,9 @@ void RequestWorkers::Loop(std::list<std::thread>::iterator self) {
   absl::MutexLock lock(&mutex_);
   while (true) {
     ++idle_;
-    mutex_.AwaitWithTimeout(absl::Condition(this, &RequestWorkers::HasNewsForIdle), idle_timeout_);
+    news_.Await(mutex_, idle_timeout_, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return stopping_ || !jobs_.empty();
+    });
     --idle_;
     if (jobs_.empty()) break;
     std::function<void()> job = std::move(jobs_.front());

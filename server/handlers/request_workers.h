@@ -10,14 +10,17 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "engine/base/steady_wait.h"
 
 namespace upscaled::server {
 
 // Thread safe. Starts threads as jobs come, keeps idle ones for a while.
 class RequestWorkers {
  public:
+  static constexpr absl::Duration kIdleTimeout = absl::Seconds(5);
+
   // Jobs beyond `max_threads` wait for a thread.
-  RequestWorkers(int max_threads, absl::Duration idle_timeout);
+  explicit RequestWorkers(int max_threads, absl::Duration idle_timeout = kIdleTimeout);
   // Waits for all jobs.
   ~RequestWorkers();
 
@@ -28,13 +31,11 @@ class RequestWorkers {
 
  private:
   void Loop(std::list<std::thread>::iterator self) ABSL_LOCKS_EXCLUDED(mutex_);
-  bool HasNewsForIdle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return stopping_ || !jobs_.empty();
-  }
 
   const size_t max_threads_;
   const absl::Duration idle_timeout_;
   mutable absl::Mutex mutex_;
+  SteadyCondition news_;  // for idle threads
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   size_t idle_ ABSL_GUARDED_BY(mutex_) = 0;
   std::deque<std::function<void()>> jobs_ ABSL_GUARDED_BY(mutex_);

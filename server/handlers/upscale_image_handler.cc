@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -120,6 +121,25 @@ absl::StatusOr<pb::UpscaleImageStart> ReadStart(MessageReader<pb::UpscaleImageRe
   return std::move(*request.mutable_start());
 }
 
+absl::StatusOr<std::optional<Digest>> DigestFromProto(const pb::UpscaleImageStart& start) {
+  if (start.source_sha256().empty()) return std::nullopt;
+  const std::optional<Digest> digest = DigestFromBytes(start.source_sha256());
+  if (digest.has_value()) return digest;
+  return MakeError(
+      absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption,
+      absl::StrCat("source_sha256 has ", start.source_sha256().size(), " bytes; it must have 32"),
+      {{"field", "source_sha256"}});
+}
+
+absl::Status CheckKnownEtags(const pb::UpscaleImageStart& start) {
+  constexpr int kMaxKnownEtags = 16;
+  if (start.known_etags_size() <= kMaxKnownEtags) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption,
+                   absl::StrCat("known_etags has ", start.known_etags_size(),
+                                " entries; it must have at most ", kMaxKnownEtags),
+                   {{"field", "known_etags"}});
+}
+
 }  // namespace
 
 absl::Status HandleUpscaleImage(const HandlerEnvironment& environment, CallContext context,
@@ -136,11 +156,17 @@ absl::Status HandleUpscaleImage(const HandlerEnvironment& environment, CallConte
   }
   RETURN_IF_ERROR(CheckSourceBytes(limits, start.total_bytes()));
 
+  ASSIGN_OR_RETURN(const std::optional<Digest> source_digest, DigestFromProto(start));
+  RETURN_IF_ERROR(CheckKnownEtags(start));
+
   ChunkSource source(reader, limits, context.record);
   ChunkSink sink(writer);
   ImageJob job{.options = std::move(options),
                .input = source,
                .output = sink,
+               .input_bytes = start.total_bytes(),
+               .source_digest = source_digest,
+               .known_results = {start.known_etags().begin(), start.known_etags().end()},
                .on_header = [&writer](const pb::UpscaleImageHeader& header) {
                  pb::UpscaleImageResponse response;
                  *response.mutable_header() = header;
@@ -177,6 +203,7 @@ absl::Status HandleUpscale(const HandlerEnvironment& environment, CallContext co
                      .output = sink,
                      // The answer and the transport's copy of it, until that has left.
                      .buffer_bytes = static_cast<size_t>(image_bytes + 2 * max_result_bytes),
+                     .input_bytes = image_bytes,
                      .on_header = [&response](const pb::UpscaleImageHeader& header) {
                        *response.mutable_header() = header;
                        return absl::OkStatus();

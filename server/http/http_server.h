@@ -1,31 +1,57 @@
-// The operators' port: /metrics, /v2/health/live and /v2/health/ready.
+// A port that speaks HTTP/1.1.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/http/body_room.h"
+#include "server/http/http_limits.h"
+#include "server/http/http_router.h"
+#include "server/net/connection_table.h"
+#include "server/net/listener.h"
+#include "server/net/tls_context.h"
 
 namespace upscaled::server {
 
-// The answers of the routes. Called on the server's thread; must be quick.
-struct HttpRoutes {
-  std::function<bool()> live;            // GET /v2/health/live: 200 or 503
-  std::function<bool()> ready;           // GET /v2/health/ready: 200 or 503
-  std::function<std::string()> metrics;  // GET /metrics: Prometheus' text format
+struct HttpServerOptions {
+  std::string address;  // HOST:PORT, as ListenerOptions has it
+  std::string title;    // the first line of the text at "/"
+  std::vector<HttpRoute> routes;
+  HttpLimits limits;
+  BodyRoomOptions bodies;
+  // Not null: HTTPS, with the certificates that it has when a connection begins. Outlives the
+  // server.
+  const TlsContext* tls = nullptr;
+  // Takes the connections of clients that want HTTP/2 (see ChooseProtocol), unread and with `tls`
+  // before the handshake, on the server's thread. Empty: they are refused.
+  std::function<void(AcceptedConnection)> on_http2;
 };
 
-// Serves from construction to destruction, on one thread that no client can hold up.
+// Serves from Start to Close, on one thread that no client can hold up. Thread safe but for Close
+// and destruction.
 class HttpServer {
  public:
-  // `address` is "host:port" with a numeric host ("127.0.0.1:8000", "[::1]:8000", "0.0.0.0:0").
-  // UNAVAILABLE names the address that cannot be bound, INVALID_ARGUMENT one that is none.
-  static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const std::string& address,
-                                                           HttpRoutes routes);
+  // UNAVAILABLE names the address that cannot be listened on, INVALID_ARGUMENT one that is none.
+  // `table` must outlive it.
+  static absl::StatusOr<std::unique_ptr<HttpServer>> Start(HttpServerOptions options,
+                                                           ConnectionTable& table);
+  // As Close(absl::ZeroDuration()).
   virtual ~HttpServer() = default;
   // The port that it listens on, also when it was asked for port 0.
   virtual int port() const = 0;
+  // Bytes of disk that bodies take.
+  virtual int64_t spool_bytes_in_use() const = 0;
+
+  // No connection is kept for another request from now on; new ones are still accepted.
+  virtual void StartDraining() = 0;
+  // Closes the port and idle connections, waits for at most `timeout` until what has begun has been
+  // answered, and closes the others. Exchanges that are left fail with CANCELLED.
+  virtual void Close(absl::Duration timeout) = 0;
 };
 
 }  // namespace upscaled::server

@@ -1,100 +1,106 @@
 #include "server/lifecycle/server.h"
 
+#include <algorithm>
+#include <exception>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "engine/autotune/tuner.h"
-#include "engine/base/files.h"
+#include "engine/base/cpu_info.h"
 #include "engine/base/status_macros.h"
+#include "server/base/endpoint.h"
 #include "server/base/error.h"
 #include "server/config/version.h"
+#include "server/handlers/info_handlers.h"
+#include "server/http/operator_routes.h"
+#include "server/lifecycle/build_id.h"
+#include "server/lifecycle/open_devices.h"
+#include "server/lifecycle/service_manager.h"
 #include "server/lifecycle/warm_up.h"
+#include "server/net/descriptors.h"
+#include "server/readiness/self_call.h"
 
 namespace upscaled::server {
 namespace {
 
-constexpr absl::Duration kIdleWorkerTimeout = absl::Seconds(60);
+constexpr char kHttpTitle[] = "upscaled: image upscaling.";
+constexpr char kAdminTitle[] = "upscaled: the operators' port.";
+constexpr absl::Duration kTlsReloadInterval = absl::Seconds(2);
+// For clients to take what they have been sent last.
+constexpr absl::Duration kFarewell = absl::Milliseconds(500);
+constexpr absl::Duration kSelfCallTimeout = absl::Seconds(3);
 
 absl::Status Draining() {
   return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kDraining,
                    "the server is shutting down");
 }
 
+// Third parties' exceptions as a Status.
+absl::Status Try(const std::function<absl::Status()>& action) try {
+  return action();
+} catch (const std::exception& error) {
+  return absl::InternalError(error.what());
+}
+
 // `address` with the port that it got.
 std::string WithPort(const std::string& address, int port) {
-  return absl::StrCat(address.substr(0, address.rfind(':')), ":", port);
+  return FormatEndpoint({.host = ParseEndpoint(address)->host, .port = port});
 }
 
-// "" where there is none.
-absl::StatusOr<std::string> ReadPem(const std::filesystem::path& path) {
-  constexpr size_t kMaxPemBytes = size_t{16} << 20;
-  if (path.empty()) return std::string();
-  return ReadFile(path, kMaxPemBytes, {.pipes = true});
+// Threads that relay gRPC connections: each moves gigabytes a second.
+int RelayThreads() {
+  constexpr int kCoresPerThread = 8, kMaxThreads = 8;
+  return std::clamp(AvailableCpuCount() / kCoresPerThread, 1, kMaxThreads);
 }
 
-// The devices that `auto` chooses from, and why it cannot use others.
-void LogDevices(const DeviceEnumeration& enumeration, Logger& logger) {
-  for (const DeviceEnumeration::Device& device : enumeration.devices) {
-    const LogField fields[] = {{"device", device.name}, {"description", device.description}};
-    logger.Log(LogLevel::kInfo, "found a device", fields);
+SelfCallTarget SelfTarget(const ServerConfig& config, const Http2Port& port) {
+  return {.host = port.own_host(),
+          .port = port.port(),
+          .tls = config.tls.enabled(),
+          .client_certificates = !config.tls.client_ca.empty(),
+          .cert = config.tls.cert,
+          .key = config.tls.key};
+}
+
+// A port's, but no more connections than there are descriptors for, and of one address no more than
+// leave some to others.
+ConnectionLimits ConnectionLimitsOf(const ServerConfig& config) {
+  constexpr int64_t kDescriptorsEach = 3;  // the client's socket and a pair behind it
+  const int64_t room =
+      std::max<int64_t>((DescriptorLimit() - kReservedDescriptors) / kDescriptorsEach, 4);
+  const auto all = static_cast<int>(std::min<int64_t>(config.max_connections, room));
+  const bool by_default =
+      config.max_connections_per_address == ServerConfig().max_connections_per_address;
+  return {.max_connections = all,
+          .max_connections_per_address =
+              by_default ? std::min(config.max_connections_per_address, std::max(all * 3 / 4, 1))
+                         : config.max_connections_per_address,
+          .exempt_host = kSelfCallHost};
+}
+
+// Gives connections to gRPC, which knows them by their descriptors alone.
+std::function<void(UniqueFd, const PeerAddress&)> HandTo(ConnectionIntake& grpc, PeerNames& peers) {
+  return [&grpc, &peers](UniqueFd socket, const PeerAddress& peer) {
+    peers.Set(socket.get(), peer);
+    grpc.Add(std::move(socket));
+  };
+}
+
+ResultReading ReadResults(ResultSharing& sharing) {
+  const ResultCounts& counts = sharing.counts();
+  ResultReading reading{.computed = counts.computed,
+                        .shared = counts.shared,
+                        .stored = counts.stored,
+                        .unmodified = counts.unmodified};
+  if (sharing.store() != nullptr) {
+    const ResultStoreCounts store = sharing.store()->counts();
+    reading.cache_results = store.results;
+    reading.cache_bytes = store.bytes;
+    reading.cache_evictions = store.evictions;
+    reading.cache_errors = store.errors;
   }
-  for (const std::string& note : enumeration.notes) {
-    const LogField fields[] = {{"reason", note}};
-    logger.Log(LogLevel::kInfo, "found no device", fields);
-  }
-}
-
-absl::StatusOr<BackendOptions> MakeBackendOptions(const ServerConfig& config, Logger& logger) {
-  BackendOptions options{.threads = config.threads,
-                         .cpu_isa = config.cpu_isa,
-                         .cache_folder = config.cache_folder.string()};
-  if (config.tune != TuneMode::kOff) {
-    const bool full = config.tune == TuneMode::kFull;
-    ASSIGN_OR_RETURN(options.chooser,
-                     Tuner::Create({.file = config.tune_file,
-                                    .measure = full || config.tune == TuneMode::kFast,
-                                    .budget = absl::Milliseconds(full ? 500 : 50),
-                                    .warn = [&logger](const std::string& text) {
-                                      logger.Log(LogLevel::kWarning, text);
-                                    }}));
-  }
-  return options;
-}
-
-absl::StatusOr<DeviceList> OpenDevices(const std::vector<std::string>& names,
-                                       const BackendFactory& create, Logger& logger) {
-  std::vector<std::unique_ptr<Backend>> backends;
-  for (const std::string& name : names) {
-    if (name != "auto") {
-      ASSIGN_OR_RETURN(backends.emplace_back(), create(name));
-      continue;
-    }
-    const DeviceEnumeration enumeration = EnumerateDevices();
-    LogDevices(enumeration, logger);
-    ASSIGN_OR_RETURN(backends.emplace_back(), CreateBest(enumeration, create));
-  }
-  return MakeDevices(std::move(backends));
-}
-
-absl::StatusOr<ModelCatalog> OpenModels(const ServerConfig& config, const DeviceList& devices,
-                                        Logger& logger) {
-  ASSIGN_OR_RETURN(ModelRepository repository, ModelRepository::Open(config.model_repositories));
-  return ModelCatalog::Create(
-      std::move(repository),
-      {.default_model = config.default_model,
-       .default_precision = config.precision,
-       .on_exact =
-           [&logger](const std::string& model, const absl::Status& why) {
-             const std::string reason(why.message());
-             const LogField fields[] = {{"model", model}, {"reason", reason}};
-             logger.Log(LogLevel::kWarning, "runs in exact unless a request says otherwise",
-                        fields);
-           }},
-      [&devices](const Network& network, Precision precision) {
-        return TryPrecision(devices, network, precision);
-      });
+  return reading;
 }
 
 std::string DeviceNames(const DeviceList& devices) {
@@ -107,7 +113,12 @@ std::string DeviceNames(const DeviceList& devices) {
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config, Logger& logger,
                                                       const DeviceFactory& create) {
-  ASSIGN_OR_RETURN(const BackendOptions options, MakeBackendOptions(config, logger));
+  RaiseDescriptorLimit();  // before connections are counted against it
+  ASSIGN_OR_RETURN(const std::shared_ptr<Tuner> tuner, OpenTuner(config, logger));
+  const BackendOptions options{.threads = config.threads,
+                               .cpu_isa = config.cpu_isa,
+                               .chooser = tuner,
+                               .cache_folder = config.cache_folder.string()};
   const BackendFactory create_device = [create, options](const std::string& name) {
     return create(name, options);
   };
@@ -115,6 +126,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   ASSIGN_OR_RETURN(ModelCatalog catalog, OpenModels(config, devices, logger));
   std::unique_ptr<Server> server(
       new Server(config, logger, std::move(catalog), devices, create_device));
+  RETURN_IF_ERROR(server->OpenSandbox());
+  server->OpenResults(tuner == nullptr ? std::function<std::string()>()
+                                       : [tuner] { return tuner->table().Choices(); });
   RETURN_IF_ERROR(server->OpenPorts());
   return server;
 }
@@ -125,7 +139,7 @@ Server::Server(const ServerConfig& config, Logger& logger, ModelCatalog catalog,
       logger_(logger),
       clock_(Clock::Real()),
       catalog_(std::move(catalog)),
-      metrics_({.version = kVersion, .device = DeviceNames(devices)}, clock_.Now()),
+      metrics_({.version = kVersion, .device = DeviceNames(devices)}, ProcessProbe().start_time()),
       admission_(config_.limits, config_.memory_budget_bytes, clock_),
       supervisor_(devices, clock_, logger_,
                   {.create = std::move(create),
@@ -139,7 +153,11 @@ Server::Server(const ServerConfig& config, Logger& logger, ModelCatalog catalog,
                                   const absl::Status& fault) { OnDeviceChanged(device, fault); }),
       chooser_(quarantine_, [this] { return scheduler_.work(); }),
       scheduler_(quarantine_, clock_, {}, &metrics_),
-      workers_(config_.limits.max_concurrent_requests, kIdleWorkerTimeout),
+      workers_(config_.limits.max_concurrent_requests),
+      grpc_connections_(ConnectionLimitsOf(config_)),
+      http_connections_(ConnectionLimitsOf(config_)),
+      admin_connections_(ConnectionLimitsOf(config_)),
+      offences_(logger_, clock_),
       handlers_{.catalog = catalog_,
                 .admission = admission_,
                 .chooser = chooser_,
@@ -153,42 +171,183 @@ Server::Server(const ServerConfig& config, Logger& logger, ModelCatalog catalog,
              .registry = registry_,
              .clock = clock_,
              .on_finished = [this](const RequestRecord& record) { OnFinished(record); },
-             .stall_timeout = config_.stall_timeout} {}
+             .start_timeout = config_.start_timeout,
+             .stall_timeout = config_.stall_timeout,
+             .peer = [this](const std::string& name) { return peers_.Find(name); }},
+      grpc_(std::make_unique<GrpcServer>(
+          GrpcServerOptions{.max_connection_age = config_.max_connection_age,
+                            .idle_timeout = config_.idle_timeout,
+                            .transport_bytes = config_.transport_memory_bytes,
+                            .output_queue_bytes = config_.output_ring_bytes,
+                            .limits = config_.limits},
+          handlers_, calls_)),
+      readiness_(
+          {.self_call =
+               [this] { return CallSelf(SelfTarget(config_, *grpc_port_), kSelfCallTimeout); },
+           .resources = [this] { return resources_.Check(probe_.Read()); }},
+          {.on_change = [this](bool ready) { grpc_->health().SetReady(ready); },
+           .on_served = [] { NotifyServiceManager("WATCHDOG=1"); }},
+          logger_) {}
 
 Server::~Server() {
+  readiness_.Stop();
   Drain(absl::ZeroDuration());
   // Before what they call goes: a thread may still tell of a device whose tiles another one ended.
   scheduler_.Stop(Draining());
   supervisor_.Stop();
 }
 
-absl::Status Server::OpenPorts() {
-  GrpcServerOptions options{.listen = config_.listen,
-                            .max_connection_age = config_.max_connection_age,
-                            .output_queue_bytes = config_.output_ring_bytes,
-                            .limits = config_.limits};
-  ASSIGN_OR_RETURN(options.tls.cert_chain, ReadPem(config_.tls.cert));
-  ASSIGN_OR_RETURN(options.tls.private_key, ReadPem(config_.tls.key));
-  ASSIGN_OR_RETURN(options.tls.client_ca, ReadPem(config_.tls.client_ca));
-  ASSIGN_OR_RETURN(grpc_, GrpcServer::Start(options, handlers_, calls_));
-  if (!config_.http.empty()) {
-    ASSIGN_OR_RETURN(
-        http_,
-        HttpServer::Start(config_.http, {.live = [] { return true; },
-                                         .ready = [this] { return grpc_->health().serving(); },
-                                         .metrics = [this] { return RenderMetrics(); }}));
+absl::Status Server::OpenSandbox() {
+  if (config_.decode_sandbox == SandboxMode::kOff) return absl::OkStatus();
+  absl::StatusOr<std::unique_ptr<DecodeSandbox>> sandbox =
+      DecodeSandbox::Start({.worker = DecodeWorkerProgram()});
+  if (!sandbox.ok()) {
+    if (config_.decode_sandbox == SandboxMode::kOn) return sandbox.status();
+    const std::string reason(sandbox.status().message());
+    const LogField fields[] = {{"reason", reason}};
+    logger_.Log(LogLevel::kWarning, "images are decoded in the server's own process", fields);
+    return absl::OkStatus();
   }
+  sandbox_ = *std::move(sandbox);
+  handlers_.open_image = [this](const ImageHeader& header, ByteSource& source,
+                                const DecodeLimits& limits, Cancellation* cancellation) {
+    return sandbox_->Open(header, source, limits, cancellation);
+  };
+  return absl::OkStatus();
+}
+
+void Server::OpenResults(std::function<std::string()> tuning) {
+  // Builds of one version may compute differently: another compiler is enough.
+  ResultSharingOptions options{.software = absl::StrCat(kVersion, " ", BuildId()),
+                               .tuning = std::move(tuning),
+                               .max_held_bytes = config_.hold_source_bytes,
+                               .max_computations = config_.limits.max_concurrent_requests};
+  if (!config_.result_cache.empty()) {
+    auto store =
+        ResultStore::Open({.directory = config_.result_cache,
+                           .max_bytes = config_.result_cache_bytes,
+                           .warn = [this](const std::string& reason) {
+                             const LogField fields[] = {{"reason", reason}};
+                             logger_.Log(LogLevel::kWarning, "trouble with stored results", fields);
+                           }});
+    if (store.ok()) {
+      options.store = *std::move(store);
+    } else {
+      const std::string reason(store.status().message());
+      const LogField fields[] = {{"reason", reason}};
+      logger_.Log(LogLevel::kError, "results are not stored", fields);
+    }
+  }
+  sharing_ = std::make_unique<ResultSharing>(std::move(options));
+  handlers_.sharing = sharing_.get();
+}
+
+absl::Status Server::OpenPorts() {
+  if (config_.tls.enabled()) {
+    ASSIGN_OR_RETURN(tls_, TlsContext::Load({.cert = config_.tls.cert,
+                                             .key = config_.tls.key,
+                                             .client_ca = config_.tls.client_ca}));
+    tls_reload_ =
+        std::make_unique<PeriodicTask>(housekeeping_, kTlsReloadInterval, [this] { ReloadTls(); });
+  }
+  RETURN_IF_ERROR(OpenGrpcPort());
+  if (!config_.http.empty()) RETURN_IF_ERROR(OpenHttpPort());
+  if (!config_.admin.empty()) RETURN_IF_ERROR(OpenAdminPort());
   const std::string grpc_address = WithPort(config_.listen, grpc_port());
   const std::string http_address = http_ == nullptr ? "" : WithPort(config_.http, http_port());
-  const LogField fields[] = {{"grpc", grpc_address}, {"http", http_address}};
+  const std::string admin_address = admin_ == nullptr ? "" : WithPort(config_.admin, admin_port());
+  const LogField fields[] = {
+      {"grpc", grpc_address}, {"http", http_address}, {"admin", admin_address}};
   logger_.Log(LogLevel::kInfo, "listening", fields);
   return absl::OkStatus();
+}
+
+absl::StatusOr<BodyRoomOptions> Server::FindBodyRoom() {
+  std::error_code ignored;
+  BodyRoomOptions room{.spool_dir = config_.spool_dir.empty()
+                                        ? std::filesystem::temp_directory_path(ignored).string()
+                                        : config_.spool_dir.string(),
+                       .spool_bytes = static_cast<size_t>(config_.spool_bytes)};
+  if (room.spool_bytes == 0) return room;
+  const absl::Status usable = OpenSpoolFile(room.spool_dir).status();
+  if (usable.ok()) return room;
+  if (!config_.spool_dir.empty()) return usable;
+  const std::string reason(usable.message());
+  const LogField fields[] = {{"reason", reason}};
+  logger_.Log(LogLevel::kWarning, "bodies of HTTP are kept in memory alone", fields);
+  room.spool_bytes = 0;
+  return room;
+}
+
+absl::Status Server::OpenGrpcPort() {
+  RETURN_IF_ERROR(grpc_->Start());
+  Http2PortOptions options{.address = config_.listen,
+                           .tls = tls_.get(),
+                           .stall_timeout = config_.stall_timeout,
+                           .threads = RelayThreads()};
+  options.on_connection = HandTo(grpc_->intake(), peers_);
+  options.on_offence = [this](const PeerAddress& peer, Offence offence) {
+    offences_.OnOffence(peer.name, OffenceName(offence));
+  };
+  ASSIGN_OR_RETURN(grpc_port_, Http2Port::Start(std::move(options), grpc_connections_));
+  return absl::OkStatus();
+}
+
+absl::Status Server::OpenHttpPort() {
+  ASSIGN_OR_RETURN(BodyRoomOptions bodies, FindBodyRoom());
+  rest_ = std::make_unique<RestService>(
+      handlers_, calls_, RestOptions{.web = config_.web, .cors_origins = config_.cors_origins});
+  HttpServerOptions options{.address = config_.http,
+                            .title = kHttpTitle,
+                            .routes = rest_->Routes(),
+                            .limits = {.stall_timeout = config_.stall_timeout},
+                            .bodies = std::move(bodies),
+                            .tls = tls_.get()};
+  for (HttpRoute& route : HealthRoutes(HealthTexts())) options.routes.push_back(std::move(route));
+  ASSIGN_OR_RETURN(http_, HttpServer::Start(std::move(options), http_connections_));
+  return absl::OkStatus();
+}
+
+absl::Status Server::OpenAdminPort() {
+  ASSIGN_OR_RETURN(admin_grpc_, AdminServer::Start(handlers_, calls_));
+  ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(config_.admin));
+  // Probes and scrapers of this machine need none.
+  const TlsContext* const tls = IsLoopback(endpoint.host) ? nullptr : tls_.get();
+  ASSIGN_OR_RETURN(
+      admin_grpc_port_,
+      Http2Port::Start({.tls = tls, .on_connection = HandTo(admin_grpc_->intake(), peers_)},
+                       admin_connections_));
+  HttpServerOptions admin{.address = config_.admin,
+                          .title = kAdminTitle,
+                          .routes = AdminRoutes(HealthTexts(), [this] { return RenderMetrics(); }),
+                          .tls = tls,
+                          .on_http2 = [this](AcceptedConnection connection) {
+                            admin_grpc_port_->Take(std::move(connection));
+                          }};
+  ASSIGN_OR_RETURN(admin_, HttpServer::Start(std::move(admin), admin_connections_));
+  return absl::OkStatus();
+}
+
+void Server::ReloadTls() {
+  const absl::StatusOr<bool> reloaded = tls_->ReloadIfChanged();
+  if (reloaded.ok() && *reloaded) logger_.Info("the TLS files have changed and are in use");
+  if (reloaded.ok()) return;
+  const std::string reason(reloaded.status().message());
+  const LogField fields[] = {{"reason", reason}};
+  logger_.Log(LogLevel::kError, "the TLS files have changed and cannot be used; the old ones are",
+              fields);
+}
+
+HealthSource Server::HealthTexts() {
+  return {.why_not_live = [] { return std::string(); },
+          .why_not_ready = [this] { return WhyNotReady(); }};
 }
 
 absl::Status Server::WarmUp() {
   RETURN_IF_ERROR(WarmUpDevices());
   supervisor_.Start();
   grpc_->health().SetServing();
+  readiness_.Start();
   if (!grpc_->health().serving()) return absl::OkStatus();  // a drain or a failure came first
   for (const DeviceState& device : supervisor_.states()) {
     const LogField fields[] = {
@@ -224,18 +383,80 @@ void Server::OnDeviceChanged(const Device& device, const absl::Status& fault) {
   scheduler_.OnDeviceChanged(device);
 }
 
-bool Server::Drain(absl::Duration timeout) {
-  if (std::exchange(drained_, true)) return true;
-  if (grpc_ != nullptr) grpc_->health().Stop();
-  admission_.StartDraining();
-  const bool finished = admission_.AwaitIdle(timeout);
-  if (!finished) {
-    registry_.CancelAll(Draining());
-    admission_.AwaitIdle(absl::InfiniteDuration());  // tiles that are running still end
+void Server::Reload() {
+  RequestRecord record;
+  upscale::v1::ReloadModelsResponse report;
+  const absl::Status models = Try([&] { return ReloadModels(handlers_, record, report); });
+  if (models.ok()) {
+    const LogField fields[] = {{"added", int64_t{report.added_size()}},
+                               {"changed", int64_t{report.changed_size()}},
+                               {"removed", int64_t{report.removed_size()}},
+                               {"unchanged", int64_t{report.unchanged_size()}}};
+    logger_.Log(LogLevel::kInfo, "reloaded the models", fields);
+  } else {
+    const std::string error =
+        record.message.empty() ? std::string(models.message()) : record.message;
+    const LogField fields[] = {{"error", error}};
+    logger_.Log(LogLevel::kError, "the models stay as they were", fields);
   }
-  if (grpc_ != nullptr) grpc_->Shutdown(Draining());
-  http_.reset();
+  if (tls_ == nullptr) return;
+  if (const absl::Status certificates = Try([this] { return tls_->Reload(); });
+      !certificates.ok()) {
+    const std::string error(certificates.message());
+    const LogField fields[] = {{"error", error}};
+    logger_.Log(LogLevel::kError, "the certificates stay as they were", fields);
+  } else {
+    logger_.Info("reloaded the certificates");
+  }
+}
+
+std::string Server::WhyNotReady() const {
+  if (const absl::Status state = readiness_.state(); !state.ok()) {
+    return std::string(state.message());
+  }
+  if (quarantine_.working().empty()) return "no device works";
+  return grpc_->health().serving() ? "" : "not ready: it starts, or it drains";
+}
+
+void Server::StartLameDuck() {
+  readiness_.Stop();
+  grpc_->health().Stop();
+}
+
+bool Server::Drain(absl::Duration timeout) {
+  const bool finished = FinishCalls(timeout);
+  Close();
   return finished;
+}
+
+bool Server::FinishCalls(absl::Duration timeout) {
+  if (std::exchange(calls_finished_, true)) return finished_in_time_;
+  StartLameDuck();
+  admission_.StartDraining();
+  if (http_ != nullptr) http_->StartDraining();
+  finished_in_time_ = admission_.AwaitIdle(timeout);
+  if (!finished_in_time_) registry_.CancelAll(Draining());
+  return finished_in_time_;
+}
+
+void Server::Close() {
+  if (std::exchange(closed_, true)) return;
+  admin_.reset();
+  for (Http2Port* port : {admin_grpc_port_.get(), grpc_port_.get()}) {
+    if (port != nullptr) port->StopAccepting();
+  }
+  // Tiles that are running still end. Should one not, the process does: see HardEnd.
+  admission_.AwaitIdle(absl::InfiniteDuration());
+  for (Http2Port* port : {admin_grpc_port_.get(), grpc_port_.get()}) {
+    if (port != nullptr) port->Hurry(kFarewell);
+  }
+  // First, as gRPC's end cancels all calls: those of HTTP may still be sending what they have.
+  if (http_ != nullptr) http_->Close(kFarewell);
+  if (admin_grpc_ != nullptr) admin_grpc_->Shutdown();
+  grpc_->Shutdown(Draining());
+  for (Http2Port* port : {admin_grpc_port_.get(), grpc_port_.get()}) {
+    if (port != nullptr) port->Close(kFarewell);
+  }
 }
 
 void Server::OnFinished(const RequestRecord& record) {
@@ -249,16 +470,29 @@ std::string Server::RenderMetrics() {
   for (const std::shared_ptr<Device>& device : quarantine_.working()) {
     models += device->models().loaded_count();
   }
+  const LogDrops drops = logger_.drops();
   std::vector<DeviceReading> devices;
   for (const DeviceState& device : supervisor_.states())
     devices.push_back({device.name, device.up});
   return metrics_.Render({.requests_in_flight = state.requests,
-                          .queue_pixels = state.queue_pixels,
+                          .queue_pixels = QueuePixels(state.queue_cost),
+                          .queue_cost = state.queue_cost,
+                          .queue_time = state.queue_time,
                           .queue_tiles = scheduler_.load().queued_tiles,
                           .memory_reserved_bytes = state.memory_bytes + state.scratch_bytes,
                           .memory_budget_bytes = admission_.memory_budget_bytes(),
                           .models_loaded = models,
-                          .devices = std::move(devices)});
+                          .devices = std::move(devices),
+                          .ports = {{"grpc", grpc_connections_.counts()},
+                                    {"http", http_connections_.counts()},
+                                    {"admin", admin_connections_.counts()}},
+                          .results = ReadResults(*sharing_),
+                          .ready = grpc_->health().serving(),
+                          .process = probe_.Read(),
+                          .log_lines_limited = drops.limited,
+                          .log_lines_lost = drops.lost,
+                          .decode_crashes = sandbox_ == nullptr ? 0 : sandbox_->crashes(),
+                          .spool_bytes = http_ == nullptr ? 0 : http_->spool_bytes_in_use()});
 }
 
 }  // namespace upscaled::server

@@ -1,6 +1,7 @@
 // The whole server: what there is, who owns whom, and the order of its beginning and its end.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -13,17 +14,33 @@
 #include "engine/backends/backend_list.h"
 #include "engine/base/clock.h"
 #include "server/admission/admission.h"
+#include "server/base/process_usage.h"
 #include "server/batching/tile_scheduler.h"
 #include "server/config/config.h"
 #include "server/devices/device.h"
 #include "server/devices/device_chooser.h"
 #include "server/devices/device_quarantine.h"
 #include "server/devices/device_supervisor.h"
+#include "server/handlers/result_sharing.h"
+#include "server/http/body_room.h"
 #include "server/http/http_server.h"
+#include "server/http/operator_routes.h"
+#include "server/lifecycle/offence_log.h"
 #include "server/logging/logger.h"
 #include "server/metrics/metrics.h"
 #include "server/models/model_catalog.h"
+#include "server/net/connection_table.h"
+#include "server/net/http2_port.h"
+#include "server/net/io_thread.h"
+#include "server/net/peer_names.h"
+#include "server/net/periodic_task.h"
+#include "server/net/tls_context.h"
+#include "server/readiness/readiness.h"
+#include "server/readiness/resource_watch.h"
+#include "server/rest/rest_service.h"
+#include "server/rpc/admin_server.h"
 #include "server/rpc/grpc_server.h"
+#include "server/sandbox/decode_sandbox.h"
 
 namespace upscaled::server {
 
@@ -44,26 +61,49 @@ class Server {
   // reports ready.
   absl::Status WarmUp();
 
+  // Reads models and certificates again; what it did or could not do is in the log. One at a time.
+  void Reload();
+
+  // Health and readiness say no from now on; calls are still taken.
+  void StartLameDuck();
+
   // Takes no more calls, waits for those there are for at most `timeout`, cancels the others, and
   // closes the ports. Returns whether all calls could finish. May run beside WarmUp, for which it
   // does not wait, and which then does not report ready any more.
   bool Drain(absl::Duration timeout);
+  // Its two halves, for a caller who wants to know when the calls' time is over.
+  bool FinishCalls(absl::Duration timeout);
+  void Close();
 
-  int grpc_port() const { return grpc_->port(); }
+  int grpc_port() const { return grpc_port_->port(); }
   int http_port() const { return http_ == nullptr ? 0 : http_->port(); }
+  int admin_port() const { return admin_ == nullptr ? 0 : admin_->port(); }
 
   // For tests that look at what is left behind.
   AdmissionState admission_state() const { return admission_.state(); }
   TileLoad tile_load() const { return scheduler_.load(); }
+  const ResultCounts& result_counts() const { return sharing_->counts(); }
   size_t health_watches() const { return grpc_->health().watch_count(); }
 
  private:
   Server(const ServerConfig& config, Logger& logger, ModelCatalog catalog,
          const DeviceList& devices, BackendFactory create);
   absl::Status WarmUpDevices();
+  // "" when it is.
+  std::string WhyNotReady() const;
   // `fault` is OK when it works again.
   void OnDeviceChanged(const Device& device, const absl::Status& fault);
+  absl::Status OpenSandbox();
+  // `tuning` as in ResultSharingOptions.
+  void OpenResults(std::function<std::string()> tuning);
   absl::Status OpenPorts();
+  absl::Status OpenGrpcPort();
+  absl::Status OpenHttpPort();
+  // Where bodies of HTTP wait; without disk where the system's own folder takes no files.
+  absl::StatusOr<BodyRoomOptions> FindBodyRoom();
+  absl::Status OpenAdminPort();
+  HealthSource HealthTexts();
+  void ReloadTls();
   void OnFinished(const RequestRecord& record);
   std::string RenderMetrics();
 
@@ -77,13 +117,29 @@ class Server {
   DeviceQuarantine quarantine_;
   DeviceChooser chooser_;
   TileScheduler scheduler_;
+  std::unique_ptr<DecodeSandbox> sandbox_;  // null: off, or not to be had
   RequestWorkers workers_;
   CallRegistry registry_;
+  ConnectionTable grpc_connections_, http_connections_, admin_connections_;
+  PeerNames peers_;
+  OffenceLog offences_;
   HandlerEnvironment handlers_;
   CallEnvironment calls_;
-  std::unique_ptr<GrpcServer> grpc_;
+  std::unique_ptr<ResultSharing> sharing_;  // never null after Start
+  std::unique_ptr<TlsContext> tls_;         // null: no TLS
+  const ProcessProbe probe_;
+  ResourceWatch resources_;
+  const std::unique_ptr<GrpcServer> grpc_;  // never null
+  std::unique_ptr<Http2Port> grpc_port_;
+  std::unique_ptr<AdminServer> admin_grpc_;
+  std::unique_ptr<Http2Port> admin_grpc_port_;  // takes what admin_ hands over
+  std::unique_ptr<RestService> rest_;           // null: no HTTP port
   std::unique_ptr<HttpServer> http_;
-  bool drained_ = false;
+  std::unique_ptr<HttpServer> admin_;
+  IoThread housekeeping_;
+  std::unique_ptr<PeriodicTask> tls_reload_;
+  Readiness readiness_;  // last: it calls the ports
+  bool calls_finished_ = false, finished_in_time_ = true, closed_ = false;
 };
 
 }  // namespace upscaled::server

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <new>
 #include <span>
@@ -39,6 +40,8 @@ absl::Status Run(Device& device, const CatalogEntry& model) try {
   return RunGray(*device.backend().CreateStream(), **executable);
 } catch (const std::bad_alloc&) {
   return absl::ResourceExhaustedError("out of memory");
+} catch (const std::exception& error) {
+  return absl::InternalError(error.what());
 }
 
 }  // namespace

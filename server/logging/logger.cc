@@ -9,14 +9,26 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "engine/base/clock.h"
 #include "nlohmann/json.hpp"
+#include "server/logging/fd_sink.h"
+#include "server/logging/line_limit.h"
+#include "spdlog/async_logger.h"
+#include "spdlog/details/thread_pool.h"
 #include "spdlog/logger.h"
-#include "spdlog/sinks/stdout_sinks.h"
 
 namespace upscaled::server {
 namespace {
 
 constexpr size_t kMaxStringBytes = 512;
+
+// Lines with the same message, and of requests those that failed alike: 0.2 MB a minute at most.
+constexpr LineRate kLineRate = {.burst = 100, .per_second = 10};
+// Lines of requests that went well.
+constexpr LineRate kServedRate = {.burst = 1000, .per_second = 100};
+
+constexpr absl::Duration kTellInterval = absl::Seconds(5);
+constexpr absl::Duration kLastFlush = absl::Seconds(1);
 
 spdlog::level::level_enum SpdlogLevel(LogLevel level) {
   switch (level) {
@@ -34,7 +46,9 @@ spdlog::level::level_enum SpdlogLevel(LogLevel level) {
 
 std::string Bounded(std::string_view text) {
   if (text.size() <= kMaxStringBytes) return std::string(text);
-  return std::string(text.substr(0, kMaxStringBytes)) + "...";
+  std::string cut(text.substr(0, kMaxStringBytes));
+  cut += "...";
+  return cut;
 }
 
 nlohmann::json ToJson(const std::variant<std::string_view, int64_t, double>& value) {
@@ -103,26 +117,96 @@ std::string_view LogLevelName(LogLevel level) {
   return kNames[static_cast<size_t>(level)];
 }
 
-Logger::Logger(LogFormat format, LogLevel min_level)
-    : Logger(format, min_level, std::make_shared<spdlog::sinks::stderr_sink_mt>()) {}
-
-Logger::Logger(LogFormat format, LogLevel min_level, std::shared_ptr<spdlog::sinks::sink> sink)
-    : format_(format), logger_(std::make_unique<spdlog::logger>("upscaled", std::move(sink))) {
+Logger::Logger(LogFormat format, LogLevel min_level, int fd)
+    : format_(format),
+      limit_(std::make_unique<LineLimit>(Clock::Real())),
+      fd_sink_(std::make_shared<FdSink>(fd)),
+      queue_(std::make_shared<spdlog::details::thread_pool>(kQueueLines, /*threads_n=*/1)),
+      logger_(std::make_shared<spdlog::async_logger>(
+          "upscaled", fd_sink_, queue_, spdlog::async_overflow_policy::overrun_oldest)) {
   logger_->set_pattern("%v");
   logger_->set_level(SpdlogLevel(min_level));
 }
 
-Logger::~Logger() = default;
+Logger::Logger(LogFormat format, LogLevel min_level, std::shared_ptr<spdlog::sinks::sink> sink)
+    : format_(format), logger_(std::make_shared<spdlog::logger>("upscaled", std::move(sink))) {
+  logger_->set_pattern("%v");
+  logger_->set_level(SpdlogLevel(min_level));
+}
+
+Logger::~Logger() {
+  TellDropsNow();
+  if (!Flush(kLastFlush)) fd_sink_->Abandon();
+}
+
+bool Logger::Wanted(LogLevel level) const { return logger_->should_log(SpdlogLevel(level)); }
 
 void Logger::Log(LogLevel level, std::string_view message, std::span<const LogField> fields) {
-  const spdlog::level::level_enum spdlog_level = SpdlogLevel(level);
-  if (!logger_->should_log(spdlog_level)) return;
+  if (!Wanted(level)) return;
+  if (limit_ == nullptr || limit_->Admit(message, kLineRate)) Write(level, message, fields);
+  TellDrops();
+}
+
+void Logger::Write(LogLevel level, std::string_view message, std::span<const LogField> fields) {
   const std::string line = format_ == LogFormat::kText ? TextLine(level, message, fields)
                                                        : JsonLine(level, message, fields);
-  logger_->log(spdlog_level, spdlog::string_view_t(line));
+  ++queued_;
+  logger_->log(SpdlogLevel(level), spdlog::string_view_t(line));
+}
+
+void Logger::TellDrops() {
+  if (limit_ == nullptr) return;
+  {
+    const absl::Time now = Clock::Real().Now();
+    absl::MutexLock lock(&tell_mutex_);
+    if (now < next_tell_) return;
+    next_tell_ = now + kTellInterval;
+  }
+  TellDropsNow();
+}
+
+void Logger::TellDropsNow() {
+  if (limit_ == nullptr) return;
+  for (const LineLimit::Omission& omission : limit_->TakeOmissions()) {
+    const LogField fields[] = {{"kind", omission.kind}, {"lines", omission.lines}};
+    Write(LogLevel::kWarning, "left out lines of a kind that comes too often", fields);
+  }
+  int64_t new_ones = drops().lost;
+  {
+    absl::MutexLock lock(&tell_mutex_);
+    new_ones -= std::exchange(told_lost_, std::max(told_lost_, new_ones));
+  }
+  if (new_ones <= 0) return;
+  const LogField fields[] = {{"lines", new_ones}};
+  Write(LogLevel::kWarning, "lost lines that were not read in time", fields);
+}
+
+LogDrops Logger::drops() const {
+  if (limit_ == nullptr) return {};
+  return {.limited = limit_->total(),
+          .lost = static_cast<int64_t>(queue_->overrun_counter()) + fd_sink_->lost()};
+}
+
+bool Logger::Flush(absl::Duration timeout) {
+  if (fd_sink_ == nullptr) return true;
+  const int64_t target = queued_;
+  const auto written = [&](int64_t handled) {
+    return handled + static_cast<int64_t>(queue_->overrun_counter()) >= target;
+  };
+  return fd_sink_->AwaitHandled(written, timeout);
 }
 
 void Logger::LogRequest(const RequestRecord& record) {
+  const LogLevel level = IsServerFailure(record.code) ? LogLevel::kWarning : LogLevel::kInfo;
+  if (!Wanted(level)) return;
+  if (limit_ != nullptr) {
+    const bool served = record.code == absl::StatusCode::kOk;
+    const std::string kind = absl::StrCat("request code=", absl::StatusCodeToString(record.code),
+                                          " reason=", record.reason);
+    const bool admitted = limit_->Admit(kind, served ? kServedRate : kLineRate);
+    TellDrops();
+    if (!admitted) return;
+  }
   const std::string code = absl::StatusCodeToString(record.code);
   const auto size_text = [](Size size) { return absl::StrCat(size.width, "x", size.height); };
   const std::string source = size_text(record.source), result = size_text(record.result);
@@ -140,6 +224,7 @@ void Logger::LogRequest(const RequestRecord& record) {
   const auto add_ms = [&](std::string_view name, absl::Duration value) {
     if (value != absl::ZeroDuration()) fields.push_back({name, Milliseconds(value)});
   };
+  add_text("transport", record.transport);
   add_text("reason", record.reason);
   add_text("error", record.message);
   add_text("model", record.model);
@@ -156,7 +241,7 @@ void Logger::LogRequest(const RequestRecord& record) {
   add_ms("infer_ms", record.infer);
   add_ms("encode_ms", record.encode);
   fields.push_back({"total_ms", Milliseconds(record.total)});
-  Log(IsServerFailure(record.code) ? LogLevel::kWarning : LogLevel::kInfo, "request", fields);
+  Write(level, "request", fields);
 }
 
 }  // namespace upscaled::server

@@ -1,6 +1,7 @@
 // Log lines for people (text) or for programs (JSON, one object a line), through spdlog.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -8,10 +9,16 @@
 #include <string_view>
 #include <variant>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "server/base/request_record.h"
 
 namespace spdlog {
 class logger;
+namespace details {
+class thread_pool;
+}
 namespace sinks {
 class sink;
 }
@@ -30,14 +37,27 @@ struct LogField {
   std::variant<std::string_view, int64_t, double> value;
 };
 
+class FdSink;
+class LineLimit;
+
+// Lines that nobody will read.
+struct LogDrops {
+  int64_t limited = 0;  // left out, as there were too many of their kind
+  int64_t lost = 0;     // were in the queue when it overflowed or could not be written
+};
+
 // Thread safe. Whatever a message or a value holds, an entry is one line of valid UTF-8 (or ASCII):
 // control characters and broken UTF-8 are escaped, strings cut after 512 bytes.
 class Logger {
  public:
-  // Writes to stderr.
-  Logger(LogFormat format, LogLevel min_level);
-  // For tests and other targets.
+  // Writes to `fd` (standard error, borrowed) on a thread of its own: nobody who logs waits for its
+  // reader. At most kQueueLines lines wait for that thread, the newest; of lines with the same
+  // message, and of requests with the same outcome, so many a second are written as the .cc says.
+  // Other lines say how many are missing. Throws std::system_error when there is no thread.
+  Logger(LogFormat format, LogLevel min_level, int fd = 2);
+  // For tests and other targets: writes at once, and all.
   Logger(LogFormat format, LogLevel min_level, std::shared_ptr<spdlog::sinks::sink> sink);
+  // Gives the lines that wait a second to be written, and throws the rest away.
   ~Logger();
 
   void Log(LogLevel level, std::string_view message, std::span<const LogField> fields = {});
@@ -49,9 +69,29 @@ class Logger {
   // The one line of a finished call: info, or warning when it failed by the server's doing.
   void LogRequest(const RequestRecord& record);
 
+  // Says what is missing since it was last said, at most every 5 s; every line does so, too. Call
+  // it now and then, for times without lines.
+  void TellDrops() ABSL_LOCKS_EXCLUDED(tell_mutex_);
+  LogDrops drops() const;
+  // Waits until the lines so far are written; false when `timeout` passes first.
+  bool Flush(absl::Duration timeout);
+
+  static constexpr size_t kQueueLines = 2048;
+
  private:
+  bool Wanted(LogLevel level) const;
+  void Write(LogLevel level, std::string_view message, std::span<const LogField> fields);
+  void TellDropsNow() ABSL_LOCKS_EXCLUDED(tell_mutex_);
+
   const LogFormat format_;
-  std::unique_ptr<spdlog::logger> logger_;
+  std::unique_ptr<LineLimit> limit_;                     // null: all lines are written
+  std::shared_ptr<FdSink> fd_sink_;                      // null: `logger_` writes at once
+  std::shared_ptr<spdlog::details::thread_pool> queue_;  // likewise
+  std::shared_ptr<spdlog::logger> logger_;
+  std::atomic<int64_t> queued_ = 0;
+  absl::Mutex tell_mutex_;
+  absl::Time next_tell_ ABSL_GUARDED_BY(tell_mutex_) = absl::InfinitePast();
+  int64_t told_lost_ ABSL_GUARDED_BY(tell_mutex_) = 0;
 };
 
 }  // namespace upscaled::server

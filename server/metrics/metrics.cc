@@ -1,8 +1,5 @@
 #include "server/metrics/metrics.h"
 
-#include <unistd.h>
-
-#include <fstream>
 #include <sstream>
 
 #include "prometheus/counter.h"
@@ -46,12 +43,13 @@ Histogram& AddHistogram(Registry& registry, const char* name, const char* help,
   return HistogramFamily(registry, name, help).Add({}, buckets);
 }
 
-// 0 where /proc is not mounted.
-double ResidentBytes() {
-  std::ifstream statm("/proc/self/statm");
-  int64_t size_pages = 0, resident_pages = 0;
-  statm >> size_pages >> resident_pages;
-  return static_cast<double>(resident_pages) * sysconf(_SC_PAGESIZE);
+Family<Gauge>& GaugeFamily(Registry& registry, const char* name, const char* help) {
+  return prometheus::BuildGauge().Name(name).Help(help).Register(registry);
+}
+
+// Of a count that somebody else keeps.
+void Raise(Counter& counter, double value) {
+  if (value > counter.Value()) counter.Increment(value - counter.Value());
 }
 
 }  // namespace
@@ -60,9 +58,12 @@ struct ServerMetrics::Families {
   Registry registry;
 
   Family<Counter>& requests = CounterFamily(registry, "upscaled_requests_total",
-                                            "Finished calls, by method and gRPC code.");
+                                            "Finished calls, by transport, method and gRPC code.");
   Family<Counter>& request_failures = CounterFamily(registry, "upscaled_request_failures_total",
                                                     "Failed calls, by reason (ErrorReason).");
+  Family<Counter>& refused = CounterFamily(
+      registry, "upscaled_refused_total",
+      "Calls refused or ended because they passed a limit, by the limit's flag or name.");
   Family<Histogram>& request_duration =
       HistogramFamily(registry, "upscaled_request_duration_seconds",
                       "Time of a call from its start to its end, by method.");
@@ -94,10 +95,8 @@ struct ServerMetrics::Families {
                  "Tiles that ran once more on another device after theirs had failed.");
   Family<Counter>& device_failures =
       CounterFamily(registry, "upscaled_device_failures_total", "Failures that took a device out.");
-  Family<Gauge>& device_up = prometheus::BuildGauge()
-                                 .Name("upscaled_device_up")
-                                 .Help("1 while the device takes work, 0 while it is rebuilt.")
-                                 .Register(registry);
+  Family<Gauge>& device_up = GaugeFamily(registry, "upscaled_device_up",
+                                         "1 while the device takes work, 0 while it is rebuilt.");
   Counter& source_pixels =
       AddCounter(registry, "upscaled_source_pixels_total", "Pixels of the admitted sources.");
   Counter& result_pixels =
@@ -110,7 +109,12 @@ struct ServerMetrics::Families {
   Gauge& requests_in_flight =
       AddGauge(registry, "upscaled_requests_in_flight", "Calls that hold a slot.");
   Gauge& queue_pixels =
-      AddGauge(registry, "upscaled_queue_pixels", "Source pixels admitted and not yet computed.");
+      AddGauge(registry, "upscaled_queue_pixels",
+               "Work admitted and not yet computed, in source pixels of general-2x.");
+  Gauge& queue_cost = AddGauge(registry, "upscaled_queue_cost",
+                               "Work admitted and not yet computed, in multiply-adds.");
+  Gauge& queue_seconds = AddGauge(registry, "upscaled_queue_seconds",
+                                  "Time to compute what is admitted, at the speed of late.");
   Gauge& queue_tiles =
       AddGauge(registry, "upscaled_queue_tiles", "Tiles waiting for a stream of a device.");
   Gauge& memory_reserved =
@@ -119,8 +123,99 @@ struct ServerMetrics::Families {
       AddGauge(registry, "upscaled_memory_budget_bytes", "Memory that calls may reserve in all.");
   Gauge& models_loaded =
       AddGauge(registry, "upscaled_models_loaded", "Networks compiled and ready.");
+
+  Family<Gauge>& connections =
+      GaugeFamily(registry, "upscaled_connections", "Open connections, by port.");
+  Family<Counter>& connections_accepted = CounterFamily(
+      registry, "upscaled_connections_accepted_total", "Connections accepted, by port.");
+  Family<Counter>& connections_refused =
+      CounterFamily(registry, "upscaled_connections_refused_total",
+                    "Connections closed as they came, by port and the limit they met.");
+  Family<Counter>& connections_ended =
+      CounterFamily(registry, "upscaled_connections_ended_total",
+                    "Connections ended for what their clients did, by port and reason.");
+  Family<Counter>& resets = CounterFamily(registry, "upscaled_resets_total",
+                                          "Calls that clients aborted (RST_STREAM), by port.");
+  Family<Counter>& server_resets =
+      CounterFamily(registry, "upscaled_server_resets_total",
+                    "Calls that the server aborted (RST_STREAM), by port.");
+
+  Family<Counter>& results = CounterFamily(
+      registry, "upscaled_results_total",
+      "Images by where their results came from: computed, shared, stored, unmodified.");
+  Gauge& cache_results =
+      AddGauge(registry, "upscaled_result_cache_results", "Results that are stored.");
+  Gauge& cache_bytes =
+      AddGauge(registry, "upscaled_result_cache_bytes", "Bytes of the results that are stored.");
+  Counter& cache_evictions = AddCounter(registry, "upscaled_result_cache_evictions_total",
+                                        "Stored results that were removed to make room.");
+  Counter& cache_errors = AddCounter(registry, "upscaled_result_cache_errors_total",
+                                     "Results that could not be stored or were found damaged.");
+
+  Gauge& ready = AddGauge(registry, "upscaled_ready",
+                          "1 while the server takes calls, as /v2/health/ready says.");
+  Counter& decode_crashes = AddCounter(registry, "upscaled_decode_crashes_total",
+                                       "Images whose decoder crashed in its sandbox.");
+  Gauge& spool_bytes = AddGauge(registry, "upscaled_http_spool_bytes",
+                                "Disk that holds what clients of HTTP sent and nobody has read.");
+  Family<Counter>& dropped_log_lines =
+      CounterFamily(registry, "upscaled_log_lines_dropped_total",
+                    "Lines that the log lacks: too many of a kind, or not read in time.");
+
   Gauge& resident_memory =
       AddGauge(registry, "process_resident_memory_bytes", "Resident memory of the process.");
+  Gauge& virtual_memory =
+      AddGauge(registry, "process_virtual_memory_bytes", "Virtual memory of the process.");
+  Gauge& max_memory = AddGauge(registry, "upscaled_memory_limit_bytes",
+                               "Memory that the control groups let the process have; 0: no limit.");
+  Gauge& open_fds = AddGauge(registry, "process_open_fds", "Open file descriptors.");
+  Gauge& max_fds =
+      AddGauge(registry, "process_max_fds", "Maximum of open file descriptors (RLIMIT_NOFILE).");
+  Gauge& threads = AddGauge(registry, "process_threads", "Threads of the process.");
+  Gauge& max_threads = AddGauge(registry, "upscaled_threads_limit",
+                                "Threads that the process may have; 0: no limit.");
+  Counter& cpu_seconds = AddCounter(registry, "process_cpu_seconds_total",
+                                    "CPU time of all threads, user and system.");
+
+  void SetPort(const PortReading& port) {
+    const ConnectionCounts& counts = port.connections;
+    connections.Add({{"port", port.name}}).Set(static_cast<double>(counts.open));
+    Raise(connections_accepted.Add({{"port", port.name}}), static_cast<double>(counts.accepted));
+    Raise(resets.Add({{"port", port.name}}),
+          static_cast<double>(counts.faults[static_cast<size_t>(CallFault::kReset)]));
+    Raise(server_resets.Add({{"port", port.name}}),
+          static_cast<double>(counts.faults[static_cast<size_t>(CallFault::kServerReset)]));
+    for (int i = 0; i < kRefusals; ++i) {
+      const std::string reason(RefusalName(static_cast<Refusal>(i)));
+      Raise(connections_refused.Add({{"port", port.name}, {"reason", reason}}),
+            static_cast<double>(counts.refused[i]));
+    }
+    for (int i = 0; i < kOffences; ++i) {
+      const std::string reason(OffenceName(static_cast<Offence>(i)));
+      Raise(connections_ended.Add({{"port", port.name}, {"reason", reason}}),
+            static_cast<double>(counts.ended[i]));
+    }
+  }
+  void SetResults(const ResultReading& reading) {
+    Raise(results.Add({{"from", "computed"}}), static_cast<double>(reading.computed));
+    Raise(results.Add({{"from", "shared"}}), static_cast<double>(reading.shared));
+    Raise(results.Add({{"from", "stored"}}), static_cast<double>(reading.stored));
+    Raise(results.Add({{"from", "unmodified"}}), static_cast<double>(reading.unmodified));
+    cache_results.Set(static_cast<double>(reading.cache_results));
+    cache_bytes.Set(static_cast<double>(reading.cache_bytes));
+    Raise(cache_evictions, static_cast<double>(reading.cache_evictions));
+    Raise(cache_errors, static_cast<double>(reading.cache_errors));
+  }
+  void SetProcess(const ProcessUsage& usage) {
+    resident_memory.Set(static_cast<double>(usage.resident_bytes));
+    virtual_memory.Set(static_cast<double>(usage.virtual_bytes));
+    max_memory.Set(static_cast<double>(usage.max_memory_bytes));
+    open_fds.Set(static_cast<double>(usage.open_fds));
+    max_fds.Set(static_cast<double>(usage.max_fds));
+    threads.Set(static_cast<double>(usage.threads));
+    max_threads.Set(static_cast<double>(usage.max_threads));
+    Raise(cpu_seconds, usage.cpu_seconds);
+  }
 };
 
 ServerMetrics::ServerMetrics(const BuildInfo& build, absl::Time start_time)
@@ -137,10 +232,14 @@ ServerMetrics::~ServerMetrics() = default;
 
 void ServerMetrics::OnRequest(const RequestRecord& record) {
   Families& f = *families_;
-  f.requests.Add({{"method", record.method}, {"code", absl::StatusCodeToString(record.code)}})
+  f.requests
+      .Add({{"transport", record.transport},
+            {"method", record.method},
+            {"code", absl::StatusCodeToString(record.code)}})
       .Increment();
   if (record.code != absl::StatusCode::kOk)
     f.request_failures.Add({{"reason", record.reason}}).Increment();
+  if (!record.limit.empty()) f.refused.Add({{"limit", record.limit}}).Increment();
   f.request_duration.Add({{"method", record.method}}, kSeconds)
       .Observe(absl::ToDoubleSeconds(record.total));
   if (record.decode > absl::ZeroDuration())
@@ -176,6 +275,8 @@ std::string ServerMetrics::Render(const GaugeReadings& readings) const {
   Families& f = *families_;
   f.requests_in_flight.Set(readings.requests_in_flight);
   f.queue_pixels.Set(readings.queue_pixels);
+  f.queue_cost.Set(static_cast<double>(readings.queue_cost));
+  f.queue_seconds.Set(absl::ToDoubleSeconds(readings.queue_time));
   f.queue_tiles.Set(readings.queue_tiles);
   f.memory_reserved.Set(readings.memory_reserved_bytes);
   f.memory_budget.Set(readings.memory_budget_bytes);
@@ -183,7 +284,15 @@ std::string ServerMetrics::Render(const GaugeReadings& readings) const {
   for (const DeviceReading& device : readings.devices) {
     f.device_up.Add({{"device", device.name}}).Set(device.up);
   }
-  f.resident_memory.Set(ResidentBytes());
+  for (const PortReading& port : readings.ports) f.SetPort(port);
+  f.SetResults(readings.results);
+  f.ready.Set(readings.ready);
+  f.SetProcess(readings.process);
+  Raise(f.dropped_log_lines.Add({{"cause", "limit"}}),
+        static_cast<double>(readings.log_lines_limited));
+  Raise(f.dropped_log_lines.Add({{"cause", "lost"}}), static_cast<double>(readings.log_lines_lost));
+  Raise(f.decode_crashes, static_cast<double>(readings.decode_crashes));
+  f.spool_bytes.Set(static_cast<double>(readings.spool_bytes));
   std::ostringstream text;
   prometheus::TextSerializer().Serialize(text, f.registry.Collect());
   return text.str();

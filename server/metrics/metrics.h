@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "server/base/process_usage.h"
 #include "server/base/request_record.h"
 #include "server/batching/tile_observer.h"
+#include "server/net/connection_table.h"
 
 namespace upscaled::server {
 
@@ -17,15 +19,39 @@ struct DeviceReading {
   bool up = true;
 };
 
+struct PortReading {
+  std::string name;  // "grpc"
+  ConnectionCounts connections;
+};
+
+// Images by where their results came from, and the store of results.
+struct ResultReading {
+  int64_t computed = 0;    // for the request itself
+  int64_t shared = 0;      // by another one's computation
+  int64_t stored = 0;      // found in the store
+  int64_t unmodified = 0;  // the client's already
+  int64_t cache_results = 0, cache_bytes = 0, cache_evictions = 0, cache_errors = 0;
+};
+
 // Values that others own and that are read when the metrics are asked for.
 struct GaugeReadings {
   int64_t requests_in_flight = 0;
-  int64_t queue_pixels = 0;  // source pixels admitted and not yet computed
-  int64_t queue_tiles = 0;   // tiles waiting for a stream
+  int64_t queue_pixels = 0;   // the same work as queue_cost, in source pixels of general-2x
+  int64_t queue_cost = 0;     // multiply-adds admitted and not yet computed
+  absl::Duration queue_time;  // until that is computed
+  int64_t queue_tiles = 0;    // tiles waiting for a stream
   int64_t memory_reserved_bytes = 0;
   int64_t memory_budget_bytes = 0;
   int64_t models_loaded = 0;
   std::vector<DeviceReading> devices;
+  std::vector<PortReading> ports;
+  ResultReading results;
+  bool ready = false;
+  ProcessUsage process;
+  int64_t log_lines_limited = 0;  // left out of the log since the start, as they came too often
+  int64_t log_lines_lost = 0;     // as nobody read them in time
+  int64_t decode_crashes = 0;     // images that brought their decoder down
+  int64_t spool_bytes = 0;        // of disk that bodies of HTTP take
 };
 
 struct BuildInfo {

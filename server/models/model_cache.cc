@@ -1,5 +1,6 @@
 #include "server/models/model_cache.h"
 
+#include <exception>
 #include <new>
 
 #include "absl/strings/str_cat.h"
@@ -15,6 +16,12 @@ absl::StatusOr<std::shared_ptr<const Executable>> Load(Backend& backend, const M
                                                        const ModelVariant& variant,
                                                        Precision precision) try {
   absl::StatusOr<Network> network = LoadNetwork(card, variant);
+  if (absl::IsFailedPrecondition(network.status())) {  // its files have been replaced
+    return MakeError(absl::StatusCode::kFailedPrecondition, ErrorReason::kReloadFailed,
+                     absl::StrCat("the files of model ", card.name,
+                                  " have been replaced since they were listed; "
+                                  "the server's models must be reloaded (ReloadModels)"));
+  }
   if (!network.ok()) {  // whatever is wrong with the file is not the request's fault
     return absl::InternalError(
         absl::StrCat("model ", card.name, " cannot be loaded: ", network.status().message()));
@@ -23,36 +30,56 @@ absl::StatusOr<std::shared_ptr<const Executable>> Load(Backend& backend, const M
 } catch (const std::bad_alloc&) {
   return MakeOverloaded(absl::StrCat("out of memory while loading model ", card.name),
                         kMemoryRetryDelay);
+} catch (const std::exception& error) {
+  return absl::InternalError(
+      absl::StrCat("model ", card.name, " cannot be loaded: ", error.what()));
 }
 
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const Executable>> ModelCache::Get(const ModelCard& card,
                                                                   const ModelVariant& variant,
-                                                                  Precision precision) {
+                                                                  Precision precision,
+                                                                  Cancellation* cancellation) {
   const Key key{card.name, variant.scale, variant.noise_level, precision,
                 variant.files_state.get()};
   std::shared_ptr<Entry> entry;
+  bool is_new = false;
   {
     absl::MutexLock lock(&mutex_);
     DropUnlistedLocked();  // before the address of their files is used for others
-    if (const auto found = entries_.find(key); found != entries_.end()) {
-      entry = found->second;
-      const auto loaded = [&entry] { return !entry->loading; };
-      mutex_.Await(absl::Condition(&loaded));
-      return entry->outcome;
+    std::shared_ptr<Entry>& listed = entries_[key];
+    if (listed == nullptr) {
+      is_new = true;
+      listed = std::make_shared<Entry>();
+      listed->lists_files = variant.files_state != nullptr;
+      listed->files_state = variant.files_state;
     }
-    entry = std::make_shared<Entry>();
-    entry->lists_files = variant.files_state != nullptr;
-    entry->files_state = variant.files_state;
-    entries_.emplace(key, entry);
+    entry = listed;
   }
+  if (!is_new) return Await(*entry, cancellation);
   auto outcome = Load(backend_, card, variant, precision);
   absl::MutexLock lock(&mutex_);
   entry->outcome = outcome;
   entry->loading = false;
   if (!outcome.ok()) entries_.erase(key);
   return outcome;
+}
+
+absl::StatusOr<std::shared_ptr<const Executable>> ModelCache::Await(const Entry& entry,
+                                                                    Cancellation* cancellation) {
+  bool cancelled = false;  // guarded by mutex_
+  Cancellation::Registration registration;
+  if (cancellation != nullptr) {
+    registration = cancellation->OnCancel([&] {
+      absl::MutexLock lock(&mutex_);
+      cancelled = true;
+    });
+  }
+  absl::MutexLock lock(&mutex_);
+  const auto over = [&] { return !entry.loading || cancelled; };
+  mutex_.Await(absl::Condition(&over));
+  return entry.loading ? cancellation->status() : entry.outcome;
 }
 
 std::vector<ModelCache::Loaded> ModelCache::loaded() const {

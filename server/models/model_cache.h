@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "engine/backends/backend.h"
+#include "engine/base/cancellation.h"
 #include "engine/model/precision.h"
 #include "engine/model/repository.h"
 
@@ -24,13 +25,16 @@ class ModelCache {
   explicit ModelCache(Backend& backend) : backend_(backend) {}
 
   // Loads and compiles on the calling thread if nobody has. Callers who ask for what another one is
-  // loading wait for it and share its outcome; nobody else waits. A failure is not kept: the next
-  // caller tries again. UNIMPLEMENTED when the device cannot run the network or the precision,
-  // INTERNAL when the weights cannot be read or are not those that were listed, RESOURCE_EXHAUSTED
-  // (kOverloaded, with a retry delay) when there is no memory for them.
+  // loading wait for it and share its outcome, unless `cancellation` (may be null) ends that first;
+  // nobody else waits. A failure is not kept: the next caller tries again. UNIMPLEMENTED when the
+  // device cannot run the network or the precision, INTERNAL when the weights cannot be read,
+  // FAILED_PRECONDITION (kReloadFailed) when they are not those that were listed,
+  // RESOURCE_EXHAUSTED (kOverloaded, with a retry delay) when there is no memory for them; the
+  // cancellation's reason.
   absl::StatusOr<std::shared_ptr<const Executable>> Get(const ModelCard& card,
                                                         const ModelVariant& variant,
-                                                        Precision precision)
+                                                        Precision precision,
+                                                        Cancellation* cancellation = nullptr)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   struct Loaded {
@@ -58,6 +62,9 @@ class ModelCache {
     bool unlisted() const { return lists_files && files_state.expired(); }
   };
 
+  absl::StatusOr<std::shared_ptr<const Executable>> Await(const Entry& entry,
+                                                          Cancellation* cancellation)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   void DropUnlistedLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Backend& backend_;

@@ -1,11 +1,13 @@
 #include "server/models/model_catalog.h"
 
 #include <algorithm>
+#include <exception>
 #include <new>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/synchronization/mutex.h"
 #include "engine/base/status_macros.h"
 #include "engine/graph/tile_plan.h"
@@ -180,6 +182,15 @@ absl::StatusOr<std::shared_ptr<const CatalogEntry>> ModelCatalog::Find(
   return FindIn(listing(), name.empty() ? state_->options.default_model : name);
 }
 
+std::string ModelCatalog::WithoutDirectories(std::string message) const {
+  for (const std::filesystem::path& directory : listing()->repository.directories()) {
+    absl::StrReplaceAll({{absl::StrCat((directory / "").string()), ""},
+                         {directory.string(), "the model repository"}},
+                        &message);
+  }
+  return message;
+}
+
 absl::StatusOr<ReloadReport> ModelCatalog::Reload(std::span<ModelCache* const> caches,
                                                   const PrecisionProbe& try_precision) {
   {
@@ -211,6 +222,8 @@ absl::StatusOr<ReloadReport> ModelCatalog::ReloadAlone(std::span<ModelCache* con
   return report;
 } catch (const std::bad_alloc&) {
   return absl::ResourceExhaustedError("out of memory");
+} catch (const std::exception& error) {
+  return absl::InternalError(error.what());
 }
 
 }  // namespace upscaled::server

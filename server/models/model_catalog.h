@@ -60,6 +60,9 @@ class ModelCatalog {
   // Empty for the default. NOT_FOUND (kUnknownModel) lists the names there are.
   absl::StatusOr<std::shared_ptr<const CatalogEntry>> Find(std::string_view name) const;
 
+  // `message` with paths that begin where the models do.
+  std::string WithoutDirectories(std::string message) const;
+
   // Reads the directories again. What `caches` have compiled of a model that changed is compiled
   // anew first; only when everything is ready does the new listing take the old one's place, at
   // once and as a whole. Takes as long as loading the changed models.

@@ -1,12 +1,14 @@
 #include "server/rpc/call.h"
 
-#include <new>
 #include <utility>
 
 #include <grpc/grpc.h>
 
+#include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/string_view.h"
 #include "server/base/error.h"
+#include "server/handlers/call_steps.h"
 #include "server/rpc/grpc_status.h"
 
 namespace upscaled::server {
@@ -16,26 +18,183 @@ namespace {
 // started with the call's arrival, says the same.
 constexpr absl::Duration kDeadlineSlack = absl::Milliseconds(100);
 
-constexpr absl::Duration kMachineRetryDelay = absl::Seconds(1);
+// Bytes that a client must send or take in every --stall-timeout in which the server waits for it.
+constexpr int64_t kMinProgressBytes = int64_t{16} << 10;
+
+// As the label of metrics: clients choose the names of methods that there are not.
+constexpr char kUnknownMethod[] = "unknown";
+constexpr size_t kMaxPathBytes = 100;  // in an error
+
+absl::Status InvalidCall(std::string_view message) {
+  return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption, message);
+}
+
+absl::Status UnknownMethod(absl::string_view path) {
+  return MakeError(
+      absl::StatusCode::kUnimplemented, ErrorReason::kUnsupported,
+      absl::StrCat("there is no method ", path.substr(0, kMaxPathBytes),
+                   " here; AdminService and reflection are at the server's --admin address"));
+}
 
 }  // namespace
 
-Call::Call(CallEnvironment& environment, std::string method)
-    : environment_(environment), entry_(environment.registry) {
-  record_.method = std::move(method);
+void Call::Listen(CallHost& host, grpc::ServerCompletionQueue& queue) {
+  const auto call = std::make_shared<Call>(host, queue);
+  call->context_.AsyncNotifyWhenDone(call->done_.Arm(call));
+  host.service.RequestCall(&call->context_, &call->stream_, &queue, &queue,
+                           call->started_.Arm(call));
 }
 
-bool Call::Start(bool ok) {
+Call::Call(CallHost& host, grpc::ServerCompletionQueue& queue)
+    : host_(host),
+      queue_(queue),
+      entry_(host.environment.registry),
+      input_stall_(host.environment.stall_timeout, kMinProgressBytes),
+      output_stall_(host.environment.stall_timeout, kMinProgressBytes) {}
+
+void Call::OnStarted(bool ok) {
   if (!ok) {
     done_.Disarm();  // gRPC reports the end of calls that began, and of no others
-    return false;
+    return;
   }
-  start_time_ = environment_.clock.Now();
-  record_.peer = context_.peer();
+  Listen(host_, queue_);
+  start_time_ = Now();
+  record_.transport = "grpc";
+  PeerAddress peer = host_.environment.peer(context_.peer());
+  record_.peer = std::move(peer.name);
+  address_ = std::move(peer.host);
+  const auto method = host_.methods.find(context_.method());
+  if (method == host_.methods.end()) {
+    record_.method = kUnknownMethod;
+    Finish(UnknownMethod(context_.method()));
+    return;
+  }
+  method_ = &method->second;
+  record_.method = method_->name;
+  on_cancel_ = cancellation().OnCancel([this] { OnCancelled(); });
+  if (const absl::Status status = BeginReading(); !status.ok()) Finish(status);
+}
+
+// --- The request ---
+
+absl::Status Call::BeginReading() {
+  unread_place_ =
+      host_.unread.Enter(address_, [weak = weak_from_this()](const absl::Status& status) {
+        if (const std::shared_ptr<Call> call = weak.lock()) call->RefuseRequest(status);
+      });
+  if (!method_->streams() && method_->memory_bytes() > 0) {
+    RETURN_IF_ERROR(host_.environment.admission.CheckOpen());
+    ASSIGN_OR_RETURN(
+        message_memory_,
+        host_.environment.admission.Reserve(
+            {.memory_bytes = static_cast<int64_t>(method_->memory_bytes()), .address = address_}));
+  }
+  watch_ = host_.watchdog.Watch(host_.environment.start_timeout, [weak = weak_from_this()] {
+    if (const std::shared_ptr<Call> call = weak.lock()) call->OnLate();
+  });
+  {
+    absl::MutexLock lock(&mutex_);
+    if (cancelled_) return cancellation().status();
+    phase_ = Phase::kUnread;
+  }
+  StartRead();
+  return absl::OkStatus();
+}
+
+bool Call::LeaveUnread() {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (phase_ != Phase::kUnread) return false;
+    phase_ = Phase::kRunning;
+  }
+  host_.watchdog.Drop(watch_);
+  unread_place_.Release();
   return true;
 }
 
-void Call::OnDone(bool) {
+void Call::OnLate() {
+  RefuseRequest(MakeError(
+      absl::StatusCode::kAborted, ErrorReason::kStalled,
+      absl::StrCat("the client has not sent its request within ",
+                   absl::FormatDuration(host_.environment.start_timeout), " (start-timeout)"),
+      {{"limit", "start-timeout"}}));
+}
+
+void Call::RefuseRequest(const absl::Status& status) {
+  if (LeaveUnread()) Finish(status);
+}
+
+void Call::OnRequest(absl::StatusOr<MessagePtr> message) {
+  if (!message.ok()) return RefuseRequest(message.status());
+  const bool ended = *message == nullptr;
+  if (ended && request_ == nullptr) {
+    return RefuseRequest(InvalidCall("the call ended without a message"));
+  }
+  if (!ended && request_ != nullptr) {
+    return RefuseRequest(
+        InvalidCall(absl::StrCat(method_->name, " takes one message, and there is a second one")));
+  }
+  if (!ended) request_ = *std::move(message);
+  if (!ended && !method_->streams()) return StartRead();  // its end is still to come
+  if (!LeaveUnread()) return;
+  if (method_->streams()) return RunStream();
+  if (method_->watch != nullptr) return method_->watch(shared_from_this(), *request_);
+  if (method_->quick != nullptr) return RunUnary();
+  if (const absl::Status refusal = RunOnWorker(/*memory_bytes=*/0, [this] { RunUnary(); });
+      !refusal.ok()) {
+    Finish(refusal);
+  }
+}
+
+// --- The handler ---
+
+void Call::RunUnary() {
+  const auto& handler = method_->quick != nullptr ? method_->quick : method_->unary;
+  MessagePtr answer;
+  const absl::Status status = GuardHandler(record_, [&] {
+    absl::Status result;
+    std::tie(result, answer) = handler(MakeCallContext(), *request_);
+    return result;
+  });
+  Finish(status, std::move(answer));
+}
+
+void Call::RunStream() {
+  request_handed_over_ = true;
+  {
+    absl::MutexLock lock(&mutex_);
+    QueueInput(std::move(request_));
+    reading_ = true;
+  }
+  const absl::Status refusal = RunOnWorker(static_cast<int64_t>(method_->memory_bytes()), [this] {
+    absl::Status status =
+        GuardHandler(record_, [this] { return method_->stream(MakeCallContext(), *this); });
+    // A client that goes may look like the end of its image first.
+    if (!status.ok() && cancellation().IsCancelled()) status = cancellation().status();
+    if (!status.ok()) DropOutput();
+    // A client that has stalled was waited for already.
+    if (ReasonOf(status) != ErrorReason::kStalled) {
+      if (absl::Status flushed = Flush(); status.ok()) status = flushed;
+    }
+    Finish(status);
+  });
+  if (!refusal.ok()) return Finish(refusal);
+  StartRead();
+}
+
+absl::Status Call::RunOnWorker(int64_t memory_bytes, std::function<void()> handler) {
+  return server::RunOnWorker(
+      host_.environment, memory_bytes, address_, slot_,
+      [self = shared_from_this(), handler = std::move(handler)] { handler(); });
+}
+
+CallContext Call::MakeCallContext() {
+  return {cancellation(), record_, start_time_, reservation_, address_};
+}
+
+// --- The end ---
+
+void Call::OnDone() {
   if (!context_.IsCancelled()) return;
   const bool late = absl::FromChrono(context_.deadline()) <= absl::Now() + kDeadlineSlack;
   cancellation().Cancel(late ? MakeError(absl::StatusCode::kDeadlineExceeded,
@@ -44,39 +203,75 @@ void Call::OnDone(bool) {
                                          "the client cancelled the call or went away"));
 }
 
-absl::Status Call::RunOnWorker(std::function<void()> handler, int64_t memory_bytes) {
-  ASSIGN_OR_RETURN(slot_, environment_.admission.AdmitCall(memory_bytes));
-  const bool runs = environment_.workers.Run(
-      [self = shared_from_this(), handler = std::move(handler)] { handler(); });
-  return runs ? absl::OkStatus()
-              : MakeOverloaded("the machine has no thread to spare", kMachineRetryDelay);
+void Call::OnCancelled() {
+  bool answering = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    cancelled_ = true;
+    changed_.NotifyAll();
+    input_.clear();
+    output_.clear();
+    answering = answering_;
+  }
+  const absl::Status reason = cancellation().status();
+  RefuseRequest(reason);
+  if (answering) CancelWith(ToGrpcStatus(reason, record_.request_id));
 }
 
-absl::Status Call::Guard(const std::function<absl::Status()>& handler) {
-  try {
-    return handler();
-  } catch (const std::bad_alloc&) {
-    return MakeOverloaded("the machine is out of memory", kMachineRetryDelay);
+void Call::Finish(const absl::Status& status, MessagePtr answer) {
+  request_ = nullptr;
+  message_memory_.Release();
+  if (answer == nullptr) reservation_.Release();
+  const grpc::Status result = Conclude(status);
+  bool stuck = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    phase_ = Phase::kEnded;
+    answering_ = answer != nullptr;
+    answer_ = std::move(answer);
+    finish_status_ = result;
+    input_.clear();
+    stuck = writing_ && method_->streams();
+    if (answering_) {
+      watch_ = host_.watchdog.Watch(host_.environment.stall_timeout, [weak = weak_from_this()] {
+        const std::shared_ptr<Call> call = weak.lock();
+        if (call == nullptr) return;
+        call->CancelWith(ToGrpcStatus(call->Stalled(kTookNothing), call->record_.request_id));
+      });
+    }
   }
+  // A status waits behind the message that the client does not take; this does not.
+  if (stuck) CancelWith(result);
+  MaybeStartWrite();
 }
 
 grpc::Status Call::Conclude(const absl::Status& status) {
-  record_.code = status.code();
-  record_.total = environment_.clock.Now() - start_time_;
-  if (!status.ok()) {
-    record_.reason = ErrorReasonName(ReasonOf(status));
-    record_.message = std::string(status.message());
-    AddRetryPushback(status, context_);
-  }
-  environment_.on_finished(record_);
+  CloseRecord(record_, status, Now() - start_time_);
+  AddRetryPushback(status, context_);
+  if (method_ == nullptr || method_->recorded) host_.environment.on_finished(record_);
   slot_.Release();
   return ToGrpcStatus(status, record_.request_id);
+}
+
+void Call::OnFinished() {
+  host_.watchdog.Drop(watch_);
+  reservation_.Release();
+  absl::MutexLock lock(&mutex_);
+  answering_ = false;
 }
 
 void Call::CancelWith(const grpc::Status& status) {
   grpc_call_cancel_with_status(context_.c_call(),
                                static_cast<grpc_status_code>(status.error_code()),
                                status.error_message().c_str(), nullptr);
+}
+
+absl::Status Call::Stalled(std::string_view what) const {
+  return MakeError(absl::StatusCode::kAborted, ErrorReason::kStalled,
+                   absl::StrCat("the client ", ToAbsl(what), " for ",
+                                absl::FormatDuration(host_.environment.stall_timeout),
+                                ", or less than ", kMinProgressBytes, " bytes (stall-timeout)"),
+                   {{"limit", "stall-timeout"}});
 }
 
 }  // namespace upscaled::server

@@ -1,77 +1,200 @@
-// The common part of all calls: a place in the registry, a stop signal, a record, a status.
+// One call of any method, over gRPC's generic asynchronous service.
 //
-// A call object waits in gRPC's hands until a client calls its method, then puts a fresh one in its
-// place. It is owned by its operations in flight (see CompletionTag) and by the request worker that
-// runs its handler, and goes when the last of them ends.
+// A call waits in gRPC's hands until a client calls some method, then puts a fresh one in its
+// place. Before a byte of its messages is read its method, and with it the limits, are known. While
+// its request (a unary call's message and its end, a stream's first message) is on its way, it
+// holds no slot and no thread; a request worker runs it after that.
+//
+// A streaming call is given to its handler as blocking streams. One read and one write are in
+// flight at most. Reading ahead stops while the input queue holds Method::input_queue_bytes, and
+// what the handler writes waits in a queue of Method::output_queue_bytes. That bounds the memory of
+// a call, which is reserved before its second message is read, whatever the client does.
+//
+// A unary answer keeps the handler's reservation until it has left, so that clients which do not
+// read cannot make the server hold more than its memory budget; after a while they are given up.
+//
+// A call is owned by its operations in flight (see CompletionTag), the worker that runs its handler
+// and the health service that watches for it, and goes when the last of them ends.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 
+#include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/grpcpp.h>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "engine/base/cancellation.h"
+#include "engine/base/steady_wait.h"
 #include "server/admission/admission.h"
 #include "server/base/request_record.h"
+#include "server/base/stall_meter.h"
 #include "server/handlers/call_context.h"
 #include "server/handlers/call_environment.h"
 #include "server/handlers/call_registry.h"
+#include "server/handlers/watchdog.h"
 #include "server/rpc/completion_tag.h"
+#include "server/rpc/method.h"
+#include "server/rpc/unread_calls.h"
 
 namespace upscaled::server {
 
-class Call : public std::enable_shared_from_this<Call> {
+// The surroundings of all calls of one port. Everything outlives them.
+struct CallHost {
+  CallEnvironment& environment;
+  const MethodTable& methods;
+  grpc::AsyncGenericService& service;
+  UnreadCalls& unread;
+  Watchdog& watchdog;
+};
+
+class Call final : public std::enable_shared_from_this<Call>, private MessageStreams {
  public:
-  Call(CallEnvironment& environment, std::string method);
-  virtual ~Call() = default;
+  // Makes one more call ready to be called.
+  static void Listen(CallHost& host, grpc::ServerCompletionQueue& queue);
+
+  Call(CallHost& host, grpc::ServerCompletionQueue& queue);
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
- protected:
-  // To be called before the call is handed to gRPC.
-  void NotifyWhenDone() { context_.AsyncNotifyWhenDone(done_.Arm(shared_from_this())); }
+  // --- For Method::watch ---
 
-  // A client has called (or, when not `ok`, the server has shut down): to be called first. Returns
-  // whether there is a call to serve.
-  bool Start(bool ok);
+  Cancellation& cancellation() const { return entry_.cancellation(); }
+  // To be called before the first message: `idle` is told whenever all messages have left, with no
+  // lock held.
+  void TellWhenIdle(std::function<void()> idle) { idle_ = std::move(idle); }
+  // Sends a small message unless others still wait to be sent, or the call has ended. Never waits.
+  bool SendIfIdle(MessagePtr message) override ABSL_LOCKS_EXCLUDED(mutex_);
+  void EndWatch(const absl::Status& status) { Finish(status); }
 
-  // Takes a slot and `memory_bytes`, which Conclude frees, and runs `handler` on a request worker.
-  // Returns the refusal instead when there is no slot or memory.
-  absl::Status RunOnWorker(std::function<void()> handler, int64_t memory_bytes = 0);
-
-  // The status of `handler`; an overload when the machine has no memory for it.
-  static absl::Status Guard(const std::function<absl::Status()>& handler);
-
-  // Closes the record with `status`, frees the slot and returns what the client gets. Call once,
-  // when all else is done: the client may call again as soon as it has the status.
-  grpc::Status Conclude(const absl::Status& status);
-
-  // Gives back what the handler has reserved: once no answer of its making is left in memory.
-  void ReleaseReservation() { reservation_.Release(); }
-
-  // Ends the call at once, whatever the client has not taken yet; its status loses its details.
-  void CancelWith(const grpc::Status& status);
-
-  CallEnvironment& environment() const { return environment_; }
-  grpc::ServerContext& context() { return context_; }
-  Cancellation& cancellation() { return entry_.cancellation(); }
-  RequestRecord& record() { return record_; }
-  CallContext MakeCallContext() { return {cancellation(), record_, start_time_, reservation_}; }
+  const std::string& address() const { return address_; }  // the client's, without a port
 
  private:
-  void OnDone(bool ok);
+  // What a client has done that has stalled.
+  static constexpr std::string_view kSentNothing = "sent nothing";
+  static constexpr std::string_view kTookNothing = "took none of its result";
 
-  CallEnvironment& environment_;
+  enum class Phase : uint8_t {
+    kNew,
+    kUnread,   // its request is on its way
+    kRunning,  // its handler ends it
+    kEnded,    // its status is on its way
+  };
+  struct Outgoing {
+    MessagePtr message;
+    size_t reserved_bytes = 0;
+    std::shared_ptr<const void> held;
+  };
+
+  // --- Begin and end: call.cc ---
+
+  void OnStarted(bool ok);
+  absl::Status BeginReading() ABSL_LOCKS_EXCLUDED(mutex_);
+  // The first to be told so goes on with the call: whether that is the caller.
+  bool LeaveUnread() ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnLate();
+  // The message that was read; null when the client has sent all.
+  void OnRequest(absl::StatusOr<MessagePtr> message);
+  void RefuseRequest(const absl::Status& status);
+  void RunStream();
+  void RunUnary();
+  // Takes a slot and `memory_bytes`, and runs `handler` on a request worker. Returns the refusal
+  // instead when there is no slot, memory or thread.
+  absl::Status RunOnWorker(int64_t memory_bytes, std::function<void()> handler);
+  CallContext MakeCallContext();
+  void OnCancelled() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Ends the call when all messages have left; `answer` is a unary call's, null after an error.
+  void Finish(const absl::Status& status, MessagePtr answer = nullptr) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Closes the record, frees the slot and returns what the client gets. The client may call again
+  // as soon as it has that.
+  grpc::Status Conclude(const absl::Status& status);
+  void OnFinished();
+  void OnDone();
+  // Ends the call at once, whatever the client has not taken yet; the status loses its details.
+  void CancelWith(const grpc::Status& status);
+  absl::Status Stalled(std::string_view what) const;
+
+  // --- Messages: call_streams.cc ---
+
+  absl::StatusOr<MessagePtr> Read() override ABSL_LOCKS_EXCLUDED(mutex_);
+  void ReportInput() override ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status AwaitInput() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool WantsRead() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void StartRead() { stream_.Read(&incoming_, read_.Arm(shared_from_this())); }
+  void OnRead(bool ok);
+  // What has been read, after a look at it.
+  absl::StatusOr<MessagePtr> ParseIncoming();
+  void OnStreamRead(absl::StatusOr<MessagePtr> message) ABSL_LOCKS_EXCLUDED(mutex_);
+  void QueueInput(MessagePtr message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  absl::Status Reserve(size_t bytes) override ABSL_LOCKS_EXCLUDED(mutex_);
+  void Send(MessagePtr message, size_t reserved_bytes, std::shared_ptr<const void> held) override
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status Flush() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Waits for `condition` as long as the client takes what there is to take.
+  absl::Status AwaitOutput(const std::function<bool()>& condition)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void DropOutput() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Starts the next write, or the finish once there is nothing left to write, unless a write is in
+  // flight.
+  void MaybeStartWrite() ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnWritten(bool ok) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  absl::Time Now() const { return host_.environment.clock.Now(); }
+
+  CallHost& host_;
+  grpc::ServerCompletionQueue& queue_;
   CallRegistry::Entry entry_;
-  grpc::ServerContext context_;
+  grpc::GenericServerContext context_;
+  grpc::GenericServerAsyncReaderWriter stream_{&context_};
+  const Method* method_ = nullptr;  // null: none of ours
+  std::string address_;             // the client's
   RequestRecord record_;
   absl::Time start_time_;
+  UnreadCalls::Place unread_place_;
+  Watchdog::Id watch_;                               // for the request, then for the answer
+  AdmissionController::Reservation message_memory_;  // a unary request's
   AdmissionController::CallSlot slot_;
-  AdmissionController::Reservation reservation_;
-  CompletionTag done_{[this](bool ok) { OnDone(ok); }};
+  AdmissionController::Reservation reservation_;  // the handler's
+  grpc::ByteBuffer incoming_;                     // the message of the read in flight
+  MessagePtr request_;                            // the first message
+  bool request_handed_over_ = false;              // reads are the stream's
+  std::function<void()> idle_;
+
+  absl::Mutex mutex_;
+  SteadyCondition changed_;  // what the handler may wait for
+  Phase phase_ ABSL_GUARDED_BY(mutex_) = Phase::kNew;
+  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+  bool reading_ ABSL_GUARDED_BY(mutex_) = false;  // a read is in flight
+  bool input_ended_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status input_error_ ABSL_GUARDED_BY(mutex_);  // the end's, when not OK
+  std::deque<MessagePtr> input_ ABSL_GUARDED_BY(mutex_);
+  size_t input_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  StallMeter input_stall_ ABSL_GUARDED_BY(mutex_);
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;  // a write is in flight, or the finish
+  std::deque<Outgoing> output_ ABSL_GUARDED_BY(mutex_);
+  size_t output_bytes_ ABSL_GUARDED_BY(mutex_) = 0;     // reserved, queued and in flight
+  Outgoing in_flight_ ABSL_GUARDED_BY(mutex_);          // its message is gone
+  size_t bytes_in_flight_ ABSL_GUARDED_BY(mutex_) = 0;  // on the wire
+  StallMeter output_stall_ ABSL_GUARDED_BY(mutex_);
+  MessagePtr answer_ ABSL_GUARDED_BY(mutex_);
+  bool answering_ ABSL_GUARDED_BY(mutex_) = false;  // a unary answer is on its way
+  std::optional<grpc::Status> finish_status_ ABSL_GUARDED_BY(mutex_);
+
+  CompletionTag started_{[this](bool ok) { OnStarted(ok); }};
+  CompletionTag read_{[this](bool ok) { OnRead(ok); }};
+  CompletionTag write_{[this](bool ok) { OnWritten(ok); }};
+  CompletionTag finish_{[this](bool) { OnFinished(); }};
+  CompletionTag done_{[this](bool) { OnDone(); }};
+  Cancellation::Registration on_cancel_;  // last: it uses what is above
 };
 
 }  // namespace upscaled::server

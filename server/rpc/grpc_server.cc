@@ -4,47 +4,74 @@
 #include <chrono>
 #include <limits>
 #include <utility>
+#include <vector>
 
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpc/compression.h>
+#include <grpc/grpc.h>
+#include <grpcpp/impl/server_builder_option.h>
+#include <grpcpp/impl/server_builder_plugin.h>
+#include <grpcpp/resource_quota.h>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "server/handlers/info_handlers.h"
+#include "server/rpc/upscale_service.h"
 
 namespace upscaled::server {
 namespace {
 
 constexpr int kQueues = 2;
 constexpr int kThreadsPerQueue = 2;
-constexpr int kPendingCalls = 16;  // per method and queue: a burst finds somebody waiting
+constexpr int kPendingCalls = 64;  // per queue: a burst finds somebody waiting
+
+// Calls whose messages are still to come. Each may have 64 KiB of them in the transport.
+constexpr int kMaxUnreadCalls = 2000;
+
+// Of a stream's bytes on their way in: 10 MB/s at a round trip of 50 ms.
+constexpr int kStreamWindowBytes = 512 << 10;
 
 // Calls on one connection beside those with a slot: watches, answers from memory, refusals.
 constexpr int kStreamsBesideSlots = 100;
+// Names, values and 32 bytes for each, of one call. Clients of gRPC know it, and fail calls with
+// more by themselves; for others gRPC ends the connection.
+constexpr int kMaxMetadataBytes = 32 << 10;
 constexpr absl::Duration kKeepaliveTime = absl::Seconds(60);
 constexpr absl::Duration kKeepaliveTimeout = absl::Seconds(20);
 constexpr absl::Duration kMinClientPingInterval = absl::Seconds(10);
 
 // How long a call that has ended may take to tell its client.
-constexpr std::chrono::seconds kFarewell{2};
+constexpr std::chrono::milliseconds kFarewell{500};
 
 int Milliseconds(absl::Duration duration) {
   return static_cast<int>(
       std::min<int64_t>(absl::ToInt64Milliseconds(duration), std::numeric_limits<int>::max()));
 }
 
-std::shared_ptr<grpc::ServerCredentials> Credentials(const TlsMaterial& tls) {
-  if (tls.cert_chain.empty()) return grpc::InsecureServerCredentials();
-  grpc::SslServerCredentialsOptions options(
-      tls.client_ca.empty() ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
-                            : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
-  options.pem_root_certs = tls.client_ca;
-  options.pem_key_cert_pairs.push_back({tls.private_key, tls.cert_chain});
-  return grpc::SslServerCredentials(options);
+// The share of an address, as it is of the slots.
+int MaxUnreadCallsPerAddress(const Limits& limits) {
+  return static_cast<int>(int64_t{kMaxUnreadCalls} * MaxRequestsPerAddress(limits) /
+                          limits.max_concurrent_requests);
 }
+
+// Reflection's library adds its service, which takes a thread a call, to every server.
+class NoPlugins final : public grpc::ServerBuilderOption {
+ public:
+  void UpdateArguments(grpc::ChannelArguments*) override {}
+  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
+    plugins->clear();
+  }
+};
 
 void SetChannelArguments(const GrpcServerOptions& options, grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(static_cast<int>(MaxMessageBytes(options.limits)));
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // A compressed message inflates before its size is looked at, and images are compressed already.
+  for (const grpc_compression_algorithm algorithm : {GRPC_COMPRESS_GZIP, GRPC_COMPRESS_DEFLATE}) {
+    builder.SetCompressionAlgorithmSupportStatus(algorithm, false);
+  }
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
+  // gRPC would widen a stream's window to 16 MiB by what the path carries, beside any budget.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kStreamWindowBytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
                              options.limits.max_concurrent_requests + kStreamsBesideSlots);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(kKeepaliveTime));
@@ -52,6 +79,9 @@ void SetChannelArguments(const GrpcServerOptions& options, grpc::ServerBuilder& 
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              Milliseconds(kMinClientPingInterval));
+  if (options.idle_timeout != absl::InfiniteDuration()) {
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, Milliseconds(options.idle_timeout));
+  }
   if (options.max_connection_age != absl::InfiniteDuration()) {
     builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS,
                                Milliseconds(options.max_connection_age));
@@ -60,57 +90,57 @@ void SetChannelArguments(const GrpcServerOptions& options, grpc::ServerBuilder& 
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const GrpcServerOptions& options,
-                                                              const HandlerEnvironment& handlers,
-                                                              CallEnvironment& calls) {
-  std::unique_ptr<GrpcServer> server(new GrpcServer(options, handlers, calls));
-  RETURN_IF_ERROR(server->Listen(options));
-  return server;
-}
-
 GrpcServer::GrpcServer(const GrpcServerOptions& options, const HandlerEnvironment& handlers,
                        CallEnvironment& calls)
-    : calls_(calls),
-      health_calls_(calls),
-      upscale_(handlers, calls, static_cast<size_t>(options.output_queue_bytes)),
-      health_(health_calls_, [&handlers] { return AnyDeviceWorks(handlers); }) {
-  health_calls_.on_finished = [](const RequestRecord&) {};
+    : options_(options),
+      calls_(calls),
+      health_([&handlers] { return AnyDeviceWorks(handlers); }),
+      unread_(kMaxUnreadCalls, MaxUnreadCallsPerAddress(options.limits)),
+      host_{calls_, methods_, service_, unread_, watchdog_} {
+  AddUpscaleMethods(handlers, static_cast<size_t>(options.output_queue_bytes), methods_);
+  health_.AddMethods(methods_);
 }
 
 GrpcServer::~GrpcServer() { Shutdown(absl::UnavailableError("the server has stopped")); }
 
-absl::Status GrpcServer::Listen(const GrpcServerOptions& options) {
-  if (const auto needed = static_cast<int64_t>(upscale_.max_call_bytes()),
-      budget = calls_.admission.memory_budget_bytes();
-      needed > budget) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--memory-budget is ", budget, " bytes, and the messages of one call alone may take ",
-        needed, " (see --max-tile-pixels, --max-unary-bytes, --output-ring-bytes)"));
-  }
-  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+absl::Status GrpcServer::CheckMemoryBudget() const {
+  size_t needed = 0;
+  for (const auto& [path, method] : methods_) needed = std::max(needed, method.memory_bytes());
+  const int64_t budget = calls_.admission.memory_budget_bytes();
+  if (static_cast<int64_t>(needed) <= budget) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--memory-budget is ", budget, " bytes, and the messages of one call alone may take ", needed,
+      " (see --max-tile-pixels, --max-unary-bytes, --output-ring-bytes)"));
+}
+
+absl::Status GrpcServer::Start() {
+  RETURN_IF_ERROR(CheckMemoryBudget());
+  // And never shut down: the last one to do that would wait for a poller that gRPC starts for a
+  // client that does not read, and that runs for 10 s whatever happens, in the midst of a drain.
+  grpc_init();
   grpc::ServerBuilder builder;
-  SetChannelArguments(options, builder);
-  builder.AddListeningPort(options.listen, Credentials(options.tls), &port_);
-  builder.RegisterService(&upscale_.service());
-  builder.RegisterService(&health_.service());
+  SetChannelArguments(options_, builder);
+  builder.SetOption(std::make_unique<NoPlugins>());
+  // gRPC looks at a message's size when all of it is there, up to 4 GiB of it. When the buffers are
+  // full it ends calls whose messages are on their way.
+  grpc::ResourceQuota quota("clients");
+  quota.Resize(static_cast<size_t>(options_.transport_bytes));
+  builder.SetResourceQuota(quota);
+  builder.RegisterAsyncGenericService(&service_);
   queues_ = std::make_unique<CompletionQueues>(builder, kQueues);
   server_ = builder.BuildAndStart();
-  if (server_ == nullptr) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot listen on ", options.listen,
-                     ": the port is taken, the address is not of this machine, or the TLS files do "
-                     "not fit each other"));
-  }
+  if (server_ == nullptr) return absl::UnavailableError("gRPC cannot start a server");
   for (const auto& queue : queues_->queues()) {
-    upscale_.Listen(*queue, kPendingCalls);
-    health_.Listen(*queue, kPendingCalls);
+    for (int i = 0; i < kPendingCalls; ++i) Call::Listen(host_, *queue);
   }
   queues_->StartThreads(kThreadsPerQueue);
+  intake_.Open(*server_);
   return absl::OkStatus();
 }
 
 void GrpcServer::Shutdown(const absl::Status& reason) {
   if (queues_ == nullptr) return;
+  intake_.Close();
   if (server_ != nullptr) {
     calls_.registry.CancelAll(reason);
     server_->Shutdown(std::chrono::system_clock::now() + kFarewell);

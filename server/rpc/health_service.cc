@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
+#include "server/rpc/typed_method.h"
 #include "upscale/v1/upscale.grpc.pb.h"
 
 namespace upscaled::server {
@@ -13,102 +14,73 @@ namespace upscaled::server {
 using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
 
-// Lives until the client goes or the server cancels all calls; holds no thread meanwhile.
-class HealthService::WatchCall final : public Call {
+namespace {
+
+constexpr absl::Duration kRetryDelay = absl::Seconds(10);
+
+Method HealthMethod(const std::string& name) {
+  return {.path = absl::StrCat("/grpc.health.v1.Health/", name),
+          .name = name,
+          .request = &HealthCheckRequest::default_instance(),
+          .max_first_message_bytes = kMaxSmallMessageBytes,
+          .recorded = false};
+}
+
+}  // namespace
+
+// One call of Watch, until the client goes or the server cancels all calls.
+class HealthService::Watcher final : public std::enable_shared_from_this<Watcher> {
  public:
-  static void Listen(HealthService& health, grpc::ServerCompletionQueue& queue) {
-    auto call = std::make_shared<WatchCall>(health, queue);
-    call->NotifyWhenDone();
-    health.service_.RequestWatch(&call->context(), &call->request_, &call->writer_, &queue, &queue,
-                                 call->started_.Arm(call));
+  Watcher(HealthService& health, std::shared_ptr<Call> call, std::string service)
+      : health_(health), call_(std::move(call)), service_(std::move(service)) {}
+
+  const std::string& address() const { return call_->address(); }
+
+  void Start() {
+    call_->TellWhenIdle([weak = weak_from_this()] {
+      if (const auto watcher = weak.lock()) watcher->Update();
+    });
+    on_cancel_ = call_->cancellation().OnCancel([this] { End(); });
+    Update();
   }
 
-  WatchCall(HealthService& health, grpc::ServerCompletionQueue& queue)
-      : Call(health.calls_, "Watch"), health_(health), queue_(queue) {}
-
-  // Sends the status unless the client has it, or the end of the call once that has come.
+  // Sends the status unless the client has it, or another one is still on its way, after which
+  // comes the next update.
   void Update() ABSL_LOCKS_EXCLUDED(mutex_) {
-    HealthCheckResponse::ServingStatus now;
-    bool finish = false;
-    {
-      absl::MutexLock lock(&mutex_);
-      now = health_.StatusOf(request_.service());  // in here: an older one must not be sent later
-      finish = ended_;
-      if (writing_ || (!finish && sent_ == now)) return;
-      writing_ = true;
-      sent_ = now;
-    }
-    if (finish) {
-      writer_.Finish(Conclude(cancellation().status()), finish_.Arm(shared_from_this()));
-    } else {
-      HealthCheckResponse response;
-      response.set_status(now);
-      writer_.Write(response, write_.Arm(shared_from_this()));
-    }
+    absl::MutexLock lock(&mutex_);
+    const auto now = health_.StatusOf(service_);  // in here: an older one must not be sent later
+    if (sent_ == now) return;
+    auto response = std::make_unique<HealthCheckResponse>();
+    response->set_status(now);
+    if (call_->SendIfIdle(std::move(response))) sent_ = now;
   }
 
  private:
-  std::shared_ptr<WatchCall> Self() {
-    return std::static_pointer_cast<WatchCall>(shared_from_this());
-  }
-
-  void OnStarted(bool ok) {
-    if (!Start(ok)) return;
-    Listen(health_, queue_);
-    health_.AddWatch(Self());
-    on_cancel_ = cancellation().OnCancel([this] { End(); });
-    Update();
-  }
-
-  void OnWritten(bool) ABSL_LOCKS_EXCLUDED(mutex_) {
-    {
-      absl::MutexLock lock(&mutex_);
-      writing_ = false;
-    }
-    Update();  // it may have changed meanwhile
-  }
-
-  void End() ABSL_LOCKS_EXCLUDED(mutex_) {
-    // When a shutdown ends a call that its client has just given up, gRPC has let go of it already.
-    const std::shared_ptr<WatchCall> self = Self();
-    health_.RemoveWatch(self);
-    {
-      absl::MutexLock lock(&mutex_);
-      ended_ = true;
-    }
-    Update();
+  void End() {
+    const std::shared_ptr<Watcher> self = shared_from_this();
+    health_.RemoveWatcher(self);
+    call_->EndWatch(call_->cancellation().status());
   }
 
   HealthService& health_;
-  grpc::ServerCompletionQueue& queue_;
-  HealthCheckRequest request_;
-  grpc::ServerAsyncWriter<HealthCheckResponse> writer_{&context()};
+  const std::shared_ptr<Call> call_;
+  const std::string service_;
   absl::Mutex mutex_;
-  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
-  bool writing_ ABSL_GUARDED_BY(mutex_) = false;  // finishing included
   std::optional<HealthCheckResponse::ServingStatus> sent_ ABSL_GUARDED_BY(mutex_);
-  CompletionTag started_{[this](bool ok) { OnStarted(ok); }};
-  CompletionTag write_{[this](bool ok) { OnWritten(ok); }};
-  CompletionTag finish_{[](bool) {}};
   Cancellation::Registration on_cancel_;  // last: it uses what is above
 };
 
-HealthService::HealthService(CallEnvironment& calls, std::function<bool()> able)
-    : calls_(calls), able_(std::move(able)) {
-  check_ = {.name = "Check",
-            .request_call =
-                [this](auto* context, auto* request, auto* writer, auto* queue, void* tag) {
-                  service_.RequestCheck(context, request, writer, queue, queue, tag);
-                },
-            .handler = [this](CallContext, auto& request,
-                              auto& response) { return Check(request.service(), response); }};
-}
-
-void HealthService::Listen(grpc::ServerCompletionQueue& queue, int pending_calls) {
-  for (int i = 0; i < pending_calls; ++i) {
-    server::Listen(calls_, check_, queue);
-    WatchCall::Listen(*this, queue);
-  }
+void HealthService::AddMethods(MethodTable& methods) {
+  Method check = HealthMethod("Check");
+  check.quick = UnaryHandler<HealthCheckRequest, HealthCheckResponse>(
+      [this](CallContext, auto& request, auto& response) {
+        return Check(request.service(), response);
+      });
+  Method watch = HealthMethod("Watch");
+  watch.watch = [this](const std::shared_ptr<Call>& call, const auto& request) {
+    Watch(call, static_cast<const HealthCheckRequest&>(request).service());
+  };
+  for (Method* method : {&check, &watch}) methods.emplace(method->path, *method);
 }
 
 void HealthService::SetServing() { Change(State::kServing); }
@@ -123,26 +95,34 @@ void HealthService::Change(State state) {
   Refresh();
 }
 
-void HealthService::Refresh() {
-  std::set<std::shared_ptr<WatchCall>> watches;
+void HealthService::SetReady(bool ready) {
   {
     absl::MutexLock lock(&mutex_);
-    watches = watches_;
+    ready_ = ready;
   }
-  for (const auto& watch : watches) watch->Update();
+  Refresh();
+}
+
+void HealthService::Refresh() {
+  std::set<std::shared_ptr<Watcher>> watchers;
+  {
+    absl::MutexLock lock(&mutex_);
+    watchers = watchers_;
+  }
+  for (const auto& watcher : watchers) watcher->Update();
 }
 
 bool HealthService::serving() const {
   {
     absl::MutexLock lock(&mutex_);
-    if (state_ != State::kServing) return false;
+    if (state_ != State::kServing || !ready_) return false;
   }
   return able_();
 }
 
 size_t HealthService::watch_count() const {
   absl::MutexLock lock(&mutex_);
-  return watches_.size();
+  return watchers_.size();
 }
 
 HealthCheckResponse::ServingStatus HealthService::StatusOf(const std::string& service) const {
@@ -160,14 +140,26 @@ absl::Status HealthService::Check(const std::string& service, HealthCheckRespons
                                 upscale::v1::UpscaleService::service_full_name()));
 }
 
-void HealthService::AddWatch(std::shared_ptr<WatchCall> watch) {
-  absl::MutexLock lock(&mutex_);
-  watches_.insert(std::move(watch));
+void HealthService::Watch(const std::shared_ptr<Call>& call, const std::string& service) {
+  const auto watcher = std::make_shared<Watcher>(*this, call, service);
+  bool full = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    full = watchers_.size() >= kMaxWatchers || !shares_.Fits(call->address(), 1);
+    if (!full && watchers_.insert(watcher).second) shares_.Take(call->address(), 1);
+  }
+  if (full) {
+    return call->EndWatch(MakeOverloaded(
+        absl::StrCat("the server's health is watched by as many calls as may at a time: ",
+                     kMaxWatchers, ", and ", kMaxWatchersOfAddress, " of one address"),
+        kRetryDelay, {{"limit", "watchers"}, {"maximum", absl::StrCat(kMaxWatchers)}}));
+  }
+  watcher->Start();
 }
 
-void HealthService::RemoveWatch(const std::shared_ptr<WatchCall>& watch) {
+void HealthService::RemoveWatcher(const std::shared_ptr<Watcher>& watcher) {
   absl::MutexLock lock(&mutex_);
-  watches_.erase(watch);
+  if (watchers_.erase(watcher) > 0) shares_.Give(watcher->address(), 1);
 }
 
 }  // namespace upscaled::server

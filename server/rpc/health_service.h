@@ -8,29 +8,29 @@
 #include <set>
 #include <string>
 
-#include <grpcpp/grpcpp.h>
-
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "grpc/health/v1/health.grpc.pb.h"
+#include "grpc/health/v1/health.pb.h"
+#include "server/admission/address_shares.h"
 #include "server/rpc/call.h"
-#include "server/rpc/unary_call.h"
+#include "server/rpc/method.h"
 
 namespace upscaled::server {
 
-// Thread safe. NOT_SERVING before SetServing, after Stop, and while no device works. Knows "" and
-// "upscale.v1.UpscaleService", which are always of one mind.
+// Thread safe. NOT_SERVING before SetServing, after Stop, while no device works, and while
+// the server is not ready. Knows "" and "upscale.v1.UpscaleService", which are always of one mind.
 class HealthService {
  public:
   // `able` says whether any device works; called with no lock held.
-  HealthService(CallEnvironment& calls, std::function<bool()> able);
+  explicit HealthService(std::function<bool()> able) : able_(std::move(able)) {}
 
-  grpc::Service& service() { return service_; }
-  // Makes `pending_calls` of each method ready to be called on `queue`.
-  void Listen(grpc::ServerCompletionQueue& queue, int pending_calls);
+  // Check and Watch, which are neither logged nor counted.
+  void AddMethods(MethodTable& methods);
 
   // From now on, unless Stop came first.
   void SetServing() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether the server finds itself able to take calls (see server/readiness); at first it does.
+  void SetReady(bool ready) ABSL_LOCKS_EXCLUDED(mutex_);
   // Tells clients that watch when `able` has changed its mind.
   void Refresh() ABSL_LOCKS_EXCLUDED(mutex_);
   // For good.
@@ -39,8 +39,12 @@ class HealthService {
   // Clients that watch.
   size_t watch_count() const ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // Calls that watch at a time, in all and of one address. Each holds a call and no thread.
+  static constexpr size_t kMaxWatchers = 1000;
+  static constexpr int64_t kMaxWatchersOfAddress = 750;
+
  private:
-  class WatchCall;
+  class Watcher;
   enum class State : uint8_t { kStarting, kServing, kStopped };  // never goes back
 
   void Change(State state) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -48,16 +52,16 @@ class HealthService {
   absl::Status Check(const std::string& service, grpc::health::v1::HealthCheckResponse& response);
   // SERVICE_UNKNOWN for an unknown one.
   grpc::health::v1::HealthCheckResponse::ServingStatus StatusOf(const std::string& service) const;
-  void AddWatch(std::shared_ptr<WatchCall> watch) ABSL_LOCKS_EXCLUDED(mutex_);
-  void RemoveWatch(const std::shared_ptr<WatchCall>& watch) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Watch(const std::shared_ptr<Call>& call, const std::string& service)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  void RemoveWatcher(const std::shared_ptr<Watcher>& watcher) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  CallEnvironment& calls_;
   const std::function<bool()> able_;
-  grpc::health::v1::Health::AsyncService service_;
-  UnaryMethod<grpc::health::v1::HealthCheckRequest, grpc::health::v1::HealthCheckResponse> check_;
   mutable absl::Mutex mutex_;
   State state_ ABSL_GUARDED_BY(mutex_) = State::kStarting;
-  std::set<std::shared_ptr<WatchCall>> watches_ ABSL_GUARDED_BY(mutex_);
+  bool ready_ ABSL_GUARDED_BY(mutex_) = true;
+  std::set<std::shared_ptr<Watcher>> watchers_ ABSL_GUARDED_BY(mutex_);
+  AddressShares shares_ ABSL_GUARDED_BY(mutex_){kMaxWatchersOfAddress};
 };
 
 }  // namespace upscaled::server

@@ -1,15 +1,22 @@
 #include "server/rpc/upscale_service.h"
 
 #include <algorithm>
+#include <string>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "server/handlers/info_handlers.h"
 #include "server/handlers/upscale_image_handler.h"
 #include "server/handlers/upscale_tiles_handler.h"
+#include "server/rpc/typed_method.h"
+#include "upscale/v1/upscale.pb.h"
 
 namespace upscaled::server {
 namespace {
 
 namespace pb = upscale::v1;
+
+constexpr char kService[] = "upscale.v1.UpscaleService";
 
 // Bytes that a streaming call reads ahead.
 constexpr size_t kInputQueueBytes = size_t{1} << 20;
@@ -22,6 +29,61 @@ constexpr int64_t kMessageSlackBytes = int64_t{64} << 10;
 constexpr int64_t kMinMessageBytes = int64_t{4} << 20;
 constexpr int64_t kMaxTilePixelBytes = 6;  // three samples of 16 bits
 
+Method NewMethod(const std::string& name, const google::protobuf::Message& request) {
+  return {.path = absl::StrCat("/", kService, "/", name),
+          .name = name,
+          .request = &request,
+          .max_first_message_bytes = kMaxSmallMessageBytes};
+}
+
+template <typename Handler>
+Method QuickMethod(const std::string& name, const google::protobuf::Message& request,
+                   Handler handler) {
+  Method method = NewMethod(name, request);
+  method.quick = std::move(handler);
+  return method;
+}
+
+Method UpscaleImageMethod(const HandlerEnvironment& handlers, size_t output_queue_bytes) {
+  Method method = NewMethod("UpscaleImage", pb::UpscaleImageRequest::default_instance());
+  method.max_message_bytes = MaxMessageBytes(handlers.admission.limits());
+  method.input_queue_bytes = kInputQueueBytes;
+  method.output_queue_bytes = output_queue_bytes;
+  method.stream = StreamHandler<pb::UpscaleImageRequest, pb::UpscaleImageResponse>(
+      [&handlers](CallContext context, auto& reader, auto& writer) {
+        return HandleUpscaleImage(handlers, context, reader, writer);
+      });
+  return method;
+}
+
+Method UpscaleTilesMethod(const HandlerEnvironment& handlers, size_t output_queue_bytes) {
+  Method method = NewMethod("UpscaleTiles", pb::UpscaleTilesRequest::default_instance());
+  method.max_message_bytes = MaxMessageBytes(handlers.admission.limits());
+  method.input_queue_bytes = kInputQueueBytes;
+  method.output_queue_bytes = std::max(output_queue_bytes, kMinTilesQueueBytes);
+  method.stream = StreamHandler<pb::UpscaleTilesRequest, pb::UpscaleTilesResponse>(
+      [&handlers](CallContext context, auto& reader, auto& writer) {
+        return HandleUpscaleTiles(handlers, context, reader, writer);
+      });
+  return method;
+}
+
+Method UpscaleMethod(const HandlerEnvironment& handlers) {
+  Method method = NewMethod("Upscale", pb::UpscaleRequest::default_instance());
+  method.max_first_message_bytes =
+      static_cast<size_t>(handlers.admission.limits().max_unary_bytes + kMessageSlackBytes);
+  method.unary = UnaryHandler<pb::UpscaleRequest, pb::UpscaleResponse>(
+      [&handlers](CallContext context, auto& request, auto& response) {
+        return HandleUpscale(handlers, context, request, response);
+      });
+  return method;
+}
+
+void Add(Method method, MethodTable& methods) {
+  std::string path = method.path;
+  methods.emplace(std::move(path), std::move(method));
+}
+
 }  // namespace
 
 size_t MaxMessageBytes(const Limits& limits) {
@@ -30,98 +92,31 @@ size_t MaxMessageBytes(const Limits& limits) {
                              kMessageSlackBytes);
 }
 
-UpscaleService::UpscaleService(const HandlerEnvironment& handlers, CallEnvironment& calls,
-                               size_t output_queue_bytes)
-    : calls_(calls) {
-  const size_t max_message_bytes = MaxMessageBytes(handlers.admission.limits());
-  upscale_image_ = {.name = "UpscaleImage",
-                    .request_call =
-                        [this](auto* context, auto* stream, auto* queue, void* tag) {
-                          service_.RequestUpscaleImage(context, stream, queue, queue, tag);
-                        },
-                    .handler =
-                        [&handlers](CallContext context, auto& reader, auto& writer) {
-                          return HandleUpscaleImage(handlers, context, reader, writer);
-                        },
-                    .input_queue_bytes = kInputQueueBytes,
-                    .output_queue_bytes = output_queue_bytes,
-                    .max_message_bytes = max_message_bytes};
-  upscale_tiles_ = {.name = "UpscaleTiles",
-                    .request_call =
-                        [this](auto* context, auto* stream, auto* queue, void* tag) {
-                          service_.RequestUpscaleTiles(context, stream, queue, queue, tag);
-                        },
-                    .handler =
-                        [&handlers](CallContext context, auto& reader, auto& writer) {
-                          return HandleUpscaleTiles(handlers, context, reader, writer);
-                        },
-                    .input_queue_bytes = kInputQueueBytes,
-                    .output_queue_bytes = std::max(output_queue_bytes, kMinTilesQueueBytes),
-                    .max_message_bytes = max_message_bytes};
-  upscale_ = {.name = "Upscale",
-              .request_call =
-                  [this](auto* context, auto* request, auto* writer, auto* queue, void* tag) {
-                    service_.RequestUpscale(context, request, writer, queue, queue, tag);
-                  },
-              .handler =
-                  [&handlers](CallContext context, auto& request, auto& response) {
-                    return HandleUpscale(handlers, context, request, response);
-                  },
-              .on_worker = true};
-  list_models_ = {.name = "ListModels",
-                  .request_call =
-                      [this](auto* context, auto* request, auto* writer, auto* queue, void* tag) {
-                        service_.RequestListModels(context, request, writer, queue, queue, tag);
-                      },
-                  .handler =
+void AddUpscaleMethods(const HandlerEnvironment& handlers, size_t output_queue_bytes,
+                       MethodTable& methods) {
+  Add(UpscaleImageMethod(handlers, output_queue_bytes), methods);
+  Add(UpscaleTilesMethod(handlers, output_queue_bytes), methods);
+  Add(UpscaleMethod(handlers), methods);
+  Add(QuickMethod("ListModels", pb::ListModelsRequest::default_instance(),
+                  UnaryHandler<pb::ListModelsRequest, pb::ListModelsResponse>(
                       [&handlers](CallContext, auto&, auto& response) {
                         response = ListModels(handlers);
                         return absl::OkStatus();
-                      }};
-  reload_models_ = {
-      .name = "ReloadModels",
-      .request_call =
-          [this](auto* context, auto* request, auto* writer, auto* queue, void* tag) {
-            service_.RequestReloadModels(context, request, writer, queue, queue, tag);
-          },
-      .handler = [&handlers](CallContext, auto&,
-                             auto& response) { return ReloadModels(handlers, response); },
-      .on_worker = true};
-  get_model_ = {
-      .name = "GetModel",
-      .request_call =
-          [this](auto* context, auto* request, auto* writer, auto* queue, void* tag) {
-            service_.RequestGetModel(context, request, writer, queue, queue, tag);
-          },
-      .handler = [&handlers](CallContext, auto& request,
-                             auto& response) { return GetModel(handlers, request, response); }};
-  get_server_info_ = {
-      .name = "GetServerInfo",
-      .request_call =
-          [this](auto* context, auto* request, auto* writer, auto* queue, void* tag) {
-            service_.RequestGetServerInfo(context, request, writer, queue, queue, tag);
-          },
-      .handler =
-          [&handlers](CallContext, auto&, auto& response) {
-            response = GetServerInfo(handlers);
-            return absl::OkStatus();
-          }};
-}
-
-size_t UpscaleService::max_call_bytes() const {
-  return std::max(upscale_image_.memory_bytes(), upscale_tiles_.memory_bytes());
-}
-
-void UpscaleService::Listen(grpc::ServerCompletionQueue& queue, int pending_calls) {
-  for (int i = 0; i < pending_calls; ++i) {
-    server::Listen(calls_, upscale_image_, queue);
-    server::Listen(calls_, upscale_tiles_, queue);
-    server::Listen(calls_, upscale_, queue);
-    server::Listen(calls_, list_models_, queue);
-    server::Listen(calls_, reload_models_, queue);
-    server::Listen(calls_, get_model_, queue);
-    server::Listen(calls_, get_server_info_, queue);
-  }
+                      })),
+      methods);
+  Add(QuickMethod("GetModel", pb::GetModelRequest::default_instance(),
+                  UnaryHandler<pb::GetModelRequest, pb::GetModelResponse>(
+                      [&handlers](CallContext, auto& request, auto& response) {
+                        return GetModel(handlers, request, response);
+                      })),
+      methods);
+  Add(QuickMethod("GetServerInfo", pb::GetServerInfoRequest::default_instance(),
+                  UnaryHandler<pb::GetServerInfoRequest, pb::GetServerInfoResponse>(
+                      [&handlers](CallContext, auto&, auto& response) {
+                        response = GetServerInfo(handlers);
+                        return absl::OkStatus();
+                      })),
+      methods);
 }
 
 }  // namespace upscaled::server

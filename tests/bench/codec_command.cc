@@ -20,7 +20,9 @@
 #include "absl/time/time.h"
 #include "engine/image/codec.h"
 #include "engine/image/memory_io.h"
+#include "engine/image/replay_source.h"
 #include "engine/image/resample.h"
+#include "server/sandbox/decode_sandbox.h"
 #include "tests/bench/commands.h"
 #include "tests/bench/options.h"
 
@@ -131,7 +133,19 @@ void AddEncoders(const Image& image, int threads, std::vector<CodecSubject>& sub
   }
 }
 
-void AddDecoders(const Image& image, std::vector<CodecSubject>& subjects) {
+// As a request does: the header first.
+size_t DecodeInSandbox(server::DecodeSandbox& sandbox, const std::string& file) {
+  MemorySource source(file);
+  std::vector<uint8_t> prefix;
+  const DecodeLimits limits;
+  const ImageHeader header = ValueOrExit(ReadImageHeader(source, limits, prefix));
+  ReplaySource replay(std::move(prefix), source);
+  ReadAll(*ValueOrExit(sandbox.Open(header, replay, limits, nullptr)));
+  return file.size();
+}
+
+void AddDecoders(const Image& image, server::DecodeSandbox& sandbox,
+                 std::vector<CodecSubject>& subjects) {
   const auto add = [&](const std::string& name, const EncodeOptions& options) {
     const std::string file = Encode(image, options);
     subjects.push_back({absl::StrCat("decode ", name), 1, [file] {
@@ -139,6 +153,8 @@ void AddDecoders(const Image& image, std::vector<CodecSubject>& subjects) {
                           ReadAll(*ValueOrExit(OpenImageDecoder(source, {})));
                           return file.size();
                         }});
+    subjects.push_back({absl::StrCat("decode ", name, ", in the sandbox"), 1,
+                        [&sandbox, file] { return DecodeInSandbox(sandbox, file); }});
   };
   add("png", {});
   add("jpeg", {.format = ImageFormat::kJpeg});
@@ -183,11 +199,13 @@ void PrintTable(const nlohmann::ordered_json& rows) {
 
 void RunCodecCommand(const CodecOptions& options) {
   auto rows = nlohmann::ordered_json::array();
+  const auto sandbox =
+      ValueOrExit(server::DecodeSandbox::Start({.worker = server::DecodeWorkerProgram()}));
   for (const std::string& size : options.sizes) {
     const Image image = ImageOf(options.image, ValueOrExit(ParseSize(size)));
     std::vector<CodecSubject> subjects;
     AddEncoders(image, options.threads, subjects);
-    AddDecoders(image, subjects);
+    AddDecoders(image, *sandbox, subjects);
     MeasureAll(options.rounds, subjects);
     AddRows(subjects, size, image.bytes(), rows);
   }

@@ -15,7 +15,7 @@
 #include "engine/base/cpu_info.h"
 #include "engine/pipeline/image_run.h"
 #include "engine/pipeline/local_executor.h"
-#include "engine/tiling/tile_shape.h"
+#include "engine/pipeline/network_pass.h"
 #include "tests/bench/commands.h"
 #include "tests/bench/measure.h"
 #include "tests/bench/networks.h"
@@ -47,17 +47,6 @@ Image NoiseImage(Size size) {
   return image;
 }
 
-// The pipeline's choice: tiles that keep all streams busy to the end.
-Size DefaultTile(const Executable& executable, Size image, int streams) {
-  const Rect one{image.width / 2, image.height / 2, 1, 1};
-  TileShapeInput input;
-  input.image = image;
-  input.max_tile = executable.PreferredTile();
-  input.halo_px = executable.Plan(one, image).input.width - 1;
-  input.streams = streams;
-  return ChooseTileShape(input).tile;
-}
-
 // One backend, its threads and an image to compute with them.
 class Engine {
  public:
@@ -71,8 +60,9 @@ class Engine {
     backend_ = ValueOrExit(CreateCpuBackend(backend));
     executable_ = ValueOrExit(backend_->Compile(network, precision));
     executor_ = MakeLocalExecutor(*backend_);
-    tile_ = options.tile.empty() ? DefaultTile(*executable_, source.spec().size(), threads)
-                                 : ValueOrExit(ParseSize(options.tile));
+    tile_ = options.tile.empty()
+                ? TileSizeFor(*executable_, source.spec().size(), HaloPx(*executable_), threads)
+                : ValueOrExit(ParseSize(options.tile));
     keeps_ = options.tile_memory;
   }
 

@@ -7,12 +7,12 @@
 #include <string>
 
 #include "engine/backends/cpu/cpu_backend.h"
+#include "engine/base/sanitized.h"
 #include "engine/image/codec.h"
 #include "engine/image/memory_io.h"
 #include "engine/pipeline/local_executor.h"
 #include "engine/pipeline/transcode.h"
 #include "tests/bench/networks.h"
-#include "tests/support/sanitized.h"
 #include "tests/support/test_image.h"
 
 namespace upscaled::bench {
@@ -32,7 +32,7 @@ std::string EncodePng(const Image& image) {
 
 // Beside the weights and the source: tiles of two threads, bands, codecs and the whole result.
 TEST(PeakMemoryTest, Upconv7MakesAFullHdImageWithin150Megabytes) {
-  if (test::kSanitized) GTEST_SKIP() << "sanitizers take memory of their own";
+  if (kSanitized) GTEST_SKIP() << "sanitizers take memory of their own";
   std::mt19937 random = test::FreshRandom();
   const std::string png = EncodePng(test::RandomImage({960, 540, 3, SampleType::kU8}, random));
   const auto backend = CreateCpuBackend({.threads = 2});

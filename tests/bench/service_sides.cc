@@ -39,6 +39,7 @@ absl::StatusOr<server::ServerConfig> MakeConfig(const SidesOptions& options) {
   std::vector<std::string> words = {"upscaled",
                                     "--listen=127.0.0.1:0",
                                     "--http=off",
+                                    "--admin=off",
                                     absl::StrCat("--device=", kDevice),
                                     absl::StrCat("--threads=", options.threads),
                                     absl::StrCat("--default-model=", options.model),

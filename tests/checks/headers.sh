@@ -9,8 +9,8 @@ cuda=/usr/local/cuda/include
 [[ ! -d $cuda ]] || generated+=" -isystem $cuda"
 optional=()
 lacks() { ! echo "#include <$1>" | "${CXX:-c++}" -E $generated -x c++ - >/dev/null 2>&1; }
-lacks CL/opencl.hpp && optional+=(-not -path 'engine/backends/opencl/*')
-lacks cuda_runtime_api.h && optional+=(-not -path 'engine/backends/cuda/*')
+lacks CL/opencl.hpp && optional+=(-not -path 'engine/*/opencl/*')
+lacks cuda_runtime_api.h && optional+=(-not -path 'engine/*/cuda/*')
 find engine server client -name '*.h' -not -path '*/node_modules/*' "${optional[@]}" -print0 |
   xargs -0 -P "$(nproc)" -I{} sh -c \
     '"${CXX:-c++}" -std=c++20 -fsyntax-only -I. '"$generated"' -include "$1" -x c++ /dev/null ||

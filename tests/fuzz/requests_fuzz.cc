@@ -92,7 +92,7 @@ class Service {
     // The scheduler's thread may drop the last tile, and its reservation, after the call has ended.
     Require(admission_.AwaitIdle(absl::Seconds(10)));
     const AdmissionState state = admission_.state();
-    Require(state.memory_bytes == 0 && state.queue_pixels == 0);
+    Require(state.memory_bytes == 0 && state.queue_cost == 0);
     const TileLoad load = scheduler_.load();
     Require(load.queued_tiles == 0 && load.running_tiles == 0);
   }

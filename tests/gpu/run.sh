@@ -206,7 +206,7 @@ serve() {
   seconds=$(left 120)
   ((seconds > 0)) || { fail upscaled 124; return; }
   # In the foreground, or a signal would reach the server twice.
-  timeout --foreground -k 10 "$seconds" "${ours[@]}" "$bin/upscaled" --device cuda --listen 127.0.0.1:0 --http off \
+  timeout --foreground -k 10 "$seconds" "${ours[@]}" "$bin/upscaled" --device cuda --listen 127.0.0.1:0 --http off --admin off \
     --model-repository engine/model/bundled --precision fast --tune full \
     --tune-file "$logs/tune.json" >"$log" 2>&1 &
   server=$!

@@ -26,6 +26,7 @@ using ::testing::HasSubstr;
 
 constexpr int kTilePx = 64;
 constexpr int kWarmUpTiles = 1;
+constexpr int kHeldBytes = 20'000;  // larger sources are computed as they come
 constexpr absl::Duration kPatience = absl::Seconds(60);
 
 sockaddr_in Loopback(int port) {
@@ -144,6 +145,7 @@ class DisconnectTest : public ::testing::Test {
     ServerConfig config = TestConfig();
     config.limits.max_concurrent_requests = 1;
     config.stall_timeout = absl::Hours(1);  // only the lost connection can end a call
+    config.hold_source_bytes = kHeldBytes;
     return config;
   }
 
@@ -164,7 +166,7 @@ class DisconnectTest : public ::testing::Test {
     Await("slot, memory and queue are free", [&] {
       const AdmissionState state = server_.server().admission_state();
       const TileLoad load = server_.server().tile_load();
-      return state.requests == 0 && state.memory_bytes == 0 && state.queue_pixels == 0 &&
+      return state.requests == 0 && state.memory_bytes == 0 && state.queue_cost == 0 &&
              load.queued_tiles == 0 && load.running_tiles == 0;
     });
     const Image image = test::PhotoImage({40, 30, 3, SampleType::kU8}, random_);
@@ -208,6 +210,26 @@ TEST_F(DisconnectTest, WhileTheServerWaitsForMore) {
     }
   }
   EXPECT_THAT(server_.log(), HasSubstr("CANCELLED"));
+}
+
+TEST_F(DisconnectTest, WhileItsSourceIsHeld) {
+  const Image noise = test::RandomImage({kTilePx, kTilePx, 3, SampleType::kU8}, random_);
+  const std::string image = *test::Encode(noise.view(), {.compression = 0});
+  ASSERT_LT(image.size(), kHeldBytes);
+  Wire wire(server_.server().grpc_port());
+  const auto stub = pb::UpscaleService::NewStub(
+      grpc::CreateChannel(wire.address(), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  const auto stream = stub->UpscaleImage(&context);
+  ASSERT_TRUE(stream->Write(Start()));
+  ASSERT_TRUE(stream->Write(ChunkMessage(std::string_view(image).substr(0, image.size() / 2))));
+  Await("it has memory", [&] { return server_.server().admission_state().memory_bytes > 0; });
+  wire.Cut(End::kReset);
+  Outcome outcome;
+  ReadToEnd(context, *stream, outcome);
+  EXPECT_EQ(outcome.status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_FALSE(outcome.header.has_value());
+  ExpectFreed();
 }
 
 TEST_F(DisconnectTest, WhileItsTilesAreQueued) {

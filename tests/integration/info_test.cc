@@ -268,12 +268,12 @@ std::string Reflect(const std::shared_ptr<grpc::Channel>& channel, const std::st
 
 TEST(ReflectionTest, ListsTheServices) {
   TestServer server;
-  const std::string services = Reflect(server.channel(), "\x3a\x01*");  // list_services: "*"
+  const auto channel = server.NewAdminChannel();
+  const std::string services = Reflect(channel, "\x3a\x01*");  // list_services: "*"
   EXPECT_THAT(services, HasSubstr("upscale.v1.UpscaleService"));
   EXPECT_THAT(services, HasSubstr("grpc.health.v1.Health"));
   // file_containing_symbol
-  const std::string file =
-      Reflect(server.channel(), "\x22\x19upscale.v1.UpscaleService");  // 0x19 bytes
+  const std::string file = Reflect(channel, "\x22\x19upscale.v1.UpscaleService");  // 0x19 bytes
   EXPECT_THAT(file, HasSubstr("upscale/v1/upscale.proto"));
   EXPECT_THAT(file, HasSubstr("UpscaleTiles"));
 }
@@ -303,7 +303,8 @@ TEST(HttpTest, MetricsCountTheCalls) {
   ASSERT_TRUE(UpscaleImage(server.stub(), pb::UpscaleOptions(), *test::Encode(image.view(), {}))
                   .status.ok());
   ASSERT_FALSE(UpscaleImage(server.stub(), pb::UpscaleOptions(), "no image").status.ok());
-  const std::string metrics = HttpGet(server.server().http_port(), "/metrics");
+  EXPECT_THAT(HttpGet(server.server().http_port(), "/metrics"), StartsWith("HTTP/1.1 404"));
+  const std::string metrics = HttpGet(server.server().admin_port(), "/metrics");
   EXPECT_THAT(metrics, StartsWith("HTTP/1.1 200"));
   EXPECT_THAT(metrics, HasSubstr("UpscaleImage"));
   EXPECT_THAT(metrics, HasSubstr("INVALID_IMAGE"));

@@ -146,16 +146,22 @@ TEST_F(LoadTest, PixelsBeyondTheQueueAreToldWhenToComeBack) {
   ServerConfig config = TestConfig();
   config.limits.max_queue_pixels = 5 * kTilePx * kTilePx;
   TestServer server(config);
-  const std::string image = Png(4 * kTilePx, kTilePx);
-  ManualCall call;
-  StartGated(server, call, image);
-  const Outcome refused = UpscaleImage(server.stub(), SmallTiles(), image);
+  const auto image = [this] { return Png(4 * kTilePx, kTilePx); };  // equal ones are computed once
+  ManualCall calls[4];  // each is worth more than a quarter of the queue
+  StartGated(server, calls[0], image());
+  const int64_t cost = server.server().admission_state().queue_cost;
+  for (int i = 1; i < 4; ++i) {
+    calls[i].Start(server.stub(), StartMessage(SmallTiles()));
+    calls[i].SendAll(image());
+    while (server.server().admission_state().queue_cost < (i + 1) * cost) std::this_thread::yield();
+  }
+  const Outcome refused = UpscaleImage(server.stub(), SmallTiles(), image());
   EXPECT_TRUE(IsError(refused.status, StatusCode::RESOURCE_EXHAUSTED, "OVERLOADED", "20480"));
   EXPECT_TRUE(RetryDelayOf(refused.status).has_value());
   EXPECT_FALSE(refused.header.has_value());
   server.gate().Open();
-  EXPECT_TRUE(call.Finish().status.ok());
-  EXPECT_TRUE(UpscaleImage(server.stub(), SmallTiles(), image).status.ok());
+  for (ManualCall& call : calls) EXPECT_TRUE(call.Finish().status.ok());
+  EXPECT_TRUE(UpscaleImage(server.stub(), SmallTiles(), image()).status.ok());
 }
 
 TEST_F(LoadTest, ManyMoreClientsThanSlots) {
@@ -188,11 +194,15 @@ TEST_F(LoadTest, ManyMoreClientsThanSlots) {
 }
 
 // A result far larger than all queues on the way.
-// Before its first message is read, a call has reserved what its messages may take; the streams'
+// Before its second message is read, a call has reserved what its messages may take; the streams'
 // scratch memory is reserved from the start.
 TEST_F(LoadTest, MessagesAndScratchAreInTheBudget) {
+  pb::UpscaleTilesRequest start;
+  start.mutable_start();
   struct SilentCall {
-    explicit SilentCall(TestServer& server) : stream(server.stub().UpscaleTiles(&context)) {
+    SilentCall(TestServer& server, const pb::UpscaleTilesRequest& start)
+        : stream(server.stub().UpscaleTiles(&context)) {
+      EXPECT_TRUE(stream->Write(start));
       while (server.server().admission_state().requests == 0) std::this_thread::yield();
     }
     ~SilentCall() { context.TryCancel(); }
@@ -205,7 +215,7 @@ TEST_F(LoadTest, MessagesAndScratchAreInTheBudget) {
   AdmissionState one_call;
   {
     TestServer server(config);
-    const SilentCall call(server);
+    const SilentCall call(server, start);
     one_call = server.server().admission_state();
   }
   EXPECT_GT(one_call.memory_bytes, 2 * 6 * config.limits.max_tile_pixels);
@@ -214,9 +224,11 @@ TEST_F(LoadTest, MessagesAndScratchAreInTheBudget) {
   config.memory_budget_bytes = one_call.scratch_bytes + 2 * one_call.memory_bytes - 1;
   TestServer server(config);
   {
-    const SilentCall call(server);
+    const SilentCall call(server, start);
     grpc::ClientContext context;
-    const grpc::Status status = server.stub().UpscaleTiles(&context)->Finish();
+    const auto stream = server.stub().UpscaleTiles(&context);
+    stream->Write(start);
+    const grpc::Status status = stream->Finish();
     EXPECT_TRUE(IsError(status, StatusCode::RESOURCE_EXHAUSTED, "OVERLOADED", "memory-budget"));
     EXPECT_TRUE(RetryDelayOf(status).has_value());
   }

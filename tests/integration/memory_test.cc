@@ -1,4 +1,5 @@
-// The memory that a tall image takes while it streams through: bounded, whatever the height.
+// The memory of the process: bounded, whatever the height of an image that streams through, and
+// whatever messages clients send.
 #include <malloc.h>
 
 #include <cstdlib>
@@ -6,6 +7,7 @@
 #include <vector>
 
 #include <gmock/gmock.h>
+#include <grpcpp/generic/generic_stub.h>
 
 #include "engine/base/status_macros.h"
 #include "engine/image/codec.h"
@@ -124,6 +126,47 @@ TEST(ServerMemoryTest, IsBoundedWhateverTheHeight) {
               static_cast<double>(whole) / (1 << 20), static_cast<double>(half) / (1 << 20));
   EXPECT_LT(whole, kMaxResidentBytes);
   EXPECT_LT(whole, half + kToleranceBytes);
+}
+
+// Sends one message to a health check, however large.
+void SendCheck(const std::string& address, const grpc::Slice& message) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  grpc::GenericStub stub(
+      grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
+  grpc::ClientContext context;
+  grpc::CompletionQueue queue;
+  const auto call = stub.PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check",
+                                          grpc::ByteBuffer(&message, 1), &queue);
+  call->StartCall();
+  grpc::ByteBuffer answer;
+  grpc::Status status;
+  call->Finish(&answer, &status, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  queue.Next(&tag, &ok);
+  EXPECT_FALSE(status.ok());
+}
+
+// gRPC takes a message in as a whole before it looks at its size.
+TEST(ServerMemoryTest, IsBoundedWhateverTheMessages) {
+  if (mallinfo2().uordblks == 0) GTEST_SKIP() << "sanitizers take memory of their own";
+  constexpr int kClients = 8;
+  constexpr size_t kMessageBytes = size_t{256} << 20;
+  constexpr int64_t kMaxGrowthBytes = int64_t{300} << 20;
+  test::ServerProcess process(UPSCALED_BINARY,
+                              {"--model-repository=engine/model/bundled", "--threads=2"});
+  ASSERT_TRUE(process.AwaitReady()) << process.log();
+  const int64_t before = process.PeakResidentBytes();
+  const grpc::Slice message(kMessageBytes);
+  std::vector<std::thread> clients;
+  for (int i = 0; i < kClients; ++i) {
+    clients.emplace_back([&] { SendCheck(process.grpc_address(), message); });
+  }
+  for (std::thread& client : clients) client.join();
+  const int64_t growth = process.PeakResidentBytes() - before;
+  std::printf("grown by %.1f MiB\n", static_cast<double>(growth) / (1 << 20));
+  EXPECT_LT(growth, kMaxGrowthBytes);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "tests/client/temp_folder.h"
 #include "tests/integration/test_server.h"
 #include "tests/support/test_image.h"
+#include "upscale/v1/admin.grpc.pb.h"
 
 namespace upscaled::server {
 namespace {
@@ -20,6 +21,7 @@ using test::FreshRandom;
 using test::PhotoImage;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class ReloadTest : public ::testing::Test {
  protected:
@@ -51,7 +53,8 @@ class ReloadTest : public ::testing::Test {
   }
   grpc::Status Reload(TestServer& server, pb::ReloadModelsResponse& response) {
     grpc::ClientContext context;
-    return server.stub().ReloadModels(&context, {}, &response);
+    return pb::AdminService::NewStub(server.NewAdminChannel())
+        ->ReloadModels(&context, {}, &response);
   }
   // The result's bytes.
   std::string Upscale(TestServer& server) {
@@ -109,8 +112,11 @@ TEST_F(ReloadTest, BrokenWeightsLeaveTheOldOnesServing) {
   const std::string before = Upscale(server_);
   ReplaceWeights(GrayWeights().substr(0, 10'000));
   pb::ReloadModelsResponse response;
-  EXPECT_TRUE(IsError(Reload(server_, response), StatusCode::FAILED_PRECONDITION, "RELOAD_FAILED",
+  const grpc::Status status = Reload(server_, response);
+  EXPECT_TRUE(IsError(status, StatusCode::FAILED_PRECONDITION, "RELOAD_FAILED",
                       "general-2x/model.param: layer"));
+  EXPECT_THAT(status.error_message(), Not(HasSubstr(folder_.path().string())));
+  EXPECT_THAT(server_.log(), HasSubstr(folder_.path().string()));
   EXPECT_EQ(Upscale(server_), before);
 }
 

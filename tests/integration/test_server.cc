@@ -1,5 +1,6 @@
 #include "tests/integration/test_server.h"
 
+#include <limits>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -36,10 +37,14 @@ ServerConfig TestConfig() {
   ServerConfig config;
   config.listen = "127.0.0.1:0";
   config.http = "127.0.0.1:0";
+  config.admin = "127.0.0.1:0";
   config.model_repositories = {"engine/model/bundled"};
   config.devices = {"cpu"};
   config.threads = 2;
   config.memory_budget_bytes = int64_t{1} << 30;
+  config.decode_sandbox = SandboxMode::kOff;  // its worker lies beside the server's program alone
+  // All clients of a test have one address.
+  config.limits.max_requests_per_address = std::numeric_limits<int>::max();
   return config;
 }
 
@@ -81,6 +86,11 @@ std::shared_ptr<grpc::Channel> TestServer::NewChannel(
                                    grpc::InsecureChannelCredentials(), own);
 }
 
+std::shared_ptr<grpc::Channel> TestServer::NewAdminChannel() const {
+  return grpc::CreateChannel(absl::StrCat("127.0.0.1:", server_->admin_port()),
+                             grpc::InsecureChannelCredentials());
+}
+
 void TestServer::AwaitIdle() {
   const absl::Time deadline = absl::Now() + absl::Minutes(2);
   while (true) {
@@ -88,11 +98,11 @@ void TestServer::AwaitIdle() {
     const TileLoad load = server_->tile_load();
     // Reservations may outlast their call's slot until its answer has left.
     const bool ended = state.requests == 0 && load.queued_tiles == 0 && load.running_tiles == 0;
-    if (ended && state.memory_bytes == 0 && state.queue_pixels == 0) return;
+    if (ended && state.memory_bytes == 0 && state.queue_cost == 0) return;
     if (absl::Now() > deadline) {
       ADD_FAILURE() << "still " << state.requests << " calls, " << load.queued_tiles << " + "
                     << load.running_tiles << " tiles, " << state.memory_bytes << " bytes and "
-                    << state.queue_pixels << " pixels";
+                    << state.queue_cost << " multiply-adds";
       return;
     }
     std::this_thread::yield();

@@ -42,6 +42,8 @@ class TestServer {
   // One channel to it, shared by all stubs.
   pb::UpscaleService::Stub& stub() { return *stub_; }
   std::shared_ptr<grpc::Channel> channel() { return channel_; }
+  // One to its admin port.
+  std::shared_ptr<grpc::Channel> NewAdminChannel() const;
   // A channel with a connection of its own.
   std::shared_ptr<grpc::Channel> NewChannel(const grpc::ChannelArguments& arguments = {}) const;
 

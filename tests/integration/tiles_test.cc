@@ -204,7 +204,7 @@ TEST_F(TilesTest, ABadOptionFailsTheCall) {
   const auto status_of = [&](const std::vector<pb::UpscaleTilesRequest>& messages) {
     return Send(server.stub(), messages).status;
   };
-  const Image tile = RandomTile(SampleType::kU8);
+  const Image tile = test::RandomImage({8, 8, 3, SampleType::kU8}, random_);
   EXPECT_TRUE(
       IsError(status_of({}), StatusCode::INVALID_ARGUMENT, "INVALID_OPTION", "without a message"));
   EXPECT_TRUE(IsError(status_of({TileMessage(1, tile)}), StatusCode::INVALID_ARGUMENT,
@@ -265,15 +265,44 @@ TEST_F(TilesTest, ATileBeyondTheQueueIsToldWhenToComeBack) {
   const auto stream = server.stub().UpscaleTiles(&context);
   ASSERT_TRUE(stream->Write(Start()));
   const Image tile = test::PhotoImage({64, 64, 3, SampleType::kU8}, random_);
-  for (int i = 0; i < 2; ++i) ASSERT_TRUE(stream->Write(TileMessage(i, tile)));
+  // With its halo each is worth more than a quarter of the queue.
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(stream->Write(TileMessage(i, tile)));
   pb::UpscaleTilesResponse refused;
   ASSERT_TRUE(stream->Read(&refused));
-  EXPECT_EQ(refused.id(), 1u);
+  EXPECT_EQ(refused.id(), 4u);
   EXPECT_EQ(refused.error().reason(), pb::ERROR_REASON_OVERLOADED);
   EXPECT_GE(refused.error().retry_delay().seconds(), 1);
   server.gate().Open();
   ASSERT_TRUE(stream->WritesDone());
   EXPECT_TRUE(Finish(*stream).responses.at(0).has_tile());
+}
+
+// What waits beyond that stays with the client; tiles reserve what they take beside their pixels.
+TEST_F(TilesTest, OneCallHasABoundedNumberOfTilesInFlight) {
+  constexpr int kTiles = 3000, kMaxInFlight = 1024;
+  TestServer server;
+  server.gate().Close();
+  grpc::ClientContext context;
+  const auto stream = server.stub().UpscaleTiles(&context);
+  ASSERT_TRUE(stream->Write(Start()));
+  const Image tile = test::PhotoImage({1, 1, 3, SampleType::kU8}, random_);
+  std::thread writer([&] {
+    for (int i = 0; i < kTiles; ++i) EXPECT_TRUE(stream->Write(TileMessage(i, tile)));
+    EXPECT_TRUE(stream->WritesDone());
+  });
+  const auto in_flight = [&] {
+    const TileLoad load = server.server().tile_load();
+    return load.queued_tiles + load.running_tiles;
+  };
+  while (in_flight() < kMaxInFlight) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_EQ(in_flight(), kMaxInFlight);
+  EXPECT_GT(server.server().admission_state().memory_bytes, int64_t{kMaxInFlight} * 4096);
+  server.gate().Open();
+  const TilesOutcome outcome = Finish(*stream);
+  writer.join();
+  EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+  EXPECT_EQ(outcome.responses.size(), size_t{kTiles});
 }
 
 TEST_F(TilesTest, CancellingDropsTheQueuedTiles) {

@@ -96,6 +96,31 @@ TEST_F(TlsServerTest, AsksClientsForCertificatesWhereTold) {
   ExpectUnreachable(Upscale(server, {"models", "--tls", "--tls-ca", File("server.pem")}), "");
 }
 
+TEST_F(TlsServerTest, ServesOperatorsWithTlsUnlessOnLoopback) {
+  ServerProcess server(UPSCALED_BINARY, ServerFlags({"--admin=0.0.0.0:0"}));
+  ASSERT_TRUE(server.AwaitReady()) << server.log();
+  const std::string port = server.admin_address().substr(server.admin_address().rfind(':'));
+  const auto reload = [&](std::vector<std::string> tls) {
+    std::vector<std::string> arguments = {
+        UPSCALE_BINARY, "models", "--reload", "--retries", "0", "--server", "127.0.0.1" + port};
+    arguments.insert(arguments.end(), tls.begin(), tls.end());
+    return Process(arguments).Wait();
+  };
+  const ProcessResult reloaded = reload({"--tls", "--tls-ca", File("server.pem")});
+  EXPECT_EQ(reloaded.exit_code, client::kExitOk) << reloaded.err;
+  ExpectUnreachable(reload({}), "without TLS?");
+  for (const std::vector<std::string>& alpn :
+       {std::vector<std::string>{"--http1.1"}, {"--http2"}, {"--no-alpn"}}) {
+    std::vector<std::string> curl = {"/usr/bin/curl", "-sS", "--cacert", File("server.pem"),
+                                     "https://127.0.0.1" + port + "/metrics"};
+    curl.insert(curl.end(), alpn.begin(), alpn.end());
+    const ProcessResult metrics = Process(curl).Wait();
+    if (metrics.exit_code == 127) GTEST_SKIP() << "no curl";
+    EXPECT_EQ(metrics.exit_code, 0) << metrics.err;
+    EXPECT_THAT(metrics.out, HasSubstr("upscaled_ready 1"));
+  }
+}
+
 TEST_F(TlsServerTest, RefusesFilesThatDoNotFit) {
   ServerProcess server(UPSCALED_BINARY,
                        {"--model-repository=engine/model/bundled",

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,6 +34,7 @@ ServerProcess::ServerProcess(const std::string& binary, const std::vector<std::s
   words.insert(words.end(), flags.begin(), flags.end());
   AddUnlessGiven(words, "--listen=", "127.0.0.1:0");
   AddUnlessGiven(words, "--http=", "127.0.0.1:0");
+  AddUnlessGiven(words, "--admin=", "127.0.0.1:0");
   AddUnlessGiven(words, "--device=", "cpu");  // looking for others loads their drivers
   std::vector<char*> arguments, environment;
   for (std::string& word : words) arguments.push_back(word.data());
@@ -71,6 +73,8 @@ void ServerProcess::ReadLog(int fd) {
     if (count < 0) break;
     absl::MutexLock lock(&mutex_);
     log_.append(buffer, static_cast<size_t>(count));
+    const auto reads = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return !paused_; };
+    mutex_.Await(absl::Condition(&reads));
   }
   close(fd);
   absl::MutexLock lock(&mutex_);
@@ -112,8 +116,18 @@ int64_t ServerProcess::PeakResidentBytes() const {
   std::abort();
 }
 
+void ServerProcess::PauseReading() {
+  absl::MutexLock lock(&mutex_);
+  paused_ = true;
+}
+
 void ServerProcess::Signal(int signal) {
   if (pid_ > 0) kill(pid_, signal);
+}
+
+void ServerProcess::LimitDescriptors(uint64_t count) {
+  const rlimit limit = {.rlim_cur = count, .rlim_max = count};
+  if (pid_ > 0) prlimit(pid_, RLIMIT_NOFILE, &limit, nullptr);
 }
 
 int ServerProcess::Wait() {
@@ -122,6 +136,10 @@ int ServerProcess::Wait() {
   while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }
   pid_ = -1;
+  {
+    absl::MutexLock lock(&mutex_);
+    paused_ = false;
+  }
   reader_.join();
   exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return exit_code_;

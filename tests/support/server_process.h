@@ -28,15 +28,22 @@ class ServerProcess {
   // "127.0.0.1:port", after AwaitReady.
   std::string grpc_address() const { return LogValue("grpc"); }
   std::string http_address() const { return LogValue("http"); }
+  std::string admin_address() const { return LogValue("admin"); }
 
   // Waits until standard error holds `text`; false when the process ends first.
   bool AwaitLog(const std::string& text) ABSL_LOCKS_EXCLUDED(mutex_);
   std::string log() const ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // Leaves standard error unread from the next chunk on, until Wait: what a reader does that hangs.
+  void PauseReading() ABSL_LOCKS_EXCLUDED(mutex_);
+
   // The most memory that it has had resident so far (VmHWM of Linux); it must still run.
   int64_t PeakResidentBytes() const;
 
+  pid_t pid() const { return pid_; }  // -1 when it has ended
   void Signal(int signal);
+  // From now on it may have so many descriptors at a time.
+  void LimitDescriptors(uint64_t count);
   // Waits for its end: the exit code, or 128 and the signal that ended it.
   int Wait();
 
@@ -50,6 +57,7 @@ class ServerProcess {
   mutable absl::Mutex mutex_;
   std::string log_ ABSL_GUARDED_BY(mutex_);
   bool log_ended_ ABSL_GUARDED_BY(mutex_) = false;
+  bool paused_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace upscaled::test

@@ -33,6 +33,9 @@ class CpuBackend : public Backend {
     return absl::StrCat("CPU, ", ToAbsl(cpu::IsaName(isa_)), ", ", stream_count_,
                         stream_count_ == 1 ? " thread" : " threads");
   }
+  std::string arithmetic() const override {  // whatever the number of threads
+    return absl::StrCat("CPU, ", ToAbsl(cpu::IsaName(isa_)), cpu::HasFp16(isa_) ? ", fp16" : "");
+  }
   absl::StatusOr<std::shared_ptr<const Executable>> Compile(const Network& network,
                                                             Precision precision) override {
     if (precision == Precision::kFast && !cpu::HasFp16(isa_)) {

@@ -71,7 +71,7 @@ def png_size(path):
 
 
 def check_against_server(run, upscaled, work):
-    command = [upscaled, "--device=cpu", "--listen=127.0.0.1:0", "--http=127.0.0.1:0"]
+    command = [upscaled, "--device=cpu", "--listen=127.0.0.1:0", "--http=127.0.0.1:0", "--admin=off"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         try:
             log = ""

@@ -6,13 +6,13 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/sanitized.h"
 #include "engine/model/loader.h"
 #include "engine/model/repository.h"
 #include "gtest/gtest.h"
 #include "tests/engine/backends/golden_files.h"
 #include "tests/engine/backends/tested_devices.h"
 #include "tests/support/run_image.h"
-#include "tests/support/sanitized.h"
 
 namespace upscaled {
 namespace {
@@ -91,7 +91,7 @@ TEST_P(GoldenDeviceTest, EveryNetwork) {
   ASSERT_TRUE(backend.ok()) << backend.status();
   const std::unique_ptr<Stream> stream = (*backend)->CreateStream();
   // Sanitizers let the plain loops take half an hour: the smallest image shows them every layer.
-  const bool smallest_only = test::kSanitized && GetParam() == "reference";
+  const bool smallest_only = kSanitized && GetParam() == "reference";
   for (const Golden& golden : goldens_) {
     if (smallest_only && golden.image != "tiny") continue;
     SCOPED_TRACE(golden.model + " " + golden.image);

@@ -71,5 +71,34 @@ TEST_F(CgroupTest, NonsenseInFilesIsNoLimit) {
   }
 }
 
+TEST_F(CgroupTest, TheLeastMemoryOfAllGroupsThatTheProcessLiesIn) {
+  const std::string unit = "0::/system.slice/upscaled.service\n";
+  EXPECT_TRUE(std::isinf(CgroupMemoryLimit(unit, mount_)));
+  Write("system.slice/memory.max", "4294967296");
+  Write("system.slice/upscaled.service/memory.max", "max");
+  EXPECT_EQ(CgroupMemoryLimit(unit, mount_), 4294967296.0);
+  Write("system.slice/upscaled.service/memory.max", "536870912");
+  EXPECT_EQ(CgroupMemoryLimit(unit, mount_), 536870912.0);
+  EXPECT_EQ(CgroupMemoryLimit("0::/system.slice\n", mount_), 4294967296.0);
+}
+
+TEST_F(CgroupTest, MemoryOfVersionOne) {
+  Write("memory/memory.limit_in_bytes", "9223372036854771712");
+  Write("memory/docker/memory.limit_in_bytes", "1000000");
+  EXPECT_EQ(CgroupMemoryLimit("5:memory:/docker/abc\n4:cpu:/other\n", mount_), 1000000);
+  EXPECT_TRUE(std::isinf(CgroupMemoryLimit("5:cpu:/docker/abc\n", mount_)));
+}
+
+TEST_F(CgroupTest, Tasks) {
+  Write("system.slice/upscaled.service/pids.max", "512");
+  const CgroupTasks unit = CgroupTaskLimit("0::/system.slice/upscaled.service\n", mount_);
+  EXPECT_EQ(unit.limit, 512);
+  EXPECT_EQ(unit.group, mount_ / "system.slice/upscaled.service");
+  Write("pids/docker/pids.max", "max");
+  EXPECT_TRUE(std::isinf(CgroupTaskLimit("3:pids:/docker\n", mount_).limit));
+  Write("pids/pids.max", "100");
+  EXPECT_EQ(CgroupTaskLimit("3:pids:/docker\n", mount_).limit, 100);
+}
+
 }  // namespace
 }  // namespace upscaled

@@ -149,6 +149,22 @@ TEST_F(RepositoryTest, EarlierDirectoriesWinAName) {
   EXPECT_THAT((*repository->Find("upconv_7"))->NoiseLevels(), ElementsAre(kNoDenoise));
 }
 
+TEST_F(RepositoryTest, HiddenFoldersAreNotLookedAt) {
+  WriteWeights("upconv_7/scale2.0x_model");
+  WriteWeights(".old-upconv_7/scale2.0x_model");
+  Write(".fetching-cunet/half.part", "no model");
+  Write(".fetching-other/model.json", "{");
+  const auto repository = ModelRepository::Open({root_});
+  ASSERT_TRUE(repository.ok()) << repository.status();
+  ASSERT_EQ(repository->models().size(), 1u);
+  EXPECT_EQ(repository->models().front().name, "upconv_7");
+}
+
+TEST_F(RepositoryTest, APathThatIsTooLongIsAnError) {
+  const auto repository = ModelRepository::Open({std::string(5000, 'x')});
+  EXPECT_EQ(repository.status().code(), absl::StatusCode::kNotFound) << repository.status();
+}
+
 TEST_F(RepositoryTest, KnownFileNamesNeedNoCard) {
   const std::string folder = "models-upconv_7_anime_style_art_rgb";
   WriteWeights(folder + "/scale2.0x_model");

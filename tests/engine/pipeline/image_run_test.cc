@@ -101,5 +101,22 @@ TEST_F(ImageRunTest, EndsWithThePassThatATileFailsIn) {
   EXPECT_EQ(status, absl::InternalError("first"));
 }
 
+// Known without planning every tile.
+TEST_F(ImageRunTest, TheCostOfAnImageIsAboutThatOfItsTiles) {
+  const TileTask task = test::WholeTask(*executable_, source_.view(), result_.mutable_view());
+  const auto whole = static_cast<double>(task.plan->Cost(/*cached=*/false));
+  EXPECT_EQ(ImageRun::Cost(*executable_, source_.spec().size(), {40, 30}), whole);
+  for (const Size tile : {Size{17, 11}, Size{5, 30}, Size{20, 7}}) {
+    double cost = 0;
+    for (const TileTask& task :
+         CutImage(*executable_, source_.view(), result_.mutable_view(), tile)) {
+      cost += static_cast<double>(task.plan->Cost(/*cached=*/false));
+    }
+    const double estimate = ImageRun::Cost(*executable_, source_.spec().size(), tile);
+    EXPECT_GT(estimate, cost / 2);
+    EXPECT_LT(estimate, cost * 2);
+  }
+}
+
 }  // namespace
 }  // namespace upscaled

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine/model/repository.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/base/error.h"
@@ -18,6 +19,7 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr int64_t kMemory = 1000;
+constexpr int64_t kPixel = kQueuePixelCost;
 
 class AdmissionTest : public ::testing::Test {
  protected:
@@ -57,26 +59,55 @@ TEST_F(AdmissionTest, SlotsAreBoundedAndComeBack) {
   EXPECT_EQ(admission_.state().requests, 2) << "a dropped slot is free";
 }
 
+TEST_F(AdmissionTest, AnAddressHasAShareOfSlotsAndMemory) {
+  Limits limits = SmallLimits();
+  limits.max_requests_per_address = 2;
+  AdmissionController admission(limits, kMemory, clock_);
+  auto first = admission.AdmitCall(100, "a");
+  auto second = admission.AdmitCall(100, "a");
+  ASSERT_TRUE(first.ok() && second.ok());
+  absl::Status refusal = admission.AdmitCall(0, "a").status();
+  EXPECT_EQ(ReasonOf(refusal), ErrorReason::kOverloaded);
+  EXPECT_TRUE(RetryDelayOf(refusal).has_value());
+  EXPECT_THAT(std::string(refusal.message()), HasSubstr("2 requests of this address"));
+  EXPECT_EQ(MetadataOf(refusal)["limit"], "max-requests-per-address");
+
+  // Two thirds of 1000 bytes, of which the calls have 200.
+  auto memory = admission.Reserve({.memory_bytes = 466, .address = "a"});
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  refusal = admission.Reserve({.memory_bytes = 1, .address = "a"}).status();
+  EXPECT_EQ(ReasonOf(refusal), ErrorReason::kOverloaded);
+  EXPECT_THAT(std::string(refusal.message()), HasSubstr("666"));
+  refusal = admission.Reserve({.memory_bytes = 667, .address = "a"}).status();
+  EXPECT_EQ(ReasonOf(refusal), ErrorReason::kLimitExceeded);
+
+  auto other = admission.AdmitCall(100, "b");
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_TRUE(admission.Reserve({.memory_bytes = 200, .address = "b"}).ok());
+  second->Release();
+  EXPECT_TRUE(admission.AdmitCall(100, "a").ok());
+}
+
 TEST_F(AdmissionTest, MemoryIsReservedUntilTheTicketGoes) {
-  auto first = admission_.Reserve({.memory_bytes = 600, .source_pixels = 10});
+  auto first = admission_.Reserve({.memory_bytes = 600, .cost = 10 * kPixel});
   ASSERT_TRUE(first.ok());
   const absl::Status refusal =
-      admission_.Reserve({.memory_bytes = 401, .source_pixels = 10}).status();
+      admission_.Reserve({.memory_bytes = 401, .cost = 10 * kPixel}).status();
   EXPECT_EQ(refusal.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(ReasonOf(refusal), ErrorReason::kOverloaded);
   EXPECT_THAT(std::string(refusal.message()),
               HasSubstr("needs 401 bytes of memory, and 400 of 1000 are free"));
   EXPECT_EQ(admission_.state().memory_bytes, 600) << "a refusal reserves nothing";
 
-  auto second = admission_.Reserve({.memory_bytes = 400, .source_pixels = 10});
+  auto second = admission_.Reserve({.memory_bytes = 400, .cost = 10 * kPixel});
   ASSERT_TRUE(second.ok()) << "fits to the byte";
   AdmissionController::Reservation reservation = *std::move(first);
   reservation = *std::move(second);  // frees what it held
   EXPECT_EQ(admission_.state().memory_bytes, 400);
-  EXPECT_EQ(admission_.state().queue_pixels, 10);
+  EXPECT_EQ(admission_.state().queue_cost, 10 * kPixel);
   reservation.Release();
   EXPECT_EQ(admission_.state().memory_bytes, 0);
-  EXPECT_EQ(admission_.state().queue_pixels, 0);
+  EXPECT_EQ(admission_.state().queue_cost, 0);
 }
 
 TEST_F(AdmissionTest, CallsReserveTheMemoryOfTheirMessages) {
@@ -113,52 +144,96 @@ TEST_F(AdmissionTest, ScratchIsSharedAndStays) {
   EXPECT_THAT(std::string(refusal.message()), HasSubstr("needs 1001 bytes of memory"));
 }
 
-TEST_F(AdmissionTest, QueuedPixelsShrinkWithProgress) {
-  auto reservation = admission_.Reserve({.source_pixels = 400});
+TEST_F(AdmissionTest, QueuedWorkShrinksWithProgress) {
+  std::vector<AdmissionController::Reservation> others;
+  for (int i = 0; i < 3; ++i) others.push_back(*admission_.Reserve({.cost = 100 * kPixel}));
+  auto reservation = admission_.Reserve({.cost = 100 * kPixel});
   ASSERT_TRUE(reservation.ok());
-  const absl::Status refusal = admission_.Reserve({.source_pixels = 101}).status();
+  const absl::Status refusal = admission_.Reserve({.cost = 100 * kPixel + 1}).status();
   EXPECT_EQ(refusal.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(MetadataOf(refusal)["limit"], "max-queue-pixels");
   EXPECT_THAT(std::string(refusal.message()),
-              HasSubstr("has 101 pixels, and the queue has room for 100 of 500"));
-  reservation->ReportProgress(1, 4);
-  EXPECT_EQ(admission_.state().queue_pixels, 300);
-  reservation->ReportProgress(3, 4);
-  reservation->ReportProgress(2, 4);  // late, and of no effect
-  EXPECT_EQ(admission_.state().queue_pixels, 100);
-  EXPECT_TRUE(admission_.Reserve({.source_pixels = 400}).ok());
-  reservation->ReportProgress(4, 4);
-  EXPECT_EQ(admission_.state().queue_pixels, 0);
+              HasSubstr("takes 101 of the queue's 500 pixels' work, and 100 are free"));
+  reservation->ReportProgress(25 * kPixel);
+  EXPECT_EQ(admission_.state().queue_cost, 375 * kPixel);
+  reservation->ReportProgress(75 * kPixel);
+  reservation->ReportProgress(50 * kPixel);  // late, and of no effect
+  EXPECT_EQ(admission_.state().queue_cost, 325 * kPixel);
+  EXPECT_TRUE(admission_.Reserve({.cost = 120 * kPixel}).ok());
+  reservation->ReportProgress(100 * kPixel);
+  EXPECT_EQ(admission_.state().queue_cost, 300 * kPixel);
   reservation->Release();
-  reservation->ReportProgress(4, 4);
-  EXPECT_EQ(admission_.state().queue_pixels, 0);
+  reservation->ReportProgress(100 * kPixel);
+  EXPECT_EQ(admission_.state().queue_cost, 300 * kPixel);
+}
+
+// However heavy a request is, it can be had, and leaves room for others.
+TEST_F(AdmissionTest, OneRequestCountsAsAQuarterOfTheQueueAtMost) {
+  auto heavy = admission_.Reserve({.cost = 10'000 * kPixel});
+  ASSERT_TRUE(heavy.ok()) << heavy.status();
+  EXPECT_EQ(admission_.state().queue_cost, 10'000 * kPixel) << "as it is";
+  auto other = admission_.Reserve({.cost = 10'000 * kPixel});
+  auto third = admission_.Reserve({.cost = 250 * kPixel});
+  ASSERT_TRUE(other.ok() && third.ok());
+  auto fourth = admission_.Reserve({.cost = 126 * kPixel});
+  ASSERT_TRUE(fourth.ok());
+  EXPECT_EQ(ReasonOf(admission_.Reserve({.cost = 1}).status()), ErrorReason::kOverloaded);
+  heavy->ReportProgress(9'875 * kPixel);
+  EXPECT_EQ(ReasonOf(admission_.Reserve({.cost = 1}).status()), ErrorReason::kOverloaded)
+      << "what is left is a quarter still";
+  heavy->ReportProgress(9'900 * kPixel);
+  EXPECT_TRUE(admission_.Reserve({.cost = 25 * kPixel}).ok());
+}
+
+TEST_F(AdmissionTest, AReservationCanChange) {
+  auto reservation = admission_.Reserve({.memory_bytes = 600, .cost = 100 * kPixel});
+  ASSERT_TRUE(reservation.ok());
+  EXPECT_TRUE(reservation->Change({.memory_bytes = 700, .cost = 50 * kPixel}).ok())
+      << "what it holds is free for it";
+  EXPECT_EQ(admission_.state().memory_bytes, 700);
+  EXPECT_EQ(admission_.state().queue_cost, 50 * kPixel);
+  auto other = admission_.Reserve({.memory_bytes = 300});
+  ASSERT_TRUE(other.ok());
+  EXPECT_EQ(ReasonOf(reservation->Change({.memory_bytes = 701})), ErrorReason::kOverloaded);
+  EXPECT_EQ(admission_.state().memory_bytes, 1000) << "a refusal changes nothing";
+  EXPECT_EQ(admission_.state().queue_cost, 50 * kPixel);
+  reservation->Release();
+  EXPECT_EQ(admission_.state().memory_bytes, 300);
+  EXPECT_EQ(admission_.state().queue_cost, 0);
+}
+
+TEST_F(AdmissionTest, TheQueuesUnitIsAPixelOfTheDefaultModel) {
+  const ModelRepository repository = *ModelRepository::Open({"engine/model/bundled"});
+  const ModelCard& card = **repository.Find("general-2x");
+  const Network network = *LoadNetwork(card, *card.Find(2, kNoDenoise));
+  const double multiply_adds = 4 * network.MacsPerOutputPixel();
+  EXPECT_GT(kQueuePixelCost, multiply_adds) << "a tile has a halo";
+  EXPECT_LT(kQueuePixelCost, 1.15 * multiply_adds);
 }
 
 TEST_F(AdmissionTest, WhatNeverFitsIsNoOverload) {
-  absl::Status status = admission_.Reserve({.memory_bytes = 1001}).status();
+  const absl::Status status = admission_.Reserve({.memory_bytes = 1001}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(ReasonOf(status), ErrorReason::kLimitExceeded);
   EXPECT_EQ(RetryDelayOf(status), std::nullopt);
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("needs 1001 bytes of memory, the device's scratch included, more than the "
                         "server's 1000"));
-  status = admission_.Reserve({.source_pixels = 501}).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("501 pixels of queue"));
-  EXPECT_EQ(MetadataOf(status)["maximum"], "500");
 }
 
 TEST_F(AdmissionTest, RetryDelayFollowsTheThroughput) {
-  auto reservation = admission_.Reserve({.source_pixels = 400});
-  ASSERT_TRUE(reservation.ok());
+  std::vector<AdmissionController::Reservation> all;
+  for (int i = 0; i < 5; ++i) all.push_back(*admission_.Reserve({.cost = 100 * kPixel}));
   clock_.Advance(absl::Seconds(10));
-  reservation->ReportProgress(1, 4);  // 10 pixels a second
-  // 400 - (500 - 300) = 200 too many
-  const auto delay = RetryDelayOf(admission_.Reserve({.source_pixels = 400}).status());
+  all.front().ReportProgress(100 * kPixel);  // 10 pixels a second
+  EXPECT_NEAR(absl::ToDoubleSeconds(admission_.state().queue_time), 40, 0.01);
+  // 120 - (500 - 400) = 20 too many
+  auto delay = RetryDelayOf(admission_.Reserve({.cost = 120 * kPixel}).status());
   ASSERT_TRUE(delay.has_value());
-  EXPECT_NEAR(absl::ToDoubleSeconds(*delay), 20, 0.01);
-  clock_.Advance(absl::Seconds(100));
-  reservation->ReportProgress(101, 400);  // a pixel in 100 s
-  EXPECT_EQ(RetryDelayOf(admission_.Reserve({.source_pixels = 400}).status()), absl::Seconds(30));
+  EXPECT_NEAR(absl::ToDoubleSeconds(*delay), 2, 0.01);
+  clock_.Advance(absl::Seconds(1000));
+  all.back().ReportProgress(kPixel);  // a pixel in 1000 s
+  EXPECT_EQ(RetryDelayOf(admission_.Reserve({.cost = 120 * kPixel}).status()), absl::Seconds(30));
 }
 
 TEST_F(AdmissionTest, DrainingRefusesCallsAndFinishesTheAdmitted) {
@@ -168,7 +243,7 @@ TEST_F(AdmissionTest, DrainingRefusesCallsAndFinishesTheAdmitted) {
   const absl::Status refusal = admission_.AdmitCall().status();
   EXPECT_EQ(refusal.code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(ReasonOf(refusal), ErrorReason::kDraining);
-  EXPECT_TRUE(admission_.Reserve({.memory_bytes = 1, .source_pixels = 1}).ok());
+  EXPECT_TRUE(admission_.Reserve({.memory_bytes = 1, .cost = 1}).ok());
   EXPECT_FALSE(admission_.AwaitIdle(absl::ZeroDuration()));
   std::thread call([&] { slot->Release(); });
   EXPECT_TRUE(admission_.AwaitIdle(absl::InfiniteDuration()));
@@ -187,13 +262,13 @@ TEST_F(AdmissionTest, NothingLeaksUnderConcurrency) {
         auto slot = admission_.AdmitCall();
         auto reservation =
             admission_.Reserve({.memory_bytes = static_cast<int64_t>(random() % 600),
-                                .source_pixels = static_cast<int64_t>(random() % 300)});
+                                .cost = static_cast<int64_t>(random() % 125) * kPixel});
         ++(slot.ok() && reservation.ok() ? admitted : refused);
         const AdmissionState state = admission_.state();
         EXPECT_LE(state.requests, 3);
         EXPECT_LE(state.memory_bytes, kMemory);
-        EXPECT_LE(state.queue_pixels, 500);
-        if (reservation.ok()) reservation->ReportProgress(random() % 5, 5);
+        EXPECT_LE(state.queue_cost, 500 * kPixel);
+        if (reservation.ok()) reservation->ReportProgress(random() % 125 * kPixel);
       }
     });
   }
@@ -201,7 +276,7 @@ TEST_F(AdmissionTest, NothingLeaksUnderConcurrency) {
   EXPECT_GT(admitted, 0);
   EXPECT_EQ(admission_.state().requests, 0);
   EXPECT_EQ(admission_.state().memory_bytes, 0);
-  EXPECT_EQ(admission_.state().queue_pixels, 0);
+  EXPECT_EQ(admission_.state().queue_cost, 0);
 }
 
 }  // namespace

@@ -21,10 +21,11 @@ namespace upscaled::server {
 
 using test::FakeExecutable;
 
-// A tile with a name (its x) and an area of `pixels`.
+// A tile with a name (its x) and an area of `pixels`, which cost a multiply-add each.
 inline TileTask NamedTile(int name, int pixels = 1) {
   TileTask task;
-  task.plan = std::make_shared<const TilePlan>(TilePlan{.tile = {name, 0, pixels, 1}});
+  task.plan = std::make_shared<const TilePlan>(
+      TilePlan{.tile = {name, 0, pixels, 1}, .pass_costs = {pixels}});
   return task;
 }
 

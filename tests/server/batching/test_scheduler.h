@@ -1,6 +1,7 @@
 // A tile scheduler with the quarantine of its devices.
 #pragma once
 
+#include <string>
 #include <utility>
 
 #include "engine/base/clock.h"
@@ -37,8 +38,8 @@ class TestScheduler : private QuarantineHolder, public TileScheduler {
   DeviceQuarantine& quarantine() { return held_quarantine_; }
 
   // Takes tiles of these networks, all on the same devices.
-  RequestFlow OpenFlow(DeviceExecutables networks) {
-    RequestFlow flow = TileScheduler::OpenFlow();
+  RequestFlow OpenFlow(DeviceExecutables networks, std::string client = "") {
+    RequestFlow flow = TileScheduler::OpenFlow(std::move(client));
     flow.Adopt({.executables = std::move(networks)});
     return flow;
   }

@@ -66,7 +66,7 @@ TEST_F(TileSchedulerTest, CoalescesTilesOfOneExecutableWhileBusy) {
   b.Submit(other_, NamedTiles(20, 1), nullptr, outcomes_b.done());
   c.Submit(model_, NamedTiles(30, 2), nullptr, outcomes_c.done());
   EXPECT_EQ(scheduler.load().queued_tiles, 5);
-  EXPECT_EQ(scheduler.load().queued_pixels, 5);
+  EXPECT_EQ(scheduler.load().queued_cost, 5);
   backend_.Release();
   auto runs = backend_.AwaitStarted(2);
   EXPECT_EQ(runs[1].executable, other_->On(*gated_.device))
@@ -79,18 +79,18 @@ TEST_F(TileSchedulerTest, CoalescesTilesOfOneExecutableWhileBusy) {
   backend_.Release();
   outcomes_a.Await(), outcomes_b.Await(), outcomes_c.Await();
   EXPECT_EQ(scheduler.load().queued_tiles, 0);
-  EXPECT_EQ(scheduler.load().queued_pixels, 0);
+  EXPECT_EQ(scheduler.load().queued_cost, 0);
 }
 
-TEST_F(TileSchedulerTest, ABatchIsBoundedByPixels) {
-  TestScheduler scheduler({gated_.device}, clock_, {.max_batch_pixels = 25});
+TEST_F(TileSchedulerTest, ABatchIsBoundedByCost) {
+  TestScheduler scheduler({gated_.device}, clock_, {.max_batch_cost = 25});
   auto request = scheduler.OpenFlow({model_, other_});
   Occupy(request);
   Outcomes outcomes(6);
   std::vector<TileTask> tiles = NamedTiles(0, 3, 10);
   tiles.push_back(NamedTile(3, 26));  // larger than any batch: runs alone
   tiles.push_back(NamedTile(4, 20));
-  tiles.push_back(NamedTile(5, 5));  // fits to the pixel
+  tiles.push_back(NamedTile(5, 5));  // fits exactly
   request.Submit(model_, tiles, nullptr, outcomes.done());
   backend_.Open();
   outcomes.Await();
@@ -120,7 +120,7 @@ TEST_F(TileSchedulerTest, AStreamLeavesTheOthersTheirShare) {
 }
 
 TEST_F(TileSchedulerTest, ALateSmallRequestOvertakesALargeOne) {
-  TestScheduler scheduler({gated_.device}, clock_, {.max_batch_pixels = 1});
+  TestScheduler scheduler({gated_.device}, clock_, {.max_batch_cost = 1});
   auto large = scheduler.OpenFlow({model_, other_}), small = scheduler.OpenFlow({model_, other_});
   Outcomes large_outcomes(40), small_outcomes(4);
   large.Submit(model_, NamedTiles(0, 40, 400), nullptr, large_outcomes.done());
@@ -137,11 +137,11 @@ TEST_F(TileSchedulerTest, ALateSmallRequestOvertakesALargeOne) {
 
 // Start-time fair queueing: while two requests both have tiles queued, the service they got differs
 // by no more than the largest tile of each.
-TEST_F(TileSchedulerTest, BackloggedRequestsShareThePixelsFairly) {
+TEST_F(TileSchedulerTest, BackloggedRequestsShareTheDevicesFairly) {
   const uint32_t seed = std::random_device()();
   SCOPED_TRACE(seed);
   std::mt19937 random(seed);
-  TestScheduler scheduler({gated_.device}, clock_, {.max_batch_pixels = 1});
+  TestScheduler scheduler({gated_.device}, clock_, {.max_batch_cost = 1});
   auto first = scheduler.OpenFlow({model_, other_});
   Occupy(first);
   constexpr int kRequests = 6;
@@ -201,12 +201,51 @@ TEST_F(TileSchedulerTest, CancellingDropsQueuedTilesAtOnce) {
   EXPECT_THAT(queued.statuses(),
               Each(IsStatus(absl::StatusCode::kDeadlineExceeded, "3 s have passed")));
   EXPECT_EQ(running.left(), 1);
-  EXPECT_EQ(scheduler.load().queued_pixels, 6);
+  EXPECT_EQ(scheduler.load().queued_cost, 6);
   backend_.Open();
   running.Await(), kept.Await();
   EXPECT_THAT(running.statuses(), Each(absl::OkStatus())) << "what runs is finished";
   EXPECT_THAT(kept.statuses(), Each(absl::OkStatus()));
   EXPECT_EQ(backend_.AwaitStarted(2).size(), 2u);
+}
+
+// Infeasible where each of them walks the queue.
+TEST_F(TileSchedulerTest, CancellingManySubmissionsTakesNoLongerForEach) {
+  TestScheduler scheduler({gated_.device}, clock_);
+  auto request = scheduler.OpenFlow({model_, other_}), other = scheduler.OpenFlow({model_, other_});
+  Occupy(request);
+  constexpr int kSubmissions = 300'000;
+  Cancellation cancellation;
+  std::atomic<int> dropped = 0;
+  for (int i = 0; i < kSubmissions; ++i) {
+    request.Submit(model_, {NamedTile(i)}, &cancellation, [&](size_t, const absl::Status& status) {
+      dropped += absl::IsCancelled(status);
+    });
+  }
+  Outcomes kept(1);
+  other.Submit(model_, {NamedTile(-2)}, nullptr, kept.done());
+  cancellation.Cancel(absl::CancelledError("gone"));
+  EXPECT_EQ(dropped, kSubmissions);
+  EXPECT_EQ(scheduler.load().queued_tiles, 1);
+  EXPECT_EQ(scheduler.load().queued_cost, 1);
+  backend_.Open();
+  kept.Await(), occupied_.Await();
+}
+
+TEST_F(TileSchedulerTest, ABatchIsBoundedByTimeOnceTheSpeedIsKnown) {
+  TestScheduler scheduler({gated_.device}, clock_, {.max_batch_time = absl::Seconds(2)});
+  auto request = scheduler.OpenFlow({model_, other_});
+  Occupy(request);
+  Outcomes first(1), rest(7);
+  request.Submit(other_, {NamedTile(0, 99)}, nullptr, first.done());
+  request.Submit(model_, NamedTiles(10, 7, 10), nullptr, rest.done());
+  clock_.Advance(absl::Seconds(5));
+  backend_.Release();
+  backend_.AwaitStarted(2);
+  clock_.Advance(absl::Seconds(5));
+  backend_.Open();  // 100 multiply-adds in 10 s
+  first.Await(), rest.Await();
+  EXPECT_THAT(backend_.AwaitStarted(3)[2].tiles, ElementsAre(10, 11));
 }
 
 TEST_F(TileSchedulerTest, ACancelledRequestQueuesNothing) {
@@ -342,7 +381,8 @@ class RecordingObserver : public TileObserver {
 
 TEST_F(TileSchedulerTest, AccountsForTimeByRequestAndByBatch) {
   RecordingObserver observer;
-  TestScheduler scheduler({gated_.device}, clock_, {}, &observer);
+  TestScheduler scheduler({gated_.device}, clock_, {.max_batch_time = absl::InfiniteDuration()},
+                          &observer);
   auto a = scheduler.OpenFlow({model_, other_}), b = scheduler.OpenFlow({model_, other_});
   Occupy(a);
   Outcomes outcomes_a(1), outcomes_b(2), dropped(3);
@@ -393,7 +433,7 @@ TEST_F(TileSchedulerTest, SurvivesRequestsThatComeAndGo) {
   GatedBackend& backend = gated.backend;
   backend.Open();
   const auto model = NetworkOn({gated.device}), other = NetworkOn({gated.device});
-  TestScheduler scheduler({gated.device}, clock_, {.max_batch_pixels = 50});
+  TestScheduler scheduler({gated.device}, clock_, {.max_batch_cost = 50});
   constexpr int kThreads = 4, kRequestsEach = 100;
   std::atomic<int64_t> submitted = 0, done = 0;
   std::vector<std::thread> threads;
@@ -424,7 +464,7 @@ TEST_F(TileSchedulerTest, SurvivesRequestsThatComeAndGo) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(done, submitted);
   EXPECT_EQ(scheduler.load().queued_tiles, 0);
-  EXPECT_EQ(scheduler.load().queued_pixels, 0);
+  EXPECT_EQ(scheduler.load().queued_cost, 0);
   EXPECT_EQ(scheduler.load().running_tiles, 0);
 }
 

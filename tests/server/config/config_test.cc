@@ -42,8 +42,10 @@ TEST(ParseConfigTest, DefaultsAreSafe) {
   const ServerConfig& config = parsed->config;
   EXPECT_EQ(config.listen, "127.0.0.1:8001");
   EXPECT_EQ(config.http, "127.0.0.1:8000");
+  EXPECT_EQ(config.admin, "127.0.0.1:8002");
   EXPECT_EQ(config.limits.max_source_pixels, 100'000'000);
   EXPECT_EQ(config.memory_budget_bytes, UsableMemoryBytes() / 2);
+  EXPECT_GT(config.spool_bytes, 0) << "browsers send all before they read";
   EXPECT_EQ(config.model_repositories.size(), 1u) << "the bundled models";
   EXPECT_EQ(parsed->printout, "");
 }
@@ -158,6 +160,33 @@ TEST(ParseConfigTest, RefusesFilesItCannotUse) {
   EXPECT_THAT(Refusal({"--config", WriteFile("broken.yaml", "a: [1\n")}), HasSubstr("broken.yaml"));
   EXPECT_THAT(Refusal({"--config", WriteFile("nested.yaml", "threads: {a: 1}\n")}),
               HasSubstr("threads in"));
+}
+
+TEST(ParseConfigTest, RefusesAPathThatIsTooLong) {
+  const std::string name(5000, 'x');
+  for (const std::string& path : {name, "/" + name, "./" + name + "/" + name}) {
+    for (const std::string& refusal :
+         {Refusal({"--model-repository", path}), Refusal({}, {{"UPSCALED_MODEL_REPOSITORY", path}}),
+          Refusal({"--config", WriteFile("long.yaml", "model-repository: " + path + "\n")})}) {
+      EXPECT_THAT(refusal, AllOf(HasSubstr("is no directory that can be read"),
+                                 HasSubstr("File name too long"),
+                                 HasSubstr(std::to_string(path.size()) + " characters")));
+      EXPECT_LT(refusal.size(), 1000u);
+    }
+    EXPECT_FALSE(Refusal({"--config", path}).empty());
+    EXPECT_FALSE(Refusal({"--tls-cert", path, "--tls-key", path}).empty());
+  }
+}
+
+TEST(ParseConfigTest, BodiesMayDoWithoutDisk) {
+  const auto none = Parse({"--spool-bytes=0"});
+  ASSERT_TRUE(none.ok()) << none.status();
+  EXPECT_EQ(none->config.spool_bytes, 0);
+  const auto some = Parse({"--spool-bytes=64MiB", "--spool-dir=/var/tmp"});
+  ASSERT_TRUE(some.ok()) << some.status();
+  EXPECT_EQ(some->config.spool_bytes, int64_t{64} << 20);
+  EXPECT_EQ(some->config.spool_dir, "/var/tmp");
+  EXPECT_THAT(Refusal({"--spool-bytes=-1"}), HasSubstr("spool-bytes"));
 }
 
 TEST(ParseConfigTest, HelpNamesEverySetting) {

@@ -57,13 +57,13 @@ class DeviceChooserTest : public ::testing::Test {
 
 TEST_F(DeviceChooserTest, CountsWhatIsQueuedAndWhatIsBound) {
   EXPECT_EQ(ClassFor(1000), 0);
-  work_[0].queued_pixels = 10'000;
+  work_[0].queued_cost = 10'000;
   EXPECT_EQ(ClassFor(1000), 1) << "11 s there, 10 s here";
   auto here = Load(1000);
   EXPECT_EQ(ClassFor(1000), 0) << "11 s there, 20 s here";
   here->binding.MoveTo(0);
   EXPECT_EQ(ClassFor(1000), 1) << "12 s there, 10 s here";
-  work_[1].queued_pixels = 150;
+  work_[1].queued_cost = 150;
   EXPECT_EQ(ClassFor(1000), 1) << "12 s there, 11.5 s here";
   here->binding.Release();
   EXPECT_EQ(ClassFor(1000), 0) << "11 s there, 11.5 s here";
@@ -72,7 +72,7 @@ TEST_F(DeviceChooserTest, CountsWhatIsQueuedAndWhatIsBound) {
 TEST_F(DeviceChooserTest, ABindingCountsOnceHoweverItMoves) {
   {
     auto first = Load(10);
-    work_[0].queued_pixels = 9'000;
+    work_[0].queued_cost = 9'000;
     DeviceChooser::Binding second = std::move(first->binding), third;
     third = std::move(second);
     EXPECT_EQ(ClassFor(1000), 1) << "10.01 s there, 10 s here";
@@ -110,7 +110,7 @@ TEST_F(DeviceChooserTest, AnErrorOfTheModelIsNotTheDevices) {
   for (const auto& device : devices_) Refuse(*device, absl::UnimplementedError("no fp16"));
   EXPECT_EQ(Load(1000).status(), absl::UnimplementedError("no fp16"));
   EXPECT_EQ(quarantine_.working(), devices_);
-  work_[0].queued_pixels = 9'001;
+  work_[0].queued_cost = 9'001;
   for (const auto& device : devices_) Refuse(*device, absl::OkStatus());
   EXPECT_EQ(ClassFor(1000), 1) << "what could not be loaded is not bound";
 }

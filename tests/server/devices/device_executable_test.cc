@@ -74,6 +74,7 @@ class LoadOnDevicesTest : public DeviceExecutableTest {
   absl::StatusOr<DeviceExecutables> Load() {
     return LoadOnDevices(
         {gpu_, cpu_}, **repository_.Find("general-2x"), variants_, Precision::kExact,
+        /*cancellation=*/nullptr,
         [this](const Device& device, const absl::Status&) { faulty_.push_back(device.name()); });
   }
 

@@ -12,10 +12,10 @@ namespace upscaled::server {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 RequestRecord OkRequest() {
   RequestRecord record;
+  record.transport = "grpc";
   record.method = "UpscaleImage";
   record.source_pixels = 100;
   record.result_pixels = 400;
@@ -30,6 +30,7 @@ RequestRecord OkRequest() {
 TEST(ServerMetricsTest, CountsRequestsByMethodCodeAndReason) {
   ServerMetrics metrics({"1.2.3", "cpu"}, absl::FromUnixSeconds(1000));
   RequestRecord failed;
+  failed.transport = "http";
   failed.method = "Upscale";
   failed.code = absl::StatusCode::kInvalidArgument;
   failed.reason = "INVALID_IMAGE";
@@ -37,9 +38,12 @@ TEST(ServerMetricsTest, CountsRequestsByMethodCodeAndReason) {
   metrics.OnRequest(OkRequest());
   metrics.OnRequest(failed);
   const std::string text = metrics.Render({});
-  EXPECT_THAT(text, HasSubstr("upscaled_requests_total{code=\"OK\",method=\"UpscaleImage\"} 2\n"));
   EXPECT_THAT(
-      text, HasSubstr("upscaled_requests_total{code=\"INVALID_ARGUMENT\",method=\"Upscale\"} 1\n"));
+      text,
+      HasSubstr(
+          "upscaled_requests_total{code=\"OK\",method=\"UpscaleImage\",transport=\"grpc\"} 2\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_requests_total{code=\"INVALID_ARGUMENT\",method="
+                              "\"Upscale\",transport=\"http\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("upscaled_request_failures_total{reason=\"INVALID_IMAGE\"} 1\n"));
   EXPECT_THAT(text,
               HasSubstr("upscaled_request_duration_seconds_count{method=\"UpscaleImage\"} 2\n"));
@@ -81,20 +85,44 @@ TEST(ServerMetricsTest, RendersTheGaugesItIsGiven) {
   metrics.Render({.requests_in_flight = 99});
   const std::string text = metrics.Render({.requests_in_flight = 1,
                                            .queue_pixels = 2,
+                                           .queue_cost = 240'000,
+                                           .queue_time = absl::Milliseconds(500),
                                            .queue_tiles = 3,
                                            .memory_reserved_bytes = 4,
                                            .memory_budget_bytes = int64_t{1} << 35,
-                                           .models_loaded = 6});
+                                           .models_loaded = 6,
+                                           .ready = true,
+                                           .process = {.open_fds = 7,
+                                                       .max_fds = 8,
+                                                       .threads = 9,
+                                                       .max_threads = 10,
+                                                       .resident_bytes = 11,
+                                                       .max_memory_bytes = 12,
+                                                       .virtual_bytes = 13,
+                                                       .cpu_seconds = 14.5},
+                                           .log_lines_limited = 15,
+                                           .log_lines_lost = 16});
   EXPECT_THAT(text, HasSubstr("upscaled_requests_in_flight 1\n"));
   EXPECT_THAT(text, HasSubstr("upscaled_queue_pixels 2\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_queue_cost 240000\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_queue_seconds 0.5\n"));
   EXPECT_THAT(text, HasSubstr("upscaled_queue_tiles 3\n"));
   EXPECT_THAT(text, HasSubstr("upscaled_memory_reserved_bytes 4\n"));
   EXPECT_THAT(text, HasSubstr("upscaled_memory_budget_bytes 34359738368\n"));
   EXPECT_THAT(text, HasSubstr("upscaled_models_loaded 6\n"));
   EXPECT_THAT(text, HasSubstr("upscaled_build_info{device=\"cpu\",version=\"1.2.3\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("process_start_time_seconds 1000\n"));
-  EXPECT_THAT(text, HasSubstr("process_resident_memory_bytes "));
-  EXPECT_THAT(text, Not(HasSubstr("process_resident_memory_bytes 0\n")));
+  EXPECT_THAT(text, HasSubstr("upscaled_ready 1\n"));
+  EXPECT_THAT(text, HasSubstr("process_open_fds 7\n"));
+  EXPECT_THAT(text, HasSubstr("process_max_fds 8\n"));
+  EXPECT_THAT(text, HasSubstr("process_threads 9\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_threads_limit 10\n"));
+  EXPECT_THAT(text, HasSubstr("process_resident_memory_bytes 11\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_memory_limit_bytes 12\n"));
+  EXPECT_THAT(text, HasSubstr("process_virtual_memory_bytes 13\n"));
+  EXPECT_THAT(text, HasSubstr("process_cpu_seconds_total 14.5\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_log_lines_dropped_total{cause=\"limit\"} 15\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_log_lines_dropped_total{cause=\"lost\"} 16\n"));
 }
 
 TEST(ServerMetricsTest, TellsOfDevicesAndTheirFailures) {
@@ -106,6 +134,29 @@ TEST(ServerMetricsTest, TellsOfDevicesAndTheirFailures) {
   EXPECT_THAT(text, HasSubstr("upscaled_device_up{device=\"cuda:0\"} 0\n"));
   EXPECT_THAT(text, HasSubstr("upscaled_device_failures_total{device=\"cuda:0\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("upscaled_moved_tiles_total 3\n"));
+}
+
+TEST(ServerMetricsTest, TellsWhereResultsCameFrom) {
+  ServerMetrics metrics({.version = "1", .device = "cpu"}, absl::UnixEpoch());
+  GaugeReadings readings;
+  readings.results = {.computed = 3,
+                      .shared = 5,
+                      .stored = 7,
+                      .unmodified = 9,
+                      .cache_results = 2,
+                      .cache_bytes = 1234,
+                      .cache_evictions = 6,
+                      .cache_errors = 1};
+  metrics.Render(readings);
+  const std::string text = metrics.Render(readings);  // counters do not count twice
+  EXPECT_THAT(text, HasSubstr("upscaled_results_total{from=\"computed\"} 3\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_results_total{from=\"shared\"} 5\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_results_total{from=\"stored\"} 7\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_results_total{from=\"unmodified\"} 9\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_result_cache_results 2\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_result_cache_bytes 1234\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_result_cache_evictions_total 6\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_result_cache_errors_total 1\n"));
 }
 
 TEST(ServerMetricsTest, CountsExactlyFromManyThreads) {
@@ -121,8 +172,8 @@ TEST(ServerMetricsTest, CountsExactlyFromManyThreads) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_THAT(metrics.Render({}),
-              HasSubstr("upscaled_requests_total{code=\"OK\",method=\"UpscaleImage\"} 1000\n"));
+  EXPECT_THAT(metrics.Render({}), HasSubstr("upscaled_requests_total{code=\"OK\",method="
+                                            "\"UpscaleImage\",transport=\"grpc\"} 1000\n"));
   EXPECT_THAT(metrics.Render({}), HasSubstr("upscaled_dropped_tiles_total 1000\n"));
 }
 

@@ -1,5 +1,7 @@
 #include "server/models/model_cache.h"
 
+#include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -57,6 +59,32 @@ TEST_F(ModelCacheTest, ALoadDoesNotBlockOthers) {
   slow.join();
 }
 
+TEST_F(ModelCacheTest, WaitingForAnothersLoadEndsWithTheCancellation) {
+  std::thread slow([&] { EXPECT_TRUE(cache_.Get(card_, variant(), Precision::kExact).ok()); });
+  backend_.AwaitCompiling(1);
+  Cancellation cancellation;
+  absl::Status waited;
+  std::thread waiting(
+      [&] { waited = cache_.Get(card_, variant(), Precision::kExact, &cancellation).status(); });
+  cancellation.Cancel(absl::CancelledError("gone"));
+  waiting.join();  // while the load goes on
+  EXPECT_EQ(waited, absl::CancelledError("gone"));
+  EXPECT_EQ(cache_.loaded_count(), 0);
+  backend_.Open();
+  slow.join();
+  EXPECT_EQ(cache_.loaded_count(), 1);
+}
+
+TEST_F(ModelCacheTest, FilesThatWereReplacedMustBeReloaded) {
+  ModelVariant replaced = variant();
+  replaced.files_state = std::make_shared<const std::string>("as they were");
+  const absl::Status status = cache_.Get(card_, replaced, Precision::kExact).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(ReasonOf(status), ErrorReason::kReloadFailed);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("general-2x"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("must be reloaded"));
+}
+
 TEST_F(ModelCacheTest, AFailureIsNotKept) {
   for (int attempt = 1; attempt <= 2; ++attempt) {
     EXPECT_EQ(cache_.Get(card_, variant(), Precision::kFast).status().code(),
@@ -79,6 +107,7 @@ TEST_F(ModelCacheTest, RunningOutOfMemoryBlocksNobody) {
 TEST_F(ModelCacheTest, BrokenWeightsAreTheServersFault) {
   ModelVariant missing = variant();
   missing.weights = "/nowhere/model.param";
+  missing.files_state = nullptr;  // else it would be one that has gone since
   const absl::Status status = cache_.Get(card_, missing, Precision::kExact).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
   EXPECT_THAT(std::string(status.message()), HasSubstr("general-2x"));

@@ -203,10 +203,11 @@ TEST_F(ReloadTest, FilesThatWereReplacedAreNotReadAsThoseThatWereListed) {
   const std::shared_ptr<const CatalogEntry> entry = *catalog_->Find("first");
   ReplaceWeights("first", Weights("first"));
   const absl::Status status = Load(*entry).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(ReasonOf(status), ErrorReason::kReloadFailed);
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("first/model.param has changed since the models were read; they must be "
-                        "reloaded"));
+              HasSubstr("the files of model first have been replaced since they were listed; the "
+                        "server's models must be reloaded"));
 }
 
 TEST_F(ReloadTest, AModelWithoutTheDefaultPrecisionRunsInExact) {

@@ -1,0 +1,167 @@
+// The client against a server that is not real: answers that a real one gives rarely.
+
+import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
+import { after, before, beforeEach, test } from "node:test";
+import * as upscaled from "../upscaled.js";
+import { startFakeServer } from "./fake_server.js";
+
+const IMAGE = new Uint8Array(randomBytes(100_000));
+let server;
+let client;
+
+before(async () => {
+  server = await startFakeServer();
+  client = new upscaled.UpscaledClient(server.url + "/", { apiKey: "secret" });
+});
+beforeEach(() => (server.calls.length = 0));
+after(() => server.close());
+
+test("sends options and key, and returns the result", async () => {
+  const result = await client.upscale(IMAGE, {
+    scale: 2.5,
+    tta: true,
+    noiseLevel: undefined,
+    requestId: "id",
+  });
+  assert.deepEqual(await result.bytes(), IMAGE);
+  assert.equal(result.requestId, "id");
+  assert.equal(result.model, "echo");
+  assert.equal(result.width, 20);
+  assert.equal(result.contentType, "image/png");
+  assert.equal(result.fileName, "upscaled-2x.png");
+  const [{ path, query, headers }] = server.calls;
+  assert.equal(path, "/v1/upscale");
+  assert.deepEqual(query, { scale: "2.5", tta: "true", request_id: "id" });
+  assert.equal(headers.authorization, "Bearer secret");
+});
+
+test("names options as the service does", async () => {
+  const options = {
+    noiseLevel: 0,
+    widthPx: 5,
+    heightPx: 6,
+    pngCompression: 9,
+    keep16Bit: true,
+    tilePx: 64,
+    requestId: "id",
+  };
+  await (await client.upscale(IMAGE, options)).blob();
+  const { request_id: _, ...query } = server.calls[0].query;
+  const names = {
+    noise_level: "0",
+    width_px: "5",
+    height_px: "6",
+    png_compression: "9",
+    keep_16_bit: "true",
+    tile_px: "64",
+  };
+  assert.deepEqual(query, names);
+});
+
+test("sends a Blob with its type, and chunks as they come", async () => {
+  await (await client.upscale(new Blob([IMAGE], { type: "image/webp" }))).blob();
+  assert.equal(server.calls[0].headers["content-type"], "image/webp");
+  async function* chunks() {
+    for (let at = 0; at < IMAGE.length; at += 999) yield IMAGE.subarray(at, at + 999);
+  }
+  assert.deepEqual(await (await client.upscale(chunks())).bytes(), IMAGE);
+  assert.equal(server.calls[1].headers["transfer-encoding"], "chunked");
+});
+
+test("names the limit that was passed", async () => {
+  await assert.rejects(client.upscale(IMAGE, { model: "limit" }), (error) => {
+    assert.ok(
+      error instanceof upscaled.LimitExceededError && error instanceof upscaled.UpscaledError,
+    );
+    assert.deepEqual(
+      [error.name, error.limit, error.value, error.maximum],
+      ["LimitExceededError", "max-source-bytes", "9", "8"],
+    );
+    assert.deepEqual(
+      [error.status, error.reason, error.requestId, error.message],
+      [413, "LIMIT_EXCEEDED", "r", "9 bytes"],
+    );
+    return true;
+  });
+});
+
+test("tries again only when asked, and never a stream", async () => {
+  await assert.rejects(client.upscale(IMAGE, { model: "busy" }), (error) => {
+    assert.ok(error instanceof upscaled.BusyError && error.retryable);
+    assert.equal(error.retryAfter, 0);
+    return true;
+  });
+  await assert.rejects(
+    client.upscale(new Blob([IMAGE]).stream(), { model: "busy", retries: 5 }),
+    upscaled.BusyError,
+  );
+  assert.equal(server.calls.length, 2);
+  const result = await client.upscale(IMAGE, { model: "busy", retries: 1 });
+  assert.deepEqual(await result.bytes(), IMAGE);
+});
+
+test("reports progress", async () => {
+  const events = [];
+  await (await client.upscale(IMAGE, { onProgress: (event) => events.push(event) })).blob();
+  while (events.at(-1)?.event !== "done") await new Promise((resolve) => setTimeout(resolve, 5));
+  assert.deepEqual(events.slice(0, 2), [
+    { event: "started" },
+    { event: "tiles", tiles_done: 1, tiles: 2 },
+  ]);
+});
+
+test("tells why a result broke off", async () => {
+  const broken = await client.upscale(IMAGE, { model: "broken" });
+  await assert.rejects(broken.blob(), upscaled.ConnectionError);
+  const told = await client.upscale(IMAGE, { model: "broken", requestId: "ffff", onProgress() {} });
+  await assert.rejects(
+    told.blob(),
+    (error) => error instanceof upscaled.ServerError && error.message === "it burns",
+  );
+});
+
+test("aborts", async () => {
+  const stopper = new AbortController();
+  const result = await client.upscale(IMAGE, { model: "endless", signal: stopper.signal });
+  const whole = result.blob();
+  stopper.abort(new Error("enough"));
+  await assert.rejects(whole, /enough/);
+  await server.gone;
+  await assert.rejects(client.upscale(IMAGE, { signal: AbortSignal.abort() }), {
+    name: "AbortError",
+  });
+});
+
+test("leaving a result ends the connection", async () => {
+  const own = await startFakeServer();
+  const result = await new upscaled.UpscaledClient(own.url).upscale(IMAGE, { model: "endless" });
+  for await (const _ of result) break;
+  await own.gone;
+  own.close();
+});
+
+test("cancelling a result that nobody has read ends the connection", async () => {
+  const own = await startFakeServer();
+  const result = await new upscaled.UpscaledClient(own.url).upscale(IMAGE, { model: "endless" });
+  await result.body.cancel();
+  await own.gone;
+  own.close();
+});
+
+test("other answers and none", async () => {
+  assert.deepEqual(await client.models(), [{ name: "m" }]);
+  await assert.rejects(client.info(), {
+    name: "UpscaledError",
+    status: 404,
+    message: "nothing here",
+  });
+  await assert.rejects(
+    new upscaled.UpscaledClient("http://127.0.0.1:1").models(),
+    upscaled.ConnectionError,
+  );
+  assert.match(
+    upscaled.newRequestId(),
+    /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/,
+  );
+});

@@ -1,0 +1,195 @@
+/** An RFC 9457 problem document of the server. */
+export interface Problem {
+  type?: string;
+  title?: string;
+  status?: number;
+  detail?: string;
+  /** Such as "LIMIT_EXCEEDED". */
+  reason?: string;
+  /** Canonical gRPC code, such as "INVALID_ARGUMENT". */
+  code?: string;
+  request_id?: string;
+  metadata?: Record<string, string>;
+  retry_after_seconds?: number;
+}
+
+/** Base of all errors that this module throws, but for the abort of a caller's own signal. */
+export class UpscaledError extends Error {
+  constructor(problem?: Problem, options?: { cause?: unknown });
+  readonly problem: Problem;
+  /** The server's reason; "" when the error is not the server's. */
+  readonly reason: string;
+  /** HTTP status; 0 when there was no answer. */
+  readonly status: number;
+  readonly metadata: Record<string, string>;
+  /** Name of the limit that was passed. */
+  readonly limit?: string;
+  readonly value?: string;
+  readonly maximum?: string;
+  readonly requestId?: string;
+  /** Seconds. */
+  readonly retryAfter?: number;
+  /** Whether the same call may succeed later. */
+  get retryable(): boolean;
+}
+/** An option is out of range, contradictory or unknown. */
+export class InvalidOptionError extends UpscaledError {}
+/** The bytes are no image that the server can read, or of a kind that it does not support. */
+export class InvalidImageError extends UpscaledError {}
+/** The image, its result or its file passes a limit: `limit`, `value` and `maximum` say which. */
+export class LimitExceededError extends UpscaledError {}
+/** No such model, or not at this scale or noise level. */
+export class UnknownModelError extends UpscaledError {}
+/** The server wants a key, or another one. */
+export class UnauthorizedError extends UpscaledError {}
+/** The deadline passed, or too little was sent or read for too long. */
+export class TimedOutError extends UpscaledError {}
+/** The server failed: a device, or something that it does not expect. */
+export class ServerError extends UpscaledError {}
+/** The server is full or about to end: come back after `retryAfter` seconds. */
+export class BusyError extends UpscaledError {}
+/** No connection, or one that broke off in the middle of an answer. */
+export class ConnectionError extends UpscaledError {}
+
+/** The error that a problem document stands for. */
+export function errorOf(problem: Problem): UpscaledError;
+/** A random UUID. */
+export function newRequestId(): string;
+
+/** Iterables are streamed while they are read, in Node; a browser needs HTTP/2 for that. */
+export type ImageSource =
+  | Blob
+  | ArrayBuffer
+  | ArrayBufferView
+  | ReadableStream<Uint8Array>
+  | AsyncIterable<Uint8Array>
+  | Iterable<Uint8Array>;
+
+export interface CallOptions {
+  /** Aborting it stops the work on the server. */
+  signal?: AbortSignal;
+  /** Further tries when the server is full; default: the client's. A stream is never sent again. */
+  retries?: number;
+}
+
+/** Absent options are the server's or the model's defaults. */
+export interface UpscaleOptions extends CallOptions {
+  model?: string;
+  /** -1 none, 0 to 3. */
+  noiseLevel?: number;
+  /** Above 0 to 16. */
+  scale?: number;
+  widthPx?: number;
+  heightPx?: number;
+  tta?: boolean;
+  format?: "png" | "jpeg" | "webp";
+  /** Of JPEG and WebP, 1 to 100. */
+  quality?: number;
+  pngCompression?: number;
+  keep16Bit?: boolean;
+  precision?: "exact" | "fast";
+  tilePx?: number;
+  sigmaSpace?: number;
+  sigmaRange?: number;
+  requestId?: string;
+  /** Answer the source unchanged instead of an error, with a header that says so. */
+  onError?: "original";
+  /** File name of the result, with which the server has browsers save it. */
+  download?: string;
+  /** Is told of each event of the request. */
+  onProgress?: (event: ProgressEvent) => void;
+}
+
+export interface ProgressEvent extends Problem {
+  event: "queued" | "upload" | "started" | "tiles" | "done" | "failed";
+  tiles_done?: number;
+  tiles?: number;
+  /** Of "upload": bytes that the server has read, and how many there are (0: unknown). */
+  bytes?: number;
+  total?: number;
+  /** Of "done": how it went, as UpscaleSummary of the contract has it. */
+  summary?: Record<string, unknown>;
+}
+
+export interface Verdict {
+  source: { width_px: number; height_px: number; format: string };
+  result: { width_px: number; height_px: number; format: string };
+  model: string;
+  tiles: number;
+  cost_multiply_adds: number;
+  memory_bytes: number;
+  estimated_seconds: number;
+  accepted: boolean;
+}
+
+/** The answer to upscale(): what the server said of the result, and its bytes as they are computed. */
+export class UpscaleResult implements AsyncIterable<Uint8Array> {
+  private constructor();
+  readonly requestId: string;
+  readonly model: string;
+  readonly width: number;
+  readonly height: number;
+  readonly tiles: number;
+  readonly contentType: string;
+  readonly etag: string;
+  readonly fileName: string;
+  readonly headers: Headers;
+  /** The encoded image; errors when it breaks off, so that half of one is never taken for a whole. */
+  readonly body: ReadableStream<Uint8Array>;
+  [Symbol.asyncIterator](): AsyncIterator<Uint8Array>;
+  /** The whole result. */
+  blob(): Promise<Blob>;
+  /** The whole result. */
+  bytes(): Promise<Uint8Array>;
+}
+
+export interface Model {
+  name: string;
+  family: string;
+  style: string;
+  description: string;
+  licence: string;
+  version: number;
+  scales: number[];
+  /** -1 (none) included. */
+  noise_levels: number[];
+  precisions: string[];
+  halo_px: number;
+  is_default: boolean;
+  default_precision: string;
+}
+
+export interface Info {
+  version: string;
+  devices: {
+    name: string;
+    description: string;
+    streams: number;
+    state: string;
+    failures: string;
+    error: string;
+  }[];
+  /** 64-bit numbers are strings, as JSON of protobuf has them. */
+  limits: Record<string, string | number>;
+  input_formats: string[];
+  output_formats: string[];
+}
+
+/** A server. Holds no connection and may be used for any number of calls at a time. */
+export class UpscaledClient {
+  /** `server`: its base URL, such as "http://localhost:8000"; on a page of the server itself: ".". */
+  constructor(
+    server: string,
+    options?: { apiKey?: string; retries?: number; fetch?: typeof fetch },
+  );
+  /** Upscales `image`. The promise is kept when the first bytes come; the rest comes by the result's body. */
+  upscale(image: ImageSource, options?: UpscaleOptions): Promise<UpscaleResult>;
+  /** What upscale() would do, from the image's header alone; throws the error that it would get. */
+  dryRun(image: ImageSource, options?: UpscaleOptions): Promise<Verdict>;
+  models(options?: CallOptions): Promise<Model[]>;
+  model(name: string, options?: CallOptions): Promise<Model>;
+  /** Version, devices, limits and formats. */
+  info(options?: CallOptions): Promise<Info>;
+  /** The events of a request until it is done or has failed. May be called before the request. */
+  progress(requestId: string, options?: { signal?: AbortSignal }): AsyncGenerator<ProgressEvent>;
+}

@@ -1,0 +1,408 @@
+// A client of upscaled's HTTP service, for Node 18 and later and for browsers. No dependencies.
+// upscaled.d.ts describes what is exported.
+
+/** Base of all errors that this module throws, but for the abort of a caller's own signal. */
+export class UpscaledError extends Error {
+  /** `problem`: the server's application/problem+json, or as much of one as is known. */
+  constructor(problem = {}, options = {}) {
+    super(problem.detail || problem.title || "the call failed", options);
+    this.name = new.target.name;
+    this.problem = problem;
+    this.reason = problem.reason ?? "";
+    this.status = problem.status ?? 0;
+    this.metadata = problem.metadata ?? {};
+    this.limit = this.metadata.limit;
+    this.value = this.metadata.value;
+    this.maximum = this.metadata.maximum;
+    this.requestId = problem.request_id;
+    this.retryAfter = problem.retry_after_seconds;
+  }
+
+  /** Whether the same call may succeed later. */
+  get retryable() {
+    return false;
+  }
+}
+
+/** An option is out of range, contradictory or unknown. */
+export class InvalidOptionError extends UpscaledError {}
+/** The bytes are no image that the server can read, or of a kind that it does not support. */
+export class InvalidImageError extends UpscaledError {}
+/** The image, its result or its file passes a limit: `limit`, `value` and `maximum` say which. */
+export class LimitExceededError extends UpscaledError {}
+/** No such model, or not at this scale or noise level. */
+export class UnknownModelError extends UpscaledError {}
+/** The server wants a key, or another one. */
+export class UnauthorizedError extends UpscaledError {}
+/** The deadline passed, or too little was sent or read for too long. */
+export class TimedOutError extends UpscaledError {}
+/** The server failed: a device, or something that it does not expect. */
+export class ServerError extends UpscaledError {}
+/** The server is full or about to end: come back after `retryAfter` seconds. */
+export class BusyError extends UpscaledError {
+  get retryable() {
+    return true;
+  }
+}
+/** No connection, or one that broke off in the middle of an answer. */
+export class ConnectionError extends UpscaledError {}
+
+const CLASS_OF_REASON = {
+  INVALID_OPTION: InvalidOptionError,
+  INVALID_IMAGE: InvalidImageError,
+  UNSUPPORTED: InvalidImageError,
+  LIMIT_EXCEEDED: LimitExceededError,
+  UNKNOWN_MODEL: UnknownModelError,
+  OVERLOADED: BusyError,
+  DRAINING: BusyError,
+  DEADLINE: TimedOutError,
+  STALLED: TimedOutError,
+  DEVICE_FAILURE: ServerError,
+  RELOAD_FAILED: ServerError,
+  INTERNAL: ServerError,
+};
+
+function classOfStatus(status) {
+  if (status === 401 || status === 403) return UnauthorizedError;
+  if (status === 413) return LimitExceededError;
+  if (status === 415 || status === 422) return InvalidImageError;
+  if (status === 429 || status === 503) return BusyError;
+  if (status === 408 || status === 504) return TimedOutError;
+  return status >= 500 ? ServerError : UpscaledError;
+}
+
+/** The error that a problem document stands for. */
+export function errorOf(problem) {
+  const Class = CLASS_OF_REASON[problem.reason] ?? classOfStatus(problem.status ?? 0);
+  return new Class(problem);
+}
+
+async function errorOfResponse(response) {
+  let problem = {};
+  try {
+    const text = await response.text();
+    if (/\bjson\b/.test(response.headers.get("content-type") ?? "")) problem = JSON.parse(text);
+    else problem = { detail: text.trim().slice(0, 300) };
+  } catch {
+    // A proxy's answer, or half of one: the status says what there is to say.
+  }
+  problem.status ??= response.status;
+  problem.title ??= response.statusText;
+  problem.request_id ??= response.headers.get("x-request-id") ?? undefined;
+  const seconds = Number.parseFloat(response.headers.get("retry-after") ?? "");
+  if (Number.isFinite(seconds)) problem.retry_after_seconds ??= seconds;
+  return errorOf(problem);
+}
+
+/** A random UUID; also where crypto.randomUUID is missing, as on pages without TLS. */
+export function newRequestId() {
+  if (globalThis.crypto?.randomUUID) return globalThis.crypto.randomUUID();
+  const bytes = globalThis.crypto?.getRandomValues
+    ? globalThis.crypto.getRandomValues(new Uint8Array(16))
+    : Uint8Array.from({ length: 16 }, () => 256 * Math.random()); // Node 18 has no global crypto
+  bytes[6] = (bytes[6] & 0x0f) | 0x40;
+  bytes[8] = (bytes[8] & 0x3f) | 0x80;
+  const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
+}
+
+function sleep(milliseconds, signal) {
+  return new Promise((resolve, reject) => {
+    signal?.throwIfAborted();
+    const onAbort = () => {
+      clearTimeout(timer);
+      reject(signal.reason);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener("abort", onAbort);
+      resolve();
+    }, milliseconds);
+    signal?.addEventListener("abort", onAbort, { once: true });
+  });
+}
+
+/** Events of a text/event-stream as {event, data}; comments are left out. */
+async function* parseEvents(body) {
+  const decoder = new TextDecoder();
+  let rest = "";
+  let event = "message";
+  let data = [];
+  for await (const chunk of chunksOf(body)) {
+    const lines = (rest + decoder.decode(chunk, { stream: true })).split(/\r\n|\n|\r(?!$)/);
+    rest = lines.pop();
+    for (const line of lines) {
+      if (line === "") {
+        if (data.length) yield { event, data: data.join("\n") };
+        event = "message";
+        data = [];
+      } else if (line.startsWith("event:")) {
+        event = line.slice(6).trim();
+      } else if (line.startsWith("data:")) {
+        data.push(line.slice(5).replace(/^ /, ""));
+      }
+    }
+  }
+}
+
+/**
+ * The chunks of a ReadableStream; not every browser lets one iterate over it. Ending early cancels
+ * it.
+ */
+async function* chunksOf(body) {
+  const reader = body.getReader();
+  let whole = false;
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) break;
+      yield value;
+    }
+    whole = true;
+  } finally {
+    if (!whole) await reader.cancel().catch(() => {});
+  }
+}
+
+/**
+ * The answer to upscale(): what the server said of the result, and its bytes as they are computed.
+ */
+export class UpscaleResult {
+  /** `watch`: tells why a body broke off, and is told when it has ended. */
+  constructor(response, watch) {
+    const { headers } = response;
+    this.requestId = headers.get("x-request-id") ?? "";
+    this.model = headers.get("upscale-model") ?? "";
+    this.width = Number(headers.get("upscale-width")) || 0;
+    this.height = Number(headers.get("upscale-height")) || 0;
+    this.tiles = Number(headers.get("upscale-tiles")) || 0;
+    this.contentType = (headers.get("content-type") ?? "").split(";")[0];
+    this.etag = headers.get("etag") ?? "";
+    this.fileName = /filename="([^"]*)"/.exec(headers.get("content-disposition") ?? "")?.[1] ?? "";
+    this.headers = headers;
+    const reader = response.body.getReader();
+    /**
+     * The encoded image; errors when it breaks off, so that half of one is never taken for a whole.
+     */
+    this.body = new ReadableStream(
+      {
+        async pull(controller) {
+          try {
+            const { done, value } = await reader.read();
+            if (!done) return controller.enqueue(value);
+            controller.close();
+          } catch (error) {
+            controller.error(await watch.whyBroken(error));
+          }
+          watch.bodyEnded();
+        },
+        cancel(reason) {
+          watch.bodyEnded();
+          return reader.cancel(reason).catch(() => {});
+        },
+      },
+      { highWaterMark: 0 },
+    );
+  }
+
+  [Symbol.asyncIterator]() {
+    return chunksOf(this.body);
+  }
+
+  /** The whole result. */
+  async blob() {
+    const chunks = [];
+    for await (const chunk of this) chunks.push(chunk);
+    return new Blob(chunks, { type: this.contentType });
+  }
+
+  /** The whole result. */
+  async bytes() {
+    return new Uint8Array(await (await this.blob()).arrayBuffer());
+  }
+}
+
+const OWN_OPTIONS = new Set(["signal", "onProgress", "retries"]);
+
+function queryOf(options) {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(options)) {
+    if (OWN_OPTIONS.has(name) || value === undefined || value === null || value === "") continue;
+    query.set(
+      name.replace(/[A-Z]|\d+/g, (part) => "_" + part.toLowerCase()),
+      String(value),
+    );
+  }
+  return query.toString();
+}
+
+function isRepeatable(image) {
+  return (
+    !(typeof ReadableStream !== "undefined" && image instanceof ReadableStream) &&
+    (typeof image === "string" ||
+      ArrayBuffer.isView(image) ||
+      image instanceof ArrayBuffer ||
+      (typeof Blob !== "undefined" && image instanceof Blob))
+  );
+}
+
+function bodyOf(image) {
+  if (isRepeatable(image) || image instanceof ReadableStream) return image;
+  const iterator = image[Symbol.asyncIterator]?.() ?? image[Symbol.iterator]();
+  return new ReadableStream({
+    async pull(controller) {
+      const { done, value } = await iterator.next();
+      if (done) controller.close();
+      else controller.enqueue(value);
+    },
+    cancel: () => iterator.return?.(),
+  });
+}
+
+/** A server. Holds no connection and may be used for any number of calls at a time. */
+export class UpscaledClient {
+  #base;
+  #apiKey;
+  #retries;
+  #fetch;
+
+  /**
+   * `server`: its base URL, such as "http://localhost:8000"; on a page of the server itself: ".".
+   */
+  constructor(server, { apiKey, retries = 0, fetch = globalThis.fetch } = {}) {
+    this.#base = String(server).replace(/\/+$/, "");
+    this.#apiKey = apiKey;
+    this.#retries = retries;
+    this.#fetch = (...args) => fetch(...args);
+  }
+
+  /**
+   * Upscales `image`. The promise is kept when the first bytes come; the rest comes by the result's
+   * body.
+   */
+  async upscale(image, options = {}) {
+    const { signal, onProgress, retries = this.#retries } = options;
+    const requestId = options.requestId ?? newRequestId();
+    const query = queryOf({ ...options, requestId });
+    const watch = onProgress ? this.#watch(requestId, onProgress, signal) : undefined;
+    try {
+      const response = await this.#send(`/v1/upscale?${query}`, { image, signal, retries });
+      return new UpscaleResult(response, {
+        whyBroken: async (error) => {
+          if (signal?.aborted) return signal.reason;
+          const detail = `the result broke off: ${error.message}`;
+          return (await watch?.failure()) ?? new ConnectionError({ detail }, { cause: error });
+        },
+        bodyEnded: () => watch?.failure(),
+      });
+    } catch (error) {
+      watch?.stop();
+      throw error;
+    }
+  }
+
+  /** What upscale() would do, from the image's header alone; throws the error that it would get. */
+  async dryRun(image, options = {}) {
+    const query = queryOf({ ...options, dryRun: 1 });
+    const { signal, retries = this.#retries } = options;
+    return (await this.#send(`/v1/upscale?${query}`, { image, signal, retries })).json();
+  }
+
+  /** The models on offer. */
+  async models(options) {
+    return (await this.#get("/v1/models", options)).models ?? [];
+  }
+
+  /** One model. */
+  async model(name, options) {
+    const answer = await this.#get(`/v1/models/${encodeURIComponent(name)}`, options);
+    return answer.model ?? answer;
+  }
+
+  /** Version, devices, limits and formats. */
+  async info(options) {
+    return this.#get("/v1/info", options);
+  }
+
+  /**
+   * The events of a request, {event, ...data}, until it is done or has failed. May be called before
+   * the request.
+   */
+  async *progress(requestId, { signal } = {}) {
+    const path = `/v1/progress/${encodeURIComponent(requestId)}`;
+    const response = await this.#send(path, { signal, retries: 0, accept: "text/event-stream" });
+    for await (const { event, data } of parseEvents(response.body))
+      yield { event, ...JSON.parse(data) };
+  }
+
+  async #get(path, { signal, retries = this.#retries } = {}) {
+    return (await this.#send(path, { signal, retries })).json();
+  }
+
+  /** Passes a request's events to `onProgress`. Losing them never fails the request. */
+  #watch(requestId, onProgress, signal) {
+    const stopper = new AbortController();
+    const stop = () => stopper.abort();
+    signal?.addEventListener("abort", stop, { once: true });
+    let failure;
+    const ended = (async () => {
+      try {
+        for await (const event of this.progress(requestId, { signal: stopper.signal })) {
+          if (event.event === "failed") failure = errorOf(event);
+          onProgress(event);
+        }
+      } catch {
+        // A server that does not tell, or a proxy that does not let it.
+      } finally {
+        signal?.removeEventListener("abort", stop);
+      }
+    })();
+    return {
+      stop,
+      /** Waits for the last event, though not for long; undefined: none told of a failure. */
+      async failure() {
+        await Promise.race([ended, sleep(1000, stopper.signal).catch(() => {})]);
+        stop();
+        return failure;
+      },
+    };
+  }
+
+  async #send(path, { image, signal, retries, accept }) {
+    const again = image === undefined || isRepeatable(image);
+    for (let tries = 0; ; ++tries) {
+      try {
+        return await this.#sendOnce(path, { image, signal, accept });
+      } catch (error) {
+        if (!(error instanceof UpscaledError) || !error.retryable || !again || tries >= retries)
+          throw error;
+        await sleep(
+          1000 * Math.max(error.retryAfter ?? 0, 0.25 * 2 ** tries * (0.5 + Math.random() / 2)),
+          signal,
+        );
+      }
+    }
+  }
+
+  async #sendOnce(path, { image, signal, accept }) {
+    const headers = {};
+    if (this.#apiKey) headers.authorization = `Bearer ${this.#apiKey}`;
+    if (accept) headers.accept = accept;
+    const init = { headers, signal };
+    if (image !== undefined) {
+      init.method = "POST";
+      init.body = bodyOf(image);
+      if (init.body instanceof ReadableStream) init.duplex = "half";
+      if (!image.type) headers["content-type"] = "application/octet-stream";
+    }
+    let response;
+    try {
+      response = await this.#fetch(this.#base + path, init);
+    } catch (error) {
+      if (signal?.aborted) throw signal.reason;
+      const why = error.cause?.message ?? error.message;
+      throw new ConnectionError({ detail: `cannot reach the server: ${why}` }, { cause: error });
+    }
+    if (!response.ok) throw await errorOfResponse(response);
+    return response;
+  }
+}

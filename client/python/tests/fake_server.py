@@ -1,0 +1,116 @@
+"""A server that answers as the model in a request's query says."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, urlsplit
+
+
+class FakeServer(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.url = f"http://127.0.0.1:{self.server_port}"
+        self.calls: list = []  # (path, query, headers, body)
+        self.gone = threading.Event()  # the client of an endless answer has gone
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def do_GET(self):
+        if self.path.startswith("/v1/progress/"):
+            self._begin(200, {"Content-Type": "text/event-stream"})
+            self._chunk(b": a comment\n\nevent: started\ndata: {}\n\n")
+            self._chunk(b'event: tiles\r\ndata: {"tiles_done":1,\r\ndata: "tiles":2}\r\n\r\n')
+            last = "failed" if self.path.endswith("ffff") else "done"
+            self._chunk(
+                b'event: %s\ndata: {"reason":"DEVICE_FAILURE","detail":"it burns"}\n\n'
+                % last.encode()
+            )
+            self._chunk(b"")
+        elif self.path == "/v1/models":
+            self._json(200, {"models": [{"name": "m"}]})
+        else:
+            self._json(404, {"detail": "nothing here"})
+
+    def do_POST(self):
+        url = urlsplit(self.path)
+        query = {name: values[0] for name, values in parse_qs(url.query).items()}
+        model = query.get("model", "echo")
+        if model == "limit":  # refused before the body is read
+            metadata = {"limit": "max-source-bytes", "value": "9", "maximum": "8"}
+            problem = {
+                "reason": "LIMIT_EXCEEDED",
+                "detail": "9 bytes",
+                "metadata": metadata,
+                "request_id": "r",
+            }
+            self._json(413, problem, {"Connection": "close"})
+            return
+        body = self._body()
+        self.server.calls.append((url.path, query, dict(self.headers), body))
+        if model == "busy" and len(self.server.calls) < 3:
+            self._json(429, {"reason": "OVERLOADED", "detail": "full"}, {"Retry-After": "0"})
+            return
+        self._begin(
+            200,
+            {
+                "Content-Type": "image/png",
+                "X-Request-Id": query["request_id"],
+                "Upscale-Model": model,
+            },
+        )
+        self._chunk(body[:10])
+        if model == "broken":
+            self.close_connection = True
+            return
+        if model == "endless":
+            with contextlib.suppress(OSError):
+                while True:
+                    self._chunk(bytes(65536))
+            self.server.gone.set()
+            self.close_connection = True
+            return
+        self._chunk(body[10:])
+        if body[10:]:
+            self._chunk(b"")
+
+    def _body(self):
+        if "Content-Length" in self.headers:
+            return self.rfile.read(int(self.headers["Content-Length"]))
+        body = b""
+        while True:
+            size = int(self.rfile.readline(), 16)
+            body += self.rfile.read(size)
+            self.rfile.readline()
+            if not size:
+                return body
+
+    def _begin(self, status, headers):
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+
+    def _chunk(self, data):
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+
+    def _json(self, status, value, headers=None):
+        body = json.dumps({**value, "status": status}).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/problem+json")
+        self.send_header("Content-Length", str(len(body)))
+        for name, text in (headers or {}).items():
+            self.send_header(name, text)
+        self.end_headers()
+        self.wfile.write(body)

@@ -1,0 +1,159 @@
+"""The clients against a server that is not real: answers that a real one gives rarely."""
+
+import asyncio
+import os
+import pathlib
+import sys
+import tempfile
+import threading
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from fake_server import FakeServer  # noqa: E402
+from upscaled_client import (  # noqa: E402
+    AsyncClient,
+    BusyError,
+    CallCancelled,
+    Cancellation,
+    Client,
+    ConnectionBroken,
+    LimitExceededError,
+    ServerError,
+    UpscaledError,
+)
+
+IMAGE = os.urandom(100_000)
+
+
+class ClientTest(unittest.TestCase):
+    def setUp(self):
+        self.server = FakeServer()
+        self.addCleanup(self.server.server_close)
+        self.addCleanup(self.server.shutdown)
+        self.client = Client(self.server.url + "/", api_key="secret", timeout=20)
+
+    def test_sends_options_and_key_and_returns_the_result(self):
+        with self.client.upscale(
+            IMAGE, scale=2.5, tta=True, noise_level=None, request_id="id"
+        ) as result:
+            self.assertEqual(result.read(), IMAGE)
+        self.assertEqual(
+            (result.request_id, result.model, result.content_type), ("id", "echo", "image/png")
+        )
+        path, query, headers, body = self.server.calls[0]
+        self.assertEqual((path, body), ("/v1/upscale", IMAGE))
+        self.assertEqual(query, {"scale": "2.5", "tta": "true", "request_id": "id"})
+        self.assertEqual(headers["Authorization"], "Bearer secret")
+
+    def test_sends_chunks_and_files_as_they_come(self):
+        with self.client.upscale(IMAGE[i : i + 999] for i in range(0, len(IMAGE), 999)) as result:
+            self.assertEqual(result.read(), IMAGE)
+        self.assertEqual(self.server.calls[0][2]["Transfer-Encoding"], "chunked")
+        with tempfile.TemporaryDirectory() as folder:
+            source, target = pathlib.Path(folder, "a.png"), pathlib.Path(folder, "b.jpg")
+            source.write_bytes(IMAGE)
+            self.client.upscale_file(source, target)
+            self.assertEqual(target.read_bytes(), IMAGE)
+            self.assertEqual(self.server.calls[1][1]["format"], "jpg")
+
+    def test_leaves_no_file_of_a_result_that_broke_off(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source = pathlib.Path(folder, "a.png")
+            source.write_bytes(IMAGE)
+            with self.assertRaises(ConnectionBroken):
+                self.client.upscale_file(source, pathlib.Path(folder, "b.png"), model="broken")
+            self.assertEqual(os.listdir(folder), ["a.png"])
+
+    def test_names_the_limit_of_an_image_refused_before_it_was_read(self):
+        with self.assertRaises(LimitExceededError) as caught:
+            self.client.upscale(bytes(20_000_000), model="limit")
+        error = caught.exception
+        self.assertEqual((error.limit, error.value, error.maximum), ("max-source-bytes", "9", "8"))
+        self.assertEqual(
+            (error.status, error.reason, error.request_id), (413, "LIMIT_EXCEEDED", "r")
+        )
+
+    def test_tries_again_only_when_asked(self):
+        with self.assertRaises(BusyError) as caught:
+            self.client.upscale(IMAGE, model="busy")
+        self.assertEqual(caught.exception.retry_after, 0)
+        with self.client.upscale(IMAGE, model="busy", retries=2) as result:
+            self.assertEqual(result.read(), IMAGE)
+
+    def test_never_sends_a_stream_again(self):
+        with self.assertRaises(BusyError):
+            self.client.upscale(iter([IMAGE]), model="busy", retries=5)
+        self.assertEqual(len(self.server.calls), 1)
+
+    def test_reports_progress(self):
+        events = []
+        with self.client.upscale(IMAGE, on_progress=events.append) as result:
+            result.read()
+        self.assertEqual([event["event"] for event in events], ["started", "tiles", "done"])
+        self.assertEqual((events[1]["tiles_done"], events[1]["tiles"]), (1, 2))
+
+    def test_tells_why_a_result_broke_off(self):
+        with self.assertRaises(ServerError) as caught:
+            self.client.upscale(
+                IMAGE, model="broken", request_id="ffff", on_progress=lambda _: None
+            ).read()
+        self.assertEqual(str(caught.exception), "it burns")
+
+    def test_leaving_a_result_ends_the_connection(self):
+        with self.client.upscale(IMAGE, model="endless") as result:
+            next(iter(result))
+        self.assertTrue(self.server.gone.wait(20))
+
+    def test_cancels_from_another_thread(self):
+        cancellation = Cancellation()
+        result = self.client.upscale(IMAGE, model="endless", cancellation=cancellation)
+        threading.Timer(0.1, cancellation.cancel).start()
+        with self.assertRaises(CallCancelled), open(os.devnull, "wb") as file:
+            result.save_to(file)
+        self.assertTrue(self.server.gone.wait(20))
+
+    def test_errors_of_others(self):
+        self.assertEqual(self.client.models(), [{"name": "m"}])
+        with self.assertRaises(UpscaledError) as caught:
+            self.client.info()
+        self.assertEqual(caught.exception.status, 404)
+        with self.assertRaises(ConnectionBroken):
+            Client("http://127.0.0.1:1").models()
+        with self.assertRaises(ValueError):
+            Client("localhost:8000")
+
+
+class AsyncClientTest(unittest.IsolatedAsyncioTestCase):
+    async def asyncSetUp(self):
+        self.server = FakeServer()
+        self.addCleanup(self.server.server_close)
+        self.addCleanup(self.server.shutdown)
+        self.client = AsyncClient(self.server.url)
+
+    async def test_reads_and_iterates(self):
+        events = []
+        async with await self.client.upscale(IMAGE, on_progress=events.append) as result:
+            self.assertEqual(await result.read(), IMAGE)
+        self.assertEqual(result.model, "echo")
+        self.assertEqual(events[-1]["event"], "done")
+        async with await self.client.upscale(IMAGE) as result:
+            self.assertEqual(b"".join([chunk async for chunk in result]), IMAGE)
+
+    async def test_cancelling_a_task_ends_the_connection(self):
+        async def count():
+            async with await self.client.upscale(IMAGE, model="endless") as result:
+                async for _ in result:
+                    began.set()
+
+        began = asyncio.Event()
+        task = asyncio.create_task(count())
+        await began.wait()
+        task.cancel()
+        with self.assertRaises(asyncio.CancelledError):
+            await task
+        self.assertTrue(await asyncio.to_thread(self.server.gone.wait, 20))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,37 @@
+"""A client of upscaled's HTTP service. No dependencies."""
+
+from .aio import AsyncClient, AsyncResult
+from .cancellation import Cancellation
+from .client import Client, Result
+from .errors import (
+    BusyError,
+    CallCancelled,
+    ConnectionBroken,
+    InvalidImageError,
+    InvalidOptionError,
+    LimitExceededError,
+    ServerError,
+    TimedOutError,
+    UnauthorizedError,
+    UnknownModelError,
+    UpscaledError,
+)
+
+__all__ = [
+    "AsyncClient",
+    "AsyncResult",
+    "BusyError",
+    "CallCancelled",
+    "Cancellation",
+    "Client",
+    "ConnectionBroken",
+    "InvalidImageError",
+    "InvalidOptionError",
+    "LimitExceededError",
+    "Result",
+    "ServerError",
+    "TimedOutError",
+    "UnauthorizedError",
+    "UnknownModelError",
+    "UpscaledError",
+]

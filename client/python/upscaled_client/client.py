@@ -1,0 +1,365 @@
+"""The blocking client."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import random
+import re
+import ssl
+import threading
+import uuid
+from pathlib import Path
+from typing import Any, BinaryIO, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Union
+from urllib.parse import quote, urlencode, urlsplit
+
+from .cancellation import Cancellation
+from .errors import ConnectionBroken, UpscaledError, error_of, error_of_response
+
+#: Bytes, a path, an open binary file, or chunks, which are sent as they come.
+Image = Union[bytes, bytearray, memoryview, str, "os.PathLike[str]", BinaryIO, Iterable[bytes]]
+PathText = Union[str, "os.PathLike[str]"]
+Progress = Callable[[Mapping[str, Any]], None]
+
+_CHUNK_BYTES = 64 * 1024
+_NETWORK_ERRORS = (OSError, http.client.HTTPException)
+
+
+class Result:
+    """An answer whose bytes come while they are computed.
+
+    Iterate over it, or use read(), save() or save_to(). A context manager: leaving it early stops
+    the work on the server. Not thread safe; a Cancellation ends it from elsewhere.
+    """
+
+    def __init__(
+        self,
+        connection: http.client.HTTPConnection,
+        response: http.client.HTTPResponse,
+        watch: "Optional[_Watch]",
+        cancellation: Cancellation,
+    ):
+        self._connection = connection
+        self._response = response
+        self._watch = watch
+        self._cancellation = cancellation
+        header = response.getheader
+        self.request_id: str = header("X-Request-Id") or ""
+        self.model: str = header("Upscale-Model") or ""
+        self.width: int = int(header("Upscale-Width") or 0)
+        self.height: int = int(header("Upscale-Height") or 0)
+        self.tiles: int = int(header("Upscale-Tiles") or 0)
+        self.content_type: str = (header("Content-Type") or "").split(";")[0]
+        self.etag: str = header("ETag") or ""
+        found = re.search(r'filename="([^"]*)"', header("Content-Disposition") or "")
+        self.file_name: str = found[1] if found else ""
+
+    def __enter__(self) -> "Result":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[bytes]:
+        length = self._response.getheader("Content-Length")
+        left = None if length is None else int(length)  # read1() does not count before Python 3.13
+        while left != 0:
+            try:
+                chunk = self._response.read1(
+                    _CHUNK_BYTES if left is None else min(left, _CHUNK_BYTES)
+                )
+                if left is not None:
+                    left -= len(chunk)
+                    if not chunk:
+                        raise http.client.IncompleteRead(b"", left)
+            except _NETWORK_ERRORS as error:
+                raise self._why_broken(error) from error
+            if not chunk:
+                break
+            yield chunk
+        if self._watch:
+            self._watch.wait()
+        self.close()
+
+    def read(self) -> bytes:
+        """The whole result."""
+        return b"".join(self)
+
+    def save_to(self, file: BinaryIO) -> int:
+        """Writes the result to an open file; returns its size."""
+        size = 0
+        for chunk in self:
+            file.write(chunk)
+            size += len(chunk)
+        return size
+
+    def save(self, path: PathText) -> int:
+        """Writes the result to a file, which appears under its name when it is whole; returns its
+        size."""
+        target = Path(path)
+        part = target.with_name(f"{target.name}.{uuid.uuid4().hex}.part")
+        try:
+            with open(part, "xb") as file:
+                size = self.save_to(file)
+            os.replace(part, target)
+            return size
+        except BaseException:
+            with contextlib.suppress(OSError):
+                part.unlink()
+            raise
+
+    def close(self) -> None:
+        """Ends the connection, and so the work on the server if it goes on."""
+        self._connection.close()
+        self._response.close()
+        if self._watch:
+            self._watch.stop()
+
+    def _why_broken(self, error: Exception) -> UpscaledError:
+        failure = self._watch.wait() if self._watch and not self._cancellation.cancelled else None
+        self.close()
+        self._cancellation.check()
+        return failure or ConnectionBroken({"detail": f"the result broke off: {error!r}"})
+
+
+class _Watch:
+    """A thread that passes a request's events on. Losing them never fails the request."""
+
+    def __init__(self, client: "Client", request_id: str, on_progress: Progress):
+        self._failure: Optional[UpscaledError] = None
+        self._cancellation = Cancellation()
+        self._thread = threading.Thread(
+            target=self._run, args=(client, request_id, on_progress), daemon=True
+        )
+        self._thread.start()
+
+    def _run(self, client: "Client", request_id: str, on_progress: Progress) -> None:
+        with contextlib.suppress(UpscaledError, *_NETWORK_ERRORS, ValueError):
+            for event in client._events(request_id, self._cancellation):
+                if event["event"] == "failed":
+                    self._failure = error_of(event)
+                on_progress(event)
+
+    def wait(self) -> Optional[UpscaledError]:
+        """Waits for the last event, though not for long; None: none told of a failure."""
+        if threading.current_thread() is not self._thread:
+            self._thread.join(1)
+        return self._failure
+
+    def stop(self) -> None:
+        self._cancellation.cancel()
+
+
+class Client:
+    """A server. Thread safe: it holds no connection, each call makes its own."""
+
+    def __init__(
+        self,
+        server: str,
+        *,
+        api_key: Optional[str] = None,
+        timeout: Optional[float] = 60,
+        retries: int = 0,
+        ssl_context: Optional[ssl.SSLContext] = None,
+    ):
+        """`timeout`: seconds without a byte, not of the whole call.
+
+        `retries`: further tries of a full server.
+        """
+        url = urlsplit(server)
+        if url.scheme not in ("http", "https") or not url.hostname:
+            raise ValueError(f"the server {server!r} is no URL such as http://localhost:8000")
+        self._https = url.scheme == "https"
+        self._address = (url.hostname, url.port)
+        self._prefix = url.path.rstrip("/")
+        self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        self._timeout = timeout
+        self._retries = retries
+        self._ssl_context = ssl_context
+
+    def upscale(
+        self,
+        image: Image,
+        *,
+        on_progress: Optional[Progress] = None,
+        retries: Optional[int] = None,
+        request_id: Optional[str] = None,
+        cancellation: Optional[Cancellation] = None,
+        **options: Any,
+    ) -> Result:
+        """Upscales an image; returns when the first bytes come.
+
+        `options` are the service's: model, noise_level, scale, width_px, height_px, tta, format
+        ("png", "jpeg", "webp"), quality and so on. `on_progress` is called with each event, on a thread of its own.
+        """
+        request_id = request_id or str(uuid.uuid4())
+        query = _query({**options, "request_id": request_id})
+        cancellation = cancellation or Cancellation()
+        watch = _Watch(self, request_id, on_progress) if on_progress else None
+        try:
+            connection, response = self._call(
+                "POST", f"/v1/upscale?{query}", image, retries, cancellation
+            )
+            return Result(connection, response, watch, cancellation)
+        except BaseException:
+            if watch:
+                watch.stop()
+            raise
+
+    def upscale_file(self, source: PathText, target: PathText, **options: Any) -> Result:
+        """Upscales one file into another; the ending of `target` chooses the format unless an
+        option does."""
+        ending = Path(target).suffix.lower().lstrip(".")
+        if "format" not in options and ending in ("png", "jpg", "jpeg", "webp"):
+            options["format"] = ending
+        with self.upscale(Path(source), **options) as result:
+            result.save(target)
+        return result
+
+    def dry_run(
+        self, image: Image, *, retries: Optional[int] = None, **options: Any
+    ) -> Dict[str, Any]:
+        """What upscale() would do, from the image's header alone; raises the error that it would
+        get."""
+        return self._json(
+            "POST", f"/v1/upscale?{_query({**options, 'dry_run': 1})}", image, retries
+        )
+
+    def models(self) -> List[Dict[str, Any]]:
+        """The models on offer."""
+        return self._json("GET", "/v1/models").get("models", [])
+
+    def model(self, name: str) -> Dict[str, Any]:
+        """One model."""
+        answer = self._json("GET", f"/v1/models/{quote(name, safe='')}")
+        return answer.get("model", answer)
+
+    def info(self) -> Dict[str, Any]:
+        """Version, devices, limits and formats."""
+        return self._json("GET", "/v1/info")
+
+    def progress(self, request_id: str) -> Iterator[Dict[str, Any]]:
+        """The events of a request until it is done or has failed.
+
+        May be called before the request.
+        """
+        return self._events(request_id, Cancellation())
+
+    def _events(self, request_id: str, cancellation: Cancellation) -> Iterator[Dict[str, Any]]:
+        connection, response = self._call(
+            "GET", f"/v1/progress/{quote(request_id, safe='')}", None, 0, cancellation
+        )
+        with contextlib.closing(connection), response:
+            yield from _parse_events(response)
+
+    def _json(
+        self, method: str, path: str, image: Optional[Image] = None, retries: Optional[int] = None
+    ) -> Dict[str, Any]:
+        connection, response = self._call(method, path, image, retries, Cancellation())
+        try:
+            return json.loads(response.read())
+        except (*_NETWORK_ERRORS, ValueError) as error:
+            raise ConnectionBroken({"detail": f"the answer broke off: {error!r}"}) from error
+        finally:
+            connection.close()
+
+    def _call(self, method, path, image, retries, cancellation):
+        """The connection and its successful answer.
+
+        Tries again while the server is full, if the image can be sent again.
+        """
+        if retries is None:
+            retries = self._retries
+        repeatable = image is None or isinstance(
+            image, (bytes, bytearray, memoryview, str, os.PathLike)
+        )
+        tries = 0
+        while True:
+            connection = self._connect()
+            try:
+                _open(connection, cancellation)
+                return connection, self._exchange(connection, method, path, image)
+            except UpscaledError as error:
+                connection.close()
+                cancellation.check()
+                if not (error.retryable and repeatable and tries < retries):
+                    raise
+                cancellation.sleep(
+                    max(error.retry_after or 0, 0.25 * 2**tries * random.uniform(0.5, 1))
+                )
+                tries += 1
+            except BaseException:
+                connection.close()
+                raise
+
+    def _connect(self) -> http.client.HTTPConnection:
+        host, port = self._address
+        if self._https:
+            return http.client.HTTPSConnection(
+                host, port, timeout=self._timeout, context=self._ssl_context
+            )
+        return http.client.HTTPConnection(host, port, timeout=self._timeout)
+
+    def _exchange(self, connection, method, path, image) -> http.client.HTTPResponse:
+        headers = dict(self._headers)
+        if image is not None:
+            headers["Content-Type"] = "application/octet-stream"
+        with contextlib.ExitStack() as stack:
+            body = image
+            if isinstance(image, (str, os.PathLike)):
+                body = stack.enter_context(open(image, "rb"))
+                headers["Content-Length"] = str(os.fstat(body.fileno()).st_size)
+            try:
+                connection.request(method, self._prefix + path, body, headers)
+            except (BrokenPipeError, ConnectionResetError) as error:
+                # Who refuses an image answers before all of it is there.
+                broken = error
+            except _NETWORK_ERRORS as error:
+                raise ConnectionBroken({"detail": f"the upload broke off: {error!r}"}) from error
+            else:
+                broken = None
+        try:
+            response = connection.getresponse()
+        except _NETWORK_ERRORS as error:
+            raise ConnectionBroken({"detail": f"no answer: {broken or error!r}"}) from error
+        if response.status >= 300:
+            raise error_of_response(response)
+        return response
+
+
+def _open(connection: http.client.HTTPConnection, cancellation: Cancellation) -> None:
+    try:
+        connection.connect()
+    except _NETWORK_ERRORS as error:
+        where = f"{connection.host}:{connection.port}"
+        raise ConnectionBroken(
+            {"detail": f"cannot reach the server at {where}: {error}"}
+        ) from error
+    cancellation.hold(connection.sock)
+
+
+def _parse_events(lines: Iterable[bytes]) -> Iterator[Dict[str, Any]]:
+    """The events of a text/event-stream; comments are left out."""
+    event, data = "message", []
+    for line in lines:
+        name, _, value = line.decode().rstrip("\r\n").partition(":")
+        value = value[1:] if value.startswith(" ") else value
+        if name == "event":
+            event = value
+        elif name == "data":
+            data.append(value)
+        elif not name and not value:
+            if data:
+                yield {"event": event, **json.loads("\n".join(data))}
+            event, data = "message", []
+
+
+def _query(options: Mapping[str, Any]) -> str:
+    def text(value: Any) -> str:
+        return str(value).lower() if isinstance(value, bool) else str(value)
+
+    return urlencode(
+        {name: text(value) for name, value in options.items() if value is not None and value != ""}
+    )

@@ -1,0 +1,44 @@
+#include "engine/image/arithmetic.h"
+
+#include <cstdio>
+
+#include <gnu/libc-version.h>
+#include <jpeglib.h>
+#include <png.h>
+#include <webp/decode.h>
+#include <webp/encode.h>
+#include <zlib.h>
+#ifdef UPSCALED_HAVE_ISAL
+#include <isa-l.h>
+#endif
+
+#include "absl/strings/str_cat.h"
+#include "hwy/targets.h"
+
+namespace upscaled {
+namespace {
+
+#ifdef UPSCALED_HAVE_ISAL
+constexpr int kIsalVersion = ISAL_VERSION;
+#else
+constexpr int kIsalVersion = 0;
+#endif
+
+// Debian's libjpeg-turbo tells its version to the preprocessor alone.
+constexpr int kJpegVersion =
+#ifdef LIBJPEG_TURBO_VERSION_NUMBER
+    LIBJPEG_TURBO_VERSION_NUMBER;
+#else
+    JPEG_LIB_VERSION;
+#endif
+
+}  // namespace
+
+std::string ImageArithmetic() {
+  return absl::StrCat("libjpeg ", kJpegVersion, ", libpng ", png_access_version_number(),
+                      ", libwebp ", WebPGetDecoderVersion(), "/", WebPGetEncoderVersion(),
+                      ", zlib ", zlibVersion(), ", isa-l ", kIsalVersion, ", libc ",
+                      gnu_get_libc_version(), ", targets ", hwy::SupportedTargets());
+}
+
+}  // namespace upscaled

@@ -1,0 +1,229 @@
+#include "engine/model/op.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/int_math.h"
+#include "engine/base/status_macros.h"
+#include "engine/model/limits.h"
+#include "engine/model/validate_errors.h"
+
+namespace upscaled {
+namespace {
+
+int OwnChoice(const Layer&, int) { return 0; }
+
+int64_t OnePerOutput(const Layer& layer) { return layer.out_channels; }
+
+// Of a convolution; a fully connected layer is one of 1x1.
+int64_t ConvWeights(const Layer& layer) {
+  return int64_t{layer.out_channels} * layer.in_channels * layer.kernel_px * layer.kernel_px;
+}
+
+int64_t FullyConnectedWeights(const Layer& layer) {
+  return int64_t{layer.out_channels} * layer.in_channels;
+}
+
+double ConvMultiplyAdds(const Layer& layer, double pixels) {
+  const double channels = double{1} * layer.in_channels * layer.out_channels;
+  const double taps = double{1} * layer.kernel_px * layer.kernel_px;
+  return channels * taps * pixels;
+}
+
+absl::Status CheckConv(const Layer& layer) {
+  RETURN_IF_ERROR(CheckRange("kernel_px", layer.kernel_px, 1, kMaxKernelPx));
+  RETURN_IF_ERROR(CheckRange("stride_px", layer.stride_px, 1, kMaxFactor));
+  // Past the kernel there would be outputs that no input reaches.
+  return CheckRange("padding_px", layer.padding_px, 0, std::max(layer.kernel_px - 1, 0));
+}
+
+absl::Status CheckConvTranspose(const Layer& layer) {
+  RETURN_IF_ERROR(CheckConv(layer));
+  return CheckRange("stride_px", layer.stride_px, 1, std::min(layer.kernel_px, kMaxFactor));
+}
+
+absl::Status CheckFactor(const Layer& layer) {
+  return CheckRange("factor", layer.factor, 1, kMaxFactor);
+}
+
+absl::Status CheckShuffledChannels(const Layer& layer) {
+  if (layer.in_channels % (layer.factor * layer.factor) == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("cannot shuffle ", layer.in_channels,
+                                                 " channels by ", layer.factor, "x", layer.factor));
+}
+
+absl::Status CheckCrop(const Layer& layer) {
+  return CheckRange("crop_px", layer.crop_px, 0, kMaxPadPx);
+}
+
+absl::Status CheckPad(const Layer& layer) {
+  RETURN_IF_ERROR(CheckRange("padding_px", layer.padding_px, 0, kMaxPadPx));
+  if (std::isfinite(layer.pad_value)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("is filled with ", layer.pad_value));
+}
+
+int64_t ScaledSide(const Layer& layer, int side) { return int64_t{side} * layer.factor; }
+
+double ScaledDensity(const Layer& layer) { return layer.factor * layer.factor; }
+
+PixelRange ScaledRange(const Layer& layer, PixelRange out, int) {
+  return {out.first / layer.factor, out.last / layer.factor};
+}
+
+// Output centre o + 1/2 lies at (o + 1/2) / factor of the input.
+PixelRange BilinearRange(const Layer& layer, PixelRange out, int) {
+  const int f = layer.factor;
+  return {FloorDiv(2 * out.first + 1 - f, 2 * f), FloorDiv(2 * out.last + 1 - f, 2 * f) + 1};
+}
+
+// A pixel at least, even where all of `out` lies in the padding. Reflected positions lie as far
+// inside as they lay outside.
+PixelRange PaddedRange(const Layer& layer, PixelRange out, int in_side) {
+  const int last = in_side - 1;
+  PixelRange in{out.first - layer.padding_px, out.last - layer.padding_px};
+  if (layer.pad_mode == PadMode::kReflect) {
+    in = {std::min(in.first, 2 * last - in.last), std::max(in.last, -in.first)};
+  }
+  return {std::clamp(in.first, 0, last), std::clamp(in.last, 0, last)};
+}
+
+int64_t OnePixel(const Layer&, int) { return 1; }
+
+constexpr Operation kInput{
+    .name = "input", .min_inputs = 0, .max_inputs = 0, .channels = [](const Layer&, int) {
+      return 3;
+    }};
+constexpr Operation kConv{
+    .name = "conv",
+    .check = CheckConv,
+    .channels = OwnChoice,
+    .weights = ConvWeights,
+    .biases = OnePerOutput,
+    .output_side = [](const Layer& layer, int side) -> int64_t {
+      return FloorDiv(side + 2 * layer.padding_px - layer.kernel_px, layer.stride_px) + 1;
+    },
+    .density = [](const Layer& layer) { return 1.0 / (layer.stride_px * layer.stride_px); },
+    .input_range =
+        [](const Layer& layer, PixelRange out, int) {
+          return PixelRange{out.first * layer.stride_px - layer.padding_px,
+                            out.last * layer.stride_px - layer.padding_px + layer.kernel_px - 1};
+        },
+    .multiply_adds = ConvMultiplyAdds};
+constexpr Operation kConvTranspose{
+    .name = "transposed conv",
+    .check = CheckConvTranspose,
+    .channels = OwnChoice,
+    .weights = ConvWeights,
+    .biases = OnePerOutput,
+    .output_side = [](const Layer& layer, int side) -> int64_t {
+      return int64_t{side - 1} * layer.stride_px + layer.kernel_px - 2 * layer.padding_px;
+    },
+    .density = [](const Layer& layer) -> double { return layer.stride_px * layer.stride_px; },
+    .input_range =  // input i reaches outputs i * stride - padding + [0, kernel)
+    [](const Layer& layer, PixelRange out, int) {
+      return PixelRange{
+          CeilDiv(out.first + layer.padding_px - layer.kernel_px + 1, layer.stride_px),
+          FloorDiv(out.last + layer.padding_px, layer.stride_px)};
+    },
+    .multiply_adds =  // each output pixel meets every stride-th tap of a row and a column
+    [](const Layer& layer, double pixels) {
+      return ConvMultiplyAdds(layer, pixels) / (layer.stride_px * layer.stride_px);
+    }};
+constexpr Operation kPixelShuffle{
+    .name = "pixel shuffle",
+    .check = CheckFactor,
+    .check_channels = CheckShuffledChannels,
+    .channels = [](const Layer& layer,
+                   int) { return layer.in_channels / (layer.factor * layer.factor); },
+    .output_side = ScaledSide,
+    .density = ScaledDensity,
+    .input_range = ScaledRange};
+constexpr Operation kResizeNearest{.name = "nearest resize",
+                                   .check = CheckFactor,
+                                   .output_side = ScaledSide,
+                                   .density = ScaledDensity,
+                                   .input_range = ScaledRange};
+constexpr Operation kResizeBilinear{.name = "bilinear resize",
+                                    .check = CheckFactor,
+                                    .output_side = ScaledSide,
+                                    .density = ScaledDensity,
+                                    .input_range = BilinearRange};
+constexpr Operation kAdd{.name = "add", .min_inputs = 2, .max_inputs = 2, .equal_channels = true};
+constexpr Operation kMul{.name = "mul",
+                         .min_inputs = 2,
+                         .max_inputs = 2,
+                         .equal_channels = true,
+                         .scales_per_image = true};
+constexpr Operation kConcat{.name = "concat",
+                            .max_inputs = kMaxConcatInputs,
+                            .channels = [](const Layer&, int given) { return given; }};
+constexpr Operation kCrop{
+    .name = "crop",
+    .check = CheckCrop,
+    .output_side = [](const Layer& layer, int side) -> int64_t { return side - 2 * layer.crop_px; },
+    .input_range =
+        [](const Layer& layer, PixelRange out, int) {
+          return PixelRange{out.first + layer.crop_px, out.last + layer.crop_px};
+        }};
+constexpr Operation kPad{.name = "pad",
+                         .check = CheckPad,
+                         .output_side = [](const Layer& layer, int side) -> int64_t {
+                           return int64_t{side} + 2 * layer.padding_px;
+                         },
+                         .input_range = PaddedRange};
+constexpr Operation kAffine{.name = "affine", .weights = OnePerOutput, .biases = OnePerOutput};
+constexpr Operation kGlobalAveragePool{.name = "global average pool",
+                                       .output_side = OnePixel,
+                                       .density = [](const Layer&) { return 0.0; }};
+constexpr Operation kFullyConnected{.name = "fully connected",
+                                    .only_per_image = true,
+                                    .channels = OwnChoice,
+                                    .weights = FullyConnectedWeights,
+                                    .biases = OnePerOutput,
+                                    .output_side = OnePixel,
+                                    .multiply_adds = [](const Layer& layer, double pixels) {
+                                      return double{1} * layer.in_channels * layer.out_channels *
+                                             pixels;
+                                    }};
+constexpr Operation kActivation{.name = "activation"};
+
+}  // namespace
+
+const Operation& OperationOf(Op op) {
+  switch (op) {
+    case Op::kInput:
+      return kInput;
+    case Op::kConv:
+      return kConv;
+    case Op::kConvTranspose:
+      return kConvTranspose;
+    case Op::kPixelShuffle:
+      return kPixelShuffle;
+    case Op::kResizeNearest:
+      return kResizeNearest;
+    case Op::kResizeBilinear:
+      return kResizeBilinear;
+    case Op::kAdd:
+      return kAdd;
+    case Op::kMul:
+      return kMul;
+    case Op::kConcat:
+      return kConcat;
+    case Op::kCrop:
+      return kCrop;
+    case Op::kPad:
+      return kPad;
+    case Op::kAffine:
+      return kAffine;
+    case Op::kGlobalAveragePool:
+      return kGlobalAveragePool;
+    case Op::kFullyConnected:
+      return kFullyConnected;
+    case Op::kActivation:
+      return kActivation;
+  }
+  return kInput;
+}
+
+}  // namespace upscaled

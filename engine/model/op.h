@@ -1,0 +1,57 @@
+// The table of operations: all that is known of one but how to compute it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "engine/model/network.h"
+
+namespace upscaled {
+
+// Positions along one axis, both ends included.
+struct PixelRange {
+  int first = 0;
+  int last = 0;
+};
+
+// An operation's row. The functions take a layer of the operation; those of sizes and ranges one
+// whose parameters have been checked. Defaults are those of operations that compute each pixel from
+// one pixel of one input.
+struct Operation {
+  std::string_view name;  // human-readable
+  size_t min_inputs = 1, max_inputs = 1;
+  bool equal_channels = false;    // of all inputs
+  bool only_per_image = false;    // takes values that hold for the whole image (see IsPerImage)
+  bool scales_per_image = false;  // its second input may be such values, one for each channel
+
+  // INVALID_ARGUMENT: a parameter is out of range.
+  absl::Status (*check)(const Layer&) = [](const Layer&) { return absl::OkStatus(); };
+  // INVALID_ARGUMENT: the input has too many channels or too few for what is done with them.
+  absl::Status (*check_channels)(const Layer&) = [](const Layer&) { return absl::OkStatus(); };
+  // The channels that the parameters and the inputs, with so many channels in all, make; 0 when
+  // they are the layer's choice.
+  int (*channels)(const Layer&, int given) = [](const Layer& layer, int) {
+    return layer.in_channels;
+  };
+  int64_t (*weights)(const Layer&) = [](const Layer&) { return int64_t{0}; };
+  int64_t (*biases)(const Layer&) = [](const Layer&) { return int64_t{0}; };
+
+  // One side of the output for that side of the first input, both in pixels.
+  int64_t (*output_side)(const Layer&, int side) = [](const Layer&, int side) -> int64_t {
+    return side;
+  };
+  // Output pixels for each pixel of the first input, in the limit of a large one; 0: one value per
+  // channel for the whole image.
+  double (*density)(const Layer&) = [](const Layer&) { return 1.0; };
+  // See InputRange of engine/graph/tile_geometry.h; of the first input.
+  PixelRange (*input_range)(const Layer&, PixelRange out,
+                            int in_side) = [](const Layer&, PixelRange out, int) { return out; };
+  // Of the direct algorithm for so many output pixels.
+  double (*multiply_adds)(const Layer&, double pixels) = [](const Layer&, double) { return 0.0; };
+};
+
+const Operation& OperationOf(Op op);
+
+}  // namespace upscaled

@@ -1,0 +1,61 @@
+#include "server/handlers/call_steps.h"
+
+#include <exception>
+#include <new>
+#include <system_error>
+#include <utility>
+
+#include "engine/base/status_macros.h"
+#include "server/base/error.h"
+
+namespace upscaled::server {
+namespace {
+
+constexpr absl::Duration kMachineRetryDelay = absl::Seconds(1);
+
+}  // namespace
+
+absl::Status OutOfMemory() {
+  return MakeOverloaded("the machine is out of memory", kMachineRetryDelay);
+}
+
+absl::Status OutOfThreads() {
+  return MakeOverloaded("the machine has no thread to spare", kMachineRetryDelay);
+}
+
+absl::Status RunOnWorker(CallEnvironment& environment, int64_t memory_bytes,
+                         const std::string& address, AdmissionController::CallSlot& slot,
+                         std::function<void()> job) {
+  ASSIGN_OR_RETURN(slot, environment.admission.AdmitCall(memory_bytes, address));
+  return environment.workers.Run(std::move(job)) ? absl::OkStatus() : OutOfThreads();
+}
+
+absl::Status GuardHandler(RequestRecord& record, const std::function<absl::Status()>& handler) {
+  try {
+    return handler();
+  } catch (const std::bad_alloc&) {
+    return OutOfMemory();
+  } catch (const std::system_error& error) {
+    if (error.code() == std::errc::resource_unavailable_try_again) return OutOfThreads();
+    record.message = error.what();
+  } catch (const std::exception& error) {
+    record.message = error.what();
+  } catch (...) {
+    record.message = "an exception of no known type";
+  }
+  return MakeError(absl::StatusCode::kInternal, ErrorReason::kInternal,
+                   "an internal error, which the server's log describes");
+}
+
+void CloseRecord(RequestRecord& record, const absl::Status& status, absl::Duration total) {
+  record.code = status.code();
+  record.total = total;
+  if (status.ok()) return;
+  record.reason = ErrorReasonName(ReasonOf(status));
+  if (record.message.empty()) record.message = std::string(status.message());
+  if (const ErrorMetadata metadata = MetadataOf(status); metadata.contains("limit")) {
+    record.limit = metadata.at("limit");
+  }
+}
+
+}  // namespace upscaled::server

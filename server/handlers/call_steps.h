@@ -1,0 +1,35 @@
+// The steps of every call, whatever the transport: a slot and a thread, a handler that may throw, a
+// record that is closed.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "server/admission/admission.h"
+#include "server/base/request_record.h"
+#include "server/handlers/call_environment.h"
+
+namespace upscaled::server {
+
+// RESOURCE_EXHAUSTED (kOverloaded, with a retry delay).
+absl::Status OutOfMemory();
+absl::Status OutOfThreads();
+
+// Takes a slot for a call of `address` whose messages take `memory_bytes`, puts it into `slot`, and
+// runs `job` on a request worker. Otherwise the refusal: as AdmissionController::AdmitCall, or
+// RESOURCE_EXHAUSTED (kOverloaded) when there is no thread; `slot` may then hold one.
+absl::Status RunOnWorker(CallEnvironment& environment, int64_t memory_bytes,
+                         const std::string& address, AdmissionController::CallSlot& slot,
+                         std::function<void()> job);
+
+// The status of `handler`; when it throws, OutOfMemory() or INTERNAL (kInternal), which `record`
+// describes.
+absl::Status GuardHandler(RequestRecord& record, const std::function<absl::Status()>& handler);
+
+// Enters the call's end into `record`.
+void CloseRecord(RequestRecord& record, const absl::Status& status, absl::Duration total);
+
+}  // namespace upscaled::server

@@ -1,0 +1,260 @@
+#include "server/handlers/compute_image.h"
+
+#include <algorithm>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_join.h"
+#include "engine/base/status_macros.h"
+#include "engine/pipeline/dihedral.h"
+#include "engine/pipeline/transcode.h"
+#include "server/base/error.h"
+#include "server/handlers/convert.h"
+#include "server/handlers/engine_limits.h"
+#include "server/handlers/resolve_job.h"
+
+namespace upscaled::server {
+namespace {
+
+namespace pb = upscale::v1;
+
+// The work of the stages around the networks for each pixel of the result: the final resize,
+// alpha, conversion, encoding. They take 25 to 55 ns of a core for PNG and JPEG, and 125 for WebP,
+// on which general-2x does 130 multiply-adds a nanosecond.
+constexpr int64_t kResultPixelCost = 6'000;
+constexpr int64_t kWebpResultPixelCost = 16'000;
+
+// Decoding takes up to 50 ns of a core (PNG).
+constexpr int64_t kSourcePixelCost = 6'000;
+
+// The work beside the network's.
+int64_t CodecCost(Size source, Size result, ImageFormat format) {
+  return source.Area() * kSourcePixelCost +
+         result.Area() * (format == ImageFormat::kWebp ? kWebpResultPixelCost : kResultPixelCost);
+}
+
+// The steps of one job, in order.
+class ImageRun {
+ public:
+  ImageRun(const HandlerEnvironment& environment, const CallContext& context, const ComputeJob& job)
+      : environment_(environment),
+        context_(context),
+        job_(job),
+        model_(*job.model),
+        flow_(environment.scheduler.OpenFlow(std::string(context.address))) {}
+
+  absl::StatusOr<ComputedImage> Run() {
+    context_.record.model = model_.card->name;
+    TranscodeRequest request{
+        .input = job_.input,
+        .output = job_.output,
+        .executor = flow_,
+        .cancellation = &context_.cancellation,
+        .limits = ToDecodeLimits(environment_.admission.limits()),
+        .progress = {[this](int64_t done, int64_t total) { OnTile(done, total); }},
+        .open = environment_.open_image,
+        .clock = environment_.clock};
+    absl::StatusOr<TranscodeStats> stats =
+        TranscodeImage(request, [this](const ImageHeader& header) { return Admit(header); });
+    return Conclude(std::move(stats));
+  }
+
+  absl::StatusOr<ImageVerdict> Judge() {
+    context_.record.model = model_.card->name;
+    std::vector<uint8_t> prefix;
+    const absl::StatusOr<ImageHeader> header =
+        ReadImageHeader(job_.input, ToDecodeLimits(environment_.admission.limits()), prefix);
+    if (!header.ok()) return ExplainEngineError(header.status());
+    const absl::StatusOr<TranscodePlan> plan = Admit(*header);
+    if (!plan.ok()) return ExplainEngineError(plan.status());
+    return ImageVerdict{.source_format = header->format,
+                        .cost = cost_,
+                        .memory_bytes = MemoryOf(*plan),
+                        .time_to_end = environment_.admission.state().queue_time};
+  }
+
+ private:
+  // Everything that can be known from the image's first bytes.
+  absl::StatusOr<TranscodePlan> Admit(const ImageHeader& header) {
+    ASSIGN_OR_RETURN(TranscodePlan plan, Plan(header));
+    const ImageSpec& source = plan.upscale.source;
+    const ImageSpec& result = plan.upscale.result;
+    network_cost_ = plan.upscale.cost;
+    cost_ = network_cost_ + CodecCost(source.size(), result.size(), plan.encode.format);
+    RETURN_IF_ERROR(context_.reservation.Change({.memory_bytes = MemoryOf(plan),
+                                                 .scratch_bytes = ScratchOf(plan.upscale),
+                                                 .cost = cost_,
+                                                 .address = std::string(context_.address)}));
+    context_.record.source = source.size();
+    context_.record.result = result.size();
+    context_.record.source_pixels = source.size().Area();
+    const ImageSpec& encoded = plan.convert.result;
+
+    pb::UpscaleImageHeader announcement;
+    announcement.set_request_id(context_.record.request_id);
+    announcement.set_source_width_px(source.width_px);
+    announcement.set_source_height_px(source.height_px);
+    announcement.set_result_width_px(result.width_px);
+    announcement.set_result_height_px(result.height_px);
+    announcement.set_format(ToProto(plan.encode.format));
+    announcement.set_bits_per_sample(static_cast<int>(8 * SampleBytes(encoded.type)));
+    announcement.set_channels(encoded.channels);
+    announcement.set_model(model_.card->name);
+    announcement.set_tiles(plan.upscale.tile_count);
+    if (job_.name_for) announcement.set_etag(job_.name_for(Arithmetic()));
+    RETURN_IF_ERROR(job_.on_header(announcement));
+    return plan;
+  }
+
+  int64_t MemoryOf(const TranscodePlan& plan) const {
+    return static_cast<int64_t>(plan.memory_bytes + job_.buffer_bytes);
+  }
+
+  absl::StatusOr<TranscodePlan> Plan(const ImageHeader& header) {
+    ASSIGN_OR_RETURN(const ResolvedJob resolved,
+                     ResolveJob(environment_, job_.options, model_, header));
+    const Size source = header.spec.size();
+    // Before a model is loaded for it; what that shows to be needed takes its place, and it that of
+    // what the call held until now.
+    context_.reservation.Release();
+    ASSIGN_OR_RETURN(context_.reservation,
+                     environment_.admission.Reserve(
+                         {.memory_bytes = static_cast<int64_t>(job_.buffer_bytes),
+                          .cost = CodecCost(source, resolved.result, resolved.encode.format),
+                          .address = std::string(context_.address)}));
+    RETURN_IF_ERROR(LoadPasses(source, resolved));
+    const int streams =
+        passes_.empty() ? 1 : environment_.scheduler.StreamCount(passes_.front()->device_class());
+    ASSIGN_OR_RETURN(UpscalePlan upscale,
+                     PlanUpscale(header.spec, resolved.result, {passes_.begin(), passes_.end()},
+                                 {.prefilter = job_.options.prefilter,
+                                  .tta = job_.options.tta,
+                                  .tile_px = job_.options.tile_px,
+                                  .result_type = resolved.sample_type,
+                                  .activation_cache_bytes = ActivationCacheBytes(),
+                                  .concurrency = std::max(streams, 1)}));
+    return PlanTranscode(header, std::move(upscale), resolved.encode);
+  }
+
+  // The networks that lead from one size to the other, on the devices that are to run them.
+  absl::Status LoadPasses(Size source, const ResolvedJob& resolved) {
+    ASSIGN_OR_RETURN(
+        DeviceChooser::Choice choice,
+        environment_.chooser.Load(*model_.card, resolved.passes, resolved.precision,
+                                  source.Area() * (job_.options.tta ? Dihedral::kCount : 1),
+                                  &context_.cancellation));
+    passes_ = choice.executables;
+    flow_.Adopt(std::move(choice));
+    return absl::OkStatus();
+  }
+
+  std::string Arithmetic() const {
+    if (passes_.empty()) return "";
+    return passes_.front()->parts().front().device->backend().arithmetic();
+  }
+
+  // Whether a device of another class than the chosen one has computed, too.
+  bool IsMixed(const RequestUsage& usage) const {
+    return std::ranges::any_of(usage.devices, [this](const std::string& name) {
+      return std::ranges::none_of(passes_.front()->parts(), [&](const auto& part) {
+        return part.device->name() == name &&
+               part.device->device_class() == passes_.front()->device_class();
+      });
+    });
+  }
+
+  int64_t ScratchOf(const UpscalePlan& plan) const {
+    size_t bytes = 0;
+    for (size_t i = 0; i < passes_.size(); ++i) {
+      bytes = std::max(bytes, passes_[i]->ScratchBytes(plan.passes[i].tile));
+    }
+    return static_cast<int64_t>(bytes);
+  }
+
+  // Saves time where networks have global poolings, but must not crowd out other requests.
+  size_t ActivationCacheBytes() const {
+    return static_cast<size_t>(environment_.admission.memory_budget_bytes()) / 8;
+  }
+
+  void OnTile(int64_t done, int64_t total) {
+    const double share = static_cast<double>(done) / static_cast<double>(total);
+    context_.reservation.ReportProgress(
+        static_cast<int64_t>(share * static_cast<double>(network_cost_)));
+    if (job_.on_progress) job_.on_progress(done, total);
+  }
+
+  absl::StatusOr<ComputedImage> Conclude(absl::StatusOr<TranscodeStats> stats) {
+    const RequestUsage usage = flow_.usage();
+    RequestRecord& record = context_.record;
+    record.device = absl::StrJoin(usage.devices, ", ");
+    record.tiles = usage.tiles;
+    record.queue = usage.queue;
+    record.infer = usage.infer;
+    if (!stats.ok()) return ExplainEngineError(stats.status());
+    context_.reservation.ReportProgress(cost_);
+    record.decode = stats->decode;
+    record.encode = stats->encode;
+    record.result_pixels = record.result.Area();
+    record.sent_bytes = stats->result_bytes;
+
+    ComputedImage computed{.arithmetic = Arithmetic(), .mixed = IsMixed(usage)};
+    pb::UpscaleSummary& summary = computed.summary;
+    summary.set_result_bytes(stats->result_bytes);
+    summary.set_tiles(usage.tiles);
+    summary.set_device(record.device);
+    pb::StageTimings& timings = *summary.mutable_timings();
+    *timings.mutable_total() = ToProto(environment_.clock.Now() - context_.start);
+    *timings.mutable_queue() =
+        ToProto(usage.tiles == 0 ? absl::ZeroDuration() : usage.queue / usage.tiles);
+    *timings.mutable_decode() = ToProto(stats->decode);
+    *timings.mutable_infer() = ToProto(usage.infer);
+    *timings.mutable_encode() = ToProto(stats->encode);
+    return computed;
+  }
+
+  const HandlerEnvironment& environment_;
+  const CallContext& context_;
+  const ComputeJob& job_;
+  const CatalogEntry& model_;
+  RequestFlow flow_;
+  DeviceExecutables passes_;
+  int64_t network_cost_ = 0;  // in multiply-adds
+  int64_t cost_ = 0;          // of the result's pixels as well
+};
+
+class NoSink final : public ByteSink {
+ public:
+  absl::Status Write(std::span<const uint8_t>) override { return absl::OkStatus(); }
+};
+
+}  // namespace
+
+absl::StatusOr<ImageVerdict> JudgeImage(const HandlerEnvironment& environment,
+                                        const CallContext& context, const RequestOptions& options,
+                                        ByteSource& input) {
+  ASSIGN_OR_RETURN(std::shared_ptr<const CatalogEntry> model,
+                   environment.catalog.Find(options.model));
+  NoSink output;
+  pb::UpscaleImageHeader announced;
+  const ComputeJob job{.options = options,
+                       .model = std::move(model),
+                       .input = input,
+                       .output = output,
+                       .on_header = [&announced](const pb::UpscaleImageHeader& header) {
+                         announced = header;
+                         return absl::OkStatus();
+                       }};
+  ASSIGN_OR_RETURN(ImageVerdict verdict, ImageRun(environment, context, job).Judge());
+  verdict.header = std::move(announced);
+  return verdict;
+}
+
+absl::StatusOr<ComputedImage> ComputeImage(const HandlerEnvironment& environment,
+                                           const CallContext& context, const ComputeJob& job) {
+  return ImageRun(environment, context, job).Run();
+}
+
+}  // namespace upscaled::server

@@ -1,0 +1,40 @@
+// The computation of a flight: an image on a thread of its own, for all who wait for it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "server/admission/admission.h"
+#include "server/base/request_record.h"
+#include "server/handlers/handler_environment.h"
+#include "server/handlers/request_options.h"
+#include "server/results/digest.h"
+#include "server/results/flight.h"
+
+namespace upscaled::server {
+
+struct FlightComputation {
+  const HandlerEnvironment& environment;
+  std::shared_ptr<Flight> flight;
+  Digest key;  // of the flight
+  RequestOptions options;
+  std::shared_ptr<const CatalogEntry> model;
+  Digest source_digest;
+  std::string source_header;  // StoredResult::source_header
+  std::string media_type;     // of the result
+  size_t kept_bytes = 0;      // of the result that the flight keeps at most
+  absl::Time start;
+  std::string address;  // of the client that began it, whose share pays for it
+  // Filled in at its end, before that is told.
+  std::shared_ptr<RequestRecord> record;
+};
+
+// Starts it on the environment's `sharing`, which is not null; its end, be it that there is no
+// memory or no thread for it, is told by the flight. The memory of source and kept bytes stays
+// reserved while anybody waits. The result goes into the store as well.
+void StartComputation(FlightComputation computation);
+
+}  // namespace upscaled::server

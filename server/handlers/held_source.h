@@ -1,0 +1,43 @@
+// A source that is received whole before anything is done with it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/image/byte_stream.h"
+#include "engine/image/codec.h"
+
+namespace upscaled::server {
+
+// Not thread safe.
+class HeldSource {
+ public:
+  // Makes room for so many bytes in all before they are allocated; false: there is none.
+  using Reserve = std::function<bool(int64_t bytes)>;
+
+  // `rest` gives `total_bytes` at most, where that is known (0: unknown), and outlives this.
+  HeldSource(ByteSource& rest, int64_t total_bytes) : rest_(rest), total_bytes_(total_bytes) {}
+
+  // The image's header, from the first bytes. Errors as ReadImageHeader.
+  absl::StatusOr<ImageHeader> ReadHeader(const DecodeLimits& limits);
+  // Reads on. true: all bytes are there; false: there are more than `max_bytes`, or than there is
+  // room for, the first of which are there. Errors are the source's.
+  absl::StatusOr<bool> ReadAll(int64_t max_bytes, const Reserve& reserve);
+
+  // Those that are there, in no more memory than they take.
+  std::vector<uint8_t> TakeBytes() {
+    bytes_.shrink_to_fit();
+    return std::move(bytes_);
+  }
+  std::span<const uint8_t> bytes() const { return bytes_; }
+
+ private:
+  ByteSource& rest_;
+  const int64_t total_bytes_;
+  std::vector<uint8_t> bytes_;
+};
+
+}  // namespace upscaled::server

@@ -1,0 +1,46 @@
+#include "server/handlers/resolve_job.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/base/status_macros.h"
+#include "server/base/error.h"
+
+namespace upscaled::server {
+namespace {
+
+// Threads of one PNG result; each takes 1.6 MB, and few keep up with any device.
+constexpr int kMaxEncodeThreads = 4;
+
+}  // namespace
+
+absl::StatusOr<ResolvedJob> ResolveJob(const HandlerEnvironment& environment,
+                                       const RequestOptions& options, const CatalogEntry& model,
+                                       const ImageHeader& source) {
+  ResolvedJob job;
+  const Size size = source.spec.size();
+  absl::StatusOr<Size> result = ResolveTargetSize(options.target, size, NativeScale(*model.card));
+  if (!result.ok()) return WithReason(result.status(), ErrorReason::kInvalidOption);
+  RETURN_IF_ERROR(CheckResultSize(environment.admission.limits(), *result));
+  job.result = *result;
+
+  job.encode = options.encode;
+  job.encode.format = options.format.value_or(source.format);
+  job.encode.threads = std::min(environment.scheduler.concurrency(), kMaxEncodeThreads);
+  ImageSpec spec = source.spec;
+  spec.width_px = result->width;
+  spec.height_px = result->height;
+  spec = OutputSpecFor(job.encode.format, spec);
+  if (!options.keep_16_bit) spec.type = SampleType::kU8;
+  RETURN_IF_ERROR(WithReason(CheckEncodable(job.encode.format, spec), ErrorReason::kInvalidOption));
+  job.sample_type = spec.type;
+
+  absl::StatusOr<std::vector<const ModelVariant*>> passes =
+      ChoosePasses(*model.card, size, job.result, options.noise_level);
+  if (!passes.ok()) return WithReason(passes.status(), ErrorReason::kUnknownModel);
+  job.passes = *std::move(passes);
+  job.precision = options.precision.value_or(model.default_precision);
+  return job;
+}
+
+}  // namespace upscaled::server

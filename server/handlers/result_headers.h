@@ -1,0 +1,23 @@
+// Descriptions of results that are not computed, and of sources whose results are stored.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "engine/image/codec.h"
+#include "engine/model/repository.h"
+#include "server/handlers/resolve_job.h"
+#include "upscale/v1/upscale.pb.h"
+
+namespace upscaled::server {
+
+// Of a result that the client has already; without a request's id.
+upscale::v1::UpscaleImageHeader HeaderOf(const ImageSpec& source, const ResolvedJob& resolved,
+                                         const ModelCard& model, const std::string& name);
+
+// All of a source's header that ResolveJob and HeaderOf look at, for StoredResult::source_header.
+// A text that is none gives an empty image, which no job resolves for.
+std::string SourceToText(const ImageHeader& source);
+ImageHeader SourceFromText(const std::string& text);
+
+}  // namespace upscaled::server

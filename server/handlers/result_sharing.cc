@@ -1,0 +1,49 @@
+#include "server/handlers/result_sharing.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/base/status_macros.h"
+#include "engine/image/arithmetic.h"
+
+namespace upscaled::server {
+
+ResultSharing::ResultSharing(ResultSharingOptions options)
+    : options_(std::move(options)),
+      image_arithmetic_(ImageArithmetic()),
+      workers_(options_.max_computations) {}
+
+absl::StatusOr<Digest> ResultSharing::KeyOf(const Digest& source, const RequestOptions& options,
+                                            const ResolvedJob& resolved, const ModelCard& model) {
+  ResultParts parts{.source = source,
+                    .result = resolved.result,
+                    .prefilter = options.prefilter,
+                    .tta = options.tta,
+                    .encode = resolved.encode,
+                    .sample_type = resolved.sample_type,
+                    .precision = resolved.precision};
+  for (const ModelVariant* variant : resolved.passes) {
+    ASSIGN_OR_RETURN(parts.networks.emplace_back(), networks_.Of(model, *variant));
+  }
+  return RequestKey(parts);
+}
+
+std::string ResultSharing::NameOf(const Digest& key, std::string_view arithmetic) const {
+  return ResultName(key, {.software = options_.software,
+                          .image = image_arithmetic_,
+                          .tuning = options_.tuning ? options_.tuning() : "",
+                          .device = std::string(arithmetic)});
+}
+
+std::vector<std::string> ResultSharing::NamesOf(const Digest& key, const ResolvedJob& resolved,
+                                                const DeviceQuarantine& devices) const {
+  if (resolved.passes.empty()) return {NameOf(key, "")};
+  std::vector<std::string> names;
+  for (const std::shared_ptr<Device>& device : devices.working()) {
+    std::string name = NameOf(key, device->backend().arithmetic());
+    if (!std::ranges::count(names, name)) names.push_back(std::move(name));
+  }
+  return names;
+}
+
+}  // namespace upscaled::server

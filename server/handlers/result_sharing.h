@@ -1,0 +1,66 @@
+// What requests share: results that are under way, and those that are stored.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "server/handlers/request_workers.h"
+#include "server/handlers/resolve_job.h"
+#include "server/results/in_flight.h"
+#include "server/results/network_digests.h"
+#include "server/results/result_key.h"
+#include "server/results/result_store.h"
+
+namespace upscaled::server {
+
+struct ResultSharingOptions {
+  std::string software;                          // version and build
+  std::function<std::string()> tuning;           // Tuner::Choices; null: none
+  std::unique_ptr<ResultStore> store = nullptr;  // null: nothing is stored
+  // Of an encoded source that is received whole first; larger ones are computed as they come.
+  int64_t max_held_bytes = 0;
+  int max_computations = 1;  // threads
+};
+
+// How images came to be; each counts once.
+struct ResultCounts {
+  std::atomic<int64_t> computed = 0, shared = 0, stored = 0, unmodified = 0;
+};
+
+// Thread safe. Its computations use the environment: they must be over, or have nobody who waits
+// for them, when it goes.
+class ResultSharing {
+ public:
+  explicit ResultSharing(ResultSharingOptions options);
+
+  InFlight& in_flight() { return in_flight_; }
+  ResultStore* store() { return options_.store.get(); }  // null: none
+  RequestWorkers& workers() { return workers_; }
+  ResultCounts& counts() { return counts_; }
+  const ResultCounts& counts() const { return counts_; }
+  int64_t max_held_bytes() const { return options_.max_held_bytes; }
+
+  // What equal requests have in common. Errors as NetworkDigests::Of.
+  absl::StatusOr<Digest> KeyOf(const Digest& source, const RequestOptions& options,
+                               const ResolvedJob& resolved, const ModelCard& model);
+  // `arithmetic`: the device's; empty: no network runs.
+  std::string NameOf(const Digest& key, std::string_view arithmetic) const;
+  // The names that the result may get, by the devices that may be chosen.
+  std::vector<std::string> NamesOf(const Digest& key, const ResolvedJob& resolved,
+                                   const DeviceQuarantine& devices) const;
+
+ private:
+  const ResultSharingOptions options_;
+  const std::string image_arithmetic_;
+  NetworkDigests networks_;
+  InFlight in_flight_;
+  ResultCounts counts_;
+  RequestWorkers workers_;  // last: waits for the computations
+};
+
+}  // namespace upscaled::server

@@ -1,0 +1,324 @@
+#include "server/handlers/shared_image_job.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/cleanup/cleanup.h"
+#include "engine/base/status_macros.h"
+#include "engine/image/memory_io.h"
+#include "server/base/error.h"
+#include "server/handlers/convert.h"
+#include "server/handlers/engine_limits.h"
+#include "server/handlers/flight_computation.h"
+#include "server/handlers/held_source.h"
+#include "server/handlers/resolve_job.h"
+#include "server/handlers/result_headers.h"
+#include "server/handlers/result_sharing.h"
+#include "server/handlers/streamed_image.h"
+
+namespace upscaled::server {
+namespace {
+
+namespace pb = upscale::v1;
+
+constexpr size_t kStoredChunkBytes = size_t{128} << 10;
+
+// Of a result that is smaller than what a flight keeps: no format is much larger than the pixels.
+size_t KeptBytes(const ResolvedJob& resolved) {
+  constexpr int64_t kMaxPixelBytes = 8, kSlackBytes = 64 << 10;
+  const int64_t bytes = resolved.result.Area() * kMaxPixelBytes + kSlackBytes;
+  return std::min(Flight::kKeptBytes, static_cast<size_t>(bytes));
+}
+
+// Whether somebody else's computation failed by something that is no matter of the request's.
+bool MayTryAgain(const absl::Status& status) {
+  return absl::IsResourceExhausted(status) || absl::IsUnavailable(status) ||
+         absl::IsAborted(status) || absl::IsCancelled(status);
+}
+
+class SharedImageJob {
+ public:
+  SharedImageJob(const HandlerEnvironment& environment, const CallContext& context,
+                 const ImageJob& job, std::shared_ptr<const CatalogEntry> model)
+      : environment_(environment),
+        sharing_(*environment.sharing),
+        context_(context),
+        job_(job),
+        model_(std::move(model)) {}
+
+  absl::StatusOr<pb::UpscaleSummary> Run() {
+    if (job_.source_digest.has_value()) {
+      ASSIGN_OR_RETURN(const bool known, FindSource(*job_.source_digest));
+      if (known) return Summary();
+    }
+    HeldSource held(job_.input, job_.input_bytes);
+    const absl::StatusOr<ImageHeader> header =
+        held.ReadHeader(ToDecodeLimits(environment_.admission.limits()));
+    if (!header.ok()) return ExplainEngineError(header.status());
+    ASSIGN_OR_RETURN(resolved_, ResolveJob(environment_, job_.options, *model_, *header));
+    source_ = *header;
+    ASSIGN_OR_RETURN(const bool whole, Receive(held));
+    if (!whole) return Stream(held);
+    source_digest_ = DigestOf(held.bytes());
+    const absl::StatusOr<Digest> key = Key();
+    if (!key.ok()) return Stream(held);  // a model whose files change: nothing can be named
+    key_ = *key;
+    ASSIGN_OR_RETURN(const bool known, AnswerAtOnce());
+    if (known) return Summary();
+    return Share(held.TakeBytes());
+  }
+
+ private:
+  // --- The source ---
+
+  absl::StatusOr<Digest> Key() {
+    return sharing_.KeyOf(source_digest_, job_.options, resolved_, *model_->card);
+  }
+
+  // As a request for memory alone: it is not known yet whether anything is to be computed.
+  absl::Status ReserveMemory(int64_t bytes) {
+    const ResourceRequest resources{.memory_bytes = bytes,
+                                    .address = std::string(context_.address)};
+    if (context_.reservation.holds()) return context_.reservation.Change(resources);
+    ASSIGN_OR_RETURN(context_.reservation, environment_.admission.Reserve(resources));
+    return absl::OkStatus();
+  }
+
+  // false: it is too large for that, or memory is short.
+  absl::StatusOr<bool> Receive(HeldSource& held) {
+    if (job_.input_bytes > sharing_.max_held_bytes()) return false;
+    const auto buffer_bytes = static_cast<int64_t>(job_.buffer_bytes);
+    RETURN_IF_ERROR(ReserveMemory(buffer_bytes));
+    return held.ReadAll(sharing_.max_held_bytes(),
+                        [&](int64_t bytes) { return ReserveMemory(buffer_bytes + bytes).ok(); });
+  }
+
+  absl::StatusOr<pb::UpscaleSummary> Stream(HeldSource& held) {
+    return StreamImage(environment_, context_,
+                       {.job = job_,
+                        .model = model_,
+                        .resolved = resolved_,
+                        .prefix = held.TakeBytes(),
+                        .source_header = SourceToText(source_)});
+  }
+
+  // A stored result of the source that the client says it has.
+  absl::StatusOr<bool> FindSource(const Digest& digest) {
+    if (sharing_.store() == nullptr) return false;
+    const std::optional<std::string> stored = sharing_.store()->FindSource(digest);
+    if (!stored.has_value()) return false;
+    source_ = SourceFromText(*stored);
+    ASSIGN_OR_RETURN(resolved_, ResolveJob(environment_, job_.options, *model_, source_));
+    source_digest_ = digest;
+    const absl::StatusOr<Digest> key = Key();
+    if (!key.ok()) return false;
+    key_ = *key;
+    return AnswerAtOnce();
+  }
+
+  // --- Results that are there ---
+
+  // false: the result is neither stored nor the client's.
+  absl::StatusOr<bool> AnswerAtOnce() {
+    for (const std::string& name : Names()) {
+      if (!std::ranges::count(job_.known_results, name)) continue;
+      Count(sharing_.counts().unmodified);
+      RETURN_IF_ERROR(Announce(HeaderOf(source_.spec, resolved_, *model_->card, name)));
+      summary_.set_etag(name);
+      return true;
+    }
+    const std::optional<ResultStore::Found> found = FindStored();
+    if (!found.has_value()) return false;
+    RETURN_IF_ERROR(SendStored(*found));
+    return true;
+  }
+
+  std::vector<std::string> Names() const {
+    return sharing_.NamesOf(key_, resolved_, environment_.quarantine);
+  }
+
+  std::optional<ResultStore::Found> FindStored() {
+    if (sharing_.store() == nullptr) return std::nullopt;
+    for (const std::string& name : Names()) {
+      if (auto found = sharing_.store()->Find(name)) return found;
+    }
+    return std::nullopt;
+  }
+
+  absl::Status SendStored(const ResultStore::Found& found) {
+    Count(sharing_.counts().stored);
+    pb::UpscaleImageHeader header;
+    if (!header.ParseFromString(found.result.header)) {
+      return absl::InternalError("a stored result has no header");
+    }
+    header.set_tiles(0);
+    header.set_cached(true);
+    RETURN_IF_ERROR(Announce(std::move(header)));
+    std::vector<uint8_t> chunk(kStoredChunkBytes);
+    while (position_ < found.result.bytes) {
+      RETURN_IF_ERROR(context_.cancellation.status());
+      ASSIGN_OR_RETURN(const size_t count, found.file.ReadAt(position_, chunk));
+      if (count == 0) return absl::InternalError("a stored result was cut short");
+      RETURN_IF_ERROR(job_.output.Write(std::span(chunk).first(count)));
+      position_ += static_cast<int64_t>(count);
+    }
+    summary_.set_result_bytes(found.result.bytes);
+    summary_.set_etag(found.result.name);
+    return absl::OkStatus();
+  }
+
+  // --- Results that are computed, for all who ask for them ---
+
+  absl::StatusOr<pb::UpscaleSummary> Share(std::vector<uint8_t> bytes) {
+    auto source = std::make_shared<const std::vector<uint8_t>>(std::move(bytes));
+    // The flight pays for the source.
+    RETURN_IF_ERROR(ReserveMemory(static_cast<int64_t>(job_.buffer_bytes)));
+    while (true) {
+      const auto record = std::make_shared<RequestRecord>();
+      InFlight::Place place =
+          sharing_.in_flight().JoinOrStart(key_, context_.cancellation, source, position_);
+      source = place.flight->source();  // one copy for all
+      if (place.started) {
+        // Others may wait already: whatever happens, somebody must compute for them.
+        absl::Cleanup abandon = [&] { Abandon(*place.flight); };
+        // What it would compute may have been stored since it was looked for.
+        if (const auto found = FindStored()) {
+          std::move(abandon).Invoke();
+          RETURN_IF_ERROR(SendStored(*found));
+          return Summary();
+        }
+        Start(place.flight, record);
+        std::move(abandon).Cancel();
+      }
+      Count(place.started ? sharing_.counts().computed : sharing_.counts().shared);
+      ASSIGN_OR_RETURN(const Delivery delivery, Deliver(*place.waiter));
+      if (delivery.left_behind) continue;  // once more, on from where the client is
+      if (place.started) TakeRecord(*record);
+      if (delivery.end.ok()) return ComputedSummary(*delivery.end);
+      if (place.started || !MayTryAgain(delivery.end.status())) return delivery.end.status();
+    }
+  }
+
+  void Abandon(Flight& flight) {
+    sharing_.in_flight().Remove(key_, flight);
+    flight.Finish(absl::AbortedError("not to be computed here"));
+  }
+
+  void Start(std::shared_ptr<Flight> flight, std::shared_ptr<RequestRecord> record) {
+    record->request_id = context_.record.request_id;
+    StartComputation({.environment = environment_,
+                      .flight = std::move(flight),
+                      .key = key_,
+                      .options = job_.options,
+                      .model = model_,
+                      .source_digest = source_digest_,
+                      .source_header = SourceToText(source_),
+                      .media_type = std::string(FormatMediaType(resolved_.encode.format)),
+                      .kept_bytes = KeptBytes(resolved_),
+                      .start = context_.start,
+                      .address = std::string(context_.address),
+                      .record = std::move(record)});
+  }
+
+  struct Delivery {
+    bool left_behind = false;
+    absl::StatusOr<std::string> end = absl::UnknownError("not ended");  // of the flight
+  };
+
+  // All that the flight gives. Errors are the client's own.
+  absl::StatusOr<Delivery> Deliver(Flight::Waiter& waiter) {
+    while (true) {
+      ASSIGN_OR_RETURN(Flight::News news, waiter.Await());
+      if (news.header.has_value()) {
+        pb::UpscaleImageHeader header;
+        if (!header.ParseFromString(*news.header)) return absl::InternalError("no header");
+        RETURN_IF_ERROR(Announce(std::move(header)));
+      }
+      if (news.progress.has_value() && job_.on_progress) {
+        job_.on_progress(news.progress->done, news.progress->total);
+      }
+      if (news.block != nullptr) {
+        RETURN_IF_ERROR(job_.output.Write(AsBytes(news.bytes)));
+        position_ += static_cast<int64_t>(news.bytes.size());
+      }
+      if (news.left_behind) return Delivery{.left_behind = true};
+      if (news.end.has_value()) return Delivery{.end = *std::move(news.end)};
+    }
+  }
+
+  // The computation's record, for the call that began it.
+  void TakeRecord(const RequestRecord& computed) {
+    RequestRecord& record = context_.record;
+    record.message = computed.message;
+    record.device = computed.device;
+    record.tiles = computed.tiles;
+    record.queue = computed.queue;
+    record.decode = computed.decode;
+    record.infer = computed.infer;
+    record.encode = computed.encode;
+    record.result_pixels = computed.result_pixels;
+  }
+
+  // --- The answer ---
+
+  // Each job once, however often it tries.
+  void Count(std::atomic<int64_t>& way) {
+    if (!std::exchange(counted_, true)) ++way;
+  }
+
+  // The header, once; a flight that takes over for another one must be of the same result.
+  absl::Status Announce(pb::UpscaleImageHeader header) {
+    if (announced_.has_value()) {
+      if (*announced_ == header.etag()) return absl::OkStatus();
+      return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kDeviceFailure,
+                       "another kind of device took over in the middle of the result; try again");
+    }
+    announced_ = header.etag();
+    RequestRecord& record = context_.record;
+    record.source = {header.source_width_px(), header.source_height_px()};
+    record.result = {header.result_width_px(), header.result_height_px()};
+    record.source_pixels = record.source.Area();
+    header.set_request_id(record.request_id);
+    header.set_model(model_->card->name);  // weights may have several names
+    return job_.on_header(header);
+  }
+
+  absl::StatusOr<pb::UpscaleSummary> ComputedSummary(const std::string& computed) {
+    if (!summary_.ParseFromString(computed)) return absl::InternalError("no summary");
+    return Summary();
+  }
+
+  pb::UpscaleSummary Summary() {
+    context_.record.sent_bytes = position_;
+    *summary_.mutable_timings()->mutable_total() =
+        ToProto(environment_.clock.Now() - context_.start);
+    return summary_;
+  }
+
+  const HandlerEnvironment& environment_;
+  ResultSharing& sharing_;
+  const CallContext& context_;
+  const ImageJob& job_;
+  const std::shared_ptr<const CatalogEntry> model_;
+  bool counted_ = false;
+  ImageHeader source_;
+  Digest source_digest_ = {};
+  ResolvedJob resolved_;
+  Digest key_ = {};
+  int64_t position_ = 0;                  // bytes that the client has
+  std::optional<std::string> announced_;  // the name
+  pb::UpscaleSummary summary_;
+};
+
+}  // namespace
+
+absl::StatusOr<pb::UpscaleSummary> RunSharedImageJob(const HandlerEnvironment& environment,
+                                                     const CallContext& context,
+                                                     const ImageJob& job,
+                                                     std::shared_ptr<const CatalogEntry> model) {
+  return SharedImageJob(environment, context, job, std::move(model)).Run();
+}
+
+}  // namespace upscaled::server

@@ -1,0 +1,18 @@
+// An image job that takes its result from where it is: the store, a computation that is under way,
+// or one of its own, which others may join.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "server/handlers/image_job.h"
+#include "upscale/v1/upscale.pb.h"
+
+namespace upscaled::server {
+
+// RunImageJob with HandlerEnvironment::sharing, which is not null, for the model of the job.
+absl::StatusOr<upscale::v1::UpscaleSummary> RunSharedImageJob(
+    const HandlerEnvironment& environment, const CallContext& context, const ImageJob& job,
+    std::shared_ptr<const CatalogEntry> model);
+
+}  // namespace upscaled::server

@@ -1,0 +1,117 @@
+#include "server/handlers/streamed_image.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "engine/base/status_macros.h"
+#include "engine/image/replay_source.h"
+#include "server/handlers/compute_image.h"
+#include "server/handlers/result_sharing.h"
+
+namespace upscaled::server {
+namespace {
+
+namespace pb = upscale::v1;
+
+constexpr size_t kRestBytes = size_t{64} << 10;
+
+// A source on its way, and the digest of what has passed.
+class HashingSource final : public ByteSource {
+ public:
+  HashingSource(ByteSource& source, int64_t total_bytes)
+      : source_(source), total_bytes_(total_bytes) {}
+
+  absl::StatusOr<size_t> Read(std::span<uint8_t> dst) override {
+    ASSIGN_OR_RETURN(const size_t count, source_.Read(dst));
+    hash_.Update(dst.first(count));
+    bytes_ += static_cast<int64_t>(count);
+    ended_ = ended_ || count == 0;
+    return count;
+  }
+
+  // Once, after the last Read: reads what no decoder has asked for, too. nullopt when that cannot
+  // be told from a source that is still to come.
+  std::optional<Digest> Finish() {
+    std::vector<uint8_t> buffer(kRestBytes);
+    while (!ended_ && bytes_ < total_bytes_) {
+      if (!Read(buffer).ok()) return std::nullopt;
+    }
+    if (!ended_ && bytes_ != total_bytes_) return std::nullopt;
+    return hash_.Finish();
+  }
+
+ private:
+  ByteSource& source_;
+  const int64_t total_bytes_;  // 0: unknown
+  int64_t bytes_ = 0;
+  bool ended_ = false;
+  Sha256 hash_;
+};
+
+// Writes a result into the store as well.
+class StoringSink final : public ByteSink {
+ public:
+  StoringSink(ByteSink& sink, ResultStore* store)
+      : sink_(sink), writer_(store == nullptr ? nullptr : store->Create()) {}
+
+  absl::Status Write(std::span<const uint8_t> bytes) override {
+    if (writer_ != nullptr) writer_->Append(bytes);
+    return sink_.Write(bytes);
+  }
+  void Commit(StoredResult result) {
+    if (writer_ != nullptr) writer_->Commit(std::move(result));
+  }
+
+ private:
+  ByteSink& sink_;
+  const std::unique_ptr<ResultStore::Writer> writer_;  // null: no store
+};
+
+// The result's name, "" where it has none.
+std::string NameOf(ResultSharing& sharing, const StreamedImage& image, const Digest& source,
+                   const ComputedImage& computed) {
+  const absl::StatusOr<Digest> key =
+      sharing.KeyOf(source, image.job.options, image.resolved, *image.model->card);
+  return key.ok() && !computed.mixed ? sharing.NameOf(*key, computed.arithmetic) : "";
+}
+
+}  // namespace
+
+absl::StatusOr<pb::UpscaleSummary> StreamImage(const HandlerEnvironment& environment,
+                                               const CallContext& context, StreamedImage image) {
+  const ImageJob& job = image.job;
+  ResultSharing& sharing = *environment.sharing;
+  ++sharing.counts().computed;
+  const size_t prefix_bytes = image.prefix.size();
+  ReplaySource replay(std::move(image.prefix), job.input);
+  HashingSource input(replay, job.input_bytes);
+  StoringSink output(job.output, sharing.store());
+  pb::UpscaleImageHeader announced;
+  const auto on_header = [&](const pb::UpscaleImageHeader& header) {
+    announced = header;
+    return job.on_header(header);
+  };
+  ASSIGN_OR_RETURN(ComputedImage computed,
+                   ComputeImage(environment, context,
+                                {.options = job.options,
+                                 .model = image.model,
+                                 .input = input,
+                                 .output = output,
+                                 .buffer_bytes = job.buffer_bytes + prefix_bytes,
+                                 .on_header = on_header,
+                                 .on_progress = job.on_progress}));
+  const std::optional<Digest> source = input.Finish();
+  const std::string name = source.has_value() ? NameOf(sharing, image, *source, computed) : "";
+  if (name.empty()) return std::move(computed.summary);
+  computed.summary.set_etag(name);
+  announced.set_etag(name);
+  output.Commit({.name = name,
+                 .media_type = std::string(FormatMediaType(image.resolved.encode.format)),
+                 .header = announced.SerializeAsString(),
+                 .source = *source,
+                 .source_header = std::move(image.source_header)});
+  return std::move(computed.summary);
+}
+
+}  // namespace upscaled::server

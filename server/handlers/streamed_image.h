@@ -1,0 +1,28 @@
+// A large image, computed as it comes: its name is known at its end alone.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "server/handlers/image_job.h"
+#include "server/handlers/resolve_job.h"
+#include "upscale/v1/upscale.pb.h"
+
+namespace upscaled::server {
+
+struct StreamedImage {
+  const ImageJob& job;
+  std::shared_ptr<const CatalogEntry> model;
+  ResolvedJob resolved;
+  std::vector<uint8_t> prefix;  // of the source, read from the job's input already
+  std::string source_header;    // StoredResult::source_header
+};
+
+// Runs on the calling thread. Names the result in its summary, and stores it, where the job tells
+// the source's size: else the rest of a source that no decoder asks for might never come.
+absl::StatusOr<upscale::v1::UpscaleSummary> StreamImage(const HandlerEnvironment& environment,
+                                                        const CallContext& context,
+                                                        StreamedImage image);
+
+}  // namespace upscaled::server

@@ -1,0 +1,87 @@
+// The body of a request between the connection that it comes from and the handler that reads it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "server/http/body_room.h"
+#include "server/http/spool_file.h"
+
+namespace upscaled::server {
+
+// First in, first out, in blocks. Those that do not fit into memory wait in a file, the newest
+// first, which are read last: a body that is read in time never meets the disk. Thread safe; one
+// thread appends, one reads.
+class BodyQueue : public std::enable_shared_from_this<BodyQueue> {
+ public:
+  // `on_room` is called, from any thread, when Append, which was refused, may take more.
+  BodyQueue(std::shared_ptr<BodyRoom> room, std::function<void()> on_room);
+  ~BodyQueue();
+
+  // Returns how many of `bytes`, the first ones, it has taken; does not wait. Takes all once
+  // nobody will read them: after Fail and Discard.
+  size_t Append(std::span<const uint8_t> bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether the last Append was refused because of other bodies, of which `on_room` tells nothing.
+  bool waits_for_others() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Nothing more comes.
+  void End() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Reading ends at once with `status`, unless it has failed before.
+  void Fail(absl::Status status) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Nobody reads any more.
+  void Discard() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Waits for some bytes; 0: the end. `dst` is not empty.
+  absl::StatusOr<size_t> Read(std::span<uint8_t> dst) ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  enum class Place : uint8_t { kMemory, kOnItsWay, kFile };
+  struct Block {
+    std::vector<uint8_t> bytes;  // empty in the file
+    Place place = Place::kMemory;
+    size_t slot = 0;       // unless in memory
+    size_t size = 0;       // bytes that it holds
+    bool spare = false;    // beside the room's budget
+    bool dropped = false;  // on its way to the file, and not needed any more
+  };
+
+  // Whether the last block has space.
+  bool MakeSpace() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool AddBlock() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Sends the newest blocks on their way to the file.
+  void Spill() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The first block has been read that much further. Returns whether there is room now.
+  bool Advance(size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Drop(Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void DropAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ReleaseMemory(Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // On the room's thread.
+  void WriteBlock(Block& block) ABSL_LOCKS_EXCLUDED(mutex_);
+  void TellOfRoom() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  const std::shared_ptr<BodyRoom> room_;
+  const std::function<void()> on_room_;
+  const std::shared_ptr<SpoolFile> file_;
+
+  mutable absl::Mutex mutex_;
+  std::deque<std::shared_ptr<Block>> blocks_ ABSL_GUARDED_BY(mutex_);
+  size_t read_ ABSL_GUARDED_BY(mutex_) = 0;           // bytes of the first block
+  size_t memory_blocks_ ABSL_GUARDED_BY(mutex_) = 0;  // with those on their way
+  size_t on_their_way_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool has_spare_ ABSL_GUARDED_BY(mutex_) = false;
+  bool refused_ ABSL_GUARDED_BY(mutex_) = false;
+  bool waits_for_others_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  bool discards_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status error_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace upscaled::server

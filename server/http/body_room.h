@@ -1,0 +1,67 @@
+// Room for the bodies of requests that come faster than they are read: memory and disk, for all
+// bodies of one server.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/base/byte_budget.h"
+#include "engine/base/unique_fd.h"
+#include "server/http/http_thread_link.h"
+
+namespace upscaled::server {
+
+struct BodyRoomOptions {
+  size_t memory_bytes_per_body = size_t{1} << 20;
+  // In all; a body has one block (kBodyBlockBytes) beside them, so that each goes on.
+  size_t memory_bytes = size_t{64} << 20;
+  std::string spool_dir;   // where files without names are made
+  size_t spool_bytes = 0;  // of disk in all; 0: bodies wait when their memory is full
+};
+
+// Bodies are kept in blocks of that size.
+inline constexpr size_t kBodyBlockBytes = size_t{64} << 10;
+
+// A file in `folder` that no folder shows and that is gone with its descriptor. RESOURCE_EXHAUSTED
+// names the folder and says why there is none.
+absl::StatusOr<UniqueFd> OpenSpoolFile(const std::string& folder);
+// RESOURCE_EXHAUSTED for `error`, an errno, of a file there.
+absl::Status SpoolError(const std::string& folder, int error);
+
+// Thread safe. `thread` is where files are written and removed: memory of the kernel takes most
+// writes at once, but a slow disk holds up whoever writes to it when that memory is full of what it
+// has to write, and that must not be the thread of all connections. One thread is enough, as one
+// disk is behind it; bodies that have room in memory do not notice.
+class BodyRoom {
+ public:
+  BodyRoom(const BodyRoomOptions& options, std::shared_ptr<HttpThreadLink> thread)
+      : options_(options),
+        thread_(std::move(thread)),
+        memory_(options.memory_bytes),
+        disk_(options.spool_bytes) {}
+  BodyRoom(const BodyRoom&) = delete;
+  BodyRoom& operator=(const BodyRoom&) = delete;
+
+  const BodyRoomOptions& options() const { return options_; }
+  bool TakeMemoryBlock() { return memory_.Take(kBodyBlockBytes); }
+  void ReturnMemoryBlock() { memory_.Return(kBodyBlockBytes); }
+  bool TakeDiskBlock();
+  void ReturnDiskBlocks(size_t blocks);
+  int64_t spool_bytes_in_use() const { return disk_in_use_; }
+
+  // Runs `work` on the room's thread, one after the other; drops it at the server's end.
+  void RunOnDisk(std::function<void()> work) { thread_->Post(std::move(work)); }
+
+ private:
+  const BodyRoomOptions options_;
+  const std::shared_ptr<HttpThreadLink> thread_;
+  ByteBudget memory_, disk_;
+  std::atomic<int64_t> disk_in_use_ = 0;
+};
+
+}  // namespace upscaled::server

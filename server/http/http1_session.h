@@ -1,0 +1,160 @@
+// One connection of HTTP/1.1: http_session.cc has its requests, http_session_exchange.cc bodies and
+// answers.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "engine/base/clock.h"
+#include "server/base/peer_address.h"
+#include "server/http/http_answer.h"
+#include "server/http/http_exchange_state.h"
+#include "server/http/http_host.h"
+#include "server/http/http_session_list.h"
+#include "server/http/http_socket.h"
+#include "server/http/pace.h"
+#include "server/http/request_parser.h"
+#include "server/net/connection_table.h"
+
+namespace upscaled::server {
+
+// On the host's thread alone.
+class Http1Session final : public HttpSession, public HttpSocketOwner {
+ public:
+  Http1Session(HttpHost& host, boost::asio::io_context& io, ConnectionTable::Ticket ticket,
+               PeerAddress peer, std::unique_ptr<SocketStream> stream)
+      : host_(host),
+        ticket_(std::move(ticket)),
+        peer_(std::move(peer)),
+        socket_(io, std::move(stream), host.buffer),
+        deadline_(io),
+        pace_timer_(io) {}
+
+  void Start() {
+    place_ = host_.sessions.Add(Self(), peer_.host);
+    SetDeadline(host_.limits.header_timeout, &Http1Session::OnHeaderLate);
+    parser_.emplace(host_.limits.max_header_bytes);
+    socket_.Shake(Self());
+  }
+
+  void Advance() override;
+  bool idle() const override {
+    return phase_ == Phase::kHandshake ||
+           (phase_ == Phase::kRequest && buffer_.empty() && !parser_->begun());
+  }
+  void Close(bool evicted) override;
+
+  void OnHandshake(bool succeeded) override;
+  size_t WantedBytes() const override;
+  void OnBytes(std::span<const uint8_t> bytes) override;
+  void OnEnd(bool broken) override;
+  void OnProgress(size_t bytes) override;
+  void OnSent() override;
+  void OnException() override { Close(/*evicted=*/false); }
+
+ private:
+  enum class Phase : uint8_t {
+    kHandshake,
+    kRequest,   // no request, or a part of its header
+    kExchange,  // it is being answered
+    kDrain,     // it has been answered; what is left of its body is read and dropped
+    kLinger,    // likewise, and then the connection ends
+  };
+  using Step = void (Http1Session::*)();
+
+  // What a client may still send after the last answer, so that it reads that before the connection
+  // is reset under it.
+  static constexpr uint64_t kLingerBytes = uint64_t{1} << 20;
+
+  std::shared_ptr<Http1Session> Self() {
+    return std::static_pointer_cast<Http1Session>(shared_from_this());
+  }
+  absl::Time Now() const { return Clock::Real().Now(); }
+  void SetDeadline(absl::Duration after, Step step);
+  void ClearDeadline();
+  void Close() { Close(/*evicted=*/false); }
+  void End(Offence offence) {
+    host_.table.OnEnded(offence);
+    Close();
+  }
+
+  // Requests.
+  void AwaitRequest();
+  std::span<const uint8_t> Unparsed() const {
+    return {reinterpret_cast<const uint8_t*>(buffer_.data()), buffer_.size()};
+  }
+  void ReadHeader();
+  void OnHeaderLate();
+  void Handle();
+  void Dispatch(const HttpRoute* route, HttpResponse refusal);
+  void Refuse(HttpFault fault);
+
+  // Bodies.
+  void FeedBody();
+  size_t TakeBody(std::span<const uint8_t> bytes);
+  void OnBodyFault();
+  // Whether more of the body was dropped than a connection is worth.
+  bool DroppedEnough() const { return body_bytes_ > 2 * max_body_bytes_ + kLingerBytes; }
+  static absl::Status TooLong(std::optional<uint64_t> bytes, uint64_t max_bytes);
+  void Drain();
+  void Linger();
+
+  // Answers.
+  void SendMore();
+  std::string BeginAnswer(HttpExchangeState::Answer& answer);
+  void OnAnswered();
+  void OnWriteLate() { End(Offence::kStalled); }
+  void Cut();
+  // The connection ends before the answer does.
+  void Abort(absl::Status reason);
+
+  // Paces.
+  void UpdatePace();
+  void LookAtPace();
+  absl::Status Stalled(std::string_view what) const;
+
+  HttpHost& host_;
+  ConnectionTable::Ticket ticket_;
+  const PeerAddress peer_;
+  HttpSocket socket_;
+  boost::asio::steady_timer deadline_;
+  int deadline_number_ = 0;  // the current one's
+  boost::asio::steady_timer pace_timer_;
+  absl::Time next_look_ = absl::InfiniteFuture();  // when the timer ends
+  HttpSessionList::Place place_;
+  Phase phase_ = Phase::kHandshake;
+  bool closed_ = false;
+  bool idle_ = false;   // nothing of the next request has come
+  bool ended_ = false;  // the client has sent its last byte
+  std::string buffer_;  // not parsed yet
+
+  // Of the request.
+  std::optional<HttpRequestParser> parser_;
+  int minor_version_ = 1;
+  bool head_ = false;
+  bool keep_alive_ = false;
+  bool streams_ = false;          // its route takes bodies
+  bool awaits_continue_ = false;  // the client does
+  bool paused_ = false;           // the body's queue is full
+  bool body_failed_ = false;      // it is read and dropped
+  uint64_t body_bytes_ = 0, max_body_bytes_ = 0;
+  std::shared_ptr<HttpExchangeState> exchange_;  // null when nobody answers
+  std::optional<Pace> pace_;                     // while a stream is answered
+  // Of its answer.
+  bool answer_begun_ = false;
+  bool answer_ends_ = false;  // with what has been given to the socket
+  HttpFraming framing_ = HttpFraming::kLength;
+  std::vector<std::string> trailer_names_;
+};
+
+}  // namespace upscaled::server

@@ -1,0 +1,100 @@
+// What a handler's HttpExchange and the connection share.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "server/http/body_queue.h"
+#include "server/http/http_exchange.h"
+#include "server/http/http_message.h"
+
+namespace upscaled::server {
+
+// Thread safe. The handler's side waits, the connection's never does.
+class HttpExchangeState {
+ public:
+  // An answer as far as it is known when it begins.
+  struct Answer {
+    HttpResponse response;
+    bool streamed = false;  // its body follows in pieces
+    std::vector<std::string> trailer_names;
+  };
+  // What has been written since the last one.
+  struct Piece {
+    std::string bytes;
+    bool finished = false;  // it is the last one
+    bool cut = false;       // there will be no proper end
+    std::vector<HttpField> trailers;
+  };
+
+  // `wake` brings a thread of the connection to look at what has changed; any thread calls it.
+  HttpExchangeState(HttpRequest request, std::shared_ptr<BodyRoom> room, size_t max_queue_bytes,
+                    std::function<void()> wake);
+
+  // The connection's side.
+  const std::shared_ptr<BodyQueue>& body() const { return body_; }
+  // Before it looks at any of these: calls `wake` for what comes later.
+  void ListenAgain() ABSL_LOCKS_EXCLUDED(mutex_);
+  bool WantsBody() const ABSL_LOCKS_EXCLUDED(mutex_);
+  std::optional<Answer> TakeAnswer() ABSL_LOCKS_EXCLUDED(mutex_);
+  // To be called when the system has taken the last one.
+  Piece TakePiece() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether the handler has written all of its answer.
+  bool Finished() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // The connection ends before the answer does: reading and writing fail with `reason`, and the
+  // handler is told.
+  void EndConnection(absl::Status reason) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // The handler's side: see HttpExchange.
+  const HttpRequest& request() const { return request_; }
+  absl::StatusOr<size_t> Read(std::span<uint8_t> dst) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status Start(Answer answer) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status Write(std::span<const uint8_t> bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status Settle() ABSL_LOCKS_EXCLUDED(mutex_);
+  void Finish(std::vector<HttpField> trailers) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Cancel(absl::Status reason) ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnGone(std::function<void()> callback) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The exchange has been destroyed.
+  void Abandon() ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  void Wake() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  const HttpRequest request_;
+  const size_t max_queue_bytes_;
+  const std::function<void()> wake_;
+  const std::shared_ptr<BodyQueue> body_;
+
+  mutable absl::Mutex mutex_;
+  bool woken_ ABSL_GUARDED_BY(mutex_) = false;  // and not listened to yet
+  bool wants_body_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<Answer> answer_ ABSL_GUARDED_BY(mutex_);  // not taken yet
+  bool started_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;  // by Finish or a whole answer
+  bool cut_ ABSL_GUARDED_BY(mutex_) = false;
+  std::string queue_ ABSL_GUARDED_BY(mutex_);
+  bool sending_ ABSL_GUARDED_BY(mutex_) = false;  // what the last piece had
+  std::vector<HttpField> trailers_ ABSL_GUARDED_BY(mutex_);
+  absl::Status error_ ABSL_GUARDED_BY(mutex_);
+  std::function<void()> gone_ ABSL_GUARDED_BY(mutex_);
+  bool connection_ended_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+// The handler's end of `state`.
+std::unique_ptr<HttpExchange> MakeHttpExchange(std::shared_ptr<HttpExchangeState> state);
+
+// The same for a handler that gives a whole answer at once.
+std::unique_ptr<HttpResponseWriter> MakeHttpResponseWriter(
+    std::shared_ptr<HttpExchangeState> state);
+
+}  // namespace upscaled::server

@@ -1,0 +1,44 @@
+// What the connections of one HTTP server share.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/http/body_room.h"
+#include "server/http/http_limits.h"
+#include "server/http/http_router.h"
+#include "server/http/http_session_list.h"
+#include "server/http/http_thread_link.h"
+#include "server/net/connection_table.h"
+
+namespace upscaled::server {
+
+// Must outlive the thread, and with it all sessions.
+struct HttpHost {
+  HttpHost(const HttpLimits& limits, std::string title, std::vector<HttpRoute> routes,
+           ConnectionTable& table)
+      : limits(limits),
+        router(std::move(title), std::move(routes)),
+        table(table),
+        buffer(kBufferBytes) {}
+
+  const HttpLimits limits;
+  const HttpRouter router;
+  ConnectionTable& table;
+  // Set before the first session.
+  std::shared_ptr<HttpThreadLink> link;
+  std::shared_ptr<BodyRoom> room;
+  std::atomic<bool> draining = false;  // no connection is kept
+  // On the thread alone.
+  HttpSessionList sessions;
+  std::vector<uint8_t> buffer;  // for reading, one connection at a time
+
+ private:
+  static constexpr size_t kBufferBytes = size_t{64} << 10;
+};
+
+}  // namespace upscaled::server

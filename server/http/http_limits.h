@@ -1,0 +1,26 @@
+// The bounds of what a client of HTTP may take.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/time/time.h"
+
+namespace upscaled::server {
+
+struct HttpLimits {
+  size_t max_header_bytes = 16 * 1024;     // request line and fields
+  size_t output_queue_bytes = 256 * 1024;  // of a streamed answer, that the client has not taken
+  // Hard ends, however slowly or steadily bytes drip.
+  absl::Duration header_timeout = absl::Seconds(5);  // for a handshake and a request's header
+  absl::Duration write_timeout = absl::Seconds(5);   // for an answer that is whole at once
+  absl::Duration idle_timeout = absl::Seconds(30);   // between an answer and the next request
+  // For what is left of a body when the answer has been sent.
+  absl::Duration drain_timeout = absl::Seconds(30);
+  // Bodies and streamed answers have no hard end, but in every `stall_timeout` in which the server
+  // waits for the client, that many bytes must move. Nobody has to take an answer while sending.
+  absl::Duration stall_timeout = absl::Seconds(60);
+  int64_t min_progress_bytes = 16 * 1024;
+};
+
+}  // namespace upscaled::server

@@ -1,0 +1,43 @@
+#include "server/http/http_message.h"
+
+#include <algorithm>
+#include <boost/beast/http/status.hpp>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "engine/base/string_view.h"
+
+namespace upscaled::server {
+
+std::string_view HttpRequest::Field(std::string_view name) const {
+  for (const HttpField& field : fields) {
+    if (absl::EqualsIgnoreCase(field.name, ToAbsl(name))) return field.value;
+  }
+  return "";
+}
+
+std::string_view HttpReason(int status) {
+  namespace http = boost::beast::http;
+  const auto reason = http::obsolete_reason(http::int_to_status(static_cast<unsigned>(status)));
+  return {reason.data(), reason.size()};
+}
+
+bool IsSendable(const HttpField& field) {
+  constexpr std::string_view kOthersOfToken = "!#$%&'*+-.^_`|~";
+  const auto is_token = [&](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+           kOthersOfToken.find(c) != std::string_view::npos;
+  };
+  const auto ends_line = [](char c) { return c == '\r' || c == '\n' || c == '\0'; };
+  return !field.name.empty() && std::all_of(field.name.begin(), field.name.end(), is_token) &&
+         std::none_of(field.value.begin(), field.value.end(), ends_line);
+}
+
+HttpResponse TextResponse(int status, std::string text) {
+  return {.status = status,
+          .fields = {{"Content-Type", "text/plain; charset=utf-8"}, {"Cache-Control", "no-store"}},
+          .body = std::move(text)};
+}
+
+}  // namespace upscaled::server

@@ -1,0 +1,65 @@
+// A request of HTTP, its answer, and the interface between the connection and those who answer.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace upscaled::server {
+
+struct HttpField {
+  std::string name;
+  std::string value;
+};
+
+// A request whose header has arrived as a whole; its target is well-formed.
+struct HttpRequest {
+  std::string method;             // "GET", as sent
+  std::string path;               // decoded, without query
+  std::string query;              // after '?', not decoded; "" where there is none
+  std::vector<HttpField> fields;  // in the order in which they came
+  std::string peer;               // the client's address without its port; "" where it has none
+  std::string parameter;          // what stands for the {name} of the route's path, decoded
+  bool has_body = false;          // a body of at least one byte, or of unknown length, follows
+  // Bytes of the body, as the header tells; not set where its chunks tell.
+  std::optional<uint64_t> content_length = 0;
+
+  // The first value of that name, whatever its case; "" where there is none.
+  std::string_view Field(std::string_view name) const;
+};
+
+// An answer that is whole before it is sent. The connection adds Content-Length, Date and what
+// keeps it alive or closes it.
+struct HttpResponse {
+  int status = 200;
+  std::vector<HttpField> fields;
+  std::string body;  // left out in the answer to a HEAD request, but its length is told
+};
+
+// "Not Found" for 404, as RFC 9110 calls it.
+std::string_view HttpReason(int status);
+
+// Whether `field` can be sent as one line: a name that is a token, a value without line ends.
+bool IsSendable(const HttpField& field);
+
+// Text for people.
+HttpResponse TextResponse(int status, std::string text);
+
+// Answers one request. Thread safe; may outlive the server, and does nothing then.
+class HttpResponseWriter {
+ public:
+  // Without an answer: status 500.
+  virtual ~HttpResponseWriter() = default;
+  // At most once.
+  virtual void Send(HttpResponse response) = 0;
+};
+
+// Called on the thread of all connections: must be quick, or hand the writer to another thread.
+using HttpHandler =
+    std::function<void(const HttpRequest& request, std::unique_ptr<HttpResponseWriter> writer)>;
+
+}  // namespace upscaled::server

@@ -1,0 +1,85 @@
+#include "server/http/http_router.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace upscaled::server {
+namespace {
+
+// What stands for the pattern's {name}; "" where it has none; none: `path` is another one.
+std::optional<std::string_view> Match(std::string_view pattern, std::string_view path) {
+  if (!pattern.ends_with('}')) {
+    return pattern == path ? std::optional(std::string_view()) : std::nullopt;
+  }
+  const std::string_view folder = pattern.substr(0, pattern.rfind('{'));
+  if (!path.starts_with(folder) || path.size() == folder.size()) return std::nullopt;
+  const std::string_view segment = path.substr(folder.size());
+  return segment.find('/') == std::string_view::npos ? std::optional(segment) : std::nullopt;
+}
+
+}  // namespace
+
+HttpRouter::HttpRouter(std::string title, std::vector<HttpRoute> routes)
+    : routes_(std::move(routes)), welcome_(std::move(title)) {
+  size_t width = 0;
+  for (const HttpRoute& route : routes_) width = std::max(width, route.path.size());
+  welcome_.append("\n\n");
+  for (const HttpRoute& route : routes_) {
+    if (route.description.empty()) continue;
+    absl::StrAppendFormat(&welcome_, "%-*s  %s\n", static_cast<int>(width), route.path,
+                          route.description);
+  }
+  routes_.push_back(
+      {.method = "GET",
+       .path = "/",
+       .handler = [this](const HttpRequest&, std::unique_ptr<HttpResponseWriter> writer) {
+         writer->Send(TextResponse(200, welcome_));
+       }});
+}
+
+std::variant<const HttpRoute*, HttpResponse> HttpRouter::Find(HttpRequest& request) const {
+  const std::string method = request.method == "HEAD" ? "GET" : request.method;
+  const HttpRoute* found = nullptr;
+  std::string_view parameter;
+  for (const HttpRoute& route : routes_) {
+    if (route.method != method) continue;
+    const std::optional<std::string_view> match = Match(route.path, request.path);
+    if (!match || (found != nullptr && !match->empty())) continue;
+    found = &route;
+    parameter = *match;
+    if (parameter.empty()) break;  // a whole path
+  }
+  if (found == nullptr) return Refusal(request.path);
+  if (request.has_body && found->stream == nullptr) {
+    return TextResponse(413, "a body; this takes 0 bytes at most\n");
+  }
+  request.parameter = parameter;
+  return found;
+}
+
+HttpResponse HttpRouter::Refusal(std::string_view path) const {
+  std::string allowed = AllowedMethods(path);
+  if (allowed.empty()) {
+    return TextResponse(404, absl::StrCat("nothing here; there is\n\n", welcome_));
+  }
+  HttpResponse response = TextResponse(405, absl::StrCat("only ", allowed, "\n"));
+  response.fields.push_back({"Allow", std::move(allowed)});
+  return response;
+}
+
+std::string HttpRouter::AllowedMethods(std::string_view path) const {
+  std::string methods;
+  for (const HttpRoute& route : routes_) {
+    if (!Match(route.path, path)) continue;
+    absl::StrAppend(&methods, methods.empty() ? "" : ", ", route.method,
+                    route.method == "GET" ? ", HEAD" : "");
+  }
+  return methods;
+}
+
+}  // namespace upscaled::server

@@ -1,0 +1,89 @@
+// The bytes of one connection, plain or in TLS.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "server/net/socket_stream.h"
+
+namespace upscaled::server {
+
+// Whose bytes they are. The functions are called on the connection's thread, never after Close; an
+// exception closes the connection.
+class HttpSocketOwner {
+ public:
+  virtual ~HttpSocketOwner() = default;
+  virtual void OnHandshake(bool succeeded) = 0;
+  // How many OnBytes may give now; 0: it is not called.
+  virtual size_t WantedBytes() const = 0;
+  virtual void OnBytes(std::span<const uint8_t> bytes) = 0;
+  // Nothing more comes. `broken`: nothing can be sent, either.
+  virtual void OnEnd(bool broken) = 0;
+  // The system has taken bytes of what was given to Send; OnSent: all of them.
+  virtual void OnProgress(size_t bytes) = 0;
+  virtual void OnSent() = 0;
+  virtual void OnException() = 0;
+};
+
+// On the thread that runs `io`.
+class HttpSocket {
+ public:
+  // `buffer` is for one read at a time, and may be shared by all sockets of the thread.
+  HttpSocket(boost::asio::io_context& io, std::unique_ptr<SocketStream> stream,
+             std::span<uint8_t> buffer);
+  ~HttpSocket() { Close(); }
+  HttpSocket(const HttpSocket&) = delete;
+  HttpSocket& operator=(const HttpSocket&) = delete;
+
+  // `owner` has this as a member.
+  void Shake(const std::shared_ptr<HttpSocketOwner>& owner);
+  // Reads while the owner wants bytes, now and when there are some.
+  void Receive();
+  // One at a time; `head` goes before `body`.
+  void Send(std::string head, std::string body);
+  bool sending() const { return sending_; }
+  // Tells the other side that nothing more comes.
+  void EndOutput();
+  void Close();
+  // As Close, and tells the other side that something is missing.
+  void Reset();
+
+ private:
+  using Descriptor = boost::asio::posix::stream_descriptor;
+  using Step = void (HttpSocket::*)();
+
+  void Await(Descriptor::wait_type what, Step step);
+  // Calls `step` later, after others.
+  void Yield(Step step);
+  void Run(HttpSocketOwner& owner, Step step);
+  void ContinueHandshake();
+  void OnReadable();
+  void ReceiveSome();
+  // Whether to go on.
+  bool OnRead(const IoResult& result);
+  void Transmit();
+  // Whether the system has taken all.
+  bool TransmitAll();
+  std::string_view Unsent() const;
+
+  boost::asio::io_context& io_;
+  const std::span<uint8_t> buffer_;
+  std::unique_ptr<SocketStream> stream_;  // null after Close
+  Descriptor descriptor_;                 // the stream's, borrowed
+  std::weak_ptr<HttpSocketOwner> owner_;
+  bool receiving_ = false;
+  bool awaits_bytes_ = false;
+  bool ended_ = false;
+  bool sending_ = false;
+  bool transmitting_ = false;
+  std::string head_, body_;
+  size_t sent_ = 0;  // of both
+};
+
+}  // namespace upscaled::server

@@ -1,0 +1,24 @@
+// The routes of operators: health and metrics.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "server/http/http_router.h"
+
+namespace upscaled::server {
+
+// Called on the thread of all connections; must be quick.
+struct HealthSource {
+  std::function<std::string()> why_not_live;   // "": it is
+  std::function<std::string()> why_not_ready;  // "": it is
+};
+
+// /v2/health/live and /v2/health/ready: 200, or 503 with the reason.
+std::vector<HttpRoute> HealthRoutes(HealthSource health);
+
+// Those, and /metrics: `metrics` gives Prometheus' text format, likewise.
+std::vector<HttpRoute> AdminRoutes(HealthSource health, std::function<std::string()> metrics);
+
+}  // namespace upscaled::server

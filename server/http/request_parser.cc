@@ -1,0 +1,205 @@
+#include "server/http/request_parser.h"
+
+#include <boost/asio/buffer.hpp>
+#include <boost/beast/http/basic_parser.hpp>
+#include <boost/beast/http/error.hpp>
+#include <boost/beast/http/field.hpp>
+#include <boost/beast/http/verb.hpp>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/string_view.h"
+#include "server/http/http_target.h"
+
+namespace upscaled::server {
+namespace {
+
+namespace http = boost::beast::http;
+using boost::beast::string_view;
+using boost::system::error_code;
+
+// A chunk's header with its extensions; the trailers.
+constexpr size_t kMaxChunkHeaderBytes = size_t{8} << 10;
+constexpr size_t kMinLastChunkBytes = 5;
+// What chunks may cost beside their content: that much in all, for each chunk, and for each byte.
+constexpr uint64_t kFreeChunkBytes = uint64_t{16} << 10;
+constexpr uint64_t kFreeBytesPerChunk = 16;
+constexpr uint64_t kFreeBytesPerByte = 2;
+
+std::string ToString(string_view text) { return {text.data(), text.size()}; }
+
+}  // namespace
+
+class HttpRequestParser::Impl final : public http::basic_parser<true> {
+ public:
+  explicit Impl(size_t max_header_bytes) : max_header_bytes_(max_header_bytes) {
+    header_limit(static_cast<uint32_t>(max_header_bytes));
+    body_limit(std::numeric_limits<uint64_t>::max());  // whoever takes a body limits it
+  }
+
+  size_t ReadHeader(std::span<const uint8_t> bytes) {
+    error_code error;
+    const size_t taken = put(boost::asio::const_buffer(bytes.data(), bytes.size()), error);
+    header_bytes_ += taken;
+    const size_t header_bytes = header_bytes_ + (is_header_done() ? 0 : bytes.size() - taken);
+    if (header_bytes > max_header_bytes_) {
+      error = http::error::header_limit;
+    } else if (error == http::error::need_more) {
+      return taken;
+    }
+    if (error) {
+      fault_ = ToFault(error);
+    } else if (is_header_done()) {
+      CheckHeader();
+    }
+    return taken;
+  }
+
+  size_t ReadBody(std::span<const uint8_t> bytes,
+                  const std::function<size_t(std::span<const uint8_t>)>& sink) {
+    // Beast asserts that these are there when it looks at a last chunk for the second time.
+    if (chunk_needs_more_ && bytes.size() < kMinLastChunkBytes) return 0;
+    sink_ = &sink;
+    size_t taken = 0;
+    error_code error;
+    while (!error && !is_done() && taken < bytes.size()) {
+      const auto rest = bytes.subspan(taken);
+      taken += put(boost::asio::const_buffer(rest.data(), rest.size()), error);
+    }
+    raw_body_bytes_ += taken;
+    chunk_needs_more_ = error == http::error::need_more;
+    const size_t left = bytes.size() - taken;
+    if (error == http::error::need_more && left <= kMaxChunkHeaderBytes) error = {};
+    if (error == http::error::need_buffer) error = {};
+    if (error == http::error::need_more) {
+      fault_ = {400, absl::StrCat("a chunk's header or the trailers are longer than ",
+                                  kMaxChunkHeaderBytes, " bytes\n")};
+    } else if (error) {
+      fault_ = {400, absl::StrCat("the body is malformed: ", error.message(), "\n")};
+    } else if (raw_body_bytes_ > kFreeChunkBytes + kFreeBytesPerChunk * chunks_ +
+                                     (1 + kFreeBytesPerByte) * body_bytes_) {
+      fault_ = {400, "the body's chunks hold too little beside their headers\n"};
+    }
+    return taken;
+  }
+
+  ParsedHttpRequest parsed_;
+  std::optional<HttpFault> fault_;
+
+ private:
+  void on_request_impl(http::verb verb, string_view method, string_view target, int version,
+                       error_code&) override {
+    known_method_ = verb != http::verb::unknown;
+    parsed_.request.method = ToString(method);
+    target_ = ToString(target);
+    parsed_.minor_version = version % 10;
+  }
+  void on_field_impl(http::field, string_view name, string_view value, error_code&) override {
+    if (is_header_done()) return;  // a trailer
+    parsed_.request.fields.push_back({ToString(name), ToString(value)});
+  }
+  size_t on_body_impl(string_view body, error_code& error) override { return Take(body, error); }
+  void on_chunk_header_impl(uint64_t, string_view, error_code&) override { ++chunks_; }
+  size_t on_chunk_body_impl(uint64_t, string_view body, error_code& error) override {
+    return Take(body, error);
+  }
+  void on_response_impl(int, string_view, int, error_code&) override {}
+  void on_header_impl(error_code&) override {}
+  void on_body_init_impl(const boost::optional<uint64_t>&, error_code&) override {}
+  void on_finish_impl(error_code&) override {}
+
+  size_t Take(string_view body, error_code& error) {
+    const size_t taken = (*sink_)({reinterpret_cast<const uint8_t*>(body.data()), body.size()});
+    body_bytes_ += taken;
+    if (taken < body.size()) error = http::error::need_buffer;
+    return taken;
+  }
+
+  size_t Count(std::string_view name) const {
+    size_t count = 0;
+    for (const HttpField& field : parsed_.request.fields) {
+      count += absl::EqualsIgnoreCase(field.name, ToAbsl(name)) ? 1 : 0;
+    }
+    return count;
+  }
+
+  void CheckHeader() {
+    HttpRequest& request = parsed_.request;
+    fault_ = FindFault();
+    if (fault_) return;
+    absl::StatusOr<HttpTarget> target = ParseHttpTarget(target_);
+    if (!target.ok()) {
+      fault_ = {400, absl::StrCat(target.status().message(), "\n")};
+      return;
+    }
+    request.path = std::move(target->path);
+    request.query = std::move(target->query);
+    request.has_body = !is_done();
+    request.content_length = std::nullopt;
+    if (!chunked()) request.content_length = content_length().value_or(0);
+    parsed_.keep_alive = keep_alive();
+    parsed_.expects_continue =
+        request.has_body && parsed_.minor_version >= 1 && Count("Expect") > 0;
+  }
+
+  std::optional<HttpFault> FindFault() const {
+    if (!known_method_) return HttpFault{501, "the method is unknown\n"};
+    const size_t encodings = Count("Transfer-Encoding");
+    const bool http11 = parsed_.minor_version >= 1;
+    if (encodings > 0 && !http11) {
+      return HttpFault{400, "Transfer-Encoding in a request of HTTP/1.0\n"};
+    }
+    const HttpRequest& request = parsed_.request;
+    if (encodings > 1 ||
+        (encodings == 1 &&
+         !absl::EqualsIgnoreCase(ToAbsl(request.Field("Transfer-Encoding")), "chunked"))) {
+      return HttpFault{501, "the only Transfer-Encoding is chunked\n"};
+    }
+    const size_t hosts = Count("Host");
+    if (hosts > 1 || (hosts == 0 && http11)) {
+      return HttpFault{400, absl::StrCat("there must be one Host; there are ", hosts, "\n")};
+    }
+    if (http11 && Count("Expect") > 0 &&
+        !absl::EqualsIgnoreCase(ToAbsl(request.Field("Expect")), "100-continue")) {
+      return HttpFault{417, "the only Expect is 100-continue\n"};
+    }
+    return std::nullopt;
+  }
+
+  HttpFault ToFault(error_code error) const {
+    if (error == http::error::header_limit) {
+      return {431, absl::StrCat("the header is longer than ", max_header_bytes_, " bytes\n")};
+    }
+    if (error == http::error::bad_version) return {505, "HTTP/1.1 and HTTP/1.0 alone\n"};
+    return {400, absl::StrCat("no HTTP request: ", error.message(), "\n")};
+  }
+
+  const size_t max_header_bytes_;
+  size_t header_bytes_ = 0;
+  std::string target_;
+  bool known_method_ = false;
+  const std::function<size_t(std::span<const uint8_t>)>* sink_ = nullptr;  // during ReadBody
+  bool chunk_needs_more_ = false;
+  uint64_t raw_body_bytes_ = 0, body_bytes_ = 0, chunks_ = 0;
+};
+
+HttpRequestParser::HttpRequestParser(size_t max_header_bytes)
+    : impl_(std::make_unique<Impl>(max_header_bytes)) {}
+HttpRequestParser::~HttpRequestParser() = default;
+
+size_t HttpRequestParser::ReadHeader(std::span<const uint8_t> bytes) {
+  return impl_->ReadHeader(bytes);
+}
+bool HttpRequestParser::header_done() const { return impl_->is_header_done(); }
+bool HttpRequestParser::begun() const { return impl_->got_some(); }
+ParsedHttpRequest& HttpRequestParser::parsed() { return impl_->parsed_; }
+size_t HttpRequestParser::ReadBody(std::span<const uint8_t> bytes,
+                                   const std::function<size_t(std::span<const uint8_t>)>& sink) {
+  return impl_->ReadBody(bytes, sink);
+}
+bool HttpRequestParser::body_done() const { return impl_->is_done(); }
+const std::optional<HttpFault>& HttpRequestParser::fault() const { return impl_->fault_; }
+
+}  // namespace upscaled::server

@@ -1,0 +1,58 @@
+// The requests of one connection, from bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "server/http/http_message.h"
+
+namespace upscaled::server {
+
+// The status that refuses what is no valid request, and why. What follows cannot be trusted.
+struct HttpFault {
+  int status = 400;
+  std::string text;
+};
+
+struct ParsedHttpRequest {
+  HttpRequest request;  // without peer and parameter
+  int minor_version = 1;
+  bool keep_alive = true;
+  bool expects_continue = false;  // a body that is sent after "100 Continue"
+};
+
+// One request, over Boost.Beast. Not thread safe.
+class HttpRequestParser {
+ public:
+  explicit HttpRequestParser(size_t max_header_bytes);
+  ~HttpRequestParser();
+
+  // Takes what it understands of `bytes`, which begin where the last call stopped, and returns how
+  // many; the caller keeps the others. Nothing beyond the header is taken.
+  size_t ReadHeader(std::span<const uint8_t> bytes);
+  bool header_done() const;
+  // Whether a part of the request has come.
+  bool begun() const;
+
+  // Once the header is done.
+  ParsedHttpRequest& parsed();
+  // Likewise takes bytes of the body, and gives those that are its content to `sink`, which returns
+  // how many it has taken: fewer end the call. Trailers are left out.
+  size_t ReadBody(std::span<const uint8_t> bytes,
+                  const std::function<size_t(std::span<const uint8_t>)>& sink);
+  bool body_done() const;
+
+  // Not empty: nothing more can be read.
+  const std::optional<HttpFault>& fault() const;
+
+ private:
+  class Impl;
+  const std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace upscaled::server

@@ -1,0 +1,43 @@
+// The part of one body that waits on the disk.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/base/unique_fd.h"
+#include "server/http/body_room.h"
+
+namespace upscaled::server {
+
+// A file of slots, each for a block, that are used again; it is cut to nothing when all are free.
+// The caller serialises TakeSlot and ReturnSlot.
+class SpoolFile : public std::enable_shared_from_this<SpoolFile> {
+ public:
+  explicit SpoolFile(std::shared_ptr<BodyRoom> room) : room_(std::move(room)) {}
+  // Closes the file on the room's thread: freeing its space may take long.
+  ~SpoolFile();
+
+  // None when the room has no disk left.
+  std::optional<size_t> TakeSlot();
+  void ReturnSlot(size_t slot);
+
+  // On the room's thread. RESOURCE_EXHAUSTED says why the disk does not take it.
+  absl::Status Write(size_t slot, std::span<const uint8_t> bytes);
+  // What was written, at least a byte; INTERNAL where the disk does not give it back.
+  absl::StatusOr<size_t> Read(size_t slot, size_t offset, std::span<uint8_t> dst) const;
+
+ private:
+  const std::shared_ptr<BodyRoom> room_;
+  UniqueFd fd_;  // set on the room's thread by the first Write
+  size_t slots_ = 0;
+  std::vector<size_t> free_;
+};
+
+}  // namespace upscaled::server

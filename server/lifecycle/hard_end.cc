@@ -1,0 +1,156 @@
+#include "server/lifecycle/hard_end.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "engine/base/steady_wait.h"
+#include "server/logging/fd_sink.h"
+
+namespace upscaled::server {
+namespace {
+
+// A part of kReportTime each; the rest is for the log line.
+constexpr absl::Duration kCountTime = absl::Milliseconds(400);
+constexpr absl::Duration kFlushTime = absl::Milliseconds(200);
+// The kernel's own timer, should even the report hang.
+constexpr unsigned kLastResortSeconds = 2;
+
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+absl::Duration Until(SteadyTime time) {
+  if (time == SteadyTime::max()) return absl::InfiniteDuration();
+  return std::max(absl::ZeroDuration(), absl::FromChrono(time - std::chrono::steady_clock::now()));
+}
+
+}  // namespace
+
+struct HardEnd::State {
+  explicit State(Logger& given_logger) : logger(&given_logger) {}
+
+  const ProcessProbe probe;
+  absl::Mutex mutex;
+  SteadyCondition changed;
+  Logger* logger ABSL_GUARDED_BY(mutex);  // null once it may be gone
+  std::vector<Leftover> leftovers ABSL_GUARDED_BY(mutex);
+  std::vector<std::optional<int64_t>> counts ABSL_GUARDED_BY(mutex);
+  SteadyTime end ABSL_GUARDED_BY(mutex) = SteadyTime::max();
+  bool expired ABSL_GUARDED_BY(mutex) = false;
+  bool unused ABSL_GUARDED_BY(mutex) = false;  // destroyed before it was armed
+
+  // The timer's thread.
+  void AwaitEnd() ABSL_LOCKS_EXCLUDED(mutex) {
+    {
+      absl::MutexLock lock(&mutex);
+      for (SteadyTime seen = end; Until(end) > absl::ZeroDuration(); seen = end) {
+        const auto moved = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+          return unused || end != seen;
+        };
+        changed.Await(mutex, Until(end), moved);
+        if (unused) return;
+      }
+      expired = true;
+      counts.resize(leftovers.size());
+    }
+    alarm(kLastResortSeconds);
+    changed.NotifyAll();
+    Report();
+    std::_Exit(kExitCode);
+  }
+
+  // The counts' thread: it may hang, and the other one goes on.
+  void Count() ABSL_LOCKS_EXCLUDED(mutex) {
+    std::vector<Leftover> all;
+    {
+      absl::MutexLock lock(&mutex);
+      changed.Await(mutex, absl::InfiniteDuration(),
+                    [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) { return expired || unused; });
+      if (unused) return;
+      all = leftovers;
+    }
+    for (size_t i = 0; i < all.size(); ++i) {
+      const int64_t count = all[i].count();
+      {
+        absl::MutexLock lock(&mutex);
+        counts[i] = count;
+      }
+      changed.NotifyAll();
+    }
+  }
+
+  void Report() ABSL_LOCKS_EXCLUDED(mutex) {
+    std::vector<std::pair<std::string, std::string>> texts;
+    Logger* to = nullptr;
+    {
+      absl::MutexLock lock(&mutex);
+      changed.Await(mutex, kCountTime, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+        return std::all_of(counts.begin(), counts.end(), [](auto& c) { return c.has_value(); });
+      });
+      to = logger;
+      for (size_t i = 0; i < counts.size(); ++i) {
+        texts.emplace_back(leftovers[i].name,
+                           counts[i].has_value() ? absl::StrCat(*counts[i]) : "unknown");
+      }
+    }
+    texts.emplace_back("threads", absl::StrCat(probe.Read().threads));
+    texts.emplace_back("connections", absl::StrCat(probe.CountConnections()));
+    const std::string exit_code = absl::StrCat(kExitCode);
+    texts.emplace_back("exit_code", exit_code);
+    if (to == nullptr) {
+      WriteWithin(STDERR_FILENO, "upscaled: the exit hangs and is cut short\n", kFlushTime);
+      return;
+    }
+    std::vector<LogField> fields;
+    for (const auto& [name, text] : texts) fields.push_back({name, text});
+    to->Log(LogLevel::kError, "the drain hangs; the process ends with what is left", fields);
+    to->Flush(kFlushTime);
+  }
+};
+
+HardEnd::HardEnd(Logger& logger) : state_(std::make_shared<State>(logger)) {
+  std::thread([state = state_] { state->Count(); }).detach();
+  std::thread([state = state_] { state->AwaitEnd(); }).detach();
+}
+
+HardEnd::~HardEnd() {
+  ForgetLeftovers();
+  {
+    absl::MutexLock lock(&state_->mutex);
+    state_->logger = nullptr;
+    state_->leftovers.clear();
+    if (state_->end == SteadyTime::max()) state_->unused = true;
+  }
+  state_->changed.NotifyAll();
+}
+
+void HardEnd::Arm(absl::Duration after, std::vector<Leftover> leftovers) {
+  {
+    absl::MutexLock lock(&state_->mutex);
+    state_->leftovers = std::move(leftovers);
+    state_->end = after >= absl::Hours(24 * 365)
+                      ? SteadyTime::max()
+                      : std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(after);
+  }
+  state_->changed.NotifyAll();
+}
+
+void HardEnd::ForgetLeftovers() {
+  {
+    absl::MutexLock lock(&state_->mutex);
+    if (!state_->expired) {
+      state_->leftovers.clear();
+      return;
+    }
+  }
+  while (true) pause();  // the process is ending, and its report looks at what we would free
+}
+
+}  // namespace upscaled::server

@@ -1,0 +1,51 @@
+// The end of the process, whatever hangs.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "server/base/process_usage.h"
+#include "server/logging/logger.h"
+
+namespace upscaled::server {
+
+// Ends the process with kExitCode when its time is up: `_Exit`, from a thread that waits for
+// nothing but the monotonic clock. Thread safe.
+class HardEnd {
+ public:
+  static constexpr int kExitCode = 3;
+  // From a drain's time limit to the end of the process, with the report, at most; main.cc arms it
+  // that much shorter.
+  static constexpr absl::Duration kGrace = absl::Seconds(4);
+  static constexpr absl::Duration kReportTime = absl::Milliseconds(800);
+
+  // Something that may be left, and its count. May hang; then the count is unknown.
+  struct Leftover {
+    std::string name;
+    std::function<int64_t()> count;
+  };
+
+  // Starts its threads, while there still are some to be had: std::system_error when there are not.
+  // `logger` must outlive it.
+  explicit HardEnd(Logger& logger);
+  // The time goes on: what comes after may hang, too. It then ends without a word of the logger.
+  ~HardEnd();
+  HardEnd(const HardEnd&) = delete;
+  HardEnd& operator=(const HardEnd&) = delete;
+
+  // The end comes `after` from now, which may be infinite. The log then says how many of
+  // `leftovers`, threads and connections there are. A second call moves it.
+  void Arm(absl::Duration after, std::vector<Leftover> leftovers);
+  // Before what the counts look at goes.
+  void ForgetLeftovers();
+
+ private:
+  struct State;
+  const std::shared_ptr<State> state_;  // also its threads', which nobody waits for
+};
+
+}  // namespace upscaled::server

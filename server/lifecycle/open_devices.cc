@@ -1,0 +1,68 @@
+#include "server/lifecycle/open_devices.h"
+
+#include <utility>
+
+#include "engine/base/status_macros.h"
+
+namespace upscaled::server {
+namespace {
+
+// The devices that `auto` chooses from, and why it cannot use others.
+void LogDevices(const DeviceEnumeration& enumeration, Logger& logger) {
+  for (const DeviceEnumeration::Device& device : enumeration.devices) {
+    const LogField fields[] = {{"device", device.name}, {"description", device.description}};
+    logger.Log(LogLevel::kInfo, "found a device", fields);
+  }
+  for (const std::string& note : enumeration.notes) {
+    const LogField fields[] = {{"reason", note}};
+    logger.Log(LogLevel::kInfo, "found no device", fields);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<Tuner>> OpenTuner(const ServerConfig& config, Logger& logger) {
+  if (config.tune == TuneMode::kOff) return nullptr;
+  const bool full = config.tune == TuneMode::kFull;
+  return Tuner::Create(
+      {.file = config.tune_file,
+       .measure = full || config.tune == TuneMode::kFast,
+       .budget = absl::Milliseconds(full ? 500 : 50),
+       .warn = [&logger](const std::string& text) { logger.Log(LogLevel::kWarning, text); }});
+}
+
+absl::StatusOr<DeviceList> OpenDevices(const std::vector<std::string>& names,
+                                       const BackendFactory& create, Logger& logger) {
+  std::vector<std::unique_ptr<Backend>> backends;
+  for (const std::string& name : names) {
+    if (name != "auto") {
+      ASSIGN_OR_RETURN(backends.emplace_back(), create(name));
+      continue;
+    }
+    const DeviceEnumeration enumeration = EnumerateDevices();
+    LogDevices(enumeration, logger);
+    ASSIGN_OR_RETURN(backends.emplace_back(), CreateBest(enumeration, create));
+  }
+  return MakeDevices(std::move(backends));
+}
+
+absl::StatusOr<ModelCatalog> OpenModels(const ServerConfig& config, const DeviceList& devices,
+                                        Logger& logger) {
+  ASSIGN_OR_RETURN(ModelRepository repository, ModelRepository::Open(config.model_repositories));
+  return ModelCatalog::Create(
+      std::move(repository),
+      {.default_model = config.default_model,
+       .default_precision = config.precision,
+       .on_exact =
+           [&logger](const std::string& model, const absl::Status& why) {
+             const std::string reason(why.message());
+             const LogField fields[] = {{"model", model}, {"reason", reason}};
+             logger.Log(LogLevel::kWarning, "runs in exact unless a request says otherwise",
+                        fields);
+           }},
+      [&devices](const Network& network, Precision precision) {
+        return TryPrecision(devices, network, precision);
+      });
+}
+
+}  // namespace upscaled::server

@@ -1,0 +1,32 @@
+// From settings to devices and models.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/autotune/tuner.h"
+#include "engine/backends/backend_list.h"
+#include "server/config/config.h"
+#include "server/devices/device.h"
+#include "server/devices/device_supervisor.h"
+#include "server/logging/logger.h"
+#include "server/models/model_catalog.h"
+
+namespace upscaled::server {
+
+// Errors name the setting that is at fault. `logger` must outlive what is made.
+
+// Null: kernels as shipped.
+absl::StatusOr<std::shared_ptr<Tuner>> OpenTuner(const ServerConfig& config, Logger& logger);
+
+// `names` as --device has them; logs what "auto" chooses from.
+absl::StatusOr<DeviceList> OpenDevices(const std::vector<std::string>& names,
+                                       const BackendFactory& create, Logger& logger);
+
+// Of the repositories, each with the precision that `devices` can run.
+absl::StatusOr<ModelCatalog> OpenModels(const ServerConfig& config, const DeviceList& devices,
+                                        Logger& logger);
+
+}  // namespace upscaled::server

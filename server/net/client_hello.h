@@ -1,0 +1,20 @@
+// What a TLS client offers to speak, looked at before anybody answers it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace upscaled::server {
+
+inline constexpr size_t kTlsRecordHeaderBytes = 5;
+
+// Bytes of the record, its header's included, that begins with `header`; 0 when it is not of a
+// handshake of TLS.
+size_t HandshakeRecordBytes(std::span<const uint8_t, kTlsRecordHeaderBytes> header);
+
+// Whether the client that has sent this record offers HTTP/2, and not HTTP/1.1 beside it (ALPN, RFC
+// 7301). false, too, when it holds no whole ClientHello.
+bool OffersHttp2Alone(std::span<const uint8_t> record);
+
+}  // namespace upscaled::server

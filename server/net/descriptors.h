@@ -1,0 +1,21 @@
+// How many file descriptors the process may have.
+#pragma once
+
+#include <cstdint>
+
+namespace upscaled::server {
+
+// Raises the soft limit to the hard one (RLIMIT_NOFILE), and returns the limit in force.
+int64_t RaiseDescriptorLimit();
+
+// The soft limit.
+int64_t DescriptorLimit();
+
+// Descriptors that no connection may take: files, devices and other ports need them.
+inline constexpr int kReservedDescriptors = 128;
+
+// Whether `fd`, which the system has just given out, is one of the last `reserved` ones. As it
+// gives out the lowest free number, all below are in use.
+bool IsReserved(int fd, int reserved);
+
+}  // namespace upscaled::server

@@ -1,0 +1,32 @@
+// The beginning of a connection: TLS where asked, then HTTP/2's preface, in time.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "absl/time/time.h"
+#include "server/net/http2_connection.h"
+#include "server/net/io_thread.h"
+
+namespace upscaled::server {
+
+// Used on one thread, which must be `thread`. A connection that says nothing costs its socket and
+// this object alone.
+class Handshake {
+ public:
+  // Called once, on the thread: with the connection, whose preface has been taken, or with why
+  // there is none. Not called after Cancel.
+  using Done = std::function<void(std::shared_ptr<Http2Connection>, std::optional<Offence>)>;
+
+  virtual ~Handshake() = default;
+  static std::shared_ptr<Handshake> Start(IoThread& thread,
+                                          std::shared_ptr<Http2Connection> connection,
+                                          absl::Duration timeout, Done done);
+  // Closes the connection, if it is still its own.
+  virtual void Cancel() = 0;
+  // Until it has ended.
+  virtual const Http2Connection& connection() const = 0;
+};
+
+}  // namespace upscaled::server

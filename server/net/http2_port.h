@@ -1,0 +1,67 @@
+// A port for HTTP/2 clients, in front of a server that takes connected sockets: gRPC's.
+//
+// gRPC's own listener ends for good when descriptors run out (CVE-2023-4785), and nothing in it
+// limits connections or aborted calls (CVE-2023-44487). So connections are accepted here, within
+// limits, and each is relayed to one end of a socket pair, whose other end the server gets. TLS
+// ends here, too.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "engine/base/unique_fd.h"
+#include "server/net/connection_table.h"
+#include "server/net/descriptors.h"
+#include "server/net/http2_guard.h"
+#include "server/net/listener.h"
+#include "server/net/peer_address.h"
+#include "server/net/tls_context.h"
+
+namespace upscaled::server {
+
+struct Http2PortOptions {
+  std::string address;              // see ListenerOptions; empty: it gets connections by Take alone
+  const TlsContext* tls = nullptr;  // outlives the port; null: no TLS
+  int reserved_descriptors = kReservedDescriptors;  // see ListenerOptions
+  // For TLS and the preface. A connection without them gives way to a new one when there is no
+  // place left, the oldest first.
+  absl::Duration handshake_timeout = absl::Seconds(10);
+  // Of a client that takes nothing of what it was sent.
+  absl::Duration stall_timeout = absl::Seconds(60);
+  // For the end of a connection whose client has ended its half (see RelayOptions).
+  absl::Duration close_timeout = absl::Seconds(10);
+  Http2Limits limits;
+  int threads = 1;
+  // Takes the server's end of a connection. On any of the port's threads.
+  std::function<void(UniqueFd socket, const PeerAddress& peer)> on_connection;
+  // The port has ended a connection. On any of the port's threads.
+  std::function<void(const PeerAddress& peer, Offence offence)> on_offence;
+};
+
+class Http2Port {
+ public:
+  // `table` must outlive it. Errors as Listener::Start.
+  static absl::StatusOr<std::unique_ptr<Http2Port>> Start(Http2PortOptions options,
+                                                          ConnectionTable& table);
+  // Ends all connections at once.
+  virtual ~Http2Port() = default;
+
+  virtual int port() const = 0;  // 0 without an address
+  // The address at which this machine reaches it; "" without one.
+  virtual std::string own_host() const = 0;
+  // Serves a connection that another listener has accepted, unread. Thread safe.
+  virtual void Take(AcceptedConnection connection) = 0;
+  // Closes the port and the connections that have not said anything yet; others go on.
+  virtual void StopAccepting() = 0;
+  // After StopAccepting and before Close: ends clients that take nothing of what they were sent for
+  // this time. gRPC waits for them when it shuts down.
+  virtual void Hurry(absl::Duration stall_timeout) = 0;
+  // After StopAccepting: waits, for at most `timeout`, until the server has closed its ends and the
+  // clients have what was sent to them; then closes what is left.
+  virtual void Close(absl::Duration timeout) = 0;
+};
+
+}  // namespace upscaled::server

@@ -1,0 +1,37 @@
+// A thread that runs an Asio context: all handlers of what is bound to it run there, one by one.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <thread>
+
+namespace boost::asio {
+class io_context;
+}
+
+namespace upscaled::server {
+
+// Blocks all signals in its thread.
+class IoThread {
+ public:
+  IoThread();
+  // Stops and joins; handlers that have not run are destroyed unrun. Not on the thread itself.
+  ~IoThread();
+  IoThread(const IoThread&) = delete;
+  IoThread& operator=(const IoThread&) = delete;
+
+  boost::asio::io_context& context() { return *context_; }
+  // Runs `work` on the thread, soon. Thread safe.
+  void Post(std::function<void()> work);
+  // Runs `work` on the thread and returns when it is done. Not on the thread itself, nor after
+  // Stop.
+  void RunAndWait(std::function<void()> work);
+  // Ends the thread, as the destructor does; Post does nothing afterwards.
+  void Stop();
+
+ private:
+  std::unique_ptr<boost::asio::io_context> context_;
+  std::thread thread_;
+};
+
+}  // namespace upscaled::server

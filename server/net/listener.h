@@ -1,0 +1,56 @@
+// A listening port: accepts connections within limits and hands them over, and survives a lack of
+// descriptors.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "engine/base/unique_fd.h"
+#include "server/net/connection_table.h"
+#include "server/net/descriptors.h"
+#include "server/net/io_thread.h"
+#include "server/net/peer_address.h"
+
+namespace upscaled::server {
+
+// A TCP connection: non-blocking, closed on exec, without Nagle's delay. Members go in reverse
+// order: the place in the table is free once the socket is closed.
+struct AcceptedConnection {
+  ConnectionTable::Ticket ticket;
+  PeerAddress peer;
+  UniqueFd socket;
+};
+
+struct ListenerOptions {
+  // HOST:PORT: a name, or an address (IPv6 in brackets), of which all addresses are listened on.
+  // 0.0.0.0 and [::] take IPv4 and IPv6. Port 0 is a free one, the same for all.
+  std::string address;
+  // Descriptors that no connection may take: files, devices and other ports need them.
+  int reserved_descriptors = kReservedDescriptors;
+  // Takes the connection; on the thread of the listener.
+  std::function<void(AcceptedConnection)> on_accepted;
+  // Asked before a connection from `host` is refused: closes one that is worth less than a new one
+  // and returns whether it has. On the thread of the listener; empty: never.
+  std::function<bool(Refusal refusal, const std::string& host)> make_room;
+};
+
+// Listens from Start to Stop.
+class Listener {
+ public:
+  // `thread` and `table` must outlive it. UNAVAILABLE names the address that cannot be listened on
+  // and why; INVALID_ARGUMENT one that is none.
+  static absl::StatusOr<std::unique_ptr<Listener>> Start(ListenerOptions options, IoThread& thread,
+                                                         ConnectionTable& table);
+  // As Stop.
+  virtual ~Listener() = default;
+
+  virtual int port() const = 0;
+  // The address at which this machine reaches it.
+  virtual const std::string& own_host() const = 0;
+  // Closes the port; no callback runs or begins afterwards. Not on the listener's thread.
+  virtual void Stop() = 0;
+};
+
+}  // namespace upscaled::server

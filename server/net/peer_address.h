@@ -1,0 +1,13 @@
+// The other end of a socket.
+#pragma once
+
+#include "server/base/peer_address.h"
+
+struct sockaddr;
+
+namespace upscaled::server {
+
+// Of an IPv4 or IPv6 address; empty texts for others.
+PeerAddress ToPeerAddress(const sockaddr& address);
+
+}  // namespace upscaled::server

@@ -1,0 +1,66 @@
+// The certificate and key that the ports of clients show, and the clients' authorities, from files
+// that may change.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+
+struct ssl_ctx_st;  // OpenSSL's SSL_CTX
+
+namespace upscaled::server {
+
+// PEM files.
+struct TlsFiles {
+  std::filesystem::path cert;       // chain
+  std::filesystem::path key;        // of the chain's first certificate
+  std::filesystem::path client_ca;  // not empty: clients must present a certificate of it
+};
+
+// The protocol that a port speaks.
+enum class TlsProtocol : uint8_t { kHttp2, kHttp1 };
+inline constexpr int kTlsProtocols = 2;
+
+// TLS 1.2 and up. Thread safe.
+class TlsContext {
+ public:
+  // INVALID_ARGUMENT names the files that are none or do not fit each other.
+  static absl::StatusOr<std::unique_ptr<TlsContext>> Load(const TlsFiles& files);
+
+  // What new connections of a port are to use: SSL_new keeps it alive; boost::asio::ssl::context
+  // frees what it is given, so needs a reference of its own (SSL_CTX_up_ref). A client that offers
+  // protocols (ALPN), and not this one, is refused.
+  std::shared_ptr<ssl_ctx_st> context(TlsProtocol protocol) const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Reads the files again when one of them has changed (time, size, inode). true: new connections
+  // use what was read; false: nothing had changed. An error leaves all as it was, and the same
+  // files are not tried again; pipes cannot be read again.
+  absl::StatusOr<bool> ReloadIfChanged() ABSL_LOCKS_EXCLUDED(mutex_);
+  // The same, whether they have changed or not.
+  absl::Status Reload() ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  using Contexts = std::array<std::shared_ptr<ssl_ctx_st>, kTlsProtocols>;
+  using FileStates = std::array<std::string, 3>;
+
+  explicit TlsContext(TlsFiles files) : files_(std::move(files)) {}
+  // `pipes`: reads pipes, too, which can be read once.
+  absl::Status Read(bool pipes) ABSL_LOCKS_EXCLUDED(mutex_);
+  FileStates ReadStates() const;
+  static absl::StatusOr<Contexts> MakeContexts(const TlsFiles& files, bool pipes);
+
+  const TlsFiles files_;
+  mutable absl::Mutex mutex_;
+  Contexts contexts_ ABSL_GUARDED_BY(mutex_);
+  FileStates states_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace upscaled::server

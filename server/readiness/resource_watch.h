@@ -1,0 +1,24 @@
+// Whether the process is about to run out of something.
+#pragma once
+
+#include <array>
+
+#include "absl/status/status.h"
+#include "server/base/process_usage.h"
+
+namespace upscaled::server {
+
+// Thread compatible: remembers what was exhausted, so that a value on the brink does not flicker.
+class ResourceWatch {
+ public:
+  static constexpr double kExhausted = 0.95;  // of a limit
+  static constexpr double kRelieved = 0.90;   // below that again
+
+  // RESOURCE_EXHAUSTED names the descriptors, threads or memory, how much is in use and the limit.
+  absl::Status Check(const ProcessUsage& usage);
+
+ private:
+  std::array<bool, 4> exhausted_ = {};
+};
+
+}  // namespace upscaled::server

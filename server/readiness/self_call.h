@@ -1,0 +1,33 @@
+// A call to the server's own gRPC port, from outside of gRPC.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+namespace upscaled::server {
+
+struct SelfCallTarget {
+  std::string host;  // an address, not a name
+  int port = 0;
+  bool tls = false;
+  // Clients must present a certificate. The server's own is tried.
+  bool client_certificates = false;
+  std::filesystem::path cert, key;  // PEM, the server's; for client_certificates
+};
+
+// Where calls come from if they can: a loopback address that no other client shares a limit with.
+inline constexpr char kSelfCallHost[] = "127.83.69.76";
+
+// Opens a connection of its own and calls grpc.health.v1.Health/Check over it, with frames written
+// by hand: a channel of gRPC's would share its threads and, connected once, say nothing of the
+// listener. OK when a health answer came, whatever it says; UNAVAILABLE says how far it got.
+//
+// TLS is spoken without a look at the certificate: it is about life, not identity. Where clients
+// must present a certificate and the server's own is refused as one, a handshake that the server
+// has answered counts as an answer.
+absl::Status CallSelf(const SelfCallTarget& target, absl::Duration timeout);
+
+}  // namespace upscaled::server

@@ -1,0 +1,53 @@
+#include "server/rest/accept.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "engine/base/string_view.h"
+#include "server/rest/image_format.h"
+
+namespace upscaled::server {
+namespace {
+
+struct MediaRange {
+  absl::string_view type;  // "image/png"
+  double weight = 1;       // 0: not acceptable
+};
+
+MediaRange ParseRange(absl::string_view text) {
+  MediaRange range;
+  for (const absl::string_view part : absl::StrSplit(text, ';')) {
+    const absl::string_view trimmed = absl::StripAsciiWhitespace(part);
+    if (range.type.empty()) {
+      range.type = trimmed;
+    } else if (absl::StartsWithIgnoreCase(trimmed, "q=")) {
+      double weight = 0;
+      range.weight =
+          absl::SimpleAtod(trimmed.substr(2), &weight) && weight >= 0 && weight <= 1 ? weight : 0;
+    }
+  }
+  return range;
+}
+
+}  // namespace
+
+std::optional<ImageFormat> PreferredFormat(std::string_view accept) {
+  std::optional<ImageFormat> best;
+  double best_weight = 0, any_weight = 0;
+  for (const absl::string_view text : absl::StrSplit(ToAbsl(accept), ',', absl::SkipWhitespace())) {
+    const MediaRange range = ParseRange(text);
+    if (range.type == "*/*" || absl::EqualsIgnoreCase(range.type, "image/*")) {
+      any_weight = std::max(any_weight, range.weight);
+    }
+    const std::optional<ImageFormat> format = FormatOfType({range.type.data(), range.type.size()});
+    if (format.has_value() && range.weight > best_weight) {
+      best = format;
+      best_weight = range.weight;
+    }
+  }
+  return best_weight >= any_weight ? best : std::nullopt;
+}
+
+}  // namespace upscaled::server

@@ -1,0 +1,38 @@
+// The fields of an upscaled image's answer.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "server/http/http_message.h"
+#include "server/rest/upscale_parameters.h"
+#include "upscale/v1/upscale.pb.h"
+
+namespace upscaled::server {
+
+// Status 200, or 304 where the client has the result, and all that is known before the first byte;
+// `source_name` is the uploaded file's, "" where it has none, `planning` the time from the call's
+// start to the image's admission.
+HttpResponse ImageResponse(const upscale::v1::UpscaleImageHeader& header,
+                           const UpscaleParameters& parameters, std::string_view source_name,
+                           absl::Duration planning);
+
+// Status 200 for the source itself, because of `error`: "Warning" and "Upscale-Error" say so. Its
+// type is what its first bytes are.
+HttpResponse OriginalResponse(upscale::v1::ImageFormat format, const absl::Status& error,
+                              std::string_view request_id);
+
+// What is known at the end: Server-Timing, Upscale-Summary and the result's ETag, and the names of
+// those that the header lacks.
+std::vector<HttpField> SummaryFields(const upscale::v1::UpscaleSummary& summary,
+                                     std::string summary_json);
+std::vector<std::string> SummaryFieldNames(const upscale::v1::UpscaleImageHeader& header);
+
+// A Content-Disposition for a file of that name, in which every character is harmless: those of
+// paths, quotes and control characters are replaced. `kind` is "inline" or "attachment".
+std::string ContentDisposition(std::string_view kind, std::string_view file_name);
+
+}  // namespace upscaled::server

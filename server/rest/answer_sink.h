@@ -1,0 +1,53 @@
+// The body of an answer whose length is not known when it begins.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "engine/image/byte_stream.h"
+#include "server/http/http_exchange.h"
+
+namespace upscaled::server {
+
+// Begins the answer with the first kPieceBytes, so that whatever fails before them can still be
+// told as an error. A body that is not longer is sent at once, with its length. Not thread safe.
+class AnswerSink final : public ByteSink {
+ public:
+  static constexpr size_t kPieceBytes = size_t{64} << 10;
+
+  // `exchange` must outlive it.
+  explicit AnswerSink(HttpExchange& exchange) : exchange_(exchange) {}
+
+  // Before the first byte: status and fields, without a body, and the names of the fields that
+  // Finish adds.
+  void Open(HttpResponse response, std::vector<std::string> last_names);
+  // As HttpExchange::Write.
+  absl::Status Write(std::span<const uint8_t> bytes) override;
+  // Last of what waits: hands over all that was written, where the answer has begun, and stays
+  // until the connection holds none of it. Errors as Write's.
+  absl::Status Settle();
+  // Ends the answer, which Settle has been called for. `last` are trailers, or fields of the header
+  // where it was not yet sent, which then replace those of their names. Does not wait.
+  void Finish(std::vector<HttpField> last);
+
+  // Whether the client may have seen a part of the answer.
+  bool begun() const { return begun_; }
+  // Forgets the answer, which has not begun.
+  void Reset();
+
+ private:
+  absl::Status Flush();
+
+  HttpExchange& exchange_;
+  std::optional<HttpResponse> response_;
+  std::vector<std::string> last_names_;
+  std::string piece_;
+  bool begun_ = false;
+};
+
+}  // namespace upscaled::server

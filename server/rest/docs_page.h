@@ -1,0 +1,12 @@
+// The documentation of the service for people.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace upscaled::server {
+
+// A page of HTML, without scripts or assets, from a description in OpenAPI 3.1 that is well-formed.
+std::string DocsPage(std::string_view openapi_json);
+
+}  // namespace upscaled::server

@@ -1,0 +1,28 @@
+// Fields of application/x-www-form-urlencoded: the query of a target.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace upscaled::server {
+
+// One field of a query or of a multipart form.
+struct FormField {
+  std::string name;
+  std::optional<std::string> value;  // none: the name stands alone, without '='
+
+  friend bool operator==(const FormField&, const FormField&) = default;
+};
+
+// Fields of one request, in query and body together.
+inline constexpr size_t kMaxFormFields = 64;
+
+// The fields in their order; empty ones ("a&&b") are left out. INVALID_ARGUMENT (kInvalidOption)
+// for broken percent-encoding and for more than kMaxFormFields.
+absl::StatusOr<std::vector<FormField>> ParseQuery(std::string_view query);
+
+}  // namespace upscaled::server

@@ -1,0 +1,72 @@
+#include "server/rest/info_routes.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "engine/base/status_macros.h"
+#include "server/base/request_record.h"
+#include "server/handlers/call_steps.h"
+#include "server/handlers/info_handlers.h"
+#include "server/rest/json.h"
+#include "server/rest/problem.h"
+#include "upscale/v1/upscale.pb.h"
+
+namespace upscaled::server {
+namespace {
+
+namespace pb = upscale::v1;
+
+// The answer's message as JSON.
+using JsonSource = std::function<absl::StatusOr<std::string>(const HttpRequest&)>;
+
+// A route that is logged and counted as the method of the contract that it stands for.
+HttpRoute InfoRoute(RestHost& host, std::string path, std::string description, std::string method,
+                    JsonSource source) {
+  return {.method = "GET",
+          .path = std::move(path),
+          .description = std::move(description),
+          .handler = [&host, method = std::move(method), source = std::move(source)](
+                         const HttpRequest& request, std::unique_ptr<HttpResponseWriter> writer) {
+            const absl::Time start = host.calls.clock.Now();
+            RequestRecord record{
+                .transport = kHttpTransport, .method = method, .peer = request.peer};
+            std::string json;
+            const absl::Status status = GuardHandler(record, [&]() -> absl::Status {
+              ASSIGN_OR_RETURN(json, source(request));
+              return absl::OkStatus();
+            });
+            CloseRecord(record, status, host.calls.clock.Now() - start);
+            host.calls.on_finished(record);
+            HttpResponse response =
+                status.ok() ? JsonResponse(std::move(json)) : ProblemResponse(status, "");
+            for (HttpField& field : host.cors.Fields(request)) {
+              response.fields.push_back(std::move(field));
+            }
+            writer->Send(std::move(response));
+          }};
+}
+
+}  // namespace
+
+std::vector<HttpRoute> InfoRoutes(RestHost& host) {
+  const HandlerEnvironment& handlers = host.handlers;
+  return {
+      InfoRoute(host, "/v1/models", "the models on offer", "ListModels",
+                [&handlers](const HttpRequest&) { return ToJson(ListModels(handlers)); }),
+      InfoRoute(host, "/v1/models/{name}", "one model", "GetModel",
+                [&handlers](const HttpRequest& request) -> absl::StatusOr<std::string> {
+                  pb::GetModelRequest wanted;
+                  wanted.set_name(request.parameter);
+                  pb::GetModelResponse response;
+                  RETURN_IF_ERROR(GetModel(handlers, wanted, response));
+                  return ToJson(response);
+                }),
+      InfoRoute(host, "/v1/info", "version, devices, limits and formats", "GetServerInfo",
+                [&handlers](const HttpRequest&) { return ToJson(GetServerInfo(handlers)); }),
+  };
+}
+
+}  // namespace upscaled::server

@@ -1,0 +1,206 @@
+// The page: connects the server, the settings, the images and the viewer.
+
+import { UnauthorizedError, UpscaledClient } from "./upscaled.js";
+import { Comparison } from "./compare.js";
+import { byId, element, formatBytes, formatPixels } from "./dom.js";
+import { Health } from "./health.js";
+import { OptionsPanel } from "./options.js";
+import { Preview } from "./preview.js";
+import { Queue } from "./queue.js";
+import { QueueView, resultName } from "./queue_view.js";
+import { Viewer } from "./viewer.js";
+
+const KEY_ITEM = "upscaled-key"; // in the session's storage alone
+const ASK_AFTER_MS = 250;
+
+let client = makeClient();
+let selected;
+const queue = new Queue(client, onJobChanged);
+const options = new OptionsPanel(askVerdicts);
+const viewer = new Viewer(byId("viewer"));
+const preview = new Preview(viewer);
+const queueView = new QueueView({
+  select,
+  start: (job) => start([job]),
+  cancel: (job) => queue.cancel(job),
+  remove,
+});
+const health = new Health(loadServer);
+const comparison = new Comparison(byId("compare"), viewer, {
+  client: () => client,
+  options: () => options.get(),
+  choose(model, noiseLevel) {
+    options.setModel(model, noiseLevel);
+    askVerdicts();
+  },
+  closed() {
+    preview.forget();
+    render();
+  },
+});
+
+const compareButton = element("button", { type: "button", textContent: "Compare two models" });
+compareButton.addEventListener("click", () => {
+  comparison.start(selected, options.variants());
+  render();
+});
+const download = element("a", { className: "button", textContent: "Download", hidden: true });
+viewer.actions.append(compareButton, download);
+
+function makeClient() {
+  return new UpscaledClient(".", { apiKey: sessionStorage.getItem(KEY_ITEM) ?? undefined });
+}
+
+async function loadServer() {
+  try {
+    const [models, info] = await Promise.all([client.models(), client.info()]);
+    options.setServer(models, info);
+    byId("key-form").hidden = true;
+    const { max_source_bytes: bytes, max_source_pixels: pixels } = info.limits;
+    byId("drop-limits").textContent =
+      `PNG, JPEG or WebP, up to ${formatBytes(Number(bytes))} and ${formatPixels(Number(pixels))}`;
+    return { models, info };
+  } catch (error) {
+    if (error instanceof UnauthorizedError) askKey();
+    throw error;
+  }
+}
+
+function askKey() {
+  const form = byId("key-form");
+  if (!form.hidden) return;
+  form.hidden = false;
+  byId("key").focus();
+}
+
+function addFiles(files) {
+  const jobs = queue.add([...files]);
+  if (!jobs.length) return;
+  comparison.close();
+  select(jobs.find((job) => job.file.type.startsWith("image/")) ?? jobs[0]);
+  askVerdicts();
+}
+
+function select(job) {
+  selected = job;
+  comparison.close();
+  render();
+}
+
+function remove(job) {
+  const at = queue.jobs.indexOf(job);
+  queue.remove(job);
+  if (job === selected) select(queue.jobs[Math.min(at, queue.jobs.length - 1)]);
+  render();
+}
+
+function start(jobs) {
+  comparison.close();
+  queue.start(jobs, options.get());
+  render();
+}
+
+/** The jobs that the large button starts: the new ones; else the selected one, once more. */
+function startable() {
+  const fresh = queue.jobs.filter(
+    (job) => ["ready", "cancelled"].includes(job.state) && !job.error,
+  );
+  if (fresh.length) return fresh;
+  return selected && ["done", "failed"].includes(selected.state) ? [selected] : [];
+}
+
+let asking = new AbortController();
+
+/**
+ * Asks, a moment after the last change, what the server would do with each image that waits for a
+ * start.
+ */
+async function askVerdicts() {
+  asking.abort();
+  const { signal } = (asking = new AbortController());
+  await new Promise((resolve) => setTimeout(resolve, ASK_AFTER_MS));
+  for (const job of queue.jobs) {
+    if (signal.aborted) return;
+    if (["ready", "cancelled"].includes(job.state)) await job.ask(client, options.get(), signal);
+    render();
+  }
+}
+
+const announced = new WeakMap();
+
+function onJobChanged(job) {
+  if (job.error instanceof UnauthorizedError) askKey();
+  if (["done", "failed", "cancelled"].includes(job.state) && announced.get(job) !== job.requestId) {
+    announced.set(job, job.requestId);
+    byId("announcer").textContent = `${job.name}: ${job.state}`;
+  }
+  render();
+}
+
+let rendering = false;
+
+/** Shows everything anew with the next frame. */
+function render() {
+  if (rendering) return;
+  rendering = true;
+  requestAnimationFrame(() => {
+    rendering = false;
+    queueView.update(queue.jobs, selected);
+    health.setWork(queue.count("sending", "computing"), queue.count("waiting"));
+    renderStart();
+    byId("viewer").hidden = !selected;
+    byId("drop").hidden = Boolean(selected);
+    if (selected && !comparison.open) preview.update(selected);
+    compareButton.hidden = comparison.open || !selected?.source;
+    download.hidden = comparison.open || !selected?.result;
+    if (selected?.result)
+      [download.href, download.download] = [selected.result.url, resultName(selected)];
+  });
+}
+
+function renderStart() {
+  const jobs = startable();
+  const again = jobs.length === 1 && jobs[0].state !== "ready";
+  byId("start").disabled = !jobs.length;
+  byId("start").classList.toggle("primary", !again);
+  byId("start").textContent = again
+    ? "Upscale again"
+    : jobs.length > 1
+      ? `Upscale ${jobs.length} images`
+      : "Upscale";
+}
+
+function listen() {
+  byId("start").addEventListener("click", () => start(startable()));
+  byId("files").addEventListener("change", (event) => {
+    addFiles(event.target.files);
+    event.target.value = "";
+  });
+  document.addEventListener("paste", (event) => addFiles(event.clipboardData?.files ?? []));
+  document.addEventListener("dragover", (event) => {
+    event.preventDefault();
+    document.body.classList.add("dragging");
+  });
+  for (const name of ["dragleave", "drop", "dragend"]) {
+    document.addEventListener(name, (event) => {
+      if (name !== "dragleave" || !event.relatedTarget) document.body.classList.remove("dragging");
+    });
+  }
+  document.addEventListener("drop", (event) => {
+    event.preventDefault();
+    addFiles(event.dataTransfer.files);
+  });
+  byId("key-form").addEventListener("submit", (event) => {
+    event.preventDefault();
+    sessionStorage.setItem(KEY_ITEM, byId("key").value);
+    client = makeClient();
+    queue.setClient(client);
+    byId("key-form").hidden = true;
+    health.refresh();
+    askVerdicts();
+  });
+}
+
+listen();
+render();
+health.refresh();

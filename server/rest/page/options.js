@@ -1,0 +1,122 @@
+// The settings: model, size, noise and format.
+
+import { byId, element, fillSelect } from "./dom.js";
+
+const FACTORS = [1, 2, 3, 4, 8];
+const NOISE_NAMES = {
+  [-1]: "Off",
+  0: "0 · faint",
+  1: "1 · light",
+  2: "2 · medium",
+  3: "3 · strong",
+};
+
+function noiseName(level) {
+  return NOISE_NAMES[level] ?? String(level);
+}
+
+/** The form of the settings. `onChange` is called after each change that a person makes. */
+export class OptionsPanel {
+  #form = byId("options");
+  #fields = this.#form.elements;
+  #models = [];
+
+  constructor(onChange) {
+    const choices = [
+      ...FACTORS.map((factor) => [String(factor), `${factor}×`]),
+      ["target", "Other"],
+    ];
+    byId("sizes").append(
+      ...choices.map(([value, label]) =>
+        element(
+          "label",
+          {},
+          element("input", { type: "radio", name: "size", value, checked: value === "2" }),
+          element("span", { textContent: label }),
+        ),
+      ),
+    );
+    this.#form.addEventListener("input", () => {
+      this.#update();
+      onChange();
+    });
+    this.#form.addEventListener("submit", (event) => event.preventDefault());
+    this.#update();
+  }
+
+  /** Offers what the server has. */
+  setServer(models, info) {
+    this.#models = models;
+    fillSelect(
+      this.#fields.model,
+      models.map((model) => [model.name, model.name]),
+    );
+    if (!this.#fields.model.dataset.chosen) {
+      this.#fields.model.value =
+        models.find((model) => model.is_default)?.name ?? models[0]?.name ?? "";
+      this.#fields.model.dataset.chosen = "yes";
+    }
+    const formats = (info.output_formats ?? []).map((name) => name.replace("IMAGE_FORMAT_", ""));
+    const names = { PNG: "PNG", JPEG: "JPEG", WEBP: "WebP" };
+    fillSelect(this.#fields.format, [
+      ["", "As the source"],
+      ...formats.map((name) => [name.toLowerCase(), names[name] ?? name]),
+    ]);
+    this.#update();
+  }
+
+  /** Options of a call, as UpscaledClient.upscale takes them. */
+  get() {
+    const { model, noise, format, quality, size, width, height } = this.#fields;
+    const options = {
+      model: model.value,
+      noiseLevel: Number(noise.value || -1),
+      format: format.value,
+    };
+    if (size.value === "target") {
+      options.widthPx = Number(width.value) || undefined;
+      options.heightPx = Number(height.value) || undefined;
+    } else {
+      options.scale = Number(size.value);
+    }
+    if (format.value === "jpeg" || format.value === "webp") options.quality = Number(quality.value);
+    return options;
+  }
+
+  setModel(model, noiseLevel) {
+    this.#fields.model.value = model;
+    this.#update();
+    this.#fields.noise.value = String(noiseLevel);
+  }
+
+  /** Every model with each of its noise levels, as [value, label]; parseVariant reads the value. */
+  variants() {
+    return this.#models.flatMap((model) =>
+      [...model.noise_levels]
+        .sort((a, b) => a - b)
+        .map((level) => [
+          `${level} ${model.name}`,
+          level < 0 ? model.name : `${model.name} · noise ${level}`,
+        ]),
+    );
+  }
+
+  #update() {
+    const { model: name, noise, format, size, quality } = this.#fields;
+    const model = this.#models.find((candidate) => candidate.name === name.value);
+    const levels = [...(model?.noise_levels ?? [-1])].sort((a, b) => a - b);
+    fillSelect(
+      noise,
+      levels.map((level) => [String(level), noiseName(level)]),
+    );
+    byId("model-hint").textContent = (model?.description ?? "").split(/(?<=\.) /)[0];
+    byId("target").hidden = size.value !== "target";
+    byId("quality-field").hidden = format.value !== "jpeg" && format.value !== "webp";
+    byId("quality-value").value = quality.value;
+  }
+}
+
+export function parseVariant(value) {
+  const [level, ...name] = value.split(" ");
+  return { model: name.join(" "), noiseLevel: Number(level) };
+}

@@ -1,0 +1,200 @@
+// The images and what becomes of them; knows no elements.
+
+import { UpscaledError, newRequestId } from "./upscaled.js";
+import { Painter } from "./painter.js";
+
+const AT_A_TIME = 2; // each takes two of the six connections that browsers open to a server
+const HEADER_BYTES = 1 << 20; // of a file, that a verdict is asked for with
+const RETRIES = 3;
+
+/** One image: "ready", "waiting", "sending", "computing", "done", "failed" or "cancelled". */
+export class Job {
+  state = "ready";
+  /** Size of the source in pixels, when known. */
+  source;
+  /** The server's verdict for the options of now. */
+  verdict;
+  /** Why the verdict is no, or why it failed. */
+  error;
+  /** Bytes that have reached the server. */
+  sent = 0;
+  tilesDone = 0;
+  tiles = 0;
+  received = 0;
+  /** Model that computes it, as the server said. */
+  model = "";
+  /** Paints what has come, while "computing". */
+  painter;
+  /** {blob, url, width, height, model, seconds}, when "done". */
+  result;
+  requestId = "";
+  #abort;
+
+  constructor(file) {
+    this.file = file;
+    this.name = file.name || "pasted.png";
+    this.url = URL.createObjectURL(file);
+  }
+
+  get running() {
+    return this.state === "sending" || this.state === "computing";
+  }
+
+  /** Runs to its end; never throws. `changed` is called whenever there is something to show. */
+  async run(client, options, changed) {
+    this.#forgetResult();
+    const begin = performance.now();
+    this.requestId = newRequestId();
+    Object.assign(this, {
+      state: "sending",
+      error: undefined,
+      sent: 0,
+      tilesDone: 0,
+      tiles: 0,
+      received: 0,
+    });
+    this.#abort = new AbortController();
+    changed();
+    try {
+      const { blob, width, height, model } = await this.#receive(client, options, changed);
+      const seconds = (performance.now() - begin) / 1000;
+      this.result = { blob, url: URL.createObjectURL(blob), width, height, model, seconds };
+      this.state = "done";
+    } catch (error) {
+      this.state = this.#abort.signal.aborted ? "cancelled" : "failed";
+      this.error = this.state === "failed" ? error : undefined;
+    }
+    this.painter = undefined;
+    changed();
+  }
+
+  async #receive(client, options, changed) {
+    const { signal } = this.#abort;
+    const onProgress = (event) => {
+      if (event.event === "upload") this.sent = event.bytes;
+      if (event.tiles) [this.tilesDone, this.tiles] = [event.tiles_done, event.tiles];
+      if (event.event === "started" || event.event === "tiles")
+        this.state = this.running ? "computing" : this.state;
+      changed();
+    };
+    const { requestId } = this;
+    const result = await client.upscale(this.file, {
+      ...options,
+      requestId,
+      signal,
+      retries: RETRIES,
+      onProgress,
+    });
+    this.state = "computing";
+    this.sent = this.file.size;
+    this.model = result.model;
+    this.painter = new Painter(result.contentType);
+    const chunks = [];
+    try {
+      for await (const chunk of result) {
+        chunks.push(chunk);
+        this.received += chunk.length;
+        this.painter.write(chunk);
+        changed();
+      }
+    } finally {
+      this.painter.close();
+    }
+    const { width, height, model } = result;
+    return { blob: new Blob(chunks, { type: result.contentType }), width, height, model };
+  }
+
+  /** Ends the request, and so the work on the server. */
+  cancel() {
+    if (this.state === "waiting") this.state = "ready";
+    this.#abort?.abort();
+  }
+
+  /** Asks what the server would do; keeps its answer or its refusal. */
+  async ask(client, options, signal) {
+    try {
+      const head = this.file.slice(0, HEADER_BYTES, this.file.type);
+      const verdict = await client.dryRun(head, { ...options, signal });
+      [this.verdict, this.source] = [
+        verdict,
+        { width: verdict.source.width_px, height: verdict.source.height_px },
+      ];
+      if (this.state === "ready") this.error = undefined;
+    } catch (error) {
+      if (signal.aborted) return;
+      this.verdict = undefined;
+      // A part of a file may be more broken than the whole; only the whole can be refused for that.
+      const sure =
+        error instanceof UpscaledError &&
+        (this.file.size <= HEADER_BYTES || error.reason !== "INVALID_IMAGE");
+      if (this.state === "ready") this.error = sure && !error.retryable ? error : undefined;
+    }
+  }
+
+  /** Gives back what the browser holds for it. */
+  dispose() {
+    this.cancel();
+    URL.revokeObjectURL(this.url);
+    this.#forgetResult();
+  }
+
+  #forgetResult() {
+    if (this.result) URL.revokeObjectURL(this.result.url);
+    this.result = undefined;
+  }
+}
+
+/** All images, in the order in which they came. `changed(job)` is called when one changes. */
+export class Queue {
+  jobs = [];
+  #changed;
+  #client;
+
+  constructor(client, changed) {
+    this.#client = client;
+    this.#changed = changed;
+  }
+
+  setClient(client) {
+    this.#client = client;
+  }
+
+  add(files) {
+    const made = files.map((file) => new Job(file));
+    this.jobs.push(...made);
+    return made;
+  }
+
+  remove(job) {
+    job.dispose();
+    this.jobs = this.jobs.filter((other) => other !== job);
+    this.#advance();
+  }
+
+  /** Lets `jobs` wait for their turn, with the options of now. */
+  start(jobs, options) {
+    for (const job of jobs) {
+      if (job.running) continue;
+      Object.assign(job, { state: "waiting", options, error: undefined });
+      this.#changed(job);
+    }
+    this.#advance();
+  }
+
+  cancel(job) {
+    job.cancel();
+    this.#changed(job);
+  }
+
+  count(...states) {
+    return this.jobs.filter((job) => states.includes(job.state)).length;
+  }
+
+  #advance() {
+    for (const job of this.jobs) {
+      if (this.jobs.filter((other) => other.running).length >= AT_A_TIME) return;
+      if (job.state !== "waiting") continue;
+      job.run(this.#client, job.options, () => this.#changed(job)).then(() => this.#advance());
+    }
+  }
+}

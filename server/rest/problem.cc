@@ -1,0 +1,87 @@
+#include "server/rest/problem.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "nlohmann/json.hpp"
+#include "server/base/error.h"
+
+namespace upscaled::server {
+namespace {
+
+constexpr int kTooManyRequests = 429, kUnavailable = 503;
+// Where an error that will pass says nothing of when.
+constexpr absl::Duration kDefaultRetryDelay = absl::Seconds(1);
+
+int64_t RetrySeconds(const absl::Status& status) {
+  const absl::Duration delay = RetryDelayOf(status).value_or(kDefaultRetryDelay);
+  return std::max<int64_t>(absl::ToInt64Seconds(absl::Ceil(delay, absl::Seconds(1))), 1);
+}
+
+}  // namespace
+
+int HttpStatusOf(const absl::Status& status) {
+  switch (ReasonOf(status)) {
+    case ErrorReason::kInvalidOption:
+      return 400;
+    case ErrorReason::kInvalidImage:
+      return 422;
+    case ErrorReason::kUnsupported:
+      return 415;
+    case ErrorReason::kLimitExceeded:
+      return 413;
+    case ErrorReason::kUnknownModel:
+      return 404;
+    case ErrorReason::kOverloaded:
+      return kTooManyRequests;
+    case ErrorReason::kCancelled:
+      return 499;  // for the log's readers: the client has gone
+    case ErrorReason::kDeadline:
+      return 504;
+    case ErrorReason::kStalled:
+      return 408;
+    case ErrorReason::kDraining:
+    case ErrorReason::kDeviceFailure:
+    case ErrorReason::kReloadFailed:
+      return kUnavailable;
+    default:
+      return status.code() == absl::StatusCode::kNotFound ? 404 : 500;
+  }
+}
+
+std::string ProblemJson(const absl::Status& status, std::string_view request_id) {
+  const int code = HttpStatusOf(status);
+  nlohmann::ordered_json problem = {{"type", "about:blank"},
+                                    {"title", HttpReason(code)},
+                                    {"status", code},
+                                    {"detail", std::string(status.message())},
+                                    {"reason", ErrorReasonName(ReasonOf(status))},
+                                    {"code", absl::StatusCodeToString(status.code())}};
+  if (!request_id.empty()) problem["request_id"] = request_id;
+  if (const ErrorMetadata metadata = MetadataOf(status); !metadata.empty()) {
+    problem["metadata"] = metadata;
+  }
+  if (const std::optional<absl::Duration> delay = RetryDelayOf(status)) {
+    problem["retry_after_seconds"] = absl::ToDoubleSeconds(*delay);
+  }
+  // Messages repeat what clients sent, which need not be text.
+  return problem.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+HttpResponse ProblemResponse(const absl::Status& status, std::string_view request_id) {
+  HttpResponse response{
+      .status = HttpStatusOf(status),
+      .fields = {{"Content-Type", "application/problem+json"}, {"Cache-Control", "no-store"}},
+      .body = ProblemJson(status, request_id) + "\n"};
+  if (!request_id.empty()) response.fields.push_back({"X-Request-Id", std::string(request_id)});
+  if (response.status == kTooManyRequests || response.status == kUnavailable) {
+    response.fields.push_back({"Retry-After", absl::StrCat(RetrySeconds(status))});
+  }
+  return response;
+}
+
+}  // namespace upscaled::server

@@ -1,0 +1,56 @@
+#include "server/rest/rest_call.h"
+
+#include <utility>
+
+#include "server/base/error.h"
+#include "server/handlers/call_steps.h"
+#include "server/rest/problem.h"
+
+namespace upscaled::server {
+namespace {
+
+absl::Status ClientGone() {
+  return MakeError(absl::StatusCode::kCancelled, ErrorReason::kCancelled,
+                   "the client cancelled the call or went away");
+}
+
+}  // namespace
+
+RestCall::RestCall(RestHost& host, std::unique_ptr<HttpExchange> exchange, std::string method)
+    : host_(host),
+      entry_(host.calls.registry),
+      exchange_(std::move(exchange)),
+      address_(exchange_->request().peer),
+      start_(host.calls.clock.Now()),
+      record_{.transport = kHttpTransport, .method = std::move(method), .peer = address_},
+      sink_(*exchange_) {}
+
+void RestCall::Start(int64_t memory_bytes) {
+  const std::weak_ptr<RestCall> weak = weak_from_this();
+  exchange_->OnGone([weak] {
+    if (const auto call = weak.lock()) call->GiveUp(ClientGone());
+  });
+  on_cancel_ = cancellation().OnCancel([this] { exchange_->Cancel(cancellation().status()); });
+  const absl::Status refusal = RunOnWorker(host_.calls, memory_bytes, address_, slot_,
+                                           [self = shared_from_this()] { self->Run(); });
+  if (refusal.ok()) return;
+  Conclude(refusal);
+  Fail(refusal);
+}
+
+void RestCall::Conclude(const absl::Status& status) {
+  CloseRecord(record_, status, Elapsed());
+  host_.calls.on_finished(record_);
+  slot_.Release();
+}
+
+void RestCall::Fail(const absl::Status& status) {
+  if (!sink_.begun()) exchange_->Send(WithCors(ProblemResponse(status, record_.request_id)));
+}
+
+HttpResponse RestCall::WithCors(HttpResponse response) const {
+  for (HttpField& field : host_.cors.Fields(request())) response.fields.push_back(std::move(field));
+  return response;
+}
+
+}  // namespace upscaled::server

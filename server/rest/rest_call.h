@@ -1,0 +1,69 @@
+// One request that takes time: a call like any other, on a request worker.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "engine/base/cancellation.h"
+#include "server/admission/admission.h"
+#include "server/base/request_record.h"
+#include "server/handlers/call_registry.h"
+#include "server/http/http_exchange.h"
+#include "server/rest/answer_sink.h"
+#include "server/rest/rest_host.h"
+
+namespace upscaled::server {
+
+// Takes a slot as soon as its header is there. Ends its work when the client goes. Owned by its
+// worker: it ends with it.
+class RestCall : public std::enable_shared_from_this<RestCall> {
+ public:
+  virtual ~RestCall() = default;
+  RestCall(const RestCall&) = delete;
+  RestCall& operator=(const RestCall&) = delete;
+
+  // Goes on on a worker, or answers why not; on the server's thread. `memory_bytes` are what it
+  // holds beside what the transport does.
+  void Start(int64_t memory_bytes);
+  // Ends its work with `reason`. Thread safe.
+  void GiveUp(const absl::Status& reason) { cancellation().Cancel(reason); }
+
+ protected:
+  // `method` as records have it.
+  RestCall(RestHost& host, std::unique_ptr<HttpExchange> exchange, std::string method);
+
+  // On the worker; ends with Conclude and an answer.
+  virtual void Run() = 0;
+  // Closes the record and frees the slot: the client may call again as soon as it has its answer.
+  // Nothing that follows waits for the client: there are no more workers than slots.
+  virtual void Conclude(const absl::Status& status);
+  // Answers with a problem; an answer that has begun is cut when the exchange goes.
+  void Fail(const absl::Status& status);
+  HttpResponse WithCors(HttpResponse response) const;
+
+  RestHost& host() const { return host_; }
+  HttpExchange& exchange() const { return *exchange_; }
+  const HttpRequest& request() const { return exchange_->request(); }
+  Cancellation& cancellation() const { return entry_.cancellation(); }
+  const std::string& address() const { return address_; }
+  absl::Time start() const { return start_; }
+  absl::Duration Elapsed() const { return host_.calls.clock.Now() - start_; }
+  RequestRecord& record() { return record_; }
+  AnswerSink& sink() { return sink_; }
+
+ private:
+  RestHost& host_;
+  CallRegistry::Entry entry_;
+  const std::unique_ptr<HttpExchange> exchange_;
+  const std::string address_;  // the client's
+  const absl::Time start_;
+  RequestRecord record_;
+  AdmissionController::CallSlot slot_;
+  AnswerSink sink_;
+  Cancellation::Registration on_cancel_;  // last: it uses what is above
+};
+
+}  // namespace upscaled::server

@@ -1,0 +1,25 @@
+// What the calls of HTTP share.
+#pragma once
+
+#include <cstddef>
+
+#include "server/handlers/call_environment.h"
+#include "server/handlers/handler_environment.h"
+#include "server/handlers/watchdog.h"
+#include "server/rest/cors.h"
+#include "server/rest/progress_board.h"
+
+namespace upscaled::server {
+
+// Everything outlives the calls.
+struct RestHost {
+  const HandlerEnvironment& handlers;
+  CallEnvironment& calls;
+  const Cors& cors;
+  Watchdog& watchdog;
+  ProgressBoard& board;
+};
+
+inline constexpr char kHttpTransport[] = "http";  // of a RequestRecord
+
+}  // namespace upscaled::server

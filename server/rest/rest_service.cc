@@ -1,0 +1,122 @@
+#include "server/rest/rest_service.h"
+
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "server/handlers/request_options.h"
+#include "server/rest/info_routes.h"
+#include "server/rest/page_routes.h"
+#include "server/rest/problem.h"
+#include "server/rest/result_call.h"
+#include "server/rest/upscale_call.h"
+
+namespace upscaled::server {
+namespace {
+
+constexpr char kUpscalePath[] = "/v1/upscale";
+constexpr char kResultPath[] = "/v1/results/{id}";
+constexpr char kProgressPath[] = "/v1/progress/{request_id}";
+// Fields and boundaries of a form around its image.
+constexpr uint64_t kFormSlackBytes = uint64_t{1} << 20;
+
+void Append(std::vector<HttpRoute> more, std::vector<HttpRoute>& routes) {
+  routes.insert(routes.end(), std::make_move_iterator(more.begin()),
+                std::make_move_iterator(more.end()));
+}
+
+// A GET of what takes POST and HEAD alone.
+void RefuseGet(HttpExchange& exchange) {
+  HttpResponse response = TextResponse(405, "only POST and HEAD\n");
+  response.fields.push_back({"Allow", "POST, HEAD"});
+  exchange.Send(std::move(response));
+}
+
+// Answers browsers that ask whether a page of another origin may send a request.
+std::vector<HttpRoute> PreflightRoutes(const std::vector<HttpRoute>& routes, const Cors& cors) {
+  std::map<std::string, std::string> methods;
+  for (const HttpRoute& route : routes) {
+    std::string& list = methods[route.path];
+    absl::StrAppend(&list, list.empty() ? "" : ", ",
+                    route.method == "GET" ? "GET, HEAD" : route.method);
+  }
+  std::vector<HttpRoute> preflights;
+  for (const auto& [path, list] : methods) {
+    preflights.push_back(
+        {.method = "OPTIONS",
+         .path = path,
+         .handler = [&cors, list = list](const HttpRequest& request,
+                                         std::unique_ptr<HttpResponseWriter> writer) {
+           writer->Send(cors.Preflight(request, list));
+         }});
+  }
+  return preflights;
+}
+
+}  // namespace
+
+RestService::RestService(const HandlerEnvironment& handlers, CallEnvironment& calls,
+                         RestOptions options)
+    : cors_(std::move(options.cors_origins)),
+      web_(options.web),
+      host_{handlers, calls, cors_, watchdog_, board_},
+      streams_(board_, calls.clock) {}
+
+std::vector<HttpRoute> RestService::CallRoutes() {
+  const uint64_t max_body_bytes =
+      static_cast<uint64_t>(host_.calls.admission.limits().max_source_bytes) + kFormSlackBytes;
+  return {{.method = "POST",
+           .path = kUpscalePath,
+           .description = "an image, upscaled",
+           .stream =
+               [this](std::unique_ptr<HttpExchange> exchange) {
+                 UpscaleCall::Begin(host_, std::move(exchange));
+               },
+           .max_body_bytes = max_body_bytes},
+          {.method = "GET",  // for the sake of HEAD
+           .path = kUpscalePath,
+           .stream =
+               [this](std::unique_ptr<HttpExchange> exchange) {
+                 if (exchange->request().method == "GET") return RefuseGet(*exchange);
+                 UpscaleCall::Begin(host_, std::move(exchange));
+               },
+           .max_body_bytes = max_body_bytes},
+          {.method = "GET",
+           .path = kResultPath,
+           .description = "a result that is stored, by its ETag",
+           .stream =
+               [this](std::unique_ptr<HttpExchange> exchange) {
+                 ResultCall::Begin(host_, std::move(exchange));
+               }},
+          {.method = "GET",
+           .path = kProgressPath,
+           .description = "how far a request is, as server-sent events",
+           .stream = [this](std::unique_ptr<HttpExchange> exchange) {
+             StreamProgress(std::move(exchange));
+           }}};
+}
+
+void RestService::StreamProgress(std::unique_ptr<HttpExchange> exchange) {
+  const absl::StatusOr<std::string> id = ChooseRequestId(exchange->request().parameter);
+  std::vector<HttpField> fields = cors_.Fields(exchange->request());
+  const absl::Status refusal = id.ok() ? streams_.Add(exchange, fields) : id.status();
+  if (refusal.ok()) return;
+  HttpResponse response = ProblemResponse(refusal, id.ok() ? *id : "");
+  for (HttpField& field : fields) response.fields.push_back(std::move(field));
+  exchange->Send(std::move(response));
+}
+
+std::vector<HttpRoute> RestService::Routes() {
+  std::vector<HttpRoute> routes = CallRoutes();
+  Append(InfoRoutes(host_), routes);
+  Append(DescriptionRoutes(cors_), routes);
+  if (cors_.enabled()) Append(PreflightRoutes(routes, cors_), routes);
+  if (web_) Append(PageRoutes(), routes);
+  return routes;
+}
+
+}  // namespace upscaled::server

@@ -1,0 +1,46 @@
+// The service over HTTP: its routes, and what they share.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/handlers/call_environment.h"
+#include "server/handlers/handler_environment.h"
+#include "server/handlers/watchdog.h"
+#include "server/http/http_exchange.h"
+#include "server/http/http_router.h"
+#include "server/rest/cors.h"
+#include "server/rest/progress_board.h"
+#include "server/rest/progress_streams.h"
+#include "server/rest/rest_host.h"
+
+namespace upscaled::server {
+
+struct RestOptions {
+  bool web = true;  // the page and the documentation
+  std::vector<std::string> cors_origins;
+};
+
+// Must outlive the server that has its routes, and all calls.
+class RestService {
+ public:
+  // Both must outlive it.
+  RestService(const HandlerEnvironment& handlers, CallEnvironment& calls, RestOptions options);
+
+  std::vector<HttpRoute> Routes();
+
+ private:
+  std::vector<HttpRoute> CallRoutes();
+  // Answers with the events of the request that the exchange's parameter names.
+  void StreamProgress(std::unique_ptr<HttpExchange> exchange);
+
+  const Cors cors_;
+  const bool web_;
+  Watchdog watchdog_;
+  ProgressBoard board_;
+  RestHost host_;
+  ProgressStreams streams_;
+};
+
+}  // namespace upscaled::server

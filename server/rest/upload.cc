@@ -1,0 +1,198 @@
+#include "server/rest/upload.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "engine/base/string_view.h"
+#include "engine/image/replay_source.h"
+#include "server/base/error.h"
+
+namespace upscaled::server {
+namespace {
+
+constexpr size_t kMaxValueBytes = 4096;
+constexpr size_t kReadBytes = size_t{64} << 10;
+
+absl::Status Invalid(absl::string_view message) {
+  return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption,
+                   std::string_view(message.data(), message.size()));
+}
+
+absl::Status FieldAfterImage(const std::string& name) {
+  return Invalid(absl::StrCat("the field \"", name.substr(0, 64),
+                              "\" comes after an image of more than ", Upload::kMaxHeldBytes,
+                              " bytes; put fields before the image, or into the query"));
+}
+
+bool IsImage(const MultipartPart& part) { return part.name == "image" || part.name == "file"; }
+
+}  // namespace
+
+// The body as it comes.
+class Upload::BodySource final : public ByteSource {
+ public:
+  BodySource(HttpExchange& exchange, std::function<void()> on_first_bytes)
+      : exchange_(exchange), on_first_bytes_(std::move(on_first_bytes)) {}
+
+  absl::StatusOr<size_t> Read(std::span<uint8_t> dst) override {
+    const absl::StatusOr<size_t> count = exchange_.Read(dst);
+    if (on_first_bytes_ != nullptr) std::exchange(on_first_bytes_, nullptr)();
+    return count;
+  }
+
+ private:
+  HttpExchange& exchange_;
+  std::function<void()> on_first_bytes_;
+};
+
+// A streamed image of a form, which nothing may follow.
+class Upload::PartSource final : public ByteSource {
+ public:
+  explicit PartSource(MultipartReader& reader) : reader_(reader) {}
+
+  absl::StatusOr<size_t> Read(std::span<uint8_t> dst) override {
+    ASSIGN_OR_RETURN(const size_t count, reader_.Read(dst));
+    if (count > 0) return count;
+    ASSIGN_OR_RETURN(const std::optional<MultipartPart> part, reader_.Next());
+    if (part.has_value()) return FieldAfterImage(part->name);
+    return 0;
+  }
+
+ private:
+  MultipartReader& reader_;
+};
+
+// The image's bytes within their limit.
+class Upload::CountedSource final : public ByteSource {
+ public:
+  CountedSource(ByteSource& source, Upload& upload) : source_(source), upload_(upload) {}
+
+  absl::StatusOr<size_t> Read(std::span<uint8_t> dst) override {
+    ASSIGN_OR_RETURN(const size_t count, source_.Read(dst));
+    int64_t& received = upload_.record_.received_bytes;
+    received += static_cast<int64_t>(count);
+    RETURN_IF_ERROR(CheckSourceBytes(upload_.admission_.limits(), received));
+    if (upload_.on_received_ != nullptr) upload_.on_received_(received);
+    return count;
+  }
+
+ private:
+  ByteSource& source_;
+  Upload& upload_;
+};
+
+Upload::Upload(HttpExchange& exchange, AdmissionController& admission, const std::string& address,
+               RequestRecord& record, std::function<void()> on_first_bytes)
+    : exchange_(exchange),
+      admission_(admission),
+      address_(address),
+      record_(record),
+      body_(std::make_unique<BodySource>(exchange, std::move(on_first_bytes))) {}
+
+absl::Status Upload::Open(UpscaleParameters& parameters) {
+  const HttpRequest& request = exchange_.request();
+  ParameterReader reader(parameters);
+  ASSIGN_OR_RETURN(const std::vector<FormField> query, ParseQuery(request.query));
+  for (const FormField& field : query) RETURN_IF_ERROR(reader.Read(field));
+  ByteSource* source = body_.get();
+  const std::string_view type = request.Field("Content-Type");
+  if (IsMultipart(type)) {
+    ASSIGN_OR_RETURN(const std::string boundary, MultipartBoundary(type));
+    multipart_.emplace(*body_, boundary);
+    RETURN_IF_ERROR(ReadForm(reader));
+    source = replay_.get();
+  } else {
+    const uint64_t told = request.content_length.value_or(0);
+    constexpr auto kMax = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+    RETURN_IF_ERROR(
+        CheckSourceBytes(admission_.limits(), static_cast<int64_t>(std::min(told, kMax))));
+  }
+  image_ = std::make_unique<CountedSource>(*source, *this);
+  if (parameters.request_id.empty()) {
+    parameters.request_id = std::string(request.Field("X-Request-Id"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Upload::ReadForm(ParameterReader& reader) {
+  size_t fields = 0;
+  while (true) {
+    ASSIGN_OR_RETURN(const std::optional<MultipartPart> part, multipart_->Next());
+    if (!part.has_value()) break;
+    if (++fields > kMaxFormFields) {
+      return Invalid(absl::StrCat("the form has more than ", kMaxFormFields, " fields"));
+    }
+    if (!IsImage(*part)) {
+      ASSIGN_OR_RETURN(std::string value, ReadValue(*part));
+      RETURN_IF_ERROR(reader.Read({part->name, std::move(value)}));
+      continue;
+    }
+    if (part_ != nullptr) return Invalid("the form has two images; there can be one");
+    file_name_ = part->file_name.value_or("");
+    part_ = std::make_unique<PartSource>(*multipart_);
+    ASSIGN_OR_RETURN(const bool whole, HoldImage());
+    if (!whole) break;
+  }
+  if (part_ == nullptr)
+    return Invalid("the form has no image: no file field \"image\" or \"file\"");
+  replay_ = std::make_unique<ReplaySource>(std::move(held_), *part_);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> Upload::ReadValue(const MultipartPart& part) {
+  std::string value;
+  uint8_t bytes[512];
+  while (true) {
+    ASSIGN_OR_RETURN(const size_t count, multipart_->Read(bytes));
+    if (count == 0) return value;
+    value.append(reinterpret_cast<const char*>(bytes), count);
+    if (value.size() > kMaxValueBytes) {
+      return Invalid(absl::StrCat("the field \"", part.name.substr(0, 64), "\" has more than ",
+                                  kMaxValueBytes, " bytes; the image's is called image or file"));
+    }
+  }
+}
+
+absl::StatusOr<bool> Upload::HoldImage() {
+  const uint64_t told = exchange_.request().content_length.value_or(kMaxHeldBytes);
+  const auto room = static_cast<size_t>(std::min<uint64_t>(told, kMaxHeldBytes));
+  // Twice: it grows by doubling.
+  ASSIGN_OR_RETURN(held_memory_, admission_.Reserve({.memory_bytes = static_cast<int64_t>(2 * room),
+                                                     .address = address_}));
+  size_t size = 0;
+  while (size < kMaxHeldBytes) {
+    if (held_.size() - size < kReadBytes) {
+      held_.resize(std::min(std::max(2 * size, size + kReadBytes), kMaxHeldBytes));
+    }
+    ASSIGN_OR_RETURN(const size_t count, multipart_->Read(std::span(held_).subspan(size)));
+    size += count;
+    if (count > 0) continue;
+    held_.resize(size);
+    return true;
+  }
+  return false;
+}
+
+std::optional<Digest> Upload::digest() const {
+  constexpr absl::string_view kAlgorithm = "sha-256=:";
+  if (multipart_.has_value()) return std::nullopt;
+  const absl::string_view field = ToAbsl(exchange_.request().Field("Content-Digest"));
+  const size_t begin = field.find(kAlgorithm);
+  if (begin == absl::string_view::npos) return std::nullopt;
+  const absl::string_view rest = field.substr(begin + kAlgorithm.size());
+  std::string bytes;
+  if (!absl::Base64Unescape(rest.substr(0, rest.find(':')), &bytes)) return std::nullopt;
+  return DigestFromBytes(bytes);
+}
+
+absl::Status Upload::CheckEnd() {
+  if (!multipart_.has_value()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::optional<MultipartPart> part, multipart_->Next());
+  return part.has_value() ? FieldAfterImage(part->name) : absl::OkStatus();
+}
+
+}  // namespace upscaled::server

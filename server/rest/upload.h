@@ -1,0 +1,84 @@
+// The request of POST /v1/upscale: what it asks for, and the bytes of its image.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/image/byte_stream.h"
+#include "server/admission/admission.h"
+#include "server/base/request_record.h"
+#include "server/http/http_exchange.h"
+#include "server/rest/multipart.h"
+#include "server/rest/upscale_parameters.h"
+#include "server/results/digest.h"
+
+namespace upscaled::server {
+
+// The image is the body itself, or a part "image" or "file" of multipart/form-data. Fields of a
+// form may stand on both sides of the image, as curl's users write them, so that all that is known
+// after it has to be waited for: the image is held in memory, up to kMaxHeldBytes, until the form
+// has ended. A larger one is streamed, and a field that follows it is an error.
+class Upload {
+ public:
+  static constexpr size_t kMaxHeldBytes = size_t{8} << 20;
+
+  // `on_first_bytes` is called once, when the first bytes of the body, or its end, are there. All
+  // must outlive it. `address` as CallContext has it.
+  Upload(HttpExchange& exchange, AdmissionController& admission, const std::string& address,
+         RequestRecord& record, std::function<void()> on_first_bytes);
+
+  // Reads the query, and of a form as much as is needed to know all fields. INVALID_ARGUMENT
+  // (kInvalidOption) for what ParameterReader and MultipartReader refuse, and for no or a second
+  // image; (kLimitExceeded) for an image that says to be too large; as Reserve where it cannot be
+  // held; as HttpExchange::Read.
+  absl::Status Open(UpscaleParameters& parameters);
+
+  // To be told how many bytes of the image have been read, by whoever reads it.
+  void OnReceived(std::function<void(int64_t bytes)> callback) {
+    on_received_ = std::move(callback);
+  }
+
+  // After Open. INVALID_ARGUMENT (kLimitExceeded) beyond --max-source-bytes; else as Open.
+  ByteSource& image() { return *image_; }
+  // The image's file name, as the form has it; "" where it has none.
+  const std::string& file_name() const { return file_name_; }
+
+  // The SHA-256 of an image that is the body itself, where the client tells it (RFC 9530,
+  // Content-Digest).
+  std::optional<Digest> digest() const;
+
+  // Reads on behind a streamed image of a form, where decoders need not look: as image().
+  absl::Status CheckEnd();
+
+ private:
+  class BodySource;
+  class PartSource;
+  class CountedSource;
+
+  absl::Status ReadForm(ParameterReader& reader);
+  absl::StatusOr<std::string> ReadValue(const MultipartPart& part);
+  // Begins to hold the image that the reader is at; whether that was all of it.
+  absl::StatusOr<bool> HoldImage();
+
+  HttpExchange& exchange_;
+  AdmissionController& admission_;
+  const std::string& address_;
+  RequestRecord& record_;
+  const std::unique_ptr<ByteSource> body_;
+  std::optional<MultipartReader> multipart_;
+  AdmissionController::Reservation held_memory_;
+  std::vector<uint8_t> held_;
+  std::string file_name_;
+  std::function<void(int64_t)> on_received_;
+  std::unique_ptr<ByteSource> part_, replay_, image_;
+};
+
+}  // namespace upscaled::server

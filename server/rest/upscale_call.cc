@@ -1,0 +1,182 @@
+#include "server/rest/upscale_call.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "engine/base/string_view.h"
+#include "engine/image/memory_io.h"
+#include "nlohmann/json.hpp"
+#include "server/base/error.h"
+#include "server/handlers/call_steps.h"
+#include "server/handlers/compute_image.h"
+#include "server/handlers/convert.h"
+#include "server/handlers/image_job.h"
+#include "server/rest/accept.h"
+#include "server/rest/answer.h"
+#include "server/rest/entity_tags.h"
+#include "server/rest/image_format.h"
+#include "server/rest/json.h"
+#include "server/rest/problem.h"
+
+namespace upscaled::server {
+namespace {
+
+namespace pb = upscale::v1;
+
+// What a call holds beside what the transport does: a piece of the answer, and the form's buffer.
+constexpr int64_t kCallBytes = AnswerSink::kPieceBytes + MultipartReader::kBufferBytes;
+constexpr size_t kCopyBytes = size_t{64} << 10;
+
+absl::Status Late(absl::Duration timeout) {
+  return MakeError(absl::StatusCode::kAborted, ErrorReason::kStalled,
+                   absl::StrCat("the client has not begun to send its image within ",
+                                absl::FormatDuration(timeout), " (start-timeout)"),
+                   {{"limit", "start-timeout"}});
+}
+
+// Whether `error` is the same for any image.
+bool IsOfOptions(const absl::Status& error) {
+  const ErrorReason reason = ReasonOf(error);
+  return reason == ErrorReason::kInvalidOption || reason == ErrorReason::kUnknownModel;
+}
+
+// 0: not known.
+int64_t BodyBytes(const HttpRequest& request) {
+  return static_cast<int64_t>(request.content_length.value_or(0));
+}
+
+nlohmann::ordered_json SizeJson(int width_px, int height_px, pb::ImageFormat format) {
+  return {{"width_px", width_px},
+          {"height_px", height_px},
+          {"format", format == pb::IMAGE_FORMAT_JPEG ? "jpeg" : FileExtension(format)}};
+}
+
+std::string VerdictJson(const ImageVerdict& verdict) {
+  const pb::UpscaleImageHeader& header = verdict.header;
+  nlohmann::ordered_json json = {
+      {"accepted", true},
+      {"request_id", header.request_id()},
+      {"source", SizeJson(header.source_width_px(), header.source_height_px(),
+                          ToProto(verdict.source_format))},
+      {"result", SizeJson(header.result_width_px(), header.result_height_px(), header.format())},
+      {"model", header.model()},
+      {"tiles", header.tiles()},
+      {"cost_multiply_adds", verdict.cost},
+      {"memory_bytes", verdict.memory_bytes},
+      {"estimated_seconds", nullptr}};
+  if (verdict.time_to_end > absl::ZeroDuration()) {
+    json["estimated_seconds"] = absl::ToDoubleSeconds(verdict.time_to_end);
+  }
+  return json.dump();
+}
+
+}  // namespace
+
+void UpscaleCall::Begin(RestHost& host, std::unique_ptr<HttpExchange> exchange) {
+  const auto call = std::make_shared<UpscaleCall>(host, std::move(exchange));
+  call->WatchStart();
+  call->Start(kCallBytes);
+}
+
+void UpscaleCall::WatchStart() {
+  const absl::Duration timeout = host().calls.start_timeout;
+  watch_ = host().watchdog.Watch(timeout, [weak = weak_from_this(), timeout] {
+    if (const auto call = weak.lock()) call->GiveUp(Late(timeout));
+  });
+}
+
+void UpscaleCall::Run() {
+  const absl::Status status = GuardHandler(record(), [this] { return Answer(); });
+  reservation_.Release();
+  const bool original = !status.ok() && AnswerOriginal(status);
+  if (progress_) progress_->End(status, summary_json_);
+  Conclude(status);
+  if (!status.ok() && !original) return Fail(status);
+  sink().Finish(std::move(last_fields_));
+}
+
+absl::Status UpscaleCall::Answer() {
+  upload_.emplace(exchange(), host().calls.admission, address(), record(),
+                  [this] { host().watchdog.Drop(watch_); });
+  RETURN_IF_ERROR(upload_->Open(parameters_));
+  ASSIGN_OR_RETURN(record().request_id, ChooseRequestId(parameters_.request_id));
+  progress_ = host().board.Enter(record().request_id, BodyBytes(request()));
+  upload_->OnReceived([this](int64_t bytes) { progress_->Receive(bytes); });
+  ASSIGN_OR_RETURN(RequestOptions options, FromProto(parameters_.options));
+  if (!options.format.has_value()) options.format = PreferredFormat(request().Field("Accept"));
+  if (parameters_.dry_run || request().method == "HEAD") return Judge(options);
+  return Upscale(std::move(options));
+}
+
+absl::Status UpscaleCall::Judge(const RequestOptions& options) {
+  ASSIGN_OR_RETURN(const ImageVerdict verdict,
+                   JudgeImage(host().handlers, MakeContext(), options, upload_->image()));
+  HttpResponse response = JsonResponse(VerdictJson(verdict));
+  response.fields.push_back({"X-Request-Id", record().request_id});
+  const std::string body = std::exchange(response.body, "");
+  sink().Open(WithCors(std::move(response)), {});
+  return sink().Write(AsBytes(body));
+}
+
+absl::Status UpscaleCall::Upscale(RequestOptions options) {
+  ByteSource* source = &upload_->image();
+  if (parameters_.original_on_error) {
+    constexpr auto kKeptBytes = static_cast<int64_t>(2 * Upload::kMaxHeldBytes);  // it doubles
+    ASSIGN_OR_RETURN(kept_memory_, host().calls.admission.Reserve(
+                                       {.memory_bytes = kKeptBytes, .address = address()}));
+    source = &kept_.emplace(*source, Upload::kMaxHeldBytes);
+  }
+  const ImageJob job{.options = std::move(options),
+                     .input = *source,
+                     .output = sink(),
+                     .input_bytes = BodyBytes(request()),
+                     .source_digest = upload_->digest(),
+                     .known_results = ParseTags(request().Field("If-None-Match")),
+                     .on_header =
+                         [this](const pb::UpscaleImageHeader& header) {
+                           Announce(header);
+                           return absl::OkStatus();
+                         },
+                     .on_progress = [this](int64_t done, int64_t) { progress_->Report(done); }};
+  ASSIGN_OR_RETURN(const pb::UpscaleSummary summary,
+                   RunImageJob(host().handlers, MakeContext(), job));
+  RETURN_IF_ERROR(upload_->CheckEnd());
+  summary_json_ = ToJson(summary);
+  last_fields_ = SummaryFields(summary, summary_json_);
+  return sink().Settle();
+}
+
+void UpscaleCall::Announce(const pb::UpscaleImageHeader& header) {
+  progress_->Start(header.tiles());
+  sink().Open(WithCors(ImageResponse(header, parameters_, upload_->file_name(), Elapsed())),
+              SummaryFieldNames(header));
+}
+
+bool UpscaleCall::AnswerOriginal(const absl::Status& error) {
+  if (!kept_.has_value() || !kept_->whole() || sink().begun() || IsOfOptions(error)) return false;
+  const absl::Status sent = GuardHandler(record(), [&]() -> absl::Status {
+    sink().Reset();
+    const std::optional<ImageFormat> format = RecognizeFormat(kept_->kept());
+    sink().Open(WithCors(OriginalResponse(format ? ToProto(*format) : pb::IMAGE_FORMAT_UNSPECIFIED,
+                                          error, record().request_id)),
+                {});
+    RETURN_IF_ERROR(sink().Write(kept_->kept()));
+    std::vector<uint8_t> bytes(kCopyBytes);
+    while (true) {
+      ASSIGN_OR_RETURN(const size_t count, kept_->rest().Read(bytes));
+      if (count == 0) return sink().Settle();
+      RETURN_IF_ERROR(sink().Write(std::span(bytes).first(count)));
+    }
+  });
+  return sent.ok();
+}
+
+void UpscaleCall::Conclude(const absl::Status& status) {
+  host().watchdog.Drop(watch_);
+  kept_memory_.Release();
+  RestCall::Conclude(status);
+}
+
+}  // namespace upscaled::server

@@ -1,0 +1,54 @@
+// POST /v1/upscale: an image in, the upscaled image out.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "server/admission/admission.h"
+#include "server/handlers/call_context.h"
+#include "server/handlers/request_options.h"
+#include "server/rest/kept_source.h"
+#include "server/rest/rest_call.h"
+#include "server/rest/upload.h"
+#include "server/rest/upscale_parameters.h"
+
+namespace upscaled::server {
+
+// The transport reads its body while it works. HEAD asks for a verdict as dry_run does.
+class UpscaleCall final : public RestCall {
+ public:
+  // Answers `exchange`; on the server's thread.
+  static void Begin(RestHost& host, std::unique_ptr<HttpExchange> exchange);
+
+  UpscaleCall(RestHost& host, std::unique_ptr<HttpExchange> exchange)
+      : RestCall(host, std::move(exchange), "Upscale") {}
+
+ private:
+  void Run() override;
+  void Conclude(const absl::Status& status) override;
+
+  // For the first bytes of the body to come.
+  void WatchStart();
+  // Leaves the answer, or its end, to be sent.
+  absl::Status Answer();
+  absl::Status Judge(const RequestOptions& options);
+  absl::Status Upscale(RequestOptions options);
+  void Announce(const upscale::v1::UpscaleImageHeader& header);
+  // Whether the source is what the client gets after `error`.
+  bool AnswerOriginal(const absl::Status& error);
+  CallContext MakeContext() { return {cancellation(), record(), start(), reservation_, address()}; }
+
+  AdmissionController::Reservation reservation_, kept_memory_;
+  Watchdog::Id watch_;
+  UpscaleParameters parameters_;
+  std::optional<Upload> upload_;
+  std::optional<KeptSource> kept_;
+  ProgressBoard::Entry progress_;
+  std::vector<HttpField> last_fields_;
+  std::string summary_json_;
+};
+
+}  // namespace upscaled::server

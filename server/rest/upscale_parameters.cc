@@ -1,0 +1,210 @@
+#include "server/rest/upscale_parameters.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/string_view.h"
+#include "server/base/error.h"
+#include "server/rest/image_format.h"
+
+namespace upscaled::server {
+namespace {
+
+namespace pb = upscale::v1;
+
+constexpr size_t kMaxShownBytes = 64;  // of a name or a value in an error
+
+// Reads a value into the parameters; false: it is not one of `values`.
+using Setter = bool (*)(const std::string& value, UpscaleParameters& parameters);
+
+struct Parameter {
+  std::string_view name;
+  std::string_view short_name;  // "": none
+  std::string_view values;      // that it takes, for an error
+  Setter set;
+  bool is_switch = false;
+};
+
+template <typename Set>
+bool ReadInteger(const std::string& value, Set set) {
+  int32_t number = 0;
+  if (!absl::SimpleAtoi(value, &number)) return false;
+  set(number);
+  return true;
+}
+
+template <typename Set>
+bool ReadNumber(const std::string& value, Set set) {
+  double number = 0;
+  if (!absl::SimpleAtod(value, &number)) return false;
+  set(number);
+  return true;
+}
+
+template <typename Set>
+bool ReadSwitch(const std::string& value, Set set) {
+  bool on = absl::EqualsIgnoreCase(value, "on");
+  if (!on && !absl::EqualsIgnoreCase(value, "off") && !absl::SimpleAtob(value, &on)) return false;
+  set(on);
+  return true;
+}
+
+bool SetPrecision(const std::string& value, UpscaleParameters& p) {
+  if (value != "exact" && value != "fast") return false;
+  p.options.set_precision(value == "exact" ? pb::PRECISION_EXACT : pb::PRECISION_FAST);
+  return true;
+}
+
+bool SetFormat(const std::string& value, UpscaleParameters& p) {
+  const std::optional<pb::ImageFormat> format = FormatOfName(value);
+  if (format.has_value()) p.options.set_format(*format);
+  return format.has_value();
+}
+
+constexpr std::string_view kInteger = "a whole number", kNumber = "a number",
+                           kSwitch = "1 or 0, true or false, on or off", kText = "a text";
+
+constexpr Parameter kParameters[] = {
+    {"model", "", kText,
+     [](const std::string& v, UpscaleParameters& p) {
+       p.options.set_model(v);
+       return true;
+     }},
+    {"noise_level", "noise", kInteger,
+     [](const std::string& v, UpscaleParameters& p) {
+       return ReadInteger(v, [&](int32_t n) { p.options.set_noise_level(n); });
+     }},
+    {"scale", "", kNumber,
+     [](const std::string& v, UpscaleParameters& p) {
+       return ReadNumber(v, [&](double n) { p.options.set_scale(n); });
+     }},
+    {"width_px", "width", kInteger,
+     [](const std::string& v, UpscaleParameters& p) {
+       return ReadInteger(v, [&](int32_t n) { p.options.mutable_size()->set_width_px(n); });
+     }},
+    {"height_px", "height", kInteger,
+     [](const std::string& v, UpscaleParameters& p) {
+       return ReadInteger(v, [&](int32_t n) { p.options.mutable_size()->set_height_px(n); });
+     }},
+    {"tta", "", kSwitch,
+     [](const std::string& v, UpscaleParameters& p) {
+       return ReadSwitch(v, [&](bool on) { p.options.set_tta(on); });
+     },
+     true},
+    {"format", "", "png, jpeg, jpg or webp", SetFormat},
+    {"quality", "", kInteger,
+     [](const std::string& v, UpscaleParameters& p) {
+       return ReadInteger(v, [&](int32_t n) { p.options.set_quality(n); });
+     }},
+    {"png_compression", "", kInteger,
+     [](const std::string& v, UpscaleParameters& p) {
+       return ReadInteger(v, [&](int32_t n) { p.options.set_png_compression(n); });
+     }},
+    {"keep_16_bit", "", kSwitch,
+     [](const std::string& v, UpscaleParameters& p) {
+       return ReadSwitch(v, [&](bool on) { p.options.set_keep_16_bit(on); });
+     },
+     true},
+    {"precision", "", "exact or fast", SetPrecision},
+    {"tile_px", "", kInteger,
+     [](const std::string& v, UpscaleParameters& p) {
+       return ReadInteger(v, [&](int32_t n) { p.options.set_tile_px(n); });
+     }},
+    {"sigma_space", "", kNumber,
+     [](const std::string& v, UpscaleParameters& p) {
+       return ReadNumber(v, [&](double n) { p.options.mutable_prefilter()->set_sigma_space(n); });
+     }},
+    {"sigma_range", "", kNumber,
+     [](const std::string& v, UpscaleParameters& p) {
+       return ReadNumber(v, [&](double n) { p.options.mutable_prefilter()->set_sigma_range(n); });
+     }},
+    {"request_id", "", kText,
+     [](const std::string& v, UpscaleParameters& p) {
+       p.request_id = v;
+       return true;
+     }},
+    {"dry_run", "", kSwitch,
+     [](const std::string& v, UpscaleParameters& p) {
+       return ReadSwitch(v, [&](bool on) { p.dry_run = on; });
+     },
+     true},
+    {"on_error", "", "problem or original",
+     [](const std::string& v, UpscaleParameters& p) {
+       p.original_on_error = v == "original";
+       return p.original_on_error || v == "problem";
+     }},
+    {"download", "", kText,
+     [](const std::string& v, UpscaleParameters& p) {
+       p.download = v;
+       return true;
+     }},
+};
+
+std::string Shown(std::string_view text) {
+  if (text.size() <= kMaxShownBytes) return absl::StrCat("\"", ToAbsl(text), "\"");
+  return absl::StrCat("\"", ToAbsl(text.substr(0, kMaxShownBytes)), "...\"");
+}
+
+absl::Status Invalid(const std::string& message, std::string_view field) {
+  return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption, message,
+                   {{"field", std::string(field)}});
+}
+
+absl::Status UnknownOption(const std::string& name) {
+  std::string names;
+  for (const std::string_view known : ParameterNames()) {
+    absl::StrAppend(&names, names.empty() ? "" : ", ", ToAbsl(known));
+  }
+  return Invalid(absl::StrCat("there is no option ", Shown(name), "; there are ", names),
+                 name.substr(0, kMaxShownBytes));
+}
+
+// The two ways to say how large the result is exclude each other.
+bool ExcludesSize(std::string_view name, const pb::UpscaleOptions& options) {
+  if (name == "scale") return options.has_size();
+  return (name == "width_px" || name == "height_px") && options.has_scale();
+}
+
+}  // namespace
+
+absl::Status ParameterReader::Read(const FormField& field) {
+  const auto* const parameter =
+      std::find_if(std::begin(kParameters), std::end(kParameters), [&](const Parameter& p) {
+        return field.name == p.name || (!p.short_name.empty() && field.name == p.short_name);
+      });
+  if (parameter == std::end(kParameters)) return UnknownOption(field.name);
+  if (!read_.insert(parameter->name).second) {
+    return Invalid(absl::StrCat(ToAbsl(parameter->name), " is given more than once"),
+                   parameter->name);
+  }
+  if (!field.value.has_value() && !parameter->is_switch) {
+    return Invalid(absl::StrCat(ToAbsl(parameter->name), " has no value; it must be ",
+                                ToAbsl(parameter->values)),
+                   parameter->name);
+  }
+  const std::string value = field.value.value_or("1");
+  if (value.empty()) return absl::OkStatus();
+  if (ExcludesSize(parameter->name, parameters_.options)) {
+    return Invalid("scale is given beside width_px or height_px; only one of them can be",
+                   parameter->name);
+  }
+  if (parameter->set(value, parameters_)) return absl::OkStatus();
+  return Invalid(absl::StrCat(ToAbsl(parameter->name), " is ", Shown(value), "; it must be ",
+                              ToAbsl(parameter->values)),
+                 parameter->name);
+}
+
+std::vector<std::string_view> ParameterNames() {
+  std::vector<std::string_view> names;
+  for (const Parameter& parameter : kParameters) {
+    names.push_back(parameter.name);
+    if (!parameter.short_name.empty()) names.push_back(parameter.short_name);
+  }
+  return names;
+}
+
+}  // namespace upscaled::server

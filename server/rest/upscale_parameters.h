@@ -1,0 +1,42 @@
+// What a request of POST /v1/upscale asks for, out of the fields of its query and its form.
+#pragma once
+
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "server/rest/form.h"
+#include "upscale/v1/upscale.pb.h"
+
+namespace upscaled::server {
+
+struct UpscaleParameters {
+  upscale::v1::UpscaleOptions options;  // as sent; server/handlers checks the values
+  std::string request_id;               // "": none
+  bool dry_run = false;
+  bool original_on_error = false;
+  std::string download;  // a file name; "": shown, not saved
+};
+
+// Reads fields one after the other.
+class ParameterReader {
+ public:
+  explicit ParameterReader(UpscaleParameters& parameters) : parameters_(parameters) {}
+
+  // A field without a value means "yes" where the option is a switch, an empty value that none is
+  // given, as forms send it. INVALID_ARGUMENT (kInvalidOption, with the field in its metadata) for
+  // a name that is unknown or was read before, also by another of its names, and for values that
+  // cannot be read.
+  absl::Status Read(const FormField& field);
+
+ private:
+  UpscaleParameters& parameters_;
+  std::set<std::string_view> read_;
+};
+
+// The names of all options, each with its short one after it where it has one.
+std::vector<std::string_view> ParameterNames();
+
+}  // namespace upscaled::server

@@ -1,0 +1,137 @@
+// One computation that equal requests share, and its result while it is written: whoever waits for
+// it takes header, bytes and end at a pace of its own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "engine/base/cancellation.h"
+
+namespace upscaled::server {
+
+// Belongs to nobody who waits: it is cancelled when the last of them has left. The computation runs
+// ahead of the fastest one by kAheadBytes at most, and kKeptBytes of the result are kept for the
+// others; one who needs earlier bytes is left behind, unless a file has them. Header and summary
+// are the caller's texts. Thread safe. Held by shared_ptr.
+class Flight : public std::enable_shared_from_this<Flight> {
+ public:
+  static constexpr size_t kBlockBytes = size_t{128} << 10;
+  static constexpr size_t kAheadBytes = size_t{1} << 20;
+  static constexpr size_t kKeptBytes = size_t{4} << 20;
+
+  using Block = std::shared_ptr<const std::string>;
+  // Bytes of the result from `offset` on, as many as that. Called with no lock held.
+  using ReadBack = std::function<absl::StatusOr<std::string>(int64_t offset, size_t bytes)>;
+
+  // The source of what is computed: whoever has it may drop a copy of his own.
+  using Source = std::shared_ptr<const std::vector<uint8_t>>;
+
+  explicit Flight(Source source);
+
+  const Source& source() const { return source_; }
+
+  // --- For the computation ---
+
+  // Cancelled when nobody waits any more.
+  Cancellation& cancellation() { return cancellation_; }
+  // Whatever was appended can be read there from now on.
+  void SetReadBack(ReadBack read_back) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Once, before the first byte.
+  void Announce(std::string header) ABSL_LOCKS_EXCLUDED(mutex_);
+  void ReportProgress(int64_t done, int64_t total) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The next kBlockBytes of the result; the last block may have fewer. Waits until there is room;
+  // the cancellation's reason when it has come to that.
+  absl::Status Append(std::string block) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Last: the summary, or why there is none.
+  void Finish(absl::StatusOr<std::string> summary) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Destroys `held` when the last one who waits has left: source and kept bytes last that long.
+  // Before Finish.
+  void HoldForWaiters(std::shared_ptr<const void> held) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // --- For those who wait ---
+
+  struct Progress {
+    int64_t done = 0;
+    int64_t total = 0;
+    friend bool operator==(const Progress&, const Progress&) = default;
+  };
+  // One or several of these; what was told is not told again.
+  struct News {
+    std::optional<std::string> header;
+    std::optional<Progress> progress;
+    Block block;             // null: none
+    std::string_view bytes;  // the part of `block` that the waiter lacks
+    bool left_behind = false;
+    std::optional<absl::StatusOr<std::string>> end;  // after all bytes
+  };
+
+  // One who waits, until it is destroyed. Used by one thread.
+  class Waiter {
+   public:
+    ~Waiter();
+    Waiter(const Waiter&) = delete;
+    Waiter& operator=(const Waiter&) = delete;
+
+    // Waits for news. To ask again says that all bytes so far have been delivered. The reason when
+    // the waiter's cancellation comes first.
+    absl::StatusOr<News> Await();
+
+   private:
+    friend class Flight;
+    Waiter(std::shared_ptr<Flight> flight, Cancellation& cancellation, int64_t position);
+
+    const std::shared_ptr<Flight> flight_;
+    Cancellation& cancellation_;
+    int64_t position_;  // in bytes; all before it are told
+    bool knows_header_ = false;
+    Progress progress_;
+    Cancellation::Registration wake_;  // last: its callback uses the others
+  };
+
+  // For a caller whose client has the first `position` bytes. Null when it can not be joined any
+  // more: it has ended or was cancelled, or bytes are gone. `cancellation` must outlive the waiter.
+  std::unique_ptr<Waiter> Join(Cancellation& cancellation, int64_t position = 0)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  void Wake() ABSL_LOCKS_EXCLUDED(mutex_);
+  void Leave(const Waiter& waiter) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The end of the bytes that the computation may write now.
+  int64_t Allowed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  int64_t KeptFrom() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What is new to the waiter; false: nothing.
+  bool Tell(Waiter& waiter, News& news) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Of bytes that memory does not hold any more. When that fails, nobody is to try it again.
+  void ReadBehind(int64_t position, int64_t bytes, const ReadBack& read_back, News& news)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+  const Source source_;
+  Cancellation cancellation_;
+  mutable absl::Mutex mutex_;
+  absl::CondVar changed_;
+  std::optional<std::string> header_ ABSL_GUARDED_BY(mutex_);
+  Progress progress_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Block> blocks_ ABSL_GUARDED_BY(mutex_);  // the last ones
+  int64_t dropped_ ABSL_GUARDED_BY(mutex_) = 0;       // blocks before those
+  int64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::optional<absl::StatusOr<std::string>> end_ ABSL_GUARDED_BY(mutex_);
+  bool left_ ABSL_GUARDED_BY(mutex_) = false;  // by all
+  ReadBack read_back_ ABSL_GUARDED_BY(mutex_);
+  std::map<const Waiter*, int64_t> positions_ ABSL_GUARDED_BY(mutex_);  // delivered bytes
+  std::shared_ptr<const void> held_ ABSL_GUARDED_BY(mutex_);            // null: nothing
+  Cancellation::Registration wake_;  // last: its callback uses the others
+};
+
+}  // namespace upscaled::server

@@ -1,0 +1,38 @@
+// The computations that are under way, by what they compute.
+#pragma once
+
+#include <map>
+#include <memory>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "engine/base/cancellation.h"
+#include "server/results/digest.h"
+#include "server/results/flight.h"
+
+namespace upscaled::server {
+
+// Thread safe.
+class InFlight {
+ public:
+  struct Place {
+    std::shared_ptr<Flight> flight;
+    std::unique_ptr<Flight::Waiter> waiter;  // never null
+    bool started = false;                    // the flight is new: the caller has it computed
+  };
+
+  // A place in the flight of this key, or in a new one, of `source`, where there is none that can
+  // be joined by a client that has the first `position` bytes. `cancellation` must outlive the
+  // place.
+  Place JoinOrStart(const Digest& key, Cancellation& cancellation, const Flight::Source& source,
+                    int64_t position = 0) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Before its end is told; the flight may be another one's or none that is known.
+  void Remove(const Digest& key, const Flight& flight) ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  mutable absl::Mutex mutex_;  // held before a flight's own
+  std::map<Digest, std::shared_ptr<Flight>> flights_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace upscaled::server

@@ -1,0 +1,77 @@
+// What is known of stored results, beside their bytes: a table in SQLite.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <sqlite3.h>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "server/results/digest.h"
+
+namespace upscaled::server {
+
+struct StoredResult {
+  std::string name;  // ResultName
+  int64_t bytes = 0;
+  Digest digest = {};         // of the bytes
+  std::string media_type;     // "image/png"
+  std::string header;         // the caller's description of the result
+  Digest source = {};         // of the source's bytes
+  std::string source_header;  // the caller's description of the source
+};
+
+// Every change is whole even when the process is killed; after a power failure the latest may be
+// lost. One process at a time. Thread safe: statements take turns, as SQLite's connections do.
+// Errors are UNAVAILABLE and say what SQLite says.
+class ResultIndex {
+ public:
+  // Makes the file where there is none. FAILED_PRECONDITION when another process has it open,
+  // DATA_LOSS when it is no such table or damaged.
+  static absl::StatusOr<std::unique_ptr<ResultIndex>> Open(const std::filesystem::path& file);
+
+  // In the place of one of the same name.
+  absl::Status Insert(const StoredResult& result) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Null: none. Makes it the one that was used last.
+  absl::StatusOr<std::optional<StoredResult>> Use(const std::string& name)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // source_header of any result of this source.
+  absl::StatusOr<std::optional<std::string>> FindSource(const Digest& source)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status Remove(const std::string& name) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  struct File {
+    std::string name;
+    int64_t bytes = 0;
+  };
+  // At most so many, least recently used first; all for a negative number.
+  absl::StatusOr<std::vector<File>> Oldest(int count) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  struct Totals {
+    int64_t results = 0;
+    int64_t bytes = 0;
+  };
+  Totals totals() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  using Database = std::unique_ptr<sqlite3, decltype(&sqlite3_close)>;
+
+  explicit ResultIndex(Database database) : database_(std::move(database)) {}
+  absl::Status Prepare() ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status CountTotals() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status RemoveLocked(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  mutable absl::Mutex mutex_;
+  const Database database_ ABSL_GUARDED_BY(mutex_);
+  int64_t last_use_ ABSL_GUARDED_BY(mutex_) = 0;
+  Totals totals_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace upscaled::server

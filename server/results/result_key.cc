@@ -1,0 +1,42 @@
+#include "server/results/result_key.h"
+
+namespace upscaled::server {
+namespace {
+
+// To be counted up whenever the fields below change their meaning.
+constexpr std::string_view kRequestFormat = "upscaled request 1";
+constexpr std::string_view kResultFormat = "upscaled result 1";
+
+int64_t FormatOption(const EncodeOptions& encode) {
+  return encode.format == ImageFormat::kPng ? encode.compression : encode.quality;
+}
+
+}  // namespace
+
+Digest RequestKey(const ResultParts& parts) {
+  Sha256 hash;
+  hash.Field(kRequestFormat).Field(AsText(parts.source));
+  hash.Field(static_cast<int64_t>(parts.networks.size()));
+  for (const Digest& network : parts.networks) hash.Field(AsText(network));
+  hash.Field(int64_t{parts.result.width}).Field(int64_t{parts.result.height});
+  hash.Field(int64_t{parts.prefilter.has_value()});
+  if (parts.prefilter.has_value()) {
+    hash.Field(parts.prefilter->sigma_space).Field(parts.prefilter->sigma_range);
+  }
+  hash.Field(FormatName(parts.encode.format)).Field(FormatOption(parts.encode));
+  hash.Field(static_cast<int64_t>(SampleBytes(parts.sample_type)));
+  if (!parts.networks.empty()) {  // nothing else knows flips and precisions
+    hash.Field(int64_t{parts.tta}).Field(PrecisionName(parts.precision));
+  }
+  return hash.Finish();
+}
+
+std::string ResultName(const Digest& request_key, const EngineFingerprint& engine) {
+  Sha256 hash;
+  hash.Field(kResultFormat).Field(AsText(request_key));
+  hash.Field(engine.software).Field(engine.image).Field(engine.device);
+  if (!engine.device.empty()) hash.Field(engine.tuning);
+  return ToHex(hash.Finish());
+}
+
+}  // namespace upscaled::server

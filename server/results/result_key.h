@@ -1,0 +1,46 @@
+// The name of a result, known before anything is computed: what its bytes follow from, hashed.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/geometry.h"
+#include "engine/image/bilateral.h"
+#include "engine/image/codec.h"
+#include "engine/image/image.h"
+#include "engine/model/precision.h"
+#include "server/results/digest.h"
+
+namespace upscaled::server {
+
+// A request in canonical form: after its defaults, sizes and passes were worked out from the
+// source, so that options that ask for the same are the same. Nothing that the bytes do not depend
+// on (tiles, ids, threads) is in it.
+struct ResultParts {
+  Digest source;                 // of the encoded source's bytes
+  std::vector<Digest> networks;  // of the passes, in order: NetworkDigests
+  Size result;
+  std::optional<BilateralOptions> prefilter;
+  bool tta = false;
+  EncodeOptions encode;  // of which format and that format's own options count
+  SampleType sample_type = SampleType::kU8;
+  Precision precision = Precision::kExact;
+};
+
+// The arithmetic beside the networks' own weights: equal for processes that give equal bytes.
+struct EngineFingerprint {
+  std::string software;  // version and build of the server
+  std::string image;     // ImageArithmetic: codecs' versions, instruction sets of the stages
+  std::string tuning;    // Tuner::Choices; empty: kernels as shipped
+  std::string device;    // Backend::arithmetic; empty: no network runs
+};
+
+// All but the arithmetic: for requests that are equal whatever device they get.
+Digest RequestKey(const ResultParts& parts);
+
+// 64 hexadecimal digits: the strong ETag of the result, without quotes.
+std::string ResultName(const Digest& request_key, const EngineFingerprint& engine);
+
+}  // namespace upscaled::server

@@ -1,0 +1,40 @@
+// What operators call: upscale.v1.AdminService and reflection, on gRPC's synchronous server with a
+// few threads, apart from the port that clients call.
+#pragma once
+
+#include <memory>
+
+#include <grpcpp/grpcpp.h>
+
+#include "absl/status/statusor.h"
+#include "server/handlers/call_environment.h"
+#include "server/handlers/handler_environment.h"
+#include "server/rpc/connection_intake.h"
+
+namespace upscaled::server {
+
+// Serves from Start to Shutdown.
+class AdminServer {
+ public:
+  // Both must outlive it; of `calls` it uses the names of peers and who hears of finished calls.
+  static absl::StatusOr<std::unique_ptr<AdminServer>> Start(const HandlerEnvironment& handlers,
+                                                            const CallEnvironment& calls);
+  // Shuts down as Shutdown does.
+  ~AdminServer();
+
+  // For its connections, from Start to Shutdown.
+  ConnectionIntake& intake() { return intake_; }
+
+  // Takes no more connections; waits for a reload, and cancels what else there is after a moment.
+  void Shutdown();
+
+ private:
+  struct Services;
+  AdminServer(const HandlerEnvironment& handlers, const CallEnvironment& calls);
+
+  const std::unique_ptr<Services> services_;
+  std::unique_ptr<grpc::Server> server_;
+  ConnectionIntake intake_;
+};
+
+}  // namespace upscaled::server

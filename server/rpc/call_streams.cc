@@ -1,0 +1,254 @@
+#include <grpcpp/support/proto_buffer_reader.h>
+#include <grpcpp/support/proto_buffer_writer.h>
+
+#include <new>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/base/error.h"
+#include "server/handlers/call_steps.h"
+#include "server/rpc/call.h"
+#include "server/rpc/message_check.h"
+
+namespace upscaled::server {
+namespace {
+
+using google::protobuf::Message;
+
+// Of a message in the input queue, beside its own: an empty one is not free.
+constexpr size_t kQueuedMessageBytes = 256;
+
+absl::Status CheckMessageBytes(size_t bytes, size_t max_bytes, const std::string& method) {
+  if (bytes <= max_bytes) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kLimitExceeded,
+                   absl::StrCat("the message has ", bytes, " bytes, more than the ", max_bytes,
+                                " that ", method, " takes here"),
+                   {{"limit", "message-bytes"},
+                    {"value", absl::StrCat(bytes)},
+                    {"maximum", absl::StrCat(max_bytes)}});
+}
+
+// A message of more than 2 GiB does not serialise, and none is made.
+grpc::ByteBuffer Serialize(const Message& message) {
+  constexpr int kBlockBytes = 1 << 20;
+  grpc::ByteBuffer bytes;
+  const auto size = static_cast<int>(message.ByteSizeLong());
+  grpc::ProtoBufferWriter writer(&bytes, kBlockBytes, size);
+  (void)message.SerializeToZeroCopyStream(&writer);
+  return bytes;
+}
+
+}  // namespace
+
+void Call::QueueInput(MessagePtr message) {
+  const size_t bytes = message->ByteSizeLong();
+  input_bytes_ += kQueuedMessageBytes + bytes;
+  input_stall_.Move(static_cast<int64_t>(bytes), Now());
+  input_.push_back(std::move(message));
+  changed_.NotifyAll();
+}
+
+// --- Reading ---
+
+absl::StatusOr<MessagePtr> Call::Read() {
+  MessagePtr message;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (absl::Status status = AwaitInput(); !status.ok()) return status;
+    if (cancelled_) return cancellation().status();
+    if (input_.empty()) {
+      if (!input_error_.ok()) return input_error_;
+      return nullptr;
+    }
+    message = std::move(input_.front());
+    input_.pop_front();
+    input_bytes_ -= kQueuedMessageBytes + message->ByteSizeLong();
+    if (!WantsRead()) return message;
+    reading_ = true;
+  }
+  StartRead();
+  return message;
+}
+
+absl::Status Call::AwaitInput() {
+  const auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return cancelled_ || input_ended_ || !input_.empty();
+  };
+  if (ready()) return absl::OkStatus();
+  input_stall_.BeginWait(Now());
+  bool there = false;
+  absl::Duration patience;
+  do {
+    there = changed_.Await(mutex_, input_stall_.Patience(Now()), ready);
+    patience = input_stall_.Patience(Now());
+  } while (!there && patience > absl::ZeroDuration());
+  input_stall_.EndWait(Now());
+  if (there) return absl::OkStatus();
+  input_stall_.Restart(Now());  // for a handler that asks again
+  return Stalled(kSentNothing);
+}
+
+void Call::ReportInput() {
+  absl::MutexLock lock(&mutex_);
+  input_stall_.Restart(Now());
+}
+
+bool Call::WantsRead() const {
+  return !reading_ && !input_ended_ && input_bytes_ < method_->input_queue_bytes;
+}
+
+void Call::OnRead(bool ok) {
+  absl::StatusOr<MessagePtr> message = MessagePtr();
+  if (ok) {
+    try {
+      message = ParseIncoming();
+    } catch (const std::bad_alloc&) {
+      message = OutOfMemory();
+    }
+  }
+  incoming_.Clear();
+  if (request_handed_over_) {
+    OnStreamRead(std::move(message));
+  } else {
+    OnRequest(std::move(message));
+  }
+}
+
+absl::StatusOr<MessagePtr> Call::ParseIncoming() {
+  const size_t max_bytes =
+      request_handed_over_ ? method_->max_message_bytes : method_->max_first_message_bytes;
+  if (absl::Status status = CheckMessageBytes(incoming_.Length(), max_bytes, method_->name);
+      !status.ok()) {
+    return status;
+  }
+  const google::protobuf::Descriptor& type = *method_->request->GetDescriptor();
+  {
+    grpc::ProtoBufferReader bytes(&incoming_);
+    if (!bytes.status().ok()) return NoSuchMessage(type);
+    if (absl::Status status = CheckFields(bytes, type); !status.ok()) return status;
+  }
+  MessagePtr message(method_->request->New());
+  grpc::ProtoBufferReader bytes(&incoming_);
+  if (!message->ParseFromZeroCopyStream(&bytes)) return NoSuchMessage(type);
+  return message;
+}
+
+void Call::OnStreamRead(absl::StatusOr<MessagePtr> message) {
+  {
+    absl::MutexLock lock(&mutex_);
+    reading_ = false;
+    if (!message.ok() || *message == nullptr || cancelled_ || finish_status_.has_value()) {
+      input_ended_ = true;
+      changed_.NotifyAll();
+      input_error_ = message.status();
+      return;
+    }
+    QueueInput(*std::move(message));
+    reading_ = WantsRead();
+    if (!reading_) return;
+  }
+  StartRead();
+}
+
+// --- Writing ---
+
+absl::Status Call::Reserve(size_t bytes) {
+  absl::MutexLock lock(&mutex_);
+  const auto fits = [this, bytes]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return output_bytes_ == 0 || output_bytes_ + bytes <= method_->output_queue_bytes;
+  };
+  if (absl::Status status = AwaitOutput(fits); !status.ok()) return status;
+  output_bytes_ += bytes;
+  return absl::OkStatus();
+}
+
+absl::Status Call::Flush() {
+  absl::MutexLock lock(&mutex_);
+  return AwaitOutput(
+      [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !writing_ && output_.empty(); });
+}
+
+absl::Status Call::AwaitOutput(const std::function<bool()>& condition) {
+  const auto over = [this, &condition]()
+                        ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return cancelled_ || condition(); };
+  do {  // time without a write is not the client's
+    if (changed_.Await(mutex_, output_stall_.Patience(Now()), over)) {
+      return cancelled_ ? cancellation().status() : absl::OkStatus();
+    }
+    if (!writing_) output_stall_.Restart(Now());
+  } while (output_stall_.Patience(Now()) > absl::ZeroDuration());
+  return Stalled(kTookNothing);
+}
+
+void Call::Send(MessagePtr message, size_t reserved_bytes, std::shared_ptr<const void> held) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (cancelled_) return;
+    output_.push_back({std::move(message), reserved_bytes, std::move(held)});
+  }
+  MaybeStartWrite();
+}
+
+bool Call::SendIfIdle(MessagePtr message) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (cancelled_ || finish_status_.has_value() || !output_.empty()) return false;
+    output_.push_back({std::move(message), 0, nullptr});
+  }
+  MaybeStartWrite();
+  return true;
+}
+
+void Call::MaybeStartWrite() {
+  MessagePtr next, answer;
+  grpc::Status status;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (writing_ || (output_.empty() && !finish_status_.has_value())) return;
+    writing_ = true;  // finishing included, which is the last write
+    if (output_.empty()) {
+      status = *finish_status_;
+      answer = std::move(answer_);
+    } else {
+      in_flight_ = std::move(output_.front());
+      output_.pop_front();
+      next = std::move(in_flight_.message);
+      bytes_in_flight_ = next->ByteSizeLong();
+      output_stall_.BeginWait(Now());
+    }
+  }
+  if (next != nullptr) {
+    stream_.Write(Serialize(*next), write_.Arm(shared_from_this()));
+  } else if (answer != nullptr) {
+    const grpc::ByteBuffer bytes = Serialize(*answer);
+    answer = nullptr;
+    stream_.WriteAndFinish(bytes, {}, status, finish_.Arm(shared_from_this()));
+  } else {
+    stream_.Finish(status, finish_.Arm(shared_from_this()));
+  }
+}
+
+void Call::OnWritten(bool ok) {
+  Outgoing gone;  // what it holds may take locks of its own when it goes
+  bool idle = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    writing_ = false;
+    changed_.NotifyAll();
+    output_bytes_ -= in_flight_.reserved_bytes;
+    gone = std::exchange(in_flight_, {});
+    output_stall_.EndWait(Now());
+    output_stall_.Move(static_cast<int64_t>(bytes_in_flight_), Now());
+    if (!ok) output_.clear();  // the call is over; its end is on the way
+    idle = output_.empty();
+  }
+  MaybeStartWrite();
+  if (idle && idle_ != nullptr) idle_();
+}
+
+void Call::DropOutput() {
+  absl::MutexLock lock(&mutex_);
+  output_.clear();
+}
+
+}  // namespace upscaled::server

@@ -1,0 +1,77 @@
+// The methods that the gRPC port serves: a table of names, limits and handlers.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "google/protobuf/message.h"
+#include "server/handlers/call_context.h"
+
+namespace upscaled::server {
+
+class Call;
+
+using MessagePtr = std::unique_ptr<google::protobuf::Message>;
+
+// A call's messages in both directions, without their types. As MessageReader and MessageWriter
+// (server/handlers/message_stream.h) have them.
+class MessageStreams {
+ public:
+  virtual ~MessageStreams() = default;
+  // Null: the client has sent all.
+  virtual absl::StatusOr<MessagePtr> Read() = 0;
+  virtual void ReportInput() = 0;
+  virtual absl::Status Reserve(size_t bytes) = 0;
+  virtual void Send(MessagePtr message, size_t reserved_bytes,
+                    std::shared_ptr<const void> held) = 0;
+  // Whether the message was taken.
+  virtual bool SendIfIdle(MessagePtr message) = 0;
+};
+
+// One method. Exactly one of the three handlers is set, by the functions of typed_method.h.
+struct Method {
+  std::string path;                                    // "/upscale.v1.UpscaleService/UpscaleImage"
+  std::string name;                                    // "UpscaleImage"
+  const google::protobuf::Message* request = nullptr;  // the default instance
+  size_t max_first_message_bytes = 0;  // the options of a stream, all of a unary call
+  size_t max_message_bytes = 0;        // every other one of a stream
+  size_t input_queue_bytes = 0;
+  size_t output_queue_bytes = 0;
+  bool recorded = true;  // logged and counted
+
+  // Many messages either way; on a request worker, with a slot.
+  std::function<absl::Status(CallContext, MessageStreams&)> stream;
+  // One message either way, for which the handler works: on a request worker, with a slot. The
+  // answer is null after an error.
+  std::function<std::pair<absl::Status, MessagePtr>(CallContext,
+                                                    const google::protobuf::Message& request)>
+      unary;
+  // One message either way, answered from memory on gRPC's thread.
+  decltype(unary) quick;
+  // One message, many answers, no thread: keeps the call until it is cancelled, then ends it by
+  // Call::EndWatch. On gRPC's thread.
+  std::function<void(const std::shared_ptr<Call>&, const google::protobuf::Message& request)> watch;
+
+  bool streams() const { return stream != nullptr; }
+  // Memory of a call's messages. Of a stream: a message goes beyond the full input queue, another
+  // one is in the handler's hands. Of a unary call: the message, on the wire and parsed. The
+  // others' are small and short-lived.
+  size_t memory_bytes() const {
+    if (stream != nullptr) return input_queue_bytes + 2 * max_message_bytes + output_queue_bytes;
+    return unary != nullptr ? 2 * max_first_message_bytes : 0;
+  }
+};
+
+// Requests that hold neither an image nor a tile.
+inline constexpr size_t kMaxSmallMessageBytes = size_t{64} << 10;
+
+// By path.
+using MethodTable = std::unordered_map<std::string, Method>;
+
+}  // namespace upscaled::server

@@ -1,0 +1,65 @@
+// The calls whose messages are still to come: each holds memory of the transport and nothing else,
+// and there may be so many of them. One more makes the oldest go: a client that means it sends its
+// message at once.
+#pragma once
+
+#include <functional>
+#include <list>
+#include <string>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "server/admission/address_shares.h"
+
+namespace upscaled::server {
+
+// Thread safe. Must outlive the places that it hands out.
+class UnreadCalls {
+ private:
+  struct Waiting {
+    std::string address;
+    std::function<void(const absl::Status&)> refuse;  // null once it was told to go
+  };
+
+ public:
+  class Place {
+   public:
+    Place() = default;
+    Place(Place&& other) noexcept
+        : owner_(std::exchange(other.owner_, nullptr)), waiting_(other.waiting_) {}
+    Place& operator=(Place&& other) noexcept {
+      Release();
+      owner_ = std::exchange(other.owner_, nullptr);
+      waiting_ = other.waiting_;
+      return *this;
+    }
+    ~Place() { Release(); }
+    void Release();
+
+   private:
+    friend class UnreadCalls;
+    Place(UnreadCalls* owner, std::list<Waiting>::iterator waiting)
+        : owner_(owner), waiting_(waiting) {}
+    UnreadCalls* owner_ = nullptr;
+    std::list<Waiting>::iterator waiting_;
+  };
+
+  UnreadCalls(int max_calls, int max_per_address)
+      : max_calls_(static_cast<size_t>(max_calls)), shares_(max_per_address) {}
+
+  // Where there are too many, in all or of this address, the oldest of those is refused: on this
+  // thread and with no lock held, with RESOURCE_EXHAUSTED (kOverloaded, with a retry delay).
+  // `refuse` may be called until the place is released, and a little later.
+  Place Enter(const std::string& address, std::function<void(const absl::Status&)> refuse)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  const size_t max_calls_;
+  absl::Mutex mutex_;
+  std::list<Waiting> waiting_ ABSL_GUARDED_BY(mutex_);  // the oldest first
+  AddressShares shares_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace upscaled::server

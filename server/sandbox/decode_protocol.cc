@@ -1,0 +1,50 @@
+#include "server/sandbox/decode_protocol.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+
+namespace upscaled::server {
+namespace {
+
+// Repeats `transfer` (send or recv) until all of `bytes` has gone through.
+template <typename Byte, typename Transfer>
+absl::Status TransferAll(std::span<Byte> bytes, Transfer transfer) {
+  while (!bytes.empty()) {
+    const ssize_t count = transfer(bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) {
+      return absl::UnavailableError(absl::StrCat("the other end has gone", count < 0 ? ": " : "",
+                                                 count < 0 ? std::strerror(errno) : ""));
+    }
+    bytes = bytes.subspan(static_cast<size_t>(count));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status FrameSocket::Send(FrameType type, std::span<const uint8_t> payload) const {
+  const FrameHeader header{type, static_cast<uint32_t>(payload.size())};
+  const auto send_part = [this](const uint8_t* data, size_t size) {
+    return send(fd_, data, size, MSG_NOSIGNAL);
+  };
+  RETURN_IF_ERROR(
+      TransferAll(std::span(reinterpret_cast<const uint8_t*>(&header), sizeof(header)), send_part));
+  return TransferAll(payload, send_part);
+}
+
+absl::StatusOr<FrameHeader> FrameSocket::ReceiveHeader() const {
+  return ReceiveStruct<FrameHeader>();
+}
+
+absl::Status FrameSocket::Receive(std::span<uint8_t> dst) const {
+  return TransferAll(dst, [this](uint8_t* data, size_t size) { return recv(fd_, data, size, 0); });
+}
+
+}  // namespace upscaled::server

@@ -1,0 +1,105 @@
+#include "server/sandbox/decode_sandbox.h"
+
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "engine/image/memory_io.h"
+#include "server/base/error.h"
+#include "server/sandbox/sandboxed_decoder.h"
+
+namespace upscaled::server {
+namespace {
+
+constexpr absl::Duration kProcessRetryDelay = absl::Seconds(1);
+
+// Decodes an image of one pixel.
+absl::Status Probe(DecodeSandbox& sandbox) {
+  Image pixel({.width_px = 1, .height_px = 1, .channels = 3, .type = SampleType::kU8});
+  std::memset(pixel.mutable_view().data, 0, pixel.spec().row_bytes());
+  StringSink sink;
+  ASSIGN_OR_RETURN(const auto encoder, CreateImageEncoder({}, pixel.spec(), {}, sink));
+  RETURN_IF_ERROR(encoder->WriteRows(pixel.view()));
+  RETURN_IF_ERROR(encoder->Finish());
+
+  MemorySource source(sink.bytes());
+  std::vector<uint8_t> prefix;
+  const DecodeLimits limits;
+  ASSIGN_OR_RETURN(const ImageHeader header, ReadImageHeader(source, limits, prefix));
+  MemorySource again(sink.bytes());
+  ASSIGN_OR_RETURN(const auto decoder, sandbox.Open(header, again, limits, nullptr));
+  return decoder->ReadRows(pixel.mutable_view());
+}
+
+}  // namespace
+
+std::filesystem::path DecodeWorkerProgram() {
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  return program.parent_path() / "upscaled-decode";
+}
+
+absl::StatusOr<std::unique_ptr<DecodeSandbox>> DecodeSandbox::Start(DecodeSandboxOptions options) {
+  std::unique_ptr<DecodeSandbox> sandbox(new DecodeSandbox(std::move(options)));
+  if (absl::Status status = Probe(*sandbox); !status.ok()) {
+    return absl::UnavailableError(absl::StrCat(
+        "the decoders' sandbox does not work here: ", status.message(), " (--decode-sandbox)"));
+  }
+  sandbox->crashes_ = 0;
+  return sandbox;
+}
+
+absl::StatusOr<std::unique_ptr<ImageDecoder>> DecodeSandbox::Open(const ImageHeader& header,
+                                                                  ByteSource& source,
+                                                                  const DecodeLimits& limits,
+                                                                  Cancellation* cancellation) {
+  absl::Status status;
+  // A spare worker may have been killed meanwhile, each of them.
+  for (int attempt = 0; attempt <= options_.spare_workers; ++attempt) {
+    absl::StatusOr<WorkerProcess> worker = TakeWorker();
+    status = worker.status();
+    if (!status.ok()) break;
+    auto decoder = std::make_unique<SandboxedDecoder>(*std::move(worker), header, source, limits,
+                                                      cancellation, crashes_);
+    status = decoder->Open();
+    if (status.ok()) {
+      AddSpares();  // while the image is computed
+      return decoder;
+    }
+    const bool cancelled = cancellation != nullptr && cancellation->IsCancelled();
+    if (decoder->has_sent_input() || cancelled) return status;
+  }
+  if (!absl::IsUnavailable(status)) return status;
+  return MakeOverloaded(absl::StrCat("there is no process to decode the image: ", status.message()),
+                        kProcessRetryDelay);
+}
+
+absl::StatusOr<WorkerProcess> DecodeSandbox::TakeWorker() {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!spares_.empty()) {
+      WorkerProcess worker = std::move(spares_.front());
+      spares_.pop_front();
+      return worker;
+    }
+  }
+  return StartWorker();
+}
+
+void DecodeSandbox::AddSpares() {
+  while (true) {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (std::ssize(spares_) >= options_.spare_workers) return;
+    }
+    absl::StatusOr<WorkerProcess> worker = StartWorker();
+    if (!worker.ok()) return;  // whoever needs one says so
+    absl::MutexLock lock(&mutex_);
+    if (std::ssize(spares_) >= options_.spare_workers) return;
+    spares_.push_back(*std::move(worker));
+  }
+}
+
+}  // namespace upscaled::server

@@ -1,0 +1,13 @@
+// The inside of the cage: decodes one image for the server.
+#pragma once
+
+#include "absl/status/status.h"
+
+namespace upscaled::server {
+
+// Serves one image over the stream socket `fd` (see decode_protocol.h), locking the process before
+// it looks at a byte of it. Returns when the server has closed the socket, or the error that ended
+// it, which the server has been told.
+absl::Status ServeDecoder(int fd);
+
+}  // namespace upscaled::server

@@ -1,0 +1,151 @@
+#include "server/sandbox/sandboxed_decoder.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "server/base/error.h"
+
+namespace upscaled::server {
+namespace {
+
+// A decoder may look for more a few times after the end of its input.
+constexpr int kMaxReadsAfterEnd = 1000;
+constexpr absl::Duration kMemoryRetryDelay = absl::Seconds(1);
+
+absl::Status BrokenProtocol() {
+  return MakeError(absl::StatusCode::kInternal, ErrorReason::kInternal,
+                   "the decoder's sandbox sent what it must not");
+}
+
+// The worker's own socket: errors of the client's input are of other codes or texts, and end the
+// image as they are.
+bool IsGone(const absl::Status& status) { return absl::IsUnavailable(status); }
+
+}  // namespace
+
+SandboxedDecoder::SandboxedDecoder(WorkerProcess worker, const ImageHeader& header,
+                                   ByteSource& source, const DecodeLimits& limits,
+                                   Cancellation* cancellation, std::atomic<int64_t>& crashes)
+    : worker_(std::move(worker)),
+      socket_(worker_.socket()),
+      header_(header),
+      source_(source),
+      limits_(limits),
+      cancellation_(cancellation),
+      crashes_(crashes) {
+  if (cancellation == nullptr) return;
+  // Wakes who waits for the worker, however busy that is.
+  on_cancel_ = cancellation->OnCancel([socket = worker_.socket()] { shutdown(socket, SHUT_RDWR); });
+}
+
+absl::Status SandboxedDecoder::Open() {
+  const OpenPayload open{.max_pixels = limits_.max_pixels,
+                         .max_metadata_bytes = limits_.max_metadata_bytes,
+                         .memory_bytes = header_.decoder_bytes + header_.prefix_bytes +
+                                         2 * header_.profile_bytes + kMaxBytesPayload +
+                                         RowsOfFrame(header_.spec) * header_.spec.row_bytes(),
+                         .max_side_px = limits_.max_side_px,
+                         .max_jpeg_scans = limits_.max_jpeg_scans,
+                         .spec = header_.spec};
+  if (absl::Status status = socket_.SendStruct(FrameType::kOpen, open); !status.ok()) {
+    return Explain(std::move(status));
+  }
+  ASSIGN_OR_RETURN(const size_t profile_bytes, Await(FrameType::kOpened));
+  if (profile_bytes > header_.profile_bytes) return BrokenProtocol();
+  metadata_.icc_profile.resize(profile_bytes);
+  return Explain(
+      socket_.Receive({reinterpret_cast<uint8_t*>(metadata_.icc_profile.data()), profile_bytes}));
+}
+
+absl::Status SandboxedDecoder::ReadRows(MutableImageView rows) {
+  const int max_rows = RowsOfFrame(header_.spec);
+  for (int y = 0; y < rows.height_px(); y += max_rows) {
+    const int count = std::min(max_rows, rows.height_px() - y);
+    RETURN_IF_ERROR(ReadFrameOfRows(rows.Crop({0, y, rows.width_px(), count})));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SandboxedDecoder::ReadFrameOfRows(MutableImageView rows) {
+  const ReadRowsPayload wanted{.rows = rows.height_px()};
+  if (absl::Status status = socket_.SendStruct(FrameType::kReadRows, wanted); !status.ok()) {
+    return Explain(std::move(status));
+  }
+  ASSIGN_OR_RETURN(const size_t payload_bytes, Await(FrameType::kRows));
+  const size_t row_bytes = header_.spec.row_bytes();
+  if (payload_bytes != row_bytes * rows.height_px()) return BrokenProtocol();
+  buffer_.resize(payload_bytes);
+  RETURN_IF_ERROR(Explain(socket_.Receive(buffer_)));
+  for (int y = 0; y < rows.height_px(); ++y) {
+    std::memcpy(rows.row(y), buffer_.data() + y * row_bytes, row_bytes);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<size_t> SandboxedDecoder::Await(FrameType type) {
+  while (true) {
+    const absl::StatusOr<FrameHeader> frame = socket_.ReceiveHeader();
+    if (!frame.ok()) return Explain(frame.status());
+    if (frame->type == type) return frame->payload_bytes;
+    if (frame->type == FrameType::kFailed) return ReceiveFailure(frame->payload_bytes);
+    if (frame->type != FrameType::kNeedBytes || frame->payload_bytes != 0) {
+      return BrokenProtocol();
+    }
+    RETURN_IF_ERROR(SendInput());
+  }
+}
+
+absl::Status SandboxedDecoder::SendInput() {
+  has_sent_input_ = true;
+  buffer_.resize(kMaxBytesPayload);
+  ASSIGN_OR_RETURN(const size_t count, source_.Read(buffer_));
+  if (count == 0 && ++reads_after_end_ > kMaxReadsAfterEnd) return BrokenProtocol();
+  return Explain(socket_.Send(FrameType::kBytes, std::span(buffer_).first(count)));
+}
+
+absl::Status SandboxedDecoder::ReceiveFailure(size_t payload_bytes) {
+  FailedPayload failed;
+  if (payload_bytes < sizeof(failed) || payload_bytes > sizeof(failed) + kMaxFailureMessage) {
+    return BrokenProtocol();
+  }
+  std::string payload(payload_bytes, '\0');
+  RETURN_IF_ERROR(
+      Explain(socket_.Receive({reinterpret_cast<uint8_t*>(payload.data()), payload.size()})));
+  std::memcpy(&failed, payload.data(), sizeof(failed));
+  std::string message = payload.substr(sizeof(failed));
+  if (failed.limit >= 0 && failed.limit <= static_cast<int32_t>(DecodeLimit::kJpegScans) &&
+      limits_.explain) {
+    return limits_.explain(static_cast<DecodeLimit>(failed.limit), failed.value,
+                           std::move(message));
+  }
+  switch (const auto code = static_cast<absl::StatusCode>(failed.code)) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kUnimplemented:
+      return absl::Status(code, message);
+    default:
+      return MakeError(absl::StatusCode::kInternal, ErrorReason::kInternal, message);
+  }
+}
+
+absl::Status SandboxedDecoder::Explain(absl::Status status) {
+  if (!IsGone(status)) return status;
+  if (cancellation_ != nullptr && cancellation_->IsCancelled()) return cancellation_->status();
+  if (!has_sent_input_) return status;
+  const WorkerProcess::End end = worker_.AwaitEnd();
+  if (end.killed) {  // which it cannot do itself
+    return MakeOverloaded("the image's decoder was killed; the machine seems to be out of memory",
+                          kMemoryRetryDelay);
+  }
+  ++crashes_;
+  return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidImage,
+                   absl::StrCat("the image's decoder crashed in its sandbox: ", end.text));
+}
+
+}  // namespace upscaled::server

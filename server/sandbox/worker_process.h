@@ -1,0 +1,43 @@
+// A process of the server's own that talks over a socket and is not trusted.
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/base/unique_fd.h"
+
+namespace upscaled::server {
+
+// Killed when it goes. Not thread safe.
+class WorkerProcess {
+ public:
+  // `program` gets a stream socket as its standard input and no other descriptor, no environment,
+  // and a process group of its own. UNAVAILABLE says why it cannot be started.
+  static absl::StatusOr<WorkerProcess> Start(const std::filesystem::path& program,
+                                             std::vector<std::string> arguments = {});
+  WorkerProcess(WorkerProcess&& other) noexcept
+      : socket_(std::move(other.socket_)), pid_(std::exchange(other.pid_, -1)) {}
+  WorkerProcess& operator=(WorkerProcess&&) = delete;
+  ~WorkerProcess();
+
+  int socket() const { return socket_.get(); }
+  struct End {
+    bool killed = false;  // by SIGKILL: the kernel's choice when memory has run out
+    std::string text;     // human-readable: "signal 11 (SEGV)", "exit code 1"
+  };
+  // After its end of the socket has closed, once. Kills it when it lives on.
+  End AwaitEnd();
+
+ private:
+  WorkerProcess(UniqueFd socket, pid_t pid) : socket_(std::move(socket)), pid_(pid) {}
+
+  UniqueFd socket_;
+  pid_t pid_;  // -1: has ended
+};
+
+}  // namespace upscaled::server

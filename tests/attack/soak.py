@@ -1,0 +1,221 @@
+#!/usr/bin/python3
+"""Long load of well-meaning and careless clients: soak.py --upscaled FILE [--seconds N | --hours N] [PART ...].
+
+Victims call beside each part. At the end nothing may be lost (every victim's call succeeded, within a second
+of its usual time), nothing leaked (descriptors, threads, resident memory), and all counters are zero again.
+"""
+import argparse
+import collections
+import random
+import shutil
+import sys
+import time
+
+import harness
+import messages
+import wire
+
+GAUGES = ("upscaled_requests_in_flight", "upscaled_queue_tiles", "upscaled_queue_pixels")
+SETTLED = "upscaled_memory_reserved_bytes"  # the streams' scratch stays reserved
+MAX_LEAK_BYTES = 64 << 20
+MAX_LEAKED_DESCRIPTORS = 4
+MAX_LEAKED_THREADS = 16  # gRPC keeps some
+SETTLE_S = 15  # longer than threads stay idle
+MEMORY_BUDGET = "4GiB"  # so that no victim is refused
+CANCELLING_CONNECTIONS = 10
+CANCELS_PER_S = 250  # over all of them: 100,000 in seven minutes
+DROPS_PER_S = 100
+ROTATION_S = 2.0
+MAX_ROTATION_S = 15.0  # until a new certificate is presented
+PEERS = [f"127.0.0.{host}" for host in range(3, 13)]  # with a client each
+SHARE = 10  # clients of the greedy address
+SHARE_PAUSE_S = 0.1  # between two calls of a client
+MAX_P99_RATIO = 1.3
+P99_SLACK_S = 0.01  # below which a ratio is noise
+
+
+def random_call(connection, image):
+    """Begins one of the calls there are, whole or not."""
+    kind = random.randrange(4)
+    image = messages.distinct(image)
+    if kind == 0:
+        return connection.open(wire.UNARY, messages.unary(image), end=True)
+    if kind == 1:
+        return connection.open(wire.IMAGE, messages.image_start(), messages.image_chunk(image), end=True)
+    if kind == 2:
+        return connection.open(wire.IMAGE, messages.image_start(), messages.image_chunk(image[:999]))
+    some = [messages.tile(1 + random.randrange(64), 1 + random.randrange(64)) for _ in range(8)]
+    return connection.open(wire.TILES, messages.tiles_start(), *some)
+
+
+def cancels(target):
+    """Calls of every kind, cancelled at random times."""
+    image = messages.png(96, 96)
+    connections = []
+    pending = collections.deque()
+    for _ in target.paced(CANCELS_PER_S):
+        try:
+            while len(connections) < CANCELLING_CONNECTIONS:
+                connections.append(target.connect())
+            connection = random.choice(connections)
+            pending.append((time.monotonic() + random.expovariate(20), connection, random_call(connection, image)))
+            while pending and pending[0][0] < time.monotonic():
+                _, connection, stream = pending.popleft()
+                connection.poll()
+                connection.reset(stream)
+                target.count("cancelled")
+        except OSError:
+            target.count("connections ended")
+            target.kept.remove(connection)
+            connections.remove(connection)
+            connection.close()
+            pending = collections.deque(entry for entry in pending if entry[1] is not connection)
+    target.kept.clear()
+
+
+def drops(target):
+    """Connections opened and dropped at once, amid the preface, or amid a call."""
+    image = messages.png(96, 96)
+    for _ in target.paced(DROPS_PER_S):
+        try:
+            connection = wire.Connection(target.server.grpc, tls=target.server.tls)
+            if random.random() < 0.5:
+                random_call(connection, image)
+            connection.close()
+            target.count("dropped")
+        except OSError:
+            target.count("refused")
+
+
+def certificate(server):
+    connection = wire.Connection(server.grpc, harness.VICTIM, tls=server.tls)
+    presented = connection.socket.getpeercert(True)
+    connection.close()
+    return presented
+
+
+def rotation(target):
+    """New certificates at the old paths, under load: new connections see them, and none fails."""
+    folder = target.server.folder.name
+    while target.left_s() > 0:
+        before = certificate(target.server)
+        harness.make_certificate(folder, "next")
+        for kind in ("key", "pem"):
+            shutil.move(f"{folder}/next.{kind}", f"{folder}/server.{kind}")
+        start = time.monotonic()
+        while certificate(target.server) == before:
+            if time.monotonic() > start + MAX_ROTATION_S:
+                return target.complain(f"a certificate {MAX_ROTATION_S:.0f} s old is not presented yet")
+            time.sleep(0.1)
+        target.count("rotations")
+        time.sleep(ROTATION_S)
+
+
+def p99(times):
+    return sorted(times)[int(0.99 * (len(times) - 1))]
+
+
+def share(target):
+    """Eleven addresses with a client each; then one of them has ten. The others' p99 stays."""
+
+    def client(source):
+        return harness.Victim(harness.GrpcCall(target.server, source), SHARE_PAUSE_S)
+
+    peers = [client(source) for source in PEERS]
+    greedy = [client("127.0.0.1")]
+    time.sleep(1)
+    for peer in peers:
+        peer.take()
+    p99_s = []
+    for _ in ("even", "greedy"):
+        time.sleep(target.seconds / 2)
+        p99_s.append(p99([seconds for peer in peers for seconds in peer.take()[0]]))
+        greedy += [client("127.0.0.1") for _ in range(SHARE - len(greedy))]
+    for one in peers + greedy:
+        one.stop()
+    target.counts |= {"even p99 ms": round(1000 * p99_s[0]), "greedy p99 ms": round(1000 * p99_s[1])}
+    if p99_s[1] > MAX_P99_RATIO * p99_s[0] + P99_SLACK_S:
+        target.complain(f"p99 of the others rose from {p99_s[0]:.3f} s to {p99_s[1]:.3f} s")
+
+
+def settle(server, before):
+    """Waits until the counters are back; complains of what is not."""
+    deadline = time.monotonic() + SETTLE_S
+    while True:
+        now = server.metrics()
+        left = [f"{name} is {now[name]:.0f}" for name in GAUGES if now[name] != 0]
+        if now[SETTLED] > before[SETTLED]:
+            left.append(f"{SETTLED} is {now[SETTLED]:.0f}, it was {before[SETTLED]:.0f}")
+        if server.descriptors() > before["descriptors"] + MAX_LEAKED_DESCRIPTORS:
+            left.append(f"{server.descriptors()} descriptors, they were {before['descriptors']}")
+        if server.status("Threads") > before["threads"] + MAX_LEAKED_THREADS:
+            left.append(f"{server.status('Threads')} threads, they were {before['threads']}")
+        if not left or time.monotonic() > deadline:
+            return left
+        time.sleep(0.2)
+
+
+def load(part, server, seconds):
+    attacker = harness.Attacker(part, server, seconds, 0 if part is share else harness.ATTACKER_NICE)
+    try:
+        return attacker.wait()
+    finally:
+        attacker.stop()
+
+
+def run(part, binary, seconds):
+    """One part against a server of its own. Returns counts and complaints."""
+    server = harness.Server(binary, [f"--memory-budget={MEMORY_BUDGET}"], tls=part is rotation)
+    victim = harness.Victim(harness.GrpcCall(server))
+    try:
+        load(part, server, min(5, seconds / 3))  # what is kept for good is there after it
+        usual_s = max(victim.take()[0])
+        settle(server, {SETTLED: float("inf"), "descriptors": 0, "threads": 0})
+        before = server.metrics() | {"descriptors": server.descriptors(), "threads": server.status("Threads")}
+        resident = server.status("VmRSS")
+        counts, complaints = load(part, server, seconds)
+        taken, error = victim.take()
+        victim.stop()
+        if part is not share and max(taken) > usual_s + harness.MAX_DELAY_S or error:
+            complaints.append(f"the victim's longest call took {max(taken):.2f} s: {error or 'no error'}")
+        complaints += settle(server, before)
+        grown = server.status("VmRSS") - resident
+        counts |= {"victim's calls": len(taken), "resident growth KiB": grown >> 10}
+        if grown > MAX_LEAK_BYTES:
+            complaints.append(f"resident memory grew by {grown >> 20} MiB")
+        exit_s, code = server.terminate()
+        if code != 0:
+            complaints.append(f"exit code {code} after {exit_s:.1f} s")
+    finally:
+        victim.stop()
+        server.close()
+    return counts, complaints
+
+
+PARTS = (cancels, drops, rotation, share)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(part.__name__ for part in PARTS))
+    parser.add_argument("--upscaled", required=True, help="the binary")
+    parser.add_argument("--seconds", type=float, default=6, help="of each part")
+    parser.add_argument("--hours", type=float, help="of all parts together")
+    arguments = parser.parse_args()
+    chosen = [part for part in PARTS if not arguments.parts or part.__name__ in arguments.parts]
+    seconds = arguments.hours * 3600 / len(chosen) if arguments.hours else arguments.seconds
+    if rotation in chosen and shutil.which("openssl") is None:
+        print("SKIPPED: no openssl")
+        return 77
+    seed = random.randrange(1 << 32)
+    random.seed(seed)
+    failed = False
+    for part in chosen:
+        counts, complaints = run(part, arguments.upscaled, seconds)
+        failed |= bool(complaints)
+        print(f"{part.__name__}: {counts}; {'; '.join(complaints) or 'holds'} (seed {seed})", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""Runs the curl commands of the README against a server: readme_curl_test.py UPSCALED
+
+Each line of the README that calls /v1 over HTTP runs in a folder with the files that it names; what it writes must be
+what the line promises.
+"""
+import json
+import pathlib
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text()
+COMMANDS = re.findall(r"^curl .*localhost:8000/v1/.*$", README, re.M)
+
+
+def start(binary: str) -> tuple[subprocess.Popen, int]:
+    server = subprocess.Popen([binary, "--listen=127.0.0.1:0", "--http=127.0.0.1:0", "--admin=off", "--threads=2"],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    for line in server.stdout:
+        if match := re.search(r"listening .*http=127\.0\.0\.1:(\d+)", line):
+            port = int(match[1])
+        if " ready " in line:
+            return server, port
+    sys.exit("the server ended before it was ready")
+
+
+def png_size(data: bytes) -> tuple[int, int]:
+    assert data.startswith(b"\x89PNG\r\n\x1a\n"), data[:16]
+    return struct.unpack(">II", data[16:24])
+
+
+def jpeg_size(data: bytes) -> tuple[int, int]:
+    at = 2
+    while True:
+        marker, length = struct.unpack(">HH", data[at:at + 4])
+        if 0xFFC0 <= marker <= 0xFFC2:
+            height, width = struct.unpack(">HH", data[at + 5:at + 9])
+            return width, height
+        at += 2 + length
+
+
+def main() -> int:
+    assert len(COMMANDS) >= 8, COMMANDS
+    server, port = start(sys.argv[1])
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            work = pathlib.Path(folder)
+
+            def run(command: str) -> bytes:
+                command = command.replace("localhost:8000", f"127.0.0.1:{port}")
+                done = subprocess.run(command, shell=True, cwd=work, capture_output=True, timeout=120)
+                assert done.returncode == 0, (command, done)
+                return done.stdout
+
+            run(f"curl -sf 'localhost:8000/v1/upscale?scale=1&width=&format=jpeg' --data-binary "
+                f"@{ROOT}/deploy/demo/sample.png -o cat.jpg")
+            (work / "notes.txt").write_text("no image\n")
+            width, height = jpeg_size((work / "cat.jpg").read_bytes())
+            outputs = [run(command) for command in COMMANDS]
+
+            assert jpeg_size((work / "cat-2x.jpg").read_bytes()) == (2 * width, 2 * height)
+            assert (work / "cat-4k.webp").read_bytes()[8:12] == b"WEBP"
+            assert jpeg_size((work / "cat-3x.jpg").read_bytes()) == (3 * width, 3 * height)
+            assert png_size((work / "cat-2x.png").read_bytes()) == (2 * width, 2 * height)
+            assert (work / "same.txt").read_bytes() == (work / "notes.txt").read_bytes()
+            answers = [json.loads(output) for output in outputs if output]
+            assert [set(answer) & {"accepted", "reason", "models"} for answer in answers] == \
+                [{"accepted"}, {"reason"}, {"models"}], answers
+            assert answers[0]["source"] == {"width_px": width, "height_px": height, "format": "jpeg"}
+            assert answers[1]["status"] == 422 and answers[1]["reason"] == "INVALID_IMAGE"
+    finally:
+        server.terminate()
+        server.wait(timeout=30)
+    print(f"{len(COMMANDS)} commands do what the README says")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

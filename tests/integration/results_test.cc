@@ -1,0 +1,407 @@
+// Equal requests: computed once, named before they are computed, stored for those that come again.
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <thread>
+
+#include <gmock/gmock.h>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/files.h"
+#include "engine/image/memory_io.h"
+#include "server/results/digest.h"
+#include "tests/integration/test_server.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled::server {
+namespace {
+
+namespace fs = std::filesystem;
+using grpc::StatusCode;
+using test::Encode;
+using test::FreshRandom;
+using test::PhotoImage;
+
+constexpr int kTilePx = 64;
+constexpr int kWarmUpTiles = 1;
+
+class ResultsTest : public ::testing::Test {
+ protected:
+  ~ResultsTest() override { fs::remove_all(folder_); }
+
+  std::string Png(int width, int height) {
+    return *Encode(PhotoImage({width, height, 3, SampleType::kU8}, random_).view(), {});
+  }
+  ServerConfig WithStore() const {
+    ServerConfig config = TestConfig();
+    config.result_cache = folder_;
+    return config;
+  }
+  static pb::UpscaleOptions SmallTiles() {
+    pb::UpscaleOptions options;
+    options.set_tile_px(kTilePx);
+    return options;
+  }
+  static void Await(const std::function<bool()>& condition) {
+    const absl::Time deadline = absl::Now() + absl::Minutes(2);
+    while (!condition()) {
+      ASSERT_LT(absl::Now(), deadline);
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+  }
+  static std::string EtagOf(TestServer& server, const pb::UpscaleOptions& options,
+                            const std::string& image) {
+    const Outcome outcome = UpscaleImage(server.stub(), options, image);
+    EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+    EXPECT_EQ(outcome.header->etag(), outcome.summary->etag());
+    return outcome.header->etag();
+  }
+
+  const fs::path folder_ = fs::path(::testing::TempDir()) / absl::StrCat("stored.", getpid());
+  std::mt19937 random_ = FreshRandom();
+};
+
+// Unary calls, all under way at once.
+class ManyCalls {
+ public:
+  ManyCalls(TestServer& server, const pb::UpscaleRequest& request, int count) : calls_(count) {
+    constexpr int kCallsPerChannel = 50;
+    for (int i = 0; i < count; ++i) {
+      if (i % kCallsPerChannel == 0) {
+        grpc::ChannelArguments arguments;
+        arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+        stubs_.push_back(pb::UpscaleService::NewStub(server.NewChannel(arguments)));
+      }
+      Call& call = calls_[i];
+      call.reader = stubs_.back()->AsyncUpscale(&call.context, request, &queue_);
+      call.reader->Finish(&call.response, &call.status, &call);
+    }
+  }
+  ~ManyCalls() { queue_.Shutdown(); }
+
+  struct Call {
+    grpc::ClientContext context;
+    std::unique_ptr<grpc::ClientAsyncResponseReader<pb::UpscaleResponse>> reader;
+    pb::UpscaleResponse response;
+    grpc::Status status;
+  };
+  const std::vector<Call>& Finish() {
+    void* tag = nullptr;
+    bool ok = false;
+    for (size_t i = 0; i < calls_.size(); ++i) EXPECT_TRUE(queue_.Next(&tag, &ok) && ok);
+    return calls_;
+  }
+
+ private:
+  grpc::CompletionQueue queue_;
+  std::vector<std::unique_ptr<pb::UpscaleService::Stub>> stubs_;
+  std::vector<Call> calls_;
+};
+
+TEST_F(ResultsTest, AThousandEqualRequestsAtOnceCostOneComputation) {
+  constexpr int kCalls = 1000;
+  ServerConfig config = TestConfig();
+  config.limits.max_concurrent_requests = kCalls;
+  config.limits.max_unary_bytes = 64 << 10;
+  TestServer server(config);
+  pb::UpscaleRequest request;
+  request.set_image(Png(kTilePx, kTilePx));
+  server.gate().Close();
+  ManyCalls calls(server, request, kCalls);
+  Await([&] { return server.server().result_counts().shared == kCalls - 1; });
+  server.gate().Open();
+  const auto& finished = calls.Finish();
+  const pb::UpscaleResponse& first = finished.front().response;
+  EXPECT_FALSE(first.header().etag().empty());
+  for (const ManyCalls::Call& call : finished) {
+    ASSERT_TRUE(call.status.ok()) << call.status.error_message();
+    ASSERT_TRUE(call.response.image() == first.image());
+    ASSERT_EQ(call.response.header().etag(), first.header().etag());
+  }
+  EXPECT_EQ(server.gate().tiles_passed(), kWarmUpTiles + first.header().tiles());
+  EXPECT_EQ(server.server().result_counts().computed, 1);
+}
+
+// A stream whose tiles stand before the gate.
+struct Waiting {
+  grpc::ClientContext context;
+  std::unique_ptr<ClientStream> stream;
+
+  Waiting(TestServer& server, const pb::UpscaleOptions& options, const std::string& image)
+      : Waiting(server.stub(), options, image) {}
+  Waiting(pb::UpscaleService::Stub& stub, const pb::UpscaleOptions& options,
+          const std::string& image)
+      : stream(stub.UpscaleImage(&context)) {
+    EXPECT_TRUE(stream->Write(StartMessage(options)));
+    EXPECT_TRUE(stream->Write(ChunkMessage(image)));
+    EXPECT_TRUE(stream->WritesDone());
+  }
+  Outcome Finish() {
+    Outcome outcome;
+    ReadToEnd(context, *stream, outcome);
+    return outcome;
+  }
+};
+
+TEST_F(ResultsTest, WhenTheFirstLeavesTheOthersLoseNothing) {
+  TestServer server;
+  const std::string image = Png(2 * kTilePx, kTilePx);
+  server.gate().Close();
+  Waiting first(server, SmallTiles(), image);
+  server.gate().AwaitWaiting(2);
+  Waiting second(server, SmallTiles(), image);
+  Await([&] { return server.server().result_counts().shared == 1; });
+  first.context.TryCancel();
+  EXPECT_EQ(first.Finish().status.error_code(), StatusCode::CANCELLED);
+  Await([&] { return server.server().admission_state().requests == 1; });
+  server.gate().Open();
+  const Outcome outcome = second.Finish();
+  EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+  EXPECT_EQ(outcome.header->result_width_px(), 4 * kTilePx);
+  EXPECT_TRUE(test::Decode(outcome.image).ok());
+  EXPECT_EQ(server.gate().tiles_passed(), kWarmUpTiles + 2);
+}
+
+// A result that is computed whole though its client takes nothing.
+TEST_F(ResultsTest, WhatWaitsForItsReaderIsReserved) {
+  constexpr int kSidePx = 300;
+  constexpr int64_t kResultPixels = int64_t{4} * kSidePx * kSidePx;
+  ServerConfig config = TestConfig();
+  config.output_ring_bytes = 128 << 10;
+  TestServer server(config);
+  grpc::ChannelArguments small_window;
+  small_window.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  small_window.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 64 << 10);
+  const auto stub = pb::UpscaleService::NewStub(server.NewChannel(small_window));
+  const auto reserved = [&] { return server.server().admission_state().memory_bytes; };
+  pb::UpscaleOptions options;
+  options.set_png_compression(0);
+  int64_t messages = 0;
+  {
+    grpc::ClientContext context;  // whose image does not come
+    const auto stream = stub->UpscaleImage(&context);
+    stream->Write(StartMessage(options));
+    Await([&] { return server.server().admission_state().requests == 1; });
+    messages = reserved();
+    context.TryCancel();
+    (void)stream->Finish();
+    server.AwaitIdle();
+  }
+  const std::string image = Png(kSidePx, kSidePx);
+  server.gate().Close();
+  Waiting call(*stub, options, image);
+  server.gate().AwaitWaiting(1);
+  server.gate().Open();
+  // The source, and the result as a flight keeps it.
+  const int64_t held = static_cast<int64_t>(image.size()) + 8 * kResultPixels + (64 << 10);
+  Await([&] { return reserved() == messages + held; });
+  EXPECT_EQ(server.server().admission_state().queue_cost, 0);
+  const Outcome outcome = call.Finish();
+  EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+  EXPECT_GT(outcome.image.size(), 3 * kResultPixels);
+  server.AwaitIdle();
+}
+
+TEST_F(ResultsTest, WhenAllLeaveTheWorkStops) {
+  TestServer server;
+  const std::string image = Png(60 * kTilePx, kTilePx);
+  server.gate().Close();
+  Waiting first(server, SmallTiles(), image), second(server, SmallTiles(), image);
+  Await([&] { return server.server().result_counts().shared == 1; });
+  server.gate().AwaitWaiting(2);
+  Await([&] { return server.server().tile_load().queued_tiles > 0; });
+  first.context.TryCancel();
+  second.context.TryCancel();
+  EXPECT_EQ(first.Finish().status.error_code(), StatusCode::CANCELLED);
+  EXPECT_EQ(second.Finish().status.error_code(), StatusCode::CANCELLED);
+  Await([&] { return server.server().tile_load().queued_tiles == 0; });
+  const int64_t running = server.server().tile_load().running_tiles;
+  server.gate().Open();
+  server.AwaitIdle();
+  EXPECT_EQ(server.gate().tiles_passed(), kWarmUpTiles + running);
+  EXPECT_LT(running, 60);
+}
+
+TEST_F(ResultsTest, EqualRequestsHaveOneName) {
+  TestServer server;
+  const std::string image = Png(60, 40);
+  const std::string etag = EtagOf(server, {}, image);
+  EXPECT_TRUE(IsHexDigest(etag));
+  const auto with = [&](const std::function<void(pb::UpscaleOptions&)>& set) {
+    pb::UpscaleOptions options;
+    set(options);
+    return EtagOf(server, options, image);
+  };
+  EXPECT_EQ(with([](auto& o) { o.set_model("general-2x"); }), etag);
+  EXPECT_EQ(with([](auto& o) { o.set_noise_level(-1); }), etag);
+  EXPECT_EQ(with([](auto& o) { o.set_scale(2); }), etag);
+  EXPECT_EQ(with([](auto& o) { o.mutable_size()->set_width_px(120); }), etag);
+  EXPECT_EQ(with([](auto& o) { o.set_format(pb::IMAGE_FORMAT_PNG); }), etag);
+  EXPECT_EQ(with([](auto& o) { o.set_quality(50); }), etag);  // PNG has none
+  EXPECT_EQ(with([](auto& o) { o.set_png_compression(2); }), etag);
+  EXPECT_EQ(with([](auto& o) { o.set_keep_16_bit(true); }), etag);
+  EXPECT_EQ(with([](auto& o) { o.set_precision(pb::PRECISION_EXACT); }), etag);
+  EXPECT_EQ(with([](auto& o) { o.set_tile_px(32); }), etag);
+
+  EXPECT_NE(with([](auto& o) { o.set_model("fast-2x"); }), etag);
+  EXPECT_NE(with([](auto& o) { o.set_scale(3); }), etag);
+  EXPECT_NE(with([](auto& o) { o.set_tta(true); }), etag);
+  EXPECT_NE(with([](auto& o) { o.set_format(pb::IMAGE_FORMAT_JPEG); }), etag);
+  EXPECT_NE(with([](auto& o) { o.set_png_compression(9); }), etag);
+  EXPECT_NE(with([](auto& o) {
+              o.mutable_prefilter()->set_sigma_space(1);
+              o.mutable_prefilter()->set_sigma_range(9);
+            }),
+            etag);
+  EXPECT_NE(EtagOf(server, {}, Png(60, 40)), etag);
+}
+
+TEST_F(ResultsTest, AStoredResultIsSentWithoutComputing) {
+  const std::string image = Png(97, 61);
+  Outcome computed;
+  {
+    TestServer server(WithStore());
+    computed = UpscaleImage(server.stub(), pb::UpscaleOptions(), image);
+    ASSERT_TRUE(computed.status.ok()) << computed.status.error_message();
+    EXPECT_FALSE(computed.header->cached());
+  }
+  TestServer server(WithStore());  // another process would find it, too
+  const int64_t tiles = server.gate().tiles_passed();
+  const Outcome stored = UpscaleImage(server.stub(), pb::UpscaleOptions(), image);
+  ASSERT_TRUE(stored.status.ok()) << stored.status.error_message();
+  EXPECT_TRUE(stored.header->cached());
+  EXPECT_EQ(stored.header->etag(), computed.header->etag());
+  EXPECT_EQ(stored.header->result_width_px(), 194);
+  EXPECT_NE(stored.header->request_id(), computed.header->request_id());
+  EXPECT_EQ(stored.summary->result_bytes(), computed.summary->result_bytes());
+  EXPECT_TRUE(stored.image == computed.image);
+  EXPECT_EQ(server.gate().tiles_passed(), tiles);
+  EXPECT_EQ(server.server().result_counts().stored, 1);
+
+  pb::UpscaleRequest request;  // the other way in
+  request.set_image(image);
+  pb::UpscaleResponse response;
+  grpc::ClientContext context;
+  ASSERT_TRUE(server.stub().Upscale(&context, request, &response).ok());
+  EXPECT_TRUE(response.header().cached());
+  EXPECT_TRUE(response.image() == computed.image);
+}
+
+TEST_F(ResultsTest, AStoredResultNeedsNoPlaceInTheQueue) {
+  const std::string image = Png(97, 61);
+  TestServer server(WithStore());
+  ASSERT_TRUE(UpscaleImage(server.stub(), pb::UpscaleOptions(), image).status.ok());
+  server.gate().Close();  // the devices are busy
+  Waiting other(server, SmallTiles(), Png(4 * kTilePx, kTilePx));
+  server.gate().AwaitWaiting(2);
+  EXPECT_TRUE(UpscaleImage(server.stub(), pb::UpscaleOptions(), image).header->cached());
+  server.gate().Open();
+  EXPECT_TRUE(other.Finish().status.ok());
+}
+
+TEST_F(ResultsTest, ADamagedResultIsComputedAgain) {
+  const std::string image = Png(97, 61);
+  Outcome computed;
+  {
+    TestServer server(WithStore());
+    computed = UpscaleImage(server.stub(), pb::UpscaleOptions(), image);
+  }
+  const fs::path file = folder_ / "results" / computed.header->etag();
+  std::fstream(file, std::ios::in | std::ios::out | std::ios::binary).seekp(99).put('#').put('!');
+  TestServer server(WithStore());
+  const Outcome again = UpscaleImage(server.stub(), pb::UpscaleOptions(), image);
+  EXPECT_FALSE(again.header->cached());
+  EXPECT_TRUE(again.image == computed.image);
+  EXPECT_THAT(server.log(), ::testing::HasSubstr("damaged"));
+  EXPECT_TRUE(UpscaleImage(server.stub(), pb::UpscaleOptions(), image).header->cached());
+}
+
+TEST_F(ResultsTest, ADirectoryThatCannotBeUsedCostsTheCacheAlone) {
+  ServerConfig config = TestConfig();
+  config.result_cache = "/proc/no/such/place";
+  TestServer server(config);
+  EXPECT_TRUE(UpscaleImage(server.stub(), pb::UpscaleOptions(), Png(40, 30)).status.ok());
+  EXPECT_THAT(server.log(), ::testing::HasSubstr("results are not stored"));
+}
+
+TEST_F(ResultsTest, WhoHasTheResultGetsNoBytes) {
+  TestServer server;
+  const std::string image = Png(60, 40);
+  const Outcome whole = UpscaleImage(server.stub(), pb::UpscaleOptions(), image);
+  const int64_t tiles = server.gate().tiles_passed();
+  pb::UpscaleImageStart start;
+  start.add_known_etags("another");
+  start.add_known_etags(whole.header->etag());
+  const Outcome known = UpscaleImage(server.stub(), start, image);
+  ASSERT_TRUE(known.status.ok()) << known.status.error_message();
+  EXPECT_TRUE(known.header->not_modified());
+  EXPECT_EQ(known.header->etag(), whole.header->etag());
+  EXPECT_EQ(known.header->channels(), whole.header->channels());
+  EXPECT_EQ(known.image, "");
+  EXPECT_EQ(server.gate().tiles_passed(), tiles);
+}
+
+TEST_F(ResultsTest, ADigestFindsWhatIsStoredWithoutAnUpload) {
+  TestServer server(WithStore());
+  const std::string image = Png(60, 40);
+  pb::UpscaleImageStart start;
+  start.set_source_sha256(std::string(AsText(DigestOf(AsBytes(image)))));
+  const Outcome unknown = UpscaleImage(server.stub(), start, "");
+  EXPECT_TRUE(IsError(unknown.status, StatusCode::INVALID_ARGUMENT, "INVALID_IMAGE", ""));
+  const Outcome whole = UpscaleImage(server.stub(), pb::UpscaleOptions(), image);
+  const Outcome found = UpscaleImage(server.stub(), start, "");
+  ASSERT_TRUE(found.status.ok()) << found.status.error_message();
+  EXPECT_TRUE(found.header->cached());
+  EXPECT_TRUE(found.image == whole.image);
+  start.mutable_options()->set_scale(3);  // of which nothing is stored
+  EXPECT_FALSE(UpscaleImage(server.stub(), start, "").status.ok());
+  start.set_source_sha256("short");
+  EXPECT_TRUE(IsError(UpscaleImage(server.stub(), start, image).status,
+                      StatusCode::INVALID_ARGUMENT, "INVALID_OPTION", "32"));
+}
+
+TEST_F(ResultsTest, AWrongDigestStoresNothing) {
+  TestServer server(WithStore());
+  const std::string image = Png(60, 40), other = Png(60, 40);
+  pb::UpscaleImageStart start;
+  start.set_source_sha256(std::string(AsText(DigestOf(AsBytes(other)))));
+  ASSERT_TRUE(UpscaleImage(server.stub(), start, image).status.ok());
+  EXPECT_FALSE(UpscaleImage(server.stub(), start, "").status.ok());
+}
+
+TEST_F(ResultsTest, ALargeSourceIsNamedAtTheEnd) {
+  const std::string image = Png(200, 150);
+  Outcome held;
+  {
+    TestServer server;
+    held = UpscaleImage(server.stub(), pb::UpscaleOptions(), image);
+  }
+  ServerConfig config = WithStore();
+  config.hold_source_bytes = 1000;
+  TestServer server(config);
+  pb::UpscaleImageStart start;
+  start.set_total_bytes(static_cast<int64_t>(image.size()));
+  const Outcome streamed = UpscaleImage(server.stub(), start, image);
+  ASSERT_TRUE(streamed.status.ok()) << streamed.status.error_message();
+  EXPECT_EQ(streamed.header->etag(), "");
+  EXPECT_EQ(streamed.summary->etag(), held.header->etag());
+  EXPECT_TRUE(streamed.image == held.image);
+  start.set_source_sha256(std::string(AsText(DigestOf(AsBytes(image)))));
+  EXPECT_TRUE(UpscaleImage(server.stub(), start, "").header->cached());
+
+  start.Clear();  // of unknown size: computed as it comes, too
+  EXPECT_TRUE(UpscaleImage(server.stub(), start, image).image == held.image);
+}
+
+TEST_F(ResultsTest, AnImageThatIsNoneIsEveryonesError) {
+  TestServer server;
+  std::string image = Png(60, 40);
+  image.resize(image.size() / 2);
+  EXPECT_TRUE(IsError(UpscaleImage(server.stub(), pb::UpscaleOptions(), image).status,
+                      StatusCode::INVALID_ARGUMENT, "INVALID_IMAGE", ""));
+}
+
+}  // namespace
+}  // namespace upscaled::server

@@ -1,0 +1,162 @@
+// The server as a process: what it does with signals, and that it ends whatever hangs.
+#include <signal.h>
+
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "server/lifecycle/hard_end.h"
+#include "tests/client/temp_folder.h"
+#include "tests/integration/slow_model.h"
+#include "tests/integration/test_server.h"
+#include "tests/support/server_process.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled::server {
+namespace {
+
+using client::TempFolder;
+using grpc::health::v1::HealthCheckResponse;
+using test::ServerProcess;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class ShutdownTest : public ::testing::Test {
+ protected:
+  static std::vector<std::string> Flags(std::vector<std::string> more = {}) {
+    more.push_back("--model-repository=engine/model/bundled");
+    return more;
+  }
+  void Connect(const ServerProcess& process) {
+    channel_ = grpc::CreateChannel(process.grpc_address(), grpc::InsecureChannelCredentials());
+    stub_ = pb::UpscaleService::NewStub(channel_);
+  }
+  HealthCheckResponse::ServingStatus Health() {
+    HealthCheckResponse response;
+    grpc::ClientContext context;
+    const auto health = grpc::health::v1::Health::NewStub(channel_);
+    EXPECT_TRUE(health->Check(&context, {}, &response).ok());
+    return response.status();
+  }
+  grpc::Status GetInfo() {
+    grpc::ClientContext context;
+    pb::GetServerInfoResponse response;
+    return stub_->GetServerInfo(&context, {}, &response);
+  }
+
+  std::mt19937 random_ = test::FreshRandom();
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<pb::UpscaleService::Stub> stub_;
+};
+
+TEST_F(ShutdownTest, ALameDuckStillServes) {
+  ServerProcess process(UPSCALED_BINARY, Flags({"--lame-duck-delay=3s"}));
+  ASSERT_TRUE(process.AwaitReady()) << process.log();
+  Connect(process);
+  ASSERT_EQ(Health(), HealthCheckResponse::SERVING);
+  const absl::Time start = absl::Now();
+  process.Signal(SIGTERM);
+  while (Health() == HealthCheckResponse::SERVING) {
+  }
+  const Image image = test::PhotoImage({20, 10, 3, SampleType::kU8}, random_);
+  const Outcome outcome =
+      UpscaleImage(*stub_, pb::UpscaleOptions(), *test::Encode(image.view(), {}));
+  EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+  EXPECT_EQ(process.Wait(), 0) << process.log();
+  EXPECT_GE(absl::Now() - start, absl::Seconds(3));
+}
+
+TEST_F(ShutdownTest, HangupReloadsAndStopsNothing) {
+  ServerProcess process(UPSCALED_BINARY, Flags());
+  ASSERT_TRUE(process.AwaitReady()) << process.log();
+  Connect(process);
+  process.Signal(SIGHUP);
+  ASSERT_TRUE(process.AwaitLog("reloaded the models")) << process.log();
+  for (const int ignored : {SIGUSR1, SIGUSR2, SIGPIPE}) process.Signal(ignored);
+  EXPECT_TRUE(GetInfo().ok());
+  EXPECT_EQ(Health(), HealthCheckResponse::SERVING);
+  process.Signal(SIGTERM);
+  EXPECT_EQ(process.Wait(), 0) << process.log();
+}
+
+TEST_F(ShutdownTest, AFailedReloadLeavesEverythingAsItWas) {
+  TempFolder repository;
+  ServerProcess process(UPSCALED_BINARY,
+                        Flags({"--model-repository=" + repository.path().string()}));
+  ASSERT_TRUE(process.AwaitReady()) << process.log();
+  Connect(process);
+  client::WriteText(repository.path() / "broken" / "model.json", "{");
+  process.Signal(SIGHUP);
+  ASSERT_TRUE(process.AwaitLog("the models stay as they were")) << process.log();
+  EXPECT_TRUE(GetInfo().ok());
+  process.Signal(SIGTERM);
+  EXPECT_EQ(process.Wait(), 0) << process.log();
+}
+
+TEST_F(ShutdownTest, ALogThatNobodyReadsStopsNeitherCallsNorTheEnd) {
+  ServerProcess process(UPSCALED_BINARY, Flags());
+  ASSERT_TRUE(process.AwaitReady()) << process.log();
+  Connect(process);
+  process.PauseReading();
+  // More lines than the pipe holds.
+  for (int i = 0; i < 1500; ++i) ASSERT_TRUE(GetInfo().ok()) << i;
+  const absl::Time start = absl::Now();
+  process.Signal(SIGTERM);
+  EXPECT_EQ(process.Wait(), 0);
+  EXPECT_LT(absl::Now() - start, absl::Seconds(30));
+}
+
+TEST_F(ShutdownTest, RefusedCallsWriteFewLines) {
+  constexpr int kCalls = 1500;
+  ServerProcess process(UPSCALED_BINARY, Flags());
+  ASSERT_TRUE(process.AwaitReady()) << process.log();
+  Connect(process);
+  for (int i = 0; i < kCalls; ++i) {
+    grpc::ClientContext context;
+    pb::UpscaleRequest request;
+    request.set_image("no image");
+    pb::UpscaleResponse response;
+    ASSERT_EQ(stub_->Upscale(&context, request, &response).error_code(),
+              grpc::StatusCode::INVALID_ARGUMENT);
+  }
+  process.Signal(SIGTERM);
+  EXPECT_EQ(process.Wait(), 0);
+  const std::string log = process.log();
+  EXPECT_LT(std::count(log.begin(), log.end(), '\n'), kCalls / 2);
+  EXPECT_THAT(log, HasSubstr("left out lines of a kind that comes too often"));
+  EXPECT_THAT(log, HasSubstr("stopped"));
+}
+
+// A tile that runs cannot be interrupted.
+TEST_F(ShutdownTest, ADrainThatHangsEndsHard) {
+  TempFolder repository;
+  test::WriteSlowModel(repository.path(), "slow");
+  ServerProcess process(UPSCALED_BINARY, Flags({"--model-repository=" + repository.path().string(),
+                                                "--device=reference", "--drain-timeout=1s"}));
+  ASSERT_TRUE(process.AwaitReady()) << process.log();
+  Connect(process);
+  const Image image = test::RandomImage({2000, 500, 3, SampleType::kU8}, random_);
+  pb::UpscaleOptions options;
+  options.set_model("slow");
+  grpc::ClientContext context;
+  const auto stream = stub_->UpscaleImage(&context);
+  ASSERT_TRUE(stream->Write(StartMessage(options)));
+  ASSERT_TRUE(stream->Write(ChunkMessage(*test::Encode(image.view(), {}))));
+  stream->WritesDone();
+  pb::UpscaleImageResponse header;
+  ASSERT_TRUE(stream->Read(&header));
+  absl::SleepFor(absl::Milliseconds(500));  // the first tile runs
+  const absl::Time start = absl::Now();
+  process.Signal(SIGTERM);
+  EXPECT_EQ(process.Wait(), HardEnd::kExitCode) << process.log();
+  EXPECT_LT(absl::Now() - start, absl::Seconds(1) + HardEnd::kGrace);
+  EXPECT_THAT(process.log(),
+              HasSubstr("the drain hangs; the process ends with what is left calls="));
+  EXPECT_THAT(process.log(), Not(HasSubstr("tiles=0")));
+}
+
+}  // namespace
+}  // namespace upscaled::server

@@ -1,0 +1,168 @@
+#include "server/batching/fair_queue.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/server/batching/gated_backend.h"
+#include "tests/server/batching/outcomes.h"
+
+namespace upscaled::server {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+class FairQueueTest : public ::testing::Test {
+ protected:
+  std::shared_ptr<Flow> OpenFlow(std::string client) {
+    return std::make_shared<Flow>(++flows_, std::move(client));
+  }
+  std::shared_ptr<Submission> Submit(const std::shared_ptr<Flow>& flow, std::vector<TileTask> tiles,
+                                     Cancellation* cancellation = nullptr) {
+    auto submission =
+        std::make_shared<Submission>(std::move(tiles), cancellation, nullptr, absl::UnixEpoch());
+    submission->flow = flow;
+    submission->executable = network_;
+    queue_.Append(submission);
+    return submission;
+  }
+  // The names of the tiles that run next.
+  std::vector<int> Take(int64_t max_cost = 1) {
+    const FairQueue::Batch batch = queue_.Take(*gated_.device, 1, max_cost);
+    queue_.Ended(batch);
+    std::vector<int> names;
+    for (const SubmittedTile& tile : batch.tiles) names.push_back(tile.task().plan->tile.x);
+    return names;
+  }
+
+  GatedDevice gated_{1};
+  std::shared_ptr<const DeviceExecutable> network_ = NetworkOn({gated_.device});
+  FairQueue queue_;
+  uint64_t flows_ = 0;
+};
+
+TEST_F(FairQueueTest, ClientsShareEquallyHoweverManyRequestsEachHas) {
+  const auto alone = OpenFlow("a");
+  std::vector<std::shared_ptr<Flow>> crowd;
+  for (int i = 0; i < 10; ++i) crowd.push_back(OpenFlow("b"));
+  for (int i = 0; i < 10; ++i) Submit(crowd[i], NamedTiles(100 * (i + 1), 5, 10));
+  Submit(alone, NamedTiles(0, 20, 10));
+  int of_alone = 0;
+  for (int i = 0; i < 40; ++i) of_alone += Take().front() < 100;
+  EXPECT_EQ(of_alone, 20);
+  EXPECT_EQ(queue_.load().queued_tiles, 30);
+}
+
+TEST_F(FairQueueTest, TheRequestsOfAClientShareItsPart) {
+  const auto first = OpenFlow("a"), second = OpenFlow("a"), other = OpenFlow("b");
+  Submit(first, NamedTiles(0, 9, 10));
+  Submit(second, NamedTiles(100, 9, 20));
+  Submit(other, NamedTiles(200, 9, 30));
+  int64_t service[3] = {};
+  for (int i = 0; i < 12; ++i) {
+    const int name = Take().front();
+    service[name / 100] += 10 * (name / 100 + 1);
+  }
+  EXPECT_NEAR(service[0], service[1], 30);
+  EXPECT_NEAR(service[0] + service[1], service[2], 30);
+}
+
+TEST_F(FairQueueTest, CostDecidesNotTheNumberOfTiles) {
+  const auto heavy = OpenFlow("a"), light = OpenFlow("b");
+  Submit(heavy, NamedTiles(0, 2, 1000));
+  Submit(light, NamedTiles(100, 20, 100));
+  EXPECT_THAT(Take(), ElementsAre(0));
+  for (int i = 0; i < 10; ++i) EXPECT_THAT(Take(), ElementsAre(100 + i));
+  EXPECT_THAT(Take(), ElementsAre(1));
+}
+
+// A client cannot begin anew with every request while others wait.
+TEST_F(FairQueueTest, AClientThatComesBackHasHadItsService) {
+  const auto steady = OpenFlow("steady");
+  Submit(steady, NamedTiles(0, 10, 10));
+  EXPECT_THAT(Take(), ElementsAre(0));
+  Submit(OpenFlow("hasty"), NamedTiles(100, 1, 30));
+  EXPECT_THAT(Take(), ElementsAre(100));
+  Submit(OpenFlow("hasty"), NamedTiles(101, 1, 30));
+  EXPECT_THAT(Take(), ElementsAre(1));
+  EXPECT_THAT(Take(), ElementsAre(2));
+}
+
+TEST_F(FairQueueTest, ABatchJoinsTheTilesOfManyUpToItsCost) {
+  const auto first = OpenFlow("a"), second = OpenFlow("b");
+  Submit(first, NamedTiles(0, 3, 10));
+  Submit(second, NamedTiles(100, 3, 10));
+  EXPECT_THAT(Take(45), ElementsAre(0, 100, 1, 101));
+  EXPECT_THAT(Take(45), ElementsAre(2, 102));
+  EXPECT_THAT(Take(45), IsEmpty());
+}
+
+TEST_F(FairQueueTest, TilesThatArePutBackComeFirstInTheirOrder) {
+  const auto flow = OpenFlow("a");
+  Submit(flow, NamedTiles(0, 4, 10));
+  Submit(flow, NamedTiles(10, 2, 10));
+  FairQueue::Batch batch = queue_.Take(*gated_.device, 1, 50);
+  queue_.Ended(batch);
+  ASSERT_EQ(batch.tiles.size(), 5u);
+  for (auto tile = batch.tiles.rbegin(); tile != batch.tiles.rend(); ++tile) queue_.PutBack(*tile);
+  EXPECT_EQ(queue_.load().queued_tiles, 6);
+  EXPECT_EQ(queue_.load().queued_cost, 60);
+  EXPECT_THAT(Take(30), ElementsAre(0, 1, 2));
+  EXPECT_THAT(Take(30), ElementsAre(3, 10, 11));
+}
+
+TEST_F(FairQueueTest, AFlowMovesAsAWhole) {
+  const auto moving = OpenFlow("a"), staying = OpenFlow("a");
+  Submit(moving, NamedTiles(0, 3, 10));
+  Submit(staying, NamedTiles(100, 1, 10));
+  FairQueue other;
+  queue_.Move(*moving, other);
+  EXPECT_EQ(queue_.load().queued_tiles, 1);
+  EXPECT_EQ(queue_.load().queued_cost, 10);
+  EXPECT_EQ(other.load().queued_tiles, 3);
+  EXPECT_EQ(other.load().queued_cost, 30);
+  EXPECT_THAT(other.flows(), ElementsAre(moving.get()));
+  EXPECT_THAT(Take(100), ElementsAre(100));
+  EXPECT_EQ(other.Take(*gated_.device, 1, 100).tiles.size(), 3u);
+}
+
+// Infeasible where a removal walks what else is queued.
+TEST_F(FairQueueTest, RemovingOneSubmissionAfterTheOtherTakesNoTimeForTheRest) {
+  constexpr int kSubmissions = 300'000;
+  const auto flow = OpenFlow("a");
+  std::vector<std::shared_ptr<Submission>> submissions;
+  for (int i = 0; i < kSubmissions; ++i) submissions.push_back(Submit(flow, {NamedTile(i)}));
+  Submit(OpenFlow("b"), {NamedTile(-1)});
+  std::vector<SubmittedTile> removed;
+  for (auto last = submissions.rbegin(); last != submissions.rend(); ++last) {
+    queue_.Remove(**last, removed);
+  }
+  EXPECT_EQ(removed.size(), size_t{kSubmissions});
+  EXPECT_EQ(queue_.load().queued_tiles, 1);
+  EXPECT_EQ(queue_.load().queued_cost, 1);
+  EXPECT_THAT(Take(), ElementsAre(-1));
+}
+
+TEST_F(FairQueueTest, OneTakeDropsABoundedNumberOfCancelledTiles) {
+  constexpr int kSubmissions = 10'000;
+  const auto flow = OpenFlow("a");
+  Cancellation cancellation;
+  for (int i = 0; i < kSubmissions; ++i) Submit(flow, {NamedTile(i)}, &cancellation);
+  cancellation.Cancel(absl::CancelledError("gone"));
+  size_t dropped = 0;
+  while (queue_.load().queued_tiles > 0) {
+    const FairQueue::Batch batch = queue_.Take(*gated_.device, 1, 1);
+    EXPECT_THAT(batch.tiles, IsEmpty());
+    EXPECT_LE(batch.dropped.size(), 1024u);
+    dropped += batch.dropped.size();
+  }
+  EXPECT_EQ(dropped, size_t{kSubmissions});
+}
+
+}  // namespace
+}  // namespace upscaled::server

@@ -1,0 +1,58 @@
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+
+#include "server/net/peer_address.h"
+#include "server/net/peer_names.h"
+
+namespace upscaled::server {
+namespace {
+
+PeerAddress Ipv6(const char* address) {
+  sockaddr_in6 ipv6 = {.sin6_family = AF_INET6, .sin6_port = htons(1234)};
+  inet_pton(AF_INET6, address, &ipv6.sin6_addr);
+  return ToPeerAddress(reinterpret_cast<const sockaddr&>(ipv6));
+}
+
+TEST(PeerAddressTest, WritesIpv4) {
+  sockaddr_in ipv4 = {.sin_family = AF_INET, .sin_port = htons(40312)};
+  inet_pton(AF_INET, "127.0.0.1", &ipv4.sin_addr);
+  const PeerAddress peer = ToPeerAddress(reinterpret_cast<const sockaddr&>(ipv4));
+  EXPECT_EQ(peer.name, "ipv4:127.0.0.1:40312");
+  EXPECT_EQ(peer.host, "127.0.0.1");
+}
+
+TEST(PeerAddressTest, CountsIpv6ByNetwork) {
+  const PeerAddress peer = Ipv6("2001:db8:0:1:a:b:c:d");
+  EXPECT_EQ(peer.name, "ipv6:[2001:db8:0:1:a:b:c:d]:1234");
+  EXPECT_EQ(peer.host, "2001:db8:0:1::/64");
+  EXPECT_EQ(Ipv6("2001:db8:0:1::7").host, peer.host);
+  EXPECT_NE(Ipv6("2001:db8:0:2::7").host, peer.host);
+}
+
+TEST(PeerAddressTest, TakesMappedIpv4ForIpv4) {
+  const PeerAddress peer = Ipv6("::ffff:10.0.0.7");
+  EXPECT_EQ(peer.name, "ipv4:10.0.0.7:1234");
+  EXPECT_EQ(peer.host, "10.0.0.7");
+}
+
+TEST(PeerAddressTest, LeavesOutTheScopeOfALinksAddress) {
+  sockaddr_in6 ipv6 = {.sin6_family = AF_INET6, .sin6_port = htons(1), .sin6_scope_id = 2};
+  inet_pton(AF_INET6, "fe80::1", &ipv6.sin6_addr);
+  EXPECT_EQ(ToPeerAddress(reinterpret_cast<const sockaddr&>(ipv6)).host, "fe80::/64");
+}
+
+TEST(PeerNamesTest, KnowsTheLastNameOfADescriptor) {
+  PeerNames names;
+  names.Set(12, {"ipv4:10.0.0.7:1", "10.0.0.7"});
+  names.Set(12, {"ipv4:10.0.0.8:2", "10.0.0.8"});
+  EXPECT_EQ(names.Find("fd:12").name, "ipv4:10.0.0.8:2");
+  EXPECT_EQ(names.Find("fd:12").host, "10.0.0.8");
+  for (const char* unknown : {"fd:3", "fd:99", "fd:", "unix:/run/upscaled", ""}) {
+    EXPECT_EQ(names.Find(unknown).name, unknown);
+    EXPECT_EQ(names.Find(unknown).host, unknown);
+  }
+}
+
+}  // namespace
+}  // namespace upscaled::server

@@ -1,0 +1,110 @@
+#include <set>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/base/error.h"
+#include "server/rest/accept.h"
+#include "server/rest/upscale_parameters.h"
+
+namespace upscaled::server {
+namespace {
+
+namespace pb = upscale::v1;
+
+using testing::HasSubstr;
+
+absl::Status Read(const std::string& query, UpscaleParameters& parameters) {
+  ParameterReader reader(parameters);
+  const std::vector<FormField> fields = *ParseQuery(query);
+  for (const FormField& field : fields) {
+    if (absl::Status status = reader.Read(field); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+std::string Refusal(const std::string& query) {
+  UpscaleParameters parameters;
+  const absl::Status status = Read(query, parameters);
+  EXPECT_EQ(ReasonOf(status), ErrorReason::kInvalidOption) << query;
+  EXPECT_TRUE(MetadataOf(status).contains("field")) << query;
+  return std::string(status.message());
+}
+
+TEST(ParameterReaderTest, ReadsEveryOption) {
+  UpscaleParameters p;
+  ASSERT_TRUE(Read("model=fast-2x&noise_level=-1&width_px=10&height_px=20&tta=true&format=JPG&"
+                   "quality=80&png_compression=9&keep_16_bit=1&precision=fast&tile_px=64&"
+                   "sigma_space=1.5&sigma_range=20&request_id=r&dry_run&on_error=original&"
+                   "download=x.png",
+                   p)
+                  .ok());
+  EXPECT_EQ(p.options.model(), "fast-2x");
+  EXPECT_TRUE(p.options.has_noise_level());
+  EXPECT_EQ(p.options.noise_level(), -1);
+  EXPECT_EQ(p.options.size().width_px(), 10);
+  EXPECT_EQ(p.options.size().height_px(), 20);
+  EXPECT_TRUE(p.options.tta());
+  EXPECT_EQ(p.options.format(), pb::IMAGE_FORMAT_JPEG);
+  EXPECT_EQ(p.options.quality(), 80);
+  EXPECT_EQ(p.options.png_compression(), 9);
+  EXPECT_TRUE(p.options.keep_16_bit());
+  EXPECT_EQ(p.options.precision(), pb::PRECISION_FAST);
+  EXPECT_EQ(p.options.tile_px(), 64);
+  EXPECT_EQ(p.options.prefilter().sigma_space(), 1.5);
+  EXPECT_EQ(p.options.prefilter().sigma_range(), 20);
+  EXPECT_EQ(p.request_id, "r");
+  EXPECT_TRUE(p.dry_run);
+  EXPECT_TRUE(p.original_on_error);
+  EXPECT_EQ(p.download, "x.png");
+}
+
+TEST(ParameterReaderTest, KnowsShortNamesAndLeavesEmptyFieldsOut) {
+  UpscaleParameters p;
+  ASSERT_TRUE(Read("noise=2&width=10&height=&scale=&tta=off&dry_run=0&on_error=problem", p).ok());
+  EXPECT_EQ(p.options.noise_level(), 2);
+  EXPECT_EQ(p.options.size().width_px(), 10);
+  EXPECT_EQ(p.options.size().height_px(), 0);
+  EXPECT_FALSE(p.options.has_scale());
+  EXPECT_FALSE(p.options.tta() || p.dry_run || p.original_on_error);
+  ASSERT_TRUE(Read("scale=1.5", p = {}).ok());
+  EXPECT_EQ(p.options.scale(), 1.5);
+}
+
+TEST(ParameterReaderTest, RefusesByName) {
+  EXPECT_THAT(Refusal("sacle=2"), HasSubstr("no option \"sacle\"; there are model, noise_level"));
+  EXPECT_THAT(Refusal("scale=2&scale=2"), HasSubstr("scale is given more than once"));
+  EXPECT_THAT(Refusal("noise=1&noise_level=2"), HasSubstr("noise_level is given more than once"));
+  EXPECT_THAT(Refusal("scale=2&width=3"), HasSubstr("scale is given beside width_px"));
+  EXPECT_THAT(Refusal("height=3&scale=2"), HasSubstr("scale is given beside width_px"));
+  EXPECT_THAT(Refusal("scale=two"), HasSubstr("scale is \"two\"; it must be a number"));
+  EXPECT_THAT(Refusal("quality=1.5"), HasSubstr("must be a whole number"));
+  EXPECT_THAT(Refusal("quality=99999999999"), HasSubstr("must be a whole number"));
+  EXPECT_THAT(Refusal("tta=maybe"), HasSubstr("true or false"));
+  EXPECT_THAT(Refusal("scale"), HasSubstr("scale has no value"));
+  EXPECT_THAT(Refusal("format=gif"), HasSubstr("png, jpeg, jpg or webp"));
+  EXPECT_THAT(Refusal("precision=double"), HasSubstr("exact or fast"));
+  EXPECT_THAT(Refusal("on_error=ignore"), HasSubstr("problem or original"));
+}
+
+TEST(ParameterNamesTest, AreAllDifferent) {
+  const auto names = ParameterNames();
+  EXPECT_EQ(std::set(names.begin(), names.end()).size(), names.size());
+}
+
+TEST(PreferredFormatTest, TakesTheFirstOfTheLikedBest) {
+  EXPECT_EQ(PreferredFormat("image/webp"), ImageFormat::kWebp);
+  EXPECT_EQ(PreferredFormat("image/png;q=0.5, IMAGE/JPEG"), ImageFormat::kJpeg);
+  EXPECT_EQ(PreferredFormat("image/png, image/webp"), ImageFormat::kPng);
+  EXPECT_EQ(PreferredFormat("image/avif,image/webp,image/apng,*/*;q=0.8"), ImageFormat::kWebp);
+  EXPECT_EQ(PreferredFormat("image/jpg ; q=0.9, */*;q=0.1"), ImageFormat::kJpeg);
+}
+
+TEST(PreferredFormatTest, IsNoneWhereAnythingIsAsGood) {
+  for (const char* accept : {"", "*/*", "image/*", "text/html", "image/*, image/webp;q=0.5",
+                             "image/png;q=0", "image/png;q=x", ",;,"}) {
+    EXPECT_EQ(PreferredFormat(accept), std::nullopt) << accept;
+  }
+}
+
+}  // namespace
+}  // namespace upscaled::server

@@ -1,0 +1,131 @@
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/base/error.h"
+#include "server/rest/progress_events.h"
+#include "server/rest/progress_streams.h"
+#include "tests/server/rest/fake_exchange.h"
+#include "tests/support/fake_clock.h"
+
+namespace upscaled::server {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr absl::Time kStart = absl::UnixEpoch();
+
+TEST(ProgressEventsTest, TellsOfEachStep) {
+  RequestProgress progress(/*total_bytes=*/1000);
+  ProgressEvents events("id", kStart);
+  EXPECT_EQ(events.Next(nullptr, kStart), "");
+  EXPECT_EQ(events.Next(&progress, kStart),
+            "event: queued\ndata: {\"tiles_done\":0,\"tiles\":0}\n\n");
+  EXPECT_EQ(events.Next(&progress, kStart), "");
+  progress.Receive(500);
+  EXPECT_EQ(events.Next(&progress, kStart),
+            "event: upload\ndata: {\"bytes\":500,\"total\":1000}\n\n");
+  progress.Start(200);
+  EXPECT_EQ(events.Next(&progress, kStart),
+            "event: started\ndata: {\"tiles_done\":0,\"tiles\":200}\n\n");
+  progress.Report(1);
+  EXPECT_EQ(events.Next(&progress, kStart), "") << "less than a per cent";
+  progress.Report(3);
+  progress.Report(2);
+  EXPECT_EQ(events.Next(&progress, kStart),
+            "event: tiles\ndata: {\"tiles_done\":3,\"tiles\":200}\n\n");
+  progress.Report(200);
+  progress.End(absl::OkStatus(), "{\"a\":1}");
+  EXPECT_FALSE(events.ended());
+  EXPECT_EQ(events.Next(&progress, kStart),
+            "event: done\ndata: {\"tiles_done\":200,\"tiles\":200,\"summary\":{\"a\":1}}\n\n");
+  EXPECT_TRUE(events.ended());
+}
+
+TEST(ProgressEventsTest, TellsWhyARequestFailed) {
+  RequestProgress progress(0);
+  progress.End(MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidImage, "no\nPNG"),
+               "");
+  ProgressEvents events("id", kStart);
+  const std::string text = events.Next(&progress, kStart);
+  EXPECT_THAT(text, HasSubstr("event: failed\ndata: {"));
+  EXPECT_THAT(text, HasSubstr("\"status\":422"));
+  EXPECT_TRUE(events.ended());
+}
+
+TEST(ProgressEventsTest, WaitsForARequestAndSendsComments) {
+  ProgressEvents events("id", kStart);
+  EXPECT_EQ(events.Next(nullptr, kStart + absl::Seconds(9)), "");
+  EXPECT_EQ(events.Next(nullptr, kStart + absl::Seconds(10)), ":\n\n");
+  EXPECT_EQ(events.Next(nullptr, kStart + absl::Seconds(19)), "");
+  EXPECT_EQ(events.Next(nullptr, kStart + absl::Seconds(20)), ":\n\n");
+  EXPECT_THAT(events.Next(nullptr, kStart + absl::Seconds(30)), HasSubstr("\"status\":404"));
+  EXPECT_TRUE(events.ended());
+}
+
+TEST(ProgressBoardTest, KnowsRequestsWhileTheyRun) {
+  ProgressBoard board;
+  EXPECT_EQ(board.Find("a"), nullptr);
+  {
+    ProgressBoard::Entry first = board.Enter("a", 0);
+    const auto found = board.Find("a");
+    ProgressBoard::Entry second = board.Enter("a", 0);
+    EXPECT_NE(board.Find("a"), found) << "the later one";
+    first = {};
+    EXPECT_NE(board.Find("a"), nullptr) << "the first one's end is not the second one's";
+    ProgressBoard::Entry moved = std::move(second);
+    EXPECT_NE(board.Find("a"), nullptr);
+  }
+  EXPECT_EQ(board.Find("a"), nullptr);
+}
+
+class ProgressStreamsTest : public testing::Test {
+ protected:
+  absl::Status Add(const std::string& id, std::shared_ptr<FakeClient> client,
+                   const std::string& address = "10.0.0.1") {
+    std::unique_ptr<HttpExchange> exchange = std::make_unique<FakeExchange>(
+        HttpRequest{.peer = address, .parameter = id}, std::move(client));
+    return streams_.Add(exchange, {{"Vary", "Origin"}});
+  }
+
+  ProgressBoard board_;
+  FakeClock clock_;
+  ProgressStreams streams_{board_, clock_};
+};
+
+TEST_F(ProgressStreamsTest, StreamsToWhomeverListens) {
+  const auto early = std::make_shared<FakeClient>(), late = std::make_shared<FakeClient>();
+  ASSERT_TRUE(Add("a", early).ok());
+  ProgressBoard::Entry request = board_.Enter("a", 0);
+  ASSERT_TRUE(Add("a", late).ok());
+  while (early->body().empty() || late->body().empty()) std::this_thread::yield();
+  request->Start(1);
+  request->End(absl::OkStatus(), "");
+  for (const auto& client : {early, late}) {
+    client->AwaitEnd();
+    EXPECT_TRUE(client->finished());
+    EXPECT_EQ(client->Field("Content-Type"), "text/event-stream");
+    EXPECT_EQ(client->Field("Vary"), "Origin");
+    EXPECT_THAT(client->body(), StartsWith("event: queued\n"));
+    EXPECT_THAT(client->body(), HasSubstr("event: done\n"));
+  }
+}
+
+TEST_F(ProgressStreamsTest, BoundsListenersOfAnAddressAndLetsThemLeave) {
+  std::vector<std::shared_ptr<FakeClient>> clients;
+  for (int i = 0; i < ProgressStreams::kMaxListenersPerAddress; ++i) {
+    clients.push_back(std::make_shared<FakeClient>());
+    ASSERT_TRUE(Add("a", clients.back()).ok());
+  }
+  const absl::Status full = Add("a", std::make_shared<FakeClient>());
+  EXPECT_EQ(ReasonOf(full), ErrorReason::kOverloaded);
+  EXPECT_TRUE(RetryDelayOf(full).has_value());
+  EXPECT_TRUE(Add("a", std::make_shared<FakeClient>(), "10.0.0.2").ok());
+  clients.front()->Leave();
+  clients.front()->AwaitEnd();
+  while (!Add("a", std::make_shared<FakeClient>()).ok()) std::this_thread::yield();
+}
+
+}  // namespace
+}  // namespace upscaled::server

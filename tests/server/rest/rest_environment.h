@@ -1,0 +1,104 @@
+// All that calls of HTTP need, over the cpu and the bundled models.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/backends/backend_list.h"
+#include "gtest/gtest.h"
+#include "server/handlers/call_environment.h"
+#include "server/handlers/handler_environment.h"
+#include "server/rest/rest_service.h"
+#include "tests/server/rest/fake_exchange.h"
+
+namespace upscaled::server {
+
+// Expects, when it goes, that nothing of any call is left.
+class RestEnvironment {
+ public:
+  explicit RestEnvironment(const Limits& limits = {}, RestOptions options = {})
+      : admission_(limits, int64_t{1} << 30, Clock::Real()),
+        service_(handlers_, calls_, std::move(options)),
+        routes_(service_.Routes()) {}
+  ~RestEnvironment() {
+    EXPECT_TRUE(admission_.AwaitIdle(absl::Seconds(60)));
+    registry_.AwaitEmpty();
+  }
+
+  // Sends a request to the route of that method and path.
+  std::shared_ptr<FakeClient> Call(const std::string& method, HttpRequest request) {
+    auto client = std::make_shared<FakeClient>();
+    request.method = method;
+    request.peer = "10.0.0.1";
+    for (const HttpRoute& route : routes_) {
+      const bool head = method == "HEAD" && route.method == "GET";
+      if (route.path != request.path || (route.method != method && !head)) continue;
+      route.stream(std::make_unique<FakeExchange>(std::move(request), client));
+      return client;
+    }
+    ADD_FAILURE() << "no route " << method << " " << request.path;
+    return client;
+  }
+  // POST /v1/upscale with a body that has arrived.
+  std::shared_ptr<FakeClient> Post(const std::string& query, const std::string& body,
+                                   std::vector<HttpField> fields = {}) {
+    auto client = Call("POST", {.path = "/v1/upscale",
+                                .query = query,
+                                .fields = std::move(fields),
+                                .content_length = body.size()});
+    client->Send(body);
+    client->AwaitEnd();
+    return client;
+  }
+
+  HandlerEnvironment& handlers() { return handlers_; }
+  AdmissionController& admission() { return admission_; }
+  CallRegistry& registry() { return registry_; }
+  const std::vector<HttpRoute>& routes() const { return routes_; }
+  std::vector<RequestRecord> records() const ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return records_;
+  }
+
+ private:
+  mutable absl::Mutex mutex_;
+  std::vector<RequestRecord> records_ ABSL_GUARDED_BY(mutex_);
+
+  const DeviceList devices_ = {
+      std::make_shared<Device>(*CreateBackend("cpu", {.threads = 2}), 0, 0)};
+  ModelCatalog catalog_ = *ModelCatalog::Create(*ModelRepository::Open({"engine/model/bundled"}),
+                                                {.default_model = "general-2x"}, nullptr);
+  Logger logger_{LogFormat::kText, LogLevel::kError};
+  DeviceSupervisor supervisor_{devices_, Clock::Real(), logger_, {}};
+  AdmissionController admission_;
+  DeviceQuarantine quarantine_{devices_};
+  DeviceChooser chooser_{quarantine_, [this] { return scheduler_.work(); }};
+  TileScheduler scheduler_{quarantine_, Clock::Real()};
+  HandlerEnvironment handlers_{.catalog = catalog_,
+                               .admission = admission_,
+                               .chooser = chooser_,
+                               .scheduler = scheduler_,
+                               .quarantine = quarantine_,
+                               .devices = supervisor_,
+                               .clock = Clock::Real(),
+                               .version = "test"};
+  RequestWorkers workers_{8, absl::Seconds(1)};
+  CallRegistry registry_;
+  CallEnvironment calls_{.admission = admission_,
+                         .workers = workers_,
+                         .registry = registry_,
+                         .clock = Clock::Real(),
+                         .on_finished =
+                             [this](const RequestRecord& record) {
+                               absl::MutexLock lock(&mutex_);
+                               records_.push_back(record);
+                             },
+                         .start_timeout = absl::Milliseconds(200),
+                         .stall_timeout = absl::Seconds(60)};
+  RestService service_;
+  const std::vector<HttpRoute> routes_;
+};
+
+}  // namespace upscaled::server

@@ -1,0 +1,84 @@
+#include "server/rest/result_call.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "server/handlers/result_sharing.h"
+#include "server/rest/answer_sink.h"
+#include "tests/server/rest/rest_environment.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled::server {
+namespace {
+
+class ResultCallTest : public testing::Test {
+ protected:
+  ResultCallTest() { env_.handlers().sharing = &sharing_; }
+  ~ResultCallTest() override { std::filesystem::remove_all(folder_); }
+
+  // Computes a result, which is stored then.
+  std::shared_ptr<FakeClient> Compute(int width_px, int height_px) {
+    std::mt19937 random = test::FreshRandom();
+    const Image image = test::RandomImage({width_px, height_px, 3, SampleType::kU8}, random);
+    auto client = env_.Post("", *test::Encode(image.view(), {.format = ImageFormat::kPng}));
+    EXPECT_EQ(client->status(), 200) << client->body();
+    return client;
+  }
+  std::shared_ptr<FakeClient> Get(const std::string& method, const FakeClient& computed,
+                                  std::vector<HttpField> fields = {}) {
+    const std::string tag = computed.Field("ETag");
+    auto client = env_.Call(method, {.path = "/v1/results/{id}",
+                                     .fields = std::move(fields),
+                                     .parameter = tag.substr(1, tag.size() - 2)});
+    client->AwaitEnd();
+    return client;
+  }
+
+  const std::filesystem::path folder_ =
+      std::filesystem::path(testing::TempDir()) / absl::StrCat("result_call.", getpid());
+  RestEnvironment env_;
+  ResultSharing sharing_{
+      {.software = "test",
+       .store = *ResultStore::Open({.directory = folder_, .max_bytes = int64_t{1} << 30}),
+       .max_held_bytes = int64_t{4} << 20,
+       .max_computations = 2}};
+};
+
+TEST_F(ResultCallTest, GivesAllAndParts) {
+  const auto computed = Compute(150, 100);
+  const std::string image = computed->body();
+  const auto all = Get("GET", *computed);
+  EXPECT_TRUE(all->finished() && all->body() == image);
+  EXPECT_EQ(all->Field("Cache-Control"), "public, max-age=31536000, immutable");
+  const auto part = Get("GET", *computed, {{"Range", "bytes=10-19"}});
+  EXPECT_EQ(part->status(), 206);
+  EXPECT_EQ(part->body(), image.substr(10, 10));
+  EXPECT_EQ(part->Field("Content-Range"), absl::StrCat("bytes 10-19/", image.size()));
+}
+
+TEST_F(ResultCallTest, LetsNobodyKeepTheAnswerForAPartThatIsNone) {
+  const auto computed = Compute(20, 10);
+  const auto none = Get("GET", *computed, {{"Range", "bytes=1000000-"}});
+  EXPECT_EQ(none->status(), 416);
+  EXPECT_EQ(none->Field("Content-Range"), absl::StrCat("bytes */", computed->body().size()));
+  EXPECT_EQ(none->Field("Cache-Control"), "no-store");
+  EXPECT_EQ(none->Field("ETag"), "");
+}
+
+TEST_F(ResultCallTest, ReadsLittleForHead) {
+  const auto computed = Compute(300, 200);
+  ASSERT_GT(computed->body().size(), 4 * AnswerSink::kPieceBytes);
+  const auto head = Get("HEAD", *computed);
+  EXPECT_EQ(head->status(), 200);
+  EXPECT_TRUE(head->finished());
+  EXPECT_EQ(head->Field("ETag"), computed->Field("ETag"));
+  // What it would have sent: there is no body.
+  EXPECT_LE(head->body().size(), 2 * AnswerSink::kPieceBytes);
+  EXPECT_EQ(env_.records().back().sent_bytes, 0);
+}
+
+}  // namespace
+}  // namespace upscaled::server

@@ -1,0 +1,182 @@
+// What the server has and what its description tells are the same.
+#include <set>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "server/rest/docs_page.h"
+#include "server/rest/embedded_files.h"
+#include "server/rest/upscale_parameters.h"
+#include "tests/server/rest/rest_environment.h"
+
+namespace upscaled::server {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+
+std::string_view FileText(std::string_view name) {
+  for (const EmbeddedFile& file : EmbeddedFiles()) {
+    if (file.name == name) return file.bytes;
+  }
+  ADD_FAILURE() << "no " << name;
+  return "";
+}
+
+json Description() { return json::parse(FileText("openapi.json")); }
+
+// The names of the options among an operation's parameters.
+std::set<std::string> QueryNames(const json& parameters, const json& description) {
+  std::set<std::string> names;
+  for (const json& reference : parameters) {
+    const json& parameter =
+        description.at(json::json_pointer(reference["$ref"].get<std::string>().substr(1)));
+    if (parameter["in"] == "query") names.insert(parameter["name"]);
+  }
+  return names;
+}
+
+class KeptWriter final : public HttpResponseWriter {
+ public:
+  explicit KeptWriter(HttpResponse& response) : response_(response) {}
+  void Send(HttpResponse response) override { response_ = std::move(response); }
+
+ private:
+  HttpResponse& response_;
+};
+
+HttpResponse Get(const std::vector<HttpRoute>& routes, const std::string& path,
+                 std::vector<HttpField> fields = {}, const std::string& parameter = "",
+                 const std::string& method = "GET") {
+  HttpResponse response{.status = 0};
+  for (const HttpRoute& route : routes) {
+    if (route.path != path || route.method != method || route.handler == nullptr) continue;
+    route.handler({.method = method, .path = path, .fields = fields, .parameter = parameter},
+                  std::make_unique<KeptWriter>(response));
+    return response;
+  }
+  return response;
+}
+
+std::string FieldOf(const HttpResponse& response, std::string_view name) {
+  for (const HttpField& field : response.fields) {
+    if (field.name == name) return field.value;
+  }
+  return "";
+}
+
+TEST(OpenApiTest, HasEveryRouteAndNoOther) {
+  RestEnvironment env({}, {.web = false});
+  std::set<std::string> routes, described;
+  for (const HttpRoute& route : env.routes()) {
+    const bool head_only = route.path == "/v1/upscale" && route.method == "GET";
+    routes.insert((head_only ? "HEAD" : route.method) + " " + route.path);
+  }
+  const json description = Description();
+  for (const auto& [path, item] : description["paths"].items()) {
+    for (const auto& [method, operation] : item.items()) {
+      if (method == "parameters") continue;
+      std::string name = method;
+      for (char& c : name) c = static_cast<char>(std::toupper(c));
+      described.insert(name + " " + path);
+    }
+  }
+  EXPECT_EQ(routes, described);
+}
+
+TEST(OpenApiTest, HasEveryOptionAndNoOther) {
+  const json description = Description();
+  const auto names = ParameterNames();
+  const std::set<std::string> options(names.begin(), names.end());
+  const json& item = description["paths"]["/v1/upscale"];
+  EXPECT_EQ(QueryNames(item["parameters"], description), options);
+  std::set<std::string> fields;
+  const json& form = item["post"]["requestBody"]["content"]["multipart/form-data"]["schema"];
+  for (const auto& [name, property] : form["properties"].items()) fields.insert(name);
+  EXPECT_EQ(fields.erase("image"), 1u);
+  EXPECT_EQ(fields.erase("file"), 1u);
+  EXPECT_EQ(fields, options);
+}
+
+TEST(OpenApiTest, HasEveryFieldOfModels) {
+  RestEnvironment env;
+  const json models = json::parse(Get(env.routes(), "/v1/models").body)["models"];
+  const json description = Description();
+  const json& described = description["components"]["schemas"]["Model"]["properties"];
+  ASSERT_FALSE(models.empty());
+  for (const auto& [name, value] : models[0].items()) EXPECT_TRUE(described.contains(name)) << name;
+}
+
+TEST(InfoRoutesTest, AnswerFromMemoryAndAreCounted) {
+  RestEnvironment env;
+  EXPECT_THAT(Get(env.routes(), "/v1/models").body, HasSubstr("\"name\":\"general-2x\""));
+  const json model = json::parse(Get(env.routes(), "/v1/models/{name}", {}, "fast-2x").body);
+  EXPECT_EQ(model["model"]["name"], "fast-2x");
+  EXPECT_EQ(model["model"]["is_default"], false);
+  const HttpResponse none = Get(env.routes(), "/v1/models/{name}", {}, "best");
+  EXPECT_EQ(none.status, 404);
+  EXPECT_EQ(json::parse(none.body)["reason"], "UNKNOWN_MODEL");
+  EXPECT_EQ(json::parse(Get(env.routes(), "/v1/info").body)["version"], "test");
+  ASSERT_EQ(env.records().size(), 4u);
+  EXPECT_EQ(env.records()[2].method, "GetModel");
+  EXPECT_EQ(env.records()[2].code, absl::StatusCode::kNotFound);
+}
+
+TEST(ProgressRouteTest, RefusesWhatIsNoRequestId) {
+  RestEnvironment env;
+  for (const std::string id : {"a\r\nSet-Cookie: b=c", "a b", "\xFF"}) {
+    const auto client = env.Call("GET", {.path = "/v1/progress/{request_id}", .parameter = id});
+    EXPECT_EQ(client->status(), 400);
+    EXPECT_EQ(json::parse(client->body())["reason"], "INVALID_OPTION");
+    EXPECT_EQ(client->Field("X-Request-Id"), "");
+  }
+}
+
+TEST(PageRoutesTest, AreStrictAndKnownByTheirTags) {
+  RestEnvironment env;
+  const HttpResponse page = Get(env.routes(), "/");
+  EXPECT_EQ(page.status, 200);
+  EXPECT_EQ(FieldOf(page, "Content-Type"), "text/html; charset=utf-8");
+  EXPECT_THAT(FieldOf(page, "Content-Security-Policy"), HasSubstr("default-src 'none'"));
+  EXPECT_EQ(FieldOf(Get(env.routes(), "/app.js"), "Content-Type"),
+            "text/javascript; charset=utf-8");
+  const std::string etag = FieldOf(page, "ETag");
+  const HttpResponse known = Get(env.routes(), "/", {{"If-None-Match", "W/\"x\", " + etag}});
+  EXPECT_EQ(known.status, 304);
+  EXPECT_EQ(known.body, "");
+  EXPECT_EQ(FieldOf(known, "ETag"), etag);
+}
+
+TEST(PageRoutesTest, CanBeSwitchedOff) {
+  RestEnvironment env({}, {.web = false});
+  EXPECT_EQ(Get(env.routes(), "/").status, 0);
+  EXPECT_EQ(Get(env.routes(), "/docs").status, 0);
+  EXPECT_EQ(Get(env.routes(), "/openapi.json").status, 200);
+}
+
+TEST(PreflightTest, IsAnsweredWhereOriginsAreAllowed) {
+  RestEnvironment env({}, {.cors_origins = {"https://a.example"}});
+  const HttpResponse response =
+      Get(env.routes(), "/v1/upscale", {{"Origin", "https://a.example"}}, "", "OPTIONS");
+  EXPECT_EQ(response.status, 204);
+  EXPECT_THAT(FieldOf(response, "Access-Control-Allow-Methods"), HasSubstr("POST"));
+  EXPECT_EQ(FieldOf(Get(env.routes(), "/v1/models", {{"Origin", "https://a.example"}}),
+                    "Access-Control-Allow-Origin"),
+            "https://a.example");
+}
+
+TEST(DocsPageTest, TellsEverythingWithoutAssets) {
+  const std::string page = DocsPage(FileText("openapi.json"));
+  for (const std::string_view name : ParameterNames()) {
+    EXPECT_THAT(page, HasSubstr("<code>" + std::string(name) + "</code>"));
+  }
+  EXPECT_THAT(page, HasSubstr("POST /v1/upscale"));
+  EXPECT_THAT(page, HasSubstr("retry_after_seconds"));
+  EXPECT_THAT(page, Not(HasSubstr("<script")));
+  EXPECT_THAT(page, Not(HasSubstr("http://")));
+  EXPECT_THAT(page, Not(HasSubstr("src=")));
+}
+
+}  // namespace
+}  // namespace upscaled::server

@@ -1,0 +1,288 @@
+#include "server/rest/upscale_call.h"
+
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "server/base/error.h"
+#include "server/handlers/upscale_image_handler.h"
+#include "tests/server/rest/rest_environment.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled::server {
+namespace {
+
+namespace pb = upscale::v1;
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+std::string PngOf(int width_px, int height_px) {
+  std::mt19937 random = test::FreshRandom();
+  const Image image = test::RandomImage({width_px, height_px, 3, SampleType::kU8}, random);
+  return *test::Encode(image.view(), {.format = ImageFormat::kPng});
+}
+
+struct FormPart {
+  std::string name, value;
+  bool file = false;
+};
+
+std::string FormOf(const std::vector<FormPart>& parts) {
+  std::string body;
+  for (const FormPart& part : parts) {
+    body += "--XX\r\nContent-Disposition: form-data; name=\"" + part.name + "\"" +
+            (part.file ? "; filename=\"cat.png\"" : "") + "\r\n\r\n" + part.value + "\r\n";
+  }
+  return body + "--XX--\r\n";
+}
+
+const std::vector<HttpField> kForm = {{"Content-Type", "multipart/form-data; boundary=XX"}};
+
+class UpscaleCallTest : public testing::Test {
+ protected:
+  // The bytes that gRPC would give.
+  std::string ResultOf(const std::string& image, const pb::UpscaleOptions& options) {
+    pb::UpscaleRequest request;
+    request.set_image(image);
+    *request.mutable_options() = options;
+    pb::UpscaleResponse response;
+    Cancellation cancellation;
+    RequestRecord record;
+    AdmissionController::Reservation reservation;
+    const absl::Status status = HandleUpscale(
+        env_.handlers(), {cancellation, record, absl::Now(), reservation, ""}, request, response);
+    EXPECT_TRUE(status.ok()) << status;
+    return response.image();
+  }
+
+  std::string Reason(const FakeClient& client, int status) {
+    EXPECT_EQ(client.status(), status) << client.body();
+    EXPECT_TRUE(client.finished());
+    EXPECT_EQ(client.Field("Content-Type"), "application/problem+json");
+    const json problem = json::parse(client.body(), nullptr, false);
+    return problem.value("reason", "");
+  }
+
+  RestEnvironment env_;
+};
+
+TEST_F(UpscaleCallTest, GivesTheBytesOfTheOtherTransport) {
+  const std::string image = PngOf(33, 21);
+  pb::UpscaleOptions options;
+  options.set_scale(3);
+  const auto client = env_.Post("scale=3&request_id=mine", image, {{"Content-Type", "image/png"}});
+  ASSERT_EQ(client->status(), 200) << client->body();
+  EXPECT_TRUE(client->finished());
+  EXPECT_TRUE(client->body() == ResultOf(image, options));
+  EXPECT_EQ(client->Field("Content-Type"), "image/png");
+  EXPECT_EQ(client->Field("X-Request-Id"), "mine");
+  EXPECT_EQ(client->Field("Upscale-Width"), "99");
+  EXPECT_EQ(client->Field("Upscale-Height"), "63");
+  EXPECT_EQ(client->Field("Content-Disposition"), "inline; filename=\"upscaled-3x.png\"");
+  EXPECT_EQ(json::parse(client->Field("Upscale-Summary"))["device"], "cpu");
+  ASSERT_EQ(env_.records().size(), 1u);
+  const RequestRecord record = env_.records().front();
+  EXPECT_EQ(record.transport, "http");
+  EXPECT_EQ(record.method, "Upscale");
+  EXPECT_EQ(record.peer, "10.0.0.1");
+  EXPECT_EQ(record.request_id, "mine");
+  EXPECT_EQ(record.received_bytes, std::ssize(image));
+  EXPECT_EQ(record.sent_bytes, std::ssize(client->body()));
+}
+
+TEST_F(UpscaleCallTest, StreamsALargeResultWithATrailer) {
+  const auto client = env_.Post("", PngOf(200, 150));
+  ASSERT_EQ(client->status(), 200);
+  EXPECT_TRUE(client->begun() && client->finished());
+  EXPECT_EQ(client->Field("Upscale-Summary"), "");
+  const json summary = json::parse(client->Trailer("Upscale-Summary"));
+  EXPECT_EQ(summary["result_bytes"], std::to_string(client->body().size()));
+  EXPECT_THAT(client->Trailer("Server-Timing"), HasSubstr("infer;dur="));
+}
+
+TEST_F(UpscaleCallTest, TakesAFormWhoseFieldsStandAnywhere) {
+  const std::string image = PngOf(20, 10);
+  pb::UpscaleOptions options;
+  options.set_scale(1.5);
+  options.set_noise_level(1);
+  const std::string expected = ResultOf(image, options);
+  const FormPart file{"image", image, true}, scale{"scale", "1.5"}, noise{"noise", "1"};
+  for (const auto& parts : {std::vector{file, scale, noise}, std::vector{scale, noise, file},
+                            std::vector{scale, FormPart{"file", image, true}, noise}}) {
+    const auto client = env_.Post("", FormOf(parts), kForm);
+    ASSERT_EQ(client->status(), 200) << client->body();
+    EXPECT_TRUE(client->body() == expected);
+    EXPECT_EQ(client->Field("Content-Disposition"), "inline; filename=\"cat-1.5x.png\"");
+  }
+}
+
+TEST_F(UpscaleCallTest, StreamsALargeFormAndRefusesFieldsAfterIt) {
+  std::string image = PngOf(30, 20);
+  // What follows the end of an image is nobody's.
+  image.resize(Upload::kMaxHeldBytes + 100'000, 'x');
+  const auto whole = env_.Post("scale=1", FormOf({{"image", image, true}}), kForm);
+  EXPECT_EQ(whole->status(), 200) << whole->body();
+  const auto late = env_.Post("", FormOf({{"image", image, true}, {"scale", "1"}}), kForm);
+  EXPECT_EQ(Reason(*late, 400), "INVALID_OPTION");
+  EXPECT_THAT(late->body(), HasSubstr("put fields before the image, or into the query"));
+}
+
+TEST_F(UpscaleCallTest, RefusesBadForms) {
+  const std::string image = PngOf(4, 4);
+  for (const auto& parts :
+       {std::vector<FormPart>{{"scale", "2"}},
+        std::vector<FormPart>{{"image", image, true}, {"file", image, true}},
+        std::vector<FormPart>{{"picture", image, true}},
+        std::vector<FormPart>{{"image", image, true}, {"scale", "2"}, {"scale", "2"}},
+        std::vector<FormPart>{{"model", std::string(5000, 'a')}, {"image", image, true}}}) {
+    EXPECT_EQ(Reason(*env_.Post("", FormOf(parts), kForm), 400), "INVALID_OPTION");
+  }
+  EXPECT_EQ(Reason(*env_.Post("", "no form", kForm), 400), "INVALID_OPTION");
+}
+
+TEST_F(UpscaleCallTest, GivesProblems) {
+  EXPECT_EQ(Reason(*env_.Post("scale=99", PngOf(4, 4)), 400), "INVALID_OPTION");
+  EXPECT_EQ(Reason(*env_.Post("sacle=2", PngOf(4, 4)), 400), "INVALID_OPTION");
+  EXPECT_EQ(Reason(*env_.Post("model=best", PngOf(4, 4)), 404), "UNKNOWN_MODEL");
+  EXPECT_EQ(Reason(*env_.Post("", "no image"), 422), "INVALID_IMAGE");
+  EXPECT_EQ(Reason(*env_.Post("", ""), 422), "INVALID_IMAGE");
+  const auto named = env_.Post("request_id=mine", PngOf(9, 9).substr(0, 60));
+  EXPECT_EQ(Reason(*named, 422), "INVALID_IMAGE");
+  EXPECT_EQ(named->Field("X-Request-Id"), "mine");
+  EXPECT_EQ(env_.records().back().reason, "INVALID_IMAGE");
+}
+
+TEST_F(UpscaleCallTest, HeedsAccept) {
+  const std::string image = PngOf(8, 8);
+  const auto type = [&](const std::string& query, const std::string& accept) {
+    return env_.Post(query, image, {{"Accept", accept}})->Field("Content-Type");
+  };
+  EXPECT_EQ(type("", "image/webp,*/*;q=0.5"), "image/webp");
+  EXPECT_EQ(type("", "*/*"), "image/png");
+  EXPECT_EQ(type("format=jpg", "image/webp"), "image/jpeg");
+}
+
+TEST_F(UpscaleCallTest, GivesAVerdictFromTheFirstBytes) {
+  const std::string image = PngOf(64, 48);
+  const auto client = env_.Call(
+      "POST",
+      {.path = "/v1/upscale", .query = "dry_run=1&width=200", .content_length = image.size()});
+  client->Send(image.substr(0, 100), /*whole=*/false);
+  client->AwaitEnd();
+  ASSERT_EQ(client->status(), 200) << client->body();
+  const json verdict = json::parse(client->body());
+  EXPECT_EQ(verdict["accepted"], true);
+  EXPECT_EQ(verdict["source"], json({{"width_px", 64}, {"height_px", 48}, {"format", "png"}}));
+  EXPECT_EQ(verdict["result"], json({{"width_px", 200}, {"height_px", 150}, {"format", "png"}}));
+  EXPECT_EQ(verdict["model"], "general-2x");
+  EXPECT_GT(verdict["tiles"], 0);
+  EXPECT_GT(verdict["cost_multiply_adds"], 0);
+  EXPECT_GT(verdict["memory_bytes"], 0);
+  EXPECT_TRUE(verdict["estimated_seconds"].is_null()) << "nothing was computed yet";
+  ASSERT_EQ(env_.Post("", image)->status(), 200);
+  EXPECT_GT(json::parse(env_.Post("dry_run", image)->body())["estimated_seconds"], 0.0);
+  EXPECT_EQ(Reason(*env_.Post("dry_run&width=1000000", image), 413), "LIMIT_EXCEEDED");
+}
+
+TEST_F(UpscaleCallTest, AnswersHeadWithAVerdictAndGetNot) {
+  const auto head = env_.Call("HEAD", {.path = "/v1/upscale", .content_length = 100});
+  head->Send(PngOf(16, 16));
+  head->AwaitEnd();
+  EXPECT_EQ(head->status(), 200);
+  EXPECT_EQ(head->Field("Content-Type"), "application/json");
+  const auto get = env_.Call("GET", {.path = "/v1/upscale"});
+  EXPECT_EQ(get->status(), 405);
+  EXPECT_EQ(get->Field("Allow"), "POST, HEAD");
+}
+
+TEST_F(UpscaleCallTest, GivesTheSourceWhereThatIsAskedFor) {
+  const std::string broken = PngOf(50, 50).substr(0, 3000) + std::string(100'000, 'x');
+  const auto client = env_.Post("on_error=original", broken);
+  EXPECT_EQ(client->status(), 200);
+  EXPECT_TRUE(client->body() == broken);
+  EXPECT_TRUE(client->finished());
+  EXPECT_EQ(client->Field("Content-Type"), "image/png");
+  EXPECT_EQ(client->Field("Upscale-Error"), "INVALID_IMAGE");
+  EXPECT_THAT(client->Field("Warning"), HasSubstr("199 upscaled \"the image is as it was sent"));
+  EXPECT_EQ(env_.records().back().code, absl::StatusCode::kInvalidArgument);
+  const auto text = env_.Post("on_error=original", "<script>");
+  EXPECT_EQ(text->body(), "<script>");
+  EXPECT_EQ(text->Field("Content-Type"), "application/octet-stream");
+  EXPECT_EQ(text->Field("X-Content-Type-Options"), "nosniff");
+  EXPECT_EQ(Reason(*env_.Post("on_error=original&scale=99", PngOf(4, 4)), 400), "INVALID_OPTION");
+  EXPECT_EQ(Reason(*env_.Post("on_error=original&model=best", PngOf(4, 4)), 404), "UNKNOWN_MODEL");
+}
+
+TEST_F(UpscaleCallTest, StopsWhenTheClientGoes) {
+  const std::string image = PngOf(300, 300);
+  const auto client = env_.Call("POST", {.path = "/v1/upscale", .content_length = image.size()});
+  client->Send(image.substr(0, image.size() / 2), /*whole=*/false);
+  while (env_.admission().state().queue_cost == 0) std::this_thread::yield();
+  client->Leave();
+  client->AwaitEnd();
+  EXPECT_EQ(env_.records().back().code, absl::StatusCode::kCancelled);
+}
+
+TEST_F(UpscaleCallTest, CutsAnAnswerThatHasBegun) {
+  const std::string image = PngOf(300, 600);
+  const auto client = env_.Call("POST", {.path = "/v1/upscale", .content_length = image.size()});
+  client->TakeAtMost(AnswerSink::kPieceBytes);
+  client->Send(image);
+  while (!client->begun()) std::this_thread::yield();
+  env_.registry().CancelAll(
+      MakeError(absl::StatusCode::kUnavailable, ErrorReason::kDraining, "end"));
+  client->AwaitEnd();
+  EXPECT_FALSE(client->finished());
+  EXPECT_EQ(env_.records().back().reason, "DRAINING");
+}
+
+TEST_F(UpscaleCallTest, KeepsItsSlotUntilTheClientHasRoomForTheLastBytes) {
+  const std::string image = PngOf(200, 150);
+  const size_t bytes = env_.Post("", image)->body().size();
+  const auto client = env_.Call("POST", {.path = "/v1/upscale", .content_length = image.size()});
+  client->TakeAtMost(bytes - 1);
+  client->Send(image);
+  const size_t whole_pieces = (bytes - 1) / AnswerSink::kPieceBytes * AnswerSink::kPieceBytes;
+  while (client->body().size() < whole_pieces) std::this_thread::yield();
+  client->Leave();
+  client->AwaitEnd();
+  EXPECT_FALSE(client->finished());
+  EXPECT_EQ(env_.records().back().code, absl::StatusCode::kCancelled);
+}
+
+TEST_F(UpscaleCallTest, GivesUpAClientThatSendsNothing) {
+  const auto client = env_.Call("POST", {.path = "/v1/upscale", .content_length = 100});
+  client->AwaitEnd();
+  EXPECT_EQ(Reason(*client, 408), "STALLED");
+  EXPECT_THAT(client->body(), HasSubstr("start-timeout"));
+}
+
+TEST_F(UpscaleCallTest, RefusesWhileDraining) {
+  env_.admission().StartDraining();
+  EXPECT_EQ(Reason(*env_.Post("", PngOf(4, 4)), 503), "DRAINING");
+  EXPECT_EQ(env_.records().back().reason, "DRAINING");
+}
+
+TEST(UpscaleCallLimitsTest, HeedsThoseOfAddressAndFile) {
+  RestEnvironment env({.max_source_bytes = 1000, .max_concurrent_requests = 2});
+  const auto waiting = env.Call("POST", {.path = "/v1/upscale", .content_length = 100});
+  const auto other = env.Call("POST", {.path = "/v1/upscale", .content_length = 100});
+  const auto refused = env.Post("", "x");
+  EXPECT_EQ(refused->status(), 429);
+  EXPECT_EQ(refused->Field("Retry-After"), "1");
+  waiting->AwaitEnd();
+  other->AwaitEnd();
+  const auto told = env.Call("POST", {.path = "/v1/upscale", .content_length = 1001});
+  told->AwaitEnd();
+  EXPECT_EQ(told->status(), 413) << "before a byte is read";
+  const auto counted = env.Call("POST", {.path = "/v1/upscale", .content_length = std::nullopt});
+  counted->Send(PngOf(40, 40));
+  counted->AwaitEnd();
+  EXPECT_EQ(counted->status(), 413);
+  EXPECT_THAT(counted->body(), HasSubstr("max-source-bytes"));
+}
+
+}  // namespace
+}  // namespace upscaled::server

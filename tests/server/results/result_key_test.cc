@@ -1,0 +1,135 @@
+// The name of a result changes with each part that its bytes follow from, and with nothing else.
+#include "server/results/result_key.h"
+
+#include <functional>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "engine/image/arithmetic.h"
+#include "engine/image/memory_io.h"
+
+namespace upscaled::server {
+namespace {
+
+ResultParts Parts() {
+  return {.source = DigestOf(AsBytes("source")),
+          .networks = {DigestOf(AsBytes("first pass")), DigestOf(AsBytes("second pass"))},
+          .result = {400, 300},
+          .prefilter = BilateralOptions{1.5, 20},
+          .encode = {.format = ImageFormat::kJpeg}};
+}
+
+EngineFingerprint Engine() {
+  return {.software = "1.2.3",
+          .image = "libjpeg 2",
+          .tuning = "cpu\tconv\twinograd\n",
+          .device = "CPU, avx2"};
+}
+
+struct Request {
+  ResultParts parts = Parts();
+  EngineFingerprint engine = Engine();
+  std::string Name() const { return ResultName(RequestKey(parts), engine); }
+};
+
+std::string NameAfter(const std::function<void(Request&)>& change) {
+  Request request;
+  change(request);
+  return request.Name();
+}
+
+TEST(ResultKeyTest, IsAHexadecimalDigest) {
+  EXPECT_TRUE(IsHexDigest(Request().Name()));
+  EXPECT_EQ(Request().Name(), Request().Name());
+}
+
+TEST(ResultKeyTest, EachPartChangesIt) {
+  const std::function<void(Request&)> changes[] = {
+      [](Request&) {},
+      [](Request& r) { r.parts.source[31] ^= 1; },
+      [](Request& r) { r.parts.networks[0][0] ^= 1; },
+      [](Request& r) { r.parts.networks[1][0] ^= 1; },
+      [](Request& r) { std::swap(r.parts.networks[0], r.parts.networks[1]); },
+      [](Request& r) { r.parts.networks.pop_back(); },
+      [](Request& r) { r.parts.networks.clear(); },
+      [](Request& r) { r.parts.result.width = 401; },
+      [](Request& r) { r.parts.result.height = 301; },
+      [](Request& r) { std::swap(r.parts.result.width, r.parts.result.height); },
+      [](Request& r) { r.parts.prefilter.reset(); },
+      [](Request& r) { r.parts.prefilter->sigma_space = 1.6; },
+      [](Request& r) { r.parts.prefilter->sigma_range = 21; },
+      [](Request& r) { r.parts.tta = true; },
+      [](Request& r) { r.parts.encode.format = ImageFormat::kWebp; },
+      [](Request& r) { r.parts.encode.format = ImageFormat::kPng; },
+      [](Request& r) { r.parts.encode.quality = 91; },
+      [](Request& r) { r.parts.sample_type = SampleType::kU16; },
+      [](Request& r) { r.parts.precision = Precision::kFast; },
+      [](Request& r) { r.engine.software = "1.2.4"; },
+      [](Request& r) { r.engine.image = "libjpeg 3"; },
+      [](Request& r) { r.engine.tuning = ""; },
+      [](Request& r) { r.engine.device = "CPU, avx512"; },
+      [](Request& r) { r.engine.device = ""; }};
+  std::set<std::string> names;
+  for (size_t i = 0; i < std::size(changes); ++i) {
+    EXPECT_TRUE(names.insert(NameAfter(changes[i])).second) << i;
+  }
+}
+
+TEST(ResultKeyTest, OptionsOfOtherFormatsDoNotChangeIt) {
+  const auto jpeg = [](Request& r) { r.parts.encode.compression = 9; };
+  EXPECT_EQ(NameAfter(jpeg), Request().Name());
+  const auto png = [](int quality) {
+    return NameAfter([quality](Request& r) {
+      r.parts.encode = {.format = ImageFormat::kPng, .quality = quality};
+    });
+  };
+  EXPECT_EQ(png(90), png(50));
+  EXPECT_NE(png(90), NameAfter([](Request& r) {
+              r.parts.encode = {.format = ImageFormat::kPng, .compression = 9};
+            }));
+}
+
+TEST(ResultKeyTest, ThreadsDoNotChangeIt) {
+  EXPECT_EQ(NameAfter([](Request& r) { r.parts.encode.threads = 4; }), Request().Name());
+}
+
+TEST(ResultKeyTest, WithoutANetworkItsOptionsDoNotChangeIt) {
+  const auto bare = [](Request& r) {
+    r.parts.networks.clear();
+    r.engine.device.clear();
+  };
+  const std::string name = NameAfter(bare);
+  EXPECT_EQ(name, NameAfter([&](Request& r) {
+              bare(r);
+              r.parts.tta = true;
+              r.parts.precision = Precision::kFast;
+              r.engine.tuning = "other";
+            }));
+}
+
+TEST(ResultKeyTest, EqualForEveryDevice) {
+  EXPECT_EQ(RequestKey(Parts()), RequestKey(Parts()));
+  EXPECT_NE(ResultName(RequestKey(Parts()), Engine()), ToHex(RequestKey(Parts())));
+}
+
+TEST(ResultKeyTest, NamesTheLibraries) {
+  EXPECT_NE(ImageArithmetic().find("libwebp"), std::string::npos);
+  EXPECT_EQ(ImageArithmetic(), ImageArithmetic());
+}
+
+TEST(DigestTest, IsThatOfFips180) {
+  EXPECT_EQ(ToHex(DigestOf(AsBytes("abc"))),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_FALSE(IsHexDigest("BA7816"));
+  EXPECT_FALSE(IsHexDigest(std::string(64, '/')));
+  EXPECT_FALSE(DigestFromBytes("short").has_value());
+}
+
+TEST(DigestTest, FieldsDoNotRunIntoEachOther) {
+  EXPECT_NE(Sha256().Field("ab").Field("c").Finish(), Sha256().Field("a").Field("bc").Finish());
+  EXPECT_NE(Sha256().Field(0.0).Finish(), Sha256().Field(-0.0).Finish());
+}
+
+}  // namespace
+}  // namespace upscaled::server

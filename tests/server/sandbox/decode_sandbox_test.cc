@@ -1,0 +1,216 @@
+#include "server/sandbox/decode_sandbox.h"
+
+#include <memory>
+#include <random>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/base/sanitized.h"
+#include "engine/image/memory_io.h"
+#include "server/base/error.h"
+#include "server/sandbox/sandboxed_decoder.h"
+#include "tests/support/bombs.h"
+#include "tests/support/odd_files.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled::server {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::unique_ptr<DecodeSandbox> StartSandbox() {
+  auto sandbox = DecodeSandbox::Start({.worker = UPSCALED_DECODE_WORKER});
+  EXPECT_TRUE(sandbox.ok()) << sandbox.status();
+  return *std::move(sandbox);
+}
+
+// Opens `bytes`, whose header is read first, as a request does.
+absl::StatusOr<std::unique_ptr<ImageDecoder>> Open(DecodeSandbox& sandbox, ByteSource& source,
+                                                   std::string_view bytes,
+                                                   const DecodeLimits& limits,
+                                                   Cancellation* cancellation = nullptr) {
+  MemorySource beginning(bytes);
+  std::vector<uint8_t> prefix;
+  absl::StatusOr<ImageHeader> header = ReadImageHeader(beginning, limits, prefix);
+  if (!header.ok()) return header.status();
+  return sandbox.Open(*header, source, limits, cancellation);
+}
+
+absl::StatusOr<test::Decoded> DecodeInside(DecodeSandbox& sandbox, std::string_view bytes,
+                                           std::mt19937& random, const DecodeLimits& limits = {}) {
+  MemorySource source(bytes);
+  auto decoder = Open(sandbox, source, bytes, limits);
+  if (!decoder.ok()) return decoder.status();
+  absl::StatusOr<Image> image = test::ReadAllInPortions(**decoder, random);
+  if (!image.ok()) return image.status();
+  return test::Decoded{(*decoder)->header(), (*decoder)->metadata(), *std::move(image)};
+}
+
+class DecodeSandboxTest : public ::testing::Test {
+ protected:
+  // Files of all kinds, some with profiles.
+  std::vector<std::string> Files() {
+    std::vector<std::string> files;
+    const int width = test::RandomInt(random_, 1, 700), height = test::RandomInt(random_, 1, 300);
+    for (const int color_type : {0, 2, 3, 4, 6}) {
+      test::PngFile png = test::RandomPng(width, height, 8, color_type, random_);
+      png.interlaced = color_type == 2;
+      files.push_back(test::WritePng(png));
+    }
+    files.push_back(test::WritePng(test::RandomPng(width, height, 16, 6, random_)));
+    const Image rgb = test::PhotoImage({width, height, 3, SampleType::kU8}, random_);
+    for (const bool progressive : {false, true}) {
+      files.push_back(test::WriteJpeg({.progressive = progressive,
+                                       .exif = test::ExifSegment(6, true),
+                                       .icc_profile = test::TestProfile(false, 3000)},
+                                      rgb.view()));
+    }
+    for (const int quality : {80, 100}) {
+      files.push_back(
+          *test::Encode(rgb.view(), {.format = ImageFormat::kWebp, .quality = quality}));
+    }
+    return files;
+  }
+
+  std::mt19937 random_ = test::FreshRandom();
+  const std::unique_ptr<DecodeSandbox> sandbox_ = StartSandbox();
+};
+
+TEST_F(DecodeSandboxTest, GivesWhatTheDecodersGive) {
+  for (const std::string& file : Files()) {
+    const absl::StatusOr<test::Decoded> expected = test::Decode(file);
+    ASSERT_TRUE(expected.ok()) << expected.status();
+    const absl::StatusOr<test::Decoded> actual = DecodeInside(*sandbox_, file, random_);
+    ASSERT_TRUE(actual.ok()) << actual.status();
+    EXPECT_TRUE(test::SameImages(actual->image.view(), expected->image.view()));
+    EXPECT_EQ(actual->metadata.icc_profile, expected->metadata.icc_profile);
+  }
+  EXPECT_EQ(sandbox_->crashes(), 0);
+}
+
+TEST_F(DecodeSandboxTest, GivesTheirErrors) {
+  for (std::string file : Files()) {
+    for (int i = 0; i < 8; ++i) {
+      std::string broken = file.substr(0, test::RandomInt(random_, 40, std::ssize(file)));
+      broken[test::RandomInt(random_, 40, std::ssize(file)) % broken.size()] ^= 1 << (i % 8);
+      const absl::StatusOr<test::Decoded> expected = test::Decode(broken);
+      const absl::StatusOr<test::Decoded> actual = DecodeInside(*sandbox_, broken, random_);
+      EXPECT_EQ(actual.status(), expected.status());
+    }
+  }
+  EXPECT_EQ(sandbox_->crashes(), 0);
+}
+
+TEST_F(DecodeSandboxTest, ExplainsLimitsAsTheCallerDoes) {
+  const DecodeLimits limits{.explain = [](DecodeLimit limit, int64_t value, std::string sentence) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(static_cast<int>(limit), ", ", value, ", ", sentence));
+  }};
+  const std::string file = test::ManyScansJpeg(200, random_);
+  MemorySource source(file);
+  auto decoder = OpenImageDecoder(source, limits);
+  const absl::Status expected = decoder.ok() ? test::ReadAll(**decoder).status() : decoder.status();
+  ASSERT_TRUE(absl::IsFailedPrecondition(expected)) << expected;
+  EXPECT_EQ(DecodeInside(*sandbox_, file, random_, limits).status(), expected);
+}
+
+class FailingSource final : public ByteSource {
+ public:
+  explicit FailingSource(absl::Status status) : status_(std::move(status)) {}
+  absl::StatusOr<size_t> Read(std::span<uint8_t>) override { return status_; }
+
+ private:
+  const absl::Status status_;
+};
+
+TEST_F(DecodeSandboxTest, PassesTheErrorsOfTheInput) {
+  const absl::Status lost = absl::UnavailableError("the client is gone");
+  FailingSource source(lost);
+  EXPECT_EQ(Open(*sandbox_, source, Files()[0], {}).status(), lost);
+  EXPECT_EQ(sandbox_->crashes(), 0);
+}
+
+// Cancels the request where its decoder waits for input.
+class CancellingSource final : public ByteSource {
+ public:
+  explicit CancellingSource(Cancellation& cancellation) : cancellation_(cancellation) {}
+  absl::StatusOr<size_t> Read(std::span<uint8_t> dst) override {
+    cancellation_.Cancel(absl::CancelledError("enough"));
+    dst[0] = 0;
+    return 1;
+  }
+
+ private:
+  Cancellation& cancellation_;
+};
+
+TEST_F(DecodeSandboxTest, StopsWhenCancelled) {
+  Cancellation cancellation;
+  CancellingSource source(cancellation);
+  EXPECT_EQ(Open(*sandbox_, source, Files()[0], {}, &cancellation).status(),
+            absl::CancelledError("enough"));
+  EXPECT_EQ(sandbox_->crashes(), 0);
+}
+
+TEST(DecodeSandboxStartTest, SaysWhyThereIsNone) {
+  const auto none = DecodeSandbox::Start({.worker = "/nowhere/upscaled-decode"});
+  EXPECT_EQ(none.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(none.status().message()), HasSubstr("/nowhere/upscaled-decode"));
+}
+
+// How a worker misbehaves, and what becomes of its image.
+struct Misbehaviour {
+  const char* how;
+  absl::StatusCode code;
+  const char* message;
+};
+
+class HostileWorkerTest : public ::testing::TestWithParam<Misbehaviour> {};
+
+TEST_P(HostileWorkerTest, FailsItsImageAlone) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer's runtime does not live in the cage";
+  auto worker = WorkerProcess::Start(UPSCALED_HOSTILE_WORKER, {GetParam().how});
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  const std::string file = *test::Encode(Image({9, 9, 3, SampleType::kU8}).view(), {});
+  MemorySource source(file), beginning(file);
+  std::vector<uint8_t> prefix;
+  const DecodeLimits limits;
+  const auto header = ReadImageHeader(beginning, limits, prefix);
+  ASSERT_TRUE(header.ok());
+  std::atomic<int64_t> crashes = 0;
+  SandboxedDecoder decoder(*std::move(worker), *header, source, limits, nullptr, crashes);
+  absl::Status status = decoder.Open();
+  if (status.ok()) status = test::ReadAll(decoder).status();
+  EXPECT_EQ(status.code(), GetParam().code) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr(GetParam().message));
+  EXPECT_EQ(crashes, status.code() == absl::StatusCode::kInvalidArgument);
+}
+
+constexpr auto kCrash = absl::StatusCode::kInvalidArgument;
+INSTANTIATE_TEST_SUITE_P(
+    Misbehaviours, HostileWorkerTest,
+    ::testing::Values(Misbehaviour{"behave", absl::StatusCode::kOk, ""},
+                      Misbehaviour{"crash", kCrash, "signal"},
+                      Misbehaviour{"end", kCrash, "exit code 3"},
+                      Misbehaviour{"read a file", kCrash, "signal 31 (SYS)"},
+                      Misbehaviour{"open a socket", kCrash, "signal 31 (SYS)"},
+                      Misbehaviour{"start a process", kCrash, "signal 31 (SYS)"},
+                      Misbehaviour{"make code", kCrash, "signal 31 (SYS)"},
+                      Misbehaviour{"take memory", kCrash, "exit code 4"},
+                      Misbehaviour{"close its socket", kCrash, "signal 31 (SYS)"},
+                      Misbehaviour{"send too much", absl::StatusCode::kInternal, "must not"},
+                      Misbehaviour{"ask for ever", absl::StatusCode::kInternal, "must not"},
+                      Misbehaviour{"send nonsense", absl::StatusCode::kInternal, "must not"}),
+    [](const auto& info) {
+      std::string name = info.param.how;
+      std::replace(name.begin(), name.end(), ' ', '_');
+      return name;
+    });
+
+}  // namespace
+}  // namespace upscaled::server

@@ -1,0 +1,362 @@
+// The page in a real browser, against a real server.
+
+import assert from "node:assert/strict";
+import { mkdtempSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { after, before, test } from "node:test";
+import {
+  checkAccessible,
+  click,
+  give,
+  keepScreenshot,
+  launch,
+  openPage,
+  textOf,
+  url,
+  waitForState,
+  watchFrames,
+} from "./harness.js";
+import { noisePng } from "./png.js";
+
+const sample = readFileSync(process.env.SAMPLE);
+const sleep = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+let browser;
+
+before(async () => {
+  browser = await launch();
+});
+after(() => browser?.close());
+
+async function waitForFile(folder, ending) {
+  for (;;) {
+    const name = readdirSync(folder).find((candidate) => candidate.endsWith(ending));
+    if (name) return [name, readFileSync(`${folder}/${name}`)];
+    await sleep(50);
+  }
+}
+
+/** Where the two images meet, in percent, and how wide the right one is shown, in CSS pixels. */
+function look(page) {
+  return page.evaluate(() => ({
+    split: Number(document.querySelector(".viewer-bar input[type=range]").value),
+    width: document.querySelector(".layer.right > *")?.getBoundingClientRect().width,
+    left: document.querySelector(".layer.left > *")?.getBoundingClientRect().left,
+  }));
+}
+
+test("drop, verdict, progress, comparison, download", async () => {
+  const page = await openPage(browser);
+  await page.waitForSelector("#health[data-state=ok]");
+  assert.match(await textOf(page, "#health-text"), /^general-2x on CPU.* · idle$/);
+  await checkAccessible(page, "the empty page");
+  await keepScreenshot(page, "1-empty");
+
+  await give(page, { "house.png": sample });
+  await page.waitForFunction(() =>
+    /320 × 240 → 640 × 480/.test(document.querySelector(".job-status").textContent),
+  );
+  await checkAccessible(page, "an image that waits for a start");
+  await keepScreenshot(page, "2-ready");
+  await click(page, "4×");
+  await page.waitForFunction(() =>
+    /→ 1280 × 960/.test(document.querySelector(".job-status").textContent),
+  );
+  await click(page, "2×");
+  await page.waitForFunction(() =>
+    /→ 640 × 480/.test(document.querySelector(".job-status").textContent),
+  );
+  await click(page, "Upscale");
+  await waitForState(page, "house.png", "done");
+  await page.waitForFunction(
+    () => document.querySelector(".layer.right > img")?.naturalWidth === 640,
+  );
+  assert.match(await textOf(page, "#announcer"), /house\.png: done/);
+  await checkAccessible(page, "a result");
+  await sleep(300);
+  await keepScreenshot(page, "3-result");
+
+  const folder = mkdtempSync(`${tmpdir()}/upscaled-page-`);
+  const session = await page.createCDPSession();
+  await session.send("Browser.setDownloadBehavior", {
+    behavior: "allow",
+    downloadPath: folder,
+    browserContextId: page.browserContext().id,
+  });
+  await click(page, "Download house.png");
+  const [name, bytes] = await waitForFile(folder, ".png");
+  assert.equal(name, "house-640x480.png");
+  const direct = await fetch(`${url}/v1/upscale?scale=2&format=png`, {
+    method: "POST",
+    body: sample,
+  });
+  assert.ok(
+    bytes.equals(Buffer.from(await direct.arrayBuffer())),
+    "what is saved is what the service gives",
+  );
+  await page.finish();
+});
+
+test("slider, wheel, drag and keys move the comparison", async () => {
+  const page = await openPage(browser);
+  await give(page, { "house.png": sample });
+  await page.waitForSelector("#start:not([disabled])");
+  await click(page, "Upscale");
+  await waitForState(page, "house.png", "done");
+  await page.waitForSelector(".layer.right > img");
+  await sleep(100);
+  const stage = await (await page.$(".stage")).boundingBox();
+  const middle = { x: stage.x + stage.width / 2, y: stage.y + stage.height / 2 };
+
+  assert.equal((await look(page)).split, 50);
+  await page.mouse.move(middle.x, middle.y);
+  await page.mouse.down();
+  await page.mouse.move(middle.x + stage.width / 4, middle.y, { steps: 4 });
+  await page.mouse.up();
+  assert.ok(Math.abs((await look(page)).split - 75) < 1, JSON.stringify(await look(page)));
+  await page.focus(".viewer-bar input[type=range]");
+  await page.keyboard.press("Home");
+  assert.equal((await look(page)).split, 0);
+
+  await click(page, "1:1");
+  assert.equal((await look(page)).width, 640);
+  await click(page, "4:1");
+  assert.equal((await look(page)).width, 2560);
+  const before = await look(page);
+  await page.mouse.move(middle.x, stage.y + 40);
+  await page.mouse.down();
+  await page.mouse.move(middle.x - 50, stage.y + 40, { steps: 2 });
+  await page.mouse.up();
+  assert.equal((await look(page)).left, before.left - 50);
+  await keepScreenshot(page, "4-four-to-one");
+
+  await page.focus(".stage");
+  await page.keyboard.press("0");
+  const fit = await look(page);
+  assert.ok(fit.width > 640 && fit.width <= stage.width);
+  await page.mouse.move(stage.x + 30, stage.y + 30);
+  await page.mouse.wheel({ deltaY: -400 });
+  await page.waitForFunction(
+    (width) => document.querySelector(".layer.right > *").getBoundingClientRect().width > width,
+    {},
+    fit.width * 2,
+  );
+  await page.keyboard.press("1");
+  assert.equal((await look(page)).width, 640);
+  await page.finish();
+});
+
+test("a large upload is sent whole while its result comes back", async () => {
+  const page = await openPage(browser);
+  const image = noisePng(3000, 3000); // 27 MB
+  await page.waitForSelector("#model option[value=fast-2x]");
+  await page.select("#model", "fast-2x");
+  await page.select("#format", "jpeg");
+  const chooser = await page.$("#files");
+  await give(page, {}); // nothing: no image, no error
+  assert.equal((await page.$$(".job")).length, 0);
+  const folder = mkdtempSync(`${tmpdir()}/upscaled-page-`);
+  writeFileSync(`${folder}/noise.png`, image);
+  await chooser.uploadFile(`${folder}/noise.png`);
+  await page.waitForFunction(() =>
+    /→ 6000 × 6000/.test(document.querySelector(".job-status")?.textContent ?? ""),
+  );
+  await click(page, "Upscale");
+  await page.waitForFunction(() =>
+    /Computing, [1-9]\d* of \d+ tiles/.test(document.querySelector(".job-status").textContent),
+  );
+  await keepScreenshot(page, "5-computing");
+  await checkAccessible(page, "while computing");
+  await waitForState(page, "noise.png", "done");
+  assert.match(await textOf(page, ".job-status"), /^6000 × 6000, \d+ MB/);
+  await page.finish();
+});
+
+async function seeItGrow(prepare) {
+  const page = await openPage(browser, { prepare });
+  await give(page, { "noise.png": noisePng(900, 1400) });
+  await page.waitForSelector("#start:not([disabled])");
+  await click(page, "Upscale");
+  await page.waitForFunction(() => window.partialFrames > 0);
+  await waitForState(page, "noise.png", "done");
+  await page.finish();
+}
+
+test("the result is painted from the top as it comes", () => seeItGrow(watchFrames));
+
+test("without WebCodecs, a growing Blob is painted", () =>
+  seeItGrow(async (page) => {
+    await page.evaluateOnNewDocument(() => delete window.ImageDecoder);
+    await watchFrames(page);
+  }));
+
+test("cancel stops the work on the server", async () => {
+  const page = await openPage(browser);
+  let requestId;
+  page.on("request", (request) => {
+    const query = new URL(request.url()).searchParams;
+    if (request.method() === "POST" && !query.has("dry_run")) requestId = query.get("request_id");
+  });
+  await give(page, { "noise.png": noisePng(1400, 1400) });
+  await page.waitForSelector("#start:not([disabled])");
+  await click(page, "8×");
+  await click(page, "Upscale");
+  await page.waitForFunction(() =>
+    /Computing, [1-9]/.test(document.querySelector(".job-status").textContent),
+  );
+  assert.match(await textOf(page, "#health-text"), /1 running, 0 waiting/);
+  const events = fetch(`${url}/v1/progress/${requestId}`).then((answer) => answer.text());
+  await sleep(200);
+  await click(page, "Cancel noise.png");
+  await waitForState(page, "noise.png", "cancelled");
+  const last = (await events).trim().split("\n\n").at(-1);
+  assert.match(last, /event: failed/);
+  assert.match(last, /CANCELLED/);
+  await page.finish();
+});
+
+test("refused files say what, which limit and what to do", async () => {
+  const page = await openPage(browser);
+  await give(page, { "notes.txt": Buffer.from("no image at all"), "house.png": sample });
+  await page.waitForSelector(".job .error:not([hidden])");
+  const told = await textOf(page, ".job .error:not([hidden])");
+  assert.match(told, /Not an image that this server reads/);
+  assert.match(told, /Save it as PNG, JPEG or WebP/);
+  await give(page, { "tall.png": noisePng(2000, 2, { claimedHeight: 900_000 }) });
+  await page.waitForFunction(() => /Too large/.test(document.querySelector("#jobs").textContent));
+  assert.match(await textOf(page, "#jobs"), /1800000000.*100000000.*Choose a smaller image/);
+  await checkAccessible(page, "refused files");
+  await keepScreenshot(page, "6-refused");
+  assert.equal(await textOf(page, "#start"), "Upscale"); // the one good image
+  await click(page, "Remove notes.txt");
+  await page.waitForFunction(() => !/notes/.test(document.querySelector("#jobs").textContent));
+  await page.finish();
+});
+
+test("two models on a crop, before the whole is paid for", async () => {
+  const page = await openPage(browser);
+  await give(page, { "house.png": sample }, "paste");
+  await page.waitForFunction(() =>
+    /→/.test(document.querySelector(".job-status")?.textContent ?? ""),
+  );
+  await click(page, "4:1");
+  await click(page, "Compare two models");
+  await page.waitForSelector(".outline:not([hidden])");
+  await keepScreenshot(page, "7-crop");
+  await click(page, "Compare");
+  await page.waitForFunction(() => /by both/.test(document.querySelector("#compare").textContent));
+  const tags = await page.$$eval(".tag", (elements) =>
+    elements.map((element) => element.textContent),
+  );
+  assert.deepEqual(tags, ["general-2x", "fast-2x"]);
+  await checkAccessible(page, "two models");
+  await keepScreenshot(page, "8-two-models");
+  await click(page, "Use the right one");
+  assert.equal(await page.$eval("#model", (select) => select.value), "fast-2x");
+  assert.equal(await page.$eval(".job", (row) => row.dataset.state), "ready");
+  await page.finish();
+});
+
+test("several images wait for their turn", async () => {
+  const page = await openPage(browser, { scheme: "dark" });
+  const images = Object.fromEntries(
+    Array.from({ length: 4 }, (_, i) => [`noise-${i}.png`, noisePng(300, 300)]),
+  );
+  await give(page, images);
+  await page.waitForFunction(
+    () => document.querySelector("#start").textContent === "Upscale 4 images",
+  );
+  await click(page, "Upscale 4 images");
+  await page.waitForFunction(() => document.querySelectorAll(".job[data-state=done]").length === 4);
+  await give(page, { "house.png": sample });
+  await page.waitForFunction(
+    () =>
+      document.querySelector("#start").textContent === "Upscale" &&
+      !document.querySelector("#start").disabled,
+  );
+  await click(page, "Upscale");
+  await waitForState(page, "house.png", "done");
+  await sleep(300);
+  await checkAccessible(page, "dark");
+  await keepScreenshot(page, "9-dark");
+  await page.finish();
+});
+
+test("a phone: touch, pinch, no sideways scrolling", async () => {
+  const viewport = {
+    width: 390,
+    height: 844,
+    deviceScaleFactor: 2,
+    isMobile: true,
+    hasTouch: true,
+  };
+  const page = await openPage(browser, { viewport });
+  await page.waitForSelector("#health[data-state=ok]");
+  await checkAccessible(page, "an empty phone");
+  await keepScreenshot(page, "10-phone-empty");
+  await give(page, { "house.png": sample });
+  await page.waitForSelector("#start:not([disabled])");
+  await page.tap("#start");
+  await waitForState(page, "house.png", "done");
+  await page.waitForFunction(
+    () => document.querySelector(".layer.right > img")?.naturalWidth === 640,
+  );
+  await sleep(300);
+  await checkAccessible(page, "a phone");
+  await keepScreenshot(page, "11-phone");
+
+  const before = (await look(page)).width;
+  const box = await (await page.$(".stage")).boundingBox();
+  const y = box.y + box.height / 2;
+  const session = await page.createCDPSession();
+  const fingers = (type, ...xs) =>
+    session.send("Input.dispatchTouchEvent", {
+      type,
+      touchPoints: xs.map((x, id) => ({ x, y: y + 60, id })),
+    });
+  await fingers("touchStart", 175, 215);
+  for (let spread = 30; spread <= 90; spread += 10)
+    await fingers("touchMove", 195 - spread, 195 + spread);
+  await fingers("touchEnd");
+  assert.ok((await look(page)).width > 2 * before, `${before} -> ${(await look(page)).width}`);
+  await page.finish();
+});
+
+test("a key is asked for, kept in the session and sent", async () => {
+  let seen;
+  const prepare = async (page) => {
+    await page.setRequestInterception(true);
+    page.on("request", (request) => {
+      const key = request.headers().authorization;
+      if (!request.url().includes("/v1/")) return request.continue();
+      seen = key ?? seen;
+      if (key) return request.continue();
+      const body = JSON.stringify({
+        status: 401,
+        title: "Unauthorized",
+        detail: "this server wants a key",
+      });
+      return request.respond({ status: 401, contentType: "application/problem+json", body });
+    });
+  };
+  const page = await openPage(browser, { prepare });
+  await page.waitForSelector("#key-form:not([hidden])");
+  await checkAccessible(page, "a key is wanted");
+  await page.type("#key", "s3cret");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("#health[data-state=ok]");
+  assert.equal(seen, "Bearer s3cret");
+  assert.deepEqual(
+    await page.evaluate(() => [sessionStorage.length, localStorage.length, document.cookie]),
+    [1, 0, ""],
+  );
+  await page.finish();
+});
+
+test("the page allows itself nothing that it does not need", async () => {
+  const answer = await fetch(url + "/");
+  const policy = answer.headers.get("content-security-policy");
+  assert.match(policy, /default-src 'none'/);
+  assert.doesNotMatch(policy, /unsafe|https?:|\*/);
+  const html = await answer.text();
+  assert.doesNotMatch(html, /<script>|style=|\son[a-z]+=|https?:\/\//);
+});

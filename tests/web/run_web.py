@@ -1,0 +1,114 @@
+#!/usr/bin/python3
+"""Runs the tests of the clients and of the page against a real server.
+
+Usage: run_web.py js|python|page UPSCALED WORK_FOLDER. Exits with 77, and says why, where something
+that it needs is missing.
+"""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HERE = pathlib.Path(__file__).resolve().parent
+INSTALL_TIMEOUT_S = 180
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+def skip(why):
+    print("SKIPPED:", why)
+    sys.exit(77)
+
+
+def need(program):
+    return shutil.which(program) or skip(f"no {program}")
+
+
+def prepare_page(work):
+    """Installs puppeteer-core and axe-core beside copies of the tests, so that the sources stay
+    clean."""
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None) or skip("no chromium")
+    need("npm")
+    folder = work / "node"
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in (*HERE.glob("*.js*"), ROOT / "client" / "js" / "test" / "png.js"):
+        shutil.copy(path, folder / path.name)
+    lock = (HERE / "package-lock.json").read_bytes()
+    installed = folder / "installed-lock.json"
+    if not installed.exists() or installed.read_bytes() != lock:
+        command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
+        result = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S
+        )
+        if result.returncode != 0:
+            skip("npm ci failed: " + result.stderr.strip()[-500:])
+        installed.write_bytes(lock)
+    shots = work / "screenshots"
+    shutil.rmtree(shots, ignore_errors=True)
+    shots.mkdir()
+    environment = {
+        "BROWSER": browser,
+        "SCREENSHOTS": str(shots),
+        "SAMPLE": str(ROOT / "deploy" / "demo" / "sample.png"),
+    }
+    return [
+        need("node"),
+        "--test",
+        "--test-reporter=spec",
+        str(folder / "page.test.js"),
+    ], environment
+
+
+def prepare_js(_):
+    tests = sorted((ROOT / "client" / "js" / "test").glob("*.test.js"))
+    return [need("node"), "--test", *map(str, tests)], {}
+
+
+def prepare_python(_):
+    tests = ROOT / "client" / "python" / "tests"
+    return [sys.executable, "-m", "unittest", "discover", "-v", "-s", str(tests)], {
+        "PYTHONDONTWRITEBYTECODE": "1"
+    }
+
+
+def main():
+    kind, upscaled, work = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3]).resolve()
+    work.mkdir(parents=True, exist_ok=True)
+    command, variables = {"js": prepare_js, "python": prepare_python, "page": prepare_page}[kind](
+        work
+    )
+    ports = [f"--{port}=127.0.0.1:0" for port in ("listen", "http", "admin")]
+    with open(work / "server.log", "w+") as log, subprocess.Popen(
+        [upscaled, "--device=cpu", *ports], stderr=subprocess.PIPE, text=True
+    ) as server:
+        try:
+            said = ""
+            for line in server.stderr:  # Ends with the server when it cannot start.
+                said += line
+                if " ready " in line:
+                    break
+            endpoints = {name: re.search(rf"\b{name}=(\S+)", said) for name in ("http", "admin")}
+            assert all(endpoints.values()), f"the server did not start: {said}"
+            print(said, file=log, flush=True)
+            copier = subprocess.Popen(
+                ["cat"], stdin=server.stderr, stdout=log
+            )  # A full pipe loses lines of the log.
+            environment = {
+                **os.environ,
+                **variables,
+                "UPSCALED_URL": "http://" + endpoints["http"][1],
+                "UPSCALED_ADMIN": "http://" + endpoints["admin"][1],
+            }
+            result = subprocess.run(command, env=environment, cwd=work)
+            assert server.poll() is None, f"the server ended: see {work}/server.log"
+        finally:
+            server.terminate()
+            server.stderr.close()
+    copier.wait(10)
+    sys.exit(result.returncode)
+
+
+if __name__ == "__main__":
+    main()
