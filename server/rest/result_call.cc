@@ -18,7 +18,7 @@
 namespace upscaled::server {
 namespace {
 
-constexpr size_t kReadBytes = size_t{64} << 10;
+constexpr size_t kFilePieceBytes = size_t{64} << 10;
 
 absl::Status NoResult() {
   return MakeError(absl::StatusCode::kNotFound, ErrorReason::kUnspecified,
@@ -64,7 +64,7 @@ HttpResponse PartResponse(const StoredResult& result, const ByteRange& range) {
 
 void ResultCall::Begin(RestHost& host, std::unique_ptr<HttpExchange> exchange) {
   std::make_shared<ResultCall>(host, std::move(exchange))
-      ->Start(AnswerSink::kPieceBytes + kReadBytes);
+      ->Start(AnswerSink::kPieceBytes + kFilePieceBytes);
 }
 
 void ResultCall::Run() {
@@ -91,7 +91,7 @@ absl::Status ResultCall::Answer() {
   }
   sink().Open(WithCors(std::move(response)), {});
   const bool head = request().method == "HEAD";
-  std::vector<uint8_t> bytes(kReadBytes);
+  std::vector<uint8_t> bytes(kFilePieceBytes);
   // HEAD takes no more than shows whether the answer has a length.
   while (!part.empty() && !(head && sink().begun())) {
     const auto wanted = static_cast<size_t>(

@@ -21,7 +21,7 @@ using test::FreshRandom;
 using test::RandomInt;
 using test::RandomNetwork;
 
-constexpr float kTolerance = 1e-3f;  // relative to the largest value
+constexpr float kCandidateTolerance = 1e-3f;  // relative to the largest value
 
 // By what it is asked, and what it answers: one of the names at random.
 class RandomChooser final : public KernelChooser {
@@ -33,7 +33,7 @@ class RandomChooser final : public KernelChooser {
     EXPECT_GE(names.size(), 2u);
     EXPECT_THAT(candidates.device(), ::testing::StartsWith("cpu, "));
     for (const std::string& name : names) {
-      test::CheckCandidate(candidates, name, kTolerance, random_);
+      test::CheckCandidate(candidates, name, kCandidateTolerance, random_);
     }
     chosen.push_back(names[RandomInt(random_, 0, static_cast<int>(names.size()) - 1)]);
     return chosen.back();
