@@ -10,7 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
-#include "server/base/error.h"
+#include "server/rest/form.h"
 
 namespace upscaled::server {
 namespace {

@@ -9,7 +9,6 @@
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
 #include "engine/image/replay_source.h"
-#include "server/base/error.h"
 
 namespace upscaled::server {
 namespace {

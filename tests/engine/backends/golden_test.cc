@@ -39,7 +39,7 @@ std::filesystem::path GoldenPath(const Golden& golden, const char* extension) {
   return SharedFolder() / "golden" / golden.model / (golden.image + extension);
 }
 
-void Run(Stream& stream, const Executable& executable, const Image& source, Image& result) {
+void RunWhole(Stream& stream, const Executable& executable, const Image& source, Image& result) {
   const TileTask task = test::WholeTask(executable, source.view(), result.mutable_view());
   const absl::Status status = test::RunImage(stream, executable, {task});
   ASSERT_TRUE(status.ok()) << status;
@@ -111,11 +111,11 @@ TEST_P(GoldenDeviceTest, EveryNetwork) {
 
     const Image source = ReadPng(SharedFolder() / "golden/inputs" / (golden.image + ".png"));
     Image floats = MakeResult(source, golden.scale, SampleType::kF32);
-    Run(*stream, **executable, source, floats);
+    RunWhole(*stream, **executable, source, floats);
     CheckFloats(GetParam().c_str(), golden, floats);
     if (slow && !smallest) continue;
     Image levels = MakeResult(source, golden.scale, SampleType::kU8);
-    Run(*stream, **executable, source, levels);
+    RunWhole(*stream, **executable, source, levels);
     CheckLevels(golden, levels);
   }
 }
