@@ -200,9 +200,6 @@ TEST(FetcherTest, TellsWhatIsWrongWithAHost) {
   ExpectFailed(Get(TestOrigin("HTTP/1.1 200 OK\r\n" + fields + "\r\n")).status(), "65536");
   ExpectFailed(Get(PrivateOptions({"http://127.0.0.1:1"}), "http://127.0.0.1:1/").status(),
                "cannot fetch");
-  ExpectFailed(
-      Get({.allowed = *ParseUrlPrefixes({"https://a.invalid"})}, "https://a.invalid/").status(),
-      "cannot fetch");
 }
 
 TEST(FetcherTest, UsesNoProxyOfTheEnvironment) {
