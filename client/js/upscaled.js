@@ -53,6 +53,7 @@ const CLASS_OF_REASON = {
   UNSUPPORTED: InvalidImageError,
   LIMIT_EXCEEDED: LimitExceededError,
   UNKNOWN_MODEL: UnknownModelError,
+  SOURCE_REFUSED: InvalidOptionError,
   OVERLOADED: BusyError,
   DRAINING: BusyError,
   DEADLINE: TimedOutError,

@@ -29,6 +29,8 @@ enum class ErrorReason : uint8_t {
   kDeviceFailure = 11,
   kReloadFailed = 12,
   kInternal = 13,
+  kSourceRefused = 14,
+  kSourceFailed = 15,
 };
 
 // "INVALID_OPTION", ...

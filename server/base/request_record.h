@@ -17,9 +17,10 @@ struct RequestRecord {
   std::string request_id;
   std::string peer;
   absl::StatusCode code = absl::StatusCode::kOk;
-  std::string reason;   // name of the ErrorReason, without its prefix; empty when OK
-  std::string message;  // the error's; of an internal one what the client does not get
-  std::string limit;    // that was passed: a flag's name, or a constant's; empty: none
+  std::string reason;        // name of the ErrorReason, without its prefix; empty when OK
+  std::string message;       // the error's; of an internal one what the client does not get
+  std::string limit;         // that was passed: a flag's name, or a constant's; empty: none
+  std::string fetched_from;  // the origin that was asked for the source; empty: the client sent it
   std::string model;
   std::string device;
   Size source;

@@ -66,6 +66,11 @@ struct ServerConfig {
   int64_t result_cache_bytes = int64_t{10} << 30;
   int64_t hold_source_bytes = int64_t{4} << 20;
 
+  std::vector<std::string> fetch_allow, fetch_allow_private;  // of URLs; both empty: none
+  absl::Duration fetch_timeout = absl::Seconds(30);
+  absl::Duration fetch_stall_timeout = absl::Seconds(10);
+  std::filesystem::path fetch_ca;  // PEM; empty: the system's
+
   absl::Duration start_timeout = absl::Seconds(10);
   absl::Duration stall_timeout = absl::Seconds(60);
   absl::Duration drain_timeout = absl::Seconds(30);

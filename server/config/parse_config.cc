@@ -218,6 +218,13 @@ absl::Status ReadEnvironment(Parser& parser, const Environment& environment) {
 
 // --- Checks and defaults that take more than one setting ---
 
+absl::Status CheckReadable(const std::filesystem::path& file, absl::string_view purpose) {
+  if (file.empty() || (!IsDirectory(file) && access(file.c_str(), R_OK) == 0)) {
+    return absl::OkStatus();
+  }
+  return absl::NotFoundError(absl::StrCat(purpose, ": cannot read \"", file.string(), "\""));
+}
+
 absl::Status CheckTls(const TlsConfig& tls) {
   if (tls.cert.empty() != tls.key.empty()) {
     return absl::InvalidArgumentError("--tls-cert and --tls-key must be given together");
@@ -226,9 +233,7 @@ absl::Status CheckTls(const TlsConfig& tls) {
     return absl::InvalidArgumentError("--tls-client-ca needs --tls-cert and --tls-key");
   }
   for (const std::filesystem::path& file : {tls.cert, tls.key, tls.client_ca}) {
-    if (!file.empty() && (IsDirectory(file) || access(file.c_str(), R_OK) != 0)) {
-      return absl::NotFoundError(absl::StrCat("TLS: cannot read \"", file.string(), "\""));
-    }
+    RETURN_IF_ERROR(CheckReadable(file, "TLS"));
   }
   return absl::OkStatus();
 }
@@ -242,6 +247,7 @@ absl::Status CheckTune(const ServerConfig& config) {
 absl::Status Complete(ServerConfig& config) {
   RETURN_IF_ERROR(CheckTls(config.tls));
   RETURN_IF_ERROR(CheckTune(config));
+  RETURN_IF_ERROR(CheckReadable(config.fetch_ca, "--fetch-ca"));
   if (config.memory_budget_bytes == 0) config.memory_budget_bytes = UsableMemoryBytes() / 2;
   if (const auto bundled = BundledModelsDirectory();
       bundled.has_value() && !std::ranges::count(config.model_repositories, *bundled)) {

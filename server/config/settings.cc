@@ -15,6 +15,7 @@
 #include "server/base/endpoint.h"
 #include "server/config/places.h"
 #include "server/config/values.h"
+#include "server/fetch/url_prefix.h"
 
 namespace upscaled::server {
 namespace {
@@ -63,6 +64,8 @@ absl::Status CheckOrigin(const std::string& text) {
   }
   return absl::InvalidArgumentError("must be * or an origin like https://example.org:8443");
 }
+
+absl::Status CheckUrlPrefix(const std::string& text) { return UrlPrefix::Parse(text).status(); }
 
 std::string_view SwitchName(bool on) { return on ? "on" : "off"; }
 
@@ -323,6 +326,29 @@ void AddResults(SettingList& list, ServerConfig& config) {
              config.hold_source_bytes, kMaxHeldBytes);
 }
 
+void AddFetching(SettingList& list, ServerConfig& config) {
+  list.Group("Sources by URL");
+  list.Repeated("fetch-allow", "URL",
+                "beginning of URLs that the server fetches images from when a call over HTTP says "
+                "url=..., such as https://images.example.com/public/, or a host alone; https, "
+                "unless it says http://; from public addresses alone; may be given several times "
+                "(in the environment: separated by spaces); without one, nothing is fetched",
+                config.fetch_allow, ' ', CheckUrlPrefix);
+  list.Repeated("fetch-allow-private", "URL",
+                "likewise, for hosts of your own: their addresses may be private or loopback ones",
+                config.fetch_allow_private, ' ', CheckUrlPrefix);
+  list.Timeout("fetch-timeout",
+               "give up a source that has not arrived after so much waiting for it, redirects "
+               "included",
+               config.fetch_timeout);
+  list.Timeout("fetch-stall-timeout",
+               "give up a source whose host is not connected or sends less than 16 KiB in this "
+               "time, while it has to",
+               config.fetch_stall_timeout);
+  list.Text("fetch-ca", "FILE",
+            "PEM certificates of authorities to trust there; empty: the system's", config.fetch_ca);
+}
+
 void AddTimeouts(SettingList& list, ServerConfig& config) {
   list.Group("Timeouts");
   list.Timeout("start-timeout",
@@ -375,6 +401,7 @@ std::vector<Setting> AddSettings(CLI::App& app, ServerConfig& config) {
   AddModelsAndDevices(list, config);
   AddLimits(list, config);
   AddResults(list, config);
+  AddFetching(list, config);
   AddTimeouts(list, config);
   AddLogging(list, config);
   AddTls(list, config.tls);

@@ -12,6 +12,7 @@
 #include "server/base/endpoint.h"
 #include "server/base/error.h"
 #include "server/config/version.h"
+#include "server/fetch/fetch_options.h"
 #include "server/handlers/info_handlers.h"
 #include "server/http/operator_routes.h"
 #include "server/lifecycle/build_id.h"
@@ -101,6 +102,15 @@ ResultReading ReadResults(ResultSharing& sharing) {
     reading.cache_errors = store.errors;
   }
   return reading;
+}
+
+absl::StatusOr<FetchOptions> ToFetchOptions(const ServerConfig& config) {
+  FetchOptions options{.timeout = config.fetch_timeout,
+                       .stall_timeout = config.fetch_stall_timeout,
+                       .ca = config.fetch_ca};
+  ASSIGN_OR_RETURN(options.allowed, ParseUrlPrefixes(config.fetch_allow));
+  ASSIGN_OR_RETURN(options.allowed_private, ParseUrlPrefixes(config.fetch_allow_private));
+  return options;
 }
 
 std::string DeviceNames(const DeviceList& devices) {
@@ -295,8 +305,11 @@ absl::Status Server::OpenGrpcPort() {
 
 absl::Status Server::OpenHttpPort() {
   ASSIGN_OR_RETURN(BodyRoomOptions bodies, FindBodyRoom());
+  ASSIGN_OR_RETURN(FetchOptions fetch, ToFetchOptions(config_));
   rest_ = std::make_unique<RestService>(
-      handlers_, calls_, RestOptions{.web = config_.web, .cors_origins = config_.cors_origins});
+      handlers_, calls_,
+      RestOptions{
+          .web = config_.web, .cors_origins = config_.cors_origins, .fetch = std::move(fetch)});
   HttpServerOptions options{.address = config_.http,
                             .title = kHttpTitle,
                             .routes = rest_->Routes(),

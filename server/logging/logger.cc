@@ -227,6 +227,7 @@ void Logger::LogRequest(const RequestRecord& record) {
   add_text("transport", record.transport);
   add_text("reason", record.reason);
   add_text("error", record.message);
+  add_text("fetched_from", record.fetched_from);
   add_text("model", record.model);
   add_text("device", record.device);
   if (record.source != Size()) fields.push_back({"source", source});

@@ -103,6 +103,9 @@ struct ServerMetrics::Families {
       AddCounter(registry, "upscaled_result_pixels_total", "Pixels of the computed results.");
   Counter& received_bytes =
       AddCounter(registry, "upscaled_received_bytes_total", "Bytes of images and tiles received.");
+  Counter& fetched_sources =
+      AddCounter(registry, "upscaled_fetched_sources_total",
+                 "Calls whose source the server was to fetch from a URL, failed ones too.");
   Counter& sent_bytes =
       AddCounter(registry, "upscaled_sent_bytes_total", "Bytes of images and tiles sent.");
 
@@ -246,6 +249,7 @@ void ServerMetrics::OnRequest(const RequestRecord& record) {
     f.decode_duration.Observe(absl::ToDoubleSeconds(record.decode));
   if (record.encode > absl::ZeroDuration())
     f.encode_duration.Observe(absl::ToDoubleSeconds(record.encode));
+  if (!record.fetched_from.empty()) f.fetched_sources.Increment();
   f.source_pixels.Increment(record.source_pixels);
   f.result_pixels.Increment(record.result_pixels);
   f.received_bytes.Increment(record.received_bytes);

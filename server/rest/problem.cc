@@ -38,6 +38,10 @@ int HttpStatusOf(const absl::Status& status) {
       return 404;
     case ErrorReason::kOverloaded:
       return kTooManyRequests;
+    case ErrorReason::kSourceRefused:
+      return 403;
+    case ErrorReason::kSourceFailed:
+      return 502;
     case ErrorReason::kCancelled:
       return 499;  // for the log's readers: the client has gone
     case ErrorReason::kDeadline:

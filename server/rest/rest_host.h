@@ -3,6 +3,7 @@
 
 #include <cstddef>
 
+#include "server/fetch/fetcher.h"
 #include "server/handlers/call_environment.h"
 #include "server/handlers/handler_environment.h"
 #include "server/handlers/watchdog.h"
@@ -16,6 +17,7 @@ struct RestHost {
   const HandlerEnvironment& handlers;
   CallEnvironment& calls;
   const Cors& cors;
+  const Fetcher& fetcher;
   Watchdog& watchdog;
   ProgressBoard& board;
 };

@@ -62,8 +62,9 @@ std::vector<HttpRoute> PreflightRoutes(const std::vector<HttpRoute>& routes, con
 RestService::RestService(const HandlerEnvironment& handlers, CallEnvironment& calls,
                          RestOptions options)
     : cors_(std::move(options.cors_origins)),
+      fetcher_(std::move(options.fetch)),
       web_(options.web),
-      host_{handlers, calls, cors_, watchdog_, board_},
+      host_{handlers, calls, cors_, fetcher_, watchdog_, board_},
       streams_(board_, calls.clock) {}
 
 std::vector<HttpRoute> RestService::CallRoutes() {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "server/fetch/fetcher.h"
 #include "server/handlers/call_environment.h"
 #include "server/handlers/handler_environment.h"
 #include "server/handlers/watchdog.h"
@@ -20,6 +21,7 @@ namespace upscaled::server {
 struct RestOptions {
   bool web = true;  // the page and the documentation
   std::vector<std::string> cors_origins;
+  FetchOptions fetch;  // of sources by URL; without a prefix: none
 };
 
 // Must outlive the server that has its routes, and all calls.
@@ -36,6 +38,7 @@ class RestService {
   void StreamProgress(std::unique_ptr<HttpExchange> exchange);
 
   const Cors cors_;
+  const Fetcher fetcher_;
   const bool web_;
   Watchdog watchdog_;
   ProgressBoard board_;

@@ -92,23 +92,53 @@ absl::Status Upload::Open(UpscaleParameters& parameters) {
   ParameterReader reader(parameters);
   ASSIGN_OR_RETURN(const std::vector<FormField> query, ParseQuery(request.query));
   for (const FormField& field : query) RETURN_IF_ERROR(reader.Read(field));
-  ByteSource* source = body_.get();
+  if (parameters.request_id.empty()) {
+    parameters.request_id = std::string(request.Field("X-Request-Id"));
+  }
   const std::string_view type = request.Field("Content-Type");
   if (IsMultipart(type)) {
     ASSIGN_OR_RETURN(const std::string boundary, MultipartBoundary(type));
     multipart_.emplace(*body_, boundary);
     RETURN_IF_ERROR(ReadForm(reader));
-    source = replay_.get();
-  } else {
-    const uint64_t told = request.content_length.value_or(0);
-    constexpr auto kMax = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
-    RETURN_IF_ERROR(
-        CheckSourceBytes(admission_.limits(), static_cast<int64_t>(std::min(told, kMax))));
   }
-  image_ = std::make_unique<CountedSource>(*source, *this);
-  if (parameters.request_id.empty()) {
-    parameters.request_id = std::string(request.Field("X-Request-Id"));
+  return parameters.url.empty() ? OpenImage() : CheckNoImage();
+}
+
+absl::Status Upload::OpenImage() {
+  constexpr auto kMax = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+  const uint64_t told = exchange_.request().content_length.value_or(0);
+  image_bytes_ = static_cast<int64_t>(std::min(told, kMax));
+  if (!multipart_.has_value()) {
+    RETURN_IF_ERROR(CheckSourceBytes(admission_.limits(), image_bytes_));
+  } else if (part_ == nullptr) {
+    return Invalid("the form has no image: no file field \"image\" or \"file\", and no url");
   }
+  image_ = std::make_unique<CountedSource>(multipart_.has_value() ? *replay_ : *body_, *this);
+  return absl::OkStatus();
+}
+
+absl::Status Upload::CheckNoImage() {
+  size_t sent = part_ == nullptr ? 0 : 1;
+  if (!multipart_.has_value()) {
+    uint8_t first = 0;
+    ASSIGN_OR_RETURN(sent, body_->Read({&first, 1}));
+  }
+  if (sent == 0) return absl::OkStatus();
+  return Invalid("url is given beside an image that is sent; only one of them can be");
+}
+
+absl::Status Upload::Fetch(const std::string& text, const Fetcher& fetcher,
+                           Cancellation& cancellation) {
+  ASSIGN_OR_RETURN(const SourceUrl url, fetcher.Check(text));
+  record_.fetched_from = url.Origin();
+  ASSIGN_OR_RETURN(fetch_memory_, admission_.Reserve({.memory_bytes = Fetcher::kMemoryBytes,
+                                                      .address = address_}));
+  ASSIGN_OR_RETURN(FetchedSource fetched, fetcher.Fetch(url, cancellation));
+  RETURN_IF_ERROR(CheckSourceBytes(admission_.limits(), fetched.total_bytes));
+  file_name_ = url.FileName();
+  image_bytes_ = fetched.total_bytes;
+  fetched_ = std::move(fetched.bytes);
+  image_ = std::make_unique<CountedSource>(*fetched_, *this);
   return absl::OkStatus();
 }
 
@@ -131,8 +161,7 @@ absl::Status Upload::ReadForm(ParameterReader& reader) {
     ASSIGN_OR_RETURN(const bool whole, HoldImage());
     if (!whole) break;
   }
-  if (part_ == nullptr)
-    return InvalidForm("the form has no image: no file field \"image\" or \"file\"");
+  if (part_ == nullptr) return absl::OkStatus();
   replay_ = std::make_unique<ReplaySource>(std::move(held_), *part_);
   return absl::OkStatus();
 }
@@ -174,7 +203,7 @@ absl::StatusOr<bool> Upload::HoldImage() {
 
 std::optional<Digest> Upload::digest() const {
   constexpr absl::string_view kAlgorithm = "sha-256=:";
-  if (multipart_.has_value()) return std::nullopt;
+  if (multipart_.has_value() || fetched_ != nullptr) return std::nullopt;
   const absl::string_view field = ToAbsl(exchange_.request().Field("Content-Digest"));
   const size_t begin = field.find(kAlgorithm);
   if (begin == absl::string_view::npos) return std::nullopt;

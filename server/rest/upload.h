@@ -12,9 +12,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/base/cancellation.h"
 #include "engine/image/byte_stream.h"
 #include "server/admission/admission.h"
 #include "server/base/request_record.h"
+#include "server/fetch/fetcher.h"
 #include "server/http/http_exchange.h"
 #include "server/rest/multipart.h"
 #include "server/rest/upscale_parameters.h"
@@ -22,7 +24,8 @@
 
 namespace upscaled::server {
 
-// The image is the body itself, or a part "image" or "file" of multipart/form-data. Fields of a
+// The image is the body itself, or a part "image" or "file" of multipart/form-data, or stands at a
+// URL that the fields name. Fields of a
 // form may stand on both sides of the image, as curl's users write them, so that all that is known
 // after it has to be waited for: the image is held in memory, up to kMaxHeldBytes, until the form
 // has ended. A larger one is streamed, and a field that follows it is an error.
@@ -41,14 +44,21 @@ class Upload {
   // held; as HttpExchange::Read.
   absl::Status Open(UpscaleParameters& parameters);
 
+  // After Open, where the fields name a URL, which image() then reads. `fetcher` and `cancellation`
+  // must outlive this. As Fetcher and Reserve; as Open for an image that is too large.
+  absl::Status Fetch(const std::string& url, const Fetcher& fetcher, Cancellation& cancellation);
+
   // To be told how many bytes of the image have been read, by whoever reads it.
   void OnReceived(std::function<void(int64_t bytes)> callback) {
     on_received_ = std::move(callback);
   }
 
-  // After Open. INVALID_ARGUMENT (kLimitExceeded) beyond --max-source-bytes; else as Open.
+  // After Open. INVALID_ARGUMENT (kLimitExceeded) beyond --max-source-bytes; else as Open, or as
+  // Transfer::Read.
   ByteSource& image() { return *image_; }
-  // The image's file name, as the form has it; "" where it has none.
+  // That it gives at most, where that is known; 0: unknown.
+  int64_t image_bytes() const { return image_bytes_; }
+  // The image's file name, as the form or the URL has it; "" where it has none.
   const std::string& file_name() const { return file_name_; }
 
   // The SHA-256 of an image that is the body itself, where the client tells it (RFC 9530,
@@ -64,6 +74,8 @@ class Upload {
   class CountedSource;
 
   absl::Status ReadForm(ParameterReader& reader);
+  absl::Status OpenImage();     // that is sent
+  absl::Status CheckNoImage();  // that nothing is sent beside a URL
   absl::StatusOr<std::string> ReadValue(const MultipartPart& part);
   // Begins to hold the image that the reader is at; whether that was all of it.
   absl::StatusOr<bool> HoldImage();
@@ -74,11 +86,12 @@ class Upload {
   RequestRecord& record_;
   const std::unique_ptr<ByteSource> body_;
   std::optional<MultipartReader> multipart_;
-  AdmissionController::Reservation held_memory_;
+  AdmissionController::Reservation held_memory_, fetch_memory_;
   std::vector<uint8_t> held_;
   std::string file_name_;
   std::function<void(int64_t)> on_received_;
-  std::unique_ptr<ByteSource> part_, replay_, image_;
+  int64_t image_bytes_ = 0;
+  std::unique_ptr<ByteSource> part_, replay_, fetched_, image_;
 };
 
 }  // namespace upscaled::server

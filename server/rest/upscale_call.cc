@@ -106,6 +106,9 @@ absl::Status UpscaleCall::Answer() {
   upload_->OnReceived([this](int64_t bytes) { progress_->Receive(bytes); });
   ASSIGN_OR_RETURN(RequestOptions options, FromProto(parameters_.options));
   if (!options.format.has_value()) options.format = PreferredFormat(request().Field("Accept"));
+  if (!parameters_.url.empty()) {
+    RETURN_IF_ERROR(upload_->Fetch(parameters_.url, host().fetcher, cancellation()));
+  }
   if (parameters_.dry_run || request().method == "HEAD") return Judge(options);
   return Upscale(std::move(options));
 }
@@ -131,7 +134,7 @@ absl::Status UpscaleCall::Upscale(RequestOptions options) {
   const ImageJob job{.options = std::move(options),
                      .input = *source,
                      .output = sink(),
-                     .input_bytes = BodyBytes(request()),
+                     .input_bytes = upload_->image_bytes(),
                      .source_digest = upload_->digest(),
                      .known_results = ParseTags(request().Field("If-None-Match")),
                      .on_header =

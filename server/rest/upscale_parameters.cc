@@ -122,6 +122,11 @@ constexpr Parameter kParameters[] = {
      [](const std::string& v, UpscaleParameters& p) {
        return ReadNumber(v, [&](double n) { p.options.mutable_prefilter()->set_sigma_range(n); });
      }},
+    {"url", "", kText,
+     [](const std::string& v, UpscaleParameters& p) {
+       p.url = v;
+       return true;
+     }},
     {"request_id", "", kText,
      [](const std::string& v, UpscaleParameters& p) {
        p.request_id = v;

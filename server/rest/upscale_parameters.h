@@ -14,6 +14,7 @@ namespace upscaled::server {
 
 struct UpscaleParameters {
   upscale::v1::UpscaleOptions options;  // as sent; server/handlers checks the values
+  std::string url;                      // of the image; "": it is sent
   std::string request_id;               // "": none
   bool dry_run = false;
   bool original_on_error = false;

@@ -51,7 +51,8 @@ MAY_INCLUDE = {
     "engine/autotune": ["engine/base", "engine/model", CHOICE_INTERFACE, "engine/backends/reference/layers.h"],
     "engine/pipeline": ["engine/base", "engine/image", "engine/model", "engine/graph", "engine/tiling", BACKEND_INTERFACE],
     "server/base": ["engine/base"],
-    "server/config": ["engine/base", "engine/model/precision.h", "server/base", "server/admission/limits.h", "server/logging/logger.h"],
+    "server/config": ["engine/base", "engine/model/precision.h", "server/base", "server/admission/limits.h", "server/fetch/url_prefix.h",
+                      "server/logging/logger.h"],
     "server/logging": ["engine/base", "server/base"],
     "server/readiness": ["engine/base", "server/base", "server/logging/logger.h"],
     "server/metrics": ["engine/base", "server/base", "server/batching/tile_observer.h", "server/net/connection_table.h"],
@@ -60,12 +61,13 @@ MAY_INCLUDE = {
     "server/devices": ["engine/base", "engine/model", BACKEND_INTERFACE, "server/base", "server/models", "server/logging/logger.h"],
     "server/net": ["engine/base", "server/base"],
     "server/http": ["engine/base", "server/base", "server/net"],
+    "server/fetch": ["engine/base", "engine/image/byte_stream.h", "server/base"],
     "server/models": ["engine/base", "engine/model", "engine/graph", BACKEND_INTERFACE, "server/base"],
     "server/sandbox": ["engine/base", "engine/image", "server/base"],
     "server/results": ["engine/base", "engine/image", "engine/model", "server/base"],
     "server/handlers": ["server/base", "server/results", "server/admission", "server/devices", "server/models", "server/batching", "engine/base",
                         "engine/image", "engine/model", "engine/pipeline", "upscale/v1"],
-    "server/rest": ["server/base", "server/results", "server/admission", "server/handlers", "server/http", "engine/base", "engine/image", "upscale/v1"],
+    "server/rest": ["server/base", "server/results", "server/admission", "server/fetch", "server/handlers", "server/http", "engine/base", "engine/image", "upscale/v1"],
     "server/rpc": ["server/base", "server/admission", "server/handlers", "engine/base", "upscale/v1", "google/rpc",
                    "grpc/health/v1"],
     "server/lifecycle": ["server"] + ENGINE_INTERFACE,
@@ -78,7 +80,7 @@ WIRE = r'#\s*include\s+[<"](grpc|grpcpp|google/protobuf)\b'
 # the engine reads no environment, and Protobuf alone where a model format is made of it.
 FORBIDDEN = {"engine": re.compile(WIRE + r"|\bgetenv\b")}
 ALLOWED = {"engine/model/onnx": re.compile(r"google/protobuf/"), "server/rest": re.compile(r"google/protobuf/")}
-FORBIDDEN |= {f"server/{d}": re.compile(WIRE) for d in ("admission", "base", "batching", "config", "devices", "handlers", "http",
+FORBIDDEN |= {f"server/{d}": re.compile(WIRE) for d in ("admission", "base", "batching", "config", "devices", "fetch", "handlers", "http",
                                                         "lifecycle", "logging", "metrics", "models", "net", "readiness", "rest", "results", "sandbox")}
 
 

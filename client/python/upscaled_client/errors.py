@@ -79,6 +79,7 @@ _CLASS_OF_REASON = {
     "UNSUPPORTED": InvalidImageError,
     "LIMIT_EXCEEDED": LimitExceededError,
     "UNKNOWN_MODEL": UnknownModelError,
+    "SOURCE_REFUSED": InvalidOptionError,
     "OVERLOADED": BusyError,
     "DRAINING": BusyError,
     "DEADLINE": TimedOutError,

@@ -51,6 +51,7 @@ TEST(ErrorTest, NamesAreTheContracts) {
   EXPECT_EQ(ErrorReasonName(ErrorReason::kUnspecified), "UNSPECIFIED");
   EXPECT_EQ(ErrorReasonName(ErrorReason::kLimitExceeded), "LIMIT_EXCEEDED");
   EXPECT_EQ(ErrorReasonName(ErrorReason::kDeviceFailure), "DEVICE_FAILURE");
+  EXPECT_EQ(ErrorReasonName(ErrorReason::kSourceFailed), "SOURCE_FAILED");
 }
 
 }  // namespace

@@ -45,6 +45,7 @@ TEST(ParseConfigTest, DefaultsAreSafe) {
   EXPECT_EQ(config.admin, "127.0.0.1:8002");
   EXPECT_EQ(config.limits.max_source_pixels, 100'000'000);
   EXPECT_EQ(config.memory_budget_bytes, UsableMemoryBytes() / 2);
+  EXPECT_TRUE(config.fetch_allow.empty() && config.fetch_allow_private.empty());
   EXPECT_GT(config.spool_bytes, 0) << "browsers send all before they read";
   EXPECT_EQ(config.model_repositories.size(), 1u) << "the bundled models";
   EXPECT_EQ(parsed->printout, "");
@@ -102,6 +103,21 @@ TEST(ParseConfigTest, TakesSeveralDevices) {
   EXPECT_THAT(devices({}, {{"UPSCALED_DEVICE", ","}}), ElementsAre("auto"));
   const auto printed = Parse({"--config", file, "--print-config"});
   EXPECT_THAT(printed->printout, HasSubstr("device:\n  - cpu\n  - reference"));
+}
+
+TEST(ParseConfigTest, ReadsPrefixesOfUrls) {
+  const auto parsed =
+      Parse({"--fetch-allow=https://a.example/b/", "--fetch-allow", "c.example"},
+            {{"UPSCALED_FETCH_ALLOW_PRIVATE", "http://10.0.0.1:9000/a,b https://d.example"}});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_THAT(parsed->config.fetch_allow,
+              testing::ElementsAre("https://a.example/b/", "c.example"));
+  EXPECT_THAT(parsed->config.fetch_allow_private,
+              testing::ElementsAre("http://10.0.0.1:9000/a,b", "https://d.example"));
+  EXPECT_THAT(Refusal({"--fetch-allow=https://*"}),
+              AllOf(HasSubstr("https://*"), HasSubstr("must")));
+  EXPECT_THAT(Refusal({"--fetch-allow-private=https://u@a.example"}), HasSubstr("credentials"));
+  EXPECT_THAT(Refusal({"--fetch-ca=/no/ca"}), HasSubstr("/no/ca"));
 }
 
 TEST(ParseConfigTest, RefusesNonsenseNamingSourceValueAndLimit) {

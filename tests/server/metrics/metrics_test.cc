@@ -34,6 +34,7 @@ TEST(ServerMetricsTest, CountsRequestsByMethodCodeAndReason) {
   failed.method = "Upscale";
   failed.code = absl::StatusCode::kInvalidArgument;
   failed.reason = "INVALID_IMAGE";
+  failed.fetched_from = "https://a.example";
   metrics.OnRequest(OkRequest());
   metrics.OnRequest(OkRequest());
   metrics.OnRequest(failed);
@@ -58,6 +59,7 @@ TEST(ServerMetricsTest, CountsRequestsByMethodCodeAndReason) {
   EXPECT_THAT(text, HasSubstr("upscaled_source_pixels_total 200\n"));
   EXPECT_THAT(text, HasSubstr("upscaled_result_pixels_total 800\n"));
   EXPECT_THAT(text, HasSubstr("upscaled_received_bytes_total 22\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_fetched_sources_total 1\n"));
   EXPECT_THAT(text, HasSubstr("upscaled_sent_bytes_total 44\n"));
 }
 

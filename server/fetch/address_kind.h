@@ -1,0 +1,21 @@
+// What an IP address is for, by IANA's registries of special-purpose addresses.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace upscaled::server {
+
+enum class AddressKind : uint8_t {
+  kPublic,   // of the internet at large
+  kPrivate,  // of this machine or its site: loopback, RFC 1918, RFC 4193, carriers' NAT (RFC 6598)
+  kSpecial,  // everything else: link-local (and the clouds' metadata), multicast, unspecified,
+             // documentation, IPv4 in IPv6, what is reserved or not assigned
+};
+std::string_view AddressKindName(AddressKind kind);  // "public", "private", "special"
+
+// `address` has 4 bytes (IPv4) or 16 (IPv6), in network order.
+AddressKind KindOfAddress(std::span<const uint8_t> address);
+
+}  // namespace upscaled::server

@@ -1,0 +1,120 @@
+#include "server/fetch/fetcher.h"
+
+#include <curl/curl.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "server/base/error.h"
+#include "server/fetch/transfer.h"
+
+namespace upscaled::server {
+namespace {
+
+constexpr size_t kMaxShownBytes = 256;
+constexpr int kOk = 200;
+
+bool IsRedirect(int status) {
+  return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
+}
+
+bool Covers(const std::vector<UrlPrefix>& prefixes, const SourceUrl& url) {
+  return std::ranges::any_of(prefixes, [&](const UrlPrefix& p) { return p.Covers(url); });
+}
+
+absl::Status Refused(const std::string& message) {
+  return MakeError(absl::StatusCode::kPermissionDenied, ErrorReason::kSourceRefused, message,
+                   {{"field", "url"}, {"limit", "fetch-allow"}});
+}
+
+absl::Status Failed(const std::string& message, const ErrorMetadata& metadata = {}) {
+  return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kSourceFailed, message, metadata);
+}
+
+std::string Shown(const std::string& text) {
+  return absl::StrCat("\"", text.substr(0, kMaxShownBytes),
+                      text.size() > kMaxShownBytes ? "...\"" : "\"");
+}
+
+struct CurlUrlDeleter {
+  void operator()(CURLU* url) const { curl_url_cleanup(url); }
+};
+
+// What `location`, a URL or a part of one, means beside `base`. curl does what RFC 3986 says; what
+// comes out is read as strictly as any other URL.
+absl::StatusOr<SourceUrl> Resolve(const SourceUrl& base, const std::string& location) {
+  const std::unique_ptr<CURLU, CurlUrlDeleter> url(curl_url());
+  char* text = nullptr;
+  if (url == nullptr ||
+      curl_url_set(url.get(), CURLUPART_URL, base.Text().c_str(), 0) != CURLUE_OK ||
+      curl_url_set(url.get(), CURLUPART_URL, location.c_str(), 0) != CURLUE_OK ||
+      curl_url_get(url.get(), CURLUPART_URL, &text, 0) != CURLUE_OK) {
+    return absl::InvalidArgumentError("must be a URL");
+  }
+  const std::unique_ptr<char, void (*)(void*)> owner(text, curl_free);
+  return ParseSourceUrl(text);
+}
+
+absl::StatusOr<SourceUrl> Redirected(const SourceUrl& from, const std::string& location) {
+  absl::StatusOr<SourceUrl> url = Resolve(from, location);
+  if (url.ok()) return url;
+  return Refused(absl::StrCat(from.Shown(), " redirects to ",
+                              Shown(location.substr(0, location.find('?'))), ", which ",
+                              url.status().message()));
+}
+
+}  // namespace
+
+Fetcher::Fetcher(FetchOptions options) : options_(std::move(options)) {
+  curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
+Fetcher::~Fetcher() { curl_global_cleanup(); }
+
+absl::StatusOr<SourceUrl> Fetcher::Check(const std::string& text) const {
+  if (options_.allowed.empty() && options_.allowed_private.empty()) {
+    return Refused(
+        "url: this server fetches no images; its setting --fetch-allow says from where "
+        "it may");
+  }
+  absl::StatusOr<SourceUrl> url = ParseSourceUrl(text);
+  if (!url.ok()) {
+    return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption,
+                     absl::StrCat("url is ", Shown(text), "; it ", url.status().message()),
+                     {{"field", "url"}});
+  }
+  if (Covers(options_.allowed, *url) || Covers(options_.allowed_private, *url)) return url;
+  return Refused(absl::StrCat("url is ", Shown(url->Shown()),
+                              ", which no prefix of this server's --fetch-allow covers"));
+}
+
+absl::StatusOr<FetchedSource> Fetcher::Fetch(const SourceUrl& first,
+                                             Cancellation& cancellation) const {
+  auto transfer = std::make_unique<Transfer>(options_, cancellation);
+  SourceUrl url = first;
+  for (int redirects = 0; redirects <= kMaxRedirects; ++redirects) {
+    RETURN_IF_ERROR(transfer->Start(url, Covers(options_.allowed_private, url)));
+    const int status = transfer->status();
+    if (status == kOk) {
+      const int64_t bytes = transfer->total_bytes();
+      return FetchedSource{.bytes = std::move(transfer), .total_bytes = bytes};
+    }
+    if (!IsRedirect(status) || transfer->location().empty()) {
+      return Failed(absl::StrCat(url.Shown(), " answers with the status ", status),
+                    {{"value", absl::StrCat(status)}});
+    }
+    ASSIGN_OR_RETURN(const SourceUrl next, Redirected(url, transfer->location()));
+    if (!Covers(options_.allowed, next) && !Covers(options_.allowed_private, next)) {
+      return Refused(absl::StrCat(url.Shown(), " redirects to ", Shown(next.Shown()),
+                                  ", which no prefix of this server's --fetch-allow covers"));
+    }
+    url = next;
+  }
+  return Failed(absl::StrCat(first.Shown(), " redirects more than ", kMaxRedirects, " times"),
+                {{"maximum", absl::StrCat(kMaxRedirects)}});
+}
+
+}  // namespace upscaled::server

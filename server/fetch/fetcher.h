@@ -1,0 +1,48 @@
+// Sources out of URLs, within the operator's list.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "engine/base/cancellation.h"
+#include "engine/image/byte_stream.h"
+#include "server/fetch/fetch_options.h"
+#include "server/fetch/source_url.h"
+
+namespace upscaled::server {
+
+struct FetchedSource {
+  std::unique_ptr<ByteSource> bytes;
+  int64_t total_bytes = 0;  // that it gives, where its host tells; 0: unknown
+};
+
+// Thread safe.
+class Fetcher {
+ public:
+  static constexpr int kMaxRedirects = 3;
+  // That one source takes: curl's buffers, TLS and ours, rounded up.
+  static constexpr int64_t kMemoryBytes = int64_t{256} << 10;
+
+  // To be made before other threads use libcurl.
+  explicit Fetcher(FetchOptions options);
+  ~Fetcher();
+  Fetcher(const Fetcher&) = delete;
+  Fetcher& operator=(const Fetcher&) = delete;
+
+  // INVALID_ARGUMENT (kInvalidOption) for what is no URL, PERMISSION_DENIED (kSourceRefused) for
+  // one that nothing allows.
+  absl::StatusOr<SourceUrl> Check(const std::string& url) const;
+
+  // Waits for the first bytes of what stands at `url`, which Check gave; reads at most a few
+  // redirects behind it, each of which must be allowed. The fetcher and `cancellation` outlive the
+  // source. Beside what Transfer says, the errors of Check for redirects, and UNAVAILABLE
+  // (kSourceFailed) for too many of them and for every status but 200.
+  absl::StatusOr<FetchedSource> Fetch(const SourceUrl& url, Cancellation& cancellation) const;
+
+ private:
+  const FetchOptions options_;
+};
+
+}  // namespace upscaled::server

@@ -1,0 +1,35 @@
+// The URL of a source, read more strictly than the standards have it, so that nobody on the way of
+// a request can read another one.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+
+namespace upscaled::server {
+
+struct SourceUrl {
+  bool tls = true;    // https, else http
+  std::string host;   // a name in lower case, or an address; IPv6 as short as can be, no brackets
+  int port = 0;       // the scheme's where the URL has none
+  std::string path;   // as written; begins with '/'
+  std::string query;  // as written, with its '?'; "": none
+
+  // "https://images.example.com", with the port where it is not the scheme's.
+  std::string Origin() const;
+  // For people: without the query, which may hold a signature.
+  std::string Shown() const { return Origin() + path; }
+  // What is asked for. Any other reader finds the same parts in it.
+  std::string Text() const { return Shown() + query; }
+  // The last part of the path, percent-decoded; may be "".
+  std::string FileName() const;
+};
+
+// A fragment is dropped. INVALID_ARGUMENT says what the text should be ("must ..."): for other
+// schemes, credentials, characters that have to be percent-encoded, hosts that are no plain names
+// or addresses (127.1, 0x7f000001, a trailing dot), and paths with a part that some server may take
+// for "." or "..", however it is encoded.
+absl::StatusOr<SourceUrl> ParseSourceUrl(std::string_view text);
+
+}  // namespace upscaled::server

@@ -1,0 +1,287 @@
+#include "server/fetch/transfer.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <new>
+#include <optional>
+#include <string_view>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
+#include "engine/base/clock.h"
+#include "engine/base/status_macros.h"
+#include "server/base/error.h"
+#include "server/fetch/address_kind.h"
+
+namespace upscaled::server {
+namespace {
+
+// Received and not read; curl gives 16 KiB at a time.
+constexpr size_t kMaxReceivedBytes = size_t{64} << 10;
+constexpr size_t kMaxHeaderBytes = size_t{64} << 10;
+// In each --fetch-stall-timeout, as clients have to send.
+constexpr int64_t kMinBytes = int64_t{16} << 10;
+constexpr absl::Duration kMaxPoll = absl::Minutes(1);
+
+absl::Status Failed(absl::string_view message) {
+  return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kSourceFailed,
+                   std::string_view(message.data(), message.size()));
+}
+
+std::span<const uint8_t> AsBytes(const void* address, size_t size) {
+  return {static_cast<const uint8_t*>(address), size};
+}
+
+// The bytes of an IP address; none for those of other families.
+std::optional<std::span<const uint8_t>> IpBytes(const sockaddr& address) {
+  if (address.sa_family == AF_INET) {
+    const auto& ipv4 = reinterpret_cast<const sockaddr_in&>(address);
+    return AsBytes(&ipv4.sin_addr, sizeof(ipv4.sin_addr));
+  }
+  if (address.sa_family == AF_INET6) {
+    const auto& ipv6 = reinterpret_cast<const sockaddr_in6&>(address);
+    return AsBytes(&ipv6.sin6_addr, sizeof(ipv6.sin6_addr));
+  }
+  return std::nullopt;
+}
+
+long Milliseconds(absl::Duration duration) {
+  return static_cast<long>(absl::ToInt64Milliseconds(
+      std::clamp<absl::Duration>(duration, absl::Milliseconds(1), absl::Hours(24))));
+}
+
+}  // namespace
+
+Transfer::Transfer(const FetchOptions& options, Cancellation& cancellation)
+    : options_(options),
+      cancellation_(cancellation),
+      stall_(options.stall_timeout, kMinBytes),
+      total_(options.timeout, std::numeric_limits<int64_t>::max()),
+      multi_(curl_multi_init()),
+      easy_(curl_easy_init()) {
+  if (multi_ == nullptr || easy_ == nullptr) throw std::bad_alloc();
+  SetProtocols();
+  SetSecurity();
+  SetCallbacks();
+  on_cancel_ = cancellation_.OnCancel([this] { curl_multi_wakeup(multi_.get()); });
+}
+
+Transfer::~Transfer() {
+  on_cancel_.Reset();
+  curl_multi_remove_handle(multi_.get(), easy_.get());
+}
+
+template <typename T>
+void Transfer::Set(CURLoption option, T value) {
+  UPSCALED_CHECK(curl_easy_setopt(easy_.get(), option, value) == CURLE_OK);
+}
+
+// HTTP/1.1 alone, and a GET alone: one connection, no cookies, no redirects that nobody has looked
+// at, nothing out of the environment or a file of the user's.
+void Transfer::SetProtocols() {
+#if CURL_AT_LEAST_VERSION(7, 85, 0)
+  Set(CURLOPT_PROTOCOLS_STR, "http,https");
+#else
+  Set(CURLOPT_PROTOCOLS, static_cast<long>(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+#endif
+  Set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
+  Set(CURLOPT_HTTPGET, 1L);
+  Set(CURLOPT_FOLLOWLOCATION, 0L);
+  Set(CURLOPT_PATH_AS_IS, 1L);
+  Set(CURLOPT_PROXY, "");
+  Set(CURLOPT_NETRC, static_cast<long>(CURL_NETRC_IGNORED));
+  Set(CURLOPT_USERAGENT, "upscaled");
+  Set(CURLOPT_CONNECTTIMEOUT_MS, Milliseconds(options_.stall_timeout));
+#if CURL_AT_LEAST_VERSION(7, 87, 0)
+  Set(CURLOPT_QUICK_EXIT, 1L);  // do not wait for a look-up in the DNS that nobody needs any more
+#endif
+}
+
+void Transfer::SetSecurity() {
+  Set(CURLOPT_DISALLOW_USERNAME_IN_URL, 1L);
+  Set(CURLOPT_SSL_VERIFYPEER, 1L);
+  Set(CURLOPT_SSL_VERIFYHOST, 2L);
+  Set(CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
+  if (!options_.ca.empty()) {
+    Set(CURLOPT_CAINFO, options_.ca.c_str());
+    Set(CURLOPT_CAPATH, static_cast<const char*>(nullptr));
+  }
+  // Each URL has addresses of its own that it may connect to.
+  Set(CURLOPT_FRESH_CONNECT, 1L);
+  Set(CURLOPT_FORBID_REUSE, 1L);
+}
+
+void Transfer::SetCallbacks() {
+  Set(CURLOPT_NOSIGNAL, 1L);
+  Set(CURLOPT_ERRORBUFFER, error_.data());
+  Set(CURLOPT_WRITEFUNCTION, &Transfer::OnBody);
+  Set(CURLOPT_WRITEDATA, static_cast<void*>(this));
+  Set(CURLOPT_HEADERFUNCTION, &Transfer::OnField);
+  Set(CURLOPT_HEADERDATA, static_cast<void*>(this));
+  Set(CURLOPT_OPENSOCKETFUNCTION, &Transfer::OpenSocket);
+  Set(CURLOPT_OPENSOCKETDATA, static_cast<void*>(this));
+}
+
+absl::Status Transfer::Start(const SourceUrl& url, bool may_be_private) {
+  curl_multi_remove_handle(multi_.get(), easy_.get());  // nothing, where it was not added
+  shown_url_ = url.Shown();
+  host_ = url.host;
+  may_be_private_ = may_be_private;
+  refused_address_.clear();
+  location_.clear();
+  header_bytes_ = 0;
+  received_.clear();
+  next_ = 0;
+  paused_ = ended_ = false;
+  error_[0] = '\0';
+  Set(CURLOPT_URL, url.Text().c_str());
+  if (curl_multi_add_handle(multi_.get(), easy_.get()) != CURLM_OK) throw std::bad_alloc();
+  RETURN_IF_ERROR(Await());
+  return received_.empty() ? End() : absl::OkStatus();
+}
+
+absl::StatusOr<size_t> Transfer::Read(std::span<uint8_t> dst) {
+  RETURN_IF_ERROR(cancellation_.status());
+  if (next_ == received_.size()) {
+    received_.clear();
+    next_ = 0;
+    RETURN_IF_ERROR(Await());
+    if (received_.empty()) {
+      RETURN_IF_ERROR(End());
+      return 0;
+    }
+  }
+  const size_t count = std::min(dst.size(), received_.size() - next_);
+  std::memcpy(dst.data(), received_.data() + next_, count);
+  next_ += count;
+  return count;
+}
+
+int Transfer::status() const {
+  long status = 0;
+  curl_easy_getinfo(easy_.get(), CURLINFO_RESPONSE_CODE, &status);
+  return static_cast<int>(status);
+}
+
+int64_t Transfer::total_bytes() const {
+  curl_off_t bytes = 0;
+  curl_easy_getinfo(easy_.get(), CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &bytes);
+  return std::max<int64_t>(bytes, 0);
+}
+
+absl::Status Transfer::Await() {
+  const Clock& clock = Clock::Real();
+  while (true) {
+    RETURN_IF_ERROR(cancellation_.status());
+    Perform();
+    if (!received_.empty() || ended_) break;
+    const absl::Time now = clock.Now();
+    stall_.BeginWait(now);
+    total_.BeginWait(now);
+    const absl::Duration patience = std::min(stall_.Patience(now), total_.Patience(now));
+    if (patience == absl::ZeroDuration()) return TimedOut();
+    curl_multi_poll(multi_.get(), nullptr, 0,
+                    static_cast<int>(Milliseconds(std::min(patience, kMaxPoll))), nullptr);
+  }
+  const absl::Time now = clock.Now();
+  stall_.EndWait(now);
+  total_.EndWait(now);
+  stall_.Move(static_cast<int64_t>(received_.size()), now);
+  return absl::OkStatus();
+}
+
+void Transfer::Perform() {
+  if (paused_) {
+    paused_ = false;
+    curl_easy_pause(easy_.get(), CURLPAUSE_CONT);  // may call OnBody; what fails ends the transfer
+  }
+  int running = 0;
+  curl_multi_perform(multi_.get(), &running);
+  int left = 0;
+  while (const CURLMsg* message = curl_multi_info_read(multi_.get(), &left)) {
+    if (message->msg != CURLMSG_DONE) continue;
+    ended_ = true;
+    result_ = message->data.result;
+  }
+}
+
+absl::Status Transfer::End() const {
+  if (result_ == CURLE_OK) return absl::OkStatus();
+  if (result_ == CURLE_OPERATION_TIMEDOUT) return TimedOut();
+  if (result_ == CURLE_COULDNT_CONNECT && !refused_address_.empty()) {
+    return MakeError(absl::StatusCode::kPermissionDenied, ErrorReason::kSourceRefused,
+                     absl::StrCat("the host \"", host_, "\" has the address ", refused_address_,
+                                  ", which may not be connected to (fetch-allow-private)"),
+                     {{"field", "url"}, {"limit", "fetch-allow-private"}});
+  }
+  if (header_bytes_ > kMaxHeaderBytes) {
+    return Failed(absl::StrCat("the answer for ", shown_url_, " has a header of more than ",
+                               kMaxHeaderBytes, " bytes"));
+  }
+  return Failed(absl::StrCat("cannot fetch ", shown_url_, ": ",
+                             error_[0] != '\0' ? error_.data() : curl_easy_strerror(result_)));
+}
+
+absl::Status Transfer::TimedOut() const {
+  const bool in_all = total_.Patience(Clock::Real().Now()) == absl::ZeroDuration();
+  const std::string limit = in_all ? "fetch-timeout" : "fetch-stall-timeout";
+  const std::string time = absl::FormatDuration(in_all ? options_.timeout : options_.stall_timeout);
+  const std::string what =
+      in_all ? "not sent all" : absl::StrCat("sent less than ", kMinBytes, " bytes");
+  return MakeError(
+      absl::StatusCode::kDeadlineExceeded, ErrorReason::kDeadline,
+      absl::StrCat("the host \"", host_, "\" has ", what, " within ", time, " (", limit, ")"),
+      {{"limit", limit}, {"maximum", time}});
+}
+
+size_t Transfer::OnBody(char* bytes, size_t size, size_t count, void* self) {
+  auto& transfer = *static_cast<Transfer*>(self);
+  const size_t length = size * count;
+  std::vector<uint8_t>& received = transfer.received_;
+  if (!received.empty() && received.size() + length > kMaxReceivedBytes) {
+    transfer.paused_ = true;
+    return CURL_WRITEFUNC_PAUSE;
+  }
+  received.insert(received.end(), bytes, bytes + length);
+  return length;
+}
+
+size_t Transfer::OnField(char* bytes, size_t size, size_t count, void* self) {
+  constexpr absl::string_view kLocation = "location:";
+  auto& transfer = *static_cast<Transfer*>(self);
+  const absl::string_view line(bytes, size * count);
+  transfer.header_bytes_ += line.size();
+  if (transfer.header_bytes_ > kMaxHeaderBytes) return 0;           // an error to curl
+  if (absl::StartsWith(line, "HTTP/")) transfer.location_.clear();  // behind one of 1xx
+  if (absl::StartsWithIgnoreCase(line, kLocation)) {
+    transfer.location_ = std::string(absl::StripAsciiWhitespace(line.substr(kLocation.size())));
+  }
+  return line.size();
+}
+
+// Sees the very address that curl connects to: nothing is looked up behind it.
+curl_socket_t Transfer::OpenSocket(void* self, curlsocktype purpose, curl_sockaddr* address) {
+  if (purpose != CURLSOCKTYPE_IPCXN) return CURL_SOCKET_BAD;
+  if (!static_cast<Transfer*>(self)->MayConnect(address->addr)) return CURL_SOCKET_BAD;
+  return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+}
+
+bool Transfer::MayConnect(const sockaddr& address) {
+  const auto bytes = IpBytes(address);
+  if (!bytes.has_value()) return false;
+  const AddressKind kind = KindOfAddress(*bytes);
+  if (kind == AddressKind::kPublic) return true;
+  if (kind == AddressKind::kPrivate && may_be_private_) return true;
+  std::array<char, INET6_ADDRSTRLEN> text;
+  const char* const shown = inet_ntop(address.sa_family, bytes->data(), text.data(), text.size());
+  refused_address_ = absl::StrCat(shown, " (", std::string(AddressKindName(kind)), ")");
+  return false;
+}
+
+}  // namespace upscaled::server

@@ -1,0 +1,102 @@
+// One source on its way here, through libcurl.
+#pragma once
+
+#include <curl/curl.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "engine/base/cancellation.h"
+#include "engine/image/byte_stream.h"
+#include "server/base/stall_meter.h"
+#include "server/fetch/fetch_options.h"
+#include "server/fetch/source_url.h"
+
+namespace upscaled::server {
+
+// GETs one URL after the other, each over a connection of its own. Everything runs on the thread
+// that starts and reads; while it does neither, nothing is received but what the kernel holds, so
+// that the source waits for its reader. Not thread safe.
+//
+// Start and Read fail with
+//   PERMISSION_DENIED  (kSourceRefused) no address of the host is one to connect to
+//   UNAVAILABLE        (kSourceFailed) there is no connection, or it breaks off, or TLS or HTTP
+//                      are not as they should be
+//   DEADLINE_EXCEEDED  (kDeadline) one of the two times has passed
+//   what the cancellation says
+class Transfer final : public ByteSource {
+ public:
+  // Both outlive it.
+  Transfer(const FetchOptions& options, Cancellation& cancellation);
+  ~Transfer() override;
+
+  // Asks for `url` and waits for the first bytes of the answer's body, or its end; drops what came
+  // before. `may_be_private`: the host may have a private address.
+  absl::Status Start(const SourceUrl& url, bool may_be_private);
+  absl::StatusOr<size_t> Read(std::span<uint8_t> dst) override;
+
+  // Of the answer, after Start.
+  int status() const;
+  int64_t total_bytes() const;                               // of the body; 0: not told
+  const std::string& location() const { return location_; }  // the field, as sent; "": none
+
+ private:
+  struct EasyDeleter {
+    void operator()(CURL* easy) const { curl_easy_cleanup(easy); }
+  };
+  struct MultiDeleter {
+    void operator()(CURLM* multi) const { curl_multi_cleanup(multi); }
+  };
+
+  template <typename T>
+  void Set(CURLoption option, T value);
+  void SetProtocols();
+  void SetSecurity();
+  void SetCallbacks();
+
+  // Until there are bytes, or the end.
+  absl::Status Await();
+  // Has curl do what can be done without waiting.
+  void Perform();
+  // OK, or why the transfer has ended.
+  absl::Status End() const;
+  absl::Status TimedOut() const;
+
+  // curl's callbacks, with this as their last argument.
+  static size_t OnBody(char* bytes, size_t size, size_t count, void* self);
+  static size_t OnField(char* bytes, size_t size, size_t count, void* self);
+  static curl_socket_t OpenSocket(void* self, curlsocktype purpose, curl_sockaddr* address);
+  // Whether a connection to `address` may be made; notes the address otherwise.
+  bool MayConnect(const sockaddr& address);
+
+  const FetchOptions& options_;
+  Cancellation& cancellation_;
+  StallMeter stall_, total_;
+  const std::unique_ptr<CURLM, MultiDeleter> multi_;
+  const std::unique_ptr<CURL, EasyDeleter> easy_;
+  std::array<char, CURL_ERROR_SIZE> error_ = {};  // curl's words
+
+  // Of the URL that was started last.
+  std::string shown_url_, host_;
+  bool may_be_private_ = false;
+  std::string refused_address_;  // "": none
+  std::string location_;
+  size_t header_bytes_ = 0;
+  std::vector<uint8_t> received_;
+  size_t next_ = 0;  // of received_, to be read
+  bool paused_ = false, ended_ = false;
+  CURLcode result_ = CURLE_OK;  // once ended_
+
+  Cancellation::Registration on_cancel_;  // last: it uses what is above
+};
+
+}  // namespace upscaled::server
