@@ -9,11 +9,11 @@ namespace upscaled::server {
 inline constexpr char kOwnProcess[] = "unix:self";
 
 struct PeerAddress {
-  // "ipv4:127.0.0.1:40312" or "ipv6:[::1]:40312", as gRPC writes peers; "unix:uid=1000,pid=4242".
+  // "ipv4:127.0.0.1:40312" or "ipv6:[::1]:40312", as gRPC writes peers; "unix:USER:PROCESS".
   std::string name;
   // Without the port: "127.0.0.1", and the /64 of an IPv6 address ("2001:db8:0:1::/64"), since a
   // host has that many to choose from. IPv4 in IPv6 counts as IPv4. Over a Unix socket the user,
-  // "unix:uid=1000", or kOwnProcess.
+  // "unix:1000", or kOwnProcess.
   std::string host;
 };
 

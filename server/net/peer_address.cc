@@ -50,8 +50,8 @@ PeerAddress PeerOf(int fd, const sockaddr& address) {
   ucred user = {};
   socklen_t bytes = sizeof(user);
   if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &user, &bytes) != 0) return {"unix:", "unix:"};
-  std::string host = absl::StrCat("unix:uid=", user.uid);
-  std::string name = absl::StrCat(host, ",pid=", user.pid);
+  std::string host = absl::StrCat("unix:", user.uid);
+  std::string name = absl::StrCat(host, ":", user.pid);
   return {std::move(name), user.pid == getpid() ? std::string(kOwnProcess) : std::move(host)};
 }
 

@@ -11,8 +11,8 @@
 #include <gmock/gmock.h>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "client/cli/exit_code.h"
+#include "engine/base/unique_fd.h"
 #include "nlohmann/json.hpp"
 #include "tests/client/process.h"
 #include "tests/client/temp_folder.h"
@@ -34,8 +34,6 @@ using client::WriteText;
 using test::ServerProcess;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
 using ::testing::StartsWith;
 
 using Words = std::vector<std::string>;
@@ -65,8 +63,7 @@ class CliTest : public ::testing::Test {
   std::string File(const std::string& name) const { return folder_ / name; }
 
   std::string MakeImage(const std::string& name, Size size) {
-    const Image image =
-        test::PhotoImage({size.width_px, size.height_px, 3, SampleType::kU8}, random_);
+    const Image image = test::PhotoImage({size.width, size.height, 3, SampleType::kU8}, random_);
     WriteText(File(name), *test::Encode(image.view(), {}));
     return File(name);
   }

@@ -56,7 +56,7 @@ TEST(PeerAddressTest, CountsUnixSocketsByUser) {
   const UniqueFd ours(fds[0]), theirs(fds[1]);
   const sockaddr unnamed = {.sa_family = AF_UNIX};
   const PeerAddress own = PeerOf(ours.get(), unnamed);
-  EXPECT_EQ(own.name, absl::StrCat("unix:uid=", getuid(), ",pid=", getpid()));
+  EXPECT_EQ(own.name, absl::StrCat("unix:", getuid(), ":", getpid()));
   EXPECT_EQ(own.host, kOwnProcess);
 
   // Of another process: its parent has made the pair, so that it connects by itself.
@@ -76,7 +76,7 @@ TEST(PeerAddressTest, CountsUnixSocketsByUser) {
   ASSERT_EQ(status, 0);
   const UniqueFd accepted(accept4(listening->socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
   ASSERT_TRUE(accepted.valid());
-  EXPECT_EQ(PeerOf(accepted.get(), unnamed).host, absl::StrCat("unix:uid=", getuid()));
+  EXPECT_EQ(PeerOf(accepted.get(), unnamed).host, absl::StrCat("unix:", getuid()));
 }
 
 TEST(PeerNamesTest, KnowsTheLastNameOfADescriptor) {
