@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #include <algorithm>
 #include <fstream>
@@ -62,6 +63,17 @@ absl::StatusOr<HostPort> ParseHostPort(absl::string_view endpoint) {
         absl::StrCat("endpoint '", endpoint, "' is not host:port with a port from 1 to 65535"));
   }
   return result;
+}
+
+constexpr absl::string_view kUnix = "unix:";
+
+absl::Status CheckEndpoint(absl::string_view endpoint) {
+  if (!absl::ConsumePrefix(&endpoint, kUnix)) return ParseHostPort(endpoint).status();
+  constexpr size_t kMaxPathBytes = sizeof(sockaddr_un::sun_path) - 1;  // and a zero byte
+  if (!endpoint.empty() && endpoint.size() <= kMaxPathBytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("endpoint 'unix:", endpoint, "' has a path of ",
+                                                 endpoint.size(), " bytes, which must be 1 to ",
+                                                 kMaxPathBytes));
 }
 
 // Not engine/base's ReadFile: nothing of the engine is linked here.
@@ -141,7 +153,7 @@ absl::StatusOr<std::string> Target(const std::vector<std::string>& endpoints) {
   if (endpoints.empty()) return absl::InvalidArgumentError("no endpoint given");
   if (endpoints.size() > 1) return ListTarget(endpoints);
   const std::string& endpoint = endpoints.front();
-  if (absl::StartsWith(endpoint, "unix:")) return endpoint;
+  if (absl::StartsWith(endpoint, kUnix)) return endpoint;
   ASSIGN_OR_RETURN(const HostPort parsed, ParseHostPort(endpoint));
   const bool v6 = absl::StrContains(parsed.host, ':');
   return absl::StrCat("dns:///", v6 ? "[" : "", parsed.host, v6 ? "]:" : ":", parsed.port);
@@ -153,7 +165,7 @@ absl::StatusOr<std::vector<std::string>> ParseEndpoints(absl::string_view list) 
   std::vector<std::string> endpoints;
   for (absl::string_view part : absl::StrSplit(list, ',')) {
     const absl::string_view endpoint = absl::StripAsciiWhitespace(part);
-    if (!absl::StartsWith(endpoint, "unix:")) RETURN_IF_ERROR(ParseHostPort(endpoint).status());
+    RETURN_IF_ERROR(CheckEndpoint(endpoint));
     endpoints.emplace_back(endpoint);
   }
   return endpoints;

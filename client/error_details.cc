@@ -52,16 +52,32 @@ absl::Status FromGrpcStatus(const grpc::Status& status, grpc::ChannelInterface& 
 
 absl::Status FromTileError(const ::upscale::v1::TileError& error) {
   absl::Status status(static_cast<absl::StatusCode>(error.code()), error.message());
-  google::rpc::ErrorInfo info;
-  info.set_reason(std::string(
-      absl::StripPrefix(::upscale::v1::ErrorReason_Name(error.reason()), "ERROR_REASON_")));
-  status.SetPayload(kErrorInfoUrl, absl::Cord(info.SerializeAsString()));
+  ErrorDetails details{.origin = ErrorOrigin::kServer,
+                       .reason = std::string(absl::StripPrefix(
+                           ::upscale::v1::ErrorReason_Name(error.reason()), "ERROR_REASON_"))};
   if (error.has_retry_delay()) {
+    details.retry_delay = absl::Seconds(error.retry_delay().seconds()) +
+                          absl::Nanoseconds(error.retry_delay().nanos());
+  }
+  return WithDetails(std::move(status), details);
+}
+
+absl::Status WithDetails(absl::Status status, const ErrorDetails& details) {
+  if (!details.reason.empty()) {
+    google::rpc::ErrorInfo info;
+    info.set_reason(details.reason);
+    info.mutable_metadata()->insert(details.metadata.begin(), details.metadata.end());
+    status.SetPayload(kErrorInfoUrl, absl::Cord(info.SerializeAsString()));
+  }
+  if (details.retry_delay.has_value()) {
     google::rpc::RetryInfo retry;
-    *retry.mutable_retry_delay() = error.retry_delay();
+    const int64_t seconds = absl::ToInt64Seconds(*details.retry_delay);
+    retry.mutable_retry_delay()->set_seconds(seconds);
+    retry.mutable_retry_delay()->set_nanos(static_cast<int32_t>(
+        absl::ToInt64Nanoseconds(*details.retry_delay - absl::Seconds(seconds))));
     status.SetPayload(kRetryInfoUrl, absl::Cord(retry.SerializeAsString()));
   }
-  return WithOrigin(std::move(status), ErrorOrigin::kServer);
+  return WithOrigin(std::move(status), details.origin);
 }
 
 absl::Status WithOrigin(absl::Status status, ErrorOrigin origin) {

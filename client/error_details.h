@@ -38,10 +38,13 @@ absl::Status FromGrpcStatus(const grpc::Status& status, grpc::ChannelInterface& 
 // The server's error for one tile, as if it were the outcome of a call.
 absl::Status FromTileError(const ::upscale::v1::TileError& error);
 
+// `status` with all of `details`.
+absl::Status WithDetails(absl::Status status, const ErrorDetails& details);
+
 // `status` with a note of where it arose.
 absl::Status WithOrigin(absl::Status status, ErrorOrigin origin);
 
-// The details that these two kept; local for any other status.
+// The details that these kept; local for any other status.
 ErrorDetails DetailsOf(const absl::Status& status);
 
 }  // namespace upscaled::client

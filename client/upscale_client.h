@@ -1,4 +1,4 @@
-// A client of the service: all calls, with retries where they are safe.
+// A client of the service over gRPC: all calls, with retries where they are safe.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,13 @@
 #include "client/channel.h"
 #include "client/image_io.h"
 #include "client/retry.h"
+#include "client/service.h"
 #include "grpc/health/v1/health.pb.h"
 #include "grpcpp/channel.h"
 #include "upscale/v1/admin.grpc.pb.h"
 #include "upscale/v1/upscale.grpc.pb.h"
 
 namespace upscaled::client {
-
-namespace v1 = ::upscale::v1;
 
 struct ClientOptions {
   ChannelOptions channel;
@@ -30,35 +29,8 @@ struct ClientOptions {
   absl::Duration timeout = absl::InfiniteDuration();
 };
 
-// Hears how an image gets on. Called from two threads at once: OnSent from the sending one, the
-// others from the calling one.
-class ImageObserver {
- public:
-  virtual ~ImageObserver() = default;
-  // Bytes of the image sent so far.
-  virtual void OnSent(int64_t /*bytes*/) {}
-  virtual void OnHeader(const v1::UpscaleImageHeader& /*header*/) {}
-  virtual void OnProgress(const v1::UpscaleProgress& /*progress*/) {}
-  // A try failed; after `wait` the image is sent again from its start.
-  virtual void OnRetry(const absl::Status& /*error*/, absl::Duration /*wait*/) {}
-};
-
-struct ImageRequest {
-  v1::UpscaleOptions options;
-  // A UUID for logs; empty: the server makes one.
-  std::string request_id;
-};
-
-struct ImageResult {
-  v1::UpscaleImageHeader header;
-  v1::UpscaleSummary summary;
-  int64_t source_bytes = 0;
-  // Tries it took, the good one included.
-  int attempts = 0;
-};
-
 // Thread safe. Errors carry what DetailsOf returns; CANCELLED when `stop` was requested.
-class UpscaleClient {
+class UpscaleClient final : public Service {
  public:
   // Does not connect yet. Errors as MakeChannel's.
   static absl::StatusOr<std::unique_ptr<UpscaleClient>> Create(const ClientOptions& options);
@@ -71,12 +43,9 @@ class UpscaleClient {
   // Connects now rather than with the first call; UNAVAILABLE when `patience` runs out.
   absl::Status Connect(absl::Duration patience);
 
-  // Streams an image of any size from `source` through the server to `sink`. Tried again only
-  // while both can start anew. DATA_LOSS when the result lacks bytes or its summary. After an error
-  // the sink holds an incomplete image.
   absl::StatusOr<ImageResult> UpscaleImage(const ImageRequest& request, ImageSource& source,
                                            ImageSink& sink, ImageObserver& observer,
-                                           std::stop_token stop = {});
+                                           std::stop_token stop = {}) override;
   absl::StatusOr<ImageResult> UpscaleImage(const ImageRequest& request, ImageSource& source,
                                            ImageSink& sink);
 
@@ -92,16 +61,15 @@ class UpscaleClient {
   absl::StatusOr<v1::UpscaleResponse> Upscale(const v1::UpscaleRequest& request,
                                               std::stop_token stop = {});
 
-  absl::StatusOr<v1::ListModelsResponse> ListModels(std::stop_token stop = {});
+  absl::StatusOr<v1::ListModelsResponse> ListModels(std::stop_token stop = {}) override;
   // Of a server's --admin address. Asks once. FAILED_PRECONDITION: a model is broken, and the
   // server goes on with what it has.
   absl::StatusOr<v1::ReloadModelsResponse> ReloadModels(std::stop_token stop = {});
   absl::StatusOr<v1::Model> GetModel(const std::string& name, std::stop_token stop = {});
-  absl::StatusOr<v1::GetServerInfoResponse> ServerInfo(std::stop_token stop = {});
+  absl::StatusOr<v1::GetServerInfoResponse> ServerInfo(std::stop_token stop = {}) override;
 
-  // Asks once, without retries. NOT_FOUND for a service the server does not have.
   absl::StatusOr<grpc::health::v1::HealthCheckResponse::ServingStatus> CheckHealth(
-      const std::string& service, std::stop_token stop = {});
+      const std::string& service, std::stop_token stop = {}) override;
 
  private:
   template <typename Response, typename Call>

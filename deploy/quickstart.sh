@@ -91,6 +91,7 @@ The result:   $result
 The server runs on $endpoint (gRPC), http://$http_endpoint (health) and http://$admin_endpoint (metrics);
 log: $state/server.log
 Go on with:
+  $bin/upscale image --local -i IN.jpg -o OUT.png   (without the server)
   $bin/upscale image -i IN.jpg -o OUT.png -s 4 --server $endpoint
   $bin/upscale models --server $endpoint
   $bin/upscale --help

@@ -1,18 +1,30 @@
 #include "client/cli/flags.h"
 
+#include <cstdlib>
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "client/http/http_client.h"
 #include "engine/base/status_macros.h"
 
 namespace upscaled::client {
+
+namespace {
+
+constexpr char kServerVariable[] = "UPSCALE_SERVER";
+
+}  // namespace
 
 void ConnectionFlags::AddTo(CLI::App& command) {
   const auto add = [&](const char* name, auto& value, const char* type, const char* description) {
     return command.add_option(name, value, description)->type_name(type)->group("Connection");
   };
-  add("--server", server, "HOST:PORT", "The server, or a list a:1,b:2 to share the work")
-      ->envname("UPSCALE_SERVER")
+  add("--server", server, "HOST:PORT",
+      "The server (also unix:PATH, or http:// and https:// for its HTTP port), or a list a:1,b:2 "
+      "to "
+      "share the work")
+      ->envname(kServerVariable)
       ->each([this](const std::string&) { names_server = true; })
       ->capture_default_str();
   add("--timeout", timeout_s, "SECONDS", "Longest time for a call, retries included; 0: no limit")
@@ -31,18 +43,66 @@ void ConnectionFlags::AddTo(CLI::App& command) {
       ->needs(use_tls);
 }
 
-absl::StatusOr<ClientOptions> ConnectionFlags::ToOptions() const {
+void ConnectionFlags::AddLocalTo(CLI::App& command) {
+  CLI::Option* const use_local = command.add_flag(
+      "--local", local, "Use no --server, but one of its own for as long as the command runs");
+  use_local->group("Connection");
+  command
+      .add_option("--local-server", local_program,
+                  "Its program; default: upscaled beside upscale, else in PATH")
+      ->type_name("FILE")
+      ->group("Connection")
+      ->needs(use_local);
+}
+
+absl::StatusOr<std::unique_ptr<LocalServer>> ConnectionFlags::StartLocal(
+    std::stop_token stop) const {
+  if (!local) return nullptr;
+  const char* const variable = std::getenv(kServerVariable);
+  if (tls || (names_server && (variable == nullptr || server != variable))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--local and ", tls ? "--tls" : "--server", " exclude each other"));
+  }
+  std::string program = local_program;
+  if (program.empty()) {
+    ASSIGN_OR_RETURN(program, FindServerProgram());
+  }
+  return LocalServer::Start(program, std::move(stop));
+}
+
+absl::StatusOr<ClientOptions> ConnectionFlags::ToOptions(const LocalServer* own) const {
   ClientOptions options;
-  ASSIGN_OR_RETURN(options.channel.endpoints, ParseEndpoints(server));
+  if (own != nullptr) {
+    options.channel.endpoints = {own->endpoint()};
+  } else if (IsHttpUrl(server)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "this needs a gRPC server, HOST:PORT or unix:PATH, and ", server, " is one for HTTP"));
+  } else {
+    ASSIGN_OR_RETURN(options.channel.endpoints, ParseEndpoints(server));
+  }
   if (tls) options.channel.tls = tls_options;
-  options.retry.max_retries = retries;
-  if (timeout_s > 0) options.timeout = absl::Seconds(timeout_s);
+  options.retry = retry();
+  options.timeout = timeout();
   return options;
 }
 
 absl::StatusOr<std::unique_ptr<UpscaleClient>> ConnectionFlags::MakeClient() const {
-  ASSIGN_OR_RETURN(const ClientOptions options, ToOptions());
+  ASSIGN_OR_RETURN(const ClientOptions options, ToOptions(nullptr));
   return UpscaleClient::Create(options);
+}
+
+absl::StatusOr<Connection> ConnectionFlags::Connect(std::stop_token stop) const {
+  Connection connection;
+  if (!local && IsHttpUrl(server)) {
+    HttpClientOptions options{.server = server, .retry = retry(), .timeout = timeout()};
+    if (tls) options.tls = tls_options;
+    ASSIGN_OR_RETURN(connection.service, HttpClient::Create(options));
+    return connection;
+  }
+  ASSIGN_OR_RETURN(connection.local, StartLocal(std::move(stop)));
+  ASSIGN_OR_RETURN(const ClientOptions options, ToOptions(connection.local.get()));
+  ASSIGN_OR_RETURN(connection.service, UpscaleClient::Create(options));
+  return connection;
 }
 
 void UpscaleFlags::AddTo(CLI::App& command) {

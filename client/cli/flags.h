@@ -1,29 +1,56 @@
 // Flags that several commands share.
 #pragma once
 
+#include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 
 #include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
+#include "client/cli/local_server.h"
+#include "client/service.h"
 #include "client/upscale_client.h"
 
 namespace upscaled::client {
+
+// A server to call.
+struct Connection {
+  std::unique_ptr<LocalServer> local;  // null: another's
+  std::unique_ptr<Service> service;
+  // Of `local`: OK while it runs.
+  absl::Status CheckServer() const { return local == nullptr ? absl::OkStatus() : local->Check(); }
+};
 
 // Which server, how to reach it, how long to wait for it.
 struct ConnectionFlags {
   static constexpr char kDefaultServer[] = "127.0.0.1:8001";
   std::string server = kDefaultServer;
   bool names_server = false;  // the user does, be it the default
+  bool local = false;
+  std::string local_program;  // "": see FindServerProgram
   bool tls = false;
   TlsOptions tls_options;
   int retries = RetryPolicy().max_retries;
   double timeout_s = 0;  // 0: none.
 
+  RetryPolicy retry() const { return {.max_retries = retries}; }
+  absl::Duration timeout() const {
+    return timeout_s > 0 ? absl::Seconds(timeout_s) : absl::InfiniteDuration();
+  }
+
   void AddTo(CLI::App& command);
-  absl::StatusOr<ClientOptions> ToOptions() const;
-  // Errors are local ones of the arguments.
+  // --local for a command that makes sense with a server of its own.
+  void AddLocalTo(CLI::App& command);
+
+  // The server of --local; null without. Errors as LocalServer::Start.
+  absl::StatusOr<std::unique_ptr<LocalServer>> StartLocal(std::stop_token stop) const;
+  // For gRPC with this server, or, where it is null, with --server.
+  absl::StatusOr<ClientOptions> ToOptions(const LocalServer* own) const;
+  // Over gRPC, without --local. Errors are local ones of the arguments.
   absl::StatusOr<std::unique_ptr<UpscaleClient>> MakeClient() const;
+  // Over gRPC or HTTP, as --server says, or with a server of its own.
+  absl::StatusOr<Connection> Connect(std::stop_token stop) const;
 };
 
 // How to upscale.

@@ -124,7 +124,7 @@ absl::Status ImageBatch::Transfer(int id, ImageSource& source, ImageSink& sink,
   JobObserver observer(id, job, bar_, report_);
   ImageRequest request{.options = options_.upscale};
   request.options.set_format(job.format);
-  ASSIGN_OR_RETURN(result, client_.UpscaleImage(request, source, sink, observer, stop_));
+  ASSIGN_OR_RETURN(result, service_.UpscaleImage(request, source, sink, observer, stop_));
   return absl::OkStatus();
 }
 

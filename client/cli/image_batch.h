@@ -7,7 +7,7 @@
 #include "client/cli/image_plan.h"
 #include "client/cli/image_report.h"
 #include "client/cli/progress_bar.h"
-#include "client/upscale_client.h"
+#include "client/service.h"
 
 namespace upscaled::client {
 
@@ -22,9 +22,14 @@ struct BatchOptions {
 // borrowed. Used once.
 class ImageBatch {
  public:
-  ImageBatch(const ImagePlan& plan, const BatchOptions& options, UpscaleClient& client,
-             ProgressBar& bar, ImageReport& report, std::stop_token stop)
-      : plan_(plan), options_(options), client_(client), bar_(bar), report_(report), stop_(stop) {}
+  ImageBatch(const ImagePlan& plan, const BatchOptions& options, Service& service, ProgressBar& bar,
+             ImageReport& report, std::stop_token stop)
+      : plan_(plan),
+        options_(options),
+        service_(service),
+        bar_(bar),
+        report_(report),
+        stop_(stop) {}
 
   // Returns how many images were not tried.
   int Run();
@@ -37,7 +42,7 @@ class ImageBatch {
 
   const ImagePlan& plan_;
   const BatchOptions& options_;
-  UpscaleClient& client_;
+  Service& service_;
   ProgressBar& bar_;
   ImageReport& report_;
   const std::stop_token stop_;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "client/cli/errors.h"
 #include "client/cli/exit_code.h"
 #include "client/cli/flags.h"
@@ -21,6 +22,7 @@ namespace {
 
 constexpr char kImageFooter[] = R"(
 Examples:
+  upscale image --local -i cat.png -o cat-2x.png
   upscale image -i cat.png -o cat-2x.png
   upscale image -i cat.jpg -o cat-4x.webp -s 4 -n 1 -q 92
   upscale image -i photo.png -o photo-4k.png --width 3840
@@ -79,6 +81,7 @@ void ImageFlags::AddTo(CLI::App& command) {
   quiet_flag->excludes(verbose_flag);
   json_flag->excludes(verbose_flag)->excludes(quiet_flag);
   connection.AddTo(command);
+  connection.AddLocalTo(command);
   command.footer(kImageFooter);
 }
 
@@ -117,16 +120,19 @@ int RunImage(const ImageFlags& flags) {
   if (!plan.ok()) return Fail(plan.status());
 
   Interrupt interrupt;
-  const auto client = flags.connection.MakeClient();
-  if (!client.ok()) return Fail(client.status());
+  const auto connection = flags.connection.Connect(interrupt.token());
+  if (!connection.ok()) return Fail(connection.status());
   const ReportStyle style = flags.Style();
   const bool show_bar =
       isatty(STDERR_FILENO) && style != ReportStyle::kQuiet && style != ReportStyle::kJson;
   ProgressBar bar(stderr, show_bar, static_cast<int>(plan->jobs.size()));
   ImageReport report(style, plan->is_folder, bar);
   const BatchOptions options = flags.ToBatchOptions();
-  ImageBatch batch(*plan, options, **client, bar, report, interrupt.token());
+  ImageBatch batch(*plan, options, *connection->service, bar, report, interrupt.token());
   const int not_tried = batch.Run();
+  if (const absl::Status ended = connection->CheckServer(); !ended.ok()) {
+    bar.Print(absl::StrCat("upscale: ", ErrorLine(ended)));
+  }
   return report.Finish(not_tried, interrupt.token().stop_requested());
 }
 

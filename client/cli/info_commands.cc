@@ -118,6 +118,9 @@ int Show(const absl::StatusOr<Response>& response, bool json, void (*print)(cons
 int RunReload(const InfoFlags& flags) {
   const Interrupt interrupt;
   ConnectionFlags connection = flags.connection;
+  if (connection.local) {
+    return Fail(absl::InvalidArgumentError("--reload is for a server that runs, not for --local"));
+  }
   if (!connection.names_server) connection.server = kAdminServer;
   const auto client = connection.MakeClient();
   if (!client.ok()) return Fail(client.status());
@@ -127,23 +130,23 @@ int RunReload(const InfoFlags& flags) {
 int RunModels(const InfoFlags& flags) {
   if (flags.reload) return RunReload(flags);
   const Interrupt interrupt;
-  const auto client = flags.connection.MakeClient();
-  if (!client.ok()) return Fail(client.status());
-  return Show((*client)->ListModels(interrupt.token()), flags.json, PrintModels);
+  const auto connection = flags.connection.Connect(interrupt.token());
+  if (!connection.ok()) return Fail(connection.status());
+  return Show(connection->service->ListModels(interrupt.token()), flags.json, PrintModels);
 }
 
 int RunInfo(const InfoFlags& flags) {
   const Interrupt interrupt;
-  const auto client = flags.connection.MakeClient();
-  if (!client.ok()) return Fail(client.status());
-  return Show((*client)->ServerInfo(interrupt.token()), flags.json, PrintInfo);
+  const auto connection = flags.connection.Connect(interrupt.token());
+  if (!connection.ok()) return Fail(connection.status());
+  return Show(connection->service->ServerInfo(interrupt.token()), flags.json, PrintInfo);
 }
 
 int RunHealth(const InfoFlags& flags) {
   const Interrupt interrupt;
-  const auto client = flags.connection.MakeClient();
-  if (!client.ok()) return Fail(client.status());
-  const auto status = (*client)->CheckHealth(flags.service, interrupt.token());
+  const auto connection = flags.connection.Connect(interrupt.token());
+  if (!connection.ok()) return Fail(connection.status());
+  const auto status = connection->service->CheckHealth(flags.service, interrupt.token());
   if (!status.ok()) return Fail(status.status());
   absl::PrintF("%s\n", HealthCheckResponse::ServingStatus_Name(*status));
   return *status == HealthCheckResponse::SERVING ? kExitOk : kExitNotServing;
@@ -164,6 +167,7 @@ void AddModelsCommand(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<InfoFlags>();
   CLI::App* command =
       AddCommand(app, exit_code, "models", "List the server's models", flags, RunModels);
+  flags->connection.AddLocalTo(*command);
   command->add_flag("--json", flags->json, "Print JSON");
   command->add_flag(
       "--reload", flags->reload,
@@ -175,6 +179,7 @@ void AddInfoCommand(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<InfoFlags>();
   CLI::App* command = AddCommand(app, exit_code, "info",
                                  "Show the server's version, devices and limits", flags, RunInfo);
+  flags->connection.AddLocalTo(*command);
   command->add_flag("--json", flags->json, "Print JSON");
 }
 

@@ -175,8 +175,9 @@ LoadStats RunClient(UpscaleClient& client, const Load& load, absl::Time end,
   return stats;
 }
 
-absl::StatusOr<std::vector<std::unique_ptr<UpscaleClient>>> ConnectClients(const LoadFlags& flags) {
-  ASSIGN_OR_RETURN(ClientOptions options, flags.connection.ToOptions());
+absl::StatusOr<std::vector<std::unique_ptr<UpscaleClient>>> ConnectClients(const LoadFlags& flags,
+                                                                           const LocalServer* own) {
+  ASSIGN_OR_RETURN(ClientOptions options, flags.connection.ToOptions(own));
   options.channel.own_connections = true;
   std::vector<std::unique_ptr<UpscaleClient>> clients;
   for (int i = 0; i < flags.clients; ++i) {
@@ -190,7 +191,9 @@ int RunLoad(const LoadFlags& flags) {
   const Interrupt interrupt;
   const absl::StatusOr<Load> load = MakeLoad(flags, interrupt.token());
   if (!load.ok()) return Fail(load.status());
-  const auto clients = ConnectClients(flags);
+  const auto own = flags.connection.StartLocal(interrupt.token());
+  if (!own.ok()) return Fail(own.status());
+  const auto clients = ConnectClients(flags, own->get());
   if (!clients.ok()) return Fail(clients.status());
 
   std::vector<LoadStats> stats(clients->size());
@@ -243,6 +246,7 @@ void AddFlags(CLI::App& command, LoadFlags& flags) {
   }
   command.add_flag("--json", flags.json, "Print JSON");
   flags.connection.AddTo(command);
+  flags.connection.AddLocalTo(command);
   command.footer(kLoadFooter);
 }
 

@@ -16,7 +16,8 @@ namespace upscaled::client {
 namespace {
 
 constexpr char kFooter[] = R"(
-Start with 'upscale image -i cat.png -o cat-2x.png'; 'upscale COMMAND --help' tells more.
+Start with 'upscale image --local -i cat.png -o cat-2x.png', which needs no server beside it; 'upscale
+COMMAND --help' tells more.
 UPSCALE_SERVER sets the default of --server. With several endpoints calls go round robin over those
 that are up; host names in such a list are looked up once, a single name whenever it has to be.)";
 

@@ -1,6 +1,7 @@
-// HOST:PORT, as settings name the addresses of ports.
+// HOST:PORT or unix:PATH, as settings name the addresses of ports.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -11,7 +12,12 @@ namespace upscaled::server {
 struct Endpoint {
   std::string host;  // a name, or an address; an IPv6 address is without brackets
   int port = 0;      // 0: any free one
+  std::string path;  // of a Unix socket, which has neither host nor port; empty: TCP
+  bool is_unix() const { return !path.empty(); }
 };
+
+// Of the path of a Unix socket: what the system's address structure has room for.
+extern const size_t kMaxSocketPathBytes;
 
 // INVALID_ARGUMENT says what the text should be ("must be ..."). An IPv6 host stands in brackets.
 absl::StatusOr<Endpoint> ParseEndpoint(std::string_view text);

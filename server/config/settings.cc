@@ -121,7 +121,7 @@ class SettingList {
       RETURN_IF_ERROR(ParseEndpoint(text).status());
       return text;
     };
-    Add(name, "HOST:PORT", help, field, read,
+    Add(name, "ADDRESS", help, field, read,
         [](const std::string& value) { return value.empty() ? "off" : value; });
   }
 
@@ -202,8 +202,11 @@ class SettingList {
 
 void AddListening(SettingList& list, ServerConfig& config) {
   list.Group("Listening");
-  list.Address("listen", "address of the gRPC service; port 0 takes a free one", config.listen,
-               /*may_be_off=*/false);
+  list.Address(
+      "listen",
+      "address of the gRPC service: HOST:PORT, where port 0 takes a free one, or unix:PATH, "
+      "a socket that the umask says who may connect to",
+      config.listen, /*may_be_off=*/false);
   list.Address("http", "address of the service and of health over HTTP, or off", config.http,
                /*may_be_off=*/true);
   list.Choice("web", "on|off", "the page and the documentation on the HTTP port", config.web,
@@ -214,7 +217,8 @@ void AddListening(SettingList& list, ServerConfig& config) {
                 config.cors_origins, ',', CheckOrigin);
   list.Address("admin",
                "address for operators, or off: metrics and health over HTTP, AdminService and "
-               "reflection over gRPC; with TLS as the others, unless it is a loopback address",
+               "reflection over gRPC; with TLS as the others, unless it is a loopback address or a "
+               "Unix socket",
                config.admin, /*may_be_off=*/true);
   list.Timeout("max-connection-age",
                "close connections after this time, so that clients find new replicas",
@@ -223,10 +227,11 @@ void AddListening(SettingList& list, ServerConfig& config) {
                config.idle_timeout);
   list.Integer("max-connections", "connections to each port at a time; more are closed at once",
                config.max_connections, 1, kMaxConnections);
-  list.Integer("max-connections-per-address",
-               "connections to each port from one address (IPv6: from one /64); behind a proxy, "
-               "all connections come from the proxy's",
-               config.max_connections_per_address, 1, kMaxConnections);
+  list.Integer(
+      "max-connections-per-address",
+      "connections to each port from one address (IPv6: from one /64; Unix sockets: of one "
+      "user); behind a proxy, all connections come from the proxy's",
+      config.max_connections_per_address, 1, kMaxConnections);
 }
 
 void AddModelsAndDevices(SettingList& list, ServerConfig& config) {

@@ -19,7 +19,7 @@
 namespace upscaled::server {
 
 struct HttpServerOptions {
-  std::string address;  // HOST:PORT, as ListenerOptions has it
+  std::string address;  // HOST:PORT or unix:PATH, as ListenerOptions has it
   std::string title;    // the first line of the text at "/"
   std::vector<HttpRoute> routes;
   HttpLimits limits;

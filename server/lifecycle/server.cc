@@ -46,7 +46,9 @@ absl::Status Try(const std::function<absl::Status()>& action) try {
 
 // `address` with the port that it got.
 std::string WithPort(const std::string& address, int port) {
-  return FormatEndpoint({.host = ParseEndpoint(address)->host, .port = port});
+  Endpoint endpoint = *ParseEndpoint(address);
+  endpoint.port = port;
+  return FormatEndpoint(endpoint);
 }
 
 // Threads that relay gRPC connections: each moves gigabytes a second.
@@ -56,8 +58,7 @@ int RelayThreads() {
 }
 
 SelfCallTarget SelfTarget(const ServerConfig& config, const Http2Port& port) {
-  return {.host = port.own_host(),
-          .port = port.port(),
+  return {.endpoint = port.own_endpoint(),
           .tls = config.tls.enabled(),
           .client_certificates = !config.tls.client_ca.empty(),
           .cert = config.tls.cert,
@@ -71,13 +72,14 @@ ConnectionLimits ConnectionLimitsOf(const ServerConfig& config) {
   const int64_t room =
       std::max<int64_t>((DescriptorLimit() - kReservedDescriptors) / kDescriptorsEach, 4);
   const auto all = static_cast<int>(std::min<int64_t>(config.max_connections, room));
+  const bool calls_itself_over_unix = ParseEndpoint(config.listen)->is_unix();
   const bool by_default =
       config.max_connections_per_address == ServerConfig().max_connections_per_address;
   return {.max_connections = all,
           .max_connections_per_address =
               by_default ? std::min(config.max_connections_per_address, std::max(all * 3 / 4, 1))
                          : config.max_connections_per_address,
-          .exempt_host = kSelfCallHost};
+          .exempt_host = calls_itself_over_unix ? kOwnProcess : kSelfCallHost};
 }
 
 // Gives connections to gRPC, which knows them by their descriptors alone.
@@ -325,7 +327,8 @@ absl::Status Server::OpenAdminPort() {
   ASSIGN_OR_RETURN(admin_grpc_, AdminServer::Start(handlers_, calls_));
   ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(config_.admin));
   // Probes and scrapers of this machine need none.
-  const TlsContext* const tls = IsLoopback(endpoint.host) ? nullptr : tls_.get();
+  const TlsContext* const tls =
+      endpoint.is_unix() || IsLoopback(endpoint.host) ? nullptr : tls_.get();
   ASSIGN_OR_RETURN(
       admin_grpc_port_,
       Http2Port::Start({.tls = tls, .on_connection = HandTo(admin_grpc_->intake(), peers_)},

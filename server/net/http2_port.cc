@@ -70,9 +70,8 @@ class RelayingPort final : public Http2Port {
     return absl::OkStatus();
   }
 
-  int port() const override { return listener_ == nullptr ? 0 : listener_->port(); }
-  std::string own_host() const override {
-    return listener_ == nullptr ? "" : listener_->own_host();
+  Endpoint own_endpoint() const override {
+    return listener_ == nullptr ? Endpoint() : listener_->own_endpoint();
   }
 
   void Take(AcceptedConnection connection) override {

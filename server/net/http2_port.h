@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "engine/base/unique_fd.h"
+#include "server/base/endpoint.h"
 #include "server/net/connection_table.h"
 #include "server/net/descriptors.h"
 #include "server/net/http2_guard.h"
@@ -49,9 +50,9 @@ class Http2Port {
   // Ends all connections at once.
   virtual ~Http2Port() = default;
 
-  virtual int port() const = 0;  // 0 without an address
-  // The address at which this machine reaches it; "" without one.
-  virtual std::string own_host() const = 0;
+  int port() const { return own_endpoint().port; }  // 0 without an address, or on a Unix socket
+  // Where this machine reaches it; empty without an address.
+  virtual Endpoint own_endpoint() const = 0;
   // Serves a connection that another listener has accepted, unread. Thread safe.
   virtual void Take(AcceptedConnection connection) = 0;
   // Closes the port and the connections that have not said anything yet; others go on.

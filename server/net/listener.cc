@@ -12,6 +12,7 @@
 #include <chrono>
 #include <exception>
 #include <list>
+#include <optional>
 #include <utility>
 #include <variant>
 
@@ -46,8 +47,8 @@ class AsioListener final : public Listener {
   AsioListener(ListenerOptions options, ListeningSockets sockets, IoThread& thread,
                ConnectionTable& table)
       : options_(std::move(options)),
-        port_(sockets.port),
-        own_host_(std::move(sockets.own_host)),
+        own_endpoint_(std::move(sockets.own)),
+        file_(std::move(sockets.file)),
         thread_(thread),
         table_(table),
         spare_(OpenSpare()) {
@@ -60,11 +61,11 @@ class AsioListener final : public Listener {
   }
   ~AsioListener() override { Stop(); }
 
-  int port() const override { return port_; }
-  const std::string& own_host() const override { return own_host_; }
+  const Endpoint& own_endpoint() const override { return own_endpoint_; }
 
   void Stop() override {
     if (std::exchange(stopped_, true)) return;
+    file_.reset();  // while the socket is open
     thread_.RunAndWait([this] {
       closed_ = true;
       acceptors_.clear();
@@ -98,7 +99,8 @@ class AsioListener final : public Listener {
       sockaddr_storage address = {};
       UniqueFd socket = Accept(acceptor, address);
       if (socket.valid()) {
-        Admit(std::move(socket), ToPeerAddress(reinterpret_cast<const sockaddr&>(address)));
+        PeerAddress peer = PeerOf(socket.get(), reinterpret_cast<const sockaddr&>(address));
+        Admit(std::move(socket), std::move(peer));
       } else if (LacksResources(errno)) {
         DropOne(acceptor);
         return Pause(acceptor);
@@ -151,8 +153,8 @@ class AsioListener final : public Listener {
   }
 
   const ListenerOptions options_;
-  const int port_;
-  const std::string own_host_;
+  const Endpoint own_endpoint_;
+  std::optional<UnixSocketFile> file_;
   IoThread& thread_;
   ConnectionTable& table_;
   bool stopped_ = false;

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/base/unique_fd.h"
+#include "server/base/endpoint.h"
 #include "server/net/connection_table.h"
 #include "server/net/descriptors.h"
 #include "server/net/io_thread.h"
@@ -15,7 +16,7 @@
 
 namespace upscaled::server {
 
-// A TCP connection: non-blocking, closed on exec, without Nagle's delay. Members go in reverse
+// A connection: non-blocking, closed on exec, over TCP without Nagle's delay. Members go in reverse
 // order: the place in the table is free once the socket is closed.
 struct AcceptedConnection {
   ConnectionTable::Ticket ticket;
@@ -25,7 +26,8 @@ struct AcceptedConnection {
 
 struct ListenerOptions {
   // HOST:PORT: a name, or an address (IPv6 in brackets), of which all addresses are listened on.
-  // 0.0.0.0 and [::] take IPv4 and IPv6. Port 0 is a free one, the same for all.
+  // 0.0.0.0 and [::] take IPv4 and IPv6. Port 0 is a free one, the same for all. Or unix:PATH (see
+  // ListenOnUnixSocket).
   std::string address;
   // Descriptors that no connection may take: files, devices and other ports need them.
   int reserved_descriptors = kReservedDescriptors;
@@ -46,10 +48,11 @@ class Listener {
   // As Stop.
   virtual ~Listener() = default;
 
-  virtual int port() const = 0;
-  // The address at which this machine reaches it.
-  virtual const std::string& own_host() const = 0;
-  // Closes the port; no callback runs or begins afterwards. Not on the listener's thread.
+  int port() const { return own_endpoint().port; }  // 0: a Unix socket
+  // Where this machine reaches it: its host is an address, not a name.
+  virtual const Endpoint& own_endpoint() const = 0;
+  // Closes the port, and removes the file of a Unix socket; no callback runs or begins afterwards.
+  // Not on the listener's thread.
   virtual void Stop() = 0;
 };
 

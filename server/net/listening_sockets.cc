@@ -12,7 +12,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "server/base/endpoint.h"
 
 namespace upscaled::server {
 namespace {
@@ -92,11 +91,23 @@ absl::StatusOr<ListeningSockets> BindAll(std::vector<SocketAddress> addresses, i
       continue;
     }
     network_port = address.port();
-    if (result.sockets.empty()) result.own_host = both_families ? kLoopback : NumericHost(address);
+    if (result.sockets.empty()) result.own.host = both_families ? kLoopback : NumericHost(address);
     result.sockets.push_back(*std::move(socket));
   }
   if (result.sockets.empty()) return error;
-  result.port = ntohs(network_port);
+  result.own.port = ntohs(network_port);
+  return result;
+}
+
+absl::StatusOr<ListeningSockets> ListenOnPath(const Endpoint& endpoint) {
+  auto listening = ListenOnUnixSocket(endpoint.path);
+  if (!listening.ok()) {
+    return absl::UnavailableError(absl::StrCat("cannot listen on ", FormatEndpoint(endpoint), ": ",
+                                               listening.status().message()));
+  }
+  ListeningSockets result{.own = endpoint};
+  result.sockets.push_back(std::move(listening->socket));
+  result.file.emplace(std::move(listening->file));
   return result;
 }
 
@@ -109,6 +120,7 @@ absl::StatusOr<ListeningSockets> Listen(const std::string& address) {
         absl::StrCat("\"", address, "\": the address ", parsed.status().message()));
   }
   const Endpoint& endpoint = *parsed;
+  if (endpoint.is_unix()) return ListenOnPath(endpoint);
   const bool any_host = endpoint.host == "0.0.0.0" || endpoint.host == "::";
   absl::Status error;
   for (const std::string& host :

@@ -3,8 +3,10 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -41,6 +43,16 @@ PeerAddress ToPeerAddress(const sockaddr& address) {
   std::memset(&network.s6_addr[kNetworkBytes], 0, sizeof(network) - kNetworkBytes);
   return {absl::StrCat("ipv6:[", Text(AF_INET6, &ipv6.sin6_addr), "]:", port),
           absl::StrCat(Text(AF_INET6, &network), "/64")};
+}
+
+PeerAddress PeerOf(int fd, const sockaddr& address) {
+  if (address.sa_family != AF_UNIX) return ToPeerAddress(address);
+  ucred user = {};
+  socklen_t bytes = sizeof(user);
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &user, &bytes) != 0) return {"unix:", "unix:"};
+  std::string host = absl::StrCat("unix:", user.uid);
+  std::string name = absl::StrCat(host, ":", user.pid);
+  return {std::move(name), user.pid == getpid() ? std::string(kOwnProcess) : std::move(host)};
 }
 
 }  // namespace upscaled::server

@@ -10,4 +10,8 @@ namespace upscaled::server {
 // Of an IPv4 or IPv6 address; empty texts for others.
 PeerAddress ToPeerAddress(const sockaddr& address);
 
+// Of the connected socket `fd` whose other end has `address`. Those of Unix sockets are their
+// users.
+PeerAddress PeerOf(int fd, const sockaddr& address);
+
 }  // namespace upscaled::server

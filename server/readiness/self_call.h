@@ -6,19 +6,20 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "server/base/endpoint.h"
 
 namespace upscaled::server {
 
 struct SelfCallTarget {
-  std::string host;  // an address, not a name
-  int port = 0;
+  Endpoint endpoint;  // its host is an address, not a name
   bool tls = false;
   // Clients must present a certificate. The server's own is tried.
   bool client_certificates = false;
   std::filesystem::path cert, key;  // PEM, the server's; for client_certificates
 };
 
-// Where calls come from if they can: a loopback address that no other client shares a limit with.
+// Where calls over TCP come from if they can: a loopback address that no other client shares a
+// limit with.
 inline constexpr char kSelfCallHost[] = "127.83.69.76";
 
 // Opens a connection of its own and calls grpc.health.v1.Health/Check over it, with frames written

@@ -7,6 +7,7 @@
 #include <openssl/ssl.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,6 +31,11 @@ sigset_t PipeSignal() {
   sigemptyset(&signals);
   sigaddset(&signals, SIGPIPE);
   return signals;
+}
+
+int FamilyOf(const Endpoint& endpoint) {
+  if (endpoint.is_unix()) return AF_UNIX;
+  return endpoint.host.find(':') == std::string::npos ? AF_INET : AF_INET6;
 }
 
 // So that no limit per address is shared with clients; without it, it works as well.
@@ -56,11 +62,10 @@ struct SelfConnection::Tls {
 
 absl::StatusOr<std::unique_ptr<SelfConnection>> SelfConnection::Open(const SelfCallTarget& target,
                                                                      absl::Duration timeout) {
-  const int family = target.host.find(':') == std::string::npos ? AF_INET : AF_INET6;
-  const int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const int fd = socket(FamilyOf(target.endpoint), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return Failed("no socket for a call to itself", errno);
   std::unique_ptr<SelfConnection> connection(new SelfConnection(fd, timeout));
-  RETURN_IF_ERROR(connection->Connect(target));
+  RETURN_IF_ERROR(connection->Connect(target.endpoint));
   if (target.tls) RETURN_IF_ERROR(connection->StartTls(target));
   return connection;
 }
@@ -82,20 +87,29 @@ SelfConnection::~SelfConnection() {
   pthread_sigmask(SIG_SETMASK, &old_signals_, nullptr);
 }
 
-absl::Status SelfConnection::Connect(const SelfCallTarget& target) {
+absl::Status SelfConnection::Connect(const Endpoint& endpoint) {
+  if (endpoint.is_unix()) {
+    sockaddr_un address = {.sun_family = AF_UNIX};
+    endpoint.path.copy(address.sun_path, sizeof address.sun_path - 1);
+    return ConnectTo(reinterpret_cast<const sockaddr&>(address), sizeof address);
+  }
   addrinfo hints = {};
-  hints.ai_family = target.host.find(':') == std::string::npos ? AF_INET : AF_INET6;
+  hints.ai_family = FamilyOf(endpoint);
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICHOST;
   addrinfo* found = nullptr;
   if (const int error =
-          getaddrinfo(target.host.c_str(), absl::StrCat(target.port).c_str(), &hints, &found);
+          getaddrinfo(endpoint.host.c_str(), absl::StrCat(endpoint.port).c_str(), &hints, &found);
       error != 0) {
-    return absl::UnavailableError(absl::StrCat(target.host, ": ", gai_strerror(error)));
+    return absl::UnavailableError(absl::StrCat(endpoint.host, ": ", gai_strerror(error)));
   }
   const absl::Cleanup free_found = [found] { freeaddrinfo(found); };
   UseOwnAddress(fd_, *found->ai_addr);
-  if (connect(fd_, found->ai_addr, found->ai_addrlen) == 0) return absl::OkStatus();
+  return ConnectTo(*found->ai_addr, found->ai_addrlen);
+}
+
+absl::Status SelfConnection::ConnectTo(const sockaddr& address, socklen_t bytes) {
+  if (connect(fd_, &address, bytes) == 0) return absl::OkStatus();
   if (errno != EINPROGRESS) return Failed("its port takes no connection", errno);
   RETURN_IF_ERROR(Await(POLLOUT));
   int error = 0;

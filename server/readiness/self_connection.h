@@ -2,6 +2,7 @@
 #pragma once
 
 #include <signal.h>
+#include <sys/socket.h>
 
 #include <chrono>
 #include <cstddef>
@@ -35,7 +36,8 @@ class SelfConnection {
  private:
   struct Tls;
   SelfConnection(int fd, absl::Duration timeout);
-  absl::Status Connect(const SelfCallTarget& target);
+  absl::Status Connect(const Endpoint& endpoint);
+  absl::Status ConnectTo(const sockaddr& address, socklen_t bytes);
   absl::Status StartTls(const SelfCallTarget& target);
   // Waits for poll's `events`.
   absl::Status Await(short events) const;

@@ -12,6 +12,7 @@
 #include "server/base/error.h"
 #include "server/rest/entity_tags.h"
 #include "server/rest/image_format.h"
+#include "server/rest/json.h"
 
 namespace upscaled::server {
 namespace {
@@ -109,6 +110,7 @@ HttpResponse ImageResponse(const pb::UpscaleImageHeader& header,
           {"Upscale-Width", absl::StrCat(header.result_width_px())},
           {"Upscale-Height", absl::StrCat(header.result_height_px())},
           {"Upscale-Tiles", absl::StrCat(header.tiles())},
+          {"Upscale-Header", ToJson(header)},
           {kServerTiming, absl::StrFormat("plan;dur=%.1f", absl::ToDoubleMilliseconds(planning))},
       }};
   if (!header.etag().empty()) response.fields.push_back({kETag, QuotedTag(header.etag())});

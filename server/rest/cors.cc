@@ -9,8 +9,8 @@ constexpr char kAllowedFields[] =
     "Authorization, Content-Digest, Content-Type, If-None-Match, Range, X-API-Key, X-Request-Id";
 constexpr char kExposedFields[] =
     "Content-Disposition, Content-Range, ETag, Retry-After, Server-Timing, Upscale-Error, "
-    "Upscale-Height, Upscale-Model, Upscale-Summary, Upscale-Tiles, Upscale-Width, Warning, "
-    "X-Request-Id";
+    "Upscale-Header, Upscale-Height, Upscale-Model, Upscale-Summary, Upscale-Tiles, Upscale-Width, "
+    "Warning, X-Request-Id";
 constexpr char kMaxAgeSeconds[] = "7200";  // Chromium takes no more
 
 }  // namespace

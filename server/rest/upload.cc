@@ -111,7 +111,7 @@ absl::Status Upload::OpenImage() {
   if (!multipart_.has_value()) {
     RETURN_IF_ERROR(CheckSourceBytes(admission_.limits(), image_bytes_));
   } else if (part_ == nullptr) {
-    return Invalid("the form has no image: no file field \"image\" or \"file\", and no url");
+    return InvalidForm("the form has no image: no file field \"image\" or \"file\", and no url");
   }
   image_ = std::make_unique<CountedSource>(multipart_.has_value() ? *replay_ : *body_, *this);
   return absl::OkStatus();
@@ -124,7 +124,7 @@ absl::Status Upload::CheckNoImage() {
     ASSIGN_OR_RETURN(sent, body_->Read({&first, 1}));
   }
   if (sent == 0) return absl::OkStatus();
-  return Invalid("url is given beside an image that is sent; only one of them can be");
+  return InvalidForm("url is given beside an image that is sent; only one of them can be");
 }
 
 absl::Status Upload::Fetch(const std::string& text, const Fetcher& fetcher,

@@ -90,6 +90,45 @@ TEST_F(ProcessTest, ServesAndEndsOnASignal) {
   }
 }
 
+TEST_F(ProcessTest, ServesOnAUnixSocket) {
+  const TempFolder folder;
+  const std::string address = "unix:" + (folder / "upscaled.sock").string();
+  const std::vector<std::string> flags =
+      Flags({"--listen=" + address, "--max-connections-per-address=1"});
+  {
+    ServerProcess killed(UPSCALED_BINARY, flags);
+    ASSERT_TRUE(killed.AwaitReady()) << killed.log();
+    killed.Signal(SIGKILL);
+    killed.Wait();
+  }
+  ASSERT_TRUE(std::filesystem::exists(folder / "upscaled.sock")) << "its place is taken anew";
+  ServerProcess process(UPSCALED_BINARY, flags);
+  ASSERT_TRUE(process.AwaitReady()) << process.log();
+  EXPECT_EQ(process.grpc_address(), address);
+  const auto channel = grpc::CreateChannel(address, grpc::InsecureChannelCredentials());
+  const auto stub = pb::UpscaleService::NewStub(channel);
+  const Image image = test::PhotoImage({50, 30, 3, SampleType::kU8}, random_);
+  const Outcome outcome =
+      UpscaleImage(*stub, pb::UpscaleOptions(), *test::Encode(image.view(), {}));
+  EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+
+  // Its user counts as an address, and has all the connections that one may have.
+  grpc::ChannelArguments own;
+  own.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  const auto second = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), own);
+  EXPECT_EQ(UpscaleImage(*pb::UpscaleService::NewStub(second), pb::UpscaleOptions(), "x")
+                .status.error_code(),
+            grpc::StatusCode::UNAVAILABLE);
+
+  ServerProcess other(UPSCALED_BINARY, flags);
+  EXPECT_EQ(other.Wait(), kCannotStart);
+  EXPECT_THAT(OneLine(other), HasSubstr("cannot listen on " + address + ": a server that runs"));
+  process.Signal(SIGTERM);
+  EXPECT_EQ(process.Wait(), 0) << process.log();
+  EXPECT_THAT(process.log(), HasSubstr(absl::StrCat("peer=unix:", getuid(), ":")));
+  EXPECT_FALSE(std::filesystem::exists(folder / "upscaled.sock"));
+}
+
 TEST_F(ProcessTest, ASignalLetsCallsFinishAndTakesNoMore) {
   ServerProcess process(UPSCALED_BINARY, Flags({kSmallQueues, "--drain-timeout=10m"}));
   ASSERT_TRUE(process.AwaitReady()) << process.log();

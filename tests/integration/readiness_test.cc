@@ -30,7 +30,8 @@ TEST(SelfCallTest, IsAnsweredOverEveryAddress) {
     ServerConfig config = TestConfig();
     config.listen = listen;
     TestServer server(config);
-    EXPECT_EQ(CallSelf({.host = "127.0.0.1", .port = server.server().grpc_port()}, kTimeout),
+    EXPECT_EQ(CallSelf({.endpoint = {.host = "127.0.0.1", .port = server.server().grpc_port()}},
+                       kTimeout),
               absl::OkStatus())
         << listen;
   }
@@ -38,8 +39,22 @@ TEST(SelfCallTest, IsAnsweredOverEveryAddress) {
 
 TEST(SelfCallTest, IsAnsweredByAServerThatIsNotWarm) {
   TestServer server(TestConfig(), TestServer::Start::kCold);
-  EXPECT_EQ(CallSelf({.host = "127.0.0.1", .port = server.server().grpc_port()}, kTimeout),
-            absl::OkStatus());
+  EXPECT_EQ(
+      CallSelf({.endpoint = {.host = "127.0.0.1", .port = server.server().grpc_port()}}, kTimeout),
+      absl::OkStatus());
+}
+
+TEST(SelfCallTest, GoesThroughAUnixSocket) {
+  TempFolder folder;
+  ServerConfig config = TestConfig();
+  config.listen = "unix:" + (folder / "upscaled.sock").string();
+  const Endpoint endpoint{.path = folder / "upscaled.sock"};
+  {
+    const TestServer server(config, TestServer::Start::kCold);
+    EXPECT_EQ(CallSelf({.endpoint = endpoint}, kTimeout), absl::OkStatus());
+  }
+  EXPECT_THAT(std::string(CallSelf({.endpoint = endpoint}, kTimeout).message()),
+              HasSubstr("No such file"));
 }
 
 TEST(SelfCallTest, SpeaksTls) {
@@ -54,8 +69,7 @@ TEST(SelfCallTest, SpeaksTls) {
     config.tls.key = folder / "server.key";
     if (client_certificates) config.tls.client_ca = folder / "client.pem";
     TestServer server(config);
-    SelfCallTarget target = {.host = "127.0.0.1",
-                             .port = server.server().grpc_port(),
+    SelfCallTarget target = {.endpoint = {.host = "127.0.0.1", .port = server.server().grpc_port()},
                              .tls = true,
                              .client_certificates = client_certificates,
                              .cert = config.tls.cert,
@@ -74,7 +88,8 @@ TEST(SelfCallTest, NoticesThatNobodyAnswers) {
   ASSERT_EQ(bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
   socklen_t size = sizeof address;
   ASSERT_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
-  const SelfCallTarget target = {.host = "127.0.0.1", .port = ntohs(address.sin_port)};
+  const SelfCallTarget target = {
+      .endpoint = {.host = "127.0.0.1", .port = ntohs(address.sin_port)}};
   EXPECT_THAT(std::string(CallSelf(target, kTimeout).message()), HasSubstr("Connection refused"));
   ASSERT_EQ(listen(listener, 1), 0);  // the kernel takes connections, and nobody accepts them
   for (const bool tls : {false, true}) {

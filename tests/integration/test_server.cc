@@ -49,7 +49,7 @@ ServerConfig TestConfig() {
 }
 
 TestServer::TestServer(const ServerConfig& config, Start start)
-    : log_(std::make_shared<LogLines>()) {
+    : endpoint_(*ParseEndpoint(config.listen)), log_(std::make_shared<LogLines>()) {
   logger_ = std::make_unique<Logger>(LogFormat::kText, LogLevel::kDebug, log_);
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(
       config, *logger_,
@@ -82,8 +82,10 @@ std::shared_ptr<grpc::Channel> TestServer::NewChannel(
   grpc::ChannelArguments own = arguments;
   own.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   own.SetMaxReceiveMessageSize(-1);
-  return grpc::CreateCustomChannel(absl::StrCat("127.0.0.1:", server_->grpc_port()),
-                                   grpc::InsecureChannelCredentials(), own);
+  const std::string address = endpoint_.is_unix()
+                                  ? FormatEndpoint(endpoint_)
+                                  : absl::StrCat("127.0.0.1:", server_->grpc_port());
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), own);
 }
 
 std::shared_ptr<grpc::Channel> TestServer::NewAdminChannel() const {

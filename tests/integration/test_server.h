@@ -16,6 +16,7 @@
 #include "engine/image/image.h"
 #include "google/rpc/error_details.pb.h"
 #include "grpc/health/v1/health.grpc.pb.h"
+#include "server/base/endpoint.h"
 #include "server/config/config.h"
 #include "server/lifecycle/server.h"
 #include "server/logging/logger.h"
@@ -56,6 +57,7 @@ class TestServer {
   void AwaitIdle();
 
  private:
+  const Endpoint endpoint_;
   std::map<std::string, test::Gate> gates_;  // by device, complete after the start
   std::shared_ptr<LogLines> log_;
   std::unique_ptr<Logger> logger_;

@@ -5,6 +5,7 @@
 namespace upscaled::server {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 TEST(EndpointTest, ReadsNamesAndAddresses) {
@@ -29,6 +30,27 @@ TEST(EndpointTest, RefusesWhatIsNone) {
                            "::1:80", "[::1:80", "::1]:80", "[]:80", "[::1]", "[::1]80"}) {
     EXPECT_THAT(std::string(ParseEndpoint(text).status().message()), HasSubstr("HOST:PORT"))
         << text;
+  }
+}
+
+TEST(EndpointTest, ReadsPathsOfUnixSockets) {
+  for (const std::string path : {std::string("/run/upscaled/grpc.sock"), std::string("a b:8001"),
+                                 std::string(kMaxSocketPathBytes, 'x')}) {
+    const absl::StatusOr<Endpoint> endpoint = ParseEndpoint("unix:" + path);
+    ASSERT_TRUE(endpoint.ok()) << path;
+    EXPECT_TRUE(endpoint->is_unix());
+    EXPECT_EQ(endpoint->path, path);
+    EXPECT_EQ(FormatEndpoint(*endpoint), "unix:" + path);
+  }
+}
+
+TEST(EndpointTest, RefusesPathsThatNoSocketCanHave) {
+  const std::string longest(kMaxSocketPathBytes + 1, 'x');
+  EXPECT_THAT(std::string(ParseEndpoint("unix:" + longest).status().message()),
+              AllOf(HasSubstr("108 bytes"), HasSubstr("at most 107")));
+  for (const std::string path : {std::string(), std::string("a\0b", 3)}) {
+    EXPECT_THAT(std::string(ParseEndpoint("unix:" + path).status().message()),
+                HasSubstr("must have a path"));
   }
 }
 

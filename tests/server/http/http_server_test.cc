@@ -99,7 +99,7 @@ TEST_F(HttpServerTest, ATakenOrMalformedAddressIsAnError) {
     EXPECT_EQ(start(address).message(),
               absl::StrCat("\"", address,
                            "\": the address must be HOST:PORT with a port from 0 to 65535, such as "
-                           "127.0.0.1:8001 or [::1]:8001"));
+                           "127.0.0.1:8001 or [::1]:8001, or unix:PATH"));
   }
 }
 

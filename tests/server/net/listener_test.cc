@@ -89,11 +89,11 @@ TEST_F(ListenerTest, KnowsTheAddressAtWhichItIsReached) {
                                           {"0.0.0.0:0", "127.0.0.1"},
                                           {"[::]:0", "127.0.0.1"}}) {
     Start({.address = address});
-    EXPECT_EQ(listener_->own_host(), own_host) << address;
+    EXPECT_EQ(listener_->own_endpoint().host, own_host) << address;
   }
   auto ipv6 = Listener::Start({.address = "[::1]:0"}, thread_, table_);
   if (!ipv6.ok()) GTEST_SKIP() << "no IPv6 here: " << ipv6.status();
-  EXPECT_EQ((*ipv6)->own_host(), "::1");
+  EXPECT_EQ((*ipv6)->own_endpoint().host, "::1");
 }
 
 TEST_F(ListenerTest, SaysWhatIsWrongWithAnAddress) {

@@ -1,9 +1,17 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "absl/strings/str_cat.h"
+#include "engine/base/unique_fd.h"
 #include "server/net/peer_address.h"
 #include "server/net/peer_names.h"
+#include "server/net/unix_socket.h"
+#include "tests/client/temp_folder.h"
 
 namespace upscaled::server {
 namespace {
@@ -40,6 +48,35 @@ TEST(PeerAddressTest, LeavesOutTheScopeOfALinksAddress) {
   sockaddr_in6 ipv6 = {.sin6_family = AF_INET6, .sin6_port = htons(1), .sin6_scope_id = 2};
   inet_pton(AF_INET6, "fe80::1", &ipv6.sin6_addr);
   EXPECT_EQ(ToPeerAddress(reinterpret_cast<const sockaddr&>(ipv6)).host, "fe80::/64");
+}
+
+TEST(PeerAddressTest, CountsUnixSocketsByUser) {
+  int fds[2] = {-1, -1};
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+  const UniqueFd ours(fds[0]), theirs(fds[1]);
+  const sockaddr unnamed = {.sa_family = AF_UNIX};
+  const PeerAddress own = PeerOf(ours.get(), unnamed);
+  EXPECT_EQ(own.name, absl::StrCat("unix:", getuid(), ":", getpid()));
+  EXPECT_EQ(own.host, kOwnProcess);
+
+  // Of another process: its parent has made the pair, so that it connects by itself.
+  client::TempFolder folder;
+  const std::string path = folder / "socket";
+  auto listening = ListenOnUnixSocket(path);
+  ASSERT_TRUE(listening.ok()) << listening.status();
+  sockaddr_un address = {.sun_family = AF_UNIX};
+  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  const pid_t child = fork();
+  if (child == 0) {
+    const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    _exit(connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)));
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_EQ(status, 0);
+  const UniqueFd accepted(accept4(listening->socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  ASSERT_TRUE(accepted.valid());
+  EXPECT_EQ(PeerOf(accepted.get(), unnamed).host, absl::StrCat("unix:", getuid()));
 }
 
 TEST(PeerNamesTest, KnowsTheLastNameOfADescriptor) {

@@ -99,6 +99,7 @@ TEST(ImageResponseTest, NamesTheResult) {
   EXPECT_EQ(FieldOf(response, "Upscale-Width"), "150");
   EXPECT_EQ(FieldOf(response, "Upscale-Height"), "75");
   EXPECT_EQ(FieldOf(response, "Upscale-Tiles"), "3");
+  EXPECT_THAT(FieldOf(response, "Upscale-Header"), ::testing::HasSubstr("\"result_width_px\":150"));
   EXPECT_EQ(FieldOf(response, "Upscale-Model"), "general-2x");
   EXPECT_EQ(FieldOf(response, "X-Request-Id"), "id");
   UpscaleParameters saved;

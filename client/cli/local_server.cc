@@ -1,0 +1,225 @@
+#include "client/cli/local_server.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "engine/base/status_macros.h"
+
+namespace upscaled::client {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kProgram[] = "upscaled";
+constexpr char kLog[] = "server.log";
+constexpr size_t kShownLogBytes = 2000;
+constexpr int kPatienceMs = 10'000;  // twice the time in which the server ends itself
+
+absl::Status Errno(absl::string_view what) { return absl::ErrnoToStatus(errno, what); }
+
+absl::StatusOr<fs::path> MakeFolder() {
+  std::error_code error;
+  std::string pattern = fs::temp_directory_path(error) / "upscale-XXXXXX";
+  if (!error && mkdtemp(pattern.data()) == nullptr) {  // of mode 0700
+    error.assign(errno, std::generic_category());
+  }
+  if (error) {
+    return absl::ErrnoToStatus(error.value(), "--local: cannot make a temporary folder");
+  }
+  return pattern;
+}
+
+// A socket for what services tell their manager (sd_notify).
+absl::StatusOr<UniqueFd> ListenForNotifications(const std::string& path) {
+  sockaddr_un address = {.sun_family = AF_UNIX};
+  if (path.size() >= sizeof(address.sun_path)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--local: ", path, " has ", path.size(), " bytes, but a socket's path has at most ",
+        sizeof(address.sun_path) - 1, "; set TMPDIR to a shorter one"));
+  }
+  path.copy(address.sun_path, path.size());
+  UniqueFd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.valid() ||
+      bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    return Errno(absl::StrCat("--local: cannot listen on ", path));
+  }
+  return fd;
+}
+
+std::vector<std::string> Arguments(const std::string& program, const std::string& endpoint) {
+  return {program, absl::StrCat("--listen=", endpoint), "--http=off", "--admin=off",
+          "--log-level=warning",
+          // Its only client may take its time, and leaves when it is done.
+          "--start-timeout=inf", "--stall-timeout=inf", "--drain-timeout=1s",
+          "--lame-duck-delay=0"};
+}
+
+std::vector<std::string> Variables(const std::string& notify_path) {
+  std::vector<std::string> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    if (absl::StartsWith(*variable, "UPSCALED_TLS_")) continue;
+    if (absl::StartsWith(*variable, "NOTIFY_SOCKET=")) continue;
+    variables.emplace_back(*variable);
+  }
+  variables.push_back(absl::StrCat("NOTIFY_SOCKET=", notify_path));
+  return variables;
+}
+
+std::vector<char*> Pointers(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// Of the child between fork and exec: system calls alone, as other threads may hold locks.
+[[noreturn]] void Exec(char** arguments, char** variables, int log, pid_t parent) {
+  setpgid(0, 0);  // Ctrl-C is for the command, which ends its server when its calls have ended
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != parent) _exit(1);  // it has ended before
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  const int nothing = open("/dev/null", O_RDWR);
+  if (dup2(nothing, STDIN_FILENO) >= 0 && dup2(nothing, STDOUT_FILENO) >= 0 &&
+      dup2(log, STDERR_FILENO) >= 0) {
+    execve(arguments[0], arguments, variables);
+  }
+  _exit(127);
+}
+
+bool IsReadable(int fd, int timeout_ms) {
+  pollfd wait = {.fd = fd, .events = POLLIN, .revents = 0};
+  int ready;
+  do {
+    ready = poll(&wait, 1, timeout_ms);
+  } while (ready < 0 && errno == EINTR);
+  return ready > 0;
+}
+
+bool SaysReady(int notifications) {
+  char text[256];
+  const ssize_t bytes = recv(notifications, text, sizeof(text), 0);
+  return bytes > 0 &&
+         absl::StrContains(absl::string_view(text, static_cast<size_t>(bytes)), "READY=1");
+}
+
+std::string LastWords(const fs::path& log) {
+  std::ifstream file(log);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  absl::StripAsciiWhitespace(&text);
+  return text.size() > kShownLogBytes ? text.substr(text.size() - kShownLogBytes) : text;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> FindServerProgram() {
+  std::error_code error;
+  const fs::path own = fs::read_symlink("/proc/self/exe", error);
+  std::vector<fs::path> folders = {own.parent_path()};
+  const char* const path = std::getenv("PATH");
+  for (absl::string_view folder : absl::StrSplit(path == nullptr ? "" : path, ':')) {
+    folders.emplace_back(folder.begin(), folder.end());
+  }
+  for (const fs::path& folder : folders) {
+    const fs::path program = folder / kProgram;
+    if (fs::is_regular_file(program, error) && access(program.c_str(), X_OK) == 0) {
+      return program.string();
+    }
+  }
+  return absl::NotFoundError(absl::StrCat("--local: there is no program ", kProgram, " in ",
+                                          folders.front().native(),
+                                          " nor in PATH; see --local-server"));
+}
+
+absl::StatusOr<std::unique_ptr<LocalServer>> LocalServer::Start(const std::string& program,
+                                                                std::stop_token stop) {
+  ASSIGN_OR_RETURN(fs::path folder, MakeFolder());
+  std::unique_ptr<LocalServer> server(new LocalServer(std::move(folder)));
+  const std::string notify_path = server->folder_ / "notify";
+  ASSIGN_OR_RETURN(const UniqueFd notifications, ListenForNotifications(notify_path));
+  RETURN_IF_ERROR(server->Run(program));
+  RETURN_IF_ERROR(server->AwaitReady(notifications.get(), std::move(stop)));
+  return server;
+}
+
+absl::Status LocalServer::Run(const std::string& program) {
+  if (access(program.c_str(), X_OK) != 0) {
+    return Errno(absl::StrCat("--local: cannot run ", program));
+  }
+  const UniqueFd log(
+      open((folder_ / kLog).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  if (!log.valid()) return Errno(absl::StrCat("--local: cannot write to ", folder_.native()));
+  std::vector<std::string> arguments = Arguments(program, endpoint());
+  std::vector<std::string> variables = Variables(folder_ / "notify");
+  std::vector<char*> argv = Pointers(arguments), envp = Pointers(variables);
+  const pid_t parent = getpid();
+  pid_ = fork();
+  if (pid_ == 0) Exec(argv.data(), envp.data(), log.get(), parent);
+  if (pid_ < 0) return Errno("--local: cannot make a process");
+  ended_ = UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
+  return ended_.valid() ? absl::OkStatus() : Errno("--local: cannot watch a process");
+}
+
+absl::Status LocalServer::AwaitReady(int notifications, std::stop_token stop) {
+  const UniqueFd stopped(eventfd(0, EFD_CLOEXEC));
+  if (!stopped.valid()) return Errno("--local: cannot make an event descriptor");
+  std::stop_callback wake(stop, [&] { eventfd_write(stopped.get(), 1); });
+  while (true) {
+    pollfd waits[] = {
+        {stopped.get(), POLLIN, 0}, {ended_.get(), POLLIN, 0}, {notifications, POLLIN, 0}};
+    if (poll(waits, std::size(waits), -1) < 0 && errno != EINTR) {
+      return Errno("--local: cannot wait for the server");
+    }
+    if (waits[0].revents != 0) return absl::CancelledError("stopped during the server's start");
+    if (waits[1].revents != 0) return Ended();
+    if (waits[2].revents != 0 && SaysReady(notifications)) return absl::OkStatus();
+  }
+}
+
+absl::Status LocalServer::Check() {
+  return pid_ >= 0 && IsReadable(ended_.get(), 0) ? Ended() : end_;
+}
+
+absl::Status LocalServer::Ended() {
+  int status = 0;
+  waitpid(pid_, &status, 0);
+  pid_ = -1;
+  const std::string how = WIFEXITED(status) ? absl::StrCat("with exit status ", WEXITSTATUS(status))
+                                            : absl::StrCat("by signal ", WTERMSIG(status));
+  const std::string words = LastWords(folder_ / kLog);
+  end_ = absl::FailedPreconditionError(
+      absl::StrCat("--local: the server has ended ", how, words.empty() ? "" : ": ", words));
+  return end_;
+}
+
+LocalServer::~LocalServer() {
+  if (pid_ >= 0) {
+    kill(pid_, SIGTERM);
+    if (!ended_.valid() || !IsReadable(ended_.get(), kPatienceMs)) kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  std::error_code ignored;
+  fs::remove_all(folder_, ignored);
+}
+
+}  // namespace upscaled::client

@@ -1,0 +1,55 @@
+// A server of the command's own, for as long as the command runs.
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/base/unique_fd.h"
+
+namespace upscaled::client {
+
+// The program `upscaled` in the folder of this one, else in PATH. NOT_FOUND.
+absl::StatusOr<std::string> FindServerProgram();
+
+// `upscaled` on a Unix socket in a folder that this user alone can enter. What it logs is shown
+// when it ends by itself, and not otherwise.
+class LocalServer {
+ public:
+  // Returns when the server is ready. The environment is this process's, but TLS and the addresses
+  // are not taken from it. To be called on the main thread: the system ends the server with the
+  // thread that has started it, however that ends. NOT_FOUND and the like when there is no such
+  // program; FAILED_PRECONDITION with what the server said when it could not start; CANCELLED when
+  // `stop` was requested.
+  static absl::StatusOr<std::unique_ptr<LocalServer>> Start(const std::string& program,
+                                                            std::stop_token stop);
+  // Ends the server and removes the folder.
+  ~LocalServer();
+  LocalServer(const LocalServer&) = delete;
+  LocalServer& operator=(const LocalServer&) = delete;
+
+  // "unix:PATH".
+  std::string endpoint() const { return "unix:" + (folder_ / "upscaled.sock").string(); }
+  // While it runs, OK; FAILED_PRECONDITION with what it said when it has ended.
+  absl::Status Check();
+
+ private:
+  explicit LocalServer(std::filesystem::path folder) : folder_(std::move(folder)) {}
+  absl::Status Run(const std::string& program);
+  absl::Status AwaitReady(int notifications, std::stop_token stop);
+  // Why it has ended, once the system says that it has.
+  absl::Status Ended();
+
+  const std::filesystem::path folder_;
+  pid_t pid_ = -1;  // -1: does not run
+  UniqueFd ended_;  // can be read when the process has ended
+  absl::Status end_;
+};
+
+}  // namespace upscaled::client

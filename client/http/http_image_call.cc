@@ -1,0 +1,173 @@
+#include "client/http/http_image_call.h"
+
+#include <algorithm>
+#include <array>
+#include <random>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "client/error_details.h"
+#include "client/http/event_stream.h"
+#include "client/http/http_problem.h"
+#include "engine/base/status_macros.h"
+#include "google/protobuf/util/json_util.h"
+
+namespace upscaled::client {
+namespace {
+
+constexpr char kPath[] = "/v1/upscale";
+constexpr char kProgressPath[] = "/v1/progress/";
+// For the reason of a result that broke off.
+constexpr absl::Duration kReasonPatience = absl::Seconds(1);
+
+// Version 4, RFC 9562.
+std::string RandomUuid() {
+  std::random_device random;
+  std::array<uint32_t, 4> words;
+  for (uint32_t& word : words) word = random();
+  words[1] = (words[1] & 0xFFFF0FFF) | 0x4000;
+  words[2] = (words[2] & 0x3FFFFFFF) | 0x80000000;
+  return absl::StrFormat("%08x-%04x-%04x-%04x-%04x%08x", words[0], words[1] >> 16,
+                         words[1] & 0xFFFF, words[2] >> 16, words[2] & 0xFFFF, words[3]);
+}
+
+// A number that reads back as itself.
+std::string Number(double value) { return absl::StrFormat("%.17g", value); }
+
+// "jpeg" of "IMAGE_FORMAT_JPEG".
+std::string ShortName(absl::string_view name, absl::string_view prefix) {
+  return absl::AsciiStrToLower(absl::StripPrefix(name, prefix));
+}
+
+// False when it is none; a newer server may say more than is known here.
+bool ReadJson(absl::string_view json, google::protobuf::Message& message) {
+  google::protobuf::util::JsonParseOptions options;
+  options.ignore_unknown_fields = true;
+  return google::protobuf::util::JsonStringToMessage(std::string(json), &message, options).ok();
+}
+
+absl::Status ServerFault(absl::Status status) {
+  return WithOrigin(std::move(status), ErrorOrigin::kServer);
+}
+
+}  // namespace
+
+HttpParameters ToParameters(const v1::UpscaleOptions& options) {
+  HttpParameters parameters;
+  const auto add = [&](const char* name, std::string value) {
+    parameters.emplace_back(name, std::move(value));
+  };
+  const auto add_positive = [&](const char* name, int64_t value) {
+    if (value > 0) add(name, absl::StrCat(value));
+  };
+  if (!options.model().empty()) add("model", options.model());
+  if (options.has_noise_level()) add("noise_level", absl::StrCat(options.noise_level()));
+  if (options.has_scale()) add("scale", Number(options.scale()));
+  add_positive("width_px", options.size().width_px());
+  add_positive("height_px", options.size().height_px());
+  if (options.tta()) add("tta", "1");
+  if (options.format() != v1::IMAGE_FORMAT_UNSPECIFIED) {
+    add("format", ShortName(v1::ImageFormat_Name(options.format()), "IMAGE_FORMAT_"));
+  }
+  add_positive("quality", options.quality());
+  if (options.has_png_compression()) {
+    add("png_compression", absl::StrCat(options.png_compression()));
+  }
+  if (options.keep_16_bit()) add("keep_16_bit", "1");
+  if (options.precision() != v1::PRECISION_UNSPECIFIED) {
+    add("precision", ShortName(v1::Precision_Name(options.precision()), "PRECISION_"));
+  }
+  add_positive("tile_px", options.tile_px());
+  if (options.has_prefilter()) {
+    add("sigma_space", Number(options.prefilter().sigma_space()));
+    add("sigma_range", Number(options.prefilter().sigma_range()));
+  }
+  return parameters;
+}
+
+absl::Status HttpImageCall::Run(const ImageRequest& request, absl::Time deadline,
+                                std::stop_token stop, ImageResult& result) {
+  const std::string id = request.request_id.empty() ? RandomUuid() : request.request_id;
+  HttpParameters parameters = ToParameters(request.options);
+  parameters.emplace_back("request_id", id);
+  HttpTransfer image(target_,
+                     {.path = kPath, .parameters = std::move(parameters), .body = &source_},
+                     ImageListener(result));
+
+  EventStream events(
+      [this](absl::string_view name, absl::string_view data) { OnEvent(name, data); });
+  const auto feed = [&events](absl::string_view bytes) {
+    events.Feed(bytes);
+    return absl::OkStatus();
+  };
+  HttpTransfer progress(target_, {.path = absl::StrCat(kProgressPath, id)}, {.on_body = feed});
+
+  transfers_.Start(progress);
+  transfers_.Start(image);
+  const absl::Cleanup remove = [&] {
+    transfers_.Remove(image);
+    transfers_.Remove(progress);
+  };
+  RETURN_IF_ERROR(transfers_.Await(image, deadline, stop));
+  const absl::Status status = image.status();
+  if (status.ok()) return CheckComplete(result);
+  if (stop.stop_requested()) return absl::CancelledError("cancelled");
+  if (!image.is_success() || DetailsOf(status).origin != ErrorOrigin::kConnection) return status;
+  if (failure_.ok()) {
+    const absl::Time patience = std::min(deadline, absl::Now() + kReasonPatience);
+    (void)transfers_.Await(progress, patience, stop);
+  }
+  return failure_.ok() ? status : failure_;
+}
+
+HttpListener HttpImageCall::ImageListener(ImageResult& result) {
+  return {.on_sent =
+              [this, &result](int64_t bytes) {
+                result.source_bytes = bytes;
+                observer_.OnSent(bytes);
+              },
+          .on_field = [this, &result](absl::string_view name,
+                                      absl::string_view value) { OnField(name, value, result); },
+          .on_body =
+              [this](absl::string_view bytes) {
+                received_bytes_ += static_cast<int64_t>(bytes.size());
+                return sink_.Write(bytes);
+              }};
+}
+
+void HttpImageCall::OnField(absl::string_view name, absl::string_view value, ImageResult& result) {
+  if (name == "upscale-header" && ReadJson(value, result.header)) {
+    has_header_ = true;
+    observer_.OnHeader(result.header);
+  }
+  if (name == "upscale-summary") has_summary_ = ReadJson(value, result.summary);
+}
+
+void HttpImageCall::OnEvent(absl::string_view name, absl::string_view data) {
+  if (name == "failed") {
+    failure_ = FromProblem(/*http_status=*/0, data, /*retry_after=*/"");
+  } else if (name == "started" || name == "tiles") {
+    v1::UpscaleProgress progress;
+    if (ReadJson(data, progress)) observer_.OnProgress(progress);
+  }
+}
+
+absl::Status HttpImageCall::CheckComplete(const ImageResult& result) const {
+  if (!has_header_) {
+    return ServerFault(absl::UnimplementedError("the answer lacks the field Upscale-Header"));
+  }
+  if (!has_summary_)
+    return ServerFault(absl::DataLossError("the result ended without its summary"));
+  if (result.summary.result_bytes() != received_bytes_) {
+    return absl::DataLossError(absl::StrCat("received ", received_bytes_, " of ",
+                                            result.summary.result_bytes(), " bytes of the result"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace upscaled::client

@@ -1,0 +1,47 @@
+// Listening on a Unix socket, whose file is made and removed with it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "engine/base/unique_fd.h"
+
+namespace upscaled::server {
+
+// The file of a bound socket. Removes it when it goes, unless somebody else has put another one in
+// its place; the socket must be open until then, so that its file's number is given to no other.
+class UnixSocketFile {
+ public:
+  // Takes the file that is there now.
+  explicit UnixSocketFile(std::string path);
+  UnixSocketFile(UnixSocketFile&& other) noexcept
+      : path_(std::exchange(other.path_, {})), device_(other.device_), inode_(other.inode_) {}
+  UnixSocketFile& operator=(UnixSocketFile other) noexcept {
+    std::swap(path_, other.path_);
+    std::swap(device_, other.device_);
+    std::swap(inode_, other.inode_);
+    return *this;
+  }
+  ~UnixSocketFile();
+
+ private:
+  std::string path_;  // "": nothing to remove
+  dev_t device_ = 0;
+  ino_t inode_ = 0;
+};
+
+struct ListeningUnixSocket {
+  UniqueFd socket;  // non-blocking, closed on exec
+  UnixSocketFile file;
+};
+
+// Listens on `path`, which ParseEndpoint has taken. The umask says who may connect, as of any file:
+// with 022 the server's own user alone. The socket of a server that has ended is replaced.
+// UNAVAILABLE says why it cannot be: a server listens there, a file there is no socket, or what the
+// system says.
+absl::StatusOr<ListeningUnixSocket> ListenOnUnixSocket(const std::string& path);
+
+}  // namespace upscaled::server

@@ -1,0 +1,272 @@
+// The real command with the real server, over gRPC and HTTP, on Unix sockets and with --local: the
+// same bytes and the same errors whichever way.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <thread>
+
+#include <gmock/gmock.h>
+
+#include "absl/strings/str_cat.h"
+#include "client/cli/exit_code.h"
+#include "engine/base/unique_fd.h"
+#include "nlohmann/json.hpp"
+#include "tests/client/process.h"
+#include "tests/client/temp_folder.h"
+#include "tests/integration/test_server.h"
+#include "tests/support/certificates.h"
+#include "tests/support/server_process.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled::server {
+namespace {
+
+namespace fs = std::filesystem;
+
+using client::Process;
+using client::ProcessResult;
+using client::ReadText;
+using client::TempFolder;
+using client::WriteText;
+using test::ServerProcess;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+using Words = std::vector<std::string>;
+
+ProcessResult Upscale(Words words, const std::string& input = "") {
+  words.insert(words.begin(), UPSCALE_BINARY);
+  return Process(words, input).Wait();
+}
+
+Words operator+(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+class CliTest : public ::testing::Test {
+ protected:
+  CliTest() {
+    // For the command and for servers of its own, whose folders are then in temporary_.
+    setenv("UPSCALED_DEVICE", "cpu", /*overwrite=*/1);
+    setenv("UPSCALED_THREADS", "2", 1);
+    setenv("TMPDIR", temporary_.path().c_str(), 1);
+  }
+  ~CliTest() override {
+    for (const char* name : {"UPSCALED_DEVICE", "UPSCALED_THREADS", "TMPDIR"}) unsetenv(name);
+  }
+
+  std::string File(const std::string& name) const { return folder_ / name; }
+
+  std::string MakeImage(const std::string& name, Size size) {
+    const Image image = test::PhotoImage({size.width, size.height, 3, SampleType::kU8}, random_);
+    WriteText(File(name), *test::Encode(image.view(), {}));
+    return File(name);
+  }
+
+  TempFolder folder_, temporary_;
+  std::mt19937 random_ = test::FreshRandom();
+};
+
+class CliServerTest : public CliTest {
+ protected:
+  void SetUp() override { ASSERT_TRUE(server_.AwaitReady()) << server_.log(); }
+
+  Words Grpc() const { return {"--server", server_.grpc_address(), "--retries", "0"}; }
+  Words Http() const { return {"--server", "http://" + server_.http_address(), "--retries", "0"}; }
+
+  ServerProcess server_{UPSCALED_BINARY,
+                        {"--listen=unix:" + (folder_ / "grpc.sock").string(), "--threads=2",
+                         "--model-repository=engine/model/bundled"}};
+};
+
+TEST_F(CliServerTest, GivesTheSameBytesWhicheverWay) {
+  const std::string in = MakeImage("in.png", {150, 97});
+  for (const Words& options :
+       {Words{},
+        {"-s", "1.7", "-n", "1", "-f", "webp", "-q", "81"},
+        {"--width", "333", "-x"},
+        {"-m", "fast-2x", "-t", "48", "--16-bit", "--png-compression", "3"}}) {
+    const Words image = Words{"image", "-i", in, "--json"} + options;
+    const auto run = [&](const std::string& out, const Words& way) {
+      const ProcessResult result = Upscale(image + Words{"-o", File(out)} + way);
+      EXPECT_EQ(result.exit_code, client::kExitOk) << result.err;
+      return nlohmann::json::parse(result.out);
+    };
+    const auto grpc = run("grpc", Grpc()), http = run("http", Http()),
+               local = run("local", {"--local"});
+    const std::string bytes = ReadText(File("grpc"));
+    EXPECT_FALSE(bytes.empty());
+    EXPECT_EQ(ReadText(File("http")), bytes);
+    EXPECT_EQ(ReadText(File("local")), bytes);
+    for (const char* member : {"source", "result", "model", "device", "tiles", "attempts"}) {
+      EXPECT_EQ(http.at(member), grpc.at(member)) << member;
+    }
+    EXPECT_EQ(local.at("result"), grpc.at("result"));
+  }
+  EXPECT_TRUE(fs::is_empty(temporary_.path())) << "--local leaves nothing";
+}
+
+TEST_F(CliServerTest, FailsAlikeOverHttp) {
+  WriteText(File("text.png"), "this is no image");
+  const std::string in = MakeImage("in.png", {40, 30});
+  const std::string image = ReadText(in);
+  WriteText(File("cut.png"), image.substr(0, image.size() / 2));
+  for (const Words& words : {Words{"-i", File("text.png")},
+                             {"-i", File("cut.png")},
+                             {"-i", in, "-m", "no-such-model"},
+                             {"-i", in, "--width", "1000000"}}) {
+    const Words call = Words{"image", "-o", File("out.png")} + words;
+    const ProcessResult grpc = Upscale(call + Grpc()), http = Upscale(call + Http());
+    EXPECT_EQ(grpc.exit_code, client::kExitRpcFailed);
+    EXPECT_EQ(http.exit_code, grpc.exit_code);
+    EXPECT_EQ(http.err, grpc.err);
+    EXPECT_FALSE(fs::exists(File("out.png")));
+  }
+}
+
+TEST_F(CliServerTest, StreamsPipesAndFoldersOverHttp) {
+  const std::string in = MakeImage("in/a.png", {700, 500});
+  MakeImage("in/b/c.png", {20, 10});
+  const ProcessResult piped =
+      Upscale(Words{"image", "-i", "-", "-o", "-", "-f", "png"} + Http(), ReadText(in));
+  EXPECT_EQ(piped.exit_code, client::kExitOk) << piped.err;
+  const ProcessResult folder =
+      Upscale(Words{"image", "-i", File("in"), "-o", File("out/")} + Http());
+  EXPECT_EQ(folder.exit_code, client::kExitOk) << folder.err;
+  EXPECT_EQ(ReadText(File("out/a.png")), piped.out);
+  EXPECT_TRUE(fs::exists(File("out/b/c.png")));
+}
+
+TEST_F(CliServerTest, TellsOfItselfOverHttp) {
+  for (const Words& words :
+       {Words{"models"}, {"models", "--json"}, {"info"}, {"info", "--json"}, {"health"}}) {
+    const ProcessResult grpc = Upscale(words + Grpc()), http = Upscale(words + Http());
+    EXPECT_EQ(http.exit_code, client::kExitOk) << http.err;
+    EXPECT_EQ(http.out, grpc.out);
+  }
+  for (const Words& words : {Words{"load", "--size", "8x8"}, {"models", "--reload"}}) {
+    const ProcessResult result = Upscale(words + Http());
+    EXPECT_EQ(result.exit_code, client::kExitBadArguments);
+    EXPECT_THAT(result.err, HasSubstr("needs a gRPC server"));
+  }
+  server_.Signal(SIGTERM);
+  server_.Wait();
+  const ProcessResult gone = Upscale(Words{"health"} + Http());
+  EXPECT_EQ(gone.exit_code, client::kExitCannotConnect);
+  EXPECT_THAT(gone.err, StartsWith("upscale: cannot reach the server"));
+}
+
+TEST_F(CliTest, TrustsHttpsAsTold) {
+  for (const char* name : {"server", "stranger"}) {
+    if (!test::MakeCertificate(folder_.path(), name, "IP:127.0.0.1")) GTEST_SKIP() << "no openssl";
+  }
+  ServerProcess server(UPSCALED_BINARY,
+                       {"--tls-cert=" + File("server.pem"), "--tls-key=" + File("server.key"),
+                        "--model-repository=engine/model/bundled"});
+  ASSERT_TRUE(server.AwaitReady()) << server.log();
+  const Words call = Words{
+      "image", "-i",       MakeImage("in.png", {50, 31}),     "-o", File("out.png"), "--retries",
+      "0",     "--server", "https://" + server.http_address()};
+  const ProcessResult trusted = Upscale(call + Words{"--tls", "--tls-ca", File("server.pem")});
+  EXPECT_EQ(trusted.exit_code, client::kExitOk) << trusted.err;
+  EXPECT_TRUE(fs::exists(File("out.png")));
+  const std::pair<Words, const char*> refusals[] = {
+      {{}, "see --tls-ca"},
+      {{"--tls", "--tls-ca", File("stranger.pem")}, "see --tls-ca"},
+      {{"--tls", "--tls-ca", File("server.pem"), "--tls-server-name", "other.example"},
+       "see --tls-server-name"}};
+  for (const auto& [flags, advice] : refusals) {
+    const ProcessResult refused = Upscale(call + flags);
+    EXPECT_EQ(refused.exit_code, client::kExitCannotConnect) << refused.err;
+    EXPECT_THAT(refused.err, HasSubstr(advice));
+  }
+}
+
+class CliLocalTest : public CliTest {
+ protected:
+  // The socket of the server of a command that runs; "" when the command has ended before.
+  std::string AwaitSocket() const {
+    while (true) {
+      for (const auto& folder : fs::directory_iterator(temporary_.path())) {
+        const fs::path socket = folder.path() / "upscaled.sock";
+        if (fs::exists(socket)) return socket;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+
+  // A command whose call waits for its input.
+  std::unique_ptr<Process> StartWaiting() {
+    EXPECT_EQ(mkfifo(File("in.fifo").c_str(), 0600), 0);
+    pipe_ = UniqueFd(open(File("in.fifo").c_str(), O_RDWR | O_CLOEXEC));
+    return std::make_unique<Process>(Words{UPSCALE_BINARY, "image", "--local", "-i",
+                                           File("in.fifo"), "-o", File("out/"), "-f", "png"});
+  }
+
+  UniqueFd pipe_;
+};
+
+TEST_F(CliLocalTest, UpscalesFoldersAndTellsOfModels) {
+  MakeImage("in/a.png", {30, 20});
+  MakeImage("in/b.png", {20, 10});
+  setenv("UPSCALE_SERVER", "127.0.0.1:1", 1);  // --local goes before it
+  const ProcessResult folder =
+      Upscale({"image", "--local", "-i", File("in"), "-o", File("out"), "-j", "2"});
+  unsetenv("UPSCALE_SERVER");
+  EXPECT_EQ(folder.exit_code, client::kExitOk) << folder.err;
+  EXPECT_EQ(folder.err, "2 upscaled, 0 skipped, 0 failed, 0 not tried\n");
+  const ProcessResult models = Upscale({"models", "--local"});
+  EXPECT_EQ(models.exit_code, client::kExitOk) << models.err;
+  EXPECT_THAT(models.out, HasSubstr("general-2x"));
+  EXPECT_TRUE(fs::is_empty(temporary_.path()));
+}
+
+TEST_F(CliLocalTest, SaysWhyItsServerDoesNotStart) {
+  const Words call = {"image", "--local", "-i", MakeImage("in.png", {30, 20}), "-o", File("o.png")};
+  setenv("UPSCALED_DEVICE", "no-such-device", 1);
+  const ProcessResult refused = Upscale(call);
+  EXPECT_EQ(refused.exit_code, client::kExitLocalError);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("exit status 2"), HasSubstr("no-such-device")));
+  const ProcessResult other = Upscale(call + Words{"--local-server", "/bin/false"});
+  EXPECT_EQ(other.exit_code, client::kExitLocalError);
+  EXPECT_THAT(other.err, HasSubstr("exit status 1"));
+  const ProcessResult missing = Upscale(call + Words{"--local-server", File("nothing")});
+  EXPECT_EQ(missing.exit_code, client::kExitLocalError);
+  EXPECT_THAT(missing.err, HasSubstr("cannot run " + File("nothing")));
+  const ProcessResult both = Upscale(call + Words{"--server", "127.0.0.1:1"});
+  EXPECT_EQ(both.exit_code, client::kExitBadArguments);
+  EXPECT_THAT(both.err, HasSubstr("--local and --server"));
+  EXPECT_FALSE(fs::exists(File("o.png")));
+  EXPECT_TRUE(fs::is_empty(temporary_.path()));
+}
+
+TEST_F(CliLocalTest, EndsItsServerWithItself) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const auto command = StartWaiting();
+    AwaitSocket();
+    EXPECT_EQ(fs::status(fs::directory_iterator(temporary_.path())->path()).permissions(),
+              fs::perms::owner_all);
+    command->Signal(signal);
+    const ProcessResult result = command->Wait();
+    EXPECT_EQ(result.exit_code, client::kExitInterrupted) << result.err;
+    EXPECT_TRUE(fs::is_empty(temporary_.path()));
+    EXPECT_TRUE(!fs::exists(File("out")) || fs::is_empty(File("out")));
+    fs::remove(File("in.fifo"));
+  }
+}
+
+TEST_F(CliLocalTest, ItsServerDiesWithItHoweverItDies) {
+  const auto command = StartWaiting();
+  const std::string socket = AwaitSocket();
+  command->Signal(SIGKILL);
+  command->Wait();
+  while (fs::exists(socket)) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+}
+
+}  // namespace
+}  // namespace upscaled::server
