@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/base/error.h"
 
 namespace upscaled::server {
 namespace {
@@ -15,6 +16,11 @@ const HttpField* FindUnsendable(const std::vector<HttpField>& fields) {
   return found == fields.end() ? nullptr : &*found;
 }
 
+// A handler's own failure.
+HttpFault NoAnswer(std::string_view message) {
+  return {500, MakeError(absl::StatusCode::kInternal, ErrorReason::kInternal, message)};
+}
+
 class Exchange final : public HttpExchange {
  public:
   explicit Exchange(std::shared_ptr<HttpExchangeState> state) : state_(std::move(state)) {}
@@ -24,7 +30,7 @@ class Exchange final : public HttpExchange {
   absl::StatusOr<size_t> Read(std::span<uint8_t> dst) override { return state_->Read(dst); }
   void Send(HttpResponse response) override {
     if (state_->Start({.response = std::move(response)}).ok()) return;
-    (void)state_->Start({.response = TextResponse(500, "the answer cannot be sent\n")});
+    (void)state_->Start({.fault = NoAnswer("the answer cannot be sent")});
   }
   absl::Status Begin(HttpResponse response,
                      const std::vector<std::string>& trailer_names) override {
@@ -216,7 +222,7 @@ void HttpExchangeState::Abandon() {
       cut_ = !ended_;
     } else if (!connection_ended_) {
       started_ = ended_ = true;
-      answer_ = Answer{.response = TextResponse(500, "no answer\n")};
+      answer_ = Answer{.fault = NoAnswer("no answer")};
     }
   }
   Wake();

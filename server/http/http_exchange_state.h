@@ -16,6 +16,7 @@
 #include "absl/synchronization/mutex.h"
 #include "server/http/body_queue.h"
 #include "server/http/http_exchange.h"
+#include "server/http/http_fault.h"
 #include "server/http/http_message.h"
 
 namespace upscaled::server {
@@ -26,7 +27,8 @@ class HttpExchangeState {
   // An answer as far as it is known when it begins.
   struct Answer {
     HttpResponse response;
-    bool streamed = false;  // its body follows in pieces
+    std::optional<HttpFault> fault;  // instead of a response, which the connection makes of it
+    bool streamed = false;           // its body follows in pieces
     std::vector<std::string> trailer_names;
   };
   // What has been written since the last one.

@@ -6,7 +6,9 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "engine/base/string_view.h"
+#include "server/http/http_fault.h"
 
 namespace upscaled::server {
 
@@ -38,6 +40,12 @@ HttpResponse TextResponse(int status, std::string text) {
   return {.status = status,
           .fields = {{"Content-Type", "text/plain; charset=utf-8"}, {"Cache-Control", "no-store"}},
           .body = std::move(text)};
+}
+
+HttpResponse FaultText(const HttpFault& fault, const HttpRequest&) {
+  HttpResponse response = TextResponse(fault.status, absl::StrCat(fault.error.message(), "\n"));
+  response.fields.insert(response.fields.end(), fault.fields.begin(), fault.fields.end());
+  return response;
 }
 
 }  // namespace upscaled::server

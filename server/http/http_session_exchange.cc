@@ -53,13 +53,13 @@ size_t Http1Session::TakeBody(std::span<const uint8_t> bytes) {
 void Http1Session::OnBodyFault() {
   const HttpFault fault = *parser_->fault();
   if (phase_ == Phase::kDrain) return Linger();
-  const absl::Status reason = absl::InvalidArgumentError(fault.text);
   if (answer_begun_ || socket_.sending()) {
     socket_.Reset();
-    return Abort(reason);
+    return Abort(fault.error);
   }
-  std::exchange(exchange_, nullptr)->EndConnection(reason);
-  Refuse(fault);
+  const std::shared_ptr<HttpExchangeState> exchange = std::exchange(exchange_, nullptr);
+  exchange->EndConnection(fault.error);
+  Refuse(fault, exchange->request());
 }
 
 void Http1Session::Drain() {
@@ -101,6 +101,9 @@ void Http1Session::SendMore() {
   if (!answer_begun_) {
     std::optional<HttpExchangeState::Answer> answer = exchange_->TakeAnswer();
     if (answer) {
+      if (answer->fault) {
+        answer->response = host_.fault_answer(*answer->fault, exchange_->request());
+      }
       head = BeginAnswer(*answer);
       body = std::move(answer->response.body);
     } else if (awaits_continue_ && exchange_->WantsBody()) {

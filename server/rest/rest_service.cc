@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "server/base/error.h"
 #include "server/handlers/request_options.h"
 #include "server/rest/info_routes.h"
 #include "server/rest/page_routes.h"
@@ -27,13 +28,6 @@ constexpr uint64_t kFormSlackBytes = uint64_t{1} << 20;
 void Append(std::vector<HttpRoute> more, std::vector<HttpRoute>& routes) {
   routes.insert(routes.end(), std::make_move_iterator(more.begin()),
                 std::make_move_iterator(more.end()));
-}
-
-// A GET of what takes POST and HEAD alone.
-void RefuseGet(HttpExchange& exchange) {
-  HttpResponse response = TextResponse(405, "only POST and HEAD\n");
-  response.fields.push_back({"Allow", "POST, HEAD"});
-  exchange.Send(std::move(response));
 }
 
 // Answers browsers that ask whether a page of another origin may send a request.
@@ -98,6 +92,22 @@ std::vector<HttpRoute> RestService::CallRoutes() {
            .stream = [this](std::unique_ptr<HttpExchange> exchange) {
              StreamProgress(std::move(exchange));
            }}};
+}
+
+HttpFaultAnswer RestService::FaultAnswer() const {
+  return [this](const HttpFault& fault, const HttpRequest& request) {
+    HttpResponse response = ProblemResponse(fault);
+    for (HttpField& field : cors_.Fields(request)) response.fields.push_back(std::move(field));
+    return response;
+  };
+}
+
+void RestService::RefuseGet(HttpExchange& exchange) const {
+  const HttpFault fault{405,
+                        MakeError(absl::StatusCode::kUnimplemented, ErrorReason::kUnspecified,
+                                  absl::StrCat("\"", kUpscalePath, "\" takes POST, HEAD, not GET")),
+                        {{"Allow", "POST, HEAD"}}};
+  exchange.Send(FaultAnswer()(fault, exchange.request()));
 }
 
 void RestService::StreamProgress(std::unique_ptr<HttpExchange> exchange) {
