@@ -152,6 +152,7 @@ absl::Status HttpExchangeState::Start(Answer answer) {
     if (connection_ended_) return error_;
     started_ = true;
     ended_ = !answer.streamed;
+    if (request_.method != "HEAD") left_ = answer.response.length;
     answer_ = std::move(answer);
   }
   Wake();
@@ -168,6 +169,11 @@ absl::Status HttpExchangeState::Write(std::span<const uint8_t> bytes) {
     mutex_.Await(absl::Condition(&fits));
     if (!error_.ok()) return error_;
     if (bytes.empty() || request_.method == "HEAD") return absl::OkStatus();
+    if (left_ && bytes.size() > *left_) {
+      return absl::OutOfRangeError(
+          absl::StrCat("the answer has ", *left_, " more bytes, not ", bytes.size()));
+    }
+    if (left_) *left_ -= bytes.size();
     queue_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   }
   Wake();
@@ -187,7 +193,8 @@ void HttpExchangeState::Finish(std::vector<HttpField> trailers) {
   {
     absl::MutexLock lock(&mutex_);
     if (!started_ || ended_) return;
-    ended_ = true;
+    cut_ = left_.value_or(0) > 0;
+    ended_ = !cut_;
     trailers_ = std::move(trailers);
   }
   Wake();

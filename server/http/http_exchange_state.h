@@ -84,6 +84,7 @@ class HttpExchangeState {
   bool started_ ABSL_GUARDED_BY(mutex_) = false;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;  // by Finish or a whole answer
   bool cut_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<uint64_t> left_ ABSL_GUARDED_BY(mutex_);  // to be written, where it is known
   std::string queue_ ABSL_GUARDED_BY(mutex_);
   bool sending_ ABSL_GUARDED_BY(mutex_) = false;  // what the last piece had
   std::vector<HttpField> trailers_ ABSL_GUARDED_BY(mutex_);
