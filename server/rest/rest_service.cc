@@ -1,5 +1,6 @@
 #include "server/rest/rest_service.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <iterator>
 #include <map>
@@ -8,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "server/admission/limits.h"
 #include "server/base/error.h"
 #include "server/handlers/request_options.h"
 #include "server/rest/info_routes.h"
@@ -28,6 +30,15 @@ constexpr uint64_t kFormSlackBytes = uint64_t{1} << 20;
 void Append(std::vector<HttpRoute> more, std::vector<HttpRoute>& routes) {
   routes.insert(routes.end(), std::make_move_iterator(more.begin()),
                 std::make_move_iterator(more.end()));
+}
+
+// Of the listeners an address gets the share that it gets of the calls, so that a proxy, whose
+// address all its clients have, can be given all of both.
+int ListenersPerAddress(const Limits& limits) {
+  const int64_t listeners = ProgressStreams::kMaxListeners;
+  const int64_t share =
+      listeners * MaxRequestsPerAddress(limits) / std::max(limits.max_concurrent_requests, 1);
+  return static_cast<int>(std::max<int64_t>(share, 1));
 }
 
 // Answers browsers that ask whether a page of another origin may send a request.
@@ -58,7 +69,7 @@ RestService::RestService(const HandlerEnvironment& handlers, CallEnvironment& ca
     : cors_(std::move(options.cors_origins)),
       web_(options.web),
       host_{handlers, calls, cors_, watchdog_, board_},
-      streams_(board_, calls.clock) {}
+      streams_(board_, calls.clock, ListenersPerAddress(calls.admission.limits())) {}
 
 std::vector<HttpRoute> RestService::CallRoutes() {
   const uint64_t max_body_bytes =
