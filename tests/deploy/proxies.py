@@ -88,8 +88,8 @@ def _write_nginx(server, folder, port, locations, log):
 
 
 def start_nginx(case, server, locations="", log="stderr"):
-    """Until the end of the class `case`, with `locations` before the others. Returns its port, which speaks TLS with the
-    certificate tls.pem in the server's folder."""
+    """Until the end of the class `case`, with `locations` before the others. Returns its port, which speaks TLS with
+    the certificate tls.pem in the server's folder."""
     folder, port = pathlib.Path(server.folder.name), free_port()
     harness.make_certificate(folder, "tls")
     _write_nginx(server, folder, port, locations, log)
