@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -19,6 +21,9 @@ struct HttpFault {
 // was understood of it, which may be nothing. Called on the thread of all connections.
 using HttpFaultAnswer =
     std::function<HttpResponse(const HttpFault& fault, const HttpRequest& request)>;
+
+// In a message: at most the first 100 bytes of what a client sent.
+std::string Quoted(std::string_view sent);
 
 // The error's message, for people.
 HttpResponse FaultText(const HttpFault& fault, const HttpRequest& request);

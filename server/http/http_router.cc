@@ -5,10 +5,8 @@
 #include <optional>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "engine/base/string_view.h"
 #include "server/base/error.h"
 
 namespace upscaled::server {
@@ -25,15 +23,7 @@ std::optional<std::string_view> Match(std::string_view pattern, std::string_view
   return segment.find('/') == std::string_view::npos ? std::optional(segment) : std::nullopt;
 }
 
-// A path in a message.
-std::string Quoted(std::string_view path) {
-  constexpr size_t kMaxBytes = 100;
-  const bool cut = path.size() > kMaxBytes;
-  return absl::StrCat("\"", absl::Utf8SafeCHexEscape(ToAbsl(path.substr(0, kMaxBytes))),
-                      cut ? "..." : "", "\"");
-}
-
-HttpFault MakeFault(int status, absl::StatusCode code, std::string_view message,
+HttpFault PathFault(int status, absl::StatusCode code, std::string_view message,
                     std::vector<HttpField> fields = {}) {
   return {status, MakeError(code, ErrorReason::kUnspecified, message), std::move(fields)};
 }
@@ -90,10 +80,10 @@ std::variant<const HttpRoute*, HttpFault> HttpRouter::Find(HttpRequest& request)
 HttpFault HttpRouter::Refusal(const HttpRequest& request) const {
   std::string allowed = AllowedMethods(request.path);
   if (allowed.empty()) {
-    return MakeFault(404, absl::StatusCode::kNotFound,
+    return PathFault(404, absl::StatusCode::kNotFound,
                      absl::StrCat("there is no ", Quoted(request.path), "; there are /", paths_));
   }
-  return MakeFault(405, absl::StatusCode::kUnimplemented,
+  return PathFault(405, absl::StatusCode::kUnimplemented,
                    absl::StrCat(Quoted(request.path), " takes ", allowed, ", not ", request.method),
                    {{"Allow", allowed}});
 }

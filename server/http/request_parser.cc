@@ -8,7 +8,6 @@
 #include <limits>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/string_view.h"
@@ -37,10 +36,6 @@ HttpFault Malformed(std::string_view message) {
 }
 HttpFault Unsupported(int status, std::string_view message) {
   return {status, MakeError(absl::StatusCode::kUnimplemented, ErrorReason::kUnspecified, message)};
-}
-// The beginning of what a client sent, in a message.
-std::string Quoted(std::string_view value) {
-  return absl::StrCat("\"", absl::CHexEscape(ToAbsl(value.substr(0, 60))), "\"");
 }
 
 }  // namespace
