@@ -16,9 +16,9 @@
 namespace upscaled {
 namespace {
 
-constexpr char kFormat[] = "JPEG";
+constexpr char kJpeg[] = "JPEG";
 // libjpeg's structures and tables, the input buffer.
-constexpr size_t kLibraryBytes = 384 << 10;
+constexpr size_t kDecoderBytes = 384 << 10;
 constexpr size_t kBlockBytes = 64 * sizeof(int16_t);
 // Rows a component that libjpeg holds while it gives rows, per vertical sampling factor: one row of
 // blocks with its context, and the upsampled rows.
@@ -81,7 +81,7 @@ absl::Status ParseFrame(uint8_t marker, std::span<const uint8_t> segment,
     frame.max_v = std::max(frame.max_v, v);
     frame.blocks_per_mcu += h * v;
   }
-  return CheckImageSize(kFormat, frame.width, frame.height, limits);
+  return CheckImageSize(kJpeg, frame.width, frame.height, limits);
 }
 
 ImageHeader MakeHeader(const Frame& frame, Orientation orientation, bool multiple_scans,
@@ -98,7 +98,7 @@ ImageHeader MakeHeader(const Frame& frame, Orientation orientation, bool multipl
   header.profile_bytes = pixels_begin;
   // A profile is held in libjpeg's segments, put together, and as our metadata.
   header.decoder_bytes =
-      kLibraryBytes + header.prefix_bytes + 3 * header.profile_bytes +
+      kDecoderBytes + header.prefix_bytes + 3 * header.profile_bytes +
       mcus_x * 8 * frame.max_h * frame.components * kRowsPerSampling * frame.max_v;
   if (multiple_scans) header.decoder_bytes += mcus_x * mcus_y * frame.blocks_per_mcu * kBlockBytes;
   if (orientation != Orientation::kIdentity)
@@ -117,7 +117,7 @@ absl::StatusOr<std::optional<ImageHeader>> ParseJpegHeader(std::span<const uint8
     // Stray bytes between segments are skipped, as libjpeg does.
     while (position < prefix.size() && prefix[position] != 0xFF) ++position;
     while (position < prefix.size() && prefix[position] == 0xFF) ++position;
-    RETURN_IF_ERROR(CheckMetadataBytes(kFormat, position, limits));
+    RETURN_IF_ERROR(CheckMetadataBytes(kJpeg, position, limits));
     if (position >= prefix.size()) return std::nullopt;
     const uint8_t marker = prefix[position++];
     if (marker == 0 || marker == kStandalone || (marker >= kRst0 && marker < kSoi)) continue;
@@ -130,7 +130,7 @@ absl::StatusOr<std::optional<ImageHeader>> ParseJpegHeader(std::span<const uint8
     if (length < 2)
       return absl::InvalidArgumentError(
           absl::StrCat("JPEG: a segment of ", length, " bytes; 2 is the least"));
-    RETURN_IF_ERROR(CheckMetadataBytes(kFormat, position + length, limits));
+    RETURN_IF_ERROR(CheckMetadataBytes(kJpeg, position + length, limits));
     if (prefix.size() < position + length) return std::nullopt;
     const std::span<const uint8_t> segment = prefix.subspan(position + 2, length - 2);
     position += length;

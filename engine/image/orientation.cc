@@ -11,7 +11,7 @@ namespace upscaled {
 namespace {
 
 // Stored rows read at a time: a turn by 90 degrees then writes runs of as many pixels.
-constexpr int kBandRows = 16;
+constexpr int kTransposedRows = 16;
 
 ImageSpec UprightSpec(ImageSpec spec, Orientation orientation) {
   if (SwapsSides(orientation)) std::swap(spec.width_px, spec.height_px);
@@ -73,13 +73,13 @@ class Upright final : public RowSource {
   absl::Status Collect() {
     Image image(spec_);
     ImageSpec band_spec = stored_.spec();
-    band_spec.height_px = std::min(kBandRows, band_spec.height_px);
+    band_spec.height_px = std::min(kTransposedRows, band_spec.height_px);
     Image band(band_spec);
     const Placement placement = Place(image.mutable_view());
     const size_t pixel_bytes = spec_.pixel_bytes();
     const int height = stored_.spec().height_px;
-    for (int top = 0; top < height; top += kBandRows) {
-      const int count = std::min(kBandRows, height - top);
+    for (int top = 0; top < height; top += kTransposedRows) {
+      const int count = std::min(kTransposedRows, height - top);
       const MutableImageView rows = band.mutable_view().Crop({0, 0, band_spec.width_px, count});
       RETURN_IF_ERROR(stored_.ReadRows(rows));
       for (int x = 0; x < band_spec.width_px; ++x)
@@ -105,7 +105,7 @@ std::unique_ptr<RowSource> MakeUpright(RowSource& stored, Orientation orientatio
 }
 
 size_t UprightBytes(const ImageSpec& stored) {
-  return stored.row_bytes() * (static_cast<size_t>(stored.height_px) + kBandRows);
+  return stored.row_bytes() * (static_cast<size_t>(stored.height_px) + kTransposedRows);
 }
 
 }  // namespace upscaled

@@ -13,7 +13,6 @@
 namespace upscaled {
 namespace {
 
-constexpr size_t kCrcBytes = 4;
 // Encoders may leave some padding after the last row; this much inflates to 4 MB, which libpng
 // throws away in some milliseconds.
 constexpr size_t kMaxSurplusBytes = 4 << 10;
@@ -57,7 +56,7 @@ absl::Status PngBombGuard::Follow(std::span<const uint8_t> bytes, bool has_all_r
 absl::Status PngBombGuard::BeginChunk() {
   head_bytes_ = 0;
   data_bytes_ = LoadBe32(head_.data());
-  skip_bytes_ = kCrcBytes;
+  skip_bytes_ = kPngCrcBytes;
   type_ = {reinterpret_cast<const char*>(&head_[4]), 4};
   fields_ = FieldsOf(type_);
   inflater_.reset();

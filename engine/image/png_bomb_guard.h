@@ -16,6 +16,9 @@ struct z_stream_s;
 
 namespace upscaled {
 
+inline constexpr size_t kPngChunkHeaderBytes = 8;  // length, type
+inline constexpr size_t kPngCrcBytes = 4;
+
 class PngBombGuard {
  public:
   explicit PngBombGuard(const DecodeLimits& limits) : limits_(limits) {}
@@ -39,12 +42,12 @@ class PngBombGuard {
   absl::Status Inflate(std::span<const uint8_t> data);
 
   const DecodeLimits limits_;
-  std::array<uint8_t, 8> head_;  // a chunk's: length, type
-  size_t head_bytes_ = 0;        // bytes of head_ that have passed
-  size_t data_bytes_ = 0;        // bytes of the chunk's data that are to come
-  size_t skip_bytes_ = 8;        // signature or CRC that is to come after them
-  std::string_view type_;        // the chunk's, in head_
-  std::string_view fields_;      // before the chunk's deflated data, as FieldsOf says
+  std::array<uint8_t, kPngChunkHeaderBytes> head_;
+  size_t head_bytes_ = 0;    // bytes of head_ that have passed
+  size_t data_bytes_ = 0;    // bytes of the chunk's data that are to come
+  size_t skip_bytes_ = 8;    // signature or CRC that is to come after them
+  std::string_view type_;    // the chunk's, in head_
+  std::string_view fields_;  // before the chunk's deflated data, as FieldsOf says
   std::unique_ptr<z_stream_s, EndInflate> inflater_;  // null but for the deflated data of a chunk
   size_t inflated_bytes_ = 0;
   size_t surplus_bytes_ = 0;  // bytes of IDAT after the last row

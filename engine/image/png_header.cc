@@ -12,13 +12,11 @@
 namespace upscaled {
 namespace {
 
-constexpr char kFormat[] = "PNG";
+constexpr char kPng[] = "PNG";
 constexpr size_t kSignatureBytes = 8;
-constexpr size_t kChunkHeaderBytes = 8;  // length, type
-constexpr size_t kCrcBytes = 4;
 constexpr size_t kIhdrBytes = 13;
 // zlib's window and state, twice, libpng's structures, the input buffer.
-constexpr size_t kLibraryBytes = 256 << 10;
+constexpr size_t kLibpngBytes = 256 << 10;
 constexpr size_t kMaxInflation = 1032;  // deflate's
 
 constexpr uint32_t ChunkType(const char (&name)[5]) {
@@ -52,14 +50,14 @@ bool IsBitDepthOf(int color_type, int depth) {
 absl::StatusOr<Ihdr> ParseIhdr(const uint8_t* data, const DecodeLimits& limits) {
   if (LoadBe32(data) != kIhdrBytes || LoadBe32(data + 4) != ChunkType("IHDR"))
     return absl::InvalidArgumentError("PNG: the first chunk is no IHDR");
-  data += kChunkHeaderBytes;
+  data += kPngChunkHeaderBytes;
   const Ihdr ihdr = {LoadBe32(data), LoadBe32(data + 4), data[8], data[9], data[12] != 0};
   if (!IsBitDepthOf(ihdr.color_type, ihdr.bit_depth))
     return absl::InvalidArgumentError(absl::StrCat("PNG: color type ", ihdr.color_type, " with ",
                                                    ihdr.bit_depth, " bits is not defined"));
   if (data[10] != 0 || data[11] != 0 || data[12] > 1)
     return absl::InvalidArgumentError("PNG: undefined compression, filter or interlace method");
-  RETURN_IF_ERROR(CheckImageSize(kFormat, ihdr.width, ihdr.height, limits));
+  RETURN_IF_ERROR(CheckImageSize(kPng, ihdr.width, ihdr.height, limits));
   return ihdr;
 }
 
@@ -75,7 +73,7 @@ ImageHeader MakeHeader(const Ihdr& ihdr, bool has_trns, size_t pixels_begin, siz
   // libpng keeps this row and the one above it, unfiltered.
   header.prefix_bytes = HeaderBufferBytes(pixels_begin);
   header.profile_bytes = profile_bytes;
-  header.decoder_bytes = kLibraryBytes + header.prefix_bytes + 2 * profile_bytes + 3 * row_bytes;
+  header.decoder_bytes = kLibpngBytes + header.prefix_bytes + 2 * profile_bytes + 3 * row_bytes;
   if (ihdr.interlaced) header.decoder_bytes += row_bytes * ihdr.height;
   return header;
 }
@@ -84,14 +82,14 @@ ImageHeader MakeHeader(const Ihdr& ihdr, bool has_trns, size_t pixels_begin, siz
 
 absl::StatusOr<std::optional<ImageHeader>> ParsePngHeader(std::span<const uint8_t> prefix,
                                                           const DecodeLimits& limits) {
-  size_t position = kSignatureBytes + kChunkHeaderBytes + kIhdrBytes;
+  size_t position = kSignatureBytes + kPngChunkHeaderBytes + kIhdrBytes;
   if (prefix.size() < position) return std::nullopt;
   ASSIGN_OR_RETURN(const Ihdr ihdr, ParseIhdr(prefix.data() + kSignatureBytes, limits));
-  position += kCrcBytes;
+  position += kPngCrcBytes;
 
   bool has_trns = false;
   size_t profile_bytes = 0;
-  while (prefix.size() >= position + kChunkHeaderBytes) {
+  while (prefix.size() >= position + kPngChunkHeaderBytes) {
     const uint32_t length = LoadBe32(&prefix[position]);
     const uint32_t type = LoadBe32(&prefix[position + 4]);
     if (type == ChunkType("IDAT")) {
@@ -106,8 +104,8 @@ absl::StatusOr<std::optional<ImageHeader>> ParsePngHeader(std::span<const uint8_
     if (type == ChunkType("tRNS")) has_trns = true;
     if (type == ChunkType("iCCP"))
       profile_bytes = std::min(length * kMaxInflation, limits.max_metadata_bytes);
-    position += kChunkHeaderBytes + length + kCrcBytes;
-    RETURN_IF_ERROR(CheckMetadataBytes(kFormat, position, limits));
+    position += kPngChunkHeaderBytes + length + kPngCrcBytes;
+    RETURN_IF_ERROR(CheckMetadataBytes(kPng, position, limits));
   }
   return std::nullopt;
 }

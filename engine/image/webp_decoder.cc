@@ -14,7 +14,7 @@
 namespace upscaled {
 namespace {
 
-constexpr size_t kInputBytes = 64 << 10;
+constexpr size_t kReadBytes = 64 << 10;
 constexpr size_t kRiffHeaderBytes = 8;  // which the size in it does not count
 
 struct DeleteDecoder {
@@ -91,7 +91,7 @@ absl::Status WebpDecoder::DecodeTo(int rows) {
 
 absl::Status WebpDecoder::Feed() {
   if (cancellation_ != nullptr) RETURN_IF_ERROR(cancellation_->status());
-  uint8_t input[kInputBytes];
+  uint8_t input[kReadBytes];
   ASSIGN_OR_RETURN(const size_t count, source_->Read(input));
   if (count == 0)
     return absl::InvalidArgumentError(absl::StrCat("WebP: the file is truncated; ", decoded_rows_,

@@ -15,8 +15,8 @@
 namespace upscaled {
 namespace {
 
-constexpr char kFormat[] = "WebP";
-constexpr size_t kRiffHeaderBytes = 12;
+constexpr char kWebp[] = "WebP";
+constexpr size_t kFileHeaderBytes = 12;
 constexpr size_t kChunkHeaderBytes = 8;
 constexpr size_t kVp8xBytes = 10;
 constexpr size_t kVp8HeaderBytes = 10;
@@ -25,7 +25,7 @@ constexpr size_t kAlphHeaderBytes = 1;
 constexpr uint8_t kLosslessAlpha = 1;  // ALPH's compression
 constexpr uint8_t kAnimationFlag = 0x02;
 // libwebp's structures.
-constexpr size_t kLibraryBytes = 4 << 20;
+constexpr size_t kLibwebpBytes = 4 << 20;
 
 constexpr uint32_t FourCc(const char (&name)[5]) {
   return uint32_t(name[0]) | name[1] << 8 | name[2] << 16 | uint32_t(name[3]) << 24;
@@ -39,7 +39,7 @@ struct Container {
   bool has_alpha = false;
   bool lossless = false;
   bool found_pixels = false;
-  size_t position = kRiffHeaderBytes;
+  size_t position = kFileHeaderBytes;
 };
 
 absl::Status ParseVp8x(std::span<const uint8_t> payload, const DecodeLimits& limits,
@@ -48,7 +48,7 @@ absl::Status ParseVp8x(std::span<const uint8_t> payload, const DecodeLimits& lim
     return absl::UnimplementedError("WebP: animated images are not read");
   found.canvas = {static_cast<int>(LoadLe24(&payload[4]) + 1),
                   static_cast<int>(LoadLe24(&payload[7]) + 1)};
-  return CheckImageSize(kFormat, found.canvas.width, found.canvas.height, limits);
+  return CheckImageSize(kWebp, found.canvas.width, found.canvas.height, limits);
 }
 
 // Size and alpha of the frame that `payload` begins. ALPH comes before a VP8 chunk and has no size.
@@ -86,7 +86,7 @@ size_t HeaderBytesOf(uint32_t frame_type) {
 absl::StatusOr<Container> Walk(std::span<const uint8_t> prefix, const DecodeLimits& limits) {
   Container found;
   while (prefix.size() >= found.position + kChunkHeaderBytes) {
-    const bool first = found.position == kRiffHeaderBytes;
+    const bool first = found.position == kFileHeaderBytes;
     const uint32_t type = LoadLe32(&prefix[found.position]);
     const size_t length = LoadLe32(&prefix[found.position + 4]);
     const std::span<const uint8_t> payload = prefix.subspan(found.position + kChunkHeaderBytes);
@@ -100,7 +100,7 @@ absl::StatusOr<Container> Walk(std::span<const uint8_t> prefix, const DecodeLimi
     if (first != (type == FourCc("VP8X")) || (first && length != kVp8xBytes))
       return absl::InvalidArgumentError("WebP: the file begins with no VP8, VP8L or VP8X chunk");
     const size_t end = found.position + kChunkHeaderBytes + length + (length & 1);
-    RETURN_IF_ERROR(CheckMetadataBytes(kFormat, end, limits));
+    RETURN_IF_ERROR(CheckMetadataBytes(kWebp, end, limits));
     if (prefix.size() < end) break;
     if (first) RETURN_IF_ERROR(ParseVp8x(payload, limits, found));
     if (type == FourCc("ICCP") && found.icc_profile.empty())
@@ -115,7 +115,7 @@ absl::StatusOr<Container> Walk(std::span<const uint8_t> prefix, const DecodeLimi
 size_t DecoderBytes(const Container& found, size_t file_bytes, const ImageSpec& spec) {
   const size_t pixels = static_cast<size_t>(spec.size().Area());
   const size_t working_bytes = found.lossless ? 4 : found.has_alpha ? 7 : 0;
-  const size_t bytes = kLibraryBytes + HeaderBufferBytes(found.position) + 2 * file_bytes +
+  const size_t bytes = kLibwebpBytes + HeaderBufferBytes(found.position) + 2 * file_bytes +
                        pixels * (spec.channels + working_bytes);
   if (!found.lossless && !found.has_alpha) return bytes;
   // The file once more, while the tables' size is looked for.
@@ -128,7 +128,7 @@ absl::StatusOr<std::optional<ImageHeader>> ParseWebpHeader(std::span<const uint8
                                                            const DecodeLimits& limits) {
   ASSIGN_OR_RETURN(const Container found, Walk(prefix, limits));
   if (!found.found_pixels) return std::nullopt;
-  RETURN_IF_ERROR(CheckImageSize(kFormat, found.image.width, found.image.height, limits));
+  RETURN_IF_ERROR(CheckImageSize(kWebp, found.image.width, found.image.height, limits));
   ImageHeader header;
   header.format = ImageFormat::kWebp;
   header.spec = {found.image.width, found.image.height, found.has_alpha ? 4 : 3, SampleType::kU8};
@@ -139,7 +139,7 @@ absl::StatusOr<std::optional<ImageHeader>> ParseWebpHeader(std::span<const uint8
 }
 
 absl::StatusOr<bool> CheckHuffmanTables(std::span<const uint8_t> prefix, Size image) {
-  size_t position = kRiffHeaderBytes;
+  size_t position = kFileHeaderBytes;
   while (prefix.size() > position + kChunkHeaderBytes) {
     const uint32_t type = LoadLe32(&prefix[position]);
     const size_t length = LoadLe32(&prefix[position + 4]);

@@ -28,18 +28,18 @@ struct CardFormat {
   bool has_bin;  // weights in a second file
 };
 
-constexpr CardFormat kFormats[] = {
+constexpr CardFormat kCardFormats[] = {
     {"ncnn", "param", true}, {"waifu2x-json", "json", false}, {"onnx", "onnx", false}};
 
 absl::StatusOr<CardFormat> FindFormat(const std::string& name) {
-  for (const CardFormat& format : kFormats) {
+  for (const CardFormat& format : kCardFormats) {
     if (name == format.name) return format;
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("'format' is '", name, "', must be one of ",
-                   absl::StrJoin(kFormats, ", ", [](std::string* out, const CardFormat& format) {
-                     absl::StrAppend(out, "'", format.name, "'");
-                   })));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "'format' is '", name, "', must be one of ",
+      absl::StrJoin(kCardFormats, ", ", [](std::string* out, const CardFormat& format) {
+        absl::StrAppend(out, "'", format.name, "'");
+      })));
 }
 
 constexpr int kMaxVersion = 1'000'000;
@@ -226,7 +226,7 @@ absl::StatusOr<ModelCard> ParseModelCard(std::string_view json, const path& fold
   Fields fields(document);
   ModelCard card;
   RETURN_IF_ERROR(ParseDescription(fields, folder, card));
-  ASSIGN_OR_RETURN(const std::string format_name, fields.String("format", kFormats[0].name));
+  ASSIGN_OR_RETURN(const std::string format_name, fields.String("format", kCardFormats[0].name));
   ASSIGN_OR_RETURN(const CardFormat format, FindFormat(format_name));
   const Json* variants = fields.Find("variants");
   RETURN_IF_ERROR(variants == nullptr ? ParseOnlyVariant(fields, format, folder, card)

@@ -18,7 +18,7 @@ constexpr int kArrayIdBase = -23300;
 constexpr int kMaxParamId = 31;
 constexpr int kMaxBlobsPerLayer = 64;
 
-using Fields = std::vector<absl::string_view>;
+using Words = std::vector<absl::string_view>;
 
 absl::StatusOr<double> ParseNumber(absl::string_view text) {
   double value = 0;
@@ -38,7 +38,7 @@ absl::StatusOr<int> ParseCount(absl::string_view text, int min, int max) {
 }
 
 // "type name input_count output_count inputs... outputs... id=value..."
-absl::StatusOr<NcnnLayer> ParseLayer(const Fields& fields) {
+absl::StatusOr<NcnnLayer> ParseLayer(const Words& fields) {
   if (fields.size() < 4) {
     return absl::InvalidArgumentError("a layer needs a type, a name and two counts");
   }
@@ -156,7 +156,7 @@ absl::StatusOr<std::vector<NcnnLayer>> ParseNcnnParam(std::string_view text) {
   size_t line_number = 0, content_lines = 0;
   for (const absl::string_view line : absl::StrSplit(ToAbsl(text), '\n')) {
     ++line_number;
-    const Fields fields = absl::StrSplit(line, absl::ByAnyChar(" \t\r"), absl::SkipEmpty());
+    const Words fields = absl::StrSplit(line, absl::ByAnyChar(" \t\r"), absl::SkipEmpty());
     if (fields.empty()) continue;
     ++content_lines;
     if (content_lines == 1) {

@@ -13,7 +13,7 @@
 namespace upscaled {
 namespace {
 
-constexpr size_t kOverheadBytes = 4096;  // everything small
+constexpr size_t kPassOverheadBytes = 4096;  // everything small
 
 // The source rows that a band of these tiles needs: a rectangle of the image's full width. It holds
 // the band itself, so that the bands leave no row out.
@@ -111,7 +111,7 @@ Stage PlanPass(const PassSpec& pass) {
            .result = PassResult(pass),
            .border_px = std::max(pass.halo_px, pass.source.has_alpha() ? kAlphaHaloPx : 0),
            .memory_bytes = slot * static_cast<size_t>(SlotCount(pass, grid)) + image + alpha_row +
-                           kOverheadBytes},
+                           kPassOverheadBytes},
           [pass](RowSource& rows, TileRun& run) {
             return std::make_unique<NetworkPass>(pass, rows, run);
           }};

@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t kMaxPassSidePx = int64_t{1} << 24;
 // An image of 100 megapixels in tiles of 32 x 32, the eight variants of each.
 constexpr int64_t kMaxTiles = int64_t{1} << 20;
-constexpr size_t kOverheadBytes = 16384;  // everything small
+constexpr size_t kPlanOverheadBytes = 16384;  // everything small
 
 absl::Status CheckInput(const ImageSpec& source, Size result, const UpscaleOptions& options) {
   if (source.width_px < 1 || source.height_px < 1 || result.width < 1 || result.height < 1) {
@@ -158,7 +158,7 @@ absl::StatusOr<UpscalePlan> PlanUpscale(const ImageSpec& source, Size result,
   constexpr double kMaxCost = 1e18;
   plan.cost = static_cast<int64_t>(std::min(cost, kMaxCost));
   plan.stages = PlanStages(plan);
-  plan.memory_bytes = kOverheadBytes;
+  plan.memory_bytes = kPlanOverheadBytes;
   for (const Stage& stage : plan.stages) plan.memory_bytes += stage.memory_bytes;
   return plan;
 }

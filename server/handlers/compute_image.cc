@@ -37,9 +37,10 @@ int64_t CodecCost(Size source, Size result, ImageFormat format) {
 }
 
 // The steps of one job, in order.
-class ImageRun {
+class ImageComputation {
  public:
-  ImageRun(const HandlerEnvironment& environment, const CallContext& context, const ComputeJob& job)
+  ImageComputation(const HandlerEnvironment& environment, const CallContext& context,
+                   const ComputeJob& job)
       : environment_(environment),
         context_(context),
         job_(job),
@@ -247,14 +248,14 @@ absl::StatusOr<ImageVerdict> JudgeImage(const HandlerEnvironment& environment,
                          announced = header;
                          return absl::OkStatus();
                        }};
-  ASSIGN_OR_RETURN(ImageVerdict verdict, ImageRun(environment, context, job).Judge());
+  ASSIGN_OR_RETURN(ImageVerdict verdict, ImageComputation(environment, context, job).Judge());
   verdict.header = std::move(announced);
   return verdict;
 }
 
 absl::StatusOr<ComputedImage> ComputeImage(const HandlerEnvironment& environment,
                                            const CallContext& context, const ComputeJob& job) {
-  return ImageRun(environment, context, job).Run();
+  return ImageComputation(environment, context, job).Run();
 }
 
 }  // namespace upscaled::server

@@ -61,7 +61,7 @@ absl::Status CheckSigma(std::string_view field, double value, double max) {
                        absl::StrCat(BilateralOptions::kMinSigma, " to ", max));
 }
 
-absl::StatusOr<BilateralOptions> FromProto(const pb::BilateralFilter& proto) {
+absl::StatusOr<BilateralOptions> BilateralFromProto(const pb::BilateralFilter& proto) {
   RETURN_IF_ERROR(
       CheckSigma("prefilter.sigma_space", proto.sigma_space(), BilateralOptions::kMaxSigmaSpace));
   RETURN_IF_ERROR(
@@ -114,7 +114,7 @@ absl::StatusOr<RequestOptions> FromProto(const pb::UpscaleOptions& proto) {
   }
   ASSIGN_OR_RETURN(options.target, TargetFromProto(proto));
   if (proto.has_prefilter()) {
-    ASSIGN_OR_RETURN(options.prefilter, FromProto(proto.prefilter()));
+    ASSIGN_OR_RETURN(options.prefilter, BilateralFromProto(proto.prefilter()));
   }
   options.tta = proto.tta();
   ASSIGN_OR_RETURN(options.format, FormatFromProto(proto.format()));

@@ -10,8 +10,8 @@ namespace {
 
 constexpr uint8_t kHandshake = 22;
 // Names of ALPN with their lengths before them.
-constexpr uint8_t kHttp2Name[] = {2, 'h', '2'};
-constexpr uint8_t kHttp1Name[] = {8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
+constexpr uint8_t kHttp2[] = {2, 'h', '2'};
+constexpr uint8_t kHttp1[] = {8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
 
 bool Offers(std::span<const uint8_t> names, std::span<const uint8_t> name) {
   uint8_t* chosen = nullptr;
@@ -30,7 +30,7 @@ int LookAtClientHello(SSL* ssl, int*, void* http2_alone) {
                                 &bytes) == 1 &&
       bytes > kLengthBytes) {
     const auto names = std::span(offer, bytes).subspan(kLengthBytes);
-    *static_cast<bool*>(http2_alone) = Offers(names, kHttp2Name) && !Offers(names, kHttp1Name);
+    *static_cast<bool*>(http2_alone) = Offers(names, kHttp2) && !Offers(names, kHttp1);
   }
   return SSL_CLIENT_HELLO_ERROR;
 }

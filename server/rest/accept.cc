@@ -16,7 +16,7 @@ struct MediaRange {
   double weight = 1;       // 0: not acceptable
 };
 
-MediaRange ParseRange(absl::string_view text) {
+MediaRange ParseMediaRange(absl::string_view text) {
   MediaRange range;
   for (const absl::string_view part : absl::StrSplit(text, ';')) {
     const absl::string_view trimmed = absl::StripAsciiWhitespace(part);
@@ -37,7 +37,7 @@ std::optional<ImageFormat> PreferredFormat(std::string_view accept) {
   std::optional<ImageFormat> best;
   double best_weight = 0, any_weight = 0;
   for (const absl::string_view text : absl::StrSplit(ToAbsl(accept), ',', absl::SkipWhitespace())) {
-    const MediaRange range = ParseRange(text);
+    const MediaRange range = ParseMediaRange(text);
     if (range.type == "*/*" || absl::EqualsIgnoreCase(range.type, "image/*")) {
       any_weight = std::max(any_weight, range.weight);
     }

@@ -14,11 +14,6 @@
 namespace upscaled::server {
 namespace {
 
-absl::Status Invalid(absl::string_view message) {
-  return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption,
-                   std::string_view(message.data(), message.size()));
-}
-
 absl::StatusOr<std::string> Decode(absl::string_view text) {
   std::string decoded;
   decoded.reserve(text.size());
@@ -29,7 +24,7 @@ absl::StatusOr<std::string> Decode(absl::string_view text) {
     }
     if (i + 2 >= text.size() || !absl::ascii_isxdigit(text[i + 1]) ||
         !absl::ascii_isxdigit(text[i + 2])) {
-      return Invalid("a '%' of the query is not followed by two hex digits");
+      return InvalidForm("a '%' of the query is not followed by two hex digits");
     }
     decoded.append(absl::HexStringToBytes(text.substr(i + 1, 2)));
     i += 2;
@@ -39,11 +34,15 @@ absl::StatusOr<std::string> Decode(absl::string_view text) {
 
 }  // namespace
 
+absl::Status InvalidForm(std::string_view message) {
+  return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption, message);
+}
+
 absl::StatusOr<std::vector<FormField>> ParseQuery(std::string_view query) {
   std::vector<FormField> fields;
   for (const absl::string_view part : absl::StrSplit(ToAbsl(query), '&', absl::SkipEmpty())) {
     if (fields.size() == kMaxFormFields) {
-      return Invalid(absl::StrCat("the query has more than ", kMaxFormFields, " fields"));
+      return InvalidForm(absl::StrCat("the query has more than ", kMaxFormFields, " fields"));
     }
     const size_t equals = part.find('=');
     FormField field;

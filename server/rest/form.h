@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace upscaled::server {
@@ -20,6 +21,9 @@ struct FormField {
 
 // Fields of one request, in query and body together.
 inline constexpr size_t kMaxFormFields = 64;
+
+// INVALID_ARGUMENT (kInvalidOption).
+absl::Status InvalidForm(std::string_view message);
 
 // The fields in their order; empty ones ("a&&b") are left out. INVALID_ARGUMENT (kInvalidOption)
 // for broken percent-encoding and for more than kMaxFormFields.

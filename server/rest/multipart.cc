@@ -10,7 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
-#include "server/base/error.h"
+#include "server/rest/form.h"
 
 namespace upscaled::server {
 namespace {
@@ -20,12 +20,7 @@ constexpr size_t kMaxBoundaryBytes = 70;
 constexpr size_t kMaxPartHeaderBytes = size_t{8} << 10;
 constexpr size_t kMaxPaddingBytes = 1024;  // white space after a boundary
 
-absl::Status Invalid(absl::string_view message) {
-  return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption,
-                   std::string_view(message.data(), message.size()));
-}
-
-absl::Status EndsEarly() { return Invalid("the multipart body ends before its last boundary"); }
+absl::Status EndsEarly() { return InvalidForm("the multipart body ends before its last boundary"); }
 
 bool IsBoundaryCharacter(char c) {
   constexpr std::string_view kMarks = "'()+_,-./:=? ";
@@ -53,7 +48,7 @@ std::string TakeValue(absl::string_view& rest) {
 }
 
 // The value of a parameter of "type; name=value; name=\"value\""; the first of that name.
-std::optional<std::string> Parameter(absl::string_view field, absl::string_view wanted) {
+std::optional<std::string> HeaderParameter(absl::string_view field, absl::string_view wanted) {
   absl::string_view rest = field.substr(std::min(field.find(';'), field.size()));
   while (!rest.empty()) {
     rest.remove_prefix(1);  // the semicolon
@@ -82,18 +77,18 @@ absl::StatusOr<MultipartPart> ParsePart(const std::string& header) {
   for (const absl::string_view line : absl::StrSplit(header, "\r\n", absl::SkipEmpty())) {
     const size_t colon = line.find(':');
     if (colon == absl::string_view::npos) {
-      return Invalid("a part of the multipart body has a header line without a colon");
+      return InvalidForm("a part of the multipart body has a header line without a colon");
     }
     const absl::string_view name = line.substr(0, colon);
     const absl::string_view value = absl::StripAsciiWhitespace(line.substr(colon + 1));
     if (absl::EqualsIgnoreCase(name, "content-type")) part.content_type = std::string(value);
     if (!absl::EqualsIgnoreCase(name, "content-disposition")) continue;
     disposed = absl::EqualsIgnoreCase(TypeOf(value), "form-data");
-    part.name = Parameter(value, "name").value_or("");
-    part.file_name = Parameter(value, "filename");
+    part.name = HeaderParameter(value, "name").value_or("");
+    part.file_name = HeaderParameter(value, "filename");
   }
   if (disposed && !part.name.empty()) return part;
-  return Invalid(
+  return InvalidForm(
       "a part of the multipart body has no Content-Disposition of form-data with a name");
 }
 
@@ -104,12 +99,14 @@ bool IsMultipart(std::string_view content_type) {
 }
 
 absl::StatusOr<std::string> MultipartBoundary(std::string_view content_type) {
-  std::string boundary = Parameter(ToAbsl(content_type), "boundary").value_or("");
-  if (boundary.empty()) return Invalid("the Content-Type of multipart/form-data has no boundary");
+  std::string boundary = HeaderParameter(ToAbsl(content_type), "boundary").value_or("");
+  if (boundary.empty())
+    return InvalidForm("the Content-Type of multipart/form-data has no boundary");
   if (boundary.size() > kMaxBoundaryBytes || boundary.ends_with(' ') ||
       !std::all_of(boundary.begin(), boundary.end(), IsBoundaryCharacter)) {
-    return Invalid(absl::StrCat("the boundary of the multipart body is not one of 1 to ",
-                                kMaxBoundaryBytes, " characters of those that RFC 2046 allows"));
+    return InvalidForm(absl::StrCat("the boundary of the multipart body is not one of 1 to ",
+                                    kMaxBoundaryBytes,
+                                    " characters of those that RFC 2046 allows"));
   }
   return boundary;
 }
@@ -187,8 +184,8 @@ absl::StatusOr<std::string> MultipartReader::ReadUntil(std::string_view text, si
     const std::string_view bytes = unread();
     const size_t length = std::min(bytes.find(text), bytes.size());
     if (length > max_bytes) {
-      return Invalid(absl::StrCat("the header of a part of the multipart body has more than ",
-                                  max_bytes, " bytes"));
+      return InvalidForm(absl::StrCat("the header of a part of the multipart body has more than ",
+                                      max_bytes, " bytes"));
     }
     if (length < bytes.size()) {
       std::string before(bytes.substr(0, length));
@@ -208,7 +205,7 @@ absl::StatusOr<bool> MultipartReader::ReadBoundaryEnd() {
   if (unread()[0] == '-' && unread()[1] == '-') return false;  // an epilogue is of no interest
   ASSIGN_OR_RETURN(const std::string padding, ReadUntil("\r\n", kMaxPaddingBytes));
   if (!absl::StripAsciiWhitespace(padding).empty()) {
-    return Invalid("a boundary of the multipart body is followed by other text");
+    return InvalidForm("a boundary of the multipart body is followed by other text");
   }
   return true;
 }

@@ -18,7 +18,7 @@
 namespace upscaled::server {
 namespace {
 
-constexpr size_t kReadBytes = size_t{64} << 10;
+constexpr size_t kFilePieceBytes = size_t{64} << 10;
 
 absl::Status NoResult() {
   return MakeError(absl::StatusCode::kNotFound, ErrorReason::kUnspecified,
@@ -64,7 +64,7 @@ HttpResponse PartResponse(const StoredResult& result, const ByteRange& range) {
 
 void ResultCall::Begin(RestHost& host, std::unique_ptr<HttpExchange> exchange) {
   std::make_shared<ResultCall>(host, std::move(exchange))
-      ->Start(AnswerSink::kPieceBytes + kReadBytes);
+      ->Start(AnswerSink::kPieceBytes + kFilePieceBytes);
 }
 
 void ResultCall::Run() {
@@ -92,7 +92,7 @@ absl::Status ResultCall::Answer() {
   if (!part.empty()) response.length = static_cast<uint64_t>(part.end - part.begin);
   sink().Open(WithCors(std::move(response)), {});
   if (request().method == "HEAD") return absl::OkStatus();
-  std::vector<uint8_t> bytes(kReadBytes);
+  std::vector<uint8_t> bytes(kFilePieceBytes);
   while (!part.empty()) {
     const auto wanted = static_cast<size_t>(
         std::min<int64_t>(part.end - part.begin, static_cast<int64_t>(bytes.size())));

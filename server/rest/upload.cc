@@ -9,7 +9,6 @@
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
 #include "engine/image/replay_source.h"
-#include "server/base/error.h"
 
 namespace upscaled::server {
 namespace {
@@ -17,15 +16,10 @@ namespace {
 constexpr size_t kMaxValueBytes = 4096;
 constexpr size_t kReadBytes = size_t{64} << 10;
 
-absl::Status Invalid(absl::string_view message) {
-  return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption,
-                   std::string_view(message.data(), message.size()));
-}
-
 absl::Status FieldAfterImage(const std::string& name) {
-  return Invalid(absl::StrCat("the field \"", name.substr(0, 64),
-                              "\" comes after an image of more than ", Upload::kMaxHeldBytes,
-                              " bytes; put fields before the image, or into the query"));
+  return InvalidForm(absl::StrCat("the field \"", name.substr(0, 64),
+                                  "\" comes after an image of more than ", Upload::kMaxHeldBytes,
+                                  " bytes; put fields before the image, or into the query"));
 }
 
 bool IsImage(const MultipartPart& part) { return part.name == "image" || part.name == "file"; }
@@ -124,21 +118,21 @@ absl::Status Upload::ReadForm(ParameterReader& reader) {
     ASSIGN_OR_RETURN(const std::optional<MultipartPart> part, multipart_->Next());
     if (!part.has_value()) break;
     if (++fields > kMaxFormFields) {
-      return Invalid(absl::StrCat("the form has more than ", kMaxFormFields, " fields"));
+      return InvalidForm(absl::StrCat("the form has more than ", kMaxFormFields, " fields"));
     }
     if (!IsImage(*part)) {
       ASSIGN_OR_RETURN(std::string value, ReadValue(*part));
       RETURN_IF_ERROR(reader.Read({part->name, std::move(value)}));
       continue;
     }
-    if (part_ != nullptr) return Invalid("the form has two images; there can be one");
+    if (part_ != nullptr) return InvalidForm("the form has two images; there can be one");
     file_name_ = part->file_name.value_or("");
     part_ = std::make_unique<PartSource>(*multipart_);
     ASSIGN_OR_RETURN(const bool whole, HoldImage());
     if (!whole) break;
   }
   if (part_ == nullptr)
-    return Invalid("the form has no image: no file field \"image\" or \"file\"");
+    return InvalidForm("the form has no image: no file field \"image\" or \"file\"");
   replay_ = std::make_unique<ReplaySource>(std::move(held_), *part_);
   return absl::OkStatus();
 }
@@ -151,8 +145,9 @@ absl::StatusOr<std::string> Upload::ReadValue(const MultipartPart& part) {
     if (count == 0) return value;
     value.append(reinterpret_cast<const char*>(bytes), count);
     if (value.size() > kMaxValueBytes) {
-      return Invalid(absl::StrCat("the field \"", part.name.substr(0, 64), "\" has more than ",
-                                  kMaxValueBytes, " bytes; the image's is called image or file"));
+      return InvalidForm(absl::StrCat("the field \"", part.name.substr(0, 64), "\" has more than ",
+                                      kMaxValueBytes,
+                                      " bytes; the image's is called image or file"));
     }
   }
 }

@@ -24,7 +24,7 @@ namespace pb = upscale::v1;
 constexpr int kMaxThreads = 8;
 constexpr int kMaxStreamsPerConnection = 4;
 constexpr int kMaxMessageBytes = 64 << 10;
-constexpr std::chrono::milliseconds kFarewell{500};
+constexpr std::chrono::milliseconds kAdminFarewell{500};
 
 class AdminService final : public pb::AdminService::Service {
  public:
@@ -95,7 +95,7 @@ AdminServer::~AdminServer() { Shutdown(); }
 
 void AdminServer::Shutdown() {
   if (!intake_.Close()) return;
-  server_->Shutdown(std::chrono::system_clock::now() + kFarewell);
+  server_->Shutdown(std::chrono::system_clock::now() + kAdminFarewell);
   server_.reset();
 }
 

@@ -13,11 +13,11 @@ namespace upscaled::server {
 namespace {
 
 // Header lists default to 8 KiB; the message travels twice, percent-encoded and in the details.
-constexpr size_t kMaxMessageBytes = 1024;
+constexpr size_t kMaxTextBytes = 1024;
 
 std::string Shortened(absl::string_view message) {
-  if (message.size() <= kMaxMessageBytes) return std::string(message);
-  size_t end = kMaxMessageBytes;
+  if (message.size() <= kMaxTextBytes) return std::string(message);
+  size_t end = kMaxTextBytes;
   while (end > 0 && (message[end] & 0xC0) == 0x80) --end;  // not inside a UTF-8 sequence
   return std::string(message.substr(0, end)) + "...";
 }

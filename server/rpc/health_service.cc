@@ -16,7 +16,7 @@ using grpc::health::v1::HealthCheckResponse;
 
 namespace {
 
-constexpr absl::Duration kRetryDelay = absl::Seconds(10);
+constexpr absl::Duration kWatchRetryDelay = absl::Seconds(10);
 
 Method HealthMethod(const std::string& name) {
   return {.path = absl::StrCat("/grpc.health.v1.Health/", name),
@@ -152,7 +152,7 @@ void HealthService::Watch(const std::shared_ptr<Call>& call, const std::string& 
     return call->EndWatch(MakeOverloaded(
         absl::StrCat("the server's health is watched by as many calls as may at a time: ",
                      kMaxWatchers, ", and ", kMaxWatchersOfAddress, " of one address"),
-        kRetryDelay, {{"limit", "watchers"}, {"maximum", absl::StrCat(kMaxWatchers)}}));
+        kWatchRetryDelay, {{"limit", "watchers"}, {"maximum", absl::StrCat(kMaxWatchers)}}));
   }
   watcher->Start();
 }

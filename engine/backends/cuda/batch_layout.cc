@@ -8,7 +8,6 @@
 namespace upscaled::cuda {
 namespace {
 
-constexpr int kRgb = 3;
 constexpr size_t kAlignment = 256;  // for every piece: as cudaMalloc aligns
 
 // Takes pieces from the front of memory.

@@ -5,8 +5,6 @@
 namespace upscaled::cuda {
 namespace {
 
-constexpr int kRgb = 3;
-
 SampleKind KindOf(SampleType type) {
   switch (type) {
     case SampleType::kU8:

@@ -18,7 +18,6 @@
 namespace upscaled::cuda {
 namespace {
 
-constexpr int kRgb = 3;
 constexpr double kSumUnit = 1 << 24;  // as kernels scale sums
 
 BatchShape ShapeOf(const TileTask& task) {

@@ -13,7 +13,7 @@ using ::testing::Each;
 using ::testing::Ge;
 using ::testing::Pair;
 
-constexpr absl::Duration kBudget = absl::Milliseconds(50);
+constexpr absl::Duration kTileBudget = absl::Milliseconds(50);
 
 TEST(MeasureTileTest, WhatComputesMostPixelsASecondWins) {
   FakeClock clock;
@@ -21,7 +21,7 @@ TEST(MeasureTileTest, WhatComputesMostPixelsASecondWins) {
   FakeTiles tiles(clock, {{{480, 270}, absl::Milliseconds(27)},
                           {{240, 540}, absl::Microseconds(21600)},
                           {{120, 540}, absl::Microseconds(21600)}});
-  const TuningEntry entry = MeasureTile(tiles, kBudget, clock);
+  const TuningEntry entry = MeasureTile(tiles, kTileBudget, clock);
   EXPECT_EQ(entry.choice, "240x540");
   EXPECT_NEAR(entry.gflops.at("480x270"), 2 * FakeTiles::kMacsPerPixel * 4.8e6 * 1e-9, 1e-6);
   EXPECT_NEAR(entry.gflops.at("120x540"), 2 * FakeTiles::kMacsPerPixel * 3e6 * 1e-9, 1e-6);
@@ -31,7 +31,7 @@ TEST(MeasureTileTest, TheShippedOrderDecidesWhatIsNearlyAsFast) {
   FakeClock clock;
   FakeTiles tiles(clock,
                   {{{480, 270}, absl::Microseconds(1020)}, {{360, 360}, absl::Microseconds(1000)}});
-  EXPECT_EQ(MeasureTile(tiles, kBudget, clock).choice, "480x270");
+  EXPECT_EQ(MeasureTile(tiles, kTileBudget, clock).choice, "480x270");
 }
 
 TEST(MeasureTileTest, EachRunsOnceBeforeItCountsAndTwiceWhateverTheBudget) {

@@ -16,7 +16,7 @@ namespace {
 using test::FreshRandom;
 using test::RandomInt;
 
-Image Filter(const Image& image, const BilateralOptions& options, std::mt19937& random) {
+Image FilterImage(const Image& image, const BilateralOptions& options, std::mt19937& random) {
   test::ViewRows rows(image.view());
   auto result = test::ReadAllInPortions(*MakeBilateral(rows, options), random);
   EXPECT_TRUE(result.ok()) << result.status();
@@ -57,7 +57,7 @@ TEST(BilateralTest, IsItsDefinitionInEveryInstructionSet) {
                    << options.sigma_space << " and " << options.sigma_range);
       // Soft edges and noise are mixed, hard edges are kept, and alpha of a drawing hides pixels.
       const Image image = round % 3 ? test::ArtImage(spec, random) : test::PhotoImage(spec, random);
-      ExpectNear(Filter(image, options, random), reference::Bilateral(image.view(), options));
+      ExpectNear(FilterImage(image, options, random), reference::Bilateral(image.view(), options));
     }
   }
   hwy::SetSupportedTargetsForTest(0);
@@ -73,7 +73,7 @@ TEST(BilateralTest, RemovesNoiseAndKeepsTheEdge) {
       image.mutable_view().row(y)[i] = (i < 20 * 3 ? 50 : 200) + RandomInt(random, -6, 6);
     }
   }
-  const Image result = Filter(image, {2, 20}, random);
+  const Image result = FilterImage(image, {2, 20}, random);
   double variance = 0;
   for (int y = 0; y < 30; ++y) {
     for (int i = 0; i < 40 * 3; ++i) {
@@ -96,7 +96,7 @@ TEST(BilateralTest, LeavesHiddenPixelsAloneAndOutOfTheMeans) {
       for (int c = 0; c < 4; ++c) to[c] = from[3] == 0 && c < 3 ? 255 - from[c] : from[c];
     }
   }
-  const Image a = Filter(image, {3, 255}, random), b = Filter(other, {3, 255}, random);
+  const Image a = FilterImage(image, {3, 255}, random), b = FilterImage(other, {3, 255}, random);
   for (int y = 0; y < 40; ++y) {
     for (int i = 0; i < 50 * 4; ++i) {
       const bool hidden = image.view().row(y)[i / 4 * 4 + 3] == 0;

@@ -10,7 +10,7 @@
 namespace upscaled {
 namespace {
 
-constexpr SampleType kTypes[] = {SampleType::kU8, SampleType::kU16, SampleType::kF32};
+constexpr SampleType kSampleTypes[] = {SampleType::kU8, SampleType::kU16, SampleType::kF32};
 
 // A row of every value of T.
 template <typename T>
@@ -83,8 +83,8 @@ double Expected(ImageView view, int channels, int x, int y, int c) {
 
 TEST(ConvertTest, EveryPairOfChannelsAndTypes) {
   std::mt19937 random = test::FreshRandom();
-  for (SampleType from_type : kTypes)
-    for (SampleType to_type : kTypes)
+  for (SampleType from_type : kSampleTypes)
+    for (SampleType to_type : kSampleTypes)
       for (int from = 1; from <= 4; ++from)
         for (int to = 1; to <= 4; ++to) {
           SCOPED_TRACE(::testing::Message() << from << " channels to " << to);

@@ -17,7 +17,7 @@ namespace {
 using test::JpegColor;
 using ::testing::HasSubstr;
 
-constexpr Size kSizes[] = {{1, 1}, {8, 9}, {17, 3}, {71, 50}};
+constexpr Size kJpegSizes[] = {{1, 1}, {8, 9}, {17, 3}, {71, 50}};
 
 Image Photo(Size size, int channels, std::mt19937& random) {
   ImageSpec spec = {size.width, size.height, channels, SampleType::kU8};
@@ -36,7 +36,7 @@ TEST(JpegTest, DecodesEveryKindOfGrayAndColour) {
       for (bool scan_per_component : {false, true})
         for (bool arithmetic : {false, true})
           for (int restart_interval : {0, 2})
-            for (Size size : kSizes) {
+            for (Size size : kJpegSizes) {
               if (progressive && scan_per_component) continue;
               const Image image = Photo(size, color == JpegColor::kGray ? 1 : 3, random);
               const std::string bytes = test::WriteJpeg({.color = color,
@@ -88,7 +88,7 @@ TEST(JpegTest, ConvertsCmykToRgb) {
   std::mt19937 random = test::FreshRandom();
   for (JpegColor color : {JpegColor::kCmyk, JpegColor::kYcck})
     for (bool adobe : {false, true})
-      for (Size size : kSizes) {
+      for (Size size : kJpegSizes) {
         if (color == JpegColor::kYcck && !adobe) continue;  // only the marker tells YCCK
         const Image source = Photo(size, 4, random);
         const std::string bytes = test::WriteJpeg(
@@ -154,7 +154,7 @@ Image TurnUpright(ImageView stored, int orientation) {
 TEST(JpegTest, AppliesEveryOrientation) {
   std::mt19937 random = test::FreshRandom();
   for (int channels : {1, 3})
-    for (Size size : kSizes) {
+    for (Size size : kJpegSizes) {
       const Image image = Photo(size, channels, random);
       test::JpegFile file = {.color = channels == 1 ? JpegColor::kGray : JpegColor::kYcc};
       const auto stored = test::Decode(test::WriteJpeg(file, image.view()));

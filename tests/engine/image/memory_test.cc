@@ -50,7 +50,7 @@ class MemoryTest : public ::testing::Test {
   }
 };
 
-constexpr Size kSizes[] = {{90, 70}, {600, 450}, {200, 1500}};
+constexpr Size kImageSizes[] = {{90, 70}, {600, 450}, {200, 1500}};
 
 void ExpectDecodesWithinBound(const char* what, const std::string& file) {
   const ImageHeader header = **ParseImageHeader(AsBytes(file), {});
@@ -67,7 +67,7 @@ void ExpectDecodesWithinBound(const char* what, const std::string& file) {
 
 TEST_F(MemoryTest, DecodersKeepToTheHeadersBound) {
   std::mt19937 random = test::FreshRandom();
-  for (const Size size : kSizes) {
+  for (const Size size : kImageSizes) {
     const Image image = test::PhotoImage({size.width, size.height, 3, SampleType::kU8}, random);
     const Image alpha = test::PhotoImage({size.width, size.height, 4, SampleType::kU8}, random);
     const Image noise = test::RandomImage({size.width, size.height, 4, SampleType::kU16}, random);
@@ -120,7 +120,7 @@ void ExpectEncodesWithinBound(const EncodeOptions& options, const ImageSpec& spe
 
 TEST_F(MemoryTest, EncodersKeepToTheirBound) {
   std::mt19937 random = test::FreshRandom();
-  for (const Size size : kSizes) {
+  for (const Size size : kImageSizes) {
     for (const ImageFormat format : {ImageFormat::kJpeg, ImageFormat::kWebp})
       for (const int quality : {75, 100})
         ExpectEncodesWithinBound(

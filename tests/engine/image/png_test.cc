@@ -16,7 +16,7 @@ constexpr std::pair<int, int> kKinds[] = {  // color type, bit depth
     {kGray, 1},    {kGray, 2},      {kGray, 4},       {kGray, 8},    {kGray, 16},
     {kRgb, 8},     {kRgb, 16},      {kPalette, 1},    {kPalette, 2}, {kPalette, 4},
     {kPalette, 8}, {kGrayAlpha, 8}, {kGrayAlpha, 16}, {kRgba, 8},    {kRgba, 16}};
-constexpr Size kSizes[] = {{1, 1}, {2, 5}, {7, 3}, {9, 9}, {37, 29}};
+constexpr Size kPngSizes[] = {{1, 1}, {2, 5}, {7, 3}, {9, 9}, {37, 29}};
 
 void ExpectDecodesAsStored(const test::PngFile& file) {
   const std::string bytes = test::WritePng(file);
@@ -28,7 +28,7 @@ void ExpectDecodesAsStored(const test::PngFile& file) {
 TEST(PngTest, DecodesEveryKind) {
   std::mt19937 random = test::FreshRandom();
   for (const auto& [color_type, depth] : kKinds)
-    for (Size size : kSizes)
+    for (Size size : kPngSizes)
       for (bool interlaced : {false, true}) {
         SCOPED_TRACE(::testing::Message()
                      << "color type " << color_type << ", depth " << depth << ", " << size.width

@@ -34,7 +34,7 @@ std::vector<double> Weights(Filter filter, int source, int result, int i) {
   return weights;
 }
 
-double Sample(ImageView view, int x, int y, int c) {
+double SampleAt(ImageView view, int x, int y, int c) {
   const int i = x * view.spec.channels + c;
   switch (view.spec.type) {
     case SampleType::kU8:
@@ -59,10 +59,10 @@ std::vector<double> Exact(ImageView src, Size result, Filter filter, int x, int 
   std::vector<double> sum(channels);
   for (int sy = 0; sy < src.height_px(); ++sy)
     for (int sx = 0; sx < src.width_px(); ++sx) {
-      const double alpha = src.spec.has_alpha() ? Sample(src, sx, sy, channels - 1) / full : 1;
+      const double alpha = src.spec.has_alpha() ? SampleAt(src, sx, sy, channels - 1) / full : 1;
       for (int c = 0; c < channels; ++c) {
         const bool is_alpha = src.spec.has_alpha() && c == channels - 1;
-        sum[c] += wy[sy] * wx[sx] * Sample(src, sx, sy, c) * (is_alpha ? 1 : alpha);
+        sum[c] += wy[sy] * wx[sx] * SampleAt(src, sx, sy, c) * (is_alpha ? 1 : alpha);
       }
     }
   if (src.spec.has_alpha())
@@ -91,20 +91,20 @@ void ExpectExact(ImageView src, Size size, Filter filter, std::mt19937& random) 
         double expected = exact[c];
         if (!is_float || is_alpha) expected = std::clamp(expected, 0.0, full);
         const double tolerance = (is_float ? 0 : 0.5) + 3e-6 * full / std::min(1.0, alpha * alpha);
-        ASSERT_NEAR(Sample(view, x, y, c), expected, tolerance)
+        ASSERT_NEAR(SampleAt(view, x, y, c), expected, tolerance)
             << "(" << x << ", " << y << "), channel " << c;
       }
     }
 }
 
-constexpr Size kSizes[] = {{1, 1}, {2, 3}, {5, 40}, {40, 5}, {21, 19}, {33, 50}};
+constexpr Size kResampleSizes[] = {{1, 1}, {2, 3}, {5, 40}, {40, 5}, {21, 19}, {33, 50}};
 
 TEST(ResampleTest, AgreesWithDirectSums) {
   std::mt19937 random = test::FreshRandom();
   for (SampleType type : {SampleType::kU8, SampleType::kU16, SampleType::kF32})
     for (int channels : {1, 3})
-      for (Size from : kSizes)
-        for (Size to : kSizes)
+      for (Size from : kResampleSizes)
+        for (Size to : kResampleSizes)
           for (Filter filter : {Filter::kLanczos3, Filter::kCatmullRom}) {
             const Image src = test::RandomImage({from.width, from.height, channels, type}, random);
             ExpectExact(src.view(), to, filter, random);
@@ -115,7 +115,7 @@ TEST(ResampleTest, WeighsColoursByAlpha) {
   std::mt19937 random = test::FreshRandom();
   for (SampleType type : {SampleType::kU8, SampleType::kU16, SampleType::kF32})
     for (int channels : {2, 4})
-      for (Size to : kSizes) {
+      for (Size to : kResampleSizes) {
         const Image src = test::PhotoImage({27, 22, channels, type}, random);
         ExpectExact(src.view(), to, Filter::kLanczos3, random);
       }

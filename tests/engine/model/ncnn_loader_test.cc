@@ -8,6 +8,7 @@
 #include "engine/backends/reference/tensor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/engine/model/loader_checks.h"
 #include "tests/engine/model/ncnn_files.h"
 
 namespace upscaled {
@@ -23,19 +24,6 @@ NcnnFiles WithInput() { return NcnnFiles().Line("Input in 0 1 x"); }
 
 absl::StatusOr<Network> Parse(const NcnnFiles& files) {
   return ParseNcnn(files.param(), files.bin);
-}
-
-void ExpectError(const absl::StatusOr<Network>& network, absl::StatusCode code,
-                 const std::string& message) {
-  ASSERT_FALSE(network.ok());
-  EXPECT_EQ(network.status().code(), code) << network.status();
-  EXPECT_THAT(std::string(network.status().message()), HasSubstr(message));
-}
-
-std::vector<float> Ramp(int count) {
-  std::vector<float> values(count);
-  for (int i = 0; i < count; ++i) values[i] = static_cast<float>(i + 1);
-  return values;
 }
 
 TEST(NcnnLoaderTest, ConvolutionWithFloat32Weights) {

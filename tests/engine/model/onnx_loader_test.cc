@@ -14,6 +14,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/backends/golden_files.h"
+#include "tests/engine/model/loader_checks.h"
 #include "tests/engine/model/onnx_files.h"
 
 namespace upscaled {
@@ -27,19 +28,6 @@ using ::testing::FloatEq;
 using ::testing::HasSubstr;
 
 absl::StatusOr<Network> Parse(const OnnxFile& file) { return ParseOnnx(file.bytes()); }
-
-void ExpectError(const absl::StatusOr<Network>& network, absl::StatusCode code,
-                 const std::string& message) {
-  ASSERT_FALSE(network.ok()) << "no error: " << message;
-  EXPECT_EQ(network.status().code(), code) << network.status();
-  EXPECT_THAT(std::string(network.status().message()), HasSubstr(message));
-}
-
-std::vector<float> Ramp(int count) {
-  std::vector<float> values(count);
-  std::iota(values.begin(), values.end(), 1.0f);
-  return values;
-}
 
 std::vector<Op> OpsOf(const Network& network) {
   std::vector<Op> ops;
@@ -402,14 +390,14 @@ TEST(OnnxLoaderTest, ResizesThatRepeatPixels) {
               "a fixed size is not supported, only scales");
 }
 
-struct Defect {
+struct FileDefect {
   const char* name;
   std::function<void(OnnxFile&)> make;  // in a file of x and a constant c of 2, without an "out"
   absl::StatusCode code;
   const char* message;
 };
 
-class OnnxErrorTest : public ::testing::TestWithParam<Defect> {};
+class OnnxErrorTest : public ::testing::TestWithParam<FileDefect> {};
 
 TEST_P(OnnxErrorTest, NamesNodeAndReason) {
   OnnxFile file = OnnxFile().Floats("c", {}, {2}).Ints("i", {1, 2});
@@ -420,7 +408,7 @@ TEST_P(OnnxErrorTest, NamesNodeAndReason) {
 constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 constexpr auto kUnimplemented = absl::StatusCode::kUnimplemented;
 
-const Defect kDefects[] = {
+const FileDefect kFileDefects[] = {
     {"Operator",
      [](OnnxFile& f) {
        f.Add({"LSTM", {"x"}, "out"});
@@ -679,7 +667,7 @@ const Defect kDefects[] = {
      kInvalid, "nnn...' (Relu): reads 'qqq"},
 };
 
-INSTANTIATE_TEST_SUITE_P(Defects, OnnxErrorTest, ::testing::ValuesIn(kDefects),
+INSTANTIATE_TEST_SUITE_P(Defects, OnnxErrorTest, ::testing::ValuesIn(kFileDefects),
                          [](const auto& info) { return info.param.name; });
 
 TEST(OnnxLoaderTest, MessagesStayShort) {

@@ -18,13 +18,13 @@ using test::NamedBackend;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-std::shared_ptr<Device> MakeDevice(const std::string& name, int slot) {
+std::shared_ptr<Device> MakePlainDevice(const std::string& name, int slot) {
   return std::make_shared<Device>(std::make_unique<NamedBackend>(name), slot, slot);
 }
 
 class DeviceQuarantineTest : public ::testing::Test {
  protected:
-  const DeviceList devices_ = {MakeDevice("gpu", 0), MakeDevice("cpu", 1)};
+  const DeviceList devices_ = {MakePlainDevice("gpu", 0), MakePlainDevice("cpu", 1)};
   std::vector<std::pair<std::string, absl::Status>> heard_;
   DeviceQuarantine quarantine_{devices_, [this](const Device& device, const absl::Status& fault) {
                                  heard_.emplace_back(device.name(), fault);
@@ -43,7 +43,7 @@ TEST_F(DeviceQuarantineTest, AnInstanceFailsOnceAndForGood) {
   EXPECT_EQ(quarantine_.InSlot(0), nullptr);
   EXPECT_EQ(quarantine_.InSlot(1), devices_[1]);
 
-  const auto rebuilt = MakeDevice("gpu", 0);
+  const auto rebuilt = MakePlainDevice("gpu", 0);
   quarantine_.Restore(rebuilt);
   EXPECT_THAT(heard_, ElementsAre(std::pair(std::string("gpu"), lost),
                                   std::pair(std::string("gpu"), absl::OkStatus())));

@@ -38,7 +38,7 @@ using ::testing::StartsWith;
 
 constexpr uint64_t kMaxBodyBytes = uint64_t{300} << 20;
 
-std::string Noise(size_t bytes) {
+std::string NoiseText(size_t bytes) {
   std::mt19937 random(7);
   std::string noise(bytes, '\0');
   for (char& byte : noise) byte = static_cast<char>(random());
@@ -195,7 +195,7 @@ TEST_F(HttpStreamTest, TakesABodyByteByByte) {
 
 TEST_F(HttpStreamTest, AClientThatSendsAllBeforeItReadsIsServed) {
   Serve(Echo);
-  const std::string noise = Noise(size_t{27} << 20);
+  const std::string noise = NoiseText(size_t{27} << 20);
   Client client(port());
   client.Send(Post(noise.size(), "Connection: close\r\n"));
   client.Send(noise);  // waits until all has been taken
@@ -210,7 +210,7 @@ TEST_F(HttpStreamTest, ALongEchoTakesLittleMemory) {
   constexpr size_t kPieceBytes = size_t{1} << 20;
   constexpr int kPieces = 200;
   Client client(port());
-  const std::string piece = Noise(kPieceBytes);
+  const std::string piece = NoiseText(kPieceBytes);
   const test::PeakMemory memory;
   client.Send(Post(kPieces * kPieceBytes, "Connection: close\r\n"));
   for (int i = 0; i < kPieces; ++i) client.Send(piece);

@@ -9,6 +9,7 @@
 #include "server/rest/cors.h"
 #include "server/rest/problem.h"
 #include "tests/server/rest/fake_exchange.h"
+#include "tests/server/rest/field_of.h"
 
 namespace upscaled::server {
 namespace {
@@ -17,13 +18,6 @@ namespace pb = upscale::v1;
 
 using nlohmann::json;
 using testing::HasSubstr;
-
-std::string FieldOf(const HttpResponse& response, std::string_view name) {
-  for (const HttpField& field : response.fields) {
-    if (field.name == name) return field.value;
-  }
-  return "";
-}
 
 TEST(ProblemTest, SaysWhatAndWhichLimit) {
   const HttpResponse response =

@@ -45,7 +45,7 @@ std::string Message(const std::string& body) {
   return std::string(status.message());
 }
 
-constexpr char kForm[] =
+constexpr char kFormBody[] =
     "preamble\r\n--XX\r\n"
     "Content-Disposition: form-data; name=\"image\"; filename=\"C:\\\\a \\\"b\\\".png\"\r\n"
     "content-type: image/png\r\n\r\n"
@@ -56,7 +56,7 @@ constexpr char kForm[] =
 
 TEST(MultipartReaderTest, GivesPartsHoweverTheyCome) {
   for (const size_t piece : {1u, 2u, 3u, 7u, 64u, 100'000u}) {
-    const auto parts = ReadParts(kForm, piece);
+    const auto parts = ReadParts(kFormBody, piece);
     ASSERT_TRUE(parts.ok()) << parts.status() << " " << piece;
     ASSERT_EQ(parts->size(), 3u);
     EXPECT_EQ((*parts)[0].header.name, "image");
@@ -68,7 +68,7 @@ TEST(MultipartReaderTest, GivesPartsHoweverTheyCome) {
     EXPECT_EQ((*parts)[1].body, "");
     EXPECT_EQ((*parts)[2].header.name, "m;n");
     EXPECT_EQ((*parts)[2].body, "2");
-    EXPECT_EQ(ReadParts(kForm, piece, /*skip=*/true)->size(), 3u);
+    EXPECT_EQ(ReadParts(kFormBody, piece, /*skip=*/true)->size(), 3u);
   }
 }
 

@@ -7,6 +7,7 @@
 #include "server/rest/docs_page.h"
 #include "server/rest/embedded_files.h"
 #include "server/rest/upscale_parameters.h"
+#include "tests/server/rest/field_of.h"
 #include "tests/server/rest/rest_environment.h"
 
 namespace upscaled::server {
@@ -57,13 +58,6 @@ HttpResponse Get(const std::vector<HttpRoute>& routes, const std::string& path,
     return response;
   }
   return response;
-}
-
-std::string FieldOf(const HttpResponse& response, std::string_view name) {
-  for (const HttpField& field : response.fields) {
-    if (field.name == name) return field.value;
-  }
-  return "";
 }
 
 TEST(OpenApiTest, HasEveryRouteAndNoOther) {

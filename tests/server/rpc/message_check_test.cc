@@ -78,9 +78,11 @@ TEST(MessageCheckTest, CountsFieldsOfPartsAndGroups) {
 
 TEST(MessageCheckTest, RefusesWhatIsMalformed) {
   for (const std::string& bytes :
-       {std::string("\x07"), std::string("\x0a\x05ab"), std::string("\x0a"),
-        std::string("\x79\x01"), std::string("\x0a\x02\x0a\x05"), std::string("\x00", 1),
-        std::string("\x78\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01")}) {
+       {std::string("\x07"),
+        std::string("\x0a\x05"
+                    "ab"),
+        std::string("\x0a"), std::string("\x79\x01"), std::string("\x0a\x02\x0a\x05"),
+        std::string("\x00", 1), std::string("\x78\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01")}) {
     const absl::Status status = Check(bytes);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << bytes.size();
     EXPECT_EQ(ReasonOf(status), ErrorReason::kInvalidOption) << bytes.size();

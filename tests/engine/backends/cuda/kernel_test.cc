@@ -43,7 +43,7 @@ using test::RunEmulated;
 
 constexpr Precision kPrecisions[] = {Precision::kExact, Precision::kFast};
 
-float Tolerance(Precision precision) { return precision == Precision::kFast ? 4e-3f : 1e-5f; }
+float LayerTolerance(Precision precision) { return precision == Precision::kFast ? 4e-3f : 1e-5f; }
 
 Rect Whole(Size size) { return {0, 0, size.width, size.height}; }
 
@@ -96,7 +96,7 @@ class CudaKernelTest : public testing::TestWithParam<Precision> {
           for (int x = region.x; x < region.right(); ++x) {
             const float value = expected.at(c, x, y);
             ASSERT_NEAR(dst.At(0, c, x, y), value,
-                        Tolerance(GetParam()) * std::max(1.0f, std::abs(value)))
+                        LayerTolerance(GetParam()) * std::max(1.0f, std::abs(value)))
                 << "channel " << c << " at " << x << ", " << y;
           }
         }
@@ -229,7 +229,7 @@ TEST_P(CudaKernelTest, FirstConvolutionReadsSamples) {
         for (int x = region.x; x < region.right(); ++x) {
           const float value = expected.at(c, x, y);
           ASSERT_NEAR(dst.At(0, c, x, y), value,
-                      Tolerance(GetParam()) * std::max(1.0f, std::abs(value)))
+                      LayerTolerance(GetParam()) * std::max(1.0f, std::abs(value)))
               << "channel " << c << " at " << x << ", " << y;
         }
       }

@@ -1,13 +1,11 @@
-// The opencl backend's candidates for those who choose its kernels, and its own choice.
+// The opencl backend's own choice of kernels, and that it takes that of others.
 
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "engine/autotune/tuner.h"
 #include "engine/backends/opencl/kernel_candidate.h"
 #include "engine/backends/opencl/opencl_backend.h"
@@ -15,7 +13,6 @@
 #include "engine/backends/opencl/opencl_kernel_set.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/engine/backends/check_candidate.h"
 #include "tests/engine/backends/opencl/test_context.h"
 #include "tests/engine/backends/tested_layers.h"
 #include "tests/support/test_image.h"
@@ -29,8 +26,6 @@ using opencl::KernelInfo;
 using opencl::LaunchConfig;
 using opencl::OpenClKernelSet;
 using test::MakeConv;
-using test::RandomInt;
-using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 class OpenClChoiceTest : public ::testing::Test {
@@ -68,30 +63,6 @@ TEST_F(OpenClChoiceTest, EveryLayerHasAtMostSixteenChoicesAndMakersTheirOwnFirst
   EXPECT_EQ(ConfigOf(first), (LaunchConfig{4, {4, 4, 8}}));
 }
 
-// Answers with one of the names, and tries each.
-class CheckingChooser final : public KernelChooser {
- public:
-  explicit CheckingChooser(std::mt19937& random) : random_(random) {}
-
-  std::string Choose(const KernelCandidates& candidates) override {
-    EXPECT_THAT(candidates.device(), StartsWith("opencl, "));
-    const std::vector<std::string> names = candidates.names();
-    EXPECT_EQ(std::set(names.begin(), names.end()).size(), names.size());
-    // Only the first configuration of each kernel: others differ in their launch alone.
-    const float tolerance = candidates.precision() == Precision::kExact ? 1.5e-5f : 6e-3f;
-    std::string kernel;
-    for (const std::string& name : names) {
-      if (absl::StartsWith(name, kernel + ",")) continue;
-      kernel = name.substr(0, name.find(','));
-      test::CheckCandidate(candidates, name, tolerance, random_);
-    }
-    return names[RandomInt(random_, 0, static_cast<int>(names.size()) - 1)];
-  }
-
- private:
-  std::mt19937& random_;
-};
-
 class OpenClCandidateTest : public OpenClChoiceTest {
  protected:
   void SetUp() override {
@@ -101,30 +72,15 @@ class OpenClCandidateTest : public OpenClChoiceTest {
     context_ = *std::move(context);
   }
 
-  std::string Choose(KernelChooser* chooser, const Layer& layer, Precision precision,
-                     const char* forced = "") {
-    const OpenClKernelSet kernels(context_, precision);
-    const auto info = FindForcedKernel("opencl", opencl::ListKernels(), forced);
-    EXPECT_TRUE(info.ok()) << info.status();
-    const auto choice = ChooseKernel(kernels, {&layer}, *info, chooser);
+  std::string Choose(KernelChooser* chooser, const Layer& layer) {
+    const OpenClKernelSet kernels(context_, Precision::kExact);
+    const auto choice = ChooseKernel(kernels, {&layer}, nullptr, chooser);
     EXPECT_TRUE(choice.ok()) << choice.status();
     return kernels.NameOf(*choice);
   }
 
   std::shared_ptr<opencl::Context> context_;
 };
-
-TEST_F(OpenClCandidateTest, CandidatesAreRight) {
-  const Layer layers[] = {layer_, MakeConv(Op::kConv, 5, 9, 2, 2, 0, random_),
-                          MakeConv(Op::kConv, 9, 17, 1, 1, 0, random_),
-                          MakeConv(Op::kConvTranspose, 9, 3, 4, 2, 3, random_)};
-  CheckingChooser chooser(random_);
-  for (const Layer& layer : layers) {
-    for (const Precision precision : {Precision::kExact, Precision::kFast}) {
-      Choose(&chooser, layer, precision);
-    }
-  }
-}
 
 TEST_F(OpenClCandidateTest, WhatADeviceRefusesTakesForeverAndGivesNothing) {
   static constexpr LaunchConfig kConfig[] = {{4, {1, 1, 1}}};
@@ -150,11 +106,11 @@ TEST_F(OpenClCandidateTest, TunerMeasuresOnceAndKeepsWhatItFound) {
   const auto warn = [](const std::string& text) { ADD_FAILURE() << text; };
   auto measuring = Tuner::Create({.file = file, .measure = true, .warn = warn});
   ASSERT_TRUE(measuring.ok()) << measuring.status();
-  const std::string found = Choose(measuring->get(), layer, Precision::kExact);
+  const std::string found = Choose(measuring->get(), layer);
   EXPECT_THAT(found, StartsWith("transposed, "));
   auto loading = Tuner::Create({.file = file, .warn = warn});
   ASSERT_TRUE(loading.ok()) << loading.status();
-  EXPECT_EQ(Choose(loading->get(), layer, Precision::kExact), found);
+  EXPECT_EQ(Choose(loading->get(), layer), found);
   const opencl::Device& device = context_->device;
   const TuningTable table = (*loading)->table();
   const TuningEntry* const entry =
@@ -164,17 +120,6 @@ TEST_F(OpenClCandidateTest, TunerMeasuresOnceAndKeepsWhatItFound) {
   EXPECT_EQ(entry->choice, found);
   EXPECT_GT(entry->gflops.size(), 1u);
   std::filesystem::remove(file);
-}
-
-TEST_F(OpenClCandidateTest, ForcedKernelsAreNotChosen) {
-  class Refusing final : public KernelChooser {
-    std::string Choose(const KernelCandidates& candidates) override {
-      ADD_FAILURE() << "was asked";
-      return candidates.names().front();
-    }
-  };
-  Refusing chooser;
-  EXPECT_THAT(Choose(&chooser, layer_, Precision::kExact, "conv"), StartsWith("conv, "));
 }
 
 // Networks run with whatever is chosen.

@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""Checks that every header compiles alone. Usage: headers.py BUILD_FOLDER
+
+Parsing libraries takes nearly all of the time, so what many headers include is precompiled; a header is
+given that only if it includes all of it, itself or through headers of ours, and so would have it anyway.
+"""
+import concurrent.futures
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FOLDERS = ("engine", "server", "client")
+INCLUDE = re.compile(r'^#include [<"](.+)[>"]', re.M)
+CUDA = "/usr/local/cuda/include"
+OPTIONAL = {"CL/opencl.hpp": "opencl", "cuda_runtime_api.h": "cuda"}  # a plugin's folders without it are left out
+
+# Largest first: a header is given the first that it includes all of.
+PRECOMPILED = (
+    ("absl/status/statusor.h", "absl/synchronization/mutex.h", "upscale/v1/upscale.pb.h"),
+    ("absl/status/statusor.h", "absl/synchronization/mutex.h"),
+    ("absl/status/statusor.h",),
+    ("absl/status/status.h",),
+)
+
+
+class Compiler:
+    def __init__(self, build):
+        self.command = [os.environ.get("CXX") or shutil.which("clang++-14") or "c++", "-std=c++20", "-I", ROOT]
+        for folder in (f"{build}/proto/generated", f"{build}/engine/model/generated", CUDA):
+            self.command += ["-isystem", folder]
+
+    def has(self, header):
+        return self._run("-E", "-x", "c++", "-", input=f"#include <{header}>").returncode == 0
+
+    def precompile(self, headers, folder):
+        """Returns the path to include, beside which the compilers look for what is precompiled."""
+        path = pathlib.Path(tempfile.mkdtemp(dir=folder)) / "precompiled.h"
+        path.write_text("".join(f"#include <{header}>\n" for header in headers))
+        compiled = self._run("-x", "c++-header", path, "-o", f"{path}.gch")
+        if compiled.returncode:
+            sys.exit(compiled.stderr)
+        return path
+
+    def errors(self, header, precompiled):
+        includes = [argument for path in (precompiled, header) if path for argument in ("-include", path)]
+        result = self._run("-fsyntax-only", *includes, "-x", "c++", "/dev/null")
+        return result.stderr if result.returncode else ""
+
+    def _run(self, *arguments, **options):
+        return subprocess.run([*self.command, *arguments], cwd=ROOT, capture_output=True, text=True, **options)
+
+
+class Includes:
+    """What headers include, directly or through others of ours."""
+
+    def __init__(self):
+        self._known = {}
+
+    def of(self, name):
+        if name not in self._known:
+            path = ROOT / name
+            found = set(INCLUDE.findall(path.read_text())) if path.is_file() else set()
+            self._known[name] = found.union(*map(self.of, found))
+        return self._known[name]
+
+
+def find_headers(compiler):
+    absent = {folder for header, folder in OPTIONAL.items() if not compiler.has(header)}
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*.h")):
+            parts = path.relative_to(ROOT).parts
+            if "node_modules" not in parts and not absent.intersection(parts):
+                yield str(path.relative_to(ROOT))
+
+
+def main():
+    compiler = Compiler(pathlib.Path(sys.argv[1]).resolve())
+    includes = Includes()
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        paths = list(pool.map(lambda headers: compiler.precompile(headers, folder), PRECOMPILED))
+
+        def check(header):
+            known = includes.of(header)
+            fitting = (path for headers, path in zip(PRECOMPILED, paths) if known.issuperset(headers))
+            return header, compiler.errors(header, next(fitting, None))
+
+        bad = [(header, errors) for header, errors in pool.map(check, find_headers(compiler)) if errors]
+    for header, errors in bad:
+        print(f"does not compile alone: {header}\n{errors}")
+    return bool(bad)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

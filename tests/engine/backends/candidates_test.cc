@@ -1,0 +1,164 @@
+// Every backend's candidates for those who choose its kernels: they compute what the reference
+// does, and only layers that no kernel is forced on are asked about.
+#include <algorithm>
+#include <iterator>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/graph/kernel_choice.h"
+#include "engine/model/border.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/engine/backends/check_candidate.h"
+#include "tests/engine/backends/tested_devices.h"
+#include "tests/engine/backends/tested_layers.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled {
+namespace {
+
+using test::MakeConv;
+using test::RandomInt;
+
+constexpr int kLayers =
+    6;  // of those that there are, anew each time: devices compile some of them slowly
+constexpr char kTested[] = "tested";
+
+// Relative to the largest value: what a backend's fastest algorithms give away.
+float Tolerance(const std::string& device, Precision precision) {
+  if (device == "cpu") return 1e-3f;  // Winograd's, of tiles of 6
+  return precision == Precision::kExact ? 2e-5f : 6e-3f;
+}
+
+std::string KernelOf(const std::string& candidate) {
+  return candidate.substr(0, candidate.find(','));
+}
+
+// Chooses for the tested layer at random, after a look at what there is.
+class CheckingChooser final : public KernelChooser {
+ public:
+  CheckingChooser(std::string device, std::mt19937& random)
+      : device_(std::move(device)), random_(random) {}
+
+  std::string Choose(const KernelCandidates& candidates) override {
+    const std::vector<std::string> names = candidates.names();
+    if (candidates.layer().name != kTested) return names.front();
+    EXPECT_THAT(candidates.device(), ::testing::StartsWith(absl::StrCat(device_, ", ")));
+    EXPECT_GE(names.size(), 2u);
+    EXPECT_EQ(std::set(names.begin(), names.end()).size(), names.size());
+    const float tolerance = Tolerance(device_, candidates.precision());
+    std::string kernel;
+    for (const std::string& name : names) {
+      // Only the first configuration of each: others differ in their launch alone.
+      if (KernelOf(name) == kernel) continue;
+      kernel = KernelOf(name);
+      test::CheckCandidate(candidates, name, tolerance, random_);
+    }
+    kernels.push_back(KernelOf(names.back()));
+    return names[RandomInt(random_, 0, static_cast<int>(names.size()) - 1)];
+  }
+
+  std::vector<std::string> kernels;  // one that could be forced, for each time that it was asked
+
+ private:
+  const std::string device_;
+  std::mt19937& random_;
+};
+
+class RefusingChooser final : public KernelChooser {
+ public:
+  std::string Choose(const KernelCandidates& candidates) override {
+    EXPECT_NE(candidates.layer().name, kTested) << "was asked";
+    return candidates.names().front();
+  }
+};
+
+class CandidatesTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    const absl::Status status = test::CreateTestedBackend(GetParam()).status();
+    if (absl::IsUnavailable(status)) GTEST_SKIP() << status;
+    ASSERT_TRUE(status.ok()) << status;
+  }
+
+  std::vector<Layer> SampleLayers() {
+    std::vector<Layer> layers = test::TestedLayers(random_), sampled;
+    std::erase_if(layers, [](const Layer& layer) {
+      return layer.op != Op::kConv && layer.op != Op::kConvTranspose;
+    });
+    std::sample(layers.begin(), layers.end(), std::back_inserter(sampled), kLayers, random_);
+    return sampled;
+  }
+
+  // The layer in a network whose image is three channels of no smaller size.
+  Network Around(const Layer& tested) {
+    Network network;
+    network.layers = {{.op = Op::kInput, .name = "input", .out_channels = 3}};
+    if (tested.op == Op::kConv && tested.stride_px > 1) {
+      Append(network, test::MakePlain(Op::kResizeNearest, 3, 3, tested.stride_px, 0, {}));
+    }
+    Append(network, MakeConv(Op::kConv, 3, tested.in_channels, 1, 1, 0, random_));
+    Append(network, tested);
+    network.layers.back().name = kTested;
+    Append(network, MakeConv(Op::kConv, tested.out_channels, 3, 1, 1, 0, random_));
+    const absl::Status status = InferBorder(network);
+    EXPECT_TRUE(status.ok()) << status;
+    return network;
+  }
+
+  void Compile(const Network& network, Precision precision, std::shared_ptr<KernelChooser> chooser,
+               const std::string& forced = "") {
+    BackendOptions options;
+    options.chooser = std::move(chooser);
+    options.kernel = forced;
+    const auto backend = test::CreateTestedBackend(GetParam(), options);
+    ASSERT_TRUE(backend.ok()) << backend.status();
+    const absl::Status status = (*backend)->Compile(network, precision).status();
+    EXPECT_TRUE(status.ok() || absl::IsUnimplemented(status)) << status;
+  }
+
+  std::mt19937 random_ = test::FreshRandom();
+
+ private:
+  static void Append(Network& network, Layer layer) {
+    layer.name = "other";
+    layer.inputs = {static_cast<int>(network.layers.size()) - 1};
+    network.layers.push_back(std::move(layer));
+  }
+};
+
+TEST_P(CandidatesTest, AreRight) {
+  const auto chooser = std::make_shared<CheckingChooser>(GetParam(), random_);
+  for (const Layer& layer : SampleLayers()) {
+    SCOPED_TRACE(test::Describe(layer));
+    for (const Precision precision : {Precision::kExact, Precision::kFast}) {
+      Compile(Around(layer), precision, chooser);
+    }
+  }
+  EXPECT_FALSE(chooser->kernels.empty());
+}
+
+TEST_P(CandidatesTest, AreNotAskedForWhereAKernelIsForced) {
+  const auto chooser = std::make_shared<CheckingChooser>(GetParam(), random_);
+  const Network network = Around(MakeConv(Op::kConv, 12, 20, 3, 1, 1, random_));
+  Compile(network, Precision::kExact, chooser);
+  ASSERT_EQ(chooser->kernels.size(), 1u);
+  Compile(network, Precision::kExact, std::make_shared<RefusingChooser>(), chooser->kernels[0]);
+}
+
+std::vector<std::string> DevicesWithAChoice() {
+  std::vector<std::string> devices = test::TestedDevices();
+  std::erase(devices, "reference");
+  return devices;
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, CandidatesTest, ::testing::ValuesIn(DevicesWithAChoice()),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace upscaled

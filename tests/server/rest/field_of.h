@@ -1,0 +1,19 @@
+// Fields of answers, for tests.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "server/http/http_message.h"
+
+namespace upscaled::server {
+
+// The first field of this name; "" when there is none.
+inline std::string FieldOf(const HttpResponse& response, std::string_view name) {
+  for (const HttpField& field : response.fields) {
+    if (field.name == name) return field.value;
+  }
+  return "";
+}
+
+}  // namespace upscaled::server
