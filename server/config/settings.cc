@@ -323,7 +323,8 @@ void AddResults(SettingList& list, ServerConfig& config) {
             "directory that results are stored in, of this server alone; empty: none are stored",
             config.result_cache);
   list.Bytes("result-cache-bytes",
-             "size of the stored results; the least recently used make room for new ones",
+             "size of the stored results; the least recently used make room for new ones; larger "
+             "ones than a quarter of it are not stored",
              config.result_cache_bytes);
   list.Bytes("hold-source-bytes",
              "encoded sources up to this size are received whole before they are computed, so that "

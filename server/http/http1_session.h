@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -96,8 +97,8 @@ class Http1Session final : public HttpSession, public HttpSocketOwner {
   void ReadHeader();
   void OnHeaderLate();
   void Handle();
-  void Dispatch(const HttpRoute* route, HttpResponse refusal);
-  void Refuse(HttpFault fault);
+  void Dispatch(const std::variant<const HttpRoute*, HttpFault>& found);
+  void Refuse(const HttpFault& fault, const HttpRequest& request);
 
   // Bodies.
   void FeedBody();

@@ -42,16 +42,19 @@ class HttpExchange {
   // The whole answer at once; at most once and instead of Begin. Does not wait.
   virtual void Send(HttpResponse response) = 0;
 
-  // Begins an answer whose body follows: chunked, for HTTP/1.0 until the connection's end.
-  // `trailer_names` are the fields that Finish may add. `response.body` is empty. Does not wait.
+  // Begins an answer whose body follows: with its length where `response` tells it, else chunked,
+  // for HTTP/1.0 until the connection's end. `trailer_names` are the fields that Finish may add to
+  // chunks. `response.body` is empty. Does not wait.
   virtual absl::Status Begin(HttpResponse response,
                              const std::vector<std::string>& trailer_names) = 0;
   // Waits until `bytes` fit into the bounded output queue. Nothing is sent in answer to HEAD.
+  // OUT_OF_RANGE: more than the length that was told.
   virtual absl::Status Write(std::span<const uint8_t> bytes) = 0;
   // Waits until the system has taken all that was written, and the connection holds none of it.
   // Errors as Write's.
   virtual absl::Status Settle() = 0;
-  // Ends the answer. Does not wait; trailers whose names were not announced are left out.
+  // Ends the answer, or cuts one that is shorter than its length. Does not wait; trailers whose
+  // names were not announced are left out.
   virtual void Finish(std::vector<HttpField> trailers) = 0;
 
   // Ends waiting and later Read and Write with `reason`, which is not OK. Thread safe.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/base/error.h"
 
 namespace upscaled::server {
 namespace {
@@ -15,6 +16,11 @@ const HttpField* FindUnsendable(const std::vector<HttpField>& fields) {
   return found == fields.end() ? nullptr : &*found;
 }
 
+// A handler's own failure.
+HttpFault NoAnswer(std::string_view message) {
+  return {500, MakeError(absl::StatusCode::kInternal, ErrorReason::kInternal, message)};
+}
+
 class Exchange final : public HttpExchange {
  public:
   explicit Exchange(std::shared_ptr<HttpExchangeState> state) : state_(std::move(state)) {}
@@ -24,7 +30,7 @@ class Exchange final : public HttpExchange {
   absl::StatusOr<size_t> Read(std::span<uint8_t> dst) override { return state_->Read(dst); }
   void Send(HttpResponse response) override {
     if (state_->Start({.response = std::move(response)}).ok()) return;
-    (void)state_->Start({.response = TextResponse(500, "the answer cannot be sent\n")});
+    (void)state_->Start({.fault = NoAnswer("the answer cannot be sent")});
   }
   absl::Status Begin(HttpResponse response,
                      const std::vector<std::string>& trailer_names) override {
@@ -146,6 +152,7 @@ absl::Status HttpExchangeState::Start(Answer answer) {
     if (connection_ended_) return error_;
     started_ = true;
     ended_ = !answer.streamed;
+    if (request_.method != "HEAD") left_ = answer.response.length;
     answer_ = std::move(answer);
   }
   Wake();
@@ -162,6 +169,11 @@ absl::Status HttpExchangeState::Write(std::span<const uint8_t> bytes) {
     mutex_.Await(absl::Condition(&fits));
     if (!error_.ok()) return error_;
     if (bytes.empty() || request_.method == "HEAD") return absl::OkStatus();
+    if (left_ && bytes.size() > *left_) {
+      return absl::OutOfRangeError(
+          absl::StrCat("the answer has ", *left_, " more bytes, not ", bytes.size()));
+    }
+    if (left_) *left_ -= bytes.size();
     queue_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   }
   Wake();
@@ -181,7 +193,8 @@ void HttpExchangeState::Finish(std::vector<HttpField> trailers) {
   {
     absl::MutexLock lock(&mutex_);
     if (!started_ || ended_) return;
-    ended_ = true;
+    cut_ = left_.value_or(0) > 0;
+    ended_ = !cut_;
     trailers_ = std::move(trailers);
   }
   Wake();
@@ -216,7 +229,7 @@ void HttpExchangeState::Abandon() {
       cut_ = !ended_;
     } else if (!connection_ended_) {
       started_ = ended_ = true;
-      answer_ = Answer{.response = TextResponse(500, "no answer\n")};
+      answer_ = Answer{.fault = NoAnswer("no answer")};
     }
   }
   Wake();

@@ -16,6 +16,7 @@
 #include "absl/synchronization/mutex.h"
 #include "server/http/body_queue.h"
 #include "server/http/http_exchange.h"
+#include "server/http/http_fault.h"
 #include "server/http/http_message.h"
 
 namespace upscaled::server {
@@ -26,7 +27,8 @@ class HttpExchangeState {
   // An answer as far as it is known when it begins.
   struct Answer {
     HttpResponse response;
-    bool streamed = false;  // its body follows in pieces
+    std::optional<HttpFault> fault;  // instead of a response, which the connection makes of it
+    bool streamed = false;           // its body follows in pieces
     std::vector<std::string> trailer_names;
   };
   // What has been written since the last one.
@@ -82,6 +84,7 @@ class HttpExchangeState {
   bool started_ ABSL_GUARDED_BY(mutex_) = false;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;  // by Finish or a whole answer
   bool cut_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<uint64_t> left_ ABSL_GUARDED_BY(mutex_);  // to be written, where it is known
   std::string queue_ ABSL_GUARDED_BY(mutex_);
   bool sending_ ABSL_GUARDED_BY(mutex_) = false;  // what the last piece had
   std::vector<HttpField> trailers_ ABSL_GUARDED_BY(mutex_);

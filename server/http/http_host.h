@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "server/http/body_room.h"
+#include "server/http/http_fault.h"
 #include "server/http/http_limits.h"
 #include "server/http/http_router.h"
 #include "server/http/http_session_list.h"
@@ -20,14 +21,16 @@ namespace upscaled::server {
 // Must outlive the thread, and with it all sessions.
 struct HttpHost {
   HttpHost(const HttpLimits& limits, std::string title, std::vector<HttpRoute> routes,
-           ConnectionTable& table)
+           HttpFaultAnswer fault_answer, ConnectionTable& table)
       : limits(limits),
         router(std::move(title), std::move(routes)),
+        fault_answer(std::move(fault_answer)),
         table(table),
         buffer(kBufferBytes) {}
 
   const HttpLimits limits;
   const HttpRouter router;
+  const HttpFaultAnswer fault_answer;
   ConnectionTable& table;
   // Set before the first session.
   std::shared_ptr<HttpThreadLink> link;

@@ -5,8 +5,11 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "engine/base/string_view.h"
+#include "server/http/http_fault.h"
 
 namespace upscaled::server {
 
@@ -38,6 +41,18 @@ HttpResponse TextResponse(int status, std::string text) {
   return {.status = status,
           .fields = {{"Content-Type", "text/plain; charset=utf-8"}, {"Cache-Control", "no-store"}},
           .body = std::move(text)};
+}
+
+std::string Quoted(std::string_view sent) {
+  constexpr size_t kMaxBytes = 100;
+  const char* const end = sent.size() > kMaxBytes ? "...\"" : "\"";
+  return absl::StrCat("\"", absl::Utf8SafeCHexEscape(ToAbsl(sent.substr(0, kMaxBytes))), end);
+}
+
+HttpResponse FaultText(const HttpFault& fault, const HttpRequest&) {
+  HttpResponse response = TextResponse(fault.status, absl::StrCat(fault.error.message(), "\n"));
+  response.fields.insert(response.fields.end(), fault.fields.begin(), fault.fields.end());
+  return response;
 }
 
 }  // namespace upscaled::server

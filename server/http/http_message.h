@@ -38,6 +38,8 @@ struct HttpResponse {
   int status = 200;
   std::vector<HttpField> fields;
   std::string body;  // left out in the answer to a HEAD request, but its length is told
+  // Bytes of a body that is not here, as it follows in pieces or HEAD leaves it out.
+  std::optional<uint64_t> length = std::nullopt;
 };
 
 // "Not Found" for 404, as RFC 9110 calls it.

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "server/base/error.h"
 
 namespace upscaled::server {
 namespace {
@@ -22,6 +23,21 @@ std::optional<std::string_view> Match(std::string_view pattern, std::string_view
   return segment.find('/') == std::string_view::npos ? std::optional(segment) : std::nullopt;
 }
 
+HttpFault PathFault(int status, absl::StatusCode code, std::string_view message,
+                    std::vector<HttpField> fields = {}) {
+  return {status, MakeError(code, ErrorReason::kUnspecified, message), std::move(fields)};
+}
+
+// That a request has a body, which its route does not take.
+HttpFault NoBodyTaken(const HttpRequest& request) {
+  const std::string body = request.content_length
+                               ? absl::StrCat("a body of ", *request.content_length, " bytes")
+                               : "a body of any length";
+  return {413, MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kLimitExceeded,
+                         absl::StrCat(body, "; ", Quoted(request.path), " takes 0 bytes"),
+                         {{"limit", "body-bytes"}, {"maximum", "0"}})};
+}
+
 }  // namespace
 
 HttpRouter::HttpRouter(std::string title, std::vector<HttpRoute> routes)
@@ -31,6 +47,7 @@ HttpRouter::HttpRouter(std::string title, std::vector<HttpRoute> routes)
   welcome_.append("\n\n");
   for (const HttpRoute& route : routes_) {
     if (route.description.empty()) continue;
+    if (route.path != "/") absl::StrAppend(&paths_, ", ", route.path);
     absl::StrAppendFormat(&welcome_, "%-*s  %s\n", static_cast<int>(width), route.path,
                           route.description);
   }
@@ -42,7 +59,7 @@ HttpRouter::HttpRouter(std::string title, std::vector<HttpRoute> routes)
        }});
 }
 
-std::variant<const HttpRoute*, HttpResponse> HttpRouter::Find(HttpRequest& request) const {
+std::variant<const HttpRoute*, HttpFault> HttpRouter::Find(HttpRequest& request) const {
   const std::string method = request.method == "HEAD" ? "GET" : request.method;
   const HttpRoute* found = nullptr;
   std::string_view parameter;
@@ -54,22 +71,21 @@ std::variant<const HttpRoute*, HttpResponse> HttpRouter::Find(HttpRequest& reque
     parameter = *match;
     if (parameter.empty()) break;  // a whole path
   }
-  if (found == nullptr) return Refusal(request.path);
-  if (request.has_body && found->stream == nullptr) {
-    return TextResponse(413, "a body; this takes 0 bytes at most\n");
-  }
+  if (found == nullptr) return Refusal(request);
+  if (request.has_body && found->stream == nullptr) return NoBodyTaken(request);
   request.parameter = parameter;
   return found;
 }
 
-HttpResponse HttpRouter::Refusal(std::string_view path) const {
-  std::string allowed = AllowedMethods(path);
+HttpFault HttpRouter::Refusal(const HttpRequest& request) const {
+  std::string allowed = AllowedMethods(request.path);
   if (allowed.empty()) {
-    return TextResponse(404, absl::StrCat("nothing here; there is\n\n", welcome_));
+    return PathFault(404, absl::StatusCode::kNotFound,
+                     absl::StrCat("there is no ", Quoted(request.path), "; there are /", paths_));
   }
-  HttpResponse response = TextResponse(405, absl::StrCat("only ", allowed, "\n"));
-  response.fields.push_back({"Allow", std::move(allowed)});
-  return response;
+  return PathFault(405, absl::StatusCode::kUnimplemented,
+                   absl::StrCat(Quoted(request.path), " takes ", allowed, ", not ", request.method),
+                   {{"Allow", allowed}});
 }
 
 std::string HttpRouter::AllowedMethods(std::string_view path) const {

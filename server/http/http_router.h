@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "server/http/http_exchange.h"
+#include "server/http/http_fault.h"
 #include "server/http/http_message.h"
 
 namespace upscaled::server {
@@ -33,17 +34,17 @@ class HttpRouter {
   HttpRouter& operator=(const HttpRouter&) = delete;
 
   // The route of `request`, whose parameter is set then.
-  // Else the answer that refuses it: 404 where there is no such path, 405 where it has no such
+  // Else why it is refused: 404 where there is no such path, 405 where it has no such
   // method, 413 where the request has a body that the route does not take.
-  std::variant<const HttpRoute*, HttpResponse> Find(HttpRequest& request) const;
+  std::variant<const HttpRoute*, HttpFault> Find(HttpRequest& request) const;
 
  private:
-  HttpResponse Refusal(std::string_view path) const;
+  HttpFault Refusal(const HttpRequest& request) const;
   // "GET, HEAD"; "" where nothing is at `path`.
   std::string AllowedMethods(std::string_view path) const;
 
   std::vector<HttpRoute> routes_;
-  std::string welcome_;
+  std::string welcome_, paths_;
 };
 
 }  // namespace upscaled::server

@@ -20,7 +20,8 @@ class ListeningHttpServer final : public HttpServer {
   ListeningHttpServer(HttpServerOptions options, ConnectionTable& table)
       : tls_(options.tls),
         on_http2_(std::move(options.on_http2)),
-        host_(options.limits, std::move(options.title), std::move(options.routes), table) {
+        host_(options.limits, std::move(options.title), std::move(options.routes),
+              std::move(options.fault_answer), table) {
     host_.link = std::make_shared<HttpThreadLink>(thread_);
     disk_link_ = host_.link;
     if (options.bodies.spool_bytes > 0) {

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/http/body_room.h"
+#include "server/http/http_fault.h"
 #include "server/http/http_limits.h"
 #include "server/http/http_router.h"
 #include "server/net/connection_table.h"
@@ -22,6 +23,7 @@ struct HttpServerOptions {
   std::string address;  // HOST:PORT or unix:PATH, as ListenerOptions has it
   std::string title;    // the first line of the text at "/"
   std::vector<HttpRoute> routes;
+  HttpFaultAnswer fault_answer = FaultText;
   HttpLimits limits;
   BodyRoomOptions bodies;
   // Not null: HTTPS, with the certificates that it has when a connection begins. Outlives the

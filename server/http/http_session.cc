@@ -119,15 +119,18 @@ void Http1Session::AwaitRequest() {
 
 void Http1Session::ReadHeader() {
   buffer_.erase(0, parser_->ReadHeader(Unparsed()));
-  if (parser_->fault()) return Refuse(*parser_->fault());
+  if (parser_->fault()) return Refuse(*parser_->fault(), parser_->parsed().request);
   if (parser_->header_done()) Handle();
 }
 
 void Http1Session::OnHeaderLate() {
   const bool begun = !buffer_.empty() || parser_->begun();
   if (phase_ == Phase::kHandshake || !begun) return End(Offence::kHandshakeTimeout);
-  Refuse({408, absl::StrCat("no whole header after ",
-                            absl::FormatDuration(host_.limits.header_timeout), "\n")});
+  const std::string timeout = absl::FormatDuration(host_.limits.header_timeout);
+  Refuse({408, MakeError(absl::StatusCode::kAborted, ErrorReason::kStalled,
+                         absl::StrCat("no whole header after ", timeout),
+                         {{"limit", "header-timeout"}, {"maximum", timeout}})},
+         parser_->parsed().request);
 }
 
 void Http1Session::Handle() {
@@ -155,12 +158,10 @@ void Http1Session::Handle() {
         });
       });
   if (streams_) pace_.emplace(host_.limits.stall_timeout, host_.limits.min_progress_bytes);
-  HttpResponse refusal;
-  if (route == nullptr) refusal = std::move(std::get<HttpResponse>(found));
-  Dispatch(route == nullptr ? nullptr : *route, std::move(refusal));
+  Dispatch(found);
 }
 
-void Http1Session::Dispatch(const HttpRoute* route, HttpResponse refusal) {
+void Http1Session::Dispatch(const std::variant<const HttpRoute*, HttpFault>& found) {
   const std::optional<uint64_t> length = exchange_->request().content_length;
   if (streams_ && length > max_body_bytes_) {
     body_failed_ = true;
@@ -168,12 +169,12 @@ void Http1Session::Dispatch(const HttpRoute* route, HttpResponse refusal) {
   }
   if (parser_->body_done()) exchange_->body()->End();
   try {
-    if (route == nullptr) {
-      MakeHttpResponseWriter(exchange_)->Send(std::move(refusal));
-    } else if (streams_) {
-      route->stream(MakeHttpExchange(exchange_));
+    if (const HttpFault* const fault = std::get_if<HttpFault>(&found)) {
+      (void)exchange_->Start({.fault = *fault});
+    } else if (const HttpRoute& route = *std::get<const HttpRoute*>(found); streams_) {
+      route.stream(MakeHttpExchange(exchange_));
     } else {
-      route->handler(exchange_->request(), MakeHttpResponseWriter(exchange_));
+      route.handler(exchange_->request(), MakeHttpResponseWriter(exchange_));
     }
   } catch (const std::exception&) {  // status 500, by the exchange's end
   }
@@ -184,13 +185,14 @@ void Http1Session::Dispatch(const HttpRoute* route, HttpResponse refusal) {
   UpdatePace();
 }
 
-void Http1Session::Refuse(HttpFault fault) {
+void Http1Session::Refuse(const HttpFault& fault, const HttpRequest& request) {
   minor_version_ = 1;
-  head_ = keep_alive_ = streams_ = false;
+  keep_alive_ = streams_ = false;
+  head_ = request.method == "HEAD" || (request.method.empty() && buffer_.starts_with("HEAD "));
   pace_.reset();
   if (fault.status == 431) host_.table.OnEnded(Offence::kHeaderBytes);
   phase_ = Phase::kExchange;
-  HttpExchangeState::Answer answer{.response = TextResponse(fault.status, std::move(fault.text))};
+  HttpExchangeState::Answer answer{.response = host_.fault_answer(fault, request)};
   std::string header = BeginAnswer(answer);
   socket_.Send(std::move(header), std::move(answer.response.body));
 }

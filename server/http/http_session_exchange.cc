@@ -53,13 +53,13 @@ size_t Http1Session::TakeBody(std::span<const uint8_t> bytes) {
 void Http1Session::OnBodyFault() {
   const HttpFault fault = *parser_->fault();
   if (phase_ == Phase::kDrain) return Linger();
-  const absl::Status reason = absl::InvalidArgumentError(fault.text);
   if (answer_begun_ || socket_.sending()) {
     socket_.Reset();
-    return Abort(reason);
+    return Abort(fault.error);
   }
-  std::exchange(exchange_, nullptr)->EndConnection(reason);
-  Refuse(fault);
+  const std::shared_ptr<HttpExchangeState> exchange = std::exchange(exchange_, nullptr);
+  exchange->EndConnection(fault.error);
+  Refuse(fault, exchange->request());
 }
 
 void Http1Session::Drain() {
@@ -101,6 +101,9 @@ void Http1Session::SendMore() {
   if (!answer_begun_) {
     std::optional<HttpExchangeState::Answer> answer = exchange_->TakeAnswer();
     if (answer) {
+      if (answer->fault) {
+        answer->response = host_.fault_answer(*answer->fault, exchange_->request());
+      }
       head = BeginAnswer(*answer);
       body = std::move(answer->response.body);
     } else if (awaits_continue_ && exchange_->WantsBody()) {
@@ -131,23 +134,27 @@ std::string Http1Session::BeginAnswer(HttpExchangeState::Answer& answer) {
   answer_ends_ = !answer.streamed;
   // A body that was not asked for may come or not; one beyond its limit is not worth the wait.
   if (awaits_continue_ || body_failed_ || host_.draining) keep_alive_ = false;
+  const std::optional<uint64_t> length = answer.response.length;
   framing_ = HttpFraming::kLength;
-  if (answer.streamed) {
+  if (answer.streamed && !length) {
     framing_ = minor_version_ == 0 ? HttpFraming::kUntilClose : HttpFraming::kChunked;
     if (framing_ == HttpFraming::kUntilClose) keep_alive_ = false;
-  } else {
+  }
+  if (!answer.streamed) {
     host_.sessions.SetWaiting(place_, true);
     SetDeadline(host_.limits.write_timeout, &Http1Session::OnWriteLate);
   }
   trailer_names_ = std::move(answer.trailer_names);
   HttpResponse& response = answer.response;
-  std::string header = HttpAnswerHeader(response,
-                                        {.minor_version = minor_version_,
-                                         .keep_alive = keep_alive_,
-                                         .framing = framing_,
-                                         .body_bytes = response.body.size(),
-                                         .trailer_names = trailer_names_},
-                                        absl::Now());
+  std::string header = HttpAnswerHeader(
+      response,
+      {.minor_version = minor_version_,
+       .keep_alive = keep_alive_,
+       .framing = framing_,
+       .body_bytes =
+           answer.streamed || head_ ? length.value_or(response.body.size()) : response.body.size(),
+       .trailer_names = trailer_names_},
+      absl::Now());
   if (head_ || response.status == 204 || response.status == 304) response.body.clear();
   return header;
 }

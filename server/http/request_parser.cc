@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/string_view.h"
+#include "server/base/error.h"
 #include "server/http/http_target.h"
 
 namespace upscaled::server {
@@ -29,6 +30,13 @@ constexpr uint64_t kFreeBytesPerChunk = 16;
 constexpr uint64_t kFreeBytesPerByte = 2;
 
 std::string ToString(string_view text) { return {text.data(), text.size()}; }
+
+HttpFault Malformed(std::string_view message) {
+  return {400, MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kUnspecified, message)};
+}
+HttpFault Unsupported(int status, std::string_view message) {
+  return {status, MakeError(absl::StatusCode::kUnimplemented, ErrorReason::kUnspecified, message)};
+}
 
 }  // namespace
 
@@ -74,13 +82,14 @@ class HttpRequestParser::Impl final : public http::basic_parser<true> {
     if (error == http::error::need_more && left <= kMaxChunkHeaderBytes) error = {};
     if (error == http::error::need_buffer) error = {};
     if (error == http::error::need_more) {
-      fault_ = {400, absl::StrCat("a chunk's header or the trailers are longer than ",
-                                  kMaxChunkHeaderBytes, " bytes\n")};
+      fault_ = Malformed(absl::StrCat("a chunk's header or the trailers are longer than ",
+                                      kMaxChunkHeaderBytes, " bytes"));
     } else if (error) {
-      fault_ = {400, absl::StrCat("the body is malformed: ", error.message(), "\n")};
+      fault_ = Malformed(absl::StrCat("the body is malformed: ", error.message()));
     } else if (raw_body_bytes_ > kFreeChunkBytes + kFreeBytesPerChunk * chunks_ +
                                      (1 + kFreeBytesPerByte) * body_bytes_) {
-      fault_ = {400, "the body's chunks hold too little beside their headers\n"};
+      fault_ = Malformed(absl::StrCat("the body's chunks hold ", body_bytes_, " bytes in ",
+                                      raw_body_bytes_, ", too little beside their headers"));
     }
     return taken;
   }
@@ -131,7 +140,7 @@ class HttpRequestParser::Impl final : public http::basic_parser<true> {
     if (fault_) return;
     absl::StatusOr<HttpTarget> target = ParseHttpTarget(target_);
     if (!target.ok()) {
-      fault_ = {400, absl::StrCat(target.status().message(), "\n")};
+      fault_ = HttpFault{400, WithReason(target.status(), ErrorReason::kUnspecified)};
       return;
     }
     request.path = std::move(target->path);
@@ -145,35 +154,41 @@ class HttpRequestParser::Impl final : public http::basic_parser<true> {
   }
 
   std::optional<HttpFault> FindFault() const {
-    if (!known_method_) return HttpFault{501, "the method is unknown\n"};
+    const HttpRequest& request = parsed_.request;
+    if (!known_method_) {
+      return Unsupported(501, absl::StrCat("the method ", Quoted(request.method), " is unknown"));
+    }
     const size_t encodings = Count("Transfer-Encoding");
     const bool http11 = parsed_.minor_version >= 1;
-    if (encodings > 0 && !http11) {
-      return HttpFault{400, "Transfer-Encoding in a request of HTTP/1.0\n"};
-    }
-    const HttpRequest& request = parsed_.request;
+    if (encodings > 0 && !http11) return Malformed("Transfer-Encoding in a request of HTTP/1.0");
     if (encodings > 1 ||
         (encodings == 1 &&
          !absl::EqualsIgnoreCase(ToAbsl(request.Field("Transfer-Encoding")), "chunked"))) {
-      return HttpFault{501, "the only Transfer-Encoding is chunked\n"};
+      return Unsupported(
+          501, absl::StrCat("the only Transfer-Encoding is chunked; there are ", encodings,
+                            " fields, the first is ", Quoted(request.Field("Transfer-Encoding"))));
     }
     const size_t hosts = Count("Host");
     if (hosts > 1 || (hosts == 0 && http11)) {
-      return HttpFault{400, absl::StrCat("there must be one Host; there are ", hosts, "\n")};
+      return Malformed(absl::StrCat("there must be one Host; there are ", hosts));
     }
     if (http11 && Count("Expect") > 0 &&
         !absl::EqualsIgnoreCase(ToAbsl(request.Field("Expect")), "100-continue")) {
-      return HttpFault{417, "the only Expect is 100-continue\n"};
+      return Unsupported(417, absl::StrCat("the only Expect is 100-continue; this is ",
+                                           Quoted(request.Field("Expect"))));
     }
     return std::nullopt;
   }
 
   HttpFault ToFault(error_code error) const {
     if (error == http::error::header_limit) {
-      return {431, absl::StrCat("the header is longer than ", max_header_bytes_, " bytes\n")};
+      return {431,
+              MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kLimitExceeded,
+                        absl::StrCat("the header is longer than ", max_header_bytes_, " bytes"),
+                        {{"limit", "header-bytes"}, {"maximum", absl::StrCat(max_header_bytes_)}})};
     }
-    if (error == http::error::bad_version) return {505, "HTTP/1.1 and HTTP/1.0 alone\n"};
-    return {400, absl::StrCat("no HTTP request: ", error.message(), "\n")};
+    if (error == http::error::bad_version) return Unsupported(505, "HTTP/1.1 and HTTP/1.0 alone");
+    return Malformed(absl::StrCat("no HTTP request: ", error.message()));
   }
 
   const size_t max_header_bytes_;

@@ -7,17 +7,11 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
 
+#include "server/http/http_fault.h"
 #include "server/http/http_message.h"
 
 namespace upscaled::server {
-
-// The status that refuses what is no valid request, and why. What follows cannot be trusted.
-struct HttpFault {
-  int status = 400;
-  std::string text;
-};
 
 struct ParsedHttpRequest {
   HttpRequest request;  // without peer and parameter
@@ -39,7 +33,7 @@ class HttpRequestParser {
   // Whether a part of the request has come.
   bool begun() const;
 
-  // Once the header is done.
+  // Once the header is done; where it is faulty, what was understood of it.
   ParsedHttpRequest& parsed();
   // Likewise takes bytes of the body, and gives those that are its content to `sink`, which returns
   // how many it has taken: fewer end the call. Trailers are left out.
@@ -47,7 +41,8 @@ class HttpRequestParser {
                   const std::function<size_t(std::span<const uint8_t>)>& sink);
   bool body_done() const;
 
-  // Not empty: nothing more can be read.
+  // Not empty: this is no valid request, nothing more can be read, and what follows cannot be
+  // trusted.
   const std::optional<HttpFault>& fault() const;
 
  private:

@@ -315,6 +315,7 @@ absl::Status Server::OpenHttpPort() {
   HttpServerOptions options{.address = config_.http,
                             .title = kHttpTitle,
                             .routes = rest_->Routes(),
+                            .fault_answer = rest_->FaultAnswer(),
                             .limits = {.stall_timeout = config_.stall_timeout},
                             .bodies = std::move(bodies),
                             .tls = tls_.get()};

@@ -57,8 +57,9 @@ int HttpStatusOf(const absl::Status& status) {
   }
 }
 
-std::string ProblemJson(const absl::Status& status, std::string_view request_id) {
-  const int code = HttpStatusOf(status);
+namespace {
+
+std::string ProblemJson(int code, const absl::Status& status, std::string_view request_id) {
   nlohmann::ordered_json problem = {{"type", "about:blank"},
                                     {"title", HttpReason(code)},
                                     {"status", code},
@@ -76,15 +77,31 @@ std::string ProblemJson(const absl::Status& status, std::string_view request_id)
   return problem.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
-HttpResponse ProblemResponse(const absl::Status& status, std::string_view request_id) {
+HttpResponse ProblemResponse(int code, const absl::Status& status, std::string_view request_id) {
   HttpResponse response{
-      .status = HttpStatusOf(status),
+      .status = code,
       .fields = {{"Content-Type", "application/problem+json"}, {"Cache-Control", "no-store"}},
-      .body = ProblemJson(status, request_id) + "\n"};
+      .body = ProblemJson(code, status, request_id) + "\n"};
   if (!request_id.empty()) response.fields.push_back({"X-Request-Id", std::string(request_id)});
   if (response.status == kTooManyRequests || response.status == kUnavailable) {
     response.fields.push_back({"Retry-After", absl::StrCat(RetrySeconds(status))});
   }
+  return response;
+}
+
+}  // namespace
+
+std::string ProblemJson(const absl::Status& status, std::string_view request_id) {
+  return ProblemJson(HttpStatusOf(status), status, request_id);
+}
+
+HttpResponse ProblemResponse(const absl::Status& status, std::string_view request_id) {
+  return ProblemResponse(HttpStatusOf(status), status, request_id);
+}
+
+HttpResponse ProblemResponse(const HttpFault& fault) {
+  HttpResponse response = ProblemResponse(fault.status, fault.error, "");
+  response.fields.insert(response.fields.end(), fault.fields.begin(), fault.fields.end());
   return response;
 }
 

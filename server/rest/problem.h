@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "server/http/http_fault.h"
 #include "server/http/http_message.h"
 
 namespace upscaled::server {
@@ -18,5 +19,8 @@ std::string ProblemJson(const absl::Status& status, std::string_view request_id)
 
 // An answer with that object, and Retry-After with 429 and 503.
 HttpResponse ProblemResponse(const absl::Status& status, std::string_view request_id);
+
+// What the port itself refuses, in the same form.
+HttpResponse ProblemResponse(const HttpFault& fault);
 
 }  // namespace upscaled::server

@@ -1,6 +1,7 @@
 #include "server/rest/progress_streams.h"
 
 #include <atomic>
+#include <cstdint>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,7 +17,7 @@ constexpr absl::Duration kRetryDelay = absl::Seconds(5);
 // More than any request's events take; days of comments do.
 constexpr size_t kMaxStreamBytes = size_t{48} << 10;
 
-absl::Status TooMany(absl::string_view whose, int maximum) {
+absl::Status TooMany(absl::string_view whose, int64_t maximum) {
   return MakeOverloaded(
       absl::StrCat("there are ", maximum, " progress streams", whose, ", the most at a time"),
       kRetryDelay, {{"limit", "progress-streams"}, {"maximum", absl::StrCat(maximum)}});
@@ -64,8 +65,12 @@ class ProgressStreams::Listener {
   size_t sent_bytes_ = 0;
 };
 
-ProgressStreams::ProgressStreams(const ProgressBoard& board, const Clock& clock)
-    : board_(board), clock_(clock), thread_([this] { Loop(); }) {}
+ProgressStreams::ProgressStreams(const ProgressBoard& board, const Clock& clock,
+                                 int max_listeners_per_address)
+    : board_(board),
+      clock_(clock),
+      shares_(max_listeners_per_address),
+      thread_([this] { Loop(); }) {}
 
 ProgressStreams::~ProgressStreams() {
   {
@@ -82,7 +87,7 @@ absl::Status ProgressStreams::Add(std::unique_ptr<HttpExchange>& exchange,
   {
     absl::MutexLock lock(&mutex_);
     if (listeners_ >= kMaxListeners) return TooMany("", kMaxListeners);
-    if (!shares_.Fits(address, 1)) return TooMany(" of this address", kMaxListenersPerAddress);
+    if (!shares_.Fits(address, 1)) return TooMany(" of this address", shares_.max_per_address());
     ++listeners_;
     shares_.Take(address, 1);
   }

@@ -23,10 +23,9 @@ namespace upscaled::server {
 class ProgressStreams {
  public:
   static constexpr int kMaxListeners = 256;
-  static constexpr int kMaxListenersPerAddress = 32;
 
   // Both must outlive it.
-  ProgressStreams(const ProgressBoard& board, const Clock& clock);
+  ProgressStreams(const ProgressBoard& board, const Clock& clock, int max_listeners_per_address);
   // Cuts the streams that there are.
   ~ProgressStreams();
 
@@ -48,7 +47,7 @@ class ProgressStreams {
   SteadyCondition news_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   int listeners_ ABSL_GUARDED_BY(mutex_) = 0;
-  AddressShares shares_ ABSL_GUARDED_BY(mutex_){kMaxListenersPerAddress};
+  AddressShares shares_ ABSL_GUARDED_BY(mutex_);
   std::list<std::unique_ptr<Listener>> arrivals_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;  // last: it uses what is above
 };

@@ -1,5 +1,6 @@
 #include "server/rest/rest_service.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <iterator>
 #include <map>
@@ -8,6 +9,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "server/admission/limits.h"
+#include "server/base/error.h"
 #include "server/handlers/request_options.h"
 #include "server/rest/info_routes.h"
 #include "server/rest/page_routes.h"
@@ -29,11 +32,13 @@ void Append(std::vector<HttpRoute> more, std::vector<HttpRoute>& routes) {
                 std::make_move_iterator(more.end()));
 }
 
-// A GET of what takes POST and HEAD alone.
-void RefuseGet(HttpExchange& exchange) {
-  HttpResponse response = TextResponse(405, "only POST and HEAD\n");
-  response.fields.push_back({"Allow", "POST, HEAD"});
-  exchange.Send(std::move(response));
+// Of the listeners an address gets the share that it gets of the calls, so that a proxy, whose
+// address all its clients have, can be given all of both.
+int ListenersPerAddress(const Limits& limits) {
+  const int64_t listeners = ProgressStreams::kMaxListeners;
+  const int64_t share =
+      listeners * MaxRequestsPerAddress(limits) / std::max(limits.max_concurrent_requests, 1);
+  return static_cast<int>(std::max<int64_t>(share, 1));
 }
 
 // Answers browsers that ask whether a page of another origin may send a request.
@@ -65,7 +70,7 @@ RestService::RestService(const HandlerEnvironment& handlers, CallEnvironment& ca
       fetcher_(std::move(options.fetch)),
       web_(options.web),
       host_{handlers, calls, cors_, fetcher_, watchdog_, board_},
-      streams_(board_, calls.clock) {}
+      streams_(board_, calls.clock, ListenersPerAddress(calls.admission.limits())) {}
 
 std::vector<HttpRoute> RestService::CallRoutes() {
   const uint64_t max_body_bytes =
@@ -99,6 +104,22 @@ std::vector<HttpRoute> RestService::CallRoutes() {
            .stream = [this](std::unique_ptr<HttpExchange> exchange) {
              StreamProgress(std::move(exchange));
            }}};
+}
+
+HttpFaultAnswer RestService::FaultAnswer() const {
+  return [this](const HttpFault& fault, const HttpRequest& request) {
+    HttpResponse response = ProblemResponse(fault);
+    for (HttpField& field : cors_.Fields(request)) response.fields.push_back(std::move(field));
+    return response;
+  };
+}
+
+void RestService::RefuseGet(HttpExchange& exchange) const {
+  const HttpFault fault{405,
+                        MakeError(absl::StatusCode::kUnimplemented, ErrorReason::kUnspecified,
+                                  absl::StrCat("\"", kUpscalePath, "\" takes POST, HEAD, not GET")),
+                        {{"Allow", "POST, HEAD"}}};
+  exchange.Send(FaultAnswer()(fault, exchange.request()));
 }
 
 void RestService::StreamProgress(std::unique_ptr<HttpExchange> exchange) {

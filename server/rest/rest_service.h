@@ -10,6 +10,7 @@
 #include "server/handlers/handler_environment.h"
 #include "server/handlers/watchdog.h"
 #include "server/http/http_exchange.h"
+#include "server/http/http_fault.h"
 #include "server/http/http_router.h"
 #include "server/rest/cors.h"
 #include "server/rest/progress_board.h"
@@ -31,11 +32,15 @@ class RestService {
   RestService(const HandlerEnvironment& handlers, CallEnvironment& calls, RestOptions options);
 
   std::vector<HttpRoute> Routes();
+  // How the port of these routes tells of what it refuses itself: as they tell of errors.
+  HttpFaultAnswer FaultAnswer() const;
 
  private:
   std::vector<HttpRoute> CallRoutes();
   // Answers with the events of the request that the exchange's parameter names.
   void StreamProgress(std::unique_ptr<HttpExchange> exchange);
+  // Answers a GET of what takes POST and HEAD alone.
+  void RefuseGet(HttpExchange& exchange) const;
 
   const Cors cors_;
   const Fetcher fetcher_;

@@ -89,11 +89,11 @@ absl::Status ResultCall::Answer() {
     part = *range;
     response = PartResponse(result, part);
   }
+  if (!part.empty()) response.length = static_cast<uint64_t>(part.end - part.begin);
   sink().Open(WithCors(std::move(response)), {});
-  const bool head = request().method == "HEAD";
+  if (request().method == "HEAD") return absl::OkStatus();
   std::vector<uint8_t> bytes(kFilePieceBytes);
-  // HEAD takes no more than shows whether the answer has a length.
-  while (!part.empty() && !(head && sink().begun())) {
+  while (!part.empty()) {
     const auto wanted = static_cast<size_t>(
         std::min<int64_t>(part.end - part.begin, static_cast<int64_t>(bytes.size())));
     ASSIGN_OR_RETURN(const size_t count,
@@ -101,7 +101,7 @@ absl::Status ResultCall::Answer() {
     if (count == 0) return absl::DataLossError("a stored result is shorter than it was");
     RETURN_IF_ERROR(sink().Write(std::span(bytes).first(count)));
     part.begin += static_cast<int64_t>(count);
-    if (!head) record().sent_bytes += static_cast<int64_t>(count);
+    record().sent_bytes += static_cast<int64_t>(count);
   }
   return sink().Settle();
 }

@@ -170,18 +170,18 @@ absl::Status ResultStore::Insert(PartialFile& file, const StoredResult& result) 
   return absl::OkStatus();
 }
 
-bool ResultStore::MakeRoom() {
-  while (index_->totals().bytes + writing_bytes_ > options_.max_bytes) {
+void ResultStore::MakeRoom() {
+  const int64_t max_bytes = options_.max_bytes - max_writing_bytes();
+  while (index_->totals().bytes > max_bytes) {
     const absl::StatusOr<std::vector<ResultIndex::File>> oldest = index_->Oldest(kEvictedAtOnce);
     if (!oldest.ok()) OnTrouble(oldest.status());
-    if (!oldest.ok() || oldest->empty()) return false;
+    if (!oldest.ok() || oldest->empty()) return;
     for (const ResultIndex::File& file : *oldest) {
-      if (index_->totals().bytes + writing_bytes_ <= options_.max_bytes) break;
+      if (index_->totals().bytes <= max_bytes) break;
       Remove(file.name);
       ++evictions_;
     }
   }
-  return true;
 }
 
 std::unique_ptr<ResultStore::Writer> ResultStore::Create() {
@@ -212,7 +212,7 @@ bool ResultStore::Writer::Append(std::span<const uint8_t> bytes) {
   const absl::Status status = file_->Append(bytes);
   store_.writing_bytes_ += file_->bytes() - before;
   if (!status.ok()) store_.OnTrouble(status);
-  if (status.ok() && store_.MakeRoom()) {
+  if (status.ok() && store_.writing_bytes_ <= store_.max_writing_bytes()) {
     hash_.Update(bytes);
     return true;
   }
@@ -227,7 +227,7 @@ void ResultStore::Writer::Commit(StoredResult result) {
   result.digest = hash_.Finish();
   store_.writing_bytes_ -= result.bytes;  // the index counts it from now on
   const absl::Status status = store_.Insert(*file, result);
-  if (status.ok()) return;
+  if (status.ok()) return store_.MakeRoom();
   store_.OnTrouble(status);
   store_.Remove(result.name);
 }

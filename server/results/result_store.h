@@ -24,7 +24,7 @@ namespace upscaled::server {
 
 struct ResultStoreOptions {
   std::filesystem::path directory;  // made where there is none; of this process alone
-  int64_t max_bytes = 0;            // of all files, those that are being written included
+  int64_t max_bytes = 0;            // of all files; a quarter is for those that are being written
   // Told troubles with disk or index, for people, on any thread; nothing else fails then.
   std::function<void(const std::string& message)> warn;
 };
@@ -39,7 +39,8 @@ struct ResultStoreCounts {
 // A file appears under its result's name only when all of it is written, so that a process that is
 // killed leaves whole files and at the next start what it had not finished is removed. A file is
 // checked against its digest when a process first serves it, and by its length always. The least
-// recently used results make room for new ones. Thread safe.
+// recently used results make room for one that is whole, so that what is never stored, as it does
+// not fit into the space for what is being written, costs none of them. Thread safe.
 class ResultStore {
  public:
   // Makes index and files agree: removes files that the index lacks and the other way round; begins
@@ -97,8 +98,9 @@ class ResultStore {
       ABSL_LOCKS_EXCLUDED(mutex_);
   void Remove(const std::string& name) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Insert(PartialFile& file, const StoredResult& result) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Until all files fit; false: they never will.
-  bool MakeRoom();
+  int64_t max_writing_bytes() const { return options_.max_bytes / 4; }
+  // Removes results until the others fit.
+  void MakeRoom();
 
   const ResultStoreOptions options_;
   const std::unique_ptr<ResultIndex> index_;

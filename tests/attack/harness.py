@@ -2,6 +2,7 @@
 import ctypes
 import dataclasses
 import functools
+import http.client
 import multiprocessing
 import os
 import pathlib
@@ -196,6 +197,36 @@ class HttpCall:
 
     def drop(self):
         pass
+
+
+class HttpImageCall:
+    """Upscales a small image over HTTP/1.1; every tenth call on a new connection."""
+
+    def __init__(self, server, source=VICTIM):
+        self.server, self.source = server, source
+        self.image = messages.png(128, 128)
+        self.connection = None
+        self.calls = 0
+
+    def __call__(self, timeout_s):
+        self.calls += 1
+        if self.connection is None or self.calls % CALLS_A_CONNECTION == 0:
+            self.drop()
+            source = (self.source, 0)
+            self.connection = http.client.HTTPConnection(*self.server.http, timeout_s, source_address=source)
+        try:
+            self.connection.request("POST", "/v1/upscale", self.image)
+            answer = self.connection.getresponse()
+            body = answer.read()
+        except http.client.HTTPException as broken:
+            raise OSError(repr(broken)) from broken
+        if answer.status != 200:
+            raise OSError(f"status {answer.status}: {body[:200].decode()}")
+
+    def drop(self):
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
 
 
 class Victim:

@@ -9,13 +9,14 @@ import random
 import shutil
 import sys
 
+import bodies
 import connections
 import frames
 import memory
 import process
 import streams
 import tiles
-from harness import Attack, HttpCall, Outcome, run
+from harness import Attack, HttpCall, HttpImageCall, Outcome, run
 
 FEW = {"descriptors": 1024}
 TLS = {"tls": True}
@@ -59,6 +60,13 @@ ATTACKS = [
     Attack(streams.slow_header, server=ROOMY),
     Attack(streams.unread_results, streams.connections_ended, seconds=8, server=IMPATIENT),
     Attack(streams.hanging_drain),
+    Attack(bodies.slow_bodies, victim=HttpImageCall, server=ROOMY),
+    Attack(bodies.unread_answers, victim=HttpImageCall),
+    Attack(bodies.huge_headers, victim=HttpImageCall),
+    Attack(bodies.many_connections, victim=HttpImageCall),
+    Attack(bodies.chunk_games, victim=HttpImageCall),
+    Attack(bodies.form_games, victim=HttpImageCall),
+    Attack(bodies.unread_pipelines, victim=HttpImageCall),
     Attack(process.unread_stderr, server={"unread": True}),
     Attack(process.reload_storm),
 ]

@@ -1,11 +1,9 @@
 #!/usr/bin/python3
 """deploy/nginx's configuration in front of a built server: nginx_test.py UPSCALED UPSCALE. Exits with 77 where there is no
 nginx."""
-import os
 import pathlib
 import re
 import shutil
-import socket
 import ssl
 import subprocess
 import sys
@@ -13,37 +11,13 @@ import time
 import unittest
 import urllib.request
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "attack"))
+import proxies
+from proxies import PATIENCE_S
 import harness
 import messages
 import wire
 
-NGINX = shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin")
 SKIPPED = 77
-PATIENCE_S = 30
-
-MAIN = """
-daemon off;
-pid {folder}/nginx.pid;
-error_log stderr warn;
-events {{}}
-http {{
-    access_log off;
-    client_body_temp_path {folder}/body;
-    proxy_temp_path {folder}/proxy;
-    fastcgi_temp_path {folder}/fastcgi;
-    uwsgi_temp_path {folder}/uwsgi;
-    scgi_temp_path {folder}/scgi;
-    include {folder}/upscaled.conf;
-}}
-"""
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class NginxTest(unittest.TestCase):
@@ -52,37 +26,7 @@ class NginxTest(unittest.TestCase):
         cls.server = harness.Server(UPSCALED, flags=["--max-connections-per-address=4096"])
         cls.addClassCleanup(cls.server.close)
         cls.folder = pathlib.Path(cls.server.folder.name)
-        harness.make_certificate(cls.folder, "tls")
-        cls.port = free_port()
-        cls.write_configuration()
-        command = [NGINX, "-p", cls.folder, "-c", cls.folder / "nginx.conf", "-e", "stderr"]
-        cls.nginx = subprocess.Popen(command, preexec_fn=harness.die_with_parent)
-        cls.addClassCleanup(cls.nginx.wait)
-        cls.addClassCleanup(cls.nginx.terminate)
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
-            try:
-                return socket.create_connection(("127.0.0.1", cls.port)).close()
-            except OSError:
-                if time.monotonic() > deadline or cls.nginx.poll() is not None:
-                    raise
-                time.sleep(0.02)
-
-    @classmethod
-    def write_configuration(cls):
-        """A copy with the ports and files of this test."""
-        text = (ROOT / "deploy" / "nginx" / "upscaled.conf").read_text()
-        for old, new in (
-            ("127.0.0.1:8001;", f"127.0.0.1:{cls.server.grpc[1]};"),
-            ("127.0.0.1:8000;", f"127.0.0.1:{cls.server.http[1]};"),
-            ("listen 443 ssl", f"listen 127.0.0.1:{cls.port} ssl"),
-            ("    listen [::]:443 ssl http2;\n", ""),
-            ("/etc/upscaled/", f"{cls.folder}/"),
-        ):
-            assert old in text, old
-            text = text.replace(old, new)
-        (cls.folder / "upscaled.conf").write_text(text)
-        (cls.folder / "nginx.conf").write_text(MAIN.format(folder=cls.folder))
+        cls.port = proxies.start_nginx(cls, cls.server)
 
     def upscale(self, *arguments, direct=False):
         host, port = self.server.grpc if direct else ("127.0.0.1", self.port)
@@ -149,7 +93,7 @@ class NginxTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if NGINX is None or shutil.which("openssl") is None:
+    if proxies.NGINX is None or shutil.which("openssl") is None:
         print("SKIPPED: no nginx or no openssl here")
         sys.exit(SKIPPED)
     UPSCALED, UPSCALE = sys.argv[1:3]

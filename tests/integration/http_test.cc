@@ -225,6 +225,12 @@ TEST(HttpTest, NamesResultsAndKnowsThemAgain) {
   const HttpAnswer stored = Request(port, "GET", path);
   EXPECT_TRUE(stored.status == 200 && stored.whole && stored.body == first.body);
   EXPECT_EQ(stored.fields.at("Content-Type"), "image/png");
+  EXPECT_EQ(stored.fields.at("Content-Length"), std::to_string(first.body.size()));
+  const HttpAnswer head = Request(port, "HEAD", path);
+  EXPECT_EQ(head.fields.at("Content-Length"), std::to_string(first.body.size()));
+  EXPECT_EQ(head.body, "");
+  const HttpAnswer rest = Request(port, "GET", path, "", {{"Range", "bytes=9-"}});
+  EXPECT_TRUE(rest.whole && rest.body == first.body.substr(9));
   const HttpAnswer part = Request(port, "GET", path, "", {{"Range", "bytes=10-19"}});
   EXPECT_EQ(part.status, 206);
   EXPECT_EQ(part.body, first.body.substr(10, 10));
@@ -252,6 +258,40 @@ TEST(HttpTest, AllowsPagesOfListedOriginsAlone) {
   const HttpAnswer other = Request(port, "POST", kPath, "x", {{"Origin", "https://b.example"}});
   EXPECT_FALSE(other.fields.contains("Access-Control-Allow-Origin"));
   EXPECT_EQ(Request(port, "GET", "/docs").status, 404);
+}
+
+// So that pages of other origins can read what they did wrong.
+TEST(HttpTest, TellsWhatThePortRefusesAsTheCallsTellErrors) {
+  ServerConfig config = TestConfig();
+  config.cors_origins = {"https://a.example"};
+  TestServer server(config);
+  const int port = server.server().http_port();
+  const HttpFields origin = {{"Origin", "https://a.example"}};
+  const auto with = [&](HttpFields fields) {
+    fields.insert(origin.begin(), origin.end());
+    return fields;
+  };
+  const std::pair<HttpAnswer, int> kAnswers[] = {
+      {Request(port, "GET", "/v1/upscal", "", origin), 404},
+      {Request(port, "GET", kPath, "", origin), 405},
+      {Request(port, "PUT", kPath, "", origin), 405},
+      {Request(port, "GET", "/v1/info", "a body", origin), 413},
+      {Request(port, "GET", "/v1%2finfo", "", origin), 400},
+      {Request(port, "GET", "/v1/info", "", with({{"Host", "another"}})), 400},
+      {Request(port, "GET", "/v1/info", "", with({{"X", std::string(17'000, 'x')}})), 431},
+      {Request(port, "BREW", "/v1/info", "", origin), 501}};
+  for (const auto& [answer, status] : kAnswers) {
+    EXPECT_EQ(answer.status, status) << answer.body;
+    EXPECT_EQ(ProblemReason(answer),
+              status == 413 || status == 431 ? "LIMIT_EXCEEDED" : "UNSPECIFIED");
+    const json problem = json::parse(answer.body, nullptr, false);
+    EXPECT_EQ(problem.value("status", 0), status);
+    EXPECT_NE(problem.value("detail", ""), "");
+    ASSERT_TRUE(answer.fields.contains("Access-Control-Allow-Origin")) << status;
+    EXPECT_EQ(answer.fields.at("Access-Control-Allow-Origin"), "https://a.example");
+    EXPECT_EQ(answer.fields.contains("Allow"), status == 405);
+  }
+  EXPECT_EQ(Request(port, "HEAD", "/v1/upscal", "", origin).body, "");
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 namespace upscaled::server {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -81,9 +82,9 @@ TEST_F(HttpServerTest, MetricsAreNotAmongTheRoutesOfHealth) {
                         table_);
   ASSERT_TRUE(health.ok()) << health.status();
   EXPECT_THAT(Fetch((*health)->port(), "GET", "/v2/health/ready"), StartsWith("HTTP/1.1 200"));
-  const std::string answer = Fetch((*health)->port(), "GET", "/metrics");
-  EXPECT_THAT(answer, StartsWith("HTTP/1.1 404"));
-  EXPECT_THAT(answer, Not(HasSubstr("/metrics")));
+  EXPECT_THAT(Fetch((*health)->port(), "GET", "/metrics"), StartsWith("HTTP/1.1 404"));
+  EXPECT_THAT(Fetch((*health)->port(), "GET", "/nothing"),
+              AllOf(HasSubstr("there are /, /v2/health/live"), Not(HasSubstr("/metrics"))));
 }
 
 TEST_F(HttpServerTest, ATakenOrMalformedAddressIsAnError) {

@@ -353,6 +353,47 @@ TEST_F(HttpStreamTest, HeadGetsTheHeaderAlone) {
   EXPECT_THAT(client.ReadAll(), EndsWith("\r\n\r\n"));
 }
 
+TEST_F(HttpStreamTest, AStreamWhoseLengthIsKnownTellsIt) {
+  Serve([](HttpExchange& exchange) {
+    EXPECT_TRUE(exchange.Begin({.length = 200'000}, {"X-Trailer"}).ok());
+    if (exchange.request().method == "HEAD") return exchange.Finish({});
+    const std::vector<uint8_t> bytes(100'000, 'x');
+    EXPECT_TRUE(exchange.Write(bytes).ok());
+    EXPECT_TRUE(exchange.Write(bytes).ok());
+    EXPECT_EQ(exchange.Write(std::span(bytes).first(1)).code(), absl::StatusCode::kOutOfRange);
+    exchange.Finish({{"X-Trailer", "1"}});
+  });
+  Client client(port());
+  for (const std::string version : {"1", "0"}) {
+    client.Send("GET /stream HTTP/1." + version + "\r\nHost: a\r\nConnection: keep-alive\r\n\r\n");
+    EXPECT_THAT(client.ReadUntil("\r\n\r\n"),
+                AllOf(HasSubstr("Content-Length: 200000\r\n"), Not(HasSubstr("chunked")),
+                      Not(HasSubstr("Trailer"))));
+    std::string body(200'000, 0);
+    EXPECT_EQ(recv(client.fd(), body.data(), body.size(), MSG_WAITALL), 200'000);
+    EXPECT_EQ(body, std::string(200'000, 'x'));
+  }
+  client.Send("HEAD /stream HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+  EXPECT_THAT(client.ReadAll(),
+              AllOf(HasSubstr("Content-Length: 200000\r\n"), EndsWith("\r\n\r\n")));
+}
+
+TEST_F(HttpStreamTest, AnAnswerShorterThanItsLengthIsCut) {
+  Serve([](HttpExchange& exchange) {
+    EXPECT_TRUE(exchange.Begin({.length = 2}, {}).ok());
+    const uint8_t byte = 'x';
+    EXPECT_TRUE(exchange.Write({&byte, 1}).ok());
+    exchange.Finish({});
+  });
+  Client client(port());
+  client.Send("GET /stream HTTP/1.1\r\nHost: a\r\n\r\n");
+  char bytes[4096];
+  ssize_t n;
+  while ((n = recv(client.fd(), bytes, sizeof(bytes), 0)) > 0) {
+  }
+  EXPECT_EQ(n, -1);
+}
+
 TEST_F(HttpStreamTest, ForHttp10AStreamLastsUntilTheConnectionsEnd) {
   Serve(Echo);
   const std::string answer = Exchange(

@@ -47,6 +47,7 @@ class FakeClient {
   bool finished() const { return Locked(finished_); }  // the answer is whole
   bool begun() const { return Locked(begun_); }
   int status() const { return Locked(response_).status; }
+  std::optional<uint64_t> length() const { return Locked(response_).length; }
   std::string body() const { return Locked(response_).body; }
   std::string Field(const std::string& name) const {
     const HttpResponse response = Locked(response_);

@@ -5,7 +5,7 @@
 #include "server/base/error.h"
 #include "server/rest/progress_events.h"
 #include "server/rest/progress_streams.h"
-#include "tests/server/rest/fake_exchange.h"
+#include "tests/server/rest/rest_environment.h"
 #include "tests/support/fake_clock.h"
 
 namespace upscaled::server {
@@ -91,7 +91,9 @@ class ProgressStreamsTest : public testing::Test {
 
   ProgressBoard board_;
   FakeClock clock_;
-  ProgressStreams streams_{board_, clock_};
+  static constexpr int kMaxListenersPerAddress = 40;
+
+  ProgressStreams streams_{board_, clock_, kMaxListenersPerAddress};
 };
 
 TEST_F(ProgressStreamsTest, StreamsToWhomeverListens) {
@@ -114,7 +116,7 @@ TEST_F(ProgressStreamsTest, StreamsToWhomeverListens) {
 
 TEST_F(ProgressStreamsTest, BoundsListenersOfAnAddressAndLetsThemLeave) {
   std::vector<std::shared_ptr<FakeClient>> clients;
-  for (int i = 0; i < ProgressStreams::kMaxListenersPerAddress; ++i) {
+  for (int i = 0; i < kMaxListenersPerAddress; ++i) {
     clients.push_back(std::make_shared<FakeClient>());
     ASSERT_TRUE(Add("a", clients.back()).ok());
   }
@@ -125,6 +127,23 @@ TEST_F(ProgressStreamsTest, BoundsListenersOfAnAddressAndLetsThemLeave) {
   clients.front()->Leave();
   clients.front()->AwaitEnd();
   while (!Add("a", std::make_shared<FakeClient>()).ok()) std::this_thread::yield();
+}
+
+// How many clients of one address may listen.
+int Listeners(const Limits& limits) {
+  RestEnvironment env(limits);
+  std::vector<std::shared_ptr<FakeClient>> clients;
+  while (true) {
+    clients.push_back(env.Call("GET", {.path = "/v1/progress/{request_id}", .parameter = "a"}));
+    if (clients.back()->status() == 429) return static_cast<int>(clients.size()) - 1;
+  }
+}
+
+TEST(ProgressShareTest, IsThatOfTheCalls) {
+  EXPECT_EQ(Listeners({.max_concurrent_requests = 100, .max_requests_per_address = 10}), 25);
+  // A proxy, whose address all its clients have.
+  EXPECT_EQ(Listeners({.max_concurrent_requests = 100, .max_requests_per_address = 100}),
+            ProgressStreams::kMaxListeners);
 }
 
 }  // namespace

@@ -59,6 +59,16 @@ TEST_F(ResultCallTest, GivesAllAndParts) {
   EXPECT_EQ(part->Field("Content-Range"), absl::StrCat("bytes 10-19/", image.size()));
 }
 
+TEST_F(ResultCallTest, TellsTheLengthOfWhatItSendsInPieces) {
+  const auto computed = Compute(300, 200);
+  const size_t bytes = computed->body().size();
+  ASSERT_GT(bytes, 4 * AnswerSink::kPieceBytes);
+  EXPECT_EQ(Get("GET", *computed)->length(), bytes);
+  EXPECT_EQ(Get("GET", *computed, {{"Range", "bytes=9-"}})->length(), bytes - 9);
+  EXPECT_EQ(Get("HEAD", *computed, {{"Range", "bytes=9-"}})->length(), bytes - 9);
+  EXPECT_EQ(Get("GET", *computed, {{"If-None-Match", "*"}})->length(), std::nullopt);
+}
+
 TEST_F(ResultCallTest, LetsNobodyKeepTheAnswerForAPartThatIsNone) {
   const auto computed = Compute(20, 10);
   const auto none = Get("GET", *computed, {{"Range", "bytes=1000000-"}});
@@ -68,15 +78,15 @@ TEST_F(ResultCallTest, LetsNobodyKeepTheAnswerForAPartThatIsNone) {
   EXPECT_EQ(none->Field("ETag"), "");
 }
 
-TEST_F(ResultCallTest, ReadsLittleForHead) {
+TEST_F(ResultCallTest, ReadsNothingForHead) {
   const auto computed = Compute(300, 200);
   ASSERT_GT(computed->body().size(), 4 * AnswerSink::kPieceBytes);
   const auto head = Get("HEAD", *computed);
   EXPECT_EQ(head->status(), 200);
   EXPECT_TRUE(head->finished());
   EXPECT_EQ(head->Field("ETag"), computed->Field("ETag"));
-  // What it would have sent: there is no body.
-  EXPECT_LE(head->body().size(), 2 * AnswerSink::kPieceBytes);
+  EXPECT_EQ(head->length(), computed->body().size());
+  EXPECT_EQ(head->body(), "");
   EXPECT_EQ(env_.records().back().sent_bytes, 0);
 }
 

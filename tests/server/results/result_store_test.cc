@@ -124,7 +124,7 @@ TEST_F(ResultStoreTest, WhatIsNotCommittedIsNotThere) {
 }
 
 TEST_F(ResultStoreTest, ThrowsOutTheLeastRecentlyUsed) {
-  Open(3500);
+  Open(5000);  // 3750 for whole ones
   ASSERT_TRUE(Store(1) && Store(2) && Store(3));
   EXPECT_EQ(Read(1), BytesOf(1));
   ASSERT_TRUE(Store(4));
@@ -133,26 +133,39 @@ TEST_F(ResultStoreTest, ThrowsOutTheLeastRecentlyUsed) {
   for (const int number : {1, 3, 4}) EXPECT_EQ(Read(number), BytesOf(number));
   EXPECT_EQ(store_->counts().evictions, 1);
   EXPECT_EQ(store_->counts().bytes, 3000);
-  Open(1000);  // less room than before
+  Open(2000);  // less room than before
   EXPECT_EQ(store_->counts().results, 1);
   EXPECT_EQ(Read(4), BytesOf(4));
 }
 
 TEST_F(ResultStoreTest, WhoReadsReadsOnWhenItIsThrownOut) {
-  Open(1500);
+  Open(4000);
   ASSERT_TRUE(Store(1));
   const auto found = store_->Find(NameOf(1));
-  ASSERT_TRUE(Store(2));
+  ASSERT_TRUE(Store(2) && Store(3) && Store(4));
   EXPECT_EQ(*found->file.ReadDigest(), DigestOf(AsBytes(BytesOf(1))));
   EXPECT_EQ(Read(1), "");
 }
 
-TEST_F(ResultStoreTest, WhatNeverFitsIsNotStored) {
-  Open(3000);
-  EXPECT_FALSE(Store(1, 3001));
+TEST_F(ResultStoreTest, WhatDoesNotFitIsNotStoredAndCostsNoOther) {
+  Open(4000);
+  ASSERT_TRUE(Store(1) && Store(2) && Store(3));
+  for (const size_t bytes : {1001, 3001, 4001, 100'000}) EXPECT_FALSE(Store(4, bytes));
   EXPECT_EQ(Files("partial"), 0);
-  EXPECT_EQ(store_->counts().bytes, 0);
-  EXPECT_TRUE(Store(2, 3000));
+  EXPECT_EQ(store_->counts().results, 3);
+  EXPECT_EQ(store_->counts().evictions, 0);
+  EXPECT_TRUE(Store(4, 1000));
+  EXPECT_EQ(store_->counts().evictions, 1);
+}
+
+TEST_F(ResultStoreTest, WhatIsBeingWrittenSharesItsSpace) {
+  Open(4000);
+  const std::string half = BytesOf(1, 501);
+  auto first = store_->Create();
+  ASSERT_TRUE(first->Append(AsBytes(half)));
+  EXPECT_FALSE(store_->Create()->Append(AsBytes(half)));
+  first.reset();
+  EXPECT_TRUE(store_->Create()->Append(AsBytes(half)));
 }
 
 TEST_F(ResultStoreTest, ADamagedFileIsNotServed) {
@@ -244,6 +257,7 @@ TEST_F(ResultStoreTest, ADirectoryThatCannotBeIsUnavailable) {
 }
 
 TEST_F(ResultStoreTest, AFullDiskStoresNothing) {
+  Open(400'000);
   rlimit before;
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
   signal(SIGXFSZ, SIG_IGN);

@@ -1,0 +1,166 @@
+"""Attacks by requests over HTTP/1.1: headers, bodies, chunks, forms, and answers that nobody reads."""
+import socket
+import time
+
+import messages
+
+PATH = b"/v1/upscale?model=fast-2x"
+CHUNKED = b"Transfer-Encoding: chunked\r\n"
+FORM = b"Content-Type: multipart/form-data; boundary=x\r\n"
+MANY = 60  # calls at a time; an address may have 75
+
+
+def _post(fields=CHUNKED, path=PATH):
+    return b"POST " + path + b" HTTP/1.1\r\nHost: attack\r\n" + fields + b"\r\n"
+
+
+def _length(count):
+    return b"Content-Length: %d\r\n" % count
+
+
+def _chunk(data):
+    return b"%x\r\n%s\r\n" % (len(data), data)
+
+
+def _connect(target, source="127.0.0.1", receive_bytes=None):
+    connection = socket.socket()
+    if receive_bytes is not None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+    connection.settimeout(1)
+    connection.bind((source, 0))
+    connection.connect(target.server.http)
+    target.kept.append(connection)
+    target.count("connections")
+    return connection
+
+
+def _play(target, games, per_second, batch=1):
+    """Begins each of `games`, a first part and one that is repeated, on connections of their own, goes on with all of
+    them at a rate, and begins those anew that the server ends."""
+    open_games = [None] * len(games)
+    for _ in target.paced(per_second, batch):
+        for i, (first, more) in enumerate(games):
+            try:
+                if open_games[i] is None:
+                    open_games[i] = _connect(target)
+                    open_games[i].sendall(first)
+                open_games[i].sendall(more)
+                target.count("sent")
+            except OSError:
+                target.count("ended")
+                open_games[i] = None
+
+
+def slow_bodies(target):
+    """60 uploads that begin as an image does and go on by ten bytes a second, with their length and in chunks: calls
+    that hold their slots."""
+    image = messages.png(256, 256)
+    uploads = []
+    for i in range(MANY):
+        connection = _connect(target)
+        connection.sendall(_post(_length(len(image))) + image[:200] if i % 2 else _post() + _chunk(image[:200]))
+        uploads.append(connection)
+    for i, _ in enumerate(target.paced(10)):
+        for k, connection in enumerate(uploads):
+            try:
+                connection.send(image[200 + i : 201 + i] if k % 2 else _chunk(image[200 + i : 201 + i]))
+            except OSError:
+                target.count("ended")
+
+
+def unread_answers(target):
+    """40 uploads of different images whose results, 4 MB each, nobody reads."""
+    image = messages.png(600, 600)
+    for _ in range(40):
+        connection = _connect(target, receive_bytes=4096)
+        mine = messages.distinct(image)
+        try:
+            connection.sendall(_post(_length(len(mine))) + mine)
+        except OSError:
+            target.count("refused")
+        if target.left_s() < 0:
+            break
+    time.sleep(max(0, target.left_s()))
+
+
+def huge_headers(target):
+    """Headers of a megabyte: one line, 200,000 fields, a field without a name's end; and 300 of almost 16 KiB that stay
+    without their end."""
+    begin = b"GET /v1/info HTTP/1.1\r\nHost: attack\r\n"
+    for _ in range(300):
+        _connect(target).sendall(begin + b"X: " + b"x" * 16_000)
+    games = [
+        (b"GET /", b"x" * (1 << 20)),
+        (begin, b"a:b\r\n" * 200_000),
+        (begin, b"x" * (1 << 20)),
+        (begin, b"X: y\r\n " * 100_000),
+    ]
+    _play(target, games, 20)
+
+
+def many_connections(target):
+    """4,000 connections of 40 addresses to the HTTP port, half of them amid a header, which stay."""
+    for i in range(4000):
+        try:
+            connection = _connect(target, f"127.0.1.{1 + i % 40}")
+            if i % 2:
+                connection.sendall(b"POST /v1/upscale HTTP/1.1\r\nHost: ")
+        except OSError:
+            target.count("refused")
+        if target.left_s() < 0:
+            break
+    time.sleep(max(0, target.left_s()))
+
+
+def chunk_games(target):
+    """Chunks that say to be endless, whose size or extensions have no end, of one byte each, and trailers without
+    end."""
+    image = messages.png(64, 64)
+    begin = _post() + _chunk(image[:100])
+    games = [
+        (begin + b"7fffffffffffffff\r\n", b"x" * 1000),
+        (begin, b"0" * 10_000),
+        (begin + b"ffffffffffffffffff", b"\r\n"),
+        (begin + b"5;", b"x=y;" * 2500),
+        (begin + b"5;x=\"", b"\\\"" * 5000),
+        (begin, _chunk(b"x") * 2000),
+        (begin, b"1;x=yyyyyyyyyyyyyyyy\r\nx\r\n" * 400),
+        (begin + b"0\r\n", b"X: y\r\n" * 1700),
+        (begin + b"0\r\nX: ", b"y" * 10_000),
+    ]
+    _play(target, games, 200, 4)
+
+
+def form_games(target):
+    """Forms with preambles, part headers, names and values without end, 100,000 parts, and much that looks like a
+    boundary."""
+    begin = _post(CHUNKED + FORM)
+    part = b"--x\r\nContent-Disposition: form-data; name=\"%s\"\r\n\r\n"
+    games = [
+        (begin, _chunk(b"preamble\r\n" * 6000)),
+        (begin, _chunk(b"\r\n--" * 15_000)),
+        (begin + _chunk(b"--x\r\n"), _chunk(b"X: y\r\n" * 10_000)),
+        (begin + _chunk(b"--x\r\nX: "), _chunk(b"y" * 60_000)),
+        (begin + _chunk(b"--x\r\nContent-Disposition: form-data; name=\""), _chunk(b"n" * 60_000)),
+        (begin + _chunk(part % b"scale"), _chunk(b"2" * 60_000)),
+        (begin, _chunk((part % b"" + b"\r\n") * 1000)),
+        (begin + _chunk(part % b"image"), _chunk(b"\r\n-" * 20_000)),
+        (begin + _chunk(part % b"image"), _chunk(b"\r\n--\r" * 12_000)),
+    ]
+    _play(target, games, 50, 2)
+
+
+def unread_pipelines(target):
+    """50 connections that send 2,000 requests each at once, some with a body, and read none of the answers."""
+    image = messages.png(8, 8)
+    upload = _post(_length(len(image))) + image
+    info = b"GET /v1/info HTTP/1.1\r\nHost: attack\r\n\r\n"
+    missing = b"GET /none HTTP/1.1\r\nHost: attack\r\n\r\n"
+    for _ in range(50):
+        connection = _connect(target, receive_bytes=4096)
+        connection.setblocking(False)
+        try:
+            connection.send((info + missing + upload) * 700)
+        except OSError:
+            target.count("refused")
+    time.sleep(max(0, target.left_s()))

@@ -1,0 +1,107 @@
+"""nginx, with deploy/nginx's configuration, and HAProxy in front of a server under test."""
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "attack"))
+import harness
+
+SBIN = os.environ["PATH"] + ":/usr/sbin"
+NGINX = shutil.which("nginx", path=SBIN)
+HAPROXY = shutil.which("haproxy", path=SBIN)
+PATIENCE_S = 30
+
+NGINX_MAIN = """
+daemon off;
+pid {folder}/nginx.pid;
+error_log {log} warn;
+events {{}}
+http {{
+    access_log off;
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    include {folder}/upscaled.conf;
+}}
+"""
+
+HAPROXY_MAIN = """
+global
+    nbthread 1
+defaults
+    mode http
+    timeout connect 30s
+    timeout client 1h
+    timeout server 1h
+    http-reuse always
+frontend clients
+    bind 127.0.0.1:{port}
+{rules}
+    default_backend upscaled
+backend upscaled
+    server upscaled {host}:{server_port}
+"""
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def _start(case, command, port):
+    process = subprocess.Popen(command, preexec_fn=harness.die_with_parent)
+    case.addClassCleanup(process.wait)
+    case.addClassCleanup(process.terminate)
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return socket.create_connection(("127.0.0.1", port)).close()
+        except OSError:
+            if time.monotonic() > deadline or process.poll() is not None:
+                raise
+            time.sleep(0.02)
+
+
+def _write_nginx(server, folder, port, locations, log):
+    """A copy with the ports and files of this test."""
+    text = (ROOT / "deploy" / "nginx" / "upscaled.conf").read_text()
+    for old, new in (
+        ("127.0.0.1:8001;", f"127.0.0.1:{server.grpc[1]};"),
+        ("127.0.0.1:8000;", f"127.0.0.1:{server.http[1]};"),
+        ("listen 443 ssl", f"listen 127.0.0.1:{port} ssl"),
+        ("    listen [::]:443 ssl http2;\n", ""),
+        ("/etc/upscaled/", f"{folder}/"),
+        ("    location / {", f"{locations}\n    location / {{"),
+    ):
+        assert old in text, old
+        text = text.replace(old, new)
+    (folder / "upscaled.conf").write_text(text)
+    (folder / "nginx.conf").write_text(NGINX_MAIN.format(folder=folder, log=log))
+
+
+def start_nginx(case, server, locations="", log="stderr"):
+    """Until the end of the class `case`, with `locations` before the others. Returns its port, which speaks TLS with
+    the certificate tls.pem in the server's folder."""
+    folder, port = pathlib.Path(server.folder.name), free_port()
+    harness.make_certificate(folder, "tls")
+    _write_nginx(server, folder, port, locations, log)
+    _start(case, [NGINX, "-p", folder, "-c", folder / "nginx.conf", "-e", log], port)
+    return port
+
+
+def start_haproxy(case, server, rules=""):
+    """Likewise, for HTTP alone and without TLS; `rules` are the frontend's."""
+    folder, port = pathlib.Path(server.folder.name), free_port()
+    host, server_port = server.http
+    text = HAPROXY_MAIN.format(port=port, host=host, server_port=server_port, rules=rules)
+    (folder / "haproxy.cfg").write_text(text)
+    _start(case, [HAPROXY, "-db", "-q", "-f", folder / "haproxy.cfg"], port)
+    return port
