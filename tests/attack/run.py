@@ -21,6 +21,7 @@ from harness import Attack, HttpCall, HttpImageCall, Outcome, run
 FEW = {"descriptors": 1024}
 TLS = {"tls": True}
 IMPATIENT = {"flags": ["--memory-budget=512MiB", "--stall-timeout=2s"]}
+SMALL = {"flags": ["--memory-budget=256MiB"]}  # where what is reserved is also used
 ROOMY = {"flags": ["--memory-budget=4GiB"]}  # so that slots run out first
 
 ATTACKS = [
@@ -61,7 +62,7 @@ ATTACKS = [
     Attack(streams.unread_results, streams.connections_ended, seconds=8, server=IMPATIENT),
     Attack(streams.hanging_drain),
     Attack(bodies.slow_bodies, victim=HttpImageCall, server=ROOMY),
-    Attack(bodies.unread_answers, victim=HttpImageCall),
+    Attack(bodies.unread_answers, victim=HttpImageCall, server=SMALL),
     Attack(bodies.huge_headers, victim=HttpImageCall),
     Attack(bodies.many_connections, victim=HttpImageCall),
     Attack(bodies.chunk_games, victim=HttpImageCall),

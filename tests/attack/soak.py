@@ -31,8 +31,8 @@ PEERS = [f"127.0.0.{host}" for host in range(3, 13)]  # with a client each
 SHARE = 10  # calls or clients of the greedy address
 SHARE_PEERS = 3  # beside it
 SHARE_TILE = wire.envelope(messages.tile(64, 64))
-SHARE_TILES = 4  # of a call under way
-MAX_SHARE = 1.5
+SHARE_TILES = 32  # of a call under way: an address has work queued while the client is about others
+MAX_SHARE = 4  # of another's: what clients are late with goes to those who are not; by calls it would be 10
 LATENCY_PAUSE_S = 0.1  # between two calls of a client
 MAX_P99_RATIO = 1.3
 
@@ -131,11 +131,9 @@ class TileClient:
             answer = self.connection.answers[stream]
             if answer.ended:
                 raise ConnectionResetError(f"a call ended with status {answer.status}")
-            back = list(answer.messages())
-            if back:
-                del answer.data[: sum(5 + len(message) for message in back)]
-                self.tiles += len(back)
-                self.connection.send_data(stream, SHARE_TILE * len(back))
+            back = answer.forget_messages()
+            self.tiles += back
+            self.connection.send_data(stream, SHARE_TILE * back)
 
 
 def share(target):

@@ -126,6 +126,17 @@ class Answer:
             yield bytes(self.data[position + 5 : end])
             position = end
 
+    def forget_messages(self):
+        """Drops the messages that are whole, and says how many."""
+        position, count = 0, 0
+        while position + 5 <= len(self.data):
+            end = position + 5 + int.from_bytes(self.data[position + 1 : position + 5], "big")
+            if end > len(self.data):
+                break
+            position, count = end, count + 1
+        del self.data[:position]
+        return count
+
 
 class Connection:
     """One HTTP/2 connection, for one thread. Failures are OSErrors."""

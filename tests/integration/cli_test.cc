@@ -247,12 +247,12 @@ TEST_F(CliLocalTest, SaysWhyItsServerDoesNotStart) {
 
 TEST_F(CliLocalTest, EndsItsServerWithItself) {
   for (const int signal : {SIGINT, SIGTERM}) {
-    const auto command = StartWaiting();
-    AwaitSocket();
-    EXPECT_EQ(fs::status(fs::directory_iterator(temporary_.path())->path()).permissions(),
-              fs::perms::owner_all);
+    auto command = StartWaiting();
+    const fs::path folder = fs::path(AwaitSocket()).parent_path();
+    EXPECT_EQ(fs::status(folder).permissions(), fs::perms::owner_all);
     command->Signal(signal);
     const ProcessResult result = command->Wait();
+    command.reset();  // and what it has kept the output in
     EXPECT_EQ(result.exit_code, client::kExitInterrupted) << result.err;
     EXPECT_TRUE(fs::is_empty(temporary_.path()));
     EXPECT_TRUE(!fs::exists(File("out")) || fs::is_empty(File("out")));
