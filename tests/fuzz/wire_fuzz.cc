@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -156,7 +157,9 @@ class Connection {
     sockaddr_in address = {.sin_family = AF_INET,
                            .sin_port = htons(static_cast<uint16_t>(Service::Get().port())),
                            .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    Require(connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0);
+    // libFuzzer's timer interrupts what waits; a connection begun is made nevertheless.
+    Require(connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0 ||
+            errno == EINTR);
   }
   ~Connection() { close(socket_); }
   Connection(const Connection&) = delete;
@@ -165,7 +168,8 @@ class Connection {
   // What the server no longer takes is lost.
   void Send(std::string_view bytes) {
     while (!bytes.empty()) {
-      const ssize_t sent = send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      const ssize_t sent =
+          TEMP_FAILURE_RETRY(send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL));
       if (sent <= 0) return;
       bytes.remove_prefix(static_cast<size_t>(sent));
     }
@@ -179,9 +183,10 @@ class Connection {
     while (!done(received_)) {
       pollfd readable = {.fd = socket_, .events = POLLIN};
       const auto left_ms = absl::ToInt64Milliseconds(deadline - absl::Now());
-      if (left_ms <= 0 || poll(&readable, 1, static_cast<int>(left_ms)) <= 0) return false;
+      if (left_ms <= 0) return false;
+      if (TEMP_FAILURE_RETRY(poll(&readable, 1, static_cast<int>(left_ms))) <= 0) return false;
       std::array<char, 1 << 16> part;
-      const ssize_t size = recv(socket_, part.data(), part.size(), 0);
+      const ssize_t size = TEMP_FAILURE_RETRY(recv(socket_, part.data(), part.size(), 0));
       if (size <= 0) return true;
       received_.append(part.data(), static_cast<size_t>(size));
     }
