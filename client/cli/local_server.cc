@@ -76,6 +76,7 @@ std::vector<std::string> Arguments(const std::string& program, const std::string
 std::vector<std::string> Variables(const std::string& notify_path) {
   std::vector<std::string> variables;
   for (char** variable = environ; *variable != nullptr; ++variable) {
+    // Nobody else can reach it, and its client speaks no TLS.
     if (absl::StartsWith(*variable, "UPSCALED_TLS_")) continue;
     if (absl::StartsWith(*variable, "NOTIFY_SOCKET=")) continue;
     variables.emplace_back(*variable);

@@ -51,8 +51,9 @@ bool ReadJson(absl::string_view json, google::protobuf::Message& message) {
   return google::protobuf::util::JsonStringToMessage(std::string(json), &message, options).ok();
 }
 
-absl::Status ServerFault(absl::Status status) {
-  return WithOrigin(std::move(status), ErrorOrigin::kServer);
+absl::Status LacksHeader() {
+  return WithOrigin(absl::UnimplementedError("the answer lacks the field Upscale-Header"),
+                    ErrorOrigin::kServer);
 }
 
 }  // namespace
@@ -133,11 +134,11 @@ HttpListener HttpImageCall::ImageListener(ImageResult& result) {
               },
           .on_field = [this, &result](absl::string_view name,
                                       absl::string_view value) { OnField(name, value, result); },
-          .on_body =
-              [this](absl::string_view bytes) {
-                received_bytes_ += static_cast<int64_t>(bytes.size());
-                return sink_.Write(bytes);
-              }};
+          .on_body = [this](absl::string_view bytes) -> absl::Status {
+            if (!has_header_) return LacksHeader();
+            received_bytes_ += static_cast<int64_t>(bytes.size());
+            return sink_.Write(bytes);
+          }};
 }
 
 void HttpImageCall::OnField(absl::string_view name, absl::string_view value, ImageResult& result) {
@@ -145,6 +146,7 @@ void HttpImageCall::OnField(absl::string_view name, absl::string_view value, Ima
     has_header_ = true;
     observer_.OnHeader(result.header);
   }
+  if (name == "content-length" || name == "transfer-encoding") is_delimited_ = true;
   if (name == "upscale-summary") has_summary_ = ReadJson(value, result.summary);
 }
 
@@ -157,12 +159,14 @@ void HttpImageCall::OnEvent(absl::string_view name, absl::string_view data) {
   }
 }
 
-absl::Status HttpImageCall::CheckComplete(const ImageResult& result) const {
-  if (!has_header_) {
-    return ServerFault(absl::UnimplementedError("the answer lacks the field Upscale-Header"));
+absl::Status HttpImageCall::CheckComplete(ImageResult& result) const {
+  if (!has_header_) return LacksHeader();
+  if (!has_summary_ && !is_delimited_) {
+    return WithOrigin(absl::DataLossError("the result ended without its summary"),
+                      ErrorOrigin::kServer);
   }
-  if (!has_summary_)
-    return ServerFault(absl::DataLossError("the result ended without its summary"));
+  // nginx passes no trailers on.
+  if (!has_summary_) result.summary.set_result_bytes(received_bytes_);
   if (result.summary.result_bytes() != received_bytes_) {
     return absl::DataLossError(absl::StrCat("received ", received_bytes_, " of ",
                                             result.summary.result_bytes(), " bytes of the result"));

@@ -35,7 +35,7 @@ class HttpImageCall {
   HttpListener ImageListener(ImageResult& result);
   void OnField(absl::string_view name, absl::string_view value, ImageResult& result);
   void OnEvent(absl::string_view name, absl::string_view data);
-  absl::Status CheckComplete(const ImageResult& result) const;
+  absl::Status CheckComplete(ImageResult& result) const;
 
   const HttpTarget& target_;
   HttpTransfers& transfers_;
@@ -45,7 +45,8 @@ class HttpImageCall {
   int64_t received_bytes_ = 0;
   bool has_header_ = false;
   bool has_summary_ = false;
-  absl::Status failure_;  // that the events told of
+  bool is_delimited_ = false;  // the answer's end is its own, and not the connection's
+  absl::Status failure_;       // that the events told of
 };
 
 }  // namespace upscaled::client

@@ -89,6 +89,7 @@ void HttpTarget::Apply(CURL* easy, absl::string_view path, const HttpParameters&
                  CURLU_APPENDQUERY | CURLU_URLENCODE);
   }
   curl_easy_setopt(easy, CURLOPT_URL, Part(url.get(), CURLUPART_URL).c_str());
+  curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);  // what servers speak
   curl_easy_setopt(easy, CURLOPT_CONNECT_TO, connect_to_.get());
   curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, kConnectTimeoutMs);
   curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
@@ -98,6 +99,8 @@ void HttpTarget::Apply(CURL* easy, absl::string_view path, const HttpParameters&
   const std::pair<CURLoption, const std::string&> files[] = {{CURLOPT_CAINFO, tls_.ca_file},
                                                              {CURLOPT_SSLCERT, tls_.cert_file},
                                                              {CURLOPT_SSLKEY, tls_.key_file}};
+  // The file stands for all authorities, as over gRPC.
+  if (!tls_.ca_file.empty()) curl_easy_setopt(easy, CURLOPT_CAPATH, nullptr);
   for (const auto& [option, file] : files) {
     if (!file.empty()) curl_easy_setopt(easy, option, file.c_str());
   }

@@ -77,6 +77,13 @@ size_t HttpTransfer::Send(char* to, size_t size, size_t count, void* self) {
     return CURL_READFUNC_ABORT;
   }
   const size_t bytes = **taken;
+  const int64_t declared = transfer.request_.body->total_bytes();
+  const int64_t so_far = transfer.sent_bytes_ + static_cast<int64_t>(bytes);
+  if (declared > 0 && (so_far > declared || (bytes == 0 && so_far < declared))) {
+    transfer.local_error_ = absl::AbortedError(
+        absl::StrCat("the image changed while it was sent: it had ", declared, " bytes"));
+    return CURL_READFUNC_ABORT;
+  }
   transfer.sent_bytes_ += static_cast<int64_t>(bytes);
   if (bytes > 0 && transfer.listener_.on_sent) transfer.listener_.on_sent(transfer.sent_bytes_);
   return bytes;

@@ -26,6 +26,8 @@ constexpr Block kPrivateIpv4[] = {
 };
 constexpr Block kSpecialIpv4[] = {
     {0x00000000, 8},   // 0.0.0.0/8, this network
+    {0x646464C8, 32},  // 100.100.100.200, a cloud's metadata
+    {0xA83F8110, 32},  // 168.63.129.16, a cloud's host
     {0xA9FE0000, 16},  // 169.254.0.0/16, link-local
     {0xC0000000, 24},  // 192.0.0.0/24, protocols
     {0xC0000200, 24},  // 192.0.2.0/24, documentation
@@ -71,8 +73,8 @@ AddressKind KindOfAddress(std::span<const uint8_t> address) {
   uint32_t first_bits = 0;
   for (const uint8_t byte : address.first(kIpv4Bytes)) first_bits = first_bits << 8 | byte;
   if (ipv4) {
-    if (IsIn(kPrivateIpv4, first_bits)) return AddressKind::kPrivate;
-    return IsIn(kSpecialIpv4, first_bits) ? AddressKind::kSpecial : AddressKind::kPublic;
+    if (IsIn(kSpecialIpv4, first_bits)) return AddressKind::kSpecial;
+    return IsIn(kPrivateIpv4, first_bits) ? AddressKind::kPrivate : AddressKind::kPublic;
   }
   if (IsIn(kUniqueLocalIpv6, first_bits) || IsLoopbackIpv6(address)) return AddressKind::kPrivate;
   const bool is_public = IsIn(kGlobalUnicastIpv6, first_bits) && !IsIn(kSpecialIpv6, first_bits);

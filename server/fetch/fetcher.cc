@@ -58,12 +58,18 @@ absl::StatusOr<SourceUrl> Resolve(const SourceUrl& base, const std::string& loca
   return ParseSourceUrl(text);
 }
 
+// What is no URL, without what may be a signature or a password.
+std::string WithoutSecrets(std::string text) {
+  text.resize(std::min(text.find_first_of("?#"), text.size()));
+  const size_t at = text.rfind('@');
+  return at == std::string::npos ? text : absl::StrCat("...", text.substr(at));
+}
+
 absl::StatusOr<SourceUrl> Redirected(const SourceUrl& from, const std::string& location) {
   absl::StatusOr<SourceUrl> url = Resolve(from, location);
   if (url.ok()) return url;
-  return Refused(absl::StrCat(from.Shown(), " redirects to ",
-                              Shown(location.substr(0, location.find('?'))), ", which ",
-                              url.status().message()));
+  return Refused(absl::StrCat(from.Shown(), " redirects to ", Shown(WithoutSecrets(location)),
+                              ", which ", url.status().message()));
 }
 
 }  // namespace
@@ -82,9 +88,10 @@ absl::StatusOr<SourceUrl> Fetcher::Check(const std::string& text) const {
   }
   absl::StatusOr<SourceUrl> url = ParseSourceUrl(text);
   if (!url.ok()) {
-    return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption,
-                     absl::StrCat("url is ", Shown(text), "; it ", url.status().message()),
-                     {{"field", "url"}});
+    return MakeError(
+        absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption,
+        absl::StrCat("url is ", Shown(WithoutSecrets(text)), "; it ", url.status().message()),
+        {{"field", "url"}});
   }
   if (Covers(options_.allowed, *url) || Covers(options_.allowed_private, *url)) return url;
   return Refused(absl::StrCat("url is ", Shown(url->Shown()),

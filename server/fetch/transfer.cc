@@ -27,7 +27,7 @@ constexpr size_t kMaxReceivedBytes = size_t{64} << 10;
 constexpr size_t kMaxHeaderBytes = size_t{64} << 10;
 // In each --fetch-stall-timeout, as clients have to send.
 constexpr int64_t kMinBytes = int64_t{16} << 10;
-constexpr absl::Duration kMaxPoll = absl::Minutes(1);
+constexpr absl::Duration kMaxPoll = absl::Seconds(1);  // without descriptors nothing wakes it
 
 absl::Status Failed(absl::string_view message) {
   return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kSourceFailed,
@@ -136,6 +136,7 @@ absl::Status Transfer::Start(const SourceUrl& url, bool may_be_private) {
   refused_address_.clear();
   location_.clear();
   header_bytes_ = 0;
+  stall_.Restart(Clock::Real().Now());
   received_.clear();
   next_ = 0;
   paused_ = ended_ = false;

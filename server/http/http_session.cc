@@ -105,7 +105,8 @@ void Http1Session::OnEnd(bool broken) {
 void Http1Session::AwaitRequest() {
   phase_ = Phase::kRequest;
   parser_.emplace(host_.limits.max_header_bytes);
-  if (host_.draining) return Linger();
+  // While it is only draining, the answer to come says that it is the last.
+  if (host_.sessions.closing()) return Linger();
   if (buffer_.empty()) {
     buffer_.shrink_to_fit();
     idle_ = true;

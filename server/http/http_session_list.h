@@ -44,6 +44,8 @@ class HttpSessionList {
   void CloseAll();
   // Closes those that are idle, and calls `on_empty` when all have closed, which may be at once.
   void CloseIdle(std::function<void()> on_empty);
+  // Whether CloseIdle waits for the others.
+  bool closing() const { return on_empty_ != nullptr; }
 
  private:
   std::list<Entry> sessions_;  // those that wait in the order in which they began to

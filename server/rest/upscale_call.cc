@@ -159,6 +159,8 @@ void UpscaleCall::Announce(const pb::UpscaleImageHeader& header) {
 
 bool UpscaleCall::AnswerOriginal(const absl::Status& error) {
   if (!kept_.has_value() || !kept_->whole() || sink().begun() || IsOfOptions(error)) return false;
+  // Of what this server has fetched, only images leave it.
+  if (!parameters_.url.empty() && !RecognizeFormat(kept_->kept()).has_value()) return false;
   const absl::Status sent = GuardHandler(record(), [&]() -> absl::Status {
     sink().Reset();
     const std::optional<ImageFormat> format = RecognizeFormat(kept_->kept());

@@ -181,9 +181,11 @@ absl::Status ResultIndex::RemoveLocked(const std::string& name) {
   remove.Bind(name);
   ASSIGN_OR_RETURN(const bool any, remove.Step());
   if (!any) return absl::OkStatus();
+  const int64_t bytes = remove.Integer(0);
+  RETURN_IF_ERROR(remove.Run());
   --totals_.results;
-  totals_.bytes -= remove.Integer(0);
-  return remove.Run();
+  totals_.bytes -= bytes;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<ResultIndex::File>> ResultIndex::Oldest(int count) {

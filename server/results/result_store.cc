@@ -176,11 +176,13 @@ void ResultStore::MakeRoom() {
     const absl::StatusOr<std::vector<ResultIndex::File>> oldest = index_->Oldest(kEvictedAtOnce);
     if (!oldest.ok()) OnTrouble(oldest.status());
     if (!oldest.ok() || oldest->empty()) return;
+    const int64_t before = index_->totals().bytes;
     for (const ResultIndex::File& file : *oldest) {
       if (index_->totals().bytes <= max_bytes) break;
       Remove(file.name);
       ++evictions_;
     }
+    if (index_->totals().bytes >= before) return;  // the index is in trouble, which it has told
   }
 }
 

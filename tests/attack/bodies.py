@@ -57,9 +57,12 @@ def slow_bodies(target):
     image = messages.png(256, 256)
     uploads = []
     for i in range(MANY):
-        connection = _connect(target)
-        connection.sendall(_post(_length(len(image))) + image[:200] if i % 2 else _post() + _chunk(image[:200]))
-        uploads.append(connection)
+        try:
+            connection = _connect(target)
+            connection.sendall(_post(_length(len(image))) + image[:200] if i % 2 else _post() + _chunk(image[:200]))
+            uploads.append(connection)
+        except OSError:
+            target.count("refused")
     for i, _ in enumerate(target.paced(10)):
         for k, connection in enumerate(uploads):
             try:
@@ -88,7 +91,10 @@ def huge_headers(target):
     without their end."""
     begin = b"GET /v1/info HTTP/1.1\r\nHost: attack\r\n"
     for _ in range(300):
-        _connect(target).sendall(begin + b"X: " + b"x" * 16_000)
+        try:
+            _connect(target).sendall(begin + b"X: " + b"x" * 16_000)
+        except OSError:
+            target.count("refused")
     games = [
         (b"GET /", b"x" * (1 << 20)),
         (begin, b"a:b\r\n" * 200_000),

@@ -196,13 +196,23 @@ TEST_F(HttpClientTest, TakesNoHalfResultForAWholeOne) {
   EXPECT_TRUE(absl::IsUnavailable(broke_off)) << broke_off;
   EXPECT_EQ(DetailsOf(broke_off).origin, ErrorOrigin::kConnection);
 
-  const FakeHttpServer silent([](const FakeHttpRequest&) {
-    return FakeAnswer("200 OK", absl::StrCat("Upscale-Header: ", kHeader, "\r\n"), "whole?");
+  const FakeHttpServer silent([](const FakeHttpRequest& request) -> std::string {
+    if (request.method == "GET") return "";
+    return absl::StrCat("HTTP/1.0 200 OK\r\nUpscale-Header: ", kHeader, "\r\n\r\nwhole?");
   });
-  EXPECT_EQ(Upscale(silent).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(Upscale(silent, {.max_retries = 0}).status().code(), absl::StatusCode::kDataLoss);
   const FakeHttpServer stranger(
       [](const FakeHttpRequest&) { return FakeAnswer("200 OK", "", "hi"); });
   EXPECT_EQ(Upscale(stranger).status().code(), absl::StatusCode::kUnimplemented);
+}
+
+TEST_F(HttpClientTest, NeedsNoTrailersWhichProxiesDrop) {
+  const FakeHttpServer proxy([](const FakeHttpRequest&) {
+    return FakeAnswer("200 OK", absl::StrCat("Upscale-Header: ", kHeader, "\r\n"), "whole");
+  });
+  const auto result = Upscale(proxy);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->summary.result_bytes(), 5);
 }
 
 TEST_F(HttpClientTest, StopsWhenTold) {

@@ -2,7 +2,9 @@
 // same bytes and the same errors whichever way.
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -187,9 +189,16 @@ TEST_F(CliTest, TrustsHttpsAsTold) {
   }
 }
 
+bool Connects(const std::string& path) {
+  const UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{.sun_family = AF_UNIX};
+  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  return connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+}
+
 class CliLocalTest : public CliTest {
  protected:
-  // The socket of the server of a command that runs; "" when the command has ended before.
+  // The socket of the server of a command that runs.
   std::string AwaitSocket() const {
     while (true) {
       for (const auto& folder : fs::directory_iterator(temporary_.path())) {
@@ -265,7 +274,7 @@ TEST_F(CliLocalTest, ItsServerDiesWithItHoweverItDies) {
   const std::string socket = AwaitSocket();
   command->Signal(SIGKILL);
   command->Wait();
-  while (fs::exists(socket)) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  while (Connects(socket)) std::this_thread::sleep_for(std::chrono::milliseconds(10));
 }
 
 }  // namespace
