@@ -5,7 +5,6 @@
 #include "client/error_details.h"
 #include "client/http/http_image_call.h"
 #include "engine/base/status_macros.h"
-#include "google/protobuf/util/json_util.h"
 
 namespace upscaled::client {
 namespace {
@@ -94,9 +93,7 @@ absl::StatusOr<Response> HttpClient::GetMessage(const std::string& path, std::st
   };
   RETURN_IF_ERROR(RunWithRetries(retry_, clock_, deadline, stop, attempt, IgnoreWait));
   Response response;
-  google::protobuf::util::JsonParseOptions options;
-  options.ignore_unknown_fields = true;
-  if (google::protobuf::util::JsonStringToMessage(json, &response, options).ok()) return response;
+  if (ReadJson(json, response)) return response;
   return WithOrigin(
       absl::UnimplementedError(absl::StrCat("what ", target_.server(), path,
                                             " answers is not what an upscaled server does")),

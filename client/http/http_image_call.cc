@@ -44,19 +44,18 @@ std::string ShortName(absl::string_view name, absl::string_view prefix) {
   return absl::AsciiStrToLower(absl::StripPrefix(name, prefix));
 }
 
-// False when it is none; a newer server may say more than is known here.
-bool ReadJson(absl::string_view json, google::protobuf::Message& message) {
-  google::protobuf::util::JsonParseOptions options;
-  options.ignore_unknown_fields = true;
-  return google::protobuf::util::JsonStringToMessage(std::string(json), &message, options).ok();
-}
-
 absl::Status LacksHeader() {
   return WithOrigin(absl::UnimplementedError("the answer lacks the field Upscale-Header"),
                     ErrorOrigin::kServer);
 }
 
 }  // namespace
+
+bool ReadJson(absl::string_view json, google::protobuf::Message& message) {
+  google::protobuf::util::JsonParseOptions options;
+  options.ignore_unknown_fields = true;
+  return google::protobuf::util::JsonStringToMessage(std::string(json), &message, options).ok();
+}
 
 HttpParameters ToParameters(const v1::UpscaleOptions& options) {
   HttpParameters parameters;

@@ -80,6 +80,10 @@ Fetcher::Fetcher(FetchOptions options) : options_(std::move(options)) {
 
 Fetcher::~Fetcher() { curl_global_cleanup(); }
 
+bool Fetcher::Allows(const SourceUrl& url) const {
+  return Covers(options_.allowed, url) || Covers(options_.allowed_private, url);
+}
+
 absl::StatusOr<SourceUrl> Fetcher::Check(const std::string& text) const {
   if (options_.allowed.empty() && options_.allowed_private.empty()) {
     return Refused(
@@ -93,7 +97,7 @@ absl::StatusOr<SourceUrl> Fetcher::Check(const std::string& text) const {
         absl::StrCat("url is ", Shown(WithoutSecrets(text)), "; it ", url.status().message()),
         {{"field", "url"}});
   }
-  if (Covers(options_.allowed, *url) || Covers(options_.allowed_private, *url)) return url;
+  if (Allows(*url)) return url;
   return Refused(absl::StrCat("url is ", Shown(url->Shown()),
                               ", which no prefix of this server's --fetch-allow covers"));
 }
@@ -114,7 +118,7 @@ absl::StatusOr<FetchedSource> Fetcher::Fetch(const SourceUrl& first,
                     {{"value", absl::StrCat(status)}});
     }
     ASSIGN_OR_RETURN(const SourceUrl next, Redirected(url, transfer->location()));
-    if (!Covers(options_.allowed, next) && !Covers(options_.allowed_private, next)) {
+    if (!Allows(next)) {
       return Refused(absl::StrCat(url.Shown(), " redirects to ", Shown(next.Shown()),
                                   ", which no prefix of this server's --fetch-allow covers"));
     }

@@ -42,6 +42,8 @@ class Fetcher {
   absl::StatusOr<FetchedSource> Fetch(const SourceUrl& url, Cancellation& cancellation) const;
 
  private:
+  bool Allows(const SourceUrl& url) const;
+
   const FetchOptions options_;
 };
 

@@ -162,12 +162,12 @@ class Server:
         self.folder.cleanup()
 
 
-class GrpcCall:
+class ImageCall:
     """Upscales a small image; every tenth call on a new connection."""
 
     def __init__(self, server, source=VICTIM):
         self.server, self.source = server, source
-        self.request = messages.unary(messages.png(128, 128))
+        self.image = messages.png(128, 128)
         self.connection = None
         self.calls = 0
 
@@ -175,15 +175,25 @@ class GrpcCall:
         self.calls += 1
         if self.connection is None or self.calls % CALLS_A_CONNECTION == 0:
             self.drop()
-            self.connection = wire.Connection(self.server.grpc, self.source, timeout_s, tls=self.server.tls)
-        answer = self.connection.call(wire.UNARY, self.request, timeout_s=timeout_s)
-        if answer.status != 0:
-            raise OSError(f"status {answer.status}: {answer.headers.get('grpc-message', '')}")
+            self.connection = self.connect(timeout_s)
+        self.upscale(timeout_s)
 
     def drop(self):
         if self.connection is not None:
             self.connection.close()
             self.connection = None
+
+
+class GrpcCall(ImageCall):
+    """Over gRPC."""
+
+    def connect(self, timeout_s):
+        return wire.Connection(self.server.grpc, self.source, timeout_s, tls=self.server.tls)
+
+    def upscale(self, timeout_s):
+        answer = self.connection.call(wire.UNARY, messages.unary(self.image), timeout_s=timeout_s)
+        if answer.status != 0:
+            raise OSError(f"status {answer.status}: {answer.headers.get('grpc-message', '')}")
 
 
 class HttpCall:
@@ -199,21 +209,13 @@ class HttpCall:
         pass
 
 
-class HttpImageCall:
-    """Upscales a small image over HTTP/1.1; every tenth call on a new connection."""
+class HttpImageCall(ImageCall):
+    """Over HTTP/1.1."""
 
-    def __init__(self, server, source=VICTIM):
-        self.server, self.source = server, source
-        self.image = messages.png(128, 128)
-        self.connection = None
-        self.calls = 0
+    def connect(self, timeout_s):
+        return http.client.HTTPConnection(*self.server.http, timeout_s, source_address=(self.source, 0))
 
-    def __call__(self, timeout_s):
-        self.calls += 1
-        if self.connection is None or self.calls % CALLS_A_CONNECTION == 0:
-            self.drop()
-            source = (self.source, 0)
-            self.connection = http.client.HTTPConnection(*self.server.http, timeout_s, source_address=source)
+    def upscale(self, timeout_s):
         try:
             self.connection.request("POST", "/v1/upscale", self.image)
             answer = self.connection.getresponse()
@@ -222,11 +224,6 @@ class HttpImageCall:
             raise OSError(repr(broken)) from broken
         if answer.status != 200:
             raise OSError(f"status {answer.status}: {body[:200].decode()}")
-
-    def drop(self):
-        if self.connection is not None:
-            self.connection.close()
-            self.connection = None
 
 
 class Victim:

@@ -119,13 +119,6 @@ class Answer:
         """gRPC's code; None when the stream was reset or goes on."""
         return int(self.headers["grpc-status"]) if "grpc-status" in self.headers else None
 
-    def messages(self):
-        position = 0
-        while position + 5 <= len(self.data):
-            end = position + 5 + int.from_bytes(self.data[position + 1 : position + 5], "big")
-            yield bytes(self.data[position + 5 : end])
-            position = end
-
     def forget_messages(self):
         """Drops the messages that are whole, and says how many."""
         position, count = 0, 0
