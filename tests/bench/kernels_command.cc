@@ -45,7 +45,7 @@ double Operations(const Layer& layer, Size output) {
          static_cast<double>(output.Area());
 }
 
-std::unique_ptr<cpu::KernelCandidate> MakeTrial(const Layer& layer, const cpu::KernelInfo& info,
+std::unique_ptr<cpu::KernelCandidate> MakeTrial(const Layer& layer, const cpu::KernelEntry& info,
                                                 cpu::Isa isa, int rows) {
   const int border = layer.kernel_px - 1;
   return std::make_unique<cpu::KernelCandidate>(layer, info, isa,
@@ -80,7 +80,7 @@ struct InterleavedBenchmark {
 
 void AddKernels(const Layer& layer, const CommonOptions& options, cpu::Isa isa,
                 InterleavedBenchmark& benchmark) {
-  for (const cpu::KernelInfo& info : cpu::ListKernels()) {
+  for (const cpu::KernelEntry& info : cpu::ListKernels()) {
     const bool wanted = options.backend.kernel.empty() || options.backend.kernel == info.name;
     const bool runs = info.precision == Precision::kExact || cpu::HasFp16(isa);
     if (!wanted || !runs || !info.supports(layer)) continue;

@@ -21,7 +21,7 @@ using cpu::Isa;
 
 class CpuBackend : public Backend {
  public:
-  CpuBackend(int stream_count, Isa isa, const cpu::KernelInfo* forced_kernel,
+  CpuBackend(int stream_count, Isa isa, const cpu::KernelEntry* forced_kernel,
              std::shared_ptr<KernelChooser> chooser)
       : stream_count_(stream_count),
         isa_(isa),
@@ -51,7 +51,7 @@ class CpuBackend : public Backend {
  private:
   const int stream_count_;
   const Isa isa_;
-  const cpu::KernelInfo* const forced_kernel_;    // null: the best for each layer
+  const cpu::KernelEntry* const forced_kernel_;   // null: the best for each layer
   const std::shared_ptr<KernelChooser> chooser_;  // null: the order of the list
 };
 
@@ -71,7 +71,7 @@ absl::StatusOr<Isa> ChooseIsa(const std::string& name) {
       "cpu_isa '", name, "' is not one that this machine runs: ", JoinNames(isas, cpu::IsaName)));
 }
 
-absl::StatusOr<const cpu::KernelInfo*> ChooseForcedKernel(const std::string& name) {
+absl::StatusOr<const cpu::KernelEntry*> ChooseForcedKernel(const std::string& name) {
   for (const std::string_view missing : cpu::ListMissingKernels()) {
     if (missing != name) continue;
     return absl::UnimplementedError(
@@ -88,7 +88,7 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackend(const BackendOptions& 
         absl::StrCat("threads is ", options.threads, ", must be 0 (automatic) or more"));
   }
   ASSIGN_OR_RETURN(const Isa isa, ChooseIsa(options.cpu_isa));
-  ASSIGN_OR_RETURN(const cpu::KernelInfo* kernel, ChooseForcedKernel(options.kernel));
+  ASSIGN_OR_RETURN(const cpu::KernelEntry* kernel, ChooseForcedKernel(options.kernel));
   const int threads = options.threads > 0 ? options.threads : AvailableCpuCount();
   return std::make_unique<CpuBackend>(threads, isa, kernel, options.chooser);
 }

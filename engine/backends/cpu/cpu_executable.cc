@@ -21,8 +21,9 @@ struct TiledProgram {
   std::vector<Size> tiles;  // as RankTiles
 };
 
-absl::StatusOr<TiledProgram> Build(const Network& network, Isa isa, const KernelInfo* forced_kernel,
-                                   Precision precision, KernelChooser* chooser) {
+absl::StatusOr<TiledProgram> Build(const Network& network, Isa isa,
+                                   const KernelEntry* forced_kernel, Precision precision,
+                                   KernelChooser* chooser) {
   ASSIGN_OR_RETURN(Program program, BuildProgram(network, isa, forced_kernel, precision, chooser));
   const size_t cache_bytes = CoreCacheBytes();
   absl::StatusOr<std::vector<Size>> tiles = RankTiles(program, cache_bytes);
@@ -47,7 +48,7 @@ CpuExecutable::CpuExecutable(Network network, Program program, std::optional<Pro
       preferred_tile_(preferred_tile) {}
 
 absl::StatusOr<std::shared_ptr<const Executable>> CpuExecutable::Create(
-    const Network& network, Isa isa, const KernelInfo* forced_kernel, Precision precision,
+    const Network& network, Isa isa, const KernelEntry* forced_kernel, Precision precision,
     KernelChooser* chooser) {
   RETURN_IF_ERROR(network.Validate());
   try {

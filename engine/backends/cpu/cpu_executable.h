@@ -19,7 +19,7 @@ class CpuExecutable final : public Executable {
   // BuildProgram. RESOURCE_EXHAUSTED: no memory for the packed weights, or they or the workspace
   // exceed their limits.
   static absl::StatusOr<std::shared_ptr<const Executable>> Create(const Network& network, Isa isa,
-                                                                  const KernelInfo* forced_kernel,
+                                                                  const KernelEntry* forced_kernel,
                                                                   Precision precision,
                                                                   KernelChooser* chooser);
 

@@ -22,21 +22,21 @@ Layer AsConvolution(Layer layer) {
   return layer;
 }
 
-std::vector<const upscaled::KernelInfo*> CpuKernelSet::List() const {
-  std::vector<const upscaled::KernelInfo*> list;
-  for (const KernelInfo& info : ListKernels()) list.push_back(&info);
+std::vector<const KernelInfo*> CpuKernelSet::List() const {
+  std::vector<const KernelInfo*> list;
+  for (const KernelEntry& info : ListKernels()) list.push_back(&info);
   return list;
 }
 
-bool CpuKernelSet::Supports(const upscaled::KernelInfo& kernel, const FusedLayers& layers) const {
-  const auto& own = static_cast<const KernelInfo&>(kernel);
+bool CpuKernelSet::Supports(const KernelInfo& kernel, const FusedLayers& layers) const {
+  const auto& own = static_cast<const KernelEntry&>(kernel);
   if (own.precision == Precision::kFast && precision_ != Precision::kFast) return false;
   return layers.main->op == Op::kFullyConnected ? own.supports(AsConvolution(*layers.main))
                                                 : own.supports(*layers.main);
 }
 
 // Results that are images are interleaved: no convolution adds to them.
-unsigned CpuKernelSet::Fuses(const upscaled::KernelInfo& kernel, const Layer& main) const {
+unsigned CpuKernelSet::Fuses(const KernelInfo& kernel, const Layer& main) const {
   const bool thin = main.out_channels <= kMaxInterleavedChannels;
   return thin && main.op != Op::kAdd ? kFuseNothing : kernel.fuses;
 }
@@ -54,7 +54,7 @@ size_t CpuKernelSet::PackedBytesBound(const Layer& layer) const {
 
 std::unique_ptr<LayerCandidate> CpuKernelSet::Try(const Layer& layer, const KernelChoice& choice,
                                                   Size input) const {
-  return std::make_unique<KernelCandidate>(layer, static_cast<const KernelInfo&>(*choice.info),
+  return std::make_unique<KernelCandidate>(layer, static_cast<const KernelEntry&>(*choice.info),
                                            isa_, input);
 }
 

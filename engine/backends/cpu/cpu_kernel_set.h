@@ -24,9 +24,9 @@ class CpuKernelSet final : public KernelSet {
   std::string_view backend() const override { return "cpu"; }
   std::string device() const override { return DeviceName(isa_); }
   Precision precision() const override { return precision_; }
-  std::vector<const upscaled::KernelInfo*> List() const override;
-  bool Supports(const upscaled::KernelInfo& kernel, const FusedLayers& layers) const override;
-  unsigned Fuses(const upscaled::KernelInfo& kernel, const Layer& main) const override;
+  std::vector<const KernelInfo*> List() const override;
+  bool Supports(const KernelInfo& kernel, const FusedLayers& layers) const override;
+  unsigned Fuses(const KernelInfo& kernel, const Layer& main) const override;
   size_t PackedBytesBound(const Layer& layer) const override;
   std::unique_ptr<LayerCandidate> Try(const Layer& layer, const KernelChoice& choice,
                                       Size input) const override;

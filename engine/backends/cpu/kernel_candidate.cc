@@ -10,7 +10,7 @@
 namespace upscaled::cpu {
 namespace {
 
-Program OneLayerProgram(Layer layer, const KernelInfo& kernel, Isa isa) {
+Program OneLayerProgram(Layer layer, const KernelEntry& kernel, Isa isa) {
   Layer input;
   input.op = Op::kInput;
   input.name = "input";
@@ -49,7 +49,7 @@ void ForEachValue(const Tensor& tensor, const Rect& rows, Visit visit) {
 
 }  // namespace
 
-KernelCandidate::KernelCandidate(const Layer& layer, const KernelInfo& kernel, Isa isa, Size input)
+KernelCandidate::KernelCandidate(const Layer& layer, const KernelEntry& kernel, Isa isa, Size input)
     : program_(OneLayerProgram(layer, kernel, isa)) {
   const Size output = LayerSizes(program_.network, input).back();
   plan_ = PlanTile(program_, input, {0, 0, output.width, output.height});
@@ -90,7 +90,7 @@ std::vector<float> KernelCandidate::Compute(std::span<const float> input) {
 }
 
 bool KernelCandidate::IsTried(int layer) const {
-  const KernelInfo* info = program_.kernel_infos[layer];
+  const KernelEntry* info = program_.kernel_infos[layer];
   const bool conversion = info == &ConversionKernel(true) || info == &ConversionKernel(false);
   return layer > 0 && layer < static_cast<int>(schedule_.tensors.size()) - 1 && !conversion;
 }

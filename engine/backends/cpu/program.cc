@@ -17,7 +17,7 @@ namespace {
 
 // Returns the layer's index.
 int AppendLayer(Program& program, const Layer& layer, std::unique_ptr<LayerKernel> kernel,
-                const KernelInfo* info, bool interleaved, bool half) {
+                const KernelEntry* info, bool interleaved, bool half) {
   const bool thin = layer.out_channels <= kMaxInterleavedChannels;
   program.network.layers.push_back(WithoutWeights(layer));
   program.block_px.push_back(kernel ? kernel->block_px() : 1);
@@ -35,7 +35,7 @@ int Converted(Program& program, int source, bool half, Isa isa) {
   if (program.half[source] == half || layers[source].out_channels <= kMaxInterleavedChannels) {
     return source;
   }
-  const KernelInfo* info = &ConversionKernel(half);
+  const KernelEntry* info = &ConversionKernel(half);
   for (size_t i = source + 1; i < layers.size(); ++i) {
     if (program.kernel_infos[i] == info && layers[i].inputs[0] == source)
       return static_cast<int>(i);
@@ -48,7 +48,8 @@ int Converted(Program& program, int source, bool half, Isa isa) {
   return AppendLayer(program, layer, info->create(layer, isa), info, false, half);
 }
 
-int AppendKernel(Program& program, Layer layer, const KernelInfo& info, Isa isa, bool interleaved) {
+int AppendKernel(Program& program, Layer layer, const KernelEntry& info, Isa isa,
+                 bool interleaved) {
   const bool half = info.precision == Precision::kFast;
   for (int& input : layer.inputs) input = Converted(program, input, half, isa);
   return AppendLayer(program, layer, info.create(layer, isa), &info, interleaved, half);
@@ -76,7 +77,7 @@ class NodeAppender {
     Layer layer = AsConvolution(FusedLayer(source_, node));
     for (int& input : layer.inputs) input = index_of_[input];
     int& index = index_of_[node.layer()];
-    const auto* const info = static_cast<const KernelInfo*>(node.kernel.info);
+    const auto* const info = static_cast<const KernelEntry*>(node.kernel.info);
     if (info == nullptr) {
       index = AppendLayer(program_, layer, nullptr, nullptr, layer.op == Op::kInput, false);
       return absl::OkStatus();
@@ -91,7 +92,7 @@ class NodeAppender {
   int AppendPrelude(Layer prelude, const Layer& layer) {
     prelude.inputs = layer.inputs;
     const KernelChoice first = RankKernels(kernels_, {&prelude}).front();
-    return AppendKernel(program_, std::move(prelude), static_cast<const KernelInfo&>(*first.info),
+    return AppendKernel(program_, std::move(prelude), static_cast<const KernelEntry&>(*first.info),
                         isa_, true);
   }
 
@@ -175,7 +176,7 @@ void ChooseCached(Program& program) {
 
 }  // namespace
 
-absl::StatusOr<Program> BuildProgram(const Network& source, Isa isa, const KernelInfo* forced,
+absl::StatusOr<Program> BuildProgram(const Network& source, Isa isa, const KernelEntry* forced,
                                      Precision precision, KernelChooser* chooser) {
   RETURN_IF_ERROR(CheckPoolings(source, ListPoolings(source), precision));
   const CpuKernelSet kernels(isa, precision);

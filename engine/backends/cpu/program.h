@@ -23,7 +23,7 @@ struct Program {
   Network network;
   // Null for the input and global poolings, whose values are given.
   std::vector<std::unique_ptr<LayerKernel>> kernels;
-  std::vector<const KernelInfo*> kernel_infos;
+  std::vector<const KernelEntry*> kernel_infos;
   std::vector<int> block_px;
   std::vector<int> block_origin_px;  // where the layer's blocks begin, on both axes
   std::vector<int> pixel_stride;     // the layer's tensor's, in floats
@@ -41,7 +41,7 @@ struct Program {
 
 // As PlanNetwork; `chooser` chooses in precision kExact alone. kFast needs HasFp16(isa).
 // RESOURCE_EXHAUSTED: the packed weights may exceed their limit.
-absl::StatusOr<Program> BuildProgram(const Network& source, Isa isa, const KernelInfo* forced,
+absl::StatusOr<Program> BuildProgram(const Network& source, Isa isa, const KernelEntry* forced,
                                      Precision precision = Precision::kExact,
                                      KernelChooser* chooser = nullptr);
 

@@ -18,7 +18,7 @@ constexpr LaunchConfig kBlockConfigs[] = {{4, {8, 1, 4}},  {4, {1, 1, 1}}, {4, {
 
 constexpr LaunchConfig kItemConfigs[] = {{1, kItemGroup}};
 
-constexpr KernelInfo kKernels[] = {
+constexpr KernelEntry kKernels[] = {
     {{"winograd_row4"}, &WinogradSupports, &MakeWinograd, kBlockConfigs},
     {{"conv3x3"}, &Conv3x3Supports, &MakeConv3x3, kRowConfigs},
     {{"conv"}, &ConvSupports, &MakeConv, kRowConfigs},
@@ -34,16 +34,16 @@ std::string Describe(const LaunchConfig& config) {
                          config.group[1], config.group[2]);
 }
 
-std::span<const KernelInfo> ListKernels() { return kKernels; }
+std::span<const KernelEntry> ListKernels() { return kKernels; }
 
 const LaunchConfig& ConfigOf(const KernelChoice& choice) {
-  return static_cast<const KernelInfo&>(*choice.info).configs[choice.config];
+  return static_cast<const KernelEntry&>(*choice.info).configs[choice.config];
 }
 
 absl::StatusOr<std::unique_ptr<LayerKernel>> Create(Context& context, const Layer& layer,
                                                     Precision precision,
                                                     const KernelChoice& choice) {
-  const auto& info = static_cast<const KernelInfo&>(*choice.info);
+  const auto& info = static_cast<const KernelEntry&>(*choice.info);
   return info.create(context, layer, precision, ConfigOf(choice));
 }
 

@@ -13,7 +13,7 @@
 
 namespace upscaled::opencl {
 
-struct KernelInfo : upscaled::KernelInfo {
+struct KernelEntry : KernelInfo {
   bool (*supports)(const Layer& layer);
   absl::StatusOr<std::unique_ptr<LayerKernel>> (*create)(Context& context, const Layer& layer,
                                                          Precision precision,
@@ -22,7 +22,7 @@ struct KernelInfo : upscaled::KernelInfo {
   std::span<const LaunchConfig> configs;
 };
 
-std::span<const KernelInfo> ListKernels();
+std::span<const KernelEntry> ListKernels();
 
 // How a chosen kernel of this backend is launched, and made.
 const LaunchConfig& ConfigOf(const KernelChoice& choice);

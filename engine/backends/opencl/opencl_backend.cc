@@ -21,7 +21,7 @@ using opencl::Context;
 
 class OpenClBackend final : public Backend {
  public:
-  OpenClBackend(std::shared_ptr<Context> context, const opencl::KernelInfo* forced_kernel,
+  OpenClBackend(std::shared_ptr<Context> context, const opencl::KernelEntry* forced_kernel,
                 std::shared_ptr<KernelChooser> chooser, std::string remark)
       : context_(std::move(context)),
         forced_kernel_(forced_kernel),
@@ -45,8 +45,8 @@ class OpenClBackend final : public Backend {
 
  private:
   const std::shared_ptr<Context> context_;
-  const opencl::KernelInfo* const forced_kernel_;  // null: the best for each layer
-  const std::shared_ptr<KernelChooser> chooser_;   // null: as RankKernels ranks
+  const opencl::KernelEntry* const forced_kernel_;  // null: the best for each layer
+  const std::shared_ptr<KernelChooser> chooser_;    // null: as RankKernels ranks
   const std::string remark_;
 };
 
@@ -66,7 +66,7 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateOpenClBackend(std::string_view de
     return absl::InvalidArgumentError(
         absl::StrCat("cpu_isa '", options.cpu_isa, "' is an option of the cpu backend"));
   }
-  ASSIGN_OR_RETURN(const opencl::KernelInfo* kernel,
+  ASSIGN_OR_RETURN(const opencl::KernelEntry* kernel,
                    FindForcedKernel("opencl", opencl::ListKernels(), options.kernel));
   ASSIGN_OR_RETURN(const opencl::Device device, opencl::FindDevice(device_name));
   std::optional<opencl::ProgramCache> cache;

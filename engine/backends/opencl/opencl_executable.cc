@@ -26,7 +26,7 @@ size_t Sum(const std::vector<size_t>& values) {
 
 absl::StatusOr<std::shared_ptr<const OpenClExecutable>> OpenClExecutable::Create(
     std::shared_ptr<Context> context, const Network& network, Precision precision,
-    const KernelInfo* forced, KernelChooser* chooser) {
+    const KernelEntry* forced, KernelChooser* chooser) {
   RETURN_IF_ERROR(network.Validate());
   std::shared_ptr<OpenClExecutable> executable(new OpenClExecutable(std::move(context), precision));
   RETURN_IF_ERROR(executable->MakeKernels(network, forced, chooser));
@@ -36,7 +36,7 @@ absl::StatusOr<std::shared_ptr<const OpenClExecutable>> OpenClExecutable::Create
   return executable;
 }
 
-absl::Status OpenClExecutable::MakeKernels(const Network& network, const KernelInfo* forced,
+absl::Status OpenClExecutable::MakeKernels(const Network& network, const KernelEntry* forced,
                                            KernelChooser* chooser) {
   const OpenClKernelSet kernels(context_, precision_);
   ASSIGN_OR_RETURN(NetworkPlan plan, PlanNetwork(network, kernels, forced, chooser));

@@ -22,7 +22,7 @@ class OpenClExecutable final : public Executable {
   // weights or the smallest tile take more than the device has.
   static absl::StatusOr<std::shared_ptr<const OpenClExecutable>> Create(
       std::shared_ptr<Context> context, const Network& network, Precision precision,
-      const KernelInfo* forced, KernelChooser* chooser);
+      const KernelEntry* forced, KernelChooser* chooser);
 
   const Network& network() const override { return network_; }
   Precision precision() const override { return precision_; }
@@ -35,7 +35,7 @@ class OpenClExecutable final : public Executable {
 
   // As network().layers; null for the input and for layers that the result does not need.
   const std::vector<std::unique_ptr<LayerKernel>>& kernels() const { return kernels_; }
-  const std::vector<const upscaled::KernelInfo*>& kernel_infos() const { return kernel_infos_; }
+  const std::vector<const KernelInfo*>& kernel_infos() const { return kernel_infos_; }
   const KernelFunction& zero() const { return zero_; }
   std::vector<Rect> TensorRectsOf(const TilePlan& plan) const {
     return TensorRects(network_, block_px_, plan);
@@ -49,7 +49,7 @@ class OpenClExecutable final : public Executable {
  private:
   OpenClExecutable(std::shared_ptr<Context> context, Precision precision)
       : context_(std::move(context)), precision_(precision) {}
-  absl::Status MakeKernels(const Network& network, const KernelInfo* forced,
+  absl::Status MakeKernels(const Network& network, const KernelEntry* forced,
                            KernelChooser* chooser);
   TilePlan MakePlan(const Rect& tile, Size image) const override;
   // Bytes of a tile's slots.
@@ -63,7 +63,7 @@ class OpenClExecutable final : public Executable {
   Network network_;  // without weights
   // As network_.layers.
   std::vector<std::unique_ptr<LayerKernel>> kernels_;
-  std::vector<const upscaled::KernelInfo*> kernel_infos_;
+  std::vector<const KernelInfo*> kernel_infos_;
   std::vector<int> block_px_;
   std::vector<int> slot_of_;
   std::vector<int> poolings_;

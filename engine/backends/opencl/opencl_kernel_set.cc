@@ -33,19 +33,18 @@ std::string OpenClKernelSet::device() const {
   return absl::StrCat("opencl, ", device.model, ", ", device.platform, ", ", device.driver);
 }
 
-std::vector<const upscaled::KernelInfo*> OpenClKernelSet::List() const {
-  std::vector<const upscaled::KernelInfo*> list;
-  for (const KernelInfo& info : ListKernels()) list.push_back(&info);
+std::vector<const KernelInfo*> OpenClKernelSet::List() const {
+  std::vector<const KernelInfo*> list;
+  for (const KernelEntry& info : ListKernels()) list.push_back(&info);
   return list;
 }
 
-bool OpenClKernelSet::Supports(const upscaled::KernelInfo& kernel,
-                               const FusedLayers& layers) const {
-  return static_cast<const KernelInfo&>(kernel).supports(*layers.main);
+bool OpenClKernelSet::Supports(const KernelInfo& kernel, const FusedLayers& layers) const {
+  return static_cast<const KernelEntry&>(kernel).supports(*layers.main);
 }
 
-size_t OpenClKernelSet::ConfigCount(const upscaled::KernelInfo& kernel) const {
-  return static_cast<const KernelInfo&>(kernel).configs.size();
+size_t OpenClKernelSet::ConfigCount(const KernelInfo& kernel) const {
+  return static_cast<const KernelEntry&>(kernel).configs.size();
 }
 
 bool OpenClKernelSet::IsKnownGood(const KernelChoice& choice) const {

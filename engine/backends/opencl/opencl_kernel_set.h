@@ -20,9 +20,9 @@ class OpenClKernelSet final : public KernelSet {
   std::string_view backend() const override { return "opencl"; }
   std::string device() const override;
   Precision precision() const override { return precision_; }
-  std::vector<const upscaled::KernelInfo*> List() const override;
-  bool Supports(const upscaled::KernelInfo& kernel, const FusedLayers& layers) const override;
-  size_t ConfigCount(const upscaled::KernelInfo& kernel) const override;
+  std::vector<const KernelInfo*> List() const override;
+  bool Supports(const KernelInfo& kernel, const FusedLayers& layers) const override;
+  size_t ConfigCount(const KernelInfo& kernel) const override;
   // By the driver's platform, or else by the maker of the device.
   bool IsKnownGood(const KernelChoice& choice) const override;
   std::string NameOf(const KernelChoice& choice) const override;

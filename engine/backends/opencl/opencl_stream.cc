@@ -50,7 +50,7 @@ absl::StatusOr<std::vector<LayerProfile>> OpenClStream::Profile(const Executable
   for (size_t i = 0; i < plan.regions.size(); ++i) {
     LayerProfile& layer = layers.emplace_back(
         DescribeLayer(compiled.network(), i, plan.regions, StorageBytes(compiled.precision())));
-    const upscaled::KernelInfo* const kernel = compiled.kernel_infos()[i];
+    const KernelInfo* const kernel = compiled.kernel_infos()[i];
     layer.kernel = kernel == nullptr ? "load" : kernel->name;
   }
   const auto add_to = [&](size_t i) -> absl::Status {

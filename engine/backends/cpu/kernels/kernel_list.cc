@@ -22,7 +22,7 @@ std::unique_ptr<LayerKernel> ForAnyIsa(const Layer& layer, Isa /*isa*/) {
 
 constexpr unsigned kFuseSum = kFuseAdd | kFuseCrop;
 
-constexpr KernelInfo kKernels[] = {
+constexpr KernelEntry kKernels[] = {
 #ifdef UPSCALED_FP16
     {{"winograd_f4_fp16"}, &WinogradSupports, &MakeWinogradF4Fp16, nullptr, Precision::kFast},
 #endif
@@ -44,7 +44,7 @@ constexpr KernelInfo kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelInfo> ListKernels() { return kKernels; }
+std::span<const KernelEntry> ListKernels() { return kKernels; }
 
 std::span<const std::string_view> ListMissingKernels() {
 #ifdef UPSCALED_KN2ROW
@@ -55,16 +55,16 @@ std::span<const std::string_view> ListMissingKernels() {
 #endif
 }
 
-const KernelInfo* FindKernel(std::string_view name) {
-  for (const KernelInfo& kernel : kKernels) {
+const KernelEntry* FindKernel(std::string_view name) {
+  for (const KernelEntry& kernel : kKernels) {
     if (kernel.name == name) return &kernel;
   }
   return nullptr;
 }
 
-const KernelInfo& ConversionKernel(bool to_half) {
-  static constexpr KernelInfo kToHalf = {{"to_half"}, nullptr, &MakeToHalf};
-  static constexpr KernelInfo kToFloat = {{"to_float"}, nullptr, &MakeToFloat};
+const KernelEntry& ConversionKernel(bool to_half) {
+  static constexpr KernelEntry kToHalf = {{"to_half"}, nullptr, &MakeToHalf};
+  static constexpr KernelEntry kToFloat = {{"to_float"}, nullptr, &MakeToFloat};
   return to_half ? kToHalf : kToFloat;
 }
 

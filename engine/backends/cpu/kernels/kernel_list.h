@@ -15,7 +15,7 @@
 namespace upscaled::cpu {
 
 // Kernels that fuse an addition add a second blocked input to the activated result.
-struct KernelInfo : upscaled::KernelInfo {
+struct KernelEntry : KernelInfo {
   bool (*supports)(const Layer& layer);
   std::unique_ptr<LayerKernel> (*create)(const Layer& layer, Isa isa);
   // Not null: the kernel computes `layer` from the result of this layer, which takes its inputs.
@@ -25,15 +25,15 @@ struct KernelInfo : upscaled::KernelInfo {
   Precision precision = Precision::kExact;
 };
 
-std::span<const KernelInfo> ListKernels();
+std::span<const KernelEntry> ListKernels();
 
 // Names of kernels that this build lacks, because a library was not there.
 std::span<const std::string_view> ListMissingKernels();
 
 // null: no such kernel.
-const KernelInfo* FindKernel(std::string_view name);
+const KernelEntry* FindKernel(std::string_view name);
 
 // The kernels that turn a blocked tensor of floats into halves, and back; not for networks' layers.
-const KernelInfo& ConversionKernel(bool to_half);
+const KernelEntry& ConversionKernel(bool to_half);
 
 }  // namespace upscaled::cpu

@@ -44,7 +44,7 @@ std::shared_ptr<const Executable> Compile(const Network& network, const BackendO
 
 std::vector<std::string> KernelsOf(const Executable& executable) {
   std::vector<std::string> names;
-  for (const cpu::KernelInfo* info :
+  for (const cpu::KernelEntry* info :
        static_cast<const cpu::CpuExecutable&>(executable).program().kernel_infos) {
     if (info != nullptr) names.emplace_back(info->name);
   }

@@ -102,7 +102,7 @@ TEST_P(CpuVariantTest, AgreesWithTheReferenceAndWithItselfInTiles) {
 
 std::vector<std::string> ForcedKernels() {
   std::vector<std::string> names = {""};
-  for (const cpu::KernelInfo& kernel : cpu::ListKernels()) {
+  for (const cpu::KernelEntry& kernel : cpu::ListKernels()) {
     if (kernel.precision == Precision::kExact) names.emplace_back(kernel.name);
   }
   return names;

@@ -83,7 +83,7 @@ class FastKernelTest : public FastTest, public ::testing::WithParamInterface<std
 
   // One that the forced kernel, if any, takes part in.
   Network NextNetwork() {
-    const cpu::KernelInfo* kernel = cpu::FindKernel(GetParam());
+    const cpu::KernelEntry* kernel = cpu::FindKernel(GetParam());
     for (;;) {
       Network network = RandomNetwork(random_);
       if (!ListPoolings(network).empty()) continue;  // refused
@@ -125,7 +125,7 @@ TEST_P(FastKernelTest, AgreesWithTheReferenceAndWithItselfInTiles) {
 
 std::vector<std::string> KernelNames() {
   std::vector<std::string> names = {""};
-  for (const cpu::KernelInfo& kernel : cpu::ListKernels()) names.emplace_back(kernel.name);
+  for (const cpu::KernelEntry& kernel : cpu::ListKernels()) names.emplace_back(kernel.name);
   return names;
 }
 

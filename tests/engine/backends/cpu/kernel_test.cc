@@ -25,7 +25,7 @@ namespace upscaled {
 namespace {
 
 using cpu::Isa;
-using cpu::KernelInfo;
+using cpu::KernelEntry;
 using test::FreshRandom;
 using test::MakeConv;
 using test::MakePlain;
@@ -43,7 +43,7 @@ constexpr double kHalfRms = 0.01;
 
 Size SizeOf(const Rect& rect) { return {rect.width, rect.height}; }
 
-bool Runs(const KernelInfo& info, Isa isa) {
+bool Runs(const KernelEntry& info, Isa isa) {
   return info.precision == Precision::kExact || cpu::HasFp16(isa);
 }
 
@@ -51,7 +51,7 @@ class KernelTest : public ::testing::TestWithParam<Isa> {
  protected:
   // Runs `info` on a random input of this size and compares; all rows, then some of them alone.
   // `residual`: the kernel adds one, cropped as the layer says.
-  void Check(const KernelInfo& info, const Layer& layer, Size in, bool residual = false) {
+  void Check(const KernelEntry& info, const Layer& layer, Size in, bool residual = false) {
     const Size out{OutputSide(layer, in.width), OutputSide(layer, in.height)};
     if (out.width < 1 || out.height < 1) return;
     SCOPED_TRACE(::testing::Message() << info.name << " " << test::Describe(layer) << ", input "
@@ -80,7 +80,7 @@ class KernelTest : public ::testing::TestWithParam<Isa> {
   }
 
   // The kernel's result for a whole layer that keeps its input's size.
-  reference::Tensor Compute(const KernelInfo& info, const Layer& layer,
+  reference::Tensor Compute(const KernelEntry& info, const Layer& layer,
                             const reference::Tensor& input) {
     const Rect& whole = input.region;
     const auto kernel = info.create(layer, GetParam());
@@ -122,7 +122,7 @@ class KernelTest : public ::testing::TestWithParam<Isa> {
   }
 
   // The inputs as the kernel wants them: what its prelude makes of them, if it has one.
-  std::vector<PlacedTensor> PlaceInputs(const KernelInfo& info, const Layer& layer,
+  std::vector<PlacedTensor> PlaceInputs(const KernelEntry& info, const Layer& layer,
                                         const std::vector<reference::Tensor>& inputs,
                                         cpu::Margin margin) {
     std::vector<PlacedTensor> placed;
@@ -137,13 +137,13 @@ class KernelTest : public ::testing::TestWithParam<Isa> {
     products.emplace_back(prelude.out_channels, SizeOf(inputs[0].region), margin,
                           PlacedTensor::Kind::kInterleaved);
     const cpu::CpuKernelSet kernels(GetParam(), Precision::kExact);
-    static_cast<const KernelInfo&>(*RankKernels(kernels, {&prelude}).front().info)
+    static_cast<const KernelEntry&>(*RankKernels(kernels, {&prelude}).front().info)
         .create(prelude, GetParam())
         ->Run({&placed[0].tensor(), 1}, products[0].tensor(), inputs[0].region, nullptr);
     return products;
   }
 
-  static bool TakesHalves(const KernelInfo& info, int channels) {
+  static bool TakesHalves(const KernelEntry& info, int channels) {
     return info.precision == Precision::kFast && channels > cpu::kMaxInterleavedChannels;
   }
 
@@ -160,7 +160,7 @@ class KernelTest : public ::testing::TestWithParam<Isa> {
     return halves;
   }
 
-  void CompareRows(const KernelInfo& info, const cpu::LayerKernel& kernel,
+  void CompareRows(const KernelEntry& info, const cpu::LayerKernel& kernel,
                    std::span<const cpu::Tensor> src, const reference::Tensor& expected,
                    const Rect& blocks) {
     const Size size = SizeOf(expected.region);
@@ -202,7 +202,7 @@ class KernelTest : public ::testing::TestWithParam<Isa> {
 
 TEST_P(KernelTest, AgreesWithTheReference) {
   const std::vector<Layer> layers = TestedLayers(random_);
-  for (const KernelInfo& info : cpu::ListKernels()) {
+  for (const KernelEntry& info : cpu::ListKernels()) {
     if (!Runs(info, GetParam())) continue;
     int supported = 0;
     for (const Layer& layer : layers) {
@@ -231,7 +231,7 @@ constexpr int kWideChannels[] = {12, 32, 48};
 TEST_P(KernelTest, WideRows) {
   for (const int channels : kWideChannels) {
     const Layer layer = MakeConv(Op::kConv, 16, channels, 3, 1, 1, random_);
-    for (const KernelInfo& info : cpu::ListKernels()) {
+    for (const KernelEntry& info : cpu::ListKernels()) {
       if (!Runs(info, GetParam()) || !info.supports(layer)) continue;
       for (int i = 0; i < 2; ++i) Check(info, layer, {RandomInt(random_, 150, 420), 7});
     }
@@ -239,7 +239,7 @@ TEST_P(KernelTest, WideRows) {
 }
 
 template <int kOutputs, size_t kCacheBytes>
-constexpr KernelInfo kWinogradFor = {
+constexpr KernelEntry kWinogradFor = {
     {"winograd"}, &cpu::WinogradSupports, [](const Layer& layer, Isa isa) {
       return cpu::MakeWinograd(layer, isa, kOutputs, kCacheBytes);
     }};
@@ -247,18 +247,18 @@ constexpr KernelInfo kWinogradFor = {
 // Between none and all there are some for which AVX-512 and AVX2 take half as many blocks at a time
 // for 32 channels.
 template <int kOutputs>
-constexpr KernelInfo kWinogradForCaches[] = {
+constexpr KernelEntry kWinogradForCaches[] = {
     kWinogradFor<kOutputs, 0>, kWinogradFor<kOutputs, 320 << 10>, kWinogradFor<kOutputs, 512 << 10>,
     kWinogradFor<kOutputs, 1 << 20>, kWinogradFor<kOutputs, SIZE_MAX>};
 
-constexpr std::span<const KernelInfo> kWinogradsForCaches[] = {kWinogradForCaches<4>,
-                                                               kWinogradForCaches<6>};
+constexpr std::span<const KernelEntry> kWinogradsForCaches[] = {kWinogradForCaches<4>,
+                                                                kWinogradForCaches<6>};
 
 TEST_P(KernelTest, WinogradAgreesWithTheReferenceForEveryCache) {
   for (const int channels : kWideChannels) {
     const Layer layer = MakeConv(Op::kConv, 16, channels, 3, 1, 1, random_);
-    for (const std::span<const KernelInfo> infos : kWinogradsForCaches) {
-      for (const KernelInfo& info : infos) Check(info, layer, {RandomInt(random_, 150, 420), 7});
+    for (const std::span<const KernelEntry> infos : kWinogradsForCaches) {
+      for (const KernelEntry& info : infos) Check(info, layer, {RandomInt(random_, 150, 420), 7});
     }
   }
 }
@@ -268,10 +268,10 @@ TEST_P(KernelTest, WinogradGivesTheSameBytesForEveryCache) {
   for (const int channels : kWideChannels) {
     const Layer layer = MakeConv(Op::kConv, 16, channels, 3, 1, 1, random_);
     const reference::Tensor input = RandomTensor(layer.in_channels, size, random_);
-    for (const std::span<const KernelInfo> infos : kWinogradsForCaches) {
+    for (const std::span<const KernelEntry> infos : kWinogradsForCaches) {
       const reference::Tensor first = Compute(infos[0], layer, input);
       std::set<size_t> scratch_floats;
-      for (const KernelInfo& info : infos) {
+      for (const KernelEntry& info : infos) {
         EXPECT_EQ(Compute(info, layer, input).values, first.values) << test::Describe(layer);
         scratch_floats.insert(info.create(layer, GetParam())->ScratchFloats());
       }
@@ -292,7 +292,7 @@ TEST_P(KernelTest, ResidualsAreAddedBehindTheActivation) {
     for (Layer& layer : layers) {
       layer.activation = Activation::kRelu;
       layer.crop_px = RandomInt(random_, 0, 3);
-      for (const KernelInfo& info : cpu::ListKernels()) {
+      for (const KernelEntry& info : cpu::ListKernels()) {
         if ((info.fuses & kFuseAdd) == 0 || !info.supports(layer)) continue;
         Check(info, layer, {RandomInt(random_, 5, 47), RandomInt(random_, 5, 23)}, true);
         if (HasFailure()) return;

@@ -22,7 +22,7 @@ namespace {
 
 using opencl::ConfigOf;
 using opencl::KernelCandidate;
-using opencl::KernelInfo;
+using opencl::KernelEntry;
 using opencl::LaunchConfig;
 using opencl::OpenClKernelSet;
 using test::MakeConv;
@@ -50,7 +50,7 @@ TEST_F(OpenClChoiceTest, EveryLayerHasAtMostSixteenChoicesAndMakersTheirOwnFirst
       ASSERT_FALSE(choices.empty()) << test::Describe(layer);
       EXPECT_LE(choices.size(), kMaxChoices) << test::Describe(layer);
       for (const KernelChoice& choice : choices) {
-        EXPECT_TRUE(static_cast<const KernelInfo*>(choice.info)->supports(layer));
+        EXPECT_TRUE(static_cast<const KernelEntry*>(choice.info)->supports(layer));
       }
     }
   }
@@ -84,7 +84,7 @@ class OpenClCandidateTest : public OpenClChoiceTest {
 
 TEST_F(OpenClCandidateTest, WhatADeviceRefusesTakesForeverAndGivesNothing) {
   static constexpr LaunchConfig kConfig[] = {{4, {1, 1, 1}}};
-  static const KernelInfo kRefused{
+  static const KernelEntry kRefused{
       {"refused"},
       (*FindForcedKernel("opencl", opencl::ListKernels(), "conv"))->supports,
       [](opencl::Context&, const Layer&, Precision,

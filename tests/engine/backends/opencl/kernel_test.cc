@@ -20,7 +20,7 @@
 namespace upscaled {
 namespace {
 
-using opencl::KernelInfo;
+using opencl::KernelEntry;
 using opencl::LaunchConfig;
 using test::DeviceTensor;
 using test::FreshRandom;
@@ -46,7 +46,7 @@ class OpenClKernelTest : public ::testing::Test {
     launcher_ = std::make_unique<opencl::Launcher>(*std::move(launcher));
   }
 
-  std::unique_ptr<opencl::LayerKernel> Make(const KernelInfo& info, const Layer& layer,
+  std::unique_ptr<opencl::LayerKernel> Make(const KernelEntry& info, const Layer& layer,
                                             const LaunchConfig& config) {
     auto kernel = info.create(*context_, layer, Precision::kExact, config);
     EXPECT_TRUE(kernel.ok()) << kernel.status();
@@ -77,7 +77,7 @@ class OpenClKernelTest : public ::testing::Test {
   }
 
   // Runs `info` on random inputs of this size and compares: the whole result, then a part of it.
-  void Check(const KernelInfo& info, const Layer& layer, Size in) {
+  void Check(const KernelEntry& info, const Layer& layer, Size in) {
     const Size out{OutputSide(layer, in.width), OutputSide(layer, in.height)};
     if (out.width < 1 || out.height < 1) return;
     SCOPED_TRACE(::testing::Message() << info.name << " " << test::Describe(layer) << ", input "
@@ -121,7 +121,7 @@ class OpenClKernelTest : public ::testing::Test {
 
 TEST_F(OpenClKernelTest, AgreesWithTheReference) {
   const std::vector<Layer> layers = TestedLayers(random_);
-  for (const KernelInfo& info : opencl::ListKernels()) {
+  for (const KernelEntry& info : opencl::ListKernels()) {
     if (info.name == "pooling") continue;  // takes means, see below
     int supported = 0;
     for (const Layer& layer : layers) {
@@ -154,7 +154,7 @@ TEST_F(OpenClKernelTest, EveryConfigurationGivesTheSameBits) {
   for (const Layer& layer : layers) {
     const Size out{OutputSide(layer, in.width), OutputSide(layer, in.height)};
     const std::vector<reference::Tensor> inputs = RandomInputs(layer, in);
-    for (const KernelInfo& info : opencl::ListKernels()) {
+    for (const KernelEntry& info : opencl::ListKernels()) {
       if (!info.supports(layer)) continue;
       std::vector<float> expected;
       EXPECT_LE(info.configs.size(), 16u);

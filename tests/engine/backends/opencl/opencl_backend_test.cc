@@ -106,7 +106,7 @@ class OpenClBackendTest : public ::testing::Test {
 };
 
 TEST_F(OpenClBackendTest, EveryForcedKernel) {
-  for (const opencl::KernelInfo& info : opencl::ListKernels()) {
+  for (const opencl::KernelEntry& info : opencl::ListKernels()) {
     SCOPED_TRACE(info.name);
     CheckNetworks(std::string(info.name), Precision::kExact, 1e-4f);
   }
