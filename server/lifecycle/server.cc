@@ -212,7 +212,7 @@ Server::~Server() {
 absl::Status Server::OpenSandbox() {
   if (config_.decode_sandbox == SandboxMode::kOff) return absl::OkStatus();
   absl::StatusOr<std::unique_ptr<DecodeSandbox>> sandbox =
-      DecodeSandbox::Start({.worker = DecodeWorkerProgram()});
+      DecodeSandbox::Start(DecodeWorkerProgram());
   if (!sandbox.ok()) {
     if (config_.decode_sandbox == SandboxMode::kOn) return sandbox.status();
     const std::string reason(sandbox.status().message());

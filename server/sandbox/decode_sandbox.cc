@@ -41,8 +41,8 @@ std::filesystem::path DecodeWorkerProgram() {
   return program.parent_path() / "upscaled-decode";
 }
 
-absl::StatusOr<std::unique_ptr<DecodeSandbox>> DecodeSandbox::Start(DecodeSandboxOptions options) {
-  std::unique_ptr<DecodeSandbox> sandbox(new DecodeSandbox(std::move(options)));
+absl::StatusOr<std::unique_ptr<DecodeSandbox>> DecodeSandbox::Start(std::filesystem::path program) {
+  std::unique_ptr<DecodeSandbox> sandbox(new DecodeSandbox(std::move(program)));
   if (absl::Status status = Probe(*sandbox); !status.ok()) {
     return absl::UnavailableError(absl::StrCat(
         "the decoders' sandbox does not work here: ", status.message(), " (--decode-sandbox)"));
@@ -55,19 +55,13 @@ absl::StatusOr<std::unique_ptr<ImageDecoder>> DecodeSandbox::Open(const ImageHea
                                                                   ByteSource& source,
                                                                   const DecodeLimits& limits,
                                                                   Cancellation* cancellation) {
-  absl::Status status;
-  // A spare worker may have been killed meanwhile, each of them.
-  for (int attempt = 0; attempt <= options_.spare_workers; ++attempt) {
-    absl::StatusOr<WorkerProcess> worker = TakeWorker();
-    status = worker.status();
-    if (!status.ok()) break;
+  absl::StatusOr<WorkerProcess> worker = StartWorker();
+  absl::Status status = worker.status();
+  if (worker.ok()) {
     auto decoder = std::make_unique<SandboxedDecoder>(*std::move(worker), header, source, limits,
                                                       cancellation, crashes_);
     status = decoder->Open();
-    if (status.ok()) {
-      AddSpares();  // while the image is computed
-      return decoder;
-    }
+    if (status.ok()) return decoder;
     const bool cancelled = cancellation != nullptr && cancellation->IsCancelled();
     if (decoder->has_sent_input() || cancelled) return status;
   }
@@ -76,30 +70,15 @@ absl::StatusOr<std::unique_ptr<ImageDecoder>> DecodeSandbox::Open(const ImageHea
                         kProcessRetryDelay);
 }
 
-absl::StatusOr<WorkerProcess> DecodeSandbox::TakeWorker() {
-  {
-    absl::MutexLock lock(&mutex_);
-    if (!spares_.empty()) {
-      WorkerProcess worker = std::move(spares_.front());
-      spares_.pop_front();
-      return worker;
-    }
+absl::StatusOr<WorkerProcess> DecodeSandbox::StartWorker() {
+  absl::MutexLock lock(&mutex_);
+  if (zygote_.has_value()) {
+    absl::StatusOr<WorkerProcess> worker = zygote_->Fork();
+    if (worker.ok()) return worker;
+    zygote_.reset();  // somebody may have killed it
   }
-  return StartWorker();
-}
-
-void DecodeSandbox::AddSpares() {
-  while (true) {
-    {
-      absl::MutexLock lock(&mutex_);
-      if (std::ssize(spares_) >= options_.spare_workers) return;
-    }
-    absl::StatusOr<WorkerProcess> worker = StartWorker();
-    if (!worker.ok()) return;  // whoever needs one says so
-    absl::MutexLock lock(&mutex_);
-    if (std::ssize(spares_) >= options_.spare_workers) return;
-    spares_.push_back(*std::move(worker));
-  }
+  ASSIGN_OR_RETURN(WorkerZygote zygote, WorkerZygote::Start(program_));
+  return zygote_.emplace(std::move(zygote)).Fork();
 }
 
 }  // namespace upscaled::server

@@ -4,11 +4,10 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <filesystem>
 #include <memory>
-#include <string>
-#include <vector>
+#include <optional>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
@@ -16,17 +15,11 @@
 #include "engine/base/cancellation.h"
 #include "engine/image/codec.h"
 #include "server/sandbox/worker_process.h"
+#include "server/sandbox/worker_zygote.h"
 
 namespace upscaled::server {
 
-struct DecodeSandboxOptions {
-  std::filesystem::path worker;        // upscaled-decode
-  std::vector<std::string> arguments;  // the worker's
-  // Workers started ahead, so that an image does not wait for one.
-  int spare_workers = 2;
-};
-
-// The worker that comes with the server: beside this program.
+// The program that comes with the server: beside this one.
 std::filesystem::path DecodeWorkerProgram();
 
 // A worker decodes one image and ends: no image meets another one's remains. Thread safe; must
@@ -34,7 +27,7 @@ std::filesystem::path DecodeWorkerProgram();
 class DecodeSandbox {
  public:
   // UNAVAILABLE: a first image, of one pixel, does not get through.
-  static absl::StatusOr<std::unique_ptr<DecodeSandbox>> Start(DecodeSandboxOptions options);
+  static absl::StatusOr<std::unique_ptr<DecodeSandbox>> Start(std::filesystem::path program);
 
   // As ImageOpener: OpenImageDecoder elsewhere, with its errors. INVALID_ARGUMENT (kInvalidImage)
   // also when the worker crashes, which ReadRows may return as well; RESOURCE_EXHAUSTED
@@ -47,18 +40,13 @@ class DecodeSandbox {
   int64_t crashes() const { return crashes_; }  // images that brought a worker down
 
  private:
-  explicit DecodeSandbox(DecodeSandboxOptions options) : options_(std::move(options)) {}
-  absl::StatusOr<WorkerProcess> StartWorker() const {
-    return WorkerProcess::Start(options_.worker, options_.arguments);
-  }
-  // A spare worker, or a fresh one.
-  absl::StatusOr<WorkerProcess> TakeWorker() ABSL_LOCKS_EXCLUDED(mutex_);
-  void AddSpares() ABSL_LOCKS_EXCLUDED(mutex_);
+  explicit DecodeSandbox(std::filesystem::path program) : program_(std::move(program)) {}
+  absl::StatusOr<WorkerProcess> StartWorker() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  const DecodeSandboxOptions options_;
+  const std::filesystem::path program_;
   std::atomic<int64_t> crashes_ = 0;
   absl::Mutex mutex_;
-  std::deque<WorkerProcess> spares_ ABSL_GUARDED_BY(mutex_);
+  std::optional<WorkerZygote> zygote_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace upscaled::server

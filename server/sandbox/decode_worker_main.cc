@@ -1,5 +1,5 @@
-// upscaled-decode: decodes one image for upscaled, in a cage. Not for people: its standard input is
-// a socket of the server's.
+// upscaled-decode: decodes images for upscaled, each in a fork of its own, in a cage. Not for
+// people: its standard input is a socket of the server's.
 
 #include "server/sandbox/decode_worker.h"
 
@@ -7,9 +7,12 @@
 
 #include <fstream>
 
+#include "server/sandbox/worker_zygote.h"
+
 int main() {
   // When memory runs out, one image goes, not the server.
   std::ofstream("/proc/self/oom_score_adj") << 1000;
+  if (!upscaled::server::ForkOnRequest()) _exit(0);
   // No destructors: memory goes with the process.
   _exit(upscaled::server::ServeDecoder(STDIN_FILENO).ok() ? 0 : 1);
 }

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "engine/base/status_macros.h"
 
 namespace upscaled::server {
 namespace {
@@ -62,19 +63,24 @@ std::string Describe(int status) {
 
 }  // namespace
 
-absl::StatusOr<WorkerProcess> WorkerProcess::Start(const std::filesystem::path& program,
-                                                   std::vector<std::string> arguments) {
+absl::StatusOr<SocketPair> MakeSocketPair() {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
-    return CannotStart(program, errno);
+    return absl::UnavailableError(
+        absl::StrCat("there is no socket for a worker: ", std::strerror(errno)));
   }
-  UniqueFd own(ends[0]), its(ends[1]);
+  SocketPair pair{UniqueFd(ends[0]), UniqueFd(ends[1])};
   const timeval patience{.tv_sec = absl::ToInt64Seconds(kAnswerTimeout)};
-  setsockopt(own.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-  setsockopt(own.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+  setsockopt(pair.own.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  setsockopt(pair.own.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+  return pair;
+}
 
+absl::StatusOr<WorkerProcess> WorkerProcess::Start(const std::filesystem::path& program,
+                                                   std::vector<std::string> arguments) {
+  ASSIGN_OR_RETURN(SocketPair sockets, MakeSocketPair());
   SpawnSettings settings;
-  posix_spawn_file_actions_adddup2(&settings.actions, its.get(), STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&settings.actions, sockets.its.get(), STDIN_FILENO);
   posix_spawn_file_actions_addclosefrom_np(&settings.actions, STDIN_FILENO + 1);
   OwnSignals(&settings.attributes);
   arguments.insert(arguments.begin(), program.filename().string());
@@ -86,7 +92,7 @@ absl::StatusOr<WorkerProcess> WorkerProcess::Start(const std::filesystem::path& 
   const int error = posix_spawn(&pid, program.c_str(), &settings.actions, &settings.attributes,
                                 argv.data(), environment);
   if (error != 0) return CannotStart(program, error);
-  return WorkerProcess(std::move(own), pid);
+  return WorkerProcess(std::move(sockets.own), pid);
 }
 
 WorkerProcess::~WorkerProcess() {

@@ -13,6 +13,12 @@
 
 namespace upscaled::server {
 
+// Two ends of a stream that neither waits for the other for ever.
+struct SocketPair {
+  UniqueFd own, its;
+};
+absl::StatusOr<SocketPair> MakeSocketPair();
+
 // Killed when it goes. Not thread safe.
 class WorkerProcess {
  public:
@@ -20,6 +26,8 @@ class WorkerProcess {
   // and a process group of its own. UNAVAILABLE says why it cannot be started.
   static absl::StatusOr<WorkerProcess> Start(const std::filesystem::path& program,
                                              std::vector<std::string> arguments = {});
+  // `pid` is a child of this process that has the other end of `socket`.
+  WorkerProcess(UniqueFd socket, pid_t pid) : socket_(std::move(socket)), pid_(pid) {}
   WorkerProcess(WorkerProcess&& other) noexcept
       : socket_(std::move(other.socket_)), pid_(std::exchange(other.pid_, -1)) {}
   WorkerProcess& operator=(WorkerProcess&&) = delete;
@@ -34,8 +42,6 @@ class WorkerProcess {
   End AwaitEnd();
 
  private:
-  WorkerProcess(UniqueFd socket, pid_t pid) : socket_(std::move(socket)), pid_(pid) {}
-
   UniqueFd socket_;
   pid_t pid_;  // -1: has ended
 };

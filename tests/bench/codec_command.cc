@@ -199,8 +199,7 @@ void PrintTable(const nlohmann::ordered_json& rows) {
 
 void RunCodecCommand(const CodecOptions& options) {
   auto rows = nlohmann::ordered_json::array();
-  const auto sandbox =
-      ValueOrExit(server::DecodeSandbox::Start({.worker = server::DecodeWorkerProgram()}));
+  const auto sandbox = ValueOrExit(server::DecodeSandbox::Start(server::DecodeWorkerProgram()));
   for (const std::string& size : options.sizes) {
     const Image image = ImageOf(options.image, ValueOrExit(ParseSize(size)));
     std::vector<CodecSubject> subjects;

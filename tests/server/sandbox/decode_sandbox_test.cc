@@ -24,7 +24,7 @@ namespace {
 using ::testing::HasSubstr;
 
 std::unique_ptr<DecodeSandbox> StartSandbox() {
-  auto sandbox = DecodeSandbox::Start({.worker = UPSCALED_DECODE_WORKER});
+  auto sandbox = DecodeSandbox::Start(UPSCALED_DECODE_WORKER);
   EXPECT_TRUE(sandbox.ok()) << sandbox.status();
   return *std::move(sandbox);
 }
@@ -158,7 +158,7 @@ TEST_F(DecodeSandboxTest, StopsWhenCancelled) {
 }
 
 TEST(DecodeSandboxStartTest, SaysWhyThereIsNone) {
-  const auto none = DecodeSandbox::Start({.worker = "/nowhere/upscaled-decode"});
+  const auto none = DecodeSandbox::Start("/nowhere/upscaled-decode");
   EXPECT_EQ(none.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(none.status().message()), HasSubstr("/nowhere/upscaled-decode"));
 }

@@ -1,0 +1,33 @@
+// Workers that start in a moment: forks of a process that has loaded all they need and has seen no
+// image.
+#pragma once
+
+#include <filesystem>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "server/sandbox/worker_process.h"
+
+namespace upscaled::server {
+
+// The server's end. Ends when it goes; its forks live on. Not thread safe.
+class WorkerZygote {
+ public:
+  // `program` calls ForkOnRequest first of all. UNAVAILABLE says why it cannot be started.
+  static absl::StatusOr<WorkerZygote> Start(const std::filesystem::path& program);
+
+  // UNAVAILABLE: it has gone, or there is no process to be had.
+  absl::StatusOr<WorkerProcess> Fork();
+
+ private:
+  explicit WorkerZygote(WorkerProcess process) : process_(std::move(process)) {}
+
+  WorkerProcess process_;
+};
+
+// The other end, in a process of one thread: for each socket that comes over its standard input
+// forks a child of the server, as WorkerProcess describes it, and returns true there. Returns false
+// when the server has gone.
+bool ForkOnRequest();
+
+}  // namespace upscaled::server
