@@ -173,26 +173,36 @@ void RunServiceCommand(const ServiceOptions& options) {
   const Size size = ValueOrExit(ParseSize(options.size));
   const auto engine = ValueOrExit(EngineSide::Create(options.sides));
   const auto service = ValueOrExit(ServiceSide::Create(options.sides, options.clients));
-  const Image source = ShadedImage(size);
-  const std::string png = ValueOrExit(EncodePng(source.view()));
   const int scale = engine->scale();
   const ImageSpec result_spec{scale * size.width, scale * size.height, 3, SampleType::kU8};
-  std::vector<Image> results;
-  for (int i = 0; i < options.clients; ++i) results.emplace_back(result_spec);
+  // One for each client: equal requests at a time would be computed once.
+  std::vector<Image> sources, results;
+  std::vector<std::string> pngs;
+  for (int client = 0; client < options.clients; ++client) {
+    sources.push_back(ShadedImage(size, client));
+    pngs.push_back(ValueOrExit(EncodePng(sources.back().view())));
+    results.emplace_back(result_spec);
+  }
 
   const auto engine_rows = [&](int client) {
-    return engine->UpscaleRows(source.view(), results[client].mutable_view());
+    return engine->UpscaleRows(sources[client].view(), results[client].mutable_view());
   };
-  const auto engine_png = [&](int) { return engine->UpscalePng(png); };
-  const auto service_tile = [&](int client) { return service->UpscaleTile(client, source.view()); };
-  const auto service_png = [&](int client) { return service->UpscalePng(client, png); };
+  const auto engine_png = [&](int client) { return engine->UpscalePng(pngs[client]); };
+  const auto service_tile = [&](int client) {
+    return service->UpscaleTile(client, sources[client].view());
+  };
+  const auto service_png = [&](int client) { return service->UpscalePng(client, pngs[client]); };
+  const auto http_png = [&](int client) {
+    return service->UpscalePngOverHttp(client, pngs[client]);
+  };
 
   std::vector<Row> rows;
   Compare({{"engine, raw", [&] { return engine_rows(0); }},
            {"service, raw", [&] { return service_tile(0); }, 0},
            {"engine, PNG", [&] { return engine_png(0); }, 0},
            {"service, PNG", [&] { return service_png(0); }, 2},
-           {"codec, decode source", [&] { return DecodePng(png).status(); }},
+           {"service, PNG over HTTP", [&] { return http_png(0); }, 3},
+           {"codec, decode source", [&] { return DecodePng(pngs[0]).status(); }},
            {"codec, encode result", [&] { return EncodePng(results[0].view()).status(); }}},
           options.rounds, 1, rows);
 
@@ -204,7 +214,8 @@ void RunServiceCommand(const ServiceOptions& options) {
   Compare({{prefix + "engine, raw", together(engine_rows)},
            {prefix + "service, raw", together(service_tile), 0},
            {prefix + "engine, PNG", together(engine_png)},
-           {prefix + "service, PNG", together(service_png), 2}},
+           {prefix + "service, PNG", together(service_png), 2},
+           {prefix + "service, PNG over HTTP", together(http_png), 3}},
           (options.rounds + 2) / 3, options.clients * kTimes, rows);
 
   if (options.calls > 0) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/http/http_client.h"
 #include "engine/backends/backend_list.h"
 #include "engine/base/status_macros.h"
 #include "engine/image/codec.h"
@@ -35,13 +36,17 @@ class ViewRows final : public RowSource {
   int next_row_ = 0;
 };
 
-absl::StatusOr<server::ServerConfig> MakeConfig(const SidesOptions& options) {
+absl::StatusOr<server::ServerConfig> MakeConfig(const SidesOptions& options, int clients) {
+  // An image over HTTP is two requests: itself, and its progress.
+  const int requests = std::max(server::Limits().max_concurrent_requests, 2 * clients);
   std::vector<std::string> words = {"upscaled",
                                     "--listen=127.0.0.1:0",
-                                    "--http=off",
+                                    "--http=127.0.0.1:0",
                                     "--admin=off",
                                     absl::StrCat("--device=", kDevice),
                                     absl::StrCat("--threads=", options.threads),
+                                    absl::StrCat("--max-concurrent-requests=", requests),
+                                    absl::StrCat("--max-requests-per-address=", requests),
                                     absl::StrCat("--default-model=", options.model),
                                     absl::StrCat("--model-repository=", options.repository)};
   std::vector<const char*> arguments;
@@ -54,9 +59,9 @@ absl::StatusOr<server::ServerConfig> MakeConfig(const SidesOptions& options) {
 
 }  // namespace
 
-Image ShadedImage(Size size) {
+Image ShadedImage(Size size, unsigned seed) {
   Image image({size.width, size.height, 3, SampleType::kU8});
-  std::mt19937 random(1);
+  std::mt19937 random(seed);
   for (int y = 0; y < size.height; ++y) {
     uint8_t* row = image.mutable_view().row(y);
     for (int x = 0; x < size.width; ++x) {
@@ -135,7 +140,7 @@ absl::Status EngineSide::UpscalePng(std::string_view png) {
 absl::StatusOr<std::unique_ptr<ServiceSide>> ServiceSide::Create(const SidesOptions& options,
                                                                  int clients) {
   auto side = std::unique_ptr<ServiceSide>(new ServiceSide());
-  ASSIGN_OR_RETURN(const server::ServerConfig config, MakeConfig(options));
+  ASSIGN_OR_RETURN(const server::ServerConfig config, MakeConfig(options, clients));
   ASSIGN_OR_RETURN(side->server_, server::Server::Start(config, side->logger_));
   RETURN_IF_ERROR(side->server_->WarmUp());
   for (int i = 0; i < clients; ++i) {
@@ -144,6 +149,10 @@ absl::StatusOr<std::unique_ptr<ServiceSide>> ServiceSide::Create(const SidesOpti
     client.channel.own_connections = true;
     client.retry.max_retries = 0;
     ASSIGN_OR_RETURN(side->clients_.emplace_back(), client::UpscaleClient::Create(client));
+    ASSIGN_OR_RETURN(side->http_clients_.emplace_back(),
+                     client::HttpClient::Create(
+                         {.server = absl::StrCat("http://127.0.0.1:", side->server_->http_port()),
+                          .retry = client.retry}));
   }
   return side;
 }
@@ -162,12 +171,13 @@ absl::Status ServiceSide::UpscaleTile(int client, ImageView source) {
   return answer;
 }
 
-absl::Status ServiceSide::UpscalePng(int client, std::string_view png) {
+absl::Status ServiceSide::UpscalePng(client::Service& service, std::string_view png) {
   client::ImageRequest request;
   request.options.set_png_compression(kPngCompression);
   client::MemorySource source({png.data(), png.size()});
   client::MemorySink sink;
-  return clients_[client]->UpscaleImage(request, source, sink).status();
+  client::ImageObserver observer;
+  return service.UpscaleImage(request, source, sink, observer).status();
 }
 
 }  // namespace upscaled::bench

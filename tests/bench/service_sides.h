@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/service.h"
 #include "client/upscale_client.h"
 #include "engine/backends/backend.h"
 #include "engine/image/image.h"
@@ -27,8 +28,9 @@ struct SidesOptions {
 // The fastest level that compresses: what a client on a fast network would use.
 inline constexpr int kPngCompression = 1;
 
-// A shaded image with a little grain, which PNG shrinks as it does photographs.
-Image ShadedImage(Size size);
+// A shaded image with a little grain, other for each seed, which PNG shrinks as it does
+// photographs.
+Image ShadedImage(Size size, unsigned seed = 0);
 
 absl::StatusOr<std::string> EncodePng(ImageView image);
 absl::StatusOr<Image> DecodePng(std::string_view png);
@@ -57,21 +59,30 @@ class EngineSide {
 // Thread safe, one thread a client.
 class ServiceSide {
  public:
-  // A server on a free port with its usual settings, and clients with a connection each.
+  // A server on free ports with its usual settings, but as many calls and connections of one
+  // address as the clients need, and clients of both ways in with connections of their own.
   static absl::StatusOr<std::unique_ptr<ServiceSide>> Create(const SidesOptions& options,
                                                              int clients);
 
   // UpscaleTiles with the whole image as one raw tile.
   absl::Status UpscaleTile(int client, ImageView source);
-  // UpscaleImage, PNG to PNG.
-  absl::Status UpscalePng(int client, std::string_view png);
+  // UpscaleImage, PNG to PNG, over gRPC and over HTTP.
+  absl::Status UpscalePng(int client, std::string_view png) {
+    return UpscalePng(*clients_[client], png);
+  }
+  absl::Status UpscalePngOverHttp(int client, std::string_view png) {
+    return UpscalePng(*http_clients_[client], png);
+  }
 
  private:
   ServiceSide() : logger_(server::LogFormat::kText, server::LogLevel::kError) {}
 
+  static absl::Status UpscalePng(client::Service& service, std::string_view png);
+
   server::Logger logger_;
   std::unique_ptr<server::Server> server_;
   std::vector<std::unique_ptr<client::UpscaleClient>> clients_;
+  std::vector<std::unique_ptr<client::Service>> http_clients_;
 };
 
 }  // namespace upscaled::bench
