@@ -74,18 +74,23 @@ absl::StatusOr<SourceUrl> Redirected(const SourceUrl& from, const std::string& l
 
 }  // namespace
 
-Fetcher::Fetcher(FetchOptions options) : options_(std::move(options)) {
+Fetcher::Fetcher(FetchOptions options) : options_(std::move(options)), authorities_(options_.ca) {
   curl_global_init(CURL_GLOBAL_DEFAULT);
+  if (MayFetch()) (void)authorities_.Get();  // now, and not by several requests at a time
 }
 
 Fetcher::~Fetcher() { curl_global_cleanup(); }
+
+bool Fetcher::MayFetch() const {
+  return !options_.allowed.empty() || !options_.allowed_private.empty();
+}
 
 bool Fetcher::Allows(const SourceUrl& url) const {
   return Covers(options_.allowed, url) || Covers(options_.allowed_private, url);
 }
 
 absl::StatusOr<SourceUrl> Fetcher::Check(const std::string& text) const {
-  if (options_.allowed.empty() && options_.allowed_private.empty()) {
+  if (!MayFetch()) {
     return Refused(
         "url: this server fetches no images; its setting --fetch-allow says from where "
         "it may");
@@ -104,7 +109,8 @@ absl::StatusOr<SourceUrl> Fetcher::Check(const std::string& text) const {
 
 absl::StatusOr<FetchedSource> Fetcher::Fetch(const SourceUrl& first,
                                              Cancellation& cancellation) const {
-  auto transfer = std::make_unique<Transfer>(options_, cancellation);
+  const FetchEnvironment environment{options_, lookups_, authorities_};
+  auto transfer = std::make_unique<Transfer>(environment, cancellation);
   SourceUrl url = first;
   for (int redirects = 0; redirects <= kMaxRedirects; ++redirects) {
     RETURN_IF_ERROR(transfer->Start(url, Covers(options_.allowed_private, url)));

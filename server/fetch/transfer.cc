@@ -2,9 +2,11 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <openssl/ssl.h>
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <limits>
 #include <new>
 #include <optional>
@@ -13,6 +15,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "engine/base/check.h"
 #include "engine/base/clock.h"
 #include "engine/base/status_macros.h"
@@ -28,10 +31,20 @@ constexpr size_t kMaxHeaderBytes = size_t{64} << 10;
 // In each --fetch-stall-timeout, as clients have to send.
 constexpr int64_t kMinBytes = int64_t{16} << 10;
 constexpr absl::Duration kMaxPoll = absl::Seconds(1);  // without descriptors nothing wakes it
+constexpr absl::Duration kMemoryRetryDelay = absl::Seconds(1);
 
-absl::Status Failed(absl::string_view message) {
+absl::Status CannotFetch(const std::string& url, absl::string_view why) {
   return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kSourceFailed,
-                   std::string_view(message.data(), message.size()));
+                   absl::StrCat("cannot fetch ", url, ": ", why));
+}
+
+absl::Status OutOfMemory() {
+  return MakeOverloaded("the machine is out of memory", kMemoryRetryDelay);
+}
+
+bool IsAddress(const std::string& host) {
+  in_addr ipv4;
+  return host.find(':') != std::string::npos || inet_pton(AF_INET, host.c_str(), &ipv4) == 1;
 }
 
 std::span<const uint8_t> AsBytes(const void* address, size_t size) {
@@ -58,11 +71,12 @@ long Milliseconds(absl::Duration duration) {
 
 }  // namespace
 
-Transfer::Transfer(const FetchOptions& options, Cancellation& cancellation)
-    : options_(options),
+Transfer::Transfer(const FetchEnvironment& environment, Cancellation& cancellation)
+    : environment_(environment),
+      options_(environment.options),
       cancellation_(cancellation),
-      stall_(options.stall_timeout, kMinBytes),
-      total_(options.timeout, std::numeric_limits<int64_t>::max()),
+      stall_(options_.stall_timeout, kMinBytes),
+      total_(options_.timeout, std::numeric_limits<int64_t>::max()),
       multi_(curl_multi_init()),
       easy_(curl_easy_init()) {
   if (multi_ == nullptr || easy_ == nullptr) throw std::bad_alloc();
@@ -98,9 +112,6 @@ void Transfer::SetProtocols() {
   Set(CURLOPT_NETRC, static_cast<long>(CURL_NETRC_IGNORED));
   Set(CURLOPT_USERAGENT, "upscaled");
   Set(CURLOPT_CONNECTTIMEOUT_MS, Milliseconds(options_.stall_timeout));
-#if CURL_AT_LEAST_VERSION(7, 87, 0)
-  Set(CURLOPT_QUICK_EXIT, 1L);  // do not wait for a look-up in the DNS that nobody needs any more
-#endif
 }
 
 void Transfer::SetSecurity() {
@@ -108,10 +119,6 @@ void Transfer::SetSecurity() {
   Set(CURLOPT_SSL_VERIFYPEER, 1L);
   Set(CURLOPT_SSL_VERIFYHOST, 2L);
   Set(CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
-  if (!options_.ca.empty()) {
-    Set(CURLOPT_CAINFO, options_.ca.c_str());
-    Set(CURLOPT_CAPATH, static_cast<const char*>(nullptr));
-  }
   // Each URL has addresses of its own that it may connect to.
   Set(CURLOPT_FRESH_CONNECT, 1L);
   Set(CURLOPT_FORBID_REUSE, 1L);
@@ -139,12 +146,52 @@ absl::Status Transfer::Start(const SourceUrl& url, bool may_be_private) {
   stall_.Restart(Clock::Real().Now());
   received_.clear();
   next_ = 0;
-  paused_ = ended_ = false;
+  paused_ = ended_ = out_of_memory_ = false;
   error_[0] = '\0';
   Set(CURLOPT_URL, url.Text().c_str());
+  RETURN_IF_ERROR(FindAddresses(url));
+  if (url.tls) RETURN_IF_ERROR(TakeAuthorities());
   if (curl_multi_add_handle(multi_.get(), easy_.get()) != CURLM_OK) throw std::bad_alloc();
   RETURN_IF_ERROR(Await());
   return received_.empty() ? End() : absl::OkStatus();
+}
+
+absl::Status Transfer::FindAddresses(const SourceUrl& url) {
+  if (IsAddress(url.host)) return absl::OkStatus();
+  const Clock& clock = Clock::Real();
+  const absl::Time begin = clock.Now();
+  stall_.BeginWait(begin);
+  total_.BeginWait(begin);
+  const absl::StatusOr<HostAddresses> addresses = environment_.lookups.Find(
+      url.host, std::min(stall_.Patience(begin), total_.Patience(begin)), cancellation_);
+  const absl::Time end = clock.Now();
+  stall_.EndWait(end);
+  total_.EndWait(end);
+  RETURN_IF_ERROR(cancellation_.status());
+  if (absl::IsDeadlineExceeded(addresses.status())) return TimedOut();
+  if (absl::IsResourceExhausted(addresses.status())) return OutOfMemory();
+  if (!addresses.ok()) {
+    return CannotFetch(shown_url_,
+                       absl::StrCat("could not look up its host: ", addresses.status().message()));
+  }
+  const std::string entry =
+      absl::StrCat(url.host, ":", url.port, ":", absl::StrJoin(*addresses, ","));
+  curl_slist* const list = curl_slist_append(nullptr, entry.c_str());
+  if (list == nullptr) throw std::bad_alloc();
+  Set(CURLOPT_RESOLVE, list);
+  addresses_.reset(list);
+  return absl::OkStatus();
+}
+
+absl::Status Transfer::TakeAuthorities() {
+  const absl::StatusOr<Authorities::Store> store = environment_.authorities.Get();
+  if (!store.ok()) return CannotFetch(shown_url_, store.status().message());
+  authorities_ = *store;
+  Set(CURLOPT_CAINFO, static_cast<const char*>(nullptr));
+  Set(CURLOPT_CAPATH, static_cast<const char*>(nullptr));
+  Set(CURLOPT_SSL_CTX_FUNCTION, &Transfer::OnTlsContext);
+  Set(CURLOPT_SSL_CTX_DATA, static_cast<void*>(this));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<size_t> Transfer::Read(std::span<uint8_t> dst) {
@@ -213,6 +260,7 @@ void Transfer::Perform() {
 }
 
 absl::Status Transfer::End() const {
+  if (out_of_memory_) return OutOfMemory();
   if (result_ == CURLE_OK) return absl::OkStatus();
   if (result_ == CURLE_OPERATION_TIMEDOUT) return TimedOut();
   if (result_ == CURLE_COULDNT_CONNECT && !refused_address_.empty()) {
@@ -222,11 +270,10 @@ absl::Status Transfer::End() const {
                      {{"field", "url"}, {"limit", "fetch-allow-private"}});
   }
   if (header_bytes_ > kMaxHeaderBytes) {
-    return Failed(absl::StrCat("the answer for ", shown_url_, " has a header of more than ",
-                               kMaxHeaderBytes, " bytes"));
+    return CannotFetch(shown_url_, absl::StrCat("its answer has a header of more than ",
+                                                kMaxHeaderBytes, " bytes"));
   }
-  return Failed(absl::StrCat("cannot fetch ", shown_url_, ": ",
-                             error_[0] != '\0' ? error_.data() : curl_easy_strerror(result_)));
+  return CannotFetch(shown_url_, error_[0] != '\0' ? error_.data() : curl_easy_strerror(result_));
 }
 
 absl::Status Transfer::TimedOut() const {
@@ -241,35 +288,59 @@ absl::Status Transfer::TimedOut() const {
       {{"limit", limit}, {"maximum", time}});
 }
 
+template <typename Result, typename Callback>
+Result Transfer::Guard(Result failure, const Callback& callback) {
+  try {
+    return callback();
+  } catch (const std::exception&) {  // no memory
+    out_of_memory_ = true;
+    return failure;
+  }
+}
+
 size_t Transfer::OnBody(char* bytes, size_t size, size_t count, void* self) {
   auto& transfer = *static_cast<Transfer*>(self);
-  const size_t length = size * count;
-  std::vector<uint8_t>& received = transfer.received_;
-  if (!received.empty() && received.size() + length > kMaxReceivedBytes) {
-    transfer.paused_ = true;
+  return transfer.Guard(size_t{0}, [&] { return transfer.TakeBody(bytes, size * count); });
+}
+
+size_t Transfer::TakeBody(const char* bytes, size_t length) {
+  if (!received_.empty() && received_.size() + length > kMaxReceivedBytes) {
+    paused_ = true;
     return CURL_WRITEFUNC_PAUSE;
   }
-  received.insert(received.end(), bytes, bytes + length);
+  received_.insert(received_.end(), bytes, bytes + length);
   return length;
 }
 
 size_t Transfer::OnField(char* bytes, size_t size, size_t count, void* self) {
-  constexpr absl::string_view kLocation = "location:";
   auto& transfer = *static_cast<Transfer*>(self);
-  const absl::string_view line(bytes, size * count);
-  transfer.header_bytes_ += line.size();
-  if (transfer.header_bytes_ > kMaxHeaderBytes) return 0;           // an error to curl
-  if (absl::StartsWith(line, "HTTP/")) transfer.location_.clear();  // behind one of 1xx
+  return transfer.Guard(size_t{0}, [&] { return transfer.TakeField({bytes, size * count}); });
+}
+
+size_t Transfer::TakeField(absl::string_view line) {
+  constexpr absl::string_view kLocation = "location:";
+  header_bytes_ += line.size();
+  if (header_bytes_ > kMaxHeaderBytes) return 0;           // an error to curl
+  if (absl::StartsWith(line, "HTTP/")) location_.clear();  // behind one of 1xx
   if (absl::StartsWithIgnoreCase(line, kLocation)) {
-    transfer.location_ = std::string(absl::StripAsciiWhitespace(line.substr(kLocation.size())));
+    location_ = std::string(absl::StripAsciiWhitespace(line.substr(kLocation.size())));
   }
   return line.size();
+}
+
+CURLcode Transfer::OnTlsContext(CURL*, void* context, void* self) {
+  SSL_CTX_set1_cert_store(static_cast<SSL_CTX*>(context),
+                          static_cast<Transfer*>(self)->authorities_.get());
+  return CURLE_OK;
 }
 
 // Sees the very address that curl connects to: nothing is looked up behind it.
 curl_socket_t Transfer::OpenSocket(void* self, curlsocktype purpose, curl_sockaddr* address) {
   if (purpose != CURLSOCKTYPE_IPCXN) return CURL_SOCKET_BAD;
-  if (!static_cast<Transfer*>(self)->MayConnect(address->addr)) return CURL_SOCKET_BAD;
+  auto& transfer = *static_cast<Transfer*>(self);
+  if (!transfer.Guard(false, [&] { return transfer.MayConnect(address->addr); })) {
+    return CURL_SOCKET_BAD;
+  }
   return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 }
 

@@ -14,14 +14,24 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "engine/base/cancellation.h"
 #include "engine/image/byte_stream.h"
 #include "server/base/stall_meter.h"
+#include "server/fetch/authorities.h"
 #include "server/fetch/fetch_options.h"
+#include "server/fetch/host_lookups.h"
 #include "server/fetch/source_url.h"
 
 namespace upscaled::server {
+
+// What transfers share; outlives them.
+struct FetchEnvironment {
+  const FetchOptions& options;
+  HostLookups& lookups;
+  Authorities& authorities;
+};
 
 // GETs one URL after the other, each over a connection of its own. Everything runs on the thread
 // that starts and reads; while it does neither, nothing is received but what the kernel holds, so
@@ -32,11 +42,12 @@ namespace upscaled::server {
 //   UNAVAILABLE        (kSourceFailed) there is no connection, or it breaks off, or TLS or HTTP
 //                      are not as they should be
 //   DEADLINE_EXCEEDED  (kDeadline) one of the two times has passed
+//   RESOURCE_EXHAUSTED (kOverloaded) there is no memory for it
 //   what the cancellation says
 class Transfer final : public ByteSource {
  public:
-  // Both outlive it.
-  Transfer(const FetchOptions& options, Cancellation& cancellation);
+  // `cancellation` outlives it.
+  Transfer(const FetchEnvironment& environment, Cancellation& cancellation);
   ~Transfer() override;
 
   // Asks for `url` and waits for the first bytes of the answer's body, or its end; drops what came
@@ -56,12 +67,18 @@ class Transfer final : public ByteSource {
   struct MultiDeleter {
     void operator()(CURLM* multi) const { curl_multi_cleanup(multi); }
   };
+  struct ListDeleter {
+    void operator()(curl_slist* list) const { curl_slist_free_all(list); }
+  };
 
   template <typename T>
   void Set(CURLoption option, T value);
   void SetProtocols();
   void SetSecurity();
   void SetCallbacks();
+  // Has curl connect to the addresses that the URL's host has now: it looks none up itself.
+  absl::Status FindAddresses(const SourceUrl& url);
+  absl::Status TakeAuthorities();
 
   // Until there are bytes, or the end.
   absl::Status Await();
@@ -71,16 +88,26 @@ class Transfer final : public ByteSource {
   absl::Status End() const;
   absl::Status TimedOut() const;
 
+  // Runs what curl, which is C, must not see throw. Gives `failure`, an error to curl, for that.
+  template <typename Result, typename Callback>
+  Result Guard(Result failure, const Callback& callback);
+
   // curl's callbacks, with this as their last argument.
   static size_t OnBody(char* bytes, size_t size, size_t count, void* self);
   static size_t OnField(char* bytes, size_t size, size_t count, void* self);
+  static CURLcode OnTlsContext(CURL* easy, void* context, void* self);
   static curl_socket_t OpenSocket(void* self, curlsocktype purpose, curl_sockaddr* address);
+  size_t TakeBody(const char* bytes, size_t length);
+  size_t TakeField(absl::string_view line);
   // Whether a connection to `address` may be made; notes the address otherwise.
   bool MayConnect(const sockaddr& address);
 
+  const FetchEnvironment environment_;
   const FetchOptions& options_;
   Cancellation& cancellation_;
   StallMeter stall_, total_;
+  std::unique_ptr<curl_slist, ListDeleter> addresses_;  // borrowed by easy_
+  Authorities::Store authorities_;                      // likewise
   const std::unique_ptr<CURLM, MultiDeleter> multi_;
   const std::unique_ptr<CURL, EasyDeleter> easy_;
   std::array<char, CURL_ERROR_SIZE> error_ = {};  // curl's words
@@ -93,7 +120,7 @@ class Transfer final : public ByteSource {
   size_t header_bytes_ = 0;
   std::vector<uint8_t> received_;
   size_t next_ = 0;  // of received_, to be read
-  bool paused_ = false, ended_ = false;
+  bool paused_ = false, ended_ = false, out_of_memory_ = false;
   CURLcode result_ = CURLE_OK;  // once ended_
 
   Cancellation::Registration on_cancel_;  // last: it uses what is above

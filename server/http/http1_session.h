@@ -115,7 +115,9 @@ class Http1Session final : public HttpSession, public HttpSocketOwner {
   std::string BeginAnswer(HttpExchangeState::Answer& answer);
   void OnAnswered();
   void OnWriteLate() { End(Offence::kStalled); }
-  void Cut();
+  // Makes a fault of an answer that the connection's end would end, where a cut one would look
+  // whole.
+  void RefuseUnframed(HttpExchangeState::Answer& answer);
   // The connection ends before the answer does.
   void Abort(absl::Status reason);
 

@@ -53,10 +53,7 @@ size_t Http1Session::TakeBody(std::span<const uint8_t> bytes) {
 void Http1Session::OnBodyFault() {
   const HttpFault fault = *parser_->fault();
   if (phase_ == Phase::kDrain) return Linger();
-  if (answer_begun_ || socket_.sending()) {
-    socket_.Reset();
-    return Abort(fault.error);
-  }
+  if (answer_begun_ || socket_.sending()) return Abort(fault.error);
   const std::shared_ptr<HttpExchangeState> exchange = std::exchange(exchange_, nullptr);
   exchange->EndConnection(fault.error);
   Refuse(fault, exchange->request());
@@ -101,6 +98,7 @@ void Http1Session::SendMore() {
   if (!answer_begun_) {
     std::optional<HttpExchangeState::Answer> answer = exchange_->TakeAnswer();
     if (answer) {
+      RefuseUnframed(*answer);
       if (answer->fault) {
         answer->response = host_.fault_answer(*answer->fault, exchange_->request());
       }
@@ -113,7 +111,7 @@ void Http1Session::SendMore() {
   }
   if (answer_begun_ && !answer_ends_) {
     HttpExchangeState::Piece piece = exchange_->TakePiece();
-    if (piece.cut) return Cut();
+    if (piece.cut) return Close();
     answer_ends_ = piece.finished;
     if (framing_ == HttpFraming::kChunked && !head_) {
       if (!piece.bytes.empty()) absl::StrAppend(&body, HttpChunk(piece.bytes));
@@ -129,6 +127,19 @@ void Http1Session::SendMore() {
   socket_.Send(std::move(head), std::move(body));
 }
 
+// TLS tells such a cut by the close_notify that is missing, but not every client looks (nginx).
+void Http1Session::RefuseUnframed(HttpExchangeState::Answer& answer) {
+  const bool until_close = answer.streamed && !answer.response.length && minor_version_ == 0;
+  if (!until_close || head_ || socket_.CanReset()) return;
+  const absl::Status error = MakeError(
+      absl::StatusCode::kUnimplemented, ErrorReason::kUnsupported,
+      "over a Unix socket this takes HTTP/1.1: by HTTP/1.0 a result that breaks off would "
+      "look whole (in nginx: proxy_http_version 1.1)");
+  answer = HttpExchangeState::Answer{.fault = HttpFault{505, error}};
+  keep_alive_ = false;
+  exchange_->Cancel(error);
+}
+
 std::string Http1Session::BeginAnswer(HttpExchangeState::Answer& answer) {
   answer_begun_ = true;
   answer_ends_ = !answer.streamed;
@@ -140,7 +151,9 @@ std::string Http1Session::BeginAnswer(HttpExchangeState::Answer& answer) {
     framing_ = minor_version_ == 0 ? HttpFraming::kUntilClose : HttpFraming::kChunked;
     if (framing_ == HttpFraming::kUntilClose) keep_alive_ = false;
   }
-  if (!answer.streamed) {
+  if (answer.streamed) {
+    socket_.SetResetAtEnd(true);  // until it is whole
+  } else {
     host_.sessions.SetWaiting(place_, true);
     SetDeadline(host_.limits.write_timeout, &Http1Session::OnWriteLate);
   }
@@ -171,6 +184,7 @@ void Http1Session::OnSent() {
 }
 
 void Http1Session::OnAnswered() {
+  socket_.SetResetAtEnd(false);
   exchange_ = nullptr;
   pace_.reset();
   ClearDeadline();
@@ -179,11 +193,6 @@ void Http1Session::OnAnswered() {
   if (!keep_alive_) return Linger();
   if (parser_->body_done()) return AwaitRequest();
   Drain();
-}
-
-void Http1Session::Cut() {
-  socket_.Reset();
-  Close();
 }
 
 // --- Paces ---

@@ -165,12 +165,17 @@ void HttpSocket::Close() {
   stream_.reset();
 }
 
-void HttpSocket::Reset() {
-  const linger at_once = {.l_onoff = 1, .l_linger = 0};
-  if (stream_ != nullptr) {
-    setsockopt(stream_->fd(), SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
-  }
-  Close();
+void HttpSocket::SetResetAtEnd(bool reset) {
+  if (std::exchange(reset_at_end_, reset) == reset) return;
+  const linger at_once = {.l_onoff = reset, .l_linger = 0};
+  setsockopt(stream_->fd(), SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+}
+
+bool HttpSocket::CanReset() const {
+  int family = AF_UNIX;
+  socklen_t size = sizeof(family);
+  getsockopt(stream_->fd(), SOL_SOCKET, SO_DOMAIN, &family, &size);
+  return family != AF_UNIX;
 }
 
 }  // namespace upscaled::server

@@ -51,8 +51,11 @@ class HttpSocket {
   // Tells the other side that nothing more comes.
   void EndOutput();
   void Close();
-  // As Close, and tells the other side that something is missing.
-  void Reset();
+  // Whether the connection's end, by Close or that of the process, is a reset, which tells the
+  // other side that something is missing. At first it is not.
+  void SetResetAtEnd(bool reset);
+  // Whether there are resets; Unix sockets have none.
+  bool CanReset() const;
 
  private:
   using Descriptor = boost::asio::posix::stream_descriptor;
@@ -84,6 +87,7 @@ class HttpSocket {
   bool transmitting_ = false;
   std::string head_, body_;
   size_t sent_ = 0;  // of both
+  bool reset_at_end_ = false;
 };
 
 }  // namespace upscaled::server

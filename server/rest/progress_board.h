@@ -1,7 +1,10 @@
 // How far requests are, by their ids.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -10,6 +13,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "engine/base/clock.h"
 
 namespace upscaled::server {
 
@@ -59,28 +64,48 @@ class RequestProgress {
     return state_;
   }
 
+  bool ended() const ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return state_.phase == Phase::kEnded;
+  }
+
+  // A listener was told its end.
+  void SetTold(absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    told_ = std::min(told_, now);
+  }
+  bool ToldBefore(absl::Time time) const ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return told_ < time;
+  }
+
  private:
   mutable absl::Mutex mutex_;
   State state_ ABSL_GUARDED_BY(mutex_);
+  absl::Time told_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
 };
 
-// Knows the requests that run, as many as there are slots; listeners keep what they have found.
-// Thread safe. Must outlive its entries.
+// Knows the requests that run, as many as there are slots, and how the last ones ended, for who
+// looks too late. Thread safe. Must outlive its entries.
 class ProgressBoard {
  public:
+  // Ends that are kept, the latest ones; each takes some KiB.
+  static constexpr absl::Duration kKeptFor = absl::Seconds(10);
+  static constexpr size_t kMaxKept = 256;
+
   // A request's place, for as long as it runs.
   class Entry {
    public:
     Entry() = default;
     Entry(Entry&& other) noexcept { *this = std::move(other); }
     Entry& operator=(Entry&& other) noexcept {
-      Remove();
+      Leave();
       board_ = std::exchange(other.board_, nullptr);
       id_ = std::move(other.id_);
       progress_ = std::move(other.progress_);
       return *this;
     }
-    ~Entry() { Remove(); }
+    ~Entry() { Leave(); }
 
     // Null for an entry of no board.
     RequestProgress* operator->() const { return progress_.get(); }
@@ -88,43 +113,41 @@ class ProgressBoard {
 
    private:
     friend class ProgressBoard;
-    void Remove() {
-      if (board_ != nullptr) board_->Remove(id_, progress_);
+    void Leave() {
+      if (board_ != nullptr) board_->Leave(id_, progress_);
     }
     ProgressBoard* board_ = nullptr;
     std::string id_;
     std::shared_ptr<RequestProgress> progress_;
   };
 
-  // Of two requests of one id the later one is found. `total_bytes` as RequestProgress has it.
-  Entry Enter(const std::string& request_id, int64_t total_bytes) ABSL_LOCKS_EXCLUDED(mutex_) {
-    Entry entry;
-    entry.board_ = this;
-    entry.id_ = request_id;
-    entry.progress_ = std::make_shared<RequestProgress>(total_bytes);
-    absl::MutexLock lock(&mutex_);
-    requests_[request_id] = entry.progress_;
-    return entry;
-  }
+  explicit ProgressBoard(const Clock& clock) : clock_(clock) {}
 
-  // Null: no such request runs.
-  std::shared_ptr<const RequestProgress> Find(const std::string& request_id) const
-      ABSL_LOCKS_EXCLUDED(mutex_) {
-    absl::MutexLock lock(&mutex_);
-    const auto found = requests_.find(request_id);
-    return found == requests_.end() ? nullptr : found->second;
-  }
+  // Of two requests of one id the later one is found. `total_bytes` as RequestProgress has it.
+  Entry Enter(const std::string& request_id, int64_t total_bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // For who has listened since then. Null: no such request runs or is kept, or others were told its
+  // end before: the id may be used again, by the next try, for which the listener waits.
+  std::shared_ptr<RequestProgress> Find(const std::string& request_id, absl::Time since)
+      ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  void Remove(const std::string& id, const std::shared_ptr<RequestProgress>& progress)
-      ABSL_LOCKS_EXCLUDED(mutex_) {
-    absl::MutexLock lock(&mutex_);
-    const auto found = requests_.find(id);
-    if (found != requests_.end() && found->second == progress) requests_.erase(found);
-  }
+  struct Ended {
+    absl::Time time;
+    std::string id;
+    std::shared_ptr<RequestProgress> progress;
+  };
 
-  mutable absl::Mutex mutex_;
+  void Leave(const std::string& id, const std::shared_ptr<RequestProgress>& progress)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // Of what is kept.
+  void DropOldest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void DropOld() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const Clock& clock_;
+  absl::Mutex mutex_;
   std::map<std::string, std::shared_ptr<RequestProgress>> requests_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Ended> ended_ ABSL_GUARDED_BY(mutex_);  // those that are kept, oldest first
 };
 
 }  // namespace upscaled::server

@@ -31,6 +31,7 @@ class ProgressStreams::Listener {
   Listener(std::unique_ptr<HttpExchange> exchange, absl::Time now)
       : exchange_(std::move(exchange)),
         gone_(std::make_shared<std::atomic<bool>>(false)),
+        since_(now),
         events_(exchange_->request().parameter, now) {
     exchange_->OnGone([gone = gone_] { gone->store(true); });
   }
@@ -46,12 +47,13 @@ class ProgressStreams::Listener {
   }
 
   // Sends what there is; whether it goes on.
-  bool Advance(const ProgressBoard& board, absl::Time now) {
+  bool Advance(ProgressBoard& board, absl::Time now) {
     if (gone_->load()) return false;
-    if (progress_ == nullptr) progress_ = board.Find(exchange_->request().parameter);
+    if (progress_ == nullptr) progress_ = board.Find(exchange_->request().parameter, since_);
     const std::string text = events_.Next(progress_.get(), now);
     if (!text.empty() && !exchange_->Write(AsBytes(text)).ok()) return false;
     sent_bytes_ += text.size();
+    if (events_.ended() && progress_ != nullptr) progress_->SetTold(now);
     if (!events_.ended() && sent_bytes_ < kMaxStreamBytes) return true;
     exchange_->Finish({});
     return false;
@@ -60,12 +62,13 @@ class ProgressStreams::Listener {
  private:
   const std::unique_ptr<HttpExchange> exchange_;
   const std::shared_ptr<std::atomic<bool>> gone_;
+  const absl::Time since_;
   ProgressEvents events_;
-  std::shared_ptr<const RequestProgress> progress_;
+  std::shared_ptr<RequestProgress> progress_;
   size_t sent_bytes_ = 0;
 };
 
-ProgressStreams::ProgressStreams(const ProgressBoard& board, const Clock& clock,
+ProgressStreams::ProgressStreams(ProgressBoard& board, const Clock& clock,
                                  int max_listeners_per_address)
     : board_(board),
       clock_(clock),

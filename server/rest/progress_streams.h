@@ -25,7 +25,7 @@ class ProgressStreams {
   static constexpr int kMaxListeners = 256;
 
   // Both must outlive it.
-  ProgressStreams(const ProgressBoard& board, const Clock& clock, int max_listeners_per_address);
+  ProgressStreams(ProgressBoard& board, const Clock& clock, int max_listeners_per_address);
   // Cuts the streams that there are.
   ~ProgressStreams();
 
@@ -41,7 +41,7 @@ class ProgressStreams {
   void Loop() ABSL_LOCKS_EXCLUDED(mutex_);
   void Leave(const Listener& listener) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  const ProgressBoard& board_;
+  ProgressBoard& board_;
   const Clock& clock_;
   absl::Mutex mutex_;
   SteadyCondition news_;

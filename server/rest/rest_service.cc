@@ -69,6 +69,7 @@ RestService::RestService(const HandlerEnvironment& handlers, CallEnvironment& ca
     : cors_(std::move(options.cors_origins)),
       fetcher_(std::move(options.fetch)),
       web_(options.web),
+      board_(calls.clock),
       host_{handlers, calls, cors_, fetcher_, watchdog_, board_},
       streams_(board_, calls.clock, ListenersPerAddress(calls.admission.limits())) {}
 

@@ -1,6 +1,7 @@
 """nginx, with deploy/nginx's configuration, and HAProxy in front of a server under test."""
 import os
 import pathlib
+import re
 import shutil
 import socket
 import subprocess
@@ -12,7 +13,22 @@ sys.path.insert(0, str(ROOT / "tests" / "attack"))
 import harness
 
 SBIN = os.environ["PATH"] + ":/usr/sbin"
-NGINX = shutil.which("nginx", path=SBIN)
+OLDEST_NGINX = (1, 19, 5)  # the first that takes -e
+
+
+def _find_nginx():
+    """Its path, or None and why it cannot be used."""
+    path = shutil.which("nginx", path=SBIN)
+    if path is None or shutil.which("openssl") is None:
+        return None, "no nginx or no openssl here"
+    told = subprocess.run([path, "-v"], capture_output=True, text=True).stderr
+    version = re.search(r"nginx/(\d+)\.(\d+)\.(\d+)", told)
+    if version is None or tuple(map(int, version.groups())) < OLDEST_NGINX:
+        return None, f"{told.strip()}, older than {'.'.join(map(str, OLDEST_NGINX))}"
+    return path, ""
+
+
+NGINX, WHY_NO_NGINX = _find_nginx()
 HAPROXY = shutil.which("haproxy", path=SBIN)
 PATIENCE_S = 30
 

@@ -20,7 +20,7 @@ SourceUrl Url(const std::string& text) {
   return url.ok() ? *url : SourceUrl();
 }
 
-std::string Refusal(const std::string& text) {
+std::string RefusalOf(const std::string& text) {
   const auto url = ParseSourceUrl(text);
   EXPECT_FALSE(url.ok()) << text << " is read as " << (url.ok() ? url->Text() : "");
   return std::string(url.status().message());
@@ -115,18 +115,18 @@ TEST(SourceUrlTest, RefusesWhatReadersMayDisagreeAbout) {
                            "https://a.example/%2",
                            "https://a.example/%zz",
                            "https://a.example?%0"}) {
-    EXPECT_THAT(Refusal(text), HasSubstr("must ")) << text;
+    EXPECT_THAT(RefusalOf(text), HasSubstr("must ")) << text;
   }
   EXPECT_FALSE(ParseSourceUrl(std::string_view("https://a.example/\0b", 20)).ok());
-  EXPECT_THAT(Refusal("https://a.example/" + std::string(5000, 'a')), HasSubstr("4096"));
-  EXPECT_THAT(Refusal("https://" + std::string(254, 'a')), HasSubstr("253"));
+  EXPECT_THAT(RefusalOf("https://a.example/" + std::string(5000, 'a')), HasSubstr("4096"));
+  EXPECT_THAT(RefusalOf("https://" + std::string(254, 'a')), HasSubstr("253"));
 }
 
 TEST(SourceUrlTest, RefusesCredentials) {
   for (const char* text : {"https://images.example.com@evil.org/", "https://user:key@a.example/",
                            "https://@a.example/", "https://a.example:443@evil.org/",
                            "https://a@b@c.example/", "https://a.example:@evil.org/"}) {
-    EXPECT_THAT(Refusal(text), HasSubstr("credentials")) << text;
+    EXPECT_THAT(RefusalOf(text), HasSubstr("credentials")) << text;
   }
 }
 
@@ -154,7 +154,7 @@ TEST(SourceUrlTest, RefusesOddHosts) {
                            "https://a.example:80:81/",
                            "https://a.example:port/",
                            "https://a.example:0x50/"}) {
-    EXPECT_THAT(Refusal(text), HasSubstr("must ")) << text;
+    EXPECT_THAT(RefusalOf(text), HasSubstr("must ")) << text;
   }
 }
 
@@ -165,7 +165,7 @@ TEST(SourceUrlTest, TakesAddressesInOneFormAlone) {
   for (const char* host : {"2130706433", "0x7f000001", "0X7F.1", "017700000001", "127.1", "127.0.1",
                            "0177.0.0.1", "127.0.0.01", "0x7f.0.0.1", "1.2.3.4.5", "256.1.1.1",
                            "1.2.3.", "a.1", "0x", "a.0x7f", "0", "127.0.0.1.", "99999999999"}) {
-    EXPECT_THAT(Refusal("http://" + std::string(host) + "/"), HasSubstr("must ")) << host;
+    EXPECT_THAT(RefusalOf("http://" + std::string(host) + "/"), HasSubstr("must ")) << host;
   }
 }
 
@@ -178,7 +178,7 @@ TEST(SourceUrlTest, ReadsIpv6AddressesInBrackets) {
                            "https://[::1]x/", "https://[::1]:/", "https://[fe80::1%25eth0]/",
                            "https://[fe80::1%eth0]/", "https://[v1.a]/", "https://[127.0.0.1]/",
                            "https://[::1].evil.org/", "https://[::1]]/", "https://[:::1]/"}) {
-    EXPECT_THAT(Refusal(text), HasSubstr("must ")) << text;
+    EXPECT_THAT(RefusalOf(text), HasSubstr("must ")) << text;
   }
 }
 
@@ -207,9 +207,10 @@ TEST(SourceUrlTest, RefusesPathsThatAServerMayClimbOutOf) {
                            "/public/a%00",
                            "/a%0d%0aHost:%20b",
                            "/a%7f"}) {
-    EXPECT_THAT(Refusal("https://a.example" + std::string(path)), HasSubstr("in its path")) << path;
+    EXPECT_THAT(RefusalOf("https://a.example" + std::string(path)), HasSubstr("in its path"))
+        << path;
   }
-  EXPECT_THAT(Refusal("https://a.example/%2525252525252561"), HasSubstr("4 times"));
+  EXPECT_THAT(RefusalOf("https://a.example/%2525252525252561"), HasSubstr("4 times"));
   for (const char* path : {"/...", "/a..b", "/..a", "/a..", "/.hidden", "/a;b=..", "/a%2fb",
                            "/100%25", "//", "/a//b", "/%C3%A4.png", "/[1].png"}) {
     EXPECT_EQ(Url("https://a.example" + std::string(path)).path, path);

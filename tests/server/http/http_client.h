@@ -1,10 +1,13 @@
-// A client that sends bytes of its choice to 127.0.0.1.
+// A client that sends bytes of its choice to 127.0.0.1, or a Unix socket.
 #pragma once
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <string>
 #include <string_view>
 
@@ -16,6 +19,12 @@ namespace upscaled::server {
 class Client {
  public:
   explicit Client(int port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) { Connect(port); }
+  explicit Client(const std::string& path) : fd_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_un address = {.sun_family = AF_UNIX};
+    std::copy_n(path.c_str(), std::min(path.size(), sizeof(address.sun_path) - 1),
+                address.sun_path);
+    EXPECT_EQ(connect(fd_.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  }
 
   int fd() const { return fd_.get(); }
 
@@ -34,6 +43,12 @@ class Client {
     while (ReadSome(text)) {
     }
     return text;
+  }
+  // Whether the server's end, behind all that comes before it, is a reset.
+  bool EndsByReset() {
+    errno = 0;
+    ReadAll();
+    return errno == ECONNRESET;
   }
   // Up to and with the first `end`.
   std::string ReadUntil(std::string_view end) {

@@ -2,6 +2,7 @@
 #include <openssl/ssl.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -42,20 +43,28 @@ class TlsClient {
   void Send(const std::string& text) {
     EXPECT_EQ(SSL_write(ssl_, text.data(), static_cast<int>(text.size())), std::ssize(text));
   }
+  std::string ReadSome() {
+    char buffer[4096];
+    const int n = SSL_read(ssl_, buffer, sizeof(buffer));
+    return std::string(buffer, static_cast<size_t>(std::max(n, 0)));
+  }
   std::string ReadAll() {
     std::string text;
     char buffer[4096];
+    errno = 0;
     for (int n; (n = SSL_read(ssl_, buffer, sizeof(buffer))) > 0;) text.append(buffer, n);
+    reset_ = errno == ECONNRESET;
     ended_properly_ = SSL_get_error(ssl_, 0) == SSL_ERROR_ZERO_RETURN;
     return text;
   }
   bool ended_properly() const { return ended_properly_; }
+  bool reset() const { return reset_; }
 
  private:
   Client client_;
   SSL_CTX* const context_;
   SSL* const ssl_;
-  bool ended_properly_ = false;
+  bool ended_properly_ = false, reset_ = false;
 };
 
 class HttpTlsTest : public ::testing::Test {
@@ -135,6 +144,17 @@ TEST_F(HttpTlsTest, StreamsBodiesAndAnswers) {
   EXPECT_EQ(std::count(answer.begin(), answer.end(), 'x'), static_cast<ptrdiff_t>(kBytes));
   EXPECT_THAT(answer, EndsWith("\r\n0\r\n\r\n"));
   EXPECT_TRUE(client.ended_properly());
+}
+
+// A client that does not look for close_notify would take a cut answer for a whole one.
+TEST_F(HttpTlsTest, ForHttp10ACutIsAReset) {
+  TlsClient client(server_->port());
+  ASSERT_TRUE(client.Connect());
+  client.Send("POST /echo HTTP/1.0\r\nContent-Length: 10\r\n\r\nhello");
+  EXPECT_THAT(client.ReadSome(), StartsWith("HTTP/1.0 200 OK\r\n"));
+  server_->Close(absl::ZeroDuration());
+  client.ReadAll();
+  EXPECT_TRUE(client.reset());
 }
 
 TEST_F(HttpTlsTest, RefusesPlainTextAndOldVersions) {

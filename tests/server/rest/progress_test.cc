@@ -1,5 +1,6 @@
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/base/error.h"
@@ -12,6 +13,7 @@ namespace upscaled::server {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 constexpr absl::Time kStart = absl::UnixEpoch();
@@ -64,20 +66,62 @@ TEST(ProgressEventsTest, WaitsForARequestAndSendsComments) {
   EXPECT_TRUE(events.ended());
 }
 
-TEST(ProgressBoardTest, KnowsRequestsWhileTheyRun) {
-  ProgressBoard board;
-  EXPECT_EQ(board.Find("a"), nullptr);
-  {
-    ProgressBoard::Entry first = board.Enter("a", 0);
-    const auto found = board.Find("a");
-    ProgressBoard::Entry second = board.Enter("a", 0);
-    EXPECT_NE(board.Find("a"), found) << "the later one";
-    first = {};
-    EXPECT_NE(board.Find("a"), nullptr) << "the first one's end is not the second one's";
-    ProgressBoard::Entry moved = std::move(second);
-    EXPECT_NE(board.Find("a"), nullptr);
+class ProgressBoardTest : public testing::Test {
+ protected:
+  // For who looks now.
+  std::shared_ptr<RequestProgress> Find(const std::string& id) {
+    return board_.Find(id, clock_.Now());
   }
-  EXPECT_EQ(board.Find("a"), nullptr);
+  // A request that was done at once.
+  void Run(const std::string& id) { board_.Enter(id, 0)->End(absl::OkStatus(), ""); }
+
+  FakeClock clock_;
+  ProgressBoard board_{clock_};
+};
+
+TEST_F(ProgressBoardTest, KnowsRequestsWhileTheyRun) {
+  EXPECT_EQ(Find("a"), nullptr);
+  {
+    ProgressBoard::Entry first = board_.Enter("a", 0);
+    const auto found = Find("a");
+    ProgressBoard::Entry second = board_.Enter("a", 0);
+    EXPECT_NE(Find("a"), found) << "the later one";
+    first->End(absl::OkStatus(), "");
+    first = {};
+    clock_.Advance(ProgressBoard::kKeptFor);
+    EXPECT_NE(Find("a"), nullptr) << "the first one's end is not the second one's";
+    ProgressBoard::Entry moved = std::move(second);
+    EXPECT_NE(Find("a"), nullptr);
+  }
+  EXPECT_EQ(Find("a"), nullptr) << "nobody knows how it ended";
+}
+
+TEST_F(ProgressBoardTest, KeepsEndsForAWhile) {
+  Run("a");
+  clock_.Advance(ProgressBoard::kKeptFor - absl::Milliseconds(1));
+  Run("b");
+  ASSERT_NE(Find("a"), nullptr);
+  EXPECT_EQ(Find("a")->state().phase, RequestProgress::Phase::kEnded);
+  clock_.Advance(absl::Milliseconds(1));
+  EXPECT_EQ(Find("a"), nullptr);
+  EXPECT_NE(Find("b"), nullptr);
+}
+
+TEST_F(ProgressBoardTest, KeepsTheLatestEnds) {
+  for (size_t i = 0; i <= ProgressBoard::kMaxKept; ++i) Run(absl::StrCat(i));
+  EXPECT_EQ(Find("0"), nullptr);
+  for (size_t i = 1; i <= ProgressBoard::kMaxKept; ++i) EXPECT_NE(Find(absl::StrCat(i)), nullptr);
+}
+
+TEST_F(ProgressBoardTest, TellsAnEndToThoseWhoListenedBeforeOthersWereTold) {
+  Run("a");
+  const absl::Time early = clock_.Now();
+  Find("a")->SetTold(early);
+  EXPECT_NE(board_.Find("a", early), nullptr);
+  clock_.Advance(absl::Milliseconds(1));
+  EXPECT_EQ(Find("a"), nullptr);
+  const ProgressBoard::Entry next = board_.Enter("a", 0);
+  EXPECT_NE(Find("a"), nullptr);
 }
 
 class ProgressStreamsTest : public testing::Test {
@@ -89,8 +133,8 @@ class ProgressStreamsTest : public testing::Test {
     return streams_.Add(exchange, {{"Vary", "Origin"}});
   }
 
-  ProgressBoard board_;
   FakeClock clock_;
+  ProgressBoard board_{clock_};
   static constexpr int kMaxListenersPerAddress = 40;
 
   ProgressStreams streams_{board_, clock_, kMaxListenersPerAddress};
@@ -112,6 +156,36 @@ TEST_F(ProgressStreamsTest, StreamsToWhomeverListens) {
     EXPECT_THAT(client->body(), StartsWith("event: queued\n"));
     EXPECT_THAT(client->body(), HasSubstr("event: done\n"));
   }
+}
+
+TEST_F(ProgressStreamsTest, TellsLateListenersHowARequestEnded) {
+  board_.Enter("done", 0)->End(absl::OkStatus(), "{\"a\":1}");
+  board_.Enter("failed", 0)
+      ->End(MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidImage, "no PNG"),
+            "");
+  const auto done = std::make_shared<FakeClient>(), failed = std::make_shared<FakeClient>();
+  ASSERT_TRUE(Add("done", done).ok());
+  done->AwaitEnd();
+  EXPECT_THAT(done->body(), HasSubstr("event: done\ndata: {\"tiles_done\":0,\"tiles\":0,\"summ"));
+  ASSERT_TRUE(Add("failed", failed).ok());
+  failed->AwaitEnd();
+  EXPECT_THAT(failed->body(), HasSubstr("event: failed\ndata: {"));
+  EXPECT_THAT(failed->body(), HasSubstr("no PNG"));
+}
+
+TEST_F(ProgressStreamsTest, AfterAToldFailureAListenerWaitsForTheNextTry) {
+  board_.Enter("a", 0)->End(absl::InternalError("the first try"), "");
+  const auto first = std::make_shared<FakeClient>(), next = std::make_shared<FakeClient>();
+  ASSERT_TRUE(Add("a", first).ok());
+  first->AwaitEnd();
+  clock_.Advance(absl::Milliseconds(100));
+  ASSERT_TRUE(Add("a", next).ok());
+  ProgressBoard::Entry request = board_.Enter("a", 0);
+  while (next->body().empty()) std::this_thread::yield();
+  request->End(absl::OkStatus(), "");
+  next->AwaitEnd();
+  EXPECT_THAT(next->body(), HasSubstr("event: done\n"));
+  EXPECT_THAT(next->body(), Not(HasSubstr("event: failed\n")));
 }
 
 TEST_F(ProgressStreamsTest, BoundsListenersOfAnAddressAndLetsThemLeave) {

@@ -92,6 +92,16 @@ TEST_F(UpscaleCallTest, GivesTheBytesOfTheOtherTransport) {
   EXPECT_EQ(record.sent_bytes, std::ssize(client->body()));
 }
 
+TEST_F(UpscaleCallTest, TellsWhoAsksLaterHowItEnded) {
+  EXPECT_EQ(env_.Post("request_id=good", PngOf(8, 8))->status(), 200);
+  EXPECT_EQ(env_.Post("request_id=bad", "no image")->status(), 422);
+  for (const auto& [id, event] : {std::pair{"good", "event: done\n"}, {"bad", "event: failed\n"}}) {
+    const auto listener = env_.Call("GET", {.path = "/v1/progress/{request_id}", .parameter = id});
+    listener->AwaitEnd();
+    EXPECT_THAT(listener->body(), HasSubstr(event));
+  }
+}
+
 TEST_F(UpscaleCallTest, StreamsALargeResultWithATrailer) {
   const auto client = env_.Post("", PngOf(200, 150));
   ASSERT_EQ(client->status(), 200);
