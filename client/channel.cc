@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <algorithm>
 #include <fstream>
@@ -69,11 +68,10 @@ constexpr absl::string_view kUnix = "unix:";
 
 absl::Status CheckEndpoint(absl::string_view endpoint) {
   if (!absl::ConsumePrefix(&endpoint, kUnix)) return ParseHostPort(endpoint).status();
-  constexpr size_t kMaxPathBytes = sizeof(sockaddr_un::sun_path) - 1;  // and a zero byte
-  if (!endpoint.empty() && endpoint.size() <= kMaxPathBytes) return absl::OkStatus();
+  if (!endpoint.empty() && endpoint.size() <= kMaxSocketPathBytes) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("endpoint 'unix:", endpoint, "' has a path of ",
                                                  endpoint.size(), " bytes, which must be 1 to ",
-                                                 kMaxPathBytes));
+                                                 kMaxSocketPathBytes));
 }
 
 // Not engine/base's ReadFile: nothing of the engine is linked here.

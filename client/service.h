@@ -31,6 +31,9 @@ class ImageObserver {
 
 struct ImageRequest {
   v1::UpscaleOptions options;
+  // An image that the server fetches itself, instead of one of the source, which then has no bytes.
+  // Over HTTP alone; empty: none.
+  std::string source_url;
   // A UUID for logs; empty: one is made.
   std::string request_id;
 };

@@ -75,6 +75,10 @@ absl::StatusOr<ImageResult> UpscaleClient::UpscaleImage(const ImageRequest& requ
                                                         ImageSource& source, ImageSink& sink,
                                                         ImageObserver& observer,
                                                         std::stop_token stop) {
+  if (!request.source_url.empty()) {
+    return absl::InvalidArgumentError(
+        "images are fetched from URLs by servers over HTTP, http://HOST:PORT, and not over gRPC");
+  }
   const absl::Time deadline = clock_.Now() + timeout_;
   ImageResult result;
   const auto attempt = [&](int number) {

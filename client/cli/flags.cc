@@ -45,7 +45,9 @@ void ConnectionFlags::AddTo(CLI::App& command) {
 
 void ConnectionFlags::AddLocalTo(CLI::App& command) {
   CLI::Option* const use_local = command.add_flag(
-      "--local", local, "Use no --server, but one of its own for as long as the command runs");
+      "--local", local,
+      "Use no --server, but one of its own for as long as the command runs; of UPSCALED_* settings "
+      "it takes those of models, devices, memory and the sizes of images");
   use_local->group("Connection");
   command
       .add_option("--local-server", local_program,

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/error_details.h"
+#include "client/http/http_target.h"
 #include "client/image_io.h"
 #include "engine/base/status_macros.h"
 
@@ -87,6 +88,9 @@ ImageOutcome ImageBatch::RunJob(int id) {
   } else if (outcome.job.input == kStandardStream) {
     PipeSource source(STDIN_FILENO);
     outcome.status = FromSource(id, source, outcome.result);
+  } else if (IsHttpUrl(outcome.job.input)) {
+    MemorySource nothing("");
+    outcome.status = FromSource(id, nothing, outcome.result);
   } else if (const auto source = OpenSource(outcome.job.input); source.ok()) {
     outcome.status = FromSource(id, **source, outcome.result);
   } else {
@@ -124,6 +128,7 @@ absl::Status ImageBatch::Transfer(int id, ImageSource& source, ImageSink& sink,
   JobObserver observer(id, job, bar_, report_);
   ImageRequest request{.options = options_.upscale};
   request.options.set_format(job.format);
+  if (IsHttpUrl(job.input)) request.source_url = job.input;
   ASSIGN_OR_RETURN(result, service_.UpscaleImage(request, source, sink, observer, stop_));
   return absl::OkStatus();
 }

@@ -27,7 +27,10 @@ Examples:
   upscale image -i cat.jpg -o cat-4x.webp -s 4 -n 1 -q 92
   upscale image -i photo.png -o photo-4k.png --width 3840
   upscale image -i holiday/ -o holiday-2x/ -f jpeg -j 4 --resume
+  upscale image -i https://example.org/a.png -o a-2x.png --server http://localhost:8000
   curl -s https://example.org/a.png | upscale image -i - -o - -f webp > a.webp
+
+The server itself fetches what a URL names, if its --fetch-allow lists it; it is to be called over HTTP.
 
 Results appear under their name only when they are complete. A call is tried again when the server is
 full or lost and its image can be sent again: standard input while at most 64 MiB of it were read,
@@ -60,7 +63,9 @@ void ImageFlags::AddTo(CLI::App& command) {
   const auto add = [&](const char* name, auto& value, const char* type, const char* description) {
     return command.add_option(name, value, description)->type_name(type);
   };
-  add("-i,--input", input, "PATH", "Image, folder of images, or - for standard input")->required();
+  add("-i,--input", input, "PATH",
+      "Image, folder of images, URL that the server fetches, or - for standard input")
+      ->required();
   add("-o,--output", output, "PATH", "File, folder (existing, or NAME/), or - for standard output")
       ->required();
   upscale.AddTo(command);

@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/flags.h"
+#include "client/http/http_target.h"
 #include "engine/base/status_macros.h"
 
 namespace upscaled::client {
@@ -40,6 +41,15 @@ bool Same(const fs::path& a, const fs::path& b) {
 
 absl::Status SameError(absl::string_view path) {
   return absl::InvalidArgumentError(absl::StrCat("input and output are the same: ", path));
+}
+
+// "cat.jpg" of "pets/cat.jpg" and of "https://host/pets/cat.jpg?size=9"; empty without a name.
+fs::path FileNameOf(const std::string& input) {
+  if (input == kStandardStream) return {};
+  if (!IsHttpUrl(input)) return fs::path(input).filename();
+  const std::string url = input.substr(0, input.find_first_of("?#"));
+  const size_t path = url.find('/', url.find("://") + 3);
+  return path == std::string::npos ? fs::path() : fs::path(url.substr(path)).filename();
 }
 
 // `path` with the extension of `format`, unless it has one of that format.
@@ -110,11 +120,13 @@ absl::StatusOr<ImagePlan> PlanFile(const std::string& input, const std::string& 
                                    v1::ImageFormat format) {
   fs::path target = output;
   if (output != kStandardStream && IsFolder(output)) {
-    if (input == kStandardStream) {
+    const fs::path name = FileNameOf(input);
+    if (name.empty()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("output ", output, " is a folder, and standard input has no name"));
+          absl::StrCat("output ", output, " is a folder, and ",
+                       input == kStandardStream ? "standard input" : input, " has no name"));
     }
-    target = Renamed(target / fs::path(input).filename(), format);
+    target = Renamed(target / name, format);
   }
   if (Same(input, target)) return SameError(input);
   const ImageJob job = MakeJob(input, target, format);
@@ -130,7 +142,7 @@ absl::StatusOr<ImagePlan> PlanFile(const std::string& input, const std::string& 
 
 absl::StatusOr<ImagePlan> PlanImages(const std::string& input, const std::string& output,
                                      v1::ImageFormat format) {
-  if (input == kStandardStream) return PlanFile(input, output, format);
+  if (input == kStandardStream || IsHttpUrl(input)) return PlanFile(input, output, format);
   std::error_code error;
   const fs::file_status status = fs::status(input, error);
   if (!fs::exists(status)) {

@@ -25,12 +25,12 @@ struct ImagePlan {
 
 // The plan for `-i input -o output [-f format]`.
 //
-// A file may go into a file or, under its own name, into a folder: one that exists, or whose name
-// ends with a slash and is made. A folder goes into a folder, which is made: all files in it with
-// the extension of an image, hidden ones and the output folder left out, in order of path and with
-// the tree kept. A `format` replaces extensions; two images that would then share a name keep
-// their old extension inside it. Without it, the output's extension tells the format, or the input
-// when it has none.
+// A file, or what a URL names, may go into a file or, under its own name, into a folder:
+// one that exists, or whose name ends with a slash and is made. A folder goes into a folder, which
+// is made: all files in it with the extension of an image, hidden ones and the output folder left
+// out, in order of path and with the tree kept. A `format` replaces extensions; two images that
+// would then share a name keep their old extension inside it. Without it, the output's extension
+// tells the format, or the input when it has none.
 //
 // INVALID_ARGUMENT when input and output do not fit together or are the same, or nothing tells the
 // format; NOT_FOUND and the like when the input cannot be read or is a folder without images.

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <fstream>
@@ -22,6 +23,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "client/channel.h"
 #include "engine/base/status_macros.h"
 
 namespace upscaled::client {
@@ -30,6 +33,27 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kProgram[] = "upscaled";
+constexpr char kPrefix[] = "UPSCALED_";  // of the settings in the environment
+// What it computes with, and how large images may be. How it listens, whom it trusts, what it
+// stores and all that a file says is another server's.
+constexpr absl::string_view kSettings[] = {"CACHE_FOLDER",
+                                           "CPU_ISA",
+                                           "DECODE_SANDBOX",
+                                           "DEFAULT_MODEL",
+                                           "DEVICE",
+                                           "MAX_JPEG_SCANS",
+                                           "MAX_METADATA_BYTES",
+                                           "MAX_QUEUE_PIXELS",
+                                           "MAX_RESULT_PIXELS",
+                                           "MAX_SOURCE_BYTES",
+                                           "MAX_SOURCE_PIXELS",
+                                           "MEMORY_BUDGET",
+                                           "MODEL_REPOSITORY",
+                                           "PRECISION",
+                                           "THREADS",
+                                           "TUNE",
+                                           "TUNE_FILE"};
+constexpr char kNotifySocket[] = "notify";
 constexpr char kLog[] = "server.log";
 constexpr size_t kShownLogBytes = 2000;
 constexpr int kPatienceMs = 10'000;  // twice the time in which the server ends itself
@@ -48,14 +72,16 @@ absl::StatusOr<fs::path> MakeFolder() {
   return pattern;
 }
 
+absl::Status CheckSocketPath(const std::string& path) {
+  if (path.size() <= kMaxSocketPathBytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--local: ", path, " has ", path.size(), " bytes, but a socket's path has at most ",
+      kMaxSocketPathBytes, "; set TMPDIR to a shorter one"));
+}
+
 // A socket for what services tell their manager (sd_notify).
 absl::StatusOr<UniqueFd> ListenForNotifications(const std::string& path) {
   sockaddr_un address = {.sun_family = AF_UNIX};
-  if (path.size() >= sizeof(address.sun_path)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--local: ", path, " has ", path.size(), " bytes, but a socket's path has at most ",
-        sizeof(address.sun_path) - 1, "; set TMPDIR to a shorter one"));
-  }
   path.copy(address.sun_path, path.size());
   UniqueFd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid() ||
@@ -76,9 +102,10 @@ std::vector<std::string> Arguments(const std::string& program, const std::string
 std::vector<std::string> Variables(const std::string& notify_path) {
   std::vector<std::string> variables;
   for (char** variable = environ; *variable != nullptr; ++variable) {
-    // Nobody else can reach it, and its client speaks no TLS.
-    if (absl::StartsWith(*variable, "UPSCALED_TLS_")) continue;
-    if (absl::StartsWith(*variable, "NOTIFY_SOCKET=")) continue;
+    absl::string_view name = absl::string_view(*variable);
+    name = name.substr(0, name.find('='));
+    if (name == "NOTIFY_SOCKET") continue;
+    if (absl::ConsumePrefix(&name, kPrefix) && std::ranges::count(kSettings, name) == 0) continue;
     variables.emplace_back(*variable);
   }
   variables.push_back(absl::StrCat("NOTIFY_SOCKET=", notify_path));
@@ -124,8 +151,8 @@ bool SaysReady(int notifications) {
          absl::StrContains(absl::string_view(text, static_cast<size_t>(bytes)), "READY=1");
 }
 
-std::string LastWords(const fs::path& log) {
-  std::ifstream file(log);
+std::string LastWords(int log) {
+  std::ifstream file(absl::StrCat("/proc/self/fd/", log));  // from its beginning
   std::string text{std::istreambuf_iterator<char>(file), {}};
   absl::StripAsciiWhitespace(&text);
   return text.size() > kShownLogBytes ? text.substr(text.size() - kShownLogBytes) : text;
@@ -156,10 +183,13 @@ absl::StatusOr<std::unique_ptr<LocalServer>> LocalServer::Start(const std::strin
                                                                 std::stop_token stop) {
   ASSIGN_OR_RETURN(fs::path folder, MakeFolder());
   std::unique_ptr<LocalServer> server(new LocalServer(std::move(folder)));
-  const std::string notify_path = server->folder_ / "notify";
+  RETURN_IF_ERROR(CheckSocketPath(server->socket_path()));  // the longest one there
+  const fs::path notify_path = server->folder_ / kNotifySocket;
   ASSIGN_OR_RETURN(const UniqueFd notifications, ListenForNotifications(notify_path));
   RETURN_IF_ERROR(server->Run(program));
   RETURN_IF_ERROR(server->AwaitReady(notifications.get(), std::move(stop)));
+  std::error_code ignored;
+  fs::remove(notify_path, ignored);  // so that who is killed leaves an empty folder
   return server;
 }
 
@@ -167,15 +197,17 @@ absl::Status LocalServer::Run(const std::string& program) {
   if (access(program.c_str(), X_OK) != 0) {
     return Errno(absl::StrCat("--local: cannot run ", program));
   }
-  const UniqueFd log(
-      open((folder_ / kLog).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
-  if (!log.valid()) return Errno(absl::StrCat("--local: cannot write to ", folder_.native()));
+  const fs::path log = folder_ / kLog;
+  log_ = UniqueFd(open(log.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  if (!log_.valid() || unlink(log.c_str()) != 0) {
+    return Errno(absl::StrCat("--local: cannot write to ", folder_.native()));
+  }
   std::vector<std::string> arguments = Arguments(program, endpoint());
-  std::vector<std::string> variables = Variables(folder_ / "notify");
+  std::vector<std::string> variables = Variables(folder_ / kNotifySocket);
   std::vector<char*> argv = Pointers(arguments), envp = Pointers(variables);
   const pid_t parent = getpid();
   pid_ = fork();
-  if (pid_ == 0) Exec(argv.data(), envp.data(), log.get(), parent);
+  if (pid_ == 0) Exec(argv.data(), envp.data(), log_.get(), parent);
   if (pid_ < 0) return Errno("--local: cannot make a process");
   ended_ = UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
   return ended_.valid() ? absl::OkStatus() : Errno("--local: cannot watch a process");
@@ -207,7 +239,7 @@ absl::Status LocalServer::Ended() {
   pid_ = -1;
   const std::string how = WIFEXITED(status) ? absl::StrCat("with exit status ", WEXITSTATUS(status))
                                             : absl::StrCat("by signal ", WTERMSIG(status));
-  const std::string words = LastWords(folder_ / kLog);
+  const std::string words = LastWords(log_.get());
   end_ = absl::FailedPreconditionError(
       absl::StrCat("--local: the server has ended ", how, words.empty() ? "" : ": ", words));
   return end_;

@@ -22,11 +22,11 @@ absl::StatusOr<std::string> FindServerProgram();
 // when it ends by itself, and not otherwise.
 class LocalServer {
  public:
-  // Returns when the server is ready. The environment is this process's, but TLS and the addresses
-  // are not taken from it. To be called on the main thread: the system ends the server with the
-  // thread that has started it, however that ends. NOT_FOUND and the like when there is no such
-  // program; FAILED_PRECONDITION with what the server said when it could not start; CANCELLED when
-  // `stop` was requested.
+  // Returns when the server is ready. The environment is this process's, of whose UPSCALED_*
+  // settings only those of models, devices, memory and the sizes of images are taken. To be called
+  // on the main thread: the system ends the server with the thread that has started it, however
+  // that ends. NOT_FOUND and the like when there is no such program; FAILED_PRECONDITION with what
+  // the server said when it could not start; CANCELLED when `stop` was requested.
   static absl::StatusOr<std::unique_ptr<LocalServer>> Start(const std::string& program,
                                                             std::stop_token stop);
   // Ends the server and removes the folder.
@@ -35,12 +35,13 @@ class LocalServer {
   LocalServer& operator=(const LocalServer&) = delete;
 
   // "unix:PATH".
-  std::string endpoint() const { return "unix:" + (folder_ / "upscaled.sock").string(); }
+  std::string endpoint() const { return "unix:" + socket_path(); }
   // While it runs, OK; FAILED_PRECONDITION with what it said when it has ended.
   absl::Status Check();
 
  private:
   explicit LocalServer(std::filesystem::path folder) : folder_(std::move(folder)) {}
+  std::string socket_path() const { return folder_ / "upscaled.sock"; }
   absl::Status Run(const std::string& program);
   absl::Status AwaitReady(int notifications, std::stop_token stop);
   // Why it has ended, once the system says that it has.
@@ -49,6 +50,7 @@ class LocalServer {
   const std::filesystem::path folder_;
   pid_t pid_ = -1;  // -1: does not run
   UniqueFd ended_;  // can be read when the process has ended
+  UniqueFd log_;    // of a file without a name
   absl::Status end_;
 };
 

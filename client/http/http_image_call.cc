@@ -95,6 +95,7 @@ absl::Status HttpImageCall::Run(const ImageRequest& request, absl::Time deadline
   const std::string id = request.request_id.empty() ? RandomUuid() : request.request_id;
   HttpParameters parameters = ToParameters(request.options);
   parameters.emplace_back("request_id", id);
+  if (!request.source_url.empty()) parameters.emplace_back("url", request.source_url);
   HttpTransfer image(target_,
                      {.path = kPath, .parameters = std::move(parameters), .body = &source_},
                      ImageListener(result));

@@ -94,6 +94,9 @@ void HttpTarget::Apply(CURL* easy, absl::string_view path, const HttpParameters&
   curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, kConnectTimeoutMs);
   curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
   curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+#if CURL_AT_LEAST_VERSION(7, 87, 0)
+  curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);  // who has given up does not wait for the DNS
+#endif
   // As over gRPC: servers are near, and a web proxy of the environment would be in the way.
   curl_easy_setopt(easy, CURLOPT_PROXY, "");
   const std::pair<CURLoption, const std::string&> files[] = {{CURLOPT_CAINFO, tls_.ca_file},

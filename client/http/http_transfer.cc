@@ -1,6 +1,7 @@
 #include "client/http/http_transfer.h"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -67,42 +68,70 @@ void HttpTransfer::Resume() {
   if (std::exchange(waits_for_body_, false)) curl_easy_pause(easy_.get(), CURLPAUSE_CONT);
 }
 
-size_t HttpTransfer::Send(char* to, size_t size, size_t count, void* self) {
+template <typename Result, typename Callback>
+Result HttpTransfer::Guard(Result failure, Callback callback) {
+  try {
+    return callback();
+  } catch (const std::exception& error) {
+    local_error_ = absl::InternalError(error.what());
+    return failure;
+  }
+}
+
+size_t HttpTransfer::Send(char* to, size_t size, size_t count, void* self) noexcept {
   auto& transfer = *static_cast<HttpTransfer*>(self);
-  const auto taken = transfer.reader_->Take({to, size * count});
-  transfer.waits_for_body_ = !taken.has_value();
-  if (transfer.waits_for_body_) return CURL_READFUNC_PAUSE;
+  return transfer.Guard(size_t{CURL_READFUNC_ABORT}, [&] {
+    return transfer.OnSend({to, size * count});
+  });
+}
+
+int HttpTransfer::Seek(void* self, curl_off_t offset, int origin) noexcept {
+  auto& transfer = *static_cast<HttpTransfer*>(self);
+  return transfer.Guard(CURL_SEEKFUNC_FAIL, [&] { return transfer.OnSeek(offset, origin); });
+}
+
+size_t HttpTransfer::ReceiveField(char* line, size_t size, size_t count, void* self) noexcept {
+  auto& transfer = *static_cast<HttpTransfer*>(self);
+  return transfer.Guard(size_t{0}, [&] {
+    transfer.OnField({line, size * count});
+    return size * count;
+  });
+}
+
+size_t HttpTransfer::ReceiveBody(char* bytes, size_t size, size_t count, void* self) noexcept {
+  auto& transfer = *static_cast<HttpTransfer*>(self);
+  return transfer.Guard(size_t{0}, [&] { return transfer.OnBody({bytes, size * count}); });
+}
+
+size_t HttpTransfer::OnSend(std::span<char> dst) {
+  const auto taken = reader_->Take(dst);
+  waits_for_body_ = !taken.has_value();
+  if (waits_for_body_) return CURL_READFUNC_PAUSE;
   if (!taken->ok()) {
-    transfer.local_error_ = taken->status();
+    local_error_ = taken->status();
     return CURL_READFUNC_ABORT;
   }
   const size_t bytes = **taken;
-  const int64_t declared = transfer.request_.body->total_bytes();
-  const int64_t so_far = transfer.sent_bytes_ + static_cast<int64_t>(bytes);
+  const int64_t declared = request_.body->total_bytes();
+  const int64_t so_far = sent_bytes_ + static_cast<int64_t>(bytes);
   if (declared > 0 && (so_far > declared || (bytes == 0 && so_far < declared))) {
-    transfer.local_error_ = absl::AbortedError(
+    local_error_ = absl::AbortedError(
         absl::StrCat("the image changed while it was sent: it had ", declared, " bytes"));
     return CURL_READFUNC_ABORT;
   }
-  transfer.sent_bytes_ += static_cast<int64_t>(bytes);
-  if (bytes > 0 && transfer.listener_.on_sent) transfer.listener_.on_sent(transfer.sent_bytes_);
+  sent_bytes_ += static_cast<int64_t>(bytes);
+  if (bytes > 0 && listener_.on_sent) listener_.on_sent(sent_bytes_);
   return bytes;
 }
 
 // When a connection that was kept turns out to be closed, the body is sent over another one.
-int HttpTransfer::Seek(void* self, curl_off_t offset, int origin) {
-  auto& transfer = *static_cast<HttpTransfer*>(self);
+int HttpTransfer::OnSeek(curl_off_t offset, int origin) {
   if (offset != 0 || origin != SEEK_SET) return CURL_SEEKFUNC_CANTSEEK;
-  transfer.reader_.reset();  // before it is another's turn to use the source
-  const bool rewound = transfer.request_.body->Rewind().ok();
-  transfer.StartReading();
-  transfer.sent_bytes_ = 0;
+  reader_.reset();  // before it is another's turn to use the source
+  const bool rewound = request_.body->Rewind().ok();
+  StartReading();
+  sent_bytes_ = 0;
   return rewound ? CURL_SEEKFUNC_OK : CURL_SEEKFUNC_CANTSEEK;
-}
-
-size_t HttpTransfer::ReceiveField(char* line, size_t size, size_t count, void* self) {
-  static_cast<HttpTransfer*>(self)->OnField({line, size * count});
-  return size * count;
 }
 
 void HttpTransfer::OnField(absl::string_view line) {
@@ -119,15 +148,13 @@ void HttpTransfer::OnField(absl::string_view line) {
   if (is_success() && listener_.on_field) listener_.on_field(name, value);
 }
 
-size_t HttpTransfer::ReceiveBody(char* bytes, size_t size, size_t count, void* self) {
-  auto& transfer = *static_cast<HttpTransfer*>(self);
-  const absl::string_view part(bytes, size * count);
-  if (!transfer.is_success()) {
-    const size_t room = kMaxRefusalBytes - transfer.refusal_.size();
-    absl::StrAppend(&transfer.refusal_, part.substr(0, room));
-  } else if (transfer.listener_.on_body) {
-    transfer.local_error_ = transfer.listener_.on_body(part);
-    if (!transfer.local_error_.ok()) return 0;  // not all of it: an error
+size_t HttpTransfer::OnBody(absl::string_view part) {
+  if (!is_success()) {
+    const size_t room = kMaxRefusalBytes - refusal_.size();
+    absl::StrAppend(&refusal_, part.substr(0, room));
+  } else if (listener_.on_body) {
+    local_error_ = listener_.on_body(part);
+    if (!local_error_.ok()) return 0;  // not all of it: an error
   }
   return part.size();
 }

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 
@@ -46,23 +47,32 @@ class HttpTransfer {
   int http_status() const { return http_status_; }  // 0: no answer yet
   // Whether a successful answer has begun.
   bool is_success() const { return http_status_ >= 200 && http_status_ < 300; }
-  // After its end: an error of the body or of on_body; else, of the connection, UNAVAILABLE; else,
-  // of an answer that is no success, what it says (see FromHttpAnswer).
+  // After its end: an error of the body or of on_body, or INTERNAL for what either or a listener
+  // has thrown; else, of the connection, UNAVAILABLE; else, of an answer that is no success, what
+  // it says (see FromHttpAnswer).
   absl::Status status() const;
 
  private:
   friend class HttpTransfers;
-  static size_t Send(char* to, size_t size, size_t count, void* self);
-  static int Seek(void* self, curl_off_t offset, int origin);
-  static size_t ReceiveField(char* line, size_t size, size_t count, void* self);
-  static size_t ReceiveBody(char* bytes, size_t size, size_t count, void* self);
+  // libcurl's callbacks: what they throw ends the transfer, and never unwinds through it.
+  static size_t Send(char* to, size_t size, size_t count, void* self) noexcept;
+  static int Seek(void* self, curl_off_t offset, int origin) noexcept;
+  static size_t ReceiveField(char* line, size_t size, size_t count, void* self) noexcept;
+  static size_t ReceiveBody(char* bytes, size_t size, size_t count, void* self) noexcept;
+
+  // What `callback` returns; `failure` when it throws.
+  template <typename Result, typename Callback>
+  Result Guard(Result failure, Callback callback);
+  size_t OnSend(std::span<char> dst);
+  int OnSeek(curl_off_t offset, int origin);
+  void OnField(absl::string_view line);
+  size_t OnBody(absl::string_view part);
 
   void SetUpBody();
   // Reads the body anew, if there is one, and calls `wake_` whenever there is more of it.
   void StartReading();
   // Goes on sending, if there was nothing to send.
   void Resume();
-  void OnField(absl::string_view line);
 
   const HttpRequest request_;
   const HttpListener listener_;

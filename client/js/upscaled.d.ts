@@ -56,8 +56,12 @@ export function errorOf(problem: Problem): UpscaledError;
 /** A random UUID. */
 export function newRequestId(): string;
 
-/** Iterables are streamed while they are read, in Node; a browser needs HTTP/2 for that. */
+/**
+ * Iterables are streamed while they are read, in Node; a browser needs HTTP/2 for that. What a URL
+ * names is fetched by the server, from hosts that its `--fetch-allow` lists.
+ */
 export type ImageSource =
+  | URL
   | Blob
   | ArrayBuffer
   | ArrayBufferView
@@ -96,7 +100,7 @@ export interface UpscaleOptions extends CallOptions {
   onError?: "original";
   /** File name of the result, with which the server has browsers save it. */
   download?: string;
-  /** Is told of each event of the request. */
+  /** Is told of each event of the request; of one that is tried again, not that it has failed. */
   onProgress?: (event: ProgressEvent) => void;
 }
 

@@ -236,10 +236,16 @@ function queryOf(options) {
   return query.toString();
 }
 
+/** What names `image` in a query: its URL, if it is one. */
+function sourceOf(image) {
+  return image instanceof URL ? { url: image.href } : {};
+}
+
 function isRepeatable(image) {
   return (
     !(typeof ReadableStream !== "undefined" && image instanceof ReadableStream) &&
     (typeof image === "string" ||
+      image instanceof URL ||
       ArrayBuffer.isView(image) ||
       image instanceof ArrayBuffer ||
       (typeof Blob !== "undefined" && image instanceof Blob))
@@ -277,16 +283,21 @@ export class UpscaledClient {
   }
 
   /**
-   * Upscales `image`. The promise is kept when the first bytes come; the rest comes by the result's
-   * body.
+   * Upscales `image`, which the server fetches itself if it is a URL. The promise is kept when the
+   * first bytes come; the rest comes by the result's body.
    */
   async upscale(image, options = {}) {
     const { signal, onProgress, retries = this.#retries } = options;
     const requestId = options.requestId ?? newRequestId();
-    const query = queryOf({ ...options, requestId });
-    const watch = onProgress ? this.#watch(requestId, onProgress, signal) : undefined;
+    const query = queryOf({ ...options, ...sourceOf(image), requestId });
+    let watch; // of the last try
+    const onTry = () => {
+      watch?.stop();
+      watch = onProgress && this.#watch(requestId, onProgress, signal);
+    };
     try {
-      const response = await this.#send(`/v1/upscale?${query}`, { image, signal, retries });
+      const response = await this.#send(`/v1/upscale?${query}`, { image, signal, retries, onTry });
+      watch?.keep();
       return new UpscaleResult(response, {
         whyBroken: async (error) => {
           if (signal?.aborted) return signal.reason;
@@ -296,6 +307,7 @@ export class UpscaledClient {
         bodyEnded: () => watch?.failure(),
       });
     } catch (error) {
+      watch?.keep();
       watch?.stop();
       throw error;
     }
@@ -303,7 +315,7 @@ export class UpscaledClient {
 
   /** What upscale() would do, from the image's header alone; throws the error that it would get. */
   async dryRun(image, options = {}) {
-    const query = queryOf({ ...options, dryRun: 1 });
+    const query = queryOf({ ...options, ...sourceOf(image), dryRun: 1 });
     const { signal, retries = this.#retries } = options;
     return (await this.#send(`/v1/upscale?${query}`, { image, signal, retries })).json();
   }
@@ -339,16 +351,27 @@ export class UpscaledClient {
     return (await this.#send(path, { signal, retries })).json();
   }
 
-  /** Passes a request's events to `onProgress`. Losing them never fails the request. */
+  /**
+   * Passes the events of one try to `onProgress`: how it failed when it is known to be the last
+   * one. Losing them never fails the request.
+   */
   #watch(requestId, onProgress, signal) {
     const stopper = new AbortController();
-    const stop = () => stopper.abort();
+    let settle;
+    const kept = new Promise((resolve) => (settle = resolve));
+    const stop = () => {
+      settle(false);
+      stopper.abort();
+    };
     signal?.addEventListener("abort", stop, { once: true });
     let failure;
     const ended = (async () => {
       try {
         for await (const event of this.progress(requestId, { signal: stopper.signal })) {
-          if (event.event === "failed") failure = errorOf(event);
+          if (event.event === "failed") {
+            failure = errorOf(event);
+            if (!(await kept)) return;
+          }
           onProgress(event);
         }
       } catch {
@@ -359,6 +382,8 @@ export class UpscaledClient {
     })();
     return {
       stop,
+      /** No other try will follow. */
+      keep: () => settle(true),
       /** Waits for the last event, though not for long; undefined: none told of a failure. */
       async failure() {
         await Promise.race([ended, sleep(1000, stopper.signal).catch(() => {})]);
@@ -368,9 +393,11 @@ export class UpscaledClient {
     };
   }
 
-  async #send(path, { image, signal, retries, accept }) {
+  /** `onTry` is called before each try. */
+  async #send(path, { image, signal, retries, accept, onTry }) {
     const again = image === undefined || isRepeatable(image);
     for (let tries = 0; ; ++tries) {
+      onTry?.();
       try {
         return await this.#sendOnce(path, { image, signal, accept });
       } catch (error) {
@@ -389,8 +416,8 @@ export class UpscaledClient {
     if (this.#apiKey) headers.authorization = `Bearer ${this.#apiKey}`;
     if (accept) headers.accept = accept;
     const init = { headers, signal };
-    if (image !== undefined) {
-      init.method = "POST";
+    if (image !== undefined) init.method = "POST";
+    if (image !== undefined && !(image instanceof URL)) {
       init.body = bodyOf(image);
       if (init.body instanceof ReadableStream) init.duplex = "half";
       if (!image.type) headers["content-type"] = "application/octet-stream";

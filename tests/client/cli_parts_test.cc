@@ -62,6 +62,26 @@ TEST_F(ImagePlanTest, AFileGoesIntoAFileOrAFolder) {
   }
 }
 
+TEST_F(ImagePlanTest, AUrlGoesIntoAFileOrAFolder) {
+  const auto plan = [&](const std::string& url, const std::string& output, v1::ImageFormat format) {
+    const absl::StatusOr<ImagePlan> plan = PlanImages(url, output, format);
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    EXPECT_EQ(plan->jobs[0].input, url);
+    return plan->jobs[0].output;
+  };
+  const std::string url = "https://host/pets/cat.png?of=a/b.c#d";
+  EXPECT_EQ(plan(url, "b.webp", v1::IMAGE_FORMAT_UNSPECIFIED), "b.webp");
+  EXPECT_EQ(plan(url, "new/", v1::IMAGE_FORMAT_UNSPECIFIED), "new/cat.png");
+  EXPECT_EQ(plan("HTTP://host/cat", "new/", v1::IMAGE_FORMAT_WEBP), "new/cat.webp");
+  EXPECT_EQ(plan("http://host", "-", v1::IMAGE_FORMAT_WEBP), "-");
+  for (const char* nameless :
+       {"https://host", "https://host/", "https://host?a/b", "http://h/a/"}) {
+    const absl::Status status = PlanImages(nameless, "new/", v1::IMAGE_FORMAT_PNG).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat(nameless, " has no name")));
+  }
+}
+
 TEST_F(ImagePlanTest, SomethingMustTellTheFormat) {
   WriteText(folder_ / "a.png", "");
   WriteText(folder_ / "a.bmp", "");

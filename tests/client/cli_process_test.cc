@@ -230,6 +230,7 @@ TEST_F(CliTest, BadArgumentsExitWith1) {
       {{"image", "-i", a, "-o", b, "--server", "host:99999"}, "65535"},
       {{"image", "-i", a, "-o", "-", "--json"}, "--json and -o -"},
       {{"image", "-i", a, "-o", a}, "are the same"},
+      {{"image", "-i", "https://example.org/a.png", "-o", b}, "not over gRPC"},
       {{"image", "-i", Path("folder"), "-o", a}, "is a folder"},
       {{"image", "-i", Path("folder"), "-o", Path("folder")}, "are the same"},
       {{"load"}, "--image"},

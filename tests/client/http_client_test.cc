@@ -1,5 +1,8 @@
 #include "client/http/http_client.h"
 
+#include <new>
+#include <stdexcept>
+
 #include "client/error_details.h"
 #include "client/http/event_stream.h"
 #include "client/http/http_image_call.h"
@@ -155,6 +158,57 @@ TEST_F(HttpClientTest, SendsTheImageAndTakesTheResult) {
     EXPECT_THAT(request.target,
                 testing::StartsWith("/prefix/v1/upscale?model=a+b%26c&request_id="));
     EXPECT_EQ(request.body, kImage);
+  }
+}
+
+TEST_F(HttpClientTest, NamesAnImageByItsUrl) {
+  const FakeHttpServer server([](const FakeHttpRequest&) { return Success("the result"); });
+  const auto client = HttpClient::Create({.server = server.url()}, clock_);
+  ASSERT_TRUE(client.ok()) << client.status();
+  MemorySource nothing("");
+  ImageObserver nobody;
+  const auto result = (*client)->UpscaleImage({.source_url = "https://host/a b.png?c=d&e=+#f"},
+                                              nothing, sink_, nobody);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(sink_.bytes(), "the result");
+  for (const FakeHttpRequest& request : server.requests()) {
+    if (request.method != "POST") continue;
+    EXPECT_THAT(request.target,
+                HasSubstr("&url=https%3a%2f%2fhost%2fa+b.png%3fc%3dd%26e%3d%2b%23f"));
+    EXPECT_EQ(request.body, "0\r\n\r\n") << "a body of no bytes";
+  }
+}
+
+TEST_F(HttpClientTest, ThrowsNothingThroughLibcurl) {
+  class ThrowingSink final : public ImageSink {
+    absl::Status Write(absl::string_view) override { throw std::bad_alloc(); }
+    absl::Status Restart() override { return absl::FailedPreconditionError("written to"); }
+  };
+  class ThrowingObserver final : public ImageObserver {
+    void OnHeader(const v1::UpscaleImageHeader&) override { throw std::runtime_error("header"); }
+  };
+  class SendingObserver final : public ImageObserver {
+    void OnSent(int64_t) override { throw std::runtime_error("sent"); }
+  };
+  const FakeHttpServer server([](const FakeHttpRequest&) { return Success("the result"); });
+  const auto client = HttpClient::Create({.server = server.url()}, clock_);
+  ASSERT_TRUE(client.ok()) << client.status();
+  ThrowingSink throwing_sink;
+  ImageObserver nobody;
+  ThrowingObserver of_header;
+  SendingObserver of_sending;
+  const struct {
+    ImageSink& sink;
+    ImageObserver& observer;
+    const char* message;
+  } kCases[] = {{throwing_sink, nobody, "bad_alloc"},
+                {sink_, of_header, "header"},
+                {sink_, of_sending, "sent"}};
+  for (const auto& [sink, observer, message] : kCases) {
+    MemorySource source(kImage);
+    const absl::Status status = (*client)->UpscaleImage({}, source, sink, observer).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(message));
   }
 }
 

@@ -16,6 +16,7 @@
 #include "client/cli/exit_code.h"
 #include "engine/base/unique_fd.h"
 #include "nlohmann/json.hpp"
+#include "tests/client/fake_http_server.h"
 #include "tests/client/process.h"
 #include "tests/client/temp_folder.h"
 #include "tests/integration/test_server.h"
@@ -163,6 +164,34 @@ TEST_F(CliServerTest, TellsOfItselfOverHttp) {
   EXPECT_THAT(gone.err, StartsWith("upscale: cannot reach the server"));
 }
 
+TEST_F(CliTest, HasTheServerFetchWhatAUrlNames) {
+  const std::string in = MakeImage("in.png", {50, 31});
+  const client::FakeHttpServer images([&](const client::FakeHttpRequest&) {
+    return client::FakeAnswer("200 OK", "", ReadText(in));
+  });
+  ServerProcess server(UPSCALED_BINARY, {"--fetch-allow-private=" + images.url() + "/public/",
+                                         "--threads=2", "--model-repository=engine/model/bundled"});
+  ASSERT_TRUE(server.AwaitReady()) << server.log();
+  const auto image = [&](const std::string& input, const std::string& output,
+                         const std::string& address) {
+    return Upscale({"image", "-i", input, "-o", output, "--server", address, "--retries", "0"});
+  };
+  const std::string http = "http://" + server.http_address(), url = images.url() + "/public/a.png";
+  const ProcessResult sent = image(in, File("sent.png"), http);
+  EXPECT_EQ(sent.exit_code, client::kExitOk) << sent.err;
+  const ProcessResult fetched = image(url, File("out/"), http);
+  EXPECT_EQ(fetched.exit_code, client::kExitOk) << fetched.err;
+  EXPECT_EQ(ReadText(File("out/a.png")), ReadText(File("sent.png")));
+
+  const ProcessResult refused = image(images.url() + "/private/b.png", File("out/"), http);
+  EXPECT_EQ(refused.exit_code, client::kExitRpcFailed);
+  EXPECT_THAT(refused.err, HasSubstr("[SOURCE_REFUSED]"));
+  EXPECT_FALSE(fs::exists(File("out/b.png")));
+  const ProcessResult grpc = image(url, File("b.png"), server.grpc_address());
+  EXPECT_EQ(grpc.exit_code, client::kExitBadArguments);
+  EXPECT_THAT(grpc.err, HasSubstr("not over gRPC"));
+}
+
 TEST_F(CliTest, TrustsHttpsAsTold) {
   for (const char* name : {"server", "stranger"}) {
     if (!test::MakeCertificate(folder_.path(), name, "IP:127.0.0.1")) GTEST_SKIP() << "no openssl";
@@ -235,6 +264,28 @@ TEST_F(CliLocalTest, UpscalesFoldersAndTellsOfModels) {
   EXPECT_TRUE(fs::is_empty(temporary_.path()));
 }
 
+TEST_F(CliLocalTest, ItsServerIsNotWhatTheEnvironmentSaysOfOthers) {
+  const std::string in = MakeImage("in.png", {30, 20});
+  WriteText(File("config.yaml"), "tls-cert: none.pem");
+  const std::pair<const char*, std::string> variables[] = {{"UPSCALED_CONFIG", File("config.yaml")},
+                                                           {"UPSCALED_LISTEN", "nowhere"},
+                                                           {"UPSCALED_HTTP", "nowhere"},
+                                                           {"UPSCALED_TLS_CERT", "none.pem"},
+                                                           {"UPSCALED_RESULT_CACHE", File("cache")},
+                                                           {"UPSCALED_MAX_CONNECTIONS", "none"}};
+  for (const auto& [name, value] : variables) setenv(name, value.c_str(), 1);
+  const Words call = {"image", "--local", "-i", in, "-o", File("out.png")};
+  const ProcessResult upscaled = Upscale(call);
+  setenv("UPSCALED_MAX_SOURCE_PIXELS", "599", 1);
+  const ProcessResult too_large = Upscale(call);
+  unsetenv("UPSCALED_MAX_SOURCE_PIXELS");
+  for (const auto& [name, value] : variables) unsetenv(name);
+  EXPECT_EQ(upscaled.exit_code, client::kExitOk) << upscaled.err;
+  EXPECT_FALSE(fs::exists(File("cache")));
+  EXPECT_EQ(too_large.exit_code, client::kExitRpcFailed);
+  EXPECT_THAT(too_large.err, HasSubstr("[LIMIT_EXCEEDED]"));
+}
+
 TEST_F(CliLocalTest, SaysWhyItsServerDoesNotStart) {
   const Words call = {"image", "--local", "-i", MakeImage("in.png", {30, 20}), "-o", File("o.png")};
   setenv("UPSCALED_DEVICE", "no-such-device", 1);
@@ -252,6 +303,15 @@ TEST_F(CliLocalTest, SaysWhyItsServerDoesNotStart) {
   EXPECT_THAT(both.err, HasSubstr("--local and --server"));
   EXPECT_FALSE(fs::exists(File("o.png")));
   EXPECT_TRUE(fs::is_empty(temporary_.path()));
+
+  const std::string folder =
+      temporary_.path() / std::string(82 - temporary_.path().string().size(), 'x');
+  fs::create_directory(folder);
+  setenv("TMPDIR", folder.c_str(), 1);
+  const ProcessResult too_long = Upscale(call);  // for the server's socket, and not for the other
+  EXPECT_EQ(too_long.exit_code, client::kExitBadArguments);
+  EXPECT_THAT(too_long.err, HasSubstr("set TMPDIR to a shorter one"));
+  EXPECT_TRUE(fs::is_empty(folder));
 }
 
 TEST_F(CliLocalTest, EndsItsServerWithItself) {
@@ -271,10 +331,13 @@ TEST_F(CliLocalTest, EndsItsServerWithItself) {
 
 TEST_F(CliLocalTest, ItsServerDiesWithItHoweverItDies) {
   const auto command = StartWaiting();
-  const std::string socket = AwaitSocket();
+  const fs::path socket = AwaitSocket(), folder = socket.parent_path();
+  const auto wait = [] { std::this_thread::sleep_for(std::chrono::milliseconds(10)); };
+  while (fs::exists(folder / "notify")) wait();  // until the server has said that it is ready
   command->Signal(SIGKILL);
   command->Wait();
-  while (Connects(socket)) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  while (Connects(socket)) wait();
+  while (!fs::is_empty(folder)) wait();
 }
 
 }  // namespace

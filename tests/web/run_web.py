@@ -4,12 +4,16 @@
 Usage: run_web.py js|python|page UPSCALED WORK_FOLDER. Exits with 77, and says why, where something
 that it needs is missing.
 """
+import contextlib
+import functools
+import http.server
 import os
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
+import threading
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).resolve().parent
@@ -61,6 +65,19 @@ def prepare_page(work):
     ], environment
 
 
+@contextlib.contextmanager
+def image_host():
+    """A host of images on the loopback address: the URL of one. What lies beside its folder is not
+    for the server to fetch."""
+    handler = functools.partial(
+        http.server.SimpleHTTPRequestHandler, directory=ROOT / "tests" / "data"
+    )
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as host:
+        threading.Thread(target=host.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{host.server_port}/fast-2x/input.png"
+        host.shutdown()
+
+
 def prepare_js(_):
     tests = sorted((ROOT / "client" / "js" / "test").glob("*.test.js"))
     return [need("node"), "--test", *map(str, tests)], {}
@@ -80,8 +97,15 @@ def main():
         work
     )
     ports = [f"--{port}=127.0.0.1:0" for port in ("listen", "http", "admin")]
-    with open(work / "server.log", "w+") as log, subprocess.Popen(
-        [upscaled, "--device=cpu", *ports], stderr=subprocess.PIPE, text=True
+    with open(work / "server.log", "w+") as log, image_host() as image_url, subprocess.Popen(
+        [
+            upscaled,
+            "--device=cpu",
+            f"--fetch-allow-private={os.path.dirname(image_url)}/",
+            *ports,
+        ],
+        stderr=subprocess.PIPE,
+        text=True,
     ) as server:
         try:
             said = ""
@@ -99,6 +123,7 @@ def main():
                 **os.environ,
                 **variables,
                 "UPSCALED_URL": "http://" + endpoints["http"][1],
+                "UPSCALED_IMAGE_URL": image_url,
                 "UPSCALED_ADMIN": "http://" + endpoints["admin"][1],
             }
             result = subprocess.run(command, env=environment, cwd=work)

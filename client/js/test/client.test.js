@@ -69,6 +69,21 @@ test("sends a Blob with its type, and chunks as they come", async () => {
   assert.equal(server.calls[1].headers["transfer-encoding"], "chunked");
 });
 
+test("has the server fetch what a URL names, as often as it has to", async () => {
+  const url = new URL("https://images.example.org/cat 1.png?key=a&b=c");
+  await (await client.upscale(url, { model: "busy", retries: 2, scale: 2 })).blob();
+  await client.dryRun(url).catch(() => {}); // the server is not one that judges
+  assert.equal(server.calls.length, 4);
+  for (const { query, headers, body } of server.calls) {
+    assert.equal(query.url, "https://images.example.org/cat%201.png?key=a&b=c");
+    assert.equal(headers["content-length"], "0");
+    assert.equal(headers["content-type"], undefined);
+    assert.equal(body.length, 0);
+  }
+  assert.equal(server.calls[0].query.scale, "2");
+  assert.equal(server.calls[3].query.dry_run, "1");
+});
+
 test("names the limit that was passed", async () => {
   await assert.rejects(client.upscale(IMAGE, { model: "limit" }), (error) => {
     assert.ok(
@@ -111,14 +126,31 @@ test("reports progress", async () => {
   ]);
 });
 
+test("reports the progress of the next try, and no failure of the one before it", async () => {
+  const own = await startFakeServer();
+  const events = [];
+  const broken = await new upscaled.UpscaledClient(own.url).upscale(IMAGE, {
+    model: "busy-broken",
+    requestId: "busy",
+    retries: 2,
+    onProgress: ({ event }) => events.push(event),
+  });
+  await assert.rejects(broken.blob(), upscaled.ConnectionError);
+  assert.deepEqual(events, ["started", "tiles", "done"]);
+  own.close();
+});
+
 test("tells why a result broke off", async () => {
   const broken = await client.upscale(IMAGE, { model: "broken" });
   await assert.rejects(broken.blob(), upscaled.ConnectionError);
-  const told = await client.upscale(IMAGE, { model: "broken", requestId: "ffff", onProgress() {} });
+  let last;
+  const onProgress = ({ event }) => (last = event);
+  const told = await client.upscale(IMAGE, { model: "broken", requestId: "ffff", onProgress });
   await assert.rejects(
     told.blob(),
     (error) => error instanceof upscaled.ServerError && error.message === "it burns",
   );
+  assert.equal(last, "failed");
 });
 
 test("aborts", async () => {

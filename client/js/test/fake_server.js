@@ -2,6 +2,7 @@
 
 import { once } from "node:events";
 import http from "node:http";
+import { setTimeout } from "node:timers/promises";
 
 /**
  * {url, calls: [{path, query, headers, body}], gone: a promise of the endless answer's end,
@@ -9,6 +10,7 @@ import http from "node:http";
  */
 export async function startFakeServer() {
   const calls = [];
+  let busyListeners = 0; // of requests called "busy", which are refused twice
   let noteGone;
   const gone = new Promise((resolve) => (noteGone = resolve));
 
@@ -19,6 +21,10 @@ export async function startFakeServer() {
 
   function sendEvents(request, response) {
     response.writeHead(200, { "content-type": "text/event-stream" });
+    if (request.url.endsWith("busy") && ++busyListeners < 3) {
+      response.end('event: failed\ndata: {"reason":"OVERLOADED","detail":"full"}\n\n');
+      return;
+    }
     response.write(": a comment\n\nevent: started\ndata: {}\n\nevent: ti");
     response.write('les\r\ndata: {"tiles_done":1,\r\ndata: "tiles":2}\r\n\r\n');
     const last = request.url.endsWith("ffff") ? "failed" : "done";
@@ -43,7 +49,8 @@ export async function startFakeServer() {
     for await (const chunk of request) chunks.push(chunk);
     const body = Buffer.concat(chunks);
     calls.push({ path: url.pathname, query, headers: request.headers, body });
-    if (model === "busy" && calls.length < 3) {
+    if (model.startsWith("busy") && calls.length < 3) {
+      if (query.request_id === "busy") await setTimeout(100); // its listener has heard of it
       sendJson(response, 429, { reason: "OVERLOADED", detail: "full" }, { "retry-after": "0" });
       return;
     }
@@ -55,8 +62,9 @@ export async function startFakeServer() {
       "content-disposition": 'inline; filename="upscaled-2x.png"',
     });
     response.write(body.subarray(0, 10));
-    if (model === "broken") {
-      setTimeout(() => response.destroy(), 50);
+    if (model.endsWith("broken")) {
+      await setTimeout(50);
+      response.destroy();
     } else if (model === "endless") {
       response.on("close", noteGone);
     } else {

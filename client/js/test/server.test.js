@@ -39,6 +39,21 @@ test("upscales, streams and reports progress", options, async () => {
   );
 });
 
+test("has the server fetch what a URL names, where it may", options, async () => {
+  const source = new URL(process.env.UPSCALED_IMAGE_URL);
+  const image = await (await fetch(source)).blob();
+  const result = await (await client.upscale(source, { scale: 2 })).bytes();
+  assert.deepEqual(result, await (await client.upscale(image, { scale: 2 })).bytes());
+  assert.equal((await client.dryRun(source)).accepted, true);
+  for (const call of [client.upscale, client.dryRun]) {
+    await assert.rejects(call.call(client, new URL("/elsewhere.png", source)), (error) => {
+      assert.ok(error instanceof upscaled.InvalidOptionError, String(error));
+      assert.deepEqual([error.reason, error.status], ["SOURCE_REFUSED", 403]);
+      return true;
+    });
+  }
+});
+
 test("judges an image by its header", options, async () => {
   const verdict = await client.dryRun(noisePng(500, 400).subarray(0, 4096), {
     widthPx: 1500,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
@@ -16,6 +17,7 @@ class FakeServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.url = f"http://127.0.0.1:{self.server_port}"
         self.calls: list = []  # (path, query, headers, body)
+        self.busy_listeners = 0  # of requests called "busy", which are refused twice
         self.gone = threading.Event()  # the client of an endless answer has gone
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
@@ -29,6 +31,14 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self):
         if self.path.startswith("/v1/progress/"):
             self._begin(200, {"Content-Type": "text/event-stream"})
+            if self.path.endswith("busy"):
+                self.server.busy_listeners += 1
+                if self.server.busy_listeners < 3:
+                    self._chunk(
+                        b'event: failed\ndata: {"reason":"OVERLOADED","detail":"full"}\n\n'
+                    )
+                    self._chunk(b"")
+                    return
             self._chunk(b": a comment\n\nevent: started\ndata: {}\n\n")
             self._chunk(b'event: tiles\r\ndata: {"tiles_done":1,\r\ndata: "tiles":2}\r\n\r\n')
             last = "failed" if self.path.endswith("ffff") else "done"
@@ -58,19 +68,21 @@ class _Handler(BaseHTTPRequestHandler):
             return
         body = self._body()
         self.server.calls.append((url.path, query, dict(self.headers), body))
-        if model == "busy" and len(self.server.calls) < 3:
+        if model.startswith("busy") and len(self.server.calls) < 3:
+            if query.get("request_id") == "busy":
+                time.sleep(0.1)  # Its listener has heard of it.
             self._json(429, {"reason": "OVERLOADED", "detail": "full"}, {"Retry-After": "0"})
             return
         self._begin(
             200,
             {
                 "Content-Type": "image/png",
-                "X-Request-Id": query["request_id"],
+                "X-Request-Id": query.get("request_id", ""),
                 "Upscale-Model": model,
             },
         )
         self._chunk(body[:10])
-        if model == "broken":
+        if model.endswith("broken"):
             self.close_connection = True
             return
         if model == "endless":

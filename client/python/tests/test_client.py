@@ -21,6 +21,7 @@ from upscaled_client import (  # noqa: E402
     LimitExceededError,
     ServerError,
     UpscaledError,
+    Url,
 )
 
 IMAGE = os.urandom(100_000)
@@ -56,6 +57,22 @@ class ClientTest(unittest.TestCase):
             self.client.upscale_file(source, target)
             self.assertEqual(target.read_bytes(), IMAGE)
             self.assertEqual(self.server.calls[1][1]["format"], "jpg")
+
+    def test_has_the_server_fetch_a_url_as_often_as_it_has_to(self):
+        url = Url("https://images.example.org/cat.png?key=a&b=c")
+        with tempfile.TemporaryDirectory() as folder:
+            self.client.upscale_file(
+                url, pathlib.Path(folder, "b.webp"), scale=2, model="busy", retries=2
+            )
+        with self.assertRaises(ConnectionBroken):  # The server is not one that judges.
+            self.client.dry_run(url)
+        self.assertEqual(len(self.server.calls), 4)
+        for _, query, headers, body in self.server.calls:
+            self.assertEqual((query["url"], body), (url.text, b""))
+            self.assertEqual(headers["Content-Length"], "0")
+            self.assertNotIn("Content-Type", headers)
+        self.assertEqual(self.server.calls[0][1]["format"], "webp")
+        self.assertEqual(self.server.calls[3][1]["dry_run"], "1")
 
     def test_leaves_no_file_of_a_result_that_broke_off(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -93,12 +110,23 @@ class ClientTest(unittest.TestCase):
         self.assertEqual([event["event"] for event in events], ["started", "tiles", "done"])
         self.assertEqual((events[1]["tiles_done"], events[1]["tiles"]), (1, 2))
 
+    def test_reports_the_progress_of_the_next_try_and_no_failure_of_the_one_before_it(self):
+        events = []
+        result = self.client.upscale(
+            IMAGE, model="busy-broken", request_id="busy", retries=2, on_progress=events.append
+        )
+        with self.assertRaises(ConnectionBroken):
+            result.read()
+        self.assertEqual([event["event"] for event in events], ["started", "tiles", "done"])
+
     def test_tells_why_a_result_broke_off(self):
+        events = []
         with self.assertRaises(ServerError) as caught:
             self.client.upscale(
-                IMAGE, model="broken", request_id="ffff", on_progress=lambda _: None
+                IMAGE, model="broken", request_id="ffff", on_progress=events.append
             ).read()
         self.assertEqual(str(caught.exception), "it burns")
+        self.assertEqual(events[-1]["event"], "failed")
 
     def test_leaving_a_result_ends_the_connection(self):
         with self.client.upscale(IMAGE, model="endless") as result:
@@ -137,6 +165,10 @@ class AsyncClientTest(unittest.IsolatedAsyncioTestCase):
             self.assertEqual(await result.read(), IMAGE)
         self.assertEqual(result.model, "echo")
         self.assertEqual(events[-1]["event"], "done")
+        url = Url("https://images.example.org/cat.png")
+        async with await self.client.upscale(url) as result:
+            self.assertEqual(await result.read(), b"")
+        self.assertEqual(self.server.calls[-1][1]["url"], url.text)
         async with await self.client.upscale(IMAGE) as result:
             self.assertEqual(b"".join([chunk async for chunk in result]), IMAGE)
 

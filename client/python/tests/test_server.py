@@ -8,6 +8,8 @@ import sys
 import tempfile
 import threading
 import unittest
+import urllib.parse
+import urllib.request
 import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
@@ -15,6 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import upscaled_client as up  # noqa: E402
 
 URL = os.environ.get("UPSCALED_URL")
+IMAGE_URL = os.environ.get("UPSCALED_IMAGE_URL")  # that the server may fetch
 
 
 def noise_png(width, height, claimed_height=None):
@@ -66,6 +69,21 @@ class ServerTest(unittest.TestCase):
             source.write_bytes(noise_png(64, 48))
             self.client.upscale_file(source, target, width_px=100)
             self.assertEqual(target.read_bytes()[8:12], b"WEBP")
+
+    def test_has_the_server_fetch_a_url_where_it_may(self):
+        with urllib.request.urlopen(IMAGE_URL) as answer:
+            image = answer.read()
+        with self.client.upscale(up.Url(IMAGE_URL), scale=2) as fetched:
+            with self.client.upscale(image, scale=2) as sent:
+                self.assertEqual(fetched.read(), sent.read())
+        self.assertIs(self.client.dry_run(up.Url(IMAGE_URL))["accepted"], True)
+        elsewhere = up.Url(urllib.parse.urljoin(IMAGE_URL, "/elsewhere.png"))
+        for call in (self.client.upscale, self.client.dry_run):
+            with self.assertRaises(up.InvalidOptionError) as caught:
+                call(elsewhere)
+            self.assertEqual(
+                (caught.exception.reason, caught.exception.status), ("SOURCE_REFUSED", 403)
+            )
 
     def test_judges_an_image_by_its_header(self):
         verdict = self.client.dry_run(noise_png(500, 400)[:4096], width_px=1500)

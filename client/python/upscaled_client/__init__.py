@@ -2,7 +2,7 @@
 
 from .aio import AsyncClient, AsyncResult
 from .cancellation import Cancellation
-from .client import Client, Result
+from .client import Client, Result, Url
 from .errors import (
     BusyError,
     CallCancelled,
@@ -34,4 +34,5 @@ __all__ = [
     "UnauthorizedError",
     "UnknownModelError",
     "UpscaledError",
+    "Url",
 ]

@@ -11,6 +11,7 @@ import re
 import ssl
 import threading
 import uuid
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Union
 from urllib.parse import quote, urlencode, urlsplit
@@ -18,8 +19,18 @@ from urllib.parse import quote, urlencode, urlsplit
 from .cancellation import Cancellation
 from .errors import ConnectionBroken, UpscaledError, error_of, error_of_response
 
-#: Bytes, a path, an open binary file, or chunks, which are sent as they come.
-Image = Union[bytes, bytearray, memoryview, str, "os.PathLike[str]", BinaryIO, Iterable[bytes]]
+
+@dataclass(frozen=True)
+class Url:
+    """An image that the server fetches itself, from hosts that its --fetch-allow lists."""
+
+    text: str
+
+
+#: Bytes, a path, a Url, an open binary file, or chunks, which are sent as they come.
+Image = Union[
+    bytes, bytearray, memoryview, str, "os.PathLike[str]", Url, BinaryIO, Iterable[bytes]
+]
 PathText = Union[str, "os.PathLike[str]"]
 Progress = Callable[[Mapping[str, Any]], None]
 
@@ -125,11 +136,14 @@ class Result:
 
 
 class _Watch:
-    """A thread that passes a request's events on. Losing them never fails the request."""
+    """A thread that passes the events of one try on: how it failed when it is known to be the last
+    one. Losing them never fails the request."""
 
     def __init__(self, client: "Client", request_id: str, on_progress: Progress):
         self._failure: Optional[UpscaledError] = None
         self._cancellation = Cancellation()
+        self._settled = threading.Event()
+        self._is_last = False
         self._thread = threading.Thread(
             target=self._run, args=(client, request_id, on_progress), daemon=True
         )
@@ -140,7 +154,15 @@ class _Watch:
             for event in client._events(request_id, self._cancellation):
                 if event["event"] == "failed":
                     self._failure = error_of(event)
+                    self._settled.wait()
+                    if not self._is_last:
+                        return
                 on_progress(event)
+
+    def keep(self) -> None:
+        """No other try will follow."""
+        self._is_last = True
+        self._settled.set()
 
     def wait(self) -> Optional[UpscaledError]:
         """Waits for the last event, though not for long; None: none told of a failure."""
@@ -149,6 +171,7 @@ class _Watch:
         return self._failure
 
     def stop(self) -> None:
+        self._settled.set()
         self._cancellation.cancel()
 
 
@@ -189,32 +212,47 @@ class Client:
         cancellation: Optional[Cancellation] = None,
         **options: Any,
     ) -> Result:
-        """Upscales an image; returns when the first bytes come.
+        """Upscales an image, which the server fetches itself if it is a Url; returns when the first
+        bytes come.
 
         `options` are the service's: model, noise_level, scale, width_px, height_px, tta, format
         ("png", "jpeg", "webp"), quality and so on. `on_progress` is called with each event, on a thread of its own.
         """
         request_id = request_id or str(uuid.uuid4())
+        body, options = _body_and_options(image, options)
         query = _query({**options, "request_id": request_id})
         cancellation = cancellation or Cancellation()
-        watch = _Watch(self, request_id, on_progress) if on_progress else None
+        watch: Optional[_Watch] = None  # of the last try
+
+        def on_try() -> None:
+            nonlocal watch
+            if watch:
+                watch.stop()
+            watch = _Watch(self, request_id, on_progress) if on_progress else None
+
         try:
             connection, response = self._call(
-                "POST", f"/v1/upscale?{query}", image, retries, cancellation
+                "POST", f"/v1/upscale?{query}", body, retries, cancellation, on_try
             )
+            if watch:
+                watch.keep()
             return Result(connection, response, watch, cancellation)
         except BaseException:
             if watch:
+                watch.keep()
                 watch.stop()
             raise
 
-    def upscale_file(self, source: PathText, target: PathText, **options: Any) -> Result:
+    def upscale_file(
+        self, source: Union[PathText, Url], target: PathText, **options: Any
+    ) -> Result:
         """Upscales one file into another; the ending of `target` chooses the format unless an
         option does."""
         ending = Path(target).suffix.lower().lstrip(".")
         if "format" not in options and ending in ("png", "jpg", "jpeg", "webp"):
             options["format"] = ending
-        with self.upscale(Path(source), **options) as result:
+        image = source if isinstance(source, Url) else Path(source)
+        with self.upscale(image, **options) as result:
             result.save(target)
         return result
 
@@ -223,8 +261,9 @@ class Client:
     ) -> Dict[str, Any]:
         """What upscale() would do, from the image's header alone; raises the error that it would
         get."""
+        body, options = _body_and_options(image, options)
         return self._json(
-            "POST", f"/v1/upscale?{_query({**options, 'dry_run': 1})}", image, retries
+            "POST", f"/v1/upscale?{_query({**options, 'dry_run': 1})}", body, retries
         )
 
     def models(self) -> List[Dict[str, Any]]:
@@ -265,10 +304,11 @@ class Client:
         finally:
             connection.close()
 
-    def _call(self, method, path, image, retries, cancellation):
+    def _call(self, method, path, image, retries, cancellation, on_try=lambda: None):
         """The connection and its successful answer.
 
-        Tries again while the server is full, if the image can be sent again.
+        Tries again while the server is full, if the image can be sent again; calls `on_try` before
+        each try.
         """
         if retries is None:
             retries = self._retries
@@ -277,6 +317,7 @@ class Client:
         )
         tries = 0
         while True:
+            on_try()
             connection = self._connect()
             try:
                 _open(connection, cancellation)
@@ -327,6 +368,11 @@ class Client:
         if response.status >= 300:
             raise error_of_response(response)
         return response
+
+
+def _body_and_options(image: Image, options: Dict[str, Any]):
+    """What is sent, and what is asked for: a Url is a part of that."""
+    return (None, {**options, "url": image.text}) if isinstance(image, Url) else (image, options)
 
 
 def _open(connection: http.client.HTTPConnection, cancellation: Cancellation) -> None:
