@@ -19,6 +19,12 @@ using ::testing::IsEmpty;
 
 class FairQueueTest : public ::testing::Test {
  protected:
+  // Flows and what they have queued hold each other.
+  ~FairQueueTest() override {
+    std::vector<SubmittedTile> left;
+    for (Flow* flow : queue_.flows()) queue_.Remove(*flow, left);
+  }
+
   std::shared_ptr<Flow> OpenFlow(std::string client) {
     return std::make_shared<Flow>(++flows_, std::move(client));
   }
