@@ -52,7 +52,7 @@ def main() -> int:
 
             def run(command: str) -> bytes:
                 command = command.replace("localhost:8000", f"127.0.0.1:{port}")
-                done = subprocess.run(command, shell=True, cwd=work, capture_output=True, timeout=120)
+                done = subprocess.run(command, shell=True, cwd=work, capture_output=True, timeout=600)
                 assert done.returncode == 0, (command, done)
                 return done.stdout
 
@@ -74,7 +74,7 @@ def main() -> int:
             assert answers[1]["status"] == 422 and answers[1]["reason"] == "INVALID_IMAGE"
     finally:
         server.terminate()
-        server.wait(timeout=30)
+        server.wait(timeout=60)
     print(f"{len(COMMANDS)} commands do what the README says")
     return 0
 
