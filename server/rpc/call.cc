@@ -127,14 +127,18 @@ void Call::RefuseRequest(const absl::Status& status) {
 void Call::OnRequest(absl::StatusOr<MessagePtr> message) {
   if (!message.ok()) return RefuseRequest(message.status());
   const bool ended = *message == nullptr;
-  if (ended && request_ == nullptr) {
-    return RefuseRequest(InvalidCall("the call ended without a message"));
+  bool first = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (phase_ != Phase::kUnread) return;  // refused by another thread, which has the request now
+    first = request_ == nullptr;
+    if (first) request_ = *std::move(message);
   }
-  if (!ended && request_ != nullptr) {
+  if (ended && first) return RefuseRequest(InvalidCall("the call ended without a message"));
+  if (!ended && !first) {
     return RefuseRequest(
         InvalidCall(absl::StrCat(method_->name, " takes one message, and there is a second one")));
   }
-  if (!ended) request_ = *std::move(message);
   if (!ended && !method_->streams()) return StartRead();  // its end is still to come
   if (!LeaveUnread()) return;
   if (method_->streams()) return RunStream();

@@ -102,7 +102,7 @@ class Call final : public std::enable_shared_from_this<Call>, private MessageStr
   bool LeaveUnread() ABSL_LOCKS_EXCLUDED(mutex_);
   void OnLate();
   // The message that was read; null when the client has sent all.
-  void OnRequest(absl::StatusOr<MessagePtr> message);
+  void OnRequest(absl::StatusOr<MessagePtr> message) ABSL_LOCKS_EXCLUDED(mutex_);
   void RefuseRequest(const absl::Status& status);
   void RunStream();
   void RunUnary();
@@ -165,7 +165,7 @@ class Call final : public std::enable_shared_from_this<Call>, private MessageStr
   AdmissionController::CallSlot slot_;
   AdmissionController::Reservation reservation_;  // the handler's
   grpc::ByteBuffer incoming_;                     // the message of the read in flight
-  MessagePtr request_;                            // the first message
+  MessagePtr request_;                            // the first message; whoever left kUnread has it
   bool request_handed_over_ = false;              // reads are the stream's
   std::function<void()> idle_;
 
