@@ -169,6 +169,13 @@ absl::StatusOr<std::vector<std::string>> ParseEndpoints(absl::string_view list) 
   return endpoints;
 }
 
+bool IsLocalEndpoint(absl::string_view endpoint) {
+  if (absl::StartsWith(endpoint, kUnix)) return true;
+  const absl::StatusOr<HostPort> parsed = ParseHostPort(endpoint);
+  return parsed.ok() && (parsed->host == "localhost" || parsed->host == "::1" ||
+                         absl::StartsWith(parsed->host, "127."));
+}
+
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const ChannelOptions& options) {
   if (options.endpoints.size() > 1 && options.tls.has_value() && options.tls->server_name.empty()) {
     return absl::InvalidArgumentError(

@@ -43,6 +43,9 @@ struct ChannelOptions {
 // Splits "a:1,b:2"; INVALID_ARGUMENT for an empty list or entry, or a bad port.
 absl::StatusOr<std::vector<std::string>> ParseEndpoints(absl::string_view list);
 
+// Whether what is sent to `endpoint` stays on this machine.
+bool IsLocalEndpoint(absl::string_view endpoint);
+
 // A channel that connects with its first call. INVALID_ARGUMENT for endpoints that cannot be,
 // NOT_FOUND for TLS files that cannot be read, UNAVAILABLE when one of several host names has no
 // address.

@@ -22,10 +22,6 @@ using TilesStream = grpc::ClientReaderWriter<v1::UpscaleTilesRequest, v1::Upscal
 
 constexpr RetryPolicy kNoRetries{.max_retries = 0};
 
-void SetDeadline(grpc::ClientContext& context, absl::Time deadline) {
-  if (deadline != absl::InfiniteFuture()) context.set_deadline(absl::ToChronoTime(deadline));
-}
-
 void IgnoreWait(const absl::Status&, absl::Duration) {}
 
 // The refusal by a full or leaving server of a tile that may be sent again; OK: another answer.
@@ -52,16 +48,23 @@ void SendTiles(TilesStream& stream, const v1::UpscaleTilesStart& start,
 
 absl::StatusOr<std::unique_ptr<UpscaleClient>> UpscaleClient::Create(const ClientOptions& options) {
   ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel, MakeChannel(options.channel));
-  return std::make_unique<UpscaleClient>(std::move(channel), options.retry, options.timeout);
+  return std::make_unique<UpscaleClient>(std::move(channel), options.retry, options.timeout,
+                                         RetryClock::Real(), options.api_key);
 }
 
 UpscaleClient::UpscaleClient(std::shared_ptr<grpc::Channel> channel, const RetryPolicy& retry,
-                             absl::Duration timeout, RetryClock& clock)
+                             absl::Duration timeout, RetryClock& clock, std::string api_key)
     : channel_(std::move(channel)),
       stub_(v1::UpscaleService::NewStub(channel_)),
       retry_(retry),
       timeout_(timeout),
+      api_key_(std::move(api_key)),
       clock_(clock) {}
+
+void UpscaleClient::SetUp(grpc::ClientContext& context, absl::Time deadline) const {
+  if (deadline != absl::InfiniteFuture()) context.set_deadline(absl::ToChronoTime(deadline));
+  if (!api_key_.empty()) context.AddMetadata("authorization", absl::StrCat("Bearer ", api_key_));
+}
 
 absl::Status UpscaleClient::Connect(absl::Duration patience) {
   if (channel_->WaitForConnected(absl::ToChronoTime(absl::Now() + patience)))
@@ -83,7 +86,7 @@ absl::StatusOr<ImageResult> UpscaleClient::UpscaleImage(const ImageRequest& requ
   ImageResult result;
   const auto attempt = [&](int number) {
     grpc::ClientContext context;
-    SetDeadline(context, deadline);
+    SetUp(context, deadline);
     result = ImageResult{.attempts = number};
     Attempt outcome;
     outcome.status =
@@ -120,7 +123,7 @@ absl::Status UpscaleClient::UpscaleTiles(
     refused.clear();
     refusal = absl::OkStatus();
     grpc::ClientContext context;
-    SetDeadline(context, deadline);
+    SetUp(context, deadline);
     std::stop_callback cancel(stop, [&] { context.TryCancel(); });
     const std::unique_ptr<TilesStream> stream = stub_->UpscaleTiles(&context);
     std::jthread sender([&, wanted = unanswered] { SendTiles(*stream, start, tiles, wanted); });
@@ -162,7 +165,7 @@ absl::StatusOr<Response> UpscaleClient::UnaryCall(const RetryPolicy& policy, std
   Response response;
   const auto attempt = [&](int) -> Attempt {
     grpc::ClientContext context;
-    SetDeadline(context, deadline);
+    SetUp(context, deadline);
     std::stop_callback cancel(stop, [&] { context.TryCancel(); });
     return {FromGrpcStatus(call(&context, &response), *channel_)};
   };

@@ -27,6 +27,8 @@ struct ClientOptions {
   RetryPolicy retry;
   // For one operation, its retries and waits included.
   absl::Duration timeout = absl::InfiniteDuration();
+  // Sent with every call, where not empty; anybody on the way reads it unless there is TLS.
+  std::string api_key;
 };
 
 // Thread safe. Errors carry what DetailsOf returns; CANCELLED when `stop` was requested.
@@ -38,7 +40,7 @@ class UpscaleClient final : public Service {
   // Over a channel of the caller's making, and a clock that must outlive the client.
   UpscaleClient(std::shared_ptr<grpc::Channel> channel, const RetryPolicy& retry,
                 absl::Duration timeout = absl::InfiniteDuration(),
-                RetryClock& clock = RetryClock::Real());
+                RetryClock& clock = RetryClock::Real(), std::string api_key = "");
 
   // Connects now rather than with the first call; UNAVAILABLE when `patience` runs out.
   absl::Status Connect(absl::Duration patience);
@@ -72,6 +74,7 @@ class UpscaleClient final : public Service {
       const std::string& service, std::stop_token stop = {}) override;
 
  private:
+  void SetUp(grpc::ClientContext& context, absl::Time deadline) const;
   template <typename Response, typename Call>
   absl::StatusOr<Response> UnaryCall(const RetryPolicy& policy, std::stop_token stop, Call call);
 
@@ -79,6 +82,7 @@ class UpscaleClient final : public Service {
   const std::unique_ptr<v1::UpscaleService::Stub> stub_;
   const RetryPolicy retry_;
   const absl::Duration timeout_;
+  const std::string api_key_;
   RetryClock& clock_;
 };
 

@@ -4,9 +4,9 @@
 // (HardEnd::kExitCode) when the drain hangs beyond --drain-timeout and a grace of 4 s; 128 + the
 // signal when that has killed it.
 //
-// Signals: SIGTERM and SIGINT drain, a second one kills; SIGHUP reloads models and certificates;
-// SIGQUIT kills with a core dump, as ever; SIGUSR1 and SIGUSR2, which other servers know for their
-// logs, are ignored, and so is SIGPIPE.
+// Signals: SIGTERM and SIGINT drain, a second one kills; SIGHUP reloads models, certificates and
+// keys; SIGQUIT kills with a core dump, as ever; SIGUSR1 and SIGUSR2, which other servers know for
+// their logs, are ignored, and so is SIGPIPE.
 
 #include <pthread.h>
 #include <signal.h>
@@ -15,8 +15,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <iostream>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -26,6 +28,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "server/config/config.h"
+#include "server/identity/keys_command.h"
 #include "server/lifecycle/hard_end.h"
 #include "server/lifecycle/reloader.h"
 #include "server/lifecycle/server.h"
@@ -197,6 +200,9 @@ int Run(const ServerConfig& config) {
 }
 
 int Main(int argc, char** argv) try {
+  if (argc > 1 && std::string_view(argv[1]) == "keys") {
+    return RunKeysCommand(argc - 1, argv + 1, std::cin, std::cout, std::cerr);
+  }
   absl::StatusOr<ParsedConfig> parsed = ParseConfig(argc, argv, ReadEnvironment(environ));
   if (!parsed.ok()) return CannotStart(parsed.status());
   if (!parsed->printout.empty()) {

@@ -12,6 +12,8 @@
 namespace upscaled::client {
 namespace {
 
+constexpr char kKeyAdvice[] = "the server wants a key, see --api-key-file and UPSCALE_API_KEY";
+
 // Advice on an error of the server, by its reason.
 constexpr struct {
   const char* reason;
@@ -20,6 +22,8 @@ constexpr struct {
     {"INVALID_IMAGE", "check that the file is a complete PNG, JPEG or WebP image"},
     {"LIMIT_EXCEEDED", "see 'upscale info' for the server's limits"},
     {"UNKNOWN_MODEL", "see 'upscale models'"},
+    {"UNAUTHENTICATED", kKeyAdvice},
+    {"PERMISSION_DENIED", "it takes another key, see --api-key-file"},
     {"OVERLOADED", "try again later, or with more --retries"},
     {"DRAINING", "try again, or another --server"},
     {"STALLED", "the network or this machine is too slow"},
@@ -60,6 +64,7 @@ const char* AdviceFor(const absl::Status& error, const ErrorDetails& details) {
       if (absl::StrContains(error.message(), text)) return advice;
     }
   }
+  if (absl::IsUnauthenticated(error)) return kKeyAdvice;  // a proxy's, too
   if (absl::IsDeadlineExceeded(error)) return "see --timeout";
   if (absl::IsUnimplemented(error) && details.reason.empty()) return "is this an upscaled server?";
   return "";

@@ -1,10 +1,12 @@
 #include "client/cli/flags.h"
 
+#include <cstdio>
 #include <cstdlib>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "client/cli/api_key.h"
 #include "client/http/http_client.h"
 #include "engine/base/status_macros.h"
 
@@ -41,6 +43,15 @@ void ConnectionFlags::AddTo(CLI::App& command) {
   add("--tls-server-name", tls_options.server_name, "NAME",
       "Name on the server's certificate, when it is not HOST")
       ->needs(use_tls);
+  add("--api-key-file", api_key_file, "FILE",
+      "Holds the key for servers that want one; default: what UPSCALE_API_KEY says");
+}
+
+absl::StatusOr<std::string> ConnectionFlags::KeyToSend() const {
+  ASSIGN_OR_RETURN(std::string key, FindApiKey(api_key_file));
+  const std::string warning = key.empty() ? "" : OpenKeyWarning(server, tls);
+  if (!warning.empty()) std::fprintf(stderr, "upscale: warning: %s\n", warning.c_str());
+  return key;
 }
 
 void ConnectionFlags::AddLocalTo(CLI::App& command) {
@@ -81,6 +92,7 @@ absl::StatusOr<ClientOptions> ConnectionFlags::ToOptions(const LocalServer* own)
         "this needs a gRPC server, HOST:PORT or unix:PATH, and ", server, " is one for HTTP"));
   } else {
     ASSIGN_OR_RETURN(options.channel.endpoints, ParseEndpoints(server));
+    ASSIGN_OR_RETURN(options.api_key, KeyToSend());
   }
   if (tls) options.channel.tls = tls_options;
   options.retry = retry();
@@ -98,6 +110,7 @@ absl::StatusOr<Connection> ConnectionFlags::Connect(std::stop_token stop) const 
   if (!local && IsHttpUrl(server)) {
     HttpClientOptions options{.server = server, .retry = retry(), .timeout = timeout()};
     if (tls) options.tls = tls_options;
+    ASSIGN_OR_RETURN(options.api_key, KeyToSend());
     ASSIGN_OR_RETURN(connection.service, HttpClient::Create(options));
     return connection;
   }

@@ -31,6 +31,7 @@ struct ConnectionFlags {
   std::string local_program;  // "": see FindServerProgram
   bool tls = false;
   TlsOptions tls_options;
+  std::string api_key_file;  // "": see FindApiKey
   int retries = RetryPolicy().max_retries;
   double timeout_s = 0;  // 0: none.
 
@@ -47,6 +48,8 @@ struct ConnectionFlags {
   absl::StatusOr<std::unique_ptr<LocalServer>> StartLocal(std::stop_token stop) const;
   // For gRPC with this server, or, where it is null, with --server.
   absl::StatusOr<ClientOptions> ToOptions(const LocalServer* own) const;
+  // The key to send to --server, after a warning if it goes there unencrypted.
+  absl::StatusOr<std::string> KeyToSend() const;
   // Over gRPC, without --local. Errors are local ones of the arguments.
   absl::StatusOr<std::unique_ptr<UpscaleClient>> MakeClient() const;
   // Over gRPC or HTTP, as --server says, or with a server of its own.

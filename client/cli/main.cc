@@ -19,7 +19,8 @@ constexpr char kFooter[] = R"(
 Start with 'upscale image --local -i cat.png -o cat-2x.png', which needs no server beside it; 'upscale
 COMMAND --help' tells more.
 UPSCALE_SERVER sets the default of --server. With several endpoints calls go round robin over those
-that are up; host names in such a list are looked up once, a single name whenever it has to be.)";
+that are up; host names in such a list are looked up once, a single name whenever it has to be.
+UPSCALE_API_KEY is the key for servers that want one.)";
 
 // Output that was not written, on a full disk for example, makes a success a failure.
 int FlushOutput(int exit_code) {

@@ -25,6 +25,7 @@ struct HttpClientOptions {
   RetryPolicy retry;
   // For one operation, its retries and waits included.
   absl::Duration timeout = absl::InfiniteDuration();
+  std::string api_key;  // sent with every request, where not empty
 };
 
 class HttpClient final : public Service {

@@ -36,7 +36,8 @@ bool IsHttpUrl(absl::string_view server) {
 }
 
 absl::StatusOr<HttpTarget> HttpTarget::Create(const std::string& server,
-                                              const std::optional<TlsOptions>& tls) {
+                                              const std::optional<TlsOptions>& tls,
+                                              const std::string& api_key) {
   static const CURLcode initialized = curl_global_init(CURL_GLOBAL_DEFAULT);
   const CurlUrl url(curl_url());
   if (initialized != CURLE_OK || url == nullptr) return absl::InternalError("cannot use libcurl");
@@ -52,6 +53,7 @@ absl::StatusOr<HttpTarget> HttpTarget::Create(const std::string& server,
   }
   HttpTarget target;
   target.server_ = std::string(absl::StripSuffix(server, "/"));
+  target.api_key_ = api_key;
   if (!tls.has_value()) return target;
   if (Part(url.get(), CURLUPART_SCHEME) != "https") {
     return Invalid(server, "TLS needs https://");
@@ -99,6 +101,10 @@ void HttpTarget::Apply(CURL* easy, absl::string_view path, const HttpParameters&
 #endif
   // As over gRPC: servers are near, and a web proxy of the environment would be in the way.
   curl_easy_setopt(easy, CURLOPT_PROXY, "");
+  if (!api_key_.empty()) {
+    curl_easy_setopt(easy, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
+    curl_easy_setopt(easy, CURLOPT_XOAUTH2_BEARER, api_key_.c_str());
+  }
   const std::pair<CURLoption, const std::string&> files[] = {{CURLOPT_CAINFO, tls_.ca_file},
                                                              {CURLOPT_SSLCERT, tls_.cert_file},
                                                              {CURLOPT_SSLKEY, tls_.key_file}};

@@ -38,8 +38,10 @@ class HttpTarget {
  public:
   // `server`: http:// or https://, a host, and perhaps a port and the path of a proxy's prefix.
   // INVALID_ARGUMENT for another URL; NOT_FOUND for TLS files that cannot be read.
+  // `api_key` goes along with every request, unless it is empty.
   static absl::StatusOr<HttpTarget> Create(const std::string& server,
-                                           const std::optional<TlsOptions>& tls);
+                                           const std::optional<TlsOptions>& tls,
+                                           const std::string& api_key = "");
 
   // Without a slash at its end.
   const std::string& server() const { return server_; }
@@ -50,7 +52,7 @@ class HttpTarget {
   HttpTarget() = default;
   absl::Status UseTls(const TlsOptions& tls, CURLU* url);
 
-  std::string server_;
+  std::string server_, api_key_;
   TlsOptions tls_;
   // For a certificate of another name: "NAME::HOST:PORT", as CURLOPT_CONNECT_TO has it.
   std::shared_ptr<curl_slist> connect_to_;

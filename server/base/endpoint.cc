@@ -59,4 +59,6 @@ bool IsLoopback(std::string_view host) {
   return host.starts_with("127.") || host == "::1" || host == "localhost";
 }
 
+bool IsLocal(const Endpoint& endpoint) { return endpoint.is_unix() || IsLoopback(endpoint.host); }
+
 }  // namespace upscaled::server

@@ -25,5 +25,6 @@ std::string FormatEndpoint(const Endpoint& endpoint);
 
 // Whether only this machine reaches `host`.
 bool IsLoopback(std::string_view host);
+bool IsLocal(const Endpoint& endpoint);  // likewise; Unix sockets are
 
 }  // namespace upscaled::server

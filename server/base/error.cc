@@ -20,7 +20,8 @@ constexpr absl::string_view kMetadataPrefix = "upscaled/metadata/";
 constexpr auto kReasonNames = std::to_array<std::string_view>(
     {"UNSPECIFIED", "INVALID_OPTION", "INVALID_IMAGE", "UNSUPPORTED", "LIMIT_EXCEEDED",
      "UNKNOWN_MODEL", "OVERLOADED", "DRAINING", "CANCELLED", "DEADLINE", "STALLED",
-     "DEVICE_FAILURE", "RELOAD_FAILED", "INTERNAL", "SOURCE_REFUSED", "SOURCE_FAILED"});
+     "DEVICE_FAILURE", "RELOAD_FAILED", "INTERNAL", "SOURCE_REFUSED", "SOURCE_FAILED",
+     "UNAUTHENTICATED", "PERMISSION_DENIED"});
 
 std::optional<std::string> Payload(const absl::Status& status, absl::string_view url) {
   const absl::optional<absl::Cord> payload = status.GetPayload(url);

@@ -31,6 +31,8 @@ enum class ErrorReason : uint8_t {
   kInternal = 13,
   kSourceRefused = 14,
   kSourceFailed = 15,
+  kUnauthenticated = 16,
+  kPermissionDenied = 17,
 };
 
 // "INVALID_OPTION", ...

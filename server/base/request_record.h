@@ -16,6 +16,8 @@ struct RequestRecord {
   std::string method;     // "UpscaleImage", "UpscaleTiles", "Upscale", ...
   std::string request_id;
   std::string peer;
+  std::string key;     // the name of the caller's; empty: the server asks for none
+  std::string tenant;  // whose key that is
   absl::StatusCode code = absl::StatusCode::kOk;
   std::string reason;        // name of the ErrorReason, without its prefix; empty when OK
   std::string message;       // the error's; of an internal one what the client does not get

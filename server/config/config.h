@@ -82,6 +82,9 @@ struct ServerConfig {
   LogLevel log_level = LogLevel::kInfo;
 
   TlsConfig tls;
+
+  std::filesystem::path auth_keys;  // empty: anybody may call
+  bool allow_anonymous = false;     // beyond loopback, without keys
 };
 
 struct ParsedConfig {

@@ -15,6 +15,7 @@
 #include "absl/strings/strip.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
+#include "server/base/endpoint.h"
 #include "server/config/config.h"
 #include "server/config/places.h"
 #include "server/config/settings.h"
@@ -225,6 +226,25 @@ absl::Status CheckReadable(const std::filesystem::path& file, absl::string_view 
   return absl::NotFoundError(absl::StrCat(purpose, ": cannot read \"", file.string(), "\""));
 }
 
+// Nobody serves the whole network by mistake.
+absl::Status CheckIdentity(const ServerConfig& config) {
+  RETURN_IF_ERROR(CheckReadable(config.auth_keys, "--auth-keys"));
+  if (!config.auth_keys.empty()) {
+    if (!config.allow_anonymous) return absl::OkStatus();
+    return absl::InvalidArgumentError("--auth-keys and --allow-anonymous exclude each other");
+  }
+  if (config.allow_anonymous) return absl::OkStatus();
+  for (const auto& [flag, address] :
+       {std::pair("--listen", config.listen), {"--http", config.http}, {"--admin", config.admin}}) {
+    if (address.empty() || IsLocal(*ParseEndpoint(address))) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(flag, " ", address,
+                     " is reachable from other machines: give --auth-keys FILE, for which "
+                     "\"upscaled keys new\" makes keys, or --allow-anonymous to serve anybody"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckTls(const TlsConfig& tls) {
   if (tls.cert.empty() != tls.key.empty()) {
     return absl::InvalidArgumentError("--tls-cert and --tls-key must be given together");
@@ -246,6 +266,7 @@ absl::Status CheckTune(const ServerConfig& config) {
 
 absl::Status Complete(ServerConfig& config) {
   RETURN_IF_ERROR(CheckTls(config.tls));
+  RETURN_IF_ERROR(CheckIdentity(config));
   RETURN_IF_ERROR(CheckTune(config));
   RETURN_IF_ERROR(CheckReadable(config.fetch_ca, "--fetch-ca"));
   if (config.memory_budget_bytes == 0) config.memory_budget_bytes = UsableMemoryBytes() / 2;

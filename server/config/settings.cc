@@ -108,6 +108,25 @@ class SettingList {
         ->check([check](const std::string& text) { return Answer(text, check(text)); });
   }
 
+  // A flag alone turns it on.
+  void Switch(const char* name, const char* help, bool& field) {
+    const auto store = [&field](const CLI::results_t& texts) {
+      field = texts.front().empty() || texts.front() == "on";
+      return true;
+    };
+    const auto values = [&field] {
+      return std::vector<std::string>{std::string(SwitchName(field))};
+    };
+    Option(name, "[on|off]", help, /*separator=*/0, values, store)
+        ->expected(0, 1)
+        ->default_str("")  // what CLI11 takes a flag alone for
+        ->check([](const std::string& text) {
+          const bool known = text == "on" || text == "off";
+          return Answer(text, known ? absl::OkStatus()
+                                    : absl::InvalidArgumentError("must be one of on, off"));
+        });
+  }
+
   template <typename T>  // a string or a path
   CLI::Option* Text(const char* name, const char* type, const char* help, T& field) {
     return Add(
@@ -389,6 +408,18 @@ void AddTls(SettingList& list, TlsConfig& tls) {
             tls.client_ca);
 }
 
+void AddIdentity(SettingList& list, ServerConfig& config) {
+  list.Group("Callers");
+  list.Text("auth-keys", "FILE",
+            "JSON file of the keys that callers must have (see \"upscaled keys new\"); read again "
+            "when it changes",
+            config.auth_keys);
+  list.Switch("allow-anonymous",
+              "serve anybody although an address is reachable from other machines; without it and "
+              "without --auth-keys the server does not start there",
+              config.allow_anonymous);
+}
+
 }  // namespace
 
 std::string_view TuneModeName(TuneMode mode) {
@@ -411,6 +442,7 @@ std::vector<Setting> AddSettings(CLI::App& app, ServerConfig& config) {
   AddTimeouts(list, config);
   AddLogging(list, config);
   AddTls(list, config.tls);
+  AddIdentity(list, config);
   return list.Take();
 }
 

@@ -11,6 +11,7 @@
 #include "server/base/request_record.h"
 #include "server/handlers/call_registry.h"
 #include "server/handlers/request_workers.h"
+#include "server/identity/authenticator.h"
 
 namespace upscaled::server {
 
@@ -28,6 +29,7 @@ struct CallEnvironment {
   absl::Duration stall_timeout;
   // The client that the transport knows by this name. Thread safe.
   std::function<PeerAddress(const std::string& transport_name)> peer;
+  const Authenticator* authenticator = nullptr;  // null: anybody may call
 };
 
 }  // namespace upscaled::server

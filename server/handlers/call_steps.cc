@@ -23,6 +23,12 @@ absl::Status OutOfThreads() {
   return MakeOverloaded("the machine has no thread to spare", kMachineRetryDelay);
 }
 
+void NoteCaller(const Principal* caller, RequestRecord& record) {
+  if (caller == nullptr) return;
+  record.key = caller->name;
+  record.tenant = caller->tenant;
+}
+
 absl::Status RunOnWorker(CallEnvironment& environment, int64_t memory_bytes,
                          const std::string& address, AdmissionController::CallSlot& slot,
                          std::function<void()> job) {

@@ -18,6 +18,9 @@ namespace upscaled::server {
 absl::Status OutOfMemory();
 absl::Status OutOfThreads();
 
+// Enters who calls into `record`; null: the server asks for no keys.
+void NoteCaller(const Principal* caller, RequestRecord& record);
+
 // Takes a slot for a call of `address` whose messages take `memory_bytes`, puts it into `slot`, and
 // runs `job` on a request worker. Otherwise the refusal: as AdmissionController::AdmitCall, or
 // RESOURCE_EXHAUSTED (kOverloaded) when there is no thread; `slot` may then hold one.

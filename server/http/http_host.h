@@ -21,15 +21,17 @@ namespace upscaled::server {
 // Must outlive the thread, and with it all sessions.
 struct HttpHost {
   HttpHost(const HttpLimits& limits, std::string title, std::vector<HttpRoute> routes,
-           HttpFaultAnswer fault_answer, ConnectionTable& table)
+           HttpGuard guard, HttpFaultAnswer fault_answer, ConnectionTable& table)
       : limits(limits),
         router(std::move(title), std::move(routes)),
+        guard(std::move(guard)),
         fault_answer(std::move(fault_answer)),
         table(table),
         buffer(kBufferBytes) {}
 
   const HttpLimits limits;
   const HttpRouter router;
+  const HttpGuard guard;  // null: anybody may call
   const HttpFaultAnswer fault_answer;
   ConnectionTable& table;
   // Set before the first session.

@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <boost/beast/http/status.hpp>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "engine/base/string_view.h"
+#include "server/base/error.h"
 #include "server/http/http_fault.h"
 
 namespace upscaled::server {
@@ -52,6 +55,10 @@ std::string Quoted(std::string_view sent) {
 HttpResponse FaultText(const HttpFault& fault, const HttpRequest&) {
   HttpResponse response = TextResponse(fault.status, absl::StrCat(fault.error.message(), "\n"));
   response.fields.insert(response.fields.end(), fault.fields.begin(), fault.fields.end());
+  if (const std::optional<absl::Duration> delay = RetryDelayOf(fault.error)) {
+    response.fields.push_back(
+        {"Retry-After", absl::StrCat(absl::ToInt64Seconds(absl::Ceil(*delay, absl::Seconds(1))))});
+  }
   return response;
 }
 

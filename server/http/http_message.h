@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "server/identity/principal.h"
+
 namespace upscaled::server {
 
 struct HttpField {
@@ -24,7 +26,8 @@ struct HttpRequest {
   std::vector<HttpField> fields;  // in the order in which they came
   std::string peer;               // the client's address without its port; "" where it has none
   std::string parameter;          // what stands for the {name} of the route's path, decoded
-  bool has_body = false;          // a body of at least one byte, or of unknown length, follows
+  std::shared_ptr<const Principal> caller;  // null: the port asks nobody who they are
+  bool has_body = false;  // a body of at least one byte, or of unknown length, follows
   // Bytes of the body, as the header tells; not set where its chunks tell.
   std::optional<uint64_t> content_length = 0;
 

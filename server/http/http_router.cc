@@ -51,12 +51,13 @@ HttpRouter::HttpRouter(std::string title, std::vector<HttpRoute> routes)
     absl::StrAppendFormat(&welcome_, "%-*s  %s\n", static_cast<int>(width), route.path,
                           route.description);
   }
-  routes_.push_back(
-      {.method = "GET",
-       .path = "/",
-       .handler = [this](const HttpRequest&, std::unique_ptr<HttpResponseWriter> writer) {
-         writer->Send(TextResponse(200, welcome_));
-       }});
+  routes_.push_back({.method = "GET",
+                     .path = "/",
+                     .handler =
+                         [this](const HttpRequest&, std::unique_ptr<HttpResponseWriter> writer) {
+                           writer->Send(TextResponse(200, welcome_));
+                         },
+                     .role = std::nullopt});
 }
 
 std::variant<const HttpRoute*, HttpFault> HttpRouter::Find(HttpRequest& request) const {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -10,6 +12,7 @@
 #include "server/http/http_exchange.h"
 #include "server/http/http_fault.h"
 #include "server/http/http_message.h"
+#include "server/identity/principal.h"
 
 namespace upscaled::server {
 
@@ -23,7 +26,15 @@ struct HttpRoute {
   HttpHandler handler = nullptr;
   HttpStreamHandler stream = nullptr;
   uint64_t max_body_bytes = 0;  // of `stream`
+  // That its callers must have where the port has a guard; nullopt: anybody may call.
+  std::optional<Role> role = Role::kAdmin;
+  std::string name = {};  // of its calls, as records have it
 };
+
+// Whether a request may go to its route, which asks for a role; sets its caller. Otherwise what is
+// answered instead. Called on the thread of all connections, before anything of a body is read.
+using HttpGuard =
+    std::function<std::optional<HttpFault>(const HttpRoute& route, HttpRequest& request)>;
 
 // Immutable; as thread safe as its handlers.
 class HttpRouter {

@@ -23,6 +23,7 @@ struct HttpServerOptions {
   std::string address;  // HOST:PORT or unix:PATH, as ListenerOptions has it
   std::string title;    // the first line of the text at "/"
   std::vector<HttpRoute> routes;
+  HttpGuard guard;  // null: anybody may call
   HttpFaultAnswer fault_answer = FaultText;
   HttpLimits limits;
   BodyRoomOptions bodies;

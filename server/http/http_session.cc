@@ -147,6 +147,12 @@ void Http1Session::Handle() {
   keep_alive_ = parsed.keep_alive && (streams_ || !request.has_body);
   awaits_continue_ = parsed.expects_continue;
   paused_ = body_failed_ = answer_begun_ = answer_ends_ = false;
+  if (host_.guard != nullptr && route != nullptr && (*route)->role) {
+    if (std::optional<HttpFault> refusal = host_.guard(**route, request)) {
+      found = *std::move(refusal);
+      body_failed_ = request.has_body;  // what is sent of it is dropped
+    }
+  }
   body_bytes_ = 0;
   ClearDeadline();
   phase_ = Phase::kExchange;

@@ -8,15 +8,17 @@ namespace {
 
 HttpRoute HealthRoute(std::string path, std::string description,
                       std::function<std::string()> why_not) {
-  return {
-      .method = "GET",
-      .path = std::move(path),
-      .description = std::move(description),
-      .handler = [why_not = std::move(why_not)](const HttpRequest&,
-                                                std::unique_ptr<HttpResponseWriter> writer) {
-        const std::string reason = why_not();
-        writer->Send(reason.empty() ? TextResponse(200, "ok\n") : TextResponse(503, reason + "\n"));
-      }};
+  return {.method = "GET",
+          .path = std::move(path),
+          .description = std::move(description),
+          .handler =
+              [why_not = std::move(why_not)](const HttpRequest&,
+                                             std::unique_ptr<HttpResponseWriter> writer) {
+                const std::string reason = why_not();
+                writer->Send(reason.empty() ? TextResponse(200, "ok\n")
+                                            : TextResponse(503, reason + "\n"));
+              },
+          .role = std::nullopt};
 }
 
 }  // namespace
@@ -35,12 +37,16 @@ std::vector<HttpRoute> AdminRoutes(HealthSource health, std::function<std::strin
   routes.push_back({.method = "GET",
                     .path = "/metrics",
                     .description = "Prometheus metrics",
-                    .handler = [metrics = std::move(metrics)](
-                                   const HttpRequest&, std::unique_ptr<HttpResponseWriter> writer) {
-                      HttpResponse response = TextResponse(200, metrics());
-                      response.fields.front().value = "text/plain; version=0.0.4; charset=utf-8";
-                      writer->Send(std::move(response));
-                    }});
+                    .handler =
+                        [metrics = std::move(metrics)](const HttpRequest&,
+                                                       std::unique_ptr<HttpResponseWriter> writer) {
+                          HttpResponse response = TextResponse(200, metrics());
+                          response.fields.front().value =
+                              "text/plain; version=0.0.4; charset=utf-8";
+                          writer->Send(std::move(response));
+                        },
+                    .role = Role::kAdmin,
+                    .name = "GetMetrics"});
   return routes;
 }
 

@@ -21,13 +21,14 @@
 #include "server/lifecycle/warm_up.h"
 #include "server/net/descriptors.h"
 #include "server/readiness/self_call.h"
+#include "server/rest/http_guard.h"
 
 namespace upscaled::server {
 namespace {
 
 constexpr char kHttpTitle[] = "upscaled: image upscaling.";
 constexpr char kAdminTitle[] = "upscaled: the operators' port.";
-constexpr absl::Duration kTlsReloadInterval = absl::Seconds(2);
+constexpr absl::Duration kFileWatchInterval = absl::Seconds(2);
 // For clients to take what they have been sent last.
 constexpr absl::Duration kFarewell = absl::Milliseconds(500);
 constexpr absl::Duration kSelfCallTimeout = absl::Seconds(3);
@@ -141,6 +142,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   RETURN_IF_ERROR(server->OpenSandbox());
   server->OpenResults(tuner == nullptr ? std::function<std::string()>()
                                        : [tuner] { return tuner->table().Choices(); });
+  RETURN_IF_ERROR(server->OpenIdentity());
   RETURN_IF_ERROR(server->OpenPorts());
   return server;
 }
@@ -254,13 +256,26 @@ void Server::OpenResults(std::function<std::string()> tuning) {
   handlers_.sharing = sharing_.get();
 }
 
+absl::Status Server::OpenIdentity() {
+  if (config_.auth_keys.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(authenticator_,
+                   Authenticator::Load(config_.auth_keys, clock_,
+                                       [this](const DeniedCaller& caller) { OnDenied(caller); }));
+  calls_.authenticator = authenticator_.get();
+  keys_reload_ = std::make_unique<PeriodicTask>(housekeeping_, kFileWatchInterval,
+                                                [this] { ReloadKeysIfChanged(); });
+  const LogField fields[] = {{"keys", static_cast<int64_t>(authenticator_->key_count())}};
+  logger_.Log(LogLevel::kInfo, "callers need keys", fields);
+  return absl::OkStatus();
+}
+
 absl::Status Server::OpenPorts() {
   if (config_.tls.enabled()) {
     ASSIGN_OR_RETURN(tls_, TlsContext::Load({.cert = config_.tls.cert,
                                              .key = config_.tls.key,
                                              .client_ca = config_.tls.client_ca}));
     tls_reload_ =
-        std::make_unique<PeriodicTask>(housekeeping_, kTlsReloadInterval, [this] { ReloadTls(); });
+        std::make_unique<PeriodicTask>(housekeeping_, kFileWatchInterval, [this] { ReloadTls(); });
   }
   RETURN_IF_ERROR(OpenGrpcPort());
   if (!config_.http.empty()) RETURN_IF_ERROR(OpenHttpPort());
@@ -315,6 +330,7 @@ absl::Status Server::OpenHttpPort() {
   HttpServerOptions options{.address = config_.http,
                             .title = kHttpTitle,
                             .routes = rest_->Routes(),
+                            .guard = MakeHttpGuard(authenticator_.get(), calls_.on_finished),
                             .fault_answer = rest_->FaultAnswer(),
                             .limits = {.stall_timeout = config_.stall_timeout},
                             .bodies = std::move(bodies),
@@ -325,11 +341,12 @@ absl::Status Server::OpenHttpPort() {
 }
 
 absl::Status Server::OpenAdminPort() {
-  ASSIGN_OR_RETURN(admin_grpc_, AdminServer::Start(handlers_, calls_));
+  // Probes, scrapers and operators of this machine need neither TLS nor a key.
   ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(config_.admin));
-  // Probes and scrapers of this machine need none.
-  const TlsContext* const tls =
-      endpoint.is_unix() || IsLoopback(endpoint.host) ? nullptr : tls_.get();
+  const bool local = IsLocal(endpoint);
+  const TlsContext* const tls = local ? nullptr : tls_.get();
+  const Authenticator* const authenticator = local ? nullptr : authenticator_.get();
+  ASSIGN_OR_RETURN(admin_grpc_, AdminServer::Start(handlers_, calls_, authenticator));
   ASSIGN_OR_RETURN(
       admin_grpc_port_,
       Http2Port::Start({.tls = tls, .on_connection = HandTo(admin_grpc_->intake(), peers_)},
@@ -337,6 +354,7 @@ absl::Status Server::OpenAdminPort() {
   HttpServerOptions admin{.address = config_.admin,
                           .title = kAdminTitle,
                           .routes = AdminRoutes(HealthTexts(), [this] { return RenderMetrics(); }),
+                          .guard = MakeHttpGuard(authenticator, calls_.on_finished),
                           .tls = tls,
                           .on_http2 = [this](AcceptedConnection connection) {
                             admin_grpc_port_->Take(std::move(connection));
@@ -353,6 +371,28 @@ void Server::ReloadTls() {
   const LogField fields[] = {{"reason", reason}};
   logger_.Log(LogLevel::kError, "the TLS files have changed and cannot be used; the old ones are",
               fields);
+}
+
+void Server::ReloadKeysIfChanged() {
+  const absl::StatusOr<bool> reloaded = authenticator_->ReloadIfChanged();
+  if (!reloaded.ok() || *reloaded) TellKeys(reloaded.status());
+}
+
+void Server::TellKeys(const absl::Status& reloaded) {
+  const std::string error(reloaded.message());
+  const LogField failed[] = {{"error", error}};
+  const LogField read[] = {{"keys", static_cast<int64_t>(authenticator_->key_count())}};
+  if (reloaded.ok()) return logger_.Log(LogLevel::kInfo, "reloaded the keys", read);
+  logger_.Log(LogLevel::kError, "the keys stay as they were", failed);
+}
+
+void Server::OnDenied(const DeniedCaller& caller) {
+  metrics_.OnCallerDenied(std::string(DenialName(caller.denial)));
+  std::vector<LogField> fields = {{"peer", caller.address}, {"reason", DenialName(caller.denial)}};
+  if (!caller.key.empty()) fields.push_back({"key", caller.key});
+  // Whoever has none yet, as the page before somebody has typed one, does nothing wrong.
+  const bool wrong = caller.denial != Denial::kNoKey;
+  logger_.Log(wrong ? LogLevel::kWarning : LogLevel::kInfo, "refused a caller", fields);
 }
 
 HealthSource Server::HealthTexts() {
@@ -416,6 +456,7 @@ void Server::Reload() {
     const LogField fields[] = {{"error", error}};
     logger_.Log(LogLevel::kError, "the models stay as they were", fields);
   }
+  if (authenticator_ != nullptr) TellKeys(Try([this] { return authenticator_->Reload(); }));
   if (tls_ == nullptr) return;
   if (const absl::Status certificates = Try([this] { return tls_->Reload(); });
       !certificates.ok()) {

@@ -25,6 +25,7 @@
 #include "server/http/body_room.h"
 #include "server/http/http_server.h"
 #include "server/http/operator_routes.h"
+#include "server/identity/authenticator.h"
 #include "server/lifecycle/offence_log.h"
 #include "server/logging/logger.h"
 #include "server/metrics/metrics.h"
@@ -61,7 +62,8 @@ class Server {
   // reports ready.
   absl::Status WarmUp();
 
-  // Reads models and certificates again; what it did or could not do is in the log. One at a time.
+  // Reads models, certificates and keys again; what it did or could not do is in the log. One at a
+  // time.
   void Reload();
 
   // Health and readiness say no from now on; calls are still taken.
@@ -96,6 +98,7 @@ class Server {
   absl::Status OpenSandbox();
   // `tuning` as in ResultSharingOptions.
   void OpenResults(std::function<std::string()> tuning);
+  absl::Status OpenIdentity();
   absl::Status OpenPorts();
   absl::Status OpenGrpcPort();
   absl::Status OpenHttpPort();
@@ -104,6 +107,9 @@ class Server {
   absl::Status OpenAdminPort();
   HealthSource HealthTexts();
   void ReloadTls();
+  void ReloadKeysIfChanged();
+  void TellKeys(const absl::Status& reloaded);
+  void OnDenied(const DeniedCaller& caller);
   void OnFinished(const RequestRecord& record);
   std::string RenderMetrics();
 
@@ -123,6 +129,7 @@ class Server {
   ConnectionTable grpc_connections_, http_connections_, admin_connections_;
   PeerNames peers_;
   OffenceLog offences_;
+  std::unique_ptr<Authenticator> authenticator_;  // null: anybody may call
   HandlerEnvironment handlers_;
   CallEnvironment calls_;
   std::unique_ptr<ResultSharing> sharing_;  // never null after Start
@@ -137,7 +144,7 @@ class Server {
   std::unique_ptr<HttpServer> http_;
   std::unique_ptr<HttpServer> admin_;
   IoThread housekeeping_;
-  std::unique_ptr<PeriodicTask> tls_reload_;
+  std::unique_ptr<PeriodicTask> tls_reload_, keys_reload_;
   Readiness readiness_;  // last: it calls the ports
   bool calls_finished_ = false, finished_in_time_ = true, closed_ = false;
 };

@@ -225,6 +225,8 @@ void Logger::LogRequest(const RequestRecord& record) {
     if (value != absl::ZeroDuration()) fields.push_back({name, Milliseconds(value)});
   };
   add_text("transport", record.transport);
+  add_text("key", record.key);
+  add_text("tenant", record.tenant);
   add_text("reason", record.reason);
   add_text("error", record.message);
   add_text("fetched_from", record.fetched_from);

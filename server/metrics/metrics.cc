@@ -64,6 +64,9 @@ struct ServerMetrics::Families {
   Family<Counter>& refused = CounterFamily(
       registry, "upscaled_refused_total",
       "Calls refused or ended because they passed a limit, by the limit's flag or name.");
+  Family<Counter>& denied_callers =
+      CounterFamily(registry, "upscaled_denied_callers_total",
+                    "Callers that were refused for their keys or roles, by reason.");
   Family<Histogram>& request_duration =
       HistogramFamily(registry, "upscaled_request_duration_seconds",
                       "Time of a call from its start to its end, by method.");
@@ -273,6 +276,10 @@ void ServerMetrics::OnMoved(int64_t tiles) { families_->moved_tiles.Increment(ti
 
 void ServerMetrics::OnDeviceFailed(const std::string& device) {
   families_->device_failures.Add({{"device", device}}).Increment();
+}
+
+void ServerMetrics::OnCallerDenied(const std::string& reason) {
+  families_->denied_callers.Add({{"reason", reason}}).Increment();
 }
 
 std::string ServerMetrics::Render(const GaugeReadings& readings) const {

@@ -72,6 +72,7 @@ class ServerMetrics final : public TileObserver {
   void OnDropped(int64_t tiles) override;
   void OnMoved(int64_t tiles) override;
   void OnDeviceFailed(const std::string& device);
+  void OnCallerDenied(const std::string& reason);
 
   // The exposition, with these gauges.
   std::string Render(const GaugeReadings& readings) const;

@@ -25,28 +25,33 @@ using JsonSource = std::function<absl::StatusOr<std::string>(const HttpRequest&)
 // A route that is logged and counted as the method of the contract that it stands for.
 HttpRoute InfoRoute(RestHost& host, std::string path, std::string description, std::string method,
                     JsonSource source) {
+  const std::string name = method;
   return {.method = "GET",
           .path = std::move(path),
           .description = std::move(description),
-          .handler = [&host, method = std::move(method), source = std::move(source)](
-                         const HttpRequest& request, std::unique_ptr<HttpResponseWriter> writer) {
-            const absl::Time start = host.calls.clock.Now();
-            RequestRecord record{
-                .transport = kHttpTransport, .method = method, .peer = request.peer};
-            std::string json;
-            const absl::Status status = GuardHandler(record, [&]() -> absl::Status {
-              ASSIGN_OR_RETURN(json, source(request));
-              return absl::OkStatus();
-            });
-            CloseRecord(record, status, host.calls.clock.Now() - start);
-            host.calls.on_finished(record);
-            HttpResponse response =
-                status.ok() ? JsonResponse(std::move(json)) : ProblemResponse(status, "");
-            for (HttpField& field : host.cors.Fields(request)) {
-              response.fields.push_back(std::move(field));
-            }
-            writer->Send(std::move(response));
-          }};
+          .handler =
+              [&host, method = std::move(method), source = std::move(source)](
+                  const HttpRequest& request, std::unique_ptr<HttpResponseWriter> writer) {
+                const absl::Time start = host.calls.clock.Now();
+                RequestRecord record{
+                    .transport = kHttpTransport, .method = method, .peer = request.peer};
+                NoteCaller(request.caller.get(), record);
+                std::string json;
+                const absl::Status status = GuardHandler(record, [&]() -> absl::Status {
+                  ASSIGN_OR_RETURN(json, source(request));
+                  return absl::OkStatus();
+                });
+                CloseRecord(record, status, host.calls.clock.Now() - start);
+                host.calls.on_finished(record);
+                HttpResponse response =
+                    status.ok() ? JsonResponse(std::move(json)) : ProblemResponse(status, "");
+                for (HttpField& field : host.cors.Fields(request)) {
+                  response.fields.push_back(std::move(field));
+                }
+                writer->Send(std::move(response));
+              },
+          .role = Role::kRead,
+          .name = name};
 }
 
 }  // namespace

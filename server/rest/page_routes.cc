@@ -58,21 +58,23 @@ HttpRoute FileRoute(std::string path, std::string description, StaticFile file,
   return {.method = "GET",
           .path = std::move(path),
           .description = std::move(description),
-          .handler = [file = std::move(file), cors](const HttpRequest& request,
-                                                    std::unique_ptr<HttpResponseWriter> writer) {
-            HttpResponse response{.status = 200, .fields = file.fields};
-            if (cors != nullptr) {
-              for (HttpField& field : cors->Fields(request)) {
-                response.fields.push_back(std::move(field));
-              }
-            }
-            if (Has(request, file.name)) {
-              response.status = 304;
-            } else {
-              response.body = file.body;
-            }
-            writer->Send(std::move(response));
-          }};
+          .handler =
+              [file = std::move(file), cors](const HttpRequest& request,
+                                             std::unique_ptr<HttpResponseWriter> writer) {
+                HttpResponse response{.status = 200, .fields = file.fields};
+                if (cors != nullptr) {
+                  for (HttpField& field : cors->Fields(request)) {
+                    response.fields.push_back(std::move(field));
+                  }
+                }
+                if (Has(request, file.name)) {
+                  response.status = 304;
+                } else {
+                  response.body = file.body;
+                }
+                writer->Send(std::move(response));
+              },
+          .role = std::nullopt};
 }
 
 const EmbeddedFile& DescriptionFile() {

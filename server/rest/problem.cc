@@ -38,6 +38,9 @@ int HttpStatusOf(const absl::Status& status) {
       return 404;
     case ErrorReason::kOverloaded:
       return kTooManyRequests;
+    case ErrorReason::kUnauthenticated:
+      return 401;
+    case ErrorReason::kPermissionDenied:
     case ErrorReason::kSourceRefused:
       return 403;
     case ErrorReason::kSourceFailed:

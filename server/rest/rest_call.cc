@@ -23,7 +23,9 @@ RestCall::RestCall(RestHost& host, std::unique_ptr<HttpExchange> exchange, std::
       address_(exchange_->request().peer),
       start_(host.calls.clock.Now()),
       record_{.transport = kHttpTransport, .method = std::move(method), .peer = address_},
-      sink_(*exchange_) {}
+      sink_(*exchange_) {
+  NoteCaller(request().caller.get(), record_);
+}
 
 void RestCall::Start(int64_t memory_bytes) {
   const std::weak_ptr<RestCall> weak = weak_from_this();

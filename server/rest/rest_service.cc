@@ -51,13 +51,14 @@ std::vector<HttpRoute> PreflightRoutes(const std::vector<HttpRoute>& routes, con
   }
   std::vector<HttpRoute> preflights;
   for (const auto& [path, list] : methods) {
-    preflights.push_back(
-        {.method = "OPTIONS",
-         .path = path,
-         .handler = [&cors, list = list](const HttpRequest& request,
-                                         std::unique_ptr<HttpResponseWriter> writer) {
-           writer->Send(cors.Preflight(request, list));
-         }});
+    preflights.push_back({.method = "OPTIONS",
+                          .path = path,
+                          .handler =
+                              [&cors, list = list](const HttpRequest& request,
+                                                   std::unique_ptr<HttpResponseWriter> writer) {
+                                writer->Send(cors.Preflight(request, list));
+                              },
+                          .role = std::nullopt});  // browsers ask before they show a key
   }
   return preflights;
 }
@@ -76,35 +77,43 @@ RestService::RestService(const HandlerEnvironment& handlers, CallEnvironment& ca
 std::vector<HttpRoute> RestService::CallRoutes() {
   const uint64_t max_body_bytes =
       static_cast<uint64_t>(host_.calls.admission.limits().max_source_bytes) + kFormSlackBytes;
-  return {{.method = "POST",
-           .path = kUpscalePath,
-           .description = "an image, upscaled",
-           .stream =
-               [this](std::unique_ptr<HttpExchange> exchange) {
-                 UpscaleCall::Begin(host_, std::move(exchange));
-               },
-           .max_body_bytes = max_body_bytes},
-          {.method = "GET",  // for the sake of HEAD
-           .path = kUpscalePath,
-           .stream =
-               [this](std::unique_ptr<HttpExchange> exchange) {
-                 if (exchange->request().method == "GET") return RefuseGet(*exchange);
-                 UpscaleCall::Begin(host_, std::move(exchange));
-               },
-           .max_body_bytes = max_body_bytes},
-          {.method = "GET",
-           .path = kResultPath,
-           .description = "a result that is stored, by its ETag",
-           .stream =
-               [this](std::unique_ptr<HttpExchange> exchange) {
-                 ResultCall::Begin(host_, std::move(exchange));
-               }},
-          {.method = "GET",
-           .path = kProgressPath,
-           .description = "how far a request is, as server-sent events",
-           .stream = [this](std::unique_ptr<HttpExchange> exchange) {
-             StreamProgress(std::move(exchange));
-           }}};
+  return {
+      {.method = "POST",
+       .path = kUpscalePath,
+       .description = "an image, upscaled",
+       .stream =
+           [this](std::unique_ptr<HttpExchange> exchange) {
+             UpscaleCall::Begin(host_, std::move(exchange));
+           },
+       .max_body_bytes = max_body_bytes,
+       .role = Role::kUpscale,
+       .name = "Upscale"},
+      {.method = "GET",  // for the sake of HEAD
+       .path = kUpscalePath,
+       .stream =
+           [this](std::unique_ptr<HttpExchange> exchange) {
+             if (exchange->request().method == "GET") return RefuseGet(*exchange);
+             UpscaleCall::Begin(host_, std::move(exchange));
+           },
+       .max_body_bytes = max_body_bytes,
+       .role = Role::kUpscale,
+       .name = "Upscale"},
+      {.method = "GET",
+       .path = kResultPath,
+       .description = "a result that is stored, by its ETag",
+       .stream =
+           [this](std::unique_ptr<HttpExchange> exchange) {
+             ResultCall::Begin(host_, std::move(exchange));
+           },
+       .role = Role::kRead,
+       .name = "GetResult"},
+      {.method = "GET",
+       .path = kProgressPath,
+       .description = "how far a request is, as server-sent events",
+       .stream =
+           [this](std::unique_ptr<HttpExchange> exchange) { StreamProgress(std::move(exchange)); },
+       .role = Role::kRead,
+       .name = "GetProgress"}};
 }
 
 HttpFaultAnswer RestService::FaultAnswer() const {

@@ -37,23 +37,25 @@ std::optional<ByteRange> RangeOf(const HttpRequest& request, const std::string& 
   return ParseRange(request.Field("Range"), bytes);
 }
 
-HttpResponse ResponseFor(const StoredResult& result) {
+// `for_all`: whoever asks may have it, and not only those with a key.
+HttpResponse ResponseFor(const StoredResult& result, bool for_all) {
   return {.status = 200,
           .fields = {{"Content-Type", result.media_type},
                      {"X-Content-Type-Options", "nosniff"},
                      {"ETag", QuotedTag(result.name)},
-                     {"Cache-Control", "public, max-age=31536000, immutable"},
+                     {"Cache-Control", absl::StrCat(for_all ? "public" : "private",
+                                                    ", max-age=31536000, immutable")},
                      {"Accept-Ranges", "bytes"}}};
 }
 
 // The answer that has a part of the result, or says that there is no such part.
-HttpResponse PartResponse(const StoredResult& result, const ByteRange& range) {
+HttpResponse PartResponse(const StoredResult& result, const ByteRange& range, bool for_all) {
   if (range.empty()) {
     return {.status = 416,
             .fields = {{"Cache-Control", "no-store"},
                        {"Content-Range", absl::StrCat("bytes */", result.bytes)}}};
   }
-  HttpResponse response = ResponseFor(result);
+  HttpResponse response = ResponseFor(result, for_all);
   response.status = 206;
   response.fields.push_back({"Content-Range", absl::StrCat("bytes ", range.begin, "-",
                                                            range.end - 1, "/", result.bytes)});
@@ -80,14 +82,15 @@ absl::Status ResultCall::Answer() {
   const std::optional<ResultStore::Found> found = sharing->store()->Find(request().parameter);
   if (!found.has_value()) return NoResult();
   const StoredResult& result = found->result;
-  HttpResponse response = ResponseFor(result);
+  const bool for_all = request().caller == nullptr;
+  HttpResponse response = ResponseFor(result, for_all);
   ByteRange part{0, result.bytes};
   if (Has(ParseTags(request().Field("If-None-Match")), result.name)) {
     response.status = 304;
     part = {};
   } else if (const auto range = RangeOf(request(), result.name, result.bytes)) {
     part = *range;
-    response = PartResponse(result, part);
+    response = PartResponse(result, part, for_all);
   }
   if (!part.empty()) response.length = static_cast<uint64_t>(part.end - part.begin);
   sink().Open(WithCors(std::move(response)), {});

@@ -4,13 +4,18 @@
 #include <exception>
 #include <utility>
 
+#include <grpc/grpc.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/resource_quota.h>
+#include <grpcpp/support/server_interceptor.h>
 
-#include "absl/strings/str_cat.h"
+#include "absl/strings/match.h"
+#include "engine/base/status_macros.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "server/base/error.h"
+#include "server/handlers/call_steps.h"
 #include "server/handlers/info_handlers.h"
+#include "server/rpc/caller_metadata.h"
 #include "server/rpc/grpc_status.h"
 #include "upscale/v1/admin.grpc.pb.h"
 #include "upscale/v1/upscale.grpc.pb.h"
@@ -28,23 +33,35 @@ constexpr std::chrono::milliseconds kAdminFarewell{500};
 
 class AdminService final : public pb::AdminService::Service {
  public:
-  AdminService(const HandlerEnvironment& handlers, const CallEnvironment& calls)
-      : handlers_(handlers), calls_(calls) {}
+  AdminService(const HandlerEnvironment& handlers, const CallEnvironment& calls,
+               const Authenticator* authenticator)
+      : handlers_(handlers), calls_(calls), authenticator_(authenticator) {}
 
   grpc::Status ReloadModels(grpc::ServerContext* context, const pb::ReloadModelsRequest*,
                             pb::ReloadModelsResponse* response) override {
-    RequestRecord record{
-        .transport = "grpc", .method = "ReloadModels", .peer = calls_.peer(context->peer()).name};
+    const PeerAddress peer = calls_.peer(context->peer());
+    RequestRecord record{.transport = "grpc", .method = "ReloadModels", .peer = peer.name};
     const absl::Time start = handlers_.clock.Now();
-    const absl::Status status = Reload(record, *response);
+    absl::Status status = Authorize(*context, peer.host, record);
+    if (status.ok()) status = Reload(record, *response);
     record.code = status.code();
     record.total = handlers_.clock.Now() - start;
     if (!status.ok()) record.reason = ErrorReasonName(ReasonOf(status));
     calls_.on_finished(record);
+    AddRetryPushback(status, *context);
     return ToGrpcStatus(status, record.request_id);
   }
 
  private:
+  absl::Status Authorize(const grpc::ServerContext& context, std::string_view address,
+                         RequestRecord& record) {
+    if (authenticator_ == nullptr) return absl::OkStatus();
+    ASSIGN_OR_RETURN(
+        const std::shared_ptr<const Principal> caller,
+        authenticator_->Authorize(CredentialsOf(context.client_metadata()), address, Role::kAdmin));
+    NoteCaller(caller.get(), record);
+    return absl::OkStatus();
+  }
   absl::Status Reload(RequestRecord& record, pb::ReloadModelsResponse& response) {
     try {
       return server::ReloadModels(handlers_, record, response);
@@ -57,6 +74,54 @@ class AdminService final : public pb::AdminService::Service {
 
   const HandlerEnvironment& handlers_;
   const CallEnvironment& calls_;
+  const Authenticator* const authenticator_;
+};
+
+// Ends calls of reflection, which is gRPC's own code, unless their callers are operators. A call
+// that was ended so reads and writes nothing, whatever its handler does.
+class ReflectionGuard final : public grpc::experimental::Interceptor {
+ public:
+  ReflectionGuard(const Authenticator& authenticator, const CallEnvironment& calls,
+                  grpc::ServerContext& context)
+      : authenticator_(authenticator), calls_(calls), context_(context) {}
+
+  void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
+    using grpc::experimental::InterceptionHookPoints;
+    if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::POST_RECV_INITIAL_METADATA)) {
+      const absl::Status status = authenticator_
+                                      .Authorize(CredentialsOf(*methods->GetRecvInitialMetadata()),
+                                                 calls_.peer(context_.peer()).host, Role::kAdmin)
+                                      .status();
+      if (!status.ok()) {
+        grpc_call_cancel_with_status(context_.c_call(),
+                                     static_cast<grpc_status_code>(status.code()),
+                                     std::string(status.message()).c_str(), nullptr);
+      }
+    }
+    methods->Proceed();
+  }
+
+ private:
+  const Authenticator& authenticator_;
+  const CallEnvironment& calls_;
+  grpc::ServerContext& context_;
+};
+
+class ReflectionGuards final : public grpc::experimental::ServerInterceptorFactoryInterface {
+ public:
+  ReflectionGuards(const Authenticator& authenticator, const CallEnvironment& calls)
+      : authenticator_(authenticator), calls_(calls) {}
+
+  grpc::experimental::Interceptor* CreateServerInterceptor(
+      grpc::experimental::ServerRpcInfo* info) override {
+    if (!absl::StartsWith(info->method(), "/grpc.reflection.")) return nullptr;
+    return new ReflectionGuard(authenticator_, calls_,
+                               *static_cast<grpc::ServerContext*>(info->server_context()));
+  }
+
+ private:
+  const Authenticator& authenticator_;
+  const CallEnvironment& calls_;
 };
 
 }  // namespace
@@ -68,9 +133,10 @@ struct AdminServer::Services {
   grpc::health::v1::Health::Service health;
 };
 
-absl::StatusOr<std::unique_ptr<AdminServer>> AdminServer::Start(const HandlerEnvironment& handlers,
-                                                                const CallEnvironment& calls) {
-  std::unique_ptr<AdminServer> server(new AdminServer(handlers, calls));
+absl::StatusOr<std::unique_ptr<AdminServer>> AdminServer::Start(
+    const HandlerEnvironment& handlers, const CallEnvironment& calls,
+    const Authenticator* authenticator) {
+  std::unique_ptr<AdminServer> server(new AdminServer(handlers, calls, authenticator));
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   grpc::ResourceQuota quota("admin");
@@ -82,14 +148,20 @@ absl::StatusOr<std::unique_ptr<AdminServer>> AdminServer::Start(const HandlerEnv
   builder.RegisterService(&server->services_->admin);
   builder.RegisterService(&server->services_->upscale);
   builder.RegisterService(&server->services_->health);
+  if (authenticator != nullptr) {
+    std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> guards;
+    guards.push_back(std::make_unique<ReflectionGuards>(*authenticator, calls));
+    builder.experimental().SetInterceptorCreators(std::move(guards));
+  }
   server->server_ = builder.BuildAndStart();
   if (server->server_ == nullptr) return absl::UnavailableError("gRPC cannot start a server");
   server->intake_.Open(*server->server_);
   return server;
 }
 
-AdminServer::AdminServer(const HandlerEnvironment& handlers, const CallEnvironment& calls)
-    : services_(new Services{.admin = {handlers, calls}}) {}
+AdminServer::AdminServer(const HandlerEnvironment& handlers, const CallEnvironment& calls,
+                         const Authenticator* authenticator)
+    : services_(new Services{.admin = {handlers, calls, authenticator}}) {}
 
 AdminServer::~AdminServer() { Shutdown(); }
 

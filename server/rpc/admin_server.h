@@ -16,9 +16,11 @@ namespace upscaled::server {
 // Serves from Start to Shutdown.
 class AdminServer {
  public:
-  // Both must outlive it; of `calls` it uses the names of peers and who hears of finished calls.
+  // All must outlive it; of `calls` it uses the names of peers and who hears of finished calls.
+  // Whoever calls must have the role `admin`, unless `authenticator` is null.
   static absl::StatusOr<std::unique_ptr<AdminServer>> Start(const HandlerEnvironment& handlers,
-                                                            const CallEnvironment& calls);
+                                                            const CallEnvironment& calls,
+                                                            const Authenticator* authenticator);
   // Shuts down as Shutdown does.
   ~AdminServer();
 
@@ -30,7 +32,8 @@ class AdminServer {
 
  private:
   struct Services;
-  AdminServer(const HandlerEnvironment& handlers, const CallEnvironment& calls);
+  AdminServer(const HandlerEnvironment& handlers, const CallEnvironment& calls,
+              const Authenticator* authenticator);
 
   const std::unique_ptr<Services> services_;
   std::unique_ptr<grpc::Server> server_;

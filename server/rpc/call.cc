@@ -9,6 +9,7 @@
 #include "engine/base/string_view.h"
 #include "server/base/error.h"
 #include "server/handlers/call_steps.h"
+#include "server/rpc/caller_metadata.h"
 #include "server/rpc/grpc_status.h"
 
 namespace upscaled::server {
@@ -72,7 +73,18 @@ void Call::OnStarted(bool ok) {
   method_ = &method->second;
   record_.method = method_->name;
   on_cancel_ = cancellation().OnCancel([this] { OnCancelled(); });
+  if (const absl::Status refusal = Authorize(); !refusal.ok()) return Finish(refusal);
   if (const absl::Status status = BeginReading(); !status.ok()) Finish(status);
+}
+
+absl::Status Call::Authorize() {
+  const Authenticator* const authenticator = host_.environment.authenticator;
+  if (authenticator == nullptr || !method_->role) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::shared_ptr<const Principal> caller,
+                   authenticator->Authorize(CredentialsOf(context_.client_metadata()), address_,
+                                            *method_->role));
+  NoteCaller(caller.get(), record_);
+  return absl::OkStatus();
 }
 
 // --- The request ---

@@ -23,7 +23,8 @@ Method HealthMethod(const std::string& name) {
           .name = name,
           .request = &HealthCheckRequest::default_instance(),
           .max_first_message_bytes = kMaxSmallMessageBytes,
-          .recorded = false};
+          .recorded = false,
+          .role = std::nullopt};
 }
 
 }  // namespace

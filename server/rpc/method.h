@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "google/protobuf/message.h"
 #include "server/handlers/call_context.h"
+#include "server/identity/principal.h"
 
 namespace upscaled::server {
 
@@ -44,6 +46,8 @@ struct Method {
   size_t input_queue_bytes = 0;
   size_t output_queue_bytes = 0;
   bool recorded = true;  // logged and counted
+  // That its callers must have where the server asks for keys; nullopt: anybody may call.
+  std::optional<Role> role = Role::kAdmin;
 
   // Many messages either way; on a request worker, with a slot.
   std::function<absl::Status(CallContext, MessageStreams&)> stream;

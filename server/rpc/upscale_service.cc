@@ -29,23 +29,25 @@ constexpr int64_t kMessageSlackBytes = int64_t{64} << 10;
 constexpr int64_t kMinMessageBytes = int64_t{4} << 20;
 constexpr int64_t kMaxTilePixelBytes = 6;  // three samples of 16 bits
 
-Method NewMethod(const std::string& name, const google::protobuf::Message& request) {
+Method NewMethod(const std::string& name, const google::protobuf::Message& request, Role role) {
   return {.path = absl::StrCat("/", kService, "/", name),
           .name = name,
           .request = &request,
-          .max_first_message_bytes = kMaxSmallMessageBytes};
+          .max_first_message_bytes = kMaxSmallMessageBytes,
+          .role = role};
 }
 
 template <typename Handler>
 Method QuickMethod(const std::string& name, const google::protobuf::Message& request,
                    Handler handler) {
-  Method method = NewMethod(name, request);
+  Method method = NewMethod(name, request, Role::kRead);
   method.quick = std::move(handler);
   return method;
 }
 
 Method UpscaleImageMethod(const HandlerEnvironment& handlers, size_t output_queue_bytes) {
-  Method method = NewMethod("UpscaleImage", pb::UpscaleImageRequest::default_instance());
+  Method method =
+      NewMethod("UpscaleImage", pb::UpscaleImageRequest::default_instance(), Role::kUpscale);
   method.max_message_bytes = MaxMessageBytes(handlers.admission.limits());
   method.input_queue_bytes = kInputQueueBytes;
   method.output_queue_bytes = output_queue_bytes;
@@ -57,7 +59,8 @@ Method UpscaleImageMethod(const HandlerEnvironment& handlers, size_t output_queu
 }
 
 Method UpscaleTilesMethod(const HandlerEnvironment& handlers, size_t output_queue_bytes) {
-  Method method = NewMethod("UpscaleTiles", pb::UpscaleTilesRequest::default_instance());
+  Method method =
+      NewMethod("UpscaleTiles", pb::UpscaleTilesRequest::default_instance(), Role::kUpscale);
   method.max_message_bytes = MaxMessageBytes(handlers.admission.limits());
   method.input_queue_bytes = kInputQueueBytes;
   method.output_queue_bytes = std::max(output_queue_bytes, kMinTilesQueueBytes);
@@ -69,7 +72,7 @@ Method UpscaleTilesMethod(const HandlerEnvironment& handlers, size_t output_queu
 }
 
 Method UpscaleMethod(const HandlerEnvironment& handlers) {
-  Method method = NewMethod("Upscale", pb::UpscaleRequest::default_instance());
+  Method method = NewMethod("Upscale", pb::UpscaleRequest::default_instance(), Role::kUpscale);
   method.max_first_message_bytes =
       static_cast<size_t>(handlers.admission.limits().max_unary_bytes + kMessageSlackBytes);
   method.unary = UnaryHandler<pb::UpscaleRequest, pb::UpscaleResponse>(

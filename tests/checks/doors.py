@@ -60,18 +60,19 @@ MAY_INCLUDE = {
     "server/batching": ["engine/base", "engine/pipeline", BACKEND_INTERFACE, "server/base", "server/devices"],
     "server/devices": ["engine/base", "engine/model", BACKEND_INTERFACE, "server/base", "server/models", "server/logging/logger.h"],
     "server/net": ["engine/base", "server/base"],
-    "server/http": ["engine/base", "server/base", "server/net"],
+    "server/identity": ["engine/base", "server/base", "server/net/token_bucket.h"],
+    "server/http": ["engine/base", "server/base", "server/identity/principal.h", "server/net"],
     "server/fetch": ["engine/base", "engine/image/byte_stream.h", "server/base"],
     "server/models": ["engine/base", "engine/model", "engine/graph", BACKEND_INTERFACE, "server/base"],
     "server/sandbox": ["engine/base", "engine/image", "server/base"],
     "server/results": ["engine/base", "engine/image", "engine/model", "server/base"],
-    "server/handlers": ["server/base", "server/results", "server/admission", "server/devices", "server/models", "server/batching", "engine/base",
+    "server/handlers": ["server/base", "server/identity", "server/results", "server/admission", "server/devices", "server/models", "server/batching", "engine/base",
                         "engine/image", "engine/model", "engine/pipeline", "upscale/v1"],
-    "server/rest": ["server/base", "server/results", "server/admission", "server/fetch", "server/handlers", "server/http", "engine/base", "engine/image", "upscale/v1"],
-    "server/rpc": ["server/base", "server/admission", "server/handlers", "engine/base", "upscale/v1", "google/rpc",
+    "server/rest": ["server/base", "server/identity", "server/results", "server/admission", "server/fetch", "server/handlers", "server/http", "engine/base", "engine/image", "upscale/v1"],
+    "server/rpc": ["server/base", "server/identity", "server/admission", "server/handlers", "engine/base", "upscale/v1", "google/rpc",
                    "grpc/health/v1"],
     "server/lifecycle": ["server"] + ENGINE_INTERFACE,
-    "server": ["server/config", "server/lifecycle", "server/logging"],
+    "server": ["server/config", "server/identity/keys_command.h", "server/lifecycle", "server/logging"],
     "client": ["upscale/v1", "google/rpc", "grpc/health/v1", "engine/base/status_macros.h", "engine/base/unique_fd.h"],
 }
 PROJECT = re.compile(r'^\s*#\s*include\s+["<]((?:engine|server|client|upscale|google/rpc|grpc/health|tests)/[^">]+)[">]')
@@ -80,7 +81,7 @@ WIRE = r'#\s*include\s+[<"](grpc|grpcpp|google/protobuf)\b'
 # the engine reads no environment, and Protobuf alone where a model format is made of it.
 FORBIDDEN = {"engine": re.compile(WIRE + r"|\bgetenv\b")}
 ALLOWED = {"engine/model/onnx": re.compile(r"google/protobuf/"), "server/rest": re.compile(r"google/protobuf/")}
-FORBIDDEN |= {f"server/{d}": re.compile(WIRE) for d in ("admission", "base", "batching", "config", "devices", "fetch", "handlers", "http",
+FORBIDDEN |= {f"server/{d}": re.compile(WIRE) for d in ("admission", "base", "batching", "config", "devices", "fetch", "handlers", "http", "identity",
                                                         "lifecycle", "logging", "metrics", "models", "net", "readiness", "rest", "results", "sandbox")}
 
 

@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/cli/api_key.h"
+#include "client/cli/errors.h"
 #include "client/cli/image_plan.h"
 #include "client/cli/load_stats.h"
 #include "client/cli/progress_bar.h"
@@ -249,6 +251,53 @@ TEST(PercentileTest, OfAHundredIsItsPlace) {
   std::vector<double> values;
   for (int i = 1; i <= 100; ++i) values.push_back(i);
   for (int i = 1; i <= 100; ++i) EXPECT_EQ(Percentile(values, i), i);
+}
+
+TEST(ApiKeyTest, ComesFromTheFileOrTheEnvironment) {
+  const TempFolder folder;
+  const std::string file = folder / "key";
+  WriteText(file, "from-file \nmore\n");
+  unsetenv("UPSCALE_API_KEY");
+  EXPECT_EQ(*FindApiKey(""), "");
+  setenv("UPSCALE_API_KEY", "from-environment", 1);
+  EXPECT_EQ(*FindApiKey(""), "from-environment");
+  EXPECT_EQ(*FindApiKey(file), "from-file");
+  setenv("UPSCALE_API_KEY", "two words", 1);
+  EXPECT_EQ(FindApiKey("").status(), absl::InvalidArgumentError("UPSCALE_API_KEY holds no key"));
+  unsetenv("UPSCALE_API_KEY");
+  EXPECT_TRUE(absl::IsNotFound(FindApiKey(folder / "none").status()));
+  EXPECT_TRUE(absl::IsNotFound(FindApiKey(folder.path()).status()));
+  for (const std::string& text :
+       {std::string(), std::string("\n"), std::string("a\rb"), std::string(5000, 'k')}) {
+    WriteText(file, text);
+    EXPECT_EQ(FindApiKey(file).status(),
+              absl::InvalidArgumentError(absl::StrCat("--api-key-file ", file, " holds no key")));
+  }
+}
+
+TEST(ApiKeyTest, WarnsBeforeItGoesUnencryptedToOthers) {
+  for (const char* server :
+       {"127.0.0.1:8001", "localhost", "[::1]:8001", "unix:/run/x.sock", "127.0.0.1:1,127.0.0.1:2",
+        "http://localhost:8000/prefix", "https://example.org"}) {
+    EXPECT_EQ(OpenKeyWarning(server, /*tls=*/false), "") << server;
+  }
+  for (const char* server : {"example.org", "10.0.0.1:8001", "127.0.0.1:1, example.org:1",
+                             "http://example.org/prefix", "HTTP://10.0.0.1"}) {
+    EXPECT_THAT(OpenKeyWarning(server, /*tls=*/false), HasSubstr("unencrypted")) << server;
+    EXPECT_EQ(OpenKeyWarning(server, /*tls=*/true), "") << server;
+  }
+}
+
+TEST(ErrorLineTest, SaysWhereKeysComeFrom) {
+  EXPECT_THAT(ErrorLine(WithDetails(absl::UnauthenticatedError("no"),
+                                    {.origin = ErrorOrigin::kServer, .reason = "UNAUTHENTICATED"})),
+              HasSubstr("[UNAUTHENTICATED]; the server wants a key, see --api-key-file"));
+  EXPECT_THAT(ErrorLine(WithOrigin(absl::UnauthenticatedError("a proxy's"), ErrorOrigin::kServer)),
+              HasSubstr("see --api-key-file"));
+  EXPECT_THAT(
+      ErrorLine(WithDetails(absl::PermissionDeniedError("lacks"),
+                            {.origin = ErrorOrigin::kServer, .reason = "PERMISSION_DENIED"})),
+      HasSubstr("it takes another key"));
 }
 
 TEST(LoadStatsTest, AddsUp) {

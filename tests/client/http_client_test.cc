@@ -36,6 +36,27 @@ std::string Success(const std::string& body) {
       body);
 }
 
+TEST(HttpKeyTest, GoesAlongWithEveryRequest) {
+  FakeClock clock;
+  const FakeHttpServer server([](const FakeHttpRequest&) {
+    return FakeAnswer("401 Unauthorized", "WWW-Authenticate: Bearer\r\n",
+                      R"({"reason":"UNAUTHENTICATED","code":"UNAUTHENTICATED","detail":"no"})");
+  });
+  const auto client = HttpClient::Create({.server = server.url(), .api_key = "a-key"}, clock);
+  ASSERT_TRUE(client.ok()) << client.status();
+  const absl::Status refused = (*client)->ListModels().status();
+  EXPECT_TRUE(absl::IsUnauthenticated(refused)) << refused;
+  EXPECT_EQ(DetailsOf(refused).reason, "UNAUTHENTICATED");
+  MemorySource source("an image");
+  MemorySink sink;
+  ImageObserver nobody;
+  EXPECT_TRUE(absl::IsUnauthenticated((*client)->UpscaleImage({}, source, sink, nobody).status()));
+  ASSERT_THAT(server.requests(), SizeIs(Gt(1u)));
+  for (const FakeHttpRequest& request : server.requests()) {
+    EXPECT_THAT(request.header, HasSubstr("Authorization: Bearer a-key\r\n")) << request.target;
+  }
+}
+
 TEST(HttpProblemTest, KeepsWhatTheServerSays) {
   const absl::Status status = FromHttpAnswer(429, kFull, "3");
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);

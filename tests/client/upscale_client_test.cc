@@ -373,5 +373,23 @@ TEST_F(UpscaleClientTest, HealthIsAskedOnce) {
   EXPECT_EQ(client.CheckHealth("nobody").status().code(), absl::StatusCode::kNotFound);
 }
 
+TEST(ApiKeyTest, GoesAlongWithEveryCall) {
+  FakeServer server;
+  std::string shown;
+  server.OnImage([&shown](FakeImageCall& call) {
+    const auto& metadata = call.context.client_metadata();
+    const auto entry = metadata.find("authorization");
+    if (entry != metadata.end()) shown.assign(entry->second.data(), entry->second.size());
+    return FakeServer::Serve(call);
+  });
+  const auto client =
+      UpscaleClient::Create({.channel = {.endpoints = {server.endpoint()}}, .api_key = "a-key"});
+  ASSERT_TRUE(client.ok()) << client.status();
+  MemorySource source("an image");
+  MemorySink sink;
+  ASSERT_TRUE((*client)->UpscaleImage({}, source, sink).ok());
+  EXPECT_EQ(shown, "Bearer a-key");
+}
+
 }  // namespace
 }  // namespace upscaled::client

@@ -97,6 +97,7 @@ class Port {
                   .stall_timeout = kPatience},
                  "a fuzzed port",
                  Routes(),
+                 /*guard=*/nullptr,
                  FaultText,
                  table_};
   IoThread thread_;

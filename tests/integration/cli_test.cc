@@ -340,5 +340,37 @@ TEST_F(CliLocalTest, ItsServerDiesWithItHoweverItDies) {
   while (!fs::is_empty(folder)) wait();
 }
 
+TEST_F(CliTest, ShowsItsKeyToServersThatWantOne) {
+  // "upscaled keys new" writes the key, then its entry.
+  const ProcessResult made = Process({UPSCALED_BINARY, "keys", "new", "--role", "read"}).Wait();
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  const size_t line = made.out.find('\n');
+  const std::string key = made.out.substr(0, line);
+  WriteText(File("key"), key + "\n");
+  WriteText(File("keys.json"), "{\"keys\": [" + made.out.substr(line) + "]}");
+  ServerProcess server(UPSCALED_BINARY, {"--auth-keys=" + File("keys.json"), "--threads=2",
+                                         "--model-repository=engine/model/bundled"});
+  ASSERT_TRUE(server.AwaitReady()) << server.log();
+  const std::string in = MakeImage("in.png", {20, 10});
+  for (const std::string& address : {server.grpc_address(), "http://" + server.http_address()}) {
+    const Words way = {"--server", address, "--retries", "0"};
+    const ProcessResult without = Upscale(Words{"models"} + way);
+    EXPECT_EQ(without.exit_code, client::kExitRpcFailed);
+    EXPECT_THAT(without.err, HasSubstr("[UNAUTHENTICATED]; the server wants a key"));
+    EXPECT_EQ(Upscale(Words{"health"} + way).exit_code, client::kExitOk);
+    const Words with_key = way + Words{"--api-key-file", File("key")};
+    EXPECT_THAT(Upscale(Words{"models"} + with_key).out, HasSubstr("general-2x"));
+    setenv("UPSCALE_API_KEY", key.c_str(), 1);
+    const ProcessResult info = Upscale(Words{"info"} + way);
+    const ProcessResult image = Upscale(Words{"image", "-i", in, "-o", File("out.png")} + way);
+    unsetenv("UPSCALE_API_KEY");
+    EXPECT_EQ(info.exit_code, client::kExitOk) << info.err;
+    EXPECT_EQ(image.exit_code, client::kExitRpcFailed);
+    EXPECT_THAT(image.err, AllOf(HasSubstr("lacks the role \"upscale\" [PERMISSION_DENIED]"),
+                                 HasSubstr("another key"), testing::Not(HasSubstr(key))));
+  }
+  EXPECT_THAT(server.log(), testing::Not(HasSubstr(key.substr(4))));
+}
+
 }  // namespace
 }  // namespace upscaled::server

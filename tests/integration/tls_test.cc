@@ -97,7 +97,7 @@ TEST_F(TlsServerTest, AsksClientsForCertificatesWhereTold) {
 }
 
 TEST_F(TlsServerTest, ServesOperatorsWithTlsUnlessOnLoopback) {
-  ServerProcess server(UPSCALED_BINARY, ServerFlags({"--admin=0.0.0.0:0"}));
+  ServerProcess server(UPSCALED_BINARY, ServerFlags({"--admin=0.0.0.0:0", "--allow-anonymous"}));
   ASSERT_TRUE(server.AwaitReady()) << server.log();
   const std::string port = server.admin_address().substr(server.admin_address().rfind(':'));
   const auto reload = [&](std::vector<std::string> tls) {

@@ -36,6 +36,19 @@ test("sends options and key, and returns the result", async () => {
   assert.equal(headers.authorization, "Bearer secret");
 });
 
+test("tells what a key is refused for", () => {
+  for (const [status, reason] of [
+    [401, "UNAUTHENTICATED"],
+    [403, "PERMISSION_DENIED"],
+    [401, undefined], // a proxy's
+    [403, undefined],
+  ]) {
+    const error = upscaled.errorOf({ status, reason, detail: "no" });
+    assert.ok(error instanceof upscaled.UnauthorizedError, `${status} ${reason}`);
+    assert.ok(!error.retryable);
+  }
+});
+
 test("names options as the service does", async () => {
   const options = {
     noiseLevel: 0,

@@ -20,9 +20,11 @@ from upscaled_client import (  # noqa: E402
     ConnectionBroken,
     LimitExceededError,
     ServerError,
+    UnauthorizedError,
     UpscaledError,
     Url,
 )
+from upscaled_client.errors import error_of  # noqa: E402
 
 IMAGE = os.urandom(100_000)
 
@@ -46,6 +48,17 @@ class ClientTest(unittest.TestCase):
         self.assertEqual((path, body), ("/v1/upscale", IMAGE))
         self.assertEqual(query, {"scale": "2.5", "tta": "true", "request_id": "id"})
         self.assertEqual(headers["Authorization"], "Bearer secret")
+
+    def test_tells_what_a_key_is_refused_for(self):
+        for status, reason in (
+            (401, "UNAUTHENTICATED"),
+            (403, "PERMISSION_DENIED"),
+            (401, None),  # A proxy's.
+            (403, None),
+        ):
+            error = error_of({"status": status, "reason": reason, "detail": "no"})
+            self.assertIsInstance(error, UnauthorizedError)
+            self.assertFalse(error.retryable)
 
     def test_sends_chunks_and_files_as_they_come(self):
         with self.client.upscale(IMAGE[i : i + 999] for i in range(0, len(IMAGE), 999)) as result:

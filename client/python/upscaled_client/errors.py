@@ -80,6 +80,8 @@ _CLASS_OF_REASON = {
     "LIMIT_EXCEEDED": LimitExceededError,
     "UNKNOWN_MODEL": UnknownModelError,
     "SOURCE_REFUSED": InvalidOptionError,
+    "UNAUTHENTICATED": UnauthorizedError,
+    "PERMISSION_DENIED": UnauthorizedError,
     "OVERLOADED": BusyError,
     "DRAINING": BusyError,
     "DEADLINE": TimedOutError,

@@ -192,7 +192,8 @@ function listen() {
   });
   byId("key-form").addEventListener("submit", (event) => {
     event.preventDefault();
-    sessionStorage.setItem(KEY_ITEM, byId("key").value);
+    sessionStorage.setItem(KEY_ITEM, byId("key").value.trim());
+    byId("key").value = "";
     client = makeClient();
     queue.setClient(client);
     byId("key-form").hidden = true;

@@ -234,5 +234,38 @@ TEST(ParseConfigTest, WhatPrintConfigPrintsReadsBack) {
   EXPECT_EQ(second->config.model_repositories[1], testing::TempDir());
 }
 
+TEST(IdentityConfigTest, NobodyServesTheNetworkByMistake) {
+  for (const char* flag : {"--listen", "--http", "--admin"}) {
+    for (const char* address : {"0.0.0.0:0", "[::]:0", "192.0.2.1:80", "example.org:80"}) {
+      EXPECT_THAT(Refusal({flag, address}),
+                  AllOf(HasSubstr(std::string(flag) + " " + address), HasSubstr("--auth-keys"),
+                        HasSubstr("--allow-anonymous")));
+      EXPECT_TRUE(Parse({flag, address, "--allow-anonymous"}).ok());
+    }
+    for (const char* address : {"127.0.0.1:0", "[::1]:0", "localhost:0", "unix:/tmp/x.sock"}) {
+      EXPECT_TRUE(Parse({flag, address}).ok()) << address;
+    }
+  }
+  const std::string keys = WriteFile("keys.json", "{\"keys\": []}");
+  const auto parsed = Parse({"--listen=0.0.0.0:0", "--auth-keys", keys});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->config.auth_keys, keys);
+  EXPECT_THAT(Refusal({"--auth-keys", keys, "--allow-anonymous"}), HasSubstr("exclude each other"));
+  EXPECT_THAT(Refusal({"--auth-keys", "/nowhere/keys.json"}), HasSubstr("/nowhere/keys.json"));
+}
+
+TEST(IdentityConfigTest, AllowAnonymousIsASwitch) {
+  EXPECT_FALSE(Parse({})->config.allow_anonymous);
+  EXPECT_TRUE(Parse({"--allow-anonymous"})->config.allow_anonymous);
+  EXPECT_TRUE(Parse({"--allow-anonymous", "--threads=1"})->config.allow_anonymous);
+  EXPECT_TRUE(Parse({"--allow-anonymous=on"})->config.allow_anonymous);
+  EXPECT_TRUE(Parse({}, {{"UPSCALED_ALLOW_ANONYMOUS", "on"}})->config.allow_anonymous);
+  EXPECT_FALSE(Parse({"--allow-anonymous=off"}, {{"UPSCALED_ALLOW_ANONYMOUS", "on"}})
+                   ->config.allow_anonymous);
+  const std::string file = WriteFile("anonymous.yaml", "allow-anonymous: on\n");
+  EXPECT_TRUE(Parse({"--config", file})->config.allow_anonymous);
+  EXPECT_THAT(Refusal({"--allow-anonymous=perhaps"}), HasSubstr("must be one of on, off"));
+}
+
 }  // namespace
 }  // namespace upscaled::server

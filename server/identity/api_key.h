@@ -1,0 +1,35 @@
+// Keys that callers show: "upk_" and 256 random bits in base64url.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+
+namespace upscaled::server {
+
+// SHA-256 of a whole key. A plain hash is enough, without salt or stretching: nobody can guess or
+// tabulate 256 random bits, and keys of any other form are refused.
+using KeyHash = std::array<uint8_t, 32>;
+
+// UNAVAILABLE: the system has no random numbers.
+absl::StatusOr<std::string> NewApiKey();
+
+// nullopt: not of a key's form.
+std::optional<KeyHash> HashApiKey(std::string_view key);
+
+std::string FormatKeyHash(const KeyHash& hash);  // 64 lower-case hexadecimal digits
+std::optional<KeyHash> ParseKeyHash(std::string_view hex);
+
+// What a caller sent along: gRPC's metadata, or HTTP's fields; "" where there is none.
+struct Credentials {
+  std::string_view authorization;  // "Bearer KEY"
+  std::string_view api_key;        // the value of x-api-key
+};
+// The key: that of `authorization`, unless another scheme than Bearer; else `api_key`.
+std::string_view KeyOf(const Credentials& credentials);
+
+}  // namespace upscaled::server

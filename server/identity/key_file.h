@@ -1,0 +1,41 @@
+// The file of --auth-keys: who may call, by the hashes of their keys.
+//
+//   {"keys": [{"name": "shop-backend", "sha256": "<64 hexadecimal digits>", "tenant": "shop",
+//              "roles": ["upscale"], "not_before": "2026-12-01T00:00:00Z",
+//              "expires": "2027-12-01T00:00:00Z"}]}
+//
+// The two times may be left out. No name and no hash may be there twice.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/identity/api_key.h"
+#include "server/identity/principal.h"
+
+namespace upscaled::server {
+
+inline constexpr size_t kMaxKeyFileBytes = size_t{4} << 20;
+inline constexpr size_t kMaxKeys = 10'000;
+
+struct KeyEntry {
+  Principal principal;
+  absl::Time not_before = absl::InfinitePast();
+  absl::Time expires = absl::InfiniteFuture();
+};
+
+// Looked up by the hash of what a caller sent. How long a look-up takes tells at most how a stored
+// hash begins, and no hash leads back to its key, so the comparison need not take constant time.
+using KeyTable = std::map<KeyHash, KeyEntry>;
+
+// INVALID_ARGUMENT names the file, the entry and what is wrong with it.
+absl::StatusOr<KeyTable> ParseKeyFile(std::string_view text, const std::string& file);
+
+// An entry as the file has it, but without times.
+std::string FormatKeyEntry(const Principal& principal, const KeyHash& hash);
+
+}  // namespace upscaled::server

@@ -1,0 +1,75 @@
+#include "server/identity/keys_command.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "server/identity/api_key.h"
+#include "server/identity/key_file.h"
+
+namespace upscaled::server {
+namespace {
+
+constexpr int kExitWrong = 2;
+
+absl::Status WriteNewKey(const Principal& principal, std::ostream& out) {
+  ASSIGN_OR_RETURN(const std::string key, NewApiKey());
+  const std::string entry = FormatKeyEntry(principal, *HashApiKey(key));
+  // As the server will read it, so that a bad name is told now.
+  RETURN_IF_ERROR(ParseKeyFile(absl::StrCat("{\"keys\": [", entry, "]}"), "new key").status());
+  out << key << "\n" << entry << "\n";
+  return absl::OkStatus();
+}
+
+absl::Status WriteHash(std::istream& in, std::ostream& out) {
+  std::string line;
+  std::getline(in, line);
+  const std::optional<KeyHash> hash = HashApiKey(std::string(absl::StripAsciiWhitespace(line)));
+  if (!hash) {
+    return absl::InvalidArgumentError(
+        "what was read is no key: those of \"upscaled keys new\" are upk_ and 43 characters");
+  }
+  out << FormatKeyHash(*hash) << "\n";
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int RunKeysCommand(int argc, const char* const* argv, std::istream& in, std::ostream& out,
+                   std::ostream& err) {
+  CLI::App app{"Keys of those who may call, for --auth-keys.", "upscaled keys"};
+  app.require_subcommand(1);
+  std::string name = "new-key", tenant;
+  std::vector<std::string> roles;
+  CLI::App* const new_key = app.add_subcommand(
+      "new", "writes a fresh key in the first line, then its entry for the file of --auth-keys");
+  new_key->add_option("--name", name, "the key's name in the file and the log [new-key]");
+  new_key->add_option("--tenant", tenant, "whose key it is [as the name]");
+  new_key
+      ->add_option("--role", roles, "read, upscale or admin; may be given several times [upscale]")
+      ->check(CLI::IsMember({"read", "upscale", "admin"}));
+  app.add_subcommand("hash", "reads a key from standard input and writes its hash");
+  try {  // CLI11 reports by exceptions
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    out << app.help("", CLI::AppFormatMode::All);
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    err << "upscaled keys: " << error.what() << "\n";
+    return kExitWrong;
+  }
+  Principal principal{.name = name, .tenant = tenant.empty() ? name : tenant};
+  for (const std::string& role : roles) principal.roles.Add(*ParseRole(role));
+  if (roles.empty()) principal.roles.Add(Role::kUpscale);
+  const absl::Status status = new_key->parsed() ? WriteNewKey(principal, out) : WriteHash(in, out);
+  if (status.ok()) return 0;
+  err << "upscaled keys: " << status.message() << "\n";
+  return kExitWrong;
+}
+
+}  // namespace upscaled::server

@@ -1,0 +1,39 @@
+// Who calls, and what they may do.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace upscaled::server {
+
+// What a method asks of its caller; README.md has the table.
+enum class Role : uint8_t { kRead, kUpscale, kAdmin };
+std::string_view RoleName(Role role);  // "read", "upscale", "admin"
+std::optional<Role> ParseRole(std::string_view name);
+
+// Roles with what they imply: `upscale` implies `read`, `admin` everything.
+class RoleSet {
+ public:
+  RoleSet() = default;
+  RoleSet(std::initializer_list<Role> roles) {
+    for (const Role role : roles) Add(role);
+  }
+  void Add(Role role) {
+    for (int implied = 0; implied <= static_cast<int>(role); ++implied) bits_ |= 1u << implied;
+  }
+  bool Has(Role role) const { return (bits_ >> static_cast<int>(role) & 1) != 0; }
+
+ private:
+  unsigned bits_ = 0;
+};
+
+struct Principal {
+  std::string name;    // of one key
+  std::string tenant;  // who owns it; several keys may have the same
+  RoleSet roles;
+};
+
+}  // namespace upscaled::server

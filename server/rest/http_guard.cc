@@ -1,0 +1,38 @@
+#include "server/rest/http_guard.h"
+
+#include <optional>
+#include <utility>
+
+#include "server/handlers/call_steps.h"
+#include "server/rest/problem.h"
+#include "server/rest/rest_host.h"
+
+namespace upscaled::server {
+namespace {
+
+constexpr int kUnauthorized = 401;
+
+}  // namespace
+
+HttpGuard MakeHttpGuard(const Authenticator* authenticator,
+                        std::function<void(const RequestRecord&)> on_finished) {
+  if (authenticator == nullptr) return nullptr;
+  return [authenticator, on_finished = std::move(on_finished)](
+             const HttpRoute& route, HttpRequest& request) -> std::optional<HttpFault> {
+    const Credentials credentials{.authorization = request.Field("Authorization"),
+                                  .api_key = request.Field("X-API-Key")};
+    auto caller = authenticator->Authorize(credentials, request.peer, *route.role);
+    if (caller.ok()) {
+      request.caller = *std::move(caller);
+      return std::nullopt;
+    }
+    RequestRecord record{.transport = kHttpTransport, .method = route.name, .peer = request.peer};
+    CloseRecord(record, caller.status(), absl::ZeroDuration());
+    on_finished(record);
+    HttpFault fault{HttpStatusOf(caller.status()), caller.status()};
+    if (fault.status == kUnauthorized) fault.fields.push_back({"WWW-Authenticate", "Bearer"});
+    return fault;
+  };
+}
+
+}  // namespace upscaled::server

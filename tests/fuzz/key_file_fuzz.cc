@@ -1,0 +1,23 @@
+// Any bytes as the file of --auth-keys.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "server/identity/key_file.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace upscaled::server;  // NOLINT
+  const auto table =
+      ParseKeyFile(std::string_view(reinterpret_cast<const char*>(data), size), "keys.json");
+  if (!table.ok()) return 0;
+  std::set<std::string> names;
+  for (const auto& [hash, key] : *table) {
+    // Nobody without a name, a role or a time.
+    if (!names.insert(key.principal.name).second || key.principal.tenant.empty()) std::abort();
+    if (!key.principal.roles.Has(Role::kRead) || key.not_before >= key.expires) std::abort();
+  }
+  return 0;
+}

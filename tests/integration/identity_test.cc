@@ -1,0 +1,413 @@
+// Who may call what: every method of both doors with every kind of key.
+#include <atomic>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <grpcpp/generic/generic_stub.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "nlohmann/json.hpp"
+#include "server/identity/api_key.h"
+#include "tests/client/temp_folder.h"
+#include "tests/integration/http_answers.h"
+#include "tests/integration/test_server.h"
+#include "tests/support/test_image.h"
+#include "upscale/v1/admin.grpc.pb.h"
+
+namespace upscaled::server {
+namespace {
+
+using client::TempFolder;
+using client::WriteText;
+using grpc::StatusCode;
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// Keys by name: "reader", "uploader" and "operator" have one role each, "old" has expired.
+class IdentityTest : public ::testing::Test {
+ protected:
+  IdentityTest() {
+    for (const char* name : {"reader", "uploader", "operator", "old", "unknown"}) {
+      keys_[name] = *NewApiKey();
+    }
+    WriteKeys(All());
+  }
+
+  json EntryOf(const std::string& name, const std::string& role) const {
+    return {{"name", name},
+            {"tenant", "shop"},
+            {"roles", {role}},
+            {"sha256", FormatKeyHash(*HashApiKey(keys_.at(name)))}};
+  }
+  json All() const {
+    json old = EntryOf("old", "admin");
+    old["expires"] = "2026-01-01T00:00:00Z";
+    return {EntryOf("reader", "read"), EntryOf("uploader", "upscale"), EntryOf("operator", "admin"),
+            old};
+  }
+  void WriteKeys(const json& entries) {
+    WriteText(folder_ / "new.json", json{{"keys", entries}}.dump());
+    std::filesystem::rename(folder_ / "new.json", file());
+  }
+  std::filesystem::path file() const { return folder_ / "keys.json"; }
+
+  // All ports ask for keys: that of the operators can be reached from elsewhere.
+  ServerConfig Config() const {
+    ServerConfig config = TestConfig();
+    config.auth_keys = file();
+    config.admin = "0.0.0.0:0";
+    return config;
+  }
+  void Show(grpc::ClientContext& context, const std::string& name) const {
+    if (!name.empty()) context.AddMetadata("authorization", "Bearer " + keys_.at(name));
+  }
+  HttpFields FieldsOf(const std::string& name) const {
+    return name.empty() ? HttpFields() : HttpFields{{"X-API-Key", keys_.at(name)}};
+  }
+
+  std::map<std::string, std::string> keys_;
+  std::mt19937 random_ = test::FreshRandom();
+  const std::string image_ =
+      *test::Encode(test::RandomImage({8, 6, 3, SampleType::kU8}, random_).view(), {});
+  TempFolder folder_;
+};
+
+// What callers of each name get from a method that asks for `role`; "" has no key.
+struct Expectation {
+  const char* caller;
+  bool (*may)(const std::string& role);
+  bool known;
+};
+constexpr Expectation kCallers[] = {
+    {"", [](const std::string&) { return false; }, false},
+    {"unknown", [](const std::string&) { return false; }, false},
+    {"old", [](const std::string&) { return false; }, false},
+    {"reader", [](const std::string& role) { return role == "read"; }, true},
+    {"uploader", [](const std::string& role) { return role != "admin"; }, true},
+    {"operator", [](const std::string&) { return true; }, true},
+};
+
+// The end of a reflection call that asks for all services.
+grpc::Status Reflect(const std::shared_ptr<grpc::Channel>& channel, grpc::ClientContext& context) {
+  grpc::GenericStub stub(channel);
+  grpc::CompletionQueue queue;
+  const auto await = [&queue] {
+    void* tag = nullptr;
+    bool ok = false;
+    queue.Next(&tag, &ok);
+    return ok;
+  };
+  const auto stream = stub.PrepareCall(
+      &context, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", &queue);
+  stream->StartCall(nullptr);
+  await();
+  const grpc::Slice slice(std::string("\x3a\x01*"));
+  stream->Write(grpc::ByteBuffer(&slice, 1), nullptr);
+  await();
+  grpc::ByteBuffer answer;
+  stream->Read(&answer, nullptr);
+  const bool answered = await();
+  if (answered) {
+    stream->WritesDone(nullptr);
+    await();
+  }
+  grpc::Status status;
+  stream->Finish(&status, nullptr);
+  await();
+  queue.Shutdown();
+  EXPECT_EQ(answered, status.ok());
+  return status;
+}
+
+TEST_F(IdentityTest, GrpcAsksForRoles) {
+  TestServer server(Config());
+  const auto admin_channel = server.NewAdminChannel();
+  const auto admin = pb::AdminService::NewStub(admin_channel);
+  pb::UpscaleService::Stub& stub = server.stub();
+  struct Method {
+    const char* name;
+    const char* role;
+    std::function<grpc::Status(grpc::ClientContext&)> call;
+  };
+  const Method methods[] = {
+      {"ListModels", "read",
+       [&](grpc::ClientContext& context) {
+         pb::ListModelsResponse response;
+         return stub.ListModels(&context, {}, &response);
+       }},
+      {"GetModel", "read",
+       [&](grpc::ClientContext& context) {
+         pb::GetModelRequest request;
+         request.set_name("general-2x");
+         pb::GetModelResponse response;
+         return stub.GetModel(&context, request, &response);
+       }},
+      {"GetServerInfo", "read",
+       [&](grpc::ClientContext& context) {
+         pb::GetServerInfoResponse response;
+         return stub.GetServerInfo(&context, {}, &response);
+       }},
+      {"Upscale", "upscale",
+       [&](grpc::ClientContext& context) {
+         pb::UpscaleRequest request;
+         request.set_image(image_);
+         pb::UpscaleResponse response;
+         return stub.Upscale(&context, request, &response);
+       }},
+      {"UpscaleImage", "upscale",
+       [&](grpc::ClientContext& context) {
+         const auto stream = stub.UpscaleImage(&context);
+         if (stream->Write(StartMessage({})) && stream->Write(ChunkMessage(image_))) {
+           stream->WritesDone();
+         }
+         Outcome outcome;
+         ReadToEnd(context, *stream, outcome);
+         return outcome.status;
+       }},
+      {"UpscaleTiles", "upscale",
+       [&](grpc::ClientContext& context) {
+         const auto stream = stub.UpscaleTiles(&context);
+         pb::UpscaleTilesRequest request;
+         request.mutable_start();
+         stream->Write(request);
+         stream->WritesDone();
+         pb::UpscaleTilesResponse response;
+         while (stream->Read(&response)) {
+         }
+         return stream->Finish();
+       }},
+      {"ReloadModels", "admin",
+       [&](grpc::ClientContext& context) {
+         pb::ReloadModelsResponse response;
+         return admin->ReloadModels(&context, {}, &response);
+       }},
+      {"ServerReflectionInfo", "admin",
+       [&](grpc::ClientContext& context) { return Reflect(admin_channel, context); }}};
+  for (const Method& method : methods) {
+    // gRPC's own service tells code and message alone.
+    const bool details = std::string(method.name) != "ServerReflectionInfo";
+    for (const Expectation& expected : kCallers) {
+      SCOPED_TRACE(absl::StrCat(method.name, " ", expected.caller));
+      grpc::ClientContext context;
+      Show(context, expected.caller);
+      const grpc::Status status = method.call(context);
+      if (expected.may(method.role)) {
+        EXPECT_TRUE(status.ok()) << status.error_message();
+      } else if (expected.known) {
+        EXPECT_TRUE(IsError(status, StatusCode::PERMISSION_DENIED,
+                            details ? "PERMISSION_DENIED" : "",
+                            absl::StrCat("lacks the role \"", method.role, "\"")));
+      } else if (status.error_code() != StatusCode::RESOURCE_EXHAUSTED) {
+        EXPECT_TRUE(IsError(status, StatusCode::UNAUTHENTICATED, details ? "UNAUTHENTICATED" : "",
+                            "API key"));
+      } else {
+        EXPECT_STRNE(expected.caller, "") << "the table has more wrong keys than an address";
+      }
+    }
+  }
+  grpc::ClientContext context;
+  grpc::health::v1::HealthCheckResponse health;
+  EXPECT_TRUE(
+      grpc::health::v1::Health::NewStub(server.channel())->Check(&context, {}, &health).ok());
+  for (const auto& [name, key] : keys_) EXPECT_THAT(server.log(), Not(HasSubstr(key.substr(4))));
+  EXPECT_THAT(server.log(), HasSubstr("reason=expired_key key=old"));
+  EXPECT_THAT(server.log(), HasSubstr("key=uploader tenant=shop"));
+}
+
+TEST_F(IdentityTest, HttpAsksForRoles) {
+  TestServer server(Config());
+  struct Route {
+    const char* method;
+    const char* target;
+    const char* role;
+    std::string body = "";
+  };
+  const Route routes[] = {{"POST", "/v1/upscale", "upscale", image_},
+                          {"POST", "/v1/upscale?dry_run=true", "upscale", image_},
+                          {"HEAD", "/v1/upscale", "upscale", image_},
+                          {"GET", "/v1/models", "read"},
+                          {"GET", "/v1/models/general-2x", "read"},
+                          {"GET", "/v1/info", "read"},
+                          {"GET", "/v1/results/none", "read"},
+                          {"GET", "/v1/progress/a%20b", "read"}};  // no id, so it is told at once
+  const auto check = [&](int port, const Route& route) {
+    for (const Expectation& expected : kCallers) {
+      SCOPED_TRACE(absl::StrCat(route.method, " ", route.target, " ", expected.caller));
+      const HttpAnswer answer =
+          Request(port, route.method, route.target, route.body, FieldsOf(expected.caller));
+      if (expected.may(route.role)) {
+        EXPECT_NE(answer.status, 401);
+        EXPECT_NE(answer.status, 403);
+      } else if (expected.known) {
+        EXPECT_EQ(answer.status, 403);
+      } else if (answer.status == 429) {
+        EXPECT_STRNE(expected.caller, "");
+        EXPECT_EQ(answer.fields.at("Retry-After"), "5");
+      } else {
+        EXPECT_EQ(answer.status, 401);
+        EXPECT_EQ(answer.fields.at("WWW-Authenticate"), "Bearer");
+      }
+    }
+  };
+  const int port = server.server().http_port(), admin = server.server().admin_port();
+  for (const Route& route : routes) check(port, route);
+  check(admin, {"GET", "/metrics", "admin"});
+  const HttpAnswer missing = Request(port, "GET", "/v1/models");
+  EXPECT_EQ(missing.fields.at("Content-Type"), "application/problem+json");
+  EXPECT_EQ(json::parse(missing.body)["reason"], "UNAUTHENTICATED");
+  const HttpAnswer lacking = Request(port, "POST", "/v1/upscale", image_, FieldsOf("reader"));
+  EXPECT_EQ(json::parse(lacking.body)["reason"], "PERMISSION_DENIED");
+  EXPECT_EQ(json::parse(lacking.body)["metadata"]["role"], "upscale");
+  for (const char* open : {"/", "/app.js", "/docs", "/openapi.json", "/v2/health/live"}) {
+    EXPECT_EQ(Request(port, "GET", open).status, 200) << open;
+  }
+  EXPECT_EQ(Request(admin, "GET", "/v2/health/ready").status, 200);
+  for (const auto& [name, key] : keys_) EXPECT_THAT(server.log(), Not(HasSubstr(key.substr(4))));
+  EXPECT_THAT(server.log(), HasSubstr("method=GetProgress"));
+}
+
+TEST_F(IdentityTest, RefusesBeforeABodyIsThere) {
+  TestServer server(Config());
+  const TestSocket socket = TestSocket::Connect(server.server().http_port());
+  socket.Write(RequestHeader("POST", "/v1/upscale", 10'000'000, {{"Expect", "100-continue"}}));
+  EXPECT_THAT(socket.Read(4096), testing::StartsWith("HTTP/1.1 401"));
+  EXPECT_EQ(server.server().admission_state().requests, 0);
+}
+
+TEST_F(IdentityTest, LargeBodiesGetTheirAnswerAllTheSame) {
+  TestServer server(Config());
+  const HttpAnswer answer = Request(server.server().http_port(), "POST", "/v1/upscale",
+                                    std::string(size_t{8} << 20, 'x'));
+  EXPECT_EQ(answer.status, 401) << "as browsers send all before they read";
+}
+
+TEST_F(IdentityTest, ResultsAreForThoseWithAKeyAlone) {
+  ServerConfig config = Config();
+  config.result_cache = folder_ / "results";
+  TestServer server(config);
+  const int port = server.server().http_port();
+  const HttpAnswer answer = Request(port, "POST", "/v1/upscale", image_, FieldsOf("uploader"));
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  const std::string tag = answer.fields.at("ETag");
+  const std::string target = "/v1/results/" + tag.substr(1, tag.size() - 2);
+  EXPECT_EQ(Request(port, "GET", target).status, 401);
+  const HttpAnswer stored = Request(port, "GET", target, "", FieldsOf("reader"));
+  EXPECT_EQ(stored.body, answer.body);
+  EXPECT_THAT(stored.fields.at("Cache-Control"), testing::StartsWith("private"));
+}
+
+TEST_F(IdentityTest, PreflightsNeedNoKey) {
+  ServerConfig config = Config();
+  config.cors_origins = {"https://example.org"};
+  TestServer server(config);
+  const HttpFields origin = {{"Origin", "https://example.org"}};
+  const int port = server.server().http_port();
+  const HttpAnswer preflight = Request(port, "OPTIONS", "/v1/upscale", "", origin);
+  EXPECT_EQ(preflight.status, 204);
+  EXPECT_THAT(preflight.fields.at("Access-Control-Allow-Headers"),
+              testing::AllOf(HasSubstr("Authorization"), HasSubstr("X-API-Key")));
+  const HttpAnswer refused = Request(port, "GET", "/v1/models", "", origin);
+  EXPECT_EQ(refused.status, 401);
+  EXPECT_EQ(refused.fields.at("Access-Control-Allow-Origin"), "https://example.org");
+}
+
+TEST_F(IdentityTest, SlowsWrongKeysAndLetsRightOnesPass) {
+  TestServer server(Config());
+  const int port = server.server().http_port();
+  int refused = 0, slowed = 0;
+  for (int i = 0; i < 15; ++i) {
+    const int status = Request(port, "GET", "/v1/models", "", FieldsOf("unknown")).status;
+    refused += status == 401;
+    slowed += status == 429;
+  }
+  EXPECT_GE(refused, 10);
+  EXPECT_GE(slowed, 1);
+  EXPECT_EQ(Request(port, "GET", "/v1/models", "", FieldsOf("reader")).status, 200);
+  grpc::ClientContext wrong, right;
+  Show(wrong, "unknown");
+  Show(right, "reader");
+  pb::ListModelsResponse models;
+  const grpc::Status status = server.stub().ListModels(&wrong, {}, &models);
+  EXPECT_EQ(status.error_code(), StatusCode::RESOURCE_EXHAUSTED) << "both doors have one bucket";
+  EXPECT_EQ(RetryDelayOf(status), absl::Seconds(5));
+  EXPECT_TRUE(server.stub().ListModels(&right, {}, &models).ok());
+  const std::string metrics =
+      Request(server.server().admin_port(), "GET", "/metrics", "", FieldsOf("operator")).body;
+  EXPECT_THAT(metrics, HasSubstr("upscaled_denied_callers_total{reason=\"unknown_key\"}"));
+  EXPECT_THAT(metrics, HasSubstr("upscaled_denied_callers_total{reason=\"wrong_keys\"}"));
+}
+
+TEST_F(IdentityTest, OperatorsOfThisMachineNeedNoKey) {
+  ServerConfig config = Config();
+  config.admin = "127.0.0.1:0";
+  TestServer server(config);
+  EXPECT_EQ(Request(server.server().admin_port(), "GET", "/metrics").status, 200);
+  grpc::ClientContext context;
+  pb::ReloadModelsResponse response;
+  EXPECT_TRUE(pb::AdminService::NewStub(server.NewAdminChannel())
+                  ->ReloadModels(&context, {}, &response)
+                  .ok());
+}
+
+TEST_F(IdentityTest, NewKeysUnderLoadLoseNoCall) {
+  TestServer server(Config());
+  std::atomic<bool> stop = false;
+  std::atomic<int> calls = 0, failures = 0;
+  std::vector<std::thread> clients;
+  clients.emplace_back([&] {
+    while (!stop) {
+      grpc::ClientContext context;
+      Show(context, "uploader");
+      pb::ListModelsResponse response;
+      failures += !server.stub().ListModels(&context, {}, &response).ok();
+      ++calls;
+    }
+  });
+  clients.emplace_back([&] {
+    while (!stop) {
+      failures +=
+          Request(server.server().http_port(), "POST", "/v1/upscale", image_, FieldsOf("uploader"))
+              .status != 200;
+      ++calls;
+    }
+  });
+  for (int i = 0; i < 20; ++i) {
+    WriteKeys(i % 2 == 0 ? json::array({EntryOf("uploader", "upscale")}) : All());
+    server.server().Reload();
+  }
+  WriteText(file(), "{");  // leaves the keys as they were
+  server.server().Reload();
+  while (calls < 50) std::this_thread::yield();
+  stop = true;
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(failures, 0);
+  EXPECT_THAT(server.log(), HasSubstr("reloaded the keys"));
+  EXPECT_THAT(server.log(), HasSubstr("the keys stay as they were"));
+  WriteKeys(json::array());
+  server.server().Reload();
+  EXPECT_EQ(
+      Request(server.server().http_port(), "GET", "/v1/info", "", FieldsOf("uploader")).status, 401)
+      << "revoked";
+}
+
+TEST_F(IdentityTest, ChangedFilesAreReadWithoutASignal) {
+  TestServer server(Config());
+  WriteKeys(json::array({EntryOf("operator", "admin")}));
+  const int port = server.server().http_port();
+  const absl::Time deadline = absl::Now() + absl::Seconds(60);
+  while (Request(port, "GET", "/v1/info", "", FieldsOf("reader")).status == 200) {
+    ASSERT_LT(absl::Now(), deadline);
+    absl::SleepFor(absl::Milliseconds(100));
+  }
+  EXPECT_EQ(Request(port, "GET", "/v1/info", "", FieldsOf("operator")).status, 200);
+}
+
+}  // namespace
+}  // namespace upscaled::server

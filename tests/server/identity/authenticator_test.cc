@@ -1,0 +1,201 @@
+#include "server/identity/authenticator.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "server/base/error.h"
+#include "tests/support/fake_clock.h"
+
+namespace upscaled::server {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr char kHost[] = "192.0.2.1";
+
+class AuthenticatorTest : public ::testing::Test {
+ protected:
+  AuthenticatorTest() {
+    Write({EntryOf("reader", R"(["read"])"), EntryOf("uploader", R"(["upscale"])"),
+           EntryOf("operator", R"(["admin"])"),
+           EntryOf("old", R"(["upscale"])", "expires", absl::Now() - absl::Seconds(2)),
+           EntryOf("early", R"(["upscale"])", "not_before", absl::Now() + absl::Hours(1)),
+           EntryOf("timed", R"(["upscale"])", "expires", absl::Now() + absl::Hours(1))});
+    auto loaded = Authenticator::Load(file_, clock_, [this](const DeniedCaller& caller) {
+      denied_.push_back(
+          absl::StrCat(std::string(DenialName(caller.denial)), ":", std::string(caller.key)));
+    });
+    EXPECT_TRUE(loaded.ok()) << loaded.status();
+    authenticator_ = *std::move(loaded);
+  }
+  ~AuthenticatorTest() override { std::filesystem::remove(file_); }
+
+  // One key for each name.
+  const std::string& KeyNamed(const std::string& name) {
+    std::string& key = keys_[name];
+    if (key.empty()) key = *NewApiKey();
+    return key;
+  }
+  std::string EntryOf(const std::string& name, const std::string& roles,
+                      const std::string& field = "", absl::Time time = {}) {
+    std::string more;
+    if (!field.empty()) {
+      more = absl::StrCat(", \"", field, "\": \"",
+                          absl::FormatTime(absl::RFC3339_full, time, absl::UTCTimeZone()), "\"");
+    }
+    return absl::StrCat(R"({"name": ")", name, R"(", "tenant": "t", "roles": )", roles,
+                        R"(, "sha256": ")", FormatKeyHash(*HashApiKey(KeyNamed(name))), "\"", more,
+                        "}");
+  }
+  // As an editor that replaces files.
+  void Write(const std::vector<std::string>& entries) {
+    WriteText("{\"keys\": [" + absl::StrJoin(entries, ",") + "]}");
+  }
+  void WriteText(const std::string& text) {
+    std::ofstream(file_ + ".new") << text;
+    std::filesystem::rename(file_ + ".new", file_);
+  }
+  absl::Status Ask(const std::string& key, Role role = Role::kUpscale,
+                   const std::string& host = kHost) {
+    const std::string value = "Bearer " + key;
+    return authenticator_->Authorize({.authorization = value}, host, role).status();
+  }
+
+  const std::string file_ = absl::StrCat(testing::TempDir(), "keys-", getpid(), ".json");
+  std::map<std::string, std::string> keys_;
+  FakeClock clock_;
+  std::vector<std::string> denied_;
+  std::unique_ptr<Authenticator> authenticator_;
+};
+
+TEST_F(AuthenticatorTest, KnowsWhoCalls) {
+  const auto caller =
+      authenticator_->Authorize({.api_key = KeyNamed("uploader")}, kHost, Role::kRead);
+  ASSERT_TRUE(caller.ok()) << caller.status();
+  EXPECT_EQ((*caller)->name, "uploader");
+  EXPECT_EQ((*caller)->tenant, "t");
+  EXPECT_TRUE(Ask(KeyNamed("timed")).ok());
+  EXPECT_TRUE(denied_.empty());
+}
+
+TEST_F(AuthenticatorTest, RolesRule) {
+  for (const auto& [name, most] : {std::pair("reader", Role::kRead),
+                                   {"uploader", Role::kUpscale},
+                                   {"operator", Role::kAdmin}}) {
+    for (const Role role : {Role::kRead, Role::kUpscale, Role::kAdmin}) {
+      const absl::Status status = Ask(KeyNamed(name), role);
+      EXPECT_EQ(status.ok(), role <= most) << name << " " << RoleName(role);
+      if (status.ok()) continue;
+      EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied);
+      EXPECT_EQ(ReasonOf(status), ErrorReason::kPermissionDenied);
+      EXPECT_EQ(MetadataOf(status).at("role"), RoleName(role));
+    }
+  }
+}
+
+TEST_F(AuthenticatorTest, WrongKeysAreAllAlikeButInTheLog) {
+  const absl::Status unknown = Ask(*NewApiKey());
+  EXPECT_EQ(unknown.code(), absl::StatusCode::kUnauthenticated);
+  EXPECT_EQ(ReasonOf(unknown), ErrorReason::kUnauthenticated);
+  EXPECT_EQ(Ask(KeyNamed("old")), unknown);
+  EXPECT_EQ(Ask(KeyNamed("early")), unknown);
+  EXPECT_EQ(Ask("password"), unknown);
+  const absl::Status missing = authenticator_->Authorize({}, kHost, Role::kRead).status();
+  EXPECT_EQ(missing.code(), absl::StatusCode::kUnauthenticated);
+  EXPECT_THAT(std::string(missing.message()), HasSubstr("needed"));
+  EXPECT_THAT(denied_, ElementsAre("unknown_key:", "expired_key:old", "early_key:early",
+                                   "unknown_key:", "no_key:"));
+}
+
+TEST_F(AuthenticatorTest, SlowsWrongKeysOfOneAddress) {
+  const std::string wrong = *NewApiKey();
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_EQ(Ask(wrong).code(), absl::StatusCode::kUnauthenticated) << i;
+  }
+  const absl::Status slowed = Ask(wrong);
+  EXPECT_EQ(slowed.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(RetryDelayOf(slowed), absl::Seconds(5));
+  EXPECT_EQ(denied_.back(), "wrong_keys:");
+  EXPECT_TRUE(Ask(KeyNamed("uploader")).ok()) << "a neighbour behind the same proxy";
+  EXPECT_EQ(Ask(wrong, Role::kRead, "192.0.2.2").code(), absl::StatusCode::kUnauthenticated);
+  EXPECT_EQ(authenticator_->Authorize({}, kHost, Role::kRead).status().code(),
+            absl::StatusCode::kUnauthenticated);
+  clock_.Advance(absl::Seconds(5));
+  EXPECT_EQ(Ask(wrong).code(), absl::StatusCode::kUnauthenticated);
+  EXPECT_EQ(Ask(wrong).code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST_F(AuthenticatorTest, ReadsWhatHasChanged) {
+  EXPECT_EQ(*authenticator_->ReloadIfChanged(), false);
+  // The reader's key goes; the uploader gets a second one.
+  Write({EntryOf("uploader", R"(["upscale"])"), EntryOf("uploader-2", R"(["upscale"])")});
+  EXPECT_EQ(*authenticator_->ReloadIfChanged(), true);
+  EXPECT_EQ(authenticator_->key_count(), 2u);
+  EXPECT_TRUE(Ask(KeyNamed("uploader")).ok());
+  EXPECT_TRUE(Ask(KeyNamed("uploader-2")).ok());
+  EXPECT_EQ(Ask(KeyNamed("reader"), Role::kRead).code(), absl::StatusCode::kUnauthenticated);
+}
+
+TEST_F(AuthenticatorTest, KeepsItsKeysWhenTheFileBreaks) {
+  WriteText("{\"keys\": [");
+  EXPECT_THAT(std::string(authenticator_->ReloadIfChanged().status().message()), HasSubstr(file_));
+  EXPECT_TRUE(Ask(KeyNamed("uploader")).ok());
+  EXPECT_EQ(*authenticator_->ReloadIfChanged(), false) << "told once";
+  std::filesystem::remove(file_);
+  EXPECT_FALSE(authenticator_->ReloadIfChanged().ok());
+  EXPECT_TRUE(Ask(KeyNamed("uploader")).ok());
+  Write({});
+  EXPECT_EQ(*authenticator_->ReloadIfChanged(), true);
+  EXPECT_FALSE(Ask(KeyNamed("uploader")).ok()) << "revoked";
+}
+
+TEST_F(AuthenticatorTest, PrincipalsOutliveTheirKeys) {
+  const auto caller =
+      authenticator_->Authorize({.api_key = KeyNamed("uploader")}, kHost, Role::kRead);
+  Write({});
+  ASSERT_TRUE(authenticator_->Reload().ok());
+  EXPECT_EQ((*caller)->name, "uploader");
+}
+
+TEST_F(AuthenticatorTest, RightKeysPassWhileOthersAreReplaced) {
+  const std::string& key = KeyNamed("uploader");
+  std::atomic<bool> stop = false;
+  std::atomic<int> refused = 0;
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 2; ++i) {
+    callers.emplace_back([&] {
+      while (!stop)
+        refused += !authenticator_->Authorize({.api_key = key}, kHost, Role::kRead).ok();
+    });
+  }
+  for (int i = 0; i < 50; ++i) {
+    Write({EntryOf("uploader", R"(["upscale"])"), EntryOf(absl::StrCat("new-", i), R"(["read"])")});
+    EXPECT_TRUE(authenticator_->Reload().ok());
+  }
+  stop = true;
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(refused, 0);
+}
+
+TEST(AuthenticatorLoadTest, NamesTheFileThatItCannotRead) {
+  FakeClock clock;
+  const auto loaded = Authenticator::Load("/nowhere/keys.json", clock, [](const DeniedCaller&) {});
+  EXPECT_EQ(loaded.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(loaded.status().message()), HasSubstr("/nowhere/keys.json"));
+}
+
+}  // namespace
+}  // namespace upscaled::server

@@ -1,0 +1,128 @@
+#include "server/identity/key_file.h"
+
+#include <string>
+
+#include <gmock/gmock.h>
+
+#include "absl/strings/str_cat.h"
+
+namespace upscaled::server {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string HashText(char digit) { return std::string(64, digit); }
+
+// An entry with `more` behind its name and hash.
+std::string Entry(const std::string& name, char digit,
+                  const std::string& more = R"("tenant": "shop", "roles": ["upscale"])") {
+  return absl::StrCat(R"({"name": ")", name, R"(", "sha256": ")", HashText(digit), R"(", )", more,
+                      "}");
+}
+
+std::string File(const std::string& entries) { return "{\"keys\": [" + entries + "]}"; }
+
+std::string Refusal(const std::string& text) {
+  const auto table = ParseKeyFile(text, "keys.json");
+  EXPECT_FALSE(table.ok()) << text;
+  return std::string(table.status().message());
+}
+
+TEST(KeyFileTest, HoldsWhatItSays) {
+  const auto table = ParseKeyFile(
+      File(Entry("shop-1", 'a',
+                 R"("tenant": "shop", "roles": ["upscale"], "not_before": "2026-12-01T00:00:00Z",
+                    "expires": "2027-12-01T01:00:00+01:00")") +
+           "," + Entry("shop-2", 'b') + "," +
+           Entry("ops", 'c', R"("tenant": "us", "roles": ["read", "admin"])")),
+      "keys.json");
+  ASSERT_TRUE(table.ok()) << table.status();
+  ASSERT_EQ(table->size(), 3u);
+  const KeyEntry& first = table->at(*ParseKeyHash(HashText('a')));
+  EXPECT_EQ(first.principal.name, "shop-1");
+  EXPECT_EQ(first.principal.tenant, "shop");
+  EXPECT_TRUE(first.principal.roles.Has(Role::kUpscale));
+  EXPECT_FALSE(first.principal.roles.Has(Role::kAdmin));
+  EXPECT_EQ(absl::FormatTime(first.not_before, absl::UTCTimeZone()), "2026-12-01T00:00:00+00:00");
+  EXPECT_EQ(absl::FormatTime(first.expires, absl::UTCTimeZone()), "2027-12-01T00:00:00+00:00");
+  const KeyEntry& second = table->at(*ParseKeyHash(HashText('b')));
+  EXPECT_EQ(second.principal.tenant, "shop") << "a tenant may have several keys";
+  EXPECT_EQ(second.expires, absl::InfiniteFuture());
+  EXPECT_TRUE(table->at(*ParseKeyHash(HashText('c'))).principal.roles.Has(Role::kUpscale));
+}
+
+TEST(KeyFileTest, MayBeEmpty) { EXPECT_TRUE(ParseKeyFile(File(""), "keys.json")->empty()); }
+
+TEST(KeyFileTest, RolesImplyLesserOnes) {
+  EXPECT_FALSE(RoleSet{Role::kRead}.Has(Role::kUpscale));
+  EXPECT_TRUE(RoleSet{Role::kUpscale}.Has(Role::kRead));
+  EXPECT_FALSE(RoleSet{Role::kUpscale}.Has(Role::kAdmin));
+  EXPECT_TRUE(RoleSet{Role::kAdmin}.Has(Role::kUpscale));
+  EXPECT_FALSE(RoleSet().Has(Role::kRead));
+}
+
+TEST(KeyFileTest, RefusesFilesOfAnotherForm) {
+  for (const std::string& text :
+       {std::string(), std::string("["), std::string("[]"), std::string("{}"),
+        std::string(R"({"keys": {}})"), std::string(R"({"keys": [], "more": 1})")}) {
+    EXPECT_THAT(Refusal(text), HasSubstr("keys.json: "));
+  }
+  EXPECT_THAT(Refusal(std::string(kMaxKeyFileBytes + 1, ' ')), HasSubstr("larger than"));
+  EXPECT_THAT(Refusal(R"({"keys": [], "keys": []})"), HasSubstr("\"keys\" is given twice"));
+  std::string many = Entry("a", 'a');
+  for (size_t i = 0; i < kMaxKeys; ++i) many += ",1";
+  EXPECT_THAT(Refusal(File(many)), HasSubstr("has 10001 keys; at most 10000"));
+}
+
+TEST(KeyFileTest, NamesEntryAndCause) {
+  const auto refusal = [](const std::string& more) {
+    return Refusal(File(Entry("good", 'a') + "," + Entry("bad", 'b', more)));
+  };
+  const std::string tenant = R"("tenant": "t", )", roles = R"("roles": ["read"])";
+  EXPECT_THAT(refusal(roles), HasSubstr("keys.json: keys[1] (\"bad\"): has no \"tenant\""));
+  EXPECT_THAT(refusal(tenant + roles + R"(, "role": "x")"), HasSubstr("unknown field \"role\""));
+  EXPECT_THAT(refusal(tenant + roles + R"(, "tenant": "u")"),
+              HasSubstr("\"tenant\" is given twice"));
+  EXPECT_THAT(refusal(tenant + R"("roles": [])"), HasSubstr("at least one of"));
+  EXPECT_THAT(refusal(tenant + R"("roles": ["root"])"), HasSubstr("has \"root\"; there are"));
+  EXPECT_THAT(refusal(tenant + R"("roles": [1])"), HasSubstr("has no text"));
+  EXPECT_THAT(refusal(R"("tenant": "a b", )" + roles), HasSubstr("\"a b\"; it must be 1 to 64"));
+  EXPECT_THAT(refusal(R"("tenant": 7, )" + roles), HasSubstr("\"tenant\" must be a text"));
+  for (const char* time : {"tomorrow", "2026-12-01", "infinite-future", ""}) {
+    EXPECT_THAT(refusal(tenant + roles + R"(, "expires": ")" + time + "\""),
+                HasSubstr("must be a time like"));
+  }
+  EXPECT_THAT(
+      refusal(tenant + roles +
+              R"(, "expires": "2026-01-01T00:00:00Z", "not_before": "2026-01-01T00:00:00Z")"),
+      HasSubstr("must be later"));
+  EXPECT_THAT(Refusal(File("7")), HasSubstr("keys[0]: must be an object"));
+}
+
+TEST(KeyFileTest, RefusesDuplicates) {
+  EXPECT_THAT(Refusal(File(Entry("a", 'a') + "," + Entry("a", 'b'))),
+              HasSubstr("keys[1] (\"a\"): another entry has this name"));
+  EXPECT_THAT(Refusal(File(Entry("a", 'a') + "," + Entry("b", 'a'))),
+              HasSubstr("another entry has this \"sha256\""));
+}
+
+TEST(KeyFileTest, ShowsNoKeyThatStandsForItsHash) {
+  const std::string key = "upk_0123456789012345678901234567890123456789012";
+  const std::string entry =
+      R"({"name": "a", "tenant": "t", "roles": ["read"], "sha256": ")" + key + "\"";
+  for (const std::string& text : {File(entry + "}"), File(entry), File(key)}) {
+    EXPECT_THAT(Refusal(text), testing::Not(HasSubstr("0123")));
+  }
+}
+
+TEST(KeyFileTest, ReadsItsOwnEntries) {
+  const Principal principal{.name = "a", .tenant = "t", .roles = {Role::kUpscale}};
+  const auto table =
+      ParseKeyFile(File(FormatKeyEntry(principal, *ParseKeyHash(HashText('a')))), "keys.json");
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_TRUE(table->begin()->second.principal.roles.Has(Role::kUpscale));
+  EXPECT_FALSE(table->begin()->second.principal.roles.Has(Role::kAdmin));
+}
+
+}  // namespace
+}  // namespace upscaled::server
