@@ -6,6 +6,7 @@ Both are on the loopback address; the host's certificate is of 127.0.0.1 and of 
 import http.client
 import http.server
 import json
+import os
 import pathlib
 import re
 import signal
@@ -60,7 +61,7 @@ class Server:
             [binary, "--listen=127.0.0.1:0", "--http=127.0.0.1:0", "--admin=off", "--threads=2", "--drain-timeout=1s",
              "--default-model=fast-2x", *settings],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            env={"https_proxy": "http://127.0.0.1:1", "ALL_PROXY": "http://127.0.0.1:1"})
+            env=os.environ | {"https_proxy": "http://127.0.0.1:1", "ALL_PROXY": "http://127.0.0.1:1"})
         self.port = 0
         for line in self.process.stdout:
             if match := re.search(r"listening .*http=127\.0\.0\.1:(\d+)", line):
