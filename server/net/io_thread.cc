@@ -32,8 +32,7 @@ void RunSome(boost::asio::io_context& context) {
 
 IoThread::IoThread()
     // With a hint of 1, what the thread itself posts would come after what others post meanwhile.
-    : context_(std::make_unique<boost::asio::io_context>()),
-      thread_([context = context_.get()] {
+    : context_(std::make_unique<boost::asio::io_context>()), thread_([context = context_.get()] {
         BlockSignals();
         const auto work = boost::asio::make_work_guard(*context);
         while (!context->stopped()) RunSome(*context);
