@@ -1,8 +1,10 @@
 #include "server/base/endpoint.h"
 
+#include <arpa/inet.h>
 #include <sys/un.h>
 
 #include <limits>
+#include <string>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -56,7 +58,10 @@ std::string FormatEndpoint(const Endpoint& endpoint) {
 }
 
 bool IsLoopback(std::string_view host) {
-  return host.starts_with("127.") || host == "::1" || host == "localhost";
+  const std::string text(host);
+  in_addr ipv4;
+  if (inet_pton(AF_INET, text.c_str(), &ipv4) == 1) return ntohl(ipv4.s_addr) >> 24 == 127;
+  return text == "::1" || text == "localhost";
 }
 
 bool IsLocal(const Endpoint& endpoint) { return endpoint.is_unix() || IsLoopback(endpoint.host); }

@@ -7,6 +7,7 @@
 #include <openssl/x509_vfy.h>
 
 #include <new>
+#include <system_error>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -73,7 +74,9 @@ absl::StatusOr<Authorities::Store> Authorities::Load() const {
   const bool has_file = !file_.empty() && AddTo(store.get(), file_.c_str(), nullptr);
   // Looked up by the names' hashes, one by one.
   const bool has_folder = !folder_.empty() && AddTo(store.get(), nullptr, folder_.c_str());
-  if (has_file || has_folder) return store;
+  // Whether a folder has any is not seen yet: it does not stand in for a file that cannot be read.
+  std::error_code error;
+  if (has_file || (has_folder && !std::filesystem::exists(file_, error))) return store;
   return absl::UnavailableError(
       absl::StrCat("cannot read certificates of authorities in \"", file_.string(), "\""));
 }

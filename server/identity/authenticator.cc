@@ -112,6 +112,7 @@ absl::StatusOr<bool> Authenticator::ReloadIfChanged() {
 absl::Status Authenticator::Reload() { return Read(/*pipes=*/false); }
 
 absl::Status Authenticator::Read(bool pipes) {
+  absl::MutexLock reading(&read_mutex_);
   // First: what is written meanwhile is read next time.
   std::string state = FileState(file_).value_or("missing");
   const absl::StatusOr<std::string> text = ReadFile(file_, kMaxKeyFileBytes, {.pipes = pipes});

@@ -69,9 +69,10 @@ class Authenticator {
   absl::Status Deny(Denial denial, std::string_view address, std::string_view key) const;
   // Whether so many wrong keys have come from `address` of late that this one is one too many.
   bool TooMany(std::string_view address) const ABSL_LOCKS_EXCLUDED(mutex_);
-  absl::Status Read(bool pipes) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status Read(bool pipes) ABSL_LOCKS_EXCLUDED(read_mutex_, mutex_);
 
   const std::filesystem::path file_;
+  absl::Mutex read_mutex_;  // held while the file is read, so that the last one that was read holds
   const Clock& clock_;
   const std::function<void(const DeniedCaller&)> on_denied_;
   mutable absl::Mutex mutex_;

@@ -63,6 +63,7 @@ absl::StatusOr<std::string> NameOf(const json& entry, const char* field) {
   const auto may_be = [](char c) {
     return absl::ascii_isalnum(c) || std::string_view("._@-").find(c) != std::string_view::npos;
   };
+  if (HashApiKey(name)) return Wrong(absl::StrCat("\"", field, "\" is a key, which is secret"));
   if (!name.empty() && name.size() <= kMaxNameCharacters &&
       std::all_of(name.begin(), name.end(), may_be)) {
     return name;

@@ -59,6 +59,9 @@ int RunKeysCommand(int argc, const char* const* argv, std::istream& in, std::ost
   } catch (const CLI::CallForHelp&) {
     out << app.help("", CLI::AppFormatMode::All);
     return 0;
+  } catch (const CLI::ExtrasError&) {  // which may be a key
+    err << "upscaled keys: too many arguments; hash reads the key from standard input\n";
+    return kExitWrong;
   } catch (const CLI::ParseError& error) {
     err << "upscaled keys: " << error.what() << "\n";
     return kExitWrong;

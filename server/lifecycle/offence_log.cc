@@ -9,10 +9,10 @@ constexpr Rate kLines = {.per_second = 0.2, .burst = 10};
 
 }  // namespace
 
-OffenceLog::OffenceLog(Logger& logger, const Clock& clock)
-    : logger_(logger), clock_(clock), lines_(kLines, clock.Now()) {}
+OffenceLog::OffenceLog(Logger& logger, const Clock& clock, std::string_view message)
+    : logger_(logger), clock_(clock), message_(message), lines_(kLines, clock.Now()) {}
 
-void OffenceLog::OnOffence(std::string_view peer, std::string_view reason) {
+void OffenceLog::OnOffence(std::vector<LogField> fields) {
   int64_t unlogged = 0;
   {
     absl::MutexLock lock(&mutex_);
@@ -22,8 +22,8 @@ void OffenceLog::OnOffence(std::string_view peer, std::string_view reason) {
     }
     unlogged = std::exchange(unlogged_, 0);
   }
-  const LogField fields[] = {{"peer", peer}, {"reason", reason}, {"not_logged", unlogged}};
-  logger_.Log(LogLevel::kWarning, "ended a connection", fields);
+  fields.push_back({"not_logged", unlogged});
+  logger_.Log(LogLevel::kWarning, message_, fields);
 }
 
 }  // namespace upscaled::server

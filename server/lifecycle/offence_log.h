@@ -1,8 +1,9 @@
-// The log of connections that were ended for what their clients did: never more than a little.
+// The log of what clients do that they must not: never more than a little.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
@@ -15,13 +16,14 @@ namespace upscaled::server {
 // Thread safe. The metrics count all of them.
 class OffenceLog {
  public:
-  // Both must outlive it.
-  OffenceLog(Logger& logger, const Clock& clock);
-  void OnOffence(std::string_view peer, std::string_view reason) ABSL_LOCKS_EXCLUDED(mutex_);
+  // A line of it begins with `message`. All three must outlive it.
+  OffenceLog(Logger& logger, const Clock& clock, std::string_view message);
+  void OnOffence(std::vector<LogField> fields) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   Logger& logger_;
   const Clock& clock_;
+  const std::string_view message_;
   absl::Mutex mutex_;
   TokenBucket lines_ ABSL_GUARDED_BY(mutex_);
   int64_t unlogged_ ABSL_GUARDED_BY(mutex_) = 0;  // since the last line

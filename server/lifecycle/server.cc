@@ -171,7 +171,8 @@ Server::Server(const ServerConfig& config, Logger& logger, ModelCatalog catalog,
       grpc_connections_(ConnectionLimitsOf(config_)),
       http_connections_(ConnectionLimitsOf(config_)),
       admin_connections_(ConnectionLimitsOf(config_)),
-      offences_(logger_, clock_),
+      offences_(logger_, clock_, "ended a connection"),
+      denials_(logger_, clock_, "refused a caller"),
       handlers_{.catalog = catalog_,
                 .admission = admission_,
                 .chooser = chooser_,
@@ -314,7 +315,7 @@ absl::Status Server::OpenGrpcPort() {
                            .threads = RelayThreads()};
   options.on_connection = HandTo(grpc_->intake(), peers_);
   options.on_offence = [this](const PeerAddress& peer, Offence offence) {
-    offences_.OnOffence(peer.name, OffenceName(offence));
+    offences_.OnOffence({{"peer", peer.name}, {"reason", OffenceName(offence)}});
   };
   ASSIGN_OR_RETURN(grpc_port_, Http2Port::Start(std::move(options), grpc_connections_));
   return absl::OkStatus();
@@ -388,11 +389,11 @@ void Server::TellKeys(const absl::Status& reloaded) {
 
 void Server::OnDenied(const DeniedCaller& caller) {
   metrics_.OnCallerDenied(std::string(DenialName(caller.denial)));
+  // Whoever has none yet, as the page before somebody has typed one, does nothing wrong.
+  if (caller.denial == Denial::kNoKey) return;
   std::vector<LogField> fields = {{"peer", caller.address}, {"reason", DenialName(caller.denial)}};
   if (!caller.key.empty()) fields.push_back({"key", caller.key});
-  // Whoever has none yet, as the page before somebody has typed one, does nothing wrong.
-  const bool wrong = caller.denial != Denial::kNoKey;
-  logger_.Log(wrong ? LogLevel::kWarning : LogLevel::kInfo, "refused a caller", fields);
+  denials_.OnOffence(std::move(fields));
 }
 
 HealthSource Server::HealthTexts() {

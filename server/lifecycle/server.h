@@ -128,7 +128,7 @@ class Server {
   CallRegistry registry_;
   ConnectionTable grpc_connections_, http_connections_, admin_connections_;
   PeerNames peers_;
-  OffenceLog offences_;
+  OffenceLog offences_, denials_;
   std::unique_ptr<Authenticator> authenticator_;  // null: anybody may call
   HandlerEnvironment handlers_;
   CallEnvironment calls_;

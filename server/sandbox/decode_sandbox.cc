@@ -15,6 +15,11 @@ namespace {
 
 constexpr absl::Duration kProcessRetryDelay = absl::Seconds(1);
 
+absl::Status NoWorker(const absl::Status& why) {
+  return MakeOverloaded(absl::StrCat("there is no process to decode the image: ", why.message()),
+                        kProcessRetryDelay);
+}
+
 // Decodes an image of one pixel.
 absl::Status Probe(DecodeSandbox& sandbox) {
   Image pixel({.width_px = 1, .height_px = 1, .channels = 3, .type = SampleType::kU8});
@@ -56,25 +61,21 @@ absl::StatusOr<std::unique_ptr<ImageDecoder>> DecodeSandbox::Open(const ImageHea
                                                                   const DecodeLimits& limits,
                                                                   Cancellation* cancellation) {
   absl::StatusOr<WorkerProcess> worker = StartWorker();
-  absl::Status status = worker.status();
-  if (worker.ok()) {
-    auto decoder = std::make_unique<SandboxedDecoder>(*std::move(worker), header, source, limits,
-                                                      cancellation, crashes_);
-    status = decoder->Open();
-    if (status.ok()) return decoder;
-    const bool cancelled = cancellation != nullptr && cancellation->IsCancelled();
-    if (decoder->has_sent_input() || cancelled) return status;
-  }
-  if (!absl::IsUnavailable(status)) return status;
-  return MakeOverloaded(absl::StrCat("there is no process to decode the image: ", status.message()),
-                        kProcessRetryDelay);
+  if (!worker.ok()) return NoWorker(worker.status());
+  auto decoder = std::make_unique<SandboxedDecoder>(*std::move(worker), header, source, limits,
+                                                    cancellation, crashes_);
+  const absl::Status status = decoder->Open();
+  if (status.ok()) return decoder;
+  const bool cancelled = cancellation != nullptr && cancellation->IsCancelled();
+  if (decoder->has_sent_input() || cancelled || !absl::IsUnavailable(status)) return status;
+  return NoWorker(status);
 }
 
 absl::StatusOr<WorkerProcess> DecodeSandbox::StartWorker() {
   absl::MutexLock lock(&mutex_);
   if (zygote_.has_value()) {
     absl::StatusOr<WorkerProcess> worker = zygote_->Fork();
-    if (worker.ok()) return worker;
+    if (!absl::IsAborted(worker.status())) return worker;
     zygote_.reset();  // somebody may have killed it
   }
   ASSIGN_OR_RETURN(WorkerZygote zygote, WorkerZygote::Start(program_));

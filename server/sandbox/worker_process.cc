@@ -105,8 +105,9 @@ WorkerProcess::~WorkerProcess() {
 WorkerProcess::End WorkerProcess::AwaitEnd() {
   if (pid_ < 0) return {.text = "it had ended before"};
   int status = 0;
+  pid_t ended = 0;
   absl::Duration waited;
-  while (waitpid(pid_, &status, WNOHANG) == 0) {
+  while ((ended = waitpid(pid_, &status, WNOHANG)) == 0) {
     if (waited >= kEndTimeout) {
       kill(pid_, SIGKILL);  // the destructor takes its end
       return {.text = "it said nothing any more"};
@@ -114,6 +115,7 @@ WorkerProcess::End WorkerProcess::AwaitEnd() {
     absl::SleepFor(kEndPoll);
     waited += kEndPoll;
   }
+  if (ended < 0) return {.text = "nobody knows how it ended"};
   pid_ = -1;
   return {.killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, .text = Describe(status)};
 }

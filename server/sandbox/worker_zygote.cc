@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -18,6 +20,9 @@ namespace {
 
 // A request is one byte with the worker's socket; its answer is the child's number, or minus errno.
 using Answer = int32_t;
+
+// Who waits for a fork holds up others, and can not be cancelled.
+constexpr timeval kPatience{.tv_sec = 2};
 
 // A message of one byte that can carry a descriptor.
 struct DescriptorMessage {
@@ -65,19 +70,26 @@ pid_t ForkSibling() {
 
 absl::StatusOr<WorkerZygote> WorkerZygote::Start(const std::filesystem::path& program) {
   ASSIGN_OR_RETURN(WorkerProcess process, WorkerProcess::Start(program));
+  setsockopt(process.socket(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof(kPatience));
+  setsockopt(process.socket(), SOL_SOCKET, SO_SNDTIMEO, &kPatience, sizeof(kPatience));
   return WorkerZygote(std::move(process));
 }
 
 absl::StatusOr<WorkerProcess> WorkerZygote::Fork() {
   ASSIGN_OR_RETURN(SocketPair sockets, MakeSocketPair());
-  Answer answer = -EPIPE;
-  if (SendDescriptor(process_.socket(), sockets.its.get()) &&
+  Answer answer = 0;
+  if (!SendDescriptor(process_.socket(), sockets.its.get()) ||
       TEMP_FAILURE_RETRY(recv(process_.socket(), &answer, sizeof(answer), MSG_WAITALL)) !=
           sizeof(answer)) {
-    answer = -EPIPE;
+    return absl::AbortedError("the process that forks workers does not answer");
   }
-  if (answer > 0) return WorkerProcess(std::move(sockets.own), answer);
-  return absl::UnavailableError(absl::StrCat("cannot fork a worker: ", std::strerror(-answer)));
+  if (answer < 0) {
+    return absl::UnavailableError(absl::StrCat("cannot fork a worker: ", std::strerror(-answer)));
+  }
+  WorkerProcess worker(std::move(sockets.own), answer);
+  siginfo_t state;
+  if (waitid(P_PID, answer, &state, WEXITED | WNOHANG | WNOWAIT) == 0) return worker;
+  return absl::UnavailableError("the system makes no siblings of processes (CLONE_PARENT)");
 }
 
 bool ForkOnRequest() {

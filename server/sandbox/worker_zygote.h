@@ -16,7 +16,7 @@ class WorkerZygote {
   // `program` calls ForkOnRequest first of all. UNAVAILABLE says why it cannot be started.
   static absl::StatusOr<WorkerZygote> Start(const std::filesystem::path& program);
 
-  // UNAVAILABLE: it has gone, or there is no process to be had.
+  // UNAVAILABLE: there is no process to be had. ABORTED: it has gone, or does not answer.
   absl::StatusOr<WorkerProcess> Fork();
 
  private:

@@ -58,7 +58,7 @@ TEST(EndpointTest, KnowsLoopback) {
   for (const char* host : {"127.0.0.1", "127.9.9.9", "::1", "localhost"}) {
     EXPECT_TRUE(IsLoopback(host)) << host;
   }
-  for (const char* host : {"0.0.0.0", "::", "10.0.0.1", "example.org"}) {
+  for (const char* host : {"0.0.0.0", "::", "10.0.0.1", "example.org", "127.example.org"}) {
     EXPECT_FALSE(IsLoopback(host)) << host;
   }
 }

@@ -44,6 +44,17 @@ TEST(KeysCommandTest, MakesAKeyAndItsEntry) {
   EXPECT_EQ(hash.out, FormatKeyHash(*HashApiKey(key)) + "\n");
 }
 
+TEST(KeysCommandTest, ShowsNoKeyThatIsGivenInTheWrongPlace) {
+  const std::string key = *NewApiKey();
+  for (const auto& arguments : {std::vector<const char*>{"hash", key.c_str()},
+                                std::vector<const char*>{"new", "--tenant", key.c_str()}}) {
+    const CommandResult refused = RunKeys(arguments);
+    EXPECT_EQ(refused.exit_code, 2);
+    EXPECT_FALSE(refused.err.empty());
+    EXPECT_EQ(refused.err.find(key), std::string::npos) << refused.err;
+  }
+}
+
 TEST(KeysCommandTest, RefusesWhatTheServerWould) {
   EXPECT_EQ(RunKeys({"new"}).exit_code, 0);
   EXPECT_EQ(RunKeys({"--help"}).exit_code, 0);
