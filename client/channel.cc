@@ -172,8 +172,14 @@ absl::StatusOr<std::vector<std::string>> ParseEndpoints(absl::string_view list) 
 bool IsLocalEndpoint(absl::string_view endpoint) {
   if (absl::StartsWith(endpoint, kUnix)) return true;
   const absl::StatusOr<HostPort> parsed = ParseHostPort(endpoint);
-  return parsed.ok() && (parsed->host == "localhost" || parsed->host == "::1" ||
-                         absl::StartsWith(parsed->host, "127."));
+  if (!parsed.ok()) return false;
+  in_addr v4;
+  if (inet_pton(AF_INET, parsed->host.c_str(), &v4) == 1) {
+    return ntohl(v4.s_addr) >> 24 == IN_LOOPBACKNET;
+  }
+  in6_addr v6;
+  if (inet_pton(AF_INET6, parsed->host.c_str(), &v6) == 1) return IN6_IS_ADDR_LOOPBACK(&v6);
+  return absl::EqualsIgnoreCase(parsed->host, "localhost");
 }
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const ChannelOptions& options) {

@@ -15,7 +15,6 @@
 namespace upscaled::client {
 namespace {
 
-constexpr char kKeyVariable[] = "UPSCALE_API_KEY";
 constexpr size_t kMaxKeyBytes = 4096;
 
 absl::StatusOr<std::string> ReadKeyFile(const std::string& path) {
@@ -46,9 +45,9 @@ absl::StatusOr<std::string> FindApiKey(const std::string& file) {
     ASSIGN_OR_RETURN(const std::string line, ReadKeyFile(file));
     return Checked(line, absl::StrCat("--api-key-file ", file));
   }
-  const char* const variable = std::getenv(kKeyVariable);
+  const char* const variable = std::getenv(kApiKeyVariable);
   if (variable == nullptr || *variable == '\0') return "";
-  return Checked(variable, kKeyVariable);
+  return Checked(variable, kApiKeyVariable);
 }
 
 std::string OpenKeyWarning(const std::string& server, bool tls) {

@@ -8,6 +8,8 @@
 
 namespace upscaled::client {
 
+inline constexpr char kApiKeyVariable[] = "UPSCALE_API_KEY";
+
 // That of `file` (its first line), else of UPSCALE_API_KEY; "" where there is neither. Errors never
 // show what was read: NOT_FOUND for a file that cannot be read, INVALID_ARGUMENT for what is no
 // key.

@@ -47,18 +47,16 @@ void ConnectionFlags::AddTo(CLI::App& command) {
       "Holds the key for servers that want one; default: what UPSCALE_API_KEY says");
 }
 
-absl::StatusOr<std::string> ConnectionFlags::KeyToSend() const {
-  ASSIGN_OR_RETURN(std::string key, FindApiKey(api_key_file));
+void ConnectionFlags::WarnOfOpenKey(const std::string& key) const {
   const std::string warning = key.empty() ? "" : OpenKeyWarning(server, tls);
   if (!warning.empty()) std::fprintf(stderr, "upscale: warning: %s\n", warning.c_str());
-  return key;
 }
 
 void ConnectionFlags::AddLocalTo(CLI::App& command) {
   CLI::Option* const use_local = command.add_flag(
       "--local", local,
       "Use no --server, but one of its own for as long as the command runs; of UPSCALED_* settings "
-      "it takes those of models, devices, memory and the sizes of images");
+      "it takes those of models, devices, memory and limits");
   use_local->group("Connection");
   command
       .add_option("--local-server", local_program,
@@ -72,9 +70,13 @@ absl::StatusOr<std::unique_ptr<LocalServer>> ConnectionFlags::StartLocal(
     std::stop_token stop) const {
   if (!local) return nullptr;
   const char* const variable = std::getenv(kServerVariable);
-  if (tls || (names_server && (variable == nullptr || server != variable))) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--local and ", tls ? "--tls" : "--server", " exclude each other"));
+  const bool explicit_server = names_server && (variable == nullptr || server != variable);
+  if (tls || explicit_server || !api_key_file.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("--local and ",
+                                                   tls               ? "--tls"
+                                                   : explicit_server ? "--server"
+                                                                     : "--api-key-file",
+                                                   " exclude each other"));
   }
   std::string program = local_program;
   if (program.empty()) {
@@ -92,7 +94,8 @@ absl::StatusOr<ClientOptions> ConnectionFlags::ToOptions(const LocalServer* own)
         "this needs a gRPC server, HOST:PORT or unix:PATH, and ", server, " is one for HTTP"));
   } else {
     ASSIGN_OR_RETURN(options.channel.endpoints, ParseEndpoints(server));
-    ASSIGN_OR_RETURN(options.api_key, KeyToSend());
+    ASSIGN_OR_RETURN(options.api_key, FindApiKey(api_key_file));
+    WarnOfOpenKey(options.api_key);
   }
   if (tls) options.channel.tls = tls_options;
   options.retry = retry();
@@ -110,8 +113,9 @@ absl::StatusOr<Connection> ConnectionFlags::Connect(std::stop_token stop) const 
   if (!local && IsHttpUrl(server)) {
     HttpClientOptions options{.server = server, .retry = retry(), .timeout = timeout()};
     if (tls) options.tls = tls_options;
-    ASSIGN_OR_RETURN(options.api_key, KeyToSend());
+    ASSIGN_OR_RETURN(options.api_key, FindApiKey(api_key_file));
     ASSIGN_OR_RETURN(connection.service, HttpClient::Create(options));
+    WarnOfOpenKey(options.api_key);
     return connection;
   }
   ASSIGN_OR_RETURN(connection.local, StartLocal(std::move(stop)));

@@ -48,8 +48,8 @@ struct ConnectionFlags {
   absl::StatusOr<std::unique_ptr<LocalServer>> StartLocal(std::stop_token stop) const;
   // For gRPC with this server, or, where it is null, with --server.
   absl::StatusOr<ClientOptions> ToOptions(const LocalServer* own) const;
-  // The key to send to --server, after a warning if it goes there unencrypted.
-  absl::StatusOr<std::string> KeyToSend() const;
+  // On standard error, if `key` goes to --server unencrypted. The server is valid: it is shown.
+  void WarnOfOpenKey(const std::string& key) const;
   // Over gRPC, without --local. Errors are local ones of the arguments.
   absl::StatusOr<std::unique_ptr<UpscaleClient>> MakeClient() const;
   // Over gRPC or HTTP, as --server says, or with a server of its own.

@@ -25,6 +25,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "client/channel.h"
+#include "client/cli/api_key.h"
 #include "engine/base/status_macros.h"
 
 namespace upscaled::client {
@@ -34,23 +35,30 @@ namespace fs = std::filesystem;
 
 constexpr char kProgram[] = "upscaled";
 constexpr char kPrefix[] = "UPSCALED_";  // of the settings in the environment
-// What it computes with, and how large images may be. How it listens, whom it trusts, what it
-// stores and all that a file says is another server's.
+// What it computes with, and how much it takes. How it listens, whom it trusts, what it stores and
+// all that a file says is another server's.
 constexpr absl::string_view kSettings[] = {"CACHE_FOLDER",
                                            "CPU_ISA",
                                            "DECODE_SANDBOX",
                                            "DEFAULT_MODEL",
                                            "DEVICE",
+                                           "HOLD_SOURCE_BYTES",
+                                           "MAX_CONCURRENT_REQUESTS",
                                            "MAX_JPEG_SCANS",
                                            "MAX_METADATA_BYTES",
                                            "MAX_QUEUE_PIXELS",
+                                           "MAX_REQUESTS_PER_ADDRESS",
                                            "MAX_RESULT_PIXELS",
                                            "MAX_SOURCE_BYTES",
                                            "MAX_SOURCE_PIXELS",
+                                           "MAX_TILE_PIXELS",
+                                           "MAX_UNARY_BYTES",
                                            "MEMORY_BUDGET",
                                            "MODEL_REPOSITORY",
+                                           "OUTPUT_RING_BYTES",
                                            "PRECISION",
                                            "THREADS",
+                                           "TRANSPORT_MEMORY",
                                            "TUNE",
                                            "TUNE_FILE"};
 constexpr char kNotifySocket[] = "notify";
@@ -104,7 +112,7 @@ std::vector<std::string> Variables(const std::string& notify_path) {
   for (char** variable = environ; *variable != nullptr; ++variable) {
     absl::string_view name = absl::string_view(*variable);
     name = name.substr(0, name.find('='));
-    if (name == "NOTIFY_SOCKET") continue;
+    if (name == "NOTIFY_SOCKET" || name == kApiKeyVariable) continue;
     if (absl::ConsumePrefix(&name, kPrefix) && std::ranges::count(kSettings, name) == 0) continue;
     variables.emplace_back(*variable);
   }

@@ -22,11 +22,11 @@ absl::StatusOr<std::string> FindServerProgram();
 // when it ends by itself, and not otherwise.
 class LocalServer {
  public:
-  // Returns when the server is ready. The environment is this process's, of whose UPSCALED_*
-  // settings only those of models, devices, memory and the sizes of images are taken. To be called
-  // on the main thread: the system ends the server with the thread that has started it, however
-  // that ends. NOT_FOUND and the like when there is no such program; FAILED_PRECONDITION with what
-  // the server said when it could not start; CANCELLED when `stop` was requested.
+  // Returns when the server is ready. The environment is this process's without its key, and of
+  // its UPSCALED_* settings with those of models, devices, memory and limits alone. To be called on
+  // the main thread: the system ends the server with the thread that has started it, however that
+  // ends. NOT_FOUND and the like when there is no such program; FAILED_PRECONDITION with what the
+  // server said when it could not start; CANCELLED when `stop` was requested.
   static absl::StatusOr<std::unique_ptr<LocalServer>> Start(const std::string& program,
                                                             std::stop_token stop);
   // Ends the server and removes the folder.

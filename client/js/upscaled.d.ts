@@ -100,7 +100,10 @@ export interface UpscaleOptions extends CallOptions {
   onError?: "original";
   /** File name of the result, with which the server has browsers save it. */
   download?: string;
-  /** Is told of each event of the request; of one that is tried again, not that it has failed. */
+  /**
+   * Is told of each event of the request; of one that is tried again, not that it has failed. A
+   * call that is refused throws, and its "failed" may not come any more.
+   */
   onProgress?: (event: ProgressEvent) => void;
 }
 

@@ -278,11 +278,12 @@ TEST(ApiKeyTest, ComesFromTheFileOrTheEnvironment) {
 TEST(ApiKeyTest, WarnsBeforeItGoesUnencryptedToOthers) {
   for (const char* server :
        {"127.0.0.1:8001", "localhost", "[::1]:8001", "unix:/run/x.sock", "127.0.0.1:1,127.0.0.1:2",
-        "http://localhost:8000/prefix", "https://example.org"}) {
+        "http://LocalHost:8000/prefix", "127.9.8.7", "https://example.org"}) {
     EXPECT_EQ(OpenKeyWarning(server, /*tls=*/false), "") << server;
   }
-  for (const char* server : {"example.org", "10.0.0.1:8001", "127.0.0.1:1, example.org:1",
-                             "http://example.org/prefix", "HTTP://10.0.0.1"}) {
+  for (const char* server :
+       {"example.org", "10.0.0.1:8001", "127.0.0.1:1, example.org:1", "http://example.org/prefix",
+        "HTTP://10.0.0.1", "127.example.org:8001", "127.0.0.1.example.org", "[::2]"}) {
     EXPECT_THAT(OpenKeyWarning(server, /*tls=*/false), HasSubstr("unencrypted")) << server;
     EXPECT_EQ(OpenKeyWarning(server, /*tls=*/true), "") << server;
   }

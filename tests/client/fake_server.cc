@@ -157,6 +157,11 @@ int FakeServer::calls() const {
   return calls_;
 }
 
+std::vector<std::string> FakeServer::authorizations() const {
+  absl::MutexLock lock(&mutex_);
+  return authorizations_;
+}
+
 std::vector<v1::UpscaleImageStart> FakeServer::starts() const {
   absl::MutexLock lock(&mutex_);
   return starts_;
@@ -187,8 +192,14 @@ void FakeServer::SetHealth(ServingStatus health) {
   health_ = health;
 }
 
-int FakeServer::CountCall() {
+int FakeServer::CountCall(const grpc::ServerContext& context) {
+  const auto& metadata = context.client_metadata();
+  const auto entry = metadata.find("authorization");
   absl::MutexLock lock(&mutex_);
+  authorizations_.emplace_back();
+  if (entry != metadata.end()) {
+    authorizations_.back().assign(entry->second.data(), entry->second.size());
+  }
   return ++calls_;
 }
 
@@ -205,7 +216,7 @@ grpc::Status FakeServer::Serve(FakeImageCall& call) {
 }
 
 grpc::Status FakeServer::UpscaleImage(grpc::ServerContext* context, ImageStream* stream) {
-  FakeImageCall call(CountCall(), *context, *stream);
+  FakeImageCall call(CountCall(*context), *context, *stream);
   ImageHandler handler;
   {
     absl::MutexLock lock(&mutex_);
@@ -217,8 +228,8 @@ grpc::Status FakeServer::UpscaleImage(grpc::ServerContext* context, ImageStream*
   return status;
 }
 
-grpc::Status FakeServer::UpscaleTiles(grpc::ServerContext*, TilesStream* stream) {
-  const int call = CountCall();
+grpc::Status FakeServer::UpscaleTiles(grpc::ServerContext* context, TilesStream* stream) {
+  const int call = CountCall(*context);
   v1::UpscaleTilesRequest request;
   v1::UpscaleTilesResponse response;
   while (stream->Read(&request)) {
@@ -254,8 +265,8 @@ grpc::Status FakeServer::TileStatus(int call, const v1::Tile& tile) {
   return handler ? handler(call, tile) : grpc::Status::OK;
 }
 
-grpc::Status FakeServer::UnaryStatus() {
-  const int call = CountCall();
+grpc::Status FakeServer::UnaryStatus(const grpc::ServerContext& context) {
+  const int call = CountCall(context);
   UnaryHandler handler;
   {
     absl::MutexLock lock(&mutex_);
@@ -264,26 +275,27 @@ grpc::Status FakeServer::UnaryStatus() {
   return handler ? handler(call) : grpc::Status::OK;
 }
 
-grpc::Status FakeServer::Upscale(grpc::ServerContext*, const v1::UpscaleRequest* request,
+grpc::Status FakeServer::Upscale(grpc::ServerContext* context, const v1::UpscaleRequest* request,
                                  v1::UpscaleResponse* response) {
   response->set_image(FakeResult(request->image()));
-  return UnaryStatus();
+  return UnaryStatus(*context);
 }
 
-grpc::Status FakeServer::ListModels(grpc::ServerContext*, const v1::ListModelsRequest*,
+grpc::Status FakeServer::ListModels(grpc::ServerContext* context, const v1::ListModelsRequest*,
                                     v1::ListModelsResponse* response) {
   *response->add_models() = FakeModel("fake", true);
   *response->add_models() = FakeModel("other", false);
-  return UnaryStatus();
+  return UnaryStatus(*context);
 }
 
-grpc::Status FakeServer::GetModel(grpc::ServerContext*, const v1::GetModelRequest* request,
+grpc::Status FakeServer::GetModel(grpc::ServerContext* context, const v1::GetModelRequest* request,
                                   v1::GetModelResponse* response) {
   *response->mutable_model() = FakeModel(request->name(), true);
-  return UnaryStatus();
+  return UnaryStatus(*context);
 }
 
-grpc::Status FakeServer::GetServerInfo(grpc::ServerContext*, const v1::GetServerInfoRequest*,
+grpc::Status FakeServer::GetServerInfo(grpc::ServerContext* context,
+                                       const v1::GetServerInfoRequest*,
                                        v1::GetServerInfoResponse* response) {
   response->set_version("0.0.fake");
   v1::Device& device = *response->add_devices();
@@ -294,7 +306,7 @@ grpc::Status FakeServer::GetServerInfo(grpc::ServerContext*, const v1::GetServer
   response->add_input_formats(v1::IMAGE_FORMAT_PNG);
   response->add_output_formats(v1::IMAGE_FORMAT_PNG);
   response->add_output_formats(v1::IMAGE_FORMAT_WEBP);
-  return UnaryStatus();
+  return UnaryStatus(*context);
 }
 
 }  // namespace upscaled::client

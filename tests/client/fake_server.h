@@ -79,6 +79,8 @@ class FakeServer final : public v1::UpscaleService::Service {
   const std::string& endpoint() const { return endpoint_; }
   // All calls so far.
   int calls() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // What the calls so far have shown of a key, "" for each that had none.
+  std::vector<std::string> authorizations() const ABSL_LOCKS_EXCLUDED(mutex_);
   // The start messages of image calls so far that were read.
   std::vector<v1::UpscaleImageStart> starts() const ABSL_LOCKS_EXCLUDED(mutex_);
   // The ids of the tiles so far.
@@ -109,12 +111,13 @@ class FakeServer final : public v1::UpscaleService::Service {
                         v1::GetModelResponse* response) override;
   grpc::Status GetServerInfo(grpc::ServerContext* context, const v1::GetServerInfoRequest* request,
                              v1::GetServerInfoResponse* response) override;
-  int CountCall() ABSL_LOCKS_EXCLUDED(mutex_);
-  grpc::Status UnaryStatus();
+  int CountCall(const grpc::ServerContext& context) ABSL_LOCKS_EXCLUDED(mutex_);
+  grpc::Status UnaryStatus(const grpc::ServerContext& context);
   grpc::Status TileStatus(int call, const v1::Tile& tile) ABSL_LOCKS_EXCLUDED(mutex_);
 
   mutable absl::Mutex mutex_;
   int calls_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<std::string> authorizations_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::UpscaleImageStart> starts_ ABSL_GUARDED_BY(mutex_);
   std::vector<uint64_t> tile_ids_ ABSL_GUARDED_BY(mutex_);
   ImageHandler on_image_ ABSL_GUARDED_BY(mutex_) = Serve;

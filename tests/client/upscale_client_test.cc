@@ -375,20 +375,16 @@ TEST_F(UpscaleClientTest, HealthIsAskedOnce) {
 
 TEST(ApiKeyTest, GoesAlongWithEveryCall) {
   FakeServer server;
-  std::string shown;
-  server.OnImage([&shown](FakeImageCall& call) {
-    const auto& metadata = call.context.client_metadata();
-    const auto entry = metadata.find("authorization");
-    if (entry != metadata.end()) shown.assign(entry->second.data(), entry->second.size());
-    return FakeServer::Serve(call);
-  });
   const auto client =
       UpscaleClient::Create({.channel = {.endpoints = {server.endpoint()}}, .api_key = "a-key"});
   ASSERT_TRUE(client.ok()) << client.status();
   MemorySource source("an image");
   MemorySink sink;
   ASSERT_TRUE((*client)->UpscaleImage({}, source, sink).ok());
-  EXPECT_EQ(shown, "Bearer a-key");
+  const std::vector<v1::Tile> tiles = {MakeTile(1, "abc")};
+  ASSERT_TRUE((*client)->UpscaleTiles({}, tiles, [](const auto&) {}).ok());
+  ASSERT_TRUE((*client)->ListModels().ok());
+  EXPECT_THAT(server.authorizations(), ElementsAre("Bearer a-key", "Bearer a-key", "Bearer a-key"));
 }
 
 }  // namespace

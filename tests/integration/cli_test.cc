@@ -284,6 +284,14 @@ TEST_F(CliLocalTest, ItsServerIsNotWhatTheEnvironmentSaysOfOthers) {
   EXPECT_FALSE(fs::exists(File("cache")));
   EXPECT_EQ(too_large.exit_code, client::kExitRpcFailed);
   EXPECT_THAT(too_large.err, HasSubstr("[LIMIT_EXCEEDED]"));
+
+  WriteText(File("show.sh"), "#!/bin/sh\nenv > " + File("shown"));
+  fs::permissions(File("show.sh"), fs::perms::owner_all);
+  setenv("UPSCALE_API_KEY", "a-key", 1);
+  Upscale(call + Words{"--local-server", File("show.sh")});
+  unsetenv("UPSCALE_API_KEY");
+  EXPECT_THAT(ReadText(File("shown")),
+              AllOf(HasSubstr("NOTIFY_SOCKET="), testing::Not(HasSubstr("a-key"))));
 }
 
 TEST_F(CliLocalTest, SaysWhyItsServerDoesNotStart) {
@@ -301,6 +309,9 @@ TEST_F(CliLocalTest, SaysWhyItsServerDoesNotStart) {
   const ProcessResult both = Upscale(call + Words{"--server", "127.0.0.1:1"});
   EXPECT_EQ(both.exit_code, client::kExitBadArguments);
   EXPECT_THAT(both.err, HasSubstr("--local and --server"));
+  const ProcessResult with_key = Upscale(call + Words{"--api-key-file", File("key")});
+  EXPECT_EQ(with_key.exit_code, client::kExitBadArguments);
+  EXPECT_THAT(with_key.err, HasSubstr("--local and --api-key-file"));
   EXPECT_FALSE(fs::exists(File("o.png")));
   EXPECT_TRUE(fs::is_empty(temporary_.path()));
 

@@ -70,7 +70,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.calls.append((url.path, query, dict(self.headers), body))
         if model.startswith("busy") and len(self.server.calls) < 3:
             if query.get("request_id") == "busy":
-                time.sleep(0.1)  # Its listener has heard of it.
+                deadline = time.monotonic() + 10
+                while (
+                    self.server.busy_listeners < len(self.server.calls)
+                    and time.monotonic() < deadline
+                ):
+                    time.sleep(0.01)
             self._json(429, {"reason": "OVERLOADED", "detail": "full"}, {"Retry-After": "0"})
             return
         self._begin(

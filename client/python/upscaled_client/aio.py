@@ -4,6 +4,7 @@ cancelled."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 from typing import Any, AsyncIterator, Callable, Dict, List
 
@@ -68,7 +69,12 @@ class AsyncClient:
         """As Client.upscale. Cancelling the task stops the work on the server."""
         if options.get("on_progress"):
             loop, on_progress = asyncio.get_running_loop(), options["on_progress"]
-            options["on_progress"] = lambda event: loop.call_soon_threadsafe(on_progress, event)
+
+            def report(event: Dict[str, Any]) -> None:
+                with contextlib.suppress(RuntimeError):  # The loop is closed.
+                    loop.call_soon_threadsafe(on_progress, event)
+
+            options["on_progress"] = report
         cancellation = Cancellation()
         call = functools.partial(self._client.upscale, image, cancellation=cancellation, **options)
         result = await _on_thread(cancellation, call)
