@@ -55,11 +55,15 @@ sigset_t TakeSignals() {
   return signals;
 }
 
-// From now on they do what they do by default.
+// From now on they do what they do by default, but for what still belongs to the first one: whose
+// parent dies gets one for each of its threads (PR_SET_PDEATHSIG).
 void ReleaseStopSignals() {
+  constexpr timespec kSameStop = {.tv_sec = 0, .tv_nsec = 100'000'000};
   sigset_t signals;
   sigemptyset(&signals);
   for (const int stop : {SIGTERM, SIGINT}) sigaddset(&signals, stop);
+  while (sigtimedwait(&signals, nullptr, &kSameStop) > 0) {
+  }
   pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
 }
 
@@ -186,9 +190,9 @@ int Run(const ServerConfig& config) {
     return CannotStart(status);
   }
   NotifyServiceManager("STOPPING=1");
+  ReleaseStopSignals();
   logger.Info(absl::StrCat("draining after ", received == SIGTERM ? "SIGTERM" : "SIGINT",
                            "; a second signal ends at once"));
-  ReleaseStopSignals();
   if (Server* const server = startup.server()) Stop(*server, config, hard_end, logger);
   logger.Info("stopped");
   // No call is left, so nobody misses what a start or a reload that still goes on would get done.
