@@ -55,15 +55,25 @@ sigset_t TakeSignals() {
   return signals;
 }
 
-// From now on they do what they do by default, but for what still belongs to the first one: whose
-// parent dies gets one for each of its threads (PR_SET_PDEATHSIG).
-void ReleaseStopSignals() {
-  constexpr timespec kSameStop = {.tv_sec = 0, .tv_nsec = 100'000'000};
+sigset_t StopSignals() {
   sigset_t signals;
   sigemptyset(&signals);
   for (const int stop : {SIGTERM, SIGINT}) sigaddset(&signals, stop);
+  return signals;
+}
+
+// Takes what still belongs to the first one: whose parent dies gets one for each of its threads
+// (PR_SET_PDEATHSIG).
+void TakeRestOfStop() {
+  constexpr timespec kSameStop = {.tv_sec = 0, .tv_nsec = 100'000'000};
+  const sigset_t signals = StopSignals();
   while (sigtimedwait(&signals, nullptr, &kSameStop) > 0) {
   }
+}
+
+// From now on they do what they do by default.
+void ReleaseStopSignals() {
+  const sigset_t signals = StopSignals();
   pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
 }
 
@@ -190,6 +200,7 @@ int Run(const ServerConfig& config) {
     return CannotStart(status);
   }
   NotifyServiceManager("STOPPING=1");
+  TakeRestOfStop();
   ReleaseStopSignals();
   logger.Info(absl::StrCat("draining after ", received == SIGTERM ? "SIGTERM" : "SIGINT",
                            "; a second signal ends at once"));
