@@ -54,9 +54,9 @@ absl::StatusOr<std::shared_ptr<const Principal>> Authenticator::Authorize(
   const std::string_view key = KeyOf(credentials);
   if (key.empty()) return Deny(Denial::kNoKey, address, "");
   const std::optional<KeyHash> hash = HashApiKey(key);
-  const std::shared_ptr<const KeyTable> table = keys();
-  const auto found = hash ? table->find(*hash) : table->end();
-  if (found == table->end()) return Deny(Denial::kUnknownKey, address, "");
+  const std::shared_ptr<const KeyFile> known = this->known();
+  const auto found = hash ? known->keys.find(*hash) : known->keys.end();
+  if (found == known->keys.end()) return Deny(Denial::kUnknownKey, address, "");
   const KeyEntry& entry = found->second;
   const absl::Time now = absl::Now();  // of the calendar, as the file's times are
   if (now >= entry.expires) return Deny(Denial::kExpiredKey, address, entry.principal.name);
@@ -69,7 +69,7 @@ absl::StatusOr<std::shared_ptr<const Principal>> Authenticator::Authorize(
         absl::StrCat("the key \"", entry.principal.name, "\" lacks the role \"", name, "\""),
         {{"role", name}});
   }
-  return std::shared_ptr<const Principal>(table, &entry.principal);
+  return std::shared_ptr<const Principal>(known, &entry.principal);
 }
 
 absl::Status Authenticator::Deny(Denial denial, std::string_view address,
@@ -92,12 +92,12 @@ bool Authenticator::TooMany(std::string_view address) const {
   return !bucket.Take(clock_.Now());
 }
 
-std::shared_ptr<const KeyTable> Authenticator::keys() const {
+std::shared_ptr<const KeyFile> Authenticator::known() const {
   absl::MutexLock lock(&mutex_);
-  return keys_;
+  return known_;
 }
 
-size_t Authenticator::key_count() const { return keys()->size(); }
+size_t Authenticator::key_count() const { return known()->keys.size(); }
 
 absl::StatusOr<bool> Authenticator::ReloadIfChanged() {
   {
@@ -116,11 +116,11 @@ absl::Status Authenticator::Read(bool pipes) {
   // First: what is written meanwhile is read next time.
   std::string state = FileState(file_).value_or("missing");
   const absl::StatusOr<std::string> text = ReadFile(file_, kMaxKeyFileBytes, {.pipes = pipes});
-  absl::StatusOr<KeyTable> table = text.ok() ? ParseKeyFile(*text, file_.string()) : text.status();
+  absl::StatusOr<KeyFile> known = text.ok() ? ParseKeyFile(*text, file_.string()) : text.status();
   absl::MutexLock lock(&mutex_);
   file_state_ = std::move(state);
-  if (table.ok()) keys_ = std::make_shared<const KeyTable>(*std::move(table));
-  return table.status();
+  if (known.ok()) known_ = std::make_shared<const KeyFile>(*std::move(known));
+  return known.status();
 }
 
 }  // namespace upscaled::server

@@ -65,7 +65,7 @@ class Authenticator {
   Authenticator(std::filesystem::path file, const Clock& clock,
                 std::function<void(const DeniedCaller&)> on_denied);
 
-  std::shared_ptr<const KeyTable> keys() const ABSL_LOCKS_EXCLUDED(mutex_);
+  std::shared_ptr<const KeyFile> known() const ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Deny(Denial denial, std::string_view address, std::string_view key) const;
   // Whether so many wrong keys have come from `address` of late that this one is one too many.
   bool TooMany(std::string_view address) const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -76,7 +76,7 @@ class Authenticator {
   const Clock& clock_;
   const std::function<void(const DeniedCaller&)> on_denied_;
   mutable absl::Mutex mutex_;
-  std::shared_ptr<const KeyTable> keys_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<const KeyFile> known_ ABSL_GUARDED_BY(mutex_);
   std::string file_state_ ABSL_GUARDED_BY(mutex_);
   // By the hash of the address, so that no number of addresses takes more. Addresses that share one
   // slow each other's wrong keys alone.

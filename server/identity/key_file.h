@@ -32,8 +32,13 @@ struct KeyEntry {
 // hash begins, and no hash leads back to its key, so the comparison need not take constant time.
 using KeyTable = std::map<KeyHash, KeyEntry>;
 
+// What the file says.
+struct KeyFile {
+  KeyTable keys;
+};
+
 // INVALID_ARGUMENT names the file, the entry and what is wrong with it.
-absl::StatusOr<KeyTable> ParseKeyFile(std::string_view text, const std::string& file);
+absl::StatusOr<KeyFile> ParseKeyFile(std::string_view text, const std::string& file);
 
 // An entry as the file has it, but without times.
 std::string FormatKeyEntry(const Principal& principal, const KeyHash& hash);

@@ -10,11 +10,11 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace upscaled::server;  // NOLINT
-  const auto table =
+  const auto parsed =
       ParseKeyFile(std::string_view(reinterpret_cast<const char*>(data), size), "keys.json");
-  if (!table.ok()) return 0;
+  if (!parsed.ok()) return 0;
   std::set<std::string> names;
-  for (const auto& [hash, key] : *table) {
+  for (const auto& [hash, key] : parsed->keys) {
     // Nobody without a name, a role or a time.
     if (!names.insert(key.principal.name).second || key.principal.tenant.empty()) std::abort();
     if (!key.principal.roles.Has(Role::kRead) || key.not_before >= key.expires) std::abort();

@@ -29,14 +29,15 @@ std::string Refusal(const std::string& text) {
 }
 
 TEST(KeyFileTest, HoldsWhatItSays) {
-  const auto table = ParseKeyFile(
+  const auto parsed = ParseKeyFile(
       File(Entry("shop-1", 'a',
                  R"("tenant": "shop", "roles": ["upscale"], "not_before": "2026-12-01T00:00:00Z",
                     "expires": "2027-12-01T01:00:00+01:00")") +
            "," + Entry("shop-2", 'b') + "," +
            Entry("ops", 'c', R"("tenant": "us", "roles": ["read", "admin"])")),
       "keys.json");
-  ASSERT_TRUE(table.ok()) << table.status();
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  const KeyTable* const table = &parsed->keys;
   ASSERT_EQ(table->size(), 3u);
   const KeyEntry& first = table->at(*ParseKeyHash(HashText('a')));
   EXPECT_EQ(first.principal.name, "shop-1");
@@ -51,7 +52,7 @@ TEST(KeyFileTest, HoldsWhatItSays) {
   EXPECT_TRUE(table->at(*ParseKeyHash(HashText('c'))).principal.roles.Has(Role::kUpscale));
 }
 
-TEST(KeyFileTest, MayBeEmpty) { EXPECT_TRUE(ParseKeyFile(File(""), "keys.json")->empty()); }
+TEST(KeyFileTest, MayBeEmpty) { EXPECT_TRUE(ParseKeyFile(File(""), "keys.json")->keys.empty()); }
 
 TEST(KeyFileTest, RolesImplyLesserOnes) {
   EXPECT_FALSE(RoleSet{Role::kRead}.Has(Role::kUpscale));
@@ -117,9 +118,10 @@ TEST(KeyFileTest, ShowsNoKeyThatStandsForItsHash) {
 
 TEST(KeyFileTest, ReadsItsOwnEntries) {
   const Principal principal{.name = "a", .tenant = "t", .roles = {Role::kUpscale}};
-  const auto table =
+  const auto parsed =
       ParseKeyFile(File(FormatKeyEntry(principal, *ParseKeyHash(HashText('a')))), "keys.json");
-  ASSERT_TRUE(table.ok()) << table.status();
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  const KeyTable* const table = &parsed->keys;
   EXPECT_TRUE(table->begin()->second.principal.roles.Has(Role::kUpscale));
   EXPECT_FALSE(table->begin()->second.principal.roles.Has(Role::kAdmin));
 }

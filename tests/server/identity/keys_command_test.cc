@@ -33,8 +33,9 @@ TEST(KeysCommandTest, MakesAKeyAndItsEntry) {
   ASSERT_EQ(made.exit_code, 0) << made.err;
   const size_t end = made.out.find('\n');
   const std::string key = made.out.substr(0, end);
-  const auto table = ParseKeyFile("{\"keys\": [" + made.out.substr(end) + "]}", "keys.json");
-  ASSERT_TRUE(table.ok()) << table.status();
+  const auto parsed = ParseKeyFile("{\"keys\": [" + made.out.substr(end) + "]}", "keys.json");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  const KeyTable* const table = &parsed->keys;
   ASSERT_TRUE(table->contains(*HashApiKey(key)));
   const Principal& principal = table->begin()->second.principal;
   EXPECT_EQ(principal.name, "shop-1");
