@@ -28,9 +28,12 @@ std::optional<T> Payload(const absl::Status& status, absl::string_view url) {
 }
 
 ErrorOrigin OriginOf(const grpc::Status& status, grpc::ChannelInterface& channel) {
-  // Our server explains its refusals, so a bare UNAVAILABLE is gRPC's own.
-  const bool broken =
-      status.error_code() == grpc::StatusCode::UNAVAILABLE && status.error_details().empty();
+  // Our server explains its errors, so these without details are gRPC's own. A proxy whose server
+  // is killed breaks the stream off, which gRPC calls INTERNAL (behind nginx) or UNKNOWN (HAProxy).
+  const bool of_connections = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
+                              status.error_code() == grpc::StatusCode::INTERNAL ||
+                              status.error_code() == grpc::StatusCode::UNKNOWN;
+  const bool broken = of_connections && status.error_details().empty();
   const bool never_connected = status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED &&
                                channel.GetState(/*try_to_connect=*/false) != GRPC_CHANNEL_READY;
   return broken || never_connected ? ErrorOrigin::kConnection : ErrorOrigin::kServer;

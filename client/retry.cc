@@ -43,8 +43,12 @@ RetryClock& RetryClock::Real() {
 }
 
 bool IsRetryable(const absl::Status& status) {
+  const ErrorDetails details = DetailsOf(status);
+  if (absl::IsInternal(status) || absl::IsUnknown(status)) {
+    return details.origin == ErrorOrigin::kConnection;
+  }
   return absl::IsUnavailable(status) ||
-         (absl::IsResourceExhausted(status) && DetailsOf(status).retry_delay.has_value());
+         (absl::IsResourceExhausted(status) && details.retry_delay.has_value());
 }
 
 absl::Status RunWithRetries(

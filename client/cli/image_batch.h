@@ -4,6 +4,7 @@
 #include <atomic>
 #include <stop_token>
 
+#include "absl/time/time.h"
 #include "client/cli/image_plan.h"
 #include "client/cli/image_report.h"
 #include "client/cli/progress_bar.h"
@@ -16,6 +17,7 @@ struct BatchOptions {
   // Whether to leave outputs alone that are there already.
   bool resume = false;
   int parallel = 1;
+  absl::Duration timeout = absl::InfiniteDuration();  // of each image
 };
 
 // An image that fails does not stop the others; losing the server or `stop` does. Everything is

@@ -97,7 +97,10 @@ ReportStyle ImageFlags::Style() const {
 }
 
 BatchOptions ImageFlags::ToBatchOptions() const {
-  BatchOptions options{.upscale = upscale.ToProto(), .resume = resume, .parallel = jobs};
+  BatchOptions options{.upscale = upscale.ToProto(),
+                       .resume = resume,
+                       .parallel = jobs,
+                       .timeout = connection.timeout()};
   options.upscale.set_quality(quality);
   if (png_compression.has_value()) options.upscale.set_png_compression(*png_compression);
   options.upscale.set_keep_16_bit(keep_16_bit);

@@ -8,6 +8,7 @@
 #include "client/cli/errors.h"
 #include "client/cli/exit_code.h"
 #include "client/cli/flags.h"
+#include "client/cli/hard_end.h"
 #include "client/cli/interrupt.h"
 #include "google/protobuf/message.h"
 #include "google/protobuf/util/json_util.h"
@@ -124,6 +125,7 @@ int RunReload(const InfoFlags& flags) {
   if (!connection.names_server) connection.server = kAdminServer;
   const auto client = connection.MakeClient();
   if (!client.ok()) return Fail(client.status());
+  const HardEnd end(connection.timeout());
   return Show((*client)->ReloadModels(interrupt.token()), flags.json, PrintReload);
 }
 
@@ -132,6 +134,7 @@ int RunModels(const InfoFlags& flags) {
   const Interrupt interrupt;
   const auto connection = flags.connection.Connect(interrupt.token());
   if (!connection.ok()) return Fail(connection.status());
+  const HardEnd end(flags.connection.timeout());
   return Show(connection->service->ListModels(interrupt.token()), flags.json, PrintModels);
 }
 
@@ -139,6 +142,7 @@ int RunInfo(const InfoFlags& flags) {
   const Interrupt interrupt;
   const auto connection = flags.connection.Connect(interrupt.token());
   if (!connection.ok()) return Fail(connection.status());
+  const HardEnd end(flags.connection.timeout());
   return Show(connection->service->ServerInfo(interrupt.token()), flags.json, PrintInfo);
 }
 
@@ -146,6 +150,7 @@ int RunHealth(const InfoFlags& flags) {
   const Interrupt interrupt;
   const auto connection = flags.connection.Connect(interrupt.token());
   if (!connection.ok()) return Fail(connection.status());
+  const HardEnd end(flags.connection.timeout());
   const auto status = connection->service->CheckHealth(flags.service, interrupt.token());
   if (!status.ok()) return Fail(status.status());
   absl::PrintF("%s\n", HealthCheckResponse::ServingStatus_Name(*status));

@@ -1,5 +1,6 @@
 #include "client/cli/interrupt.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
@@ -18,7 +19,7 @@ sigset_t Signals() {
 
 }  // namespace
 
-Interrupt::Interrupt() {
+Interrupt::Interrupt(absl::Duration grace) : grace_(grace) {
   const sigset_t signals = Signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   waiter_ = std::thread([this] { Wait(); });
@@ -32,9 +33,14 @@ Interrupt::~Interrupt() {
 
 void Interrupt::Wait() {
   const sigset_t signals = Signals();
-  for (int signal; sigwait(&signals, &signal) == 0 && !finished_;) {
-    if (!source_.request_stop()) _exit(kExitInterrupted);
+  int signal = 0;
+  sigwait(&signals, &signal);
+  if (finished_) return;
+  source_.request_stop();
+  const timespec grace = absl::ToTimespec(grace_);
+  while (sigtimedwait(&signals, nullptr, &grace) < 0 && errno == EINTR) {
   }
+  if (!finished_) _exit(kExitInterrupted);
 }
 
 }  // namespace upscaled::client

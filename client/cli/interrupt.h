@@ -5,13 +5,17 @@
 #include <stop_token>
 #include <thread>
 
+#include "absl/time/time.h"
+#include "client/cli/hard_end.h"
+
 namespace upscaled::client {
 
-// Turns the first SIGINT, SIGTERM or SIGHUP into a request to stop; the second ends the process at
-// once. Make one before any other thread, which must inherit its signal mask.
+// Turns the first SIGINT, SIGTERM or SIGHUP into a request to stop; the second, or the end of
+// `grace`, ends the process at once. Make one before any other thread, which must inherit its
+// signal mask.
 class Interrupt {
  public:
-  Interrupt();
+  explicit Interrupt(absl::Duration grace = HardEnd::kGrace);
   ~Interrupt();
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;
@@ -21,6 +25,7 @@ class Interrupt {
  private:
   void Wait();
 
+  const absl::Duration grace_;
   std::stop_source source_;
   std::atomic<bool> finished_ = false;
   std::thread waiter_;

@@ -29,10 +29,15 @@ TEST(ErrorDetailsTest, KeepsWhatTheServerSaid) {
   EXPECT_EQ(details.retry_delay, absl::Milliseconds(1250));
 }
 
-TEST(ErrorDetailsTest, BareUnavailableArisesOnTheWay) {
-  EXPECT_EQ(DetailsOf(Convert({grpc::StatusCode::UNAVAILABLE, "refused"})).origin,
-            ErrorOrigin::kConnection);
-  EXPECT_EQ(DetailsOf(Convert(ServerError(grpc::StatusCode::UNAVAILABLE, "", "DRAINING"))).origin,
+TEST(ErrorDetailsTest, BareErrorsOfStreamsAriseOnTheWay) {
+  for (const auto code :
+       {grpc::StatusCode::UNAVAILABLE, grpc::StatusCode::INTERNAL, grpc::StatusCode::UNKNOWN}) {
+    EXPECT_EQ(DetailsOf(Convert({code, "Stream removed"})).origin, ErrorOrigin::kConnection)
+        << code;
+    EXPECT_EQ(DetailsOf(Convert(ServerError(code, "", "REASON"))).origin, ErrorOrigin::kServer)
+        << code;
+  }
+  EXPECT_EQ(DetailsOf(Convert({grpc::StatusCode::INVALID_ARGUMENT, ""})).origin,
             ErrorOrigin::kServer);
 }
 
@@ -60,7 +65,7 @@ TEST(ErrorsTest, ALineSaysWhatAndWhyAndWhatToDo) {
             "--retries");
   EXPECT_EQ(ErrorLine(Convert({grpc::StatusCode::UNAVAILABLE, "refused"})),
             "cannot reach the server: refused; is the server running? see --server");
-  EXPECT_EQ(ErrorLine(Convert({grpc::StatusCode::INTERNAL, ""})), "INTERNAL");
+  EXPECT_EQ(ErrorLine(Convert({grpc::StatusCode::DATA_LOSS, ""})), "DATA_LOSS");
 }
 
 TEST(ErrorsTest, ExitCodes) {

@@ -86,12 +86,16 @@ def _start(case, command, port):
             time.sleep(0.02)
 
 
-def _write_nginx(server, folder, port, locations, log):
+def _servers(endpoints):
+    return " ".join(f"server {host}:{port};" for host, port in endpoints)
+
+
+def _write_nginx(servers, folder, port, locations, log):
     """A copy with the ports and files of this test."""
     text = (ROOT / "deploy" / "nginx" / "upscaled.conf").read_text()
     for old, new in (
-        ("127.0.0.1:8001;", f"127.0.0.1:{server.grpc[1]};"),
-        ("127.0.0.1:8000;", f"127.0.0.1:{server.http[1]};"),
+        ("server 127.0.0.1:8001;", _servers(x.grpc for x in servers)),
+        ("server 127.0.0.1:8000;", _servers(x.http for x in servers)),
         ("listen 443 ssl", f"listen 127.0.0.1:{port} ssl"),
         ("    listen [::]:443 ssl http2;\n", ""),
         ("/etc/upscaled/", f"{folder}/"),
@@ -103,12 +107,12 @@ def _write_nginx(server, folder, port, locations, log):
     (folder / "nginx.conf").write_text(NGINX_MAIN.format(folder=folder, log=log))
 
 
-def start_nginx(case, server, locations="", log="stderr"):
-    """Until the end of the class `case`, with `locations` before the others. Returns its port, which speaks TLS with
-    the certificate tls.pem in the server's folder."""
-    folder, port = pathlib.Path(server.folder.name), free_port()
+def start_nginx(case, *servers, locations="", log="stderr"):
+    """In front of `servers`, until the end of the class `case`, with `locations` before the others. Returns its port,
+    which speaks TLS with the certificate tls.pem in the first server's folder."""
+    folder, port = pathlib.Path(servers[0].folder.name), free_port()
     harness.make_certificate(folder, "tls")
-    _write_nginx(server, folder, port, locations, log)
+    _write_nginx(servers, folder, port, locations, log)
     _start(case, [NGINX, "-p", folder, "-c", folder / "nginx.conf", "-e", log], port)
     return port
 

@@ -97,7 +97,7 @@ class NginxTest(Through, unittest.TestCase):
     @classmethod
     def start_proxy(cls):
         refused = f"    location = {FORBIDDEN.decode()} {{ return 403; }}"
-        cls.port = proxies.start_nginx(cls, cls.server, refused, log=f"{cls.server.folder.name}/nginx.log")
+        cls.port = proxies.start_nginx(cls, cls.server, locations=refused, log=f"{cls.server.folder.name}/nginx.log")
         cls.tls = ssl._create_unverified_context()
 
     def connect(self):
