@@ -49,7 +49,7 @@ AdmissionController::CallSlot& AdmissionController::CallSlot::operator=(CallSlot
     Release();
     owner_ = std::exchange(other.owner_, nullptr);
     memory_bytes_ = other.memory_bytes_;
-    address_ = std::move(other.address_);
+    payer_ = std::move(other.payer_);
   }
   return *this;
 }
@@ -60,8 +60,8 @@ void AdmissionController::CallSlot::Release() {
   absl::MutexLock lock(&owner->mutex_);
   --owner->state_.requests;
   owner->state_.memory_bytes -= memory_bytes_;
-  owner->slot_shares_.Give(address_, 1);
-  owner->memory_shares_.Give(address_, memory_bytes_);
+  owner->slot_shares_.Give(payer_.address, 1);
+  owner->memory_shares_.Give(payer_.address, memory_bytes_);
   owner->TellIfIdle();
 }
 
@@ -100,7 +100,7 @@ absl::Status AdmissionController::Reservation::Change(const ResourceRequest& res
     queued_cost_ = resources.cost;
   } else {
     owner_->state_.memory_bytes += resources_.memory_bytes;
-    owner_->memory_shares_.Take(resources_.address, resources_.memory_bytes);
+    owner_->memory_shares_.Take(resources_.payer.address, resources_.memory_bytes);
     owner_->Requeue(0, queued_cost_, /*computed=*/false);
   }
   return status;
@@ -124,7 +124,8 @@ AdmissionController::AdmissionController(const Limits& limits, int64_t memory_bu
       memory_shares_(MaxMemoryPerAddress(limits, memory_budget_bytes)) {}
 
 absl::StatusOr<AdmissionController::CallSlot> AdmissionController::AdmitCall(int64_t memory_bytes,
-                                                                             std::string address) {
+                                                                             Payer payer) {
+  const std::string& address = payer.address;
   absl::MutexLock lock(&mutex_);
   if (state_.draining) return DrainingError();
   if (state_.requests >= limits_.max_concurrent_requests) {
@@ -145,7 +146,7 @@ absl::StatusOr<AdmissionController::CallSlot> AdmissionController::AdmitCall(int
   RETURN_IF_ERROR(TakeMemory(memory_bytes, 0, address));
   ++state_.requests;
   slot_shares_.Take(address, 1);
-  return CallSlot(this, memory_bytes, std::move(address));
+  return CallSlot(this, memory_bytes, std::move(payer));
 }
 
 absl::StatusOr<AdmissionController::Reservation> AdmissionController::Reserve(
@@ -167,14 +168,15 @@ absl::Status AdmissionController::Take(const ResourceRequest& resources) {
         RetryDelay(static_cast<double>(missing) / static_cast<double>(counted_cost_)),
         LimitMetadata("max-queue-pixels", limits_.max_queue_pixels));
   }
-  RETURN_IF_ERROR(TakeMemory(resources.memory_bytes, resources.scratch_bytes, resources.address));
+  RETURN_IF_ERROR(
+      TakeMemory(resources.memory_bytes, resources.scratch_bytes, resources.payer.address));
   Requeue(0, resources.cost, /*computed=*/false);
   return absl::OkStatus();
 }
 
 void AdmissionController::GiveMemory(const ResourceRequest& resources) {
   state_.memory_bytes -= resources.memory_bytes;
-  memory_shares_.Give(resources.address, resources.memory_bytes);
+  memory_shares_.Give(resources.payer.address, resources.memory_bytes);
 }
 
 absl::Status AdmissionController::CheckShareOfMemory(int64_t memory_bytes,

@@ -16,6 +16,7 @@
 #include "engine/base/steady_wait.h"
 #include "server/admission/address_shares.h"
 #include "server/admission/limits.h"
+#include "server/base/payer.h"
 #include "server/base/throughput.h"
 
 namespace upscaled::server {
@@ -27,8 +28,8 @@ struct ResourceRequest {
   // never given back: streams keep the scratch memory of the largest tile that they have seen.
   int64_t scratch_bytes = 0;
   int64_t cost = 0;  // of the computation, in multiply-adds
-  // The client's address, in whose share the memory counts; empty: nobody's.
-  std::string address;
+  // In the share of whose address the memory counts.
+  Payer payer = {};
 };
 
 struct AdmissionState {
@@ -51,18 +52,18 @@ class AdmissionController {
     CallSlot(CallSlot&& other) noexcept
         : owner_(std::exchange(other.owner_, nullptr)),
           memory_bytes_(other.memory_bytes_),
-          address_(std::move(other.address_)) {}
+          payer_(std::move(other.payer_)) {}
     CallSlot& operator=(CallSlot&& other) noexcept;
     ~CallSlot() { Release(); }
     void Release();
 
    private:
     friend class AdmissionController;
-    CallSlot(AdmissionController* owner, int64_t memory_bytes, std::string address)
-        : owner_(owner), memory_bytes_(memory_bytes), address_(std::move(address)) {}
+    CallSlot(AdmissionController* owner, int64_t memory_bytes, Payer payer)
+        : owner_(owner), memory_bytes_(memory_bytes), payer_(std::move(payer)) {}
     AdmissionController* owner_ = nullptr;
     int64_t memory_bytes_ = 0;
-    std::string address_;
+    Payer payer_;
   };
 
   // Reserved memory and queued work; freed by destruction. Thread compatible.
@@ -97,10 +98,10 @@ class AdmissionController {
   const Limits& limits() const { return limits_; }
   int64_t memory_budget_bytes() const { return memory_budget_bytes_; }
 
-  // First step, at the start of a call of `address` (empty: nobody's) whose messages take up to
+  // First step, at the start of a call of `payer` whose messages take up to
   // `memory_bytes`. UNAVAILABLE (kDraining) while draining; RESOURCE_EXHAUSTED (kOverloaded, with a
   // retry delay) when all slots, or those of the address, are taken; else as Reserve.
-  absl::StatusOr<CallSlot> AdmitCall(int64_t memory_bytes = 0, std::string address = "")
+  absl::StatusOr<CallSlot> AdmitCall(int64_t memory_bytes = 0, Payer payer = {})
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Whether calls are admitted: UNAVAILABLE (kDraining) while draining.

@@ -51,16 +51,29 @@ bool FairQueue::HasWorkFor(const Device& device) const {
   const auto runs = [&](const auto& due) {
     return due.second->queue.front()->executable->On(device) != nullptr;
   };
-  return std::ranges::any_of(
-      due_, [&](const auto& client) { return std::ranges::any_of(client.second->flows, runs); });
+  return std::ranges::any_of(orders_, [&](const Order& order) {
+    return std::ranges::any_of(
+        order.due, [&](const auto& due) { return std::ranges::any_of(due.second->flows, runs); });
+  });
 }
 
 FairQueue::Batch FairQueue::Take(const Device& device, int streams, int64_t max_cost) {
   Batch batch;
-  AdvanceTime();
-  // A stream's share of what is queued, so that all streams end at about the same time (guided
-  // self-scheduling, Polychronopoulos and Kuck 1987).
-  const int64_t max_tiles = (load_.queued_tiles + streams - 1) / streams;
+  for (Order& order : orders_) {
+    AdvanceTime(order);
+    if (!batch.tiles.empty() || !batch.dropped.empty()) continue;
+    // A stream's share of what is queued, so that all streams end at about the same time (guided
+    // self-scheduling, Polychronopoulos and Kuck 1987).
+    const bool background = &order == &orders_[static_cast<size_t>(Priority::kBackground)];
+    const int64_t max_tiles = background ? 1 : (order.queued_tiles + streams - 1) / streams;
+    batch = TakeFrom(order, device, max_tiles, max_cost);
+  }
+  return batch;
+}
+
+FairQueue::Batch FairQueue::TakeFrom(const Order& order, const Device& device, int64_t max_tiles,
+                                     int64_t max_cost) {
+  Batch batch;
   const auto can_join = [&](const Flow& flow) {
     const std::shared_ptr<Submission>& head = flow.queue.front();
     const Executable* const executable = head->executable->On(device);
@@ -69,7 +82,7 @@ FairQueue::Batch FairQueue::Take(const Device& device, int streams, int64_t max_
            batch.cost + Head(head).cost() <= max_cost;
   };
   const auto next = [&]() -> Flow* {
-    for (const auto& [client_due, client] : due_) {
+    for (const auto& [client_due, client] : order.due) {
       for (const auto& [flow_due, flow] : client->flows) {
         if (can_join(*flow)) return flow;
       }
@@ -84,15 +97,17 @@ FairQueue::Batch FairQueue::Take(const Device& device, int streams, int64_t max_
   return batch;
 }
 
-void FairQueue::AdvanceTime() {
-  for (const auto& [due, client] : due_) {
+void FairQueue::AdvanceTime(Order& order) {
+  for (const auto& [due, client] : order.due) {
     client->virtual_now = std::max(client->virtual_now, client->flows.begin()->first.first);
   }
-  if (!due_.empty()) virtual_now_ = std::max(virtual_now_, due_.begin()->first.first);
-  const bool crowded = clients_.size() > due_.size() + kMaxAbsentClients;
-  std::erase_if(clients_, [&](const auto& entry) {
+  if (!order.due.empty()) {
+    order.virtual_now = std::max(order.virtual_now, order.due.begin()->first.first);
+  }
+  const bool crowded = order.clients.size() > order.due.size() + kMaxAbsentClients;
+  std::erase_if(order.clients, [&](const auto& entry) {
     const std::shared_ptr<Client>& client = entry.second;
-    return client.use_count() == 1 && (crowded || client->virtual_start <= virtual_now_);
+    return client.use_count() == 1 && (crowded || client->virtual_start <= order.virtual_now);
   });
 }
 
@@ -137,16 +152,17 @@ void FairQueue::Remove(Flow& flow, std::vector<SubmittedTile>& removed) {
 }
 
 void FairQueue::Move(Flow& flow, FairQueue& to) {
-  const auto count = [&flow](TileLoad& load, int sign) {
-    load.queued_tiles += sign * flow.queued_tiles;
-    load.queued_cost += sign * flow.queued_cost;
+  const auto count = [&flow](FairQueue& in, int sign) {
+    in.load_.queued_tiles += sign * flow.queued_tiles;
+    in.load_.queued_cost += sign * flow.queued_cost;
+    in.OrderOf(flow).queued_tiles += sign * flow.queued_tiles;
   };
   SubmissionList queue;
   if (!flow.queue.empty()) {
     Detach(flow);
     flow.queue.swap(queue);
     Attach(flow);
-    count(load_, -1);
+    count(*this, -1);
   }
   flow.client = nullptr;
   flow.virtual_start = 0;
@@ -155,36 +171,42 @@ void FairQueue::Move(Flow& flow, FairQueue& to) {
   to.Detach(flow);
   flow.queue.swap(queue);
   to.Attach(flow);
-  count(to.load_, 1);
+  count(to, 1);
 }
 
 std::vector<Flow*> FairQueue::flows() const {
   std::vector<Flow*> flows;
-  for (const auto& [client_due, client] : due_) {
-    for (const auto& [due, flow] : client->flows) flows.push_back(flow);
+  for (const Order& order : orders_) {
+    for (const auto& [client_due, client] : order.due) {
+      for (const auto& [due, flow] : client->flows) flows.push_back(flow);
+    }
   }
   return flows;
 }
 
 void FairQueue::Detach(Flow& flow) {
-  due_.erase(DueOf(*flow.client));
+  OrderOf(flow).due.erase(DueOf(*flow.client));
   flow.client->flows.erase(DueOf(flow));
 }
 
 void FairQueue::Attach(Flow& flow) {
   Client& client = *flow.client;
   if (!flow.queue.empty()) client.flows[DueOf(flow)] = &flow;
-  if (!client.flows.empty()) due_[DueOf(client)] = &client;
+  if (!client.flows.empty()) OrderOf(flow).due[DueOf(client)] = &client;
 }
 
 void FairQueue::Enter(Flow& flow) {
+  Order& order = OrderOf(flow);
   if (flow.client == nullptr) {
-    std::shared_ptr<Client>& client = clients_[flow.client_name];
+    std::shared_ptr<Client>& client = order.clients[flow.payer.name()];
     if (client == nullptr) client = std::make_shared<Client>(Client{.id = ++last_client_});
     flow.client = client;
   }
   Client& client = *flow.client;
-  if (client.flows.empty()) client.virtual_start = std::max(client.virtual_start, virtual_now_);
+  client.weight = flow.payer.weight();
+  if (client.flows.empty()) {
+    client.virtual_start = std::max(client.virtual_start, order.virtual_now);
+  }
   if (flow.queue.empty()) flow.virtual_start = std::max(flow.virtual_start, client.virtual_now);
 }
 
@@ -192,7 +214,8 @@ void FairQueue::Charge(Flow& flow, int64_t cost) {
   const auto charged = static_cast<double>(cost);
   Client& client = *flow.client;
   flow.virtual_start = std::max(flow.virtual_start + charged, client.virtual_now);
-  client.virtual_start = std::max(client.virtual_start + charged, virtual_now_);
+  client.virtual_start =
+      std::max(client.virtual_start + charged / client.weight, OrderOf(flow).virtual_now);
 }
 
 void FairQueue::Count(Submission& submission, int64_t tiles, int64_t cost) {
@@ -201,6 +224,7 @@ void FairQueue::Count(Submission& submission, int64_t tiles, int64_t cost) {
   submission.flow->queued_cost += cost;
   load_.queued_tiles += tiles;
   load_.queued_cost += cost;
+  OrderOf(*submission.flow).queued_tiles += tiles;
 }
 
 void FairQueue::Leave(Submission& submission) {

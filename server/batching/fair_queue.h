@@ -1,11 +1,13 @@
-// The tiles that wait for the devices of one class: fair between clients, then between the requests
-// of each, by cost (start-time fair queueing, Goyal et al. 1996, at both levels, with the tile's
-// multiply-adds as its length), in the order of submission within a request.
+// The tiles that wait for the devices of one class: fair between payers by their weights, then
+// between the requests of each, by cost (start-time fair queueing, Goyal et al. 1996, at both
+// levels, with the tile's multiply-adds as its length), in the order of submission within a
+// request. Background work runs while no other waits.
 //
 // However many tiles are queued, whatever happens to all those of a submission or of a flow moves
 // them as a whole: nothing here walks tiles but those that it hands out.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -14,6 +16,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "server/base/payer.h"
 #include "server/batching/submission.h"
 #include "server/devices/device.h"
 #include "server/devices/device_chooser.h"
@@ -41,9 +44,10 @@ struct Flow;
 // The service, in multiply-adds, at which something is due, and its number: the minimum goes first.
 using Due = std::pair<double, uint64_t>;
 
-// One client's requests in one queue.
+// One payer's requests in one queue.
 struct Client {
   uint64_t id = 0;
+  double weight = 1;
   double virtual_start = 0;    // when its next tile is due among the clients
   double virtual_now = 0;      // among its requests
   std::map<Due, Flow*> flows;  // exactly those with queued tiles
@@ -51,10 +55,10 @@ struct Client {
 
 // One request's tiles.
 struct Flow {
-  Flow(uint64_t flow_id, std::string name) : id(flow_id), client_name(std::move(name)) {}
+  Flow(uint64_t flow_id, Payer its_payer) : id(flow_id), payer(std::move(its_payer)) {}
 
   const uint64_t id;
-  const std::string client_name;
+  const Payer payer;
   DeviceExecutables executables;  // that its tiles may be of, all on the same devices, best first
   int device_class = -1;          // that it is bound to; -1: not yet
   DeviceChooser::Binding binding;
@@ -86,7 +90,8 @@ class FairQueue {
   void PutBack(const SubmittedTile& tile);
   bool HasWorkFor(const Device& device) const;
   // The tiles of up to `max_cost` that are due for the device (a larger one comes alone), and no
-  // more than one stream's share when there are `streams`. They count as running until Ended.
+  // more than one stream's share when there are `streams`. Background tiles come one by one, so
+  // that what is submitted meanwhile waits for one alone. They count as running until Ended.
   Batch Take(const Device& device, int streams, int64_t max_cost);
   void Ended(const Batch& batch) { load_.running_tiles -= std::ssize(batch.tiles); }
   // Takes out what is queued, and adds it to `removed`.
@@ -98,8 +103,18 @@ class FairQueue {
   const TileLoad& load() const { return load_; }
 
  private:
+  // The clients of one priority.
+  struct Order {
+    std::map<std::string, std::shared_ptr<Client>> clients;  // by name
+    std::map<Due, Client*> due;                              // exactly those with queued tiles
+    double virtual_now = 0;
+    int64_t queued_tiles = 0;
+  };
+
   static Due DueOf(const Flow& flow) { return {flow.virtual_start, flow.id}; }
   static Due DueOf(const Client& client) { return {client.virtual_start, client.id}; }
+
+  Order& OrderOf(const Flow& flow) { return orders_[static_cast<size_t>(flow.payer.priority())]; }
 
   // What is due later or earlier, or has queued its first or last tile, is out of the order
   // meanwhile.
@@ -112,13 +127,12 @@ class FairQueue {
   // Takes a submission that has nothing queued any more out of its flow's queue.
   void Leave(Submission& submission);
 
+  Batch TakeFrom(const Order& order, const Device& device, int64_t max_tiles, int64_t max_cost);
   // The time of all clients is that of those who are due first.
-  void AdvanceTime();
+  static void AdvanceTime(Order& order);
   void TakeTile(Flow& flow, const Device& device, Batch& batch);
 
-  std::map<std::string, std::shared_ptr<Client>> clients_;  // by name
-  std::map<Due, Client*> due_;                              // exactly those with queued tiles
-  double virtual_now_ = 0;
+  std::array<Order, kPriorities> orders_;  // of an earlier priority first
   uint64_t last_client_ = 0;
   TileLoad load_;
 };

@@ -71,9 +71,9 @@ TileScheduler::TileScheduler(DeviceQuarantine& quarantine, const Clock& clock,
 
 TileScheduler::~TileScheduler() { Stop(absl::UnavailableError("the tile scheduler was stopped")); }
 
-RequestFlow TileScheduler::OpenFlow(std::string client) {
+RequestFlow TileScheduler::OpenFlow(Payer payer) {
   absl::MutexLock lock(&mutex_);
-  return RequestFlow(*this, std::make_shared<Flow>(++last_flow_, std::move(client)));
+  return RequestFlow(*this, std::make_shared<Flow>(++last_flow_, std::move(payer)));
 }
 
 void TileScheduler::Adopt(Flow& flow, DeviceChooser::Choice choice) {

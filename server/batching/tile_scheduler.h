@@ -51,8 +51,9 @@ class TileScheduler {
   // Stops as Stop does.
   ~TileScheduler();
 
-  // A request of `client`: clients share the devices equally, and so do the requests of each.
-  RequestFlow OpenFlow(std::string client) ABSL_LOCKS_EXCLUDED(mutex_);
+  // A request of `payer`: payers share the devices by their weights, and the requests of each share
+  // equally.
+  RequestFlow OpenFlow(Payer payer) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Streams of all devices.
   int concurrency() const { return static_cast<int>(workers_.size()); }

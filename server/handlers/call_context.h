@@ -1,11 +1,10 @@
 // One call as its handler sees it.
 #pragma once
 
-#include <string_view>
-
 #include "absl/time/time.h"
 #include "engine/base/cancellation.h"
 #include "server/admission/admission.h"
+#include "server/base/payer.h"
 #include "server/base/request_record.h"
 
 namespace upscaled::server {
@@ -15,7 +14,7 @@ struct CallContext {
   RequestRecord& record;  // to be filled in, and the request's id as soon as it is known
   absl::Time start;
   AdmissionController::Reservation& reservation;  // to be filled in by the handler
-  std::string_view address;                       // the client's, without a port; empty: nobody's
+  const Payer& payer;
 };
 
 }  // namespace upscaled::server

@@ -29,10 +29,14 @@ void NoteCaller(const Principal* caller, RequestRecord& record) {
   record.tenant = caller->tenant;
 }
 
-absl::Status RunOnWorker(CallEnvironment& environment, int64_t memory_bytes,
-                         const std::string& address, AdmissionController::CallSlot& slot,
-                         std::function<void()> job) {
-  ASSIGN_OR_RETURN(slot, environment.admission.AdmitCall(memory_bytes, address));
+Payer PayerOf(std::string address, const Principal* caller) {
+  if (caller == nullptr) return {.address = std::move(address)};
+  return {.address = std::move(address), .tenant = caller->tenant, .limits = caller->limits};
+}
+
+absl::Status RunOnWorker(CallEnvironment& environment, int64_t memory_bytes, const Payer& payer,
+                         AdmissionController::CallSlot& slot, std::function<void()> job) {
+  ASSIGN_OR_RETURN(slot, environment.admission.AdmitCall(memory_bytes, payer));
   return environment.workers.Run(std::move(job)) ? absl::OkStatus() : OutOfThreads();
 }
 

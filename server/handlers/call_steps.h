@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "server/admission/admission.h"
+#include "server/base/payer.h"
 #include "server/base/request_record.h"
 #include "server/handlers/call_environment.h"
 
@@ -21,12 +22,14 @@ absl::Status OutOfThreads();
 // Enters who calls into `record`; null: the server asks for no keys.
 void NoteCaller(const Principal* caller, RequestRecord& record);
 
-// Takes a slot for a call of `address` whose messages take `memory_bytes`, puts it into `slot`, and
+// Who pays for a call of `caller` (as above) from `address`.
+Payer PayerOf(std::string address, const Principal* caller);
+
+// Takes a slot for a call of `payer` whose messages take `memory_bytes`, puts it into `slot`, and
 // runs `job` on a request worker. Otherwise the refusal: as AdmissionController::AdmitCall, or
 // RESOURCE_EXHAUSTED (kOverloaded) when there is no thread; `slot` may then hold one.
-absl::Status RunOnWorker(CallEnvironment& environment, int64_t memory_bytes,
-                         const std::string& address, AdmissionController::CallSlot& slot,
-                         std::function<void()> job);
+absl::Status RunOnWorker(CallEnvironment& environment, int64_t memory_bytes, const Payer& payer,
+                         AdmissionController::CallSlot& slot, std::function<void()> job);
 
 // The status of `handler`; when it throws, OutOfMemory() or INTERNAL (kInternal), which `record`
 // describes.

@@ -45,7 +45,7 @@ class ImageComputation {
         context_(context),
         job_(job),
         model_(*job.model),
-        flow_(environment.scheduler.OpenFlow(std::string(context.address))) {}
+        flow_(environment.scheduler.OpenFlow(context.payer)) {}
 
   absl::StatusOr<ComputedImage> Run() {
     context_.record.model = model_.card->name;
@@ -88,7 +88,7 @@ class ImageComputation {
     RETURN_IF_ERROR(context_.reservation.Change({.memory_bytes = MemoryOf(plan),
                                                  .scratch_bytes = ScratchOf(plan.upscale),
                                                  .cost = cost_,
-                                                 .address = std::string(context_.address)}));
+                                                 .payer = context_.payer}));
     context_.record.source = source.size();
     context_.record.result = result.size();
     context_.record.source_pixels = source.size().Area();
@@ -125,7 +125,7 @@ class ImageComputation {
                      environment_.admission.Reserve(
                          {.memory_bytes = static_cast<int64_t>(job_.buffer_bytes),
                           .cost = CodecCost(source, resolved.result, resolved.encode.format),
-                          .address = std::string(context_.address)}));
+                          .payer = context_.payer}));
     RETURN_IF_ERROR(LoadPasses(source, resolved));
     const int streams =
         passes_.empty() ? 1 : environment_.scheduler.StreamCount(passes_.front()->device_class());

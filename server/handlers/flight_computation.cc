@@ -86,7 +86,7 @@ absl::StatusOr<ComputedImage> Compute(const FlightComputation& computation,
 // Of what waiters can still ask for when the computation is over.
 ResourceRequest HeldMemory(const FlightComputation& computation) {
   const size_t bytes = computation.flight->source()->size() + computation.kept_bytes;
-  return {.memory_bytes = static_cast<int64_t>(bytes), .address = computation.address};
+  return {.memory_bytes = static_cast<int64_t>(bytes), .payer = computation.payer};
 }
 
 void End(const FlightComputation& computation, absl::StatusOr<std::string> summary) {
@@ -102,7 +102,7 @@ void Run(const FlightComputation& computation,
                               .record = *computation.record,
                               .start = computation.start,
                               .reservation = *reservation,
-                              .address = computation.address};
+                              .payer = computation.payer};
     ASSIGN_OR_RETURN(const ComputedImage computed, Compute(computation, context));
     summary = computed.summary.SerializeAsString();
     return absl::OkStatus();

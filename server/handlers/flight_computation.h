@@ -8,6 +8,7 @@
 
 #include "absl/time/time.h"
 #include "server/admission/admission.h"
+#include "server/base/payer.h"
 #include "server/base/request_record.h"
 #include "server/handlers/handler_environment.h"
 #include "server/handlers/request_options.h"
@@ -27,7 +28,7 @@ struct FlightComputation {
   std::string media_type;     // of the result
   size_t kept_bytes = 0;      // of the result that the flight keeps at most
   absl::Time start;
-  std::string address;  // of the client that began it, whose share pays for it
+  Payer payer;  // of who began it
   // Filled in at its end, before that is told.
   std::shared_ptr<RequestRecord> record;
 };

@@ -79,8 +79,7 @@ class SharedImageJob {
 
   // As a request for memory alone: it is not known yet whether anything is to be computed.
   absl::Status ReserveMemory(int64_t bytes) {
-    const ResourceRequest resources{.memory_bytes = bytes,
-                                    .address = std::string(context_.address)};
+    const ResourceRequest resources{.memory_bytes = bytes, .payer = context_.payer};
     if (context_.reservation.holds()) return context_.reservation.Change(resources);
     ASSIGN_OR_RETURN(context_.reservation, environment_.admission.Reserve(resources));
     return absl::OkStatus();
@@ -218,7 +217,7 @@ class SharedImageJob {
                       .media_type = std::string(FormatMediaType(resolved_.encode.format)),
                       .kept_bytes = KeptBytes(resolved_),
                       .start = context_.start,
-                      .address = std::string(context_.address),
+                      .payer = context_.payer,
                       .record = std::move(record)});
   }
 

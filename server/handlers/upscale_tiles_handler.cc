@@ -93,7 +93,7 @@ class TilesRun {
         context_(context),
         reader_(reader),
         writer_(writer),
-        flow_(environment.scheduler.OpenFlow(std::string(context.address))) {}
+        flow_(environment.scheduler.OpenFlow(context.payer)) {}
 
   // Tiles that still run refer to it, be it because an exception ends the call.
   ~TilesRun() {
@@ -198,7 +198,7 @@ class TilesRun {
     ASSIGN_OR_RETURN(job->reservation,
                      environment_.admission.Reserve({.memory_bytes = static_cast<int64_t>(bytes),
                                                      .cost = job->cost,
-                                                     .address = std::string(context_.address)}));
+                                                     .payer = context_.payer}));
     job->source = std::move(tile);
     job->response.set_id(job->source.id());
     pb::Tile& result = *job->response.mutable_tile();

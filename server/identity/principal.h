@@ -3,9 +3,12 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include "server/base/payer.h"
 
 namespace upscaled::server {
 
@@ -34,6 +37,7 @@ struct Principal {
   std::string name;    // of one key
   std::string tenant;  // who owns it; several keys may have the same
   RoleSet roles;
+  std::shared_ptr<const TenantLimits> limits = nullptr;  // the tenant's; null: there are none
 };
 
 }  // namespace upscaled::server

@@ -20,9 +20,9 @@ RestCall::RestCall(RestHost& host, std::unique_ptr<HttpExchange> exchange, std::
     : host_(host),
       entry_(host.calls.registry),
       exchange_(std::move(exchange)),
-      address_(exchange_->request().peer),
+      payer_(PayerOf(exchange_->request().peer, exchange_->request().caller.get())),
       start_(host.calls.clock.Now()),
-      record_{.transport = kHttpTransport, .method = std::move(method), .peer = address_},
+      record_{.transport = kHttpTransport, .method = std::move(method), .peer = payer_.address},
       sink_(*exchange_) {
   NoteCaller(request().caller.get(), record_);
 }
@@ -33,7 +33,7 @@ void RestCall::Start(int64_t memory_bytes) {
     if (const auto call = weak.lock()) call->GiveUp(ClientGone());
   });
   on_cancel_ = cancellation().OnCancel([this] { exchange_->Cancel(cancellation().status()); });
-  const absl::Status refusal = RunOnWorker(host_.calls, memory_bytes, address_, slot_,
+  const absl::Status refusal = RunOnWorker(host_.calls, memory_bytes, payer_, slot_,
                                            [self = shared_from_this()] { self->Run(); });
   if (refusal.ok()) return;
   Conclude(refusal);

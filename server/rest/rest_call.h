@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "engine/base/cancellation.h"
 #include "server/admission/admission.h"
+#include "server/base/payer.h"
 #include "server/base/request_record.h"
 #include "server/handlers/call_registry.h"
 #include "server/http/http_exchange.h"
@@ -48,7 +49,7 @@ class RestCall : public std::enable_shared_from_this<RestCall> {
   HttpExchange& exchange() const { return *exchange_; }
   const HttpRequest& request() const { return exchange_->request(); }
   Cancellation& cancellation() const { return entry_.cancellation(); }
-  const std::string& address() const { return address_; }
+  const Payer& payer() const { return payer_; }
   absl::Time start() const { return start_; }
   absl::Duration Elapsed() const { return host_.calls.clock.Now() - start_; }
   RequestRecord& record() { return record_; }
@@ -58,7 +59,7 @@ class RestCall : public std::enable_shared_from_this<RestCall> {
   RestHost& host_;
   CallRegistry::Entry entry_;
   const std::unique_ptr<HttpExchange> exchange_;
-  const std::string address_;  // the client's
+  const Payer payer_;
   const absl::Time start_;
   RequestRecord record_;
   AdmissionController::CallSlot slot_;

@@ -79,11 +79,11 @@ class Upload::CountedSource final : public ByteSource {
   Upload& upload_;
 };
 
-Upload::Upload(HttpExchange& exchange, AdmissionController& admission, const std::string& address,
+Upload::Upload(HttpExchange& exchange, AdmissionController& admission, const Payer& payer,
                RequestRecord& record, std::function<void()> on_first_bytes)
     : exchange_(exchange),
       admission_(admission),
-      address_(address),
+      payer_(payer),
       record_(record),
       body_(std::make_unique<BodySource>(exchange, std::move(on_first_bytes))) {}
 
@@ -131,8 +131,8 @@ absl::Status Upload::Fetch(const std::string& text, const Fetcher& fetcher,
                            Cancellation& cancellation) {
   ASSIGN_OR_RETURN(const SourceUrl url, fetcher.Check(text));
   record_.fetched_from = url.Origin();
-  ASSIGN_OR_RETURN(fetch_memory_, admission_.Reserve({.memory_bytes = Fetcher::kMemoryBytes,
-                                                      .address = address_}));
+  ASSIGN_OR_RETURN(fetch_memory_,
+                   admission_.Reserve({.memory_bytes = Fetcher::kMemoryBytes, .payer = payer_}));
   ASSIGN_OR_RETURN(FetchedSource fetched, fetcher.Fetch(url, cancellation));
   RETURN_IF_ERROR(CheckSourceBytes(admission_.limits(), fetched.total_bytes));
   file_name_ = url.FileName();
@@ -186,7 +186,7 @@ absl::StatusOr<bool> Upload::HoldImage() {
   const auto room = static_cast<size_t>(std::min<uint64_t>(told, kMaxHeldBytes));
   // Twice: it grows by doubling.
   ASSIGN_OR_RETURN(held_memory_, admission_.Reserve({.memory_bytes = static_cast<int64_t>(2 * room),
-                                                     .address = address_}));
+                                                     .payer = payer_}));
   size_t size = 0;
   while (size < kMaxHeldBytes) {
     if (held_.size() - size < kReadBytes) {

@@ -15,6 +15,7 @@
 #include "engine/base/cancellation.h"
 #include "engine/image/byte_stream.h"
 #include "server/admission/admission.h"
+#include "server/base/payer.h"
 #include "server/base/request_record.h"
 #include "server/fetch/fetcher.h"
 #include "server/http/http_exchange.h"
@@ -34,8 +35,8 @@ class Upload {
   static constexpr size_t kMaxHeldBytes = size_t{8} << 20;
 
   // `on_first_bytes` is called once, when the first bytes of the body, or its end, are there. All
-  // must outlive it. `address` as CallContext has it.
-  Upload(HttpExchange& exchange, AdmissionController& admission, const std::string& address,
+  // must outlive it.
+  Upload(HttpExchange& exchange, AdmissionController& admission, const Payer& payer,
          RequestRecord& record, std::function<void()> on_first_bytes);
 
   // Reads the query, and of a form as much as is needed to know all fields. INVALID_ARGUMENT
@@ -82,7 +83,7 @@ class Upload {
 
   HttpExchange& exchange_;
   AdmissionController& admission_;
-  const std::string& address_;
+  const Payer& payer_;
   RequestRecord& record_;
   const std::unique_ptr<ByteSource> body_;
   std::optional<MultipartReader> multipart_;

@@ -98,7 +98,7 @@ void UpscaleCall::Run() {
 }
 
 absl::Status UpscaleCall::Answer() {
-  upload_.emplace(exchange(), host().calls.admission, address(), record(),
+  upload_.emplace(exchange(), host().calls.admission, payer(), record(),
                   [this] { host().watchdog.Drop(watch_); });
   RETURN_IF_ERROR(upload_->Open(parameters_));
   ASSIGN_OR_RETURN(record().request_id, ChooseRequestId(parameters_.request_id));
@@ -128,7 +128,7 @@ absl::Status UpscaleCall::Upscale(RequestOptions options) {
   if (parameters_.original_on_error) {
     constexpr auto kKeptBytes = static_cast<int64_t>(2 * Upload::kMaxHeldBytes);  // it doubles
     ASSIGN_OR_RETURN(kept_memory_, host().calls.admission.Reserve(
-                                       {.memory_bytes = kKeptBytes, .address = address()}));
+                                       {.memory_bytes = kKeptBytes, .payer = payer()}));
     source = &kept_.emplace(*source, Upload::kMaxHeldBytes);
   }
   const ImageJob job{.options = std::move(options),

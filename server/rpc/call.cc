@@ -63,7 +63,7 @@ void Call::OnStarted(bool ok) {
   record_.transport = "grpc";
   PeerAddress peer = host_.environment.peer(context_.peer());
   record_.peer = std::move(peer.name);
-  address_ = std::move(peer.host);
+  payer_ = PayerOf(std::move(peer.host), nullptr);
   const auto method = host_.methods.find(context_.method());
   if (method == host_.methods.end()) {
     record_.method = kUnknownMethod;
@@ -81,9 +81,10 @@ absl::Status Call::Authorize() {
   const Authenticator* const authenticator = host_.environment.authenticator;
   if (authenticator == nullptr || !method_->role) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::shared_ptr<const Principal> caller,
-                   authenticator->Authorize(CredentialsOf(context_.client_metadata()), address_,
+                   authenticator->Authorize(CredentialsOf(context_.client_metadata()), address(),
                                             *method_->role));
   NoteCaller(caller.get(), record_);
+  payer_ = PayerOf(address(), caller.get());
   return absl::OkStatus();
 }
 
@@ -91,7 +92,7 @@ absl::Status Call::Authorize() {
 
 absl::Status Call::BeginReading() {
   unread_place_ =
-      host_.unread.Enter(address_, [weak = weak_from_this()](const absl::Status& status) {
+      host_.unread.Enter(address(), [weak = weak_from_this()](const absl::Status& status) {
         if (const std::shared_ptr<Call> call = weak.lock()) call->RefuseRequest(status);
       });
   if (!method_->streams() && method_->memory_bytes() > 0) {
@@ -99,7 +100,7 @@ absl::Status Call::BeginReading() {
     ASSIGN_OR_RETURN(
         message_memory_,
         host_.environment.admission.Reserve(
-            {.memory_bytes = static_cast<int64_t>(method_->memory_bytes()), .address = address_}));
+            {.memory_bytes = static_cast<int64_t>(method_->memory_bytes()), .payer = payer_}));
   }
   watch_ = host_.watchdog.Watch(host_.environment.start_timeout, [weak = weak_from_this()] {
     if (const std::shared_ptr<Call> call = weak.lock()) call->OnLate();
@@ -200,12 +201,12 @@ void Call::RunStream() {
 
 absl::Status Call::RunOnWorker(int64_t memory_bytes, std::function<void()> handler) {
   return server::RunOnWorker(
-      host_.environment, memory_bytes, address_, slot_,
+      host_.environment, memory_bytes, payer_, slot_,
       [self = shared_from_this(), handler = std::move(handler)] { handler(); });
 }
 
 CallContext Call::MakeCallContext() {
-  return {cancellation(), record_, start_time_, reservation_, address_};
+  return {cancellation(), record_, start_time_, reservation_, payer_};
 }
 
 // --- The end ---

@@ -35,6 +35,7 @@
 #include "engine/base/cancellation.h"
 #include "engine/base/steady_wait.h"
 #include "server/admission/admission.h"
+#include "server/base/payer.h"
 #include "server/base/request_record.h"
 #include "server/base/stall_meter.h"
 #include "server/handlers/call_context.h"
@@ -75,7 +76,7 @@ class Call final : public std::enable_shared_from_this<Call>, private MessageStr
   bool SendIfIdle(MessagePtr message) override ABSL_LOCKS_EXCLUDED(mutex_);
   void EndWatch(const absl::Status& status) { Finish(status); }
 
-  const std::string& address() const { return address_; }  // the client's, without a port
+  const std::string& address() const { return payer_.address; }  // the client's, without a port
 
  private:
   // What a client has done that has stalled.
@@ -158,7 +159,7 @@ class Call final : public std::enable_shared_from_this<Call>, private MessageStr
   grpc::GenericServerContext context_;
   grpc::GenericServerAsyncReaderWriter stream_{&context_};
   const Method* method_ = nullptr;  // null: none of ours
-  std::string address_;             // the client's
+  Payer payer_;
   RequestRecord record_;
   absl::Time start_time_;
   UnreadCalls::Place unread_place_;

@@ -63,29 +63,29 @@ TEST_F(AdmissionTest, AnAddressHasAShareOfSlotsAndMemory) {
   Limits limits = SmallLimits();
   limits.max_requests_per_address = 2;
   AdmissionController admission(limits, kMemory, clock_);
-  auto first = admission.AdmitCall(100, "a");
-  auto second = admission.AdmitCall(100, "a");
+  auto first = admission.AdmitCall(100, {.address = "a"});
+  auto second = admission.AdmitCall(100, {.address = "a"});
   ASSERT_TRUE(first.ok() && second.ok());
-  absl::Status refusal = admission.AdmitCall(0, "a").status();
+  absl::Status refusal = admission.AdmitCall(0, {.address = "a"}).status();
   EXPECT_EQ(ReasonOf(refusal), ErrorReason::kOverloaded);
   EXPECT_TRUE(RetryDelayOf(refusal).has_value());
   EXPECT_THAT(std::string(refusal.message()), HasSubstr("2 requests of this address"));
   EXPECT_EQ(MetadataOf(refusal)["limit"], "max-requests-per-address");
 
   // Two thirds of 1000 bytes, of which the calls have 200.
-  auto memory = admission.Reserve({.memory_bytes = 466, .address = "a"});
+  auto memory = admission.Reserve({.memory_bytes = 466, .payer = {.address = "a"}});
   ASSERT_TRUE(memory.ok()) << memory.status();
-  refusal = admission.Reserve({.memory_bytes = 1, .address = "a"}).status();
+  refusal = admission.Reserve({.memory_bytes = 1, .payer = {.address = "a"}}).status();
   EXPECT_EQ(ReasonOf(refusal), ErrorReason::kOverloaded);
   EXPECT_THAT(std::string(refusal.message()), HasSubstr("666"));
-  refusal = admission.Reserve({.memory_bytes = 667, .address = "a"}).status();
+  refusal = admission.Reserve({.memory_bytes = 667, .payer = {.address = "a"}}).status();
   EXPECT_EQ(ReasonOf(refusal), ErrorReason::kLimitExceeded);
 
-  auto other = admission.AdmitCall(100, "b");
+  auto other = admission.AdmitCall(100, {.address = "b"});
   ASSERT_TRUE(other.ok()) << other.status();
-  EXPECT_TRUE(admission.Reserve({.memory_bytes = 200, .address = "b"}).ok());
+  EXPECT_TRUE(admission.Reserve({.memory_bytes = 200, .payer = {.address = "b"}}).ok());
   second->Release();
-  EXPECT_TRUE(admission.AdmitCall(100, "a").ok());
+  EXPECT_TRUE(admission.AdmitCall(100, {.address = "a"}).ok());
 }
 
 TEST_F(AdmissionTest, MemoryIsReservedUntilTheTicketGoes) {

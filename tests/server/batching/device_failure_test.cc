@@ -250,7 +250,7 @@ class BindingTest : public TwoClassesTest {
       EXPECT_TRUE(choice.ok()) << choice.status();
       EXPECT_EQ(choice->executables.front()->parts().size(), 2u);
       classes.push_back(choice->executables.front()->device_class());
-      open_.push_back(static_cast<TileScheduler&>(scheduler_).OpenFlow(""));
+      open_.push_back(static_cast<TileScheduler&>(scheduler_).OpenFlow({}));
       open_.back().Adopt(*std::move(choice));
     }
     return classes;

@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "tests/server/batching/gated_backend.h"
 #include "tests/server/batching/outcomes.h"
 
@@ -26,7 +27,13 @@ class FairQueueTest : public ::testing::Test {
   }
 
   std::shared_ptr<Flow> OpenFlow(std::string client) {
-    return std::make_shared<Flow>(++flows_, std::move(client));
+    return std::make_shared<Flow>(++flows_, Payer{.address = std::move(client)});
+  }
+  std::shared_ptr<Flow> OpenFlow(std::string address, const TenantLimits& limits) {
+    return std::make_shared<Flow>(++flows_,
+                                  Payer{.address = std::move(address),
+                                        .tenant = limits.tenant,
+                                        .limits = std::make_shared<TenantLimits>(limits)});
   }
   std::shared_ptr<Submission> Submit(const std::shared_ptr<Flow>& flow, std::vector<TileTask> tiles,
                                      Cancellation* cancellation = nullptr) {
@@ -85,6 +92,63 @@ TEST_F(FairQueueTest, CostDecidesNotTheNumberOfTiles) {
   EXPECT_THAT(Take(), ElementsAre(0));
   for (int i = 0; i < 10; ++i) EXPECT_THAT(Take(), ElementsAre(100 + i));
   EXPECT_THAT(Take(), ElementsAre(1));
+}
+
+TEST_F(FairQueueTest, ATenantIsOneClientWhateverItsAddresses) {
+  std::vector<std::shared_ptr<Flow>> crowd;
+  for (int i = 0; i < 5; ++i) {
+    crowd.push_back(OpenFlow(absl::StrCat("10.0.0.", i), {.tenant = "crowd"}));
+    Submit(crowd.back(), NamedTiles(100 * (i + 1), 10, 10));
+  }
+  const auto alone = OpenFlow("10.0.0.0", {.tenant = "alone"});
+  Submit(alone, NamedTiles(0, 20, 10));
+  int of_alone = 0;
+  for (int i = 0; i < 40; ++i) of_alone += Take().front() < 100;
+  EXPECT_EQ(of_alone, 20);
+}
+
+TEST_F(FairQueueTest, TenantsShareByTheirWeights) {
+  const auto light = OpenFlow("a", {.tenant = "light"});
+  const auto heavy = OpenFlow("a", {.tenant = "heavy", .weight = 3});
+  Submit(light, NamedTiles(0, 40, 10));
+  Submit(heavy, NamedTiles(100, 40, 10));
+  int of_light = 0;
+  for (int i = 0; i < 40; ++i) of_light += Take().front() < 100;
+  EXPECT_NEAR(of_light, 10, 1);
+}
+
+TEST_F(FairQueueTest, BackgroundWorkRunsTileByTileWhileNoOtherWaits) {
+  const auto background =
+      OpenFlow("a", {.tenant = "night", .priority = Priority::kBackground, .weight = 100});
+  const auto interactive = OpenFlow("a", {.tenant = "day"});
+  Submit(background, NamedTiles(100, 6, 10));
+  EXPECT_THAT(Take(100), ElementsAre(100)) << "a batch would hold up what comes now";
+  Submit(interactive, NamedTiles(0, 3, 10));
+  EXPECT_THAT(Take(20), ElementsAre(0, 1));
+  EXPECT_THAT(Take(100), ElementsAre(2)) << "nor does it join others' batches";
+  EXPECT_THAT(Take(100), ElementsAre(101));
+  Submit(interactive, NamedTiles(10, 1, 10));
+  EXPECT_THAT(Take(100), ElementsAre(10));
+  EXPECT_THAT(Take(100), ElementsAre(102));
+}
+
+TEST_F(FairQueueTest, BackgroundWorkDoesNotCountForAStreamsShareOfOthers) {
+  Submit(OpenFlow("a", {.tenant = "night", .priority = Priority::kBackground}),
+         NamedTiles(100, 50, 10));
+  const auto interactive = OpenFlow("a", {.tenant = "day"});
+  Submit(interactive, NamedTiles(0, 4, 10));
+  EXPECT_EQ(queue_.Take(*gated_.device, /*streams=*/2, 100).tiles.size(), 2u);
+}
+
+TEST_F(FairQueueTest, TenantsShareBackgroundTimeToo) {
+  const auto first = OpenFlow("a", {.tenant = "a", .priority = Priority::kBackground});
+  const auto second =
+      OpenFlow("a", {.tenant = "b", .priority = Priority::kBackground, .weight = 2});
+  Submit(first, NamedTiles(0, 30, 10));
+  Submit(second, NamedTiles(100, 30, 10));
+  int of_first = 0;
+  for (int i = 0; i < 30; ++i) of_first += Take().front() < 100;
+  EXPECT_NEAR(of_first, 10, 1);
 }
 
 // A client cannot begin anew with every request while others wait.

@@ -38,8 +38,8 @@ class TestScheduler : private QuarantineHolder, public TileScheduler {
   DeviceQuarantine& quarantine() { return held_quarantine_; }
 
   // Takes tiles of these networks, all on the same devices.
-  RequestFlow OpenFlow(DeviceExecutables networks, std::string client = "") {
-    RequestFlow flow = TileScheduler::OpenFlow(std::move(client));
+  RequestFlow OpenFlow(DeviceExecutables networks, Payer payer = {}) {
+    RequestFlow flow = TileScheduler::OpenFlow(std::move(payer));
     flow.Adopt({.executables = std::move(networks)});
     return flow;
   }

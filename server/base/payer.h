@@ -1,0 +1,47 @@
+// Who pays for a call, and what the operator has laid down for a tenant.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <string>
+
+#include "absl/time/time.h"
+
+namespace upscaled::server {
+
+// Work of a later one runs on a device only while none of an earlier one waits for it.
+enum class Priority : uint8_t { kInteractive, kBackground };
+inline constexpr size_t kPriorities = 2;
+
+// Of all calls of a tenant together, whatever their keys and addresses. Pixels are source pixels of
+// general-2x, as those of --max-queue-pixels: other models' weigh by theirs.
+struct TenantLimits {
+  static constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
+
+  std::string tenant;
+  int64_t max_calls = kNone;          // at a time
+  int64_t max_queue_pixels = kNone;   // admitted and not yet computed
+  int64_t pixels_per_second = kNone;  // admitted
+  int64_t bytes_per_second = kNone;   // received
+  absl::Duration max_call_time = absl::InfiniteDuration();
+  Priority priority = Priority::kInteractive;
+  double weight = 1;  // of its share of the devices, relative to others'
+};
+
+// Calls of one payer share what it gets: those of a tenant, or, where the server asks for no keys,
+// those of an address.
+struct Payer {
+  std::string address;                         // the client's, without a port; empty: nobody's
+  std::string tenant;                          // empty: the server asks for no keys
+  std::shared_ptr<const TenantLimits> limits;  // the tenant's; null: there are none
+
+  const std::string& name() const { return tenant.empty() ? address : tenant; }
+  Priority priority() const {
+    return limits == nullptr ? Priority::kInteractive : limits->priority;
+  }
+  double weight() const { return limits == nullptr ? 1 : limits->weight; }
+};
+
+}  // namespace upscaled::server
