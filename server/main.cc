@@ -5,8 +5,8 @@
 // signal when that has killed it.
 //
 // Signals: SIGTERM and SIGINT drain, a second one kills; SIGHUP reloads models, certificates and
-// keys; SIGQUIT kills with a core dump, as ever; SIGUSR1 and SIGUSR2, which other servers know for
-// their logs, are ignored, and so is SIGPIPE.
+// keys, and opens the audit log anew; SIGQUIT kills with a core dump, as ever; SIGUSR1 and SIGUSR2,
+// which other servers know for their logs, are ignored, and so is SIGPIPE.
 
 #include <pthread.h>
 #include <signal.h>
@@ -27,10 +27,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "server/base/background_task.h"
 #include "server/config/config.h"
 #include "server/identity/keys_command.h"
 #include "server/lifecycle/hard_end.h"
-#include "server/lifecycle/reloader.h"
 #include "server/lifecycle/server.h"
 #include "server/lifecycle/service_manager.h"
 #include "server/logging/fd_sink.h"
@@ -139,7 +139,8 @@ class Startup {
 };
 
 // Until a stop signal; the server is reloaded meanwhile.
-int AwaitStop(const sigset_t& signals, const Startup& startup, Reloader& reloader, Logger& logger) {
+int AwaitStop(const sigset_t& signals, const Startup& startup, BackgroundTask& reloader,
+              Logger& logger) {
   while (true) {
     int received = 0;
     sigwait(&signals, &received);
@@ -191,7 +192,7 @@ int Run(const ServerConfig& config) {
   Logger logger(config.log_format, config.log_level);
   HardEnd hard_end(logger);
   Startup startup(config, logger, SIGTERM);
-  Reloader reloader([&startup] { ReloadNow(startup); });
+  BackgroundTask reloader([&startup] { ReloadNow(startup); });
   const int received = AwaitStop(signals, startup, reloader, logger);
   if (absl::Status status = startup.Settle(); !status.ok()) {
     logger.Flush(kLastWords);

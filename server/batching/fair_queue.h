@@ -27,6 +27,7 @@ namespace upscaled::server {
 // The cost of one request's tiles so far.
 struct RequestUsage {
   int64_t tiles = 0;     // that were computed; a tile that moved counts once
+  int64_t cost = 0;      // of these tiles, in multiply-adds
   absl::Duration queue;  // summed over these tiles
   absl::Duration infer;  // summed over these tiles: a batch's time is shared out by cost
   std::vector<std::string> devices;  // that computed them, in order of their first

@@ -258,6 +258,7 @@ void TileScheduler::RunBatch(const Device& device, Stream& stream, FairQueue::Ba
       if (!status.ok()) continue;
       RequestUsage& usage = tile.submission->flow->usage;
       ++usage.tiles;
+      usage.cost += tile.cost();
       usage.queue += queue.back();
       usage.infer += (end - start) * (static_cast<double>(tile.cost()) / batch.cost);
       if (!std::ranges::count(usage.devices, device.name())) usage.devices.push_back(device.name());

@@ -80,6 +80,7 @@ struct ServerConfig {
 
   LogFormat log_format = LogFormat::kText;
   LogLevel log_level = LogLevel::kInfo;
+  std::filesystem::path audit_log;  // file; empty: none
 
   TlsConfig tls;
 

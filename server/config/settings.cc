@@ -398,6 +398,10 @@ void AddLogging(SettingList& list, ServerConfig& config) {
   list.Choice("log-level", "LEVEL", "least level to log: debug, info, warning or error",
               config.log_level, LogLevelName,
               {LogLevel::kDebug, LogLevel::kInfo, LogLevel::kWarning, LogLevel::kError});
+  list.Text("audit-log", "FILE",
+            "append a JSON line for each call that ends or is refused: who, from where, what, how "
+            "large, how it ended; SIGHUP opens the file anew; empty: none",
+            config.audit_log);
 }
 
 void AddTls(SettingList& list, TlsConfig& tls) {

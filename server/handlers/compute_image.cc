@@ -194,7 +194,9 @@ class ImageComputation {
     record.tiles = usage.tiles;
     record.queue = usage.queue;
     record.infer = usage.infer;
+    record.cost = usage.cost;
     if (!stats.ok()) return ExplainEngineError(stats.status());
+    record.cost = cost_;
     context_.reservation.ReportProgress(cost_);
     record.decode = stats->decode;
     record.encode = stats->encode;

@@ -253,6 +253,7 @@ class SharedImageJob {
     record.message = computed.message;
     record.device = computed.device;
     record.tiles = computed.tiles;
+    record.cost = computed.cost;
     record.queue = computed.queue;
     record.decode = computed.decode;
     record.infer = computed.infer;

@@ -110,6 +110,7 @@ class TilesRun {
     context_.record.device = absl::StrJoin(usage.devices, ", ");
     context_.record.queue = usage.queue;
     context_.record.infer = usage.infer;
+    context_.record.cost = usage.cost;
     return status;
   }
 

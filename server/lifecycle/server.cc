@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
 #include "engine/base/cpu_info.h"
 #include "engine/base/status_macros.h"
 #include "server/base/endpoint.h"
@@ -143,6 +144,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   server->OpenResults(tuner == nullptr ? std::function<std::string()>()
                                        : [tuner] { return tuner->table().Choices(); });
   RETURN_IF_ERROR(server->OpenIdentity());
+  RETURN_IF_ERROR(server->OpenAuditLog());
   RETURN_IF_ERROR(server->OpenPorts());
   return server;
 }
@@ -270,6 +272,16 @@ absl::Status Server::OpenIdentity() {
   return absl::OkStatus();
 }
 
+absl::Status Server::OpenAuditLog() {
+  if (config_.audit_log.empty()) return absl::OkStatus();
+  const auto on_lost = [this](int64_t lines, std::string_view reason) {
+    const LogField fields[] = {{"lines", lines}, {"reason", reason}};
+    logger_.Log(LogLevel::kError, "lost lines of the audit log", fields);
+  };
+  ASSIGN_OR_RETURN(audit_, AuditLog::Open(config_.audit_log, on_lost));
+  return absl::OkStatus();
+}
+
 absl::Status Server::OpenPorts() {
   if (config_.tls.enabled()) {
     ASSIGN_OR_RETURN(tls_, TlsContext::Load({.cert = config_.tls.cert,
@@ -364,6 +376,14 @@ absl::Status Server::OpenAdminPort() {
   return absl::OkStatus();
 }
 
+void Server::ReopenAuditLog() {
+  const absl::Status reopened = audit_->Reopen();
+  if (reopened.ok()) return logger_.Info("opened the audit log anew");
+  const std::string error(reopened.message());
+  const LogField fields[] = {{"error", error}};
+  logger_.Log(LogLevel::kError, "the audit log stays the file that it was", fields);
+}
+
 void Server::ReloadTls() {
   const absl::StatusOr<bool> reloaded = tls_->ReloadIfChanged();
   if (reloaded.ok() && *reloaded) logger_.Info("the TLS files have changed and are in use");
@@ -442,6 +462,7 @@ void Server::OnDeviceChanged(const Device& device, const absl::Status& fault) {
 }
 
 void Server::Reload() {
+  if (audit_ != nullptr) ReopenAuditLog();  // first: the others may take long
   RequestRecord record;
   upscale::v1::ReloadModelsResponse report;
   const absl::Status models = Try([&] { return ReloadModels(handlers_, record, report); });
@@ -521,6 +542,7 @@ void Server::Close() {
 void Server::OnFinished(const RequestRecord& record) {
   metrics_.OnRequest(record);
   logger_.LogRequest(record);
+  if (audit_ != nullptr) audit_->Add(record, absl::Now());
 }
 
 std::string Server::RenderMetrics() {
@@ -550,6 +572,7 @@ std::string Server::RenderMetrics() {
                           .process = probe_.Read(),
                           .log_lines_limited = drops.limited,
                           .log_lines_lost = drops.lost,
+                          .audit_lines_lost = audit_ == nullptr ? 0 : audit_->lost(),
                           .decode_crashes = sandbox_ == nullptr ? 0 : sandbox_->crashes(),
                           .spool_bytes = http_ == nullptr ? 0 : http_->spool_bytes_in_use()});
 }

@@ -27,6 +27,7 @@
 #include "server/http/operator_routes.h"
 #include "server/identity/authenticator.h"
 #include "server/lifecycle/offence_log.h"
+#include "server/logging/audit_log.h"
 #include "server/logging/logger.h"
 #include "server/metrics/metrics.h"
 #include "server/models/model_catalog.h"
@@ -62,8 +63,8 @@ class Server {
   // reports ready.
   absl::Status WarmUp();
 
-  // Reads models, certificates and keys again; what it did or could not do is in the log. One at a
-  // time.
+  // Reads models, certificates and keys again, and opens the audit log anew; what it did or could
+  // not do is in the log. One at a time.
   void Reload();
 
   // Health and readiness say no from now on; calls are still taken.
@@ -99,6 +100,7 @@ class Server {
   // `tuning` as in ResultSharingOptions.
   void OpenResults(std::function<std::string()> tuning);
   absl::Status OpenIdentity();
+  absl::Status OpenAuditLog();
   absl::Status OpenPorts();
   absl::Status OpenGrpcPort();
   absl::Status OpenHttpPort();
@@ -106,6 +108,7 @@ class Server {
   absl::StatusOr<BodyRoomOptions> FindBodyRoom();
   absl::Status OpenAdminPort();
   HealthSource HealthTexts();
+  void ReopenAuditLog();
   void ReloadTls();
   void ReloadKeysIfChanged();
   void TellKeys(const absl::Status& reloaded);
@@ -118,6 +121,7 @@ class Server {
   const Clock& clock_;
   ModelCatalog catalog_;
   ServerMetrics metrics_;
+  std::unique_ptr<AuditLog> audit_;  // null: off
   AdmissionController admission_;
   DeviceSupervisor supervisor_;
   DeviceQuarantine quarantine_;

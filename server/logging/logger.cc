@@ -1,7 +1,6 @@
 #include "server/logging/logger.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -13,14 +12,13 @@
 #include "nlohmann/json.hpp"
 #include "server/logging/fd_sink.h"
 #include "server/logging/line_limit.h"
+#include "server/logging/log_text.h"
 #include "spdlog/async_logger.h"
 #include "spdlog/details/thread_pool.h"
 #include "spdlog/logger.h"
 
 namespace upscaled::server {
 namespace {
-
-constexpr size_t kMaxStringBytes = 512;
 
 // Lines with the same message, and of requests those that failed alike: 0.2 MB a minute at most.
 constexpr LineRate kLineRate = {.burst = 100, .per_second = 10};
@@ -44,23 +42,10 @@ spdlog::level::level_enum SpdlogLevel(LogLevel level) {
   return spdlog::level::info;
 }
 
-std::string Bounded(std::string_view text) {
-  if (text.size() <= kMaxStringBytes) return std::string(text);
-  std::string cut(text.substr(0, kMaxStringBytes));
-  cut += "...";
-  return cut;
-}
-
 nlohmann::json ToJson(const std::variant<std::string_view, int64_t, double>& value) {
   if (const auto* text = std::get_if<std::string_view>(&value)) return Bounded(*text);
   if (const auto* integer = std::get_if<int64_t>(&value)) return *integer;
   return std::get<double>(value);
-}
-
-// ASCII on one line; broken UTF-8 becomes U+FFFD.
-template <typename Json>
-std::string Dump(const Json& json) {
-  return json.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
 }
 
 bool IsPrintable(std::string_view text, std::string_view but_for) {
@@ -69,14 +54,11 @@ bool IsPrintable(std::string_view text, std::string_view but_for) {
   });
 }
 
-std::string Time() {
-  return absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::Now(), absl::UTCTimeZone());
-}
-
 std::string TextLine(LogLevel level, std::string_view message, std::span<const LogField> fields) {
   std::string text = Bounded(message);
   if (!IsPrintable(text, "")) text = Dump(nlohmann::json(text));
-  std::string line = absl::StrCat(Time(), " ", std::string(LogLevelName(level)), " ", text);
+  std::string line =
+      absl::StrCat(TimeText(absl::Now()), " ", std::string(LogLevelName(level)), " ", text);
   for (const LogField& field : fields) {
     const nlohmann::json value = ToJson(field.value);
     const auto* bare = value.get_ptr<const std::string*>();
@@ -89,7 +71,7 @@ std::string TextLine(LogLevel level, std::string_view message, std::span<const L
 
 std::string JsonLine(LogLevel level, std::string_view message, std::span<const LogField> fields) {
   nlohmann::ordered_json line;
-  line["time"] = Time();
+  line["time"] = TimeText(absl::Now());
   line["level"] = LogLevelName(level);
   line["message"] = Bounded(message);
   for (const LogField& field : fields) line[std::string(field.name)] = ToJson(field.value);
@@ -100,10 +82,6 @@ std::string JsonLine(LogLevel level, std::string_view message, std::span<const L
 bool IsServerFailure(absl::StatusCode code) {
   return code == absl::StatusCode::kInternal || code == absl::StatusCode::kUnknown ||
          code == absl::StatusCode::kDataLoss || code == absl::StatusCode::kResourceExhausted;
-}
-
-double Milliseconds(absl::Duration duration) {
-  return std::round(absl::ToDoubleMicroseconds(duration)) / 1000;
 }
 
 }  // namespace

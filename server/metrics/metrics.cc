@@ -167,6 +167,9 @@ struct ServerMetrics::Families {
   Family<Counter>& dropped_log_lines =
       CounterFamily(registry, "upscaled_log_lines_dropped_total",
                     "Lines that the log lacks: too many of a kind, or not read in time.");
+  Counter& lost_audit_lines =
+      AddCounter(registry, "upscaled_audit_lines_lost_total",
+                 "Lines that the audit log lacks: the file did not take them.");
 
   Gauge& resident_memory =
       AddGauge(registry, "process_resident_memory_bytes", "Resident memory of the process.");
@@ -302,6 +305,7 @@ std::string ServerMetrics::Render(const GaugeReadings& readings) const {
   Raise(f.dropped_log_lines.Add({{"cause", "limit"}}),
         static_cast<double>(readings.log_lines_limited));
   Raise(f.dropped_log_lines.Add({{"cause", "lost"}}), static_cast<double>(readings.log_lines_lost));
+  Raise(f.lost_audit_lines, static_cast<double>(readings.audit_lines_lost));
   Raise(f.decode_crashes, static_cast<double>(readings.decode_crashes));
   f.spool_bytes.Set(static_cast<double>(readings.spool_bytes));
   std::ostringstream text;

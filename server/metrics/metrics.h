@@ -50,6 +50,7 @@ struct GaugeReadings {
   ProcessUsage process;
   int64_t log_lines_limited = 0;  // left out of the log since the start, as they came too often
   int64_t log_lines_lost = 0;     // as nobody read them in time
+  int64_t audit_lines_lost = 0;   // not written, or found no room
   int64_t decode_crashes = 0;     // images that brought their decoder down
   int64_t spool_bytes = 0;        // of disk that bodies of HTTP take
 };

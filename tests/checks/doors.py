@@ -72,7 +72,7 @@ MAY_INCLUDE = {
     "server/rpc": ["server/base", "server/identity", "server/admission", "server/handlers", "engine/base", "upscale/v1", "google/rpc",
                    "grpc/health/v1"],
     "server/lifecycle": ["server"] + ENGINE_INTERFACE,
-    "server": ["server/config", "server/identity/keys_command.h", "server/lifecycle", "server/logging"],
+    "server": ["server/base/background_task.h", "server/config", "server/identity/keys_command.h", "server/lifecycle", "server/logging"],
     "client": ["upscale/v1", "google/rpc", "grpc/health/v1", "engine/base/status_macros.h", "engine/base/unique_fd.h"],
 }
 PROJECT = re.compile(r'^\s*#\s*include\s+["<]((?:engine|server|client|upscale|google/rpc|grpc/health|tests)/[^">]+)[">]')

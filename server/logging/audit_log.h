@@ -1,0 +1,71 @@
+// Who asked for what, and what became of it: a JSON line a finished or refused call, in a file of
+// its own.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "engine/base/unique_fd.h"
+#include "server/base/background_task.h"
+#include "server/base/request_record.h"
+
+namespace upscaled::server {
+
+// Thread safe. Lines are appended to the file on a thread of its own, as soon as they come: no call
+// waits for the disk, and none fails by it.
+class AuditLog {
+ public:
+  // Of one failed write: how many lines are lost by it, and why.
+  using OnLost = std::function<void(int64_t lines, std::string_view reason)>;
+
+  // Makes the file where there is none, for its owner to write and its group to read. `on_lost` is
+  // called on the log's own thread. INVALID_ARGUMENT names the file and says why it cannot be used.
+  static absl::StatusOr<std::unique_ptr<AuditLog>> Open(std::filesystem::path file, OnLost on_lost);
+  // Writes the lines that wait.
+  ~AuditLog();
+
+  // `now` is the end of the call, by the system's clock. While kMaxWaitingBytes wait to be written,
+  // the line is lost.
+  void Add(const RequestRecord& record, absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // The file of that name from now on, after somebody has renamed the one until now. No line is
+  // lost. After an error it goes on with the old one.
+  absl::Status Reopen() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  int64_t lost() const { return lost_; }
+
+  static constexpr size_t kMaxWaitingBytes = size_t{4} << 20;
+
+ private:
+  using File = std::shared_ptr<const UniqueFd>;
+
+  AuditLog(std::filesystem::path path, File file, OnLost on_lost)
+      : path_(std::move(path)), on_lost_(std::move(on_lost)), file_(std::move(file)) {}
+  static absl::StatusOr<File> OpenFile(const std::filesystem::path& path);
+  void WriteWaiting() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  const std::filesystem::path path_;
+  const OnLost on_lost_;
+  std::atomic<int64_t> lost_ = 0;
+  absl::Mutex mutex_;
+  File file_ ABSL_GUARDED_BY(mutex_);
+  std::string waiting_ ABSL_GUARDED_BY(mutex_);
+  int64_t overrun_ ABSL_GUARDED_BY(mutex_) = 0;  // lines that found no room since the last write
+  File torn_;  // the file that ends within a line, if one does; of whoever writes
+  std::unique_ptr<BackgroundTask> writer_;  // last: it uses what is above
+};
+
+// The line of a call, with its end.
+std::string AuditLine(const RequestRecord& record, absl::Time now);
+
+}  // namespace upscaled::server

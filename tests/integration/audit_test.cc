@@ -1,0 +1,138 @@
+// What the operators' records say of calls over both doors: the audit log.
+#include <filesystem>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+
+#include "nlohmann/json.hpp"
+#include "server/identity/api_key.h"
+#include "tests/client/temp_folder.h"
+#include "tests/integration/http_answers.h"
+#include "tests/integration/test_server.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled::server {
+namespace {
+
+using client::ReadText;
+using client::TempFolder;
+using client::WriteText;
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class AuditTest : public ::testing::Test {
+ protected:
+  AuditTest() {
+    WriteText(folder_ / "keys.json", json{{"keys",
+                                           {{{"name", "shop-backend"},
+                                             {"tenant", "shop"},
+                                             {"roles", {"upscale"}},
+                                             {"sha256", FormatKeyHash(*HashApiKey(key_))}}}}}
+                                         .dump());
+    config_.auth_keys = folder_ / "keys.json";
+    config_.audit_log = folder_ / "audit.log";
+  }
+
+  // All lines of a server that has ended.
+  std::vector<json> Lines() const {
+    std::istringstream text(ReadText(folder_ / "audit.log"));
+    std::vector<json> lines;
+    for (std::string line; std::getline(text, line);) lines.push_back(json::parse(line));
+    return lines;
+  }
+  // Of the method Upscale.
+  grpc::Status Upscale(TestServer& server, const std::string& key, const std::string& image) {
+    grpc::ClientContext context;
+    context.AddMetadata("authorization", "Bearer " + key);
+    pb::UpscaleRequest request;
+    request.set_image(image);
+    request.set_request_id("a\"b");
+    pb::UpscaleResponse response;
+    return server.stub().Upscale(&context, request, &response);
+  }
+
+  const std::string key_ = *NewApiKey();
+  std::mt19937 random_ = test::FreshRandom();
+  const std::string image_ =
+      *test::Encode(test::RandomImage({8, 6, 3, SampleType::kU8}, random_).view(), {});
+  TempFolder folder_;
+  ServerConfig config_ = TestConfig();
+};
+
+TEST_F(AuditTest, EachCallIsALineServedOrRefused) {
+  const std::string wrong_key = *NewApiKey();
+  {
+    TestServer server(config_);
+    EXPECT_TRUE(Upscale(server, key_, image_).ok());
+    EXPECT_FALSE(Upscale(server, wrong_key, image_).ok());
+    EXPECT_FALSE(Upscale(server, key_, "no image").ok());
+    const int port = server.server().http_port();
+    EXPECT_EQ(Request(port, "POST", "/v1/upscale", image_, {{"X-API-Key", key_}}).status, 200);
+    EXPECT_EQ(Request(port, "GET", "/v1/models", "", {{"X-API-Key", wrong_key}}).status, 401);
+  }
+  const std::vector<json> lines = Lines();
+  ASSERT_EQ(lines.size(), 5u);
+  const json& served = lines[0];
+  EXPECT_EQ(served["key"], "shop-backend");
+  EXPECT_EQ(served["tenant"], "shop");
+  EXPECT_THAT(served["address"].get<std::string>(), HasSubstr("127.0.0.1:"));
+  EXPECT_EQ(served["transport"], "grpc");
+  EXPECT_EQ(served["method"], "Upscale");
+  EXPECT_EQ(served["request_id"], "a\"b");
+  EXPECT_EQ(served["source"], "8x6");
+  EXPECT_EQ(served["result"], "16x12");
+  EXPECT_EQ(served["received_bytes"], image_.size());
+  EXPECT_GT(served["sent_bytes"], 0);
+  EXPECT_GT(served["cost"], 8 * 6 * 1000);
+  EXPECT_EQ(served["code"], "OK");
+  EXPECT_EQ(lines[1]["code"], "UNAUTHENTICATED");
+  EXPECT_EQ(lines[1]["reason"], "UNAUTHENTICATED");
+  EXPECT_EQ(lines[1]["cost"], 0);
+  EXPECT_FALSE(lines[1].contains("key"));
+  EXPECT_EQ(lines[2]["reason"], "INVALID_IMAGE");
+  EXPECT_EQ(lines[3]["transport"], "http");
+  EXPECT_EQ(lines[3]["tenant"], "shop");
+  EXPECT_EQ(lines[4]["method"], "ListModels");
+  EXPECT_EQ(lines[4]["code"], "UNAUTHENTICATED");
+  const std::string text = ReadText(folder_ / "audit.log");
+  EXPECT_THAT(text, Not(HasSubstr(key_)));
+  EXPECT_THAT(text, Not(HasSubstr(wrong_key)));
+}
+
+TEST_F(AuditTest, AFullDiskFailsNoCallAndIsCounted) {
+  config_.audit_log = "/dev/full";
+  TestServer server(config_);
+  EXPECT_TRUE(Upscale(server, key_, image_).ok());
+  while (server.log().find("lost lines of the audit log") == std::string::npos) {
+    std::this_thread::yield();
+  }
+  EXPECT_THAT(server.log(), HasSubstr("No space left on device"));
+  EXPECT_THAT(Request(server.server().admin_port(), "GET", "/metrics").body,
+              HasSubstr("upscaled_audit_lines_lost_total 1\n"));
+}
+
+TEST_F(AuditTest, AReloadOpensTheFileAnew) {
+  {
+    TestServer server(config_);
+    EXPECT_TRUE(Upscale(server, key_, image_).ok());
+    std::filesystem::rename(config_.audit_log, folder_ / "audit.log.1");
+    server.server().Reload();
+    EXPECT_TRUE(Upscale(server, key_, image_).ok());
+  }
+  EXPECT_EQ(Lines().size(), 1u);
+  EXPECT_THAT(ReadText(folder_ / "audit.log.1"), HasSubstr("shop-backend"));
+}
+
+TEST_F(AuditTest, AFileThatCannotBeOpenedStopsTheStart) {
+  config_.audit_log = folder_ / "none" / "audit.log";
+  Logger logger(LogFormat::kText, LogLevel::kError);
+  const auto server = Server::Start(config_, logger);
+  EXPECT_THAT(std::string(server.status().message()), HasSubstr("cannot open the audit log"));
+}
+
+}  // namespace
+}  // namespace upscaled::server
