@@ -71,12 +71,21 @@ absl::StatusOr<KeyFile> ParseKeyFile(std::string_view text, const std::string& f
   }
   const absl::StatusOr<json> root = ParseStrictJson(text);
   if (!root.ok()) return Wrong(absl::StrCat(file, ": ", root.status().message()));
-  if (!root->is_object() || root->size() != 1 || !root->contains("keys") ||
-      !root->at("keys").is_array()) {
-    return Wrong(absl::StrCat(file, ": must be an object with a list \"keys\" and nothing else"));
+  if (!root->is_object() || !root->contains("keys") || !root->at("keys").is_array()) {
+    return Wrong(absl::StrCat(file, ": must be an object with a list \"keys\""));
+  }
+  if (const absl::Status parts = OnlyHas(*root, {"keys", "tenants"}); !parts.ok()) {
+    return Wrong(absl::StrCat(file, ": ", parts.message()));
   }
   KeyFile parsed;
   ASSIGN_OR_RETURN(parsed.keys, ParseKeys(root->at("keys"), file));
+  if (root->contains("tenants")) {
+    ASSIGN_OR_RETURN(parsed.tenants, ParseTenants(root->at("tenants"), file));
+  }
+  for (auto& [hash, key] : parsed.keys) {
+    const auto limits = parsed.tenants.find(key.principal.tenant);
+    if (limits != parsed.tenants.end()) key.principal.limits = limits->second;
+  }
   return parsed;
 }
 

@@ -2,9 +2,11 @@
 //
 //   {"keys": [{"name": "shop-backend", "sha256": "<64 hexadecimal digits>", "tenant": "shop",
 //              "roles": ["upscale"], "not_before": "2026-12-01T00:00:00Z",
-//              "expires": "2027-12-01T00:00:00Z"}]}
+//              "expires": "2027-12-01T00:00:00Z"}],
+//    "tenants": {"shop": {"calls": 20}}}
 //
-// The two times may be left out. No name and no hash may be there twice.
+// The two times and "tenants" (tenant_file.h) may be left out. No name and no hash may be there
+// twice.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +18,7 @@
 #include "absl/time/time.h"
 #include "server/identity/api_key.h"
 #include "server/identity/principal.h"
+#include "server/identity/tenant_file.h"
 
 namespace upscaled::server {
 
@@ -35,6 +38,7 @@ using KeyTable = std::map<KeyHash, KeyEntry>;
 // What the file says.
 struct KeyFile {
   KeyTable keys;
+  TenantTable tenants;  // those that have limits
 };
 
 // INVALID_ARGUMENT names the file, the entry and what is wrong with it.

@@ -59,6 +59,19 @@ absl::Status OnlyHas(const json& entry, std::initializer_list<std::string_view> 
   return absl::OkStatus();
 }
 
+absl::Status CheckName(const std::string& name, const char* field) {
+  const auto may_be = [](char c) {
+    return absl::ascii_isalnum(c) || std::string_view("._@-").find(c) != std::string_view::npos;
+  };
+  if (HashApiKey(name)) return Wrong(absl::StrCat("\"", field, "\" is a key, which is secret"));
+  if (!name.empty() && name.size() <= kMaxNameCharacters &&
+      std::all_of(name.begin(), name.end(), may_be)) {
+    return absl::OkStatus();
+  }
+  return Wrong(absl::StrCat("\"", field, "\" is ", Shown(name), "; it must be 1 to ",
+                            kMaxNameCharacters, " letters, digits and . _ @ -"));
+}
+
 absl::StatusOr<std::string> TextOf(const json& entry, const char* field) {
   const auto found = entry.find(field);
   if (found == entry.end()) return Wrong(absl::StrCat("has no \"", field, "\""));
@@ -68,16 +81,8 @@ absl::StatusOr<std::string> TextOf(const json& entry, const char* field) {
 
 absl::StatusOr<std::string> NameOf(const json& entry, const char* field) {
   ASSIGN_OR_RETURN(std::string name, TextOf(entry, field));
-  const auto may_be = [](char c) {
-    return absl::ascii_isalnum(c) || std::string_view("._@-").find(c) != std::string_view::npos;
-  };
-  if (HashApiKey(name)) return Wrong(absl::StrCat("\"", field, "\" is a key, which is secret"));
-  if (!name.empty() && name.size() <= kMaxNameCharacters &&
-      std::all_of(name.begin(), name.end(), may_be)) {
-    return name;
-  }
-  return Wrong(absl::StrCat("\"", field, "\" is ", Shown(name), "; it must be 1 to ",
-                            kMaxNameCharacters, " letters, digits and . _ @ -"));
+  RETURN_IF_ERROR(CheckName(name, field));
+  return name;
 }
 
 absl::StatusOr<RoleSet> RolesOf(const json& entry) {

@@ -26,8 +26,12 @@ std::string Shown(std::string_view text);
 // `entry` is an object in all of these. A field of another name than `fields` is an error.
 absl::Status OnlyHas(const nlohmann::json& entry, std::initializer_list<std::string_view> fields);
 
+// Fit for a log line and a label: 1 to 64 letters, digits and . _ @ -, and no key. The error names
+// `field`.
+absl::Status CheckName(const std::string& name, const char* field = "name");
+
 absl::StatusOr<std::string> TextOf(const nlohmann::json& entry, const char* field);
-// Fit for a log line and a label: 1 to 64 letters, digits and . _ @ -
+// As CheckName.
 absl::StatusOr<std::string> NameOf(const nlohmann::json& entry, const char* field);
 // Of "roles", a list of their names.
 absl::StatusOr<RoleSet> RolesOf(const nlohmann::json& entry);

@@ -62,6 +62,62 @@ TEST(KeyFileTest, RolesImplyLesserOnes) {
   EXPECT_FALSE(RoleSet().Has(Role::kRead));
 }
 
+TEST(KeyFileTest, TenantsHaveLimits) {
+  const auto file = ParseKeyFile(
+      absl::StrCat(R"({"keys": [)", Entry("shop-1", 'a'), ",", Entry("shop-2", 'b'), ",",
+                   Entry("ops", 'c', R"("tenant": "us", "roles": ["admin"])"), R"(], "tenants": {
+          "shop": {"calls": 20, "queue_pixels": 40000000, "pixels_per_second": 2000000,
+                   "bytes_per_second": 1000000000000, "call_seconds": 1.5,
+                   "priority": "background", "weight": 0.5},
+          "later": {}}})"),
+      "keys.json");
+  ASSERT_TRUE(file.ok()) << file.status();
+  const auto limits = file->keys.at(*ParseKeyHash(HashText('a'))).principal.limits;
+  ASSERT_NE(limits, nullptr);
+  EXPECT_EQ(limits->tenant, "shop");
+  EXPECT_EQ(limits->max_calls, 20);
+  EXPECT_EQ(limits->max_queue_pixels, 40'000'000);
+  EXPECT_EQ(limits->pixels_per_second, 2'000'000);
+  EXPECT_EQ(limits->bytes_per_second, 1'000'000'000'000);
+  EXPECT_EQ(limits->max_call_time, absl::Milliseconds(1500));
+  EXPECT_EQ(limits->priority, Priority::kBackground);
+  EXPECT_EQ(limits->weight, 0.5);
+  EXPECT_EQ(file->keys.at(*ParseKeyHash(HashText('b'))).principal.limits, limits);
+  EXPECT_EQ(file->keys.at(*ParseKeyHash(HashText('c'))).principal.limits, nullptr);
+  const TenantLimits& later = *file->tenants.at("later");
+  EXPECT_EQ(later.max_calls, TenantLimits::kNone);
+  EXPECT_EQ(later.max_call_time, absl::InfiniteDuration());
+  EXPECT_EQ(later.priority, Priority::kInteractive);
+}
+
+TEST(KeyFileTest, NamesTheTenantAndWhatIsWrongWithIt) {
+  const auto refusal = [](const std::string& tenants) {
+    return Refusal(R"({"keys": [], "tenants": )" + tenants + "}");
+  };
+  const auto field = [&](const std::string& text) {
+    return refusal(R"({"shop": {)" + text + "}}");
+  };
+  EXPECT_THAT(refusal("[]"), HasSubstr("keys.json: \"tenants\" must be an object"));
+  EXPECT_THAT(refusal(R"({"a b": {}})"), HasSubstr("tenants[\"a b\"]: \"name\" is \"a b\""));
+  EXPECT_THAT(refusal(R"({"shop": 3})"), HasSubstr("tenants[\"shop\"]: must be an object"));
+  EXPECT_THAT(field(R"("call": 3)"), HasSubstr("has the unknown field \"call\""));
+  for (const char* name : {"calls", "queue_pixels", "pixels_per_second", "bytes_per_second"}) {
+    for (const char* value : {"0", "-1", "1.5", "\"1\"", "1000000000001", "1e30", "null"}) {
+      EXPECT_THAT(field(absl::StrCat("\"", name, "\": ", value)),
+                  HasSubstr(absl::StrCat("tenants[\"shop\"]: \"", name,
+                                         "\" must be a whole number from 1 to 1000000000000")));
+    }
+  }
+  EXPECT_THAT(field(R"("call_seconds": 0.5)"), HasSubstr("must be a number from 1 to 1e+06"));
+  EXPECT_THAT(field(R"("weight": 0)"), HasSubstr("must be a number from 0.01 to 100"));
+  EXPECT_THAT(field(R"("weight": "heavy")"), HasSubstr("must be a number from 0.01 to 100"));
+  EXPECT_THAT(field(R"("priority": "high")"),
+              HasSubstr("\"priority\" is \"high\"; there are interactive and background"));
+  std::string many = R"("t": {})";
+  for (int i = 0; i < 10'000; ++i) absl::StrAppend(&many, ", \"t", i, "\": {}");
+  EXPECT_THAT(refusal("{" + many + "}"), HasSubstr("has 10001 tenants; at most 10000"));
+}
+
 TEST(KeyFileTest, RefusesFilesOfAnotherForm) {
   for (const std::string& text :
        {std::string(), std::string("["), std::string("[]"), std::string("{}"),

@@ -1,0 +1,26 @@
+// The key file's "tenants": what each may have, over all its keys and addresses.
+//
+//   {"shop": {"calls": 20, "queue_pixels": 40000000, "pixels_per_second": 2000000,
+//             "bytes_per_second": 4000000, "call_seconds": 60, "priority": "background",
+//             "weight": 2}}
+//
+// All fields may be left out. README.md says what they mean.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "nlohmann/json_fwd.hpp"
+#include "server/base/payer.h"
+
+namespace upscaled::server {
+
+using TenantTable = std::map<std::string, std::shared_ptr<const TenantLimits>, std::less<>>;
+
+// INVALID_ARGUMENT names the file, the tenant and what is wrong with it.
+absl::StatusOr<TenantTable> ParseTenants(const nlohmann::json& tenants, const std::string& file);
+
+}  // namespace upscaled::server
