@@ -121,7 +121,8 @@ absl::StatusOr<std::string> FileState(const std::filesystem::path& path) {
     return absl::NotFoundError(absl::StrCat("there is no file ", path.string()));
   }
   return absl::StrCat(info.st_dev, ":", info.st_ino, ":", info.st_size, ":", info.st_mtim.tv_sec,
-                      ".", info.st_mtim.tv_nsec);
+                      ".", info.st_mtim.tv_nsec, ":", info.st_ctim.tv_sec, ".",
+                      info.st_ctim.tv_nsec);
 }
 
 absl::StatusOr<std::vector<std::filesystem::path>> ListFolder(const std::filesystem::path& folder) {

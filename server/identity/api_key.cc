@@ -36,14 +36,20 @@ absl::StatusOr<std::string> NewApiKey() {
                           reinterpret_cast<const char*>(bytes.data()), bytes.size())));
 }
 
+KeyHash HashOf(std::string_view text) {
+  KeyHash hash;
+  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), hash.data());
+  return hash;
+}
+
+bool IsApiKey(std::string_view text) { return text.starts_with(kPrefix); }
+
 std::optional<KeyHash> HashApiKey(std::string_view key) {
-  if (key.size() != kPrefix.size() + kRandomCharacters || !key.starts_with(kPrefix) ||
+  if (key.size() != kPrefix.size() + kRandomCharacters || !IsApiKey(key) ||
       !std::all_of(key.begin() + kPrefix.size(), key.end(), IsBase64Url)) {
     return std::nullopt;
   }
-  KeyHash hash;
-  SHA256(reinterpret_cast<const unsigned char*>(key.data()), key.size(), hash.data());
-  return hash;
+  return HashOf(key);
 }
 
 std::string FormatKeyHash(const KeyHash& hash) {

@@ -18,6 +18,10 @@ using KeyHash = std::array<uint8_t, 32>;
 // UNAVAILABLE: the system has no random numbers.
 absl::StatusOr<std::string> NewApiKey();
 
+KeyHash HashOf(std::string_view text);
+
+// Whether it begins as keys do, and tokens do not.
+bool IsApiKey(std::string_view text);
 // nullopt: not of a key's form.
 std::optional<KeyHash> HashApiKey(std::string_view key);
 
@@ -26,10 +30,10 @@ std::optional<KeyHash> ParseKeyHash(std::string_view hex);
 
 // What a caller sent along: gRPC's metadata, or HTTP's fields; "" where there is none.
 struct Credentials {
-  std::string_view authorization;  // "Bearer KEY"
+  std::string_view authorization;  // "Bearer KEY", or a token in its place
   std::string_view api_key;        // the value of x-api-key
 };
-// The key: that of `authorization`, unless another scheme than Bearer; else `api_key`.
+// The key or token: that of `authorization`, unless another scheme than Bearer; else `api_key`.
 std::string_view KeyOf(const Credentials& credentials);
 
 }  // namespace upscaled::server

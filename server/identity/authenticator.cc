@@ -1,6 +1,5 @@
 #include "server/identity/authenticator.h"
 
-#include <functional>
 #include <iterator>
 #include <optional>
 #include <utility>
@@ -8,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "engine/base/files.h"
 #include "engine/base/status_macros.h"
 #include "server/base/error.h"
 
@@ -18,17 +16,26 @@ namespace {
 // Of one address: a person who mistypes sees what is wrong, a program that guesses is slowed.
 constexpr Rate kWrongKeys = {.per_second = 0.2, .burst = 10};
 constexpr absl::Duration kRetryDelay = absl::Seconds(5);  // until the bucket has the next token
-constexpr size_t kBuckets = 4096;
+// A signature takes some 50 us to look at, of whoever sends one. Many more than wrong keys, since
+// right tokens are stopped, too, until they are known.
+constexpr Rate kWrongTokens = {.per_second = 10, .burst = 50};
 
 absl::Status Unauthenticated(std::string_view message) {
   return MakeError(absl::StatusCode::kUnauthenticated, ErrorReason::kUnauthenticated, message);
 }
 
+absl::Status LacksRole(const Principal& principal, Role role) {
+  const std::string name(RoleName(role));
+  return MakeError(absl::StatusCode::kPermissionDenied, ErrorReason::kPermissionDenied,
+                   absl::StrCat("\"", principal.name, "\" lacks the role \"", name, "\""),
+                   {{"role", name}});
+}
+
 }  // namespace
 
 std::string_view DenialName(Denial denial) {
-  constexpr std::string_view kNames[] = {"no_key",    "unknown_key", "expired_key",
-                                         "early_key", "wrong_keys",  "role"};
+  constexpr std::string_view kNames[] = {"no_key",      "unknown_key", "expired_key", "early_key",
+                                         "wrong_token", "wrong_keys",  "role"};
   static_assert(std::size(kNames) == kDenials);
   return kNames[static_cast<size_t>(denial)];
 }
@@ -38,89 +45,86 @@ absl::StatusOr<std::unique_ptr<Authenticator>> Authenticator::Load(
     std::function<void(const DeniedCaller&)> on_denied) {
   std::unique_ptr<Authenticator> authenticator(
       new Authenticator(file, clock, std::move(on_denied)));
-  RETURN_IF_ERROR(authenticator->Read(/*pipes=*/true));
+  RETURN_IF_ERROR(authenticator->known_.Load());
   return authenticator;
 }
 
-Authenticator::Authenticator(std::filesystem::path file, const Clock& clock,
+Authenticator::Authenticator(const std::filesystem::path& file, const Clock& clock,
                              std::function<void(const DeniedCaller&)> on_denied)
-    : file_(std::move(file)),
-      clock_(clock),
-      on_denied_(std::move(on_denied)),
-      wrong_keys_(kBuckets, TokenBucket(kWrongKeys, clock.Now())) {}
+    : on_denied_(std::move(on_denied)),
+      known_([file](FileReader& reader) { return Read(file, reader); }),
+      wrong_keys_(kWrongKeys, clock),
+      wrong_tokens_(kWrongTokens, clock) {}
+
+absl::StatusOr<std::shared_ptr<const Authenticator::Known>> Authenticator::Read(
+    const std::filesystem::path& file, FileReader& reader) {
+  Known known;
+  ASSIGN_OR_RETURN(const std::string text, reader.Read(file, kMaxKeyFileBytes));
+  ASSIGN_OR_RETURN(known.file, ParseKeyFile(text, file.string()));
+  if (const std::optional<TokenRules>& rules = known.file.tokens) {
+    const std::filesystem::path key_set = file.parent_path() / rules->key_set;
+    ASSIGN_OR_RETURN(const std::string set_text, reader.Read(key_set, kMaxKeySetBytes));
+    absl::StatusOr<KeySet> keys = KeySet::Parse(set_text);
+    if (!keys.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(key_set.string(), ": ", keys.status().message()));
+    }
+    known.tokens =
+        std::make_unique<const TokenVerifier>(*rules, *std::move(keys), known.file.tenants);
+  }
+  return std::make_shared<const Known>(std::move(known));
+}
 
 absl::StatusOr<std::shared_ptr<const Principal>> Authenticator::Authorize(
     const Credentials& credentials, std::string_view address, Role role) const {
+  const Identified caller = Identify(credentials, address);
+  if (caller.entry == nullptr) return Deny({caller.denial, address, "", caller.why});
+  const Principal& principal = caller.entry->principal;
+  const absl::Time now = absl::Now();  // of the calendar, as the entry's times are
+  if (now >= caller.entry->expires) return Deny({Denial::kExpiredKey, address, principal.name});
+  if (now < caller.entry->not_before) return Deny({Denial::kEarlyKey, address, principal.name});
+  if (!principal.roles.Has(role)) {
+    on_denied_({Denial::kRole, address, principal.name});
+    return LacksRole(principal, role);
+  }
+  return std::shared_ptr<const Principal>(caller.entry, &principal);
+}
+
+Authenticator::Identified Authenticator::Identify(const Credentials& credentials,
+                                                  std::string_view address) const {
   const std::string_view key = KeyOf(credentials);
-  if (key.empty()) return Deny(Denial::kNoKey, address, "");
+  if (key.empty()) return {.denial = Denial::kNoKey};
+  const std::shared_ptr<const Known> known = known_.get();
+  if (known->tokens != nullptr && !IsApiKey(key)) {
+    return IdentifyToken(*known->tokens, key, address);
+  }
   const std::optional<KeyHash> hash = HashApiKey(key);
-  const std::shared_ptr<const KeyFile> known = this->known();
-  const auto found = hash ? known->keys.find(*hash) : known->keys.end();
-  if (found == known->keys.end()) return Deny(Denial::kUnknownKey, address, "");
-  const KeyEntry& entry = found->second;
-  const absl::Time now = absl::Now();  // of the calendar, as the file's times are
-  if (now >= entry.expires) return Deny(Denial::kExpiredKey, address, entry.principal.name);
-  if (now < entry.not_before) return Deny(Denial::kEarlyKey, address, entry.principal.name);
-  if (!entry.principal.roles.Has(role)) {
-    on_denied_({Denial::kRole, address, entry.principal.name});
-    const std::string name(RoleName(role));
-    return MakeError(
-        absl::StatusCode::kPermissionDenied, ErrorReason::kPermissionDenied,
-        absl::StrCat("the key \"", entry.principal.name, "\" lacks the role \"", name, "\""),
-        {{"role", name}});
+  const auto found = hash ? known->file.keys.find(*hash) : known->file.keys.end();
+  if (found == known->file.keys.end()) return {.denial = Denial::kUnknownKey};
+  return {.entry = {known, &found->second}};
+}
+
+Authenticator::Identified Authenticator::IdentifyToken(const TokenVerifier& tokens,
+                                                       std::string_view token,
+                                                       std::string_view address) const {
+  if (std::shared_ptr<const KeyEntry> entry = tokens.Find(token)) return {std::move(entry)};
+  if (!wrong_tokens_.Take(address)) return {.denial = Denial::kWrongKeys};
+  absl::StatusOr<std::shared_ptr<const KeyEntry>> entry = tokens.Verify(token);
+  if (!entry.ok()) return {nullptr, Denial::kWrongToken, std::string(entry.status().message())};
+  wrong_tokens_.Return(address);
+  return {*std::move(entry)};
+}
+
+absl::Status Authenticator::Deny(const DeniedCaller& caller) const {
+  const bool guessed = caller.denial != Denial::kNoKey;
+  if (guessed && (caller.denial == Denial::kWrongKeys || !wrong_keys_.Take(caller.address))) {
+    on_denied_({Denial::kWrongKeys, caller.address, caller.key, caller.why});
+    return MakeOverloaded("too many wrong API keys or tokens from this address", kRetryDelay);
   }
-  return std::shared_ptr<const Principal>(known, &entry.principal);
-}
-
-absl::Status Authenticator::Deny(Denial denial, std::string_view address,
-                                 std::string_view key) const {
-  if (denial != Denial::kNoKey && TooMany(address)) {
-    on_denied_({Denial::kWrongKeys, address, key});
-    return MakeOverloaded("too many wrong API keys from this address", kRetryDelay);
-  }
-  on_denied_({denial, address, key});
-  return Unauthenticated(
-      denial == Denial::kNoKey
-          ? "an API key is needed: \"authorization: Bearer KEY\" or \"x-api-key: "
-            "KEY\""
-          : "the API key is not valid");
-}
-
-bool Authenticator::TooMany(std::string_view address) const {
-  absl::MutexLock lock(&mutex_);
-  TokenBucket& bucket = wrong_keys_[std::hash<std::string_view>()(address) % kBuckets];
-  return !bucket.Take(clock_.Now());
-}
-
-std::shared_ptr<const KeyFile> Authenticator::known() const {
-  absl::MutexLock lock(&mutex_);
-  return known_;
-}
-
-size_t Authenticator::key_count() const { return known()->keys.size(); }
-
-absl::StatusOr<bool> Authenticator::ReloadIfChanged() {
-  {
-    const std::string state = FileState(file_).value_or("missing");
-    absl::MutexLock lock(&mutex_);
-    if (state == file_state_) return false;
-  }
-  RETURN_IF_ERROR(Reload());
-  return true;
-}
-
-absl::Status Authenticator::Reload() { return Read(/*pipes=*/false); }
-
-absl::Status Authenticator::Read(bool pipes) {
-  absl::MutexLock reading(&read_mutex_);
-  // First: what is written meanwhile is read next time.
-  std::string state = FileState(file_).value_or("missing");
-  const absl::StatusOr<std::string> text = ReadFile(file_, kMaxKeyFileBytes, {.pipes = pipes});
-  absl::StatusOr<KeyFile> known = text.ok() ? ParseKeyFile(*text, file_.string()) : text.status();
-  absl::MutexLock lock(&mutex_);
-  file_state_ = std::move(state);
-  if (known.ok()) known_ = std::make_shared<const KeyFile>(*std::move(known));
-  return known.status();
+  on_denied_(caller);
+  return Unauthenticated(guessed ? "the API key or token is not valid"
+                                 : "an API key is needed: \"authorization: Bearer KEY\" or "
+                                   "\"x-api-key: KEY\"");
 }
 
 }  // namespace upscaled::server

@@ -8,79 +8,93 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "engine/base/clock.h"
+#include "server/base/reloaded.h"
+#include "server/identity/address_buckets.h"
 #include "server/identity/api_key.h"
 #include "server/identity/key_file.h"
 #include "server/identity/principal.h"
-#include "server/net/token_bucket.h"
+#include "server/identity/token_verifier.h"
 
 namespace upscaled::server {
 
-// Why a caller was refused: for the log and the metrics. Callers are not told which of the three
-// kinds of wrong keys theirs is.
-enum class Denial : uint8_t { kNoKey, kUnknownKey, kExpiredKey, kEarlyKey, kWrongKeys, kRole };
-inline constexpr int kDenials = 6;
+// Why a caller was refused: for the log and the metrics. Callers are not told which kind of a wrong
+// key theirs is. Tokens whose time has not come or is over count as keys, others as wrong tokens.
+enum class Denial : uint8_t {
+  kNoKey,
+  kUnknownKey,
+  kExpiredKey,
+  kEarlyKey,
+  kWrongToken,
+  kWrongKeys,
+  kRole
+};
+inline constexpr int kDenials = 7;
 std::string_view DenialName(Denial denial);  // "no_key", "unknown_key", ...
 
 struct DeniedCaller {
   Denial denial;
-  std::string_view address;  // the client's, without a port
-  std::string_view key;      // its name in the file; "": not known
+  std::string_view address;   // the client's, without a port
+  std::string_view key = "";  // the principal's name; "": not known
+  std::string_view why = "";  // what is wrong with the token; "": the denial says all
 };
 
 // Thread safe.
 class Authenticator {
  public:
-  // As ParseKeyFile; NOT_FOUND when it cannot be read. `clock` must outlive it, `on_denied`
-  // hears of each refusal.
+  // As ParseKeyFile and KeySet::Parse; NOT_FOUND when a file cannot be read. `clock` must outlive
+  // it, `on_denied` hears of each refusal.
   static absl::StatusOr<std::unique_ptr<Authenticator>> Load(
       const std::filesystem::path& file, const Clock& clock,
       std::function<void(const DeniedCaller&)> on_denied);
 
   // Who calls, if they may call what asks for `role`. Otherwise
   //   UNAUTHENTICATED (kUnauthenticated)      no key, or a wrong one
-  //   RESOURCE_EXHAUSTED (kOverloaded)        a wrong key after many from `address`; a right one
-  //                                           passes whatever its neighbours sent
-  //   PERMISSION_DENIED (kPermissionDenied)   the key has not that role, which the error names
+  //   RESOURCE_EXHAUSTED (kOverloaded)        a wrong key after many from `address`, where a right
+  //                                           one passes whatever its neighbours sent; or a token
+  //                                           that is not known yet after very many wrong ones
+  //   PERMISSION_DENIED (kPermissionDenied)   the caller has not that role, which the error names
   absl::StatusOr<std::shared_ptr<const Principal>> Authorize(const Credentials& credentials,
                                                              std::string_view address,
-                                                             Role role) const
-      ABSL_LOCKS_EXCLUDED(mutex_);
+                                                             Role role) const;
 
-  // Reads the file again when it has changed. true: what it holds is in force; false: it had not
-  // changed. An error leaves all as it was, and the same file is not tried again.
-  absl::StatusOr<bool> ReloadIfChanged() ABSL_LOCKS_EXCLUDED(mutex_);
-  // The same, whether it has changed or not.
-  absl::Status Reload() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Reads the files again when one has changed. true: what they hold is in force; false: none had
+  // changed. An error leaves all as it was, and the same files are not tried again.
+  absl::StatusOr<bool> ReloadIfChanged() { return known_.ReloadIfChanged(); }
+  // The same, whether they have changed or not.
+  absl::Status Reload() { return known_.Reload(); }
 
-  size_t key_count() const ABSL_LOCKS_EXCLUDED(mutex_);
+  size_t key_count() const { return known_.get()->file.keys.size(); }
 
  private:
-  Authenticator(std::filesystem::path file, const Clock& clock,
+  struct Known {
+    KeyFile file;
+    std::unique_ptr<const TokenVerifier> tokens;  // null: none are taken
+  };
+  struct Identified {
+    std::shared_ptr<const KeyEntry> entry;  // null: nobody's, and why
+    Denial denial = Denial::kNoKey;
+    std::string why = {};
+  };
+
+  Authenticator(const std::filesystem::path& file, const Clock& clock,
                 std::function<void(const DeniedCaller&)> on_denied);
 
-  std::shared_ptr<const KeyFile> known() const ABSL_LOCKS_EXCLUDED(mutex_);
-  absl::Status Deny(Denial denial, std::string_view address, std::string_view key) const;
-  // Whether so many wrong keys have come from `address` of late that this one is one too many.
-  bool TooMany(std::string_view address) const ABSL_LOCKS_EXCLUDED(mutex_);
-  absl::Status Read(bool pipes) ABSL_LOCKS_EXCLUDED(read_mutex_, mutex_);
+  static absl::StatusOr<std::shared_ptr<const Known>> Read(const std::filesystem::path& file,
+                                                           FileReader& reader);
+  Identified Identify(const Credentials& credentials, std::string_view address) const;
+  Identified IdentifyToken(const TokenVerifier& tokens, std::string_view token,
+                           std::string_view address) const;
+  // Of somebody who has shown nothing that is right.
+  absl::Status Deny(const DeniedCaller& caller) const;
 
-  const std::filesystem::path file_;
-  absl::Mutex read_mutex_;  // held while the file is read, so that the last one that was read holds
-  const Clock& clock_;
   const std::function<void(const DeniedCaller&)> on_denied_;
-  mutable absl::Mutex mutex_;
-  std::shared_ptr<const KeyFile> known_ ABSL_GUARDED_BY(mutex_);
-  std::string file_state_ ABSL_GUARDED_BY(mutex_);
-  // By the hash of the address, so that no number of addresses takes more. Addresses that share one
-  // slow each other's wrong keys alone.
-  mutable std::vector<TokenBucket> wrong_keys_ ABSL_GUARDED_BY(mutex_);
+  Reloaded<Known> known_;
+  mutable AddressBuckets wrong_keys_;
+  mutable AddressBuckets wrong_tokens_;  // whose signatures are looked at
 };
 
 }  // namespace upscaled::server

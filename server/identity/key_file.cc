@@ -45,6 +45,7 @@ absl::Status InEntry(const std::string& file, size_t index, const json& entry,
 }
 
 absl::StatusOr<KeyTable> ParseKeys(const json& entries, const std::string& file) {
+  if (!entries.is_array()) return Wrong(absl::StrCat(file, ": \"keys\" must be a list"));
   if (entries.size() > kMaxKeys) {
     return Wrong(absl::StrCat(file, ": has ", entries.size(), " keys; at most ", kMaxKeys));
   }
@@ -63,6 +64,27 @@ absl::StatusOr<KeyTable> ParseKeys(const json& entries, const std::string& file)
   return table;
 }
 
+// A text that is not empty; `otherwise` where there is no such field, unless that is empty, too.
+absl::StatusOr<std::string> RuleOf(const json& rules, const char* field,
+                                   const std::string& otherwise = "") {
+  if (!otherwise.empty() && !rules.contains(field)) return otherwise;
+  ASSIGN_OR_RETURN(std::string text, TextOf(rules, field));
+  if (text.empty()) return Wrong(absl::StrCat("\"", field, "\" is empty"));
+  return text;
+}
+
+absl::StatusOr<TokenRules> ParseTokenRules(const json& entry) {
+  if (!entry.is_object()) return Wrong("must be an object");
+  RETURN_IF_ERROR(OnlyHas(entry, {"issuer", "audience", "key_set", "tenant_claim", "roles_claim"}));
+  TokenRules rules;
+  ASSIGN_OR_RETURN(rules.issuer, RuleOf(entry, "issuer"));
+  ASSIGN_OR_RETURN(rules.audience, RuleOf(entry, "audience"));
+  ASSIGN_OR_RETURN(rules.key_set, RuleOf(entry, "key_set"));
+  ASSIGN_OR_RETURN(rules.tenant_claim, RuleOf(entry, "tenant_claim", "tenant"));
+  ASSIGN_OR_RETURN(rules.roles_claim, RuleOf(entry, "roles_claim", "roles"));
+  return rules;
+}
+
 }  // namespace
 
 absl::StatusOr<KeyFile> ParseKeyFile(std::string_view text, const std::string& file) {
@@ -71,20 +93,26 @@ absl::StatusOr<KeyFile> ParseKeyFile(std::string_view text, const std::string& f
   }
   const absl::StatusOr<json> root = ParseStrictJson(text);
   if (!root.ok()) return Wrong(absl::StrCat(file, ": ", root.status().message()));
-  if (!root->is_object() || !root->contains("keys") || !root->at("keys").is_array()) {
-    return Wrong(absl::StrCat(file, ": must be an object with a list \"keys\""));
+  if (!root->is_object() || !(root->contains("keys") || root->contains("tokens"))) {
+    return Wrong(absl::StrCat(file, ": must be an object with \"keys\" or \"tokens\""));
   }
-  if (const absl::Status parts = OnlyHas(*root, {"keys", "tenants"}); !parts.ok()) {
+  if (const absl::Status parts = OnlyHas(*root, {"keys", "tenants", "tokens"}); !parts.ok()) {
     return Wrong(absl::StrCat(file, ": ", parts.message()));
   }
   KeyFile parsed;
-  ASSIGN_OR_RETURN(parsed.keys, ParseKeys(root->at("keys"), file));
   if (root->contains("tenants")) {
     ASSIGN_OR_RETURN(parsed.tenants, ParseTenants(root->at("tenants"), file));
   }
+  if (root->contains("keys")) {
+    ASSIGN_OR_RETURN(parsed.keys, ParseKeys(root->at("keys"), file));
+  }
   for (auto& [hash, key] : parsed.keys) {
-    const auto limits = parsed.tenants.find(key.principal.tenant);
-    if (limits != parsed.tenants.end()) key.principal.limits = limits->second;
+    key.principal.limits = LimitsOf(parsed.tenants, key.principal.tenant);
+  }
+  if (root->contains("tokens")) {
+    absl::StatusOr<TokenRules> rules = ParseTokenRules(root->at("tokens"));
+    if (!rules.ok()) return Wrong(absl::StrCat(file, ": tokens: ", rules.status().message()));
+    parsed.tokens = *std::move(rules);
   }
   return parsed;
 }

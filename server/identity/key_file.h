@@ -1,16 +1,20 @@
-// The file of --auth-keys: who may call, by the hashes of their keys.
+// The file of --auth-keys: who may call, by the hashes of their keys and by an issuer of tokens.
 //
 //   {"keys": [{"name": "shop-backend", "sha256": "<64 hexadecimal digits>", "tenant": "shop",
 //              "roles": ["upscale"], "not_before": "2026-12-01T00:00:00Z",
 //              "expires": "2027-12-01T00:00:00Z"}],
-//    "tenants": {"shop": {"calls": 20}}}
+//    "tenants": {"shop": {"calls": 20}},
+//    "tokens": {"issuer": "https://login.example.org", "audience": "upscaled",
+//               "key_set": "jwks.json", "tenant_claim": "tenant", "roles_claim": "roles"}}
 //
-// The two times and "tenants" (tenant_file.h) may be left out. No name and no hash may be there
-// twice.
+// The two times and the two claims may be left out, and so may "tenants" (tenant_file.h) and one of
+// "keys" and "tokens". No name and no hash may be there twice.
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -35,10 +39,20 @@ struct KeyEntry {
 // hash begins, and no hash leads back to its key, so the comparison need not take constant time.
 using KeyTable = std::map<KeyHash, KeyEntry>;
 
+// Whose tokens stand for whom.
+struct TokenRules {
+  std::string issuer;
+  std::string audience;
+  std::filesystem::path key_set;  // relative to the file's folder
+  std::string tenant_claim;
+  std::string roles_claim;
+};
+
 // What the file says.
 struct KeyFile {
   KeyTable keys;
   TenantTable tenants;  // those that have limits
+  std::optional<TokenRules> tokens;
 };
 
 // INVALID_ARGUMENT names the file, the entry and what is wrong with it.

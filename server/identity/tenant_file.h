@@ -20,6 +20,13 @@ namespace upscaled::server {
 
 using TenantTable = std::map<std::string, std::shared_ptr<const TenantLimits>, std::less<>>;
 
+// Null: it has none.
+inline std::shared_ptr<const TenantLimits> LimitsOf(const TenantTable& tenants,
+                                                    const std::string& tenant) {
+  const auto limits = tenants.find(tenant);
+  return limits == tenants.end() ? nullptr : limits->second;
+}
+
 // INVALID_ARGUMENT names the file, the tenant and what is wrong with it.
 absl::StatusOr<TenantTable> ParseTenants(const nlohmann::json& tenants, const std::string& file);
 

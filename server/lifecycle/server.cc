@@ -413,6 +413,7 @@ void Server::OnDenied(const DeniedCaller& caller) {
   if (caller.denial == Denial::kNoKey) return;
   std::vector<LogField> fields = {{"peer", caller.address}, {"reason", DenialName(caller.denial)}};
   if (!caller.key.empty()) fields.push_back({"key", caller.key});
+  if (!caller.why.empty()) fields.push_back({"why", caller.why});
   denials_.OnOffence(std::move(fields));
 }
 

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/base/files.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
 
@@ -45,9 +44,9 @@ struct Pem {
   std::string client_ca;
 };
 
-absl::StatusOr<std::string> ReadPem(const std::filesystem::path& path, bool pipes) {
+absl::StatusOr<std::string> ReadPem(const std::filesystem::path& path, FileReader& reader) {
   if (path.empty()) return std::string();
-  return ReadFile(path, kMaxPemBytes, {.pipes = pipes});
+  return reader.Read(path, kMaxPemBytes);
 }
 
 Bio Reader(const std::string& text) {
@@ -147,55 +146,28 @@ absl::StatusOr<std::shared_ptr<SSL_CTX>> MakeContext(const TlsFiles& files, cons
 
 absl::StatusOr<std::unique_ptr<TlsContext>> TlsContext::Load(const TlsFiles& files) {
   std::unique_ptr<TlsContext> context(new TlsContext(files));
-  RETURN_IF_ERROR(context->Read(/*pipes=*/true));
+  RETURN_IF_ERROR(context->contexts_.Load());
   return context;
 }
 
+TlsContext::TlsContext(const TlsFiles& files)
+    : contexts_([files](FileReader& reader) { return MakeContexts(files, reader); }) {}
+
 std::shared_ptr<SSL_CTX> TlsContext::context(TlsProtocol protocol) const {
-  absl::MutexLock lock(&mutex_);
-  return contexts_[static_cast<size_t>(protocol)];
+  return (*contexts_.get())[static_cast<size_t>(protocol)];
 }
 
-absl::StatusOr<bool> TlsContext::ReloadIfChanged() {
-  {
-    const FileStates states = ReadStates();
-    absl::MutexLock lock(&mutex_);
-    if (states == states_) return false;
-  }
-  RETURN_IF_ERROR(Reload());
-  return true;
-}
-
-absl::Status TlsContext::Reload() { return Read(/*pipes=*/false); }
-
-absl::Status TlsContext::Read(bool pipes) {
-  FileStates states = ReadStates();  // first: what is written meanwhile is read next time
-  absl::StatusOr<Contexts> contexts = MakeContexts(files_, pipes);
-  absl::MutexLock lock(&mutex_);
-  states_ = std::move(states);
-  if (contexts.ok()) contexts_ = *std::move(contexts);
-  return contexts.status();
-}
-
-TlsContext::FileStates TlsContext::ReadStates() const {
-  FileStates states;
-  const std::filesystem::path* const paths[] = {&files_.cert, &files_.key, &files_.client_ca};
-  for (size_t i = 0; i < states.size(); ++i) {
-    if (!paths[i]->empty()) states[i] = FileState(*paths[i]).value_or("missing");
-  }
-  return states;
-}
-
-absl::StatusOr<TlsContext::Contexts> TlsContext::MakeContexts(const TlsFiles& files, bool pipes) {
+absl::StatusOr<std::shared_ptr<const TlsContext::Contexts>> TlsContext::MakeContexts(
+    const TlsFiles& files, FileReader& reader) {
   Pem pem;
-  ASSIGN_OR_RETURN(pem.cert, ReadPem(files.cert, pipes));
-  ASSIGN_OR_RETURN(pem.key, ReadPem(files.key, pipes));
-  ASSIGN_OR_RETURN(pem.client_ca, ReadPem(files.client_ca, pipes));
+  ASSIGN_OR_RETURN(pem.cert, ReadPem(files.cert, reader));
+  ASSIGN_OR_RETURN(pem.key, ReadPem(files.key, reader));
+  ASSIGN_OR_RETURN(pem.client_ca, ReadPem(files.client_ca, reader));
   Contexts contexts;
   for (int i = 0; i < kTlsProtocols; ++i) {
     ASSIGN_OR_RETURN(contexts[i], MakeContext(files, pem, static_cast<TlsProtocol>(i)));
   }
-  return contexts;
+  return std::make_shared<const Contexts>(std::move(contexts));
 }
 
 }  // namespace upscaled::server

@@ -6,13 +6,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <string>
-#include <utility>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
+#include "server/base/reloaded.h"
 
 struct ssl_ctx_st;  // OpenSSL's SSL_CTX
 
@@ -38,29 +35,23 @@ class TlsContext {
   // What new connections of a port are to use: SSL_new keeps it alive; boost::asio::ssl::context
   // frees what it is given, so needs a reference of its own (SSL_CTX_up_ref). A client that offers
   // protocols (ALPN), and not this one, is refused.
-  std::shared_ptr<ssl_ctx_st> context(TlsProtocol protocol) const ABSL_LOCKS_EXCLUDED(mutex_);
+  std::shared_ptr<ssl_ctx_st> context(TlsProtocol protocol) const;
 
-  // Reads the files again when one of them has changed (time, size, inode). true: new connections
-  // use what was read; false: nothing had changed. An error leaves all as it was, and the same
-  // files are not tried again; pipes cannot be read again.
-  absl::StatusOr<bool> ReloadIfChanged() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Reads the files again when one of them has changed. true: new connections use what was read;
+  // false: nothing had changed. An error leaves all as it was, and the same files are not tried
+  // again; pipes cannot be read again.
+  absl::StatusOr<bool> ReloadIfChanged() { return contexts_.ReloadIfChanged(); }
   // The same, whether they have changed or not.
-  absl::Status Reload() ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status Reload() { return contexts_.Reload(); }
 
  private:
   using Contexts = std::array<std::shared_ptr<ssl_ctx_st>, kTlsProtocols>;
-  using FileStates = std::array<std::string, 3>;
 
-  explicit TlsContext(TlsFiles files) : files_(std::move(files)) {}
-  // `pipes`: reads pipes, too, which can be read once.
-  absl::Status Read(bool pipes) ABSL_LOCKS_EXCLUDED(mutex_);
-  FileStates ReadStates() const;
-  static absl::StatusOr<Contexts> MakeContexts(const TlsFiles& files, bool pipes);
+  explicit TlsContext(const TlsFiles& files);
+  static absl::StatusOr<std::shared_ptr<const Contexts>> MakeContexts(const TlsFiles& files,
+                                                                      FileReader& reader);
 
-  const TlsFiles files_;
-  mutable absl::Mutex mutex_;
-  Contexts contexts_ ABSL_GUARDED_BY(mutex_);
-  FileStates states_ ABSL_GUARDED_BY(mutex_);
+  Reloaded<Contexts> contexts_;
 };
 
 }  // namespace upscaled::server

@@ -85,6 +85,16 @@ TEST_F(FilesTest, GivesThePermissionsAsked) {
   }
 }
 
+TEST_F(FilesTest, StateTellsOfAChangeThatHidesItsTime) {
+  std::ofstream(file_) << "one";
+  const auto time = std::filesystem::last_write_time(file_);
+  const std::string state = *FileState(file_);
+  EXPECT_EQ(*FileState(file_), state);
+  std::ofstream(file_) << "two";
+  std::filesystem::last_write_time(file_, time);
+  EXPECT_NE(*FileState(file_), state);
+}
+
 TEST_F(FilesTest, LeavesNothingBesideWhatCannotBeReplaced) {
   std::filesystem::create_directories(file_ / "not empty");
   const absl::Status status = ReplaceFile(file_, {"x"});

@@ -15,8 +15,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "nlohmann/json.hpp"
 #include "server/base/error.h"
 #include "tests/support/fake_clock.h"
+#include "tests/support/signed_token.h"
 
 namespace upscaled::server {
 namespace {
@@ -188,6 +190,100 @@ TEST_F(AuthenticatorTest, RightKeysPassWhileOthersAreReplaced) {
   stop = true;
   for (std::thread& caller : callers) caller.join();
   EXPECT_EQ(refused, 0);
+}
+
+class TokenAuthenticatorTest : public AuthenticatorTest {
+ protected:
+  TokenAuthenticatorTest() {
+    WriteKeySet(signer_);
+    WriteWithTokens();
+    EXPECT_TRUE(authenticator_->Reload().ok());
+  }
+  ~TokenAuthenticatorTest() override { std::filesystem::remove(key_set_); }
+
+  void WriteKeySet(const test::TokenSigner& signer) {
+    std::ofstream(key_set_ + ".new") << nlohmann::json{{"keys", {signer.Jwk()}}};
+    std::filesystem::rename(key_set_ + ".new", key_set_);
+  }
+  void WriteWithTokens() {
+    const nlohmann::json tokens = {
+        {"issuer", "us"},
+        {"audience", "upscaled"},
+        {"key_set", std::filesystem::path(key_set_).filename().string()}};
+    WriteText(absl::StrCat(
+        "{\"keys\": [", EntryOf("uploader", R"(["upscale"])"),
+        "], \"tenants\": {\"shop\": {\"weight\": 2}}, \"tokens\": ", tokens.dump(), "}"));
+  }
+  std::string Token(absl::Duration life = absl::Hours(1), const std::string& subject = "anna") {
+    return signer_.Sign({{"iss", "us"},
+                         {"aud", "upscaled"},
+                         {"exp", absl::ToUnixSeconds(absl::Now() + life)},
+                         {"sub", subject},
+                         {"tenant", "shop"},
+                         {"roles", "upscale"}});
+  }
+
+  const test::TokenSigner signer_{"EdDSA", "k"};
+  const std::string key_set_ = file_ + ".jwks";
+};
+
+TEST_F(TokenAuthenticatorTest, KnowsTokensBesideKeys) {
+  const std::string bearer = "Bearer " + Token();
+  const auto caller = authenticator_->Authorize({.authorization = bearer}, kHost, Role::kUpscale);
+  ASSERT_TRUE(caller.ok()) << caller.status();
+  EXPECT_EQ((*caller)->name, "token:anna");
+  EXPECT_EQ((*caller)->tenant, "shop");
+  ASSERT_NE((*caller)->limits, nullptr);
+  EXPECT_EQ((*caller)->limits->weight, 2);
+  EXPECT_TRUE(Ask(KeyNamed("uploader")).ok());
+  EXPECT_EQ(Ask(Token(), Role::kAdmin).code(), absl::StatusCode::kPermissionDenied);
+}
+
+TEST_F(TokenAuthenticatorTest, WrongTokensAreAllAlikeButInTheLog) {
+  const absl::Status unknown = Ask(*NewApiKey());
+  EXPECT_EQ(unknown.code(), absl::StatusCode::kUnauthenticated);
+  EXPECT_EQ(Ask("password"), unknown);
+  EXPECT_EQ(Ask(Token(-absl::Minutes(1))), unknown);
+  EXPECT_TRUE(Ask(Token(-absl::Seconds(20))).ok()) << "clocks may be 30 s apart";
+  EXPECT_THAT(denied_, ElementsAre("unknown_key:", "wrong_token:", "expired_key:token:anna"));
+}
+
+TEST_F(TokenAuthenticatorTest, LooksAtFewWrongSignaturesOfOneAddress) {
+  const std::string known = Token();
+  ASSERT_TRUE(Ask(known).ok());
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(Ask(Token(absl::Hours(1), absl::StrCat(i))).ok());
+  const std::string wrong = Token() + "A";
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_EQ(Ask(wrong).code(),
+              i < 10 ? absl::StatusCode::kUnauthenticated : absl::StatusCode::kResourceExhausted);
+    EXPECT_EQ(denied_.back(), i < 10 ? "wrong_token:" : "wrong_keys:");
+  }
+  const std::string fresh = Token(absl::Hours(2));
+  EXPECT_EQ(Ask(fresh).code(), absl::StatusCode::kResourceExhausted) << "not looked at";
+  EXPECT_TRUE(Ask(known).ok());
+  EXPECT_TRUE(Ask(fresh, Role::kUpscale, "192.0.2.2").ok());
+  clock_.Advance(absl::Milliseconds(101));
+  EXPECT_TRUE(Ask(Token(absl::Hours(3))).ok());
+}
+
+TEST_F(TokenAuthenticatorTest, AnotherKeySetForgetsWhatWasKnown) {
+  const std::string token = Token();
+  ASSERT_TRUE(Ask(token).ok());
+  EXPECT_EQ(*authenticator_->ReloadIfChanged(), false);
+  WriteKeySet(test::TokenSigner("EdDSA", "k"));
+  EXPECT_EQ(*authenticator_->ReloadIfChanged(), true);
+  EXPECT_EQ(Ask(token).code(), absl::StatusCode::kUnauthenticated);
+  WriteKeySet(signer_);
+  EXPECT_EQ(*authenticator_->ReloadIfChanged(), true);
+  EXPECT_TRUE(Ask(token).ok());
+  std::ofstream(key_set_) << "{";
+  EXPECT_THAT(std::string(authenticator_->ReloadIfChanged().status().message()),
+              HasSubstr(key_set_));
+  EXPECT_EQ(*authenticator_->ReloadIfChanged(), false) << "told once";
+  EXPECT_TRUE(Ask(token).ok());
+  Write({});
+  EXPECT_EQ(*authenticator_->ReloadIfChanged(), true);
+  EXPECT_EQ(Ask(token).code(), absl::StatusCode::kUnauthenticated) << "no issuer any more";
 }
 
 TEST(AuthenticatorLoadTest, NamesTheFileThatItCannotRead) {

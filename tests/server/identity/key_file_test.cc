@@ -156,6 +156,26 @@ TEST(KeyFileTest, NamesEntryAndCause) {
   EXPECT_THAT(Refusal(File("7")), HasSubstr("keys[0]: must be an object"));
 }
 
+TEST(KeyFileTest, MayNameAnIssuerOfTokens) {
+  const std::string rules = R"("issuer": "us", "audience": "here", "key_set": "jwks.json")";
+  const auto file = ParseKeyFile("{\"tokens\": {" + rules + "}}", "keys.json");
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_TRUE(file->keys.empty());
+  EXPECT_EQ(file->tokens->issuer, "us");
+  EXPECT_EQ(file->tokens->key_set, "jwks.json");
+  EXPECT_EQ(file->tokens->tenant_claim, "tenant");
+  EXPECT_EQ(file->tokens->roles_claim, "roles");
+  const auto refusal = [](const std::string& entry) {
+    return Refusal("{\"keys\": [], \"tokens\": " + entry + "}");
+  };
+  EXPECT_THAT(refusal("[]"), HasSubstr("keys.json: tokens: must be an object"));
+  EXPECT_THAT(refusal("{" + rules + R"(, "leeway": 1})"), HasSubstr("unknown field \"leeway\""));
+  EXPECT_THAT(refusal("{" + rules + R"(, "tenant_claim": ""})"), HasSubstr("is empty"));
+  EXPECT_THAT(refusal(R"({"audience": "here", "key_set": "k"})"), HasSubstr("has no \"issuer\""));
+  EXPECT_THAT(refusal(R"({"issuer": "us", "audience": "", "key_set": "k"})"),
+              HasSubstr("\"audience\" is empty"));
+}
+
 TEST(KeyFileTest, RefusesDuplicates) {
   EXPECT_THAT(Refusal(File(Entry("a", 'a') + "," + Entry("a", 'b'))),
               HasSubstr("keys[1] (\"a\"): another entry has this name"));

@@ -1,0 +1,99 @@
+// What was made of files, and is made again when they change.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "engine/base/files.h"
+
+namespace upscaled::server {
+
+// Reads files, and knows which they were.
+class FileReader {
+ public:
+  // `pipes`: reads pipes, too, which can be read once.
+  explicit FileReader(bool pipes) : pipes_(pipes) {}
+
+  // As ReadFile.
+  absl::StatusOr<std::string> Read(const std::filesystem::path& path, size_t max_bytes) {
+    // First: what is written meanwhile is read next time.
+    states_.emplace_back(path, StateOf(path));
+    return ReadFile(path, max_bytes, {.pipes = pipes_});
+  }
+
+  // Whether one of those that were read is another one now.
+  bool Changed() const {
+    return std::any_of(states_.begin(), states_.end(),
+                       [](const auto& read) { return StateOf(read.first) != read.second; });
+  }
+
+ private:
+  static std::string StateOf(const std::filesystem::path& path) {
+    return FileState(path).value_or("missing");
+  }
+
+  bool pipes_;
+  std::vector<std::pair<std::filesystem::path, std::string>> states_;
+};
+
+// Thread safe. Those who have it keep what they got, whatever is read later.
+template <typename T>
+class Reloaded {
+ public:
+  using Make = std::function<absl::StatusOr<std::shared_ptr<const T>>(FileReader&)>;
+
+  explicit Reloaded(Make make) : make_(std::move(make)) {}
+
+  // Null before the first success.
+  std::shared_ptr<const T> get() const ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return made_;
+  }
+
+  // The first time. An error of `make` leaves what there was, here and below.
+  absl::Status Load() {
+    absl::MutexLock making(&make_mutex_);
+    return MakeFrom(FileReader(/*pipes=*/true));
+  }
+  // Again, whether the files have changed or not.
+  absl::Status Reload() {
+    absl::MutexLock making(&make_mutex_);
+    return MakeFrom(FileReader(/*pipes=*/false));
+  }
+  // Again if one of the files has changed: whether it had. The same files are not tried twice.
+  absl::StatusOr<bool> ReloadIfChanged() {
+    absl::MutexLock making(&make_mutex_);
+    if (!files_.Changed()) return false;
+    const absl::Status made = MakeFrom(FileReader(/*pipes=*/false));
+    if (!made.ok()) return made;
+    return true;
+  }
+
+ private:
+  absl::Status MakeFrom(FileReader files) ABSL_EXCLUSIVE_LOCKS_REQUIRED(make_mutex_)
+      ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::StatusOr<std::shared_ptr<const T>> made = make_(files);
+    files_ = std::move(files);
+    absl::MutexLock lock(&mutex_);
+    if (made.ok()) made_ = *std::move(made);
+    return made.status();
+  }
+
+  const Make make_;
+  absl::Mutex make_mutex_;  // held over a whole reading, so that the last one that began holds
+  FileReader files_ ABSL_GUARDED_BY(make_mutex_){/*pipes=*/false};
+  mutable absl::Mutex mutex_;
+  std::shared_ptr<const T> made_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace upscaled::server

@@ -1,0 +1,47 @@
+// How often something may happen for an address.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "engine/base/clock.h"
+#include "server/net/token_bucket.h"
+
+namespace upscaled::server {
+
+// By the hash of the address, so that no number of addresses takes more memory; addresses that
+// share one share its rate. Thread safe.
+class AddressBuckets {
+ public:
+  // `clock` must outlive it.
+  AddressBuckets(Rate each, const Clock& clock)
+      : clock_(clock), buckets_(kBuckets, TokenBucket(each, clock.Now())) {}
+
+  // Takes one; false when there is none.
+  bool Take(std::string_view address) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return BucketOf(address).Take(clock_.Now());
+  }
+  // Gives back what was taken.
+  void Return(std::string_view address) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    BucketOf(address).Earn(1);
+  }
+
+ private:
+  static constexpr size_t kBuckets = 4096;
+
+  TokenBucket& BucketOf(std::string_view address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return buckets_[std::hash<std::string_view>()(address) % kBuckets];
+  }
+
+  const Clock& clock_;
+  absl::Mutex mutex_;
+  std::vector<TokenBucket> buckets_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace upscaled::server
