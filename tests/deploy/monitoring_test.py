@@ -1,0 +1,115 @@
+#!/usr/bin/python3
+"""deploy/prometheus, deploy/grafana and deploy/compose against what the server has: monitoring_test.py UPSCALED. The alerts
+themselves are tried where there is a promtool (Debian's package prometheus)."""
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import yaml
+
+import proxies
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DEPLOY = ROOT / "deploy"
+RULES = DEPLOY / "prometheus" / "upscaled.rules.yml"
+DASHBOARD = DEPLOY / "grafana" / "upscaled.json"
+COMPOSE = DEPLOY / "compose" / "compose.yaml"
+PROMTOOL = shutil.which("promtool")
+HISTOGRAM = re.compile("_(bucket|sum|count)$")
+
+
+def metrics_of_the_server():
+    """Names as its sources and the table for operators have them."""
+    told = set(re.findall(r"`((?:upscaled|process)_\w+)", (ROOT / "server" / "metrics" / "README.md").read_text()))
+    sources = "".join(path.read_text() for path in (ROOT / "server" / "metrics").glob("*.cc"))
+    return {name for name in told if f'"{name}"' in sources}
+
+
+def metrics_in(expressions):
+    names = set(re.findall(r"\b(?:upscaled|process)_\w+", " ".join(expressions)))
+    return {HISTOGRAM.sub("", name) for name in names}
+
+
+class AlertsTest(unittest.TestCase):
+    def setUp(self):
+        self.rules = [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
+
+    def test_name_metrics_of_the_server(self):
+        used = metrics_in(rule["expr"] for rule in self.rules)
+        self.assertGreater(len(used), 5)
+        self.assertEqual(used - metrics_of_the_server(), set())
+
+    def test_are_explained_and_tried_one_by_one(self):
+        guide = (DEPLOY / "prometheus" / "README.md").read_text()
+        tests = yaml.safe_load((DEPLOY / "prometheus" / "upscaled.rules_test.yml").read_text())["tests"]
+        fire = {case["alertname"] for test in tests for case in test["alert_rule_test"] if case["exp_alerts"]}
+        for rule in self.rules:
+            self.assertIn(f"`{rule['alert']}`", guide)
+            self.assertIn(rule["alert"], fire)
+
+    @unittest.skipIf(PROMTOOL is None, "no promtool here")
+    def test_fire_when_they_are_to(self):
+        subprocess.run([PROMTOOL, "test", "rules", "upscaled.rules_test.yml"], cwd=RULES.parent, check=True)
+
+
+class DashboardTest(unittest.TestCase):
+    def test_shows_metrics_of_the_server(self):
+        panels = json.loads(DASHBOARD.read_text())["panels"]
+        used = metrics_in(target["expr"] for panel in panels for target in panel["targets"])
+        self.assertGreater(len(used), 10)
+        self.assertEqual(used - metrics_of_the_server(), set())
+        self.assertEqual(len({panel["id"] for panel in panels}), len(panels))
+
+
+class ComposeTest(unittest.TestCase):
+    def setUp(self):
+        self.services = yaml.safe_load(COMPOSE.read_text())["services"]
+
+    def test_gives_settings_that_the_server_has(self):
+        told = subprocess.run([UPSCALED, "--help"], capture_output=True, text=True, check=True).stdout
+        for name in self.services["upscaled"]["environment"]:
+            flag = "--" + name.removeprefix("UPSCALED_").lower().replace("_", "-")
+            self.assertRegex(told, rf"(?m)^\s+{flag} ")
+
+    def test_mounts_files_that_are_there(self):
+        for service in self.services.values():
+            for volume in service.get("volumes", []):
+                source = volume.split(":")[0]
+                if source.startswith(("./", "../")) and pathlib.Path(source).suffix:
+                    self.assertTrue((COMPOSE.parent / source).is_file(), source)
+
+    def test_stops_later_than_the_server_drains(self):
+        told = subprocess.run([UPSCALED, "--help"], capture_output=True, text=True, check=True).stdout
+        drain_s = int(re.search(r"--drain-timeout TIME .*\[(\d+)s\]", told)[1])
+        self.assertGreater(int(self.services["upscaled"]["stop_grace_period"].removesuffix("s")), drain_s + 4)
+
+    @unittest.skipIf(proxies.NGINX is None, proxies.WHY_NO_NGINX)
+    def test_names_the_replicas_in_nginx(self):
+        """What its command makes of deploy/nginx's configuration, but for `resolve`, which Debian's nginx does not know."""
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            script = self.services["nginx"]["command"][2].replace("$$", "$")
+            script = script.replace("/upscaled.conf", str(DEPLOY / "nginx" / "upscaled.conf"))
+            script = script.replace("/etc/nginx/conf.d/default.conf", f"{folder}/upscaled.conf").replace("exec nginx", "true")
+            subprocess.run(["sh", "-ec", script], check=True)
+            text = (folder / "upscaled.conf").read_text()
+            self.assertIn("server upscaled:8001 resolve;", text)
+            self.assertIn("server upscaled:8000 resolve;", text)
+            self.assertNotIn("127.0.0.1:800", text)
+            proxies.harness.make_certificate(folder, "tls")
+            text = text.replace(" resolve;", ";").replace("upscaled:80", "127.0.0.1:80").replace("/etc/upscaled/", f"{folder}/")
+            (folder / "upscaled.conf").write_text(text)
+            (folder / "nginx.conf").write_text(proxies.NGINX_MAIN.format(folder=folder, log="stderr"))
+            check = [proxies.NGINX, "-t", "-p", folder, "-c", folder / "nginx.conf", "-e", "stderr"]
+            done = subprocess.run(check, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+
+if __name__ == "__main__":
+    UPSCALED = sys.argv[1]
+    unittest.main(argv=sys.argv[:1] + sys.argv[2:])
