@@ -196,6 +196,14 @@ absl::StatusOr<v1::ReloadModelsResponse> UpscaleClient::ReloadModels(std::stop_t
       });
 }
 
+absl::StatusOr<v1::GetUsageResponse> UpscaleClient::GetUsage(const v1::GetUsageRequest& request,
+                                                             std::stop_token stop) {
+  return UnaryCall<v1::GetUsageResponse>(
+      kNoRetries, stop, [&](grpc::ClientContext* context, v1::GetUsageResponse* response) {
+        return v1::AdminService::NewStub(channel_)->GetUsage(context, request, response);
+      });
+}
+
 absl::StatusOr<v1::Model> UpscaleClient::GetModel(const std::string& name, std::stop_token stop) {
   v1::GetModelRequest request;
   request.set_name(name);

@@ -67,6 +67,9 @@ class UpscaleClient final : public Service {
   // Of a server's --admin address. Asks once. FAILED_PRECONDITION: a model is broken, and the
   // server goes on with what it has.
   absl::StatusOr<v1::ReloadModelsResponse> ReloadModels(std::stop_token stop = {});
+  // Of a server's --admin address. Asks once. OUT_OF_RANGE: more than one answer holds.
+  absl::StatusOr<v1::GetUsageResponse> GetUsage(const v1::GetUsageRequest& request,
+                                                std::stop_token stop = {});
   absl::StatusOr<v1::Model> GetModel(const std::string& name, std::stop_token stop = {});
   absl::StatusOr<v1::GetServerInfoResponse> ServerInfo(std::stop_token stop = {}) override;
 

@@ -24,8 +24,9 @@ constexpr char kAdminServer[] = "127.0.0.1:8002";
 struct InfoFlags {
   ConnectionFlags connection;
   bool json = false;
-  bool reload = false;  // For `models`.
-  std::string service;  // For `health`.
+  bool reload = false;        // For `models`.
+  std::string service;        // For `health`.
+  v1::GetUsageRequest usage;  // For `usage`.
 };
 
 // The proto3 JSON mapping with the field names of the .proto file; 64-bit numbers are strings in
@@ -78,6 +79,20 @@ void PrintReload(const v1::ReloadModelsResponse& report) {
   }
 }
 
+void PrintUsage(const v1::GetUsageResponse& response) {
+  absl::PrintF("%-10s  %-20s %9s %9s %12s %12s %12s %11s %11s\n", "DAY", "TENANT", "CALLS",
+               "REFUSED", "COST GMAC", "RECEIVED MB", "SENT MB", "SOURCE MP", "RESULT MP");
+  for (const v1::TenantUsage& usage : response.usage()) {
+    absl::PrintF("%-10s  %-20s %9d %9d %12.1f %12.1f %12.1f %11.1f %11.1f\n", usage.day(),
+                 usage.tenant().empty() ? "-" : usage.tenant(), usage.calls(), usage.refusals(),
+                 static_cast<double>(usage.cost()) / 1e9,
+                 static_cast<double>(usage.received_bytes()) / 1e6,
+                 static_cast<double>(usage.sent_bytes()) / 1e6,
+                 static_cast<double>(usage.source_pixels()) / 1e6,
+                 static_cast<double>(usage.result_pixels()) / 1e6);
+  }
+}
+
 void PrintInfo(const v1::GetServerInfoResponse& info) {
   const v1::Limits& limits = info.limits();
   absl::PrintF("upscaled %s\n", info.version());
@@ -116,17 +131,28 @@ int Show(const absl::StatusOr<Response>& response, bool json, void (*print)(cons
   return kExitOk;
 }
 
+absl::StatusOr<std::unique_ptr<UpscaleClient>> AdminClient(ConnectionFlags connection) {
+  if (!connection.names_server) connection.server = kAdminServer;
+  return connection.MakeClient();
+}
+
 int RunReload(const InfoFlags& flags) {
   const Interrupt interrupt;
-  ConnectionFlags connection = flags.connection;
-  if (connection.local) {
+  if (flags.connection.local) {
     return Fail(absl::InvalidArgumentError("--reload is for a server that runs, not for --local"));
   }
-  if (!connection.names_server) connection.server = kAdminServer;
-  const auto client = connection.MakeClient();
+  const auto client = AdminClient(flags.connection);
   if (!client.ok()) return Fail(client.status());
-  const HardEnd end(connection.timeout());
+  const HardEnd end(flags.connection.timeout());
   return Show((*client)->ReloadModels(interrupt.token()), flags.json, PrintReload);
+}
+
+int RunUsage(const InfoFlags& flags) {
+  const Interrupt interrupt;
+  const auto client = AdminClient(flags.connection);
+  if (!client.ok()) return Fail(client.status());
+  const HardEnd end(flags.connection.timeout());
+  return Show((*client)->GetUsage(flags.usage, interrupt.token()), flags.json, PrintUsage);
 }
 
 int RunModels(const InfoFlags& flags) {
@@ -186,6 +212,23 @@ void AddInfoCommand(CLI::App& app, int& exit_code) {
                                  "Show the server's version, devices and limits", flags, RunInfo);
   flags->connection.AddLocalTo(*command);
   command->add_flag("--json", flags->json, "Print JSON");
+}
+
+void AddUsageCommand(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<InfoFlags>();
+  CLI::App* command =
+      AddCommand(app, exit_code, "usage", "Show what tenants used, day by day", flags, RunUsage);
+  const auto add = [&](const char* name, const char* type, std::string& field, const char* help) {
+    command->add_option(name, field, help)->type_name(type);
+  };
+  add("--from", "DAY", *flags->usage.mutable_first_day(),
+      "First day, of UTC, like 2026-11-23; default: the last one");
+  add("--to", "DAY", *flags->usage.mutable_last_day(), "Last day; default: today");
+  add("--tenant", "NAME", *flags->usage.mutable_tenant(), "One tenant's alone");
+  command->add_flag("--json", flags->json, "Print JSON");
+  command->footer(
+      "\nAsks the server's --admin address, 127.0.0.1:8002 by default, of a server with "
+      "--usage-db.");
 }
 
 void AddHealthCommand(CLI::App& app, int& exit_code) {

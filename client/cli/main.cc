@@ -39,6 +39,7 @@ int Main(int argc, char** argv) {
   AddImageCommand(app, exit_code);
   AddModelsCommand(app, exit_code);
   AddInfoCommand(app, exit_code);
+  AddUsageCommand(app, exit_code);
   AddHealthCommand(app, exit_code);
   AddLoadCommand(app, exit_code);
   try {

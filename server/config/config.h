@@ -81,6 +81,7 @@ struct ServerConfig {
   LogFormat log_format = LogFormat::kText;
   LogLevel log_level = LogLevel::kInfo;
   std::filesystem::path audit_log;  // file; empty: none
+  std::filesystem::path usage_db;   // likewise
 
   TlsConfig tls;
 

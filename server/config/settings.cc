@@ -402,6 +402,10 @@ void AddLogging(SettingList& list, ServerConfig& config) {
             "append a JSON line for each call that ends or is refused: who, from where, what, how "
             "large, how it ended; SIGHUP opens the file anew; empty: none",
             config.audit_log);
+  list.Text("usage-db", "FILE",
+            "add up calls, work, bytes and refusals of each tenant and day in this file, for "
+            "\"upscale usage\"; empty: nowhere",
+            config.usage_db);
 }
 
 void AddTls(SettingList& list, TlsConfig& tls) {

@@ -15,6 +15,7 @@
 namespace upscaled::server {
 
 class ResultSharing;
+class UsageLedger;
 
 // Everything outlives the handlers.
 struct HandlerEnvironment {
@@ -26,6 +27,7 @@ struct HandlerEnvironment {
   const DeviceSupervisor& devices;
   ImageOpener open_image;            // null: in this process
   ResultSharing* sharing = nullptr;  // null: every image is computed for itself, as it comes
+  UsageLedger* usage = nullptr;      // null: none is kept
   const Clock& clock;
   std::string version;
 };

@@ -144,7 +144,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   server->OpenResults(tuner == nullptr ? std::function<std::string()>()
                                        : [tuner] { return tuner->table().Choices(); });
   RETURN_IF_ERROR(server->OpenIdentity());
-  RETURN_IF_ERROR(server->OpenAuditLog());
+  RETURN_IF_ERROR(server->OpenRecords());
   RETURN_IF_ERROR(server->OpenPorts());
   return server;
 }
@@ -272,13 +272,23 @@ absl::Status Server::OpenIdentity() {
   return absl::OkStatus();
 }
 
-absl::Status Server::OpenAuditLog() {
-  if (config_.audit_log.empty()) return absl::OkStatus();
-  const auto on_lost = [this](int64_t lines, std::string_view reason) {
-    const LogField fields[] = {{"lines", lines}, {"reason", reason}};
-    logger_.Log(LogLevel::kError, "lost lines of the audit log", fields);
-  };
-  ASSIGN_OR_RETURN(audit_, AuditLog::Open(config_.audit_log, on_lost));
+absl::Status Server::OpenRecords() {
+  if (!config_.audit_log.empty()) {
+    const auto on_lost = [this](int64_t lines, std::string_view reason) {
+      const LogField fields[] = {{"lines", lines}, {"reason", reason}};
+      logger_.Log(LogLevel::kError, "lost lines of the audit log", fields);
+    };
+    ASSIGN_OR_RETURN(audit_, AuditLog::Open(config_.audit_log, on_lost));
+  }
+  if (!config_.usage_db.empty()) {
+    const auto on_failure = [this](const absl::Status& failure) {
+      const std::string reason(failure.message());
+      const LogField fields[] = {{"reason", reason}};
+      logger_.Log(LogLevel::kError, "usage could not be written", fields);
+    };
+    ASSIGN_OR_RETURN(usage_, UsageLedger::Open(config_.usage_db, on_failure));
+    handlers_.usage = usage_.get();
+  }
   return absl::OkStatus();
 }
 
@@ -544,6 +554,7 @@ void Server::OnFinished(const RequestRecord& record) {
   metrics_.OnRequest(record);
   logger_.LogRequest(record);
   if (audit_ != nullptr) audit_->Add(record, absl::Now());
+  if (usage_ != nullptr) usage_->Add(record, absl::Now());
 }
 
 std::string Server::RenderMetrics() {

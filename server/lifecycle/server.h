@@ -43,6 +43,7 @@
 #include "server/rpc/admin_server.h"
 #include "server/rpc/grpc_server.h"
 #include "server/sandbox/decode_sandbox.h"
+#include "server/usage/usage_ledger.h"
 
 namespace upscaled::server {
 
@@ -100,7 +101,8 @@ class Server {
   // `tuning` as in ResultSharingOptions.
   void OpenResults(std::function<std::string()> tuning);
   absl::Status OpenIdentity();
-  absl::Status OpenAuditLog();
+  // The audit log and the usage.
+  absl::Status OpenRecords();
   absl::Status OpenPorts();
   absl::Status OpenGrpcPort();
   absl::Status OpenHttpPort();
@@ -121,7 +123,8 @@ class Server {
   const Clock& clock_;
   ModelCatalog catalog_;
   ServerMetrics metrics_;
-  std::unique_ptr<AuditLog> audit_;  // null: off
+  std::unique_ptr<AuditLog> audit_;     // null: off
+  std::unique_ptr<UsageLedger> usage_;  // null: off
   AdmissionController admission_;
   DeviceSupervisor supervisor_;
   DeviceQuarantine quarantine_;

@@ -8,12 +8,11 @@
 #include <string>
 #include <vector>
 
-#include <sqlite3.h>
-
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "server/base/sqlite.h"
 #include "server/results/digest.h"
 
 namespace upscaled::server {
@@ -61,15 +60,13 @@ class ResultIndex {
   Totals totals() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  using Database = std::unique_ptr<sqlite3, decltype(&sqlite3_close)>;
-
-  explicit ResultIndex(Database database) : database_(std::move(database)) {}
+  explicit ResultIndex(SqliteFile database) : database_(std::move(database)) {}
   absl::Status Prepare() ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status CountTotals() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status RemoveLocked(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable absl::Mutex mutex_;
-  const Database database_ ABSL_GUARDED_BY(mutex_);
+  SqliteFile database_ ABSL_GUARDED_BY(mutex_);
   int64_t last_use_ ABSL_GUARDED_BY(mutex_) = 0;
   Totals totals_ ABSL_GUARDED_BY(mutex_);
 };

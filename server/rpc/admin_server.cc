@@ -1,7 +1,7 @@
 #include "server/rpc/admin_server.h"
 
 #include <chrono>
-#include <exception>
+#include <functional>
 #include <utility>
 
 #include <grpc/grpc.h>
@@ -10,11 +10,12 @@
 #include <grpcpp/support/server_interceptor.h>
 
 #include "absl/strings/match.h"
+#include "absl/time/clock.h"
 #include "engine/base/status_macros.h"
 #include "grpc/health/v1/health.grpc.pb.h"
-#include "server/base/error.h"
 #include "server/handlers/call_steps.h"
 #include "server/handlers/info_handlers.h"
+#include "server/handlers/usage_handler.h"
 #include "server/rpc/caller_metadata.h"
 #include "server/rpc/grpc_status.h"
 #include "upscale/v1/admin.grpc.pb.h"
@@ -39,20 +40,32 @@ class AdminService final : public pb::AdminService::Service {
 
   grpc::Status ReloadModels(grpc::ServerContext* context, const pb::ReloadModelsRequest*,
                             pb::ReloadModelsResponse* response) override {
-    const PeerAddress peer = calls_.peer(context->peer());
-    RequestRecord record{.transport = "grpc", .method = "ReloadModels", .peer = peer.name};
-    const absl::Time start = handlers_.clock.Now();
-    absl::Status status = Authorize(*context, peer.host, record);
-    if (status.ok()) status = Reload(record, *response);
-    record.code = status.code();
-    record.total = handlers_.clock.Now() - start;
-    if (!status.ok()) record.reason = ErrorReasonName(ReasonOf(status));
-    calls_.on_finished(record);
-    AddRetryPushback(status, *context);
-    return ToGrpcStatus(status, record.request_id);
+    return Serve(*context, "ReloadModels", [&](RequestRecord& record) {
+      return server::ReloadModels(handlers_, record, *response);
+    });
+  }
+
+  grpc::Status GetUsage(grpc::ServerContext* context, const pb::GetUsageRequest* request,
+                        pb::GetUsageResponse* response) override {
+    return Serve(*context, "GetUsage", [&](RequestRecord&) {
+      return server::GetUsage(handlers_, absl::Now(), *request, *response);
+    });
   }
 
  private:
+  // Runs `handler` for a caller who may call it, and records the call.
+  grpc::Status Serve(grpc::ServerContext& context, const char* method,
+                     const std::function<absl::Status(RequestRecord&)>& handler) {
+    const PeerAddress peer = calls_.peer(context.peer());
+    RequestRecord record{.transport = "grpc", .method = method, .peer = peer.name};
+    const absl::Time start = handlers_.clock.Now();
+    absl::Status status = Authorize(context, peer.host, record);
+    if (status.ok()) status = GuardHandler(record, [&] { return handler(record); });
+    CloseRecord(record, status, handlers_.clock.Now() - start);
+    calls_.on_finished(record);
+    AddRetryPushback(status, context);
+    return ToGrpcStatus(status, record.request_id);
+  }
   absl::Status Authorize(const grpc::ServerContext& context, std::string_view address,
                          RequestRecord& record) {
     if (authenticator_ == nullptr) return absl::OkStatus();
@@ -61,15 +74,6 @@ class AdminService final : public pb::AdminService::Service {
         authenticator_->Authorize(CredentialsOf(context.client_metadata()), address, Role::kAdmin));
     NoteCaller(caller.get(), record);
     return absl::OkStatus();
-  }
-  absl::Status Reload(RequestRecord& record, pb::ReloadModelsResponse& response) {
-    try {
-      return server::ReloadModels(handlers_, record, response);
-    } catch (const std::exception& error) {
-      record.message = error.what();
-      return MakeError(absl::StatusCode::kInternal, ErrorReason::kInternal,
-                       "an internal error, which the server's log describes");
-    }
   }
 
   const HandlerEnvironment& handlers_;

@@ -65,8 +65,9 @@ MAY_INCLUDE = {
     "server/fetch": ["engine/base", "engine/image/byte_stream.h", "server/base"],
     "server/models": ["engine/base", "engine/model", "engine/graph", BACKEND_INTERFACE, "server/base"],
     "server/sandbox": ["engine/base", "engine/image", "server/base"],
+    "server/usage": ["engine/base", "server/base"],
     "server/results": ["engine/base", "engine/image", "engine/model", "server/base"],
-    "server/handlers": ["server/base", "server/identity", "server/results", "server/admission", "server/devices", "server/models", "server/batching", "engine/base",
+    "server/handlers": ["server/base", "server/identity", "server/results", "server/usage", "server/admission", "server/devices", "server/models", "server/batching", "engine/base",
                         "engine/image", "engine/model", "engine/pipeline", "upscale/v1"],
     "server/rest": ["server/base", "server/identity", "server/results", "server/admission", "server/fetch", "server/handlers", "server/http", "engine/base", "engine/image", "upscale/v1"],
     "server/rpc": ["server/base", "server/identity", "server/admission", "server/handlers", "engine/base", "upscale/v1", "google/rpc",
@@ -82,7 +83,7 @@ WIRE = r'#\s*include\s+[<"](grpc|grpcpp|google/protobuf)\b'
 FORBIDDEN = {"engine": re.compile(WIRE + r"|\bgetenv\b")}
 ALLOWED = {"engine/model/onnx": re.compile(r"google/protobuf/"), "server/rest": re.compile(r"google/protobuf/")}
 FORBIDDEN |= {f"server/{d}": re.compile(WIRE) for d in ("admission", "base", "batching", "config", "devices", "fetch", "handlers", "http", "identity",
-                                                        "lifecycle", "logging", "metrics", "models", "net", "readiness", "rest", "results", "sandbox")}
+                                                        "lifecycle", "logging", "metrics", "models", "net", "readiness", "rest", "results", "sandbox", "usage")}
 
 
 def rule_for(folder: str) -> str | None:

@@ -145,6 +145,37 @@ TEST_F(CliServerTest, StreamsPipesAndFoldersOverHttp) {
   EXPECT_TRUE(fs::exists(File("out/b/c.png")));
 }
 
+TEST_F(CliTest, ShowsTheUsageEvenAfterAKill) {
+  const std::vector<std::string> flags = {"--usage-db=" + File("usage.db"), "--threads=2",
+                                          "--model-repository=engine/model/bundled"};
+  const auto ask = [](const ServerProcess& server, const Words& words) {
+    const Words usage = {"usage", "--server", server.admin_address(), "--from", "2026-01-01"};
+    return Upscale(usage + words);
+  };
+  std::string json;
+  {
+    ServerProcess server(UPSCALED_BINARY, flags);
+    ASSERT_TRUE(server.AwaitReady()) << server.log();
+    const std::string in = MakeImage("in.png", {20, 10}), out = File("out.png");
+    const Words image = {"image", "-i", in, "-o", out, "--server", server.grpc_address()};
+    EXPECT_EQ(Upscale(image).exit_code, client::kExitOk);
+    const ProcessResult table = ask(server, {});
+    EXPECT_EQ(table.exit_code, client::kExitOk) << table.err;
+    EXPECT_THAT(table.out, StartsWith("DAY "));
+    EXPECT_EQ(std::count(table.out.begin(), table.out.end(), '\n'), 2) << table.out;
+    const ProcessResult wrong = ask(server, {"--to", "tomorrow"});
+    EXPECT_EQ(wrong.exit_code, client::kExitRpcFailed);
+    EXPECT_THAT(wrong.err, HasSubstr("\"tomorrow\" is no day like 2026-11-23"));
+    ask(server, {});  // writes all calls so far, itself not among them
+    server.Signal(SIGKILL);
+    server.Wait();
+  }
+  ServerProcess server(UPSCALED_BINARY, flags);
+  ASSERT_TRUE(server.AwaitReady()) << server.log();
+  EXPECT_THAT(ask(server, {"--json"}).out,
+              AllOf(HasSubstr("\"tenant\": \"\""), HasSubstr("\"source_pixels\": \"200\"")));
+}
+
 TEST_F(CliServerTest, TellsOfItselfOverHttp) {
   for (const Words& words :
        {Words{"models"}, {"models", "--json"}, {"info"}, {"info", "--json"}, {"health"}}) {
@@ -152,7 +183,7 @@ TEST_F(CliServerTest, TellsOfItselfOverHttp) {
     EXPECT_EQ(http.exit_code, client::kExitOk) << http.err;
     EXPECT_EQ(http.out, grpc.out);
   }
-  for (const Words& words : {Words{"load", "--size", "8x8"}, {"models", "--reload"}}) {
+  for (const Words& words : {Words{"load", "--size", "8x8"}, {"models", "--reload"}, {"usage"}}) {
     const ProcessResult result = Upscale(words + Http());
     EXPECT_EQ(result.exit_code, client::kExitBadArguments);
     EXPECT_THAT(result.err, HasSubstr("needs a gRPC server"));

@@ -63,6 +63,7 @@ class IdentityTest : public ::testing::Test {
     ServerConfig config = TestConfig();
     config.auth_keys = file();
     config.admin = "0.0.0.0:0";
+    config.usage_db = folder_ / "usage.db";
     return config;
   }
   void Show(grpc::ClientContext& context, const std::string& name) const {
@@ -187,6 +188,11 @@ TEST_F(IdentityTest, GrpcAsksForRoles) {
        [&](grpc::ClientContext& context) {
          pb::ReloadModelsResponse response;
          return admin->ReloadModels(&context, {}, &response);
+       }},
+      {"GetUsage", "admin",
+       [&](grpc::ClientContext& context) {
+         pb::GetUsageResponse response;
+         return admin->GetUsage(&context, {}, &response);
        }},
       {"ServerReflectionInfo", "admin",
        [&](grpc::ClientContext& context) { return Reflect(admin_channel, context); }}};

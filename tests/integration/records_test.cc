@@ -1,4 +1,4 @@
-// What the operators' records say of calls over both doors: the audit log.
+// What operators' records say of calls over both doors: the audit log, the usage.
 #include <filesystem>
 #include <sstream>
 #include <string>
@@ -13,6 +13,7 @@
 #include "tests/integration/http_answers.h"
 #include "tests/integration/test_server.h"
 #include "tests/support/test_image.h"
+#include "upscale/v1/admin.grpc.pb.h"
 
 namespace upscaled::server {
 namespace {
@@ -24,9 +25,9 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class AuditTest : public ::testing::Test {
+class RecordsTest : public ::testing::Test {
  protected:
-  AuditTest() {
+  RecordsTest() {
     WriteText(folder_ / "keys.json", json{{"keys",
                                            {{{"name", "shop-backend"},
                                              {"tenant", "shop"},
@@ -35,6 +36,7 @@ class AuditTest : public ::testing::Test {
                                          .dump());
     config_.auth_keys = folder_ / "keys.json";
     config_.audit_log = folder_ / "audit.log";
+    config_.usage_db = folder_ / "usage.db";
   }
 
   // All lines of a server that has ended.
@@ -55,6 +57,13 @@ class AuditTest : public ::testing::Test {
     return server.stub().Upscale(&context, request, &response);
   }
 
+  static grpc::Status GetUsage(TestServer& server, const pb::GetUsageRequest& request,
+                               pb::GetUsageResponse& response) {
+    grpc::ClientContext context;
+    return pb::AdminService::NewStub(server.NewAdminChannel())
+        ->GetUsage(&context, request, &response);
+  }
+
   const std::string key_ = *NewApiKey();
   std::mt19937 random_ = test::FreshRandom();
   const std::string image_ =
@@ -63,7 +72,7 @@ class AuditTest : public ::testing::Test {
   ServerConfig config_ = TestConfig();
 };
 
-TEST_F(AuditTest, EachCallIsALineServedOrRefused) {
+TEST_F(RecordsTest, EachCallIsALineServedOrRefused) {
   const std::string wrong_key = *NewApiKey();
   {
     TestServer server(config_);
@@ -103,7 +112,7 @@ TEST_F(AuditTest, EachCallIsALineServedOrRefused) {
   EXPECT_THAT(text, Not(HasSubstr(wrong_key)));
 }
 
-TEST_F(AuditTest, AFullDiskFailsNoCallAndIsCounted) {
+TEST_F(RecordsTest, AFullDiskFailsNoCallAndIsCounted) {
   config_.audit_log = "/dev/full";
   TestServer server(config_);
   EXPECT_TRUE(Upscale(server, key_, image_).ok());
@@ -115,7 +124,7 @@ TEST_F(AuditTest, AFullDiskFailsNoCallAndIsCounted) {
               HasSubstr("upscaled_audit_lines_lost_total 1\n"));
 }
 
-TEST_F(AuditTest, AReloadOpensTheFileAnew) {
+TEST_F(RecordsTest, AReloadOpensTheFileAnew) {
   {
     TestServer server(config_);
     EXPECT_TRUE(Upscale(server, key_, image_).ok());
@@ -127,11 +136,61 @@ TEST_F(AuditTest, AReloadOpensTheFileAnew) {
   EXPECT_THAT(ReadText(folder_ / "audit.log.1"), HasSubstr("shop-backend"));
 }
 
-TEST_F(AuditTest, AFileThatCannotBeOpenedStopsTheStart) {
+TEST_F(RecordsTest, AFileThatCannotBeOpenedStopsTheStart) {
   config_.audit_log = folder_ / "none" / "audit.log";
   Logger logger(LogFormat::kText, LogLevel::kError);
   const auto server = Server::Start(config_, logger);
   EXPECT_THAT(std::string(server.status().message()), HasSubstr("cannot open the audit log"));
+}
+
+// Both runs may end on different days.
+TEST_F(RecordsTest, UsageIsAddedUpOverRestarts) {
+  pb::GetUsageResponse usage;
+  for (int run = 0; run < 2; ++run) {
+    TestServer server(config_);
+    EXPECT_TRUE(Upscale(server, key_, image_).ok());
+    EXPECT_FALSE(Upscale(server, *NewApiKey(), image_).ok());
+    const int port = server.server().http_port();
+    EXPECT_EQ(Request(port, "POST", "/v1/upscale", image_, {{"X-API-Key", key_}}).status, 200);
+    pb::GetUsageRequest request;
+    request.set_first_day("2026-01-01");
+    request.set_tenant("shop");
+    ASSERT_TRUE(GetUsage(server, request, usage).ok());
+  }
+  pb::TenantUsage sum;
+  for (const pb::TenantUsage& day : usage.usage()) {
+    EXPECT_EQ(day.tenant(), "shop");
+    sum.set_calls(sum.calls() + day.calls());
+    sum.set_refusals(sum.refusals() + day.refusals());
+    sum.set_cost(sum.cost() + day.cost());
+    sum.set_received_bytes(sum.received_bytes() + day.received_bytes());
+    sum.set_source_pixels(sum.source_pixels() + day.source_pixels());
+  }
+  EXPECT_EQ(sum.calls(), 4);
+  EXPECT_EQ(sum.refusals(), 0);  // callers with wrong keys are nobody's
+  EXPECT_GT(sum.cost(), 4 * 8 * 6 * 1000);
+  EXPECT_EQ(sum.received_bytes(), 4 * static_cast<int64_t>(image_.size()));
+  EXPECT_EQ(sum.source_pixels(), 4 * 8 * 6);
+}
+
+TEST_F(RecordsTest, UsageIsAskedForByDays) {
+  TestServer server(config_);
+  pb::GetUsageResponse usage;
+  for (const char* day : {"today", "2026-11-31", " 2026-11-23", "2026-11", "2026-11-23T10",
+                          "99999-01-01", "-001-01-01"}) {
+    pb::GetUsageRequest request;
+    request.set_last_day(day);
+    EXPECT_TRUE(IsError(GetUsage(server, request, usage), grpc::StatusCode::INVALID_ARGUMENT,
+                        "INVALID_OPTION", day));
+  }
+}
+
+TEST_F(RecordsTest, AServerWithoutUsageSaysSo) {
+  config_.usage_db.clear();
+  TestServer server(config_);
+  pb::GetUsageResponse usage;
+  EXPECT_TRUE(IsError(GetUsage(server, {}, usage), grpc::StatusCode::FAILED_PRECONDITION,
+                      "UNSUPPORTED", "--usage-db"));
 }
 
 }  // namespace

@@ -1,0 +1,72 @@
+// A file of SQLite's: statements with errors as a Status, and what they read.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <sqlite3.h>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace upscaled::server {
+
+// Not thread safe. Errors are UNAVAILABLE, FAILED_PRECONDITION when another process has the file
+// open, or DATA_LOSS when it is damaged or no such file; they say what file it is and what SQLite
+// says.
+class SqliteFile {
+ public:
+  // Makes the file where there is none, for its owner alone. `role` begins all errors: "the index
+  // of results".
+  static absl::StatusOr<SqliteFile> Open(const std::filesystem::path& file, std::string role);
+
+  // Statements without parameters and rows.
+  absl::Status Execute(const char* sql);
+  // DATA_LOSS when the file is damaged.
+  absl::Status Check();
+
+  // One run of a statement. Texts and blobs that it is given must outlive it.
+  class Statement {
+   public:
+    Statement(SqliteFile& file, const char* sql);
+    ~Statement() { sqlite3_finalize(statement_); }
+    Statement(const Statement&) = delete;
+    Statement& operator=(const Statement&) = delete;
+
+    Statement& Bind(int64_t value);
+    Statement& Bind(std::string_view text);
+    Statement& BindBlob(std::string_view bytes);
+
+    // false: no more rows.
+    absl::StatusOr<bool> Step();
+    absl::Status Run() { return Step().status(); }
+
+    // Of the row, counted from 0.
+    int64_t Integer(int column) { return sqlite3_column_int64(statement_, column); }
+    std::string Bytes(int column);
+
+   private:
+    Statement& Check(int code);
+
+    SqliteFile& file_;
+    sqlite3_stmt* statement_ = nullptr;
+    int bound_ = 0;
+    absl::Status status_;
+  };
+
+ private:
+  using Database = std::unique_ptr<sqlite3, decltype(&sqlite3_close)>;
+
+  SqliteFile(Database database, std::string role)
+      : database_(std::move(database)), role_(std::move(role)) {}
+  absl::Status Error() const;
+
+  Database database_;
+  std::string role_;
+};
+
+}  // namespace upscaled::server
