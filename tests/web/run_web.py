@@ -17,7 +17,9 @@ import threading
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).resolve().parent
-INSTALL_TIMEOUT_S = 180
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+import npm
+
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -34,21 +36,10 @@ def prepare_page(work):
     """Installs puppeteer-core and axe-core beside copies of the tests, so that the sources stay
     clean."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), None) or skip("no chromium")
-    need("npm")
     folder = work / "node"
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in (*HERE.glob("*.js*"), ROOT / "client" / "js" / "test" / "png.js"):
-        shutil.copy(path, folder / path.name)
-    lock = (HERE / "package-lock.json").read_bytes()
-    installed = folder / "installed-lock.json"
-    if not installed.exists() or installed.read_bytes() != lock:
-        command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
-        result = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S
-        )
-        if result.returncode != 0:
-            skip("npm ci failed: " + result.stderr.strip()[-500:])
-        installed.write_bytes(lock)
+    if why_not := npm.install(HERE, folder):
+        skip(why_not)
+    shutil.copy(ROOT / "client" / "js" / "test" / "png.js", folder)
     shots = work / "screenshots"
     shutil.rmtree(shots, ignore_errors=True)
     shots.mkdir()

@@ -1,0 +1,137 @@
+#!/usr/bin/python3
+"""deploy/kubernetes as kubectl's kustomize renders it: kubernetes_test.py UPSCALED WORK_FOLDER. Exits with 77 where there is no
+kubectl or npm. No API server sees any of it."""
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+import yaml
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+import npm
+
+FOLDER = ROOT / "deploy" / "kubernetes"
+SCHEMAS = pathlib.Path(__file__).resolve().parent / "kubernetes"
+SKIPPED = 77
+HUNG_END_S = 4  # after --drain-timeout
+
+
+def render(overlay):
+    done = subprocess.run(["kubectl", "kustomize", overlay], capture_output=True, text=True, check=True)
+    return [document for document in yaml.safe_load_all(done.stdout) if document]
+
+
+def container(deployment):
+    return deployment["spec"]["template"]["spec"]["containers"][0]
+
+
+def matches(selector, labels):
+    return selector.items() <= labels.items()
+
+
+class KubernetesTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.overlays = {path.name: render(path) for path in sorted((FOLDER / "overlays").iterdir())}
+        cls.help = subprocess.run([UPSCALED, "--help"], capture_output=True, text=True, check=True).stdout
+
+    def each(self, kind):
+        for name, documents in self.overlays.items():
+            for document in documents:
+                if document["kind"] == kind:
+                    with self.subTest(overlay=name, name=document["metadata"]["name"]):
+                        yield name, document
+
+    def test_is_what_the_schemas_say(self):
+        for name, documents in self.overlays.items():
+            done = subprocess.run(["node", WORK / "check.mjs"], input=json.dumps(documents), capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, f"{name}: {done.stdout}{done.stderr}")
+
+    def test_schemas_know_fields_that_are_none(self):
+        service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}, "spec": {"selektor": {"app": "a"}}}
+        done = subprocess.run(["node", WORK / "check.mjs"], input=json.dumps([service]), capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("Service a.spec.selektor is unknown", done.stdout)
+
+    def test_gives_settings_that_the_server_has(self):
+        for _, deployment in self.each("Deployment"):
+            self.assertGreater(len(container(deployment)["env"]), 3)
+            for variable in container(deployment)["env"]:
+                flag = "--" + variable["name"].removeprefix("UPSCALED_").lower().replace("_", "-")
+                self.assertRegex(self.help, rf"(?m)^\s+{flag} ")
+
+    def test_lets_a_replica_drain(self):
+        for _, deployment in self.each("Deployment"):
+            values = {variable["name"]: variable["value"] for variable in container(deployment)["env"]}
+            seconds = [int(values[f"UPSCALED_{name}"].removesuffix("s")) for name in ("LAME_DUCK_DELAY", "DRAIN_TIMEOUT")]
+            grace = deployment["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
+            self.assertGreater(grace, sum(seconds) + HUNG_END_S)
+
+    def test_trusts_no_replica(self):
+        for _, deployment in self.each("Deployment"):
+            pod = deployment["spec"]["template"]["spec"]
+            self.assertTrue(pod["securityContext"]["runAsNonRoot"])
+            self.assertEqual(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault")
+            self.assertFalse(pod["automountServiceAccountToken"])
+            limits = container(deployment)["securityContext"]
+            self.assertTrue(limits["readOnlyRootFilesystem"])
+            self.assertEqual(limits["capabilities"], {"drop": ["ALL"]})
+
+    def test_ports_that_are_named_are_there(self):
+        deployment = next(x for x in self.overlays["cpu"] if x["kind"] == "Deployment")
+        ports = {port["name"] for port in container(deployment)["ports"]}
+        for _, service in self.each("Service"):
+            self.assertTrue(matches(service["spec"]["selector"], deployment["spec"]["template"]["metadata"]["labels"]))
+            self.assertLessEqual({port["targetPort"] for port in service["spec"]["ports"]}, ports)
+        for _, policy in self.each("NetworkPolicy"):
+            self.assertLessEqual({port["port"] for rule in policy["spec"]["ingress"] for port in rule["ports"]}, ports)
+        services = {x["metadata"]["name"]: {port["name"] for port in x["spec"]["ports"]} for _, x in self.each("Service")}
+        for _, ingress in self.each("Ingress"):
+            for path in ingress["spec"]["rules"][0]["http"]["paths"]:
+                backend = path["backend"]["service"]
+                self.assertIn(backend["port"]["name"], services[backend["name"]])
+
+    def test_a_canary_gets_calls_and_is_not_taken_for_a_stable_replica(self):
+        stable = next(x for x in self.overlays["cpu"] if x["kind"] == "Deployment")
+        service = next(x for x in self.overlays["cpu"] if x["kind"] == "Service")
+        (canary,) = self.overlays["canary"]
+        labels = canary["spec"]["template"]["metadata"]["labels"]
+        self.assertTrue(matches(service["spec"]["selector"], labels))
+        self.assertTrue(matches(canary["spec"]["selector"]["matchLabels"], labels))
+        self.assertFalse(matches(stable["spec"]["selector"]["matchLabels"], labels))
+        self.assertNotEqual(canary["metadata"]["name"], stable["metadata"]["name"])
+
+    def test_gpus_are_asked_for_and_used(self):
+        (deployment,) = [x for x in self.overlays["gpu"] if x["kind"] == "Deployment"]
+        self.assertEqual(container(deployment)["resources"]["limits"]["nvidia.com/gpu"], "1")
+        values = {variable["name"]: variable["value"] for variable in container(deployment)["env"]}
+        self.assertEqual(values["UPSCALED_DEVICE"], "cuda")
+        self.assertIn("UPSCALED_AUTH_KEYS", values)
+
+    def test_alerts_are_those_of_the_file(self):
+        (rule,) = [x for x in self.overlays["monitoring"] if x["kind"] == "PrometheusRule"]
+        file = yaml.safe_load((ROOT / "deploy" / "prometheus" / "upscaled.rules.yml").read_text())
+        self.assertEqual(rule["spec"], file)
+
+    def test_scales_by_metrics_that_there_are(self):
+        text = (ROOT / "server" / "metrics" / "README.md").read_text()
+        (scaled,) = [x for x in self.overlays["keda"] if x["kind"] == "ScaledObject"]
+        for trigger in scaled["spec"]["triggers"]:
+            names = re.findall(r"upscaled_\w+", trigger["metadata"]["query"])
+            self.assertTrue(names)
+            for name in names:
+                self.assertIn(f"`{name}", text)
+
+
+if __name__ == "__main__":
+    UPSCALED, WORK = sys.argv[1], pathlib.Path(sys.argv[2])
+    reason = "no kubectl" if shutil.which("kubectl") is None else npm.install(SCHEMAS, WORK)
+    if reason:
+        print(f"SKIPPED: {reason}")
+        sys.exit(SKIPPED)
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
