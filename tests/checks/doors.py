@@ -50,6 +50,7 @@ MAY_INCLUDE = {
     "engine/image_kernels/reference": ["engine/base", "engine/image", IMAGE_KERNELS],
     "engine/autotune": ["engine/base", "engine/model", CHOICE_INTERFACE, "engine/backends/reference/layers.h"],
     "engine/pipeline": ["engine/base", "engine/image", "engine/model", "engine/graph", "engine/tiling", BACKEND_INTERFACE],
+    "engine/train": ["engine/base", "engine/image", "engine/model"],
     "server/base": ["engine/base"],
     "server/config": ["engine/base", "engine/model/precision.h", "server/base", "server/admission/limits.h", "server/fetch/url_prefix.h",
                       "server/logging/logger.h"],

@@ -1,0 +1,20 @@
+// What is trained of a network, as one vector: layer by layer, in the order in which its steps
+// take them.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "engine/model/network.h"
+
+namespace upscaled::train {
+
+// Of one layer: weights [tap][out][in], bias [out] and, of a PReLU, slopes [out].
+size_t ParameterCount(const Layer& layer);
+
+// The parameters of a network whose layers with weights are all convolutions.
+std::vector<float> ReadParameters(const Network& network);
+// As many as it has; into a network of the same shape.
+void WriteParameters(const std::vector<float>& parameters, Network& network);
+
+}  // namespace upscaled::train

@@ -1,0 +1,49 @@
+// A network as steps over a mini-batch: its result, and the derivative of a loss by all parameters.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/model/network.h"
+#include "engine/train/step.h"
+
+namespace upscaled::train {
+
+// One thread's: holds the activations of a mini-batch of a fixed size. The parameters are the
+// caller's (parameters.h).
+template <typename Real>
+class TrainedNetwork {
+ public:
+  // For `images` inputs of `input` pixels, the border included. UNIMPLEMENTED names the layer that
+  // cannot be trained; INVALID_ARGUMENT when the input is too small for the network.
+  static absl::StatusOr<std::unique_ptr<TrainedNetwork>> Create(const Network& network, Size input,
+                                                                int images);
+
+  size_t parameter_count() const { return parameter_count_; }
+  // To be filled before Forward, and the loss's derivative before Backward; images' pixels alone.
+  Tensor<Real>& input() { return values_.front(); }
+  const Tensor<Real>& result() const { return values_.back(); }
+  Tensor<Real>& result_gradient() { return gradients_.back(); }
+
+  void Forward(const Real* parameters);
+  // Adds the loss's derivative to `gradient`, after Forward with the same parameters.
+  void Backward(const Real* parameters, Real* gradient);
+
+ private:
+  struct Node {
+    std::unique_ptr<Step<Real>> step;
+    std::vector<int> sources;  // indices of tensors; the step's own is its index + 1
+    size_t first_parameter = 0;
+  };
+  TrainedNetwork() = default;
+
+  absl::Status Append(const Layer& layer, std::vector<int>& tensor_of_layer);
+  absl::Status AppendStep(std::unique_ptr<Step<Real>> step, std::vector<int> sources, int channels);
+
+  std::vector<Node> nodes_;
+  std::vector<Tensor<Real>> values_, gradients_;  // of the input and of every node
+  size_t parameter_count_ = 0;
+};
+
+}  // namespace upscaled::train
