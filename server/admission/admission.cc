@@ -62,13 +62,14 @@ void AdmissionController::CallSlot::Release() {
   owner->state_.memory_bytes -= memory_bytes_;
   owner->slot_shares_.Give(payer_.address, 1);
   owner->memory_shares_.Give(payer_.address, memory_bytes_);
+  if (payer_.limits != nullptr) owner->quotas_.EndCall(*payer_.limits);
   owner->TellIfIdle();
 }
 
 AdmissionController::Reservation::Reservation(Reservation&& other) noexcept
     : owner_(std::exchange(other.owner_, nullptr)),
       resources_(std::move(other.resources_)),
-      queued_cost_(other.queued_cost_) {}
+      work_(other.work_) {}
 
 AdmissionController::Reservation& AdmissionController::Reservation::operator=(
     Reservation&& other) noexcept {
@@ -76,7 +77,7 @@ AdmissionController::Reservation& AdmissionController::Reservation::operator=(
     Release();
     owner_ = std::exchange(other.owner_, nullptr);
     resources_ = std::move(other.resources_);
-    queued_cost_ = other.queued_cost_;
+    work_ = other.work_;
   }
   return *this;
 }
@@ -87,22 +88,24 @@ void AdmissionController::Reservation::Release() {
   absl::MutexLock lock(&owner->mutex_);
   owner->GiveMemory(resources_);
   owner->TellIfIdle();
-  owner->Requeue(queued_cost_, 0, /*computed=*/false);
+  owner->Requeue(*work_, 0, resources_.payer, /*computed=*/false);
+  owner->work_.Remove(*work_);
 }
 
 absl::Status AdmissionController::Reservation::Change(const ResourceRequest& resources) {
   absl::MutexLock lock(&owner_->mutex_);
   owner_->GiveMemory(resources_);
-  owner_->Requeue(queued_cost_, 0, /*computed=*/false);
+  const int64_t cost = work_->cost();
+  owner_->Requeue(*work_, 0, resources_.payer, /*computed=*/false);
   absl::Status status = owner_->Take(resources);
   if (status.ok()) {
     resources_ = resources;
-    queued_cost_ = resources.cost;
   } else {
     owner_->state_.memory_bytes += resources_.memory_bytes;
     owner_->memory_shares_.Take(resources_.payer.address, resources_.memory_bytes);
-    owner_->Requeue(0, queued_cost_, /*computed=*/false);
   }
+  owner_->Requeue(*work_, status.ok() ? resources.cost : cost, resources_.payer,
+                  /*computed=*/false);
   return status;
 }
 
@@ -110,9 +113,14 @@ void AdmissionController::Reservation::ReportProgress(int64_t cost) {
   if (owner_ == nullptr) return;
   absl::MutexLock lock(&owner_->mutex_);
   const int64_t queued = std::max<int64_t>(resources_.cost - cost, 0);
-  if (queued >= queued_cost_) return;  // an earlier report that comes late
-  owner_->Requeue(queued_cost_, queued, /*computed=*/true);
-  queued_cost_ = queued;
+  if (queued >= work_->cost()) return;  // an earlier report that comes late
+  owner_->Requeue(*work_, queued, resources_.payer, /*computed=*/true);
+}
+
+int64_t AdmissionController::Reservation::CostAhead() const {
+  absl::MutexLock lock(&owner_->mutex_);
+  const auto ahead = owner_->work_.ComputedUntilEnd(*work_) - static_cast<double>(work_->cost());
+  return static_cast<int64_t>(ahead);
 }
 
 AdmissionController::AdmissionController(const Limits& limits, int64_t memory_budget_bytes,
@@ -143,7 +151,9 @@ absl::StatusOr<AdmissionController::CallSlot> AdmissionController::AdmitCall(int
         RetryDelay(1.0 / std::max(state_.requests, 1)),
         LimitMetadata(kMaxRequestsPerAddressFlag, slot_shares_.max_per_address()));
   }
+  RETURN_IF_ERROR(CheckTenantsCalls(payer));
   RETURN_IF_ERROR(TakeMemory(memory_bytes, 0, address));
+  if (payer.limits != nullptr) quotas_.BeginCall(*payer.limits);
   ++state_.requests;
   slot_shares_.Take(address, 1);
   return CallSlot(this, memory_bytes, std::move(payer));
@@ -153,10 +163,36 @@ absl::StatusOr<AdmissionController::Reservation> AdmissionController::Reserve(
     const ResourceRequest& resources) {
   absl::MutexLock lock(&mutex_);
   RETURN_IF_ERROR(Take(resources));
-  return Reservation(this, resources);
+  const AdmittedWork::Request work = work_.Add(resources.payer);
+  Requeue(work, resources.cost, resources.payer, /*computed=*/false);
+  return Reservation(this, resources, work);
+}
+
+absl::Status AdmissionController::Receive(const Payer& payer, int64_t bytes) {
+  if (payer.limits == nullptr) return absl::OkStatus();
+  absl::MutexLock lock(&mutex_);
+  return quotas_.Receive(*payer.limits, bytes, clock_.Now());
+}
+
+absl::Status AdmissionController::CheckTenantsCalls(const Payer& payer) {
+  if (payer.limits == nullptr) return absl::OkStatus();
+  // When one of its calls may end: those that it may have share what it has queued.
+  const int64_t cost = work_.CostOf(payer) / payer.limits->max_calls;
+  const absl::Duration delay = std::clamp(TimeFor(payer, cost), kMinRetryDelay, kMaxRetryDelay);
+  return quotas_.CheckCall(*payer.limits, clock_.Now(), delay);
+}
+
+absl::Status AdmissionController::CheckTenantsCost(const Payer& payer, int64_t cost) {
+  if (payer.limits == nullptr || cost == 0) return absl::OkStatus();
+  const auto time_for = [&](int64_t queued) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return TimeFor(payer, queued);
+  };
+  return quotas_.CheckCost(*payer.limits, cost, {.cost = work_.CostOf(payer), .time_for = time_for},
+                           clock_.Now());
 }
 
 absl::Status AdmissionController::Take(const ResourceRequest& resources) {
+  RETURN_IF_ERROR(CheckTenantsCost(resources.payer, resources.cost));
   const int64_t counted = Counted(resources.cost);
   const int64_t missing = counted_cost_ + counted - limits_.max_queue_cost();
   if (missing > 0) {
@@ -168,10 +204,7 @@ absl::Status AdmissionController::Take(const ResourceRequest& resources) {
         RetryDelay(static_cast<double>(missing) / static_cast<double>(counted_cost_)),
         LimitMetadata("max-queue-pixels", limits_.max_queue_pixels));
   }
-  RETURN_IF_ERROR(
-      TakeMemory(resources.memory_bytes, resources.scratch_bytes, resources.payer.address));
-  Requeue(0, resources.cost, /*computed=*/false);
-  return absl::OkStatus();
+  return TakeMemory(resources.memory_bytes, resources.scratch_bytes, resources.payer.address);
 }
 
 void AdmissionController::GiveMemory(const ResourceRequest& resources) {
@@ -236,23 +269,35 @@ bool AdmissionController::AwaitIdle(absl::Duration timeout) {
 AdmissionState AdmissionController::state() const {
   absl::MutexLock lock(&mutex_);
   AdmissionState state = state_;
+  state.queue_cost = work_.cost();
   state.queue_time = throughput_.TimeFor(state.queue_cost);
   return state;
 }
 
 absl::Duration AdmissionController::RetryDelay(double share) const {
-  const auto cost = static_cast<int64_t>(share * static_cast<double>(state_.queue_cost));
+  const auto cost = static_cast<int64_t>(share * static_cast<double>(work_.cost()));
   return std::clamp(throughput_.TimeFor(cost), kMinRetryDelay, kMaxRetryDelay);
+}
+
+absl::Duration AdmissionController::TimeFor(const Payer& payer, int64_t cost) const {
+  if (!throughput_.known()) return kMinRetryDelay;
+  const double computed = work_.ComputedUntil(payer, static_cast<double>(cost));
+  return throughput_.TimeFor(static_cast<int64_t>(computed));
 }
 
 int64_t AdmissionController::Counted(int64_t cost) const {
   return std::min(cost, limits_.max_queue_cost() / 4);
 }
 
-void AdmissionController::Requeue(int64_t before, int64_t now, bool computed) {
-  throughput_.Record(clock_.Now(), state_.queue_cost > 0, computed ? before - now : 0);
-  state_.queue_cost += now - before;
+void AdmissionController::Requeue(const AdmittedWork::Request& work, int64_t now,
+                                  const Payer& payer, bool computed) {
+  const int64_t before = work.cost();
+  if (now == before) return;
+  const absl::Time time = clock_.Now();
+  throughput_.Record(time, work_.cost() > 0, computed ? before - now : 0);
+  work_.Set(work, now);
   counted_cost_ += Counted(now) - Counted(before);
+  if (!computed && payer.limits != nullptr) quotas_.Spend(*payer.limits, now - before, time);
 }
 
 }  // namespace upscaled::server

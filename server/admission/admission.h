@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -15,7 +16,9 @@
 #include "engine/base/clock.h"
 #include "engine/base/steady_wait.h"
 #include "server/admission/address_shares.h"
+#include "server/admission/admitted_work.h"
 #include "server/admission/limits.h"
+#include "server/admission/tenant_quotas.h"
 #include "server/base/payer.h"
 #include "server/base/throughput.h"
 
@@ -28,7 +31,7 @@ struct ResourceRequest {
   // never given back: streams keep the scratch memory of the largest tile that they have seen.
   int64_t scratch_bytes = 0;
   int64_t cost = 0;  // of the computation, in multiply-adds
-  // In the share of whose address the memory counts.
+  // In the share of whose address the memory counts, and in whose tenant's limits the cost.
   Payer payer = {};
 };
 
@@ -76,20 +79,25 @@ class AdmissionController {
     void Release();
     bool holds() const { return owner_ != nullptr; }
 
-    // For one that holds something: holds `resources` from now on instead of what it was made for,
-    // nothing of which has been computed. As Reserve; not OK: nothing has changed.
+    // For one that holds something: holds `resources`, of the same payer, from now on instead of
+    // what it was made for, nothing of which has been computed. As Reserve; not OK: nothing has
+    // changed.
     absl::Status Change(const ResourceRequest& resources);
     // Gives back what is computed: `cost` so far. Thread safe beside itself, but not beside Release
     // and Change; reports may come in any order.
     void ReportProgress(int64_t cost);
+    // For one that holds something: what of others' work will be computed before all of its own is,
+    // as things stand.
+    int64_t CostAhead() const;
 
    private:
     friend class AdmissionController;
-    Reservation(AdmissionController* owner, const ResourceRequest& resources)
-        : owner_(owner), resources_(resources), queued_cost_(resources.cost) {}
+    Reservation(AdmissionController* owner, const ResourceRequest& resources,
+                AdmittedWork::Request work)
+        : owner_(owner), resources_(resources), work_(work) {}
     AdmissionController* owner_ = nullptr;
     ResourceRequest resources_;
-    int64_t queued_cost_ = 0;  // guarded by owner_->mutex_
+    std::optional<AdmittedWork::Request> work_;  // guarded by owner_->mutex_; set where it has one
   };
 
   // `clock` must outlive it.
@@ -100,12 +108,17 @@ class AdmissionController {
 
   // First step, at the start of a call of `payer` whose messages take up to
   // `memory_bytes`. UNAVAILABLE (kDraining) while draining; RESOURCE_EXHAUSTED (kOverloaded, with a
-  // retry delay) when all slots, or those of the address, are taken; else as Reserve.
+  // retry delay) when all slots, or those of the address or of the tenant, are taken, or while the
+  // tenant has sent too many bytes; else as Reserve.
   absl::StatusOr<CallSlot> AdmitCall(int64_t memory_bytes = 0, Payer payer = {})
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Whether calls are admitted: UNAVAILABLE (kDraining) while draining.
   absl::Status CheckOpen() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Notes bytes of a call's images that have come. RESOURCE_EXHAUSTED (kOverloaded, with a retry
+  // delay) when its tenant had sent too many before; a call that has begun may go on all the same.
+  absl::Status Receive(const Payer& payer, int64_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Second step, for a call with a slot; works while draining. RESOURCE_EXHAUSTED (kOverloaded,
   // with a retry delay) when it does not fit now; INVALID_ARGUMENT (kLimitExceeded) when it never
@@ -121,7 +134,7 @@ class AdmissionController {
   AdmissionState state() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  // Takes all of it, or nothing.
+  // Takes all of it but the work, or nothing.
   absl::Status Take(const ResourceRequest& resources) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes both sorts of memory from the budget and the address's share, or neither.
   absl::Status TakeMemory(int64_t memory_bytes, int64_t scratch_bytes, const std::string& address)
@@ -137,23 +150,34 @@ class AdmissionController {
   }
   absl::Status CheckShareOfMemory(int64_t memory_bytes, const std::string& address) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What the limits of the payer's tenant say; OK where there are none.
+  absl::Status CheckTenantsCalls(const Payer& payer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckTenantsCost(const Payer& payer, int64_t cost)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Until `share` of what is admitted will have ended, going by the recent throughput.
   absl::Duration RetryDelay(double share) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Until `cost` of the payer's will have been computed beside others'.
+  absl::Duration TimeFor(const Payer& payer, int64_t cost) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Of so many multiply-adds that one request has in the queue, what the limit counts.
   int64_t Counted(int64_t cost) const;
-  // Changes what a request has in the queue.
-  void Requeue(int64_t before, int64_t now, bool computed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Changes what a request of the payer has in the queue, because that was `computed` or else at
+  // the tenant's expense.
+  void Requeue(const AdmittedWork::Request& work, int64_t now, const Payer& payer, bool computed)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Limits limits_;
   const int64_t memory_budget_bytes_;
   const Clock& clock_;
   mutable absl::Mutex mutex_;
   SteadyCondition idle_;
-  AdmissionState state_ ABSL_GUARDED_BY(mutex_);
+  AdmissionState state_ ABSL_GUARDED_BY(mutex_);  // but for its queue
+  AdmittedWork work_ ABSL_GUARDED_BY(mutex_);
   int64_t counted_cost_ ABSL_GUARDED_BY(mutex_) = 0;  // what the limit counts of the queue's
   ThroughputMeter throughput_ ABSL_GUARDED_BY(mutex_);
   AddressShares slot_shares_ ABSL_GUARDED_BY(mutex_);
   AddressShares memory_shares_ ABSL_GUARDED_BY(mutex_);  // bytes
+  TenantQuotas quotas_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace upscaled::server

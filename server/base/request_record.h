@@ -16,8 +16,9 @@ struct RequestRecord {
   std::string method;     // "UpscaleImage", "UpscaleTiles", "Upscale", ...
   std::string request_id;
   std::string peer;
-  std::string key;     // the name of the caller's; empty: the server asks for none
-  std::string tenant;  // whose key that is
+  std::string key;                 // the name of the caller's; empty: the server asks for none
+  std::string tenant;              // whose key that is
+  bool tenant_has_limits = false;  // in the key file, so that it has counters of its own
   absl::StatusCode code = absl::StatusCode::kOk;
   std::string reason;        // name of the ErrorReason, without its prefix; empty when OK
   std::string message;       // the error's; of an internal one what the client does not get

@@ -27,11 +27,20 @@ void NoteCaller(const Principal* caller, RequestRecord& record) {
   if (caller == nullptr) return;
   record.key = caller->name;
   record.tenant = caller->tenant;
+  record.tenant_has_limits = caller->limits != nullptr;
 }
 
 Payer PayerOf(std::string address, const Principal* caller) {
   if (caller == nullptr) return {.address = std::move(address)};
   return {.address = std::move(address), .tenant = caller->tenant, .limits = caller->limits};
+}
+
+Watchdog::Id WatchCallTime(Watchdog& watchdog, const Payer& payer,
+                           std::function<void(const absl::Status&)> end) {
+  if (payer.limits == nullptr || payer.limits->max_call_time == absl::InfiniteDuration()) return {};
+  return watchdog.Watch(payer.limits->max_call_time, [limits = payer.limits, end = std::move(end)] {
+    end(CallTimeExceeded(*limits));
+  });
 }
 
 absl::Status RunOnWorker(CallEnvironment& environment, int64_t memory_bytes, const Payer& payer,

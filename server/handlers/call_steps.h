@@ -12,6 +12,7 @@
 #include "server/base/payer.h"
 #include "server/base/request_record.h"
 #include "server/handlers/call_environment.h"
+#include "server/handlers/watchdog.h"
 
 namespace upscaled::server {
 
@@ -24,6 +25,11 @@ void NoteCaller(const Principal* caller, RequestRecord& record);
 
 // Who pays for a call of `caller` (as above) from `address`.
 Payer PayerOf(std::string address, const Principal* caller);
+
+// Ends a call by `end`, on the watchdog's thread, when it has taken as long as the payer's tenant
+// may let it; to be dropped at the call's end.
+Watchdog::Id WatchCallTime(Watchdog& watchdog, const Payer& payer,
+                           std::function<void(const absl::Status&)> end);
 
 // Takes a slot for a call of `payer` whose messages take `memory_bytes`, puts it into `slot`, and
 // runs `job` on a request worker. Otherwise the refusal: as AdmissionController::AdmitCall, or

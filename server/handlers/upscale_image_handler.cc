@@ -27,9 +27,9 @@ constexpr int64_t kUnaryGrowth = 4;
 // The chunks of an upload.
 class ChunkSource final : public ByteSource {
  public:
-  ChunkSource(MessageReader<pb::UpscaleImageRequest>& reader, const Limits& limits,
-              RequestRecord& record)
-      : reader_(reader), limits_(limits), record_(record) {}
+  ChunkSource(MessageReader<pb::UpscaleImageRequest>& reader, AdmissionController& admission,
+              const CallContext& context)
+      : reader_(reader), admission_(admission), context_(context) {}
 
   absl::StatusOr<size_t> Read(std::span<uint8_t> dst) override {
     while (position_ == message_.chunk().size()) {
@@ -43,8 +43,10 @@ class ChunkSource final : public ByteSource {
         return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption,
                          "only the first message may hold options; all others hold a chunk");
       }
-      record_.received_bytes += static_cast<int64_t>(message_.chunk().size());
-      RETURN_IF_ERROR(CheckSourceBytes(limits_, record_.received_bytes));
+      const auto bytes = static_cast<int64_t>(message_.chunk().size());
+      context_.record.received_bytes += bytes;
+      admission_.Receive(context_.payer, bytes).IgnoreError();
+      RETURN_IF_ERROR(CheckSourceBytes(admission_.limits(), context_.record.received_bytes));
     }
     const size_t count = std::min(dst.size(), message_.chunk().size() - position_);
     std::memcpy(dst.data(), message_.chunk().data() + position_, count);
@@ -54,8 +56,8 @@ class ChunkSource final : public ByteSource {
 
  private:
   MessageReader<pb::UpscaleImageRequest>& reader_;
-  const Limits& limits_;
-  RequestRecord& record_;
+  AdmissionController& admission_;
+  const CallContext& context_;
   pb::UpscaleImageRequest message_;
   size_t position_ = 0;
 };
@@ -159,7 +161,7 @@ absl::Status HandleUpscaleImage(const HandlerEnvironment& environment, CallConte
   ASSIGN_OR_RETURN(const std::optional<Digest> source_digest, DigestFromProto(start));
   RETURN_IF_ERROR(CheckKnownEtags(start));
 
-  ChunkSource source(reader, limits, context.record);
+  ChunkSource source(reader, environment.admission, context);
   ChunkSink sink(writer);
   ImageJob job{.options = std::move(options),
                .input = source,
@@ -193,6 +195,7 @@ absl::Status HandleUpscale(const HandlerEnvironment& environment, CallContext co
   ASSIGN_OR_RETURN(RequestOptions options, FromProto(request.options()));
   const auto image_bytes = static_cast<int64_t>(request.image().size());
   context.record.received_bytes = image_bytes;
+  environment.admission.Receive(context.payer, image_bytes).IgnoreError();
   RETURN_IF_ERROR(CheckUnaryBytes(environment.admission.limits(), image_bytes));
 
   MemorySource source(request.image());

@@ -160,9 +160,12 @@ class TilesRun {
         return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption,
                          "only the first message may hold options; all others hold a tile");
       }
-      context_.record.received_bytes += static_cast<int64_t>(request.tile().pixels().size());
+      const auto bytes = static_cast<int64_t>(request.tile().pixels().size());
+      context_.record.received_bytes += bytes;
       const uint64_t id = request.tile().id();
-      absl::StatusOr<std::shared_ptr<TileJob>> job = Admit(*request.mutable_tile());
+      const absl::Status received = environment_.admission.Receive(context_.payer, bytes);
+      absl::StatusOr<std::shared_ptr<TileJob>> job =
+          received.ok() ? Admit(*request.mutable_tile()) : received;
       if (!job.ok()) {
         RETURN_IF_ERROR(writer_.Write(ErrorResponse(id, job.status())));
         continue;

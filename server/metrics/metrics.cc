@@ -67,6 +67,20 @@ struct ServerMetrics::Families {
   Family<Counter>& denied_callers =
       CounterFamily(registry, "upscaled_denied_callers_total",
                     "Callers that were refused for their keys or roles, by reason.");
+  Family<Counter>& tenant_calls = CounterFamily(registry, "upscaled_tenant_calls_total",
+                                                "Finished calls of a tenant with limits, by code.");
+  Family<Counter>& tenant_refused = CounterFamily(
+      registry, "upscaled_tenant_refused_total",
+      "Calls refused or ended because they passed a limit, by tenant with limits and limit.");
+  Family<Counter>& tenant_cost =
+      CounterFamily(registry, "upscaled_tenant_cost_total",
+                    "Multiply-adds computed for the calls of a tenant with limits.");
+  Family<Counter>& tenant_received_bytes =
+      CounterFamily(registry, "upscaled_tenant_received_bytes_total",
+                    "Bytes of images and tiles received from a tenant with limits.");
+  Family<Counter>& tenant_sent_bytes =
+      CounterFamily(registry, "upscaled_tenant_sent_bytes_total",
+                    "Bytes of images and tiles sent to a tenant with limits.");
   Family<Histogram>& request_duration =
       HistogramFamily(registry, "upscaled_request_duration_seconds",
                       "Time of a call from its start to its end, by method.");
@@ -205,6 +219,17 @@ struct ServerMetrics::Families {
             static_cast<double>(counts.ended[i]));
     }
   }
+  void CountForTenant(const RequestRecord& record) {
+    const prometheus::Labels tenant = {{"tenant", record.tenant}};
+    tenant_calls.Add({{"tenant", record.tenant}, {"code", absl::StatusCodeToString(record.code)}})
+        .Increment();
+    if (!record.limit.empty()) {
+      tenant_refused.Add({{"tenant", record.tenant}, {"limit", record.limit}}).Increment();
+    }
+    tenant_cost.Add(tenant).Increment(static_cast<double>(record.cost));
+    tenant_received_bytes.Add(tenant).Increment(static_cast<double>(record.received_bytes));
+    tenant_sent_bytes.Add(tenant).Increment(static_cast<double>(record.sent_bytes));
+  }
   void SetResults(const ResultReading& reading) {
     Raise(results.Add({{"from", "computed"}}), static_cast<double>(reading.computed));
     Raise(results.Add({{"from", "shared"}}), static_cast<double>(reading.shared));
@@ -248,6 +273,7 @@ void ServerMetrics::OnRequest(const RequestRecord& record) {
       .Increment();
   if (record.code != absl::StatusCode::kOk)
     f.request_failures.Add({{"reason", record.reason}}).Increment();
+  if (record.tenant_has_limits) f.CountForTenant(record);
   if (!record.limit.empty()) f.refused.Add({{"limit", record.limit}}).Increment();
   f.request_duration.Add({{"method", record.method}}, kSeconds)
       .Observe(absl::ToDoubleSeconds(record.total));

@@ -12,27 +12,51 @@ struct Rate {
   double burst = 0;  // how many at once, after a quiet time
 };
 
-// Not thread safe.
+// Not thread safe. A `now` that goes backwards adds nothing.
 class TokenBucket {
  public:
   TokenBucket(Rate rate, absl::Time now) : rate_(rate), tokens_(rate.burst), updated_(now) {}
 
-  // Takes a token; false when there is none. A `now` that goes backwards adds nothing.
+  // Takes a token; false when there is none.
   bool Take(absl::Time now) {
-    const double elapsed_s = absl::ToDoubleSeconds(now - updated_);
-    if (elapsed_s > 0) {
-      Earn(elapsed_s * rate_.per_second);
-      updated_ = now;
-    }
+    Refill(now);
     if (tokens_ < 1) return false;
     tokens_ -= 1;
     return true;
   }
 
+  // Takes tokens whether they are there or not: what is lacking is a debt.
+  void Spend(double tokens, absl::Time now) {
+    Refill(now);
+    tokens_ -= tokens;
+  }
+  // Until the debt is paid; zero: there is none.
+  absl::Duration TimeInDebt(absl::Time now) {
+    Refill(now);
+    constexpr double kRounding = 1e-6;  // of a token
+    if (tokens_ >= -kRounding) return absl::ZeroDuration();
+    return absl::Seconds(-tokens_ / rate_.per_second);
+  }
+
   // Adds tokens, up to the burst.
   void Earn(double tokens) { tokens_ = std::min(rate_.burst, tokens_ + tokens); }
 
+  // Counts from the last time on that this was asked for something; what was there stays, up to the
+  // burst.
+  void SetRate(Rate rate, absl::Time now) {
+    rate_ = rate;
+    Refill(now);
+    Earn(0);
+  }
+
  private:
+  void Refill(absl::Time now) {
+    const double elapsed_s = absl::ToDoubleSeconds(now - updated_);
+    if (elapsed_s <= 0) return;
+    Earn(elapsed_s * rate_.per_second);
+    updated_ = now;
+  }
+
   Rate rate_;
   double tokens_;
   absl::Time updated_;

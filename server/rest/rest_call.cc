@@ -32,6 +32,9 @@ void RestCall::Start(int64_t memory_bytes) {
   exchange_->OnGone([weak] {
     if (const auto call = weak.lock()) call->GiveUp(ClientGone());
   });
+  call_time_ = WatchCallTime(host_.watchdog, payer_, [weak](const absl::Status& status) {
+    if (const auto call = weak.lock()) call->GiveUp(status);
+  });
   on_cancel_ = cancellation().OnCancel([this] { exchange_->Cancel(cancellation().status()); });
   const absl::Status refusal = RunOnWorker(host_.calls, memory_bytes, payer_, slot_,
                                            [self = shared_from_this()] { self->Run(); });
@@ -43,6 +46,7 @@ void RestCall::Start(int64_t memory_bytes) {
 void RestCall::Conclude(const absl::Status& status) {
   CloseRecord(record_, status, Elapsed());
   host_.calls.on_finished(record_);
+  host_.watchdog.Drop(call_time_);
   slot_.Release();
 }
 

@@ -63,6 +63,7 @@ class RestCall : public std::enable_shared_from_this<RestCall> {
   const absl::Time start_;
   RequestRecord record_;
   AdmissionController::CallSlot slot_;
+  Watchdog::Id call_time_;  // for the end that the tenant's limits set
   AnswerSink sink_;
   Cancellation::Registration on_cancel_;  // last: it uses what is above
 };

@@ -69,6 +69,7 @@ class Upload::CountedSource final : public ByteSource {
     ASSIGN_OR_RETURN(const size_t count, source_.Read(dst));
     int64_t& received = upload_.record_.received_bytes;
     received += static_cast<int64_t>(count);
+    upload_.admission_.Receive(upload_.payer_, static_cast<int64_t>(count)).IgnoreError();
     RETURN_IF_ERROR(CheckSourceBytes(upload_.admission_.limits(), received));
     if (upload_.on_received_ != nullptr) upload_.on_received_(received);
     return count;

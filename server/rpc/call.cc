@@ -85,6 +85,11 @@ absl::Status Call::Authorize() {
                                             *method_->role));
   NoteCaller(caller.get(), record_);
   payer_ = PayerOf(address(), caller.get());
+  call_time_ =
+      WatchCallTime(host_.watchdog, payer_, [weak = weak_from_this()](const absl::Status& status) {
+        const std::shared_ptr<Call> call = weak.lock();
+        if (call != nullptr) call->cancellation().Cancel(status);
+      });
   return absl::OkStatus();
 }
 
@@ -272,6 +277,7 @@ grpc::Status Call::Conclude(const absl::Status& status) {
 
 void Call::OnFinished() {
   host_.watchdog.Drop(watch_);
+  host_.watchdog.Drop(call_time_);
   reservation_.Release();
   absl::MutexLock lock(&mutex_);
   answering_ = false;

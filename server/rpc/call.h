@@ -164,6 +164,7 @@ class Call final : public std::enable_shared_from_this<Call>, private MessageStr
   absl::Time start_time_;
   UnreadCalls::Place unread_place_;
   Watchdog::Id watch_;                               // for the request, then for the answer
+  Watchdog::Id call_time_;                           // for the end that the tenant's limits set
   AdmissionController::Reservation message_memory_;  // a unary request's
   AdmissionController::CallSlot slot_;
   AdmissionController::Reservation reservation_;  // the handler's

@@ -57,7 +57,7 @@ MAY_INCLUDE = {
     "server/logging": ["engine/base", "server/base"],
     "server/readiness": ["engine/base", "server/base", "server/logging/logger.h"],
     "server/metrics": ["engine/base", "server/base", "server/batching/tile_observer.h", "server/net/connection_table.h"],
-    "server/admission": ["engine/base", "server/base"],
+    "server/admission": ["engine/base", "server/base", "server/net/token_bucket.h"],
     "server/batching": ["engine/base", "engine/pipeline", BACKEND_INTERFACE, "server/base", "server/devices"],
     "server/devices": ["engine/base", "engine/model", BACKEND_INTERFACE, "server/base", "server/models", "server/logging/logger.h"],
     "server/net": ["engine/base", "server/base"],

@@ -27,6 +27,31 @@ RequestRecord OkRequest() {
   return record;
 }
 
+TEST(ServerMetricsTest, CountsForTenantsWithLimitsAlone) {
+  ServerMetrics metrics({"1.2.3", "cpu"}, absl::FromUnixSeconds(1000));
+  RequestRecord record = OkRequest();
+  record.tenant = "unlisted";
+  record.cost = 5;
+  metrics.OnRequest(record);
+  record.tenant = "shop";
+  record.tenant_has_limits = true;
+  metrics.OnRequest(record);
+  record.code = absl::StatusCode::kResourceExhausted;
+  record.reason = "OVERLOADED";
+  record.limit = "tenant.calls";
+  metrics.OnRequest(record);
+  const std::string text = metrics.Render({});
+  EXPECT_THAT(text, HasSubstr("upscaled_tenant_calls_total{code=\"OK\",tenant=\"shop\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_tenant_calls_total{code=\"RESOURCE_EXHAUSTED\",tenant="
+                              "\"shop\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_tenant_refused_total{limit=\"tenant.calls\",tenant="
+                              "\"shop\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_tenant_cost_total{tenant=\"shop\"} 10\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_tenant_received_bytes_total{tenant=\"shop\"} 22\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_tenant_sent_bytes_total{tenant=\"shop\"} 44\n"));
+  EXPECT_EQ(text.find("unlisted"), std::string::npos);
+}
+
 TEST(ServerMetricsTest, CountsRequestsByMethodCodeAndReason) {
   ServerMetrics metrics({"1.2.3", "cpu"}, absl::FromUnixSeconds(1000));
   RequestRecord failed;

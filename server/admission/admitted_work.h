@@ -1,0 +1,59 @@
+// Work that is admitted and not yet computed, by payer, and how much of others' comes before it: as
+// server/batching serves it, between payers by their weights, between the requests of each equally,
+// background work last.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "server/base/payer.h"
+
+namespace upscaled::server {
+
+// Not thread safe. Costs are multiply-adds.
+class AdmittedWork {
+  struct OfPayer {
+    double weight = 1;
+    int64_t cost = 0;
+    std::list<int64_t> requests;  // their costs
+  };
+  using Key = std::pair<Priority, std::string>;
+  using Payers = std::map<Key, OfPayer>;
+
+ public:
+  // One request's work.
+  class Request {
+   public:
+    int64_t cost() const { return *place_; }
+
+   private:
+    friend class AdmittedWork;
+    Request(Payers::iterator payer, std::list<int64_t>::iterator place)
+        : payer_(payer), place_(place) {}
+    Payers::iterator payer_;
+    std::list<int64_t>::iterator place_;
+  };
+
+  // To be removed; of no cost yet.
+  Request Add(const Payer& payer);
+  void Set(const Request& request, int64_t cost);
+  void Remove(const Request& request);
+
+  int64_t cost() const { return cost_; }     // of all
+  int64_t CostOf(const Payer& payer) const;  // of one
+  // What is computed, of all payers' work, until `cost` of the payer's is; no more work comes.
+  double ComputedUntil(const Payer& payer, double cost) const;
+  // The same until the request is. Of its payer's other requests none gets more than it.
+  double ComputedUntilEnd(const Request& request) const;
+
+ private:
+  double ComputedUntil(const Key& own, double weight, double cost) const;
+
+  Payers payers_;  // that have requests
+  int64_t cost_ = 0;
+};
+
+}  // namespace upscaled::server

@@ -1,0 +1,65 @@
+// What tenants have of what their limits allow. The limits come with each call, so that those of a
+// key file that was read again hold from the next call on; what a tenant has stays.
+//
+// Rates are counted in debts: whoever has none is let in, however much it takes, and the next one
+// waits until that is paid. So a large image is late, and never impossible, and a refusal knows to
+// the millisecond when to come back. What a tenant does not use it keeps for kBurst.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "server/base/payer.h"
+#include "server/net/token_bucket.h"
+
+namespace upscaled::server {
+
+// Not thread safe. Refusals are RESOURCE_EXHAUSTED (kOverloaded) with a retry delay; message and
+// metadata {limit, tenant, maximum} name the limit. Costs are multiply-adds.
+class TenantQuotas {
+ public:
+  static constexpr absl::Duration kBurst = absl::Seconds(10);
+
+  // Whether a call more may begin. `delay` is when one of those under way may end.
+  absl::Status CheckCall(const TenantLimits& limits, absl::Time now, absl::Duration delay);
+  void BeginCall(const TenantLimits& limits) { ++tenants_[limits.tenant].calls; }
+  void EndCall(const TenantLimits& limits) { --tenants_[limits.tenant].calls; }
+
+  // Whether a request of `cost` may be queued. One that is alone always may, as far as the queue is
+  // concerned.
+  struct Queue {
+    int64_t cost = 0;  // of the tenant's that is queued
+    // Until so much of that will have been computed.
+    std::function<absl::Duration(int64_t cost)> time_for;
+  };
+  absl::Status CheckCost(const TenantLimits& limits, int64_t cost, const Queue& queue,
+                         absl::Time now);
+  // Of what CheckCost has allowed; negative: gives back what will not be computed.
+  void Spend(const TenantLimits& limits, int64_t cost, absl::Time now);
+
+  // Notes bytes that have come. Refuses those that came while there was a debt.
+  absl::Status Receive(const TenantLimits& limits, int64_t bytes, absl::Time now);
+
+ private:
+  struct Tenant {
+    int calls = 0;
+    std::optional<TokenBucket> pixels, bytes;
+  };
+
+  // At the rate that holds now; null: none does.
+  static TokenBucket* BucketOf(std::optional<TokenBucket>& bucket, int64_t per_second,
+                               absl::Time now);
+  absl::Status CheckBytes(const TenantLimits& limits, absl::Time now);
+
+  std::map<std::string, Tenant> tenants_;  // that have had limits
+};
+
+// Of the calls of a tenant whose longest life has passed: DEADLINE_EXCEEDED (kDeadline).
+absl::Status CallTimeExceeded(const TenantLimits& limits);
+
+}  // namespace upscaled::server

@@ -1,0 +1,241 @@
+// What the key file's limits of one tenant do to its calls over both doors, and not to another's.
+#include <chrono>
+#include <filesystem>
+#include <future>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+#include "server/identity/api_key.h"
+#include "tests/client/temp_folder.h"
+#include "tests/integration/http_answers.h"
+#include "tests/integration/test_server.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled::server {
+namespace {
+
+using client::TempFolder;
+using client::WriteText;
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+// How a call ended, whatever its door.
+struct Ending {
+  std::string code;  // "OK", ...
+  std::string reason, message, limit, tenant;
+  double retry_s = 0;
+};
+
+class TenantsTest : public ::testing::Test {
+ protected:
+  TenantsTest() {
+    for (const char* name : {"shop", "shop-2", "other"}) keys_[name] = *NewApiKey();
+  }
+
+  // "shop" has two keys and these limits, "other" has none.
+  void Write(const json& limits) {
+    json entries = json::array();
+    for (const auto& [name, key] : keys_) {
+      entries.push_back({{"name", name},
+                         {"tenant", name.substr(0, name.find('-'))},
+                         {"roles", {"upscale"}},
+                         {"sha256", FormatKeyHash(*HashApiKey(key))}});
+    }
+    const json file = {{"keys", entries}, {"tenants", {{"shop", limits}}}};
+    WriteText(folder_ / "keys.json", file.dump());
+  }
+  ServerConfig Config(const json& limits) {
+    Write(limits);
+    ServerConfig config = TestConfig();
+    config.auth_keys = folder_ / "keys.json";
+    return config;
+  }
+
+  // Images of which no two are equal, so that each is computed.
+  std::string NewImage() {
+    return *test::Encode(test::RandomImage({40, 30, 3, SampleType::kU8}, random_).view(), {});
+  }
+  Ending CallGrpc(TestServer& server, const std::string& key, const std::string& image) {
+    grpc::ClientContext context;
+    context.AddMetadata("x-api-key", keys_.at(key));
+    const auto stream = server.stub().UpscaleImage(&context);
+    if (stream->Write(StartMessage({})) && stream->Write(ChunkMessage(image))) {
+      stream->WritesDone();
+    }
+    Outcome outcome;
+    ReadToEnd(context, *stream, outcome);
+    return EndingOf(outcome.status);
+  }
+  static Ending EndingOf(const grpc::Status& status) {
+    Ending ending{
+        .code = absl::StatusCodeToString(static_cast<absl::StatusCode>(status.error_code())),
+        .reason = ReasonOf(status),
+        .message = status.error_message()};
+    if (const auto info = ErrorInfoOf(status)) {
+      const auto& metadata = info->metadata();
+      if (metadata.contains("limit")) ending.limit = metadata.at("limit");
+      if (metadata.contains("tenant")) ending.tenant = metadata.at("tenant");
+    }
+    ending.retry_s = absl::ToDoubleSeconds(RetryDelayOf(status).value_or(absl::ZeroDuration()));
+    return ending;
+  }
+  Ending CallHttp(TestServer& server, const std::string& key, const std::string& image) {
+    const HttpAnswer answer = Request(server.server().http_port(), "POST", "/v1/upscale", image,
+                                      {{"X-API-Key", keys_.at(key)}});
+    if (answer.status == 200) return {.code = "OK"};
+    const json problem = json::parse(answer.body);
+    const json metadata = problem.value("metadata", json::object());
+    if (problem["code"] == "RESOURCE_EXHAUSTED") {
+      EXPECT_EQ(answer.status, 429);
+      EXPECT_GE(std::stod(answer.fields.at("Retry-After")), problem["retry_after_seconds"]);
+    } else {
+      EXPECT_EQ(answer.status, 504);
+    }
+    return {.code = problem["code"],
+            .reason = problem["reason"],
+            .message = problem["detail"],
+            .limit = metadata.value("limit", ""),
+            .tenant = metadata.value("tenant", ""),
+            .retry_s = problem.value("retry_after_seconds", 0.0)};
+  }
+  std::vector<Ending> CallBoth(TestServer& server, const std::string& key) {
+    return {CallGrpc(server, key, NewImage()), CallHttp(server, key, NewImage())};
+  }
+
+  // That the tenant's second key is refused over both doors, and the other tenant's is not.
+  void ExpectRefusals(TestServer& server, const std::string& limit, const std::string& message,
+                      double least_retry_s, double most_retry_s) {
+    for (const Ending& ending : CallBoth(server, "shop-2")) {
+      EXPECT_EQ(ending.code, "RESOURCE_EXHAUSTED");
+      EXPECT_EQ(ending.reason, "OVERLOADED");
+      EXPECT_EQ(ending.limit, limit);
+      EXPECT_EQ(ending.tenant, "shop");
+      EXPECT_THAT(ending.message, HasSubstr(message));
+      EXPECT_GE(ending.retry_s, least_retry_s) << ending.message;
+      EXPECT_LE(ending.retry_s, most_retry_s) << ending.message;
+    }
+    const std::string metrics = Request(server.server().admin_port(), "GET", "/metrics").body;
+    EXPECT_THAT(metrics, HasSubstr(absl::StrCat("upscaled_tenant_refused_total{limit=\"", limit,
+                                                "\",tenant=\"shop\"} 2")));
+    EXPECT_THAT(metrics, HasSubstr(absl::StrCat("upscaled_refused_total{limit=\"", limit, "\"}")));
+  }
+  static void ExpectOk(const std::vector<Ending>& endings) {
+    for (const Ending& ending : endings) EXPECT_EQ(ending.code, "OK") << ending.message;
+  }
+
+  std::map<std::string, std::string> keys_;
+  std::mt19937 random_ = test::FreshRandom();
+  TempFolder folder_;
+};
+
+TEST_F(TenantsTest, CallsAtATime) {
+  TestServer server(Config({{"calls", 1}}));
+  server.gate().Close();
+  auto first = std::async(std::launch::async,
+                          [&, image = NewImage()] { return CallGrpc(server, "shop", image); });
+  server.gate().AwaitWaiting(1);
+  ExpectRefusals(server, "tenant.calls", "has 1 calls under way", 1, 30);
+  server.gate().Open();
+  ExpectOk({first.get()});
+  ExpectOk(CallBoth(server, "other"));
+  ExpectOk(CallBoth(server, "shop"));
+  const std::string metrics = Request(server.server().admin_port(), "GET", "/metrics").body;
+  EXPECT_THAT(metrics, HasSubstr("upscaled_tenant_calls_total{code=\"OK\",tenant=\"shop\"} 3"));
+  EXPECT_EQ(metrics.find("tenant=\"other\""), std::string::npos) << "it has no limits";
+}
+
+TEST_F(TenantsTest, QueuedWork) {
+  TestServer server(Config({{"queue_pixels", 1200}}));
+  server.gate().Close();
+  auto first = std::async(std::launch::async,
+                          [&, image = NewImage()] { return CallHttp(server, "shop", image); });
+  server.gate().AwaitWaiting(1);
+  ExpectRefusals(server, "tenant.queue_pixels", "pixels' work queued", 0.001, 30);
+  auto other = std::async(std::launch::async,
+                          [&, image = NewImage()] { return CallGrpc(server, "other", image); });
+  server.gate().Open();
+  ExpectOk({first.get(), other.get()});
+  ExpectOk(CallBoth(server, "shop"));
+}
+
+TEST_F(TenantsTest, WorkASecondAndChangedLimits) {
+  TestServer server(Config({{"pixels_per_second", 10}}));
+  const std::vector<Ending> first = {CallGrpc(server, "shop", NewImage())};
+  ExpectOk(first);  // of 1200 pixels and their halo: it goes into debt
+  ExpectRefusals(server, "tenant.pixels_per_second", "more pixels' work than it may", 100, 3000);
+  ExpectOk(CallBoth(server, "other"));
+  Write({{"pixels_per_second", 1'000'000'000}});
+  server.server().Reload();
+  absl::SleepFor(absl::Milliseconds(10));  // the debt is paid in microseconds now
+  ExpectOk(CallBoth(server, "shop"));
+}
+
+TEST_F(TenantsTest, BytesASecond) {
+  TestServer server(Config({{"bytes_per_second", 10}}));
+  const std::string image = NewImage();
+  ExpectOk({CallHttp(server, "shop", image)});
+  const double debt_s = static_cast<double>(image.size()) / 10 - 10;
+  ExpectRefusals(server, "tenant.bytes_per_second", "more bytes than it may", 0.8 * debt_s, debt_s);
+  ExpectOk(CallBoth(server, "other"));
+}
+
+TEST_F(TenantsTest, ATileStreamIsRefusedTileByTile) {
+  TestServer server(Config({{"bytes_per_second", 10}}));
+  grpc::ClientContext context;
+  context.AddMetadata("x-api-key", keys_.at("shop"));
+  const auto stream = server.stub().UpscaleTiles(&context);
+  pb::UpscaleTilesRequest request;
+  request.mutable_start();
+  stream->Write(request);
+  pb::Tile& tile = *request.mutable_tile();
+  tile.set_width_px(20);
+  tile.set_height_px(20);
+  tile.set_bits_per_sample(8);
+  tile.set_pixels(std::string(1200, 'x'));
+  std::vector<pb::UpscaleTilesResponse> responses(2);
+  for (pb::UpscaleTilesResponse& response : responses) {
+    stream->Write(request);
+    ASSERT_TRUE(stream->Read(&response));
+  }
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_TRUE(responses[0].has_tile()) << responses[0].error().message();
+  EXPECT_EQ(responses[1].error().reason(), pb::ERROR_REASON_OVERLOADED);
+  EXPECT_NEAR(static_cast<double>(responses[1].error().retry_delay().seconds()), 110, 22);
+}
+
+TEST_F(TenantsTest, TheLongestLifeOfACall) {
+  TestServer server(Config({{"call_seconds", 1}}));
+  server.gate().Close();
+  for (const Ending& ending : CallBoth(server, "shop")) {
+    EXPECT_EQ(ending.code, "DEADLINE_EXCEEDED");
+    EXPECT_EQ(ending.reason, "DEADLINE");
+    EXPECT_EQ(ending.limit, "tenant.call_seconds");
+    EXPECT_THAT(ending.message, HasSubstr("may take no longer than 1s"));
+  }
+  server.gate().Open();
+  ExpectOk(CallBoth(server, "shop"));
+}
+
+// Background tiles wait while others are there, and run when these are not.
+TEST_F(TenantsTest, BackgroundWorkRunsInTheEnd) {
+  TestServer server(Config({{"priority", "background"}}));
+  server.gate().Close();
+  const auto call = [&](const std::string& key) {
+    return std::async(std::launch::async, [this, &server, key, image = NewImage()] {
+      return CallGrpc(server, key, image);
+    });
+  };
+  auto background = call("shop"), interactive = call("other");
+  server.gate().AwaitWaiting(1);
+  server.gate().Open();
+  ExpectOk({background.get(), interactive.get()});
+}
+
+}  // namespace
+}  // namespace upscaled::server

@@ -1,0 +1,69 @@
+#include "server/admission/admitted_work.h"
+
+#include <memory>
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace upscaled::server {
+namespace {
+
+Payer Tenant(const std::string& name, double weight = 1,
+             Priority priority = Priority::kInteractive) {
+  return {.tenant = name,
+          .limits = std::make_shared<TenantLimits>(
+              TenantLimits{.tenant = name, .priority = priority, .weight = weight})};
+}
+
+class AdmittedWorkTest : public ::testing::Test {
+ protected:
+  AdmittedWork::Request Add(const Payer& payer, int64_t cost) {
+    const AdmittedWork::Request request = work_.Add(payer);
+    work_.Set(request, cost);
+    return request;
+  }
+
+  AdmittedWork work_;
+};
+
+TEST_F(AdmittedWorkTest, SumsByPayer) {
+  const Payer a{.address = "a"}, b{.address = "b"};
+  const auto first = Add(a, 10);
+  Add(a, 20);
+  Add(b, 5);
+  EXPECT_EQ(work_.cost(), 35);
+  EXPECT_EQ(work_.CostOf(a), 30);
+  work_.Set(first, 4);
+  EXPECT_EQ(work_.CostOf(a), 24);
+  work_.Remove(first);
+  EXPECT_EQ(work_.CostOf(a), 20);
+  EXPECT_EQ(work_.CostOf(b), 5);
+  EXPECT_EQ(work_.CostOf({.address = "c"}), 0);
+}
+
+TEST_F(AdmittedWorkTest, ARequestWaitsForItsPayersOthersAsFarAsTheyAreNoLarger) {
+  const Payer a{.address = "a"};
+  Add(a, 1000);
+  Add(a, 3);
+  EXPECT_EQ(work_.ComputedUntilEnd(Add(a, 10)), 10 + 10 + 3);
+}
+
+TEST_F(AdmittedWorkTest, OthersGetTheirWeightsAndNoMoreThanTheyHave) {
+  Add(Tenant("light"), 1000);
+  Add(Tenant("heavy", 3), 1000);
+  Add(Tenant("small"), 2);
+  EXPECT_EQ(work_.ComputedUntilEnd(Add(Tenant("own"), 10)), 10 + 10 + 30 + 2);
+}
+
+TEST_F(AdmittedWorkTest, BackgroundWorkWaitsForAllOther) {
+  Add(Tenant("day"), 1000);
+  Add(Tenant("other night", 1, Priority::kBackground), 500);
+  const Payer night = Tenant("night", 1, Priority::kBackground);
+  const auto late = Add(night, 10);
+  EXPECT_EQ(work_.ComputedUntilEnd(late), 10 + 10 + 1000);
+  EXPECT_EQ(work_.ComputedUntil(night, 4), 4 + 4 + 1000);
+  EXPECT_EQ(work_.ComputedUntilEnd(Add(Tenant("day"), 10)), 20) << "and nobody waits for it";
+}
+
+}  // namespace
+}  // namespace upscaled::server

@@ -1,0 +1,160 @@
+// What the limits of tenants do to calls and to their work, by the clock.
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/admission/admission.h"
+#include "server/base/error.h"
+#include "tests/support/fake_clock.h"
+
+namespace upscaled::server {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int64_t kOnePixel = kQueuePixelCost;
+
+Payer PayerWith(const TenantLimits& limits, const std::string& address = "10.0.0.1") {
+  return {.address = address,
+          .tenant = limits.tenant,
+          .limits = std::make_shared<TenantLimits>(limits)};
+}
+
+class TenantLimitsTest : public ::testing::Test {
+ protected:
+  absl::StatusOr<AdmissionController::Reservation> Reserve(const Payer& payer, int64_t pixels) {
+    return admission_.Reserve({.cost = pixels * kOnePixel, .payer = payer});
+  }
+  // Computes what others have queued at a speed of `pixels` a second, so that it is known.
+  void LearnSpeed(int64_t pixels) {
+    auto work = Reserve({.address = "somebody"}, pixels);
+    ASSERT_TRUE(work.ok()) << work.status();
+    clock_.Advance(absl::Seconds(1));
+    work->ReportProgress(pixels * kOnePixel);
+  }
+  static void ExpectRefusal(const absl::Status& refusal, const std::string& limit,
+                            const std::string& maximum, const std::string& message) {
+    EXPECT_EQ(refusal.code(), absl::StatusCode::kResourceExhausted) << refusal;
+    EXPECT_EQ(ReasonOf(refusal), ErrorReason::kOverloaded);
+    EXPECT_THAT(std::string(refusal.message()), HasSubstr(message));
+    EXPECT_THAT(std::string(refusal.message()), HasSubstr("\"shop\""));
+    const ErrorMetadata metadata = MetadataOf(refusal);
+    EXPECT_EQ(metadata.at("limit"), limit);
+    EXPECT_EQ(metadata.at("maximum"), maximum);
+    EXPECT_EQ(metadata.at("tenant"), "shop");
+  }
+
+  FakeClock clock_;
+  AdmissionController admission_{Limits(), int64_t{1} << 30, clock_};
+};
+
+TEST_F(TenantLimitsTest, CallsAtATimeOverAllAddresses) {
+  const TenantLimits limits{.tenant = "shop", .max_calls = 2};
+  auto first = admission_.AdmitCall(0, PayerWith(limits, "10.0.0.1"));
+  auto second = admission_.AdmitCall(0, PayerWith(limits, "10.0.0.2"));
+  ASSERT_TRUE(first.ok() && second.ok());
+  const absl::Status refusal = admission_.AdmitCall(0, PayerWith(limits, "10.0.0.3")).status();
+  ExpectRefusal(refusal, "tenant.calls", "2", "has 2 calls under way");
+  EXPECT_EQ(RetryDelayOf(refusal), absl::Seconds(1));
+  EXPECT_TRUE(admission_.AdmitCall(0, PayerWith({.tenant = "other", .max_calls = 1})).ok());
+  EXPECT_TRUE(admission_.AdmitCall(0, {.address = "10.0.0.1"}).ok());
+  first->Release();
+  EXPECT_TRUE(admission_.AdmitCall(0, PayerWith(limits)).ok());
+}
+
+TEST_F(TenantLimitsTest, QueuedWorkWithTheTimeUntilItFits) {
+  LearnSpeed(1000);
+  const Payer shop = PayerWith({.tenant = "shop", .max_queue_pixels = 100});
+  auto large = Reserve(shop, 300);
+  ASSERT_TRUE(large.ok()) << "what is alone can be had, or it never could";
+  ExpectRefusal(Reserve(shop, 1).status(), "tenant.queue_pixels", "100",
+                "has 300 pixels' work queued, and the request would add 1");
+  EXPECT_TRUE(Reserve(PayerWith({.tenant = "other", .max_queue_pixels = 100}), 100).ok());
+  large->Release();
+
+  auto half = Reserve(shop, 60);
+  ASSERT_TRUE(half.ok());
+  const absl::Status alone = Reserve(shop, 90).status();
+  EXPECT_EQ(RetryDelayOf(alone), absl::Milliseconds(50)) << "50 pixels are too many";
+  // Another one has its share meanwhile.
+  auto other = Reserve(PayerWith({.tenant = "other", .weight = 3}), 100'000);
+  EXPECT_EQ(RetryDelayOf(Reserve(shop, 90).status()), absl::Milliseconds(200));
+  half->ReportProgress(50 * kOnePixel);
+  EXPECT_TRUE(Reserve(shop, 90).ok());
+}
+
+TEST_F(TenantLimitsTest, WorkASecondComesBackExactlyWhenItSays) {
+  const Payer shop = PayerWith({.tenant = "shop", .pixels_per_second = 100});
+  // Ten seconds' worth is kept; the last one goes into debt.
+  ASSERT_TRUE(Reserve(shop, 900).ok()) << "is given back, as it is not computed";
+  for (const int64_t pixels : {900, 350}) {
+    auto work = Reserve(shop, pixels);
+    ASSERT_TRUE(work.ok()) << work.status();
+    work->ReportProgress(pixels * kOnePixel);
+  }
+  const absl::Status refusal = Reserve(shop, 7).status();
+  ExpectRefusal(refusal, "tenant.pixels_per_second", "100", "for 2.5s to come, and the request");
+  const absl::Duration delay = RetryDelayOf(refusal).value();
+  EXPECT_EQ(delay, absl::Milliseconds(2500));
+  EXPECT_TRUE(Reserve(PayerWith({.tenant = "other", .pixels_per_second = 100}), 7).ok());
+  clock_.Advance(delay - absl::Milliseconds(1));
+  EXPECT_EQ(RetryDelayOf(Reserve(shop, 7).status()), absl::Milliseconds(1));
+  clock_.Advance(absl::Milliseconds(1));
+  EXPECT_TRUE(Reserve(shop, 1'000'000).ok()) << "no image is too large for a rate";
+}
+
+TEST_F(TenantLimitsTest, AChangedReservationPaysForWhatItBecomes) {
+  const Payer shop = PayerWith({.tenant = "shop", .pixels_per_second = 100});
+  auto work = Reserve(shop, 1);
+  ASSERT_TRUE(work.ok());
+  ASSERT_TRUE(work->Change({.cost = 1200 * kOnePixel, .payer = shop}).ok());
+  EXPECT_EQ(RetryDelayOf(Reserve(shop, 1).status()), absl::Seconds(2));
+  work->ReportProgress(1100 * kOnePixel);
+  work->Release();  // it paid for what is computed
+  EXPECT_EQ(RetryDelayOf(Reserve(shop, 1).status()), absl::Seconds(1));
+  EXPECT_EQ(admission_.state().queue_cost, 0);
+}
+
+TEST_F(TenantLimitsTest, BytesASecondAreRefusedWithTheNextCall) {
+  const Payer shop = PayerWith({.tenant = "shop", .bytes_per_second = 1000});
+  EXPECT_TRUE(admission_.Receive(shop, 10'000).ok()) << "ten seconds' worth";
+  EXPECT_TRUE(admission_.Receive(shop, 4'000).ok()) << "there was no debt when they came";
+  ExpectRefusal(admission_.Receive(shop, 1), "tenant.bytes_per_second", "1000",
+                "has sent more bytes than it may a second, for 4s to come");
+  const absl::Status refusal = admission_.AdmitCall(0, shop).status();
+  ExpectRefusal(refusal, "tenant.bytes_per_second", "1000", "for 4.001s to come");
+  EXPECT_EQ(RetryDelayOf(refusal), absl::Milliseconds(4001));
+  EXPECT_TRUE(admission_.AdmitCall(0, PayerWith({.tenant = "other"})).ok());
+  clock_.Advance(absl::Milliseconds(4001));
+  EXPECT_TRUE(admission_.AdmitCall(0, shop).ok());
+}
+
+TEST_F(TenantLimitsTest, NewLimitsHoldForWhatATenantHas) {
+  const auto limits = [](int64_t calls, int64_t per_second) {
+    return PayerWith({.tenant = "shop", .max_calls = calls, .pixels_per_second = per_second});
+  };
+  auto call = admission_.AdmitCall(0, limits(1, 100));
+  auto work = Reserve(limits(1, 100), 1200);
+  ASSERT_TRUE(call.ok() && work.ok());
+  work->ReportProgress(1200 * kOnePixel);
+  EXPECT_FALSE(admission_.AdmitCall(0, limits(1, 100)).ok());
+  EXPECT_TRUE(admission_.AdmitCall(0, limits(2, 100)).ok());
+  EXPECT_EQ(RetryDelayOf(Reserve(limits(1, 100), 1).status()), absl::Seconds(2));
+  EXPECT_EQ(RetryDelayOf(Reserve(limits(1, 400), 1).status()), absl::Milliseconds(500));
+  EXPECT_TRUE(Reserve(limits(1, TenantLimits::kNone), 1).ok());
+}
+
+TEST_F(TenantLimitsTest, WhatIsAheadIsAShareOfWhatOthersHave) {
+  auto other = Reserve(PayerWith({.tenant = "other", .weight = 2}), 1000);
+  auto own = Reserve(PayerWith({.tenant = "shop"}), 30);
+  ASSERT_TRUE(other.ok() && own.ok());
+  EXPECT_EQ(own->CostAhead(), 60 * kOnePixel);
+  EXPECT_EQ(other->CostAhead(), 30 * kOnePixel);
+}
+
+}  // namespace
+}  // namespace upscaled::server
