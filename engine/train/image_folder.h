@@ -1,0 +1,48 @@
+// A folder of images, in memory as large and small ones, a part of it held out.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/image/image.h"
+#include "engine/train/reduce.h"
+
+namespace upscaled::train {
+
+// RGB of 8 bits; transparent images before white.
+struct TrainingImage {
+  std::string file;                               // its name
+  Image original;                                 // a part of the file's image where that is large
+  std::array<Image, kReductions.size()> reduced;  // as kReductions lists them
+};
+
+struct ImageFolder {
+  std::vector<TrainingImage> training, held_out;
+  std::vector<std::string> skipped;  // "NAME: why", of files that are no images, or small ones
+};
+
+struct ImageFolderOptions {
+  int scale = 2;
+  int min_side_px = 1;  // of an original; smaller ones are skipped
+  // For the pixels of all images. Each may take its share of it; of larger ones that much is kept,
+  // from a place that depends on the name.
+  size_t cache_bytes = size_t{1} << 30;
+};
+
+inline constexpr size_t kMinImages = 4;
+
+// Whether a file is held out, whatever else lies in the folder: one in eight is.
+bool IsHeldOut(std::string_view file);
+
+// Reads all regular files of the folder itself, never through links. Where chance holds none out
+// or all, the last one is, or is not. NOT_FOUND: the folder cannot be read; FAILED_PRECONDITION:
+// fewer than kMinImages are images of that size.
+absl::StatusOr<ImageFolder> LoadImageFolder(const std::filesystem::path& folder,
+                                            const ImageFolderOptions& options);
+
+}  // namespace upscaled::train

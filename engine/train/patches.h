@@ -1,0 +1,41 @@
+// Parts of training images as what a network sees and what it should make of it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/train/image_folder.h"
+#include "engine/train/tensor.h"
+
+namespace upscaled::train {
+
+struct Patch {
+  int image = 0;      // index
+  int reduction = 0;  // of kReductions
+  int x = 0, y = 0;   // of the reduced image's pixels
+  bool flip_x = false, flip_y = false, transpose = false;
+  std::array<int, 3> colours = {0, 1, 2};  // which one each channel is
+};
+
+// What patches are cut by.
+struct PatchShape {
+  int side_px = 48;  // of the reduced image, without the network's border
+  int pad_px = 0;    // that border, filled with what lies there, or the image's edge repeated
+  int scale = 2;
+};
+
+// Patch `index` of a step: the same whatever else has been drawn.
+Patch RandomPatch(std::span<const TrainingImage> images, const PatchShape& shape, uint64_t seed,
+                  int64_t step, int index);
+
+// `per_image` patches of each reduction of each image, spread over it; image by image.
+std::vector<Patch> SpreadPatches(std::span<const TrainingImage> images, const PatchShape& shape,
+                                 int per_image);
+
+// Image `index` of both tensors.
+void CutPatch(std::span<const TrainingImage> images, const PatchShape& shape, const Patch& patch,
+              int index, Tensor<float>& input, Tensor<float>& target);
+
+}  // namespace upscaled::train

@@ -1,0 +1,26 @@
+// Small images from large ones, in the ways in which images on the web were made small.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "engine/image/image.h"
+
+namespace upscaled::train {
+
+enum class Reduction : uint8_t {
+  kBox,      // the mean
+  kBicubic,  // Catmull-Rom, antialiased: what most tools call bicubic
+  kLanczos,  // Lanczos-3, antialiased
+};
+inline constexpr std::array kReductions = {Reduction::kBox, Reduction::kBicubic,
+                                           Reduction::kLanczos};
+
+// `image`: 8 bits, its sides multiples of `factor`. Results are rounded half up.
+absl::StatusOr<Image> Reduce(const Image& image, int factor, Reduction reduction);
+
+// By Lanczos-3: what enlarged images are compared with.
+absl::StatusOr<Image> Enlarge(const Image& image, int factor);
+
+}  // namespace upscaled::train

@@ -1,0 +1,189 @@
+// Images from a folder, their reductions, and patches of them.
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "engine/train/image_folder.h"
+#include "engine/train/patches.h"
+#include "engine/train/reduce.h"
+#include "tests/engine/train/gradients.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+ImageSpec Rgb(int width, int height) { return {width, height, 3, SampleType::kU8}; }
+
+TEST(ReduceTest, KeepsBrightnessAndBoxesAreMeans) {
+  std::mt19937 random = test::FreshRandom();
+  const Image image = test::RandomImage(Rgb(24, 36), random);
+  for (const int factor : {2, 3}) {
+    for (const Reduction reduction : kReductions) {
+      const absl::StatusOr<Image> reduced = Reduce(image, factor, reduction);
+      ASSERT_TRUE(reduced.ok()) << reduced.status();
+      EXPECT_EQ(reduced->spec(), Rgb(24 / factor, 36 / factor));
+    }
+  }
+  const Image reduced = *Reduce(image, 2, Reduction::kBox);
+  const auto at = [&](int x, int y) { return int{image.view().row(y)[x * 3 + 1]}; };
+  EXPECT_EQ(reduced.view().row(4)[3 * 5 + 1],
+            (at(10, 8) + at(11, 8) + at(10, 9) + at(11, 9) + 2) / 4);
+  EXPECT_EQ(Enlarge(reduced, 2)->spec(), image.spec());
+}
+
+class ImageFolderTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "train-XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  void Write(const std::string& name, const std::string& bytes) {
+    std::ofstream(folder_ / name, std::ios::binary) << bytes;
+  }
+  void WriteImage(const std::string& name, const ImageSpec& spec, ImageFormat format) {
+    Write(name, *test::Encode(test::PhotoImage(spec, random_).view(), {.format = format}));
+  }
+
+  std::mt19937 random_ = test::FreshRandom();
+  fs::path folder_;
+};
+
+TEST_F(ImageFolderTest, ReadsWhatIsAnImageAndSkipsTheRest) {
+  for (int i = 0; i < 20; ++i) {
+    WriteImage(absl::StrCat(i, ".png"), Rgb(41 + i, 50), ImageFormat::kPng);
+  }
+  WriteImage("photo.jpg", Rgb(64, 48), ImageFormat::kJpeg);
+  WriteImage("alpha.webp", {64, 48, 4, SampleType::kU8}, ImageFormat::kWebp);
+  WriteImage("small.png", Rgb(64, 20), ImageFormat::kPng);
+  Write("notes.txt", "no image");
+  fs::create_symlink(folder_ / "photo.jpg", folder_ / "link.jpg");
+  fs::create_directory(folder_ / "inner");
+  const auto loaded = LoadImageFolder(folder_, {.scale = 2, .min_side_px = 40});
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(loaded->training.size() + loaded->held_out.size(), 22u);
+  EXPECT_EQ(loaded->skipped.size(), 2u) << "the small one and the text";
+  ASSERT_FALSE(loaded->held_out.empty());
+  for (const auto* images : {&loaded->training, &loaded->held_out}) {
+    for (const TrainingImage& image : *images) {
+      const ImageSpec& spec = image.original.spec();
+      EXPECT_EQ(spec.width_px % 2, 0);
+      EXPECT_EQ(spec.channels, 3);
+      for (const Image& reduced : image.reduced) {
+        EXPECT_EQ(reduced.spec(), Rgb(spec.width_px / 2, spec.height_px / 2));
+      }
+      EXPECT_EQ(IsHeldOut(image.file), images == &loaded->held_out);
+    }
+  }
+}
+
+TEST_F(ImageFolderTest, StaysWithinItsMemory) {
+  for (int i = 0; i < 6; ++i) {
+    WriteImage(absl::StrCat(i, ".png"), Rgb(i % 2 == 0 ? 300 : 60, 200), ImageFormat::kPng);
+  }
+  constexpr size_t kCacheBytes = 300'000;
+  const auto loaded = LoadImageFolder(folder_, {.min_side_px = 20, .cache_bytes = kCacheBytes});
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  size_t bytes = 0;
+  for (const auto* images : {&loaded->training, &loaded->held_out}) {
+    for (const TrainingImage& image : *images) {
+      bytes += image.original.bytes();
+      for (const Image& reduced : image.reduced) bytes += reduced.bytes();
+    }
+  }
+  EXPECT_LE(bytes, kCacheBytes);
+  EXPECT_GT(bytes, kCacheBytes / 2);
+}
+
+TEST_F(ImageFolderTest, HoldsOutAFileWhateverElseIsThere) {
+  int held_out = 0;
+  for (int i = 0; i < 800; ++i) held_out += IsHeldOut(absl::StrCat("IMG_", i, ".jpg")) ? 1 : 0;
+  EXPECT_GT(held_out, 60);
+  EXPECT_LT(held_out, 140);
+}
+
+TEST_F(ImageFolderTest, RefusesTooFewImages) {
+  for (int i = 0; i < 3; ++i) {
+    WriteImage(absl::StrCat(i, ".png"), Rgb(50, 50), ImageFormat::kPng);
+  }
+  const absl::Status status = LoadImageFolder(folder_, {.min_side_px = 40}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(status.message().find("has 3 images"), status.message().npos) << status;
+  EXPECT_EQ(LoadImageFolder(folder_ / "none", {}).status().code(), absl::StatusCode::kNotFound);
+}
+
+class PatchesTest : public ::testing::Test {
+ protected:
+  PatchesTest() {
+    std::mt19937 random = test::FreshRandom();
+    for (int i = 0; i < 3; ++i) {
+      TrainingImage image{.original = test::RandomImage(Rgb(40 + 2 * i, 36), random)};
+      for (size_t k = 0; k < kReductions.size(); ++k) {
+        image.reduced[k] = *Reduce(image.original, 2, kReductions[k]);
+      }
+      images_.push_back(std::move(image));
+    }
+  }
+
+  const PatchShape shape_{.side_px = 10, .pad_px = 3, .scale = 2};
+  std::vector<TrainingImage> images_;
+};
+
+TEST_F(PatchesTest, ARandomPatchDependsOnItsNumbersAlone) {
+  std::set<std::vector<int>> seen;
+  for (int step = 0; step < 4; ++step) {
+    for (int index = 0; index < 4; ++index) {
+      const Patch a = RandomPatch(images_, shape_, 1, step, index);
+      const Patch b = RandomPatch(images_, shape_, 1, step, index);
+      const auto key = [](const Patch& p) {
+        return std::vector<int>{p.image, p.reduction, p.x, p.y, p.flip_x, p.flip_y, p.transpose};
+      };
+      EXPECT_EQ(key(a), key(b));
+      seen.insert(key(a));
+    }
+  }
+  EXPECT_GT(seen.size(), 12u);
+}
+
+// The box's mean ties input and target together, whatever way they were turned.
+TEST_F(PatchesTest, InputAndTargetShowTheSamePlace) {
+  Tensor<float> input({2, {16, 16}}, 3), target({2, {20, 20}}, 3);
+  for (int step = 0; step < 50; ++step) {
+    Patch patch = RandomPatch(images_, shape_, 7, step, 0);
+    patch.reduction = 0;
+    CutPatch(images_, shape_, patch, 1, input, target);
+    for (int c = 0; c < 3; ++c) {
+      for (int y = 0; y < 10; ++y) {
+        const float* above = target.line(c, target.grid().Line(1, 2 * y));
+        const float* below = target.line(c, target.grid().Line(1, 2 * y + 1));
+        const float* row = input.line(c, input.grid().Line(1, y + 3)) + 3;
+        for (int x = 0; x < 10; ++x) {
+          const float mean =
+              (above[2 * x] + above[2 * x + 1] + below[2 * x] + below[2 * x + 1]) / 4;
+          ASSERT_NEAR(row[x], mean, 0.51 / 255);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(PatchesTest, SpreadOverAllImagesAndReductions) {
+  const std::vector<Patch> patches = SpreadPatches(images_, shape_, 5);
+  EXPECT_EQ(patches.size(), 3 * kReductions.size() * 5);
+  for (const Patch& patch : patches) {
+    const ImageSpec& spec = images_[patch.image].reduced[patch.reduction].spec();
+    EXPECT_LE(patch.x + shape_.side_px, spec.width_px);
+    EXPECT_LE(patch.y + shape_.side_px, spec.height_px);
+  }
+}
+
+}  // namespace
+}  // namespace upscaled::train
