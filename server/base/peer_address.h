@@ -1,7 +1,9 @@
 // The other end of a connection, as a text and as the one that its calls and connections count for.
 #pragma once
 
+#include <memory>
 #include <string>
+#include <vector>
 
 namespace upscaled::server {
 
@@ -15,6 +17,8 @@ struct PeerAddress {
   // host has that many to choose from. IPv4 in IPv6 counts as IPv4. Over a Unix socket the user,
   // "unix:1000", or kOwnProcess.
   std::string host;
+  // Of the certificate that it has shown (see CertificateNamesOf); null: none.
+  std::shared_ptr<const std::vector<std::string>> certificate_names = nullptr;
 };
 
 }  // namespace upscaled::server

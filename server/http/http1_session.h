@@ -128,7 +128,7 @@ class Http1Session final : public HttpSession, public HttpSocketOwner {
 
   HttpHost& host_;
   ConnectionTable::Ticket ticket_;
-  const PeerAddress peer_;
+  PeerAddress peer_;
   HttpSocket socket_;
   boost::asio::steady_timer deadline_;
   int deadline_number_ = 0;  // the current one's

@@ -61,6 +61,7 @@ void Http1Session::Abort(absl::Status reason) {
 
 void Http1Session::OnHandshake(bool succeeded) {
   if (!succeeded) return End(Offence::kHandshake);
+  peer_.certificate_names = socket_.CertificateNames();
   phase_ = Phase::kRequest;
   socket_.Receive();
 }
@@ -138,6 +139,7 @@ void Http1Session::Handle() {
   ParsedHttpRequest& parsed = parser_->parsed();
   HttpRequest request = std::move(parsed.request);
   request.peer = peer_.host;
+  request.certificate_names = peer_.certificate_names;
   auto found = host_.router.Find(request);
   const HttpRoute* const* const route = std::get_if<const HttpRoute*>(&found);
   streams_ = route != nullptr && (*route)->stream != nullptr;

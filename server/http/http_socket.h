@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "server/net/socket_stream.h"
 
@@ -54,6 +55,10 @@ class HttpSocket {
   // Whether the connection's end, by Close or that of the process, is a reset, which tells the
   // other side that something is missing. At first it is not.
   void SetResetAtEnd(bool reset);
+  // Of the client's certificate, after the handshake (see PeerAddress).
+  std::shared_ptr<const std::vector<std::string>> CertificateNames() const {
+    return stream_->CertificateNames();
+  }
   // Whether there are resets; Unix sockets have none.
   bool CanReset() const;
 

@@ -34,8 +34,9 @@ absl::Status LacksRole(const Principal& principal, Role role) {
 }  // namespace
 
 std::string_view DenialName(Denial denial) {
-  constexpr std::string_view kNames[] = {"no_key",      "unknown_key", "expired_key", "early_key",
-                                         "wrong_token", "wrong_keys",  "role"};
+  constexpr std::string_view kNames[] = {"no_key",     "unknown_key", "expired_key",
+                                         "early_key",  "wrong_token", "unknown_certificate",
+                                         "wrong_keys", "role"};
   static_assert(std::size(kNames) == kDenials);
   return kNames[static_cast<size_t>(denial)];
 }
@@ -93,8 +94,8 @@ absl::StatusOr<std::shared_ptr<const Principal>> Authenticator::Authorize(
 Authenticator::Identified Authenticator::Identify(const Credentials& credentials,
                                                   std::string_view address) const {
   const std::string_view key = KeyOf(credentials);
-  if (key.empty()) return {.denial = Denial::kNoKey};
   const std::shared_ptr<const Known> known = known_.get();
+  if (key.empty()) return IdentifyCertificate(known, credentials.certificate_names);
   if (known->tokens != nullptr && !IsApiKey(key)) {
     return IdentifyToken(*known->tokens, key, address);
   }
@@ -102,6 +103,17 @@ Authenticator::Identified Authenticator::Identify(const Credentials& credentials
   const auto found = hash ? known->file.keys.find(*hash) : known->file.keys.end();
   if (found == known->file.keys.end()) return {.denial = Denial::kUnknownKey};
   return {.entry = {known, &found->second}};
+}
+
+Authenticator::Identified Authenticator::IdentifyCertificate(
+    const std::shared_ptr<const Known>& known, const std::vector<std::string>* names) {
+  if (names == nullptr) return {.denial = Denial::kNoKey};
+  const CertificateTable& certificates = known->file.certificates;
+  for (const std::string& name : *names) {
+    const auto found = certificates.find(name);
+    if (found != certificates.end()) return {.entry = {known, &found->second}};
+  }
+  return {.denial = Denial::kUnknownCertificate, .why = names->front()};
 }
 
 Authenticator::Identified Authenticator::IdentifyToken(const TokenVerifier& tokens,
@@ -116,7 +128,8 @@ Authenticator::Identified Authenticator::IdentifyToken(const TokenVerifier& toke
 }
 
 absl::Status Authenticator::Deny(const DeniedCaller& caller) const {
-  const bool guessed = caller.denial != Denial::kNoKey;
+  const bool guessed =
+      caller.denial != Denial::kNoKey && caller.denial != Denial::kUnknownCertificate;
   if (guessed && (caller.denial == Denial::kWrongKeys || !wrong_keys_.Take(caller.address))) {
     on_denied_({Denial::kWrongKeys, caller.address, caller.key, caller.why});
     return MakeOverloaded("too many wrong API keys or tokens from this address", kRetryDelay);

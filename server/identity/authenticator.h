@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -29,10 +30,11 @@ enum class Denial : uint8_t {
   kExpiredKey,
   kEarlyKey,
   kWrongToken,
+  kUnknownCertificate,
   kWrongKeys,
   kRole
 };
-inline constexpr int kDenials = 7;
+inline constexpr int kDenials = 8;
 std::string_view DenialName(Denial denial);  // "no_key", "unknown_key", ...
 
 struct DeniedCaller {
@@ -51,7 +53,8 @@ class Authenticator {
       const std::filesystem::path& file, const Clock& clock,
       std::function<void(const DeniedCaller&)> on_denied);
 
-  // Who calls, if they may call what asks for `role`. Otherwise
+  // Who calls, if they may call what asks for `role`: by their key or token, and by their
+  // certificate where they have sent neither. Otherwise
   //   UNAUTHENTICATED (kUnauthenticated)      no key, or a wrong one
   //   RESOURCE_EXHAUSTED (kOverloaded)        a wrong key after many from `address`, where a right
   //                                           one passes whatever its neighbours sent; or a token
@@ -86,6 +89,8 @@ class Authenticator {
   static absl::StatusOr<std::shared_ptr<const Known>> Read(const std::filesystem::path& file,
                                                            FileReader& reader);
   Identified Identify(const Credentials& credentials, std::string_view address) const;
+  static Identified IdentifyCertificate(const std::shared_ptr<const Known>& known,
+                                        const std::vector<std::string>* names);
   Identified IdentifyToken(const TokenVerifier& tokens, std::string_view token,
                            std::string_view address) const;
   // Of somebody who has shown nothing that is right.

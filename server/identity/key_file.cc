@@ -1,9 +1,12 @@
 #include "server/identity/key_file.h"
 
+#include <algorithm>
 #include <optional>
 #include <set>
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
@@ -15,53 +18,91 @@ namespace {
 
 using nlohmann::json;
 
-absl::StatusOr<std::pair<KeyHash, KeyEntry>> ParseEntry(const json& entry) {
+constexpr size_t kMaxSanCharacters = 512;
+
+// An entry's holder; what tells the holder is in `id_field`.
+absl::StatusOr<KeyEntry> ParseHolder(const json& entry, const char* id_field) {
   if (!entry.is_object()) return Wrong("must be an object");
-  RETURN_IF_ERROR(OnlyHas(entry, {"name", "sha256", "tenant", "roles", "not_before", "expires"}));
-  KeyEntry key;
-  ASSIGN_OR_RETURN(key.principal.name, NameOf(entry, "name"));
-  ASSIGN_OR_RETURN(key.principal.tenant, NameOf(entry, "tenant"));
-  ASSIGN_OR_RETURN(key.principal.roles, RolesOf(entry));
-  ASSIGN_OR_RETURN(key.not_before, TimeOf(entry, "not_before", key.not_before));
-  ASSIGN_OR_RETURN(key.expires, TimeOf(entry, "expires", key.expires));
-  if (key.not_before >= key.expires) return Wrong("\"expires\" must be later than \"not_before\"");
+  RETURN_IF_ERROR(OnlyHas(entry, {"name", id_field, "tenant", "roles", "not_before", "expires"}));
+  KeyEntry holder;
+  ASSIGN_OR_RETURN(holder.principal.name, NameOf(entry, "name"));
+  ASSIGN_OR_RETURN(holder.principal.tenant, NameOf(entry, "tenant"));
+  ASSIGN_OR_RETURN(holder.principal.roles, RolesOf(entry));
+  ASSIGN_OR_RETURN(holder.not_before, TimeOf(entry, "not_before", holder.not_before));
+  ASSIGN_OR_RETURN(holder.expires, TimeOf(entry, "expires", holder.expires));
+  if (holder.not_before >= holder.expires) {
+    return Wrong("\"expires\" must be later than \"not_before\"");
+  }
+  return holder;
+}
+
+absl::StatusOr<KeyHash> ParseHash(const json& entry) {
   ASSIGN_OR_RETURN(const std::string hex, TextOf(entry, "sha256"));
   // Never shown: somebody may have put the key itself there.
   const std::optional<KeyHash> hash = ParseKeyHash(hex);
   if (!hash) {
     return Wrong("\"sha256\" must be 64 lower-case hexadecimal digits, see \"upscaled keys hash\"");
   }
-  return std::pair(*hash, std::move(key));
+  return *hash;
+}
+
+// As CertificateNamesOf writes it.
+absl::StatusOr<std::string> ParseSan(const json& entry) {
+  ASSIGN_OR_RETURN(const std::string san, TextOf(entry, "san"));
+  const bool is_host = absl::StartsWith(san, "DNS:"), is_uri = absl::StartsWith(san, "URI:");
+  if ((!is_host && !is_uri) || san.size() <= 4 || san.size() > kMaxSanCharacters ||
+      absl::StrContains(san, '*') || !std::all_of(san.begin(), san.end(), absl::ascii_isgraph)) {
+    return Wrong(absl::StrCat("\"san\" is ", Shown(san),
+                              "; it must be like DNS:client.example.org or "
+                              "URI:spiffe://example.org/client, without *"));
+  }
+  return is_host ? absl::StrCat("DNS:", absl::AsciiStrToLower(san.substr(4))) : san;
 }
 
 // "FILE: keys[3] (shop-backend): what is wrong".
-absl::Status InEntry(const std::string& file, size_t index, const json& entry,
-                     const absl::Status& wrong) {
+absl::Status InEntry(const std::string& where, const json& entry, std::string_view wrong) {
   const bool named = entry.is_object() && entry.contains("name") && entry["name"].is_string();
   return Wrong(absl::StrCat(
-      file, ": keys[", index, "]",
+      where,
       named ? absl::StrCat(" (", Shown(entry["name"].get_ref<const std::string&>()), ")") : "",
-      ": ", wrong.message()));
+      ": ", ToAbsl(wrong)));
 }
 
-absl::StatusOr<KeyTable> ParseKeys(const json& entries, const std::string& file) {
-  if (!entries.is_array()) return Wrong(absl::StrCat(file, ": \"keys\" must be a list"));
+// The list `part` of the file, if it is there, whose entries tell their holders by `id_field`, as
+// `parse_id` reads it. Adds to `names`, of which none may be there twice.
+template <typename Table, typename ParseId>
+absl::StatusOr<Table> ParseHolders(const json& root, const char* part, const std::string& file,
+                                   const char* id_field, ParseId parse_id,
+                                   std::set<std::string>& names) {
+  Table table;
+  if (!root.contains(part)) return table;
+  const json& entries = root.at(part);
+  if (!entries.is_array()) return Wrong(absl::StrCat(file, ": \"", part, "\" must be a list"));
   if (entries.size() > kMaxKeys) {
-    return Wrong(absl::StrCat(file, ": has ", entries.size(), " keys; at most ", kMaxKeys));
+    return Wrong(absl::StrCat(file, ": has ", entries.size(), " ", part, "; at most ", kMaxKeys));
   }
-  KeyTable table;
-  std::set<std::string> names;
   for (size_t i = 0; i < entries.size(); ++i) {
-    auto entry = ParseEntry(entries[i]);
-    if (!entry.ok()) return InEntry(file, i, entries[i], entry.status());
-    if (!names.insert(entry->second.principal.name).second) {
-      return InEntry(file, i, entries[i], Wrong("another entry has this name"));
+    const json& entry = entries[i];
+    const std::string where = absl::StrCat(file, ": ", part, "[", i, "]");
+    absl::StatusOr<KeyEntry> holder = ParseHolder(entry, id_field);
+    if (!holder.ok()) return InEntry(where, entry, std::string(holder.status().message()));
+    const auto id = parse_id(entry);
+    if (!id.ok()) return InEntry(where, entry, std::string(id.status().message()));
+    if (!names.insert(holder->principal.name).second) {
+      return InEntry(where, entry, "another entry has this name");
     }
-    if (!table.insert(*std::move(entry)).second) {
-      return InEntry(file, i, entries[i], Wrong("another entry has this \"sha256\""));
+    if (!table.emplace(*id, *std::move(holder)).second) {
+      return InEntry(where, entry, absl::StrCat("another entry has this \"", id_field, "\""));
     }
   }
   return table;
+}
+
+template <typename Table>
+void SetLimits(const TenantTable& tenants, Table& table) {
+  for (auto& [id, holder] : table) {
+    holder.principal.limits = LimitsOf(tenants, holder.principal.tenant);
+  }
 }
 
 // A text that is not empty; `otherwise` where there is no such field, unless that is empty, too.
@@ -93,22 +134,26 @@ absl::StatusOr<KeyFile> ParseKeyFile(std::string_view text, const std::string& f
   }
   const absl::StatusOr<json> root = ParseStrictJson(text);
   if (!root.ok()) return Wrong(absl::StrCat(file, ": ", root.status().message()));
-  if (!root->is_object() || !(root->contains("keys") || root->contains("tokens"))) {
-    return Wrong(absl::StrCat(file, ": must be an object with \"keys\" or \"tokens\""));
+  if (!root->is_object() ||
+      !(root->contains("keys") || root->contains("certificates") || root->contains("tokens"))) {
+    return Wrong(
+        absl::StrCat(file, ": must be an object with \"keys\", \"certificates\" or \"tokens\""));
   }
-  if (const absl::Status parts = OnlyHas(*root, {"keys", "tenants", "tokens"}); !parts.ok()) {
+  if (const absl::Status parts = OnlyHas(*root, {"keys", "certificates", "tenants", "tokens"});
+      !parts.ok()) {
     return Wrong(absl::StrCat(file, ": ", parts.message()));
   }
   KeyFile parsed;
   if (root->contains("tenants")) {
     ASSIGN_OR_RETURN(parsed.tenants, ParseTenants(root->at("tenants"), file));
   }
-  if (root->contains("keys")) {
-    ASSIGN_OR_RETURN(parsed.keys, ParseKeys(root->at("keys"), file));
-  }
-  for (auto& [hash, key] : parsed.keys) {
-    key.principal.limits = LimitsOf(parsed.tenants, key.principal.tenant);
-  }
+  std::set<std::string> names;
+  ASSIGN_OR_RETURN(parsed.keys,
+                   ParseHolders<KeyTable>(*root, "keys", file, "sha256", ParseHash, names));
+  ASSIGN_OR_RETURN(parsed.certificates, ParseHolders<CertificateTable>(*root, "certificates", file,
+                                                                       "san", ParseSan, names));
+  SetLimits(parsed.tenants, parsed.keys);
+  SetLimits(parsed.tenants, parsed.certificates);
   if (root->contains("tokens")) {
     absl::StatusOr<TokenRules> rules = ParseTokenRules(root->at("tokens"));
     if (!rules.ok()) return Wrong(absl::StrCat(file, ": tokens: ", rules.status().message()));

@@ -1,14 +1,17 @@
-// The file of --auth-keys: who may call, by the hashes of their keys and by an issuer of tokens.
+// The file of --auth-keys: who may call, by the hashes of their keys, by the names of their
+// certificates and by an issuer of tokens.
 //
 //   {"keys": [{"name": "shop-backend", "sha256": "<64 hexadecimal digits>", "tenant": "shop",
 //              "roles": ["upscale"], "not_before": "2026-12-01T00:00:00Z",
 //              "expires": "2027-12-01T00:00:00Z"}],
 //    "tenants": {"shop": {"calls": 20}},
 //    "tokens": {"issuer": "https://login.example.org", "audience": "upscaled",
-//               "key_set": "jwks.json", "tenant_claim": "tenant", "roles_claim": "roles"}}
+//               "key_set": "jwks.json", "tenant_claim": "tenant", "roles_claim": "roles"},
+//    "certificates": [{"name": "shop-worker", "san": "URI:spiffe://example.org/shop",
+//                      "tenant": "shop", "roles": ["upscale"]}]}
 //
-// The two times and the two claims may be left out, and so may "tenants" (tenant_file.h) and one of
-// "keys" and "tokens". No name and no hash may be there twice.
+// The two times and the two claims may be left out, and so may any part as long as somebody may
+// call. No name, no hash and no "san" may be there twice. tenant_file.h has "tenants".
 #pragma once
 
 #include <cstddef>
@@ -27,7 +30,7 @@
 namespace upscaled::server {
 
 inline constexpr size_t kMaxKeyFileBytes = size_t{4} << 20;
-inline constexpr size_t kMaxKeys = 10'000;
+inline constexpr size_t kMaxKeys = 10'000;  // and certificates
 
 struct KeyEntry {
   Principal principal;
@@ -38,6 +41,9 @@ struct KeyEntry {
 // Looked up by the hash of what a caller sent. How long a look-up takes tells at most how a stored
 // hash begins, and no hash leads back to its key, so the comparison need not take constant time.
 using KeyTable = std::map<KeyHash, KeyEntry>;
+
+// By the alternative name of a certificate (see CertificateNamesOf).
+using CertificateTable = std::map<std::string, KeyEntry, std::less<>>;
 
 // Whose tokens stand for whom.
 struct TokenRules {
@@ -51,6 +57,7 @@ struct TokenRules {
 // What the file says.
 struct KeyFile {
   KeyTable keys;
+  CertificateTable certificates;
   TenantTable tenants;  // those that have limits
   std::optional<TokenRules> tokens;
 };

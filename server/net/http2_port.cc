@@ -180,7 +180,8 @@ class RelayingPort final : public Http2Port {
   }
 
   void StartRelay(Worker& worker, std::shared_ptr<Http2Connection> connection, SocketPair sockets) {
-    const PeerAddress peer = connection->peer;
+    PeerAddress peer = connection->peer;
+    peer.certificate_names = connection->stream->CertificateNames();
     auto relay = Relay::Start(
         worker.thread, std::move(connection), std::move(sockets.ours), worker.buffer,
         {.stall_timeout = options_.stall_timeout,

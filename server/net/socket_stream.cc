@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "server/net/certificate_names.h"
+
 namespace upscaled::server {
 namespace {
 
@@ -36,6 +38,9 @@ class PlainStream final : public SocketStream {
   void EndWrites() override { shutdown(socket_.get(), SHUT_WR); }
   bool HasBuffered() const override { return false; }
   int fd() const override { return socket_.get(); }
+  std::shared_ptr<const std::vector<std::string>> CertificateNames() const override {
+    return nullptr;
+  }
 
  private:
   const UniqueFd socket_;
@@ -67,6 +72,9 @@ class TlsStream final : public SocketStream {
 
   bool HasBuffered() const override { return SSL_has_pending(ssl_.get()) != 0; }
   int fd() const override { return socket_.get(); }
+  std::shared_ptr<const std::vector<std::string>> CertificateNames() const override {
+    return CertificateNamesOf(ssl_.get());
+  }
 
  private:
   struct Free {

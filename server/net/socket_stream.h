@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "engine/base/unique_fd.h"
 
@@ -39,6 +41,8 @@ class SocketStream {
   // Whether Read may have bytes though the socket is not readable.
   virtual bool HasBuffered() const = 0;
   virtual int fd() const = 0;
+  // After the handshake, as CertificateNamesOf.
+  virtual std::shared_ptr<const std::vector<std::string>> CertificateNames() const = 0;
 };
 
 std::unique_ptr<SocketStream> MakePlainStream(UniqueFd socket);

@@ -20,7 +20,8 @@ HttpGuard MakeHttpGuard(const Authenticator* authenticator,
   return [authenticator, on_finished = std::move(on_finished)](
              const HttpRoute& route, HttpRequest& request) -> std::optional<HttpFault> {
     const Credentials credentials{.authorization = request.Field("Authorization"),
-                                  .api_key = request.Field("X-API-Key")};
+                                  .api_key = request.Field("X-API-Key"),
+                                  .certificate_names = request.certificate_names.get()};
     auto caller = authenticator->Authorize(credentials, request.peer, *route.role);
     if (caller.ok()) {
       request.caller = *std::move(caller);

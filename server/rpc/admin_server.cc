@@ -59,19 +59,19 @@ class AdminService final : public pb::AdminService::Service {
     const PeerAddress peer = calls_.peer(context.peer());
     RequestRecord record{.transport = "grpc", .method = method, .peer = peer.name};
     const absl::Time start = handlers_.clock.Now();
-    absl::Status status = Authorize(context, peer.host, record);
+    absl::Status status = Authorize(context, peer, record);
     if (status.ok()) status = GuardHandler(record, [&] { return handler(record); });
     CloseRecord(record, status, handlers_.clock.Now() - start);
     calls_.on_finished(record);
     AddRetryPushback(status, context);
     return ToGrpcStatus(status, record.request_id);
   }
-  absl::Status Authorize(const grpc::ServerContext& context, std::string_view address,
+  absl::Status Authorize(const grpc::ServerContext& context, const PeerAddress& peer,
                          RequestRecord& record) {
     if (authenticator_ == nullptr) return absl::OkStatus();
-    ASSIGN_OR_RETURN(
-        const std::shared_ptr<const Principal> caller,
-        authenticator_->Authorize(CredentialsOf(context.client_metadata()), address, Role::kAdmin));
+    ASSIGN_OR_RETURN(const std::shared_ptr<const Principal> caller,
+                     authenticator_->Authorize(CredentialsOf(context.client_metadata(), peer),
+                                               peer.host, Role::kAdmin));
     NoteCaller(caller.get(), record);
     return absl::OkStatus();
   }
@@ -92,10 +92,12 @@ class ReflectionGuard final : public grpc::experimental::Interceptor {
   void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
     using grpc::experimental::InterceptionHookPoints;
     if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::POST_RECV_INITIAL_METADATA)) {
-      const absl::Status status = authenticator_
-                                      .Authorize(CredentialsOf(*methods->GetRecvInitialMetadata()),
-                                                 calls_.peer(context_.peer()).host, Role::kAdmin)
-                                      .status();
+      const PeerAddress peer = calls_.peer(context_.peer());
+      const absl::Status status =
+          authenticator_
+              .Authorize(CredentialsOf(*methods->GetRecvInitialMetadata(), peer), peer.host,
+                         Role::kAdmin)
+              .status();
       if (!status.ok()) {
         grpc_call_cancel_with_status(context_.c_call(),
                                      static_cast<grpc_status_code>(status.code()),

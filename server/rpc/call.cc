@@ -61,9 +61,9 @@ void Call::OnStarted(bool ok) {
   Listen(host_, queue_);
   start_time_ = Now();
   record_.transport = "grpc";
-  PeerAddress peer = host_.environment.peer(context_.peer());
-  record_.peer = std::move(peer.name);
-  payer_ = PayerOf(std::move(peer.host), nullptr);
+  const PeerAddress peer = host_.environment.peer(context_.peer());
+  record_.peer = peer.name;
+  payer_ = PayerOf(peer.host, nullptr);
   const auto method = host_.methods.find(context_.method());
   if (method == host_.methods.end()) {
     record_.method = kUnknownMethod;
@@ -73,18 +73,18 @@ void Call::OnStarted(bool ok) {
   method_ = &method->second;
   record_.method = method_->name;
   on_cancel_ = cancellation().OnCancel([this] { OnCancelled(); });
-  if (const absl::Status refusal = Authorize(); !refusal.ok()) return Finish(refusal);
+  if (const absl::Status refusal = Authorize(peer); !refusal.ok()) return Finish(refusal);
   if (const absl::Status status = BeginReading(); !status.ok()) Finish(status);
 }
 
-absl::Status Call::Authorize() {
+absl::Status Call::Authorize(const PeerAddress& peer) {
   const Authenticator* const authenticator = host_.environment.authenticator;
   if (authenticator == nullptr || !method_->role) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::shared_ptr<const Principal> caller,
-                   authenticator->Authorize(CredentialsOf(context_.client_metadata()), address(),
-                                            *method_->role));
+                   authenticator->Authorize(CredentialsOf(context_.client_metadata(), peer),
+                                            peer.host, *method_->role));
   NoteCaller(caller.get(), record_);
-  payer_ = PayerOf(address(), caller.get());
+  payer_ = PayerOf(peer.host, caller.get());
   call_time_ =
       WatchCallTime(host_.watchdog, payer_, [weak = weak_from_this()](const absl::Status& status) {
         const std::shared_ptr<Call> call = weak.lock();

@@ -99,7 +99,7 @@ class Call final : public std::enable_shared_from_this<Call>, private MessageStr
 
   void OnStarted(bool ok);
   // Whether the caller may call the method.
-  absl::Status Authorize();
+  absl::Status Authorize(const PeerAddress& peer);
   absl::Status BeginReading() ABSL_LOCKS_EXCLUDED(mutex_);
   // The first to be told so goes on with the call: whether that is the caller.
   bool LeaveUnread() ABSL_LOCKS_EXCLUDED(mutex_);

@@ -1,4 +1,4 @@
-// What a caller shows of itself in the metadata of gRPC.
+// What a caller of gRPC shows of itself.
 #pragma once
 
 #include <map>
@@ -6,20 +6,23 @@
 
 #include <grpcpp/support/string_ref.h>
 
+#include "server/base/peer_address.h"
 #include "server/identity/api_key.h"
 
 namespace upscaled::server {
 
 using CallerMetadata = std::multimap<grpc::string_ref, grpc::string_ref>;
 
-// Views into `metadata`.
-inline Credentials CredentialsOf(const CallerMetadata& metadata) {
+// Views into both.
+inline Credentials CredentialsOf(const CallerMetadata& metadata, const PeerAddress& peer) {
   const auto value = [&](const char* name) {
     const auto entry = metadata.find(name);
     return entry == metadata.end() ? std::string_view()
                                    : std::string_view(entry->second.data(), entry->second.size());
   };
-  return {.authorization = value("authorization"), .api_key = value("x-api-key")};
+  return {.authorization = value("authorization"),
+          .api_key = value("x-api-key"),
+          .certificate_names = peer.certificate_names.get()};
 }
 
 }  // namespace upscaled::server

@@ -1,14 +1,13 @@
-// Who may call what: every method of both doors with every kind of key.
+// What comes with keys: refusals, the log, changes of the file. identity_table_test.cc has who may
+// call what.
 #include <atomic>
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
-#include <grpcpp/generic/generic_stub.h>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -63,7 +62,6 @@ class IdentityTest : public ::testing::Test {
     ServerConfig config = TestConfig();
     config.auth_keys = file();
     config.admin = "0.0.0.0:0";
-    config.usage_db = folder_ / "usage.db";
     return config;
   }
   void Show(grpc::ClientContext& context, const std::string& name) const {
@@ -80,202 +78,37 @@ class IdentityTest : public ::testing::Test {
   TempFolder folder_;
 };
 
-// What callers of each name get from a method that asks for `role`; "" has no key.
-struct Expectation {
-  const char* caller;
-  bool (*may)(const std::string& role);
-  bool known;
-};
-constexpr Expectation kCallers[] = {
-    {"", [](const std::string&) { return false; }, false},
-    {"unknown", [](const std::string&) { return false; }, false},
-    {"old", [](const std::string&) { return false; }, false},
-    {"reader", [](const std::string& role) { return role == "read"; }, true},
-    {"uploader", [](const std::string& role) { return role != "admin"; }, true},
-    {"operator", [](const std::string&) { return true; }, true},
-};
-
-// The end of a reflection call that asks for all services.
-grpc::Status Reflect(const std::shared_ptr<grpc::Channel>& channel, grpc::ClientContext& context) {
-  grpc::GenericStub stub(channel);
-  grpc::CompletionQueue queue;
-  const auto await = [&queue] {
-    void* tag = nullptr;
-    bool ok = false;
-    queue.Next(&tag, &ok);
-    return ok;
-  };
-  const auto stream = stub.PrepareCall(
-      &context, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", &queue);
-  stream->StartCall(nullptr);
-  await();
-  const grpc::Slice slice(std::string("\x3a\x01*"));
-  stream->Write(grpc::ByteBuffer(&slice, 1), nullptr);
-  await();
-  grpc::ByteBuffer answer;
-  stream->Read(&answer, nullptr);
-  const bool answered = await();
-  if (answered) {
-    stream->WritesDone(nullptr);
-    await();
-  }
-  grpc::Status status;
-  stream->Finish(&status, nullptr);
-  await();
-  queue.Shutdown();
-  EXPECT_EQ(answered, status.ok());
-  return status;
-}
-
-TEST_F(IdentityTest, GrpcAsksForRoles) {
+TEST_F(IdentityTest, RefusalsSayWhatIsMissing) {
   TestServer server(Config());
-  const auto admin_channel = server.NewAdminChannel();
-  const auto admin = pb::AdminService::NewStub(admin_channel);
-  pb::UpscaleService::Stub& stub = server.stub();
-  struct Method {
-    const char* name;
-    const char* role;
-    std::function<grpc::Status(grpc::ClientContext&)> call;
-  };
-  const Method methods[] = {
-      {"ListModels", "read",
-       [&](grpc::ClientContext& context) {
-         pb::ListModelsResponse response;
-         return stub.ListModels(&context, {}, &response);
-       }},
-      {"GetModel", "read",
-       [&](grpc::ClientContext& context) {
-         pb::GetModelRequest request;
-         request.set_name("general-2x");
-         pb::GetModelResponse response;
-         return stub.GetModel(&context, request, &response);
-       }},
-      {"GetServerInfo", "read",
-       [&](grpc::ClientContext& context) {
-         pb::GetServerInfoResponse response;
-         return stub.GetServerInfo(&context, {}, &response);
-       }},
-      {"Upscale", "upscale",
-       [&](grpc::ClientContext& context) {
-         pb::UpscaleRequest request;
-         request.set_image(image_);
-         pb::UpscaleResponse response;
-         return stub.Upscale(&context, request, &response);
-       }},
-      {"UpscaleImage", "upscale",
-       [&](grpc::ClientContext& context) {
-         const auto stream = stub.UpscaleImage(&context);
-         if (stream->Write(StartMessage({})) && stream->Write(ChunkMessage(image_))) {
-           stream->WritesDone();
-         }
-         Outcome outcome;
-         ReadToEnd(context, *stream, outcome);
-         return outcome.status;
-       }},
-      {"UpscaleTiles", "upscale",
-       [&](grpc::ClientContext& context) {
-         const auto stream = stub.UpscaleTiles(&context);
-         pb::UpscaleTilesRequest request;
-         request.mutable_start();
-         stream->Write(request);
-         stream->WritesDone();
-         pb::UpscaleTilesResponse response;
-         while (stream->Read(&response)) {
-         }
-         return stream->Finish();
-       }},
-      {"ReloadModels", "admin",
-       [&](grpc::ClientContext& context) {
-         pb::ReloadModelsResponse response;
-         return admin->ReloadModels(&context, {}, &response);
-       }},
-      {"GetUsage", "admin",
-       [&](grpc::ClientContext& context) {
-         pb::GetUsageResponse response;
-         return admin->GetUsage(&context, {}, &response);
-       }},
-      {"ServerReflectionInfo", "admin",
-       [&](grpc::ClientContext& context) { return Reflect(admin_channel, context); }}};
-  for (const Method& method : methods) {
-    // gRPC's own service tells code and message alone.
-    const bool details = std::string(method.name) != "ServerReflectionInfo";
-    for (const Expectation& expected : kCallers) {
-      SCOPED_TRACE(absl::StrCat(method.name, " ", expected.caller));
-      grpc::ClientContext context;
-      Show(context, expected.caller);
-      const grpc::Status status = method.call(context);
-      if (expected.may(method.role)) {
-        EXPECT_TRUE(status.ok()) << status.error_message();
-      } else if (expected.known) {
-        EXPECT_TRUE(IsError(status, StatusCode::PERMISSION_DENIED,
-                            details ? "PERMISSION_DENIED" : "",
-                            absl::StrCat("lacks the role \"", method.role, "\"")));
-      } else if (status.error_code() != StatusCode::RESOURCE_EXHAUSTED) {
-        EXPECT_TRUE(IsError(status, StatusCode::UNAUTHENTICATED, details ? "UNAUTHENTICATED" : "",
-                            "API key"));
-      } else {
-        EXPECT_STRNE(expected.caller, "") << "the table has more wrong keys than an address";
-      }
-    }
-  }
-  grpc::ClientContext context;
-  grpc::health::v1::HealthCheckResponse health;
-  EXPECT_TRUE(
-      grpc::health::v1::Health::NewStub(server.channel())->Check(&context, {}, &health).ok());
-  for (const auto& [name, key] : keys_) EXPECT_THAT(server.log(), Not(HasSubstr(key.substr(4))));
-  EXPECT_THAT(server.log(), HasSubstr("reason=expired_key key=old"));
-  EXPECT_THAT(server.log(), HasSubstr("key=uploader tenant=shop"));
-}
-
-TEST_F(IdentityTest, HttpAsksForRoles) {
-  TestServer server(Config());
-  struct Route {
-    const char* method;
-    const char* target;
-    const char* role;
-    std::string body = "";
-  };
-  const Route routes[] = {{"POST", "/v1/upscale", "upscale", image_},
-                          {"POST", "/v1/upscale?dry_run=true", "upscale", image_},
-                          {"HEAD", "/v1/upscale", "upscale", image_},
-                          {"GET", "/v1/models", "read"},
-                          {"GET", "/v1/models/general-2x", "read"},
-                          {"GET", "/v1/info", "read"},
-                          {"GET", "/v1/results/none", "read"},
-                          {"GET", "/v1/progress/a%20b", "read"}};  // no id, so it is told at once
-  const auto check = [&](int port, const Route& route) {
-    for (const Expectation& expected : kCallers) {
-      SCOPED_TRACE(absl::StrCat(route.method, " ", route.target, " ", expected.caller));
-      const HttpAnswer answer =
-          Request(port, route.method, route.target, route.body, FieldsOf(expected.caller));
-      if (expected.may(route.role)) {
-        EXPECT_NE(answer.status, 401);
-        EXPECT_NE(answer.status, 403);
-      } else if (expected.known) {
-        EXPECT_EQ(answer.status, 403);
-      } else if (answer.status == 429) {
-        EXPECT_STRNE(expected.caller, "");
-        EXPECT_EQ(answer.fields.at("Retry-After"), "5");
-      } else {
-        EXPECT_EQ(answer.status, 401);
-        EXPECT_EQ(answer.fields.at("WWW-Authenticate"), "Bearer");
-      }
-    }
-  };
-  const int port = server.server().http_port(), admin = server.server().admin_port();
-  for (const Route& route : routes) check(port, route);
-  check(admin, {"GET", "/metrics", "admin"});
+  const int port = server.server().http_port();
   const HttpAnswer missing = Request(port, "GET", "/v1/models");
   EXPECT_EQ(missing.fields.at("Content-Type"), "application/problem+json");
   EXPECT_EQ(json::parse(missing.body)["reason"], "UNAUTHENTICATED");
   const HttpAnswer lacking = Request(port, "POST", "/v1/upscale", image_, FieldsOf("reader"));
   EXPECT_EQ(json::parse(lacking.body)["reason"], "PERMISSION_DENIED");
   EXPECT_EQ(json::parse(lacking.body)["metadata"]["role"], "upscale");
-  for (const char* open : {"/", "/app.js", "/docs", "/openapi.json", "/v2/health/live"}) {
-    EXPECT_EQ(Request(port, "GET", open).status, 200) << open;
+  grpc::ClientContext context;
+  Show(context, "reader");
+  pb::UpscaleRequest request;
+  request.set_image(image_);
+  pb::UpscaleResponse response;
+  EXPECT_TRUE(IsError(server.stub().Upscale(&context, request, &response),
+                      StatusCode::PERMISSION_DENIED, "PERMISSION_DENIED",
+                      "\"reader\" lacks the role \"upscale\""));
+}
+
+TEST_F(IdentityTest, TheLogNamesKeysAndShowsNone) {
+  TestServer server(Config());
+  for (const auto& [name, key] : keys_) {
+    grpc::ClientContext context;
+    Show(context, name);
+    pb::ListModelsResponse models;
+    server.stub().ListModels(&context, {}, &models);
+    Request(server.server().http_port(), "GET", "/v1/progress/a%20b", "", FieldsOf(name));
   }
-  EXPECT_EQ(Request(admin, "GET", "/v2/health/ready").status, 200);
   for (const auto& [name, key] : keys_) EXPECT_THAT(server.log(), Not(HasSubstr(key.substr(4))));
+  EXPECT_THAT(server.log(), HasSubstr("reason=expired_key key=old"));
+  EXPECT_THAT(server.log(), HasSubstr("key=uploader tenant=shop"));
   EXPECT_THAT(server.log(), HasSubstr("method=GetProgress"));
 }
 

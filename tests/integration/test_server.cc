@@ -78,19 +78,20 @@ TestServer::~TestServer() {
 std::string TestServer::log() const { return log_->text(); }
 
 std::shared_ptr<grpc::Channel> TestServer::NewChannel(
-    const grpc::ChannelArguments& arguments) const {
+    const grpc::ChannelArguments& arguments,
+    const std::shared_ptr<grpc::ChannelCredentials>& credentials) const {
   grpc::ChannelArguments own = arguments;
   own.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   own.SetMaxReceiveMessageSize(-1);
   const std::string address = endpoint_.is_unix()
                                   ? FormatEndpoint(endpoint_)
                                   : absl::StrCat("127.0.0.1:", server_->grpc_port());
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), own);
+  return grpc::CreateCustomChannel(address, credentials, own);
 }
 
-std::shared_ptr<grpc::Channel> TestServer::NewAdminChannel() const {
-  return grpc::CreateChannel(absl::StrCat("127.0.0.1:", server_->admin_port()),
-                             grpc::InsecureChannelCredentials());
+std::shared_ptr<grpc::Channel> TestServer::NewAdminChannel(
+    const std::shared_ptr<grpc::ChannelCredentials>& credentials) const {
+  return grpc::CreateChannel(absl::StrCat("127.0.0.1:", server_->admin_port()), credentials);
 }
 
 void TestServer::AwaitIdle() {

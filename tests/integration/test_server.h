@@ -44,9 +44,14 @@ class TestServer {
   pb::UpscaleService::Stub& stub() { return *stub_; }
   std::shared_ptr<grpc::Channel> channel() { return channel_; }
   // One to its admin port.
-  std::shared_ptr<grpc::Channel> NewAdminChannel() const;
+  std::shared_ptr<grpc::Channel> NewAdminChannel(
+      const std::shared_ptr<grpc::ChannelCredentials>& credentials =
+          grpc::InsecureChannelCredentials()) const;
   // A channel with a connection of its own.
-  std::shared_ptr<grpc::Channel> NewChannel(const grpc::ChannelArguments& arguments = {}) const;
+  std::shared_ptr<grpc::Channel> NewChannel(
+      const grpc::ChannelArguments& arguments = {},
+      const std::shared_ptr<grpc::ChannelCredentials>& credentials =
+          grpc::InsecureChannelCredentials()) const;
 
   Server& server() { return *server_; }
   test::Gate& gate(const std::string& device = "cpu") { return gates_.at(device); }

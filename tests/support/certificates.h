@@ -8,10 +8,11 @@
 namespace upscaled::test {
 
 // Writes NAME.pem and NAME.key to `folder`: a certificate, signed by itself, of `host` (a DNS name,
-// or an address after "IP:"). false where there is no openssl.
+// an address after "IP:" or a URI after "URI:"). false where there is no openssl.
 inline bool MakeCertificate(const std::filesystem::path& folder, const std::string& name,
                             const std::string& host) {
-  const std::string subject = host.starts_with("IP:") ? host : "DNS:" + host;
+  const bool typed = host.starts_with("IP:") || host.starts_with("URI:");
+  const std::string subject = typed ? host : "DNS:" + host;
   const std::string command =
       "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=upscaled-test"
       " -addext subjectAltName=" +

@@ -286,6 +286,31 @@ TEST_F(TokenAuthenticatorTest, AnotherKeySetForgetsWhatWasKnown) {
   EXPECT_EQ(Ask(token).code(), absl::StatusCode::kUnauthenticated) << "no issuer any more";
 }
 
+TEST_F(AuthenticatorTest, KnowsCertificatesUnlessAKeyCameWithThem) {
+  WriteText(absl::StrCat("{\"keys\": [", EntryOf("uploader", R"(["upscale"])"),
+                         R"(], "certificates": [{"name": "worker", "san": "URI:spiffe://us/worker",
+                             "tenant": "us", "roles": ["read"]}]})"));
+  ASSERT_TRUE(authenticator_->Reload().ok());
+  const std::vector<std::string> worker = {"DNS:other", "URI:spiffe://us/worker"},
+                                 other = {"DNS:other"};
+  const auto ask = [&](const std::string& key, const std::vector<std::string>& names, Role role) {
+    return authenticator_->Authorize({.api_key = key, .certificate_names = &names}, kHost, role);
+  };
+  const auto caller = ask("", worker, Role::kRead);
+  ASSERT_TRUE(caller.ok()) << caller.status();
+  EXPECT_EQ((*caller)->name, "worker");
+  EXPECT_EQ(ask("", worker, Role::kUpscale).status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ((*ask(KeyNamed("uploader"), worker, Role::kUpscale))->name, "uploader");
+  EXPECT_EQ(ask(*NewApiKey(), worker, Role::kRead).status().code(),
+            absl::StatusCode::kUnauthenticated)
+      << "a wrong key is not made good";
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(ask("", other, Role::kRead).status().code(), absl::StatusCode::kUnauthenticated)
+        << "nobody guesses certificates";
+  }
+  EXPECT_EQ(denied_.back(), "unknown_certificate:");
+}
+
 TEST(AuthenticatorLoadTest, NamesTheFileThatItCannotRead) {
   FakeClock clock;
   const auto loaded = Authenticator::Load("/nowhere/keys.json", clock, [](const DeniedCaller&) {});

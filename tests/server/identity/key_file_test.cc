@@ -176,6 +176,35 @@ TEST(KeyFileTest, MayNameAnIssuerOfTokens) {
               HasSubstr("\"audience\" is empty"));
 }
 
+TEST(KeyFileTest, CertificatesHaveHoldersToo) {
+  const auto entry = [](const std::string& name, const std::string& san) {
+    return absl::StrCat(R"({"name": ")", name, R"(", "san": ")", san,
+                        R"(", "tenant": "shop", "roles": ["upscale"]})");
+  };
+  const auto file_of = [](const std::string& entries) {
+    return absl::StrCat(R"({"keys": [)", Entry("key", 'a'), R"(], "certificates": [)", entries,
+                        R"(], "tenants": {"shop": {"weight": 3}}})");
+  };
+  const auto file = ParseKeyFile(file_of(entry("host", "DNS:Worker.example.org") + "," +
+                                         entry("uri", "URI:spiffe://Example.org/shop")),
+                                 "keys.json");
+  ASSERT_TRUE(file.ok()) << file.status();
+  ASSERT_EQ(file->certificates.size(), 2u);
+  const KeyEntry& host = file->certificates.at("DNS:worker.example.org");
+  EXPECT_EQ(host.principal.name, "host");
+  EXPECT_EQ(host.principal.limits->weight, 3);
+  EXPECT_TRUE(file->certificates.contains("URI:spiffe://Example.org/shop"));
+  for (const char* san : {"", "DNS:", "worker", "IP:127.0.0.1", "dns:a", "DNS:*.example.org",
+                          "DNS:a b", "email:a@example.org"}) {
+    EXPECT_THAT(Refusal(file_of(entry("a", san))), HasSubstr("; it must be like DNS:")) << san;
+  }
+  EXPECT_THAT(Refusal(file_of(entry("a", "DNS:x") + "," + entry("b", "DNS:X"))),
+              HasSubstr("certificates[1] (\"b\"): another entry has this \"san\""));
+  EXPECT_THAT(Refusal(file_of(entry("key", "DNS:x"))),
+              HasSubstr("certificates[0] (\"key\"): another entry has this name"));
+  EXPECT_THAT(Refusal(R"({"certificates": {}})"), HasSubstr("\"certificates\" must be a list"));
+}
+
 TEST(KeyFileTest, RefusesDuplicates) {
   EXPECT_THAT(Refusal(File(Entry("a", 'a') + "," + Entry("a", 'b'))),
               HasSubstr("keys[1] (\"a\"): another entry has this name"));
