@@ -16,7 +16,7 @@ import time
 USER_ID = 65532  # of nobody on the host
 AUTHORITIES = pathlib.Path("/etc/ssl/certs/ca-certificates.crt")
 LICENCE_TEXTS = pathlib.Path("/usr/share/common-licenses")
-NOT_SERVED = ("usr/bin/upscale-bench", "usr/share/upscaled/proto")
+NOT_SERVED = ("usr/bin/upscale-bench", "usr/bin/upscale-train", "usr/share/upscaled/proto")
 FILES = {
     "etc/passwd": f"upscaled:x:{USER_ID}:{USER_ID}::/:/nonexistent\n",
     "etc/group": f"upscaled:x:{USER_ID}:\n",

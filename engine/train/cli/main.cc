@@ -1,0 +1,181 @@
+// The `upscale-train` command.
+#include <signal.h>
+
+#include <atomic>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "engine/base/cpu_info.h"
+#include "engine/base/status_macros.h"
+#include "engine/model/repository.h"
+#include "engine/train/model_folder.h"
+#include "engine/train/training.h"
+
+namespace upscaled::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+enum ExitCode { kExitOk = 0, kExitFailed = 1, kExitBadArguments = 2 };
+
+std::atomic<bool> interrupted = false;
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+struct Command {
+  std::string start = "general-2x";
+  fs::path models, out;
+  int noise_level = kNoDenoise;
+  size_t cache_mb = 1024;
+  TrainingOptions training;
+};
+
+// Where programs have the bundled models, installed or in the build folder.
+fs::path BundledModels() {
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  const fs::path installed = program.parent_path().parent_path() / "share/upscaled/models";
+  return fs::is_directory(installed, error) ? installed : fs::path(UPSCALED_SOURCE_MODELS);
+}
+
+void AddOptions(CLI::App& app, Command& command) {
+  TrainingOptions& training = command.training;
+  command.models = BundledModels();
+  training.threads = AvailableCpuCount();
+  app.add_option("--images", training.images, "folder of images to learn from")->required();
+  app.add_option("--out", command.out, "folder of the model to make; its name is the model's")
+      ->required();
+  app.add_option("--start", command.start, "model to begin with")->capture_default_str();
+  app.add_option("--models", command.models, "folder of models to find it in")
+      ->capture_default_str();
+  app.add_option("--noise-level", command.noise_level, "which of its networks; -1: the plain one")
+      ->check(CLI::Range(-1, 3))
+      ->capture_default_str();
+  app.add_option("--minutes", training.minutes, "how long to train")
+      ->check(CLI::Range(0.01, 1e5))
+      ->capture_default_str();
+  app.add_option("--steps", training.steps, "how many steps to make, instead of --minutes")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+  app.add_option("--rate", training.rate, "peak learning rate")
+      ->check(CLI::Range(1e-9, 1.0))
+      ->capture_default_str();
+  app.add_option("--batch", training.batch, "patches a step")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  app.add_option("--patch", training.patch_px, "side of a patch, in source pixels")
+      ->check(CLI::Range(8, 512))
+      ->capture_default_str();
+  app.add_option("--threads", training.threads, "the result depends on their number")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  app.add_option("--seed", training.seed, "of all that is random")->capture_default_str();
+  app.add_option("--memory-mb", command.cache_mb, "for the images' pixels")
+      ->check(CLI::Range(size_t{1}, size_t{1} << 24))
+      ->capture_default_str();
+  app.add_flag("--resume", training.resume, "go on where a training into --out was interrupted");
+}
+
+absl::StatusOr<const ModelVariant*> FindVariant(const ModelCard& card, int noise_level) {
+  for (const ModelVariant& variant : card.variants) {
+    if (variant.noise_level == noise_level && variant.scale > 1) return &variant;
+  }
+  return absl::NotFoundError(
+      absl::StrCat("model '", card.name, "' does not enlarge with noise level ", noise_level));
+}
+
+// "4 min 10 s"
+std::string Duration(double seconds) {
+  const auto whole = static_cast<int64_t>(seconds + 0.5);
+  return whole < 60 ? absl::StrCat(whole, " s")
+                    : absl::StrCat(whole / 60, " min ", whole % 60, " s");
+}
+
+void Print(const Progress& progress, const Training& training) {
+  const double left_s =
+      static_cast<double>(progress.total_steps - progress.step) / progress.steps_per_second;
+  absl::PrintF(
+      "step %d of %d  loss %.4f  held out %.2f dB (%+.2f over Lanczos, %+.2f over the start)  "
+      "%.2f steps/s  %s left\n",
+      progress.step, progress.total_steps, progress.loss, progress.psnr_db,
+      progress.psnr_db - training.lanczos_psnr_db(),
+      progress.psnr_db - training.state().start_psnr_db, progress.steps_per_second,
+      Duration(left_s));
+  std::fflush(stdout);
+}
+
+absl::Status CreateFolder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (!error) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat("cannot create ", folder.string(), ": ", error.message()));
+}
+
+absl::Status Train(Command& command) {
+  ASSIGN_OR_RETURN(const ModelRepository models, ModelRepository::Open({command.models}));
+  ASSIGN_OR_RETURN(const ModelCard* card, models.Find(command.start));
+  ASSIGN_OR_RETURN(const ModelVariant* variant, FindVariant(*card, command.noise_level));
+  ASSIGN_OR_RETURN(const Network start, LoadNetwork(*card, *variant));
+  if (!command.out.has_filename()) command.out = command.out.parent_path();
+  RETURN_IF_ERROR(CreateFolder(command.out));
+  TrainingOptions options = command.training;
+  options.checkpoint = command.out / "checkpoint";
+  options.start =
+      absl::StrCat(card->name, " version ", card->version, " noise level ", variant->noise_level);
+  options.cache_bytes = command.cache_mb << 20;
+  ASSIGN_OR_RETURN(const std::unique_ptr<Training> training, Training::Create(start, options));
+  const ImageFolder& images = training->images();
+  for (const std::string& skipped : images.skipped) {
+    absl::FPrintF(stderr, "skipped %s\n", skipped);
+  }
+  absl::PrintF("%d images to learn from, %d held out: Lanczos %.2f dB, %s %.2f dB\n",
+               images.training.size(), images.held_out.size(), training->lanczos_psnr_db(),
+               card->name, training->state().start_psnr_db);
+  std::fflush(stdout);
+  const absl::Status trained =
+      training->Run(interrupted, [&](const Progress& progress) { Print(progress, *training); });
+  const Checkpoint& state = training->state();
+  RETURN_IF_ERROR(
+      WriteModelFolder(command.out, training->BestNetwork(),
+                       {.start = card,
+                        .noise_level = variant->noise_level,
+                        .images = fs::absolute(options.images / "").parent_path().filename(),
+                        .training_images = images.training.size(),
+                        .held_out_images = images.held_out.size(),
+                        .steps = state.learned.steps,
+                        .settings = state.settings,
+                        .lanczos_psnr_db = training->lanczos_psnr_db(),
+                        .start_psnr_db = state.start_psnr_db,
+                        .psnr_db = state.best_psnr_db}));
+  absl::PrintF("%s: %.2f dB on held-out images, %+.2f over %s%s\n", command.out.string(),
+               state.best_psnr_db, state.best_psnr_db - state.start_psnr_db, card->name,
+               interrupted ? "; interrupted, --resume goes on" : "");
+  return trained;
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app("Fine-tunes a model on images of one's own.", "upscale-train");
+  Command command;
+  AddOptions(app, command);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {  // --help, too.
+    return app.exit(error) == 0 ? kExitOk : kExitBadArguments;
+  }
+  signal(SIGINT, [](int) { interrupted = true; });
+  signal(SIGTERM, [](int) { interrupted = true; });
+  const absl::Status status = Train(command);
+  if (status.ok()) return kExitOk;
+  absl::FPrintF(stderr, "upscale-train: %s\n", std::string(status.message()));
+  return kExitFailed;
+}
+
+}  // namespace
+}  // namespace upscaled::train
+
+int main(int argc, char** argv) { return upscaled::train::Main(argc, argv); }

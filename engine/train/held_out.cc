@@ -1,0 +1,71 @@
+#include "engine/train/held_out.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/base/status_macros.h"
+
+namespace upscaled::train {
+namespace {
+
+constexpr size_t kMaxImages = 32;
+constexpr size_t kMaxPatches = 96;
+constexpr size_t kMaxPatchesPerImage = 8;
+constexpr double kLeastError = 1e-10;  // 100 dB stands for equal
+
+double SquaredError(const Image& a, const Image& b, const Rect& part) {
+  double sum = 0;
+  for (int y = part.y; y < part.bottom(); ++y) {
+    for (int i = 3 * part.x; i < 3 * part.right(); ++i) {
+      const double error = (a.view().row(y)[i] - b.view().row(y)[i]) / 255.0;
+      sum += error * error;
+    }
+  }
+  return sum / static_cast<double>(3 * part.Area());
+}
+
+}  // namespace
+
+HeldOut::HeldOut(std::span<const TrainingImage> images, const PatchShape& shape)
+    : images_(images.first(std::min(images.size(), kMaxImages))),
+      shape_(shape),
+      per_image_(static_cast<int>(std::clamp(kMaxPatches / (kReductions.size() * images_.size()),
+                                             size_t{1}, kMaxPatchesPerImage))),
+      patches_(SpreadPatches(images_, shape_, per_image_)) {}
+
+double HeldOut::MeanPsnrDb(std::span<const double> squared_errors) const {
+  double sum = 0;
+  for (size_t first = 0; first < squared_errors.size(); first += per_image_) {
+    double error = 0;
+    for (int i = 0; i < per_image_; ++i) error += squared_errors[first + i] / per_image_;
+    sum += -10 * std::log10(std::max(error, kLeastError));
+  }
+  return sum * per_image_ / static_cast<double>(squared_errors.size());
+}
+
+double HeldOut::PsnrDb(Learner& learner, std::span<const float> parameters) const {
+  return MeanPsnrDb(learner.SquaredErrors(
+      parameters,
+      [&](int patch, int image, Tensor<float>& input, Tensor<float>& target) {
+        CutPatch(images_, shape_, patches_[patch], image, input, target);
+      },
+      static_cast<int>(patches_.size())));
+}
+
+absl::StatusOr<double> HeldOut::LanczosPsnrDb() const {
+  std::vector<double> errors;
+  Image enlarged;
+  for (size_t i = 0; i < patches_.size(); ++i) {
+    const Patch& patch = patches_[i];
+    const TrainingImage& image = images_[patch.image];
+    if (i % per_image_ == 0) {
+      ASSIGN_OR_RETURN(enlarged, Enlarge(image.reduced[patch.reduction], shape_.scale));
+    }
+    errors.push_back(
+        SquaredError(enlarged, image.original,
+                     Scale({patch.x, patch.y, shape_.side_px, shape_.side_px}, shape_.scale)));
+  }
+  return MeanPsnrDb(errors);
+}
+
+}  // namespace upscaled::train

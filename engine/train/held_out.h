@@ -1,0 +1,33 @@
+// How well parameters do on images that are never trained on.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/train/learner.h"
+#include "engine/train/patches.h"
+
+namespace upscaled::train {
+
+// Looks at patches spread over the first 32 images, reduced in every way, at most some 100 in all.
+class HeldOut {
+ public:
+  // Borrows the images, which are not empty.
+  HeldOut(std::span<const TrainingImage> images, const PatchShape& shape);
+
+  // dB of RGB in 0..1: the mean over images and reductions, each by the mean error of its patches.
+  double PsnrDb(Learner& learner, std::span<const float> parameters) const;
+  // Of the same patches enlarged by Lanczos-3.
+  absl::StatusOr<double> LanczosPsnrDb() const;
+
+ private:
+  double MeanPsnrDb(std::span<const double> squared_errors) const;
+
+  const std::span<const TrainingImage> images_;
+  const PatchShape shape_;
+  const int per_image_;
+  const std::vector<Patch> patches_;
+};
+
+}  // namespace upscaled::train

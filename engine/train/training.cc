@@ -1,0 +1,146 @@
+#include "engine/train/training.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "engine/base/status_macros.h"
+#include "engine/train/parameters.h"
+
+namespace upscaled::train {
+namespace {
+
+constexpr double kMaxGradientNorm = 0.5;
+constexpr int64_t kReports = 30;  // of a training; the checkpoint is written as often
+constexpr int kTriedSteps = 3;
+constexpr double kTrainedPart = 0.9;  // of the time; the rest goes to held-out images
+
+double Seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Training>> Training::Create(const Network& start,
+                                                           const TrainingOptions& options) {
+  std::unique_ptr<Training> training(new Training(start, options));
+  training->shape_ = {options.patch_px, start.pad_px, start.scale};
+  ASSIGN_OR_RETURN(training->learner_,
+                   Learner::Create(start, options.patch_px, options.batch, options.threads));
+  ASSIGN_OR_RETURN(training->images_,
+                   LoadImageFolder(options.images, {.scale = start.scale,
+                                                    .min_side_px = options.patch_px * start.scale,
+                                                    .cache_bytes = options.cache_bytes}));
+  training->held_out_ = std::make_unique<HeldOut>(training->images_.held_out, training->shape_);
+  ASSIGN_OR_RETURN(training->lanczos_psnr_db_, training->held_out_->LanczosPsnrDb());
+  RETURN_IF_ERROR(options.resume ? training->Resume() : training->Begin());
+  return training;
+}
+
+absl::Status Training::Begin() {
+  std::error_code ignored;
+  if (std::filesystem::exists(options_.checkpoint, ignored)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(options_.checkpoint.string(), ": is there; resume it or train elsewhere"));
+  }
+  state_.settings = Settings();
+  state_.learned = Learned(ReadParameters(start_));
+  state_.best = state_.learned.parameters;
+  state_.start_psnr_db = held_out_->PsnrDb(*learner_, state_.best);
+  state_.best_psnr_db = state_.start_psnr_db;
+  if (!std::isfinite(state_.start_psnr_db)) {
+    return absl::InvalidArgumentError("the start model gives no finite results");
+  }
+  state_.total_steps = options_.steps > 0 ? options_.steps : StepsOfMinutes();
+  // That it can be written is better known now than in an hour.
+  return WriteCheckpoint(options_.checkpoint, state_);
+}
+
+absl::Status Training::Resume() {
+  ASSIGN_OR_RETURN(state_, ReadCheckpoint(options_.checkpoint, ReadParameters(start_).size()));
+  if (state_.settings == Settings()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(options_.checkpoint.string(),
+                                                    ": was made with ", state_.settings,
+                                                    ", not with ", Settings()));
+}
+
+std::string Training::Settings() const {
+  int64_t pixels = 0;
+  for (const auto* images : {&images_.training, &images_.held_out}) {
+    for (const TrainingImage& image : *images) pixels += image.original.spec().size().Area();
+  }
+  return absl::StrFormat(
+      "start %s, seed %d, batch %d, patch %d, threads %d, rate %g, images %d + %d of %d pixels",
+      options_.start, options_.seed, options_.batch, options_.patch_px, options_.threads,
+      options_.rate, images_.training.size(), images_.held_out.size(), pixels);
+}
+
+int64_t Training::StepsOfMinutes() {
+  std::vector<float> gradient;
+  Gradient(gradient);  // warms up
+  const double begin = Seconds();
+  for (int i = 0; i < kTriedSteps; ++i) Gradient(gradient);
+  const double step_s = (Seconds() - begin) / kTriedSteps;
+  return std::max<int64_t>(1, std::llround(kTrainedPart * 60 * options_.minutes / step_s));
+}
+
+double Training::Gradient(std::vector<float>& gradient) {
+  const auto fill = [&](int patch, int image, Tensor<float>& input, Tensor<float>& target) {
+    const Patch chosen =
+        RandomPatch(images_.training, shape_, options_.seed, state_.learned.steps, patch);
+    CutPatch(images_.training, shape_, chosen, image, input, target);
+  };
+  return learner_->Gradient(state_.learned.parameters, kPsnrLoss, fill, gradient);
+}
+
+void Training::Evaluate(Progress& progress) {
+  progress.psnr_db = held_out_->PsnrDb(*learner_, state_.learned.average);
+  if (progress.psnr_db > state_.best_psnr_db) {
+    state_.best = state_.learned.average;
+    state_.best_psnr_db = progress.psnr_db;
+  }
+  progress.best_psnr_db = state_.best_psnr_db;
+}
+
+absl::Status Training::Run(const std::atomic<bool>& stop,
+                           absl::FunctionRef<void(const Progress&)> report) {
+  const int64_t total = state_.total_steps;
+  const int64_t report_every = std::max<int64_t>(1, total / kReports);
+  std::vector<float> gradient;
+  double loss = 0, begin = Seconds();
+  int64_t reported = state_.learned.steps;
+  while (state_.learned.steps < total && !stop) {
+    loss += Gradient(gradient);
+    const double norm = ClipNorm(gradient, kMaxGradientNorm);
+    if (!std::isfinite(norm)) {
+      return absl::AbortedError(absl::StrCat("the gradient of step ", state_.learned.steps,
+                                             " is not finite; try a lower rate than ",
+                                             options_.rate));
+    }
+    AdamStep(gradient, CosineRate(options_.rate, state_.learned.steps, total), state_.learned);
+    const int64_t step = state_.learned.steps;
+    if (step % report_every != 0 && step != total) continue;
+    const auto steps = static_cast<double>(step - reported);
+    Progress progress{.step = step,
+                      .total_steps = total,
+                      .loss = loss / steps,
+                      .steps_per_second = steps / (Seconds() - begin)};
+    Evaluate(progress);
+    RETURN_IF_ERROR(WriteCheckpoint(options_.checkpoint, state_));
+    report(progress);
+    loss = 0, begin = Seconds(), reported = step;
+  }
+  return WriteCheckpoint(options_.checkpoint, state_);
+}
+
+Network Training::BestNetwork() const {
+  Network network = start_;
+  WriteParameters(state_.best, network);
+  return network;
+}
+
+}  // namespace upscaled::train

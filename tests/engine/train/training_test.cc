@@ -1,0 +1,250 @@
+// Whole trainings: the model that comes out, checkpoints, and what is refused.
+#include "engine/train/training.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "engine/backends/reference/reference_backend.h"
+#include "engine/base/files.h"
+#include "engine/model/loader.h"
+#include "engine/model/repository.h"
+#include "engine/train/model_folder.h"
+#include "engine/train/ncnn_writer.h"
+#include "engine/train/parameters.h"
+#include "tests/support/run_image.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+class TrainingTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "training-XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+    fs::create_directory(folder_ / "images");
+    fs::create_directories(folder_ / "models" / "mine");
+    std::mt19937 random(7);
+    for (int i = 0; i < 6; ++i) {
+      const Image image = test::ArtImage({64, 56, 3, SampleType::kU8}, random);
+      std::ofstream(folder_ / "images" / absl::StrCat(i, ".png"), std::ios::binary)
+          << *test::Encode(image.view(), {.format = ImageFormat::kPng});
+    }
+    start_ = LoadNetworkFile(UPSCALED_BUNDLED_MODELS "/fast-2x/model.param").value();
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  TrainingOptions Options(const std::string& checkpoint) const {
+    return {.images = folder_ / "images",
+            .checkpoint = folder_ / checkpoint,
+            .start = "fast-2x",
+            .steps = 12,
+            .seed = 3,
+            .batch = 2,
+            .patch_px = 12,
+            .threads = 2,
+            .rate = 1e-3};
+  }
+
+  std::unique_ptr<Training> Create(const TrainingOptions& options) const {
+    auto training = Training::Create(start_, options);
+    EXPECT_TRUE(training.ok()) << training.status();
+    return *std::move(training);
+  }
+
+  void ExpectRefused(const TrainingOptions& options, absl::StatusCode code,
+                     const std::string& message) const {
+    const absl::Status status = Training::Create(start_, options).status();
+    EXPECT_EQ(status.code(), code) << status;
+    EXPECT_NE(status.message().find(message), status.message().npos) << status;
+  }
+
+  std::string Bytes(const std::string& file) const {
+    return ReadFile(folder_ / file, size_t{1} << 30).value();
+  }
+
+  const std::atomic<bool> go_on_ = false;
+  fs::path folder_;
+  Network start_;
+};
+
+TEST_F(TrainingTest, GetsBetterOnItsOwnImages) {
+  TrainingOptions options = Options("checkpoint");
+  options.steps = 60;
+  const auto training = Create(options);
+  int reports = 0;
+  const absl::Status status = training->Run(go_on_, [&](const Progress& progress) {
+    ++reports;
+    EXPECT_EQ(progress.total_steps, 60);
+    EXPECT_GT(progress.steps_per_second, 0);
+    EXPECT_GE(progress.best_psnr_db, progress.psnr_db);
+  });
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(reports, 30);
+  EXPECT_GT(training->state().best_psnr_db, training->state().start_psnr_db);
+  EXPECT_NE(ReadParameters(training->BestNetwork()), ReadParameters(start_));
+}
+
+// Stopped after any step and resumed, it ends with the same bytes.
+TEST_F(TrainingTest, ResumesToTheBit) {
+  ASSERT_TRUE(Create(Options("whole"))->Run(go_on_, [](const Progress&) {}).ok());
+  std::atomic<bool> stop = false;
+  ASSERT_TRUE(Create(Options("parts"))
+                  ->Run(stop, [&](const Progress& progress) { stop = progress.step == 5; })
+                  .ok());
+  EXPECT_NE(Bytes("parts"), Bytes("whole"));
+  TrainingOptions options = Options("parts");
+  options.resume = true;
+  const auto resumed = Create(options);
+  EXPECT_EQ(resumed->state().learned.steps, 5);
+  ASSERT_TRUE(resumed->Run(go_on_, [](const Progress&) {}).ok());
+  EXPECT_EQ(Bytes("parts"), Bytes("whole"));
+}
+
+TEST_F(TrainingTest, RefusesAResumeOfSomethingElse) {
+  Create(Options("checkpoint"));
+  ExpectRefused(Options("checkpoint"), absl::StatusCode::kFailedPrecondition, "is there");
+  TrainingOptions options = Options("checkpoint");
+  options.resume = true;
+  options.seed = 4;
+  ExpectRefused(options, absl::StatusCode::kFailedPrecondition, "seed 3, batch 2");
+  options.checkpoint = folder_ / "none";
+  ExpectRefused(options, absl::StatusCode::kNotFound, "none");
+  std::ofstream(folder_ / "short") << Bytes("checkpoint").substr(0, 1000);
+  options.checkpoint = folder_ / "short";
+  ExpectRefused(options, absl::StatusCode::kInvalidArgument, "is no checkpoint of a network of");
+}
+
+TEST_F(TrainingTest, RefusesAFolderThatItCannotWriteTo) {
+  ExpectRefused(Options("none/checkpoint"), absl::StatusCode::kUnavailable, "No such file");
+  if (geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
+  fs::create_directory(folder_ / "locked");
+  chmod((folder_ / "locked").c_str(), 0500);
+  ExpectRefused(Options("locked/checkpoint"), absl::StatusCode::kUnavailable, "Permission denied");
+}
+
+TEST_F(TrainingTest, EndsWhereAGradientIsNotFinite) {
+  TrainingOptions options = Options("checkpoint");
+  options.rate = 1e30;
+  const auto training = Create(options);
+  const absl::Status status = training->Run(go_on_, [](const Progress&) {});
+  EXPECT_EQ(status.code(), absl::StatusCode::kAborted) << status;
+  for (const float parameter : ReadParameters(training->BestNetwork())) {
+    ASSERT_TRUE(std::isfinite(parameter));
+  }
+}
+
+// What was learned is served: to the bit what the trained network computes.
+TEST_F(TrainingTest, TheModelIsServed) {
+  TrainingOptions options = Options("checkpoint");
+  options.steps = 60;  // after which it is no longer the start
+  const auto training = Create(options);
+  ASSERT_TRUE(training->Run(go_on_, [](const Progress&) {}).ok());
+  const ModelRepository bundled = ModelRepository::Open({UPSCALED_BUNDLED_MODELS}).value();
+  const Network best = training->BestNetwork();
+  ASSERT_TRUE(WriteModelFolder(folder_ / "models/mine", best,
+                               {.start = *bundled.Find("fast-2x"), .images = "images"})
+                  .ok());
+  const auto repository = ModelRepository::Open({folder_ / "models"});
+  ASSERT_TRUE(repository.ok()) << repository.status();
+  const ModelCard* card = *repository->Find("mine");
+  const auto served = LoadNetwork(*card, card->variants.front());
+  ASSERT_TRUE(served.ok()) << served.status();
+  EXPECT_EQ(card->family, "espcn");
+  EXPECT_EQ(card->NoiseLevels(), std::vector<int>{kNoDenoise});
+
+  std::mt19937 random = test::FreshRandom();
+  const Image image = test::PhotoImage({20, 17, 3, SampleType::kF32}, random);
+  const auto backend = CreateReferenceBackend({}).value();
+  std::vector<Image> results;
+  for (const Network* network : {&best, &*served, const_cast<const Network*>(&start_)}) {
+    const auto executable = backend->Compile(*network, Precision::kExact).value();
+    Image& result = results.emplace_back(ImageSpec{40, 34, 3, SampleType::kF32});
+    ASSERT_TRUE(backend->CreateStream()
+                    ->Run(*executable, std::vector<TileTask>{test::WholeTask(
+                                           *executable, image.view(), result.mutable_view())})
+                    .ok());
+  }
+  EXPECT_TRUE(test::SameImages(results[1].view(), results[0].view()));
+  EXPECT_FALSE(test::SameImages(results[2].view(), results[0].view()));
+}
+
+TEST(NcnnWriterTest, WritesWhatTheLoaderReadsBack) {
+  const std::string folder = ::testing::TempDir();
+  Network network;
+  auto& layers = network.layers;
+  const auto conv = [&](const char* name, int input, int out, int in, int kernel, int padding,
+                        Activation activation, std::vector<float> slope) {
+    Layer layer{.op = Op::kConv,
+                .name = name,
+                .inputs = {input},
+                .out_channels = out,
+                .in_channels = in,
+                .kernel_px = kernel,
+                .padding_px = padding,
+                .activation = activation,
+                .slope = std::move(slope)};
+    layer.weights.resize(size_t{1} * out * in * kernel * kernel);
+    layer.bias.resize(out);
+    for (size_t i = 0; i < layer.weights.size(); ++i) layer.weights[i] = 1.0f / (3.0f + i);
+    for (int i = 0; i < out; ++i) layer.bias[i] = 0.1f * static_cast<float>(i);
+    layers.push_back(std::move(layer));
+  };
+  layers.push_back({.op = Op::kInput, .name = "in", .out_channels = 3});
+  conv("a", 0, 4, 3, 3, 0, Activation::kPRelu, {0.1f, 0.2f, -0.3f, 0.4f});
+  conv("b", 1, 4, 4, 3, 1, Activation::kRelu, {});
+  conv("c", 2, 12, 4, 1, 0, Activation::kLeakyRelu, {0.3f});
+  layers.push_back({.op = Op::kPixelShuffle,
+                    .name = "d",
+                    .inputs = {3},
+                    .out_channels = 3,
+                    .in_channels = 12,
+                    .factor = 2});
+  layers.push_back({.op = Op::kCrop,
+                    .name = "e",
+                    .inputs = {0},
+                    .out_channels = 3,
+                    .in_channels = 3,
+                    .crop_px = 1});
+  layers.push_back({.op = Op::kResizeNearest,
+                    .name = "f",
+                    .inputs = {5},
+                    .out_channels = 3,
+                    .in_channels = 3,
+                    .factor = 2});
+  layers.push_back(
+      {.op = Op::kAdd, .name = "g", .inputs = {4, 6}, .out_channels = 3, .in_channels = 3});
+  const NcnnModel model = WriteNcnn(network);
+  std::ofstream(folder + "/written.param") << model.param;
+  std::ofstream(folder + "/written.bin", std::ios::binary) << model.bin;
+  const auto read = LoadNetworkFile(folder + "/written.param");
+  ASSERT_TRUE(read.ok()) << read.status() << "\n" << model.param;
+  ASSERT_EQ(read->layers.size(), layers.size());
+  EXPECT_EQ(read->scale, 2);
+  EXPECT_EQ(read->pad_px, 1);
+  for (size_t i = 0; i < layers.size(); ++i) {
+    EXPECT_EQ(read->layers[i].op, layers[i].op);
+    EXPECT_EQ(read->layers[i].inputs, layers[i].inputs);
+    EXPECT_EQ(read->layers[i].activation, layers[i].activation);
+    EXPECT_EQ(read->layers[i].slope, layers[i].slope);
+    EXPECT_EQ(read->layers[i].weights, layers[i].weights);
+    EXPECT_EQ(read->layers[i].bias, layers[i].bias);
+    EXPECT_EQ(read->layers[i].padding_px, layers[i].padding_px);
+    EXPECT_EQ(read->layers[i].crop_px, layers[i].crop_px);
+    EXPECT_EQ(read->layers[i].factor, layers[i].factor);
+  }
+}
+
+}  // namespace
+}  // namespace upscaled::train
