@@ -75,6 +75,7 @@ absl::StatusOr<ComputedImage> Compute(const FlightComputation& computation,
   computed.summary.set_etag(announced.etag());
   if (writer != nullptr) {
     writer->Commit({.name = announced.etag(),
+                    .tenant = computation.payer.tenant,
                     .media_type = computation.media_type,
                     .header = announced.SerializeAsString(),
                     .source = computation.source_digest,

@@ -13,9 +13,11 @@ ResultSharing::ResultSharing(ResultSharingOptions options)
       image_arithmetic_(ImageArithmetic()),
       workers_(options_.max_computations) {}
 
-absl::StatusOr<Digest> ResultSharing::KeyOf(const Digest& source, const RequestOptions& options,
+absl::StatusOr<Digest> ResultSharing::KeyOf(const std::string& tenant, const Digest& source,
+                                            const RequestOptions& options,
                                             const ResolvedJob& resolved, const ModelCard& model) {
-  ResultParts parts{.source = source,
+  ResultParts parts{.tenant = tenant,
+                    .source = source,
                     .result = resolved.result,
                     .prefilter = options.prefilter,
                     .tta = options.tta,

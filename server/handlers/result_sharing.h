@@ -45,9 +45,10 @@ class ResultSharing {
   const ResultCounts& counts() const { return counts_; }
   int64_t max_held_bytes() const { return options_.max_held_bytes; }
 
-  // What equal requests have in common. Errors as NetworkDigests::Of.
-  absl::StatusOr<Digest> KeyOf(const Digest& source, const RequestOptions& options,
-                               const ResolvedJob& resolved, const ModelCard& model);
+  // What equal requests of a tenant have in common; empty: of all. Errors as NetworkDigests::Of.
+  absl::StatusOr<Digest> KeyOf(const std::string& tenant, const Digest& source,
+                               const RequestOptions& options, const ResolvedJob& resolved,
+                               const ModelCard& model);
   // `arithmetic`: the device's; empty: no network runs.
   std::string NameOf(const Digest& key, std::string_view arithmetic) const;
   // The names that the result may get, by the devices that may be chosen.

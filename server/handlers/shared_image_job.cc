@@ -71,10 +71,12 @@ class SharedImageJob {
   }
 
  private:
+  const std::string& tenant() const { return context_.payer.tenant; }
+
   // --- The source ---
 
   absl::StatusOr<Digest> Key() {
-    return sharing_.KeyOf(source_digest_, job_.options, resolved_, *model_->card);
+    return sharing_.KeyOf(tenant(), source_digest_, job_.options, resolved_, *model_->card);
   }
 
   // As a request for memory alone: it is not known yet whether anything is to be computed.
@@ -106,7 +108,7 @@ class SharedImageJob {
   // A stored result of the source that the client says it has.
   absl::StatusOr<bool> FindSource(const Digest& digest) {
     if (sharing_.store() == nullptr) return false;
-    const std::optional<std::string> stored = sharing_.store()->FindSource(digest);
+    const std::optional<std::string> stored = sharing_.store()->FindSource(digest, tenant());
     if (!stored.has_value()) return false;
     source_ = SourceFromText(*stored);
     ASSIGN_OR_RETURN(resolved_, ResolveJob(environment_, job_.options, *model_, source_));
@@ -141,7 +143,7 @@ class SharedImageJob {
   std::optional<ResultStore::Found> FindStored() {
     if (sharing_.store() == nullptr) return std::nullopt;
     for (const std::string& name : Names()) {
-      if (auto found = sharing_.store()->Find(name)) return found;
+      if (auto found = sharing_.store()->Find(name, tenant())) return found;
     }
     return std::nullopt;
   }

@@ -69,10 +69,10 @@ class StoringSink final : public ByteSink {
 };
 
 // The result's name, "" where it has none.
-std::string NameOf(ResultSharing& sharing, const StreamedImage& image, const Digest& source,
-                   const ComputedImage& computed) {
+std::string NameOf(ResultSharing& sharing, const std::string& tenant, const StreamedImage& image,
+                   const Digest& source, const ComputedImage& computed) {
   const absl::StatusOr<Digest> key =
-      sharing.KeyOf(source, image.job.options, image.resolved, *image.model->card);
+      sharing.KeyOf(tenant, source, image.job.options, image.resolved, *image.model->card);
   return key.ok() && !computed.mixed ? sharing.NameOf(*key, computed.arithmetic) : "";
 }
 
@@ -102,11 +102,13 @@ absl::StatusOr<pb::UpscaleSummary> StreamImage(const HandlerEnvironment& environ
                                  .on_header = on_header,
                                  .on_progress = job.on_progress}));
   const std::optional<Digest> source = input.Finish();
-  const std::string name = source.has_value() ? NameOf(sharing, image, *source, computed) : "";
+  const std::string name =
+      source.has_value() ? NameOf(sharing, context.payer.tenant, image, *source, computed) : "";
   if (name.empty()) return std::move(computed.summary);
   computed.summary.set_etag(name);
   announced.set_etag(name);
   output.Commit({.name = name,
+                 .tenant = context.payer.tenant,
                  .media_type = std::string(FormatMediaType(image.resolved.encode.format)),
                  .header = announced.SerializeAsString(),
                  .source = *source,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -85,6 +86,13 @@ class RequestProgress {
   absl::Time told_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
 };
 
+// A request by its id, which is its tenant's alone.
+struct TenantRequest {
+  std::string tenant;  // empty: the server asks for no keys
+  std::string id;
+  auto operator<=>(const TenantRequest&) const = default;
+};
+
 // Knows the requests that run, as many as there are slots, and how the last ones ended, for who
 // looks too late. Thread safe. Must outlive its entries.
 class ProgressBoard {
@@ -101,7 +109,7 @@ class ProgressBoard {
     Entry& operator=(Entry&& other) noexcept {
       Leave();
       board_ = std::exchange(other.board_, nullptr);
-      id_ = std::move(other.id_);
+      request_ = std::move(other.request_);
       progress_ = std::move(other.progress_);
       return *this;
     }
@@ -114,31 +122,31 @@ class ProgressBoard {
    private:
     friend class ProgressBoard;
     void Leave() {
-      if (board_ != nullptr) board_->Leave(id_, progress_);
+      if (board_ != nullptr) board_->Leave(request_, progress_);
     }
     ProgressBoard* board_ = nullptr;
-    std::string id_;
+    TenantRequest request_;
     std::shared_ptr<RequestProgress> progress_;
   };
 
   explicit ProgressBoard(const Clock& clock) : clock_(clock) {}
 
-  // Of two requests of one id the later one is found. `total_bytes` as RequestProgress has it.
-  Entry Enter(const std::string& request_id, int64_t total_bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Of two of one id the later one is found. `total_bytes` as RequestProgress has it.
+  Entry Enter(const TenantRequest& request, int64_t total_bytes) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // For who has listened since then. Null: no such request runs or is kept, or others were told its
   // end before: the id may be used again, by the next try, for which the listener waits.
-  std::shared_ptr<RequestProgress> Find(const std::string& request_id, absl::Time since)
+  std::shared_ptr<RequestProgress> Find(const TenantRequest& request, absl::Time since)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   struct Ended {
     absl::Time time;
-    std::string id;
+    TenantRequest request;
     std::shared_ptr<RequestProgress> progress;
   };
 
-  void Leave(const std::string& id, const std::shared_ptr<RequestProgress>& progress)
+  void Leave(const TenantRequest& request, const std::shared_ptr<RequestProgress>& progress)
       ABSL_LOCKS_EXCLUDED(mutex_);
   // Of what is kept.
   void DropOldest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -146,7 +154,7 @@ class ProgressBoard {
 
   const Clock& clock_;
   absl::Mutex mutex_;
-  std::map<std::string, std::shared_ptr<RequestProgress>> requests_ ABSL_GUARDED_BY(mutex_);
+  std::map<TenantRequest, std::shared_ptr<RequestProgress>> requests_ ABSL_GUARDED_BY(mutex_);
   std::deque<Ended> ended_ ABSL_GUARDED_BY(mutex_);  // those that are kept, oldest first
 };
 

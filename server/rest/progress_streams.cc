@@ -23,6 +23,10 @@ absl::Status TooMany(absl::string_view whose, int64_t maximum) {
       kRetryDelay, {{"limit", "progress-streams"}, {"maximum", absl::StrCat(maximum)}});
 }
 
+std::string TenantOf(const HttpRequest& request) {
+  return request.caller == nullptr ? "" : request.caller->tenant;
+}
+
 }  // namespace
 
 // Touched by the thread alone, but for the news that the client has gone.
@@ -32,7 +36,8 @@ class ProgressStreams::Listener {
       : exchange_(std::move(exchange)),
         gone_(std::make_shared<std::atomic<bool>>(false)),
         since_(now),
-        events_(exchange_->request().parameter, now) {
+        request_{TenantOf(exchange_->request()), exchange_->request().parameter},
+        events_(request_.id, now) {
     exchange_->OnGone([gone = gone_] { gone->store(true); });
   }
 
@@ -49,7 +54,7 @@ class ProgressStreams::Listener {
   // Sends what there is; whether it goes on.
   bool Advance(ProgressBoard& board, absl::Time now) {
     if (gone_->load()) return false;
-    if (progress_ == nullptr) progress_ = board.Find(exchange_->request().parameter, since_);
+    if (progress_ == nullptr) progress_ = board.Find(request_, since_);
     const std::string text = events_.Next(progress_.get(), now);
     if (!text.empty() && !exchange_->Write(AsBytes(text)).ok()) return false;
     sent_bytes_ += text.size();
@@ -63,6 +68,7 @@ class ProgressStreams::Listener {
   const std::unique_ptr<HttpExchange> exchange_;
   const std::shared_ptr<std::atomic<bool>> gone_;
   const absl::Time since_;
+  const TenantRequest request_;
   ProgressEvents events_;
   std::shared_ptr<RequestProgress> progress_;
   size_t sent_bytes_ = 0;

@@ -79,7 +79,8 @@ void ResultCall::Run() {
 absl::Status ResultCall::Answer() {
   ResultSharing* const sharing = host().handlers.sharing;
   if (sharing == nullptr || sharing->store() == nullptr) return NoResult();
-  const std::optional<ResultStore::Found> found = sharing->store()->Find(request().parameter);
+  const std::optional<ResultStore::Found> found =
+      sharing->store()->Find(request().parameter, payer().tenant);
   if (!found.has_value()) return NoResult();
   const StoredResult& result = found->result;
   const bool for_all = request().caller == nullptr;

@@ -102,7 +102,7 @@ absl::Status UpscaleCall::Answer() {
                   [this] { host().watchdog.Drop(watch_); });
   RETURN_IF_ERROR(upload_->Open(parameters_));
   ASSIGN_OR_RETURN(record().request_id, ChooseRequestId(parameters_.request_id));
-  progress_ = host().board.Enter(record().request_id, BodyBytes(request()));
+  progress_ = host().board.Enter({payer().tenant, record().request_id}, BodyBytes(request()));
   upload_->OnReceived([this](int64_t bytes) { progress_->Receive(bytes); });
   ASSIGN_OR_RETURN(RequestOptions options, FromProto(parameters_.options));
   if (!options.format.has_value()) options.format = PreferredFormat(request().Field("Accept"));

@@ -13,12 +13,13 @@ constexpr char kPrepare[] =
     "PRAGMA locking_mode = EXCLUSIVE;"
     "PRAGMA journal_mode = WAL;"
     "PRAGMA synchronous = OFF;"
-    "CREATE TABLE IF NOT EXISTS results_1 ("
-    "  name TEXT PRIMARY KEY, bytes INTEGER NOT NULL, digest BLOB NOT NULL,"
+    "DROP TABLE IF EXISTS results_1;"
+    "CREATE TABLE IF NOT EXISTS results_2 ("
+    "  name TEXT PRIMARY KEY, tenant TEXT NOT NULL, bytes INTEGER NOT NULL, digest BLOB NOT NULL,"
     "  media_type TEXT NOT NULL, header BLOB NOT NULL, source BLOB NOT NULL,"
     "  source_header BLOB NOT NULL, used INTEGER NOT NULL) WITHOUT ROWID;"
-    "CREATE INDEX IF NOT EXISTS used_1 ON results_1 (used, bytes);"
-    "CREATE INDEX IF NOT EXISTS source_1 ON results_1 (source);";
+    "CREATE INDEX IF NOT EXISTS used_2 ON results_2 (used, bytes);"
+    "CREATE INDEX IF NOT EXISTS source_2 ON results_2 (source);";
 
 using Statement = SqliteFile::Statement;
 
@@ -40,14 +41,14 @@ absl::Status ResultIndex::Prepare() {
   absl::MutexLock lock(&mutex_);
   RETURN_IF_ERROR(database_.Execute(kPrepare));
   RETURN_IF_ERROR(database_.Check());
-  Statement last(database_, "SELECT MAX(used) FROM results_1");
+  Statement last(database_, "SELECT MAX(used) FROM results_2");
   RETURN_IF_ERROR(last.Run());
   last_use_ = last.Integer(0);
   return CountTotals();
 }
 
 absl::Status ResultIndex::CountTotals() {
-  Statement sum(database_, "SELECT COUNT(*), SUM(bytes) FROM results_1");
+  Statement sum(database_, "SELECT COUNT(*), SUM(bytes) FROM results_2");
   RETURN_IF_ERROR(sum.Run());
   totals_ = {.results = sum.Integer(0), .bytes = sum.Integer(1)};
   return absl::OkStatus();
@@ -56,8 +57,8 @@ absl::Status ResultIndex::CountTotals() {
 absl::Status ResultIndex::Insert(const StoredResult& result) {
   absl::MutexLock lock(&mutex_);
   RETURN_IF_ERROR(RemoveLocked(result.name));
-  Statement insert(database_, "INSERT INTO results_1 VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
-  insert.Bind(result.name).Bind(result.bytes).BindBlob(AsText(result.digest));
+  Statement insert(database_, "INSERT INTO results_2 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)");
+  insert.Bind(result.name).Bind(result.tenant).Bind(result.bytes).BindBlob(AsText(result.digest));
   insert.Bind(result.media_type).BindBlob(result.header).BindBlob(AsText(result.source));
   insert.BindBlob(result.source_header).Bind(++last_use_);
   RETURN_IF_ERROR(insert.Run());
@@ -66,16 +67,18 @@ absl::Status ResultIndex::Insert(const StoredResult& result) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::optional<StoredResult>> ResultIndex::Use(const std::string& name) {
+absl::StatusOr<std::optional<StoredResult>> ResultIndex::Use(const std::string& name,
+                                                             const std::string& tenant) {
   absl::MutexLock lock(&mutex_);
   Statement use(database_,
-                "UPDATE results_1 SET used = ? WHERE name = ?"
+                "UPDATE results_2 SET used = ? WHERE name = ? AND tenant = ?"
                 " RETURNING bytes, digest, media_type, header, source, source_header");
-  use.Bind(last_use_ + 1).Bind(name);
+  use.Bind(last_use_ + 1).Bind(name).Bind(tenant);
   ASSIGN_OR_RETURN(const bool any, use.Step());
   if (!any) return std::nullopt;
   ++last_use_;
   StoredResult result{.name = name,
+                      .tenant = tenant,
                       .bytes = use.Integer(0),
                       .digest = DigestAt(use, 1),
                       .media_type = use.Bytes(2),
@@ -86,10 +89,12 @@ absl::StatusOr<std::optional<StoredResult>> ResultIndex::Use(const std::string& 
   return result;
 }
 
-absl::StatusOr<std::optional<std::string>> ResultIndex::FindSource(const Digest& source) {
+absl::StatusOr<std::optional<std::string>> ResultIndex::FindSource(const Digest& source,
+                                                                   const std::string& tenant) {
   absl::MutexLock lock(&mutex_);
-  Statement find(database_, "SELECT source_header FROM results_1 WHERE source = ? LIMIT 1");
-  find.BindBlob(AsText(source));
+  Statement find(database_,
+                 "SELECT source_header FROM results_2 WHERE source = ? AND tenant = ? LIMIT 1");
+  find.BindBlob(AsText(source)).Bind(tenant);
   ASSIGN_OR_RETURN(const bool any, find.Step());
   return any ? std::optional(find.Bytes(0)) : std::nullopt;
 }
@@ -100,7 +105,7 @@ absl::Status ResultIndex::Remove(const std::string& name) {
 }
 
 absl::Status ResultIndex::RemoveLocked(const std::string& name) {
-  Statement remove(database_, "DELETE FROM results_1 WHERE name = ? RETURNING bytes");
+  Statement remove(database_, "DELETE FROM results_2 WHERE name = ? RETURNING bytes");
   remove.Bind(name);
   ASSIGN_OR_RETURN(const bool any, remove.Step());
   if (!any) return absl::OkStatus();
@@ -113,7 +118,7 @@ absl::Status ResultIndex::RemoveLocked(const std::string& name) {
 
 absl::StatusOr<std::vector<ResultIndex::File>> ResultIndex::Oldest(int count) {
   absl::MutexLock lock(&mutex_);
-  Statement list(database_, "SELECT name, bytes FROM results_1 ORDER BY used LIMIT ?");
+  Statement list(database_, "SELECT name, bytes FROM results_2 ORDER BY used LIMIT ?");
   list.Bind(count);
   std::vector<File> files;
   while (true) {

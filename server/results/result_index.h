@@ -18,7 +18,8 @@
 namespace upscaled::server {
 
 struct StoredResult {
-  std::string name;  // ResultName
+  std::string name;    // ResultName
+  std::string tenant;  // whose it is; empty: everybody's
   int64_t bytes = 0;
   Digest digest = {};         // of the bytes
   std::string media_type;     // "image/png"
@@ -38,11 +39,13 @@ class ResultIndex {
 
   // In the place of one of the same name.
   absl::Status Insert(const StoredResult& result) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Null: none. Makes it the one that was used last.
-  absl::StatusOr<std::optional<StoredResult>> Use(const std::string& name)
+  // Null: the tenant has none. Makes it the one that was used last.
+  absl::StatusOr<std::optional<StoredResult>> Use(const std::string& name,
+                                                  const std::string& tenant)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // source_header of any result of this source.
-  absl::StatusOr<std::optional<std::string>> FindSource(const Digest& source)
+  // source_header of any result that the tenant has of this source.
+  absl::StatusOr<std::optional<std::string>> FindSource(const Digest& source,
+                                                        const std::string& tenant)
       ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Remove(const std::string& name) ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -4,7 +4,7 @@ namespace upscaled::server {
 namespace {
 
 // To be counted up whenever the fields below change their meaning.
-constexpr std::string_view kRequestFormat = "upscaled request 1";
+constexpr std::string_view kRequestFormat = "upscaled request 2";
 constexpr std::string_view kResultFormat = "upscaled result 1";
 
 int64_t FormatOption(const EncodeOptions& encode) {
@@ -15,7 +15,7 @@ int64_t FormatOption(const EncodeOptions& encode) {
 
 Digest RequestKey(const ResultParts& parts) {
   Sha256 hash;
-  hash.Field(kRequestFormat).Field(AsText(parts.source));
+  hash.Field(kRequestFormat).Field(parts.tenant).Field(AsText(parts.source));
   hash.Field(static_cast<int64_t>(parts.networks.size()));
   for (const Digest& network : parts.networks) hash.Field(AsText(network));
   hash.Field(int64_t{parts.result.width}).Field(int64_t{parts.result.height});

@@ -19,6 +19,7 @@ namespace upscaled::server {
 // source, so that options that ask for the same are the same. Nothing that the bytes do not depend
 // on (tiles, ids, threads) is in it.
 struct ResultParts {
+  std::string tenant;            // who asks, and shares with nobody else; empty: all share
   Digest source;                 // of the encoded source's bytes
   std::vector<Digest> networks;  // of the passes, in order: NetworkDigests
   Size result;

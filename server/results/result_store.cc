@@ -106,13 +106,14 @@ void ResultStore::OnTrouble(const absl::Status& status) {
   if (options_.warn) options_.warn(std::string(status.message()));
 }
 
-std::optional<ResultStore::Found> ResultStore::Find(const std::string& name) {
+std::optional<ResultStore::Found> ResultStore::Find(const std::string& name,
+                                                    const std::string& tenant) {
   if (!IsHexDigest(name)) return std::nullopt;
   absl::StatusOr<std::optional<StoredResult>> result = std::nullopt;
   absl::StatusOr<ResultFile> file = absl::NotFoundError("");
   {
     absl::MutexLock lock(&mutex_);
-    result = index_->Use(name);
+    result = index_->Use(name, tenant);
     if (result.ok() && result->has_value()) file = ResultFile::Open(PathOf(name));
   }
   if (!result.ok()) OnTrouble(result.status());
@@ -143,8 +144,9 @@ absl::Status ResultStore::Verify(const StoredResult& result, const ResultFile& f
   return absl::OkStatus();
 }
 
-std::optional<std::string> ResultStore::FindSource(const Digest& source) {
-  absl::StatusOr<std::optional<std::string>> header = index_->FindSource(source);
+std::optional<std::string> ResultStore::FindSource(const Digest& source,
+                                                   const std::string& tenant) {
+  absl::StatusOr<std::optional<std::string>> header = index_->FindSource(source, tenant);
   if (header.ok()) return *std::move(header);
   OnTrouble(header.status());
   return std::nullopt;

@@ -52,10 +52,11 @@ class ResultStore {
     StoredResult result;
     ResultFile file;
   };
-  // nullopt: not there, or not sound. `name` may be anything.
-  std::optional<Found> Find(const std::string& name) ABSL_LOCKS_EXCLUDED(mutex_);
-  // StoredResult::source_header of a source that there is a result of.
-  std::optional<std::string> FindSource(const Digest& source);
+  // nullopt: the tenant has none of that name, or it is not sound. `name` may be anything.
+  std::optional<Found> Find(const std::string& name, const std::string& tenant)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // StoredResult::source_header of a source that the tenant has a result of.
+  std::optional<std::string> FindSource(const Digest& source, const std::string& tenant);
 
   // A result that is being written; deleted unless it is committed. Must not outlive the store.
   // Used by one thread, but for what read_back gives.

@@ -9,10 +9,13 @@
 
 #include <gmock/gmock.h>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/image/memory_io.h"
 #include "nlohmann/json.hpp"
 #include "server/identity/api_key.h"
+#include "server/results/digest.h"
 #include "tests/client/temp_folder.h"
 #include "tests/integration/http_answers.h"
 #include "tests/integration/test_server.h"
@@ -140,6 +143,65 @@ TEST_F(IdentityTest, ResultsAreForThoseWithAKeyAlone) {
   const HttpAnswer stored = Request(port, "GET", target, "", FieldsOf("reader"));
   EXPECT_EQ(stored.body, answer.body);
   EXPECT_THAT(stored.fields.at("Cache-Control"), testing::StartsWith("private"));
+}
+
+TEST_F(IdentityTest, TenantsAreKeptApart) {
+  json other = EntryOf("operator", "admin");
+  other["tenant"] = "other";
+  WriteKeys({EntryOf("uploader", "upscale"), other});
+  ServerConfig config = Config();
+  config.result_cache = folder_ / "results";
+  TestServer server(config);
+  const int port = server.server().http_port();
+  const auto upscale = [&](const std::string& name, HttpFields more = {}) {
+    more.merge(FieldsOf(name));
+    return Request(port, "POST", "/v1/upscale?request_id=the-same", image_, more);
+  };
+  const HttpAnswer mine = upscale("uploader");
+  ASSERT_EQ(mine.status, 200) << mine.body;
+  const std::string tag = mine.fields.at("ETag");
+  const std::string target = "/v1/results/" + tag.substr(1, tag.size() - 2);
+  EXPECT_EQ(Request(port, "GET", target, "", FieldsOf("uploader")).status, 200);
+  const HttpAnswer none = Request(port, "GET", target, "", FieldsOf("operator"));
+  EXPECT_EQ(none.status, 404);
+  EXPECT_EQ(none.body, Request(port, "GET", "/v1/results/none", "", FieldsOf("operator")).body)
+      << "as one that nobody has";
+  // The digest of a source that the other tenant has sent is worth nothing.
+  const std::string digest(AsText(DigestOf(AsBytes(image_))));
+  const HttpFields known = {{"Content-Digest", "sha-256=:" + absl::Base64Escape(digest) + ":"}};
+  const int64_t computed = server.server().result_counts().computed;
+  const HttpAnswer theirs = upscale("operator", known);
+  ASSERT_EQ(theirs.status, 200) << theirs.body;
+  EXPECT_EQ(theirs.body, mine.body);
+  EXPECT_NE(theirs.fields.at("ETag"), tag);
+  EXPECT_EQ(server.server().result_counts().computed, computed + 1);
+  EXPECT_EQ(server.server().result_counts().stored, 0);
+  upscale("uploader", known);
+  EXPECT_EQ(server.server().result_counts().stored, 1) << "its own";
+}
+
+TEST_F(IdentityTest, ProgressIsTheTenantsOwn) {
+  json other = EntryOf("operator", "admin");
+  other["tenant"] = "other";
+  WriteKeys({EntryOf("uploader", "upscale"), EntryOf("reader", "read"), other});
+  auto server = std::make_unique<TestServer>(Config());
+  server->gate().Close();
+  const int port = server->server().http_port();
+  std::thread upload(
+      [&] { Request(port, "POST", "/v1/upscale?request_id=mine", image_, FieldsOf("uploader")); });
+  const auto listen = [&](const std::string& name) {
+    TestSocket socket = TestSocket::Connect(port);
+    socket.Write(RequestHeader("GET", "/v1/progress/mine", 0, FieldsOf(name)));
+    return socket;
+  };
+  const TestSocket theirs = listen("operator"), mine = listen("reader");
+  std::string told;
+  while (told.find("event: started") == std::string::npos) told += mine.Read(1);
+  server->gate().Open();
+  EXPECT_THAT(told + ReadAll(mine), HasSubstr("event: done"));
+  upload.join();
+  server.reset();
+  EXPECT_THAT(ReadAll(theirs), testing::AllOf(HasSubstr("200 OK"), Not(HasSubstr("tiles"))));
 }
 
 TEST_F(IdentityTest, PreflightsNeedNoKey) {

@@ -70,10 +70,10 @@ class ProgressBoardTest : public testing::Test {
  protected:
   // For who looks now.
   std::shared_ptr<RequestProgress> Find(const std::string& id) {
-    return board_.Find(id, clock_.Now());
+    return board_.Find({"", id}, clock_.Now());
   }
   // A request that was done at once.
-  void Run(const std::string& id) { board_.Enter(id, 0)->End(absl::OkStatus(), ""); }
+  void Run(const std::string& id) { board_.Enter({"", id}, 0)->End(absl::OkStatus(), ""); }
 
   FakeClock clock_;
   ProgressBoard board_{clock_};
@@ -82,9 +82,9 @@ class ProgressBoardTest : public testing::Test {
 TEST_F(ProgressBoardTest, KnowsRequestsWhileTheyRun) {
   EXPECT_EQ(Find("a"), nullptr);
   {
-    ProgressBoard::Entry first = board_.Enter("a", 0);
+    ProgressBoard::Entry first = board_.Enter({"", "a"}, 0);
     const auto found = Find("a");
-    ProgressBoard::Entry second = board_.Enter("a", 0);
+    ProgressBoard::Entry second = board_.Enter({"", "a"}, 0);
     EXPECT_NE(Find("a"), found) << "the later one";
     first->End(absl::OkStatus(), "");
     first = {};
@@ -117,10 +117,10 @@ TEST_F(ProgressBoardTest, TellsAnEndToThoseWhoListenedBeforeOthersWereTold) {
   Run("a");
   const absl::Time early = clock_.Now();
   Find("a")->SetTold(early);
-  EXPECT_NE(board_.Find("a", early), nullptr);
+  EXPECT_NE(board_.Find({"", "a"}, early), nullptr);
   clock_.Advance(absl::Milliseconds(1));
   EXPECT_EQ(Find("a"), nullptr);
-  const ProgressBoard::Entry next = board_.Enter("a", 0);
+  const ProgressBoard::Entry next = board_.Enter({"", "a"}, 0);
   EXPECT_NE(Find("a"), nullptr);
 }
 
@@ -143,7 +143,7 @@ class ProgressStreamsTest : public testing::Test {
 TEST_F(ProgressStreamsTest, StreamsToWhomeverListens) {
   const auto early = std::make_shared<FakeClient>(), late = std::make_shared<FakeClient>();
   ASSERT_TRUE(Add("a", early).ok());
-  ProgressBoard::Entry request = board_.Enter("a", 0);
+  ProgressBoard::Entry request = board_.Enter({"", "a"}, 0);
   ASSERT_TRUE(Add("a", late).ok());
   while (early->body().empty() || late->body().empty()) std::this_thread::yield();
   request->Start(1);
@@ -159,8 +159,8 @@ TEST_F(ProgressStreamsTest, StreamsToWhomeverListens) {
 }
 
 TEST_F(ProgressStreamsTest, TellsLateListenersHowARequestEnded) {
-  board_.Enter("done", 0)->End(absl::OkStatus(), "{\"a\":1}");
-  board_.Enter("failed", 0)
+  board_.Enter({"", "done"}, 0)->End(absl::OkStatus(), "{\"a\":1}");
+  board_.Enter({"", "failed"}, 0)
       ->End(MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidImage, "no PNG"),
             "");
   const auto done = std::make_shared<FakeClient>(), failed = std::make_shared<FakeClient>();
@@ -174,13 +174,13 @@ TEST_F(ProgressStreamsTest, TellsLateListenersHowARequestEnded) {
 }
 
 TEST_F(ProgressStreamsTest, AfterAToldFailureAListenerWaitsForTheNextTry) {
-  board_.Enter("a", 0)->End(absl::InternalError("the first try"), "");
+  board_.Enter({"", "a"}, 0)->End(absl::InternalError("the first try"), "");
   const auto first = std::make_shared<FakeClient>(), next = std::make_shared<FakeClient>();
   ASSERT_TRUE(Add("a", first).ok());
   first->AwaitEnd();
   clock_.Advance(absl::Milliseconds(100));
   ASSERT_TRUE(Add("a", next).ok());
-  ProgressBoard::Entry request = board_.Enter("a", 0);
+  ProgressBoard::Entry request = board_.Enter({"", "a"}, 0);
   while (next->body().empty()) std::this_thread::yield();
   request->End(absl::OkStatus(), "");
   next->AwaitEnd();

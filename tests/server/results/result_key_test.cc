@@ -47,6 +47,7 @@ TEST(ResultKeyTest, IsAHexadecimalDigest) {
 TEST(ResultKeyTest, EachPartChangesIt) {
   const std::function<void(Request&)> changes[] = {
       [](Request&) {},
+      [](Request& r) { r.parts.tenant = "shop"; },
       [](Request& r) { r.parts.source[31] ^= 1; },
       [](Request& r) { r.parts.networks[0][0] ^= 1; },
       [](Request& r) { r.parts.networks[1][0] ^= 1; },

@@ -66,7 +66,7 @@ class ResultStoreTest : public ::testing::Test {
   }
 
   std::string Read(int number) {
-    const auto found = store_->Find(NameOf(number));
+    const auto found = store_->Find(NameOf(number), "");
     if (!found.has_value()) return "";
     std::string bytes(static_cast<size_t>(found->result.bytes) + 1, '\0');
     const auto count =
@@ -85,15 +85,27 @@ class ResultStoreTest : public ::testing::Test {
   std::unique_ptr<ResultStore> store_;
 };
 
+TEST_F(ResultStoreTest, TenantsHaveTheirOwn) {
+  const auto writer = store_->Create();
+  ASSERT_TRUE(writer->Append(AsBytes("image")));
+  writer->Commit({.name = NameOf(1), .tenant = "shop", .media_type = "image/png", .source = {}});
+  EXPECT_TRUE(store_->Find(NameOf(1), "shop").has_value());
+  EXPECT_TRUE(store_->FindSource({}, "shop").has_value());
+  for (const char* other : {"", "else", "sho", "Shop"}) {
+    EXPECT_FALSE(store_->Find(NameOf(1), other).has_value()) << other;
+    EXPECT_FALSE(store_->FindSource({}, other).has_value()) << other;
+  }
+}
+
 TEST_F(ResultStoreTest, FindsWhatWasStored) {
   EXPECT_EQ(Read(1), "");
   ASSERT_TRUE(Store(1));
   EXPECT_EQ(Read(1), BytesOf(1));
-  const auto found = store_->Find(NameOf(1));
+  const auto found = store_->Find(NameOf(1), "");
   EXPECT_EQ(found->result.media_type, "image/png");
   EXPECT_EQ(found->result.header, "header 1");
-  EXPECT_EQ(store_->FindSource(DigestOf(AsBytes("source"))), "source header");
-  EXPECT_EQ(store_->FindSource(DigestOf(AsBytes("other"))), std::nullopt);
+  EXPECT_EQ(store_->FindSource(DigestOf(AsBytes("source")), ""), "source header");
+  EXPECT_EQ(store_->FindSource(DigestOf(AsBytes("other")), ""), std::nullopt);
   EXPECT_EQ(store_->counts().results, 1);
   EXPECT_EQ(store_->counts().bytes, 1000);
 }
@@ -141,7 +153,7 @@ TEST_F(ResultStoreTest, ThrowsOutTheLeastRecentlyUsed) {
 TEST_F(ResultStoreTest, WhoReadsReadsOnWhenItIsThrownOut) {
   Open(4000);
   ASSERT_TRUE(Store(1));
-  const auto found = store_->Find(NameOf(1));
+  const auto found = store_->Find(NameOf(1), "");
   ASSERT_TRUE(Store(2) && Store(3) && Store(4));
   EXPECT_EQ(*found->file.ReadDigest(), DigestOf(AsBytes(BytesOf(1))));
   EXPECT_EQ(Read(1), "");
@@ -273,7 +285,7 @@ TEST_F(ResultStoreTest, AFullDiskStoresNothing) {
 
 TEST_F(ResultStoreTest, NamesAreNoPaths) {
   for (const char* name : {"", ".", "../index.sqlite", "/etc/passwd", "ABC"}) {
-    EXPECT_FALSE(store_->Find(name).has_value()) << name;
+    EXPECT_FALSE(store_->Find(name, "").has_value()) << name;
   }
 }
 
@@ -345,7 +357,7 @@ TEST_F(ResultStoreTest, KilledProcessesLeaveWholeFilesAlone) {
     EXPECT_EQ(Files("partial"), 0);
     EXPECT_EQ(store_->counts().results, Files("results"));
     for (const fs::path& file : FilesIn("results")) {
-      EXPECT_TRUE(store_->Find(file.filename()).has_value());
+      EXPECT_TRUE(store_->Find(file.filename(), "").has_value());
     }
     EXPECT_EQ(store_->counts().errors, 0);
     store_.reset();
