@@ -1,5 +1,6 @@
 #include "engine/model/half.h"
 
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -14,6 +15,10 @@ float HalfToFloat(uint16_t half) {
   }
   if (exponent == 0) return sign * std::ldexp(static_cast<float>(mantissa), -24);
   return sign * std::ldexp(static_cast<float>(1024 + mantissa), exponent - 25);
+}
+
+float Bfloat16ToFloat(uint16_t bfloat16) {
+  return std::bit_cast<float>(static_cast<uint32_t>(bfloat16) << 16);
 }
 
 }  // namespace upscaled

@@ -1,7 +1,10 @@
 // From a file to a network, whatever its format.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
+#include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "engine/model/network.h"
@@ -9,9 +12,21 @@
 namespace upscaled {
 
 // Looks at the file to find its format (ncnn: the .param, whose .bin lies beside it), loads and
-// validates it. Scale and border come from the layers. Every error names the file; UNIMPLEMENTED
-// is a file of a known format whose network has operations that we do not have, or an unknown
-// format.
-absl::StatusOr<Network> LoadNetworkFile(const std::filesystem::path& path);
+// validates it. Scale and border come from the layers. `architecture`: of a file of weights alone
+// (.safetensors, .pth), which says nothing of its layers; empty: as its tensors look (see
+// architectures/architecture.h). Every error names the file; UNIMPLEMENTED is a file of a known
+// format whose network has operations that we do not have, or an unknown format.
+absl::StatusOr<Network> LoadNetworkFile(const std::filesystem::path& path,
+                                        std::string_view architecture = "");
+
+// What a file of weights alone says of its network.
+struct WeightsDescription {
+  std::string architecture;
+  int scale = 1;
+  size_t tensors = 0;
+};
+
+// Looks at names and shapes alone. Errors as above.
+absl::StatusOr<WeightsDescription> DescribeWeightsFile(const std::filesystem::path& path);
 
 }  // namespace upscaled

@@ -1,15 +1,25 @@
+#include <algorithm>
 #include <fstream>
+#include <iterator>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "engine/base/files.h"
 #include "engine/base/status_macros.h"
+#include "engine/model/architectures/architecture.h"
 #include "engine/model/limits.h"
 #include "engine/model/loader.h"
 #include "engine/model/ncnn_loader.h"
 #include "engine/model/ncnn_param.h"
 #include "engine/model/onnx/loader.h"
+#include "engine/model/pytorch/loader.h"
+#include "engine/model/tensors/safetensors.h"
+#include "engine/model/tensors/tensor_file.h"
 #include "engine/model/waifu2x_json_loader.h"
 
 namespace upscaled {
@@ -23,10 +33,11 @@ constexpr size_t kMaxBinBytes = size_t{512} << 20;
 constexpr size_t kMaxJsonBytes = size_t{64} << 20;
 
 // Says of which file an error is; what reads files does so itself.
-absl::StatusOr<Network> OfFile(const path& file, absl::StatusOr<Network> network) {
-  if (network.ok()) return network;
-  return absl::Status(network.status().code(),
-                      absl::StrCat(file.string(), ": ", network.status().message()));
+template <typename Result>
+absl::StatusOr<Result> OfFile(const path& file, absl::StatusOr<Result> result) {
+  if (result.ok()) return result;
+  return absl::Status(result.status().code(),
+                      absl::StrCat(file.string(), ": ", result.status().message()));
 }
 
 absl::StatusOr<Network> LoadNcnn(const path& param_path) {
@@ -49,16 +60,29 @@ absl::StatusOr<Network> LoadOnnx(const path& onnx_path) {
   return OfFile(onnx_path, ParseOnnx(onnx));
 }
 
-struct Format {
+// Files that hold a network.
+struct NetworkFormat {
   const char* name;
   bool (*recognises)(std::string_view head);
   absl::StatusOr<Network> (*load)(const path& file);
 };
 
-constexpr Format kFormats[] = {
+constexpr NetworkFormat kNetworkFormats[] = {
     {"ncnn .param", [](std::string_view head) { return head.starts_with(kNcnnMagic); }, LoadNcnn},
     {"waifu2x .json", [](std::string_view head) { return head.starts_with("["); }, LoadWaifu2xJson},
     {"ONNX", LooksLikeOnnx, LoadOnnx},
+};
+
+// Files that hold weights alone.
+struct WeightsFormat {
+  const char* name;
+  bool (*recognises)(std::string_view head);
+  absl::StatusOr<std::unique_ptr<TensorFile>> (*parse)(std::string bytes);
+};
+
+constexpr WeightsFormat kWeightsFormats[] = {
+    {".safetensors", LooksLikeSafetensors, ParseSafetensors},
+    {"PyTorch .pth", LooksLikePytorch, ParsePytorch},
 };
 
 absl::StatusOr<std::string> ReadHead(const path& file) {
@@ -70,21 +94,56 @@ absl::StatusOr<std::string> ReadHead(const path& file) {
   return head;
 }
 
+template <typename Formats>
+auto* FindFormat(const Formats& formats, std::string_view head) {
+  const auto found = std::find_if(std::begin(formats), std::end(formats),
+                                  [head](const auto& format) { return format.recognises(head); });
+  return found == std::end(formats) ? nullptr : &*found;
+}
+
+absl::Status UnknownFormat(const path& file) {
+  std::vector<std::string> known;
+  for (const NetworkFormat& format : kNetworkFormats) known.emplace_back(format.name);
+  for (const WeightsFormat& format : kWeightsFormats) known.emplace_back(format.name);
+  return absl::UnimplementedError(absl::StrCat(
+      file.string(), ": is in no known format, there are: ", absl::StrJoin(known, ", ")));
+}
+
+absl::StatusOr<std::unique_ptr<TensorFile>> OpenWeights(const path& file,
+                                                        const WeightsFormat& format) {
+  ASSIGN_OR_RETURN(std::string bytes, ReadFile(file, kMaxTensorFileBytes));
+  return OfFile(file, format.parse(std::move(bytes)));
+}
+
+absl::StatusOr<WeightsDescription> Describe(const TensorFile& tensors) {
+  ASSIGN_OR_RETURN(const Architecture* architecture, FindArchitecture(tensors, ""));
+  ASSIGN_OR_RETURN(const int scale, architecture->scale(tensors));
+  return WeightsDescription{std::string(architecture->name), scale, tensors.tensors().size()};
+}
+
 }  // namespace
 
-absl::StatusOr<Network> LoadNetworkFile(const path& file) {
+absl::StatusOr<Network> LoadNetworkFile(const path& file, std::string_view architecture) {
   ASSIGN_OR_RETURN(const std::string head, ReadHead(file));
-  std::string known;
-  for (const Format& format : kFormats) {
-    if (format.recognises(head)) {
-      ASSIGN_OR_RETURN(Network network, format.load(file));
-      network.name = file.stem().string();
-      return network;
-    }
-    absl::StrAppend(&known, known.empty() ? "" : ", ", format.name);
+  Network network;
+  if (const WeightsFormat* weights = FindFormat(kWeightsFormats, head)) {
+    ASSIGN_OR_RETURN(const std::unique_ptr<TensorFile> tensors, OpenWeights(file, *weights));
+    ASSIGN_OR_RETURN(network, OfFile(file, BuildNetwork(*tensors, architecture)));
+  } else if (const NetworkFormat* format = FindFormat(kNetworkFormats, head)) {
+    ASSIGN_OR_RETURN(network, format->load(file));
+  } else {
+    return UnknownFormat(file);
   }
-  return absl::UnimplementedError(
-      absl::StrCat(file.string(), ": is in no known format, there are: ", known));
+  network.name = file.stem().string();
+  return network;
+}
+
+absl::StatusOr<WeightsDescription> DescribeWeightsFile(const path& file) {
+  ASSIGN_OR_RETURN(const std::string head, ReadHead(file));
+  const WeightsFormat* format = FindFormat(kWeightsFormats, head);
+  if (format == nullptr) return UnknownFormat(file);
+  ASSIGN_OR_RETURN(const std::unique_ptr<TensorFile> tensors, OpenWeights(file, *format));
+  return OfFile(file, Describe(*tensors));
 }
 
 }  // namespace upscaled

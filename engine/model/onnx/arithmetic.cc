@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/model/onnx/builder.h"
-#include "engine/model/onnx/quote.h"
 #include "engine/model/onnx/tensor.h"
+#include "engine/model/quote.h"
 
 namespace upscaled::onnx {
 

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
-#include "engine/model/onnx/quote.h"
+#include "engine/model/quote.h"
 
 namespace upscaled::onnx {
 namespace {

@@ -9,8 +9,8 @@
 #include "engine/model/border.h"
 #include "engine/model/fuse.h"
 #include "engine/model/limits.h"
-#include "engine/model/onnx/quote.h"
 #include "engine/model/onnx/tensor.h"
+#include "engine/model/quote.h"
 
 namespace upscaled::onnx {
 namespace {

@@ -5,8 +5,8 @@
 #include "engine/model/limits.h"
 #include "engine/model/onnx/builder.h"
 #include "engine/model/onnx/check_size.h"
-#include "engine/model/onnx/quote.h"
 #include "engine/model/onnx/schema.pb.h"
+#include "engine/model/quote.h"
 
 namespace upscaled {
 namespace {
@@ -33,8 +33,7 @@ absl::Status CheckOperatorSet(const onnx::ModelProto& model) {
 std::string DescribeNode(int index, const onnx::NodeProto& node) {
   const std::string& name =
       node.name().empty() && node.output_size() > 0 ? node.output(0) : node.name();
-  return absl::StrCat("node ", index, " ", onnx::Quote(name), " (", node.op_type().substr(0, 40),
-                      ")");
+  return absl::StrCat("node ", index, " ", Quote(name), " (", node.op_type().substr(0, 40), ")");
 }
 
 }  // namespace

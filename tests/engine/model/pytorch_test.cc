@@ -28,6 +28,7 @@ constexpr float kTolerance = 1e-4f;
 constexpr int kSkipped = 77;
 
 struct Case {
+  const char* script;  // of this folder; writes the network's files
   const char* network;
   std::vector<const char*> files;
 };
@@ -73,9 +74,9 @@ class PytorchTest : public ::testing::TestWithParam<Case> {};
 TEST_P(PytorchTest, SameResult) {
   const client::TempFolder folder;
   const uint32_t seed = test::FreshRandom()();
-  const int status = std::system(absl::StrCat("/usr/bin/python3 -B -W ignore ",
-                                              UPSCALED_NETWORKS_SCRIPT, " ", GetParam().network,
-                                              " ", folder.path().string(), " ", seed, " >/dev/null")
+  const int status = std::system(absl::StrCat("/usr/bin/python3 -B -W ignore ", UPSCALED_NETWORKS,
+                                              "/", GetParam().script, " ", GetParam().network, " ",
+                                              folder.path().string(), " ", seed, " >/dev/null")
                                      .c_str());
   ASSERT_TRUE(WIFEXITED(status));
   if (WEXITSTATUS(status) == kSkipped) GTEST_SKIP() << "needs python3-torch";
@@ -102,17 +103,40 @@ TEST_P(PytorchTest, SameResult) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Networks, PytorchTest,
-                         ::testing::Values(Case{"srvgg-x2", {"network.onnx", "network.param"}},
-                                           Case{"srvgg-x4", {"network.onnx", "network.param"}},
-                                           Case{"rrdb-x4", {"network.onnx", "network.param"}},
-                                           Case{"operators", {"network.onnx"}},
-                                           Case{"excite", {"network.onnx"}}),
-                         [](const auto& info) {
-                           std::string name = info.param.network;
-                           std::erase(name, '-');
-                           return name;
-                         });
+constexpr char kExported[] = "public_networks.py";
+constexpr char kWeights[] = "published_weights.py";
+const std::vector<const char*> kAllWeights = {"network.pth", "old.pth", "half.pth",
+                                              "network.safetensors"};
+const std::vector<const char*> kOneOfThem = {"network.pth"};
+
+std::string NameOf(const ::testing::TestParamInfo<Case>& info) {
+  std::string name = info.param.network;
+  std::erase(name, '-');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Networks, PytorchTest,
+    ::testing::Values(Case{kExported, "srvgg-x2", {"network.onnx", "network.param"}},
+                      Case{kExported, "srvgg-x4", {"network.onnx", "network.param"}},
+                      Case{kExported, "rrdb-x4", {"network.onnx", "network.param"}},
+                      Case{kExported, "operators", {"network.onnx"}},
+                      Case{kExported, "excite", {"network.onnx"}}),
+    NameOf);
+
+INSTANTIATE_TEST_SUITE_P(
+    Weights, PytorchTest,
+    ::testing::Values(
+        Case{kWeights, "compact-x4", kAllWeights}, Case{kWeights, "compact-x2-small", kAllWeights},
+        Case{kWeights, "compact-x1", kAllWeights}, Case{kWeights, "real-esrgan-x4", kOneOfThem},
+        Case{kWeights, "real-esrgan-x2", kOneOfThem}, Case{kWeights, "real-esrgan-x1", kOneOfThem},
+        Case{kWeights, "bsrgan-x2", kOneOfThem}, Case{kWeights, "esrgan-x4", kAllWeights},
+        Case{kWeights, "esrgan-x1", kOneOfThem}, Case{kWeights, "esrgan-x8", kOneOfThem},
+        Case{kWeights, "esrgan-plus", kOneOfThem}, Case{kWeights, "span-x4", kAllWeights},
+        Case{kWeights, "span-x2", kOneOfThem}, Case{kWeights, "cunet-x1", kOneOfThem},
+        Case{kWeights, "cunet-x2", kOneOfThem}, Case{kWeights, "cugan-x3", kOneOfThem},
+        Case{kWeights, "cugan-x4", kOneOfThem}, Case{kWeights, "cugan-pro-x2", kOneOfThem}),
+    NameOf);
 
 }  // namespace
 }  // namespace upscaled

@@ -1,0 +1,103 @@
+#include <algorithm>
+#include <iterator>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/base/status_macros.h"
+#include "engine/base/string_view.h"
+#include "engine/model/architectures/architecture.h"
+#include "engine/model/architectures/compact.h"
+#include "engine/model/architectures/cunet.h"
+#include "engine/model/architectures/esrgan.h"
+#include "engine/model/architectures/span.h"
+#include "engine/model/quote.h"
+
+namespace upscaled {
+namespace {
+
+// Nothing in a file tells ReLU from LeakyReLU: these two are taken by name alone.
+bool Never(const TensorFile&) { return false; }
+
+constexpr Architecture kArchitectures[] = {
+    {"esrgan", RecogniseEsrgan, EsrganScale, BuildEsrgan},
+    {"compact", RecogniseCompact, CompactScale, BuildCompact},
+    {"compact-relu", Never, CompactScale, BuildCompactRelu},
+    {"compact-leakyrelu", Never, CompactScale, BuildCompactLeakyRelu},
+    {"span", RecogniseSpan, SpanScale, BuildSpan},
+    {"cunet", RecogniseCunet, CunetScale, BuildCunet},
+};
+
+// One that we do not have, by a tensor that no other has.
+struct Missing {
+  std::string_view name;
+  std::string_view tensor;
+  std::string_view needs;
+};
+
+constexpr Missing kMissing[] = {
+    {"compact without PReLU", "body.2.weight",
+     "to be told whether it has ReLU or LeakyReLU: name 'compact-relu' or 'compact-leakyrelu' as "
+     "the architecture in a model.json"},
+    {"RealPLKSR or PLKSR", "feats.1.lk.conv.weight", "large kernels on some of the channels"},
+    {"MoSR", "gblocks.1.norm.weight", "depthwise convolutions and a normalisation of each pixel"},
+    {"OmniSR", "residual_layer.0.residual_layer.0.layer.0.fn.0.weight", "attention"},
+    {"HAT", "layers.0.residual_group.overlap_attn.qkv.weight", "attention"},
+    {"ATD", "layers.0.residual_group.td", "attention"},
+    {"Swin2SR", "layers.0.residual_group.blocks.0.attn.logit_scale", "attention"},
+    {"SwinIR", "layers.0.residual_group.blocks.0.norm1.weight", "attention"},
+    {"DAT", "layers.0.blocks.0.attn.dwconv.0.weight", "attention"},
+    {"RGT", "layers.0.blocks.0.gamma", "attention"},
+    {"DRCT", "layers.0.swin1.attn.qkv.weight", "attention"},
+    {"GRL", "layers.0.blocks.0.attn.window_attn.attn_transform.logit_scale", "attention"},
+    {"FDAT", "groups.0.blocks.0.inter.cg.1.weight", "attention"},
+    {"DCTLSA", "B1.body.0.transformer_body.0.blocks.0.attn.qkv.weight", "attention"},
+    {"SAFMN", "feats.0.safm.aggr.weight", "depthwise convolutions and pooling to several sizes"},
+    {"Swift-SRGAN", "initial.cnn.depthwise.weight", "depthwise convolutions"},
+};
+
+std::string Names() {
+  return absl::StrJoin(kArchitectures, ", ", [](std::string* out, const Architecture& known) {
+    absl::StrAppend(out, "'", ToAbsl(known.name), "'");
+  });
+}
+
+}  // namespace
+
+absl::Status CheckArchitecture(std::string_view name) {
+  const bool known = std::any_of(std::begin(kArchitectures), std::end(kArchitectures),
+                                 [name](const Architecture& a) { return a.name == name; });
+  if (known) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("there is no architecture ", Quote(name), ", there are ", Names()));
+}
+
+absl::StatusOr<const Architecture*> FindArchitecture(const TensorFile& file,
+                                                     std::string_view name) {
+  if (!name.empty()) RETURN_IF_ERROR(CheckArchitecture(name));
+  for (const Architecture& known : kArchitectures) {
+    if (name.empty() ? known.recognises(file) : known.name == name) return &known;
+  }
+  for (const Missing& missing : kMissing) {
+    if (!file.Has(missing.tensor)) continue;
+    return absl::UnimplementedError(absl::StrCat("is of the architecture ", ToAbsl(missing.name),
+                                                 ", which needs ", ToAbsl(missing.needs),
+                                                 "; supported are ", Names()));
+  }
+  const std::string first =
+      file.tensors().empty() ? "none" : Quote(file.tensors().begin()->first) + " and so on";
+  return absl::UnimplementedError(absl::StrCat("has the tensors of no known architecture (", first,
+                                               "); supported are ", Names()));
+}
+
+absl::StatusOr<Network> BuildNetwork(const TensorFile& file, std::string_view name) {
+  ASSIGN_OR_RETURN(const Architecture* architecture, FindArchitecture(file, name));
+  NetworkBuilder builder(file);
+  architecture->build(builder);
+  absl::StatusOr<Network> network = builder.Finish();
+  if (network.ok()) return network;
+  return absl::Status(network.status().code(), absl::StrCat("as ", ToAbsl(architecture->name), ": ",
+                                                            network.status().message()));
+}
+
+}  // namespace upscaled

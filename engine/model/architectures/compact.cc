@@ -1,0 +1,67 @@
+#include "engine/model/architectures/compact.h"
+
+#include <cmath>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "engine/model/limits.h"
+
+namespace upscaled {
+namespace {
+
+constexpr float kCompactSlope = 0.1f;
+
+std::string Module(int index) { return absl::StrCat("body.", index); }
+
+bool HasConv(const TensorFile& file, int index) {
+  const TensorInfo* weight = file.Find(Module(index) + ".weight");
+  return weight != nullptr && weight->shape.size() == 4;
+}
+
+// Convolutions are the modules of even index.
+int LastModule(const TensorFile& file) {
+  int last = 0;
+  while (HasConv(file, last + 2)) last += 2;
+  return last;
+}
+
+void Build(NetworkBuilder& builder, Activation activation) {
+  const absl::StatusOr<int> scale = CompactScale(builder.file());
+  if (!scale.ok()) return builder.Fail(scale.status());
+  const int image = builder.Input();
+  int x = image;
+  const int last = LastModule(builder.file());
+  for (int i = 0; i < last; i += 2) {
+    if (activation == Activation::kPRelu) {
+      x = builder.PRelu(builder.Conv(x, Module(i), {}), Module(i + 1));
+    } else {
+      x = builder.Conv(x, Module(i), {.activation = activation, .slope = kCompactSlope});
+    }
+  }
+  x = builder.PixelShuffle(builder.Conv(x, Module(last), {}), *scale);
+  builder.Add(x, builder.Nearest(image, *scale));
+}
+
+}  // namespace
+
+bool RecogniseCompact(const TensorFile& file) {
+  const TensorInfo* slopes = file.Find("body.1.weight");
+  return HasConv(file, 0) && HasConv(file, 2) && slopes != nullptr && slopes->shape.size() == 1;
+}
+
+absl::StatusOr<int> CompactScale(const TensorFile& file) {
+  if (!HasConv(file, 0)) return absl::InvalidArgumentError("lacks the tensor 'body.0.weight'");
+  const TensorInfo& last = *file.Find(Module(LastModule(file)) + ".weight");
+  const int64_t channels = last.shape[0];
+  const int scale = static_cast<int>(std::lround(std::sqrt(channels / 3.0)));
+  if (scale >= 1 && scale <= kMaxScale && channels == 3 * scale * scale) return scale;
+  return absl::InvalidArgumentError(absl::StrCat("its last convolution gives ", channels,
+                                                 " channels, must be 3 for each of s x s pixels"));
+}
+
+void BuildCompact(NetworkBuilder& builder) { Build(builder, Activation::kPRelu); }
+void BuildCompactRelu(NetworkBuilder& builder) { Build(builder, Activation::kRelu); }
+void BuildCompactLeakyRelu(NetworkBuilder& builder) { Build(builder, Activation::kLeakyRelu); }
+
+}  // namespace upscaled

@@ -1,0 +1,167 @@
+#include "engine/model/architectures/esrgan.h"
+
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/substitute.h"
+#include "engine/base/status_macros.h"
+#include "engine/model/limits.h"
+
+namespace upscaled {
+namespace {
+
+constexpr float kResidual = 0.2f;  // what is left of a block's result before it is added
+constexpr int kDenseBlocks = 3, kConvs = 5;
+constexpr NetworkBuilder::ConvOptions kLeaky = {.activation = Activation::kLeakyRelu,
+                                                .slope = 0.2f};
+
+// The names of the modules. Patterns: block, dense block from 1, convolution.
+struct Spelling {
+  std::string first;
+  const char* conv;  // in a dense block
+  std::string trunk;
+  std::vector<std::string> ups;
+  std::string hr, last;
+
+  std::string Conv(int block, int dense, int index) const {
+    return absl::Substitute(conv, block, dense + 1, absl::StrCat("conv", index + 1));
+  }
+};
+
+bool HasWeight(const TensorFile& file, const std::string& module) {
+  return file.Find(module + ".weight") != nullptr;
+}
+
+int CountBlocks(const TensorFile& file, const Spelling& spelling) {
+  int blocks = 0;
+  while (HasWeight(file, spelling.Conv(blocks, 0, 0))) ++blocks;
+  return blocks;
+}
+
+std::vector<std::string> Ups(const TensorFile& file, const char* prefix) {
+  std::vector<std::string> ups;
+  for (int i = 1; HasWeight(file, absl::StrCat(prefix, i)); ++i) {
+    ups.push_back(absl::StrCat(prefix, i));
+  }
+  return ups;
+}
+
+Spelling RealEsrgan(const TensorFile& file) {
+  return {.first = "conv_first",
+          .conv = "body.$0.rdb$1.$2",
+          .trunk = "conv_body",
+          .ups = Ups(file, "conv_up"),
+          .hr = "conv_hr",
+          .last = "conv_last"};
+}
+
+Spelling Bsrgan(const TensorFile& file) {
+  return {.first = "conv_first",
+          .conv = "RRDB_trunk.$0.RDB$1.$2",
+          .trunk = "trunk_conv",
+          .ups = Ups(file, "upconv"),
+          .hr = "HRconv",
+          .last = "conv_last"};
+}
+
+// Numbers of a sequence, in which resizes and activations count as well: 3 and 6 enlarge x4, 8 and
+// 10 follow.
+Spelling Esrgan(const TensorFile& file) {
+  Spelling spelling{.first = "model.0", .conv = "model.1.sub.$0.RDB$1.$2.0"};
+  spelling.trunk = absl::StrCat("model.1.sub.", CountBlocks(file, spelling));
+  constexpr int kMaxNumber = 32;
+  for (int i = 2; i < kMaxNumber; ++i) {
+    const std::string module = absl::StrCat("model.", i);
+    if (HasWeight(file, module)) spelling.ups.push_back(module);
+  }
+  for (std::string* end : {&spelling.last, &spelling.hr}) {
+    if (spelling.ups.empty()) break;
+    *end = std::move(spelling.ups.back());
+    spelling.ups.pop_back();
+  }
+  return spelling;
+}
+
+constexpr Spelling (*kSpellings[])(const TensorFile&) = {RealEsrgan, Bsrgan, Esrgan};
+
+absl::StatusOr<Spelling> FindSpelling(const TensorFile& file) {
+  for (const auto spell : kSpellings) {
+    Spelling spelling = spell(file);
+    if (HasWeight(file, spelling.first) && CountBlocks(file, spelling) > 0) return spelling;
+  }
+  return absl::InvalidArgumentError("lacks the tensors of the first dense block");
+}
+
+// The side of the blocks of pixels that the first convolution takes as one.
+absl::StatusOr<int> UnshuffleFactor(const TensorFile& file, const Spelling& spelling) {
+  const TensorInfo& first = *file.Find(spelling.first + ".weight");
+  const int64_t planes = first.shape.size() == 4 ? first.shape[1] : 0;
+  for (const int factor : {1, 2, 4}) {
+    if (planes == 3 * factor * factor) return factor;
+  }
+  return absl::UnimplementedError(
+      absl::StrCat("takes ", planes, " planes, must be 3, or 12 or 48 of blocks of pixels"));
+}
+
+int AddDenseBlock(NetworkBuilder& builder, const Spelling& spelling, int block, int dense, int x) {
+  // ESRGAN+ adds what a 1x1 convolution makes of the input to the second result, and that to the
+  // fourth.
+  const std::string skip = absl::Substitute(spelling.conv, block, dense + 1, "conv1x1");
+  const std::string plain_skip = skip.substr(0, skip.rfind("conv1x1") + 7);
+  const bool plus = HasWeight(builder.file(), plain_skip);
+  std::vector<int> parts = {x};
+  for (int i = 0; i < kConvs - 1; ++i) {
+    const int joined = i == 0 ? x : builder.Concat(parts);
+    int y = builder.Conv(joined, spelling.Conv(block, dense, i), kLeaky);
+    if (plus && i == 1) y = builder.Add(y, builder.Conv(x, plain_skip, {}));
+    if (plus && i == 3) y = builder.Add(y, parts[2]);
+    parts.push_back(y);
+  }
+  const int last = builder.Conv(builder.Concat(parts), spelling.Conv(block, dense, kConvs - 1),
+                                {.factor = kResidual});
+  return builder.Add(last, x);
+}
+
+}  // namespace
+
+bool RecogniseEsrgan(const TensorFile& file) { return FindSpelling(file).ok(); }
+
+absl::StatusOr<int> EsrganScale(const TensorFile& file) {
+  ASSIGN_OR_RETURN(const Spelling spelling, FindSpelling(file));
+  ASSIGN_OR_RETURN(const int factor, UnshuffleFactor(file, spelling));
+  const size_t doublings = spelling.ups.size();
+  const int enlarged = doublings <= 8 ? 1 << doublings : 0;
+  if (enlarged % factor == 0 && enlarged / factor >= 1 && enlarged / factor <= kMaxScale) {
+    return enlarged / factor;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "doubles ", doublings, " times what it takes from ", factor, "x", factor, " pixels"));
+}
+
+void BuildEsrgan(NetworkBuilder& builder) {
+  const TensorFile& file = builder.file();
+  const auto spelling = FindSpelling(file);
+  if (!spelling.ok()) return builder.Fail(spelling.status());
+  const auto factor = UnshuffleFactor(file, *spelling);
+  if (!factor.ok()) return builder.Fail(factor.status());
+
+  const int first =
+      builder.Conv(builder.PixelUnshuffle(builder.Input(), *factor), spelling->first, {});
+  int x = first;
+  const int blocks = CountBlocks(file, *spelling);
+  for (int block = 0; block < blocks && builder.ok(); ++block) {
+    int y = x;
+    for (int dense = 0; dense < kDenseBlocks; ++dense) {
+      y = AddDenseBlock(builder, *spelling, block, dense, y);
+    }
+    x = builder.Add(builder.Affine(y, {kResidual}, {0.0f}), x);
+  }
+  x = builder.Add(builder.Conv(x, spelling->trunk, {}), first);
+  for (const std::string& up : spelling->ups) x = builder.Conv(builder.Nearest(x, 2), up, kLeaky);
+  builder.Conv(builder.Conv(x, spelling->hr, kLeaky), spelling->last, {});
+}
+
+}  // namespace upscaled

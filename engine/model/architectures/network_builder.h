@@ -1,0 +1,88 @@
+// Builds a network from named tensors: a file per architecture calls it as PyTorch's code calls
+// its modules.
+#pragma once
+
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/model/network.h"
+#include "engine/model/tensors/tensor_file.h"
+
+namespace upscaled {
+
+// Methods append a layer and give its index, which others take as their input. The first error
+// stays, and what is called behind it does nothing: Finish tells.
+class NetworkBuilder {
+ public:
+  // Borrows the file.
+  explicit NetworkBuilder(const TensorFile& file) : file_(file) {}
+
+  const TensorFile& file() const { return file_; }
+
+  static constexpr int kSame = -1;  // padding that keeps the size: half the kernel
+
+  struct ConvOptions {
+    int stride_px = 1;
+    int padding_px = kSame;
+    Activation activation = Activation::kNone;
+    float slope = 0;   // of kLeakyRelu
+    float factor = 1;  // of the result, where there is no activation
+  };
+
+  int Input();
+  // NAME.weight [out][in][kernel][kernel] and, if it is there, NAME.bias.
+  int Conv(int input, std::string_view name, const ConvOptions& options);
+  // NAME.weight [in][out][kernel][kernel].
+  int ConvTranspose(int input, std::string_view name, const ConvOptions& options);
+  // A convolution whose weights are no tensor of the file as they are. Sets channels and inputs.
+  int Conv(int input, Layer conv);
+  // On one value per channel; NAME.weight [out][in] or [out][in][1][1].
+  int FullyConnected(int input, std::string_view name, Activation activation);
+  // NAME.weight, one slope or one for each channel. Nothing else may read `input`.
+  int PRelu(int input, std::string_view name);
+  int Sigmoid(int input);
+  // Equal values stand for all channels.
+  int Affine(int input, std::vector<float> factor, std::vector<float> offset);
+  int Add(int a, int b) { return Join(Op::kAdd, {a, b}); }
+  int Mul(int a, int b) { return Join(Op::kMul, {a, b}); }
+  int Concat(std::vector<int> inputs) { return Join(Op::kConcat, std::move(inputs)); }
+  int GlobalAveragePool(int input);
+  // These three give `input` itself for a factor of 1.
+  int PixelShuffle(int input, int factor);
+  int PixelUnshuffle(int input, int factor);
+  int Nearest(int input, int factor);
+  int Crop(int input, int crop_px);
+
+  // Tensors that are not needed, as their names begin so.
+  void Ignore(std::string_view prefix);
+  // A tensor's values; it must have this shape. Empty after an error.
+  std::vector<float> Read(std::string_view name, const std::vector<int64_t>& shape);
+  // The shape of a tensor. All zero after an error; so many axes in any case.
+  std::vector<int64_t> Shape(std::string_view name, size_t axes);
+  void Fail(absl::Status error);
+  bool ok() const { return status_.ok(); }
+
+  // The validated network. INVALID_ARGUMENT: a tensor is missing, has another shape than the
+  // architecture wants or does not belong to it.
+  absl::StatusOr<Network> Finish();
+
+ private:
+  int Append(Layer layer);
+  int Join(Op op, std::vector<int> inputs);
+  // Reads weights [first][second][kernel][kernel], either of which is `layer`'s number of results.
+  int AppendConv(int input, std::string_view name, const ConvOptions& options, Op op);
+  std::vector<float> ReadBias(std::string_view name, int channels);
+  int Channels(int layer) const { return network_.layers[layer].out_channels; }
+
+  const TensorFile& file_;
+  Network network_;
+  std::set<std::string, std::less<>> read_;
+  absl::Status status_;
+};
+
+}  // namespace upscaled

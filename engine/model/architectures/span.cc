@@ -1,0 +1,160 @@
+#include "engine/model/architectures/span.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/model/limits.h"
+#include "engine/model/quote.h"
+
+namespace upscaled {
+namespace {
+
+constexpr int kBlocks = 6;
+constexpr int kTaps = 9;  // of a 3x3 kernel
+// Of the features that a convolution takes or gives (48, 52), and how many more there are inside
+// (twice): what is multiplied out here stays within a second.
+constexpr int64_t kMaxFeatures = 256, kMaxGain = 4;
+// Of the training's images; files that were trained without carry a mark.
+constexpr float kMean[] = {0.4488f, 0.4371f, 0.4040f};
+constexpr float kRange = 255;
+constexpr char kNoNormMark[] = "no_norm";
+
+// A matrix of doubles, of convolutions that are multiplied with each other.
+struct Matrix {
+  size_t rows = 0, columns = 0;
+  std::vector<double> values;  // [rows][columns]
+
+  static Matrix Of(const std::vector<float>& values, size_t rows) {
+    return {rows, values.size() / rows, {values.begin(), values.end()}};
+  }
+  double operator()(size_t row, size_t column) const { return values[row * columns + column]; }
+};
+
+Matrix Multiply(const Matrix& a, const Matrix& b) {
+  Matrix product{a.rows, b.columns, std::vector<double>(a.rows * b.columns)};
+  for (size_t i = 0; i < a.rows; ++i) {
+    for (size_t k = 0; k < a.columns; ++k) {
+      for (size_t j = 0; j < b.columns; ++j) {
+        product.values[i * b.columns + j] += a(i, k) * b(k, j);
+      }
+    }
+  }
+  return product;
+}
+
+// What was trained as conv.2 (1x1) of conv.1 (3x3) of conv.0 (1x1), plus sk (1x1). The image is
+// padded with zeros before conv.0, so that its bias reaches the border like any other place and
+// all are one 3x3 convolution exactly; NAME.eval_conv holds what the training made of them once.
+int AddConv(NetworkBuilder& builder, int input, std::string_view name) {
+  const std::string prefix = std::string(name) + ".";
+  builder.Ignore(prefix + "eval_conv.");
+  const auto shape = [&](const char* part) {
+    return builder.Shape(absl::StrCat(prefix, part, ".weight"), 4);
+  };
+  const int64_t in = shape("conv.0")[1], middle = shape("conv.0")[0];
+  const int64_t wide = shape("conv.1")[0], out = shape("conv.2")[0];
+  const bool sound = in >= 1 && in <= kMaxFeatures && out >= 1 && out <= kMaxFeatures &&
+                     middle >= 1 && middle <= kMaxGain * in && wide >= 1 && wide <= kMaxGain * out;
+  if (!sound) {
+    builder.Fail(absl::InvalidArgumentError(absl::StrCat(
+        Quote(name), " goes from ", in, " channels over ", middle, " and ", wide, " to ", out,
+        ", must be 1..", kMaxFeatures, " outside and up to ", kMaxGain, " times that inside")));
+    return 0;
+  }
+  const auto first = builder.Read(prefix + "conv.0.weight", {middle, in, 1, 1});
+  const auto first_bias = builder.Read(prefix + "conv.0.bias", {middle});
+  const auto second = builder.Read(prefix + "conv.1.weight", {wide, middle, 3, 3});
+  const auto second_bias = builder.Read(prefix + "conv.1.bias", {wide});
+  const auto third = builder.Read(prefix + "conv.2.weight", {out, wide, 1, 1});
+  const auto third_bias = builder.Read(prefix + "conv.2.bias", {out});
+  const auto skip = builder.Read(prefix + "sk.weight", {out, in, 1, 1});
+  const auto skip_bias = builder.Read(prefix + "sk.bias", {out});
+  if (!builder.ok()) return 0;
+
+  // [out][middle * taps], then for each tap [out][in].
+  const Matrix late = Multiply(Matrix::Of(third, out), Matrix::Of(second, wide));
+  const Matrix early = Matrix::Of(first, middle);
+  Layer conv{.name = std::string(name), .kernel_px = 3, .padding_px = 1};
+  conv.weights.resize(static_cast<size_t>(out) * in * kTaps);
+  conv.bias.resize(out);
+  for (int64_t o = 0; o < out; ++o) {
+    double bias = third_bias[o] + skip_bias[o];
+    for (int64_t w = 0; w < wide; ++w) bias += third[o * wide + w] * double{second_bias[w]};
+    std::vector<double> row(in * kTaps);
+    for (int64_t m = 0; m < middle; ++m) {
+      for (int tap = 0; tap < kTaps; ++tap) {
+        const double weight = late(o, m * kTaps + tap);
+        bias += weight * first_bias[m];
+        for (int64_t i = 0; i < in; ++i) row[i * kTaps + tap] += weight * early(m, i);
+      }
+    }
+    for (int64_t i = 0; i < in; ++i) row[i * kTaps + kTaps / 2] += skip[o * in + i];
+    std::copy(row.begin(), row.end(), conv.weights.begin() + o * in * kTaps);
+    conv.bias[o] = static_cast<float>(bias);
+  }
+  return builder.Conv(input, std::move(conv));
+}
+
+// x * sigmoid(x)
+int AddSilu(NetworkBuilder& builder, int x) { return builder.Mul(x, builder.Sigmoid(x)); }
+
+struct BlockResults {
+  int first;  // of the first convolution
+  int last;
+};
+
+BlockResults AddBlock(NetworkBuilder& builder, int x, int index) {
+  const std::string block = absl::StrCat("block_", index, ".");
+  const int first = AddConv(builder, x, block + "c1_r");
+  const int second = AddConv(builder, AddSilu(builder, first), block + "c2_r");
+  const int third = AddConv(builder, AddSilu(builder, second), block + "c3_r");
+  const int attention = builder.Affine(builder.Sigmoid(third), {1.0f}, {-0.5f});
+  return {first, builder.Mul(builder.Add(third, x), attention)};
+}
+
+}  // namespace
+
+bool RecogniseSpan(const TensorFile& file) {
+  return file.Find("conv_1.sk.weight") != nullptr &&
+         file.Find("block_1.c1_r.sk.weight") != nullptr &&
+         file.Find("upsampler.0.weight") != nullptr;
+}
+
+absl::StatusOr<int> SpanScale(const TensorFile& file) {
+  const TensorInfo* last = file.Find("upsampler.0.weight");
+  const int64_t channels = last == nullptr || last->shape.empty() ? 0 : last->shape[0];
+  const int scale = static_cast<int>(std::lround(std::sqrt(channels / 3.0)));
+  if (scale >= 1 && scale <= kMaxScale && channels == 3 * scale * scale) return scale;
+  return absl::InvalidArgumentError(absl::StrCat("its last convolution gives ", channels,
+                                                 " channels, must be 3 for each of s x s pixels"));
+}
+
+void BuildSpan(NetworkBuilder& builder) {
+  const absl::StatusOr<int> scale = SpanScale(builder.file());
+  if (!scale.ok()) return builder.Fail(scale.status());
+  int image = builder.Input();
+  builder.Ignore(kNoNormMark);
+  if (!builder.file().Has(kNoNormMark)) {
+    image = builder.Affine(image, {kRange},
+                           {-kMean[0] * kRange, -kMean[1] * kRange, -kMean[2] * kRange});
+  }
+  const int features = AddConv(builder, image, "conv_1");
+  BlockResults results{features, features};
+  int first_block = features;
+  for (int i = 1; i <= kBlocks; ++i) {
+    results = AddBlock(builder, results.last, i);
+    if (i == 1) first_block = results.last;
+  }
+  const int deep = AddConv(builder, results.last, "conv_2");
+  int x = builder.Concat({features, deep, first_block, results.first});
+  x = builder.Conv(builder.Conv(x, "conv_cat", {}), "upsampler.0", {});
+  builder.PixelShuffle(x, *scale);
+}
+
+}  // namespace upscaled

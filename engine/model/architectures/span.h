@@ -1,0 +1,13 @@
+// SPAN: six blocks of three convolutions whose result is weighted by its own sigmoid, without
+// parameters. Each convolution was trained as four, which are one: see span.cc.
+#pragma once
+
+#include "engine/model/architectures/architecture.h"
+
+namespace upscaled {
+
+bool RecogniseSpan(const TensorFile& file);
+absl::StatusOr<int> SpanScale(const TensorFile& file);
+void BuildSpan(NetworkBuilder& builder);
+
+}  // namespace upscaled

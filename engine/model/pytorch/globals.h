@@ -1,0 +1,23 @@
+// The list of classes and functions that a pickle may name: those that a file of weights needs.
+// None is executed; each is an entry here that says what it would have made.
+#pragma once
+
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "engine/model/pytorch/objects.h"
+
+namespace upscaled::pytorch {
+
+// The value that stands for `module.name`. UNIMPLEMENTED when the list has no such line.
+absl::StatusOr<Value> FindGlobal(std::string_view module, std::string_view name);
+
+// What calling `callee` with the tuple `arguments` gives. INVALID_ARGUMENT: it cannot be called, or
+// not with these.
+absl::StatusOr<Value> Call(const Value& callee, const Value& arguments, Objects& objects);
+
+// The storage that a tuple ('storage', class, key, device, count) stands for, as torch.save writes
+// what is kept beside the pickle. INVALID_ARGUMENT: it is no such tuple.
+absl::StatusOr<Value> LoadPersistent(const Value& id, Objects& objects);
+
+}  // namespace upscaled::pytorch

@@ -1,0 +1,35 @@
+// What both kinds of PyTorch's files have in common: tensors that are views of storages.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/model/pytorch/objects.h"
+#include "engine/model/tensors/tensor_file.h"
+
+namespace upscaled::pytorch {
+
+class ViewFile : public TensorFile {
+ protected:
+  // Adds the tensors of the state_dict in `objects`, whose storages must be in the file, which has
+  // `file_bytes`.
+  absl::Status AddStateDict(Objects objects, size_t file_bytes);
+
+ private:
+  // The bytes that the file has for a storage, or INVALID_ARGUMENT.
+  virtual absl::StatusOr<uint64_t> StorageBytes(const Storage& storage) const = 0;
+  virtual absl::StatusOr<std::string> ReadStorage(const Storage& storage) const = 0;
+
+  absl::Status AddTensor(std::string_view name, size_t view_index);
+  absl::StatusOr<std::vector<float>> ReadValues(const TensorInfo& info) const override;
+
+  Objects objects_;
+  uint64_t viewed_bytes_ = 0;  // of the storages of all tensors; those of shared ones once for each
+  uint64_t most_bytes_ = 0;
+};
+
+}  // namespace upscaled::pytorch

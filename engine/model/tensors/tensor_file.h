@@ -1,0 +1,69 @@
+// The tensors of a file of weights, whatever its format: what it says of them, and their values
+// when they are asked for.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace upscaled {
+
+enum class TensorType : uint8_t { kF32, kF16, kBF16, kOther };
+
+struct TensorInfo {
+  std::vector<int64_t> shape;
+  TensorType type = TensorType::kOther;
+  std::string type_name;  // as the file has it
+  size_t source = 0;      // where the format finds the values
+};
+
+// A format derives from it, and gives all tensors when it is made. Thread-compatible.
+class TensorFile {
+ public:
+  virtual ~TensorFile() = default;
+
+  const std::map<std::string, TensorInfo, std::less<>>& tensors() const { return tensors_; }
+  // The names of values that stand among the tensors and are none, as marks do.
+  const std::set<std::string, std::less<>>& others() const { return others_; }
+  bool Has(std::string_view name) const {
+    return tensors_.contains(name) || others_.contains(name);
+  }
+  // Null when there is none.
+  const TensorInfo* Find(std::string_view name) const;
+
+  // Row-major, whatever the order in the file. NOT_FOUND: there is no such tensor. UNIMPLEMENTED:
+  // its values are no floats that we read. INVALID_ARGUMENT: the file is damaged. All name it.
+  absl::StatusOr<std::vector<float>> Read(std::string_view name) const;
+
+ protected:
+  // INVALID_ARGUMENT: the name is taken, or the tensor is larger than limits.h allows.
+  absl::Status Add(std::string_view name, TensorInfo info);
+  absl::Status AddOther(std::string_view name);
+  // Drops the names' beginnings that say no more than how the network was trained ("module.").
+  void DropWrappers();
+
+ private:
+  virtual absl::StatusOr<std::vector<float>> ReadValues(const TensorInfo& info) const = 0;
+
+  std::map<std::string, TensorInfo, std::less<>> tensors_;
+  std::set<std::string, std::less<>> others_;
+};
+
+// Bytes of one value; 0 for kOther.
+size_t BytesPerValue(TensorType type);
+// The values that lie in `bytes` one behind the other, and nothing else.
+std::vector<float> ToFloats(std::string_view bytes, TensorType type);
+// INVALID_ARGUMENT: too many axes, a negative one, or more than kMaxWeights values.
+absl::StatusOr<int64_t> CountValues(std::span<const int64_t> shape);
+// 64x3x3x3
+std::string DescribeShape(std::span<const int64_t> shape);
+
+}  // namespace upscaled

@@ -1,0 +1,201 @@
+// Architectures by hand-written tensors; pytorch_test compares what they compute.
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/model/architectures/architecture.h"
+#include "engine/model/tensors/safetensors.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/engine/model/loader_checks.h"
+#include "tests/engine/model/weights_files.h"
+
+namespace upscaled {
+namespace {
+
+using test::ConvShapes;
+using test::NamedShape;
+using ::testing::ElementsAre;
+
+using Shapes = std::vector<NamedShape>;
+
+Shapes operator+(Shapes a, const Shapes& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+absl::StatusOr<Network> Build(const Shapes& shapes, std::string_view architecture = "") {
+  const auto file = ParseSafetensors(test::SafetensorsOf(shapes));
+  EXPECT_TRUE(file.ok()) << file.status();
+  return BuildNetwork(**file, architecture);
+}
+
+std::vector<Op> Ops(const absl::StatusOr<Network>& network) {
+  EXPECT_TRUE(network.ok()) << network.status();
+  std::vector<Op> ops;
+  if (network.ok()) {
+    for (const Layer& layer : network->layers) ops.push_back(layer.op);
+  }
+  return ops;
+}
+
+Shapes Compact(int scale, bool prelu) {
+  const Shapes slopes = prelu ? Shapes{{"body.1.weight", {4}}} : Shapes{};
+  return ConvShapes("body.0", 4, 3, 3) + slopes + ConvShapes("body.2", 3 * scale * scale, 4, 3);
+}
+
+TEST(CompactTest, IsRecognised) {
+  const auto network = Build(Compact(2, true));
+  EXPECT_THAT(Ops(network), ElementsAre(Op::kInput, Op::kConv, Op::kConv, Op::kPixelShuffle,
+                                        Op::kResizeNearest, Op::kAdd));
+  EXPECT_EQ(network->scale, 2);
+  EXPECT_EQ(network->layers[1].activation, Activation::kPRelu);
+  EXPECT_EQ(network->layers[1].slope.size(), 4u);
+  EXPECT_THAT(Ops(Build(Compact(1, true))),
+              ElementsAre(Op::kInput, Op::kConv, Op::kConv, Op::kAdd));
+}
+
+TEST(CompactTest, OneSlopeStandsForAllChannels) {
+  Shapes shapes = Compact(2, true);
+  shapes[2].shape = {1};
+  const auto network = Build(shapes);
+  ASSERT_TRUE(network.ok()) << network.status();
+  EXPECT_EQ(network->layers[1].slope, std::vector<float>(4, 0.5f));
+}
+
+TEST(CompactTest, ActivationIsNamedWhereTheTensorsDoNotTell) {
+  ExpectError(Build(Compact(2, false)), absl::StatusCode::kUnimplemented,
+              "name 'compact-relu' or 'compact-leakyrelu' as the architecture");
+  const auto relu = Build(Compact(2, false), "compact-relu");
+  ASSERT_TRUE(relu.ok()) << relu.status();
+  EXPECT_EQ(relu->layers[1].activation, Activation::kRelu);
+  const auto leaky = Build(Compact(2, false), "compact-leakyrelu");
+  ASSERT_TRUE(leaky.ok()) << leaky.status();
+  EXPECT_EQ(leaky->layers[1].slope, std::vector<float>{0.1f});
+}
+
+TEST(CompactTest, Errors) {
+  ExpectError(Build(Compact(2, true) + Shapes{{"extra", {1}}}), absl::StatusCode::kInvalidArgument,
+              "as compact: tensor 'extra' of 1 has no place in this architecture");
+  ExpectError(Build(Compact(2, false), "compact"), absl::StatusCode::kInvalidArgument,
+              "lacks the tensor 'body.1.weight'");
+  Shapes shapes = Compact(2, true);
+  shapes[0].shape[1] = 1;
+  ExpectError(Build(shapes), absl::StatusCode::kInvalidArgument,
+              "'body.0.weight' of 4x1x3x3 must be a square kernel of 1..31 pixels for 3 channels");
+  shapes = Compact(2, true);
+  shapes[2].shape = {5};
+  ExpectError(Build(shapes), absl::StatusCode::kInvalidArgument, "of 5 must be of 4");
+  shapes = Compact(2, true);
+  shapes[3].shape[0] = 13;
+  ExpectError(Build(shapes), absl::StatusCode::kInvalidArgument, "gives 13 channels");
+  ExpectError(Build(Compact(2, true), "esrgan"), absl::StatusCode::kInvalidArgument,
+              "lacks the tensors of the first dense block");
+  ExpectError(Build(Compact(2, true), "compact2"), absl::StatusCode::kInvalidArgument,
+              "there is no architecture 'compact2', there are 'esrgan', 'compact'");
+}
+
+// One block of 4 channels that grows by 2.
+Shapes Esrgan(int planes, int ups) {
+  Shapes shapes = ConvShapes("conv_first", 4, planes, 3);
+  for (int dense = 1; dense <= 3; ++dense) {
+    for (int i = 1; i <= 5; ++i) {
+      shapes = shapes + ConvShapes(absl::StrCat("body.0.rdb", dense, ".conv", i), i < 5 ? 2 : 4,
+                                   4 + 2 * (i - 1), 3);
+    }
+  }
+  shapes = shapes + ConvShapes("conv_body", 4, 4, 3);
+  for (int i = 1; i <= ups; ++i) {
+    shapes = shapes + ConvShapes(absl::StrCat("conv_up", i), 4, 4, 3);
+  }
+  return shapes + ConvShapes("conv_hr", 4, 4, 3) + ConvShapes("conv_last", 3, 4, 3);
+}
+
+TEST(EsrganTest, ScaleAndAlignmentFollowFromTheShapes) {
+  struct Expected {
+    int planes, ups, scale, align_px;
+  };
+  for (const Expected& e : {Expected{3, 2, 4, 1}, Expected{3, 1, 2, 1}, Expected{3, 0, 1, 1},
+                            Expected{12, 2, 2, 2}, Expected{48, 2, 1, 4}}) {
+    const auto network = Build(Esrgan(e.planes, e.ups));
+    ASSERT_TRUE(network.ok()) << network.status();
+    EXPECT_EQ(network->scale, e.scale);
+    EXPECT_EQ(network->align_px, e.align_px);
+  }
+}
+
+TEST(EsrganTest, BlocksOfPixelsAreTakenInTheOrderOfPixelUnshuffle) {
+  const auto network = Build(Esrgan(12, 2));
+  ASSERT_TRUE(network.ok()) << network.status();
+  const Layer& unshuffle = network->layers[1];
+  ASSERT_EQ(unshuffle.stride_px, 2);
+  ASSERT_EQ(unshuffle.weights.size(), 12u * 3 * 2 * 2);
+  for (int out = 0; out < 12; ++out) {  // channel out / 4, row out / 2 % 2, column out % 2
+    for (int tap = 0; tap < 12; ++tap) {
+      EXPECT_EQ(unshuffle.weights[out * 12 + tap], out == tap ? 1.0f : 0.0f) << out << " " << tap;
+    }
+  }
+}
+
+TEST(EsrganTest, Errors) {
+  ExpectError(Build(Esrgan(1, 2)), absl::StatusCode::kUnimplemented, "takes 1 planes");
+  Shapes shapes = Esrgan(3, 2);
+  shapes.erase(shapes.begin() + 8);
+  ExpectError(Build(shapes), absl::StatusCode::kInvalidArgument,
+              "lacks the tensor 'body.0.rdb1.conv4.weight'");
+}
+
+Shapes Conv3xc(const std::string& name, int64_t out, int64_t in) {
+  return ConvShapes(name + ".sk", out, in, 1) + ConvShapes(name + ".conv.0", 2 * in, in, 1) +
+         ConvShapes(name + ".conv.1", 2 * out, 2 * in, 3) +
+         ConvShapes(name + ".conv.2", out, 2 * out, 1) +
+         ConvShapes(name + ".eval_conv", out, in, 3);
+}
+
+Shapes Span(int64_t width, bool norm) {
+  Shapes shapes = Conv3xc("conv_1", width, 3) + Conv3xc("conv_2", width, width);
+  for (int block = 1; block <= 6; ++block) {
+    for (const char* conv : {".c1_r", ".c2_r", ".c3_r"}) {
+      shapes = shapes + Conv3xc(absl::StrCat("block_", block, conv), width, width);
+    }
+  }
+  if (!norm) shapes = shapes + Shapes{{"no_norm", {1}}};
+  return shapes + ConvShapes("conv_cat", width, 4 * width, 1) +
+         ConvShapes("upsampler.0", 12, width, 3);
+}
+
+TEST(SpanTest, FourConvolutionsAreOne) {
+  const auto network = Build(Span(1, false));
+  ASSERT_TRUE(network.ok()) << network.status();
+  EXPECT_EQ(network->scale, 2);
+  // From 3 channels to 6, 2 and 1; every value is a half.
+  const Layer& conv = network->layers[1];
+  const float plain = 0.5f * 0.5f * 0.5f * 2 * 6;
+  for (int channel = 0; channel < 3; ++channel) {
+    for (int tap = 0; tap < 9; ++tap) {
+      EXPECT_FLOAT_EQ(conv.weights[channel * 9 + tap], tap == 4 ? plain + 0.5f : plain);
+    }
+  }
+  const float second = 6 * 9 * 0.25f + 0.5f;  // bias of the first two
+  EXPECT_FLOAT_EQ(conv.bias[0], 2 * 0.5f * second + 0.5f + 0.5f);
+  EXPECT_EQ(Build(Span(1, true))->layers[1].op, Op::kAffine);
+}
+
+TEST(SpanTest, Errors) {
+  ExpectError(Build(Span(257, false)), absl::StatusCode::kInvalidArgument,
+              "to 257, must be 1..256 outside");
+}
+
+TEST(ArchitecturesTest, WhatIsMissingIsNamed) {
+  ExpectError(Build({{"layers.0.residual_group.overlap_attn.qkv.weight", {1}}}),
+              absl::StatusCode::kUnimplemented,
+              "is of the architecture HAT, which needs attention");
+  ExpectError(Build({{"feats.1.lk.conv.weight", {1}}}), absl::StatusCode::kUnimplemented,
+              "RealPLKSR or PLKSR, which needs large kernels");
+  ExpectError(Build({{"who.knows", {1}}}), absl::StatusCode::kUnimplemented,
+              "has the tensors of no known architecture ('who.knows' and so on)");
+  ExpectError(Build({}), absl::StatusCode::kUnimplemented, "no known architecture (none)");
+}
+
+}  // namespace
+}  // namespace upscaled

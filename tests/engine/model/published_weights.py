@@ -1,0 +1,297 @@
+#!/usr/bin/env python3
+"""Writes a network's weights as people publish them, and what PyTorch computes with it.
+
+    published_weights.py NAME FOLDER SEED
+
+FOLDER gets network.pth, old.pth (as PyTorch wrote before 1.6), half.pth and network.safetensors, and an image and
+its result as image.planes and result.planes (see public_networks.py). Exits with 77 where there is no PyTorch.
+"""
+import json
+import pathlib
+import re
+import sys
+
+import public_networks  # exits where there is no PyTorch
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class Srvgg(public_networks.Srvgg):
+    """Names: body.0, body.1 and so on, the last convolution among them."""
+
+    def published(self):
+        last = f"body.{len(self.body)}."
+        return {re.sub("^last[.]", last, name): value for name, value in self.state_dict().items()}
+
+
+RRDB_NAMES = {
+    "real-esrgan": {"first": "conv_first", "blocks": "body.{}.rdb{}.conv{}", "trunk": "conv_body", "up": "conv_up{}",
+                    "hr": "conv_hr", "last": "conv_last"},
+    "bsrgan": {"first": "conv_first", "blocks": "RRDB_trunk.{}.RDB{}.conv{}", "trunk": "trunk_conv", "up": "upconv{}",
+               "hr": "HRconv", "last": "conv_last"},
+    "esrgan": {"first": "model.0", "blocks": "model.1.sub.{}.RDB{}.conv{}.0"},
+}
+
+
+class Rrdb(public_networks.Rrdb):
+    """With any number of doublings, over blocks of pixels, in each of the three spellings."""
+
+    def __init__(self, spelling, blocks, width=64, growth=32, ups=2, unshuffle=1, plus=False):
+        super().__init__(blocks, width, growth)
+        self.first = nn.Conv2d(3 * unshuffle ** 2, width, 3, padding=1)
+        self.ups = nn.ModuleList([nn.Conv2d(width, width, 3, padding=1) for _ in range(ups)])
+        del self.up1, self.up2
+        self.spelling, self.unshuffle, self.plus = spelling, unshuffle, plus
+        if plus:
+            self.skips = nn.ModuleList([nn.ModuleList([nn.Conv2d(width, growth, 1, bias=False) for _ in range(3)])
+                                        for _ in range(blocks)])
+
+    def dense(self, x, block, index):
+        dense = self.blocks[block][index]
+        if not self.plus:
+            return dense(x)
+        parts = [x]
+        for i, conv in enumerate(dense.convs[:4]):
+            y = F.leaky_relu(conv(torch.cat(parts, 1)), 0.2)
+            if i == 1:
+                y = y + self.skips[block][index](x)
+            if i == 3:
+                y = y + parts[2]
+            parts.append(y)
+        return dense.convs[4](torch.cat(parts, 1)) * 0.2 + x
+
+    def forward(self, x):
+        height, width = x.shape[2:]
+        factor = self.unshuffle
+        x = F.pad(x, (0, -width % factor, 0, -height % factor), mode="replicate")
+        first = self.first(F.pixel_unshuffle(x, factor))
+        y = first
+        for block in range(len(self.blocks)):
+            z = y
+            for index in range(3):
+                z = self.dense(z, block, index)
+            y = z * 0.2 + y
+        y = self.trunk(y) + first
+        for up in self.ups:
+            y = F.leaky_relu(up(F.interpolate(y, scale_factor=2, mode="nearest")), 0.2)
+        y = self.last(F.leaky_relu(self.hr(y), 0.2))
+        scale = 2 ** len(self.ups) // factor
+        return y[:, :, :height * scale, :width * scale]
+
+    def published(self):
+        names = dict(RRDB_NAMES[self.spelling])
+        ups = len(self.ups)
+        if self.spelling == "esrgan":
+            names.update(trunk=f"model.1.sub.{len(self.blocks)}", hr=f"model.{3 * ups + 2}", last=f"model.{3 * ups + 4}")
+        tensors = {}
+        for name, value in self.state_dict().items():
+            parts = name.split(".")
+            if parts[0] == "blocks":
+                module = names["blocks"].format(parts[1], int(parts[2]) + 1, int(parts[4]) + 1)
+            elif parts[0] == "skips":
+                module = f"model.1.sub.{parts[1]}.RDB{int(parts[2]) + 1}.conv1x1"
+            elif parts[0] == "ups":
+                number = int(parts[1]) + 1
+                module = f"model.{3 * number}" if self.spelling == "esrgan" else names["up"].format(number)
+            else:
+                module = names[parts[0]]
+            tensors[f"{module}.{parts[-1]}"] = value
+        return tensors
+
+
+class Conv3XC(nn.Module):
+    """SPAN's convolution as it is trained."""
+
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.sk = nn.Conv2d(inputs, outputs, 1)
+        self.conv = nn.Sequential(nn.Conv2d(inputs, inputs * 2, 1), nn.Conv2d(inputs * 2, outputs * 2, 3),
+                                  nn.Conv2d(outputs * 2, outputs, 1))
+        self.eval_conv = nn.Conv2d(inputs, outputs, 3, padding=1)  # stale: nobody may read it
+
+    def forward(self, x):
+        return self.conv(F.pad(x, (1, 1, 1, 1))) + self.sk(x)
+
+
+class Spab(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.c1_r, self.c2_r, self.c3_r = (Conv3XC(width, width) for _ in range(3))
+
+    def forward(self, x):
+        first = self.c1_r(x)
+        third = self.c3_r(F.silu(self.c2_r(F.silu(first))))
+        return (third + x) * (torch.sigmoid(third) - 0.5), first
+
+
+class Span(nn.Module):
+    def __init__(self, scale, width=48, norm=True):
+        super().__init__()
+        self.scale = scale
+        if not norm:
+            self.register_buffer("no_norm", torch.zeros(1))
+        self.conv_1, self.conv_2 = Conv3XC(3, width), Conv3XC(width, width)
+        for i in range(6):
+            setattr(self, f"block_{i + 1}", Spab(width))
+        self.conv_cat = nn.Conv2d(4 * width, width, 1)
+        self.upsampler = nn.Sequential(nn.Conv2d(width, 3 * scale ** 2, 3, padding=1), nn.PixelShuffle(scale))
+
+    def forward(self, x):
+        if not hasattr(self, "no_norm"):
+            x = (x - torch.tensor([0.4488, 0.4371, 0.4040]).view(1, 3, 1, 1)) * 255
+        features = self.conv_1(x)
+        y = features
+        for i in range(6):
+            y, middle = getattr(self, f"block_{i + 1}")(y)
+            if i == 0:
+                first = y
+        return self.upsampler(self.conv_cat(torch.cat([features, self.conv_2(y), first, middle], 1)))
+
+
+def unet_convs(inputs, middle, outputs, excite):
+    module = nn.Module()
+    module.conv = nn.Sequential(nn.Conv2d(inputs, middle, 3), nn.LeakyReLU(0.1),
+                                nn.Conv2d(middle, outputs, 3), nn.LeakyReLU(0.1))
+    if excite:
+        module.seblock = nn.Module()
+        module.seblock.conv1 = nn.Conv2d(outputs, outputs // 8, 1)
+        module.seblock.conv2 = nn.Conv2d(outputs // 8, outputs, 1)
+
+    def forward(x):
+        x = module.conv(x)
+        if excite:
+            s = F.relu(module.seblock.conv1(x.mean((2, 3), keepdim=True)))
+            x = x * torch.sigmoid(module.seblock.conv2(s))
+        return x
+    module.forward = forward
+    return module
+
+
+def unet_bottom(width, outputs, factor):
+    return {1: lambda: nn.Conv2d(width, outputs, 3), 2: lambda: nn.ConvTranspose2d(width, outputs, 4, 2, 3),
+            3: lambda: nn.ConvTranspose2d(width, outputs, 5, 3, 2)}[factor]()
+
+
+class Unet1(nn.Module):
+    def __init__(self, inputs, outputs, factor):
+        super().__init__()
+        self.conv1, self.conv2 = unet_convs(inputs, 32, 64, False), unet_convs(64, 128, 64, True)
+        self.conv1_down, self.conv2_up = nn.Conv2d(64, 64, 2, 2), nn.ConvTranspose2d(64, 64, 2, 2)
+        self.conv3, self.conv_bottom = nn.Conv2d(64, 64, 3), unet_bottom(64, outputs, factor)
+
+    def forward(self, x):
+        wide = self.conv1(x)
+        deep = self.conv2(F.leaky_relu(self.conv1_down(wide), 0.1))
+        deep = F.leaky_relu(self.conv2_up(deep), 0.1)
+        return self.conv_bottom(F.leaky_relu(self.conv3(F.pad(wide, (-4,) * 4) + deep), 0.1))
+
+
+class Unet2(nn.Module):
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.conv1, self.conv2 = unet_convs(inputs, 32, 64, False), unet_convs(64, 64, 128, True)
+        self.conv3, self.conv4 = unet_convs(128, 256, 128, True), unet_convs(128, 64, 64, True)
+        self.conv1_down, self.conv2_down = nn.Conv2d(64, 64, 2, 2), nn.Conv2d(128, 128, 2, 2)
+        self.conv3_up, self.conv4_up = nn.ConvTranspose2d(128, 128, 2, 2), nn.ConvTranspose2d(64, 64, 2, 2)
+        self.conv5, self.conv_bottom = nn.Conv2d(64, 64, 3), nn.Conv2d(64, outputs, 3)
+
+    def forward(self, x):
+        wide = self.conv1(x)
+        middle = self.conv2(F.leaky_relu(self.conv1_down(wide), 0.1))
+        deep = self.conv3(F.leaky_relu(self.conv2_down(middle), 0.1))
+        deep = self.conv4(F.pad(middle, (-4,) * 4) + F.leaky_relu(self.conv3_up(deep), 0.1))
+        deep = F.pad(wide, (-16,) * 4) + F.leaky_relu(self.conv4_up(deep), 0.1)
+        return self.conv_bottom(F.leaky_relu(self.conv5(deep), 0.1))
+
+
+class Cunet(nn.Module):
+    """waifu2x's (x1, x2) and Real-CUGAN's (x2 to x4)."""
+
+    def __init__(self, scale, pro=False):
+        super().__init__()
+        self.scale = scale
+        planes = 64 if scale == 4 else 3
+        self.unet1, self.unet2 = Unet1(3, planes, min(scale, 2) if scale != 3 else 3), Unet2(planes, planes)
+        if scale == 4:
+            self.conv_final = nn.Conv2d(64, 12, 3)
+        if pro:
+            self.register_buffer("pro", torch.zeros(1))
+
+    def forward(self, x):
+        height, width = x.shape[2:]
+        if hasattr(self, "pro"):
+            x = x * 0.7 + 0.15
+        border = {1: 28, 2: 18, 3: 14, 4: 19}[self.scale]
+        align = 4 if self.scale in (1, 3) else 2
+        image = x
+        x = F.pad(x, (border, border + -width % align, border, border + -height % align), mode="replicate")
+        x = self.unet1(x)
+        x = self.unet2(x) + F.pad(x, (-20,) * 4)
+        if self.scale == 4:
+            x = F.pixel_shuffle(F.pad(self.conv_final(x), (-1,) * 4), 2)
+        x = x[:, :, :height * self.scale, :width * self.scale]
+        if self.scale == 4:
+            x = x + F.interpolate(image, scale_factor=4, mode="nearest")
+        return (x - 0.15) / 0.7 if hasattr(self, "pro") else x
+
+
+def write_safetensors(path, tensors):
+    header, values = {"__metadata__": {"format": "pt"}}, b""
+    for name, tensor in tensors.items():
+        raw = tensor.contiguous().numpy().tobytes()
+        header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": [len(values), len(values) + len(raw)]}
+        values += raw
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + values)
+
+
+# Name: how to make it, and the size of its image.
+NETWORKS = {
+    "compact-x4": (lambda: Srvgg(4), (17, 23)),
+    "compact-x2-small": (lambda: Srvgg(2, convs=5, width=24), (18, 23)),
+    "compact-x1": (lambda: Srvgg(1, convs=8, width=48), (19, 22)),
+    "real-esrgan-x4": (lambda: Rrdb("real-esrgan", 23), (7, 9)),
+    "real-esrgan-x2": (lambda: Rrdb("real-esrgan", 2, unshuffle=2), (13, 18)),
+    "real-esrgan-x1": (lambda: Rrdb("real-esrgan", 2, unshuffle=4), (15, 21)),
+    "bsrgan-x2": (lambda: Rrdb("bsrgan", 2, ups=1), (9, 11)),
+    "esrgan-x4": (lambda: Rrdb("esrgan", 3), (9, 7)),
+    "esrgan-x1": (lambda: Rrdb("esrgan", 2, ups=0), (11, 13)),
+    "esrgan-x8": (lambda: Rrdb("esrgan", 1, width=32, growth=16, ups=3), (5, 7)),
+    "esrgan-plus": (lambda: Rrdb("esrgan", 2, plus=True), (9, 11)),
+    "span-x4": (lambda: Span(4), (17, 23)),
+    "span-x2": (lambda: Span(2, width=52, norm=False), (16, 21)),
+    "cunet-x1": (lambda: Cunet(1), (21, 26)),
+    "cunet-x2": (lambda: Cunet(2), (21, 26)),
+    "cugan-x3": (lambda: Cunet(3), (21, 26)),
+    "cugan-x4": (lambda: Cunet(4), (21, 26)),
+    "cugan-pro-x2": (lambda: Cunet(2, pro=True), (21, 26)),
+}
+
+
+def main():
+    make, size = NETWORKS[sys.argv[1]]
+    folder = pathlib.Path(sys.argv[2])
+    torch.manual_seed(int(sys.argv[3]))
+    torch.set_num_threads(1)
+    model = make().eval()
+    with torch.no_grad():
+        x = torch.rand(1, 3, *size)
+        if isinstance(model, (Rrdb, Span)):  # to the size of an image's values
+            last = model.last if isinstance(model, Rrdb) else model.upsampler[0]
+            last.weight.mul_(0.25 / model(x).std())
+            last.bias.fill_(0.5)
+        for parameter in model.parameters():  # as half.pth will hold them
+            parameter.copy_(parameter.half().float())
+        public_networks.write_planes(folder / "image.planes", x)
+        public_networks.write_planes(folder / "result.planes", model(x))
+    tensors = model.published() if hasattr(model, "published") else model.state_dict()
+    torch.save({"params_ema": tensors, "params": {}}, folder / "network.pth")
+    torch.save({f"module.{name}": value for name, value in tensors.items()}, folder / "old.pth",
+               _use_new_zipfile_serialization=False)
+    torch.save({name: value.half() for name, value in tensors.items()}, folder / "half.pth")
+    write_safetensors(folder / "network.safetensors", tensors)
+
+
+if __name__ == "__main__":
+    main()
