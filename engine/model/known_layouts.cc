@@ -1,14 +1,17 @@
 #include "engine/model/known_layouts.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <regex>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/files.h"
 #include "engine/base/status_macros.h"
+#include "engine/model/loader.h"
 
 namespace upscaled {
 namespace {
@@ -96,6 +99,26 @@ absl::StatusOr<std::vector<ModelCard>> RecogniseFolder(const path& folder) {
     }
   }
   return cards;
+}
+
+absl::StatusOr<std::vector<ModelCard>> RecogniseFile(const path& file) {
+  constexpr std::string_view kExtensions[] = {".pth", ".pt", ".ckpt", ".safetensors"};
+  const std::string extension = file.extension().string();
+  if (std::find(std::begin(kExtensions), std::end(kExtensions), extension) ==
+      std::end(kExtensions)) {
+    return std::vector<ModelCard>();
+  }
+  ASSIGN_OR_RETURN(const WeightsDescription weights, DescribeWeightsFile(file));
+  ModelCard card;
+  card.name = file.stem().string();
+  card.family = weights.architecture;
+  card.style = "general";
+  card.description =
+      absl::StrCat(weights.tensors, " tensors of ", file.filename().string(),
+                   ", recognised by their names and shapes as ", weights.architecture);
+  card.precisions = {Precision::kExact};
+  card.variants.push_back({.scale = weights.scale, .weights = file});
+  return std::vector<ModelCard>{std::move(card)};
 }
 
 }  // namespace upscaled

@@ -1,5 +1,5 @@
-// Model folders without a card whose file names say what they hold, as well-known projects publish
-// them.
+// Models without a card: folders whose file names say what they hold, as well-known projects
+// publish them, and files of weights whose tensors do.
 #pragma once
 
 #include <filesystem>
@@ -18,5 +18,9 @@ namespace upscaled {
 // The files of the first two are variants of one model, named as the folder; realesrgan keeps all
 // its models in one folder, each named as its files.
 absl::StatusOr<std::vector<ModelCard>> RecogniseFolder(const std::filesystem::path& folder);
+
+// The card of a file of weights (.pth, .pt, .ckpt, .safetensors), named as the file without that;
+// none for other files. Errors of DescribeWeightsFile.
+absl::StatusOr<std::vector<ModelCard>> RecogniseFile(const std::filesystem::path& file);
 
 }  // namespace upscaled

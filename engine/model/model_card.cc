@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
+#include "engine/model/architectures/architecture.h"
 #include "engine/model/json_shape.h"
 #include "engine/model/limits.h"
 #include "nlohmann/json.hpp"
@@ -25,11 +26,15 @@ constexpr int kMaxNoiseLevel = 3;
 struct CardFormat {
   const char* name;
   const char* main_file;
-  bool has_bin;  // weights in a second file
+  bool has_bin;       // weights in a second file
+  bool weights_only;  // says nothing of the layers: the card may
 };
 
-constexpr CardFormat kCardFormats[] = {
-    {"ncnn", "param", true}, {"waifu2x-json", "json", false}, {"onnx", "onnx", false}};
+constexpr CardFormat kCardFormats[] = {{"ncnn", "param", true, false},
+                                       {"waifu2x-json", "json", false, false},
+                                       {"onnx", "onnx", false, false},
+                                       {"safetensors", "safetensors", false, true},
+                                       {"pth", "pth", false, true}};
 
 absl::StatusOr<CardFormat> FindFormat(const std::string& name) {
   for (const CardFormat& format : kCardFormats) {
@@ -140,7 +145,7 @@ absl::Status ParseOnlyVariant(Fields& fields, const CardFormat& format, const pa
   ASSIGN_OR_RETURN(const path weights, ParseFiles(fields.Find("files"), format, folder));
   const Json* levels = fields.Find("noise_levels");
   if (levels == nullptr) {
-    card.variants.push_back({scale, kNoDenoise, weights});
+    card.variants.push_back({.scale = scale, .weights = weights});
     return absl::OkStatus();
   }
   if (!levels->is_array() || levels->size() != 1) {
@@ -149,7 +154,7 @@ absl::Status ParseOnlyVariant(Fields& fields, const CardFormat& format, const pa
   }
   ASSIGN_OR_RETURN(const int level,
                    Fields::ToInt((*levels)[0], "noise_levels", kNoDenoise, kMaxNoiseLevel));
-  card.variants.push_back({scale, level, weights});
+  card.variants.push_back({.scale = scale, .noise_level = level, .weights = weights});
   return absl::OkStatus();
 }
 
@@ -217,6 +222,20 @@ absl::Status ParseDescription(Fields& fields, const path& folder, ModelCard& car
   return absl::OkStatus();
 }
 
+// `architecture`, for all variants; empty: as the tensors look.
+absl::Status ParseArchitecture(Fields& fields, const CardFormat& format, ModelCard& card) {
+  ASSIGN_OR_RETURN(const std::string architecture, fields.String("architecture", ""));
+  if (architecture.empty()) return absl::OkStatus();
+  if (!format.weights_only) {
+    return absl::InvalidArgumentError(absl::StrCat("'architecture' is '", architecture,
+                                                   "', but files of format '", format.name,
+                                                   "' say themselves what they are"));
+  }
+  RETURN_IF_ERROR(CheckArchitecture(architecture));
+  for (ModelVariant& variant : card.variants) variant.architecture = architecture;
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<ModelCard> ParseModelCard(std::string_view json, const path& folder) {
@@ -231,6 +250,7 @@ absl::StatusOr<ModelCard> ParseModelCard(std::string_view json, const path& fold
   const Json* variants = fields.Find("variants");
   RETURN_IF_ERROR(variants == nullptr ? ParseOnlyVariant(fields, format, folder, card)
                                       : ParseVariants(*variants, format, folder, card));
+  RETURN_IF_ERROR(ParseArchitecture(fields, format, card));
   RETURN_IF_ERROR(fields.CheckAllAsked());
   return card;
 }

@@ -24,12 +24,13 @@ absl::Status WithPath(const path& file, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(file.string(), ": ", status.message()));
 }
 
-absl::StatusOr<std::vector<ModelCard>> ReadFolder(const path& folder) {
-  const path card_file = folder / std::string(kModelCardName);
+absl::StatusOr<std::vector<ModelCard>> ReadModels(const path& entry) {
   std::error_code error;
-  if (!std::filesystem::exists(card_file, error)) return RecogniseFolder(folder);
+  if (!std::filesystem::is_directory(entry, error)) return RecogniseFile(entry);
+  const path card_file = entry / std::string(kModelCardName);
+  if (!std::filesystem::exists(card_file, error)) return RecogniseFolder(entry);
   ASSIGN_OR_RETURN(const std::string json, ReadFile(card_file, kMaxCardBytes));
-  absl::StatusOr<ModelCard> card = ParseModelCard(json, folder);
+  absl::StatusOr<ModelCard> card = ParseModelCard(json, entry);
   if (!card.ok()) return WithPath(card_file, card.status());
   return std::vector<ModelCard>{*std::move(card)};
 }
@@ -113,13 +114,11 @@ absl::StatusOr<ModelRepository> ModelRepository::Open(const std::vector<path>& d
   ModelRepository repository;
   repository.directories_ = directories;
   for (const path& directory : directories) {
-    ASSIGN_OR_RETURN(const std::vector<path> folders, ListFolder(directory));
-    for (const path& folder : folders) {
+    ASSIGN_OR_RETURN(const std::vector<path> entries, ListFolder(directory));
+    for (const path& entry : entries) {
       // Hidden ones are somebody's work under way: a model that is fetched or has been replaced.
-      if (folder.filename().string().starts_with('.')) continue;
-      std::error_code error;
-      if (!std::filesystem::is_directory(folder, error)) continue;
-      ASSIGN_OR_RETURN(std::vector<ModelCard> cards, ReadFolder(folder));
+      if (entry.filename().string().starts_with('.')) continue;
+      ASSIGN_OR_RETURN(std::vector<ModelCard> cards, ReadModels(entry));
       for (ModelCard& card : cards) {
         if (repository.Find(card.name).ok()) continue;
         RETURN_IF_ERROR(NoteFilesStates(card));
@@ -138,7 +137,7 @@ absl::StatusOr<ModelRepository> ModelRepository::Reopen() const {
     for (ModelVariant& variant : card.variants) {
       const ModelVariant* old = (*before)->Find(variant.scale, variant.noise_level);
       if (old != nullptr && old->weights == variant.weights &&
-          *old->files_state == *variant.files_state) {
+          old->architecture == variant.architecture && *old->files_state == *variant.files_state) {
         variant.files_state = old->files_state;
       }
     }
@@ -157,7 +156,7 @@ absl::StatusOr<const ModelCard*> ModelRepository::Find(std::string_view name) co
 }
 
 absl::StatusOr<Network> LoadNetwork(const ModelCard& card, const ModelVariant& variant) {
-  absl::StatusOr<Network> loaded = LoadNetworkFile(variant.weights);
+  absl::StatusOr<Network> loaded = LoadNetworkFile(variant.weights, variant.architecture);
   RETURN_IF_ERROR(CheckUnchanged(card, variant));  // else any other error may be due to that
   ASSIGN_OR_RETURN(Network network, std::move(loaded));
   RETURN_IF_ERROR(CheckAgainstCard(card, variant, network));

@@ -1,5 +1,6 @@
 // The models of a directory: one folder a model, a model.json card (or a known public layout)
-// beside its weights. Cards are read at once, weights when a network is asked for.
+// beside its weights; or a file of weights alone, which says what it is. Cards are read at once,
+// weights when a network is asked for.
 #pragma once
 
 #include <filesystem>
@@ -22,6 +23,8 @@ struct ModelVariant {
   int scale = 2;                  // 1: denoise only
   int noise_level = kNoDenoise;   // -1, 0..3
   std::filesystem::path weights;  // the file that the loader opens (ncnn: the .param)
+  // Of a file of weights alone, where its tensors shall not say (see LoadNetworkFile).
+  std::string architecture;
   // The files' state when they were listed (see FileState). The same object in all listings that
   // found the same files, so that who loaded one knows when nobody lists it any more. Null: no
   // matter.
@@ -29,7 +32,7 @@ struct ModelVariant {
 };
 
 struct ModelCard {
-  std::string name;    // the folder's name; what requests ask for
+  std::string name;    // the folder's or the file's name; what requests ask for
   std::string family;  // "upconv_7", "espcn", ...
   std::string style;   // "art", "photo", "general"
   std::string licence;
@@ -50,7 +53,7 @@ struct ModelCard {
 class ModelRepository {
  public:
   // Reads the cards under each directory, earlier ones winning a name. A broken folder is an error
-  // that names it; an unknown folder without weights is passed over.
+  // that names it, and so is a file of weights that cannot be run; what is neither is passed over.
   static absl::StatusOr<ModelRepository> Open(
       const std::vector<std::filesystem::path>& directories);
   // The folder as it is now. Variants whose files did not change share their `files_state`.

@@ -11,6 +11,7 @@
 #include "tests/engine/backends/golden_files.h"
 #include "tests/engine/model/ncnn_files.h"
 #include "tests/engine/model/onnx_files.h"
+#include "tests/engine/model/weights_files.h"
 
 namespace upscaled {
 namespace {
@@ -284,6 +285,88 @@ TEST_F(RepositoryTest, CardMustAgreeWithTheLayers) {
   }
 }
 
+// Compact's tensors for x2, with or without PReLU.
+std::string CompactWeights(bool prelu) {
+  std::vector<test::NamedShape> shapes = test::ConvShapes("body.0", 4, 3, 3);
+  if (prelu) shapes.push_back({"body.1.weight", {4}});
+  for (const test::NamedShape& shape : test::ConvShapes("body.2", 12, 4, 3)) {
+    shapes.push_back(shape);
+  }
+  return test::SafetensorsOf(shapes);
+}
+
+constexpr char kWeightsCard[] = R"({"name": "net", "family": "compact", "scale": 2,
+    "format": "safetensors", "files": {"safetensors": "n.safetensors"}})";
+
+TEST_F(RepositoryTest, AFileOfWeightsIsAModel) {
+  Write("2x Some Model.safetensors", CompactWeights(true));
+  Write(".half-copied.pth", "PK");
+  Write("notes.txt", "no model");
+  const auto repository = ModelRepository::Open({root_});
+  ASSERT_TRUE(repository.ok()) << repository.status();
+  ASSERT_EQ(repository->models().size(), 1u);
+  const ModelCard& card = repository->models()[0];
+  EXPECT_EQ(card.name, "2x Some Model");
+  EXPECT_EQ(card.family, "compact");
+  EXPECT_THAT(card.Scales(), ElementsAre(2));
+  const auto network = LoadNetwork(card, card.variants[0]);
+  ASSERT_TRUE(network.ok()) << network.status();
+  EXPECT_EQ(network->scale, 2);
+
+  Write("4x-Other.pth", "PK\x03\x04");
+  EXPECT_THAT(std::string(repository->Reopen().status().message()),
+              HasSubstr("4x-Other.pth: is no zip file"));
+  const std::string pickle = test::Pickle(
+      "}" + test::PickleString("x") +
+      test::PickleTensor(
+          {.name = "x", .storage = "0", .storage_values = 1, .shape = {1}, .strides = {1}}) +
+      "s");
+  Write("4x-Other.pth", test::PytorchZip(pickle, {{.name = "0", .bytes = "1234"}}));
+  EXPECT_THAT(std::string(repository->Reopen().status().message()),
+              HasSubstr("4x-Other.pth: has the tensors of no known architecture ('x' and so on)"));
+}
+
+TEST_F(RepositoryTest, ACardNamesTheArchitectureThatTensorsDoNot) {
+  Write("net/n.safetensors", CompactWeights(false));
+  const auto load = [&](const std::string& field) {
+    std::string card = kWeightsCard;
+    Write("net/model.json", card.insert(1, field));
+    const auto repository = ModelRepository::Open({root_});
+    if (!repository.ok()) return absl::StatusOr<Network>(repository.status());
+    const ModelCard& found = repository->models()[0];
+    return LoadNetwork(found, found.variants[0]);
+  };
+  EXPECT_EQ(load("").status().code(), absl::StatusCode::kUnimplemented);
+  const auto relu = load(R"("architecture": "compact-relu", )");
+  ASSERT_TRUE(relu.ok()) << relu.status();
+  EXPECT_EQ(relu->layers[1].activation, Activation::kRelu);
+  EXPECT_THAT(std::string(load(R"("architecture": "resnet", )").status().message()),
+              HasSubstr("net/model.json: there is no architecture 'resnet'"));
+}
+
+TEST_F(RepositoryTest, AnotherArchitectureIsAnotherModel) {
+  Write("net/n.safetensors", CompactWeights(false));
+  const auto with = [](const std::string& architecture) {
+    std::string card = kWeightsCard;
+    return card.insert(1, "\"architecture\": \"" + architecture + "\", ");
+  };
+  Write("net/model.json", with("compact-relu"));
+  const auto before = ModelRepository::Open({root_});
+  ASSERT_TRUE(before.ok()) << before.status();
+  const auto state = [](const auto& repository) {
+    return repository->models()[0].variants[0].files_state;
+  };
+  EXPECT_EQ(state(before->Reopen()), state(before));
+  Write("net/model.json", with("compact-leakyrelu"));
+  EXPECT_NE(state(before->Reopen()), state(before));
+}
+
+TEST_F(RepositoryTest, OnlyFilesOfWeightsTakeAnArchitecture) {
+  WriteModel(CardWith("\"scale\": 2", "\"scale\": 2, \"architecture\": \"compact\""));
+  ExpectOpenError(absl::StatusCode::kInvalidArgument,
+                  "'architecture' is 'compact', but files of format 'ncnn' say themselves");
+}
+
 TEST_F(RepositoryTest, UnreadableWeightsNameTheFile) {
   WriteModel(kCard);
   const auto load = [&] {
@@ -292,7 +375,7 @@ TEST_F(RepositoryTest, UnreadableWeightsNameTheFile) {
     const ModelCard& card = repository->models()[0];
     return LoadNetwork(card, card.variants[0]).status();
   };
-  Write("tiny/m.param", "PK\x03\x04");
+  Write("tiny/m.param", "\x1f\x8b\x08");
   EXPECT_EQ(load().code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(std::string(load().message()),
               HasSubstr("tiny/m.param: is in no known format, there are: ncnn .param"));
