@@ -49,21 +49,24 @@ void SendTiles(TilesStream& stream, const v1::UpscaleTilesStart& start,
 absl::StatusOr<std::unique_ptr<UpscaleClient>> UpscaleClient::Create(const ClientOptions& options) {
   ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel, MakeChannel(options.channel));
   return std::make_unique<UpscaleClient>(std::move(channel), options.retry, options.timeout,
-                                         RetryClock::Real(), options.api_key);
+                                         RetryClock::Real(), options.api_key, options.traceparent);
 }
 
 UpscaleClient::UpscaleClient(std::shared_ptr<grpc::Channel> channel, const RetryPolicy& retry,
-                             absl::Duration timeout, RetryClock& clock, std::string api_key)
+                             absl::Duration timeout, RetryClock& clock, std::string api_key,
+                             std::string traceparent)
     : channel_(std::move(channel)),
       stub_(v1::UpscaleService::NewStub(channel_)),
       retry_(retry),
       timeout_(timeout),
       api_key_(std::move(api_key)),
+      traceparent_(std::move(traceparent)),
       clock_(clock) {}
 
 void UpscaleClient::SetUp(grpc::ClientContext& context, absl::Time deadline) const {
   if (deadline != absl::InfiniteFuture()) context.set_deadline(absl::ToChronoTime(deadline));
   if (!api_key_.empty()) context.AddMetadata("authorization", absl::StrCat("Bearer ", api_key_));
+  if (!traceparent_.empty()) context.AddMetadata("traceparent", traceparent_);
 }
 
 absl::Status UpscaleClient::Connect(absl::Duration patience) {

@@ -29,6 +29,8 @@ struct ClientOptions {
   absl::Duration timeout = absl::InfiniteDuration();
   // Sent with every call, where not empty; anybody on the way reads it unless there is TLS.
   std::string api_key;
+  // Likewise: the trace that the calls belong to, as W3C's traceparent.
+  std::string traceparent;
 };
 
 // Thread safe. Errors carry what DetailsOf returns; CANCELLED when `stop` was requested.
@@ -40,7 +42,8 @@ class UpscaleClient final : public Service {
   // Over a channel of the caller's making, and a clock that must outlive the client.
   UpscaleClient(std::shared_ptr<grpc::Channel> channel, const RetryPolicy& retry,
                 absl::Duration timeout = absl::InfiniteDuration(),
-                RetryClock& clock = RetryClock::Real(), std::string api_key = "");
+                RetryClock& clock = RetryClock::Real(), std::string api_key = "",
+                std::string traceparent = "");
 
   // Connects now rather than with the first call; UNAVAILABLE when `patience` runs out.
   absl::Status Connect(absl::Duration patience);
@@ -85,7 +88,7 @@ class UpscaleClient final : public Service {
   const std::unique_ptr<v1::UpscaleService::Stub> stub_;
   const RetryPolicy retry_;
   const absl::Duration timeout_;
-  const std::string api_key_;
+  const std::string api_key_, traceparent_;
   RetryClock& clock_;
 };
 

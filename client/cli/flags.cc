@@ -1,5 +1,6 @@
 #include "client/cli/flags.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
@@ -15,6 +16,17 @@ namespace upscaled::client {
 namespace {
 
 constexpr char kServerVariable[] = "UPSCALE_SERVER";
+constexpr size_t kMaxTraceparentBytes = 256;
+
+// The trace that whoever runs the command has it belong to, as the environment says by convention;
+// "" for none, and for what no header can hold. Servers look at the rest.
+std::string TraceOfCommand() {
+  const char* const variable = std::getenv("TRACEPARENT");
+  const std::string text = variable == nullptr ? "" : variable;
+  const bool sendable = text.size() <= kMaxTraceparentBytes &&
+                        std::all_of(text.begin(), text.end(), absl::ascii_isgraph);
+  return sendable ? text : "";
+}
 
 }  // namespace
 
@@ -98,6 +110,7 @@ absl::StatusOr<ClientOptions> ConnectionFlags::ToOptions(const LocalServer* own)
     WarnOfOpenKey(options.api_key);
   }
   if (tls) options.channel.tls = tls_options;
+  options.traceparent = TraceOfCommand();
   options.retry = retry();
   options.timeout = timeout();
   return options;
@@ -111,7 +124,8 @@ absl::StatusOr<std::unique_ptr<UpscaleClient>> ConnectionFlags::MakeClient() con
 absl::StatusOr<Connection> ConnectionFlags::Connect(std::stop_token stop) const {
   Connection connection;
   if (!local && IsHttpUrl(server)) {
-    HttpClientOptions options{.server = server, .retry = retry(), .timeout = timeout()};
+    HttpClientOptions options{
+        .server = server, .retry = retry(), .timeout = timeout(), .traceparent = TraceOfCommand()};
     if (tls) options.tls = tls_options;
     ASSIGN_OR_RETURN(options.api_key, FindApiKey(api_key_file));
     ASSIGN_OR_RETURN(connection.service, HttpClient::Create(options));

@@ -20,7 +20,8 @@ Start with 'upscale image --local -i cat.png -o cat-2x.png', which needs no serv
 COMMAND --help' tells more.
 UPSCALE_SERVER sets the default of --server. With several endpoints calls go round robin over those
 that are up; host names in such a list are looked up once, a single name whenever it has to be.
-UPSCALE_API_KEY is the key for servers that want one.)";
+UPSCALE_API_KEY is the key for servers that want one, TRACEPARENT the trace that the command's calls
+belong to (W3C's traceparent).)";
 
 // Output that was not written, on a full disk for example, makes a success a failure.
 int FlushOutput(int exit_code) {

@@ -20,8 +20,8 @@ void IgnoreWait(const absl::Status&, absl::Duration) {}
 
 absl::StatusOr<std::unique_ptr<HttpClient>> HttpClient::Create(const HttpClientOptions& options,
                                                                RetryClock& clock) {
-  ASSIGN_OR_RETURN(HttpTarget target,
-                   HttpTarget::Create(options.server, options.tls, options.api_key));
+  ASSIGN_OR_RETURN(HttpTarget target, HttpTarget::Create(options.server, options.tls,
+                                                         options.api_key, options.traceparent));
   return std::unique_ptr<HttpClient>(new HttpClient(std::move(target), options, clock));
 }
 

@@ -25,7 +25,8 @@ struct HttpClientOptions {
   RetryPolicy retry;
   // For one operation, its retries and waits included.
   absl::Duration timeout = absl::InfiniteDuration();
-  std::string api_key;  // sent with every request, where not empty
+  std::string api_key;      // sent with every request, where not empty
+  std::string traceparent;  // likewise: the trace that it belongs to
 };
 
 class HttpClient final : public Service {

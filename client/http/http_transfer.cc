@@ -40,7 +40,15 @@ HttpTransfer::HttpTransfer(const HttpTarget& target, HttpRequest request, HttpLi
   curl_easy_setopt(easy, CURLOPT_HEADERDATA, this);
   curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, &ReceiveBody);
   curl_easy_setopt(easy, CURLOPT_WRITEDATA, this);
+  if (!target.traceparent().empty()) {
+    AddField(absl::StrCat("traceparent: ", target.traceparent()));
+  }
   if (request_.body != nullptr) SetUpBody();
+  curl_easy_setopt(easy, CURLOPT_HTTPHEADER, fields_.get());
+}
+
+void HttpTransfer::AddField(const std::string& field) {
+  fields_.reset(curl_slist_append(fields_.release(), field.c_str()));
 }
 
 void HttpTransfer::SetUpBody() {
@@ -49,11 +57,8 @@ void HttpTransfer::SetUpBody() {
   curl_easy_setopt(easy, CURLOPT_POST, 1L);
   curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE,
                    bytes > 0 ? static_cast<curl_off_t>(bytes) : curl_off_t{-1});
-  fields_.reset(curl_slist_append(nullptr, "Content-Type: application/octet-stream"));
-  if (bytes <= 0) {
-    curl_slist_append(fields_.get(), "Transfer-Encoding: chunked");
-  }
-  curl_easy_setopt(easy, CURLOPT_HTTPHEADER, fields_.get());
+  AddField("Content-Type: application/octet-stream");
+  if (bytes <= 0) AddField("Transfer-Encoding: chunked");
   curl_easy_setopt(easy, CURLOPT_READFUNCTION, &Send);
   curl_easy_setopt(easy, CURLOPT_READDATA, this);
   curl_easy_setopt(easy, CURLOPT_SEEKFUNCTION, &Seek);

@@ -69,6 +69,7 @@ class HttpTransfer {
   size_t OnBody(absl::string_view part);
 
   void SetUpBody();
+  void AddField(const std::string& field);
   // Reads the body anew, if there is one, and calls `wake_` whenever there is more of it.
   void StartReading();
   // Goes on sending, if there was nothing to send.

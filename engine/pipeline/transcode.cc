@@ -18,13 +18,19 @@ constexpr size_t kPortionBytes = 256 * 1024;  // result rows on their way to the
 // Adds the time that a scope takes.
 class Timed {
  public:
-  Timed(const Clock& clock, absl::Duration& total)
-      : clock_(clock), total_(total), start_(clock.Now()) {}
-  ~Timed() { total_ += clock_.Now() - start_; }
+  // `span` may be null.
+  Timed(const Clock& clock, absl::Duration& total, Interval* span = nullptr)
+      : clock_(clock), total_(total), span_(span), start_(clock.Now()) {}
+  ~Timed() {
+    const absl::Time end = clock_.Now();
+    total_ += end - start_;
+    if (span_ != nullptr) span_->Include(start_, end);
+  }
 
  private:
   const Clock& clock_;
   absl::Duration& total_;
+  Interval* const span_;
   const absl::Time start_;
 };
 
@@ -61,18 +67,18 @@ class TimedSink final : public ByteSink {
 
 class TimedRows final : public RowSource {
  public:
-  TimedRows(RowSource& rows, const Clock& clock, absl::Duration& time)
-      : rows_(rows), clock_(clock), time_(time) {}
+  TimedRows(RowSource& rows, const Clock& clock, TranscodeStats& stats)
+      : rows_(rows), clock_(clock), stats_(stats) {}
   const ImageSpec& spec() const override { return rows_.spec(); }
   absl::Status ReadRows(MutableImageView rows) override {
-    const Timed timed(clock_, time_);
+    const Timed timed(clock_, stats_.decode, &stats_.decoding);
     return rows_.ReadRows(rows);
   }
 
  private:
   RowSource& rows_;
   const Clock& clock_;
-  absl::Duration& time_;
+  TranscodeStats& stats_;
 };
 
 // A profile of gray says nothing of colours.
@@ -91,7 +97,7 @@ absl::Status Encode(RowSource& rows, const EncodeOptions& options, const ImageMe
   const Clock& clock = request.clock;
   std::unique_ptr<ImageEncoder> encoder;
   {
-    const Timed timed(clock, stats.encode);
+    const Timed timed(clock, stats.encode, &stats.encoding);
     ASSIGN_OR_RETURN(
         encoder, CreateImageEncoder(options, rows.spec(), metadata, sink, request.cancellation));
   }
@@ -106,10 +112,10 @@ absl::Status Encode(RowSource& rows, const EncodeOptions& options, const ImageMe
       const Timed timed(clock, stats.infer);
       RETURN_IF_ERROR(rows.ReadRows(view));
     }
-    const Timed timed(clock, stats.encode);
+    const Timed timed(clock, stats.encode, &stats.encoding);
     RETURN_IF_ERROR(encoder->WriteRows(view));
   }
-  const Timed timed(clock, stats.encode);
+  const Timed timed(clock, stats.encode, &stats.encoding);
   return encoder->Finish();
 }
 
@@ -144,7 +150,7 @@ absl::StatusOr<TranscodeStats> TranscodeImage(const TranscodeRequest& request,
   ReplaySource replay(std::move(prefix), input);
   std::unique_ptr<ImageDecoder> decoder;
   {
-    const Timed timed(request.clock, stats.decode);
+    const Timed timed(request.clock, stats.decode, &stats.decoding);
     ASSIGN_OR_RETURN(
         decoder, request.open ? request.open(header, replay, request.limits, request.cancellation)
                               : OpenImageDecoder(replay, request.limits, request.cancellation));
@@ -154,7 +160,7 @@ absl::StatusOr<TranscodeStats> TranscodeImage(const TranscodeRequest& request,
   }
   const absl::Duration opening = stats.decode;
 
-  TimedRows source(*decoder, request.clock, stats.decode);
+  TimedRows source(*decoder, request.clock, stats);
   TimedSink output(request.output, request.clock, stats);
   const auto upscaler =
       MakeUpscaler(plan.upscale, source, request.executor, request.cancellation, request.progress);

@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "engine/base/cancellation.h"
 #include "engine/base/clock.h"
+#include "engine/base/interval.h"
 #include "engine/image/byte_stream.h"
 #include "engine/image/codec.h"
 #include "engine/image/row_stage.h"
@@ -58,6 +59,8 @@ struct TranscodeStats {
   absl::Duration encode;  // encoding
   absl::Duration write;   // waiting for the output to take bytes
   int64_t result_bytes = 0;
+  // From the first row that was decoded to the last one, and likewise; waits are in them.
+  Interval decoding, encoding;
 };
 
 // Returns when the whole result has been written. Errors are those of codecs, plan, source, sink,

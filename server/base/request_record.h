@@ -7,8 +7,15 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "engine/base/geometry.h"
+#include "engine/base/interval.h"
+#include "server/base/trace_context.h"
 
 namespace upscaled::server {
+
+// When the stages of a call were under way; a stage's bits take turns with those of the others.
+struct StageIntervals {
+  Interval queue, decode, infer, encode;
+};
 
 // Zero or empty where a request did not get that far.
 struct RequestRecord {
@@ -34,11 +41,14 @@ struct RequestRecord {
   int64_t cost = 0;  // multiply-adds that were computed for it
   int64_t received_bytes = 0;
   int64_t sent_bytes = 0;
+  TraceContext trace;
+  absl::Time start;  // by the server's clock, as the intervals
   absl::Duration total;
   absl::Duration queue;  // summed over tiles
   absl::Duration decode;
   absl::Duration infer;  // summed over tiles
   absl::Duration encode;
+  StageIntervals stages;  // of the four
 };
 
 }  // namespace upscaled::server

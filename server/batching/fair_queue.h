@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "engine/base/interval.h"
 #include "server/base/payer.h"
 #include "server/batching/submission.h"
 #include "server/devices/device.h"
@@ -30,6 +31,8 @@ struct RequestUsage {
   int64_t cost = 0;      // of these tiles, in multiply-adds
   absl::Duration queue;  // summed over these tiles
   absl::Duration infer;  // summed over these tiles: a batch's time is shared out by cost
+  Interval queuing;      // from the first tile's Submit to the last one's start
+  Interval running;      // from the first tile's start to the last one's end
   std::vector<std::string> devices;  // that computed them, in order of their first
 };
 

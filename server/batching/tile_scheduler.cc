@@ -261,6 +261,8 @@ void TileScheduler::RunBatch(const Device& device, Stream& stream, FairQueue::Ba
       usage.cost += tile.cost();
       usage.queue += queue.back();
       usage.infer += (end - start) * (static_cast<double>(tile.cost()) / batch.cost);
+      usage.queuing.Include(tile.submission->submitted, start);
+      usage.running.Include(start, end);
       if (!std::ranges::count(usage.devices, device.name())) usage.devices.push_back(device.name());
     }
   }

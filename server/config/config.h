@@ -82,6 +82,8 @@ struct ServerConfig {
   LogLevel log_level = LogLevel::kInfo;
   std::filesystem::path audit_log;  // file; empty: none
   std::filesystem::path usage_db;   // likewise
+  std::string trace_endpoint;       // URL; empty: calls are not traced
+  double trace_ratio = 1;           // of traces that begin here, from 0 to 1
 
   TlsConfig tls;
 

@@ -7,6 +7,7 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
@@ -63,6 +64,15 @@ absl::Status CheckOrigin(const std::string& text) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError("must be * or an origin like https://example.org:8443");
+}
+
+absl::Status CheckHttpUrl(const std::string& text) {
+  for (const char* scheme : {"http://", "https://"}) {
+    if (!absl::StartsWith(text, scheme)) continue;
+    const size_t host = std::string_view(scheme).size();
+    if (text.find_first_of("/?#", host) != host && text.size() > host) return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError("must be a URL like http://127.0.0.1:4318");
 }
 
 absl::Status CheckUrlPrefix(const std::string& text) { return UrlPrefix::Parse(text).status(); }
@@ -406,6 +416,21 @@ void AddLogging(SettingList& list, ServerConfig& config) {
             "add up calls, work, bytes and refusals of each tenant and day in this file, for "
             "\"upscale usage\"; empty: nowhere",
             config.usage_db);
+  list.Add(
+      "trace-endpoint", "URL",
+      "send spans of calls to this collector of traces (OTLP over HTTP), such as "
+      "http://127.0.0.1:4318; empty: nowhere",
+      config.trace_endpoint,
+      [](const std::string& text) -> absl::StatusOr<std::string> {
+        if (!text.empty()) RETURN_IF_ERROR(CheckHttpUrl(text));
+        return text;
+      },
+      [](const std::string& text) { return text; });
+  list.Add(
+      "trace-ratio", "RATIO",
+      "part of the traces that begin here which are sent, from 0 to 1; callers decide on theirs "
+      "(traceparent)",
+      config.trace_ratio, ParseRatio, [](double ratio) { return absl::StrCat(ratio); });
 }
 
 void AddTls(SettingList& list, TlsConfig& tls) {

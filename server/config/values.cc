@@ -62,6 +62,12 @@ absl::StatusOr<int64_t> ParseInteger(std::string_view text, int64_t min, int64_t
   return value;
 }
 
+absl::StatusOr<double> ParseRatio(std::string_view text) {
+  double ratio = 0;
+  if (absl::SimpleAtod(ToAbsl(text), &ratio) && ratio >= 0 && ratio <= 1) return ratio;
+  return absl::InvalidArgumentError("must be a number from 0 to 1");
+}
+
 absl::StatusOr<int64_t> ParseBytes(std::string_view text) {
   return ParseScaled(text, kByteUnits, "a number of bytes, at least 1, such as 64MiB");
 }

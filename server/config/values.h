@@ -14,6 +14,8 @@ namespace upscaled::server {
 
 // Decimal alone (CLI::Range takes 010 for 8).
 absl::StatusOr<int64_t> ParseInteger(std::string_view text, int64_t min, int64_t max);
+// From 0 to 1.
+absl::StatusOr<double> ParseRatio(std::string_view text);
 // Bytes, with an optional suffix KiB, MiB, GiB, TiB (or K, M, G, T: the same powers of two). At
 // least 1.
 absl::StatusOr<int64_t> ParseBytes(std::string_view text);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "absl/time/time.h"
@@ -30,6 +31,7 @@ struct CallEnvironment {
   // The client that the transport knows by this name. Thread safe.
   std::function<PeerAddress(const std::string& transport_name)> peer;
   const Authenticator* authenticator = nullptr;  // null: anybody may call
+  std::optional<double> trace_ratio;             // as ContinueTrace's
 };
 
 }  // namespace upscaled::server

@@ -43,6 +43,12 @@ Watchdog::Id WatchCallTime(Watchdog& watchdog, const Payer& payer,
   });
 }
 
+void NoteTrace(const CallEnvironment& environment, std::string_view traceparent, absl::Time start,
+               RequestRecord& record) {
+  record.start = start;
+  record.trace = ContinueTrace(traceparent, environment.trace_ratio);
+}
+
 absl::Status RunOnWorker(CallEnvironment& environment, int64_t memory_bytes, const Payer& payer,
                          AdmissionController::CallSlot& slot, std::function<void()> job) {
   ASSIGN_OR_RETURN(slot, environment.admission.AdmitCall(memory_bytes, payer));

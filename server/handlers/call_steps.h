@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -30,6 +31,11 @@ Payer PayerOf(std::string address, const Principal* caller);
 // may let it; to be dropped at the call's end.
 Watchdog::Id WatchCallTime(Watchdog& watchdog, const Payer& payer,
                            std::function<void(const absl::Status&)> end);
+
+// Enters into `record` when a call began, and which trace it belongs to: the one that its caller
+// says, or its own. `traceparent` is empty where the caller says none, or several.
+void NoteTrace(const CallEnvironment& environment, std::string_view traceparent, absl::Time start,
+               RequestRecord& record);
 
 // Takes a slot for a call of `payer` whose messages take `memory_bytes`, puts it into `slot`, and
 // runs `job` on a request worker. Otherwise the refusal: as AdmissionController::AdmitCall, or

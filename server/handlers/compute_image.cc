@@ -195,11 +195,15 @@ class ImageComputation {
     record.queue = usage.queue;
     record.infer = usage.infer;
     record.cost = usage.cost;
+    record.stages.queue = usage.queuing;
+    record.stages.infer = usage.running;
     if (!stats.ok()) return ExplainEngineError(stats.status());
     record.cost = cost_;
     context_.reservation.ReportProgress(cost_);
     record.decode = stats->decode;
     record.encode = stats->encode;
+    record.stages.decode = stats->decoding;
+    record.stages.encode = stats->encoding;
     record.result_pixels = record.result.Area();
     record.sent_bytes = stats->result_bytes;
 

@@ -260,6 +260,7 @@ class SharedImageJob {
     record.decode = computed.decode;
     record.infer = computed.infer;
     record.encode = computed.encode;
+    record.stages = computed.stages;
     record.result_pixels = computed.result_pixels;
   }
 

@@ -111,6 +111,8 @@ class TilesRun {
     context_.record.queue = usage.queue;
     context_.record.infer = usage.infer;
     context_.record.cost = usage.cost;
+    context_.record.stages.queue = usage.queuing;
+    context_.record.stages.infer = usage.running;
     return status;
   }
 

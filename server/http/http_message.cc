@@ -23,6 +23,13 @@ std::string_view HttpRequest::Field(std::string_view name) const {
   return "";
 }
 
+std::string_view HttpRequest::OnlyField(std::string_view name) const {
+  const auto is_it = [name](const HttpField& field) {
+    return absl::EqualsIgnoreCase(field.name, ToAbsl(name));
+  };
+  return std::ranges::count_if(fields, is_it) == 1 ? Field(name) : "";
+}
+
 std::string_view HttpReason(int status) {
   namespace http = boost::beast::http;
   const auto reason = http::obsolete_reason(http::int_to_status(static_cast<unsigned>(status)));

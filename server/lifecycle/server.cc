@@ -108,6 +108,11 @@ ResultReading ReadResults(ResultSharing& sharing) {
   return reading;
 }
 
+SpanReading ReadSpans(const TraceExporter& traces) {
+  const SpanCounts counts = traces.counts();
+  return {.exported = counts.exported, .dropped = counts.dropped, .failed = counts.failed};
+}
+
 absl::StatusOr<FetchOptions> ToFetchOptions(const ServerConfig& config) {
   FetchOptions options{.timeout = config.fetch_timeout,
                        .stall_timeout = config.fetch_stall_timeout,
@@ -156,6 +161,7 @@ Server::Server(const ServerConfig& config, Logger& logger, ModelCatalog catalog,
       clock_(Clock::Real()),
       catalog_(std::move(catalog)),
       metrics_({.version = kVersion, .device = DeviceNames(devices)}, ProcessProbe().start_time()),
+      trace_failures_(logger_, clock_, "could not hand over spans of traces"),
       admission_(config_.limits, config_.memory_budget_bytes, clock_),
       supervisor_(devices, clock_, logger_,
                   {.create = std::move(create),
@@ -289,6 +295,15 @@ absl::Status Server::OpenRecords() {
     ASSIGN_OR_RETURN(usage_, UsageLedger::Open(config_.usage_db, on_failure));
     handlers_.usage = usage_.get();
   }
+  if (!config_.trace_endpoint.empty()) {
+    const auto on_failure = [this](int64_t spans, const absl::Status& reason) {
+      const std::string text(reason.message());
+      trace_failures_.OnOffence({{"spans", spans}, {"reason", text}});
+    };
+    traces_ = std::make_unique<TraceExporter>(TraceExporterOptions{
+        .url = config_.trace_endpoint, .version = kVersion, .on_failure = on_failure});
+    calls_.trace_ratio = config_.trace_ratio;
+  }
   return absl::OkStatus();
 }
 
@@ -353,7 +368,7 @@ absl::Status Server::OpenHttpPort() {
   HttpServerOptions options{.address = config_.http,
                             .title = kHttpTitle,
                             .routes = rest_->Routes(),
-                            .guard = MakeHttpGuard(authenticator_.get(), calls_.on_finished),
+                            .guard = MakeHttpGuard(authenticator_.get(), calls_),
                             .fault_answer = rest_->FaultAnswer(),
                             .limits = {.stall_timeout = config_.stall_timeout},
                             .bodies = std::move(bodies),
@@ -377,7 +392,7 @@ absl::Status Server::OpenAdminPort() {
   HttpServerOptions admin{.address = config_.admin,
                           .title = kAdminTitle,
                           .routes = AdminRoutes(HealthTexts(), [this] { return RenderMetrics(); }),
-                          .guard = MakeHttpGuard(authenticator, calls_.on_finished),
+                          .guard = MakeHttpGuard(authenticator, calls_),
                           .tls = tls,
                           .on_http2 = [this](AcceptedConnection connection) {
                             admin_grpc_port_->Take(std::move(connection));
@@ -555,6 +570,7 @@ void Server::OnFinished(const RequestRecord& record) {
   logger_.LogRequest(record);
   if (audit_ != nullptr) audit_->Add(record, absl::Now());
   if (usage_ != nullptr) usage_->Add(record, absl::Now());
+  if (traces_ != nullptr) traces_->Add(record, absl::Now());
 }
 
 std::string Server::RenderMetrics() {
@@ -584,6 +600,7 @@ std::string Server::RenderMetrics() {
                           .process = probe_.Read(),
                           .log_lines_limited = drops.limited,
                           .log_lines_lost = drops.lost,
+                          .spans = traces_ == nullptr ? SpanReading() : ReadSpans(*traces_),
                           .audit_lines_lost = audit_ == nullptr ? 0 : audit_->lost(),
                           .decode_crashes = sandbox_ == nullptr ? 0 : sandbox_->crashes(),
                           .spool_bytes = http_ == nullptr ? 0 : http_->spool_bytes_in_use()});

@@ -43,6 +43,7 @@
 #include "server/rpc/admin_server.h"
 #include "server/rpc/grpc_server.h"
 #include "server/sandbox/decode_sandbox.h"
+#include "server/tracing/trace_exporter.h"
 #include "server/usage/usage_ledger.h"
 
 namespace upscaled::server {
@@ -101,7 +102,7 @@ class Server {
   // `tuning` as in ResultSharingOptions.
   void OpenResults(std::function<std::string()> tuning);
   absl::Status OpenIdentity();
-  // The audit log and the usage.
+  // The audit log, the usage and the traces.
   absl::Status OpenRecords();
   absl::Status OpenPorts();
   absl::Status OpenGrpcPort();
@@ -125,6 +126,8 @@ class Server {
   ServerMetrics metrics_;
   std::unique_ptr<AuditLog> audit_;     // null: off
   std::unique_ptr<UsageLedger> usage_;  // null: off
+  OffenceLog trace_failures_;
+  std::unique_ptr<TraceExporter> traces_;  // null: off
   AdmissionController admission_;
   DeviceSupervisor supervisor_;
   DeviceQuarantine quarantine_;

@@ -49,6 +49,7 @@ std::string AuditLine(const RequestRecord& record, absl::Time now) {
   add_text("transport", record.transport);
   add_text("method", record.method);
   add_text("request_id", record.request_id);
+  add_text("trace_id", TraceIdText(record.trace));
   add_text("model", record.model);
   add_text("fetched_from", record.fetched_from);
   add_size("source", record.source);

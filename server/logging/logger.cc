@@ -187,6 +187,7 @@ void Logger::LogRequest(const RequestRecord& record) {
   }
   const std::string code = absl::StatusCodeToString(record.code);
   const auto size_text = [](Size size) { return absl::StrCat(size.width, "x", size.height); };
+  const std::string trace_id = TraceIdText(record.trace);
   const std::string source = size_text(record.source), result = size_text(record.result);
 
   std::vector<LogField> fields = {{"method", record.method},
@@ -203,6 +204,7 @@ void Logger::LogRequest(const RequestRecord& record) {
     if (value != absl::ZeroDuration()) fields.push_back({name, Milliseconds(value)});
   };
   add_text("transport", record.transport);
+  add_text("trace_id", trace_id);
   add_text("key", record.key);
   add_text("tenant", record.tenant);
   add_text("reason", record.reason);

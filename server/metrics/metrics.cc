@@ -181,6 +181,9 @@ struct ServerMetrics::Families {
   Family<Counter>& dropped_log_lines =
       CounterFamily(registry, "upscaled_log_lines_dropped_total",
                     "Lines that the log lacks: too many of a kind, or not read in time.");
+  Family<Counter>& spans =
+      CounterFamily(registry, "upscaled_trace_spans_total",
+                    "Spans of traces by what became of them: exported, dropped, failed.");
   Counter& lost_audit_lines =
       AddCounter(registry, "upscaled_audit_lines_lost_total",
                  "Lines that the audit log lacks: the file did not take them.");
@@ -331,6 +334,9 @@ std::string ServerMetrics::Render(const GaugeReadings& readings) const {
   Raise(f.dropped_log_lines.Add({{"cause", "limit"}}),
         static_cast<double>(readings.log_lines_limited));
   Raise(f.dropped_log_lines.Add({{"cause", "lost"}}), static_cast<double>(readings.log_lines_lost));
+  Raise(f.spans.Add({{"outcome", "exported"}}), static_cast<double>(readings.spans.exported));
+  Raise(f.spans.Add({{"outcome", "dropped"}}), static_cast<double>(readings.spans.dropped));
+  Raise(f.spans.Add({{"outcome", "failed"}}), static_cast<double>(readings.spans.failed));
   Raise(f.lost_audit_lines, static_cast<double>(readings.audit_lines_lost));
   Raise(f.decode_crashes, static_cast<double>(readings.decode_crashes));
   f.spool_bytes.Set(static_cast<double>(readings.spool_bytes));

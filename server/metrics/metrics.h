@@ -34,6 +34,11 @@ struct ResultReading {
 };
 
 // Values that others own and that are read when the metrics are asked for.
+// Spans of traces since the start.
+struct SpanReading {
+  int64_t exported = 0, dropped = 0, failed = 0;
+};
+
 struct GaugeReadings {
   int64_t requests_in_flight = 0;
   int64_t queue_pixels = 0;   // the same work as queue_cost, in source pixels of general-2x
@@ -50,9 +55,10 @@ struct GaugeReadings {
   ProcessUsage process;
   int64_t log_lines_limited = 0;  // left out of the log since the start, as they came too often
   int64_t log_lines_lost = 0;     // as nobody read them in time
-  int64_t audit_lines_lost = 0;   // not written, or found no room
-  int64_t decode_crashes = 0;     // images that brought their decoder down
-  int64_t spool_bytes = 0;        // of disk that bodies of HTTP take
+  SpanReading spans;
+  int64_t audit_lines_lost = 0;  // not written, or found no room
+  int64_t decode_crashes = 0;    // images that brought their decoder down
+  int64_t spool_bytes = 0;       // of disk that bodies of HTTP take
 };
 
 struct BuildInfo {

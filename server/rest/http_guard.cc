@@ -14,11 +14,10 @@ constexpr int kUnauthorized = 401;
 
 }  // namespace
 
-HttpGuard MakeHttpGuard(const Authenticator* authenticator,
-                        std::function<void(const RequestRecord&)> on_finished) {
+HttpGuard MakeHttpGuard(const Authenticator* authenticator, const CallEnvironment& calls) {
   if (authenticator == nullptr) return nullptr;
-  return [authenticator, on_finished = std::move(on_finished)](
-             const HttpRoute& route, HttpRequest& request) -> std::optional<HttpFault> {
+  return [authenticator, &calls](const HttpRoute& route,
+                                 HttpRequest& request) -> std::optional<HttpFault> {
     const Credentials credentials{.authorization = request.Field("Authorization"),
                                   .api_key = request.Field("X-API-Key"),
                                   .certificate_names = request.certificate_names.get()};
@@ -28,8 +27,9 @@ HttpGuard MakeHttpGuard(const Authenticator* authenticator,
       return std::nullopt;
     }
     RequestRecord record{.transport = kHttpTransport, .method = route.name, .peer = request.peer};
+    NoteTrace(calls, request.OnlyField(kTraceparent), calls.clock.Now(), record);
     CloseRecord(record, caller.status(), absl::ZeroDuration());
-    on_finished(record);
+    calls.on_finished(record);
     HttpFault fault{HttpStatusOf(caller.status()), caller.status()};
     if (fault.status == kUnauthorized) fault.fields.push_back({"WWW-Authenticate", "Bearer"});
     return fault;

@@ -35,6 +35,7 @@ HttpRoute InfoRoute(RestHost& host, std::string path, std::string description, s
                 const absl::Time start = host.calls.clock.Now();
                 RequestRecord record{
                     .transport = kHttpTransport, .method = method, .peer = request.peer};
+                NoteTrace(host.calls, request.OnlyField(kTraceparent), start, record);
                 NoteCaller(request.caller.get(), record);
                 std::string json;
                 const absl::Status status = GuardHandler(record, [&]() -> absl::Status {

@@ -24,6 +24,7 @@ RestCall::RestCall(RestHost& host, std::unique_ptr<HttpExchange> exchange, std::
       start_(host.calls.clock.Now()),
       record_{.transport = kHttpTransport, .method = std::move(method), .peer = payer_.address},
       sink_(*exchange_) {
+  NoteTrace(host.calls, request().OnlyField(kTraceparent), start_, record_);
   NoteCaller(request().caller.get(), record_);
 }
 

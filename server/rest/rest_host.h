@@ -23,5 +23,6 @@ struct RestHost {
 };
 
 inline constexpr char kHttpTransport[] = "http";  // of a RequestRecord
+inline constexpr char kTraceparent[] = "traceparent";
 
 }  // namespace upscaled::server

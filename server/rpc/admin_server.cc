@@ -59,6 +59,7 @@ class AdminService final : public pb::AdminService::Service {
     const PeerAddress peer = calls_.peer(context.peer());
     RequestRecord record{.transport = "grpc", .method = method, .peer = peer.name};
     const absl::Time start = handlers_.clock.Now();
+    NoteTrace(calls_, TraceparentOf(context.client_metadata()), start, record);
     absl::Status status = Authorize(context, peer, record);
     if (status.ok()) status = GuardHandler(record, [&] { return handler(record); });
     CloseRecord(record, status, handlers_.clock.Now() - start);

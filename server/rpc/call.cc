@@ -61,6 +61,7 @@ void Call::OnStarted(bool ok) {
   Listen(host_, queue_);
   start_time_ = Now();
   record_.transport = "grpc";
+  NoteTrace(host_.environment, TraceparentOf(context_.client_metadata()), start_time_, record_);
   const PeerAddress peer = host_.environment.peer(context_.peer());
   record_.peer = peer.name;
   payer_ = PayerOf(peer.host, nullptr);

@@ -1,6 +1,7 @@
 // What a caller of gRPC shows of itself.
 #pragma once
 
+#include <iterator>
 #include <map>
 #include <string_view>
 
@@ -23,6 +24,13 @@ inline Credentials CredentialsOf(const CallerMetadata& metadata, const PeerAddre
   return {.authorization = value("authorization"),
           .api_key = value("x-api-key"),
           .certificate_names = peer.certificate_names.get()};
+}
+
+// A view into `metadata`; empty when there is none, or more than one.
+inline std::string_view TraceparentOf(const CallerMetadata& metadata) {
+  const auto [first, last] = metadata.equal_range("traceparent");
+  if (first == last || std::next(first) != last) return "";
+  return std::string_view(first->second.data(), first->second.size());
 }
 
 }  // namespace upscaled::server

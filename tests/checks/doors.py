@@ -67,6 +67,7 @@ MAY_INCLUDE = {
     "server/models": ["engine/base", "engine/model", "engine/graph", BACKEND_INTERFACE, "server/base"],
     "server/sandbox": ["engine/base", "engine/image", "server/base"],
     "server/usage": ["engine/base", "server/base"],
+    "server/tracing": ["engine/base", "server/base"],
     "server/results": ["engine/base", "engine/image", "engine/model", "server/base"],
     "server/handlers": ["server/base", "server/identity", "server/results", "server/usage", "server/admission", "server/devices", "server/models", "server/batching", "engine/base",
                         "engine/image", "engine/model", "engine/pipeline", "upscale/v1"],

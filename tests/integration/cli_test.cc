@@ -145,6 +145,25 @@ TEST_F(CliServerTest, StreamsPipesAndFoldersOverHttp) {
   EXPECT_TRUE(fs::exists(File("out/b/c.png")));
 }
 
+TEST_F(CliServerTest, BelongsToTheTraceOfTheEnvironment) {
+  const std::string trace = "0af7651916cd43dd8448eb211c80319c";
+  setenv("TRACEPARENT", ("00-" + trace + "-b7ad6b7169203331-01").c_str(), 1);
+  for (const Words& way : {Grpc(), Http()}) {
+    const ProcessResult info = Upscale(Words{"info"} + way);
+    EXPECT_EQ(info.exit_code, client::kExitOk) << info.err;
+  }
+  setenv("TRACEPARENT", "no\nheader", 1);
+  const ProcessResult broken = Upscale(Words{"info"} + Grpc());
+  unsetenv("TRACEPARENT");
+  EXPECT_EQ(broken.exit_code, client::kExitOk) << broken.err;
+  server_.Signal(SIGTERM);
+  server_.Wait();
+  size_t named = 0;
+  const std::string log = server_.log();
+  for (size_t at = log.find(trace); at != std::string::npos; at = log.find(trace, at + 1)) ++named;
+  EXPECT_EQ(named, 2u) << log;
+}
+
 TEST_F(CliTest, ShowsTheUsageEvenAfterAKill) {
   const std::vector<std::string> flags = {"--usage-db=" + File("usage.db"), "--threads=2",
                                           "--model-repository=engine/model/bundled"};
