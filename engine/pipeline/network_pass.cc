@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/base/check.h"
+#include "engine/base/int_math.h"
 #include "engine/base/status_macros.h"
 #include "engine/graph/pooling.h"
 #include "engine/pipeline/alpha_rows.h"
@@ -17,11 +18,14 @@ constexpr size_t kPassOverheadBytes = 4096;  // everything small
 
 // The source rows that a band of these tiles needs: a rectangle of the image's full width. It holds
 // the band itself, so that the bands leave no row out.
-Rect BandInput(const PassSpec& pass, const Rect& band, std::span<const TileVariants> tiles) {
+Rect BandInput(const PassSpec& pass, const Rect& band, std::span<const TileParts> tiles) {
   const int margin = pass.source.has_alpha() ? kAlphaHaloPx : 0;
   Rect input = Expand(band, margin);
-  for (const TileVariants& tile : tiles) input = Cover(input, tile.input);
-  return Intersect({0, input.y, pass.source.width_px, input.height},
+  for (const TileParts& tile : tiles) input = Cover(input, tile.front().input);
+  // Whole blocks of flat areas.
+  const int top = FloorDiv(input.y, pass.source_repeat_px) * pass.source_repeat_px;
+  const int bottom = RoundUp(input.bottom(), pass.source_repeat_px);
+  return Intersect({0, top, pass.source.width_px, bottom - top},
                    {0, 0, pass.source.width_px, pass.source.height_px});
 }
 
@@ -29,17 +33,17 @@ Rect BandInput(const PassSpec& pass, const Rect& band, std::span<const TileVaria
 // turned.
 Size MaxInput(const PassSpec& pass, Size tile) {
   const Size image = pass.source.size();
-  if (pass.halo_px >= kWholeImageHaloPx) return image;
-  return {std::min(image.width, tile.width + 2 * pass.halo_px),
-          std::min(image.height, tile.height + 2 * pass.halo_px)};
+  if (pass.reach.halo_px >= kWholeImageHaloPx) return image;
+  return {std::min(image.width, tile.width + 2 * pass.reach.halo_px),
+          std::min(image.height, tile.height + 2 * pass.reach.halo_px)};
 }
 
 // Nor does a band need more rows, those included that the band before has read already.
 int MaxInputRows(const PassSpec& pass, const TileGrid& grid) {
   const int height = grid.tile_size().height;
   const int margin = pass.source.has_alpha() ? kAlphaHaloPx : 0;
-  return std::min(pass.source.height_px,
-                  std::max(MaxInput(pass, grid.tile_size()).height, height + 2 * margin));
+  const int rows = std::max(MaxInput(pass, grid.tile_size()).height, height + 2 * margin);
+  return std::min(pass.source.height_px, rows + 2 * (pass.source_repeat_px - 1));
 }
 
 int SlotCount(const PassSpec& pass, const TileGrid& grid) {
@@ -58,25 +62,6 @@ void CopyRows(const ImageView& from, const MutableImageView& to) {
 }
 
 }  // namespace
-
-int HaloPx(const Executable& executable) {
-  // Kernels compute whole blocks, so a tile's reach depends on where it lies in them: blocks of
-  // every kernel, in source pixels, divide or are smaller than this.
-  constexpr int kPhases = 64;
-  // Far from all sides of an image.
-  constexpr int kMiddle = 2 * kWholeImageHaloPx;
-  int halo = 0;
-  for (int i = 0; i < kPhases; ++i) {
-    const int at = kMiddle + i;
-    const Rect input = executable.Plan({at, at, 1, 1}, {2 * kMiddle, 2 * kMiddle}).input;
-    halo = std::max(
-        {halo, at - input.x, at - input.y, input.right() - at - 1, input.bottom() - at - 1});
-  }
-  // The partial sums' rectangles in pooled layers depend on the image's size.
-  const Network& network = executable.network();
-  if (!ListPoolings(network).empty()) halo += 2 * network.align_px;
-  return std::min(halo, kWholeImageHaloPx);
-}
 
 ImageSpec PassResult(const PassSpec& pass) {
   const int scale = pass.executable->network().scale;
@@ -99,19 +84,23 @@ Stage PlanPass(const PassSpec& pass) {
                            pass.source.type) *
             static_cast<size_t>(grid.columns());
   }
+  const bool cuts = FlatAreas::Apply(pass);
+  const size_t parts = cuts ? FlatAreas::kMaxParts : 1;
   // The tasks of a band, here and in the executor's queue, and their plans.
   const size_t variants = pass.tta ? Dihedral::kCount : 1;
   const size_t plans = variants * pass.executable->Plan({0, 0, 1, 1}, pass.source.size()).bytes();
-  slot +=
-      (2 * sizeof(TileTask) + sizeof(TileVariants) + plans) * static_cast<size_t>(grid.columns());
+  slot += (2 * sizeof(TileTask) + sizeof(TileVariants) + plans) * parts *
+          static_cast<size_t>(grid.columns());
+  if (cuts) slot += FlatAreas::AreaBytes(pass);
   const bool pooled = !ListPoolings(pass.executable->network()).empty();
   const size_t image = pooled ? PooledImage::Bytes(pass) : 0;
+  const size_t flat = cuts ? FlatAreas::Bytes(pass, MaxInputRows(pass, grid)) : 0;
   const size_t alpha_row = sizeof(float) * static_cast<size_t>(pass.source.width_px);
   return {{.source = pass.source,
            .result = PassResult(pass),
-           .border_px = std::max(pass.halo_px, pass.source.has_alpha() ? kAlphaHaloPx : 0),
-           .memory_bytes = slot * static_cast<size_t>(SlotCount(pass, grid)) + image + alpha_row +
-                           kPassOverheadBytes},
+           .border_px = std::max(pass.reach.halo_px, pass.source.has_alpha() ? kAlphaHaloPx : 0),
+           .memory_bytes = slot * static_cast<size_t>(SlotCount(pass, grid)) + image + flat +
+                           alpha_row + kPassOverheadBytes},
           [pass](RowSource& rows, TileRun& run) {
             return std::make_unique<NetworkPass>(pass, rows, run);
           }};
@@ -130,6 +119,7 @@ NetworkPass::NetworkPass(const PassSpec& pass, RowSource& source, TileRun& run)
   UPSCALED_CHECK(source.spec() == pass.source);
   // A band takes the rows that it shares with the one before from that one's slot.
   UPSCALED_CHECK(slots_.size() > 1 || grid_.rows() == 1);
+  if (FlatAreas::Apply(pass_)) flat_areas_.emplace(pass_);
   const int input_rows = MaxInputRows(pass_, grid_);
   for (Slot& slot : slots_) {
     slot.source = Image(WithHeight(pass.source, input_rows));
@@ -149,6 +139,7 @@ absl::Status NetworkPass::ReadRows(MutableImageView rows) {
     RETURN_IF_ERROR(SubmitBandsAhead());
     const Slot& slot = SlotOf(band_);
     RETURN_IF_ERROR(run_.Await(slot.tiles));
+    CopyFlatAreas(band_);
     const Rect band = Scale(grid_.Band(band_), scale_);
     const int count = std::min(rows.height_px() - done, band.bottom() - next_row_);
     CopyOut(slot, band, rows.Crop({0, done, result_.width_px, count}));
@@ -173,28 +164,29 @@ absl::Status NetworkPass::SubmitBandsAhead() {
 
 absl::Status NetworkPass::SubmitBand(int band) {
   if (pooled_) RETURN_IF_ERROR(pooled_->Gather());
-  std::vector<TileVariants> tiles = PlanBand(band);
+  std::vector<TileParts> tiles = PlanBand(band);
   RETURN_IF_ERROR(ReadSource(band, tiles));
+  if (flat_areas_) CutOutFlatAreas(band, tiles);
   SubmitTiles(band, std::move(tiles));
   return absl::OkStatus();
 }
 
-std::vector<TileVariants> NetworkPass::PlanBand(int band) const {
-  std::vector<TileVariants> tiles;
+std::vector<TileParts> NetworkPass::PlanBand(int band) const {
+  std::vector<TileParts> tiles;
   tiles.reserve(static_cast<size_t>(grid_.columns()));
   for (int column = 0; column < grid_.columns(); ++column) {
     if (pooled_ && !pass_.tta) {  // planned when it gathered
       const std::shared_ptr<const TilePlan>& plan = pooled_->tile(TileNumber(band, column)).plan;
-      tiles.push_back({{plan}, plan->input});
+      tiles.push_back({TileVariants{{plan}, plan->input}});
     } else {
-      tiles.push_back(PlanVariants(*pass_.executable, grid_.Tile(column, band), pass_.source.size(),
-                                   pass_.tta));
+      tiles.push_back({PlanVariants(*pass_.executable, grid_.Tile(column, band),
+                                    pass_.source.size(), pass_.tta)});
     }
   }
   return tiles;
 }
 
-absl::Status NetworkPass::ReadSource(int band, std::span<const TileVariants> tiles) {
+absl::Status NetworkPass::ReadSource(int band, std::span<const TileParts> tiles) {
   Slot& slot = SlotOf(band);
   const Rect input = BandInput(pass_, grid_.Band(band), tiles);
   slot.source_y = input.y;
@@ -218,33 +210,77 @@ absl::Status NetworkPass::ReadSource(int band, std::span<const TileVariants> til
       slot.source.mutable_view().Crop({0, y - slot.source_y, input.width, slot.source_end - y}));
 }
 
-void NetworkPass::SubmitTiles(int band, std::vector<TileVariants> tiles) {
+void NetworkPass::CutOutFlatAreas(int band, std::span<TileParts> tiles) {
   Slot& slot = SlotOf(band);
-  std::vector<TileTask> tasks;
-  for (int column = 0; column < grid_.columns(); ++column) {
-    const Rect tile = grid_.Tile(column, band);
-    TileVariants& variants = tiles[static_cast<size_t>(column)];
-    Rect input = variants.input;
-    input.y -= slot.source_y;
-    const ImageView src = slot.source.view().Crop(input);
-    const MutableImageView dst =
-        slot.result.mutable_view().Crop(Scale(Rect{tile.x, 0, tile.width, tile.height}, scale_));
-    if (pass_.tta) {
-      TtaTask task{std::move(variants), src, dst, {}};
-      if (pooled_) task.passes = pooled_->variant_passes();
-      run_.Add(slot.tiles, 1);
-      slot.tta[static_cast<size_t>(column)].Start(run_, pass_.executable, std::move(task),
-                                                  [this, &slot] { run_.Finish(slot.tiles); });
-      continue;
-    }
-    TileTask& task = tasks.emplace_back();
-    task = {variants.plans.front(), src, variants.input, dst};
-    if (pooled_) task.pooling = pooled_->tile(TileNumber(band, column)).pooling;
+  const ImageView rows =
+      slot.source.view().Crop({0, 0, pass_.source.width_px, slot.source_end - slot.source_y});
+  slot.flat_areas = flat_areas_->CutOut(rows, slot.source_y, band, grid_.Band(band), band_, tiles);
+  for (const FlatArea& flat : slot.flat_areas) {
+    run_.Spare(flat.area.Area());
+    if (flat.result->is_begun()) continue;  // for this band, or one that is read out before it
+    run_.Add(slot.tiles, 1);
+    flat.result->Compute(run_, [this, &slot] { run_.Finish(slot.tiles); });
   }
-  if (pass_.tta) return;
-  run_.Add(slot.tiles, grid_.columns());
-  run_.Submit(pass_.executable, std::move(tasks),
-              [this, &slot](size_t, const absl::Status&) { run_.Finish(slot.tiles); });
+}
+
+void NetworkPass::SubmitTiles(int band, std::vector<TileParts> tiles) {
+  for (int column = 0; column < grid_.columns(); ++column) {
+    TileParts& tile = tiles[static_cast<size_t>(column)];
+    if (tile.empty()) {
+      run_.CountDone(pass_.tta ? Dihedral::kCount : 1);
+    } else if (pass_.tta) {
+      SubmitTta(band, column, std::move(tile));
+    }
+  }
+  if (!pass_.tta) SubmitTasks(band, std::move(tiles));
+}
+
+void NetworkPass::SubmitTta(int band, int column, TileParts parts) {
+  Slot& slot = SlotOf(band);
+  std::vector<TtaTask> tasks;
+  for (TileVariants& part : parts) {
+    const auto [src, dst] = PixelsOf(band, part);
+    TtaTask& task = tasks.emplace_back(TtaTask{std::move(part), src, dst, {}});
+    if (pooled_) task.passes = pooled_->variant_passes();
+  }
+  run_.Add(slot.tiles, 1);
+  slot.tta[static_cast<size_t>(column)].Start(run_, pass_.executable, std::move(tasks),
+                                              [this, &slot] { run_.Finish(slot.tiles); });
+}
+
+void NetworkPass::SubmitTasks(int band, std::vector<TileParts> tiles) {
+  Slot& slot = SlotOf(band);
+  std::vector<TileTask> tasks, further;  // a tile's first part stands for it in the progress
+  for (int column = 0; column < grid_.columns(); ++column) {
+    bool first = true;
+    for (const TileVariants& part : tiles[static_cast<size_t>(column)]) {
+      const auto [src, dst] = PixelsOf(band, part);
+      TileTask& task = (std::exchange(first, false) ? tasks : further).emplace_back();
+      task = {part.plans.front(), src, part.input, dst};
+      if (pooled_) task.pooling = pooled_->tile(TileNumber(band, column)).pooling;
+    }
+  }
+  run_.Add(slot.tiles, static_cast<int>(tasks.size() + further.size()));
+  const auto done = [this, &slot](size_t, const absl::Status&) { run_.Finish(slot.tiles); };
+  run_.Submit(pass_.executable, std::move(tasks), done);
+  run_.Submit(pass_.executable, std::move(further), done, TileRun::Progress::kNone);
+}
+
+NetworkPass::PartPixels NetworkPass::PixelsOf(int band, const TileVariants& part) {
+  Slot& slot = SlotOf(band);
+  Rect input = part.input, rect = part.plans.front()->tile;
+  input.y -= slot.source_y;
+  rect.y -= grid_.Band(band).y;
+  return {slot.source.view().Crop(input), slot.result.mutable_view().Crop(Scale(rect, scale_))};
+}
+
+void NetworkPass::CopyFlatAreas(int band) {
+  Slot& slot = SlotOf(band);
+  for (const FlatArea& flat : std::exchange(slot.flat_areas, {})) {
+    Rect area = flat.area;
+    area.y -= grid_.Band(band).y;
+    flat.result->CopyTo(flat.area, slot.result.mutable_view().Crop(Scale(area, scale_)));
+  }
 }
 
 void NetworkPass::CopyOut(const Slot& slot, const Rect& band, MutableImageView rows) const {

@@ -12,6 +12,7 @@
 #include "engine/backends/backend.h"
 #include "engine/image/image.h"
 #include "engine/image/row_source.h"
+#include "engine/pipeline/flat_areas.h"
 #include "engine/pipeline/pass_spec.h"
 #include "engine/pipeline/pooled_image.h"
 #include "engine/pipeline/stage.h"
@@ -21,11 +22,6 @@
 
 namespace upscaled {
 
-// Source pixels around a tile that its runs depend on, wherever the tile lies; at most
-// kWholeImageHaloPx, which stands for all of the image.
-inline constexpr int kWholeImageHaloPx = 1024;
-int HaloPx(const Executable& executable);
-
 ImageSpec PassResult(const PassSpec& spec);
 // A tile counts for each of its runs.
 int64_t PassTileCount(const PassSpec& spec);
@@ -34,6 +30,7 @@ Stage PlanPass(const PassSpec& spec);
 
 // Cuts the image into bands, a row of tiles each. A slot holds a band's source rows, halo
 // included, and its result; while one band is read out, the tiles of the next ones are in flight.
+// Flat areas are cut out of the tiles, and their result copied (FlatAreas).
 // A network with global poolings reads all of its source before the first band.
 class NetworkPass final : public RowSource {
  public:
@@ -50,7 +47,8 @@ class NetworkPass final : public RowSource {
     Image result;
     int source_y = 0;
     int source_end = 0;
-    std::vector<TtaTile> tta;  // one per tile when TTA is on
+    std::vector<TtaTile> tta;          // one per tile when TTA is on
+    std::vector<FlatArea> flat_areas;  // not copied to `result` yet
     TileRun::Group tiles;
   };
 
@@ -58,12 +56,21 @@ class NetworkPass final : public RowSource {
   absl::Status SubmitBandsAhead();
   absl::Status SubmitBand(int band);
   // The tiles of a band from left to right.
-  std::vector<TileVariants> PlanBand(int band) const;
-  absl::Status ReadSource(int band, std::span<const TileVariants> tiles);
-  void SubmitTiles(int band, std::vector<TileVariants> tiles);
+  std::vector<TileParts> PlanBand(int band) const;
+  absl::Status ReadSource(int band, std::span<const TileParts> tiles);
+  void CutOutFlatAreas(int band, std::span<TileParts> tiles);
+  void SubmitTiles(int band, std::vector<TileParts> tiles);
+  void SubmitTta(int band, int column, TileParts parts);
+  void SubmitTasks(int band, std::vector<TileParts> tiles);
+  struct PartPixels {
+    ImageView src;
+    MutableImageView dst;
+  };
+  PartPixels PixelsOf(int band, const TileVariants& part);
   int64_t TileNumber(int band, int column) const {
     return int64_t{1} * band * grid_.columns() + column;
   }
+  void CopyFlatAreas(int band);
   void CopyOut(const Slot& slot, const Rect& band, MutableImageView rows) const;
 
   const PassSpec pass_;
@@ -72,6 +79,7 @@ class NetworkPass final : public RowSource {
   const TileGrid grid_;
   TileRun& run_;
   std::optional<PooledImage> pooled_;  // between the source and the bands
+  std::optional<FlatAreas> flat_areas_;
   RowSource& source_;
   std::vector<Slot> slots_;
   int bands_submitted_ = 0;

@@ -6,6 +6,7 @@
 
 #include "engine/backends/backend.h"
 #include "engine/image/image.h"
+#include "engine/pipeline/reach.h"
 
 namespace upscaled {
 
@@ -15,9 +16,12 @@ struct PassSpec {
   ImageSpec source;  // RGB or RGBA, kU8 or kU16
   SampleType result_type = SampleType::kU8;
   bool tta = false;
-  int halo_px = 0;  // HaloPx of the executable
-  Size tile;        // in source pixels
-  int bands = 2;    // rows of tiles held at a time; at least 2 where there are more rows than one
+  Reach reach;  // the executable's; repeat_px a multiple of source_repeat_px, or 0
+  // Flat areas of the source repeat one block of this size.
+  int source_repeat_px = 1;
+  bool spares_flat_areas = false;
+  Size tile;      // in source pixels
+  int bands = 2;  // rows of tiles held at a time; at least 2 where there are more rows than one
   int64_t cached_tiles = 0;  // with an ActivationCache, where the network has global poolings
 };
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -19,6 +20,8 @@ namespace {
 constexpr int64_t kMaxPassSidePx = int64_t{1} << 24;
 // An image of 100 megapixels in tiles of 32 x 32, the eight variants of each.
 constexpr int64_t kMaxTiles = int64_t{1} << 20;
+// Blocks that flat areas repeat grow with each pass; larger ones are not worth looking for.
+constexpr int kMaxCommonRepeatPx = 64;
 constexpr size_t kPlanOverheadBytes = 16384;  // everything small
 
 absl::Status CheckInput(const ImageSpec& source, Size result, const UpscaleOptions& options) {
@@ -76,14 +79,22 @@ std::vector<PassSpec> ChainPasses(const UpscalePlan& plan,
                                   std::vector<std::shared_ptr<const Executable>> executables) {
   std::vector<PassSpec> passes;
   ImageSpec spec = PassInput(plan);
+  int repeat_px = 1;  // of flat areas of `spec`; 0: there are none
   for (auto& executable : executables) {
-    const int halo_px = HaloPx(*executable);
-    passes.push_back({.executable = std::move(executable),
-                      .source = spec,
-                      .result_type = SampleType::kU16,
-                      .tta = plan.options.tta,
-                      .halo_px = halo_px});
-    spec = PassResult(passes.back());
+    PassSpec& pass = passes.emplace_back(PassSpec{.executable = std::move(executable),
+                                                  .source = spec,
+                                                  .result_type = SampleType::kU16,
+                                                  .tta = plan.options.tta});
+    pass.reach = ReachOf(*pass.executable);
+    const int common_px = std::lcm(repeat_px, pass.reach.repeat_px);
+    pass.spares_flat_areas =
+        plan.options.spare_flat_areas && common_px > 0 && common_px <= kMaxCommonRepeatPx;
+    if (pass.spares_flat_areas) {
+      pass.source_repeat_px = repeat_px;
+      pass.reach.repeat_px = common_px;
+    }
+    repeat_px = pass.spares_flat_areas ? common_px * pass.executable->network().scale : 0;
+    spec = PassResult(pass);
   }
   // Where no other stage follows.
   spec.type = plan.result.type;
@@ -100,7 +111,7 @@ TileShape ShapeOf(const PassSpec& pass, const UpscaleOptions& options, size_t bu
     input.max_tile.width = std::min(input.max_tile.width, options.tile_px);
     input.max_tile.height = std::min(input.max_tile.height, options.tile_px);
   }
-  input.halo_px = pass.halo_px;
+  input.halo_px = pass.reach.halo_px;
   input.streams = options.concurrency;
   input.row_bytes = pass.source.row_bytes() + scale * PassResult(pass).row_bytes();
   if (pass.tta) {

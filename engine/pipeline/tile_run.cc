@@ -19,17 +19,27 @@ TileRun::~TileRun() {
 }
 
 void TileRun::Submit(const std::shared_ptr<const Executable>& executable,
-                     std::vector<TileTask> tiles, TileExecutor::TileDone done) {
-  executor_.Submit(executable, std::move(tiles), &stop_,
-                   [this, done = std::move(done)](size_t index, const absl::Status& status) {
-                     if (!status.ok()) {
-                       Stop(status);
-                     } else {
-                       const int64_t count = ++tiles_done_;
-                       if (progress_.on_tile) progress_.on_tile(count, tile_count_);
-                     }
-                     done(index, status);
-                   });
+                     std::vector<TileTask> tiles, TileExecutor::TileDone done, Progress progress) {
+  if (tiles.empty()) return;
+  executor_.Submit(
+      executable, std::move(tiles), &stop_,
+      [this, done = std::move(done), progress](size_t index, const absl::Status& status) {
+        if (!status.ok()) {
+          Stop(status);
+        } else if (progress == Progress::kCounts) {
+          CountDone(1);
+        }
+        done(index, status);
+      });
+}
+
+void TileRun::CountDone(int tiles) {
+  const int64_t count = tiles_done_ += tiles;
+  if (progress_.on_tile) progress_.on_tile(count, tile_count_);
+}
+
+void TileRun::Spare(int64_t source_px) {
+  if (progress_.on_spared) progress_.on_spared(source_px);
 }
 
 void TileRun::Add(Group& group, int tiles) {

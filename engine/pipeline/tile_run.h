@@ -34,9 +34,14 @@ class TileRun {
   void Stop(absl::Status reason) { stop_.Cancel(std::move(reason)); }
   void AwaitAll() ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // Whether tiles count for the caller's progress.
+  enum class Progress { kNone, kCounts };
   // `done` is called as by TileExecutor, after progress or failure has been noted. Hold no lock.
   void Submit(const std::shared_ptr<const Executable>& executable, std::vector<TileTask> tiles,
-              TileExecutor::TileDone done);
+              TileExecutor::TileDone done, Progress progress = Progress::kCounts);
+  // Count tiles that need not run as done, and tell how much of a pass's source they are.
+  void CountDone(int tiles);
+  void Spare(int64_t source_px);
 
   // Say that so many tiles of a group are on their way, and that one has been dealt with: the last
   // that its TileDone does with anything that the waiting thread may destroy.

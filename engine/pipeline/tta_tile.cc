@@ -74,12 +74,20 @@ TtaTile::TtaTile(Size tile, Size input, int scale, SampleType source_type)
       result_(kRgb * static_cast<size_t>(tile.Area()) * scale * scale),
       sum_(result_.size()) {}
 
-void TtaTile::Start(TileRun& run, const std::shared_ptr<const Executable>& executable, TtaTask task,
-                    std::function<void()> finished) {
+void TtaTile::Start(TileRun& run, const std::shared_ptr<const Executable>& executable,
+                    std::vector<TtaTask> tasks, std::function<void()> finished,
+                    TileRun::Progress progress) {
   run_ = &run;
   executable_ = executable;
-  task_ = std::move(task);
+  tasks_ = std::move(tasks);
+  next_task_ = 0;
   finished_ = std::move(finished);
+  progress_ = progress;
+  StartTask();
+}
+
+void TtaTile::StartTask() {
+  task_ = std::move(tasks_[next_task_++]);
   variant_ = 0;
   UPSCALED_CHECK(kRgb * static_cast<size_t>(task_.src.spec.size().Area()) *
                      SampleBytes(task_.src.spec.type) <=
@@ -108,18 +116,25 @@ void TtaTile::SubmitVariant() {
                               static_cast<ptrdiff_t>(dst_spec.row_bytes()));
   if (!task_.passes.empty()) task.pooling = &task_.passes[static_cast<size_t>(variant_)];
 
-  run_->Submit(executable_, {task}, [this](size_t, const absl::Status& status) {
-    if (status.ok()) {
-      AddToSum();
-      if (++variant_ < Dihedral::kCount) return SubmitVariant();
-      WriteMean();
-    }
-    executable_.reset();
-    task_ = {};
-    // Moved out: the object may start its next tile, or be gone, before the call returns.
-    const auto finished = std::move(finished_);
-    finished();
-  });
+  const auto done = [this](size_t, const absl::Status& status) {
+    if (!status.ok()) return Finish();
+    AddToSum();
+    if (++variant_ < Dihedral::kCount) return SubmitVariant();
+    WriteMean();
+    progress_ = TileRun::Progress::kNone;
+    if (next_task_ < tasks_.size()) return StartTask();
+    Finish();
+  };
+  run_->Submit(executable_, {task}, done, progress_);
+}
+
+void TtaTile::Finish() {
+  executable_.reset();
+  tasks_ = {};
+  task_ = {};
+  // Moved out: the object may start its next tile, or be gone, before the call returns.
+  const auto finished = std::move(finished_);
+  finished();
 }
 
 void TtaTile::AddToSum() {

@@ -42,23 +42,30 @@ class TtaTile {
   // For tiles of up to these sizes in source pixels, so that Start allocates nothing large.
   TtaTile(Size tile, Size input, int scale, SampleType source_type);
 
-  // Computes `task`. `finished` is called when nobody uses the task's pixels or this object any
-  // more; whether it went well is the run's status.
-  void Start(TileRun& run, const std::shared_ptr<const Executable>& executable, TtaTask task,
-             std::function<void()> finished);
+  // Computes the tasks, at least one, one after the other; the first alone counts for the progress,
+  // if at all. `finished` is called when nobody uses the tasks' pixels or this object any more;
+  // whether it went well is the run's status.
+  void Start(TileRun& run, const std::shared_ptr<const Executable>& executable,
+             std::vector<TtaTask> tasks, std::function<void()> finished,
+             TileRun::Progress progress = TileRun::Progress::kCounts);
 
   // The bytes that the constructor allocates.
   static size_t Bytes(Size tile, Size input, int scale, SampleType source_type);
 
  private:
+  void StartTask();
   void SubmitVariant();
+  void Finish();
   void AddToSum();
   void WriteMean() const;
 
   TileRun* run_ = nullptr;
   std::shared_ptr<const Executable> executable_;
+  std::vector<TtaTask> tasks_;
+  size_t next_task_ = 0;
   TtaTask task_;
   std::function<void()> finished_;
+  TileRun::Progress progress_ = TileRun::Progress::kNone;  // of the task
   int variant_ = 0;
   AlignedBuffer<uint8_t> source_;  // the transformed source pixels, RGB
   AlignedBuffer<float> result_;    // the transformed result, RGB

@@ -51,6 +51,8 @@ struct UpscaleOptions {
   SampleType result_type = SampleType::kU8;  // kU8 or kU16
   // Limit on all ActivationCaches, where networks have global poolings; never changes the result.
   size_t activation_cache_bytes = size_t{1} << 30;
+  // Whether flat areas are computed once and copied; never changes the result.
+  bool spare_flat_areas = true;
   int concurrency =
       1;  // the executor's: how many tiles to have in flight; never changes the result
 };
@@ -77,8 +79,11 @@ absl::StatusOr<UpscalePlan> PlanUpscale(const ImageSpec& source, Size result,
 
 // A request's reports to its caller while it runs.
 struct UpscaleProgress {
-  // Called on the executor's threads, once per finished tile, with tiles done and plan.tile_count.
+  // Called on any thread, once per finished tile, with tiles done and plan.tile_count.
   std::function<void(int64_t done, int64_t total)> on_tile;
+  // Called on the consumer's thread: so many more pixels of a pass's source are in flat areas,
+  // whose result is copied instead of computed.
+  std::function<void(int64_t source_px)> on_spared;
 };
 
 // The result's rows. `source` (spec == plan.source), `executor` and `cancellation` (may be null)

@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "client/channel.h"
 #include "tests/bench/commands.h"
+#include "tests/bench/machine.h"
 #include "tests/bench/options.h"
 #include "upscale/v1/upscale.grpc.pb.h"
 
@@ -91,6 +92,7 @@ void RunCallsCommand(const CallsOptions& options) {
       subject.upload_s.push_back(UploadSeconds(*subject.stub, upload));
     }
   }
+  PrintMachine();
   std::printf("%-24s %12s %12s %12s\n", "server", "small p50 us", "small p99 us", "upload ms");
   for (Subject& subject : subjects) {
     std::printf("%-24s %12.1f %12.1f %12.2f\n", subject.address.c_str(),

@@ -24,6 +24,7 @@
 #include "engine/image/resample.h"
 #include "server/sandbox/decode_sandbox.h"
 #include "tests/bench/commands.h"
+#include "tests/bench/machine.h"
 #include "tests/bench/options.h"
 
 namespace upscaled::bench {
@@ -189,6 +190,7 @@ void AddRows(const std::vector<CodecSubject>& subjects, const std::string& size,
 }
 
 void PrintTable(const nlohmann::ordered_json& rows) {
+  PrintMachine();
   std::printf("%-36s %-12s %3s %9s %9s %7s\n", "name", "shape", "thr", "ms", "MB/s", "size");
   for (const auto& row : rows)
     std::printf("%-36s %-12s %3d %9.2f %9.0f %6.1f%%\n", row["name"].get<std::string>().c_str(),

@@ -11,6 +11,7 @@ namespace upscaled::bench {
 // CLI::RuntimeError when it fails.
 void AddCallsCommand(CLI::App& app);
 void AddCodecCommand(CLI::App& app);
+void AddFlatCommand(CLI::App& app);
 void AddImageCommand(CLI::App& app);
 void AddKernelsCommand(CLI::App& app);
 void AddModelsCommand(CLI::App& app);

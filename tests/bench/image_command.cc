@@ -14,6 +14,7 @@
 #include "engine/base/string_view.h"
 #include "tests/bench/commands.h"
 #include "tests/bench/image_devices.h"
+#include "tests/bench/machine.h"
 #include "tests/bench/measure.h"
 #include "tests/bench/options.h"
 
@@ -125,6 +126,7 @@ std::vector<Row> MeasureSteps(const ImageKernelsList& list, const NamedOp& op, S
 }
 
 void PrintTable(const std::vector<Row>& rows) {
+  PrintMachine();
   std::printf("%-14s %-26s %-10s %10s %9s %9s %7s\n", "kernel", "step", "size", "ms", "GB/s",
               "copy", "share");
   for (const Row& row : rows) {

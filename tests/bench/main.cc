@@ -10,6 +10,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   upscaled::bench::AddCallsCommand(app);
   upscaled::bench::AddCodecCommand(app);
+  upscaled::bench::AddFlatCommand(app);
   upscaled::bench::AddImageCommand(app);
   upscaled::bench::AddKernelsCommand(app);
   upscaled::bench::AddModelsCommand(app);

@@ -15,14 +15,11 @@
 #include "engine/base/status_macros.h"
 #include "engine/model/repository.h"
 #include "tests/bench/commands.h"
+#include "tests/bench/machine.h"
 #include "tests/bench/options.h"
 
 namespace upscaled::bench {
 namespace {
-
-struct Options {
-  std::vector<std::string> repositories;
-};
 
 constexpr double kMib = 1 << 20;
 
@@ -69,9 +66,9 @@ void MeasureApart(const ModelCard& card, const ModelVariant& variant) {
   if (child > 0) waitpid(child, nullptr, 0);
 }
 
-void Run(const Options& options) {
-  const ModelRepository repository = ValueOrExit(
-      ModelRepository::Open({options.repositories.begin(), options.repositories.end()}));
+void Run(const ModelOptions& options) {
+  const ModelRepository repository = ValueOrExit(ModelRepository::Open(options.Folders()));
+  PrintMachine();
   absl::PrintF(
       "| model | weights, M | load, ms | compile, ms | resident, MiB | packed, MiB | tile | "
       "workspace, MiB a stream |\n|---|---|---|---|---|---|---|---|\n");
@@ -83,11 +80,10 @@ void Run(const Options& options) {
 }  // namespace
 
 void AddModelsCommand(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ModelOptions>();
   CLI::App* command = app.add_subcommand(
       "models", "Load time and resident memory of every model, on the cpu, one by one");
-  command->add_option("--model-repository", options->repositories, "Folder of models; repeatable")
-      ->required();
+  AddRepositoryOption(*command, options->repositories);
   command->callback([options] { Run(*options); });
 }
 

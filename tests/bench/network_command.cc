@@ -1,6 +1,7 @@
 // upscale-bench network: whole images, 8 bits to 8 bits, through the engine's public call; all
 // wanted precisions and thread counts, and oneDNN, in turns.
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <random>
@@ -15,10 +16,9 @@
 #include "engine/base/cpu_info.h"
 #include "engine/pipeline/image_run.h"
 #include "engine/pipeline/local_executor.h"
-#include "engine/pipeline/network_pass.h"
+#include "engine/pipeline/reach.h"
 #include "tests/bench/commands.h"
 #include "tests/bench/measure.h"
-#include "tests/bench/networks.h"
 #include "tests/bench/onednn.h"
 #include "tests/bench/options.h"
 #include "tests/bench/report.h"
@@ -28,8 +28,7 @@ namespace {
 
 struct NetworkOptions {
   CommonOptions common;
-  std::string model;
-  std::string repository;
+  ModelOptions model;
   std::string size = "960x540";
   std::string tile;  // "" = the backend's choice
   std::vector<std::string> precisions = {"exact"};
@@ -60,9 +59,9 @@ class Engine {
     backend_ = ValueOrExit(CreateCpuBackend(backend));
     executable_ = ValueOrExit(backend_->Compile(network, precision));
     executor_ = MakeLocalExecutor(*backend_);
-    tile_ = options.tile.empty()
-                ? TileSizeFor(*executable_, source.spec().size(), HaloPx(*executable_), threads)
-                : ValueOrExit(ParseSize(options.tile));
+    tile_ = options.tile.empty() ? TileSizeFor(*executable_, source.spec().size(),
+                                               ReachOf(*executable_).halo_px, threads)
+                                 : ValueOrExit(ParseSize(options.tile));
     keeps_ = options.tile_memory;
   }
 
@@ -104,6 +103,7 @@ struct InterleavedBenchmark {
   std::vector<std::unique_ptr<Engine>> engines;
   std::vector<Subject> subjects;
   std::vector<ReportRow> rows;
+  std::vector<ReportRow> failed;  // peers that cannot run the network
 
   void Add(ReportRow row, std::function<void()> run, double operations) {
     subjects.push_back({std::move(run), operations, row.threads});
@@ -124,7 +124,7 @@ void AddEngines(const Network& network, const NetworkOptions& options, const Ima
           std::make_unique<Engine>(network, options, PrecisionOf(precision), threads, source));
       Engine& engine = *benchmark.engines.back();
       ReportRow row;
-      row.name = network.name.empty() ? options.model : network.name;
+      row.name = network.name.empty() ? options.model.model : network.name;
       row.shape = Describe(source.spec().size(), engine.tile());
       row.precision = precision;
       row.threads = threads;
@@ -138,12 +138,17 @@ void AddPeers(const Network& network, const NetworkOptions& options, const Image
               double operations, InterleavedBenchmark& benchmark) {
   const Size tile = ValueOrExit(ParseSize(options.peer_tile));
   for (const OnednnVariant variant : kOnednnVariants) {
-    auto run = ValueOrExit(MakeOnednnNetwork(network, source.view(), tile, variant));
     ReportRow row;
     row.name = OnednnName(variant);
     row.shape = Describe(source.spec().size(), tile);
     row.precision = OnednnPrecision(variant);
-    benchmark.Add(std::move(row), std::move(run), operations);
+    auto run = MakeOnednnNetwork(network, source.view(), tile, variant);
+    if (run.ok()) {
+      benchmark.Add(std::move(row), *std::move(run), operations);
+    } else {
+      row.note = std::string(run.status().message());
+      benchmark.failed.push_back(std::move(row));
+    }
   }
 }
 
@@ -172,7 +177,7 @@ void NoteSpeedups(InterleavedBenchmark& benchmark, const std::vector<Measurement
 }
 
 void RunNetworkCommand(const NetworkOptions& options) {
-  const Network network = ValueOrExit(LoadBenchNetwork(options.model, options.repository));
+  const Network network = options.model.Load();
   const Image source = NoiseImage(ValueOrExit(ParseSize(options.size)));
   const double operations = 2 * network.MacsPerOutputPixel() * network.scale * network.scale *
                             static_cast<double>(source.spec().size().Area());
@@ -184,6 +189,7 @@ void RunNetworkCommand(const NetworkOptions& options) {
               {.isa = ChosenIsa(options.common.backend), .budget_s = options.common.budget_s});
   for (size_t i = 0; i < results.size(); ++i) benchmark.rows[i].measurement = results[i];
   NoteSpeedups(benchmark, results);
+  std::ranges::move(benchmark.failed, std::back_inserter(benchmark.rows));
   PrintReport(benchmark.rows, options.common.json);
 }
 
@@ -192,8 +198,7 @@ void RunNetworkCommand(const NetworkOptions& options) {
 void AddNetworkCommand(CLI::App& app) {
   auto options = std::make_shared<NetworkOptions>();
   CLI::App* command = app.add_subcommand("network", "Whole images through a network");
-  command->add_option("--model", options->model, "Name, weights file or random:SHAPE")->required();
-  command->add_option("--model-repository", options->repository, "Folder of models");
+  AddModelOptions(*command, options->model);
   command->add_option("--size", options->size, "Image")->capture_default_str();
   command->add_option("--tile", options->tile, "Largest tile; default the backend's choice");
   command->add_option("--threads", options->threads, "Thread counts; 0 = all available")

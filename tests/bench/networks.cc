@@ -153,12 +153,14 @@ Layer RandomConv(int in_channels, int out_channels, int padding_px, int kernel_p
   return layer;
 }
 
-absl::StatusOr<Network> LoadBenchNetwork(const std::string& model, const std::string& repository) {
+absl::StatusOr<Network> LoadBenchNetwork(const std::string& model,
+                                         std::span<const std::filesystem::path> folders) {
   if (model.starts_with(kRandomPrefix)) {
     return RandomNetwork(model.substr(sizeof(kRandomPrefix) - 1));
   }
-  if (repository.empty() || std::filesystem::is_regular_file(model)) return LoadNetworkFile(model);
-  ASSIGN_OR_RETURN(const ModelRepository models, ModelRepository::Open({repository}));
+  if (folders.empty() || std::filesystem::is_regular_file(model)) return LoadNetworkFile(model);
+  ASSIGN_OR_RETURN(const ModelRepository models,
+                   ModelRepository::Open({folders.begin(), folders.end()}));
   ASSIGN_OR_RETURN(const ModelCard* card, models.Find(model));
   const ModelVariant* variant = card->Find(2, kNoDenoise);
   return LoadNetwork(*card, variant != nullptr ? *variant : card->variants.front());

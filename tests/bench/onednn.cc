@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "engine/backends/cpu/workspace.h"
 #include "engine/base/status_macros.h"
 #include "engine/model/shapes.h"
@@ -135,7 +136,7 @@ class Chain {
 bool HasOnednn() { return true; }
 
 absl::StatusOr<std::function<void()>> MakeOnednnLayer(const Layer& layer, Size output,
-                                                      OnednnVariant variant) {
+                                                      OnednnVariant variant) try {
   omp_set_num_threads(1);
   auto device = std::make_shared<OnednnDevice>();
   const Size input{(output.width - 1) * layer.stride_px + layer.kernel_px - 2 * layer.padding_px,
@@ -144,15 +145,19 @@ absl::StatusOr<std::function<void()>> MakeOnednnLayer(const Layer& layer, Size o
   ASSIGN_OR_RETURN(const OnednnConvolution convolution,
                    MakeOnednnConvolution(*device, layer, input, variant));
   const memory src = MakeOnednnInput(*device, convolution), dst(convolution.dst, device->engine);
-  return [device, convolution, src, dst] {
+  const auto run = [device, convolution, src, dst] {
     convolution.Run(*device, src, dst);
     device->stream.wait();
   };
+  run();  // what fails, fails here
+  return run;
+} catch (const dnnl::error& e) {
+  return absl::InternalError(absl::StrCat("oneDNN: ", e.what()));
 }
 
 absl::StatusOr<std::function<void()>> MakeOnednnNetwork(const Network& network,
                                                         const ImageView& source, Size tile,
-                                                        OnednnVariant variant) {
+                                                        OnednnVariant variant) try {
   omp_set_num_threads(1);
   auto device = std::make_shared<OnednnDevice>();
   const TileGrid grid(source.spec.size(), tile);
@@ -173,9 +178,13 @@ absl::StatusOr<std::function<void()>> MakeOnednnNetwork(const Network& network,
       work.push_back({chain, rect.x - network.pad_px, rect.y - network.pad_px});
     }
   }
-  return [device, work, source] {
+  const auto run = [device, work, source] {
     for (const Work& tile : work) tile.chain->Run(source, tile.corner_x, tile.corner_y);
   };
+  run();  // what fails, fails here
+  return run;
+} catch (const dnnl::error& e) {
+  return absl::InternalError(absl::StrCat("oneDNN: ", e.what()));
 }
 
 }  // namespace upscaled::bench

@@ -1,13 +1,35 @@
 #include "tests/bench/options.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/autotune/tuner.h"
 #include "engine/backends/cpu/cpu_backend.h"
+#include "server/config/places.h"
+#include "tests/bench/networks.h"
 
 namespace upscaled::bench {
+
+std::vector<std::filesystem::path> ModelOptions::Folders() const {
+  std::vector<std::filesystem::path> folders = repositories;
+  const auto bundled = server::BundledModelsDirectory();
+  if (bundled.has_value() && !std::ranges::count(folders, *bundled)) folders.push_back(*bundled);
+  return folders;
+}
+
+Network ModelOptions::Load() const { return ValueOrExit(LoadBenchNetwork(model, Folders())); }
+
+void AddModelOptions(CLI::App& command, ModelOptions& options) {
+  command.add_option("--model", options.model, "Name, weights file or random:SHAPE")->required();
+  AddRepositoryOption(command, options.repositories);
+}
+
+void AddRepositoryOption(CLI::App& command, std::vector<std::filesystem::path>& repositories) {
+  command.add_option("--model-repository", repositories,
+                     "Folder of models; repeatable, the bundled ones come last");
+}
 
 void AddCommonOptions(CLI::App& command, CommonOptions& options) {
   command.add_option("--cpu-isa", options.backend.cpu_isa, "Instruction set; default the best");

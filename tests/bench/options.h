@@ -4,15 +4,33 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <filesystem>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/backends/backend.h"
 #include "engine/backends/cpu/kernels/isa.h"
 #include "engine/base/geometry.h"
+#include "engine/model/network.h"
 #include "engine/model/precision.h"
 
 namespace upscaled::bench {
+
+// Which network, and where models are looked for.
+struct ModelOptions {
+  std::string model;
+  std::vector<std::filesystem::path> repositories;
+
+  // Where the server, too, would look: the bundled models come last.
+  std::vector<std::filesystem::path> Folders() const;
+  // As LoadBenchNetwork; ends the command when there is none.
+  Network Load() const;
+};
+
+// --model and --model-repository.
+void AddModelOptions(CLI::App& command, ModelOptions& options);
+void AddRepositoryOption(CLI::App& command, std::vector<std::filesystem::path>& repositories);
 
 struct CommonOptions {
   BackendOptions backend;

@@ -37,7 +37,7 @@ TEST(PeakMemoryTest, Upconv7MakesAFullHdImageWithin150Megabytes) {
   const std::string png = EncodePng(test::RandomImage({960, 540, 3, SampleType::kU8}, random));
   const auto backend = CreateCpuBackend({.threads = 2});
   ASSERT_TRUE(backend.ok()) << backend.status();
-  const auto network = LoadBenchNetwork("random:upconv_7", "");
+  const auto network = LoadBenchNetwork("random:upconv_7");
   ASSERT_TRUE(network.ok()) << network.status();
   const auto executable = (*backend)->Compile(*network, Precision::kExact);
   ASSERT_TRUE(executable.ok()) << executable.status();

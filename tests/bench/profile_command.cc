@@ -14,8 +14,8 @@
 #include "engine/graph/pooling.h"
 #include "tests/bench/commands.h"
 #include "tests/bench/fma_peak.h"
+#include "tests/bench/machine.h"
 #include "tests/bench/measure.h"
-#include "tests/bench/networks.h"
 #include "tests/bench/options.h"
 
 namespace upscaled::bench {
@@ -24,8 +24,7 @@ namespace {
 struct ProfileOptions {
   CommonOptions common;
   std::string device = "cpu";
-  std::string model;
-  std::string repository;
+  ModelOptions model;
   std::string size = "480x270";
   std::string precision = "exact";
   double peak_gflops = 0;  // 0: one thread's of this machine's CPU, where the device is that
@@ -75,6 +74,7 @@ void PrintJson(const std::vector<LayerProfile>& layers, const std::string& preci
 void PrintTable(const std::vector<LayerProfile>& layers, double peak_gflops) {
   double total_s = 0;
   for (const LayerProfile& layer : layers) total_s += layer.seconds;
+  PrintMachine();
   std::printf("%-16s %-24s %-18s %-8s %10s %6s %9s %7s %6s\n", "layer", "shape", "kernel", "group",
               "ms", "time", "GFLOP/s", "GB/s", "peak");
   for (const LayerProfile& layer : layers) {
@@ -90,7 +90,7 @@ void PrintTable(const std::vector<LayerProfile>& layers, double peak_gflops) {
 }
 
 void RunProfileCommand(const ProfileOptions& options) {
-  const Network network = ValueOrExit(LoadBenchNetwork(options.model, options.repository));
+  const Network network = options.model.Load();
   const Size size = ValueOrExit(ParseSize(options.size));
   const auto backend = ValueOrExit(CreateBackend(options.device, options.common.backend));
   const Precision precision = PrecisionOf(options.precision);
@@ -125,8 +125,7 @@ void AddProfileCommand(CLI::App& app) {
   auto options = std::make_shared<ProfileOptions>();
   CLI::App* command = app.add_subcommand("profile", "Time of each layer, on one stream");
   command->add_option("--device", options->device, "As upscaled's")->capture_default_str();
-  command->add_option("--model", options->model, "Name, weights file or random:SHAPE")->required();
-  command->add_option("--model-repository", options->repository, "Folder of models");
+  AddModelOptions(*command, options->model);
   command->add_option("--size", options->size, "Image, run as one tile")->capture_default_str();
   command->add_option("--precision", options->precision, "exact or fast")
       ->check(CLI::IsMember({"exact", "fast"}))

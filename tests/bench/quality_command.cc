@@ -18,10 +18,10 @@
 #include "engine/model/repository.h"
 #include "engine/pipeline/local_executor.h"
 #include "engine/pipeline/upscaler.h"
-#include "server/config/places.h"
 #include "tests/bench/commands.h"
 #include "tests/bench/image_quality.h"
 #include "tests/bench/images.h"
+#include "tests/bench/machine.h"
 #include "tests/bench/options.h"
 
 namespace upscaled::bench {
@@ -41,8 +41,7 @@ constexpr NamedReduction kReductions[] = {
 
 struct QualityOptions {
   BackendOptions backend;
-  std::string model;
-  std::vector<fs::path> repositories;
+  ModelOptions model;
   fs::path images;
   std::string device = "auto";
   std::string precision = "exact";
@@ -56,10 +55,9 @@ struct QualityOptions {
 class Model {
  public:
   static absl::StatusOr<Model> Load(const QualityOptions& options) {
-    std::vector<fs::path> folders = options.repositories;
-    if (const auto bundled = server::BundledModelsDirectory()) folders.push_back(*bundled);
-    ASSIGN_OR_RETURN(const ModelRepository repository, ModelRepository::Open(folders));
-    ASSIGN_OR_RETURN(const ModelCard* card, repository.Find(options.model));
+    ASSIGN_OR_RETURN(const ModelRepository repository,
+                     ModelRepository::Open(options.model.Folders()));
+    ASSIGN_OR_RETURN(const ModelCard* card, repository.Find(options.model.model));
     Model model;
     for (const int scale : card->Scales()) {
       if (scale == 1) continue;
@@ -150,6 +148,7 @@ double WorstGain(const std::vector<Comparison>& list) {
 using ComparisonsByReduction = std::vector<std::vector<Comparison>>;  // as kReductions
 
 void PrintTable(const ComparisonsByReduction& all, bool each) {
+  PrintMachine();
   std::printf("%-9s %-32s %9s %9s %7s %7s %8s %8s %7s %7s\n", "reduced", "image", "Lanczos-3",
               "model", "gain", "worst", "SSIM L-3", "SSIM", "shift", "of L-3");
   const auto print = [](const char* reduction, const Comparison& c, double worst) {
@@ -223,11 +222,10 @@ void AddQualityCommand(CLI::App& app) {
   auto options = std::make_shared<QualityOptions>();
   CLI::App* command =
       app.add_subcommand("quality", "What a model gains over Lanczos-3 on a folder of images");
-  command->add_option("--model", options->model, "Name")->required();
+  command->add_option("--model", options->model.model, "Name")->required();
+  AddRepositoryOption(*command, options->model.repositories);
   command->add_option("--images", options->images, "Folder of PNG, JPEG and WebP files")
       ->required();
-  command->add_option("--model-repository", options->repositories,
-                      "Folders of models; the bundled ones come last");
   command->add_option("--noise", options->noise_level, "Noise level")
       ->check(CLI::Range(kNoDenoise, 3))
       ->capture_default_str();

@@ -13,12 +13,12 @@ struct ReportRow {
   std::string shape;
   std::string precision = "exact";
   int threads = 1;
-  Measurement measurement;
-  std::string note;  // the table's last column
+  Measurement measurement;  // of 0 seconds: it could not run, and the note says why
+  std::string note;         // the table's last column
 };
 
 // The list's objects have the fields name, shape, precision, threads, seconds, gflops, peak_gflops
-// and ratio.
+// and ratio; those of what could not run name, shape and error.
 void PrintReport(const std::vector<ReportRow>& rows, bool json);
 
 }  // namespace upscaled::bench

@@ -17,6 +17,7 @@
 #include "engine/base/cpu_info.h"
 #include "tests/bench/commands.h"
 #include "tests/bench/fma_peak.h"
+#include "tests/bench/machine.h"
 #include "tests/bench/options.h"
 #include "tests/bench/service_sides.h"
 
@@ -150,7 +151,10 @@ void CompareIdle(EngineSide& engine, ServiceSide& service, int threads, int call
 
 void PrintRows(const std::vector<Row>& rows, bool json) {
   auto list = nlohmann::ordered_json::array();
-  if (!json) std::printf("%-36s %9s %9s %7s  %s\n", "name", "p50 ms", "p99 ms", "ratio", "to");
+  if (!json) {
+    PrintMachine();
+    std::printf("%-36s %9s %9s %7s  %s\n", "name", "p50 ms", "p99 ms", "ratio", "to");
+  }
   for (const Row& row : rows) {
     nlohmann::ordered_json object = {{"name", row.name}, {"p50_seconds", row.p50_s}};
     if (row.p99_s >= 0) object["p99_seconds"] = row.p99_s;
@@ -230,10 +234,9 @@ void RunServiceCommand(const ServiceOptions& options) {
 void AddServiceCommand(CLI::App& app) {
   auto options = std::make_shared<ServiceOptions>();
   CLI::App* command = app.add_subcommand("service", "What the service adds to the engine's time");
-  command->add_option("--model", options->sides.model, "Name of a model that doubles")
+  command->add_option("--model", options->sides.model.model, "Name of a model that doubles")
       ->default_val("general-2x");
-  command->add_option("--model-repository", options->sides.repository, "Folder of models")
-      ->default_val("engine/model/bundled");
+  AddRepositoryOption(*command, options->sides.model.repositories);
   command->add_option("--size", options->size, "Image")->capture_default_str();
   command->add_option("--threads", options->sides.threads, "Threads; 0 = all available")
       ->capture_default_str();

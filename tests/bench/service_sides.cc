@@ -47,8 +47,10 @@ absl::StatusOr<server::ServerConfig> MakeConfig(const SidesOptions& options, int
                                     absl::StrCat("--threads=", options.threads),
                                     absl::StrCat("--max-concurrent-requests=", requests),
                                     absl::StrCat("--max-requests-per-address=", requests),
-                                    absl::StrCat("--default-model=", options.model),
-                                    absl::StrCat("--model-repository=", options.repository)};
+                                    absl::StrCat("--default-model=", options.model.model)};
+  for (const std::filesystem::path& folder : options.model.repositories) {
+    words.push_back(absl::StrCat("--model-repository=", folder.string()));
+  }
   std::vector<const char*> arguments;
   for (const std::string& word : words) arguments.push_back(word.c_str());
   ASSIGN_OR_RETURN(server::ParsedConfig parsed,
@@ -99,8 +101,8 @@ EngineSide::EngineSide(std::unique_ptr<Backend> backend,
       executor_(MakeLocalExecutor(*backend_)) {}
 
 absl::StatusOr<std::unique_ptr<EngineSide>> EngineSide::Create(const SidesOptions& options) {
-  ASSIGN_OR_RETURN(const ModelRepository models, ModelRepository::Open({options.repository}));
-  ASSIGN_OR_RETURN(const ModelCard* card, models.Find(options.model));
+  ASSIGN_OR_RETURN(const ModelRepository models, ModelRepository::Open(options.model.Folders()));
+  ASSIGN_OR_RETURN(const ModelCard* card, models.Find(options.model.model));
   const ModelVariant* variant = card->Find(2, kNoDenoise);
   if (variant == nullptr) {
     return absl::InvalidArgumentError(

@@ -16,12 +16,12 @@
 #include "engine/pipeline/transcode.h"
 #include "server/lifecycle/server.h"
 #include "server/logging/logger.h"
+#include "tests/bench/options.h"
 
 namespace upscaled::bench {
 
 struct SidesOptions {
-  std::string model;
-  std::string repository;
+  ModelOptions model;
   int threads = 0;  // that compute; 0 = all available
 };
 

@@ -12,15 +12,14 @@
 #include "engine/autotune/tuner.h"
 #include "engine/backends/backend_list.h"
 #include "tests/bench/commands.h"
-#include "tests/bench/networks.h"
+#include "tests/bench/machine.h"
 #include "tests/bench/options.h"
 
 namespace upscaled::bench {
 namespace {
 
 struct TuneOptions {
-  std::string model;
-  std::string repository;
+  ModelOptions model;
   std::string device = "cpu";
   std::string precision = "exact";
   std::string file;
@@ -73,6 +72,7 @@ class Listener final : public KernelChooser {
 };
 
 void PrintTable(const std::map<std::string, Choice>& choices) {
+  PrintMachine();
   std::printf("%-52s %-38s %8s  %-38s %8s %6s\n", "layer or tiles", "shipped", "GFLOP/s", "chosen",
               "GFLOP/s", "ratio");
   for (const auto& [key, choice] : choices) {
@@ -97,7 +97,7 @@ void PrintJson(const std::map<std::string, Choice>& choices, const std::string& 
 }
 
 void RunTuneCommand(const TuneOptions& options) {
-  const Network network = ValueOrExit(LoadBenchNetwork(options.model, options.repository));
+  const Network network = options.model.Load();
   const auto tuner = ValueOrExit(Tuner::Create(
       {.file = options.file,
        .measure = true,
@@ -122,8 +122,7 @@ void AddTuneCommand(CLI::App& app) {
   auto options = std::make_shared<TuneOptions>();
   CLI::App* command =
       app.add_subcommand("tune", "Choose a model's kernels and tiles by measurement");
-  command->add_option("--model", options->model, "Name, weights file or random:SHAPE")->required();
-  command->add_option("--model-repository", options->repository, "Folder of models");
+  AddModelOptions(*command, options->model);
   command->add_option("--tune-file", options->file, "Table to add to")->required();
   command->add_option("--device", options->device, "Whose kernels")->capture_default_str();
   command->add_option("--precision", options->precision, "exact or fast")

@@ -129,7 +129,7 @@ absl::StatusOr<cuda::TileProfile> ProfileImage(const cuda::CudaExecutable& execu
 absl::StatusOr<ordered_json> MeasureNetwork(const std::shared_ptr<cuda::Context>& context,
                                             const std::string& model, Precision precision,
                                             int repetitions) {
-  ASSIGN_OR_RETURN(const Network network, bench::LoadBenchNetwork(model, ""));
+  ASSIGN_OR_RETURN(const Network network, bench::LoadBenchNetwork(model));
   ASSIGN_OR_RETURN(const auto executable,
                    cuda::CudaExecutable::Create(context, network, precision, nullptr));
   const Size image{kResult.width / network.scale, kResult.height / network.scale};

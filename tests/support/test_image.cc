@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <vector>
 
 #include "engine/base/status_macros.h"
 
@@ -85,6 +86,40 @@ Image ArtImage(const ImageSpec& spec, std::mt19937& random) {
     if (IsAlpha(spec, c)) return area % 4 == 0 ? 0.0 : 1.0;
     const bool outline = std::fmod(wave + 37 * 64, 37) < 3 || x % 53 < 2;
     return outline ? 0.05 : colours[area][c % 3];
+  });
+}
+
+Image PlainGroundImage(const ImageSpec& spec, std::mt19937& random) {
+  struct Shape {
+    int x, y, width, height;
+    bool disc, grainy;
+    double colour[3];
+  };
+  std::uniform_real_distribution<double> uniform(0, 1);
+  const auto any_shape = [&] {
+    const int side = std::max(spec.width_px, spec.height_px);
+    return Shape{RandomInt(random, -side / 8, spec.width_px),
+                 RandomInt(random, -side / 8, spec.height_px),
+                 RandomInt(random, 1, side / 2 + 1),
+                 RandomInt(random, 1, side / 2 + 1),
+                 RandomInt(random, 0, 1) == 1,
+                 RandomInt(random, 0, 2) == 0,
+                 {uniform(random), uniform(random), uniform(random)}};
+  };
+  const auto holds = [](const Shape& shape, int x, int y) {
+    const double u = 2.0 * (x - shape.x) / shape.width - 1;
+    const double v = 2.0 * (y - shape.y) / shape.height - 1;
+    return shape.disc ? u * u + v * v <= 1 : std::abs(u) <= 1 && std::abs(v) <= 1;
+  };
+  Shape ground = any_shape();
+  std::vector<Shape> shapes(static_cast<size_t>(RandomInt(random, 0, 3)));
+  for (Shape& shape : shapes) shape = any_shape();
+  return Generate(spec, [&](int x, int y, int c) {
+    const Shape* top = nullptr;
+    for (const Shape& shape : shapes) top = holds(shape, x, y) ? &shape : top;
+    if (IsAlpha(spec, c)) return top == nullptr ? 0.0 : 1.0;
+    if (top == nullptr) return ground.colour[c % 3];
+    return top->grainy ? uniform(random) : top->colour[c % 3];
   });
 }
 

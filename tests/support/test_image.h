@@ -39,6 +39,10 @@ Image PhotoImage(const ImageSpec& spec, std::mt19937& random);
 // Flat areas with sharp outlines, as a drawing has; alpha, if any, is 0 or full.
 Image ArtImage(const ImageSpec& spec, std::mt19937& random);
 
+// Some plain and some grainy rectangles and discs, cut off by the borders or not, on a plain
+// ground; alpha, if any, is 0 on the ground.
+Image PlainGroundImage(const ImageSpec& spec, std::mt19937& random);
+
 // All bytes of all rows agree; the message names the first pixel that does not.
 ::testing::AssertionResult SameImages(ImageView actual, ImageView expected);
 

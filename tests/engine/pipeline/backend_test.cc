@@ -91,6 +91,54 @@ TEST_P(PipelineOnDevice, GivesTheSameBytesForEveryCut) {
   }
 }
 
+// Drawings give the same bytes whether their flat areas are computed or copied: the arithmetic of a
+// pixel depends on what it sees and on its place in the kernels' blocks alone.
+TEST_P(PipelineOnDevice, CopiesFlatAreasToTheByte) {
+  const auto backend = test::CreateTestedBackend(GetParam(), {.threads = 2});
+  if (absl::IsUnavailable(backend.status())) GTEST_SKIP() << backend.status();
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  const auto executor = MakeLocalExecutor(**backend);
+  std::mt19937 random = test::FreshRandom();
+  int64_t spared_px = 0;
+  for (int round = 0; round < 30; ++round) {
+    const Network network = test::RandomNetwork(random);
+    SCOPED_TRACE(test::Describe(network));
+    const auto executable =
+        round == 0 ? CompileBundled(**backend)
+                   : (*backend)->Compile(network, round % 3 ? Precision::kExact : Precision::kFast);
+    if (absl::IsUnimplemented(executable.status())) continue;
+    ASSERT_TRUE(executable.ok()) << executable.status();
+    const ImageSpec spec{test::RandomInt(random, 60, 240), test::RandomInt(random, 60, 240),
+                         test::RandomInt(random, 3, 4),
+                         round % 2 ? SampleType::kU8 : SampleType::kU16};
+    UpscaleOptions options{
+        .tta = round % 5 == 4, .result_type = SampleType::kU16, .concurrency = 2};
+    const int passes = round % 4 == 0 ? 2 : 1;
+    int scale = 1;
+    for (int i = 0; i < passes; ++i) scale *= (*executable)->network().scale;
+    const auto plan_for = [&](bool spare_flat_areas) {
+      options.spare_flat_areas = spare_flat_areas;
+      const auto plan =
+          PlanUpscale(spec, {scale * spec.width_px, scale * spec.height_px},
+                      std::vector<std::shared_ptr<const Executable>>(passes, *executable), options);
+      EXPECT_TRUE(plan.ok()) << plan.status();
+      return *plan;
+    };
+    const int64_t max_cost = GetParam() != "cpu" ? 500'000'000 : 20'000'000'000;
+    if (plan_for(false).cost > max_cost) continue;
+    const Image image = test::PlainGroundImage(spec, random);
+    test::ViewRows source(image.view());
+    const auto upscaler = MakeUpscaler(plan_for(true), source, *executor, nullptr,
+                                       {.on_spared = [&](int64_t px) { spared_px += px; }});
+    const auto result = test::ReadAllInPortions(*upscaler, random);
+    ASSERT_TRUE(result.ok()) << result.status();
+    const Image expected = Upscale(plan_for(false), image, *executor, random);
+    EXPECT_TRUE(test::SameImages(result->view(), expected.view()))
+        << spec << ", passes " << passes << ", tta " << options.tta;
+  }
+  EXPECT_GT(spared_px, 0);
+}
+
 // The limit for pooled networks, so that the reference runs them eight times in seconds.
 constexpr double kMaxMacsPerPx = 10'000;
 

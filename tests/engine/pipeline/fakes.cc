@@ -14,6 +14,9 @@ namespace {
 constexpr float kKernel[3][3] = {
     {0.02f, 0.11f, 0.05f}, {0.21f, 0.29f, 0.03f}, {0.07f, 0.13f, 0.01f}};
 
+// Of the term of the place, in pixels of source and result.
+constexpr int kPlacePeriod = 31;
+
 double MaxOf(SampleType type) {
   return type == SampleType::kU8 ? 255 : type == SampleType::kU16 ? 65535 : 1;
 }
@@ -95,9 +98,17 @@ FakeExecutable::FakeExecutable(int scale, Size preferred_tile) : preferred_tile_
 
 TilePlan FakeExecutable::MakePlan(const Rect& tile, Size image) const {
   ++plan_calls_;
+  const auto begin = [](int at) { return at / kPlacePeriod * kPlacePeriod; };
+  const auto length = [&](int at, int size) {
+    return begin(at + size - 1) + kPlacePeriod - begin(at);
+  };
   return {.tile = tile,
           .image = image,
-          .input = Intersect(Expand(tile, 1), {0, 0, image.width, image.height})};
+          .input = Intersect(Expand(tile, 1), {0, 0, image.width, image.height}),
+          // As if it computed blocks, in which its arithmetic differs from place to place.
+          .regions = {{begin(tile.x), begin(tile.y), length(tile.x, tile.width),
+                       length(tile.y, tile.height)}},
+          .pass_costs = {kTileOverheadCost + 10'000 * Expand(tile, 1).Area()}};
 }
 
 size_t FakeExecutable::WorkspaceBytes(Size tile) const {
@@ -124,7 +135,7 @@ absl::Status FakeExecutable::Run(const TileTask& task) const {
   for (int y = 0; y < task.dst.height_px(); ++y) {
     for (int x = 0; x < task.dst.width_px(); ++x) {
       const int px = tile.x * scale + x, py = tile.y * scale + y;
-      const int place = (px * 7 + py * 13 + image.width * 3 + image.height * 5) % 31;
+      const int place = (px * 7 + py * 13 + image.width * 3 + image.height * 5) % kPlacePeriod;
       float sum[3];
       std::fill_n(sum, 3, 0.003f * static_cast<float>(place));
       for (int dy = -1; dy <= 1; ++dy) {

@@ -21,7 +21,7 @@ namespace upscaled::test {
 
 // A network that catches every mistake in rectangles: a lopsided 3x3 kernel over the source with a
 // replicated border, plus a term of the pixel's place in the image and the image's size.
-// Halo 1.
+// Halo 1. The place counts modulo 31, which its plans' regions show as blocks of that size.
 class FakeExecutable final : public Executable {
  public:
   explicit FakeExecutable(int scale, Size preferred_tile = {64, 64});

@@ -1,0 +1,62 @@
+// What of a pass need not be computed, since it is the result of a flat area: planned band by band
+// from the decoded pixels.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/base/geometry.h"
+#include "engine/image/image.h"
+#include "engine/pipeline/flat_cells.h"
+#include "engine/pipeline/flat_results.h"
+#include "engine/pipeline/pass_spec.h"
+#include "engine/pipeline/tile_run.h"
+#include "engine/pipeline/tta_tile.h"
+#include "engine/tiling/cell_cover.h"
+
+namespace upscaled {
+
+// A tile of a band, in the parts that are computed; the rest of it is copied.
+using TileParts = std::vector<TileVariants>;
+
+// An area of the image, in source pixels, and whose result is copied there.
+struct FlatArea {
+  Rect area;
+  FlatResult* result;
+};
+
+class FlatAreas {
+ public:
+  // No more parts than these are made of a tile.
+  static constexpr size_t kMaxParts = 16;
+
+  // Whether the pass can have any; what they take if so.
+  static bool Apply(const PassSpec& pass);
+  static size_t Bytes(const PassSpec& pass, int band_rows);
+  // What CutOut's result takes for a band.
+  static size_t AreaBytes(const PassSpec& pass);
+
+  explicit FlatAreas(const PassSpec& pass);
+
+  // Cuts flat areas out of a band's `tiles`, whole until then, where that costs less. Returns what
+  // is to be copied instead, once the results, which are those of no band before `oldest_band`, are
+  // computed. `rows` holds the image's from `first_row` on that the band depends on.
+  std::vector<FlatArea> CutOut(const ImageView& rows, int first_row, int band,
+                               const Rect& band_rect, int oldest_band, std::span<TileParts> tiles);
+
+ private:
+  struct Band;
+
+  TileCells CellsOf(const Rect& tile, const Band& band) const;
+  void CutOutOf(TileParts& tile, const Band& band, std::vector<FlatArea>& areas) const;
+
+  const PassSpec& pass_;
+  const SmallImage small_;
+  const CellGrid grid_;
+  const RectCost cost_;
+  FlatResults results_;
+};
+
+}  // namespace upscaled

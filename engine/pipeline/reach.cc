@@ -1,0 +1,79 @@
+#include "engine/pipeline/reach.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "engine/graph/pooling.h"
+
+namespace upscaled {
+namespace {
+
+// Kernels compute whole blocks, so a tile's reach depends on where it lies in them: blocks of
+// every kernel, in source pixels, divide or are smaller than this.
+constexpr int kPhases = 64;
+// Two of these fit the phases, so that a period shows.
+constexpr int kMaxRepeatPx = kPhases / 2;
+// Far from all sides of an image.
+constexpr int kMiddle = 2 * kWholeImageHaloPx;
+
+// A pixel in each phase.
+std::vector<TilePlan> PlanPhases(const Executable& executable) {
+  std::vector<TilePlan> plans;
+  plans.reserve(kPhases);
+  for (int at = kMiddle; at < kMiddle + kPhases; ++at) {
+    plans.push_back(executable.Plan({at, at, 1, 1}, {2 * kMiddle, 2 * kMiddle}));
+  }
+  return plans;
+}
+
+int HaloOf(const TilePlan& plan) {
+  const Rect &tile = plan.tile, &input = plan.input;
+  return std::max({tile.x - input.x, tile.y - input.y, input.right() - tile.right(),
+                   input.bottom() - tile.bottom()});
+}
+
+bool IsMoved(const Rect& from, const Rect& to, int x, int y) {
+  return to == Rect{from.x + x, from.y + y, from.width, from.height};
+}
+
+// Whether all plans move with their pixel where that moves by `step` pixels: each layer by a
+// number of pixels of its own, which is then a multiple of its blocks.
+bool RepeatsAfter(const std::vector<TilePlan>& plans, int step) {
+  const std::vector<Rect>&first = plans[0].regions, &later = plans[step].regions;
+  for (size_t i = 0; i + step < plans.size(); ++i) {
+    const TilePlan &from = plans[i], &to = plans[i + step];
+    if (!IsMoved(from.input, to.input, step, step)) return false;
+    for (size_t layer = 0; layer < first.size(); ++layer) {
+      if (!IsMoved(from.regions[layer], to.regions[layer], later[layer].x - first[layer].x,
+                   later[layer].y - first[layer].y)) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+int RepeatOf(const std::vector<TilePlan>& plans, int align_px) {
+  for (int step = align_px; step <= kMaxRepeatPx; step += align_px) {
+    if (RepeatsAfter(plans, step)) return step;
+  }
+  return 0;
+}
+
+}  // namespace
+
+Reach ReachOf(const Executable& executable) {
+  const std::vector<TilePlan> plans = PlanPhases(executable);
+  const Network& network = executable.network();
+  const bool pooled = !ListPoolings(network).empty();
+  Reach reach;
+  for (const TilePlan& plan : plans) reach.halo_px = std::max(reach.halo_px, HaloOf(plan));
+  // The partial sums' rectangles in pooled layers depend on the image's size.
+  if (pooled) reach.halo_px += 2 * network.align_px;
+  reach.halo_px = std::min(reach.halo_px, kWholeImageHaloPx);
+  const bool local = !pooled && reach.halo_px < kWholeImageHaloPx;
+  if (local) reach.repeat_px = RepeatOf(plans, network.align_px);
+  return reach;
+}
+
+}  // namespace upscaled

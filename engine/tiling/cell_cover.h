@@ -1,0 +1,46 @@
+// Covers what must be computed of a tile with few rectangles: pure arithmetic.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/base/geometry.h"
+
+namespace upscaled {
+
+// What a rectangle of a network's result costs: a polynomial of its sides, since each layer's
+// margin around it is constant.
+struct RectCost {
+  double per_px = 0;
+  double per_side_px = 0;  // of width plus height
+  double fixed = 0;
+
+  double Of(Size size) const {
+    return per_px * static_cast<double>(size.Area()) +
+           per_side_px * (double{1} * size.width + size.height) + fixed;
+  }
+  // The one that squares of one, two and four times `side_px` cost this much by.
+  static RectCost Fit(int side_px, double one, double two, double four);
+};
+
+// A tile in rows and columns of cells: cell (x, y) covers [columns_px[x], columns_px[x + 1]) by
+// [rows_px[y], rows_px[y + 1]). Both ascend and have two entries at least.
+struct TileCells {
+  std::vector<int> columns_px;
+  std::vector<int> rows_px;
+  std::vector<uint8_t> needed;  // cell by cell, row by row: whether it must be computed
+
+  int columns() const { return static_cast<int>(columns_px.size()) - 1; }
+  int rows() const { return static_cast<int>(rows_px.size()) - 1; }
+};
+
+// Disjoint rectangles that hold all needed cells, the cheapest that cutting the tile in two, the
+// parts in two and so on leads to; parts without a needed cell cost nothing. Tiles of many cells
+// are cut between some of them only, for the time that it takes: a fraction of a millisecond.
+// Takes up to kCellCoverBytes beside what grows with the cells, some ten bytes for each.
+inline constexpr size_t kCellCoverBytes = size_t{160} << 10;
+std::vector<Rect> CoverNeededCells(const TileCells& cells, const RectCost& cost);
+
+}  // namespace upscaled
