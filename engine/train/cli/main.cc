@@ -14,6 +14,7 @@
 #include "engine/base/cpu_info.h"
 #include "engine/base/status_macros.h"
 #include "engine/model/repository.h"
+#include "engine/train/gradient_check.h"
 #include "engine/train/model_folder.h"
 #include "engine/train/training.h"
 
@@ -47,9 +48,8 @@ void AddOptions(CLI::App& app, Command& command) {
   TrainingOptions& training = command.training;
   command.models = BundledModels();
   training.threads = AvailableCpuCount();
-  app.add_option("--images", training.images, "folder of images to learn from")->required();
-  app.add_option("--out", command.out, "folder of the model to make; its name is the model's")
-      ->required();
+  app.add_option("--images", training.images, "folder of images to learn from");
+  app.add_option("--out", command.out, "folder of the model to make; its name is the model's");
   app.add_option("--start", command.start, "model to begin with")->capture_default_str();
   app.add_option("--models", command.models, "folder of models to find it in")
       ->capture_default_str();
@@ -117,6 +117,9 @@ absl::Status CreateFolder(const fs::path& folder) {
 }
 
 absl::Status Train(Command& command) {
+  if (command.training.images.empty() || command.out.empty()) {
+    return absl::InvalidArgumentError("needs --images and --out; see --help");
+  }
   ASSIGN_OR_RETURN(const ModelRepository models, ModelRepository::Open({command.models}));
   ASSIGN_OR_RETURN(const ModelCard* card, models.Find(command.start));
   ASSIGN_OR_RETURN(const ModelVariant* variant, FindVariant(*card, command.noise_level));
@@ -158,10 +161,24 @@ absl::Status Train(Command& command) {
   return trained;
 }
 
+// Prints every step's error, and fails where one is too large.
+absl::Status Check(uint64_t seed) {
+  absl::PrintF("Derivatives against central differences, in double, at most %g:\n", kMaxStepError);
+  size_t wrong = 0;
+  for (const StepError& step : CheckSteps(seed)) {
+    const bool right = step.error <= kMaxStepError;
+    absl::PrintF("%-20s %8.1e  %s\n", step.step, step.error, right ? "ok" : "wrong");
+    wrong += right ? 0 : 1;
+  }
+  if (wrong == 0) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat(wrong, " steps have wrong derivatives"));
+}
+
 int Main(int argc, char** argv) {
   CLI::App app("Fine-tunes a model on images of one's own.", "upscale-train");
   Command command;
   AddOptions(app, command);
+  CLI::App* check = app.add_subcommand("check", "Check the derivatives of every step instead");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {  // --help, too.
@@ -169,7 +186,7 @@ int Main(int argc, char** argv) {
   }
   signal(SIGINT, [](int) { interrupted = true; });
   signal(SIGTERM, [](int) { interrupted = true; });
-  const absl::Status status = Train(command);
+  const absl::Status status = check->parsed() ? Check(command.training.seed) : Train(command);
   if (status.ok()) return kExitOk;
   absl::FPrintF(stderr, "upscale-train: %s\n", std::string(status.message()));
   return kExitFailed;

@@ -10,7 +10,6 @@
 #include "engine/train/image_folder.h"
 #include "engine/train/patches.h"
 #include "engine/train/reduce.h"
-#include "tests/engine/train/gradients.h"
 #include "tests/support/test_image.h"
 
 namespace upscaled::train {
