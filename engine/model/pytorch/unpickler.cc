@@ -12,6 +12,7 @@
 #include "engine/model/limits.h"
 #include "engine/model/pytorch/globals.h"
 #include "engine/model/pytorch/opcodes.h"
+#include "engine/model/pytorch/pickle_reader.h"
 
 namespace upscaled::pytorch {
 namespace {
@@ -21,23 +22,23 @@ constexpr int kProtocol = 2;
 
 class Unpickler {
  public:
-  explicit Unpickler(std::string_view bytes) : bytes_(bytes.substr(0, kMaxPickleBytes)) {}
+  explicit Unpickler(std::string_view bytes) : reader_(bytes) {}
 
   absl::StatusOr<Objects> Run() {
     while (!done_) {
-      const size_t at = position_;
+      const size_t at = reader_.position();
       const absl::Status status = Step();
       if (!status.ok()) {
         return absl::Status(status.code(), absl::StrCat(status.message(), " (at byte ", at, ")"));
       }
     }
-    objects_.read_bytes = position_;
+    objects_.read_bytes = reader_.position();
     return std::move(objects_);
   }
 
  private:
   absl::Status Step() {
-    ASSIGN_OR_RETURN(const uint64_t code, Number(1));
+    ASSIGN_OR_RETURN(const uint64_t code, reader_.Number(1));
     const Opcode opcode{static_cast<uint8_t>(code)};
     switch (opcode) {
       case Opcode::kProto:
@@ -101,13 +102,13 @@ class Unpickler {
       case Opcode::kBinInt2:
         return PushNumber(2);
       case Opcode::kBinInt: {
-        ASSIGN_OR_RETURN(const uint64_t number, Number(4));
+        ASSIGN_OR_RETURN(const uint64_t number, reader_.Number(4));
         return Push({.kind = Kind::kNumber, .number = static_cast<int32_t>(number)});
       }
       case Opcode::kLong1:
         return PushLong();
       case Opcode::kBinFloat:  // learning rates and the like: no use for them here
-        RETURN_IF_ERROR(Take(8).status());
+        RETURN_IF_ERROR(reader_.Take(8).status());
         return Push({.kind = Kind::kNumber});
       case Opcode::kShortBinString:
         return PushString(1);
@@ -121,37 +122,8 @@ class Unpickler {
     }
   }
 
-  // Reading.
-  absl::StatusOr<std::string_view> Take(uint64_t count) {
-    if (count > bytes_.size() - position_) {
-      const bool capped = bytes_.size() == kMaxPickleBytes;
-      return absl::InvalidArgumentError(
-          capped ? absl::StrCat("the pickle is longer than ", kMaxPickleBytes, " bytes, the limit")
-                 : absl::StrCat("the pickle is cut short: ", count, " bytes are needed, ",
-                                bytes_.size() - position_, " are left"));
-    }
-    position_ += count;
-    return bytes_.substr(position_ - count, count);
-  }
-
-  absl::StatusOr<uint64_t> Number(int bytes) {
-    ASSIGN_OR_RETURN(const std::string_view taken, Take(bytes));
-    uint64_t number = 0;
-    std::memcpy(&number, taken.data(), taken.size());
-    return number;
-  }
-
-  absl::StatusOr<std::string_view> Line() {
-    const size_t end = bytes_.substr(position_).find('\n');
-    if (end == std::string_view::npos) {
-      return absl::InvalidArgumentError("the pickle is cut short in a name");
-    }
-    ASSIGN_OR_RETURN(const std::string_view line, Take(end + 1));
-    return line.substr(0, end);
-  }
-
   absl::Status CheckProtocol() {
-    ASSIGN_OR_RETURN(const uint64_t protocol, Number(1));
+    ASSIGN_OR_RETURN(const uint64_t protocol, reader_.Number(1));
     if (protocol == kProtocol) return absl::OkStatus();
     return absl::UnimplementedError(
         absl::StrCat("the pickle is of protocol ", protocol, ", torch.save writes ", kProtocol));
@@ -171,14 +143,14 @@ class Unpickler {
   }
 
   absl::Status PushNumber(int bytes) {
-    ASSIGN_OR_RETURN(const uint64_t number, Number(bytes));
+    ASSIGN_OR_RETURN(const uint64_t number, reader_.Number(bytes));
     return Push({.kind = Kind::kNumber, .number = static_cast<int64_t>(number)});
   }
 
   // Two's complement of any length.
   absl::Status PushLong() {
-    ASSIGN_OR_RETURN(const uint64_t length, Number(1));
-    ASSIGN_OR_RETURN(const std::string_view digits, Take(length));
+    ASSIGN_OR_RETURN(const uint64_t length, reader_.Number(1));
+    ASSIGN_OR_RETURN(const std::string_view digits, reader_.Take(length));
     int64_t number = 0;
     if (length > sizeof number) {
       return absl::UnimplementedError(absl::StrCat("the pickle has a number of ", length,
@@ -190,14 +162,14 @@ class Unpickler {
   }
 
   absl::Status PushString(int length_bytes) {
-    ASSIGN_OR_RETURN(const uint64_t length, Number(length_bytes));
-    ASSIGN_OR_RETURN(const std::string_view text, Take(length));
+    ASSIGN_OR_RETURN(const uint64_t length, reader_.Number(length_bytes));
+    ASSIGN_OR_RETURN(const std::string_view text, reader_.Take(length));
     return Push({.kind = Kind::kString, .text = text});
   }
 
   absl::Status PushGlobal() {
-    ASSIGN_OR_RETURN(const std::string_view module, Line());
-    ASSIGN_OR_RETURN(const std::string_view name, Line());
+    ASSIGN_OR_RETURN(const std::string_view module, reader_.Line());
+    ASSIGN_OR_RETURN(const std::string_view name, reader_.Line());
     ASSIGN_OR_RETURN(Value global, FindGlobal(module, name));
     return Push(std::move(global));
   }
@@ -258,7 +230,7 @@ class Unpickler {
 
   // The memo.
   absl::Status Put(int index_bytes) {
-    ASSIGN_OR_RETURN(const uint64_t index, Number(index_bytes));
+    ASSIGN_OR_RETURN(const uint64_t index, reader_.Number(index_bytes));
     RETURN_IF_ERROR(CheckDepth(1));
     RETURN_IF_ERROR(CheckLimit(index + 1));
     if (index >= memo_.size()) memo_.resize(index + 1, -1);
@@ -267,7 +239,7 @@ class Unpickler {
   }
 
   absl::Status Get(int index_bytes) {
-    ASSIGN_OR_RETURN(const uint64_t index, Number(index_bytes));
+    ASSIGN_OR_RETURN(const uint64_t index, reader_.Number(index_bytes));
     if (index >= memo_.size() || memo_[index] < 0) {
       return absl::InvalidArgumentError(
           absl::StrCat("the pickle takes value ", index, ", which it has not kept"));
@@ -314,8 +286,7 @@ class Unpickler {
     return absl::OkStatus();
   }
 
-  const std::string_view bytes_;
-  size_t position_ = 0;
+  PickleReader reader_;
   bool done_ = false;
   Objects objects_;
   std::vector<int> stack_;     // values

@@ -390,6 +390,7 @@ const BadFile kStacks[] = {
     {"StackedMissing", PytorchStacked(kGood, {}), "storage '0' is not in the file"},
     {"StackedUnknown", PytorchStacked(kGood, {{"1", 6, kSix}}), "a storage '1' that no tensor is in"},
     {"StackedOtherVersion", PytorchStacked(kGood, {}).replace(15 + 3, 1, "\1"), "must have 1001"},
+    {"StackedLongPickle", PytorchStacked("\x80\x02X" + test::LittleEndian(1 << 24, 4) + std::string(1 << 24, 'x') + ".", {}), "longer than 16777216 bytes, the limit"},
     {"StackedNoPickle", PytorchStacked("", {}), "cut short"},
 };
 // clang-format on

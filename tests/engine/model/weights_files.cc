@@ -21,7 +21,7 @@ std::string ZipHeader(const ZipEntry& entry) {
 
 std::string LittleEndian(uint64_t value, int bytes) {
   std::string result;
-  for (int i = 0; i < bytes; ++i) result.push_back(static_cast<char>(value >> (8 * i) & 255));
+  for (int i = 0; i < bytes; ++i, value >>= 8) result.push_back(static_cast<char>(value & 255));
   return result;
 }
 
