@@ -10,6 +10,8 @@ const TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-prac
 export const TIMEOUT_MS = 1000 * Number(process.env.WAIT_S ?? 60);
 
 export const url = process.env.UPSCALED_URL;
+/** A server that wants keys: its url, and the keys of a reader and an uploader. */
+export const keys = JSON.parse(process.env.UPSCALED_KEYS);
 
 export function launch() {
   return puppeteer.launch({
@@ -24,7 +26,7 @@ export function launch() {
  */
 export async function openPage(
   browser,
-  { viewport = { width: 1280, height: 800 }, scheme = "light", prepare } = {},
+  { viewport = { width: 1280, height: 800 }, scheme = "light", prepare, server = url } = {},
 ) {
   const context = await browser.createBrowserContext();
   const page = await context.newPage();
@@ -39,7 +41,7 @@ export async function openPage(
   await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
   await page.setViewport(viewport);
   await prepare?.(page);
-  await page.goto(url + "/");
+  await page.goto(server + "/");
   page.finish = async () => {
     assert.deepEqual(page.problems, []);
     await context.close();

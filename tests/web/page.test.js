@@ -9,6 +9,7 @@ import {
   click,
   give,
   keepScreenshot,
+  keys,
   launch,
   openPage,
   textOf,
@@ -348,6 +349,46 @@ test("a key is asked for, kept in the session and sent", async () => {
   assert.deepEqual(
     await page.evaluate(() => [sessionStorage.length, localStorage.length, document.cookie]),
     [1, 0, ""],
+  );
+  await page.finish();
+});
+
+test("a server with keys: none, a wrong one, one that may not, the right one", async () => {
+  const page = await openPage(browser, { server: keys.url });
+  const typeKey = async (key) => {
+    await page.waitForSelector("#key-form:not([hidden])");
+    await page.type("#key", key);
+    await page.keyboard.press("Enter");
+  };
+  const waitForLabel = (text) =>
+    page.waitForFunction(
+      (wanted) => document.querySelector("#key-label").textContent.includes(wanted),
+      {},
+      text,
+    );
+  await page.waitForSelector("#key-form:not([hidden])");
+  await waitForLabel("This server wants a key");
+  await typeKey("upk_not-a-key-of-this-server");
+  await waitForLabel("The server refuses this key: the API key or token is not valid.");
+  assert.equal(await page.evaluate(() => sessionStorage.length), 0, "a wrong key is not kept");
+  await checkAccessible(page, "a key was refused");
+  await keepScreenshot(page, "key-refused");
+
+  await typeKey(keys.reader);
+  await page.waitForSelector("#health[data-state=ok]");
+  await page.waitForSelector("#key-form", { hidden: true });
+  await give(page, { "house.png": sample });
+  await waitForLabel('lacks the role "upscale"');
+
+  await typeKey(keys.uploader);
+  await page.waitForSelector("#key-form", { hidden: true });
+  await page.waitForFunction(() =>
+    /320 × 240 → 640 × 480/.test(document.querySelector(".job-status").textContent),
+  );
+  await click(page, "Upscale");
+  await waitForState(page, "house.png", "done");
+  await page.waitForFunction(
+    () => document.querySelector(".layer.right > img")?.naturalWidth === 640,
   );
   await page.finish();
 });

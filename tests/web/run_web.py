@@ -7,6 +7,7 @@ that it needs is missing.
 import contextlib
 import functools
 import http.server
+import json
 import os
 import pathlib
 import re
@@ -81,22 +82,14 @@ def prepare_python(_):
     }
 
 
-def main():
-    kind, upscaled, work = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3]).resolve()
-    work.mkdir(parents=True, exist_ok=True)
-    command, variables = {"js": prepare_js, "python": prepare_python, "page": prepare_page}[kind](
-        work
-    )
+@contextlib.contextmanager
+def serve(upscaled, work, name, *flags):
+    """A server, until the end: the URLs of its ports, as {"http": ..., "admin": ...}. Its log is
+    NAME.log."""
     ports = [f"--{port}=127.0.0.1:0" for port in ("listen", "http", "admin")]
-    with open(work / "server.log", "w+") as log, image_host() as image_url, subprocess.Popen(
-        [
-            upscaled,
-            "--device=cpu",
-            f"--fetch-allow-private={os.path.dirname(image_url)}/",
-            *ports,
-        ],
-        stderr=subprocess.PIPE,
-        text=True,
+    command = [upscaled, "--device=cpu", *ports, *flags]
+    with open(work / f"{name}.log", "w+") as log, subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True
     ) as server:
         try:
             said = ""
@@ -104,25 +97,60 @@ def main():
                 said += line
                 if " ready " in line:
                     break
-            endpoints = {name: re.search(rf"\b{name}=(\S+)", said) for name in ("http", "admin")}
+            endpoints = {port: re.search(rf"\b{port}=(\S+)", said) for port in ("http", "admin")}
             assert all(endpoints.values()), f"the server did not start: {said}"
             print(said, file=log, flush=True)
             copier = subprocess.Popen(
                 ["cat"], stdin=server.stderr, stdout=log
             )  # A full pipe loses lines of the log.
-            environment = {
-                **os.environ,
-                **variables,
-                "UPSCALED_URL": "http://" + endpoints["http"][1],
-                "UPSCALED_IMAGE_URL": image_url,
-                "UPSCALED_ADMIN": "http://" + endpoints["admin"][1],
-            }
-            result = subprocess.run(command, env=environment, cwd=work)
-            assert server.poll() is None, f"the server ended: see {work}/server.log"
+            yield {port: "http://" + found[1] for port, found in endpoints.items()}
+            assert server.poll() is None, f"the server ended: see {log.name}"
         finally:
             server.terminate()
             server.stderr.close()
     copier.wait(10)
+
+
+@contextlib.contextmanager
+def serve_with_keys(upscaled, work):
+    """A server that wants keys: what page.test.js is told of it."""
+    keys, entries = {}, []
+    for name, role in (("reader", "read"), ("uploader", "upscale")):
+        made = subprocess.run(
+            [upscaled, "keys", "new", "--name", name, "--role", role],
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        ).stdout
+        keys[name], _, entry = made.partition("\n")
+        entries.append(json.loads(entry))
+    (work / "keys.json").write_text(json.dumps({"keys": entries}))
+    with serve(upscaled, work, "keys", f"--auth-keys={work}/keys.json") as urls:
+        yield {"url": urls["http"], **keys}
+
+
+def main():
+    kind, upscaled, work = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3]).resolve()
+    work.mkdir(parents=True, exist_ok=True)
+    command, variables = {"js": prepare_js, "python": prepare_python, "page": prepare_page}[kind](
+        work
+    )
+    with contextlib.ExitStack() as stack:
+        image_url = stack.enter_context(image_host())
+        fetch = f"--fetch-allow-private={os.path.dirname(image_url)}/"
+        urls = stack.enter_context(serve(upscaled, work, "server", fetch))
+        if kind == "page":
+            variables["UPSCALED_KEYS"] = json.dumps(
+                stack.enter_context(serve_with_keys(upscaled, work))
+            )
+        environment = {
+            **os.environ,
+            **variables,
+            "UPSCALED_URL": urls["http"],
+            "UPSCALED_IMAGE_URL": image_url,
+            "UPSCALED_ADMIN": urls["admin"],
+        }
+        result = subprocess.run(command, env=environment, cwd=work)
     sys.exit(result.returncode)
 
 

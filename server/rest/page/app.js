@@ -61,16 +61,31 @@ async function loadServer() {
       `PNG, JPEG or WebP, up to ${formatBytes(Number(bytes))} and ${formatPixels(Number(pixels))}`;
     return { models, info };
   } catch (error) {
-    if (error instanceof UnauthorizedError) askKey();
+    // 429: a wrong key after many others.
+    if (error instanceof UnauthorizedError || error.status === 429) askKey(error);
     throw error;
   }
 }
 
-function askKey() {
+/** Asks for a key, or for another one where the one that there is was refused. */
+function askKey(error) {
   const form = byId("key-form");
+  if (sessionStorage.getItem(KEY_ITEM) !== null) {
+    byId("key-label").textContent = `The server refuses this key: ${error.message}.`;
+    if (error.status === 401) setKey(); // not to be counted as a wrong one again and again
+  } else if (form.hidden) {
+    byId("key-label").textContent = "This server wants a key";
+  }
   if (!form.hidden) return;
   form.hidden = false;
   byId("key").focus();
+}
+
+function setKey(key) {
+  if (key) sessionStorage.setItem(KEY_ITEM, key);
+  else sessionStorage.removeItem(KEY_ITEM);
+  client = makeClient();
+  queue.setClient(client);
 }
 
 function addFiles(files) {
@@ -121,7 +136,10 @@ async function askVerdicts() {
   await new Promise((resolve) => setTimeout(resolve, ASK_AFTER_MS));
   for (const job of queue.jobs) {
     if (signal.aborted) return;
-    if (["ready", "cancelled"].includes(job.state)) await job.ask(client, options.get(), signal);
+    if (["ready", "cancelled"].includes(job.state)) {
+      await job.ask(client, options.get(), signal);
+      if (job.error instanceof UnauthorizedError && !signal.aborted) askKey(job.error);
+    }
     render();
   }
 }
@@ -129,7 +147,7 @@ async function askVerdicts() {
 const announced = new WeakMap();
 
 function onJobChanged(job) {
-  if (job.error instanceof UnauthorizedError) askKey();
+  if (job.error instanceof UnauthorizedError) askKey(job.error);
   if (["done", "failed", "cancelled"].includes(job.state) && announced.get(job) !== job.requestId) {
     announced.set(job, job.requestId);
     byId("announcer").textContent = `${job.name}: ${job.state}`;
@@ -192,11 +210,8 @@ function listen() {
   });
   byId("key-form").addEventListener("submit", (event) => {
     event.preventDefault();
-    sessionStorage.setItem(KEY_ITEM, byId("key").value.trim());
+    setKey(byId("key").value.trim());
     byId("key").value = "";
-    client = makeClient();
-    queue.setClient(client);
-    byId("key-form").hidden = true;
     health.refresh();
     askVerdicts();
   });
