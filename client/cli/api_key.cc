@@ -15,7 +15,7 @@
 namespace upscaled::client {
 namespace {
 
-constexpr size_t kMaxKeyBytes = 4096;
+constexpr size_t kMaxKeyBytes = 8192;  // of tokens; keys have 47
 
 absl::StatusOr<std::string> ReadKeyFile(const std::string& path) {
   std::ifstream file(path);

@@ -78,10 +78,11 @@ absl::StatusOr<std::shared_ptr<const Authenticator::Known>> Authenticator::Read(
 
 absl::StatusOr<std::shared_ptr<const Principal>> Authenticator::Authorize(
     const Credentials& credentials, std::string_view address, Role role) const {
+  // Of the calendar, as the entries' times are; before it is known whether there is one.
+  const absl::Time now = absl::Now();
   const Identified caller = Identify(credentials, address);
   if (caller.entry == nullptr) return Deny({caller.denial, address, "", caller.why});
   const Principal& principal = caller.entry->principal;
-  const absl::Time now = absl::Now();  // of the calendar, as the entry's times are
   if (now >= caller.entry->expires) return Deny({Denial::kExpiredKey, address, principal.name});
   if (now < caller.entry->not_before) return Deny({Denial::kEarlyKey, address, principal.name});
   if (!principal.roles.Has(role)) {

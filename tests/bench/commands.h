@@ -12,6 +12,7 @@ namespace upscaled::bench {
 void AddCallsCommand(CLI::App& app);
 void AddCodecCommand(CLI::App& app);
 void AddFlatCommand(CLI::App& app);
+void AddIdentityCommand(CLI::App& app);
 void AddImageCommand(CLI::App& app);
 void AddKernelsCommand(CLI::App& app);
 void AddModelsCommand(CLI::App& app);

@@ -11,6 +11,7 @@ int main(int argc, char** argv) {
   upscaled::bench::AddCallsCommand(app);
   upscaled::bench::AddCodecCommand(app);
   upscaled::bench::AddFlatCommand(app);
+  upscaled::bench::AddIdentityCommand(app);
   upscaled::bench::AddImageCommand(app);
   upscaled::bench::AddKernelsCommand(app);
   upscaled::bench::AddModelsCommand(app);

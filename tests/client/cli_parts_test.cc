@@ -262,13 +262,15 @@ TEST(ApiKeyTest, ComesFromTheFileOrTheEnvironment) {
   setenv("UPSCALE_API_KEY", "from-environment", 1);
   EXPECT_EQ(*FindApiKey(""), "from-environment");
   EXPECT_EQ(*FindApiKey(file), "from-file");
+  WriteText(file, std::string(8192, 't'));
+  EXPECT_EQ(FindApiKey(file)->size(), 8192u) << "a token";
   setenv("UPSCALE_API_KEY", "two words", 1);
   EXPECT_EQ(FindApiKey("").status(), absl::InvalidArgumentError("UPSCALE_API_KEY holds no key"));
   unsetenv("UPSCALE_API_KEY");
   EXPECT_TRUE(absl::IsNotFound(FindApiKey(folder / "none").status()));
   EXPECT_TRUE(absl::IsNotFound(FindApiKey(folder.path()).status()));
   for (const std::string& text :
-       {std::string(), std::string("\n"), std::string("a\rb"), std::string(5000, 'k')}) {
+       {std::string(), std::string("\n"), std::string("a\rb"), std::string(8193, 'k')}) {
     WriteText(file, text);
     EXPECT_EQ(FindApiKey(file).status(),
               absl::InvalidArgumentError(absl::StrCat("--api-key-file ", file, " holds no key")));

@@ -259,24 +259,31 @@ TEST_F(IdentityTest, OperatorsOfThisMachineNeedNoKey) {
 
 TEST_F(IdentityTest, NewKeysUnderLoadLoseNoCall) {
   TestServer server(Config());
+  // Twice the same holder: its new key is "unknown" until the file has it.
+  std::atomic<const char*> shown = "uploader";
   std::atomic<bool> stop = false;
-  std::atomic<int> calls = 0, failures = 0;
+  std::atomic<int> grpc_calls = 0, http_calls = 0, failures = 0;
+  const auto await_calls = [&](int more) {
+    for (const std::atomic<int>* calls : {&grpc_calls, &http_calls}) {
+      for (const int end = *calls + more; *calls < end;) std::this_thread::yield();
+    }
+  };
   std::vector<std::thread> clients;
   clients.emplace_back([&] {
     while (!stop) {
       grpc::ClientContext context;
-      Show(context, "uploader");
+      Show(context, shown.load());
       pb::ListModelsResponse response;
       failures += !server.stub().ListModels(&context, {}, &response).ok();
-      ++calls;
+      ++grpc_calls;
     }
   });
   clients.emplace_back([&] {
     while (!stop) {
-      failures +=
-          Request(server.server().http_port(), "POST", "/v1/upscale", image_, FieldsOf("uploader"))
-              .status != 200;
-      ++calls;
+      failures += Request(server.server().http_port(), "POST", "/v1/upscale", image_,
+                          FieldsOf(shown.load()))
+                      .status != 200;
+      ++http_calls;
     }
   });
   for (int i = 0; i < 20; ++i) {
@@ -285,7 +292,14 @@ TEST_F(IdentityTest, NewKeysUnderLoadLoseNoCall) {
   }
   WriteText(file(), "{");  // leaves the keys as they were
   server.server().Reload();
-  while (calls < 50) std::this_thread::yield();
+  await_calls(10);
+  WriteKeys({EntryOf("uploader", "upscale"), EntryOf("unknown", "upscale")});
+  server.server().Reload();
+  shown = "unknown";
+  await_calls(2);  // those that have begun with the old key
+  WriteKeys(json::array({EntryOf("unknown", "upscale")}));
+  server.server().Reload();
+  await_calls(10);
   stop = true;
   for (std::thread& client : clients) client.join();
   EXPECT_EQ(failures, 0);
@@ -293,8 +307,8 @@ TEST_F(IdentityTest, NewKeysUnderLoadLoseNoCall) {
   EXPECT_THAT(server.log(), HasSubstr("the keys stay as they were"));
   WriteKeys(json::array());
   server.server().Reload();
-  EXPECT_EQ(
-      Request(server.server().http_port(), "GET", "/v1/info", "", FieldsOf("uploader")).status, 401)
+  EXPECT_EQ(Request(server.server().http_port(), "GET", "/v1/info", "", FieldsOf("unknown")).status,
+            401)
       << "revoked";
 }
 
