@@ -1,6 +1,5 @@
 #include "engine/model/architectures/esrgan.h"
 
-#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +24,7 @@ struct Spelling {
   std::string trunk;
   std::vector<std::string> ups;
   std::string hr, last;
+  const char* skip = "";  // in a dense block of ESRGAN+
 
   std::string Conv(int block, int dense, int index) const {
     return absl::Substitute(conv, block, dense + 1, absl::StrCat("conv", index + 1));
@@ -70,7 +70,9 @@ Spelling Bsrgan(const TensorFile& file) {
 // Numbers of a sequence, in which resizes and activations count as well: 3 and 6 enlarge x4, 8 and
 // 10 follow.
 Spelling Esrgan(const TensorFile& file) {
-  Spelling spelling{.first = "model.0", .conv = "model.1.sub.$0.RDB$1.$2.0"};
+  Spelling spelling{.first = "model.0",
+                    .conv = "model.1.sub.$0.RDB$1.$2.0",
+                    .skip = "model.1.sub.$0.RDB$1.conv1x1"};
   spelling.trunk = absl::StrCat("model.1.sub.", CountBlocks(file, spelling));
   constexpr int kMaxNumber = 32;
   for (int i = 2; i < kMaxNumber; ++i) {
@@ -109,14 +111,13 @@ absl::StatusOr<int> UnshuffleFactor(const TensorFile& file, const Spelling& spel
 int AddDenseBlock(NetworkBuilder& builder, const Spelling& spelling, int block, int dense, int x) {
   // ESRGAN+ adds what a 1x1 convolution makes of the input to the second result, and that to the
   // fourth.
-  const std::string skip = absl::Substitute(spelling.conv, block, dense + 1, "conv1x1");
-  const std::string plain_skip = skip.substr(0, skip.rfind("conv1x1") + 7);
-  const bool plus = HasWeight(builder.file(), plain_skip);
+  const std::string skip = absl::Substitute(spelling.skip, block, dense + 1);
+  const bool plus = HasWeight(builder.file(), skip);
   std::vector<int> parts = {x};
   for (int i = 0; i < kConvs - 1; ++i) {
     const int joined = i == 0 ? x : builder.Concat(parts);
     int y = builder.Conv(joined, spelling.Conv(block, dense, i), kLeaky);
-    if (plus && i == 1) y = builder.Add(y, builder.Conv(x, plain_skip, {}));
+    if (plus && i == 1) y = builder.Add(y, builder.Conv(x, skip, {}));
     if (plus && i == 3) y = builder.Add(y, parts[2]);
     parts.push_back(y);
   }

@@ -1,5 +1,7 @@
 #include "engine/model/pytorch/loader.h"
 
+#include <utility>
+
 #include "engine/model/pytorch/stacked_file.h"
 #include "engine/model/pytorch/zip_file.h"
 

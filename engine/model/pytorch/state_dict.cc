@@ -1,12 +1,11 @@
 #include "engine/model/pytorch/state_dict.h"
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/string_view.h"
 #include "engine/model/quote.h"
 
 namespace upscaled::pytorch {

@@ -1,4 +1,5 @@
 // Architectures by hand-written tensors; pytorch_test compares what they compute.
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -122,6 +123,28 @@ TEST(EsrganTest, ScaleAndAlignmentFollowFromTheShapes) {
     EXPECT_EQ(network->scale, e.scale);
     EXPECT_EQ(network->align_px, e.align_px);
   }
+}
+
+// In the oldest spelling, for x1.
+Shapes OldEsrgan(bool plus) {
+  Shapes shapes = ConvShapes("model.0", 4, 3, 3);
+  for (int dense = 1; dense <= 3; ++dense) {
+    const std::string name = absl::StrCat("model.1.sub.0.RDB", dense, ".conv");
+    for (int i = 1; i <= 5; ++i) {
+      shapes = shapes + ConvShapes(absl::StrCat(name, i, ".0"), i < 5 ? 2 : 4, 4 + 2 * (i - 1), 3);
+    }
+    if (plus) shapes = shapes + Shapes{{name + "1x1.weight", {2, 4, 1, 1}}};
+  }
+  return shapes + ConvShapes("model.1.sub.1", 4, 4, 3) + ConvShapes("model.2", 4, 4, 3) +
+         ConvShapes("model.4", 3, 4, 3);
+}
+
+TEST(EsrganTest, PlusAddsTwiceInEachDenseBlock) {
+  const auto adds = [](const std::vector<Op>& ops) {
+    return std::count(ops.begin(), ops.end(), Op::kAdd);
+  };
+  EXPECT_EQ(adds(Ops(Build(OldEsrgan(false)))), 3 + 1 + 1);
+  EXPECT_EQ(adds(Ops(Build(OldEsrgan(true)))), 3 * 3 + 1 + 1);
 }
 
 TEST(EsrganTest, BlocksOfPixelsAreTakenInTheOrderOfPixelUnshuffle) {
