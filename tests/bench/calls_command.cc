@@ -29,6 +29,7 @@ struct CallsOptions {
   std::vector<std::string> servers;
   int rounds = 40;
   int megabytes = 27;
+  std::string api_key;
 };
 
 // A server and what its calls took.
@@ -48,10 +49,16 @@ double SecondsOf(const std::function<grpc::Status()>& call, grpc::StatusCode exp
   return absl::ToDoubleSeconds(absl::Now() - start);
 }
 
-double SmallCallSeconds(Stub& stub) {
+// Servers that ask for no key are shown it as well.
+void ShowKey(const std::string& api_key, grpc::ClientContext& context) {
+  if (!api_key.empty()) context.AddMetadata("authorization", absl::StrCat("Bearer ", api_key));
+}
+
+double SmallCallSeconds(Stub& stub, const std::string& api_key) {
   return SecondsOf(
       [&] {
         grpc::ClientContext context;
+        ShowKey(api_key, context);
         ::upscale::v1::GetServerInfoResponse response;
         return stub.GetServerInfo(&context, {}, &response);
       },
@@ -59,10 +66,12 @@ double SmallCallSeconds(Stub& stub) {
 }
 
 // Of bytes that are no image, so that nothing is computed.
-double UploadSeconds(Stub& stub, const ::upscale::v1::UpscaleRequest& request) {
+double UploadSeconds(Stub& stub, const ::upscale::v1::UpscaleRequest& request,
+                     const std::string& api_key) {
   return SecondsOf(
       [&] {
         grpc::ClientContext context;
+        ShowKey(api_key, context);
         ::upscale::v1::UpscaleResponse response;
         return stub.Upscale(&context, request, &response);
       },
@@ -87,9 +96,9 @@ void RunCallsCommand(const CallsOptions& options) {
     for (size_t i = 0; i < subjects.size(); ++i) {
       Subject& subject = subjects[(round + i) % subjects.size()];
       for (int call = 0; call < kTurnCalls; ++call) {
-        subject.small_s.push_back(SmallCallSeconds(*subject.stub));
+        subject.small_s.push_back(SmallCallSeconds(*subject.stub, options.api_key));
       }
-      subject.upload_s.push_back(UploadSeconds(*subject.stub, upload));
+      subject.upload_s.push_back(UploadSeconds(*subject.stub, upload, options.api_key));
     }
   }
   PrintMachine();
@@ -114,6 +123,8 @@ void AddCallsCommand(CLI::App& app) {
   command->add_option("--megabytes", options->megabytes, "Of an upload; see --max-unary-bytes")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  command->add_option("--api-key", options->api_key, "Shown to all servers")
+      ->envname("UPSCALE_API_KEY");
   command->callback([options] { RunCallsCommand(*options); });
 }
 
