@@ -568,9 +568,10 @@ void Server::Close() {
 void Server::OnFinished(const RequestRecord& record) {
   metrics_.OnRequest(record);
   logger_.LogRequest(record);
-  if (audit_ != nullptr) audit_->Add(record, absl::Now());
-  if (usage_ != nullptr) usage_->Add(record, absl::Now());
-  if (traces_ != nullptr) traces_->Add(record, absl::Now());
+  const absl::Time now = absl::Now();
+  if (audit_ != nullptr) audit_->Add(record, now);
+  if (usage_ != nullptr) usage_->Add(record, now);
+  if (traces_ != nullptr) traces_->Add(record, now);
 }
 
 std::string Server::RenderMetrics() {
