@@ -231,7 +231,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   upscaled::Cancellation cancellation;
   RequestRecord record;
   AdmissionController::Reservation reservation;
-  const CallContext context{cancellation, record, absl::Now(), reservation};
+  const Payer payer;
+  const CallContext context{cancellation, record, absl::Now(), reservation, payer};
   switch (data[0] % 3) {
     case 0:
       RunImage(context, rest);

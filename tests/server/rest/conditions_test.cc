@@ -78,8 +78,8 @@ TEST(UploadTest, ReadsTheDigestThatTheClientTells) {
     FakeExchange exchange({.fields = {{"Content-Digest", field}}}, std::make_shared<FakeClient>());
     AdmissionController admission({}, 1 << 20, Clock::Real());
     RequestRecord record;
-    const std::string address;
-    return Upload(exchange, admission, address, record, nullptr).digest();
+    const Payer payer;
+    return Upload(exchange, admission, payer, record, nullptr).digest();
   };
   const auto digest =
       digest_of("md5=:AA==:, sha-256=:n4bQgYhMfWWaL+qgxVrQFaO/TxsrC4Is0V1sFbDwCgg=:");

@@ -51,8 +51,9 @@ class UpscaleCallTest : public testing::Test {
     Cancellation cancellation;
     RequestRecord record;
     AdmissionController::Reservation reservation;
-    const absl::Status status = HandleUpscale(
-        env_.handlers(), {cancellation, record, absl::Now(), reservation, ""}, request, response);
+    const absl::Status status =
+        HandleUpscale(env_.handlers(), {cancellation, record, absl::Now(), reservation, Payer()},
+                      request, response);
     EXPECT_TRUE(status.ok()) << status;
     return response.image();
   }
