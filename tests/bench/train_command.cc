@@ -1,4 +1,5 @@
 // upscale-bench train: the parts of a convolution's training apart, and whole steps; one thread.
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,7 +13,6 @@
 #include "engine/train/parameters.h"
 #include "tests/bench/commands.h"
 #include "tests/bench/measure.h"
-#include "tests/bench/networks.h"
 #include "tests/bench/options.h"
 
 namespace upscaled::bench {
@@ -28,7 +28,7 @@ constexpr int kLayerPx = 60;  // of a layer's input, in the middle of a network
 
 struct TrainOptions {
   double budget_s = 2;
-  std::string repository;
+  std::vector<std::filesystem::path> repositories;
 };
 
 void Fill(std::vector<float>& values) {
@@ -104,7 +104,8 @@ void RunTrainCommand(const TrainOptions& options) {
     MeasureLayer(in, out, measure);
   }
   for (const char* model : {"general-2x", "fast-2x"}) {
-    MeasureSteps(model, ValueOrExit(LoadBenchNetwork(model, options.repository)), measure);
+    const ModelOptions wanted{.model = model, .repositories = options.repositories};
+    MeasureSteps(model, wanted.Load(), measure);
   }
 }
 
@@ -114,8 +115,7 @@ void AddTrainCommand(CLI::App& app) {
   auto options = std::make_shared<TrainOptions>();
   CLI::App* command =
       app.add_subcommand("train", "Measure convolutions forward and backward, and training steps");
-  command->add_option("--model-repository", options->repository, "Folder of the bundled models")
-      ->required();
+  AddRepositoryOption(*command, options->repositories);
   command->add_option("--time", options->budget_s, "Seconds for each layer and network")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
