@@ -82,8 +82,7 @@ void AddKernels(const Layer& layer, const CommonOptions& options, cpu::Isa isa,
                 InterleavedBenchmark& benchmark) {
   for (const cpu::KernelEntry& info : cpu::ListKernels()) {
     const bool wanted = options.backend.kernel.empty() || options.backend.kernel == info.name;
-    const bool runs = info.precision == Precision::kExact || cpu::HasFp16(isa);
-    if (!wanted || !runs || !info.supports(layer)) continue;
+    if (!wanted || !info.RunsOn(isa) || !info.supports(layer)) continue;
     const double estimate_s =
         BestSecondsOf(*MakeTrial(layer, info, isa, kMinRows)) * kOutput.height / kMinRows;
     const int rows = estimate_s > kMaxRun_s ? kMinRows : kOutput.height;

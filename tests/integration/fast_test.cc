@@ -48,7 +48,7 @@ std::vector<float> Samples(const Image& image) {
 
 TEST(FastTest, IsCloseToExactAndTheSameForAllTiles) {
   TestServer server(FastConfig());
-  if (DefaultPrecision(server) != pb::PRECISION_FAST) GTEST_SKIP() << "no AVX512-FP16 here";
+  if (DefaultPrecision(server) != pb::PRECISION_FAST) GTEST_SKIP() << "no AVX512_VNNI here";
   const std::string image = client::ReadText(kImage);
   const Outcome exact = UpscaleImage(server.stub(), Options(pb::PRECISION_EXACT), image);
   const Outcome fast = UpscaleImage(server.stub(), Options(pb::PRECISION_FAST), image);
@@ -69,7 +69,7 @@ TEST(FastTest, IsCloseToExactAndTheSameForAllTiles) {
   }
 }
 
-// As on machines without AVX512-FP16.
+// As on machines without AVX512_VNNI.
 TEST(FastTest, ModelsThatDoNotHaveItRunInExact) {
   ServerConfig config = FastConfig();
   config.cpu_isa = "portable";

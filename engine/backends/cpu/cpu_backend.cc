@@ -34,14 +34,14 @@ class CpuBackend : public Backend {
                         stream_count_ == 1 ? " thread" : " threads");
   }
   std::string arithmetic() const override {  // whatever the number of threads
-    return absl::StrCat("CPU, ", ToAbsl(cpu::IsaName(isa_)), cpu::HasFp16(isa_) ? ", fp16" : "");
+    return absl::StrCat("CPU, ", ToAbsl(cpu::IsaName(isa_)));
   }
   absl::StatusOr<std::shared_ptr<const Executable>> Compile(const Network& network,
                                                             Precision precision) override {
-    if (precision == Precision::kFast && !cpu::HasFp16(isa_)) {
+    if (precision == Precision::kFast && !cpu::HasVnni(isa_)) {
       return absl::UnimplementedError(absl::StrCat(
           "the cpu backend has no precision '", ToAbsl(PrecisionName(precision)), "' on ",
-          ToAbsl(cpu::IsaName(isa_)), " here, only 'exact': it takes avx512 with AVX512-FP16"));
+          ToAbsl(cpu::IsaName(isa_)), ", only 'exact': it takes avx512_vnni or avx512_fp16"));
     }
     return cpu::CpuExecutable::Create(network, isa_, forced_kernel_, precision, chooser_.get());
   }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/backends/cpu/calibration.h"
 #include "engine/backends/cpu/row_schedule.h"
 #include "engine/backends/cpu/run_tile.h"
 #include "engine/backends/cpu/tile_choice.h"
@@ -24,13 +25,21 @@ struct TiledProgram {
 absl::StatusOr<TiledProgram> Build(const Network& network, Isa isa,
                                    const KernelEntry* forced_kernel, Precision precision,
                                    KernelChooser* chooser) {
-  ASSIGN_OR_RETURN(Program program, BuildProgram(network, isa, forced_kernel, precision, chooser));
+  Calibration calibration;
+#ifdef UPSCALED_VNNI
+  if (precision == Precision::kFast) {
+    ASSIGN_OR_RETURN(calibration, Calibrate(network, isa, forced_kernel));
+  }
+#endif
+  ASSIGN_OR_RETURN(Program program,
+                   BuildProgram(network, isa, forced_kernel, precision, chooser, calibration));
   const size_t cache_bytes = CoreCacheBytes();
   absl::StatusOr<std::vector<Size>> tiles = RankTiles(program, cache_bytes);
   if (absl::IsResourceExhausted(tiles.status()) && forced_kernel == nullptr) {
     // Every layer's blocks widen the halo of a tile; over hundreds of layers that costs far more
     // than kernels without blocks.
-    const char* direct = precision == Precision::kFast ? "direct_fp16" : "direct";
+    const bool fp16 = precision == Precision::kFast && HasFp16(isa);
+    const char* direct = fp16 ? "direct_fp16" : "direct";
     ASSIGN_OR_RETURN(program, BuildProgram(network, isa, FindKernel(direct), precision));
     tiles = RankTiles(program, cache_bytes);
   }

@@ -15,7 +15,7 @@ class CpuExecutable final : public Executable {
   // The scratch of a stream for the smallest tile that is ever preferred.
   static constexpr size_t kMaxWorkspaceBytes = size_t{1} << 30;
 
-  // `forced_kernel` and `chooser` may be null; kFast needs HasFp16(isa). UNIMPLEMENTED: see
+  // `forced_kernel` and `chooser` may be null; kFast needs HasVnni(isa). UNIMPLEMENTED: see
   // BuildProgram. RESOURCE_EXHAUSTED: no memory for the packed weights, or they or the workspace
   // exceed their limits.
   static absl::StatusOr<std::shared_ptr<const Executable>> Create(const Network& network, Isa isa,

@@ -13,8 +13,8 @@ namespace upscaled::cpu {
 
 class KernelCandidate final : public LayerCandidate {
  public:
-  // A layer of one input, which `kernel` supports, for an input of this size; kernels of precision
-  // kFast need HasFp16(isa). Throws std::bad_alloc when memory is out.
+  // A layer of one input, which `kernel` supports, for an input of this size; kernel.RunsOn(isa).
+  // Throws std::bad_alloc when memory is out.
   KernelCandidate(const Layer& layer, const KernelEntry& kernel, Isa isa, Size input);
   KernelCandidate(const KernelCandidate&) = delete;
   KernelCandidate& operator=(const KernelCandidate&) = delete;

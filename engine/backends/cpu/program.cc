@@ -48,11 +48,14 @@ int Converted(Program& program, int source, bool half, Isa isa) {
   return AppendLayer(program, layer, info->create(layer, isa), info, false, half);
 }
 
-int AppendKernel(Program& program, Layer layer, const KernelEntry& info, Isa isa,
-                 bool interleaved) {
+// `ranges`: what the layer reads, if known.
+int AppendKernel(Program& program, Layer layer, const KernelEntry& info, Isa isa, bool interleaved,
+                 const PointRanges* ranges) {
   const bool half = info.precision == Precision::kFast;
   for (int& input : layer.inputs) input = Converted(program, input, half, isa);
-  return AppendLayer(program, layer, info.create(layer, isa), &info, interleaved, half);
+  auto kernel = info.calibrated != nullptr && ranges != nullptr ? info.calibrated(layer, *ranges)
+                                                                : info.create(layer, isa);
+  return AppendLayer(program, layer, std::move(kernel), &info, interleaved, half);
 }
 
 absl::Status CheckPoolings(const Network& network, const std::vector<int>& poolings,
@@ -66,17 +69,20 @@ absl::Status CheckPoolings(const Network& network, const std::vector<int>& pooli
 // Appends the nodes of a plan, in order.
 class NodeAppender {
  public:
-  NodeAppender(const Network& source, const CpuKernelSet& kernels, Isa isa, Program& program)
+  NodeAppender(const Network& source, const CpuKernelSet& kernels, Isa isa,
+               const Calibration& calibration, Program& program)
       : source_(source),
         kernels_(kernels),
         isa_(isa),
-        program_(program),
-        index_of_(source.layers.size()) {}
+        calibration_(calibration),
+        program_(program) {
+    program_.index_of.assign(source.layers.size(), -1);
+  }
 
   absl::Status Append(const Node& node) {
     Layer layer = AsConvolution(FusedLayer(source_, node));
-    for (int& input : layer.inputs) input = index_of_[input];
-    int& index = index_of_[node.layer()];
+    for (int& input : layer.inputs) input = program_.index_of[input];
+    int& index = program_.index_of[node.layer()];
     const auto* const info = static_cast<const KernelEntry*>(node.kernel.info);
     if (info == nullptr) {
       index = AppendLayer(program_, layer, nullptr, nullptr, layer.op == Op::kInput, false);
@@ -84,7 +90,9 @@ class NodeAppender {
     }
     RETURN_IF_ERROR(budget_.Check(layer, kernels_.PackedBytesBound(layer)));
     if (info->prelude != nullptr) layer.inputs = {AppendPrelude(info->prelude(layer), layer)};
-    index = AppendKernel(program_, layer, *info, isa_, false);
+    const auto ranges = calibration_.find(node.layer());
+    index = AppendKernel(program_, layer, *info, isa_, false,
+                         ranges != calibration_.end() ? &ranges->second : nullptr);
     return budget_.Add(layer, program_.weight_bytes - budget_.bytes());
   }
 
@@ -93,15 +101,15 @@ class NodeAppender {
     prelude.inputs = layer.inputs;
     const KernelChoice first = RankKernels(kernels_, {&prelude}).front();
     return AppendKernel(program_, std::move(prelude), static_cast<const KernelEntry&>(*first.info),
-                        isa_, true);
+                        isa_, true, nullptr);
   }
 
   const Network& source_;
   const CpuKernelSet& kernels_;
   const Isa isa_;
+  const Calibration& calibration_;
   Program& program_;
   WeightBudget budget_;
-  std::vector<int> index_of_;  // the source's layers in program_.network
 };
 
 // Sets all that follows from the layers' kernels and connections.
@@ -177,7 +185,8 @@ void ChooseCached(Program& program) {
 }  // namespace
 
 absl::StatusOr<Program> BuildProgram(const Network& source, Isa isa, const KernelEntry* forced,
-                                     Precision precision, KernelChooser* chooser) {
+                                     Precision precision, KernelChooser* chooser,
+                                     const Calibration& calibration) {
   RETURN_IF_ERROR(CheckPoolings(source, ListPoolings(source), precision));
   const CpuKernelSet kernels(isa, precision);
   ASSIGN_OR_RETURN(
@@ -190,7 +199,7 @@ absl::StatusOr<Program> BuildProgram(const Network& source, Isa isa, const Kerne
   program.network.scale = source.scale;
   program.network.pad_px = source.pad_px;
   program.network.align_px = source.align_px;
-  NodeAppender appender(source, kernels, isa, program);
+  NodeAppender appender(source, kernels, isa, calibration, program);
   for (const Node& node : plan.nodes) RETURN_IF_ERROR(appender.Append(node));
   Connect(program);
   StaggerBlocks(program);

@@ -1,6 +1,7 @@
 // A network made ready for this backend: its layers as kernels run them, with their kernels.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -8,11 +9,15 @@
 #include "engine/backends/cpu/kernels/args.h"
 #include "engine/backends/cpu/kernels/kernel.h"
 #include "engine/backends/cpu/kernels/kernel_list.h"
+#include "engine/backends/cpu/kernels/winograd_int16.h"
 #include "engine/graph/kernel_choice.h"
 #include "engine/model/network.h"
 #include "engine/model/precision.h"
 
 namespace upscaled::cpu {
+
+// What layers read, by their indices in a network.
+using Calibration = std::map<int, PointRanges>;
 
 // Immutable, thread safe. Vectors are indexed as network.layers, if nothing else is said.
 struct Program {
@@ -34,15 +39,18 @@ struct Program {
   // ones, those where the next pass goes on, and images on the way to them, which are small.
   std::vector<bool> cached;
   std::vector<int> poolings;               // ListPoolings
+  std::vector<int> index_of;               // of the source's layers; -1: has none
   SampleConversions sample_conversions{};  // the instruction set's
   size_t scratch_floats = 0;               // the largest kernel's
   size_t weight_bytes = 0;
 };
 
-// As PlanNetwork; `chooser` chooses in precision kExact alone. kFast needs HasFp16(isa).
-// RESOURCE_EXHAUSTED: the packed weights may exceed their limit.
+// As PlanNetwork; `chooser` chooses in precision kExact alone. kFast needs HasVnni(isa).
+// `calibration`: what layers read, for kernels that want to know. RESOURCE_EXHAUSTED: the packed
+// weights may exceed their limit.
 absl::StatusOr<Program> BuildProgram(const Network& source, Isa isa, const KernelEntry* forced,
                                      Precision precision = Precision::kExact,
-                                     KernelChooser* chooser = nullptr);
+                                     KernelChooser* chooser = nullptr,
+                                     const Calibration& calibration = {});
 
 }  // namespace upscaled::cpu

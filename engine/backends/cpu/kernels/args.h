@@ -31,7 +31,8 @@ struct EpilogueArgs {
   float clip_max = 0;
 };
 
-// One row of blocks of a Winograd convolution. For fp16 kernels tensors and weights hold halves.
+// One row of blocks of a Winograd convolution. For 16-bit kernels tensors hold halves, weights
+// halves or integers.
 struct WinogradArgs {
   static constexpr int kMaxPoints = 8;
   const float* src_rows[kMaxPoints];  // plane 0, at the first block's first column
@@ -45,6 +46,10 @@ struct WinogradArgs {
   size_t dst_plane_stride;
   int dst_channels;  // whole planes
   const float* weights;
+  // Integers alone: what the transformed input is multiplied with, [point][channel of the planes],
+  // and what the sums are, [block of out_channels][point][channel of the block].
+  const float* src_scale;
+  const float* dst_scale;
   EpilogueArgs epilogue;
   float* scratch;
 };
@@ -54,7 +59,8 @@ struct WinogradVariant {
   void (*run)(const WinogradArgs& args);
   size_t (*scratch_floats)(int src_planes);
   int out_channels;
-  int in_multiple = kPlaneChannels;  // input channels are padded to a multiple
+  int in_multiple = kPlaneChannels;   // input channels are padded to a multiple
+  int out_multiple = kPlaneChannels;  // output channels likewise; zeros fill their last plane
   bool half = false;
 };
 
@@ -67,11 +73,19 @@ struct WinogradVariants {
   WinogradVariant even_few;  // half as many blocks at a time
 };
 
-// In winograd_fp16.cc: the points besides 0 and infinity, +- these, and the variants (narrow: for
-// at most 32 output channels).
-inline constexpr double kWinogradFp16Points[] = {0.6875, 1.5};
+// The points of F(4x4, 3x3) in 16 bits besides 0 and infinity: +- these.
+inline constexpr double kWinograd16BitPoints[] = {0.6875, 1.5};
+
+// In winograd_fp16.cc (narrow: for at most 32 output channels).
 extern const WinogradVariant kWinogradF4Fp16;
 extern const WinogradVariant kWinogradF4Fp16Narrow;
+
+// In winograd_vnni.cc: by the number of vectors of 16 output channels at a time, less one.
+extern const WinogradVariant kWinogradF4Vnni[3];
+
+// The largest |V| per point (x * 6 + y) and channel of a block of one plane of floats: raises
+// largest[36][16] to it. `rows`: of the block, as WinogradArgs::src_rows; at `offset` from them.
+void MeasureF4Points(const float* const* rows, size_t offset, float* largest);
 
 // One row of output of a direct convolution.
 struct DirectArgs {

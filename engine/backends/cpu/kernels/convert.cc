@@ -27,14 +27,20 @@ void ToHalf(const float* low, const float* high, float* half, size_t pixels) {
   }
 }
 
+// Infinity becomes NaN, which activations in fp32 keep.
+template <class V>
+HWY_INLINE V KeptIfFinite(V v) {
+  return hn::MulAdd(v, hn::Zero(Tag()), v);
+}
+
 void ToFloat(const float* half, float* low, float* high, size_t pixels) {
   const Tag d;
   const auto* src = reinterpret_cast<const hwy::float16_t*>(half);
   for (size_t i = 0; i < pixels * kPlaneFloats; i += kPlaneFloats, src += kHalfPlaneChannels) {
     for (int lane = 0; lane < kPlaneChannels; lane += kLanes) {
-      hn::Store(hn::PromoteTo(d, hn::Load(HalfTag(), src + lane)), d, low + i + lane);
+      hn::Store(KeptIfFinite(hn::PromoteTo(d, hn::Load(HalfTag(), src + lane))), d, low + i + lane);
       if (high == nullptr) continue;
-      hn::Store(hn::PromoteTo(d, hn::Load(HalfTag(), src + kPlaneChannels + lane)), d,
+      hn::Store(KeptIfFinite(hn::PromoteTo(d, hn::Load(HalfTag(), src + kPlaneChannels + lane))), d,
                 high + i + lane);
     }
   }

@@ -5,15 +5,15 @@
 // From an image, whose values are floats, all is done in fp32. Results are halves in blocked
 // tensors and floats in interleaved ones.
 #include "engine/backends/cpu/kernels/args.h"
-#include "engine/backends/cpu/kernels/fp16-inl.h"
+#include "engine/backends/cpu/kernels/avx512-inl.h"
 
 namespace upscaled::cpu {
 namespace {
 
 // Halves of `kCount` pixels of 32 channels from `channel` on.
 template <int kVectors, int kCount>
-UPSCALED_FP16_INLINE void StoreHalves(const DirectArgs& args, int x, int channel,
-                                      const __m512 (&sums)[kVectors][kCount]) {
+UPSCALED_AVX512_INLINE void StoreHalves(const DirectArgs& args, int x, int channel,
+                                        const __m512 (&sums)[kVectors][kCount]) {
   float* dst = args.dst_row + channel / kHalfLanes * args.dst_plane_stride +
                static_cast<size_t>(x) * args.dst_pixel_stride;
   const int pixels = Min(kCount, args.width_px - x);
@@ -26,8 +26,8 @@ UPSCALED_FP16_INLINE void StoreHalves(const DirectArgs& args, int x, int channel
 
 // Floats of `kCount` pixels of an interleaved tensor.
 template <int kCount>
-UPSCALED_FP16_INLINE void StoreFloats(const DirectArgs& args, int x, int channel,
-                                      const __m512 (&sums)[kCount]) {
+UPSCALED_AVX512_INLINE void StoreFloats(const DirectArgs& args, int x, int channel,
+                                        const __m512 (&sums)[kCount]) {
   const int lanes = Min(kFloatLanes, args.dst_channels - channel);
   if (lanes <= 0) return;
   const auto mask = static_cast<__mmask16>((1u << lanes) - 1);
@@ -41,8 +41,8 @@ UPSCALED_FP16_INLINE void StoreFloats(const DirectArgs& args, int x, int channel
 
 // Activates and stores `kVectors` (1 or 2) x 16 channels of `kCount` pixels.
 template <int kVectors, int kCount>
-UPSCALED_FP16_INLINE void Finish(const DirectArgs& args, int x, int channel,
-                                 __m512 (&sums)[kVectors][kCount]) {
+UPSCALED_AVX512_INLINE void Finish(const DirectArgs& args, int x, int channel,
+                                   __m512 (&sums)[kVectors][kCount]) {
   if (channel >= args.dst_channels) return;  // beyond the last plane
   UPSCALED_UNROLL(2)
   for (int j = 0; j < kVectors; ++j) {

@@ -43,9 +43,10 @@ HWY_INLINE void Activate(D d, const EpilogueArgs& epilogue, V slope, V* HWY_REST
       return;
     }
     case EpilogueArgs::kClip: {
+      // x86 returns the second of two when either is NaN: it stays.
       const V low = hn::Set(d, epilogue.clip_min), high = hn::Set(d, epilogue.clip_max);
       HWY_UNROLL(32)
-      for (int i = 0; i < kCount; ++i) v[i] = hn::Min(hn::Max(v[i], low), high);
+      for (int i = 0; i < kCount; ++i) v[i] = hn::Min(high, hn::Max(low, v[i]));
       return;
     }
     case EpilogueArgs::kSigmoid:

@@ -4,14 +4,42 @@
 
 #include "hwy/highway.h"
 #include "hwy/targets.h"
-#ifdef UPSCALED_FP16
+#ifdef UPSCALED_VNNI
 #include <cpuid.h>
 #endif
 
 namespace upscaled::cpu {
+namespace {
+
+// Of what lies beyond Highway's AVX3.
+struct Extensions {
+  bool fp16 = false;
+  bool vnni = false;
+};
+
+// What this machine has and the build's compiler knows.
+Extensions FindExtensions() {
+  Extensions found;
+#ifdef UPSCALED_VNNI
+  constexpr unsigned kFeatures = 7;  // CPUID leaf
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (__get_cpuid_count(kFeatures, 0, &eax, &ebx, &ecx, &edx) == 0) return found;
+  found.vnni = (ecx & (1u << 11)) != 0;
+#ifdef UPSCALED_FP16
+  found.fp16 = found.vnni && (edx & (1u << 23)) != 0;
+#endif
+#endif
+  return found;
+}
+
+}  // namespace
 
 std::string_view IsaName(Isa isa) {
   switch (isa) {
+    case Isa::kAvx512Fp16:
+      return "avx512_fp16";
+    case Isa::kAvx512Vnni:
+      return "avx512_vnni";
     case Isa::kAvx512:
       return "avx512";
     case Isa::kAvx2:
@@ -30,23 +58,29 @@ std::vector<Isa> ListIsas() {
   struct Entry {
     int64_t target;
     Isa isa;
+    bool extended = true;
   };
-  constexpr Entry kBestFirst[] = {{HWY_AVX3, Isa::kAvx512},
-                                  {HWY_AVX2, Isa::kAvx2},
-                                  {HWY_SSE4, Isa::kSse4},
-                                  {HWY_NEON, Isa::kNeon},
-                                  {HWY_EMU128 | HWY_SCALAR, Isa::kPortable}};
+  const Extensions extensions = FindExtensions();
+  const Entry best_first[] = {{HWY_AVX3, Isa::kAvx512Fp16, extensions.fp16},
+                              {HWY_AVX3, Isa::kAvx512Vnni, extensions.vnni},
+                              {HWY_AVX3, Isa::kAvx512},
+                              {HWY_AVX2, Isa::kAvx2},
+                              {HWY_SSE4, Isa::kSse4},
+                              {HWY_NEON, Isa::kNeon},
+                              {HWY_EMU128 | HWY_SCALAR, Isa::kPortable}};
   // SupportedTargets() names only vector sets; the static target runs wherever this build runs.
   const int64_t runnable = (hwy::SupportedTargets() | HWY_STATIC_TARGET) & (HWY_TARGETS);
   std::vector<Isa> isas;
-  for (const Entry& entry : kBestFirst) {
-    if (runnable & entry.target) isas.push_back(entry.isa);
+  for (const Entry& entry : best_first) {
+    if ((runnable & entry.target) != 0 && entry.extended) isas.push_back(entry.isa);
   }
   return isas;
 }
 
 int VectorLanes(Isa isa) {
   switch (isa) {
+    case Isa::kAvx512Fp16:
+    case Isa::kAvx512Vnni:
     case Isa::kAvx512:
       return 16;
     case Isa::kAvx2:
@@ -58,17 +92,6 @@ int VectorLanes(Isa isa) {
       return HWY_BASELINE_SCALAR == HWY_EMU128 ? 4 : 1;
   }
   return 1;
-}
-
-bool HasFp16([[maybe_unused]] Isa isa) {
-#ifdef UPSCALED_FP16
-  constexpr unsigned kFeatures = 7, kFp16 = 1u << 23;  // CPUID leaf and bit of EDX
-  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  return isa == Isa::kAvx512 && __get_cpuid_count(kFeatures, 0, &eax, &ebx, &ecx, &edx) != 0 &&
-         (edx & kFp16) != 0;
-#else
-  return false;
-#endif
 }
 
 }  // namespace upscaled::cpu

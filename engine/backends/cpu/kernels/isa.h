@@ -7,9 +7,10 @@
 
 namespace upscaled::cpu {
 
-enum class Isa { kAvx512, kAvx2, kSse4, kNeon, kPortable };
+// Of the three with AVX-512 each has what the later ones have; their fp32 code is the same.
+enum class Isa { kAvx512Fp16, kAvx512Vnni, kAvx512, kAvx2, kSse4, kNeon, kPortable };
 
-// "avx512", "avx2", "sse4", "neon", "portable".
+// "avx512_fp16", "avx512_vnni", "avx512", "avx2", "sse4", "neon", "portable".
 std::string_view IsaName(Isa isa);
 
 // The instruction sets that this build holds and this machine runs, best first; never empty.
@@ -18,8 +19,9 @@ std::vector<Isa> ListIsas();
 // Channels in one fp32 vector.
 int VectorLanes(Isa isa);
 
-// Whether fp16 kernels run beside this set: AVX-512 on a machine with AVX512-FP16, in a build whose
-// compiler knows it.
-bool HasFp16(Isa isa);
+// Whether kernels of 16-bit floats run, and those of 16-bit integers: either makes precision
+// 'fast'.
+inline bool HasFp16(Isa isa) { return isa == Isa::kAvx512Fp16; }
+inline bool HasVnni(Isa isa) { return HasFp16(isa) || isa == Isa::kAvx512Vnni; }
 
 }  // namespace upscaled::cpu

@@ -7,6 +7,8 @@
 
 #if HWY_TARGETS & HWY_AVX3
 #define UPSCALED_CASE_AVX3(symbol) \
+  case Isa::kAvx512Fp16:           \
+  case Isa::kAvx512Vnni:           \
   case Isa::kAvx512:               \
     return &N_AVX3::symbol;
 #else

@@ -24,14 +24,33 @@ constexpr unsigned kFuseSum = kFuseAdd | kFuseCrop;
 
 constexpr KernelEntry kKernels[] = {
 #ifdef UPSCALED_FP16
-    {{"winograd_f4_fp16"}, &WinogradSupports, &MakeWinogradF4Fp16, nullptr, Precision::kFast},
+    {{"winograd_f4_fp16"},
+     &WinogradSupports,
+     &MakeWinogradF4Fp16,
+     nullptr,
+     Precision::kFast,
+     &HasFp16},
+#endif
+#ifdef UPSCALED_VNNI
+    {{"winograd_f4_int16"},
+     &WinogradInt16Supports,
+     &MakeWinogradF4Int16,
+     nullptr,
+     Precision::kFast,
+     &HasVnni,
+     &MakeCalibratedWinogradF4Int16},
 #endif
     {{"winograd_f6"}, &WinogradSupports, &MakeWinogradF6},
     {{"winograd_f4"}, &WinogradSupports, &MakeWinogradF4},
     {{"shift_add"}, &ShiftAddSupports, &ForAnyIsa<&MakeShiftAdd>, &TapProducts},
 #ifdef UPSCALED_FP16
-    {{"direct_fp16"}, &DirectFp16Supports, &MakeDirectFp16, nullptr, Precision::kFast},
-    {{"transposed_fp16"}, &TransposedFp16Supports, &MakeTransposedFp16, nullptr, Precision::kFast},
+    {{"direct_fp16"}, &DirectFp16Supports, &MakeDirectFp16, nullptr, Precision::kFast, &HasFp16},
+    {{"transposed_fp16"},
+     &TransposedFp16Supports,
+     &MakeTransposedFp16,
+     nullptr,
+     Precision::kFast,
+     &HasFp16},
 #endif
     {{"direct", kFuseSum}, &DirectSupports, &MakeDirect},
     {{"transposed", kFuseSum}, &TransposedSupports, &MakeTransposed},

@@ -8,6 +8,7 @@
 
 #include "engine/backends/cpu/kernels/isa.h"
 #include "engine/backends/cpu/kernels/kernel.h"
+#include "engine/backends/cpu/kernels/winograd_int16.h"
 #include "engine/graph/kernel_set.h"
 #include "engine/model/network.h"
 #include "engine/model/precision.h"
@@ -21,8 +22,14 @@ struct KernelEntry : KernelInfo {
   // Not null: the kernel computes `layer` from the result of this layer, which takes its inputs.
   // The result is interleaved.
   Layer (*prelude)(const Layer& layer) = nullptr;
-  // kFast: for that precision alone, where HasFp16; blocked tensors are of halves.
+  // kFast: for that precision alone; blocked tensors are of halves.
   Precision precision = Precision::kExact;
+  bool (*has)(Isa isa) = nullptr;  // null: any has it
+  // Not null: the kernel is better made so, for inputs like those that were observed.
+  std::unique_ptr<LayerKernel> (*calibrated)(const Layer& layer,
+                                             const PointRanges& ranges) = nullptr;
+
+  bool RunsOn(Isa isa) const { return has == nullptr || has(isa); }
 };
 
 std::span<const KernelEntry> ListKernels();

@@ -304,11 +304,11 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "engine/backends/cpu/kernels/convert.h"
 #include "engine/backends/cpu/kernels/isa_dispatch.h"
+#include "engine/backends/cpu/kernels/winograd_kernel.h"
 #include "engine/base/cpu_info.h"
 
 namespace upscaled::cpu {
@@ -338,10 +338,6 @@ const WinogradVariant& ChooseVariant(const WinogradVariants& variants, const Lay
   return few ? variants.even_few : variants.even;
 }
 
-// G of F(m x m, 3 x 3): 3 weights to m + 2 points.
-template <int kOutputs>
-using WeightTransform = std::array<std::array<double, 3>, kOutputs + 2>;
-
 constexpr WeightTransform<4> kF4Weights = {{{1. / 4, 0, 0},
                                             {-1. / 6, -1. / 6, -1. / 6},
                                             {-1. / 6, 1. / 6, -1. / 6},
@@ -357,114 +353,36 @@ constexpr WeightTransform<6> kF6Weights = {{{1, 0, 0},
                                             {1. / 45, -1. / 90, 1. / 180},
                                             {0, 0, 1}}};
 
-// F(4, 3) of points 0, +-a, +-b, infinity.
-constexpr WeightTransform<4> WeightsOfPoints(double a, double b) {
-  const double a2 = a * a, b2 = b * b;
-  const double n = a2 * b2, na = 2 * a2 * (a2 - b2), nb = 2 * b2 * (b2 - a2);
-  return {{{1 / n, 0, 0},
-           {1 / na, a / na, a2 / na},
-           {1 / na, -a / na, a2 / na},
-           {1 / nb, b / nb, b2 / nb},
-           {1 / nb, -b / nb, b2 / nb},
-           {0, 0, 1}}};
+// G w G^T of all of a layer's weights.
+template <int kOutputs>
+WinogradWeights PackWeights(const Layer& layer, const WeightTransform<kOutputs>& g,
+                            const WinogradVariant& variant) {
+  constexpr size_t kPoints = kOutputs + 2;
+  const int block = variant.out_channels;
+  const int blocks = CeilDiv(RoundUp(layer.out_channels, variant.out_multiple), block);
+  const size_t point_stride =
+      static_cast<size_t>(RoundUp(layer.in_channels, variant.in_multiple)) * block;
+  HugeBuffer packed(point_stride * kPoints * kPoints * blocks);
+  std::fill_n(packed.data(), packed.size(), 0.0f);
+  for (int o = 0; o < layer.out_channels; ++o) {
+    for (int i = 0; i < layer.in_channels; ++i) {
+      const float* w = &layer.weights[(static_cast<size_t>(o) * layer.in_channels + i) * 9];
+      float* dst = packed.data() + o / block * (point_stride * kPoints * kPoints) +
+                   static_cast<size_t>(i) * block + o % block;
+      TransformWeights(w, g, [&](double value, int y, int x) {
+        dst[(y * kPoints + x) * point_stride] = static_cast<float>(value);
+      });
+    }
+  }
+  return {variant.half ? ToHalves(packed, Isa::kAvx512) : std::move(packed), {}, {}};
 }
 
 template <int kOutputs>
-class WinogradKernel final : public LayerKernel {
-  static constexpr int kPoints = kOutputs + 2;
-
- public:
-  WinogradKernel(const Layer& layer, const WeightTransform<kOutputs>& transform,
-                 const WinogradVariant& variant, size_t cache_bytes)
-      : variant_(variant),
-        cache_bytes_(cache_bytes),
-        padding_px_(layer.padding_px),
-        src_planes_(RoundUp(layer.in_channels, PlaneChannels()) / PlaneChannels()),
-        src_channels_(RoundUp(layer.in_channels, variant.in_multiple)),
-        dst_channels_(RoundUp(layer.out_channels, PlaneChannels())),
-        epilogue_(layer, RoundUp(dst_channels_, variant.out_channels)),
-        weights_(PackWeights(layer, transform)) {}
-
-  void Run(std::span<const Tensor> src, const Tensor& dst, const Rect& rows,
-           float* scratch) const override {
-    WinogradArgs args{};
-    args.src_plane_stride = src[0].plane_stride;
-    args.src_planes = src_planes_;
-    args.src_channels = src_channels_;
-    args.prefetch_src = SrcBytes(rows.width) > cache_bytes_ / 3;
-    args.dst_plane_stride = dst.plane_stride;
-    args.dst_channels = dst_channels_;
-    args.dst_first_px = std::max(-rows.x, 0);
-    args.dst_end_px = rows.width;
-    args.weights = weights_.data();
-    args.epilogue = epilogue_.args();
-    args.scratch = scratch;
-    for (int y = rows.y; y < rows.bottom(); y += kOutputs) {
-      args.dst_first_row = std::max(-y, 0);
-      args.dst_end_row = std::min(kOutputs, rows.bottom() - y);
-      for (int i = 0; i < kPoints; ++i) {
-        args.src_rows[i] = src[0].At(y - padding_px_ + i, rows.x - padding_px_);
-      }
-      for (int i = 0; i < kOutputs; ++i) args.dst_rows[i] = dst.At(y + i, rows.x);
-      variant_.run(args);
-    }
-  }
-
-  int block_px() const override { return kOutputs; }
-  // Partial blocks read up to kOutputs - 1 columns beyond the layer's padded ends.
-  Margin margin() const override {
-    return {padding_px_ + kOutputs - 1, padding_px_ + kOutputs - 1};
-  }
-  size_t ScratchFloats() const override { return variant_.scratch_floats(src_planes_); }
-  size_t WeightBytes() const override { return weights_.bytes(); }
-
- private:
-  // Bytes of the rows that one row of blocks reads: more streams than hardware prefetchers follow.
-  size_t SrcBytes(int width_px) const {
-    return sizeof(float) * kPlaneFloats * kPoints * src_planes_ * width_px;
-  }
-
-  int PlaneChannels() const { return variant_.half ? kHalfPlaneChannels : kPlaneChannels; }
-
-  HugeBuffer PackWeights(const Layer& layer, const WeightTransform<kOutputs>& g) const {
-    const int block = variant_.out_channels;
-    const int blocks = (dst_channels_ + block - 1) / block;
-    const size_t point_stride = static_cast<size_t>(src_channels_) * block;
-    HugeBuffer packed(point_stride * kPoints * kPoints * blocks);
-    std::fill_n(packed.data(), packed.size(), 0.0f);
-    for (int o = 0; o < layer.out_channels; ++o) {
-      for (int i = 0; i < layer.in_channels; ++i) {
-        const float* w = &layer.weights[(static_cast<size_t>(o) * layer.in_channels + i) * 9];
-        float* dst = packed.data() + o / block * (point_stride * kPoints * kPoints) +
-                     static_cast<size_t>(i) * block + o % block;
-        TransformWeights(w, g, dst, point_stride);
-      }
-    }
-    return variant_.half ? ToHalves(packed, Isa::kAvx512) : std::move(packed);
-  }
-
-  // G w G^T in double.
-  static void TransformWeights(const float* w, const WeightTransform<kOutputs>& g, float* dst,
-                               size_t point_stride) {
-    for (int y = 0; y < kPoints; ++y) {
-      double row[3];
-      for (int x = 0; x < 3; ++x) row[x] = g[y][0] * w[x] + g[y][1] * w[3 + x] + g[y][2] * w[6 + x];
-      for (int x = 0; x < kPoints; ++x) {
-        dst[(y * kPoints + x) * point_stride] =
-            static_cast<float>(row[0] * g[x][0] + row[1] * g[x][1] + row[2] * g[x][2]);
-      }
-    }
-  }
-
-  const WinogradVariant variant_;
-  const size_t cache_bytes_;
-  const int padding_px_;
-  const int src_planes_;
-  const int src_channels_;
-  const int dst_channels_;
-  const Epilogue epilogue_;
-  const HugeBuffer weights_;
-};
+std::unique_ptr<LayerKernel> MakeKernel(const Layer& layer, const WeightTransform<kOutputs>& g,
+                                        const WinogradVariant& variant, size_t cache_bytes) {
+  return std::make_unique<WinogradKernel>(layer, kOutputs, variant, cache_bytes,
+                                          PackWeights<kOutputs>(layer, g, variant));
+}
 
 }  // namespace
 
@@ -479,11 +397,11 @@ std::unique_ptr<LayerKernel> MakeWinograd(const Layer& layer, Isa isa, int outpu
   if (outputs == 4) {
     const WinogradVariant& variant =
         ChooseVariant(*F4VariantsFor(isa), layer, kF4Weights.size(), isa, cache_bytes);
-    return std::make_unique<WinogradKernel<4>>(layer, kF4Weights, variant, cache_bytes);
+    return MakeKernel<4>(layer, kF4Weights, variant, cache_bytes);
   }
   const WinogradVariant& variant =
       ChooseVariant(*F6VariantsFor(isa), layer, kF6Weights.size(), isa, cache_bytes);
-  return std::make_unique<WinogradKernel<6>>(layer, kF6Weights, variant, cache_bytes);
+  return MakeKernel<6>(layer, kF6Weights, variant, cache_bytes);
 }
 
 std::unique_ptr<LayerKernel> MakeWinogradF4(const Layer& layer, Isa isa) {
@@ -497,10 +415,10 @@ std::unique_ptr<LayerKernel> MakeWinogradF6(const Layer& layer, Isa isa) {
 #ifdef UPSCALED_FP16
 std::unique_ptr<LayerKernel> MakeWinogradF4Fp16(const Layer& layer, Isa /*isa*/) {
   constexpr WeightTransform<4> kWeights =
-      WeightsOfPoints(kWinogradFp16Points[0], kWinogradFp16Points[1]);
+      WeightsOfPoints(kWinograd16BitPoints[0], kWinograd16BitPoints[1]);
   const bool narrow = layer.out_channels <= kHalfPlaneChannels;
-  return std::make_unique<WinogradKernel<4>>(
-      layer, kWeights, narrow ? kWinogradF4Fp16Narrow : kWinogradF4Fp16, CoreCacheBytes());
+  return MakeKernel<4>(layer, kWeights, narrow ? kWinogradF4Fp16Narrow : kWinogradF4Fp16,
+                       CoreCacheBytes());
 }
 #endif
 

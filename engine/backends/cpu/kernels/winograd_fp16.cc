@@ -1,13 +1,13 @@
 // As winograd.cc, in halves: planes and vectors of 32 channels, F(4x4, 3x3) alone.
 //
-// The points 0, +-11/16, +-3/2, infinity lose least of fp16's eleven bits: the usual 0, +-1, +-2
-// make numbers of very different sizes. All constants of the transforms are exact in fp16. Products
-// are summed in fp16 too; over a few hundred channels that costs less than the transforms do.
+// Products are summed in fp16 too; over a few hundred channels that costs less than the transforms
+// do.
 //
 // The microkernel keeps 14 blocks x 2 vectors (28 x 1 for at most 32 output channels) and takes
 // its inputs as broadcast memory operands.
 #include "engine/backends/cpu/kernels/args.h"
-#include "engine/backends/cpu/kernels/fp16-inl.h"
+#include "engine/backends/cpu/kernels/avx512-inl.h"
+#include "engine/backends/cpu/kernels/winograd_f4_16bit-inl.h"
 
 namespace upscaled::cpu {
 namespace {
@@ -16,45 +16,8 @@ constexpr size_t OddCacheLines(size_t halves) {
   return halves / kHalfLanes % 2 == 0 ? halves + kHalfLanes : halves;
 }
 
-UPSCALED_FP16_INLINE __m512h Constant(double c) { return _mm512_set1_ph(static_cast<Half>(c)); }
-UPSCALED_FP16_INLINE __m512h AddScaled(double c, __m512h a, __m512h b) {
-  return _mm512_fmadd_ph(Constant(c), a, b);
-}
-UPSCALED_FP16_INLINE __m512h SubScaled(double c, __m512h a, __m512h b) {
-  return _mm512_fnmadd_ph(Constant(c), a, b);
-}
-
-// The transforms of kWinogradFp16Points, one dimension.
-struct F4 {
-  static constexpr int kOutputs = 4;
-  static constexpr int kPoints = 6;
-  static constexpr double kA = kWinogradFp16Points[0], kB = kWinogradFp16Points[1];
-  static constexpr double kA2 = kA * kA, kB2 = kB * kB;
-
-  UPSCALED_FP16_INLINE void Input(const __m512h* s, __m512h* t) {
-    t[0] = AddScaled(kA2 * kB2, s[0], SubScaled(kA2 + kB2, s[2], s[4]));
-    t[5] = AddScaled(kA2 * kB2, s[1], SubScaled(kA2 + kB2, s[3], s[5]));
-    const __m512h even1 = SubScaled(kB2, s[2], s[4]), odd1 = SubScaled(kB2, s[1], s[3]);
-    t[1] = AddScaled(kA, odd1, even1);
-    t[2] = SubScaled(kA, odd1, even1);
-    const __m512h even2 = SubScaled(kA2, s[2], s[4]), odd2 = SubScaled(kA2, s[1], s[3]);
-    t[3] = AddScaled(kB, odd2, even2);
-    t[4] = SubScaled(kB, odd2, even2);
-  }
-
-  // `bias` is added to every result.
-  UPSCALED_FP16_INLINE void Output(const __m512h* m, __m512h bias, __m512h* y) {
-    const __m512h sum1 = _mm512_add_ph(m[1], m[2]), diff1 = _mm512_sub_ph(m[1], m[2]);
-    const __m512h sum2 = _mm512_add_ph(m[3], m[4]), diff2 = _mm512_sub_ph(m[3], m[4]);
-    y[0] = _mm512_add_ph(_mm512_add_ph(m[0], bias), _mm512_add_ph(sum1, sum2));
-    y[1] = AddScaled(kB, diff2, AddScaled(kA, diff1, bias));
-    y[2] = AddScaled(kB2, sum2, AddScaled(kA2, sum1, bias));
-    y[3] = AddScaled(kB * kB2, diff2, AddScaled(kA * kA2, diff1, _mm512_add_ph(m[5], bias)));
-  }
-};
-
 template <int kVectors>
-UPSCALED_FP16_INLINE void ConvertChannels(const float* values, Half* halves) {
+UPSCALED_AVX512_INLINE void ConvertChannels(const float* values, Half* halves) {
   for (int i = 0; i < kVectors; ++i) {
     _mm512_store_ph(halves + i * kHalfLanes,
                     ToHalves(_mm512_loadu_ps(values + i * kHalfLanes),
@@ -300,7 +263,8 @@ struct Winograd {
     while (pending.next < pending.end) TransformNext(args, pending);
   }
 
-  static constexpr WinogradVariant kVariant = {&Run, &ScratchFloats, kOutChannels, kStep, true};
+  static constexpr WinogradVariant kVariant = {&Run,  &ScratchFloats,     kOutChannels,
+                                               kStep, kHalfPlaneChannels, true};
 };
 
 }  // namespace

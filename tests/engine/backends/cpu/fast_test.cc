@@ -1,4 +1,5 @@
-// Precision kFast: fp16 where the machine has it, with everything that backends promise.
+// Precision kFast, in 16-bit floats and in 16-bit integers where the machine has them, with
+// everything that backends promise.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -6,6 +7,8 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -35,6 +38,8 @@ using testing::ReadPng;
 using testing::SharedFolder;
 
 constexpr double kLeastPsnr_dB = 54;
+// Nearer would be fp32: were all of it out of range, all would be computed again.
+constexpr double kMostPsnr_dB = 75;
 
 std::span<const float> Floats(const Image& image) {
   return {reinterpret_cast<const float*>(image.view().data), image.bytes() / sizeof(float)};
@@ -44,23 +49,39 @@ TEST(FastPrecisionTest, IsRefusedByOtherInstructionSets) {
   std::mt19937 random = FreshRandom();
   const Network network = RandomNetwork(random);
   for (const cpu::Isa isa : cpu::ListIsas()) {
-    if (cpu::HasFp16(isa)) continue;
+    if (cpu::HasVnni(isa)) continue;
     BackendOptions options;
     options.cpu_isa = cpu::IsaName(isa);
     EXPECT_EQ((*CreateCpuBackend(options))->Compile(network, Precision::kFast).status(),
               absl::UnimplementedError(
                   absl::StrCat("the cpu backend has no precision 'fast' on ", options.cpu_isa,
-                               " here, only 'exact': it takes avx512 with AVX512-FP16")));
+                               ", only 'exact': it takes avx512_vnni or avx512_fp16")));
   }
 }
 
-class FastTest : public ::testing::Test {
- protected:
-  void SetUp() override { CreateBackend(""); }
+// The instruction sets of this machine with precision kFast, or "none".
+std::vector<std::string> FastIsas() {
+  std::vector<std::string> names;
+  for (const cpu::Isa isa : cpu::ListIsas()) {
+    if (cpu::HasVnni(isa)) names.emplace_back(cpu::IsaName(isa));
+  }
+  if (names.empty()) names = {"none"};
+  return names;
+}
 
-  void CreateBackend(const std::string& kernel) {
-    if (!cpu::HasFp16(cpu::ListIsas().front())) GTEST_SKIP() << "no AVX512-FP16 here";
+bool RunsOn(const cpu::KernelEntry& kernel, std::string_view isa_name) {
+  const std::vector<cpu::Isa> isas = cpu::ListIsas();
+  return std::any_of(isas.begin(), isas.end(), [&](cpu::Isa isa) {
+    return cpu::IsaName(isa) == isa_name && kernel.RunsOn(isa);
+  });
+}
+
+class FastBackendTest : public ::testing::Test {
+ protected:
+  void CreateBackend(const std::string& isa, const std::string& kernel) {
+    if (isa == "none") GTEST_SKIP() << "no AVX512_VNNI here";
     BackendOptions options;
+    options.cpu_isa = isa;
     options.kernel = kernel;
     auto backend = CreateCpuBackend(options);
     ASSERT_TRUE(backend.ok()) << backend.status();
@@ -77,13 +98,20 @@ class FastTest : public ::testing::Test {
   std::unique_ptr<Backend> backend_;
 };
 
-class FastKernelTest : public FastTest, public ::testing::WithParamInterface<std::string> {
+class FastTest : public FastBackendTest, public ::testing::WithParamInterface<std::string> {
  protected:
-  void SetUp() override { CreateBackend(GetParam()); }
+  void SetUp() override { CreateBackend(GetParam(), ""); }
+};
+
+// Instruction set and kernel.
+class FastKernelTest : public FastBackendTest,
+                       public ::testing::WithParamInterface<std::tuple<std::string, std::string>> {
+ protected:
+  void SetUp() override { CreateBackend(std::get<0>(GetParam()), std::get<1>(GetParam())); }
 
   // One that the forced kernel, if any, takes part in.
   Network NextNetwork() {
-    const cpu::KernelEntry* kernel = cpu::FindKernel(GetParam());
+    const cpu::KernelEntry* kernel = cpu::FindKernel(std::get<1>(GetParam()));
     for (;;) {
       Network network = RandomNetwork(random_);
       if (!ListPoolings(network).empty()) continue;  // refused
@@ -123,44 +151,62 @@ TEST_P(FastKernelTest, AgreesWithTheReferenceAndWithItselfInTiles) {
   }
 }
 
-std::vector<std::string> KernelNames() {
-  std::vector<std::string> names = {""};
-  for (const cpu::KernelEntry& kernel : cpu::ListKernels()) names.emplace_back(kernel.name);
-  return names;
+// Of FastIsas, each with the names of its kernels and "".
+std::vector<std::tuple<std::string, std::string>> IsasAndKernels() {
+  std::vector<std::tuple<std::string, std::string>> pairs;
+  for (const std::string& name : FastIsas()) {
+    pairs.emplace_back(name, "");
+    for (const cpu::KernelEntry& kernel : cpu::ListKernels()) {
+      if (RunsOn(kernel, name)) pairs.emplace_back(name, kernel.name);
+    }
+  }
+  return pairs;
 }
 
-INSTANTIATE_TEST_SUITE_P(Kernels, FastKernelTest, ::testing::ValuesIn(KernelNames()),
-                         [](const auto& info) { return info.param.empty() ? "best" : info.param; });
+INSTANTIATE_TEST_SUITE_P(Kernels, FastKernelTest, ::testing::ValuesIn(IsasAndKernels()),
+                         [](const auto& info) {
+                           const std::string& kernel = std::get<1>(info.param);
+                           return absl::StrCat(std::get<0>(info.param), "_",
+                                               kernel.empty() ? "best" : kernel);
+                         });
+INSTANTIATE_TEST_SUITE_P(Isas, FastTest, ::testing::ValuesIn(FastIsas()),
+                         [](const auto& info) { return info.param; });
 
-Layer Conv(int in, int out, float weight) {
+Layer Conv(int in, int out, float weight, int kernel_px = 3) {
   Layer layer{.op = Op::kConv,
               .name = absl::StrCat("conv ", in, "-", out),
               .out_channels = out,
               .in_channels = in,
-              .kernel_px = 3,
-              .padding_px = 1};
-  layer.weights.assign(size_t{9} * in * out, 0.0f);
+              .kernel_px = kernel_px,
+              .padding_px = kernel_px / 2};
+  const size_t taps = size_t{1} * kernel_px * kernel_px;
+  layer.weights.assign(taps * in * out, 0.0f);
   // Each output takes one input, at the centre.
   for (int o = 0; o < out; ++o) {
-    layer.weights[(static_cast<size_t>(o) * in + o % in) * 9 + 4] = weight;
+    layer.weights[(static_cast<size_t>(o) * in + o % in) * taps + taps / 2] = weight;
   }
   layer.bias.assign(out, 0.0f);
   return layer;
 }
 
-// A network whose inner layers exceed fp16's range for bright pixels, but not for dark ones.
+// A network whose inner layers, of several kernels, exceed fp16's range for bright pixels, but not
+// for dark ones.
 Network LargeInBetween(Activation activation) {
   Network network;
   network.name = "large";
   network.layers = {{.op = Op::kInput, .name = "input", .out_channels = 3},
                     Conv(3, 32, 8e4f),
                     Conv(32, 48, 2.0f),
+                    Conv(48, 48, 1.0f, /*kernel_px=*/5),
                     Conv(48, 3, 1 / 16e4f)};
-  for (int i = 1; i < 4; ++i) network.layers[i].inputs = {i - 1};
-  network.layers[2].activation = activation;
-  network.layers[2].slope.assign(activation == Activation::kLeakyRelu ? 1 : 0, 0.5f);
-  network.layers[2].clip_min = -1e6f;
-  network.layers[2].clip_max = 1e6f;
+  for (int i = 1; i < 5; ++i) network.layers[i].inputs = {i - 1};
+  for (const int i : {2, 3}) {
+    Layer& layer = network.layers[i];
+    layer.activation = activation;
+    layer.slope.assign(activation == Activation::kLeakyRelu ? 1 : 0, 0.5f);
+    layer.clip_min = -1e6f;
+    layer.clip_max = 1e6f;
+  }
   return network;
 }
 
@@ -175,7 +221,7 @@ Image ImageWithSpot(Size size, std::mt19937& random) {
   return image;
 }
 
-TEST_F(FastTest, PixelsBeyondItsRangeAreExact) {
+TEST_P(FastTest, PixelsBeyondItsRangeAreExact) {
   for (const Activation activation :
        {Activation::kNone, Activation::kRelu, Activation::kLeakyRelu, Activation::kClip}) {
     SCOPED_TRACE(ActivationName(activation));
@@ -202,6 +248,58 @@ TEST_F(FastTest, PixelsBeyondItsRangeAreExact) {
   }
 }
 
+// A network whose first layer looks for patterns that noise and drawings do not have, so that the
+// second reads far larger values where they are.
+Network PatternFinder(std::mt19937& random) {
+  Network network;
+  network.name = "patterns";
+  network.layers = {{.op = Op::kInput, .name = "input", .out_channels = 3},
+                    Conv(3, 32, 0.0f, /*kernel_px=*/15),
+                    Conv(32, 16, 0.003f),
+                    Conv(16, 3, 1.0f)};
+  for (int i = 1; i < 4; ++i) network.layers[i].inputs = {i - 1};
+  for (float& weight : network.layers[1].weights) weight = random() % 2 == 0 ? 1.0f : -1.0f;
+  return network;
+}
+
+// Noise, and what the finder's first output looks for.
+Image ImageWithPattern(const Layer& finder, Size size, std::mt19937& random) {
+  Image image = RandomImage({size.width, size.height, 3, SampleType::kU8}, random);
+  const int side = finder.kernel_px;
+  const Rect place{RandomInt(random, 0, size.width - side),
+                   RandomInt(random, 0, size.height - side), side, side};
+  const MutableImageView pattern = image.mutable_view().Crop(place);
+  for (int y = 0; y < side; ++y) {
+    for (int i = 0; i < 3 * side; ++i) {
+      const float weight = finder.weights[(i % 3 * side + y) * side + i / 3];
+      pattern.row(y)[i] = weight > 0 ? 255 : 0;
+    }
+  }
+  return image;
+}
+
+TEST_P(FastTest, PixelsBeyondTheCalibratedRangeAreExact) {
+  const Network network = PatternFinder(random_);
+  const auto exact = Compile(network, Precision::kExact);
+  CreateBackend(GetParam(), "winograd_f4_int16");
+  const auto fast = Compile(network, Precision::kFast);
+  const Size size{RandomInt(random_, 40, 70), RandomInt(random_, 40, 70)};
+  const Image source = ImageWithPattern(network.layers[1], size, random_);
+  const Image whole = RunTiles(*backend_, *fast, source, size, SampleType::kF32);
+  const Image expected = RunTiles(*backend_, *exact, source, size, SampleType::kF32);
+  int same = 0;
+  for (size_t i = 0; i < Floats(whole).size(); ++i) {
+    ASSERT_NEAR(Floats(whole)[i], Floats(expected)[i], 2e-3f) << "value " << i;
+    same += Floats(whole)[i] == Floats(expected)[i] ? 1 : 0;
+  }
+  EXPECT_GE(same, 3 * 16) << "the pattern was not computed again";
+  EXPECT_LT(same, static_cast<int>(Floats(whole).size()) / 2) << "most was computed again";
+  const Size tile{RandomInt(random_, 5, 60), RandomInt(random_, 5, 60)};
+  const Image tiled = RunTiles(*backend_, *fast, source, tile, SampleType::kF32);
+  EXPECT_TRUE(test::SameImages(tiled.view(), whole.view()))
+      << "tiles of " << tile.width << "x" << tile.height;
+}
+
 // The error over all images that one network was given.
 struct SquaredError {
   double sum = 0;
@@ -210,7 +308,7 @@ struct SquaredError {
   double Psnr_dB() const { return 10 * std::log10(255.0 * 255.0 * samples / std::max(sum, 1e-9)); }
 };
 
-TEST_F(FastTest, GlobalPoolingIsRefusedByName) {
+TEST_P(FastTest, GlobalPoolingIsRefusedByName) {
   Network network;
   do {
     network = RandomNetwork(random_);
@@ -236,15 +334,16 @@ class FastQualityTest : public FastTest {
     error.samples += static_cast<double>(fast.bytes());
   }
 
-  static void Check(const std::map<std::string, SquaredError>& errors) {
+  void Check(const std::map<std::string, SquaredError>& errors) {
     for (const auto& [model, error] : errors) {
-      std::printf("%s: %.1f dB\n", model.c_str(), error.Psnr_dB());
+      std::printf("%s, %s: %.1f dB\n", GetParam().c_str(), model.c_str(), error.Psnr_dB());
       EXPECT_GE(error.Psnr_dB(), kLeastPsnr_dB) << model;
+      EXPECT_LE(error.Psnr_dB(), kMostPsnr_dB) << model;
     }
   }
 };
 
-TEST_F(FastQualityTest, PublicWeights) {
+TEST_P(FastQualityTest, PublicWeights) {
   const std::vector<testing::Golden> goldens = ListGoldens();
   if (goldens.empty()) GTEST_SKIP() << "no goldens under " << SharedFolder();
   std::map<std::string, SquaredError> errors;
@@ -258,7 +357,7 @@ TEST_F(FastQualityTest, PublicWeights) {
   Check(errors);
 }
 
-TEST_F(FastQualityTest, BundledModels) {
+TEST_P(FastQualityTest, BundledModels) {
   const auto repository = ModelRepository::Open({UPSCALED_BUNDLED_MODELS});
   ASSERT_TRUE(repository.ok()) << repository.status();
   std::map<std::string, SquaredError> errors;
@@ -275,6 +374,9 @@ TEST_F(FastQualityTest, BundledModels) {
   }
   Check(errors);
 }
+
+INSTANTIATE_TEST_SUITE_P(Isas, FastQualityTest, ::testing::ValuesIn(FastIsas()),
+                         [](const auto& info) { return info.param; });
 
 }  // namespace
 }  // namespace upscaled

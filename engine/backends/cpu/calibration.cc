@@ -1,0 +1,158 @@
+#include "engine/backends/cpu/calibration.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "engine/backends/backend.h"
+#include "engine/backends/cpu/cpu_kernel_set.h"
+#include "engine/backends/cpu/row_schedule.h"
+#include "engine/backends/cpu/run_tile.h"
+#include "engine/base/status_macros.h"
+#include "engine/graph/network_plan.h"
+#include "engine/graph/pooling.h"
+#include "engine/image/image.h"
+
+namespace upscaled::cpu {
+namespace {
+
+// Several blocks, and some that hang over the layers' ends.
+constexpr int kSide = 46;
+using Color = std::array<int, 3>;
+
+// Whole numbers of the generator alone: what distributions make of it is the library's affair.
+class Noise {
+ public:
+  int Below(int end) { return static_cast<int>(generator_() % static_cast<unsigned>(end)); }
+  Color NextColor() { return {Below(256), Below(256), Below(256)}; }
+
+ private:
+  std::mt19937 generator_{1};
+};
+
+template <typename ColorAt>
+Image Draw(ColorAt color_at) {
+  Image image({kSide, kSide, 3, SampleType::kU8});
+  uint8_t* pixel = image.mutable_view().data;
+  for (int y = 0; y < kSide; ++y) {
+    for (int x = 0; x < kSide; ++x) {
+      for (const int value : color_at(x, y)) {
+        *pixel++ = static_cast<uint8_t>(std::clamp(value, 0, 255));
+      }
+    }
+  }
+  return image;
+}
+
+Color Gray(int value) { return {value, value, value}; }
+
+// Flat shapes with hard edges.
+Image Drawing(Noise& noise) {
+  struct Disc {
+    int x, y, radius;
+    Color color;
+  };
+  std::vector<Disc> discs;
+  for (int i = 0; i < 24; ++i) {
+    discs.push_back(
+        {noise.Below(kSide), noise.Below(kSide), 1 + noise.Below(12), noise.NextColor()});
+  }
+  return Draw([&](int x, int y) {
+    Color color = {255, 255, 255};
+    for (const Disc& disc : discs) {
+      const int dx = x - disc.x, dy = y - disc.y;
+      if (dx * dx + dy * dy <= disc.radius * disc.radius) color = disc.color;
+    }
+    return color;
+  });
+}
+
+// Noise of every scale alike, as photographs have it: grids of 1 to 32 pixels, interpolated.
+Image Clouds(Noise& noise) {
+  std::vector<int> sums(size_t{kSide} * kSide * 3, 128);
+  for (int cell = 32; cell >= 1; cell /= 2) {
+    const int side = kSide / cell + 2;
+    std::vector<Color> grid(static_cast<size_t>(side) * side);
+    for (Color& color : grid) color = noise.NextColor();
+    for (int y = 0; y < kSide; ++y) {
+      for (int x = 0; x < kSide; ++x) {
+        const int right = x % cell, down = y % cell;
+        const Color* const corner = &grid[y / cell * side + x / cell];
+        for (int c = 0; c < 3; ++c) {
+          const int above = corner[0][c] * (cell - right) + corner[1][c] * right;
+          const int below = corner[side][c] * (cell - right) + corner[side + 1][c] * right;
+          const int value = (above * (cell - down) + below * down) / (cell * cell);
+          sums[(y * kSide + x) * 3 + c] += (value - 128) * 2 / 5;
+        }
+      }
+    }
+  }
+  return Draw([&](int x, int y) {
+    const int* const sum = &sums[(y * kSide + x) * 3];
+    return Color{sum[0], sum[1], sum[2]};
+  });
+}
+
+std::vector<Image> SyntheticImages() {
+  Noise noise;
+  std::vector<Image> images;
+  images.push_back(Drawing(noise));
+  images.push_back(Clouds(noise));
+  images.push_back(Draw([&](int, int) { return noise.NextColor(); }));
+  images.push_back(Draw([&](int, int) { return Gray(noise.Below(2) * 255); }));
+  images.push_back(Draw([&](int, int) {
+    return Color{noise.Below(2) * 255, noise.Below(2) * 255, noise.Below(2) * 255};
+  }));
+  images.push_back(Draw([&](int x, int y) { return Gray((x + y) % 2 * 255); }));
+  images.push_back(Draw([&](int x, int y) { return Gray((x / 3 + y / 3) % 2 * 255); }));
+  return images;
+}
+
+void RunImage(const Program& program, const Image& image, HugeBuffer& workspace) {
+  const Size size = image.spec().size();
+  const Rect whole{0, 0, size.width, size.height};
+  const int scale = program.network.scale;
+  Image result({size.width * scale, size.height * scale, 3, SampleType::kU8});
+  const TileTask task{std::make_shared<const TilePlan>(PlanTile(program, size, whole)),
+                      image.view(), whole, result.mutable_view()};
+  RunTile(program, task, workspace, [](const RowSchedule::Step&) {});
+}
+
+// The layers whose kernels want to know.
+absl::StatusOr<std::vector<int>> CalibratedLayers(const Network& network, Isa isa,
+                                                  const KernelEntry* forced) {
+  const CpuKernelSet kernels(isa, Precision::kFast);
+  ASSIGN_OR_RETURN(const NetworkPlan plan, PlanNetwork(network, kernels, forced));
+  std::vector<int> layers;
+  for (const Node& node : plan.nodes) {
+    const auto* const info = static_cast<const KernelEntry*>(node.kernel.info);
+    if (info != nullptr && info->calibrated != nullptr) layers.push_back(node.layer());
+  }
+  return layers;
+}
+
+}  // namespace
+
+absl::StatusOr<Calibration> Calibrate(const Network& network, Isa isa, const KernelEntry* forced) {
+  ASSIGN_OR_RETURN(const std::vector<int> layers, CalibratedLayers(network, isa, forced));
+  Calibration calibration;
+  // Networks with global poolings are refused later.
+  if (layers.empty() || !ListPoolings(network).empty()) return calibration;
+  // Its blocks lie as those of the integers do.
+  const KernelEntry* const observed = FindKernel("winograd_f4");
+  ASSIGN_OR_RETURN(Program program, BuildProgram(network, isa, observed));
+  for (const int layer : layers) {
+    std::unique_ptr<LayerKernel>& kernel = program.kernels[program.index_of[layer]];
+    kernel = MakeRangeObserver(network.layers[layer], std::move(kernel), calibration[layer]);
+  }
+  HugeBuffer workspace;
+  for (const Image& image : SyntheticImages()) RunImage(program, image, workspace);
+  return calibration;
+}
+
+}  // namespace upscaled::cpu

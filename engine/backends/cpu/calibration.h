@@ -1,0 +1,18 @@
+// What networks' layers read in synthetic images, for kernels that fix the range of their numbers
+// when they are made.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "engine/backends/cpu/kernels/isa.h"
+#include "engine/backends/cpu/kernels/kernel_list.h"
+#include "engine/backends/cpu/program.h"
+#include "engine/model/network.h"
+
+namespace upscaled::cpu {
+
+// For the layers whose kernels in precision kFast want to know it: what they read of the same few
+// images, drawings and noise, in fp32. The same for equal networks and instruction sets. `forced`
+// and errors: as BuildProgram.
+absl::StatusOr<Calibration> Calibrate(const Network& network, Isa isa, const KernelEntry* forced);
+
+}  // namespace upscaled::cpu

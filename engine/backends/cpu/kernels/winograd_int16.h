@@ -1,0 +1,33 @@
+// Winograd convolution F(4x4, 3x3) in products of 16-bit integers, for 3x3 kernels of stride 1
+// between blocked tensors of halves: twice as many multiplications at a time as fp32 has, on CPUs
+// with AVX512_VNNI, and four more bits than fp16's. What integers are worth is fixed when the
+// kernel is made, for inputs of a certain size; where those are larger the results become NaN.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "engine/backends/cpu/kernels/isa.h"
+#include "engine/backends/cpu/kernels/kernel.h"
+#include "engine/model/network.h"
+
+namespace upscaled::cpu {
+
+// The largest magnitude that a layer's transformed input had: [point x * 6 + y][input channel].
+using PointRanges = std::vector<float>;
+
+bool WinogradInt16Supports(const Layer& layer);
+
+// For inputs within +-4, whatever they are.
+std::unique_ptr<LayerKernel> MakeWinogradF4Int16(const Layer& layer, Isa isa);
+// For inputs like those with these ranges, and twice as large ones.
+std::unique_ptr<LayerKernel> MakeCalibratedWinogradF4Int16(const Layer& layer,
+                                                           const PointRanges& ranges);
+
+// `kernel`, of fp32 and with the same blocks, that also raises `ranges` to those of what it reads.
+// `ranges` outlives it; not thread safe.
+std::unique_ptr<LayerKernel> MakeRangeObserver(const Layer& layer,
+                                               std::unique_ptr<LayerKernel> kernel,
+                                               PointRanges& ranges);
+
+}  // namespace upscaled::cpu
