@@ -30,14 +30,15 @@ std::string SuccessLine(const ImageOutcome& outcome, bool verbose) {
   if (verbose) {
     const v1::UpscaleSummary& summary = outcome.result.summary;
     const v1::StageTimings& timings = summary.timings();
-    absl::StrAppendFormat(
-        &line,
-        " (%s, %d bytes; %s on %s, %d tiles; on the server %.3f s: queue %.3f, decode %.3f, infer "
-        "%.3f, encode %.3f; tries %d; request %s)",
-        FormatName(header.format()), summary.result_bytes(), header.model(), summary.device(),
-        summary.tiles(), Seconds(timings.total()), Seconds(timings.queue()),
-        Seconds(timings.decode()), Seconds(timings.infer()), Seconds(timings.encode()),
-        outcome.result.attempts, header.request_id());
+    absl::StrAppendFormat(&line,
+                          " (%s, %d bytes; %s on %s, %d tiles, %d pixels spared; on the server "
+                          "%.3f s: queue %.3f, decode %.3f, infer "
+                          "%.3f, encode %.3f; tries %d; request %s)",
+                          FormatName(header.format()), summary.result_bytes(), header.model(),
+                          summary.device(), summary.tiles(), summary.spared_pixels(),
+                          Seconds(timings.total()), Seconds(timings.queue()),
+                          Seconds(timings.decode()), Seconds(timings.infer()),
+                          Seconds(timings.encode()), outcome.result.attempts, header.request_id());
   }
   return line;
 }
@@ -60,6 +61,7 @@ nlohmann::json ResultJson(const ImageOutcome& outcome) {
           {"model", header.model()},
           {"device", summary.device()},
           {"tiles", summary.tiles()},
+          {"spared_pixels", summary.spared_pixels()},
           {"request_id", header.request_id()},
           {"attempts", outcome.result.attempts},
           {"server_timings_s",

@@ -9,8 +9,8 @@
 namespace upscaled {
 namespace {
 
-// Below this share of flat pixels a tile is not worth the time to look for a cover.
-constexpr int kLeastFlatShare = 16;
+// Below this share of flat cells a tile is not worth the time to look for a cover.
+constexpr double kLeastFlatShare = 1.0 / 16;
 // A cover must cost no more than this of the tile: small rectangles run a little slower than
 // their multiply-adds say.
 constexpr double kMostCost = 0.96;
@@ -134,9 +134,9 @@ TileCells FlatAreas::CellsOf(const Rect& tile, const Band& band) const {
 void FlatAreas::CutOutOf(TileParts& tile, const Band& band, std::vector<FlatArea>& areas) const {
   const Rect whole = tile.front().plans.front()->tile;
   if (std::ranges::all_of(band.results, [](const FlatResult* r) { return r == nullptr; })) return;
-  TileCells cells = CellsOf(whole, band);
-  const auto flat = std::ranges::count(cells.needed, 0);
-  if (flat * kLeastFlatShare < std::ssize(cells.needed)) return;
+  const TileCells cells = CellsOf(whole, band);
+  const auto flat = static_cast<double>(std::ranges::count(cells.needed, 0));
+  if (flat < kLeastFlatShare * static_cast<double>(cells.needed.size())) return;
 
   TileParts parts;
   for (const Rect& rect : CoverNeededCells(cells, cost_)) {
@@ -145,9 +145,13 @@ void FlatAreas::CutOutOf(TileParts& tile, const Band& band, std::vector<FlatArea
   if (parts.size() > kMaxParts) return;
   if (static_cast<double>(CostOf(parts)) > kMostCost * static_cast<double>(CostOf(tile))) return;
   tile = std::move(parts);
+  AddCopied(tile, cells, band, areas);
+}
 
+void FlatAreas::AddCopied(const TileParts& parts, const TileCells& cells, const Band& band,
+                          std::vector<FlatArea>& areas) {
   const auto is_computed = [&](int x, int y) {
-    return std::ranges::any_of(tile, [&](const TileVariants& part) {
+    return std::ranges::any_of(parts, [&](const TileVariants& part) {
       return part.plans.front()->tile.Contains({x, y, 1, 1});
     });
   };

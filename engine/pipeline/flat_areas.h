@@ -51,6 +51,9 @@ class FlatAreas {
 
   TileCells CellsOf(const Rect& tile, const Band& band) const;
   void CutOutOf(TileParts& tile, const Band& band, std::vector<FlatArea>& areas) const;
+  // The cells of a tile that are in none of its parts.
+  static void AddCopied(const TileParts& parts, const TileCells& cells, const Band& band,
+                        std::vector<FlatArea>& areas);
 
   const PassSpec& pass_;
   const SmallImage small_;

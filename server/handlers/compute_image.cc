@@ -55,7 +55,8 @@ class ImageComputation {
         .executor = flow_,
         .cancellation = &context_.cancellation,
         .limits = ToDecodeLimits(environment_.admission.limits()),
-        .progress = {[this](int64_t done, int64_t total) { OnTile(done, total); }},
+        .progress = {.on_tile = [this](int64_t done, int64_t total) { OnTile(done, total); },
+                     .on_spared = [this](int64_t px) { context_.record.spared_pixels += px; }},
         .open = environment_.open_image,
         .clock = environment_.clock};
     absl::StatusOr<TranscodeStats> stats =
@@ -211,6 +212,7 @@ class ImageComputation {
     pb::UpscaleSummary& summary = computed.summary;
     summary.set_result_bytes(stats->result_bytes);
     summary.set_tiles(usage.tiles);
+    summary.set_spared_pixels(record.spared_pixels);
     summary.set_device(record.device);
     pb::StageTimings& timings = *summary.mutable_timings();
     *timings.mutable_total() = ToProto(environment_.clock.Now() - context_.start);

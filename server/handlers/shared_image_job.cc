@@ -255,6 +255,7 @@ class SharedImageJob {
     record.message = computed.message;
     record.device = computed.device;
     record.tiles = computed.tiles;
+    record.spared_pixels = computed.spared_pixels;
     record.cost = computed.cost;
     record.queue = computed.queue;
     record.decode = computed.decode;

@@ -217,6 +217,7 @@ void Logger::LogRequest(const RequestRecord& record) {
   add_count("source_pixels", record.source_pixels);
   add_count("result_pixels", record.result_pixels);
   add_count("tiles", record.tiles);
+  add_count("spared_pixels", record.spared_pixels);
   add_count("received_bytes", record.received_bytes);
   add_count("sent_bytes", record.sent_bytes);
   add_ms("queue_ms", record.queue);

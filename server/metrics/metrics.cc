@@ -105,6 +105,9 @@ struct ServerMetrics::Families {
       AddCounter(registry, "upscaled_tiles_total", "Tiles that ran, those of failed batches too.");
   Counter& tile_pixels = AddCounter(registry, "upscaled_tile_pixels_total",
                                     "Source pixels of the computed tiles, over all passes.");
+  Counter& spared_pixels =
+      AddCounter(registry, "upscaled_spared_pixels_total",
+                 "Source pixels of flat areas, over all passes, copied instead of computed.");
   Counter& dropped_tiles = AddCounter(registry, "upscaled_dropped_tiles_total",
                                       "Queued tiles dropped because their call was cancelled.");
   Counter& moved_tiles =
@@ -287,6 +290,7 @@ void ServerMetrics::OnRequest(const RequestRecord& record) {
   if (!record.fetched_from.empty()) f.fetched_sources.Increment();
   f.source_pixels.Increment(record.source_pixels);
   f.result_pixels.Increment(record.result_pixels);
+  f.spared_pixels.Increment(record.spared_pixels);
   f.received_bytes.Increment(record.received_bytes);
   f.sent_bytes.Increment(record.sent_bytes);
 }

@@ -1,6 +1,7 @@
 // upscale-bench flat: what it saves that flat areas are copied instead of computed, from file to
 // file.
 #include <cstdio>
+#include <ctime>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -40,7 +41,8 @@ struct FlatRow {
   Size size;
   double flat = 0;  // share of the passes' source pixels whose result was copied
   double computed_s = 0, spared_s = 0;
-  double gain = 0;  // median of the rounds' ratios
+  double gain = 0;      // median of the rounds' ratios
+  double cpu_gain = 0;  // the same of the process' CPU time, which neighbours disturb less
 };
 
 class FlatBench {
@@ -57,22 +59,31 @@ class FlatBench {
     const std::string file = ValueOrExit(ReadFile(path, size_t{1} << 30));
     FlatRow row{.image = path.filename().string()};
     Upscale(file, true, row);  // warms up
-    std::vector<double> computed, spared, gains;
+    std::vector<double> computed, spared, gains, cpu_gains;
     for (int round = 0; round < options_.rounds; ++round) {
+      Spent all, rest;
       for (const bool first : {true, false}) {
         const bool spare = first == (round % 2 == 0);
-        (spare ? spared : computed).push_back(Upscale(file, spare, row));
+        (spare ? rest : all) = Upscale(file, spare, row);
       }
-      gains.push_back(computed.back() / spared.back());
+      computed.push_back(all.seconds);
+      spared.push_back(rest.seconds);
+      gains.push_back(all.seconds / rest.seconds);
+      cpu_gains.push_back(all.cpu_seconds / rest.cpu_seconds);
     }
     row.computed_s = Median(computed);
     row.spared_s = Median(spared);
     row.gain = Median(gains);
+    row.cpu_gain = Median(cpu_gains);
     return row;
   }
 
  private:
-  double Upscale(const std::string& file, bool spare, FlatRow& row) {
+  struct Spent {
+    double seconds = 0, cpu_seconds = 0;
+  };
+
+  Spent Upscale(const std::string& file, bool spare, FlatRow& row) {
     upscaled::MemorySource source(file);
     upscaled::StringSink sink;
     double pass_px = 0, spared_px = 0;
@@ -93,6 +104,7 @@ class FlatBench {
                                     .concurrency = executor_->concurrency()}));
       return PlanTranscode(header, std::move(plan), {.compression = 1});
     };
+    const std::clock_t cpu_start = std::clock();
     const absl::Time start = absl::Now();
     ExitUnlessOk(
         TranscodeImage(
@@ -102,9 +114,9 @@ class FlatBench {
              .progress = {.on_spared = [&](int64_t px) { spared_px += static_cast<double>(px); }}},
             plan_for)
             .status());
-    const double seconds = absl::ToDoubleSeconds(absl::Now() - start);
     if (spare) row.flat = spared_px / pass_px;
-    return seconds;
+    return {absl::ToDoubleSeconds(absl::Now() - start),
+            static_cast<double>(std::clock() - cpu_start) / CLOCKS_PER_SEC};
   }
 
   const FlatOptions& options_;
@@ -114,8 +126,9 @@ class FlatBench {
 };
 
 void PrintFlatRow(const FlatRow& row) {
-  std::printf("%-32.32s %5dx%-5d %6.1f%% %10.1f %10.1f %7.3f\n", row.image.c_str(), row.size.width,
-              row.size.height, 100 * row.flat, 1e3 * row.computed_s, 1e3 * row.spared_s, row.gain);
+  std::printf("%-32.32s %5dx%-5d %6.1f%% %10.1f %10.1f %7.3f %7.3f\n", row.image.c_str(),
+              row.size.width, row.size.height, 100 * row.flat, 1e3 * row.computed_s,
+              1e3 * row.spared_s, row.gain, row.cpu_gain);
   std::fflush(stdout);
 }
 
@@ -124,8 +137,8 @@ void RunFlatCommand(const FlatOptions& options) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   if (!options.json) {
     PrintMachine();
-    std::printf("%-32s %11s %7s %10s %10s %7s\n", "image", "size", "copied", "all, ms",
-                "spared, ms", "gain");
+    std::printf("%-32s %11s %7s %10s %10s %7s %7s\n", "image", "size", "copied", "all, ms",
+                "spared, ms", "gain", "of CPU");
   }
   for (const std::filesystem::path& path : options.images) {
     const FlatRow row = bench.Measure(path);
@@ -136,7 +149,8 @@ void RunFlatCommand(const FlatOptions& options) {
                     {"copied", row.flat},
                     {"all_seconds", row.computed_s},
                     {"spared_seconds", row.spared_s},
-                    {"gain", row.gain}});
+                    {"gain", row.gain},
+                    {"cpu_gain", row.cpu_gain}});
   }
   if (options.json) std::printf("%s\n", list.dump(2).c_str());
 }

@@ -106,7 +106,8 @@ TEST_F(CliServerTest, GivesTheSameBytesWhicheverWay) {
     EXPECT_FALSE(bytes.empty());
     EXPECT_EQ(ReadText(File("http")), bytes);
     EXPECT_EQ(ReadText(File("local")), bytes);
-    for (const char* member : {"source", "result", "model", "device", "tiles", "attempts"}) {
+    for (const char* member :
+         {"source", "result", "model", "device", "tiles", "spared_pixels", "attempts"}) {
       EXPECT_EQ(http.at(member), grpc.at(member)) << member;
     }
     EXPECT_EQ(local.at("result"), grpc.at("result"));

@@ -53,6 +53,19 @@ TEST_F(ImageTest, AnySizeOfChunksGivesTheSame) {
   }
 }
 
+TEST_F(ImageTest, TheSummaryTellsWhatWasSpared) {
+  TestServer server;
+  Image plain({400, 300, 3, SampleType::kU8});
+  std::fill_n(plain.mutable_view().data, plain.bytes(), uint8_t{90});
+  const Outcome outcome =
+      UpscaleImage(server.stub(), pb::UpscaleOptions(), *Encode(plain.view(), {}));
+  ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+  EXPECT_EQ(outcome.summary->spared_pixels(), 400 * 300);
+  const Outcome photo = UpscaleImage(server.stub(), pb::UpscaleOptions(), Png(400, 300));
+  ASSERT_TRUE(photo.status.ok()) << photo.status.error_message();
+  EXPECT_EQ(photo.summary->spared_pixels(), 0);
+}
+
 TEST_F(ImageTest, TileSizeDoesNotChangeTheResult) {
   TestServer server;
   const std::string image = Png(201, 143);

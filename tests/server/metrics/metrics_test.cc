@@ -19,6 +19,7 @@ RequestRecord OkRequest() {
   record.method = "UpscaleImage";
   record.source_pixels = 100;
   record.result_pixels = 400;
+  record.spared_pixels = 30;
   record.received_bytes = 11;
   record.sent_bytes = 22;
   record.total = absl::Milliseconds(300);
@@ -83,6 +84,7 @@ TEST(ServerMetricsTest, CountsRequestsByMethodCodeAndReason) {
   EXPECT_THAT(text, HasSubstr("upscaled_encode_duration_seconds_sum 0.08\n"));
   EXPECT_THAT(text, HasSubstr("upscaled_source_pixels_total 200\n"));
   EXPECT_THAT(text, HasSubstr("upscaled_result_pixels_total 800\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_spared_pixels_total 60\n"));
   EXPECT_THAT(text, HasSubstr("upscaled_received_bytes_total 22\n"));
   EXPECT_THAT(text, HasSubstr("upscaled_fetched_sources_total 1\n"));
   EXPECT_THAT(text, HasSubstr("upscaled_sent_bytes_total 44\n"));
