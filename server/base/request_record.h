@@ -39,7 +39,7 @@ struct RequestRecord {
   int64_t result_pixels = 0;  // computed
   int64_t tiles = 0;
   int64_t spared_pixels = 0;  // source pixels of flat areas, copied instead of computed
-  int64_t cost = 0;  // multiply-adds that were computed for it
+  int64_t cost = 0;           // multiply-adds that were computed for it
   int64_t received_bytes = 0;
   int64_t sent_bytes = 0;
   TraceContext trace;
