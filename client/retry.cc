@@ -47,6 +47,8 @@ bool IsRetryable(const absl::Status& status) {
   if (absl::IsInternal(status) || absl::IsUnknown(status)) {
     return details.origin == ErrorOrigin::kConnection;
   }
+  // A call's deadline that cannot be met now cannot be met later either.
+  if (details.reason == "DEADLINE_INFEASIBLE") return false;
   return absl::IsUnavailable(status) ||
          (absl::IsResourceExhausted(status) && details.retry_delay.has_value());
 }

@@ -24,6 +24,7 @@ constexpr struct {
     {"UNKNOWN_MODEL", "see 'upscale models'"},
     {"UNAUTHENTICATED", kKeyAdvice},
     {"PERMISSION_DENIED", "it takes another key, see --api-key-file"},
+    {"DEADLINE_INFEASIBLE", "give it more time with --timeout, or try again later"},
     {"OVERLOADED", "try again later, or with more --retries"},
     {"DRAINING", "try again, or another --server"},
     {"STALLED", "the network or this machine is too slow"},

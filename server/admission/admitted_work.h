@@ -15,10 +15,14 @@ namespace upscaled::server {
 
 // Not thread safe. Costs are multiply-adds.
 class AdmittedWork {
+  struct OfRequest {
+    int64_t cost = 0;   // not yet computed
+    int64_t whole = 0;  // the most that it has been
+  };
   struct OfPayer {
     double weight = 1;
     int64_t cost = 0;
-    std::list<int64_t> requests;  // their costs
+    std::list<OfRequest> requests;
   };
   using Key = std::pair<Priority, std::string>;
   using Payers = std::map<Key, OfPayer>;
@@ -27,14 +31,14 @@ class AdmittedWork {
   // One request's work.
   class Request {
    public:
-    int64_t cost() const { return *place_; }
+    int64_t cost() const { return place_->cost; }
 
    private:
     friend class AdmittedWork;
-    Request(Payers::iterator payer, std::list<int64_t>::iterator place)
+    Request(Payers::iterator payer, std::list<OfRequest>::iterator place)
         : payer_(payer), place_(place) {}
     Payers::iterator payer_;
-    std::list<int64_t>::iterator place_;
+    std::list<OfRequest>::iterator place_;
   };
 
   // To be removed; of no cost yet.
@@ -46,11 +50,13 @@ class AdmittedWork {
   int64_t CostOf(const Payer& payer) const;  // of one
   // What is computed, of all payers' work, until `cost` of the payer's is; no more work comes.
   double ComputedUntil(const Payer& payer, double cost) const;
-  // The same until the request is. Of its payer's other requests none gets more than it.
+  // The same until the request is, if the load lasts: what ends is followed by its like. Of its
+  // payer's other requests none gets more than it; other payers who have work get their shares.
   double ComputedUntilEnd(const Request& request) const;
 
  private:
-  double ComputedUntil(const Key& own, double weight, double cost) const;
+  // With what others get meanwhile: no more than they have, or more where the load `lasts`.
+  double ComputedUntil(const Key& own, double weight, double cost, bool lasts) const;
 
   Payers payers_;  // that have requests
   int64_t cost_ = 0;

@@ -21,7 +21,7 @@ constexpr auto kReasonNames = std::to_array<std::string_view>(
     {"UNSPECIFIED", "INVALID_OPTION", "INVALID_IMAGE", "UNSUPPORTED", "LIMIT_EXCEEDED",
      "UNKNOWN_MODEL", "OVERLOADED", "DRAINING", "CANCELLED", "DEADLINE", "STALLED",
      "DEVICE_FAILURE", "RELOAD_FAILED", "INTERNAL", "SOURCE_REFUSED", "SOURCE_FAILED",
-     "UNAUTHENTICATED", "PERMISSION_DENIED"});
+     "UNAUTHENTICATED", "PERMISSION_DENIED", "DEADLINE_INFEASIBLE"});
 
 std::optional<std::string> Payload(const absl::Status& status, absl::string_view url) {
   const absl::optional<absl::Cord> payload = status.GetPayload(url);
@@ -74,13 +74,17 @@ absl::Status MakeError(absl::StatusCode code, ErrorReason reason, std::string_vi
   return status;
 }
 
-absl::Status MakeOverloaded(std::string_view message, absl::Duration retry_delay,
-                            const ErrorMetadata& metadata) {
-  absl::Status status =
-      MakeError(absl::StatusCode::kResourceExhausted, ErrorReason::kOverloaded, message, metadata);
+absl::Status WithRetryDelay(absl::Status status, absl::Duration retry_delay) {
   status.SetPayload(kRetryDelayMsUrl,
                     absl::Cord(absl::StrCat(absl::ToInt64Milliseconds(retry_delay))));
   return status;
+}
+
+absl::Status MakeOverloaded(std::string_view message, absl::Duration retry_delay,
+                            const ErrorMetadata& metadata) {
+  return WithRetryDelay(
+      MakeError(absl::StatusCode::kResourceExhausted, ErrorReason::kOverloaded, message, metadata),
+      retry_delay);
 }
 
 absl::Status WithReason(absl::Status status, ErrorReason reason) {

@@ -33,6 +33,7 @@ enum class ErrorReason : uint8_t {
   kSourceFailed = 15,
   kUnauthenticated = 16,
   kPermissionDenied = 17,
+  kDeadlineInfeasible = 18,
 };
 
 // "INVALID_OPTION", ...
@@ -43,6 +44,9 @@ using ErrorMetadata = std::map<std::string, std::string>;
 // `code` must not be OK.
 absl::Status MakeError(absl::StatusCode code, ErrorReason reason, std::string_view message,
                        const ErrorMetadata& metadata = {});
+
+// `status`, not OK, with the time after which the client may try again.
+absl::Status WithRetryDelay(absl::Status status, absl::Duration retry_delay);
 
 // RESOURCE_EXHAUSTED with reason kOverloaded.
 absl::Status MakeOverloaded(std::string_view message, absl::Duration retry_delay,

@@ -12,14 +12,16 @@ constexpr double kTimeConstantSeconds = 30;
 }  // namespace
 
 void ThroughputMeter::Record(absl::Time now, bool busy, int64_t cost) {
-  if (busy && last_ != absl::InfinitePast() && now > last_) {
-    const double elapsed = absl::ToDoubleSeconds(now - last_);
-    const double keep = std::exp(-elapsed / kTimeConstantSeconds);
-    cost_ *= keep;
-    busy_seconds_ = busy_seconds_ * keep + elapsed;
-  }
-  cost_ += static_cast<double>(cost);
+  const bool counts = busy && last_ != absl::InfinitePast() && now > last_;
+  Add(counts ? now - last_ : absl::ZeroDuration(), cost);
   last_ = std::max(last_, now);
+}
+
+void ThroughputMeter::Add(absl::Duration busy, int64_t cost) {
+  const double seconds = absl::ToDoubleSeconds(busy);
+  const double keep = std::exp(-seconds / kTimeConstantSeconds);
+  cost_ = cost_ * keep + static_cast<double>(cost);
+  busy_seconds_ = busy_seconds_ * keep + seconds;
 }
 
 absl::Duration ThroughputMeter::TimeFor(int64_t cost) const {

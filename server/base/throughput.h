@@ -16,6 +16,9 @@ class ThroughputMeter {
   // how many were finished at its end. Time that goes backwards counts as none.
   void Record(absl::Time now, bool busy, int64_t cost);
 
+  // Tells that `cost` took `busy`, whenever that was.
+  void Add(absl::Duration busy, int64_t cost);
+
   // Whether anything has been finished yet.
   bool known() const { return cost_ > 0; }
   // Time to compute `cost`; zero while nothing is known.

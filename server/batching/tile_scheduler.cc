@@ -15,6 +15,10 @@
 namespace upscaled::server {
 namespace {
 
+// Of a stream's speed. After that none is known: where it keeps calls out, nothing else would tell
+// that a slow time is over.
+constexpr absl::Duration kSpeedLife = absl::Minutes(1);
+
 constexpr absl::Duration kMemoryRetryDelay = absl::Seconds(1);
 
 // Notes that a device has failed on the tile; whether one had before.
@@ -169,11 +173,16 @@ TileLoad TileScheduler::load() const {
 std::vector<DeviceClassWork> TileScheduler::work() const {
   absl::MutexLock lock(&mutex_);
   std::vector<DeviceClassWork> work;
-  for (const DeviceClass& device_class : classes_) {
-    const TileLoad& load = device_class.queue.load();
+  const absl::Time now = clock_.Now();
+  for (size_t i = 0; i < classes_.size(); ++i) {
+    const TileLoad& load = classes_[i].queue.load();
     work.push_back({.queued_cost = load.queued_cost,
                     .idle = load.queued_tiles + load.running_tiles == 0,
-                    .speed = device_class.speed});
+                    .speed = classes_[i].speed,
+                    .stream_speed = now - classes_[i].measured > kSpeedLife
+                                        ? ThroughputMeter()
+                                        : classes_[i].stream_speed,
+                    .streams = StreamCountLocked(static_cast<int>(i))});
   }
   return work;
 }
@@ -253,6 +262,11 @@ void TileScheduler::RunBatch(const Device& device, Stream& stream, FairQueue::Ba
     DeviceClass& device_class = classes_[device.device_class()];
     device_class.queue.Ended(batch);
     device_class.speed.Record(end, true, status.ok() ? batch.cost : 0);
+    if (status.ok()) {
+      if (end - device_class.measured > kSpeedLife) device_class.stream_speed = {};
+      device_class.stream_speed.Add(end - start, batch.cost);
+      device_class.measured = end;
+    }
     for (const SubmittedTile& tile : batch.tiles) {
       queue.push_back(start - tile.submission->submitted);
       if (!status.ok()) continue;

@@ -75,7 +75,9 @@ class TileScheduler {
   friend class RequestFlow;
   struct DeviceClass {
     FairQueue queue;
-    ThroughputMeter speed;  // of all its streams
+    ThroughputMeter speed;                       // of all its streams
+    ThroughputMeter stream_speed;                // of one, while it runs
+    absl::Time measured = absl::InfinitePast();  // when that was
   };
 
   void Adopt(Flow& flow, DeviceChooser::Choice choice) ABSL_LOCKS_EXCLUDED(mutex_);

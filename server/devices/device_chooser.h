@@ -21,9 +21,11 @@ namespace upscaled::server {
 
 // The work of one device class, as whoever runs it reports.
 struct DeviceClassWork {
-  int64_t queued_cost = 0;  // multiply-adds
-  bool idle = true;         // nothing is queued or running
-  ThroughputMeter speed;
+  int64_t queued_cost = 0;       // multiply-adds
+  bool idle = true;              // nothing is queued or running
+  ThroughputMeter speed;         // of all that work
+  ThroughputMeter stream_speed;  // of one stream
+  int streams = 0;               // of the devices that work
 };
 
 // Binds every request to the device class that is soonest done with it, so that its image is of one

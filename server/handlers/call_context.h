@@ -15,6 +15,7 @@ struct CallContext {
   absl::Time start;
   AdmissionController::Reservation& reservation;  // to be filled in by the handler
   const Payer& payer;
+  absl::Time deadline = absl::InfiniteFuture();  // by the clock of `start`
 };
 
 }  // namespace upscaled::server

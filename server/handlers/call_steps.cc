@@ -1,5 +1,6 @@
 #include "server/handlers/call_steps.h"
 
+#include <algorithm>
 #include <exception>
 #include <new>
 #include <system_error>
@@ -47,6 +48,11 @@ void NoteTrace(const CallEnvironment& environment, std::string_view traceparent,
                RequestRecord& record) {
   record.start = start;
   record.trace = ContinueTrace(traceparent, environment.trace_ratio);
+}
+
+absl::Time EndOf(absl::Time start, const Payer& payer, absl::Time deadline) {
+  if (payer.limits == nullptr) return deadline;
+  return std::min(deadline, start + payer.limits->max_call_time);
 }
 
 absl::Status RunOnWorker(CallEnvironment& environment, int64_t memory_bytes, const Payer& payer,

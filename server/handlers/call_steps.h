@@ -37,6 +37,10 @@ Watchdog::Id WatchCallTime(Watchdog& watchdog, const Payer& payer,
 void NoteTrace(const CallEnvironment& environment, std::string_view traceparent, absl::Time start,
                RequestRecord& record);
 
+// When a call that began at `start` ends at the latest: at `deadline`, or when its payer's tenant
+// has it end.
+absl::Time EndOf(absl::Time start, const Payer& payer, absl::Time deadline);
+
 // Takes a slot for a call of `payer` whose messages take `memory_bytes`, puts it into `slot`, and
 // runs `job` on a request worker. Otherwise the refusal: as AdmissionController::AdmitCall, or
 // RESOURCE_EXHAUSTED (kOverloaded) when there is no thread; `slot` may then hold one.

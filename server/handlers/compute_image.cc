@@ -13,6 +13,7 @@
 #include "engine/pipeline/transcode.h"
 #include "server/base/error.h"
 #include "server/handlers/convert.h"
+#include "server/handlers/deadline_check.h"
 #include "server/handlers/engine_limits.h"
 #include "server/handlers/resolve_job.h"
 
@@ -90,6 +91,7 @@ class ImageComputation {
                                                  .scratch_bytes = ScratchOf(plan.upscale),
                                                  .cost = cost_,
                                                  .payer = context_.payer}));
+    RETURN_IF_ERROR(CheckTime(plan.upscale.tile_count));
     context_.record.source = source.size();
     context_.record.result = result.size();
     context_.record.source_pixels = source.size().Area();
@@ -109,6 +111,17 @@ class ImageComputation {
     if (job_.name_for) announcement.set_etag(job_.name_for(Arithmetic()));
     RETURN_IF_ERROR(job_.on_header(announcement));
     return plan;
+  }
+
+  // Whether it can end before the call's deadline.
+  absl::Status CheckTime(int64_t tiles) const {
+    if (context_.deadline == absl::InfiniteFuture() || passes_.empty()) return absl::OkStatus();
+    return CheckDeadline(environment_.scheduler.work(),
+                         {.device_class = passes_.front()->device_class(),
+                          .cost = cost_,
+                          .tiles = tiles,
+                          .cost_ahead = context_.reservation.CostAhead()},
+                         context_.deadline - environment_.clock.Now());
   }
 
   int64_t MemoryOf(const TranscodePlan& plan) const {

@@ -31,7 +31,9 @@ absl::Status ExplainEngineError(const absl::Status& status) {
     case absl::StatusCode::kInvalidArgument:
       return WithReason(status, ErrorReason::kInvalidImage);
     case absl::StatusCode::kResourceExhausted:
-      if (RetryDelayOf(status).has_value()) return status;  // our own refusal
+      // Our own refusals.
+      if (RetryDelayOf(status).has_value()) return status;
+      if (ReasonOf(status) == ErrorReason::kDeadlineInfeasible) return status;
       return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kLimitExceeded,
                        std::string(status.message()));
     default:

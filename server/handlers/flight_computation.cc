@@ -103,7 +103,8 @@ void Run(const FlightComputation& computation,
                               .record = *computation.record,
                               .start = computation.start,
                               .reservation = *reservation,
-                              .payer = computation.payer};
+                              .payer = computation.payer,
+                              .deadline = computation.deadline};
     ASSIGN_OR_RETURN(const ComputedImage computed, Compute(computation, context));
     summary = computed.summary.SerializeAsString();
     return absl::OkStatus();

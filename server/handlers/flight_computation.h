@@ -28,7 +28,8 @@ struct FlightComputation {
   std::string media_type;     // of the result
   size_t kept_bytes = 0;      // of the result that the flight keeps at most
   absl::Time start;
-  Payer payer;  // of who began it
+  Payer payer;                                   // of who began it
+  absl::Time deadline = absl::InfiniteFuture();  // likewise
   // Filled in at its end, before that is told.
   std::shared_ptr<RequestRecord> record;
 };

@@ -220,6 +220,7 @@ class SharedImageJob {
                       .kept_bytes = KeptBytes(resolved_),
                       .start = context_.start,
                       .payer = context_.payer,
+                      .deadline = context_.deadline,
                       .record = std::move(record)});
   }
 

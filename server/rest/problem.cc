@@ -37,6 +37,7 @@ int HttpStatusOf(const absl::Status& status) {
     case ErrorReason::kUnknownModel:
       return 404;
     case ErrorReason::kOverloaded:
+    case ErrorReason::kDeadlineInfeasible:
       return kTooManyRequests;
     case ErrorReason::kUnauthenticated:
       return 401;

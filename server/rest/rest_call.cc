@@ -1,5 +1,6 @@
 #include "server/rest/rest_call.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "server/base/error.h"
@@ -14,6 +15,11 @@ absl::Status ClientGone() {
                    "the client cancelled the call or went away");
 }
 
+absl::Status DeadlinePassed() {
+  return MakeError(absl::StatusCode::kDeadlineExceeded, ErrorReason::kDeadline,
+                   "the call's deadline passed (timeout)");
+}
+
 }  // namespace
 
 RestCall::RestCall(RestHost& host, std::unique_ptr<HttpExchange> exchange, std::string method)
@@ -23,6 +29,7 @@ RestCall::RestCall(RestHost& host, std::unique_ptr<HttpExchange> exchange, std::
       payer_(PayerOf(exchange_->request().peer, exchange_->request().caller.get())),
       start_(host.calls.clock.Now()),
       record_{.transport = kHttpTransport, .method = std::move(method), .peer = payer_.address},
+      deadline_(EndOf(start_, payer_, absl::InfiniteFuture())),
       sink_(*exchange_) {
   NoteTrace(host.calls, request().OnlyField(kTraceparent), start_, record_);
   NoteCaller(request().caller.get(), record_);
@@ -44,10 +51,18 @@ void RestCall::Start(int64_t memory_bytes) {
   Fail(refusal);
 }
 
+void RestCall::SetTimeout(absl::Duration timeout) {
+  deadline_ = std::min(deadline_, start_ + timeout);
+  timeout_ = host_.watchdog.Watch(timeout - Elapsed(), [weak = weak_from_this()] {
+    if (const auto call = weak.lock()) call->GiveUp(DeadlinePassed());
+  });
+}
+
 void RestCall::Conclude(const absl::Status& status) {
   CloseRecord(record_, status, Elapsed());
   host_.calls.on_finished(record_);
   host_.watchdog.Drop(call_time_);
+  host_.watchdog.Drop(timeout_);
   slot_.Release();
 }
 

@@ -52,6 +52,10 @@ class RestCall : public std::enable_shared_from_this<RestCall> {
   const Payer& payer() const { return payer_; }
   absl::Time start() const { return start_; }
   absl::Duration Elapsed() const { return host_.calls.clock.Now() - start_; }
+  // That the client has set; the call ends with DEADLINE_EXCEEDED once it has passed.
+  void SetTimeout(absl::Duration timeout);
+  // When it ends at the latest.
+  absl::Time deadline() const { return deadline_; }
   RequestRecord& record() { return record_; }
   AnswerSink& sink() { return sink_; }
 
@@ -63,7 +67,9 @@ class RestCall : public std::enable_shared_from_this<RestCall> {
   const absl::Time start_;
   RequestRecord record_;
   AdmissionController::CallSlot slot_;
+  absl::Time deadline_;
   Watchdog::Id call_time_;  // for the end that the tenant's limits set
+  Watchdog::Id timeout_;    // for that which the client sets
   AnswerSink sink_;
   Cancellation::Registration on_cancel_;  // last: it uses what is above
 };

@@ -1,6 +1,7 @@
 #include "server/rest/upscale_call.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -102,6 +103,7 @@ absl::Status UpscaleCall::Answer() {
                   [this] { host().watchdog.Drop(watch_); });
   RETURN_IF_ERROR(upload_->Open(parameters_));
   ASSIGN_OR_RETURN(record().request_id, ChooseRequestId(parameters_.request_id));
+  if (std::isfinite(parameters_.timeout_s)) SetTimeout(absl::Seconds(parameters_.timeout_s));
   progress_ = host().board.Enter({payer().tenant, record().request_id}, BodyBytes(request()));
   upload_->OnReceived([this](int64_t bytes) { progress_->Receive(bytes); });
   ASSIGN_OR_RETURN(RequestOptions options, FromProto(parameters_.options));

@@ -39,7 +39,9 @@ class UpscaleCall final : public RestCall {
   void Announce(const upscale::v1::UpscaleImageHeader& header);
   // Whether the source is what the client gets after `error`.
   bool AnswerOriginal(const absl::Status& error);
-  CallContext MakeContext() { return {cancellation(), record(), start(), reservation_, payer()}; }
+  CallContext MakeContext() {
+    return {cancellation(), record(), start(), reservation_, payer(), deadline()};
+  }
 
   AdmissionController::Reservation reservation_, kept_memory_;
   Watchdog::Id watch_;

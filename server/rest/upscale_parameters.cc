@@ -65,6 +65,10 @@ bool SetFormat(const std::string& value, UpscaleParameters& p) {
   return format.has_value();
 }
 
+bool SetTimeout(const std::string& value, UpscaleParameters& p) {
+  return absl::SimpleAtod(value, &p.timeout_s) && p.timeout_s > 0;
+}
+
 constexpr std::string_view kInteger = "a whole number", kNumber = "a number",
                            kSwitch = "1 or 0, true or false, on or off", kText = "a text";
 
@@ -122,6 +126,7 @@ constexpr Parameter kParameters[] = {
      [](const std::string& v, UpscaleParameters& p) {
        return ReadNumber(v, [&](double n) { p.options.mutable_prefilter()->set_sigma_range(n); });
      }},
+    {"timeout", "", "a number of seconds above 0", SetTimeout},
     {"url", "", kText,
      [](const std::string& v, UpscaleParameters& p) {
        p.url = v;

@@ -1,6 +1,7 @@
 // What a request of POST /v1/upscale asks for, out of the fields of its query and its form.
 #pragma once
 
+#include <limits>
 #include <set>
 #include <string>
 #include <string_view>
@@ -16,6 +17,7 @@ struct UpscaleParameters {
   upscale::v1::UpscaleOptions options;  // as sent; server/handlers checks the values
   std::string url;                      // of the image; "": it is sent
   std::string request_id;               // "": none
+  double timeout_s = std::numeric_limits<double>::infinity();  // for the whole call
   bool dry_run = false;
   bool original_on_error = false;
   std::string download;  // a file name; "": shown, not saved

@@ -1,5 +1,6 @@
 #include "server/rpc/call.h"
 
+#include <chrono>
 #include <utility>
 
 #include <grpc/grpc.h>
@@ -212,7 +213,14 @@ absl::Status Call::RunOnWorker(int64_t memory_bytes, std::function<void()> handl
 }
 
 CallContext Call::MakeCallContext() {
-  return {cancellation(), record_, start_time_, reservation_, payer_};
+  return {cancellation(), record_, start_time_,
+          reservation_,   payer_,  EndOf(start_time_, payer_, Deadline())};
+}
+
+absl::Time Call::Deadline() const {
+  const std::chrono::system_clock::time_point deadline = context_.deadline();
+  if (deadline == std::chrono::system_clock::time_point::max()) return absl::InfiniteFuture();
+  return Now() + (absl::FromChrono(deadline) - absl::Now());
 }
 
 // --- The end ---

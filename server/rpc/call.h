@@ -113,6 +113,8 @@ class Call final : public std::enable_shared_from_this<Call>, private MessageStr
   // instead when there is no slot, memory or thread.
   absl::Status RunOnWorker(int64_t memory_bytes, std::function<void()> handler);
   CallContext MakeCallContext();
+  // The client's, by the server's clock; infinite: it has set none.
+  absl::Time Deadline() const;
   void OnCancelled() ABSL_LOCKS_EXCLUDED(mutex_);
   // Ends the call when all messages have left; `answer` is a unary call's, null after an error.
   void Finish(const absl::Status& status, MessagePtr answer = nullptr) ABSL_LOCKS_EXCLUDED(mutex_);

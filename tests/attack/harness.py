@@ -165,9 +165,10 @@ class Server:
 class ImageCall:
     """Upscales a small image; every tenth call on a new connection."""
 
-    def __init__(self, server, source=VICTIM):
+    def __init__(self, server, source=VICTIM, key=None, side_px=128):
         self.server, self.source = server, source
-        self.image = messages.png(128, 128)
+        self.extra = (("x-api-key", key),) if key else ()
+        self.image = messages.png(side_px, side_px)
         self.connection = None
         self.calls = 0
 
@@ -191,7 +192,7 @@ class GrpcCall(ImageCall):
         return wire.Connection(self.server.grpc, self.source, timeout_s, tls=self.server.tls)
 
     def upscale(self, timeout_s):
-        answer = self.connection.call(wire.UNARY, messages.unary(self.image), timeout_s=timeout_s)
+        answer = self.connection.call(wire.UNARY, messages.unary(self.image), timeout_s=timeout_s, extra=self.extra)
         if answer.status != 0:
             raise OSError(f"status {answer.status}: {answer.headers.get('grpc-message', '')}")
 
@@ -217,7 +218,7 @@ class HttpImageCall(ImageCall):
 
     def upscale(self, timeout_s):
         try:
-            self.connection.request("POST", "/v1/upscale", self.image)
+            self.connection.request("POST", "/v1/upscale", self.image, dict(self.extra))
             answer = self.connection.getresponse()
             body = answer.read()
         except http.client.HTTPException as broken:

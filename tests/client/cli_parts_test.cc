@@ -301,6 +301,12 @@ TEST(ErrorLineTest, SaysWhereKeysComeFrom) {
       ErrorLine(WithDetails(absl::PermissionDeniedError("lacks"),
                             {.origin = ErrorOrigin::kServer, .reason = "PERMISSION_DENIED"})),
       HasSubstr("it takes another key"));
+  EXPECT_EQ(ErrorLine(WithDetails(absl::ResourceExhaustedError("the image would take 5s"),
+                                  {.origin = ErrorOrigin::kServer,
+                                   .reason = "DEADLINE_INFEASIBLE",
+                                   .retry_delay = absl::Seconds(2)})),
+            "the image would take 5s [DEADLINE_INFEASIBLE]; the server asks to wait 2 s; give it "
+            "more time with --timeout, or try again later");
 }
 
 TEST(LoadStatsTest, AddsUp) {

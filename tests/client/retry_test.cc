@@ -16,10 +16,11 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 // `code` as a server sends it, with RetryInfo unless `retry_delay` is negative.
-absl::Status FromServer(absl::StatusCode code, absl::Duration retry_delay = -absl::Seconds(1)) {
+absl::Status FromServer(absl::StatusCode code, absl::Duration retry_delay = -absl::Seconds(1),
+                        const std::string& reason = "REASON") {
   const auto channel = grpc::CreateChannel("127.0.0.1:1", grpc::InsecureChannelCredentials());
-  return FromGrpcStatus(
-      ServerError(static_cast<grpc::StatusCode>(code), "no", "REASON", retry_delay), *channel);
+  return FromGrpcStatus(ServerError(static_cast<grpc::StatusCode>(code), "no", reason, retry_delay),
+                        *channel);
 }
 
 class RetryTest : public ::testing::Test {
@@ -49,6 +50,13 @@ class RetryTest : public ::testing::Test {
   std::stop_source stop_;
   std::vector<absl::Duration> waits_;
 };
+
+// The wait would only bring the deadline nearer.
+TEST_F(RetryTest, ADeadlineThatCannotBeMetIsTheEnd) {
+  EXPECT_EQ(TriesFor(FromServer(absl::StatusCode::kResourceExhausted, absl::Seconds(1),
+                                "DEADLINE_INFEASIBLE")),
+            1);
+}
 
 TEST_F(RetryTest, OnlyWhatIsSafeIsTriedAgain) {
   for (int code = 1; code <= 16; ++code) {

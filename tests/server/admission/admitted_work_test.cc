@@ -44,15 +44,21 @@ TEST_F(AdmittedWorkTest, SumsByPayer) {
 TEST_F(AdmittedWorkTest, ARequestWaitsForItsPayersOthersAsFarAsTheyAreNoLarger) {
   const Payer a{.address = "a"};
   Add(a, 1000);
-  Add(a, 3);
-  EXPECT_EQ(work_.ComputedUntilEnd(Add(a, 10)), 10 + 10 + 3);
+  const auto small = Add(a, 3);
+  const auto own = Add(a, 10);
+  EXPECT_EQ(work_.ComputedUntilEnd(own), 10 + 10 + 3);
+  work_.Set(small, 1);
+  EXPECT_EQ(work_.ComputedUntilEnd(own), 10 + 10 + 3) << "another one may follow it";
+  work_.Set(small, 0);
+  EXPECT_EQ(work_.ComputedUntilEnd(own), 10 + 10);
 }
 
 TEST_F(AdmittedWorkTest, OthersGetTheirWeightsAndNoMoreThanTheyHave) {
   Add(Tenant("light"), 1000);
   Add(Tenant("heavy", 3), 1000);
   Add(Tenant("small"), 2);
-  EXPECT_EQ(work_.ComputedUntilEnd(Add(Tenant("own"), 10)), 10 + 10 + 30 + 2);
+  EXPECT_EQ(work_.ComputedUntil(Tenant("own"), 10), 10 + 10 + 30 + 2);
+  EXPECT_EQ(work_.ComputedUntilEnd(Add(Tenant("own"), 10)), 10 + 10 + 30 + 10) << "if it lasts";
 }
 
 TEST_F(AdmittedWorkTest, BackgroundWorkWaitsForAllOther) {

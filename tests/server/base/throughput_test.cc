@@ -20,5 +20,14 @@ TEST(ThroughputMeterTest, IdleTimeDoesNotCountAndTheFastPastFades) {
   EXPECT_NEAR(absl::ToDoubleSeconds(meter.TimeFor(10)), 1, 0.1);
 }
 
+TEST(ThroughputMeterTest, WorkOfAKnownTimeNeedsNoClock) {
+  ThroughputMeter meter;
+  EXPECT_FALSE(meter.known());
+  meter.Add(absl::Seconds(2), 1000);
+  EXPECT_NEAR(absl::ToDoubleSeconds(meter.TimeFor(500)), 1, 1e-6);
+  for (int i = 0; i < 20; ++i) meter.Add(absl::Seconds(10), 100);
+  EXPECT_NEAR(absl::ToDoubleSeconds(meter.TimeFor(10)), 1, 0.1) << "now at 10 a second";
+}
+
 }  // namespace
 }  // namespace upscaled::server

@@ -379,6 +379,24 @@ class RecordingObserver : public TileObserver {
   int64_t dropped_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
+// A slow time must not keep calls out for ever.
+TEST_F(TileSchedulerTest, AStreamsSpeedIsForgottenAfterAMinuteWithoutWork) {
+  TestScheduler scheduler({gated_.device}, clock_);
+  EXPECT_FALSE(scheduler.work()[0].stream_speed.known());
+  auto request = scheduler.OpenFlow({model_, other_});
+  Outcomes outcomes(1);
+  request.Submit(model_, NamedTiles(0, 1, 30), nullptr, outcomes.done());
+  backend_.AwaitStarted(1);
+  clock_.Advance(absl::Seconds(3));
+  backend_.Release();
+  outcomes.Await();
+  clock_.Advance(absl::Minutes(1));
+  EXPECT_EQ(scheduler.work()[0].stream_speed.TimeFor(60), absl::Seconds(6));
+  EXPECT_EQ(scheduler.work()[0].streams, 1);
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_FALSE(scheduler.work()[0].stream_speed.known());
+}
+
 TEST_F(TileSchedulerTest, AccountsForTimeByRequestAndByBatch) {
   RecordingObserver observer;
   TestScheduler scheduler({gated_.device}, clock_, {.max_batch_time = absl::InfiniteDuration()},
