@@ -29,8 +29,10 @@ done
 
 if ((install)); then
   packages=("${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}")
-  command -v node >/dev/null || packages+=(nodejs)
-  command -v npm >/dev/null || packages+=(npm)
+  # Where another package has brought the program, Debian's would be in its way.
+  for program in node:nodejs npm:npm buildah:buildah podman:podman runc:runc kubectl:kubernetes-client; do
+    command -v "${program%:*}" >/dev/null || packages+=("${program#*:}")
+  done
   # 120 MB to fetch, for the tests of the page. Ubuntu's package only points to a snap.
   if grep -q '^ID=debian' /etc/os-release && ! command -v chromium >/dev/null; then packages+=(chromium); fi
   step "install packages" install_packages "${packages[@]}"
