@@ -27,6 +27,10 @@ int CellPx(const PassSpec& pass) {
 CellGrid CellGridOf(const PassSpec& pass) {
   const int cell_px = CellPx(pass), at = RoundUp(kWholeImageHaloPx, cell_px);
   const Size image{2 * at + cell_px, 2 * at + cell_px};
+  // Of turned images a cell sees other sides, and lies anywhere between two blocks.
+  if (pass.tta) {
+    return {cell_px, pass.source_repeat_px, Expand({0, 0, cell_px, cell_px}, pass.reach.halo_px)};
+  }
   Rect input = pass.executable->Plan({at, at, cell_px, cell_px}, image).input;
   input.x -= at;
   input.y -= at;

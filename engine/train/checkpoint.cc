@@ -1,7 +1,9 @@
 // A line that names the format, the settings' line, numbers, then vectors of one length.
 #include "engine/train/checkpoint.h"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <string_view>
 #include <utility>
@@ -69,6 +71,13 @@ absl::StatusOr<Checkpoint> ReadCheckpoint(const std::filesystem::path& path,
   for (std::vector<float>* vector : vectors) {
     std::memcpy(vector->data(), next, vector_bytes);
     next += vector_bytes;
+  }
+  const auto finite = [](const std::vector<float>* vector) {
+    return std::all_of(vector->begin(), vector->end(), [](float x) { return std::isfinite(x); });
+  };
+  if (numbers.steps < 0 || numbers.total_steps < 1 || numbers.steps > numbers.total_steps ||
+      !std::all_of(vectors.begin(), vectors.end(), finite)) {
+    return absl::InvalidArgumentError(absl::StrCat(path.string(), ": is damaged"));
   }
   checkpoint.learned.steps = numbers.steps;
   checkpoint.total_steps = numbers.total_steps;

@@ -46,7 +46,8 @@ std::string ModelJson(const std::string& name, const Network& network, const Mod
       {"style", origin.start->style},
       {"description", absl::StrFormat("%s, fine-tuned on %s.", origin.start->name, origin.images)},
       {"precisions", {"exact"}}};
-  return card.dump(2) + "\n";
+  // The names of folders need not be text.
+  return card.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace

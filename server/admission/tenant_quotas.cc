@@ -103,10 +103,8 @@ absl::Status TenantQuotas::CheckBytes(const TenantLimits& limits, absl::Time now
 
 TokenBucket* TenantQuotas::BucketOf(std::optional<TokenBucket>& bucket, int64_t per_second,
                                     absl::Time now) {
-  if (per_second == TenantLimits::kNone) {
-    bucket.reset();
-    return nullptr;
-  }
+  // A call that came before the limit did leaves the others' bucket alone.
+  if (per_second == TenantLimits::kNone) return nullptr;
   const auto rate = static_cast<double>(per_second);
   const Rate now_allowed{.per_second = rate, .burst = rate * absl::ToDoubleSeconds(kBurst)};
   if (bucket.has_value()) {

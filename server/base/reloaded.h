@@ -28,7 +28,10 @@ class FileReader {
   absl::StatusOr<std::string> Read(const std::filesystem::path& path, size_t max_bytes) {
     // First: what is written meanwhile is read next time.
     states_.emplace_back(path, StateOf(path));
-    return ReadFile(path, max_bytes, {.pipes = pipes_});
+    absl::StatusOr<std::string> content = ReadFile(path, max_bytes, {.pipes = pipes_});
+    // One that is there and could not be read, for want of a descriptor, say, is tried again.
+    if (!content.ok() && states_.back().second != kMissing) states_.back().second = kUnread;
+    return content;
   }
 
   // Whether one of those that were read is another one now.
@@ -39,8 +42,10 @@ class FileReader {
 
  private:
   static std::string StateOf(const std::filesystem::path& path) {
-    return FileState(path).value_or("missing");
+    return FileState(path).value_or(kMissing);
   }
+
+  static constexpr char kMissing[] = "missing", kUnread[] = "unread";
 
   bool pipes_;
   std::vector<std::pair<std::filesystem::path, std::string>> states_;

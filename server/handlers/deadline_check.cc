@@ -31,7 +31,10 @@ absl::Status CheckDeadline(std::span<const DeviceClassWork> classes, const Image
     speed += SpeedOf(device_class, device_class.streams);
   }
   const absl::Duration alone = absl::Seconds(static_cast<double>(image.cost) / own_speed);
-  const absl::Duration ahead = absl::Seconds(static_cast<double>(image.cost_ahead) / speed);
+  // Idle devices wait for what is admitted: its clients are slow, and hold nobody up.
+  const absl::Duration ahead = own.idle
+                                   ? absl::ZeroDuration()
+                                   : absl::Seconds(static_cast<double>(image.cost_ahead) / speed);
   const absl::Duration estimate = ahead + alone;
   if (estimate <= left) return absl::OkStatus();
 

@@ -87,8 +87,7 @@ ConnectionLimits ConnectionLimitsOf(const ServerConfig& config) {
 // Gives connections to gRPC, which knows them by their descriptors alone.
 std::function<void(UniqueFd, const PeerAddress&)> HandTo(ConnectionIntake& grpc, PeerNames& peers) {
   return [&grpc, &peers](UniqueFd socket, const PeerAddress& peer) {
-    peers.Set(socket.get(), peer);
-    grpc.Add(std::move(socket));
+    grpc.Add(peers.Add(std::move(socket), peer));
   };
 }
 

@@ -1,5 +1,7 @@
 #include "server/net/peer_names.h"
 
+#include <fcntl.h>
+
 #include <cstddef>
 #include <utility>
 
@@ -8,11 +10,16 @@
 
 namespace upscaled::server {
 
-void PeerNames::Set(int fd, PeerAddress client) {
-  const auto index = static_cast<size_t>(fd);
+UniqueFd PeerNames::Add(UniqueFd socket, PeerAddress client) {
   absl::MutexLock lock(&mutex_);
+  UniqueFd moved(fcntl(socket.get(), F_DUPFD_CLOEXEC, next_));
+  if (!moved.valid()) moved = UniqueFd(fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
+  if (!moved.valid()) moved = std::move(socket);
+  next_ = (moved.get() + 1) % kNumbers;
+  const auto index = static_cast<size_t>(moved.get());
   if (index >= clients_.size()) clients_.resize(index + 1);
   clients_[index] = std::move(client);
+  return moved;
 }
 
 PeerAddress PeerNames::Find(std::string_view peer) const {

@@ -6,21 +6,27 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "engine/base/unique_fd.h"
 #include "server/base/peer_address.h"
 
 namespace upscaled::server {
 
 // Thread safe. A client stays until its descriptor is given out again, so that calls find it that
-// begin after their connection has ended; one that begins after the number was given out again is
-// taken for the next client's. As many as there were descriptors.
+// begin after their connection has ended. Numbers go round, so that this takes thousands of
+// connections: a call must not be taken for the next client's, which may have more rights.
 class PeerNames {
  public:
-  void Set(int fd, PeerAddress client) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Numbers go round up to here, unless more are open.
+  static constexpr int kNumbers = 16384;
+
+  // The client's socket, under a number of its own (under its old one where there is none left).
+  UniqueFd Add(UniqueFd socket, PeerAddress client) ABSL_LOCKS_EXCLUDED(mutex_);
   // The client of "fd:12"; `peer` itself, as name and host, when it is none of those that were set.
   PeerAddress Find(std::string_view peer) const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   mutable absl::Mutex mutex_;
+  int next_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<PeerAddress> clients_ ABSL_GUARDED_BY(mutex_);  // by descriptor
 };
 

@@ -87,7 +87,10 @@ HttpResponse ProblemResponse(int code, const absl::Status& status, std::string_v
       .fields = {{"Content-Type", "application/problem+json"}, {"Cache-Control", "no-store"}},
       .body = ProblemJson(code, status, request_id) + "\n"};
   if (!request_id.empty()) response.fields.push_back({"X-Request-Id", std::string(request_id)});
-  if (response.status == kTooManyRequests || response.status == kUnavailable) {
+  // No wait makes a deadline longer.
+  const bool passes =
+      ReasonOf(status) != ErrorReason::kDeadlineInfeasible || RetryDelayOf(status).has_value();
+  if (passes && (response.status == kTooManyRequests || response.status == kUnavailable)) {
     response.fields.push_back({"Retry-After", absl::StrCat(RetrySeconds(status))});
   }
   return response;

@@ -47,7 +47,7 @@ void UsageLedger::Add(const RequestRecord& record, absl::Time now) {
   absl::MutexLock lock(&mutex_);
   auto place = waiting_.find(key);
   if (place == waiting_.end()) {
-    if (waiting_.size() == kMaxWaiting) {
+    if (waiting_.size() >= kMaxWaiting) {
       ++lost_;
       return;
     }
@@ -62,6 +62,7 @@ absl::StatusOr<std::vector<UsageRow>> UsageLedger::Read(const UsageQuery& query)
 }
 
 absl::Status UsageLedger::Write() {
+  absl::MutexLock writing(&write_mutex_);
   std::map<UsageKey, Usage> usage;
   {
     absl::MutexLock lock(&mutex_);

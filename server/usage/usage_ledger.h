@@ -43,11 +43,12 @@ class UsageLedger {
 
  private:
   UsageLedger(std::unique_ptr<UsageDb> db, std::function<void(const absl::Status&)> on_failure);
-  absl::Status Write() ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status Write() ABSL_LOCKS_EXCLUDED(mutex_, write_mutex_);
   void WriteOrTell();
 
   const std::unique_ptr<UsageDb> db_;
   const std::function<void(const absl::Status&)> on_failure_;
+  absl::Mutex write_mutex_;  // held over a whole writing, for which readers have to wait
   absl::Mutex mutex_;
   std::map<UsageKey, Usage> waiting_ ABSL_GUARDED_BY(mutex_);
   int64_t lost_ ABSL_GUARDED_BY(mutex_) = 0;  // calls, since it was last told

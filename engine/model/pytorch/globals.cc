@@ -16,6 +16,8 @@ namespace upscaled::pytorch {
 namespace {
 
 constexpr size_t kMaxArguments = 8;
+constexpr size_t kMaxStorageKeyBytes = 64;               // PyTorch writes numbers
+constexpr int64_t kMaxStorageValues = int64_t{1} << 40;  // no file is as large
 
 struct Global {
   std::string_view module, name;
@@ -64,7 +66,7 @@ absl::Status CheckInside(const TensorView& tensor, const Storage& storage) {
   int64_t last = tensor.offset;
   for (size_t axis = 0; axis < tensor.shape.size(); ++axis) {
     const int64_t stride = tensor.strides[axis];
-    // Neither factor passes 2^27, so that nothing overflows.
+    // Neither factor passes 2^27, nor the offset 2^40, so that nothing overflows.
     if (stride < 0 || stride > kMaxWeights) {
       return absl::InvalidArgumentError(
           absl::StrCat("a tensor has the stride ", stride, ", must be 0..", kMaxWeights));
@@ -172,15 +174,21 @@ absl::StatusOr<Value> LoadPersistent(const Value& id, Objects& objects) {
     return absl::InvalidArgumentError(
         "the pickle refers to something beside it that is no storage");
   }
+  if (element(2).text.size() > kMaxStorageKeyBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("a storage's key has ", element(2).text.size(),
+                                                   " bytes, must be at most ",
+                                                   kMaxStorageKeyBytes));
+  }
   const Global& global = kGlobals[element(1).number];
   const Storage storage{.key = element(2).text,
                         .type = global.type,
                         .type_name = global.name,
                         .value_bytes = global.value_bytes,
                         .count = element(4).number};
-  if (storage.count < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("storage ", Quote(storage.key), " has ", storage.count, " values"));
+  if (storage.count < 0 || storage.count > kMaxStorageValues) {
+    return absl::InvalidArgumentError(absl::StrCat("storage ", Quote(storage.key), " has ",
+                                                   storage.count, " values, must be 0..",
+                                                   kMaxStorageValues));
   }
   objects.storages.push_back(storage);
   return Value{.kind = Kind::kStorage, .number = static_cast<int64_t>(objects.storages.size()) - 1};

@@ -326,6 +326,12 @@ TEST_F(RepositoryTest, AFileOfWeightsIsAModel) {
               HasSubstr("4x-Other.pth: has the tensors of no known architecture ('x' and so on)"));
 }
 
+TEST_F(RepositoryTest, ABareFileHasANameThatCanBeShown) {
+  Write("caf\xe9.safetensors", CompactWeights(true));
+  EXPECT_THAT(std::string(ModelRepository::Open({root_}).status().message()),
+              HasSubstr("is no text in UTF-8"));
+}
+
 TEST_F(RepositoryTest, ACardNamesTheArchitectureThatTensorsDoNot) {
   Write("net/n.safetensors", CompactWeights(false));
   const auto load = [&](const std::string& field) {

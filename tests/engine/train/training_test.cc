@@ -124,6 +124,11 @@ TEST_F(TrainingTest, RefusesAResumeOfSomethingElse) {
   std::ofstream(folder_ / "short") << Bytes("checkpoint").substr(0, 1000);
   options.checkpoint = folder_ / "short";
   ExpectRefused(options, absl::StatusCode::kInvalidArgument, "is no checkpoint of a network of");
+  std::string nan = Bytes("checkpoint");
+  nan.replace(nan.size() - 4, 4, "\xff\xff\xff\xff");
+  std::ofstream(folder_ / "nan") << nan;
+  options.checkpoint = folder_ / "nan";
+  ExpectRefused(options, absl::StatusCode::kInvalidArgument, "is damaged");
 }
 
 TEST_F(TrainingTest, RefusesAFolderThatItCannotWriteTo) {

@@ -66,6 +66,15 @@ TEST_F(TenantLimitsTest, CallsAtATimeOverAllAddresses) {
   EXPECT_TRUE(admission_.AdmitCall(0, PayerWith(limits)).ok());
 }
 
+TEST_F(TenantLimitsTest, ACallOfBeforeTheLimitsDoesNotPayOffWhatOthersOwe) {
+  const Payer old = PayerWith({.tenant = "shop"});
+  const Payer limited = PayerWith({.tenant = "shop", .pixels_per_second = 10});
+  ASSERT_TRUE(Reserve(limited, 100'000).ok());
+  ASSERT_FALSE(Reserve(limited, 1).ok());
+  EXPECT_TRUE(Reserve(old, 1).ok());
+  EXPECT_FALSE(Reserve(limited, 1).ok());
+}
+
 TEST_F(TenantLimitsTest, QueuedWorkWithTheTimeUntilItFits) {
   LearnSpeed(1000);
   const Payer shop = PayerWith({.tenant = "shop", .max_queue_pixels = 100});

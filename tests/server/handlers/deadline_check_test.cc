@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 
 // Devices of `streams` streams that compute so much a second each.
 DeviceClassWork Class(int64_t stream_speed, int streams) {
-  DeviceClassWork device_class{.streams = streams};
+  DeviceClassWork device_class{.idle = false, .streams = streams};
   device_class.stream_speed.Add(absl::Seconds(2), 2 * stream_speed);
   return device_class;
 }
@@ -43,6 +43,14 @@ TEST(DeadlineCheckTest, AllStreamsComputeWhatIsAheadAndAsManyTheImageAsItHasTile
   EXPECT_TRUE(
       CheckDeadline(classes, {.cost = 200, .tiles = 9, .cost_ahead = 1200}, absl::Seconds(3.5))
           .ok());
+}
+
+TEST(DeadlineCheckTest, WhatSlowClientsHoldDoesNotKeepIdleDevices) {
+  std::vector<DeviceClassWork> classes = {Class(100, 1)};
+  const ImageWork image{.cost = 200, .tiles = 1, .cost_ahead = 1200};
+  EXPECT_FALSE(CheckDeadline(classes, image, absl::Seconds(3)).ok());
+  classes.front().idle = true;
+  EXPECT_TRUE(CheckDeadline(classes, image, absl::Seconds(3)).ok());
 }
 
 TEST(DeadlineCheckTest, NeverComesBackForAnImageThatAloneIsTooLarge) {

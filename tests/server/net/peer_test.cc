@@ -1,10 +1,13 @@
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/unique_fd.h"
@@ -79,12 +82,39 @@ TEST(PeerAddressTest, CountsUnixSocketsByUser) {
   EXPECT_EQ(PeerOf(accepted.get(), unnamed).host, absl::StrCat("unix:", getuid()));
 }
 
-TEST(PeerNamesTest, KnowsTheLastNameOfADescriptor) {
+UniqueFd NewSocket() { return UniqueFd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)); }
+
+std::string NameOf(const UniqueFd& socket) { return absl::StrCat("fd:", socket.get()); }
+
+TEST(PeerNamesTest, ACallThatBeginsLateIsNotTakenForTheNextClients) {
   PeerNames names;
-  names.Set(12, {"ipv4:10.0.0.7:1", "10.0.0.7"});
-  names.Set(12, {"ipv4:10.0.0.8:2", "10.0.0.8"});
-  EXPECT_EQ(names.Find("fd:12").name, "ipv4:10.0.0.8:2");
-  EXPECT_EQ(names.Find("fd:12").host, "10.0.0.8");
+  UniqueFd first = names.Add(NewSocket(), {"ipv4:10.0.0.7:1", "10.0.0.7"});
+  const std::string name = NameOf(first);
+  first = UniqueFd();  // the connection ends
+  for (int i = 0; i < 1000; ++i) {
+    const UniqueFd next = names.Add(NewSocket(), {"ipv4:10.0.0.8:2", "10.0.0.8"});
+    ASSERT_TRUE(next.valid());
+    EXPECT_EQ(names.Find(NameOf(next)).host, "10.0.0.8");
+    ASSERT_EQ(fcntl(next.get(), F_GETFD), FD_CLOEXEC);
+  }
+  EXPECT_EQ(names.Find(name).name, "ipv4:10.0.0.7:1");
+  EXPECT_EQ(names.Find(name).host, "10.0.0.7");
+}
+
+TEST(PeerNamesTest, NumbersGoRound) {
+  PeerNames names;
+  int most = 0;
+  for (int i = 0; i < 3 * PeerNames::kNumbers; ++i) {
+    const UniqueFd socket = names.Add(NewSocket(), {"ipv4:10.0.0.8:2", absl::StrCat(i)});
+    ASSERT_TRUE(socket.valid());
+    ASSERT_EQ(names.Find(NameOf(socket)).host, absl::StrCat(i));
+    most = std::max(most, socket.get());
+  }
+  EXPECT_LT(most, PeerNames::kNumbers + 100);
+}
+
+TEST(PeerNamesTest, LeavesOtherNamesAsTheyAre) {
+  const PeerNames names;
   for (const char* unknown : {"fd:3", "fd:99", "fd:", "unix:/run/upscaled", ""}) {
     EXPECT_EQ(names.Find(unknown).name, unknown);
     EXPECT_EQ(names.Find(unknown).host, unknown);
