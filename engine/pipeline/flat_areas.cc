@@ -142,11 +142,12 @@ void FlatAreas::CutOutOf(TileParts& tile, const Band& band, std::vector<FlatArea
   const auto flat = static_cast<double>(std::ranges::count(cells.needed, 0));
   if (flat < kLeastFlatShare * static_cast<double>(cells.needed.size())) return;
 
+  const std::vector<Rect> cover = CoverNeededCells(cells, cost_);
+  if (cover.size() > kMaxParts) return;
   TileParts parts;
-  for (const Rect& rect : CoverNeededCells(cells, cost_)) {
+  for (const Rect& rect : cover) {
     parts.push_back(PlanVariants(*pass_.executable, rect, pass_.source.size(), pass_.tta));
   }
-  if (parts.size() > kMaxParts) return;
   if (static_cast<double>(CostOf(parts)) > kMostCost * static_cast<double>(CostOf(tile))) return;
   tile = std::move(parts);
   AddCopied(tile, cells, band, areas);
