@@ -3,7 +3,6 @@
 kubectl or npm. No API server sees any of it."""
 import json
 import pathlib
-import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import yaml
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 import npm
+import server_facts
 
 FOLDER = ROOT / "deploy" / "kubernetes"
 SCHEMAS = pathlib.Path(__file__).resolve().parent / "kubernetes"
@@ -38,7 +38,6 @@ class KubernetesTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.overlays = {path.name: render(path) for path in sorted((FOLDER / "overlays").iterdir())}
-        cls.help = subprocess.run([UPSCALED, "--help"], capture_output=True, text=True, check=True).stdout
 
     def each(self, kind):
         for name, documents in self.overlays.items():
@@ -59,11 +58,11 @@ class KubernetesTest(unittest.TestCase):
         self.assertIn("Service a.spec.selektor is unknown", done.stdout)
 
     def test_gives_settings_that_the_server_has(self):
+        flags = server_facts.flags(UPSCALED)
         for _, deployment in self.each("Deployment"):
             self.assertGreater(len(container(deployment)["env"]), 3)
             for variable in container(deployment)["env"]:
-                flag = "--" + variable["name"].removeprefix("UPSCALED_").lower().replace("_", "-")
-                self.assertRegex(self.help, rf"(?m)^\s+{flag} ")
+                self.assertIn(server_facts.flag_of(variable["name"]), flags)
 
     def test_lets_a_replica_drain(self):
         for _, deployment in self.each("Deployment"):
@@ -119,13 +118,11 @@ class KubernetesTest(unittest.TestCase):
         self.assertEqual(rule["spec"], file)
 
     def test_scales_by_metrics_that_there_are(self):
-        text = (ROOT / "server" / "metrics" / "README.md").read_text()
         (scaled,) = [x for x in self.overlays["keda"] if x["kind"] == "ScaledObject"]
         for trigger in scaled["spec"]["triggers"]:
-            names = re.findall(r"upscaled_\w+", trigger["metadata"]["query"])
-            self.assertTrue(names)
-            for name in names:
-                self.assertIn(f"`{name}", text)
+            used = server_facts.metrics_in([trigger["metadata"]["query"]])
+            self.assertTrue(used)
+            self.assertEqual(used - server_facts.metrics(), set())
 
 
 if __name__ == "__main__":

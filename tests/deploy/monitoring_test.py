@@ -13,6 +13,7 @@ import unittest
 import yaml
 
 import proxies
+import server_facts
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
@@ -20,19 +21,6 @@ RULES = DEPLOY / "prometheus" / "upscaled.rules.yml"
 DASHBOARD = DEPLOY / "grafana" / "upscaled.json"
 COMPOSE = DEPLOY / "compose" / "compose.yaml"
 PROMTOOL = shutil.which("promtool")
-HISTOGRAM = re.compile("_(bucket|sum|count)$")
-
-
-def metrics_of_the_server():
-    """Names as its sources and the table for operators have them."""
-    told = set(re.findall(r"`((?:upscaled|process)_\w+)", (ROOT / "server" / "metrics" / "README.md").read_text()))
-    sources = "".join(path.read_text() for path in (ROOT / "server" / "metrics").glob("*.cc"))
-    return {name for name in told if f'"{name}"' in sources}
-
-
-def metrics_in(expressions):
-    names = set(re.findall(r"\b(?:upscaled|process)_\w+", " ".join(expressions)))
-    return {HISTOGRAM.sub("", name) for name in names}
 
 
 class AlertsTest(unittest.TestCase):
@@ -40,9 +28,9 @@ class AlertsTest(unittest.TestCase):
         self.rules = [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
 
     def test_name_metrics_of_the_server(self):
-        used = metrics_in(rule["expr"] for rule in self.rules)
+        used = server_facts.metrics_in(rule["expr"] for rule in self.rules)
         self.assertGreater(len(used), 5)
-        self.assertEqual(used - metrics_of_the_server(), set())
+        self.assertEqual(used - server_facts.metrics(), set())
 
     def test_are_explained_and_tried_one_by_one(self):
         guide = (DEPLOY / "prometheus" / "README.md").read_text()
@@ -60,9 +48,9 @@ class AlertsTest(unittest.TestCase):
 class DashboardTest(unittest.TestCase):
     def test_shows_metrics_of_the_server(self):
         panels = json.loads(DASHBOARD.read_text())["panels"]
-        used = metrics_in(target["expr"] for panel in panels for target in panel["targets"])
+        used = server_facts.metrics_in(target["expr"] for panel in panels for target in panel["targets"])
         self.assertGreater(len(used), 10)
-        self.assertEqual(used - metrics_of_the_server(), set())
+        self.assertEqual(used - server_facts.metrics(), set())
         self.assertEqual(len({panel["id"] for panel in panels}), len(panels))
 
 
@@ -71,10 +59,9 @@ class ComposeTest(unittest.TestCase):
         self.services = yaml.safe_load(COMPOSE.read_text())["services"]
 
     def test_gives_settings_that_the_server_has(self):
-        told = subprocess.run([UPSCALED, "--help"], capture_output=True, text=True, check=True).stdout
+        flags = server_facts.flags(UPSCALED)
         for name in self.services["upscaled"]["environment"]:
-            flag = "--" + name.removeprefix("UPSCALED_").lower().replace("_", "-")
-            self.assertRegex(told, rf"(?m)^\s+{flag} ")
+            self.assertIn(server_facts.flag_of(name), flags)
 
     def test_mounts_files_that_are_there(self):
         for service in self.services.values():
