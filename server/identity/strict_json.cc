@@ -1,13 +1,13 @@
 #include "server/identity/strict_json.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
-#include <set>
-#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/repeated_key.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
 #include "server/identity/api_key.h"
@@ -29,19 +29,12 @@ std::string Shown(std::string_view text) {
 }
 
 absl::StatusOr<json> ParseStrictJson(std::string_view text) {
-  std::vector<std::set<std::string>> fields;  // of the objects that are open
-  std::optional<std::string> twice;
-  const auto look = [&](int, json::parse_event_t event, json& parsed) {
-    if (event == json::parse_event_t::object_start) fields.emplace_back();
-    if (event == json::parse_event_t::object_end) fields.pop_back();
-    if (event == json::parse_event_t::key && !fields.back().insert(parsed).second) {
-      twice = parsed;
-    }
-    return true;
-  };
+  RepeatedKey twice;
   try {  // nlohmann reports by exceptions
-    json root = json::parse(text, look);
-    if (twice) return Wrong(absl::StrCat("the field ", Shown(*twice), " is given twice"));
+    json root = json::parse(text, std::ref(twice));
+    if (twice.found()) {
+      return Wrong(absl::StrCat("the field ", Shown(*twice.found()), " is given twice"));
+    }
     return root;
   } catch (const json::exception& error) {
     // What follows repeats the text, which may hold a key that somebody has put there.

@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <set>
+#include <functional>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/repeated_key.h"
 #include "engine/base/status_macros.h"
 #include "engine/model/json_shape.h"
 #include "engine/model/limits.h"
@@ -124,24 +125,14 @@ class Safetensors final : public TensorFile {
   std::vector<Place> places_;  // index: TensorInfo::source
 };
 
-// The parser keeps the last of equal keys, and says nothing.
 absl::StatusOr<Json> ParseHeader(std::string_view text) {
   RETURN_IF_ERROR(CheckJsonShape(text));
-  std::vector<std::set<std::string>> keys;  // of the objects around the current value
-  std::string twice;
-  const auto note = [&](int, Json::parse_event_t event, Json& parsed) {
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event == Json::parse_event_t::key &&
-        !keys.back().insert(parsed.get<std::string>()).second) {
-      twice = parsed.get<std::string>();
-    }
-    return true;
-  };
-  Json header = Json::parse(text, note, /*allow_exceptions=*/false);
+  RepeatedKey twice;
+  Json header = Json::parse(text, std::ref(twice), /*allow_exceptions=*/false);
   if (!header.is_object()) return absl::InvalidArgumentError("the header is no JSON object");
-  if (twice.empty()) return header;
-  return absl::InvalidArgumentError(absl::StrCat("the header has ", Quote(twice), " twice"));
+  if (!twice.found()) return header;
+  return absl::InvalidArgumentError(
+      absl::StrCat("the header has ", Quote(*twice.found()), " twice"));
 }
 
 }  // namespace

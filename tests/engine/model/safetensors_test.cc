@@ -76,6 +76,7 @@ INSTANTIATE_TEST_SUITE_P(
                                       "a": {"dtype": "F32", "shape": [1], "data_offsets": [4, 8]}})",
                                   "12345678"),
                 "'a' twice"},
+        BadFile{"NamelessTwice", test::Safetensors(R"({"": 1, "": 2})", ""), "'' twice"},
         BadFile{
             "FieldTwice",
             OneTensor(R"("dtype": "F16", "dtype": "F32", "shape": [1], "data_offsets": [0, 4])", 4),
