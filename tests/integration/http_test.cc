@@ -97,11 +97,14 @@ TEST(HttpTest, TakesALargeUploadWhoseAnswerNobodyReadsMeanwhile) {
 TEST(HttpTest, CutsAnAnswerThatFailsAfterItsFirstByte) {
   TestServer server;
   std::string image = EncodedNoise(600, 2000, {.compression = 0});
-  for (size_t i = image.size() / 2; i < image.size() / 2 + 1000; ++i) image[i] ^= 0x55;
-  const HttpAnswer answer =
-      Request(server.server().http_port(), "POST", "/v1/upscale?scale=1&png_compression=0", image);
+  // Further down than rows are decoded ahead of the tiles, so that the answer has begun.
+  const size_t broken = image.size() * 9 / 10;
+  for (size_t i = broken; i < broken + 1000; ++i) image[i] ^= 0x55;
+  const HttpAnswer answer = Request(server.server().http_port(), "POST",
+                                    "/v1/upscale?scale=1&png_compression=0&tile_px=64", image);
   EXPECT_EQ(answer.status, 200);
-  EXPECT_GT(answer.body.size(), 100'000u);
+  // How much of it depends on how soon this side reads: a reset drops what is still on its way.
+  EXPECT_FALSE(answer.body.empty());
   EXPECT_FALSE(answer.whole);
   server.AwaitIdle();
   EXPECT_THAT(server.log(), HasSubstr("reason=INVALID_IMAGE"));
