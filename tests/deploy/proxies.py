@@ -48,24 +48,6 @@ http {{
 }}
 """
 
-HAPROXY_MAIN = """
-global
-    nbthread 1
-defaults
-    mode http
-    timeout connect 30s
-    timeout client 1h
-    timeout server 1h
-    http-reuse always
-frontend clients
-    bind 127.0.0.1:{port}
-{rules}
-    default_backend upscaled
-backend upscaled
-    server upscaled {host}:{server_port}
-"""
-
-
 def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -90,20 +72,26 @@ def _servers(endpoints):
     return " ".join(f"server {host}:{port};" for host, port in endpoints)
 
 
+def _adapt(shipped, folder, changes):
+    """Writes a copy of a file of deploy/ with the ports and files of a test."""
+    text = (ROOT / "deploy" / shipped).read_text()
+    for old, new in (*changes, ("/etc/upscaled/", f"{folder}/")):
+        assert old in text, old
+        text = text.replace(old, new)
+    adapted = folder / pathlib.Path(shipped).name
+    adapted.write_text(text)
+    return adapted
+
+
 def _write_nginx(servers, folder, port, locations, log):
-    """A copy with the ports and files of this test."""
-    text = (ROOT / "deploy" / "nginx" / "upscaled.conf").read_text()
-    for old, new in (
+    changes = (
         ("server 127.0.0.1:8001;", _servers(x.grpc for x in servers)),
         ("server 127.0.0.1:8000;", _servers(x.http for x in servers)),
         ("listen 443 ssl", f"listen 127.0.0.1:{port} ssl"),
         ("    listen [::]:443 ssl http2;\n", ""),
-        ("/etc/upscaled/", f"{folder}/"),
         ("    location / {", f"{locations}\n    location / {{"),
-    ):
-        assert old in text, old
-        text = text.replace(old, new)
-    (folder / "upscaled.conf").write_text(text)
+    )
+    _adapt("nginx/upscaled.conf", folder, changes)
     (folder / "nginx.conf").write_text(NGINX_MAIN.format(folder=folder, log=log))
 
 
@@ -117,11 +105,30 @@ def start_nginx(case, *servers, locations="", log="stderr"):
     return port
 
 
-def start_haproxy(case, server, rules=""):
-    """Likewise, for HTTP alone and without TLS; `rules` are the frontend's."""
-    folder, port = pathlib.Path(server.folder.name), free_port()
-    host, server_port = server.http
-    text = HAPROXY_MAIN.format(port=port, host=host, server_port=server_port, rules=rules)
-    (folder / "haproxy.cfg").write_text(text)
-    _start(case, [HAPROXY, "-db", "-q", "-f", folder / "haproxy.cfg"], port)
+def _replicas(line, servers):
+    """`line` of HAProxy's configuration for each of the servers."""
+    lines = []
+    for number, server in enumerate(servers, 1):
+        grpc, http = (f"{host}:{port}" for host, port in (server.grpc, server.http))
+        own = line.replace("127.0.0.1:8001", grpc).replace("127.0.0.1:8000", http).replace("port 8000", f"port {server.http[1]}")
+        lines.append(own.replace("replica1", f"replica{number}"))
+    return "\n".join(lines)
+
+
+def start_haproxy(case, *servers, rules=""):
+    """Likewise; `rules` are the frontend's. One connection to a server is shared by all clients where that can be."""
+    folder, port = pathlib.Path(servers[0].folder.name), free_port()
+    harness.make_certificate(folder, "tls")
+    (folder / "tls-both.pem").write_text((folder / "tls.pem").read_text() + (folder / "tls.key").read_text())
+    shipped = (ROOT / "deploy" / "haproxy" / "upscaled.cfg").read_text()
+    lines = [line for line in shipped.splitlines() if line.startswith("    server ")]
+    changes = [(line, _replicas(line, servers)) for line in lines]
+    changes += [
+        ("bind :443", f"bind 127.0.0.1:{port}"),
+        ("global\n", "global\n    nbthread 1\n"),
+        ("    retries 3\n", "    retries 3\n    http-reuse always\n"),
+        ("    default_backend upscaled_http\n", f"{rules}\n    default_backend upscaled_http\n"),
+    ]
+    configuration = _adapt("haproxy/upscaled.cfg", folder, changes)
+    _start(case, [HAPROXY, "-db", "-q", "-f", configuration], port)
     return port

@@ -28,10 +28,11 @@ class Through:
     def setUpClass(cls):
         cls.server = harness.Server(UPSCALED, flags=["--max-connections-per-address=4096"])
         cls.addClassCleanup(cls.server.close)
+        cls.tls = ssl._create_unverified_context()
         cls.start_proxy()
 
     def connect(self):
-        return socket.create_connection(("127.0.0.1", self.port), PATIENCE_S)
+        return self.tls.wrap_socket(socket.create_connection(("127.0.0.1", self.port), PATIENCE_S))
 
     def count(self, method):
         """Requests of that method that the server has executed."""
@@ -98,17 +99,13 @@ class NginxTest(Through, unittest.TestCase):
     def start_proxy(cls):
         refused = f"    location = {FORBIDDEN.decode()} {{ return 403; }}"
         cls.port = proxies.start_nginx(cls, cls.server, locations=refused, log=f"{cls.server.folder.name}/nginx.log")
-        cls.tls = ssl._create_unverified_context()
-
-    def connect(self):
-        return self.tls.wrap_socket(super().connect())
 
 
 @unittest.skipIf(proxies.HAPROXY is None, "no haproxy")
 class HaproxyTest(Through, unittest.TestCase):
     @classmethod
     def start_proxy(cls):
-        cls.port = proxies.start_haproxy(cls, cls.server, f"    http-request deny if {{ path {FORBIDDEN.decode()} }}")
+        cls.port = proxies.start_haproxy(cls, cls.server, rules=f"    http-request deny if {{ path {FORBIDDEN.decode()} }}")
 
 
 if __name__ == "__main__":
