@@ -23,7 +23,8 @@ namespace upscaled::server {
 // metadata {limit, tenant, maximum} name the limit. Costs are multiply-adds.
 class TenantQuotas {
  public:
-  static constexpr absl::Duration kBurst = absl::Seconds(10);
+  // Short: what is saved up comes at once, beside tenants who stay within theirs.
+  static constexpr absl::Duration kBurst = absl::Seconds(1);
 
   // Whether a call more may begin. `delay` is when one of those under way may end.
   absl::Status CheckCall(const TenantLimits& limits, absl::Time now, absl::Duration delay);

@@ -99,9 +99,9 @@ TEST_F(TenantLimitsTest, QueuedWorkWithTheTimeUntilItFits) {
 
 TEST_F(TenantLimitsTest, WorkASecondComesBackExactlyWhenItSays) {
   const Payer shop = PayerWith({.tenant = "shop", .pixels_per_second = 100});
-  // Ten seconds' worth is kept; the last one goes into debt.
-  ASSERT_TRUE(Reserve(shop, 900).ok()) << "is given back, as it is not computed";
-  for (const int64_t pixels : {900, 350}) {
+  // One second's worth is kept; the last one goes into debt.
+  ASSERT_TRUE(Reserve(shop, 90).ok()) << "is given back, as it is not computed";
+  for (const int64_t pixels : {90, 260}) {
     auto work = Reserve(shop, pixels);
     ASSERT_TRUE(work.ok()) << work.status();
     work->ReportProgress(pixels * kOnePixel);
@@ -121,9 +121,9 @@ TEST_F(TenantLimitsTest, AChangedReservationPaysForWhatItBecomes) {
   const Payer shop = PayerWith({.tenant = "shop", .pixels_per_second = 100});
   auto work = Reserve(shop, 1);
   ASSERT_TRUE(work.ok());
-  ASSERT_TRUE(work->Change({.cost = 1200 * kOnePixel, .payer = shop}).ok());
+  ASSERT_TRUE(work->Change({.cost = 300 * kOnePixel, .payer = shop}).ok());
   EXPECT_EQ(RetryDelayOf(Reserve(shop, 1).status()), absl::Seconds(2));
-  work->ReportProgress(1100 * kOnePixel);
+  work->ReportProgress(200 * kOnePixel);
   work->Release();  // it paid for what is computed
   EXPECT_EQ(RetryDelayOf(Reserve(shop, 1).status()), absl::Seconds(1));
   EXPECT_EQ(admission_.state().queue_cost, 0);
@@ -131,7 +131,7 @@ TEST_F(TenantLimitsTest, AChangedReservationPaysForWhatItBecomes) {
 
 TEST_F(TenantLimitsTest, BytesASecondAreRefusedWithTheNextCall) {
   const Payer shop = PayerWith({.tenant = "shop", .bytes_per_second = 1000});
-  EXPECT_TRUE(admission_.Receive(shop, 10'000).ok()) << "ten seconds' worth";
+  EXPECT_TRUE(admission_.Receive(shop, 1'000).ok()) << "one second's worth";
   EXPECT_TRUE(admission_.Receive(shop, 4'000).ok()) << "there was no debt when they came";
   ExpectRefusal(admission_.Receive(shop, 1), "tenant.bytes_per_second", "1000",
                 "has sent more bytes than it may a second, for 4s to come");
@@ -148,9 +148,9 @@ TEST_F(TenantLimitsTest, NewLimitsHoldForWhatATenantHas) {
     return PayerWith({.tenant = "shop", .max_calls = calls, .pixels_per_second = per_second});
   };
   auto call = admission_.AdmitCall(0, limits(1, 100));
-  auto work = Reserve(limits(1, 100), 1200);
+  auto work = Reserve(limits(1, 100), 300);
   ASSERT_TRUE(call.ok() && work.ok());
-  work->ReportProgress(1200 * kOnePixel);
+  work->ReportProgress(300 * kOnePixel);
   EXPECT_FALSE(admission_.AdmitCall(0, limits(1, 100)).ok());
   EXPECT_TRUE(admission_.AdmitCall(0, limits(2, 100)).ok());
   EXPECT_EQ(RetryDelayOf(Reserve(limits(1, 100), 1).status()), absl::Seconds(2));
