@@ -443,10 +443,11 @@ void AddTls(SettingList& list, TlsConfig& tls) {
 
 void AddIdentity(SettingList& list, ServerConfig& config) {
   list.Group("Callers");
-  list.Text("auth-keys", "FILE",
-            "JSON file of the keys that callers must have (see \"upscaled keys new\"); read again "
-            "when it changes",
-            config.auth_keys);
+  list.Text(
+      "auth-keys", "FILE",
+      "JSON file of the callers that there are, by API keys (see \"upscaled keys new\"), names "
+      "of client certificates and issuers of tokens (JWT); read again when it changes",
+      config.auth_keys);
   list.Switch("allow-anonymous",
               "serve anybody although an address is reachable from other machines; without it and "
               "without --auth-keys the server does not start there",

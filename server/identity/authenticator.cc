@@ -76,8 +76,8 @@ absl::StatusOr<std::shared_ptr<const Authenticator::Known>> Authenticator::Read(
   return std::make_shared<const Known>(std::move(known));
 }
 
-absl::StatusOr<std::shared_ptr<const Principal>> Authenticator::Authorize(
-    const Credentials& credentials, std::string_view address, Role role) const {
+Authorization Authenticator::Authorize(const Credentials& credentials, std::string_view address,
+                                       Role role) const {
   // Of the calendar, as the entries' times are; before it is known whether there is one.
   const absl::Time now = absl::Now();
   const Identified caller = Identify(credentials, address);
@@ -85,11 +85,12 @@ absl::StatusOr<std::shared_ptr<const Principal>> Authenticator::Authorize(
   const Principal& principal = caller.entry->principal;
   if (now >= caller.entry->expires) return Deny({Denial::kExpiredKey, address, principal.name});
   if (now < caller.entry->not_before) return Deny({Denial::kEarlyKey, address, principal.name});
+  Authorization known{.caller = {caller.entry, &principal}};
   if (!principal.roles.Has(role)) {
     on_denied_({Denial::kRole, address, principal.name});
-    return LacksRole(principal, role);
+    known.status = LacksRole(principal, role);
   }
-  return std::shared_ptr<const Principal>(caller.entry, &principal);
+  return known;
 }
 
 Authenticator::Identified Authenticator::Identify(const Credentials& credentials,
@@ -128,17 +129,17 @@ Authenticator::Identified Authenticator::IdentifyToken(const TokenVerifier& toke
   return {*std::move(entry)};
 }
 
-absl::Status Authenticator::Deny(const DeniedCaller& caller) const {
+Authorization Authenticator::Deny(const DeniedCaller& caller) const {
   const bool guessed =
       caller.denial != Denial::kNoKey && caller.denial != Denial::kUnknownCertificate;
   if (guessed && (caller.denial == Denial::kWrongKeys || !wrong_keys_.Take(caller.address))) {
     on_denied_({Denial::kWrongKeys, caller.address, caller.key, caller.why});
-    return MakeOverloaded("too many wrong API keys or tokens from this address", kRetryDelay);
+    return {MakeOverloaded("too many wrong API keys or tokens from this address", kRetryDelay)};
   }
   on_denied_(caller);
-  return Unauthenticated(guessed ? "the API key or token is not valid"
-                                 : "an API key is needed: \"authorization: Bearer KEY\" or "
-                                   "\"x-api-key: KEY\"");
+  return {Unauthenticated(guessed ? "the API key or token is not valid"
+                                  : "an API key is needed: \"authorization: Bearer KEY\" or "
+                                    "\"x-api-key: KEY\"")};
 }
 
 }  // namespace upscaled::server

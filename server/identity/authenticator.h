@@ -44,6 +44,13 @@ struct DeniedCaller {
   std::string_view why = "";  // what is wrong with the token; "": the denial says all
 };
 
+// Whether somebody may call, and who that is.
+struct Authorization {
+  absl::Status status;
+  // Null: nobody who is known. Whoever lacks the role is.
+  std::shared_ptr<const Principal> caller;
+};
+
 // Thread safe.
 class Authenticator {
  public:
@@ -53,16 +60,15 @@ class Authenticator {
       const std::filesystem::path& file, const Clock& clock,
       std::function<void(const DeniedCaller&)> on_denied);
 
-  // Who calls, if they may call what asks for `role`: by their key or token, and by their
-  // certificate where they have sent neither. Otherwise
+  // Who calls, by their key or token, and by their certificate where they have sent neither, and
+  // whether they may call what asks for `role`. Otherwise
   //   UNAUTHENTICATED (kUnauthenticated)      no key, or a wrong one
   //   RESOURCE_EXHAUSTED (kOverloaded)        a wrong key after many from `address`, where a right
   //                                           one passes whatever its neighbours sent; or a token
   //                                           that is not known yet after very many wrong ones
   //   PERMISSION_DENIED (kPermissionDenied)   the caller has not that role, which the error names
-  absl::StatusOr<std::shared_ptr<const Principal>> Authorize(const Credentials& credentials,
-                                                             std::string_view address,
-                                                             Role role) const;
+  Authorization Authorize(const Credentials& credentials, std::string_view address,
+                          Role role) const;
 
   // Reads the files again when one has changed. true: what they hold is in force; false: none had
   // changed. An error leaves all as it was, and the same files are not tried again.
@@ -94,7 +100,7 @@ class Authenticator {
   Identified IdentifyToken(const TokenVerifier& tokens, std::string_view token,
                            std::string_view address) const;
   // Of somebody who has shown nothing that is right.
-  absl::Status Deny(const DeniedCaller& caller) const;
+  Authorization Deny(const DeniedCaller& caller) const;
 
   const std::function<void(const DeniedCaller&)> on_denied_;
   Reloaded<Known> known_;

@@ -21,16 +21,17 @@ HttpGuard MakeHttpGuard(const Authenticator* authenticator, const CallEnvironmen
     const Credentials credentials{.authorization = request.Field("Authorization"),
                                   .api_key = request.Field("X-API-Key"),
                                   .certificate_names = request.certificate_names.get()};
-    auto caller = authenticator->Authorize(credentials, request.peer, *route.role);
-    if (caller.ok()) {
-      request.caller = *std::move(caller);
+    const auto [status, caller] = authenticator->Authorize(credentials, request.peer, *route.role);
+    if (status.ok()) {
+      request.caller = caller;
       return std::nullopt;
     }
     RequestRecord record{.transport = kHttpTransport, .method = route.name, .peer = request.peer};
     NoteTrace(calls, request.OnlyField(kTraceparent), calls.clock.Now(), record);
-    CloseRecord(record, caller.status(), absl::ZeroDuration());
+    NoteCaller(caller.get(), record);
+    CloseRecord(record, status, absl::ZeroDuration());
     calls.on_finished(record);
-    HttpFault fault{HttpStatusOf(caller.status()), caller.status()};
+    HttpFault fault{HttpStatusOf(status), status};
     if (fault.status == kUnauthorized) fault.fields.push_back({"WWW-Authenticate", "Bearer"});
     return fault;
   };

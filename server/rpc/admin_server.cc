@@ -70,11 +70,10 @@ class AdminService final : public pb::AdminService::Service {
   absl::Status Authorize(const grpc::ServerContext& context, const PeerAddress& peer,
                          RequestRecord& record) {
     if (authenticator_ == nullptr) return absl::OkStatus();
-    ASSIGN_OR_RETURN(const std::shared_ptr<const Principal> caller,
-                     authenticator_->Authorize(CredentialsOf(context.client_metadata(), peer),
-                                               peer.host, Role::kAdmin));
+    const auto [status, caller] = authenticator_->Authorize(
+        CredentialsOf(context.client_metadata(), peer), peer.host, Role::kAdmin);
     NoteCaller(caller.get(), record);
-    return absl::OkStatus();
+    return status;
   }
 
   const HandlerEnvironment& handlers_;
@@ -98,7 +97,7 @@ class ReflectionGuard final : public grpc::experimental::Interceptor {
           authenticator_
               .Authorize(CredentialsOf(*methods->GetRecvInitialMetadata(), peer), peer.host,
                          Role::kAdmin)
-              .status();
+              .status;
       if (!status.ok()) {
         grpc_call_cancel_with_status(context_.c_call(),
                                      static_cast<grpc_status_code>(status.code()),

@@ -82,11 +82,11 @@ void Call::OnStarted(bool ok) {
 absl::Status Call::Authorize(const PeerAddress& peer) {
   const Authenticator* const authenticator = host_.environment.authenticator;
   if (authenticator == nullptr || !method_->role) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const std::shared_ptr<const Principal> caller,
-                   authenticator->Authorize(CredentialsOf(context_.client_metadata(), peer),
-                                            peer.host, *method_->role));
-  NoteCaller(caller.get(), record_);
-  payer_ = PayerOf(peer.host, caller.get());
+  const Authorization asked = authenticator->Authorize(
+      CredentialsOf(context_.client_metadata(), peer), peer.host, *method_->role);
+  NoteCaller(asked.caller.get(), record_);
+  RETURN_IF_ERROR(asked.status);
+  payer_ = PayerOf(peer.host, asked.caller.get());
   call_time_ =
       WatchCallTime(host_.watchdog, payer_, [weak = weak_from_this()](const absl::Status& status) {
         const std::shared_ptr<Call> call = weak.lock();

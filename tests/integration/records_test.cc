@@ -28,17 +28,23 @@ using ::testing::Not;
 class RecordsTest : public ::testing::Test {
  protected:
   RecordsTest() {
-    WriteText(folder_ / "keys.json", json{{"keys",
-                                           {{{"name", "shop-backend"},
-                                             {"tenant", "shop"},
-                                             {"roles", {"upscale"}},
-                                             {"sha256", FormatKeyHash(*HashApiKey(key_))}}}}}
-                                         .dump());
+    const json keys = {EntryOf("shop-backend", "shop", "upscale", key_),
+                       EntryOf("shop-display", "shop", "read", display_key_),
+                       EntryOf("operator", "us", "admin", operator_key_)};
+    const json file = {{"keys", keys}, {"tenants", {{"shop", {{"calls", 100}}}}}};
+    WriteText(folder_ / "keys.json", file.dump());
     config_.auth_keys = folder_ / "keys.json";
     config_.audit_log = folder_ / "audit.log";
     config_.usage_db = folder_ / "usage.db";
   }
 
+  static json EntryOf(const char* name, const char* tenant, const char* role,
+                      const std::string& key) {
+    return {{"name", name},
+            {"tenant", tenant},
+            {"roles", {role}},
+            {"sha256", FormatKeyHash(*HashApiKey(key))}};
+  }
   // All lines of a server that has ended.
   std::vector<json> Lines() const {
     std::istringstream text(ReadText(folder_ / "audit.log"));
@@ -58,13 +64,14 @@ class RecordsTest : public ::testing::Test {
   }
 
   static grpc::Status GetUsage(TestServer& server, const pb::GetUsageRequest& request,
-                               pb::GetUsageResponse& response) {
+                               pb::GetUsageResponse& response, const std::string& key = "") {
     grpc::ClientContext context;
+    if (!key.empty()) context.AddMetadata("x-api-key", key);
     return pb::AdminService::NewStub(server.NewAdminChannel())
         ->GetUsage(&context, request, &response);
   }
 
-  const std::string key_ = *NewApiKey();
+  const std::string key_ = *NewApiKey(), display_key_ = *NewApiKey(), operator_key_ = *NewApiKey();
   std::mt19937 random_ = test::FreshRandom();
   const std::string image_ =
       *test::Encode(test::RandomImage({8, 6, 3, SampleType::kU8}, random_).view(), {});
@@ -110,6 +117,39 @@ TEST_F(RecordsTest, EachCallIsALineServedOrRefused) {
   const std::string text = ReadText(folder_ / "audit.log");
   EXPECT_THAT(text, Not(HasSubstr(key_)));
   EXPECT_THAT(text, Not(HasSubstr(wrong_key)));
+}
+
+TEST_F(RecordsTest, ACallThatLacksARoleIsItsTenants) {
+  config_.admin = "0.0.0.0:0";  // asks for keys, too
+  {
+    TestServer server(config_);
+    EXPECT_EQ(Upscale(server, display_key_, image_).error_code(),
+              grpc::StatusCode::PERMISSION_DENIED);
+    const int port = server.server().http_port();
+    EXPECT_EQ(Request(port, "POST", "/v1/upscale", image_, {{"X-API-Key", display_key_}}).status,
+              403);
+    pb::GetUsageResponse usage;
+    EXPECT_EQ(GetUsage(server, {}, usage, key_).error_code(), grpc::StatusCode::PERMISSION_DENIED);
+    pb::GetUsageRequest request;
+    request.set_first_day("2026-01-01");
+    request.set_tenant("shop");
+    ASSERT_TRUE(GetUsage(server, request, usage, operator_key_).ok());
+    int64_t refusals = 0;
+    for (const pb::TenantUsage& day : usage.usage()) refusals += day.refusals();
+    EXPECT_EQ(refusals, 3);
+    EXPECT_THAT(
+        Request(server.server().admin_port(), "GET", "/metrics", "", {{"X-API-Key", operator_key_}})
+            .body,
+        HasSubstr("upscaled_tenant_calls_total{code=\"PERMISSION_DENIED\",tenant=\"shop\"} "
+                  "3\n"));
+  }
+  const std::vector<json> lines = Lines();
+  ASSERT_EQ(lines.size(), 4u);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(lines[i]["tenant"], "shop");
+    EXPECT_EQ(lines[i]["key"], i < 2 ? "shop-display" : "shop-backend");
+    EXPECT_EQ(lines[i]["code"], "PERMISSION_DENIED");
+  }
 }
 
 TEST_F(RecordsTest, AFullDiskFailsNoCallAndIsCounted) {

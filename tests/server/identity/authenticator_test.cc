@@ -73,7 +73,7 @@ class AuthenticatorTest : public ::testing::Test {
   absl::Status Ask(const std::string& key, Role role = Role::kUpscale,
                    const std::string& host = kHost) {
     const std::string value = "Bearer " + key;
-    return authenticator_->Authorize({.authorization = value}, host, role).status();
+    return authenticator_->Authorize({.authorization = value}, host, role).status;
   }
 
   const std::string file_ = absl::StrCat(testing::TempDir(), "keys-", getpid(), ".json");
@@ -84,11 +84,11 @@ class AuthenticatorTest : public ::testing::Test {
 };
 
 TEST_F(AuthenticatorTest, KnowsWhoCalls) {
-  const auto caller =
+  const auto [status, caller] =
       authenticator_->Authorize({.api_key = KeyNamed("uploader")}, kHost, Role::kRead);
-  ASSERT_TRUE(caller.ok()) << caller.status();
-  EXPECT_EQ((*caller)->name, "uploader");
-  EXPECT_EQ((*caller)->tenant, "t");
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(caller->name, "uploader");
+  EXPECT_EQ(caller->tenant, "t");
   EXPECT_TRUE(Ask(KeyNamed("timed")).ok());
   EXPECT_TRUE(denied_.empty());
 }
@@ -98,8 +98,11 @@ TEST_F(AuthenticatorTest, RolesRule) {
                                    {"uploader", Role::kUpscale},
                                    {"operator", Role::kAdmin}}) {
     for (const Role role : {Role::kRead, Role::kUpscale, Role::kAdmin}) {
-      const absl::Status status = Ask(KeyNamed(name), role);
+      const auto [status, caller] =
+          authenticator_->Authorize({.api_key = KeyNamed(name)}, kHost, role);
       EXPECT_EQ(status.ok(), role <= most) << name << " " << RoleName(role);
+      ASSERT_NE(caller, nullptr) << "whose refusal it is";
+      EXPECT_EQ(caller->name, name);
       if (status.ok()) continue;
       EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied);
       EXPECT_EQ(ReasonOf(status), ErrorReason::kPermissionDenied);
@@ -115,7 +118,7 @@ TEST_F(AuthenticatorTest, WrongKeysAreAllAlikeButInTheLog) {
   EXPECT_EQ(Ask(KeyNamed("old")), unknown);
   EXPECT_EQ(Ask(KeyNamed("early")), unknown);
   EXPECT_EQ(Ask("password"), unknown);
-  const absl::Status missing = authenticator_->Authorize({}, kHost, Role::kRead).status();
+  const absl::Status missing = authenticator_->Authorize({}, kHost, Role::kRead).status;
   EXPECT_EQ(missing.code(), absl::StatusCode::kUnauthenticated);
   EXPECT_THAT(std::string(missing.message()), HasSubstr("needed"));
   EXPECT_THAT(denied_, ElementsAre("unknown_key:", "expired_key:old", "early_key:early",
@@ -133,7 +136,7 @@ TEST_F(AuthenticatorTest, SlowsWrongKeysOfOneAddress) {
   EXPECT_EQ(denied_.back(), "wrong_keys:");
   EXPECT_TRUE(Ask(KeyNamed("uploader")).ok()) << "a neighbour behind the same proxy";
   EXPECT_EQ(Ask(wrong, Role::kRead, "192.0.2.2").code(), absl::StatusCode::kUnauthenticated);
-  EXPECT_EQ(authenticator_->Authorize({}, kHost, Role::kRead).status().code(),
+  EXPECT_EQ(authenticator_->Authorize({}, kHost, Role::kRead).status.code(),
             absl::StatusCode::kUnauthenticated);
   clock_.Advance(absl::Seconds(5));
   EXPECT_EQ(Ask(wrong).code(), absl::StatusCode::kUnauthenticated);
@@ -165,11 +168,11 @@ TEST_F(AuthenticatorTest, KeepsItsKeysWhenTheFileBreaks) {
 }
 
 TEST_F(AuthenticatorTest, PrincipalsOutliveTheirKeys) {
-  const auto caller =
+  const auto [status, caller] =
       authenticator_->Authorize({.api_key = KeyNamed("uploader")}, kHost, Role::kRead);
   Write({});
   ASSERT_TRUE(authenticator_->Reload().ok());
-  EXPECT_EQ((*caller)->name, "uploader");
+  EXPECT_EQ(caller->name, "uploader");
 }
 
 TEST_F(AuthenticatorTest, RightKeysPassWhileOthersAreReplaced) {
@@ -180,7 +183,7 @@ TEST_F(AuthenticatorTest, RightKeysPassWhileOthersAreReplaced) {
   for (int i = 0; i < 2; ++i) {
     callers.emplace_back([&] {
       while (!stop)
-        refused += !authenticator_->Authorize({.api_key = key}, kHost, Role::kRead).ok();
+        refused += !authenticator_->Authorize({.api_key = key}, kHost, Role::kRead).status.ok();
     });
   }
   for (int i = 0; i < 50; ++i) {
@@ -229,12 +232,13 @@ class TokenAuthenticatorTest : public AuthenticatorTest {
 
 TEST_F(TokenAuthenticatorTest, KnowsTokensBesideKeys) {
   const std::string bearer = "Bearer " + Token();
-  const auto caller = authenticator_->Authorize({.authorization = bearer}, kHost, Role::kUpscale);
-  ASSERT_TRUE(caller.ok()) << caller.status();
-  EXPECT_EQ((*caller)->name, "token:anna");
-  EXPECT_EQ((*caller)->tenant, "shop");
-  ASSERT_NE((*caller)->limits, nullptr);
-  EXPECT_EQ((*caller)->limits->weight, 2);
+  const auto [status, caller] =
+      authenticator_->Authorize({.authorization = bearer}, kHost, Role::kUpscale);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(caller->name, "token:anna");
+  EXPECT_EQ(caller->tenant, "shop");
+  ASSERT_NE(caller->limits, nullptr);
+  EXPECT_EQ(caller->limits->weight, 2);
   EXPECT_TRUE(Ask(KeyNamed("uploader")).ok());
   EXPECT_EQ(Ask(Token(), Role::kAdmin).code(), absl::StatusCode::kPermissionDenied);
 }
@@ -296,16 +300,17 @@ TEST_F(AuthenticatorTest, KnowsCertificatesUnlessAKeyCameWithThem) {
   const auto ask = [&](const std::string& key, const std::vector<std::string>& names, Role role) {
     return authenticator_->Authorize({.api_key = key, .certificate_names = &names}, kHost, role);
   };
-  const auto caller = ask("", worker, Role::kRead);
-  ASSERT_TRUE(caller.ok()) << caller.status();
-  EXPECT_EQ((*caller)->name, "worker");
-  EXPECT_EQ(ask("", worker, Role::kUpscale).status().code(), absl::StatusCode::kPermissionDenied);
-  EXPECT_EQ((*ask(KeyNamed("uploader"), worker, Role::kUpscale))->name, "uploader");
-  EXPECT_EQ(ask(*NewApiKey(), worker, Role::kRead).status().code(),
-            absl::StatusCode::kUnauthenticated)
+  const auto [status, caller] = ask("", worker, Role::kRead);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(caller->name, "worker");
+  EXPECT_EQ(ask("", worker, Role::kUpscale).status.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(ask(KeyNamed("uploader"), worker, Role::kUpscale).caller->name, "uploader");
+  const Authorization wrong = ask(*NewApiKey(), worker, Role::kRead);
+  EXPECT_EQ(wrong.status.code(), absl::StatusCode::kUnauthenticated)
       << "a wrong key is not made good";
+  EXPECT_EQ(wrong.caller, nullptr);
   for (int i = 0; i < 20; ++i) {
-    EXPECT_EQ(ask("", other, Role::kRead).status().code(), absl::StatusCode::kUnauthenticated)
+    EXPECT_EQ(ask("", other, Role::kRead).status.code(), absl::StatusCode::kUnauthenticated)
         << "nobody guesses certificates";
   }
   EXPECT_EQ(denied_.back(), "unknown_certificate:");
