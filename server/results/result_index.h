@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "server/base/sqlite.h"
+#include "engine/base/sqlite.h"
 #include "server/results/digest.h"
 
 namespace upscaled::server {

@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "server/base/sqlite.h"
+#include "engine/base/sqlite.h"
 #include "server/usage/usage.h"
 
 namespace upscaled::server {

@@ -76,7 +76,8 @@ MAY_INCLUDE = {
                    "grpc/health/v1"],
     "server/lifecycle": ["server"] + ENGINE_INTERFACE,
     "server": ["server/base/background_task.h", "server/config", "server/identity/keys_command.h", "server/lifecycle", "server/logging"],
-    "client": ["upscale/v1", "google/rpc", "grpc/health/v1", "engine/base/status_macros.h", "engine/base/unique_fd.h"],
+    "client/jobs": ["client/retry.h", "engine/base/sqlite.h", "engine/base/status_macros.h"],
+    "client": ["client/jobs", "upscale/v1", "google/rpc", "grpc/health/v1", "engine/base/status_macros.h", "engine/base/unique_fd.h"],
 }
 PROJECT = re.compile(r'^\s*#\s*include\s+["<]((?:engine|server|client|upscale|google/rpc|grpc/health|tests)/[^">]+)[">]')
 WIRE = r'#\s*include\s+[<"](grpc|grpcpp|google/protobuf)\b'
@@ -124,7 +125,7 @@ def draw() -> str:
         arrows: dict[str, list[str]] = {}
         for target in MAY_INCLUDE[room]:
             top, _, name = target.partition("/")
-            arrows.setdefault(top if top in ("engine", "server") else "proto", []).append(name or "every room")
+            arrows.setdefault(top if top in ("client", "engine", "server") else "proto", []).append(name or "every room")
         text = "; ".join("proto" if top == "proto" else f"{top}: {' '.join(names)}" for top, names in arrows.items())
         drawing += textwrap.fill(f"{room:{width}} -> {text}" if text else room, 110, subsequent_indent=" " * (width + 4),
                                  break_on_hyphens=False) + "\n"

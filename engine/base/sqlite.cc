@@ -1,4 +1,4 @@
-#include "server/base/sqlite.h"
+#include "engine/base/sqlite.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -7,7 +7,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/base/unique_fd.h"
 
-namespace upscaled::server {
+namespace upscaled {
 
 absl::StatusOr<SqliteFile> SqliteFile::Open(const std::filesystem::path& file, std::string role) {
   // SQLite would let everybody read it.
@@ -85,4 +85,4 @@ std::string SqliteFile::Statement::Bytes(int column) {
                      static_cast<size_t>(sqlite3_column_bytes(statement_, column)));
 }
 
-}  // namespace upscaled::server
+}  // namespace upscaled

@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-namespace upscaled::server {
+namespace upscaled {
 
 // Not thread safe. Errors are UNAVAILABLE, FAILED_PRECONDITION when another process has the file
 // open, or DATA_LOSS when it is damaged or no such file; they say what file it is and what SQLite
@@ -69,4 +69,4 @@ class SqliteFile {
   std::string role_;
 };
 
-}  // namespace upscaled::server
+}  // namespace upscaled

@@ -1,0 +1,105 @@
+// Jobs that wait on something that outlives processes, and who works on them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace upscaled::client {
+
+enum class JobState {
+  kWaiting,    // for a worker, or for the time of its next try
+  kRunning,    // with a worker, whose lease may have run out
+  kDone,       // its result is where it belongs
+  kFailed,     // for good: the dead letters
+  kCancelled,  // by somebody who did not want it any more
+};
+inline constexpr JobState kJobStates[] = {JobState::kWaiting, JobState::kRunning, JobState::kDone,
+                                          JobState::kFailed, JobState::kCancelled};
+
+// "waiting", "running", "done", "failed", "cancelled".
+absl::string_view JobStateName(JobState state);
+// nullopt for what is no state's name.
+std::optional<JobState> ParseJobState(absl::string_view name);
+
+// What is to be done, in words that the queue does not read (see task.h), under an id of the
+// submitter's choice.
+struct NewJob {
+  std::string id;
+  std::string task;
+};
+
+// A job that this worker alone has, for as long as the lease lasts.
+struct LeasedJob {
+  std::string id;
+  std::string task;
+  int delivery = 0;    // 1: nobody has tried before
+  std::string handle;  // the queue's name for this lease
+};
+
+struct JobInfo {
+  std::string id;
+  std::string task;
+  JobState state = JobState::kWaiting;
+  int deliveries = 0;
+  std::string report;  // the last worker's words: the result, or why there is none
+  absl::Time submitted, changed;
+};
+
+struct JobFilter {
+  std::optional<JobState> state;  // nullopt: any
+  std::string id;                 // "": any
+  int limit = 1000;               // the latest of them
+};
+
+// Delivers each job at least once and, while workers keep their leases, to one at a time: what a
+// job does must therefore be harmless when it is done twice, and a worker calls Complete after all
+// that it does. Thread safe; processes share what is behind it.
+//
+// Errors are UNAVAILABLE (the queue cannot be reached or written now), FAILED_PRECONDITION (held by
+// another process for long) and DATA_LOSS (damaged). What takes a LeasedJob says ABORTED when its
+// lease is another worker's by now, and CANCELLED when the job was cancelled: either way the worker
+// has nothing more to do with it.
+class JobQueue {
+ public:
+  virtual ~JobQueue() = default;
+
+  // When it returns OK, the jobs survive process and machine; after an error, all, some or none
+  // may. Jobs whose id is known already are passed over, so that a submitter may try again.
+  virtual absl::Status Enqueue(std::span<const NewJob> jobs) = 0;
+
+  // The job that is due for longest; nullopt: none is due. When nobody extends, completes, retries
+  // or hands it back within `term`, it is due again.
+  virtual absl::StatusOr<std::optional<LeasedJob>> Lease(absl::Duration term) = 0;
+  // The heartbeat: the lease ends `term` from now.
+  virtual absl::Status Extend(const LeasedJob& job, absl::Duration term) = 0;
+
+  virtual absl::Status Complete(const LeasedJob& job, const std::string& report) = 0;
+  // For good: nobody tries it again.
+  virtual absl::Status Fail(const LeasedJob& job, const std::string& report) = 0;
+  // To be tried again after `wait`.
+  virtual absl::Status Retry(const LeasedJob& job, const std::string& report,
+                             absl::Duration wait) = 0;
+  // To another worker at once, and this delivery does not count.
+  virtual absl::Status HandBack(const LeasedJob& job) = 0;
+
+  // A job that waits is not begun; whoever runs it hears of it at the next Extend. NOT_FOUND for no
+  // such job, FAILED_PRECONDITION for one that has ended otherwise.
+  virtual absl::Status Cancel(const std::string& id) = 0;
+
+  // In order of submission.
+  virtual absl::StatusOr<std::vector<JobInfo>> List(const JobFilter& filter) = 0;
+  // How many there are in each state that has any.
+  virtual absl::StatusOr<std::map<JobState, int64_t>> Count() = 0;
+};
+
+}  // namespace upscaled::client

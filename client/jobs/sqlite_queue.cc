@@ -1,0 +1,226 @@
+#include "client/jobs/sqlite_queue.h"
+
+#include <string>
+#include <system_error>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+
+namespace upscaled::client {
+namespace {
+
+// Times are microseconds since 1970. `due_us` is when a job that waits may be leased, and when the
+// lease of one that runs ends; `lease` counts up, so that a worker whose lease is another's by now
+// is told from that one; `state` is JobState's number.
+constexpr char kPrepareJobs[] =
+    "PRAGMA busy_timeout = 20000;"
+    "PRAGMA journal_mode = WAL;"
+    "PRAGMA synchronous = FULL;"
+    "CREATE TABLE IF NOT EXISTS jobs_1 ("
+    "  number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, task TEXT NOT NULL,"
+    "  state INTEGER NOT NULL, due_us INTEGER NOT NULL, deliveries INTEGER NOT NULL DEFAULT 0,"
+    "  lease INTEGER NOT NULL DEFAULT 0, report TEXT NOT NULL DEFAULT '',"
+    "  submitted_us INTEGER NOT NULL, changed_us INTEGER NOT NULL);"
+    "CREATE INDEX IF NOT EXISTS jobs_1_due ON jobs_1 (due_us, number) WHERE state IN (0, 1);"
+    "CREATE INDEX IF NOT EXISTS jobs_1_state ON jobs_1 (state, number);";
+
+constexpr char kAddJob[] =
+    "INSERT INTO jobs_1 (id, task, state, due_us, submitted_us, changed_us)"
+    " VALUES (?1, ?2, 0, ?3, ?3, ?3) ON CONFLICT (id) DO NOTHING";
+
+constexpr char kLeaseJob[] =
+    "UPDATE jobs_1 SET state = 1, due_us = ?2, deliveries = deliveries + 1, lease = lease + 1,"
+    " changed_us = ?1 WHERE number = (SELECT number FROM jobs_1"
+    " WHERE state IN (0, 1) AND due_us <= ?1 ORDER BY due_us, number LIMIT 1)"
+    " RETURNING id, task, deliveries, lease";
+
+constexpr char kExtendLease[] =
+    "UPDATE jobs_1 SET due_us = ?1 WHERE id = ?2 AND lease = ?3 AND state = 1 RETURNING number";
+
+constexpr char kEndLease[] =
+    "UPDATE jobs_1 SET state = ?1, due_us = ?2, report = ?3, changed_us = ?4"
+    " WHERE id = ?5 AND lease = ?6 AND state = 1 RETURNING number";
+// First in line again, and this delivery does not count.
+constexpr char kHandBack[] =
+    "UPDATE jobs_1 SET state = 0, due_us = submitted_us, deliveries = deliveries - 1, changed_us = "
+    "?1"
+    " WHERE id = ?2 AND lease = ?3 AND state = 1 RETURNING number";
+
+constexpr char kCancelJob[] =
+    "UPDATE jobs_1 SET state = 4, changed_us = ?1 WHERE id = ?2 AND state IN (0, 1, 4)"
+    " RETURNING number";
+
+constexpr char kReadState[] = "SELECT state FROM jobs_1 WHERE id = ?";
+
+constexpr char kListJobs[] =
+    "SELECT * FROM (SELECT number, id, task, state, deliveries, report, submitted_us, changed_us"
+    " FROM jobs_1 WHERE (?1 < 0 OR state = ?1) AND (?2 = '' OR id = ?2)"
+    " ORDER BY number DESC LIMIT ?3) ORDER BY number";
+
+constexpr char kCountJobs[] = "SELECT state, COUNT(*) FROM jobs_1 GROUP BY state";
+
+int64_t Number(JobState state) { return static_cast<int64_t>(state); }
+
+// Steps to the end, which is where SQLite commits. Whether there was a row.
+absl::StatusOr<bool> Finish(SqliteFile::Statement& statement) {
+  bool any = false;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool more, statement.Step());
+    if (!more) return any;
+    any = true;
+  }
+}
+
+int64_t LeaseOf(const LeasedJob& job) {
+  int64_t lease = 0;
+  return absl::SimpleAtoi(job.handle, &lease) ? lease : -1;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<JobQueue>> SqliteQueue::Open(const std::filesystem::path& folder,
+                                                            RetryClock& clock) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) {
+    return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot make ", folder.native()));
+  }
+  const std::filesystem::path file = folder / "jobs.sqlite";
+  ASSIGN_OR_RETURN(SqliteFile database,
+                   SqliteFile::Open(file, absl::StrCat("the jobs in ", file.native())));
+  RETURN_IF_ERROR(database.Execute(kPrepareJobs));
+  return std::unique_ptr<JobQueue>(new SqliteQueue(std::move(database), clock));
+}
+
+absl::Status SqliteQueue::Enqueue(std::span<const NewJob> jobs) {
+  absl::MutexLock lock(&mutex_);
+  RETURN_IF_ERROR(database_.Execute("BEGIN IMMEDIATE"));
+  absl::Status status = AddRows(jobs);
+  if (status.ok()) status = database_.Execute("COMMIT");
+  if (!status.ok()) database_.Execute("ROLLBACK").IgnoreError();  // SQLite may have done so
+  return status;
+}
+
+absl::Status SqliteQueue::AddRows(std::span<const NewJob> jobs) {
+  const int64_t now_us = absl::ToUnixMicros(clock_.Now());
+  for (const NewJob& job : jobs) {
+    SqliteFile::Statement add(database_, kAddJob);
+    RETURN_IF_ERROR(add.Bind(job.id).Bind(job.task).Bind(now_us).Run());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<LeasedJob>> SqliteQueue::Lease(absl::Duration term) {
+  const absl::Time now = clock_.Now();
+  absl::MutexLock lock(&mutex_);
+  SqliteFile::Statement statement(database_, kLeaseJob);
+  statement.Bind(absl::ToUnixMicros(now)).Bind(absl::ToUnixMicros(now + term));
+  ASSIGN_OR_RETURN(const bool any, statement.Step());
+  if (!any) return std::nullopt;
+  LeasedJob job{.id = statement.Bytes(0),
+                .task = statement.Bytes(1),
+                .delivery = static_cast<int>(statement.Integer(2)),
+                .handle = absl::StrCat(statement.Integer(3))};
+  RETURN_IF_ERROR(Finish(statement).status());
+  return job;
+}
+
+absl::Status SqliteQueue::Extend(const LeasedJob& job, absl::Duration term) {
+  absl::MutexLock lock(&mutex_);
+  SqliteFile::Statement statement(database_, kExtendLease);
+  statement.Bind(absl::ToUnixMicros(clock_.Now() + term)).Bind(job.id).Bind(LeaseOf(job));
+  ASSIGN_OR_RETURN(const bool leased, Finish(statement));
+  return leased ? absl::OkStatus() : WhyNotLeased(job);
+}
+
+absl::Status SqliteQueue::Complete(const LeasedJob& job, const std::string& report) {
+  return EndLease(job, JobState::kDone, report);
+}
+
+absl::Status SqliteQueue::Fail(const LeasedJob& job, const std::string& report) {
+  return EndLease(job, JobState::kFailed, report);
+}
+
+absl::Status SqliteQueue::Retry(const LeasedJob& job, const std::string& report,
+                                absl::Duration wait) {
+  return EndLease(job, JobState::kWaiting, report, wait);
+}
+
+absl::Status SqliteQueue::EndLease(const LeasedJob& job, JobState state, const std::string& report,
+                                   absl::Duration wait) {
+  const absl::Time now = clock_.Now();
+  absl::MutexLock lock(&mutex_);
+  SqliteFile::Statement statement(database_, kEndLease);
+  statement.Bind(Number(state)).Bind(absl::ToUnixMicros(now + wait)).Bind(report);
+  statement.Bind(absl::ToUnixMicros(now)).Bind(job.id).Bind(LeaseOf(job));
+  ASSIGN_OR_RETURN(const bool leased, Finish(statement));
+  return leased ? absl::OkStatus() : WhyNotLeased(job);
+}
+
+absl::Status SqliteQueue::HandBack(const LeasedJob& job) {
+  absl::MutexLock lock(&mutex_);
+  SqliteFile::Statement statement(database_, kHandBack);
+  statement.Bind(absl::ToUnixMicros(clock_.Now())).Bind(job.id).Bind(LeaseOf(job));
+  ASSIGN_OR_RETURN(const bool leased, Finish(statement));
+  return leased ? absl::OkStatus() : WhyNotLeased(job);
+}
+
+absl::Status SqliteQueue::Cancel(const std::string& id) {
+  absl::MutexLock lock(&mutex_);
+  SqliteFile::Statement statement(database_, kCancelJob);
+  statement.Bind(absl::ToUnixMicros(clock_.Now())).Bind(id);
+  ASSIGN_OR_RETURN(const bool cancelled, Finish(statement));
+  if (cancelled) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::optional<JobState> state, StateOf(id));
+  if (!state.has_value()) return absl::NotFoundError(absl::StrCat("there is no job ", id));
+  return absl::FailedPreconditionError(absl::StrCat("job ", id, " is ", JobStateName(*state)));
+}
+
+absl::Status SqliteQueue::WhyNotLeased(const LeasedJob& job) {
+  ASSIGN_OR_RETURN(const std::optional<JobState> state, StateOf(job.id));
+  if (state == JobState::kCancelled) {
+    return absl::CancelledError(absl::StrCat("job ", job.id, " was cancelled"));
+  }
+  return absl::AbortedError(absl::StrCat("job ", job.id, " is another worker's by now"));
+}
+
+absl::StatusOr<std::optional<JobState>> SqliteQueue::StateOf(const std::string& id) {
+  SqliteFile::Statement read(database_, kReadState);
+  read.Bind(id);
+  ASSIGN_OR_RETURN(const bool any, read.Step());
+  if (!any) return std::nullopt;
+  return static_cast<JobState>(read.Integer(0));
+}
+
+absl::StatusOr<std::vector<JobInfo>> SqliteQueue::List(const JobFilter& filter) {
+  absl::MutexLock lock(&mutex_);
+  SqliteFile::Statement read(database_, kListJobs);
+  read.Bind(filter.state.has_value() ? Number(*filter.state) : -1).Bind(filter.id);
+  read.Bind(int64_t{filter.limit});
+  std::vector<JobInfo> jobs;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool any, read.Step());
+    if (!any) return jobs;
+    jobs.push_back({.id = read.Bytes(1),
+                    .task = read.Bytes(2),
+                    .state = static_cast<JobState>(read.Integer(3)),
+                    .deliveries = static_cast<int>(read.Integer(4)),
+                    .report = read.Bytes(5),
+                    .submitted = absl::FromUnixMicros(read.Integer(6)),
+                    .changed = absl::FromUnixMicros(read.Integer(7))});
+  }
+}
+
+absl::StatusOr<std::map<JobState, int64_t>> SqliteQueue::Count() {
+  absl::MutexLock lock(&mutex_);
+  SqliteFile::Statement read(database_, kCountJobs);
+  std::map<JobState, int64_t> counts;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool any, read.Step());
+    if (!any) return counts;
+    counts[static_cast<JobState>(read.Integer(0))] = read.Integer(1);
+  }
+}
+
+}  // namespace upscaled::client

@@ -1,0 +1,52 @@
+// The queue that needs nothing installed: a table in SQLite.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "client/jobs/job_queue.h"
+#include "client/retry.h"
+#include "engine/base/sqlite.h"
+
+namespace upscaled::client {
+
+// For the processes of one machine. What a call has returned OK for survives a power failure.
+class SqliteQueue final : public JobQueue {
+ public:
+  // `folder`/jobs.sqlite, each of which is made where there is none. Times are `clock`'s.
+  static absl::StatusOr<std::unique_ptr<JobQueue>> Open(const std::filesystem::path& folder,
+                                                        RetryClock& clock);
+
+  absl::Status Enqueue(std::span<const NewJob> jobs) override;
+  absl::StatusOr<std::optional<LeasedJob>> Lease(absl::Duration term) override;
+  absl::Status Extend(const LeasedJob& job, absl::Duration term) override;
+  absl::Status Complete(const LeasedJob& job, const std::string& report) override;
+  absl::Status Fail(const LeasedJob& job, const std::string& report) override;
+  absl::Status Retry(const LeasedJob& job, const std::string& report, absl::Duration wait) override;
+  absl::Status HandBack(const LeasedJob& job) override;
+  absl::Status Cancel(const std::string& id) override;
+  absl::StatusOr<std::vector<JobInfo>> List(const JobFilter& filter) override;
+  absl::StatusOr<std::map<JobState, int64_t>> Count() override;
+
+ private:
+  SqliteQueue(SqliteFile database, RetryClock& clock)
+      : clock_(clock), database_(std::move(database)) {}
+
+  absl::Status AddRows(std::span<const NewJob> jobs) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Ends `job`'s lease; the job is due `wait` from now, should it be waiting then.
+  absl::Status EndLease(const LeasedJob& job, JobState state, const std::string& report,
+                        absl::Duration wait = absl::ZeroDuration());
+  // Of `job` after its lease was not found.
+  absl::Status WhyNotLeased(const LeasedJob& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<std::optional<JobState>> StateOf(const std::string& id)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  RetryClock& clock_;
+  absl::Mutex mutex_;
+  SqliteFile database_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace upscaled::client

@@ -1,0 +1,214 @@
+// What every queue promises (job_queue.h).
+#include "client/jobs/job_queue.h"
+
+#include <memory>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "client/jobs/sqlite_queue.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/client/fake_clock.h"
+#include "tests/client/temp_folder.h"
+
+namespace upscaled::client {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+
+constexpr absl::Duration kTerm = absl::Seconds(30);
+
+class JobQueueTest : public ::testing::Test {
+ protected:
+  JobQueueTest() { queue_ = Open(); }
+
+  std::unique_ptr<JobQueue> Open() {
+    auto queue = SqliteQueue::Open(folder_ / "jobs", clock_);
+    EXPECT_TRUE(queue.ok()) << queue.status();
+    return *std::move(queue);
+  }
+  void Enqueue(std::vector<std::string> ids) {
+    std::vector<NewJob> jobs;
+    for (const std::string& id : ids) jobs.push_back({.id = id, .task = "task of " + id});
+    const absl::Status status = queue_->Enqueue(jobs);
+    ASSERT_TRUE(status.ok()) << status;
+  }
+  // "": nothing is due.
+  LeasedJob Lease(JobQueue& queue) {
+    const auto job = queue.Lease(kTerm);
+    EXPECT_TRUE(job.ok()) << job.status();
+    return job->value_or(LeasedJob{});
+  }
+  LeasedJob Lease() { return Lease(*queue_); }
+  void Pass(absl::Duration time) { clock_.Sleep(time, {}); }
+  JobInfo Info(const std::string& id) {
+    const auto jobs = queue_->List({.id = id});
+    EXPECT_TRUE(jobs.ok()) << jobs.status();
+    return jobs->size() == 1 ? jobs->front() : JobInfo{};
+  }
+
+  TempFolder folder_;
+  FakeClock clock_;
+  std::unique_ptr<JobQueue> queue_;
+};
+
+TEST_F(JobQueueTest, DeliversInOrderOfSubmissionAndEachJobOnce) {
+  Enqueue({"b", "a"});
+  const LeasedJob first = Lease(), second = Lease();
+  EXPECT_EQ(first.id, "b");
+  EXPECT_EQ(first.task, "task of b");
+  EXPECT_EQ(first.delivery, 1);
+  EXPECT_EQ(second.id, "a");
+  EXPECT_EQ(Lease().id, "");
+  ASSERT_TRUE(queue_->Complete(first, "a result").ok());
+  ASSERT_TRUE(queue_->Fail(second, "no image").ok());
+  Pass(2 * kTerm);
+  EXPECT_EQ(Lease().id, "");
+  EXPECT_EQ(Info("b").state, JobState::kDone);
+  EXPECT_EQ(Info("b").report, "a result");
+  EXPECT_EQ(Info("a").state, JobState::kFailed);
+  EXPECT_THAT(*queue_->Count(), ElementsAre(Pair(JobState::kDone, 1), Pair(JobState::kFailed, 1)));
+}
+
+TEST_F(JobQueueTest, IdsThatAreKnownArePassedOver) {
+  Enqueue({"a"});
+  ASSERT_TRUE(queue_->Complete(Lease(), "").ok());
+  Enqueue({"a", "b"});  // a submitter that did not hear that its first try had arrived
+  EXPECT_EQ(Lease().id, "b");
+  EXPECT_EQ(Lease().id, "");
+}
+
+TEST_F(JobQueueTest, JobsOfDeadWorkersComeAgain) {
+  Enqueue({"a"});
+  const LeasedJob lost = Lease();
+  queue_ = Open();  // the worker died with its connection
+  EXPECT_EQ(Lease().id, "");
+  Pass(kTerm);
+  const LeasedJob again = Lease();
+  EXPECT_EQ(again.id, "a");
+  EXPECT_EQ(again.delivery, 2);
+  // The first worker was slow, not dead.
+  EXPECT_TRUE(absl::IsAborted(queue_->Extend(lost, kTerm)));
+  EXPECT_TRUE(absl::IsAborted(queue_->Complete(lost, "")));
+  EXPECT_TRUE(absl::IsAborted(queue_->Fail(lost, "")));
+  EXPECT_TRUE(absl::IsAborted(queue_->Retry(lost, "", kTerm)));
+  EXPECT_TRUE(absl::IsAborted(queue_->HandBack(lost)));
+  EXPECT_TRUE(queue_->Complete(again, "").ok());
+  EXPECT_TRUE(absl::IsAborted(queue_->Complete(again, "")));
+}
+
+TEST_F(JobQueueTest, HeartbeatsKeepTheLease) {
+  Enqueue({"a"});
+  const LeasedJob job = Lease();
+  for (int beat = 0; beat < 3; ++beat) {
+    Pass(kTerm - absl::Seconds(1));
+    ASSERT_TRUE(queue_->Extend(job, kTerm).ok());
+    EXPECT_EQ(Lease().id, "");
+  }
+  EXPECT_TRUE(queue_->Complete(job, "").ok());
+}
+
+TEST_F(JobQueueTest, RetriesWaitAndCount) {
+  Enqueue({"a"});
+  ASSERT_TRUE(queue_->Retry(Lease(), "the server was lost", absl::Seconds(5)).ok());
+  EXPECT_EQ(Info("a").state, JobState::kWaiting);
+  EXPECT_EQ(Info("a").report, "the server was lost");
+  Pass(absl::Seconds(4));
+  EXPECT_EQ(Lease().id, "");
+  Pass(absl::Seconds(1));
+  EXPECT_EQ(Lease().delivery, 2);
+}
+
+TEST_F(JobQueueTest, WhatIsHandedBackIsFirstInLineAndWasNotTried) {
+  Enqueue({"a", "b"});
+  ASSERT_TRUE(queue_->HandBack(Lease()).ok());
+  const LeasedJob job = Lease();
+  EXPECT_EQ(job.id, "a");
+  EXPECT_EQ(job.delivery, 1);
+}
+
+TEST_F(JobQueueTest, Cancels) {
+  Enqueue({"waits", "runs", "is done"});
+  ASSERT_TRUE(queue_->Cancel("waits").ok());
+  const LeasedJob runs = Lease();
+  EXPECT_EQ(runs.id, "runs");
+  ASSERT_TRUE(queue_->Complete(Lease(), "").ok());
+
+  ASSERT_TRUE(queue_->Cancel("runs").ok());
+  EXPECT_TRUE(queue_->Cancel("runs").ok());  // who wants it so hears no error
+  EXPECT_TRUE(absl::IsCancelled(queue_->Extend(runs, kTerm)));
+  EXPECT_TRUE(absl::IsCancelled(queue_->Complete(runs, "")));
+  EXPECT_TRUE(absl::IsFailedPrecondition(queue_->Cancel("is done")));
+  EXPECT_TRUE(absl::IsNotFound(queue_->Cancel("never was")));
+  Pass(2 * kTerm);
+  EXPECT_EQ(Lease().id, "");
+  EXPECT_THAT(*queue_->Count(),
+              ElementsAre(Pair(JobState::kDone, 1), Pair(JobState::kCancelled, 2)));
+}
+
+TEST_F(JobQueueTest, ListsTheLatestThatTheFilterLetsThrough) {
+  EXPECT_THAT(*queue_->List({}), IsEmpty());
+  Enqueue({"a", "b", "c"});
+  ASSERT_TRUE(queue_->Complete(Lease(), "").ok());
+  const auto ids = [&](const JobFilter& filter) {
+    const auto jobs = queue_->List(filter);
+    std::vector<std::string> ids;
+    for (const JobInfo& job : *jobs) ids.push_back(job.id);
+    return ids;
+  };
+  EXPECT_THAT(ids({}), ElementsAre("a", "b", "c"));
+  EXPECT_THAT(ids({.limit = 2}), ElementsAre("b", "c"));
+  EXPECT_THAT(ids({.state = JobState::kDone}), ElementsAre("a"));
+  EXPECT_THAT(ids({.state = JobState::kWaiting, .limit = 1}), ElementsAre("c"));
+  EXPECT_THAT(ids({.id = "b"}), ElementsAre("b"));
+  EXPECT_THAT(ids({.id = "d"}), IsEmpty());
+}
+
+TEST_F(JobQueueTest, ManyWorkersTakeEachJobOnce) {
+  constexpr int kJobs = 40, kWorkers = 4;
+  std::vector<std::string> ids;
+  for (int i = 0; i < kJobs; ++i) ids.push_back(absl::StrCat(i));
+  Enqueue(ids);
+  absl::Mutex mutex;
+  std::vector<std::string> taken;
+  {
+    std::vector<std::jthread> workers;
+    for (int worker = 0; worker < kWorkers; ++worker) {
+      workers.emplace_back([&] {
+        const auto queue = Open();  // as another process would
+        for (LeasedJob job = Lease(*queue); !job.id.empty(); job = Lease(*queue)) {
+          EXPECT_TRUE(queue->Complete(job, "").ok());
+          absl::MutexLock lock(&mutex);
+          taken.push_back(job.id);
+        }
+      });
+    }
+  }
+  EXPECT_EQ(taken.size(), static_cast<size_t>(kJobs));
+  EXPECT_EQ(std::set<std::string>(taken.begin(), taken.end()).size(), static_cast<size_t>(kJobs));
+}
+
+TEST(SqliteQueueTest, SaysWhatIsWrongWithItsFile) {
+  const TempFolder folder;
+  FakeClock clock;
+  WriteText(folder / "jobs.sqlite", std::string(8192, 'x'));
+  const absl::Status status = SqliteQueue::Open(folder.path(), clock).status();
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(status.message(), ::testing::HasSubstr(folder / "jobs.sqlite"));
+  const absl::Status no_folder = SqliteQueue::Open(folder / "jobs.sqlite", clock).status();
+  EXPECT_FALSE(no_folder.ok());
+  EXPECT_THAT(no_folder.message(), ::testing::HasSubstr("cannot make"));
+}
+
+TEST(JobStateTest, NamesAreReadBack) {
+  for (const JobState state : kJobStates) EXPECT_EQ(ParseJobState(JobStateName(state)), state);
+  EXPECT_EQ(ParseJobState("lost"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace upscaled::client
