@@ -45,7 +45,8 @@ struct RequestRecord {
   TraceContext trace;
   absl::Time start;  // by the server's clock, as the intervals
   absl::Duration total;
-  absl::Duration queue;  // summed over tiles
+  absl::Duration forecast;  // of the total, once the image's header is known
+  absl::Duration queue;     // summed over tiles
   absl::Duration decode;
   absl::Duration infer;  // summed over tiles
   absl::Duration encode;

@@ -15,10 +15,6 @@
 namespace upscaled::server {
 namespace {
 
-// Of a stream's speed. After that none is known: where it keeps calls out, nothing else would tell
-// that a slow time is over.
-constexpr absl::Duration kSpeedLife = absl::Minutes(1);
-
 constexpr absl::Duration kMemoryRetryDelay = absl::Seconds(1);
 
 // Notes that a device has failed on the tile; whether one had before.
@@ -179,12 +175,15 @@ std::vector<DeviceClassWork> TileScheduler::work() const {
     work.push_back({.queued_cost = load.queued_cost,
                     .idle = load.queued_tiles + load.running_tiles == 0,
                     .speed = classes_[i].speed,
-                    .stream_speed = now - classes_[i].measured > kSpeedLife
-                                        ? ThroughputMeter()
-                                        : classes_[i].stream_speed,
+                    .stream_speed = classes_[i].stream_speeds.OfAll(now),
                     .streams = StreamCountLocked(static_cast<int>(i))});
   }
   return work;
+}
+
+double TileScheduler::StreamSpeed(const DeviceExecutable& executable) const {
+  absl::MutexLock lock(&mutex_);
+  return classes_[executable.device_class()].stream_speeds.Of(executable, clock_.Now());
 }
 
 bool TileScheduler::Bind(Flow& flow) {
@@ -263,9 +262,9 @@ void TileScheduler::RunBatch(const Device& device, Stream& stream, FairQueue::Ba
     device_class.queue.Ended(batch);
     device_class.speed.Record(end, true, status.ok() ? batch.cost : 0);
     if (status.ok()) {
-      if (end - device_class.measured > kSpeedLife) device_class.stream_speed = {};
-      device_class.stream_speed.Add(end - start, batch.cost);
-      device_class.measured = end;
+      const DeviceExecutable& executable = *batch.tiles.front().submission->executable;
+      device_class.stream_speeds.Record(executable.PartOn(device)->executable, end - start,
+                                        batch.cost, end);
     }
     for (const SubmittedTile& tile : batch.tiles) {
       queue.push_back(start - tile.submission->submitted);

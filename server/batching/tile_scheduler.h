@@ -27,6 +27,7 @@
 #include "server/base/throughput.h"
 #include "server/batching/fair_queue.h"
 #include "server/batching/request_flow.h"
+#include "server/batching/stream_speeds.h"
 #include "server/batching/tile_observer.h"
 #include "server/devices/device.h"
 #include "server/devices/device_chooser.h"
@@ -63,6 +64,8 @@ class TileScheduler {
 
   TileLoad load() const ABSL_LOCKS_EXCLUDED(mutex_);
   std::vector<DeviceClassWork> work() const ABSL_LOCKS_EXCLUDED(mutex_);  // by device class
+  // Of one stream of its device class that runs it, as StreamSpeeds::Of.
+  double StreamSpeed(const DeviceExecutable& executable) const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // To be called after the quarantine has announced the device, as failed or as working again.
   void OnDeviceChanged(const Device& device) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -75,9 +78,8 @@ class TileScheduler {
   friend class RequestFlow;
   struct DeviceClass {
     FairQueue queue;
-    ThroughputMeter speed;                       // of all its streams
-    ThroughputMeter stream_speed;                // of one, while it runs
-    absl::Time measured = absl::InfinitePast();  // when that was
+    ThroughputMeter speed;  // of all its streams
+    StreamSpeeds stream_speeds;
   };
 
   void Adopt(Flow& flow, DeviceChooser::Choice choice) ABSL_LOCKS_EXCLUDED(mutex_);

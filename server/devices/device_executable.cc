@@ -26,11 +26,11 @@ DeviceExecutable::DeviceExecutable(std::vector<Part> parts) : parts_(std::move(p
   UPSCALED_CHECK(!parts_.empty());
 }
 
-const Executable* DeviceExecutable::On(const Device& device) const {
+const DeviceExecutable::Part* DeviceExecutable::PartOn(const Device& device) const {
   const auto part = std::find_if(parts_.begin(), parts_.end(), [&](const Part& candidate) {
     return candidate.device.get() == &device;
   });
-  return part == parts_.end() ? nullptr : part->executable.get();
+  return part == parts_.end() ? nullptr : &*part;
 }
 
 TileTask DeviceExecutable::TaskFor(const Device& device, TileTask task) const {

@@ -30,7 +30,11 @@ class DeviceExecutable final : public Executable {
   std::span<const Part> parts() const { return parts_; }
   int device_class() const { return parts_.front().device->device_class(); }
   // Null for a device that is not among the parts.
-  const Executable* On(const Device& device) const;
+  const Part* PartOn(const Device& device) const;
+  const Executable* On(const Device& device) const {
+    const Part* const part = PartOn(device);
+    return part == nullptr ? nullptr : part->executable.get();
+  }
   // `task` for Stream::Run of a device among the parts: another one than the first plans again.
   TileTask TaskFor(const Device& device, TileTask task) const;
   // Bytes of the host's memory that all streams of all devices come to hold for tiles up to this

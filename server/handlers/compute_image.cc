@@ -1,7 +1,9 @@
 #include "server/handlers/compute_image.h"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -22,9 +24,11 @@ namespace {
 
 namespace pb = upscale::v1;
 
+// What general-2x does on the core that the times below are of.
+constexpr int64_t kCostPerNanosecond = 130;
+
 // The work of the stages around the networks for each pixel of the result: the final resize,
-// alpha, conversion, encoding. They take 25 to 55 ns of a core for PNG and JPEG, and 125 for WebP,
-// on which general-2x does 130 multiply-adds a nanosecond.
+// alpha, conversion, encoding. They take 25 to 55 ns of a core for PNG and JPEG, and 125 for WebP.
 constexpr int64_t kResultPixelCost = 6'000;
 constexpr int64_t kWebpResultPixelCost = 16'000;
 
@@ -76,7 +80,9 @@ class ImageComputation {
     return ImageVerdict{.source_format = header->format,
                         .cost = cost_,
                         .memory_bytes = MemoryOf(*plan),
-                        .time_to_end = environment_.admission.state().queue_time};
+                        .time_to_end = forecast_.has_value()
+                                           ? forecast_->total()
+                                           : environment_.admission.state().queue_time};
   }
 
  private:
@@ -114,14 +120,29 @@ class ImageComputation {
   }
 
   // Whether it can end before the call's deadline.
-  absl::Status CheckTime(int64_t tiles) const {
-    if (context_.deadline == absl::InfiniteFuture() || passes_.empty()) return absl::OkStatus();
-    return CheckDeadline(environment_.scheduler.work(),
-                         {.device_class = passes_.front()->device_class(),
-                          .cost = cost_,
-                          .tiles = tiles,
-                          .cost_ahead = context_.reservation.CostAhead()},
-                         context_.deadline - environment_.clock.Now());
+  absl::Status CheckTime(int64_t tiles) {
+    if (passes_.empty()) return absl::OkStatus();
+    forecast_ =
+        ForecastImage(environment_.scheduler.work(),
+                      {.device_class = passes_.front()->device_class(),
+                       .stream_speed = StreamSpeed(),
+                       .cost = network_cost_,
+                       .codec = absl::Nanoseconds((cost_ - network_cost_) / kCostPerNanosecond),
+                       .tiles = tiles,
+                       .cost_ahead = context_.reservation.CostAhead()});
+    if (!forecast_.has_value()) return absl::OkStatus();
+    const absl::Time now = environment_.clock.Now();
+    context_.record.forecast = now - context_.start + forecast_->total();
+    return CheckDeadline(*forecast_, context_.deadline - now);
+  }
+
+  // That of the slowest network.
+  double StreamSpeed() const {
+    double slowest = std::numeric_limits<double>::infinity();
+    for (const auto& pass : passes_) {
+      slowest = std::min(slowest, environment_.scheduler.StreamSpeed(*pass));
+    }
+    return slowest;
   }
 
   int64_t MemoryOf(const TranscodePlan& plan) const {
@@ -245,6 +266,7 @@ class ImageComputation {
   DeviceExecutables passes_;
   int64_t network_cost_ = 0;  // in multiply-adds
   int64_t cost_ = 0;          // of the result's pixels as well
+  std::optional<Forecast> forecast_;
 };
 
 class NoSink final : public ByteSink {

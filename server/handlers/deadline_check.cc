@@ -9,10 +9,10 @@
 namespace upscaled::server {
 namespace {
 
-// In multiply-adds a second; 0: not known.
-double SpeedOf(const DeviceClassWork& device_class, int64_t streams) {
+// Of all streams of the class, in multiply-adds a second; 0: not known.
+double SpeedOf(const DeviceClassWork& device_class) {
   if (!device_class.stream_speed.known()) return 0;
-  return device_class.stream_speed.CostIn(absl::Seconds(1)) * static_cast<double>(streams);
+  return device_class.stream_speed.CostIn(absl::Seconds(1)) * device_class.streams;
 }
 
 std::string Text(absl::Duration duration) {
@@ -21,27 +21,30 @@ std::string Text(absl::Duration duration) {
 
 }  // namespace
 
-absl::Status CheckDeadline(std::span<const DeviceClassWork> classes, const ImageWork& image,
-                           absl::Duration left) {
+std::optional<Forecast> ForecastImage(std::span<const DeviceClassWork> classes,
+                                      const ImageWork& image) {
   const DeviceClassWork& own = classes[image.device_class];
-  const double own_speed = SpeedOf(own, std::min<int64_t>(own.streams, image.tiles));
-  if (own_speed == 0) return absl::OkStatus();
+  if (image.stream_speed == 0 || SpeedOf(own) == 0) return std::nullopt;
   double speed = 0;  // of all devices, which share what is ahead
-  for (const DeviceClassWork& device_class : classes) {
-    speed += SpeedOf(device_class, device_class.streams);
-  }
-  const absl::Duration alone = absl::Seconds(static_cast<double>(image.cost) / own_speed);
-  // Idle devices wait for what is admitted: its clients are slow, and hold nobody up.
-  const absl::Duration ahead = own.idle
-                                   ? absl::ZeroDuration()
-                                   : absl::Seconds(static_cast<double>(image.cost_ahead) / speed);
-  const absl::Duration estimate = ahead + alone;
+  for (const DeviceClassWork& device_class : classes) speed += SpeedOf(device_class);
+
+  const absl::Duration networks =
+      absl::Seconds(static_cast<double>(image.cost) / image.stream_speed);
+  return Forecast{
+      // Idle devices wait for what is admitted: its clients are slow, and hold nobody up.
+      .ahead = own.idle ? absl::ZeroDuration()
+                        : absl::Seconds(static_cast<double>(image.cost_ahead) / speed),
+      .alone = (networks + image.codec) / std::min<int64_t>(own.streams, image.tiles)};
+}
+
+absl::Status CheckDeadline(const Forecast& forecast, absl::Duration left) {
+  const absl::Duration estimate = forecast.total();
   if (estimate <= left) return absl::OkStatus();
 
   left = std::max(left, absl::ZeroDuration());
-  const bool later = alone <= left;
+  const bool later = forecast.alone <= left;
   const std::string message = absl::StrCat(
-      "the image would take ", Text(estimate), ", ", Text(ahead),
+      "the image would take ", Text(estimate), ", ", Text(forecast.ahead),
       " of that for what is queued ahead of it, and the call's deadline is in ", Text(left),
       later ? absl::StrCat("; as much time would do in ", Text(estimate - left)) : "");
   const absl::Status refusal =

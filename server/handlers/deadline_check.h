@@ -1,7 +1,8 @@
-// Whether an image can be computed before its call's deadline.
+// How long an image will take, and whether that is before its call's deadline.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "absl/status/status.h"
@@ -12,17 +13,29 @@ namespace upscaled::server {
 
 // Costs are multiply-adds.
 struct ImageWork {
-  int device_class = 0;    // that is to compute it
-  int64_t cost = 0;        // its own
-  int64_t tiles = 1;       // that may be computed at the same time
-  int64_t cost_ahead = 0;  // of others, until it is computed
+  int device_class = 0;     // that is to compute it
+  double stream_speed = 0;  // of its networks: multiply-adds a second of one stream
+  int64_t cost = 0;         // of its networks
+  absl::Duration codec;     // of a core, beside them
+  int64_t tiles = 1;        // that may be computed at the same time
+  int64_t cost_ahead = 0;   // of others, until it is computed
 };
 
-// `classes` are the devices' work and speeds, by class; `left` is the time until the deadline. OK
-// also where nothing is known yet of the speed. Otherwise RESOURCE_EXHAUSTED (kDeadlineInfeasible),
-// with a message and metadata {estimate, deadline} that say what it would take, and with a retry
-// delay after which as much time would do, if no more comes; none where the image alone takes more.
-absl::Status CheckDeadline(std::span<const DeviceClassWork> classes, const ImageWork& image,
-                           absl::Duration left);
+struct Forecast {
+  absl::Duration ahead;  // for what is computed before it
+  absl::Duration alone;
+  absl::Duration total() const { return ahead + alone; }
+};
+
+// `classes` are the devices' work and speeds, by class. Nothing where the speed of the image's own
+// is not known yet.
+std::optional<Forecast> ForecastImage(std::span<const DeviceClassWork> classes,
+                                      const ImageWork& image);
+
+// `left` is the time until the deadline. RESOURCE_EXHAUSTED (kDeadlineInfeasible) where the
+// forecast is longer, with a message and metadata {estimate, deadline} that say what it would take,
+// and with a retry delay after which as much time would do, if no more comes; none where the image
+// alone takes more.
+absl::Status CheckDeadline(const Forecast& forecast, absl::Duration left);
 
 }  // namespace upscaled::server

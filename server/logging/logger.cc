@@ -224,6 +224,7 @@ void Logger::LogRequest(const RequestRecord& record) {
   add_ms("decode_ms", record.decode);
   add_ms("infer_ms", record.infer);
   add_ms("encode_ms", record.encode);
+  add_ms("forecast_ms", record.forecast);
   fields.push_back({"total_ms", Milliseconds(record.total)});
   Write(level, "request", fields);
 }

@@ -397,6 +397,24 @@ TEST_F(TileSchedulerTest, AStreamsSpeedIsForgottenAfterAMinuteWithoutWork) {
   EXPECT_FALSE(scheduler.work()[0].stream_speed.known());
 }
 
+TEST_F(TileSchedulerTest, EachNetworkHasASpeedOfItsOwn) {
+  TestScheduler scheduler({gated_.device}, clock_);
+  auto request = scheduler.OpenFlow({model_, other_});
+  auto run = [&, runs = 0](const auto& network, absl::Duration busy) mutable {
+    Outcomes outcomes(1);
+    request.Submit(network, NamedTiles(0, 1, 30), nullptr, outcomes.done());
+    backend_.AwaitStarted(++runs);
+    clock_.Advance(busy);
+    backend_.Release();
+    outcomes.Await();
+  };
+  run(model_, absl::Seconds(3));
+  EXPECT_DOUBLE_EQ(scheduler.StreamSpeed(*other_), 10) << "as it never ran";
+  run(other_, absl::Seconds(1));
+  EXPECT_DOUBLE_EQ(scheduler.StreamSpeed(*model_), 10);
+  EXPECT_DOUBLE_EQ(scheduler.StreamSpeed(*other_), 30);
+}
+
 TEST_F(TileSchedulerTest, AccountsForTimeByRequestAndByBatch) {
   RecordingObserver observer;
   TestScheduler scheduler({gated_.device}, clock_, {.max_batch_time = absl::InfiniteDuration()},

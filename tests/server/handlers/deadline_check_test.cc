@@ -1,5 +1,6 @@
 #include "server/handlers/deadline_check.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,18 +21,69 @@ DeviceClassWork Class(int64_t stream_speed, int streams) {
   return device_class;
 }
 
-TEST(DeadlineCheckTest, AdmitsWhatItKnowsNoSpeedOf) {
+TEST(ForecastImageTest, SaysNothingWhileNoSpeedIsKnown) {
   const std::vector<DeviceClassWork> classes = {{.streams = 2}, Class(10, 1)};
-  EXPECT_TRUE(CheckDeadline(classes, {.cost = 1000}, absl::Seconds(1)).ok());
-  EXPECT_FALSE(CheckDeadline(classes, {.device_class = 1, .cost = 1000}, absl::Seconds(1)).ok());
+  EXPECT_FALSE(ForecastImage(classes, {.stream_speed = 10, .cost = 1000}).has_value());
+  EXPECT_FALSE(ForecastImage(classes, {.device_class = 1, .cost = 1000}).has_value());
+  EXPECT_TRUE(
+      ForecastImage(classes, {.device_class = 1, .stream_speed = 10, .cost = 1000}).has_value());
 }
 
-TEST(DeadlineCheckTest, AllStreamsComputeWhatIsAheadAndAsManyTheImageAsItHasTiles) {
-  const std::vector<DeviceClassWork> classes = {Class(100, 4)};
-  // 3 s for what is ahead, 2 s for one tile on one stream.
-  const ImageWork image{.cost = 200, .tiles = 1, .cost_ahead = 1200};
-  EXPECT_TRUE(CheckDeadline(classes, image, absl::Seconds(5)).ok());
-  const absl::Status refusal = CheckDeadline(classes, image, absl::Milliseconds(4500));
+struct ForecastCase {
+  const char* name;
+  std::vector<DeviceClassWork> classes;
+  ImageWork image;
+  absl::Duration ahead, alone;
+};
+
+TEST(ForecastImageTest, CountsTheImagesOwnAtItsNetworksSpeedAndTheRestAtTheClasses) {
+  const DeviceClassWork four = Class(100, 4);
+  DeviceClassWork idle = Class(100, 1);
+  idle.idle = true;
+  const ForecastCase cases[] = {
+      {"one tile is for one stream, what is ahead for all",
+       {four},
+       {.stream_speed = 100, .cost = 200, .tiles = 1, .cost_ahead = 1200},
+       absl::Seconds(3),
+       absl::Seconds(2)},
+      {"tiles are for as many streams",
+       {four},
+       {.stream_speed = 100, .cost = 200, .tiles = 9, .cost_ahead = 1200},
+       absl::Seconds(3),
+       absl::Seconds(0.5)},
+      {"a slow network",
+       {four},
+       {.stream_speed = 10, .cost = 200, .tiles = 2, .cost_ahead = 1200},
+       absl::Seconds(3),
+       absl::Seconds(10)},
+      {"the codec's time is a core's",
+       {four},
+       {.stream_speed = 100, .cost = 200, .codec = absl::Seconds(4), .tiles = 2},
+       absl::ZeroDuration(),
+       absl::Seconds(3)},
+      {"what slow clients hold does not keep idle devices",
+       {idle},
+       {.stream_speed = 100, .cost = 200, .cost_ahead = 1200},
+       absl::ZeroDuration(),
+       absl::Seconds(2)},
+      {"devices of other classes share what is ahead",
+       {Class(100, 1), Class(300, 3)},
+       {.stream_speed = 100, .cost = 100, .cost_ahead = 2000},
+       absl::Seconds(2),
+       absl::Seconds(1)}};
+  for (const ForecastCase& c : cases) {
+    const std::optional<Forecast> forecast = ForecastImage(c.classes, c.image);
+    ASSERT_TRUE(forecast.has_value()) << c.name;
+    EXPECT_EQ(forecast->ahead, c.ahead) << c.name;
+    EXPECT_EQ(forecast->alone, c.alone) << c.name;
+  }
+}
+
+TEST(CheckDeadlineTest, SaysWhatItWouldTakeAndWhenAsMuchTimeWouldDo) {
+  const Forecast forecast{.ahead = absl::Seconds(3), .alone = absl::Seconds(2)};
+  EXPECT_TRUE(CheckDeadline(forecast, absl::Seconds(5)).ok());
+  EXPECT_TRUE(CheckDeadline(forecast, absl::InfiniteDuration()).ok());
+  const absl::Status refusal = CheckDeadline(forecast, absl::Milliseconds(4500));
   EXPECT_EQ(refusal.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(ReasonOf(refusal), ErrorReason::kDeadlineInfeasible);
   EXPECT_EQ(std::string(refusal.message()),
@@ -40,33 +92,16 @@ TEST(DeadlineCheckTest, AllStreamsComputeWhatIsAheadAndAsManyTheImageAsItHasTile
   EXPECT_EQ(RetryDelayOf(refusal), absl::Milliseconds(500));
   EXPECT_EQ(MetadataOf(refusal).at("estimate"), "5s");
   EXPECT_EQ(MetadataOf(refusal).at("deadline"), "4.5s");
-  EXPECT_TRUE(
-      CheckDeadline(classes, {.cost = 200, .tiles = 9, .cost_ahead = 1200}, absl::Seconds(3.5))
-          .ok());
 }
 
-TEST(DeadlineCheckTest, WhatSlowClientsHoldDoesNotKeepIdleDevices) {
-  std::vector<DeviceClassWork> classes = {Class(100, 1)};
-  const ImageWork image{.cost = 200, .tiles = 1, .cost_ahead = 1200};
-  EXPECT_FALSE(CheckDeadline(classes, image, absl::Seconds(3)).ok());
-  classes.front().idle = true;
-  EXPECT_TRUE(CheckDeadline(classes, image, absl::Seconds(3)).ok());
-}
-
-TEST(DeadlineCheckTest, NeverComesBackForAnImageThatAloneIsTooLarge) {
-  const absl::Status refusal =
-      CheckDeadline(std::vector{Class(100, 1)}, {.cost = 200}, absl::Seconds(1));
+TEST(CheckDeadlineTest, NeverComesBackForAnImageThatAloneIsTooLarge) {
+  const Forecast forecast{.alone = absl::Seconds(20)};
+  const absl::Status refusal = CheckDeadline(forecast, absl::Seconds(1));
   EXPECT_EQ(ReasonOf(refusal), ErrorReason::kDeadlineInfeasible);
   EXPECT_EQ(RetryDelayOf(refusal), std::nullopt);
   EXPECT_THAT(std::string(refusal.message()), HasSubstr("deadline is in 1s"));
-  const absl::Status late =
-      CheckDeadline(std::vector{Class(100, 1)}, {.cost = 200}, -absl::Seconds(1));
+  const absl::Status late = CheckDeadline(forecast, -absl::Seconds(1));
   EXPECT_THAT(std::string(late.message()), HasSubstr("deadline is in 0"));
-}
-
-TEST(DeadlineCheckTest, DevicesOfOtherClassesShareWhatIsAhead) {
-  const std::vector<DeviceClassWork> classes = {Class(100, 1), Class(300, 3)};
-  EXPECT_TRUE(CheckDeadline(classes, {.cost = 100, .cost_ahead = 2000}, absl::Seconds(3)).ok());
 }
 
 }  // namespace

@@ -115,6 +115,7 @@ RequestRecord FullRecord() {
   record.decode = absl::Milliseconds(2);
   record.infer = absl::Milliseconds(3);
   record.encode = absl::Milliseconds(4);
+  record.forecast = absl::Milliseconds(5);
   return record;
 }
 
@@ -139,6 +140,7 @@ TEST_F(LoggerTest, ARequestIsOneLine) {
   EXPECT_EQ(line["total_ms"], 12.345);
   EXPECT_EQ(line["queue_ms"], 1);
   EXPECT_EQ(line["encode_ms"], 4);
+  EXPECT_EQ(line["forecast_ms"], 5);
 }
 
 TEST_F(LoggerTest, AFailedRequestSaysWhy) {

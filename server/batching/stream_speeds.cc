@@ -1,0 +1,46 @@
+#include "server/batching/stream_speeds.h"
+
+#include <algorithm>
+
+namespace upscaled::server {
+namespace {
+
+// Of a measurement.
+constexpr absl::Duration kSpeedLife = absl::Minutes(1);
+
+}  // namespace
+
+void StreamSpeeds::Measured::Add(absl::Duration busy, int64_t cost, absl::Time now) {
+  if (now - at > kSpeedLife) meter = {};
+  meter.Add(busy, cost);
+  at = now;
+}
+
+void StreamSpeeds::Record(const std::shared_ptr<const Executable>& executable, absl::Duration busy,
+                          int64_t cost, absl::Time now) {
+  all_.Add(busy, cost, now);
+  auto measured = executables_.find(executable);
+  if (measured == executables_.end()) {
+    std::erase_if(executables_, [](const auto& entry) { return entry.first.expired(); });
+    measured = executables_.try_emplace(executable).first;
+  }
+  measured->second.Add(busy, cost, now);
+}
+
+ThroughputMeter StreamSpeeds::OfAll(absl::Time now) const {
+  return now - all_.at > kSpeedLife ? ThroughputMeter() : all_.meter;
+}
+
+double StreamSpeeds::Of(const DeviceExecutable& executable, absl::Time now) const {
+  const ThroughputMeter all = OfAll(now);
+  if (!all.known()) return 0;
+  for (const DeviceExecutable::Part& part : executable.parts()) {
+    const auto measured = executables_.find(part.executable);
+    if (measured == executables_.end()) continue;
+    const double lives = absl::FDivDuration(now - measured->second.at, kSpeedLife);
+    return measured->second.meter.CostIn(absl::Seconds(1)) * std::max(lives, 1.0);
+  }
+  return all.CostIn(absl::Seconds(1));
+}
+
+}  // namespace upscaled::server
