@@ -54,6 +54,14 @@ std::string PrecisionNames(const google::protobuf::RepeatedField<int>& precision
   });
 }
 
+void PrintRefused(const google::protobuf::RepeatedPtrField<v1::RefusedModel>& models) {
+  if (models.empty()) return;
+  absl::PrintF("refused:\n");
+  for (const v1::RefusedModel& model : models) {
+    absl::PrintF("  %-24s %s\n", model.name(), model.reason());
+  }
+}
+
 void PrintModels(const v1::ListModelsResponse& response) {
   constexpr char kRow[] = "%-1s %-24s %-10s %-12s %-8s %-12s %-12s %s\n";
   absl::PrintF(kRow, "", "NAME", "SCALES", "NOISE", "STYLE", "PRECISION", "LICENCE", "DESCRIPTION");
@@ -64,6 +72,7 @@ void PrintModels(const v1::ListModelsResponse& response) {
                  model.description());
   }
   absl::PrintF("* default\n");
+  PrintRefused(response.refused());
 }
 
 void PrintReload(const v1::ReloadModelsResponse& report) {
@@ -77,6 +86,7 @@ void PrintReload(const v1::ReloadModelsResponse& report) {
   for (const auto& [what, names] : kRows) {
     absl::PrintF("%-9s  %s\n", what, names.empty() ? "-" : absl::StrJoin(names, ", "));
   }
+  PrintRefused(report.refused());
 }
 
 void PrintUsage(const v1::GetUsageResponse& response) {

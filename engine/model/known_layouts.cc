@@ -8,13 +8,10 @@
 #include <string_view>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/files.h"
 #include "engine/base/status_macros.h"
 #include "engine/model/loader.h"
-#include "engine/model/quote.h"
-#include "nlohmann/json.hpp"
 
 namespace upscaled {
 namespace {
@@ -104,23 +101,6 @@ absl::StatusOr<std::vector<ModelCard>> RecogniseFolder(const path& folder) {
   return cards;
 }
 
-namespace {
-
-// Fit for a list of models: UTF-8 without control characters.
-bool IsText(const std::string& name) {
-  if (std::any_of(name.begin(), name.end(), [](char c) { return absl::ascii_iscntrl(c); })) {
-    return false;
-  }
-  try {
-    nlohmann::json(name).dump();  // throws at what is no UTF-8
-    return true;
-  } catch (const nlohmann::json::exception&) {
-    return false;
-  }
-}
-
-}  // namespace
-
 absl::StatusOr<std::vector<ModelCard>> RecogniseFile(const path& file) {
   constexpr std::string_view kExtensions[] = {".pth", ".pt", ".ckpt", ".safetensors"};
   const std::string extension = file.extension().string();
@@ -129,10 +109,6 @@ absl::StatusOr<std::vector<ModelCard>> RecogniseFile(const path& file) {
     return std::vector<ModelCard>();
   }
   ASSIGN_OR_RETURN(const WeightsDescription weights, DescribeWeightsFile(file));
-  if (!IsText(file.filename().string())) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the name ", Quote(file.filename().string()), " is no text in UTF-8"));
-  }
   ModelCard card;
   card.name = file.stem().string();
   card.family = weights.architecture;

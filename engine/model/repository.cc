@@ -1,5 +1,6 @@
 #include "engine/model/repository.h"
 
+#include <algorithm>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -12,6 +13,8 @@
 #include "engine/model/known_layouts.h"
 #include "engine/model/loader.h"
 #include "engine/model/model_card.h"
+#include "engine/model/quote.h"
+#include "engine/model/text.h"
 
 namespace upscaled {
 namespace {
@@ -33,6 +36,12 @@ absl::StatusOr<std::vector<ModelCard>> ReadModels(const path& entry) {
   absl::StatusOr<ModelCard> card = ParseModelCard(json, entry);
   if (!card.ok()) return WithPath(card_file, card.status());
   return std::vector<ModelCard>{*std::move(card)};
+}
+
+// What a model that `entry` could be is called.
+std::string NameOf(const path& entry) {
+  std::error_code error;
+  return (std::filesystem::is_directory(entry, error) ? entry.filename() : entry.stem()).string();
 }
 
 absl::StatusOr<std::string> FilesState(const ModelVariant& variant) {
@@ -117,16 +126,41 @@ absl::StatusOr<ModelRepository> ModelRepository::Open(const std::vector<path>& d
     ASSIGN_OR_RETURN(const std::vector<path> entries, ListFolder(directory));
     for (const path& entry : entries) {
       // Hidden ones are somebody's work under way: a model that is fetched or has been replaced.
-      if (entry.filename().string().starts_with('.')) continue;
-      ASSIGN_OR_RETURN(std::vector<ModelCard> cards, ReadModels(entry));
-      for (ModelCard& card : cards) {
-        if (repository.Find(card.name).ok()) continue;
-        RETURN_IF_ERROR(NoteFilesStates(card));
-        repository.models_.push_back(std::move(card));
-      }
+      if (!entry.filename().string().starts_with('.')) repository.Add(entry);
     }
   }
   return repository;
+}
+
+void ModelRepository::Add(const path& entry) {
+  absl::StatusOr<std::vector<ModelCard>> cards = ReadModels(entry);
+  if (!cards.ok()) return Refuse(NameOf(entry), cards.status());
+  for (ModelCard& card : *cards) {
+    const std::string name = card.name;
+    if (const absl::Status added = AddCard(std::move(card)); !added.ok()) Refuse(name, added);
+  }
+}
+
+absl::Status ModelRepository::AddCard(ModelCard card) {
+  if (!IsText(card.name)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the name ", Quote(card.name), " is no text in UTF-8"));
+  }
+  if (Knows(card.name)) return absl::OkStatus();
+  RETURN_IF_ERROR(NoteFilesStates(card));
+  models_.push_back(std::move(card));
+  return absl::OkStatus();
+}
+
+void ModelRepository::Refuse(const std::string& name, const absl::Status& why) {
+  RefusedModel refused{AsText(name), absl::Status(why.code(), AsText(std::string(why.message())))};
+  if (!Knows(refused.name)) refused_.push_back(std::move(refused));
+}
+
+bool ModelRepository::Knows(std::string_view name) const {
+  const auto named = [name](const auto& model) { return model.name == name; };
+  return std::any_of(models_.begin(), models_.end(), named) ||
+         std::any_of(refused_.begin(), refused_.end(), named);
 }
 
 absl::StatusOr<ModelRepository> ModelRepository::Reopen() const {
@@ -151,6 +185,13 @@ absl::StatusOr<const ModelCard*> ModelRepository::Find(std::string_view name) co
     if (card.name == name) return &card;
     names.push_back(card.name);
   }
+  for (const RefusedModel& refused : refused_) {
+    if (refused.name == name) return refused.why;
+  }
+  return UnknownModel(name, names);
+}
+
+absl::Status UnknownModel(std::string_view name, const std::vector<std::string>& names) {
   return absl::NotFoundError(absl::StrCat("no model '", ToAbsl(name), "', there are: ",
                                           names.empty() ? "none" : absl::StrJoin(names, ", ")));
 }

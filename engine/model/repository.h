@@ -49,11 +49,18 @@ struct ModelCard {
   std::vector<int> Scales() const;
 };
 
+// What lies where a model would, and cannot be one.
+struct RefusedModel {
+  std::string name;  // the folder's or the file's, in valid UTF-8
+  absl::Status why;  // likewise; names the file
+};
+
 // Immutable after Open; thread safe.
 class ModelRepository {
  public:
-  // Reads the cards under each directory, earlier ones winning a name. A broken folder is an error
-  // that names it, and so is a file of weights that cannot be run; what is neither is passed over.
+  // Reads the cards under each directory, earlier ones winning a name. A broken folder is refused,
+  // and so is a file of weights that cannot be run: the others are served, but nothing else gets
+  // its name. What is neither is passed over. NOT_FOUND when a directory cannot be read.
   static absl::StatusOr<ModelRepository> Open(
       const std::vector<std::filesystem::path>& directories);
   // The folder as it is now. Variants whose files did not change share their `files_state`.
@@ -61,13 +68,24 @@ class ModelRepository {
 
   const std::vector<std::filesystem::path>& directories() const { return directories_; }
   const std::vector<ModelCard>& models() const { return models_; }
-  // NOT_FOUND lists the names there are.
+  const std::vector<RefusedModel>& refused() const { return refused_; }
+  // NOT_FOUND lists the names there are. Of a refused model: why it is.
   absl::StatusOr<const ModelCard*> Find(std::string_view name) const;
 
  private:
+  // Whether a model has the name, refused or not.
+  bool Knows(std::string_view name) const;
+  void Add(const std::filesystem::path& entry);
+  absl::Status AddCard(ModelCard card);
+  void Refuse(const std::string& name, const absl::Status& why);
+
   std::vector<std::filesystem::path> directories_;
   std::vector<ModelCard> models_;
+  std::vector<RefusedModel> refused_;
 };
+
+// NOT_FOUND, with the `names` there are.
+absl::Status UnknownModel(std::string_view name, const std::vector<std::string>& names);
 
 // The files that the variant's network is read from, in order.
 std::vector<std::filesystem::path> FilesOf(const ModelVariant& variant);

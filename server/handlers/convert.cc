@@ -54,6 +54,13 @@ pb::Model ToProto(const CatalogEntry& entry, bool is_default) {
   return model;
 }
 
+pb::RefusedModel ToProto(const RefusedModel& refused) {
+  pb::RefusedModel model;
+  model.set_name(refused.name);
+  model.set_reason(std::string(refused.why.message()));
+  return model;
+}
+
 pb::Device ToProto(const DeviceState& state) {
   pb::Device device;
   device.set_name(state.name);

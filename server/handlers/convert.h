@@ -17,6 +17,7 @@ upscale::v1::ImageFormat ToProto(ImageFormat format);
 std::optional<ImageFormat> FromProto(upscale::v1::ImageFormat format);  // nullopt: none of them
 upscale::v1::Precision ToProto(Precision precision);
 upscale::v1::Model ToProto(const CatalogEntry& entry, bool is_default);
+upscale::v1::RefusedModel ToProto(const RefusedModel& refused);
 upscale::v1::Device ToProto(const DeviceState& state);
 upscale::v1::Limits ToProto(const Limits& limits);
 google::protobuf::Duration ToProto(absl::Duration duration);

@@ -24,6 +24,9 @@ pb::ListModelsResponse ListModels(const HandlerEnvironment& environment) {
   for (const auto& entry : environment.catalog.entries()) {
     *response.add_models() = Describe(environment, *entry);
   }
+  for (const RefusedModel& model : environment.catalog.refused()) {
+    *response.add_refused() = ToProto(model);
+  }
   return response;
 }
 
@@ -57,6 +60,9 @@ absl::Status ReloadModels(const HandlerEnvironment& environment, RequestRecord& 
   response.mutable_changed()->Assign(report->changed.begin(), report->changed.end());
   response.mutable_removed()->Assign(report->removed.begin(), report->removed.end());
   response.mutable_unchanged()->Assign(report->unchanged.begin(), report->unchanged.end());
+  for (const RefusedModel& model : environment.catalog.refused()) {
+    *response.add_refused() = ToProto(model);
+  }
   return absl::OkStatus();
 }
 

@@ -19,6 +19,13 @@ void LogDevices(const DeviceEnumeration& enumeration, Logger& logger) {
   }
 }
 
+void LogModel(Logger& logger, const char* message, const std::string& model,
+              const absl::Status& why) {
+  const std::string reason(why.message());
+  const LogField fields[] = {{"model", model}, {"reason", reason}};
+  logger.Log(LogLevel::kWarning, message, fields);
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<Tuner>> OpenTuner(const ServerConfig& config, Logger& logger) {
@@ -55,10 +62,11 @@ absl::StatusOr<ModelCatalog> OpenModels(const ServerConfig& config, const Device
        .default_precision = config.precision,
        .on_exact =
            [&logger](const std::string& model, const absl::Status& why) {
-             const std::string reason(why.message());
-             const LogField fields[] = {{"model", model}, {"reason", reason}};
-             logger.Log(LogLevel::kWarning, "runs in exact unless a request says otherwise",
-                        fields);
+             LogModel(logger, "runs in exact unless a request says otherwise", model, why);
+           },
+       .on_refused =
+           [&logger](const std::string& model, const absl::Status& why) {
+             LogModel(logger, "does not serve a model", model, why);
            }},
       [&devices](const Network& network, Precision precision) {
         return TryPrecision(devices, network, precision);

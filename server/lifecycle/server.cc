@@ -458,7 +458,8 @@ absl::Status Server::WarmUp() {
     logger_.Log(LogLevel::kInfo, "computes on", fields);
   }
   const LogField fields[] = {{"model", catalog_.default_model()},
-                             {"models", static_cast<int64_t>(catalog_.entries().size())}};
+                             {"models", static_cast<int64_t>(catalog_.entries().size())},
+                             {"refused", static_cast<int64_t>(catalog_.refused().size())}};
   logger_.Log(LogLevel::kInfo, "ready", fields);
   return absl::OkStatus();
 }
@@ -495,7 +496,8 @@ void Server::Reload() {
     const LogField fields[] = {{"added", int64_t{report.added_size()}},
                                {"changed", int64_t{report.changed_size()}},
                                {"removed", int64_t{report.removed_size()}},
-                               {"unchanged", int64_t{report.unchanged_size()}}};
+                               {"unchanged", int64_t{report.unchanged_size()}},
+                               {"refused", int64_t{report.refused_size()}}};
     logger_.Log(LogLevel::kInfo, "reloaded the models", fields);
   } else {
     const std::string error =
@@ -591,6 +593,7 @@ std::string Server::RenderMetrics() {
                           .memory_reserved_bytes = state.memory_bytes + state.scratch_bytes,
                           .memory_budget_bytes = admission_.memory_budget_bytes(),
                           .models_loaded = models,
+                          .models_refused = static_cast<int64_t>(catalog_.refused().size()),
                           .devices = std::move(devices),
                           .ports = {{"grpc", grpc_connections_.counts()},
                                     {"http", http_connections_.counts()},

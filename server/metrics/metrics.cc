@@ -146,6 +146,9 @@ struct ServerMetrics::Families {
       AddGauge(registry, "upscaled_memory_budget_bytes", "Memory that calls may reserve in all.");
   Gauge& models_loaded =
       AddGauge(registry, "upscaled_models_loaded", "Networks compiled and ready.");
+  Gauge& models_refused =
+      AddGauge(registry, "upscaled_models_refused",
+               "Models in the repository that cannot be served, as the log says.");
 
   Family<Gauge>& connections =
       GaugeFamily(registry, "upscaled_connections", "Open connections, by port.");
@@ -328,6 +331,7 @@ std::string ServerMetrics::Render(const GaugeReadings& readings) const {
   f.memory_reserved.Set(readings.memory_reserved_bytes);
   f.memory_budget.Set(readings.memory_budget_bytes);
   f.models_loaded.Set(readings.models_loaded);
+  f.models_refused.Set(readings.models_refused);
   for (const DeviceReading& device : readings.devices) {
     f.device_up.Add({{"device", device.name}}).Set(device.up);
   }

@@ -48,6 +48,7 @@ struct GaugeReadings {
   int64_t memory_reserved_bytes = 0;
   int64_t memory_budget_bytes = 0;
   int64_t models_loaded = 0;
+  int64_t models_refused = 0;
   std::vector<DeviceReading> devices;
   std::vector<PortReading> ports;
   ResultReading results;

@@ -41,6 +41,7 @@ int NativeScale(const ModelCard& card) {
 struct ModelCatalog::Listing {
   ModelRepository repository;
   std::vector<CatalogEntry> entries;  // in order of name
+  std::vector<RefusedModel> refused;  // likewise
 };
 
 struct ModelCatalog::State {
@@ -82,25 +83,35 @@ absl::StatusOr<CatalogEntry> Examine(const ModelCard& card, const ModelCatalog::
   return entry;
 }
 
-const CatalogEntry* FindEntry(const std::vector<CatalogEntry>& entries, std::string_view name) {
-  const auto found =
-      std::find_if(entries.begin(), entries.end(),
-                   [name](const CatalogEntry& entry) { return entry.card->name == name; });
-  return found == entries.end() ? nullptr : &*found;
+const std::string& NameOf(const CatalogEntry& entry) { return entry.card->name; }
+const std::string& NameOf(const RefusedModel& refused) { return refused.name; }
+
+// Of entries or refused models.
+template <typename Models>
+auto* FindNamed(const Models& models, std::string_view name) {
+  const auto found = std::find_if(models.begin(), models.end(),
+                                  [name](const auto& model) { return NameOf(model) == name; });
+  return found == models.end() ? nullptr : &*found;
+}
+
+template <typename Models>
+void SortByName(Models& models) {
+  std::sort(models.begin(), models.end(),
+            [](const auto& a, const auto& b) { return NameOf(a) < NameOf(b); });
 }
 
 ReloadReport Compare(const std::vector<CatalogEntry>& before,
                      const std::vector<CatalogEntry>& now) {
   ReloadReport report;
   for (const CatalogEntry& entry : now) {
-    const CatalogEntry* old = FindEntry(before, entry.card->name);
+    const CatalogEntry* old = FindNamed(before, entry.card->name);
     std::vector<std::string>& names = old == nullptr                       ? report.added
                                       : SameFiles(*old->card, *entry.card) ? report.unchanged
                                                                            : report.changed;
     names.push_back(entry.card->name);
   }
   for (const CatalogEntry& entry : before) {
-    if (FindEntry(now, entry.card->name) == nullptr) report.removed.push_back(entry.card->name);
+    if (FindNamed(now, entry.card->name) == nullptr) report.removed.push_back(entry.card->name);
   }
   return report;
 }
@@ -128,17 +139,27 @@ absl::StatusOr<std::shared_ptr<const ModelCatalog::Listing>> ModelCatalog::List(
     const Listing* before) {
   auto listing = std::make_shared<Listing>();
   listing->repository = std::move(repository);
+  listing->refused = listing->repository.refused();
   for (const ModelCard& card : listing->repository.models()) {
-    const CatalogEntry* known = before == nullptr ? nullptr : FindEntry(before->entries, card.name);
+    const CatalogEntry* known = before == nullptr ? nullptr : FindNamed(before->entries, card.name);
     if (known != nullptr && SameFiles(*known->card, card)) {
       listing->entries.push_back({&card, known->halo_px, known->default_precision});
+      continue;
+    }
+    const absl::StatusOr<CatalogEntry> entry = Examine(card, options, try_precision);
+    if (absl::IsUnavailable(entry.status())) return entry.status();
+    if (entry.ok()) {
+      listing->entries.push_back(*entry);
     } else {
-      ASSIGN_OR_RETURN(listing->entries.emplace_back(), Examine(card, options, try_precision));
+      listing->refused.push_back({card.name, entry.status()});
     }
   }
-  std::sort(
-      listing->entries.begin(), listing->entries.end(),
-      [](const CatalogEntry& a, const CatalogEntry& b) { return a.card->name < b.card->name; });
+  SortByName(listing->entries);
+  SortByName(listing->refused);
+  for (const RefusedModel& refused : listing->refused) {
+    if (before != nullptr && FindNamed(before->entries, refused.name)) return refused.why;
+    if (options.on_refused) options.on_refused(refused.name, refused.why);
+  }
   RETURN_IF_ERROR(FindIn(listing, options.default_model).status());
   return listing;
 }
@@ -172,14 +193,35 @@ std::vector<std::shared_ptr<const CatalogEntry>> ModelCatalog::entries() const {
 
 absl::StatusOr<std::shared_ptr<const CatalogEntry>> ModelCatalog::FindIn(
     const std::shared_ptr<const Listing>& listing, std::string_view name) {
-  const CatalogEntry* entry = FindEntry(listing->entries, name);
+  const CatalogEntry* entry = FindNamed(listing->entries, name);
   if (entry != nullptr) return std::shared_ptr<const CatalogEntry>(listing, entry);
-  return WithReason(listing->repository.Find(name).status(), ErrorReason::kUnknownModel);
+  const RefusedModel* refused = FindNamed(listing->refused, name);
+  if (refused == nullptr) {
+    std::vector<std::string> names;
+    for (const CatalogEntry& known : listing->entries) names.push_back(NameOf(known));
+    return WithReason(UnknownModel(name, names), ErrorReason::kUnknownModel);
+  }
+  return MakeError(
+      absl::StatusCode::kNotFound, ErrorReason::kUnknownModel,
+      absl::StrCat("model '", refused->name, "' is not served: ", refused->why.message()));
 }
 
 absl::StatusOr<std::shared_ptr<const CatalogEntry>> ModelCatalog::Find(
     std::string_view name) const {
-  return FindIn(listing(), name.empty() ? state_->options.default_model : name);
+  const std::shared_ptr<const Listing> current = listing();
+  auto found = FindIn(current, name.empty() ? state_->options.default_model : name);
+  if (found.ok()) return found;
+  return MakeError(found.status().code(), ReasonOf(found.status()),
+                   WithoutDirectories(std::string(found.status().message())));
+}
+
+std::vector<RefusedModel> ModelCatalog::refused() const {
+  std::vector<RefusedModel> refused = listing()->refused;
+  for (RefusedModel& model : refused) {
+    model.why =
+        absl::Status(model.why.code(), WithoutDirectories(std::string(model.why.message())));
+  }
+  return refused;
 }
 
 std::string ModelCatalog::WithoutDirectories(std::string message) const {

@@ -44,20 +44,26 @@ class ModelCatalog {
     Precision default_precision = Precision::kExact;
     // Hears which model runs in kExact instead, and why. May be null.
     std::function<void(const std::string& model, const absl::Status& why)> on_exact = nullptr;
+    // Hears which model is not served, and why, at each listing. May be null.
+    std::function<void(const std::string& model, const absl::Status& why)> on_refused = nullptr;
   };
 
   // Loads one variant of each model and scale, to learn its halo and precision and so that a broken
-  // model is found at the start; they are not kept. NOT_FOUND when `default_model` is not among the
-  // models. `try_precision` is asked about `default_precision` unless that is kExact.
+  // model is found at the start, and refused; they are not kept. NOT_FOUND when `default_model` is
+  // not among the models; why it is refused, when it is. `try_precision` is asked about
+  // `default_precision` unless that is kExact.
   static absl::StatusOr<ModelCatalog> Create(ModelRepository repository, Options options,
                                              const PrecisionProbe& try_precision);
   ModelCatalog(ModelCatalog&&) noexcept;
   ~ModelCatalog();
 
   std::vector<std::shared_ptr<const CatalogEntry>> entries() const;  // in order of name
+  // What lies among the models and cannot be served; its messages say `WithoutDirectories`.
+  std::vector<RefusedModel> refused() const;
   const std::string& default_model() const;
 
-  // Empty for the default. NOT_FOUND (kUnknownModel) lists the names there are.
+  // Empty for the default. NOT_FOUND (kUnknownModel) lists the names there are, or says why the
+  // model is refused.
   absl::StatusOr<std::shared_ptr<const CatalogEntry>> Find(std::string_view name) const;
 
   // `message` with paths that begin where the models do.
@@ -66,8 +72,8 @@ class ModelCatalog {
   // Reads the directories again. What `caches` have compiled of a model that changed is compiled
   // anew first; only when everything is ready does the new listing take the old one's place, at
   // once and as a whole. Takes as long as loading the changed models.
-  // FAILED_PRECONDITION (kReloadFailed) names the model and what is wrong with it, ABORTED: another
-  // reload is under way. Then nothing has changed.
+  // FAILED_PRECONDITION (kReloadFailed) names a model that was served and would be refused now, and
+  // what is wrong with it; ABORTED: another reload is under way. Then nothing has changed.
   absl::StatusOr<ReloadReport> Reload(std::span<ModelCache* const> caches,
                                       const PrecisionProbe& try_precision);
 

@@ -404,6 +404,7 @@ TEST_F(CliTest, ModelsAndInfo) {
   EXPECT_EQ(models.exit_code, kExitOk);
   EXPECT_THAT(models.out, HasSubstr("* fake"));
   EXPECT_THAT(models.out, HasSubstr("  other"));
+  EXPECT_THAT(models.out, HasSubstr("4x-broken.pth: is no zip file"));
   const auto json =
       nlohmann::json::parse(Upscale({"models", "--json"}, "", server_.endpoint()).out);
   EXPECT_EQ(json["models"].size(), 2u);

@@ -285,6 +285,9 @@ grpc::Status FakeServer::ListModels(grpc::ServerContext* context, const v1::List
                                     v1::ListModelsResponse* response) {
   *response->add_models() = FakeModel("fake", true);
   *response->add_models() = FakeModel("other", false);
+  v1::RefusedModel& refused = *response->add_refused();
+  refused.set_name("4x-broken");
+  refused.set_reason("4x-broken.pth: is no zip file");
   return UnaryStatus(*context);
 }
 

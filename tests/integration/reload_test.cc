@@ -21,7 +21,9 @@ using test::FreshRandom;
 using test::PhotoImage;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 class ReloadTest : public ::testing::Test {
  protected:
@@ -126,13 +128,18 @@ TEST_F(ReloadTest, ModelsComeAndGo) {
   WriteText(folder_ / "other/model.json", card);
   pb::ReloadModelsResponse response;
   // The weights are still on their way.
-  EXPECT_TRUE(IsError(Reload(server_, response), StatusCode::FAILED_PRECONDITION, "RELOAD_FAILED",
-                      "model 'other': there is no file"));
+  ASSERT_TRUE(Reload(server_, response).ok());
+  EXPECT_THAT(response.added(), IsEmpty());
+  ASSERT_EQ(response.refused_size(), 1);
+  EXPECT_EQ(response.refused(0).name(), "other");
+  EXPECT_THAT(response.refused(0).reason(), StartsWith("model 'other': there is no file"));
+  EXPECT_THAT(server_.log(), HasSubstr("does not serve a model"));
   using std::filesystem::copy_options;
   std::filesystem::copy(bundled_, folder_ / "other",
                         copy_options::recursive | copy_options::skip_existing);
   ASSERT_TRUE(Reload(server_, response).ok());
   EXPECT_THAT(response.added(), ElementsAre("other"));
+  EXPECT_THAT(response.refused(), IsEmpty());
   EXPECT_THAT(response.unchanged(), ElementsAre("general-2x"));
   pb::UpscaleOptions options;
   options.set_model("other");

@@ -50,10 +50,16 @@ class RepositoryTest : public ::testing::Test {
     WriteWeights("tiny/m");
     Write("tiny/model.json", card);
   }
-  void ExpectOpenError(absl::StatusCode code, const std::string& message) {
+  // Why the folder's first model is refused that is; OK when none is.
+  absl::Status Refusal() {
     const auto repository = ModelRepository::Open({root_});
-    EXPECT_EQ(repository.status().code(), code) << repository.status();
-    EXPECT_THAT(std::string(repository.status().message()), HasSubstr(message));
+    if (!repository.ok()) return repository.status();
+    return repository->refused().empty() ? absl::OkStatus() : repository->refused().front().why;
+  }
+  void ExpectRefusal(absl::StatusCode code, const std::string& message) {
+    const absl::Status refusal = Refusal();
+    EXPECT_EQ(refusal.code(), code) << refusal;
+    EXPECT_THAT(std::string(refusal.message()), HasSubstr(message));
   }
   // The card with one piece of its text replaced.
   static std::string CardWith(const std::string& from, const std::string& to) {
@@ -216,7 +222,7 @@ TEST_F(RepositoryTest, RealesrganKeepsSeveralModelsInOneFolder) {
   EXPECT_EQ((*repository->Find("realesrgan-x4plus-anime"))->Find(4, kNoDenoise)->weights,
             root_ / "models/realesrgan-x4plus-anime.param");
   std::filesystem::remove(root_ / "models/realesrgan-x4plus.bin");
-  ExpectOpenError(absl::StatusCode::kNotFound, "model 'realesrgan-x4plus': there is no file");
+  ExpectRefusal(absl::StatusCode::kNotFound, "model 'realesrgan-x4plus': there is no file");
 }
 
 TEST_F(RepositoryTest, BrokenCardsNameFileAndField) {
@@ -256,14 +262,14 @@ TEST_F(RepositoryTest, BrokenCardsNameFileAndField) {
   for (const auto& test_case : kCases) {
     SCOPED_TRACE(test_case.message);
     WriteModel(test_case.card);
-    ExpectOpenError(invalid, test_case.message);
+    ExpectRefusal(invalid, test_case.message);
   }
 }
 
 TEST_F(RepositoryTest, MissingThings) {
   WriteModel(kCard);
   std::filesystem::remove(root_ / "tiny/m.bin");
-  ExpectOpenError(absl::StatusCode::kNotFound, "model 'tiny': there is no file");
+  ExpectRefusal(absl::StatusCode::kNotFound, "model 'tiny': there is no file");
   const auto repository = ModelRepository::Open({root_ / "nowhere"});
   EXPECT_EQ(repository.status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(repository.status().message()), HasSubstr("nowhere: No such file"));
@@ -314,22 +320,38 @@ TEST_F(RepositoryTest, AFileOfWeightsIsAModel) {
   EXPECT_EQ(network->scale, 2);
 
   Write("4x-Other.pth", "PK\x03\x04");
-  EXPECT_THAT(std::string(repository->Reopen().status().message()),
-              HasSubstr("4x-Other.pth: is no zip file"));
+  ExpectRefusal(absl::StatusCode::kInvalidArgument, "4x-Other.pth: is no zip file");
   const std::string pickle = test::Pickle(
       "}" + test::PickleString("x") +
       test::PickleTensor(
           {.name = "x", .storage = "0", .storage_values = 1, .shape = {1}, .strides = {1}}) +
       "s");
   Write("4x-Other.pth", test::PytorchZip(pickle, {{.name = "0", .bytes = "1234"}}));
-  EXPECT_THAT(std::string(repository->Reopen().status().message()),
-              HasSubstr("4x-Other.pth: has the tensors of no known architecture ('x' and so on)"));
+  ExpectRefusal(absl::StatusCode::kUnimplemented,
+                "4x-Other.pth: has the tensors of no known architecture ('x' and so on)");
 }
 
 TEST_F(RepositoryTest, ABareFileHasANameThatCanBeShown) {
   Write("caf\xe9.safetensors", CompactWeights(true));
-  EXPECT_THAT(std::string(ModelRepository::Open({root_}).status().message()),
-              HasSubstr("is no text in UTF-8"));
+  ExpectRefusal(absl::StatusCode::kInvalidArgument, "is no text in UTF-8");
+  EXPECT_EQ(ModelRepository::Open({root_})->refused().front().name, "caf\\xe9");
+}
+
+TEST_F(RepositoryTest, WhatIsRefusedKeepsNoOtherFromBeingServed) {
+  WriteModel(kCard);
+  Write("half.pth", "PK\x03\x04");
+  Write("misspelt/model.json", "{}");
+  WriteWeights("second/misspelt/scale2.0x_model");
+  const auto repository = ModelRepository::Open({root_, root_ / "second"});
+  ASSERT_TRUE(repository.ok()) << repository.status();
+  ASSERT_EQ(repository->models().size(), 1u);
+  EXPECT_TRUE(repository->Find("tiny").ok());
+  ASSERT_EQ(repository->refused().size(), 2u);
+  EXPECT_EQ(repository->refused()[0].name, "half");
+  EXPECT_EQ(repository->Find("half").status(), repository->refused()[0].why);
+  // A broken model does not turn into another one of its name.
+  EXPECT_THAT(std::string(repository->Find("misspelt").status().message()),
+              HasSubstr("misspelt/model.json: needs a string 'name'"));
 }
 
 TEST_F(RepositoryTest, ACardNamesTheArchitectureThatTensorsDoNot) {
@@ -338,7 +360,7 @@ TEST_F(RepositoryTest, ACardNamesTheArchitectureThatTensorsDoNot) {
     std::string card = kWeightsCard;
     Write("net/model.json", card.insert(1, field));
     const auto repository = ModelRepository::Open({root_});
-    if (!repository.ok()) return absl::StatusOr<Network>(repository.status());
+    if (repository->models().empty()) return absl::StatusOr<Network>(Refusal());
     const ModelCard& found = repository->models()[0];
     return LoadNetwork(found, found.variants[0]);
   };
@@ -369,8 +391,8 @@ TEST_F(RepositoryTest, AnotherArchitectureIsAnotherModel) {
 
 TEST_F(RepositoryTest, OnlyFilesOfWeightsTakeAnArchitecture) {
   WriteModel(CardWith("\"scale\": 2", "\"scale\": 2, \"architecture\": \"compact\""));
-  ExpectOpenError(absl::StatusCode::kInvalidArgument,
-                  "'architecture' is 'compact', but files of format 'ncnn' say themselves");
+  ExpectRefusal(absl::StatusCode::kInvalidArgument,
+                "'architecture' is 'compact', but files of format 'ncnn' say themselves");
 }
 
 TEST_F(RepositoryTest, UnreadableWeightsNameTheFile) {

@@ -120,6 +120,7 @@ TEST(ServerMetricsTest, RendersTheGaugesItIsGiven) {
                                            .memory_reserved_bytes = 4,
                                            .memory_budget_bytes = int64_t{1} << 35,
                                            .models_loaded = 6,
+                                           .models_refused = 2,
                                            .ready = true,
                                            .process = {.open_fds = 7,
                                                        .max_fds = 8,
@@ -139,6 +140,7 @@ TEST(ServerMetricsTest, RendersTheGaugesItIsGiven) {
   EXPECT_THAT(text, HasSubstr("upscaled_memory_reserved_bytes 4\n"));
   EXPECT_THAT(text, HasSubstr("upscaled_memory_budget_bytes 34359738368\n"));
   EXPECT_THAT(text, HasSubstr("upscaled_models_loaded 6\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_models_refused 2\n"));
   EXPECT_THAT(text, HasSubstr("upscaled_build_info{device=\"cpu\",version=\"1.2.3\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("process_start_time_seconds 1000\n"));
   EXPECT_THAT(text, HasSubstr("upscaled_ready 1\n"));

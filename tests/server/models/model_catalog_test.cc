@@ -23,6 +23,7 @@ using client::WriteText;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::StartsWith;
 using ::testing::UnorderedElementsAre;
 
 absl::StatusOr<ModelCatalog> Bundled(const std::string& default_model) {
@@ -50,6 +51,43 @@ TEST(ModelCatalogTest, TheDefaultMustBeThere) {
   const absl::Status status = Bundled("other").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(status.message()), HasSubstr("other"));
+}
+
+TEST(ModelCatalogTest, OneThatCannotBeRunIsRefusedAndTheOthersAreServed) {
+  TempFolder folder;
+  WriteText(folder / "4x-swin.pth", "no weights");
+  WriteText(folder / "broken/model.json", R"({"name": "broken", "family": "x", "scale": 2,
+      "files": {"param": "m.param", "bin": "m.bin"}})");
+  WriteText(folder / "broken/m.param", "7767517\n1 1\n");
+  WriteText(folder / "broken/m.bin", "");
+  const auto create = [&](const std::string& default_model, std::vector<std::string>* heard) {
+    return ModelCatalog::Create(
+        *ModelRepository::Open({folder.path(), "engine/model/bundled"}),
+        {.default_model = default_model,
+         .on_refused = [heard](const std::string& model,
+                               const absl::Status&) { heard->push_back(model); }},
+        nullptr);
+  };
+  std::vector<std::string> heard;
+  const auto catalog = create("general-2x", &heard);
+  ASSERT_TRUE(catalog.ok()) << catalog.status();
+  EXPECT_THAT(heard, ElementsAre("4x-swin", "broken"));
+  EXPECT_EQ(catalog->entries().size(), 2u);
+  ASSERT_EQ(catalog->refused().size(), 2u);
+  EXPECT_THAT(std::string(catalog->refused()[0].why.message()),
+              StartsWith("4x-swin.pth: is in no known format"));
+  EXPECT_THAT(std::string(catalog->refused()[1].why.message()), StartsWith("broken/m.param: "));
+  const absl::Status status = catalog->Find("broken").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(ReasonOf(status), ErrorReason::kUnknownModel);
+  EXPECT_THAT(std::string(status.message()),
+              StartsWith("model 'broken' is not served: broken/m.param: "));
+  EXPECT_THAT(std::string(catalog->Find("other").status().message()),
+              HasSubstr("there are: fast-2x, general-2x"));
+
+  // The operator asks for it by name.
+  EXPECT_THAT(std::string(create("4x-swin", &heard).status().message()),
+              HasSubstr("4x-swin.pth: is in no known format"));
 }
 
 TEST(ModelCatalogTest, TheNativeScaleIsTheLeastAboveOne) {
@@ -178,6 +216,23 @@ TEST_F(ReloadTest, BrokenWeightsChangeNothing) {
   ReplaceWeights("second", ReadText("engine/model/bundled/fast-2x/model.bin"));
   EXPECT_TRUE(Reload().ok());
   EXPECT_TRUE(catalog_->Find("third").ok());
+}
+
+TEST_F(ReloadTest, ANewModelThatIsBrokenIsRefusedAlone) {
+  AddModel("third");
+  AddModel("fourth");
+  WriteText(folder_ / "fourth/model.bin", "");
+  auto report = Reload();
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(report->added, ElementsAre("third"));
+  ASSERT_EQ(catalog_->refused().size(), 1u);
+  EXPECT_EQ(catalog_->refused()[0].name, "fourth");
+
+  AddModel("fourth");
+  report = Reload();
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(report->added, ElementsAre("fourth"));
+  EXPECT_THAT(catalog_->refused(), IsEmpty());
 }
 
 TEST_F(ReloadTest, ADeviceThatRefusesChangesNothing) {
