@@ -36,10 +36,11 @@ class ChannelSums {
   // So many rounded values a double adds up exactly.
   static constexpr int kExactRun = 4096;
 
+  static constexpr float kLimit = 1 << 16;
+  static constexpr double kShift = 1.5 * (1 << 28);  // doubles beside it are 2^-24 apart
+
   // Rounds a value as sums count it; NaN counts as the upper limit.
   static double Round(float value) {
-    constexpr float kLimit = 1 << 16;
-    constexpr double kShift = 1.5 * (1 << 28);  // doubles beside it are 2^-24 apart
     const float clamped = value < kLimit ? (value > -kLimit ? value : -kLimit) : kLimit;
     return (clamped + kShift) - kShift;
   }

@@ -3,12 +3,14 @@
 #pragma once
 
 #include "engine/backends/cpu/kernels/kernel.h"
+#include "engine/backends/cpu/kernels/pooled_sums.h"
 #include "engine/graph/pooling.h"
 
 namespace upscaled::cpu {
 
-// Adds the pixels of `part` (coordinates of the layer).
-void AddToSums(const Tensor& src, const Rect& part, ChannelSums& sums);
+// Adds the pixels of `part` (coordinates of the layer); `sum_pixels`: of any instruction set.
+void AddToSums(SumPixelsFunction sum_pixels, const Tensor& src, const Rect& part,
+               ChannelSums& sums);
 
 // Fills the one pixel of `dst`.
 void LoadMeans(const ChannelMeans& means, const Tensor& dst);

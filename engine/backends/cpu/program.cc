@@ -195,6 +195,7 @@ absl::StatusOr<Program> BuildProgram(const Network& source, Isa isa, const Kerne
   Program program;
   program.precision = precision;
   program.sample_conversions = SampleConversionsFor(isa);
+  program.sum_pixels = SumPixelsFor(isa);
   program.network.name = source.name;
   program.network.scale = source.scale;
   program.network.pad_px = source.pad_px;

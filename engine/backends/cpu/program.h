@@ -9,6 +9,7 @@
 #include "engine/backends/cpu/kernels/args.h"
 #include "engine/backends/cpu/kernels/kernel.h"
 #include "engine/backends/cpu/kernels/kernel_list.h"
+#include "engine/backends/cpu/kernels/pooled_sums.h"
 #include "engine/backends/cpu/kernels/winograd_int16.h"
 #include "engine/graph/kernel_choice.h"
 #include "engine/model/network.h"
@@ -40,8 +41,9 @@ struct Program {
   std::vector<bool> cached;
   std::vector<int> poolings;               // ListPoolings
   std::vector<int> index_of;               // of the source's layers; -1: has none
-  SampleConversions sample_conversions{};  // the instruction set's
-  size_t scratch_floats = 0;               // the largest kernel's
+  SampleConversions sample_conversions{};  // the instruction set's, as the next
+  SumPixelsFunction sum_pixels = nullptr;
+  size_t scratch_floats = 0;  // the largest kernel's
   size_t weight_bytes = 0;
 };
 

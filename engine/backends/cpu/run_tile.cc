@@ -34,7 +34,7 @@ class TileRunner {
         FindOverflowed(dst, Intersect(step.rows, result), overflowed_);
       }
     } else {
-      AddToSums(dst, Intersect(step.rows, summed_), *pass_.partial_sums);
+      AddToSums(program_.sum_pixels, dst, Intersect(step.rows, summed_), *pass_.partial_sums);
     }
   }
 

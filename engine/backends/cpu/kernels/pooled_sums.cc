@@ -1,0 +1,54 @@
+#include "engine/backends/cpu/kernels/pooled_sums.h"
+
+#include "engine/backends/cpu/kernels/args.h"
+#include "engine/graph/pooling.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "engine/backends/cpu/kernels/pooled_sums.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+//
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace upscaled::cpu {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using DoubleTag = hn::CappedTag<double, kPlaneChannels>;
+using FloatTag = hn::Rebind<float, DoubleTag>;
+constexpr int kLanes = static_cast<int>(hn::MaxLanes(DoubleTag()));
+constexpr int kVectors = kPlaneChannels / kLanes;
+
+void SumPixels(const float* HWY_RESTRICT src, int pixels, double* HWY_RESTRICT sums) {
+  const DoubleTag d;
+  const FloatTag f;
+  const auto most = hn::Set(f, ChannelSums::kLimit), least = hn::Set(f, -ChannelSums::kLimit);
+  const auto shift = hn::Set(d, ChannelSums::kShift);
+  hn::Vec<DoubleTag> sum[kVectors];
+  for (int v = 0; v < kVectors; ++v) sum[v] = hn::LoadU(d, sums + v * kLanes);
+  for (; pixels > 0; --pixels, src += kPlaneChannels) {
+    HWY_UNROLL(16)
+    for (int v = 0; v < kVectors; ++v) {
+      const auto value = hn::LoadU(f, src + v * kLanes);
+      // NaN is less than nothing.
+      const auto clamped = hn::IfThenElse(hn::Lt(value, most), hn::Max(value, least), most);
+      const auto rounded = hn::Sub(hn::Add(hn::PromoteTo(d, clamped), shift), shift);
+      sum[v] = hn::Add(sum[v], rounded);
+    }
+  }
+  for (int v = 0; v < kVectors; ++v) hn::StoreU(sum[v], d, sums + v * kLanes);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace upscaled::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "engine/backends/cpu/kernels/isa_dispatch.h"
+
+namespace upscaled::cpu {
+
+SumPixelsFunction SumPixelsFor(Isa isa) { UPSCALED_RETURN_ADDRESS_FOR(isa, SumPixels) }
+
+}  // namespace upscaled::cpu
+#endif  // HWY_ONCE
