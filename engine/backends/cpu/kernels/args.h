@@ -109,10 +109,11 @@ struct DirectArgs {
   EpilogueArgs epilogue;
 };
 
-// `out_vectors` vectors of output channels at a time.
+// `out_vectors` vectors of output channels of `tile_px` pixels at a time.
 struct DirectVariant {
   void (*run)(const DirectArgs& args);
   int out_vectors;
+  int tile_px;
   bool half_weights = false;
 };
 

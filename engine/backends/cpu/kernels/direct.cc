@@ -1,10 +1,12 @@
 // Weights: [group of V vectors][source plane][ky][kx][channel of the plane][V * lanes], streamed
-// once per register tile. A register tile is P adjacent output pixels x V vectors of channels; each
-// step loads V weight vectors and broadcasts one input channel of P pixels from memory, so that
-// loads stay below multiplications. AVX-512 (32 registers): 14 x 2, or 28 x 1 and 9 x 3 where the
-// channel count does not divide; AVX2 and SSE4 (16 registers): 6 x 2 and 12 x 1.
-// The last tile of a row computes P pixels and stores those that exist; it may read (never use)
-// memory right of the row.
+// once per P pixels of the row. A register tile is P adjacent output pixels x V vectors of
+// channels; each step loads V weight vectors and broadcasts one input channel of P pixels from
+// memory, so that loads stay below multiplications. AVX-512 (32 registers): 14 x 2, or 28 x 1 and 9
+// x 3 where the channel count does not divide; AVX2 and SSE4 (16 registers): 6 x 2 and 12 x 1. All
+// channels of P pixels come one after the other, so that these pixels are read once. Meanwhile the
+// next pixels are fetched, and first of all the lines of the result and of what is added to it. The
+// last tile of a row computes P pixels and stores those that exist; it may read (never use) memory
+// right of the row.
 #include "engine/backends/cpu/kernels/direct.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -30,6 +32,21 @@ constexpr int kTilePx[] = {12, 6, 4};
 #endif
 constexpr int kAnyTilePx = 4;
 
+// Where tap number `tap` of a tile begins to fetch a vector of what is added to the results, then
+// one of the results: rows that were used long ago and have left the core's cache. `rest`: for taps
+// after those.
+template <int kVectors>
+const float* LinesToFetch(const DirectArgs& args, int x, int first_channel, int tap,
+                          const float* rest) {
+  const bool residual = args.residual_row != nullptr && tap < kVectors;
+  const int vector = args.residual_row != nullptr && !residual ? tap - kVectors : tap;
+  if (vector >= kVectors) return rest;
+  const int plane = (first_channel + vector * kLanes) / kPlaneChannels;
+  const size_t offset = static_cast<size_t>(x) * args.dst_pixel_stride;
+  return residual ? args.residual_row + plane * args.residual_plane_stride + offset
+                  : args.dst_row + plane * args.dst_plane_stride + offset;
+}
+
 // kChannels per plane and pixel stride in floats at compile time, or 0: as args say.
 template <int kChannels, int kStride, int kVectors, int kPixels>
 HWY_NOINLINE void Tile(const DirectArgs& args, int x, const float* HWY_RESTRICT w,
@@ -45,12 +62,21 @@ HWY_NOINLINE void Tile(const DirectArgs& args, int x, const float* HWY_RESTRICT 
     HWY_UNROLL(32)
     for (int p = 0; p < kPixels; ++p) sum[j][p] = bias;
   }
+  int tap = 0;
   for (int plane = 0; plane < args.src_planes; ++plane) {
     for (int ky = 0; ky < args.kernel_px; ++ky) {
       const float* HWY_RESTRICT src = args.src_rows[ky] + plane * args.src_plane_stride + x * step;
       for (int kx = 0; kx < args.kernel_px; ++kx, src += pixel_stride) {
+        const float* next_src = src + kPixels * step;
+        const float* fetched = LinesToFetch<kVectors>(args, x, first_channel, tap++, next_src);
         HWY_UNROLL(4)
         for (int c = 0; c < channels; ++c) {
+          if (kChannels == kPlaneChannels) {
+            __builtin_prefetch(next_src, 0, 3);
+            __builtin_prefetch(fetched, 0, 3);
+            next_src += step;
+            fetched += args.dst_pixel_stride;
+          }
           Vec weight[kVectors];
           HWY_UNROLL(4)
           for (int j = 0; j < kVectors; ++j) weight[j] = hn::Load(d, w + j * kLanes);
@@ -106,9 +132,9 @@ void Row(const DirectArgs& args) {
   constexpr int kGroup = kVectors * kLanes;
   const size_t group_weights = static_cast<size_t>(args.src_planes) * args.kernel_px *
                                args.kernel_px * args.src_channels * kGroup;
-  const float* w = args.weights;
-  for (int channel = 0; channel < args.dst_channels; channel += kGroup, w += group_weights) {
-    for (int x = 0; x < args.width_px; x += kPixels) {
+  for (int x = 0; x < args.width_px; x += kPixels) {
+    const float* w = args.weights;
+    for (int channel = 0; channel < args.dst_channels; channel += kGroup, w += group_weights) {
       Tile<kChannels, kStride, kVectors, kPixels>(args, x, w, channel);
     }
   }
@@ -116,13 +142,13 @@ void Row(const DirectArgs& args) {
 
 template <int kChannels, int kStride, int kVectors>
 constexpr DirectVariant kVariant = {&Row<kChannels, kStride, kVectors, kTilePx[kVectors - 1]>,
-                                    kVectors};
+                                    kVectors, kTilePx[kVectors - 1]};
 
 constexpr DirectVariants kDirectVariants = {
     {kVariant<16, 1, 1>, kVariant<16, 1, 2>, kVariant<16, 1, 3>},
     {kVariant<16, 2, 1>, kVariant<16, 2, 2>, kVariant<16, 2, 3>},
     {kVariant<3, 1, 1>, kVariant<3, 1, 2>, kVariant<3, 1, 3>},
-    {&Row<0, 0, 1, kAnyTilePx>, 1},
+    {&Row<0, 0, 1, kAnyTilePx>, 1, kAnyTilePx},
 };
 
 }  // namespace HWY_NAMESPACE

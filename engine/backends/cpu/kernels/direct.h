@@ -42,6 +42,8 @@ class DirectConvolution {
   void RunRow(const Tensor& src, const float* const* src_rows, const Tensor& dst, float* dst_row,
               int dst_step_px, int width_px, const ResidualRow& residual) const;
   size_t WeightBytes() const { return weights_.bytes(); }
+  // Outputs that are computed at a time: rows are best cut at multiples.
+  int tile_px() const { return variant_.tile_px; }
 
  private:
   HugeBuffer PackWeights(const Layer& layer) const;

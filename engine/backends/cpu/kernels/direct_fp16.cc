@@ -198,10 +198,12 @@ void ImageRow(const DirectArgs& args) {
 }
 
 template <int kStride, int kVectors, int kPixels>
-constexpr DirectVariant kVariant = {&Row<kStride, kVectors, kPixels>, kVectors, /*half=*/true};
+constexpr DirectVariant kVariant = {&Row<kStride, kVectors, kPixels>, kVectors, kPixels,
+                                    /*half=*/true};
 
 template <int kChannels, int kStride, int kVectors, int kPixels>
-constexpr DirectVariant kImageVariant = {&ImageRow<kChannels, kStride, kVectors, kPixels>, 1};
+constexpr DirectVariant kImageVariant = {&ImageRow<kChannels, kStride, kVectors, kPixels>, 1,
+                                         kPixels};
 
 }  // namespace
 

@@ -57,9 +57,15 @@ class TransposedKernel final : public LayerKernel {
 
   void Run(std::span<const Tensor> src, const Tensor& dst, const Rect& rows,
            float* /*scratch*/) const override {
+    // The phases of a row take turns: what they read and the lines between which they write are in
+    // the core's cache then.
+    const int part_px = stride_px_ * phases_.front().tile_px();
     for (int y = rows.y; y < rows.bottom(); ++y) {
-      for (int x = rows.x; x < std::min(rows.right(), rows.x + stride_px_); ++x) {
-        RunPhase(src, dst, y, x, (rows.right() - x + stride_px_ - 1) / stride_px_);
+      for (int begin = rows.x; begin < rows.right(); begin += part_px) {
+        const int end = std::min(rows.right(), begin + part_px);
+        for (int x = begin; x < std::min(end, begin + stride_px_); ++x) {
+          RunPhase(src, dst, y, x, (end - x + stride_px_ - 1) / stride_px_);
+        }
       }
     }
   }
