@@ -88,7 +88,7 @@ void AdmissionController::Reservation::Release() {
   absl::MutexLock lock(&owner->mutex_);
   owner->GiveMemory(resources_);
   owner->TellIfIdle();
-  owner->Requeue(*work_, 0, resources_.payer, /*computed=*/false);
+  owner->Requeue(*work_, 0, resources_, /*computed=*/false);
   owner->work_.Remove(*work_);
 }
 
@@ -96,7 +96,7 @@ absl::Status AdmissionController::Reservation::Change(const ResourceRequest& res
   absl::MutexLock lock(&owner_->mutex_);
   owner_->GiveMemory(resources_);
   const int64_t cost = work_->cost();
-  owner_->Requeue(*work_, 0, resources_.payer, /*computed=*/false);
+  owner_->Requeue(*work_, 0, resources_, /*computed=*/false);
   absl::Status status = owner_->Take(resources);
   if (status.ok()) {
     resources_ = resources;
@@ -104,8 +104,7 @@ absl::Status AdmissionController::Reservation::Change(const ResourceRequest& res
     owner_->state_.memory_bytes += resources_.memory_bytes;
     owner_->memory_shares_.Take(resources_.payer.address, resources_.memory_bytes);
   }
-  owner_->Requeue(*work_, status.ok() ? resources.cost : cost, resources_.payer,
-                  /*computed=*/false);
+  owner_->Requeue(*work_, status.ok() ? resources.cost : cost, resources_, /*computed=*/false);
   return status;
 }
 
@@ -114,7 +113,7 @@ void AdmissionController::Reservation::ReportProgress(int64_t cost) {
   absl::MutexLock lock(&owner_->mutex_);
   const int64_t queued = std::max<int64_t>(resources_.cost - cost, 0);
   if (queued >= work_->cost()) return;  // an earlier report that comes late
-  owner_->Requeue(*work_, queued, resources_.payer, /*computed=*/true);
+  owner_->Requeue(*work_, queued, resources_, /*computed=*/true);
 }
 
 int64_t AdmissionController::Reservation::CostAhead() const {
@@ -164,7 +163,7 @@ absl::StatusOr<AdmissionController::Reservation> AdmissionController::Reserve(
   absl::MutexLock lock(&mutex_);
   RETURN_IF_ERROR(Take(resources));
   const AdmittedWork::Request work = work_.Add(resources.payer);
-  Requeue(work, resources.cost, resources.payer, /*computed=*/false);
+  Requeue(work, resources.cost, resources, /*computed=*/false);
   return Reservation(this, resources, work);
 }
 
@@ -290,14 +289,20 @@ int64_t AdmissionController::Counted(int64_t cost) const {
 }
 
 void AdmissionController::Requeue(const AdmittedWork::Request& work, int64_t now,
-                                  const Payer& payer, bool computed) {
+                                  const ResourceRequest& resources, bool computed) {
   const int64_t before = work.cost();
   if (now == before) return;
   const absl::Time time = clock_.Now();
   throughput_.Record(time, work_.cost() > 0, computed ? before - now : 0);
   work_.Set(work, now);
   counted_cost_ += Counted(now) - Counted(before);
-  if (!computed && payer.limits != nullptr) quotas_.Spend(*payer.limits, now - before, time);
+  if (resources.device_class >= 0) {
+    std::vector<int64_t>& costs = state_.class_queue_costs;
+    costs.resize(std::max<size_t>(costs.size(), resources.device_class + 1));
+    costs[resources.device_class] += now - before;
+  }
+  const auto& limits = resources.payer.limits;
+  if (!computed && limits != nullptr) quotas_.Spend(*limits, now - before, time);
 }
 
 }  // namespace upscaled::server

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -30,17 +31,19 @@ struct ResourceRequest {
   // Scratch memory of all streams of the device for the request's tiles. Shared by all requests and
   // never given back: streams keep the scratch memory of the largest tile that they have seen.
   int64_t scratch_bytes = 0;
-  int64_t cost = 0;  // of the computation, in multiply-adds
+  int64_t cost = 0;       // of the computation, in multiply-adds
+  int device_class = -1;  // that it is planned for; -1: none
   // In the share of whose address the memory counts, and in whose tenant's limits the cost.
   Payer payer = {};
 };
 
 struct AdmissionState {
-  int requests = 0;           // calls with a slot
-  int64_t queue_cost = 0;     // admitted and not yet computed, in multiply-adds
-  absl::Duration queue_time;  // until that is computed, at the speed of late
-  int64_t memory_bytes = 0;   // the calls'
-  int64_t scratch_bytes = 0;  // the device's streams'
+  int requests = 0;                        // calls with a slot
+  int64_t queue_cost = 0;                  // admitted and not yet computed, in multiply-adds
+  absl::Duration queue_time;               // until that is computed, at the speed of late
+  std::vector<int64_t> class_queue_costs;  // for the device classes; may be too short for zeros
+  int64_t memory_bytes = 0;                // the calls'
+  int64_t scratch_bytes = 0;               // the device's streams'
   bool draining = false;
 };
 
@@ -161,17 +164,17 @@ class AdmissionController {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Of so many multiply-adds that one request has in the queue, what the limit counts.
   int64_t Counted(int64_t cost) const;
-  // Changes what a request of the payer has in the queue, because that was `computed` or else at
-  // the tenant's expense.
-  void Requeue(const AdmittedWork::Request& work, int64_t now, const Payer& payer, bool computed)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Changes what a request for these resources has in the queue, because that was `computed` or
+  // else at the tenant's expense.
+  void Requeue(const AdmittedWork::Request& work, int64_t now, const ResourceRequest& resources,
+               bool computed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Limits limits_;
   const int64_t memory_budget_bytes_;
   const Clock& clock_;
   mutable absl::Mutex mutex_;
   SteadyCondition idle_;
-  AdmissionState state_ ABSL_GUARDED_BY(mutex_);  // but for its queue
+  AdmissionState state_ ABSL_GUARDED_BY(mutex_);  // but for its queue_cost and queue_time
   AdmittedWork work_ ABSL_GUARDED_BY(mutex_);
   int64_t counted_cost_ ABSL_GUARDED_BY(mutex_) = 0;  // what the limit counts of the queue's
   ThroughputMeter throughput_ ABSL_GUARDED_BY(mutex_);

@@ -96,6 +96,7 @@ class ImageComputation {
     RETURN_IF_ERROR(context_.reservation.Change({.memory_bytes = MemoryOf(plan),
                                                  .scratch_bytes = ScratchOf(plan.upscale),
                                                  .cost = cost_,
+                                                 .device_class = device_class(),
                                                  .payer = context_.payer}));
     RETURN_IF_ERROR(CheckTime(plan.upscale.tile_count));
     context_.record.source = source.size();
@@ -124,7 +125,7 @@ class ImageComputation {
     if (passes_.empty()) return absl::OkStatus();
     forecast_ =
         ForecastImage(environment_.scheduler.work(),
-                      {.device_class = passes_.front()->device_class(),
+                      {.device_class = device_class(),
                        .stream_speed = StreamSpeed(),
                        .cost = network_cost_,
                        .codec = absl::Nanoseconds((cost_ - network_cost_) / kCostPerNanosecond),
@@ -135,6 +136,9 @@ class ImageComputation {
     context_.record.forecast = now - context_.start + forecast_->total();
     return CheckDeadline(*forecast_, context_.deadline - now);
   }
+
+  // -1: no network runs.
+  int device_class() const { return passes_.empty() ? -1 : passes_.front()->device_class(); }
 
   // That of the slowest network.
   double StreamSpeed() const {
@@ -162,8 +166,7 @@ class ImageComputation {
                           .cost = CodecCost(source, resolved.result, resolved.encode.format),
                           .payer = context_.payer}));
     RETURN_IF_ERROR(LoadPasses(source, resolved));
-    const int streams =
-        passes_.empty() ? 1 : environment_.scheduler.StreamCount(passes_.front()->device_class());
+    const int streams = passes_.empty() ? 1 : environment_.scheduler.StreamCount(device_class());
     ASSIGN_OR_RETURN(UpscalePlan upscale,
                      PlanUpscale(header.spec, resolved.result, {passes_.begin(), passes_.end()},
                                  {.prefilter = job_.options.prefilter,
@@ -196,8 +199,7 @@ class ImageComputation {
   bool IsMixed(const RequestUsage& usage) const {
     return std::ranges::any_of(usage.devices, [this](const std::string& name) {
       return std::ranges::none_of(passes_.front()->parts(), [&](const auto& part) {
-        return part.device->name() == name &&
-               part.device->device_class() == passes_.front()->device_class();
+        return part.device->name() == name && part.device->device_class() == device_class();
       });
     });
   }

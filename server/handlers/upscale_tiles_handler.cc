@@ -204,6 +204,7 @@ class TilesRun {
     ASSIGN_OR_RETURN(job->reservation,
                      environment_.admission.Reserve({.memory_bytes = static_cast<int64_t>(bytes),
                                                      .cost = job->cost,
+                                                     .device_class = executable_->device_class(),
                                                      .payer = context_.payer}));
     job->source = std::move(tile);
     job->response.set_id(job->source.id());

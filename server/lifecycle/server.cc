@@ -127,6 +127,17 @@ std::string DeviceNames(const DeviceList& devices) {
   });
 }
 
+std::vector<std::string> ClassNames(const DeviceList& devices) {
+  std::vector<DeviceList> classes;
+  for (const std::shared_ptr<Device>& device : devices) {
+    classes.resize(std::max<size_t>(classes.size(), device->device_class() + 1));
+    classes[device->device_class()].push_back(device);
+  }
+  std::vector<std::string> names;
+  for (const DeviceList& device_class : classes) names.push_back(DeviceNames(device_class));
+  return names;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config, Logger& logger,
@@ -159,6 +170,7 @@ Server::Server(const ServerConfig& config, Logger& logger, ModelCatalog catalog,
       logger_(logger),
       clock_(Clock::Real()),
       catalog_(std::move(catalog)),
+      device_classes_(ClassNames(devices)),
       metrics_({.version = kVersion, .device = DeviceNames(devices)}, ProcessProbe().start_time()),
       trace_failures_(logger_, clock_, "could not hand over spans of traces"),
       admission_(config_.limits, config_.memory_budget_bytes, clock_),
@@ -575,6 +587,16 @@ void Server::OnFinished(const RequestRecord& record) {
   if (traces_ != nullptr) traces_->Add(record, now);
 }
 
+std::vector<DeviceClassReading> Server::ReadDeviceClasses(const AdmissionState& state) const {
+  const std::vector<DeviceClassWork> work = scheduler_.work();
+  std::vector<DeviceClassReading> readings;
+  for (size_t i = 0; i < work.size(); ++i) {
+    const int64_t cost = i < state.class_queue_costs.size() ? state.class_queue_costs[i] : 0;
+    readings.push_back({device_classes_[i], work[i].speed.TimeFor(cost)});
+  }
+  return readings;
+}
+
 std::string Server::RenderMetrics() {
   const AdmissionState state = admission_.state();
   int models = 0;
@@ -595,6 +617,7 @@ std::string Server::RenderMetrics() {
                           .models_loaded = models,
                           .models_refused = static_cast<int64_t>(catalog_.refused().size()),
                           .devices = std::move(devices),
+                          .device_classes = ReadDeviceClasses(state),
                           .ports = {{"grpc", grpc_connections_.counts()},
                                     {"http", http_connections_.counts()},
                                     {"admin", admin_connections_.counts()}},

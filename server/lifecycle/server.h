@@ -117,12 +117,14 @@ class Server {
   void TellKeys(const absl::Status& reloaded);
   void OnDenied(const DeniedCaller& caller);
   void OnFinished(const RequestRecord& record);
+  std::vector<DeviceClassReading> ReadDeviceClasses(const AdmissionState& state) const;
   std::string RenderMetrics();
 
   const ServerConfig config_;
   Logger& logger_;
   const Clock& clock_;
   ModelCatalog catalog_;
+  const std::vector<std::string> device_classes_;  // the names of each one's devices
   ServerMetrics metrics_;
   std::unique_ptr<AuditLog> audit_;     // null: off
   std::unique_ptr<UsageLedger> usage_;  // null: off

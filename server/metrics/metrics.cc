@@ -138,6 +138,9 @@ struct ServerMetrics::Families {
                                "Work admitted and not yet computed, in multiply-adds.");
   Gauge& queue_seconds = AddGauge(registry, "upscaled_queue_seconds",
                                   "Time to compute what is admitted, at the speed of late.");
+  Family<Gauge>& backlog_seconds =
+      GaugeFamily(registry, "upscaled_backlog_seconds",
+                  "Time to compute what is admitted for a device class, at its speed of late.");
   Gauge& queue_tiles =
       AddGauge(registry, "upscaled_queue_tiles", "Tiles waiting for a stream of a device.");
   Gauge& memory_reserved =
@@ -334,6 +337,10 @@ std::string ServerMetrics::Render(const GaugeReadings& readings) const {
   f.models_refused.Set(readings.models_refused);
   for (const DeviceReading& device : readings.devices) {
     f.device_up.Add({{"device", device.name}}).Set(device.up);
+  }
+  for (const DeviceClassReading& device_class : readings.device_classes) {
+    f.backlog_seconds.Add({{"devices", device_class.devices}})
+        .Set(absl::ToDoubleSeconds(device_class.backlog));
   }
   for (const PortReading& port : readings.ports) f.SetPort(port);
   f.SetResults(readings.results);

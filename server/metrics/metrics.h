@@ -19,6 +19,12 @@ struct DeviceReading {
   bool up = true;
 };
 
+// Equal devices, which share their work.
+struct DeviceClassReading {
+  std::string devices;     // their names, separated by commas
+  absl::Duration backlog;  // until what is admitted for them is computed
+};
+
 struct PortReading {
   std::string name;  // "grpc"
   ConnectionCounts connections;
@@ -33,12 +39,12 @@ struct ResultReading {
   int64_t cache_results = 0, cache_bytes = 0, cache_evictions = 0, cache_errors = 0;
 };
 
-// Values that others own and that are read when the metrics are asked for.
 // Spans of traces since the start.
 struct SpanReading {
   int64_t exported = 0, dropped = 0, failed = 0;
 };
 
+// Values that others own and that are read when the metrics are asked for.
 struct GaugeReadings {
   int64_t requests_in_flight = 0;
   int64_t queue_pixels = 0;   // the same work as queue_cost, in source pixels of general-2x
@@ -50,6 +56,7 @@ struct GaugeReadings {
   int64_t models_loaded = 0;
   int64_t models_refused = 0;
   std::vector<DeviceReading> devices;
+  std::vector<DeviceClassReading> device_classes;
   std::vector<PortReading> ports;
   ResultReading results;
   bool ready = false;

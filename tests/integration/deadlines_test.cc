@@ -15,6 +15,7 @@ namespace {
 
 using grpc::StatusCode;
 using nlohmann::json;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 // An image of one colour, of which no pixels count and few bytes travel.
@@ -80,6 +81,9 @@ TEST_F(DeadlinesTest, SaysWhenAsMuchTimeWouldDo) {
   stream->Write(ChunkMessage(Plain(6000, 6000)));
   stream->WritesDone();
   server_.gate().AwaitWaiting(1);
+
+  EXPECT_THAT(Request(server_.server().admin_port(), "GET", "/metrics").body,
+              ContainsRegex("upscaled_backlog_seconds\\{devices=\"[^\"]+\"\\} [1-9]"));
 
   const auto problem = [&](double timeout_s) {
     const std::string target = absl::StrCat("/v1/upscale?dry_run=1&timeout=", timeout_s);

@@ -16,6 +16,7 @@
 namespace upscaled::server {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr int64_t kMemory = 1000;
@@ -219,6 +220,20 @@ TEST_F(AdmissionTest, WhatNeverFitsIsNoOverload) {
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("needs 1001 bytes of memory, the device's scratch included, more than the "
                         "server's 1000"));
+}
+
+TEST_F(AdmissionTest, TellsTheQueuesOfDeviceClasses) {
+  auto first = *admission_.Reserve({.cost = 100, .device_class = 1});
+  auto second = *admission_.Reserve({.cost = 20});  // for none, as long as nobody has chosen one
+  ASSERT_TRUE(second.Change({.cost = 30, .device_class = 1}).ok());
+  const auto third = *admission_.Reserve({.cost = 7, .device_class = 0});
+  EXPECT_THAT(admission_.state().class_queue_costs, ElementsAre(7, 130));
+  first.ReportProgress(40);
+  EXPECT_THAT(admission_.state().class_queue_costs, ElementsAre(7, 90));
+  ASSERT_TRUE(second.Change({.cost = 50, .device_class = 0}).ok());
+  EXPECT_THAT(admission_.state().class_queue_costs, ElementsAre(57, 60));
+  first.Release(), second.Release();
+  EXPECT_THAT(admission_.state().class_queue_costs, ElementsAre(7, 0));
 }
 
 TEST_F(AdmissionTest, RetryDelayFollowsTheThroughput) {

@@ -160,9 +160,13 @@ TEST(ServerMetricsTest, TellsOfDevicesAndTheirFailures) {
   ServerMetrics metrics({"1.2.3", "cpu,cuda:0"}, absl::Now());
   metrics.OnDeviceFailed("cuda:0");
   metrics.OnMoved(3);
-  const std::string text = metrics.Render({.devices = {{"cpu", true}, {"cuda:0", false}}});
+  const std::string text = metrics.Render(
+      {.devices = {{"cpu", true}, {"cuda:0", false}},
+       .device_classes = {{"cuda:0,cuda:1", absl::Milliseconds(1500)}, {"cpu", {}}}});
   EXPECT_THAT(text, HasSubstr("upscaled_device_up{device=\"cpu\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("upscaled_device_up{device=\"cuda:0\"} 0\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_backlog_seconds{devices=\"cuda:0,cuda:1\"} 1.5\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_backlog_seconds{devices=\"cpu\"} 0\n"));
   EXPECT_THAT(text, HasSubstr("upscaled_device_failures_total{device=\"cuda:0\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("upscaled_moved_tiles_total 3\n"));
 }
