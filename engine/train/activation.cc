@@ -3,26 +3,9 @@
 #include <algorithm>
 
 namespace upscaled::train {
-namespace {
 
-// Both loops are written so that they become vector instructions: without branches, and without
+// The loops are written so that they become vector instructions: without branches, and without
 // arithmetic that one of two cases alone does.
-template <typename Real>
-void ActivateRow(const Real* src, size_t values, Real slope, Real* dst) {
-  for (size_t i = 0; i < values; ++i) {
-    dst[i] = std::max(src[i], Real{0}) + slope * std::min(src[i], Real{0});
-  }
-}
-
-template <typename Real>
-void AddRowGradient(const Real* src, const Real* d_dst, size_t values, Real slope, Real* d_src) {
-  for (size_t i = 0; i < values; ++i) {
-    const Real factor = src[i] > 0 ? Real{1} : slope;
-    d_src[i] += factor * d_dst[i];
-  }
-}
-
-}  // namespace
 
 bool ActivationSupports(const Layer& layer) {
   return layer.activation == Activation::kNone || layer.activation == Activation::kRelu ||
@@ -31,35 +14,47 @@ bool ActivationSupports(const Layer& layer) {
 
 template <typename Real>
 void LeakyRelu<Real>::Forward(const Real* /*params*/, Sources src, Tensor<Real>& dst) {
-  ActivateRow(src[0]->row(0), dst.values().size(), slope_, dst.row(0));
-}
-
-template <typename Real>
-void LeakyRelu<Real>::Backward(const Real* /*params*/, Sources src, const Tensor<Real>& d_dst,
-                               SourceGradients d_src, Real* /*d_params*/) {
-  if (d_src[0] == nullptr) return;
-  AddRowGradient(src[0]->row(0), d_dst.row(0), d_dst.values().size(), slope_, d_src[0]->row(0));
-}
-
-template <typename Real>
-void PRelu<Real>::Forward(const Real* params, Sources src, Tensor<Real>& dst) {
-  for (int c = 0; c < dst.channels(); ++c) {
-    ActivateRow(src[0]->row(c), dst.row_values(), params[c], dst.row(c));
+  const Real* x = src[0]->values().data();
+  Real* y = dst.values().data();
+  for (size_t i = 0; i < dst.values().size(); ++i) {
+    y[i] = std::max(x[i], Real{0}) + slope_ * std::min(x[i], Real{0});
   }
 }
 
 template <typename Real>
-void PRelu<Real>::Backward(const Real* params, Sources src, const Tensor<Real>& d_dst,
-                           SourceGradients d_src, Real* d_params) {
-  for (int c = 0; c < d_dst.channels(); ++c) {
-    const Real* x = src[0]->row(c);
-    const Real* d = d_dst.row(c);
-    Real sum = 0;
-    for (size_t i = 0; i < d_dst.row_values(); ++i) sum += x[i] > 0 ? Real{0} : x[i] * d[i];
-    d_params[c] += sum;
-    if (d_src[0] != nullptr) {
-      AddRowGradient(x, d, d_dst.row_values(), params[c], d_src[0]->row(c));
+void LeakyRelu<Real>::Backward(const Real* /*params*/, Sources src, const Tensor<Real>& /*dst*/,
+                               const Tensor<Real>& d_dst, SourceGradients d_src,
+                               Real* /*d_params*/) {
+  if (d_src[0].tensor == nullptr) return;
+  const Real* x = src[0]->values().data();
+  const Real* d = d_dst.values().data();
+  Real* to = d_src[0].Cleared().values().data();
+  for (size_t i = 0; i < d_dst.values().size(); ++i) to[i] += d[i] * (x[i] > 0 ? Real{1} : slope_);
+}
+
+template <typename Real>
+void PRelu<Real>::Forward(const Real* params, Sources src, Tensor<Real>& dst) {
+  const Real* x = src[0]->values().data();
+  Real* y = dst.values().data();
+  for (size_t i = 0; i < dst.grid().places(); ++i, x += dst.stride(), y += dst.stride()) {
+    for (int c = 0; c < dst.channels(); ++c) {
+      y[c] = std::max(x[c], Real{0}) + params[c] * std::min(x[c], Real{0});
     }
+  }
+}
+
+template <typename Real>
+void PRelu<Real>::Backward(const Real* params, Sources src, const Tensor<Real>& /*dst*/,
+                           const Tensor<Real>& d_dst, SourceGradients d_src, Real* d_params) {
+  const int stride = d_dst.stride();
+  const Real* x = src[0]->values().data();
+  const Real* d = d_dst.values().data();
+  Real* to = d_src[0].tensor == nullptr ? nullptr : d_src[0].Cleared().values().data();
+  for (size_t i = 0; i < d_dst.grid().places(); ++i, x += stride, d += stride) {
+    for (int c = 0; c < d_dst.channels(); ++c) d_params[c] += std::min(x[c], Real{0}) * d[c];
+    if (to == nullptr) continue;
+    for (int c = 0; c < d_dst.channels(); ++c) to[c] += d[c] * (x[c] > 0 ? Real{1} : params[c]);
+    to += stride;
   }
 }
 

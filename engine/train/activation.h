@@ -17,8 +17,8 @@ class LeakyRelu final : public Step<Real> {
   using typename Step<Real>::Sources;
   using typename Step<Real>::SourceGradients;
   void Forward(const Real* params, Sources src, Tensor<Real>& dst) override;
-  void Backward(const Real* params, Sources src, const Tensor<Real>& d_dst, SourceGradients d_src,
-                Real* d_params) override;
+  void Backward(const Real* params, Sources src, const Tensor<Real>& dst, const Tensor<Real>& d_dst,
+                SourceGradients d_src, Real* d_params) override;
 
  private:
   const Real slope_;
@@ -31,8 +31,8 @@ class PRelu final : public Step<Real> {
   using typename Step<Real>::Sources;
   using typename Step<Real>::SourceGradients;
   void Forward(const Real* params, Sources src, Tensor<Real>& dst) override;
-  void Backward(const Real* params, Sources src, const Tensor<Real>& d_dst, SourceGradients d_src,
-                Real* d_params) override;
+  void Backward(const Real* params, Sources src, const Tensor<Real>& dst, const Tensor<Real>& d_dst,
+                SourceGradients d_src, Real* d_params) override;
 };
 
 }  // namespace upscaled::train

@@ -63,7 +63,7 @@ std::vector<size_t> AllPlaces(size_t count) {
 
 // What lies between the images is to stay zero.
 bool IsZeroBetweenPixels(const Tensor<double>& tensor) {
-  std::vector<double> rest = tensor.values();
+  LineVector<double> rest = tensor.values();
   for (const size_t pixel : PixelsOf(tensor)) rest[pixel] = 0;
   return std::all_of(rest.begin(), rest.end(), [](double value) { return value == 0; });
 }
@@ -76,11 +76,11 @@ double ErrorOn(const Case& tested, const Grid& grid, std::mt19937_64& random) {
   std::vector<Tensor<double>> src(tested.sources, {grid, tested.src_channels});
   std::vector<Tensor<double>> d_src = src;
   std::vector<const Tensor<double>*> sources;
-  std::vector<Tensor<double>*> d_sources;
+  std::vector<SourceGradient<double>> d_sources;
   for (size_t i = 0; i < src.size(); ++i) {
     FillPixels(src[i], random);
     sources.push_back(&src[i]);
-    d_sources.push_back(&d_src[i]);
+    d_sources.push_back({.tensor = &d_src[i]});
   }
   Tensor<double> dst({grid.images, step->OutputSize(grid.size)}, tested.dst_channels);
   Tensor<double> d_dst = dst;
@@ -90,7 +90,8 @@ double ErrorOn(const Case& tested, const Grid& grid, std::mt19937_64& random) {
     return std::inner_product(dst.values().begin(), dst.values().end(), d_dst.values().begin(),
                               0.0);
   };
-  step->Backward(params.data(), sources, d_dst, d_sources, d_params.data());
+  loss();
+  step->Backward(params.data(), sources, dst, d_dst, d_sources, d_params.data());
   double error = 0;
   for (size_t i = 0; i < src.size(); ++i) {
     if (!IsZeroBetweenPixels(d_src[i])) return std::numeric_limits<double>::infinity();
@@ -106,11 +107,13 @@ double ErrorOn(const Case& tested, const Grid& grid, std::mt19937_64& random) {
 
 std::vector<size_t> PixelsOf(const Tensor<double>& tensor) {
   std::vector<size_t> places;
-  for (int c = 0; c < tensor.channels(); ++c) {
-    for (int line = 0; line < tensor.grid().lines(); ++line) {
-      if (tensor.grid().IsZeroLine(line)) continue;
-      const size_t first = tensor.line(c, line) - tensor.values().data();
-      for (int x = 0; x < tensor.grid().size.width; ++x) places.push_back(first + x);
+  for (int image = 0; image < tensor.grid().images; ++image) {
+    for (int y = 0; y < tensor.grid().size.height; ++y) {
+      const size_t first = tensor.line(tensor.grid().Line(image, y)) - tensor.values().data();
+      for (int x = 0; x < tensor.grid().size.width; ++x) {
+        for (int c = 0; c < tensor.channels(); ++c)
+          places.push_back(first + x * tensor.stride() + c);
+      }
     }
   }
   return places;
@@ -123,8 +126,8 @@ void FillPixels(Tensor<double>& tensor, std::mt19937_64& random) {
   }
 }
 
-double DerivativeError(const std::function<double()>& function, std::vector<double>& values,
-                       const std::vector<size_t>& places, const std::vector<double>& derivatives,
+double DerivativeError(const std::function<double()>& function, std::span<double> values,
+                       const std::vector<size_t>& places, std::span<const double> derivatives,
                        const DerivativeCheck& check, std::mt19937_64& random) {
   double wrong_by = 0, largest = 0;
   for (int i = 0; i < check.count; ++i) {
@@ -147,7 +150,7 @@ std::vector<StepError> CheckSteps(uint64_t seed) {
   std::vector<StepError> errors;
   for (const Case& tested : Cases()) {
     double error = 0;
-    // Several blocks of a convolution, and lines wider than one.
+    // Of several tiles of columns.
     for (const Grid& grid : {Grid{3, {7, 6}}, Grid{2, {25, 40}}, Grid{1, {800, 5}}}) {
       error = std::max(error, ErrorOn(tested, grid, random));
     }

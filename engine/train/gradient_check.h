@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,8 +26,8 @@ struct DerivativeCheck {
   int count = 60;      // of places, drawn
   double step = 1e-5;  // a small one meets fewer kinks, and more rounding
 };
-double DerivativeError(const std::function<double()>& function, std::vector<double>& values,
-                       const std::vector<size_t>& places, const std::vector<double>& derivatives,
+double DerivativeError(const std::function<double()>& function, std::span<double> values,
+                       const std::vector<size_t>& places, std::span<const double> derivatives,
                        const DerivativeCheck& check, std::mt19937_64& random);
 
 // Of every step that there is, by its sources and its parameters, over several grids.

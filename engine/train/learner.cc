@@ -12,14 +12,12 @@ namespace {
 double SquaredError(const Tensor<float>& result, const Tensor<float>& target, int image) {
   const Grid& grid = result.grid();
   double sum = 0;
-  for (int c = 0; c < result.channels(); ++c) {
-    for (int y = 0; y < grid.size.height; ++y) {
-      const float* a = result.line(c, grid.Line(image, y));
-      const float* b = target.line(c, grid.Line(image, y));
-      for (int x = 0; x < grid.size.width; ++x) {
-        const double error = std::clamp(a[x], 0.0f, 1.0f) - b[x];
-        sum += error * error;
-      }
+  for (int y = 0; y < grid.size.height; ++y) {
+    const float* a = result.line(grid.Line(image, y));
+    const float* b = target.line(grid.Line(image, y));
+    for (int i = 0; i < grid.size.width * result.stride(); ++i) {
+      const double error = std::clamp(a[i], 0.0f, 1.0f) - b[i];
+      sum += error * error;
     }
   }
   return sum / static_cast<double>(grid.size.Area() * result.channels());

@@ -20,10 +20,12 @@ void ForEachError(const Tensor<Real>& result, const Tensor<Real>& target, int im
   const Grid& grid = result.grid();
   for (int y = 0; y < grid.size.height; ++y) {
     const int line = grid.Line(image, y);
-    const Real* a = result.line(channel, line);
-    const Real* b = target.line(channel, line);
-    Real* d = d_result.line(channel, line);
-    for (int x = 0; x < grid.size.width; ++x) visit(double{a[x]} - double{b[x]}, d[x]);
+    const Real* a = result.line(line) + channel;
+    const Real* b = target.line(line) + channel;
+    Real* d = d_result.line(line) + channel;
+    for (int i = 0; i < grid.size.width * result.stride(); i += result.stride()) {
+      visit(double{a[i]} - double{b[i]}, d[i]);
+    }
   }
 }
 

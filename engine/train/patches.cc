@@ -19,7 +19,7 @@ void Cut(const Image& from, int x0, int y0, const Patch& patch, int index, Tenso
       const uint8_t* pixel = view.row(std::clamp(y0 + v, 0, view.height_px() - 1)) +
                              3 * std::clamp(x0 + u, 0, view.width_px() - 1);
       for (int c = 0; c < 3; ++c) {
-        to.line(c, to.grid().Line(index, y))[x] =
+        to.At(c, to.grid().Line(index, y), x) =
             static_cast<float>(pixel[patch.colours[c]]) / 255.0f;
       }
     }

@@ -13,8 +13,8 @@ class Add final : public Step<Real> {
   using typename Step<Real>::Sources;
   using typename Step<Real>::SourceGradients;
   void Forward(const Real* params, Sources src, Tensor<Real>& dst) override;
-  void Backward(const Real* params, Sources src, const Tensor<Real>& d_dst, SourceGradients d_src,
-                Real* d_params) override;
+  void Backward(const Real* params, Sources src, const Tensor<Real>& dst, const Tensor<Real>& d_dst,
+                SourceGradients d_src, Real* d_params) override;
 };
 
 // Result pixel (c, y, x) is the source's pixel (y / factor + crop_px, x / factor + crop_px) of
@@ -36,14 +36,13 @@ class Rearrange final : public Step<Real> {
   using typename Step<Real>::SourceGradients;
   Size OutputSize(Size source) const override;
   void Forward(const Real* params, Sources src, Tensor<Real>& dst) override;
-  void Backward(const Real* params, Sources src, const Tensor<Real>& d_dst, SourceGradients d_src,
-                Real* d_params) override;
+  void Backward(const Real* params, Sources src, const Tensor<Real>& dst, const Tensor<Real>& d_dst,
+                SourceGradients d_src, Real* d_params) override;
 
  private:
-  // Calls `run(src_channel, src_line, channel, line, dx)`: result pixels dx, dx + factor, ... of a
-  // line are those from crop_px on of the source's line.
-  template <typename Run>
-  void ForEachRun(const Grid& src, const Grid& dst, int channels, Run run) const;
+  // Calls `visit(source's value, dst's value)` for every value of the result.
+  template <typename Source, typename Result, typename Visit>
+  void ForEachValue(Source& src, Result& dst, Visit visit) const;
 
   const Rearrangement how_;
 };

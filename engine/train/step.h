@@ -2,6 +2,7 @@
 // time. Real is float, and double where gradients are checked.
 #pragma once
 
+#include <algorithm>
 #include <span>
 
 #include "engine/base/geometry.h"
@@ -9,21 +10,34 @@
 
 namespace upscaled::train {
 
+// Where the loss's derivative by a source goes. The first step that writes it finds anything there.
+template <typename Real>
+struct SourceGradient {
+  Tensor<Real>* tensor = nullptr;  // null: not wanted
+  bool add = false;                // to what is there
+
+  // For steps that add in any case.
+  Tensor<Real>& Cleared() const {
+    if (!add) std::fill(tensor->values().begin(), tensor->values().end(), Real{0});
+    return *tensor;
+  }
+};
+
 template <typename Real>
 class Step {
  public:
   using Sources = std::span<const Tensor<Real>* const>;
-  using SourceGradients = std::span<Tensor<Real>* const>;
+  using SourceGradients = std::span<const SourceGradient<Real>>;
 
   virtual ~Step() = default;
   // Of `dst` for so large a first source.
   virtual Size OutputSize(Size source) const { return source; }
   // Writes all pixels of `dst`. `params`: the step's own, as parameters.h orders them.
   virtual void Forward(const Real* params, Sources src, Tensor<Real>& dst) = 0;
-  // Adds, for the loss of which `d_dst` is the derivative, its derivatives by the sources (those
-  // that are null are not wanted) and by the parameters. `src` is what Forward had.
-  virtual void Backward(const Real* params, Sources src, const Tensor<Real>& d_dst,
-                        SourceGradients d_src, Real* d_params) = 0;
+  // Gives, for the loss of which `d_dst` is the derivative, its derivatives by the sources, and
+  // adds those by the parameters. `src` and `dst` are Forward's.
+  virtual void Backward(const Real* params, Sources src, const Tensor<Real>& dst,
+                        const Tensor<Real>& d_dst, SourceGradients d_src, Real* d_params) = 0;
 };
 
 }  // namespace upscaled::train

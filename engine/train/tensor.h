@@ -1,38 +1,68 @@
-// The values of a layer for a mini-batch: a row a channel, laid out as a grid says.
+// The values of a layer for a mini-batch: pixels laid out as a grid says, a pixel's channels side
+// by side.
 #pragma once
 
 #include <cstddef>
+#include <new>
 #include <vector>
 
+#include "engine/base/int_math.h"
 #include "engine/train/grid.h"
 
 namespace upscaled::train {
 
-// What lies between the images is zero and stays so: whoever writes a tensor writes pixels alone,
-// or zeros.
+// Channels as kernels compute them.
+inline constexpr int kChannelMultiple = 16;
+constexpr int PaddedChannels(int channels) { return RoundUp(channels, kChannelMultiple); }
+
+// Of cache lines.
+template <typename T>
+struct LineAllocator {
+  using value_type = T;
+  static constexpr std::align_val_t kAlignment{64};
+
+  LineAllocator() = default;
+  template <typename Other>
+  LineAllocator(const LineAllocator<Other>&) {}
+  T* allocate(size_t count) {
+    return static_cast<T*>(::operator new(count * sizeof(T), kAlignment));
+  }
+  void deallocate(T* p, size_t) { ::operator delete(p, kAlignment); }
+  friend bool operator==(LineAllocator, LineAllocator) { return true; }
+};
+template <typename T>
+using LineVector = std::vector<T, LineAllocator<T>>;
+
+// What lies between the images, and in channels that a pixel is padded with, is zero and stays so:
+// whoever writes a tensor writes pixels alone, or zeros.
 template <typename Real>
 class Tensor {
  public:
   Tensor() = default;
   Tensor(const Grid& grid, int channels)
-      : grid_(grid), channels_(channels), values_(grid.row_values() * channels) {}
+      : grid_(grid), channels_(channels), values_(grid.places() * stride()) {}
 
   const Grid& grid() const { return grid_; }
   int channels() const { return channels_; }
-  size_t row_values() const { return grid_.row_values(); }
-  std::vector<Real>& values() { return values_; }
-  const std::vector<Real>& values() const { return values_; }
+  // Values from a pixel to the next: images are not padded.
+  int stride() const {
+    constexpr int kImageChannels = 4;
+    return channels_ <= kImageChannels ? channels_ : PaddedChannels(channels_);
+  }
+  size_t line_stride() const { return grid_.pitch() * stride(); }
+  LineVector<Real>& values() { return values_; }
+  const LineVector<Real>& values() const { return values_; }
 
-  Real* row(int channel) { return values_.data() + grid_.row_values() * channel; }
-  const Real* row(int channel) const { return values_.data() + grid_.row_values() * channel; }
-  // The size.width pixels of a line.
-  Real* line(int channel, int line) { return row(channel) + grid_.Offset(line); }
-  const Real* line(int channel, int line) const { return row(channel) + grid_.Offset(line); }
+  // Channel 0 of the first pixel of a line.
+  Real* line(int line) { return values_.data() + grid_.Offset(line) * stride(); }
+  const Real* line(int line) const { return values_.data() + grid_.Offset(line) * stride(); }
+  Real& At(int channel, int line, int x) { return this->line(line)[x * stride() + channel]; }
+  Real At(int channel, int line, int x) const { return this->line(line)[x * stride() + channel]; }
 
  private:
   Grid grid_;
   int channels_ = 0;
-  std::vector<Real> values_;
+  LineVector<Real> values_;
 };
 
 }  // namespace upscaled::train

@@ -80,7 +80,8 @@ absl::Status TrainedNetwork<Real>::Append(const Layer& layer, std::vector<int>& 
     parameter_count_ += layer.weights.size() + layer.bias.size();
     sources = {static_cast<int>(nodes_.size())};
   }
-  if (layer.activation != Activation::kNone) {
+  const bool activated = layer.op == Op::kConv && ConvActivates(layer);
+  if (layer.activation != Activation::kNone && !activated) {
     RETURN_IF_ERROR(
         AppendStep(MakeActivation<Real>(layer), std::move(sources), layer.out_channels));
   }
@@ -122,20 +123,20 @@ void TrainedNetwork<Real>::Forward(const Real* parameters) {
 
 template <typename Real>
 void TrainedNetwork<Real>::Backward(const Real* parameters, Real* gradient) {
-  for (size_t i = 1; i + 1 < gradients_.size(); ++i) {
-    std::fill(gradients_[i].values().begin(), gradients_[i].values().end(), Real{0});
-  }
+  std::vector<bool> written(gradients_.size());
   std::vector<const Tensor<Real>*> sources;
-  std::vector<Tensor<Real>*> source_gradients;
+  std::vector<SourceGradient<Real>> source_gradients;
   for (size_t i = nodes_.size(); i-- > 0;) {
     sources.clear();
     source_gradients.clear();
     for (const int source : nodes_[i].sources) {
       sources.push_back(&values_[source]);
-      source_gradients.push_back(source == 0 ? nullptr : &gradients_[source]);
+      source_gradients.push_back({source == 0 ? nullptr : &gradients_[source], written[source]});
+      written[source] = true;
     }
-    nodes_[i].step->Backward(parameters + nodes_[i].first_parameter, sources, gradients_[i + 1],
-                             source_gradients, gradient + nodes_[i].first_parameter);
+    nodes_[i].step->Backward(parameters + nodes_[i].first_parameter, sources, values_[i + 1],
+                             gradients_[i + 1], source_gradients,
+                             gradient + nodes_[i].first_parameter);
   }
 }
 

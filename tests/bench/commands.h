@@ -20,7 +20,7 @@ void AddNetworkCommand(CLI::App& app);
 void AddProfileCommand(CLI::App& app);
 void AddQualityCommand(CLI::App& app);
 void AddServiceCommand(CLI::App& app);
-void AddTrainCommand(CLI::App& app);  // where UPSCALED_BENCH_TRAIN is defined
+void AddTrainCommand(CLI::App& app);
 void AddTuneCommand(CLI::App& app);
 
 }  // namespace upscaled::bench

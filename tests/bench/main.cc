@@ -19,9 +19,7 @@ int main(int argc, char** argv) {
   upscaled::bench::AddProfileCommand(app);
   upscaled::bench::AddQualityCommand(app);
   upscaled::bench::AddServiceCommand(app);
-#ifdef UPSCALED_BENCH_TRAIN
   upscaled::bench::AddTrainCommand(app);
-#endif
   upscaled::bench::AddTuneCommand(app);
   CLI11_PARSE(app, argc, argv);
   return 0;

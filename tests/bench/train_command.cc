@@ -8,7 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "engine/model/multiply_adds.h"
 #include "engine/model/shapes.h"
-#include "engine/train/conv.h"
+#include "engine/train/conv_kernel.h"
 #include "engine/train/learner.h"
 #include "engine/train/parameters.h"
 #include "tests/bench/commands.h"
@@ -20,7 +20,6 @@ namespace {
 
 using train::Grid;
 using train::Tensor;
-using Conv = train::Conv<float>;
 
 constexpr int kBatch = 8;
 constexpr int kPatchPx = 48;
@@ -31,49 +30,65 @@ struct TrainOptions {
   std::vector<std::filesystem::path> repositories;
 };
 
-void Fill(std::vector<float>& values) {
+template <typename Values>
+void Fill(Values& values) {
   for (size_t i = 0; i < values.size(); ++i) values[i] = 0.01f * static_cast<float>(i % 61) - 0.3f;
 }
 
 void Print(const std::string& what, const Measurement& measured) {
-  absl::PrintF("%-34s %8.3f ms  %6.1f GFLOP/s  %.2f of the FMA peak\n", what,
+  absl::PrintF("%-40s %8.3f ms  %6.1f GFLOP/s  %.2f of the FMA peak\n", what,
                1e3 * measured.seconds, measured.gflops, measured.ratio);
 }
 
+// The parts of a layer by every kernel, each over a mini-batch.
 void MeasureLayer(int in_channels, int out_channels, const MeasureOptions& options) {
-  const Layer layer{
-      .op = Op::kConv, .out_channels = out_channels, .in_channels = in_channels, .kernel_px = 3};
-  Conv conv(layer);
+  const train::ConvShape shape{in_channels, out_channels, 3, 0};
   const Grid grid{kBatch, {kLayerPx, kLayerPx}};
   Tensor<float> src(grid, in_channels), d_src(grid, in_channels);
-  Tensor<float> dst({kBatch, conv.OutputSize(grid.size)}, out_channels);
-  std::vector<float> params(size_t{9} * in_channels * out_channels + out_channels);
-  std::vector<float> d_params(params.size());
+  Tensor<float> dst({kBatch, shape.OutputSize(grid.size)}, out_channels);
+  train::SumsGradient<float> d_sums(dst.grid().size, out_channels);
+  std::vector<float> params(shape.weights() + out_channels), d_params(params.size());
   Fill(src.values());
   Fill(params);
-  const Tensor<float>* sources[] = {&src};
-  const double operations =
-      2.0 * 9 * in_channels * out_channels * kBatch * static_cast<double>(dst.grid().size.Area());
-  const Subject subjects[] = {{[&] { conv.Forward(params.data(), sources, dst); }, operations},
-                              {[&] {
-                                 Conv::ForEachBlock(grid, [&](Conv::Block block) {
-                                   conv.Gather(grid, dst, block);
-                                   conv.AddSourceGradient(params.data(), block, d_src);
-                                 });
-                               },
-                               operations},
-                              {[&] {
-                                 Conv::ForEachBlock(grid, [&](Conv::Block block) {
-                                   conv.Gather(grid, dst, block);
-                                   conv.AddWeightGradient(src, block, d_params.data());
-                                 });
-                               },
-                               operations}};
-  const std::vector<Measurement> measured = Measure(subjects, options);
-  const std::string shape = absl::StrFormat("%d -> %d, 3x3, ", in_channels, out_channels);
-  Print(shape + "forward", measured[0]);
-  Print(shape + "dIn", measured[1]);
-  Print(shape + "dW and dB", measured[2]);
+  const double operations = 2.0 * static_cast<double>(shape.weights()) * kBatch *
+                            static_cast<double>(dst.grid().size.Area());
+  const std::string layer = absl::StrFormat("%d -> %d, 3x3, ", in_channels, out_channels);
+  const auto for_each_image = [](auto run) {
+    return [=] {
+      for (int image = 0; image < kBatch; ++image) run(image);
+    };
+  };
+  const Subject d_bias{for_each_image([&](int image) {
+                         d_sums.Set(dst, dst, image, 0.1f, d_params.data() + shape.weights());
+                       }),
+                       0};
+  Print(layer + "dB", Measure({&d_bias, 1}, options)[0]);
+  for (const train::ConvCandidate<float>& candidate : train::ConvKernels<float>()) {
+    if (!candidate.supports(shape)) continue;
+    const auto kernel = candidate.make(shape, options.isa);
+    const Subject parts[] = {
+        {[&] {
+           kernel->SetWeights(params.data());
+           for_each_image([&](int image) { kernel->Forward(src, image, {}, dst); })();
+         },
+         operations},
+        {[&] {
+           kernel->SetTurnedWeights(params.data());
+           for_each_image(
+               [&](int image) { kernel->GetSourceGradient(d_sums, image, false, d_src); })();
+         },
+         operations},
+        {[&] {
+           for_each_image([&](int image) { kernel->AddWeightGradient(src, image, d_sums); })();
+           kernel->MoveWeightGradient(d_params.data());
+         },
+         operations}};
+    const std::vector<Measurement> measured = Measure(parts, options);
+    const std::string by = layer + std::string(candidate.name);
+    Print(by + ", forward", measured[0]);
+    Print(by + ", dIn", measured[1]);
+    Print(by + ", dW", measured[2]);
+  }
 }
 
 // Without the reading of patches.
@@ -94,7 +109,7 @@ void MeasureSteps(const std::string& name, const Network& network, const Measure
       {[&] { learner->Gradient(parameters, train::kPsnrLoss, fill, gradient); }, operations}};
   const Measurement measured = Measure(steps, options)[0];
   Print(name + ", a step", measured);
-  absl::PrintF("%-34s %8.2f steps of %d patches of %d px a second\n", "", 1 / measured.seconds,
+  absl::PrintF("%-40s %8.2f steps of %d patches of %d px a second\n", "", 1 / measured.seconds,
                kBatch, kPatchPx);
 }
 

@@ -22,6 +22,8 @@ BACKEND_INTERFACE = "engine/backends/backend.h"
 CHOICE_INTERFACE = "engine/graph/kernel_choice.h"
 IMAGE_KERNELS = "engine/image_kernels/image_kernels.h"
 PROFILE_INTERFACE = "engine/backends/layer_profile.h"
+# Instruction sets and the transforms of Winograd's algorithm, for kernels outside of the backend.
+ISA_CODE = [f"engine/backends/cpu/kernels/{name}.h" for name in ("isa", "isa_dispatch", "winograd_transform-inl", "winograd_weights")]
 OVERFLOW = "engine/backends/overflow.h"
 ENGINE_INTERFACE = ["engine/autotune/tuner.h", "engine/base", "engine/image", "engine/model", "engine/pipeline", "engine/backends/backend.h",
                "engine/backends/backend_list.h"]
@@ -50,7 +52,7 @@ MAY_INCLUDE = {
     "engine/image_kernels/reference": ["engine/base", "engine/image", IMAGE_KERNELS],
     "engine/autotune": ["engine/base", "engine/model", CHOICE_INTERFACE, "engine/backends/reference/layers.h"],
     "engine/pipeline": ["engine/base", "engine/image", "engine/model", "engine/graph", "engine/tiling", BACKEND_INTERFACE],
-    "engine/train": ["engine/base", "engine/image", "engine/model"],
+    "engine/train": ["engine/base", "engine/image", "engine/model"] + ISA_CODE,
     "server/base": ["engine/base"],
     "server/config": ["engine/base", "engine/model/precision.h", "server/base", "server/admission/limits.h", "server/fetch/url_prefix.h",
                       "server/logging/logger.h"],

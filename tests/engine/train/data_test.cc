@@ -161,13 +161,12 @@ TEST_F(PatchesTest, InputAndTargetShowTheSamePlace) {
     CutPatch(images_, shape_, patch, 1, input, target);
     for (int c = 0; c < 3; ++c) {
       for (int y = 0; y < 10; ++y) {
-        const float* above = target.line(c, target.grid().Line(1, 2 * y));
-        const float* below = target.line(c, target.grid().Line(1, 2 * y + 1));
-        const float* row = input.line(c, input.grid().Line(1, y + 3)) + 3;
+        const int above = target.grid().Line(1, 2 * y);
         for (int x = 0; x < 10; ++x) {
-          const float mean =
-              (above[2 * x] + above[2 * x + 1] + below[2 * x] + below[2 * x + 1]) / 4;
-          ASSERT_NEAR(row[x], mean, 0.51 / 255);
+          const float mean = (target.At(c, above, 2 * x) + target.At(c, above, 2 * x + 1) +
+                              target.At(c, above + 1, 2 * x) + target.At(c, above + 1, 2 * x + 1)) /
+                             4;
+          ASSERT_NEAR(input.At(c, input.grid().Line(1, y + 3), x + 3), mean, 0.51 / 255);
         }
       }
     }

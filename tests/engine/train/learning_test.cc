@@ -91,11 +91,9 @@ class LearnerTest : public ::testing::Test {
     std::mt19937 random(patch + 1);
     std::uniform_real_distribution<float> number(0, 1);
     for (Tensor<float>* tensor : {&input, &target}) {
-      for (int c = 0; c < 3; ++c) {
-        for (int y = 0; y < tensor->grid().size.height; ++y) {
-          float* line = tensor->line(c, tensor->grid().Line(image, y));
-          for (int x = 0; x < tensor->grid().size.width; ++x) line[x] = number(random);
-        }
+      for (int y = 0; y < tensor->grid().size.height; ++y) {
+        float* line = tensor->line(tensor->grid().Line(image, y));
+        for (int i = 0; i < 3 * tensor->grid().size.width; ++i) line[i] = number(random);
       }
     }
   }

@@ -142,7 +142,7 @@ void Fill(const Image& image, int index, int pad_px, Tensor<float>& input) {
     for (int y = 0; y < input.grid().size.height; ++y) {
       const float* row = image.view().row_as<float>(std::clamp(y - pad_px, 0, kImage.height - 1));
       for (int x = 0; x < input.grid().size.width; ++x) {
-        input.line(c, input.grid().Line(index, y))[x] =
+        input.At(c, input.grid().Line(index, y), x) =
             row[std::clamp(x - pad_px, 0, kImage.width - 1) * 3 + c];
       }
     }
@@ -165,7 +165,7 @@ void ExpectReferenceResult(const Network& network) {
   for (int i = 0; i < kImages; ++i) {
     for (int y = 0; y < result.grid().size.height; ++y) {
       for (int x = 0; x < result.grid().size.width * 3; ++x) {
-        ASSERT_NEAR(result.line(x % 3, result.grid().Line(i, y))[x / 3],
+        ASSERT_NEAR(result.At(x % 3, result.grid().Line(i, y), x / 3),
                     expected[i].view().row_as<float>(y)[x], 1e-5);
       }
     }

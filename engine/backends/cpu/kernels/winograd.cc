@@ -309,6 +309,7 @@ HWY_AFTER_NAMESPACE();
 #include "engine/backends/cpu/kernels/convert.h"
 #include "engine/backends/cpu/kernels/isa_dispatch.h"
 #include "engine/backends/cpu/kernels/winograd_kernel.h"
+#include "engine/backends/cpu/kernels/winograd_weights.h"
 #include "engine/base/cpu_info.h"
 
 namespace upscaled::cpu {
@@ -337,21 +338,6 @@ const WinogradVariant& ChooseVariant(const WinogradVariants& variants, const Lay
   const bool few = WantsFewBlocks(variants.even, layer, points, cache_bytes);
   return few ? variants.even_few : variants.even;
 }
-
-constexpr WeightTransform<4> kF4Weights = {{{1. / 4, 0, 0},
-                                            {-1. / 6, -1. / 6, -1. / 6},
-                                            {-1. / 6, 1. / 6, -1. / 6},
-                                            {1. / 24, 1. / 12, 1. / 6},
-                                            {1. / 24, -1. / 12, 1. / 6},
-                                            {0, 0, 1}}};
-constexpr WeightTransform<6> kF6Weights = {{{1, 0, 0},
-                                            {-2. / 9, -2. / 9, -2. / 9},
-                                            {-2. / 9, 2. / 9, -2. / 9},
-                                            {1. / 90, 1. / 45, 2. / 45},
-                                            {1. / 90, -1. / 45, 2. / 45},
-                                            {1. / 45, 1. / 90, 1. / 180},
-                                            {1. / 45, -1. / 90, 1. / 180},
-                                            {0, 0, 1}}};
 
 // G w G^T of all of a layer's weights.
 template <int kOutputs>

@@ -7,6 +7,7 @@
 
 #include "engine/backends/cpu/kernels/winograd.h"
 #include "engine/backends/cpu/kernels/winograd_kernel.h"
+#include "engine/backends/cpu/kernels/winograd_weights.h"
 #include "engine/base/cpu_info.h"
 
 namespace upscaled::cpu {

@@ -11,22 +11,6 @@
 
 namespace upscaled::cpu {
 
-// G of F(m x m, 3 x 3): 3 weights to m + 2 points.
-template <int kOutputs>
-using WeightTransform = std::array<std::array<double, 3>, kOutputs + 2>;
-
-// F(4, 3) of points 0, +-a, +-b, infinity.
-constexpr WeightTransform<4> WeightsOfPoints(double a, double b) {
-  const double a2 = a * a, b2 = b * b;
-  const double n = a2 * b2, na = 2 * a2 * (a2 - b2), nb = 2 * b2 * (b2 - a2);
-  return {{{1 / n, 0, 0},
-           {1 / na, a / na, a2 / na},
-           {1 / na, -a / na, a2 / na},
-           {1 / nb, b / nb, b2 / nb},
-           {1 / nb, -b / nb, b2 / nb},
-           {0, 0, 1}}};
-}
-
 // Calls `visit(value, y, x)` with every point of G w G^T, w being 3x3.
 template <size_t kPoints, typename Visit>
 void TransformWeights(const float* w, const std::array<std::array<double, 3>, kPoints>& g,

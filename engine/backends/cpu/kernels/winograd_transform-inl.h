@@ -1,7 +1,7 @@
 // The one-dimensional Winograd transforms of F(4, 3) and F(6, 3) on vectors of one target; the two
 // dimensions of a block are transformed one after the other (Lavin and Gray, "Fast Algorithms for
 // Convolutional Neural Networks", section 4). Points 0, +-1, +-2, infinity and, for F(6, 3), +-1/2.
-// The weight transforms that belong to them are in winograd.cc.
+// The weight transforms that belong to them are in winograd_weights.h.
 
 #if defined(UPSCALED_CPU_WINOGRAD_TRANSFORM_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef UPSCALED_CPU_WINOGRAD_TRANSFORM_INL_H

@@ -1,0 +1,55 @@
+#include "engine/train/conv_kernel.h"
+
+#include <algorithm>
+
+#include "engine/train/direct_conv.h"
+#include "engine/train/winograd_conv.h"
+
+namespace upscaled::train {
+
+template <typename Real>
+SumsGradient<Real>::SumsGradient(Size size, int channels)
+    : size_(size),
+      sums_(PaddedChannels(channels)),
+      values_((size.height + 2 * kBorderPx + kReachPx) * line_stride()) {}
+
+template <typename Real>
+void SumsGradient<Real>::Set(const Tensor<Real>& dst, const Tensor<Real>& d_dst, int image,
+                             Real slope, Real* d_bias) {
+  std::fill(sums_.begin(), sums_.end(), Real{0});
+  Real* sums = sums_.data();
+  const int stride = d_dst.stride();
+  for (int y = 0; y < size_.height; ++y) {
+    const Real* result = dst.line(dst.grid().Line(image, y));
+    const Real* d = d_dst.line(d_dst.grid().Line(image, y));
+    Real* to = values_.data() + Offset(y, 0);
+    for (int x = 0; x < size_.width; ++x, result += stride, d += stride, to += pixel_stride()) {
+      for (int c = 0; c < stride; ++c) {
+        to[c] = d[c] * (result[c] > 0 ? Real{1} : slope);
+        sums[c] += to[c];
+      }
+    }
+  }
+  for (int c = 0; c < d_dst.channels(); ++c) d_bias[c] += sums[c];
+}
+
+template <>
+std::span<const ConvCandidate<float>> ConvKernels() {
+  static constexpr ConvCandidate<float> kKernels[] = {
+      {"winograd_f6", &WinogradConvSupports, &MakeWinogradF6Conv},
+      {"winograd_f4", &WinogradConvSupports, &MakeWinogradF4Conv},
+      {"direct", [](const ConvShape&) { return true; }, &MakeDirectConv<float>}};
+  return kKernels;
+}
+
+template <>
+std::span<const ConvCandidate<double>> ConvKernels() {
+  static constexpr ConvCandidate<double> kKernels[] = {
+      {"direct", [](const ConvShape&) { return true; }, &MakeDirectConv<double>}};
+  return kKernels;
+}
+
+template class SumsGradient<float>;
+template class SumsGradient<double>;
+
+}  // namespace upscaled::train
