@@ -123,32 +123,58 @@ void RunImage(const Program& program, const Image& image, HugeBuffer& workspace)
   RunTile(program, task, workspace, [](const RowSchedule::Step&) {});
 }
 
-// The layers whose kernels want to know.
-absl::StatusOr<std::vector<int>> CalibratedLayers(const Network& network, Isa isa,
-                                                  const KernelEntry* forced) {
+// A layer whose kernel wants to know.
+struct Calibrated {
+  const KernelEntry* kernel;
+  int main;  // indices in the network: the layer with the weights, and where its node ends
+  int last;
+};
+
+absl::StatusOr<std::vector<Calibrated>> CalibratedLayers(const Network& network, Isa isa,
+                                                         const KernelEntry* forced) {
   const CpuKernelSet kernels(isa, Precision::kFast);
   ASSIGN_OR_RETURN(const NetworkPlan plan, PlanNetwork(network, kernels, forced));
-  std::vector<int> layers;
+  std::vector<Calibrated> layers;
   for (const Node& node : plan.nodes) {
-    const auto* const info = static_cast<const KernelEntry*>(node.kernel.info);
-    if (info != nullptr && info->calibrated != nullptr) layers.push_back(node.layer());
+    const auto* kernel = static_cast<const KernelEntry*>(node.kernel.info);
+    if (kernel == nullptr) continue;
+    if (kernel->prelude != nullptr) {
+      kernel = &kernels.PreludeKernel(kernel->prelude(network.layers[node.main]));
+    }
+    if (kernel->calibrated == nullptr) continue;
+    layers.push_back({kernel, node.main, node.layer()});
   }
   return layers;
+}
+
+// The layer of a program in fp32 that reads what the calibrated one reads; -1: none, where a forced
+// kernel keeps layers apart that are one here.
+int ReaderIn(const Program& program, const Calibrated& calibrated) {
+  const int own = program.index_of[calibrated.main];
+  const int index = own >= 0 ? own : program.index_of[calibrated.last];
+  const bool prelude = index >= 0 && program.kernel_infos[index]->prelude != nullptr;
+  return prelude ? program.network.layers[index].inputs[0] : index;
 }
 
 }  // namespace
 
 absl::StatusOr<Calibration> Calibrate(const Network& network, Isa isa, const KernelEntry* forced) {
-  ASSIGN_OR_RETURN(const std::vector<int> layers, CalibratedLayers(network, isa, forced));
+  ASSIGN_OR_RETURN(const std::vector<Calibrated> layers, CalibratedLayers(network, isa, forced));
   Calibration calibration;
   // Networks with global poolings are refused later.
   if (layers.empty() || !ListPoolings(network).empty()) return calibration;
   // Its blocks lie as those of the integers do.
   const KernelEntry* const observed = FindKernel("winograd_f4");
-  ASSIGN_OR_RETURN(Program program, BuildProgram(network, isa, observed));
-  for (const int layer : layers) {
-    std::unique_ptr<LayerKernel>& kernel = program.kernels[program.index_of[layer]];
-    kernel = MakeRangeObserver(network.layers[layer], std::move(kernel), calibration[layer]);
+  const bool any = std::any_of(layers.begin(), layers.end(), [&](const Calibrated& calibrated) {
+    return observed->supports(network.layers[calibrated.main]);
+  });
+  ASSIGN_OR_RETURN(Program program, BuildProgram(network, isa, any ? observed : nullptr));
+  for (const Calibrated& layer : layers) {
+    const int reader = ReaderIn(program, layer);
+    if (reader < 0) continue;
+    std::unique_ptr<LayerKernel>& kernel = program.kernels[reader];
+    kernel = layer.kernel->observer(program.network.layers[reader], std::move(kernel),
+                                    calibration[layer.last]);
   }
   HugeBuffer workspace;
   for (const Image& image : SyntheticImages()) RunImage(program, image, workspace);

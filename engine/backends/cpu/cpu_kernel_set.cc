@@ -53,6 +53,10 @@ size_t CpuKernelSet::PackedBytesBound(const Layer& layer) const {
          (layer.out_channels + kMaxOutGroup) * sizeof(float);
 }
 
+const KernelEntry& CpuKernelSet::PreludeKernel(const Layer& prelude) const {
+  return static_cast<const KernelEntry&>(*RankKernels(*this, {&prelude}).front().info);
+}
+
 std::unique_ptr<LayerCandidate> CpuKernelSet::Try(const Layer& layer, const KernelChoice& choice,
                                                   Size input) const {
   return std::make_unique<KernelCandidate>(layer, static_cast<const KernelEntry&>(*choice.info),

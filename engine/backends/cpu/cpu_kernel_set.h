@@ -28,6 +28,8 @@ class CpuKernelSet final : public KernelSet {
   bool Supports(const KernelInfo& kernel, const FusedLayers& layers) const override;
   unsigned Fuses(const KernelInfo& kernel, const Layer& main) const override;
   size_t PackedBytesBound(const Layer& layer) const override;
+  // The best kernel of a layer that is another one's KernelEntry::prelude.
+  const KernelEntry& PreludeKernel(const Layer& prelude) const;
   std::unique_ptr<LayerCandidate> Try(const Layer& layer, const KernelChoice& choice,
                                       Size input) const override;
 

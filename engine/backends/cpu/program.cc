@@ -50,7 +50,7 @@ int Converted(Program& program, int source, bool half, Isa isa) {
 
 // `ranges`: what the layer reads, if known.
 int AppendKernel(Program& program, Layer layer, const KernelEntry& info, Isa isa, bool interleaved,
-                 const PointRanges* ranges) {
+                 const InputRanges* ranges) {
   const bool half = info.precision == Precision::kFast;
   for (int& input : layer.inputs) input = Converted(program, input, half, isa);
   auto kernel = info.calibrated != nullptr && ranges != nullptr ? info.calibrated(layer, *ranges)
@@ -89,19 +89,20 @@ class NodeAppender {
       return absl::OkStatus();
     }
     RETURN_IF_ERROR(budget_.Check(layer, kernels_.PackedBytesBound(layer)));
-    if (info->prelude != nullptr) layer.inputs = {AppendPrelude(info->prelude(layer), layer)};
-    const auto ranges = calibration_.find(node.layer());
-    index = AppendKernel(program_, layer, *info, isa_, false,
-                         ranges != calibration_.end() ? &ranges->second : nullptr);
+    const auto found = calibration_.find(node.layer());
+    const InputRanges* const ranges = found != calibration_.end() ? &found->second : nullptr;
+    if (info->prelude != nullptr) {
+      layer.inputs = {AppendPrelude(info->prelude(layer), layer, ranges)};
+    }
+    index = AppendKernel(program_, layer, *info, isa_, false, ranges);
     return budget_.Add(layer, program_.weight_bytes - budget_.bytes());
   }
 
  private:
-  int AppendPrelude(Layer prelude, const Layer& layer) {
+  int AppendPrelude(Layer prelude, const Layer& layer, const InputRanges* ranges) {
     prelude.inputs = layer.inputs;
-    const KernelChoice first = RankKernels(kernels_, {&prelude}).front();
-    return AppendKernel(program_, std::move(prelude), static_cast<const KernelEntry&>(*first.info),
-                        isa_, true, nullptr);
+    const KernelEntry& kernel = kernels_.PreludeKernel(prelude);
+    return AppendKernel(program_, std::move(prelude), kernel, isa_, true, ranges);
   }
 
   const Network& source_;

@@ -10,15 +10,14 @@
 #include "engine/backends/cpu/kernels/kernel.h"
 #include "engine/backends/cpu/kernels/kernel_list.h"
 #include "engine/backends/cpu/kernels/pooled_sums.h"
-#include "engine/backends/cpu/kernels/winograd_int16.h"
 #include "engine/graph/kernel_choice.h"
 #include "engine/model/network.h"
 #include "engine/model/precision.h"
 
 namespace upscaled::cpu {
 
-// What layers read, by their indices in a network.
-using Calibration = std::map<int, PointRanges>;
+// What layers read, by the indices of the layers that nodes end at in a network.
+using Calibration = std::map<int, InputRanges>;
 
 // Immutable, thread safe. Vectors are indexed as network.layers, if nothing else is said.
 struct Program {

@@ -136,6 +136,45 @@ struct DirectFp16Variants {
 };
 extern const DirectFp16Variants kDirectFp16Variants;
 
+// Outputs side by side whose sums are of products of 16-bit integers. Each reads from its cell of
+// the source on; cells follow each other, as wide as the variant says.
+struct DirectInt16Args {
+  const int16_t* src;  // the first cell
+  // A sum is over runs of so many pairs of values, at these places from its cell; `runs_per_sum` of
+  // them are added up in integers.
+  const int* runs;
+  int run_count;
+  int run_pairs;
+  int runs_per_sum;
+  const int16_t* weights;     // [group of outputs][run][pair][output of the group][2]
+  const float* scales;        // what the sums are: [group of outputs][sum][output of the group]
+  float* dst_row;             // plane 0, at the first output
+  int dst_channels;           // to store: a multiple of 16 when blocked
+  int dst_pixel_stride;       // floats from one output to the next
+  size_t dst_plane_stride;    // 0: interleaved floats, else halves
+  const float* residual_row;  // as DirectArgs's, of halves
+  size_t residual_plane_stride;
+  int width_px;
+  EpilogueArgs epilogue;
+};
+
+// In direct_vnni.cc.
+struct DirectInt16Variant {
+  void (*run)(const DirectInt16Args& args);
+  int out_vectors;  // of 16 outputs, at a time
+  int chunk_px;     // outputs that fill register tiles
+};
+// By out_vectors, less one: for cells of 32 values, and of an image's three.
+extern const DirectInt16Variant kDirectVnni[3];
+extern const DirectInt16Variant kDirectVnniRgb[3];
+
+// `count` pixels of a plane of halves, `stride_px` apart, times a scale each channel, as integers
+// (channels placed as Int16PlaceOf says). Whether any was clipped, which is then +-32767 or more.
+bool QuantizeHalves(const float* halves, int stride_px, int count, const float* scales,
+                    int16_t* dst);
+// Floats likewise, in order; up to 15 values behind them are overwritten.
+bool QuantizeFloats(const float* floats, int count, float scale, int16_t* dst);
+
 // `count` samples of an image and as many floats of 0 to 1.
 template <typename Sample>
 struct SampleConversion {

@@ -3,10 +3,12 @@
 #include "engine/backends/cpu/baselines/naive.h"
 #include "engine/backends/cpu/kernels/convert.h"
 #include "engine/backends/cpu/kernels/direct.h"
+#include "engine/backends/cpu/kernels/direct_int16.h"
 #include "engine/backends/cpu/kernels/elementwise.h"
 #include "engine/backends/cpu/kernels/shift_add.h"
 #include "engine/backends/cpu/kernels/transposed.h"
 #include "engine/backends/cpu/kernels/winograd.h"
+#include "engine/backends/cpu/kernels/winograd_int16.h"
 #ifdef UPSCALED_KN2ROW
 #include "engine/backends/cpu/baselines/kn2row.h"
 #endif
@@ -38,11 +40,22 @@ constexpr KernelEntry kKernels[] = {
      nullptr,
      Precision::kFast,
      &HasVnni,
-     &MakeCalibratedWinogradF4Int16},
+     &MakeCalibratedWinogradF4Int16,
+     &MakeRangeObserver},
 #endif
     {{"winograd_f6"}, &WinogradSupports, &MakeWinogradF6},
     {{"winograd_f4"}, &WinogradSupports, &MakeWinogradF4},
     {{"shift_add"}, &ShiftAddSupports, &ForAnyIsa<&MakeShiftAdd>, &TapProducts},
+#ifdef UPSCALED_VNNI
+    {{"direct_int16", kFuseSum},
+     &DirectInt16Supports,
+     &MakeDirectInt16,
+     nullptr,
+     Precision::kFast,
+     &HasVnni,
+     &MakeCalibratedDirectInt16,
+     &MakeChannelObserver},
+#endif
 #ifdef UPSCALED_FP16
     {{"direct_fp16"}, &DirectFp16Supports, &MakeDirectFp16, nullptr, Precision::kFast, &HasFp16},
     {{"transposed_fp16"},

@@ -6,9 +6,9 @@
 #include <string>
 #include <string_view>
 
+#include "engine/backends/cpu/kernels/int16_scales.h"
 #include "engine/backends/cpu/kernels/isa.h"
 #include "engine/backends/cpu/kernels/kernel.h"
-#include "engine/backends/cpu/kernels/winograd_int16.h"
 #include "engine/graph/kernel_set.h"
 #include "engine/model/network.h"
 #include "engine/model/precision.h"
@@ -25,9 +25,12 @@ struct KernelEntry : KernelInfo {
   // kFast: for that precision alone; blocked tensors are of halves.
   Precision precision = Precision::kExact;
   bool (*has)(Isa isa) = nullptr;  // null: any has it
-  // Not null: the kernel is better made so, for inputs like those that were observed.
+  // Not null: the kernel is better made so, for inputs like those that `observer` saw: a kernel of
+  // the layer in fp32 that raises the ranges to those of what it reads.
   std::unique_ptr<LayerKernel> (*calibrated)(const Layer& layer,
-                                             const PointRanges& ranges) = nullptr;
+                                             const InputRanges& ranges) = nullptr;
+  std::unique_ptr<LayerKernel> (*observer)(const Layer& layer, std::unique_ptr<LayerKernel> kernel,
+                                           InputRanges& ranges) = nullptr;
 
   bool RunsOn(Isa isa) const { return has == nullptr || has(isa); }
 };

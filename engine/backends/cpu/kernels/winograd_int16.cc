@@ -18,30 +18,15 @@ constexpr WeightTransform<4> kWeights =
 constexpr int kPoints = static_cast<int>(kWeights.size());
 constexpr int kPointCount = kPoints * kPoints;
 
-constexpr double kLargest = 32767;
-// Inputs may be so much larger than those that were observed.
-constexpr double kMargin = 2;
-// A channel counts for at least so much of its point's largest.
-constexpr double kLeastShare = 0.25;
-// Of a layer that saw nothing but zeros.
-constexpr double kLeastRange = 1e-6;
-// Rounding adds up to half a unit to each of a sum's weights: of more than 2^17 nothing would be
-// left for the weights themselves.
-constexpr int kMaxChannels = 1 << 15;
-
 // What transformed inputs are multiplied with: [point][channel], 0 beyond the layer's.
-HugeBuffer SrcScales(int channels, const PointRanges& ranges) {
+HugeBuffer SrcScales(int channels, const InputRanges& ranges) {
   const int padded = RoundUp(channels, kHalfPlaneChannels);
   HugeBuffer scales(static_cast<size_t>(kPointCount) * padded);
   std::fill_n(scales.data(), scales.size(), 0.0f);
   for (int point = 0; point < kPointCount; ++point) {
-    const float* range = ranges.data() + static_cast<size_t>(point) * channels;
-    const double least =
-        std::max(*std::max_element(range, range + channels) * kLeastShare, kLeastRange);
-    for (int i = 0; i < channels; ++i) {
-      scales.data()[point * padded + i] =
-          static_cast<float>(kLargest / (kMargin * std::max<double>(range[i], least)));
-    }
+    const float* const of_point = ranges.data() + static_cast<size_t>(point) * channels;
+    SetInputScales({of_point, static_cast<size_t>(channels)},
+                   scales.data() + static_cast<size_t>(point) * padded);
   }
   return scales;
 }
@@ -62,29 +47,16 @@ std::vector<double> DescaledWeights(const Layer& layer, int out, const HugeBuffe
   return weights;
 }
 
-// The factor from weights to 16-bit integers with which no sum of products can leave 32 bits,
-// whatever the inputs are: 2^15 sum |u| < 2^31.
-double WeightScale(std::span<const double> weights) {
-  double sum = 0, largest = 0;
-  for (const double w : weights) {
-    sum += std::abs(w);
-    largest = std::max(largest, std::abs(w));
-  }
-  if (largest == 0) return 1;
-  const double rounding = 0.5 * static_cast<double>(weights.size());
-  return std::min((65535 - rounding) / sum, kLargest / largest);
-}
-
-// The place of an input channel among those of its point, where pairs lie as vpackssdw makes them
-// of two vectors of 16; the last 16 of an odd number are in order.
+// The place of an input channel among those of its point; the last 16 of an odd number are in
+// order.
 int PlaceOf(int channel, int padded_channels) {
-  const int plane = channel / kHalfPlaneChannels * kHalfPlaneChannels, lane = channel - plane;
+  const int plane = channel / kHalfPlaneChannels * kHalfPlaneChannels;
   if (padded_channels - plane < kHalfPlaneChannels) return channel;
-  return plane + lane % 16 / 4 * 8 + lane / 16 * 4 + lane % 4;
+  return plane + Int16PlaceOf(channel - plane);
 }
 
 WinogradWeights PackInt16(const Layer& layer, const WinogradVariant& variant,
-                          const PointRanges& ranges) {
+                          const InputRanges& ranges) {
   const int block = variant.out_channels;
   const int blocks = CeilDiv(RoundUp(layer.out_channels, variant.out_multiple), block);
   const int padded_in = RoundUp(layer.in_channels, variant.in_multiple);
@@ -99,7 +71,7 @@ WinogradWeights PackInt16(const Layer& layer, const WinogradVariant& variant,
     const std::vector<double> weights = DescaledWeights(layer, o, packed.src_scale);
     for (int point = 0; point < kPointCount; ++point) {
       const std::span<const double> of_point(&weights[point * channels], channels);
-      const double scale = WeightScale(of_point);
+      const double scale = Int16WeightScale(of_point);
       const size_t panel = size_t{1} * (o / block) * kPointCount + point;
       packed.dst_scale.data()[panel * block + o % block] = static_cast<float>(1 / scale);
       for (size_t i = 0; i < channels; ++i) {
@@ -123,7 +95,7 @@ const WinogradVariant& ChooseVariant(int out_channels) {
 
 class RangeObserver final : public LayerKernel {
  public:
-  RangeObserver(const Layer& layer, std::unique_ptr<LayerKernel> kernel, PointRanges& ranges)
+  RangeObserver(const Layer& layer, std::unique_ptr<LayerKernel> kernel, InputRanges& ranges)
       : kernel_(std::move(kernel)),
         padding_px_(layer.padding_px),
         channels_(layer.in_channels),
@@ -166,18 +138,18 @@ class RangeObserver final : public LayerKernel {
   const std::unique_ptr<LayerKernel> kernel_;
   const int padding_px_;
   const int channels_;
-  PointRanges& ranges_;
+  InputRanges& ranges_;
 };
 
 // Of inputs within +-`largest`: a point is at most the sum of its transform's magnitudes.
-PointRanges RangesWithin(double largest, int channels) {
+InputRanges RangesWithin(double largest, int channels) {
   const double a2 = kWinograd16BitPoints[0] * kWinograd16BitPoints[0];
   const double b2 = kWinograd16BitPoints[1] * kWinograd16BitPoints[1];
   const double ends = a2 * b2 + a2 + b2 + 1;
   const double of_a = (1 + b2) * (1 + kWinograd16BitPoints[0]);
   const double of_b = (1 + a2) * (1 + kWinograd16BitPoints[1]);
   const double sums[kPoints] = {ends, of_a, of_a, of_b, of_b, ends};
-  PointRanges ranges;
+  InputRanges ranges;
   for (const double x : sums) {
     for (const double y : sums)
       ranges.insert(ranges.end(), channels, static_cast<float>(largest * x * y));
@@ -188,17 +160,17 @@ PointRanges RangesWithin(double largest, int channels) {
 }  // namespace
 
 bool WinogradInt16Supports(const Layer& layer) {
-  return WinogradSupports(layer) && layer.in_channels <= kMaxChannels;
+  return WinogradSupports(layer) && layer.in_channels <= kMaxInt16Products;
 }
 
 std::unique_ptr<LayerKernel> MakeWinogradF4Int16(const Layer& layer, Isa /*isa*/) {
   constexpr double kLargestInput = 4;
-  return MakeCalibratedWinogradF4Int16(layer,
-                                       RangesWithin(kLargestInput / kMargin, layer.in_channels));
+  return MakeCalibratedWinogradF4Int16(
+      layer, RangesWithin(kLargestInput / kInt16Margin, layer.in_channels));
 }
 
 std::unique_ptr<LayerKernel> MakeCalibratedWinogradF4Int16(const Layer& layer,
-                                                           const PointRanges& ranges) {
+                                                           const InputRanges& ranges) {
   const WinogradVariant& variant = ChooseVariant(layer.out_channels);
   return std::make_unique<WinogradKernel>(layer, kWeights.size() - 2, variant, CoreCacheBytes(),
                                           PackInt16(layer, variant, ranges));
@@ -206,7 +178,7 @@ std::unique_ptr<LayerKernel> MakeCalibratedWinogradF4Int16(const Layer& layer,
 
 std::unique_ptr<LayerKernel> MakeRangeObserver(const Layer& layer,
                                                std::unique_ptr<LayerKernel> kernel,
-                                               PointRanges& ranges) {
+                                               InputRanges& ranges) {
   return std::make_unique<RangeObserver>(layer, std::move(kernel), ranges);
 }
 

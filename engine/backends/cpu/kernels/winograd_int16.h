@@ -5,29 +5,27 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
+#include "engine/backends/cpu/kernels/int16_scales.h"
 #include "engine/backends/cpu/kernels/isa.h"
 #include "engine/backends/cpu/kernels/kernel.h"
 #include "engine/model/network.h"
 
 namespace upscaled::cpu {
 
-// The largest magnitude that a layer's transformed input had: [point x * 6 + y][input channel].
-using PointRanges = std::vector<float>;
-
 bool WinogradInt16Supports(const Layer& layer);
 
 // For inputs within +-4, whatever they are.
 std::unique_ptr<LayerKernel> MakeWinogradF4Int16(const Layer& layer, Isa isa);
-// For inputs like those with these ranges, and twice as large ones.
+// For inputs whose transform has these ranges, [point x * 6 + y][input channel], and twice as large
+// ones.
 std::unique_ptr<LayerKernel> MakeCalibratedWinogradF4Int16(const Layer& layer,
-                                                           const PointRanges& ranges);
+                                                           const InputRanges& ranges);
 
 // `kernel`, of fp32 and with the same blocks, that also raises `ranges` to those of what it reads.
 // `ranges` outlives it; not thread safe.
 std::unique_ptr<LayerKernel> MakeRangeObserver(const Layer& layer,
                                                std::unique_ptr<LayerKernel> kernel,
-                                               PointRanges& ranges);
+                                               InputRanges& ranges);
 
 }  // namespace upscaled::cpu

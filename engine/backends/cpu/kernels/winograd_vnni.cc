@@ -17,30 +17,13 @@
 // as many blocks are computed at a time. Pairs of channels lie as vpackssdw leaves them.
 #include "engine/backends/cpu/kernels/args.h"
 #include "engine/backends/cpu/kernels/avx512-inl.h"
+#include "engine/backends/cpu/kernels/vnni-inl.h"
 #include "engine/backends/cpu/kernels/winograd_f4_16bit-inl.h"
 
 namespace upscaled::cpu {
 namespace {
 
-using Int16 = short;
-constexpr int kPairs = 8;         // of input channels, which come in multiples of 16
-constexpr int kClipped = 0x7fff;  // |V| that may have been more
-
-// Weights, inputs and products in the order written: GCC would move loads ahead of the products and
-// spill the sums.
-UPSCALED_AVX512_INLINE __m512i LoadWeights(const Int16* from) {
-  __m512i v;
-  asm volatile("vmovdqa64 %1, %0" : "=v"(v) : "m"(*reinterpret_cast<const __m512i*>(from)));
-  return v;
-}
-UPSCALED_AVX512_INLINE __m512i BroadcastPair(const Int16* from) {
-  __m512i v;
-  asm volatile("vpbroadcastd %1, %0" : "=v"(v) : "m"(*reinterpret_cast<const Int16(*)[2]>(from)));
-  return v;
-}
-UPSCALED_AVX512_INLINE void AddProducts(__m512i pairs, __m512i weights, __m512i& sum) {
-  asm volatile("vpdpwssd %2, %1, %0" : "+v"(sum) : "v"(weights), "v"(pairs));
-}
+constexpr int kPairs = 8;  // of input channels, which come in multiples of 16
 
 UPSCALED_AVX512_INLINE void PrefetchLine(const void* p) {
   _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
@@ -88,10 +71,6 @@ __attribute__((noinline)) void Gemm(const Int16* __restrict v, int steps, const 
       _mm512_store_si512(m + (t * kVectors + j) * kFloatLanes, sum[t][j]);
     }
   }
-}
-
-UPSCALED_AVX512_INLINE __m512 LoadHalves(const float* from) {
-  return _mm512_cvtph_ps(_mm256_load_si256(reinterpret_cast<const __m256i*>(from)));
 }
 
 // The vertical transforms of a block's columns: those that it shares with the block before it are

@@ -149,7 +149,7 @@ TEST_F(WinogradInt16Test, RangesAreThoseOfTheBlocksThatWereRead) {
   const Layer layer = MakeConv(Op::kConv, 20, 8, 3, 1, 1, random_);
   const Size size{test::RandomInt(random_, 1, 19), test::RandomInt(random_, 1, 11)};
   const reference::Tensor input = test::RandomTensor(20, size, random_);
-  cpu::PointRanges ranges;
+  cpu::InputRanges ranges;
   const auto kernel =
       cpu::MakeRangeObserver(layer, cpu::FindKernel("winograd_f4")->create(layer, isa_), ranges);
   const PlacedTensor src = Floats(20, input, kernel->margin());

@@ -1,0 +1,33 @@
+// What values and weights are multiplied with to become 16-bit integers, for kernels that add
+// products of these up in 32 bits: so large that little is lost, so small that no sum overflows.
+#pragma once
+
+#include <span>
+#include <vector>
+
+namespace upscaled::cpu {
+
+// The largest magnitudes that a layer's input had, in an order that its kernel knows.
+using InputRanges = std::vector<float>;
+
+// Inputs may be so much larger than those that were observed.
+inline constexpr double kInt16Margin = 2;
+
+// Scales of inputs that are added up together, by their ranges; as many `scales`.
+void SetInputScales(std::span<const float> ranges, float* scales);
+
+// Rounding adds up to half a unit to each of a sum's weights: of more than 2^17 nothing would be
+// left for the weights themselves.
+inline constexpr int kMaxInt16Products = 1 << 15;
+
+// The factor from the weights of one sum to 16-bit integers with which the sum of products cannot
+// leave 32 bits, whatever the inputs are: 2^15 sum |w| < 2^31.
+double Int16WeightScale(std::span<const double> weights);
+
+// The place of a channel in a plane of 32, where pairs lie as vpackssdw makes them of two vectors
+// of 16.
+constexpr int Int16PlaceOf(int channel) {
+  return channel % 16 / 4 * 8 + channel / 16 * 4 + channel % 4;
+}
+
+}  // namespace upscaled::cpu
