@@ -108,6 +108,12 @@ absl::Status AdmissionController::Reservation::Change(const ResourceRequest& res
   return status;
 }
 
+absl::StatusOr<AdmissionController::Reservation> AdmissionController::Reservation::ReserveMore(
+    const ResourceRequest& resources) const {
+  absl::MutexLock lock(&owner_->mutex_);
+  return owner_->ReserveFor(&*work_, resources);
+}
+
 void AdmissionController::Reservation::ReportProgress(int64_t cost) {
   if (owner_ == nullptr) return;
   absl::MutexLock lock(&owner_->mutex_);
@@ -161,8 +167,14 @@ absl::StatusOr<AdmissionController::CallSlot> AdmissionController::AdmitCall(int
 absl::StatusOr<AdmissionController::Reservation> AdmissionController::Reserve(
     const ResourceRequest& resources) {
   absl::MutexLock lock(&mutex_);
+  return ReserveFor(nullptr, resources);
+}
+
+absl::StatusOr<AdmissionController::Reservation> AdmissionController::ReserveFor(
+    const AdmittedWork::Request* whole, const ResourceRequest& resources) {
   RETURN_IF_ERROR(Take(resources));
-  const AdmittedWork::Request work = work_.Add(resources.payer);
+  AdmittedWork::Request work =
+      whole == nullptr ? work_.Add(resources.payer) : work_.AddPart(*whole);
   Requeue(work, resources.cost, resources, /*computed=*/false);
   return Reservation(this, resources, work);
 }
@@ -288,7 +300,7 @@ int64_t AdmissionController::Counted(int64_t cost) const {
   return std::min(cost, limits_.max_queue_cost() / 4);
 }
 
-void AdmissionController::Requeue(const AdmittedWork::Request& work, int64_t now,
+void AdmissionController::Requeue(AdmittedWork::Request& work, int64_t now,
                                   const ResourceRequest& resources, bool computed) {
   const int64_t before = work.cost();
   if (now == before) return;

@@ -86,11 +86,14 @@ class AdmissionController {
     // what it was made for, nothing of which has been computed. As Reserve; not OK: nothing has
     // changed.
     absl::Status Change(const ResourceRequest& resources);
+    // For one that holds something: more for the same request, whose work is computed after all
+    // that was reserved so before. As Reserve.
+    absl::StatusOr<Reservation> ReserveMore(const ResourceRequest& resources) const;
     // Gives back what is computed: `cost` so far. Thread safe beside itself, but not beside Release
     // and Change; reports may come in any order.
     void ReportProgress(int64_t cost);
-    // For one that holds something: what of others' work will be computed before all of its own is,
-    // as things stand.
+    // For one that holds something: what of other work will be computed before all of its request's
+    // is, as things stand.
     int64_t CostAhead() const;
 
    private:
@@ -137,6 +140,11 @@ class AdmissionController {
   AdmissionState state() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
+  // Takes all of it for a request, of which this is a part, or nothing. `whole` is null for one of
+  // its own.
+  absl::StatusOr<Reservation> ReserveFor(const AdmittedWork::Request* whole,
+                                         const ResourceRequest& resources)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes all of it but the work, or nothing.
   absl::Status Take(const ResourceRequest& resources) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes both sorts of memory from the budget and the address's share, or neither.
@@ -166,7 +174,7 @@ class AdmissionController {
   int64_t Counted(int64_t cost) const;
   // Changes what a request for these resources has in the queue, because that was `computed` or
   // else at the tenant's expense.
-  void Requeue(const AdmittedWork::Request& work, int64_t now, const ResourceRequest& resources,
+  void Requeue(AdmittedWork::Request& work, int64_t now, const ResourceRequest& resources,
                bool computed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Limits limits_;

@@ -7,19 +7,28 @@ namespace upscaled::server {
 AdmittedWork::Request AdmittedWork::Add(const Payer& payer) {
   const auto entry = payers_.try_emplace({payer.priority(), payer.name()}).first;
   entry->second.weight = payer.weight();
-  return {entry, entry->second.requests.emplace(entry->second.requests.end())};
+  std::list<OfRequest>& requests = entry->second.requests;
+  return {entry, requests.insert(requests.end(), {.parts = 1})};
 }
 
-void AdmittedWork::Set(const Request& request, int64_t cost) {
-  const int64_t more = cost - request.place_->cost;
-  request.place_->cost = cost;
-  request.place_->whole = std::max(request.place_->whole, cost);
+AdmittedWork::Request AdmittedWork::AddPart(const Request& request) {
+  ++request.place_->parts;
+  return {request.payer_, request.place_};
+}
+
+void AdmittedWork::Set(Request& request, int64_t cost) {
+  const int64_t more = cost - request.cost_;
+  OfRequest& whole = *request.place_;
+  request.cost_ = cost;
+  whole.cost += more;
+  whole.whole = std::max(whole.whole, whole.cost);
   request.payer_->second.cost += more;
   cost_ += more;
 }
 
-void AdmittedWork::Remove(const Request& request) {
+void AdmittedWork::Remove(Request& request) {
   Set(request, 0);
+  if (--request.place_->parts > 0) return;
   request.payer_->second.requests.erase(request.place_);
   if (request.payer_->second.requests.empty()) payers_.erase(request.payer_);
 }
@@ -37,7 +46,7 @@ double AdmittedWork::ComputedUntilEnd(const Request& request) const {
   const auto& [key, own] = *request.payer_;
   double cost = 0;
   for (const OfRequest& other : own.requests) {
-    if (other.cost > 0) cost += static_cast<double>(std::min(other.whole, request.cost()));
+    if (other.cost > 0) cost += static_cast<double>(std::min(other.whole, request.place_->cost));
   }
   return ComputedUntil(key, own.weight, cost, /*lasts=*/true);
 }

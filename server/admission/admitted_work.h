@@ -16,7 +16,8 @@ namespace upscaled::server {
 // Not thread safe. Costs are multiply-adds.
 class AdmittedWork {
   struct OfRequest {
-    int64_t cost = 0;   // not yet computed
+    int parts = 0;
+    int64_t cost = 0;   // of all parts, not yet computed
     int64_t whole = 0;  // the most that it has been
   };
   struct OfPayer {
@@ -28,10 +29,10 @@ class AdmittedWork {
   using Payers = std::map<Key, OfPayer>;
 
  public:
-  // One request's work.
+  // One request's work, or a part of it.
   class Request {
    public:
-    int64_t cost() const { return place_->cost; }
+    int64_t cost() const { return cost_; }
 
    private:
     friend class AdmittedWork;
@@ -39,19 +40,24 @@ class AdmittedWork {
         : payer_(payer), place_(place) {}
     Payers::iterator payer_;
     std::list<OfRequest>::iterator place_;
+    int64_t cost_ = 0;
   };
 
   // To be removed; of no cost yet.
   Request Add(const Payer& payer);
-  void Set(const Request& request, int64_t cost);
-  void Remove(const Request& request);
+  // Another part of the same request, computed after those that it has. Any of them may be the last
+  // to be removed.
+  Request AddPart(const Request& request);
+  void Set(Request& request, int64_t cost);
+  void Remove(Request& request);
 
   int64_t cost() const { return cost_; }     // of all
   int64_t CostOf(const Payer& payer) const;  // of one
   // What is computed, of all payers' work, until `cost` of the payer's is; no more work comes.
   double ComputedUntil(const Payer& payer, double cost) const;
-  // The same until the request is, if the load lasts: what ends is followed by its like. Of its
-  // payer's other requests none gets more than it; other payers who have work get their shares.
+  // The same until the request is, with all its parts, if the load lasts: what ends is followed by
+  // its like. Of its payer's other requests none gets more than it; other payers who have work get
+  // their shares.
   double ComputedUntilEnd(const Request& request) const;
 
  private:

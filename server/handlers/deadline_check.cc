@@ -37,14 +37,14 @@ std::optional<Forecast> ForecastImage(std::span<const DeviceClassWork> classes,
       .alone = (networks + image.codec) / std::min<int64_t>(own.streams, image.tiles)};
 }
 
-absl::Status CheckDeadline(const Forecast& forecast, absl::Duration left) {
+absl::Status CheckDeadline(const Forecast& forecast, absl::Duration left, absl::string_view what) {
   const absl::Duration estimate = forecast.total();
   if (estimate <= left) return absl::OkStatus();
 
   left = std::max(left, absl::ZeroDuration());
   const bool later = forecast.alone <= left;
   const std::string message = absl::StrCat(
-      "the image would take ", Text(estimate), ", ", Text(forecast.ahead),
+      "the ", what, " would take ", Text(estimate), ", ", Text(forecast.ahead),
       " of that for what is queued ahead of it, and the call's deadline is in ", Text(left),
       later ? absl::StrCat("; as much time would do in ", Text(estimate - left)) : "");
   const absl::Status refusal =

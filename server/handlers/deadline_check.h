@@ -1,4 +1,4 @@
-// How long an image will take, and whether that is before its call's deadline.
+// How long an image or a tile will take, and whether that is before its call's deadline.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +6,7 @@
 #include <span>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "server/devices/device_chooser.h"
 
@@ -32,10 +33,11 @@ struct Forecast {
 std::optional<Forecast> ForecastImage(std::span<const DeviceClassWork> classes,
                                       const ImageWork& image);
 
-// `left` is the time until the deadline. RESOURCE_EXHAUSTED (kDeadlineInfeasible) where the
-// forecast is longer, with a message and metadata {estimate, deadline} that say what it would take,
-// and with a retry delay after which as much time would do, if no more comes; none where the image
-// alone takes more.
-absl::Status CheckDeadline(const Forecast& forecast, absl::Duration left);
+// `left` is the time until the deadline, `what` the image or the tile. RESOURCE_EXHAUSTED
+// (kDeadlineInfeasible) where the forecast is longer, with a message and metadata {estimate,
+// deadline} that say what it would take, and with a retry delay after which as much time would do,
+// if no more comes; none where the image alone takes more.
+absl::Status CheckDeadline(const Forecast& forecast, absl::Duration left,
+                           absl::string_view what = "image");
 
 }  // namespace upscaled::server

@@ -12,10 +12,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
+#include "engine/base/int_math.h"
 #include "engine/base/status_macros.h"
 #include "engine/pipeline/image_run.h"
 #include "server/base/error.h"
 #include "server/handlers/convert.h"
+#include "server/handlers/deadline_check.h"
 #include "server/handlers/request_options.h"
 
 namespace upscaled::server {
@@ -148,7 +150,8 @@ class TilesRun {
     const size_t scratch_bytes = executable_->ScratchBytes(executable_->PreferredTile());
     ASSIGN_OR_RETURN(
         context_.reservation,
-        environment_.admission.Reserve({.scratch_bytes = static_cast<int64_t>(scratch_bytes)}));
+        environment_.admission.Reserve(
+            {.scratch_bytes = static_cast<int64_t>(scratch_bytes), .payer = context_.payer}));
     return absl::OkStatus();
   }
 
@@ -169,6 +172,11 @@ class TilesRun {
       absl::StatusOr<std::shared_ptr<TileJob>> job =
           received.ok() ? Admit(*request.mutable_tile()) : received;
       if (!job.ok()) {
+        // What its first tile has no time for is refused as a whole.
+        if (context_.record.source_pixels == 0 &&
+            ReasonOf(job.status()) == ErrorReason::kDeadlineInfeasible) {
+          return job.status();
+        }
         RETURN_IF_ERROR(writer_.Write(ErrorResponse(id, job.status())));
         continue;
       }
@@ -202,10 +210,11 @@ class TilesRun {
                          ImageRun::Bytes(bytes_per_part_, size, job->part_size);
     job->cost = static_cast<int64_t>(ImageRun::Cost(*executable_, size, job->part_size));
     ASSIGN_OR_RETURN(job->reservation,
-                     environment_.admission.Reserve({.memory_bytes = static_cast<int64_t>(bytes),
-                                                     .cost = job->cost,
-                                                     .device_class = executable_->device_class(),
-                                                     .payer = context_.payer}));
+                     context_.reservation.ReserveMore({.memory_bytes = static_cast<int64_t>(bytes),
+                                                       .cost = job->cost,
+                                                       .device_class = executable_->device_class(),
+                                                       .payer = context_.payer}));
+    RETURN_IF_ERROR(CheckTime(*job, size));
     job->source = std::move(tile);
     job->response.set_id(job->source.id());
     pb::Tile& result = *job->response.mutable_tile();
@@ -216,6 +225,21 @@ class TilesRun {
     job->reserved_bytes = result_bytes + kMessageOverheadBytes;
     context_.record.source_pixels += pixels;
     return job;
+  }
+
+  // Whether the tile can end before the call's deadline, after those that came before it.
+  absl::Status CheckTime(const TileJob& job, Size size) const {
+    if (context_.deadline == absl::InfiniteFuture()) return absl::OkStatus();
+    const std::optional<Forecast> forecast =
+        ForecastImage(environment_.scheduler.work(),
+                      {.device_class = executable_->device_class(),
+                       .stream_speed = environment_.scheduler.StreamSpeed(*executable_),
+                       .cost = job.cost,
+                       .tiles = CeilDiv(size.width, job.part_size.width) *
+                                CeilDiv(size.height, job.part_size.height),
+                       .cost_ahead = job.reservation.CostAhead()});
+    if (!forecast.has_value()) return absl::OkStatus();
+    return CheckDeadline(*forecast, context_.deadline - environment_.clock.Now(), "tile");
   }
 
   // Counts a tile until the result is invoked, or dropped because an exception kept the tile from

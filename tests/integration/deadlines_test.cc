@@ -1,10 +1,14 @@
 // Calls whose deadline cannot be met are refused with what they would take, over both doors.
 #include <cstring>
+#include <initializer_list>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <gmock/gmock.h>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "nlohmann/json.hpp"
 #include "tests/integration/http_answers.h"
 #include "tests/integration/test_server.h"
@@ -104,6 +108,52 @@ TEST_F(DeadlinesTest, SaysWhenAsMuchTimeWouldDo) {
             200);
   context.TryCancel();
   stream->Finish();
+}
+
+// A stream that had half a second for 64 x 64 pixels needs minutes for the largest tile.
+TEST_F(DeadlinesTest, RefusesTilesThatTakeTooLong) {
+  server_.gate().Close();
+  grpc::ClientContext slow;
+  const auto image = server_.stub().UpscaleImage(&slow);
+  image->Write(StartMessage({}));
+  image->Write(ChunkMessage(Plain(64, 64)));
+  image->WritesDone();
+  server_.gate().AwaitWaiting(1);
+  absl::SleepFor(absl::Milliseconds(500));
+  server_.gate().Open();
+  pb::UpscaleImageResponse part;
+  while (image->Read(&part)) continue;
+  ASSERT_TRUE(image->Finish().ok());
+
+  // The answers to tiles of these sides, one after the other, and the call's end.
+  const auto send = [&](std::initializer_list<int> sides_px) {
+    grpc::ClientContext context;
+    context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(15)));
+    const auto stream = server_.stub().UpscaleTiles(&context);
+    pb::UpscaleTilesRequest message;
+    message.mutable_start();
+    stream->Write(message);
+    std::vector<pb::UpscaleTilesResponse> answers;
+    for (const int side_px : sides_px) {
+      pb::Tile& tile = *message.mutable_tile();
+      tile.set_width_px(side_px), tile.set_height_px(side_px), tile.set_bits_per_sample(8);
+      tile.set_pixels(std::string(size_t{3} * side_px * side_px, 'x'));
+      stream->Write(message);
+      if (!stream->Read(&answers.emplace_back())) break;
+    }
+    stream->WritesDone();
+    return std::pair(std::move(answers), stream->Finish());
+  };
+  const auto [none, refused] = send({1000});
+  EXPECT_TRUE(IsError(refused, StatusCode::RESOURCE_EXHAUSTED, "DEADLINE_INFEASIBLE",
+                      "the tile would take "));
+  const auto [answers, status] = send({8, 1000, 8});
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  ASSERT_EQ(answers.size(), 3u);
+  EXPECT_TRUE(answers[0].has_tile()) << answers[0].error().message();
+  EXPECT_EQ(answers[1].error().reason(), pb::ERROR_REASON_DEADLINE_INFEASIBLE);
+  EXPECT_THAT(answers[1].error().message(), HasSubstr("the call's deadline is in "));
+  EXPECT_TRUE(answers[2].has_tile()) << answers[2].error().message();
 }
 
 TEST_F(DeadlinesTest, ACallOverHttpEndsAtItsTimeout) {

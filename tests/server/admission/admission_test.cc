@@ -222,6 +222,21 @@ TEST_F(AdmissionTest, WhatNeverFitsIsNoOverload) {
                         "server's 1000"));
 }
 
+TEST_F(AdmissionTest, MoreForARequestIsComputedAfterWhatItHas) {
+  auto call = *admission_.Reserve({});
+  auto first = *call.ReserveMore({.memory_bytes = 600, .cost = 100});
+  const auto second = *call.ReserveMore({.memory_bytes = 400, .cost = 30});
+  const auto other = *admission_.Reserve({.cost = 50});
+  EXPECT_EQ(call.ReserveMore({.memory_bytes = 1}).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(second.CostAhead(), 100 + 50);
+  EXPECT_EQ(other.CostAhead(), 50) << "of the call's as much as its own";
+  first.ReportProgress(80);
+  EXPECT_EQ(second.CostAhead(), 20 + 50);
+  call.Release(), first.Release();
+  EXPECT_EQ(second.CostAhead(), 30) << "of the other as much as its own";
+}
+
 TEST_F(AdmissionTest, TellsTheQueuesOfDeviceClasses) {
   auto first = *admission_.Reserve({.cost = 100, .device_class = 1});
   auto second = *admission_.Reserve({.cost = 20});  // for none, as long as nobody has chosen one

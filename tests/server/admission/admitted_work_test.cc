@@ -18,7 +18,7 @@ Payer Tenant(const std::string& name, double weight = 1,
 class AdmittedWorkTest : public ::testing::Test {
  protected:
   AdmittedWork::Request Add(const Payer& payer, int64_t cost) {
-    const AdmittedWork::Request request = work_.Add(payer);
+    AdmittedWork::Request request = work_.Add(payer);
     work_.Set(request, cost);
     return request;
   }
@@ -28,7 +28,7 @@ class AdmittedWorkTest : public ::testing::Test {
 
 TEST_F(AdmittedWorkTest, SumsByPayer) {
   const Payer a{.address = "a"}, b{.address = "b"};
-  const auto first = Add(a, 10);
+  auto first = Add(a, 10);
   Add(a, 20);
   Add(b, 5);
   EXPECT_EQ(work_.cost(), 35);
@@ -44,13 +44,28 @@ TEST_F(AdmittedWorkTest, SumsByPayer) {
 TEST_F(AdmittedWorkTest, ARequestWaitsForItsPayersOthersAsFarAsTheyAreNoLarger) {
   const Payer a{.address = "a"};
   Add(a, 1000);
-  const auto small = Add(a, 3);
+  auto small = Add(a, 3);
   const auto own = Add(a, 10);
   EXPECT_EQ(work_.ComputedUntilEnd(own), 10 + 10 + 3);
   work_.Set(small, 1);
   EXPECT_EQ(work_.ComputedUntilEnd(own), 10 + 10 + 3) << "another one may follow it";
   work_.Set(small, 0);
   EXPECT_EQ(work_.ComputedUntilEnd(own), 10 + 10);
+}
+
+TEST_F(AdmittedWorkTest, PartsOfARequestAreOneAgainstOthersAndFollowEachOther) {
+  const Payer a{.address = "a"};
+  auto tiles = Add(a, 0);
+  auto first = work_.AddPart(tiles), second = work_.AddPart(tiles);
+  work_.Set(first, 100), work_.Set(second, 20);
+  auto image = Add(a, 10);
+  EXPECT_EQ(work_.ComputedUntilEnd(image), 10 + 10) << "as much of the tiles as its own";
+  EXPECT_EQ(work_.ComputedUntilEnd(second), 100 + 20 + 10);
+  work_.Remove(tiles), work_.Remove(first);
+  EXPECT_EQ(work_.ComputedUntilEnd(second), 20 + 10);
+  EXPECT_EQ(work_.cost(), 30);
+  work_.Remove(second), work_.Remove(image);
+  EXPECT_EQ(work_.cost(), 0);
 }
 
 TEST_F(AdmittedWorkTest, OthersGetTheirWeightsAndNoMoreThanTheyHave) {

@@ -102,6 +102,8 @@ TEST(CheckDeadlineTest, NeverComesBackForAnImageThatAloneIsTooLarge) {
   EXPECT_THAT(std::string(refusal.message()), HasSubstr("deadline is in 1s"));
   const absl::Status late = CheckDeadline(forecast, -absl::Seconds(1));
   EXPECT_THAT(std::string(late.message()), HasSubstr("deadline is in 0"));
+  EXPECT_THAT(std::string(CheckDeadline(forecast, absl::Seconds(1), "tile").message()),
+              HasSubstr("the tile would take 20s"));
 }
 
 }  // namespace
