@@ -1,6 +1,7 @@
 #include "engine/backends/cpu/program.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -113,6 +114,51 @@ class NodeAppender {
   WeightBudget budget_;
 };
 
+// Whether the layer has one pixel, whatever the image.
+bool IsOnePixel(const Network& network, int index) {
+  const Layer& layer = network.layers[index];
+  switch (layer.op) {
+    case Op::kGlobalAveragePool:
+      return true;
+    case Op::kConv:
+      return layer.kernel_px == 1 && layer.stride_px == 1 && layer.padding_px == 0 &&
+             IsOnePixel(network, layer.inputs[0]);
+    case Op::kActivation:
+    case Op::kAffine:
+      return IsOnePixel(network, layer.inputs[0]);
+    default:
+      return false;
+  }
+}
+
+// Chooses the products that become views, and gives their readers scratch for factors.
+void ChooseScaledViews(Program& program) {
+  const std::vector<Layer>& layers = program.network.layers;
+  program.scaled_view.resize(layers.size());
+  for (size_t i = 1; i < layers.size(); ++i) {
+    const Layer& layer = layers[i];
+    const bool scales = layer.op == Op::kMul && layer.activation == Activation::kNone &&
+                        layer.out_channels > kMaxInterleavedChannels && !program.half[i] &&
+                        IsOnePixel(program.network, layer.inputs[1]);
+    if (!scales || program.scaled_view[layer.inputs[0]] || program.consumers[i].empty()) continue;
+    size_t scratch_floats = 0;
+    const bool all_can = std::ranges::all_of(program.consumers[i], [&](int consumer) {
+      const LayerKernel* kernel = program.kernels[consumer].get();
+      const std::optional<size_t> floats =
+          kernel == nullptr ? std::nullopt : kernel->FactorScratchFloats();
+      scratch_floats = std::max(scratch_floats, floats.value_or(0));
+      return floats.has_value();
+    });
+    if (!all_can) continue;
+    program.scaled_view[i] = true;
+    program.kernels[i].reset();
+    program.scratch_floats = std::max(program.scratch_floats, scratch_floats);
+    Margin& margin = program.margin[layer.inputs[0]];
+    margin.left_px = std::max(margin.left_px, program.margin[i].left_px);
+    margin.right_px = std::max(margin.right_px, program.margin[i].right_px);
+  }
+}
+
 // Sets all that follows from the layers' kernels and connections.
 void Connect(Program& program) {
   const size_t count = program.network.layers.size();
@@ -204,6 +250,7 @@ absl::StatusOr<Program> BuildProgram(const Network& source, Isa isa, const Kerne
   NodeAppender appender(source, kernels, isa, calibration, program);
   for (const Node& node : plan.nodes) RETURN_IF_ERROR(appender.Append(node));
   Connect(program);
+  ChooseScaledViews(program);
   StaggerBlocks(program);
   ChooseCached(program);
   return program;

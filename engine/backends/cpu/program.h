@@ -35,6 +35,9 @@ struct Program {
   std::vector<bool> half;            // whether it is blocked and of halves
   std::vector<Margin> margin;        // around the layer's tensor: what its consumers read
   std::vector<std::vector<int>> consumers;
+  // Products with one factor a channel that nobody computes: their readers take the first input's
+  // tensor and the factors (Tensor::factors). Without a kernel.
+  std::vector<bool> scaled_view;
   // Layers that tiles keep from one pass over an image with global poolings to the next: the pooled
   // ones, those where the next pass goes on, and images on the way to them, which are small.
   std::vector<bool> cached;

@@ -80,6 +80,7 @@ class Scheduler {
         Need(inputs[n], Reads(layer, n, {rows.y, rows.bottom() - 1}).last + 1);
       }
       next_[layer] = rows.bottom();
+      if (program_.scaled_view[layer]) continue;
       const int first = std::max(rows.y, regions_[layer].y);
       ring_rows_[layer] =
           std::max(ring_rows_[layer], rows.bottom() - std::min(first, FirstRowInUse(layer)));
@@ -110,7 +111,12 @@ class Scheduler {
   int FirstRowInUse(int layer) const {
     int first = next_[layer];
     for (const int consumer : program_.consumers[layer]) {
-      if (!runs_[consumer] || Finished(consumer)) continue;
+      if (!runs_[consumer]) continue;
+      if (program_.scaled_view[consumer]) {
+        first = std::min(first, FirstRowInUse(consumer));
+        continue;
+      }
+      if (Finished(consumer)) continue;
       const PixelRange left{next_[consumer], regions_[consumer].bottom() - 1};
       const std::vector<int>& inputs = program_.network.layers[consumer].inputs;
       for (size_t n = 0; n < inputs.size(); ++n) {
@@ -169,6 +175,7 @@ RowSchedule ScheduleRows(const Program& program, const TilePlan& plan, size_t pa
   for (size_t i = 0; i < plan.regions.size(); ++i) {
     const Tensor& tensor = schedule.tensors.emplace_back(
         LayOut(program, i, plan.regions[i], plan.layer_sizes[i], scheduler.ring_rows()[i]));
+    if (program.scaled_view[i]) continue;
     (keeps && program.cached[i] ? schedule.cached_floats : schedule.workspace_floats) +=
         tensor.planes() * tensor.plane_stride;
   }
@@ -182,6 +189,14 @@ void BindWorkspace(const Program& program, const TilePlan& plan, float* workspac
   workspace += OddCacheLines(program.scratch_floats);
   for (size_t i = 0; i < schedule.tensors.size(); ++i) {
     Tensor& t = schedule.tensors[i];
+    if (program.scaled_view[i]) {
+      const std::vector<int>& inputs = program.network.layers[i].inputs;
+      const Tensor& factors = schedule.tensors[inputs[1]];
+      t = schedule.tensors[inputs[0]];
+      t.factors = factors.At(0, 0);
+      t.factor_plane_stride = factors.plane_stride;
+      continue;
+    }
     float*& storage = schedule.cached_floats > 0 && program.cached[i] ? cache : workspace;
     const size_t left = static_cast<size_t>(program.margin[i].left_px) * t.pixel_stride;
     const size_t right = static_cast<size_t>(program.margin[i].right_px) * t.pixel_stride;

@@ -104,6 +104,8 @@ struct DirectArgs {
   // Added to the activated sums if not null: as dst_row, of a blocked tensor.
   const float* residual_row;
   size_t residual_plane_stride;
+  const float* residual_factors;  // if not null: one for each of its channels
+  size_t residual_factor_plane_stride;
   int width_px;
   const float* weights;
   EpilogueArgs epilogue;

@@ -107,10 +107,16 @@ HWY_NOINLINE void Tile(const DirectArgs& args, int x, const float* HWY_RESTRICT 
       const float* residual = args.residual_row + plane * args.residual_plane_stride +
                               (channel - plane * kPlaneChannels) +
                               static_cast<size_t>(x) * args.dst_pixel_stride;
+      const Vec factor =
+          args.residual_factors == nullptr
+              ? hn::Set(d, 1.0f)
+              : hn::LoadU(d, args.residual_factors + plane * args.residual_factor_plane_stride +
+                                 (channel - plane * kPlaneChannels));
       HWY_UNROLL(32)
       for (int p = 0; p < kPixels; ++p) {
         if (p >= pixels) continue;
-        sum[j][p] = hn::Add(sum[j][p], hn::LoadU(d, residual + p * args.dst_pixel_stride));
+        const Vec value = hn::LoadU(d, residual + p * args.dst_pixel_stride);
+        sum[j][p] = hn::MulAdd(value, factor, sum[j][p]);
       }
     }
     HWY_UNROLL(32)
@@ -211,29 +217,38 @@ class DirectKernel final : public LayerKernel {
         stride_px_(layer.stride_px),
         padding_px_(layer.padding_px),
         crop_px_(layer.crop_px),
+        reads_factors_(precision == Precision::kExact),
         convolution_(layer, isa, precision) {}
 
   void Run(std::span<const Tensor> src, const Tensor& dst, const Rect& rows,
-           float* /*scratch*/) const override {
+           float* scratch) const override {
+    const bool scaled = src[0].factors != nullptr;
+    if (scaled) convolution_.ScaleWeights(src[0], scratch);
+    const float* const weights = scaled ? scratch : convolution_.weights();
     const float* src_rows[DirectArgs::kMaxKernel];
     for (int y = rows.y; y < rows.bottom(); ++y) {
       for (int k = 0; k < kernel_px_; ++k) {
         src_rows[k] =
             src[0].At(y * stride_px_ - padding_px_ + k, rows.x * stride_px_ - padding_px_);
       }
-      convolution_.RunRow(src[0], src_rows, dst, dst.At(y, rows.x), 1, rows.width,
+      convolution_.RunRow(src[0], src_rows, weights, dst, dst.At(y, rows.x), 1, rows.width,
                           ResidualRow::At(src, y + crop_px_, rows.x + crop_px_));
     }
   }
 
   Margin margin() const override { return {padding_px_, padding_px_}; }
   size_t WeightBytes() const override { return convolution_.WeightBytes(); }
+  std::optional<size_t> FactorScratchFloats() const override {
+    if (!reads_factors_) return std::nullopt;
+    return convolution_.weight_count();
+  }
 
  private:
   const int kernel_px_;
   const int stride_px_;
   const int padding_px_;
   const int crop_px_;
+  const bool reads_factors_;
   const DirectConvolution convolution_;
 };
 
@@ -251,9 +266,24 @@ DirectConvolution::DirectConvolution(const Layer& layer, Isa isa, Precision prec
       epilogue_(layer, RoundUp(RoundUp(layer.out_channels, dst_plane_channels_), group_)),
       weights_(PackWeights(layer)) {}
 
-void DirectConvolution::RunRow(const Tensor& src, const float* const* src_rows, const Tensor& dst,
-                               float* dst_row, int dst_step_px, int width_px,
-                               const ResidualRow& residual) const {
+void DirectConvolution::ScaleWeights(const Tensor& src, float* scaled) const {
+  const float* w = weights_.data();
+  const float* const end = w + weights_.size();
+  while (w < end) {  // a group of outputs
+    for (int plane = 0; plane < src.planes(); ++plane) {
+      const float* const factors = src.factors + plane * src.factor_plane_stride;
+      for (int tap = 0; tap < kernel_px_ * kernel_px_; ++tap) {
+        for (int c = 0; c < src_plane_channels_; ++c, w += group_, scaled += group_) {
+          for (int o = 0; o < group_; ++o) scaled[o] = w[o] * factors[c];
+        }
+      }
+    }
+  }
+}
+
+void DirectConvolution::RunRow(const Tensor& src, const float* const* src_rows,
+                               const float* weights, const Tensor& dst, float* dst_row,
+                               int dst_step_px, int width_px, const ResidualRow& residual) const {
   DirectArgs args{};
   std::copy_n(src_rows, kernel_px_, args.src_rows);
   args.src_planes = src.planes();
@@ -270,8 +300,10 @@ void DirectConvolution::RunRow(const Tensor& src, const float* const* src_rows, 
   args.dst_plane_stride = blocked ? dst.plane_stride : 0;
   args.residual_row = residual.data;
   args.residual_plane_stride = residual.plane_stride;
+  args.residual_factors = residual.factors;
+  args.residual_factor_plane_stride = residual.factor_plane_stride;
   args.width_px = width_px;
-  args.weights = weights_.data();
+  args.weights = weights;
   args.epilogue = epilogue_.args();
   variant_.run(args);
 }

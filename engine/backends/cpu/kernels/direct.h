@@ -19,13 +19,18 @@ std::unique_ptr<LayerKernel> MakeDirect(const Layer& layer, Isa isa);
 bool DirectFp16Supports(const Layer& layer);
 std::unique_ptr<LayerKernel> MakeDirectFp16(const Layer& layer, Isa isa);
 
-// A row that a layer adds to its result, its second input's, if it has one.
+// A row that a layer adds to its result, its second input's, if it has one; by its factors, if it
+// has those.
 struct ResidualRow {
   const float* data = nullptr;
   size_t plane_stride = 0;
+  const float* factors = nullptr;
+  size_t factor_plane_stride = 0;
 
   static ResidualRow At(std::span<const Tensor> src, int y, int x) {
-    return src.size() < 2 ? ResidualRow{} : ResidualRow{src[1].At(y, x), src[1].plane_stride};
+    if (src.size() < 2) return {};
+    const Tensor& t = src[1];
+    return {t.At(y, x), t.plane_stride, t.factors, t.factor_plane_stride};
   }
 };
 
@@ -38,10 +43,17 @@ class DirectConvolution {
 
   // Computes `width_px` outputs from `src_rows` (kernel_px of them, in `src`, at the column that
   // the first output reads) into `dst_row` (in `dst`), `dst_step_px` pixels apart, as are those of
-  // `residual`, which begins at the first output.
-  void RunRow(const Tensor& src, const float* const* src_rows, const Tensor& dst, float* dst_row,
-              int dst_step_px, int width_px, const ResidualRow& residual) const;
+  // `residual`, which begins at the first output. `weights`: weights(), or those by the factors of
+  // `src`.
+  void RunRow(const Tensor& src, const float* const* src_rows, const float* weights,
+              const Tensor& dst, float* dst_row, int dst_step_px, int width_px,
+              const ResidualRow& residual) const;
+
+  const float* weights() const { return weights_.data(); }
+  size_t weight_count() const { return weights_.size(); }
   size_t WeightBytes() const { return weights_.bytes(); }
+  // Writes weight_count() of them by the factors of `src`. In precision kExact.
+  void ScaleWeights(const Tensor& src, float* scaled) const;
   // Outputs that are computed at a time: rows are best cut at multiples.
   int tile_px() const { return variant_.tile_px; }
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "engine/backends/cpu/kernels/args.h"
@@ -33,6 +34,10 @@ struct Tensor {
   int pixel_stride = 0;  // floats; 16 when blocked
   size_t row_stride = 0;
   size_t plane_stride = 0;
+  // Not null: what the values are to be multiplied with, one for each channel of a blocked tensor.
+  // Only kernels that can are given such tensors (LayerKernel::FactorScratchFloats).
+  const float* factors = nullptr;
+  size_t factor_plane_stride = 0;
 
   bool blocked() const { return channels > kMaxInterleavedChannels && pixel_stride == 16; }
   int plane_channels() const { return half ? kHalfPlaneChannels : kPlaneChannels; }
@@ -69,6 +74,8 @@ class LayerKernel {
   virtual int block_px() const { return 1; }
   virtual Margin margin() const { return {}; }
   virtual size_t ScratchFloats() const { return 0; }
+  // What it needs instead where inputs have factors; nullopt: it cannot read those.
+  virtual std::optional<size_t> FactorScratchFloats() const { return std::nullopt; }
   virtual size_t WeightBytes() const { return 0; }
 };
 

@@ -47,6 +47,7 @@ class TransposedKernel final : public LayerKernel {
         stride_px_(layer.stride_px),
         padding_px_(layer.padding_px),
         crop_px_(layer.crop_px),
+        reads_factors_(precision == Precision::kExact),
         taps_(TapsPerPhase(layer)) {
     for (int y = 0; y < stride_px_; ++y) {
       for (int x = 0; x < stride_px_; ++x) {
@@ -56,7 +57,11 @@ class TransposedKernel final : public LayerKernel {
   }
 
   void Run(std::span<const Tensor> src, const Tensor& dst, const Rect& rows,
-           float* /*scratch*/) const override {
+           float* scratch) const override {
+    const bool scaled = src[0].factors != nullptr;
+    for (size_t phase = 0; scaled && phase < phases_.size(); ++phase) {
+      phases_[phase].ScaleWeights(src[0], scratch + phase * phases_[phase].weight_count());
+    }
     // The phases of a row take turns: what they read and the lines between which they write are in
     // the core's cache then.
     const int part_px = stride_px_ * phases_.front().tile_px();
@@ -64,7 +69,8 @@ class TransposedKernel final : public LayerKernel {
       for (int begin = rows.x; begin < rows.right(); begin += part_px) {
         const int end = std::min(rows.right(), begin + part_px);
         for (int x = begin; x < std::min(end, begin + stride_px_); ++x) {
-          RunPhase(src, dst, y, x, (end - x + stride_px_ - 1) / stride_px_);
+          RunPhase(src, scaled ? scratch : nullptr, dst, y, x,
+                   (end - x + stride_px_ - 1) / stride_px_);
         }
       }
     }
@@ -76,10 +82,16 @@ class TransposedKernel final : public LayerKernel {
     for (const DirectConvolution& phase : phases_) bytes += phase.WeightBytes();
     return bytes;
   }
+  std::optional<size_t> FactorScratchFloats() const override {
+    if (!reads_factors_) return std::nullopt;
+    return phases_.size() * phases_.front().weight_count();
+  }
 
  private:
-  // Outputs (x + n * stride, y) for n < count.
-  void RunPhase(std::span<const Tensor> src, const Tensor& dst, int y, int x, int count) const {
+  // Outputs (x + n * stride, y) for n < count. `scaled`: all phases' weights by the factors of the
+  // first input, if it has those.
+  void RunPhase(std::span<const Tensor> src, const float* scaled, const Tensor& dst, int y, int x,
+                int count) const {
     const int phase_y = (y + padding_px_) % stride_px_, phase_x = (x + padding_px_) % stride_px_;
     const int last_y = (y + padding_px_) / stride_px_, last_x = (x + padding_px_) / stride_px_;
     const float* src_rows[DirectArgs::kMaxKernel];
@@ -88,15 +100,18 @@ class TransposedKernel final : public LayerKernel {
       const bool in_kernel = phase_y + t * stride_px_ < kernel_px_;
       src_rows[taps_ - 1 - t] = src[0].At(in_kernel ? last_y - t : -1, last_x - (taps_ - 1));
     }
-    phases_[phase_y * stride_px_ + phase_x].RunRow(
-        src[0], src_rows, dst, dst.At(y, x), stride_px_, count,
-        ResidualRow::At(src, y + crop_px_, x + crop_px_));
+    const int number = phase_y * stride_px_ + phase_x;
+    const DirectConvolution& phase = phases_[number];
+    phase.RunRow(src[0], src_rows,
+                 scaled ? scaled + number * phase.weight_count() : phase.weights(), dst,
+                 dst.At(y, x), stride_px_, count, ResidualRow::At(src, y + crop_px_, x + crop_px_));
   }
 
   const int kernel_px_;
   const int stride_px_;
   const int padding_px_;
   const int crop_px_;
+  const bool reads_factors_;
   const int taps_;
   std::vector<DirectConvolution> phases_;
 };

@@ -88,5 +88,24 @@ TEST(ProgramTest, KernelsThatCannotAddStayApart) {
   EXPECT_THAT(NamesIn(network, "winograd_f4"), AllOf(Contains("conv2"), Contains("sum")));
 }
 
+// A layer, times its mean, read by a last layer of so many pixels a side.
+bool IsScaledView(int kernel_px, Activation activation = Activation::kNone) {
+  Network network = test::InputAlone();
+  test::AppendConv(network, 16, 1);
+  test::AppendTimesMean(network, 1);
+  network.layers.back().activation = activation;
+  test::AppendConv(network, 8, kernel_px);
+  test::AppendConv(network, 3, 1);
+  const auto program = BuildProgram(network, ListIsas().front(), nullptr);
+  EXPECT_TRUE(program.ok()) << program.status();
+  return program.ok() && program->scaled_view[program->index_of[3]];
+}
+
+TEST(ProgramTest, ProductsWithMeansAreLeftToReadersThatCan) {
+  EXPECT_TRUE(IsScaledView(1));
+  EXPECT_FALSE(IsScaledView(3)) << "a Winograd kernel";
+  EXPECT_FALSE(IsScaledView(1, Activation::kRelu));
+}
+
 }  // namespace
 }  // namespace upscaled::cpu
