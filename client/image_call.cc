@@ -51,6 +51,8 @@ absl::Status ImageCall::Upload(Stream& stream, const ImageRequest& request, std:
   start.set_request_id(request.request_id);
   start.set_total_bytes(source_.total_bytes());
   start.set_report_progress(true);
+  start.set_source_sha256(request.source_sha256);
+  start.set_name_only(request.name_only);
   if (!stream.Write(message)) return absl::OkStatus();
 
   std::string& chunk = *message.mutable_chunk();

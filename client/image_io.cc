@@ -186,6 +186,10 @@ absl::Status FileSink::Restart() {
   return absl::OkStatus();
 }
 
+void FileSink::Rename(const std::string& name) {
+  path_ = std::filesystem::path(path_).replace_filename(name).string();
+}
+
 absl::Status FileSink::Commit() {
   // Before the rename, or a power failure may leave an empty file where a whole one was.
   if (!Synced(fd_.get())) return Errno(errno, "cannot write to", path_);

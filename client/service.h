@@ -34,6 +34,11 @@ struct ImageRequest {
   // An image that the server fetches itself, instead of one of the source, which then has no bytes.
   // Over HTTP alone; empty: none.
   std::string source_url;
+  // The SHA-256 of the image, 32 bytes, for a server that may have its result; empty: unknown. Over
+  // gRPC alone, as the next one.
+  std::string source_sha256;
+  // Asks for ImageResult::header.etag() alone: nothing is computed and the sink gets nothing.
+  bool name_only = false;
   // A UUID for logs; empty: one is made.
   std::string request_id;
 };

@@ -194,6 +194,24 @@ v1::UpscaleOptions UpscaleFlags::ToProto() const {
   return options;
 }
 
+void FormatFlags::AddTo(CLI::App& command) {
+  const auto add = [&](const char* name, auto& value, const char* type, const char* description) {
+    return command.add_option(name, value, description)->type_name(type);
+  };
+  add("-f,--format", format, "png|jpeg|webp", "Default: by the output's name, else the input's own")
+      ->check(CLI::IsMember({"png", "jpg", "jpeg", "webp"}, CLI::ignore_case).description(""));
+  add("-q,--quality", quality, "N", "Of JPEG and WebP, 1 to 100 (lossless WebP); default: 90")
+      ->check(Between(1, 100));
+  add("--png-compression", png_compression, "N", "0 fastest to 9 smallest")->check(Between(0, 9));
+  command.add_flag("--16-bit", keep_16_bit, "Keep 16 bits a sample where the input has them (PNG)");
+}
+
+void FormatFlags::ApplyTo(v1::UpscaleOptions& options) const {
+  options.set_quality(quality);
+  if (png_compression.has_value()) options.set_png_compression(*png_compression);
+  options.set_keep_16_bit(keep_16_bit);
+}
+
 v1::ImageFormat ParseFormat(absl::string_view name) {
   const std::string lower = absl::AsciiStrToLower(name);
   if (lower == "png") return v1::IMAGE_FORMAT_PNG;

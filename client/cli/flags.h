@@ -74,6 +74,18 @@ struct UpscaleFlags {
   v1::Precision ToPrecision() const;
 };
 
+// What to write.
+struct FormatFlags {
+  std::string format;
+  int quality = 0;
+  std::optional<int> png_compression;
+  bool keep_16_bit = false;
+
+  void AddTo(CLI::App& command);
+  // All but the format, which each image has its own of.
+  void ApplyTo(v1::UpscaleOptions& options) const;
+};
+
 // CLI::Range without its words in the help; descriptions say it better.
 template <typename T>
 CLI::Validator Between(T low, T high) {

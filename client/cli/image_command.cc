@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -44,10 +43,7 @@ struct ImageFlags {
   UpscaleFlags upscale;
   std::string input;
   std::string output;
-  std::string format;
-  int quality = 0;
-  std::optional<int> png_compression;
-  bool keep_16_bit = false;
+  FormatFlags format;
   int jobs = 2;
   bool resume = false;
   bool verbose = false;
@@ -69,12 +65,7 @@ void ImageFlags::AddTo(CLI::App& command) {
   add("-o,--output", output, "PATH", "File, folder (existing, or NAME/), or - for standard output")
       ->required();
   upscale.AddTo(command);
-  add("-f,--format", format, "png|jpeg|webp", "Default: by the output's name, else the input's own")
-      ->check(CLI::IsMember({"png", "jpg", "jpeg", "webp"}, CLI::ignore_case).description(""));
-  add("-q,--quality", quality, "N", "Of JPEG and WebP, 1 to 100 (lossless WebP); default: 90")
-      ->check(Between(1, 100));
-  add("--png-compression", png_compression, "N", "0 fastest to 9 smallest")->check(Between(0, 9));
-  command.add_flag("--16-bit", keep_16_bit, "Keep 16 bits a sample where the input has them (PNG)");
+  format.AddTo(command);
   add("-j,--jobs", jobs, "N", "Images of a folder to work on at a time")
       ->check(Between(1, 256))
       ->capture_default_str();
@@ -101,9 +92,7 @@ BatchOptions ImageFlags::ToBatchOptions() const {
                        .resume = resume,
                        .parallel = jobs,
                        .timeout = connection.timeout()};
-  options.upscale.set_quality(quality);
-  if (png_compression.has_value()) options.upscale.set_png_compression(*png_compression);
-  options.upscale.set_keep_16_bit(keep_16_bit);
+  format.ApplyTo(options.upscale);
   return options;
 }
 
@@ -124,7 +113,7 @@ absl::Status CheckStreams(const ImageFlags& flags) {
 int RunImage(const ImageFlags& flags) {
   if (absl::Status status = CheckStreams(flags); !status.ok()) return Fail(status);
   const absl::StatusOr<ImagePlan> plan =
-      PlanImages(flags.input, flags.output, ParseFormat(flags.format));
+      PlanImages(flags.input, flags.output, ParseFormat(flags.format.format));
   if (!plan.ok()) return Fail(plan.status());
 
   Interrupt interrupt;

@@ -10,7 +10,9 @@
 #include "client/cli/exit_code.h"
 #include "client/cli/image_command.h"
 #include "client/cli/info_commands.h"
+#include "client/cli/jobs_command.h"
 #include "client/cli/load_command.h"
+#include "client/cli/submit_command.h"
 
 namespace upscaled::client {
 namespace {
@@ -38,6 +40,8 @@ int Main(int argc, char** argv) {
   app.footer(kFooter);
   int exit_code = kExitOk;
   AddImageCommand(app, exit_code);
+  AddSubmitCommand(app, exit_code);
+  AddJobsCommand(app, exit_code);
   AddModelsCommand(app, exit_code);
   AddInfoCommand(app, exit_code);
   AddUsageCommand(app, exit_code);

@@ -1,8 +1,6 @@
 #include "client/http/http_image_call.h"
 
 #include <algorithm>
-#include <array>
-#include <random>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -14,6 +12,7 @@
 #include "client/error_details.h"
 #include "client/http/event_stream.h"
 #include "client/http/http_problem.h"
+#include "client/random_uuid.h"
 #include "engine/base/status_macros.h"
 #include "google/protobuf/util/json_util.h"
 
@@ -24,17 +23,6 @@ constexpr char kPath[] = "/v1/upscale";
 constexpr char kProgressPath[] = "/v1/progress/";
 // For the reason of a result that broke off.
 constexpr absl::Duration kReasonPatience = absl::Seconds(1);
-
-// Version 4, RFC 9562.
-std::string RandomUuid() {
-  std::random_device random;
-  std::array<uint32_t, 4> words;
-  for (uint32_t& word : words) word = random();
-  words[1] = (words[1] & 0xFFFF0FFF) | 0x4000;
-  words[2] = (words[2] & 0x3FFFFFFF) | 0x80000000;
-  return absl::StrFormat("%08x-%04x-%04x-%04x-%04x%08x", words[0], words[1] >> 16,
-                         words[1] & 0xFFFF, words[2] >> 16, words[2] & 0xFFFF, words[3]);
-}
 
 // A number that reads back as itself.
 std::string Number(double value) { return absl::StrFormat("%.17g", value); }

@@ -1,5 +1,10 @@
 #include "client/jobs/job_queue.h"
 
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+
 namespace upscaled::client {
 
 absl::string_view JobStateName(JobState state) {
@@ -23,6 +28,16 @@ std::optional<JobState> ParseJobState(absl::string_view name) {
     if (JobStateName(state) == name) return state;
   }
   return std::nullopt;
+}
+
+absl::Status CheckJobId(const std::string& id) {
+  constexpr size_t kMaxBytes = 64;
+  const bool named = !id.empty() && id.size() <= kMaxBytes && std::ranges::all_of(id, [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_';
+  });
+  if (named) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("\"", id, "\" names no job: 1 to ", kMaxBytes, " letters, digits, - and _ do"));
 }
 
 }  // namespace upscaled::client

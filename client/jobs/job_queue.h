@@ -31,6 +31,9 @@ absl::string_view JobStateName(JobState state);
 // nullopt for what is no state's name.
 std::optional<JobState> ParseJobState(absl::string_view name);
 
+// INVALID_ARGUMENT for anything but 1 to 64 letters, digits, - and _: files are named after jobs.
+absl::Status CheckJobId(const std::string& id);
+
 // What is to be done, in words that the queue does not read (see task.h), under an id of the
 // submitter's choice.
 struct NewJob {
@@ -74,7 +77,8 @@ class JobQueue {
   virtual ~JobQueue() = default;
 
   // When it returns OK, the jobs survive process and machine; after an error, all, some or none
-  // may. Jobs whose id is known already are passed over, so that a submitter may try again.
+  // may. Jobs whose id is known already are passed over, so that a submitter may try again. Errors
+  // also as CheckJobId's.
   virtual absl::Status Enqueue(std::span<const NewJob> jobs) = 0;
 
   // The job that is due for longest; nullopt: none is due. When nobody extends, completes, retries

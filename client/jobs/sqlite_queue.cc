@@ -94,6 +94,7 @@ absl::StatusOr<std::unique_ptr<JobQueue>> SqliteQueue::Open(const std::filesyste
 }
 
 absl::Status SqliteQueue::Enqueue(std::span<const NewJob> jobs) {
+  for (const NewJob& job : jobs) RETURN_IF_ERROR(CheckJobId(job.id));
   absl::MutexLock lock(&mutex_);
   RETURN_IF_ERROR(database_.Execute("BEGIN IMMEDIATE"));
   absl::Status status = AddRows(jobs);

@@ -30,6 +30,9 @@ struct ImageJob {
   // Names of results that the client has (UpscaleImageHeader.etag). Where the result is one of
   // them, its header says not_modified and nothing is written.
   std::vector<std::string> known_results = {};
+  // Only the header is wanted, for its etag; source_digest has a value. Of the input no more is
+  // read than the image's header.
+  bool name_only = false;
   // Called once, when the image was admitted and before the first byte of the result. An error
   // ends the job.
   std::function<absl::Status(const upscale::v1::UpscaleImageHeader&)> on_header;

@@ -49,7 +49,7 @@ class SharedImageJob {
         model_(std::move(model)) {}
 
   absl::StatusOr<pb::UpscaleSummary> Run() {
-    if (job_.source_digest.has_value()) {
+    if (job_.source_digest.has_value() && !job_.name_only) {
       ASSIGN_OR_RETURN(const bool known, FindSource(*job_.source_digest));
       if (known) return Summary();
     }
@@ -59,6 +59,7 @@ class SharedImageJob {
     if (!header.ok()) return ExplainEngineError(header.status());
     ASSIGN_OR_RETURN(resolved_, ResolveJob(environment_, job_.options, *model_, *header));
     source_ = *header;
+    if (job_.name_only) return TellName();
     ASSIGN_OR_RETURN(const bool whole, Receive(held));
     if (!whole) return Stream(held);
     source_digest_ = DigestOf(held.bytes());
@@ -120,6 +121,21 @@ class SharedImageJob {
   }
 
   // --- Results that are there ---
+
+  // The first of the names that the result may get.
+  absl::StatusOr<pb::UpscaleSummary> TellName() {
+    source_digest_ = *job_.source_digest;
+    std::string name;
+    if (const absl::StatusOr<Digest> key = Key(); key.ok()) {
+      key_ = *key;
+      if (const std::vector<std::string> names = Names(); !names.empty()) name = names.front();
+    }
+    pb::UpscaleImageHeader header = HeaderOf(source_.spec, resolved_, *model_->card, name);
+    header.set_not_modified(false);
+    RETURN_IF_ERROR(Announce(std::move(header)));
+    summary_.set_etag(name);
+    return Summary();
+  }
 
   // false: the result is neither stored nor the client's.
   absl::StatusOr<bool> AnswerAtOnce() {

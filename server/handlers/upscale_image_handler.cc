@@ -160,6 +160,11 @@ absl::Status HandleUpscaleImage(const HandlerEnvironment& environment, CallConte
 
   ASSIGN_OR_RETURN(const std::optional<Digest> source_digest, DigestFromProto(start));
   RETURN_IF_ERROR(CheckKnownEtags(start));
+  if (start.name_only() && !source_digest.has_value()) {
+    return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption,
+                     "name_only needs source_sha256, which the name follows from",
+                     {{"field", "source_sha256"}});
+  }
 
   ChunkSource source(reader, environment.admission, context);
   ChunkSink sink(writer);
@@ -169,6 +174,7 @@ absl::Status HandleUpscaleImage(const HandlerEnvironment& environment, CallConte
                .input_bytes = start.total_bytes(),
                .source_digest = source_digest,
                .known_results = {start.known_etags().begin(), start.known_etags().end()},
+               .name_only = start.name_only(),
                .on_header = [&writer](const pb::UpscaleImageHeader& header) {
                  pb::UpscaleImageResponse response;
                  *response.mutable_header() = header;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "google/rpc/error_details.pb.h"
@@ -67,6 +68,8 @@ void FakeImageCall::Receive(size_t bytes) {
   }
 }
 
+std::string FakeImageCall::Etag() const { return absl::BytesToHexString(start.source_sha256()); }
+
 void FakeImageCall::SendHeader() {
   v1::UpscaleImageResponse response;
   v1::UpscaleImageHeader& header = *response.mutable_header();
@@ -80,6 +83,7 @@ void FakeImageCall::SendHeader() {
   header.set_channels(3);
   header.set_model("fake");
   header.set_tiles(kTiles);
+  header.set_etag(Etag());
   Write(response);
 }
 
@@ -107,6 +111,7 @@ void FakeImageCall::SendSummary() {
   summary.set_result_bytes(sent_bytes_);
   summary.set_tiles(kTiles);
   summary.set_device("fake:0");
+  summary.set_etag(Etag());
   summary.mutable_timings()->mutable_total()->set_nanos(250'000'000);
   Write(response);
 }
@@ -209,6 +214,10 @@ grpc::Status FakeServer::Serve(FakeImageCall& call) {
     return ServerError(grpc::StatusCode::INVALID_ARGUMENT, "not an image", "INVALID_IMAGE");
   }
   call.SendHeader();
+  if (call.start.name_only()) {
+    call.SendSummary();
+    return grpc::Status::OK;
+  }
   for (int i = 1; i <= FakeImageCall::kTiles; ++i) call.SendProgress(i);
   call.SendResult();
   call.SendSummary();

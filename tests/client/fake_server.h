@@ -42,6 +42,8 @@ class FakeImageCall {
 
   // Reads start and image.
   void ReceiveAll();
+  // What names the result: the source's digest, where the client has told it.
+  std::string Etag() const;
   // Reads until at least `bytes` of the image are there.
   void Receive(size_t bytes);
   void SendHeader();

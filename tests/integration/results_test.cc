@@ -395,6 +395,37 @@ TEST_F(ResultsTest, ALargeSourceIsNamedAtTheEnd) {
   EXPECT_TRUE(UpscaleImage(server.stub(), start, image).image == held.image);
 }
 
+TEST_F(ResultsTest, AResultIsNamedWithoutItsPixels) {
+  ServerConfig config = TestConfig();
+  config.hold_source_bytes = 1000;  // the name of a larger one comes at the end otherwise
+  TestServer server(config);
+  const std::string image = Png(200, 150);
+  pb::UpscaleImageStart start;
+  start.mutable_options()->set_scale(3);
+  start.set_total_bytes(static_cast<int64_t>(image.size()));
+  const Outcome whole = UpscaleImage(server.stub(), start, image);
+  const int64_t tiles = server.gate().tiles_passed();
+
+  start.set_name_only(true);
+  EXPECT_TRUE(IsError(UpscaleImage(server.stub(), start, image).status,
+                      StatusCode::INVALID_ARGUMENT, "INVALID_OPTION", "source_sha256"));
+  start.set_source_sha256(std::string(AsText(DigestOf(AsBytes(image)))));
+  const Outcome named =
+      UpscaleImage(server.stub(), start, std::string_view(image).substr(0, image.size() / 4));
+  ASSERT_TRUE(named.status.ok()) << named.status.error_message();
+  EXPECT_EQ(named.header->etag(), whole.summary->etag());
+  EXPECT_EQ(named.summary->etag(), whole.summary->etag());
+  EXPECT_EQ(named.header->result_width_px(), 600);
+  EXPECT_FALSE(named.header->not_modified());
+  EXPECT_EQ(named.image, "");
+  start.mutable_options()->set_scale(2);
+  EXPECT_NE(UpscaleImage(server.stub(), start, image).header->etag(), whole.summary->etag());
+  start.set_total_bytes(0);
+  EXPECT_TRUE(IsError(UpscaleImage(server.stub(), start, "no image").status,
+                      StatusCode::INVALID_ARGUMENT, "INVALID_IMAGE", ""));
+  EXPECT_EQ(server.gate().tiles_passed(), tiles);
+}
+
 TEST_F(ResultsTest, AnImageThatIsNoneIsEveryonesError) {
   TestServer server;
   std::string image = Png(60, 40);

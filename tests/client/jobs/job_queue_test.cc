@@ -83,6 +83,15 @@ TEST_F(JobQueueTest, IdsThatAreKnownArePassedOver) {
   EXPECT_EQ(Lease().id, "");
 }
 
+TEST_F(JobQueueTest, IdsNameFilesAndHaveToBeFitForIt) {
+  for (const std::string& id :
+       {std::string(), std::string("../a"), std::string("a b"), std::string(65, 'a')}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(queue_->Enqueue({{{.id = id}}}))) << id;
+  }
+  EXPECT_EQ(Lease().id, "");
+  Enqueue({"a-Z_9", std::string(64, 'a')});
+}
+
 TEST_F(JobQueueTest, JobsOfDeadWorkersComeAgain) {
   Enqueue({"a"});
   const LeasedJob lost = Lease();
@@ -133,7 +142,7 @@ TEST_F(JobQueueTest, WhatIsHandedBackIsFirstInLineAndWasNotTried) {
 }
 
 TEST_F(JobQueueTest, Cancels) {
-  Enqueue({"waits", "runs", "is done"});
+  Enqueue({"waits", "runs", "is-done"});
   ASSERT_TRUE(queue_->Cancel("waits").ok());
   const LeasedJob runs = Lease();
   EXPECT_EQ(runs.id, "runs");
@@ -143,8 +152,8 @@ TEST_F(JobQueueTest, Cancels) {
   EXPECT_TRUE(queue_->Cancel("runs").ok());  // who wants it so hears no error
   EXPECT_TRUE(absl::IsCancelled(queue_->Extend(runs, kTerm)));
   EXPECT_TRUE(absl::IsCancelled(queue_->Complete(runs, "")));
-  EXPECT_TRUE(absl::IsFailedPrecondition(queue_->Cancel("is done")));
-  EXPECT_TRUE(absl::IsNotFound(queue_->Cancel("never was")));
+  EXPECT_TRUE(absl::IsFailedPrecondition(queue_->Cancel("is-done")));
+  EXPECT_TRUE(absl::IsNotFound(queue_->Cancel("never-was")));
   Pass(2 * kTerm);
   EXPECT_EQ(Lease().id, "");
   EXPECT_THAT(*queue_->Count(),

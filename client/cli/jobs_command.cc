@@ -1,0 +1,123 @@
+#include "client/cli/jobs_command.h"
+
+#include <cstdio>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "client/cli/errors.h"
+#include "client/cli/exit_code.h"
+#include "client/cli/flags.h"
+#include "client/cli/queue_flags.h"
+#include "engine/base/status_macros.h"
+#include "nlohmann/json.hpp"
+
+namespace upscaled::client {
+namespace {
+
+struct JobsFlags {
+  QueueFlags queue;
+  std::string state;
+  int limit = 20;
+  bool json = false;
+  std::vector<std::string> cancelled;
+  bool cancel_all = false;
+};
+
+// What a queue keeps as JSON; an empty object for what is none.
+nlohmann::json Parse(const std::string& text) {
+  nlohmann::json object = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return object.is_object() ? object : nlohmann::json::object();
+}
+
+void PrintJson(const JobInfo& job) {
+  const nlohmann::json object = {{"id", job.id},
+                                 {"state", std::string(JobStateName(job.state))},
+                                 {"deliveries", job.deliveries},
+                                 {"submitted", absl::FormatTime(job.submitted)},
+                                 {"changed", absl::FormatTime(job.changed)},
+                                 {"task", Parse(job.task)},
+                                 {"report", Parse(job.report)}};
+  absl::PrintF("%s\n", object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+void PrintLine(const JobInfo& job) {
+  const nlohmann::json task = Parse(job.task), report = Parse(job.report);
+  const std::string source = task.value("source", "?");
+  const std::string output = task.value("output", report.value("result", ""));
+  const std::string message = report.value("message", "");
+  absl::PrintF("%s  %-9s %s%s%s\n", job.id, JobStateName(job.state), source,
+               output.empty() ? "" : " -> " + output, message.empty() ? "" : ": " + message);
+}
+
+absl::Status ListJobs(const JobsFlags& flags, JobQueue& queue) {
+  JobFilter filter{.limit = flags.limit};
+  if (!flags.state.empty()) filter.state = ParseJobState(flags.state);
+  ASSIGN_OR_RETURN(const std::vector<JobInfo> jobs, queue.List(filter));
+  for (const JobInfo& job : jobs) flags.json ? PrintJson(job) : PrintLine(job);
+  if (flags.json) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const auto counts, queue.Count());
+  const std::string summary = absl::StrJoin(counts, ", ", [](std::string* out, const auto& count) {
+    absl::StrAppend(out, count.second, " ", JobStateName(count.first));
+  });
+  absl::PrintF("%s\n", summary.empty() ? "no jobs" : summary);
+  return absl::OkStatus();
+}
+
+absl::Status CancelJobs(const JobsFlags& flags, JobQueue& queue) {
+  std::vector<std::string> ids = flags.cancelled;
+  if (flags.cancel_all) {
+    for (const JobState state : {JobState::kWaiting, JobState::kRunning}) {
+      ASSIGN_OR_RETURN(const std::vector<JobInfo> jobs,
+                       queue.List({.state = state, .limit = std::numeric_limits<int>::max()}));
+      for (const JobInfo& job : jobs) ids.push_back(job.id);
+    }
+  }
+  absl::Status first;
+  int count = 0;
+  for (const std::string& id : ids) {
+    const absl::Status status = queue.Cancel(id);
+    count += status.ok() ? 1 : 0;
+    // One that has ended meanwhile is none of those that --all means.
+    if (!(flags.cancel_all && absl::IsFailedPrecondition(status))) first.Update(status);
+  }
+  absl::PrintF("%d job%s cancelled\n", count, count == 1 ? "" : "s");
+  return first;
+}
+
+int RunJobs(const JobsFlags& flags, bool cancel) {
+  const absl::StatusOr<std::unique_ptr<JobQueue>> queue = flags.queue.Open();
+  if (!queue.ok()) return Fail(queue.status());
+  const absl::Status status = cancel ? CancelJobs(flags, **queue) : ListJobs(flags, **queue);
+  return status.ok() ? kExitOk : Fail(status);
+}
+
+}  // namespace
+
+void AddJobsCommand(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<JobsFlags>();
+  CLI::App* command = app.add_subcommand("jobs", "List what was submitted, the latest last");
+  flags->queue.AddTo(*command);
+  std::vector<std::string> states;
+  for (const JobState state : kJobStates) states.emplace_back(JobStateName(state));
+  command->add_option("--state", flags->state, "Only jobs that are so")
+      ->type_name(absl::StrJoin(states, "|"))
+      ->check(CLI::IsMember(states).description(""));
+  command->add_option("-n,--limit", flags->limit, "Jobs to list")
+      ->type_name("N")
+      ->check(Between(1, 1'000'000'000))
+      ->capture_default_str();
+  command->add_flag("--json", flags->json, "Print a JSON object a job");
+  CLI::App* cancel = command->add_subcommand("cancel", "Take jobs back that have not ended");
+  cancel->fallthrough();  // --queue may come last
+  CLI::Option* ids =
+      cancel->add_option("ID", flags->cancelled, "Jobs, by what 'upscale jobs' says");
+  cancel->add_flag("--all", flags->cancel_all, "All that wait or run")->excludes(ids);
+  command->callback([flags, cancel, &exit_code] { exit_code = RunJobs(*flags, cancel->parsed()); });
+}
+
+}  // namespace upscaled::client

@@ -1,0 +1,22 @@
+// Which queue of jobs a command is about.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/statusor.h"
+#include "client/jobs/job_queue.h"
+
+namespace upscaled::client {
+
+struct QueueFlags {
+  std::string queue;  // "": DefaultQueueFolder
+
+  void AddTo(CLI::App& command);
+  // Where it is.
+  absl::StatusOr<std::string> Address() const;
+  absl::StatusOr<std::unique_ptr<JobQueue>> Open() const;
+};
+
+}  // namespace upscaled::client

@@ -1,0 +1,159 @@
+#include "client/cli/submit_command.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "client/cli/errors.h"
+#include "client/cli/exit_code.h"
+#include "client/cli/flags.h"
+#include "client/cli/image_plan.h"
+#include "client/cli/queue_flags.h"
+#include "client/http/http_target.h"
+#include "client/jobs/task.h"
+#include "client/random_uuid.h"
+#include "engine/base/status_macros.h"
+#include "nlohmann/json.hpp"
+
+namespace upscaled::client {
+namespace {
+
+constexpr char kSubmitFooter[] = R"(
+Examples:
+  upscale submit -i holiday/ -o holiday-2x/
+  upscale submit -i a.png b.jpg https://example.org/c.png -o large/ -f webp
+  upscale submit --list urls.txt -o large/
+  upscale-worker --local --until-empty
+
+'upscale-worker' works on what is submitted, at once or later; 'upscale jobs' tells how far it is. It reads
+files under the paths that they have here, and fetches URLs itself.)";
+
+struct SubmitFlags {
+  std::vector<std::string> inputs;
+  std::string list;
+  std::string output;
+  UpscaleFlags upscale;
+  FormatFlags format;
+  QueueFlags queue;
+  bool json = false;
+
+  void AddTo(CLI::App& command);
+};
+
+void SubmitFlags::AddTo(CLI::App& command) {
+  command.add_option("-i,--input", inputs, "Images, folders of images, URLs of images")
+      ->type_name("PATH...");
+  command.add_option("--list", list, "File with an image or URL a line; - for standard input")
+      ->type_name("FILE");
+  command.add_option("-o,--output", output, "File for one image, else folder (existing, or NAME/)")
+      ->type_name("PATH")
+      ->required();
+  upscale.AddTo(command);
+  format.AddTo(command);
+  queue.AddTo(command);
+  command.add_flag("--json", json, "Print a JSON object a job to standard output");
+  command.footer(kSubmitFooter);
+}
+
+// The lines of --list that have something in them.
+absl::StatusOr<std::vector<std::string>> ReadList(const std::string& path) {
+  std::ifstream file;
+  if (path != kStandardStream) file.open(path);
+  std::istream& lines = path == kStandardStream ? std::cin : file;
+  std::vector<std::string> inputs;
+  for (std::string line; std::getline(lines, line);) {
+    const absl::string_view input = absl::StripAsciiWhitespace(line);
+    if (!input.empty()) inputs.emplace_back(input);
+  }
+  if (lines.eof()) return inputs;
+  return absl::NotFoundError(absl::StrCat("cannot read ", path));
+}
+
+std::string Absolute(const std::string& path) {
+  if (IsHttpUrl(path)) return path;
+  return std::filesystem::absolute(path).lexically_normal();
+}
+
+// Which images become which files, none of which becomes two.
+absl::StatusOr<std::vector<ImageJob>> Plan(const SubmitFlags& flags) {
+  std::vector<std::string> inputs = flags.inputs;
+  if (!flags.list.empty()) {
+    ASSIGN_OR_RETURN(const std::vector<std::string> listed, ReadList(flags.list));
+    inputs.insert(inputs.end(), listed.begin(), listed.end());
+  }
+  if (inputs.empty())
+    return absl::InvalidArgumentError("nothing to submit: see --input and --list");
+  std::vector<ImageJob> jobs;
+  std::map<std::string, std::string> input_of;  // by output
+  for (const std::string& input : inputs) {
+    if (input == kStandardStream || flags.output == kStandardStream) {
+      return absl::InvalidArgumentError("jobs have no standard input and output; name files");
+    }
+    // Several go into a folder even where it is yet to be made.
+    const std::string output = inputs.size() > 1 ? flags.output + "/" : flags.output;
+    ASSIGN_OR_RETURN(const ImagePlan plan,
+                     PlanImages(input, output, ParseFormat(flags.format.format)));
+    for (const ImageJob& job : plan.jobs) {
+      const auto [other, is_new] = input_of.emplace(Absolute(job.output), job.input);
+      if (!is_new) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(other->second, " and ", job.input, " would both become ", job.output));
+      }
+      jobs.push_back({Absolute(job.input), Absolute(job.output), job.format});
+    }
+  }
+  return jobs;
+}
+
+absl::StatusOr<std::vector<NewJob>> Submit(const SubmitFlags& flags,
+                                           const std::vector<ImageJob>& images) {
+  Task task{.options = flags.upscale.ToProto()};
+  flags.format.ApplyTo(task.options);
+  std::vector<NewJob> jobs;
+  for (const ImageJob& image : images) {
+    task.source = image.input;
+    task.output = image.output;
+    task.options.set_format(image.format);
+    jobs.push_back({.id = RandomUuid(), .task = TaskToJson(task)});
+  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<JobQueue> queue, flags.queue.Open());
+  RETURN_IF_ERROR(queue->Enqueue(jobs));
+  return jobs;
+}
+
+int RunSubmit(const SubmitFlags& flags) {
+  const absl::StatusOr<std::vector<ImageJob>> images = Plan(flags);
+  if (!images.ok()) return Fail(images.status());
+  const absl::StatusOr<std::vector<NewJob>> jobs = Submit(flags, *images);
+  if (!jobs.ok()) return Fail(jobs.status());
+  if (flags.json) {
+    for (const NewJob& job : *jobs) {
+      nlohmann::json object = nlohmann::json::parse(job.task);
+      object["id"] = job.id;
+      std::printf("%s\n", object.dump().c_str());
+    }
+  } else {
+    std::printf(
+        "%zu job%s submitted; 'upscale-worker' works on them, 'upscale jobs' tells of them\n",
+        jobs->size(), jobs->size() == 1 ? "" : "s");
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+void AddSubmitCommand(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<SubmitFlags>();
+  CLI::App* command = app.add_subcommand("submit", "Have a worker upscale images, now or later");
+  flags->AddTo(*command);
+  command->callback([flags, &exit_code] { exit_code = RunSubmit(*flags); });
+}
+
+}  // namespace upscaled::client

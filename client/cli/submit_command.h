@@ -1,0 +1,10 @@
+// `upscale submit`: images for a worker to upscale, when it comes to them.
+#pragma once
+
+#include "CLI/CLI.hpp"
+
+namespace upscaled::client {
+
+void AddSubmitCommand(CLI::App& app, int& exit_code);
+
+}  // namespace upscaled::client

@@ -1,0 +1,111 @@
+// The `upscale-worker` command.
+#include <signal.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/match.h"
+#include "absl/strings/str_format.h"
+#include "client/cli/errors.h"
+#include "client/cli/exit_code.h"
+#include "client/cli/flags.h"
+#include "client/cli/interrupt.h"
+#include "client/cli/queue_flags.h"
+#include "client/jobs/result_folder.h"
+#include "client/jobs/worker.h"
+#include "engine/base/status_macros.h"
+
+namespace upscaled::client {
+namespace {
+
+constexpr char kWorkerFooter[] = R"(
+Examples:
+  upscale-worker --local --until-empty                # this machine, what 'upscale submit' has left
+  upscale-worker --server images.example.org --tls    # goes on until SIGTERM
+
+A result is a file of the results' folder, named by what it follows from: source, options, weights and
+arithmetic. What is there is not computed again; jobs that fail for good leave errors/ID.json.
+SIGTERM lets jobs end within --drain-timeout and hands the others back; a second signal ends at once,
+and their leases run out. Either way no job is lost.
+
+Exit status: 0 done or told to stop, 1 bad arguments, 2 cannot connect, 3 the server refuses this
+worker, 5 the queue or the results cannot be used.)";
+
+struct WorkerFlags {
+  ConnectionFlags connection;
+  QueueFlags queue;
+  std::string results;
+  WorkerOptions options;
+  double lease_s = absl::ToDoubleSeconds(WorkerOptions().lease);
+  double drain_s = absl::ToDoubleSeconds(WorkerOptions().drain);
+  bool quiet = false;
+
+  void AddTo(CLI::App& command);
+};
+
+void WorkerFlags::AddTo(CLI::App& command) {
+  const auto add = [&](const char* name, auto& value, const char* type, const char* description) {
+    return command.add_option(name, value, description)->type_name(type)->capture_default_str();
+  };
+  queue.AddTo(command);
+  add("--results", results, "DIR", "Folder of results; default: results/ in that of the queue");
+  add("-j,--jobs", options.parallel, "N", "Jobs at a time")->check(Between(1, 256));
+  add("--lease", lease_s, "SECONDS", "A job whose worker is silent for so long is another's")
+      ->check(Between(1.0, 86400.0));
+  add("--max-deliveries", options.max_deliveries, "N", "A job fails after so many tries")
+      ->check(Between(1, 1000));
+  add("--drain-timeout", drain_s, "SECONDS", "For jobs under way after SIGTERM")
+      ->check(Between(0.0, 86400.0));
+  command.add_flag("--until-empty", options.until_empty, "End when no job waits or runs");
+  command.add_flag("--quiet", quiet, "Only say why it ends");
+  connection.AddTo(command);
+  connection.AddLocalTo(command);
+  command.footer(kWorkerFooter);
+}
+
+absl::StatusOr<ResultFolder> OpenResults(const WorkerFlags& flags) {
+  if (!flags.results.empty()) return ResultFolder::Open(flags.results);
+  ASSIGN_OR_RETURN(const std::string queue, flags.queue.Address());
+  if (!absl::StrContains(queue, "://")) {
+    return ResultFolder::Open(std::filesystem::path(queue) / "results");
+  }
+  return absl::InvalidArgumentError("the queue is no folder; say with --results where results go");
+}
+
+absl::Status RunWorker(const WorkerFlags& flags) {
+  WorkerOptions options = flags.options;
+  options.lease = absl::Seconds(flags.lease_s);
+  options.drain = absl::Seconds(flags.drain_s);
+  Interrupt interrupt(options.drain + HardEnd::kGrace);
+  ASSIGN_OR_RETURN(const std::unique_ptr<JobQueue> queue, flags.queue.Open());
+  ASSIGN_OR_RETURN(const ResultFolder results, OpenResults(flags));
+  ASSIGN_OR_RETURN(const Connection connection, flags.connection.Connect(interrupt.token()));
+  options.check_server = [&connection] { return connection.CheckServer(); };
+  const auto log = [&flags](const std::string& line) {
+    if (!flags.quiet) absl::FPrintF(stderr, "%s\n", line);
+  };
+  Worker worker(*queue, *connection.service, results, options, RetryClock::Real(), log);
+  return worker.Run(interrupt.token());
+}
+
+int Main(int argc, char** argv) {
+  setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);  // We say what is wrong, and in one line.
+  signal(SIGPIPE, SIG_IGN);                           // A closed pipe is an error of the write.
+  CLI::App app("Upscales what 'upscale submit' has queued.", "upscale-worker");
+  WorkerFlags flags;
+  flags.AddTo(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {  // --help, too.
+    return app.exit(error) == 0 ? kExitOk : kExitBadArguments;
+  }
+  const absl::Status status = RunWorker(flags);
+  return status.ok() ? kExitOk : Fail(status);
+}
+
+}  // namespace
+}  // namespace upscaled::client
+
+int main(int argc, char** argv) { return upscaled::client::Main(argc, argv); }

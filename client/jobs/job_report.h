@@ -1,0 +1,24 @@
+// What is kept, and said, of a job that was tried.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "client/jobs/job_queue.h"
+#include "client/jobs/task_runner.h"
+
+namespace upscaled::client {
+
+// JobInfo::report as JSON: {"result": NAME, "computed": BOOL}.
+std::string ResultReport(const TaskOutcome& outcome);
+// {"code": ..., "reason": ..., "message": ...}, the reason being the server's.
+std::string ErrorReport(const absl::Status& error);
+// What errors/ID.json holds: {"job": ID, "deliveries": N, "error": ErrorReport, "task": ...}.
+std::string DeadLetter(const LeasedJob& job, const absl::Status& error);
+
+// A line for people. `settled`: what the queue said to the end of it.
+std::string LogLine(const LeasedJob& job, const TaskOutcome& outcome, const absl::Status& settled,
+                    absl::Duration elapsed);
+
+}  // namespace upscaled::client

@@ -1,0 +1,34 @@
+#include "client/jobs/open_queue.h"
+
+#include <cstdlib>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "client/jobs/sqlite_queue.h"
+
+namespace upscaled::client {
+namespace {
+
+std::filesystem::path FromEnvironment(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+}  // namespace
+
+absl::StatusOr<std::filesystem::path> DefaultQueueFolder() {
+  if (const auto state = FromEnvironment("XDG_STATE_HOME"); state.is_absolute()) {
+    return state / "upscale";
+  }
+  if (const auto home = FromEnvironment("HOME"); home.is_absolute()) {
+    return home / ".local" / "state" / "upscale";
+  }
+  return absl::FailedPreconditionError("HOME is not set; say with --queue where the jobs are");
+}
+
+absl::StatusOr<std::unique_ptr<JobQueue>> OpenQueue(const std::string& address, RetryClock& clock) {
+  if (!absl::StrContains(address, "://")) return SqliteQueue::Open(address, clock);
+  return absl::InvalidArgumentError(absl::StrCat("the queue ", address, " is no folder"));
+}
+
+}  // namespace upscaled::client

@@ -1,0 +1,60 @@
+#include "client/jobs/task.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "client/http/http_target.h"
+#include "engine/base/status_macros.h"
+#include "google/protobuf/util/json_util.h"
+#include "nlohmann/json.hpp"
+
+namespace upscaled::client {
+namespace {
+
+using nlohmann::json;
+
+absl::Status Wrong(const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat("the task ", what));
+}
+
+absl::Status ReadOptions(const json& value, upscale::v1::UpscaleOptions& options) {
+  const auto status = google::protobuf::util::JsonStringToMessage(value.dump(), &options);
+  if (status.ok()) return absl::OkStatus();
+  return Wrong(absl::StrCat("has wrong \"options\": ", std::string(status.message())));
+}
+
+// An absolute path or a URL.
+absl::Status ReadPlace(const std::string& name, const json& value, std::string& place) {
+  if (!value.is_string()) return Wrong(absl::StrCat("has a \"", name, "\" that is no text"));
+  place = value.get<std::string>();
+  if (absl::StartsWith(place, "/") || IsHttpUrl(place)) return absl::OkStatus();
+  return Wrong(absl::StrCat("has the ", name, " \"", place,
+                            "\", which is neither an absolute path nor an http(s) URL"));
+}
+
+absl::Status ReadField(const std::string& name, const json& value, Task& task) {
+  if (name == "source") return ReadPlace(name, value, task.source);
+  if (name == "output") return ReadPlace(name, value, task.output);
+  if (name == "options") return ReadOptions(value, task.options);
+  return Wrong(absl::StrCat("has a field \"", name, "\", which is not known"));
+}
+
+}  // namespace
+
+std::string TaskToJson(const Task& task) {
+  std::string options;
+  (void)google::protobuf::util::MessageToJsonString(task.options, &options);
+  json object = {{"source", task.source}, {"options", json::parse(options)}};
+  if (!task.output.empty()) object["output"] = task.output;
+  return object.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+absl::StatusOr<Task> ParseTask(const std::string& text) {
+  const json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!object.is_object()) return Wrong("is no JSON object");
+  Task task;
+  for (const auto& [name, value] : object.items()) RETURN_IF_ERROR(ReadField(name, value, task));
+  if (task.source.empty()) return Wrong("names no source");
+  return task;
+}
+
+}  // namespace upscaled::client

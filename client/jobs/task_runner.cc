@@ -1,0 +1,167 @@
+#include "client/jobs/task_runner.h"
+
+#include <sys/stat.h>
+
+#include <array>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "client/error_details.h"
+#include "client/http/http_target.h"
+#include "client/jobs/source_digest.h"
+#include "client/jobs/url_file.h"
+#include "engine/base/status_macros.h"
+
+namespace upscaled::client {
+namespace {
+
+namespace fs = std::filesystem;
+
+TaskOutcome Failed(absl::Status status, Blame blame) {
+  return {.status = std::move(status), .blame = blame};
+}
+
+// Of an error at a place that the task names.
+Blame BlameAtPlace(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kFailedPrecondition:  // a folder where a file should be, or the reverse
+      return Blame::kTask;
+    default:
+      return Blame::kPassing;
+  }
+}
+
+// Of a call of the server.
+Blame BlameOfCall(const absl::Status& status) {
+  const ErrorDetails details = DetailsOf(status);
+  switch (status.code()) {
+    case absl::StatusCode::kCancelled:
+    case absl::StatusCode::kDataLoss:
+      return Blame::kPassing;
+    case absl::StatusCode::kUnauthenticated:
+    case absl::StatusCode::kPermissionDenied:
+      return Blame::kWorker;
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kOutOfRange:
+    case absl::StatusCode::kUnimplemented:  // with a reason: a kind of image; without: no upscaled
+      return details.reason.empty() ? Blame::kWorker : Blame::kTask;
+    default:  // local: the result could not be written
+      return details.origin == ErrorOrigin::kLocal ? Blame::kWorker : Blame::kPassing;
+  }
+}
+
+// What a path names, and no pipe, which would wait for a writer.
+absl::StatusOr<std::unique_ptr<ImageSource>> OpenFile(const std::string& path) {
+  std::error_code error;
+  if (const fs::file_status status = fs::status(path, error);
+      fs::exists(status) && !fs::is_regular_file(status)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " is no file"));
+  }
+  return OpenSource(path);
+}
+
+absl::StatusOr<std::unique_ptr<ImageSource>> OpenUrl(const std::string& url, std::stop_token stop) {
+  ASSIGN_OR_RETURN(UniqueFd file, Download(url, TaskRunner::kMaxSourceBytes, std::move(stop)));
+  struct stat info {};
+  if (fstat(file.get(), &info) != 0) return absl::ErrnoToStatus(errno, "cannot read a download");
+  return std::make_unique<FileSource>(url, std::move(file), info.st_size);
+}
+
+// The file of a result whose content address is `etag`; "": it has none, and gets the job's name.
+std::string FileNameOf(const std::string& etag, v1::ImageFormat format, const std::string& job) {
+  const char* const extension = format == v1::IMAGE_FORMAT_JPEG   ? ".jpg"
+                                : format == v1::IMAGE_FORMAT_WEBP ? ".webp"
+                                                                  : ".png";
+  return (etag.empty() ? "job-" + job : etag) + extension;
+}
+
+std::string MediaTypeOf(const std::string& name) {
+  if (absl::EndsWith(name, ".jpg")) return "image/jpeg";
+  return absl::EndsWith(name, ".webp") ? "image/webp" : "image/png";
+}
+
+absl::Status Copy(const fs::path& from, const std::string& to, std::stop_token stop) {
+  std::error_code error;
+  fs::create_directories(fs::path(to).parent_path(), error);
+  if (error) {
+    return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot make the folder of ", to));
+  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<ImageSource> source, OpenSource(from));
+  ASSIGN_OR_RETURN(FileSink sink, FileSink::Create(to));
+  std::array<char, size_t{256} << 10> part;
+  while (true) {
+    if (stop.stop_requested()) return absl::CancelledError("cancelled");
+    ASSIGN_OR_RETURN(const size_t count, source->Read(part, stop));
+    if (count == 0) return sink.Commit();
+    RETURN_IF_ERROR(sink.Write({part.data(), count}));
+  }
+}
+
+}  // namespace
+
+TaskOutcome TaskRunner::Run(const std::string& job, const Task& task, std::stop_token stop) const {
+  const auto source = IsHttpUrl(task.source) ? OpenUrl(task.source, stop) : OpenFile(task.source);
+  if (!source.ok()) return Failed(source.status(), BlameAtPlace(source.status()));
+  return RunOn(**source, job, task, std::move(stop));
+}
+
+TaskOutcome TaskRunner::RunOn(ImageSource& source, const std::string& job, const Task& task,
+                              std::stop_token stop) const {
+  const absl::StatusOr<std::string> digest = SourceDigest(source, stop);
+  if (!digest.ok()) return Failed(digest.status(), Blame::kPassing);
+  ImageRequest request{.options = task.options, .source_sha256 = *digest, .name_only = true};
+  MemorySink nothing;
+  ImageObserver nobody;
+  const auto named = service_.UpscaleImage(request, source, nothing, nobody, stop);
+  if (!named.ok()) return Failed(named.status(), BlameOfCall(named.status()));
+
+  TaskOutcome outcome;
+  outcome.result = FileNameOf(named->header.etag(), named->header.format(), job);
+  if (!results_.Has(outcome.result)) {
+    if (absl::Status status = source.Rewind(); !status.ok()) {
+      return Failed(std::move(status), Blame::kPassing);
+    }
+    request.name_only = false;
+    outcome = Compute(source, request, outcome.result, job, stop);
+  }
+  if (!outcome.status.ok() || task.output.empty()) return outcome;
+  if (absl::Status status = Deliver(task.output, outcome.result, stop); !status.ok()) {
+    const Blame blame = BlameAtPlace(status);
+    return Failed(std::move(status), blame);
+  }
+  return outcome;
+}
+
+TaskOutcome TaskRunner::Compute(ImageSource& source, const ImageRequest& request,
+                                const std::string& name, const std::string& job,
+                                std::stop_token stop) const {
+  absl::StatusOr<FileSink> sink = results_.Create(name);
+  if (!sink.ok()) return Failed(sink.status(), Blame::kWorker);
+  ImageObserver nobody;
+  const auto computed = service_.UpscaleImage(request, source, *sink, nobody, std::move(stop));
+  if (!computed.ok()) return Failed(computed.status(), BlameOfCall(computed.status()));
+  // Not `name`, when models, devices or the source itself have changed meanwhile.
+  TaskOutcome outcome{.computed = true, .result_bytes = computed->summary.result_bytes()};
+  outcome.result = FileNameOf(computed->summary.etag(), computed->header.format(), job);
+  sink->Rename(outcome.result);
+  if (absl::Status status = sink->Commit(); !status.ok()) {
+    return Failed(std::move(status), Blame::kWorker);
+  }
+  return outcome;
+}
+
+absl::Status TaskRunner::Deliver(const std::string& output, const std::string& name,
+                                 std::stop_token stop) const {
+  if (!IsHttpUrl(output)) return Copy(results_.PathOf(name), output, std::move(stop));
+  return Upload(output, results_.PathOf(name), MediaTypeOf(name), std::move(stop));
+}
+
+}  // namespace upscaled::client

@@ -1,0 +1,61 @@
+// One task from its source to its result.
+#pragma once
+
+#include <cstdint>
+#include <stop_token>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/image_io.h"
+#include "client/jobs/result_folder.h"
+#include "client/jobs/task.h"
+#include "client/service.h"
+
+namespace upscaled::client {
+
+// Whose fault it is that a task has no result.
+enum class Blame {
+  kNobody,   // it has
+  kTask,     // its own: no other try will do better
+  kPassing,  // something that may be over at the next try
+  kWorker,   // this worker's: no task fares better with it, but all may with another one
+};
+
+struct TaskOutcome {
+  absl::Status status;
+  Blame blame = Blame::kNobody;
+  std::string result;     // its name in the folder of results
+  bool computed = false;  // or it was there before
+  int64_t result_bytes = 0;
+};
+
+// Does the same when it does it twice: the result gets the name that the server gives it, which
+// follows from the source's bytes, the options in canonical form, the weights and the arithmetic,
+// and where there is a file of this name nothing is computed. Thread safe.
+class TaskRunner {
+ public:
+  static constexpr int64_t kMaxSourceBytes = int64_t{4} << 30;  // of what a URL gives
+
+  // All are borrowed. The service names results: gRPC's does.
+  TaskRunner(Service& service, const ResultFolder& results)
+      : service_(service), results_(results) {}
+
+  // A `job` whose result the server cannot name gives it its own name. CANCELLED, at kPassing, when
+  // `stop` was requested.
+  TaskOutcome Run(const std::string& job, const Task& task, std::stop_token stop) const;
+
+ private:
+  TaskOutcome RunOn(ImageSource& source, const std::string& job, const Task& task,
+                    std::stop_token stop) const;
+  TaskOutcome Compute(ImageSource& source, const ImageRequest& request, const std::string& name,
+                      const std::string& job, std::stop_token stop) const;
+  // To the task's output.
+  absl::Status Deliver(const std::string& output, const std::string& name,
+                       std::stop_token stop) const;
+
+  Service& service_;
+  const ResultFolder& results_;
+};
+
+}  // namespace upscaled::client

@@ -1,0 +1,161 @@
+#include "client/jobs/url_file.h"
+
+#include <curl/curl.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "client/http/http_target.h"
+#include "engine/base/status_macros.h"
+
+namespace upscaled::client {
+namespace {
+
+constexpr long kConnectTimeout_s = 30, kMaxRedirects = 5;
+// Slower than this for so long is a connection that stalled.
+constexpr long kStalledBytesPerSecond = 1000, kStalledTime_s = 60;
+
+std::string WithoutQuery(const std::string& url) { return url.substr(0, url.find_first_of("?#")); }
+
+// One request; the caller sets what is special of it.
+class Request {
+ public:
+  Request(const std::string& url, std::stop_token stop)
+      : url_(url), stop_(std::move(stop)), easy_(curl_easy_init()) {
+    Set(CURLOPT_URL, url_.c_str());
+#if LIBCURL_VERSION_NUM >= 0x075500  // 7.85
+    Set(CURLOPT_PROTOCOLS_STR, "http,https");
+#else
+    Set(CURLOPT_PROTOCOLS, static_cast<long>(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+#endif
+    Set(CURLOPT_NOSIGNAL, 1L);
+    Set(CURLOPT_FAILONERROR, 1L);
+    Set(CURLOPT_CONNECTTIMEOUT, kConnectTimeout_s);
+    Set(CURLOPT_LOW_SPEED_LIMIT, kStalledBytesPerSecond);
+    Set(CURLOPT_LOW_SPEED_TIME, kStalledTime_s);
+    Set(CURLOPT_ERRORBUFFER, error_.data());
+    Set(CURLOPT_NOPROGRESS, 0L);
+    Set(CURLOPT_XFERINFODATA, this);
+    Set(CURLOPT_XFERINFOFUNCTION, &OnProgress);
+  }
+  Request(const Request&) = delete;
+  Request& operator=(const Request&) = delete;
+
+  template <typename Value>
+  void Set(CURLoption option, Value value) {
+    curl_easy_setopt(easy_.get(), option, value);
+  }
+
+  absl::Status Perform(absl::string_view what) {
+    const CURLcode code = curl_easy_perform(easy_.get());
+    if (code == CURLE_OK) return absl::OkStatus();
+    if (stop_.stop_requested()) return absl::CancelledError("cancelled");
+    const std::string message =
+        absl::StrCat("cannot ", what, " ", WithoutQuery(url_), ": ",
+                     error_[0] != '\0' ? error_.data() : curl_easy_strerror(code));
+    if (code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL ||
+        code == CURLE_TOO_MANY_REDIRECTS) {
+      return absl::InvalidArgumentError(message);
+    }
+    long status = 0;
+    curl_easy_getinfo(easy_.get(), CURLINFO_RESPONSE_CODE, &status);
+    return code == CURLE_HTTP_RETURNED_ERROR ? OfAnswer(status, message)
+                                             : absl::UnavailableError(message);
+  }
+
+ private:
+  static int OnProgress(void* self, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+    return static_cast<Request*>(self)->stop_.stop_requested() ? 1 : 0;
+  }
+
+  static absl::Status OfAnswer(long status, const std::string& message) {
+    if (status >= 500 || status == 408 || status == 429) return absl::UnavailableError(message);
+    if (status == 404 || status == 410) return absl::NotFoundError(message);
+    if (status == 401 || status == 403) return absl::PermissionDeniedError(message);
+    return absl::InvalidArgumentError(message);
+  }
+
+  const std::string& url_;
+  const std::stop_token stop_;
+  std::array<char, CURL_ERROR_SIZE> error_ = {};
+  const std::unique_ptr<CURL, CurlEasyDeleter> easy_;
+};
+
+// Where a download goes.
+struct Spool {
+  int fd;
+  int64_t room;
+  bool full = false;
+  int error = 0;
+};
+
+size_t WriteSpool(char* bytes, size_t size, size_t count, void* to) {
+  auto& spool = *static_cast<Spool*>(to);
+  const size_t total = size * count;
+  spool.room -= static_cast<int64_t>(total);
+  spool.full = spool.room < 0;
+  if (spool.full) return 0;
+  for (size_t written = 0; written < total;) {
+    const ssize_t part = write(spool.fd, bytes + written, total - written);
+    if (part < 0 && errno == EINTR) continue;
+    if (part < 0) {
+      spool.error = errno;
+      return 0;
+    }
+    written += static_cast<size_t>(part);
+  }
+  return total;
+}
+
+}  // namespace
+
+absl::StatusOr<UniqueFd> Download(const std::string& url, int64_t max_bytes, std::stop_token stop) {
+  const std::string folder = std::filesystem::temp_directory_path();
+  UniqueFd file(open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR));
+  if (!file.valid())
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot make a file in ", folder));
+  Spool spool{.fd = file.get(), .room = max_bytes};
+  Request request(url, std::move(stop));
+  request.Set(CURLOPT_FOLLOWLOCATION, 1L);
+  request.Set(CURLOPT_MAXREDIRS, kMaxRedirects);
+  request.Set(CURLOPT_WRITEDATA, &spool);
+  request.Set(CURLOPT_WRITEFUNCTION, &WriteSpool);
+  const absl::Status status = request.Perform("fetch");
+  if (spool.full) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(WithoutQuery(url), " has more than ", max_bytes, " bytes"));
+  }
+  if (spool.error != 0) {
+    return absl::ErrnoToStatus(spool.error, absl::StrCat("cannot write to a file in ", folder));
+  }
+  RETURN_IF_ERROR(status);
+  if (lseek(file.get(), 0, SEEK_SET) != 0)
+    return absl::ErrnoToStatus(errno, "cannot rewind a file");
+  return file;
+}
+
+absl::Status Upload(const std::string& url, const std::string& path, const std::string& media_type,
+                    std::stop_token stop) {
+  const std::unique_ptr<FILE, decltype(&fclose)> file(fopen(path.c_str(), "rbe"), &fclose);
+  struct stat info {};
+  if (file == nullptr || fstat(fileno(file.get()), &info) != 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
+  }
+  const std::string type = absl::StrCat("Content-Type: ", media_type);
+  const std::unique_ptr<curl_slist, CurlDeleter> fields(curl_slist_append(nullptr, type.c_str()));
+  Request request(url, std::move(stop));
+  request.Set(CURLOPT_UPLOAD, 1L);
+  request.Set(CURLOPT_READDATA, file.get());
+  request.Set(CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(info.st_size));
+  request.Set(CURLOPT_HTTPHEADER, fields.get());
+  return request.Perform("put a result at");
+}
+
+}  // namespace upscaled::client

@@ -1,0 +1,156 @@
+#include "client/jobs/worker.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "client/jobs/job_report.h"
+#include "client/jobs/lease_keeper.h"
+#include "client/jobs/task.h"
+#include "engine/base/status_macros.h"
+
+namespace upscaled::client {
+namespace {
+
+constexpr absl::Duration kForever = absl::Hours(24 * 365);
+
+}  // namespace
+
+Worker::Worker(JobQueue& queue, Service& service, const ResultFolder& results,
+               WorkerOptions options, RetryClock& clock,
+               std::function<void(const std::string&)> log)
+    : queue_(queue),
+      service_(service),
+      results_(results),
+      runner_(service, results),
+      options_(std::move(options)),
+      clock_(clock),
+      log_(std::move(log)) {}
+
+absl::Status Worker::Run(std::stop_token stop) {
+  const std::stop_callback end(stop, [this] { end_.request_stop(); });
+  const std::jthread drain([this](std::stop_token done) {
+    clock_.Sleep(kForever, end_.get_token());
+    clock_.Sleep(options_.drain, done);
+    if (!done.stop_requested()) abort_.request_stop();
+  });
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < options_.parallel; ++i) threads.emplace_back([this] { Work(); });
+  }
+  end_.request_stop();
+  absl::MutexLock lock(&mutex_);
+  return fault_;
+}
+
+void Worker::Work() {
+  const std::stop_token end = end_.get_token();
+  while (!end.stop_requested()) {
+    absl::StatusOr<std::optional<LeasedJob>> job = std::nullopt;
+    if (ServerIsReady()) {
+      job = queue_.Lease(options_.lease);
+      if (absl::IsDataLoss(job.status())) return Fault(job.status());
+      if (!job.ok()) log_(absl::StrCat("no job to be had: ", job.status().message()));
+      if (job.ok() && job->has_value()) {
+        RunJob(**job);
+        continue;
+      }
+      if (job.ok() && options_.until_empty && IsEmpty()) return;
+    }
+    clock_.Sleep(options_.poll, end);
+  }
+}
+
+bool Worker::ServerIsReady() {
+  using grpc::health::v1::HealthCheckResponse;
+  if (options_.check_server) {
+    if (const absl::Status ended = options_.check_server(); !ended.ok()) {
+      Fault(ended);
+      return false;
+    }
+  }
+  const auto health = service_.CheckHealth("", end_.get_token());
+  const bool ready = health.ok() && *health == HealthCheckResponse::SERVING;
+  if (waits_for_server_.exchange(!ready) == ready && !end_.stop_requested()) {
+    log_(ready ? "the server is ready again"
+               : absl::StrCat("waiting for the server, which is not ready", health.ok() ? "" : ": ",
+                              health.status().message()));
+  }
+  return ready;
+}
+
+bool Worker::IsEmpty() {
+  const auto counts = queue_.Count();
+  return counts.ok() && !counts->contains(JobState::kWaiting) &&
+         !counts->contains(JobState::kRunning);
+}
+
+void Worker::RunJob(const LeasedJob& job) {
+  const absl::Time start = clock_.Now();
+  TaskOutcome outcome;
+  absl::Status settled;
+  {
+    std::stop_source stop;
+    const LeaseKeeper keeper(queue_, job, options_.lease, clock_);
+    const auto request_stop = [&stop] { stop.request_stop(); };
+    const std::stop_callback lost(keeper.token(), request_stop);
+    const std::stop_callback abort(abort_.get_token(), request_stop);
+    outcome = Attempt(job, stop.get_token());
+    settled = keeper.lost();
+  }
+  if (settled.ok()) settled = Settle(job, outcome);
+  log_(LogLine(job, outcome, settled, clock_.Now() - start));
+}
+
+TaskOutcome Worker::Attempt(const LeasedJob& job, std::stop_token stop) {
+  if (job.delivery > options_.max_deliveries) {
+    return {.status = absl::AbortedError(absl::StrCat("it was delivered ", job.delivery - 1,
+                                                      " times, and no worker came to its end")),
+            .blame = Blame::kTask};
+  }
+  const absl::StatusOr<Task> task = ParseTask(job.task);
+  if (!task.ok()) return {.status = task.status(), .blame = Blame::kTask};
+  return runner_.Run(job.id, *task, std::move(stop));
+}
+
+absl::Status Worker::Settle(const LeasedJob& job, const TaskOutcome& outcome) {
+  if (outcome.blame != Blame::kNobody && abort_.stop_requested()) return queue_.HandBack(job);
+  switch (outcome.blame) {
+    case Blame::kNobody:
+      return queue_.Complete(job, ResultReport(outcome));
+    case Blame::kTask:
+      return GiveUp(job, outcome.status);
+    case Blame::kPassing:
+      if (job.delivery >= options_.max_deliveries) return GiveUp(job, outcome.status);
+      return queue_.Retry(job, ErrorReport(outcome.status), WaitAfter(job.delivery));
+    case Blame::kWorker:
+      Fault(outcome.status);
+      return queue_.HandBack(job);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Worker::GiveUp(const LeasedJob& job, const absl::Status& error) {
+  const absl::Status written = results_.WriteError(job.id, DeadLetter(job, error));
+  if (!written.ok()) {
+    Fault(written);
+    return queue_.HandBack(job);
+  }
+  return queue_.Fail(job, ErrorReport(error));
+}
+
+absl::Duration Worker::WaitAfter(int delivery) {
+  absl::Duration wait = options_.first_wait;
+  for (int i = 1; i < delivery && wait < options_.longest_wait; ++i) wait *= 2;
+  return std::min(wait, options_.longest_wait) * (0.5 + 0.5 * clock_.Random());
+}
+
+void Worker::Fault(const absl::Status& error) {
+  end_.request_stop();
+  absl::MutexLock lock(&mutex_);
+  if (fault_.ok()) fault_ = error;
+}
+
+}  // namespace upscaled::client

@@ -1,0 +1,77 @@
+// Works through the jobs of a queue.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <stop_token>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "client/jobs/job_queue.h"
+#include "client/jobs/result_folder.h"
+#include "client/jobs/task_runner.h"
+#include "client/retry.h"
+#include "client/service.h"
+
+namespace upscaled::client {
+
+struct WorkerOptions {
+  int parallel = 2;  // jobs at a time
+  // A job whose worker says nothing for so long is another's.
+  absl::Duration lease = absl::Minutes(1);
+  // A job that fails, but may fare better, is tried again after this time, which doubles, and of
+  // which half is random. After so many deliveries it counts as failed.
+  int max_deliveries = 5;
+  absl::Duration first_wait = absl::Seconds(1), longest_wait = absl::Minutes(5);
+  // For jobs under way when the worker is told to stop; they are handed back then.
+  absl::Duration drain = absl::Seconds(30);
+  // Between looks at a queue that had nothing, and at a server that was not ready.
+  absl::Duration poll = absl::Milliseconds(500);
+  // Whether to end when no job waits or runs, be it another worker's.
+  bool until_empty = false;
+  // What is wrong with a server of the worker's own; null: it has none.
+  std::function<absl::Status()> check_server;
+};
+
+// Takes a job only while the server is ready, so that its outages cost no deliveries. Acknowledges
+// a job after all else: killed at any time, it loses nothing, and what is done twice comes to the
+// same (see TaskRunner). Jobs that fail for good leave errors/ID.json beside the results.
+class Worker {
+ public:
+  // All are borrowed. `log` gets a line a job, on any thread.
+  Worker(JobQueue& queue, Service& service, const ResultFolder& results, WorkerOptions options,
+         RetryClock& clock, std::function<void(const std::string&)> log);
+
+  // OK after `stop`, or when the queue was empty; else what no job is to blame for and another try
+  // will not mend: a key that the server refuses, results that cannot be written, a damaged queue.
+  absl::Status Run(std::stop_token stop);
+
+ private:
+  void Work();
+  bool ServerIsReady();
+  bool IsEmpty();
+  void RunJob(const LeasedJob& job);
+  TaskOutcome Attempt(const LeasedJob& job, std::stop_token stop);
+  absl::Status Settle(const LeasedJob& job, const TaskOutcome& outcome);
+  absl::Status GiveUp(const LeasedJob& job, const absl::Status& error);
+  absl::Duration WaitAfter(int delivery);
+  void Fault(const absl::Status& error) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  JobQueue& queue_;
+  Service& service_;
+  const ResultFolder& results_;
+  const TaskRunner runner_;
+  const WorkerOptions options_;
+  RetryClock& clock_;
+  const std::function<void(const std::string&)> log_;
+  std::stop_source end_;    // no more jobs
+  std::stop_source abort_;  // nor those under way
+  std::atomic<bool> waits_for_server_ = false;
+  absl::Mutex mutex_;
+  absl::Status fault_ ABSL_GUARDED_BY(mutex_);  // the first
+};
+
+}  // namespace upscaled::client

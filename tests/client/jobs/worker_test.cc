@@ -1,0 +1,314 @@
+// What becomes of jobs, whatever happens to their worker, their server and their images.
+#include "client/jobs/worker.h"
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "client/jobs/sqlite_queue.h"
+#include "client/upscale_client.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/client/fake_server.h"
+#include "tests/client/jobs/polling_clock.h"
+#include "tests/client/temp_folder.h"
+
+namespace upscaled::client {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+
+class WorkerTest : public ::testing::Test {
+ protected:
+  WorkerTest()
+      : queue_(*SqliteQueue::Open(folder_ / "queue", clock_)),
+        results_(*ResultFolder::Open(folder_ / "results")),
+        client_(*UpscaleClient::Create(
+            {.channel = {.endpoints = {server_.endpoint()}}, .retry = {.max_retries = 0}})) {}
+
+  // A job that makes out/`id` of an image of these bytes.
+  void Submit(const std::string& id, const std::string& image) {
+    WriteText(folder_ / ("in/" + id), image);
+    SubmitTask(id, TaskToJson({.source = folder_ / ("in/" + id), .output = Output(id)}));
+  }
+  void SubmitTask(const std::string& id, const std::string& task) {
+    const absl::Status status = queue_->Enqueue({{{.id = id, .task = task}}});
+    ASSERT_TRUE(status.ok()) << status;
+  }
+  std::string Output(const std::string& id) const { return folder_ / ("out/" + id); }
+
+  absl::Status Work(std::stop_token stop = {}) {
+    return Worker(*queue_, *client_, results_, options_, clock_,
+                  [this](const std::string& line) {
+                    absl::MutexLock lock(&mutex_);
+                    absl::StrAppend(&log_, line, "\n");
+                  })
+        .Run(std::move(stop));
+  }
+  std::string log() {
+    absl::MutexLock lock(&mutex_);
+    return log_;
+  }
+  bool AwaitLog(const std::string& text) {
+    absl::MutexLock lock(&mutex_);
+    const auto has = [&] {
+      mutex_.AssertReaderHeld();
+      return log_.find(text) != std::string::npos;
+    };
+    return mutex_.AwaitWithTimeout(absl::Condition(&has), absl::Minutes(1));
+  }
+
+  // `handler` is for the calls that compute; those that ask for a name are answered.
+  void OnCompute(FakeServer::ImageHandler handler) {
+    server_.OnImage([handler = std::move(handler)](FakeImageCall& call) {
+      call.ReceiveAll();
+      return call.start.name_only() ? FakeServer::Serve(call) : handler(call);
+    });
+  }
+  int computations() const {
+    int count = 0;
+    for (const v1::UpscaleImageStart& start : server_.starts()) count += start.name_only() ? 0 : 1;
+    return count;
+  }
+
+  JobInfo Info(const std::string& id) {
+    const auto jobs = queue_->List({.id = id});
+    return jobs.ok() && jobs->size() == 1 ? jobs->front() : JobInfo{};
+  }
+  std::string ErrorFile(const std::string& id) {
+    return ReadText(folder_ / ("results/errors/" + id + ".json"));
+  }
+  // Of the results' folder, without errors/.
+  std::vector<std::string> Results() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_ / "results")) {
+      if (entry.is_regular_file()) names.push_back(entry.path().filename());
+    }
+    return names;
+  }
+
+  TempFolder folder_;
+  PollingClock clock_;
+  FakeServer server_;
+  std::unique_ptr<JobQueue> queue_;
+  ResultFolder results_;
+  std::unique_ptr<UpscaleClient> client_;
+  WorkerOptions options_{.parallel = 1, .max_deliveries = 3, .until_empty = true};
+  absl::Mutex mutex_;
+  std::string log_ ABSL_GUARDED_BY(mutex_);
+};
+
+TEST_F(WorkerTest, MakesResultsAndTellsWhichOnesWereThere) {
+  Submit("a", "first");
+  Submit("b", "second");
+  Submit("again", "first");
+  ASSERT_TRUE(Work().ok()) << log();
+  EXPECT_THAT(*queue_->Count(), ElementsAre(Pair(JobState::kDone, 3)));
+  EXPECT_EQ(ReadText(Output("a")), FakeResult("first"));
+  EXPECT_EQ(ReadText(Output("b")), FakeResult("second"));
+  EXPECT_EQ(ReadText(Output("again")), FakeResult("first"));
+  EXPECT_EQ(computations(), 2);
+  EXPECT_EQ(Results().size(), 2u);
+  EXPECT_THAT(Info("a").report, HasSubstr("\"computed\":true"));
+  EXPECT_THAT(Info("again").report, HasSubstr("\"computed\":false"));
+  for (const std::string& name : Results()) EXPECT_EQ(name.size(), 64 + sizeof ".png" - 1) << name;
+}
+
+TEST_F(WorkerTest, WhatNoOtherTryWouldMendEndsInErrors) {
+  Submit("image", "bad image");
+  Submit("gone", "soon gone");
+  std::filesystem::remove(folder_ / "in/gone");
+  SubmitTask("words", "upscale this, please");
+  SubmitTask("field", R"({"source": "/a.png", "scale": 2})");
+  SubmitTask("folder", TaskToJson({.source = folder_ / "in"}));
+  Submit("output", "an image whose output is a folder");
+  std::filesystem::create_directories(Output("output"));
+  ASSERT_TRUE(Work().ok()) << log();
+  const std::map<std::string, std::string> reasons = {
+      {"image", "INVALID_IMAGE"}, {"gone", "cannot open"},  {"words", "no JSON object"},
+      {"field", "\\\"scale\\\""}, {"folder", "is no file"}, {"output", "out/output"}};
+  for (const auto& [id, reason] : reasons) {
+    EXPECT_EQ(Info(id).state, JobState::kFailed) << id;
+    EXPECT_EQ(Info(id).deliveries, 1) << id;
+    EXPECT_THAT(Info(id).report, HasSubstr(reason)) << id;
+    EXPECT_THAT(ErrorFile(id), HasSubstr(reason)) << id;
+  }
+}
+
+TEST_F(WorkerTest, WhatMayPassIsTriedAgainAndNotForEver) {
+  std::atomic<int> tries = 0;
+  OnCompute([&](FakeImageCall& call) {
+    if (call.image == "cursed") return ServerError(grpc::StatusCode::INTERNAL, "a bug", "INTERNAL");
+    if (++tries < 3)
+      return ServerError(grpc::StatusCode::UNAVAILABLE, "no device", "DEVICE_FAILURE");
+    return FakeServer::Serve(call);
+  });
+  Submit("unlucky", "unlucky");
+  Submit("cursed", "cursed");
+  ASSERT_TRUE(Work().ok()) << log();
+  EXPECT_EQ(Info("unlucky").state, JobState::kDone);
+  EXPECT_EQ(Info("unlucky").deliveries, 3);
+  EXPECT_EQ(Info("cursed").state, JobState::kFailed);
+  EXPECT_EQ(Info("cursed").deliveries, 3);
+  EXPECT_THAT(ErrorFile("cursed"), HasSubstr("a bug"));
+  EXPECT_EQ(Results().size(), 1u);
+}
+
+TEST_F(WorkerTest, AJobThatKillsItsWorkersIsTakenOutOfTheQueue) {
+  Submit("poison", "poison");
+  for (int death = 0; death < options_.max_deliveries; ++death) {
+    ASSERT_TRUE((*queue_->Lease(options_.lease)).has_value());
+    clock_.Advance(options_.lease);
+  }
+  ASSERT_TRUE(Work().ok()) << log();
+  EXPECT_EQ(Info("poison").state, JobState::kFailed);
+  EXPECT_THAT(ErrorFile("poison"), HasSubstr("delivered 3 times"));
+  EXPECT_EQ(server_.calls(), 0);
+}
+
+TEST_F(WorkerTest, ACancelledJobIsLeftAlone) {
+  absl::Notification begun;
+  OnCompute([&](FakeImageCall& call) {
+    begun.Notify();
+    call.WaitForCancellation();
+    return grpc::Status::CANCELLED;
+  });
+  Submit("unwanted", "unwanted");
+  std::jthread worker([&] { EXPECT_TRUE(Work().ok()); });
+  begun.WaitForNotification();
+  ASSERT_TRUE(queue_->Cancel("unwanted").ok());
+  // The heartbeat may not have begun to wait for its time yet.
+  while (log().empty()) clock_.Advance(options_.lease / 3);
+  worker.join();
+  EXPECT_EQ(Info("unwanted").state, JobState::kCancelled);
+  EXPECT_THAT(log(), HasSubstr("was cancelled"));
+  EXPECT_THAT(Results(), IsEmpty());
+}
+
+// Told to stop while it works on `id`, and once more when the server has been told.
+class DrainTest : public WorkerTest {
+ protected:
+  void StopInTheMiddleOf(const std::string& id) {
+    options_.until_empty = false;
+    OnCompute([this](FakeImageCall& call) {
+      begun_.Notify();
+      while (!may_end_.HasBeenNotified() && !call.context.IsCancelled()) {
+        absl::SleepFor(absl::Milliseconds(1));
+      }
+      return FakeServer::Serve(call);
+    });
+    Submit(id, id);
+    worker_ = std::jthread([this](std::stop_token stop) { EXPECT_TRUE(Work(stop).ok()); });
+    begun_.WaitForNotification();
+    Submit("next", "not to be begun any more");
+    worker_.request_stop();
+  }
+
+  absl::Notification begun_, may_end_;
+  std::jthread worker_;
+};
+
+TEST_F(DrainTest, FinishesWhatItHasAndTakesNoMore) {
+  StopInTheMiddleOf("last");
+  may_end_.Notify();
+  worker_.join();
+  EXPECT_EQ(Info("last").state, JobState::kDone);
+  EXPECT_EQ(Info("next").deliveries, 0);
+}
+
+TEST_F(DrainTest, HandsBackWhatTakesTooLong) {
+  StopInTheMiddleOf("long");
+  while (log().empty()) clock_.Advance(options_.drain);
+  worker_.join();
+  EXPECT_EQ(Info("long").state, JobState::kWaiting);
+  EXPECT_EQ(Info("long").deliveries, 0);
+  EXPECT_THAT(Results(), IsEmpty());
+}
+
+TEST_F(WorkerTest, ItsOwnFaultsCostNoJob) {
+  OnCompute([](FakeImageCall&) {
+    return ServerError(grpc::StatusCode::UNAUTHENTICATED, "no such key", "UNAUTHENTICATED");
+  });
+  Submit("a", "a");
+  const absl::Status status = Work();
+  EXPECT_TRUE(absl::IsUnauthenticated(status)) << status;
+  EXPECT_EQ(Info("a").state, JobState::kWaiting);
+  EXPECT_EQ(Info("a").deliveries, 0);
+}
+
+TEST_F(WorkerTest, AServerThatIsNotReadyCostsNoDelivery) {
+  server_.SetHealth(grpc::health::v1::HealthCheckResponse::NOT_SERVING);
+  Submit("a", "a");
+  std::jthread worker([&] { EXPECT_TRUE(Work().ok()); });
+  ASSERT_TRUE(AwaitLog("waiting for the server"));
+  EXPECT_EQ(Info("a").deliveries, 0);
+  server_.SetHealth(grpc::health::v1::HealthCheckResponse::SERVING);
+  worker.join();
+  EXPECT_EQ(Info("a").state, JobState::kDone);
+  EXPECT_EQ(Info("a").deliveries, 1);
+}
+
+TEST_F(WorkerTest, AResultIsNamedByWhatWasSent) {
+  OnCompute([&](FakeImageCall& call) {
+    call.start.set_source_sha256("other weights by now");
+    return FakeServer::Serve(call);
+  });
+  Submit("a", "a");
+  ASSERT_TRUE(Work().ok()) << log();
+  EXPECT_THAT(Results(), ElementsAre("6f7468657220776569676874732062792"
+                                     "06e6f77.png"));
+  EXPECT_EQ(ReadText(Output("a")), FakeResult("a"));
+}
+
+TEST_F(WorkerTest, AResultWithoutANameHasItsJobs) {
+  server_.OnImage([](FakeImageCall& call) {
+    call.ReceiveAll();
+    call.start.clear_source_sha256();
+    return FakeServer::Serve(call);
+  });
+  Submit("a", "a");
+  ASSERT_TRUE(Work().ok()) << log();
+  EXPECT_THAT(Results(), ElementsAre("job-a.png"));
+}
+
+TEST(TaskTest, IsReadBack) {
+  Task task{.source = "https://example.org/a.png?key=1", .output = "/out/a.webp"};
+  task.options.set_noise_level(2);
+  task.options.mutable_size()->set_width_px(3840);
+  task.options.set_format(v1::IMAGE_FORMAT_WEBP);
+  const auto read = ParseTask(TaskToJson(task));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->source, task.source);
+  EXPECT_EQ(read->output, task.output);
+  EXPECT_EQ(read->options.SerializeAsString(), task.options.SerializeAsString());
+}
+
+TEST(TaskTest, SaysWhatIsWrong) {
+  const std::map<std::string, std::string> wrong = {
+      {"", "no JSON object"},
+      {"[]", "no JSON object"},
+      {"{}", "no source"},
+      {R"({"source": 1})", "no text"},
+      {R"({"source": "a.png"})", "neither an absolute path"},
+      {R"({"source": "ftp://a/b"})", "neither an absolute path"},
+      {R"({"source": "/a", "output": "b"})", "the output \"b\""},
+      {R"({"source": "/a", "options": {"scal": 2}})", "scal"},
+      {R"({"source": "/a", "options": 2})", "wrong \"options\""},
+      {R"({"source": "/a", "priority": 2})", "\"priority\""}};
+  for (const auto& [text, what] : wrong) {
+    const absl::Status status = ParseTask(text).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << text;
+    EXPECT_THAT(status.message(), HasSubstr(what)) << text;
+  }
+}
+
+}  // namespace
+}  // namespace upscaled::client
