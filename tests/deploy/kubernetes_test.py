@@ -3,6 +3,7 @@
 kubectl or npm. No API server sees any of it."""
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -123,6 +124,40 @@ class KubernetesTest(unittest.TestCase):
             used = server_facts.metrics_in([trigger["metadata"]["query"]])
             self.assertTrue(used)
             self.assertEqual(used - server_facts.metrics(), set())
+
+
+class ChartTest(unittest.TestCase):
+    """The Helm chart. Helm itself is not run: `render` replaces what the chart uses of its language, single values, and no more."""
+
+    CHART = FOLDER / "chart"
+
+    def render(self, **values):
+        values = {**yaml.safe_load((self.CHART / "values.yaml").read_text()), **values}
+
+        def value(match):
+            name, quote = match.groups()
+            return json.dumps(str(values[name])) if quote else str(values[name])
+
+        texts = [path.read_text() for path in sorted((self.CHART / "templates").iterdir())]
+        texts = [re.sub(r"\{\{ \.Values\.(\w+)( \| quote)? \}\}", value, text) for text in texts]
+        self.assertNotIn("{{", "".join(texts))
+        return {(x["kind"], x["metadata"]["name"]): x for x in map(yaml.safe_load, texts)}
+
+    def test_is_current(self):
+        done = subprocess.run([sys.executable, FOLDER / "make_chart.py", "--check"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_is_the_base(self):
+        base = {(x["kind"], x["metadata"]["name"]): x for x in render(FOLDER / "base")}
+        self.assertEqual(self.render(), base)
+
+    def test_takes_values(self):
+        values = {"image": "registry.example.org/upscaled:7", "replicas": 9, "memoryLimit": "16Gi", "keysSecret": "others"}
+        deployment = self.render(**values)["Deployment", "upscaled"]
+        self.assertEqual(deployment["spec"]["replicas"], 9)
+        self.assertEqual(container(deployment)["image"], values["image"])
+        self.assertEqual(container(deployment)["resources"]["limits"]["memory"], "16Gi")
+        self.assertEqual(deployment["spec"]["template"]["spec"]["volumes"][0]["secret"]["secretName"], "others")
 
 
 if __name__ == "__main__":

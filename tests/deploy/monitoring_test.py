@@ -33,12 +33,14 @@ class AlertsTest(unittest.TestCase):
         self.assertEqual(used - server_facts.metrics(), set())
 
     def test_are_explained_and_tried_one_by_one(self):
-        guide = (DEPLOY / "prometheus" / "README.md").read_text()
+        guide = (DEPLOY / "README.md").read_text()
+        sections = dict(re.findall(r"(?ms)^### (\w+)\n(.*?)(?=^#|\Z)", guide))
         tests = yaml.safe_load((DEPLOY / "prometheus" / "upscaled.rules_test.yml").read_text())["tests"]
         fire = {case["alertname"] for test in tests for case in test["alert_rule_test"] if case["exp_alerts"]}
         for rule in self.rules:
-            self.assertIn(f"`{rule['alert']}`", guide)
+            self.assertIn("**Do:**", sections.pop(rule["alert"]))
             self.assertIn(rule["alert"], fire)
+        self.assertEqual(list(sections), [], "no such alert")
 
     @unittest.skipIf(PROMTOOL is None, "no promtool here")
     def test_fire_when_they_are_to(self):
@@ -85,11 +87,11 @@ class ComposeTest(unittest.TestCase):
             script = script.replace("/etc/nginx/conf.d/default.conf", f"{folder}/upscaled.conf").replace("exec nginx", "true")
             subprocess.run(["sh", "-ec", script], check=True)
             text = (folder / "upscaled.conf").read_text()
-            self.assertIn("server upscaled:8001 resolve;", text)
-            self.assertIn("server upscaled:8000 resolve;", text)
+            self.assertIn("server upscaled:8001 resolve max_fails=0;", text)
+            self.assertIn("server upscaled:8000 resolve max_fails=0;", text)
             self.assertNotIn("127.0.0.1:800", text)
             proxies.harness.make_certificate(folder, "tls")
-            text = text.replace(" resolve;", ";").replace("upscaled:80", "127.0.0.1:80").replace("/etc/upscaled/", f"{folder}/")
+            text = text.replace(" resolve ", " ").replace("upscaled:80", "127.0.0.1:80").replace("/etc/upscaled/", f"{folder}/")
             (folder / "upscaled.conf").write_text(text)
             (folder / "nginx.conf").write_text(proxies.NGINX_MAIN.format(folder=folder, log="stderr"))
             check = [proxies.NGINX, "-t", "-p", folder, "-c", folder / "nginx.conf", "-e", "stderr"]

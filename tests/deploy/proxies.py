@@ -69,7 +69,7 @@ def _start(case, command, port):
 
 
 def _servers(endpoints):
-    return " ".join(f"server {host}:{port};" for host, port in endpoints)
+    return " ".join(f"server {host}:{port} max_fails=0;" for host, port in endpoints)
 
 
 def _adapt(shipped, folder, changes):
@@ -85,8 +85,8 @@ def _adapt(shipped, folder, changes):
 
 def _write_nginx(servers, folder, port, locations, log):
     changes = (
-        ("server 127.0.0.1:8001;", _servers(x.grpc for x in servers)),
-        ("server 127.0.0.1:8000;", _servers(x.http for x in servers)),
+        ("server 127.0.0.1:8001 max_fails=0;", _servers(x.grpc for x in servers)),
+        ("server 127.0.0.1:8000 max_fails=0;", _servers(x.http for x in servers)),
         ("listen 443 ssl", f"listen 127.0.0.1:{port} ssl"),
         ("    listen [::]:443 ssl http2;\n", ""),
         ("    location / {", f"{locations}\n    location / {{"),
