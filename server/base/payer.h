@@ -1,6 +1,7 @@
 // Who pays for a call, and what the operator has laid down for a tenant.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -43,5 +44,9 @@ struct Payer {
   }
   double weight() const { return limits == nullptr ? 1 : limits->weight; }
 };
+
+// What a computation has cost so far, in multiply-adds: each tile from when it begins to run, so
+// that it is known at once when the computation is stopped.
+using CostMeter = std::atomic<int64_t>;
 
 }  // namespace upscaled::server

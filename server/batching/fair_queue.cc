@@ -211,6 +211,7 @@ void FairQueue::Enter(Flow& flow) {
 }
 
 void FairQueue::Charge(Flow& flow, int64_t cost) {
+  if (flow.meter != nullptr) *flow.meter += cost;
   const auto charged = static_cast<double>(cost);
   Client& client = *flow.client;
   flow.virtual_start = std::max(flow.virtual_start + charged, client.virtual_now);

@@ -59,10 +59,12 @@ struct Client {
 
 // One request's tiles.
 struct Flow {
-  Flow(uint64_t flow_id, Payer its_payer) : id(flow_id), payer(std::move(its_payer)) {}
+  Flow(uint64_t flow_id, Payer its_payer, std::shared_ptr<CostMeter> its_meter = nullptr)
+      : id(flow_id), payer(std::move(its_payer)), meter(std::move(its_meter)) {}
 
   const uint64_t id;
   const Payer payer;
+  const std::shared_ptr<CostMeter> meter;  // null: nobody wants to know
   DeviceExecutables executables;  // that its tiles may be of, all on the same devices, best first
   int device_class = -1;          // that it is bound to; -1: not yet
   DeviceChooser::Binding binding;

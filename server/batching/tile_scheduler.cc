@@ -71,9 +71,10 @@ TileScheduler::TileScheduler(DeviceQuarantine& quarantine, const Clock& clock,
 
 TileScheduler::~TileScheduler() { Stop(absl::UnavailableError("the tile scheduler was stopped")); }
 
-RequestFlow TileScheduler::OpenFlow(Payer payer) {
+RequestFlow TileScheduler::OpenFlow(Payer payer, std::shared_ptr<CostMeter> meter) {
   absl::MutexLock lock(&mutex_);
-  return RequestFlow(*this, std::make_shared<Flow>(++last_flow_, std::move(payer)));
+  return RequestFlow(*this,
+                     std::make_shared<Flow>(++last_flow_, std::move(payer), std::move(meter)));
 }
 
 void TileScheduler::Adopt(Flow& flow, DeviceChooser::Choice choice) {

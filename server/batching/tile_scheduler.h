@@ -53,8 +53,9 @@ class TileScheduler {
   ~TileScheduler();
 
   // A request of `payer`: payers share the devices by their weights, and the requests of each share
-  // equally.
-  RequestFlow OpenFlow(Payer payer) ABSL_LOCKS_EXCLUDED(mutex_);
+  // equally. `meter`, which may be null, goes with its tiles.
+  RequestFlow OpenFlow(Payer payer, std::shared_ptr<CostMeter> meter = nullptr)
+      ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Streams of all devices.
   int concurrency() const { return static_cast<int>(workers_.size()); }

@@ -50,7 +50,7 @@ class ImageComputation {
         context_(context),
         job_(job),
         model_(*job.model),
-        flow_(environment.scheduler.OpenFlow(context.payer)) {}
+        flow_(environment.scheduler.OpenFlow(context.payer, job.meter)) {}
 
   absl::StatusOr<ComputedImage> Run() {
     context_.record.model = model_.card->name;
@@ -235,7 +235,9 @@ class ImageComputation {
     record.stages.queue = usage.queuing;
     record.stages.infer = usage.running;
     if (!stats.ok()) return ExplainEngineError(stats.status());
-    record.cost = cost_;
+    const int64_t codec_cost = cost_ - network_cost_;
+    record.cost += codec_cost;
+    if (job_.meter != nullptr) *job_.meter += codec_cost;
     context_.reservation.ReportProgress(cost_);
     record.decode = stats->decode;
     record.encode = stats->encode;

@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "engine/image/byte_stream.h"
 #include "engine/image/codec.h"
+#include "server/base/payer.h"
 #include "server/handlers/call_context.h"
 #include "server/handlers/handler_environment.h"
 #include "server/handlers/request_options.h"
@@ -31,6 +32,7 @@ struct ComputeJob {
   // See ImageJob.
   std::function<absl::Status(const upscale::v1::UpscaleImageHeader&)> on_header;
   std::function<void(int64_t done, int64_t total)> on_progress;
+  std::shared_ptr<CostMeter> meter = nullptr;  // may be null
 };
 
 struct ComputedImage {

@@ -68,7 +68,8 @@ absl::StatusOr<ComputedImage> Compute(const FlightComputation& computation,
             flight.Announce(header.SerializeAsString());
             return absl::OkStatus();
           },
-      .on_progress = [&](int64_t done, int64_t total) { flight.ReportProgress(done, total); }};
+      .on_progress = [&](int64_t done, int64_t total) { flight.ReportProgress(done, total); },
+      .meter = flight.meter()};
   ASSIGN_OR_RETURN(ComputedImage computed, ComputeImage(computation.environment, context, job));
   RETURN_IF_ERROR(output.Flush());
   if (computed.mixed) return computed;
@@ -92,7 +93,7 @@ ResourceRequest HeldMemory(const FlightComputation& computation) {
 
 void End(const FlightComputation& computation, absl::StatusOr<std::string> summary) {
   computation.environment.sharing->in_flight().Remove(computation.key, *computation.flight);
-  computation.flight->Finish(std::move(summary));
+  computation.flight->Finish(std::move(summary), computation.record);
 }
 
 void Run(const FlightComputation& computation,

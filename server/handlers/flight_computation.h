@@ -30,7 +30,7 @@ struct FlightComputation {
   absl::Time start;
   Payer payer;                                   // of who began it
   absl::Time deadline = absl::InfiniteFuture();  // likewise
-  // Filled in at its end, before that is told.
+  // Filled in before the end is told, and told with it.
   std::shared_ptr<RequestRecord> record;
 };
 

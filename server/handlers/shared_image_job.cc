@@ -193,7 +193,6 @@ class SharedImageJob {
     // The flight pays for the source.
     RETURN_IF_ERROR(ReserveMemory(static_cast<int64_t>(job_.buffer_bytes)));
     while (true) {
-      const auto record = std::make_shared<RequestRecord>();
       InFlight::Place place =
           sharing_.in_flight().JoinOrStart(key_, context_.cancellation, source, position_);
       source = place.flight->source();  // one copy for all
@@ -206,15 +205,18 @@ class SharedImageJob {
           RETURN_IF_ERROR(SendStored(*found));
           return Summary();
         }
-        Start(place.flight, record);
+        Start(place.flight);
         std::move(abandon).Cancel();
       }
       Count(place.started ? sharing_.counts().computed : sharing_.counts().shared);
-      ASSIGN_OR_RETURN(const Delivery delivery, Deliver(*place.waiter));
-      if (delivery.left_behind) continue;  // once more, on from where the client is
-      if (place.started) TakeRecord(*record);
-      if (delivery.end.ok()) return ComputedSummary(*delivery.end);
-      if (place.started || !MayTryAgain(delivery.end.status())) return delivery.end.status();
+      absl::Cleanup pay = [&] { Pay(place.waiter->Leave()); };
+      const absl::StatusOr<Delivery> delivery = Deliver(*place.waiter);
+      std::move(pay).Invoke();
+      if (!delivery.ok()) return delivery.status();
+      if (delivery->left_behind) continue;  // once more, on from where the client is
+      const absl::StatusOr<std::string>& end = delivery->end;
+      if (end.ok()) return ComputedSummary(*end);
+      if (place.started || !MayTryAgain(end.status())) return end.status();
     }
   }
 
@@ -223,7 +225,8 @@ class SharedImageJob {
     flight.Finish(absl::AbortedError("not to be computed here"));
   }
 
-  void Start(std::shared_ptr<Flight> flight, std::shared_ptr<RequestRecord> record) {
+  void Start(std::shared_ptr<Flight> flight) {
+    auto record = std::make_shared<RequestRecord>();
     record->request_id = context_.record.request_id;
     StartComputation({.environment = environment_,
                       .flight = std::move(flight),
@@ -266,14 +269,16 @@ class SharedImageJob {
     }
   }
 
-  // The computation's record, for the call that began it.
-  void TakeRecord(const RequestRecord& computed) {
+  // What of a computation falls to this call.
+  void Pay(const Flight::Bill& bill) {
     RequestRecord& record = context_.record;
+    record.cost += bill.cost;
+    if (bill.record == nullptr) return;
+    const RequestRecord& computed = *bill.record;
     record.message = computed.message;
     record.device = computed.device;
     record.tiles = computed.tiles;
     record.spared_pixels = computed.spared_pixels;
-    record.cost = computed.cost;
     record.queue = computed.queue;
     record.decode = computed.decode;
     record.infer = computed.infer;

@@ -38,7 +38,7 @@ void Flight::ReportProgress(int64_t done, int64_t total) {
 
 int64_t Flight::Allowed() const {
   int64_t fastest = 0;
-  for (const auto& [waiter, position] : positions_) fastest = std::max(fastest, position);
+  for (const auto& [number, position] : positions_) fastest = std::max(fastest, position);
   return fastest + static_cast<int64_t>(kAheadBytes);
 }
 
@@ -60,9 +60,12 @@ absl::Status Flight::Append(std::string block) {
   return absl::OkStatus();
 }
 
-void Flight::Finish(absl::StatusOr<std::string> summary) {
+void Flight::Finish(absl::StatusOr<std::string> summary,
+                    std::shared_ptr<const RequestRecord> record) {
   absl::MutexLock lock(&mutex_);
   end_ = std::move(summary);
+  if (record != nullptr) meter_ = record->cost;
+  record_ = std::move(record);
   changed_.SignalAll();
 }
 
@@ -80,22 +83,37 @@ std::unique_ptr<Flight::Waiter> Flight::Join(Cancellation& cancellation, int64_t
   absl::MutexLock lock(&mutex_);
   const bool there = position >= KeptFrom() || read_back_ != nullptr;
   if (left_ || end_.has_value() || !there) return nullptr;
-  positions_.emplace(waiter.get(), position);
+  waiter->number_ = ++waiters_;
+  positions_.emplace(waiter->number_, position);
   return waiter;
 }
 
-void Flight::Leave(const Waiter& waiter) {
+Flight::Bill Flight::TakeBill() {
+  const int64_t cost = std::max<int64_t>(meter_ - paid_, 0);
+  paid_ += cost;
+  return {.cost = cost, .record = std::move(record_)};
+}
+
+Flight::Bill Flight::Leave(const Waiter& waiter) {
   bool last = false;
+  Bill bill;
   std::shared_ptr<const void> held;  // destroyed with no lock held
   {
     absl::MutexLock lock(&mutex_);
-    if (positions_.erase(&waiter) == 0) return;
+    const auto place = positions_.find(waiter.number_);
+    if (place == positions_.end()) return bill;
+    const bool pays = place == positions_.begin();
+    positions_.erase(place);
     last = positions_.empty() && !end_.has_value();
     left_ = left_ || last;
+    if (pays && !last) bill = TakeBill();
     if (positions_.empty()) held = std::move(held_);
     changed_.SignalAll();
   }
-  if (last) cancellation_.Cancel(absl::CancelledError("nobody waits for the result any more"));
+  if (!last) return bill;
+  cancellation_.Cancel(absl::CancelledError("nobody waits for the result any more"));
+  absl::MutexLock lock(&mutex_);
+  return TakeBill();
 }
 
 bool Flight::Tell(Waiter& waiter, News& news) const {
@@ -134,7 +152,9 @@ Flight::Waiter::Waiter(std::shared_ptr<Flight> flight, Cancellation& cancellatio
   wake_ = cancellation_.OnCancel([flight = flight_.get()] { flight->Wake(); });
 }
 
-Flight::Waiter::~Waiter() { flight_->Leave(*this); }
+Flight::Waiter::~Waiter() { Leave(); }
+
+Flight::Bill Flight::Waiter::Leave() { return flight_->Leave(*this); }
 
 absl::StatusOr<Flight::News> Flight::Waiter::Await() {
   Flight& flight = *flight_;
@@ -143,7 +163,7 @@ absl::StatusOr<Flight::News> Flight::Waiter::Await() {
   ReadBack read_back;
   {
     absl::MutexLock lock(&flight.mutex_);
-    int64_t& delivered = flight.positions_[this];
+    int64_t& delivered = flight.positions_[number_];
     if (std::exchange(delivered, position_) != position_) flight.changed_.SignalAll();
     while (true) {
       RETURN_IF_ERROR(cancellation_.status());

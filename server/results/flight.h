@@ -18,13 +18,16 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "engine/base/cancellation.h"
+#include "server/base/payer.h"
+#include "server/base/request_record.h"
 
 namespace upscaled::server {
 
-// Belongs to nobody who waits: it is cancelled when the last of them has left. The computation runs
-// ahead of the fastest one by kAheadBytes at most, and kKeptBytes of the result are kept for the
-// others; one who needs earlier bytes is left behind, unless a file has them. Header and summary
-// are the caller's texts. Thread safe. Held by shared_ptr.
+// Belongs to nobody who waits: it is cancelled when the last of them has left. Who has waited
+// longest pays for it: for what is computed until he leaves, and then the next one goes on. The
+// computation runs ahead of the fastest one by kAheadBytes at most, and kKeptBytes of the result
+// are kept for the others; one who needs earlier bytes is left behind, unless a file has them.
+// Header and summary are the caller's texts. Thread safe. Held by shared_ptr.
 class Flight : public std::enable_shared_from_this<Flight> {
  public:
   static constexpr size_t kBlockBytes = size_t{128} << 10;
@@ -54,8 +57,11 @@ class Flight : public std::enable_shared_from_this<Flight> {
   // The next kBlockBytes of the result; the last block may have fewer. Waits until there is room;
   // the cancellation's reason when it has come to that.
   absl::Status Append(std::string block) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Last: the summary, or why there is none.
-  void Finish(absl::StatusOr<std::string> summary) ABSL_LOCKS_EXCLUDED(mutex_);
+  // What the computation has cost so far. Once it is cancelled no more of it begins.
+  std::shared_ptr<CostMeter> meter() { return {shared_from_this(), &meter_}; }
+  // Last: the summary, or why there is none, and the computation's record, whose cost holds.
+  void Finish(absl::StatusOr<std::string> summary,
+              std::shared_ptr<const RequestRecord> record = nullptr) ABSL_LOCKS_EXCLUDED(mutex_);
   // Destroys `held` when the last one who waits has left: source and kept bytes last that long.
   // Before Finish.
   void HoldForWaiters(std::shared_ptr<const void> held) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -77,7 +83,13 @@ class Flight : public std::enable_shared_from_this<Flight> {
     std::optional<absl::StatusOr<std::string>> end;  // after all bytes
   };
 
-  // One who waits, until it is destroyed. Used by one thread.
+  // What falls to one who has waited.
+  struct Bill {
+    int64_t cost = 0;                             // in multiply-adds
+    std::shared_ptr<const RequestRecord> record;  // to the one who pays at the end; else null
+  };
+
+  // One who waits, until it leaves or is destroyed. Used by one thread.
   class Waiter {
    public:
     ~Waiter();
@@ -88,13 +100,17 @@ class Flight : public std::enable_shared_from_this<Flight> {
     // the waiter's cancellation comes first.
     absl::StatusOr<News> Await();
 
+    // Waits no more; the last one to leave stops the computation first.
+    Bill Leave();
+
    private:
     friend class Flight;
     Waiter(std::shared_ptr<Flight> flight, Cancellation& cancellation, int64_t position);
 
     const std::shared_ptr<Flight> flight_;
     Cancellation& cancellation_;
-    int64_t position_;  // in bytes; all before it are told
+    int64_t number_ = 0;  // in the order in which they came; 0: not there yet
+    int64_t position_;    // in bytes; all before it are told
     bool knows_header_ = false;
     Progress progress_;
     Cancellation::Registration wake_;  // last: its callback uses the others
@@ -107,7 +123,9 @@ class Flight : public std::enable_shared_from_this<Flight> {
 
  private:
   void Wake() ABSL_LOCKS_EXCLUDED(mutex_);
-  void Leave(const Waiter& waiter) ABSL_LOCKS_EXCLUDED(mutex_);
+  Bill Leave(const Waiter& waiter) ABSL_LOCKS_EXCLUDED(mutex_);
+  // For all that nobody has paid for yet.
+  Bill TakeBill() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The end of the bytes that the computation may write now.
   int64_t Allowed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   int64_t KeptFrom() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -119,6 +137,7 @@ class Flight : public std::enable_shared_from_this<Flight> {
 
   const Source source_;
   Cancellation cancellation_;
+  CostMeter meter_ = 0;
   mutable absl::Mutex mutex_;
   absl::CondVar changed_;
   std::optional<std::string> header_ ABSL_GUARDED_BY(mutex_);
@@ -129,8 +148,11 @@ class Flight : public std::enable_shared_from_this<Flight> {
   std::optional<absl::StatusOr<std::string>> end_ ABSL_GUARDED_BY(mutex_);
   bool left_ ABSL_GUARDED_BY(mutex_) = false;  // by all
   ReadBack read_back_ ABSL_GUARDED_BY(mutex_);
-  std::map<const Waiter*, int64_t> positions_ ABSL_GUARDED_BY(mutex_);  // delivered bytes
-  std::shared_ptr<const void> held_ ABSL_GUARDED_BY(mutex_);            // null: nothing
+  int64_t waiters_ ABSL_GUARDED_BY(mutex_) = 0;                   // that have come
+  std::map<int64_t, int64_t> positions_ ABSL_GUARDED_BY(mutex_);  // delivered bytes, by number
+  std::shared_ptr<const void> held_ ABSL_GUARDED_BY(mutex_);      // null: nothing
+  int64_t paid_ ABSL_GUARDED_BY(mutex_) = 0;                      // of what the meter says
+  std::shared_ptr<const RequestRecord> record_ ABSL_GUARDED_BY(mutex_);  // null: none, or taken
   Cancellation::Registration wake_;  // last: its callback uses the others
 };
 

@@ -1,5 +1,8 @@
 // What operators' records say of calls over both doors: the audit log, the usage.
 #include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -24,6 +27,8 @@ using client::WriteText;
 using nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::Not;
+
+constexpr int kTilePx = 64;
 
 class RecordsTest : public ::testing::Test {
  protected:
@@ -150,6 +155,85 @@ TEST_F(RecordsTest, ACallThatLacksARoleIsItsTenants) {
     EXPECT_EQ(lines[i]["key"], i < 2 ? "shop-display" : "shop-backend");
     EXPECT_EQ(lines[i]["code"], "PERMISSION_DENIED");
   }
+}
+
+// A call for an image, in tiles of kTilePx.
+struct Sharing {
+  grpc::ClientContext context;
+  std::unique_ptr<ClientStream> stream;
+
+  Sharing(TestServer& server, const std::string& key, const std::string& id,
+          const std::string& image) {
+    context.AddMetadata("x-api-key", key);
+    stream = server.stub().UpscaleImage(&context);
+    pb::UpscaleOptions options;
+    options.set_tile_px(kTilePx);
+    pb::UpscaleImageRequest start = StartMessage(options, /*report_progress=*/true);
+    start.mutable_start()->set_request_id(id);
+    EXPECT_TRUE(stream->Write(start) && stream->Write(ChunkMessage(image)));
+    EXPECT_TRUE(stream->WritesDone());
+  }
+  // Until a tile is told to be done.
+  void AwaitTile() {
+    pb::UpscaleImageResponse response;
+    while (!response.has_progress()) ASSERT_TRUE(stream->Read(&response));
+  }
+  grpc::StatusCode Finish() {
+    pb::UpscaleImageResponse response;
+    while (stream->Read(&response)) {
+    }
+    return stream->Finish().error_code();
+  }
+  void Leave() {
+    context.TryCancel();
+    EXPECT_EQ(Finish(), grpc::StatusCode::CANCELLED);
+  }
+};
+
+// Equal requests share a computation, and each tile that runs is paid for by one of them.
+TEST_F(RecordsTest, WhoLeavesASharedComputationPaysForWhatRan) {
+  const std::string image = *test::Encode(
+      test::PhotoImage({8 * kTilePx, kTilePx, 3, SampleType::kU8}, random_).view(), {});
+  const auto await = [](const std::function<bool()>& condition) {
+    while (!condition()) std::this_thread::yield();
+  };
+  {
+    TestServer server(config_);
+    const auto queued = [&] { return server.server().tile_load().queued_tiles; };
+    EXPECT_EQ(Sharing(server, key_, "whole", image).Finish(), grpc::StatusCode::OK);
+
+    server.gate().Close();
+    Sharing alone(server, key_, "alone", image);
+    server.gate().AwaitWaiting(2);
+    await([&] { return queued() > 0; });
+    alone.Leave();
+    await([&] { return queued() == 0; });  // those before the gate run all the same
+    server.gate().Open();
+    server.AwaitIdle();
+
+    server.gate().Close();
+    Sharing first(server, key_, "first", image);
+    server.gate().AwaitWaiting(2);
+    Sharing second(server, key_, "second", image);
+    await([&] { return server.server().result_counts().shared == 1; });
+    server.gate().Allow(1);
+    second.AwaitTile();
+    first.Leave();
+    await([&] { return server.server().admission_state().requests == 1; });
+    server.gate().Open();
+    EXPECT_EQ(second.Finish(), grpc::StatusCode::OK);
+  }
+  std::map<std::string, json> lines;
+  for (const json& line : Lines()) lines[line["request_id"]] = line;
+  const int64_t whole = lines["whole"]["cost"], alone = lines["alone"]["cost"],
+                first = lines["first"]["cost"], second = lines["second"]["cost"];
+  EXPECT_EQ(lines["alone"]["code"], "CANCELLED");
+  EXPECT_GT(alone, 0) << "it has left, and had tiles run";
+  EXPECT_LT(alone, whole);
+  EXPECT_EQ(lines["first"]["code"], "CANCELLED");
+  EXPECT_GT(first, 0) << "of what had run by then";
+  EXPECT_GT(second, 0) << "of what ran after that";
+  EXPECT_EQ(first + second, whole);
 }
 
 TEST_F(RecordsTest, AFullDiskFailsNoCallAndIsCounted) {

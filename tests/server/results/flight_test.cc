@@ -229,6 +229,43 @@ TEST_F(FlightTest, TellsProgressThatGrows) {
   EXPECT_EQ(TakeAll(*first.waiter).status, absl::InternalError("broken"));
 }
 
+std::shared_ptr<const RequestRecord> RecordOf(int64_t cost) {
+  return std::make_shared<const RequestRecord>(RequestRecord{.cost = cost});
+}
+
+TEST_F(FlightTest, WhoHasWaitedLongestPaysUntilItLeaves) {
+  Cancellation third;
+  InFlight::Place a = Join(key_, first_), b = Join(key_, second_), c = Join(key_, third);
+  CostMeter& meter = *a.flight->meter();
+  meter += 10;
+  const Flight::Bill began = a.waiter->Leave();
+  EXPECT_EQ(began.cost, 10);
+  EXPECT_EQ(began.record, nullptr) << "it is not over";
+  meter += 15;
+  const auto record = RecordOf(40);
+  a.flight->Finish(std::string("summary"), record);
+  EXPECT_EQ(c.waiter->Leave().cost, 0);
+  const Flight::Bill rest = b.waiter->Leave();
+  EXPECT_EQ(rest.cost, 30);
+  EXPECT_EQ(rest.record, record);
+}
+
+TEST_F(FlightTest, WhatIsPaidIsPaidOnce) {
+  InFlight::Place a = Join(key_, first_), b = Join(key_, second_);
+  a.flight->Finish(absl::InternalError("broken"), RecordOf(40));
+  EXPECT_EQ(a.waiter->Leave().cost, 40);
+  EXPECT_EQ(a.waiter->Leave().cost, 0);
+  const Flight::Bill second = b.waiter->Leave();
+  EXPECT_EQ(second.cost, 0);
+  EXPECT_EQ(second.record, nullptr);
+}
+
+TEST_F(FlightTest, TheLastToLeavePaysForWhatBeganUntilTheComputationStopped) {
+  InFlight::Place place = Join(key_, first_);
+  const auto began = place.flight->cancellation().OnCancel([&] { *place.flight->meter() += 12; });
+  EXPECT_EQ(place.waiter->Leave().cost, 12);
+}
+
 TEST_F(FlightTest, AThousandShareOne) {
   constexpr int kWaiters = 1000;
   std::vector<Cancellation> cancellations(kWaiters);
