@@ -70,7 +70,8 @@ struct WinogradVariants {
   WinogradVariant one;
   WinogradVariant odd;
   WinogradVariant even;
-  WinogradVariant even_few;  // half as many blocks at a time
+  WinogradVariant even_few;   // half as many blocks at a time
+  WinogradVariant even_many;  // half as many again
 };
 
 // The points of F(4x4, 3x3) in 16 bits besides 0 and infinity: +- these.

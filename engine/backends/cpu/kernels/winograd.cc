@@ -10,9 +10,9 @@
 // (28 + 2 weights + 1 broadcast), or 28 x 1 where two vectors would compute channels that do not
 // exist; 6 x 2 of the 16 that AVX2 and SSE4 have. T = 28 (24) blocks: more do not fit V and M into
 // L2 at 128 channels, fewer reload U too often; 14 for a single vector, which reads V just once,
-// and for few channels on a small L2 (WantsFewBlocks). Strides between points are an odd number of
-// cache lines, else the transforms' accesses share few cache sets. The kernel prefetches the next U
-// panel (L2), the next rows of V (L1) and the lines of M.
+// and for few channels on a small L2; 42 for weights larger than a large L2 (ChooseEven). Strides
+// between points are an odd number of cache lines, else the transforms' accesses share few cache
+// sets. The kernel prefetches the next U panel (L2), the next rows of V (L1) and the lines of M.
 #include "engine/backends/cpu/kernels/winograd.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -287,12 +287,16 @@ static_assert(kLanes == kPlaneChannels);
 template <class W>
 constexpr WinogradVariants kVariantsOf = {
     Winograd<W, 1, 14, 14>::kVariant, Winograd<W, 1, 28, 28>::kVariant,
-    Winograd<W, 2, 14, 28>::kVariant, Winograd<W, 2, 14, 14>::kVariant};
+    Winograd<W, 2, 14, 28>::kVariant, Winograd<W, 2, 14, 14>::kVariant,
+    Winograd<W, 2, 14, 42>::kVariant};
 #else
 static_assert(kPlaneChannels / kLanes % 2 == 0);
 template <class W>
-constexpr WinogradVariants kVariantsOf = {
-    {}, {}, Winograd<W, 2, 6, 24>::kVariant, Winograd<W, 2, 6, 12>::kVariant};
+constexpr WinogradVariants kVariantsOf = {{},
+                                          {},
+                                          Winograd<W, 2, 6, 24>::kVariant,
+                                          Winograd<W, 2, 6, 12>::kVariant,
+                                          Winograd<W, 2, 6, 36>::kVariant};
 #endif
 
 constexpr WinogradVariants kF4Variants = kVariantsOf<F4>;
@@ -318,16 +322,25 @@ namespace {
 const WinogradVariants* F4VariantsFor(Isa isa) { UPSCALED_RETURN_ADDRESS_FOR(isa, kF4Variants) }
 const WinogradVariants* F6VariantsFor(Isa isa) { UPSCALED_RETURN_ADDRESS_FOR(isa, kF6Variants) }
 
-// Whether half as many blocks at a time leave more of the core's cache than they cost: V and M of
-// all would fill half of it, and the weights, which are then read twice as often, stay in it.
-bool WantsFewBlocks(const WinogradVariant& variant, const Layer& layer, size_t points,
-                    size_t cache_bytes) {
+// How many blocks at a time, for a core with so large a cache.
+//
+// Few where V and M of all would fill half of it, and the weights, which are then read twice as
+// often, stay in it. Many where the weights come from beyond it every time, and V and M nearly fit:
+// V is read in order, so that what has left the cache is fetched in time.
+const WinogradVariant& ChooseEven(const WinogradVariants& variants, const Layer& layer,
+                                  size_t points, size_t cache_bytes) {
   const size_t in = RoundUp(layer.in_channels, kPlaneChannels);
   const size_t out = RoundUp(layer.out_channels, kPlaneChannels);
   const size_t weight_bytes = points * points * in * out * sizeof(float);
-  const size_t scratch_bytes =
-      variant.scratch_floats(static_cast<int>(in / kPlaneChannels)) * sizeof(float);
-  return scratch_bytes > cache_bytes / 2 && weight_bytes <= cache_bytes / 4;
+  const auto scratch_bytes = [&](const WinogradVariant& variant) {
+    return variant.scratch_floats(static_cast<int>(in / kPlaneChannels)) * sizeof(float);
+  };
+  if (scratch_bytes(variants.even) > cache_bytes / 2 && weight_bytes <= cache_bytes / 4) {
+    return variants.even_few;
+  }
+  const bool many =
+      weight_bytes > 2 * cache_bytes && scratch_bytes(variants.even_many) <= cache_bytes / 4 * 7;
+  return many ? variants.even_many : variants.even;
 }
 
 const WinogradVariant& ChooseVariant(const WinogradVariants& variants, const Layer& layer,
@@ -335,8 +348,7 @@ const WinogradVariant& ChooseVariant(const WinogradVariants& variants, const Lay
   const int vectors = RoundUp(layer.out_channels, kPlaneChannels) / VectorLanes(isa);
   if (vectors == 1) return variants.one;
   if (vectors % 2 == 1) return variants.odd;
-  const bool few = WantsFewBlocks(variants.even, layer, points, cache_bytes);
-  return few ? variants.even_few : variants.even;
+  return ChooseEven(variants, layer, points, cache_bytes);
 }
 
 // G w G^T of all of a layer's weights.

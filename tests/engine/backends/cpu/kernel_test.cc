@@ -286,6 +286,20 @@ TEST_P(KernelTest, WinogradGivesTheSameBytesForEveryCache) {
   }
 }
 
+// More blocks at a time, so that weights that no cache holds are read less often.
+TEST_P(KernelTest, WinogradGivesTheSameBytesForWeightsBeyondTheCache) {
+  const Layer layer = MakeConv(Op::kConv, 128, 160, 3, 1, 1, random_);
+  const KernelEntry& all = kWinogradFor<6, SIZE_MAX>;
+  const KernelEntry& many = kWinogradFor<6, 1536 << 10>;
+  const reference::Tensor input =
+      RandomTensor(layer.in_channels, {RandomInt(random_, 150, 420), 2}, random_);
+  EXPECT_EQ(Compute(many, layer, input).values, Compute(all, layer, input).values);
+  if (GetParam() == Isa::kAvx512 || GetParam() == Isa::kAvx2) {
+    EXPECT_GT(many.create(layer, GetParam())->ScratchFloats(),
+              all.create(layer, GetParam())->ScratchFloats());
+  }
+}
+
 // Includes channels that leave vectors unused on some instruction set.
 TEST_P(KernelTest, ResidualsAreAddedBehindTheActivation) {
   for (const int channels : {5, 12, 24, 48, 80}) {
