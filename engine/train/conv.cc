@@ -42,32 +42,35 @@ template <typename Real>
 Conv<Real>::Conv(const Layer& layer, const ConvCandidate<Real>& kernel, cpu::Isa isa)
     : shape_(ShapeOf(layer)),
       slope_(SlopeOf<Real>(layer)),
+      isa_(isa),
       kernel_(kernel.make(shape_, isa)),
       bias_(PaddedChannels(shape_.out)) {}
 
 template <typename Real>
-void Conv<Real>::Forward(const Real* params, Sources src, Tensor<Real>& dst) {
+void Conv<Real>::Begin(const Real* params) {
   kernel_->SetWeights(params);
   std::copy_n(params + shape_.weights(), shape_.out, bias_.data());
+}
+
+template <typename Real>
+void Conv<Real>::Forward(const Real* /*params*/, Sources src, Tensor<Real>& dst) {
   for (int image = 0; image < dst.grid().images; ++image) {
     kernel_->Forward(*src[0], image, {.bias = bias_.data(), .slope = slope_}, dst);
   }
 }
 
 template <typename Real>
-void Conv<Real>::Backward(const Real* params, Sources src, const Tensor<Real>& dst,
+void Conv<Real>::Backward(const Real* /*params*/, Sources src, const Tensor<Real>& dst,
                           const Tensor<Real>& d_dst, SourceGradients d_src, Real* d_params) {
   if (!d_sums_ || d_sums_->size() != dst.grid().size) {
-    d_sums_.emplace(dst.grid().size, shape_.out);
+    d_sums_.emplace(dst.grid().size, shape_.out, isa_);
   }
-  if (d_src[0].tensor != nullptr) kernel_->SetTurnedWeights(params);
   for (int image = 0; image < dst.grid().images; ++image) {
     d_sums_->Set(dst, d_dst, image, slope_, d_params + shape_.weights());
     kernel_->AddWeightGradient(*src[0], image, *d_sums_);
     if (d_src[0].tensor == nullptr) continue;
     kernel_->GetSourceGradient(*d_sums_, image, d_src[0].add, *d_src[0].tensor);
   }
-  kernel_->MoveWeightGradient(d_params);
 }
 
 template class Conv<float>;

@@ -26,6 +26,8 @@ class Conv final : public Step<Real> {
   using typename Step<Real>::Sources;
   using typename Step<Real>::SourceGradients;
   Size OutputSize(Size source) const override { return shape_.OutputSize(source); }
+  void Begin(const Real* params) override;
+  void End(Real* d_params) override { kernel_->MoveWeightGradient(d_params); }
   void Forward(const Real* params, Sources src, Tensor<Real>& dst) override;
   void Backward(const Real* params, Sources src, const Tensor<Real>& dst, const Tensor<Real>& d_dst,
                 SourceGradients d_src, Real* d_params) override;
@@ -33,6 +35,7 @@ class Conv final : public Step<Real> {
  private:
   const ConvShape shape_;
   const Real slope_;
+  const cpu::Isa isa_;
   const std::unique_ptr<ConvKernel<Real>> kernel_;
   LineVector<Real> bias_;  // padded
   std::optional<SumsGradient<Real>> d_sums_;

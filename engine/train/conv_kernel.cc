@@ -8,8 +8,9 @@
 namespace upscaled::train {
 
 template <typename Real>
-SumsGradient<Real>::SumsGradient(Size size, int channels)
+SumsGradient<Real>::SumsGradient(Size size, int channels, cpu::Isa isa)
     : size_(size),
+      set_line_(SumsGradientFor<Real>(isa, channels)),
       sums_(PaddedChannels(channels)),
       values_((size.height + 2 * kBorderPx + kReachPx) * line_stride()) {}
 
@@ -17,20 +18,17 @@ template <typename Real>
 void SumsGradient<Real>::Set(const Tensor<Real>& dst, const Tensor<Real>& d_dst, int image,
                              Real slope, Real* d_bias) {
   std::fill(sums_.begin(), sums_.end(), Real{0});
-  Real* sums = sums_.data();
-  const int stride = d_dst.stride();
   for (int y = 0; y < size_.height; ++y) {
-    const Real* result = dst.line(dst.grid().Line(image, y));
-    const Real* d = d_dst.line(d_dst.grid().Line(image, y));
-    Real* to = values_.data() + Offset(y, 0);
-    for (int x = 0; x < size_.width; ++x, result += stride, d += stride, to += pixel_stride()) {
-      for (int c = 0; c < stride; ++c) {
-        to[c] = d[c] * (result[c] > 0 ? Real{1} : slope);
-        sums[c] += to[c];
-      }
-    }
+    set_line_({.pixels = size_.width,
+               .stride = d_dst.stride(),
+               .padded = static_cast<int>(pixel_stride()),
+               .result = dst.line(dst.grid().Line(image, y)),
+               .d_result = d_dst.line(d_dst.grid().Line(image, y)),
+               .slope = slope,
+               .d_sums = values_.data() + Offset(y, 0),
+               .total = sums_.data()});
   }
-  for (int c = 0; c < d_dst.channels(); ++c) d_bias[c] += sums[c];
+  for (int c = 0; c < d_dst.channels(); ++c) d_bias[c] += sums_[c];
 }
 
 template <>

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "engine/backends/cpu/kernels/isa.h"
+#include "engine/train/kernels/sums_gradient.h"
 #include "engine/train/tensor.h"
 
 namespace upscaled::train {
@@ -41,7 +42,7 @@ class SumsGradient {
   static constexpr int kBorderPx = 2, kReachPx = 8;
 
   // Of images of so many pixels and channels.
-  SumsGradient(Size size, int channels);
+  SumsGradient(Size size, int channels, cpu::Isa isa);
   // Those of an image: `d_dst`, times the slope where `dst` is not above 0. Adds their sums over
   // all pixels to `d_bias`.
   void Set(const Tensor<Real>& dst, const Tensor<Real>& d_dst, int image, Real slope, Real* d_bias);
@@ -58,6 +59,7 @@ class SumsGradient {
   }
 
   const Size size_;
+  const SumsGradientFunction<Real> set_line_;
   LineVector<Real> sums_;  // of an image, over all pixels
   LineVector<Real> values_;
 };
@@ -68,14 +70,13 @@ class ConvKernel {
  public:
   virtual ~ConvKernel() = default;
 
-  // For the calls of Forward that follow, or of SourceGradient.
+  // For the calls that follow.
   virtual void SetWeights(const Real* params) = 0;
-  virtual void SetTurnedWeights(const Real* params) = 0;
   virtual void Forward(const Tensor<Real>& src, int image, const ConvEpilogue<Real>& epilogue,
                        Tensor<Real>& dst) = 0;
   virtual void GetSourceGradient(const SumsGradient<Real>& d_sums, int image, bool add,
                                  Tensor<Real>& d_src) = 0;
-  // Summed up over images, until all are added to the parameters'.
+  // Summed up over images until they are moved, added to the parameters'.
   virtual void AddWeightGradient(const Tensor<Real>& src, int image,
                                  const SumsGradient<Real>& d_sums) = 0;
   virtual void MoveWeightGradient(Real* d_params) = 0;

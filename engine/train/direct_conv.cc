@@ -15,14 +15,13 @@ class DirectConv final : public ConvKernel<Real> {
       : shape_(shape),
         multiply_(ProductFor<Real>(isa)),
         in_(PaddedChannels(shape.in)),
-        out_(PaddedChannels(shape.out)) {}
+        out_(PaddedChannels(shape.out)),
+        weights_(size_t{1} * shape.taps() * in_ * out_),
+        turned_(weights_.size()),
+        d_weights_(weights_.size()) {}
 
   void SetWeights(const Real* params) override {
-    weights_.resize(size_t{1} * shape_.taps() * in_ * out_);
     PackWeights(shape_, params, SourceStride(), out_, weights_.data());
-  }
-  void SetTurnedWeights(const Real* params) override {
-    turned_.resize(size_t{1} * shape_.taps() * in_ * out_);
     PackTurnedWeights(shape_, params, in_, out_, turned_.data());
   }
   void Forward(const Tensor<Real>& src, int image, const ConvEpilogue<Real>& epilogue,
@@ -41,7 +40,7 @@ class DirectConv final : public ConvKernel<Real> {
                          const SumsGradient<Real>& d_sums) override;
   void MoveWeightGradient(Real* d_params) override {
     AddPacked(shape_, d_weights_.data(), SourceStride(), out_, d_params);
-    d_weights_.clear();
+    std::fill(d_weights_.begin(), d_weights_.end(), Real{0});
   }
 
  private:
@@ -97,7 +96,6 @@ template <typename Real>
 void DirectConv<Real>::AddWeightGradient(const Tensor<Real>& src, int image,
                                          const SumsGradient<Real>& d_sums) {
   const int depth = shape_.kernel_px * src.stride();
-  d_weights_.resize(size_t{1} * shape_.kernel_px * depth * out_);
   for (int y = 0; y < d_sums.size().height; ++y) {
     for (int ky = 0; ky < shape_.kernel_px; ++ky) {
       multiply_({.rows = depth,

@@ -86,12 +86,14 @@ double ErrorOn(const Case& tested, const Grid& grid, std::mt19937_64& random) {
   Tensor<double> d_dst = dst;
   FillPixels(d_dst, random);
   const auto loss = [&] {
+    step->Begin(params.data());
     step->Forward(params.data(), sources, dst);
     return std::inner_product(dst.values().begin(), dst.values().end(), d_dst.values().begin(),
                               0.0);
   };
   loss();
   step->Backward(params.data(), sources, dst, d_dst, d_sources, d_params.data());
+  step->End(d_params.data());
   double error = 0;
   for (size_t i = 0; i < src.size(); ++i) {
     if (!IsZeroBetweenPixels(d_src[i])) return std::numeric_limits<double>::infinity();

@@ -9,12 +9,12 @@
 namespace upscaled::train {
 namespace {
 
-double SquaredError(const Tensor<float>& result, const Tensor<float>& target, int image) {
+double SquaredError(const Tensor<float>& result, const Tensor<float>& target) {
   const Grid& grid = result.grid();
   double sum = 0;
   for (int y = 0; y < grid.size.height; ++y) {
-    const float* a = result.line(grid.Line(image, y));
-    const float* b = target.line(grid.Line(image, y));
+    const float* a = result.line(grid.Line(0, y));
+    const float* b = target.line(grid.Line(0, y));
     for (int i = 0; i < grid.size.width * result.stride(); ++i) {
       const double error = std::clamp(a[i], 0.0f, 1.0f) - b[i];
       sum += error * error;
@@ -34,9 +34,8 @@ absl::StatusOr<std::unique_ptr<Learner>> Learner::Create(const Network& network,
   for (int i = 0; i < threads; ++i) {
     Share share;
     share.first = batch * i / threads;
-    const int images = batch * (i + 1) / threads - share.first;
-    ASSIGN_OR_RETURN(share.network,
-                     TrainedNetwork<float>::Create(network, {side_px, side_px}, images));
+    share.patches = batch * (i + 1) / threads - share.first;
+    ASSIGN_OR_RETURN(share.network, TrainedNetwork<float>::Create(network, {side_px, side_px}, 1));
     share.target = Tensor<float>(share.network->result().grid(), 3);
     learner->shares_.push_back(std::move(share));
   }
@@ -53,14 +52,17 @@ double Learner::Gradient(std::span<const float> parameters, const LossWeights& w
                          const FillPatch& fill, std::vector<float>& gradient) {
   ForEachShare([&](Share& share) {
     TrainedNetwork<float>& network = *share.network;
-    for (int i = 0; i < share.images(); ++i) {
-      fill(share.first + i, i, network.input(), share.target);
-    }
-    network.Forward(parameters.data());
-    share.loss =
-        ComputeLoss(weights, network.result(), share.target, batch_, network.result_gradient());
+    share.loss = 0;
     share.gradient.assign(parameters.size(), 0.0f);
-    network.Backward(parameters.data(), share.gradient.data());
+    network.Begin(parameters.data());
+    for (int i = 0; i < share.patches; ++i) {
+      fill(share.first + i, 0, network.input(), share.target);
+      network.Forward(parameters.data());
+      share.loss +=
+          ComputeLoss(weights, network.result(), share.target, batch_, network.result_gradient());
+      network.Backward(parameters.data(), share.gradient.data());
+    }
+    network.End(share.gradient.data());
   });
   gradient.assign(parameters.size(), 0.0f);
   double loss = 0;
@@ -75,12 +77,12 @@ std::vector<double> Learner::SquaredErrors(std::span<const float> parameters, co
                                            int patches) {
   std::vector<double> errors(patches);
   ForEachShare([&](Share& share) {
+    share.network->Begin(parameters.data());
     for (int first = share.first; first < patches; first += batch_) {
-      const int count = std::min(share.images(), patches - first);
-      for (int i = 0; i < count; ++i) fill(first + i, i, share.network->input(), share.target);
-      share.network->Forward(parameters.data());
-      for (int i = 0; i < count; ++i) {
-        errors[first + i] = SquaredError(share.network->result(), share.target, i);
+      for (int i = first; i < std::min(first + share.patches, patches); ++i) {
+        fill(i, 0, share.network->input(), share.target);
+        share.network->Forward(parameters.data());
+        errors[i] = SquaredError(share.network->result(), share.target);
       }
     }
   });

@@ -35,15 +35,14 @@ class Learner {
                                     int patches);
 
  private:
-  // A thread's part of the mini-batch.
+  // A thread's part of the mini-batch: one patch after the other, so that all activations of one
+  // stay as near as they can.
   struct Share {
-    int first = 0;  // patch
+    int first = 0, patches = 0;
     std::unique_ptr<TrainedNetwork<float>> network;
     Tensor<float> target;
     std::vector<float> gradient;
     double loss = 0;
-
-    int images() const { return target.grid().images; }
   };
   Learner() = default;
 

@@ -32,10 +32,15 @@ class Step {
   virtual ~Step() = default;
   // Of `dst` for so large a first source.
   virtual Size OutputSize(Size source) const { return source; }
-  // Writes all pixels of `dst`. `params`: the step's own, as parameters.h orders them.
+  // Before the first Forward with these parameters, and after the last Backward: what is the same
+  // for all mini-batches in between is done here. `params`: the step's own, as parameters.h orders
+  // them.
+  virtual void Begin(const Real* /*params*/) {}
+  virtual void End(Real* /*d_params*/) {}
+  // Writes all pixels of `dst`.
   virtual void Forward(const Real* params, Sources src, Tensor<Real>& dst) = 0;
   // Gives, for the loss of which `d_dst` is the derivative, its derivatives by the sources, and
-  // adds those by the parameters. `src` and `dst` are Forward's.
+  // adds those by the parameters, here or in End. `src` and `dst` are Forward's.
   virtual void Backward(const Real* params, Sources src, const Tensor<Real>& dst,
                         const Tensor<Real>& d_dst, SourceGradients d_src, Real* d_params) = 0;
 };

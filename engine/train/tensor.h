@@ -11,6 +11,8 @@
 
 namespace upscaled::train {
 
+// Pixels of so few are not padded.
+inline constexpr int kImageChannels = 4;
 // Channels as kernels compute them.
 inline constexpr int kChannelMultiple = 16;
 constexpr int PaddedChannels(int channels) { return RoundUp(channels, kChannelMultiple); }
@@ -44,11 +46,8 @@ class Tensor {
 
   const Grid& grid() const { return grid_; }
   int channels() const { return channels_; }
-  // Values from a pixel to the next: images are not padded.
-  int stride() const {
-    constexpr int kImageChannels = 4;
-    return channels_ <= kImageChannels ? channels_ : PaddedChannels(channels_);
-  }
+  // Values from a pixel to the next.
+  int stride() const { return channels_ <= kImageChannels ? channels_ : PaddedChannels(channels_); }
   size_t line_stride() const { return grid_.pitch() * stride(); }
   LineVector<Real>& values() { return values_; }
   const LineVector<Real>& values() const { return values_; }

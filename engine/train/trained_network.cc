@@ -112,6 +112,16 @@ absl::Status TrainedNetwork<Real>::AppendStep(std::unique_ptr<Step<Real>> step,
 }
 
 template <typename Real>
+void TrainedNetwork<Real>::Begin(const Real* parameters) {
+  for (Node& node : nodes_) node.step->Begin(parameters + node.first_parameter);
+}
+
+template <typename Real>
+void TrainedNetwork<Real>::End(Real* gradient) {
+  for (Node& node : nodes_) node.step->End(gradient + node.first_parameter);
+}
+
+template <typename Real>
 void TrainedNetwork<Real>::Forward(const Real* parameters) {
   std::vector<const Tensor<Real>*> sources;
   for (size_t i = 0; i < nodes_.size(); ++i) {

@@ -26,8 +26,12 @@ class TrainedNetwork {
   const Tensor<Real>& result() const { return values_.back(); }
   Tensor<Real>& result_gradient() { return gradients_.back(); }
 
+  // Before the first Forward with these parameters, and after the last Backward: mini-batches in
+  // between share what is the same for all.
+  void Begin(const Real* parameters);
+  void End(Real* gradient);
   void Forward(const Real* parameters);
-  // Adds the loss's derivative to `gradient`, after Forward with the same parameters.
+  // After Forward. Adds the loss's derivative to `gradient`, which is complete after End.
   void Backward(const Real* parameters, Real* gradient);
 
  private:

@@ -24,16 +24,15 @@ class WinogradConv final : public ConvKernel<float> {
         in_(PaddedChannels(shape.in)),
         out_(PaddedChannels(shape.out)),
         max_tiles_(MaxTiles()),
-        packed_(9 * filters()) {}
+        packed_(9 * filters()),
+        weights_(points_ * filters()),
+        turned_(points_ * filters()),
+        d_weights_(points_ * filters()) {}
 
   void SetWeights(const float* params) override {
     PackWeights(shape_, params, in_, out_, packed_.data());
-    weights_.Reserve(points_ * filters());
     transforms_.weights(packed_.data(), filters(), weights_.data());
-  }
-  void SetTurnedWeights(const float* params) override {
     PackTurnedWeights(shape_, params, in_, out_, packed_.data());
-    turned_.Reserve(points_ * filters());
     transforms_.weights(packed_.data(), filters(), turned_.data());
   }
   void Forward(const Tensor<float>& src, int image, const ConvEpilogue<float>& epilogue,
@@ -186,7 +185,6 @@ void WinogradConv::Convolve(const Source& src, const float* weights, int image,
 
 void WinogradConv::AddWeightGradient(const Tensor<float>& src, int image,
                                      const SumsGradient<float>& d_sums) {
-  d_weights_.resize(points_ * filters());
   ForEachTiles(d_sums.size(), [&](const Tiles& tiles) {
     Transform(transforms_.input, transforms_.outputs + 2, SourceOf(src, image), tiles, from_);
     Transform(transforms_.gradient, transforms_.outputs, SourceOf(d_sums, 0), tiles, to_);
@@ -215,7 +213,6 @@ void WinogradConv::MoveWeightGradient(float* d_params) {
 }  // namespace
 
 bool WinogradConvSupports(const ConvShape& shape) {
-  constexpr int kImageChannels = 4;
   return shape.kernel_px == 3 && shape.in > kImageChannels && shape.out > kImageChannels;
 }
 

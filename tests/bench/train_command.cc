@@ -46,7 +46,7 @@ void MeasureLayer(int in_channels, int out_channels, const MeasureOptions& optio
   const Grid grid{kBatch, {kLayerPx, kLayerPx}};
   Tensor<float> src(grid, in_channels), d_src(grid, in_channels);
   Tensor<float> dst({kBatch, shape.OutputSize(grid.size)}, out_channels);
-  train::SumsGradient<float> d_sums(dst.grid().size, out_channels);
+  train::SumsGradient<float> d_sums(dst.grid().size, out_channels, options.isa);
   std::vector<float> params(shape.weights() + out_channels), d_params(params.size());
   Fill(src.values());
   Fill(params);
@@ -72,11 +72,7 @@ void MeasureLayer(int in_channels, int out_channels, const MeasureOptions& optio
            for_each_image([&](int image) { kernel->Forward(src, image, {}, dst); })();
          },
          operations},
-        {[&] {
-           kernel->SetTurnedWeights(params.data());
-           for_each_image(
-               [&](int image) { kernel->GetSourceGradient(d_sums, image, false, d_src); })();
-         },
+        {for_each_image([&](int image) { kernel->GetSourceGradient(d_sums, image, false, d_src); }),
          operations},
         {[&] {
            for_each_image([&](int image) { kernel->AddWeightGradient(src, image, d_sums); })();

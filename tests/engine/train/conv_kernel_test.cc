@@ -61,8 +61,10 @@ class ConvKernelTest : public ::testing::TestWithParam<Case> {
     const std::vector<Real> params(params_.begin(), params_.end());
     const Tensor<Real>* sources[] = {&src};
     const SourceGradient<Real> d_sources[] = {{.tensor = &results.d_src, .add = true}};
+    conv.Begin(params.data());
     conv.Forward(params.data(), sources, results.dst);
     conv.Backward(params.data(), sources, results.dst, d_dst, d_sources, results.d_params.data());
+    conv.End(results.d_params.data());
     return results;
   }
 

@@ -159,7 +159,9 @@ void ExpectReferenceResult(const Network& network) {
     Fill(image, i, network.pad_px, trained->input());
     expected.push_back(ByReference(network, image));
   }
-  trained->Forward(ReadParameters(network).data());
+  const std::vector<float> parameters = ReadParameters(network);
+  trained->Begin(parameters.data());
+  trained->Forward(parameters.data());
   const Tensor<float>& result = trained->result();
   ASSERT_EQ(result.grid().size, expected[0].spec().size());
   for (int i = 0; i < kImages; ++i) {
@@ -190,6 +192,7 @@ TEST(TrainedNetworkTest, DerivativesAreCentralDifferences) {
     FillPixels(trained->input(), random);
     FillPixels(trained->result_gradient(), random);
     const auto loss = [&] {
+      trained->Begin(parameters.data());
       trained->Forward(parameters.data());
       double sum = 0;
       for (const size_t i : PixelsOf(trained->result())) {
@@ -201,6 +204,7 @@ TEST(TrainedNetworkTest, DerivativesAreCentralDifferences) {
     std::vector<double> gradient(trained->parameter_count());
     ASSERT_EQ(gradient.size(), parameters.size());
     trained->Backward(parameters.data(), gradient.data());
+    trained->End(gradient.data());
     std::vector<size_t> places(parameters.size());
     std::iota(places.begin(), places.end(), size_t{0});
     EXPECT_LE(
