@@ -7,9 +7,11 @@ namespace upscaled::client {
 
 void QueueFlags::AddTo(CLI::App& command) {
   command
-      .add_option("--queue", queue,
-                  "Folder of the queue; default: upscale/ in XDG_STATE_HOME or ~/.local/state")
-      ->type_name("DIR")
+      .add_option(
+          "--queue", queue,
+          "Folder of the queue, or redis://HOST where that is built in; default: upscale/ in "
+          "XDG_STATE_HOME or ~/.local/state")
+      ->type_name("DIR|URL")
       ->envname("UPSCALE_QUEUE");
 }
 

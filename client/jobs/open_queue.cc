@@ -5,6 +5,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/jobs/sqlite_queue.h"
+#ifdef UPSCALED_REDIS
+#include "client/jobs/redis_queue.h"
+#endif
 
 namespace upscaled::client {
 namespace {
@@ -28,7 +31,13 @@ absl::StatusOr<std::filesystem::path> DefaultQueueFolder() {
 
 absl::StatusOr<std::unique_ptr<JobQueue>> OpenQueue(const std::string& address, RetryClock& clock) {
   if (!absl::StrContains(address, "://")) return SqliteQueue::Open(address, clock);
-  return absl::InvalidArgumentError(absl::StrCat("the queue ", address, " is no folder"));
+#ifdef UPSCALED_REDIS
+  if (absl::StartsWith(address, "redis://")) return RedisQueue::Open(address);
+  constexpr char kQueues[] = "a folder, nor a redis:// URL";
+#else
+  constexpr char kQueues[] = "a folder (redis:// is not built in, for want of hiredis)";
+#endif
+  return absl::InvalidArgumentError(absl::StrCat("the queue ", address, " is not ", kQueues));
 }
 
 }  // namespace upscaled::client

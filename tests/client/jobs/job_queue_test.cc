@@ -8,10 +8,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "client/jobs/open_queue.h"
 #include "client/jobs/sqlite_queue.h"
+#include "client/random_uuid.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/client/fake_clock.h"
+#include "tests/client/jobs/redis_server.h"
 #include "tests/client/temp_folder.h"
 
 namespace upscaled::client {
@@ -23,12 +26,29 @@ using ::testing::Pair;
 
 constexpr absl::Duration kTerm = absl::Seconds(30);
 
-class JobQueueTest : public ::testing::Test {
+// Lasts as long as the process.
+const RedisServer& Redis() {
+  static const RedisServer server;
+  return server;
+}
+
+// Of "sqlite" or "redis". What has a term or a wait of zero is due at once.
+class JobQueueTest : public ::testing::TestWithParam<const char*> {
  protected:
-  JobQueueTest() { queue_ = Open(); }
+  void SetUp() override {
+    if (std::string(GetParam()) == "redis") {
+#ifdef UPSCALED_REDIS
+      if (!Redis().running()) GTEST_SKIP() << "needs redis-server";
+      address_ = Redis().url(RandomUuid());
+#else
+      GTEST_SKIP() << "built without hiredis";
+#endif
+    }
+    queue_ = Open();
+  }
 
   std::unique_ptr<JobQueue> Open() {
-    auto queue = SqliteQueue::Open(folder_ / "jobs", clock_);
+    auto queue = OpenQueue(address_, clock_);
     EXPECT_TRUE(queue.ok()) << queue.status();
     return *std::move(queue);
   }
@@ -39,13 +59,12 @@ class JobQueueTest : public ::testing::Test {
     ASSERT_TRUE(status.ok()) << status;
   }
   // "": nothing is due.
-  LeasedJob Lease(JobQueue& queue) {
-    const auto job = queue.Lease(kTerm);
+  LeasedJob Lease(JobQueue& queue, absl::Duration term = kTerm) {
+    const auto job = queue.Lease(term);
     EXPECT_TRUE(job.ok()) << job.status();
     return job->value_or(LeasedJob{});
   }
-  LeasedJob Lease() { return Lease(*queue_); }
-  void Pass(absl::Duration time) { clock_.Sleep(time, {}); }
+  LeasedJob Lease(absl::Duration term = kTerm) { return Lease(*queue_, term); }
   JobInfo Info(const std::string& id) {
     const auto jobs = queue_->List({.id = id});
     EXPECT_TRUE(jobs.ok()) << jobs.status();
@@ -54,10 +73,13 @@ class JobQueueTest : public ::testing::Test {
 
   TempFolder folder_;
   FakeClock clock_;
+  std::string address_ = folder_ / "jobs";
   std::unique_ptr<JobQueue> queue_;
 };
+INSTANTIATE_TEST_SUITE_P(Queues, JobQueueTest, ::testing::Values("sqlite", "redis"),
+                         [](const auto& info) { return std::string(info.param); });
 
-TEST_F(JobQueueTest, DeliversInOrderOfSubmissionAndEachJobOnce) {
+TEST_P(JobQueueTest, DeliversInOrderOfSubmissionAndEachJobOnce) {
   Enqueue({"b", "a"});
   const LeasedJob first = Lease(), second = Lease();
   EXPECT_EQ(first.id, "b");
@@ -67,15 +89,14 @@ TEST_F(JobQueueTest, DeliversInOrderOfSubmissionAndEachJobOnce) {
   EXPECT_EQ(Lease().id, "");
   ASSERT_TRUE(queue_->Complete(first, "a result").ok());
   ASSERT_TRUE(queue_->Fail(second, "no image").ok());
-  Pass(2 * kTerm);
-  EXPECT_EQ(Lease().id, "");
+  EXPECT_EQ(Lease(absl::ZeroDuration()).id, "");
   EXPECT_EQ(Info("b").state, JobState::kDone);
   EXPECT_EQ(Info("b").report, "a result");
   EXPECT_EQ(Info("a").state, JobState::kFailed);
   EXPECT_THAT(*queue_->Count(), ElementsAre(Pair(JobState::kDone, 1), Pair(JobState::kFailed, 1)));
 }
 
-TEST_F(JobQueueTest, IdsThatAreKnownArePassedOver) {
+TEST_P(JobQueueTest, IdsThatAreKnownArePassedOver) {
   Enqueue({"a"});
   ASSERT_TRUE(queue_->Complete(Lease(), "").ok());
   Enqueue({"a", "b"});  // a submitter that did not hear that its first try had arrived
@@ -83,7 +104,7 @@ TEST_F(JobQueueTest, IdsThatAreKnownArePassedOver) {
   EXPECT_EQ(Lease().id, "");
 }
 
-TEST_F(JobQueueTest, IdsNameFilesAndHaveToBeFitForIt) {
+TEST_P(JobQueueTest, IdsNameFilesAndHaveToBeFitForIt) {
   for (const std::string& id :
        {std::string(), std::string("../a"), std::string("a b"), std::string(65, 'a')}) {
     EXPECT_TRUE(absl::IsInvalidArgument(queue_->Enqueue({{{.id = id}}}))) << id;
@@ -92,13 +113,11 @@ TEST_F(JobQueueTest, IdsNameFilesAndHaveToBeFitForIt) {
   Enqueue({"a-Z_9", std::string(64, 'a')});
 }
 
-TEST_F(JobQueueTest, JobsOfDeadWorkersComeAgain) {
+TEST_P(JobQueueTest, JobsOfDeadWorkersComeAgain) {
   Enqueue({"a"});
-  const LeasedJob lost = Lease();
+  const LeasedJob lost = Lease(absl::ZeroDuration());
   queue_ = Open();  // the worker died with its connection
-  EXPECT_EQ(Lease().id, "");
-  Pass(kTerm);
-  const LeasedJob again = Lease();
+  const LeasedJob again = Lease(absl::ZeroDuration());
   EXPECT_EQ(again.id, "a");
   EXPECT_EQ(again.delivery, 2);
   // The first worker was slow, not dead.
@@ -111,29 +130,30 @@ TEST_F(JobQueueTest, JobsOfDeadWorkersComeAgain) {
   EXPECT_TRUE(absl::IsAborted(queue_->Complete(again, "")));
 }
 
-TEST_F(JobQueueTest, HeartbeatsKeepTheLease) {
+TEST_P(JobQueueTest, RetriesWaitAndCount) {
+  Enqueue({"soon", "later"});
+  ASSERT_TRUE(queue_->Retry(Lease(), "the server was lost", absl::ZeroDuration()).ok());
+  EXPECT_EQ(Info("soon").state, JobState::kWaiting);
+  EXPECT_EQ(Info("soon").report, "the server was lost");
+  const LeasedJob again = Lease(), later = Lease();
+  ASSERT_EQ(again.delivery + later.delivery, 3);
+  ASSERT_TRUE(queue_->Retry(again, "", absl::Hours(1)).ok());
+  ASSERT_TRUE(queue_->Retry(later, "", absl::Hours(1)).ok());
+  EXPECT_EQ(Lease().id, "");
+  EXPECT_EQ(Info("soon").deliveries, 2);
+  ASSERT_TRUE(queue_->Cancel("soon").ok());
+}
+
+TEST_P(JobQueueTest, AHeartbeatIsForTheOneWhoHasTheLease) {
   Enqueue({"a"});
   const LeasedJob job = Lease();
-  for (int beat = 0; beat < 3; ++beat) {
-    Pass(kTerm - absl::Seconds(1));
-    ASSERT_TRUE(queue_->Extend(job, kTerm).ok());
-    EXPECT_EQ(Lease().id, "");
-  }
-  EXPECT_TRUE(queue_->Complete(job, "").ok());
-}
-
-TEST_F(JobQueueTest, RetriesWaitAndCount) {
-  Enqueue({"a"});
-  ASSERT_TRUE(queue_->Retry(Lease(), "the server was lost", absl::Seconds(5)).ok());
-  EXPECT_EQ(Info("a").state, JobState::kWaiting);
-  EXPECT_EQ(Info("a").report, "the server was lost");
-  Pass(absl::Seconds(4));
+  ASSERT_TRUE(queue_->Extend(job, kTerm).ok());
   EXPECT_EQ(Lease().id, "");
-  Pass(absl::Seconds(1));
-  EXPECT_EQ(Lease().delivery, 2);
+  EXPECT_TRUE(queue_->Complete(job, "").ok());
+  EXPECT_TRUE(absl::IsAborted(queue_->Extend(job, kTerm)));
 }
 
-TEST_F(JobQueueTest, WhatIsHandedBackIsFirstInLineAndWasNotTried) {
+TEST_P(JobQueueTest, WhatIsHandedBackIsFirstInLineAndWasNotTried) {
   Enqueue({"a", "b"});
   ASSERT_TRUE(queue_->HandBack(Lease()).ok());
   const LeasedJob job = Lease();
@@ -141,7 +161,7 @@ TEST_F(JobQueueTest, WhatIsHandedBackIsFirstInLineAndWasNotTried) {
   EXPECT_EQ(job.delivery, 1);
 }
 
-TEST_F(JobQueueTest, Cancels) {
+TEST_P(JobQueueTest, Cancels) {
   Enqueue({"waits", "runs", "is-done"});
   ASSERT_TRUE(queue_->Cancel("waits").ok());
   const LeasedJob runs = Lease();
@@ -154,13 +174,12 @@ TEST_F(JobQueueTest, Cancels) {
   EXPECT_TRUE(absl::IsCancelled(queue_->Complete(runs, "")));
   EXPECT_TRUE(absl::IsFailedPrecondition(queue_->Cancel("is-done")));
   EXPECT_TRUE(absl::IsNotFound(queue_->Cancel("never-was")));
-  Pass(2 * kTerm);
-  EXPECT_EQ(Lease().id, "");
+  EXPECT_EQ(Lease(absl::ZeroDuration()).id, "");
   EXPECT_THAT(*queue_->Count(),
               ElementsAre(Pair(JobState::kDone, 1), Pair(JobState::kCancelled, 2)));
 }
 
-TEST_F(JobQueueTest, ListsTheLatestThatTheFilterLetsThrough) {
+TEST_P(JobQueueTest, ListsTheLatestThatTheFilterLetsThrough) {
   EXPECT_THAT(*queue_->List({}), IsEmpty());
   Enqueue({"a", "b", "c"});
   ASSERT_TRUE(queue_->Complete(Lease(), "").ok());
@@ -178,7 +197,7 @@ TEST_F(JobQueueTest, ListsTheLatestThatTheFilterLetsThrough) {
   EXPECT_THAT(ids({.id = "d"}), IsEmpty());
 }
 
-TEST_F(JobQueueTest, ManyWorkersTakeEachJobOnce) {
+TEST_P(JobQueueTest, ManyWorkersTakeEachJobOnce) {
   constexpr int kJobs = 40, kWorkers = 4;
   std::vector<std::string> ids;
   for (int i = 0; i < kJobs; ++i) ids.push_back(absl::StrCat(i));
@@ -201,6 +220,38 @@ TEST_F(JobQueueTest, ManyWorkersTakeEachJobOnce) {
   EXPECT_EQ(taken.size(), static_cast<size_t>(kJobs));
   EXPECT_EQ(std::set<std::string>(taken.begin(), taken.end()).size(), static_cast<size_t>(kJobs));
 }
+
+TEST(SqliteQueueTest, LeasesLastAsLongAsHeartbeatsSayAndRetriesWait) {
+  const TempFolder folder;
+  FakeClock clock;
+  const auto queue = *SqliteQueue::Open(folder.path(), clock);
+  const auto due = [&queue] { return queue->Lease(kTerm)->has_value(); };
+  ASSERT_TRUE(queue->Enqueue({{{.id = "a"}}}).ok());
+  const LeasedJob job = **queue->Lease(kTerm);
+  clock.Sleep(kTerm - absl::Seconds(1), {});
+  ASSERT_TRUE(queue->Extend(job, kTerm).ok());
+  clock.Sleep(kTerm - absl::Seconds(1), {});
+  EXPECT_FALSE(due());
+  ASSERT_TRUE(queue->Retry(job, "", absl::Seconds(5)).ok());
+  clock.Sleep(absl::Seconds(4), {});
+  EXPECT_FALSE(due());
+  clock.Sleep(absl::Seconds(1), {});
+  EXPECT_TRUE(due());
+  clock.Sleep(kTerm, {});
+  EXPECT_TRUE(due());
+}
+
+#ifdef UPSCALED_REDIS
+TEST(RedisQueueTest, SaysWhatIsWrong) {
+  FakeClock clock;
+  for (const char* url : {"redis://", "redis://a b/jobs", "redis://:1:2"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(OpenQueue(url, clock).status())) << url;
+  }
+  const absl::Status lost = OpenQueue("redis://127.0.0.1:1/jobs", clock).status();
+  EXPECT_TRUE(absl::IsUnavailable(lost)) << lost;
+  EXPECT_THAT(lost.message(), ::testing::HasSubstr("127.0.0.1:1"));
+}
+#endif
 
 TEST(SqliteQueueTest, SaysWhatIsWrongWithItsFile) {
   const TempFolder folder;

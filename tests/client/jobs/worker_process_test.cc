@@ -143,7 +143,7 @@ TEST_F(WorkerProcessTest, SaysWhatCannotBeSubmittedOrWorkedOn) {
   }
   const ProcessResult by_url = Process({WORKER_BINARY, "--queue", "ftp:/" + Path("queue")}).Wait();
   EXPECT_EQ(by_url.exit_code, kExitBadArguments);
-  EXPECT_THAT(by_url.err, HasSubstr("is no folder"));
+  EXPECT_THAT(by_url.err, HasSubstr("is not a folder"));
 }
 
 }  // namespace

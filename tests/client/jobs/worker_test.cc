@@ -8,12 +8,14 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "client/jobs/sqlite_queue.h"
 #include "client/upscale_client.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/client/fake_http_server.h"
 #include "tests/client/fake_server.h"
 #include "tests/client/jobs/polling_clock.h"
 #include "tests/client/temp_folder.h"
@@ -24,6 +26,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::Pair;
 
 class WorkerTest : public ::testing::Test {
@@ -254,6 +257,42 @@ TEST_F(WorkerTest, AServerThatIsNotReadyCostsNoDelivery) {
   worker.join();
   EXPECT_EQ(Info("a").state, JobState::kDone);
   EXPECT_EQ(Info("a").deliveries, 1);
+}
+
+TEST_F(WorkerTest, SourcesAndOutputsMayBeUrls) {
+  FakeHttpServer files([](const FakeHttpRequest& request) {
+    if (request.target == "/moved") return FakeAnswer("302 Found", "Location: /image\r\n", "");
+    const bool found = request.target == "/image" || absl::StartsWith(request.target, "/result");
+    return FakeAnswer(found ? "200 OK" : "404 Not Found", "", "an image");
+  });
+  SubmitTask("a",
+             TaskToJson({.source = files.url() + "/moved", .output = files.url() + "/result"}));
+  SubmitTask("gone", TaskToJson({.source = files.url() + "/gone?signature=secret"}));
+  ASSERT_TRUE(Work().ok()) << log();
+  EXPECT_EQ(Info("a").state, JobState::kDone) << log();
+  const std::vector<FakeHttpRequest> requests = files.requests();
+  ASSERT_EQ(requests.size(), 4u);  // two for the one that has moved, its result, and the one gone
+  const FakeHttpRequest& put = requests[2];
+  EXPECT_EQ(put.method, "PUT");
+  EXPECT_THAT(put.header, HasSubstr("Content-Type: image/png"));
+  EXPECT_EQ(put.body, FakeResult("an image"));
+  EXPECT_EQ(Info("gone").state, JobState::kFailed);
+  EXPECT_THAT(Info("gone").report, HasSubstr("404"));
+  EXPECT_THAT(Info("gone").report, Not(HasSubstr("secret")));
+}
+
+TEST_F(WorkerTest, AHostThatIsLostIsAskedAgain) {
+  std::atomic<int> gets = 0, puts = 0;
+  FakeHttpServer files([&](const FakeHttpRequest& request) {
+    std::atomic<int>& tries = request.method == "GET" ? gets : puts;
+    return FakeAnswer(++tries == 1 ? "503 Service Unavailable" : "200 OK", "", "an image");
+  });
+  SubmitTask("a",
+             TaskToJson({.source = files.url() + "/image", .output = files.url() + "/result"}));
+  ASSERT_TRUE(Work().ok()) << log();
+  EXPECT_EQ(Info("a").state, JobState::kDone) << log();
+  EXPECT_EQ(Info("a").deliveries, 3);
+  EXPECT_EQ(computations(), 1);
 }
 
 TEST_F(WorkerTest, AResultIsNamedByWhatWasSent) {

@@ -1,0 +1,234 @@
+#include "client/jobs/redis_queue.h"
+
+#include <curl/curl.h>
+#include <hiredis/hiredis.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "client/http/http_target.h"
+#include "client/jobs/redis_scripts.h"
+#include "engine/base/status_macros.h"
+
+namespace upscaled::client {
+namespace {
+
+constexpr int kDefaultPort = 6379;
+constexpr char kDefaultPrefix[] = "upscale";
+constexpr timeval kPatience = {.tv_sec = 10, .tv_usec = 0};
+
+std::string StateText(JobState state) { return std::string(JobStateName(state)); }
+
+absl::Time TimeOf(const std::string& microseconds) {
+  int64_t value = 0;
+  return absl::SimpleAtoi(microseconds, &value) ? absl::FromUnixMicros(value) : absl::UnixEpoch();
+}
+
+int NumberOf(const std::string& text) {
+  int value = 0;
+  return absl::SimpleAtoi(text, &value) ? value : 0;
+}
+
+}  // namespace
+
+struct RedisQueue::Reply {
+  std::string text;
+  std::vector<Reply> parts;
+
+  static Reply Of(const redisReply& reply) {
+    Reply result;
+    if (reply.type == REDIS_REPLY_INTEGER) result.text = absl::StrCat(reply.integer);
+    if (reply.str != nullptr) result.text.assign(reply.str, static_cast<size_t>(reply.len));
+    for (size_t i = 0; i < reply.elements; ++i) result.parts.push_back(Of(*reply.element[i]));
+    return result;
+  }
+};
+
+void RedisQueue::ContextDeleter::operator()(redisContext* context) const { redisFree(context); }
+
+absl::StatusOr<RedisQueue::Address> RedisQueue::ParseUrl(const std::string& url) {
+  const std::unique_ptr<CURLU, CurlDeleter> parsed(curl_url());
+  const auto wrong = [&] {
+    return absl::InvalidArgumentError(
+        "the queue's URL is none of the form "
+        "redis://[USER:PASSWORD@]HOST[:PORT][/PREFIX]");
+  };
+  if (curl_url_set(parsed.get(), CURLUPART_URL, url.c_str(), CURLU_NON_SUPPORT_SCHEME) !=
+      CURLUE_OK) {
+    return wrong();
+  }
+  const auto part = [&](CURLUPart which, unsigned flags = CURLU_URLDECODE) -> std::string {
+    char* text = nullptr;
+    if (curl_url_get(parsed.get(), which, &text, flags) != CURLUE_OK) return "";
+    const std::unique_ptr<char, decltype(&curl_free)> owned(text, &curl_free);
+    return text;
+  };
+  if (part(CURLUPART_SCHEME) != "redis") return wrong();
+  Address address{.host = part(CURLUPART_HOST),
+                  .user = part(CURLUPART_USER),
+                  .password = part(CURLUPART_PASSWORD),
+                  .prefix = kDefaultPrefix,
+                  .port = kDefaultPort};
+  if (const std::string port = part(CURLUPART_PORT); !port.empty()) address.port = NumberOf(port);
+  if (const std::string path = part(CURLUPART_PATH); path.size() > 1)
+    address.prefix = path.substr(1);
+  if (address.host.empty()) return wrong();
+  return address;
+}
+
+absl::StatusOr<std::unique_ptr<JobQueue>> RedisQueue::Open(const std::string& url) {
+  ASSIGN_OR_RETURN(Address address, ParseUrl(url));
+  std::unique_ptr<RedisQueue> queue(new RedisQueue(std::move(address)));
+  absl::MutexLock lock(&queue->mutex_);
+  RETURN_IF_ERROR(queue->Connect());
+  return std::unique_ptr<JobQueue>(std::move(queue));
+}
+
+absl::Status RedisQueue::Connect() {
+  context_.reset(redisConnectWithTimeout(address_.host.c_str(), address_.port, kPatience));
+  if (context_ == nullptr || context_->err != 0) {
+    const std::string why = context_ == nullptr ? "no memory" : context_->errstr;
+    context_.reset();
+    return absl::UnavailableError(
+        absl::StrCat("cannot reach Redis at ", address_.host, ":", address_.port, ": ", why));
+  }
+  redisSetTimeout(context_.get(), kPatience);
+  if (!address_.password.empty()) {
+    const std::string user = address_.user.empty() ? "default" : address_.user;
+    RETURN_IF_ERROR(Command({"AUTH", user, address_.password}).status());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RedisQueue::Reply> RedisQueue::Command(const Arguments& words) {
+  std::vector<const char*> texts;
+  std::vector<size_t> sizes;
+  for (const std::string& word : words) {
+    texts.push_back(word.data());
+    sizes.push_back(word.size());
+  }
+  const std::unique_ptr<redisReply, decltype(&freeReplyObject)> reply(
+      static_cast<redisReply*>(redisCommandArgv(context_.get(), static_cast<int>(words.size()),
+                                                texts.data(), sizes.data())),
+      &freeReplyObject);
+  if (reply == nullptr) {  // the connection is lost, and made anew by the next call
+    absl::Status lost = absl::UnavailableError(absl::StrCat("lost Redis: ", context_->errstr));
+    context_.reset();
+    return lost;
+  }
+  if (reply->type == REDIS_REPLY_ERROR) {
+    return absl::UnavailableError(
+        absl::StrCat("Redis: ", std::string(reply->str, static_cast<size_t>(reply->len))));
+  }
+  return Reply::Of(*reply);
+}
+
+absl::StatusOr<RedisQueue::Reply> RedisQueue::Run(const char* script, const Arguments& arguments) {
+  Arguments words = {"EVAL", absl::StrCat(kRedisCommon, script), "1", address_.prefix};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  absl::MutexLock lock(&mutex_);
+  if (context_ == nullptr) RETURN_IF_ERROR(Connect());
+  return Command(words);
+}
+
+absl::Status RedisQueue::Enqueue(std::span<const NewJob> jobs) {
+  constexpr size_t kJobsAScript = 500;
+  for (const NewJob& job : jobs) RETURN_IF_ERROR(CheckJobId(job.id));
+  while (!jobs.empty()) {
+    const size_t count = std::min(jobs.size(), kJobsAScript);
+    Arguments arguments;
+    for (const NewJob& job : jobs.first(count)) {
+      arguments.push_back(job.id);
+      arguments.push_back(job.task);
+    }
+    RETURN_IF_ERROR(Run(kRedisEnqueue, arguments).status());
+    jobs = jobs.subspan(count);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<LeasedJob>> RedisQueue::Lease(absl::Duration term) {
+  ASSIGN_OR_RETURN(const Reply reply,
+                   Run(kRedisLease, {absl::StrCat(absl::ToInt64Milliseconds(term))}));
+  if (reply.parts.size() != 4) return std::nullopt;
+  return LeasedJob{.id = reply.parts[0].text,
+                   .task = reply.parts[1].text,
+                   .delivery = NumberOf(reply.parts[2].text),
+                   .handle = reply.parts[3].text};
+}
+
+absl::Status RedisQueue::RunOnLease(const char* script, const LeasedJob& job, Arguments more) {
+  Arguments arguments = {job.id, job.handle};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  ASSIGN_OR_RETURN(const Reply reply, Run(script, arguments));
+  if (reply.text == "ok") return absl::OkStatus();
+  if (reply.text == "cancelled") {
+    return absl::CancelledError(absl::StrCat("job ", job.id, " was cancelled"));
+  }
+  return absl::AbortedError(absl::StrCat("job ", job.id, " is another worker's by now"));
+}
+
+absl::Status RedisQueue::Extend(const LeasedJob& job, absl::Duration) {
+  return RunOnLease(kRedisExtend, job, {});
+}
+
+absl::Status RedisQueue::Complete(const LeasedJob& job, const std::string& report) {
+  return End(job, JobState::kDone, report);
+}
+
+absl::Status RedisQueue::Fail(const LeasedJob& job, const std::string& report) {
+  return End(job, JobState::kFailed, report);
+}
+
+absl::Status RedisQueue::End(const LeasedJob& job, JobState state, const std::string& report) {
+  return RunOnLease(kRedisEnd, job, {StateText(state), report});
+}
+
+absl::Status RedisQueue::Retry(const LeasedJob& job, const std::string& report,
+                               absl::Duration wait) {
+  return RunOnLease(kRedisRetry, job, {report, absl::StrCat(absl::ToInt64Microseconds(wait))});
+}
+
+absl::Status RedisQueue::HandBack(const LeasedJob& job) {
+  return RunOnLease(kRedisHandBack, job, {});
+}
+
+absl::Status RedisQueue::Cancel(const std::string& id) {
+  ASSIGN_OR_RETURN(const Reply reply, Run(kRedisCancel, {id}));
+  if (reply.text == "ok") return absl::OkStatus();
+  if (reply.text.empty()) return absl::NotFoundError(absl::StrCat("there is no job ", id));
+  return absl::FailedPreconditionError(absl::StrCat("job ", id, " is ", reply.text));
+}
+
+absl::StatusOr<std::vector<JobInfo>> RedisQueue::List(const JobFilter& filter) {
+  const std::string set = filter.state.has_value() ? StateText(*filter.state) : "all";
+  ASSIGN_OR_RETURN(const Reply reply,
+                   Run(kRedisList, {set, filter.id, absl::StrCat(filter.limit)}));
+  std::vector<JobInfo> jobs;
+  for (const Reply& job : reply.parts) {
+    if (job.parts.size() != 7) return absl::DataLossError("the jobs in Redis are damaged");
+    const auto field = [&job](size_t i) -> const std::string& { return job.parts[i].text; };
+    jobs.push_back({.id = field(0),
+                    .task = field(1),
+                    .state = ParseJobState(field(2)).value_or(JobState::kWaiting),
+                    .deliveries = NumberOf(field(3)),
+                    .report = field(4),
+                    .submitted = TimeOf(field(5)),
+                    .changed = TimeOf(field(6))});
+  }
+  return jobs;
+}
+
+absl::StatusOr<std::map<JobState, int64_t>> RedisQueue::Count() {
+  ASSIGN_OR_RETURN(const Reply reply, Run(kRedisCount, {}));
+  std::map<JobState, int64_t> counts;
+  for (size_t i = 0; i < reply.parts.size() && i < std::size(kJobStates); ++i) {
+    if (const int count = NumberOf(reply.parts[i].text); count > 0) counts[kJobStates[i]] = count;
+  }
+  return counts;
+}
+
+}  // namespace upscaled::client

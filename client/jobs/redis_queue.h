@@ -1,0 +1,70 @@
+// A queue that several machines share: a stream of Redis's.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "client/jobs/job_queue.h"
+
+struct redisContext;
+
+namespace upscaled::client {
+
+// Each call is one script, which Redis runs whole or not at all, on keys that begin with a prefix:
+// a stream of the jobs that are due, whose consumer group remembers who has which; a hash a job; a
+// sorted set a state, by order of submission; one of those that wait for a time. Times are Redis's.
+//
+// Redis knows since when a job was not heard of, and a worker takes those for which that is longer
+// than its own term: all workers of a queue are to have the same. What survives a power failure is
+// what Redis is told to write: `appendonly yes`, `appendfsync always`.
+class RedisQueue final : public JobQueue {
+ public:
+  // redis://[USER:PASSWORD@]HOST[:PORT][/PREFIX]; 6379 and "upscale" unless it says so.
+  // INVALID_ARGUMENT for another URL; UNAVAILABLE where nobody answers.
+  static absl::StatusOr<std::unique_ptr<JobQueue>> Open(const std::string& url);
+
+  absl::Status Enqueue(std::span<const NewJob> jobs) override;
+  absl::StatusOr<std::optional<LeasedJob>> Lease(absl::Duration term) override;
+  absl::Status Extend(const LeasedJob& job, absl::Duration term) override;
+  absl::Status Complete(const LeasedJob& job, const std::string& report) override;
+  absl::Status Fail(const LeasedJob& job, const std::string& report) override;
+  absl::Status Retry(const LeasedJob& job, const std::string& report, absl::Duration wait) override;
+  absl::Status HandBack(const LeasedJob& job) override;
+  absl::Status Cancel(const std::string& id) override;
+  absl::StatusOr<std::vector<JobInfo>> List(const JobFilter& filter) override;
+  absl::StatusOr<std::map<JobState, int64_t>> Count() override;
+
+ private:
+  struct Address {
+    std::string host, user, password, prefix;
+    int port = 0;
+  };
+  struct ContextDeleter {
+    void operator()(redisContext* context) const;
+  };
+  using Arguments = std::vector<std::string>;
+  // What a script returns: texts, in lists in lists.
+  struct Reply;
+
+  explicit RedisQueue(Address address) : address_(std::move(address)) {}
+  static absl::StatusOr<Address> ParseUrl(const std::string& url);
+  absl::Status Connect() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<Reply> Command(const Arguments& words) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<Reply> Run(const char* script, const Arguments& arguments)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // Of a script about the lease of `job`, which says "ok", "cancelled" or something else.
+  absl::Status RunOnLease(const char* script, const LeasedJob& job, Arguments more);
+  absl::Status End(const LeasedJob& job, JobState state, const std::string& report);
+
+  const Address address_;
+  absl::Mutex mutex_;
+  std::unique_ptr<redisContext, ContextDeleter> context_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace upscaled::client

@@ -1,0 +1,157 @@
+// What RedisQueue has Redis run, in Lua. KEYS[1] is the prefix of all keys: `prefix`:due is the
+// stream, whose entries hold a job's id; :job:ID a hash; :waiting, :running, ... and :all sorted
+// sets of ids by number of submission; :later one by the time when a job is due, in microseconds.
+#pragma once
+
+namespace upscaled::client {
+
+// In front of each script.
+inline constexpr char kRedisCommon[] = R"lua(
+local prefix = KEYS[1]
+local due, later, group = prefix .. ':due', prefix .. ':later', 'workers'
+local consumer = 'worker'  -- one for all: leases are told apart by their numbers
+local function job_key(id) return prefix .. ':job:' .. id end
+local function now_us()
+  local time = redis.call('TIME')
+  return string.format('%d%06d', time[1], time[2])
+end
+-- Puts a job into another state.
+local function move(id, to)
+  local key = job_key(id)
+  local from = redis.call('HGET', key, 'state')
+  redis.call('ZREM', prefix .. ':' .. from, id)
+  redis.call('ZADD', prefix .. ':' .. to, redis.call('HGET', key, 'number'), id)
+  redis.call('HSET', key, 'state', to, 'changed', now_us())
+end
+local function drop(entry)
+  redis.call('XACK', due, group, entry)
+  redis.call('XDEL', due, entry)
+end
+local function append(id)
+  redis.call('HSET', job_key(id), 'entry', redis.call('XADD', due, '*', 'id', id))
+end
+-- The stream's entry of the job ARGV[1] whose lease is ARGV[2], or nil and what to answer.
+local function leased()
+  local state, lease, entry = unpack(redis.call('HMGET', job_key(ARGV[1]), 'state', 'lease', 'entry'))
+  if state == 'cancelled' then return nil, 'cancelled' end
+  if state ~= 'running' or lease ~= ARGV[2] then return nil, 'lost' end
+  return entry
+end
+)lua";
+
+// ARGV: id, task, id, task, ...
+inline constexpr char kRedisEnqueue[] = R"lua(
+for i = 1, #ARGV, 2 do
+  local id, key = ARGV[i], job_key(ARGV[i])
+  if redis.call('EXISTS', key) == 0 then
+    local number, now = redis.call('INCR', prefix .. ':number'), now_us()
+    redis.call('HSET', key, 'task', ARGV[i + 1], 'state', 'waiting', 'number', number, 'deliveries', 0,
+               'lease', 0, 'report', '', 'submitted', now, 'changed', now)
+    redis.call('ZADD', prefix .. ':all', number, id)
+    redis.call('ZADD', prefix .. ':waiting', number, id)
+    append(id)
+  end
+end
+return 'ok'
+)lua";
+
+// ARGV: milliseconds. First those of silent workers, which XAUTOCLAIM finds, then new ones.
+inline constexpr char kRedisLease[] = R"lua(
+if redis.call('EXISTS', due) == 0 or #redis.call('XINFO', 'GROUPS', due) == 0 then
+  redis.call('XGROUP', 'CREATE', due, group, '0', 'MKSTREAM')
+end
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', later, '-inf', now_us(), 'LIMIT', 0, 100)) do
+  redis.call('ZREM', later, id)
+  append(id)
+end
+local entry, cursor = nil, '0-0'
+repeat  -- each looks at a few entries
+  local claimed = redis.call('XAUTOCLAIM', due, group, consumer, ARGV[1], cursor, 'COUNT', 1)
+  cursor, entry = claimed[1], claimed[2][1]
+until entry or cursor == '0-0'
+if not entry then
+  local read = redis.call('XREADGROUP', 'GROUP', group, consumer, 'COUNT', 1, 'STREAMS', due, '>')
+  entry = read and read[1][2][1]
+end
+if not entry then return {} end
+local id = entry[2][2]
+local key = job_key(id)
+move(id, 'running')
+return {id, redis.call('HGET', key, 'task'), redis.call('HINCRBY', key, 'deliveries', 1),
+        redis.call('HINCRBY', key, 'lease', 1)}
+)lua";
+
+// ARGV of these: id, lease, ... A claim without an idle time begins that anew.
+inline constexpr char kRedisExtend[] = R"lua(
+local entry, answer = leased()
+if not entry then return answer end
+redis.call('XCLAIM', due, group, consumer, 0, entry, 'JUSTID')
+return 'ok'
+)lua";
+
+// ... state, report.
+inline constexpr char kRedisEnd[] = R"lua(
+local entry, answer = leased()
+if not entry then return answer end
+drop(entry)
+redis.call('HSET', job_key(ARGV[1]), 'report', ARGV[4])
+move(ARGV[1], ARGV[3])
+return 'ok'
+)lua";
+
+// ... report, microseconds.
+inline constexpr char kRedisRetry[] = R"lua(
+local entry, answer = leased()
+if not entry then return answer end
+drop(entry)
+redis.call('HSET', job_key(ARGV[1]), 'report', ARGV[3])
+redis.call('ZADD', later, now_us() + ARGV[4], ARGV[1])
+move(ARGV[1], 'waiting')
+return 'ok'
+)lua";
+
+// As if nobody had heard of it for a month: the next to ask claims it.
+inline constexpr char kRedisHandBack[] = R"lua(
+local entry, answer = leased()
+if not entry then return answer end
+redis.call('XCLAIM', due, group, consumer, 0, entry, 'IDLE', 2592000000, 'JUSTID')
+redis.call('HINCRBY', job_key(ARGV[1]), 'deliveries', -1)
+redis.call('HINCRBY', job_key(ARGV[1]), 'lease', 1)
+move(ARGV[1], 'waiting')
+return 'ok'
+)lua";
+
+// ARGV: id. "ok", "" for no such job, or the state that it has ended in.
+inline constexpr char kRedisCancel[] = R"lua(
+local state, entry = unpack(redis.call('HMGET', job_key(ARGV[1]), 'state', 'entry'))
+if not state then return '' end
+if state ~= 'waiting' and state ~= 'running' then return state == 'cancelled' and 'ok' or state end
+redis.call('ZREM', later, ARGV[1])
+drop(entry)
+move(ARGV[1], 'cancelled')
+return 'ok'
+)lua";
+
+// ARGV: which sorted set, the only id or "", how many of the latest.
+inline constexpr char kRedisList[] = R"lua(
+local ids = ARGV[2] ~= '' and {ARGV[2]} or redis.call('ZREVRANGE', prefix .. ':' .. ARGV[1], 0, ARGV[3] - 1)
+local jobs = {}
+for i = #ids, 1, -1 do
+  local job = redis.call('HMGET', job_key(ids[i]), 'task', 'state', 'deliveries', 'report', 'submitted', 'changed')
+  if job[1] and (ARGV[1] == 'all' or ARGV[1] == job[2]) then
+    jobs[#jobs + 1] = {ids[i], unpack(job)}
+  end
+end
+return jobs
+)lua";
+
+// In the order of kJobStates.
+inline constexpr char kRedisCount[] = R"lua(
+local counts = {}
+for i, state in ipairs({'waiting', 'running', 'done', 'failed', 'cancelled'}) do
+  counts[i] = redis.call('ZCARD', prefix .. ':' .. state)
+end
+return counts
+)lua";
+
+}  // namespace upscaled::client
