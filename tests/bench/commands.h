@@ -19,6 +19,7 @@ void AddModelsCommand(CLI::App& app);
 void AddNetworkCommand(CLI::App& app);
 void AddProfileCommand(CLI::App& app);
 void AddQualityCommand(CLI::App& app);
+void AddReportCommand(CLI::App& app);
 void AddServiceCommand(CLI::App& app);
 void AddTrainCommand(CLI::App& app);
 void AddTuneCommand(CLI::App& app);

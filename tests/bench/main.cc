@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
   upscaled::bench::AddNetworkCommand(app);
   upscaled::bench::AddProfileCommand(app);
   upscaled::bench::AddQualityCommand(app);
+  upscaled::bench::AddReportCommand(app);
   upscaled::bench::AddServiceCommand(app);
   upscaled::bench::AddTrainCommand(app);
   upscaled::bench::AddTuneCommand(app);

@@ -7,6 +7,7 @@
 #include <random>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -14,6 +15,7 @@
 #include "absl/synchronization/blocking_counter.h"
 #include "engine/backends/cpu/cpu_backend.h"
 #include "engine/base/cpu_info.h"
+#include "engine/base/status_macros.h"
 #include "engine/pipeline/image_run.h"
 #include "engine/pipeline/local_executor.h"
 #include "engine/pipeline/reach.h"
@@ -49,16 +51,28 @@ Image NoiseImage(Size size) {
 // One backend, its threads and an image to compute with them.
 class Engine {
  public:
-  Engine(const Network& network, const NetworkOptions& options, Precision precision, int threads,
-         const Image& source)
+  // The error of a network that cannot be compiled in this precision.
+  static absl::StatusOr<std::unique_ptr<Engine>> Create(const Network& network,
+                                                        const NetworkOptions& options,
+                                                        Precision precision, int threads,
+                                                        const Image& source) {
+    BackendOptions backend_options = options.common.backend;
+    backend_options.threads = threads;
+    ASSIGN_OR_RETURN(auto backend, CreateCpuBackend(backend_options));
+    ASSIGN_OR_RETURN(auto executable, backend->Compile(network, precision));
+    return std::make_unique<Engine>(std::move(backend), std::move(executable), options, threads,
+                                    source);
+  }
+
+  Engine(std::unique_ptr<Backend> backend, std::shared_ptr<const Executable> executable,
+         const NetworkOptions& options, int threads, const Image& source)
       : source_(source),
-        result_({source.spec().width_px * network.scale, source.spec().height_px * network.scale, 3,
-                 SampleType::kU8}) {
-    BackendOptions backend = options.common.backend;
-    backend.threads = threads;
-    backend_ = ValueOrExit(CreateCpuBackend(backend));
-    executable_ = ValueOrExit(backend_->Compile(network, precision));
-    executor_ = MakeLocalExecutor(*backend_);
+        backend_(std::move(backend)),
+        executable_(std::move(executable)),
+        executor_(MakeLocalExecutor(*backend_)) {
+    const int scale = executable_->network().scale;
+    result_ = Image(
+        {source.spec().width_px * scale, source.spec().height_px * scale, 3, SampleType::kU8});
     tile_ = options.tile.empty() ? TileSizeFor(*executable_, source.spec().size(),
                                                ReachOf(*executable_).halo_px, threads)
                                  : ValueOrExit(ParseSize(options.tile));
@@ -120,14 +134,18 @@ void AddEngines(const Network& network, const NetworkOptions& options, const Ima
   for (const std::string& precision : options.precisions) {
     for (const int wanted : options.threads) {
       const int threads = wanted > 0 ? wanted : AvailableCpuCount();
-      benchmark.engines.push_back(
-          std::make_unique<Engine>(network, options, PrecisionOf(precision), threads, source));
-      Engine& engine = *benchmark.engines.back();
       ReportRow row;
       row.name = network.name.empty() ? options.model.model : network.name;
-      row.shape = Describe(source.spec().size(), engine.tile());
       row.precision = precision;
       row.threads = threads;
+      auto created = Engine::Create(network, options, PrecisionOf(precision), threads, source);
+      if (!created.ok()) {
+        row.note = std::string(created.status().message());
+        benchmark.failed.push_back(std::move(row));
+        continue;
+      }
+      Engine& engine = *benchmark.engines.emplace_back(*std::move(created));
+      row.shape = Describe(source.spec().size(), engine.tile());
       benchmark.Add(
           std::move(row), [&engine] { engine.Run(); }, operations);
     }

@@ -12,7 +12,10 @@ void PrintJson(const std::vector<ReportRow>& rows) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const ReportRow& row : rows) {
     if (row.measurement.seconds == 0) {
-      list.push_back({{"name", row.name}, {"shape", row.shape}, {"error", row.note}});
+      list.push_back({{"name", row.name},
+                      {"shape", row.shape},
+                      {"precision", row.precision},
+                      {"error", row.note}});
       continue;
     }
     list.push_back({

@@ -52,7 +52,7 @@ absl::StatusOr<std::vector<LayerProfile>> CpuStream::Profile(const Executable& e
     LayerProfile& layer =
         layers.emplace_back(DescribeLayer(program.network, i, task.plan->regions, value_bytes));
     const KernelEntry* const kernel = program.kernel_infos[i];
-    layer.kernel = kernel == nullptr ? "load" : kernel->name;
+    layer.kernel = program.scaled_view[i] ? "view" : kernel == nullptr ? "load" : kernel->name;
     // The multiplications of a prelude belong to it, not to the layer that adds them up.
     if (kernel != nullptr && kernel->prelude != nullptr) layer.operations = 0;
   }
