@@ -69,11 +69,16 @@ export type ImageSource =
   | AsyncIterable<Uint8Array>
   | Iterable<Uint8Array>;
 
+/** The caller's `traceparent` (W3C Trace Context), or what tells it, call by call. */
+export type Traceparent = string | (() => string | undefined);
+
 export interface CallOptions {
   /** Aborting it stops the work on the server. */
   signal?: AbortSignal;
   /** Further tries when the server is full; default: the client's. A stream is never sent again. */
   retries?: number;
+  /** The trace that the call belongs to; default: the client's. */
+  traceparent?: Traceparent;
 }
 
 /** Absent options are the server's or the model's defaults. */
@@ -187,7 +192,12 @@ export class UpscaledClient {
   /** `server`: its base URL, such as "http://localhost:8000"; on a page of the server itself: ".". */
   constructor(
     server: string,
-    options?: { apiKey?: string; retries?: number; fetch?: typeof fetch },
+    options?: {
+      apiKey?: string;
+      retries?: number;
+      traceparent?: Traceparent;
+      fetch?: typeof fetch;
+    },
   );
   /** Upscales `image`. The promise is kept when the first bytes come; the rest comes by the result's body. */
   upscale(image: ImageSource, options?: UpscaleOptions): Promise<UpscaleResult>;
@@ -198,5 +208,8 @@ export class UpscaledClient {
   /** Version, devices, limits and formats. */
   info(options?: CallOptions): Promise<Info>;
   /** The events of a request until it is done or has failed. May be called before the request. */
-  progress(requestId: string, options?: { signal?: AbortSignal }): AsyncGenerator<ProgressEvent>;
+  progress(
+    requestId: string,
+    options?: { signal?: AbortSignal; traceparent?: Traceparent },
+  ): AsyncGenerator<ProgressEvent>;
 }

@@ -224,7 +224,7 @@ export class UpscaleResult {
   }
 }
 
-const OWN_OPTIONS = new Set(["signal", "onProgress", "retries"]);
+const OWN_OPTIONS = new Set(["signal", "onProgress", "retries", "traceparent"]);
 
 function queryOf(options) {
   const query = new URLSearchParams();
@@ -272,15 +272,17 @@ export class UpscaledClient {
   #base;
   #apiKey;
   #retries;
+  #traceparent;
   #fetch;
 
   /**
    * `server`: its base URL, such as "http://localhost:8000"; on a page of the server itself: ".".
    */
-  constructor(server, { apiKey, retries = 0, fetch = globalThis.fetch } = {}) {
+  constructor(server, { apiKey, retries = 0, traceparent, fetch = globalThis.fetch } = {}) {
     this.#base = String(server).replace(/\/+$/, "");
     this.#apiKey = apiKey;
     this.#retries = retries;
+    this.#traceparent = traceparent;
     this.#fetch = (...args) => fetch(...args);
   }
 
@@ -289,7 +291,7 @@ export class UpscaledClient {
    * first bytes come; the rest comes by the result's body.
    */
   async upscale(image, options = {}) {
-    const { signal, onProgress, retries = this.#retries } = options;
+    const { signal, onProgress, retries = this.#retries, traceparent } = options;
     const requestId = options.requestId ?? newRequestId();
     const query = queryOf({ ...options, ...sourceOf(image), requestId });
     let watch; // of the last try
@@ -298,7 +300,8 @@ export class UpscaledClient {
       watch = onProgress && this.#watch(requestId, onProgress, signal);
     };
     try {
-      const response = await this.#send(`/v1/upscale?${query}`, { image, signal, retries, onTry });
+      const call = { image, signal, retries, traceparent, onTry };
+      const response = await this.#send(`/v1/upscale?${query}`, call);
       watch?.keep();
       return new UpscaleResult(response, {
         whyBroken: async (error) => {
@@ -318,8 +321,9 @@ export class UpscaledClient {
   /** What upscale() would do, from the image's header alone; throws the error that it would get. */
   async dryRun(image, options = {}) {
     const query = queryOf({ ...options, ...sourceOf(image), dryRun: 1 });
-    const { signal, retries = this.#retries } = options;
-    return (await this.#send(`/v1/upscale?${query}`, { image, signal, retries })).json();
+    const { signal, retries = this.#retries, traceparent } = options;
+    const call = { image, signal, retries, traceparent };
+    return (await this.#send(`/v1/upscale?${query}`, call)).json();
   }
 
   /** The models on offer. */
@@ -342,15 +346,16 @@ export class UpscaledClient {
    * The events of a request, {event, ...data}, until it is done or has failed. May be called before
    * the request.
    */
-  async *progress(requestId, { signal } = {}) {
+  async *progress(requestId, { signal, traceparent } = {}) {
     const path = `/v1/progress/${encodeURIComponent(requestId)}`;
-    const response = await this.#send(path, { signal, retries: 0, accept: "text/event-stream" });
+    const call = { signal, retries: 0, traceparent, accept: "text/event-stream" };
+    const response = await this.#send(path, call);
     for await (const { event, data } of parseEvents(response.body))
       yield { event, ...JSON.parse(data) };
   }
 
-  async #get(path, { signal, retries = this.#retries } = {}) {
-    return (await this.#send(path, { signal, retries })).json();
+  async #get(path, { signal, retries = this.#retries, traceparent } = {}) {
+    return (await this.#send(path, { signal, retries, traceparent })).json();
   }
 
   /**
@@ -395,13 +400,19 @@ export class UpscaledClient {
     };
   }
 
+  /** The trace that a call belongs to; all its tries are of one. */
+  #traceOf(traceparent = this.#traceparent) {
+    return typeof traceparent === "function" ? traceparent() : traceparent;
+  }
+
   /** `onTry` is called before each try. */
-  async #send(path, { image, signal, retries, accept, onTry }) {
+  async #send(path, { image, signal, retries, traceparent, accept, onTry }) {
+    const trace = this.#traceOf(traceparent);
     const again = image === undefined || isRepeatable(image);
     for (let tries = 0; ; ++tries) {
       onTry?.();
       try {
-        return await this.#sendOnce(path, { image, signal, accept });
+        return await this.#sendOnce(path, { image, signal, trace, accept });
       } catch (error) {
         if (!(error instanceof UpscaledError) || !error.retryable || !again || tries >= retries)
           throw error;
@@ -413,8 +424,9 @@ export class UpscaledClient {
     }
   }
 
-  async #sendOnce(path, { image, signal, accept }) {
+  async #sendOnce(path, { image, signal, trace, accept }) {
     const headers = {};
+    if (trace) headers.traceparent = trace;
     if (this.#apiKey) headers.authorization = `Bearer ${this.#apiKey}`;
     if (accept) headers.accept = accept;
     const init = { headers, signal };

@@ -6,7 +6,8 @@ namespace upscaled::server {
 namespace {
 
 constexpr char kAllowedFields[] =
-    "Authorization, Content-Digest, Content-Type, If-None-Match, Range, X-API-Key, X-Request-Id";
+    "Authorization, Content-Digest, Content-Type, If-None-Match, Range, Traceparent, X-API-Key, "
+    "X-Request-Id";
 constexpr char kExposedFields[] =
     "Content-Disposition, Content-Range, ETag, Retry-After, Server-Timing, Upscale-Error, "
     "Upscale-Header, Upscale-Height, Upscale-Model, Upscale-Summary, Upscale-Tiles, Upscale-Width, "

@@ -212,8 +212,9 @@ TEST_F(IdentityTest, PreflightsNeedNoKey) {
   const int port = server.server().http_port();
   const HttpAnswer preflight = Request(port, "OPTIONS", "/v1/upscale", "", origin);
   EXPECT_EQ(preflight.status, 204);
-  EXPECT_THAT(preflight.fields.at("Access-Control-Allow-Headers"),
-              testing::AllOf(HasSubstr("Authorization"), HasSubstr("X-API-Key")));
+  EXPECT_THAT(
+      preflight.fields.at("Access-Control-Allow-Headers"),
+      testing::AllOf(HasSubstr("Authorization"), HasSubstr("X-API-Key"), HasSubstr("Traceparent")));
   const HttpAnswer refused = Request(port, "GET", "/v1/models", "", origin);
   EXPECT_EQ(refused.status, 401);
   EXPECT_EQ(refused.fields.at("Access-Control-Allow-Origin"), "https://example.org");

@@ -36,6 +36,27 @@ test("sends options and key, and returns the result", async () => {
   assert.equal(headers.authorization, "Bearer secret");
 });
 
+test("sends the trace that a call belongs to", async () => {
+  const [given, told, own] = ["1", "2", "3"].map((d) => `00-${d.repeat(32)}-${d.repeat(16)}-01`);
+  const traces = [told, undefined];
+  for (const [traceparent, options, ...sent] of [
+    [undefined, {}, undefined],
+    [given, {}, given],
+    [() => traces.shift(), { model: "busy", retries: 2 }, told, told, told], // all tries
+    [() => traces.shift(), {}, undefined], // outside of any span
+    [given, { traceparent: () => own }, own],
+  ]) {
+    server.calls.length = 0;
+    const traced = new upscaled.UpscaledClient(server.url, { traceparent });
+    await (await traced.upscale(IMAGE, options)).bytes();
+    assert.deepEqual(
+      server.calls.map(({ headers }) => headers.traceparent),
+      sent,
+    );
+    assert.ok(!("traceparent" in server.calls[0].query));
+  }
+});
+
 test("tells what a key is refused for", () => {
   for (const [status, reason] of [
     [401, "UNAUTHENTICATED"],

@@ -1,12 +1,15 @@
 """The clients against a server that is not real: answers that a real one gives rarely."""
 
 import asyncio
+import contextvars
 import os
 import pathlib
 import sys
 import tempfile
 import threading
+import types
 import unittest
+from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
@@ -48,6 +51,49 @@ class ClientTest(unittest.TestCase):
         self.assertEqual((path, body), ("/v1/upscale", IMAGE))
         self.assertEqual(query, {"scale": "2.5", "tta": "true", "request_id": "id"})
         self.assertEqual(headers["Authorization"], "Bearer secret")
+
+    def traces_sent(self, client, **options):
+        self.server.calls.clear()
+        client.upscale(IMAGE, **options).read()
+        self.assertNotIn("traceparent", self.server.calls[0][1])
+        return [headers.get("traceparent") for _, _, headers, _ in self.server.calls]
+
+    def test_sends_the_trace_that_a_call_belongs_to(self):
+        given, told, own = (f"00-{d * 32}-{d * 16}-01" for d in "123")
+        traces = [told, None]
+        for traceparent, options, *sent in (
+            (None, {}, None),
+            (given, {}, given),
+            (lambda: traces.pop(0), {"model": "busy", "retries": 2}, told, told, told),
+            (lambda: traces.pop(0), {}, None),  # Outside of any span.
+            (given, {"traceparent": lambda: own}, own),
+        ):
+            client = Client(self.server.url, traceparent=traceparent, timeout=20)
+            self.assertEqual(self.traces_sent(client, **options), sent)
+
+    def test_goes_on_with_the_trace_of_opentelemetry(self):
+        # As its API, which is no dependency: the current context is of the task or thread.
+        current = contextvars.ContextVar("trace", default=None)
+
+        def inject(fields):
+            if current.get():
+                fields["traceparent"] = current.get()
+
+        trace = "00-" + "4" * 32 + "-" + "4" * 16 + "-01"
+        propagate = types.SimpleNamespace(inject=inject)
+        with mock.patch.dict(sys.modules, {"opentelemetry.propagate": propagate}):
+            self.assertEqual(self.traces_sent(self.client), [None])
+            current.set(trace)
+            self.assertEqual(self.traces_sent(self.client), [trace])
+            self.server.calls.clear()
+
+            async def upscale():
+                async with await AsyncClient(self.server.url).upscale(IMAGE) as result:
+                    await result.read()
+
+            asyncio.run(upscale())
+            self.assertEqual(self.server.calls[0][2]["traceparent"], trace)
+            current.set(None)
 
     def test_tells_what_a_key_is_refused_for(self):
         for status, reason in (

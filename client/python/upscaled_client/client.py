@@ -9,6 +9,7 @@ import os
 import random
 import re
 import ssl
+import sys
 import threading
 import uuid
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ Image = Union[
 ]
 PathText = Union[str, "os.PathLike[str]"]
 Progress = Callable[[Mapping[str, Any]], None]
+#: The caller's traceparent (W3C Trace Context), or what tells it, call by call.
+Traceparent = Union[str, Callable[[], Optional[str]]]
 
 _CHUNK_BYTES = 64 * 1024
 _NETWORK_ERRORS = (OSError, http.client.HTTPException)
@@ -186,10 +189,12 @@ class Client:
         timeout: Optional[float] = 60,
         retries: int = 0,
         ssl_context: Optional[ssl.SSLContext] = None,
+        traceparent: Optional[Traceparent] = None,
     ):
         """`timeout`: seconds without a byte, not of the whole call.
 
-        `retries`: further tries of a full server.
+        `retries`: further tries of a full server. `traceparent`: the trace that calls belong to;
+        default: OpenTelemetry's current one, in a program that uses that.
         """
         url = urlsplit(server)
         if url.scheme not in ("http", "https") or not url.hostname:
@@ -201,6 +206,7 @@ class Client:
         self._timeout = timeout
         self._retries = retries
         self._ssl_context = ssl_context
+        self._traceparent = traceparent or _current_traceparent
 
     def upscale(
         self,
@@ -210,6 +216,7 @@ class Client:
         retries: Optional[int] = None,
         request_id: Optional[str] = None,
         cancellation: Optional[Cancellation] = None,
+        traceparent: Optional[Traceparent] = None,
         **options: Any,
     ) -> Result:
         """Upscales an image, which the server fetches itself if it is a Url; returns when the first
@@ -217,6 +224,7 @@ class Client:
 
         `options` are the service's: model, noise_level, scale, width_px, height_px, tta, format
         ("png", "jpeg", "webp"), quality and so on. `on_progress` is called with each event, on a thread of its own.
+        `traceparent`: the trace that the call belongs to; default: the client's.
         """
         request_id = request_id or str(uuid.uuid4())
         body, options = _body_and_options(image, options)
@@ -232,7 +240,7 @@ class Client:
 
         try:
             connection, response = self._call(
-                "POST", f"/v1/upscale?{query}", body, retries, cancellation, on_try
+                "POST", f"/v1/upscale?{query}", body, retries, cancellation, on_try, traceparent
             )
             if watch:
                 watch.keep()
@@ -257,13 +265,18 @@ class Client:
         return result
 
     def dry_run(
-        self, image: Image, *, retries: Optional[int] = None, **options: Any
+        self,
+        image: Image,
+        *,
+        retries: Optional[int] = None,
+        traceparent: Optional[Traceparent] = None,
+        **options: Any,
     ) -> Dict[str, Any]:
         """What upscale() would do, from the image's header alone; raises the error that it would
         get."""
         body, options = _body_and_options(image, options)
         return self._json(
-            "POST", f"/v1/upscale?{_query({**options, 'dry_run': 1})}", body, retries
+            "POST", f"/v1/upscale?{_query({**options, 'dry_run': 1})}", body, retries, traceparent
         )
 
     def models(self) -> List[Dict[str, Any]]:
@@ -294,9 +307,16 @@ class Client:
             yield from _parse_events(response)
 
     def _json(
-        self, method: str, path: str, image: Optional[Image] = None, retries: Optional[int] = None
+        self,
+        method: str,
+        path: str,
+        image: Optional[Image] = None,
+        retries: Optional[int] = None,
+        traceparent: Optional[Traceparent] = None,
     ) -> Dict[str, Any]:
-        connection, response = self._call(method, path, image, retries, Cancellation())
+        connection, response = self._call(
+            method, path, image, retries, Cancellation(), traceparent=traceparent
+        )
         try:
             return json.loads(response.read())
         except (*_NETWORK_ERRORS, ValueError) as error:
@@ -304,7 +324,9 @@ class Client:
         finally:
             connection.close()
 
-    def _call(self, method, path, image, retries, cancellation, on_try=lambda: None):
+    def _call(
+        self, method, path, image, retries, cancellation, on_try=lambda: None, traceparent=None
+    ):
         """The connection and its successful answer.
 
         Tries again while the server is full, if the image can be sent again; calls `on_try` before
@@ -315,13 +337,14 @@ class Client:
         repeatable = image is None or isinstance(
             image, (bytes, bytearray, memoryview, str, os.PathLike)
         )
+        headers = {**self._headers, **self._trace_headers(traceparent)}  # of all tries
         tries = 0
         while True:
             on_try()
             connection = self._connect()
             try:
                 _open(connection, cancellation)
-                return connection, self._exchange(connection, method, path, image)
+                return connection, self._exchange(connection, method, path, image, headers)
             except UpscaledError as error:
                 connection.close()
                 cancellation.check()
@@ -343,8 +366,13 @@ class Client:
             )
         return http.client.HTTPConnection(host, port, timeout=self._timeout)
 
-    def _exchange(self, connection, method, path, image) -> http.client.HTTPResponse:
-        headers = dict(self._headers)
+    def _trace_headers(self, traceparent: Optional[Traceparent]) -> Dict[str, str]:
+        trace = traceparent or self._traceparent
+        text = trace() if callable(trace) else trace
+        return {"traceparent": text} if text else {}
+
+    def _exchange(self, connection, method, path, image, headers) -> http.client.HTTPResponse:
+        headers = dict(headers)
         if image is not None:
             headers["Content-Type"] = "application/octet-stream"
         with contextlib.ExitStack() as stack:
@@ -368,6 +396,16 @@ class Client:
         if response.status >= 300:
             raise error_of_response(response)
         return response
+
+
+def _current_traceparent() -> Optional[str]:
+    """OpenTelemetry's, if the program has loaded it and is within a span."""
+    propagate = sys.modules.get("opentelemetry.propagate")
+    if propagate is None:
+        return None
+    fields: Dict[str, str] = {}
+    propagate.inject(fields)
+    return fields.get("traceparent")
 
 
 def _body_and_options(image: Image, options: Dict[str, Any]):
