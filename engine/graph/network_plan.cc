@@ -26,6 +26,7 @@ class NodeFinder {
         forced_(forced),
         chooser_(chooser),
         consumers_(layers_.size()),
+        single_pixels_(FindSinglePixels(network)),
         choices_(layers_.size()) {
     for (const Layer& layer : layers_) {
       for (const int input : layer.inputs) ++consumers_[input];
@@ -116,7 +117,8 @@ class NodeFinder {
       }
     }
     Node node{.layers = {index}, .main = index, .inputs = layers_[index].inputs};
-    ASSIGN_OR_RETURN(node.kernel, Choose(index, {&layers_[index]}));
+    ASSIGN_OR_RETURN(node.kernel, Choose(index, {.main = &layers_[index],
+                                                 .single_pixel = single_pixels_[index]}));
     return node;
   }
 
@@ -180,6 +182,7 @@ class NodeFinder {
   const KernelInfo* const forced_;
   KernelChooser* const chooser_;
   std::vector<int> consumers_;
+  const std::vector<bool> single_pixels_;
   std::vector<std::optional<KernelChoice>> choices_;
 };
 

@@ -113,13 +113,26 @@ std::vector<Image> SyntheticImages() {
   return images;
 }
 
+// All passes over an image.
 void RunImage(const Program& program, const Image& image, HugeBuffer& workspace) {
   const Size size = image.spec().size();
   const Rect whole{0, 0, size.width, size.height};
   const int scale = program.network.scale;
   Image result({size.width * scale, size.height * scale, 3, SampleType::kU8});
-  const TileTask task{std::make_shared<const TilePlan>(PlanTile(program, size, whole)),
-                      image.view(), whole, result.mutable_view()};
+  TileTask task{std::make_shared<const TilePlan>(PlanTile(program, size, whole)), image.view(),
+                whole, result.mutable_view()};
+  std::vector<ChannelMeans> means;
+  CachedLayers cache(program);
+  for (const int pooling : program.poolings) {
+    ChannelSums sums;
+    const PoolingPass pass{means, &sums, &cache};
+    task.pooling = &pass;
+    RunTile(program, task, workspace, [](const RowSchedule::Step&) {});
+    const int pooled = program.network.layers[pooling].inputs[0];
+    means.push_back(sums.Means(task.plan->layer_sizes[pooled].Area()));
+  }
+  const PoolingPass last{means, nullptr, &cache};
+  task.pooling = &last;
   RunTile(program, task, workspace, [](const RowSchedule::Step&) {});
 }
 
@@ -161,8 +174,7 @@ int ReaderIn(const Program& program, const Calibrated& calibrated) {
 absl::StatusOr<Calibration> Calibrate(const Network& network, Isa isa, const KernelEntry* forced) {
   ASSIGN_OR_RETURN(const std::vector<Calibrated> layers, CalibratedLayers(network, isa, forced));
   Calibration calibration;
-  // Networks with global poolings are refused later.
-  if (layers.empty() || !ListPoolings(network).empty()) return calibration;
+  if (layers.empty()) return calibration;
   // Its blocks lie as those of the integers do.
   const KernelEntry* const observed = FindKernel("winograd_f4");
   const bool any = std::any_of(layers.begin(), layers.end(), [&](const Calibrated& calibrated) {

@@ -69,6 +69,10 @@ absl::StatusOr<std::vector<LayerProfile>> CpuStream::Profile(const Executable& e
 
 absl::Status CpuStream::RunExactly(const Program& program, const TileTask& task,
                                    std::span<const Rect> runs) {
+  if (task.pooling->gathers()) {
+    AddExactly(program, task, runs);
+    return absl::OkStatus();
+  }
   const auto compute = [&](const Rect& tile, const MutableImageView& dst) {
     TileTask part = task;
     part.plan = std::make_shared<const TilePlan>(PlanTile(program, task.plan->image, tile));
@@ -77,6 +81,18 @@ absl::Status CpuStream::RunExactly(const Program& program, const TileTask& task,
     return absl::OkStatus();
   };
   return ReplaceOverflowed(runs, program.network.scale, task.plan->tile, task.dst, compute);
+}
+
+void CpuStream::AddExactly(const Program& program, const TileTask& task,
+                           std::span<const Rect> runs) {
+  ChannelSums sums;
+  const PoolingPass pass{.means = task.pooling->means, .partial_sums = &sums};
+  TileTask exact = task;
+  exact.plan =
+      std::make_shared<const TilePlan>(PlanTile(program, task.plan->image, task.plan->tile));
+  exact.pooling = &pass;
+  RunTile(program, exact, workspace_, IgnoreStep, runs);
+  task.pooling->partial_sums->Add(sums);
 }
 
 }  // namespace upscaled::cpu

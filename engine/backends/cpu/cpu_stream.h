@@ -18,8 +18,10 @@ class CpuStream final : public Stream {
                                                     const TileTask& task) override;
 
  private:
-  // Computes `runs` of the result's pixels again with this program.
+  // Computes `runs` of RunTile's pixels again with this program.
   absl::Status RunExactly(const Program& program, const TileTask& task, std::span<const Rect> runs);
+  // Adds them to the pass's sums.
+  void AddExactly(const Program& program, const TileTask& task, std::span<const Rect> runs);
 
   HugeBuffer workspace_;
 };

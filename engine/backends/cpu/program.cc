@@ -49,22 +49,18 @@ int Converted(Program& program, int source, bool half, Isa isa) {
   return AppendLayer(program, layer, info->create(layer, isa), info, false, half);
 }
 
-// `ranges`: what the layer reads, if known.
+// `ranges`: what the layer reads, if known. Factors of one pixel stay floats.
 int AppendKernel(Program& program, Layer layer, const KernelEntry& info, Isa isa, bool interleaved,
                  const InputRanges* ranges) {
   const bool half = info.precision == Precision::kFast;
-  for (int& input : layer.inputs) input = Converted(program, input, half, isa);
+  for (size_t n = 0; n < layer.inputs.size(); ++n) {
+    int& input = layer.inputs[n];
+    const bool factors = layer.op == Op::kMul && n > 0 && FindSinglePixels(program.network)[input];
+    if (!factors) input = Converted(program, input, half, isa);
+  }
   auto kernel = info.calibrated != nullptr && ranges != nullptr ? info.calibrated(layer, *ranges)
                                                                 : info.create(layer, isa);
   return AppendLayer(program, layer, std::move(kernel), &info, interleaved, half);
-}
-
-absl::Status CheckPoolings(const Network& network, const std::vector<int>& poolings,
-                           Precision precision) {
-  if (precision == Precision::kExact || poolings.empty()) return absl::OkStatus();
-  return absl::UnimplementedError(
-      absl::StrCat("the cpu backend has no precision 'fast' for global poolings, as layer '",
-                   network.layers[poolings.front()].name, "'"));
 }
 
 // Appends the nodes of a plan, in order.
@@ -114,32 +110,16 @@ class NodeAppender {
   WeightBudget budget_;
 };
 
-// Whether the layer has one pixel, whatever the image.
-bool IsOnePixel(const Network& network, int index) {
-  const Layer& layer = network.layers[index];
-  switch (layer.op) {
-    case Op::kGlobalAveragePool:
-      return true;
-    case Op::kConv:
-      return layer.kernel_px == 1 && layer.stride_px == 1 && layer.padding_px == 0 &&
-             IsOnePixel(network, layer.inputs[0]);
-    case Op::kActivation:
-    case Op::kAffine:
-      return IsOnePixel(network, layer.inputs[0]);
-    default:
-      return false;
-  }
-}
-
 // Chooses the products that become views, and gives their readers scratch for factors.
 void ChooseScaledViews(Program& program) {
   const std::vector<Layer>& layers = program.network.layers;
+  const std::vector<bool> single_pixels = FindSinglePixels(program.network);
   program.scaled_view.resize(layers.size());
   for (size_t i = 1; i < layers.size(); ++i) {
     const Layer& layer = layers[i];
     const bool scales = layer.op == Op::kMul && layer.activation == Activation::kNone &&
-                        layer.out_channels > kMaxInterleavedChannels && !program.half[i] &&
-                        IsOnePixel(program.network, layer.inputs[1]);
+                        layer.out_channels > kMaxInterleavedChannels &&
+                        single_pixels[layer.inputs[1]];
     if (!scales || program.scaled_view[layer.inputs[0]] || program.consumers[i].empty()) continue;
     size_t scratch_floats = 0;
     const bool all_can = std::ranges::all_of(program.consumers[i], [&](int consumer) {
@@ -234,7 +214,6 @@ void ChooseCached(Program& program) {
 absl::StatusOr<Program> BuildProgram(const Network& source, Isa isa, const KernelEntry* forced,
                                      Precision precision, KernelChooser* chooser,
                                      const Calibration& calibration) {
-  RETURN_IF_ERROR(CheckPoolings(source, ListPoolings(source), precision));
   const CpuKernelSet kernels(isa, precision);
   ASSIGN_OR_RETURN(
       const NetworkPlan plan,
@@ -242,7 +221,7 @@ absl::StatusOr<Program> BuildProgram(const Network& source, Isa isa, const Kerne
   Program program;
   program.precision = precision;
   program.sample_conversions = SampleConversionsFor(isa);
-  program.sum_pixels = SumPixelsFor(isa);
+  program.pooled_sums = PooledSumsFor(isa);
   program.network.name = source.name;
   program.network.scale = source.scale;
   program.network.pad_px = source.pad_px;

@@ -44,7 +44,7 @@ struct Program {
   std::vector<int> poolings;               // ListPoolings
   std::vector<int> index_of;               // of the source's layers; -1: has none
   SampleConversions sample_conversions{};  // the instruction set's, as the next
-  SumPixelsFunction sum_pixels = nullptr;
+  PooledSums pooled_sums{};
   size_t scratch_floats = 0;  // the largest kernel's
   size_t weight_bytes = 0;
 };

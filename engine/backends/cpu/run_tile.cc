@@ -20,8 +20,8 @@ CachedLayers* CacheOf(const Program& program, const PoolingPass& pass) {
 class TileRunner {
  public:
   TileRunner(const Program& program, const TileTask& task, const RowSchedule& schedule,
-             float* scratch)
-      : program_(program), task_(task), schedule_(schedule), scratch_(scratch) {}
+             float* scratch, std::span<const Rect> counted)
+      : program_(program), task_(task), schedule_(schedule), scratch_(scratch), counted_(counted) {}
 
   void Run(const RowSchedule::Step& step) {
     Compute(step);
@@ -34,13 +34,33 @@ class TileRunner {
         FindOverflowed(dst, Intersect(step.rows, result), overflowed_);
       }
     } else {
-      AddToSums(program_.sum_pixels, dst, Intersect(step.rows, summed_), *pass_.partial_sums);
+      AddPart(dst, Intersect(step.rows, summed_));
     }
   }
 
   std::vector<Rect> TakeOverflowed() { return std::move(overflowed_); }
 
  private:
+  // Adds up what of `part` is counted: of precision kFast what is finite.
+  void AddPart(const Tensor& src, const Rect& part) {
+    const auto add = [&](const Rect& rect) {
+      if (!rect.empty()) AddToSums(program_.pooled_sums, src, rect, *pass_.partial_sums);
+    };
+    for (const Rect& rect : counted_) add(Intersect(rect, part));
+    if (!counted_.empty()) return;
+    if (program_.precision == Precision::kExact) return add(part);
+    for (int y = part.y; y < part.bottom(); ++y) {
+      const size_t first_run = overflowed_.size();
+      FindNonFinite(src, {part.x, y, part.width, 1}, overflowed_);
+      int x = part.x;
+      for (size_t i = first_run; i < overflowed_.size(); ++i) {
+        add({x, y, overflowed_[i].x - x, 1});
+        x = overflowed_[i].right();
+      }
+      add({x, y, part.right() - x, 1});
+    }
+  }
+
   void Compute(const RowSchedule::Step& step) {
     const Layer& layer = program_.network.layers[step.layer];
     const Tensor& dst = schedule_.tensors[step.layer];
@@ -61,6 +81,7 @@ class TileRunner {
   const TileTask& task_;
   const RowSchedule& schedule_;
   float* const scratch_;
+  const std::span<const Rect> counted_;
   const PoolingPass& pass_ = *task_.pooling;
   const Rect summed_ = pass_.gathers() ? task_.plan->partial_sum_rects[pass_.number()] : Rect();
   std::vector<Tensor> src_;
@@ -70,7 +91,8 @@ class TileRunner {
 }  // namespace
 
 std::vector<Rect> RunTile(const Program& program, const TileTask& task, HugeBuffer& workspace,
-                          absl::FunctionRef<void(const RowSchedule::Step&)> step_done) {
+                          absl::FunctionRef<void(const RowSchedule::Step&)> step_done,
+                          std::span<const Rect> counted) {
   const TilePlan& plan = *task.plan;
   const PoolingPass& pass = *task.pooling;
   CachedLayers* const cache = CacheOf(program, pass);
@@ -79,7 +101,7 @@ std::vector<Rect> RunTile(const Program& program, const TileTask& task, HugeBuff
   if (cache != nullptr) cache->floats.Reserve(schedule.cached_floats);
   BindWorkspace(program, plan, workspace.data(), cache ? cache->floats.data() : nullptr, schedule);
   if (pass.gathers()) *pass.partial_sums = ChannelSums(schedule.tensors[schedule.target].channels);
-  TileRunner runner(program, task, schedule, workspace.data());
+  TileRunner runner(program, task, schedule, workspace.data(), counted);
   for (const RowSchedule::Step& step : schedule.steps) {
     runner.Run(step);
     step_done(step);

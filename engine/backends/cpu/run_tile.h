@@ -1,6 +1,7 @@
 // One pass of a tile through a program.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -23,9 +24,12 @@ struct CachedLayers final : ActivationCache {
 // plan, which is this program's. `workspace` grows as needed. `step_done` is called after each
 // step, for profiles. Throws std::bad_alloc when memory is out.
 //
-// Returns the runs of result pixels (one row each, in the result's coordinates) with values that
-// left the range of halves, which are undefined in task.dst. None in precision kExact.
+// Returns the runs of pixels (one row each) with values that left the range of halves: of the
+// result, in its coordinates, which are undefined in task.dst, or of the pooled layer, in its own,
+// which are missing in the sums. None in precision kExact. `counted`: where not empty, all that is
+// added to the sums, in that layer's coordinates.
 std::vector<Rect> RunTile(const Program& program, const TileTask& task, HugeBuffer& workspace,
-                          absl::FunctionRef<void(const RowSchedule::Step&)> step_done);
+                          absl::FunctionRef<void(const RowSchedule::Step&)> step_done,
+                          std::span<const Rect> counted = {});
 
 }  // namespace upscaled::cpu

@@ -157,6 +157,8 @@ struct DirectInt16Args {
   size_t dst_plane_stride;    // 0: interleaved floats, else halves
   const float* residual_row;  // as DirectArgs's, of halves
   size_t residual_plane_stride;
+  const float* residual_factors;
+  size_t residual_factor_plane_stride;
   int width_px;
   EpilogueArgs epilogue;
 };
@@ -177,6 +179,16 @@ bool QuantizeHalves(const float* halves, int stride_px, int count, const float* 
                     int16_t* dst);
 // Floats likewise, in order; up to 15 values behind them are overwritten.
 bool QuantizeFloats(const float* floats, int count, float scale, int16_t* dst);
+
+// 16 channels of rows of halves, and what they are multiplied with: halves or, if not null, one
+// factor each.
+struct MultiplyArgs {
+  const float* a;
+  const float* b;
+  const float* factors;
+  float* dst;
+  EpilogueArgs epilogue;
+};
 
 // `count` samples of an image and as many floats of 0 to 1.
 template <typename Sample>

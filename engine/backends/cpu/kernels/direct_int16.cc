@@ -13,6 +13,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -99,21 +100,28 @@ class DirectInt16Kernel final : public LayerKernel {
 
   void Run(std::span<const Tensor> src, const Tensor& dst, const Rect& rows,
            float* scratch) const override {
+    const float* scales = src_scales_.data();
+    if (src[0].factors != nullptr) {
+      float* const scaled = scratch + PlainScratchFloats();
+      ScaleByFactors(src[0], scaled);
+      scales = scaled;
+    }
     const int step = geometry_.out_step, padding = geometry_.out_padding;
     const int end_row = (rows.bottom() - 1 + padding) / step + 1;
     const int end_cell = (rows.right() - 1 + padding) / step + 1;
     for (int row = (rows.y + padding) / step; row < end_row; ++row) {
       for (int cell = (rows.x + padding) / step; cell < end_cell; cell += variant_.chunk_px) {
-        RunCells({src, dst, rows, row, cell, std::min(variant_.chunk_px, end_cell - cell)},
+        RunCells({src, scales, dst, rows, row, cell, std::min(variant_.chunk_px, end_cell - cell)},
                  reinterpret_cast<int16_t*>(scratch));
       }
     }
   }
 
   Margin margin() const override { return {geometry_.lead, geometry_.lead}; }
-  size_t ScratchFloats() const override {
-    const int values = ColumnsAt(geometry_.taps, 0, 0);
-    return RoundUp(values + kSlack, 2 * kPlaneFloats) / 2;
+  size_t ScratchFloats() const override { return PlainScratchFloats(); }
+  std::optional<size_t> FactorScratchFloats() const override {
+    if (from_image_) return std::nullopt;
+    return PlainScratchFloats() + src_scales_.size();
   }
   size_t WeightBytes() const override {
     size_t bytes = 0;
@@ -125,6 +133,7 @@ class DirectInt16Kernel final : public LayerKernel {
   // Cells side by side, and what of their outputs is wanted.
   struct Chunk {
     std::span<const Tensor> src;
+    const float* scales;  // of the source's values
     const Tensor& dst;
     const Rect& rows;
     int row;
@@ -146,6 +155,22 @@ class DirectInt16Kernel final : public LayerKernel {
   // Where the columns of one residue, row of taps and plane begin in V.
   int ColumnsAt(int tap_y, int plane, int residue) const {
     return ((tap_y * src_planes_ + plane) * Residues() + residue) * columns_ * cell_;
+  }
+
+  size_t PlainScratchFloats() const {
+    const int values = ColumnsAt(geometry_.taps, 0, 0);
+    return RoundUp(values + kSlack, 2 * kPlaneFloats) / 2;
+  }
+
+  // The scales of values that are yet to be multiplied by the tensor's factors.
+  void ScaleByFactors(const Tensor& src, float* scales) const {
+    for (int c = 0; c < src_planes_ * cell_; ++c) {
+      const int plane = c / kPlaneChannels;
+      const bool exists = c < src_channels_;
+      const float factor =
+          exists ? src.factors[plane * src.factor_plane_stride + c % kPlaneChannels] : 0.0f;
+      scales[c] = src_scales_.data()[c] * factor;
+    }
   }
 
   HugeBuffer SrcScales(const InputRanges& ranges) const {
@@ -246,15 +271,15 @@ class DirectInt16Kernel final : public LayerKernel {
     for (int tap = 0; tap < geometry_.taps; ++tap) {
       const float* const row = src.At(y + tap, x);
       if (from_image_) {
-        clipped |= QuantizeFloats(row, (chunk.count + geometry_.taps - 1) * kRgb,
-                                  *src_scales_.data(), v + ColumnsAt(tap, 0, 0));
+        clipped |= QuantizeFloats(row, (chunk.count + geometry_.taps - 1) * kRgb, *chunk.scales,
+                                  v + ColumnsAt(tap, 0, 0));
         continue;
       }
       for (int plane = 0; plane < src_planes_; ++plane) {
         for (int residue = 0; residue < Residues(); ++residue) {
           const int count = chunk.count + (geometry_.taps - 1 - residue) / geometry_.in_step;
           clipped |= QuantizeHalves(row + plane * src.plane_stride + residue * kPlaneFloats,
-                                    geometry_.in_step, count, src_scales_.data() + plane * cell_,
+                                    geometry_.in_step, count, chunk.scales + plane * cell_,
                                     v + ColumnsAt(tap, plane, residue));
         }
       }
@@ -299,6 +324,8 @@ class DirectInt16Kernel final : public LayerKernel {
         .dst_plane_stride = dst.half ? dst.plane_stride : 0,
         .residual_row = residual.data,
         .residual_plane_stride = residual.plane_stride,
+        .residual_factors = residual.factors,
+        .residual_factor_plane_stride = residual.factor_plane_stride,
         .width_px = width,
         .epilogue = epilogue_.args()};
     variant_.run(args);
@@ -359,11 +386,12 @@ class ChannelObserver final : public LayerKernel {
     const PixelRange x = Reads(rows.x, rows.right(), in.layer_width_px);
     for (int row = y.first; row <= y.last; ++row) {
       for (int c = 0; c < layer_.in_channels; ++c) {
+        const float factor = Factor(in, c);
         const int plane = in.blocked() ? c / kPlaneChannels : 0;
         const float* value =
             in.At(row, x.first) + plane * in.plane_stride + c - plane * kPlaneChannels;
         for (int n = x.first; n <= x.last; ++n, value += in.pixel_stride) {
-          ranges_[c] = std::max(ranges_[c], std::abs(*value));
+          ranges_[c] = std::max(ranges_[c], std::abs(*value * factor));
         }
       }
     }
@@ -373,9 +401,16 @@ class ChannelObserver final : public LayerKernel {
   int block_px() const override { return kernel_->block_px(); }
   Margin margin() const override { return kernel_->margin(); }
   size_t ScratchFloats() const override { return kernel_->ScratchFloats(); }
+  std::optional<size_t> FactorScratchFloats() const override {
+    return kernel_->FactorScratchFloats();
+  }
   size_t WeightBytes() const override { return kernel_->WeightBytes(); }
 
  private:
+  static float Factor(const Tensor& in, int channel) {
+    if (in.factors == nullptr) return 1;
+    return in.factors[channel / kPlaneChannels * in.factor_plane_stride + channel % kPlaneChannels];
+  }
   // Inside the input, along one axis.
   PixelRange Reads(int first, int end, int side) const {
     const PixelRange range = InputRange(layer_, {std::max(first, 0), end - 1}, side);

@@ -71,13 +71,18 @@ UPSCALED_AVX512_INLINE void StoreHalves(const DirectInt16Args& args, int x, int 
   const float* residual = args.residual_row == nullptr
                               ? nullptr
                               : args.residual_row + plane * args.residual_plane_stride + offset;
+  const __m512 factor =
+      args.residual_factors == nullptr
+          ? _mm512_set1_ps(1)
+          : _mm512_loadu_ps(args.residual_factors +
+                            channel / kPlaneChannels * args.residual_factor_plane_stride);
   // The last plane's second half may be nobody's.
   const bool fills = lane == 0 && channel + kFloatLanes >= args.dst_channels;
   UPSCALED_UNROLL(1)
   for (int p = 0; p < count; ++p, dst += args.dst_pixel_stride) {
     __m512 value = v[p];
     if (residual != nullptr) {
-      value = _mm512_add_ps(value, LoadHalves(residual));
+      value = _mm512_fmadd_ps(LoadHalves(residual), factor, value);
       residual += args.dst_pixel_stride;
     }
     const __m256i halves = _mm512_cvtps_ph(value, kRoundToNearest);

@@ -5,6 +5,7 @@
 #include "engine/backends/cpu/kernels/direct.h"
 #include "engine/backends/cpu/kernels/direct_int16.h"
 #include "engine/backends/cpu/kernels/elementwise.h"
+#include "engine/backends/cpu/kernels/multiply_half.h"
 #include "engine/backends/cpu/kernels/shift_add.h"
 #include "engine/backends/cpu/kernels/transposed.h"
 #include "engine/backends/cpu/kernels/winograd.h"
@@ -67,6 +68,14 @@ constexpr KernelEntry kKernels[] = {
 #endif
     {{"direct", kFuseSum}, &DirectSupports, &MakeDirect},
     {{"transposed", kFuseSum}, &TransposedSupports, &MakeTransposed},
+#ifdef UPSCALED_VNNI
+    {{"multiply_half"},
+     &MultiplyHalfSupports,
+     &MakeMultiplyHalf,
+     nullptr,
+     Precision::kFast,
+     &HasVnni},
+#endif
     {{"elementwise", kFuseCrop}, &ElementwiseSupports, &ForAnyIsa<&MakeElementwise>},
 #ifdef UPSCALED_KN2ROW
     {{"kn2row", kFuseNothing, /*baseline=*/true}, &Kn2rowSupports, &ForAnyIsa<&MakeKn2row>},

@@ -16,20 +16,27 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using DoubleTag = hn::CappedTag<double, kPlaneChannels>;
 using FloatTag = hn::Rebind<float, DoubleTag>;
+using HalfTag = hn::Rebind<hwy::float16_t, DoubleTag>;
 constexpr int kLanes = static_cast<int>(hn::MaxLanes(DoubleTag()));
-constexpr int kVectors = kPlaneChannels / kLanes;
 
-void SumPixels(const float* HWY_RESTRICT src, int pixels, double* HWY_RESTRICT sums) {
+HWY_INLINE hn::Vec<FloatTag> LoadFloats(const float* src) { return hn::LoadU(FloatTag(), src); }
+HWY_INLINE hn::Vec<FloatTag> LoadFloats(const hwy::float16_t* src) {
+  return hn::PromoteTo(FloatTag(), hn::LoadU(HalfTag(), src));
+}
+
+template <int kChannels, class Value>
+HWY_INLINE void SumPixels(const Value* HWY_RESTRICT src, int pixels, double* HWY_RESTRICT sums) {
+  constexpr int kVectors = kChannels / kLanes;
   const DoubleTag d;
   const FloatTag f;
   const auto most = hn::Set(f, ChannelSums::kLimit), least = hn::Set(f, -ChannelSums::kLimit);
   const auto shift = hn::Set(d, ChannelSums::kShift);
   hn::Vec<DoubleTag> sum[kVectors];
   for (int v = 0; v < kVectors; ++v) sum[v] = hn::LoadU(d, sums + v * kLanes);
-  for (; pixels > 0; --pixels, src += kPlaneChannels) {
+  for (; pixels > 0; --pixels, src += kChannels) {
     HWY_UNROLL(16)
     for (int v = 0; v < kVectors; ++v) {
-      const auto value = hn::LoadU(f, src + v * kLanes);
+      const auto value = LoadFloats(src + v * kLanes);
       // NaN is less than nothing.
       const auto clamped = hn::IfThenElse(hn::Lt(value, most), hn::Max(value, least), most);
       const auto rounded = hn::Sub(hn::Add(hn::PromoteTo(d, clamped), shift), shift);
@@ -38,6 +45,16 @@ void SumPixels(const float* HWY_RESTRICT src, int pixels, double* HWY_RESTRICT s
   }
   for (int v = 0; v < kVectors; ++v) hn::StoreU(sum[v], d, sums + v * kLanes);
 }
+
+void SumFloats(const float* src, int pixels, double* sums) {
+  SumPixels<kPlaneChannels>(src, pixels, sums);
+}
+
+void SumHalves(const float* src, int pixels, double* sums) {
+  SumPixels<kHalfPlaneChannels>(reinterpret_cast<const hwy::float16_t*>(src), pixels, sums);
+}
+
+constexpr PooledSums kPooledSums = {&SumFloats, &SumHalves};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace upscaled::cpu
@@ -48,7 +65,13 @@ HWY_AFTER_NAMESPACE();
 
 namespace upscaled::cpu {
 
-SumPixelsFunction SumPixelsFor(Isa isa) { UPSCALED_RETURN_ADDRESS_FOR(isa, SumPixels) }
+namespace {
+
+const PooledSums* FunctionsFor(Isa isa) { UPSCALED_RETURN_ADDRESS_FOR(isa, kPooledSums) }
+
+}  // namespace
+
+PooledSums PooledSumsFor(Isa isa) { return *FunctionsFor(isa); }
 
 }  // namespace upscaled::cpu
 #endif  // HWY_ONCE

@@ -5,10 +5,13 @@
 
 namespace upscaled::cpu {
 
-// Adds `pixels` (at most ChannelSums::kExactRun) pixels of one plane to `sums`, one for each of its
+// Add `pixels` (at most ChannelSums::kExactRun) pixels of one plane to `sums`, one for each of its
 // channels, every value rounded by ChannelSums::Round.
-using SumPixelsFunction = void (*)(const float* src, int pixels, double* sums);
+struct PooledSums {
+  void (*floats)(const float* src, int pixels, double* sums);
+  void (*halves)(const float* src, int pixels, double* sums);
+};
 
-SumPixelsFunction SumPixelsFor(Isa isa);
+PooledSums PooledSumsFor(Isa isa);
 
 }  // namespace upscaled::cpu

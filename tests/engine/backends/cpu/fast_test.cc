@@ -114,7 +114,6 @@ class FastKernelTest : public FastBackendTest,
     const cpu::KernelEntry* kernel = cpu::FindKernel(std::get<1>(GetParam()));
     for (;;) {
       Network network = RandomNetwork(random_);
-      if (!ListPoolings(network).empty()) continue;  // refused
       if (kernel == nullptr ||
           std::any_of(network.layers.begin(), network.layers.end(), kernel->supports)) {
         return network;
@@ -248,6 +247,42 @@ TEST_P(FastTest, PixelsBeyondItsRangeAreExact) {
   }
 }
 
+// A layer that leaves fp16's range where pixels are bright, times a tenth of its mean.
+Network LargeTimesItsMean() {
+  constexpr float kLarge = 8e4f, kShare = 0.1f;
+  Network network;
+  network.name = "large times mean";
+  network.layers = {{.op = Op::kInput, .name = "input", .out_channels = 3}, Conv(3, 32, kLarge)};
+  network.layers[1].inputs = {0};
+  test::AppendTimesMean(network, 1);
+  Layer share = Conv(32, 32, kShare / kLarge * 255, /*kernel_px=*/1);
+  share.inputs = {2};
+  network.layers.insert(network.layers.begin() + 3, share);
+  network.layers.back().inputs = {1, 3};
+  network.layers.push_back(Conv(32, 3, 1 / kLarge));
+  network.layers.back().inputs = {4};
+  return network;
+}
+
+// Were those pixels missing in the mean, or counted as what halves make of them, all would differ.
+TEST_P(FastTest, MeansCountPixelsBeyondTheRangeExactly) {
+  const Network network = LargeTimesItsMean();
+  const auto fast = Compile(network, Precision::kFast);
+  const auto exact = Compile(network, Precision::kExact);
+  const Size size{RandomInt(random_, 9, 20), RandomInt(random_, 9, 20)};
+  const Image source = ImageWithSpot(size, random_);
+  const Image whole = RunTiles(*backend_, *fast, source, size, SampleType::kF32);
+  const Image expected = RunTiles(*backend_, *exact, source, size, SampleType::kF32);
+  for (size_t i = 0; i < Floats(whole).size(); ++i) {
+    ASSERT_NEAR(Floats(whole)[i], Floats(expected)[i], 5e-4f + 1e-3f * Floats(expected)[i])
+        << "value " << i;
+  }
+  const Size tile{RandomInt(random_, 5, 9), RandomInt(random_, 5, 9)};
+  const Image tiled = RunTiles(*backend_, *fast, source, tile, SampleType::kF32);
+  EXPECT_TRUE(test::SameImages(tiled.view(), whole.view()))
+      << "tiles of " << tile.width << "x" << tile.height;
+}
+
 // A network whose first layer looks for patterns that noise and drawings do not have, so that the
 // second reads far larger values where they are.
 Network PatternFinder(std::mt19937& random) {
@@ -308,17 +343,6 @@ struct SquaredError {
   double Psnr_dB() const { return 10 * std::log10(255.0 * 255.0 * samples / std::max(sum, 1e-9)); }
 };
 
-TEST_P(FastTest, GlobalPoolingIsRefusedByName) {
-  Network network;
-  do {
-    network = RandomNetwork(random_);
-  } while (ListPoolings(network).empty());
-  const std::string& name = network.layers[ListPoolings(network).front()].name;
-  EXPECT_EQ(backend_->Compile(network, Precision::kFast).status(),
-            absl::UnimplementedError(absl::StrCat("the cpu backend has no precision 'fast' for ",
-                                                  "global poolings, as layer '", name, "'")));
-}
-
 class FastQualityTest : public FastTest {
  protected:
   // Adds what fast 8-bit results differ from exact ones by.
@@ -350,7 +374,6 @@ TEST_P(FastQualityTest, PublicWeights) {
   for (const testing::Golden& golden : goldens) {
     const auto network = LoadNetworkFile(SharedFolder() / "models" / (golden.model + ".param"));
     ASSERT_TRUE(network.ok()) << network.status();
-    if (!ListPoolings(*network).empty()) continue;
     const Image source = ReadPng(SharedFolder() / "golden/inputs" / (golden.image + ".png"));
     Compare(*network, source, errors[golden.model]);
   }

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <random>
 #include <string>
@@ -31,9 +33,19 @@ TEST(PooledSumsTest, AreTheSumsOfRoundedValues) {
       for (int i = 0; i < pixels * kPlaneChannels; ++i) {
         expected[i % kPlaneChannels] += ChannelSums::Round(values[i]);
       }
-      SumPixelsFor(isa)(values.data(), pixels, sums.data());
+      PooledSumsFor(isa).floats(values.data(), pixels, sums.data());
       EXPECT_EQ(sums, expected) << pixels;
     }
+    std::vector<double> sums(kHalfPlaneChannels), expected = sums;
+    constexpr uint16_t kHalves[] = {0x3c00, 0xc000, 0x7e00, 0x7c00, 0x0001};
+    constexpr float kValues[] = {1, -2, NAN, kInfinity, 0x1p-24f};
+    uint16_t halves[5][kHalfPlaneChannels];
+    for (int i = 0; i < 5; ++i) {
+      std::fill_n(halves[i], kHalfPlaneChannels, kHalves[i]);
+      for (double& sum : expected) sum += ChannelSums::Round(kValues[i]);
+    }
+    PooledSumsFor(isa).halves(reinterpret_cast<const float*>(halves), 5, sums.data());
+    EXPECT_EQ(sums, expected);
   }
 }
 
