@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "engine/train/activation.h"
+#include "engine/train/column_conv.h"
 #include "engine/train/conv.h"
 #include "engine/train/rearranging.h"
 
@@ -36,6 +37,22 @@ Case ConvCase(std::string name, int kernel_px, int padding_px) {
           static_cast<size_t>(kernel_px * kernel_px * kIn * kOut + kOut)};
 }
 
+Case ColumnConvCase(std::string name, Op op, int kernel_px, int stride_px, int padding_px) {
+  constexpr int kIn = 5, kOut = 3;
+  const Layer layer{.op = op,
+                    .out_channels = kOut,
+                    .in_channels = kIn,
+                    .kernel_px = kernel_px,
+                    .stride_px = stride_px,
+                    .padding_px = padding_px};
+  return {std::move(name),
+          [=] { return std::make_unique<ColumnConv<double>>(layer); },
+          1,
+          kIn,
+          kOut,
+          static_cast<size_t>(kernel_px * kernel_px * kIn * kOut + kOut)};
+}
+
 Case RearrangeCase(std::string name, Rearrangement how, int src_channels, int dst_channels) {
   return {std::move(name), [=] { return std::make_unique<Rearrange<double>>(how); }, 1,
           src_channels, dst_channels};
@@ -46,6 +63,10 @@ std::vector<Case> Cases() {
           ConvCase("3x3 conv, padded", 3, 1),
           ConvCase("2x2 conv", 2, 0),
           ConvCase("1x1 conv", 1, 0),
+          ColumnConvCase("5x5 conv, padded", Op::kConv, 5, 1, 2),
+          ColumnConvCase("3x3 conv of stride 2", Op::kConv, 3, 2, 1),
+          ColumnConvCase("4x4 transposed conv of stride 2", Op::kConvTranspose, 4, 2, 3),
+          ColumnConvCase("2x2 transposed conv of stride 2", Op::kConvTranspose, 2, 2, 0),
           {"leaky relu", [] { return std::make_unique<LeakyRelu<double>>(0.1); }, 1, 4, 4},
           {"relu", [] { return std::make_unique<LeakyRelu<double>>(0.0); }, 1, 4, 4},
           {"prelu", [] { return std::make_unique<PRelu<double>>(); }, 1, 4, 4, 4},

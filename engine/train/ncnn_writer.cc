@@ -81,12 +81,8 @@ class Writer {
       case Op::kInput:
         return Line("Input", name, inputs, {blob}, "");
       case Op::kConv:
-        Line("Convolution", name, inputs, {blob},
-             absl::StrFormat(" 0=%d 1=%d 4=%d 5=1 6=%d", layer.out_channels, layer.kernel_px,
-                             layer.padding_px, layer.weights.size()));
-        Floats({0.0f});  // the tag of plain floats, a zero
-        Floats(layer.weights);
-        return Floats(layer.bias);
+      case Op::kConvTranspose:
+        return WriteConvolution(layer, name, inputs, blob);
       case Op::kAdd:
         return Line("BinaryOp", name, inputs, {blob}, " 0=0");
       case Op::kCrop:
@@ -101,6 +97,30 @@ class Writer {
       default:
         UPSCALED_CHECK(false);
     }
+  }
+
+  void WriteConvolution(const Layer& layer, const std::string& name,
+                        const std::vector<std::string>& inputs, const std::string& blob) {
+    const bool transposed = layer.op == Op::kConvTranspose;
+    Line(transposed ? "Deconvolution" : "Convolution", name, inputs, {blob},
+         absl::StrFormat(" 0=%d 1=%d 3=%d 4=%d 5=1 6=%d", layer.out_channels, layer.kernel_px,
+                         layer.stride_px, layer.padding_px, layer.weights.size()));
+    Floats({0.0f});  // the tag of plain floats, a zero
+    Floats(transposed ? OutputFirst(layer) : layer.weights);
+    Floats(layer.bias);
+  }
+
+  // [in][out][kernel][kernel] as [out][in][kernel][kernel].
+  static std::vector<float> OutputFirst(const Layer& layer) {
+    const size_t taps = size_t{1} * layer.kernel_px * layer.kernel_px;
+    std::vector<float> weights;
+    for (int o = 0; o < layer.out_channels; ++o) {
+      for (int i = 0; i < layer.in_channels; ++i) {
+        const auto filter = layer.weights.begin() + (i * layer.out_channels + o) * taps;
+        weights.insert(weights.end(), filter, filter + taps);
+      }
+    }
+    return weights;
   }
 
   void WriteActivation(const Layer& layer, const std::string& name,

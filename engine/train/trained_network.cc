@@ -7,6 +7,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
 #include "engine/train/activation.h"
+#include "engine/train/column_conv.h"
 #include "engine/train/conv.h"
 #include "engine/train/parameters.h"
 #include "engine/train/rearranging.h"
@@ -19,8 +20,10 @@ template <typename Real>
 std::unique_ptr<Step<Real>> MakeStep(const Layer& layer) {
   switch (layer.op) {
     case Op::kConv:
-      if (!ConvSupports(layer)) return nullptr;
-      return std::make_unique<Conv<Real>>(layer);
+      if (ConvSupports(layer)) return std::make_unique<Conv<Real>>(layer);
+      return std::make_unique<ColumnConv<Real>>(layer);
+    case Op::kConvTranspose:
+      return std::make_unique<ColumnConv<Real>>(layer);
     case Op::kAdd:
       return std::make_unique<Add<Real>>();
     case Op::kCrop:
@@ -80,7 +83,7 @@ absl::Status TrainedNetwork<Real>::Append(const Layer& layer, std::vector<int>& 
     parameter_count_ += layer.weights.size() + layer.bias.size();
     sources = {static_cast<int>(nodes_.size())};
   }
-  const bool activated = layer.op == Op::kConv && ConvActivates(layer);
+  const bool activated = ConvSupports(layer) && ConvActivates(layer);
   if (layer.activation != Activation::kNone && !activated) {
     RETURN_IF_ERROR(
         AppendStep(MakeActivation<Real>(layer), std::move(sources), layer.out_channels));

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "engine/base/aligned_buffer.h"
-#include "engine/base/cpu_info.h"
 #include "engine/train/conv_weights.h"
 #include "engine/train/kernels/product.h"
 #include "engine/train/kernels/winograd_transforms.h"
@@ -14,6 +13,10 @@ namespace {
 // Transforms go through all points: these must not share the sets of the cache.
 size_t OddCacheLines(size_t floats) { return floats / 16 % 2 == 0 ? floats + 16 : floats; }
 
+// Computed at a time: fewer reload the weights, which all together exceed a core's cache, too
+// often; of more the points leave it before they are read. Six of the product's tiles.
+constexpr int kMaxTiles = 54;
+
 class WinogradConv final : public ConvKernel<float> {
  public:
   WinogradConv(const ConvShape& shape, const WinogradTransforms& transforms, cpu::Isa isa)
@@ -23,7 +26,6 @@ class WinogradConv final : public ConvKernel<float> {
         points_((transforms.outputs + 2) * (transforms.outputs + 2)),
         in_(PaddedChannels(shape.in)),
         out_(PaddedChannels(shape.out)),
-        max_tiles_(MaxTiles()),
         packed_(9 * filters()),
         weights_(points_ * filters()),
         turned_(points_ * filters()),
@@ -59,14 +61,8 @@ class WinogradConv final : public ConvKernel<float> {
   template <typename Run>
   void ForEachTiles(Size size, Run run) const;
 
-  // So many that the points of a layer's input and output, and a point's weights, stay in a core's
-  // cache: more reload what is computed, fewer the weights.
-  int MaxTiles() const {
-    const size_t tile_bytes = points_ * (in_ + out_) * sizeof(float);
-    return static_cast<int>(std::clamp<size_t>(CoreCacheBytes() / 2 / tile_bytes, 14, 56));
-  }
   size_t filters() const { return size_t{1} * in_ * out_; }
-  size_t Stride(int channels) const { return OddCacheLines(size_t{1} * max_tiles_ * channels); }
+  size_t Stride(int channels) const { return OddCacheLines(size_t{1} * kMaxTiles * channels); }
 
   // An image from what the first tap of the first pixel reads to the last pixel that may be read.
   struct Source {
@@ -100,7 +96,7 @@ class WinogradConv final : public ConvKernel<float> {
   const ConvShape shape_;
   const WinogradTransforms& transforms_;
   const ProductFunction<float> multiply_;
-  const int points_, in_, out_, max_tiles_;  // channels are padded
+  const int points_, in_, out_;  // channels are padded
   LineVector<float> packed_;
   AlignedBuffer<float> weights_, turned_;  // [point][in][out] and [point][out][in]
   LineVector<float> d_weights_;            // [point][in][out]
@@ -118,7 +114,7 @@ void WinogradConv::ForEachTiles(Size size, Run run) const {
   const int outputs = transforms_.outputs;
   const int columns = CeilDiv(size.width, outputs);
   const int all = columns * CeilDiv(size.height, outputs);
-  int groups = CeilDiv(all, max_tiles_);
+  int groups = CeilDiv(all, kMaxTiles);
   for (int first = 0; first < all; --groups) {
     const int count = CeilDiv(all - first, groups);
     run(Tiles{columns, first, count, outputs});

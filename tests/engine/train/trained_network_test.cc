@@ -18,7 +18,7 @@ namespace upscaled::train {
 namespace {
 
 constexpr int kImages = 2;
-constexpr Size kImage = {21, 16};
+constexpr Size kImage = {22, 16};
 
 // With skips: 3x3, PReLU, 1x1, a sum with a crop, a pixel shuffle, a sum with the enlarged input.
 Network SkippingNetwork(std::mt19937& random) {
@@ -105,6 +105,37 @@ Network SkippingNetwork(std::mt19937& random) {
   return network;
 }
 
+// As upconv_7 ends, behind a convolution of stride 2 and one of 5x5.
+Network TransposedNetwork(std::mt19937& random) {
+  Network network{.scale = 2, .align_px = 2};
+  auto& layers = network.layers;
+  layers.push_back({.op = Op::kInput, .name = "in", .out_channels = 3});
+  const auto conv = [&](Op op, int in, int out, int kernel_px, int stride_px, int padding_px) {
+    layers.push_back({.op = op,
+                      .name = std::string("conv") + std::to_string(layers.size()),
+                      .inputs = {static_cast<int>(layers.size()) - 1},
+                      .out_channels = out,
+                      .in_channels = in,
+                      .kernel_px = kernel_px,
+                      .stride_px = stride_px,
+                      .padding_px = padding_px});
+    std::uniform_real_distribution<float> number(-0.3f, 0.3f);
+    Layer& layer = layers.back();
+    layer.weights.resize(size_t{1} * in * out * kernel_px * kernel_px);
+    layer.bias.resize(out);
+    for (float& value : layer.weights) value = number(random);
+    for (float& value : layer.bias) value = number(random);
+  };
+  conv(Op::kConv, 3, 6, 5, 1, 2);
+  conv(Op::kConv, 6, 8, 2, 2, 0);
+  layers.back().activation = Activation::kLeakyRelu;
+  layers.back().slope = {0.1f};
+  conv(Op::kConvTranspose, 8, 5, 2, 2, 0);
+  conv(Op::kConvTranspose, 5, 3, 4, 2, 1);
+  EXPECT_EQ(network.Validate(), absl::OkStatus());
+  return network;
+}
+
 Network Bundled(const std::string& name) {
   auto network = LoadNetworkFile(std::string(UPSCALED_BUNDLED_MODELS "/") + name + "/model.param");
   EXPECT_TRUE(network.ok()) << network.status();
@@ -177,6 +208,7 @@ void ExpectReferenceResult(const Network& network) {
 TEST(TrainedNetworkTest, ComputesWhatTheReferenceDoes) {
   std::mt19937 random = test::FreshRandom();
   ExpectReferenceResult(SkippingNetwork(random));
+  ExpectReferenceResult(TransposedNetwork(random));
   ExpectReferenceResult(Bundled("general-2x"));
   ExpectReferenceResult(Bundled("fast-2x"));
 }
@@ -185,7 +217,8 @@ TEST(TrainedNetworkTest, ComputesWhatTheReferenceDoes) {
 TEST(TrainedNetworkTest, DerivativesAreCentralDifferences) {
   std::mt19937 weights(20);
   std::mt19937_64 random(20);
-  for (const Network& network : {SkippingNetwork(weights), Bundled("fast-2x")}) {
+  for (const Network& network :
+       {SkippingNetwork(weights), TransposedNetwork(weights), Bundled("fast-2x")}) {
     const auto trained = Create<double>(network);
     const std::vector<float> start = ReadParameters(network);
     std::vector<double> parameters(start.begin(), start.end());
@@ -233,7 +266,7 @@ TEST(TrainedNetworkTest, RefusesWhatItCannotTrain) {
   EXPECT_EQ(TrainedNetwork<float>::Create(network, {30, 30}, 1).status(),
             absl::UnimplementedError("layer 'c': cannot be trained with a sigmoid"));
   network.layers[3].activation = Activation::kNone;
-  network.layers[3].stride_px = 2;
+  network.layers[10].op = Op::kResizeBilinear;
   EXPECT_EQ(TrainedNetwork<float>::Create(network, {30, 30}, 1).status().code(),
             absl::StatusCode::kUnimplemented);
   EXPECT_EQ(TrainedNetwork<float>::Create(Bundled("fast-2x"), {10, 30}, 1).status().code(),

@@ -251,5 +251,44 @@ TEST(NcnnWriterTest, WritesWhatTheLoaderReadsBack) {
   }
 }
 
+TEST(NcnnWriterTest, WritesStridesAndTransposedConvolutions) {
+  const std::string folder = ::testing::TempDir();
+  Network network;
+  network.layers = {{.op = Op::kInput, .name = "in", .out_channels = 3},
+                    {.op = Op::kConv,
+                     .name = "a",
+                     .inputs = {0},
+                     .out_channels = 4,
+                     .in_channels = 3,
+                     .kernel_px = 2,
+                     .stride_px = 2},
+                    {.op = Op::kConvTranspose,
+                     .name = "b",
+                     .inputs = {1},
+                     .out_channels = 3,
+                     .in_channels = 4,
+                     .kernel_px = 4,
+                     .stride_px = 4}};
+  for (size_t i = 1; i < network.layers.size(); ++i) {
+    Layer& layer = network.layers[i];
+    layer.weights.resize(size_t{1} * layer.out_channels * layer.in_channels * layer.kernel_px *
+                         layer.kernel_px);
+    layer.bias.resize(layer.out_channels);
+    for (size_t k = 0; k < layer.weights.size(); ++k) layer.weights[k] = 1.0f / (3.0f + k);
+  }
+  const NcnnModel model = WriteNcnn(network);
+  std::ofstream(folder + "/strides.param") << model.param;
+  std::ofstream(folder + "/strides.bin", std::ios::binary) << model.bin;
+  const auto read = LoadNetworkFile(folder + "/strides.param");
+  ASSERT_TRUE(read.ok()) << read.status() << "\n" << model.param;
+  ASSERT_EQ(read->layers.size(), network.layers.size());
+  EXPECT_EQ(read->scale, 2);
+  for (size_t i = 1; i < network.layers.size(); ++i) {
+    EXPECT_EQ(read->layers[i].op, network.layers[i].op);
+    EXPECT_EQ(read->layers[i].stride_px, network.layers[i].stride_px);
+    EXPECT_EQ(read->layers[i].weights, network.layers[i].weights);
+  }
+}
+
 }  // namespace
 }  // namespace upscaled::train
