@@ -39,6 +39,7 @@ struct SubmitFlags {
   std::vector<std::string> inputs;
   std::string list;
   std::string output;
+  std::string webhook;
   UpscaleFlags upscale;
   FormatFlags format;
   QueueFlags queue;
@@ -55,6 +56,10 @@ void SubmitFlags::AddTo(CLI::App& command) {
   command.add_option("-o,--output", output, "File for one image, else folder (existing, or NAME/)")
       ->type_name("PATH")
       ->required();
+  command.add_option("--webhook", webhook, "Hears of each job's end (Standard Webhooks)")
+      ->type_name("URL")
+      ->check(CLI::Validator(
+          [](std::string& url) { return IsHttpUrl(url) ? "" : url + " is no http(s) URL"; }, ""));
   upscale.AddTo(command);
   format.AddTo(command);
   queue.AddTo(command);
@@ -114,7 +119,7 @@ absl::StatusOr<std::vector<ImageJob>> Plan(const SubmitFlags& flags) {
 
 absl::StatusOr<std::vector<NewJob>> Submit(const SubmitFlags& flags,
                                            const std::vector<ImageJob>& images) {
-  Task task{.options = flags.upscale.ToProto()};
+  Task task{.options = flags.upscale.ToProto(), .webhook = flags.webhook};
   flags.format.ApplyTo(task.options);
   std::vector<NewJob> jobs;
   for (const ImageJob& image : images) {

@@ -3,10 +3,12 @@
 #include <stdlib.h>
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/cli/errors.h"
 #include "client/cli/exit_code.h"
@@ -14,6 +16,7 @@
 #include "client/cli/interrupt.h"
 #include "client/cli/queue_flags.h"
 #include "client/jobs/result_folder.h"
+#include "client/jobs/webhook.h"
 #include "client/jobs/worker.h"
 #include "engine/base/status_macros.h"
 
@@ -37,6 +40,7 @@ struct WorkerFlags {
   ConnectionFlags connection;
   QueueFlags queue;
   std::string results;
+  std::string webhook_secret_file;
   WorkerOptions options;
   double lease_s = absl::ToDoubleSeconds(WorkerOptions().lease);
   double drain_s = absl::ToDoubleSeconds(WorkerOptions().drain);
@@ -58,6 +62,10 @@ void WorkerFlags::AddTo(CLI::App& command) {
       ->check(Between(1, 1000));
   add("--drain-timeout", drain_s, "SECONDS", "For jobs under way after SIGTERM")
       ->check(Between(0.0, 86400.0));
+  command
+      .add_option("--webhook-secret", webhook_secret_file,
+                  "Holds the secret that webhooks are signed with, whsec_ and Base64")
+      ->type_name("FILE");
   command.add_flag("--until-empty", options.until_empty, "End when no job waits or runs");
   command.add_flag("--quiet", quiet, "Only say why it ends");
   connection.AddTo(command);
@@ -74,10 +82,20 @@ absl::StatusOr<ResultFolder> OpenResults(const WorkerFlags& flags) {
   return absl::InvalidArgumentError("the queue is no folder; say with --results where results go");
 }
 
+absl::StatusOr<std::string> ReadWebhookSecret(const std::string& path) {
+  std::ifstream file(path);
+  std::string text;
+  if (!(file >> text)) return absl::NotFoundError(absl::StrCat("cannot read ", path));
+  return ParseWebhookSecret(text);
+}
+
 absl::Status RunWorker(const WorkerFlags& flags) {
   WorkerOptions options = flags.options;
   options.lease = absl::Seconds(flags.lease_s);
   options.drain = absl::Seconds(flags.drain_s);
+  if (!flags.webhook_secret_file.empty()) {
+    ASSIGN_OR_RETURN(options.webhook_secret, ReadWebhookSecret(flags.webhook_secret_file));
+  }
   Interrupt interrupt(options.drain + HardEnd::kGrace);
   ASSIGN_OR_RETURN(const std::unique_ptr<JobQueue> queue, flags.queue.Open());
   ASSIGN_OR_RETURN(const ResultFolder results, OpenResults(flags));

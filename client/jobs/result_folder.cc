@@ -1,27 +1,56 @@
 #include "client/jobs/result_folder.h"
 
+#include <chrono>
 #include <system_error>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 
 namespace upscaled::client {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr char kErrors[] = "errors";
+constexpr std::chrono::hours kStaleAge{24};
+
+// As FileSink names them.
+bool IsUnfinished(const fs::path& path) {
+  const std::string name = path.filename();
+  return absl::StartsWith(name, ".upscale-") && absl::EndsWith(name, ".part");
+}
+
+void RemoveStale(const fs::path& folder) {
+  const auto oldest = fs::file_time_type::clock::now() - kStaleAge;
+  std::error_code error;
+  std::vector<fs::path> stale;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    std::error_code gone;  // another worker may be at it
+    if (IsUnfinished(*entry) && entry->last_write_time(gone) < oldest && !gone) {
+      stale.push_back(*entry);
+    }
+  }
+  for (const fs::path& path : stale) fs::remove(path, error);
+}
 
 }  // namespace
 
-absl::StatusOr<ResultFolder> ResultFolder::Open(const std::filesystem::path& folder) {
+absl::StatusOr<ResultFolder> ResultFolder::Open(const fs::path& folder) {
   std::error_code error;
-  std::filesystem::create_directories(folder / kErrors, error);
-  if (!error) return ResultFolder(folder);
-  return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot make ", folder.native()));
+  fs::create_directories(folder / kErrors, error);
+  if (error) {
+    return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot make ", folder.native()));
+  }
+  RemoveStale(folder);
+  return ResultFolder(folder);
 }
 
 bool ResultFolder::Has(const std::string& name) const {
   std::error_code ignored;
-  return std::filesystem::is_regular_file(PathOf(name), ignored);
+  return fs::is_regular_file(PathOf(name), ignored);
 }
 
 absl::StatusOr<FileSink> ResultFolder::Create(const std::string& name) const {

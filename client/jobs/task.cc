@@ -34,6 +34,10 @@ absl::Status ReadPlace(const std::string& name, const json& value, std::string& 
 absl::Status ReadField(const std::string& name, const json& value, Task& task) {
   if (name == "source") return ReadPlace(name, value, task.source);
   if (name == "output") return ReadPlace(name, value, task.output);
+  if (name == "webhook") {
+    RETURN_IF_ERROR(ReadPlace(name, value, task.webhook));
+    return IsHttpUrl(task.webhook) ? absl::OkStatus() : Wrong("has a \"webhook\" that is no URL");
+  }
   if (name == "options") return ReadOptions(value, task.options);
   return Wrong(absl::StrCat("has a field \"", name, "\", which is not known"));
 }
@@ -45,6 +49,7 @@ std::string TaskToJson(const Task& task) {
   (void)google::protobuf::util::MessageToJsonString(task.options, &options);
   json object = {{"source", task.source}, {"options", json::parse(options)}};
   if (!task.output.empty()) object["output"] = task.output;
+  if (!task.webhook.empty()) object["webhook"] = task.webhook;
   return object.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 

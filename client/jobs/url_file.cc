@@ -48,6 +48,11 @@ class Request {
   Request(const Request&) = delete;
   Request& operator=(const Request&) = delete;
 
+  void AddField(const std::string& field) {
+    fields_.reset(curl_slist_append(fields_.release(), field.c_str()));
+    Set(CURLOPT_HTTPHEADER, fields_.get());
+  }
+
   template <typename Value>
   void Set(CURLoption option, Value value) {
     curl_easy_setopt(easy_.get(), option, value);
@@ -85,6 +90,7 @@ class Request {
   const std::string& url_;
   const std::stop_token stop_;
   std::array<char, CURL_ERROR_SIZE> error_ = {};
+  std::unique_ptr<curl_slist, CurlDeleter> fields_;
   const std::unique_ptr<CURL, CurlEasyDeleter> easy_;
 };
 
@@ -114,6 +120,9 @@ size_t WriteSpool(char* bytes, size_t size, size_t count, void* to) {
   return total;
 }
 
+// Of an answer's body, which libcurl would print.
+size_t Ignore(char*, size_t size, size_t count, void*) { return size * count; }
+
 }  // namespace
 
 absl::StatusOr<UniqueFd> Download(const std::string& url, int64_t max_bytes, std::stop_token stop) {
@@ -141,6 +150,16 @@ absl::StatusOr<UniqueFd> Download(const std::string& url, int64_t max_bytes, std
   return file;
 }
 
+absl::Status Post(const std::string& url, const std::vector<std::string>& fields,
+                  const std::string& body, std::stop_token stop) {
+  Request request(url, std::move(stop));
+  for (const std::string& field : fields) request.AddField(field);
+  request.Set(CURLOPT_POSTFIELDS, body.data());
+  request.Set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));
+  request.Set(CURLOPT_WRITEFUNCTION, &Ignore);
+  return request.Perform("post to");
+}
+
 absl::Status Upload(const std::string& url, const std::string& path, const std::string& media_type,
                     std::stop_token stop) {
   const std::unique_ptr<FILE, decltype(&fclose)> file(fopen(path.c_str(), "rbe"), &fclose);
@@ -148,13 +167,12 @@ absl::Status Upload(const std::string& url, const std::string& path, const std::
   if (file == nullptr || fstat(fileno(file.get()), &info) != 0) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
   }
-  const std::string type = absl::StrCat("Content-Type: ", media_type);
-  const std::unique_ptr<curl_slist, CurlDeleter> fields(curl_slist_append(nullptr, type.c_str()));
   Request request(url, std::move(stop));
   request.Set(CURLOPT_UPLOAD, 1L);
   request.Set(CURLOPT_READDATA, file.get());
+  request.Set(CURLOPT_WRITEFUNCTION, &Ignore);
   request.Set(CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(info.st_size));
-  request.Set(CURLOPT_HTTPHEADER, fields.get());
+  request.AddField(absl::StrCat("Content-Type: ", media_type));
   return request.Perform("put a result at");
 }
 

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/jobs/job_report.h"
 #include "client/jobs/lease_keeper.h"
-#include "client/jobs/task.h"
+#include "client/jobs/webhook.h"
 #include "engine/base/status_macros.h"
 
 namespace upscaled::client {
@@ -97,33 +97,39 @@ void Worker::RunJob(const LeasedJob& job) {
     const auto request_stop = [&stop] { stop.request_stop(); };
     const std::stop_callback lost(keeper.token(), request_stop);
     const std::stop_callback abort(abort_.get_token(), request_stop);
-    outcome = Attempt(job, stop.get_token());
+    const absl::StatusOr<Task> task = ParseTask(job.task);
+    outcome = Attempt(job, task, stop.get_token());
     settled = keeper.lost();
+    if (settled.ok()) {
+      settled = Settle(job, task.ok() ? task->webhook : "", outcome, stop.get_token());
+    }
   }
-  if (settled.ok()) settled = Settle(job, outcome);
   log_(LogLine(job, outcome, settled, clock_.Now() - start));
 }
 
-TaskOutcome Worker::Attempt(const LeasedJob& job, std::stop_token stop) {
+TaskOutcome Worker::Attempt(const LeasedJob& job, const absl::StatusOr<Task>& task,
+                            std::stop_token stop) {
   if (job.delivery > options_.max_deliveries) {
     return {.status = absl::AbortedError(absl::StrCat("it was delivered ", job.delivery - 1,
                                                       " times, and no worker came to its end")),
             .blame = Blame::kTask};
   }
-  const absl::StatusOr<Task> task = ParseTask(job.task);
   if (!task.ok()) return {.status = task.status(), .blame = Blame::kTask};
   return runner_.Run(job.id, *task, std::move(stop));
 }
 
-absl::Status Worker::Settle(const LeasedJob& job, const TaskOutcome& outcome) {
+absl::Status Worker::Settle(const LeasedJob& job, const std::string& webhook,
+                            const TaskOutcome& outcome, std::stop_token stop) {
   if (outcome.blame != Blame::kNobody && abort_.stop_requested()) return queue_.HandBack(job);
   switch (outcome.blame) {
     case Blame::kNobody:
-      return queue_.Complete(job, ResultReport(outcome));
+      return End(job, webhook, JobState::kDone, ResultReport(outcome), std::move(stop));
     case Blame::kTask:
-      return GiveUp(job, outcome.status);
+      return GiveUp(job, webhook, outcome.status, std::move(stop));
     case Blame::kPassing:
-      if (job.delivery >= options_.max_deliveries) return GiveUp(job, outcome.status);
+      if (job.delivery >= options_.max_deliveries) {
+        return GiveUp(job, webhook, outcome.status, std::move(stop));
+      }
       return queue_.Retry(job, ErrorReport(outcome.status), WaitAfter(job.delivery));
     case Blame::kWorker:
       Fault(outcome.status);
@@ -132,13 +138,30 @@ absl::Status Worker::Settle(const LeasedJob& job, const TaskOutcome& outcome) {
   return absl::OkStatus();
 }
 
-absl::Status Worker::GiveUp(const LeasedJob& job, const absl::Status& error) {
+absl::Status Worker::GiveUp(const LeasedJob& job, const std::string& webhook,
+                            const absl::Status& error, std::stop_token stop) {
   const absl::Status written = results_.WriteError(job.id, DeadLetter(job, error));
   if (!written.ok()) {
     Fault(written);
     return queue_.HandBack(job);
   }
-  return queue_.Fail(job, ErrorReport(error));
+  return End(job, webhook, JobState::kFailed, ErrorReport(error), std::move(stop));
+}
+
+absl::Status Worker::End(const LeasedJob& job, const std::string& webhook, JobState state,
+                         const std::string& report, std::stop_token stop) {
+  if (!webhook.empty()) {
+    const absl::Status told = SendWebhook(webhook, options_.webhook_secret, job.id, state, report,
+                                          clock_.Now(), std::move(stop));
+    if (!told.ok()) {
+      log_(absl::StrCat("job ", job.id, ": ", told.message()));
+      if (abort_.stop_requested()) return queue_.HandBack(job);
+      if (job.delivery < options_.max_deliveries) {
+        return queue_.Retry(job, ErrorReport(told), WaitAfter(job.delivery));
+      }
+    }
+  }
+  return state == JobState::kDone ? queue_.Complete(job, report) : queue_.Fail(job, report);
 }
 
 absl::Duration Worker::WaitAfter(int delivery) {

@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "client/jobs/job_queue.h"
 #include "client/jobs/result_folder.h"
+#include "client/jobs/task.h"
 #include "client/jobs/task_runner.h"
 #include "client/retry.h"
 #include "client/service.h"
@@ -32,13 +33,16 @@ struct WorkerOptions {
   absl::Duration poll = absl::Milliseconds(500);
   // Whether to end when no job waits or runs, be it another worker's.
   bool until_empty = false;
+  std::string webhook_secret;  // in bytes; "": webhooks are not signed
   // What is wrong with a server of the worker's own; null: it has none.
   std::function<absl::Status()> check_server;
 };
 
 // Takes a job only while the server is ready, so that its outages cost no deliveries. Acknowledges
 // a job after all else: killed at any time, it loses nothing, and what is done twice comes to the
-// same (see TaskRunner). Jobs that fail for good leave errors/ID.json beside the results.
+// same (see TaskRunner). A task's webhook hears of the end before the queue does, so that it hears
+// at least once; where it does not answer, the job is tried again, and at last ends unheard. Jobs
+// that fail for good leave errors/ID.json beside the results.
 class Worker {
  public:
   // All are borrowed. `log` gets a line a job, on any thread.
@@ -54,9 +58,14 @@ class Worker {
   bool ServerIsReady();
   bool IsEmpty();
   void RunJob(const LeasedJob& job);
-  TaskOutcome Attempt(const LeasedJob& job, std::stop_token stop);
-  absl::Status Settle(const LeasedJob& job, const TaskOutcome& outcome);
-  absl::Status GiveUp(const LeasedJob& job, const absl::Status& error);
+  TaskOutcome Attempt(const LeasedJob& job, const absl::StatusOr<Task>& task, std::stop_token stop);
+  absl::Status Settle(const LeasedJob& job, const std::string& webhook, const TaskOutcome& outcome,
+                      std::stop_token stop);
+  absl::Status GiveUp(const LeasedJob& job, const std::string& webhook, const absl::Status& error,
+                      std::stop_token stop);
+  // Tells the webhook, if there is one, and then the queue.
+  absl::Status End(const LeasedJob& job, const std::string& webhook, JobState state,
+                   const std::string& report, std::stop_token stop);
   absl::Duration WaitAfter(int delivery);
   void Fault(const absl::Status& error) ABSL_LOCKS_EXCLUDED(mutex_);
 

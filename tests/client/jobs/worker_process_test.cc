@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_split.h"
 #include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
 #include "client/cli/exit_code.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -85,7 +86,7 @@ TEST_F(WorkerProcessTest, WhatAKilledWorkerHadIsDoneByTheNext) {
   WriteText(Path("a.png"), "a");
   ASSERT_EQ(Upscale({"submit", "-i", Path("a.png"), "-o", Path("a-2x.png")}).exit_code, kExitOk);
   Process killed(Worker({"--lease", "1"}));
-  begun_.WaitForNotification();
+  ASSERT_TRUE(begun_.WaitForNotificationWithTimeout(absl::Minutes(1)));
   EXPECT_EQ(Job()["state"], "running");
   killed.Signal(SIGKILL);
   killed.Wait();
@@ -102,7 +103,7 @@ TEST_F(WorkerProcessTest, SigtermHandsBackWhatDoesNotEndInTime) {
   WriteText(Path("a.png"), "a");
   ASSERT_EQ(Upscale({"submit", "-i", Path("a.png"), "-o", Path("a-2x.png")}).exit_code, kExitOk);
   Process stopped(Worker({"--drain-timeout", "0"}));
-  begun_.WaitForNotification();
+  ASSERT_TRUE(begun_.WaitForNotificationWithTimeout(absl::Minutes(1)));
   stopped.Signal(SIGTERM);
   const ProcessResult ended = stopped.Wait();
   EXPECT_EQ(ended.exit_code, kExitOk) << ended.err;

@@ -12,9 +12,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "client/jobs/sqlite_queue.h"
+#include "client/jobs/webhook.h"
 #include "client/upscale_client.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 #include "tests/client/fake_http_server.h"
 #include "tests/client/fake_server.h"
 #include "tests/client/jobs/polling_clock.h"
@@ -295,6 +297,54 @@ TEST_F(WorkerTest, AHostThatIsLostIsAskedAgain) {
   EXPECT_EQ(computations(), 1);
 }
 
+TEST_F(WorkerTest, WebhooksHearOfEveryEnd) {
+  std::atomic<int> tries = 0;
+  FakeHttpServer hook([&](const FakeHttpRequest&) {
+    return FakeAnswer(++tries == 1 ? "503 Service Unavailable" : "204 No Content", "", "");
+  });
+  FakeHttpServer deaf([](const FakeHttpRequest&) { return FakeAnswer("404 Not Found", "", ""); });
+  WriteText(folder_ / "in/a", "an image");
+  const std::string source = folder_ / "in/a";
+  SubmitTask("done", TaskToJson({.source = source, .webhook = hook.url() + "/ended"}));
+  SubmitTask("failed", TaskToJson({.source = source + "-none", .webhook = hook.url()}));
+  SubmitTask("unheard", TaskToJson({.source = source, .webhook = deaf.url()}));
+  options_.webhook_secret = "a secret of two dozen bytes";
+  ASSERT_TRUE(Work().ok()) << log();
+  EXPECT_EQ(Info("done").state, JobState::kDone);
+  EXPECT_EQ(Info("done").deliveries, 2);
+  EXPECT_EQ(Info("failed").state, JobState::kFailed);
+  EXPECT_EQ(Info("unheard").state, JobState::kDone);
+  EXPECT_EQ(deaf.requests().size(), static_cast<size_t>(options_.max_deliveries));
+  EXPECT_EQ(computations(), 1);
+  std::map<std::string, int> types;
+  for (const FakeHttpRequest& request : hook.requests()) {
+    EXPECT_EQ(request.method, "POST");
+    const auto event = nlohmann::json::parse(request.body);
+    ++types[event["type"]];
+    const std::string id = event["data"]["job"];
+    EXPECT_THAT(request.header, HasSubstr("webhook-id: " + id + "\r\n"));
+    const size_t time =
+        request.header.find("webhook-timestamp: ") + sizeof "webhook-timestamp: " - 1;
+    const int64_t unix_s = std::stoll(request.header.substr(time));
+    EXPECT_THAT(request.header,
+                HasSubstr("webhook-signature: " +
+                          WebhookSignature(options_.webhook_secret, id, unix_s, request.body)));
+  }
+  EXPECT_THAT(types, ElementsAre(Pair("upscale.job.done", 2), Pair("upscale.job.failed", 1)));
+}
+
+TEST(WebhookTest, SignsAsOthersDo) {
+  // Computed by Python's hmac.
+  const auto secret = ParseWebhookSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
+  ASSERT_TRUE(secret.ok()) << secret.status();
+  EXPECT_EQ(WebhookSignature(*secret, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330,
+                             "{\"test\": 2432232314}"),
+            "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+  for (const char* wrong : {"", "whsec_", "whsec_c2hvcnQ=", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(ParseWebhookSecret(wrong).status())) << wrong;
+  }
+}
+
 TEST_F(WorkerTest, AResultIsNamedByWhatWasSent) {
   OnCompute([&](FakeImageCall& call) {
     call.start.set_source_sha256("other weights by now");
@@ -318,6 +368,17 @@ TEST_F(WorkerTest, AResultWithoutANameHasItsJobs) {
   EXPECT_THAT(Results(), ElementsAre("job-a.png"));
 }
 
+TEST(ResultFolderTest, UnfinishedFilesOfTheDeadAreRemoved) {
+  const TempFolder folder;
+  const std::filesystem::path dead = folder / ".upscale-1-0.part",
+                              writes = folder / ".upscale-2-0.part", result = folder / "a.png";
+  for (const auto& path : {dead, writes, result}) WriteText(path, "half");
+  const auto yesterday = std::filesystem::file_time_type::clock::now() - std::chrono::hours(25);
+  for (const auto& path : {dead, result}) std::filesystem::last_write_time(path, yesterday);
+  ASSERT_TRUE(ResultFolder::Open(folder.path()).ok());
+  EXPECT_THAT(folder.Files(), ElementsAre(".upscale-2-0.part", "a.png"));
+}
+
 TEST(TaskTest, IsReadBack) {
   Task task{.source = "https://example.org/a.png?key=1", .output = "/out/a.webp"};
   task.options.set_noise_level(2);
@@ -339,6 +400,7 @@ TEST(TaskTest, SaysWhatIsWrong) {
       {R"({"source": "a.png"})", "neither an absolute path"},
       {R"({"source": "ftp://a/b"})", "neither an absolute path"},
       {R"({"source": "/a", "output": "b"})", "the output \"b\""},
+      {R"({"source": "/a", "webhook": "/b"})", "no URL"},
       {R"({"source": "/a", "options": {"scal": 2}})", "scal"},
       {R"({"source": "/a", "options": 2})", "wrong \"options\""},
       {R"({"source": "/a", "priority": 2})", "\"priority\""}};
