@@ -2,7 +2,6 @@
 
 #include <zlib.h>
 
-#include <cstring>
 
 namespace upscaled::test {
 namespace {
@@ -26,9 +25,7 @@ std::string LittleEndian(uint64_t value, int bytes) {
 }
 
 std::string FloatBytes(const std::vector<float>& values) {
-  std::string bytes(values.size() * sizeof(float), '\0');
-  std::memcpy(bytes.data(), values.data(), bytes.size());
-  return bytes;
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
 }
 
 std::string Safetensors(std::string_view header, std::string_view values) {
