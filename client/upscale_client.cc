@@ -1,5 +1,6 @@
 #include "client/upscale_client.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <thread>
@@ -77,6 +78,22 @@ absl::Status UpscaleClient::Connect(absl::Duration patience) {
       ErrorOrigin::kConnection);
 }
 
+// `call` starts the RPC: grpc::Status(grpc::ClientContext*, Response*).
+template <typename Response, typename Call>
+absl::StatusOr<Response> UpscaleClient::UnaryCall(const RetryPolicy& policy, std::stop_token stop,
+                                                  Call call) {
+  const absl::Time deadline = clock_.Now() + timeout_;
+  Response response;
+  const auto attempt = [&](int) -> Attempt {
+    grpc::ClientContext context;
+    SetUp(context, deadline);
+    std::stop_callback cancel(stop, [&] { context.TryCancel(); });
+    return {FromGrpcStatus(call(&context, &response), *channel_)};
+  };
+  RETURN_IF_ERROR(RunWithRetries(policy, clock_, deadline, stop, attempt, IgnoreWait));
+  return response;
+}
+
 absl::StatusOr<ImageResult> UpscaleClient::UpscaleImage(const ImageRequest& request,
                                                         ImageSource& source, ImageSink& sink,
                                                         ImageObserver& observer,
@@ -109,16 +126,36 @@ absl::StatusOr<ImageResult> UpscaleClient::UpscaleImage(const ImageRequest& requ
   return UpscaleImage(request, source, sink, nobody);
 }
 
+absl::StatusOr<v1::UpscaleTilesHeader> UpscaleClient::DescribeTiles(v1::UpscaleTilesStart start,
+                                                                    std::stop_token stop) {
+  start.set_report_header(true);
+  const auto call = [&](grpc::ClientContext* context, v1::UpscaleTilesResponse* response) {
+    const std::unique_ptr<TilesStream> stream = stub_->UpscaleTiles(context);
+    SendTiles(*stream, start, {}, {});
+    stream->Read(response);
+    v1::UpscaleTilesResponse further;
+    while (stream->Read(&further)) {
+    }
+    return stream->Finish();
+  };
+  ASSIGN_OR_RETURN(v1::UpscaleTilesResponse response,
+                   UnaryCall<v1::UpscaleTilesResponse>(retry_, stop, call));
+  if (response.has_header()) return std::move(*response.mutable_header());
+  return WithOrigin(absl::UnimplementedError("the server does not know parts of images"),
+                    ErrorOrigin::kServer);
+}
+
 absl::Status UpscaleClient::UpscaleTiles(
     const v1::UpscaleTilesStart& start, std::span<const v1::Tile> tiles,
-    absl::FunctionRef<void(const v1::UpscaleTilesResponse&)> on_answer, std::stop_token stop) {
+    absl::FunctionRef<void(const v1::UpscaleTilesResponse&)> on_answer, std::stop_token stop,
+    absl::Time deadline) {
   std::set<uint64_t> unanswered;
   for (const v1::Tile& tile : tiles) {
     if (!unanswered.insert(tile.id()).second) {
       return absl::InvalidArgumentError(absl::StrCat("tile id ", tile.id(), " is given twice"));
     }
   }
-  const absl::Time deadline = clock_.Now() + timeout_;
+  deadline = std::min(deadline, clock_.Now() + timeout_);
   // The last try's.
   std::map<uint64_t, v1::UpscaleTilesResponse> refused;
   absl::Status refusal;
@@ -158,22 +195,6 @@ absl::Status UpscaleClient::UpscaleTiles(
                       ErrorOrigin::kServer);
   }
   return absl::OkStatus();
-}
-
-// `call` starts the RPC: grpc::Status(grpc::ClientContext*, Response*).
-template <typename Response, typename Call>
-absl::StatusOr<Response> UpscaleClient::UnaryCall(const RetryPolicy& policy, std::stop_token stop,
-                                                  Call call) {
-  const absl::Time deadline = clock_.Now() + timeout_;
-  Response response;
-  const auto attempt = [&](int) -> Attempt {
-    grpc::ClientContext context;
-    SetUp(context, deadline);
-    std::stop_callback cancel(stop, [&] { context.TryCancel(); });
-    return {FromGrpcStatus(call(&context, &response), *channel_)};
-  };
-  RETURN_IF_ERROR(RunWithRetries(policy, clock_, deadline, stop, attempt, IgnoreWait));
-  return response;
 }
 
 absl::StatusOr<v1::UpscaleResponse> UpscaleClient::Upscale(const v1::UpscaleRequest& request,

@@ -54,13 +54,20 @@ class UpscaleClient final : public Service {
   absl::StatusOr<ImageResult> UpscaleImage(const ImageRequest& request, ImageSource& source,
                                            ImageSink& sink);
 
+  // How tiles of calls with these options are computed. Errors as the call's; UNIMPLEMENTED, too,
+  // by a server that does not know parts of images.
+  absl::StatusOr<v1::UpscaleTilesHeader> DescribeTiles(v1::UpscaleTilesStart start,
+                                                       std::stop_token stop = {});
+
   // Sends raw tiles, whose ids must differ, and hands over each answer, a TileError included, as it
   // comes. Tiles that a full server turned away are sent again, and so are, after a broken call,
   // those without an answer; what is turned away to the last is handed over as the error it is.
-  // DATA_LOSS when the server ended the call without answering all.
+  // DATA_LOSS when the server ended the call without answering all. `deadline`: where that is
+  // sooner than the client's own timeout.
   absl::Status UpscaleTiles(const v1::UpscaleTilesStart& start, std::span<const v1::Tile> tiles,
                             absl::FunctionRef<void(const v1::UpscaleTilesResponse&)> on_answer,
-                            std::stop_token stop = {});
+                            std::stop_token stop = {},
+                            absl::Time deadline = absl::InfiniteFuture());
 
   // One message each way, for images up to the server's max_unary_bytes.
   absl::StatusOr<v1::UpscaleResponse> Upscale(const v1::UpscaleRequest& request,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "client/cli/errors.h"
@@ -15,6 +16,8 @@
 #include "client/cli/image_report.h"
 #include "client/cli/interrupt.h"
 #include "client/cli/progress_bar.h"
+#include "client/spread/spread_client.h"
+#include "engine/base/status_macros.h"
 
 namespace upscaled::client {
 namespace {
@@ -27,6 +30,7 @@ Examples:
   upscale image -i photo.png -o photo-4k.png --width 3840
   upscale image -i holiday/ -o holiday-2x/ -f jpeg -j 4 --resume
   upscale image -i https://example.org/a.png -o a-2x.png --server http://localhost:8000
+  upscale image -i wall.png -o wall-4x.png -s 4 --spread --server a:8001,b:8001,c:8001
   curl -s https://example.org/a.png | upscale image -i - -o - -f webp > a.webp
 
 The server itself fetches what a URL names, if its --fetch-allow lists it; it is to be called over HTTP.
@@ -49,9 +53,12 @@ struct ImageFlags {
   bool verbose = false;
   bool quiet = false;
   bool json = false;
+  bool spread = false;
+  int spread_calls = SpreadOptions().calls;
 
   void AddTo(CLI::App& command);
   ReportStyle Style() const;
+  absl::StatusOr<Connection> Connect(std::stop_token stop) const;
   BatchOptions ToBatchOptions() const;
 };
 
@@ -76,6 +83,13 @@ void ImageFlags::AddTo(CLI::App& command) {
       command.add_flag("--json", json, "Print a JSON object an image to standard output");
   quiet_flag->excludes(verbose_flag);
   json_flag->excludes(verbose_flag)->excludes(quiet_flag);
+  CLI::Option* spread_flag = command.add_flag(
+      "--spread", spread,
+      "Cut each image up here and have all servers, of one release, compute its tiles");
+  add("--spread-calls", spread_calls, "N", "Tiles of an image on their way at a time")
+      ->check(Between(1, 1024))
+      ->capture_default_str()
+      ->needs(spread_flag);
   connection.AddTo(command);
   connection.AddLocalTo(command);
   command.footer(kImageFooter);
@@ -85,6 +99,17 @@ ReportStyle ImageFlags::Style() const {
   if (json) return ReportStyle::kJson;
   if (quiet) return ReportStyle::kQuiet;
   return verbose ? ReportStyle::kVerbose : ReportStyle::kNormal;
+}
+
+absl::StatusOr<Connection> ImageFlags::Connect(std::stop_token stop) const {
+  if (!spread) return connection.Connect(std::move(stop));
+  if (connection.local)
+    return absl::InvalidArgumentError("--local and --spread exclude each other");
+  ASSIGN_OR_RETURN(std::unique_ptr<UpscaleClient> client, connection.MakeClient());
+  Connection spread_connection;
+  spread_connection.service = std::make_unique<SpreadClient>(
+      std::move(client), SpreadOptions{.calls = spread_calls, .timeout = connection.timeout()});
+  return spread_connection;
 }
 
 BatchOptions ImageFlags::ToBatchOptions() const {
@@ -117,7 +142,7 @@ int RunImage(const ImageFlags& flags) {
   if (!plan.ok()) return Fail(plan.status());
 
   Interrupt interrupt;
-  const auto connection = flags.connection.Connect(interrupt.token());
+  const auto connection = flags.Connect(interrupt.token());
   if (!connection.ok()) return Fail(connection.status());
   const ReportStyle style = flags.Style();
   const bool show_bar =

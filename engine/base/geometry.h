@@ -47,6 +47,8 @@ inline Rect Expand(const Rect& r, int margin) {
   return {r.x - margin, r.y - margin, r.width + 2 * margin, r.height + 2 * margin};
 }
 
+inline Rect Shift(const Rect& r, int x, int y) { return {r.x + x, r.y + y, r.width, r.height}; }
+
 inline Rect Scale(const Rect& r, int factor) {
   return {r.x * factor, r.y * factor, r.width * factor, r.height * factor};
 }

@@ -119,6 +119,13 @@ std::vector<int> ModelCard::Scales() const {
   return {scales.begin(), scales.end()};
 }
 
+int NativeScale(const ModelCard& card) {
+  for (const int scale : card.Scales()) {
+    if (scale > 1) return scale;
+  }
+  return 1;
+}
+
 absl::StatusOr<ModelRepository> ModelRepository::Open(const std::vector<path>& directories) {
   ModelRepository repository;
   repository.directories_ = directories;

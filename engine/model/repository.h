@@ -49,6 +49,10 @@ struct ModelCard {
   std::vector<int> Scales() const;
 };
 
+// The scale that the model computes in a single pass when no size is asked for: its minimum above
+// 1, or 1.
+int NativeScale(const ModelCard& card);
+
 // What lies where a model would, and cannot be one.
 struct RefusedModel {
   std::string name;  // the folder's or the file's, in valid UTF-8

@@ -121,22 +121,34 @@ double ImageRun::Cost(const Executable& executable, Size image, Size tile, int64
   return cost * static_cast<double>(image.Area()) / static_cast<double>(middle.Area());
 }
 
-std::vector<TileTask> CutImage(const Executable& executable, const ImageView& src,
-                               const MutableImageView& dst, Size tile) {
-  const TileGrid grid(src.spec.size(), tile);
+bool SeesWholeImage(const Executable& executable) {
+  return !ListPoolings(executable.network()).empty();
+}
+
+std::vector<TileTask> CutPart(const Executable& executable, const ImagePart& part,
+                              const ImageView& src, const MutableImageView& dst, Size tile) {
+  const TileGrid grid({part.result.width, part.result.height}, tile);
   std::vector<TileTask> tasks;
   tasks.reserve(static_cast<size_t>(grid.count()));
   for (int row = 0; row < grid.rows(); ++row) {
     for (int column = 0; column < grid.columns(); ++column) {
       TileTask& task = tasks.emplace_back();
-      const Rect rect = grid.Tile(column, row);
-      task.plan = std::make_shared<const TilePlan>(executable.Plan(rect, grid.image()));
+      const Rect tile_rect = grid.Tile(column, row);
+      const Rect place = Shift(tile_rect, part.result.x, part.result.y);
+      task.plan = std::make_shared<const TilePlan>(executable.Plan(place, part.image));
       task.src_rect = task.plan->input;
-      task.src = src.Crop(task.src_rect);
-      if (dst.data != nullptr) task.dst = dst.Crop(Scale(rect, executable.network().scale));
+      task.src = src.Crop(Shift(task.src_rect, -part.source.x, -part.source.y));
+      if (dst.data != nullptr) task.dst = dst.Crop(Scale(tile_rect, executable.network().scale));
     }
   }
   return tasks;
+}
+
+std::vector<TileTask> CutImage(const Executable& executable, const ImageView& src,
+                               const MutableImageView& dst, Size tile) {
+  const Size size = src.spec.size();
+  const Rect whole{0, 0, size.width, size.height};
+  return CutPart(executable, {size, whole, whole}, src, dst, tile);
 }
 
 Size TileSizeFor(const Executable& executable, Size image, int halo_px, int streams) {

@@ -69,8 +69,23 @@ class ImageRun {
   std::vector<ChannelMeans> means_;
 };
 
-// The tiles of a grid over an image, `tile` in size but for the last ones: from `src`, all of it,
-// to `dst`, its result. An empty `dst` is for passes that gather.
+// A part of an image that is computed by itself. All in source pixels of the image; `source` holds
+// all that `result` depends on (TilePlan::input).
+struct ImagePart {
+  Size image;
+  Rect source;  // the pixels at hand
+  Rect result;  // those to compute
+};
+
+// Whether a network has global poolings, so that no part of an image can be computed by itself.
+bool SeesWholeImage(const Executable& executable);
+
+// The tiles of a grid over the part, `tile` in size but for the last ones: from `src`, the pixels
+// of part.source, to `dst`, the result of part.result. An empty `dst` is for passes that gather.
+std::vector<TileTask> CutPart(const Executable& executable, const ImagePart& part,
+                              const ImageView& src, const MutableImageView& dst, Size tile);
+
+// Likewise of a whole image.
 std::vector<TileTask> CutImage(const Executable& executable, const ImageView& src,
                                const MutableImageView& dst, Size tile);
 

@@ -17,7 +17,7 @@ namespace {
 
 class LocalExecutor final : public TileExecutor {
  public:
-  explicit LocalExecutor(Backend& backend);
+  explicit LocalExecutor(std::vector<std::unique_ptr<Stream>> streams);
   ~LocalExecutor() override;
 
   void Submit(std::shared_ptr<const Executable> executable, std::vector<TileTask> tiles,
@@ -44,7 +44,7 @@ class LocalExecutor final : public TileExecutor {
       ABSL_LOCKS_EXCLUDED(mutex_);
   void Finish(const QueuedTile& tile, const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  std::vector<std::unique_ptr<Stream>> streams_;
+  const std::vector<std::unique_ptr<Stream>> streams_;
   std::vector<std::thread> workers_;
 
   absl::Mutex mutex_;
@@ -52,8 +52,8 @@ class LocalExecutor final : public TileExecutor {
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-LocalExecutor::LocalExecutor(Backend& backend) {
-  for (int i = 0; i < backend.StreamCount(); ++i) streams_.push_back(backend.CreateStream());
+LocalExecutor::LocalExecutor(std::vector<std::unique_ptr<Stream>> streams)
+    : streams_(std::move(streams)) {
   for (int i = 0; i < concurrency(); ++i) {
     workers_.emplace_back([this, i] {
       BindPoolThread(i, concurrency());
@@ -145,7 +145,13 @@ void LocalExecutor::Finish(const QueuedTile& tile, const absl::Status& status) {
 }  // namespace
 
 std::unique_ptr<TileExecutor> MakeLocalExecutor(Backend& backend) {
-  return std::make_unique<LocalExecutor>(backend);
+  std::vector<std::unique_ptr<Stream>> streams;
+  for (int i = 0; i < backend.StreamCount(); ++i) streams.push_back(backend.CreateStream());
+  return MakeLocalExecutor(std::move(streams));
+}
+
+std::unique_ptr<TileExecutor> MakeLocalExecutor(std::vector<std::unique_ptr<Stream>> streams) {
+  return std::make_unique<LocalExecutor>(std::move(streams));
 }
 
 }  // namespace upscaled

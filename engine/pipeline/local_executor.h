@@ -1,15 +1,16 @@
-// Runs tiles in order of arrival on a thread per stream of one backend: for benches, tests and
-// tools.
+// Runs tiles in order of arrival on a thread per stream: for benches, tests and tools.
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "engine/backends/backend.h"
 #include "engine/pipeline/tile_executor.h"
 
 namespace upscaled {
 
-// `backend` must outlive it. Destruction waits for the queued tiles.
+// All streams of one backend, which must outlive it. Destruction waits for the queued tiles.
 std::unique_ptr<TileExecutor> MakeLocalExecutor(Backend& backend);
+std::unique_ptr<TileExecutor> MakeLocalExecutor(std::vector<std::unique_ptr<Stream>> streams);
 
 }  // namespace upscaled

@@ -15,17 +15,19 @@
 #include "engine/base/int_math.h"
 #include "engine/base/status_macros.h"
 #include "engine/pipeline/image_run.h"
+#include "engine/pipeline/reach.h"
 #include "server/base/error.h"
 #include "server/handlers/convert.h"
 #include "server/handlers/deadline_check.h"
 #include "server/handlers/request_options.h"
+#include "server/handlers/result_sharing.h"
+#include "server/handlers/tile_place.h"
 
 namespace upscaled::server {
 namespace {
 
 namespace pb = upscale::v1;
 
-constexpr int kChannels = 3;
 // Tiles of one call that are submitted and not yet computed; the next one is read after that.
 constexpr int64_t kMaxTilesInFlight = 1024;
 // What a tile of the call takes beside pixels and parts: messages, job, submission, cancellation
@@ -36,34 +38,6 @@ constexpr size_t kMessageOverheadBytes = 4096;
 
 // The wire's pixels are little endian, the engine's native.
 static_assert(std::endian::native == std::endian::little);
-
-absl::Status CheckTile(const pb::Tile& tile, const Limits& limits) {
-  const auto invalid = [](const std::string& message) {
-    return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidImage, message);
-  };
-  if (tile.width_px() <= 0 || tile.height_px() <= 0) {
-    return invalid(absl::StrCat("the tile is ", tile.width_px(), " x ", tile.height_px(),
-                                " pixels; both sides must be at least 1"));
-  }
-  RETURN_IF_ERROR(CheckTileSize(limits, {tile.width_px(), tile.height_px()}));
-  if (tile.bits_per_sample() != 8 && tile.bits_per_sample() != 16) {
-    return invalid(
-        absl::StrCat("bits_per_sample is ", tile.bits_per_sample(), "; it must be 8 or 16"));
-  }
-  const int64_t expected =
-      int64_t{tile.width_px()} * tile.height_px() * kChannels * (tile.bits_per_sample() / 8);
-  if (static_cast<int64_t>(tile.pixels().size()) != expected) {
-    return invalid(absl::StrCat("the tile has ", tile.pixels().size(), " bytes of pixels; ",
-                                tile.width_px(), " x ", tile.height_px(), " pixels of ", kChannels,
-                                " samples of ", tile.bits_per_sample(), " bits have ", expected));
-  }
-  return absl::OkStatus();
-}
-
-ImageSpec SpecOf(const pb::Tile& tile) {
-  return {tile.width_px(), tile.height_px(), kChannels,
-          tile.bits_per_sample() == 8 ? SampleType::kU8 : SampleType::kU16};
-}
 
 // The variant for a call's options; `scale` 0 is the model's own.
 absl::StatusOr<const ModelVariant*> FindVariant(const ModelCard& card, int scale, int noise_level) {
@@ -78,6 +52,7 @@ absl::StatusOr<const ModelVariant*> FindVariant(const ModelCard& card, int scale
 // One tile of the client while it is computed.
 struct TileJob {
   pb::Tile source;
+  PlacedTile placed;
   pb::UpscaleTilesResponse response;
   AdmissionController::Reservation reservation;
   size_t reserved_bytes = 0;
@@ -152,7 +127,37 @@ class TilesRun {
         context_.reservation,
         environment_.admission.Reserve(
             {.scratch_bytes = static_cast<int64_t>(scratch_bytes), .payer = context_.payer}));
-    return absl::OkStatus();
+    return Introduce(start, card, *variant, precision.value_or(model->default_precision));
+  }
+
+  // The header, if the client wants one, and whether it gets the computation that it wants.
+  absl::Status Introduce(const pb::UpscaleTilesStart& start, const ModelCard& card,
+                         const ModelVariant& variant, Precision precision) {
+    if (!start.report_header() && start.computation().empty()) return absl::OkStatus();
+    RETURN_IF_ERROR(CheckLocal(*executable_));
+    pb::UpscaleTilesResponse response;
+    pb::UpscaleTilesHeader& header = *response.mutable_header();
+    header.set_reach_px(ReachOf(*executable_).halo_px);
+    ASSIGN_OR_RETURN(*header.mutable_computation(), NameComputation(card, variant, precision));
+    if (!start.computation().empty() && start.computation() != header.computation()) {
+      return MakeError(
+          absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption,
+          absl::StrCat("computation is ", start.computation(), "; this server's is ",
+                       header.computation(), ": weights, devices, tuning or version differ"));
+    }
+    return start.report_header() ? writer_.Write(response) : absl::OkStatus();
+  }
+
+  // UpscaleTilesHeader.computation: the name of the result of no source.
+  absl::StatusOr<std::string> NameComputation(const ModelCard& card, const ModelVariant& variant,
+                                              Precision precision) {
+    if (environment_.sharing == nullptr) return std::string();
+    ASSIGN_OR_RETURN(const Digest key,
+                     environment_.sharing->KeyOf(
+                         /*tenant=*/"", Digest{}, RequestOptions{},
+                         ResolvedJob{.passes = {&variant}, .precision = precision}, card));
+    return environment_.sharing->NameOf(
+        key, executable_->parts().front().device->backend().arithmetic());
   }
 
   absl::Status TakeTiles() {
@@ -197,12 +202,11 @@ class TilesRun {
 
   // A tile that will be computed, or why not.
   absl::StatusOr<std::shared_ptr<TileJob>> Admit(pb::Tile& tile) {
-    RETURN_IF_ERROR(CheckTile(tile, environment_.admission.limits()));
-    const int scale = executable_->network().scale;
-    const int64_t pixels = int64_t{tile.width_px()} * tile.height_px();
-    const size_t result_bytes = tile.pixels().size() * scale * scale;
-    const Size size{tile.width_px(), tile.height_px()};
     auto job = std::make_shared<TileJob>();
+    ASSIGN_OR_RETURN(job->placed, PlaceTile(tile, environment_.admission.limits(), *executable_));
+    const ImageSpec& spec = job->placed.result;
+    const size_t result_bytes = spec.row_bytes() * static_cast<size_t>(spec.height_px);
+    const Size size = job->placed.source.size();
     const int streams = environment_.scheduler.IdleStreamCount(executable_->device_class());
     job->part_size = TileSizeFor(*executable_, size, halo_px_, streams);
     // The result and the transport's copy of it, until that has left; the parts.
@@ -219,11 +223,11 @@ class TilesRun {
     job->response.set_id(job->source.id());
     pb::Tile& result = *job->response.mutable_tile();
     result.set_id(job->source.id());
-    result.set_width_px(job->source.width_px() * scale);
-    result.set_height_px(job->source.height_px() * scale);
-    result.set_bits_per_sample(job->source.bits_per_sample());
+    result.set_width_px(spec.width_px);
+    result.set_height_px(spec.height_px);
+    result.set_bits_per_sample(static_cast<int>(8 * SampleBytes(spec.type)));
     job->reserved_bytes = result_bytes + kMessageOverheadBytes;
-    context_.record.source_pixels += pixels;
+    context_.record.source_pixels += size.Area();
     return job;
   }
 
@@ -260,13 +264,13 @@ class TilesRun {
   void Submit(std::shared_ptr<TileJob> job) ABSL_LOCKS_EXCLUDED(mutex_) {
     pb::Tile& result = *job->response.mutable_tile();
     result.mutable_pixels()->resize(job->reserved_bytes - kMessageOverheadBytes);
-    const ImageSpec source_spec = SpecOf(job->source), result_spec = SpecOf(result);
-    const ImageView src(reinterpret_cast<const uint8_t*>(job->source.pixels().data()), source_spec,
-                        static_cast<ptrdiff_t>(source_spec.row_bytes()));
+    const PlacedTile& placed = job->placed;
+    const ImageView src(reinterpret_cast<const uint8_t*>(job->source.pixels().data()),
+                        placed.source, static_cast<ptrdiff_t>(placed.source.row_bytes()));
     const MutableImageView dst(reinterpret_cast<uint8_t*>(result.mutable_pixels()->data()),
-                               result_spec, static_cast<ptrdiff_t>(result_spec.row_bytes()));
-    auto run =
-        std::make_shared<ImageRun>(*executable_, CutImage(*executable_, src, dst, job->part_size));
+                               placed.result, static_cast<ptrdiff_t>(placed.result.row_bytes()));
+    auto run = std::make_shared<ImageRun>(
+        *executable_, CutPart(*executable_, placed.part, src, dst, job->part_size));
     ImageRun::Start(
         std::move(run),
         [this](std::vector<TileTask> parts, TileExecutor::TileDone done) {

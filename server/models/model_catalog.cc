@@ -30,14 +30,6 @@ int AdvertisedHaloPx(const Network& network) {
                    needed.bottom() - tile.bottom()});
 }
 
-int NativeScale(const ModelCard& card) {
-  int native = 0;
-  for (const int scale : card.Scales()) {
-    if (scale > 1 && (native == 0 || scale < native)) native = scale;
-  }
-  return std::max(native, 1);
-}
-
 struct ModelCatalog::Listing {
   ModelRepository repository;
   std::vector<CatalogEntry> entries;  // in order of name

@@ -99,8 +99,4 @@ class ModelCatalog {
 // the whole image; what counts then is the border that it was trained with.
 int AdvertisedHaloPx(const Network& network);
 
-// The scale that the model computes in a single pass when no size is asked for: its minimum above
-// 1, or 1.
-int NativeScale(const ModelCard& card);
-
 }  // namespace upscaled::server

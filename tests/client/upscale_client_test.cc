@@ -351,6 +351,13 @@ TEST_F(UpscaleClientTest, TileIdsMustDiffer) {
   EXPECT_EQ(status, absl::InvalidArgumentError("tile id 7 is given twice"));
 }
 
+TEST_F(UpscaleClientTest, AnOlderServerDoesNotDescribeTiles) {
+  UpscaleClient client = Client();
+  const auto header = client.DescribeTiles({});
+  EXPECT_TRUE(absl::IsUnimplemented(header.status())) << header.status();
+  EXPECT_EQ(DetailsOf(header.status()).origin, ErrorOrigin::kServer);
+}
+
 TEST_F(UpscaleClientTest, UnaryCallsAreTriedAgain) {
   server_.OnUnary([](int call) {
     return call == 1 ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "") : grpc::Status::OK;

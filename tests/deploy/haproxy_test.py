@@ -33,6 +33,11 @@ class HaproxyTest(unittest.TestCase):
     def connect(self):
         return wire.Connection(("127.0.0.1", self.port), tls=harness.client_tls())
 
+    def upscale(self, *arguments):
+        command = [UPSCALE, "image", *arguments, f"--model={MODEL}", f"--server=127.0.0.1:{self.port}", "--tls",
+                   f"--tls-ca={self.folder}/tls.pem", "--tls-server-name=attack"]
+        return subprocess.run(command, capture_output=True, text=True, timeout=10 * PATIENCE_S)
+
     def post(self, image):
         trusted = ssl.create_default_context(cafile=self.folder / "tls.pem")
         trusted.check_hostname = False
@@ -58,19 +63,23 @@ class HaproxyTest(unittest.TestCase):
     def test_a_stream_of_an_image_is_refused_with_advice(self):
         source = self.folder / "in.png"
         source.write_bytes(messages.png(64, 64))
-        command = [UPSCALE, "image", "-i", source, "-o", self.folder / "out.png", f"--server=127.0.0.1:{self.port}", "--tls",
-                   f"--tls-ca={self.folder}/tls.pem", "--tls-server-name=attack"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+        done = self.upscale("-i", source, "-o", self.folder / "out.png")
         self.assertEqual(done.returncode, 3, done.stderr)
-        self.assertIn("use UpscaleTiles", done.stderr)
+        self.assertIn("--spread", done.stderr)
         connection = self.connect()
         self.assertEqual(connection.call(wire.IMAGE, messages.image_start(), timeout_s=PATIENCE_S).status, UNIMPLEMENTED)
         connection.close()
 
-    def test_an_image_passes_over_http(self):
+    def test_a_large_image_passes_over_http_and_in_tiles(self):
         image = messages.png(3000, 3000)  # noise of 27 MB
         direct = urllib.request.Request("http://{}:{}/v1/upscale?model={}".format(*self.servers[0].http, MODEL), data=image)
-        self.assertEqual(self.post(image), urllib.request.urlopen(direct, timeout=10 * PATIENCE_S).read())
+        whole = urllib.request.urlopen(direct, timeout=10 * PATIENCE_S).read()
+        self.assertTrue(self.post(image) == whole)
+        source, spread = self.folder / "large.png", self.folder / "spread.png"
+        source.write_bytes(image)
+        done = self.upscale("-i", source, "-o", spread, "--spread")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(spread.read_bytes() == whole)
 
     def test_operators_calls_are_not_passed_on(self):
         connection = self.connect()

@@ -207,7 +207,7 @@ void RunTiles(CallContext context, std::string_view messages) {
       HandleUpscaleTiles(Service::Get().environment(), context, reader, writer);
   if (!status.ok()) CheckError(status.code(), ReasonOf(status));
   for (const pb::UpscaleTilesResponse& response : writer.responses()) {
-    Require(response.has_tile() || response.has_error());
+    Require(response.has_tile() || response.has_error() || response.has_header());
   }
 }
 

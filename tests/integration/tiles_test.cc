@@ -1,6 +1,7 @@
 // UpscaleTiles: raw tiles in, raw tiles out.
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <map>
 
 #include <gmock/gmock.h>
@@ -147,6 +148,10 @@ TEST_F(TilesTest, ANetworkThatSeesTheWholeImageTakesTheTileForIt) {
   TestServer server(config);
   auto start = Start();
   start.mutable_start()->set_model("excite");
+  auto described = start;
+  described.mutable_start()->set_report_header(true);
+  EXPECT_TRUE(IsError(Send(server.stub(), {described}).status, StatusCode::UNIMPLEMENTED,
+                      "UNSUPPORTED", "sees the whole image"));
   // One that is computed whole, and one that both streams take a part of.
   const Image small = test::PhotoImage({37, 41, 3, SampleType::kU8}, random_);
   const Image large = test::PhotoImage({900, 700, 3, SampleType::kU16}, random_);
@@ -159,6 +164,124 @@ TEST_F(TilesTest, ANetworkThatSeesTheWholeImageTakesTheTileForIt) {
                 Expected(server.stub(), *image, "excite"))
         << "tile " << id;
   }
+}
+
+// What a call answers that sends no tile.
+pb::UpscaleTilesHeader HeaderOf(const TilesOutcome& outcome) {
+  EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+  EXPECT_EQ(outcome.responses.size(), 1u);
+  return outcome.responses.empty() ? pb::UpscaleTilesHeader()
+                                   : outcome.responses.begin()->second.header();
+}
+
+// The pixels of `rect` in `image` as a tile with a place, `reach_px` around it as far as there are.
+pb::UpscaleTilesRequest PlacedMessage(uint64_t id, const Image& image, const Rect& rect,
+                                      int reach_px) {
+  const ImageSpec& spec = image.spec();
+  const Rect held = Intersect(Expand(rect, reach_px), {0, 0, spec.width_px, spec.height_px});
+  Image cut({held.width, held.height, 3, spec.type});
+  for (int y = 0; y < held.height; ++y) {
+    std::memcpy(cut.mutable_view().row(y), image.view().Crop(held).row(y), cut.spec().row_bytes());
+  }
+  pb::UpscaleTilesRequest request = TileMessage(id, cut);
+  pb::TilePlace& place = *request.mutable_tile()->mutable_place();
+  place.set_image_width_px(spec.width_px);
+  place.set_image_height_px(spec.height_px);
+  place.set_x_px(held.x);
+  place.set_y_px(held.y);
+  place.mutable_margins()->set_left_px(rect.x - held.x);
+  place.mutable_margins()->set_top_px(rect.y - held.y);
+  place.mutable_margins()->set_right_px(held.right() - rect.right());
+  place.mutable_margins()->set_bottom_px(held.bottom() - rect.bottom());
+  return request;
+}
+
+TEST_F(TilesTest, APartOfAnImageGetsItsBytesOfTheWhole) {
+  TestServer server;
+  auto start = Start();
+  start.mutable_start()->set_report_header(true);
+  const int reach_px = HeaderOf(Send(server.stub(), {start})).reach_px();
+  ASSERT_GT(reach_px, 0);
+  for (const SampleType type : {SampleType::kU8, SampleType::kU16}) {
+    const Image image = test::PhotoImage({331, 197, 3, type}, random_);
+    const std::string expected = Expected(server.stub(), image);
+    std::vector<pb::UpscaleTilesRequest> messages = {Start()};
+    std::vector<Rect> rects;
+    for (int x = 0, width; x < 331; x += width) {
+      width = std::min(RandomInt(random_, 40, 150), 331 - x);
+      for (int y = 0, height; y < 197; y += height) {
+        height = std::min(RandomInt(random_, 40, 150), 197 - y);
+        messages.push_back(PlacedMessage(rects.size(), image, {x, y, width, height}, reach_px));
+        rects.push_back({x, y, width, height});
+      }
+    }
+    const TilesOutcome outcome = Send(server.stub(), messages);
+    ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+    const size_t pixel_bytes = 3 * SampleBytes(type);
+    for (size_t i = 0; i < rects.size(); ++i) {
+      ASSERT_TRUE(outcome.responses.at(i).has_tile()) << outcome.responses.at(i).error().message();
+      const pb::Tile& tile = outcome.responses.at(i).tile();
+      const Rect rect = Scale(rects[i], 2);
+      ASSERT_EQ(tile.width_px(), rect.width);
+      ASSERT_EQ(tile.height_px(), rect.height);
+      const size_t row_bytes = pixel_bytes * static_cast<size_t>(rect.width);
+      for (int y = 0; y < rect.height; ++y) {
+        const size_t at =
+            (size_t{2 * 331} * static_cast<size_t>(rect.y + y) + static_cast<size_t>(rect.x)) *
+            pixel_bytes;
+        ASSERT_EQ(tile.pixels().compare(row_bytes * static_cast<size_t>(y), row_bytes, expected, at,
+                                        row_bytes),
+                  0)
+            << "row " << y << " of the tile at " << rect.x << ", " << rect.y;
+      }
+    }
+  }
+}
+
+TEST_F(TilesTest, ATileInAWrongPlaceFailsAlone) {
+  TestServer server;
+  const Image image = test::PhotoImage({120, 90, 3, SampleType::kU8}, random_);
+  struct Case {
+    std::function<void(pb::Tile&)> spoil;
+    std::string message_part;
+  };
+  const Case cases[] = {
+      {[](pb::Tile& tile) { tile.mutable_place()->set_image_width_px(0); }, "0 x 90"},
+      {[](pb::Tile& tile) { tile.mutable_place()->set_image_height_px(1 << 21); }, "1048576"},
+      {[](pb::Tile& tile) { tile.mutable_place()->set_x_px(-1); }, "-1"},
+      {[](pb::Tile& tile) { tile.mutable_place()->set_y_px(60); }, "outside its image of 120 x 90"},
+      {[](pb::Tile& tile) { tile.mutable_place()->mutable_margins()->set_left_px(1 << 30); },
+       "1073741824"},
+      {[](pb::Tile& tile) { tile.mutable_place()->mutable_margins()->set_top_px(70); },
+       "nothing to compute"},
+      {[](pb::Tile& tile) { tile.mutable_place()->mutable_margins()->set_right_px(0); },
+       "reach_px"},
+      {[](pb::Tile& tile) { tile.set_result_bits_per_sample(9); }, "result_bits_per_sample is 9"},
+  };
+  std::vector<pb::UpscaleTilesRequest> messages = {Start()};
+  for (size_t i = 0; i < std::size(cases); ++i) {
+    messages.push_back(PlacedMessage(i, image, {40, 30, 30, 30}, 32));
+    cases[i].spoil(*messages.back().mutable_tile());
+  }
+  const TilesOutcome outcome = Send(server.stub(), messages);
+  ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+  for (size_t i = 0; i < std::size(cases); ++i) {
+    EXPECT_EQ(outcome.responses.at(i).error().reason(), pb::ERROR_REASON_INVALID_IMAGE) << i;
+    EXPECT_THAT(outcome.responses.at(i).error().message(), HasSubstr(cases[i].message_part));
+  }
+}
+
+TEST_F(TilesTest, AnotherComputationThanTheOneWantedIsRefused) {
+  TestServer server;
+  auto start = Start();
+  start.mutable_start()->set_report_header(true);
+  const std::string computation = HeaderOf(Send(server.stub(), {start})).computation();
+  ASSERT_EQ(computation.size(), 64u);
+  start.mutable_start()->set_computation(computation);
+  EXPECT_EQ(HeaderOf(Send(server.stub(), {start})).computation(), computation);
+  start.mutable_start()->set_model("fast-2x");
+  EXPECT_TRUE(IsError(Send(server.stub(), {start}).status, StatusCode::INVALID_ARGUMENT,
+                      "INVALID_OPTION", computation));
 }
 
 TEST_F(TilesTest, ABadTileFailsAlone) {

@@ -1,0 +1,65 @@
+// A network that servers compute: what the pipeline takes for an executable of its own, and streams
+// that send its tiles.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <stop_token>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/upscale_client.h"
+#include "engine/backends/backend.h"
+
+namespace upscaled::client {
+
+// One set of weights in one precision, as the server that was asked first computes it; others must
+// compute alike (UpscaleTilesStart.computation). Immutable, thread safe.
+class RemoteNetwork final : public Executable {
+ public:
+  // Asks a server. `start` names scale and precision; tiles will have `max_tile_pixels` at most,
+  // with what they depend on. Errors as UpscaleClient::DescribeTiles; FAILED_PRECONDITION when that
+  // is too few.
+  static absl::StatusOr<std::shared_ptr<const RemoteNetwork>> Open(UpscaleClient& client,
+                                                                   v1::UpscaleTilesStart start,
+                                                                   int64_t max_tile_pixels,
+                                                                   std::stop_token stop);
+
+  const v1::UpscaleTilesStart& start() const { return start_; }
+
+  const Network& network() const override { return network_; }  // its scale alone
+  Precision precision() const override;
+  size_t WorkspaceBytes(Size /*tile*/) const override { return 0; }
+  size_t WeightBytes() const override { return 0; }
+  Size PreferredTile() const override { return {tile_px_, tile_px_}; }
+
+ private:
+  RemoteNetwork(v1::UpscaleTilesStart start, int reach_px, int tile_px);
+  TilePlan MakePlan(const Rect& tile, Size image) const override;
+
+  const v1::UpscaleTilesStart start_;
+  const int reach_px_;
+  const int tile_px_;
+  Network network_;
+};
+
+// One call at a time, a tile each, which the channel gives to the servers in turn and which the
+// client tries again by itself. `client` must outlive it.
+class RemoteStream final : public Stream {
+ public:
+  // Calls end with `stop`, and by `deadline`.
+  RemoteStream(UpscaleClient& client, absl::Time deadline, std::stop_token stop)
+      : client_(client), deadline_(deadline), stop_(std::move(stop)) {}
+
+  // `executable` is a RemoteNetwork. Errors as UpscaleClient::UpscaleTiles, and those of the tile;
+  // INTERNAL for an answer that is no result of it.
+  absl::Status Run(const Executable& executable, std::span<const TileTask> tiles) override;
+
+ private:
+  UpscaleClient& client_;
+  const absl::Time deadline_;
+  const std::stop_token stop_;
+};
+
+}  // namespace upscaled::client

@@ -1,0 +1,98 @@
+#include "client/spread/spread_plan.h"
+
+#include <algorithm>
+#include <string>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/base/status_macros.h"
+
+namespace upscaled::client {
+namespace {
+
+namespace v1 = ::upscale::v1;
+
+// Threads of one PNG result; few keep up with any number of servers.
+constexpr int kMaxEncodeThreads = 4;
+
+ModelCard CardOf(const v1::Model& model) {
+  ModelCard card;
+  card.name = model.name();
+  for (const int scale : model.scales()) {
+    for (const int level : model.noise_levels()) {
+      card.variants.push_back({.scale = scale, .noise_level = level});
+    }
+  }
+  return card;
+}
+
+TargetSize TargetOf(const v1::UpscaleOptions& options) {
+  if (options.has_scale()) return {.scale = options.scale()};
+  return {.width_px = options.size().width_px(), .height_px = options.size().height_px()};
+}
+
+EncodeOptions EncodingOf(const v1::UpscaleOptions& options, ImageFormat source) {
+  EncodeOptions encode{.format = source};
+  switch (options.format()) {
+    case v1::IMAGE_FORMAT_PNG:
+      encode.format = ImageFormat::kPng;
+      break;
+    case v1::IMAGE_FORMAT_JPEG:
+      encode.format = ImageFormat::kJpeg;
+      break;
+    case v1::IMAGE_FORMAT_WEBP:
+      encode.format = ImageFormat::kWebp;
+      break;
+    default:
+      break;
+  }
+  if (options.quality() != 0) encode.quality = options.quality();
+  if (options.has_png_compression()) encode.compression = options.png_compression();
+  encode.threads =
+      std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kMaxEncodeThreads);
+  return encode;
+}
+
+}  // namespace
+
+absl::StatusOr<v1::Model> FindModel(const v1::ListModelsResponse& models, const std::string& name) {
+  for (const v1::Model& model : models.models()) {
+    if (name.empty() ? model.is_default() : model.name() == name) return model;
+  }
+  const auto format = [](std::string* out, const v1::Model& m) { absl::StrAppend(out, m.name()); };
+  return absl::NotFoundError(absl::StrCat(
+      "no model '", name, "'; there are: ", absl::StrJoin(models.models(), ", ", format)));
+}
+
+absl::StatusOr<SpreadPlan> PlanSpread(const v1::UpscaleOptions& options, const v1::Model& model,
+                                      const ImageHeader& source) {
+  const ModelCard card = CardOf(model);
+  const Size size = source.spec.size();
+  SpreadPlan plan;
+  ASSIGN_OR_RETURN(plan.result, ResolveTargetSize(TargetOf(options), size, NativeScale(card)));
+  plan.encode = EncodingOf(options, source.format);
+
+  ImageSpec spec = source.spec;
+  spec.width_px = plan.result.width;
+  spec.height_px = plan.result.height;
+  spec = OutputSpecFor(plan.encode.format, spec);
+  if (!options.keep_16_bit()) spec.type = SampleType::kU8;
+  RETURN_IF_ERROR(CheckEncodable(plan.encode.format, spec));
+
+  plan.upscale.result_type = spec.type;
+  plan.upscale.tta = options.tta();
+  plan.upscale.tile_px = options.tile_px();
+  // Only who has the network's blocks knows what repeats.
+  plan.upscale.spare_flat_areas = false;
+  if (options.has_prefilter()) {
+    plan.upscale.prefilter = {options.prefilter().sigma_space(), options.prefilter().sigma_range()};
+  }
+  const int noise_level = options.has_noise_level() ? options.noise_level() : kNoDenoise;
+  ASSIGN_OR_RETURN(const std::vector<const ModelVariant*> passes,
+                   ChoosePasses(card, size, plan.result, noise_level));
+  for (const ModelVariant* pass : passes) plan.passes.push_back(*pass);
+  return plan;
+}
+
+}  // namespace upscaled::client

@@ -1,0 +1,122 @@
+#include "server/handlers/tile_place.h"
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "engine/base/status_macros.h"
+#include "server/base/error.h"
+
+namespace upscaled::server {
+namespace {
+
+namespace pb = upscale::v1;
+
+constexpr int kChannels = 3;
+// Keeps the arithmetic of a pass's coordinates far from overflow.
+constexpr int kMaxImageSidePx = 1 << 20;
+
+absl::Status Invalid(const std::string& message) {
+  return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidImage, message);
+}
+
+std::string Describe(const Rect& r) {
+  return absl::StrFormat("%d x %d pixels at (%d, %d)", r.width, r.height, r.x, r.y);
+}
+
+absl::StatusOr<SampleType> SourceType(int bits) {
+  if (bits == 8) return SampleType::kU8;
+  if (bits == 16) return SampleType::kU16;
+  return Invalid(absl::StrCat("bits_per_sample is ", bits, "; it must be 8 or 16"));
+}
+
+absl::StatusOr<SampleType> ResultType(int bits, SampleType source) {
+  if (bits == 0) return source;
+  if (bits == 32) return SampleType::kF32;
+  if (bits == 8 || bits == 16) return SourceType(bits);
+  return Invalid(absl::StrCat("result_bits_per_sample is ", bits, "; it must be 8, 16 or 32"));
+}
+
+absl::Status CheckBytes(const pb::Tile& tile) {
+  const int64_t expected =
+      int64_t{tile.width_px()} * tile.height_px() * kChannels * (tile.bits_per_sample() / 8);
+  if (static_cast<int64_t>(tile.pixels().size()) == expected) return absl::OkStatus();
+  return Invalid(absl::StrCat("the tile has ", tile.pixels().size(), " bytes of pixels; ",
+                              tile.width_px(), " x ", tile.height_px(), " pixels of ", kChannels,
+                              " samples of ", tile.bits_per_sample(), " bits have ", expected));
+}
+
+bool IsImageSide(int px) { return px >= 1 && px <= kMaxImageSidePx; }
+// Of a place or margin: so small that sums of a few stay far from overflow.
+bool IsOffset(int px) { return px >= 0 && px <= kMaxImageSidePx; }
+
+// The part of a tile with a place, whose own size has been checked.
+absl::StatusOr<ImagePart> PartOf(const pb::Tile& tile, const Executable& executable) {
+  const pb::TilePlace& place = tile.place();
+  const pb::TileMargins& margins = place.margins();
+  if (!IsImageSide(place.image_width_px()) || !IsImageSide(place.image_height_px())) {
+    return Invalid(absl::StrCat("the tile's image is ", place.image_width_px(), " x ",
+                                place.image_height_px(), " pixels; its sides must be 1 to ",
+                                kMaxImageSidePx));
+  }
+  for (const int px : {place.x_px(), place.y_px(), margins.left_px(), margins.top_px(),
+                       margins.right_px(), margins.bottom_px()}) {
+    if (!IsOffset(px)) {
+      return Invalid(absl::StrCat("the tile's place has the number ", px, "; it must be 0 to ",
+                                  kMaxImageSidePx));
+    }
+  }
+  ImagePart part{.image = {place.image_width_px(), place.image_height_px()},
+                 .source = {place.x_px(), place.y_px(), tile.width_px(), tile.height_px()}};
+  part.result = {part.source.x + margins.left_px(), part.source.y + margins.top_px(),
+                 part.source.width - margins.left_px() - margins.right_px(),
+                 part.source.height - margins.top_px() - margins.bottom_px()};
+  if (part.result.empty()) return Invalid("the tile's margins leave nothing to compute");
+  if (!Rect{0, 0, part.image.width, part.image.height}.Contains(part.source)) {
+    return Invalid(absl::StrCat("the tile of ", Describe(part.source), " is outside its image of ",
+                                part.image.width, " x ", part.image.height));
+  }
+  const Rect needed = executable.Plan(part.result, part.image).input;
+  if (!part.source.Contains(needed)) {
+    return Invalid(absl::StrCat("the result of ", Describe(part.result), " depends on ",
+                                Describe(needed), ", and the tile has ", Describe(part.source),
+                                "; see UpscaleTilesHeader.reach_px"));
+  }
+  return part;
+}
+
+}  // namespace
+
+absl::Status CheckLocal(const Executable& executable) {
+  if (!SeesWholeImage(executable)) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kUnimplemented, ErrorReason::kUnsupported,
+                   "the model sees the whole image, so no part can be computed by itself");
+}
+
+absl::StatusOr<PlacedTile> PlaceTile(const pb::Tile& tile, const Limits& limits,
+                                     const Executable& executable) {
+  if (tile.width_px() <= 0 || tile.height_px() <= 0) {
+    return Invalid(absl::StrCat("the tile is ", tile.width_px(), " x ", tile.height_px(),
+                                " pixels; both sides must be at least 1"));
+  }
+  const Size size{tile.width_px(), tile.height_px()};
+  RETURN_IF_ERROR(CheckTileSize(limits, size));
+  PlacedTile placed;
+  ASSIGN_OR_RETURN(const SampleType type, SourceType(tile.bits_per_sample()));
+  ASSIGN_OR_RETURN(const SampleType result_type, ResultType(tile.result_bits_per_sample(), type));
+  RETURN_IF_ERROR(CheckBytes(tile));
+  const Rect whole{0, 0, size.width, size.height};
+  placed.part = {size, whole, whole};
+  if (tile.has_place()) {
+    RETURN_IF_ERROR(CheckLocal(executable));
+    ASSIGN_OR_RETURN(placed.part, PartOf(tile, executable));
+  }
+  const int scale = executable.network().scale;
+  placed.source = {size.width, size.height, kChannels, type};
+  placed.result = {placed.part.result.width * scale, placed.part.result.height * scale, kChannels,
+                   result_type};
+  return placed;
+}
+
+}  // namespace upscaled::server

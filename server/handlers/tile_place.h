@@ -1,0 +1,26 @@
+// A tile of UpscaleTiles: what it holds, of which image, and what of it is to be computed.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "engine/image/image.h"
+#include "engine/pipeline/image_run.h"
+#include "server/admission/limits.h"
+#include "upscale/v1/upscale.pb.h"
+
+namespace upscaled::server {
+
+// UNIMPLEMENTED where the network sees the whole image, so that tiles can have no place.
+absl::Status CheckLocal(const Executable& executable);
+
+struct PlacedTile {
+  ImagePart part;  // of an image of its own: all of it
+  ImageSpec source;
+  ImageSpec result;
+};
+
+// INVALID_ARGUMENT for a tile whose numbers or bytes contradict each other or pass a limit, or that
+// lacks pixels that its result depends on. Of a tile with a place CheckLocal's, too.
+absl::StatusOr<PlacedTile> PlaceTile(const upscale::v1::Tile& tile, const Limits& limits,
+                                     const Executable& executable);
+
+}  // namespace upscaled::server
