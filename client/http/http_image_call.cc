@@ -84,6 +84,10 @@ absl::Status HttpImageCall::Run(const ImageRequest& request, absl::Time deadline
   HttpParameters parameters = ToParameters(request.options);
   parameters.emplace_back("request_id", id);
   if (!request.source_url.empty()) parameters.emplace_back("url", request.source_url);
+  if (const absl::Duration left = deadline - absl::Now();
+      left > absl::ZeroDuration() && left < absl::InfiniteDuration()) {
+    parameters.emplace_back("timeout", Number(absl::ToDoubleSeconds(left)));
+  }
   HttpTransfer image(target_,
                      {.path = kPath, .parameters = std::move(parameters), .body = &source_},
                      ImageListener(result));

@@ -187,9 +187,8 @@ absl::Status AdmissionController::Receive(const Payer& payer, int64_t bytes) {
 
 absl::Status AdmissionController::CheckTenantsCalls(const Payer& payer) {
   if (payer.limits == nullptr) return absl::OkStatus();
-  // When one of its calls may end: those that it may have share what it has queued.
-  const int64_t cost = work_.CostOf(payer) / payer.limits->max_calls;
-  const absl::Duration delay = std::clamp(TimeFor(payer, cost), kMinRetryDelay, kMaxRetryDelay);
+  const int64_t cost = work_.CostUntilAnEnd(payer);
+  const absl::Duration delay = cost == 0 ? kMinRetryDelay : TimeFor(payer, cost);
   return quotas_.CheckCall(*payer.limits, clock_.Now(), delay);
 }
 

@@ -1,6 +1,7 @@
 #include "server/admission/admitted_work.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace upscaled::server {
 
@@ -36,6 +37,18 @@ void AdmittedWork::Remove(Request& request) {
 int64_t AdmittedWork::CostOf(const Payer& payer) const {
   const auto entry = payers_.find({payer.priority(), payer.name()});
   return entry == payers_.end() ? 0 : entry->second.cost;
+}
+
+int64_t AdmittedWork::CostUntilAnEnd(const Payer& payer) const {
+  const auto entry = payers_.find({payer.priority(), payer.name()});
+  if (entry == payers_.end()) return 0;
+  int64_t requests = 0, least = std::numeric_limits<int64_t>::max();
+  for (const OfRequest& request : entry->second.requests) {
+    if (request.cost == 0) continue;
+    ++requests;
+    least = std::min(least, request.cost);
+  }
+  return requests == 0 ? 0 : requests * least;
 }
 
 double AdmittedWork::ComputedUntil(const Payer& payer, double cost) const {

@@ -200,6 +200,25 @@ TEST_F(HttpClientTest, NamesAnImageByItsUrl) {
   }
 }
 
+TEST_F(HttpClientTest, TellsTheServerHowMuchTimeItHas) {
+  const FakeHttpServer server([](const FakeHttpRequest&) { return Success("x"); });
+  for (const absl::Duration timeout : {absl::Minutes(5), absl::InfiniteDuration()}) {
+    const auto client = HttpClient::Create({.server = server.url(), .timeout = timeout}, clock_);
+    ASSERT_TRUE(client.ok()) << client.status();
+    MemorySource source(kImage);
+    ImageObserver nobody;
+    EXPECT_TRUE((*client)->UpscaleImage({}, source, sink_, nobody).ok());
+  }
+  std::vector<double> told_s;
+  for (const FakeHttpRequest& request : server.requests()) {
+    if (request.method != "POST") continue;
+    const size_t found = request.target.find("&timeout=");
+    const bool tells = found != std::string::npos;
+    told_s.push_back(tells ? std::stod(request.target.substr(found + 9)) : 0);
+  }
+  EXPECT_THAT(told_s, ElementsAre(AllOf(Gt(0), testing::Le(300)), 0));
+}
+
 TEST_F(HttpClientTest, ThrowsNothingThroughLibcurl) {
   class ThrowingSink final : public ImageSink {
     absl::Status Write(absl::string_view) override { throw std::bad_alloc(); }

@@ -4,6 +4,7 @@
 #include <future>
 #include <map>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -57,14 +58,17 @@ class TenantsTest : public ::testing::Test {
   }
 
   // Images of which no two are equal, so that each is computed.
-  std::string NewImage() {
-    return *test::Encode(test::RandomImage({40, 30, 3, SampleType::kU8}, random_).view(), {});
+  std::string NewImage(const ImageSpec& spec = {40, 30, 3, SampleType::kU8}) {
+    return *test::Encode(test::RandomImage(spec, random_).view(), {});
   }
-  Ending CallGrpc(TestServer& server, const std::string& key, const std::string& image) {
+  Ending CallGrpc(TestServer& server, const std::string& key, const std::string& image,
+                  int tile_px = 0) {
+    pb::UpscaleOptions options;
+    options.set_tile_px(tile_px);
     grpc::ClientContext context;
     context.AddMetadata("x-api-key", keys_.at(key));
     const auto stream = server.stub().UpscaleImage(&context);
-    if (stream->Write(StartMessage({})) && stream->Write(ChunkMessage(image))) {
+    if (stream->Write(StartMessage(options)) && stream->Write(ChunkMessage(image))) {
       stream->WritesDone();
     }
     Outcome outcome;
@@ -224,19 +228,29 @@ TEST_F(TenantsTest, TheLongestLifeOfACall) {
   ExpectOk(CallBoth(server, "shop"));
 }
 
-// Background tiles wait while others are there, and run when these are not.
-TEST_F(TenantsTest, BackgroundWorkRunsInTheEnd) {
-  TestServer server(Config({{"priority", "background"}}));
-  server.gate().Close();
-  const auto call = [&](const std::string& key) {
-    return std::async(std::launch::async, [this, &server, key, image = NewImage()] {
-      return CallGrpc(server, key, image);
-    });
+TEST_F(TenantsTest, BackgroundWorkDelaysAnInteractiveImageByOneTileAtMost) {
+  ServerConfig config = Config({{"priority", "background"}});
+  config.threads = 1;  // and so one stream
+  TestServer server(config);
+  const auto await_queued = [&](int64_t tiles) {
+    while (server.server().tile_load().queued_tiles != tiles) std::this_thread::yield();
   };
-  auto background = call("shop"), interactive = call("other");
+  const auto call = [&](const std::string& key, const std::string& image) {
+    return std::async(std::launch::async,
+                      [this, &server, key, image] { return CallGrpc(server, key, image, 64); });
+  };
+  server.gate().Close();
+  auto background = call("shop", NewImage({8 * 64, 64, 3, SampleType::kU8}));
   server.gate().AwaitWaiting(1);
+  await_queued(7);
+  auto interactive = call("other", NewImage());
+  await_queued(8);
+  const int64_t passed = server.gate().tiles_passed();
+  server.gate().Allow(2);  // the tile that stands before the gate, and one more
+  ExpectOk({interactive.get()});
+  EXPECT_EQ(server.gate().tiles_passed(), passed + 2);
   server.gate().Open();
-  ExpectOk({background.get(), interactive.get()});
+  ExpectOk({background.get()});
 }
 
 }  // namespace

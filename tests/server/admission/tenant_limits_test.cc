@@ -66,6 +66,27 @@ TEST_F(TenantLimitsTest, CallsAtATimeOverAllAddresses) {
   EXPECT_TRUE(admission_.AdmitCall(0, PayerWith(limits)).ok());
 }
 
+TEST_F(TenantLimitsTest, CallsAtATimeWithTheTimeUntilOneEnds) {
+  LearnSpeed(1000);
+  const Payer shop = PayerWith({.tenant = "shop", .max_calls = 2});
+  auto first = admission_.AdmitCall(0, shop), second = admission_.AdmitCall(0, shop);
+  auto small = Reserve(shop, 500), large = Reserve(shop, 4000);
+  ASSERT_TRUE(first.ok() && second.ok() && small.ok() && large.ok());
+  const auto delay = [&] { return RetryDelayOf(admission_.AdmitCall(0, shop).status()); };
+  EXPECT_EQ(delay(), absl::Seconds(1)) << "both get as much until the smaller one ends";
+  {
+    auto other = Reserve(PayerWith({.tenant = "other", .weight = 3}), 100'000);
+    EXPECT_EQ(delay(), absl::Seconds(4)) << "which has its share meanwhile";
+  }
+  clock_.Advance(absl::Seconds(1));
+  for (auto* work : {&*small, &*large}) work->ReportProgress(500 * kOnePixel);
+  small->Release();
+  first->Release();
+  EXPECT_TRUE(admission_.AdmitCall(0, shop).ok());
+  auto third = admission_.AdmitCall(0, shop);
+  EXPECT_EQ(delay(), absl::Milliseconds(3500)) << "as nothing is known of what the third one needs";
+}
+
 TEST_F(TenantLimitsTest, ACallOfBeforeTheLimitsDoesNotPayOffWhatOthersOwe) {
   const Payer old = PayerWith({.tenant = "shop"});
   const Payer limited = PayerWith({.tenant = "shop", .pixels_per_second = 10});
