@@ -23,6 +23,7 @@
 #include "server/net/descriptors.h"
 #include "server/readiness/self_call.h"
 #include "server/rest/http_guard.h"
+#include "server/rest/usage_route.h"
 
 namespace upscaled::server {
 namespace {
@@ -400,9 +401,11 @@ absl::Status Server::OpenAdminPort() {
       admin_grpc_port_,
       Http2Port::Start({.tls = tls, .on_connection = HandTo(admin_grpc_->intake(), peers_)},
                        admin_connections_));
+  std::vector<HttpRoute> routes = AdminRoutes(HealthTexts(), [this] { return RenderMetrics(); });
+  routes.push_back(UsageRoute(handlers_, calls_));
   HttpServerOptions admin{.address = config_.admin,
                           .title = kAdminTitle,
-                          .routes = AdminRoutes(HealthTexts(), [this] { return RenderMetrics(); }),
+                          .routes = std::move(routes),
                           .guard = MakeHttpGuard(authenticator, calls_),
                           .tls = tls,
                           .on_http2 = [this](AcceptedConnection connection) {

@@ -72,7 +72,7 @@ class Page {
 
   void AddPath(const std::string& path, const Json& item) {
     for (const auto& [method, operation] : item.items()) {
-      if (method == "parameters") continue;
+      if (method == "parameters" || method == "servers") continue;
       absl::StrAppend(&html_, "<h2><code>", absl::AsciiStrToUpper(method), " ", Html(path),
                       "</code></h2>\n<p>", Html(Text(operation, "summary")), " ",
                       Html(Text(operation, "description")), "</p>\n");
@@ -80,6 +80,9 @@ class Page {
       AddResponses(operation["responses"]);
     }
     AddParameters(item.value("parameters", Json::array()));
+    for (const Json& server : item.value("servers", Json::array())) {
+      absl::StrAppend(&html_, "<p>", Html(Text(server, "description")), "</p>\n");
+    }
   }
 
   void AddParameters(const Json& parameters) {

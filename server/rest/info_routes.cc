@@ -7,11 +7,9 @@
 
 #include "absl/status/statusor.h"
 #include "engine/base/status_macros.h"
-#include "server/base/request_record.h"
-#include "server/handlers/call_steps.h"
 #include "server/handlers/info_handlers.h"
 #include "server/rest/json.h"
-#include "server/rest/problem.h"
+#include "server/rest/json_answer.h"
 #include "upscale/v1/upscale.pb.h"
 
 namespace upscaled::server {
@@ -32,20 +30,8 @@ HttpRoute InfoRoute(RestHost& host, std::string path, std::string description, s
           .handler =
               [&host, method = std::move(method), source = std::move(source)](
                   const HttpRequest& request, std::unique_ptr<HttpResponseWriter> writer) {
-                const absl::Time start = host.calls.clock.Now();
-                RequestRecord record{
-                    .transport = kHttpTransport, .method = method, .peer = request.peer};
-                NoteTrace(host.calls, request.OnlyField(kTraceparent), start, record);
-                NoteCaller(request.caller.get(), record);
-                std::string json;
-                const absl::Status status = GuardHandler(record, [&]() -> absl::Status {
-                  ASSIGN_OR_RETURN(json, source(request));
-                  return absl::OkStatus();
-                });
-                CloseRecord(record, status, host.calls.clock.Now() - start);
-                host.calls.on_finished(record);
                 HttpResponse response =
-                    status.ok() ? JsonResponse(std::move(json)) : ProblemResponse(status, "");
+                    AnswerWithJson(host.calls, request, method, [&] { return source(request); });
                 for (HttpField& field : host.cors.Fields(request)) {
                   response.fields.push_back(std::move(field));
                 }

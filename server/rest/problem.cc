@@ -31,7 +31,8 @@ int HttpStatusOf(const absl::Status& status) {
     case ErrorReason::kInvalidImage:
       return 422;
     case ErrorReason::kUnsupported:
-      return 415;
+      // 404: what this server has been started without.
+      return status.code() == absl::StatusCode::kFailedPrecondition ? 404 : 415;
     case ErrorReason::kLimitExceeded:
       return 413;
     case ErrorReason::kUnknownModel:

@@ -466,6 +466,7 @@ constexpr Route kRoutes[] = {
     {"Upscale", Asked::kUpscale, "POST", "/v1/upscale", 200, true},
     {"DryRun", Asked::kUpscale, "POST", "/v1/upscale?dry_run=true", 200, true},
     {"UpscaleHead", Asked::kUpscale, "HEAD", "/v1/upscale", 200, true},
+    {"Usage", Asked::kAdmin, "GET", "/v1/usage", 200, false, true},
     {"Metrics", Asked::kAdmin, "GET", "/metrics", 200, false, true},
 };
 

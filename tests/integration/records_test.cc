@@ -76,6 +76,17 @@ class RecordsTest : public ::testing::Test {
         ->GetUsage(&context, request, &response);
   }
 
+  // GET /v1/usage of the operators' port, which answers with this status.
+  static json GetUsageJson(TestServer& server, const std::string& query, int status,
+                           const std::string& key = "") {
+    HttpFields fields;
+    if (!key.empty()) fields["X-API-Key"] = key;
+    const HttpAnswer answer =
+        Request(server.server().admin_port(), "GET", "/v1/usage" + query, "", fields);
+    EXPECT_EQ(answer.status, status) << query << " " << answer.body;
+    return json::parse(answer.body);
+  }
+
   const std::string key_ = *NewApiKey(), display_key_ = *NewApiKey(), operator_key_ = *NewApiKey();
   std::mt19937 random_ = test::FreshRandom();
   const std::string image_ =
@@ -142,14 +153,15 @@ TEST_F(RecordsTest, ACallThatLacksARoleIsItsTenants) {
     int64_t refusals = 0;
     for (const pb::TenantUsage& day : usage.usage()) refusals += day.refusals();
     EXPECT_EQ(refusals, 3);
-    EXPECT_THAT(
-        Request(server.server().admin_port(), "GET", "/metrics", "", {{"X-API-Key", operator_key_}})
-            .body,
-        HasSubstr("upscaled_tenant_calls_total{code=\"PERMISSION_DENIED\",tenant=\"shop\"} "
-                  "3\n"));
+    const int admin_port = server.server().admin_port();
+    EXPECT_EQ(Request(admin_port, "GET", "/v1/usage", "", {{"X-API-Key", key_}}).status, 403);
+    GetUsageJson(server, "", 200, operator_key_);
+    EXPECT_THAT(Request(admin_port, "GET", "/metrics", "", {{"X-API-Key", operator_key_}}).body,
+                HasSubstr("upscaled_tenant_calls_total{code=\"PERMISSION_DENIED\",tenant=\"shop\"} "
+                          "4\n"));
   }
   const std::vector<json> lines = Lines();
-  ASSERT_EQ(lines.size(), 4u);
+  ASSERT_EQ(lines.size(), 6u);
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(lines[i]["tenant"], "shop");
     EXPECT_EQ(lines[i]["key"], i < 2 ? "shop-display" : "shop-backend");
@@ -280,6 +292,12 @@ TEST_F(RecordsTest, UsageIsAddedUpOverRestarts) {
     request.set_first_day("2026-01-01");
     request.set_tenant("shop");
     ASSERT_TRUE(GetUsage(server, request, usage).ok());
+    const json told = GetUsageJson(server, "?first_day=2026-01-01&tenant=shop", 200)["usage"];
+    ASSERT_EQ(told.size(), usage.usage_size());
+    EXPECT_EQ(told[0]["day"], usage.usage(0).day());
+    EXPECT_EQ(told[0]["tenant"], "shop");
+    EXPECT_EQ(told[0]["cost"], std::to_string(usage.usage(0).cost()));
+    EXPECT_EQ(GetUsageJson(server, "?tenant=nobody", 200)["usage"], json::array());
   }
   pb::TenantUsage sum;
   for (const pb::TenantUsage& day : usage.usage()) {
@@ -307,6 +325,9 @@ TEST_F(RecordsTest, UsageIsAskedForByDays) {
     EXPECT_TRUE(IsError(GetUsage(server, request, usage), grpc::StatusCode::INVALID_ARGUMENT,
                         "INVALID_OPTION", day));
   }
+  for (const char* query : {"?last_day=today", "?day=2026-11-23", "?tenant=a&tenant=b"}) {
+    EXPECT_EQ(GetUsageJson(server, query, 400)["reason"], "INVALID_OPTION");
+  }
 }
 
 TEST_F(RecordsTest, AServerWithoutUsageSaysSo) {
@@ -315,6 +336,7 @@ TEST_F(RecordsTest, AServerWithoutUsageSaysSo) {
   pb::GetUsageResponse usage;
   EXPECT_TRUE(IsError(GetUsage(server, {}, usage), grpc::StatusCode::FAILED_PRECONDITION,
                       "UNSUPPORTED", "--usage-db"));
+  EXPECT_THAT(GetUsageJson(server, "", 404)["detail"].get<std::string>(), HasSubstr("--usage-db"));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "server/handlers/call_environment.h"
 #include "server/handlers/handler_environment.h"
 #include "server/rest/rest_service.h"
+#include "server/rest/usage_route.h"
 #include "tests/server/rest/fake_exchange.h"
 
 namespace upscaled::server {
@@ -57,6 +58,7 @@ class RestEnvironment {
   AdmissionController& admission() { return admission_; }
   CallRegistry& registry() { return registry_; }
   const std::vector<HttpRoute>& routes() const { return routes_; }
+  HttpRoute usage_route() const { return UsageRoute(handlers_, calls_); }
   std::vector<RequestRecord> records() const ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     return records_;

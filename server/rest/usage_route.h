@@ -1,0 +1,13 @@
+// GET /v1/usage: what tenants used, day by day, for operators.
+#pragma once
+
+#include "server/handlers/call_environment.h"
+#include "server/handlers/handler_environment.h"
+#include "server/http/http_router.h"
+
+namespace upscaled::server {
+
+// Of the operators' port. Both outlive it.
+HttpRoute UsageRoute(const HandlerEnvironment& handlers, const CallEnvironment& calls);
+
+}  // namespace upscaled::server
