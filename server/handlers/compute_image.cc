@@ -115,6 +115,7 @@ class ImageComputation {
     announcement.set_channels(encoded.channels);
     announcement.set_model(model_.card->name);
     announcement.set_tiles(plan.upscale.tile_count);
+    if (forecast_.has_value()) *announcement.mutable_estimate() = ToProto(forecast_->total());
     if (job_.name_for) announcement.set_etag(job_.name_for(Arithmetic()));
     RETURN_IF_ERROR(job_.on_header(announcement));
     return plan;

@@ -93,4 +93,8 @@ google::protobuf::Duration ToProto(absl::Duration duration) {
   return proto;
 }
 
+absl::Duration FromProto(const google::protobuf::Duration& duration) {
+  return absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos());
+}
+
 }  // namespace upscaled::server

@@ -21,5 +21,6 @@ upscale::v1::RefusedModel ToProto(const RefusedModel& refused);
 upscale::v1::Device ToProto(const DeviceState& state);
 upscale::v1::Limits ToProto(const Limits& limits);
 google::protobuf::Duration ToProto(absl::Duration duration);
+absl::Duration FromProto(const google::protobuf::Duration& duration);
 
 }  // namespace upscaled::server

@@ -9,6 +9,10 @@
 namespace upscaled::server {
 namespace {
 
+// Of the time for what is ahead: requests of another network that come later pass it in batches of
+// those that came before.
+constexpr double kPassing = 1.2;
+
 // Of all streams of the class, in multiply-adds a second; 0: not known.
 double SpeedOf(const DeviceClassWork& device_class) {
   if (!device_class.stream_speed.known()) return 0;
@@ -33,7 +37,7 @@ std::optional<Forecast> ForecastImage(std::span<const DeviceClassWork> classes,
   return Forecast{
       // Idle devices wait for what is admitted: its clients are slow, and hold nobody up.
       .ahead = own.idle ? absl::ZeroDuration()
-                        : absl::Seconds(static_cast<double>(image.cost_ahead) / speed),
+                        : absl::Seconds(kPassing * static_cast<double>(image.cost_ahead) / speed),
       .alone = (networks + image.codec) / std::min<int64_t>(own.streams, image.tiles)};
 }
 

@@ -210,7 +210,7 @@ class SharedImageJob {
       }
       Count(place.started ? sharing_.counts().computed : sharing_.counts().shared);
       absl::Cleanup pay = [&] { Pay(place.waiter->Leave()); };
-      const absl::StatusOr<Delivery> delivery = Deliver(*place.waiter);
+      const absl::StatusOr<Delivery> delivery = Deliver(*place.waiter, place.started);
       std::move(pay).Invoke();
       if (!delivery.ok()) return delivery.status();
       if (delivery->left_behind) continue;  // once more, on from where the client is
@@ -248,13 +248,14 @@ class SharedImageJob {
     absl::StatusOr<std::string> end = absl::UnknownError("not ended");  // of the flight
   };
 
-  // All that the flight gives. Errors are the client's own.
-  absl::StatusOr<Delivery> Deliver(Flight::Waiter& waiter) {
+  // All that the flight gives. Errors are the client's own. `from_start`: the call began it.
+  absl::StatusOr<Delivery> Deliver(Flight::Waiter& waiter, bool from_start) {
     while (true) {
       ASSIGN_OR_RETURN(Flight::News news, waiter.Await());
       if (news.header.has_value()) {
         pb::UpscaleImageHeader header;
         if (!header.ParseFromString(*news.header)) return absl::InternalError("no header");
+        if (!from_start) header.clear_estimate();  // which was made some time ago
         RETURN_IF_ERROR(Announce(std::move(header)));
       }
       if (news.progress.has_value() && job_.on_progress) {
@@ -306,6 +307,9 @@ class SharedImageJob {
     record.source = {header.source_width_px(), header.source_height_px()};
     record.result = {header.result_width_px(), header.result_height_px()};
     record.source_pixels = record.source.Area();
+    if (header.has_estimate()) {
+      record.forecast = environment_.clock.Now() - context_.start + FromProto(header.estimate());
+    }
     header.set_request_id(record.request_id);
     header.set_model(model_->card->name);  // weights may have several names
     return job_.on_header(header);

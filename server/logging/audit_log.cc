@@ -60,6 +60,7 @@ std::string AuditLine(const RequestRecord& record, absl::Time now) {
   line["code"] = absl::StatusCodeToString(record.code);
   add_text("reason", record.reason);
   add_text("limit", record.limit);
+  if (record.forecast != absl::ZeroDuration()) line["forecast_ms"] = Milliseconds(record.forecast);
   line["total_ms"] = Milliseconds(record.total);
   return Dump(line) + "\n";
 }

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 
+import forecasts
 import harness
 import messages
 import wire
@@ -42,7 +43,9 @@ QUOTA_PIXELS_PER_S = 200_000  # of the greedy tenant, a tenth of what two cores 
 GREEDY_SIDE_PX, MODEST_SIDE_PX = 128, 512
 GREEDY_CALLS = 8  # at a time: refusals come at once
 GREEDY_CALLS_PER_S = 10 * QUOTA_PIXELS_PER_S / GREEDY_SIDE_PX**2
-DEADLINE_CALLS_PER_S = 250  # of as small images: about twice what two cores compute
+DEADLINE_SIDE_PX = 128
+DEADLINE_MODELS = ("general-2x", "general-2x", "fast-2x")
+DEADLINE_CALLS_PER_S = 300  # about twice what two cores compute
 DEADLINE_CONNECTIONS = 8
 DEADLINES_S = (0.05, 1.0)  # from and to
 MIN_IN_TIME = 0.95
@@ -248,15 +251,15 @@ def ended(server, labels):
 
 def deadlines(target):
     """More calls than can be computed, with random deadlines: what is admitted ends in time."""
-    image = messages.png(GREEDY_SIDE_PX, GREEDY_SIDE_PX)
+    image = messages.png(DEADLINE_SIDE_PX, DEADLINE_SIDE_PX)
     connections = [target.connect() for _ in range(DEADLINE_CONNECTIONS)]
     late = ['code="DEADLINE_EXCEEDED"']
     late_before = ended(target.server, late)
     for _ in target.paced(DEADLINE_CALLS_PER_S):
         connection = random.choice(connections)
         timeout_ms = round(1000 * random.uniform(*DEADLINES_S))
-        connection.open(wire.UNARY, messages.unary(messages.distinct(image)), end=True,
-                        extra=(("grpc-timeout", f"{timeout_ms}m"),))
+        call = messages.unary(messages.distinct(image), model=random.choice(DEADLINE_MODELS))
+        connection.open(wire.UNARY, call, end=True, extra=(("grpc-timeout", f"{timeout_ms}m"),))
         target.count("calls")
         for connection in connections:
             take_ends(target, connection)
@@ -334,6 +337,8 @@ def run(part, binary, seconds):
     if part is quota:
         keys = write_keys(binary, folder.name)
         flags.append(f"--auth-keys={folder.name}/keys.json")
+    if part is deadlines:
+        flags.append(f"--audit-log={folder.name}/audit")
     server = harness.Server(binary, flags, tls=part is rotation)
     server.keys = keys
     victim = harness.Victim(harness.GrpcCall(server, key=keys.get("modest")))
@@ -356,6 +361,8 @@ def run(part, binary, seconds):
         exit_s, code = server.terminate()
         if code != 0:
             complaints.append(f"exit code {code} after {exit_s:.1f} s")
+        if part is deadlines:
+            print(forecasts.report(f"{folder.name}/audit"))
     finally:
         victim.stop()
         server.close()

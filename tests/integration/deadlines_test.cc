@@ -53,6 +53,13 @@ TEST_F(DeadlinesTest, WithoutAKnownSpeedAllAreAdmitted) {
   EXPECT_TRUE(Call(Plain(8, 8), absl::Minutes(1)).status.ok());
 }
 
+TEST_F(DeadlinesTest, HeadersAndLogsHaveTheForecast) {
+  EXPECT_FALSE(Call(Plain(8, 8), absl::InfiniteDuration()).header->has_estimate());
+  const Outcome outcome = Call(Plain(9, 8), absl::InfiniteDuration());
+  EXPECT_GT(outcome.header->estimate().nanos(), 0);
+  EXPECT_THAT(server_.log(), HasSubstr("forecast_ms="));
+}
+
 TEST_F(DeadlinesTest, RefusesWhatTakesTooLongBeforeItsPixels) {
   ComputeOne();
   const Outcome refused = Call(large_, absl::Seconds(3));

@@ -44,17 +44,17 @@ TEST(ForecastImageTest, CountsTheImagesOwnAtItsNetworksSpeedAndTheRestAtTheClass
       {"one tile is for one stream, what is ahead for all",
        {four},
        {.stream_speed = 100, .cost = 200, .tiles = 1, .cost_ahead = 1200},
-       absl::Seconds(3),
+       absl::Seconds(3.6),
        absl::Seconds(2)},
       {"tiles are for as many streams",
        {four},
        {.stream_speed = 100, .cost = 200, .tiles = 9, .cost_ahead = 1200},
-       absl::Seconds(3),
+       absl::Seconds(3.6),
        absl::Seconds(0.5)},
       {"a slow network",
        {four},
        {.stream_speed = 10, .cost = 200, .tiles = 2, .cost_ahead = 1200},
-       absl::Seconds(3),
+       absl::Seconds(3.6),
        absl::Seconds(10)},
       {"the codec's time is a core's",
        {four},
@@ -69,8 +69,9 @@ TEST(ForecastImageTest, CountsTheImagesOwnAtItsNetworksSpeedAndTheRestAtTheClass
       {"devices of other classes share what is ahead",
        {Class(100, 1), Class(300, 3)},
        {.stream_speed = 100, .cost = 100, .cost_ahead = 2000},
-       absl::Seconds(2),
+       absl::Seconds(2.4),
        absl::Seconds(1)}};
+  // What is ahead takes a fifth more, as others pass.
   for (const ForecastCase& c : cases) {
     const std::optional<Forecast> forecast = ForecastImage(c.classes, c.image);
     ASSERT_TRUE(forecast.has_value()) << c.name;

@@ -69,14 +69,16 @@ TEST(AuditLineTest, SaysWhoWhatAndHowItEnded) {
   record.code = absl::StatusCode::kResourceExhausted;
   record.reason = "OVERLOADED";
   record.limit = "max-queue-pixels";
+  record.forecast = absl::Microseconds(6789);
   record.total = absl::Microseconds(12345);
-  EXPECT_EQ(AuditLine(record, kNow),
-            R"({"time":"2026-09-21T14:13:20.123Z","key":"shop-backend","tenant":"shop",)"
-            R"("address":"ipv4:192.0.2.7:5555","transport":"grpc","method":"Upscale",)"
-            R"("request_id":"0b7d","model":"general-2x","source":"30x20","result":"60x40",)"
-            R"("received_bytes":1234,"sent_bytes":5678,"cost":99,"code":"RESOURCE_EXHAUSTED",)"
-            R"("reason":"OVERLOADED","limit":"max-queue-pixels","total_ms":12.345})"
-            "\n");
+  EXPECT_EQ(
+      AuditLine(record, kNow),
+      R"({"time":"2026-09-21T14:13:20.123Z","key":"shop-backend","tenant":"shop",)"
+      R"("address":"ipv4:192.0.2.7:5555","transport":"grpc","method":"Upscale",)"
+      R"("request_id":"0b7d","model":"general-2x","source":"30x20","result":"60x40",)"
+      R"("received_bytes":1234,"sent_bytes":5678,"cost":99,"code":"RESOURCE_EXHAUSTED",)"
+      R"("reason":"OVERLOADED","limit":"max-queue-pixels","forecast_ms":6.789,"total_ms":12.345})"
+      "\n");
 }
 
 TEST(AuditLineTest, TextsOfClientsCannotBreakOrFillIt) {
