@@ -1,0 +1,20 @@
+// A network as ncnn's pair of files, for programs that read those.
+#pragma once
+
+#include <string>
+
+#include "engine/model/network.h"
+
+namespace upscaled {
+
+struct NcnnFilePair {
+  std::string param;
+  std::string bin;
+};
+
+// From the blob "data" (RGB in 0..1) to "output". As in all of ncnn's upscaling models the border
+// is the caller's: Network::pad_px pixels around the image, and what Network::align_px asks for.
+// Weights are written in fp32.
+NcnnFilePair ExportNcnn(const Network& network);
+
+}  // namespace upscaled

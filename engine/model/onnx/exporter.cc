@@ -1,0 +1,262 @@
+#include "engine/model/onnx/exporter.h"
+
+#include <bit>
+#include <cstdint>
+#include <initializer_list>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/model/onnx/schema.pb.h"
+
+namespace upscaled {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "raw_data is copied as it is");
+
+constexpr int64_t kIrVersion = 7, kOperatorSet = 13;
+constexpr char kImage[] = "image", kResult[] = "result";
+
+// Writes one node for each layer, its border and its activation.
+class Writer {
+ public:
+  explicit Writer(const Network& network) : network_(network) {
+    model_.set_ir_version(kIrVersion);
+    model_.add_opset_import()->set_version(kOperatorSet);
+    Describe(kImage, *graph().add_input());
+    Describe(kResult, *graph().add_output());
+  }
+
+  std::string Write() {
+    values_.push_back(kImage);
+    if (network_.pad_px > 0) {
+      values_[0] = Pad(kImage, PadMode::kReplicate, network_.pad_px, 0, "padded_image");
+    }
+    for (size_t i = 1; i < network_.layers.size(); ++i) {
+      const Layer& layer = network_.layers[i];
+      const bool last = i + 1 == network_.layers.size();
+      const std::string name = last ? kResult : absl::StrCat("layer", i);
+      if (layer.activation == Activation::kNone) {
+        values_.push_back(Compute(layer, name));
+        continue;
+      }
+      const std::string plain =
+          layer.op == Op::kActivation ? Input(layer, 0) : Compute(layer, name + "_before");
+      values_.push_back(Activate(layer, plain, name));
+    }
+    return model_.SerializeAsString();
+  }
+
+ private:
+  onnx::GraphProto& graph() { return *model_.mutable_graph(); }
+  const std::string& Input(const Layer& layer, size_t i) const { return values_[layer.inputs[i]]; }
+
+  static void Describe(const char* name, onnx::ValueInfoProto& info) {
+    info.set_name(name);
+    onnx::TypeProto::Tensor& type = *info.mutable_type()->mutable_tensor_type();
+    type.set_elem_type(onnx::TensorProto::FLOAT);
+    type.mutable_shape()->add_dim()->set_dim_value(1);
+    type.mutable_shape()->add_dim()->set_dim_value(3);
+    type.mutable_shape()->add_dim()->set_dim_param(absl::StrCat(name, "_height"));
+    type.mutable_shape()->add_dim()->set_dim_param(absl::StrCat(name, "_width"));
+  }
+
+  onnx::NodeProto& Node(const char* op, const std::vector<std::string>& inputs,
+                        const std::string& output) {
+    onnx::NodeProto& node = *graph().add_node();
+    node.set_op_type(op);
+    node.set_name(output);
+    for (const std::string& input : inputs) node.add_input(input);
+    node.add_output(output);
+    return node;
+  }
+  static onnx::AttributeProto& Attribute(onnx::NodeProto& node, const char* name,
+                                         onnx::AttributeProto::AttributeType type) {
+    onnx::AttributeProto& attribute = *node.add_attribute();
+    attribute.set_name(name);
+    attribute.set_type(type);
+    return attribute;
+  }
+  static void SetInt(onnx::NodeProto& node, const char* name, int64_t value) {
+    Attribute(node, name, onnx::AttributeProto::INT).set_i(value);
+  }
+  static void SetInts(onnx::NodeProto& node, const char* name, size_t count, int64_t value) {
+    onnx::AttributeProto& attribute = Attribute(node, name, onnx::AttributeProto::INTS);
+    for (size_t i = 0; i < count; ++i) attribute.add_ints(value);
+  }
+  static void SetString(onnx::NodeProto& node, const char* name, const char* value) {
+    Attribute(node, name, onnx::AttributeProto::STRING).set_s(value);
+  }
+
+  template <typename T>
+  std::string Constant(onnx::TensorProto::DataType type, const std::vector<int64_t>& dims,
+                       const std::vector<T>& values, std::string name) {
+    onnx::TensorProto& tensor = *graph().add_initializer();
+    tensor.set_name(name);
+    tensor.set_data_type(type);
+    tensor.mutable_dims()->Assign(dims.begin(), dims.end());
+    tensor.set_raw_data(values.data(), values.size() * sizeof(T));
+    return name;
+  }
+  std::string Floats(const std::vector<int64_t>& dims, const std::vector<float>& values,
+                     std::string name) {
+    return Constant(onnx::TensorProto::FLOAT, dims, values, std::move(name));
+  }
+  std::string Ints(const std::vector<int64_t>& values, std::string name) {
+    return Constant(onnx::TensorProto::INT64, {static_cast<int64_t>(values.size())}, values,
+                    std::move(name));
+  }
+
+  std::string Pad(const std::string& input, PadMode mode, int64_t pad_px, float value,
+                  const std::string& name) {
+    std::vector<std::string> inputs = {
+        input, Ints({0, 0, pad_px, pad_px, 0, 0, pad_px, pad_px}, name + "_pads")};
+    if (mode == PadMode::kConstant) inputs.push_back(Floats({}, {value}, name + "_value"));
+    SetString(Node("Pad", inputs, name), "mode",
+              mode == PadMode::kConstant    ? "constant"
+              : mode == PadMode::kReplicate ? "edge"
+                                            : "reflect");
+    return name;
+  }
+
+  // Of a fully connected layer, too: a convolution of 1x1 on one value per channel.
+  std::string Convolve(const Layer& layer, const std::string& name) {
+    const bool transposed = layer.op == Op::kConvTranspose;
+    const int64_t first = transposed ? layer.in_channels : layer.out_channels;
+    const int64_t second = transposed ? layer.out_channels : layer.in_channels;
+    const int64_t side = layer.op == Op::kFullyConnected ? 1 : layer.kernel_px;
+    onnx::NodeProto& node =
+        Node(transposed ? "ConvTranspose" : "Conv",
+             {Input(layer, 0), Floats({first, second, side, side}, layer.weights, name + "_weight"),
+              Floats({layer.out_channels}, layer.bias, name + "_bias")},
+             name);
+    SetInts(node, "kernel_shape", 2, side);
+    if (layer.op == Op::kFullyConnected) return name;
+    SetInts(node, "strides", 2, layer.stride_px);
+    SetInts(node, "pads", 4, layer.padding_px);
+    return name;
+  }
+
+  std::string Resize(const Layer& layer, const std::string& name) {
+    const auto factor = static_cast<float>(layer.factor);
+    const bool nearest = layer.op == Op::kResizeNearest;
+    onnx::NodeProto& node =
+        Node("Resize", {Input(layer, 0), "", Floats({4}, {1, 1, factor, factor}, name + "_scales")},
+             name);
+    SetString(node, "mode", nearest ? "nearest" : "linear");
+    SetString(node, "coordinate_transformation_mode", nearest ? "asymmetric" : "half_pixel");
+    if (nearest) SetString(node, "nearest_mode", "floor");
+    return name;
+  }
+
+  std::string Crop(const Layer& layer, const std::string& name) {
+    const int64_t crop_px = layer.crop_px;
+    if (crop_px == 0) {
+      Node("Identity", {Input(layer, 0)}, name);
+    } else {
+      Node("Slice",
+           {Input(layer, 0), Ints({crop_px, crop_px}, name + "_starts"),
+            Ints({-crop_px, -crop_px}, name + "_ends"), Ints({2, 3}, name + "_axes")},
+           name);
+    }
+    return name;
+  }
+
+  std::string Scale(const Layer& layer, const std::string& name) {
+    const std::vector<int64_t> dims = {1, layer.out_channels, 1, 1};
+    Node("Mul", {Input(layer, 0), Floats(dims, layer.weights, name + "_factor")}, name + "_scaled");
+    Node("Add", {name + "_scaled", Floats(dims, layer.bias, name + "_offset")}, name);
+    return name;
+  }
+
+  // The layer without its activation.
+  std::string Compute(const Layer& layer, const std::string& name) {
+    switch (layer.op) {
+      case Op::kInput:
+        break;  // the first one is the image
+      case Op::kConv:
+      case Op::kConvTranspose:
+      case Op::kFullyConnected:
+        return Convolve(layer, name);
+      case Op::kPixelShuffle: {
+        onnx::NodeProto& node = Node("DepthToSpace", {Input(layer, 0)}, name);
+        SetInt(node, "blocksize", layer.factor);
+        SetString(node, "mode", "CRD");
+        break;
+      }
+      case Op::kResizeNearest:
+      case Op::kResizeBilinear:
+        return Resize(layer, name);
+      case Op::kAdd:
+        Node("Add", {Input(layer, 0), Input(layer, 1)}, name);
+        break;
+      case Op::kMul:
+        Node("Mul", {Input(layer, 0), Input(layer, 1)}, name);
+        break;
+      case Op::kConcat: {
+        std::vector<std::string> inputs;
+        for (size_t i = 0; i < layer.inputs.size(); ++i) inputs.push_back(Input(layer, i));
+        SetInt(Node("Concat", inputs, name), "axis", 1);
+        break;
+      }
+      case Op::kCrop:
+        return Crop(layer, name);
+      case Op::kPad:
+        return Pad(Input(layer, 0), layer.pad_mode, layer.padding_px, layer.pad_value, name);
+      case Op::kAffine:
+        return Scale(layer, name);
+      case Op::kGlobalAveragePool:
+        Node("GlobalAveragePool", {Input(layer, 0)}, name);
+        break;
+      case Op::kActivation:
+        Node("Identity", {Input(layer, 0)}, name);
+        break;
+    }
+    return name;
+  }
+
+  std::string Activate(const Layer& layer, const std::string& input, const std::string& name) {
+    switch (layer.activation) {
+      case Activation::kNone:
+        break;
+      case Activation::kRelu:
+        Node("Relu", {input}, name);
+        break;
+      case Activation::kLeakyRelu:
+        Attribute(Node("LeakyRelu", {input}, name), "alpha", onnx::AttributeProto::FLOAT)
+            .set_f(layer.slope[0]);
+        break;
+      case Activation::kPRelu:
+        Node("PRelu", {input, Floats({layer.out_channels, 1, 1}, layer.slope, name + "_slope")},
+             name);
+        break;
+      case Activation::kSigmoid:
+        Node("Sigmoid", {input}, name);
+        break;
+      case Activation::kClip:
+        Node("Clip",
+             {input, Floats({}, {layer.clip_min}, name + "_min"),
+              Floats({}, {layer.clip_max}, name + "_max")},
+             name);
+        break;
+    }
+    return name;
+  }
+
+  const Network& network_;
+  onnx::ModelProto model_;
+  std::vector<std::string> values_;  // of the layers, by index
+};
+
+}  // namespace
+
+absl::StatusOr<std::string> ExportOnnx(const Network& network) {
+  if (network.align_px > 1) {
+    return absl::UnimplementedError(
+        absl::StrCat("the sides of its images must be multiples of ", network.align_px,
+                     ", which an ONNX file for images of any size cannot say"));
+  }
+  return Writer(network).Write();
+}
+
+}  // namespace upscaled

@@ -1,0 +1,94 @@
+// What is exported reads back as the same network: by our own loaders.
+#include <cmath>
+#include <random>
+#include <string>
+
+#include "engine/backends/reference/reference_backend.h"
+#include "engine/image/image.h"
+#include "engine/model/ncnn_exporter.h"
+#include "engine/model/ncnn_loader.h"
+#include "engine/model/onnx/exporter.h"
+#include "engine/model/onnx/loader.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/engine/backends/random_network.h"
+#include "tests/support/run_image.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled {
+namespace {
+
+using test::FreshRandom;
+using test::RandomImage;
+using ::testing::HasSubstr;
+
+constexpr int kNetworks = 40;
+
+Image Compute(const Network& network, const Image& source) {
+  const auto backend = CreateReferenceBackend({}).value();
+  const auto executable = backend->Compile(network, Precision::kExact).value();
+  const Size size = source.spec().size();
+  Image result({size.width * network.scale, size.height * network.scale, 3, SampleType::kF32});
+  const absl::Status ran =
+      test::RunImage(*backend->CreateStream(), *executable,
+                     {test::WholeTask(*executable, source.view(), result.mutable_view())});
+  EXPECT_TRUE(ran.ok()) << ran;
+  return result;
+}
+
+// The largest difference, as a part of the largest value.
+double Difference(const Image& a, const Image& b) {
+  double difference = 0, largest = 1;
+  for (int y = 0; y < a.spec().height_px; ++y) {
+    for (int i = 0; i < 3 * a.spec().width_px; ++i) {
+      const double value = a.view().row_as<float>(y)[i];
+      difference = std::max(difference, std::abs(value - b.view().row_as<float>(y)[i]));
+      largest = std::max(largest, std::abs(value));
+    }
+  }
+  return difference / largest;
+}
+
+class ExportTest : public ::testing::Test {
+ protected:
+  // `again` is what was read back of `network`.
+  void ExpectSame(const Network& network, const absl::StatusOr<Network>& again) {
+    SCOPED_TRACE(test::Describe(network));
+    ASSERT_TRUE(again.ok()) << again.status();
+    ASSERT_EQ(again->scale, network.scale);
+    // Folding of factors into weights rounds otherwise.
+    EXPECT_LT(Difference(Compute(network, source_), Compute(*again, source_)), 1e-6);
+  }
+
+  std::mt19937 random_ = FreshRandom();
+  const Image source_ = RandomImage({13, 9, 3, SampleType::kU8}, random_);
+};
+
+TEST_F(ExportTest, NcnnReadsBackAsTheSame) {
+  for (int i = 0; i < kNetworks; ++i) {
+    const Network network = test::RandomNetwork(random_);
+    const NcnnFilePair files = ExportNcnn(network);
+    ExpectSame(network, ParseNcnn(files.param, files.bin));
+  }
+}
+
+TEST_F(ExportTest, OnnxReadsBackAsTheSame) {
+  int exported = 0;
+  for (int i = 0; i < kNetworks; ++i) {
+    const Network network = test::RandomNetwork(random_);
+    const absl::StatusOr<std::string> file = ExportOnnx(network);
+    if (network.align_px > 1) {
+      EXPECT_THAT(std::string(file.status().message()), HasSubstr("must be multiples of"));
+      continue;
+    }
+    ASSERT_TRUE(file.ok()) << file.status();
+    const absl::StatusOr<Network> again = ParseOnnx(*file);
+    ExpectSame(network, again);
+    EXPECT_EQ(again->pad_px, 0) << "the border is in the graph";
+    ++exported;
+  }
+  EXPECT_GT(exported, 0);
+}
+
+}  // namespace
+}  // namespace upscaled
