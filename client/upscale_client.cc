@@ -5,6 +5,7 @@
 #include <set>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "client/error_details.h"
@@ -218,6 +219,52 @@ absl::StatusOr<v1::ReloadModelsResponse> UpscaleClient::ReloadModels(std::stop_t
         return v1::AdminService::NewStub(channel_)->ReloadModels(context, v1::ReloadModelsRequest(),
                                                                  response);
       });
+}
+
+absl::StatusOr<v1::AddModelResponse> UpscaleClient::AddModel(const v1::AddModelStart& start,
+                                                             ImageSource& source,
+                                                             std::stop_token stop) {
+  constexpr size_t kChunkBytes = size_t{32} << 10;
+  grpc::ClientContext context;
+  SetUp(context, clock_.Now() + timeout_);
+  std::stop_callback cancel(stop, [&] { context.TryCancel(); });
+  v1::AddModelResponse response;
+  const auto writer = v1::AdminService::NewStub(channel_)->AddModel(&context, &response);
+  v1::AddModelRequest message;
+  *message.mutable_start() = start;
+  bool open = writer->Write(message);
+  std::vector<char> buffer(kChunkBytes);
+  absl::Status read;
+  while (open) {
+    const absl::StatusOr<size_t> count = source.Read(buffer, stop);
+    read = count.status();
+    if (!count.ok()) context.TryCancel();
+    if (!count.ok() || *count == 0) break;
+    message.set_chunk(buffer.data(), *count);
+    open = writer->Write(message);
+  }
+  writer->WritesDone();
+  const grpc::Status finished = writer->Finish();
+  RETURN_IF_ERROR(read);
+  RETURN_IF_ERROR(FromGrpcStatus(finished, *channel_));
+  return response;
+}
+
+absl::Status UpscaleClient::ExportModel(
+    const v1::ExportModelRequest& request,
+    absl::FunctionRef<absl::Status(const v1::ExportModelResponse&)> on_piece,
+    std::stop_token stop) {
+  grpc::ClientContext context;
+  SetUp(context, clock_.Now() + timeout_);
+  std::stop_callback cancel(stop, [&] { context.TryCancel(); });
+  const auto reader = v1::AdminService::NewStub(channel_)->ExportModel(&context, request);
+  v1::ExportModelResponse piece;
+  absl::Status taken;
+  while (taken.ok() && reader->Read(&piece)) taken = on_piece(piece);
+  if (!taken.ok()) context.TryCancel();
+  const grpc::Status finished = reader->Finish();
+  RETURN_IF_ERROR(taken);
+  return FromGrpcStatus(finished, *channel_);
 }
 
 absl::StatusOr<v1::GetUsageResponse> UpscaleClient::GetUsage(const v1::GetUsageRequest& request,

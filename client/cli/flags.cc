@@ -15,6 +15,9 @@ namespace upscaled::client {
 
 namespace {
 
+// The default of upscaled's --admin.
+constexpr char kAdminServer[] = "127.0.0.1:8002";
+
 constexpr char kServerVariable[] = "UPSCALE_SERVER";
 constexpr size_t kMaxTraceparentBytes = 256;
 
@@ -119,6 +122,12 @@ absl::StatusOr<ClientOptions> ConnectionFlags::ToOptions(const LocalServer* own)
 absl::StatusOr<std::unique_ptr<UpscaleClient>> ConnectionFlags::MakeClient() const {
   ASSIGN_OR_RETURN(const ClientOptions options, ToOptions(nullptr));
   return UpscaleClient::Create(options);
+}
+
+absl::StatusOr<std::unique_ptr<UpscaleClient>> ConnectionFlags::MakeAdminClient() const {
+  ConnectionFlags admin = *this;
+  if (!names_server) admin.server = kAdminServer;
+  return admin.MakeClient();
 }
 
 absl::StatusOr<Connection> ConnectionFlags::Connect(std::stop_token stop) const {

@@ -52,6 +52,8 @@ struct ConnectionFlags {
   void WarnOfOpenKey(const std::string& key) const;
   // Over gRPC, without --local. Errors are local ones of the arguments.
   absl::StatusOr<std::unique_ptr<UpscaleClient>> MakeClient() const;
+  // Likewise, of upscaled's --admin address, 127.0.0.1:8002 unless the user names a server.
+  absl::StatusOr<std::unique_ptr<UpscaleClient>> MakeAdminClient() const;
   // Over gRPC or HTTP, as --server says, or with a server of its own.
   absl::StatusOr<Connection> Connect(std::stop_token stop) const;
 };

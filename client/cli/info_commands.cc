@@ -10,6 +10,7 @@
 #include "client/cli/flags.h"
 #include "client/cli/hard_end.h"
 #include "client/cli/interrupt.h"
+#include "client/cli/model_commands.h"
 #include "google/protobuf/message.h"
 #include "google/protobuf/util/json_util.h"
 
@@ -17,9 +18,6 @@ namespace upscaled::client {
 namespace {
 
 using grpc::health::v1::HealthCheckResponse;
-
-// The default of upscaled's --admin.
-constexpr char kAdminServer[] = "127.0.0.1:8002";
 
 struct InfoFlags {
   ConnectionFlags connection;
@@ -63,15 +61,20 @@ void PrintRefused(const google::protobuf::RepeatedPtrField<v1::RefusedModel>& mo
 }
 
 void PrintModels(const v1::ListModelsResponse& response) {
-  constexpr char kRow[] = "%-1s %-24s %-10s %-12s %-8s %-12s %-12s %s\n";
-  absl::PrintF(kRow, "", "NAME", "SCALES", "NOISE", "STYLE", "PRECISION", "LICENCE", "DESCRIPTION");
+  constexpr char kRow[] = "%-1s %-24s %-10s %-12s %-8s %-12s %9s %7s %-12s %-12s %s\n";
+  absl::PrintF(kRow, "", "NAME", "SCALES", "NOISE", "STYLE", "PRECISION", "MAC/PIXEL", "S/MP",
+               "LICENCE", "ALIASES", "DESCRIPTION");
   for (const v1::Model& model : response.models()) {
+    const double seconds = model.seconds_per_megapixel();
     absl::PrintF(kRow, model.is_default() ? "*" : "", model.name(),
                  absl::StrJoin(model.scales(), ","), absl::StrJoin(model.noise_levels(), ","),
-                 model.style(), PrecisionNames(model.precisions()), model.licence(),
-                 model.description());
+                 model.style(), PrecisionNames(model.precisions()),
+                 absl::StrFormat("%.0f", model.multiply_adds_per_pixel()),
+                 seconds > 0 ? absl::StrFormat("%.3f", seconds) : "-",
+                 model.licence().empty() ? "unstated" : model.licence(),
+                 absl::StrJoin(model.aliases(), ","), model.description());
   }
-  absl::PrintF("* default\n");
+  absl::PrintF("* default; S/MP: seconds a megapixel of the result has taken here\n");
   PrintRefused(response.refused());
 }
 
@@ -141,17 +144,12 @@ int Show(const absl::StatusOr<Response>& response, bool json, void (*print)(cons
   return kExitOk;
 }
 
-absl::StatusOr<std::unique_ptr<UpscaleClient>> AdminClient(ConnectionFlags connection) {
-  if (!connection.names_server) connection.server = kAdminServer;
-  return connection.MakeClient();
-}
-
 int RunReload(const InfoFlags& flags) {
   const Interrupt interrupt;
   if (flags.connection.local) {
     return Fail(absl::InvalidArgumentError("--reload is for a server that runs, not for --local"));
   }
-  const auto client = AdminClient(flags.connection);
+  const auto client = flags.connection.MakeAdminClient();
   if (!client.ok()) return Fail(client.status());
   const HardEnd end(flags.connection.timeout());
   return Show((*client)->ReloadModels(interrupt.token()), flags.json, PrintReload);
@@ -159,7 +157,7 @@ int RunReload(const InfoFlags& flags) {
 
 int RunUsage(const InfoFlags& flags) {
   const Interrupt interrupt;
-  const auto client = AdminClient(flags.connection);
+  const auto client = flags.connection.MakeAdminClient();
   if (!client.ok()) return Fail(client.status());
   const HardEnd end(flags.connection.timeout());
   return Show((*client)->GetUsage(flags.usage, interrupt.token()), flags.json, PrintUsage);
@@ -214,6 +212,11 @@ void AddModelsCommand(CLI::App& app, int& exit_code) {
       "--reload", flags->reload,
       "Make the server read its model directories again, and say what changed; --server is "
       "its --admin address here, 127.0.0.1:8002 by default");
+  AddModelFileCommands(*command, exit_code);
+  // After those of its subcommands, which have done what there was to do.
+  command->callback([flags, command, &exit_code] {
+    if (command->get_subcommands().empty()) exit_code = RunModels(*flags);
+  });
 }
 
 void AddInfoCommand(CLI::App& app, int& exit_code) {

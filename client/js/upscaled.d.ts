@@ -169,6 +169,13 @@ export interface Model {
   halo_px: number;
   is_default: boolean;
   default_precision: string;
+  /** Other names of it. */
+  aliases: string[];
+  multiply_adds_per_pixel: number;
+  /** A 64-bit number, as text. */
+  weight_bytes: string;
+  /** As measured on this server; 0: not yet. */
+  seconds_per_megapixel: number;
 }
 
 export interface Info {

@@ -101,23 +101,29 @@ absl::StatusOr<std::vector<ModelCard>> RecogniseFolder(const path& folder) {
   return cards;
 }
 
+bool IsBareModel(const path& file) {
+  constexpr std::string_view kExtensions[] = {".pth", ".pt", ".ckpt", ".safetensors", ".onnx"};
+  return std::find(std::begin(kExtensions), std::end(kExtensions), file.extension().string()) !=
+         std::end(kExtensions);
+}
+
 absl::StatusOr<std::vector<ModelCard>> RecogniseFile(const path& file) {
-  constexpr std::string_view kExtensions[] = {".pth", ".pt", ".ckpt", ".safetensors"};
-  const std::string extension = file.extension().string();
-  if (std::find(std::begin(kExtensions), std::end(kExtensions), extension) ==
-      std::end(kExtensions)) {
-    return std::vector<ModelCard>();
-  }
-  ASSIGN_OR_RETURN(const WeightsDescription weights, DescribeWeightsFile(file));
-  ModelCard card;
-  card.name = file.stem().string();
-  card.family = weights.architecture;
-  card.style = "general";
-  card.description =
-      absl::StrCat(weights.tensors, " tensors of ", file.filename().string(),
-                   ", recognised by their names and shapes as ", weights.architecture);
+  if (!IsBareModel(file)) return std::vector<ModelCard>();
+  ModelCard card{.name = file.stem().string(), .style = "general"};
   card.precisions = {Precision::kExact};
-  card.variants.push_back({.scale = weights.scale, .weights = file});
+  if (file.extension() == ".onnx") {
+    ASSIGN_OR_RETURN(const Network network, LoadNetworkFile(file));
+    card.family = "onnx";
+    card.description = absl::StrCat(network.layers.size() - 1, " layers of a bare ONNX file");
+    card.variants.push_back({.scale = network.scale, .weights = file});
+  } else {
+    ASSIGN_OR_RETURN(const WeightsDescription weights, DescribeWeightsFile(file));
+    card.family = weights.architecture;
+    card.description =
+        absl::StrCat(weights.tensors, " tensors of ", file.filename().string(),
+                     ", recognised by their names and shapes as ", weights.architecture);
+    card.variants.push_back({.scale = weights.scale, .weights = file});
+  }
   return std::vector<ModelCard>{std::move(card)};
 }
 

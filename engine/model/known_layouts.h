@@ -19,8 +19,11 @@ namespace upscaled {
 // its models in one folder, each named as its files.
 absl::StatusOr<std::vector<ModelCard>> RecogniseFolder(const std::filesystem::path& folder);
 
-// The card of a file of weights (.pth, .pt, .ckpt, .safetensors), named as the file without that;
-// none for other files. Errors of DescribeWeightsFile.
+// Whether files with such a name are whole models.
+bool IsBareModel(const std::filesystem::path& file);
+
+// The card of a file that is a whole model (.onnx) or weights alone (.pth, .pt, .ckpt,
+// .safetensors), named as the file without that; none for other files. Errors of LoadNetworkFile.
 absl::StatusOr<std::vector<ModelCard>> RecogniseFile(const std::filesystem::path& file);
 
 }  // namespace upscaled

@@ -3,11 +3,13 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
 #include "engine/model/network.h"
+#include "engine/model/tensors/tensor_file.h"
 
 namespace upscaled {
 
@@ -25,6 +27,9 @@ struct WeightsDescription {
   int scale = 1;
   size_t tensors = 0;
 };
+
+// A file of weights alone. Errors as above; UNIMPLEMENTED for the files of whole networks.
+absl::StatusOr<std::unique_ptr<TensorFile>> OpenWeightsFile(const std::filesystem::path& path);
 
 // Looks at names and shapes alone. Errors as above.
 absl::StatusOr<WeightsDescription> DescribeWeightsFile(const std::filesystem::path& path);

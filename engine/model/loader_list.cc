@@ -138,11 +138,20 @@ absl::StatusOr<Network> LoadNetworkFile(const path& file, std::string_view archi
   return network;
 }
 
-absl::StatusOr<WeightsDescription> DescribeWeightsFile(const path& file) {
+absl::StatusOr<std::unique_ptr<TensorFile>> OpenWeightsFile(const path& file) {
   ASSIGN_OR_RETURN(const std::string head, ReadHead(file));
-  const WeightsFormat* format = FindFormat(kWeightsFormats, head);
-  if (format == nullptr) return UnknownFormat(file);
-  ASSIGN_OR_RETURN(const std::unique_ptr<TensorFile> tensors, OpenWeights(file, *format));
+  if (const WeightsFormat* format = FindFormat(kWeightsFormats, head)) {
+    return OpenWeights(file, *format);
+  }
+  if (const NetworkFormat* format = FindFormat(kNetworkFormats, head)) {
+    return absl::UnimplementedError(
+        absl::StrCat(file.string(), ": is no file of weights alone but ", format->name));
+  }
+  return UnknownFormat(file);
+}
+
+absl::StatusOr<WeightsDescription> DescribeWeightsFile(const path& file) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<TensorFile> tensors, OpenWeightsFile(file));
   return OfFile(file, Describe(*tensors));
 }
 

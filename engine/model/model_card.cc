@@ -12,6 +12,7 @@
 #include "engine/model/architectures/architecture.h"
 #include "engine/model/json_shape.h"
 #include "engine/model/limits.h"
+#include "engine/model/text.h"
 #include "nlohmann/json.hpp"
 
 namespace upscaled {
@@ -199,6 +200,19 @@ absl::StatusOr<std::vector<Precision>> ParsePrecisions(const Json* array) {
   return precisions;
 }
 
+absl::StatusOr<std::vector<std::string>> ParseAliasNames(const Json* array) {
+  std::vector<std::string> aliases;
+  if (array == nullptr) return aliases;
+  for (const Json& alias : *array) {
+    if (!array->is_array() || !alias.is_string() || !IsText(aliases.emplace_back(alias)) ||
+        aliases.back().empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("'aliases' is ", Shorten(*array), ", must be an array of names"));
+    }
+  }
+  return aliases;
+}
+
 absl::Status ParseDescription(Fields& fields, const path& folder, ModelCard& card) {
   ASSIGN_OR_RETURN(card.name, fields.String("name", nullptr));
   if (card.name != folder.filename()) {
@@ -219,6 +233,7 @@ absl::Status ParseDescription(Fields& fields, const path& folder, ModelCard& car
         absl::StrCat("'border' is '", border, "', must be 'replicate'"));
   }
   ASSIGN_OR_RETURN(card.precisions, ParsePrecisions(fields.Find("precisions")));
+  ASSIGN_OR_RETURN(card.aliases, ParseAliasNames(fields.Find("aliases")));
   return absl::OkStatus();
 }
 

@@ -131,12 +131,23 @@ absl::StatusOr<ModelRepository> ModelRepository::Open(const std::vector<path>& d
   repository.directories_ = directories;
   for (const path& directory : directories) {
     ASSIGN_OR_RETURN(const std::vector<path> entries, ListFolder(directory));
+    repository.AddAliases(directory / std::string(kAliasesName));
     for (const path& entry : entries) {
       // Hidden ones are somebody's work under way: a model that is fetched or has been replaced.
       if (!entry.filename().string().starts_with('.')) repository.Add(entry);
     }
   }
   return repository;
+}
+
+void ModelRepository::AddAliases(const path& file) {
+  std::error_code error;
+  if (!std::filesystem::exists(file, error)) return;
+  const absl::StatusOr<std::string> json = ReadFile(file, kMaxCardBytes);
+  if (!json.ok()) return Refuse(std::string(kAliasesName), json.status());
+  const absl::StatusOr<AliasMap> aliases = ParseAliases(*json);
+  if (!aliases.ok()) return Refuse(std::string(kAliasesName), WithPath(file, aliases.status()));
+  aliases_.insert(aliases->begin(), aliases->end());
 }
 
 void ModelRepository::Add(const path& entry) {
@@ -155,6 +166,7 @@ absl::Status ModelRepository::AddCard(ModelCard card) {
   }
   if (Knows(card.name)) return absl::OkStatus();
   RETURN_IF_ERROR(NoteFilesStates(card));
+  for (const std::string& alias : card.aliases) aliases_.try_emplace(alias, card.name);
   models_.push_back(std::move(card));
   return absl::OkStatus();
 }
@@ -187,6 +199,8 @@ absl::StatusOr<ModelRepository> ModelRepository::Reopen() const {
 }
 
 absl::StatusOr<const ModelCard*> ModelRepository::Find(std::string_view name) const {
+  const auto alias = aliases_.find(name);
+  if (alias != aliases_.end() && !Knows(name)) name = alias->second;
   std::vector<std::string> names;
   for (const ModelCard& card : models_) {
     if (card.name == name) return &card;

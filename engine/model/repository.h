@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/model/aliases.h"
 #include "engine/model/network.h"
 #include "engine/model/precision.h"
 
@@ -37,6 +38,7 @@ struct ModelCard {
   std::string style;   // "art", "photo", "general"
   std::string licence;
   std::string description;
+  std::vector<std::string> aliases;  // as the card has them; see ModelRepository::aliases
   int version = 1;
   int pad_px = 0;    // 0: as the layers need, which may differ between variants
   int align_px = 1;  // 1: likewise
@@ -73,12 +75,16 @@ class ModelRepository {
   const std::vector<std::filesystem::path>& directories() const { return directories_; }
   const std::vector<ModelCard>& models() const { return models_; }
   const std::vector<RefusedModel>& refused() const { return refused_; }
-  // NOT_FOUND lists the names there are. Of a refused model: why it is.
+  // Other names, of the directories' aliases.json and of cards; the first that has one wins it. Not
+  // all of them need stand for a model that there is.
+  const AliasMap& aliases() const { return aliases_; }
+  // By name or alias. NOT_FOUND lists the names there are. Of a refused model: why it is.
   absl::StatusOr<const ModelCard*> Find(std::string_view name) const;
 
  private:
   // Whether a model has the name, refused or not.
   bool Knows(std::string_view name) const;
+  void AddAliases(const std::filesystem::path& file);
   void Add(const std::filesystem::path& entry);
   absl::Status AddCard(ModelCard card);
   void Refuse(const std::string& name, const absl::Status& why);
@@ -86,6 +92,7 @@ class ModelRepository {
   std::vector<std::filesystem::path> directories_;
   std::vector<ModelCard> models_;
   std::vector<RefusedModel> refused_;
+  AliasMap aliases_;
 };
 
 // NOT_FOUND, with the `names` there are.

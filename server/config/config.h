@@ -46,7 +46,9 @@ struct ServerConfig {
 
   // Existing directories, in order; ends with the bundled models' where that was found.
   std::vector<std::filesystem::path> model_repositories;
-  std::string default_model = "general-2x";
+  bool bundled_models_last = false;           // whether it does
+  std::string default_model;                  // empty: as ModelCatalog::Options says
+  std::vector<std::string> allowed_licences;  // empty: any
   std::vector<std::string> devices = {"auto"};
   int threads = 0;                     // 0: as many as the machine or container offers
   std::string cpu_isa;                 // "": the best

@@ -273,6 +273,7 @@ absl::Status Complete(ServerConfig& config) {
   if (const auto bundled = BundledModelsDirectory();
       bundled.has_value() && !std::ranges::count(config.model_repositories, *bundled)) {
     config.model_repositories.push_back(*bundled);
+    config.bundled_models_last = true;
   }
   if (config.model_repositories.empty()) {
     return absl::NotFoundError(

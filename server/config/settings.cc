@@ -269,7 +269,15 @@ void AddModelsAndDevices(SettingList& list, ServerConfig& config) {
                 "directory with a folder for each model; may be given several times, earlier ones "
                 "win a name; the bundled models come last",
                 config.model_repositories, ':', CheckDirectory);
-  list.Text("default-model", "NAME", "model of requests that name none", config.default_model);
+  list.Text("default-model", "NAME",
+            "model of requests that name none; empty: what the repositories call \"default\" "
+            "(aliases), else general-2x",
+            config.default_model);
+  list.Repeated("allow-licences", "LICENCE",
+                "licence of models that may be served, as their cards have it (CC0-1.0), or "
+                "unstated; may be given several times (in the environment: separated by commas); "
+                "without one, all are",
+                config.allowed_licences, ',', CheckNotEmpty);
   list.Repeated("device", "NAME",
                 "device to compute on: auto, cpu, cuda or opencl (the first of them), cuda:N, "
                 "opencl:P.D or reference; may be given several times (in the environment: "

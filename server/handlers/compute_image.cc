@@ -232,6 +232,7 @@ class ImageComputation {
     record.tiles = usage.tiles;
     record.queue = usage.queue;
     record.infer = usage.infer;
+    environment_.catalog.NoteRun(model_.card->name, usage.infer, usage.cost);
     record.cost = usage.cost;
     record.stages.queue = usage.queuing;
     record.stages.infer = usage.running;

@@ -51,6 +51,9 @@ pb::Model ToProto(const CatalogEntry& entry, bool is_default) {
   model.set_halo_px(entry.halo_px);
   model.set_is_default(is_default);
   model.set_default_precision(ToProto(entry.default_precision));
+  model.mutable_aliases()->Assign(entry.aliases.begin(), entry.aliases.end());
+  model.set_multiply_adds_per_pixel(entry.macs_per_pixel);
+  model.set_weight_bytes(entry.weight_bytes);
   return model;
 }
 

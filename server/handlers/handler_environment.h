@@ -1,6 +1,7 @@
 // The parts of the server that handlers work with.
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 #include "engine/base/clock.h"
@@ -25,9 +26,10 @@ struct HandlerEnvironment {
   TileScheduler& scheduler;
   const DeviceQuarantine& quarantine;
   const DeviceSupervisor& devices;
-  ImageOpener open_image;            // null: in this process
-  ResultSharing* sharing = nullptr;  // null: every image is computed for itself, as it comes
-  UsageLedger* usage = nullptr;      // null: none is kept
+  ImageOpener open_image;                   // null: in this process
+  ResultSharing* sharing = nullptr;         // null: every image is computed for itself, as it comes
+  UsageLedger* usage = nullptr;             // null: none is kept
+  std::filesystem::path model_folder = {};  // where AddModel puts files; empty: nowhere
   const Clock& clock;
   std::string version;
 };

@@ -14,7 +14,11 @@ namespace {
 namespace pb = upscale::v1;
 
 pb::Model Describe(const HandlerEnvironment& environment, const CatalogEntry& entry) {
-  return ToProto(entry, entry.card->name == environment.catalog.default_model());
+  pb::Model model = ToProto(entry, entry.card->name == environment.catalog.default_model());
+  if (const auto time = environment.catalog.TimePerMegapixel(entry)) {
+    model.set_seconds_per_megapixel(absl::ToDoubleSeconds(*time));
+  }
+  return model;
 }
 
 }  // namespace

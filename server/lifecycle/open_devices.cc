@@ -59,6 +59,7 @@ absl::StatusOr<ModelCatalog> OpenModels(const ServerConfig& config, const Device
   return ModelCatalog::Create(
       std::move(repository),
       {.default_model = config.default_model,
+       .allowed_licences = config.allowed_licences,
        .default_precision = config.precision,
        .on_exact =
            [&logger](const std::string& model, const absl::Status& why) {

@@ -157,6 +157,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   std::unique_ptr<Server> server(
       new Server(config, logger, std::move(catalog), devices, create_device));
   RETURN_IF_ERROR(server->OpenSandbox());
+  if (config.model_repositories.size() > (config.bundled_models_last ? 1u : 0u)) {
+    server->handlers_.model_folder = config.model_repositories.front();
+  }
   server->OpenResults(tuner == nullptr ? std::function<std::string()>()
                                        : [tuner] { return tuner->table().Choices(); });
   RETURN_IF_ERROR(server->OpenIdentity());

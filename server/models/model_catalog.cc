@@ -2,17 +2,22 @@
 
 #include <algorithm>
 #include <exception>
+#include <map>
 #include <new>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/synchronization/mutex.h"
 #include "engine/base/status_macros.h"
 #include "engine/graph/tile_plan.h"
+#include "engine/model/aliases.h"
 #include "engine/model/shapes.h"
 #include "server/base/error.h"
+#include "server/base/throughput.h"
 
 namespace upscaled::server {
 
@@ -34,6 +39,8 @@ struct ModelCatalog::Listing {
   ModelRepository repository;
   std::vector<CatalogEntry> entries;  // in order of name
   std::vector<RefusedModel> refused;  // likewise
+  AliasMap aliases;
+  std::string default_model;
 };
 
 struct ModelCatalog::State {
@@ -41,9 +48,13 @@ struct ModelCatalog::State {
   mutable absl::Mutex mutex;
   std::shared_ptr<const Listing> listing ABSL_GUARDED_BY(mutex);
   bool reloading ABSL_GUARDED_BY(mutex) = false;
+  std::map<std::string, ThroughputMeter> speeds ABSL_GUARDED_BY(mutex);  // by model
 };
 
 namespace {
+
+constexpr char kDefaultAlias[] = "default";
+constexpr char kUnstated[] = "unstated";  // what --allow-licences calls no licence
 
 // Whether the cards name the same variants of the same files.
 bool SameFiles(const ModelCard& a, const ModelCard& b) {
@@ -54,16 +65,34 @@ bool SameFiles(const ModelCard& a, const ModelCard& b) {
                                               b.variants.begin(), b.variants.end(), same);
 }
 
+// Whether the operator lets it be served.
+absl::Status CheckLicence(const ModelCard& card, const std::vector<std::string>& allowed) {
+  const std::string licence = card.licence.empty() ? kUnstated : card.licence;
+  const auto same = [&](const std::string& other) {
+    return absl::EqualsIgnoreCase(licence, other);
+  };
+  if (allowed.empty() || std::any_of(allowed.begin(), allowed.end(), same)) {
+    return absl::OkStatus();
+  }
+  return absl::PermissionDeniedError(absl::StrCat("model '", card.name, "' has the licence '",
+                                                  licence, "', --allow-licences has ",
+                                                  absl::StrJoin(allowed, ", ")));
+}
+
 // The catalog's entry, from one variant of each scale.
 absl::StatusOr<CatalogEntry> Examine(const ModelCard& card, const ModelCatalog::Options& options,
                                      const PrecisionProbe& try_precision) {
-  CatalogEntry entry{&card, 0, options.default_precision};
+  CatalogEntry entry{.card = &card, .default_precision = options.default_precision};
   for (const int scale : card.Scales()) {
     const ModelVariant& variant =
         *std::find_if(card.variants.begin(), card.variants.end(),
                       [scale](const ModelVariant& candidate) { return candidate.scale == scale; });
     ASSIGN_OR_RETURN(const Network network, LoadNetwork(card, variant));
     entry.halo_px = std::max(entry.halo_px, AdvertisedHaloPx(network));
+    if (scale == NativeScale(card)) {
+      entry.macs_per_pixel = network.MacsPerOutputPixel();
+      entry.weight_bytes = network.WeightCount() * int64_t{sizeof(float)};
+    }
     if (entry.default_precision == Precision::kExact) continue;
     const absl::Status status = try_precision(network, entry.default_precision);
     if (absl::IsUnavailable(status)) return status;  // says nothing of the model
@@ -133,27 +162,61 @@ absl::StatusOr<std::shared_ptr<const ModelCatalog::Listing>> ModelCatalog::List(
   listing->repository = std::move(repository);
   listing->refused = listing->repository.refused();
   for (const ModelCard& card : listing->repository.models()) {
-    const CatalogEntry* known = before == nullptr ? nullptr : FindNamed(before->entries, card.name);
-    if (known != nullptr && SameFiles(*known->card, card)) {
-      listing->entries.push_back({&card, known->halo_px, known->default_precision});
+    if (absl::Status licence = CheckLicence(card, options.allowed_licences); !licence.ok()) {
+      listing->refused.push_back({card.name, std::move(licence)});
       continue;
     }
-    const absl::StatusOr<CatalogEntry> entry = Examine(card, options, try_precision);
+    const CatalogEntry* known = before == nullptr ? nullptr : FindNamed(before->entries, card.name);
+    if (known != nullptr && SameFiles(*known->card, card)) {
+      listing->entries.push_back(*known);
+      listing->entries.back().card = &card;
+      continue;
+    }
+    absl::StatusOr<CatalogEntry> entry = Examine(card, options, try_precision);
     if (absl::IsUnavailable(entry.status())) return entry.status();
     if (entry.ok()) {
-      listing->entries.push_back(*entry);
+      listing->entries.push_back(*std::move(entry));
     } else {
       listing->refused.push_back({card.name, entry.status()});
     }
   }
   SortByName(listing->entries);
+  NameAliases(*listing, options.default_model);
   SortByName(listing->refused);
   for (const RefusedModel& refused : listing->refused) {
     if (before != nullptr && FindNamed(before->entries, refused.name)) return refused.why;
     if (options.on_refused) options.on_refused(refused.name, refused.why);
   }
-  RETURN_IF_ERROR(FindIn(listing, options.default_model).status());
+  RETURN_IF_ERROR(FindIn(listing, "").status());
   return listing;
+}
+
+void ModelCatalog::NameAliases(Listing& listing, const std::string& default_model) {
+  AliasMap& aliases = listing.aliases;
+  aliases = listing.repository.aliases();
+  aliases.try_emplace(kDefaultAlias, kOwnDefault);
+  listing.default_model = default_model.empty() ? aliases[kDefaultAlias] : default_model;
+  // A name may itself be an alias, once; that of a model is its own.
+  if (const auto alias = aliases.find(listing.default_model);
+      alias != aliases.end() && FindNamed(listing.entries, listing.default_model) == nullptr) {
+    listing.default_model = alias->second;
+  }
+  aliases[kDefaultAlias] = listing.default_model;
+  for (CatalogEntry& entry : listing.entries) {
+    entry.aliases.clear();
+    for (const auto& [alias, model] : aliases) {
+      if (model == NameOf(entry) && FindNamed(listing.entries, alias) == nullptr) {
+        entry.aliases.push_back(alias);
+      }
+    }
+  }
+  for (const auto& [alias, model] : aliases) {
+    if (FindNamed(listing.entries, model) == nullptr &&
+        FindNamed(listing.entries, alias) == nullptr) {
+      listing.refused.push_back({alias, absl::NotFoundError(absl::StrCat(
+                                            "is an alias of '", model, "', which is not served"))});
+    }
+  }
 }
 
 absl::StatusOr<ModelCatalog> ModelCatalog::Create(ModelRepository repository, Options options,
@@ -174,7 +237,20 @@ std::shared_ptr<const ModelCatalog::Listing> ModelCatalog::listing() const {
   return state_->listing;
 }
 
-const std::string& ModelCatalog::default_model() const { return state_->options.default_model; }
+std::string ModelCatalog::default_model() const { return listing()->default_model; }
+
+void ModelCatalog::NoteRun(const std::string& model, absl::Duration busy, int64_t cost) {
+  absl::MutexLock lock(&state_->mutex);
+  state_->speeds[model].Add(busy, cost);
+}
+
+std::optional<absl::Duration> ModelCatalog::TimePerMegapixel(const CatalogEntry& entry) const {
+  constexpr double kMegapixel = 1e6;
+  absl::MutexLock lock(&state_->mutex);
+  const auto speed = state_->speeds.find(entry.card->name);
+  if (speed == state_->speeds.end() || !speed->second.known()) return std::nullopt;
+  return speed->second.TimeFor(static_cast<int64_t>(entry.macs_per_pixel * kMegapixel));
+}
 
 std::vector<std::shared_ptr<const CatalogEntry>> ModelCatalog::entries() const {
   const std::shared_ptr<const Listing> current = listing();
@@ -185,7 +261,13 @@ std::vector<std::shared_ptr<const CatalogEntry>> ModelCatalog::entries() const {
 
 absl::StatusOr<std::shared_ptr<const CatalogEntry>> ModelCatalog::FindIn(
     const std::shared_ptr<const Listing>& listing, std::string_view name) {
+  if (name.empty()) name = listing->default_model;
   const CatalogEntry* entry = FindNamed(listing->entries, name);
+  if (const auto alias = listing->aliases.find(name);
+      entry == nullptr && alias != listing->aliases.end()) {
+    name = alias->second;
+    entry = FindNamed(listing->entries, name);
+  }
   if (entry != nullptr) return std::shared_ptr<const CatalogEntry>(listing, entry);
   const RefusedModel* refused = FindNamed(listing->refused, name);
   if (refused == nullptr) {
@@ -201,7 +283,7 @@ absl::StatusOr<std::shared_ptr<const CatalogEntry>> ModelCatalog::FindIn(
 absl::StatusOr<std::shared_ptr<const CatalogEntry>> ModelCatalog::Find(
     std::string_view name) const {
   const std::shared_ptr<const Listing> current = listing();
-  auto found = FindIn(current, name.empty() ? state_->options.default_model : name);
+  auto found = FindIn(current, name);
   if (found.ok()) return found;
   return MakeError(found.status().code(), ReasonOf(found.status()),
                    WithoutDirectories(std::string(found.status().message())));

@@ -3,12 +3,14 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "engine/model/network.h"
 #include "engine/model/precision.h"
 #include "engine/model/repository.h"
@@ -19,8 +21,12 @@ namespace upscaled::server {
 // Who holds one keeps its listing: the request that began with it ends with it.
 struct CatalogEntry {
   const ModelCard* card;
-  int halo_px;                  // source pixels around a tile that its result depends on
-  Precision default_precision;  // for requests that name none
+  int halo_px = 0;  // source pixels around a tile that its result depends on
+  Precision default_precision = Precision::kExact;  // for requests that name none
+  // Of its network of the native scale (see NativeScale).
+  double macs_per_pixel = 0;              // multiply-adds per result pixel, of the direct algorithm
+  int64_t weight_bytes = 0;               // in fp32
+  std::vector<std::string> aliases = {};  // other names of it, in order
 };
 
 // The outcome of a reload, by name.
@@ -38,8 +44,13 @@ using PrecisionProbe = std::function<absl::Status(const Network& network, Precis
 // Thread safe.
 class ModelCatalog {
  public:
+  static constexpr char kOwnDefault[] = "general-2x";  // among the bundled models
+
   struct Options {
-    std::string default_model;
+    // A model's name or alias; empty: the alias "default" of the repositories, else kOwnDefault.
+    std::string default_model = {};
+    // As cards have them, in either case, or "unstated"; models of others are refused. Empty: any.
+    std::vector<std::string> allowed_licences = {};
     // For requests that name none, where the model has it; other models run in kExact.
     Precision default_precision = Precision::kExact;
     // Hears which model runs in kExact instead, and why. May be null.
@@ -60,11 +71,17 @@ class ModelCatalog {
   std::vector<std::shared_ptr<const CatalogEntry>> entries() const;  // in order of name
   // What lies among the models and cannot be served; its messages say `WithoutDirectories`.
   std::vector<RefusedModel> refused() const;
-  const std::string& default_model() const;
+  std::string default_model() const;  // its name
 
-  // Empty for the default. NOT_FOUND (kUnknownModel) lists the names there are, or says why the
-  // model is refused.
+  // By name or alias; empty, or "default", for the default. NOT_FOUND (kUnknownModel) lists the
+  // names there are, or says why the model is refused.
   absl::StatusOr<std::shared_ptr<const CatalogEntry>> Find(std::string_view name) const;
+
+  // Tells that `cost` multiply-adds of the model's networks took `busy` of one stream.
+  void NoteRun(const std::string& model, absl::Duration busy, int64_t cost);
+  // That a million result pixels of the native scale take one stream, as measured of late; nothing
+  // before the model has run.
+  std::optional<absl::Duration> TimePerMegapixel(const CatalogEntry& entry) const;
 
   // `message` with paths that begin where the models do.
   std::string WithoutDirectories(std::string message) const;
@@ -87,6 +104,8 @@ class ModelCatalog {
                                                              const Listing* before);
   static absl::StatusOr<std::shared_ptr<const CatalogEntry>> FindIn(
       const std::shared_ptr<const Listing>& listing, std::string_view name);
+  // Of the entries, in order of name; refuses what stands for no model.
+  static void NameAliases(Listing& listing, const std::string& default_model);
   explicit ModelCatalog(std::unique_ptr<State> state);
   std::shared_ptr<const Listing> listing() const;
   absl::StatusOr<ReloadReport> ReloadAlone(std::span<ModelCache* const> caches,

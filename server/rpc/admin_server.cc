@@ -15,6 +15,7 @@
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "server/handlers/call_steps.h"
 #include "server/handlers/info_handlers.h"
+#include "server/handlers/model_files_handler.h"
 #include "server/handlers/usage_handler.h"
 #include "server/rpc/caller_metadata.h"
 #include "server/rpc/grpc_status.h"
@@ -42,6 +43,26 @@ class AdminService final : public pb::AdminService::Service {
                             pb::ReloadModelsResponse* response) override {
     return Serve(*context, "ReloadModels", [&](RequestRecord& record) {
       return server::ReloadModels(handlers_, record, *response);
+    });
+  }
+
+  grpc::Status AddModel(grpc::ServerContext* context,
+                        grpc::ServerReader<pb::AddModelRequest>* reader,
+                        pb::AddModelResponse* response) override {
+    return Serve(*context, "AddModel", [&](RequestRecord& record) {
+      return server::AddModel(
+          handlers_, record,
+          [reader](pb::AddModelRequest& message) { return reader->Read(&message); }, *response);
+    });
+  }
+
+  grpc::Status ExportModel(grpc::ServerContext* context, const pb::ExportModelRequest* request,
+                           grpc::ServerWriter<pb::ExportModelResponse>* writer) override {
+    return Serve(*context, "ExportModel", [&](RequestRecord& record) {
+      record.model = request->name();
+      return server::ExportModel(
+          handlers_, *request,
+          [writer](const pb::ExportModelResponse& message) { return writer->Write(message); });
     });
   }
 

@@ -87,6 +87,38 @@ class CliServerTest : public CliTest {
                          "--model-repository=engine/model/bundled"}};
 };
 
+TEST_F(CliTest, ModelsComeAndGoAsFiles) {
+  const std::string models = folder_ / "models", file = File("mine");
+  fs::create_directory(models);
+  ServerProcess server(UPSCALED_BINARY, {"--threads=2", "--model-repository=" + models});
+  ASSERT_TRUE(server.AwaitReady()) << server.log();
+  const auto run = [&](Words words) {
+    return Upscale(Words{"models"} + words + Words{"--server", server.admin_address()});
+  };
+  ProcessResult result = run({"export", "fast-2x", "--to", "onnx", "-o", file});
+  ASSERT_EQ(result.exit_code, client::kExitOk) << result.err;
+  EXPECT_EQ(result.out, file + ".onnx\n");
+  result = run({"add", file + ".onnx"});
+  ASSERT_EQ(result.exit_code, client::kExitOk) << result.err;
+  EXPECT_THAT(result.out, StartsWith("added mine: onnx, scale 2, 7992 multiply-adds a pixel"));
+  EXPECT_TRUE(fs::exists(models + "/mine.onnx"));
+
+  client::FakeHttpServer web([&](const client::FakeHttpRequest& request) {
+    return request.target == "/theirs.onnx?v=1"
+               ? client::FakeAnswer("200 OK", "", ReadText(file + ".onnx"))
+               : client::FakeAnswer("404 Not Found", "", "");
+  });
+  const std::string url = web.url() + "/theirs.onnx?v=1", wrong(64, '0');
+  EXPECT_THAT(run({"add", url}).err, HasSubstr("needs its --sha256"));
+  EXPECT_THAT(run({"add", url, "--sha256", wrong}).err, HasSubstr("the file's SHA-256 is "));
+  EXPECT_THAT(run({"add", web.url() + "/none.pth", "--sha256", wrong}).err, HasSubstr("404"));
+  EXPECT_FALSE(fs::exists(models + "/theirs.onnx"));
+  const std::string sha256 = result.out.substr(result.out.rfind(' ') + 1, 64);
+  result = run({"add", url, "--sha256", sha256, "--name", "renamed.onnx"});
+  EXPECT_EQ(result.exit_code, client::kExitOk) << result.err;
+  EXPECT_TRUE(fs::exists(models + "/renamed.onnx"));
+}
+
 TEST_F(CliServerTest, GivesTheSameBytesWhicheverWay) {
   const std::string in = MakeImage("in.png", {150, 97});
   for (const Words& options :

@@ -387,6 +387,29 @@ const Method kMethods[] = {
        return Unary<pb::AdminService>(&pb::AdminService::StubInterface::ReloadModels, client.admin,
                                       context);
      }},
+    {"AddModel", Asked::kAdmin,
+     [](const GrpcClient& client, grpc::ClientContext& context) {
+       pb::AddModelResponse response;
+       const auto writer = pb::AdminService::NewStub(client.admin)->AddModel(&context, &response);
+       pb::AddModelRequest message;
+       message.mutable_start()->set_file_name("no model's");
+       writer->Write(message);
+       writer->WritesDone();
+       const grpc::Status status = writer->Finish();
+       // Who is let in is told that the name is none.
+       return status.error_code() == StatusCode::INVALID_ARGUMENT ? grpc::Status() : status;
+     }},
+    {"ExportModel", Asked::kAdmin,
+     [](const GrpcClient& client, grpc::ClientContext& context) {
+       pb::ExportModelRequest request;
+       request.set_name("fast-2x");
+       request.set_format(pb::MODEL_FORMAT_NCNN);
+       const auto reader = pb::AdminService::NewStub(client.admin)->ExportModel(&context, request);
+       pb::ExportModelResponse piece;
+       while (reader->Read(&piece)) {
+       }
+       return reader->Finish();
+     }},
     {"GetUsage", Asked::kAdmin,
      [](const GrpcClient& client, grpc::ClientContext& context) {
        return Unary<pb::AdminService>(&pb::AdminService::StubInterface::GetUsage, client.admin,

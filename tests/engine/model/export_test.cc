@@ -9,9 +9,12 @@
 #include "engine/model/ncnn_loader.h"
 #include "engine/model/onnx/exporter.h"
 #include "engine/model/onnx/loader.h"
+#include "engine/model/tensors/safetensors.h"
+#include "engine/model/tensors/safetensors_writer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/backends/random_network.h"
+#include "tests/engine/model/weights_files.h"
 #include "tests/support/run_image.h"
 #include "tests/support/test_image.h"
 
@@ -88,6 +91,32 @@ TEST_F(ExportTest, OnnxReadsBackAsTheSame) {
     ++exported;
   }
   EXPECT_GT(exported, 0);
+}
+
+TEST(SafetensorsExportTest, TensorsReadBackAsTheyWere) {
+  const auto whole = ParseSafetensors(test::SafetensorsOf(test::ConvShapes("body.0", 3, 3, 3)));
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  const absl::StatusOr<std::string> file = WriteSafetensors(**whole);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_TRUE(LooksLikeSafetensors(*file));
+  const auto again = ParseSafetensors(*file);
+  ASSERT_TRUE(again.ok()) << again.status();
+  ASSERT_EQ((*again)->tensors().size(), 2u);
+  for (const auto& [name, info] : (*whole)->tensors()) {
+    EXPECT_EQ((*again)->Find(name)->shape, info.shape);
+    EXPECT_EQ(*(*again)->Read(name), *(*whole)->Read(name));
+  }
+}
+
+TEST(SafetensorsExportTest, HalvesBecomeFloats) {
+  const auto halves = ParseSafetensors(
+      test::Safetensors(R"({"x":{"dtype":"F16","shape":[2],"data_offsets":[0,4]}})",
+                        std::string("\x00\x3c\x00\xc0", 4)));
+  ASSERT_TRUE(halves.ok()) << halves.status();
+  const auto again = ParseSafetensors(*WriteSafetensors(**halves));
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ((*again)->Find("x")->type_name, "F32");
+  EXPECT_THAT(*(*again)->Read("x"), ::testing::ElementsAre(1, -2));
 }
 
 }  // namespace

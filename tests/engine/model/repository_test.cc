@@ -19,6 +19,7 @@ namespace {
 using std::filesystem::path;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Pair;
 
 constexpr char kCard[] = R"({"name": "tiny", "family": "espcn", "version": 3, "format": "ncnn",
     "files": {"param": "m.param", "bin": "m.bin"}, "scale": 2, "noise_levels": [1], "pad_px": 1,
@@ -257,6 +258,9 @@ TEST_F(RepositoryTest, BrokenCardsNameFileAndField) {
       {CardWith("m.bin", "n.bin"), "'bin' is 'n.bin', beside 'm.param' it must be 'm.bin'"},
       {CardWith("replicate", "zero"), "'border' is 'zero', must be 'replicate'"},
       {CardWith("\"fast\"", "\"slow\""), "'precisions' is [\"exact\",\"slow\"]"},
+      {CardWith("\"style\": \"art\"", "\"aliases\": [\"a\", \"\"]"),
+       "'aliases' is [\"a\",\"\"], must be an array of names"},
+      {CardWith("\"style\": \"art\"", "\"aliases\": \"a\""), "'aliases' is \"a\", must be"},
       {CardWith("\"style\"", "\"sytle\""), "has an unknown field 'sytle'; known are name, family"},
   };
   for (const auto& test_case : kCases) {
@@ -335,6 +339,45 @@ TEST_F(RepositoryTest, ABareFileHasANameThatCanBeShown) {
   Write("caf\xe9.safetensors", CompactWeights(true));
   ExpectRefusal(absl::StatusCode::kInvalidArgument, "is no text in UTF-8");
   EXPECT_EQ(ModelRepository::Open({root_})->refused().front().name, "caf\\xe9");
+}
+
+TEST_F(RepositoryTest, ABareOnnxFileIsAModel) {
+  Write("1x-relu.onnx", test::OnnxFile().Add({"Relu", {"x"}, "out"}).bytes());
+  const auto repository = ModelRepository::Open({root_});
+  ASSERT_TRUE(repository.ok()) << repository.status();
+  const ModelCard& card = **repository->Find("1x-relu");
+  EXPECT_EQ(card.family, "onnx");
+  EXPECT_THAT(card.Scales(), ElementsAre(1));
+  EXPECT_TRUE(LoadNetwork(card, card.variants[0]).ok());
+}
+
+TEST_F(RepositoryTest, AliasesAreOfAFileThenOfCards) {
+  WriteModel(CardWith("\"scale\": 2", "\"scale\": 2, \"aliases\": [\"art\", \"new\", \"tiny\"]"));
+  Write("aliases.json", R"({"art": "tiny", "best": "none", "tiny": "other"})");
+  Write("second/aliases.json", R"({"art": "lost", "photo": "tiny"})");
+  const auto repository = ModelRepository::Open({root_, root_ / "second"});
+  ASSERT_TRUE(repository.ok()) << repository.status();
+  EXPECT_THAT(repository->aliases(),
+              ElementsAre(Pair("art", "tiny"), Pair("best", "none"), Pair("new", "tiny"),
+                          Pair("photo", "tiny"), Pair("tiny", "other")));
+  for (const char* name : {"tiny", "art", "new", "photo"}) {
+    EXPECT_EQ(repository->Find(name).value()->name, "tiny") << name;
+  }
+  EXPECT_EQ(repository->Find("best").status().message(), "no model 'none', there are: tiny");
+}
+
+TEST_F(RepositoryTest, BrokenAliasesAreRefused) {
+  const struct {
+    const char *json, *message;
+  } kCases[] = {{"[]", "aliases.json: is no JSON object of aliases"},
+                {R"({"": "x"})", "has the alias '', which is empty"},
+                {R"({"a\u0007": "x"})", "which is empty or no text"},
+                {R"({"a": 1})", "the alias 'a' must stand for the name of a model"},
+                {R"({"a": "x", "a": "y"})", "has the alias 'a' twice"}};
+  for (const auto& [json, message] : kCases) {
+    Write("aliases.json", json);
+    ExpectRefusal(absl::StatusCode::kInvalidArgument, message);
+  }
 }
 
 TEST_F(RepositoryTest, WhatIsRefusedKeepsNoOtherFromBeingServed) {

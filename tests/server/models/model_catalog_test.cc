@@ -90,6 +90,60 @@ TEST(ModelCatalogTest, OneThatCannotBeRunIsRefusedAndTheOthersAreServed) {
               HasSubstr("4x-swin.pth: is in no known format"));
 }
 
+TEST(ModelCatalogTest, AliasesStandForModelsAndOneIsTheDefault) {
+  TempFolder folder;
+  const auto create = [&](const std::string& default_model) {
+    return ModelCatalog::Create(*ModelRepository::Open({folder.path(), "engine/model/bundled"}),
+                                {.default_model = default_model}, nullptr);
+  };
+  EXPECT_EQ(create("")->default_model(), "general-2x");
+  WriteText(folder / "aliases.json",
+            R"({"default": "fast-2x", "art": "general-2x", "photo": "gone", "fast-2x": "gone"})");
+  const auto catalog = create("");
+  ASSERT_TRUE(catalog.ok()) << catalog.status();
+  EXPECT_EQ(catalog->default_model(), "fast-2x");
+  EXPECT_EQ((*catalog->Find(""))->card->name, "fast-2x");
+  EXPECT_EQ((*catalog->Find("default"))->card->name, "fast-2x");
+  EXPECT_EQ((*catalog->Find("art"))->card->name, "general-2x");
+  EXPECT_EQ((*catalog->Find("fast-2x"))->card->name, "fast-2x") << "a model's name is its own";
+  EXPECT_THAT((*catalog->Find("art"))->aliases, ElementsAre("art"));
+  EXPECT_THAT((*catalog->Find(""))->aliases, ElementsAre("default"));
+  EXPECT_EQ(catalog->Find("photo").status().code(), absl::StatusCode::kNotFound);
+  ASSERT_EQ(catalog->refused().size(), 1u);
+  EXPECT_EQ(catalog->refused()[0].name, "photo");
+  EXPECT_EQ(catalog->refused()[0].why.message(), "is an alias of 'gone', which is not served");
+  // The flag decides before the file, and takes aliases, too.
+  EXPECT_EQ(create("art")->default_model(), "general-2x");
+  EXPECT_THAT(std::string(create("photo").status().message()), HasSubstr("no model 'gone'"));
+}
+
+TEST(ModelCatalogTest, LicencesThatTheOperatorDoesNotNameAreRefused) {
+  const auto create = [](std::vector<std::string> licences) {
+    return ModelCatalog::Create(*ModelRepository::Open({"engine/model/bundled"}),
+                                {.allowed_licences = std::move(licences)}, nullptr);
+  };
+  EXPECT_TRUE(create({}).ok());
+  const auto catalog = create({"MIT", "cc0-1.0"});
+  ASSERT_TRUE(catalog.ok()) << catalog.status();
+  EXPECT_THAT(catalog->refused(), IsEmpty());
+  EXPECT_EQ(create({"MIT", "unstated"}).status().message(),
+            "model 'general-2x' is not served: model 'general-2x' has the licence 'CC0-1.0', "
+            "--allow-licences has MIT, unstated");
+}
+
+TEST(ModelCatalogTest, KnowsWhatAModelCostsAndHowFastItHasBeen) {
+  auto catalog = Bundled("general-2x");
+  const std::shared_ptr<const CatalogEntry> entry = *catalog->Find("");
+  EXPECT_EQ(entry->macs_per_pixel, 27'540);
+  // Seven layers of 3x3, the last of 12 channels that are shuffled: 4 pixels share their work.
+  EXPECT_GT(entry->weight_bytes, 4 * 4 * 27'540);
+  EXPECT_EQ(catalog->TimePerMegapixel(*entry), std::nullopt);
+  catalog->NoteRun("fast-2x", absl::Seconds(1), 1'000'000);
+  EXPECT_EQ(catalog->TimePerMegapixel(*entry), std::nullopt);
+  catalog->NoteRun("general-2x", absl::Seconds(1), 55'080'000'000);
+  EXPECT_EQ(catalog->TimePerMegapixel(*entry), absl::Milliseconds(500));
+}
+
 TEST(ModelCatalogTest, TheNativeScaleIsTheLeastAboveOne) {
   ModelCard card;
   card.variants = {{.scale = 1}, {.scale = 4}, {.scale = 3}};

@@ -1,0 +1,175 @@
+#include "client/cli/model_commands.h"
+
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/cli/errors.h"
+#include "client/cli/exit_code.h"
+#include "client/cli/flags.h"
+#include "client/cli/hard_end.h"
+#include "client/cli/interrupt.h"
+#include "client/http/http_target.h"
+#include "client/jobs/url_file.h"
+#include "engine/base/status_macros.h"
+
+namespace upscaled::client {
+namespace {
+
+// The server takes no larger ones.
+constexpr int64_t kMaxModelBytes = int64_t{512} << 20;
+
+struct AddModelFlags {
+  ConnectionFlags connection;
+  std::string from, name, sha256;
+};
+
+struct ExportModelFlags {
+  ConnectionFlags connection;
+  std::string model, format, output;
+  int scale = 0;
+  std::optional<int> noise_level;
+};
+
+void AddAdminConnection(CLI::App& command, ConnectionFlags& connection) {
+  connection.AddTo(command);
+  command.footer("\nAsks the server's --admin address, 127.0.0.1:8002 by default.");
+}
+
+// The last part of its path, as it is written.
+std::string UrlFileName(const std::string& url) {
+  const std::string path = url.substr(0, url.find_first_of("?#"));
+  return path.substr(path.rfind('/') + 1);
+}
+
+absl::StatusOr<std::unique_ptr<ImageSource>> OpenModel(const AddModelFlags& flags,
+                                                       std::stop_token stop) {
+  if (!IsHttpUrl(flags.from)) return OpenSource(flags.from);
+  if (flags.sha256.empty()) {
+    return absl::InvalidArgumentError(
+        "a model from a URL needs its --sha256, which whoever publishes it tells");
+  }
+  ASSIGN_OR_RETURN(UniqueFd file, Download(flags.from, kMaxModelBytes, std::move(stop)));
+  struct stat info {};
+  if (fstat(file.get(), &info) != 0) return absl::UnavailableError("the file is gone");
+  return std::make_unique<FileSource>(flags.from, std::move(file), info.st_size);
+}
+
+absl::StatusOr<v1::AddModelResponse> AddModel(const AddModelFlags& flags, std::stop_token stop) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<ImageSource> source, OpenModel(flags, stop));
+  if (source->total_bytes() == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(flags.from, " is empty, or no file"));
+  }
+  v1::AddModelStart start;
+  const std::string name = IsHttpUrl(flags.from)
+                               ? UrlFileName(flags.from)
+                               : std::filesystem::path(flags.from).filename().string();
+  start.set_file_name(flags.name.empty() ? name : flags.name);
+  start.set_size_bytes(source->total_bytes());
+  start.set_sha256(flags.sha256);
+  ASSIGN_OR_RETURN(const std::unique_ptr<UpscaleClient> client, flags.connection.MakeAdminClient());
+  return client->AddModel(start, *source, stop);
+}
+
+int RunAdd(const AddModelFlags& flags) {
+  const Interrupt interrupt;
+  const HardEnd end(flags.connection.timeout());
+  const absl::StatusOr<v1::AddModelResponse> added = AddModel(flags, interrupt.token());
+  if (!added.ok()) return Fail(added.status());
+  const v1::Model& model = added->model();
+  absl::PrintF("added %s: %s, scale %d, %.0f multiply-adds a pixel\nSHA-256 %s\n", model.name(),
+               model.family(), model.scales().empty() ? 0 : model.scales(0),
+               model.multiply_adds_per_pixel(), added->sha256());
+  return kExitOk;
+}
+
+// One file after the other, each of which appears when it is whole.
+class PieceWriter {
+ public:
+  explicit PieceWriter(std::string stem) : stem_(std::move(stem)) {}
+
+  absl::Status Write(const v1::ExportModelResponse& piece) {
+    if (piece.extension() != extension_) {
+      RETURN_IF_ERROR(Close());
+      extension_ = piece.extension();
+      ASSIGN_OR_RETURN(FileSink sink, FileSink::Create(stem_ + extension_));
+      sink_.emplace(std::move(sink));
+    }
+    return sink_->Write(piece.chunk());
+  }
+  absl::Status Close() {
+    if (!sink_) return absl::OkStatus();
+    RETURN_IF_ERROR(sink_->Commit());
+    absl::PrintF("%s%s\n", stem_, extension_);
+    sink_.reset();
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::string stem_;
+  std::string extension_;
+  std::optional<FileSink> sink_;
+};
+
+absl::Status ExportModel(const ExportModelFlags& flags, std::stop_token stop) {
+  v1::ExportModelRequest request;
+  request.set_name(flags.model);
+  request.set_scale(flags.scale);
+  if (flags.noise_level) request.set_noise_level(*flags.noise_level);
+  request.set_format(flags.format == "onnx"   ? v1::MODEL_FORMAT_ONNX
+                     : flags.format == "ncnn" ? v1::MODEL_FORMAT_NCNN
+                                              : v1::MODEL_FORMAT_SAFETENSORS);
+  ASSIGN_OR_RETURN(const std::unique_ptr<UpscaleClient> client, flags.connection.MakeAdminClient());
+  PieceWriter writer(flags.output.empty() ? flags.model : flags.output);
+  RETURN_IF_ERROR(client->ExportModel(
+      request, [&](const v1::ExportModelResponse& piece) { return writer.Write(piece); }, stop));
+  return writer.Close();
+}
+
+int RunExport(const ExportModelFlags& flags) {
+  const Interrupt interrupt;
+  const HardEnd end(flags.connection.timeout());
+  const absl::Status status = ExportModel(flags, interrupt.token());
+  return status.ok() ? kExitOk : Fail(status);
+}
+
+}  // namespace
+
+void AddModelFileCommands(CLI::App& models, int& exit_code) {
+  auto add = std::make_shared<AddModelFlags>();
+  CLI::App* command = models.add_subcommand("add", "Add a model to the server's repository");
+  command->add_option("from", add->from, "A .pth, .safetensors or .onnx file, or its URL")
+      ->type_name("FILE|URL")
+      ->required();
+  command->add_option("--name", add->name, "File name there, with its ending; default: its own")
+      ->type_name("NAME");
+  command->add_option("--sha256", add->sha256, "What the file's SHA-256 must be; a URL needs it")
+      ->type_name("HEX");
+  AddAdminConnection(*command, add->connection);
+  command->callback([add, &exit_code] { exit_code = RunAdd(*add); });
+
+  auto flags = std::make_shared<ExportModelFlags>();
+  command = models.add_subcommand("export", "Write a model's network as a file for other programs");
+  command->add_option("model", flags->model, "Name of the model")->type_name("MODEL")->required();
+  command->add_option("--to", flags->format, "Format")
+      ->check(CLI::IsMember({"onnx", "ncnn", "safetensors"}))
+      ->required();
+  command
+      ->add_option("-o,--output", flags->output,
+                   "Path without an ending, which the format gives; default: the model's name")
+      ->type_name("STEM");
+  command->add_option("--scale", flags->scale, "Which of its networks; default: the least above 1")
+      ->type_name("N");
+  command->add_option("-n,--noise", flags->noise_level, "Likewise; default: -1")->type_name("N");
+  AddAdminConnection(*command, flags->connection);
+  command->callback([flags, &exit_code] { exit_code = RunExport(*flags); });
+}
+
+}  // namespace upscaled::client

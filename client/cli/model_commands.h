@@ -1,0 +1,11 @@
+// `upscale models add` and `upscale models export`, for operators.
+#pragma once
+
+#include "CLI/CLI.hpp"
+
+namespace upscaled::client {
+
+// To `models`, whose own callback is to do nothing when one of them was given.
+void AddModelFileCommands(CLI::App& models, int& exit_code);
+
+}  // namespace upscaled::client

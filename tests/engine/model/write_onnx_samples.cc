@@ -1,0 +1,89 @@
+// Writes networks as ONNX files, each with an image and what the reference makes of it, for
+// onnxruntime_test.py: the bundled ones, and random ones of every operation.
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "engine/backends/reference/reference_backend.h"
+#include "engine/base/status_macros.h"
+#include "engine/image/image.h"
+#include "engine/model/onnx/exporter.h"
+#include "engine/model/repository.h"
+#include "nlohmann/json.hpp"
+#include "tests/engine/backends/random_network.h"
+#include "tests/support/run_image.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled {
+namespace {
+
+using std::filesystem::path;
+
+constexpr int kRandomNetworks = 30;
+
+// Of float pixels: one plane after the other.
+std::string Planes(const Image& image) {
+  const ImageView view = image.view();
+  std::string bytes;
+  for (int c = 0; c < 3; ++c) {
+    for (int y = 0; y < view.height_px(); ++y) {
+      for (int x = 0; x < view.width_px(); ++x) {
+        bytes.append(reinterpret_cast<const char*>(&view.row_as<float>(y)[3 * x + c]),
+                     sizeof(float));
+      }
+    }
+  }
+  return bytes;
+}
+
+void Write(const path& file, const std::string& bytes) {
+  std::ofstream(file, std::ios::binary) << bytes;
+}
+
+absl::StatusOr<nlohmann::json> WriteSample(const path& folder, const std::string& name,
+                                           const Network& network, std::mt19937& random) {
+  ASSIGN_OR_RETURN(const std::string onnx, ExportOnnx(network));
+  const Image source = test::RandomImage({17, 11, 3, SampleType::kF32}, random);
+  const Size size = source.spec().size();
+  Image result({size.width * network.scale, size.height * network.scale, 3, SampleType::kF32});
+  ASSIGN_OR_RETURN(const auto backend, CreateReferenceBackend({}));
+  ASSIGN_OR_RETURN(const auto executable, backend->Compile(network, Precision::kExact));
+  RETURN_IF_ERROR(
+      test::RunImage(*backend->CreateStream(), *executable,
+                     {test::WholeTask(*executable, source.view(), result.mutable_view())}));
+  Write(folder / (name + ".onnx"), onnx);
+  Write(folder / (name + ".in"), Planes(source));
+  Write(folder / (name + ".out"), Planes(result));
+  return nlohmann::json{
+      {"name", name}, {"width", size.width}, {"height", size.height}, {"scale", network.scale}};
+}
+
+absl::Status WriteSamples(const path& folder) {
+  std::mt19937 random = test::FreshRandom();
+  nlohmann::json samples = nlohmann::json::array();
+  ASSIGN_OR_RETURN(const ModelRepository bundled, ModelRepository::Open({UPSCALED_BUNDLED_MODELS}));
+  for (const ModelCard& card : bundled.models()) {
+    ASSIGN_OR_RETURN(const Network network, LoadNetwork(card, card.variants.front()));
+    ASSIGN_OR_RETURN(samples.emplace_back(), WriteSample(folder, card.name, network, random));
+  }
+  for (int i = 0; i < kRandomNetworks; ++i) {
+    const Network network = test::RandomNetwork(random);
+    if (network.align_px > 1) continue;  // no graph can hold it
+    ASSIGN_OR_RETURN(samples.emplace_back(),
+                     WriteSample(folder, "random" + std::to_string(i), network, random));
+  }
+  Write(folder / "samples.json", samples.dump());
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace upscaled
+
+int main(int, char** argv) {
+  const absl::Status written = upscaled::WriteSamples(argv[1]);
+  if (!written.ok()) std::fprintf(stderr, "%s\n", written.ToString().c_str());
+  return written.ok() ? 0 : 1;
+}
