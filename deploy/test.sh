@@ -41,7 +41,7 @@ fi
 if ((fuzz)); then
   build fuzz
   say "Fuzzing briefly"
-  step "fuzz" "$ROOT/tests/fuzz/run.sh" "$ROOT/build/fuzz" "${FUZZ_SECONDS:-5}"
+  step "fuzz" "$ROOT/tests/fuzz/run.sh" "$ROOT/build/fuzz" "${FUZZ_SECONDS:-2}"
 fi
 
 build "$preset" -DUPSCALED_TESTS=ON
