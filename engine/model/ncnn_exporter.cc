@@ -13,7 +13,8 @@
 namespace upscaled {
 namespace {
 
-std::string Exactly(float value) { return absl::StrFormat("%.9g", value); }
+// With an exponent: ncnn reads what has neither that nor a point as an integer.
+std::string Exactly(float value) { return absl::StrFormat("%.9e", value); }
 
 // Writes a line for each layer, one for its activation, and a Split where several read its result.
 class NcnnWriter {
@@ -124,8 +125,9 @@ class NcnnWriter {
       case Op::kResizeNearest:
       case Op::kResizeBilinear:
         return Line("Interp", inputs, {name},
-                    absl::StrCat("0=", layer.op == Op::kResizeNearest ? 1 : 2, " 1=", layer.factor,
-                                 " 2=", layer.factor));
+                    absl::StrCat("0=", layer.op == Op::kResizeNearest ? 1 : 2,
+                                 " 1=", Exactly(static_cast<float>(layer.factor)),
+                                 " 2=", Exactly(static_cast<float>(layer.factor))));
       case Op::kAdd:
         return Line("BinaryOp", inputs, {name}, "0=0");
       case Op::kMul:

@@ -55,6 +55,7 @@ absl::StatusOr<std::vector<ExportedFile>> Export(const ModelCard& card, const Mo
   std::vector<ExportedFile> files;
   if (format == pb::MODEL_FORMAT_SAFETENSORS) {
     ASSIGN_OR_RETURN(const std::unique_ptr<TensorFile> tensors, OpenWeightsFile(variant.weights));
+    RETURN_IF_ERROR(CheckUnchanged(card, variant));
     ASSIGN_OR_RETURN(std::string bytes, WriteSafetensors(*tensors));
     files.push_back({".safetensors", std::move(bytes)});
     return files;

@@ -149,6 +149,11 @@ absl::Status Prepare(const ModelRepository& now, ModelCache& cache) {
   return absl::OkStatus();
 }
 
+bool IsRefused(const std::vector<RefusedModel>& refused, std::string_view name) {
+  return std::any_of(refused.begin(), refused.end(),
+                     [&](const RefusedModel& model) { return model.name == name; });
+}
+
 }  // namespace
 
 ModelCatalog::ModelCatalog(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -184,7 +189,11 @@ absl::StatusOr<std::shared_ptr<const ModelCatalog::Listing>> ModelCatalog::List(
   NameAliases(*listing, options.default_model);
   SortByName(listing->refused);
   for (const RefusedModel& refused : listing->refused) {
-    if (before != nullptr && FindNamed(before->entries, refused.name)) return refused.why;
+    const bool served =
+        before != nullptr &&
+        (FindNamed(before->entries, refused.name) != nullptr ||
+         (refused.name == kAliasesName && !IsRefused(before->refused, kAliasesName)));
+    if (served) return refused.why;
     if (options.on_refused) options.on_refused(refused.name, refused.why);
   }
   RETURN_IF_ERROR(FindIn(listing, "").status());

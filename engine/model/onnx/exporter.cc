@@ -23,6 +23,7 @@ class Writer {
   explicit Writer(const Network& network) : network_(network) {
     model_.set_ir_version(kIrVersion);
     model_.add_opset_import()->set_version(kOperatorSet);
+    graph().set_name(network.name.empty() ? "network" : network.name);
     Describe(kImage, *graph().add_input());
     Describe(kResult, *graph().add_output());
   }

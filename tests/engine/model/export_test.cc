@@ -75,6 +75,23 @@ TEST_F(ExportTest, NcnnReadsBackAsTheSame) {
   }
 }
 
+// ncnn takes a parameter without a point or an exponent for an integer.
+TEST(NcnnExportTest, FloatsAreWrittenAsFloats) {
+  Network network;
+  network.scale = 2;
+  network.layers = {{.op = Op::kInput, .out_channels = 3},
+                    {.op = Op::kResizeNearest,
+                     .inputs = {0},
+                     .out_channels = 3,
+                     .factor = 2,
+                     .activation = Activation::kClip,
+                     .clip_min = 0,
+                     .clip_max = 1}};
+  const std::string param = ExportNcnn(network).param;
+  EXPECT_THAT(param, HasSubstr("0=1 1=2.000000000e+00 2=2.000000000e+00"));
+  EXPECT_THAT(param, HasSubstr("0=0.000000000e+00 1=1.000000000e+00"));
+}
+
 TEST_F(ExportTest, OnnxReadsBackAsTheSame) {
   int exported = 0;
   for (int i = 0; i < kNetworks; ++i) {

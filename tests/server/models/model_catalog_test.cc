@@ -289,6 +289,18 @@ TEST_F(ReloadTest, ANewModelThatIsBrokenIsRefusedAlone) {
   EXPECT_THAT(catalog_->refused(), IsEmpty());
 }
 
+TEST_F(ReloadTest, BrokenAliasesChangeNothing) {
+  WriteText(folder_ / "aliases.json", R"({"art": "second"})");
+  ASSERT_TRUE(Reload().ok());
+  ASSERT_TRUE(catalog_->Find("art").ok());
+  WriteText(folder_ / "aliases.json", R"({"art": )");
+  EXPECT_THAT(std::string(Reload().status().message()), HasSubstr("aliases.json"));
+  EXPECT_TRUE(catalog_->Find("art").ok());
+  std::filesystem::remove(folder_ / "aliases.json");
+  ASSERT_TRUE(Reload().ok());
+  EXPECT_FALSE(catalog_->Find("art").ok());
+}
+
 TEST_F(ReloadTest, ADeviceThatRefusesChangesNothing) {
   const std::shared_ptr<const CatalogEntry> old = *catalog_->Find("first");
   const auto old_executable = *Load(*old);
