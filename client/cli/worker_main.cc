@@ -23,6 +23,9 @@
 namespace upscaled::client {
 namespace {
 
+// Beyond the drain's end: to hand back what is left, and to hear of it from queue and server.
+constexpr absl::Duration kGrace = absl::Seconds(60);
+
 constexpr char kWorkerFooter[] = R"(
 Examples:
   upscale-worker --local --until-empty                # this machine, what 'upscale submit' has left
@@ -96,7 +99,7 @@ absl::Status RunWorker(const WorkerFlags& flags) {
   if (!flags.webhook_secret_file.empty()) {
     ASSIGN_OR_RETURN(options.webhook_secret, ReadWebhookSecret(flags.webhook_secret_file));
   }
-  Interrupt interrupt(options.drain + HardEnd::kGrace);
+  Interrupt interrupt(options.drain + kGrace);
   ASSIGN_OR_RETURN(const std::unique_ptr<JobQueue> queue, flags.queue.Open());
   ASSIGN_OR_RETURN(const ResultFolder results, OpenResults(flags));
   ASSIGN_OR_RETURN(const Connection connection, flags.connection.Connect(interrupt.token()));

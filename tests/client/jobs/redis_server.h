@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -50,10 +51,19 @@ class RedisServer {
     getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size);
     return ntohs(address.sin_port);
   }
-  bool Accepts() const {
+  // Something else may have taken the port meanwhile, and may never answer.
+  bool Answers() const {
     const UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const sockaddr_in address = Loopback(port_);
-    return connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+    const timeval timeout = {.tv_sec = 5};
+    setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+    if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+        send(fd.get(), "PING\r\n", 6, MSG_NOSIGNAL) != 6) {
+      return false;
+    }
+    char answer[5] = {};
+    return recv(fd.get(), answer, sizeof answer, MSG_WAITALL) == sizeof answer &&
+           std::string(answer, sizeof answer) == "+PONG";
   }
   // Leaves pid_ as it is when the port was taken meanwhile, or there is no such program.
   void Start() {
@@ -67,11 +77,20 @@ class RedisServer {
              static_cast<char*>(nullptr));
       _exit(127);
     }
-    while (!Accepts()) {
-      if (waitpid(pid, nullptr, WNOHANG) == pid) return;
+    if (pid < 0) return;
+    const absl::Time latest = absl::Now() + absl::Minutes(1);
+    while (waitpid(pid, nullptr, WNOHANG) == 0) {
+      if (Answers() && waitpid(pid, nullptr, WNOHANG) == 0) {
+        pid_ = pid;
+        return;
+      }
+      if (absl::Now() > latest) {
+        kill(pid, SIGKILL);
+        waitpid(pid, nullptr, 0);
+        return;
+      }
       absl::SleepFor(absl::Milliseconds(5));
     }
-    pid_ = pid;
   }
 
   int port_ = 0;

@@ -85,7 +85,8 @@ TEST_F(WorkerProcessTest, WhatAKilledWorkerHadIsDoneByTheNext) {
   HangFirst();
   WriteText(Path("a.png"), "a");
   ASSERT_EQ(Upscale({"submit", "-i", Path("a.png"), "-o", Path("a-2x.png")}).exit_code, kExitOk);
-  Process killed(Worker({"--lease", "1"}));
+  // One thread: a second one would lease the job again should the first be late with its heartbeat.
+  Process killed(Worker({"--lease", "1", "-j", "1"}));
   ASSERT_TRUE(begun_.WaitForNotificationWithTimeout(absl::Minutes(1)));
   EXPECT_EQ(Job()["state"], "running");
   killed.Signal(SIGKILL);
