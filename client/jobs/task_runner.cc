@@ -33,6 +33,8 @@ Blame BlameAtPlace(const absl::Status& status) {
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kFailedPrecondition:  // a folder where a file should be, or the reverse
       return Blame::kTask;
+    case absl::StatusCode::kInternal:  // a download has no place here
+      return Blame::kWorker;
     default:
       return Blame::kPassing;
   }
@@ -71,8 +73,8 @@ absl::StatusOr<std::unique_ptr<ImageSource>> OpenFile(const std::string& path) {
 absl::StatusOr<std::unique_ptr<ImageSource>> OpenUrl(const std::string& url, std::stop_token stop) {
   ASSIGN_OR_RETURN(UniqueFd file, Download(url, TaskRunner::kMaxSourceBytes, std::move(stop)));
   struct stat info {};
-  if (fstat(file.get(), &info) != 0) return absl::ErrnoToStatus(errno, "cannot read a download");
-  return std::make_unique<FileSource>(url, std::move(file), info.st_size);
+  if (fstat(file.get(), &info) != 0) return absl::InternalError("cannot read a download");
+  return std::make_unique<FileSource>(WithoutSecrets(url), std::move(file), info.st_size);
 }
 
 // The file of a result whose content address is `etag`; "": it has none, and gets the job's name.

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "client/http/http_target.h"
@@ -21,8 +22,6 @@ namespace {
 constexpr long kConnectTimeout_s = 30, kMaxRedirects = 5;
 // Slower than this for so long is a connection that stalled.
 constexpr long kStalledBytesPerSecond = 1000, kStalledTime_s = 60;
-
-std::string WithoutQuery(const std::string& url) { return url.substr(0, url.find_first_of("?#")); }
 
 // One request; the caller sets what is special of it.
 class Request {
@@ -60,19 +59,22 @@ class Request {
 
   absl::Status Perform(absl::string_view what) {
     const CURLcode code = curl_easy_perform(easy_.get());
-    if (code == CURLE_OK) return absl::OkStatus();
+    long status = 0;
+    curl_easy_getinfo(easy_.get(), CURLINFO_RESPONSE_CODE, &status);
+    // A redirection that is not followed is no error of libcurl's.
+    const bool refused = code == CURLE_OK && (status < 200 || status > 299);
+    if (code == CURLE_OK && !refused) return absl::OkStatus();
     if (stop_.stop_requested()) return absl::CancelledError("cancelled");
-    const std::string message =
-        absl::StrCat("cannot ", what, " ", WithoutQuery(url_), ": ",
-                     error_[0] != '\0' ? error_.data() : curl_easy_strerror(code));
+    const std::string message = absl::StrCat("cannot ", what, " ", WithoutSecrets(url_), ": ",
+                                             refused ? absl::StrCat("the answer was ", status)
+                                             : error_[0] != '\0' ? error_.data()
+                                                                 : curl_easy_strerror(code));
     if (code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL ||
         code == CURLE_TOO_MANY_REDIRECTS) {
       return absl::InvalidArgumentError(message);
     }
-    long status = 0;
-    curl_easy_getinfo(easy_.get(), CURLINFO_RESPONSE_CODE, &status);
-    return code == CURLE_HTTP_RETURNED_ERROR ? OfAnswer(status, message)
-                                             : absl::UnavailableError(message);
+    return refused || code == CURLE_HTTP_RETURNED_ERROR ? OfAnswer(status, message)
+                                                        : absl::UnavailableError(message);
   }
 
  private:
@@ -123,13 +125,29 @@ size_t WriteSpool(char* bytes, size_t size, size_t count, void* to) {
 // Of an answer's body, which libcurl would print.
 size_t Ignore(char*, size_t size, size_t count, void*) { return size * count; }
 
+// Of the file that a download goes to.
+absl::Status SpoolError(int error, absl::string_view what) {
+  return absl::InternalError(
+      absl::StrCat(what, ": ", std::error_code(error, std::generic_category()).message()));
+}
+
 }  // namespace
 
+std::string WithoutSecrets(const std::string& url) {
+  const size_t scheme = url.find("://");
+  if (scheme == std::string::npos) return url;
+  std::string bare = url.substr(0, url.find_first_of("?#"));
+  const size_t authority = scheme + 3;
+  const size_t at = bare.substr(0, bare.find('/', authority)).rfind('@');
+  return at == std::string::npos ? bare : bare.erase(authority, at + 1 - authority);
+}
+
 absl::StatusOr<UniqueFd> Download(const std::string& url, int64_t max_bytes, std::stop_token stop) {
-  const std::string folder = std::filesystem::temp_directory_path();
+  std::error_code error;
+  const std::string folder = std::filesystem::temp_directory_path(error);
+  if (error) return SpoolError(error.value(), "there is no folder for temporary files");
   UniqueFd file(open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR));
-  if (!file.valid())
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot make a file in ", folder));
+  if (!file.valid()) return SpoolError(errno, absl::StrCat("cannot make a file in ", folder));
   Spool spool{.fd = file.get(), .room = max_bytes};
   Request request(url, std::move(stop));
   request.Set(CURLOPT_FOLLOWLOCATION, 1L);
@@ -139,14 +157,13 @@ absl::StatusOr<UniqueFd> Download(const std::string& url, int64_t max_bytes, std
   const absl::Status status = request.Perform("fetch");
   if (spool.full) {
     return absl::InvalidArgumentError(
-        absl::StrCat(WithoutQuery(url), " has more than ", max_bytes, " bytes"));
+        absl::StrCat(WithoutSecrets(url), " has more than ", max_bytes, " bytes"));
   }
   if (spool.error != 0) {
-    return absl::ErrnoToStatus(spool.error, absl::StrCat("cannot write to a file in ", folder));
+    return SpoolError(spool.error, absl::StrCat("cannot write to a file in ", folder));
   }
   RETURN_IF_ERROR(status);
-  if (lseek(file.get(), 0, SEEK_SET) != 0)
-    return absl::ErrnoToStatus(errno, "cannot rewind a file");
+  if (lseek(file.get(), 0, SEEK_SET) != 0) return SpoolError(errno, "cannot rewind a file");
   return file;
 }
 

@@ -1,6 +1,8 @@
 // What becomes of jobs, whatever happens to their worker, their server and their images.
 #include "client/jobs/worker.h"
 
+#include <stdlib.h>
+
 #include <atomic>
 #include <map>
 #include <memory>
@@ -281,6 +283,33 @@ TEST_F(WorkerTest, SourcesAndOutputsMayBeUrls) {
   EXPECT_EQ(Info("gone").state, JobState::kFailed);
   EXPECT_THAT(Info("gone").report, HasSubstr("404"));
   EXPECT_THAT(Info("gone").report, Not(HasSubstr("secret")));
+}
+
+TEST_F(WorkerTest, ARedirectionOfWhatIsSentIsNoSuccess) {
+  FakeHttpServer moved([](const FakeHttpRequest&) {
+    return FakeAnswer("302 Found", "Location: /elsewhere\r\n", "");
+  });
+  WriteText(folder_ / "in/a", "an image");
+  const std::string source = folder_ / "in/a";
+  SubmitTask("put", TaskToJson({.source = source, .output = moved.url() + "/result"}));
+  SubmitTask("post", TaskToJson({.source = source, .webhook = moved.url()}));
+  ASSERT_TRUE(Work().ok()) << log();
+  EXPECT_EQ(Info("put").state, JobState::kFailed);
+  EXPECT_THAT(Info("put").report, HasSubstr("302"));
+  EXPECT_EQ(Info("post").state, JobState::kDone);
+  EXPECT_EQ(Info("post").deliveries, options_.max_deliveries);
+}
+
+TEST_F(WorkerTest, ADownloadThatHasNoPlaceCostsNoJob) {
+  const char* const before = getenv("TMPDIR");
+  const std::string folder = before == nullptr ? "/tmp" : before;
+  SubmitTask("a", TaskToJson({.source = "http://127.0.0.1:1/a"}));
+  setenv("TMPDIR", (folder_ / "none").c_str(), /*overwrite=*/1);
+  const absl::Status status = Work();
+  setenv("TMPDIR", folder.c_str(), /*overwrite=*/1);
+  EXPECT_TRUE(absl::IsInternal(status)) << status;
+  EXPECT_EQ(Info("a").state, JobState::kWaiting);
+  EXPECT_EQ(Info("a").deliveries, 0);
 }
 
 TEST_F(WorkerTest, AHostThatIsLostIsAskedAgain) {
