@@ -13,6 +13,7 @@
 #include "client/cli/exit_code.h"
 #include "client/cli/flags.h"
 #include "client/cli/queue_flags.h"
+#include "client/jobs/shallow_json.h"
 #include "engine/base/status_macros.h"
 #include "nlohmann/json.hpp"
 
@@ -30,8 +31,14 @@ struct JobsFlags {
 
 // What a queue keeps as JSON; an empty object for what is none.
 nlohmann::json Parse(const std::string& text) {
-  nlohmann::json object = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json object = ParseShallow(text);
   return object.is_object() ? object : nlohmann::json::object();
+}
+
+// Of a field that is text; "" for any other.
+std::string Text(const nlohmann::json& object, const char* name) {
+  const auto field = object.find(name);
+  return field != object.end() && field->is_string() ? field->get<std::string>() : "";
 }
 
 void PrintJson(const JobInfo& job) {
@@ -47,10 +54,10 @@ void PrintJson(const JobInfo& job) {
 
 void PrintLine(const JobInfo& job) {
   const nlohmann::json task = Parse(job.task), report = Parse(job.report);
-  const std::string source = task.value("source", "?");
-  const std::string output = task.value("output", report.value("result", ""));
-  const std::string message = report.value("message", "");
-  absl::PrintF("%s  %-9s %s%s%s\n", job.id, JobStateName(job.state), source,
+  const std::string source = Text(task, "source"), message = Text(report, "message");
+  const std::string output =
+      Text(task.contains("output") ? task : report, task.contains("output") ? "output" : "result");
+  absl::PrintF("%s  %-9s %s%s%s\n", job.id, JobStateName(job.state), source.empty() ? "?" : source,
                output.empty() ? "" : " -> " + output, message.empty() ? "" : ": " + message);
 }
 

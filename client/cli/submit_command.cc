@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -117,6 +118,17 @@ absl::StatusOr<std::vector<ImageJob>> Plan(const SubmitFlags& flags) {
   return jobs;
 }
 
+// INVALID_ARGUMENT for what JSON would change.
+absl::StatusOr<std::string> ToText(const Task& task) {
+  std::string text = TaskToJson(task);
+  ASSIGN_OR_RETURN(const Task kept, ParseTask(text));
+  if (kept.source == task.source && kept.output == task.output && kept.webhook == task.webhook) {
+    return text;
+  }
+  return absl::InvalidArgumentError(absl::StrCat("a job's paths must be UTF-8, which ", kept.source,
+                                                 " or ", kept.output, " is not"));
+}
+
 absl::StatusOr<std::vector<NewJob>> Submit(const SubmitFlags& flags,
                                            const std::vector<ImageJob>& images) {
   Task task{.options = flags.upscale.ToProto(), .webhook = flags.webhook};
@@ -126,7 +138,8 @@ absl::StatusOr<std::vector<NewJob>> Submit(const SubmitFlags& flags,
     task.source = image.input;
     task.output = image.output;
     task.options.set_format(image.format);
-    jobs.push_back({.id = RandomUuid(), .task = TaskToJson(task)});
+    ASSIGN_OR_RETURN(std::string text, ToText(task));
+    jobs.push_back({.id = RandomUuid(), .task = std::move(text)});
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<JobQueue> queue, flags.queue.Open());
   RETURN_IF_ERROR(queue->Enqueue(jobs));

@@ -3,6 +3,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/error_details.h"
+#include "client/jobs/shallow_json.h"
+#include "client/jobs/url_file.h"
 #include "nlohmann/json.hpp"
 
 namespace upscaled::client {
@@ -44,8 +46,13 @@ std::string ResultReport(const TaskOutcome& outcome) {
 std::string ErrorReport(const absl::Status& error) { return Text(ToJson(error)); }
 
 std::string DeadLetter(const LeasedJob& job, const absl::Status& error) {
-  json task = json::parse(job.task, nullptr, /*allow_exceptions=*/false);
+  json task = ParseShallow(job.task);
   if (task.is_discarded()) task = job.task;
+  if (task.is_object()) {
+    for (json& field : task) {
+      if (field.is_string()) field = WithoutSecrets(field.get<std::string>());
+    }
+  }
   return Text({{"job", job.id},
                {"deliveries", job.delivery},
                {"error", ToJson(error)},

@@ -37,7 +37,9 @@ absl::StatusOr<std::unique_ptr<JobQueue>> OpenQueue(const std::string& address, 
 #else
   constexpr char kQueues[] = "a folder (redis:// is not built in, for want of hiredis)";
 #endif
-  return absl::InvalidArgumentError(absl::StrCat("the queue ", address, " is not ", kQueues));
+  // The rest may hold a password.
+  const std::string scheme = address.substr(0, address.find("://"));
+  return absl::InvalidArgumentError(absl::StrCat("the queue ", scheme, ":// is not ", kQueues));
 }
 
 }  // namespace upscaled::client

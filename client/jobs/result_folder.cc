@@ -1,5 +1,8 @@
 #include "client/jobs/result_folder.h"
 
+#include <sys/stat.h>
+
+#include <cerrno>
 #include <chrono>
 #include <system_error>
 #include <vector>
@@ -40,9 +43,15 @@ void RemoveStale(const fs::path& folder) {
 
 absl::StatusOr<ResultFolder> ResultFolder::Open(const fs::path& folder) {
   std::error_code error;
-  fs::create_directories(folder / kErrors, error);
+  fs::create_directories(folder, error);
   if (error) {
     return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot make ", folder.native()));
+  }
+  // Whoever made it otherwise wants it so.
+  const fs::path errors = folder / kErrors;
+  const int why = mkdir(errors.c_str(), S_IRWXU) == 0 ? 0 : errno;
+  if (why != 0 && !fs::is_directory(errors, error)) {
+    return absl::ErrnoToStatus(why, absl::StrCat("cannot make ", errors.native()));
   }
   RemoveStale(folder);
   return ResultFolder(folder);

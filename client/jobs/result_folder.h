@@ -16,8 +16,8 @@ namespace upscaled::client {
 // safe.
 class ResultFolder {
  public:
-  // Makes `folder` and its errors/ where there are none. Removes what killed workers have left:
-  // files that were not finished, and have not grown for a day.
+  // Makes `folder` and its errors/, for this user alone, where there are none. Removes what killed
+  // workers have left: files that were not finished, and have not grown for a day.
   static absl::StatusOr<ResultFolder> Open(const std::filesystem::path& folder);
 
   std::filesystem::path PathOf(const std::string& name) const { return folder_ / name; }

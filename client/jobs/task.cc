@@ -3,6 +3,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/http/http_target.h"
+#include "client/jobs/shallow_json.h"
+#include "client/jobs/url_file.h"
 #include "engine/base/status_macros.h"
 #include "google/protobuf/util/json_util.h"
 #include "nlohmann/json.hpp"
@@ -27,7 +29,7 @@ absl::Status ReadPlace(const std::string& name, const json& value, std::string& 
   if (!value.is_string()) return Wrong(absl::StrCat("has a \"", name, "\" that is no text"));
   place = value.get<std::string>();
   if (absl::StartsWith(place, "/") || IsHttpUrl(place)) return absl::OkStatus();
-  return Wrong(absl::StrCat("has the ", name, " \"", place,
+  return Wrong(absl::StrCat("has the ", name, " \"", WithoutSecrets(place),
                             "\", which is neither an absolute path nor an http(s) URL"));
 }
 
@@ -54,7 +56,7 @@ std::string TaskToJson(const Task& task) {
 }
 
 absl::StatusOr<Task> ParseTask(const std::string& text) {
-  const json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const json object = ParseShallow(text);
   if (!object.is_object()) return Wrong("is no JSON object");
   Task task;
   for (const auto& [name, value] : object.items()) RETURN_IF_ERROR(ReadField(name, value, task));

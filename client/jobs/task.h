@@ -19,6 +19,7 @@ struct Task {
   std::string webhook;  // a URL that hears of the end (webhook.h); "": none
 };
 
+// Bytes that are no UTF-8 are replaced.
 std::string TaskToJson(const Task& task);
 // INVALID_ARGUMENT, with the field that is wrong, also for a field that is not known: it would say
 // something that must not be overlooked.

@@ -97,7 +97,10 @@ void Worker::RunJob(const LeasedJob& job) {
     const auto request_stop = [&stop] { stop.request_stop(); };
     const std::stop_callback lost(keeper.token(), request_stop);
     const std::stop_callback abort(abort_.get_token(), request_stop);
-    const absl::StatusOr<Task> task = ParseTask(job.task);
+    // Should reading a task be what kills workers, its webhook hears nothing.
+    const absl::StatusOr<Task> task = job.delivery > options_.max_deliveries + 1
+                                          ? absl::AbortedError("not read any more")
+                                          : ParseTask(job.task);
     outcome = Attempt(job, task, stop.get_token());
     settled = keeper.lost();
     if (settled.ok()) {

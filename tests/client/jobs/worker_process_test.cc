@@ -9,6 +9,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "client/cli/exit_code.h"
+#include "client/jobs/sqlite_queue.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -21,6 +22,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class WorkerProcessTest : public ::testing::Test {
  protected:
@@ -125,9 +127,19 @@ TEST_F(WorkerProcessTest, Cancels) {
   EXPECT_EQ(server_.starts().size(), 0u);
 }
 
+TEST_F(WorkerProcessTest, ListsWhatIsNoTask) {
+  const auto queue = SqliteQueue::Open(Path("queue"), RetryClock::Real());
+  ASSERT_TRUE(queue.ok()) << queue.status();
+  ASSERT_TRUE((*queue)->Enqueue({{{.id = "odd", .task = R"({"source": 1, "output": []})"}}}).ok());
+  const ProcessResult listed = Upscale({"jobs"});
+  EXPECT_EQ(listed.exit_code, kExitOk) << listed.err;
+  EXPECT_THAT(listed.out, HasSubstr("odd  waiting   ?\n"));
+}
+
 TEST_F(WorkerProcessTest, SaysWhatCannotBeSubmittedOrWorkedOn) {
   WriteText(Path("x/a.png"), "a");
   WriteText(Path("y/a.png"), "a");
+  WriteText(Path("\xff.png"), "a");
   const struct {
     std::vector<std::string> arguments;
     const char* says;
@@ -135,6 +147,7 @@ TEST_F(WorkerProcessTest, SaysWhatCannotBeSubmittedOrWorkedOn) {
       {{"submit", "-o", "out/"}, "nothing to submit"},
       {{"submit", "-i", "-", "-o", "out/"}, "standard input"},
       {{"submit", "-i", Path("none.png"), "-o", "out/"}, "none.png"},
+      {{"submit", "-i", Path("\xff.png"), "-o", "out/"}, "UTF-8"},
       {{"submit", "--list", Path("none"), "-o", "out/"}, "cannot read"},
       {{"submit", "-i", Path("x/a.png"), Path("y/a.png"), "-o", "out"}, "both become"},
   };
@@ -143,9 +156,10 @@ TEST_F(WorkerProcessTest, SaysWhatCannotBeSubmittedOrWorkedOn) {
     EXPECT_NE(result.exit_code, kExitOk) << says;
     EXPECT_THAT(result.err, HasSubstr(says));
   }
-  const ProcessResult by_url = Process({WORKER_BINARY, "--queue", "ftp:/" + Path("queue")}).Wait();
+  const ProcessResult by_url = Process({WORKER_BINARY, "--queue", "ftp://me:hidden@host"}).Wait();
   EXPECT_EQ(by_url.exit_code, kExitBadArguments);
   EXPECT_THAT(by_url.err, HasSubstr("is not a folder"));
+  EXPECT_THAT(by_url.err, Not(HasSubstr("hidden")));
 }
 
 }  // namespace

@@ -135,13 +135,16 @@ TEST_F(WorkerTest, WhatNoOtherTryWouldMendEndsInErrors) {
   std::filesystem::remove(folder_ / "in/gone");
   SubmitTask("words", "upscale this, please");
   SubmitTask("field", R"({"source": "/a.png", "scale": 2})");
+  SubmitTask("deep", R"({"source": "/a.png", "options": )" + std::string(500'000, '[') +
+                         std::string(500'000, ']') + "}");
   SubmitTask("folder", TaskToJson({.source = folder_ / "in"}));
   Submit("output", "an image whose output is a folder");
   std::filesystem::create_directories(Output("output"));
   ASSERT_TRUE(Work().ok()) << log();
   const std::map<std::string, std::string> reasons = {
       {"image", "INVALID_IMAGE"}, {"gone", "cannot open"},  {"words", "no JSON object"},
-      {"field", "\\\"scale\\\""}, {"folder", "is no file"}, {"output", "out/output"}};
+      {"field", "\\\"scale\\\""}, {"folder", "is no file"}, {"output", "out/output"},
+      {"deep", "no JSON object"}};
   for (const auto& [id, reason] : reasons) {
     EXPECT_EQ(Info(id).state, JobState::kFailed) << id;
     EXPECT_EQ(Info(id).deliveries, 1) << id;
@@ -298,6 +301,18 @@ TEST_F(WorkerTest, ARedirectionOfWhatIsSentIsNoSuccess) {
   EXPECT_THAT(Info("put").report, HasSubstr("302"));
   EXPECT_EQ(Info("post").state, JobState::kDone);
   EXPECT_EQ(Info("post").deliveries, options_.max_deliveries);
+}
+
+TEST_F(WorkerTest, WhatUrlsHoldSecretIsNotWritten) {
+  SubmitTask("gone", TaskToJson({.source = "http://me:hidden@127.0.0.1:1/a?signature=hidden",
+                                 .output = "https://me:hidden@host/b?signature=hidden"}));
+  ASSERT_TRUE(Work().ok()) << log();
+  EXPECT_EQ(Info("gone").state, JobState::kFailed);
+  EXPECT_THAT(ErrorFile("gone"), HasSubstr("\"https://host/b\""));
+  EXPECT_THAT(ErrorFile("gone"), HasSubstr("http://127.0.0.1:1/a"));
+  EXPECT_THAT(ErrorFile("gone") + Info("gone").report + log(), Not(HasSubstr("hidden")));
+  EXPECT_EQ(std::filesystem::status(folder_ / "results/errors").permissions(),
+            std::filesystem::perms::owner_all);
 }
 
 TEST_F(WorkerTest, ADownloadThatHasNoPlaceCostsNoJob) {
