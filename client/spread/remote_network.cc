@@ -17,19 +17,31 @@ namespace {
 // the image.
 constexpr int kTilePx = 512;
 constexpr int kMinTilePx = 32;
+// Of a result between two passes.
+constexpr int64_t kMaxPixelBytes = 3 * sizeof(float);
+// Of a message beside its pixels.
+constexpr int64_t kMessageOverheadBytes = 4096;
+
+int64_t SideOf(int64_t pixels) {
+  return static_cast<int64_t>(std::sqrt(static_cast<double>(std::max<int64_t>(pixels, 0))));
+}
 
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const RemoteNetwork>> RemoteNetwork::Open(
     UpscaleClient& client, v1::UpscaleTilesStart start, int64_t max_tile_pixels,
-    std::stop_token stop) {
+    int64_t max_message_bytes, std::stop_token stop) {
   ASSIGN_OR_RETURN(const v1::UpscaleTilesHeader header, client.DescribeTiles(start, stop));
-  const auto max_side = static_cast<int64_t>(std::sqrt(static_cast<double>(max_tile_pixels)));
-  const int64_t tile_px = std::min<int64_t>(kTilePx, max_side - 2 * int64_t{header.reach_px()});
+  const int64_t max_result_px =
+      SideOf((max_message_bytes - kMessageOverheadBytes) / kMaxPixelBytes);
+  const int64_t tile_px =
+      std::min<int64_t>({kTilePx, SideOf(max_tile_pixels) - 2 * int64_t{header.reach_px()},
+                         max_result_px / std::max(start.scale(), 1)});
   if (tile_px < kMinTilePx) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "the server takes tiles of ", max_tile_pixels, " pixels; of model ", start.model(), ", ",
-        header.reach_px(), " px around a part count, which leaves less than ", kMinTilePx));
+        "the server takes tiles of ", max_tile_pixels, " pixels, the client messages of ",
+        max_message_bytes, " bytes; of model ", start.model(), ", ", header.reach_px(),
+        " px around a part count, which leaves less than ", kMinTilePx));
   }
   start.set_computation(header.computation());
   return std::shared_ptr<const RemoteNetwork>(

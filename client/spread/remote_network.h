@@ -19,11 +19,12 @@ namespace upscaled::client {
 class RemoteNetwork final : public Executable {
  public:
   // Asks a server. `start` names scale and precision; tiles will have `max_tile_pixels` at most,
-  // with what they depend on. Errors as UpscaleClient::DescribeTiles; FAILED_PRECONDITION when that
-  // is too few.
+  // with what they depend on, and results that a message of `max_message_bytes` holds. Errors as
+  // UpscaleClient::DescribeTiles; FAILED_PRECONDITION when that is too few.
   static absl::StatusOr<std::shared_ptr<const RemoteNetwork>> Open(UpscaleClient& client,
                                                                    v1::UpscaleTilesStart start,
                                                                    int64_t max_tile_pixels,
+                                                                   int64_t max_message_bytes,
                                                                    std::stop_token stop);
 
   const v1::UpscaleTilesStart& start() const { return start_; }

@@ -148,7 +148,8 @@ class SpreadImage {
                             ? model_.default_precision()
                             : request_.options.precision());
     start.set_request_id(request_.request_id);
-    return RemoteNetwork::Open(client_, std::move(start), max_tile_pixels_, stop_);
+    return RemoteNetwork::Open(client_, std::move(start), max_tile_pixels_,
+                               options_.max_message_bytes, stop_);
   }
 
   void Announce(const TranscodePlan& plan) {

@@ -12,8 +12,9 @@
 namespace upscaled::client {
 
 struct SpreadOptions {
-  int calls = 8;                                      // at a time, a tile each
-  absl::Duration timeout = absl::InfiniteDuration();  // of an image
+  int calls = 8;                                               // at a time, a tile each
+  absl::Duration timeout = absl::InfiniteDuration();           // of an image
+  int max_message_bytes = ChannelOptions().max_message_bytes;  // as the client's channel
 };
 
 // Thread safe; every image has calls of its own.

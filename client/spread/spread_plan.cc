@@ -60,6 +60,9 @@ absl::StatusOr<v1::Model> FindModel(const v1::ListModelsResponse& models, const 
   for (const v1::Model& model : models.models()) {
     if (name.empty() ? model.is_default() : model.name() == name) return model;
   }
+  for (const v1::Model& model : models.models()) {
+    if (std::ranges::count(model.aliases(), name) != 0) return model;
+  }
   const auto format = [](std::string* out, const v1::Model& m) { absl::StrAppend(out, m.name()); };
   return absl::NotFoundError(absl::StrCat(
       "no model '", name, "'; there are: ", absl::StrJoin(models.models(), ", ", format)));

@@ -17,7 +17,8 @@ struct SpreadPlan {
   std::vector<ModelVariant> passes;
 };
 
-// The model of that name in `models`, or the default one. NOT_FOUND lists the names there are.
+// The model of that name in `models`, or else of that alias, or the default one. NOT_FOUND lists
+// the names there are.
 absl::StatusOr<::upscale::v1::Model> FindModel(const ::upscale::v1::ListModelsResponse& models,
                                                const std::string& name);
 

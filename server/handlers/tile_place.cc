@@ -1,6 +1,7 @@
 #include "server/handlers/tile_place.h"
 
 #include <cstdint>
+#include <limits>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +17,8 @@ namespace pb = upscale::v1;
 constexpr int kChannels = 3;
 // Keeps the arithmetic of a pass's coordinates far from overflow.
 constexpr int kMaxImageSidePx = 1 << 20;
+// Of a message's pixels: protobuf counts a message's bytes in int.
+constexpr int64_t kMaxResultBytes = std::numeric_limits<int32_t>::max() - (int64_t{64} << 10);
 
 absl::Status Invalid(const std::string& message) {
   return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidImage, message);
@@ -45,6 +48,16 @@ absl::Status CheckBytes(const pb::Tile& tile) {
   return Invalid(absl::StrCat("the tile has ", tile.pixels().size(), " bytes of pixels; ",
                               tile.width_px(), " x ", tile.height_px(), " pixels of ", kChannels,
                               " samples of ", tile.bits_per_sample(), " bits have ", expected));
+}
+
+absl::Status CheckResultBytes(Size part, int scale, SampleType type) {
+  const int64_t bytes =
+      part.Area() * scale * scale * kChannels * static_cast<int64_t>(SampleBytes(type));
+  if (bytes <= kMaxResultBytes) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kLimitExceeded,
+                   absl::StrCat("the tile's result of ", part.width, " x ", part.height,
+                                " pixels, each way times ", scale, ", has ", bytes,
+                                " bytes, more than the ", kMaxResultBytes, " of a message"));
 }
 
 bool IsImageSide(int px) { return px >= 1 && px <= kMaxImageSidePx; }
@@ -113,6 +126,8 @@ absl::StatusOr<PlacedTile> PlaceTile(const pb::Tile& tile, const Limits& limits,
     ASSIGN_OR_RETURN(placed.part, PartOf(tile, executable));
   }
   const int scale = executable.network().scale;
+  const Size part{placed.part.result.width, placed.part.result.height};
+  RETURN_IF_ERROR(CheckResultBytes(part, scale, result_type));
   placed.source = {size.width, size.height, kChannels, type};
   placed.result = {placed.part.result.width * scale, placed.part.result.height * scale, kChannels,
                    result_type};

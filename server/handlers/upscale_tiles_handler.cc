@@ -1,5 +1,6 @@
 #include "server/handlers/upscale_tiles_handler.h"
 
+#include <algorithm>
 #include <bit>
 #include <memory>
 #include <optional>
@@ -119,7 +120,10 @@ class TilesRun {
         DeviceChooser::Choice choice,
         environment_.chooser.Load(card, {&variant, 1}, precision.value_or(model->default_precision),
                                   /*pixels=*/0, &context_.cancellation));
+    const Precision chosen = precision.value_or(model->default_precision);
+    RETURN_IF_ERROR(PreferComputation(start.computation(), card, *variant, chosen, choice));
     executable_ = choice.executables.front();
+    named_ = start.report_header() || !start.computation().empty();
     flow_.Adopt(std::move(choice));
     bytes_per_part_ = ImageRun::BytesPerTile(*executable_);
     const size_t scratch_bytes = executable_->ScratchBytes(executable_->PreferredTile());
@@ -127,7 +131,30 @@ class TilesRun {
         context_.reservation,
         environment_.admission.Reserve(
             {.scratch_bytes = static_cast<int64_t>(scratch_bytes), .payer = context_.payer}));
-    return Introduce(start, card, *variant, precision.value_or(model->default_precision));
+    return Introduce(start, card, *variant, chosen);
+  }
+
+  // Binds the call to the device class that computes as `wanted` ("": any) says, where one does.
+  absl::Status PreferComputation(const std::string& wanted, const ModelCard& card,
+                                 const ModelVariant& variant, Precision precision,
+                                 DeviceChooser::Choice& choice) {
+    const auto parts = choice.executables.front()->parts();
+    std::optional<int> device_class;  // last looked at
+    for (const DeviceExecutable::Part& part : parts) {
+      if (wanted.empty() || part.device->device_class() == device_class) continue;
+      device_class = part.device->device_class();
+      ASSIGN_OR_RETURN(const std::string name, NameComputation(card, variant, precision, part));
+      if (name != wanted) continue;
+      if (device_class == choice.executables.front()->device_class()) break;
+      std::vector<DeviceExecutable::Part> sorted(parts.begin(), parts.end());
+      std::ranges::stable_partition(sorted, [&](const DeviceExecutable::Part& candidate) {
+        return candidate.device->device_class() == device_class;
+      });
+      choice.executables = {std::make_shared<const DeviceExecutable>(std::move(sorted))};
+      choice.binding.MoveTo(*device_class);
+      break;
+    }
+    return absl::OkStatus();
   }
 
   // The header, if the client wants one, and whether it gets the computation that it wants.
@@ -138,7 +165,8 @@ class TilesRun {
     pb::UpscaleTilesResponse response;
     pb::UpscaleTilesHeader& header = *response.mutable_header();
     header.set_reach_px(ReachOf(*executable_).halo_px);
-    ASSIGN_OR_RETURN(*header.mutable_computation(), NameComputation(card, variant, precision));
+    ASSIGN_OR_RETURN(*header.mutable_computation(),
+                     NameComputation(card, variant, precision, executable_->parts().front()));
     if (!start.computation().empty() && start.computation() != header.computation()) {
       return MakeError(
           absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption,
@@ -150,14 +178,14 @@ class TilesRun {
 
   // UpscaleTilesHeader.computation: the name of the result of no source.
   absl::StatusOr<std::string> NameComputation(const ModelCard& card, const ModelVariant& variant,
-                                              Precision precision) {
+                                              Precision precision,
+                                              const DeviceExecutable::Part& part) {
     if (environment_.sharing == nullptr) return std::string();
     ASSIGN_OR_RETURN(const Digest key,
                      environment_.sharing->KeyOf(
                          /*tenant=*/"", Digest{}, RequestOptions{},
                          ResolvedJob{.passes = {&variant}, .precision = precision}, card));
-    return environment_.sharing->NameOf(
-        key, executable_->parts().front().device->backend().arithmetic());
+    return environment_.sharing->NameOf(key, part.device->backend().arithmetic());
   }
 
   absl::Status TakeTiles() {
@@ -283,8 +311,12 @@ class TilesRun {
   }
 
   // On the scheduler's threads.
-  void Conclude(const std::shared_ptr<TileJob>& job, const absl::Status& status)
+  void Conclude(const std::shared_ptr<TileJob>& job, absl::Status status)
       ABSL_LOCKS_EXCLUDED(mutex_) {
+    if (status.ok() && named_ && IsMixed()) {
+      status = MakeError(absl::StatusCode::kUnavailable, ErrorReason::kDeviceFailure,
+                         "a device that computes other bytes has taken over");
+    }
     if (status.ok()) {
       job->reservation.ReportProgress(job->cost);
       const pb::Tile& result = job->response.tile();
@@ -298,6 +330,16 @@ class TilesRun {
     }
     // The result's memory is the reservation's until it has left.
     writer_.Send(std::move(job->response), job->reserved_bytes, job);
+  }
+
+  // Whether a device of another class than the named one has computed, too.
+  bool IsMixed() const {
+    return std::ranges::any_of(flow_.usage().devices, [this](const std::string& name) {
+      return std::ranges::none_of(executable_->parts(), [&](const DeviceExecutable::Part& part) {
+        return part.device->name() == name &&
+               part.device->device_class() == executable_->device_class();
+      });
+    });
   }
 
   static pb::UpscaleTilesResponse ErrorResponse(uint64_t id, const absl::Status& status) {
@@ -338,6 +380,7 @@ class TilesRun {
   MessageWriter<pb::UpscaleTilesResponse>& writer_;
   RequestFlow flow_;
   std::shared_ptr<const DeviceExecutable> executable_;
+  bool named_ = false;  // the client goes by the computation's name
   int halo_px_ = 0;
   size_t bytes_per_part_ = 0;
 

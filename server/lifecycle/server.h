@@ -136,7 +136,6 @@ class Server {
   DeviceChooser chooser_;
   TileScheduler scheduler_;
   std::unique_ptr<DecodeSandbox> sandbox_;  // null: off, or not to be had
-  RequestWorkers workers_;
   CallRegistry registry_;
   ConnectionTable grpc_connections_, http_connections_, admin_connections_;
   PeerNames peers_;
@@ -146,6 +145,8 @@ class Server {
   CallEnvironment calls_;
   std::unique_ptr<ResultSharing> sharing_;  // never null after Start
   std::unique_ptr<TlsContext> tls_;         // null: no TLS
+  // After all that its jobs use: its end waits for them.
+  RequestWorkers workers_;
   const ProcessProbe probe_;
   ResourceWatch resources_;
   const std::unique_ptr<GrpcServer> grpc_;  // never null

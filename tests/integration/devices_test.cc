@@ -128,6 +128,63 @@ TEST_F(DevicesTest, AnImageGoesOnOnAnotherKind) {
   EXPECT_LE(test::LargestDifference(result->image.view(), expected->image.view()), 1);
 }
 
+TEST_F(DevicesTest, TilesAreOfTheComputationThatWasNamed) {
+  TestServer server(ConfigWith({"cpu", "reference"}));
+  // The answers to a call for `computation`, and for a tile where there is one.
+  const auto answers = [&](const std::string& computation, const pb::Tile* tile = nullptr) {
+    grpc::ClientContext context;
+    const auto stream = server.stub().UpscaleTiles(&context);
+    pb::UpscaleTilesRequest request;
+    request.mutable_start()->set_report_header(true);
+    request.mutable_start()->set_computation(computation);
+    EXPECT_TRUE(stream->Write(request));
+    if (tile != nullptr) {
+      *request.mutable_tile() = *tile;
+      EXPECT_TRUE(stream->Write(request));
+    }
+    stream->WritesDone();
+    std::vector<pb::UpscaleTilesResponse> responses;
+    for (pb::UpscaleTilesResponse response; stream->Read(&response);) {
+      responses.push_back(response);
+    }
+    const grpc::Status status = stream->Finish();
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    responses.resize(tile == nullptr ? 1 : 2);
+    return responses;
+  };
+  const auto name_of = [&](const std::string& wanted) {
+    return answers(wanted).front().header().computation();
+  };
+  const std::string image = Image(), cpu = name_of("");
+  // The speeds of both get known.
+  EXPECT_EQ(Upscale(server, image).summary->device(), "cpu");
+  EXPECT_EQ(Upscale(server, image).summary->device(), "reference");
+  // What is soonest done is the other one while the cpu has work.
+  server.gate("cpu").Close();
+  std::thread client([&] { EXPECT_TRUE(Upscale(server, image).status.ok()); });
+  server.gate("cpu").AwaitWaiting(1);
+  const std::string reference = name_of("");
+  EXPECT_NE(reference, cpu);
+  EXPECT_EQ(name_of(cpu), cpu);
+  server.gate("cpu").Open();
+  client.join();
+  EXPECT_EQ(name_of(reference), reference);
+
+  pb::Tile tile;
+  tile.set_width_px(10);
+  tile.set_height_px(10);
+  tile.set_bits_per_sample(8);
+  tile.set_pixels(std::string(300, 'x'));
+  EXPECT_TRUE(answers(cpu, &tile)[1].has_tile());
+  const int64_t passed = server.gate("reference").tiles_passed();
+  EXPECT_TRUE(answers(reference, &tile)[1].has_tile());
+  EXPECT_GT(server.gate("reference").tiles_passed(), passed);
+  server.gate("cpu").Fail(absl::InternalError("context lost"));
+  const pb::UpscaleTilesResponse mixed = answers(cpu, &tile)[1];
+  EXPECT_EQ(mixed.error().code(), StatusCode::UNAVAILABLE) << mixed.error().message();
+  EXPECT_EQ(mixed.error().reason(), pb::ERROR_REASON_DEVICE_FAILURE);
+}
+
 TEST_F(DevicesTest, WithoutADeviceTheServerIsNotServingUntilOneIsBack) {
   TestServer server;
   const std::string image = Image();

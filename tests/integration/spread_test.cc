@@ -8,7 +8,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "client/spread/remote_network.h"
 #include "client/spread/spread_client.h"
+#include "client/spread/spread_plan.h"
 #include "engine/backends/cpu/kernels/isa.h"
 #include "tests/integration/test_server.h"
 #include "tests/support/test_image.h"
@@ -155,6 +157,36 @@ TEST_F(SpreadTest, ServersThatComputeOtherwiseDoNotMix) {
   const auto result = spread.UpscaleImage(request, source, sink, listener);
   EXPECT_TRUE(absl::IsInvalidArgument(result.status())) << result.status();
   EXPECT_THAT(result.status().message(), HasSubstr("this server's is"));
+}
+
+TEST_F(SpreadTest, ResultsOfTilesFitIntoAMessage) {
+  TestServer server;
+  client::UpscaleClient client(server.channel(), {});
+  pb::UpscaleTilesStart start;
+  start.set_scale(2);
+  const auto side = [&](int64_t max_message_bytes) -> absl::StatusOr<int> {
+    const auto network =
+        client::RemoteNetwork::Open(client, start, int64_t{1} << 20, max_message_bytes, {});
+    if (!network.ok()) return network.status();
+    return (*network)->PreferredTile().width;
+  };
+  EXPECT_EQ(*side(int64_t{64} << 20), 512);
+  const int small = *side(int64_t{1} << 20);
+  EXPECT_LT(2 * small * 2 * small * 12, 1 << 20);
+  EXPECT_GT(small, 128);
+  EXPECT_TRUE(absl::IsFailedPrecondition(side(10'000).status())) << side(10'000).status();
+}
+
+TEST(FindModelTest, NamesComeBeforeAliases) {
+  pb::ListModelsResponse models;
+  pb::Model &one = *models.add_models(), &other = *models.add_models();
+  one.set_name("one");
+  one.add_aliases("other");
+  one.add_aliases("alias");
+  other.set_name("other");
+  EXPECT_EQ(client::FindModel(models, "other")->name(), "other");
+  EXPECT_EQ(client::FindModel(models, "alias")->name(), "one");
+  EXPECT_TRUE(absl::IsNotFound(client::FindModel(models, "none").status()));
 }
 
 TEST_F(SpreadTest, ErrorsAreTold) {
