@@ -220,7 +220,8 @@ void ModelCatalog::NameAliases(Listing& listing, const std::string& default_mode
     }
   }
   for (const auto& [alias, model] : aliases) {
-    if (FindNamed(listing.entries, model) == nullptr &&
+    // Without a default model there is no listing; the error says so.
+    if (alias != kDefaultAlias && FindNamed(listing.entries, model) == nullptr &&
         FindNamed(listing.entries, alias) == nullptr) {
       listing.refused.push_back({alias, absl::NotFoundError(absl::StrCat(
                                             "is an alias of '", model, "', which is not served"))});

@@ -84,11 +84,12 @@ TEST_F(ShutdownTest, HangupReloadsAndStopsNothing) {
 
 TEST_F(ShutdownTest, AFailedReloadLeavesEverythingAsItWas) {
   TempFolder repository;
+  test::WriteSlowModel(repository.path(), "slow");
   ServerProcess process(UPSCALED_BINARY,
                         Flags({"--model-repository=" + repository.path().string()}));
   ASSERT_TRUE(process.AwaitReady()) << process.log();
   Connect(process);
-  client::WriteText(repository.path() / "broken" / "model.json", "{");
+  client::WriteText(repository.path() / "slow" / "model.json", "{");
   process.Signal(SIGHUP);
   ASSERT_TRUE(process.AwaitLog("the models stay as they were")) << process.log();
   EXPECT_TRUE(GetInfo().ok());

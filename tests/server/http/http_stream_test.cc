@@ -675,12 +675,13 @@ TEST_F(HttpStreamTest, WithoutASpoolAFullQueueHoldsTheClientUp) {
 }
 
 TEST_F(HttpStreamTest, ExchangesSurviveTheServersEnd) {
-  absl::Notification ended;
+  absl::Notification answering, ended;
   Serve([&](HttpExchange& exchange) {
     std::vector<uint8_t> piece(1000);
     absl::StatusOr<size_t> n = 0;
     if (exchange.request().query == "write") {
       EXPECT_TRUE(exchange.Begin({}, {}).ok());
+      answering.Notify();
       absl::Status status;
       while (status.ok()) status = exchange.Write(piece);
       EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
@@ -698,6 +699,7 @@ TEST_F(HttpStreamTest, ExchangesSurviveTheServersEnd) {
   reading.Send(Post(1000) + "x");
   writing.Send("GET /stream?write HTTP/1.1\r\nHost: a\r\n\r\n");
   Await([&] { return begun_ == 2; });
+  answering.WaitForNotification();
   server_.reset();
   ended.Notify();
   EXPECT_EQ(gone_, 2);
