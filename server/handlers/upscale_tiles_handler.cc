@@ -147,9 +147,10 @@ class TilesRun {
       if (name != wanted) continue;
       if (device_class == choice.executables.front()->device_class()) break;
       std::vector<DeviceExecutable::Part> sorted(parts.begin(), parts.end());
-      std::ranges::stable_partition(sorted, [&](const DeviceExecutable::Part& candidate) {
-        return candidate.device->device_class() == device_class;
-      });
+      std::stable_partition(sorted.begin(), sorted.end(),
+                            [&](const DeviceExecutable::Part& candidate) {
+                              return candidate.device->device_class() == device_class;
+                            });
       choice.executables = {std::make_shared<const DeviceExecutable>(std::move(sorted))};
       choice.binding.MoveTo(*device_class);
       break;
