@@ -47,11 +47,19 @@ class ImageTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = pathlib.Path(tempfile.mkdtemp())
-        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        cls.addClassCleanup(cls.remove_folder)
         (cls.folder / "storage.conf").write_text(STORAGE.format(cls.folder))
         cls.environment = {**os.environ, "CONTAINERS_STORAGE_CONF": str(cls.folder / "storage.conf")}
         cls.addClassCleanup(cls.run_command, "podman", "rm", "--all", "--force", check=False)
         cls.build("upscaled-test")
+
+    @classmethod
+    def remove_folder(cls):
+        """podman's monitors still write for a moment after their containers have gone."""
+        end = time.monotonic() + PATIENCE_S
+        while cls.folder.exists():
+            shutil.rmtree(cls.folder, ignore_errors=time.monotonic() < end)
+            time.sleep(0.1)
 
     @classmethod
     def run_command(cls, *command, check=True):
