@@ -1,7 +1,8 @@
 #!/usr/bin/python3
-"""Makes the Helm chart in chart/ of the Kustomize base: make_chart.py [--check]. Needs kubectl and PyYAML.
+"""Makes the Helm chart in chart/ of the Kustomize folders base and worker: make_chart.py [--check]. Needs kubectl and PyYAML.
 
-VALUES is all that a chart's user may set; everything else is as in the base. --check only says whether chart/ is current."""
+VALUES is all that a chart's user may set; everything else is as in the folders, but that the worker's objects are there only
+if the value WORKER is true. --check only says whether chart/ is current."""
 import pathlib
 import re
 import subprocess
@@ -12,16 +13,29 @@ import yaml
 FOLDER = pathlib.Path(__file__).resolve().parent
 CHART = FOLDER / "chart"
 
-# name in values.yaml: kind, path in the object, and what it is. The default is the base's.
+SERVER = "Deployment/upscaled"
+WORKER = "worker"
+WORKERS = "Deployment/upscale-worker"
+POD = "spec.template.spec"
+
+# name in values.yaml: what it is, then objects with the path that it sets in each. The default is the first's.
 VALUES = {
-    "image": ("Deployment", "spec.template.spec.containers.0.image", "the server's image, with registry and tag"),
-    "replicas": ("Deployment", "spec.replicas", "of the server; an autoscaler takes it over"),
-    "cpu": ("Deployment", "spec.template.spec.containers.0.resources.requests.cpu", "cores that a replica is sure of"),
-    "memory": ("Deployment", "spec.template.spec.containers.0.resources.requests.memory", "memory that a replica is sure of"),
-    "memoryLimit": ("Deployment", "spec.template.spec.containers.0.resources.limits.memory", "twice the memory for requests"),
-    "keysSecret": ("Deployment", "spec.template.spec.volumes.0.secret.secretName", "has keys.json, of `upscaled keys new`"),
-    "gracePeriod": ("Deployment", "spec.template.spec.terminationGracePeriodSeconds", "seconds, more than a replica drains"),
-    "maxUnavailable": ("PodDisruptionBudget", "spec.maxUnavailable", "replicas that may be missing while nodes are emptied"),
+    "image": ("the server's and the worker's image, with registry and tag",
+              (SERVER, f"{POD}.containers.0.image"), (WORKERS, f"{POD}.containers.0.image")),
+    "replicas": ("of the server; an autoscaler takes it over", (SERVER, "spec.replicas")),
+    "cpu": ("cores that a replica is sure of", (SERVER, f"{POD}.containers.0.resources.requests.cpu")),
+    "memory": ("memory that a replica is sure of", (SERVER, f"{POD}.containers.0.resources.requests.memory")),
+    "memoryLimit": ("twice the memory for requests", (SERVER, f"{POD}.containers.0.resources.limits.memory")),
+    "keysSecret": ("has keys.json, of `upscaled keys new`", (SERVER, f"{POD}.volumes.0.secret.secretName")),
+    "gracePeriod": ("seconds, more than a replica drains", (SERVER, f"{POD}.terminationGracePeriodSeconds")),
+    "maxUnavailable": ("replicas that may be missing while nodes are emptied", ("PodDisruptionBudget/upscaled", "spec.maxUnavailable")),
+    "workers": ("how many, where there are any", (WORKERS, "spec.replicas")),
+    "workerSecret": ("has queue, the URL of a Redis, and key, of `upscaled keys new`",
+                     (WORKERS, f"{POD}.containers.0.env.1.valueFrom.secretKeyRef.name"),
+                     (WORKERS, f"{POD}.containers.0.env.2.valueFrom.secretKeyRef.name")),
+    "jobsClaim": ("of the volume that workers and submitters share",
+                  ("PersistentVolumeClaim/upscale-jobs", "metadata.name"), (WORKERS, f"{POD}.volumes.0.persistentVolumeClaim.claimName")),
+    "jobsStorage": ("of it", ("PersistentVolumeClaim/upscale-jobs", "spec.resources.requests.storage")),
 }
 
 
@@ -33,22 +47,34 @@ def walk(node, path):
     return node, last
 
 
+def render(folder):
+    """The objects of a Kustomize folder by kind/name."""
+    done = subprocess.run(["kubectl", "kustomize", FOLDER / folder], capture_output=True, text=True, check=True)
+    objects = [document for document in yaml.safe_load_all(done.stdout) if document]
+    return {f"{document['kind']}/{document['metadata']['name']}": document for document in objects}
+
+
+def template(document, condition):
+    # What YAML would quote is for Helm to replace first.
+    text = re.sub(r"'(\{\{.*?\}\})'", r"\1", yaml.safe_dump(document))
+    return f"{{{{- if .Values.{condition} }}}}\n{text}{{{{- end }}}}\n" if condition else text
+
+
 def chart():
     """Texts of the chart's files by name."""
-    done = subprocess.run(["kubectl", "kustomize", FOLDER / "base"], capture_output=True, text=True, check=True)
-    objects = [document for document in yaml.safe_load_all(done.stdout) if document]
-    defaults = ""
-    for name, (kind, path, meaning) in VALUES.items():
-        (target,) = [document for document in objects if document["kind"] == kind]
-        holder, last = walk(target, path)
-        defaults += f"{name}: {yaml.safe_dump(holder[last]).splitlines()[0]} # {meaning}\n"
-        # Strings stay strings, be they all digits.
-        holder[last] = f"{{{{ .Values.{name}{' | quote' if isinstance(holder[last], str) else ''} }}}}"
-    files = {f"templates/{document['kind'].lower()}-{document['metadata']['name']}.yaml": document for document in objects}
-    # What YAML would quote is for Helm to replace first.
-    files = {name: re.sub(r"'(\{\{.*?\}\})'", r"\1", yaml.safe_dump(document)) for name, document in files.items()}
+    base, worker = render("base"), render("worker")
+    objects = base | worker
+    defaults = f"{WORKER}: false # whether there are workers on queued jobs\n"
+    for name, (meaning, *places) in VALUES.items():
+        targets = [walk(objects[target], path) for target, path in places]
+        (default,) = {holder[last] for holder, last in targets}
+        defaults += f"{name}: {yaml.safe_dump(default).splitlines()[0]} # {meaning}\n"
+        for holder, last in targets:  # strings stay strings, be they all digits
+            holder[last] = f"{{{{ .Values.{name}{' | quote' if isinstance(default, str) else ''} }}}}"
+    files = {f"templates/{name.lower().replace('/', '-')}.yaml": template(document, WORKER if name in worker else "")
+             for name, document in objects.items()}
     version = re.search(r"project\(upscaled VERSION ([\d.]+)", (FOLDER.parents[1] / "CMakeLists.txt").read_text())[1]
-    head = "# Made by make_chart.py of the Kustomize base; not to be edited.\n"
+    head = "# Made by make_chart.py of the Kustomize folders; not to be edited.\n"
     about = {"apiVersion": "v2", "name": "upscaled", "description": "A network image-upscaling service", "type": "application",
              "version": version, "appVersion": version}
     files["Chart.yaml"] = head + yaml.safe_dump(about, sort_keys=False)

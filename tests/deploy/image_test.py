@@ -128,6 +128,10 @@ class ImageTest(unittest.TestCase):
             time.sleep(0.1)
         done = self.podman("exec", "served", "/usr/bin/upscale", "image", "-i", "/in/sample.png", "-o", "/tmp/out.png")
         self.assertIn("320x240 -> 640x480", done.stderr)
+        queue = "--queue=/tmp/queue"
+        self.podman("exec", "served", "/usr/bin/upscale", "submit", queue, "-i", "/in/sample.png", "-o", "/tmp/job.png")
+        self.podman("exec", "served", "/usr/bin/upscale-worker", queue, "--until-empty")
+        self.assertIn("1 done", self.podman("exec", "served", "/usr/bin/upscale", "jobs", queue).stdout)
         self.podman("stop", "--time=20", "served")
         self.assertEqual(self.podman("inspect", "served", "--format={{.State.ExitCode}}").stdout.strip(), "0")
 

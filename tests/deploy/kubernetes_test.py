@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""deploy/kubernetes as kubectl's kustomize renders it: kubernetes_test.py UPSCALED WORK_FOLDER. Exits with 77 where there is no
-kubectl or npm. No API server sees any of it."""
+"""deploy/kubernetes as kubectl's kustomize renders it: kubernetes_test.py UPSCALED UPSCALE_WORKER WORK_FOLDER. Exits
+with 77 where there is no kubectl or npm. No API server sees any of it."""
 import json
 import pathlib
 import re
@@ -38,12 +38,13 @@ def matches(selector, labels):
 class KubernetesTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.overlays = {path.name: render(path) for path in sorted((FOLDER / "overlays").iterdir())}
+        folders = [*sorted((FOLDER / "overlays").iterdir()), FOLDER / "worker"]
+        cls.overlays = {path.name: render(path) for path in folders}
 
-    def each(self, kind):
+    def each(self, kind, prefix=""):
         for name, documents in self.overlays.items():
             for document in documents:
-                if document["kind"] == kind:
+                if document["kind"] == kind and document["metadata"]["name"].startswith(prefix):
                     with self.subTest(overlay=name, name=document["metadata"]["name"]):
                         yield name, document
 
@@ -60,13 +61,13 @@ class KubernetesTest(unittest.TestCase):
 
     def test_gives_settings_that_the_server_has(self):
         flags = server_facts.flags(UPSCALED)
-        for _, deployment in self.each("Deployment"):
+        for _, deployment in self.each("Deployment", "upscaled"):
             self.assertGreater(len(container(deployment)["env"]), 3)
             for variable in container(deployment)["env"]:
                 self.assertIn(server_facts.flag_of(variable["name"]), flags)
 
     def test_lets_a_replica_drain(self):
-        for _, deployment in self.each("Deployment"):
+        for _, deployment in self.each("Deployment", "upscaled"):
             values = {variable["name"]: variable["value"] for variable in container(deployment)["env"]}
             seconds = [int(values[f"UPSCALED_{name}"].removesuffix("s")) for name in ("LAME_DUCK_DELAY", "DRAIN_TIMEOUT")]
             grace = deployment["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
@@ -89,7 +90,7 @@ class KubernetesTest(unittest.TestCase):
             self.assertTrue(matches(service["spec"]["selector"], deployment["spec"]["template"]["metadata"]["labels"]))
             self.assertLessEqual({port["targetPort"] for port in service["spec"]["ports"]}, ports)
         for _, policy in self.each("NetworkPolicy"):
-            self.assertLessEqual({port["port"] for rule in policy["spec"]["ingress"] for port in rule["ports"]}, ports)
+            self.assertLessEqual({port["port"] for rule in policy["spec"].get("ingress", []) for port in rule["ports"]}, ports)
         services = {x["metadata"]["name"]: {port["name"] for port in x["spec"]["ports"]} for _, x in self.each("Service")}
         for _, ingress in self.each("Ingress"):
             for path in ingress["spec"]["rules"][0]["http"]["paths"]:
@@ -113,6 +114,28 @@ class KubernetesTest(unittest.TestCase):
         self.assertEqual(values["UPSCALED_DEVICE"], "cuda")
         self.assertIn("UPSCALED_AUTH_KEYS", values)
 
+    def test_workers_have_what_they_name(self):
+        objects = {kind: [x for x in self.overlays["worker"] if x["kind"] == kind] for kind in ("Deployment", "PersistentVolumeClaim")}
+        (deployment,), (claim,) = objects.values()
+        pod, worker = deployment["spec"]["template"]["spec"], container(deployment)
+        self.assertGreater(pod["terminationGracePeriodSeconds"], server_facts.drain_s(WORKER))
+        for argument in worker["args"]:
+            self.assertIn(argument.split("=")[0], server_facts.flags(WORKER))
+        for variable in worker["env"]:
+            self.assertIn(variable["name"], server_facts.told(WORKER))
+        server, port = worker["env"][0]["value"].split(":")
+        services = {x["metadata"]["name"]: {entry["port"] for entry in x["spec"]["ports"]} for _, x in self.each("Service")}
+        self.assertIn(int(port), services[server])
+        self.assertEqual(pod["volumes"][0]["persistentVolumeClaim"]["claimName"], claim["metadata"]["name"])
+        for mount in worker["volumeMounts"]:
+            self.assertIn(mount["name"], {volume["name"] for volume in pod["volumes"]})
+
+    def test_workers_go_with_every_overlay(self):
+        names = {name: {(x["kind"], x["metadata"]["name"]) for x in documents} for name, documents in self.overlays.items()}
+        workers = names.pop("worker")
+        for name, others in names.items():
+            self.assertEqual(workers & others, set(), name)
+
     def test_alerts_are_those_of_the_file(self):
         (rule,) = [x for x in self.overlays["monitoring"] if x["kind"] == "PrometheusRule"]
         file = yaml.safe_load((ROOT / "deploy" / "prometheus" / "upscaled.rules.yml").read_text())
@@ -127,9 +150,11 @@ class KubernetesTest(unittest.TestCase):
 
 
 class ChartTest(unittest.TestCase):
-    """The Helm chart. Helm itself is not run: `render` replaces what the chart uses of its language, single values, and no more."""
+    """The Helm chart. Helm itself is not run: `render` replaces what the chart uses of its language, files on a condition and
+    single values, and no more."""
 
     CHART = FOLDER / "chart"
+    CONDITIONAL = re.compile(r"\{\{- if \.Values\.(\w+) \}\}\n(.*)\{\{- end \}\}\n", re.S)
 
     def render(self, **values):
         values = {**yaml.safe_load((self.CHART / "values.yaml").read_text()), **values}
@@ -139,17 +164,19 @@ class ChartTest(unittest.TestCase):
             return json.dumps(str(values[name])) if quote else str(values[name])
 
         texts = [path.read_text() for path in sorted((self.CHART / "templates").iterdir())]
+        texts = [self.CONDITIONAL.sub(lambda match: match[2] if values[match[1]] else "", text) for text in texts]
         texts = [re.sub(r"\{\{ \.Values\.(\w+)( \| quote)? \}\}", value, text) for text in texts]
         self.assertNotIn("{{", "".join(texts))
-        return {(x["kind"], x["metadata"]["name"]): x for x in map(yaml.safe_load, texts)}
+        return {(x["kind"], x["metadata"]["name"]): x for x in map(yaml.safe_load, filter(None, texts))}
 
     def test_is_current(self):
         done = subprocess.run([sys.executable, FOLDER / "make_chart.py", "--check"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
-    def test_is_the_base(self):
-        base = {(x["kind"], x["metadata"]["name"]): x for x in render(FOLDER / "base")}
+    def test_is_the_base_and_the_worker(self):
+        base, worker = ({(x["kind"], x["metadata"]["name"]): x for x in render(FOLDER / name)} for name in ("base", "worker"))
         self.assertEqual(self.render(), base)
+        self.assertEqual(self.render(worker=True), base | worker)
 
     def test_takes_values(self):
         values = {"image": "registry.example.org/upscaled:7", "replicas": 9, "memoryLimit": "16Gi", "keysSecret": "others"}
@@ -159,11 +186,22 @@ class ChartTest(unittest.TestCase):
         self.assertEqual(container(deployment)["resources"]["limits"]["memory"], "16Gi")
         self.assertEqual(deployment["spec"]["template"]["spec"]["volumes"][0]["secret"]["secretName"], "others")
 
+    def test_takes_values_of_the_worker(self):
+        objects = self.render(worker=True, image="registry.example.org/upscaled:7", workers=5, jobsClaim="mine", workerSecret="others")
+        worker = objects["Deployment", "upscale-worker"]
+        self.assertEqual(worker["spec"]["replicas"], 5)
+        self.assertEqual(container(worker)["image"], "registry.example.org/upscaled:7")
+        secrets = [variable["valueFrom"]["secretKeyRef"]["name"] for variable in container(worker)["env"][1:]]
+        self.assertEqual(secrets, ["others", "others"])
+        claim = worker["spec"]["template"]["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"]
+        self.assertIn(("PersistentVolumeClaim", claim), objects)
+        self.assertEqual(claim, "mine")
+
 
 if __name__ == "__main__":
-    UPSCALED, WORK = sys.argv[1], pathlib.Path(sys.argv[2])
+    UPSCALED, WORKER, WORK = *sys.argv[1:3], pathlib.Path(sys.argv[3])
     reason = "no kubectl" if shutil.which("kubectl") is None else npm.install(SCHEMAS, WORK)
     if reason:
         print(f"SKIPPED: {reason}")
         sys.exit(SKIPPED)
-    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
+    unittest.main(argv=sys.argv[:1] + sys.argv[4:])

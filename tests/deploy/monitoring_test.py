@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""deploy/prometheus, deploy/grafana and deploy/compose against what the server has: monitoring_test.py UPSCALED. The alerts
-themselves are tried where there is a promtool (Debian's package prometheus)."""
+"""deploy/prometheus, deploy/grafana and deploy/compose against what the programs have: monitoring_test.py UPSCALED
+UPSCALE_WORKER. The alerts themselves are tried where there is a promtool (Debian's package prometheus)."""
 import json
 import pathlib
 import re
@@ -72,10 +72,32 @@ class ComposeTest(unittest.TestCase):
                 if source.startswith(("./", "../")) and pathlib.Path(source).suffix:
                     self.assertTrue((COMPOSE.parent / source).is_file(), source)
 
-    def test_stops_later_than_the_server_drains(self):
-        told = subprocess.run([UPSCALED, "--help"], capture_output=True, text=True, check=True).stdout
-        drain_s = int(re.search(r"--drain-timeout TIME .*\[(\d+)s\]", told)[1])
-        self.assertGreater(int(self.services["upscaled"]["stop_grace_period"].removesuffix("s")), drain_s + 4)
+    def test_gives_settings_that_the_worker_has(self):
+        worker = self.services["worker"]
+        for name in worker["environment"]:
+            self.assertIn(name, server_facts.told(WORKER))
+        for argument in worker["command"]:
+            self.assertIn(argument.split("=")[0], server_facts.flags(WORKER))
+        self.assertEqual(worker["entrypoint"], ["/usr/bin/upscale-worker"])
+
+    def test_workers_reach_what_they_name(self):
+        worker = self.services["worker"]
+        queue = worker["environment"]["UPSCALE_QUEUE"].removeprefix("redis://")
+        server, port = worker["environment"]["UPSCALE_SERVER"].split(":")
+        self.assertEqual(port, "8001")
+        for name in (queue, server):
+            self.assertTrue(set(self.services[name]["networks"]) & set(worker["networks"]), name)
+        self.assertEqual(worker["volumes"][0].split(":")[-1], "/jobs")
+        self.assertTrue(worker["command"][0].endswith("=/jobs/results"))
+
+    def test_has_no_queue_unless_told(self):
+        optional = {name for name, service in self.services.items() if service.get("profiles")}
+        self.assertEqual(optional, {"worker", "redis"})
+
+    def test_stops_later_than_the_programs_drain(self):
+        for name, program in (("upscaled", UPSCALED), ("worker", WORKER)):
+            grace_s = int(self.services[name]["stop_grace_period"].removesuffix("s"))
+            self.assertGreater(grace_s, server_facts.drain_s(program) + 4)
 
     @unittest.skipIf(proxies.NGINX is None, proxies.WHY_NO_NGINX)
     def test_names_the_replicas_in_nginx(self):
@@ -100,5 +122,5 @@ class ComposeTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    UPSCALED = sys.argv[1]
-    unittest.main(argv=sys.argv[:1] + sys.argv[2:])
+    UPSCALED, WORKER = sys.argv[1:3]
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])

@@ -1,4 +1,4 @@
-"""What the server has, for what is deployed to name: settings and metrics."""
+"""What the programs have, for what is deployed to name: settings and metrics."""
 import pathlib
 import re
 import subprocess
@@ -7,10 +7,19 @@ METRICS = pathlib.Path(__file__).resolve().parents[2] / "server" / "metrics"
 HISTOGRAM = re.compile("_(bucket|sum|count)$")
 
 
-def flags(upscaled):
-    """Those that the program `upscaled` takes."""
-    told = subprocess.run([upscaled, "--help"], capture_output=True, text=True, check=True).stdout
-    return set(re.findall(r"(?m)^\s+(--[a-z0-9-]+) ", told))
+def told(program):
+    """What it says to --help."""
+    return subprocess.run([program, "--help"], capture_output=True, text=True, check=True).stdout
+
+
+def flags(program):
+    """Those that the program takes."""
+    return set(re.findall(r"(?m)^\s+(?:-\w,)?(--[a-z0-9-]+)", told(program)))
+
+
+def drain_s(program):
+    """The default of --drain-timeout."""
+    return int(re.search(r"--drain-timeout (?:SECONDS=|TIME .*\[)(\d+)", told(program))[1])
 
 
 def flag_of(variable):
