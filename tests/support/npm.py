@@ -16,7 +16,10 @@ def install(sources, folder):
     if installed.exists() and installed.read_bytes() == lock:
         return ""
     command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
-    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=TIMEOUT_S)
+    try:
+        result = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        return f"npm ci took more than {TIMEOUT_S} s"
     if result.returncode != 0:
         return "npm ci failed: " + result.stderr.strip()[-500:]
     installed.write_bytes(lock)
