@@ -9,8 +9,8 @@ void QueueFlags::AddTo(CLI::App& command) {
   command
       .add_option(
           "--queue", queue,
-          "Folder of the queue, or redis://HOST where that is built in; default: upscale/ in "
-          "XDG_STATE_HOME or ~/.local/state")
+          "Folder of the queue, or redis://HOST or nats://HOST where these are built in; default: "
+          "upscale/ in XDG_STATE_HOME or ~/.local/state")
       ->type_name("DIR|URL")
       ->envname("UPSCALE_QUEUE");
 }

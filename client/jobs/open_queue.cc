@@ -5,6 +5,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/jobs/sqlite_queue.h"
+#ifdef UPSCALED_NATS
+#include "client/jobs/nats_queue.h"
+#endif
 #ifdef UPSCALED_REDIS
 #include "client/jobs/redis_queue.h"
 #endif
@@ -31,15 +34,19 @@ absl::StatusOr<std::filesystem::path> DefaultQueueFolder() {
 
 absl::StatusOr<std::unique_ptr<JobQueue>> OpenQueue(const std::string& address, RetryClock& clock) {
   if (!absl::StrContains(address, "://")) return SqliteQueue::Open(address, clock);
+  std::string known = "a folder";
 #ifdef UPSCALED_REDIS
   if (absl::StartsWith(address, "redis://")) return RedisQueue::Open(address);
-  constexpr char kQueues[] = "a folder, nor a redis:// URL";
-#else
-  constexpr char kQueues[] = "a folder (redis:// is not built in, for want of hiredis)";
+  known += ", redis://HOST";
+#endif
+#ifdef UPSCALED_NATS
+  if (absl::StartsWith(address, "nats://")) return NatsQueue::Open(address);
+  known += ", nats://HOST";
 #endif
   // The rest may hold a password.
   const std::string scheme = address.substr(0, address.find("://"));
-  return absl::InvalidArgumentError(absl::StrCat("the queue ", scheme, ":// is not ", kQueues));
+  return absl::InvalidArgumentError(
+      absl::StrCat("the queue ", scheme, "://... is none of those that are built in: ", known));
 }
 
 }  // namespace upscaled::client

@@ -15,7 +15,8 @@ namespace upscaled::client {
 // else in ~/.local/state. FAILED_PRECONDITION where neither that nor HOME is set.
 absl::StatusOr<std::filesystem::path> DefaultQueueFolder();
 
-// `address` is a folder, for SqliteQueue, or a URL as RedisQueue has it where that is built in.
+// `address` is a folder, for SqliteQueue, or a URL as RedisQueue and NatsQueue have it where these
+// are built in.
 // INVALID_ARGUMENT for another URL.
 absl::StatusOr<std::unique_ptr<JobQueue>> OpenQueue(const std::string& address, RetryClock& clock);
 

@@ -1,6 +1,5 @@
 #include "client/jobs/redis_queue.h"
 
-#include <curl/curl.h>
 #include <hiredis/hiredis.h>
 
 #include <algorithm>
@@ -9,7 +8,6 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "client/http/http_target.h"
 #include "client/jobs/redis_scripts.h"
 #include "engine/base/status_macros.h"
 
@@ -17,7 +15,6 @@ namespace upscaled::client {
 namespace {
 
 constexpr int kDefaultPort = 6379;
-constexpr char kDefaultPrefix[] = "upscale";
 constexpr timeval kPatience = {.tv_sec = 10, .tv_usec = 0};
 
 std::string StateText(JobState state) { return std::string(JobStateName(state)); }
@@ -49,56 +46,26 @@ struct RedisQueue::Reply {
 
 void RedisQueue::ContextDeleter::operator()(redisContext* context) const { redisFree(context); }
 
-absl::StatusOr<RedisQueue::Address> RedisQueue::ParseUrl(const std::string& url) {
-  const std::unique_ptr<CURLU, CurlDeleter> parsed(curl_url());
-  const auto wrong = [&] {
-    return absl::InvalidArgumentError(
-        "the queue's URL is none of the form "
-        "redis://[USER:PASSWORD@]HOST[:PORT][/PREFIX]");
-  };
-  if (curl_url_set(parsed.get(), CURLUPART_URL, url.c_str(), CURLU_NON_SUPPORT_SCHEME) !=
-      CURLUE_OK) {
-    return wrong();
-  }
-  const auto part = [&](CURLUPart which, unsigned flags = CURLU_URLDECODE) -> std::string {
-    char* text = nullptr;
-    if (curl_url_get(parsed.get(), which, &text, flags) != CURLUE_OK) return "";
-    const std::unique_ptr<char, decltype(&curl_free)> owned(text, &curl_free);
-    return text;
-  };
-  if (part(CURLUPART_SCHEME) != "redis") return wrong();
-  Address address{.host = part(CURLUPART_HOST),
-                  .user = part(CURLUPART_USER),
-                  .password = part(CURLUPART_PASSWORD),
-                  .prefix = kDefaultPrefix,
-                  .port = kDefaultPort};
-  if (const std::string port = part(CURLUPART_PORT); !port.empty()) address.port = NumberOf(port);
-  if (const std::string path = part(CURLUPART_PATH); path.size() > 1)
-    address.prefix = path.substr(1);
-  if (address.host.empty()) return wrong();
-  return address;
-}
-
 absl::StatusOr<std::unique_ptr<JobQueue>> RedisQueue::Open(const std::string& url) {
-  ASSIGN_OR_RETURN(Address address, ParseUrl(url));
-  std::unique_ptr<RedisQueue> queue(new RedisQueue(std::move(address)));
+  ASSIGN_OR_RETURN(BrokerUrl broker, ParseBrokerUrl(url, "redis", kDefaultPort));
+  std::unique_ptr<RedisQueue> queue(new RedisQueue(std::move(broker)));
   absl::MutexLock lock(&queue->mutex_);
   RETURN_IF_ERROR(queue->Connect());
   return std::unique_ptr<JobQueue>(std::move(queue));
 }
 
 absl::Status RedisQueue::Connect() {
-  context_.reset(redisConnectWithTimeout(address_.host.c_str(), address_.port, kPatience));
+  context_.reset(redisConnectWithTimeout(broker_.host.c_str(), broker_.port, kPatience));
   if (context_ == nullptr || context_->err != 0) {
     const std::string why = context_ == nullptr ? "no memory" : context_->errstr;
     context_.reset();
     return absl::UnavailableError(
-        absl::StrCat("cannot reach Redis at ", address_.host, ":", address_.port, ": ", why));
+        absl::StrCat("cannot reach Redis at ", broker_.host, ":", broker_.port, ": ", why));
   }
   redisSetTimeout(context_.get(), kPatience);
-  if (!address_.password.empty()) {
-    const std::string user = address_.user.empty() ? "default" : address_.user;
-    RETURN_IF_ERROR(Command({"AUTH", user, address_.password}).status());
+  if (!broker_.password.empty()) {
+    const std::string user = broker_.user.empty() ? "default" : broker_.user;
+    RETURN_IF_ERROR(Command({"AUTH", user, broker_.password}).status());
   }
   return absl::OkStatus();
 }
@@ -127,7 +94,7 @@ absl::StatusOr<RedisQueue::Reply> RedisQueue::Command(const Arguments& words) {
 }
 
 absl::StatusOr<RedisQueue::Reply> RedisQueue::Run(const char* script, const Arguments& arguments) {
-  Arguments words = {"EVAL", absl::StrCat(kRedisCommon, script), "1", address_.prefix};
+  Arguments words = {"EVAL", absl::StrCat(kRedisCommon, script), "1", broker_.prefix};
   words.insert(words.end(), arguments.begin(), arguments.end());
   absl::MutexLock lock(&mutex_);
   if (context_ == nullptr) RETURN_IF_ERROR(Connect());

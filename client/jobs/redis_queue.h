@@ -10,6 +10,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "client/jobs/broker_url.h"
 #include "client/jobs/job_queue.h"
 
 struct redisContext;
@@ -41,10 +42,6 @@ class RedisQueue final : public JobQueue {
   absl::StatusOr<std::map<JobState, int64_t>> Count() override;
 
  private:
-  struct Address {
-    std::string host, user, password, prefix;
-    int port = 0;
-  };
   struct ContextDeleter {
     void operator()(redisContext* context) const;
   };
@@ -52,8 +49,7 @@ class RedisQueue final : public JobQueue {
   // What a script returns: texts, in lists in lists.
   struct Reply;
 
-  explicit RedisQueue(Address address) : address_(std::move(address)) {}
-  static absl::StatusOr<Address> ParseUrl(const std::string& url);
+  explicit RedisQueue(BrokerUrl broker) : broker_(std::move(broker)) {}
   absl::Status Connect() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Reply> Command(const Arguments& words) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Reply> Run(const char* script, const Arguments& arguments)
@@ -62,7 +58,7 @@ class RedisQueue final : public JobQueue {
   absl::Status RunOnLease(const char* script, const LeasedJob& job, Arguments more);
   absl::Status End(const LeasedJob& job, JobState state, const std::string& report);
 
-  const Address address_;
+  const BrokerUrl broker_;
   absl::Mutex mutex_;
   std::unique_ptr<redisContext, ContextDeleter> context_ ABSL_GUARDED_BY(mutex_);
 };

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""Jobs whose workers are killed at random: killed_workers.py UPSCALED UPSCALE WORKER [JOBS [sqlite|redis]]. Each image is
-submitted twice. In the end each job has its result, the right one, and each image one file in the results' folder. With
-redis a redis-server that syncs what it writes is the broker, and is killed as well; exits with 77 where there is none."""
+"""Jobs whose workers are killed at random: killed_workers.py UPSCALED UPSCALE WORKER [JOBS [sqlite|redis|nats]]. Each image
+is submitted twice. In the end each job has its result, the right one, and each image one file in the results' folder. With
+redis, one that syncs what it writes, and nats the broker is killed as well; exits with 77 where there is none."""
 import collections
 import os
 import pathlib
@@ -39,27 +39,29 @@ class Disk:
         return False
 
 
-class Redis:
-    def __init__(self, folder):
+class Broker:
+    """One of `scheme` whose `command` takes a port last, and which says `answer` to `question` when it is ready."""
+
+    def __init__(self, folder, scheme, command, question, answer):
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
-        self.queue = f"redis://127.0.0.1:{self.port}"
+        self.queue = f"{scheme}://127.0.0.1:{self.port}"
         self.folder = folder
+        self.command, self.question, self.answer = command, question, answer
         self.start()
 
     def start(self):
-        self.process = spawn(["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--dir", self.folder, "--save", "",
-                              "--appendonly", "yes", "--appendfsync", "always"], stdout=subprocess.DEVNULL)
+        self.process = spawn([*self.command, str(self.port)], cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + 20
-        while b"PONG" not in self.ping():
+        while self.answer not in self.ask():
             if time.monotonic() > deadline:
-                raise RuntimeError("redis-server does not answer")
+                raise RuntimeError(f"{self.command[0]} does not answer")
             time.sleep(0.02)
 
-    def ping(self):
+    def ask(self):
         try:
             with socket.create_connection(("127.0.0.1", self.port), 1) as connection:
-                connection.sendall(b"PING\r\n")
+                connection.sendall(self.question)
                 return connection.recv(100)
         except OSError:
             return b""
@@ -71,6 +73,18 @@ class Redis:
         return True
 
 
+def redis(folder):
+    command = ["redis-server", "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes", "--appendfsync", "always", "--port"]
+    return Broker(folder, "redis", command, b"PING\r\n", b"PONG")
+
+
+def nats(folder):
+    return Broker(folder, "nats", ["nats-server", "-a", "127.0.0.1", "-js", "-sd", folder / "jetstream", "-p"], b"", b"INFO")
+
+
+QUEUES = {"sqlite": Disk, "redis": redis, "nats": nats}
+
+
 class Run:
     def __init__(self, binaries, jobs, broker):
         self.upscaled, self.upscale, self.worker = binaries
@@ -78,7 +92,7 @@ class Run:
         self.server = harness.Server(self.upscaled)
         self.address = "{}:{}".format(*self.server.grpc)
         self.folder = pathlib.Path(self.server.folder.name)
-        self.broker = {"sqlite": Disk, "redis": Redis}[broker](self.folder)
+        self.broker = QUEUES[broker](self.folder)
         self.kills = collections.Counter()
 
     def command(self, *arguments):
@@ -151,7 +165,7 @@ class Run:
 
 
 def main(upscaled, upscale, worker, jobs="40", broker="sqlite"):
-    if broker == "redis" and not shutil.which("redis-server"):
+    if broker != "sqlite" and not shutil.which(f"{broker}-server"):
         return SKIPPED
     seed = int.from_bytes(os.urandom(4), "little")
     random.seed(seed)

@@ -1,4 +1,4 @@
-// Debian's redis-server for the tests of one process, on loopback and without files.
+// Debian's redis-server and nats-server for the tests of one process, on loopback.
 #pragma once
 
 #include <netinet/in.h>
@@ -11,30 +11,36 @@
 #include <unistd.h>
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "engine/base/unique_fd.h"
+#include "tests/client/temp_folder.h"
 
 namespace upscaled::client {
 
-class RedisServer {
+class BrokerProcess {
  public:
-  RedisServer() {
+  // Has the program of `command` listen at a port that is appended to it. It is ready when it says
+  // `answer` to whoever connects and says `question`.
+  BrokerProcess(std::vector<std::string> command, std::string question, std::string answer)
+      : command_(std::move(command)), question_(std::move(question)), answer_(std::move(answer)) {
     for (int tries = 0; tries < 5 && !running(); ++tries) Start();
   }
-  ~RedisServer() {
+  ~BrokerProcess() {
     if (pid_ <= 0) return;
     kill(pid_, SIGKILL);
     waitpid(pid_, nullptr, 0);
   }
-  RedisServer(const RedisServer&) = delete;
-  RedisServer& operator=(const RedisServer&) = delete;
+  BrokerProcess(const BrokerProcess&) = delete;
+  BrokerProcess& operator=(const BrokerProcess&) = delete;
 
   // Whether there is one on this machine.
   bool running() const { return pid_ > 0; }
-  std::string url(const std::string& prefix) const {
-    return absl::StrCat("redis://127.0.0.1:", port_, "/", prefix);
+  std::string url(const std::string& scheme, const std::string& prefix) const {
+    return absl::StrCat(scheme, "://127.0.0.1:", port_, "/", prefix);
   }
 
  private:
@@ -57,24 +63,27 @@ class RedisServer {
     const sockaddr_in address = Loopback(port_);
     const timeval timeout = {.tv_sec = 5};
     setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+    const auto size = static_cast<ssize_t>(question_.size());
     if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
-        send(fd.get(), "PING\r\n", 6, MSG_NOSIGNAL) != 6) {
+        send(fd.get(), question_.data(), question_.size(), MSG_NOSIGNAL) != size) {
       return false;
     }
-    char answer[5] = {};
-    return recv(fd.get(), answer, sizeof answer, MSG_WAITALL) == sizeof answer &&
-           std::string(answer, sizeof answer) == "+PONG";
+    std::string answer(answer_.size(), '\0');
+    recv(fd.get(), answer.data(), answer.size(), MSG_WAITALL);
+    return answer == answer_;
   }
   // Leaves pid_ as it is when the port was taken meanwhile, or there is no such program.
   void Start() {
     port_ = FreePort();
     const std::string port = absl::StrCat(port_);
+    std::vector<char*> words;
+    for (std::string& word : command_) words.push_back(word.data());
+    words.push_back(const_cast<char*>(port.c_str()));
+    words.push_back(nullptr);
     const pid_t pid = fork();
     if (pid == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
-      execlp("redis-server", "redis-server", "--port", port.c_str(), "--bind", "127.0.0.1",
-             "--save", "", "--appendonly", "no", "--daemonize", "no", "--logfile", "/dev/null",
-             static_cast<char*>(nullptr));
+      execvp(words[0], words.data());
       _exit(127);
     }
     if (pid < 0) return;
@@ -93,8 +102,28 @@ class RedisServer {
     }
   }
 
+  std::vector<std::string> command_;
+  const std::string question_, answer_;
   int port_ = 0;
   pid_t pid_ = -1;
+};
+
+// Without files.
+class RedisServer : public BrokerProcess {
+ public:
+  RedisServer()
+      : BrokerProcess({"redis-server", "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
+                       "--daemonize", "no", "--logfile", "/dev/null", "--port"},
+                      "PING\r\n", "+PONG") {}
+};
+
+// It greets when JetStream is up.
+class NatsServer : private TempFolder, public BrokerProcess {
+ public:
+  NatsServer()
+      : BrokerProcess(
+            {"nats-server", "-a", "127.0.0.1", "-js", "-sd", path(), "-l", "/dev/null", "-p"}, "",
+            "INFO ") {}
 };
 
 }  // namespace upscaled::client

@@ -1,0 +1,73 @@
+// A queue that several machines share: streams of NATS JetStream's.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
+#include "absl/synchronization/mutex.h"
+#include "client/jobs/job_queue.h"
+#include "client/jobs/nats_streams.h"
+
+namespace upscaled::client {
+
+// A message in a stream says that there is a job to do; JetStream gives it out, takes heartbeats,
+// and gives it out again. What has become of the job is said by its record, which is written only
+// as the successor of the version that was read (compare and swap). The record decides: each change
+// is written there first, the message is answered next, and a message whose job has ended is
+// acknowledged by whoever gets it. So no crash in between does harm, nor a worker whose lease is
+// another's.
+//
+// JetStream has one term for all leases: that of the latest Lease, and all workers of a queue are
+// to have the same. The broker's death alone loses nothing, that of its machine what it has not
+// synced
+// (`sync_interval`) where there are no replicas. List and Count read all records.
+class NatsQueue final : public JobQueue {
+ public:
+  // nats://[USER:PASSWORD@]HOST[:PORT][/PREFIX]; 4222 and "upscale" unless it says so.
+  // INVALID_ARGUMENT for another URL; UNAVAILABLE where nobody answers.
+  static absl::StatusOr<std::unique_ptr<JobQueue>> Open(const std::string& url);
+
+  absl::Status Enqueue(std::span<const NewJob> jobs) override;
+  absl::StatusOr<std::optional<LeasedJob>> Lease(absl::Duration term) override;
+  absl::Status Extend(const LeasedJob& job, absl::Duration term) override;
+  absl::Status Complete(const LeasedJob& job, const std::string& report) override;
+  absl::Status Fail(const LeasedJob& job, const std::string& report) override;
+  absl::Status Retry(const LeasedJob& job, const std::string& report, absl::Duration wait) override;
+  absl::Status HandBack(const LeasedJob& job) override;
+  absl::Status Cancel(const std::string& id) override;
+  absl::StatusOr<std::vector<JobInfo>> List(const JobFilter& filter) override;
+  absl::StatusOr<std::map<JobState, int64_t>> Count() override;
+
+ private:
+  struct Record;
+
+  explicit NatsQueue(std::unique_ptr<NatsStreams> streams) : streams_(std::move(streams)) {}
+  absl::Status UseTerm(absl::Duration term) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Nullopt: the job has ended, and its message is gone.
+  absl::StatusOr<std::optional<LeasedJob>> Begin(const NatsWork& work);
+  // The record as it is after `change`, which says whether it did; again when another was faster.
+  // A job without a record has one whose number is 0.
+  absl::StatusOr<Record> Change(const std::string& id, absl::FunctionRef<bool(Record&)> change);
+  // Changes the record of a job whose lease is this one, and then answers for its message.
+  absl::Status OnLease(const LeasedJob& job, const std::string& answer,
+                       absl::FunctionRef<void(Record&)> change);
+  absl::Status End(const LeasedJob& job, JobState state, const std::string& report);
+  // After a job has ended.
+  absl::Status DropWork(const std::string& id, const Record& record, const std::string& reply_to);
+  // Passes on all records, that of a job which changes meanwhile perhaps twice.
+  absl::Status ReadAll(absl::FunctionRef<void(const std::string&, Record)> receive);
+
+  const std::unique_ptr<NatsStreams> streams_;
+  absl::Mutex mutex_;
+  std::optional<absl::Duration> term_ ABSL_GUARDED_BY(mutex_);  // that the broker was told
+};
+
+}  // namespace upscaled::client
