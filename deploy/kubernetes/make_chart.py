@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Makes the Helm chart in chart/ of the Kustomize folders base and worker: make_chart.py [--check]. Needs kubectl and PyYAML.
+"""Makes the Helm chart in chart/ of the Kustomize base and PARTS: make_chart.py [--check]. Needs kubectl and PyYAML.
 
-VALUES is all that a chart's user may set; everything else is as in the folders, but that the worker's objects are there only
-if the value WORKER is true. --check only says whether chart/ is current."""
+VALUES is all that a chart's user may set; everything else is as in the folders, but that a part's objects are there only if
+its value is true. --check only says whether chart/ is current."""
 import pathlib
 import re
 import subprocess
@@ -14,9 +14,16 @@ FOLDER = pathlib.Path(__file__).resolve().parent
 CHART = FOLDER / "chart"
 
 SERVER = "Deployment/upscaled"
-WORKER = "worker"
 WORKERS = "Deployment/upscale-worker"
 POD = "spec.template.spec"
+HPA, SCALED = "HorizontalPodAutoscaler/upscaled", "ScaledObject/upscaled"
+
+# name in values.yaml: the folder that has the part, and what it is.
+PARTS = {
+    "cpuAutoscaler": ("overlays/cpu", "whether Kubernetes sets the number of replicas, by CPU"),
+    "kedaAutoscaler": ("overlays/keda", "or KEDA does, by CPU and backlog, which is better"),
+    "worker": ("worker", "whether there are workers on queued jobs"),
+}
 
 # name in values.yaml: what it is, then objects with the path that it sets in each. The default is the first's.
 VALUES = {
@@ -29,6 +36,17 @@ VALUES = {
     "keysSecret": ("has keys.json, of `upscaled keys new`", (SERVER, f"{POD}.volumes.0.secret.secretName")),
     "gracePeriod": ("seconds, more than a replica drains", (SERVER, f"{POD}.terminationGracePeriodSeconds")),
     "maxUnavailable": ("replicas that may be missing while nodes are emptied", ("PodDisruptionBudget/upscaled", "spec.maxUnavailable")),
+    "minReplicas": ("of an autoscaler", (HPA, "spec.minReplicas"), (SCALED, "spec.minReplicaCount")),
+    "maxReplicas": ("of an autoscaler", (HPA, "spec.maxReplicas"), (SCALED, "spec.maxReplicaCount")),
+    "cpuPercent": ("of `cpu`, that replicas are to be busy",
+                   (HPA, "spec.metrics.0.resource.target.averageUtilization"), (SCALED, "spec.triggers.0.metadata.value")),
+    "backlogSeconds": ("of queued work, for each of which there is to be a replica (KEDA)", (SCALED, "spec.triggers.1.metadata.threshold")),
+    "refusedPercent": ("likewise of calls that are refused", (SCALED, "spec.triggers.2.metadata.threshold")),
+    "scaleInAfter": ("seconds, in which no more replicas were wanted",
+                     (HPA, "spec.behavior.scaleDown.stabilizationWindowSeconds"),
+                     (SCALED, "spec.advanced.horizontalPodAutoscalerConfig.behavior.scaleDown.stabilizationWindowSeconds")),
+    "prometheus": ("that scrapes the replicas",
+                   (SCALED, "spec.triggers.1.metadata.serverAddress"), (SCALED, "spec.triggers.2.metadata.serverAddress")),
     "workers": ("how many, where there are any", (WORKERS, "spec.replicas")),
     "workerSecret": ("has queue, the URL of a Redis, and key, of `upscaled keys new`",
                      (WORKERS, f"{POD}.containers.0.env.1.valueFrom.secretKeyRef.name"),
@@ -55,6 +73,7 @@ def render(folder):
 
 
 def template(document, condition):
+    """Of an object, that is there if the value `condition` is true, or always."""
     # What YAML would quote is for Helm to replace first.
     text = re.sub(r"'(\{\{.*?\}\})'", r"\1", yaml.safe_dump(document))
     return f"{{{{- if .Values.{condition} }}}}\n{text}{{{{- end }}}}\n" if condition else text
@@ -62,16 +81,19 @@ def template(document, condition):
 
 def chart():
     """Texts of the chart's files by name."""
-    base, worker = render("base"), render("worker")
-    objects = base | worker
-    defaults = f"{WORKER}: false # whether there are workers on queued jobs\n"
+    objects, parts, defaults = render("base"), {}, ""
+    for part, (folder, meaning) in PARTS.items():
+        added = {name: document for name, document in render(folder).items() if name not in objects}
+        parts |= dict.fromkeys(added, part)
+        objects |= added
+        defaults += f"{part}: false # {meaning}\n"
     for name, (meaning, *places) in VALUES.items():
         targets = [walk(objects[target], path) for target, path in places]
-        (default,) = {holder[last] for holder, last in targets}
-        defaults += f"{name}: {yaml.safe_dump(default).splitlines()[0]} # {meaning}\n"
+        (default,) = {str(holder[last]) for holder, last in targets}
+        defaults += f"{name}: {yaml.safe_dump(targets[0][0][targets[0][1]]).splitlines()[0]} # {meaning}\n"
         for holder, last in targets:  # strings stay strings, be they all digits
-            holder[last] = f"{{{{ .Values.{name}{' | quote' if isinstance(default, str) else ''} }}}}"
-    files = {f"templates/{name.lower().replace('/', '-')}.yaml": template(document, WORKER if name in worker else "")
+            holder[last] = f"{{{{ .Values.{name}{' | quote' if isinstance(holder[last], str) else ''} }}}}"
+    files = {f"templates/{name.lower().replace('/', '-')}.yaml": template(document, parts.get(name))
              for name, document in objects.items()}
     version = re.search(r"project\(upscaled VERSION ([\d.]+)", (FOLDER.parents[1] / "CMakeLists.txt").read_text())[1]
     head = "# Made by make_chart.py of the Kustomize folders; not to be edited.\n"

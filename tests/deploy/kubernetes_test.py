@@ -143,7 +143,9 @@ class KubernetesTest(unittest.TestCase):
 
     def test_scales_by_metrics_that_there_are(self):
         (scaled,) = [x for x in self.overlays["keda"] if x["kind"] == "ScaledObject"]
-        for trigger in scaled["spec"]["triggers"]:
+        queries = [trigger for trigger in scaled["spec"]["triggers"] if trigger["type"] == "prometheus"]
+        self.assertEqual(len(queries), 2)
+        for trigger in queries:
             used = server_facts.metrics_in([trigger["metadata"]["query"]])
             self.assertTrue(used)
             self.assertEqual(used - server_facts.metrics(), set())
@@ -173,10 +175,14 @@ class ChartTest(unittest.TestCase):
         done = subprocess.run([sys.executable, FOLDER / "make_chart.py", "--check"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
-    def test_is_the_base_and_the_worker(self):
-        base, worker = ({(x["kind"], x["metadata"]["name"]): x for x in render(FOLDER / name)} for name in ("base", "worker"))
+    def test_is_the_base_and_the_parts(self):
+        parts = {"cpuAutoscaler": "overlays/cpu", "kedaAutoscaler": "overlays/keda", "worker": "worker"}
+        base = {(x["kind"], x["metadata"]["name"]): x for x in render(FOLDER / "base")}
         self.assertEqual(self.render(), base)
-        self.assertEqual(self.render(worker=True), base | worker)
+        for part, folder in parts.items():
+            with self.subTest(part):
+                added = {(x["kind"], x["metadata"]["name"]): x for x in render(FOLDER / folder)}
+                self.assertEqual(self.render(**{part: True}), base | added)
 
     def test_takes_values(self):
         values = {"image": "registry.example.org/upscaled:7", "replicas": 9, "memoryLimit": "16Gi", "keysSecret": "others"}
@@ -185,6 +191,12 @@ class ChartTest(unittest.TestCase):
         self.assertEqual(container(deployment)["image"], values["image"])
         self.assertEqual(container(deployment)["resources"]["limits"]["memory"], "16Gi")
         self.assertEqual(deployment["spec"]["template"]["spec"]["volumes"][0]["secret"]["secretName"], "others")
+
+    def test_takes_targets_of_the_autoscalers(self):
+        for part, kind in (("cpuAutoscaler", "HorizontalPodAutoscaler"), ("kedaAutoscaler", "ScaledObject")):
+            spec = self.render(**{part: True}, maxReplicas=99, cpuPercent=55)[kind, "upscaled"]["spec"]
+            self.assertIn(99, (spec.get("maxReplicas"), spec.get("maxReplicaCount")))
+            self.assertTrue("'averageUtilization': 55" in str(spec) or "'value': '55'" in str(spec), spec)
 
     def test_takes_values_of_the_worker(self):
         objects = self.render(worker=True, image="registry.example.org/upscaled:7", workers=5, jobsClaim="mine", workerSecret="others")
