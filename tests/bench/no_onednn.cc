@@ -21,4 +21,6 @@ absl::StatusOr<std::function<void()>> MakeOnednnNetwork(const Network& /*network
   return NotBuilt();
 }
 
+train::ProductFunction<float> OnednnProduct() { return nullptr; }
+
 }  // namespace upscaled::bench

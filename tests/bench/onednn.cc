@@ -131,6 +131,16 @@ class Chain {
   std::vector<Step> steps_;
 };
 
+// oneDNN's matrices are rows of adjacent values, `a` perhaps the other way round.
+void Multiply(const train::ProductArgs<float>& args) {
+  omp_set_num_threads(1);  // of the calling thread
+  const bool transposed = args.a_row == 1;
+  dnnl_sgemm(transposed ? 'T' : 'N', 'N', args.rows, args.columns, args.depth, 1.0f, args.a,
+             static_cast<dnnl_dim_t>(transposed ? args.a_depth : args.a_row), args.b,
+             static_cast<dnnl_dim_t>(args.b_stride), args.add ? 1.0f : 0.0f, args.c,
+             static_cast<dnnl_dim_t>(args.c_stride));
+}
+
 }  // namespace
 
 bool HasOnednn() { return true; }
@@ -186,5 +196,7 @@ absl::StatusOr<std::function<void()>> MakeOnednnNetwork(const Network& network,
 } catch (const dnnl::error& e) {
   return absl::InternalError(absl::StrCat("oneDNN: ", e.what()));
 }
+
+train::ProductFunction<float> OnednnProduct() { return &Multiply; }
 
 }  // namespace upscaled::bench

@@ -9,6 +9,7 @@
 #include "engine/base/geometry.h"
 #include "engine/image/image.h"
 #include "engine/model/network.h"
+#include "engine/train/kernels/product.h"
 
 namespace upscaled::bench {
 
@@ -50,5 +51,8 @@ absl::StatusOr<std::function<void()>> MakeOnednnLayer(const Layer& layer, Size o
 absl::StatusOr<std::function<void()>> MakeOnednnNetwork(const Network& network,
                                                         const ImageView& source, Size tile,
                                                         OnednnVariant variant);
+
+// A matrix product of the calling thread; null without oneDNN.
+train::ProductFunction<float> OnednnProduct();
 
 }  // namespace upscaled::bench

@@ -1,8 +1,11 @@
 // The `upscale-train` command.
 #include <signal.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -36,11 +39,16 @@ struct Command {
   TrainingOptions training;
 };
 
+// Where this program and its likes are.
+fs::path ProgramFolder() {
+  std::error_code error;
+  return fs::read_symlink("/proc/self/exe", error).parent_path();
+}
+
 // Where programs have the bundled models, installed or in the build folder.
 fs::path BundledModels() {
   std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  const fs::path installed = program.parent_path().parent_path() / "share/upscaled/models";
+  const fs::path installed = ProgramFolder().parent_path() / "share/upscaled/models";
   return fs::is_directory(installed, error) ? installed : fs::path(UPSCALED_SOURCE_MODELS);
 }
 
@@ -174,11 +182,24 @@ absl::Status Check(uint64_t seed) {
   return absl::InternalError(absl::StrCat(wrong, " steps have wrong derivatives"));
 }
 
+// Becomes `upscale-bench train`, with these arguments.
+absl::Status Bench(const std::vector<std::string>& args) {
+  const std::string program = ProgramFolder() / "upscale-bench";
+  std::vector<const char*> argv = {program.c_str(), "train"};
+  for (const std::string& arg : args) argv.push_back(arg.c_str());
+  argv.push_back(nullptr);
+  execv(program.c_str(), const_cast<char**>(argv.data()));
+  return absl::NotFoundError(absl::StrCat("cannot run ", program, ": ", std::strerror(errno)));
+}
+
 int Main(int argc, char** argv) {
   CLI::App app("Fine-tunes a model on images of one's own.", "upscale-train");
   Command command;
   AddOptions(app, command);
   CLI::App* check = app.add_subcommand("check", "Check the derivatives of every step instead");
+  CLI::App* bench = app.add_subcommand("bench", "Measure the speed instead (upscale-bench train)");
+  bench->prefix_command();
+  bench->set_help_flag();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {  // --help, too.
@@ -186,7 +207,9 @@ int Main(int argc, char** argv) {
   }
   signal(SIGINT, [](int) { interrupted = true; });
   signal(SIGTERM, [](int) { interrupted = true; });
-  const absl::Status status = check->parsed() ? Check(command.training.seed) : Train(command);
+  const absl::Status status = bench->parsed()   ? Bench(bench->remaining())
+                              : check->parsed() ? Check(command.training.seed)
+                                                : Train(command);
   if (status.ok()) return kExitOk;
   absl::FPrintF(stderr, "upscale-train: %s\n", std::string(status.message()));
   return kExitFailed;

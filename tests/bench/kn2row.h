@@ -1,0 +1,52 @@
+// The training of a convolution as the work that this project grew out of had it: nine matrix
+// products over a whole mini-batch, whose images share the zeros between them (engine/train/grid.h;
+// "kn2row": Vasudevan, Anderson, Gregg, arXiv:1704.04428). What engine/train's kernels are measured
+// against.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "engine/train/kernels/product.h"
+#include "engine/train/tensor.h"
+
+namespace upscaled::bench {
+
+// A 3x3 convolution with a padding of one pixel, of more channels than an image's on both sides,
+// which are on one grid. A shift by a tap is a distance between pixels; what lands between the
+// images is cleared after the sum.
+class Kn2Row {
+ public:
+  using Tensor = train::Tensor<float>;
+
+  Kn2Row(int in_channels, int out_channels, train::ProductFunction<float> multiply);
+
+  // [tap][out][in], then [out].
+  void SetParameters(std::span<const float> parameters);
+  void Forward(const Tensor& src, Tensor& dst) const;
+  void GetSourceGradient(const Tensor& d_dst, Tensor& d_src) const;
+  // Of all weights, in nine products over all pixels.
+  void GetWeightGradient(const Tensor& src, const Tensor& d_dst);
+  // The same in one pass: some pixels at a time, which stay in the cache for all nine.
+  void GetWeightGradientBatched(const Tensor& src, const Tensor& d_dst);
+  void GetBiasGradient(const Tensor& d_dst);
+  // What the last three found, as the parameters.
+  std::vector<float> ParameterGradient() const;
+
+ private:
+  static constexpr int kTaps = 9;
+
+  size_t filters() const { return size_t{1} * in_ * out_; }
+  // c = the sum over taps of (a shifted by the tap) x its weights, on top of what is there.
+  void AddProducts(const Tensor& a, std::span<const float> weights, Tensor& c) const;
+  // Adds the products of so many pixels from `first` on, or starts with them.
+  void AddWeightProducts(const Tensor& src, const Tensor& d_dst, size_t first, int pixels,
+                         bool add);
+
+  const int in_channels_, out_channels_, in_, out_;  // the latter padded
+  const train::ProductFunction<float> multiply_;
+  train::LineVector<float> weights_, turned_;  // [tap][in][out], [tap][out][in] for the other way
+  train::LineVector<float> bias_, d_weights_, d_bias_;
+};
+
+}  // namespace upscaled::bench
