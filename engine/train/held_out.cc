@@ -13,25 +13,27 @@ constexpr size_t kMaxPatches = 96;
 constexpr size_t kMaxPatchesPerImage = 8;
 constexpr double kLeastError = 1e-10;  // 100 dB stands for equal
 
-double SquaredError(const Image& a, const Image& b, const Rect& part) {
+double SquaredError(ImageView a, ImageView b) {
   double sum = 0;
-  for (int y = part.y; y < part.bottom(); ++y) {
-    for (int i = 3 * part.x; i < 3 * part.right(); ++i) {
-      const double error = (a.view().row(y)[i] - b.view().row(y)[i]) / 255.0;
+  for (int y = 0; y < a.height_px(); ++y) {
+    for (int i = 0; i < 3 * a.width_px(); ++i) {
+      const double error = (a.row(y)[i] - b.row(y)[i]) / 255.0;
       sum += error * error;
     }
   }
-  return sum / static_cast<double>(3 * part.Area());
+  return sum / static_cast<double>(3 * a.spec.size().Area());
 }
 
 }  // namespace
 
-HeldOut::HeldOut(std::span<const TrainingImage> images, const PatchShape& shape)
+HeldOut::HeldOut(std::span<const TrainingImage> images, const PatchShape& shape,
+                 const Recipe& recipe)
     : images_(images.first(std::min(images.size(), kMaxImages))),
       shape_(shape),
-      per_image_(static_cast<int>(std::clamp(kMaxPatches / (kReductions.size() * images_.size()),
-                                             size_t{1}, kMaxPatchesPerImage))),
-      patches_(SpreadPatches(images_, shape_, per_image_)) {}
+      per_image_(
+          static_cast<int>(std::clamp(kMaxPatches / (recipe.reductions.size() * images_.size()),
+                                      size_t{1}, kMaxPatchesPerImage))),
+      patches_(SpreadPatches(images_, shape_, recipe, per_image_)) {}
 
 double HeldOut::MeanPsnrDb(std::span<const double> squared_errors) const {
   double sum = 0;
@@ -54,16 +56,15 @@ double HeldOut::PsnrDb(Learner& learner, std::span<const float> parameters) cons
 
 absl::StatusOr<double> HeldOut::LanczosPsnrDb() const {
   std::vector<double> errors;
-  Image enlarged;
-  for (size_t i = 0; i < patches_.size(); ++i) {
-    const Patch& patch = patches_[i];
-    const TrainingImage& image = images_[patch.image];
-    if (i % per_image_ == 0) {
-      ASSIGN_OR_RETURN(enlarged, Enlarge(image.reduced[patch.reduction], shape_.scale));
-    }
+  const auto enlarged_part = [&](int x, int y) {
+    return Scale({x, y, shape_.side_px, shape_.side_px}, shape_.scale);
+  };
+  for (const Patch& patch : patches_) {
+    const SpoiltPatch spoilt = CutSpoiltPatch(images_, shape_, patch);
+    ASSIGN_OR_RETURN(const Image enlarged, Enlarge(spoilt.image, shape_.scale));
     errors.push_back(
-        SquaredError(enlarged, image.original,
-                     Scale({patch.x, patch.y, shape_.side_px, shape_.side_px}, shape_.scale)));
+        SquaredError(enlarged.view().Crop(enlarged_part(spoilt.x, spoilt.y)),
+                     images_[patch.image].original.view().Crop(enlarged_part(patch.x, patch.y))));
   }
   return MeanPsnrDb(errors);
 }

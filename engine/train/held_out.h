@@ -10,11 +10,12 @@
 
 namespace upscaled::train {
 
-// Looks at patches spread over the first 32 images, reduced in every way, at most some 100 in all.
+// Looks at patches spread over the first 32 images, reduced and spoilt as the recipe says, at most
+// some 100 in all.
 class HeldOut {
  public:
   // Borrows the images, which are not empty.
-  HeldOut(std::span<const TrainingImage> images, const PatchShape& shape);
+  HeldOut(std::span<const TrainingImage> images, const PatchShape& shape, const Recipe& recipe);
 
   // dB of RGB in 0..1: the mean over images and reductions, each by the mean error of its patches.
   double PsnrDb(Learner& learner, std::span<const float> parameters) const;

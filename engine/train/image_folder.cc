@@ -74,8 +74,9 @@ absl::StatusOr<TrainingImage> Load(const std::filesystem::path& path,
   TrainingImage image{.file = path.filename().string()};
   ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, kMaxFileBytes));
   ASSIGN_OR_RETURN(image.original, DecodePart(bytes, options, max_pixels, Hash(image.file)));
-  for (size_t i = 0; i < kReductions.size(); ++i) {
-    ASSIGN_OR_RETURN(image.reduced[i], Reduce(image.original, options.scale, kReductions[i]));
+  for (const Reduction reduction : options.reductions) {
+    ASSIGN_OR_RETURN(image.reduced.emplace_back(),
+                     Reduce(image.original, options.scale, reduction));
   }
   return image;
 }
@@ -98,7 +99,7 @@ absl::StatusOr<ImageFolder> LoadImageFolder(const std::filesystem::path& folder,
                                             const ImageFolderOptions& options) {
   ASSIGN_OR_RETURN(const std::vector<std::filesystem::path> paths, RegularFiles(folder));
   const double bytes_per_pixel =
-      3 * (1 + static_cast<double>(kReductions.size()) / (options.scale * options.scale));
+      3 * (1 + static_cast<double>(options.reductions.size()) / (options.scale * options.scale));
   const double share = static_cast<double>(options.cache_bytes) /
                        static_cast<double>(std::max<size_t>(paths.size(), 1));
   ImageFolder result;

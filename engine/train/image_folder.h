@@ -1,7 +1,6 @@
 // A folder of images, in memory as large and small ones, a part of it held out.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <filesystem>
 #include <string>
@@ -16,9 +15,9 @@ namespace upscaled::train {
 
 // RGB of 8 bits; transparent images before white.
 struct TrainingImage {
-  std::string file;                               // its name
-  Image original;                                 // a part of the file's image where that is large
-  std::array<Image, kReductions.size()> reduced;  // as kReductions lists them
+  std::string file;            // its name
+  Image original;              // a part of the file's image where that is large
+  std::vector<Image> reduced;  // as the options list them
 };
 
 struct ImageFolder {
@@ -29,6 +28,7 @@ struct ImageFolder {
 struct ImageFolderOptions {
   int scale = 2;
   int min_side_px = 1;  // of an original; smaller ones are skipped
+  std::vector<Reduction> reductions = {Reduction::kBox};
   // For the pixels of all images. Each may take its share of it; of larger ones that much is kept,
   // from a place that depends on the name.
   size_t cache_bytes = size_t{1} << 30;

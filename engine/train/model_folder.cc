@@ -22,7 +22,7 @@ Fine-tuned from %s, version %d, on images of one's own by `upscale-train`.
 | steps | %d |
 | settings | %s |
 
-Held-out images, reduced by box, bicubic and Lanczos; PSNR of RGB in dB, mean over images and reductions:
+Held-out images, made small by the recipe; PSNR of RGB in dB, mean over images and reductions:
 
 | Lanczos-3 | %s | this model |
 | --- | --- | --- |

@@ -13,11 +13,20 @@ enum class Reduction : uint8_t {
   kBox,      // the mean
   kBicubic,  // Catmull-Rom, antialiased: what most tools call bicubic
   kLanczos,  // Lanczos-3, antialiased
+  // The same in linear light: of what the values of sRGB stand for.
+  kBoxLinear,
+  kBicubicLinear,
+  kLanczosLinear,
 };
-inline constexpr std::array kReductions = {Reduction::kBox, Reduction::kBicubic,
-                                           Reduction::kLanczos};
+inline constexpr std::array kReductions = {Reduction::kBox,           Reduction::kBicubic,
+                                           Reduction::kLanczos,       Reduction::kBoxLinear,
+                                           Reduction::kBicubicLinear, Reduction::kLanczosLinear};
 
-// `image`: 8 bits, its sides multiples of `factor`. Results are rounded half up.
+// "box", "bicubic_linear".
+const char* ReductionName(Reduction reduction);
+
+// `image`: its sides multiples of `factor`; 8 bits, or floats where light is not linear. 8 bits are
+// rounded half up.
 absl::StatusOr<Image> Reduce(const Image& image, int factor, Reduction reduction);
 
 // By Lanczos-3: what enlarged images are compared with.

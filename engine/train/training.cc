@@ -34,8 +34,10 @@ absl::StatusOr<std::unique_ptr<Training>> Training::Create(const Network& start,
   ASSIGN_OR_RETURN(training->images_,
                    LoadImageFolder(options.images, {.scale = start.scale,
                                                     .min_side_px = options.patch_px * start.scale,
+                                                    .reductions = options.recipe.reductions,
                                                     .cache_bytes = options.cache_bytes}));
-  training->held_out_ = std::make_unique<HeldOut>(training->images_.held_out, training->shape_);
+  training->held_out_ =
+      std::make_unique<HeldOut>(training->images_.held_out, training->shape_, options.recipe);
   ASSIGN_OR_RETURN(training->lanczos_psnr_db_, training->held_out_->LanczosPsnrDb());
   RETURN_IF_ERROR(options.resume ? training->Resume() : training->Begin());
   return training;
@@ -74,9 +76,11 @@ std::string Training::Settings() const {
     for (const TrainingImage& image : *images) pixels += image.original.spec().size().Area();
   }
   return absl::StrFormat(
-      "start %s, seed %d, batch %d, patch %d, threads %d, rate %g, images %d + %d of %d pixels",
+      "start %s, seed %d, batch %d, patch %d, threads %d, rate %g, images %d + %d of %d pixels, "
+      "recipe %s",
       options_.start, options_.seed, options_.batch, options_.patch_px, options_.threads,
-      options_.rate, images_.training.size(), images_.held_out.size(), pixels);
+      options_.rate, images_.training.size(), images_.held_out.size(), pixels,
+      RecipeText(options_.recipe));
 }
 
 int64_t Training::StepsOfMinutes() {
@@ -90,8 +94,8 @@ int64_t Training::StepsOfMinutes() {
 
 double Training::Gradient(std::vector<float>& gradient) {
   const auto fill = [&](int patch, int image, Tensor<float>& input, Tensor<float>& target) {
-    const Patch chosen =
-        RandomPatch(images_.training, shape_, options_.seed, state_.learned.steps, patch);
+    const Patch chosen = RandomPatch(images_.training, shape_, options_.recipe, options_.seed,
+                                     state_.learned.steps, patch);
     CutPatch(images_.training, shape_, chosen, image, input, target);
   };
   return learner_->Gradient(state_.learned.parameters, kPsnrLoss, fill, gradient);

@@ -17,6 +17,7 @@
 #include "engine/train/held_out.h"
 #include "engine/train/image_folder.h"
 #include "engine/train/learner.h"
+#include "engine/train/recipe.h"
 
 namespace upscaled::train {
 
@@ -33,6 +34,7 @@ struct TrainingOptions {
   int threads = 1;
   double rate = 4e-4;  // at its peak
   size_t cache_bytes = size_t{1} << 30;
+  Recipe recipe;
 };
 
 struct Progress {

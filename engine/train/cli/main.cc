@@ -36,6 +36,7 @@ struct Command {
   fs::path models, out;
   int noise_level = kNoDenoise;
   size_t cache_mb = 1024;
+  fs::path recipe;
   TrainingOptions training;
 };
 
@@ -85,6 +86,8 @@ void AddOptions(CLI::App& app, Command& command) {
   app.add_option("--memory-mb", command.cache_mb, "for the images' pixels")
       ->check(CLI::Range(size_t{1}, size_t{1} << 24))
       ->capture_default_str();
+  app.add_option("--recipe", command.recipe,
+                 "JSON file: how images are made small, and spoilt (see engine/train)");
   app.add_flag("--resume", training.resume, "go on where a training into --out was interrupted");
 }
 
@@ -139,6 +142,9 @@ absl::Status Train(Command& command) {
   options.start =
       absl::StrCat(card->name, " version ", card->version, " noise level ", variant->noise_level);
   options.cache_bytes = command.cache_mb << 20;
+  if (!command.recipe.empty()) {
+    ASSIGN_OR_RETURN(options.recipe, ReadRecipe(command.recipe));
+  }
   ASSIGN_OR_RETURN(const std::unique_ptr<Training> training, Training::Create(start, options));
   const ImageFolder& images = training->images();
   for (const std::string& skipped : images.skipped) {

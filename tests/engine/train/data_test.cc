@@ -22,11 +22,16 @@ ImageSpec Rgb(int width, int height) { return {width, height, 3, SampleType::kU8
 TEST(ReduceTest, KeepsBrightnessAndBoxesAreMeans) {
   std::mt19937 random = test::FreshRandom();
   const Image image = test::RandomImage(Rgb(24, 36), random);
+  Image grey(Rgb(24, 36));
+  std::fill_n(grey.mutable_view().row(0), grey.spec().row_bytes() * 36, 100);
   for (const int factor : {2, 3}) {
     for (const Reduction reduction : kReductions) {
+      SCOPED_TRACE(ReductionName(reduction));
       const absl::StatusOr<Image> reduced = Reduce(image, factor, reduction);
       ASSERT_TRUE(reduced.ok()) << reduced.status();
       EXPECT_EQ(reduced->spec(), Rgb(24 / factor, 36 / factor));
+      const Image flat = *Reduce(grey, factor, reduction);
+      for (int i = 0; i < 24 / factor * 3; ++i) ASSERT_EQ(flat.view().row(3)[i], 100);
     }
   }
   const Image reduced = *Reduce(image, 2, Reduction::kBox);
@@ -34,6 +39,22 @@ TEST(ReduceTest, KeepsBrightnessAndBoxesAreMeans) {
   EXPECT_EQ(reduced.view().row(4)[3 * 5 + 1],
             (at(10, 8) + at(11, 8) + at(10, 9) + at(11, 9) + 2) / 4);
   EXPECT_EQ(Enlarge(reduced, 2)->spec(), image.spec());
+}
+
+// As much light as white and black pixels give together, which is more than their values' mean.
+TEST(ReduceTest, LinearReductionsKeepTheLight) {
+  Image stripes(Rgb(24, 24));
+  for (int y = 0; y < 24; ++y) {
+    std::fill_n(stripes.mutable_view().row(y), stripes.spec().row_bytes(), y % 2 == 0 ? 255 : 0);
+  }
+  const auto middle = [&](Reduction reduction) {
+    return int{Reduce(stripes, 2, reduction)->view().row(6)[3 * 6]};
+  };
+  EXPECT_EQ(middle(Reduction::kBox), 128);
+  EXPECT_EQ(middle(Reduction::kBoxLinear), 188) << "1.055 * 0.5^(1 / 2.4) - 0.055";
+  for (const Reduction reduction : {Reduction::kBicubicLinear, Reduction::kLanczosLinear}) {
+    EXPECT_NEAR(middle(reduction), 188, 15) << ReductionName(reduction);
+  }
 }
 
 class ImageFolderTest : public ::testing::Test {
@@ -89,7 +110,10 @@ TEST_F(ImageFolderTest, StaysWithinItsMemory) {
     WriteImage(absl::StrCat(i, ".png"), Rgb(i % 2 == 0 ? 300 : 60, 200), ImageFormat::kPng);
   }
   constexpr size_t kCacheBytes = 300'000;
-  const auto loaded = LoadImageFolder(folder_, {.min_side_px = 20, .cache_bytes = kCacheBytes});
+  const auto loaded =
+      LoadImageFolder(folder_, {.min_side_px = 20,
+                                .reductions = {Reduction::kBox, Reduction::kLanczosLinear},
+                                .cache_bytes = kCacheBytes});
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   size_t bytes = 0;
   for (const auto* images : {&loaded->training, &loaded->held_out}) {
@@ -125,14 +149,15 @@ class PatchesTest : public ::testing::Test {
     std::mt19937 random = test::FreshRandom();
     for (int i = 0; i < 3; ++i) {
       TrainingImage image{.original = test::RandomImage(Rgb(40 + 2 * i, 36), random)};
-      for (size_t k = 0; k < kReductions.size(); ++k) {
-        image.reduced[k] = *Reduce(image.original, 2, kReductions[k]);
+      for (const Reduction reduction : recipe_.reductions) {
+        image.reduced.push_back(*Reduce(image.original, 2, reduction));
       }
       images_.push_back(std::move(image));
     }
   }
 
   const PatchShape shape_{.side_px = 10, .pad_px = 3, .scale = 2};
+  Recipe recipe_;
   std::vector<TrainingImage> images_;
 };
 
@@ -140,8 +165,8 @@ TEST_F(PatchesTest, ARandomPatchDependsOnItsNumbersAlone) {
   std::set<std::vector<int>> seen;
   for (int step = 0; step < 4; ++step) {
     for (int index = 0; index < 4; ++index) {
-      const Patch a = RandomPatch(images_, shape_, 1, step, index);
-      const Patch b = RandomPatch(images_, shape_, 1, step, index);
+      const Patch a = RandomPatch(images_, shape_, recipe_, 1, step, index);
+      const Patch b = RandomPatch(images_, shape_, recipe_, 1, step, index);
       const auto key = [](const Patch& p) {
         return std::vector<int>{p.image, p.reduction, p.x, p.y, p.flip_x, p.flip_y, p.transpose};
       };
@@ -156,7 +181,7 @@ TEST_F(PatchesTest, ARandomPatchDependsOnItsNumbersAlone) {
 TEST_F(PatchesTest, InputAndTargetShowTheSamePlace) {
   Tensor<float> input({2, {16, 16}}, 3), target({2, {20, 20}}, 3);
   for (int step = 0; step < 50; ++step) {
-    Patch patch = RandomPatch(images_, shape_, 7, step, 0);
+    Patch patch = RandomPatch(images_, shape_, recipe_, 7, step, 0);
     patch.reduction = 0;
     CutPatch(images_, shape_, patch, 1, input, target);
     for (int c = 0; c < 3; ++c) {
@@ -173,9 +198,30 @@ TEST_F(PatchesTest, InputAndTargetShowTheSamePlace) {
   }
 }
 
+// What is drawn and cut is spoilt as a whole, and the target is not.
+TEST_F(PatchesTest, SpoilsTheInputAlone) {
+  recipe_.noise = {.share = 1, .least = 10, .most = 10};
+  recipe_.exchange_colours = false;
+  Tensor<float> input({1, {16, 16}}, 3), target({1, {20, 20}}, 3);
+  Tensor<float> clean_input = input, clean_target = target;
+  double squares = 0;
+  for (int step = 0; step < 10; ++step) {
+    Patch patch = RandomPatch(images_, shape_, recipe_, 7, step, 0);
+    EXPECT_EQ(patch.colours, (std::array<int, 3>{0, 1, 2}));
+    CutPatch(images_, shape_, patch, 0, input, target);
+    patch.spoiling = {.shift_x = 5};
+    CutPatch(images_, shape_, patch, 0, clean_input, clean_target);
+    EXPECT_EQ(target.values(), clean_target.values());
+    for (size_t i = 0; i < input.values().size(); ++i) {
+      squares += std::pow(input.values()[i] - clean_input.values()[i], 2) / (10 * 3 * 16 * 16);
+    }
+  }
+  EXPECT_NEAR(255 * std::sqrt(squares), 10, 2);
+}
+
 TEST_F(PatchesTest, SpreadOverAllImagesAndReductions) {
-  const std::vector<Patch> patches = SpreadPatches(images_, shape_, 5);
-  EXPECT_EQ(patches.size(), 3 * kReductions.size() * 5);
+  const std::vector<Patch> patches = SpreadPatches(images_, shape_, recipe_, 5);
+  EXPECT_EQ(patches.size(), 3 * recipe_.reductions.size() * 5);
   for (const Patch& patch : patches) {
     const ImageSpec& spec = images_[patch.image].reduced[patch.reduction].spec();
     EXPECT_LE(patch.x + shape_.side_px, spec.width_px);

@@ -96,6 +96,18 @@ TEST_F(TrainingTest, GetsBetterOnItsOwnImages) {
   EXPECT_NE(ReadParameters(training->BestNetwork()), ReadParameters(start_));
 }
 
+// Images that JPEG spoils come out worse, by Lanczos and by the start.
+TEST_F(TrainingTest, JudgesByTheRecipe) {
+  const auto plain = Create(Options("plain"));
+  TrainingOptions options = Options("spoilt");
+  options.recipe = {.reductions = {Reduction::kLanczosLinear, Reduction::kBoxLinear},
+                    .jpeg = {.share = 1, .least = 20, .most = 30}};
+  const auto spoilt = Create(options);
+  EXPECT_LT(spoilt->lanczos_psnr_db(), plain->lanczos_psnr_db() - 0.2);
+  EXPECT_LT(spoilt->state().start_psnr_db, plain->state().start_psnr_db - 0.2);
+  ASSERT_TRUE(spoilt->Run(go_on_, [](const Progress&) {}).ok());
+}
+
 // Stopped after any step and resumed, it ends with the same bytes.
 TEST_F(TrainingTest, ResumesToTheBit) {
   ASSERT_TRUE(Create(Options("whole"))->Run(go_on_, [](const Progress&) {}).ok());
@@ -119,6 +131,9 @@ TEST_F(TrainingTest, RefusesAResumeOfSomethingElse) {
   options.resume = true;
   options.seed = 4;
   ExpectRefused(options, absl::StatusCode::kFailedPrecondition, "seed 3, batch 2");
+  options.seed = 3;
+  options.recipe.jpeg = {.share = 0.5, .least = 60, .most = 90};
+  ExpectRefused(options, absl::StatusCode::kFailedPrecondition, R"("jpeg":{"share":0.5)");
   options.checkpoint = folder_ / "none";
   ExpectRefused(options, absl::StatusCode::kNotFound, "none");
   std::ofstream(folder_ / "short") << Bytes("checkpoint").substr(0, 1000);
