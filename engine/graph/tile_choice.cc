@@ -19,19 +19,19 @@ bool IsGoodTile(const TileLimits& limits, const TileCosts& costs, Size tile) {
 }
 
 absl::StatusOr<Size> ChooseLargestTile(const TileLimits& limits, const TileCosts& costs) {
-  for (const Size tile : limits.largest_first) {
-    if (IsGoodTile(limits, costs, tile)) return tile;
-  }
   ASSIGN_OR_RETURN(const size_t bytes, costs.bytes(limits.smallest));
-  if (limits.halo_counts && bytes > limits.good_bytes) {
-    for (const Size tile : limits.largest_first) {
-      if (Fits(costs, tile, limits.max_bytes)) return tile;
-    }
+  if (bytes > limits.max_bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "a tile of ", limits.smallest.width, "x", limits.smallest.height, " pixels needs ",
+        bytes >> 20, " MiB of ", limits.memory_name, ", the limit is ", limits.max_bytes >> 20));
   }
-  if (bytes <= limits.max_bytes) return limits.smallest;
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "a tile of ", limits.smallest.width, "x", limits.smallest.height, " pixels needs ",
-      bytes >> 20, " MiB of ", limits.memory_name, ", the limit is ", limits.max_bytes >> 20));
+  // Larger ones take more.
+  const bool may_be_good = bytes <= limits.good_bytes;
+  for (const Size tile : limits.largest_first) {
+    if (may_be_good && IsGoodTile(limits, costs, tile)) return tile;
+    if (!may_be_good && limits.halo_counts && Fits(costs, tile, limits.max_bytes)) return tile;
+  }
+  return limits.smallest;
 }
 
 }  // namespace upscaled

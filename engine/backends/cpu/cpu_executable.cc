@@ -22,29 +22,39 @@ struct TiledProgram {
   std::vector<Size> tiles;  // as RankTiles
 };
 
-absl::StatusOr<TiledProgram> Build(const Network& network, Isa isa,
-                                   const KernelEntry* forced_kernel, Precision precision,
-                                   KernelChooser* chooser) {
+// Every layer's blocks widen the halo of a tile; over hundreds of layers that costs far more than
+// kernels without blocks. Found out before any weights are packed.
+absl::StatusOr<bool> HasRoomForBlocks(const Network& network, Isa isa, Precision precision) {
+  ASSIGN_OR_RETURN(const Program planned,
+                   BuildProgram(WithoutWeights(network), isa, nullptr, precision));
+  return WorkspaceOf(planned, InnerTile(kSmallestTile)) <= CpuExecutable::kMaxWorkspaceBytes;
+}
+
+absl::StatusOr<Program> BuildBest(const Network& network, Isa isa, const KernelEntry* forced_kernel,
+                                  Precision precision, KernelChooser* chooser) {
+  bool blocks = true;
+  if (forced_kernel == nullptr) {
+    ASSIGN_OR_RETURN(blocks, HasRoomForBlocks(network, isa, precision));
+  }
+  if (!blocks) {
+    const bool fp16 = precision == Precision::kFast && HasFp16(isa);
+    return BuildProgram(network, isa, FindKernel(fp16 ? "direct_fp16" : "direct"), precision);
+  }
   Calibration calibration;
 #ifdef UPSCALED_VNNI
   if (precision == Precision::kFast) {
     ASSIGN_OR_RETURN(calibration, Calibrate(network, isa, forced_kernel));
   }
 #endif
-  ASSIGN_OR_RETURN(Program program,
-                   BuildProgram(network, isa, forced_kernel, precision, chooser, calibration));
-  const size_t cache_bytes = CoreCacheBytes();
-  absl::StatusOr<std::vector<Size>> tiles = RankTiles(program, cache_bytes);
-  if (absl::IsResourceExhausted(tiles.status()) && forced_kernel == nullptr) {
-    // Every layer's blocks widen the halo of a tile; over hundreds of layers that costs far more
-    // than kernels without blocks.
-    const bool fp16 = precision == Precision::kFast && HasFp16(isa);
-    const char* direct = fp16 ? "direct_fp16" : "direct";
-    ASSIGN_OR_RETURN(program, BuildProgram(network, isa, FindKernel(direct), precision));
-    tiles = RankTiles(program, cache_bytes);
-  }
-  RETURN_IF_ERROR(tiles.status());
-  return TiledProgram{std::move(program), *std::move(tiles)};
+  return BuildProgram(network, isa, forced_kernel, precision, chooser, calibration);
+}
+
+absl::StatusOr<TiledProgram> Build(const Network& network, Isa isa,
+                                   const KernelEntry* forced_kernel, Precision precision,
+                                   KernelChooser* chooser) {
+  ASSIGN_OR_RETURN(Program program, BuildBest(network, isa, forced_kernel, precision, chooser));
+  ASSIGN_OR_RETURN(std::vector<Size> tiles, RankTiles(program, CoreCacheBytes()));
+  return TiledProgram{std::move(program), std::move(tiles)};
 }
 
 }  // namespace

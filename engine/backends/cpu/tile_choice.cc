@@ -14,7 +14,6 @@
 namespace upscaled::cpu {
 namespace {
 
-constexpr Size kSmallest = {120, 72};
 constexpr Size kLargestFirst[] = {{960, 540}, {720, 408}, {480, 270}, {360, 204}, {240, 135}};
 // Widths of narrower tiles, no larger than the largest.
 constexpr int kWidths[] = {720, 480, 360, 240, 180, 120};
@@ -35,7 +34,7 @@ std::vector<Rect> InnerRegions(const Program& program, Size size) {
 
 TileLimits LimitsOf(const Program& program) {
   return {.largest_first = kLargestFirst,
-          .smallest = kSmallest,
+          .smallest = kSmallestTile,
           // Half a second of one AVX-512 core.
           .max_macs = program.precision == Precision::kFast ? 300e9 : 150e9,
           // With global poolings what lies around a tile is computed again in every pass.

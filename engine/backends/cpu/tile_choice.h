@@ -13,6 +13,8 @@
 
 namespace upscaled::cpu {
 
+inline constexpr Size kSmallestTile = {120, 72};
+
 // The workspace of the run that needs most.
 size_t WorkspaceOf(const Program& program, const InnerTile& tile);
 

@@ -29,15 +29,34 @@ void ForEachRow(const TensorView& view, Function function) {
   }
 }
 
-// What is left of the storage's values when only those of `view` are taken, in its order.
+// Whether its values lie one behind the other, in its order.
+bool IsRowMajor(const TensorView& view) {
+  int64_t stride = 1;
+  for (size_t axis = view.shape.size(); axis-- > 0;) {
+    if (view.shape[axis] != 1 && view.strides[axis] != stride) return false;
+    stride *= view.shape[axis];
+  }
+  return true;
+}
+
+// One behind the last value of a view, which has some.
+int64_t EndOf(const TensorView& view) {
+  int64_t last = view.offset;
+  for (size_t axis = 0; axis < view.shape.size(); ++axis) {
+    last += (view.shape[axis] - 1) * view.strides[axis];
+  }
+  return last + 1;
+}
+
+// The values of `view`, in its order, of those that lie from its offset on.
 std::vector<float> Gather(const TensorView& view, int64_t count, const std::vector<float>& values) {
   std::vector<float> gathered;
-  if (count == 0) return gathered;
   gathered.reserve(count);
   const int64_t columns = view.shape.empty() ? 1 : view.shape.back();
   const int64_t stride = view.shape.empty() ? 1 : view.strides.back();
   ForEachRow(view, [&](int64_t begin) {
-    for (int64_t i = 0; i < columns; ++i) gathered.push_back(values[begin + i * stride]);
+    const float* const row = values.data() + (begin - view.offset);
+    for (int64_t i = 0; i < columns; ++i) gathered.push_back(row[i * stride]);
   });
   return gathered;
 }
@@ -86,7 +105,14 @@ absl::StatusOr<std::vector<float>> ViewFile::ReadValues(const TensorInfo& info) 
   const Storage& storage = objects_.storages[view.storage];
   ASSIGN_OR_RETURN(const std::string bytes, ReadStorage(storage));
   ASSIGN_OR_RETURN(const int64_t count, CountValues(info.shape));
-  const std::vector<float> values = ToFloats(bytes, info.type);
+  if (count == 0) return std::vector<float>();
+  // No more than the view reaches: storages may hold a whole network's values.
+  const int64_t reach = EndOf(view) - view.offset;
+  std::vector<float> values =
+      ToFloats(std::string_view(bytes).substr(view.offset * storage.value_bytes,
+                                              reach * storage.value_bytes),
+               info.type);
+  if (IsRowMajor(view)) return values;
   return Gather(view, count, values);
 }
 

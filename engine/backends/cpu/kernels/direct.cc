@@ -312,7 +312,9 @@ HugeBuffer DirectConvolution::PackWeights(const Layer& layer) const {
   const int planes = (layer.in_channels + src_plane_channels_ - 1) / src_plane_channels_;
   const int padded_out = RoundUp(RoundUp(layer.out_channels, dst_plane_channels_), group_);
   const size_t taps = static_cast<size_t>(kernel_px_) * kernel_px_;
-  HugeBuffer packed(padded_out * planes * src_plane_channels_ * taps);
+  const size_t floats = padded_out * planes * src_plane_channels_ * taps;
+  if (layer.weights.empty()) return HugeBuffer(variant_.half_weights ? floats / 2 : floats);
+  HugeBuffer packed(floats);
   std::fill_n(packed.data(), packed.size(), 0.0f);
   const float* w = layer.weights.data();
   for (int o = 0; o < layer.out_channels; ++o) {

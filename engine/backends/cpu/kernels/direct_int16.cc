@@ -233,6 +233,7 @@ class DirectInt16Kernel final : public LayerKernel {
     const size_t count = run_weights * runs * groups;
     phase.weights = HugeBuffer((count + 1) / 2);
     phase.scales = HugeBuffer(size_t{1} * sums * groups * group_);
+    if (layer.weights.empty()) return;
     auto* const packed = reinterpret_cast<int16_t*>(phase.weights.data());
     std::fill_n(packed, count, int16_t{0});
     std::fill_n(phase.scales.data(), phase.scales.size(), 0.0f);

@@ -111,8 +111,9 @@ Layer TapProducts(const Layer& layer) {
   products.name = layer.name + " (taps)";
   products.in_channels = layer.in_channels;
   products.out_channels = TapChannels(layer);
-  products.weights.assign(static_cast<size_t>(products.out_channels) * layer.in_channels, 0.0f);
   products.bias.assign(products.out_channels, 0.0f);
+  if (layer.weights.empty()) return products;
+  products.weights.assign(static_cast<size_t>(products.out_channels) * layer.in_channels, 0.0f);
   for (int o = 0; o < layer.out_channels; ++o) {
     for (int i = 0; i < layer.in_channels; ++i) {
       const size_t pair = layer.op == Op::kConv ? static_cast<size_t>(o) * layer.in_channels + i

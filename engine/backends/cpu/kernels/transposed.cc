@@ -23,6 +23,7 @@ Layer PhaseLayer(const Layer& layer, int phase_y, int phase_x) {
   phase.op = Op::kConv;
   phase.kernel_px = taps;
   phase.stride_px = 1;
+  if (layer.weights.empty()) return phase;
   phase.weights.assign(static_cast<size_t>(layer.out_channels) * layer.in_channels * taps * taps,
                        0.0f);
   float* dst = phase.weights.data();

@@ -308,12 +308,14 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "engine/backends/cpu/kernels/convert.h"
 #include "engine/backends/cpu/kernels/isa_dispatch.h"
 #include "engine/backends/cpu/kernels/winograd_kernel.h"
 #include "engine/backends/cpu/kernels/winograd_weights.h"
+#include "engine/base/check.h"
 #include "engine/base/cpu_info.h"
 
 namespace upscaled::cpu {
@@ -351,25 +353,58 @@ const WinogradVariant& ChooseVariant(const WinogradVariants& variants, const Lay
   return ChooseEven(variants, layer, points, cache_bytes);
 }
 
-// G w G^T of all of a layer's weights.
+// The output channels of one block, side by side: a vector's worth of work for each step.
+constexpr int kMostBlockChannels = 64;
+using BlockChannels = std::array<double, kMostBlockChannels>;
+
+// a[0] * x + a[1] * y + a[2] * z, channel by channel.
+template <typename T>
+void Combine(const std::array<double, 3>& a, const BlockChannels& x, const BlockChannels& y,
+             const BlockChannels& z, int channels, T* dst) {
+  for (int o = 0; o < channels; ++o) {
+    dst[o] = static_cast<T>(a[0] * x[o] + a[1] * y[o] + a[2] * z[o]);
+  }
+}
+
+// The 3x3 weights of a block's output channels for input channel `in`; 0 for those that there are
+// not.
+void GatherTaps(const Layer& layer, int first_out, int in, int channels,
+                std::array<BlockChannels, 9>& taps) {
+  for (int o = 0; o < channels; ++o) {
+    const bool exists = first_out + o < layer.out_channels && in < layer.in_channels;
+    const size_t at = exists ? (size_t{1} * (first_out + o) * layer.in_channels + in) * 9 : 0;
+    for (size_t tap = 0; tap < 9; ++tap) taps[tap][o] = exists ? layer.weights[at + tap] : 0;
+  }
+}
+
+// G w G^T of all of a layer's weights, in the order in which they lie in memory.
 template <int kOutputs>
 WinogradWeights PackWeights(const Layer& layer, const WeightTransform<kOutputs>& g,
                             const WinogradVariant& variant) {
   constexpr size_t kPoints = kOutputs + 2;
   const int block = variant.out_channels;
+  UPSCALED_CHECK(block <= kMostBlockChannels);
   const int blocks = CeilDiv(RoundUp(layer.out_channels, variant.out_multiple), block);
-  const size_t point_stride =
-      static_cast<size_t>(RoundUp(layer.in_channels, variant.in_multiple)) * block;
-  HugeBuffer packed(point_stride * kPoints * kPoints * blocks);
-  std::fill_n(packed.data(), packed.size(), 0.0f);
-  for (int o = 0; o < layer.out_channels; ++o) {
-    for (int i = 0; i < layer.in_channels; ++i) {
-      const float* w = &layer.weights[(static_cast<size_t>(o) * layer.in_channels + i) * 9];
-      float* dst = packed.data() + o / block * (point_stride * kPoints * kPoints) +
-                   static_cast<size_t>(i) * block + o % block;
-      TransformWeights(w, g, [&](double value, int y, int x) {
-        dst[(y * kPoints + x) * point_stride] = static_cast<float>(value);
-      });
+  const int in_channels = RoundUp(layer.in_channels, variant.in_multiple);
+  const size_t point_stride = size_t{1} * in_channels * block;
+  const size_t floats = point_stride * kPoints * kPoints * blocks;
+  if (layer.weights.empty()) return {HugeBuffer(variant.half ? floats / 2 : floats), {}, {}};
+  HugeBuffer packed(floats);
+  std::array<BlockChannels, 9> taps;
+  std::array<BlockChannels, 3> row;
+  for (int b = 0; b < blocks; ++b) {
+    float* const points = packed.data() + b * (point_stride * kPoints * kPoints);
+    for (int i = 0; i < in_channels; ++i) {
+      GatherTaps(layer, b * block, i, block, taps);
+      for (size_t y = 0; y < kPoints; ++y) {
+        for (size_t x = 0; x < 3; ++x) {
+          Combine(g[y], taps[x], taps[3 + x], taps[6 + x], block, row[x].data());
+        }
+        for (size_t x = 0; x < kPoints; ++x) {
+          Combine(g[x], row[0], row[1], row[2], block,
+                  points + (y * kPoints + x) * point_stride + size_t{1} * i * block);
+        }
+      }
     }
   }
   return {variant.half ? ToHalves(packed, Isa::kAvx512) : std::move(packed), {}, {}};

@@ -63,6 +63,7 @@ WinogradWeights PackInt16(const Layer& layer, const WinogradVariant& variant,
   const size_t count = size_t{1} * kPointCount * padded_in * block * blocks;
   WinogradWeights packed{HugeBuffer(count / 2), SrcScales(layer.in_channels, ranges),
                          HugeBuffer(size_t{1} * kPointCount * block * blocks)};
+  if (layer.weights.empty()) return packed;
   auto* const values = reinterpret_cast<int16_t*>(packed.values.data());
   std::fill_n(values, count, int16_t{0});
   std::fill_n(packed.dst_scale.data(), packed.dst_scale.size(), 0.0f);

@@ -1,14 +1,18 @@
 // The plan of a network in this backend's program.
 #include "engine/backends/cpu/program.h"
 
+#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "engine/backends/cpu/kernels/kernel_list.h"
+#include "engine/backends/cpu/tile_choice.h"
+#include "engine/model/without_weights.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/backends/random_network.h"
+#include "tests/support/test_image.h"
 
 namespace upscaled::cpu {
 namespace {
@@ -105,6 +109,24 @@ TEST(ProgramTest, ProductsWithMeansAreLeftToReadersThatCan) {
   EXPECT_TRUE(IsScaledView(1));
   EXPECT_FALSE(IsScaledView(3)) << "a Winograd kernel";
   EXPECT_FALSE(IsScaledView(1, Activation::kRelu));
+}
+
+TEST(ProgramTest, WithoutWeightsItIsPlannedAlike) {
+  std::mt19937 random = test::FreshRandom();
+  for (int i = 0; i < 20; ++i) {
+    const Network network = test::RandomNetwork(random);
+    SCOPED_TRACE(test::Describe(network));
+    for (const Isa isa : ListIsas()) {
+      const Precision precision = HasVnni(isa) ? Precision::kFast : Precision::kExact;
+      const auto whole = BuildProgram(network, isa, nullptr, precision);
+      const auto planned = BuildProgram(WithoutWeights(network), isa, nullptr, precision);
+      ASSERT_TRUE(whole.ok() && planned.ok()) << whole.status() << planned.status();
+      EXPECT_EQ(planned->kernel_infos, whole->kernel_infos);
+      EXPECT_EQ(planned->weight_bytes, whole->weight_bytes);
+      const InnerTile tile(kSmallestTile);
+      EXPECT_EQ(WorkspaceOf(*planned, tile), WorkspaceOf(*whole, tile));
+    }
+  }
 }
 
 }  // namespace
