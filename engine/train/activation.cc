@@ -1,16 +1,14 @@
 #include "engine/train/activation.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace upscaled::train {
 
 // The loops are written so that they become vector instructions: without branches, and without
 // arithmetic that one of two cases alone does.
 
-bool ActivationSupports(const Layer& layer) {
-  return layer.activation == Activation::kNone || layer.activation == Activation::kRelu ||
-         layer.activation == Activation::kLeakyRelu || layer.activation == Activation::kPRelu;
-}
+bool ActivationSupports(const Layer& layer) { return layer.activation != Activation::kClip; }
 
 template <typename Real>
 void LeakyRelu<Real>::Forward(const Real* /*params*/, Sources src, Tensor<Real>& dst) {
@@ -58,9 +56,35 @@ void PRelu<Real>::Backward(const Real* params, Sources src, const Tensor<Real>& 
   }
 }
 
+template <typename Real>
+void Sigmoid<Real>::Forward(const Real* /*params*/, Sources src, Tensor<Real>& dst) {
+  const Grid& grid = dst.grid();
+  for (int image = 0; image < grid.images; ++image) {
+    for (int row = 0; row < grid.size.height; ++row) {
+      const Real* x = src[0]->line(grid.Line(image, row));
+      Real* y = dst.line(grid.Line(image, row));
+      for (int i = 0; i < grid.size.width; ++i, x += dst.stride(), y += dst.stride()) {
+        for (int c = 0; c < dst.channels(); ++c) y[c] = 1 / (1 + std::exp(-x[c]));
+      }
+    }
+  }
+}
+
+template <typename Real>
+void Sigmoid<Real>::Backward(const Real* /*params*/, Sources /*src*/, const Tensor<Real>& dst,
+                             const Tensor<Real>& d_dst, SourceGradients d_src, Real* /*d_params*/) {
+  if (d_src[0].tensor == nullptr) return;
+  const Real* y = dst.values().data();
+  const Real* d = d_dst.values().data();
+  Real* to = d_src[0].Cleared().values().data();
+  for (size_t i = 0; i < d_dst.values().size(); ++i) to[i] += d[i] * y[i] * (1 - y[i]);
+}
+
 template class LeakyRelu<float>;
 template class LeakyRelu<double>;
 template class PRelu<float>;
 template class PRelu<double>;
+template class Sigmoid<float>;
+template class Sigmoid<double>;
 
 }  // namespace upscaled::train

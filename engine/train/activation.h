@@ -1,4 +1,5 @@
-// ReLU, LeakyReLU and PReLU. They keep zeros, so they run over the places between images as well.
+// ReLU, LeakyReLU and PReLU, which keep zeros, so that they run over the places between images as
+// well; and the logistic function.
 #pragma once
 
 #include "engine/model/network.h"
@@ -27,6 +28,16 @@ class LeakyRelu final : public Step<Real> {
 // Parameters: a slope for each channel.
 template <typename Real>
 class PRelu final : public Step<Real> {
+ public:
+  using typename Step<Real>::Sources;
+  using typename Step<Real>::SourceGradients;
+  void Forward(const Real* params, Sources src, Tensor<Real>& dst) override;
+  void Backward(const Real* params, Sources src, const Tensor<Real>& dst, const Tensor<Real>& d_dst,
+                SourceGradients d_src, Real* d_params) override;
+};
+
+template <typename Real>
+class Sigmoid final : public Step<Real> {
  public:
   using typename Step<Real>::Sources;
   using typename Step<Real>::SourceGradients;

@@ -10,6 +10,7 @@
 #include "engine/train/activation.h"
 #include "engine/train/column_conv.h"
 #include "engine/train/conv.h"
+#include "engine/train/gating.h"
 #include "engine/train/rearranging.h"
 
 namespace upscaled::train {
@@ -20,6 +21,7 @@ struct Case {
   std::function<std::unique_ptr<Step<double>>()> make;
   int sources, src_channels, dst_channels;
   size_t parameters = 0;
+  bool second_has_one_pixel = false;  // of each image
 };
 
 Case ConvCase(std::string name, int kernel_px, int padding_px) {
@@ -70,6 +72,12 @@ std::vector<Case> Cases() {
           {"leaky relu", [] { return std::make_unique<LeakyRelu<double>>(0.1); }, 1, 4, 4},
           {"relu", [] { return std::make_unique<LeakyRelu<double>>(0.0); }, 1, 4, 4},
           {"prelu", [] { return std::make_unique<PRelu<double>>(); }, 1, 4, 4, 4},
+          {"sigmoid", [] { return std::make_unique<Sigmoid<double>>(); }, 1, 4, 4},
+          {"global average pool", [] { return std::make_unique<GlobalAveragePool<double>>(); }, 1,
+           4, 4},
+          {"product", [] { return std::make_unique<Multiply<double>>(); }, 2, 4, 4},
+          {"product with a pixel", [] { return std::make_unique<Multiply<double>>(); }, 2, 4, 4, 0,
+           true},
           {"add", [] { return std::make_unique<Add<double>>(); }, 2, 4, 4},
           RearrangeCase("crop", {.crop_px = 2}, 4, 4),
           RearrangeCase("nearest resize", {.factor = 3}, 4, 4),
@@ -95,6 +103,7 @@ double ErrorOn(const Case& tested, const Grid& grid, std::mt19937_64& random) {
   std::vector<double> params(tested.parameters), d_params(tested.parameters);
   for (double& value : params) value = number(random);
   std::vector<Tensor<double>> src(tested.sources, {grid, tested.src_channels});
+  if (tested.second_has_one_pixel) src[1] = {{grid.images, {1, 1}}, tested.src_channels};
   std::vector<Tensor<double>> d_src = src;
   std::vector<const Tensor<double>*> sources;
   std::vector<SourceGradient<double>> d_sources;

@@ -7,7 +7,7 @@
 #include "engine/base/files.h"
 #include "engine/base/status_macros.h"
 #include "engine/model/model_card.h"
-#include "engine/train/ncnn_writer.h"
+#include "engine/model/ncnn_exporter.h"
 
 namespace upscaled::train {
 namespace {
@@ -55,7 +55,7 @@ std::string ModelJson(const std::string& name, const Network& network, const Mod
 absl::Status WriteModelFolder(const std::filesystem::path& folder, const Network& network,
                               const ModelOrigin& origin) {
   const std::string name = folder.filename().string();
-  const NcnnModel model = WriteNcnn(network);
+  const NcnnFilePair model = ExportNcnn(network);
   const std::string& licence = origin.start->licence;
   const std::string text =
       absl::StrFormat(kCard, name, origin.start->name, origin.start->version, origin.images,

@@ -32,6 +32,8 @@ class Step {
   virtual ~Step() = default;
   // Of `dst` for so large a first source.
   virtual Size OutputSize(Size source) const { return source; }
+  // Whether another source may be of that size.
+  virtual bool Takes(Size first, Size other) const { return other == first; }
   // Before the first Forward with these parameters, and after the last Backward: what is the same
   // for all mini-batches in between is done here. `params`: the step's own, as parameters.h orders
   // them.

@@ -9,11 +9,19 @@
 #include "engine/train/activation.h"
 #include "engine/train/column_conv.h"
 #include "engine/train/conv.h"
+#include "engine/train/gating.h"
 #include "engine/train/parameters.h"
 #include "engine/train/rearranging.h"
 
 namespace upscaled::train {
 namespace {
+
+// Of one pixel it is a convolution of 1x1.
+Layer AsConv(const Layer& fully_connected) {
+  return {.op = Op::kConv,
+          .out_channels = fully_connected.out_channels,
+          .in_channels = fully_connected.in_channels};
+}
 
 // What the layer does before its activation; null: nothing that can be trained.
 template <typename Real>
@@ -24,8 +32,14 @@ std::unique_ptr<Step<Real>> MakeStep(const Layer& layer) {
       return std::make_unique<ColumnConv<Real>>(layer);
     case Op::kConvTranspose:
       return std::make_unique<ColumnConv<Real>>(layer);
+    case Op::kFullyConnected:
+      return std::make_unique<Conv<Real>>(AsConv(layer));
     case Op::kAdd:
       return std::make_unique<Add<Real>>();
+    case Op::kMul:
+      return std::make_unique<Multiply<Real>>();
+    case Op::kGlobalAveragePool:
+      return std::make_unique<GlobalAveragePool<Real>>();
     case Op::kCrop:
       return std::make_unique<Rearrange<Real>>(Rearrangement{.crop_px = layer.crop_px});
     case Op::kResizeNearest:
@@ -41,6 +55,7 @@ std::unique_ptr<Step<Real>> MakeStep(const Layer& layer) {
 template <typename Real>
 std::unique_ptr<Step<Real>> MakeActivation(const Layer& layer) {
   if (layer.activation == Activation::kPRelu) return std::make_unique<PRelu<Real>>();
+  if (layer.activation == Activation::kSigmoid) return std::make_unique<Sigmoid<Real>>();
   const bool leaky = layer.activation == Activation::kLeakyRelu;
   return std::make_unique<LeakyRelu<Real>>(leaky ? Real{layer.slope[0]} : Real{0});
 }
@@ -104,7 +119,7 @@ absl::Status TrainedNetwork<Real>::AppendStep(std::unique_ptr<Step<Real>> step,
                                                    " pixels leaves it none"));
   }
   for (const int other : sources) {
-    if (values_[other].grid() != source) {
+    if (!step->Takes(source.size, values_[other].grid().size)) {
       return absl::InvalidArgumentError("its inputs differ in size");
     }
   }

@@ -11,7 +11,7 @@ namespace {
 
 TEST(GradientCheckTest, EveryStepHasItsDerivatives) {
   const std::vector<StepError> errors = CheckSteps(test::FreshRandom()());
-  EXPECT_EQ(errors.size(), 15u);
+  EXPECT_EQ(errors.size(), 19u);
   for (const StepError& step : errors) EXPECT_LE(step.error, kMaxStepError) << step.step;
 }
 

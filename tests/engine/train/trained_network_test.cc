@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <numeric>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "engine/backends/reference/reference_backend.h"
 #include "engine/model/border.h"
@@ -139,6 +141,40 @@ Network TransposedNetwork(std::mt19937& random) {
   return network;
 }
 
+// Squeeze and excite around two convolutions.
+Network GatedNetwork(std::mt19937& random) {
+  Network network;
+  auto& layers = network.layers;
+  const auto add = [&](Op op, std::vector<int> inputs, int in, int out, int kernel_px) -> Layer& {
+    Layer& layer = layers.emplace_back();
+    layer.op = op;
+    layer.name = std::string("layer") + std::to_string(layers.size());
+    layer.inputs = std::move(inputs);
+    layer.in_channels = in;
+    layer.out_channels = out;
+    layer.kernel_px = kernel_px;
+    std::uniform_real_distribution<float> number(-0.3f, 0.3f);
+    if (op == Op::kConv || op == Op::kFullyConnected) {
+      layer.weights.resize(size_t{1} * in * out * kernel_px * kernel_px);
+      layer.bias.resize(out);
+      for (float& value : layer.weights) value = number(random);
+      for (float& value : layer.bias) value = number(random);
+    }
+    return layer;
+  };
+  layers.push_back({.op = Op::kInput, .name = "in", .out_channels = 3});
+  add(Op::kConv, {0}, 3, 20, 3).activation = Activation::kSigmoid;
+  add(Op::kGlobalAveragePool, {1}, 20, 20, 1);
+  add(Op::kFullyConnected, {2}, 20, 5, 1).activation = Activation::kRelu;
+  add(Op::kFullyConnected, {3}, 5, 20, 1).activation = Activation::kSigmoid;
+  add(Op::kMul, {1, 4}, 20, 20, 1);
+  add(Op::kMul, {5, 1}, 20, 20, 1);
+  add(Op::kConv, {6}, 20, 12, 3);
+  add(Op::kPixelShuffle, {7}, 12, 3, 1).factor = 2;
+  EXPECT_TRUE(InferBorder(network).ok());
+  return network;
+}
+
 Network Bundled(const std::string& name) {
   auto network = LoadNetworkFile(std::string(UPSCALED_BUNDLED_MODELS "/") + name + "/model.param");
   EXPECT_TRUE(network.ok()) << network.status();
@@ -163,9 +199,8 @@ Image ByReference(const Network& network, const Image& source) {
   EXPECT_TRUE(executable.ok()) << executable.status();
   Image result({kImage.width * network.scale, kImage.height * network.scale, 3, SampleType::kF32});
   const auto stream = (*backend)->CreateStream();
-  EXPECT_TRUE(stream
-                  ->Run(**executable, std::vector<TileTask>{test::WholeTask(
-                                          **executable, source.view(), result.mutable_view())})
+  EXPECT_TRUE(test::RunImage(*stream, **executable,
+                             {test::WholeTask(**executable, source.view(), result.mutable_view())})
                   .ok());
   return result;
 }
@@ -212,6 +247,7 @@ TEST(TrainedNetworkTest, ComputesWhatTheReferenceDoes) {
   std::mt19937 random = test::FreshRandom();
   ExpectReferenceResult(SkippingNetwork(random));
   ExpectReferenceResult(TransposedNetwork(random));
+  ExpectReferenceResult(GatedNetwork(random));
   ExpectReferenceResult(Bundled("general-2x"));
   ExpectReferenceResult(Bundled("fast-2x"));
 }
@@ -220,8 +256,8 @@ TEST(TrainedNetworkTest, ComputesWhatTheReferenceDoes) {
 TEST(TrainedNetworkTest, DerivativesAreCentralDifferences) {
   std::mt19937 weights(20);
   std::mt19937_64 random(20);
-  for (const Network& network :
-       {SkippingNetwork(weights), TransposedNetwork(weights), Bundled("fast-2x")}) {
+  for (const Network& network : {SkippingNetwork(weights), TransposedNetwork(weights),
+                                 GatedNetwork(weights), Bundled("fast-2x")}) {
     const auto trained = Create<double>(network);
     const std::vector<float> start = ReadParameters(network);
     std::vector<double> parameters(start.begin(), start.end());
@@ -265,9 +301,9 @@ TEST(TrainedNetworkTest, ParametersGoThereAndBack) {
 TEST(TrainedNetworkTest, RefusesWhatItCannotTrain) {
   std::mt19937 random = test::FreshRandom();
   Network network = SkippingNetwork(random);
-  network.layers[3].activation = Activation::kSigmoid;
+  network.layers[3].activation = Activation::kClip;
   EXPECT_EQ(TrainedNetwork<float>::Create(network, {30, 30}, 1).status(),
-            absl::UnimplementedError("layer 'c': cannot be trained with a sigmoid"));
+            absl::UnimplementedError("layer 'c': cannot be trained with a clip"));
   network.layers[3].activation = Activation::kNone;
   network.layers[10].op = Op::kResizeBilinear;
   EXPECT_EQ(TrainedNetwork<float>::Create(network, {30, 30}, 1).status().code(),

@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <limits>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -17,7 +16,6 @@
 #include "engine/model/loader.h"
 #include "engine/model/repository.h"
 #include "engine/train/model_folder.h"
-#include "engine/train/ncnn_writer.h"
 #include "engine/train/parameters.h"
 #include "tests/support/run_image.h"
 #include "tests/support/test_image.h"
@@ -198,111 +196,6 @@ TEST_F(TrainingTest, TheModelIsServed) {
   }
   EXPECT_TRUE(test::SameImages(results[1].view(), results[0].view()));
   EXPECT_FALSE(test::SameImages(results[2].view(), results[0].view()));
-}
-
-TEST(NcnnWriterTest, WritesWhatTheLoaderReadsBack) {
-  const std::string folder = ::testing::TempDir();
-  Network network;
-  auto& layers = network.layers;
-  const auto conv = [&](const char* name, int input, int out, int in, int kernel, int padding,
-                        Activation activation, std::vector<float> slope) {
-    Layer layer{.op = Op::kConv,
-                .name = name,
-                .inputs = {input},
-                .out_channels = out,
-                .in_channels = in,
-                .kernel_px = kernel,
-                .padding_px = padding,
-                .activation = activation,
-                .slope = std::move(slope)};
-    layer.weights.resize(size_t{1} * out * in * kernel * kernel);
-    layer.bias.resize(out);
-    for (size_t i = 0; i < layer.weights.size(); ++i) layer.weights[i] = 1.0f / (3.0f + i);
-    for (int i = 0; i < out; ++i) layer.bias[i] = 0.1f * static_cast<float>(i);
-    layers.push_back(std::move(layer));
-  };
-  layers.push_back({.op = Op::kInput, .name = "in", .out_channels = 3});
-  conv("a", 0, 4, 3, 3, 0, Activation::kPRelu, {0.1f, 0.2f, -0.3f, 0.4f});
-  conv("b", 1, 4, 4, 3, 1, Activation::kRelu, {});
-  conv("c", 2, 12, 4, 1, 0, Activation::kLeakyRelu, {0.3f});
-  layers.push_back({.op = Op::kPixelShuffle,
-                    .name = "d",
-                    .inputs = {3},
-                    .out_channels = 3,
-                    .in_channels = 12,
-                    .factor = 2});
-  layers.push_back({.op = Op::kCrop,
-                    .name = "e",
-                    .inputs = {0},
-                    .out_channels = 3,
-                    .in_channels = 3,
-                    .crop_px = 1});
-  layers.push_back({.op = Op::kResizeNearest,
-                    .name = "f",
-                    .inputs = {5},
-                    .out_channels = 3,
-                    .in_channels = 3,
-                    .factor = 2});
-  layers.push_back(
-      {.op = Op::kAdd, .name = "g", .inputs = {4, 6}, .out_channels = 3, .in_channels = 3});
-  const NcnnModel model = WriteNcnn(network);
-  std::ofstream(folder + "/written.param") << model.param;
-  std::ofstream(folder + "/written.bin", std::ios::binary) << model.bin;
-  const auto read = LoadNetworkFile(folder + "/written.param");
-  ASSERT_TRUE(read.ok()) << read.status() << "\n" << model.param;
-  ASSERT_EQ(read->layers.size(), layers.size());
-  EXPECT_EQ(read->scale, 2);
-  EXPECT_EQ(read->pad_px, 1);
-  for (size_t i = 0; i < layers.size(); ++i) {
-    EXPECT_EQ(read->layers[i].op, layers[i].op);
-    EXPECT_EQ(read->layers[i].inputs, layers[i].inputs);
-    EXPECT_EQ(read->layers[i].activation, layers[i].activation);
-    EXPECT_EQ(read->layers[i].slope, layers[i].slope);
-    EXPECT_EQ(read->layers[i].weights, layers[i].weights);
-    EXPECT_EQ(read->layers[i].bias, layers[i].bias);
-    EXPECT_EQ(read->layers[i].padding_px, layers[i].padding_px);
-    EXPECT_EQ(read->layers[i].crop_px, layers[i].crop_px);
-    EXPECT_EQ(read->layers[i].factor, layers[i].factor);
-  }
-}
-
-TEST(NcnnWriterTest, WritesStridesAndTransposedConvolutions) {
-  const std::string folder = ::testing::TempDir();
-  Network network;
-  network.layers = {{.op = Op::kInput, .name = "in", .out_channels = 3},
-                    {.op = Op::kConv,
-                     .name = "a",
-                     .inputs = {0},
-                     .out_channels = 4,
-                     .in_channels = 3,
-                     .kernel_px = 2,
-                     .stride_px = 2},
-                    {.op = Op::kConvTranspose,
-                     .name = "b",
-                     .inputs = {1},
-                     .out_channels = 3,
-                     .in_channels = 4,
-                     .kernel_px = 4,
-                     .stride_px = 4}};
-  for (size_t i = 1; i < network.layers.size(); ++i) {
-    Layer& layer = network.layers[i];
-    layer.weights.resize(size_t{1} * layer.out_channels * layer.in_channels * layer.kernel_px *
-                         layer.kernel_px);
-    layer.bias.resize(layer.out_channels);
-    for (size_t k = 0; k < layer.weights.size(); ++k) layer.weights[k] = 1.0f / (3.0f + k);
-  }
-  const NcnnModel model = WriteNcnn(network);
-  std::ofstream(folder + "/strides.param") << model.param;
-  std::ofstream(folder + "/strides.bin", std::ios::binary) << model.bin;
-  const auto read = LoadNetworkFile(folder + "/strides.param");
-  ASSERT_TRUE(read.ok()) << read.status() << "\n" << model.param;
-  ASSERT_EQ(read->layers.size(), network.layers.size());
-  EXPECT_EQ(read->scale, 2);
-  for (size_t i = 1; i < network.layers.size(); ++i) {
-    EXPECT_EQ(read->layers[i].op, network.layers[i].op);
-    EXPECT_EQ(read->layers[i].stride_px, network.layers[i].stride_px);
-    EXPECT_EQ(read->layers[i].weights, network.layers[i].weights);
-  }
 }
 
 }  // namespace
