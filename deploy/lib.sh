@@ -34,7 +34,7 @@ BUILD_PACKAGES=(ca-certificates cmake g++ ninja-build pkg-config
   libspdlog-dev libcli11-dev nlohmann-json3-dev libyaml-cpp-dev prometheus-cpp-dev libboost-dev
   opencl-headers ocl-icd-opencl-dev libssl-dev libcurl4-openssl-dev libseccomp-dev libsqlite3-dev libhiredis-dev libnats-dev)
 TEST_PACKAGES=(libgtest-dev libgmock-dev libbenchmark-dev libdnnl-dev curl python3 python3-grpcio python3-jsonschema python3-protobuf
-  clang-14 libclang-rt-14-dev clang-format-14 git openssl pocl-opencl-icd oclgrind nginx-light haproxy python3-yaml redis-server nats-server)
+  clang-14 libclang-rt-14-dev clang-format-14 git openssl pocl-opencl-icd oclgrind nginx-light haproxy python3-yaml redis-server nats-server iproute2 nftables)
 
 # install_packages NAME...: through apt-get, as root or with sudo; does nothing when all are there.
 install_packages() {
