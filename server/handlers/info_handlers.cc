@@ -48,11 +48,19 @@ absl::Status GetModel(const HandlerEnvironment& environment, const pb::GetModelR
 
 absl::Status ReloadModels(const HandlerEnvironment& environment, RequestRecord& record,
                           pb::ReloadModelsResponse& response) {
+  const absl::StatusOr<ModelCatalog::Turn> turn = environment.catalog.TryTurn();
+  if (turn.ok()) return ReloadModels(environment, *turn, record, response);
+  record.message = std::string(turn.status().message());
+  return turn.status();
+}
+
+absl::Status ReloadModels(const HandlerEnvironment& environment, const ModelCatalog::Turn& turn,
+                          RequestRecord& record, pb::ReloadModelsResponse& response) {
   const DeviceList devices = environment.quarantine.working();
   std::vector<ModelCache*> caches;
   for (const auto& device : devices) caches.push_back(&device->models());
   const absl::StatusOr<ReloadReport> report =
-      environment.catalog.Reload(caches, [&](const Network& network, Precision precision) {
+      environment.catalog.Reload(turn, caches, [&](const Network& network, Precision precision) {
         return TryPrecision(devices, network, precision);
       });
   if (!report.ok()) {

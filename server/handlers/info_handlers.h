@@ -16,8 +16,12 @@ absl::Status GetModel(const HandlerEnvironment& environment,
                       upscale::v1::GetModelResponse& response);
 
 // The error names models, not where the server keeps them; `record` gets the message that does.
+// ABORTED: another reload is under way.
 absl::Status ReloadModels(const HandlerEnvironment& environment, RequestRecord& record,
                           upscale::v1::ReloadModelsResponse& response);
+// In the caller's turn.
+absl::Status ReloadModels(const HandlerEnvironment& environment, const ModelCatalog::Turn& turn,
+                          RequestRecord& record, upscale::v1::ReloadModelsResponse& response);
 
 // Whether there is anything to compute on.
 bool AnyDeviceWorks(const HandlerEnvironment& environment);

@@ -32,11 +32,17 @@ absl::Status CheckNetwork(const ModelIntake& intake, const std::string& file_nam
                    absl::StrReplaceAll(status.message(), {{intake.hidden().string(), file_name}}));
 }
 
+absl::Status CheckNew(const HandlerEnvironment& environment, const std::string& name) {
+  if (!environment.catalog.Find(name).ok()) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kAlreadyExists, ErrorReason::kInvalidOption,
+                   absl::StrCat("there is a model '", name, "'"));
+}
+
 // Reads the models again and finds the one that was placed.
-absl::Status Serve(const HandlerEnvironment& environment, RequestRecord& record,
-                   const std::string& name, pb::AddModelResponse& response) {
+absl::Status Serve(const HandlerEnvironment& environment, const ModelCatalog::Turn& turn,
+                   RequestRecord& record, const std::string& name, pb::AddModelResponse& response) {
   pb::ReloadModelsResponse reloaded;
-  RETURN_IF_ERROR(ReloadModels(environment, record, reloaded));
+  RETURN_IF_ERROR(ReloadModels(environment, turn, record, reloaded));
   pb::GetModelRequest request;
   request.set_name(name);
   pb::GetModelResponse found;
@@ -89,10 +95,7 @@ absl::Status AddModel(const HandlerEnvironment& environment, RequestRecord& reco
   const pb::AddModelStart start = message.start();
   const std::string name = path(start.file_name()).stem().string();
   record.model = name;
-  if (environment.catalog.Find(name).ok()) {
-    return MakeError(absl::StatusCode::kAlreadyExists, ErrorReason::kInvalidOption,
-                     absl::StrCat("there is a model '", name, "'"));
-  }
+  RETURN_IF_ERROR(CheckNew(environment, name));  // before its bytes come
   ASSIGN_OR_RETURN(ModelIntake intake, ModelIntake::Open(environment.model_folder, start));
   while (read(message)) {
     record.received_bytes += static_cast<int64_t>(message.chunk().size());
@@ -100,9 +103,12 @@ absl::Status AddModel(const HandlerEnvironment& environment, RequestRecord& reco
   }
   RETURN_IF_ERROR(intake.Finish());
   RETURN_IF_ERROR(CheckNetwork(intake, start.file_name()));
+  // No other reload sees the file before it is known to stay, and no other file comes by its name.
+  const ModelCatalog::Turn turn = environment.catalog.AwaitTurn();
+  RETURN_IF_ERROR(CheckNew(environment, name));
   RETURN_IF_ERROR(intake.Place());
   response.set_sha256(intake.sha256());
-  absl::Status served = Serve(environment, record, name, response);
+  absl::Status served = Serve(environment, turn, record, name, response);
   if (!served.ok()) intake.Withdraw();
   return served;
 }

@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/synchronization/mutex.h"
+#include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 #include "engine/graph/tile_plan.h"
 #include "engine/model/aliases.h"
@@ -47,7 +48,7 @@ struct ModelCatalog::State {
   Options options;
   mutable absl::Mutex mutex;
   std::shared_ptr<const Listing> listing ABSL_GUARDED_BY(mutex);
-  bool reloading ABSL_GUARDED_BY(mutex) = false;
+  bool has_turn ABSL_GUARDED_BY(mutex) = false;                          // whether somebody has it
   std::map<std::string, ThroughputMeter> speeds ABSL_GUARDED_BY(mutex);  // by model
 };
 
@@ -317,26 +318,41 @@ std::string ModelCatalog::WithoutDirectories(std::string message) const {
   return message;
 }
 
-absl::StatusOr<ReloadReport> ModelCatalog::Reload(std::span<ModelCache* const> caches,
-                                                  const PrecisionProbe& try_precision) {
-  {
-    absl::MutexLock lock(&state_->mutex);
-    if (std::exchange(state_->reloading, true)) {
-      return MakeError(absl::StatusCode::kAborted, ErrorReason::kReloadFailed,
-                       "another reload is under way");
-    }
-  }
-  absl::StatusOr<ReloadReport> report = ReloadAlone(caches, try_precision);
-  for (ModelCache* cache : caches) cache->DropUnlisted();
+ModelCatalog::Turn::~Turn() {
+  if (state_ == nullptr) return;
   absl::MutexLock lock(&state_->mutex);
-  state_->reloading = false;
+  state_->has_turn = false;
+}
+
+absl::StatusOr<ModelCatalog::Turn> ModelCatalog::TryTurn() {
+  absl::MutexLock lock(&state_->mutex);
+  if (std::exchange(state_->has_turn, true)) {
+    return MakeError(absl::StatusCode::kAborted, ErrorReason::kReloadFailed,
+                     "another reload is under way");
+  }
+  return Turn(*state_);
+}
+
+ModelCatalog::Turn ModelCatalog::AwaitTurn() {
+  const auto is_free = [](bool* has_turn) { return !*has_turn; };
+  absl::MutexLock lock(&state_->mutex, absl::Condition(+is_free, &state_->has_turn));
+  state_->has_turn = true;
+  return Turn(*state_);
+}
+
+absl::StatusOr<ReloadReport> ModelCatalog::Reload(const Turn& turn,
+                                                  std::span<ModelCache* const> caches,
+                                                  const PrecisionProbe& try_precision) {
+  UPSCALED_CHECK(turn.state_ == state_.get());
+  absl::StatusOr<ReloadReport> report = TryReload(caches, try_precision);
+  for (ModelCache* cache : caches) cache->DropUnlisted();
   if (report.ok()) return report;
   return MakeError(absl::StatusCode::kFailedPrecondition, ErrorReason::kReloadFailed,
                    absl::StrCat("the models stay as they are: ", report.status().message()));
 }
 
-absl::StatusOr<ReloadReport> ModelCatalog::ReloadAlone(std::span<ModelCache* const> caches,
-                                                       const PrecisionProbe& try_precision) try {
+absl::StatusOr<ReloadReport> ModelCatalog::TryReload(std::span<ModelCache* const> caches,
+                                                     const PrecisionProbe& try_precision) try {
   const std::shared_ptr<const Listing> before = listing();
   ASSIGN_OR_RETURN(ModelRepository repository, before->repository.Reopen());
   ASSIGN_OR_RETURN(std::shared_ptr<const Listing> now,

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -86,12 +87,20 @@ class ModelCatalog {
   // `message` with paths that begin where the models do.
   std::string WithoutDirectories(std::string message) const;
 
+  // The right to reload and to change what a reload reads; one has it at a time. The catalog
+  // outlives it.
+  class Turn;
+  // ABORTED (kReloadFailed): another has it.
+  absl::StatusOr<Turn> TryTurn();
+  // Waits for reloads that are under way.
+  Turn AwaitTurn();
+
   // Reads the directories again. What `caches` have compiled of a model that changed is compiled
   // anew first; only when everything is ready does the new listing take the old one's place, at
   // once and as a whole. Takes as long as loading the changed models.
   // FAILED_PRECONDITION (kReloadFailed) names a model that was served and would be refused now, and
-  // what is wrong with it; ABORTED: another reload is under way. Then nothing has changed.
-  absl::StatusOr<ReloadReport> Reload(std::span<ModelCache* const> caches,
+  // what is wrong with it. Then nothing has changed.
+  absl::StatusOr<ReloadReport> Reload(const Turn& turn, std::span<ModelCache* const> caches,
                                       const PrecisionProbe& try_precision);
 
  private:
@@ -108,10 +117,23 @@ class ModelCatalog {
   static void NameAliases(Listing& listing, const std::string& default_model);
   explicit ModelCatalog(std::unique_ptr<State> state);
   std::shared_ptr<const Listing> listing() const;
-  absl::StatusOr<ReloadReport> ReloadAlone(std::span<ModelCache* const> caches,
-                                           const PrecisionProbe& try_precision);
+  absl::StatusOr<ReloadReport> TryReload(std::span<ModelCache* const> caches,
+                                         const PrecisionProbe& try_precision);
 
   std::unique_ptr<State> state_;
+};
+
+// Thread compatible. Gives the right back at its end.
+class ModelCatalog::Turn {
+ public:
+  Turn(Turn&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
+  ~Turn();
+
+ private:
+  friend class ModelCatalog;
+  explicit Turn(State& state) : state_(&state) {}
+
+  State* state_;  // null: moved from
 };
 
 // Source pixels around a tile that its result depends on. A network with global pooling depends on

@@ -2,10 +2,12 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
 
+#include "absl/synchronization/mutex.h"
 #include "client/upscale_client.h"
 #include "engine/model/loader.h"
 #include "server/results/digest.h"
@@ -23,6 +25,7 @@ using client::WriteText;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::Pair;
 
 using Files = std::map<std::string, std::string>;  // bytes by extension
 
@@ -133,6 +136,28 @@ TEST_F(ModelFilesTest, NothingIsLeftOfAFileThatCannotBeServed) {
   WriteText(folder_ / "taken/model.json", "{}");
   EXPECT_FALSE(Add("taken.onnx", onnx).ok());
   EXPECT_THAT(FolderNames(), ::testing::ElementsAre("taken"));
+}
+
+TEST_F(ModelFilesTest, AddsWaitForEachOtherAndOneOfANameStays) {
+  const std::string onnx = Export("fast-2x", pb::MODEL_FORMAT_ONNX)->at(".onnx");
+  const std::string names[] = {"one.onnx", "two.onnx", "two.onnx", "three.onnx"};
+  std::map<std::string, int> served;
+  absl::Mutex mutex;
+  {
+    std::vector<std::jthread> threads;
+    for (const std::string& name : names) {
+      threads.emplace_back([&, name] {
+        const auto added = Add(name, onnx);
+        const auto code = added.status().code();
+        EXPECT_TRUE(added.ok() || code == absl::StatusCode::kAlreadyExists) << added.status();
+        absl::MutexLock lock(&mutex);
+        served[name] += added.ok();
+      });
+    }
+  }
+  EXPECT_THAT(served, ::testing::ElementsAre(Pair("one.onnx", 1), Pair("three.onnx", 1),
+                                             Pair("two.onnx", 1)));
+  EXPECT_THAT(FolderNames(), ::testing::UnorderedElementsAre("one.onnx", "two.onnx", "three.onnx"));
 }
 
 TEST_F(ModelFilesTest, ExportsAreOfOneNetworkInAFormatThatHoldsIt) {

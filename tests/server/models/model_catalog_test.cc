@@ -190,7 +190,9 @@ class ReloadTest : public ::testing::Test {
   }
 
   absl::StatusOr<ReloadReport> Reload() {
-    return catalog_->Reload(std::vector<ModelCache*>{&cache_}, try_precision_);
+    const absl::StatusOr<ModelCatalog::Turn> turn = catalog_->TryTurn();
+    if (!turn.ok()) return turn.status();
+    return catalog_->Reload(*turn, std::vector<ModelCache*>{&cache_}, try_precision_);
   }
 
   TempFolder folder_;
@@ -363,8 +365,17 @@ TEST_F(ReloadTest, OneAtATime) {
   EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
   EXPECT_EQ(ReasonOf(status), ErrorReason::kReloadFailed);
   EXPECT_EQ(status.message(), "another reload is under way");
+  bool over = false;
+  std::thread second([&] {
+    const ModelCatalog::Turn turn = catalog_->AwaitTurn();
+    EXPECT_EQ(catalog_->TryTurn().status().code(), absl::StatusCode::kAborted);
+    over = true;
+  });
   backend_.Open();
   first.join();
+  second.join();
+  EXPECT_TRUE(over);
+  EXPECT_TRUE(catalog_->TryTurn().ok());
 }
 
 }  // namespace
