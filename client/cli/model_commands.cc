@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -90,32 +91,35 @@ int RunAdd(const AddModelFlags& flags) {
   return kExitOk;
 }
 
-// One file after the other, each of which appears when it is whole.
+// One file after the other, which appear when all are whole.
 class PieceWriter {
  public:
   explicit PieceWriter(std::string stem) : stem_(std::move(stem)) {}
 
   absl::Status Write(const v1::ExportModelResponse& piece) {
-    if (piece.extension() != extension_) {
-      RETURN_IF_ERROR(Close());
-      extension_ = piece.extension();
-      ASSIGN_OR_RETURN(FileSink sink, FileSink::Create(stem_ + extension_));
-      sink_.emplace(std::move(sink));
+    if (files_.empty() || piece.extension() != files_.back().extension) {
+      ASSIGN_OR_RETURN(FileSink sink, FileSink::Create(stem_ + piece.extension()));
+      files_.push_back({piece.extension(), std::move(sink)});
     }
-    return sink_->Write(piece.chunk());
+    return files_.back().sink.Write(piece.chunk());
   }
-  absl::Status Close() {
-    if (!sink_) return absl::OkStatus();
-    RETURN_IF_ERROR(sink_->Commit());
-    absl::PrintF("%s%s\n", stem_, extension_);
-    sink_.reset();
+  // The last one first: others look for weights beside the first.
+  absl::Status Commit() {
+    for (; !files_.empty(); files_.pop_back()) {
+      RETURN_IF_ERROR(files_.back().sink.Commit());
+      absl::PrintF("%s%s\n", stem_, files_.back().extension);
+    }
     return absl::OkStatus();
   }
 
  private:
+  struct File {
+    std::string extension;
+    FileSink sink;
+  };
+
   const std::string stem_;
-  std::string extension_;
-  std::optional<FileSink> sink_;
+  std::vector<File> files_;
 };
 
 absl::Status ExportModel(const ExportModelFlags& flags, std::stop_token stop) {
@@ -130,7 +134,7 @@ absl::Status ExportModel(const ExportModelFlags& flags, std::stop_token stop) {
   PieceWriter writer(flags.output.empty() ? flags.model : flags.output);
   RETURN_IF_ERROR(client->ExportModel(
       request, [&](const v1::ExportModelResponse& piece) { return writer.Write(piece); }, stop));
-  return writer.Close();
+  return writer.Commit();
 }
 
 int RunExport(const ExportModelFlags& flags) {

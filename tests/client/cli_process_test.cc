@@ -3,7 +3,9 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -18,6 +20,7 @@
 #include "tests/client/fake_server.h"
 #include "tests/client/process.h"
 #include "tests/client/temp_folder.h"
+#include "upscale/v1/admin.grpc.pb.h"
 
 namespace upscaled::client {
 namespace {
@@ -420,6 +423,52 @@ TEST_F(CliTest, ModelsAndInfo) {
   const auto info_json =
       nlohmann::json::parse(Upscale({"info", "--json"}, "", server_.endpoint()).out);
   EXPECT_EQ(info_json["limits"]["max_source_pixels"], "123456789");
+}
+
+// Whose files are a line each; it breaks within the second or does not.
+class ExportServer final : public v1::AdminService::Service {
+ public:
+  ExportServer() {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+  std::string endpoint() const { return absl::StrCat("127.0.0.1:", port_); }
+
+  std::atomic<bool> breaks = true;
+
+ private:
+  grpc::Status ExportModel(grpc::ServerContext*, const v1::ExportModelRequest*,
+                           grpc::ServerWriter<v1::ExportModelResponse>* writer) override {
+    for (const char* const extension : {".param", ".bin"}) {
+      v1::ExportModelResponse piece;
+      piece.set_extension(extension);
+      piece.set_chunk("first half, ");
+      writer->Write(piece);
+      if (piece.extension() == ".bin" && breaks) return ServerError(grpc::INTERNAL, "broken", "");
+      piece.set_chunk("second");
+      writer->Write(piece);
+    }
+    return grpc::Status::OK;
+  }
+
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+TEST_F(CliTest, NoFileOfAnExportComesWithoutTheOthers) {
+  ExportServer server;
+  const std::string stem = Path("m");
+  const std::vector<std::string> command = {"models", "export", "m", "--to", "ncnn", "-o", stem};
+  EXPECT_EQ(Upscale(command, "", server.endpoint()).exit_code, kExitRpcFailed);
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
+  server.breaks = false;
+  const ProcessResult result = Upscale(command, "", server.endpoint());
+  EXPECT_EQ(result.exit_code, kExitOk) << result.err;
+  EXPECT_EQ(result.out, stem + ".bin\n" + stem + ".param\n");
+  EXPECT_EQ(ReadText(stem + ".param"), "first half, second");
+  EXPECT_EQ(ReadText(stem + ".bin"), "first half, second");
 }
 
 TEST_F(CliTest, LoadCountsWhatTheServerSaw) {
