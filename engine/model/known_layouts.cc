@@ -12,6 +12,7 @@
 #include "engine/base/files.h"
 #include "engine/base/status_macros.h"
 #include "engine/model/loader.h"
+#include "engine/model/model_card.h"
 
 namespace upscaled {
 namespace {
@@ -109,21 +110,29 @@ bool IsBareModel(const path& file) {
 
 absl::StatusOr<std::vector<ModelCard>> RecogniseFile(const path& file) {
   if (!IsBareModel(file)) return std::vector<ModelCard>();
-  ModelCard card{.name = file.stem().string(), .style = "general"};
-  card.precisions = {Precision::kExact};
+  ASSIGN_OR_RETURN(BareModelCard beside, ReadCardBeside(file));
+  ModelCard card = std::move(beside.card);
+  card.name = file.stem().string();
+  std::string family, description;
   if (file.extension() == ".onnx") {
     ASSIGN_OR_RETURN(const Network network, LoadNetworkFile(file));
-    card.family = "onnx";
-    card.description = absl::StrCat(network.layers.size() - 1, " layers of a bare ONNX file");
+    family = "onnx";
+    description = absl::StrCat(network.layers.size() - 1, " layers of a bare ONNX file");
     card.variants.push_back({.scale = network.scale, .weights = file});
   } else {
-    ASSIGN_OR_RETURN(const WeightsDescription weights, DescribeWeightsFile(file));
-    card.family = weights.architecture;
-    card.description =
+    ASSIGN_OR_RETURN(const WeightsDescription weights,
+                     DescribeWeightsFile(file, beside.architecture));
+    family = weights.architecture;
+    description =
         absl::StrCat(weights.tensors, " tensors of ", file.filename().string(),
-                     ", recognised by their names and shapes as ", weights.architecture);
-    card.variants.push_back({.scale = weights.scale, .weights = file});
+                     beside.architecture.empty() ? ", recognised by their names and shapes as "
+                                                 : ", which its card says are of ",
+                     weights.architecture);
+    card.variants.push_back(
+        {.scale = weights.scale, .weights = file, .architecture = beside.architecture});
   }
+  if (card.family.empty()) card.family = std::move(family);
+  if (card.description.empty()) card.description = std::move(description);
   return std::vector<ModelCard>{std::move(card)};
 }
 

@@ -23,7 +23,8 @@ absl::StatusOr<std::vector<ModelCard>> RecogniseFolder(const std::filesystem::pa
 bool IsBareModel(const std::filesystem::path& file);
 
 // The card of a file that is a whole model (.onnx) or weights alone (.pth, .pt, .ckpt,
-// .safetensors), named as the file without that; none for other files. Errors of LoadNetworkFile.
+// .safetensors), named as the file without that, with what a card beside it says (ReadCardBeside);
+// none for other files. Errors of that card and of LoadNetworkFile.
 absl::StatusOr<std::vector<ModelCard>> RecogniseFile(const std::filesystem::path& file);
 
 }  // namespace upscaled

@@ -16,6 +16,7 @@
 #include "engine/model/loader.h"
 #include "engine/model/ncnn_loader.h"
 #include "engine/model/ncnn_param.h"
+#include "engine/model/of_file.h"
 #include "engine/model/onnx/loader.h"
 #include "engine/model/pytorch/loader.h"
 #include "engine/model/tensors/safetensors.h"
@@ -31,14 +32,6 @@ constexpr size_t kHeadBytes = 16;
 constexpr size_t kMaxParamBytes = size_t{4} << 20;
 constexpr size_t kMaxBinBytes = size_t{512} << 20;
 constexpr size_t kMaxJsonBytes = size_t{64} << 20;
-
-// Says of which file an error is; what reads files does so itself.
-template <typename Result>
-absl::StatusOr<Result> OfFile(const path& file, absl::StatusOr<Result> result) {
-  if (result.ok()) return result;
-  return absl::Status(result.status().code(),
-                      absl::StrCat(file.string(), ": ", result.status().message()));
-}
 
 absl::StatusOr<Network> LoadNcnn(const path& param_path) {
   ASSIGN_OR_RETURN(const std::string param, ReadFile(param_path, kMaxParamBytes));
@@ -115,8 +108,8 @@ absl::StatusOr<std::unique_ptr<TensorFile>> OpenWeights(const path& file,
   return OfFile(file, format.parse(std::move(bytes)));
 }
 
-absl::StatusOr<WeightsDescription> Describe(const TensorFile& tensors) {
-  ASSIGN_OR_RETURN(const Architecture* architecture, FindArchitecture(tensors, ""));
+absl::StatusOr<WeightsDescription> Describe(const TensorFile& tensors, std::string_view name) {
+  ASSIGN_OR_RETURN(const Architecture* architecture, FindArchitecture(tensors, name));
   ASSIGN_OR_RETURN(const int scale, architecture->scale(tensors));
   return WeightsDescription{std::string(architecture->name), scale, tensors.tensors().size()};
 }
@@ -150,9 +143,10 @@ absl::StatusOr<std::unique_ptr<TensorFile>> OpenWeightsFile(const path& file) {
   return UnknownFormat(file);
 }
 
-absl::StatusOr<WeightsDescription> DescribeWeightsFile(const path& file) {
+absl::StatusOr<WeightsDescription> DescribeWeightsFile(const path& file,
+                                                       std::string_view architecture) {
   ASSIGN_OR_RETURN(const std::unique_ptr<TensorFile> tensors, OpenWeightsFile(file));
-  return OfFile(file, Describe(*tensors));
+  return OfFile(file, Describe(*tensors, architecture));
 }
 
 }  // namespace upscaled

@@ -1,17 +1,21 @@
 #include "engine/model/model_card.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/base/files.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
 #include "engine/model/architectures/architecture.h"
 #include "engine/model/json_shape.h"
 #include "engine/model/limits.h"
+#include "engine/model/of_file.h"
 #include "engine/model/text.h"
 #include "nlohmann/json.hpp"
 
@@ -48,7 +52,7 @@ absl::StatusOr<CardFormat> FindFormat(const std::string& name) {
       })));
 }
 
-constexpr int kMaxVersion = 1'000'000;
+constexpr size_t kMaxCardBytes = size_t{64} << 10;
 
 // A value for messages: a card is no place to fill our logs from.
 std::string Shorten(const Json& value) {
@@ -213,61 +217,111 @@ absl::StatusOr<std::vector<std::string>> ParseAliasNames(const Json* array) {
   return aliases;
 }
 
-absl::Status ParseDescription(Fields& fields, const path& folder, ModelCard& card) {
+// The folder's number is a version's.
+absl::Status ParseVersion(Fields& fields, std::optional<int> of_folder, ModelCard& card) {
+  ASSIGN_OR_RETURN(card.version, fields.Int("version", of_folder.value_or(1), 1, kMaxVersion));
+  if (of_folder.value_or(card.version) == card.version) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("'version' is ", card.version, ", must be that of its folder, ", *of_folder));
+}
+
+absl::Status ParseName(Fields& fields, const path& folder, ModelCard& card) {
   ASSIGN_OR_RETURN(card.name, fields.String("name", nullptr));
-  if (card.name != folder.filename()) {
-    return absl::InvalidArgumentError(absl::StrCat("'name' is '", card.name,
-                                                   "', must be that of its folder '",
-                                                   folder.filename().string(), "'"));
-  }
-  ASSIGN_OR_RETURN(card.family, fields.String("family", nullptr));
+  if (card.name == folder.filename()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("'name' is '", card.name,
+                                                 "', must be that of its folder '",
+                                                 folder.filename().string(), "'"));
+}
+
+// What nobody needs to know who runs it.
+absl::Status ParseDescription(Fields& fields, ModelCard& card) {
   ASSIGN_OR_RETURN(card.style, fields.String("style", "general"));
   ASSIGN_OR_RETURN(card.licence, fields.String("licence", ""));
   ASSIGN_OR_RETURN(card.description, fields.String("description", ""));
-  ASSIGN_OR_RETURN(card.version, fields.Int("version", 1, 1, kMaxVersion));
-  ASSIGN_OR_RETURN(card.pad_px, fields.Int("pad_px", 0, 0, kMaxPadPx));
-  ASSIGN_OR_RETURN(card.align_px, fields.Int("align_px", 1, 1, kMaxPeriodPx));
-  ASSIGN_OR_RETURN(const std::string border, fields.String("border", "replicate"));
-  if (border != "replicate") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'border' is '", border, "', must be 'replicate'"));
-  }
   ASSIGN_OR_RETURN(card.precisions, ParsePrecisions(fields.Find("precisions")));
   ASSIGN_OR_RETURN(card.aliases, ParseAliasNames(fields.Find("aliases")));
   return absl::OkStatus();
 }
 
-// `architecture`, for all variants; empty: as the tensors look.
-absl::Status ParseArchitecture(Fields& fields, const CardFormat& format, ModelCard& card) {
+absl::Status ParseBorder(Fields& fields, ModelCard& card) {
+  ASSIGN_OR_RETURN(card.pad_px, fields.Int("pad_px", 0, 0, kMaxPadPx));
+  ASSIGN_OR_RETURN(card.align_px, fields.Int("align_px", 1, 1, kMaxPeriodPx));
+  ASSIGN_OR_RETURN(const std::string border, fields.String("border", "replicate"));
+  if (border == "replicate") return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("'border' is '", border, "', must be 'replicate'"));
+}
+
+// `format` is of files that say themselves what they are, or null. Empty: as the tensors look.
+absl::StatusOr<std::string> ParseArchitecture(Fields& fields, const char* format) {
   ASSIGN_OR_RETURN(const std::string architecture, fields.String("architecture", ""));
-  if (architecture.empty()) return absl::OkStatus();
-  if (!format.weights_only) {
+  if (architecture.empty()) return architecture;
+  if (format != nullptr) {
     return absl::InvalidArgumentError(absl::StrCat("'architecture' is '", architecture,
-                                                   "', but files of format '", format.name,
+                                                   "', but files of format '", format,
                                                    "' say themselves what they are"));
   }
   RETURN_IF_ERROR(CheckArchitecture(architecture));
-  for (ModelVariant& variant : card.variants) variant.architecture = architecture;
-  return absl::OkStatus();
+  return architecture;
+}
+
+absl::StatusOr<Json> ParseObject(std::string_view json) {
+  RETURN_IF_ERROR(CheckJsonShape(json));
+  Json document = Json::parse(json, nullptr, /*allow_exceptions=*/false);
+  if (!document.is_object()) return absl::InvalidArgumentError("is no JSON object");
+  return document;
+}
+
+absl::StatusOr<BareModelCard> ParseCardBeside(std::string_view json, const path& model) {
+  ASSIGN_OR_RETURN(const Json document, ParseObject(json));
+  Fields fields(document);
+  BareModelCard beside;
+  RETURN_IF_ERROR(ParseDescription(fields, beside.card));
+  RETURN_IF_ERROR(ParseVersion(fields, std::nullopt, beside.card));
+  ASSIGN_OR_RETURN(beside.card.family, fields.String("family", ""));
+  const char* const format = model.extension() == ".onnx" ? "onnx" : nullptr;
+  ASSIGN_OR_RETURN(beside.architecture, ParseArchitecture(fields, format));
+  RETURN_IF_ERROR(fields.CheckAllAsked());
+  return beside;
 }
 
 }  // namespace
 
-absl::StatusOr<ModelCard> ParseModelCard(std::string_view json, const path& folder) {
-  RETURN_IF_ERROR(CheckJsonShape(json));
-  const Json document = Json::parse(json, nullptr, /*allow_exceptions=*/false);
-  if (!document.is_object()) return absl::InvalidArgumentError("is no JSON object");
+absl::StatusOr<ModelCard> ParseModelCard(std::string_view json, const path& folder,
+                                         std::optional<int> version) {
+  ASSIGN_OR_RETURN(const Json document, ParseObject(json));
   Fields fields(document);
   ModelCard card;
-  RETURN_IF_ERROR(ParseDescription(fields, folder, card));
+  RETURN_IF_ERROR(ParseName(fields, version ? folder.parent_path() : folder, card));
+  ASSIGN_OR_RETURN(card.family, fields.String("family", nullptr));
+  RETURN_IF_ERROR(ParseDescription(fields, card));
+  RETURN_IF_ERROR(ParseVersion(fields, version, card));
+  RETURN_IF_ERROR(ParseBorder(fields, card));
   ASSIGN_OR_RETURN(const std::string format_name, fields.String("format", kCardFormats[0].name));
   ASSIGN_OR_RETURN(const CardFormat format, FindFormat(format_name));
   const Json* variants = fields.Find("variants");
   RETURN_IF_ERROR(variants == nullptr ? ParseOnlyVariant(fields, format, folder, card)
                                       : ParseVariants(*variants, format, folder, card));
-  RETURN_IF_ERROR(ParseArchitecture(fields, format, card));
+  ASSIGN_OR_RETURN(const std::string architecture,
+                   ParseArchitecture(fields, format.weights_only ? nullptr : format.name));
+  for (ModelVariant& variant : card.variants) variant.architecture = architecture;
   RETURN_IF_ERROR(fields.CheckAllAsked());
   return card;
+}
+
+absl::StatusOr<ModelCard> ReadModelCard(const path& folder, std::optional<int> version) {
+  const path file = folder / std::string(kModelCardName);
+  ASSIGN_OR_RETURN(const std::string json, ReadFile(file, kMaxCardBytes));
+  return OfFile(file, ParseModelCard(json, folder, version));
+}
+
+absl::StatusOr<BareModelCard> ReadCardBeside(const path& model) {
+  path file = model;
+  file.replace_extension("." + std::string(kModelCardName));
+  std::error_code error;
+  if (!std::filesystem::exists(file, error)) return ParseCardBeside("{}", model);
+  ASSIGN_OR_RETURN(const std::string json, ReadFile(file, kMaxCardBytes));
+  return OfFile(file, ParseCardBeside(json, model));
 }
 
 }  // namespace upscaled

@@ -1,7 +1,9 @@
-// The model.json beside a model's weights. Schema: README.md of this folder.
+// The model.json of a model's folder, or beside a bare file. Schema: README.md of this folder.
 #pragma once
 
 #include <filesystem>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
@@ -11,9 +13,26 @@ namespace upscaled {
 
 inline constexpr std::string_view kModelCardName = "model.json";
 
-// The card of the model in `folder`, whose name it must carry. Only its text is looked at, not
-// whether the weights exist. INVALID_ARGUMENT names the field and what is wrong.
-absl::StatusOr<ModelCard> ParseModelCard(std::string_view json,
-                                         const std::filesystem::path& folder);
+inline constexpr int kMaxVersion = 1'000'000;
+
+// The card of the model in `folder`, whose name it must carry; of a version of it, in a folder of
+// the model's, the model's name and no other version. Only its text is looked at, not whether the
+// weights exist. INVALID_ARGUMENT names the field and what is wrong.
+absl::StatusOr<ModelCard> ParseModelCard(std::string_view json, const std::filesystem::path& folder,
+                                         std::optional<int> version = std::nullopt);
+
+// The folder's model.json, likewise; errors name the file.
+absl::StatusOr<ModelCard> ReadModelCard(const std::filesystem::path& folder,
+                                        std::optional<int> version = std::nullopt);
+
+// What is said of a file that is a model by itself, where it does not say so: NAME.model.json
+// beside NAME.pth. Any of a card's fields that are not of files and sizes.
+struct BareModelCard {
+  ModelCard card;  // without name and variants; of what is not said, empty
+  std::string architecture;
+};
+
+// Nothing said where there is no such file. Errors as ReadModelCard.
+absl::StatusOr<BareModelCard> ReadCardBeside(const std::filesystem::path& model);
 
 }  // namespace upscaled

@@ -13,29 +13,26 @@
 #include "engine/model/known_layouts.h"
 #include "engine/model/loader.h"
 #include "engine/model/model_card.h"
+#include "engine/model/of_file.h"
 #include "engine/model/quote.h"
 #include "engine/model/text.h"
+#include "engine/model/versions.h"
 
 namespace upscaled {
 namespace {
 
 using std::filesystem::path;
 
-constexpr size_t kMaxCardBytes = size_t{64} << 10;
-
-absl::Status WithPath(const path& file, const absl::Status& status) {
-  return absl::Status(status.code(), absl::StrCat(file.string(), ": ", status.message()));
-}
+constexpr size_t kMaxAliasesBytes = size_t{64} << 10;
 
 absl::StatusOr<std::vector<ModelCard>> ReadModels(const path& entry) {
   std::error_code error;
   if (!std::filesystem::is_directory(entry, error)) return RecogniseFile(entry);
-  const path card_file = entry / std::string(kModelCardName);
-  if (!std::filesystem::exists(card_file, error)) return RecogniseFolder(entry);
-  ASSIGN_OR_RETURN(const std::string json, ReadFile(card_file, kMaxCardBytes));
-  absl::StatusOr<ModelCard> card = ParseModelCard(json, entry);
-  if (!card.ok()) return WithPath(card_file, card.status());
-  return std::vector<ModelCard>{*std::move(card)};
+  if (!std::filesystem::exists(entry / std::string(kModelCardName), error)) {
+    return RecogniseFolder(entry);
+  }
+  ASSIGN_OR_RETURN(ModelCard card, ReadModelCard(entry));
+  return std::vector<ModelCard>{std::move(card)};
 }
 
 // What a model that `entry` could be is called.
@@ -143,19 +140,39 @@ absl::StatusOr<ModelRepository> ModelRepository::Open(const std::vector<path>& d
 void ModelRepository::AddAliases(const path& file) {
   std::error_code error;
   if (!std::filesystem::exists(file, error)) return;
-  const absl::StatusOr<std::string> json = ReadFile(file, kMaxCardBytes);
+  const absl::StatusOr<std::string> json = ReadFile(file, kMaxAliasesBytes);
   if (!json.ok()) return Refuse(std::string(kAliasesName), json.status());
   const absl::StatusOr<AliasMap> aliases = ParseAliases(*json);
-  if (!aliases.ok()) return Refuse(std::string(kAliasesName), WithPath(file, aliases.status()));
+  if (!aliases.ok()) return Refuse(std::string(kAliasesName), OfFile(file, aliases.status()));
   aliases_.insert(aliases->begin(), aliases->end());
 }
 
 void ModelRepository::Add(const path& entry) {
+  const std::vector<VersionFolder> versions = ListVersions(entry);
+  if (!versions.empty()) return AddVersions(NameOf(entry), versions);
   absl::StatusOr<std::vector<ModelCard>> cards = ReadModels(entry);
   if (!cards.ok()) return Refuse(NameOf(entry), cards.status());
   for (ModelCard& card : *cards) {
     const std::string name = card.name;
     if (const absl::Status added = AddCard(std::move(card)); !added.ok()) Refuse(name, added);
+  }
+}
+
+void ModelRepository::AddVersions(const std::string& model,
+                                  const std::vector<VersionFolder>& versions) {
+  if (Knows(model)) return;  // so that no other model's versions get its name
+  for (const VersionFolder& version : versions) {
+    const std::string versioned = VersionName(model, version.number);
+    const bool newest = version.number == versions.front().number;
+    const std::string& name = newest ? model : versioned;
+    absl::StatusOr<ModelCard> card = ReadVersion(version);
+    if (card.ok()) card->name = name;
+    const absl::Status added = card.ok() ? AddCard(*std::move(card)) : card.status();
+    if (!added.ok()) {
+      Refuse(name, added);
+    } else if (newest) {
+      aliases_.try_emplace(versioned, model);
+    }
   }
 }
 

@@ -1,5 +1,6 @@
 // The models of a directory: one folder a model, a model.json card (or a known public layout)
-// beside its weights; or a file of weights alone, which says what it is. Cards are read at once,
+// beside its weights, or one of these for each version; or a file of weights alone, which says what
+// it is. Cards are read at once,
 // weights when a network is asked for.
 #pragma once
 
@@ -61,6 +62,8 @@ struct RefusedModel {
   absl::Status why;  // likewise; names the file
 };
 
+struct VersionFolder;  // engine/model/versions.h
+
 // Immutable after Open; thread safe.
 class ModelRepository {
  public:
@@ -86,6 +89,8 @@ class ModelRepository {
   bool Knows(std::string_view name) const;
   void AddAliases(const std::filesystem::path& file);
   void Add(const std::filesystem::path& entry);
+  // The newest is the model, the others have names of their own; each is refused by itself.
+  void AddVersions(const std::string& model, const std::vector<VersionFolder>& versions);
   absl::Status AddCard(ModelCard card);
   void Refuse(const std::string& name, const absl::Status& why);
 

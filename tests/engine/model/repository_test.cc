@@ -351,6 +351,56 @@ TEST_F(RepositoryTest, ABareOnnxFileIsAModel) {
   EXPECT_TRUE(LoadNetwork(card, card.variants[0]).ok());
 }
 
+TEST_F(RepositoryTest, TheNewestVersionIsTheModel) {
+  WriteWeights("tiny/1/scale2.0x_model");
+  Write("tiny/2/any name.safetensors", CompactWeights(true));
+  Write("tiny/2/.half.pth", "PK");
+  WriteWeights("tiny/10/m");
+  Write("tiny/10/model.json", CardWith("\"version\": 3, ", ""));
+  for (const char* none : {"03", "+4", "11x", "1000001", "-5"})
+    WriteWeights(path("tiny") / none / "m");
+  Write("tiny/11", "no folder");
+  WriteWeights("second/tiny/1/scale2.0x_model");
+  WriteWeights("second/tiny/7/scale2.0x_model");
+  const auto repository = ModelRepository::Open({root_, root_ / "second"});
+  ASSERT_TRUE(repository.ok()) << repository.status();
+  const struct {
+    std::string name, family;
+    int version;
+  } kModels[] = {{"tiny", "espcn", 10}, {"tiny@2", "compact", 2}, {"tiny@1", "waifu2x", 1}};
+  ASSERT_EQ(repository->models().size(), std::size(kModels));
+  for (const auto& expected : kModels) {
+    const ModelCard& card = **repository->Find(expected.name);
+    EXPECT_EQ(card.name, expected.name);
+    EXPECT_EQ(card.family, expected.family);
+    EXPECT_EQ(card.version, expected.version);
+    EXPECT_TRUE(LoadNetwork(card, card.variants[0]).ok());
+  }
+  EXPECT_EQ((*repository->Find("tiny@10"))->name, "tiny");
+  EXPECT_FALSE(repository->Find("tiny@7").ok()) << "another directory's";
+}
+
+TEST_F(RepositoryTest, ABrokenVersionIsRefusedByItself) {
+  const struct {
+    std::string file, content, message;
+  } kCases[] = {
+      {"3/model.json", CardWith("3", "2"), "'version' is 2, must be that of its folder, 3"},
+      {"3/model.json", CardWith("tiny", "3"), "'name' is '3', must be that of its folder 'tiny'"},
+      {"3/notes.txt", "", "tiny/3: has 0 models, a version must be one"},
+      {"3/b.safetensors", CompactWeights(true), "tiny/3: has 2 models"},
+  };
+  for (const auto& [file, content, message] : kCases) {
+    std::filesystem::remove_all(root_ / "tiny");
+    if (file.ends_with("tensors")) Write("tiny/3/a.safetensors", content);
+    Write("tiny/" + file, content);
+    WriteWeights("tiny/2/scale2.0x_model");
+    ExpectRefusal(absl::StatusCode::kInvalidArgument, message);
+    const auto repository = ModelRepository::Open({root_});
+    EXPECT_EQ(repository->refused().front().name, "tiny");
+    EXPECT_TRUE(repository->Find("tiny@2").ok());
+  }
+}
+
 TEST_F(RepositoryTest, AliasesAreOfAFileThenOfCards) {
   WriteModel(CardWith("\"scale\": 2", "\"scale\": 2, \"aliases\": [\"art\", \"new\", \"tiny\"]"));
   Write("aliases.json", R"({"art": "tiny", "best": "none", "tiny": "other"})");
@@ -413,6 +463,40 @@ TEST_F(RepositoryTest, ACardNamesTheArchitectureThatTensorsDoNot) {
   EXPECT_EQ(relu->layers[1].activation, Activation::kRelu);
   EXPECT_THAT(std::string(load(R"("architecture": "resnet", )").status().message()),
               HasSubstr("net/model.json: there is no architecture 'resnet'"));
+}
+
+TEST_F(RepositoryTest, ACardBesideABareFileSaysWhatTheFileDoesNot) {
+  Write("1x-net.safetensors", CompactWeights(false));
+  ExpectRefusal(absl::StatusCode::kUnimplemented, "1x-net.safetensors");
+  Write("1x-net.model.json", R"({"architecture": "compact-relu", "licence": "CC-BY-4.0",
+      "style": "art", "aliases": ["art"], "precisions": ["exact", "fast"], "version": 2})");
+  const auto repository = ModelRepository::Open({root_});
+  ASSERT_TRUE(repository.ok()) << repository.status();
+  ASSERT_EQ(repository->models().size(), 1u) << Refusal();
+  const ModelCard& card = **repository->Find("art");
+  EXPECT_EQ(card.name, "1x-net");
+  EXPECT_EQ(card.family, "compact-relu");
+  EXPECT_EQ(card.licence, "CC-BY-4.0");
+  EXPECT_EQ(card.style, "art");
+  EXPECT_EQ(card.version, 2);
+  EXPECT_THAT(card.description, HasSubstr("1x-net.safetensors, which its card says are of"));
+  EXPECT_THAT(card.precisions, ElementsAre(Precision::kExact, Precision::kFast));
+  const auto network = LoadNetwork(card, card.variants[0]);
+  ASSERT_TRUE(network.ok()) << network.status();
+  EXPECT_EQ(network->layers[1].activation, Activation::kRelu);
+}
+
+TEST_F(RepositoryTest, BrokenCardsBesideBareFilesAreRefused) {
+  Write("a.safetensors", CompactWeights(true));
+  Write("a.model.json", R"({"scale": 2})");
+  ExpectRefusal(absl::StatusCode::kInvalidArgument,
+                "a.model.json: has an unknown field 'scale'; known are style, licence");
+  Write("a.model.json", "[");
+  ExpectRefusal(absl::StatusCode::kInvalidArgument, "a.model.json: is no JSON object");
+  std::filesystem::remove(root_ / "a.safetensors");
+  Write("a.onnx", test::OnnxFile().Add({"Relu", {"x"}, "out"}).bytes());
+  Write("a.model.json", R"({"architecture": "compact"})");
+  ExpectRefusal(absl::StatusCode::kInvalidArgument, "but files of format 'onnx' say themselves");
 }
 
 TEST_F(RepositoryTest, AnotherArchitectureIsAnotherModel) {

@@ -254,6 +254,29 @@ TEST_F(ReloadTest, AnOldListingKeepsWhatWasCompiledOfItAndNobodyElse) {
   EXPECT_TRUE(old_executable.expired());
 }
 
+TEST_F(ReloadTest, ANewVersionGetsTheModelsNameAndTheOldOneItsNumber) {
+  AddModel("scans");
+  std::filesystem::create_directory(folder_ / "scans/1");
+  for (const char* file : {"model.json", "model.param", "model.bin"}) {
+    std::filesystem::rename(folder_ / "scans" / file, folder_ / "scans/1" / file);
+  }
+  std::string card = ReadText(folder_ / "scans/1/model.json");
+  const size_t field = card.find("\"version\"");  // the folder says it
+  WriteText(folder_ / "scans/1/model.json", card.erase(field, card.find(',', field) + 1 - field));
+  ASSERT_TRUE(Reload().ok());
+  EXPECT_EQ((*catalog_->Find("scans@1"))->card->name, "scans");
+  const auto old_executable = *Load(**catalog_->Find("scans"));
+
+  std::filesystem::copy(folder_ / "scans/1", folder_ / "scans/2");
+  const auto report = Reload();
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(report->changed, ElementsAre("scans"));
+  EXPECT_THAT(report->added, ElementsAre("scans@1"));
+  EXPECT_EQ((*catalog_->Find("scans"))->card->version, 2);
+  EXPECT_EQ((*catalog_->Find("scans@1"))->card->version, 1);
+  EXPECT_NE(*Load(**catalog_->Find("scans")), old_executable);
+}
+
 TEST_F(ReloadTest, BrokenWeightsChangeNothing) {
   const std::shared_ptr<const CatalogEntry> old = *catalog_->Find("second");
   const auto old_executable = *Load(*old);

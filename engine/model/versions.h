@@ -1,0 +1,30 @@
+// The versions of a model: numbered folders in the model's, NAME/1, NAME/2 and so on, each with
+// what a model's folder or a bare file is.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/model/repository.h"
+
+namespace upscaled {
+
+struct VersionFolder {
+  int number = 1;
+  std::filesystem::path path;
+};
+
+// Those in a model's folder, the newest first. None in a folder with a card, which is the model.
+std::vector<VersionFolder> ListVersions(const std::filesystem::path& model_folder);
+
+// "NAME@2", by which requests ask for a version.
+std::string VersionName(std::string_view model, int number);
+
+// The one model in the folder, named as the folder's parent. INVALID_ARGUMENT: there is none, there
+// are several, or its card has another version; else as the card's and the file's errors.
+absl::StatusOr<ModelCard> ReadVersion(const VersionFolder& version);
+
+}  // namespace upscaled
