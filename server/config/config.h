@@ -58,7 +58,8 @@ struct ServerConfig {
   std::filesystem::path tune_file;  // given exactly when `tune` is not kOff
 
   Limits limits;
-  int64_t memory_budget_bytes = 0;  // never 0 after ParseConfig
+  int64_t memory_budget_bytes = 0;  // never 0 after ParseConfig, nor is the next
+  int64_t weight_memory_bytes = 0;  // of each device
   int64_t transport_memory_bytes = int64_t{192} << 20;
   int64_t output_ring_bytes = int64_t{1} << 20;
   std::filesystem::path spool_dir;  // empty: the system's folder for temporary files

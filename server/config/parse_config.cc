@@ -270,6 +270,7 @@ absl::Status Complete(ServerConfig& config) {
   RETURN_IF_ERROR(CheckTune(config));
   RETURN_IF_ERROR(CheckReadable(config.fetch_ca, "--fetch-ca"));
   if (config.memory_budget_bytes == 0) config.memory_budget_bytes = UsableMemoryBytes() / 2;
+  if (config.weight_memory_bytes == 0) config.weight_memory_bytes = UsableMemoryBytes() / 4;
   if (const auto bundled = BundledModelsDirectory();
       bundled.has_value() && !std::ranges::count(config.model_repositories, *bundled)) {
     config.model_repositories.push_back(*bundled);

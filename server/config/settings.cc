@@ -332,6 +332,11 @@ void AddLimits(SettingList& list, ServerConfig& config) {
               limits.max_queue_pixels, kMaxQueuePixels);
   list.Bytes("memory-budget", "memory that all requests may reserve", config.memory_budget_bytes)
       ->default_str("half of what the machine or container has");
+  list.Bytes("weight-memory",
+             "memory that a device's networks take between requests; beyond that, those that no "
+             "request runs are dropped, the longest unused first, and loaded again when one asks",
+             config.weight_memory_bytes)
+      ->default_str("a quarter of what the machine or container has");
   list.Choice("decode-sandbox", "auto|on|off",
               "decode images in processes that reach neither files nor network; auto: where the "
               "system offers that",

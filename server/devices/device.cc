@@ -21,7 +21,8 @@ bool SameClass(const Backend& a, const Backend& b) {
 
 int Device::stream_count() const { return std::max(backend_->StreamCount(), 1); }
 
-absl::StatusOr<DeviceList> MakeDevices(std::vector<std::unique_ptr<Backend>> backends) {
+absl::StatusOr<DeviceList> MakeDevices(std::vector<std::unique_ptr<Backend>> backends,
+                                       int64_t max_weight_bytes) {
   DeviceList devices;
   int classes = 0;
   for (std::unique_ptr<Backend>& backend : backends) {
@@ -35,7 +36,8 @@ absl::StatusOr<DeviceList> MakeDevices(std::vector<std::unique_ptr<Backend>> bac
     });
     const int device_class = twin == devices.end() ? classes++ : (*twin)->device_class();
     const auto slot = static_cast<int>(devices.size());
-    devices.push_back(std::make_shared<Device>(std::move(backend), slot, device_class));
+    devices.push_back(
+        std::make_shared<Device>(std::move(backend), slot, device_class, max_weight_bytes));
   }
   return devices;
 }

@@ -1,6 +1,7 @@
 // A device and what is compiled for it.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -20,13 +21,14 @@ namespace upscaled::server {
 class Device {
  public:
   // `slot` is the device's place among those of the server; devices of one class, counted from 0,
-  // compute bit-exactly alike.
-  Device(std::unique_ptr<Backend> backend, int slot, int device_class)
+  // compute bit-exactly alike. `max_weight_bytes` as in ModelCache.
+  Device(std::unique_ptr<Backend> backend, int slot, int device_class,
+         int64_t max_weight_bytes = ModelCache::kNoLimit)
       : slot_(slot),
         device_class_(device_class),
         name_(backend->name()),
         backend_(std::move(backend)),
-        models_(*backend_) {}
+        models_(*backend_, max_weight_bytes) {}
 
   int slot() const { return slot_; }
   int device_class() const { return device_class_; }
@@ -47,8 +49,10 @@ class Device {
 using DeviceList = std::vector<std::shared_ptr<Device>>;
 
 // One for each, in this order. Devices of one backend with equal descriptions (make, driver) are of
-// one class: the same kernels run on them. INVALID_ARGUMENT when a device is there twice.
-absl::StatusOr<DeviceList> MakeDevices(std::vector<std::unique_ptr<Backend>> backends);
+// one class: the same kernels run on them. `max_weight_bytes`: of each device, as in ModelCache.
+// INVALID_ARGUMENT when a device is there twice.
+absl::StatusOr<DeviceList> MakeDevices(std::vector<std::unique_ptr<Backend>> backends,
+                                       int64_t max_weight_bytes = ModelCache::kNoLimit);
 
 // OK when one of the devices has the precision for this network, else what the first says;
 // UNAVAILABLE where there is none.

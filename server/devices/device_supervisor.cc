@@ -11,7 +11,11 @@ namespace upscaled::server {
 
 DeviceSupervisor::DeviceSupervisor(const DeviceList& devices, const Clock& clock, Logger& logger,
                                    Hooks hooks, const RebuildDelays& delays)
-    : clock_(clock), logger_(logger), hooks_(std::move(hooks)), delays_(delays) {
+    : clock_(clock),
+      logger_(logger),
+      hooks_(std::move(hooks)),
+      delays_(delays),
+      max_weight_bytes_(devices.front()->models().max_weight_bytes()) {
   absl::MutexLock lock(&mutex_);
   for (const std::shared_ptr<Device>& device : devices) {
     Slot slot;
@@ -118,7 +122,7 @@ void DeviceSupervisor::Rebuild(int slot) {
 absl::StatusOr<std::shared_ptr<Device>> DeviceSupervisor::Build(const std::string& name, int slot,
                                                                 int device_class) const try {
   ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, hooks_.create(name));
-  auto device = std::make_shared<Device>(std::move(backend), slot, device_class);
+  auto device = std::make_shared<Device>(std::move(backend), slot, device_class, max_weight_bytes_);
   RETURN_IF_ERROR(hooks_.probe(*device));
   return device;
 } catch (const std::bad_alloc&) {

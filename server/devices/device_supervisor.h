@@ -85,6 +85,7 @@ class DeviceSupervisor {
   Logger& logger_;
   const Hooks hooks_;
   const RebuildDelays delays_;
+  const int64_t max_weight_bytes_;  // as the first devices have
 
   mutable absl::Mutex mutex_;
   SteadyCondition wake_;

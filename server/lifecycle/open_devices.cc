@@ -38,10 +38,10 @@ absl::StatusOr<std::shared_ptr<Tuner>> OpenTuner(const ServerConfig& config, Log
        .warn = [&logger](const std::string& text) { logger.Log(LogLevel::kWarning, text); }});
 }
 
-absl::StatusOr<DeviceList> OpenDevices(const std::vector<std::string>& names,
-                                       const BackendFactory& create, Logger& logger) {
+absl::StatusOr<DeviceList> OpenDevices(const ServerConfig& config, const BackendFactory& create,
+                                       Logger& logger) {
   std::vector<std::unique_ptr<Backend>> backends;
-  for (const std::string& name : names) {
+  for (const std::string& name : config.devices) {
     if (name != "auto") {
       ASSIGN_OR_RETURN(backends.emplace_back(), create(name));
       continue;
@@ -50,7 +50,7 @@ absl::StatusOr<DeviceList> OpenDevices(const std::vector<std::string>& names,
     LogDevices(enumeration, logger);
     ASSIGN_OR_RETURN(backends.emplace_back(), CreateBest(enumeration, create));
   }
-  return MakeDevices(std::move(backends));
+  return MakeDevices(std::move(backends), config.weight_memory_bytes);
 }
 
 absl::StatusOr<ModelCatalog> OpenModels(const ServerConfig& config, const DeviceList& devices,

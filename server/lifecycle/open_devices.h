@@ -21,9 +21,9 @@ namespace upscaled::server {
 // Null: kernels as shipped.
 absl::StatusOr<std::shared_ptr<Tuner>> OpenTuner(const ServerConfig& config, Logger& logger);
 
-// `names` as --device has them; logs what "auto" chooses from.
-absl::StatusOr<DeviceList> OpenDevices(const std::vector<std::string>& names,
-                                       const BackendFactory& create, Logger& logger);
+// Those of --device; logs what "auto" chooses from.
+absl::StatusOr<DeviceList> OpenDevices(const ServerConfig& config, const BackendFactory& create,
+                                       Logger& logger);
 
 // Of the repositories, each with the precision that `devices` can run.
 absl::StatusOr<ModelCatalog> OpenModels(const ServerConfig& config, const DeviceList& devices,

@@ -152,7 +152,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   const BackendFactory create_device = [create, options](const std::string& name) {
     return create(name, options);
   };
-  ASSIGN_OR_RETURN(const DeviceList devices, OpenDevices(config.devices, create_device, logger));
+  ASSIGN_OR_RETURN(const DeviceList devices, OpenDevices(config, create_device, logger));
   ASSIGN_OR_RETURN(ModelCatalog catalog, OpenModels(config, devices, logger));
   std::unique_ptr<Server> server(
       new Server(config, logger, std::move(catalog), devices, create_device));

@@ -1,5 +1,6 @@
 #include "server/models/model_cache.h"
 
+#include <algorithm>
 #include <exception>
 #include <new>
 
@@ -56,14 +57,37 @@ absl::StatusOr<std::shared_ptr<const Executable>> ModelCache::Get(const ModelCar
       listed->files_state = variant.files_state;
     }
     entry = listed;
+    entry->last_use = ++uses_;
   }
   if (!is_new) return Await(*entry, cancellation);
   auto outcome = Load(backend_, card, variant, precision);
+  std::vector<std::shared_ptr<Entry>> surplus;  // freed behind the lock
   absl::MutexLock lock(&mutex_);
   entry->outcome = outcome;
   entry->loading = false;
   if (!outcome.ok()) entries_.erase(key);
+  surplus = TakeSurplus();
   return outcome;
+}
+
+std::vector<std::shared_ptr<ModelCache::Entry>> ModelCache::TakeSurplus() {
+  int64_t bytes = 0;
+  std::vector<EntryMap::iterator> unused;
+  for (auto it = entries_.begin(); it != entries_.end(); ++it) {
+    const Entry& entry = *it->second;
+    if (entry.loading) continue;
+    bytes += static_cast<int64_t>((*entry.outcome)->WeightBytes());
+    if (entry.unused()) unused.push_back(it);
+  }
+  std::ranges::sort(unused, {}, [](const auto& it) { return it->second->last_use; });
+  std::vector<std::shared_ptr<Entry>> surplus;
+  for (const EntryMap::iterator it : unused) {
+    if (bytes <= max_weight_bytes_) break;
+    bytes -= static_cast<int64_t>((*it->second->outcome)->WeightBytes());
+    surplus.push_back(it->second);
+    entries_.erase(it);
+  }
+  return surplus;
 }
 
 absl::StatusOr<std::shared_ptr<const Executable>> ModelCache::Await(const Entry& entry,

@@ -1,6 +1,8 @@
 // Models that are ready to run.
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -18,11 +20,15 @@
 namespace upscaled::server {
 
 // Compiles each variant when it is first asked for, and keeps it while anybody lists the files it
-// was made of (ModelVariant::files_state). Thread safe.
+// was made of (ModelVariant::files_state) and there is room. Thread safe.
 class ModelCache {
  public:
-  // `backend` must outlive it.
-  explicit ModelCache(Backend& backend) : backend_(backend) {}
+  static constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+
+  // `backend` must outlive it. Beyond so many bytes of packed weights, what nobody holds is
+  // forgotten, the longest unused first; whoever asks for it again waits for it to be loaded.
+  explicit ModelCache(Backend& backend, int64_t max_weight_bytes = kNoLimit)
+      : backend_(backend), max_weight_bytes_(max_weight_bytes) {}
 
   // Loads and compiles on the calling thread if nobody has. Callers who ask for what another one is
   // loading wait for it and share its outcome, unless `cancellation` (may be null) ends that first;
@@ -46,6 +52,7 @@ class ModelCache {
   // Those that are ready.
   std::vector<Loaded> loaded() const ABSL_LOCKS_EXCLUDED(mutex_);
   int loaded_count() const { return static_cast<int>(loaded().size()); }
+  int64_t max_weight_bytes() const { return max_weight_bytes_; }
 
   // Forgets what was made of files that nobody lists any more. Get does so, too.
   void DropUnlisted() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -55,22 +62,30 @@ class ModelCache {
   using Key = std::tuple<std::string, int, int, Precision, const std::string*>;
   struct Entry {
     bool loading = true;
+    uint64_t last_use = 0;
     bool lists_files = false;
     std::weak_ptr<const std::string> files_state;
     absl::StatusOr<std::shared_ptr<const Executable>> outcome = absl::UnknownError("loading");
 
     bool unlisted() const { return lists_files && files_state.expired(); }
+    // By the cache alone: nobody else can take it up but through Get.
+    bool unused() const { return outcome->use_count() == 1; }
   };
+  using EntryMap = std::map<Key, std::shared_ptr<Entry>>;
 
   absl::StatusOr<std::shared_ptr<const Executable>> Await(const Entry& entry,
                                                           Cancellation* cancellation)
       ABSL_LOCKS_EXCLUDED(mutex_);
   void DropUnlistedLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Takes out what there is no room for. To be freed without the lock.
+  std::vector<std::shared_ptr<Entry>> TakeSurplus() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Backend& backend_;
+  const int64_t max_weight_bytes_;
   mutable absl::Mutex mutex_;
   // Entries are shared with those who wait for them; guarded by mutex_, too.
-  std::map<Key, std::shared_ptr<Entry>> entries_ ABSL_GUARDED_BY(mutex_);
+  EntryMap entries_ ABSL_GUARDED_BY(mutex_);
+  uint64_t uses_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace upscaled::server

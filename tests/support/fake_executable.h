@@ -7,10 +7,12 @@ namespace upscaled::test {
 
 class FakeExecutable : public Executable {
  public:
+  static constexpr int kWeightBytes = 100;
+
   const Network& network() const override { return network_; }
   Precision precision() const override { return Precision::kExact; }
   size_t WorkspaceBytes(Size) const override { return 0; }
-  size_t WeightBytes() const override { return 0; }
+  size_t WeightBytes() const override { return kWeightBytes; }
   Size PreferredTile() const override { return {64, 64}; }
 
  private:

@@ -45,6 +45,7 @@ TEST(ParseConfigTest, DefaultsAreSafe) {
   EXPECT_EQ(config.admin, "127.0.0.1:8002");
   EXPECT_EQ(config.limits.max_source_pixels, 100'000'000);
   EXPECT_EQ(config.memory_budget_bytes, UsableMemoryBytes() / 2);
+  EXPECT_EQ(config.weight_memory_bytes, UsableMemoryBytes() / 4);
   EXPECT_TRUE(config.fetch_allow.empty() && config.fetch_allow_private.empty());
   EXPECT_GT(config.spool_bytes, 0) << "browsers send all before they read";
   EXPECT_EQ(config.model_repositories.size(), 1u) << "the bundled models";

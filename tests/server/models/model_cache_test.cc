@@ -12,11 +12,13 @@
 #include "absl/synchronization/mutex.h"
 #include "server/base/error.h"
 #include "tests/server/models/slow_backend.h"
+#include "tests/support/fake_executable.h"
 
 namespace upscaled::server {
 namespace {
 
 using test::SlowBackend;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class ModelCacheTest : public ::testing::Test {
@@ -73,6 +75,32 @@ TEST_F(ModelCacheTest, WaitingForAnothersLoadEndsWithTheCancellation) {
   backend_.Open();
   slow.join();
   EXPECT_EQ(cache_.loaded_count(), 1);
+}
+
+TEST_F(ModelCacheTest, WithoutRoomTheLongestUnusedIsLoadedAgainWhenItIsAskedFor) {
+  backend_.Open();
+  ModelCache cache(backend_, 2 * test::FakeExecutable::kWeightBytes);
+  const auto get = [&](int noise_level) {
+    ModelVariant of_level = variant();
+    of_level.noise_level = noise_level;  // another key
+    return *cache.Get(card_, of_level, Precision::kExact);
+  };
+  const auto levels = [&] {
+    std::vector<int> levels;
+    for (const ModelCache::Loaded& loaded : cache.loaded()) levels.push_back(loaded.noise_level);
+    return levels;
+  };
+  get(0);
+  get(1);
+  get(0);
+  get(2);
+  EXPECT_THAT(levels(), ElementsAre(0, 2));
+  const auto held = get(0), held_too = get(1);
+  EXPECT_THAT(levels(), ElementsAre(0, 1));
+  EXPECT_EQ(backend_.AwaitCompiling(4), 4);
+  const auto held_beyond = get(3);  // requests have what they run
+  EXPECT_THAT(levels(), ElementsAre(0, 1, 3));
+  EXPECT_EQ(get(0), held);
 }
 
 TEST_F(ModelCacheTest, FilesThatWereReplacedMustBeReloaded) {
