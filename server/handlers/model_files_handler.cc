@@ -68,8 +68,7 @@ absl::StatusOr<std::vector<ExportedFile>> Export(const ModelCard& card, const Mo
   }
   ASSIGN_OR_RETURN(const Network network, LoadNetwork(card, variant));
   if (format == pb::MODEL_FORMAT_ONNX) {
-    ASSIGN_OR_RETURN(std::string bytes, ExportOnnx(network));
-    files.push_back({".onnx", std::move(bytes)});
+    files.push_back({".onnx", ExportOnnx(network)});
   } else {
     NcnnFilePair pair = ExportNcnn(network);
     files.push_back({".param", std::move(pair.param)});

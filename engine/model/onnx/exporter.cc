@@ -15,7 +15,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "raw_data is copied as it is");
 
 constexpr int64_t kIrVersion = 7, kOperatorSet = 13;
-constexpr char kImage[] = "image", kResult[] = "result";
+constexpr char kImage[] = "image", kSides[] = "sides", kResult[] = "result";
 
 // Writes one node for each layer, its border and its activation.
 class Writer {
@@ -29,14 +29,17 @@ class Writer {
   }
 
   std::string Write() {
+    const bool aligned = network_.align_px > 1;
     values_.push_back(kImage);
-    if (network_.pad_px > 0) {
+    if (aligned) {
+      values_[0] = PadToMultiple();
+    } else if (network_.pad_px > 0) {
       values_[0] = Pad(kImage, PadMode::kReplicate, network_.pad_px, 0, "padded_image");
     }
     for (size_t i = 1; i < network_.layers.size(); ++i) {
       const Layer& layer = network_.layers[i];
       const bool last = i + 1 == network_.layers.size();
-      const std::string name = last ? kResult : absl::StrCat("layer", i);
+      const std::string name = last && !aligned ? kResult : absl::StrCat("layer", i);
       if (layer.activation == Activation::kNone) {
         values_.push_back(Compute(layer, name));
         continue;
@@ -45,6 +48,7 @@ class Writer {
           layer.op == Op::kActivation ? Input(layer, 0) : Compute(layer, name + "_before");
       values_.push_back(Activate(layer, plain, name));
     }
+    if (aligned) CutToSize(values_.back());
     return model_.SerializeAsString();
   }
 
@@ -118,6 +122,27 @@ class Writer {
               : mode == PadMode::kReplicate ? "edge"
                                             : "reflect");
     return name;
+  }
+
+  // These two as onnx/alignment.h has them. Mod's result has the sign of the divisor.
+  std::string PadToMultiple() {
+    const int64_t pad_px = network_.pad_px, align_px = network_.align_px;
+    Node("Shape", {kImage}, "shape");
+    Node("Slice", {"shape", Ints({2}, "sides_first"), Ints({4}, "sides_end")}, kSides);
+    Node("Sub", {Ints({-2 * pad_px, -2 * pad_px}, "minus_border"), kSides}, "minus_padded_sides");
+    Node("Mod", {"minus_padded_sides", Ints({align_px, align_px}, "multiple")}, "missing");
+    Node("Add", {"missing", Ints({pad_px, pad_px}, "border")}, "end_pads");
+    SetInt(Node("Concat", {Ints({0, 0, pad_px, pad_px, 0, 0}, "begin_pads"), "end_pads"}, "pads"),
+           "axis", 0);
+    SetString(Node("Pad", {kImage, "pads"}, "padded_image"), "mode", "edge");
+    return "padded_image";
+  }
+  void CutToSize(const std::string& whole) {
+    const int64_t scale = network_.scale;
+    Node("Mul", {kSides, Ints({scale, scale}, "scale")}, "result_sides");
+    Node("Slice",
+         {whole, Ints({0, 0}, "result_first"), "result_sides", Ints({2, 3}, "result_axes")},
+         kResult);
   }
 
   // Of a fully connected layer, too: a convolution of 1x1 on one value per channel.
@@ -251,13 +276,6 @@ class Writer {
 
 }  // namespace
 
-absl::StatusOr<std::string> ExportOnnx(const Network& network) {
-  if (network.align_px > 1) {
-    return absl::UnimplementedError(
-        absl::StrCat("the sides of its images must be multiples of ", network.align_px,
-                     ", which an ONNX file for images of any size cannot say"));
-  }
-  return Writer(network).Write();
-}
+std::string ExportOnnx(const Network& network) { return Writer(network).Write(); }
 
 }  // namespace upscaled

@@ -3,7 +3,6 @@
 
 #include <string>
 
-#include "absl/status/statusor.h"
 #include "engine/model/network.h"
 
 namespace upscaled {
@@ -11,8 +10,7 @@ namespace upscaled {
 // From "image", float in 0..1 of [1, 3, height, width], to "result" of [1, 3, scale * height,
 // scale * width], not clipped: the border that the layers need (Network::pad_px) is a part of the
 // graph. Weights are written in fp32, operators as set 13 has them, which every engine of today
-// reads. UNIMPLEMENTED for networks whose sides must be multiples of something, as a graph that
-// takes images of any size cannot say.
-absl::StatusOr<std::string> ExportOnnx(const Network& network);
+// reads.
+std::string ExportOnnx(const Network& network);
 
 }  // namespace upscaled

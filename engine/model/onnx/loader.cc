@@ -1,8 +1,12 @@
 #include "engine/model/onnx/loader.h"
 
+#include <optional>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/model/limits.h"
+#include "engine/model/onnx/alignment.h"
 #include "engine/model/onnx/builder.h"
 #include "engine/model/onnx/check_size.h"
 #include "engine/model/onnx/schema.pb.h"
@@ -36,6 +40,18 @@ std::string DescribeNode(int index, const onnx::NodeProto& node) {
   return absl::StrCat("node ", index, " ", Quote(name), " (", node.op_type().substr(0, 40), ")");
 }
 
+// What is done around the layers must be what they need.
+absl::Status CheckAlignment(const onnx::Alignment& written, const Network& network) {
+  if (written.pad_px == network.pad_px && written.align_px == network.align_px &&
+      written.scale == network.scale) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("pads ", written.pad_px, " pixels, to multiples of ", written.align_px,
+                   ", and cuts off at ", written.scale, " times the size; the layers need ",
+                   network.pad_px, ", ", network.align_px, " and ", network.scale));
+}
+
 }  // namespace
 
 absl::StatusOr<Network> ParseOnnx(std::string_view bytes) {
@@ -49,6 +65,7 @@ absl::StatusOr<Network> ParseOnnx(std::string_view bytes) {
     return absl::InvalidArgumentError("is no ONNX model, or cut short");
   }
   RETURN_IF_ERROR(CheckOperatorSet(model));
+  const std::optional<onnx::Alignment> alignment = onnx::TakeAlignment(*model.mutable_graph());
   onnx::Builder builder(model.graph());
   RETURN_IF_ERROR(builder.AddInput());
   for (int i = 0; i < model.graph().node_size(); ++i) {
@@ -59,7 +76,9 @@ absl::StatusOr<Network> ParseOnnx(std::string_view bytes) {
                           absl::StrCat(DescribeNode(i, node), ": ", status.message()));
     }
   }
-  return builder.Finish();
+  ASSIGN_OR_RETURN(Network network, builder.Finish());
+  if (alignment) RETURN_IF_ERROR(CheckAlignment(*alignment, network));
+  return network;
 }
 
 bool LooksLikeOnnx(std::string_view head) {
