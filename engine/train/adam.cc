@@ -12,6 +12,12 @@ constexpr double kMeanDecay = 0.9, kMeanSquareDecay = 0.99, kEpsilon = 1e-8;
 constexpr double kAverageDecay = 0.999;
 constexpr double kFinalPart = 1e-3;  // of the peak rate
 constexpr int64_t kWarmupSteps = 100;
+constexpr double kRisingPart = 0.3, kOneCycleRise = 25;  // of one cycle
+
+// From `first` at 0 to `last` at 1.
+double AlongCosine(double first, double last, double part) {
+  return last + (first - last) * 0.5 * (1 + std::cos(std::numbers::pi * part));
+}
 
 }  // namespace
 
@@ -45,12 +51,20 @@ double ClipNorm(std::span<float> gradient, double limit) {
   return norm;
 }
 
-double CosineRate(double peak, int64_t step, int64_t total) {
+const char* ScheduleName(Schedule schedule) {
+  return schedule == Schedule::kCosine ? "cosine" : "one-cycle";
+}
+
+double RateAt(Schedule schedule, double peak, int64_t step, int64_t total) {
   const double part = std::min(1.0, static_cast<double>(step) / static_cast<double>(total));
+  if (schedule == Schedule::kOneCycle) {
+    return part < kRisingPart
+               ? AlongCosine(peak / kOneCycleRise, peak, part / kRisingPart)
+               : AlongCosine(peak, kFinalPart * peak, (part - kRisingPart) / (1 - kRisingPart));
+  }
   const auto warmup = static_cast<double>(std::clamp<int64_t>(total / 10, 1, kWarmupSteps));
   const double warm = std::min(1.0, static_cast<double>(step + 1) / warmup);
-  const double cosine = 0.5 * (1 + std::cos(std::numbers::pi * part));
-  return peak * warm * (kFinalPart + (1 - kFinalPart) * cosine);
+  return warm * AlongCosine(peak, kFinalPart * peak, part);
 }
 
 }  // namespace upscaled::train

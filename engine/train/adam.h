@@ -32,8 +32,16 @@ void AdamStep(std::span<const float> gradient, double rate, Learned& learned);
 // not finite where one of its values is not.
 double ClipNorm(std::span<float> gradient, double limit);
 
-// A cosine from `peak` at step 0 down to almost nothing at `total`, the first 100 steps or the
-// first tenth warmed up.
-double CosineRate(double peak, int64_t step, int64_t total);
+enum class Schedule : uint8_t {
+  // From `peak` at step 0 down to almost nothing at `total`; the first 100 steps or the first tenth
+  // warmed up.
+  kCosine,
+  // From a 25th up to `peak` at three tenths of `total`, and down to almost nothing, both along a
+  // cosine (Smith and Topin, "Super-Convergence", arXiv:1708.07120).
+  kOneCycle,
+};
+const char* ScheduleName(Schedule schedule);  // "cosine", "one-cycle"
+
+double RateAt(Schedule schedule, double peak, int64_t step, int64_t total);
 
 }  // namespace upscaled::train

@@ -56,12 +56,17 @@ absl::StatusOr<Checkpoint> ReadCheckpoint(const std::filesystem::path& path,
   const auto vectors = VectorsOf(checkpoint);
   const size_t vector_bytes = parameter_count * sizeof(float);
   const size_t numbers_bytes = sizeof(Numbers) + vectors.size() * vector_bytes;
-  ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, numbers_bytes + kMaxSettingsBytes));
+  const auto bad = [&] {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path.string(), ": is no checkpoint of a network of ", parameter_count, " parameters"));
+  };
+  absl::StatusOr<std::string> read = ReadFile(path, numbers_bytes + kMaxSettingsBytes);
+  if (absl::IsResourceExhausted(read.status())) return bad();  // longer than any such
+  ASSIGN_OR_RETURN(const std::string bytes, std::move(read));
   const size_t settings_end = bytes.find('\n', kFormat.size());
   if (!bytes.starts_with(kFormat) || settings_end == bytes.npos ||
       bytes.size() - settings_end - 1 != numbers_bytes) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        path.string(), ": is no checkpoint of a network of ", parameter_count, " parameters"));
+    return bad();
   }
   checkpoint.settings = bytes.substr(kFormat.size(), settings_end - kFormat.size());
   const char* next = bytes.data() + settings_end + 1;

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+
 namespace upscaled::train {
 namespace {
 
@@ -30,6 +32,18 @@ void ForEachError(const Tensor<Real>& result, const Tensor<Real>& target, int im
 }
 
 }  // namespace
+
+std::string LossText(const LossWeights& weights) {
+  std::string text;
+  const auto add = [&](double weight, const char* term) {
+    if (weight != 0) absl::StrAppend(&text, text.empty() ? "" : " + ", weight, " ", term);
+  };
+  add(weights.l1, "L1");
+  add(weights.charbonnier, "Charbonnier");
+  add(weights.log_squared_error, "log squared error");
+  add(weights.colour_mean, "colour mean");
+  return text;
+}
 
 template <typename Real>
 double ComputeLoss(const LossWeights& weights, const Tensor<Real>& result,

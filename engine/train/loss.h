@@ -1,6 +1,8 @@
 // How far results are from what they should be.
 #pragma once
 
+#include <string>
+
 #include "engine/train/tensor.h"
 
 namespace upscaled::train {
@@ -15,6 +17,9 @@ struct LossWeights {
 
 // The recipe of the bundled models (engine/model/bundled/train).
 inline constexpr LossWeights kPsnrLoss = {.log_squared_error = 0.1, .colour_mean = 2};
+
+// "0.1 log squared error + 2 colour mean".
+std::string LossText(const LossWeights& weights);
 
 // The sum over the images divided by `batch`, of which they may be a part. Writes its derivative
 // to the pixels of `d_result`. All three have one grid.

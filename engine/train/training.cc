@@ -50,9 +50,9 @@ absl::Status Training::Begin() {
         absl::StrCat(options_.checkpoint.string(), ": is there; resume it or train elsewhere"));
   }
   state_.settings = Settings();
-  state_.learned = Learned(ReadParameters(start_));
+  state_.learned = Learned(blocks_.Expand(ReadParameters(start_), options_.seed));
   state_.best = state_.learned.parameters;
-  state_.start_psnr_db = held_out_->PsnrDb(*learner_, state_.best);
+  state_.start_psnr_db = PsnrDb(state_.best);
   state_.best_psnr_db = state_.start_psnr_db;
   if (!std::isfinite(state_.start_psnr_db)) {
     return absl::InvalidArgumentError("the start model gives no finite results");
@@ -63,7 +63,7 @@ absl::Status Training::Begin() {
 }
 
 absl::Status Training::Resume() {
-  ASSIGN_OR_RETURN(state_, ReadCheckpoint(options_.checkpoint, ReadParameters(start_).size()));
+  ASSIGN_OR_RETURN(state_, ReadCheckpoint(options_.checkpoint, blocks_.parameter_count()));
   if (state_.settings == Settings()) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(options_.checkpoint.string(),
                                                     ": was made with ", state_.settings,
@@ -76,11 +76,11 @@ std::string Training::Settings() const {
     for (const TrainingImage& image : *images) pixels += image.original.spec().size().Area();
   }
   return absl::StrFormat(
-      "start %s, seed %d, batch %d, patch %d, threads %d, rate %g, images %d + %d of %d pixels, "
-      "recipe %s",
+      "start %s, seed %d, batch %d, patch %d, threads %d, rate %g by %s, loss %s, expansion %d, "
+      "images %d + %d of %d pixels, recipe %s",
       options_.start, options_.seed, options_.batch, options_.patch_px, options_.threads,
-      options_.rate, images_.training.size(), images_.held_out.size(), pixels,
-      RecipeText(options_.recipe));
+      options_.rate, ScheduleName(options_.schedule), LossText(options_.loss), options_.expansion,
+      images_.training.size(), images_.held_out.size(), pixels, RecipeText(options_.recipe));
 }
 
 int64_t Training::StepsOfMinutes() {
@@ -98,11 +98,19 @@ double Training::Gradient(std::vector<float>& gradient) {
                                      state_.learned.steps, patch);
     CutPatch(images_.training, shape_, chosen, image, input, target);
   };
-  return learner_->Gradient(state_.learned.parameters, kPsnrLoss, fill, gradient);
+  const std::vector<float>& parameters = state_.learned.parameters;
+  std::vector<float> by_folded;
+  const double loss = learner_->Gradient(blocks_.Fold(parameters), options_.loss, fill, by_folded);
+  gradient = blocks_.Gradient(parameters, by_folded);
+  return loss;
+}
+
+double Training::PsnrDb(const std::vector<float>& parameters) {
+  return held_out_->PsnrDb(*learner_, blocks_.Fold(parameters));
 }
 
 void Training::Evaluate(Progress& progress) {
-  progress.psnr_db = held_out_->PsnrDb(*learner_, state_.learned.average);
+  progress.psnr_db = PsnrDb(state_.learned.average);
   if (progress.psnr_db > state_.best_psnr_db) {
     state_.best = state_.learned.average;
     state_.best_psnr_db = progress.psnr_db;
@@ -125,7 +133,8 @@ absl::Status Training::Run(const std::atomic<bool>& stop,
                                              " is not finite; try a lower rate than ",
                                              options_.rate));
     }
-    AdamStep(gradient, CosineRate(options_.rate, state_.learned.steps, total), state_.learned);
+    AdamStep(gradient, RateAt(options_.schedule, options_.rate, state_.learned.steps, total),
+             state_.learned);
     const int64_t step = state_.learned.steps;
     if (step % report_every != 0 && step != total) continue;
     const auto steps = static_cast<double>(step - reported);
@@ -143,7 +152,7 @@ absl::Status Training::Run(const std::atomic<bool>& stop,
 
 Network Training::BestNetwork() const {
   Network network = start_;
-  WriteParameters(state_.best, network);
+  WriteParameters(blocks_.Fold(state_.best), network);
   return network;
 }
 

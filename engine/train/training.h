@@ -13,10 +13,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/model/network.h"
+#include "engine/train/adam.h"
 #include "engine/train/checkpoint.h"
+#include "engine/train/collapsible.h"
 #include "engine/train/held_out.h"
 #include "engine/train/image_folder.h"
 #include "engine/train/learner.h"
+#include "engine/train/loss.h"
 #include "engine/train/recipe.h"
 
 namespace upscaled::train {
@@ -33,6 +36,9 @@ struct TrainingOptions {
   int patch_px = 48;
   int threads = 1;
   double rate = 4e-4;  // at its peak
+  Schedule schedule = Schedule::kCosine;
+  LossWeights loss = kPsnrLoss;
+  int expansion = 0;  // of collapsible.h
   size_t cache_bytes = size_t{1} << 30;
   Recipe recipe;
 };
@@ -67,17 +73,19 @@ class Training {
 
  private:
   Training(const Network& start, const TrainingOptions& options)
-      : start_(start), options_(options) {}
+      : start_(start), options_(options), blocks_(start, options.expansion) {}
 
   absl::Status Begin();
   absl::Status Resume();
   std::string Settings() const;
   int64_t StepsOfMinutes();
   double Gradient(std::vector<float>& gradient);
+  double PsnrDb(const std::vector<float>& parameters);
   void Evaluate(Progress& progress);
 
   const Network start_;
   const TrainingOptions options_;
+  const CollapsibleBlocks<float> blocks_;
   PatchShape shape_;
   ImageFolder images_;
   std::unique_ptr<Learner> learner_;

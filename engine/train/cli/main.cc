@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -37,6 +38,7 @@ struct Command {
   int noise_level = kNoDenoise;
   size_t cache_mb = 1024;
   fs::path recipe;
+  std::string loss = "psnr", schedule = "cosine";
   TrainingOptions training;
 };
 
@@ -51,6 +53,19 @@ fs::path BundledModels() {
   std::error_code error;
   const fs::path installed = ProgramFolder().parent_path() / "share/upscaled/models";
   return fs::is_directory(installed, error) ? installed : fs::path(UPSCALED_SOURCE_MODELS);
+}
+
+const std::map<std::string, LossWeights>& Losses() {
+  static const std::map<std::string, LossWeights> losses = {
+      {"psnr", kPsnrLoss}, {"l1", {.l1 = 1}}, {"charbonnier", {.charbonnier = 1}}};
+  return losses;
+}
+
+const std::map<std::string, Schedule>& Schedules() {
+  static const std::map<std::string, Schedule> schedules = {
+      {ScheduleName(Schedule::kCosine), Schedule::kCosine},
+      {ScheduleName(Schedule::kOneCycle), Schedule::kOneCycle}};
+  return schedules;
 }
 
 void AddOptions(CLI::App& app, Command& command) {
@@ -72,6 +87,17 @@ void AddOptions(CLI::App& app, Command& command) {
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   app.add_option("--rate", training.rate, "peak learning rate")
       ->check(CLI::Range(1e-9, 1.0))
+      ->capture_default_str();
+  app.add_option("--schedule", command.schedule, "of the rate")
+      ->check(CLI::IsMember(Schedules()))
+      ->capture_default_str();
+  app.add_option("--loss", command.loss,
+                 "psnr (log of a patch's squared error, and its colours' means), l1 or charbonnier")
+      ->check(CLI::IsMember(Losses()))
+      ->capture_default_str();
+  app.add_option("--expansion", training.expansion,
+                 "learn each 3x3 kernel as a collapsible block, so many times as wide; 0: plainly")
+      ->check(CLI::Range(0, 16))
       ->capture_default_str();
   app.add_option("--batch", training.batch, "patches a step")
       ->check(CLI::Range(1, 1024))
@@ -142,6 +168,8 @@ absl::Status Train(Command& command) {
   options.start =
       absl::StrCat(card->name, " version ", card->version, " noise level ", variant->noise_level);
   options.cache_bytes = command.cache_mb << 20;
+  options.loss = Losses().at(command.loss);
+  options.schedule = Schedules().at(command.schedule);
   if (!command.recipe.empty()) {
     ASSIGN_OR_RETURN(options.recipe, ReadRecipe(command.recipe));
   }

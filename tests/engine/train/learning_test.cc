@@ -29,6 +29,11 @@ TEST(LossTest, DerivativesAreCentralDifferences) {
   }
 }
 
+TEST(LossTest, SaysItsTerms) {
+  EXPECT_EQ(LossText(kPsnrLoss), "0.1 log squared error + 2 colour mean");
+  EXPECT_EQ(LossText({.l1 = 1}), "1 L1");
+}
+
 TEST(LossTest, IsWhatItsTermsSay) {
   const Grid grid{2, {4, 3}};
   Tensor<double> result(grid, 3), target(grid, 3), d(grid, 3);
@@ -73,11 +78,21 @@ TEST(AdamTest, ClipsLongGradientsAlone) {
   EXPECT_FALSE(std::isfinite(ClipNorm(gradient, 1)));
 }
 
-TEST(AdamTest, RateWarmsUpAndFallsAsACosine) {
-  EXPECT_NEAR(CosineRate(1, 0, 10'000), 0.01, 1e-3);
-  EXPECT_NEAR(CosineRate(1, 100, 10'000), 1, 1e-3);
-  EXPECT_NEAR(CosineRate(1, 5000, 10'000), 0.5, 1e-3);
-  EXPECT_NEAR(CosineRate(1, 10'000, 10'000), 0.001, 1e-6);
+TEST(ScheduleTest, RateWarmsUpAndFallsAsACosine) {
+  const auto rate = [](int64_t step) { return RateAt(Schedule::kCosine, 1, step, 10'000); };
+  EXPECT_NEAR(rate(0), 0.01, 1e-3);
+  EXPECT_NEAR(rate(100), 1, 1e-3);
+  EXPECT_NEAR(rate(5000), 0.5, 1e-3);
+  EXPECT_NEAR(rate(10'000), 0.001, 1e-6);
+}
+
+TEST(ScheduleTest, OneCycleRisesAndFalls) {
+  const auto rate = [](int64_t step) { return RateAt(Schedule::kOneCycle, 2, step, 1000); };
+  EXPECT_NEAR(rate(0), 0.08, 1e-9);
+  EXPECT_NEAR(rate(150), 1.04, 1e-9);
+  EXPECT_NEAR(rate(300), 2, 1e-9);
+  EXPECT_NEAR(rate(650), 1.001, 1e-9);
+  EXPECT_NEAR(rate(1000), 0.002, 1e-9);
 }
 
 class LearnerTest : public ::testing::Test {

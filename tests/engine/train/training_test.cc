@@ -144,6 +144,24 @@ TEST_F(TrainingTest, RefusesAResumeOfSomethingElse) {
   ExpectRefused(options, absl::StatusCode::kInvalidArgument, "is damaged");
 }
 
+// Learned as collapsible blocks, by another loss and schedule; folded it is a network as before.
+TEST_F(TrainingTest, LearnsCollapsibleBlocks) {
+  TrainingOptions options = Options("checkpoint");
+  options.steps = 40;
+  options.expansion = 2;
+  options.schedule = Schedule::kOneCycle;
+  options.loss = {.charbonnier = 1};
+  const auto training = Create(options);
+  EXPECT_EQ(ReadParameters(training->BestNetwork()), ReadParameters(start_));
+  ASSERT_TRUE(training->Run(go_on_, [](const Progress&) {}).ok());
+  EXPECT_GT(training->state().best_psnr_db, training->state().start_psnr_db);
+  EXPECT_EQ(ReadParameters(training->BestNetwork()).size(), ReadParameters(start_).size());
+  EXPECT_GT(training->state().best.size(), 3 * ReadParameters(start_).size());
+  options.expansion = 0;
+  options.resume = true;
+  ExpectRefused(options, absl::StatusCode::kInvalidArgument, "is no checkpoint of a network of");
+}
+
 TEST_F(TrainingTest, RefusesAFolderThatItCannotWriteTo) {
   ExpectRefused(Options("none/checkpoint"), absl::StatusCode::kUnavailable, "No such file");
   if (geteuid() == 0) GTEST_SKIP() << "root may write everywhere";

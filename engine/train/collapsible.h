@@ -1,0 +1,48 @@
+// Convolutions that learn as a sum of several (Bhardwaj et al., "Collapsible Linear Blocks for
+// Super-Efficient Super Resolution", section 3): of their own 3x3 kernel, a 1x1 kernel, and a 3x3
+// kernel to more channels followed by a 1x1 kernel. The sum is folded into one kernel before it
+// meets an image: so the others cost next to nothing, and nothing of them is in what is served.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/model/network.h"
+
+namespace upscaled::train {
+
+// Parameters here are the network's (parameters.h), then those of each block.
+template <typename Real>
+class CollapsibleBlocks {
+ public:
+  // Of every 3x3 convolution, with `expansion` times its result's channels in between; 0: of none.
+  CollapsibleBlocks(const Network& network, int expansion);
+
+  size_t parameter_count() const { return parameter_count_; }
+  // Parameters that fold to these of the network.
+  std::vector<Real> Expand(std::span<const Real> of_network, uint64_t seed) const;
+  // The network's parameters.
+  std::vector<Real> Fold(std::span<const Real> parameters) const;
+  // The loss's derivative by the parameters, from that by what they fold to.
+  std::vector<Real> Gradient(std::span<const Real> parameters,
+                             std::span<const Real> by_folded) const;
+
+ private:
+  static constexpr int kTaps = 9;
+  struct Block {
+    int in, out, wide;
+    size_t kernel;  // among the network's parameters: [tap][out][in]
+    size_t first;   // of the block's own: narrow [out][in], last [out][wide], wide [tap][wide][in]
+
+    size_t narrow() const { return first; }
+    size_t last() const { return narrow() + size_t{1} * out * in; }
+    size_t expand() const { return last() + size_t{1} * out * wide; }
+    size_t end() const { return expand() + size_t{1} * kTaps * wide * in; }
+  };
+
+  std::vector<Block> blocks_;
+  size_t network_parameters_ = 0, parameter_count_ = 0;
+};
+
+}  // namespace upscaled::train
