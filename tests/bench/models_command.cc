@@ -44,8 +44,8 @@ absl::Status Measure(const ModelCard& card, const ModelVariant& variant) {
   const double weights = static_cast<double>((*network)->WeightCount());
   network.reset();  // as the server does
   const Size tile = executable->PreferredTile();
-  absl::PrintF("| %s x%d, noise %d | %.2f | %.0f | %.0f | %.1f | %.1f | %dx%d | %.0f |\n",
-               card.name, variant.scale, variant.noise_level, weights / 1e6,
+  absl::PrintF("| %s x%d, noise %d | %s | %.2f | %.0f | %.0f | %.1f | %.1f | %dx%d | %.0f |\n",
+               card.name, variant.scale, variant.noise_level, card.family, weights / 1e6,
                absl::ToDoubleMilliseconds(loaded - start),
                absl::ToDoubleMilliseconds(compiled - loaded), ResidentMib() - before_mib,
                static_cast<double>(executable->WeightBytes()) / kMib, tile.width, tile.height,
@@ -70,8 +70,9 @@ void Run(const ModelOptions& options) {
   const ModelRepository repository = ValueOrExit(ModelRepository::Open(options.Folders()));
   PrintMachine();
   absl::PrintF(
-      "| model | weights, M | load, ms | compile, ms | resident, MiB | packed, MiB | tile | "
-      "workspace, MiB a stream |\n|---|---|---|---|---|---|---|---|\n");
+      "| model | family | weights, M | load, ms | compile, ms | resident, MiB | packed, MiB | tile "
+      "| "
+      "workspace, MiB a stream |\n|---|---|---|---|---|---|---|---|---|\n");
   for (const ModelCard& card : repository.models()) {
     for (const ModelVariant& variant : card.variants) MeasureApart(card, variant);
   }

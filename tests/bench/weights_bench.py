@@ -1,0 +1,158 @@
+#!/usr/bin/python3
+"""Published networks at their real sizes: what becomes of a downloaded file, and how fast it is beside PyTorch.
+
+    weights_bench.py BUILD_DIR [--rounds N] [--only FAMILY,...]
+
+Writes each family's weights, random ones, as torch.save does; has `upscale-bench` say what it takes them for, how
+long they take to load and to compile and on which devices they run; then times the CPU backend and PyTorch on one
+thread each, in turns. Prints a table of Markdown. Exits with 77 where there is no PyTorch.
+"""
+import argparse
+import dataclasses
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import typing
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "engine/model"))
+import published_weights as weights  # noqa: E402  exits where there is no PyTorch
+import torch  # noqa: E402
+
+DEVICES = ["reference", "cpu", "opencl:0.0"]
+TINY = "12x8"  # for devices where only whether it runs is asked
+
+
+@dataclasses.dataclass
+class Family:
+    name: str
+    examples: str  # in OpenModelDB
+    make: typing.Callable
+    size: tuple  # width and height of the image that is timed
+
+
+FAMILIES = [
+    Family("ESRGAN", "4x-UltraSharp, 4x-NMKD-Siax-CX", lambda: weights.Rrdb("esrgan", 23), (64, 48)),
+    Family("Real-ESRGAN", "RealESRGAN_x4plus", lambda: weights.Rrdb("real-esrgan", 23), (64, 48)),
+    Family("Real-ESRGAN-x2", "RealESRGAN_x2plus", lambda: weights.Rrdb("real-esrgan", 23, unshuffle=2), (128, 96)),
+    Family("Real-ESRGAN-6B", "RealESRGAN_x4plus_anime_6B", lambda: weights.Rrdb("real-esrgan", 6), (128, 96)),
+    Family("BSRGAN", "BSRGAN", lambda: weights.Rrdb("bsrgan", 23), (64, 48)),
+    Family("ESRGAN-plus", "nESRGAN+", lambda: weights.Rrdb("esrgan", 23, plus=True), (64, 48)),
+    Family("Compact", "realesr-animevideov3, 2x-AnimeJaNai Compact", lambda: weights.Srvgg(4), (480, 270)),
+    Family("Compact-32", "realesr-general-x4v3", lambda: weights.Srvgg(4, convs=32), (480, 270)),
+    Family("UltraCompact", "2x-AnimeJaNai UltraCompact", lambda: weights.Srvgg(2, convs=8), (480, 270)),
+    Family("SuperUltraCompact", "2x-AnimeJaNai SuperUltraCompact", lambda: weights.Srvgg(2, convs=8, width=24), (480, 270)),
+    Family("SPAN", "4xSPANkendata, 2x-ModernSpanimation", lambda: weights.Span(4), (480, 270)),
+    Family("cunet-x2", "waifu2x cunet, Real-CUGAN up2x", lambda: weights.Cunet(2), (240, 135)),
+    Family("cugan-x4", "Real-CUGAN up4x", lambda: weights.Cunet(4), (240, 135)),
+]
+
+
+class Bench:
+    """upscale-bench, one subcommand a call."""
+
+    def __init__(self, build):
+        self.program = pathlib.Path(build) / "bin/upscale-bench"
+
+    def run(self, *arguments):
+        return subprocess.run([self.program, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True, check=False)
+
+    def describe(self, folder, name):
+        """What the model is taken for, and the milliseconds of loading and compiling it; nothing where it is refused."""
+        for line in self.run("models", "--model-repository", folder).stdout.splitlines():
+            cells = [cell.strip() for cell in line.strip("|").split("|")]
+            if cells[0].startswith(f"{name} x"):
+                return {"detected": cells[1], "load_ms": cells[3], "compile_ms": cells[4]}
+        return None
+
+    def runs_on(self, device, file):
+        return self.run("profile", "--device", device, "--model", file, "--size", TINY, "--time", 0).returncode == 0
+
+    def time(self, file, size):
+        """Seconds on one thread, and the ratio to the FMA peak around it."""
+        done = self.run("network", "--model", file, "--size", f"{size[0]}x{size[1]}", "--no-peers", "--time", 0, "--json")
+        if done.returncode != 0:
+            raise RuntimeError(done.stderr.strip())
+        row = json.loads(done.stdout)[0]
+        return row["seconds"], row["ratio"]
+
+
+def published(model):
+    return model.published() if hasattr(model, "published") else model.state_dict()
+
+
+def merge(model):
+    """As it is run, not as it is trained: SPAN's convolutions as one each. Their weights do not matter for the time."""
+    for name, child in model.named_children():
+        if isinstance(child, weights.Conv3XC):
+            setattr(model, name, torch.nn.Conv2d(child.sk.in_channels, child.sk.out_channels, 3, padding=1))
+        else:
+            merge(child)
+
+
+def time_torch(model, size):
+    x = torch.rand(1, 3, size[1], size[0])
+    with torch.no_grad():
+        begin = time.perf_counter()
+        model(x)
+        return time.perf_counter() - begin
+
+
+def measure(bench, family, model, file, rounds):
+    """Medians of both, in turns; each has warmed up."""
+    time_torch(model, family.size)
+    ours, ratios, theirs = [], [], []
+    for _ in range(rounds):
+        seconds, ratio = bench.time(file, family.size)
+        ours.append(seconds)
+        ratios.append(ratio)
+        theirs.append(time_torch(model, family.size))
+    return [statistics.median(values) for values in (ours, ratios, theirs)]
+
+
+def row(bench, family, folder, rounds, devices):
+    torch.manual_seed(1)
+    model = family.make().eval()
+    file = folder / f"{family.name}.pth"
+    torch.save({"params_ema": published(model)}, file)
+    found = bench.describe(folder, family.name)
+    if found is None:
+        return f"| {family.name} | {family.examples} | refused |"
+    runs = [device.split(":")[0] for device in devices if bench.runs_on(device, file)]
+    merge(model)
+    ours, ratio, theirs = measure(bench, family, model, file, rounds)
+    file.unlink()
+    cells = [family.name, family.examples, found["detected"], ", ".join(runs), found["load_ms"], found["compile_ms"],
+             f"{family.size[0]}x{family.size[1]}", f"{ours * 1e3:.0f}", f"{ratio:.2f}", f"{theirs * 1e3:.0f}",
+             f"{theirs / ours:.2f}"]
+    return f"| {' | '.join(cells)} |"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", help="folder of a release build")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", default="", help="families, separated by commas")
+    parser.add_argument("--devices", default=",".join(DEVICES))
+    arguments = parser.parse_args()
+    only = set(filter(None, arguments.only.split(",")))
+    torch.set_num_threads(1)
+    bench = Bench(arguments.build)
+    print(f"PyTorch {torch.__version__}, one thread each; load {os.getloadavg()[0]:.1f} at the beginning\n")
+    print("| family | for example | detected | runs on | load, ms | compile, ms | picture | ours, ms | of the FMA peak | "
+          "PyTorch, ms | PyTorch / ours |\n|---|---|---|---|---|---|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as folder:
+        for family in FAMILIES:
+            if not only or family.name in only:
+                print(row(bench, family, pathlib.Path(folder), arguments.rounds, arguments.devices.split(",")), flush=True)
+    print(f"\nload {os.getloadavg()[0]:.1f} at the end")
+
+
+if __name__ == "__main__":
+    main()
