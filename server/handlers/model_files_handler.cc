@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "engine/base/status_macros.h"
+#include "engine/model/architectures/espcn.h"
 #include "engine/model/loader.h"
 #include "engine/model/ncnn_exporter.h"
 #include "engine/model/onnx/exporter.h"
@@ -56,13 +57,24 @@ struct ExportedFile {
   std::string bytes;
 };
 
+// A file of weights as it is; of a whole network, if its weights alone can say what it is.
+absl::StatusOr<std::string> ExportSafetensors(const ModelCard& card, const ModelVariant& variant) {
+  const auto tensors = OpenWeightsFile(variant.weights);
+  if (absl::IsUnimplemented(tensors.status())) {
+    ASSIGN_OR_RETURN(const Network network, LoadNetwork(card, variant));
+    ASSIGN_OR_RETURN(const std::vector<NamedTensor> named, EspcnTensors(network));
+    return WriteSafetensors(named);
+  }
+  RETURN_IF_ERROR(tensors.status());
+  RETURN_IF_ERROR(CheckUnchanged(card, variant));
+  return WriteSafetensors(**tensors);
+}
+
 absl::StatusOr<std::vector<ExportedFile>> Export(const ModelCard& card, const ModelVariant& variant,
                                                  pb::ModelFormat format) {
   std::vector<ExportedFile> files;
   if (format == pb::MODEL_FORMAT_SAFETENSORS) {
-    ASSIGN_OR_RETURN(const std::unique_ptr<TensorFile> tensors, OpenWeightsFile(variant.weights));
-    RETURN_IF_ERROR(CheckUnchanged(card, variant));
-    ASSIGN_OR_RETURN(std::string bytes, WriteSafetensors(*tensors));
+    ASSIGN_OR_RETURN(std::string bytes, ExportSafetensors(card, variant));
     files.push_back({".safetensors", std::move(bytes)});
     return files;
   }

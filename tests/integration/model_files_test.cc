@@ -169,10 +169,19 @@ TEST_F(ModelFilesTest, ExportsAreOfOneNetworkInAFormatThatHoldsIt) {
   EXPECT_EQ(network->scale, 2);
   EXPECT_EQ(network->MacsPerOutputPixel(), 27'540);
 
-  const absl::Status tensors = Export("general-2x", pb::MODEL_FORMAT_SAFETENSORS).status();
-  EXPECT_EQ(tensors.code(), absl::StatusCode::kUnimplemented) << tensors;
-  EXPECT_THAT(std::string(tensors.message()),
-              HasSubstr("general-2x/model.param: is no file of weights alone but ncnn"));
+  const absl::StatusOr<Files> tensors = Export("general-2x", pb::MODEL_FORMAT_SAFETENSORS);
+  ASSERT_TRUE(tensors.ok()) << tensors.status();
+  WriteText(folder_ / "again.safetensors", tensors->at(".safetensors"));
+  const auto again = LoadNetworkFile(folder_ / "again.safetensors");
+  ASSERT_TRUE(again.ok()) << again.status();
+  ASSERT_EQ(again->layers.size(), network->layers.size());
+  for (size_t i = 0; i < again->layers.size(); ++i) {
+    EXPECT_EQ(again->layers[i].weights, network->layers[i].weights);
+    EXPECT_EQ(again->layers[i].bias, network->layers[i].bias);
+    EXPECT_EQ(again->layers[i].activation, network->layers[i].activation);
+    EXPECT_EQ(again->layers[i].slope, network->layers[i].slope);
+  }
+  EXPECT_EQ(again->pad_px, network->pad_px);
   EXPECT_EQ(Export("general-2x", pb::MODEL_FORMAT_UNSPECIFIED).status().code(),
             absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Export("none", pb::MODEL_FORMAT_ONNX).status().code(), absl::StatusCode::kNotFound);

@@ -9,6 +9,7 @@
 #include "engine/model/architectures/architecture.h"
 #include "engine/model/architectures/compact.h"
 #include "engine/model/architectures/cunet.h"
+#include "engine/model/architectures/espcn.h"
 #include "engine/model/architectures/esrgan.h"
 #include "engine/model/architectures/span.h"
 #include "engine/model/quote.h"
@@ -25,6 +26,7 @@ constexpr Architecture kArchitectures[] = {
     {"compact-relu", Never, CompactScale, BuildCompactRelu},
     {"compact-leakyrelu", Never, CompactScale, BuildCompactLeakyRelu},
     {"span", RecogniseSpan, SpanScale, BuildSpan},
+    {"espcn", RecogniseEspcn, EspcnScale, BuildEspcn},
     {"cunet", RecogniseCunet, CunetScale, BuildCunet},
 };
 

@@ -1,11 +1,10 @@
 #include "engine/model/architectures/compact.h"
 
-#include <cmath>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "engine/model/limits.h"
+#include "engine/model/architectures/shuffle_scale.h"
 
 namespace upscaled {
 namespace {
@@ -52,12 +51,7 @@ bool RecogniseCompact(const TensorFile& file) {
 
 absl::StatusOr<int> CompactScale(const TensorFile& file) {
   if (!HasConv(file, 0)) return absl::InvalidArgumentError("lacks the tensor 'body.0.weight'");
-  const TensorInfo& last = *file.Find(Module(LastModule(file)) + ".weight");
-  const int64_t channels = last.shape[0];
-  const int scale = static_cast<int>(std::lround(std::sqrt(channels / 3.0)));
-  if (scale >= 1 && scale <= kMaxScale && channels == 3 * scale * scale) return scale;
-  return absl::InvalidArgumentError(absl::StrCat("its last convolution gives ", channels,
-                                                 " channels, must be 3 for each of s x s pixels"));
+  return ScaleOfShuffle(file.Find(Module(LastModule(file)) + ".weight")->shape[0]);
 }
 
 void BuildCompact(NetworkBuilder& builder) { Build(builder, Activation::kPRelu); }

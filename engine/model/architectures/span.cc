@@ -1,7 +1,6 @@
 #include "engine/model/architectures/span.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -9,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/model/limits.h"
+#include "engine/model/architectures/shuffle_scale.h"
 #include "engine/model/quote.h"
 
 namespace upscaled {
@@ -128,11 +127,7 @@ bool RecogniseSpan(const TensorFile& file) {
 
 absl::StatusOr<int> SpanScale(const TensorFile& file) {
   const TensorInfo* last = file.Find("upsampler.0.weight");
-  const int64_t channels = last == nullptr || last->shape.empty() ? 0 : last->shape[0];
-  const int scale = static_cast<int>(std::lround(std::sqrt(channels / 3.0)));
-  if (scale >= 1 && scale <= kMaxScale && channels == 3 * scale * scale) return scale;
-  return absl::InvalidArgumentError(absl::StrCat("its last convolution gives ", channels,
-                                                 " channels, must be 3 for each of s x s pixels"));
+  return ScaleOfShuffle(last == nullptr || last->shape.empty() ? 0 : last->shape[0]);
 }
 
 void BuildSpan(NetworkBuilder& builder) {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/model/architectures/architecture.h"
+#include "engine/model/architectures/espcn.h"
 #include "engine/model/tensors/safetensors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -54,6 +55,43 @@ TEST(CompactTest, IsRecognised) {
   EXPECT_EQ(network->layers[1].slope.size(), 4u);
   EXPECT_THAT(Ops(Build(Compact(1, true))),
               ElementsAre(Op::kInput, Op::kConv, Op::kConv, Op::kAdd));
+}
+
+TEST(EspcnTest, TensorsSayWhatTheNetworkIs) {
+  const Shapes shapes = ConvShapes("conv1", 4, 3, 3) + ConvShapes("conv2", 12, 4, 3);
+  const auto network = Build(shapes);
+  EXPECT_THAT(Ops(network), ElementsAre(Op::kInput, Op::kConv, Op::kConv, Op::kPixelShuffle));
+  EXPECT_EQ(network->scale, 2);
+  EXPECT_EQ(network->pad_px, 2);
+  EXPECT_EQ(network->layers[1].activation, Activation::kLeakyRelu);
+  const auto tensors = EspcnTensors(*network);
+  ASSERT_TRUE(tensors.ok()) << tensors.status();
+  ASSERT_EQ(tensors->size(), shapes.size());
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    EXPECT_EQ((*tensors)[i].name, shapes[i].name);
+    EXPECT_EQ((*tensors)[i].shape, shapes[i].shape);
+    EXPECT_EQ((*tensors)[i].values, std::vector<float>((*tensors)[i].values.size(), 0.5f));
+  }
+  EXPECT_FALSE(Build(shapes + ConvShapes("other", 4, 3, 3)).ok());
+  EXPECT_THAT(
+      std::string(
+          Build(ConvShapes("conv1", 4, 3, 3) + ConvShapes("conv2", 13, 4, 3)).status().message()),
+      ::testing::HasSubstr("gives 13 channels"));
+}
+
+TEST(EspcnTest, OtherNetworksAreNotItsTensors) {
+  const Network chain = *Build(ConvShapes("conv1", 4, 3, 3) + ConvShapes("conv2", 12, 4, 3));
+  const auto refusal = [&](int changed, auto change) {
+    Network network = chain;
+    change(network.layers[changed]);
+    return EspcnTensors(network).status().code();
+  };
+  const auto unimplemented = absl::StatusCode::kUnimplemented;
+  EXPECT_EQ(refusal(1, [](Layer& layer) { layer.slope = {0.2f}; }), unimplemented);
+  EXPECT_EQ(refusal(1, [](Layer& layer) { layer.padding_px = 1; }), unimplemented);
+  EXPECT_EQ(refusal(2, [](Layer& layer) { layer.inputs = {0}; }), unimplemented);
+  EXPECT_EQ(refusal(2, [](Layer& layer) { layer.activation = Activation::kRelu; }), unimplemented);
+  EXPECT_EQ(refusal(3, [](Layer& layer) { layer.op = Op::kResizeNearest; }), unimplemented);
 }
 
 TEST(CompactTest, OneSlopeStandsForAllChannels) {

@@ -236,6 +236,23 @@ class Cunet(nn.Module):
         return (x - 0.15) / 0.7 if hasattr(self, "pro") else x
 
 
+class Espcn(nn.Module):
+    """The bundled models' shape."""
+
+    def __init__(self, scale, convs=7, width=48):
+        super().__init__()
+        self.scale, self.convs = scale, convs
+        for i in range(1, convs + 1):
+            outputs = width if i < convs else 3 * scale ** 2
+            setattr(self, f"conv{i}", nn.Conv2d(width if i > 1 else 3, outputs, 3))
+
+    def forward(self, x):
+        x = F.pad(x, (self.convs,) * 4, mode="replicate")
+        for i in range(1, self.convs):
+            x = F.leaky_relu(getattr(self, f"conv{i}")(x), 0.1)
+        return F.pixel_shuffle(getattr(self, f"conv{self.convs}")(x), self.scale)
+
+
 def write_safetensors(path, tensors):
     header, values = {"__metadata__": {"format": "pt"}}, b""
     for name, tensor in tensors.items():
@@ -261,6 +278,7 @@ NETWORKS = {
     "esrgan-plus": (lambda: Rrdb("esrgan", 2, plus=True), (9, 11)),
     "span-x4": (lambda: Span(4), (17, 23)),
     "span-x2": (lambda: Span(2, width=52, norm=False), (16, 21)),
+    "espcn-x2": (lambda: Espcn(2), (17, 23)),
     "cunet-x1": (lambda: Cunet(1), (21, 26)),
     "cunet-x2": (lambda: Cunet(2), (21, 26)),
     "cugan-x3": (lambda: Cunet(3), (21, 26)),

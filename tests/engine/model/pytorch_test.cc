@@ -133,9 +133,10 @@ INSTANTIATE_TEST_SUITE_P(
         Case{kWeights, "bsrgan-x2", kOneOfThem}, Case{kWeights, "esrgan-x4", kAllWeights},
         Case{kWeights, "esrgan-x1", kOneOfThem}, Case{kWeights, "esrgan-x8", kOneOfThem},
         Case{kWeights, "esrgan-plus", kOneOfThem}, Case{kWeights, "span-x4", kAllWeights},
-        Case{kWeights, "span-x2", kOneOfThem}, Case{kWeights, "cunet-x1", kOneOfThem},
-        Case{kWeights, "cunet-x2", kOneOfThem}, Case{kWeights, "cugan-x3", kOneOfThem},
-        Case{kWeights, "cugan-x4", kOneOfThem}, Case{kWeights, "cugan-pro-x2", kOneOfThem}),
+        Case{kWeights, "span-x2", kOneOfThem}, Case{kWeights, "espcn-x2", kOneOfThem},
+        Case{kWeights, "cunet-x1", kOneOfThem}, Case{kWeights, "cunet-x2", kOneOfThem},
+        Case{kWeights, "cugan-x3", kOneOfThem}, Case{kWeights, "cugan-x4", kOneOfThem},
+        Case{kWeights, "cugan-pro-x2", kOneOfThem}),
     NameOf);
 
 }  // namespace

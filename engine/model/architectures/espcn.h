@@ -1,0 +1,21 @@
+// The shape of the bundled models, after ESPCN (Shi et al., 2016): 3x3 convolutions in a row that
+// shrink the image, LeakyReLU 0.1 between them, and a pixel shuffle. Their tensors are
+// "conv1.weight", "conv1.bias", "conv2.weight" and so on.
+#pragma once
+
+#include <vector>
+
+#include "engine/model/architectures/architecture.h"
+#include "engine/model/tensors/safetensors_writer.h"
+
+namespace upscaled {
+
+bool RecogniseEspcn(const TensorFile& file);
+absl::StatusOr<int> EspcnScale(const TensorFile& file);
+void BuildEspcn(NetworkBuilder& builder);
+
+// The tensors of a network that BuildEspcn would make. UNIMPLEMENTED names the layer that it would
+// not.
+absl::StatusOr<std::vector<NamedTensor>> EspcnTensors(const Network& network);
+
+}  // namespace upscaled
