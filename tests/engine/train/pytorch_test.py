@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""general-2x's gradient and 200 steps of Adam, against PyTorch's of the same mini-batch.
+"""The gradients of general-2x and of a network with squeeze and excite, and 200 steps of Adam, against PyTorch's.
 
 pytorch_test.py WRITE_TRAINING: the binary that writes ours. Skips (77) without python3-torch.
 """
@@ -29,51 +29,81 @@ def images(values: torch.Tensor) -> torch.Tensor:
 
 
 class Network:
-    """The parameters as ours lie: for each layer weights [tap][out][in] and bias [out]."""
+    """Leaves from the parameters as ours lie: for each of `layers` (taps, channels, out) weights [tap][out][in] and bias [out]."""
 
-    def __init__(self, values: torch.Tensor):
+    def __init__(self, values: torch.Tensor, layers: list[tuple[int, int, int]]):
         self.leaves = []
-        for channels, out in zip(CHANNELS, CHANNELS[1:]):
-            weights, bias, values = values.split([9 * channels * out, out, values.numel() - (9 * channels + 1) * out])
-            self.leaves += [weights.view(3, 3, out, channels).clone().requires_grad_(), bias.clone().requires_grad_()]
-        assert values.numel() == 0, "general-2x has other layers than this test"
+        for taps, channels, out in layers:
+            weights, bias, values = values.split([taps * channels * out, out, values.numel() - (taps * channels + 1) * out])
+            side = round(taps**0.5)
+            self.leaves += [weights.view(side, side, out, channels).clone().requires_grad_(), bias.clone().requires_grad_()]
+        assert values.numel() == 0, "it has other layers than this test"
 
-    def errors(self, x: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        for i in range(0, len(self.leaves), 2):
-            x = torch.nn.functional.conv2d(x, self.leaves[i].permute(2, 3, 0, 1), self.leaves[i + 1])
-            if i + 2 < len(self.leaves):
-                x = torch.nn.functional.leaky_relu(x, 0.1)
-        return torch.pixel_shuffle(x, 2) - target
+    def conv(self, layer: int, x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.conv2d(x, self.leaves[2 * layer].permute(2, 3, 0, 1), self.leaves[2 * layer + 1])
 
     def gradient(self) -> torch.Tensor:
         return torch.cat([leaf.grad.flatten() for leaf in self.leaves])
 
 
-def main() -> int:
-    torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory() as name:
-        subprocess.run([sys.argv[1], name], check=True)
-        folder = pathlib.Path(name)
-        network = Network(read(folder / "parameters", torch.float32))
-        x, target = (images(read(folder / what, torch.float32)) for what in ("input", "target"))
-        ours = read(folder / "gradient", torch.float32)
-        losses = read(folder / "losses", torch.float64)
-    errors = network.errors(x, target)
+class General(Network):
+    def __init__(self, values: torch.Tensor):
+        super().__init__(values, [(9, channels, out) for channels, out in zip(CHANNELS, CHANNELS[1:])])
+
+    def result(self, x: torch.Tensor) -> torch.Tensor:
+        last = len(CHANNELS) - 2
+        for layer in range(last):
+            x = torch.nn.functional.leaky_relu(self.conv(layer, x), 0.1)
+        return torch.pixel_shuffle(self.conv(last, x), 2)
+
+
+class Gated(Network):
+    def __init__(self, values: torch.Tensor):
+        super().__init__(values, [(9, 3, 8), (1, 8, 4), (1, 4, 8), (9, 8, 12)])
+
+    def result(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.sigmoid(self.conv(0, x))
+        gate = torch.sigmoid(self.conv(2, torch.relu(self.conv(1, x.mean(dim=(2, 3), keepdim=True)))))
+        return torch.pixel_shuffle(self.conv(3, x * gate), 2)
+
+
+def gradient_error(folder: pathlib.Path, network: Network, x: torch.Tensor, target: torch.Tensor) -> float:
+    """Of our gradient, relative to the norm."""
+    errors = network.result(x) - target
     squares = torch.log(errors.square().mean(dim=(1, 2, 3)) + 1e-6)
     (0.1 * squares.mean() + 2 * errors.mean(dim=(2, 3)).abs().mean()).backward()
     gradient = network.gradient()
-    error = ((ours - gradient).norm() / gradient.norm()).item()
+    return ((read(folder / "gradient", torch.float32) - gradient).norm() / gradient.norm()).item()
+
+
+def compare(folder: pathlib.Path) -> bool:
+    wrong = False
+    for name, part, kind in (("gated", folder / "gated", Gated), ("general-2x", folder, General)):
+        network = kind(read(part / "parameters", torch.float32))
+        x, target = (images(read(part / what, torch.float32)) for what in ("input", "target"))
+        error = gradient_error(part, network, x, target)
+        print(f"{name}'s gradient: {error:.2e} of its norm (at most {MAX_GRADIENT_ERROR})")
+        wrong |= not error <= MAX_GRADIENT_ERROR
+    losses = read(folder / "losses", torch.float64)  # general-2x's
     adam = torch.optim.Adam(network.leaves, lr=RATE, betas=(0.9, 0.99), eps=1e-8)
     wrong_by = 0.0
     for expected in losses.tolist():
         adam.zero_grad()
-        loss = (network.errors(x, target).square() + 0.01**2).sqrt().mean()  # Charbonnier's
+        loss = ((network.result(x) - target).square() + 0.01**2).sqrt().mean()  # Charbonnier's
         loss.backward()
         adam.step()
         wrong_by = max(wrong_by, abs(loss.item() - expected))
-    print(f"gradient: {error:.2e} of its norm (at most {MAX_GRADIENT_ERROR}); "
-          f"{len(losses)} losses, {losses[0]:.4f} to {losses[-1]:.4f}: {wrong_by:.2e} (at most {MAX_LOSS_ERROR})")
-    return 0 if error <= MAX_GRADIENT_ERROR and wrong_by <= MAX_LOSS_ERROR and losses[-1] < losses[0] else 1
+    print(f"{len(losses)} losses, {losses[0]:.4f} to {losses[-1]:.4f}: {wrong_by:.2e} (at most {MAX_LOSS_ERROR})")
+    return not wrong and wrong_by <= MAX_LOSS_ERROR and bool(losses[-1] < losses[0])
+
+
+def main() -> int:
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        (folder / "gated").mkdir()
+        subprocess.run([sys.argv[1], name], check=True)
+        return 0 if compare(folder) else 1
 
 
 if __name__ == "__main__":

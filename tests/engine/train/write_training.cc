@@ -1,10 +1,14 @@
-// write_training FOLDER: a mini-batch of general-2x and what becomes of it in training, for
-// pytorch_test.py to compare: parameters, input, target and the gradient as floats, the
-// losses of 200 steps of Adam as doubles; little endian.
+// write_training FOLDER: mini-batches and what becomes of them in training, for pytorch_test.py to
+// compare: of general-2x and of a network with squeeze and excite ("gated/") parameters, input,
+// target and the gradient as floats; of general-2x also the losses of 200 steps of Adam as doubles;
+// little endian.
 #include <cstdio>
 #include <fstream>
+#include <memory>
 #include <random>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "engine/model/loader.h"
 #include "engine/train/adam.h"
@@ -52,23 +56,68 @@ std::vector<float> Patches(const Grid& input, const Grid& target, bool of_target
   return values;
 }
 
+// Three channels to eight by 3x3 and a sigmoid, squeezed to four and excited, to twelve, shuffled.
+Network GatedNetwork() {
+  Network network{.scale = 2, .pad_px = 2};
+  std::mt19937 random(1);
+  const auto add = [&](Op op, std::vector<int> inputs, int in, int out, int kernel_px,
+                       Activation activation) {
+    Layer layer{.op = op,
+                .name = "layer",
+                .inputs = std::move(inputs),
+                .out_channels = out,
+                .in_channels = in,
+                .kernel_px = kernel_px,
+                .activation = activation};
+    if (op == Op::kConv || op == Op::kFullyConnected) {
+      layer.weights.resize(size_t{1} * kernel_px * kernel_px * in * out);
+      layer.bias.resize(out);
+    }
+    for (auto* values : {&layer.weights, &layer.bias}) {
+      for (float& value : *values) {
+        value = static_cast<float>(random() >> 8) / static_cast<float>(1 << 24) - 0.5f;
+      }
+    }
+    network.layers.push_back(std::move(layer));
+  };
+  network.layers.push_back({.op = Op::kInput, .name = "in", .out_channels = 3});
+  add(Op::kConv, {0}, 3, 8, 3, Activation::kSigmoid);
+  add(Op::kGlobalAveragePool, {1}, 8, 8, 1, Activation::kNone);
+  add(Op::kFullyConnected, {2}, 8, 4, 1, Activation::kRelu);
+  add(Op::kFullyConnected, {3}, 4, 8, 1, Activation::kSigmoid);
+  add(Op::kMul, {1, 4}, 8, 8, 1, Activation::kNone);
+  add(Op::kConv, {5}, 8, 12, 3, Activation::kNone);
+  add(Op::kPixelShuffle, {6}, 12, 3, 1, Activation::kNone);
+  network.layers.back().factor = 2;
+  return network;
+}
+
+// What is compared of any network; and the learner, for more.
+std::unique_ptr<Learner> WriteGradient(const std::string& folder, const Network& network) {
+  auto learner = Learner::Create(network, kPatchPx, kBatch, 1);
+  if (!learner.ok()) return nullptr;
+  const int side_px = kPatchPx + 2 * network.pad_px;
+  const Grid input{1, {side_px, side_px}}, target{1, {2 * kPatchPx, 2 * kPatchPx}};
+  const std::vector<float> parameters = ReadParameters(network);
+  Write(folder + "/parameters", parameters);
+  Write(folder + "/input", Patches(input, target, false));
+  Write(folder + "/target", Patches(input, target, true));
+  std::vector<float> gradient;
+  (*learner)->Gradient(parameters, kPsnrLoss, FillPatch, gradient);
+  Write(folder + "/gradient", gradient);
+  return *std::move(learner);
+}
+
 int Main(const std::string& folder) {
   const auto network = LoadNetworkFile(UPSCALED_BUNDLED_MODELS "/general-2x/model.param");
   if (!network.ok()) return 1;
-  const auto learner = Learner::Create(*network, kPatchPx, kBatch, 1);
-  if (!learner.ok()) return 1;
-  const int side_px = kPatchPx + 2 * network->pad_px;
-  const Grid input{1, {side_px, side_px}}, target{1, {2 * kPatchPx, 2 * kPatchPx}};
+  const auto learner = WriteGradient(folder, *network);
+  if (learner == nullptr || WriteGradient(folder + "/gated", GatedNetwork()) == nullptr) return 1;
   Learned learned(ReadParameters(*network));
-  Write(folder + "/parameters", learned.parameters);
-  Write(folder + "/input", Patches(input, target, false));
-  Write(folder + "/target", Patches(input, target, true));
   std::vector<double> losses;
   std::vector<float> gradient;
-  (*learner)->Gradient(learned.parameters, kPsnrLoss, FillPatch, gradient);
-  Write(folder + "/gradient", gradient);
   for (int step = 0; step < kSteps; ++step) {
-    losses.push_back((*learner)->Gradient(learned.parameters, kSmooth, FillPatch, gradient));
+    losses.push_back(learner->Gradient(learned.parameters, kSmooth, FillPatch, gradient));
     AdamStep(gradient, kRate, learned);
   }
   Write(folder + "/losses", losses);
