@@ -47,7 +47,7 @@ class NcnnBuilder {
   absl::Status AddInnerProduct(NcnnLayer& source);
   absl::Status AddRelu(NcnnLayer& source);
   absl::Status AddPRelu(NcnnLayer& source);
-  absl::Status AddSigmoid(NcnnLayer& source);
+  absl::Status AddCurve(NcnnLayer& source);
   absl::Status AddClip(NcnnLayer& source);
   absl::Status AddPixelShuffle(NcnnLayer& source);
   absl::Status AddInterp(NcnnLayer& source);

@@ -177,6 +177,16 @@ class NcnnWriter {
         return Append(layer.slope);
       case Activation::kSigmoid:
         return Line("Sigmoid", inputs, {name}, "");
+      case Activation::kSilu:
+        return Line("Swish", inputs, {name}, "");
+      case Activation::kMish:
+        return Line("Mish", inputs, {name}, "");
+      case Activation::kGelu:
+        return Line("GELU", inputs, {name}, "0=0");
+      case Activation::kGeluTanh:
+        return Line("GELU", inputs, {name}, "0=1");
+      case Activation::kSoftplus:
+        return Line("Softplus", inputs, {name}, "");
       case Activation::kClip:
         return Line("Clip", inputs, {name},
                     absl::StrCat("0=", Exactly(layer.clip_min), " 1=", Exactly(layer.clip_max)));

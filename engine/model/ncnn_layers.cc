@@ -40,9 +40,12 @@ absl::Status ReadFusedActivation(NcnnParams& params, Layer& layer) {
     case 4:
       layer.activation = Activation::kSigmoid;
       return absl::OkStatus();
+    case 5:
+      layer.activation = Activation::kMish;
+      return absl::OkStatus();
     default:
       return absl::UnimplementedError(
-          absl::StrCat("activation type ", type, " is not supported, only 0..4"));
+          absl::StrCat("activation type ", type, " is not supported, only 0..5"));
   }
 }
 
@@ -69,7 +72,11 @@ std::span<const NcnnBuilder::Type> NcnnBuilder::Types() {
       {"InnerProduct", 1, &NcnnBuilder::AddInnerProduct},
       {"ReLU", 1, &NcnnBuilder::AddRelu},
       {"PReLU", 1, &NcnnBuilder::AddPRelu},
-      {"Sigmoid", 1, &NcnnBuilder::AddSigmoid},
+      {"Sigmoid", 1, &NcnnBuilder::AddCurve},
+      {"Swish", 1, &NcnnBuilder::AddCurve},
+      {"Mish", 1, &NcnnBuilder::AddCurve},
+      {"GELU", 1, &NcnnBuilder::AddCurve},
+      {"Softplus", 1, &NcnnBuilder::AddCurve},
       {"Clip", 1, &NcnnBuilder::AddClip},
       {"PixelShuffle", 1, &NcnnBuilder::AddPixelShuffle},
       {"Interp", 1, &NcnnBuilder::AddInterp},
@@ -176,9 +183,17 @@ absl::Status NcnnBuilder::AddPRelu(NcnnLayer& source) {
   return AppendActivation(source, layer);
 }
 
-absl::Status NcnnBuilder::AddSigmoid(NcnnLayer& source) {
+absl::Status NcnnBuilder::AddCurve(NcnnLayer& source) {
   Layer layer = NewLayer(source, Op::kActivation);
-  layer.activation = Activation::kSigmoid;
+  if (source.type == "GELU") {
+    ASSIGN_OR_RETURN(const int fast, source.params.Int(0, 0));
+    layer.activation = fast != 0 ? Activation::kGeluTanh : Activation::kGelu;
+  } else {
+    layer.activation = source.type == "Swish"  ? Activation::kSilu
+                       : source.type == "Mish" ? Activation::kMish
+                       : source.type == "Softplus" ? Activation::kSoftplus
+                                                   : Activation::kSigmoid;
+  }
   return AppendActivation(source, layer);
 }
 

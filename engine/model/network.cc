@@ -51,6 +51,16 @@ std::string_view ActivationName(Activation activation) {
       return "sigmoid";
     case Activation::kClip:
       return "clip";
+    case Activation::kSilu:
+      return "silu";
+    case Activation::kMish:
+      return "mish";
+    case Activation::kGelu:
+      return "gelu";
+    case Activation::kGeluTanh:
+      return "gelu (tanh)";
+    case Activation::kSoftplus:
+      return "softplus";
   }
   return "unknown";
 }

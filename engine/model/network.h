@@ -36,7 +36,12 @@ enum class Activation : uint8_t {
   kLeakyRelu,  // slope: one value
   kPRelu,      // slope: one value per channel
   kSigmoid,
-  kClip,  // clip_min..clip_max
+  kClip,      // clip_min..clip_max
+  kSilu,      // v * sigmoid(v), also known as Swish
+  kMish,      // v * tanh(log(1 + exp(v)))
+  kGelu,      // v * (1 + erf(v / sqrt(2))) / 2
+  kGeluTanh,  // v * (1 + tanh(sqrt(2 / pi) * (v + 0.044715 v^3))) / 2
+  kSoftplus,  // log(1 + exp(v))
 };
 
 enum class PadMode : uint8_t {

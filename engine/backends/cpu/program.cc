@@ -222,6 +222,7 @@ absl::StatusOr<Program> BuildProgram(const Network& source, Isa isa, const Kerne
   program.precision = precision;
   program.sample_conversions = SampleConversionsFor(isa);
   program.pooled_sums = PooledSumsFor(isa);
+  program.curve = CurveFunctionFor(isa);
   program.network.name = source.name;
   program.network.scale = source.scale;
   program.network.pad_px = source.pad_px;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/backends/cpu/kernels/activation.h"
 #include "engine/backends/cpu/kernels/args.h"
 #include "engine/backends/cpu/kernels/kernel.h"
 #include "engine/backends/cpu/kernels/kernel_list.h"
@@ -43,8 +44,9 @@ struct Program {
   std::vector<bool> cached;
   std::vector<int> poolings;               // ListPoolings
   std::vector<int> index_of;               // of the source's layers; -1: has none
-  SampleConversions sample_conversions{};  // the instruction set's, as the next
+  SampleConversions sample_conversions{};  // the instruction set's, as the next two
   PooledSums pooled_sums{};
+  CurveFunction curve = nullptr;
   size_t scratch_floats = 0;  // the largest kernel's
   size_t weight_bytes = 0;
 };

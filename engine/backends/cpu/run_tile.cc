@@ -69,7 +69,7 @@ class TileRunner {
     } else if (layer.op == Op::kGlobalAveragePool) {
       const auto number = std::find(program_.poolings.begin(), program_.poolings.end(), step.layer);
       LoadMeans(pass_.means[number - program_.poolings.begin()], dst);
-      ApplyActivation(layer, dst, 0, 0, 1);
+      ApplyActivation(layer, program_.curve, dst, 0, 0, 1);
     } else {
       src_.clear();
       for (const int input : layer.inputs) src_.push_back(schedule_.tensors[input]);

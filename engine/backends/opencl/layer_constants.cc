@@ -19,6 +19,16 @@ cl_int ActivationNumber(Activation activation) {
       return 3;
     case Activation::kClip:
       return 4;
+    case Activation::kSilu:
+      return 5;
+    case Activation::kMish:
+      return 6;
+    case Activation::kGelu:
+      return 7;
+    case Activation::kGeluTanh:
+      return 8;
+    case Activation::kSoftplus:
+      return 9;
   }
   return 0;
 }

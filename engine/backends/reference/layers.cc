@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "engine/base/int_math.h"
 #include "engine/graph/tile_geometry.h"
@@ -173,6 +174,23 @@ void Affine(const Layer& layer, Inputs inputs, Tensor& dst) {
   });
 }
 
+double Curve(Activation activation, double v) {
+  switch (activation) {
+    case Activation::kSilu:
+      return v / (1 + std::exp(-v));
+    case Activation::kMish:
+      return v * std::tanh(std::log1p(std::exp(v)));
+    case Activation::kGelu:
+      return v * std::erfc(-v / std::sqrt(2.0)) / 2;
+    case Activation::kGeluTanh:
+      return v * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (v + 0.044715 * v * v * v))) / 2;
+    case Activation::kSoftplus:
+      return std::max(v, 0.0) + std::log1p(std::exp(-std::abs(v)));
+    default:
+      return v;
+  }
+}
+
 float Activate(const Layer& layer, int channel, float v) {
   switch (layer.activation) {
     case Activation::kNone:
@@ -187,6 +205,8 @@ float Activate(const Layer& layer, int channel, float v) {
       return 1.0f / (1.0f + std::exp(-v));
     case Activation::kClip:
       return std::clamp(v, layer.clip_min, layer.clip_max);
+    default:
+      return static_cast<float>(Curve(layer.activation, v));
   }
   return v;
 }

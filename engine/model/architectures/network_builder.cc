@@ -155,10 +155,8 @@ int NetworkBuilder::PRelu(int input, std::string_view name) {
   return Append(std::move(activation));
 }
 
-int NetworkBuilder::Sigmoid(int input) {
-  Layer layer{.op = Op::kActivation, .inputs = {input}};
-  layer.activation = Activation::kSigmoid;
-  return Append(std::move(layer));
+int NetworkBuilder::Activate(int input, Activation activation) {
+  return Append({.op = Op::kActivation, .inputs = {input}, .activation = activation});
 }
 
 int NetworkBuilder::Affine(int input, std::vector<float> factor, std::vector<float> offset) {

@@ -50,7 +50,8 @@ Matrix Multiply(const Matrix& a, const Matrix& b) {
 // What was trained as conv.2 (1x1) of conv.1 (3x3) of conv.0 (1x1), plus sk (1x1). The image is
 // padded with zeros before conv.0, so that its bias reaches the border like any other place and
 // all are one 3x3 convolution exactly; NAME.eval_conv holds what the training made of them once.
-int AddConv(NetworkBuilder& builder, int input, std::string_view name) {
+int AddConv(NetworkBuilder& builder, int input, std::string_view name,
+            Activation activation = Activation::kNone) {
   const std::string prefix = std::string(name) + ".";
   builder.Ignore(prefix + "eval_conv.");
   const auto shape = [&](const char* part) {
@@ -79,7 +80,8 @@ int AddConv(NetworkBuilder& builder, int input, std::string_view name) {
   // [out][middle * taps], then for each tap [out][in].
   const Matrix late = Multiply(Matrix::Of(third, out), Matrix::Of(second, wide));
   const Matrix early = Matrix::Of(first, middle);
-  Layer conv{.name = std::string(name), .kernel_px = 3, .padding_px = 1};
+  Layer conv{
+      .name = std::string(name), .kernel_px = 3, .padding_px = 1, .activation = activation};
   conv.weights.resize(static_cast<size_t>(out) * in * kTaps);
   conv.bias.resize(out);
   for (int64_t o = 0; o < out; ++o) {
@@ -100,20 +102,22 @@ int AddConv(NetworkBuilder& builder, int input, std::string_view name) {
   return builder.Conv(input, std::move(conv));
 }
 
-// x * sigmoid(x)
-int AddSilu(NetworkBuilder& builder, int x) { return builder.Mul(x, builder.Sigmoid(x)); }
-
 struct BlockResults {
-  int first;  // of the first convolution
+  int first;  // of the first convolution, before its activation
   int last;
 };
 
+// The last block's first result is read as it is, others' with their activation alone.
 BlockResults AddBlock(NetworkBuilder& builder, int x, int index) {
   const std::string block = absl::StrCat("block_", index, ".");
-  const int first = AddConv(builder, x, block + "c1_r");
-  const int second = AddConv(builder, AddSilu(builder, first), block + "c2_r");
-  const int third = AddConv(builder, AddSilu(builder, second), block + "c3_r");
-  const int attention = builder.Affine(builder.Sigmoid(third), {1.0f}, {-0.5f});
+  const bool last = index == kBlocks;
+  const int first =
+      AddConv(builder, x, block + "c1_r", last ? Activation::kNone : Activation::kSilu);
+  const int activated = last ? builder.Activate(first, Activation::kSilu) : first;
+  const int second = AddConv(builder, activated, block + "c2_r", Activation::kSilu);
+  const int third = AddConv(builder, second, block + "c3_r");
+  const int attention =
+      builder.Affine(builder.Activate(third, Activation::kSigmoid), {1.0f}, {-0.5f});
   return {first, builder.Mul(builder.Add(third, x), attention)};
 }
 

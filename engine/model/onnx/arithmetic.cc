@@ -36,10 +36,23 @@ absl::Status Builder::AddPRelu(Node& node) {
   return AppendActivation(node, *input, std::move(layer));
 }
 
-absl::Status Builder::AddSigmoid(Node& node) {
+absl::Status Builder::AddCurve(Node& node) {
   ASSIGN_OR_RETURN(const Value* input, Tensor(node, 0));
   Layer layer = NewLayer(node, Op::kActivation, {input});
-  layer.activation = Activation::kSigmoid;
+  const std::string& type = node.proto.op_type();
+  if (type == "Gelu") {
+    const absl::StatusOr<std::string> form = node.attributes.String("approximate", "none");
+    RETURN_IF_ERROR(form.status());
+    if (*form != "none" && *form != "tanh") {
+      return absl::InvalidArgumentError(
+          absl::StrCat("approximate is ", Quote(*form), ", must be 'none' or 'tanh'"));
+    }
+    layer.activation = *form == "tanh" ? Activation::kGeluTanh : Activation::kGelu;
+  } else {
+    layer.activation = type == "Mish"       ? Activation::kMish
+                       : type == "Softplus" ? Activation::kSoftplus
+                                            : Activation::kSigmoid;
+  }
   return AppendActivation(node, *input, std::move(layer));
 }
 

@@ -84,7 +84,7 @@ class Builder {
   absl::Status AddRelu(Node& node);
   absl::Status AddLeakyRelu(Node& node);
   absl::Status AddPRelu(Node& node);
-  absl::Status AddSigmoid(Node& node);
+  absl::Status AddCurve(Node& node);
   absl::Status AddClip(Node& node);
   absl::Status AddAdd(Node& node);
   absl::Status AddSub(Node& node);

@@ -1,5 +1,6 @@
 #include "engine/model/onnx/exporter.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <initializer_list>
@@ -14,15 +15,27 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "raw_data is copied as it is");
 
-constexpr int64_t kIrVersion = 7, kOperatorSet = 13;
+constexpr int64_t kIrVersion = 7;
 constexpr char kImage[] = "image", kSides[] = "sides", kResult[] = "result";
+
+// The first operator set that has all that the network needs.
+int64_t OperatorSetFor(const Network& network) {
+  int64_t set = 13;
+  for (const Layer& layer : network.layers) {
+    const bool gelu =
+        layer.activation == Activation::kGelu || layer.activation == Activation::kGeluTanh;
+    if (layer.activation == Activation::kMish) set = std::max<int64_t>(set, 18);
+    if (gelu) set = 20;
+  }
+  return set;
+}
 
 // Writes one node for each layer, its border and its activation.
 class Writer {
  public:
   explicit Writer(const Network& network) : network_(network) {
     model_.set_ir_version(kIrVersion);
-    model_.add_opset_import()->set_version(kOperatorSet);
+    model_.add_opset_import()->set_version(OperatorSetFor(network));
     graph().set_name(network.name.empty() ? "network" : network.name);
     Describe(kImage, *graph().add_input());
     Describe(kResult, *graph().add_output());
@@ -258,6 +271,22 @@ class Writer {
         break;
       case Activation::kSigmoid:
         Node("Sigmoid", {input}, name);
+        break;
+      case Activation::kSilu:  // before operator set 24
+        Node("Sigmoid", {input}, name + "_sigmoid");
+        Node("Mul", {input, name + "_sigmoid"}, name);
+        break;
+      case Activation::kMish:
+        Node("Mish", {input}, name);
+        break;
+      case Activation::kGelu:
+        Node("Gelu", {input}, name);
+        break;
+      case Activation::kGeluTanh:
+        SetString(Node("Gelu", {input}, name), "approximate", "tanh");
+        break;
+      case Activation::kSoftplus:
+        Node("Softplus", {input}, name);
         break;
       case Activation::kClip:
         Node("Clip",

@@ -119,8 +119,11 @@ class Builder {
   }
 
   void Activate(Layer& layer) {
-    layer.activation = Pick(random_, {Activation::kNone, Activation::kRelu, Activation::kLeakyRelu,
-                                      Activation::kPRelu, Activation::kSigmoid, Activation::kClip});
+    layer.activation =
+        Pick(random_, {Activation::kNone, Activation::kRelu, Activation::kLeakyRelu,
+                       Activation::kPRelu, Activation::kSigmoid, Activation::kClip,
+                       Activation::kSilu, Activation::kMish, Activation::kGelu,
+                       Activation::kGeluTanh, Activation::kSoftplus});
     if (layer.activation == Activation::kLeakyRelu) layer.slope = {0.1f};
     if (layer.activation == Activation::kPRelu) Fill(layer.slope, layer.out_channels, 0.3f);
     if (layer.activation == Activation::kClip) {

@@ -196,6 +196,17 @@ TEST(ReferenceLayersTest, Activations) {
   const auto sigmoid = [](float v) { return 1 / (1 + std::exp(-v)); };
   EXPECT_THAT(activate(Activation::kSigmoid, {}),
               Pointwise(FloatEq(), {sigmoid(-2), sigmoid(3), sigmoid(-4), sigmoid(5)}));
+  // As PyTorch gives them for doubles.
+  EXPECT_THAT(activate(Activation::kSilu, {}),
+              Pointwise(FloatEq(), {-0.238405844f, 2.85772238f, -0.0719448398f, 4.96653575f}));
+  EXPECT_THAT(activate(Activation::kMish, {}),
+              Pointwise(FloatEq(), {-0.252501483f, 2.986535f, -0.0725917408f, 4.99955208f}));
+  EXPECT_THAT(activate(Activation::kGelu, {}),
+              Pointwise(FloatEq(), {-0.0455002639f, 2.99595031f, -0.000126684967f, 4.99999857f}));
+  EXPECT_THAT(activate(Activation::kGeluTanh, {}),
+              Pointwise(FloatEq(), {-0.0454023059f, 2.99636261f, -7.02459482e-05f, 4.99999977f}));
+  EXPECT_THAT(activate(Activation::kSoftplus, {}),
+              Pointwise(FloatEq(), {0.126928011f, 3.04858735f, 0.0181499279f, 5.00671535f}));
 }
 
 Network PoolingNetwork() {

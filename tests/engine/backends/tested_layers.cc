@@ -14,7 +14,10 @@ namespace {
 
 constexpr Activation kActivations[] = {Activation::kNone,      Activation::kRelu,
                                        Activation::kLeakyRelu, Activation::kPRelu,
-                                       Activation::kSigmoid,   Activation::kClip};
+                                       Activation::kSigmoid,   Activation::kClip,
+                                       Activation::kSilu,      Activation::kMish,
+                                       Activation::kGelu,      Activation::kGeluTanh,
+                                       Activation::kSoftplus};
 
 void SetRandomActivation(Layer& layer, std::mt19937& random) {
   std::uniform_real_distribution<float> slope(-0.5f, 1.5f);

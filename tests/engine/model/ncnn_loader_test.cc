@@ -349,8 +349,8 @@ TEST(NcnnLoaderTest, UnsupportedIsNamed) {
               "dilation 2 (parameter 2) is not supported, only 1");
   ExpectError(Parse(WithInput().Line("Convolution c 1 1 x y 0=3 1=3 11=1 6=27")), unimplemented,
               "kernel height 1 (parameter 11)");
-  ExpectError(Parse(WithInput().Line("Convolution c 1 1 x y 0=3 1=1 6=9 9=5").Tag(0).Zeros(9)),
-              unimplemented, "activation type 5 is not supported");
+  ExpectError(Parse(WithInput().Line("Convolution c 1 1 x y 0=3 1=1 6=9 9=6").Tag(0).Zeros(9)),
+              unimplemented, "activation type 6 is not supported");
   ExpectError(Parse(WithInput().Line("ReLU r 1 1 x y 7=1")), unimplemented,
               "parameter 7 is not supported");
   ExpectError(Parse(WithInput().Line("Interp i 1 1 x y 0=3 1=2 2=2")), unimplemented,

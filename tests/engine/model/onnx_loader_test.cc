@@ -153,6 +153,10 @@ TEST(OnnxLoaderTest, ActivationsAreFusedWhereNobodySeesThePlainResult) {
       {{"PRelu", {"y", "slopes"}, "out"}, Activation::kPRelu, {1, 2, 3}},
       {{"PRelu", {"y", "slope"}, "out"}, Activation::kPRelu, {4, 4, 4}},
       {{"Sigmoid", {"y"}, "out"}, Activation::kSigmoid, {}},
+      {{"Mish", {"y"}, "out"}, Activation::kMish, {}},
+      {{"Softplus", {"y"}, "out"}, Activation::kSoftplus, {}},
+      {{"Gelu", {"y"}, "out"}, Activation::kGelu, {}},
+      {OnnxNode("Gelu", {"y"}, "out").String("approximate", "tanh"), Activation::kGeluTanh, {}},
       {OnnxNode("Clip", {"y"}, "out").Float("min", -1).Float("max", 4), Activation::kClip, {}},
       {{"Clip", {"y", "low", "slope"}, "out"}, Activation::kClip, {}},
   };

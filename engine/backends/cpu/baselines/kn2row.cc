@@ -33,8 +33,8 @@ constexpr int kPatchPx = kPatchRows * kPitchPx;
 
 class Kn2rowKernel final : public LayerKernel {
  public:
-  explicit Kn2rowKernel(const Layer& layer)
-      : layer_(WithoutWeights(layer)), weights_(TapByTap(layer)) {}
+  Kn2rowKernel(const Layer& layer, Isa isa)
+      : layer_(WithoutWeights(layer)), curve_(CurveFunctionFor(isa)), weights_(TapByTap(layer)) {}
 
   void Run(std::span<const Tensor> src, const Tensor& dst, const Rect& rows,
            float* scratch) const override {
@@ -52,7 +52,7 @@ class Kn2rowKernel final : public LayerKernel {
       }
     }
     for (int y = rows.y; y < rows.bottom(); ++y) {
-      ApplyActivation(layer_, dst, y, rows.x, rows.width);
+      ApplyActivation(layer_, curve_, dst, y, rows.x, rows.width);
     }
   }
 
@@ -125,6 +125,7 @@ class Kn2rowKernel final : public LayerKernel {
   }
 
   const Layer layer_;
+  const CurveFunction curve_;
   const HugeBuffer weights_;
 };
 
@@ -134,8 +135,8 @@ bool Kn2rowSupports(const Layer& layer) {
   return layer.op == Op::kConv && layer.stride_px == 1 && layer.kernel_px <= kMaxKernel;
 }
 
-std::unique_ptr<LayerKernel> MakeKn2row(const Layer& layer) {
-  return std::make_unique<Kn2rowKernel>(layer);
+std::unique_ptr<LayerKernel> MakeKn2row(const Layer& layer, Isa isa) {
+  return std::make_unique<Kn2rowKernel>(layer, isa);
 }
 
 }  // namespace upscaled::cpu

@@ -5,12 +5,13 @@
 
 #include <memory>
 
+#include "engine/backends/cpu/kernels/isa.h"
 #include "engine/backends/cpu/kernels/kernel.h"
 #include "engine/model/network.h"
 
 namespace upscaled::cpu {
 
 bool Kn2rowSupports(const Layer& layer);
-std::unique_ptr<LayerKernel> MakeKn2row(const Layer& layer);
+std::unique_ptr<LayerKernel> MakeKn2row(const Layer& layer, Isa isa);
 
 }  // namespace upscaled::cpu

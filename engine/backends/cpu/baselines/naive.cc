@@ -15,8 +15,10 @@ namespace {
 
 class NaiveKernel final : public LayerKernel {
  public:
-  explicit NaiveKernel(const Layer& layer)
-      : layer_(WithoutWeights(layer)), weights_(ChannelsLast(layer)) {}
+  NaiveKernel(const Layer& layer, Isa isa)
+      : layer_(WithoutWeights(layer)),
+        curve_(CurveFunctionFor(isa)),
+        weights_(ChannelsLast(layer)) {}
 
   void Run(std::span<const Tensor> src, const Tensor& dst, const Rect& rows,
            float* /*scratch*/) const override {
@@ -28,7 +30,7 @@ class NaiveKernel final : public LayerKernel {
         }
         ZeroSpareChannels(dst, pixel);
       }
-      ApplyActivation(layer_, dst, y, rows.x, rows.width);
+      ApplyActivation(layer_, curve_, dst, y, rows.x, rows.width);
     }
   }
 
@@ -65,6 +67,7 @@ class NaiveKernel final : public LayerKernel {
   }
 
   const Layer layer_;
+  const CurveFunction curve_;
   const std::vector<float> weights_;
 };
 
@@ -72,8 +75,8 @@ class NaiveKernel final : public LayerKernel {
 
 bool NaiveSupports(const Layer& layer) { return layer.op == Op::kConv; }
 
-std::unique_ptr<LayerKernel> MakeNaive(const Layer& layer) {
-  return std::make_unique<NaiveKernel>(layer);
+std::unique_ptr<LayerKernel> MakeNaive(const Layer& layer, Isa isa) {
+  return std::make_unique<NaiveKernel>(layer, isa);
 }
 
 }  // namespace upscaled::cpu

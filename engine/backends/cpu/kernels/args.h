@@ -22,7 +22,12 @@ struct EpilogueArgs {
     kNone,
     kSlope,  // v < 0 ? v * slope : v  -- ReLU, LeakyReLU, PReLU
     kClip,
-    kSigmoid,
+    kSigmoid,  // and the curves that follow: see curves.inc
+    kSilu,
+    kMish,
+    kGelu,
+    kGeluTanh,
+    kSoftplus,
   };
   Kind kind = kNone;
   const float* bias = nullptr;

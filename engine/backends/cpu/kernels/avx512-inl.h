@@ -44,12 +44,45 @@ UPSCALED_AVX512_INLINE __m512 MulNegative(__m512 v, __m512 slope) {
 UPSCALED_AVX512_INLINE __m512 Clamp(__m512 v, __m512 low, __m512 high) {
   return _mm512_min_ps(_mm512_max_ps(v, low), high);
 }
-static inline __attribute__((noinline)) __m512 Sigmoid(__m512 v) {
-  alignas(64) float lanes[kFloatLanes];
-  _mm512_store_ps(lanes, v);
-  for (float& lane : lanes) lane = 1.0f / (1.0f + __builtin_expf(-lane));
-  return _mm512_load_ps(lanes);
+
+// The vectors of curves.inc.
+namespace curves {
+
+#define UPSCALED_CURVE inline __attribute__((always_inline))
+#define UPSCALED_CURVE_CALL static inline __attribute__((noinline))
+
+UPSCALED_AVX512_INLINE __m512 Mul(__m512 a, __m512 b) { return _mm512_mul_ps(a, b); }
+UPSCALED_AVX512_INLINE __m512 Div(__m512 a, __m512 b) { return _mm512_div_ps(a, b); }
+UPSCALED_AVX512_INLINE __m512 MulAdd(__m512 a, __m512 b, __m512 c) {
+  return _mm512_fmadd_ps(a, b, c);
 }
+// The second of two when either is NaN.
+UPSCALED_AVX512_INLINE __m512 Lesser(__m512 bound, __m512 v) { return _mm512_min_ps(bound, v); }
+UPSCALED_AVX512_INLINE __m512 Greater(__m512 bound, __m512 v) { return _mm512_max_ps(bound, v); }
+UPSCALED_AVX512_INLINE __m512 IfNegative(__m512 v, __m512 yes, __m512 no) {
+  return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_LT_OQ), no, yes);
+}
+UPSCALED_AVX512_INLINE __m512 Round(__m512 v) { return _mm512_roundscale_ps(v, kRoundToNearest); }
+UPSCALED_AVX512_INLINE __m512 TwoToThe(__m512 n) {
+  const __m512i biased = _mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127));
+  return _mm512_castsi512_ps(_mm512_slli_epi32(biased, 23));
+}
+struct Floats {};
+UPSCALED_AVX512_INLINE __m512 LoadVector(Floats, const float* from) { return _mm512_load_ps(from); }
+UPSCALED_AVX512_INLINE void StoreVector(__m512 v, Floats, float* to) { _mm512_store_ps(to, v); }
+UPSCALED_AVX512_INLINE size_t LanesOf(Floats) { return kFloatLanes; }
+
+#include "engine/backends/cpu/kernels/curves.inc"
+
+#undef UPSCALED_CURVE
+#undef UPSCALED_CURVE_CALL
+
+}  // namespace curves
+
+// A vector's values as floats, in memory.
+constexpr int CountFloats(const __m512*) { return kFloatLanes; }
+UPSCALED_AVX512_INLINE void StoreFloats(__m512 v, float* to) { _mm512_store_ps(to, v); }
+UPSCALED_AVX512_INLINE __m512 LoadFloats(const float* from, __m512) { return _mm512_load_ps(from); }
 // `result`, or NaN where `v` is not finite.
 UPSCALED_AVX512_INLINE __m512 UnlessFinite(__m512 v, __m512 result) {
   return _mm512_fmadd_ps(v, _mm512_setzero_ps(), result);
@@ -96,8 +129,13 @@ UPSCALED_AVX512_INLINE __m512h MulNegative(__m512h v, __m512h slope) {
 UPSCALED_AVX512_INLINE __m512h Clamp(__m512h v, __m512h low, __m512h high) {
   return _mm512_min_ph(_mm512_max_ph(v, low), high);
 }
-UPSCALED_AVX512_INLINE __m512h Sigmoid(__m512h v) {
-  return ToHalves(Sigmoid(LowFloats(v)), Sigmoid(HighFloats(v)));
+constexpr int CountFloats(const __m512h*) { return kHalfLanes; }
+UPSCALED_AVX512_INLINE void StoreFloats(__m512h v, float* to) {
+  _mm512_store_ps(to, LowFloats(v));
+  _mm512_store_ps(to + kFloatLanes, HighFloats(v));
+}
+UPSCALED_AVX512_INLINE __m512h LoadFloats(const float* from, __m512h) {
+  return ToHalves(_mm512_load_ps(from), _mm512_load_ps(from + kFloatLanes));
 }
 UPSCALED_AVX512_INLINE __m512h UnlessFinite(__m512h v, __m512h result) {
   return _mm512_fmadd_ph(v, _mm512_setzero_ph(), result);
@@ -122,9 +160,22 @@ UPSCALED_AVX512_INLINE void Activate(const EpilogueArgs& epilogue, V slope, V* v
       return;
     }
     case EpilogueArgs::kSigmoid:
+    case EpilogueArgs::kSilu:
+    case EpilogueArgs::kMish:
+    case EpilogueArgs::kGelu:
+    case EpilogueArgs::kGeluTanh:
+    case EpilogueArgs::kSoftplus: {
+      constexpr int kFloats = CountFloats(static_cast<const V*>(nullptr));
+      alignas(64) float values[kCount * kFloats];
       UPSCALED_UNROLL(32)
-      for (int i = 0; i < kCount; ++i) v[i] = UnlessFinite(v[i], Sigmoid(v[i]));
+      for (int i = 0; i < kCount; ++i) StoreFloats(v[i], values + i * kFloats);
+      curves::ApplyCurve(curves::Floats(), epilogue.kind, values, kCount * kFloats / kFloatLanes);
+      UPSCALED_UNROLL(32)
+      for (int i = 0; i < kCount; ++i) {
+        v[i] = UnlessFinite(v[i], LoadFloats(values + i * kFloats, v[i]));
+      }
       return;
+    }
   }
 }
 

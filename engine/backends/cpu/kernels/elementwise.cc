@@ -255,28 +255,29 @@ RowFunction RowFunctionOf(Op op) {
 
 class ElementwiseKernel final : public LayerKernel {
  public:
-  explicit ElementwiseKernel(const Layer& layer)  // its weights are a handful, if any
-      : layer_(layer), row_function_(RowFunctionOf(layer.op)) {}
+  ElementwiseKernel(const Layer& layer, Isa isa)  // its weights are a handful, if any
+      : layer_(layer), row_function_(RowFunctionOf(layer.op)), curve_(CurveFunctionFor(isa)) {}
 
   void Run(std::span<const Tensor> src, const Tensor& dst, const Rect& rows,
            float* /*scratch*/) const override {
     for (int y = rows.y; y < rows.bottom(); ++y) {
       row_function_(layer_, src, dst, y, rows.x, rows.width);
-      ApplyActivation(layer_, dst, y, rows.x, rows.width);
+      ApplyActivation(layer_, curve_, dst, y, rows.x, rows.width);
     }
   }
 
  private:
   const Layer layer_;
   const RowFunction row_function_;
+  const CurveFunction curve_;
 };
 
 }  // namespace
 
 bool ElementwiseSupports(const Layer& layer) { return RowFunctionOf(layer.op) != nullptr; }
 
-std::unique_ptr<LayerKernel> MakeElementwise(const Layer& layer) {
-  return std::make_unique<ElementwiseKernel>(layer);
+std::unique_ptr<LayerKernel> MakeElementwise(const Layer& layer, Isa isa) {
+  return std::make_unique<ElementwiseKernel>(layer, isa);
 }
 
 }  // namespace upscaled::cpu

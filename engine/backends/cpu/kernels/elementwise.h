@@ -4,12 +4,13 @@
 
 #include <memory>
 
+#include "engine/backends/cpu/kernels/isa.h"
 #include "engine/backends/cpu/kernels/kernel.h"
 #include "engine/model/network.h"
 
 namespace upscaled::cpu {
 
 bool ElementwiseSupports(const Layer& layer);
-std::unique_ptr<LayerKernel> MakeElementwise(const Layer& layer);
+std::unique_ptr<LayerKernel> MakeElementwise(const Layer& layer, Isa isa);
 
 }  // namespace upscaled::cpu

@@ -9,8 +9,6 @@
 #define UPSCALED_CPU_EPILOGUE_INL_H
 #endif
 
-#include <cmath>
-
 #include "engine/backends/cpu/kernels/epilogue.h"
 #include "hwy/highway.h"
 
@@ -19,13 +17,60 @@ namespace upscaled::cpu {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-template <class D, class V = hn::Vec<D>>
-HWY_NOINLINE V Sigmoid(D d, V v) {
-  HWY_ALIGN float lanes[hn::MaxLanes(d)];
-  hn::Store(v, d, lanes);
-  for (float& lane : lanes) lane = 1.0f / (1.0f + std::exp(-lane));
-  return hn::Load(d, lanes);
+// The vectors of curves.inc.
+namespace curves {
+
+#define UPSCALED_CURVE HWY_INLINE
+#define UPSCALED_CURVE_CALL HWY_NOINLINE
+
+template <class V>
+HWY_INLINE V Filled(float value, V) {
+  return hn::Set(hn::DFromV<V>(), value);
 }
+template <class V>
+HWY_INLINE V Lesser(V bound, V v) {
+  return hn::IfThenElse(hn::Lt(bound, v), bound, v);
+}
+template <class V>
+HWY_INLINE V Greater(V bound, V v) {
+  return hn::IfThenElse(hn::Lt(v, bound), bound, v);
+}
+template <class V>
+HWY_INLINE V IfNegative(V v, V yes, V no) {
+  return hn::IfThenElse(hn::Lt(v, hn::Zero(hn::DFromV<V>())), yes, no);
+}
+template <class V>
+HWY_INLINE V TwoToThe(V n) {
+  const hn::DFromV<V> d;
+  const hn::RebindToSigned<decltype(d)> exponents;
+  const auto biased = hn::Add(hn::ConvertTo(exponents, n), hn::Set(exponents, 127));
+  return hn::BitCast(d, hn::ShiftLeft<23>(biased));
+}
+template <class D>
+HWY_INLINE hn::Vec<D> LoadVector(D d, const float* from) {
+  return hn::Load(d, from);
+}
+template <class D>
+HWY_INLINE void StoreVector(hn::Vec<D> v, D d, float* to) {
+  hn::Store(v, d, to);
+}
+template <class D>
+HWY_INLINE size_t LanesOf(D d) {
+  return hn::Lanes(d);
+}
+using hn::Add;
+using hn::Div;
+using hn::Mul;
+using hn::MulAdd;
+using hn::Round;
+using hn::Sub;
+
+#include "engine/backends/cpu/kernels/curves.inc"
+
+#undef UPSCALED_CURVE
+#undef UPSCALED_CURVE_CALL
+
+}  // namespace curves
 
 // Applies the activation to `kCount` vectors of the same channels, `slope` being theirs. Every loop
 // is unrolled: an index known only at run time would push the caller's accumulators into memory.
@@ -50,9 +95,19 @@ HWY_INLINE void Activate(D d, const EpilogueArgs& epilogue, V slope, V* HWY_REST
       return;
     }
     case EpilogueArgs::kSigmoid:
+    case EpilogueArgs::kSilu:
+    case EpilogueArgs::kMish:
+    case EpilogueArgs::kGelu:
+    case EpilogueArgs::kGeluTanh:
+    case EpilogueArgs::kSoftplus: {
+      HWY_ALIGN float values[kCount * hn::MaxLanes(d)];
       HWY_UNROLL(32)
-      for (int i = 0; i < kCount; ++i) v[i] = Sigmoid(d, v[i]);
+      for (int i = 0; i < kCount; ++i) hn::Store(v[i], d, values + i * hn::MaxLanes(d));
+      curves::ApplyCurve(d, epilogue.kind, values, kCount);
+      HWY_UNROLL(32)
+      for (int i = 0; i < kCount; ++i) v[i] = hn::Load(d, values + i * hn::MaxLanes(d));
       return;
+    }
   }
 }
 

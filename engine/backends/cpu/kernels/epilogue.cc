@@ -24,6 +24,8 @@ std::vector<float> Slopes(const Layer& layer) {
   }
 }
 
+}  // namespace
+
 EpilogueArgs::Kind KindOf(Activation activation) {
   switch (activation) {
     case Activation::kNone:
@@ -36,11 +38,19 @@ EpilogueArgs::Kind KindOf(Activation activation) {
       return EpilogueArgs::kClip;
     case Activation::kSigmoid:
       return EpilogueArgs::kSigmoid;
+    case Activation::kSilu:
+      return EpilogueArgs::kSilu;
+    case Activation::kMish:
+      return EpilogueArgs::kMish;
+    case Activation::kGelu:
+      return EpilogueArgs::kGelu;
+    case Activation::kGeluTanh:
+      return EpilogueArgs::kGeluTanh;
+    case Activation::kSoftplus:
+      return EpilogueArgs::kSoftplus;
   }
   return EpilogueArgs::kNone;
 }
-
-}  // namespace
 
 Epilogue::Epilogue(const Layer& layer, int padded_channels)
     : bias_(Padded(layer.bias, padded_channels)),

@@ -7,6 +7,8 @@
 
 namespace upscaled::cpu {
 
+EpilogueArgs::Kind KindOf(Activation activation);
+
 // Owns the padded arrays of one layer. Immutable.
 class Epilogue {
  public:

@@ -17,12 +17,6 @@
 namespace upscaled::cpu {
 namespace {
 
-// Kernels of plain code are the same on every instruction set.
-template <std::unique_ptr<LayerKernel> (*kMake)(const Layer&)>
-std::unique_ptr<LayerKernel> ForAnyIsa(const Layer& layer, Isa /*isa*/) {
-  return kMake(layer);
-}
-
 constexpr unsigned kFuseSum = kFuseAdd | kFuseCrop;
 
 constexpr KernelEntry kKernels[] = {
@@ -46,7 +40,7 @@ constexpr KernelEntry kKernels[] = {
 #endif
     {{"winograd_f6"}, &WinogradSupports, &MakeWinogradF6},
     {{"winograd_f4"}, &WinogradSupports, &MakeWinogradF4},
-    {{"shift_add"}, &ShiftAddSupports, &ForAnyIsa<&MakeShiftAdd>, &TapProducts},
+    {{"shift_add"}, &ShiftAddSupports, &MakeShiftAdd, &TapProducts},
 #ifdef UPSCALED_VNNI
     {{"direct_int16", kFuseSum},
      &DirectInt16Supports,
@@ -76,11 +70,11 @@ constexpr KernelEntry kKernels[] = {
      Precision::kFast,
      &HasVnni},
 #endif
-    {{"elementwise", kFuseCrop}, &ElementwiseSupports, &ForAnyIsa<&MakeElementwise>},
+    {{"elementwise", kFuseCrop}, &ElementwiseSupports, &MakeElementwise},
 #ifdef UPSCALED_KN2ROW
-    {{"kn2row", kFuseNothing, /*baseline=*/true}, &Kn2rowSupports, &ForAnyIsa<&MakeKn2row>},
+    {{"kn2row", kFuseNothing, /*baseline=*/true}, &Kn2rowSupports, &MakeKn2row},
 #endif
-    {{"naive", kFuseNothing, /*baseline=*/true}, &NaiveSupports, &ForAnyIsa<&MakeNaive>},
+    {{"naive", kFuseNothing, /*baseline=*/true}, &NaiveSupports, &MakeNaive},
 };
 
 }  // namespace

@@ -18,8 +18,9 @@ typedef float Lanes __attribute__((vector_size(kMaxInterleavedChannels * sizeof(
 
 class ShiftAddKernel final : public LayerKernel {
  public:
-  explicit ShiftAddKernel(const Layer& layer)
+  ShiftAddKernel(const Layer& layer, Isa isa)
       : layer_(WithoutWeights(layer)),
+        curve_(CurveFunctionFor(isa)),
         transposed_(layer.op == Op::kConvTranspose),
         step_px_(transposed_ ? layer.stride_px : 1) {}
 
@@ -34,7 +35,7 @@ class ShiftAddKernel final : public LayerKernel {
           SumPhase<0>(src[0], y, x, count, dst.At(y, x));
         }
       }
-      ApplyActivation(layer_, dst, y, rows.x, rows.width);
+      ApplyActivation(layer_, curve_, dst, y, rows.x, rows.width);
     }
   }
 
@@ -87,6 +88,7 @@ class ShiftAddKernel final : public LayerKernel {
   }
 
   const Layer layer_;
+  const CurveFunction curve_;
   const bool transposed_;
   const int step_px_;
 };
@@ -127,8 +129,8 @@ Layer TapProducts(const Layer& layer) {
   return products;
 }
 
-std::unique_ptr<LayerKernel> MakeShiftAdd(const Layer& layer) {
-  return std::make_unique<ShiftAddKernel>(layer);
+std::unique_ptr<LayerKernel> MakeShiftAdd(const Layer& layer, Isa isa) {
+  return std::make_unique<ShiftAddKernel>(layer, isa);
 }
 
 }  // namespace upscaled::cpu

@@ -6,6 +6,7 @@
 
 #include <memory>
 
+#include "engine/backends/cpu/kernels/isa.h"
 #include "engine/backends/cpu/kernels/kernel.h"
 #include "engine/model/network.h"
 
@@ -22,6 +23,6 @@ int TapChannels(const Layer& layer);
 Layer TapProducts(const Layer& layer);
 
 // The second part; its source is an interleaved tensor of TapChannels().
-std::unique_ptr<LayerKernel> MakeShiftAdd(const Layer& layer);
+std::unique_ptr<LayerKernel> MakeShiftAdd(const Layer& layer, Isa isa);
 
 }  // namespace upscaled::cpu

@@ -9,7 +9,18 @@
 
 namespace upscaled::cuda {
 
-enum class ActivationKind : uint8_t { kNone, kRelu, kSloped, kSigmoid, kClip };
+enum class ActivationKind : uint8_t {
+  kNone,
+  kRelu,
+  kSloped,
+  kSigmoid,
+  kClip,
+  kSilu,
+  kMish,
+  kGelu,
+  kGeluTanh,
+  kSoftplus
+};
 
 struct ActivationParams {
   ActivationKind kind = ActivationKind::kNone;
@@ -33,6 +44,18 @@ UPSCALED_HD inline float Activate(float v, float slope, const ActivationParams& 
     case ActivationKind::kClip:
       return v < activation.clip_min ? activation.clip_min
                                      : (v > activation.clip_max ? activation.clip_max : v);
+    case ActivationKind::kSilu:
+      return v / (1.0f + expf(-v));
+    case ActivationKind::kMish: {  // tanh(log(1 + e)) of e = exp(v), which is 1 from 20 on
+      const float e = expf(v < 20 ? v : 20), n = e * (e + 2);
+      return v * (n / (n + 2));
+    }
+    case ActivationKind::kGelu:
+      return 0.5f * v * erfcf(-0.707106781f * v);
+    case ActivationKind::kGeluTanh:  // (1 + tanh(u)) / 2 = 1 / (1 + exp(-2 u))
+      return v / (1.0f + expf(-1.59576912f * (v + 0.044715f * v * v * v)));
+    case ActivationKind::kSoftplus:
+      return (v > 0 ? v : 0) + log1pf(expf(-fabsf(v)));
   }
   return v;
 }

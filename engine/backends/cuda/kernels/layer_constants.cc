@@ -27,6 +27,16 @@ ActivationParams ActivationOf(const Layer& layer) {
         return ActivationKind::kSigmoid;
       case Activation::kClip:
         return ActivationKind::kClip;
+      case Activation::kSilu:
+        return ActivationKind::kSilu;
+      case Activation::kMish:
+        return ActivationKind::kMish;
+      case Activation::kGelu:
+        return ActivationKind::kGelu;
+      case Activation::kGeluTanh:
+        return ActivationKind::kGeluTanh;
+      case Activation::kSoftplus:
+        return ActivationKind::kSoftplus;
     }
     return ActivationKind::kNone;
   }();

@@ -44,6 +44,22 @@ int pixel_at(int4 rect, int plane, int x, int y) {
 #define SLOPED 2
 #define SIGMOID 3
 #define CLIP 4
+#define SILU 5
+#define MISH 6
+#define GELU 7
+#define GELU_TANH 8
+#define SOFTPLUS 9
+
+// v * tanh(log(1 + e)) of e = exp(v), from which on 20 the tangent is 1.
+float8 mish(float8 v) {
+  const float8 e = exp(fmin(v, 20.0f)), n = e * (e + 2.0f);
+  return v * (n / (n + 2.0f));
+}
+
+// (1 + tanh(u)) / 2 = 1 / (1 + exp(-2 u)).
+float8 gelu_tanh(float8 v) {
+  return v / (1.0f + exp(-1.59576912f * (v + 0.044715f * v * v * v)));
+}
 
 float8 activate(float8 v, float8 slope, int activation, float clip_min, float clip_max) {
   switch (activation) {
@@ -55,6 +71,16 @@ float8 activate(float8 v, float8 slope, int activation, float clip_min, float cl
       return 1.0f / (1.0f + exp(-v));
     case CLIP:
       return clamp(v, clip_min, clip_max);
+    case SILU:
+      return v / (1.0f + exp(-v));
+    case MISH:
+      return mish(v);
+    case GELU:
+      return 0.5f * v * erfc(-M_SQRT1_2_F * v);
+    case GELU_TANH:
+      return gelu_tanh(v);
+    case SOFTPLUS:
+      return fmax(v, 0.0f) + log1p(exp(-fabs(v)));
     default:
       return v;
   }

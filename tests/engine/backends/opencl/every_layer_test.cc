@@ -40,6 +40,10 @@ class EveryLayerTest : public ::testing::TestWithParam<Precision> {
     Append(Activated(MakeConv(Op::kConv, 3, 11, 3, 1, 1, random_), Activation::kLeakyRelu));
     const int skip =
         Append(Activated(MakeConv(Op::kConv, 11, 5, 1, 1, 0, random_), Activation::kPRelu));
+    for (const Activation curve : {Activation::kSilu, Activation::kMish, Activation::kGelu,
+                                   Activation::kGeluTanh, Activation::kSoftplus}) {
+      Append(Activated(MakePlain(Op::kActivation, 5, 5, 1, 0, {}), curve));
+    }
     Append(MakeConv(Op::kConv, 5, 9, 2, 2, 0, random_));
     const int up = Append(
         Activated(MakeConv(Op::kConvTranspose, 9, 5, 2, 2, 0, random_), Activation::kSigmoid));
