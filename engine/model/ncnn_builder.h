@@ -42,6 +42,9 @@ class NcnnBuilder {
 
   absl::Status AddInput(NcnnLayer& source);
   absl::Status AddConvolution(NcnnLayer& source) { return AddConv(source, Op::kConv); }
+  absl::Status AddGroupedConvolution(NcnnLayer& source) {
+    return AddConv(source, Op::kGroupedConv);
+  }
   absl::Status AddDeconvolution(NcnnLayer& source) { return AddConv(source, Op::kConvTranspose); }
   absl::Status AddConv(NcnnLayer& source, Op op);
   absl::Status AddInnerProduct(NcnnLayer& source);

@@ -104,9 +104,14 @@ class NcnnWriter {
 
   void Convolve(const Layer& layer, const std::vector<std::string>& inputs,
                 const std::string& name) {
-    Line(layer.op == Op::kConv ? "Convolution" : "Deconvolution", inputs, {name},
+    const bool grouped = layer.op == Op::kGroupedConv;
+    Line(grouped                 ? "ConvolutionDepthWise"
+         : layer.op == Op::kConv ? "Convolution"
+                                 : "Deconvolution",
+         inputs, {name},
          absl::StrCat("0=", layer.out_channels, " 1=", layer.kernel_px, " 3=", layer.stride_px,
-                      " 4=", layer.padding_px, " 5=1 6=", layer.weights.size()));
+                      " 4=", layer.padding_px, " 5=1 6=", layer.weights.size(),
+                      grouped ? absl::StrCat(" 7=", layer.groups) : ""));
     AppendTagged(OutputsFirst(layer));
     Append(layer.bias);
   }
@@ -118,6 +123,7 @@ class NcnnWriter {
       case Op::kInput:
         return Line("Input", {}, {name}, absl::StrCat("2=", layer.out_channels));
       case Op::kConv:
+      case Op::kGroupedConv:
       case Op::kConvTranspose:
         return Convolve(layer, inputs, name);
       case Op::kPixelShuffle:

@@ -68,6 +68,7 @@ std::span<const NcnnBuilder::Type> NcnnBuilder::Types() {
   static constexpr Type kTypes[] = {
       {"Input", 0, &NcnnBuilder::AddInput},
       {"Convolution", 1, &NcnnBuilder::AddConvolution},
+      {"ConvolutionDepthWise", 1, &NcnnBuilder::AddGroupedConvolution},
       {"Deconvolution", 1, &NcnnBuilder::AddDeconvolution},
       {"InnerProduct", 1, &NcnnBuilder::AddInnerProduct},
       {"ReLU", 1, &NcnnBuilder::AddRelu},
@@ -113,11 +114,12 @@ absl::Status NcnnBuilder::AppendWithWeights(NcnnLayer& source, Layer layer, int 
     return absl::InvalidArgumentError(
         absl::StrCat("has ", layer.out_channels, " channels, outside 1..", kMaxChannels));
   }
-  const int64_t count = int64_t{layer.out_channels} * layer.in_channels * kernel_area;
+  const int group_channels = layer.in_channels / layer.groups;
+  const int64_t count = int64_t{layer.out_channels} * group_channels * kernel_area;
   ASSIGN_OR_RETURN(const int given, source.params.Int(count_param, 0));
   if (given != count) {
     return absl::InvalidArgumentError(absl::StrCat("has ", given, " weights, ", layer.out_channels,
-                                                   " x ", layer.in_channels, " channels x ",
+                                                   " x ", group_channels, " channels x ",
                                                    kernel_area, " need ", count));
   }
   ASSIGN_OR_RETURN(const int has_bias, source.params.Int(bias_param, 0));
@@ -155,6 +157,13 @@ absl::Status NcnnBuilder::AddConv(NcnnLayer& source, Op op) {
   for (const int extra : {18, 19, 20, 21}) {  // padding value, dynamic weights, output size
     RETURN_IF_ERROR(params.Expect(extra, "value", 0));
   }
+  if (op == Op::kGroupedConv) {
+    ASSIGN_OR_RETURN(layer.groups, params.Int(7, 1));
+    if (layer.groups < 1 || layer.in_channels % layer.groups != 0) {
+      return absl::InvalidArgumentError(absl::StrCat("cannot share ", layer.in_channels,
+                                                     " channels among ", layer.groups, " groups"));
+    }
+  }
   const int kernel_area = layer.kernel_px * layer.kernel_px;
   return AppendWithWeights(source, std::move(layer), 5, 6, kernel_area);
 }
@@ -189,8 +198,8 @@ absl::Status NcnnBuilder::AddCurve(NcnnLayer& source) {
     ASSIGN_OR_RETURN(const int fast, source.params.Int(0, 0));
     layer.activation = fast != 0 ? Activation::kGeluTanh : Activation::kGelu;
   } else {
-    layer.activation = source.type == "Swish"  ? Activation::kSilu
-                       : source.type == "Mish" ? Activation::kMish
+    layer.activation = source.type == "Swish"      ? Activation::kSilu
+                       : source.type == "Mish"     ? Activation::kMish
                        : source.type == "Softplus" ? Activation::kSoftplus
                                                    : Activation::kSigmoid;
   }

@@ -12,12 +12,14 @@
 namespace upscaled {
 
 enum class Op : uint8_t {
-  kInput,           // the RGB image in 0..1, replicate-padded by Network::pad_px
-  kConv,            // weights [out][in][kernel][kernel], bias [out]
-  kConvTranspose,   // weights [in][out][kernel][kernel], bias [out]
-  kPixelShuffle,    // channel c * factor^2 + dy * factor + dx -> (c, y * factor + dy, x * factor +
-                    // dx)
-  kResizeNearest,   // each pixel factor x factor times
+  kInput,          // the RGB image in 0..1, replicate-padded by Network::pad_px
+  kConv,           // weights [out][in][kernel][kernel], bias [out]
+  kGroupedConv,    // Layer::groups convolutions, each from and to its own share of the channels, in
+                   // order; weights [out][in / groups][kernel][kernel], bias [out]
+  kConvTranspose,  // weights [in][out][kernel][kernel], bias [out]
+  kPixelShuffle,   // channel c * factor^2 + dy * factor + dx -> (c, y * factor + dy, x * factor +
+                   // dx)
+  kResizeNearest,  // each pixel factor x factor times
   kResizeBilinear,  // half-pixel centres
   kAdd,             // two inputs of one shape
   kMul,             // two inputs; the second may be [channels] of 1x1 (squeeze-excite)
@@ -59,8 +61,9 @@ struct Layer {
 
   int kernel_px = 1;
   int stride_px = 1;
-  // kConv: zero border added on every side. kConvTranspose: cut off every side of the result. kPad:
-  // added on every side.
+  int groups = 1;  // kGroupedConv
+  // kConv, kGroupedConv: zero border added on every side. kConvTranspose: cut off every side of the
+  // result. kPad: added on every side.
   int padding_px = 0;
   int factor = 1;
   // Cut off every side. In a backend's own network also off the second input of a layer that adds

@@ -21,6 +21,8 @@ int64_t ConvWeights(const Layer& layer) {
   return int64_t{layer.out_channels} * layer.in_channels * layer.kernel_px * layer.kernel_px;
 }
 
+int64_t GroupedWeights(const Layer& layer) { return ConvWeights(layer) / layer.groups; }
+
 int64_t FullyConnectedWeights(const Layer& layer) {
   return int64_t{layer.out_channels} * layer.in_channels;
 }
@@ -36,6 +38,20 @@ absl::Status CheckConv(const Layer& layer) {
   RETURN_IF_ERROR(CheckRange("stride_px", layer.stride_px, 1, kMaxFactor));
   // Past the kernel there would be outputs that no input reaches.
   return CheckRange("padding_px", layer.padding_px, 0, std::max(layer.kernel_px - 1, 0));
+}
+
+absl::Status CheckGroupedConv(const Layer& layer) {
+  RETURN_IF_ERROR(CheckConv(layer));
+  return CheckRange("groups", layer.groups, 1, kMaxChannels);
+}
+
+absl::Status CheckGroupedChannels(const Layer& layer) {
+  for (const int channels : {layer.in_channels, layer.out_channels}) {
+    if (channels % layer.groups == 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot share ", channels, " channels among ", layer.groups, " groups"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckConvTranspose(const Layer& layer) {
@@ -61,6 +77,17 @@ absl::Status CheckPad(const Layer& layer) {
   RETURN_IF_ERROR(CheckRange("padding_px", layer.padding_px, 0, kMaxPadPx));
   if (std::isfinite(layer.pad_value)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("is filled with ", layer.pad_value));
+}
+
+int64_t ConvSide(const Layer& layer, int side) {
+  return FloorDiv(side + 2 * layer.padding_px - layer.kernel_px, layer.stride_px) + 1;
+}
+
+double ConvDensity(const Layer& layer) { return 1.0 / (layer.stride_px * layer.stride_px); }
+
+PixelRange ConvRange(const Layer& layer, PixelRange out, int) {
+  return {out.first * layer.stride_px - layer.padding_px,
+          out.last * layer.stride_px - layer.padding_px + layer.kernel_px - 1};
 }
 
 int64_t ScaledSide(const Layer& layer, int side) { return int64_t{side} * layer.factor; }
@@ -94,22 +121,27 @@ constexpr Operation kInput{
     .name = "input", .min_inputs = 0, .max_inputs = 0, .channels = [](const Layer&, int) {
       return 3;
     }};
-constexpr Operation kConv{
-    .name = "conv",
-    .check = CheckConv,
-    .channels = OwnChoice,
-    .weights = ConvWeights,
-    .biases = OnePerOutput,
-    .output_side = [](const Layer& layer, int side) -> int64_t {
-      return FloorDiv(side + 2 * layer.padding_px - layer.kernel_px, layer.stride_px) + 1;
-    },
-    .density = [](const Layer& layer) { return 1.0 / (layer.stride_px * layer.stride_px); },
-    .input_range =
-        [](const Layer& layer, PixelRange out, int) {
-          return PixelRange{out.first * layer.stride_px - layer.padding_px,
-                            out.last * layer.stride_px - layer.padding_px + layer.kernel_px - 1};
-        },
-    .multiply_adds = ConvMultiplyAdds};
+constexpr Operation kConv{.name = "conv",
+                          .check = CheckConv,
+                          .channels = OwnChoice,
+                          .weights = ConvWeights,
+                          .biases = OnePerOutput,
+                          .output_side = ConvSide,
+                          .density = ConvDensity,
+                          .input_range = ConvRange,
+                          .multiply_adds = ConvMultiplyAdds};
+constexpr Operation kGroupedConv{.name = "grouped conv",
+                                 .check = CheckGroupedConv,
+                                 .check_channels = CheckGroupedChannels,
+                                 .channels = OwnChoice,
+                                 .weights = GroupedWeights,
+                                 .biases = OnePerOutput,
+                                 .output_side = ConvSide,
+                                 .density = ConvDensity,
+                                 .input_range = ConvRange,
+                                 .multiply_adds = [](const Layer& layer, double pixels) {
+                                   return ConvMultiplyAdds(layer, pixels) / layer.groups;
+                                 }};
 constexpr Operation kConvTranspose{
     .name = "transposed conv",
     .check = CheckConvTranspose,
@@ -196,6 +228,8 @@ const Operation& OperationOf(Op op) {
       return kInput;
     case Op::kConv:
       return kConv;
+    case Op::kGroupedConv:
+      return kGroupedConv;
     case Op::kConvTranspose:
       return kConvTranspose;
     case Op::kPixelShuffle:

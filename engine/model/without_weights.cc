@@ -11,6 +11,7 @@ Layer WithoutWeights(const Layer& layer) {
   copy.in_channels = layer.in_channels;
   copy.kernel_px = layer.kernel_px;
   copy.stride_px = layer.stride_px;
+  copy.groups = layer.groups;
   copy.padding_px = layer.padding_px;
   copy.factor = layer.factor;
   copy.crop_px = layer.crop_px;

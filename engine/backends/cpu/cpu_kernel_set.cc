@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/backends/cpu/kernel_candidate.h"
+#include "engine/backends/cpu/kernels/depthwise.h"
 #include "engine/base/cpu_info.h"
 #include "engine/base/int_math.h"
 #include "engine/base/string_view.h"
@@ -45,9 +46,13 @@ unsigned CpuKernelSet::Fuses(const KernelInfo& kernel, const Layer& main) const 
 }
 
 // Channels padded to the kernels' groups, 3x3 kernels transformed to 8x8 points, transposed ones
-// split into phases of equal size.
+// split into phases of equal size, groups filled up with zeros.
 size_t CpuKernelSet::PackedBytesBound(const Layer& layer) const {
   if (layer.weights.empty()) return 0;
+  if (DepthwiseSupports(layer)) {
+    return (layer.weights.size() + size_t{1} * kPlaneChannels * layer.kernel_px * layer.kernel_px) *
+           sizeof(float);
+  }
   constexpr int kMaxOutGroup = 48;
   const int phases = layer.op == Op::kConvTranspose ? layer.stride_px : 1;
   const size_t side = layer.kernel_px == 3 ? 8 : RoundUp(layer.kernel_px, phases);

@@ -36,9 +36,9 @@ bool CudaKernelSet::Supports(const KernelInfo& kernel, const FusedLayers& layers
                                                          context_->device().limits);
 }
 
-// Filled up channels aside.
+// Filled up channels aside; groups are filled up with zeros.
 size_t CudaKernelSet::PackedBytesBound(const Layer& layer) const {
-  return 4 * layer.weights.size() * sizeof(float);
+  return 4 * layer.weights.size() * layer.groups * sizeof(float);
 }
 
 std::unique_ptr<LayerCandidate> CudaKernelSet::Try(const Layer& layer, const KernelChoice& choice,

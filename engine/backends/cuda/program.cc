@@ -104,7 +104,7 @@ class Placer {
 int PeriodOf(const Network& network) {
   int period_px = network.align_px;
   for (const Layer& layer : network.layers) {
-    if (layer.op == Op::kConv) period_px *= layer.stride_px;
+    if (layer.op == Op::kConv || layer.op == Op::kGroupedConv) period_px *= layer.stride_px;
   }
   return period_px;
 }

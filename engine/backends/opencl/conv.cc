@@ -7,6 +7,7 @@
 #include "engine/backends/opencl/layer_constants.h"
 #include "engine/backends/opencl/pack_weights.h"
 #include "engine/backends/opencl/sources.h"
+#include "engine/model/grouped_conv.h"
 
 namespace upscaled::opencl {
 namespace {
@@ -22,6 +23,8 @@ struct Family {
 constexpr Family kWinograd{"winograd_row4", &PackWinogradRow4, 4, false};
 constexpr Family kConv3x3{"conv3x3", &PackDirect, 1, false};
 constexpr Family kConv{"conv", &PackDirect, 1, true};
+constexpr Family kDepthwise{"depthwise", &PackDepthwise, 1, true};
+constexpr Family kGrouped{"conv", &PackGrouped, 1, true};
 constexpr Family kTransposed{"transposed", &PackDirect, 1, true};
 
 size_t DivideUp(int value, int divisor) {
@@ -99,6 +102,8 @@ bool WinogradSupports(const Layer& layer) { return Conv3x3Supports(layer); }
 bool ConvSupports(const Layer& layer) {
   return layer.op == Op::kConv || layer.op == Op::kFullyConnected;
 }
+bool DepthwiseSupports(const Layer& layer) { return IsDepthwise(layer); }
+bool GroupedSupports(const Layer& layer) { return layer.op == Op::kGroupedConv; }
 bool TransposedSupports(const Layer& layer) { return layer.op == Op::kConvTranspose; }
 
 MadeKernel MakeWinograd(Context& context, const Layer& layer, Precision precision,
@@ -116,6 +121,16 @@ MadeKernel MakeConv3x3(Context& context, const Layer& layer, Precision precision
 MadeKernel MakeConv(Context& context, const Layer& layer, Precision precision,
                     const LaunchConfig& config) {
   return MakeDirect(kConv, context, layer, precision, config);
+}
+
+MadeKernel MakeDepthwise(Context& context, const Layer& layer, Precision precision,
+                         const LaunchConfig& config) {
+  return MakeDirect(kDepthwise, context, layer, precision, config);
+}
+
+MadeKernel MakeGrouped(Context& context, const Layer& layer, Precision precision,
+                       const LaunchConfig& config) {
+  return MakeDirect(kGrouped, context, layer, precision, config);
 }
 
 MadeKernel MakeTransposed(Context& context, const Layer& layer, Precision precision,

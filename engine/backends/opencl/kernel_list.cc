@@ -22,6 +22,8 @@ constexpr KernelEntry kKernels[] = {
     {{"winograd_row4"}, &WinogradSupports, &MakeWinograd, kBlockConfigs},
     {{"conv3x3"}, &Conv3x3Supports, &MakeConv3x3, kRowConfigs},
     {{"conv"}, &ConvSupports, &MakeConv, kRowConfigs},
+    {{"depthwise"}, &DepthwiseSupports, &MakeDepthwise, kRowConfigs},
+    {{"grouped"}, &GroupedSupports, &MakeGrouped, kRowConfigs},
     {{"transposed"}, &TransposedSupports, &MakeTransposed, kRowConfigs},
     {{"elementwise"}, &ElementwiseSupports, &MakeElementwise, kItemConfigs},
     {{"pooling"}, &PoolingSupports, &MakePooling, kItemConfigs},

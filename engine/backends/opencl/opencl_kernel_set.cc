@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/backends/opencl/kernel_candidate.h"
 #include "engine/base/string_view.h"
+#include "engine/model/grouped_conv.h"
 
 namespace upscaled::opencl {
 namespace {
@@ -60,9 +61,10 @@ std::string OpenClKernelSet::NameOf(const KernelChoice& choice) const {
   return absl::StrCat(ToAbsl(choice.info->name), ", ", Describe(ConfigOf(choice)));
 }
 
-// Padding of channels aside.
+// Padding of channels aside; groups are filled up with zeros.
 size_t OpenClKernelSet::PackedBytesBound(const Layer& layer) const {
-  return 4 * layer.weights.size() * sizeof(float);
+  const size_t groups = IsDepthwise(layer) ? 1 : layer.groups;
+  return 4 * layer.weights.size() * groups * sizeof(float);
 }
 
 std::unique_ptr<LayerCandidate> OpenClKernelSet::Try(const Layer& layer, const KernelChoice& choice,

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "engine/backends/opencl/tensor.h"
+#include "engine/model/grouped_conv.h"
 
 namespace upscaled::opencl {
 namespace {
@@ -47,6 +48,21 @@ std::vector<float> PackDirect(const Layer& layer) {
       packed[(row * kPlaneChannels + in) * kPlaneChannels + out] = weights[tap];
     }
   });
+  return packed;
+}
+
+std::vector<float> PackGrouped(const Layer& layer) { return PackDirect(AsDenseConv(layer)); }
+
+std::vector<float> PackDepthwise(const Layer& layer) {
+  const int taps = layer.kernel_px * layer.kernel_px;
+  std::vector<float> packed(size_t{1} * PlaneCount(layer.out_channels) * taps * kPlaneChannels);
+  for (int c = 0; c < layer.out_channels; ++c) {
+    for (int tap = 0; tap < taps; ++tap) {
+      const size_t vector = size_t{1} * (c / kPlaneChannels) * taps + tap;
+      packed[vector * kPlaneChannels + c % kPlaneChannels] =
+          layer.weights[size_t{1} * c * taps + tap];
+    }
+  }
   return packed;
 }
 

@@ -47,16 +47,18 @@ void Convolve(const Layer& layer, Inputs inputs, Tensor& dst) {
   const Tensor& src = *inputs[0];
   const bool transposed = layer.op == Op::kConvTranspose;
   const int taps = layer.kernel_px * layer.kernel_px;
+  const int group_in = layer.in_channels / layer.groups;
   std::vector<double> sums(dst.region.width);
   for (int out = 0; out < layer.out_channels; ++out) {
+    const int first_in = out / (layer.out_channels / layer.groups) * group_in;
     for (int y = dst.region.y; y < dst.region.bottom(); ++y) {
       std::fill(sums.begin(), sums.end(), double{layer.bias[out]});
-      for (int in = 0; in < layer.in_channels; ++in) {
+      for (int in = 0; in < group_in; ++in) {
         const size_t filter = transposed ? size_t{1} * in * layer.out_channels + out
-                                         : size_t{1} * out * layer.in_channels + in;
+                                         : size_t{1} * out * group_in + in;
         for (int tap = 0; tap < taps; ++tap) {
           (transposed ? AddConvTransposeTap : AddConvTap)(
-              layer, src, in, tap / layer.kernel_px, tap % layer.kernel_px,
+              layer, src, first_in + in, tap / layer.kernel_px, tap % layer.kernel_px,
               layer.weights[filter * taps + tap], y, dst.region, sums.data());
         }
       }
@@ -219,6 +221,7 @@ void ComputeLayer(const Layer& layer, Inputs inputs, Tensor& dst) {
     case Op::kGlobalAveragePool:
       break;
     case Op::kConv:
+    case Op::kGroupedConv:
     case Op::kConvTranspose:
       Convolve(layer, inputs, dst);
       break;

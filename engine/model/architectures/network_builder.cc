@@ -83,7 +83,7 @@ int NetworkBuilder::AppendConv(int input, std::string_view name, const ConvOptio
   if (!ok()) return 0;
   const bool transposed = op == Op::kConvTranspose;
   const int64_t in = transposed ? shape[0] : shape[1], out = transposed ? shape[1] : shape[0];
-  const bool sound = in == Channels(input) && out >= 1 && out <= kMaxChannels && shape[2] >= 1 &&
+  const bool sound = in * options.groups == Channels(input) && out >= 1 && out <= kMaxChannels && shape[2] >= 1 &&
                      shape[2] <= kMaxKernelPx && shape[3] == shape[2];
   if (!sound) {
     Fail(absl::InvalidArgumentError(absl::StrCat(
@@ -98,6 +98,7 @@ int NetworkBuilder::AppendConv(int input, std::string_view name, const ConvOptio
               .out_channels = static_cast<int>(out),
               .kernel_px = kernel_px,
               .stride_px = options.stride_px,
+              .groups = options.groups,
               .padding_px = options.padding_px == kSame ? kernel_px / 2 : options.padding_px};
   layer.weights = Read(weight, shape);
   layer.bias = ReadBias(name, layer.out_channels);
@@ -109,7 +110,7 @@ int NetworkBuilder::AppendConv(int input, std::string_view name, const ConvOptio
 }
 
 int NetworkBuilder::Conv(int input, std::string_view name, const ConvOptions& options) {
-  return AppendConv(input, name, options, Op::kConv);
+  return AppendConv(input, name, options, options.groups == 1 ? Op::kConv : Op::kGroupedConv);
 }
 
 int NetworkBuilder::ConvTranspose(int input, std::string_view name, const ConvOptions& options) {

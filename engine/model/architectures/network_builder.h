@@ -29,13 +29,14 @@ class NetworkBuilder {
   struct ConvOptions {
     int stride_px = 1;
     int padding_px = kSame;
+    int groups = 1;
     Activation activation = Activation::kNone;
     float slope = 0;   // of kLeakyRelu
     float factor = 1;  // of the result, where there is no activation
   };
 
   int Input();
-  // NAME.weight [out][in][kernel][kernel] and, if it is there, NAME.bias.
+  // NAME.weight [out][in / groups][kernel][kernel] and, if it is there, NAME.bias.
   int Conv(int input, std::string_view name, const ConvOptions& options);
   // NAME.weight [in][out][kernel][kernel].
   int ConvTranspose(int input, std::string_view name, const ConvOptions& options);

@@ -30,7 +30,6 @@ absl::StatusOr<int> Uniform(const char* what, const std::vector<int64_t>& values
 
 absl::StatusOr<Builder::Window> Builder::ReadWindow(Node& node, int kernel_px) {
   Attributes& attributes = node.attributes;
-  RETURN_IF_ERROR(attributes.Expect("group", 1));
   ASSIGN_OR_RETURN(const std::vector<int64_t> kernel, attributes.Ints("kernel_shape"));
   ASSIGN_OR_RETURN(const int declared_px, Uniform("kernel_shape", kernel, kernel_px, kMaxKernelPx));
   if (declared_px != kernel_px) {
@@ -58,7 +57,8 @@ absl::StatusOr<Builder::Window> Builder::ReadWindow(Node& node, int kernel_px) {
 absl::Status Builder::ReadKernel(const Node& node, Layer& layer) {
   ASSIGN_OR_RETURN(const TensorProto* weights, Constant(node, 1));
   const bool transposed = layer.op == Op::kConvTranspose;
-  if (weights->dims_size() != 4 || weights->dims(transposed ? 0 : 1) != layer.in_channels ||
+  if (weights->dims_size() != 4 ||
+      weights->dims(transposed ? 0 : 1) != layer.in_channels / layer.groups ||
       weights->dims(transposed ? 1 : 0) < 1 || weights->dims(transposed ? 1 : 0) > kMaxChannels) {
     return absl::InvalidArgumentError(absl::StrCat("has weights of ", DescribeShape(*weights),
                                                    " for ", layer.in_channels, " channels"));
@@ -90,6 +90,13 @@ absl::Status Builder::ReadBias(const Node& node, Layer& layer) {
 absl::Status Builder::AddConv(Node& node) {
   ASSIGN_OR_RETURN(const Value* input, Planes(node, 0));
   Layer layer = NewLayer(node, Op::kConv, {input});
+  ASSIGN_OR_RETURN(const int64_t groups, node.attributes.Int("group", 1));
+  if (groups < 1 || layer.in_channels % groups != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot share ", layer.in_channels, " channels among ", groups, " groups"));
+  }
+  layer.groups = static_cast<int>(groups);
+  if (groups > 1) layer.op = Op::kGroupedConv;
   RETURN_IF_ERROR(ReadKernel(node, layer));
   RETURN_IF_ERROR(ReadBias(node, layer));
   ASSIGN_OR_RETURN(const Window window, ReadWindow(node, layer.kernel_px));
@@ -98,8 +105,8 @@ absl::Status Builder::AddConv(Node& node) {
     layer.padding_px = window.padding_px;
     return Append(node, std::move(layer));
   }
-  if (layer.kernel_px != 1 || window.padding_px != 0) {
-    return absl::UnimplementedError("a kernel larger than 1x1 on one value per channel");
+  if (layer.kernel_px != 1 || window.padding_px != 0 || groups > 1) {
+    return absl::UnimplementedError("a kernel larger than 1x1 or groups, on one value per channel");
   }
   layer.op = Op::kFullyConnected;
   return Append(node, std::move(layer));
@@ -108,6 +115,7 @@ absl::Status Builder::AddConv(Node& node) {
 absl::Status Builder::AddConvTranspose(Node& node) {
   ASSIGN_OR_RETURN(const Value* input, Planes(node, 0));
   Layer layer = NewLayer(node, Op::kConvTranspose, {input});
+  RETURN_IF_ERROR(node.attributes.Expect("group", 1));
   RETURN_IF_ERROR(ReadKernel(node, layer));
   RETURN_IF_ERROR(ReadBias(node, layer));
   ASSIGN_OR_RETURN(const Window window, ReadWindow(node, layer.kernel_px));

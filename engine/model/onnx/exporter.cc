@@ -162,7 +162,7 @@ class Writer {
   std::string Convolve(const Layer& layer, const std::string& name) {
     const bool transposed = layer.op == Op::kConvTranspose;
     const int64_t first = transposed ? layer.in_channels : layer.out_channels;
-    const int64_t second = transposed ? layer.out_channels : layer.in_channels;
+    const int64_t second = transposed ? layer.out_channels : layer.in_channels / layer.groups;
     const int64_t side = layer.op == Op::kFullyConnected ? 1 : layer.kernel_px;
     onnx::NodeProto& node =
         Node(transposed ? "ConvTranspose" : "Conv",
@@ -173,6 +173,7 @@ class Writer {
     if (layer.op == Op::kFullyConnected) return name;
     SetInts(node, "strides", 2, layer.stride_px);
     SetInts(node, "pads", 4, layer.padding_px);
+    if (layer.op == Op::kGroupedConv) SetInt(node, "group", layer.groups);
     return name;
   }
 
@@ -214,6 +215,7 @@ class Writer {
       case Op::kInput:
         break;  // the first one is the image
       case Op::kConv:
+      case Op::kGroupedConv:
       case Op::kConvTranspose:
       case Op::kFullyConnected:
         return Convolve(layer, name);

@@ -38,6 +38,15 @@ class Builder {
                 .padding_px = padding_px};
     AppendWithWeights(std::move(layer), activate);
   }
+  // As many channels as the last layer has.
+  void GroupedConv(int groups, int kernel_px, int padding_px) {
+    Layer layer{.op = Op::kGroupedConv,
+                .out_channels = network_.layers.back().out_channels,
+                .kernel_px = kernel_px,
+                .groups = groups,
+                .padding_px = padding_px};
+    AppendWithWeights(std::move(layer), true);
+  }
   void RandomConv(int out, bool activate = true) {
     const int kernel_px = Pick(random_, {1, 3, 3, 3, 5});
     Conv(out, kernel_px, 1, Chance(random_, 40) ? kernel_px / 2 : 0, activate);
@@ -108,7 +117,7 @@ class Builder {
   }
 
   void AppendWithWeights(Layer layer, bool activate) {
-    const int in = network_.layers.back().out_channels;
+    const int in = network_.layers.back().out_channels / layer.groups;
     const int taps = layer.kernel_px * layer.kernel_px;
     const float spread = std::sqrt(2.0f / static_cast<float>(in * taps)) *
                          (layer.op == Op::kConvTranspose ? static_cast<float>(layer.stride_px) : 1);
@@ -119,11 +128,10 @@ class Builder {
   }
 
   void Activate(Layer& layer) {
-    layer.activation =
-        Pick(random_, {Activation::kNone, Activation::kRelu, Activation::kLeakyRelu,
-                       Activation::kPRelu, Activation::kSigmoid, Activation::kClip,
-                       Activation::kSilu, Activation::kMish, Activation::kGelu,
-                       Activation::kGeluTanh, Activation::kSoftplus});
+    layer.activation = Pick(
+        random_, {Activation::kNone, Activation::kRelu, Activation::kLeakyRelu, Activation::kPRelu,
+                  Activation::kSigmoid, Activation::kClip, Activation::kSilu, Activation::kMish,
+                  Activation::kGelu, Activation::kGeluTanh, Activation::kSoftplus});
     if (layer.activation == Activation::kLeakyRelu) layer.slope = {0.1f};
     if (layer.activation == Activation::kPRelu) Fill(layer.slope, layer.out_channels, 0.3f);
     if (layer.activation == Activation::kClip) {
@@ -205,6 +213,11 @@ Network TryRandomNetwork(std::mt19937& random) {
   if (Chance(random, 20)) b.Resize(Op::kResizeNearest, 2);
   for (int i = RandomInt(random, 0, 3); i > 0; --i) b.RandomConv(b.RandomWidth());
   if (Chance(random, 20)) b.Affine();
+  if (Chance(random, 20)) {
+    const int channels = b.network().layers.back().out_channels, kernel_px = Pick(random, {3, 7});
+    const int groups = Chance(random, 30) && channels % 4 == 0 ? channels / 4 : channels;
+    b.GroupedConv(groups, kernel_px, Chance(random, 50) ? kernel_px / 2 : 0);
+  }
   if (Chance(random, 20)) {  // as much as a valid convolution of 5x5 takes, twice
     b.Pad(RandomInt(random, 1, 4));
     b.Conv(16, 5, 1, 0, true);

@@ -1,5 +1,6 @@
 #include "tests/engine/backends/tested_layers.h"
 
+#include <array>
 #include <cmath>
 #include <iterator>
 #include <utility>
@@ -12,12 +13,10 @@
 namespace upscaled::test {
 namespace {
 
-constexpr Activation kActivations[] = {Activation::kNone,      Activation::kRelu,
-                                       Activation::kLeakyRelu, Activation::kPRelu,
-                                       Activation::kSigmoid,   Activation::kClip,
-                                       Activation::kSilu,      Activation::kMish,
-                                       Activation::kGelu,      Activation::kGeluTanh,
-                                       Activation::kSoftplus};
+constexpr Activation kActivations[] = {
+    Activation::kNone,    Activation::kRelu,     Activation::kLeakyRelu, Activation::kPRelu,
+    Activation::kSigmoid, Activation::kClip,     Activation::kSilu,      Activation::kMish,
+    Activation::kGelu,    Activation::kGeluTanh, Activation::kSoftplus};
 
 void SetRandomActivation(Layer& layer, std::mt19937& random) {
   std::uniform_real_distribution<float> slope(-0.5f, 1.5f);
@@ -70,6 +69,15 @@ Layer MakeConv(Op op, int in, int out, int kernel, int stride, int padding, std:
   return layer;
 }
 
+Layer MakeGroupedConv(int groups, int in, int out, int kernel, int stride, int padding,
+                      std::mt19937& random) {
+  Layer layer = MakeConv(Op::kConv, in / groups, out, kernel, stride, padding, random);
+  layer.op = Op::kGroupedConv;
+  layer.in_channels = in;
+  layer.groups = groups;
+  return layer;
+}
+
 Layer MakePlain(Op op, int in, int out, int factor, int crop_px, std::vector<int> inputs) {
   Layer layer;
   layer.op = op;
@@ -111,6 +119,18 @@ std::vector<Layer> TestedLayers(std::mt19937& random) {
     layers.push_back(MakeConv(Op::kConv, 3, odd, kernel, 1, kernel / 2, random));
     layers.push_back(MakeConv(Op::kConv, odd, 20, kernel, 1, 1, random));
   }
+  for (const int kernel : {13, 17}) {
+    layers.push_back(MakeConv(Op::kConv, 7, 18, kernel, 1, kernel / 2, random));
+  }
+  for (const int kernel : {1, 3, 5, 7, 13}) {
+    for (const int stride : {1, 2}) {
+      layers.push_back(
+          MakeGroupedConv(odd, odd, odd, kernel, stride, RandomInt(random, 0, kernel / 2), random));
+    }
+  }
+  for (const auto& [groups, in, out] : {std::array{3, 3, 3}, {4, 4, 8}, {2, 34, 6}, {8, 16, 40}}) {
+    layers.push_back(MakeGroupedConv(groups, in, out, 3, 1, 1, random));
+  }
   layers.push_back(MakePlain(Op::kPixelShuffle, 48, 3, 4, 0, {0}));
   layers.push_back(MakePlain(Op::kPixelShuffle, 32, 2, 4, 0, {0}));
   for (const int channels : {3, 20, 32}) {
@@ -135,6 +155,7 @@ std::vector<Layer> TestedLayers(std::mt19937& random) {
 int OutputSide(const Layer& layer, int in) {
   switch (layer.op) {
     case Op::kConv:
+    case Op::kGroupedConv:
       return FloorDiv(in + 2 * layer.padding_px - layer.kernel_px, layer.stride_px) + 1;
     case Op::kConvTranspose:
       return (in - 1) * layer.stride_px + layer.kernel_px - 2 * layer.padding_px;
@@ -148,10 +169,10 @@ int OutputSide(const Layer& layer, int in) {
 }
 
 std::string Describe(const Layer& layer) {
-  return absl::StrFormat("%s %d-%d kernel %d stride %d padding %d factor %d %s",
+  return absl::StrFormat("%s %d-%d groups %d kernel %d stride %d padding %d factor %d %s",
                          std::string(OpName(layer.op)), layer.in_channels, layer.out_channels,
-                         layer.kernel_px, layer.stride_px, layer.padding_px, layer.factor,
-                         std::string(ActivationName(layer.activation)));
+                         layer.groups, layer.kernel_px, layer.stride_px, layer.padding_px,
+                         layer.factor, std::string(ActivationName(layer.activation)));
 }
 
 reference::Tensor RandomTensor(int channels, Size size, std::mt19937& random) {

@@ -14,6 +14,10 @@ namespace upscaled::test {
 // A convolution with random weights and biases, its results of size 1 for inputs of size 1.
 Layer MakeConv(Op op, int in, int out, int kernel, int stride, int padding, std::mt19937& random);
 
+// The same in groups.
+Layer MakeGroupedConv(int groups, int in, int out, int kernel, int stride, int padding,
+                      std::mt19937& random);
+
 // A layer without weights.
 Layer MakePlain(Op op, int in, int out, int factor, int crop_px, std::vector<int> inputs);
 

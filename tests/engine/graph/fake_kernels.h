@@ -27,7 +27,7 @@ class FakeKernelSet final : public KernelSet {
     return FakeKernelSet({{{"conv", kAll}, Convolutions()}, {{"plain"}, Plain()}});
   }
   static std::set<Op> Convolutions() {
-    return {Op::kConv, Op::kConvTranspose, Op::kFullyConnected};
+    return {Op::kConv, Op::kGroupedConv, Op::kConvTranspose, Op::kFullyConnected};
   }
   static std::set<Op> Plain() {
     return {Op::kPixelShuffle, Op::kResizeNearest, Op::kResizeBilinear, Op::kAdd,

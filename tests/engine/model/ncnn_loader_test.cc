@@ -60,6 +60,30 @@ TEST(NcnnLoaderTest, Float16WeightsArePaddedToFourBytes) {
   EXPECT_THAT(network->layers[1].bias, ElementsAre(0, 0, 0));
 }
 
+TEST(NcnnLoaderTest, Groups) {
+  const auto network = Parse(
+      WithInput().Line("ConvolutionDepthWise c 1 1 x y 0=3 1=1 6=3 7=3").Tag(0).Values(Ramp(3)));
+  ASSERT_TRUE(network.ok()) << network.status();
+  EXPECT_EQ(network->layers[1].op, Op::kGroupedConv);
+  EXPECT_EQ(network->layers[1].groups, 3);
+  EXPECT_EQ(network->layers[1].weights, Ramp(3));
+  ExpectError(Parse(WithInput().Line("ConvolutionDepthWise c 1 1 x y 0=3 1=1 6=3 7=2")),
+              absl::StatusCode::kInvalidArgument, "cannot share 3 channels among 2 groups");
+}
+
+TEST(NcnnLoaderTest, CurvesByTheirNames) {
+  for (const auto& [line, activation] : {std::pair{"Sigmoid a 1 1 x y", Activation::kSigmoid},
+                                         {"Swish a 1 1 x y", Activation::kSilu},
+                                         {"Mish a 1 1 x y", Activation::kMish},
+                                         {"GELU a 1 1 x y", Activation::kGelu},
+                                         {"GELU a 1 1 x y 0=1", Activation::kGeluTanh},
+                                         {"Softplus a 1 1 x y", Activation::kSoftplus}}) {
+    const auto network = Parse(WithInput().Line(line));
+    ASSERT_TRUE(network.ok()) << network.status();
+    EXPECT_EQ(network->layers[1].activation, activation) << line;
+  }
+}
+
 TEST(NcnnLoaderTest, DeconvolutionSwapsChannelAxes) {
   // ncnn: output 0 of inputs 0..2, then output 1, ...
   const auto network =

@@ -74,6 +74,17 @@ TEST(OnnxLoaderTest, AutomaticPads) {
   }
 }
 
+TEST(OnnxLoaderTest, Groups) {
+  const auto network = Parse(OnnxFile()
+                                 .Kernel("w", 6, 1, 3)
+                                 .Kernel("last", 3, 6, 1)
+                                 .Add(OnnxNode("Conv", {"x", "w"}, "y").Int("group", 3))
+                                 .Add({"Conv", {"y", "last"}, "out"}));
+  ASSERT_TRUE(network.ok()) << network.status();
+  EXPECT_THAT(OpsOf(*network), ElementsAre(Op::kInput, Op::kGroupedConv, Op::kConv));
+  EXPECT_EQ(network->layers[1].groups, 3);
+}
+
 TEST(OnnxLoaderTest, TransposedConvolutionIsTakenAsItIs) {
   const auto network = Parse(OnnxFile()
                                  .Floats("w", {3, 3, 4, 4}, Ramp(144))
@@ -564,7 +575,17 @@ const FileDefect kFileDefects[] = {
      kInvalid, "kernel_shape is 3, the weights have 1"},
     {"Group",
      [](OnnxFile& f) {
+       f.Kernel("w", 3, 3, 1).Add(OnnxNode("Conv", {"x", "w"}, "out").Int("group", 2));
+     },
+     kInvalid, "cannot share 3 channels among 2 groups"},
+    {"GroupWeights",
+     [](OnnxFile& f) {
        f.Kernel("w", 3, 3, 1).Add(OnnxNode("Conv", {"x", "w"}, "out").Int("group", 3));
+     },
+     kInvalid, "has weights of 3x3x1x1 for 3 channels"},
+    {"TransposedGroup",
+     [](OnnxFile& f) {
+       f.Kernel("w", 3, 1, 1).Add(OnnxNode("ConvTranspose", {"x", "w"}, "out").Int("group", 3));
      },
      kUnimplemented, "group 3 is not supported, only 1"},
     {"UnevenPads",

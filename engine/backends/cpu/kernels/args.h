@@ -134,6 +134,26 @@ struct DirectVariants {
   DirectVariant any;
 };
 
+// One row of output of a depthwise convolution between blocked tensors.
+struct DepthwiseArgs {
+  static constexpr int kMaxKernel = 31;
+  const float* src_rows[kMaxKernel];  // plane 0, at the first column that output 0 reads
+  size_t src_plane_stride;
+  int planes;
+  int kernel_px;
+  int stride_px;
+  float* dst_row;  // plane 0, at the first output
+  size_t dst_plane_stride;
+  int width_px;
+  const float* weights;
+  EpilogueArgs epilogue;
+};
+
+struct DepthwiseVariants {
+  void (*plain)(const DepthwiseArgs& args);  // stride 1
+  void (*strided)(const DepthwiseArgs& args);
+};
+
 // In direct_fp16.cc; vectors are of 32 channels. `any` and `any_image`: of any stride.
 struct DirectFp16Variants {
   DirectVariant blocked[2];     // by the number of vectors at a time, less one; stride 1

@@ -2,6 +2,7 @@
 
 #include "engine/backends/cpu/baselines/naive.h"
 #include "engine/backends/cpu/kernels/convert.h"
+#include "engine/backends/cpu/kernels/depthwise.h"
 #include "engine/backends/cpu/kernels/direct.h"
 #include "engine/backends/cpu/kernels/direct_int16.h"
 #include "engine/backends/cpu/kernels/elementwise.h"
@@ -62,6 +63,8 @@ constexpr KernelEntry kKernels[] = {
 #endif
     {{"direct", kFuseSum}, &DirectSupports, &MakeDirect},
     {{"transposed", kFuseSum}, &TransposedSupports, &MakeTransposed},
+    {{"depthwise"}, &DepthwiseSupports, &MakeDepthwise},
+    {{"grouped", kFuseSum}, &GroupedSupports, &MakeGrouped},
 #ifdef UPSCALED_VNNI
     {{"multiply_half"},
      &MultiplyHalfSupports,

@@ -35,7 +35,8 @@ bool IsFusable(const FusedConv& layers) {
     return op == Op::kConv && (layers.conv->activation == Activation::kNone ||
                                layers.shuffle->activation == Activation::kNone);
   }
-  return op == Op::kConv || op == Op::kConvTranspose || op == Op::kFullyConnected;
+  return op == Op::kConv || op == Op::kGroupedConv || op == Op::kConvTranspose ||
+         op == Op::kFullyConnected;
 }
 
 ConvShape ShapeOf(const FusedConv& layers) {
@@ -76,7 +77,10 @@ float WeightAt(const FusedConv& layers, const ConvShape& shape, int column, int 
   if (column >= shape.Columns() || place.channel < 0 || in_channel >= conv.in_channels) return 0;
   const int out = ConvChannel(layers, place);
   const int taps = conv.op == Op::kFullyConnected ? 1 : conv.kernel_px;
-  size_t pair = size_t{1} * out * conv.in_channels + in_channel;
+  const int group_in = conv.in_channels / conv.groups;
+  const int from = in_channel - out / (conv.out_channels / conv.groups) * group_in;
+  if (from < 0 || from >= group_in) return 0;  // of another group
+  size_t pair = size_t{1} * out * group_in + from;
   if (conv.op == Op::kConvTranspose) {
     pair = size_t{1} * in_channel * conv.out_channels + out;
     tap_y = place.y + (shape.taps - 1 - tap_y) * conv.stride_px;

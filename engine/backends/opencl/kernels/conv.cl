@@ -81,6 +81,33 @@ __kernel void conv(CONV_PARAMETERS, RESULT_PARAMETERS, const int padding, const 
   }
 }
 
+// Of each channel alone, with any kernel size and stride. Weights: [plane][ky][kx] of float8.
+__kernel void depthwise(CONV_PARAMETERS, RESULT_PARAMETERS, const int padding,
+                        const int kernel_px, const int stride) {
+  const int column = get_global_id(0) * PIXELS, line = get_global_id(1), plane = get_global_id(2);
+  if (column >= out.z || line >= out.w || plane >= planes) return;
+  const int x = out.x + column, y = out.y + line;
+  float8 sum[PIXELS];
+#pragma unroll
+  for (int p = 0; p < PIXELS; ++p) sum[p] = BIAS(plane);
+  int tap = plane * kernel_px * kernel_px;
+  for (int ky = 0; ky < kernel_px; ++ky) {
+    const int from = pixel_at(src_rect, plane, x * stride - padding, y * stride - padding + ky);
+    for (int kx = 0; kx < kernel_px; ++kx, ++tap) {
+      const float8 w = vload8(tap, weights);
+#pragma unroll
+      for (int p = 0; p < PIXELS; ++p) {
+        sum[p] = fma(w, LOAD8(from + kx + p * stride, src), sum[p]);
+      }
+    }
+  }
+  const int to = pixel_at(dst_rect, plane, x, y);
+#pragma unroll
+  for (int p = 0; p < PIXELS; ++p) {
+    if (column + p < out.z) STORE8(ACTIVATE(sum[p], plane), to + p, dst);
+  }
+}
+
 // Transposed: input i reaches outputs i * stride - padding + [0, kernel_px). The pixels of an item
 // lie `stride` apart, so that they share their taps and read adjacent inputs.
 __kernel void transposed(CONV_PARAMETERS, RESULT_PARAMETERS, const int padding,

@@ -44,7 +44,9 @@ class EveryLayerTest : public ::testing::TestWithParam<Precision> {
                                    Activation::kGeluTanh, Activation::kSoftplus}) {
       Append(Activated(MakePlain(Op::kActivation, 5, 5, 1, 0, {}), curve));
     }
-    Append(MakeConv(Op::kConv, 5, 9, 2, 2, 0, random_));
+    Append(test::MakeGroupedConv(5, 5, 5, 3, 1, 1, random_));
+    Append(test::MakeGroupedConv(5, 5, 10, 3, 1, 1, random_));
+    Append(MakeConv(Op::kConv, 10, 9, 2, 2, 0, random_));
     const int up = Append(
         Activated(MakeConv(Op::kConvTranspose, 9, 5, 2, 2, 0, random_), Activation::kSigmoid));
     const int pool = Append(MakePlain(Op::kGlobalAveragePool, 5, 5, 1, 0, {}), {skip});
