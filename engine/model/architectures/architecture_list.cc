@@ -7,8 +7,10 @@
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
 #include "engine/model/architectures/architecture.h"
+#include "engine/model/architectures/artcnn.h"
 #include "engine/model/architectures/compact.h"
 #include "engine/model/architectures/cunet.h"
+#include "engine/model/architectures/dis.h"
 #include "engine/model/architectures/espcn.h"
 #include "engine/model/architectures/esrgan.h"
 #include "engine/model/architectures/span.h"
@@ -27,6 +29,8 @@ constexpr Architecture kArchitectures[] = {
     {"compact-leakyrelu", Never, CompactScale, BuildCompactLeakyRelu},
     {"span", RecogniseSpan, SpanScale, BuildSpan},
     {"espcn", RecogniseEspcn, EspcnScale, BuildEspcn},
+    {"artcnn", RecogniseArtCnn, ArtCnnScale, BuildArtCnn},
+    {"dis", RecogniseDis, DisScale, BuildDis},
     {"cunet", RecogniseCunet, CunetScale, BuildCunet},
 };
 
@@ -42,7 +46,8 @@ constexpr Missing kMissing[] = {
      "to be told whether it has ReLU or LeakyReLU: name 'compact-relu' or 'compact-leakyrelu' as "
      "the architecture in a model.json"},
     {"RealPLKSR or PLKSR", "feats.1.lk.conv.weight", "large kernels on some of the channels"},
-    {"MoSR", "gblocks.1.norm.weight", "depthwise convolutions and a normalisation of each pixel"},
+    {"MoSR", "gblocks.1.norm.weight",
+     "a normalisation of each pixel and parts of a layer's channels"},
     {"OmniSR", "residual_layer.0.residual_layer.0.layer.0.fn.0.weight", "attention"},
     {"HAT", "layers.0.residual_group.overlap_attn.qkv.weight", "attention"},
     {"ATD", "layers.0.residual_group.td", "attention"},
@@ -54,8 +59,9 @@ constexpr Missing kMissing[] = {
     {"GRL", "layers.0.blocks.0.attn.window_attn.attn_transform.logit_scale", "attention"},
     {"FDAT", "groups.0.blocks.0.inter.cg.1.weight", "attention"},
     {"DCTLSA", "B1.body.0.transformer_body.0.blocks.0.attn.qkv.weight", "attention"},
-    {"SAFMN", "feats.0.safm.aggr.weight", "depthwise convolutions and pooling to several sizes"},
-    {"Swift-SRGAN", "initial.cnn.depthwise.weight", "depthwise convolutions"},
+    {"SAFMN", "feats.0.safm.aggr.weight",
+     "a normalisation of each pixel and pooling to several sizes"},
+    {"Swift-SRGAN", "initial.cnn.depthwise.weight", "batch normalisation"},
 };
 
 std::string Names() {

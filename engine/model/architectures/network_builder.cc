@@ -83,8 +83,8 @@ int NetworkBuilder::AppendConv(int input, std::string_view name, const ConvOptio
   if (!ok()) return 0;
   const bool transposed = op == Op::kConvTranspose;
   const int64_t in = transposed ? shape[0] : shape[1], out = transposed ? shape[1] : shape[0];
-  const bool sound = in * options.groups == Channels(input) && out >= 1 && out <= kMaxChannels && shape[2] >= 1 &&
-                     shape[2] <= kMaxKernelPx && shape[3] == shape[2];
+  const bool sound = in * options.groups == Channels(input) && out >= 1 && out <= kMaxChannels &&
+                     shape[2] >= 1 && shape[2] <= kMaxKernelPx && shape[3] == shape[2];
   if (!sound) {
     Fail(absl::InvalidArgumentError(absl::StrCat(
         "tensor ", Quote(weight), " of ", DescribeShape(shape), " must be a square kernel of 1..",
@@ -117,11 +117,19 @@ int NetworkBuilder::ConvTranspose(int input, std::string_view name, const ConvOp
   return AppendConv(input, name, options, Op::kConvTranspose);
 }
 
-int NetworkBuilder::Conv(int input, Layer conv) {
-  conv.op = Op::kConv;
+int NetworkBuilder::AppendOwn(int input, Layer conv, Op op) {
+  conv.op = op;
   conv.inputs = {input};
   conv.out_channels = static_cast<int>(conv.bias.size());
   return Append(std::move(conv));
+}
+
+int NetworkBuilder::Conv(int input, Layer conv) {
+  return AppendOwn(input, std::move(conv), Op::kConv);
+}
+
+int NetworkBuilder::ConvTranspose(int input, Layer conv) {
+  return AppendOwn(input, std::move(conv), Op::kConvTranspose);
 }
 
 int NetworkBuilder::FullyConnected(int input, std::string_view name, Activation activation) {
@@ -205,6 +213,15 @@ int NetworkBuilder::PixelUnshuffle(int input, int factor) {
 int NetworkBuilder::Nearest(int input, int factor) {
   if (factor == 1) return input;
   return Append({.op = Op::kResizeNearest, .inputs = {input}, .factor = factor});
+}
+
+int NetworkBuilder::Bilinear(int input, int factor) {
+  if (factor == 1) return input;
+  return Append({.op = Op::kResizeBilinear, .inputs = {input}, .factor = factor});
+}
+
+int NetworkBuilder::Pad(int input, int padding_px, PadMode mode) {
+  return Append({.op = Op::kPad, .inputs = {input}, .padding_px = padding_px, .pad_mode = mode});
 }
 
 int NetworkBuilder::Crop(int input, int crop_px) {

@@ -40,8 +40,9 @@ class NetworkBuilder {
   int Conv(int input, std::string_view name, const ConvOptions& options);
   // NAME.weight [in][out][kernel][kernel].
   int ConvTranspose(int input, std::string_view name, const ConvOptions& options);
-  // A convolution whose weights are no tensor of the file as they are. Sets channels and inputs.
+  // Convolutions whose weights are no tensor of the file as they are. Set channels and inputs.
   int Conv(int input, Layer conv);
+  int ConvTranspose(int input, Layer conv);
   // On one value per channel; NAME.weight [out][in] or [out][in][1][1].
   int FullyConnected(int input, std::string_view name, Activation activation);
   // NAME.weight, one slope or one for each channel. Nothing else may read `input`.
@@ -54,11 +55,13 @@ class NetworkBuilder {
   int Mul(int a, int b) { return Join(Op::kMul, {a, b}); }
   int Concat(std::vector<int> inputs) { return Join(Op::kConcat, std::move(inputs)); }
   int GlobalAveragePool(int input);
-  // These three give `input` itself for a factor of 1.
+  // These four give `input` itself for a factor of 1.
   int PixelShuffle(int input, int factor);
   int PixelUnshuffle(int input, int factor);
   int Nearest(int input, int factor);
+  int Bilinear(int input, int factor);
   int Crop(int input, int crop_px);
+  int Pad(int input, int padding_px, PadMode mode);
 
   // Tensors that are not needed, as their names begin so.
   void Ignore(std::string_view prefix);
@@ -66,6 +69,8 @@ class NetworkBuilder {
   std::vector<float> Read(std::string_view name, const std::vector<int64_t>& shape);
   // The shape of a tensor. All zero after an error; so many axes in any case.
   std::vector<int64_t> Shape(std::string_view name, size_t axes);
+  // Of a layer's result.
+  int Channels(int layer) const { return network_.layers[layer].out_channels; }
   void Fail(absl::Status error);
   bool ok() const { return status_.ok(); }
 
@@ -78,8 +83,9 @@ class NetworkBuilder {
   int Join(Op op, std::vector<int> inputs);
   // Reads weights [first][second][kernel][kernel], either of which is `layer`'s number of results.
   int AppendConv(int input, std::string_view name, const ConvOptions& options, Op op);
+  // Those of a kConv or kConvTranspose that has its weights.
+  int AppendOwn(int input, Layer conv, Op op);
   std::vector<float> ReadBias(std::string_view name, int channels);
-  int Channels(int layer) const { return network_.layers[layer].out_channels; }
 
   const TensorFile& file_;
   Network network_;

@@ -1,6 +1,7 @@
 // What a network that ends with a pixel shuffle says of its scale.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
@@ -10,13 +11,16 @@
 
 namespace upscaled {
 
-// Of an RGB network by the channels of its last convolution. INVALID_ARGUMENT: no scale has so
-// many.
-inline absl::StatusOr<int> ScaleOfShuffle(int64_t channels) {
-  const int scale = static_cast<int>(std::lround(std::sqrt(static_cast<double>(channels) / 3)));
-  if (scale >= 1 && scale <= kMaxScale && channels == 3 * scale * scale) return scale;
+// By the channels of the convolution before it, of which each pixel gets so many planes.
+// INVALID_ARGUMENT: no scale has so many.
+inline absl::StatusOr<int> ScaleOfShuffle(int64_t channels, int64_t planes = 3) {
+  const double area =
+      static_cast<double>(channels) / static_cast<double>(std::max<int64_t>(planes, 1));
+  const int scale = static_cast<int>(std::lround(std::sqrt(std::max(area, 0.0))));
+  if (scale >= 1 && scale <= kMaxScale && channels == planes * scale * scale) return scale;
   return absl::InvalidArgumentError(absl::StrCat("its last convolution gives ", channels,
-                                                 " channels, must be 3 for each of s x s pixels"));
+                                                 " channels, must be ", planes,
+                                                 " for each of s x s pixels"));
 }
 
 }  // namespace upscaled

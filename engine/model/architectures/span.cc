@@ -80,8 +80,7 @@ int AddConv(NetworkBuilder& builder, int input, std::string_view name,
   // [out][middle * taps], then for each tap [out][in].
   const Matrix late = Multiply(Matrix::Of(third, out), Matrix::Of(second, wide));
   const Matrix early = Matrix::Of(first, middle);
-  Layer conv{
-      .name = std::string(name), .kernel_px = 3, .padding_px = 1, .activation = activation};
+  Layer conv{.name = std::string(name), .kernel_px = 3, .padding_px = 1, .activation = activation};
   conv.weights.resize(static_cast<size_t>(out) * in * kTaps);
   conv.bias.resize(out);
   for (int64_t o = 0; o < out; ++o) {

@@ -247,6 +247,76 @@ TEST(SpanTest, Errors) {
               "to 97, must be 1..96 outside");
 }
 
+// One block of 4 channels.
+Shapes ArtCnn(int planes, int scale) {
+  Shapes shapes = ConvShapes("conv0", 4, planes, 3) + ConvShapes("res_block.1", 4, 4, 3);
+  for (const char* conv : {"0.0", "1.0", "2"}) {
+    shapes = shapes + ConvShapes(absl::StrCat("res_block.0.conv.", conv), 4, 4, 3);
+  }
+  return shapes + ConvShapes("depth_to_space.upscale.0", planes * scale * scale, 4, 3);
+}
+
+TEST(ArtCnnTest, OfLumaTheColourIsResizedBeside) {
+  const auto rgb = Build(ArtCnn(3, 4));
+  ASSERT_TRUE(rgb.ok()) << rgb.status();
+  EXPECT_EQ(rgb->scale, 4);
+  EXPECT_EQ(rgb->layers.back().op, Op::kPixelShuffle);
+  const auto luma = Build(ArtCnn(1, 4));
+  ASSERT_TRUE(luma.ok()) << luma.status();
+  EXPECT_EQ(luma->scale, 4);
+  EXPECT_EQ(luma->pad_px, 0);
+  EXPECT_EQ(luma->layers.back().op, Op::kAdd);
+}
+
+TEST(ArtCnnTest, Errors) {
+  ExpectError(Build(ArtCnn(1, 8)), absl::StatusCode::kUnimplemented, "resized by 8, only by 1..7");
+  Shapes shapes = ArtCnn(1, 2);
+  shapes[shapes.size() - 2].shape[0] = 6;
+  ExpectError(Build(shapes), absl::StatusCode::kInvalidArgument,
+              "gives 6 channels, must be 1 for each");
+  shapes = ArtCnn(3, 2);
+  shapes.erase(shapes.begin() + 2, shapes.begin() + 4);
+  ExpectError(Build(shapes), absl::StatusCode::kInvalidArgument,
+              "lacks the tensor 'res_block.1.weight'");
+}
+
+// One depthwise block of 6 channels, and so many stages of x2.
+Shapes Dis(int stages) {
+  Shapes shapes = ConvShapes("head", 6, 3, 3) + ConvShapes("fusion", 6, 6, 3) +
+                  ConvShapes("tail", 3, 6, 3) +
+                  Shapes{{"head_act.weight", {6}},
+                         {"body.0.act.weight", {6}},
+                         {"body.0.dw_conv.depthwise.weight", {6, 1, 3, 3}},
+                         {"body.0.dw_conv.pointwise.weight", {6, 6, 1, 1}}};
+  for (int i = 0; i < stages; ++i) {
+    const std::string name = stages == 1 ? "upsampler" : absl::StrCat("upsampler.", i);
+    shapes = shapes + ConvShapes(name + ".conv", 24, 6, 3) + Shapes{{name + ".act.weight", {6}}};
+  }
+  return shapes;
+}
+
+TEST(DisTest, ScaleFollowsFromTheStages) {
+  for (const int stages : {0, 1, 2, 3}) {
+    const auto network = Build(Dis(stages));
+    ASSERT_TRUE(network.ok()) << network.status();
+    EXPECT_EQ(network->scale, 1 << stages);
+    EXPECT_EQ(network->layers[2].op, Op::kGroupedConv);
+    EXPECT_EQ(network->layers[2].groups, 6);
+  }
+}
+
+TEST(DisTest, Errors) {
+  ExpectError(Build(Dis(5)), absl::StatusCode::kInvalidArgument, "scales by 32 or more");
+  Shapes shapes = Dis(1);
+  shapes.back().shape = {5};
+  ExpectError(Build(shapes), absl::StatusCode::kInvalidArgument,
+              "gives 24 channels, must be 5 for each");
+  shapes = Dis(0);
+  shapes[8].shape = {6, 2, 3, 3};
+  ExpectError(Build(shapes), absl::StatusCode::kInvalidArgument,
+              "'body.0.dw_conv.depthwise.weight' of 6x2x3x3 must be a square kernel");
+}
+
 TEST(ArchitecturesTest, WhatIsMissingIsNamed) {
   ExpectError(Build({{"layers.0.residual_group.overlap_attn.qkv.weight", {1}}}),
               absl::StatusCode::kUnimplemented,

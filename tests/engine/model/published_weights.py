@@ -149,6 +149,100 @@ class Span(nn.Module):
         return self.upsampler(self.conv_cat(torch.cat([features, self.conv_2(y), first, middle], 1)))
 
 
+def catmull_rom(x, factor):
+    """Along both axes, as products with matrices; edges repeated."""
+    def matrix(size):
+        m = torch.zeros(size * factor, size)
+        for out in range(size * factor):
+            position = (out + 0.5) / factor - 0.5
+            for tap in range(int(position // 1) - 1, int(position // 1) + 3):
+                t = abs(position - tap)
+                weight = 1.5 * t**3 - 2.5 * t**2 + 1 if t < 1 else -0.5 * t**3 + 2.5 * t**2 - 4 * t + 2
+                m[out, min(max(tap, 0), size - 1)] += weight
+        return m
+    return matrix(x.shape[2]) @ x @ matrix(x.shape[3]).T
+
+
+class Luma(nn.Module):
+    """A network of one plane as a network of three: luma by BT.709, colour by Catmull-Rom."""
+
+    def __init__(self, inner, scale):
+        super().__init__()
+        self.inner, self.scale = inner, scale
+
+    def published(self):
+        return self.inner.state_dict()
+
+    def forward(self, x):
+        red, green, blue = x[:, :1], x[:, 1:2], x[:, 2:]
+        luma = 0.2126 * red + 0.7152 * green + 0.0722 * blue
+        # As YCbCr, whose chroma is resized.
+        cb, cr = (catmull_rom((c - luma) / d, self.scale) for c, d in ((blue, 1.8556), (red, 1.5748)))
+        y = self.inner(luma)
+        r, b = y + 1.5748 * cr, y + 1.8556 * cb
+        return torch.cat([r, (y - 0.2126 * r - 0.0722 * b) / 0.7152, b], 1)
+
+
+class ArtCnn(nn.Module):
+    def __init__(self, scale, blocks, width, planes=3):
+        super().__init__()
+        def conv(inputs=width, outputs=width):
+            return nn.Conv2d(inputs, outputs, 3, padding=1)
+        def block():
+            module = nn.Module()
+            module.conv = nn.Sequential(nn.Sequential(conv(), nn.ReLU()), nn.Sequential(conv(), nn.ReLU()), conv())
+            module.forward = lambda x: x + module.conv(x)
+            return module
+        self.conv0 = conv(planes)
+        self.res_block = nn.Sequential(*[block() for _ in range(blocks)], conv())
+        self.depth_to_space = nn.Module()
+        self.depth_to_space.upscale = nn.Sequential(conv(width, planes * scale**2), nn.PixelShuffle(scale))
+
+    def forward(self, x):
+        x = self.conv0(x)
+        return self.depth_to_space.upscale(x + self.res_block(x))
+
+
+class Dis(nn.Module):
+    def __init__(self, scale, blocks, width, depthwise=False, planes=3):
+        super().__init__()
+        self.scale = scale
+        def conv(inputs=width, outputs=width, **options):
+            return nn.Conv2d(inputs, outputs, 3, padding=1, **options)
+        def prelu():
+            act = nn.PReLU(width)
+            nn.init.uniform_(act.weight, -0.2, 0.5)
+            return act
+        def block():
+            module = nn.Module()
+            module.act = prelu()
+            if depthwise:
+                module.dw_conv = nn.Module()
+                module.dw_conv.depthwise = conv(groups=width, bias=False)
+                module.dw_conv.pointwise = nn.Conv2d(width, width, 1, bias=False)
+                module.forward = lambda x: x + module.act(module.dw_conv.pointwise(module.dw_conv.depthwise(x)))
+            else:
+                module.conv1, module.conv2 = conv(bias=False), conv(bias=False)
+                module.forward = lambda x: x + module.conv2(module.act(module.conv1(x)))
+            return module
+        def stage(factor):
+            module = nn.Module()
+            module.conv, module.act = conv(width, width * factor**2), prelu()
+            module.forward = lambda x: module.act(F.pixel_shuffle(module.conv(x), factor))
+            return module
+        self.head, self.head_act, self.fusion, self.tail = conv(planes), prelu(), conv(), conv(width, planes)
+        self.body = nn.Sequential(*[block() for _ in range(blocks)])
+        self.upsampler = {1: nn.Identity, 2: lambda: stage(2), 3: lambda: stage(3),
+                          4: lambda: nn.Sequential(stage(2), stage(2))}[scale]()
+
+    def forward(self, x):
+        features = self.head_act(self.head(x))
+        result = self.tail(self.upsampler(self.fusion(self.body(features)) + features))
+        if self.scale == 1:
+            return result + x
+        return result + F.interpolate(x, scale_factor=self.scale, mode="bilinear", align_corners=False)
+
+
 def unet_convs(inputs, middle, outputs, excite):
     module = nn.Module()
     module.conv = nn.Sequential(nn.Conv2d(inputs, middle, 3), nn.LeakyReLU(0.1),
@@ -279,6 +373,14 @@ NETWORKS = {
     "span-x4": (lambda: Span(4), (17, 23)),
     "span-x2": (lambda: Span(2, width=52, norm=False), (16, 21)),
     "espcn-x2": (lambda: Espcn(2), (17, 23)),
+    "artcnn-x2": (lambda: ArtCnn(2, 8, 64), (17, 22)),
+    "artcnn-x4": (lambda: ArtCnn(4, 2, 24), (9, 11)),
+    "artcnn-luma-x2": (lambda: Luma(ArtCnn(2, 4, 32, planes=1), 2), (17, 22)),
+    "artcnn-luma-x3": (lambda: Luma(ArtCnn(3, 1, 16, planes=1), 3), (1, 13)),
+    "dis-x4": (lambda: Dis(4, 4, 32), (11, 17)),
+    "dis-x3-depthwise": (lambda: Dis(3, 4, 24, depthwise=True), (13, 18)),
+    "dis-x1": (lambda: Dis(1, 3, 16), (14, 19)),
+    "dis-luma-x2": (lambda: Luma(Dis(2, 2, 16, depthwise=True, planes=1), 2), (12, 17)),
     "cunet-x1": (lambda: Cunet(1), (21, 26)),
     "cunet-x2": (lambda: Cunet(2), (21, 26)),
     "cugan-x3": (lambda: Cunet(3), (21, 26)),
