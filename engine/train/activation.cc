@@ -8,7 +8,18 @@ namespace upscaled::train {
 // The loops are written so that they become vector instructions: without branches, and without
 // arithmetic that one of two cases alone does.
 
-bool ActivationSupports(const Layer& layer) { return layer.activation != Activation::kClip; }
+bool ActivationSupports(const Layer& layer) {
+  switch (layer.activation) {
+    case Activation::kNone:
+    case Activation::kRelu:
+    case Activation::kLeakyRelu:
+    case Activation::kPRelu:
+    case Activation::kSigmoid:
+      return true;
+    default:
+      return false;
+  }
+}
 
 template <typename Real>
 void LeakyRelu<Real>::Forward(const Real* /*params*/, Sources src, Tensor<Real>& dst) {

@@ -304,6 +304,9 @@ TEST(TrainedNetworkTest, RefusesWhatItCannotTrain) {
   network.layers[3].activation = Activation::kClip;
   EXPECT_EQ(TrainedNetwork<float>::Create(network, {30, 30}, 1).status(),
             absl::UnimplementedError("layer 'c': cannot be trained with a clip"));
+  network.layers[3].activation = Activation::kSilu;
+  EXPECT_EQ(TrainedNetwork<float>::Create(network, {30, 30}, 1).status().code(),
+            absl::StatusCode::kUnimplemented);
   network.layers[3].activation = Activation::kNone;
   network.layers[10].op = Op::kResizeBilinear;
   EXPECT_EQ(TrainedNetwork<float>::Create(network, {30, 30}, 1).status().code(),
