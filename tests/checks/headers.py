@@ -19,12 +19,25 @@ INCLUDE = re.compile(r'^#include [<"](.+)[>"]', re.M)
 CUDA = "/usr/local/cuda/include"
 OPTIONAL = {"CL/opencl.hpp": "opencl", "cuda_runtime_api.h": "cuda"}  # a plugin's folders without it are left out
 
-# Largest first: a header is given the first that it includes all of.
+# A header is given the first that it includes all of.
+STATUS_OR, MUTEX, TIME = "absl/status/statusor.h", "absl/synchronization/mutex.h", "absl/time/time.h"
+SERVER = (STATUS_OR, MUTEX, TIME, "filesystem", "functional", "map", "thread")
+CONTRACT = "upscale/v1/upscale.pb.h"
 PRECOMPILED = (
-    ("absl/status/statusor.h", "absl/synchronization/mutex.h", "upscale/v1/upscale.pb.h"),
-    ("absl/status/statusor.h", "absl/synchronization/mutex.h"),
-    ("absl/status/statusor.h",),
+    (*SERVER, CONTRACT),
+    SERVER,
+    (STATUS_OR, MUTEX, CONTRACT),
+    (STATUS_OR, MUTEX, "functional", "map"),
+    (STATUS_OR, MUTEX),
+    (STATUS_OR, "filesystem"),
+    (STATUS_OR, TIME),
+    (STATUS_OR,),
+    ("CLI/CLI.hpp",),
+    ("absl/status/status.h", "algorithm"),
     ("absl/status/status.h",),
+    (TIME,),
+    ("algorithm",),
+    ("string_view",),
 )
 
 

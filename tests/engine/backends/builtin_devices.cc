@@ -5,6 +5,8 @@ namespace upscaled::test {
 
 std::vector<std::string> TestedDevices() { return {"cpu", "reference"}; }
 
+bool DevicesAreEmulated() { return false; }
+
 absl::StatusOr<std::unique_ptr<Backend>> CreateTestedBackend(const std::string& device,
                                                              BackendOptions options) {
   absl::StatusOr<std::unique_ptr<Backend>> backend = CreateBackend(device, options);

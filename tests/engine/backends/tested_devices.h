@@ -13,6 +13,9 @@ namespace upscaled::test {
 // As CreateBackend takes them; names of tests, too.
 std::vector<std::string> TestedDevices();
 
+// Whether plain code plays the device's part: then few random networks have to do.
+bool DevicesAreEmulated();
+
 // UNAVAILABLE where the machine has no such device: the test should skip itself.
 absl::StatusOr<std::unique_ptr<Backend>> CreateTestedBackend(const std::string& device,
                                                              BackendOptions options = {});

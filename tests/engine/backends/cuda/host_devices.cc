@@ -5,6 +5,8 @@ namespace upscaled::test {
 
 std::vector<std::string> TestedDevices() { return {"cuda"}; }
 
+bool DevicesAreEmulated() { return true; }
+
 absl::StatusOr<std::unique_ptr<Backend>> CreateTestedBackend(const std::string& device,
                                                              BackendOptions options) {
   return CreateCudaBackend(device, options);

@@ -5,6 +5,8 @@ namespace upscaled::test {
 
 std::vector<std::string> TestedDevices() { return {"opencl"}; }
 
+bool DevicesAreEmulated() { return false; }
+
 absl::StatusOr<std::unique_ptr<Backend>> CreateTestedBackend(const std::string& device,
                                                              BackendOptions options) {
   options.cache_folder = UPSCALED_TEST_PROGRAMS;
