@@ -48,7 +48,7 @@ VALUES = {
     "prometheus": ("that scrapes the replicas",
                    (SCALED, "spec.triggers.1.metadata.serverAddress"), (SCALED, "spec.triggers.2.metadata.serverAddress")),
     "workers": ("how many, where there are any", (WORKERS, "spec.replicas")),
-    "workerSecret": ("has queue, the URL of a Redis, and key, of `upscaled keys new`",
+    "workerSecret": ("has queue, the URL of a Redis or NATS, and key, of `upscaled keys new`",
                      (WORKERS, f"{POD}.containers.0.env.1.valueFrom.secretKeyRef.name"),
                      (WORKERS, f"{POD}.containers.0.env.2.valueFrom.secretKeyRef.name")),
     "jobsClaim": ("of the volume that workers and submitters share",
