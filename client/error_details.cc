@@ -29,10 +29,12 @@ std::optional<T> Payload(const absl::Status& status, absl::string_view url) {
 
 ErrorOrigin OriginOf(const grpc::Status& status, grpc::ChannelInterface& channel) {
   // Our server explains its errors, so these without details are gRPC's own. A proxy whose server
-  // is killed breaks the stream off, which gRPC calls INTERNAL (behind nginx) or UNKNOWN (HAProxy).
+  // is killed breaks the stream off, which gRPC calls INTERNAL (behind nginx) or UNKNOWN (HAProxy);
+  // CANCELLED was seen behind nginx, too, while servers came and went.
   const bool of_connections = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
                               status.error_code() == grpc::StatusCode::INTERNAL ||
-                              status.error_code() == grpc::StatusCode::UNKNOWN;
+                              status.error_code() == grpc::StatusCode::UNKNOWN ||
+                              status.error_code() == grpc::StatusCode::CANCELLED;
   const bool broken = of_connections && status.error_details().empty();
   const bool never_connected = status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED &&
                                channel.GetState(/*try_to_connect=*/false) != GRPC_CHANNEL_READY;
@@ -41,8 +43,10 @@ ErrorOrigin OriginOf(const grpc::Status& status, grpc::ChannelInterface& channel
 
 }  // namespace
 
-absl::Status FromGrpcStatus(const grpc::Status& status, grpc::ChannelInterface& channel) {
+absl::Status FromGrpcStatus(const grpc::Status& status, grpc::ChannelInterface& channel,
+                            const std::stop_token& stop) {
   if (status.ok()) return absl::OkStatus();
+  if (stop.stop_requested()) return absl::CancelledError("cancelled");
   absl::Status result(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
   google::rpc::Status details;
   if (details.ParseFromString(status.error_details())) {

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <stop_token>
 #include <string>
 
 #include "absl/status/status.h"
@@ -32,8 +33,9 @@ struct ErrorDetails {
 };
 
 // The outcome of a call over `channel`, whose state tells a slow server from one that cannot be
-// reached when a deadline passes.
-absl::Status FromGrpcStatus(const grpc::Status& status, grpc::ChannelInterface& channel);
+// reached when a deadline passes. CANCELLED, and local, when it failed and `stop` was requested.
+absl::Status FromGrpcStatus(const grpc::Status& status, grpc::ChannelInterface& channel,
+                            const std::stop_token& stop = {});
 
 // The server's error for one tile, as if it were the outcome of a call.
 absl::Status FromTileError(const ::upscale::v1::TileError& error);

@@ -39,8 +39,7 @@ absl::Status ImageCall::Run(const ImageRequest& request, std::stop_token stop,
   // The first cause: what went wrong here made us cancel the call.
   RETURN_IF_ERROR(uploaded);
   RETURN_IF_ERROR(downloaded);
-  if (!finished.ok() && stop.stop_requested()) return absl::CancelledError("cancelled");
-  if (!finished.ok()) return FromGrpcStatus(finished, channel_);
+  if (!finished.ok()) return FromGrpcStatus(finished, channel_, stop);
   return CheckComplete(result);
 }
 

@@ -44,7 +44,7 @@ RetryClock& RetryClock::Real() {
 
 bool IsRetryable(const absl::Status& status) {
   const ErrorDetails details = DetailsOf(status);
-  if (absl::IsInternal(status) || absl::IsUnknown(status)) {
+  if (absl::IsInternal(status) || absl::IsUnknown(status) || absl::IsCancelled(status)) {
     return details.origin == ErrorOrigin::kConnection;
   }
   // A call's deadline that cannot be met now cannot be met later either.

@@ -39,8 +39,8 @@ struct Attempt {
   bool repeatable = true;
 };
 
-// UNAVAILABLE; INTERNAL and UNKNOWN of a connection that broke; RESOURCE_EXHAUSTED when the server
-// says when to come back (AIP-194).
+// UNAVAILABLE; INTERNAL, UNKNOWN and CANCELLED of a connection that broke; RESOURCE_EXHAUSTED when
+// the server says when to come back (AIP-194).
 bool IsRetryable(const absl::Status& status);
 
 // Calls `attempt` with 1, 2, ... until it succeeds, fails for good, a bound of `policy` is reached,

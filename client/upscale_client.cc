@@ -89,7 +89,7 @@ absl::StatusOr<Response> UpscaleClient::UnaryCall(const RetryPolicy& policy, std
     grpc::ClientContext context;
     SetUp(context, deadline);
     std::stop_callback cancel(stop, [&] { context.TryCancel(); });
-    return {FromGrpcStatus(call(&context, &response), *channel_)};
+    return {FromGrpcStatus(call(&context, &response), *channel_, stop)};
   };
   RETURN_IF_ERROR(RunWithRetries(policy, clock_, deadline, stop, attempt, IgnoreWait));
   return response;
@@ -181,8 +181,7 @@ absl::Status UpscaleClient::UpscaleTiles(
     }
     sender.join();
     const grpc::Status finished = stream->Finish();
-    if (!finished.ok() && stop.stop_requested()) return {absl::CancelledError("cancelled")};
-    return {finished.ok() ? refusal : FromGrpcStatus(finished, *channel_)};
+    return {finished.ok() ? refusal : FromGrpcStatus(finished, *channel_, stop)};
   };
   const absl::Status status = RunWithRetries(retry_, clock_, deadline, stop, attempt, IgnoreWait);
   if (!status.ok() && status != refusal) return status;
@@ -246,7 +245,7 @@ absl::StatusOr<v1::AddModelResponse> UpscaleClient::AddModel(const v1::AddModelS
   writer->WritesDone();
   const grpc::Status finished = writer->Finish();
   RETURN_IF_ERROR(read);
-  RETURN_IF_ERROR(FromGrpcStatus(finished, *channel_));
+  RETURN_IF_ERROR(FromGrpcStatus(finished, *channel_, stop));
   return response;
 }
 
@@ -264,7 +263,7 @@ absl::Status UpscaleClient::ExportModel(
   if (!taken.ok()) context.TryCancel();
   const grpc::Status finished = reader->Finish();
   RETURN_IF_ERROR(taken);
-  return FromGrpcStatus(finished, *channel_);
+  return FromGrpcStatus(finished, *channel_, stop);
 }
 
 absl::StatusOr<v1::GetUsageResponse> UpscaleClient::GetUsage(const v1::GetUsageRequest& request,

@@ -30,8 +30,8 @@ TEST(ErrorDetailsTest, KeepsWhatTheServerSaid) {
 }
 
 TEST(ErrorDetailsTest, BareErrorsOfStreamsAriseOnTheWay) {
-  for (const auto code :
-       {grpc::StatusCode::UNAVAILABLE, grpc::StatusCode::INTERNAL, grpc::StatusCode::UNKNOWN}) {
+  for (const auto code : {grpc::StatusCode::UNAVAILABLE, grpc::StatusCode::INTERNAL,
+                          grpc::StatusCode::UNKNOWN, grpc::StatusCode::CANCELLED}) {
     EXPECT_EQ(DetailsOf(Convert({code, "Stream removed"})).origin, ErrorOrigin::kConnection)
         << code;
     EXPECT_EQ(DetailsOf(Convert(ServerError(code, "", "REASON"))).origin, ErrorOrigin::kServer)
@@ -44,6 +44,17 @@ TEST(ErrorDetailsTest, BareErrorsOfStreamsAriseOnTheWay) {
 TEST(ErrorDetailsTest, DeadlineWithoutAConnectionArisesOnTheWay) {
   EXPECT_EQ(DetailsOf(Convert({grpc::StatusCode::DEADLINE_EXCEEDED, ""})).origin,
             ErrorOrigin::kConnection);
+}
+
+TEST(ErrorDetailsTest, WhatWasStoppedHereIsNoErrorOfTheWay) {
+  const auto channel = grpc::CreateChannel("127.0.0.1:1", grpc::InsecureChannelCredentials());
+  std::stop_source stop;
+  stop.request_stop();
+  const grpc::Status cancelled(grpc::StatusCode::CANCELLED, "");
+  const absl::Status status = FromGrpcStatus(cancelled, *channel, stop.get_token());
+  EXPECT_TRUE(absl::IsCancelled(status)) << status;
+  EXPECT_EQ(DetailsOf(status).origin, ErrorOrigin::kLocal);
+  EXPECT_TRUE(FromGrpcStatus(grpc::Status::OK, *channel, stop.get_token()).ok());
 }
 
 TEST(ErrorDetailsTest, GarbageDetailsAreIgnored) {
@@ -74,7 +85,9 @@ TEST(ErrorsTest, ExitCodes) {
   EXPECT_EQ(ExitCodeFor(absl::PermissionDeniedError("")), kExitLocalError);
   EXPECT_EQ(ExitCodeFor(absl::CancelledError("")), kExitInterrupted);
   EXPECT_EQ(ExitCodeFor(Convert({grpc::StatusCode::UNAVAILABLE, ""})), kExitCannotConnect);
-  EXPECT_EQ(ExitCodeFor(Convert({grpc::StatusCode::CANCELLED, ""})), kExitRpcFailed);
+  EXPECT_EQ(ExitCodeFor(Convert({grpc::StatusCode::CANCELLED, ""})), kExitCannotConnect);
+  EXPECT_EQ(ExitCodeFor(Convert(ServerError(grpc::StatusCode::CANCELLED, "", "CANCELLED"))),
+            kExitRpcFailed);
   EXPECT_EQ(ExitCodeFor(Convert({grpc::StatusCode::INVALID_ARGUMENT, ""})), kExitRpcFailed);
 }
 

@@ -76,9 +76,9 @@ TEST_F(RetryTest, BrokenStreamsAreTriedAgain) {
   const auto channel = grpc::CreateChannel("127.0.0.1:1", grpc::InsecureChannelCredentials());
   for (int code = 1; code <= 16; ++code) {
     const auto grpc_code = static_cast<grpc::StatusCode>(code);
-    const bool broken = grpc_code == grpc::StatusCode::UNAVAILABLE ||
-                        grpc_code == grpc::StatusCode::INTERNAL ||
-                        grpc_code == grpc::StatusCode::UNKNOWN;
+    const bool broken =
+        grpc_code == grpc::StatusCode::UNAVAILABLE || grpc_code == grpc::StatusCode::INTERNAL ||
+        grpc_code == grpc::StatusCode::UNKNOWN || grpc_code == grpc::StatusCode::CANCELLED;
     EXPECT_EQ(TriesFor(FromGrpcStatus({grpc_code, "RST_STREAM"}, *channel)), broken ? 4 : 1)
         << code;
   }
