@@ -48,6 +48,9 @@ FAMILIES = [
     Family("UltraCompact", "2x-AnimeJaNai UltraCompact", lambda: weights.Srvgg(2, convs=8), (480, 270)),
     Family("SuperUltraCompact", "2x-AnimeJaNai SuperUltraCompact", lambda: weights.Srvgg(2, convs=8, width=24), (480, 270)),
     Family("SPAN", "4xSPANkendata, 2x-ModernSpanimation", lambda: weights.Span(4), (480, 270)),
+    Family("ArtCNN-R8F64", "ArtCNN R8F64", lambda: weights.ArtCnn(2, 8, 64), (240, 135)),
+    Family("ArtCNN-R4F32-luma", "ArtCNN R4F32 of luma", lambda: weights.Luma(weights.ArtCnn(2, 4, 32, planes=1), 2), (480, 270)),
+    Family("DIS", "DIS of 4 blocks", lambda: weights.Dis(4, 4, 32), (480, 270)),
     Family("cunet-x2", "waifu2x cunet, Real-CUGAN up2x", lambda: weights.Cunet(2), (240, 135)),
     Family("cugan-x4", "Real-CUGAN up4x", lambda: weights.Cunet(4), (240, 135)),
 ]
