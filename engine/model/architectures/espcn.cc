@@ -15,16 +15,16 @@ namespace {
 constexpr int kKernelPx = 3;
 constexpr float kSlope = 0.1f;
 
-std::string Module(int number) { return absl::StrCat("conv", number); }
+std::string ConvName(int number) { return absl::StrCat("conv", number); }
 
-bool HasConv(const TensorFile& file, int number) {
-  const TensorInfo* weight = file.Find(Module(number) + ".weight");
+bool HasNumberedConv(const TensorFile& file, int number) {
+  const TensorInfo* weight = file.Find(ConvName(number) + ".weight");
   return weight != nullptr && weight->shape.size() == 4;
 }
 
 int CountConvs(const TensorFile& file) {
   int count = 0;
-  while (HasConv(file, count + 1)) ++count;
+  while (HasNumberedConv(file, count + 1)) ++count;
   return count;
 }
 
@@ -46,7 +46,7 @@ bool RecogniseEspcn(const TensorFile& file) {
 absl::StatusOr<int> EspcnScale(const TensorFile& file) {
   const int convs = CountConvs(file);
   if (convs == 0) return absl::InvalidArgumentError("lacks the tensor 'conv1.weight'");
-  return ScaleOfShuffle(file.Find(Module(convs) + ".weight")->shape[0]);
+  return ScaleOfShuffle(file.Find(ConvName(convs) + ".weight")->shape[0]);
 }
 
 void BuildEspcn(NetworkBuilder& builder) {
@@ -55,10 +55,10 @@ void BuildEspcn(NetworkBuilder& builder) {
   int x = builder.Input();
   const int convs = CountConvs(builder.file());
   for (int i = 1; i < convs; ++i) {
-    x = builder.Conv(x, Module(i),
+    x = builder.Conv(x, ConvName(i),
                      {.padding_px = 0, .activation = Activation::kLeakyRelu, .slope = kSlope});
   }
-  builder.PixelShuffle(builder.Conv(x, Module(convs), {.padding_px = 0}), *scale);
+  builder.PixelShuffle(builder.Conv(x, ConvName(convs), {.padding_px = 0}), *scale);
 }
 
 absl::StatusOr<std::vector<NamedTensor>> EspcnTensors(const Network& network) {
@@ -77,10 +77,10 @@ absl::StatusOr<std::vector<NamedTensor>> EspcnTensors(const Network& network) {
           "networks whose weights say alone what they are"));
     }
     if (i > convs) break;
-    tensors.push_back({Module(i) + ".weight",
+    tensors.push_back({ConvName(i) + ".weight",
                        {layer.out_channels, layer.in_channels, kKernelPx, kKernelPx},
                        layer.weights});
-    tensors.push_back({Module(i) + ".bias", {layer.out_channels}, layer.bias});
+    tensors.push_back({ConvName(i) + ".bias", {layer.out_channels}, layer.bias});
   }
   return tensors;
 }
