@@ -9,7 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/flags.h"
-#include "client/http/http_target.h"
+#include "client/jobs/url_file.h"
 #include "engine/base/status_macros.h"
 
 namespace upscaled::client {
@@ -46,7 +46,7 @@ absl::Status SameError(absl::string_view path) {
 // "cat.jpg" of "pets/cat.jpg" and of "https://host/pets/cat.jpg?size=9"; empty without a name.
 fs::path FileNameOf(const std::string& input) {
   if (input == kStandardStream) return {};
-  if (!IsHttpUrl(input)) return fs::path(input).filename();
+  if (!IsUrl(input)) return fs::path(input).filename();
   const std::string url = input.substr(0, input.find_first_of("?#"));
   const size_t path = url.find('/', url.find("://") + 3);
   return path == std::string::npos ? fs::path() : fs::path(url.substr(path)).filename();
@@ -142,7 +142,7 @@ absl::StatusOr<ImagePlan> PlanFile(const std::string& input, const std::string& 
 
 absl::StatusOr<ImagePlan> PlanImages(const std::string& input, const std::string& output,
                                      v1::ImageFormat format) {
-  if (input == kStandardStream || IsHttpUrl(input)) return PlanFile(input, output, format);
+  if (input == kStandardStream || IsUrl(input)) return PlanFile(input, output, format);
   std::error_code error;
   const fs::file_status status = fs::status(input, error);
   if (!fs::exists(status)) {

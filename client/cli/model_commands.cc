@@ -57,7 +57,7 @@ absl::StatusOr<std::unique_ptr<ImageSource>> OpenModel(const AddModelFlags& flag
     return absl::InvalidArgumentError(
         "a model from a URL needs its --sha256, which whoever publishes it tells");
   }
-  ASSIGN_OR_RETURN(UniqueFd file, Download(flags.from, kMaxModelBytes, std::move(stop)));
+  ASSIGN_OR_RETURN(UniqueFd file, Download(flags.from, kMaxModelBytes, {}, std::move(stop)));
   struct stat info {};
   if (fstat(file.get(), &info) != 0) return absl::UnavailableError("the file is gone");
   return std::make_unique<FileSource>(flags.from, std::move(file), info.st_size);

@@ -19,6 +19,7 @@
 #include "client/cli/queue_flags.h"
 #include "client/http/http_target.h"
 #include "client/jobs/task.h"
+#include "client/jobs/url_file.h"
 #include "client/random_uuid.h"
 #include "engine/base/status_macros.h"
 #include "nlohmann/json.hpp"
@@ -83,7 +84,7 @@ absl::StatusOr<std::vector<std::string>> ReadList(const std::string& path) {
 }
 
 std::string Absolute(const std::string& path) {
-  if (IsHttpUrl(path)) return path;
+  if (IsUrl(path)) return path;
   return std::filesystem::absolute(path).lexically_normal();
 }
 

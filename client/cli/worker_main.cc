@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 
 #include "CLI/CLI.hpp"
@@ -15,7 +16,7 @@
 #include "client/cli/flags.h"
 #include "client/cli/interrupt.h"
 #include "client/cli/queue_flags.h"
-#include "client/jobs/result_folder.h"
+#include "client/jobs/result_store.h"
 #include "client/jobs/webhook.h"
 #include "client/jobs/worker.h"
 #include "engine/base/status_macros.h"
@@ -31,7 +32,7 @@ Examples:
   upscale-worker --local --until-empty                # this machine, what 'upscale submit' has left
   upscale-worker --server images.example.org --tls    # goes on until SIGTERM
 
-A result is a file of the results' folder, named by what it follows from: source, options, weights and
+A result is a file of the results' folder, or an object, named by what it follows from: source, options, weights and
 arithmetic. What is there is not computed again; jobs that fail for good leave errors/ID.json.
 SIGTERM lets jobs end within --drain-timeout and hands the others back; a second signal ends at once,
 and their leases run out. Either way no job is lost.
@@ -44,7 +45,7 @@ struct WorkerFlags {
   QueueFlags queue;
   std::string results;
   std::string webhook_secret_file;
-  WorkerOptions options;
+  WorkerOptions options{.s3 = S3Access::FromEnvironment()};
   double lease_s = absl::ToDoubleSeconds(WorkerOptions().lease);
   double drain_s = absl::ToDoubleSeconds(WorkerOptions().drain);
   bool quiet = false;
@@ -57,7 +58,11 @@ void WorkerFlags::AddTo(CLI::App& command) {
     return command.add_option(name, value, description)->type_name(type)->capture_default_str();
   };
   queue.AddTo(command);
-  add("--results", results, "DIR", "Folder of results; default: results/ in that of the queue");
+  add("--results", results, "DIR|URL",
+      "Folder of results, or s3://BUCKET/PREFIX; default: results/ in the folder of the queue");
+  add("--s3-endpoint", options.s3.endpoint, "URL",
+      "Where s3:// is; default: Amazon's of AWS_REGION. Keys come from AWS_ACCESS_KEY_ID and so "
+      "on");
   add("-j,--jobs", options.parallel, "N", "Jobs at a time")->check(Between(1, 256));
   add("--lease", lease_s, "SECONDS", "A job whose worker is silent for so long is another's")
       ->check(Between(1.0, 86400.0));
@@ -76,12 +81,10 @@ void WorkerFlags::AddTo(CLI::App& command) {
   command.footer(kWorkerFooter);
 }
 
-absl::StatusOr<ResultFolder> OpenResults(const WorkerFlags& flags) {
-  if (!flags.results.empty()) return ResultFolder::Open(flags.results);
+absl::StatusOr<std::string> PlaceOfResults(const WorkerFlags& flags) {
+  if (!flags.results.empty()) return flags.results;
   ASSIGN_OR_RETURN(const std::string queue, flags.queue.Address());
-  if (!absl::StrContains(queue, "://")) {
-    return ResultFolder::Open(std::filesystem::path(queue) / "results");
-  }
+  if (!absl::StrContains(queue, "://")) return std::filesystem::path(queue) / "results";
   return absl::InvalidArgumentError("the queue is no folder; say with --results where results go");
 }
 
@@ -101,13 +104,14 @@ absl::Status RunWorker(const WorkerFlags& flags) {
   }
   Interrupt interrupt(options.drain + kGrace);
   ASSIGN_OR_RETURN(const std::unique_ptr<JobQueue> queue, flags.queue.Open());
-  ASSIGN_OR_RETURN(const ResultFolder results, OpenResults(flags));
+  ASSIGN_OR_RETURN(const std::string place, PlaceOfResults(flags));
+  ASSIGN_OR_RETURN(const std::unique_ptr<ResultStore> results, OpenResults(place, options.s3));
   ASSIGN_OR_RETURN(const Connection connection, flags.connection.Connect(interrupt.token()));
   options.check_server = [&connection] { return connection.CheckServer(); };
   const auto log = [&flags](const std::string& line) {
     if (!flags.quiet) absl::FPrintF(stderr, "%s\n", line);
   };
-  Worker worker(*queue, *connection.service, results, options, RetryClock::Real(), log);
+  Worker worker(*queue, *connection.service, *results, options, RetryClock::Real(), log);
   return worker.Run(interrupt.token());
 }
 

@@ -1,5 +1,6 @@
 #include "client/jobs/result_folder.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -57,16 +58,31 @@ absl::StatusOr<ResultFolder> ResultFolder::Open(const fs::path& folder) {
   return ResultFolder(folder);
 }
 
-bool ResultFolder::Has(const std::string& name) const {
+absl::StatusOr<bool> ResultFolder::Has(const std::string& name, std::stop_token) const {
   std::error_code ignored;
-  return fs::is_regular_file(PathOf(name), ignored);
+  return fs::is_regular_file(folder_ / name, ignored);
 }
 
-absl::StatusOr<FileSink> ResultFolder::Create(const std::string& name) const {
-  return FileSink::Create(PathOf(name));
+absl::StatusOr<UniqueFd> ResultFolder::Open(const std::string& name, std::stop_token) const {
+  const fs::path path = folder_ / name;
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path.native()));
+  return fd;
 }
 
-absl::Status ResultFolder::WriteError(const std::string& job, const std::string& json) const {
+absl::StatusOr<FileSink> ResultFolder::Create() const {
+  return FileSink::Create(folder_ / "result");
+}
+
+absl::StatusOr<UniqueFd> ResultFolder::Commit(FileSink& file, const std::string& name,
+                                              std::stop_token stop) const {
+  file.Rename(name);
+  RETURN_IF_ERROR(file.Commit());
+  return Open(name, std::move(stop));
+}
+
+absl::Status ResultFolder::WriteError(const std::string& job, const std::string& json,
+                                      std::stop_token) const {
   ASSIGN_OR_RETURN(FileSink sink, FileSink::Create(folder_ / kErrors / (job + ".json")));
   RETURN_IF_ERROR(sink.Write(json));
   RETURN_IF_ERROR(sink.Write("\n"));

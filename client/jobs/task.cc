@@ -28,9 +28,9 @@ absl::Status ReadOptions(const json& value, upscale::v1::UpscaleOptions& options
 absl::Status ReadPlace(const std::string& name, const json& value, std::string& place) {
   if (!value.is_string()) return Wrong(absl::StrCat("has a \"", name, "\" that is no text"));
   place = value.get<std::string>();
-  if (absl::StartsWith(place, "/") || IsHttpUrl(place)) return absl::OkStatus();
+  if (absl::StartsWith(place, "/") || IsUrl(place)) return absl::OkStatus();
   return Wrong(absl::StrCat("has the ", name, " \"", WithoutSecrets(place),
-                            "\", which is neither an absolute path nor an http(s) URL"));
+                            "\", which is neither an absolute path nor an http(s) or s3 URL"));
 }
 
 absl::Status ReadField(const std::string& name, const json& value, Task& task) {

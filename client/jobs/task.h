@@ -11,7 +11,7 @@ namespace upscaled::client {
 // As JSON: {"source": ..., "options": ..., "output": ..., "webhook": ...}, of which the options are
 // UpscaleOptions in its proto3 JSON mapping, and everything but the source may be left out.
 struct Task {
-  std::string source;  // an absolute path, or a URL that begins with http:// or https://
+  std::string source;  // an absolute path, or a URL that begins with http://, https:// or s3://
   upscale::v1::UpscaleOptions options;
   // Where the result is to be, beside the folder of results: an absolute path, or a URL to PUT it
   // to; "": nowhere.

@@ -8,10 +8,8 @@
 #include <system_error>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/error_details.h"
-#include "client/http/http_target.h"
 #include "client/jobs/source_digest.h"
 #include "client/jobs/url_file.h"
 #include "engine/base/status_macros.h"
@@ -38,6 +36,12 @@ Blame BlameAtPlace(const absl::Status& status) {
     default:
       return Blame::kPassing;
   }
+}
+
+// Of an error of the results' store.
+Blame BlameAtResults(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsCancelled(status) ? Blame::kPassing
+                                                                  : Blame::kWorker;
 }
 
 // Of a call of the server.
@@ -70,11 +74,11 @@ absl::StatusOr<std::unique_ptr<ImageSource>> OpenFile(const std::string& path) {
   return OpenSource(path);
 }
 
-absl::StatusOr<std::unique_ptr<ImageSource>> OpenUrl(const std::string& url, std::stop_token stop) {
-  ASSIGN_OR_RETURN(UniqueFd file, Download(url, TaskRunner::kMaxSourceBytes, std::move(stop)));
+// Of a file at its first byte.
+absl::StatusOr<std::unique_ptr<ImageSource>> ToSource(const std::string& name, UniqueFd file) {
   struct stat info {};
-  if (fstat(file.get(), &info) != 0) return absl::InternalError("cannot read a download");
-  return std::make_unique<FileSource>(WithoutSecrets(url), std::move(file), info.st_size);
+  if (fstat(file.get(), &info) != 0) return absl::InternalError(absl::StrCat("cannot read ", name));
+  return std::make_unique<FileSource>(name, std::move(file), info.st_size);
 }
 
 // The file of a result whose content address is `etag`; "": it has none, and gets the job's name.
@@ -85,23 +89,17 @@ std::string FileNameOf(const std::string& etag, v1::ImageFormat format, const st
   return (etag.empty() ? "job-" + job : etag) + extension;
 }
 
-std::string MediaTypeOf(const std::string& name) {
-  if (absl::EndsWith(name, ".jpg")) return "image/jpeg";
-  return absl::EndsWith(name, ".webp") ? "image/webp" : "image/png";
-}
-
-absl::Status Copy(const fs::path& from, const std::string& to, std::stop_token stop) {
+absl::Status Copy(ImageSource& source, const std::string& to, std::stop_token stop) {
   std::error_code error;
   fs::create_directories(fs::path(to).parent_path(), error);
   if (error) {
     return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot make the folder of ", to));
   }
-  ASSIGN_OR_RETURN(const std::unique_ptr<ImageSource> source, OpenSource(from));
   ASSIGN_OR_RETURN(FileSink sink, FileSink::Create(to));
   std::array<char, size_t{256} << 10> part;
   while (true) {
     if (stop.stop_requested()) return absl::CancelledError("cancelled");
-    ASSIGN_OR_RETURN(const size_t count, source->Read(part, stop));
+    ASSIGN_OR_RETURN(const size_t count, source.Read(part, stop));
     if (count == 0) return sink.Commit();
     RETURN_IF_ERROR(sink.Write({part.data(), count}));
   }
@@ -110,9 +108,16 @@ absl::Status Copy(const fs::path& from, const std::string& to, std::stop_token s
 }  // namespace
 
 TaskOutcome TaskRunner::Run(const std::string& job, const Task& task, std::stop_token stop) const {
-  const auto source = IsHttpUrl(task.source) ? OpenUrl(task.source, stop) : OpenFile(task.source);
+  const auto source = Open(task.source, stop);
   if (!source.ok()) return Failed(source.status(), BlameAtPlace(source.status()));
   return RunOn(**source, job, task, std::move(stop));
+}
+
+absl::StatusOr<std::unique_ptr<ImageSource>> TaskRunner::Open(const std::string& place,
+                                                              std::stop_token stop) const {
+  if (!IsUrl(place)) return OpenFile(place);
+  ASSIGN_OR_RETURN(UniqueFd file, Download(place, kMaxSourceBytes, access_, std::move(stop)));
+  return ToSource(WithoutSecrets(place), std::move(file));
 }
 
 TaskOutcome TaskRunner::RunOn(ImageSource& source, const std::string& job, const Task& task,
@@ -127,15 +132,22 @@ TaskOutcome TaskRunner::RunOn(ImageSource& source, const std::string& job, const
 
   TaskOutcome outcome;
   outcome.result = FileNameOf(named->header.etag(), named->header.format(), job);
-  if (!results_.Has(outcome.result)) {
+  const absl::StatusOr<bool> is_there = results_.Has(outcome.result, stop);
+  if (!is_there.ok()) return Failed(is_there.status(), BlameAtResults(is_there.status()));
+  absl::StatusOr<UniqueFd> result = UniqueFd();
+  if (!*is_there) {
     if (absl::Status status = source.Rewind(); !status.ok()) {
       return Failed(std::move(status), Blame::kPassing);
     }
     request.name_only = false;
-    outcome = Compute(source, request, outcome.result, job, stop);
+    outcome = Compute(source, request, job, *result, stop);
+  } else if (!task.output.empty()) {
+    result = results_.Open(outcome.result, stop);
+    if (!result.ok()) return Failed(result.status(), BlameAtResults(result.status()));
   }
   if (!outcome.status.ok() || task.output.empty()) return outcome;
-  if (absl::Status status = Deliver(task.output, outcome.result, stop); !status.ok()) {
+  if (absl::Status status = Deliver(task.output, outcome.result, *std::move(result), stop);
+      !status.ok()) {
     const Blame blame = BlameAtPlace(status);
     return Failed(std::move(status), blame);
   }
@@ -143,27 +155,29 @@ TaskOutcome TaskRunner::RunOn(ImageSource& source, const std::string& job, const
 }
 
 TaskOutcome TaskRunner::Compute(ImageSource& source, const ImageRequest& request,
-                                const std::string& name, const std::string& job,
+                                const std::string& job, UniqueFd& result,
                                 std::stop_token stop) const {
-  absl::StatusOr<FileSink> sink = results_.Create(name);
+  absl::StatusOr<FileSink> sink = results_.Create();
   if (!sink.ok()) return Failed(sink.status(), Blame::kWorker);
   ImageObserver nobody;
-  const auto computed = service_.UpscaleImage(request, source, *sink, nobody, std::move(stop));
+  const auto computed = service_.UpscaleImage(request, source, *sink, nobody, stop);
   if (!computed.ok()) return Failed(computed.status(), BlameOfCall(computed.status()));
-  // Not `name`, when models, devices or the source itself have changed meanwhile.
+  // Another name than before, when models, devices or the source itself have changed meanwhile.
   TaskOutcome outcome{.computed = true, .result_bytes = computed->summary.result_bytes()};
   outcome.result = FileNameOf(computed->summary.etag(), computed->header.format(), job);
-  sink->Rename(outcome.result);
-  if (absl::Status status = sink->Commit(); !status.ok()) {
-    return Failed(std::move(status), Blame::kWorker);
-  }
+  absl::StatusOr<UniqueFd> committed = results_.Commit(*sink, outcome.result, std::move(stop));
+  if (!committed.ok()) return Failed(committed.status(), BlameAtResults(committed.status()));
+  result = *std::move(committed);
   return outcome;
 }
 
 absl::Status TaskRunner::Deliver(const std::string& output, const std::string& name,
-                                 std::stop_token stop) const {
-  if (!IsHttpUrl(output)) return Copy(results_.PathOf(name), output, std::move(stop));
-  return Upload(output, results_.PathOf(name), MediaTypeOf(name), std::move(stop));
+                                 UniqueFd result, std::stop_token stop) const {
+  if (IsUrl(output)) {
+    return Upload(output, result.get(), MediaTypeOf(name), access_, std::move(stop));
+  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<ImageSource> source, ToSource(name, std::move(result)));
+  return Copy(*source, output, std::move(stop));
 }
 
 }  // namespace upscaled::client

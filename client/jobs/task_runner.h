@@ -2,15 +2,19 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <stop_token>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/image_io.h"
-#include "client/jobs/result_folder.h"
+#include "client/jobs/result_store.h"
+#include "client/jobs/s3.h"
 #include "client/jobs/task.h"
 #include "client/service.h"
+#include "engine/base/unique_fd.h"
 
 namespace upscaled::client {
 
@@ -25,37 +29,42 @@ enum class Blame {
 struct TaskOutcome {
   absl::Status status;
   Blame blame = Blame::kNobody;
-  std::string result;     // its name in the folder of results
+  std::string result;     // its name in the store of results
   bool computed = false;  // or it was there before
   int64_t result_bytes = 0;
 };
 
 // Does the same when it does it twice: the result gets the name that the server gives it, which
 // follows from the source's bytes, the options in canonical form, the weights and the arithmetic,
-// and where there is a file of this name nothing is computed. Thread safe.
+// and where there is one of this name nothing is computed. Thread safe.
 class TaskRunner {
  public:
   static constexpr int64_t kMaxSourceBytes = int64_t{4} << 30;  // of what a URL gives
 
   // All are borrowed. The service names results: gRPC's does.
-  TaskRunner(Service& service, const ResultFolder& results)
-      : service_(service), results_(results) {}
+  TaskRunner(Service& service, const ResultStore& results, S3Access access)
+      : service_(service), results_(results), access_(std::move(access)) {}
 
   // A `job` whose result the server cannot name gives it its own name. CANCELLED, at kPassing, when
   // `stop` was requested.
   TaskOutcome Run(const std::string& job, const Task& task, std::stop_token stop) const;
 
  private:
+  // What a path or URL names.
+  absl::StatusOr<std::unique_ptr<ImageSource>> Open(const std::string& place,
+                                                    std::stop_token stop) const;
   TaskOutcome RunOn(ImageSource& source, const std::string& job, const Task& task,
                     std::stop_token stop) const;
-  TaskOutcome Compute(ImageSource& source, const ImageRequest& request, const std::string& name,
-                      const std::string& job, std::stop_token stop) const;
-  // To the task's output.
-  absl::Status Deliver(const std::string& output, const std::string& name,
+  // And has `result` be the file.
+  TaskOutcome Compute(ImageSource& source, const ImageRequest& request, const std::string& job,
+                      UniqueFd& result, std::stop_token stop) const;
+  // To the task's output, from a file at its first byte.
+  absl::Status Deliver(const std::string& output, const std::string& name, UniqueFd result,
                        std::stop_token stop) const;
 
   Service& service_;
-  const ResultFolder& results_;
+  const ResultStore& results_;
+  const S3Access access_;
 };
 
 }  // namespace upscaled::client

@@ -7,7 +7,6 @@
 
 #include <array>
 #include <cerrno>
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <system_error>
@@ -46,6 +45,24 @@ class Request {
   }
   Request(const Request&) = delete;
   Request& operator=(const Request&) = delete;
+
+  // Of an s3:// URL: where it is, and who asks. Redirections are not followed: they would have to
+  // be signed anew.
+  absl::Status Sign(const S3Access& access) {
+    if (!IsS3Url(url_)) return absl::OkStatus();
+    ASSIGN_OR_RETURN(const std::string http_url, HttpUrlOf(url_, access));
+    Set(CURLOPT_URL, http_url.c_str());
+    Set(CURLOPT_PATH_AS_IS, 1L);
+    Set(CURLOPT_FOLLOWLOCATION, 0L);
+    Set(CURLOPT_AWS_SIGV4, absl::StrCat("aws:amz:", access.region, ":s3").c_str());
+    Set(CURLOPT_USERNAME, access.key_id.c_str());
+    Set(CURLOPT_PASSWORD, access.secret.c_str());
+    AddField("x-amz-content-sha256: UNSIGNED-PAYLOAD");  // TLS keeps the payload as it is
+    if (!access.session_token.empty()) {
+      AddField(absl::StrCat("x-amz-security-token: ", access.session_token));
+    }
+    return absl::OkStatus();
+  }
 
   void AddField(const std::string& field) {
     fields_.reset(curl_slist_append(fields_.release(), field.c_str()));
@@ -122,6 +139,20 @@ size_t WriteSpool(char* bytes, size_t size, size_t count, void* to) {
   return total;
 }
 
+// What an upload has sent so far.
+struct PartialFile {
+  int fd;
+  off_t position = 0;
+};
+
+size_t ReadFile(char* bytes, size_t size, size_t count, void* from) {
+  auto& file = *static_cast<PartialFile*>(from);
+  const ssize_t part = pread(file.fd, bytes, size * count, file.position);
+  if (part < 0) return CURL_READFUNC_ABORT;
+  file.position += part;
+  return static_cast<size_t>(part);
+}
+
 // Of an answer's body, which libcurl would print.
 size_t Ignore(char*, size_t size, size_t count, void*) { return size * count; }
 
@@ -142,7 +173,10 @@ std::string WithoutSecrets(const std::string& url) {
   return at == std::string::npos ? bare : bare.erase(authority, at + 1 - authority);
 }
 
-absl::StatusOr<UniqueFd> Download(const std::string& url, int64_t max_bytes, std::stop_token stop) {
+bool IsUrl(absl::string_view place) { return IsHttpUrl(place) || IsS3Url(place); }
+
+absl::StatusOr<UniqueFd> Download(const std::string& url, int64_t max_bytes, const S3Access& access,
+                                  std::stop_token stop) {
   std::error_code error;
   const std::string folder = std::filesystem::temp_directory_path(error);
   if (error) return SpoolError(error.value(), "there is no folder for temporary files");
@@ -154,6 +188,7 @@ absl::StatusOr<UniqueFd> Download(const std::string& url, int64_t max_bytes, std
   request.Set(CURLOPT_MAXREDIRS, kMaxRedirects);
   request.Set(CURLOPT_WRITEDATA, &spool);
   request.Set(CURLOPT_WRITEFUNCTION, &WriteSpool);
+  RETURN_IF_ERROR(request.Sign(access));
   const absl::Status status = request.Perform("fetch");
   if (spool.full) {
     return absl::InvalidArgumentError(
@@ -177,19 +212,28 @@ absl::Status Post(const std::string& url, const std::vector<std::string>& fields
   return request.Perform("post to");
 }
 
-absl::Status Upload(const std::string& url, const std::string& path, const std::string& media_type,
-                    std::stop_token stop) {
-  const std::unique_ptr<FILE, decltype(&fclose)> file(fopen(path.c_str(), "rbe"), &fclose);
+absl::Status Head(const std::string& url, const S3Access& access, std::stop_token stop) {
+  Request request(url, std::move(stop));
+  request.Set(CURLOPT_NOBODY, 1L);
+  RETURN_IF_ERROR(request.Sign(access));
+  return request.Perform("look for");
+}
+
+absl::Status Upload(const std::string& url, int fd, const std::string& media_type,
+                    const S3Access& access, std::stop_token stop) {
   struct stat info {};
-  if (file == nullptr || fstat(fileno(file.get()), &info) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
-  }
+  if (fstat(fd, &info) != 0) return SpoolError(errno, "cannot read what is to be sent");
+  PartialFile file{.fd = fd};
   Request request(url, std::move(stop));
   request.Set(CURLOPT_UPLOAD, 1L);
-  request.Set(CURLOPT_READDATA, file.get());
+  request.Set(CURLOPT_READDATA, &file);
+  request.Set(CURLOPT_READFUNCTION, &ReadFile);
   request.Set(CURLOPT_WRITEFUNCTION, &Ignore);
   request.Set(CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(info.st_size));
   request.AddField(absl::StrCat("Content-Type: ", media_type));
+  // A field that says not to expect anything would be signed, too, though it is not sent.
+  request.Set(CURLOPT_EXPECT_100_TIMEOUT_MS, 100L);
+  RETURN_IF_ERROR(request.Sign(access));
   return request.Perform("put a result at");
 }
 

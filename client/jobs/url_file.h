@@ -1,4 +1,4 @@
-// Files that URLs name, presigned ones for example.
+// Files that URLs name, presigned ones for example, or s3://BUCKET/KEY, which is signed.
 #pragma once
 
 #include <cstdint>
@@ -8,26 +8,35 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "client/jobs/s3.h"
 #include "engine/base/unique_fd.h"
 
 namespace upscaled::client {
 
+// http://, https:// or s3://.
+bool IsUrl(absl::string_view place);
+
 // All give CANCELLED when `stop` was requested; UNAVAILABLE when another try may do (no
 // connection, one that stalled, an answer of 408, 429 or 5xx); NOT_FOUND, PERMISSION_DENIED or
 // INVALID_ARGUMENT for what the answer refuses for good, a redirection that is not followed among
-// it. Messages have URLs without their secrets.
+// it; INTERNAL where `access` has no keys for S3. Messages have URLs without their secrets.
 
 // What GET gives, redirects followed, in a file without a name, at its start. INVALID_ARGUMENT for
 // more than `max_bytes`; INTERNAL when this machine cannot keep it.
-absl::StatusOr<UniqueFd> Download(const std::string& url, int64_t max_bytes, std::stop_token stop);
+absl::StatusOr<UniqueFd> Download(const std::string& url, int64_t max_bytes, const S3Access& access,
+                                  std::stop_token stop);
+
+// OK where HEAD finds something.
+absl::Status Head(const std::string& url, const S3Access& access, std::stop_token stop);
 
 // POSTs `body` with these fields, "NAME: VALUE".
 absl::Status Post(const std::string& url, const std::vector<std::string>& fields,
                   const std::string& body, std::stop_token stop);
 
-// PUTs the file at `path`, whole.
-absl::Status Upload(const std::string& url, const std::string& path, const std::string& media_type,
-                    std::stop_token stop);
+// PUTs the file `fd`, whole.
+absl::Status Upload(const std::string& url, int fd, const std::string& media_type,
+                    const S3Access& access, std::stop_token stop);
 
 // `url` without user, password and query, which may be as good as a key. What is no URL stays.
 std::string WithoutSecrets(const std::string& url);

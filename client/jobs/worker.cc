@@ -18,13 +18,12 @@ constexpr absl::Duration kForever = absl::Hours(24 * 365);
 
 }  // namespace
 
-Worker::Worker(JobQueue& queue, Service& service, const ResultFolder& results,
-               WorkerOptions options, RetryClock& clock,
-               std::function<void(const std::string&)> log)
+Worker::Worker(JobQueue& queue, Service& service, const ResultStore& results, WorkerOptions options,
+               RetryClock& clock, std::function<void(const std::string&)> log)
     : queue_(queue),
       service_(service),
       results_(results),
-      runner_(service, results),
+      runner_(service, results, options.s3),
       options_(std::move(options)),
       clock_(clock),
       log_(std::move(log)) {}
@@ -143,7 +142,7 @@ absl::Status Worker::Settle(const LeasedJob& job, const std::string& webhook,
 
 absl::Status Worker::GiveUp(const LeasedJob& job, const std::string& webhook,
                             const absl::Status& error, std::stop_token stop) {
-  const absl::Status written = results_.WriteError(job.id, DeadLetter(job, error));
+  const absl::Status written = results_.WriteError(job.id, DeadLetter(job, error), stop);
   if (!written.ok()) {
     Fault(written);
     return queue_.HandBack(job);

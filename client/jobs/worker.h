@@ -11,7 +11,8 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "client/jobs/job_queue.h"
-#include "client/jobs/result_folder.h"
+#include "client/jobs/result_store.h"
+#include "client/jobs/s3.h"
 #include "client/jobs/task.h"
 #include "client/jobs/task_runner.h"
 #include "client/retry.h"
@@ -33,6 +34,7 @@ struct WorkerOptions {
   absl::Duration poll = absl::Milliseconds(500);
   // Whether to end when no job waits or runs, be it another worker's.
   bool until_empty = false;
+  S3Access s3;                 // for sources and outputs that are there
   std::string webhook_secret;  // in bytes; "": webhooks are not signed
   // What is wrong with a server of the worker's own; null: it has none.
   std::function<absl::Status()> check_server;
@@ -46,7 +48,7 @@ struct WorkerOptions {
 class Worker {
  public:
   // All are borrowed. `log` gets a line a job, on any thread.
-  Worker(JobQueue& queue, Service& service, const ResultFolder& results, WorkerOptions options,
+  Worker(JobQueue& queue, Service& service, const ResultStore& results, WorkerOptions options,
          RetryClock& clock, std::function<void(const std::string&)> log);
 
   // OK after `stop`, or when the queue was empty; else what no job is to blame for and another try
@@ -71,7 +73,7 @@ class Worker {
 
   JobQueue& queue_;
   Service& service_;
-  const ResultFolder& results_;
+  const ResultStore& results_;
   const TaskRunner runner_;
   const WorkerOptions options_;
   RetryClock& clock_;

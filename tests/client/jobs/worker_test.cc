@@ -13,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "client/jobs/result_folder.h"
 #include "client/jobs/sqlite_queue.h"
 #include "client/jobs/webhook.h"
 #include "client/upscale_client.h"

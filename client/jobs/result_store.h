@@ -1,0 +1,44 @@
+// Results by what they follow from: the name of each is its content address, as the server tells
+// it.
+#pragma once
+
+#include <memory>
+#include <stop_token>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/image_io.h"
+#include "client/jobs/s3.h"
+#include "engine/base/unique_fd.h"
+
+namespace upscaled::client {
+
+// Results appear whole, and are then never changed. Workers on several machines may share a store.
+// Thread safe. Errors are UNAVAILABLE where another try may do, CANCELLED when `stop` was
+// requested, and others when this worker cannot use the store.
+class ResultStore {
+ public:
+  virtual ~ResultStore() = default;
+
+  virtual absl::StatusOr<bool> Has(const std::string& name, std::stop_token stop) const = 0;
+  // At its first byte.
+  virtual absl::StatusOr<UniqueFd> Open(const std::string& name, std::stop_token stop) const = 0;
+  // A file of this machine to compute into.
+  virtual absl::StatusOr<FileSink> Create() const = 0;
+  // Has what was written to one of Create's be the result `name`; the same bytes, at the first one.
+  virtual absl::StatusOr<UniqueFd> Commit(FileSink& file, const std::string& name,
+                                          std::stop_token stop) const = 0;
+  // errors/`job`.json: why the job has no result and never will.
+  virtual absl::Status WriteError(const std::string& job, const std::string& json,
+                                  std::stop_token stop) const = 0;
+};
+
+// `place` is a folder, or s3://BUCKET/PREFIX, to which `access` leads.
+absl::StatusOr<std::unique_ptr<ResultStore>> OpenResults(const std::string& place,
+                                                         const S3Access& access);
+
+// "image/png" and the like, by the extension.
+std::string MediaTypeOf(const std::string& name);
+
+}  // namespace upscaled::client

@@ -1,0 +1,88 @@
+// What NatsQueue leaves in JetStream, and makes of what others have left there.
+#ifdef UPSCALED_NATS
+#include "client/jobs/nats_queue.h"
+
+#include <nats/nats.h>
+
+#include <memory>
+#include <string>
+
+#include "client/jobs/nats_streams.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/client/jobs/broker_process.h"
+
+namespace upscaled::client {
+namespace {
+
+using ::testing::HasSubstr;
+
+// One broker for all, and a queue for each.
+class NatsQueueTest : public ::testing::Test {
+ protected:
+  static const NatsServer& Broker() {
+    static const NatsServer server;
+    return server;
+  }
+
+  void SetUp() override {
+    if (!Broker().running()) GTEST_SKIP() << "needs nats-server";
+    url_ = Broker().url("nats", ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    auto queue = NatsQueue::Open(url_);
+    ASSERT_TRUE(queue.ok()) << queue.status();
+    queue_ = *std::move(queue);
+  }
+
+  // Of the stream `stream` under `subject`; "": there is none.
+  std::string LastMessage(const std::string& stream, const std::string& subject) const {
+    natsConnection* connection = nullptr;
+    jsCtx* context = nullptr;
+    natsMsg* message = nullptr;
+    EXPECT_EQ(natsConnection_ConnectTo(&connection, Broker().url("nats", "").c_str()), NATS_OK);
+    EXPECT_EQ(natsConnection_JetStream(&context, connection, nullptr), NATS_OK);
+    js_GetLastMsg(&message, context, stream.c_str(), subject.c_str(), nullptr, nullptr);
+    const std::string text = message == nullptr ? "" : natsMsg_GetData(message);
+    natsMsg_Destroy(message);
+    jsCtx_Destroy(context);
+    natsConnection_Destroy(connection);
+    return text;
+  }
+
+  std::string url_;
+  std::unique_ptr<JobQueue> queue_;
+};
+
+TEST_F(NatsQueueTest, FailedJobsAreDeadLetters) {
+  ASSERT_TRUE(
+      queue_->Enqueue({{{.id = "good", .task = "a task"}, {.id = "bad", .task = "b"}}}).ok());
+  ASSERT_TRUE(queue_->Complete(**queue_->Lease(absl::Minutes(1)), "").ok());
+  ASSERT_TRUE(queue_->Fail(**queue_->Lease(absl::Minutes(1)), "no image").ok());
+  const std::string prefix = "FailedJobsAreDeadLetters";
+  EXPECT_THAT(LastMessage(prefix + "-dead", prefix + ".dead.bad"), HasSubstr("no image"));
+  EXPECT_EQ(LastMessage(prefix + "-dead", prefix + ".dead.good"), "");
+  EXPECT_EQ(LastMessage(prefix + "-due", prefix + ".due.bad"), "");  // acknowledged
+}
+
+TEST_F(NatsQueueTest, AMessageWithoutARecordIsAJob) {
+  const auto streams = NatsStreams::Open(*ParseBrokerUrl(url_, "nats", 0));
+  ASSERT_TRUE((*streams)->AddWork("a", "a task").ok());  // whose submitter then died
+  const auto job = queue_->Lease(absl::Minutes(1));
+  ASSERT_TRUE(job.ok() && job->has_value()) << job.status();
+  EXPECT_EQ((*job)->task, "a task");
+  ASSERT_TRUE(queue_->Complete(**job, "done").ok());
+  EXPECT_EQ(queue_->List({})->at(0).report, "done");
+}
+
+TEST_F(NatsQueueTest, ADamagedRecordIsTold) {
+  const auto streams = NatsStreams::Open(*ParseBrokerUrl(url_, "nats", 0));
+  for (const char* text : {"", "[]", R"({"number": "1"})"}) {
+    const auto record = (*streams)->Read("a");
+    ASSERT_TRUE(*(*streams)->Write("a", text, record->revision)) << text;
+    EXPECT_TRUE(absl::IsDataLoss(queue_->List({}).status())) << text;
+    EXPECT_TRUE(absl::IsDataLoss(queue_->Cancel("a"))) << text;
+  }
+}
+
+}  // namespace
+}  // namespace upscaled::client
+#endif
