@@ -1,11 +1,17 @@
 #!/usr/bin/python3
 """Cuts training pairs (high resolution, half resolution) and the held-out images out of the unpacked packages.
 
-usage: make_dataset.py ROOT OUT [--scale-count 1.0] [--workers 2]
+usage: make_dataset.py ROOT OUT [--scale-count 1.0] [--workers 2] [--images SIDE]
 
+With --images, the folder for upscale-train instead of pairs:
+OUT/images/*.png squares of SIDE pixels, six in ten of them photographs
+
+Else:
 OUT/hr.npy       uint8 [n, 160, 160, 3]
 OUT/lr.npy       uint8 [n, 80, 80, 3], the same crops reduced by box, bicubic or Lanczos, a few JPEG-compressed
 OUT/photo.npy    bool [n], true where the crop is of a photograph
+
+And always:
 OUT/heldout/{photo,text,flat}/*.png   whole images, never trained on
 """
 
@@ -31,6 +37,7 @@ MARGIN_PX = 16  # the reduction sees this much of the image round a crop
 KERNELS = [Image.BOX, Image.BICUBIC, Image.LANCZOS]
 COUNTS = {"photo": 11000, "text": 6000, "svg": 9000, "icon": 600, "shapes": 3000}
 HELDOUT_SVGS = 24
+PHOTO_SHARE = 0.6  # of the images for upscale-train, which draws each file equally often
 
 
 def load_image(path):
@@ -79,14 +86,13 @@ def make_pair(rng, block):
     return np.asarray(block)[m:-m, m:-m], np.asarray(small)[m // 2:-m // 2, m // 2:-m // 2]
 
 
-def cut(rng, image, count, least_detail):
-    """Up to `count` pairs from random places; mostly flat blocks are kept only now and then."""
-    side = CROP_PX + 2 * MARGIN_PX
+def cut(rng, image, side, count, least_detail):
+    """Up to `count` squares from random places; mostly flat ones are kept only now and then."""
     if image.width < side or image.height < side:
         canvas = Image.new("RGB", (max(side, image.width), max(side, image.height)), image.getpixel((0, 0)))
         canvas.paste(image, ((canvas.width - image.width) // 2, (canvas.height - image.height) // 2))
         image = canvas
-    pairs = []
+    blocks = []
     for _ in range(count * 6):
         x = int(rng.integers(0, image.width - side + 1))
         y = int(rng.integers(0, image.height - side + 1))
@@ -94,35 +100,67 @@ def cut(rng, image, count, least_detail):
         detail = np.abs(np.diff(np.asarray(block.convert("L"), np.float32), axis=1)).mean()
         if detail < least_detail and rng.random() > 0.08:
             continue
-        pairs.append(make_pair(rng, block))
-        if len(pairs) == count:
+        blocks.append(block)
+        if len(blocks) == count:
             break
-    return pairs
+    return blocks
 
 
-def job_pairs(job):
-    kind, seed, what = job
-    rng = np.random.default_rng(seed)
-    side = CROP_PX + 2 * MARGIN_PX
+def job_blocks(rng, kind, what, side):
+    """The squares that a job asks for."""
     if kind == "photo":
         path, factor, count = what
-        return cut(rng, shrink(load_image(path), factor), count, 2.5)
+        return cut(rng, shrink(load_image(path), factor), side, count, 2.5)
     if kind in ("svg", "icon"):
         path, count = what
         colored = rng.random() < 0.3
         background = "#%02x%02x%02x" % tuple(rng.integers(0, 256, 3)) if colored else "#ffffff"
         low, high = (300, 760) if kind == "svg" else (200, 420)
         image = render_svg(path, int(rng.integers(low, high)), background)
-        return [] if image is None else cut(rng, image, count, 1.5)
-    pairs = []
+        return [] if image is None else cut(rng, image, side, count, 1.5)
+    blocks = []
     for _ in range(what["count"]):
         if kind == "text":
             photo = load_image(str(rng.choice(what["photos"]))) if rng.random() < 0.02 else None
             page = drawing.text_page(rng, what["fonts"], what["cjk"], side * 2, photo)
-            pairs += cut(rng, page, 4, 1.0)
+            blocks += cut(rng, page, side, 4, 1.0)
         else:
-            pairs += cut(rng, drawing.shapes(rng, side), 1, 0.0)
-    return pairs
+            blocks += cut(rng, drawing.shapes(rng, side), side, 1, 0.0)
+    return blocks
+
+
+def job_pairs(job):
+    kind, seed, what = job
+    rng = np.random.default_rng(seed)
+    return [make_pair(rng, block) for block in job_blocks(rng, kind, what, CROP_PX + 2 * MARGIN_PX)]
+
+
+def write_images(job):
+    """Writes a job's squares as PNG files of `folder`; the number of them."""
+    (kind, seed, what), side, folder = job
+    blocks = job_blocks(np.random.default_rng(seed), kind, what, side)
+    for i, block in enumerate(blocks):
+        block.save(f"{folder}/{kind}-{seed}-{i}.png", compress_level=1)
+    return len(blocks)
+
+
+def make_images(jobs, side, folder, workers):
+    """The squares of all photographs, and of so many other jobs, at random, that they are PHOTO_SHARE of all."""
+    os.makedirs(folder, exist_ok=True)
+    with multiprocessing.Pool(workers) as pool:
+        def write(chosen):
+            return sum(pool.imap_unordered(write_images, [(job, side, folder) for job in chosen], chunksize=4))
+
+        photos = write([job for job in jobs if job[0] == "photo"])
+        others = [job for job in jobs if job[0] != "photo"]
+        per_job = {"svg": 3, "icon": 3, "text": 20, "shapes": 20}
+        wanted, chosen = photos * (1 / PHOTO_SHARE - 1), []
+        for i in np.random.default_rng(4).permutation(len(others)):
+            if wanted <= 0:
+                break
+            chosen.append(others[i])
+            wanted -= per_job[others[i][0]]
+        print("photographs", photos, "others", write(chosen))
 
 
 def expand(root, patterns):
@@ -177,10 +215,14 @@ def main():
     parser.add_argument("out")
     parser.add_argument("--scale-count", type=float, default=1.0, help="fraction of the usual number of crops")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--images", type=int, metavar="SIDE", help="make images for upscale-train, of so many pixels a side")
     args = parser.parse_args()
     os.makedirs(args.out, exist_ok=True)
     write_heldout(args.root, args.out)
     jobs = plan(args.root, args.scale_count)
+    if args.images:
+        make_images(jobs, args.images, os.path.join(args.out, "images"), args.workers)
+        return
     hr, lr, photo, counts = [], [], [], {}
     with multiprocessing.Pool(args.workers) as pool:
         for job, pairs in zip(jobs, pool.imap(job_pairs, jobs, chunksize=4)):
