@@ -32,10 +32,10 @@ namespace upscaled::server {
 // On the host's thread alone.
 class Http1Session final : public HttpSession, public HttpSocketOwner {
  public:
-  Http1Session(HttpHost& host, boost::asio::io_context& io, ConnectionTable::Ticket ticket,
+  Http1Session(HttpHost& host, boost::asio::io_context& io, ConnectionTable::Place connection_place,
                PeerAddress peer, std::unique_ptr<SocketStream> stream)
       : host_(host),
-        ticket_(std::move(ticket)),
+        connection_place_(std::move(connection_place)),
         peer_(std::move(peer)),
         socket_(io, std::move(stream), host.buffer),
         deadline_(io),
@@ -127,7 +127,7 @@ class Http1Session final : public HttpSession, public HttpSocketOwner {
   absl::Status Stalled(std::string_view what) const;
 
   HttpHost& host_;
-  ConnectionTable::Ticket ticket_;
+  ConnectionTable::Place connection_place_;
   PeerAddress peer_;
   HttpSocket socket_;
   boost::asio::steady_timer deadline_;

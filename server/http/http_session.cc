@@ -49,7 +49,7 @@ void Http1Session::Close(bool evicted) {
   ClearDeadline();
   pace_timer_.cancel();
   socket_.Close();
-  ticket_ = {};
+  connection_place_ = {};
   host_.sessions.Remove(place_);
   if (exchange_ != nullptr) std::exchange(exchange_, nullptr)->EndConnection(Gone());
 }
@@ -212,7 +212,7 @@ void StartHttpSession(HttpHost& host, boost::asio::io_context& io, AcceptedConne
       tls == nullptr ? MakePlainStream(std::move(connection.socket))
                      : MakeTlsStream(std::move(connection.socket), tls.get());
   if (stream == nullptr) return;
-  std::make_shared<Http1Session>(host, io, std::move(connection.ticket), std::move(connection.peer),
+  std::make_shared<Http1Session>(host, io, std::move(connection.place), std::move(connection.peer),
                                  std::move(stream))
       ->Start();
 }

@@ -22,7 +22,7 @@ std::string_view OffenceName(Offence offence) {
   return kNames[static_cast<size_t>(offence)];
 }
 
-ConnectionTable::Ticket& ConnectionTable::Ticket::operator=(Ticket&& other) noexcept {
+ConnectionTable::Place& ConnectionTable::Place::operator=(Place&& other) noexcept {
   if (this == &other) return *this;
   Release();
   table_ = std::exchange(other.table_, nullptr);
@@ -30,16 +30,16 @@ ConnectionTable::Ticket& ConnectionTable::Ticket::operator=(Ticket&& other) noex
   return *this;
 }
 
-void ConnectionTable::Ticket::Release() {
+void ConnectionTable::Place::Release() {
   if (table_ != nullptr) std::exchange(table_, nullptr)->Release(host_);
 }
 
-bool ConnectionTable::Ticket::Take(CallFault fault) { return table_->Take(host_, fault); }
+bool ConnectionTable::Place::Take(CallFault fault) { return table_->Take(host_, fault); }
 
 ConnectionTable::ConnectionTable(const ConnectionLimits& limits, const Clock& clock)
     : limits_(limits), clock_(clock), sweep_at_(kMinSweep) {}
 
-std::variant<ConnectionTable::Ticket, Refusal> ConnectionTable::Admit(const std::string& host) {
+std::variant<ConnectionTable::Place, Refusal> ConnectionTable::Admit(const std::string& host) {
   const absl::Time now = clock_.Now();
   absl::MutexLock lock(&mutex_);
   const bool exempt = host == limits_.exempt_host;
@@ -55,7 +55,7 @@ std::variant<ConnectionTable::Ticket, Refusal> ConnectionTable::Admit(const std:
   ++it->second.open;
   ++counts_.open;
   ++counts_.accepted;
-  return Ticket(*this, host);
+  return Place(*this, host);
 }
 
 void ConnectionTable::OnRefused(Refusal refusal) {

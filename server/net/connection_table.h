@@ -64,16 +64,16 @@ struct ConnectionCounts {
   std::array<int64_t, kCallFaults> faults = {};  // by CallFault
 };
 
-// Thread safe. Must outlive its tickets.
+// Thread safe. Must outlive its places.
 class ConnectionTable {
  public:
   // The place of one open connection; gives it back when it goes.
-  class Ticket {
+  class Place {
    public:
-    Ticket() = default;
-    Ticket(Ticket&& other) noexcept { *this = std::move(other); }
-    Ticket& operator=(Ticket&& other) noexcept;
-    ~Ticket() { Release(); }
+    Place() = default;
+    Place(Place&& other) noexcept { *this = std::move(other); }
+    Place& operator=(Place&& other) noexcept;
+    ~Place() { Release(); }
 
     explicit operator bool() const { return table_ != nullptr; }
     // Counts a call; false when its host has had too many that ended so of late.
@@ -81,7 +81,7 @@ class ConnectionTable {
 
    private:
     friend class ConnectionTable;
-    Ticket(ConnectionTable& table, const std::string& host) : table_(&table), host_(host) {}
+    Place(ConnectionTable& table, const std::string& host) : table_(&table), host_(host) {}
     void Release();
 
     ConnectionTable* table_ = nullptr;
@@ -92,7 +92,7 @@ class ConnectionTable {
 
   // A place for a connection from `host` (see PeerAddress), or why there is none; refusals are
   // counted by OnRefused alone.
-  std::variant<Ticket, Refusal> Admit(const std::string& host) ABSL_LOCKS_EXCLUDED(mutex_);
+  std::variant<Place, Refusal> Admit(const std::string& host) ABSL_LOCKS_EXCLUDED(mutex_);
   void OnRefused(Refusal refusal) ABSL_LOCKS_EXCLUDED(mutex_);
   // The server ends a connection that has a place.
   void OnEnded(Offence offence) ABSL_LOCKS_EXCLUDED(mutex_);

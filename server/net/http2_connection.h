@@ -13,17 +13,17 @@ namespace upscaled::server {
 
 // Owned by one thread at a time. Members go in reverse order: its place is free once it is closed.
 struct Http2Connection {
-  Http2Connection(ConnectionTable::Ticket taken, PeerAddress from,
+  Http2Connection(ConnectionTable::Place taken, PeerAddress from,
                   std::unique_ptr<SocketStream> socket, const Http2Limits& limits, absl::Time now)
-      : ticket(std::move(taken)),
+      : place(std::move(taken)),
         peer(std::move(from)),
         guard(
-            limits, [this](CallFault fault) { return ticket.Take(fault); }, now),
+            limits, [this](CallFault fault) { return place.Take(fault); }, now),
         stream(std::move(socket)) {}
   Http2Connection(const Http2Connection&) = delete;
   Http2Connection& operator=(const Http2Connection&) = delete;
 
-  ConnectionTable::Ticket ticket;
+  ConnectionTable::Place place;
   const PeerAddress peer;
   Http2Guard guard;
   std::unique_ptr<SocketStream> stream;

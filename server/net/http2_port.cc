@@ -132,7 +132,7 @@ class RelayingPort final : public Http2Port {
     absl::Cleanup forget = [&] { handshakes_.erase(place); };
     std::shared_ptr<Handshake> started = Handshake::Start(
         front().thread,
-        std::make_shared<Http2Connection>(std::move(accepted.ticket), std::move(accepted.peer),
+        std::make_shared<Http2Connection>(std::move(accepted.place), std::move(accepted.peer),
                                           std::move(stream), options_.limits, Clock::Real().Now()),
         options_.handshake_timeout,
         [this, place](std::shared_ptr<Http2Connection> connection, std::optional<Offence> offence) {

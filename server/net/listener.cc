@@ -143,7 +143,7 @@ class AsioListener final : public Listener {
     if (const Refusal* refusal = std::get_if<Refusal>(&place)) return table_.OnRefused(*refusal);
     const int on = 1;
     setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    options_.on_accepted({.ticket = std::get<ConnectionTable::Ticket>(std::move(place)),
+    options_.on_accepted({.place = std::get<ConnectionTable::Place>(std::move(place)),
                           .peer = std::move(peer),
                           .socket = std::move(socket)});
   }

@@ -19,7 +19,7 @@ namespace upscaled::server {
 // A connection: non-blocking, closed on exec, over TCP without Nagle's delay. Members go in reverse
 // order: the place in the table is free once the socket is closed.
 struct AcceptedConnection {
-  ConnectionTable::Ticket ticket;
+  ConnectionTable::Place place;
   PeerAddress peer;
   UniqueFd socket;
 };

@@ -253,7 +253,7 @@ class AsioRelay final : public Relay, public std::enable_shared_from_this<AsioRe
     ReleaseSockets();
     server_fd_ = UniqueFd();
     connection_->stream.reset();
-    connection_->ticket = {};  // waits that were aborted may own this for a little longer
+    connection_->place = {};  // waits that were aborted may own this for a little longer
     const auto self = shared_from_this();  // which on_end may forget
     options_.on_end(*this);
   }

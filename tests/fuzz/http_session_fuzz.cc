@@ -63,7 +63,7 @@ class Port {
   void Serve(UniqueFd socket) {
     thread_.RunAndWait([&] {
       AcceptedConnection connection{
-          std::get<ConnectionTable::Ticket>(table_.Admit("a")), {"a:1", "a"}, std::move(socket)};
+          std::get<ConnectionTable::Place>(table_.Admit("a")), {"a:1", "a"}, std::move(socket)};
       StartHttpSession(host_, thread_.context(), std::move(connection), nullptr);
     });
   }

@@ -89,7 +89,7 @@ TEST_F(AdmissionTest, AnAddressHasAShareOfSlotsAndMemory) {
   EXPECT_TRUE(admission.AdmitCall(100, {.address = "a"}).ok());
 }
 
-TEST_F(AdmissionTest, MemoryIsReservedUntilTheTicketGoes) {
+TEST_F(AdmissionTest, MemoryIsReservedUntilTheReservationGoes) {
   auto first = admission_.Reserve({.memory_bytes = 600, .cost = 10 * kPixel});
   ASSERT_TRUE(first.ok());
   const absl::Status refusal =

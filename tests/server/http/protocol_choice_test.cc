@@ -63,7 +63,7 @@ TEST_F(ProtocolChoiceTest, ThePrefaceIsHandedOverUnread) {
   const std::unique_ptr<AcceptedConnection> connection = AwaitHttp2();
   ASSERT_NE(connection, nullptr);
   EXPECT_EQ(connection->peer.host, "127.0.0.1");
-  EXPECT_TRUE(connection->ticket);
+  EXPECT_TRUE(connection->place);
   std::string bytes(kPreface.size(), '\0');
   for (size_t at = 0; at < bytes.size();) {  // the socket does not block
     const ssize_t count = recv(connection->socket.get(), bytes.data() + at, bytes.size() - at, 0);
