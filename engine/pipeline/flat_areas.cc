@@ -10,10 +10,10 @@ namespace upscaled {
 namespace {
 
 // Below this share of flat cells a tile is not worth the time to look for a cover.
-constexpr double kLeastFlatShare = 1.0 / 16;
+constexpr double kMinFlatShare = 1.0 / 16;
 // A cover must cost no more than this of the tile: small rectangles run a little slower than
 // their multiply-adds say.
-constexpr double kMostCost = 0.96;
+constexpr double kMaxCostShare = 0.96;
 
 SmallImage SmallImageOf(const PassSpec& pass) { return SmallImage(pass.source.size(), pass.reach); }
 
@@ -140,7 +140,7 @@ void FlatAreas::CutOutOf(TileParts& tile, const Band& band, std::vector<FlatArea
   if (std::ranges::all_of(band.results, [](const FlatResult* r) { return r == nullptr; })) return;
   const TileCells cells = CellsOf(whole, band);
   const auto flat = static_cast<double>(std::ranges::count(cells.needed, 0));
-  if (flat < kLeastFlatShare * static_cast<double>(cells.needed.size())) return;
+  if (flat < kMinFlatShare * static_cast<double>(cells.needed.size())) return;
 
   const std::vector<Rect> cover = CoverNeededCells(cells, cost_);
   if (cover.size() > kMaxParts) return;
@@ -148,7 +148,8 @@ void FlatAreas::CutOutOf(TileParts& tile, const Band& band, std::vector<FlatArea
   for (const Rect& rect : cover) {
     parts.push_back(PlanVariants(*pass_.executable, rect, pass_.source.size(), pass_.tta));
   }
-  if (static_cast<double>(CostOf(parts)) > kMostCost * static_cast<double>(CostOf(tile))) return;
+  if (static_cast<double>(CostOf(parts)) > kMaxCostShare * static_cast<double>(CostOf(tile)))
+    return;
   tile = std::move(parts);
   AddCopied(tile, cells, band, areas);
 }

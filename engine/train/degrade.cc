@@ -116,7 +116,7 @@ Spoiling DrawSpoiling(const Recipe& recipe, std::mt19937_64& random) {
   const auto strength = [&](const Degradation& degradation) {
     const bool is_drawn = Uniform(random) < degradation.share;
     const double part = Uniform(random);
-    return is_drawn ? degradation.least + part * (degradation.most - degradation.least) : 0;
+    return is_drawn ? degradation.min + part * (degradation.max - degradation.min) : 0;
   };
   Spoiling spoiling;
   spoiling.blur_sigma_px = strength(recipe.blur);

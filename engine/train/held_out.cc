@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kMaxImages = 32;
 constexpr size_t kMaxPatches = 96;
 constexpr size_t kMaxPatchesPerImage = 8;
-constexpr double kLeastError = 1e-10;  // 100 dB stands for equal
+constexpr double kMinError = 1e-10;  // 100 dB stands for equal
 
 double SquaredError(ImageView a, ImageView b) {
   double sum = 0;
@@ -40,7 +40,7 @@ double HeldOut::MeanPsnrDb(std::span<const double> squared_errors) const {
   for (size_t first = 0; first < squared_errors.size(); first += per_image_) {
     double error = 0;
     for (int i = 0; i < per_image_; ++i) error += squared_errors[first + i] / per_image_;
-    sum += -10 * std::log10(std::max(error, kLeastError));
+    sum += -10 * std::log10(std::max(error, kMinError));
   }
   return sum * per_image_ / static_cast<double>(squared_errors.size());
 }

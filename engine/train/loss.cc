@@ -9,7 +9,7 @@ namespace upscaled::train {
 namespace {
 
 constexpr double kCharbonnierEpsilon = 0.01;
-constexpr double kLeastSquaredError = 1e-6;  // beyond 60 dB an image is good enough
+constexpr double kMinSquaredError = 1e-6;  // beyond 60 dB an image is good enough
 
 double Sign(double x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }
 
@@ -64,7 +64,7 @@ double ComputeLoss(const LossWeights& weights, const Tensor<Real>& result,
       });
       shift += std::abs(means[c]) / channels;
     }
-    const double mean_square = squares / values + kLeastSquaredError;
+    const double mean_square = squares / values + kMinSquaredError;
     loss += weights.l1 * absolute / values + weights.charbonnier * charbonnier / values +
             weights.log_squared_error * std::log(mean_square) + weights.colour_mean * shift;
     for (int c = 0; c < channels; ++c) {

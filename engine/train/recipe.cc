@@ -24,7 +24,7 @@ struct DegradationKey {
   const char* name;
   Degradation Recipe::*member;
   const char* range;  // its key; null: there is none
-  double least, most;
+  double min, max;
 };
 constexpr DegradationKey kDegradations[] = {
     {"blur", &Recipe::blur, "sigma_px", 0.05, kMaxBlurSigmaPx},
@@ -74,22 +74,21 @@ absl::Status ParseDegradation(const DegradationKey& key, const Json& json, Degra
   std::vector<std::string> known = {"share"};
   if (key.range != nullptr) known.push_back(key.range);
   RETURN_IF_ERROR(CheckKeys(absl::StrCat("'", name, "' "), json, known));
-  const auto is_in = [](const Json& number, double least, double most) {
-    return number.is_number() && number.get<double>() >= least && number.get<double>() <= most;
+  const auto is_in = [](const Json& number, double min, double max) {
+    return number.is_number() && number.get<double>() >= min && number.get<double>() <= max;
   };
   const Json share = json.value("share", Json());
   if (!is_in(share, 0, 1)) return Bad(absl::StrCat(name, ".share"), share, "a number in 0..1");
   parsed.share = share;
   if (key.range == nullptr) return absl::OkStatus();
   const Json range = json.value(key.range, Json());
-  if (!range.is_array() || range.size() != 2 || !is_in(range[0], key.least, key.most) ||
-      !is_in(range[1], key.least, key.most) || range[0].get<double>() > range[1].get<double>()) {
-    return Bad(
-        absl::StrCat(name, ".", key.range), range,
-        absl::StrCat("two numbers in ", key.least, "..", key.most, ", the lesser one first"));
+  if (!range.is_array() || range.size() != 2 || !is_in(range[0], key.min, key.max) ||
+      !is_in(range[1], key.min, key.max) || range[0].get<double>() > range[1].get<double>()) {
+    return Bad(absl::StrCat(name, ".", key.range), range,
+               absl::StrCat("two numbers in ", key.min, "..", key.max, ", the lesser one first"));
   }
-  parsed.least = range[0];
-  parsed.most = range[1];
+  parsed.min = range[0];
+  parsed.max = range[1];
   return absl::OkStatus();
 }
 
@@ -141,7 +140,7 @@ std::string RecipeText(const Recipe& recipe) {
     if (degradation.share == 0) continue;
     json[key.name]["share"] = degradation.share;
     if (key.range == nullptr) continue;
-    json[key.name][key.range] = {degradation.least, degradation.most};
+    json[key.name][key.range] = {degradation.min, degradation.max};
   }
   return json.dump();
 }

@@ -14,7 +14,7 @@ namespace upscaled::train {
 // Done to some patches, as strongly as is drawn from a range.
 struct Degradation {
   double share = 0;  // of the patches
-  double least = 0, most = 0;
+  double min = 0, max = 0;
 };
 
 struct Recipe {

@@ -64,25 +64,25 @@ def only(rules, kind):
 
 
 class AutoscalingTest(unittest.TestCase):
-    def check(self, rules, name, most_turns):
+    def check(self, rules, name, max_turns):
         cluster = simulate(rules, name)
         self.assertLess(cluster.refused, MAX_REFUSED * cluster.total)
         self.assertEqual(cluster.lost, 0)
-        self.assertLessEqual(turns(cluster.counts), most_turns)
+        self.assertLessEqual(turns(cluster.counts), max_turns)
         return cluster
 
     def test_load_that_does_not_change_moves_nothing_but_by_chance(self):
         for rules in (HPA, KEDA):
             for name in ("steady 4", "steady 10", "steady 25"):
                 with self.subTest(name, targets=rules.targets):
-                    cluster = self.check(rules, name, most_turns=2)
+                    cluster = self.check(rules, name, max_turns=2)
                     self.assertEqual(cluster.refused, 0)
                     self.assertLessEqual(max(cluster.counts) - min(cluster.counts), 2)
 
     def test_steps_are_followed(self):
         for rules in (HPA, KEDA):
             with self.subTest(targets=rules.targets):
-                cluster = self.check(rules, "steps", most_turns=3)
+                cluster = self.check(rules, "steps", max_turns=3)
                 busy, idle = max(cluster.counts), cluster.counts[-1]
                 self.assertGreater(busy, 2 * idle)
 
@@ -90,13 +90,13 @@ class AutoscalingTest(unittest.TestCase):
         """They come as seldom as the window is long, so that a replica or two go before the next one."""
         for name in ("bursts of 2.5", "bursts of 4"):
             with self.subTest(name):
-                second_hour = self.check(KEDA, name, most_turns=5).counts[HOUR_S:]
+                second_hour = self.check(KEDA, name, max_turns=5).counts[HOUR_S:]
                 self.assertLessEqual(max(second_hour) - min(second_hour), 3)
 
     def test_a_day(self):
         for rules in (HPA, KEDA):
             with self.subTest(targets=rules.targets):
-                self.check(rules, "day", most_turns=5)
+                self.check(rules, "day", max_turns=5)
 
     def test_the_model_shows_what_swings(self):
         """By the backlog alone: none is left while replicas are to spare, so that they go until it is back."""

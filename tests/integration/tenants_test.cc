@@ -1,4 +1,4 @@
-// What the key file's limits of one tenant do to its calls over both doors, and not to another's.
+// What the key file's limits of one tenant do to its calls over both interfaces, not to another's.
 #include <chrono>
 #include <filesystem>
 #include <future>
@@ -25,7 +25,7 @@ using client::WriteText;
 using nlohmann::json;
 using ::testing::HasSubstr;
 
-// How a call ended, whatever its door.
+// How a call ended, whatever its interface.
 struct Ending {
   std::string code;  // "OK", ...
   std::string reason, message, limit, tenant;
@@ -111,17 +111,17 @@ class TenantsTest : public ::testing::Test {
     return {CallGrpc(server, key, NewImage()), CallHttp(server, key, NewImage())};
   }
 
-  // That the tenant's second key is refused over both doors, and the other tenant's is not.
+  // That the tenant's second key is refused over both interfaces, and the other tenant's is not.
   void ExpectRefusals(TestServer& server, const std::string& limit, const std::string& message,
-                      double least_retry_s, double most_retry_s) {
+                      double min_retry_s, double max_retry_s) {
     for (const Ending& ending : CallBoth(server, "shop-2")) {
       EXPECT_EQ(ending.code, "RESOURCE_EXHAUSTED");
       EXPECT_EQ(ending.reason, "OVERLOADED");
       EXPECT_EQ(ending.limit, limit);
       EXPECT_EQ(ending.tenant, "shop");
       EXPECT_THAT(ending.message, HasSubstr(message));
-      EXPECT_GE(ending.retry_s, least_retry_s) << ending.message;
-      EXPECT_LE(ending.retry_s, most_retry_s) << ending.message;
+      EXPECT_GE(ending.retry_s, min_retry_s) << ending.message;
+      EXPECT_LE(ending.retry_s, max_retry_s) << ending.message;
     }
     const std::string metrics = Request(server.server().admin_port(), "GET", "/metrics").body;
     EXPECT_THAT(metrics, HasSubstr(absl::StrCat("upscaled_tenant_refused_total{limit=\"", limit,

@@ -65,7 +65,7 @@ std::vector<float> Gather(const TensorView& view, int64_t count, const std::vect
 
 absl::Status ViewFile::AddStateDict(Objects objects, size_t file_bytes) {
   objects_ = std::move(objects);
-  most_bytes_ = kMaxShares * file_bytes;
+  max_bytes_ = kMaxShares * file_bytes;
   ASSIGN_OR_RETURN(const Value* dict, FindStateDict(objects_));
   for (size_t i = 0; i < dict->elements.size(); i += 2) {
     const Value& key = objects_.values[dict->elements[i]];
@@ -89,10 +89,10 @@ absl::Status ViewFile::AddTensor(std::string_view name, size_t view_index) {
                      storage.value_bytes, " bytes has ", bytes, " bytes in the file"));
   }
   viewed_bytes_ += bytes;  // neither passes the file's size, nor the sum four times that
-  if (viewed_bytes_ > most_bytes_) {
+  if (viewed_bytes_ > max_bytes_) {
     return absl::InvalidArgumentError(absl::StrCat(
         "tensors share storages so often that ", viewed_bytes_,
-        " bytes are to be read, the limit is ", most_bytes_, ", ", kMaxShares, " times the file"));
+        " bytes are to be read, the limit is ", max_bytes_, ", ", kMaxShares, " times the file"));
   }
   return Add(name, {.shape = view.shape,
                     .type = storage.type,

@@ -29,7 +29,7 @@ class ViewFile : public TensorFile {
 
   Objects objects_;
   uint64_t viewed_bytes_ = 0;  // of the storages of all tensors; those of shared ones once for each
-  uint64_t most_bytes_ = 0;
+  uint64_t max_bytes_ = 0;
 };
 
 }  // namespace upscaled::pytorch

@@ -17,7 +17,7 @@ TEST(BufferSlotsTest, NoTwoShareASlotAtATimeAndNoneIsWasted) {
       lifetimes.push_back({step, step + test::RandomInt(random, 0, 5)});
     }
     const std::vector<int> slots = AssignSlots(lifetimes);
-    int most_at_once = 0;
+    int max_at_once = 0;
     for (size_t a = 0; a < lifetimes.size(); ++a) {
       int at_once = 0;  // when `a` begins
       for (size_t b = 0; b <= a; ++b) {
@@ -27,9 +27,9 @@ TEST(BufferSlotsTest, NoTwoShareASlotAtATimeAndNoneIsWasted) {
           EXPECT_NE(slots[b], slots[a]);
         }
       }
-      most_at_once = std::max(most_at_once, at_once);
+      max_at_once = std::max(max_at_once, at_once);
     }
-    EXPECT_EQ(*std::max_element(slots.begin(), slots.end()) + 1, most_at_once);
+    EXPECT_EQ(*std::max_element(slots.begin(), slots.end()) + 1, max_at_once);
   }
 }
 

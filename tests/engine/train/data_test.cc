@@ -200,7 +200,7 @@ TEST_F(PatchesTest, InputAndTargetShowTheSamePlace) {
 
 // What is drawn and cut is spoilt as a whole, and the target is not.
 TEST_F(PatchesTest, SpoilsTheInputAlone) {
-  recipe_.noise = {.share = 1, .least = 10, .most = 10};
+  recipe_.noise = {.share = 1, .min = 10, .max = 10};
   recipe_.exchange_colours = false;
   Tensor<float> input({1, {16, 16}}, 3), target({1, {20, 20}}, 3);
   Tensor<float> clean_input = input, clean_target = target;

@@ -27,10 +27,10 @@ TEST(RecipeTest, SaysWhatIsDone) {
             (std::vector<Reduction>{Reduction::kBox, Reduction::kLanczosLinear}));
   EXPECT_FALSE(recipe->exchange_colours);
   EXPECT_EQ(recipe->blur.share, 0.25);
-  EXPECT_EQ(recipe->blur.most, 2);
+  EXPECT_EQ(recipe->blur.max, 2);
   EXPECT_EQ(recipe->noise.share, 0);
   EXPECT_EQ(recipe->chroma_subsampling.share, 1);
-  EXPECT_EQ(recipe->jpeg.least, 60);
+  EXPECT_EQ(recipe->jpeg.min, 60);
   const std::string text = RecipeText(*recipe);
   EXPECT_EQ(text,
             R"({"reductions":["box","lanczos_linear"],"exchange_colours":false,)"
@@ -159,8 +159,8 @@ TEST_F(SpoilTest, SubsamplesColoursAlone) {
 
 TEST(DrawSpoilingTest, FollowsSharesAndRanges) {
   Recipe recipe;
-  recipe.blur = {.share = 0.5, .least = 1, .most = 2};
-  recipe.jpeg = {.share = 1, .least = 70, .most = 80};
+  recipe.blur = {.share = 0.5, .min = 1, .max = 2};
+  recipe.jpeg = {.share = 1, .min = 70, .max = 80};
   std::mt19937_64 random(5);
   int blurred = 0;
   for (int i = 0; i < 1000; ++i) {

@@ -102,7 +102,7 @@ TEST_F(TrainingTest, JudgesByTheRecipe) {
   const auto plain = Create(Options("plain"));
   TrainingOptions options = Options("spoilt");
   options.recipe = {.reductions = {Reduction::kLanczosLinear, Reduction::kBoxLinear},
-                    .jpeg = {.share = 1, .least = 20, .most = 30}};
+                    .jpeg = {.share = 1, .min = 20, .max = 30}};
   const auto spoilt = Create(options);
   EXPECT_LT(spoilt->lanczos_psnr_db(), plain->lanczos_psnr_db() - 0.2);
   EXPECT_LT(spoilt->state().start_psnr_db, plain->state().start_psnr_db - 0.2);
@@ -133,7 +133,7 @@ TEST_F(TrainingTest, RefusesAResumeOfSomethingElse) {
   options.seed = 4;
   ExpectRefused(options, absl::StatusCode::kFailedPrecondition, "seed 3, batch 2");
   options.seed = 3;
-  options.recipe.jpeg = {.share = 0.5, .least = 60, .most = 90};
+  options.recipe.jpeg = {.share = 0.5, .min = 60, .max = 90};
   ExpectRefused(options, absl::StatusCode::kFailedPrecondition, R"("jpeg":{"share":0.5)");
   options.checkpoint = folder_ / "none";
   ExpectRefused(options, absl::StatusCode::kNotFound, "none");

@@ -8,17 +8,18 @@ namespace {
 
 constexpr double kLargest = 32767;
 // An input counts for at least so much of the largest.
-constexpr double kLeastShare = 0.25;
+constexpr double kMinShare = 0.25;
 // Of a layer that saw nothing but zeros.
-constexpr double kLeastRange = 1e-6;
+constexpr double kMinRange = 1e-6;
 
 }  // namespace
 
 void SetInputScales(std::span<const float> ranges, float* scales) {
-  const double least =
-      std::max(*std::max_element(ranges.begin(), ranges.end()) * kLeastShare, kLeastRange);
+  const double min_range =
+      std::max(*std::max_element(ranges.begin(), ranges.end()) * kMinShare, kMinRange);
   for (size_t i = 0; i < ranges.size(); ++i) {
-    scales[i] = static_cast<float>(kLargest / (kInt16Margin * std::max<double>(ranges[i], least)));
+    scales[i] =
+        static_cast<float>(kLargest / (kInt16Margin * std::max<double>(ranges[i], min_range)));
   }
 }
 

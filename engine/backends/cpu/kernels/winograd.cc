@@ -354,8 +354,8 @@ const WinogradVariant& ChooseVariant(const WinogradVariants& variants, const Lay
 }
 
 // The output channels of one block, side by side: a vector's worth of work for each step.
-constexpr int kMostBlockChannels = 64;
-using BlockChannels = std::array<double, kMostBlockChannels>;
+constexpr int kMaxBlockChannels = 64;
+using BlockChannels = std::array<double, kMaxBlockChannels>;
 
 // a[0] * x + a[1] * y + a[2] * z, channel by channel.
 template <typename T>
@@ -383,7 +383,7 @@ WinogradWeights PackWeights(const Layer& layer, const WeightTransform<kOutputs>&
                             const WinogradVariant& variant) {
   constexpr size_t kPoints = kOutputs + 2;
   const int block = variant.out_channels;
-  UPSCALED_CHECK(block <= kMostBlockChannels);
+  UPSCALED_CHECK(block <= kMaxBlockChannels);
   const int blocks = CeilDiv(RoundUp(layer.out_channels, variant.out_multiple), block);
   const int in_channels = RoundUp(layer.in_channels, variant.in_multiple);
   const size_t point_stride = size_t{1} * in_channels * block;

@@ -86,7 +86,7 @@ def make_pair(rng, block):
     return np.asarray(block)[m:-m, m:-m], np.asarray(small)[m // 2:-m // 2, m // 2:-m // 2]
 
 
-def cut(rng, image, side, count, least_detail):
+def cut(rng, image, side, count, min_detail):
     """Up to `count` squares from random places; mostly flat ones are kept only now and then."""
     if image.width < side or image.height < side:
         canvas = Image.new("RGB", (max(side, image.width), max(side, image.height)), image.getpixel((0, 0)))
@@ -98,7 +98,7 @@ def cut(rng, image, side, count, least_detail):
         y = int(rng.integers(0, image.height - side + 1))
         block = image.crop((x, y, x + side, y + side))
         detail = np.abs(np.diff(np.asarray(block.convert("L"), np.float32), axis=1)).mean()
-        if detail < least_detail and rng.random() > 0.08:
+        if detail < min_detail and rng.random() > 0.08:
             continue
         blocks.append(block)
         if len(blocks) == count:

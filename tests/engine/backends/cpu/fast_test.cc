@@ -37,9 +37,9 @@ using testing::ListGoldens;
 using testing::ReadPng;
 using testing::SharedFolder;
 
-constexpr double kLeastPsnr_dB = 54;
+constexpr double kMinPsnr_dB = 54;
 // Nearer would be fp32: were all of it out of range, all would be computed again.
-constexpr double kMostPsnr_dB = 75;
+constexpr double kMaxPsnr_dB = 75;
 
 std::span<const float> Floats(const Image& image) {
   return {reinterpret_cast<const float*>(image.view().data), image.bytes() / sizeof(float)};
@@ -366,8 +366,8 @@ class FastQualityTest : public FastTest {
   void Check(const std::map<std::string, SquaredError>& errors) {
     for (const auto& [model, error] : errors) {
       std::printf("%s, %s: %.1f dB\n", GetParam().c_str(), model.c_str(), error.Psnr_dB());
-      EXPECT_GE(error.Psnr_dB(), kLeastPsnr_dB) << model;
-      EXPECT_LE(error.Psnr_dB(), kMostPsnr_dB) << model;
+      EXPECT_GE(error.Psnr_dB(), kMinPsnr_dB) << model;
+      EXPECT_LE(error.Psnr_dB(), kMaxPsnr_dB) << model;
     }
   }
 };
