@@ -299,8 +299,9 @@ class SharedImageJob {
   absl::Status Announce(pb::UpscaleImageHeader header) {
     if (announced_.has_value()) {
       if (*announced_ == header.etag()) return absl::OkStatus();
-      return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kDeviceFailure,
-                       "another kind of device took over in the middle of the result; try again");
+      return MakeError(
+          absl::StatusCode::kUnavailable, ErrorReason::kDeviceFailure,
+          "a device of another class took over in the middle of the result; try again");
     }
     announced_ = header.etag();
     RequestRecord& record = context_.record;
