@@ -45,8 +45,9 @@ double Operations(const Layer& layer, Size output) {
          static_cast<double>(output.Area());
 }
 
-std::unique_ptr<cpu::KernelCandidate> MakeTrial(const Layer& layer, const cpu::KernelEntry& info,
-                                                cpu::Isa isa, int rows) {
+std::unique_ptr<cpu::KernelCandidate> MakeCandidate(const Layer& layer,
+                                                    const cpu::KernelEntry& info, cpu::Isa isa,
+                                                    int rows) {
   const int border = layer.kernel_px - 1;
   return std::make_unique<cpu::KernelCandidate>(layer, info, isa,
                                                 Size{kOutput.width + border, rows + border});
@@ -84,9 +85,9 @@ void AddKernels(const Layer& layer, const CommonOptions& options, cpu::Isa isa,
     const bool wanted = options.backend.kernel.empty() || options.backend.kernel == info.name;
     if (!wanted || !info.RunsOn(isa) || !info.supports(layer)) continue;
     const double estimate_s =
-        BestSecondsOf(*MakeTrial(layer, info, isa, kMinRows)) * kOutput.height / kMinRows;
+        BestSecondsOf(*MakeCandidate(layer, info, isa, kMinRows)) * kOutput.height / kMinRows;
     const int rows = estimate_s > kMaxRun_s ? kMinRows : kOutput.height;
-    benchmark.candidates.push_back(MakeTrial(layer, info, isa, rows));
+    benchmark.candidates.push_back(MakeCandidate(layer, info, isa, rows));
     cpu::KernelCandidate& candidate = *benchmark.candidates.back();
     benchmark.Add(absl::StrCat(ToAbsl(info.name), " ", ToAbsl(cpu::IsaName(isa))),
                   PrecisionName(info.precision),

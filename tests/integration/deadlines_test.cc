@@ -1,4 +1,4 @@
-// Calls whose deadline cannot be met are refused with what they would take, over both doors.
+// Calls whose deadline cannot be met are refused with what they would take, over both interfaces.
 #include <cstring>
 #include <initializer_list>
 #include <string>

@@ -1,4 +1,4 @@
-// Who may call what: every method of both doors with every kind of key, token and certificate,
+// Who may call what: every method of both interfaces with every kind of key, token and certificate,
 // right and wrong. Each cell of the table is a test over a real channel.
 #include <filesystem>
 #include <functional>

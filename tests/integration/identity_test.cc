@@ -237,7 +237,8 @@ TEST_F(IdentityTest, SlowsWrongKeysAndLetsRightOnesPass) {
   Show(right, "reader");
   pb::ListModelsResponse models;
   const grpc::Status status = server.stub().ListModels(&wrong, {}, &models);
-  EXPECT_EQ(status.error_code(), StatusCode::RESOURCE_EXHAUSTED) << "both doors have one bucket";
+  EXPECT_EQ(status.error_code(), StatusCode::RESOURCE_EXHAUSTED)
+      << "both interfaces have one bucket";
   EXPECT_EQ(RetryDelayOf(status), absl::Seconds(5));
   EXPECT_TRUE(server.stub().ListModels(&right, {}, &models).ok());
   const std::string metrics =

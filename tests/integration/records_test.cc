@@ -1,4 +1,4 @@
-// What operators' records say of calls over both doors: the audit log, the usage.
+// What operators' records say of calls over both interfaces: the audit log, the usage.
 #include <filesystem>
 #include <functional>
 #include <map>

@@ -1,4 +1,4 @@
-// Traces of calls over both doors, read back from a collector.
+// Traces of calls over both interfaces, read back from a collector.
 #include <map>
 #include <string>
 #include <string_view>

@@ -39,7 +39,7 @@ class FakeCandidates final : public KernelCandidates {
   Size checked_output() const override { return checked; }
   std::unique_ptr<LayerCandidate> Try(const std::string& name, Size input) const override {
     for (const FakeKernel& kernel : kernels_) {
-      if (kernel.name == name) return std::make_unique<Trial>(*this, kernel, input);
+      if (kernel.name == name) return std::make_unique<FakeCandidate>(*this, kernel, input);
     }
     return nullptr;
   }
@@ -49,9 +49,9 @@ class FakeCandidates final : public KernelCandidates {
   mutable std::map<std::string, int> runs;
 
  private:
-  class Trial final : public LayerCandidate {
+  class FakeCandidate final : public LayerCandidate {
    public:
-    Trial(const FakeCandidates& owner, const FakeKernel& kernel, Size input)
+    FakeCandidate(const FakeCandidates& owner, const FakeKernel& kernel, Size input)
         : owner_(owner), kernel_(kernel), input_(input) {}
     void Run() override {
       ++owner_.runs[kernel_.name];
