@@ -17,7 +17,7 @@ std::string ErrorReport(const absl::Status& error);
 // What errors/ID.json holds: {"job": ID, "deliveries": N, "error": ErrorReport, "task": ...}.
 std::string DeadLetter(const LeasedJob& job, const absl::Status& error);
 
-// A line for people. `settled`: what the queue said to the end of it.
+// A human-readable line. `settled`: what the queue said to the end of it.
 std::string LogLine(const LeasedJob& job, const TaskOutcome& outcome, const absl::Status& settled,
                     absl::Duration elapsed);
 

@@ -28,7 +28,7 @@ struct TunerOptions {
   // For each kind of layer, and for the tiles of each network.
   absl::Duration budget = absl::Milliseconds(50);
   const Clock* clock = &Clock::Real();
-  // Told news for people, on any thread: a table that is not used, a kernel that is wrong,
+  // Told human-readable news, on any thread: a table that is not used, a kernel that is wrong,
   // a file that cannot be written.
   std::function<void(const std::string&)> warn = [](const std::string&) {};
 };

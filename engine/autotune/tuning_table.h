@@ -17,7 +17,7 @@ namespace upscaled {
 
 struct TuningEntry {
   std::string choice;                    // a kernel or a tile
-  std::map<std::string, double> gflops;  // all that were measured and right; for people
+  std::map<std::string, double> gflops;  // all that were measured and right, for who reads it
 };
 
 // "exact conv 64-128 3x3/1": all that a kernel's speed depends on.

@@ -416,7 +416,7 @@ void AddTimeouts(SettingList& list, ServerConfig& config) {
 
 void AddLogging(SettingList& list, ServerConfig& config) {
   list.Group("Logging");
-  list.Choice("log-format", "text|json", "log lines for people or programs", config.log_format,
+  list.Choice("log-format", "text|json", "log lines, human-readable or JSON", config.log_format,
               LogFormatName, {LogFormat::kText, LogFormat::kJson});
   list.Choice("log-level", "LEVEL", "least level to log: debug, info, warning or error",
               config.log_level, LogLevelName,

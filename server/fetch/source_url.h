@@ -18,7 +18,7 @@ struct SourceUrl {
 
   // "https://images.example.com", with the port where it is not the scheme's.
   std::string Origin() const;
-  // For people: without the query, which may hold a signature.
+  // Human-readable: without the query, which may hold a signature.
   std::string Shown() const { return Origin() + path; }
   // What is asked for. Any other reader finds the same parts in it.
   std::string Text() const { return Shown() + query; }

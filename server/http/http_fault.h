@@ -25,7 +25,7 @@ using HttpFaultAnswer =
 // In a message: at most the first 100 bytes of what a client sent.
 std::string Quoted(std::string_view sent);
 
-// The error's message, for people.
+// The error's human-readable message.
 HttpResponse FaultText(const HttpFault& fault, const HttpRequest& request);
 
 }  // namespace upscaled::server

@@ -55,7 +55,7 @@ std::string_view HttpReason(int status);
 // Whether `field` can be sent as one line: a name that is a token, a value without line ends.
 bool IsSendable(const HttpField& field);
 
-// Text for people.
+// Human-readable text.
 HttpResponse TextResponse(int status, std::string text);
 
 // Answers one request. Thread safe; may outlive the server, and does nothing then.

@@ -21,7 +21,7 @@ struct HttpRoute {
   // The whole path; "/v1/models/{name}" stands for one more segment of any name, which is not
   // empty. Whole paths go first.
   std::string path;
-  std::string description;  // one line, for people; "": not named among the routes
+  std::string description;  // one human-readable line; "": not named among the routes
   // Exactly one of them. A body is for `stream` alone.
   HttpHandler handler = nullptr;
   HttpStreamHandler stream = nullptr;

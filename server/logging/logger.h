@@ -1,4 +1,4 @@
-// Log lines for people (text) or for programs (JSON, one object a line), through spdlog.
+// Log lines, human-readable (text) or JSON (one object a line), through spdlog.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// The documentation of the service for people.
+// The human-readable documentation of the service.
 #pragma once
 
 #include <string>

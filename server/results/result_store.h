@@ -25,7 +25,7 @@ namespace upscaled::server {
 struct ResultStoreOptions {
   std::filesystem::path directory;  // made where there is none; of this process alone
   int64_t max_bytes = 0;            // of all files; a quarter is for those that are being written
-  // Told troubles with disk or index, for people, on any thread; nothing else fails then.
+  // Told human-readable troubles with disk or index, on any thread; nothing else fails then.
   std::function<void(const std::string& message)> warn;
 };
 

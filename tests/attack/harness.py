@@ -274,7 +274,7 @@ class Target:
         self.server = server
         self.seconds = seconds
         self.kept = []  # what stays open until the server has gone
-        self.counts = {}  # what was done, for people
+        self.counts = {}  # what was done, human-readable
         self.complaints = []
         self._end = None
 
