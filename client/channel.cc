@@ -18,6 +18,7 @@
 #include "absl/strings/strip.h"
 #include "client/error_details.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/unix_address.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
 #include "grpcpp/support/channel_arguments.h"

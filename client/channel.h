@@ -1,9 +1,6 @@
 // How to reach the servers.
 #pragma once
 
-#include <sys/un.h>
-
-#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,9 +11,6 @@
 #include "grpcpp/channel.h"
 
 namespace upscaled::client {
-
-// Of a Unix socket.
-inline constexpr size_t kMaxSocketPathBytes = sizeof(sockaddr_un::sun_path) - 1;  // and a zero byte
 
 // Files are PEM.
 struct TlsOptions {

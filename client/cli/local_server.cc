@@ -7,7 +7,6 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,9 +23,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "client/channel.h"
 #include "client/cli/api_key.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/unix_address.h"
 
 namespace upscaled::client {
 namespace {
@@ -78,8 +77,7 @@ absl::Status CheckSocketPath(const std::string& path) {
 
 // A socket for what services tell their manager (sd_notify).
 absl::StatusOr<UniqueFd> ListenForNotifications(const std::string& path) {
-  sockaddr_un address = {.sun_family = AF_UNIX};
-  path.copy(address.sun_path, path.size());
+  const sockaddr_un address = UnixAddress(path);
   UniqueFd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid() ||
       bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {

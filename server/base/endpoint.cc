@@ -1,7 +1,6 @@
 #include "server/base/endpoint.h"
 
 #include <arpa/inet.h>
-#include <sys/un.h>
 
 #include <limits>
 #include <string>
@@ -9,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/string_view.h"
+#include "engine/base/unix_address.h"
 
 namespace upscaled::server {
 namespace {
@@ -34,8 +34,6 @@ absl::StatusOr<Endpoint> ParseUnix(std::string_view path) {
 }
 
 }  // namespace
-
-const size_t kMaxSocketPathBytes = sizeof(sockaddr_un::sun_path) - 1;  // and a zero byte
 
 absl::StatusOr<Endpoint> ParseEndpoint(std::string_view text) {
   if (text.starts_with(kUnix)) return ParseUnix(text.substr(kUnix.size()));

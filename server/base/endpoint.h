@@ -1,7 +1,6 @@
 // HOST:PORT or unix:PATH, as settings name the addresses of ports.
 #pragma once
 
-#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -15,9 +14,6 @@ struct Endpoint {
   std::string path;  // of a Unix socket, which has neither host nor port; empty: TCP
   bool is_unix() const { return !path.empty(); }
 };
-
-// Of the path of a Unix socket: what the system's address structure has room for.
-extern const size_t kMaxSocketPathBytes;
 
 // INVALID_ARGUMENT says what the text should be ("must be ..."). An IPv6 host stands in brackets.
 absl::StatusOr<Endpoint> ParseEndpoint(std::string_view text);

@@ -4,7 +4,6 @@
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -15,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/unix_address.h"
 
 namespace upscaled::server {
 namespace {
@@ -75,8 +75,7 @@ UnixSocketFile::~UnixSocketFile() {
 }
 
 absl::StatusOr<ListeningUnixSocket> ListenOnUnixSocket(const std::string& path) {
-  sockaddr_un address = {.sun_family = AF_UNIX};
-  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  const sockaddr_un address = UnixAddress(path);
   const UniqueFd lock = LockFolderOf(path);
   RETURN_IF_ERROR(ClearPlace(address));
   UniqueFd socket = MakeSocket();

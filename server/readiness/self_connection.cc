@@ -7,7 +7,6 @@
 #include <openssl/ssl.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +17,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/unix_address.h"
 
 namespace upscaled::server {
 namespace {
@@ -89,8 +89,7 @@ SelfConnection::~SelfConnection() {
 
 absl::Status SelfConnection::Connect(const Endpoint& endpoint) {
   if (endpoint.is_unix()) {
-    sockaddr_un address = {.sun_family = AF_UNIX};
-    endpoint.path.copy(address.sun_path, sizeof address.sun_path - 1);
+    const sockaddr_un address = UnixAddress(endpoint.path);
     return ConnectTo(reinterpret_cast<const sockaddr&>(address), sizeof address);
   }
   addrinfo hints = {};

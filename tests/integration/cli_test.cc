@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -15,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/cli/exit_code.h"
 #include "engine/base/unique_fd.h"
+#include "engine/base/unix_address.h"
 #include "nlohmann/json.hpp"
 #include "tests/client/fake_http_server.h"
 #include "tests/client/process.h"
@@ -303,8 +303,7 @@ TEST_F(CliTest, TrustsHttpsAsTold) {
 
 bool Connects(const std::string& path) {
   const UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_un address{.sun_family = AF_UNIX};
-  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  const sockaddr_un address = UnixAddress(path);
   return connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
 }
 

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include "engine/base/unix_address.h"
+
 namespace upscaled::server {
 namespace {
 

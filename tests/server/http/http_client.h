@@ -4,14 +4,13 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <string>
 #include <string_view>
 
 #include "engine/base/unique_fd.h"
+#include "engine/base/unix_address.h"
 #include "gtest/gtest.h"
 
 namespace upscaled::server {
@@ -20,10 +19,8 @@ class Client {
  public:
   explicit Client(int port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) { Connect(port); }
   explicit Client(const std::string& path) : fd_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_un address = {.sun_family = AF_UNIX};
-    std::copy_n(path.c_str(), std::min(path.size(), sizeof(address.sun_path) - 1),
-                address.sun_path);
-    EXPECT_EQ(connect(fd_.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+    const sockaddr_un address = UnixAddress(path);
+    EXPECT_EQ(connect(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
   }
 
   int fd() const { return fd_.get(); }

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/unique_fd.h"
+#include "engine/base/unix_address.h"
 #include "server/net/peer_address.h"
 #include "server/net/peer_names.h"
 #include "server/net/unix_socket.h"
@@ -67,8 +67,7 @@ TEST(PeerAddressTest, CountsUnixSocketsByUser) {
   const std::string path = folder / "socket";
   auto listening = ListenOnUnixSocket(path);
   ASSERT_TRUE(listening.ok()) << listening.status();
-  sockaddr_un address = {.sun_family = AF_UNIX};
-  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  const sockaddr_un address = UnixAddress(path);
   const pid_t child = fork();
   if (child == 0) {
     const int fd = socket(AF_UNIX, SOCK_STREAM, 0);

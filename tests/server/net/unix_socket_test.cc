@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
+#include "engine/base/unix_address.h"
 #include "server/net/listener.h"
 #include "tests/client/temp_folder.h"
 #include "tests/server/net/test_socket.h"
@@ -29,22 +29,16 @@ class UnixSocketTest : public ::testing::Test {
  protected:
   static bool Exists(const std::string& path) { return std::filesystem::exists(path); }
 
-  static sockaddr_un AddressOf(const std::string& path) {
-    sockaddr_un address = {.sun_family = AF_UNIX};
-    path.copy(address.sun_path, sizeof(address.sun_path) - 1);
-    return address;
-  }
-
   static UniqueFd Bind(const std::string& path, int type) {
     UniqueFd fd(socket(AF_UNIX, type | SOCK_CLOEXEC, 0));
-    const sockaddr_un address = AddressOf(path);
+    const sockaddr_un address = UnixAddress(path);
     EXPECT_EQ(bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
     return fd;
   }
 
   static TestSocket Connect(const std::string& path) {
     UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    const sockaddr_un address = AddressOf(path);
+    const sockaddr_un address = UnixAddress(path);
     if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
       fd = UniqueFd();
     }
@@ -123,7 +117,7 @@ TEST_F(UnixSocketTest, RefusesAServerWhoseQueueIsFull) {
   std::vector<TestSocket> waiting;
   while (true) {  // until the system takes no more
     UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    const sockaddr_un address = AddressOf(path_);
+    const sockaddr_un address = UnixAddress(path_);
     if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) break;
     waiting.emplace_back(std::move(fd));
   }
