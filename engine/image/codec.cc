@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/string_view.h"
 #include "engine/image/codec_list.h"
 #include "engine/image/replay_source.h"
 
@@ -32,6 +33,12 @@ const Codec* CodecOf(std::span<const uint8_t> prefix) {
   for (const Codec& codec : Codecs())
     if (prefix.size() >= codec.signature.size() && MayBegin(prefix, codec.signature)) return &codec;
   return nullptr;
+}
+
+bool IsOneOf(std::span<const char* const> texts, std::string_view text) {
+  return !text.empty() && std::ranges::any_of(texts, [wanted = ToAbsl(text)](const char* known) {
+    return absl::EqualsIgnoreCase(wanted, known);
+  });
 }
 
 }  // namespace
@@ -139,15 +146,20 @@ absl::StatusOr<std::unique_ptr<ImageEncoder>> CreateImageEncoder(const EncodeOpt
 
 std::string_view FormatName(ImageFormat format) { return CodecFor(format).name; }
 
-std::string_view FormatMediaType(ImageFormat format) { return CodecFor(format).media_type; }
+std::string_view FormatExtension(ImageFormat format) { return CodecFor(format).extensions[0]; }
+
+std::string_view FormatMediaType(ImageFormat format) { return CodecFor(format).media_types[0]; }
 
 std::optional<ImageFormat> FormatFromName(std::string_view name) {
-  const absl::string_view wanted(name.data(), name.size());
-  if (wanted.empty()) return std::nullopt;
   for (const Codec& codec : Codecs()) {
-    if (absl::EqualsIgnoreCase(wanted, codec.name)) return codec.format;
-    for (const char* extension : codec.extensions)
-      if (absl::EqualsIgnoreCase(wanted, extension)) return codec.format;
+    if (IsOneOf({&codec.name, 1}, name) || IsOneOf(codec.extensions, name)) return codec.format;
+  }
+  return std::nullopt;
+}
+
+std::optional<ImageFormat> FormatFromMediaType(std::string_view media_type) {
+  for (const Codec& codec : Codecs()) {
+    if (IsOneOf(codec.media_types, media_type)) return codec.format;
   }
   return std::nullopt;
 }

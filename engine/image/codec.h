@@ -135,8 +135,11 @@ absl::StatusOr<std::unique_ptr<ImageEncoder>> CreateImageEncoder(
     ByteSink& sink, const Cancellation* cancellation = nullptr);
 
 std::string_view FormatName(ImageFormat format);       // "png", "jpeg", "webp"
+std::string_view FormatExtension(ImageFormat format);  // "png", "jpg", "webp"
 std::string_view FormatMediaType(ImageFormat format);  // "image/png", ...
 // By name or file extension without the dot ("jpg" too), case-insensitive.
 std::optional<ImageFormat> FormatFromName(std::string_view name);
+// By media type without parameters ("image/jpg" too), case-insensitive.
+std::optional<ImageFormat> FormatFromMediaType(std::string_view media_type);
 
 }  // namespace upscaled

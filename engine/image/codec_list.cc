@@ -7,8 +7,8 @@ constexpr Codec kCodecs[] = {
     {
         .format = ImageFormat::kPng,
         .name = "png",
-        .media_type = "image/png",
-        .extensions = {"", ""},
+        .media_types = {"image/png", ""},
+        .extensions = {"png", ""},
         .signature = "\x89PNG\r\n\x1a\n",
         .max_side_px = 1'000'000,  // libpng's own default limit
         .holds_gray = true,
@@ -22,7 +22,7 @@ constexpr Codec kCodecs[] = {
     {
         .format = ImageFormat::kJpeg,
         .name = "jpeg",
-        .media_type = "image/jpeg",
+        .media_types = {"image/jpeg", "image/jpg"},
         .extensions = {"jpg", "jpe"},
         .signature = "\xff\xd8\xff",
         .max_side_px = 65500,  // libjpeg's JPEG_MAX_DIMENSION
@@ -37,8 +37,8 @@ constexpr Codec kCodecs[] = {
     {
         .format = ImageFormat::kWebp,
         .name = "webp",
-        .media_type = "image/webp",
-        .extensions = {"", ""},
+        .media_types = {"image/webp", ""},
+        .extensions = {"webp", ""},
         .signature = "RIFF????WEBP",
         .max_side_px = 16383,  // 14 bits in the format
         .holds_gray = false,

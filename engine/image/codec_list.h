@@ -30,9 +30,10 @@ using CreateEncoderFn = absl::StatusOr<std::unique_ptr<ImageEncoder>>(
 struct Codec {
   ImageFormat format;
   const char* name;
-  const char* media_type;
-  std::array<const char*, 2> extensions;  // beside `name`; "" for none
-  std::string_view signature;             // first bytes; '?' stands for any byte
+  // The preferred one first; "" for none.
+  std::array<const char*, 2> media_types;
+  std::array<const char*, 2> extensions;
+  std::string_view signature;  // first bytes; '?' stands for any byte
 
   // The limits of the encoder.
   int max_side_px;

@@ -6,7 +6,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "engine/base/string_view.h"
-#include "server/rest/image_format.h"
 
 namespace upscaled::server {
 namespace {
@@ -41,7 +40,8 @@ std::optional<ImageFormat> PreferredFormat(std::string_view accept) {
     if (range.type == "*/*" || absl::EqualsIgnoreCase(range.type, "image/*")) {
       any_weight = std::max(any_weight, range.weight);
     }
-    const std::optional<ImageFormat> format = FormatOfType({range.type.data(), range.type.size()});
+    const std::optional<ImageFormat> format =
+        FormatFromMediaType({range.type.data(), range.type.size()});
     if (format.has_value() && range.weight > best_weight) {
       best = format;
       best_weight = range.weight;

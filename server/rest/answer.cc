@@ -10,8 +10,8 @@
 #include "absl/strings/str_format.h"
 #include "engine/base/string_view.h"
 #include "server/base/error.h"
+#include "server/handlers/convert.h"
 #include "server/rest/entity_tags.h"
-#include "server/rest/image_format.h"
 #include "server/rest/json.h"
 
 namespace upscaled::server {
@@ -36,13 +36,18 @@ std::string_view Stem(std::string_view file_name) {
   return dot == 0 || dot == std::string_view::npos ? file_name : file_name.substr(0, dot);
 }
 
+std::string MediaType(std::optional<ImageFormat> format) {
+  return std::string(format.has_value() ? FormatMediaType(*format) : "application/octet-stream");
+}
+
 // "upscaled-2x.png", "cat-1.5x.png".
 std::string SuggestedName(const pb::UpscaleImageHeader& header, std::string_view source_name) {
   const double scale =
       static_cast<double>(header.result_width_px()) / std::max(header.source_width_px(), 1);
   const std::string_view stem = Stem(source_name);
+  const std::optional<ImageFormat> format = FromProto(header.format());
   return absl::StrCat(stem.empty() ? "upscaled" : ToAbsl(stem), "-", std::round(scale * 100) / 100,
-                      "x.", ToAbsl(FileExtension(header.format())));
+                      "x.", format.has_value() ? ToAbsl(FormatExtension(*format)) : "bin");
 }
 
 // The first kMaxFileNameBytes of `name`, without a part of a character of UTF-8 at the end.
@@ -98,7 +103,7 @@ HttpResponse ImageResponse(const pb::UpscaleImageHeader& header,
   HttpResponse response{
       .status = header.not_modified() ? 304 : 200,
       .fields = {
-          {"Content-Type", std::string(MediaType(header.format()))},
+          {"Content-Type", MediaType(FromProto(header.format()))},
           {"X-Content-Type-Options", "nosniff"},
           {"Content-Disposition",
            save ? ContentDisposition("attachment", parameters.download)
@@ -117,11 +122,11 @@ HttpResponse ImageResponse(const pb::UpscaleImageHeader& header,
   return response;
 }
 
-HttpResponse OriginalResponse(pb::ImageFormat format, const absl::Status& error,
+HttpResponse OriginalResponse(std::optional<ImageFormat> format, const absl::Status& error,
                               std::string_view request_id) {
   return {.status = 200,
           .fields = {
-              {"Content-Type", std::string(MediaType(format))},
+              {"Content-Type", MediaType(format)},
               {"X-Content-Type-Options", "nosniff"},
               {"Cache-Control", "no-store"},
               {"X-Request-Id", std::string(request_id)},

@@ -1,12 +1,14 @@
 // The fields of an upscaled image's answer.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "engine/image/codec.h"
 #include "server/http/http_message.h"
 #include "server/rest/upscale_parameters.h"
 #include "upscale/v1/upscale.pb.h"
@@ -20,9 +22,9 @@ HttpResponse ImageResponse(const upscale::v1::UpscaleImageHeader& header,
                            const UpscaleParameters& parameters, std::string_view source_name,
                            absl::Duration planning);
 
-// Status 200 for the source itself, because of `error`: "Warning" and "Upscale-Error" say so. Its
-// type is what its first bytes are.
-HttpResponse OriginalResponse(upscale::v1::ImageFormat format, const absl::Status& error,
+// Status 200 for the source itself, because of `error`: "Warning" and "Upscale-Error" say so.
+// `format` is what its first bytes tell, nullopt where they are no image's.
+HttpResponse OriginalResponse(std::optional<ImageFormat> format, const absl::Status& error,
                               std::string_view request_id);
 
 // What is known at the end: Server-Timing, Upscale-Summary and the result's ETag, and the names of

@@ -17,7 +17,6 @@
 #include "server/rest/accept.h"
 #include "server/rest/answer.h"
 #include "server/rest/entity_tags.h"
-#include "server/rest/image_format.h"
 #include "server/rest/json.h"
 #include "server/rest/problem.h"
 
@@ -48,10 +47,10 @@ int64_t BodyBytes(const HttpRequest& request) {
   return static_cast<int64_t>(request.content_length.value_or(0));
 }
 
-nlohmann::ordered_json SizeJson(int width_px, int height_px, pb::ImageFormat format) {
+nlohmann::ordered_json SizeJson(int width_px, int height_px, std::optional<ImageFormat> format) {
   return {{"width_px", width_px},
           {"height_px", height_px},
-          {"format", format == pb::IMAGE_FORMAT_JPEG ? "jpeg" : FileExtension(format)}};
+          {"format", format.has_value() ? FormatName(*format) : "bin"}};
 }
 
 std::string VerdictJson(const ImageVerdict& verdict) {
@@ -59,9 +58,10 @@ std::string VerdictJson(const ImageVerdict& verdict) {
   nlohmann::ordered_json json = {
       {"accepted", true},
       {"request_id", header.request_id()},
-      {"source", SizeJson(header.source_width_px(), header.source_height_px(),
-                          ToProto(verdict.source_format))},
-      {"result", SizeJson(header.result_width_px(), header.result_height_px(), header.format())},
+      {"source",
+       SizeJson(header.source_width_px(), header.source_height_px(), verdict.source_format)},
+      {"result",
+       SizeJson(header.result_width_px(), header.result_height_px(), FromProto(header.format()))},
       {"model", header.model()},
       {"tiles", header.tiles()},
       {"cost_multiply_adds", verdict.cost},
@@ -165,10 +165,8 @@ bool UpscaleCall::AnswerOriginal(const absl::Status& error) {
   if (!parameters_.url.empty() && !RecognizeFormat(kept_->kept()).has_value()) return false;
   const absl::Status sent = GuardHandler(record(), [&]() -> absl::Status {
     sink().Reset();
-    const std::optional<ImageFormat> format = RecognizeFormat(kept_->kept());
-    sink().Open(WithCors(OriginalResponse(format ? ToProto(*format) : pb::IMAGE_FORMAT_UNSPECIFIED,
-                                          error, record().request_id)),
-                {});
+    sink().Open(
+        WithCors(OriginalResponse(RecognizeFormat(kept_->kept()), error, record().request_id)), {});
     RETURN_IF_ERROR(sink().Write(kept_->kept()));
     std::vector<uint8_t> bytes(kCopyBytes);
     while (true) {

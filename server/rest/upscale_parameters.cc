@@ -8,8 +8,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/string_view.h"
+#include "engine/image/codec.h"
 #include "server/base/error.h"
-#include "server/rest/image_format.h"
+#include "server/handlers/convert.h"
 
 namespace upscaled::server {
 namespace {
@@ -60,8 +61,8 @@ bool SetPrecision(const std::string& value, UpscaleParameters& p) {
 }
 
 bool SetFormat(const std::string& value, UpscaleParameters& p) {
-  const std::optional<pb::ImageFormat> format = FormatOfName(value);
-  if (format.has_value()) p.options.set_format(*format);
+  const std::optional<ImageFormat> format = FormatFromName(value);
+  if (format.has_value()) p.options.set_format(ToProto(*format));
   return format.has_value();
 }
 

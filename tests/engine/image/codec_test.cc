@@ -260,8 +260,22 @@ TEST(CodecTest, KnowsFormatsByName) {
   EXPECT_EQ(FormatFromName("webp"), ImageFormat::kWebp);
   EXPECT_EQ(FormatFromName("gif"), std::nullopt);
   EXPECT_EQ(FormatFromName(""), std::nullopt);
+  EXPECT_EQ(FormatExtension(ImageFormat::kJpeg), "jpg");
+  for (ImageFormat format : kFormats) {
+    EXPECT_EQ(FormatFromName(FormatName(format)), format);
+    EXPECT_EQ(FormatFromName(FormatExtension(format)), format);
+  }
+}
+
+TEST(CodecTest, KnowsFormatsByMediaType) {
   EXPECT_EQ(FormatMediaType(ImageFormat::kJpeg), "image/jpeg");
-  for (ImageFormat format : kFormats) EXPECT_EQ(FormatFromName(FormatName(format)), format);
+  EXPECT_EQ(FormatFromMediaType("image/JPG"), ImageFormat::kJpeg);
+  EXPECT_EQ(FormatFromMediaType("image/gif"), std::nullopt);
+  EXPECT_EQ(FormatFromMediaType("png"), std::nullopt);
+  EXPECT_EQ(FormatFromMediaType(""), std::nullopt);
+  for (ImageFormat format : kFormats) {
+    EXPECT_EQ(FormatFromMediaType(FormatMediaType(format)), format);
+  }
 }
 
 }  // namespace

@@ -110,7 +110,7 @@ TEST(ImageResponseTest, NamesTheResult) {
 
 TEST(OriginalResponseTest, WarnsInOneLine) {
   const HttpResponse response =
-      OriginalResponse(pb::IMAGE_FORMAT_UNSPECIFIED,
+      OriginalResponse(std::nullopt,
                        MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidImage,
                                  "no \"PNG\"\r\nX: y\\"),
                        "id");
