@@ -1,5 +1,7 @@
 #include "engine/backends/opencl/elementwise.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "engine/backends/opencl/layer_constants.h"
@@ -7,33 +9,6 @@
 
 namespace upscaled::opencl {
 namespace {
-
-// Null for what this file does not run.
-const char* FunctionOf(Op op) {
-  switch (op) {
-    case Op::kPixelShuffle:
-      return "pixel_shuffle";
-    case Op::kResizeNearest:
-      return "resize_nearest";
-    case Op::kResizeBilinear:
-      return "resize_bilinear";
-    case Op::kAdd:
-      return "add";
-    case Op::kMul:
-      return "mul";
-    case Op::kConcat:
-      return "concat";
-    case Op::kCrop:
-    case Op::kActivation:
-      return "crop";
-    case Op::kPad:
-      return "pad";
-    case Op::kAffine:
-      return "affine";
-    default:
-      return nullptr;
-  }
-}
 
 // As kernels/elementwise.cl numbers them.
 cl_int PadModeNumber(PadMode mode) {
@@ -48,83 +23,122 @@ cl_int PadModeNumber(PadMode mode) {
   return 0;
 }
 
+// What kernels take from a layer beside its constants.
+struct Parameters {
+  cl_int factor, crop_px, padding_px, pad_mode;
+  cl_float pad_value;
+};
+
+// The computation of one layer's result.
+struct Call {
+  Launcher& launcher;
+  const KernelFunction& function;
+  const Parameters& layer;
+  std::span<const Tensor> src;
+  ResultArguments result;
+
+  // Runs `kernel` over so many planes of the result.
+  template <typename... Args>
+  absl::Status Launch(const KernelFunction& kernel, int planes, const Args&... args) const {
+    return launcher.Launch(kernel, ItemsOf(result.dst.region, planes), kItemGroup, args...);
+  }
+  // Runs the layer's function over the whole result, with the first input before `args`.
+  template <typename... Args>
+  absl::Status Run(const Args&... args) const {
+    return Launch(function, result.dst.planes(), src[0], args...);
+  }
+};
+
+absl::Status RunMul(const Call& call) {
+  const bool by_channel = call.src[1].layer == Size{1, 1};
+  const KernelFunction kernel{call.function.program,
+                              by_channel ? "mul_channels" : call.function.name};
+  return call.Launch(kernel, call.result.dst.planes(), call.src[0], call.src[1], call.result);
+}
+
+absl::Status RunConcat(const Call& call) {
+  cl_int first = 0;
+  for (const Tensor& input : call.src) {
+    const int planes = PlaneCount(first % kPlaneChannels + input.channels);
+    RETURN_IF_ERROR(
+        call.Launch(call.function, planes, input, call.result, first, cl_int{input.channels}));
+    first += input.channels;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunCrop(const Call& call) { return call.Run(call.result, call.layer.crop_px); }
+
+struct Row {
+  Op op;
+  const char* function;
+  absl::Status (*run)(const Call&);
+};
+
+constexpr Row kRows[] = {
+    {Op::kPixelShuffle, "pixel_shuffle",
+     [](const Call& call) {
+       return call.Run(call.result, call.layer.factor, cl_int{call.result.dst.channels});
+     }},
+    {Op::kResizeNearest, "resize_nearest",
+     [](const Call& call) { return call.Run(call.result, call.layer.factor); }},
+    {Op::kResizeBilinear, "resize_bilinear",
+     [](const Call& call) { return call.Run(call.result, call.layer.factor, call.src[0].layer); }},
+    {Op::kAdd, "add", [](const Call& call) { return call.Run(call.src[1], call.result); }},
+    {Op::kMul, "mul", RunMul},
+    {Op::kConcat, "concat", RunConcat},
+    {Op::kCrop, "crop", RunCrop},
+    {Op::kActivation, "crop", RunCrop},
+    {Op::kPad, "pad",
+     [](const Call& call) {
+       const Parameters& p = call.layer;
+       return call.Run(call.result, p.padding_px, p.pad_mode, p.pad_value, call.src[0].layer);
+     }},
+    {Op::kAffine, "affine", [](const Call& call) { return call.Run(call.result); }},
+};
+
+// Null for what this file does not run.
+const Row* FindRow(Op op) {
+  const auto row = std::ranges::find(kRows, op, &Row::op);
+  return row == std::end(kRows) ? nullptr : &*row;
+}
+
 class ElementwiseKernel final : public LayerKernel {
  public:
-  ElementwiseKernel(KernelFunction function, LayerConstants constants, const Layer& layer)
-      : function_(std::move(function)),
-        by_channel_{function_.program, "mul_channels"},
+  ElementwiseKernel(const Row& row, KernelFunction function, LayerConstants constants,
+                    const Layer& layer)
+      : row_(row),
+        function_(std::move(function)),
         constants_(std::move(constants)),
-        op_(layer.op),
-        factor_(layer.factor),
-        crop_px_(layer.crop_px),
-        padding_px_(layer.padding_px),
-        pad_mode_(PadModeNumber(layer.pad_mode)),
-        pad_value_(layer.pad_value) {}
+        parameters_{layer.factor, layer.crop_px, layer.padding_px, PadModeNumber(layer.pad_mode),
+                    layer.pad_value} {}
 
   absl::Status Enqueue(Launcher& launcher, std::span<const Tensor> src,
                        const Tensor& dst) const override {
-    const auto launch = [&](const auto&... args) {
-      return launcher.Launch(function_, ItemsOf(dst.region, dst.planes()), kItemGroup, args...);
-    };
-    const ResultArguments result{dst, constants_};
-    switch (op_) {
-      case Op::kPixelShuffle:
-        return launch(src[0], result, factor_, cl_int{dst.channels});
-      case Op::kResizeNearest:
-        return launch(src[0], result, factor_);
-      case Op::kResizeBilinear:
-        return launch(src[0], result, factor_, src[0].layer);
-      case Op::kAdd:
-      case Op::kMul:
-        return launcher.Launch(
-            op_ == Op::kMul && src[1].layer == Size{1, 1} ? by_channel_ : function_,
-            ItemsOf(dst.region, dst.planes()), kItemGroup, src[0], src[1], result);
-      case Op::kConcat:
-        return EnqueueConcat(launcher, src, result);
-      case Op::kPad:
-        return launch(src[0], result, padding_px_, pad_mode_, pad_value_, src[0].layer);
-      case Op::kAffine:
-        return launch(src[0], result);
-      default:  // kCrop, kActivation
-        return launch(src[0], result, crop_px_);
-    }
+    return row_.run({launcher, function_, parameters_, src, {dst, constants_}});
   }
 
   size_t WeightBytes() const override { return constants_.bytes; }
   LaunchConfig config() const override { return {1, kItemGroup}; }
 
  private:
-  absl::Status EnqueueConcat(Launcher& launcher, std::span<const Tensor> src,
-                             const ResultArguments& result) const {
-    cl_int first = 0;
-    for (const Tensor& input : src) {
-      const int planes = PlaneCount(first % kPlaneChannels + input.channels);
-      RETURN_IF_ERROR(launcher.Launch(function_, ItemsOf(result.dst.region, planes), kItemGroup,
-                                      input, result, first, cl_int{input.channels}));
-      first += input.channels;
-    }
-    return absl::OkStatus();
-  }
-
+  const Row& row_;
   const KernelFunction function_;
-  const KernelFunction by_channel_;  // for kMul, when the second input has one pixel
   const LayerConstants constants_;
-  const Op op_;
-  const cl_int factor_, crop_px_, padding_px_, pad_mode_;
-  const cl_float pad_value_;
+  const Parameters parameters_;
 };
 
 }  // namespace
 
-bool ElementwiseSupports(const Layer& layer) { return FunctionOf(layer.op) != nullptr; }
+bool ElementwiseSupports(const Layer& layer) { return FindRow(layer.op) != nullptr; }
 
 absl::StatusOr<std::unique_ptr<LayerKernel>> MakeElementwise(Context& context, const Layer& layer,
                                                              Precision precision,
                                                              const LaunchConfig& /*config*/) {
-  ASSIGN_OR_RETURN(KernelFunction function,
-                   ElementwiseFunction(context, precision, FunctionOf(layer.op)));
+  const Row& row = *FindRow(layer.op);
+  ASSIGN_OR_RETURN(KernelFunction function, ElementwiseFunction(context, precision, row.function));
   ASSIGN_OR_RETURN(LayerConstants constants, LayerConstants::Upload(context, layer));
-  return std::make_unique<ElementwiseKernel>(std::move(function), std::move(constants), layer);
+  return std::make_unique<ElementwiseKernel>(row, std::move(function), std::move(constants), layer);
 }
 
 absl::StatusOr<KernelFunction> ElementwiseFunction(Context& context, Precision precision,
