@@ -1,35 +1,26 @@
 #include "server/lifecycle/server.h"
 
-#include <algorithm>
 #include <exception>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
-#include "engine/base/cpu_info.h"
 #include "engine/base/status_macros.h"
-#include "server/base/endpoint.h"
 #include "server/base/error.h"
 #include "server/config/version.h"
-#include "server/fetch/fetch_options.h"
 #include "server/handlers/info_handlers.h"
-#include "server/http/operator_routes.h"
 #include "server/lifecycle/build_id.h"
 #include "server/lifecycle/open_devices.h"
+#include "server/lifecycle/part_options.h"
 #include "server/lifecycle/service_manager.h"
 #include "server/lifecycle/warm_up.h"
 #include "server/net/descriptors.h"
 #include "server/readiness/self_call.h"
-#include "server/rest/http_guard.h"
-#include "server/rest/usage_route.h"
 
 namespace upscaled::server {
 namespace {
 
-constexpr char kHttpTitle[] = "upscaled: image upscaling.";
-constexpr char kAdminTitle[] = "upscaled: the operators' port.";
 constexpr absl::Duration kFileWatchInterval = absl::Seconds(2);
 // For clients to take what they have been sent last.
 constexpr absl::Duration kFarewell = absl::Milliseconds(500);
@@ -45,98 +36,6 @@ absl::Status Try(const std::function<absl::Status()>& action) try {
   return action();
 } catch (const std::exception& error) {
   return absl::InternalError(error.what());
-}
-
-// `address` with the port that it got.
-std::string WithPort(const std::string& address, int port) {
-  Endpoint endpoint = *ParseEndpoint(address);
-  endpoint.port = port;
-  return FormatEndpoint(endpoint);
-}
-
-// Threads that relay gRPC connections: each moves gigabytes a second.
-int RelayThreads() {
-  constexpr int kCoresPerThread = 8, kMaxThreads = 8;
-  return std::clamp(AvailableCpuCount() / kCoresPerThread, 1, kMaxThreads);
-}
-
-SelfCallTarget SelfTarget(const ServerConfig& config, const Http2Port& port) {
-  return {.endpoint = port.own_endpoint(),
-          .tls = config.tls.enabled(),
-          .client_certificates = !config.tls.client_ca.empty(),
-          .cert = config.tls.cert,
-          .key = config.tls.key};
-}
-
-// A port's, but no more connections than there are descriptors for, and of one address no more than
-// leave some to others.
-ConnectionLimits ConnectionLimitsOf(const ServerConfig& config) {
-  constexpr int64_t kDescriptorsEach = 3;  // the client's socket and a pair behind it
-  const int64_t room =
-      std::max<int64_t>((DescriptorLimit() - kReservedDescriptors) / kDescriptorsEach, 4);
-  const auto all = static_cast<int>(std::min<int64_t>(config.max_connections, room));
-  const bool calls_itself_over_unix = ParseEndpoint(config.listen)->is_unix();
-  const bool by_default =
-      config.max_connections_per_address == ServerConfig().max_connections_per_address;
-  return {.max_connections = all,
-          .max_connections_per_address =
-              by_default ? std::min(config.max_connections_per_address, std::max(all * 3 / 4, 1))
-                         : config.max_connections_per_address,
-          .exempt_host = calls_itself_over_unix ? kOwnProcess : kSelfCallHost};
-}
-
-// Gives connections to gRPC, which knows them by their descriptors alone.
-std::function<void(UniqueFd, const PeerAddress&)> HandTo(ConnectionIntake& grpc, PeerNames& peers) {
-  return [&grpc, &peers](UniqueFd socket, const PeerAddress& peer) {
-    grpc.Add(peers.Add(std::move(socket), peer));
-  };
-}
-
-ResultReading ReadResults(ResultSharing& sharing) {
-  const ResultCounts& counts = sharing.counts();
-  ResultReading reading{.computed = counts.computed,
-                        .shared = counts.shared,
-                        .stored = counts.stored,
-                        .unmodified = counts.unmodified};
-  if (sharing.store() != nullptr) {
-    const ResultStoreCounts store = sharing.store()->counts();
-    reading.cache_results = store.results;
-    reading.cache_bytes = store.bytes;
-    reading.cache_evictions = store.evictions;
-    reading.cache_errors = store.errors;
-  }
-  return reading;
-}
-
-SpanReading ReadSpans(const TraceExporter& traces) {
-  const SpanCounts counts = traces.counts();
-  return {.exported = counts.exported, .dropped = counts.dropped, .failed = counts.failed};
-}
-
-absl::StatusOr<FetchOptions> ToFetchOptions(const ServerConfig& config) {
-  FetchOptions options{.timeout = config.fetch_timeout,
-                       .stall_timeout = config.fetch_stall_timeout,
-                       .ca = config.fetch_ca};
-  ASSIGN_OR_RETURN(options.allowed, ParseUrlPrefixes(config.fetch_allow));
-  ASSIGN_OR_RETURN(options.allowed_private, ParseUrlPrefixes(config.fetch_allow_private));
-  return options;
-}
-
-std::string DeviceNames(const DeviceList& devices) {
-  return absl::StrJoin(devices, ",", [](std::string* out, const std::shared_ptr<Device>& device) {
-    out->append(device->name());
-  });
-}
-
-std::vector<std::string> ClassNames(const DeviceList& devices) {
-  std::vector<DeviceList> classes;
-  for (const std::shared_ptr<Device>& device : devices) {
-    classes.resize(std::max<size_t>(classes.size(), device->device_class() + 1));
-    classes[device->device_class()].push_back(device);
-  }
-  std::vector<std::string> names;
-  for (const DeviceList& device_class : classes) names.push_back(DeviceNames(device_class));
-  return names;
 }
 
 }  // namespace
@@ -164,6 +63,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
                                        : [tuner] { return tuner->table().Choices(); });
   RETURN_IF_ERROR(server->OpenIdentity());
   RETURN_IF_ERROR(server->OpenRecords());
+  RETURN_IF_ERROR(server->OpenTls());
   RETURN_IF_ERROR(server->OpenPorts());
   return server;
 }
@@ -322,99 +222,13 @@ absl::Status Server::OpenRecords() {
   return absl::OkStatus();
 }
 
-absl::Status Server::OpenPorts() {
-  if (config_.tls.enabled()) {
-    ASSIGN_OR_RETURN(tls_, TlsContext::Load({.cert = config_.tls.cert,
-                                             .key = config_.tls.key,
-                                             .client_ca = config_.tls.client_ca}));
-    tls_reload_ =
-        std::make_unique<PeriodicTask>(housekeeping_, kFileWatchInterval, [this] { ReloadTls(); });
-  }
-  RETURN_IF_ERROR(OpenGrpcPort());
-  if (!config_.http.empty()) RETURN_IF_ERROR(OpenHttpPort());
-  if (!config_.admin.empty()) RETURN_IF_ERROR(OpenAdminPort());
-  const std::string grpc_address = WithPort(config_.listen, grpc_port());
-  const std::string http_address = http_ == nullptr ? "" : WithPort(config_.http, http_port());
-  const std::string admin_address = admin_ == nullptr ? "" : WithPort(config_.admin, admin_port());
-  const LogField fields[] = {
-      {"grpc", grpc_address}, {"http", http_address}, {"admin", admin_address}};
-  logger_.Log(LogLevel::kInfo, "listening", fields);
-  return absl::OkStatus();
-}
-
-absl::StatusOr<BodyRoomOptions> Server::FindBodyRoom() {
-  std::error_code ignored;
-  BodyRoomOptions room{.spool_dir = config_.spool_dir.empty()
-                                        ? std::filesystem::temp_directory_path(ignored).string()
-                                        : config_.spool_dir.string(),
-                       .spool_bytes = static_cast<size_t>(config_.spool_bytes)};
-  if (room.spool_bytes == 0) return room;
-  const absl::Status usable = OpenSpoolFile(room.spool_dir).status();
-  if (usable.ok()) return room;
-  if (!config_.spool_dir.empty()) return usable;
-  const std::string reason(usable.message());
-  const LogField fields[] = {{"reason", reason}};
-  logger_.Log(LogLevel::kWarning, "bodies of HTTP are kept in memory alone", fields);
-  room.spool_bytes = 0;
-  return room;
-}
-
-absl::Status Server::OpenGrpcPort() {
-  RETURN_IF_ERROR(grpc_->Start());
-  Http2PortOptions options{.address = config_.listen,
-                           .tls = tls_.get(),
-                           .stall_timeout = config_.stall_timeout,
-                           .threads = RelayThreads()};
-  options.on_connection = HandTo(grpc_->intake(), peers_);
-  options.on_offence = [this](const PeerAddress& peer, Offence offence) {
-    offences_.OnOffence({{"peer", peer.name}, {"reason", OffenceName(offence)}});
-  };
-  ASSIGN_OR_RETURN(grpc_port_, Http2Port::Start(std::move(options), grpc_connections_));
-  return absl::OkStatus();
-}
-
-absl::Status Server::OpenHttpPort() {
-  ASSIGN_OR_RETURN(BodyRoomOptions bodies, FindBodyRoom());
-  ASSIGN_OR_RETURN(FetchOptions fetch, ToFetchOptions(config_));
-  rest_ = std::make_unique<RestService>(
-      handlers_, calls_,
-      RestOptions{
-          .web = config_.web, .cors_origins = config_.cors_origins, .fetch = std::move(fetch)});
-  HttpServerOptions options{.address = config_.http,
-                            .title = kHttpTitle,
-                            .routes = rest_->Routes(),
-                            .guard = MakeHttpGuard(authenticator_.get(), calls_),
-                            .fault_answer = rest_->FaultAnswer(),
-                            .limits = {.stall_timeout = config_.stall_timeout},
-                            .bodies = std::move(bodies),
-                            .tls = tls_.get()};
-  for (HttpRoute& route : HealthRoutes(HealthTexts())) options.routes.push_back(std::move(route));
-  ASSIGN_OR_RETURN(http_, HttpServer::Start(std::move(options), http_connections_));
-  return absl::OkStatus();
-}
-
-absl::Status Server::OpenAdminPort() {
-  // Probes, scrapers and operators of this machine need neither TLS nor a key.
-  ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(config_.admin));
-  const bool local = IsLocal(endpoint);
-  const TlsContext* const tls = local ? nullptr : tls_.get();
-  const Authenticator* const authenticator = local ? nullptr : authenticator_.get();
-  ASSIGN_OR_RETURN(admin_grpc_, AdminServer::Start(handlers_, calls_, authenticator));
-  ASSIGN_OR_RETURN(
-      admin_grpc_port_,
-      Http2Port::Start({.tls = tls, .on_connection = HandTo(admin_grpc_->intake(), peers_)},
-                       admin_connections_));
-  std::vector<HttpRoute> routes = AdminRoutes(HealthTexts(), [this] { return RenderMetrics(); });
-  routes.push_back(UsageRoute(handlers_, calls_));
-  HttpServerOptions admin{.address = config_.admin,
-                          .title = kAdminTitle,
-                          .routes = std::move(routes),
-                          .guard = MakeHttpGuard(authenticator, calls_),
-                          .tls = tls,
-                          .on_http2 = [this](AcceptedConnection connection) {
-                            admin_grpc_port_->Take(std::move(connection));
-                          }};
-  ASSIGN_OR_RETURN(admin_, HttpServer::Start(std::move(admin), admin_connections_));
+absl::Status Server::OpenTls() {
+  if (!config_.tls.enabled()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(tls_, TlsContext::Load({.cert = config_.tls.cert,
+                                           .key = config_.tls.key,
+                                           .client_ca = config_.tls.client_ca}));
+  tls_reload_ =
+      std::make_unique<PeriodicTask>(housekeeping_, kFileWatchInterval, [this] { ReloadTls(); });
   return absl::OkStatus();
 }
 
@@ -591,51 +405,6 @@ void Server::OnFinished(const RequestRecord& record) {
   if (audit_ != nullptr) audit_->Add(record, now);
   if (usage_ != nullptr) usage_->Add(record, now);
   if (traces_ != nullptr) traces_->Add(record, now);
-}
-
-std::vector<DeviceClassReading> Server::ReadDeviceClasses(const AdmissionState& state) const {
-  const std::vector<DeviceClassWork> work = scheduler_.work();
-  std::vector<DeviceClassReading> readings;
-  for (size_t i = 0; i < work.size(); ++i) {
-    const int64_t cost = i < state.class_queue_costs.size() ? state.class_queue_costs[i] : 0;
-    readings.push_back({device_classes_[i], work[i].speed.TimeFor(cost)});
-  }
-  return readings;
-}
-
-std::string Server::RenderMetrics() {
-  const AdmissionState state = admission_.state();
-  int models = 0;
-  for (const std::shared_ptr<Device>& device : quarantine_.working()) {
-    models += device->models().loaded_count();
-  }
-  const LogDrops drops = logger_.drops();
-  std::vector<DeviceReading> devices;
-  for (const DeviceState& device : supervisor_.states())
-    devices.push_back({device.name, device.up});
-  return metrics_.Render({.requests_in_flight = state.requests,
-                          .queue_pixels = QueuePixels(state.queue_cost),
-                          .queue_cost = state.queue_cost,
-                          .queue_time = state.queue_time,
-                          .queue_tiles = scheduler_.load().queued_tiles,
-                          .memory_reserved_bytes = state.memory_bytes + state.scratch_bytes,
-                          .memory_budget_bytes = admission_.memory_budget_bytes(),
-                          .models_loaded = models,
-                          .models_refused = static_cast<int64_t>(catalog_.refused().size()),
-                          .devices = std::move(devices),
-                          .device_classes = ReadDeviceClasses(state),
-                          .ports = {{"grpc", grpc_connections_.counts()},
-                                    {"http", http_connections_.counts()},
-                                    {"admin", admin_connections_.counts()}},
-                          .results = ReadResults(*sharing_),
-                          .ready = grpc_->health().serving(),
-                          .process = probe_.Read(),
-                          .log_lines_limited = drops.limited,
-                          .log_lines_lost = drops.lost,
-                          .spans = traces_ == nullptr ? SpanReading() : ReadSpans(*traces_),
-                          .audit_lines_lost = audit_ == nullptr ? 0 : audit_->lost(),
-                          .decode_crashes = sandbox_ == nullptr ? 0 : sandbox_->crashes(),
-                          .spool_bytes = http_ == nullptr ? 0 : http_->spool_bytes_in_use()});
 }
 
 }  // namespace upscaled::server

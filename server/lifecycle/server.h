@@ -104,6 +104,7 @@ class Server {
   absl::Status OpenIdentity();
   // The audit log, the usage and the traces.
   absl::Status OpenRecords();
+  absl::Status OpenTls();
   absl::Status OpenPorts();
   absl::Status OpenGrpcPort();
   absl::Status OpenHttpPort();
