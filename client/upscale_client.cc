@@ -46,6 +46,57 @@ void SendTiles(TilesStream& stream, const v1::UpscaleTilesStart& start,
   stream.WritesDone();
 }
 
+using OnTileAnswer = absl::FunctionRef<void(const v1::UpscaleTilesResponse&)>;
+
+// The answers to some tiles, over all tries.
+class TileAnswers {
+ public:
+  explicit TileAnswers(OnTileAnswer on_answer) : on_answer_(on_answer) {}
+
+  // INVALID_ARGUMENT: two tiles have one id.
+  absl::Status Expect(std::span<const v1::Tile> tiles) {
+    for (const v1::Tile& tile : tiles) {
+      if (unanswered_.insert(tile.id()).second) continue;
+      return absl::InvalidArgumentError(absl::StrCat("tile id ", tile.id(), " is given twice"));
+    }
+    return absl::OkStatus();
+  }
+
+  const std::set<uint64_t>& unanswered() const { return unanswered_; }
+  // The last refusal of this try; OK: there was none.
+  const absl::Status& refusal() const { return refusal_; }
+
+  void BeginTry() {
+    refused_.clear();
+    refusal_ = absl::OkStatus();
+  }
+
+  void Take(const v1::UpscaleTilesResponse& answer) {
+    if (!unanswered_.contains(answer.id())) return;
+    if (absl::Status error = RefusalOf(answer); !error.ok()) {
+      refusal_ = std::move(error);
+      refused_[answer.id()] = answer;
+    } else {
+      unanswered_.erase(answer.id());
+      on_answer_(answer);
+    }
+  }
+
+  // No further try: refusals are answers, too.
+  void TakeRefused() {
+    for (const auto& [id, answer] : refused_) {
+      unanswered_.erase(id);
+      on_answer_(answer);
+    }
+  }
+
+ private:
+  OnTileAnswer on_answer_;
+  std::set<uint64_t> unanswered_;
+  std::map<uint64_t, v1::UpscaleTilesResponse> refused_;  // in this try
+  absl::Status refusal_;
+};
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<UpscaleClient>> UpscaleClient::Create(const ClientOptions& options) {
@@ -146,55 +197,33 @@ absl::StatusOr<v1::UpscaleTilesHeader> UpscaleClient::DescribeTiles(v1::UpscaleT
                     ErrorOrigin::kServer);
 }
 
-absl::Status UpscaleClient::UpscaleTiles(
-    const v1::UpscaleTilesStart& start, std::span<const v1::Tile> tiles,
-    absl::FunctionRef<void(const v1::UpscaleTilesResponse&)> on_answer, std::stop_token stop,
-    absl::Time deadline) {
-  std::set<uint64_t> unanswered;
-  for (const v1::Tile& tile : tiles) {
-    if (!unanswered.insert(tile.id()).second) {
-      return absl::InvalidArgumentError(absl::StrCat("tile id ", tile.id(), " is given twice"));
-    }
-  }
+absl::Status UpscaleClient::UpscaleTiles(const v1::UpscaleTilesStart& start,
+                                         std::span<const v1::Tile> tiles, OnTileAnswer on_answer,
+                                         std::stop_token stop, absl::Time deadline) {
+  TileAnswers answers(on_answer);
+  RETURN_IF_ERROR(answers.Expect(tiles));
   deadline = std::min(deadline, clock_.Now() + timeout_);
-  // The last try's.
-  std::map<uint64_t, v1::UpscaleTilesResponse> refused;
-  absl::Status refusal;
   const auto attempt = [&](int) -> Attempt {
-    refused.clear();
-    refusal = absl::OkStatus();
+    answers.BeginTry();
     grpc::ClientContext context;
     SetUp(context, deadline);
     std::stop_callback cancel(stop, [&] { context.TryCancel(); });
     const std::unique_ptr<TilesStream> stream = stub_->UpscaleTiles(&context);
-    std::jthread sender([&, wanted = unanswered] { SendTiles(*stream, start, tiles, wanted); });
+    std::jthread sender(
+        [&, wanted = answers.unanswered()] { SendTiles(*stream, start, tiles, wanted); });
     v1::UpscaleTilesResponse answer;
-    while (stream->Read(&answer)) {
-      if (!unanswered.contains(answer.id())) continue;
-      if (absl::Status error = RefusalOf(answer); !error.ok()) {
-        refusal = std::move(error);
-        refused[answer.id()] = answer;
-      } else {
-        unanswered.erase(answer.id());
-        on_answer(answer);
-      }
-    }
+    while (stream->Read(&answer)) answers.Take(answer);
     sender.join();
     const grpc::Status finished = stream->Finish();
-    return {finished.ok() ? refusal : FromGrpcStatus(finished, *channel_, stop)};
+    return {finished.ok() ? answers.refusal() : FromGrpcStatus(finished, *channel_, stop)};
   };
   const absl::Status status = RunWithRetries(retry_, clock_, deadline, stop, attempt, IgnoreWait);
-  if (!status.ok() && status != refusal) return status;
-  for (const auto& [id, answer] : refused) {
-    unanswered.erase(id);
-    on_answer(answer);
-  }
-  if (!unanswered.empty()) {
-    return WithOrigin(absl::DataLossError(absl::StrCat(unanswered.size(), " of ", tiles.size(),
-                                                       " tiles were not answered")),
-                      ErrorOrigin::kServer);
-  }
-  return absl::OkStatus();
+  if (!status.ok() && status != answers.refusal()) return status;
+  answers.TakeRefused();
+  if (answers.unanswered().empty()) return absl::OkStatus();
+  return WithOrigin(absl::DataLossError(absl::StrCat(answers.unanswered().size(), " of ",
+                                                     tiles.size(), " tiles were not answered")),
+                    ErrorOrigin::kServer);
 }
 
 absl::StatusOr<v1::UpscaleResponse> UpscaleClient::Upscale(const v1::UpscaleRequest& request,

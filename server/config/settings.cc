@@ -305,8 +305,7 @@ void AddModelsAndDevices(SettingList& list, ServerConfig& config) {
             config.tune_file);
 }
 
-void AddLimits(SettingList& list, ServerConfig& config) {
-  Limits& limits = config.limits;
+void AddLimits(SettingList& list, Limits& limits) {
   list.Group("Limits");
   list.Pixels("max-source-pixels", "pixels of a source image", limits.max_source_pixels);
   list.Pixels("max-result-pixels", "pixels of a result", limits.max_result_pixels);
@@ -330,6 +329,10 @@ void AddLimits(SettingList& list, ServerConfig& config) {
               "pixels of other models weigh by their multiply-adds, and one request counts as a "
               "quarter of it at most",
               limits.max_queue_pixels, kMaxQueuePixels);
+}
+
+// Memory and disk, in the group of limits.
+void AddBudgets(SettingList& list, ServerConfig& config) {
   list.Bytes("memory-budget", "memory that all requests may reserve", config.memory_budget_bytes)
       ->default_str("half of what the machine or container has");
   list.Bytes("weight-memory",
@@ -483,7 +486,8 @@ std::vector<Setting> AddSettings(CLI::App& app, ServerConfig& config) {
   SettingList list(app);
   AddListening(list, config);
   AddModelsAndDevices(list, config);
-  AddLimits(list, config);
+  AddLimits(list, config.limits);
+  AddBudgets(list, config);
   AddResults(list, config);
   AddFetching(list, config);
   AddTimeouts(list, config);

@@ -123,6 +123,13 @@ absl::StatusOr<pb::UpscaleImageStart> ReadStart(MessageReader<pb::UpscaleImageRe
   return std::move(*request.mutable_start());
 }
 
+absl::Status CheckTotalBytes(const pb::UpscaleImageStart& start, const Limits& limits) {
+  if (start.total_bytes() >= 0) return CheckSourceBytes(limits, start.total_bytes());
+  return MakeError(
+      absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption,
+      absl::StrCat("total_bytes is ", start.total_bytes(), "; it must not be negative"));
+}
+
 absl::StatusOr<std::optional<Digest>> DigestFromProto(const pb::UpscaleImageStart& start) {
   if (start.source_sha256().empty()) return std::nullopt;
   const std::optional<Digest> digest = DigestFromBytes(start.source_sha256());
@@ -142,6 +149,27 @@ absl::Status CheckKnownEtags(const pb::UpscaleImageStart& start) {
                    {{"field", "known_etags"}});
 }
 
+absl::Status CheckNameOnly(const pb::UpscaleImageStart& start) {
+  if (!start.name_only() || !start.source_sha256().empty()) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption,
+                   "name_only needs source_sha256, which the name follows from",
+                   {{"field", "source_sha256"}});
+}
+
+absl::Status SendHeader(MessageWriter<pb::UpscaleImageResponse>& writer,
+                        const pb::UpscaleImageHeader& header) {
+  pb::UpscaleImageResponse response;
+  *response.mutable_header() = header;
+  return writer.Write(std::move(response));
+}
+
+void SendProgress(MessageWriter<pb::UpscaleImageResponse>& writer, int64_t done, int64_t total) {
+  pb::UpscaleImageResponse response;
+  response.mutable_progress()->set_tiles_done(done);
+  response.mutable_progress()->set_tiles(total);
+  writer.SendIfIdle(std::move(response));
+}
+
 }  // namespace
 
 absl::Status HandleUpscaleImage(const HandlerEnvironment& environment, CallContext context,
@@ -150,21 +178,10 @@ absl::Status HandleUpscaleImage(const HandlerEnvironment& environment, CallConte
   ASSIGN_OR_RETURN(const pb::UpscaleImageStart start, ReadStart(reader));
   ASSIGN_OR_RETURN(context.record.request_id, ChooseRequestId(start.request_id()));
   ASSIGN_OR_RETURN(RequestOptions options, FromProto(start.options()));
-  const Limits& limits = environment.admission.limits();
-  if (start.total_bytes() < 0) {
-    return MakeError(
-        absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption,
-        absl::StrCat("total_bytes is ", start.total_bytes(), "; it must not be negative"));
-  }
-  RETURN_IF_ERROR(CheckSourceBytes(limits, start.total_bytes()));
-
+  RETURN_IF_ERROR(CheckTotalBytes(start, environment.admission.limits()));
   ASSIGN_OR_RETURN(const std::optional<Digest> source_digest, DigestFromProto(start));
   RETURN_IF_ERROR(CheckKnownEtags(start));
-  if (start.name_only() && !source_digest.has_value()) {
-    return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption,
-                     "name_only needs source_sha256, which the name follows from",
-                     {{"field", "source_sha256"}});
-  }
+  RETURN_IF_ERROR(CheckNameOnly(start));
 
   ChunkSource source(reader, environment.admission, context);
   ChunkSink sink(writer);
@@ -176,17 +193,10 @@ absl::Status HandleUpscaleImage(const HandlerEnvironment& environment, CallConte
                .known_results = {start.known_etags().begin(), start.known_etags().end()},
                .name_only = start.name_only(),
                .on_header = [&writer](const pb::UpscaleImageHeader& header) {
-                 pb::UpscaleImageResponse response;
-                 *response.mutable_header() = header;
-                 return writer.Write(std::move(response));
+                 return SendHeader(writer, header);
                }};
   if (start.report_progress()) {
-    job.on_progress = [&writer](int64_t done, int64_t total) {
-      pb::UpscaleImageResponse response;
-      response.mutable_progress()->set_tiles_done(done);
-      response.mutable_progress()->set_tiles(total);
-      writer.SendIfIdle(std::move(response));
-    };
+    job.on_progress = [&writer](int64_t done, int64_t total) { SendProgress(writer, done, total); };
   }
   ASSIGN_OR_RETURN(pb::UpscaleSummary summary, RunImageJob(environment, context, job));
   RETURN_IF_ERROR(sink.Flush());

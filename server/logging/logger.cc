@@ -84,6 +84,30 @@ bool IsServerFailure(absl::StatusCode code) {
          code == absl::StatusCode::kDataLoss || code == absl::StatusCode::kResourceExhausted;
 }
 
+void AddCounts(const RequestRecord& record, std::vector<LogField>& fields) {
+  const auto add_count = [&](std::string_view name, int64_t value) {
+    if (value != 0) fields.push_back({name, value});
+  };
+  add_count("source_pixels", record.source_pixels);
+  add_count("result_pixels", record.result_pixels);
+  add_count("tiles", record.tiles);
+  add_count("spared_pixels", record.spared_pixels);
+  add_count("received_bytes", record.received_bytes);
+  add_count("sent_bytes", record.sent_bytes);
+}
+
+void AddTimes(const RequestRecord& record, std::vector<LogField>& fields) {
+  const auto add_ms = [&](std::string_view name, absl::Duration value) {
+    if (value != absl::ZeroDuration()) fields.push_back({name, Milliseconds(value)});
+  };
+  add_ms("queue_ms", record.queue);
+  add_ms("decode_ms", record.decode);
+  add_ms("infer_ms", record.infer);
+  add_ms("encode_ms", record.encode);
+  add_ms("forecast_ms", record.forecast);
+  fields.push_back({"total_ms", Milliseconds(record.total)});
+}
+
 }  // namespace
 
 std::string_view LogFormatName(LogFormat format) {
@@ -174,17 +198,19 @@ bool Logger::Flush(absl::Duration timeout) {
   return fd_sink_->AwaitHandled(written, timeout);
 }
 
+bool Logger::AdmitRequest(const RequestRecord& record) {
+  if (limit_ == nullptr) return true;
+  const bool served = record.code == absl::StatusCode::kOk;
+  const std::string kind = absl::StrCat("request code=", absl::StatusCodeToString(record.code),
+                                        " reason=", record.reason);
+  const bool admitted = limit_->Admit(kind, served ? kServedRate : kLineRate);
+  TellDrops();
+  return admitted;
+}
+
 void Logger::LogRequest(const RequestRecord& record) {
   const LogLevel level = IsServerFailure(record.code) ? LogLevel::kWarning : LogLevel::kInfo;
-  if (!Wanted(level)) return;
-  if (limit_ != nullptr) {
-    const bool served = record.code == absl::StatusCode::kOk;
-    const std::string kind = absl::StrCat("request code=", absl::StatusCodeToString(record.code),
-                                          " reason=", record.reason);
-    const bool admitted = limit_->Admit(kind, served ? kServedRate : kLineRate);
-    TellDrops();
-    if (!admitted) return;
-  }
+  if (!Wanted(level) || !AdmitRequest(record)) return;
   const std::string code = absl::StatusCodeToString(record.code);
   const auto size_text = [](Size size) { return absl::StrCat(size.width, "x", size.height); };
   const std::string trace_id = TraceIdText(record.trace);
@@ -197,12 +223,6 @@ void Logger::LogRequest(const RequestRecord& record) {
   const auto add_text = [&](std::string_view name, const std::string& value) {
     if (!value.empty()) fields.push_back({name, value});
   };
-  const auto add_count = [&](std::string_view name, int64_t value) {
-    if (value != 0) fields.push_back({name, value});
-  };
-  const auto add_ms = [&](std::string_view name, absl::Duration value) {
-    if (value != absl::ZeroDuration()) fields.push_back({name, Milliseconds(value)});
-  };
   add_text("transport", record.transport);
   add_text("trace_id", trace_id);
   add_text("key", record.key);
@@ -214,18 +234,8 @@ void Logger::LogRequest(const RequestRecord& record) {
   add_text("device", record.device);
   if (record.source != Size()) fields.push_back({"source", source});
   if (record.result != Size()) fields.push_back({"result", result});
-  add_count("source_pixels", record.source_pixels);
-  add_count("result_pixels", record.result_pixels);
-  add_count("tiles", record.tiles);
-  add_count("spared_pixels", record.spared_pixels);
-  add_count("received_bytes", record.received_bytes);
-  add_count("sent_bytes", record.sent_bytes);
-  add_ms("queue_ms", record.queue);
-  add_ms("decode_ms", record.decode);
-  add_ms("infer_ms", record.infer);
-  add_ms("encode_ms", record.encode);
-  add_ms("forecast_ms", record.forecast);
-  fields.push_back({"total_ms", Milliseconds(record.total)});
+  AddCounts(record, fields);
+  AddTimes(record, fields);
   Write(level, "request", fields);
 }
 

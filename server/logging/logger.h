@@ -80,6 +80,8 @@ class Logger {
 
  private:
   bool Wanted(LogLevel level) const;
+  // Counts the call; false when lines of its kind come too often.
+  bool AdmitRequest(const RequestRecord& record);
   void Write(LogLevel level, std::string_view message, std::span<const LogField> fields);
   void TellDropsNow() ABSL_LOCKS_EXCLUDED(tell_mutex_);
 
