@@ -47,11 +47,14 @@ Matrix Multiply(const Matrix& a, const Matrix& b) {
   return product;
 }
 
-// What was trained as conv.2 (1x1) of conv.1 (3x3) of conv.0 (1x1), plus sk (1x1). The image is
-// padded with zeros before conv.0, so that its bias reaches the border like any other place and
-// all are one 3x3 convolution exactly; NAME.eval_conv holds what the training made of them once.
-int AddConv(NetworkBuilder& builder, int input, std::string_view name,
-            Activation activation = Activation::kNone) {
+// A convolution as it was trained: conv.2 (1x1) of conv.1 (3x3) of conv.0 (1x1), plus sk (1x1).
+struct TrainedConv {
+  int64_t in = 0, middle = 0, wide = 0, out = 0;  // channels
+  std::vector<float> first, first_bias, second, second_bias, third, third_bias, skip, skip_bias;
+};
+
+// False: the builder has failed.
+bool ReadTrainedConv(NetworkBuilder& builder, std::string_view name, TrainedConv& conv) {
   const std::string prefix = std::string(name) + ".";
   builder.Ignore(prefix + "eval_conv.");
   const auto shape = [&](const char* part) {
@@ -65,39 +68,56 @@ int AddConv(NetworkBuilder& builder, int input, std::string_view name,
     builder.Fail(absl::InvalidArgumentError(absl::StrCat(
         Quote(name), " goes from ", in, " channels over ", middle, " and ", wide, " to ", out,
         ", must be 1..", kMaxFeatures, " outside and up to ", kMaxGain, " times that inside")));
-    return 0;
+    return false;
   }
-  const auto first = builder.Read(prefix + "conv.0.weight", {middle, in, 1, 1});
-  const auto first_bias = builder.Read(prefix + "conv.0.bias", {middle});
-  const auto second = builder.Read(prefix + "conv.1.weight", {wide, middle, 3, 3});
-  const auto second_bias = builder.Read(prefix + "conv.1.bias", {wide});
-  const auto third = builder.Read(prefix + "conv.2.weight", {out, wide, 1, 1});
-  const auto third_bias = builder.Read(prefix + "conv.2.bias", {out});
-  const auto skip = builder.Read(prefix + "sk.weight", {out, in, 1, 1});
-  const auto skip_bias = builder.Read(prefix + "sk.bias", {out});
-  if (!builder.ok()) return 0;
+  conv = {.in = in, .middle = middle, .wide = wide, .out = out};
+  conv.first = builder.Read(prefix + "conv.0.weight", {middle, in, 1, 1});
+  conv.first_bias = builder.Read(prefix + "conv.0.bias", {middle});
+  conv.second = builder.Read(prefix + "conv.1.weight", {wide, middle, 3, 3});
+  conv.second_bias = builder.Read(prefix + "conv.1.bias", {wide});
+  conv.third = builder.Read(prefix + "conv.2.weight", {out, wide, 1, 1});
+  conv.third_bias = builder.Read(prefix + "conv.2.bias", {out});
+  conv.skip = builder.Read(prefix + "sk.weight", {out, in, 1, 1});
+  conv.skip_bias = builder.Read(prefix + "sk.bias", {out});
+  return builder.ok();
+}
 
+// The one 3x3 convolution that `trained` is, exactly: the image is padded with zeros before conv.0,
+// so that its bias reaches the border like any other place.
+void Collapse(const TrainedConv& trained, Layer& conv) {
+  const int64_t in = trained.in, out = trained.out;
   // [out][middle * taps], then for each tap [out][in].
-  const Matrix late = Multiply(Matrix::Of(third, out), Matrix::Of(second, wide));
-  const Matrix early = Matrix::Of(first, middle);
-  Layer conv{.name = std::string(name), .kernel_px = 3, .padding_px = 1, .activation = activation};
+  const Matrix late =
+      Multiply(Matrix::Of(trained.third, out), Matrix::Of(trained.second, trained.wide));
+  const Matrix early = Matrix::Of(trained.first, trained.middle);
   conv.weights.resize(static_cast<size_t>(out) * in * kTaps);
   conv.bias.resize(out);
   for (int64_t o = 0; o < out; ++o) {
-    double bias = third_bias[o] + skip_bias[o];
-    for (int64_t w = 0; w < wide; ++w) bias += third[o * wide + w] * double{second_bias[w]};
+    double bias = trained.third_bias[o] + trained.skip_bias[o];
+    for (int64_t w = 0; w < trained.wide; ++w) {
+      bias += trained.third[o * trained.wide + w] * double{trained.second_bias[w]};
+    }
     std::vector<double> row(in * kTaps);
-    for (int64_t m = 0; m < middle; ++m) {
+    for (int64_t m = 0; m < trained.middle; ++m) {
       for (int tap = 0; tap < kTaps; ++tap) {
         const double weight = late(o, m * kTaps + tap);
-        bias += weight * first_bias[m];
+        bias += weight * trained.first_bias[m];
         for (int64_t i = 0; i < in; ++i) row[i * kTaps + tap] += weight * early(m, i);
       }
     }
-    for (int64_t i = 0; i < in; ++i) row[i * kTaps + kTaps / 2] += skip[o * in + i];
+    for (int64_t i = 0; i < in; ++i) row[i * kTaps + kTaps / 2] += trained.skip[o * in + i];
     std::copy(row.begin(), row.end(), conv.weights.begin() + o * in * kTaps);
     conv.bias[o] = static_cast<float>(bias);
   }
+}
+
+// NAME.eval_conv holds what the training made of NAME's convolutions once; it is left aside.
+int AddConv(NetworkBuilder& builder, int input, std::string_view name,
+            Activation activation = Activation::kNone) {
+  TrainedConv trained;
+  if (!ReadTrainedConv(builder, name, trained)) return 0;
+  Layer conv{.name = std::string(name), .kernel_px = 3, .padding_px = 1, .activation = activation};
+  Collapse(trained, conv);
   return builder.Conv(input, std::move(conv));
 }
 

@@ -68,10 +68,10 @@ const std::map<std::string, Schedule>& Schedules() {
   return schedules;
 }
 
-void AddOptions(CLI::App& app, Command& command) {
+// What is learned from, and what becomes of it.
+void AddModelOptions(CLI::App& app, Command& command) {
   TrainingOptions& training = command.training;
   command.models = BundledModels();
-  training.threads = AvailableCpuCount();
   app.add_option("--images", training.images, "folder of images to learn from");
   app.add_option("--out", command.out, "folder of the model to make; its name is the model's");
   app.add_option("--start", command.start, "model to begin with")->capture_default_str();
@@ -80,6 +80,11 @@ void AddOptions(CLI::App& app, Command& command) {
   app.add_option("--noise-level", command.noise_level, "which of its networks; -1: the plain one")
       ->check(CLI::Range(-1, 3))
       ->capture_default_str();
+}
+
+void AddTrainingOptions(CLI::App& app, Command& command) {
+  TrainingOptions& training = command.training;
+  training.threads = AvailableCpuCount();
   app.add_option("--minutes", training.minutes, "how long to train")
       ->check(CLI::Range(0.01, 1e5))
       ->capture_default_str();
@@ -153,6 +158,48 @@ absl::Status CreateFolder(const fs::path& folder) {
       absl::StrCat("cannot create ", folder.string(), ": ", error.message()));
 }
 
+absl::StatusOr<TrainingOptions> MakeTrainingOptions(const Command& command, const ModelCard& card) {
+  TrainingOptions options = command.training;
+  options.checkpoint = command.out / "checkpoint";
+  options.start =
+      absl::StrCat(card.name, " version ", card.version, " noise level ", command.noise_level);
+  options.cache_bytes = command.cache_mb << 20;
+  options.loss = Losses().at(command.loss);
+  options.schedule = Schedules().at(command.schedule);
+  if (!command.recipe.empty()) {
+    ASSIGN_OR_RETURN(options.recipe, ReadRecipe(command.recipe));
+  }
+  return options;
+}
+
+void PrintImages(const Training& training, const std::string& start) {
+  const ImageFolder& images = training.images();
+  for (const std::string& skipped : images.skipped) {
+    absl::FPrintF(stderr, "skipped %s\n", skipped);
+  }
+  absl::PrintF("%d images to learn from, %d held out: Lanczos %.2f dB, %s %.2f dB\n",
+               images.training.size(), images.held_out.size(), training.lanczos_psnr_db(), start,
+               training.state().start_psnr_db);
+  std::fflush(stdout);
+}
+
+absl::Status WriteModel(const Command& command, const ModelCard& card, const Training& training) {
+  const Checkpoint& state = training.state();
+  const ImageFolder& images = training.images();
+  return WriteModelFolder(
+      command.out, training.BestNetwork(),
+      {.start = &card,
+       .noise_level = command.noise_level,
+       .images = fs::absolute(command.training.images / "").parent_path().filename(),
+       .training_images = images.training.size(),
+       .held_out_images = images.held_out.size(),
+       .steps = state.learned.steps,
+       .settings = state.settings,
+       .lanczos_psnr_db = training.lanczos_psnr_db(),
+       .start_psnr_db = state.start_psnr_db,
+       .psnr_db = state.best_psnr_db});
+}
+
 absl::Status Train(Command& command) {
   if (command.training.images.empty() || command.out.empty()) {
     return absl::InvalidArgumentError("needs --images and --out; see --help");
@@ -163,40 +210,13 @@ absl::Status Train(Command& command) {
   ASSIGN_OR_RETURN(const Network start, LoadNetwork(*card, *variant));
   if (!command.out.has_filename()) command.out = command.out.parent_path();
   RETURN_IF_ERROR(CreateFolder(command.out));
-  TrainingOptions options = command.training;
-  options.checkpoint = command.out / "checkpoint";
-  options.start =
-      absl::StrCat(card->name, " version ", card->version, " noise level ", variant->noise_level);
-  options.cache_bytes = command.cache_mb << 20;
-  options.loss = Losses().at(command.loss);
-  options.schedule = Schedules().at(command.schedule);
-  if (!command.recipe.empty()) {
-    ASSIGN_OR_RETURN(options.recipe, ReadRecipe(command.recipe));
-  }
+  ASSIGN_OR_RETURN(const TrainingOptions options, MakeTrainingOptions(command, *card));
   ASSIGN_OR_RETURN(const std::unique_ptr<Training> training, Training::Create(start, options));
-  const ImageFolder& images = training->images();
-  for (const std::string& skipped : images.skipped) {
-    absl::FPrintF(stderr, "skipped %s\n", skipped);
-  }
-  absl::PrintF("%d images to learn from, %d held out: Lanczos %.2f dB, %s %.2f dB\n",
-               images.training.size(), images.held_out.size(), training->lanczos_psnr_db(),
-               card->name, training->state().start_psnr_db);
-  std::fflush(stdout);
+  PrintImages(*training, card->name);
   const absl::Status trained =
       training->Run(interrupted, [&](const Progress& progress) { Print(progress, *training); });
+  RETURN_IF_ERROR(WriteModel(command, *card, *training));
   const Checkpoint& state = training->state();
-  RETURN_IF_ERROR(
-      WriteModelFolder(command.out, training->BestNetwork(),
-                       {.start = card,
-                        .noise_level = variant->noise_level,
-                        .images = fs::absolute(options.images / "").parent_path().filename(),
-                        .training_images = images.training.size(),
-                        .held_out_images = images.held_out.size(),
-                        .steps = state.learned.steps,
-                        .settings = state.settings,
-                        .lanczos_psnr_db = training->lanczos_psnr_db(),
-                        .start_psnr_db = state.start_psnr_db,
-                        .psnr_db = state.best_psnr_db}));
   absl::PrintF("%s: %.2f dB on held-out images, %+.2f over %s%s\n", command.out.string(),
                state.best_psnr_db, state.best_psnr_db - state.start_psnr_db, card->name,
                interrupted ? "; interrupted, --resume goes on" : "");
@@ -229,7 +249,8 @@ absl::Status Bench(const std::vector<std::string>& args) {
 int Main(int argc, char** argv) {
   CLI::App app("Fine-tunes a model on images of one's own.", "upscale-train");
   Command command;
-  AddOptions(app, command);
+  AddModelOptions(app, command);
+  AddTrainingOptions(app, command);
   CLI::App* check = app.add_subcommand("check", "Check the derivatives of every step instead");
   CLI::App* bench = app.add_subcommand("bench", "Measure the speed instead (upscale-bench train)");
   bench->prefix_command();
