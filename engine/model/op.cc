@@ -181,14 +181,17 @@ constexpr Operation kResizeBilinear{.name = "bilinear resize",
                                     .output_side = ScaledSide,
                                     .density = ScaledDensity,
                                     .input_range = BilinearRange};
-constexpr Operation kAdd{.name = "add", .min_inputs = 2, .max_inputs = 2, .equal_channels = true};
+constexpr Operation kAdd{
+    .name = "add", .min_inputs = 2, .max_inputs = 2, .equal_channels = true, .pointwise = true};
 constexpr Operation kMul{.name = "mul",
                          .min_inputs = 2,
                          .max_inputs = 2,
                          .equal_channels = true,
-                         .scales_per_image = true};
+                         .scales_per_image = true,
+                         .pointwise = true};
 constexpr Operation kConcat{.name = "concat",
                             .max_inputs = kMaxConcatInputs,
+                            .pointwise = true,
                             .channels = [](const Layer&, int given) { return given; }};
 constexpr Operation kCrop{
     .name = "crop",
@@ -204,7 +207,8 @@ constexpr Operation kPad{.name = "pad",
                            return int64_t{side} + 2 * layer.padding_px;
                          },
                          .input_range = PaddedRange};
-constexpr Operation kAffine{.name = "affine", .weights = OnePerOutput, .biases = OnePerOutput};
+constexpr Operation kAffine{
+    .name = "affine", .pointwise = true, .weights = OnePerOutput, .biases = OnePerOutput};
 constexpr Operation kGlobalAveragePool{.name = "global average pool",
                                        .output_side = OnePixel,
                                        .density = [](const Layer&) { return 0.0; }};
@@ -218,7 +222,7 @@ constexpr Operation kFullyConnected{.name = "fully connected",
                                       return double{1} * layer.in_channels * layer.out_channels *
                                              pixels;
                                     }};
-constexpr Operation kActivation{.name = "activation"};
+constexpr Operation kActivation{.name = "activation", .pointwise = true};
 
 }  // namespace
 

@@ -11,6 +11,7 @@
 #include "engine/graph/network_plan.h"
 #include "engine/graph/pooling.h"
 #include "engine/graph/weight_budget.h"
+#include "engine/model/op.h"
 #include "engine/model/without_weights.h"
 
 namespace upscaled::cpu {
@@ -158,17 +159,7 @@ void Connect(Program& program) {
 
 // Whether each position of the result is that of all that `layer` reads of this input.
 bool KeepsPositions(const Layer& layer, int input) {
-  if (input != layer.inputs[0]) return layer.crop_px == 0;
-  switch (layer.op) {
-    case Op::kActivation:
-    case Op::kAdd:
-    case Op::kAffine:
-    case Op::kConcat:
-    case Op::kMul:
-      return true;
-    default:
-      return false;
-  }
+  return input == layer.inputs[0] ? OperationOf(layer.op).pointwise : layer.crop_px == 0;
 }
 
 // Staggers the blocks of zero-padded layers that follow each other: a reader's blocks read a pixel
