@@ -21,8 +21,8 @@ DEFAULT_BEHAVIOR = {
 class Rules:
     """Of an autoscaler: `targets` are what a replica is to have of each metric, by kind."""
 
-    least: int
-    most: int
+    min_replicas: int
+    max_replicas: int
     targets: dict  # "cpu": a share of the request; "backlog", "refusals": what QUERIES give for each replica
     behavior: dict
 
@@ -81,9 +81,9 @@ class Autoscaler:
         low, high = min(self._recommended(now, "scaleUp")), max(self._recommended(now, "scaleDown"))
         stable = min(max(replicas, low), high)
         if stable > replicas:
-            stable = max(replicas, min(stable, self.rules.most, max(self._limits(now, replicas, "scaleUp", 1))))
+            stable = max(replicas, min(stable, self.rules.max_replicas, max(self._limits(now, replicas, "scaleUp", 1))))
         elif stable < replicas:
-            stable = min(replicas, max(stable, self.rules.least, min(self._limits(now, replicas, "scaleDown", -1))))
+            stable = min(replicas, max(stable, self.rules.min_replicas, min(self._limits(now, replicas, "scaleDown", -1))))
         if stable != replicas:
             self.changes.append((now, stable - replicas))
         return stable

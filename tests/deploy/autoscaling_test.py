@@ -49,7 +49,7 @@ TRACES = {"steady 4": (steady(4), 2 * HOUR_S), "steady 10": (steady(10), 2 * HOU
 def simulate(rules, name, start_s=START_S):
     """From as many replicas as the load takes at first."""
     rate_at, seconds = TRACES[name]
-    replicas = max(rules.least, math.ceil(rate_at(HOUR_S // 6 - 1) * cluster_model.CORE_S_PER_IMAGE / CORES / 0.7))
+    replicas = max(rules.min_replicas, math.ceil(rate_at(HOUR_S // 6 - 1) * cluster_model.CORE_S_PER_IMAGE / CORES / 0.7))
     return cluster_model.Cluster(rules, CORES, start_s, replicas).run(rate_at, seconds)
 
 
@@ -60,7 +60,7 @@ def turns(counts):
 
 
 def only(rules, kind):
-    return autoscaler.Rules(rules.least, rules.most, {kind: rules.targets[kind]}, rules.behavior)
+    return autoscaler.Rules(rules.min_replicas, rules.max_replicas, {kind: rules.targets[kind]}, rules.behavior)
 
 
 class AutoscalingTest(unittest.TestCase):

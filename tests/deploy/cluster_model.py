@@ -37,7 +37,7 @@ class Cluster:
         self.rules, self.cores, self.start_s = rules, cores, start_s
         self.random = random.Random(seed)
         self.scaler = autoscaler.Autoscaler(rules)
-        self.replicas = [Replica(0) for _ in range(replicas or rules.least)]
+        self.replicas = [Replica(0) for _ in range(replicas or rules.min_replicas)]
         self.leaving = []
         self.waiting = collections.defaultdict(collections.Counter)  # by second: tries made -> calls
         self.calls = collections.deque([(0, 0)] * RATE_WINDOW_S, maxlen=RATE_WINDOW_S)  # (calls, refused) of each second
