@@ -149,7 +149,7 @@ def main():
     torch.set_num_threads(1)
     bench = Bench(arguments.build)
     print(f"PyTorch {torch.__version__}, one thread each; load {os.getloadavg()[0]:.1f} at the beginning\n")
-    print("| family | for example | detected | runs on | load, ms | compile, ms | picture | ours, ms | of the FMA peak | "
+    print("| family | for example | detected | runs on | load, ms | compile, ms | image | ours, ms | of the FMA peak | "
           "PyTorch, ms | PyTorch / ours |\n|---|---|---|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         for family in FAMILIES:

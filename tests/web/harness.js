@@ -141,7 +141,7 @@ export async function checkAccessible(page, what) {
   assert.ok(content <= room, `${what}: ${content} pixels wide in ${room}`);
 }
 
-/** Keeps a picture of the page as a test artifact. */
+/** Keeps a screenshot of the page as a test artifact. */
 export function keepScreenshot(page, name) {
   return page.screenshot({ path: `${process.env.SCREENSHOTS}/${name}.png` });
 }
