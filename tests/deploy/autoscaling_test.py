@@ -46,11 +46,11 @@ TRACES = {"steady 4": (steady(4), 2 * HOUR_S), "steady 10": (steady(10), 2 * HOU
           "steps": (steps, 7 * HOUR_S // 2), "bursts of 2.5": (bursts(2.5), 2 * HOUR_S), "bursts of 4": (bursts(4), 2 * HOUR_S), "day": (day, DAY_S)}
 
 
-def simulate(rules, name, start_s=START_S):
-    """From as many replicas as the load takes at first."""
-    rate_at, seconds = TRACES[name]
+def simulate(rules, name, start_s=START_S, seconds=None):
+    """From as many replicas as the load takes at first; `seconds`: a part of the trace."""
+    rate_at, whole = TRACES[name]
     replicas = max(rules.min_replicas, math.ceil(rate_at(HOUR_S // 6 - 1) * cluster_model.CORE_S_PER_IMAGE / CORES / 0.7))
-    return cluster_model.Cluster(rules, CORES, start_s, replicas).run(rate_at, seconds)
+    return cluster_model.Cluster(rules, CORES, start_s, replicas).run(rate_at, seconds or whole)
 
 
 def turns(counts):
@@ -93,6 +93,13 @@ class AutoscalingTest(unittest.TestCase):
                 second_hour = self.check(KEDA, name, max_turns=5).counts[HOUR_S:]
                 self.assertLessEqual(max(second_hour) - min(second_hour), 3)
 
+    def test_bursts_that_cpu_alone_follows(self):
+        """Of 2.5 times the load all, of 4 times all but the first: more than 100 % busy is not to be seen."""
+        self.check(HPA, "bursts of 2.5", max_turns=3)
+        first, last = (simulate(HPA, "bursts of 4", seconds=seconds) for seconds in (600, 2 * HOUR_S))
+        self.assertGreater(last.refused, MAX_REFUSED * last.total)
+        self.assertEqual((last.refused, last.lost), (first.refused, first.lost))
+
     def test_a_day(self):
         for rules in (HPA, KEDA):
             with self.subTest(targets=rules.targets):
@@ -107,6 +114,20 @@ class AutoscalingTest(unittest.TestCase):
         """Replicas that take a node each, which is started first, when the load is eight times as much at once."""
         cluster = cluster_model.Cluster(KEDA, CORES, start_s=180, replicas=2).run(steady(25), 600)
         self.assertGreater(cluster.refused, MAX_REFUSED * cluster.total)
+
+
+class ChartTest(unittest.TestCase):
+    """Targets that a chart's user gets are those that were simulated."""
+
+    def test_defaults(self):
+        values = yaml.safe_load((FOLDER / "chart" / "values.yaml").read_text())
+        self.assertEqual(values["cpu"], str(CORES))
+        for rules in (HPA, KEDA):
+            self.assertEqual((values["minReplicas"], values["maxReplicas"]), (rules.least, rules.most))
+            self.assertEqual(values["cpuPercent"], 100 * rules.targets["cpu"])
+            self.assertEqual(values["scaleInAfter"], rules.behavior["scaleDown"]["stabilizationWindowSeconds"])
+        self.assertEqual(float(values["backlogSeconds"]), KEDA.targets["backlog"])
+        self.assertEqual(float(values["refusedPercent"]), KEDA.targets["refusals"])
 
 
 class AutoscalerTest(unittest.TestCase):

@@ -8,11 +8,13 @@ import shutil
 import subprocess
 import sys
 import unittest
+import urllib.request
 
 import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "support"))
+sys.path[:0] = [str(ROOT / "tests" / name) for name in ("support", "attack")]
+import harness
 import npm
 import server_facts
 
@@ -20,6 +22,10 @@ FOLDER = ROOT / "deploy" / "kubernetes"
 SCHEMAS = pathlib.Path(__file__).resolve().parent / "kubernetes"
 SKIPPED = 77
 HUNG_END_S = 4  # after --drain-timeout
+# Memory beside budgets (server/README.md): bodies that nobody has read, a block and a queue for each answer, code and stacks.
+UNREAD_BODIES_BYTES = 64 << 20
+ANSWER_BYTES = (64 + 256) << 10
+CODE_BYTES = 256 << 20
 
 
 def render(overlay):
@@ -29,6 +35,12 @@ def render(overlay):
 
 def container(deployment):
     return deployment["spec"]["template"]["spec"]["containers"][0]
+
+
+def quantity(text):
+    """Bytes of 4Gi, 192MiB and the like."""
+    number, unit = re.fullmatch(r"(\d+)([KMG])i?B?", text).groups()
+    return int(number) << {"K": 10, "M": 20, "G": 30}[unit]
 
 
 def matches(selector, labels):
@@ -73,6 +85,57 @@ class KubernetesTest(unittest.TestCase):
             grace = deployment["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
             self.assertGreater(grace, sum(seconds) + HUNG_END_S)
 
+    def test_scales_in_no_faster_than_replicas_drain(self):
+        graces = {name: x["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] for name, x in self.each("Deployment", "upscaled")}
+        behaviors = {name: x["spec"]["behavior"] for name, x in self.each("HorizontalPodAutoscaler")}
+        for name, scaled in self.each("ScaledObject"):
+            behaviors[name] = scaled["spec"]["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]
+        self.assertEqual(behaviors.keys(), {"cpu", "keda"})
+        for name, behavior in behaviors.items():
+            (policy,) = behavior["scaleDown"]["policies"]
+            self.assertEqual((policy["type"], policy["value"]), ("Pods", 1))
+            self.assertGreaterEqual(policy["periodSeconds"], graces[name])
+            self.assertGreater(behavior["scaleDown"]["stabilizationWindowSeconds"], graces[name])
+
+    def test_memory_is_enough_for_what_the_server_bounds(self):
+        """server/README.md, "Memory": the budget and the weights by the limit, and what comes on top."""
+        budget, weights = (server_facts.default(UPSCALED, flag) for flag in ("--memory-budget", "--weight-memory"))
+        self.assertEqual((budget.split(" of ")[0], weights.split(" of ")[0]), ("half", "a quarter"))
+        calls = int(server_facts.default(UPSCALED, "--max-concurrent-requests"))
+        on_top = quantity(server_facts.default(UPSCALED, "--transport-memory")) + UNREAD_BODIES_BYTES + calls * ANSWER_BYTES + CODE_BYTES
+        for _, deployment in self.each("Deployment", "upscaled"):
+            resources = container(deployment)["resources"]
+            limit = quantity(resources["limits"]["memory"])
+            self.assertLess(limit // 2 + limit // 4 + on_top, limit)
+            self.assertLessEqual(quantity(resources["requests"]["memory"]), limit)
+            volumes = {x["name"]: x for x in deployment["spec"]["template"]["spec"]["volumes"]}
+            spool = volumes["tmp"]["emptyDir"]
+            self.assertNotIn("medium", spool, "memory that the limit counts")
+            self.assertGreater(quantity(spool["sizeLimit"]), quantity(server_facts.default(UPSCALED, "--spool-bytes")))
+
+    def test_spreads_replicas_over_nodes(self):
+        for _, deployment in self.each("Deployment", "upscaled"):
+            template = deployment["spec"]["template"]
+            (spread,) = template["spec"]["topologySpreadConstraints"]
+            self.assertEqual((spread["topologyKey"], spread["maxSkew"]), ("kubernetes.io/hostname", 1))
+            self.assertTrue(matches(spread["labelSelector"]["matchLabels"], template["metadata"]["labels"]))
+
+    def test_probes_ask_what_the_server_answers(self):
+        server = harness.Server(UPSCALED)
+        self.addCleanup(server.close)
+        for _, deployment in self.each("Deployment", "upscaled"):
+            ports = {port["name"]: port["containerPort"] for port in container(deployment)["ports"]}
+            startup, readiness, liveness = (container(deployment)[f"{name}Probe"] for name in ("startup", "readiness", "liveness"))
+            self.assertEqual(startup["grpc"], {"port": ports["grpc"]})
+            self.assertEqual(readiness["grpc"], {"port": ports["grpc"]})
+            self.assertIn(liveness["httpGet"]["port"], ports)
+            url = "http://{}:{}".format(*server.endpoints[liveness["httpGet"]["port"]]) + liveness["httpGet"]["path"]
+            with urllib.request.urlopen(url, timeout=10) as answer:
+                self.assertEqual(answer.status, 200)
+            # A minute of --tune full before the first answer; who is slow gets no calls long before it is killed.
+            self.assertGreater(startup["periodSeconds"] * startup["failureThreshold"], 2 * 60)
+            self.assertGreater(liveness["periodSeconds"] * liveness["failureThreshold"], 3 * readiness["periodSeconds"])
+
     def test_trusts_no_replica(self):
         for _, deployment in self.each("Deployment"):
             pod = deployment["spec"]["template"]["spec"]
@@ -100,12 +163,25 @@ class KubernetesTest(unittest.TestCase):
     def test_a_canary_gets_calls_and_is_not_taken_for_a_stable_replica(self):
         stable = next(x for x in self.overlays["cpu"] if x["kind"] == "Deployment")
         service = next(x for x in self.overlays["cpu"] if x["kind"] == "Service")
-        (canary,) = self.overlays["canary"]
+        (canary,) = [x for x in self.overlays["canary"] if x["kind"] == "Deployment"]
         labels = canary["spec"]["template"]["metadata"]["labels"]
         self.assertTrue(matches(service["spec"]["selector"], labels))
         self.assertTrue(matches(canary["spec"]["selector"]["matchLabels"], labels))
         self.assertFalse(matches(stable["spec"]["selector"]["matchLabels"], labels))
         self.assertNotEqual(canary["metadata"]["name"], stable["metadata"]["name"])
+
+    def test_a_canary_has_models_of_its_own_and_all_else_alike(self):
+        stable = next(x for x in self.overlays["cpu"] if x["kind"] == "Deployment")
+        objects = {x["kind"]: x for x in self.overlays["canary"]}
+        volumes = [{x["name"]: x for x in deployment["spec"]["template"]["spec"]["volumes"]} for deployment in (stable, objects["Deployment"])]
+        models = [each.pop("models") for each in volumes]
+        self.assertEqual(*volumes)
+        self.assertEqual(models[1].keys(), {"name", "persistentVolumeClaim"})
+        self.assertEqual(models[1]["persistentVolumeClaim"]["claimName"], objects["PersistentVolumeClaim"]["metadata"]["name"])
+        self.assertNotIn(objects["PersistentVolumeClaim"]["metadata"]["name"], str(stable))
+        for deployment in (stable, objects["Deployment"]):
+            mounts = {x["name"]: x["mountPath"] for x in container(deployment)["volumeMounts"]}
+            self.assertEqual(mounts["models"], "/models")
 
     def test_gpus_are_asked_for_and_used(self):
         (deployment,) = [x for x in self.overlays["gpu"] if x["kind"] == "Deployment"]
@@ -216,4 +292,4 @@ if __name__ == "__main__":
     if reason:
         print(f"SKIPPED: {reason}")
         sys.exit(SKIPPED)
-    unittest.main(argv=sys.argv[:1] + sys.argv[4:])
+    unittest.main(argv=sys.argv[:1] + sys.argv[4:], warnings="ignore")

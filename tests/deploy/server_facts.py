@@ -17,6 +17,11 @@ def flags(program):
     return set(re.findall(r"(?m)^\s+(?:-\w,)?(--[a-z0-9-]+)", told(program)))
 
 
+def default(program, flag):
+    """What the program takes where `flag` is not given, as --help has it."""
+    return re.search(rf"(?m)^\s+{flag} [^\[]*\[(.*)\]$", told(program))[1]
+
+
 def drain_s(program):
     """The default of --drain-timeout."""
     return int(re.search(r"--drain-timeout (?:SECONDS=|TIME .*\[)(\d+)", told(program))[1])
