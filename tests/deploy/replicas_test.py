@@ -27,9 +27,11 @@ class ReplicasTest(unittest.TestCase):
         cls.folder = pathlib.Path(cls.servers[0].folder.name)
         cls.port = proxies.start_nginx(cls, *cls.servers)
 
-    def start(self, source, result):
-        command = [UPSCALE, "image", "-i", source, "-o", result, f"--model={MODEL}", "-v", f"--server=127.0.0.1:{self.port}",
-                   "--tls", f"--tls-ca={self.folder}/tls.pem", "--tls-server-name=attack"]
+    def through_nginx(self):
+        return [f"--server=127.0.0.1:{self.port}", "--tls", f"--tls-ca={self.folder}/tls.pem", "--tls-server-name=attack"]
+
+    def start(self, source, result, connection):
+        command = [UPSCALE, "image", "-i", source, "-o", result, f"--model={MODEL}", "-v", *connection]
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=harness.die_with_parent)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
@@ -48,15 +50,15 @@ class ReplicasTest(unittest.TestCase):
     def test_a_killed_replica_loses_no_image(self):
         source = self.folder / "in.png"
         source.write_bytes(messages.png(*SIZE_PX))
-        results = [self.folder / "whole.png", self.folder / "killed.png"]
-        _, told = self.start(source, results[0]).communicate(timeout=10 * PATIENCE_S)
-        self.assertTrue(results[0].exists(), told)
-        process = self.start(source, results[1])
+        direct, killed = self.folder / "direct.png", self.folder / "killed.png"
+        _, told = self.start(source, direct, ["--server={}:{}".format(*self.servers[0].grpc)]).communicate(timeout=10 * PATIENCE_S)
+        self.assertTrue(direct.exists(), told)
+        process = self.start(source, killed, self.through_nginx())
         self.busy().process.kill()
         _, told = process.communicate(timeout=10 * PATIENCE_S)
         self.assertEqual(process.returncode, 0, told)
         self.assertIn("trying again", told)
-        self.assertEqual(results[0].read_bytes(), results[1].read_bytes())
+        self.assertTrue(killed.read_bytes() == direct.read_bytes())
 
 
 if __name__ == "__main__":
