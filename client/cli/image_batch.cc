@@ -38,6 +38,7 @@ class JobObserver final : public ImageObserver {
   }
   void OnRetry(const absl::Status& error, absl::Duration wait) override {
     bar_.Tiles(id_, 0, 0);
+    bar_.Sent(id_, 0);
     report_.Retrying(job_, error, wait);
   }
 

@@ -11,7 +11,6 @@
 namespace upscaled::client {
 namespace {
 
-constexpr absl::Duration kDrawInterval = absl::Milliseconds(100);
 constexpr int kBarColumns = 24;
 constexpr int kDefaultColumns = 80;
 constexpr double kMegabyte = 1e6;
@@ -65,8 +64,11 @@ std::string RenderProgress(const BatchProgress& batch, const ImageProgress& imag
   return line.substr(0, width);
 }
 
-ProgressBar::ProgressBar(std::FILE* terminal, bool enabled, int files)
-    : terminal_(terminal), enabled_(enabled), batch_{.files = files} {}
+ProgressBar::ProgressBar(std::FILE* terminal, bool enabled, int files, absl::Duration draw_interval)
+    : terminal_(terminal),
+      enabled_(enabled),
+      draw_interval_(draw_interval),
+      batch_{.files = files} {}
 
 ProgressBar::~ProgressBar() {
   absl::MutexLock lock(&mutex_);
@@ -109,7 +111,7 @@ void ProgressBar::Print(absl::string_view line) {
 
 void ProgressBar::Draw(const ImageProgress& image) {
   const absl::Time now = absl::Now();
-  if (!enabled_ || now - last_drawn_ < kDrawInterval) return;
+  if (!enabled_ || now - last_drawn_ < draw_interval_) return;
   last_drawn_ = now;
   batch_.elapsed = now - start_;
   batch_.partial_files = 0;

@@ -36,11 +36,14 @@ std::string FormatEta(absl::Duration duration);
 // A line of at most `columns` columns for a batch and the image in it that moved last.
 std::string RenderProgress(const BatchProgress& batch, const ImageProgress& image, int columns);
 
-// Draws on a stream, at most ten times a second; does nothing when not enabled. Thread safe.
+// Draws on a stream; does nothing when not enabled. Thread safe.
 class ProgressBar {
  public:
-  // `terminal` is borrowed.
-  ProgressBar(std::FILE* terminal, bool enabled, int files);
+  static constexpr absl::Duration kDrawInterval = absl::Milliseconds(100);
+
+  // `terminal` is borrowed. What comes within `draw_interval` of the last line is not drawn.
+  ProgressBar(std::FILE* terminal, bool enabled, int files,
+              absl::Duration draw_interval = kDrawInterval);
   ~ProgressBar();
 
   // Images are told apart by `id`.
@@ -58,6 +61,7 @@ class ProgressBar {
 
   std::FILE* const terminal_;
   const bool enabled_;
+  const absl::Duration draw_interval_;
   const absl::Time start_ = absl::Now();
   absl::Mutex mutex_;
   BatchProgress batch_ ABSL_GUARDED_BY(mutex_);
