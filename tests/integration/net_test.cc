@@ -2,15 +2,20 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <future>
+#include <regex>
+#include <set>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "client/upscale_client.h"
 #include "tests/client/temp_folder.h"
 #include "tests/integration/test_server.h"
 #include "tests/server/net/http2_frames.h"
 #include "tests/server/net/test_socket.h"
 #include "tests/support/certificates.h"
 #include "tests/support/server_process.h"
+#include "tests/support/test_image.h"
 
 namespace upscaled::server {
 namespace {
@@ -127,6 +132,46 @@ TEST(GrpcPortTest, ClosesIdleConnections) {
   ASSERT_TRUE(client.Write(Preface() + Frame(kSettingsFrame, 0, 0, 0)));
   client.Read(1 << 20);  // settings, a farewell, and the end
   EXPECT_TRUE(client.Ends());
+}
+
+// The clients' ends of the connections by which calls of a log came.
+std::set<std::string> PeersIn(const std::string& log) {
+  static const std::regex kPeer("peer=ipv4:(\\S+)");
+  std::set<std::string> peers;
+  for (std::sregex_iterator at(log.begin(), log.end(), kPeer), end; at != end; ++at) {
+    peers.insert((*at)[1]);
+  }
+  return peers;
+}
+
+TEST(GrpcPortTest, ConnectionsOfAgeAreReplacedAndLoseNoCall) {
+  ServerConfig config = TestConfig();
+  config.max_connection_age = absl::Seconds(1);
+  TestServer server(config);
+  client::ClientOptions options;
+  options.channel.endpoints = {absl::StrCat("127.0.0.1:", server.server().grpc_port())};
+  const auto client = client::UpscaleClient::Create(options);
+  ASSERT_TRUE(client.ok()) << client.status();
+
+  server.gate().Close();
+  std::mt19937 random = test::FreshRandom();
+  pb::UpscaleRequest request;
+  request.set_image(
+      *test::Encode(test::PhotoImage({40, 30, 3, SampleType::kU8}, random).view(), {}));
+  auto held = std::async(std::launch::async, [&] { return (*client)->Upscale(request); });
+  server.gate().AwaitWaiting(1);
+  // Two connections end under it, its own and the next one.
+  const absl::Time patience = absl::Now() + absl::Minutes(1);
+  absl::Status lost;
+  while (lost.ok() && PeersIn(server.log()).size() < 3 && absl::Now() < patience) {
+    lost = (*client)->ServerInfo().status();
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  EXPECT_TRUE(lost.ok()) << lost;
+  EXPECT_GE(PeersIn(server.log()).size(), 3u);
+  server.gate().Open();
+  const auto result = held.get();
+  EXPECT_TRUE(result.ok()) << result.status();
 }
 
 TEST(GrpcPortTest, NewCertificatesAreUsedWhileCallsRun) {
