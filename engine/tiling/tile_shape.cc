@@ -36,7 +36,8 @@ double Cost(const TileShapeInput& in, const TileGrid& grid) {
   const int64_t rounds = (grid.count() + in.streams - 1) / in.streams;
   const double tile = (grid.tile_size().width + double{1} * in.halo_px) *
                       (grid.tile_size().height + double{1} * in.halo_px);
-  return static_cast<double>(rounds) * tile + kBandCost * in.image.width * grid.tile_size().height;
+  const double idle = in.row_bytes == 0 ? 0 : kBandCost;
+  return static_cast<double>(rounds) * tile + idle * in.image.width * grid.tile_size().height;
 }
 
 }  // namespace

@@ -237,7 +237,8 @@ class TilesRun {
     const size_t result_bytes = spec.row_bytes() * static_cast<size_t>(spec.height_px);
     const Size size = job->placed.source.size();
     const int streams = environment_.scheduler.IdleStreamCount(executable_->device_class());
-    job->part_size = TileSizeFor(*executable_, size, halo_px_, streams);
+    const Rect& wanted = job->placed.part.result;
+    job->part_size = TileSizeFor(*executable_, {wanted.width, wanted.height}, halo_px_, streams);
     // The result and the transport's copy of it, until that has left; the parts.
     const size_t bytes = kTileOverheadBytes + tile.pixels().size() + 2 * result_bytes +
                          ImageRun::Bytes(bytes_per_part_, size, job->part_size);

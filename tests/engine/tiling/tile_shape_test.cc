@@ -44,6 +44,15 @@ TEST(ChooseTileShape, SplitsASmallImageAmongTwoStreams) {
   EXPECT_EQ(TileCount(Input({100, 100}, {256, 256}, 2)), 2);
 }
 
+TEST(ChooseTileShape, CutsAnImageInMemoryForStreamsAlone) {
+  TileShapeInput input = Input({367, 250}, {512, 512}, 1);
+  EXPECT_GT(TileCount(input), 1) << "so that a second band is computed while the first is written";
+  input.row_bytes = input.halo_bytes = input.budget_bytes = 0;
+  EXPECT_EQ(TileCount(input), 1);
+  input.streams = 2;
+  EXPECT_EQ(TileCount(input), 2);
+}
+
 TEST(ChooseTileShape, NeverPassesTheMaximum) {
   const uint32_t seed = std::random_device{}();
   SCOPED_TRACE(seed);
