@@ -98,10 +98,20 @@ class ImageTest(unittest.TestCase):
         self.assertEqual(image["Config"]["StopSignal"], "SIGTERM")
         self.assertIn("org.opencontainers.image.version", image["Labels"])
 
-    def test_has_a_list_of_its_packages(self):
+    def root(self):
+        """The folder that has the image's files, until the test ends."""
         root = self.podman("image", "mount", "upscaled-test").stdout.strip()
         self.addCleanup(self.podman, "image", "unmount", "upscaled-test")
-        share = pathlib.Path(root) / "usr" / "share"
+        return pathlib.Path(root)
+
+    def test_has_the_devices_of_the_build(self):
+        """With nvcc that is CUDA's plugin, too."""
+        plugins = [{x.name for x in (folder / "lib" / "upscaled").glob("*.so")} for folder in (BUILD, self.root() / "usr")]
+        self.assertTrue(plugins[0])
+        self.assertEqual(*plugins)
+
+    def test_has_a_list_of_its_packages(self):
+        share = self.root() / "usr" / "share"
         packages = json.loads((share / "doc" / "upscaled" / "sbom.spdx.json").read_text())["packages"]
         names = {package["name"] for package in packages}
         self.assertLessEqual({"upscaled", "libc6", "ca-certificates"}, names)
