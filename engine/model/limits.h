@@ -15,6 +15,7 @@ inline constexpr size_t kMaxTensorFileBytes = size_t{512} << 20;  // .safetensor
 inline constexpr size_t kMaxSafetensorsHeaderBytes = size_t{16} << 20;
 inline constexpr size_t kMaxPickleBytes = size_t{16} << 20;
 inline constexpr size_t kMaxPickleValues = size_t{1} << 18;  // each takes up to 100 bytes
+inline constexpr size_t kMaxPickleOpcodes = size_t{1} << 20;
 inline constexpr size_t kMaxZipEntries = 65536;              // each takes up to 300 bytes
 inline constexpr size_t kMaxTensorAxes = 8;
 inline constexpr size_t kMaxLayers = 4096;

@@ -122,18 +122,14 @@ int AddConv(NetworkBuilder& builder, int input, std::string_view name,
 }
 
 struct BlockResults {
-  int first;  // of the first convolution, before its activation
+  int first;  // of the first convolution, with its activation: PyTorch's code applies it in place
   int last;
 };
 
-// The last block's first result is read as it is, others' with their activation alone.
 BlockResults AddBlock(NetworkBuilder& builder, int x, int index) {
   const std::string block = absl::StrCat("block_", index, ".");
-  const bool last = index == kBlocks;
-  const int first =
-      AddConv(builder, x, block + "c1_r", last ? Activation::kNone : Activation::kSilu);
-  const int activated = last ? builder.Activate(first, Activation::kSilu) : first;
-  const int second = AddConv(builder, activated, block + "c2_r", Activation::kSilu);
+  const int first = AddConv(builder, x, block + "c1_r", Activation::kSilu);
+  const int second = AddConv(builder, first, block + "c2_r", Activation::kSilu);
   const int third = AddConv(builder, second, block + "c3_r");
   const int attention =
       builder.Affine(builder.Activate(third, Activation::kSigmoid), {1.0f}, {-0.5f});

@@ -25,9 +25,9 @@ class Unpickler {
   explicit Unpickler(std::string_view bytes) : reader_(bytes) {}
 
   absl::StatusOr<Objects> Run() {
-    while (!done_) {
+    for (size_t opcodes = 0; !done_; ++opcodes) {
       const size_t at = reader_.position();
-      const absl::Status status = Step();
+      const absl::Status status = opcodes < kMaxPickleOpcodes ? Step() : TooLong();
       if (!status.ok()) {
         return absl::Status(status.code(), absl::StrCat(status.message(), " (at byte ", at, ")"));
       }
@@ -37,6 +37,11 @@ class Unpickler {
   }
 
  private:
+  static absl::Status TooLong() {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the pickle has more than ", kMaxPickleOpcodes, " opcodes, the limit"));
+  }
+
   absl::Status Step() {
     ASSIGN_OR_RETURN(const uint64_t code, reader_.Number(1));
     const Opcode opcode{static_cast<uint8_t>(code)};

@@ -10,8 +10,7 @@
 namespace upscaled::pytorch {
 namespace {
 
-// How often a file's bytes may be read for its tensors: some share a storage, and all of it is read
-// for each.
+// How often a file's bytes may be in its tensors: some share a storage, and may overlap there.
 constexpr uint64_t kMaxShares = 4;
 
 // Where the values of `view` lie in its storage, row by row, one of the last axis.
@@ -46,6 +45,11 @@ int64_t EndOf(const TensorView& view) {
     last += (view.shape[axis] - 1) * view.strides[axis];
   }
   return last + 1;
+}
+
+// From its first value to its last.
+int64_t ReachOf(const TensorView& view, int64_t count) {
+  return count == 0 ? 0 : EndOf(view) - view.offset;
 }
 
 // The values of `view`, in its order, of those that lie from its offset on.
@@ -88,11 +92,17 @@ absl::Status ViewFile::AddTensor(std::string_view name, size_t view_index) {
         absl::StrCat("storage ", Quote(storage.key), " of ", storage.count, " values of ",
                      storage.value_bytes, " bytes has ", bytes, " bytes in the file"));
   }
-  viewed_bytes_ += bytes;  // neither passes the file's size, nor the sum four times that
+  // Neither passes the file's size, nor the sum five times that.
+  ASSIGN_OR_RETURN(const int64_t count, CountValues(view.shape));
+  viewed_bytes_ += ReachOf(view, count) * storage.value_bytes;
   if (viewed_bytes_ > max_bytes_) {
     return absl::InvalidArgumentError(absl::StrCat(
         "tensors share storages so often that ", viewed_bytes_,
         " bytes are to be read, the limit is ", max_bytes_, ", ", kMaxShares, " times the file"));
+  }
+  const bool again = !viewed_.insert(storage.key).second;
+  if (again && !shared_.contains(storage.key)) {
+    ASSIGN_OR_RETURN(shared_[storage.key], ReadStorage(storage));
   }
   return Add(name, {.shape = view.shape,
                     .type = storage.type,
@@ -103,15 +113,18 @@ absl::Status ViewFile::AddTensor(std::string_view name, size_t view_index) {
 absl::StatusOr<std::vector<float>> ViewFile::ReadValues(const TensorInfo& info) const {
   const TensorView& view = objects_.tensors[info.source];
   const Storage& storage = objects_.storages[view.storage];
-  ASSIGN_OR_RETURN(const std::string bytes, ReadStorage(storage));
   ASSIGN_OR_RETURN(const int64_t count, CountValues(info.shape));
   if (count == 0) return std::vector<float>();
+  std::string own;
+  const auto shared = shared_.find(storage.key);
+  if (shared == shared_.end()) {
+    ASSIGN_OR_RETURN(own, ReadStorage(storage));
+  }
+  const std::string_view bytes = shared == shared_.end() ? own : shared->second;
   // No more than the view reaches: storages may hold a whole network's values.
-  const int64_t reach = EndOf(view) - view.offset;
-  std::vector<float> values =
-      ToFloats(std::string_view(bytes).substr(view.offset * storage.value_bytes,
-                                              reach * storage.value_bytes),
-               info.type);
+  std::vector<float> values = ToFloats(
+      bytes.substr(view.offset * storage.value_bytes, ReachOf(view, count) * storage.value_bytes),
+      info.type);
   if (IsRowMajor(view)) return values;
   return Gather(view, count, values);
 }

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,7 +30,9 @@ class ViewFile : public TensorFile {
   absl::StatusOr<std::vector<float>> ReadValues(const TensorInfo& info) const override;
 
   Objects objects_;
-  uint64_t viewed_bytes_ = 0;  // of the storages of all tensors; those of shared ones once for each
+  std::set<std::string_view> viewed_;               // keys of storages that tensors are views of
+  std::map<std::string_view, std::string> shared_;  // bytes of those that several are, by key
+  uint64_t viewed_bytes_ = 0;                       // from each tensor's first value to its last
   uint64_t max_bytes_ = 0;
 };
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes a well-known network with random weights as files, and what PyTorch computes with it.
+"""Writes well-known networks with random weights as files, and what PyTorch computes with them.
 
-    public_networks.py NAME FOLDER SEED
+    public_networks.py FOLDER SEED
 
-FOLDER gets network.onnx, for some networks also network.param with network.bin, and an image and its result
-as image.planes and result.planes: float32 planes behind three int32 (channels, height, width). Exits with 77
-where there is no PyTorch.
+FOLDER gets a folder for each: network.onnx, for some networks also network.param with network.bin, and an image and
+its result as image.planes and result.planes: float32 planes behind three int32 (channels, height, width). Exits with
+77 where there is no PyTorch.
 """
 import pathlib
 import sys
@@ -170,11 +170,7 @@ NETWORKS = {
 }
 
 
-def main():
-    make, size, operator_set = NETWORKS[sys.argv[1]]
-    folder = pathlib.Path(sys.argv[2])
-    torch.manual_seed(int(sys.argv[3]))
-    torch.set_num_threads(1)
+def write(folder, make, size, operator_set):
     model = make().eval()
     with torch.no_grad():
         if isinstance(model, Srvgg):  # as the ncnn file will hold them
@@ -195,5 +191,15 @@ def main():
         net.save(folder / "network")
 
 
+def write_all(networks, write_one):
+    """Calls write_one(folder, ...) with each network's values, in a folder of its name."""
+    torch.manual_seed(int(sys.argv[2]))
+    torch.set_num_threads(1)
+    for name, values in networks.items():
+        folder = pathlib.Path(sys.argv[1]) / name
+        folder.mkdir()
+        write_one(folder, *values)
+
+
 if __name__ == "__main__":
-    main()
+    write_all(NETWORKS, write)

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Writes a network's weights as people publish them, and what PyTorch computes with it.
+"""Writes networks' weights as people publish them, and what PyTorch computes with them.
 
-    published_weights.py NAME FOLDER SEED
+    published_weights.py FOLDER SEED
 
-FOLDER gets network.pth, old.pth (as PyTorch wrote before 1.6), half.pth and network.safetensors, and an image and
-its result as image.planes and result.planes (see public_networks.py). Exits with 77 where there is no PyTorch.
+FOLDER gets a folder for each network: network.pth, for some also what EVERY_KIND writes, and an image and its result
+as image.planes and result.planes (see public_networks.py). Exits with 77 where there is no PyTorch.
+
+Models reuse memory (inplace=True) where the published code does: what reads a value later gets what became of it.
 """
 import json
-import pathlib
 import re
-import sys
 
 import public_networks  # exits where there is no PyTorch
 import torch
@@ -118,11 +118,16 @@ class Spab(nn.Module):
     def __init__(self, width):
         super().__init__()
         self.c1_r, self.c2_r, self.c3_r = (Conv3XC(width, width) for _ in range(3))
+        self.act1 = nn.SiLU(inplace=True)
 
     def forward(self, x):
-        first = self.c1_r(x)
-        third = self.c3_r(F.silu(self.c2_r(F.silu(first))))
-        return (third + x) * (torch.sigmoid(third) - 0.5), first
+        out1 = self.c1_r(x)
+        out1_act = self.act1(out1)
+        out2 = self.c2_r(out1_act)
+        out2_act = self.act1(out2)
+        out3 = self.c3_r(out2_act)
+        sim_att = torch.sigmoid(out3) - 0.5
+        return (out3 + x) * sim_att, out1
 
 
 class Span(nn.Module):
@@ -245,8 +250,8 @@ class Dis(nn.Module):
 
 def unet_convs(inputs, middle, outputs, excite):
     module = nn.Module()
-    module.conv = nn.Sequential(nn.Conv2d(inputs, middle, 3), nn.LeakyReLU(0.1),
-                                nn.Conv2d(middle, outputs, 3), nn.LeakyReLU(0.1))
+    module.conv = nn.Sequential(nn.Conv2d(inputs, middle, 3), nn.LeakyReLU(0.1, inplace=True),
+                                nn.Conv2d(middle, outputs, 3), nn.LeakyReLU(0.1, inplace=True))
     if excite:
         module.seblock = nn.Module()
         module.seblock.conv1 = nn.Conv2d(outputs, outputs // 8, 1)
@@ -255,7 +260,7 @@ def unet_convs(inputs, middle, outputs, excite):
     def forward(x):
         x = module.conv(x)
         if excite:
-            s = F.relu(module.seblock.conv1(x.mean((2, 3), keepdim=True)))
+            s = F.relu(module.seblock.conv1(x.mean((2, 3), keepdim=True)), inplace=True)
             x = x * torch.sigmoid(module.seblock.conv2(s))
         return x
     module.forward = forward
@@ -276,9 +281,9 @@ class Unet1(nn.Module):
 
     def forward(self, x):
         wide = self.conv1(x)
-        deep = self.conv2(F.leaky_relu(self.conv1_down(wide), 0.1))
-        deep = F.leaky_relu(self.conv2_up(deep), 0.1)
-        return self.conv_bottom(F.leaky_relu(self.conv3(F.pad(wide, (-4,) * 4) + deep), 0.1))
+        deep = self.conv2(F.leaky_relu(self.conv1_down(wide), 0.1, inplace=True))
+        deep = F.leaky_relu(self.conv2_up(deep), 0.1, inplace=True)
+        return self.conv_bottom(F.leaky_relu(self.conv3(F.pad(wide, (-4,) * 4) + deep), 0.1, inplace=True))
 
 
 class Unet2(nn.Module):
@@ -292,11 +297,11 @@ class Unet2(nn.Module):
 
     def forward(self, x):
         wide = self.conv1(x)
-        middle = self.conv2(F.leaky_relu(self.conv1_down(wide), 0.1))
-        deep = self.conv3(F.leaky_relu(self.conv2_down(middle), 0.1))
-        deep = self.conv4(F.pad(middle, (-4,) * 4) + F.leaky_relu(self.conv3_up(deep), 0.1))
-        deep = F.pad(wide, (-16,) * 4) + F.leaky_relu(self.conv4_up(deep), 0.1)
-        return self.conv_bottom(F.leaky_relu(self.conv5(deep), 0.1))
+        middle = self.conv2(F.leaky_relu(self.conv1_down(wide), 0.1, inplace=True))
+        deep = self.conv3(F.leaky_relu(self.conv2_down(middle), 0.1, inplace=True))
+        deep = self.conv4(F.pad(middle, (-4,) * 4) + F.leaky_relu(self.conv3_up(deep), 0.1, inplace=True))
+        deep = F.pad(wide, (-16,) * 4) + F.leaky_relu(self.conv4_up(deep), 0.1, inplace=True)
+        return self.conv_bottom(F.leaky_relu(self.conv5(deep), 0.1, inplace=True))
 
 
 class Cunet(nn.Module):
@@ -347,7 +352,41 @@ class Espcn(nn.Module):
         return F.pixel_shuffle(getattr(self, f"conv{self.convs}")(x), self.scale)
 
 
-def write_safetensors(path, tensors):
+# Ways to write the tensors of a file of weights.
+
+def views_of_one(tensors):
+    """The same tensors as views of one storage, every other matrix transposed in it."""
+    flat, views, place = torch.cat([t.flatten() for t in tensors.values()]), {}, 0
+    for i, (name, tensor) in enumerate(tensors.items()):
+        view = flat[place:place + tensor.numel()]
+        place += tensor.numel()
+        if i % 2 == 0 and tensor.dim() > 1:
+            view = view.view(*tensor.shape[1:], tensor.shape[0]).movedim(-1, 0)
+        else:
+            view = view.view(tensor.shape)
+        views[name] = view.copy_(tensor)
+    return views
+
+
+def checkpoint(tensors):
+    """As PyTorch Lightning writes it, with the state of an optimiser that has made a step."""
+    parameters = [nn.Parameter(t.clone()) for t in tensors.values()]
+    optimizer = torch.optim.Adam(parameters)
+    sum(p.sum() for p in parameters).backward()
+    optimizer.step()
+    return {"epoch": 3, "global_step": 2**33, "pytorch-lightning_version": "1.9.0", "loops": None,
+            "state_dict": {f"model.{name}": value for name, value in tensors.items()},
+            "optimizer_states": [optimizer.state_dict()], "lr_schedulers": [{"last_epoch": 3, "_last_lr": [1e-4]}],
+            "hyper_parameters": {"scale": 4, "betas": (0.9, 0.999), "name": "r\u00e9seau", "ema": True}}
+
+
+def old_pth(tensors, path):
+    """As before PyTorch 1.6, of a network that was trained on several devices."""
+    torch.save({f"module.{name}": value for name, value in tensors.items()}, path,
+               _use_new_zipfile_serialization=False)
+
+
+def safetensors(tensors, path):
     header, values = {"__metadata__": {"format": "pt"}}, b""
     for name, tensor in tensors.items():
         raw = tensor.contiguous().numpy().tobytes()
@@ -357,43 +396,53 @@ def write_safetensors(path, tensors):
     path.write_bytes(len(text).to_bytes(8, "little") + text + values)
 
 
-# Name: how to make it, and the size of its image.
+EVERY_KIND = {
+    "network.pth": lambda tensors, path: torch.save({"params_ema": tensors, "params": {}}, path),
+    "old.pth": old_pth,
+    "half.pth": lambda tensors, path: torch.save({name: value.half() for name, value in tensors.items()}, path),
+    "bfloat16.pth": lambda tensors, path: torch.save({n: value.bfloat16() for n, value in tensors.items()}, path),
+    "views.pth": lambda tensors, path: torch.save(views_of_one(tensors), path),
+    "oldviews.pth": lambda tensors, path: old_pth(views_of_one(tensors), path),
+    "model.pth": lambda tensors, path: torch.save({"model": tensors, "iteration": 250000}, path),
+    "network.ckpt": lambda tensors, path: torch.save(checkpoint(tensors), path),
+    "network.safetensors": safetensors,
+}
+ONE_KIND = {"network.pth": EVERY_KIND["network.pth"]}
+
+
+# Name: how to make it, the size of its image, and the files of its weights.
 NETWORKS = {
-    "compact-x4": (lambda: Srvgg(4), (17, 23)),
-    "compact-x2-small": (lambda: Srvgg(2, convs=5, width=24), (18, 23)),
-    "compact-x1": (lambda: Srvgg(1, convs=8, width=48), (19, 22)),
-    "real-esrgan-x4": (lambda: Rrdb("real-esrgan", 23), (7, 9)),
-    "real-esrgan-x2": (lambda: Rrdb("real-esrgan", 2, unshuffle=2), (13, 18)),
-    "real-esrgan-x1": (lambda: Rrdb("real-esrgan", 2, unshuffle=4), (15, 21)),
-    "bsrgan-x2": (lambda: Rrdb("bsrgan", 2, ups=1), (9, 11)),
-    "esrgan-x4": (lambda: Rrdb("esrgan", 3), (9, 7)),
-    "esrgan-x1": (lambda: Rrdb("esrgan", 2, ups=0), (11, 13)),
-    "esrgan-x8": (lambda: Rrdb("esrgan", 1, width=32, growth=16, ups=3), (5, 7)),
-    "esrgan-plus": (lambda: Rrdb("esrgan", 2, plus=True), (9, 11)),
-    "span-x4": (lambda: Span(4), (17, 23)),
-    "span-x2": (lambda: Span(2, width=52, norm=False), (16, 21)),
-    "espcn-x2": (lambda: Espcn(2), (17, 23)),
-    "artcnn-x2": (lambda: ArtCnn(2, 8, 64), (17, 22)),
-    "artcnn-x4": (lambda: ArtCnn(4, 2, 24), (9, 11)),
-    "artcnn-luma-x2": (lambda: Luma(ArtCnn(2, 4, 32, planes=1), 2), (17, 22)),
-    "artcnn-luma-x3": (lambda: Luma(ArtCnn(3, 1, 16, planes=1), 3), (1, 13)),
-    "dis-x4": (lambda: Dis(4, 4, 32), (11, 17)),
-    "dis-x3-depthwise": (lambda: Dis(3, 4, 24, depthwise=True), (13, 18)),
-    "dis-x1": (lambda: Dis(1, 3, 16), (14, 19)),
-    "dis-luma-x2": (lambda: Luma(Dis(2, 2, 16, depthwise=True, planes=1), 2), (12, 17)),
-    "cunet-x1": (lambda: Cunet(1), (21, 26)),
-    "cunet-x2": (lambda: Cunet(2), (21, 26)),
-    "cugan-x3": (lambda: Cunet(3), (21, 26)),
-    "cugan-x4": (lambda: Cunet(4), (21, 26)),
-    "cugan-pro-x2": (lambda: Cunet(2, pro=True), (21, 26)),
+    "compact-x4": (lambda: Srvgg(4), (17, 23), EVERY_KIND),
+    "compact-x2-small": (lambda: Srvgg(2, convs=5, width=24), (18, 23), ONE_KIND),
+    "compact-x1": (lambda: Srvgg(1, convs=8, width=48), (19, 22), ONE_KIND),
+    "real-esrgan-x4": (lambda: Rrdb("real-esrgan", 23), (7, 9), ONE_KIND),
+    "real-esrgan-x2": (lambda: Rrdb("real-esrgan", 2, unshuffle=2), (13, 18), ONE_KIND),
+    "real-esrgan-x1": (lambda: Rrdb("real-esrgan", 2, unshuffle=4), (15, 21), ONE_KIND),
+    "bsrgan-x2": (lambda: Rrdb("bsrgan", 2, ups=1), (9, 11), ONE_KIND),
+    "esrgan-x4": (lambda: Rrdb("esrgan", 3), (9, 7), ONE_KIND),
+    "esrgan-x1": (lambda: Rrdb("esrgan", 2, ups=0), (11, 13), ONE_KIND),
+    "esrgan-x8": (lambda: Rrdb("esrgan", 1, width=32, growth=16, ups=3), (5, 7), EVERY_KIND),
+    "esrgan-plus": (lambda: Rrdb("esrgan", 2, plus=True), (9, 11), ONE_KIND),
+    "span-x4": (lambda: Span(4), (17, 23), EVERY_KIND),
+    "span-x2": (lambda: Span(2, width=52, norm=False), (16, 21), ONE_KIND),
+    "espcn-x2": (lambda: Espcn(2), (17, 23), ONE_KIND),
+    "artcnn-x2": (lambda: ArtCnn(2, 8, 64), (17, 22), EVERY_KIND),
+    "artcnn-x4": (lambda: ArtCnn(4, 2, 24), (9, 11), ONE_KIND),
+    "artcnn-luma-x2": (lambda: Luma(ArtCnn(2, 4, 32, planes=1), 2), (17, 22), ONE_KIND),
+    "artcnn-luma-x3": (lambda: Luma(ArtCnn(3, 1, 16, planes=1), 3), (1, 13), ONE_KIND),
+    "dis-x4": (lambda: Dis(4, 4, 32), (11, 17), EVERY_KIND),
+    "dis-x3-depthwise": (lambda: Dis(3, 4, 24, depthwise=True), (13, 18), ONE_KIND),
+    "dis-x1": (lambda: Dis(1, 3, 16), (14, 19), ONE_KIND),
+    "dis-luma-x2": (lambda: Luma(Dis(2, 2, 16, depthwise=True, planes=1), 2), (12, 17), ONE_KIND),
+    "cunet-x1": (lambda: Cunet(1), (21, 26), ONE_KIND),
+    "cunet-x2": (lambda: Cunet(2), (21, 26), EVERY_KIND),
+    "cugan-x3": (lambda: Cunet(3), (21, 26), ONE_KIND),
+    "cugan-x4": (lambda: Cunet(4), (21, 26), ONE_KIND),
+    "cugan-pro-x2": (lambda: Cunet(2, pro=True), (21, 26), ONE_KIND),
 }
 
 
-def main():
-    make, size = NETWORKS[sys.argv[1]]
-    folder = pathlib.Path(sys.argv[2])
-    torch.manual_seed(int(sys.argv[3]))
-    torch.set_num_threads(1)
+def write(folder, make, size, kinds):
     model = make().eval()
     with torch.no_grad():
         x = torch.rand(1, 3, *size)
@@ -401,17 +450,14 @@ def main():
             last = model.last if isinstance(model, Rrdb) else model.upsampler[0]
             last.weight.mul_(0.25 / model(x).std())
             last.bias.fill_(0.5)
-        for parameter in model.parameters():  # as half.pth will hold them
-            parameter.copy_(parameter.half().float())
+        for parameter in model.parameters():  # as files of halves will hold them
+            parameter.copy_(parameter.bfloat16().half().float())
         public_networks.write_planes(folder / "image.planes", x)
         public_networks.write_planes(folder / "result.planes", model(x))
     tensors = model.published() if hasattr(model, "published") else model.state_dict()
-    torch.save({"params_ema": tensors, "params": {}}, folder / "network.pth")
-    torch.save({f"module.{name}": value for name, value in tensors.items()}, folder / "old.pth",
-               _use_new_zipfile_serialization=False)
-    torch.save({name: value.half() for name, value in tensors.items()}, folder / "half.pth")
-    write_safetensors(folder / "network.safetensors", tensors)
+    for name, save in kinds.items():
+        save(tensors, folder / name)
 
 
 if __name__ == "__main__":
-    main()
+    public_networks.write_all(NETWORKS, write)

@@ -1,10 +1,13 @@
 #include "engine/model/pytorch/loader.h"
 
+#include <numeric>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/engine/model/bad_file_test.h"
 #include "tests/engine/model/weights_files.h"
 
 namespace upscaled {
@@ -79,6 +82,33 @@ TEST(PytorchTest, ReadsViewsOfOneStorage) {
               ElementsAre());
 }
 
+// As a flattened network is: a hundred tensors, each a row of one storage.
+TEST(PytorchTest, TensorsMayBeViewsOfOneStorage) {
+  constexpr int kRows = 100, kColumns = 1000;
+  std::vector<float> values(kRows * kColumns);
+  std::iota(values.begin(), values.end(), 0.0f);
+  std::vector<PickledTensor> rows;
+  for (int i = 0; i < kRows; ++i) {
+    rows.push_back({.name = absl::StrCat("row", i),
+                    .storage = "0",
+                    .storage_values = kRows * kColumns,
+                    .offset = i * kColumns,
+                    .shape = {kColumns},
+                    .strides = {1}});
+  }
+  const std::string pickle = Pickle(PickleStateDict(rows)), bytes = FloatBytes(values);
+  for (const std::string& file_bytes : {PytorchZip(pickle, {{.name = "0", .bytes = bytes}}),
+                                        PytorchStacked(pickle, {{"0", kRows * kColumns, bytes}})}) {
+    const auto file = ParsePytorch(file_bytes);
+    for (int i = 0; i < kRows; ++i) {
+      const std::vector<float> row = ReadOk(file, absl::StrCat("row", i));
+      ASSERT_EQ(row.size(), size_t{kColumns});
+      EXPECT_EQ(row.front(), i * kColumns);
+      EXPECT_EQ(row.back(), (i + 1) * kColumns - 1);
+    }
+  }
+}
+
 TEST(PytorchTest, ReadsHalves) {
   PickledTensor half = Six("half"), bfloat = Six("bfloat");
   half.storage_class = "HalfStorage";
@@ -146,10 +176,10 @@ TEST(PytorchTest, DamagedValuesAreNoticed) {
   EXPECT_THAT(std::string((*file)->Read("a").status().message()), HasSubstr("CRC"));
 }
 
-class BadPytorchTest : public ::testing::TestWithParam<BadFile> {};
+class BadPytorchTest : public test::BadFileTest {};
 
 TEST_P(BadPytorchTest, IsRefused) {
-  const auto file = ParsePytorch(GetParam().bytes);
+  const auto file = Load(ParsePytorch);
   ASSERT_FALSE(file.ok());
   EXPECT_THAT(std::string(file.status().message()), HasSubstr(GetParam().message));
   EXPECT_LT(file.status().message().size(), 1000u);
@@ -180,7 +210,7 @@ std::string WithTensor(Change change) {
   return WithValue(PickleStateDict({tensor}));
 }
 
-// A file that would have its one storage read ten times.
+// A file of ten tensors that are each all of its one storage.
 std::string SharedTooOften() {
   constexpr int kValues = 1 << 18;
   std::vector<PickledTensor> tensors;
@@ -188,7 +218,7 @@ std::string SharedTooOften() {
     tensors.push_back({.name = std::string(1, static_cast<char>('a' + i)),
                        .storage = "0",
                        .storage_values = kValues,
-                       .shape = {1},
+                       .shape = {kValues},
                        .strides = {1}});
   }
   return PytorchZip(Pickle(PickleStateDict(tensors)),
@@ -275,6 +305,7 @@ const BadFile kOpcodes[] = {
     {"ManyMarks", WithOpcode(Repeat("(", 300000)), "more than 262144 values"},
     {"ManyLists", WithOpcode(Repeat("]", 300000)), "more than 262144 values"},
     {"ManyCopies", WithOpcode(std::string("]q\0", 3) + Repeat(std::string_view("h\0", 2), 300000)), "more than 262144 values"},
+    {"ManyOpcodes", WithOpcode("N" + Repeat(std::string_view("q\0", 2), 1 << 20)), "more than 1048576 opcodes"},
     {"Deep", WithOpcode(Repeat("]", 200000) + Repeat("a", 199999)), "holds a list"},
     {"DeepTuples", WithOpcode("N" + Repeat("\x85", 200000)), "holds a tuple"},
     {"HoldsItself", WithOpcode(std::string("]q\0h\0a", 6)), "holds a list"},

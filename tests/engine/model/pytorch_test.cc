@@ -1,4 +1,4 @@
-// Well-known networks as PyTorch computes them, loaded from the files that its exporters write.
+// Well-known networks as PyTorch computes them, loaded from the files that people have of them.
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -8,10 +8,15 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <memory>
+#include <random>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "engine/backends/backend_list.h"
 #include "engine/image/image.h"
 #include "engine/model/loader.h"
@@ -23,19 +28,11 @@
 namespace upscaled {
 namespace {
 
+using std::filesystem::path;
+
 // For values around 1.
 constexpr float kTolerance = 1e-4f;
 constexpr int kSkipped = 77;
-
-struct Case {
-  const char* script;  // of this folder; writes the network's files
-  const char* network;
-  std::vector<const char*> files;
-};
-
-std::ostream& operator<<(std::ostream& out, const Case& test_case) {
-  return out << test_case.network;
-}
 
 // Interleaved float samples of a .planes file, see public_networks.py.
 Image ReadPlanes(const std::filesystem::path& path) {
@@ -69,79 +66,160 @@ float LargestDifference(const Image& a, const Image& b) {
   return largest;
 }
 
-class PytorchTest : public ::testing::TestWithParam<Case> {};
-
-TEST_P(PytorchTest, SameResult) {
-  const client::TempFolder folder;
-  const uint32_t seed = test::FreshRandom()();
-  const int status = std::system(absl::StrCat("/usr/bin/python3 -B -W ignore ", UPSCALED_NETWORKS,
-                                              "/", GetParam().script, " ", GetParam().network, " ",
-                                              folder.path().string(), " ", seed, " >/dev/null")
-                                     .c_str());
-  ASSERT_TRUE(WIFEXITED(status));
-  if (WEXITSTATUS(status) == kSkipped) GTEST_SKIP() << "needs python3-torch";
-  ASSERT_EQ(WEXITSTATUS(status), 0);
-  const Image image = ReadPlanes(folder / "image.planes");
-  const Image expected = ReadPlanes(folder / "result.planes");
-  for (const char* file : GetParam().files) {
-    const auto network = LoadNetworkFile(folder / file);
-    ASSERT_TRUE(network.ok()) << network.status();
-    for (const char* device : {"reference", "cpu"}) {
-      SCOPED_TRACE(absl::StrCat(file, " on ", device));
-      const auto backend = CreateBackend(device, {.threads = 1});
-      ASSERT_TRUE(backend.ok()) << backend.status();
-      const auto executable = (*backend)->Compile(*network, Precision::kExact);
-      ASSERT_TRUE(executable.ok()) << executable.status();
-      Image result(expected.spec());
-      const auto stream = (*backend)->CreateStream();
-      const absl::Status run =
-          test::RunImage(*stream, **executable,
-                         {test::WholeTask(**executable, image.view(), result.mutable_view())});
-      ASSERT_TRUE(run.ok()) << run;
-      EXPECT_LE(LargestDifference(result, expected), kTolerance);
-    }
+// The image in tiles that meet at a random pixel.
+std::vector<Rect> RandomTiles(Size image, std::mt19937& random) {
+  const int x = test::RandomInt(random, 0, image.width - 1);
+  const int y = test::RandomInt(random, 0, image.height - 1);
+  std::vector<Rect> tiles;
+  for (const Rect& tile :
+       {Rect{0, 0, x, y}, Rect{x, 0, image.width - x, y}, Rect{0, y, x, image.height - y},
+        Rect{x, y, image.width - x, image.height - y}}) {
+    if (!tile.empty()) tiles.push_back(tile);
   }
+  return tiles;
 }
 
-constexpr char kExported[] = "public_networks.py";
-constexpr char kWeights[] = "published_weights.py";
-const std::vector<const char*> kAllWeights = {"network.pth", "old.pth", "half.pth",
-                                              "network.safetensors"};
-const std::vector<const char*> kOneOfThem = {"network.pth"};
+Image RunTiles(Backend& backend, const Executable& executable, const Image& image,
+               const std::vector<Rect>& tiles) {
+  const int scale = executable.network().scale;
+  const ImageSpec spec = image.spec();
+  Image result({spec.width_px * scale, spec.height_px * scale, spec.channels, spec.type});
+  std::vector<TileTask> tasks;
+  for (const Rect& tile : tiles) tasks.push_back(test::MakeTask(executable, image, tile, result));
+  const absl::Status run = test::RunImage(*backend.CreateStream(), executable, std::move(tasks));
+  EXPECT_TRUE(run.ok()) << run;
+  return result;
+}
 
-std::string NameOf(const ::testing::TestParamInfo<Case>& info) {
-  std::string name = info.param.network;
+using NetworkOnDevice = std::tuple<const char*, std::string>;
+
+class PytorchTest : public ::testing::TestWithParam<NetworkOnDevice> {
+ protected:
+  // Once for suites of the same script of this folder.
+  static void WriteNetworks(const std::string& script) {
+    if (std::exchange(script_, script) == script) return;
+    folder_ = std::make_unique<client::TempFolder>();
+    const uint32_t seed = test::FreshRandom()();
+    const int status =
+        std::system(absl::StrCat("/usr/bin/python3 -B -W ignore ", UPSCALED_NETWORKS, "/", script,
+                                 " ", folder_->path().string(), " ", seed, " >/dev/null")
+                        .c_str());
+    ASSERT_TRUE(WIFEXITED(status));
+    has_pytorch_ = WEXITSTATUS(status) != kSkipped;
+    if (has_pytorch_) ASSERT_EQ(WEXITSTATUS(status), 0);
+  }
+
+  void SetUp() override {
+    if (!has_pytorch_) GTEST_SKIP() << "needs python3-torch";
+    image_ = ReadPlanes(Folder() / "image.planes");
+    expected_ = ReadPlanes(Folder() / "result.planes");
+  }
+
+  static path Folder() { return *folder_ / std::get<0>(GetParam()); }
+
+  // Whole and in tiles, on the device.
+  void ExpectResult(const char* file) const {
+    const std::string& device = std::get<1>(GetParam());
+    const auto backend =
+        CreateBackend(device, {.threads = 1, .cache_folder = UPSCALED_TEST_PROGRAMS});
+    if (absl::IsUnavailable(backend.status())) GTEST_SKIP() << backend.status();
+    ASSERT_TRUE(backend.ok()) << backend.status();
+    const auto network = LoadNetworkFile(Folder() / file);
+    ASSERT_TRUE(network.ok()) << network.status();
+    const auto executable = (*backend)->Compile(*network, Precision::kExact);
+    ASSERT_TRUE(executable.ok()) << executable.status();
+    const Size size = image_.spec().size();
+    const Image whole =
+        RunTiles(**backend, **executable, image_, {{0, 0, size.width, size.height}});
+    ASSERT_EQ(whole.spec(), expected_.spec());
+    EXPECT_LE(LargestDifference(whole, expected_), kTolerance);
+    std::mt19937 random = test::FreshRandom();
+    const Image tiled = RunTiles(**backend, **executable, image_, RandomTiles(size, random));
+    EXPECT_TRUE(test::SameImages(tiled.view(), whole.view()));
+  }
+
+ private:
+  static inline std::string script_;
+  static inline std::unique_ptr<client::TempFolder> folder_;
+  static inline bool has_pytorch_ = false;
+  Image image_, expected_;
+};
+
+// As PyTorch and others export them.
+class ExportedTest : public PytorchTest {
+ public:
+  static void SetUpTestSuite() { WriteNetworks("public_networks.py"); }
+};
+
+TEST_P(ExportedTest, GivesPytorchsResult) {
+  ExpectResult("network.onnx");
+  if (std::filesystem::exists(Folder() / "network.param")) ExpectResult("network.param");
+}
+
+// Weights alone.
+class PublishedTest : public PytorchTest {
+ public:
+  static void SetUpTestSuite() { WriteNetworks("published_weights.py"); }
+};
+
+TEST_P(PublishedTest, GivesPytorchsResult) { ExpectResult("network.pth"); }
+
+class WrittenTest : public PublishedTest {};
+
+// Whichever way its tensors were written.
+TEST_P(WrittenTest, IsTheSameNetwork) {
+  const auto expected = LoadNetworkFile(Folder() / "network.pth");
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(Folder())) {
+    if (entry.path().extension() == ".planes") continue;
+    SCOPED_TRACE(entry.path().filename());
+    ++files;
+    const auto network = LoadNetworkFile(entry.path());
+    ASSERT_TRUE(network.ok()) << network.status();
+    ASSERT_EQ(network->layers.size(), expected->layers.size());
+    for (size_t i = 0; i < network->layers.size(); ++i) {
+      EXPECT_EQ(network->layers[i].weights, expected->layers[i].weights) << i;
+      EXPECT_EQ(network->layers[i].bias, expected->layers[i].bias) << i;
+      EXPECT_EQ(network->layers[i].slope, expected->layers[i].slope) << i;
+    }
+  }
+  EXPECT_EQ(files, 9);
+}
+
+std::string NameOf(const ::testing::TestParamInfo<NetworkOnDevice>& info) {
+  std::string name = absl::StrCat(std::get<0>(info.param), "_", std::get<1>(info.param));
   std::erase(name, '-');
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Networks, PytorchTest,
-    ::testing::Values(Case{kExported, "srvgg-x2", {"network.onnx", "network.param"}},
-                      Case{kExported, "srvgg-x4", {"network.onnx", "network.param"}},
-                      Case{kExported, "rrdb-x4", {"network.onnx", "network.param"}},
-                      Case{kExported, "operators", {"network.onnx"}},
-                      Case{kExported, "excite", {"network.onnx"}}),
-    NameOf);
+const auto kDevices =
+    ::testing::ValuesIn(std::vector<std::string>(absl::StrSplit(UPSCALED_PYTORCH_DEVICES, ' ')));
+
+INSTANTIATE_TEST_SUITE_P(Networks, ExportedTest,
+                         ::testing::Combine(::testing::Values("srvgg-x2", "srvgg-x4", "rrdb-x4",
+                                                              "operators", "excite"),
+                                            kDevices),
+                         NameOf);
 
 INSTANTIATE_TEST_SUITE_P(
-    Weights, PytorchTest,
-    ::testing::Values(
-        Case{kWeights, "compact-x4", kAllWeights}, Case{kWeights, "compact-x2-small", kAllWeights},
-        Case{kWeights, "compact-x1", kAllWeights}, Case{kWeights, "real-esrgan-x4", kOneOfThem},
-        Case{kWeights, "real-esrgan-x2", kOneOfThem}, Case{kWeights, "real-esrgan-x1", kOneOfThem},
-        Case{kWeights, "bsrgan-x2", kOneOfThem}, Case{kWeights, "esrgan-x4", kAllWeights},
-        Case{kWeights, "esrgan-x1", kOneOfThem}, Case{kWeights, "esrgan-x8", kOneOfThem},
-        Case{kWeights, "esrgan-plus", kOneOfThem}, Case{kWeights, "span-x4", kAllWeights},
-        Case{kWeights, "span-x2", kOneOfThem}, Case{kWeights, "espcn-x2", kOneOfThem},
-        Case{kWeights, "artcnn-x2", kAllWeights}, Case{kWeights, "artcnn-x4", kOneOfThem},
-        Case{kWeights, "artcnn-luma-x2", kOneOfThem}, Case{kWeights, "artcnn-luma-x3", kOneOfThem},
-        Case{kWeights, "dis-x4", kAllWeights}, Case{kWeights, "dis-x3-depthwise", kOneOfThem},
-        Case{kWeights, "dis-x1", kOneOfThem}, Case{kWeights, "dis-luma-x2", kOneOfThem},
-        Case{kWeights, "cunet-x1", kOneOfThem}, Case{kWeights, "cunet-x2", kOneOfThem},
-        Case{kWeights, "cugan-x3", kOneOfThem}, Case{kWeights, "cugan-x4", kOneOfThem},
-        Case{kWeights, "cugan-pro-x2", kOneOfThem}),
+    Networks, PublishedTest,
+    ::testing::Combine(::testing::Values("compact-x4", "compact-x2-small", "compact-x1",
+                                         "real-esrgan-x4", "real-esrgan-x2", "real-esrgan-x1",
+                                         "bsrgan-x2", "esrgan-x4", "esrgan-x1", "esrgan-x8",
+                                         "esrgan-plus", "span-x4", "span-x2", "espcn-x2",
+                                         "artcnn-x2", "artcnn-x4", "artcnn-luma-x2",
+                                         "artcnn-luma-x3", "dis-x4", "dis-x3-depthwise", "dis-x1",
+                                         "dis-luma-x2", "cunet-x1", "cunet-x2", "cugan-x3",
+                                         "cugan-x4", "cugan-pro-x2"),
+                       kDevices),
     NameOf);
+
+INSTANTIATE_TEST_SUITE_P(Networks, WrittenTest,
+                         ::testing::Combine(::testing::Values("compact-x4", "esrgan-x8", "span-x4",
+                                                              "artcnn-x2", "dis-x4", "cunet-x2"),
+                                            ::testing::Values("reference")),
+                         NameOf);
 
 }  // namespace
 }  // namespace upscaled

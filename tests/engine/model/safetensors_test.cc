@@ -4,6 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/engine/model/bad_file_test.h"
 #include "tests/engine/model/weights_files.h"
 
 namespace upscaled {
@@ -47,10 +48,10 @@ TEST(SafetensorsTest, OtherTypesAreNamedWhereTheyAreRead) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("'steps': has the type 'I64'"));
 }
 
-class BadSafetensorsTest : public ::testing::TestWithParam<BadFile> {};
+class BadSafetensorsTest : public test::BadFileTest {};
 
 TEST_P(BadSafetensorsTest, IsRefused) {
-  const auto file = ParseSafetensors(GetParam().bytes);
+  const auto file = Load(ParseSafetensors);
   ASSERT_FALSE(file.ok());
   EXPECT_THAT(std::string(file.status().message()), HasSubstr(GetParam().message));
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <ostream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -75,14 +74,5 @@ struct StackedStorage {
 
 // As torch.save before 1.6.
 std::string PytorchStacked(const std::string& pickle, const std::vector<StackedStorage>& storages);
-
-// A file that must be refused with a message that holds this one.
-struct BadFile {
-  const char* name;
-  std::string bytes;
-  const char* message;
-};
-
-inline std::ostream& operator<<(std::ostream& out, const BadFile& file) { return out << file.name; }
 
 }  // namespace upscaled::test

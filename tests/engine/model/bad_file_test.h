@@ -1,0 +1,52 @@
+// Files that a loader must refuse. No test has a bound in seconds, which a busy machine would
+// break; the time of the slowest file of each suite is printed, and limits.h bounds the work.
+#pragma once
+
+#include <iostream>
+#include <ostream>
+#include <string>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "gtest/gtest.h"
+
+namespace upscaled::test {
+
+struct BadFile {
+  const char* name;
+  std::string bytes;
+  const char* message;  // a part of the error's
+};
+
+inline std::ostream& operator<<(std::ostream& out, const BadFile& file) { return out << file.name; }
+
+class BadFileTest : public ::testing::TestWithParam<BadFile> {
+ public:
+  static void SetUpTestSuite() { slowest_ = {}; }
+  static void TearDownTestSuite() {
+    std::cout << "slowest to be refused: " << slowest_.name << ", "
+              << absl::ToDoubleMilliseconds(slowest_.time) << " ms\n";
+  }
+
+ protected:
+  // What a loader makes of the parameter's bytes; the copy that it is given is no part of the time.
+  template <typename Loader>
+  static auto Load(Loader load) {
+    std::string bytes = GetParam().bytes;
+    const absl::Time begin = absl::Now();
+    auto file = load(std::move(bytes));
+    const absl::Duration time = absl::Now() - begin;
+    if (time > slowest_.time) slowest_ = {GetParam().name, time};
+    return file;
+  }
+
+ private:
+  struct Slowest {
+    const char* name = "none";
+    absl::Duration time;
+  };
+  static inline Slowest slowest_;
+};
+
+}  // namespace upscaled::test
