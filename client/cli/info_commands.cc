@@ -61,20 +61,26 @@ void PrintRefused(const google::protobuf::RepeatedPtrField<v1::RefusedModel>& mo
 }
 
 void PrintModels(const v1::ListModelsResponse& response) {
-  constexpr char kRow[] = "%-1s %-24s %-10s %-12s %-8s %-12s %9s %7s %-12s %-12s %s\n";
-  absl::PrintF(kRow, "", "NAME", "SCALES", "NOISE", "STYLE", "PRECISION", "MAC/PIXEL", "S/MP",
-               "LICENCE", "ALIASES", "DESCRIPTION");
+  constexpr char kRow[] =
+      "%-1s %-24s %-10s %-12s %-8s %-12s %-12s %-5s %9s %9s %7s %-12s %-12s %s\n";
+  absl::PrintF(kRow, "", "NAME", "SCALES", "NOISE", "STYLE", "PRECISION", "ARCHITECTURE", "INPUT",
+               "MAC/PIXEL", "MEMORY MB", "S/MP", "LICENCE", "ALIASES", "DESCRIPTION");
   for (const v1::Model& model : response.models()) {
     const double seconds = model.seconds_per_megapixel();
     absl::PrintF(kRow, model.is_default() ? "*" : "", model.name(),
                  absl::StrJoin(model.scales(), ","), absl::StrJoin(model.noise_levels(), ","),
                  model.style(), PrecisionNames(model.precisions()),
+                 model.architecture().empty() ? "-" : model.architecture(),
+                 model.input_channels() == 1 ? "luma" : "RGB",
                  absl::StrFormat("%.0f", model.multiply_adds_per_pixel()),
+                 absl::StrFormat("%.0f", static_cast<double>(model.memory_bytes()) / 1e6),
                  seconds > 0 ? absl::StrFormat("%.3f", seconds) : "-",
                  model.licence().empty() ? "unstated" : model.licence(),
                  absl::StrJoin(model.aliases(), ","), model.description());
   }
-  absl::PrintF("* default; S/MP: seconds a megapixel of the result has taken here\n");
+  absl::PrintF(
+      "* default; ARCHITECTURE: of tensors alone, else the file holds the layers; MEMORY: once it "
+      "is loaded;\nS/MP: seconds a megapixel of the result has taken here\n");
   PrintRefused(response.refused());
 }
 

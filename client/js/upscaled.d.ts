@@ -176,6 +176,12 @@ export interface Model {
   weight_bytes: string;
   /** As measured on this server; 0: not yet. */
   seconds_per_megapixel: number;
+  /** Empty: its file holds the layers themselves. */
+  architecture: string;
+  /** 1: of luma. */
+  input_channels: number;
+  /** Once it is loaded; a 64-bit number, as text. */
+  memory_bytes: string;
 }
 
 export interface Info {

@@ -2,8 +2,10 @@
 
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/backends/layer_profile.h"
+#include "engine/base/string_view.h"
 
 namespace upscaled {
 namespace {
@@ -62,6 +64,12 @@ absl::Status CheckPlan(const Executable& executable, const TileTask& task) {
 }
 
 }  // namespace
+
+absl::StatusOr<MemoryNeed> Backend::PlanMemory(const Network& /*network*/,
+                                               Precision /*precision*/) const {
+  return absl::UnimplementedError(
+      absl::StrCat(ToAbsl(name()), " knows what a network takes once it is compiled"));
+}
 
 absl::StatusOr<std::vector<LayerProfile>> Stream::Profile(const Executable& /*executable*/,
                                                           const TileTask& /*task*/) {

@@ -83,6 +83,8 @@ struct Layer {
 
 struct Network {
   std::string name;
+  std::string architecture;  // what built it of tensors alone; empty: its file holds the layers
+  int input_channels = 3;  // that it looks at: 1 where luma is all, and colour is resized beside it
   std::vector<Layer> layers;  // layers[0] is the input; the last one gives the RGB result
   int scale = 1;              // output pixels per input pixel
   int pad_px = 0;             // border replicated around the image before the first layer

@@ -28,6 +28,8 @@ Layer WithoutWeights(const Layer& layer) {
 Network WithoutWeights(const Network& network) {
   Network copy;
   copy.name = network.name;
+  copy.architecture = network.architecture;
+  copy.input_channels = network.input_channels;
   copy.scale = network.scale;
   copy.pad_px = network.pad_px;
   copy.align_px = network.align_px;

@@ -53,6 +53,16 @@ absl::Status TryPrecision(const DeviceList& devices, const Network& network, Pre
   return refusal;
 }
 
+int64_t PlanMemory(const DeviceList& devices, const Network& network, Precision precision) {
+  for (const std::shared_ptr<Device>& device : devices) {
+    const absl::StatusOr<MemoryNeed> need = device->backend().PlanMemory(network, precision);
+    if (!need.ok()) continue;
+    return static_cast<int64_t>(need->weight_bytes +
+                                device->stream_count() * need->workspace_bytes);
+  }
+  return 0;
+}
+
 bool IsDeviceFault(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kOk:

@@ -58,6 +58,10 @@ absl::StatusOr<DeviceList> MakeDevices(std::vector<std::unique_ptr<Backend>> bac
 // UNAVAILABLE where there is none.
 absl::Status TryPrecision(const DeviceList& devices, const Network& network, Precision precision);
 
+// Bytes that the network would take on the first device that tells before it is compiled: packed
+// weights, and the scratch memory of every stream. 0: none does.
+int64_t PlanMemory(const DeviceList& devices, const Network& network, Precision precision);
+
 // Whether an error of a backend speaks against the device: all but those that speak of the task or
 // of memory.
 bool IsDeviceFault(const absl::Status& status);

@@ -54,6 +54,9 @@ pb::Model ToProto(const CatalogEntry& entry, bool is_default) {
   model.mutable_aliases()->Assign(entry.aliases.begin(), entry.aliases.end());
   model.set_multiply_adds_per_pixel(entry.macs_per_pixel);
   model.set_weight_bytes(entry.weight_bytes);
+  model.set_memory_bytes(entry.memory_bytes);
+  model.set_architecture(entry.architecture);
+  model.set_input_channels(entry.input_channels);
   return model;
 }
 

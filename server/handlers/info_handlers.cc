@@ -59,9 +59,13 @@ absl::Status ReloadModels(const HandlerEnvironment& environment, const ModelCata
   const DeviceList devices = environment.quarantine.working();
   std::vector<ModelCache*> caches;
   for (const auto& device : devices) caches.push_back(&device->models());
-  const absl::StatusOr<ReloadReport> report =
-      environment.catalog.Reload(turn, caches, [&](const Network& network, Precision precision) {
+  const absl::StatusOr<ReloadReport> report = environment.catalog.Reload(
+      turn, caches,
+      [&](const Network& network, Precision precision) {
         return TryPrecision(devices, network, precision);
+      },
+      [&](const Network& network, Precision precision) {
+        return PlanMemory(devices, network, precision);
       });
   if (!report.ok()) {
     record.message = std::string(report.status().message());

@@ -71,6 +71,9 @@ absl::StatusOr<ModelCatalog> OpenModels(const ServerConfig& config, const Device
            }},
       [&devices](const Network& network, Precision precision) {
         return TryPrecision(devices, network, precision);
+      },
+      [&devices](const Network& network, Precision precision) {
+        return PlanMemory(devices, network, precision);
       });
 }
 

@@ -82,7 +82,8 @@ absl::Status CheckLicence(const ModelCard& card, const std::vector<std::string>&
 
 // The catalog's entry, from one variant of each scale.
 absl::StatusOr<CatalogEntry> Examine(const ModelCard& card, const ModelCatalog::Options& options,
-                                     const PrecisionProbe& try_precision) {
+                                     const PrecisionProbe& try_precision,
+                                     const MemoryProbe& plan_memory) {
   CatalogEntry entry{.card = &card, .default_precision = options.default_precision};
   for (const int scale : card.Scales()) {
     const ModelVariant& variant =
@@ -90,17 +91,20 @@ absl::StatusOr<CatalogEntry> Examine(const ModelCard& card, const ModelCatalog::
                       [scale](const ModelVariant& candidate) { return candidate.scale == scale; });
     ASSIGN_OR_RETURN(const Network network, LoadNetwork(card, variant));
     entry.halo_px = std::max(entry.halo_px, AdvertisedHaloPx(network));
-    if (scale == NativeScale(card)) {
-      entry.macs_per_pixel = network.MacsPerOutputPixel();
-      entry.weight_bytes = network.WeightCount() * int64_t{sizeof(float)};
+    if (entry.default_precision != Precision::kExact) {
+      const absl::Status status = try_precision(network, entry.default_precision);
+      if (absl::IsUnavailable(status)) return status;  // says nothing of the model
+      if (!status.ok()) {
+        entry.default_precision = Precision::kExact;
+        if (options.on_exact) options.on_exact(card.name, status);
+      }
     }
-    if (entry.default_precision == Precision::kExact) continue;
-    const absl::Status status = try_precision(network, entry.default_precision);
-    if (absl::IsUnavailable(status)) return status;  // says nothing of the model
-    if (!status.ok()) {
-      entry.default_precision = Precision::kExact;
-      if (options.on_exact) options.on_exact(card.name, status);
-    }
+    if (scale != NativeScale(card)) continue;
+    entry.macs_per_pixel = network.MacsPerOutputPixel();
+    entry.weight_bytes = network.WeightCount() * int64_t{sizeof(float)};
+    entry.architecture = network.architecture;
+    entry.input_channels = network.input_channels;
+    if (plan_memory) entry.memory_bytes = plan_memory(network, entry.default_precision);
   }
   return entry;
 }
@@ -163,7 +167,7 @@ ModelCatalog::~ModelCatalog() = default;
 
 absl::StatusOr<std::shared_ptr<const ModelCatalog::Listing>> ModelCatalog::List(
     ModelRepository repository, const Options& options, const PrecisionProbe& try_precision,
-    const Listing* before) {
+    const MemoryProbe& plan_memory, const Listing* before) {
   auto listing = std::make_shared<Listing>();
   listing->repository = std::move(repository);
   listing->refused = listing->repository.refused();
@@ -178,7 +182,7 @@ absl::StatusOr<std::shared_ptr<const ModelCatalog::Listing>> ModelCatalog::List(
       listing->entries.back().card = &card;
       continue;
     }
-    absl::StatusOr<CatalogEntry> entry = Examine(card, options, try_precision);
+    absl::StatusOr<CatalogEntry> entry = Examine(card, options, try_precision, plan_memory);
     if (absl::IsUnavailable(entry.status())) return entry.status();
     if (entry.ok()) {
       listing->entries.push_back(*std::move(entry));
@@ -231,10 +235,11 @@ void ModelCatalog::NameAliases(Listing& listing, const std::string& default_mode
 }
 
 absl::StatusOr<ModelCatalog> ModelCatalog::Create(ModelRepository repository, Options options,
-                                                  const PrecisionProbe& try_precision) {
+                                                  const PrecisionProbe& try_precision,
+                                                  const MemoryProbe& plan_memory) {
   auto state = std::make_unique<State>();
   ASSIGN_OR_RETURN(std::shared_ptr<const Listing> listing,
-                   List(std::move(repository), options, try_precision, nullptr));
+                   List(std::move(repository), options, try_precision, plan_memory, nullptr));
   state->options = std::move(options);
   {
     absl::MutexLock lock(&state->mutex);
@@ -342,9 +347,10 @@ ModelCatalog::Turn ModelCatalog::AwaitTurn() {
 
 absl::StatusOr<ReloadReport> ModelCatalog::Reload(const Turn& turn,
                                                   std::span<ModelCache* const> caches,
-                                                  const PrecisionProbe& try_precision) {
+                                                  const PrecisionProbe& try_precision,
+                                                  const MemoryProbe& plan_memory) {
   UPSCALED_CHECK(turn.state_ == state_.get());
-  absl::StatusOr<ReloadReport> report = TryReload(caches, try_precision);
+  absl::StatusOr<ReloadReport> report = TryReload(caches, try_precision, plan_memory);
   for (ModelCache* cache : caches) cache->DropUnlisted();
   if (report.ok()) return report;
   return MakeError(absl::StatusCode::kFailedPrecondition, ErrorReason::kReloadFailed,
@@ -352,11 +358,13 @@ absl::StatusOr<ReloadReport> ModelCatalog::Reload(const Turn& turn,
 }
 
 absl::StatusOr<ReloadReport> ModelCatalog::TryReload(std::span<ModelCache* const> caches,
-                                                     const PrecisionProbe& try_precision) try {
+                                                     const PrecisionProbe& try_precision,
+                                                     const MemoryProbe& plan_memory) try {
   const std::shared_ptr<const Listing> before = listing();
   ASSIGN_OR_RETURN(ModelRepository repository, before->repository.Reopen());
-  ASSIGN_OR_RETURN(std::shared_ptr<const Listing> now,
-                   List(std::move(repository), state_->options, try_precision, before.get()));
+  ASSIGN_OR_RETURN(
+      std::shared_ptr<const Listing> now,
+      List(std::move(repository), state_->options, try_precision, plan_memory, before.get()));
   for (ModelCache* cache : caches) RETURN_IF_ERROR(Prepare(now->repository, *cache));
   ReloadReport report = Compare(before->entries, now->entries);
   absl::MutexLock lock(&state_->mutex);

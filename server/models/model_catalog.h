@@ -27,6 +27,9 @@ struct CatalogEntry {
   // Of its network of the native scale (see NativeScale).
   double macs_per_pixel = 0;              // multiply-adds per result pixel, of the direct algorithm
   int64_t weight_bytes = 0;               // in fp32
+  int64_t memory_bytes = 0;               // see MemoryProbe; in the default precision
+  std::string architecture = {};          // Network::architecture
+  int input_channels = 3;                 // Network::input_channels
   std::vector<std::string> aliases = {};  // other names of it, in order
 };
 
@@ -41,6 +44,9 @@ struct ReloadReport {
 // Whether a network runs in a precision, on any device: OK or why not; UNAVAILABLE, which fails the
 // listing, when there is nothing to try it on.
 using PrecisionProbe = std::function<absl::Status(const Network& network, Precision precision)>;
+
+// Bytes that a network takes on the devices once it runs; 0: not known before. May be null.
+using MemoryProbe = std::function<int64_t(const Network& network, Precision precision)>;
 
 // Thread safe.
 class ModelCatalog {
@@ -65,7 +71,8 @@ class ModelCatalog {
   // not among the models; why it is refused, when it is. `try_precision` is asked about
   // `default_precision` unless that is kExact.
   static absl::StatusOr<ModelCatalog> Create(ModelRepository repository, Options options,
-                                             const PrecisionProbe& try_precision);
+                                             const PrecisionProbe& try_precision,
+                                             const MemoryProbe& plan_memory = nullptr);
   ModelCatalog(ModelCatalog&&) noexcept;
   ~ModelCatalog();
 
@@ -101,7 +108,8 @@ class ModelCatalog {
   // FAILED_PRECONDITION (kReloadFailed) names a model that was served and would be refused now, and
   // what is wrong with it. Then nothing has changed.
   absl::StatusOr<ReloadReport> Reload(const Turn& turn, std::span<ModelCache* const> caches,
-                                      const PrecisionProbe& try_precision);
+                                      const PrecisionProbe& try_precision,
+                                      const MemoryProbe& plan_memory = nullptr);
 
  private:
   struct Listing;
@@ -110,6 +118,7 @@ class ModelCatalog {
   static absl::StatusOr<std::shared_ptr<const Listing>> List(ModelRepository repository,
                                                              const Options& options,
                                                              const PrecisionProbe& try_precision,
+                                                             const MemoryProbe& plan_memory,
                                                              const Listing* before);
   static absl::StatusOr<std::shared_ptr<const CatalogEntry>> FindIn(
       const std::shared_ptr<const Listing>& listing, std::string_view name);
@@ -118,7 +127,8 @@ class ModelCatalog {
   explicit ModelCatalog(std::unique_ptr<State> state);
   std::shared_ptr<const Listing> listing() const;
   absl::StatusOr<ReloadReport> TryReload(std::span<ModelCache* const> caches,
-                                         const PrecisionProbe& try_precision);
+                                         const PrecisionProbe& try_precision,
+                                         const MemoryProbe& plan_memory);
 
   std::unique_ptr<State> state_;
 };

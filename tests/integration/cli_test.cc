@@ -343,6 +343,7 @@ TEST_F(CliLocalTest, UpscalesFoldersAndTellsOfModels) {
   const ProcessResult models = Upscale({"models", "--local"});
   EXPECT_EQ(models.exit_code, client::kExitOk) << models.err;
   EXPECT_THAT(models.out, HasSubstr("general-2x"));
+  EXPECT_THAT(models.out, HasSubstr("ARCHITECTURE INPUT"));
   EXPECT_TRUE(fs::is_empty(temporary_.path()));
 }
 

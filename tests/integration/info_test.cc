@@ -59,6 +59,9 @@ TEST(InfoTest, ListsTheBundledModels) {
   EXPECT_EQ(model.default_precision(), pb::PRECISION_EXACT);
   EXPECT_EQ(model.halo_px(), 7);  // seven 3x3 layers
   EXPECT_EQ(model.licence(), "CC0-1.0");
+  EXPECT_EQ(model.architecture(), "");  // its files hold the layers
+  EXPECT_EQ(model.input_channels(), 3);
+  EXPECT_GT(model.memory_bytes(), model.weight_bytes());
 }
 
 TEST(InfoTest, GetsAModelByName) {

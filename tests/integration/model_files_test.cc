@@ -172,6 +172,11 @@ TEST_F(ModelFilesTest, ExportsAreOfOneNetworkInAFormatThatHoldsIt) {
   const absl::StatusOr<Files> tensors = Export("general-2x", pb::MODEL_FORMAT_SAFETENSORS);
   ASSERT_TRUE(tensors.ok()) << tensors.status();
   WriteText(folder_ / "again.safetensors", tensors->at(".safetensors"));
+  const auto added = Add("tensors.safetensors", tensors->at(".safetensors"));
+  ASSERT_TRUE(added.ok()) << added.status();
+  EXPECT_EQ(added->model().architecture(), "espcn");
+  EXPECT_EQ(added->model().weight_bytes(), network->WeightCount() * int64_t{sizeof(float)});
+  EXPECT_GT(added->model().memory_bytes(), added->model().weight_bytes());
   const auto again = LoadNetworkFile(folder_ / "again.safetensors");
   ASSERT_TRUE(again.ok()) << again.status();
   ASSERT_EQ(again->layers.size(), network->layers.size());

@@ -38,17 +38,25 @@ class CpuBackend : public Backend {
   }
   absl::StatusOr<std::shared_ptr<const Executable>> Compile(const Network& network,
                                                             Precision precision) override {
-    if (precision == Precision::kFast && !cpu::HasVnni(isa_)) {
-      return absl::UnimplementedError(absl::StrCat(
-          "the cpu backend has no precision '", ToAbsl(PrecisionName(precision)), "' on ",
-          ToAbsl(cpu::IsaName(isa_)), ", only 'exact': it takes avx512_vnni or avx512_fp16"));
-    }
+    RETURN_IF_ERROR(CheckPrecision(precision));
     return cpu::CpuExecutable::Create(network, isa_, forced_kernel_, precision, chooser_.get());
+  }
+  absl::StatusOr<MemoryNeed> PlanMemory(const Network& network,
+                                        Precision precision) const override {
+    RETURN_IF_ERROR(CheckPrecision(precision));
+    return cpu::CpuExecutable::PlanMemory(network, isa_, forced_kernel_, precision);
   }
   std::unique_ptr<Stream> CreateStream() override { return std::make_unique<cpu::CpuStream>(); }
   int StreamCount() const override { return stream_count_; }
 
  private:
+  absl::Status CheckPrecision(Precision precision) const {
+    if (precision != Precision::kFast || cpu::HasVnni(isa_)) return absl::OkStatus();
+    return absl::UnimplementedError(absl::StrCat(
+        "the cpu backend has no precision '", ToAbsl(PrecisionName(precision)), "' on ",
+        ToAbsl(cpu::IsaName(isa_)), ", only 'exact': it takes avx512_vnni or avx512_fp16"));
+  }
+
   const int stream_count_;
   const Isa isa_;
   const cpu::KernelEntry* const forced_kernel_;   // null: the best for each layer

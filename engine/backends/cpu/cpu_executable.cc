@@ -30,8 +30,9 @@ absl::StatusOr<bool> HasRoomForBlocks(const Network& network, Isa isa, Precision
   return WorkspaceOf(planned, InnerTile(kSmallestTile)) <= CpuExecutable::kMaxWorkspaceBytes;
 }
 
+// `has_weights`: else the program is only planned, and its layers cannot be looked at.
 absl::StatusOr<Program> BuildBest(const Network& network, Isa isa, const KernelEntry* forced_kernel,
-                                  Precision precision, KernelChooser* chooser) {
+                                  Precision precision, KernelChooser* chooser, bool has_weights) {
   bool blocks = true;
   if (forced_kernel == nullptr) {
     ASSIGN_OR_RETURN(blocks, HasRoomForBlocks(network, isa, precision));
@@ -42,7 +43,7 @@ absl::StatusOr<Program> BuildBest(const Network& network, Isa isa, const KernelE
   }
   Calibration calibration;
 #ifdef UPSCALED_VNNI
-  if (precision == Precision::kFast) {
+  if (precision == Precision::kFast && has_weights) {
     ASSIGN_OR_RETURN(calibration, Calibrate(network, isa, forced_kernel));
   }
 #endif
@@ -51,10 +52,29 @@ absl::StatusOr<Program> BuildBest(const Network& network, Isa isa, const KernelE
 
 absl::StatusOr<TiledProgram> Build(const Network& network, Isa isa,
                                    const KernelEntry* forced_kernel, Precision precision,
-                                   KernelChooser* chooser) {
-  ASSIGN_OR_RETURN(Program program, BuildBest(network, isa, forced_kernel, precision, chooser));
+                                   KernelChooser* chooser, bool has_weights) {
+  ASSIGN_OR_RETURN(Program program,
+                   BuildBest(network, isa, forced_kernel, precision, chooser, has_weights));
   ASSIGN_OR_RETURN(std::vector<Size> tiles, RankTiles(program, CoreCacheBytes()));
   return TiledProgram{std::move(program), std::move(tiles)};
+}
+
+struct Programs {
+  TiledProgram chosen;
+  std::optional<Program> exact;  // of precision kFast
+};
+
+absl::StatusOr<Programs> BuildAll(const Network& network, Isa isa, const KernelEntry* forced_kernel,
+                                  Precision precision, KernelChooser* chooser, bool has_weights) {
+  ASSIGN_OR_RETURN(TiledProgram chosen,
+                   Build(network, isa, forced_kernel, precision, chooser, has_weights));
+  Programs programs{std::move(chosen)};
+  if (precision == Precision::kFast) {
+    ASSIGN_OR_RETURN(TiledProgram exact,
+                     Build(network, isa, nullptr, Precision::kExact, chooser, has_weights));
+    programs.exact = std::move(exact.program);
+  }
+  return programs;
 }
 
 }  // namespace
@@ -71,22 +91,31 @@ absl::StatusOr<std::shared_ptr<const Executable>> CpuExecutable::Create(
     KernelChooser* chooser) {
   RETURN_IF_ERROR(network.Validate());
   try {
-    ASSIGN_OR_RETURN(TiledProgram chosen, Build(network, isa, forced_kernel, precision, chooser));
-    std::optional<Program> exact_program;
-    if (precision == Precision::kFast) {
-      ASSIGN_OR_RETURN(TiledProgram exact,
-                       Build(network, isa, nullptr, Precision::kExact, chooser));
-      exact_program = std::move(exact.program);
-    }
+    ASSIGN_OR_RETURN(auto programs, BuildAll(network, isa, forced_kernel, precision, chooser,
+                                             /*has_weights=*/true));
+    TiledProgram& chosen = programs.chosen;
     KernelChooser* const tile_chooser = forced_kernel == nullptr ? chooser : nullptr;
     const Size tile =
         ChooseTile(network, chosen.program, isa, std::move(chosen.tiles), tile_chooser);
     return std::shared_ptr<const Executable>(new CpuExecutable(
-        WithoutWeights(network), std::move(chosen.program), std::move(exact_program), tile));
+        WithoutWeights(network), std::move(chosen.program), std::move(programs.exact), tile));
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "no memory for the packed weights of a network of ", network.WeightCount(), " weights"));
   }
+}
+
+absl::StatusOr<MemoryNeed> CpuExecutable::PlanMemory(const Network& network, Isa isa,
+                                                     const KernelEntry* forced_kernel,
+                                                     Precision precision) {
+  RETURN_IF_ERROR(network.Validate());
+  Network layers = WithoutWeights(network);
+  ASSIGN_OR_RETURN(auto programs, BuildAll(layers, isa, forced_kernel, precision,
+                                           /*chooser=*/nullptr, /*has_weights=*/false));
+  const Size tile = programs.chosen.tiles.front();
+  const CpuExecutable planned(std::move(layers), std::move(programs.chosen.program),
+                              std::move(programs.exact), tile);
+  return MemoryNeed{planned.WeightBytes(), planned.WorkspaceBytes(tile)};
 }
 
 TilePlan CpuExecutable::MakePlan(const Rect& tile, Size image) const {

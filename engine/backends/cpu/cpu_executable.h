@@ -23,6 +23,11 @@ class CpuExecutable final : public Executable {
                                                                   Precision precision,
                                                                   KernelChooser* chooser);
 
+  // What Create would take, without weights packed or tile sizes measured.
+  static absl::StatusOr<MemoryNeed> PlanMemory(const Network& network, Isa isa,
+                                               const KernelEntry* forced_kernel,
+                                               Precision precision);
+
   const Network& network() const override { return network_; }
   Precision precision() const override { return program_.precision; }
   size_t WorkspaceBytes(Size tile) const override;

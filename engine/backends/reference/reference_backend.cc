@@ -90,6 +90,12 @@ class ReferenceBackend : public Backend {
     RETURN_IF_ERROR(network.Validate());
     return std::make_shared<ReferenceExecutable>(network);
   }
+  absl::StatusOr<MemoryNeed> PlanMemory(const Network& network, Precision) const override {
+    RETURN_IF_ERROR(network.Validate());
+    const ReferenceExecutable executable(network);
+    return MemoryNeed{executable.WeightBytes(),
+                      executable.WorkspaceBytes(executable.PreferredTile())};
+  }
   std::unique_ptr<Stream> CreateStream() override { return std::make_unique<ReferenceStream>(); }
   int StreamCount() const override { return stream_count_; }
 

@@ -103,7 +103,10 @@ absl::StatusOr<Network> BuildNetwork(const TensorFile& file, std::string_view na
   NetworkBuilder builder(file);
   architecture->build(builder);
   absl::StatusOr<Network> network = builder.Finish();
-  if (network.ok()) return network;
+  if (network.ok()) {
+    network->architecture = std::string(architecture->name);
+    return network;
+  }
   return absl::Status(network.status().code(), absl::StrCat("as ", ToAbsl(architecture->name), ": ",
                                                             network.status().message()));
 }

@@ -67,6 +67,7 @@ bool IsForLuma(const TensorFile& file, std::string_view name) {
 }
 
 int Luma(NetworkBuilder& builder, int image) {
+  builder.SetInputChannels(1);
   return Mix(builder, image, "luma", {std::begin(kBt709), std::end(kBt709)}, 1);
 }
 

@@ -63,6 +63,9 @@ class NetworkBuilder {
   int Crop(int input, int crop_px);
   int Pad(int input, int padding_px, PadMode mode);
 
+  // The network looks at so many channels of the image, which has three.
+  void SetInputChannels(int channels) { network_.input_channels = channels; }
+
   // Tensors that are not needed, as their names begin so.
   void Ignore(std::string_view prefix);
   // A tensor's values; it must have this shape. Empty after an error.

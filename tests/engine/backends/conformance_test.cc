@@ -215,6 +215,19 @@ TEST_P(ConformanceTest, IntegerResultsAreTheFloatOnesRoundedHalfUp) {
   }
 }
 
+TEST_P(ConformanceTest, MemoryIsPlannedAsItIsTaken) {
+  for (int i = 0; i < 10; ++i) {
+    const auto executable = RandomExecutable();
+    ASSERT_NE(executable, nullptr);
+    SCOPED_TRACE(Describe(network_));
+    const auto need = backend_->PlanMemory(network_, Precision::kExact);
+    if (absl::IsUnimplemented(need.status())) GTEST_SKIP() << need.status();
+    ASSERT_TRUE(need.ok()) << need.status();
+    EXPECT_EQ(need->weight_bytes, executable->WeightBytes());
+    EXPECT_EQ(need->workspace_bytes, executable->WorkspaceBytes(executable->PreferredTile()));
+  }
+}
+
 TEST_P(ConformanceTest, AProfiledRunGivesTheSameAndNamesEveryLayer) {
   for (int i = 0; i < 5; ++i) {
     const auto executable = RandomExecutable();

@@ -56,6 +56,18 @@ TEST(DeviceTest, ErrorsOfTheTaskAndOfMemoryAreNotTheDevices) {
   EXPECT_TRUE(IsDeviceFault(absl::DataLossError("")));
 }
 
+TEST(DeviceTest, MemoryIsOfAllStreamsOfTheFirstDeviceThatTells) {
+  std::vector<std::unique_ptr<Backend>> backends;
+  backends.push_back(std::make_unique<NamedBackend>("gpu"));
+  auto cpu = std::make_unique<NamedBackend>("cpu", "", /*streams=*/4);
+  NamedBackend& backend = *cpu;
+  backends.push_back(std::move(cpu));
+  const DeviceList devices = *MakeDevices(std::move(backends));
+  EXPECT_EQ(PlanMemory(devices, {}, Precision::kExact), 0);
+  backend.need = MemoryNeed{.weight_bytes = 1000, .workspace_bytes = 10};
+  EXPECT_EQ(PlanMemory(devices, {}, Precision::kExact), 1040);
+}
+
 TEST(DeviceTest, OneDeviceWithAPrecisionIsEnough) {
   const DeviceList devices = *Make({{"cpu", ""}, {"gpu", ""}});
   const auto refuse = [&](size_t i, const char* why) {

@@ -47,7 +47,10 @@ class NamedBackend final : public Backend {
     return std::make_shared<FakeExecutable>();
   }
 
+  absl::StatusOr<MemoryNeed> PlanMemory(const Network&, Precision) const override { return need; }
+
   absl::Status refusal;  // the answer of Compile
+  absl::StatusOr<MemoryNeed> need = absl::UnimplementedError("not planned");
 
  private:
   const std::string name_;

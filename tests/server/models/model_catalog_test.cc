@@ -12,6 +12,7 @@
 
 #include "server/base/error.h"
 #include "tests/client/temp_folder.h"
+#include "tests/engine/model/weights_files.h"
 #include "tests/server/models/slow_backend.h"
 
 namespace upscaled::server {
@@ -20,9 +21,11 @@ namespace {
 using client::ReadText;
 using client::TempFolder;
 using client::WriteText;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 using ::testing::StartsWith;
 using ::testing::UnorderedElementsAre;
 
@@ -142,6 +145,46 @@ TEST(ModelCatalogTest, KnowsWhatAModelCostsAndHowFastItHasBeen) {
   EXPECT_EQ(catalog->TimePerMegapixel(*entry), std::nullopt);
   catalog->NoteRun("general-2x", absl::Seconds(1), 55'080'000'000);
   EXPECT_EQ(catalog->TimePerMegapixel(*entry), absl::Milliseconds(500));
+}
+
+TEST(ModelCatalogTest, MemoryIsPlannedOfTheNativeScaleInTheDefaultPrecision) {
+  const auto memory_of = [](Precision wanted, const absl::Status& fast) {
+    std::vector<Precision> asked;
+    const auto catalog = ModelCatalog::Create(
+        *ModelRepository::Open({"engine/model/bundled"}), {.default_precision = wanted},
+        [&](const Network&, Precision) { return fast; },
+        [&](const Network& network, Precision precision) {
+          asked.push_back(precision);
+          return network.WeightCount();
+        });
+    EXPECT_TRUE(catalog.ok()) << catalog.status();
+    const auto entry = *catalog->Find("general-2x");
+    EXPECT_EQ(entry->memory_bytes * int64_t{sizeof(float)}, entry->weight_bytes);
+    return asked;
+  };
+  const auto no_fast = absl::UnimplementedError("no fp16 here");
+  EXPECT_THAT(memory_of(Precision::kFast, absl::OkStatus()), Each(Precision::kFast));
+  EXPECT_THAT(memory_of(Precision::kFast, no_fast), Each(Precision::kExact));
+  EXPECT_THAT(memory_of(Precision::kExact, no_fast), SizeIs(2)) << "a network of each model";
+}
+
+TEST(ModelCatalogTest, TellsWhatTensorsWereTakenForAndWhatTheNetworkLooksAt) {
+  TempFolder folder;
+  std::vector<test::NamedShape> shapes;  // ArtCNN of luma, with no blocks
+  for (const auto& conv :
+       {test::ConvShapes("conv0", 4, 1, 3), test::ConvShapes("res_block.0", 4, 4, 3),
+        test::ConvShapes("depth_to_space.upscale.0", 4, 4, 3)}) {
+    shapes.insert(shapes.end(), conv.begin(), conv.end());
+  }
+  WriteText(folder / "luma.safetensors", test::SafetensorsOf(shapes));
+  const auto catalog = ModelCatalog::Create(
+      *ModelRepository::Open({folder.path(), "engine/model/bundled"}), {}, nullptr);
+  ASSERT_TRUE(catalog.ok()) << catalog.status();
+  const auto luma = *catalog->Find("luma"), bundled = *catalog->Find("general-2x");
+  EXPECT_EQ(luma->architecture, "artcnn");
+  EXPECT_EQ(luma->input_channels, 1);
+  EXPECT_EQ(bundled->architecture, "");
+  EXPECT_EQ(bundled->input_channels, 3);
 }
 
 TEST(ModelCatalogTest, TheNativeScaleIsTheLeastAboveOne) {
