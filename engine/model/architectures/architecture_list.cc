@@ -34,33 +34,51 @@ constexpr Architecture kArchitectures[] = {
     {"cunet", RecogniseCunet, CunetScale, BuildCunet},
 };
 
-// One that we do not have, by a tensor that no other has.
+// One that we do not have, by a tensor, or two, that none of those below it has.
 struct Missing {
   std::string_view name;
   std::string_view tensor;
   std::string_view needs;
+  std::string_view other_tensor = tensor;
 };
+
+constexpr char kAttention[] = "attention (products of matrices of pixels, softmax)";
+constexpr char kDySample[] =
+    "DySample: where it looks follows from the image, so that nothing bounds what a tile needs";
 
 constexpr Missing kMissing[] = {
     {"compact without PReLU", "body.2.weight",
      "to be told whether it has ReLU or LeakyReLU: name 'compact-relu' or 'compact-leakyrelu' as "
      "the architecture in a model.json"},
-    {"RealPLKSR or PLKSR", "feats.1.lk.conv.weight", "large kernels on some of the channels"},
+    {"RealPLKSR with DySample", "feats.1.lk.conv.weight", kDySample, "to_img.init_pos"},
+    {"RealPLKSR", "feats.1.norm.weight",
+     "group normalisation over the whole image, and large kernels on some of the channels"},
+    {"PLKSR", "feats.1.lk.conv.weight", "large kernels on some of the channels"},
+    {"MoSR with DySample", "gblocks.1.norm.weight", kDySample, "upsampler.init_pos"},
     {"MoSR", "gblocks.1.norm.weight",
-     "a normalisation of each pixel and parts of a layer's channels"},
-    {"OmniSR", "residual_layer.0.residual_layer.0.layer.0.fn.0.weight", "attention"},
-    {"HAT", "layers.0.residual_group.overlap_attn.qkv.weight", "attention"},
-    {"ATD", "layers.0.residual_group.td", "attention"},
-    {"Swin2SR", "layers.0.residual_group.blocks.0.attn.logit_scale", "attention"},
-    {"SwinIR", "layers.0.residual_group.blocks.0.norm1.weight", "attention"},
-    {"DAT", "layers.0.blocks.0.attn.dwconv.0.weight", "attention"},
-    {"RGT", "layers.0.blocks.0.gamma", "attention"},
-    {"DRCT", "layers.0.swin1.attn.qkv.weight", "attention"},
-    {"GRL", "layers.0.blocks.0.attn.window_attn.attn_transform.logit_scale", "attention"},
-    {"FDAT", "groups.0.blocks.0.inter.cg.1.weight", "attention"},
-    {"DCTLSA", "B1.body.0.transformer_body.0.blocks.0.attn.qkv.weight", "attention"},
+     "layer normalisation of each pixel, and convolutions of some of the channels"},
+    {"MoESR", "blocks.0.blocks.0.conv.dwconv_hw.weight",
+     "layer normalisation of each pixel, and kernels that are not square"},
+    {"OmniSR", "residual_layer.0.residual_layer.0.layer.0.fn.0.weight", kAttention},
+    {"HAT", "layers.0.residual_group.overlap_attn.qkv.weight", kAttention},
+    {"ATD", "layers.0.residual_group.td", kAttention},
+    {"CRAFT", "layers.0.residual_group.hf_blocks.0.attn.temperature", kAttention},
+    {"Swin2SR", "layers.0.residual_group.blocks.0.attn.logit_scale", kAttention},
+    {"SwinIR", "layers.0.residual_group.blocks.0.norm1.weight", kAttention},
+    {"DAT", "layers.0.blocks.0.attn.dwconv.0.weight", kAttention},
+    {"RGT", "layers.0.blocks.0.gamma", kAttention},
+    {"DRCT", "layers.0.swin1.attn.qkv.weight", kAttention},
+    {"GRL", "layers.0.blocks.0.attn.window_attn.attn_transform.logit_scale", kAttention},
+    {"FDAT", "groups.0.blocks.0.inter.cg.1.weight", kAttention},
+    {"DCTLSA", "B1.body.0.transformer_body.0.blocks.0.attn.qkv.weight", kAttention},
+    {"DITN", "UFONE.0.ITLs.0.attn.temperature", kAttention},
+    {"SCUNet", "m_body.0.trans_block.ln1.weight", kAttention},
     {"SAFMN", "feats.0.safm.aggr.weight",
-     "a normalisation of each pixel and pooling to several sizes"},
+     "layer normalisation of each pixel, and pooling to several sizes"},
+    {"SeemoRe", "body.0.local_block.block.moe_layer.experts.0.conv_1.weight",
+     "a choice of convolutions by the image"},
+    {"NAFNet", "middle_blks.0.sca.1.weight",
+     "layer normalisation of each pixel, and products of halves of the channels"},
     {"Swift-SRGAN", "initial.cnn.depthwise.weight", "batch normalisation"},
 };
 
@@ -87,7 +105,7 @@ absl::StatusOr<const Architecture*> FindArchitecture(const TensorFile& file,
     if (name.empty() ? known.recognises(file) : known.name == name) return &known;
   }
   for (const Missing& missing : kMissing) {
-    if (!file.Has(missing.tensor)) continue;
+    if (!file.Has(missing.tensor) || !file.Has(missing.other_tensor)) continue;
     return absl::UnimplementedError(absl::StrCat("is of the architecture ", ToAbsl(missing.name),
                                                  ", which needs ", ToAbsl(missing.needs),
                                                  "; supported are ", Names()));

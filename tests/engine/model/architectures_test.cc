@@ -317,12 +317,92 @@ TEST(DisTest, Errors) {
               "'body.0.dw_conv.depthwise.weight' of 6x2x3x3 must be a square kernel");
 }
 
+// What the published files of an architecture that is refused have among their tensors.
+struct Refused {
+  const char* message;
+  std::vector<const char*> tensors;
+};
+
 TEST(ArchitecturesTest, WhatIsMissingIsNamed) {
-  ExpectError(Build({{"layers.0.residual_group.overlap_attn.qkv.weight", {1}}}),
-              absl::StatusCode::kUnimplemented,
-              "is of the architecture HAT, which needs attention");
-  ExpectError(Build({{"feats.1.lk.conv.weight", {1}}}), absl::StatusCode::kUnimplemented,
-              "RealPLKSR or PLKSR, which needs large kernels");
+  const Refused kRefused[] = {
+      {"PLKSR, which needs large kernels on some",
+       {"feats.0.weight", "feats.1.channe_mixer.0.weight", "feats.1.lk.conv.weight",
+        "feats.1.refine.weight"}},
+      {"RealPLKSR, which needs group normalisation over the whole image",
+       {"feats.0.weight", "feats.1.channel_mixer.0.weight", "feats.1.lk.conv.weight",
+        "feats.1.attn.f.0.weight", "feats.1.norm.weight", "feats.1.refine.weight"}},
+      {"RealPLKSR with DySample, which needs DySample: where it looks",
+       {"feats.0.weight", "feats.1.channel_mixer.0.weight", "feats.1.lk.conv.weight",
+        "feats.1.norm.weight", "to_img.init_pos", "to_img.offset.weight"}},
+      {"MoSR, which needs layer normalisation of each pixel",
+       {"gblocks.0.weight", "gblocks.1.norm.weight", "gblocks.1.fc1.weight",
+        "gblocks.1.conv.weight", "gblocks.1.fc2.weight", "upsampler.0.weight"}},
+      {"MoSR with DySample, which needs DySample",
+       {"gblocks.0.weight", "gblocks.1.norm.weight", "upsampler.init_pos",
+        "upsampler.offset.weight"}},
+      {"MoESR, which needs layer normalisation",
+       {"in_to_dim.weight", "blocks.0.blocks.0.gamma", "blocks.0.blocks.0.norm.weight",
+        "blocks.0.blocks.0.conv.dwconv_hw.weight"}},
+      {"OmniSR, which needs attention (products",
+       {"input.weight", "residual_layer.0.residual_layer.0.layer.0.fn.0.weight", "up.0.weight"}},
+      {"SwinIR, which needs attention",
+       {"conv_first.weight", "layers.0.residual_group.blocks.0.norm1.weight",
+        "layers.0.residual_group.blocks.0.attn.relative_position_index",
+        "layers.0.residual_group.blocks.0.mlp.fc1.bias", "patch_embed.proj.weight"}},
+      {"Swin2SR, which needs attention",
+       {"conv_first.weight", "layers.0.residual_group.blocks.0.norm1.weight",
+        "layers.0.residual_group.blocks.0.attn.logit_scale",
+        "layers.0.residual_group.blocks.0.mlp.fc1.bias", "patch_embed.proj.weight"}},
+      {"HAT, which needs attention",
+       {"relative_position_index_SA", "conv_first.weight",
+        "layers.0.residual_group.blocks.0.norm1.weight",
+        "layers.0.residual_group.blocks.0.conv_block.cab.0.weight",
+        "layers.0.residual_group.overlap_attn.qkv.weight", "conv_last.weight"}},
+      {"ATD, which needs attention",
+       {"relative_position_index_SA", "conv_first.weight", "layers.0.residual_group.td",
+        "layers.0.residual_group.layers.0.norm1.weight"}},
+      {"CRAFT, which needs attention",
+       {"conv_first.weight", "layers.0.residual_group.hf_blocks.0.attn.temperature"}},
+      {"DAT, which needs attention",
+       {"conv_first.weight", "before_RG.1.weight", "layers.0.blocks.0.norm1.weight",
+        "layers.0.blocks.0.attn.qkv.weight", "layers.0.blocks.0.attn.dwconv.0.weight"}},
+      {"RGT, which needs attention",
+       {"conv_first.weight", "before_RG.1.weight", "layers.0.blocks.0.gamma",
+        "layers.0.blocks.0.attn.qkv.weight"}},
+      {"DRCT, which needs attention",
+       {"conv_first.weight", "layers.0.swin1.norm1.weight", "layers.0.swin1.attn.qkv.weight",
+        "layers.0.adjust1.weight"}},
+      {"GRL, which needs attention",
+       {"conv_first.weight", "norm_start.weight",
+        "layers.0.blocks.0.attn.window_attn.attn_transform.logit_scale"}},
+      {"FDAT, which needs attention",
+       {"conv_first.weight", "groups.0.blocks.0.attn.bias", "groups.0.blocks.0.inter.cg.1.weight",
+        "upsampler.MetaUpsample"}},
+      {"DCTLSA, which needs attention",
+       {"fea_conv.weight", "B1.body.0.transformer_body.0.blocks.0.attn.qkv.weight",
+        "upsampler.0.weight"}},
+      {"DITN, which needs attention",
+       {"sft.weight", "UFONE.0.ITLs.0.attn.temperature", "conv_after_body.weight"}},
+      {"SCUNet, which needs attention",
+       {"m_head.0.weight", "m_body.0.trans_block.ln1.weight", "m_tail.0.weight"}},
+      {"SAFMN, which needs layer normalisation of each pixel, and pooling",
+       {"to_feat.weight", "feats.0.norm1.weight", "feats.0.safm.mfr.0.weight",
+        "feats.0.safm.aggr.weight", "to_img.0.weight"}},
+      {"SeemoRe, which needs a choice of convolutions",
+       {"conv_1.weight", "conv_2.weight", "norm.weight", "upsampler.0.weight",
+        "body.0.local_block.norm_1.weight",
+        "body.0.local_block.block.moe_layer.experts.0.conv_1.weight"}},
+      {"NAFNet, which needs layer normalisation",
+       {"intro.weight", "middle_blks.0.beta", "middle_blks.0.sca.1.weight", "ending.weight"}},
+      {"Swift-SRGAN, which needs batch normalisation",
+       {"initial.cnn.depthwise.weight", "final_conv.pointwise.weight"}},
+  };
+  for (const Refused& refused : kRefused) {
+    Shapes shapes;
+    for (const char* tensor : refused.tensors) shapes.push_back({tensor, {1}});
+    ExpectError(Build(shapes), absl::StatusCode::kUnimplemented,
+                absl::StrCat("is of the architecture ", refused.message));
+  }
   ExpectError(Build({{"who.knows", {1}}}), absl::StatusCode::kUnimplemented,
               "has the tensors of no known architecture ('who.knows' and so on)");
   ExpectError(Build({}), absl::StatusCode::kUnimplemented, "no known architecture (none)");
