@@ -34,7 +34,8 @@ std::vector<bool> FindSinglePixels(const Network& network) {
     const bool of_these = !inputs.empty() && std::all_of(inputs.begin(), inputs.end(),
                                                          [&](int input) { return single[input]; });
     const bool keeps_size = layer.op == Op::kFullyConnected || layer.op == Op::kActivation ||
-                            layer.op == Op::kAffine ||
+                            layer.op == Op::kAffine || layer.op == Op::kSlice ||
+                            layer.op == Op::kPixelNorm ||
                             (layer.op == Op::kConv && layer.kernel_px == 1);
     single.push_back(layer.op == Op::kGlobalAveragePool || (of_these && keeps_size));
   }

@@ -8,7 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "engine/base/string_view.h"
 #include "engine/model/ncnn_param.h"
+#include "engine/model/quote.h"
 
 namespace upscaled {
 namespace {
@@ -159,6 +161,9 @@ class NcnnWriter {
         return Append(layer.bias);
       case Op::kActivation:
         return Line("Split", inputs, {name}, "");
+      case Op::kSlice:
+      case Op::kPixelNorm:
+        return;  // refused before
     }
   }
 
@@ -209,6 +214,14 @@ class NcnnWriter {
 
 }  // namespace
 
-NcnnFilePair ExportNcnn(const Network& network) { return NcnnWriter(network).Write(); }
+absl::StatusOr<NcnnFilePair> ExportNcnn(const Network& network) {
+  for (const Layer& layer : network.layers) {
+    if (layer.op != Op::kSlice && layer.op != Op::kPixelNorm) continue;
+    return absl::UnimplementedError(absl::StrCat("layer ", Quote(layer.name), " is a ",
+                                                 ToAbsl(OpName(layer.op)),
+                                                 ", which is not exported to ncnn; ONNX has it"));
+  }
+  return NcnnWriter(network).Write();
+}
 
 }  // namespace upscaled

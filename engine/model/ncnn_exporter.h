@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "engine/model/network.h"
 
 namespace upscaled {
@@ -14,7 +15,7 @@ struct NcnnFilePair {
 
 // From the blob "data" (RGB in 0..1) to "output". As in all of ncnn's upscaling models the border
 // is the caller's: Network::pad_px pixels around the image, and what Network::align_px asks for.
-// Weights are written in fp32.
-NcnnFilePair ExportNcnn(const Network& network);
+// Weights are written in fp32. UNIMPLEMENTED names a layer that ncnn cannot spell.
+absl::StatusOr<NcnnFilePair> ExportNcnn(const Network& network);
 
 }  // namespace upscaled

@@ -24,9 +24,13 @@ enum class Op : uint8_t {
   kAdd,             // two inputs of one shape
   kMul,             // two inputs; the second may be [channels] of 1x1 (squeeze-excite)
   kConcat,          // along channels
+  kSlice,           // out_channels channels from Layer::first_channel on
   kCrop,            // Layer::crop_px from every side
   kPad,             // Layer::padding_px on every side, filled as pad_mode says
   kAffine,          // weights [channels] times the input plus bias [channels]
+  // Each pixel over its channels, to a mean square of 1, around its mean if Layer::centred
+  // (LayerNorm of channels, else RMSNorm); then as kAffine.
+  kPixelNorm,
   kGlobalAveragePool,
   kFullyConnected,  // on [channels] of 1x1; weights [out][in]
   kActivation,      // Layer::activation alone, where it could not be fused
@@ -69,6 +73,9 @@ struct Layer {
   // Cut off every side. In a backend's own network also off the second input of a layer that adds
   // it to its result.
   int crop_px = 0;
+  int first_channel = 0;  // kSlice
+  bool centred = true;    // kPixelNorm
+  float epsilon = 1e-6f;  // kPixelNorm: added to the mean square
   PadMode pad_mode = PadMode::kConstant;
   float pad_value = 0;
 

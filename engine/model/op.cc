@@ -69,6 +69,23 @@ absl::Status CheckShuffledChannels(const Layer& layer) {
                                                  " channels by ", layer.factor, "x", layer.factor));
 }
 
+absl::Status CheckSlice(const Layer& layer) {
+  return CheckRange("first_channel", layer.first_channel, 0, kMaxChannels - 1);
+}
+
+absl::Status CheckSlicedChannels(const Layer& layer) {
+  if (layer.first_channel + layer.out_channels <= layer.in_channels) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("takes the channels ", layer.first_channel, "..",
+                                                 layer.first_channel + layer.out_channels - 1,
+                                                 " of ", layer.in_channels));
+}
+
+absl::Status CheckPixelNorm(const Layer& layer) {
+  if (std::isfinite(layer.epsilon) && layer.epsilon > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("epsilon is ", layer.epsilon, ", must be above 0"));
+}
+
 absl::Status CheckCrop(const Layer& layer) {
   return CheckRange("crop_px", layer.crop_px, 0, kMaxPadPx);
 }
@@ -193,6 +210,11 @@ constexpr Operation kConcat{.name = "concat",
                             .max_inputs = kMaxConcatInputs,
                             .pointwise = true,
                             .channels = [](const Layer&, int given) { return given; }};
+constexpr Operation kSlice{.name = "slice",
+                           .pointwise = true,
+                           .check = CheckSlice,
+                           .check_channels = CheckSlicedChannels,
+                           .channels = OwnChoice};
 constexpr Operation kCrop{
     .name = "crop",
     .check = CheckCrop,
@@ -209,6 +231,11 @@ constexpr Operation kPad{.name = "pad",
                          .input_range = PaddedRange};
 constexpr Operation kAffine{
     .name = "affine", .pointwise = true, .weights = OnePerOutput, .biases = OnePerOutput};
+constexpr Operation kPixelNorm{.name = "pixel norm",
+                               .pointwise = true,
+                               .check = CheckPixelNorm,
+                               .weights = OnePerOutput,
+                               .biases = OnePerOutput};
 constexpr Operation kGlobalAveragePool{.name = "global average pool",
                                        .output_side = OnePixel,
                                        .density = [](const Layer&) { return 0.0; }};
@@ -248,6 +275,10 @@ const Operation& OperationOf(Op op) {
       return kMul;
     case Op::kConcat:
       return kConcat;
+    case Op::kSlice:
+      return kSlice;
+    case Op::kPixelNorm:
+      return kPixelNorm;
     case Op::kCrop:
       return kCrop;
     case Op::kPad:

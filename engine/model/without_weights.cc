@@ -15,6 +15,9 @@ Layer WithoutWeights(const Layer& layer) {
   copy.padding_px = layer.padding_px;
   copy.factor = layer.factor;
   copy.crop_px = layer.crop_px;
+  copy.first_channel = layer.first_channel;
+  copy.centred = layer.centred;
+  copy.epsilon = layer.epsilon;
   copy.pad_mode = layer.pad_mode;
   copy.pad_value = layer.pad_value;
   copy.bias = layer.bias;

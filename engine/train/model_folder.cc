@@ -55,7 +55,7 @@ std::string ModelJson(const std::string& name, const Network& network, const Mod
 absl::Status WriteModelFolder(const std::filesystem::path& folder, const Network& network,
                               const ModelOrigin& origin) {
   const std::string name = folder.filename().string();
-  const NcnnFilePair model = ExportNcnn(network);
+  ASSIGN_OR_RETURN(const NcnnFilePair model, ExportNcnn(network));
   const std::string& licence = origin.start->licence;
   const std::string text =
       absl::StrFormat(kCard, name, origin.start->name, origin.start->version, origin.images,

@@ -82,7 +82,7 @@ absl::StatusOr<std::vector<ExportedFile>> Export(const ModelCard& card, const Mo
   if (format == pb::MODEL_FORMAT_ONNX) {
     files.push_back({".onnx", ExportOnnx(network)});
   } else {
-    NcnnFilePair pair = ExportNcnn(network);
+    ASSIGN_OR_RETURN(NcnnFilePair pair, ExportNcnn(network));
     files.push_back({".param", std::move(pair.param)});
     files.push_back({".bin", std::move(pair.bin)});
   }

@@ -123,7 +123,7 @@ class ChartTest(unittest.TestCase):
         values = yaml.safe_load((FOLDER / "chart" / "values.yaml").read_text())
         self.assertEqual(values["cpu"], str(CORES))
         for rules in (HPA, KEDA):
-            self.assertEqual((values["minReplicas"], values["maxReplicas"]), (rules.least, rules.most))
+            self.assertEqual((values["minReplicas"], values["maxReplicas"]), (rules.min_replicas, rules.max_replicas))
             self.assertEqual(values["cpuPercent"], 100 * rules.targets["cpu"])
             self.assertEqual(values["scaleInAfter"], rules.behavior["scaleDown"]["stabilizationWindowSeconds"])
         self.assertEqual(float(values["backlogSeconds"]), KEDA.targets["backlog"])

@@ -27,6 +27,8 @@ cl_int PadModeNumber(PadMode mode) {
 struct Parameters {
   cl_int factor, crop_px, padding_px, pad_mode;
   cl_float pad_value;
+  cl_int first_channel, centred;
+  cl_float epsilon;
 };
 
 // The computation of one layer's result.
@@ -95,6 +97,15 @@ constexpr Row kRows[] = {
        return call.Run(call.result, p.padding_px, p.pad_mode, p.pad_value, call.src[0].layer);
      }},
     {Op::kAffine, "affine", [](const Call& call) { return call.Run(call.result); }},
+    {Op::kSlice, "slice",
+     [](const Call& call) {
+       return call.Run(call.result, call.layer.first_channel, cl_int{call.result.dst.channels});
+     }},
+    {Op::kPixelNorm, "pixel_norm",
+     [](const Call& call) {
+       const Parameters& p = call.layer;
+       return call.Run(call.result, cl_int{call.result.dst.channels}, p.centred, p.epsilon);
+     }},
 };
 
 // Null for what this file does not run.
@@ -110,8 +121,14 @@ class ElementwiseKernel final : public LayerKernel {
       : row_(row),
         function_(std::move(function)),
         constants_(std::move(constants)),
-        parameters_{layer.factor, layer.crop_px, layer.padding_px, PadModeNumber(layer.pad_mode),
-                    layer.pad_value} {}
+        parameters_{layer.factor,
+                    layer.crop_px,
+                    layer.padding_px,
+                    PadModeNumber(layer.pad_mode),
+                    layer.pad_value,
+                    layer.first_channel,
+                    layer.centred,
+                    layer.epsilon} {}
 
   absl::Status Enqueue(Launcher& launcher, std::span<const Tensor> src,
                        const Tensor& dst) const override {

@@ -51,7 +51,8 @@ absl::StatusOr<cl::Buffer> UploadFloats(const Context& context, const std::vecto
 
 absl::StatusOr<LayerConstants> LayerConstants::Upload(const Context& context, const Layer& layer) {
   const std::vector<float> no_factors;
-  const auto& factors = layer.op == Op::kAffine ? layer.weights : no_factors;
+  const bool scales = layer.op == Op::kAffine || layer.op == Op::kPixelNorm;
+  const auto& factors = scales ? layer.weights : no_factors;
   std::vector<float> values;
   for (int plane = 0; plane < PlaneCount(layer.out_channels); ++plane) {
     for (const std::vector<float>* kind : {&factors, &layer.bias, &layer.slope}) {

@@ -155,6 +155,27 @@ void Concatenate(Inputs inputs, Tensor& dst) {
   }
 }
 
+void Slice(const Layer& layer, Inputs inputs, Tensor& dst) {
+  Fill(dst, [&](int c, int x, int y) { return inputs[0]->at(layer.first_channel + c, x, y); });
+}
+
+void NormalisePixels(const Layer& layer, Inputs inputs, Tensor& dst) {
+  const Tensor& src = *inputs[0];
+  for (int y = dst.region.y; y < dst.region.bottom(); ++y) {
+    for (int x = dst.region.x; x < dst.region.right(); ++x) {
+      double mean = 0, square = 0;
+      for (int c = 0; layer.centred && c < src.channels; ++c) mean += src.at(c, x, y);
+      mean /= src.channels;
+      for (int c = 0; c < src.channels; ++c) square += std::pow(src.at(c, x, y) - mean, 2);
+      const double deviation = std::sqrt(square / src.channels + layer.epsilon);
+      for (int c = 0; c < src.channels; ++c) {
+        dst.row(c, y)[x - dst.region.x] = static_cast<float>(
+            (src.at(c, x, y) - mean) / deviation * layer.weights[c] + layer.bias[c]);
+      }
+    }
+  }
+}
+
 void Crop(const Layer& layer, Inputs inputs, Tensor& dst) {
   Fill(dst,
        [&](int c, int x, int y) { return inputs[0]->at(c, x + layer.crop_px, y + layer.crop_px); });
@@ -242,6 +263,12 @@ void ComputeLayer(const Layer& layer, Inputs inputs, Tensor& dst) {
       break;
     case Op::kConcat:
       Concatenate(inputs, dst);
+      break;
+    case Op::kSlice:
+      Slice(layer, inputs, dst);
+      break;
+    case Op::kPixelNorm:
+      NormalisePixels(layer, inputs, dst);
       break;
     case Op::kCrop:
       Crop(layer, inputs, dst);

@@ -13,6 +13,8 @@
 #include "engine/model/architectures/dis.h"
 #include "engine/model/architectures/espcn.h"
 #include "engine/model/architectures/esrgan.h"
+#include "engine/model/architectures/mosr.h"
+#include "engine/model/architectures/plksr.h"
 #include "engine/model/architectures/span.h"
 #include "engine/model/quote.h"
 
@@ -32,6 +34,8 @@ constexpr Architecture kArchitectures[] = {
     {"artcnn", RecogniseArtCnn, ArtCnnScale, BuildArtCnn},
     {"dis", RecogniseDis, DisScale, BuildDis},
     {"cunet", RecogniseCunet, CunetScale, BuildCunet},
+    {"plksr", RecognisePlksr, PlksrScale, BuildPlksr},
+    {"mosr", RecogniseMosr, MosrScale, BuildMosr},
 };
 
 // One that we do not have, by a tensor, or two, that none of those below it has.
@@ -52,13 +56,9 @@ constexpr Missing kMissing[] = {
      "the architecture in a model.json"},
     {"RealPLKSR with DySample", "feats.1.lk.conv.weight", kDySample, "to_img.init_pos"},
     {"RealPLKSR", "feats.1.norm.weight",
-     "group normalisation over the whole image, and large kernels on some of the channels"},
-    {"PLKSR", "feats.1.lk.conv.weight", "large kernels on some of the channels"},
+     "group normalisation: two passes over the whole image for each of its blocks"},
     {"MoSR with DySample", "gblocks.1.norm.weight", kDySample, "upsampler.init_pos"},
-    {"MoSR", "gblocks.1.norm.weight",
-     "layer normalisation of each pixel, and convolutions of some of the channels"},
-    {"MoESR", "blocks.0.blocks.0.conv.dwconv_hw.weight",
-     "layer normalisation of each pixel, and kernels that are not square"},
+    {"MoESR", "blocks.0.blocks.0.conv.dwconv_hw.weight", "kernels that are not square"},
     {"OmniSR", "residual_layer.0.residual_layer.0.layer.0.fn.0.weight", kAttention},
     {"HAT", "layers.0.residual_group.overlap_attn.qkv.weight", kAttention},
     {"ATD", "layers.0.residual_group.td", kAttention},
@@ -73,12 +73,9 @@ constexpr Missing kMissing[] = {
     {"DCTLSA", "B1.body.0.transformer_body.0.blocks.0.attn.qkv.weight", kAttention},
     {"DITN", "UFONE.0.ITLs.0.attn.temperature", kAttention},
     {"SCUNet", "m_body.0.trans_block.ln1.weight", kAttention},
-    {"SAFMN", "feats.0.safm.aggr.weight",
-     "layer normalisation of each pixel, and pooling to several sizes"},
+    {"SAFMN", "feats.0.safm.aggr.weight", "max pooling to several sizes"},
     {"SeemoRe", "body.0.local_block.block.moe_layer.experts.0.conv_1.weight",
      "a choice of convolutions by the image"},
-    {"NAFNet", "middle_blks.0.sca.1.weight",
-     "layer normalisation of each pixel, and products of halves of the channels"},
     {"Swift-SRGAN", "initial.cnn.depthwise.weight", "batch normalisation"},
 };
 

@@ -187,6 +187,20 @@ int NetworkBuilder::Join(Op op, std::vector<int> inputs) {
   return Append(std::move(layer));
 }
 
+int NetworkBuilder::Slice(int input, int first, int channels) {
+  return Append(
+      {.op = Op::kSlice, .inputs = {input}, .out_channels = channels, .first_channel = first});
+}
+
+int NetworkBuilder::LayerNorm(int input, std::string_view name, float epsilon) {
+  if (!ok()) return 0;
+  Layer layer{
+      .op = Op::kPixelNorm, .name = std::string(name), .inputs = {input}, .epsilon = epsilon};
+  layer.weights = Read(Named(name, "weight"), {Channels(input)});
+  layer.bias = Read(Named(name, "bias"), {Channels(input)});
+  return Append(std::move(layer));
+}
+
 int NetworkBuilder::GlobalAveragePool(int input) {
   return Append({.op = Op::kGlobalAveragePool, .inputs = {input}});
 }

@@ -54,6 +54,10 @@ class NetworkBuilder {
   int Add(int a, int b) { return Join(Op::kAdd, {a, b}); }
   int Mul(int a, int b) { return Join(Op::kMul, {a, b}); }
   int Concat(std::vector<int> inputs) { return Join(Op::kConcat, std::move(inputs)); }
+  // So many channels, from `first` on.
+  int Slice(int input, int first, int channels);
+  // NAME.weight and NAME.bias, one for each channel.
+  int LayerNorm(int input, std::string_view name, float epsilon);
   int GlobalAveragePool(int input);
   // These four give `input` itself for a factor of 1.
   int PixelShuffle(int input, int factor);

@@ -168,4 +168,32 @@ absl::Status Builder::AddReduceMean(Node& node) {
                 keep != 0 ? Form::kPlanes : Form::kFlat);
 }
 
+// Along channels that lie last, as exporters write it; the bias is a LayerNormalization's.
+absl::Status Builder::AddPixelNorm(Node& node) {
+  const Value* input = node.inputs[0];
+  if (input == nullptr || input->form != Form::kChannelsLast) {
+    return absl::UnimplementedError(
+        "is only supported along the channels, between transpositions to the end and back");
+  }
+  ASSIGN_OR_RETURN(const int64_t axis, node.attributes.Int("axis", -1));
+  if (axis != -1 && axis != 3) {
+    return absl::UnimplementedError(
+        absl::StrCat("axis ", axis, " is not supported, only that of the channels"));
+  }
+  RETURN_IF_ERROR(node.attributes.Expect("stash_type", 1));
+  Layer layer = NewLayer(node, Op::kPixelNorm, {input});
+  layer.centred = node.proto.op_type() == "LayerNormalization";
+  ASSIGN_OR_RETURN(layer.epsilon, node.attributes.Float("epsilon", 1e-5f));
+  Value flat = *input;  // whose channels are the last axis
+  flat.form = Form::kFlat;
+  ASSIGN_OR_RETURN(const TensorProto* scale, Constant(node, 1));
+  ASSIGN_OR_RETURN(layer.weights, ReadPerChannel(*scale, flat));
+  layer.bias.assign(layer.out_channels, 0.0f);
+  if (node.inputs.size() > 2 && node.inputs[2] != nullptr) {
+    ASSIGN_OR_RETURN(const TensorProto* bias, Constant(node, 2));
+    ASSIGN_OR_RETURN(layer.bias, ReadPerChannel(*bias, flat));
+  }
+  return Append(node, std::move(layer), Form::kChannelsLast);
+}
+
 }  // namespace upscaled::onnx

@@ -61,6 +61,8 @@ std::span<const Builder::Operator> Builder::Operators() {
       {"Mul", 2, 2, &Builder::AddMul},
       {"GlobalAveragePool", 1, 1, &Builder::AddGlobalAveragePool},
       {"ReduceMean", 1, 2, &Builder::AddReduceMean},
+      {"LayerNormalization", 2, 3, &Builder::AddPixelNorm},
+      {"RMSNormalization", 2, 2, &Builder::AddPixelNorm},
       {"Resize", 1, 4, &Builder::AddResize},
       {"Upsample", 1, 2, &Builder::AddUpsample},
       {"Pad", 1, 4, &Builder::AddPad},
@@ -205,7 +207,9 @@ absl::StatusOr<const Builder::Value*> Builder::Tensor(const Node& node, size_t i
   }
   return absl::UnimplementedError(
       absl::StrCat("input ", i, " is an unfinished ",
-                   value->form == Form::kHalfCropped ? "crop of one axis" : "pixel shuffle"));
+                   value->form == Form::kHalfCropped    ? "crop of one axis"
+                   : value->form == Form::kChannelsLast ? "normalisation of pixels"
+                                                        : "pixel shuffle"));
 }
 
 absl::StatusOr<const Builder::Value*> Builder::Planes(const Node& node, size_t i) const {

@@ -37,11 +37,12 @@ class Builder {
   // what several of them spell.
   enum class Form : uint8_t {
     kConstant,
-    kPlanes,       // [1, channels, height, width]
-    kFlat,         // [1, channels], of one value per channel
-    kHalfCropped,  // kPlanes cut along one axis alone, so far
-    kBlocks,       // [1, a, b, c, height, width], see blocks
-    kShuffled,     // blocks transposed to [1, channels, height, dy, width, dx]
+    kPlanes,        // [1, channels, height, width]
+    kFlat,          // [1, channels], of one value per channel
+    kChannelsLast,  // [1, height, width, channels]: only normalisations read it
+    kHalfCropped,   // kPlanes cut along one axis alone, so far
+    kBlocks,        // [1, a, b, c, height, width], see blocks
+    kShuffled,      // blocks transposed to [1, channels, height, dy, width, dx]
   };
   struct Value {
     Form form = Form::kPlanes;
@@ -91,6 +92,7 @@ class Builder {
   absl::Status AddMul(Node& node);
   absl::Status AddGlobalAveragePool(Node& node);
   absl::Status AddReduceMean(Node& node);
+  absl::Status AddPixelNorm(Node& node);
   // factor * value + offset, for each channel; both constants of a shape that means so.
   absl::Status AddAffine(const Node& node, const Value& value, const TensorProto* factor,
                          const TensorProto* offset);
@@ -103,6 +105,8 @@ class Builder {
   absl::Status AddPad(Node& node);
   absl::Status AddSlice(Node& node);
   absl::StatusOr<int> ReadScales(Node& node, size_t input);
+  // Those of the channels from `start` on, before `end`.
+  absl::Status AppendSlice(const Node& node, const Value& value, int64_t start, int64_t end);
   absl::Status AppendCrop(const Node& node, const Value& value, int crop_px);
 
   // rearranging.cc

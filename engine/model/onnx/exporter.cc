@@ -25,7 +25,9 @@ int64_t OperatorSetFor(const Network& network) {
     const bool gelu =
         layer.activation == Activation::kGelu || layer.activation == Activation::kGeluTanh;
     if (layer.activation == Activation::kMish) set = std::max<int64_t>(set, 18);
-    if (gelu) set = 20;
+    if (gelu) set = std::max<int64_t>(set, 20);
+    // LayerNormalization and RMSNormalization.
+    if (layer.op == Op::kPixelNorm) set = std::max<int64_t>(set, layer.centred ? 17 : 23);
   }
   return set;
 }
@@ -209,6 +211,40 @@ class Writer {
     return name;
   }
 
+  std::string Slice(const Layer& layer, const std::string& name) {
+    const int64_t first = layer.first_channel, channels = layer.out_channels;
+    Node("Slice",
+         {Input(layer, 0), Ints({first}, name + "_start"), Ints({first + channels}, name + "_end"),
+          Ints({1}, name + "_axis")},
+         name);
+    return name;
+  }
+
+  std::string Transpose(const std::string& input, const std::vector<int64_t>& order,
+                        const std::string& name) {
+    Attribute(Node("Transpose", {input}, name), "perm", onnx::AttributeProto::INTS)
+        .mutable_ints()
+        ->Assign(order.begin(), order.end());
+    return name;
+  }
+
+  std::string NormalisePixels(const Layer& layer, const std::string& name) {
+    const std::vector<int64_t> dims = {layer.out_channels};
+    std::vector<std::string> inputs = {Transpose(Input(layer, 0), {0, 2, 3, 1}, name + "_last"),
+                                       Floats(dims, layer.weights, name + "_weight")};
+    if (layer.centred) inputs.push_back(Floats(dims, layer.bias, name + "_bias"));
+    onnx::NodeProto& node =
+        Node(layer.centred ? "LayerNormalization" : "RMSNormalization", inputs, name + "_normal");
+    SetInt(node, "axis", -1);
+    Attribute(node, "epsilon", onnx::AttributeProto::FLOAT).set_f(layer.epsilon);
+    if (layer.centred) return Transpose(name + "_normal", {0, 3, 1, 2}, name);
+    Transpose(name + "_normal", {0, 3, 1, 2}, name + "_planes");
+    Node("Add",
+         {name + "_planes", Floats({1, layer.out_channels, 1, 1}, layer.bias, name + "_offset")},
+         name);
+    return name;
+  }
+
   // The layer without its activation.
   std::string Compute(const Layer& layer, const std::string& name) {
     switch (layer.op) {
@@ -240,6 +276,10 @@ class Writer {
         SetInt(Node("Concat", inputs, name), "axis", 1);
         break;
       }
+      case Op::kSlice:
+        return Slice(layer, name);
+      case Op::kPixelNorm:
+        return NormalisePixels(layer, name);
       case Op::kCrop:
         return Crop(layer, name);
       case Op::kPad:

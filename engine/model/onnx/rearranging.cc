@@ -20,6 +20,9 @@ using Axes = std::vector<int64_t>;
 // from [1, channels, dy, dx, height, width], and from [1, dy, dx, channels, height, width].
 constexpr std::array<int64_t, 6> kColumnRowDepth = {0, 1, 4, 2, 5, 3};
 constexpr std::array<int64_t, 6> kDepthColumnRow = {0, 3, 4, 1, 5, 2};
+// To [1, height, width, channels] and back.
+constexpr std::array<int64_t, 4> kChannelsBehind = {0, 2, 3, 1};
+constexpr std::array<int64_t, 4> kChannelsBefore = {0, 3, 1, 2};
 
 bool IsAny(int64_t dim) { return dim == -1 || dim > 0; }
 
@@ -122,14 +125,25 @@ absl::Status Builder::AddReshape(Node& node) {
 
 absl::Status Builder::AddTranspose(Node& node) {
   ASSIGN_OR_RETURN(const Axes order, node.attributes.Ints("perm"));
-  const auto is = [&order](const std::array<int64_t, 6>& axes) {
-    return order == Axes(axes.begin(), axes.end());
-  };
+  const auto is = [&order](const auto& axes) { return order == Axes(axes.begin(), axes.end()); };
   const Value* input = node.inputs[0];
+  if (is(kChannelsBehind)) {
+    ASSIGN_OR_RETURN(input, Planes(node, 0));
+    Value result = *input;
+    result.form = Form::kChannelsLast;
+    return PassThrough(node, result);
+  }
+  if (is(kChannelsBefore) && input != nullptr && input->form == Form::kChannelsLast) {
+    Value result = *input;
+    result.form = Form::kPlanes;
+    return PassThrough(node, result);
+  }
   const bool depth_first = is(kDepthColumnRow);
   if (input == nullptr || input->form != Form::kBlocks || (!depth_first && !is(kColumnRowDepth))) {
-    return absl::UnimplementedError(absl::StrCat(
-        "perm ", List(order), " is not supported, only the middle step of a ", "pixel shuffle"));
+    return absl::UnimplementedError(
+        absl::StrCat("perm ", List(order),
+                     " is not supported, only the middle step of a pixel shuffle, and the ",
+                     "channels to the end and back"));
   }
   const int64_t rows = input->blocks[depth_first ? 0 : 1];
   const int64_t columns = input->blocks[depth_first ? 1 : 2];

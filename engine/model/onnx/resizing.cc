@@ -134,6 +134,23 @@ absl::Status Builder::AddPad(Node& node) {
 }
 
 // Cuts the same off every side of the planes, in one node or in one for each axis.
+absl::Status Builder::AppendSlice(const Node& node, const Value& value, int64_t start,
+                                  int64_t end) {
+  const int64_t channels = Channels(value);
+  const auto from_begin = [channels](int64_t at) {
+    return std::clamp<int64_t>(at < 0 ? at + channels : at, 0, channels);
+  };
+  const int64_t first = from_begin(start), behind = from_begin(end);
+  if (first >= behind) {
+    return absl::InvalidArgumentError(absl::StrCat("takes the channels from ", start, " to before ",
+                                                   end, " of ", channels, ", which are none"));
+  }
+  Layer layer = NewLayer(node, Op::kSlice, {&value});
+  layer.first_channel = static_cast<int>(first);
+  layer.out_channels = static_cast<int>(behind - first);
+  return Append(node, std::move(layer));
+}
+
 absl::Status Builder::AddSlice(Node& node) {
   const Value* input = node.inputs[0];
   if (input == nullptr || input->form != Form::kHalfCropped) {
@@ -144,6 +161,12 @@ absl::Status Builder::AddSlice(Node& node) {
   ASSIGN_OR_RETURN(std::vector<int64_t> axes, IntsOf(node, "axes", 3));
   ASSIGN_OR_RETURN(const std::vector<int64_t> steps, IntsOf(node, "steps", 4));
   if (axes.empty()) axes = {0, 1, 2, 3};
+  const bool of_channels = axes.size() == 1 && (axes[0] == 1 || axes[0] == -3) &&
+                           starts.size() == 1 && ends.size() == 1 &&
+                           (steps.empty() || steps == std::vector<int64_t>{1});
+  if (of_channels && input->form == Form::kPlanes) {
+    return AppendSlice(node, *input, starts[0], ends[0]);
+  }
   int crop_px[4] = {};
   const bool one_by_one =
       std::all_of(steps.begin(), steps.end(), [](int64_t step) { return step == 1; });

@@ -77,6 +77,29 @@ class Builder {
     Fill(layer.bias, layer.out_channels, 0.1f);
     Append(std::move(layer));
   }
+  // Strong, so that it does not magnify what backends round differently.
+  void PixelNorm() {
+    Layer layer{.op = Op::kPixelNorm,
+                .out_channels = network_.layers.back().out_channels,
+                .centred = Chance(random_, 50),
+                .epsilon = 0.5f};
+    Fill(layer.weights, layer.out_channels, 1.0f);
+    Fill(layer.bias, layer.out_channels, 0.1f);
+    Append(std::move(layer));
+  }
+  // A convolution of some of the channels, the others behind it.
+  void PartialConv(int kernel_px) {
+    const int of = last(), channels = network_.layers[of].out_channels;
+    const int first = RandomInt(random_, 1, channels - 1);
+    Append({.op = Op::kSlice, .out_channels = first});
+    Conv(first, kernel_px, 1, kernel_px / 2, true);
+    const int convolved = last();
+    Append({.op = Op::kSlice,
+            .inputs = {of},
+            .out_channels = channels - first,
+            .first_channel = first});
+    Append({.op = Op::kConcat, .inputs = {convolved, last()}, .out_channels = channels});
+  }
   void Join(Op op, int first, int second) {
     const int channels = network_.layers[first].out_channels;
     Append({.op = op,
@@ -217,6 +240,10 @@ Network TryRandomNetwork(std::mt19937& random) {
     const int channels = b.network().layers.back().out_channels, kernel_px = Pick(random, {3, 7});
     const int groups = Chance(random, 30) && channels % 4 == 0 ? channels / 4 : channels;
     b.GroupedConv(groups, kernel_px, Chance(random, 50) ? kernel_px / 2 : 0);
+  }
+  if (Chance(random, 20)) b.PixelNorm();
+  if (Chance(random, 20) && b.network().layers.back().out_channels > 1) {
+    b.PartialConv(Pick(random, {3, 9}));
   }
   if (Chance(random, 20)) {  // as much as a valid convolution of 5x5 takes, twice
     b.Pad(RandomInt(random, 1, 4));

@@ -170,6 +170,27 @@ TEST(ReferenceLayersTest, AffineIsAFactorAndAnOffsetForEveryChannel) {
   EXPECT_THAT(Compute(layer, {src}, {0, 0, 2, 1}), ElementsAre(2.5f, 4.5f, -2, -3));
 }
 
+TEST(ReferenceLayersTest, SliceTakesSomeChannels) {
+  Layer layer = MakeLayer(Op::kSlice, 3, 2);
+  layer.first_channel = 1;
+  const Tensor src = MakeTensor({0, 0, 2, 1}, {1, 2, 3, 4, 5, 6});
+  EXPECT_THAT(Compute(layer, {src}, {0, 0, 2, 1}), ElementsAre(3, 4, 5, 6));
+}
+
+TEST(ReferenceLayersTest, PixelNormIsOfEachPixelsChannels) {
+  Layer layer = MakeLayer(Op::kPixelNorm, 2, 2);
+  layer.weights = {1, 10};
+  layer.bias = {0.5f, 0};
+  layer.epsilon = 3;
+  // The first pixel's mean is 2, its variance 1; the second's 5 and 0.
+  const Tensor src = MakeTensor({0, 0, 2, 1}, {1, 5, 3, 5});
+  EXPECT_THAT(Compute(layer, {src}, {0, 0, 2, 1}), ElementsAre(-0.5f + 0.5f, 0.5f, 5, 0));
+  layer.centred = false;
+  layer.epsilon = 11;  // mean squares are 5 and 25
+  const auto rms = Compute(layer, {src}, {0, 0, 2, 1});
+  EXPECT_THAT(rms, Pointwise(FloatEq(), {1 / 4.0f + 0.5f, 5 / 6.0f + 0.5f, 30 / 4.0f, 50 / 6.0f}));
+}
+
 TEST(ReferenceLayersTest, FullyConnected) {
   Layer layer = MakeLayer(Op::kFullyConnected, 2, 2);
   layer.weights = {1, 2, 10, 20};

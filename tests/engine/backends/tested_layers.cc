@@ -38,8 +38,15 @@ Layer MakePad(int channels, int padding_px, PadMode mode) {
   return layer;
 }
 
-Layer MakeAffine(int channels, std::mt19937& random) {
-  Layer layer = MakePlain(Op::kAffine, channels, channels, 1, 0, {0});
+Layer MakeSlice(int in, int first, int out) {
+  Layer layer = MakePlain(Op::kSlice, in, out, 1, 0, {0});
+  layer.first_channel = first;
+  return layer;
+}
+
+// With a factor and an offset for each channel.
+Layer MakeScaling(Op op, int channels, std::mt19937& random) {
+  Layer layer = MakePlain(op, channels, channels, 1, 0, {0});
   std::normal_distribution<float> normal;
   for (int c = 0; c < channels; ++c) {
     layer.weights.push_back(normal(random));
@@ -143,10 +150,24 @@ std::vector<Layer> TestedLayers(std::mt19937& random) {
     for (const PadMode mode : {PadMode::kConstant, PadMode::kReplicate, PadMode::kReflect}) {
       layers.push_back(MakePad(channels, RandomInt(random, 0, 7), mode));
     }
-    layers.push_back(MakeAffine(channels, random));
+    layers.push_back(MakeScaling(Op::kAffine, channels, random));
+    for (const bool centred : {true, false}) {
+      layers.push_back(MakeScaling(Op::kPixelNorm, channels, random));
+      layers.back().centred = centred;
+      layers.back().epsilon = 0.1f;
+    }
     layers.push_back(MakePlain(Op::kAdd, channels, channels, 1, 0, {0, 1}));
     layers.push_back(MakePlain(Op::kMul, channels, channels, 1, 0, {0, 1}));
     layers.push_back(MakePlain(Op::kConcat, channels, channels * 3, 1, 0, {0, 1, 2}));
+  }
+  for (const auto& [in, first, out] : {std::array{64, 0, 16},
+                                       {64, 16, 48},
+                                       {48, 32, 5},
+                                       {20, 3, 17},
+                                       {20, 17, 3},
+                                       {5, 4, 1},
+                                       {4, 1, 3}}) {
+    layers.push_back(MakeSlice(in, first, out));
   }
   for (Layer& layer : layers) SetRandomActivation(layer, random);
   return layers;

@@ -317,6 +317,59 @@ TEST(DisTest, Errors) {
               "'body.0.dw_conv.depthwise.weight' of 6x2x3x3 must be a square kernel");
 }
 
+// One block of 8 channels, of which a 17x17 kernel sees 2, for x2.
+Shapes Plksr(bool real, bool gate) {
+  const std::string block = "feats.1.", mixer = block + (real ? "channel_mixer." : "channe_mixer.");
+  Shapes shapes = ConvShapes("feats.0", 8, 3, 3) + ConvShapes(mixer + "0", 16, 8, 3) +
+                  ConvShapes(mixer + "2", 8, 16, real ? 3 : 1) +
+                  ConvShapes(block + "lk.conv", 2, 2, 17) + ConvShapes(block + "refine", 8, 8, 1);
+  if (gate) shapes = shapes + ConvShapes(block + "attn.f.0", 8, 8, 3);
+  return shapes + ConvShapes(real ? "feats.3" : "feats.2", 12, 8, 3);
+}
+
+TEST(PlksrTest, LargeKernelsSeeTheFirstChannels) {
+  const auto plain = Build(Plksr(false, true));
+  EXPECT_THAT(Ops(plain),
+              ElementsAre(Op::kInput, Op::kConv, Op::kConv, Op::kConv, Op::kSlice, Op::kConv,
+                          Op::kSlice, Op::kConcat, Op::kConv, Op::kMul, Op::kConv, Op::kAdd,
+                          Op::kConv, Op::kPixelShuffle, Op::kResizeNearest, Op::kAdd));
+  EXPECT_EQ(plain->scale, 2);
+  EXPECT_EQ(plain->architecture, "plksr");
+  EXPECT_EQ(plain->layers[2].activation, Activation::kGelu);
+  EXPECT_EQ(plain->layers[6].first_channel, 2);
+  const auto real = Build(Plksr(true, false));
+  ASSERT_TRUE(real.ok()) << real.status();
+  EXPECT_EQ(real->layers[2].activation, Activation::kMish);
+  EXPECT_EQ(real->layers.size(), plain->layers.size() - 2);
+}
+
+// One block of 4 channels, widened to 6 of which 3 are convolved; for x2.
+Shapes Mosr(bool mean_end) {
+  return ConvShapes("gblocks.0", 4, 3, 3) +
+         Shapes{{"gblocks.1.norm.weight", {4}}, {"gblocks.1.norm.bias", {4}}} +
+         ConvShapes("gblocks.1.fc1", 12, 4, 3) + ConvShapes("gblocks.1.conv", 3, 1, 7) +
+         ConvShapes("gblocks.1.fc2", 4, 6, 3) + ConvShapes("gblocks.2", 8, 4, 3) +
+         ConvShapes("gblocks.4", 4, 8, 3) + ConvShapes("gblocks.6", 4, 4, 1) +
+         ConvShapes("shortcut.block.0", 4, 3, 3) + ConvShapes("shortcut.block.2", 4, 4, 3) +
+         ConvShapes("shortcut.conv11", 4, 3, 1) +
+         (mean_end ? ConvShapes("upsampler.in_to_k", 96, 4, 3)
+                   : ConvShapes("upsampler.0", 12, 4, 3));
+}
+
+TEST(MosrTest, MeansOfResultsAreOneConvolution) {
+  for (const bool mean_end : {false, true}) {
+    const auto network = Build(Mosr(mean_end));
+    ASSERT_TRUE(network.ok()) << network.status();
+    EXPECT_EQ(network->scale, 2);
+    EXPECT_EQ(network->layers[2].op, Op::kPixelNorm);
+    const Layer& end = network->layers[network->layers.size() - 2];
+    EXPECT_EQ(end.weights, std::vector<float>(12 * 4 * 9, 0.5f));
+  }
+  Shapes shapes = Mosr(true);
+  shapes[shapes.size() - 2].shape[0] = 97;
+  ExpectError(Build(shapes), absl::StatusCode::kInvalidArgument, "of 97x4x3x3 must be of 96x4x3x3");
+}
+
 // What the published files of an architecture that is refused have among their tensors.
 struct Refused {
   const char* message;
@@ -325,22 +378,16 @@ struct Refused {
 
 TEST(ArchitecturesTest, WhatIsMissingIsNamed) {
   const Refused kRefused[] = {
-      {"PLKSR, which needs large kernels on some",
-       {"feats.0.weight", "feats.1.channe_mixer.0.weight", "feats.1.lk.conv.weight",
-        "feats.1.refine.weight"}},
-      {"RealPLKSR, which needs group normalisation over the whole image",
+      {"RealPLKSR, which needs group normalisation: two passes over the whole image",
        {"feats.0.weight", "feats.1.channel_mixer.0.weight", "feats.1.lk.conv.weight",
         "feats.1.attn.f.0.weight", "feats.1.norm.weight", "feats.1.refine.weight"}},
       {"RealPLKSR with DySample, which needs DySample: where it looks",
        {"feats.0.weight", "feats.1.channel_mixer.0.weight", "feats.1.lk.conv.weight",
         "feats.1.norm.weight", "to_img.init_pos", "to_img.offset.weight"}},
-      {"MoSR, which needs layer normalisation of each pixel",
-       {"gblocks.0.weight", "gblocks.1.norm.weight", "gblocks.1.fc1.weight",
-        "gblocks.1.conv.weight", "gblocks.1.fc2.weight", "upsampler.0.weight"}},
       {"MoSR with DySample, which needs DySample",
        {"gblocks.0.weight", "gblocks.1.norm.weight", "upsampler.init_pos",
         "upsampler.offset.weight"}},
-      {"MoESR, which needs layer normalisation",
+      {"MoESR, which needs kernels that are not square",
        {"in_to_dim.weight", "blocks.0.blocks.0.gamma", "blocks.0.blocks.0.norm.weight",
         "blocks.0.blocks.0.conv.dwconv_hw.weight"}},
       {"OmniSR, which needs attention (products",
@@ -385,15 +432,13 @@ TEST(ArchitecturesTest, WhatIsMissingIsNamed) {
        {"sft.weight", "UFONE.0.ITLs.0.attn.temperature", "conv_after_body.weight"}},
       {"SCUNet, which needs attention",
        {"m_head.0.weight", "m_body.0.trans_block.ln1.weight", "m_tail.0.weight"}},
-      {"SAFMN, which needs layer normalisation of each pixel, and pooling",
+      {"SAFMN, which needs max pooling to several sizes",
        {"to_feat.weight", "feats.0.norm1.weight", "feats.0.safm.mfr.0.weight",
         "feats.0.safm.aggr.weight", "to_img.0.weight"}},
       {"SeemoRe, which needs a choice of convolutions",
        {"conv_1.weight", "conv_2.weight", "norm.weight", "upsampler.0.weight",
         "body.0.local_block.norm_1.weight",
         "body.0.local_block.block.moe_layer.experts.0.conv_1.weight"}},
-      {"NAFNet, which needs layer normalisation",
-       {"intro.weight", "middle_blks.0.beta", "middle_blks.0.sca.1.weight", "ending.weight"}},
       {"Swift-SRGAN, which needs batch normalisation",
        {"initial.cnn.depthwise.weight", "final_conv.pointwise.weight"}},
   };

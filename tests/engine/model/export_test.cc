@@ -70,8 +70,12 @@ class ExportTest : public ::testing::Test {
 TEST_F(ExportTest, NcnnReadsBackAsTheSame) {
   for (int i = 0; i < kNetworks; ++i) {
     const Network network = test::RandomNetwork(random_);
-    const NcnnFilePair files = ExportNcnn(network);
-    ExpectSame(network, ParseNcnn(files.param, files.bin));
+    const absl::StatusOr<NcnnFilePair> files = ExportNcnn(network);
+    if (files.ok()) {
+      ExpectSame(network, ParseNcnn(files->param, files->bin));
+    } else {
+      EXPECT_EQ(files.status().code(), absl::StatusCode::kUnimplemented) << files.status();
+    }
   }
 }
 
@@ -87,7 +91,7 @@ TEST(NcnnExportTest, FloatsAreWrittenAsFloats) {
                      .activation = Activation::kClip,
                      .clip_min = 0,
                      .clip_max = 1}};
-  const std::string param = ExportNcnn(network).param;
+  const std::string param = ExportNcnn(network)->param;
   EXPECT_THAT(param, HasSubstr("0=1 1=2.000000000e+00 2=2.000000000e+00"));
   EXPECT_THAT(param, HasSubstr("0=0.000000000e+00 1=1.000000000e+00"));
 }

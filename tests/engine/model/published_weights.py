@@ -352,6 +352,89 @@ class Espcn(nn.Module):
         return F.pixel_shuffle(getattr(self, f"conv{self.convs}")(x), self.scale)
 
 
+class Plksr(nn.Module):
+    """PLKSR (GELU) and RealPLKSR without normalisations (Mish, and a dropout before the end)."""
+
+    def __init__(self, scale, blocks=2, width=32, kernel=17, real=False, gate=True):
+        super().__init__()
+        self.scale = scale
+        def conv(inputs=width, outputs=width, side=3):
+            return nn.Conv2d(inputs, outputs, side, padding=side // 2)
+        def block():
+            module = nn.Module()
+            mixer = nn.Sequential(conv(width, 2 * width), nn.Mish() if real else nn.GELU(),
+                                  conv(2 * width, width, 3 if real else 1))
+            setattr(module, "channel_mixer" if real else "channe_mixer", mixer)
+            module.lk = nn.Module()
+            module.lk.conv = conv(width // 4, width // 4, kernel)
+            module.attn = nn.Module()
+            if gate:
+                module.attn.f = nn.Sequential(conv(), nn.Sigmoid())
+            module.refine = conv(side=1)
+            def forward(x):
+                y = mixer(x)
+                y[:, :width // 4] = module.lk.conv(y[:, :width // 4])
+                y = y * module.attn.f(y) if gate else y
+                return module.refine(y) + x
+            module.forward = forward
+            return module
+        self.feats = nn.Sequential(conv(3), *[block() for _ in range(blocks)], *[nn.Dropout2d(0)] * real,
+                                   conv(width, 3 * scale ** 2))
+
+    def forward(self, x):
+        y = self.feats(x) + torch.repeat_interleave(x, self.scale ** 2, dim=1)
+        return F.pixel_shuffle(y, self.scale)
+
+
+class LayerNorm(nn.Module):
+    """Of each pixel over its channels."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.randn(width)), nn.Parameter(torch.randn(width))
+
+    def forward(self, x):
+        x = x - x.mean(1, keepdim=True)
+        x = x / torch.sqrt(x.pow(2).mean(1, keepdim=True) + 1e-6)
+        return self.weight[:, None, None] * x + self.bias[:, None, None]
+
+
+class Mosr(nn.Module):
+    def __init__(self, scale, blocks=2, width=24, convolved=24, mean_end=False):
+        super().__init__()
+        self.scale, self.mean_end = scale, mean_end
+        hidden = width * 3 // 2
+        def conv(inputs=width, outputs=width, side=3, **options):
+            return nn.Conv2d(inputs, outputs, side, padding=side // 2, **options)
+        def block():
+            module = nn.Module()
+            module.norm, module.fc1, module.fc2 = LayerNorm(width), conv(width, 2 * hidden), conv(hidden, width)
+            module.conv = conv(convolved, convolved, 7, groups=convolved)
+            def forward(x):
+                g, i, c = torch.split(module.fc1(module.norm(x)), [hidden, hidden - convolved, convolved], dim=1)
+                y = module.fc2(F.mish(g) * torch.cat((i, module.conv(c)), dim=1))
+                return F.mish(y) + (x - 0.5)
+            module.forward = forward
+            return module
+        self.gblocks = nn.Sequential(conv(3), *[block() for _ in range(blocks)], conv(width, 2 * width), nn.Mish(),
+                                     conv(2 * width, width), nn.Mish(), conv(side=1))
+        self.shortcut = nn.Module()
+        self.shortcut.block = nn.Sequential(conv(3), nn.Mish(), conv(), nn.Mish())
+        self.shortcut.conv11 = conv(3, side=1)
+        if mean_end:
+            self.upsampler = nn.Module()
+            self.upsampler.in_to_k = conv(width, 8 * 3 * scale ** 2)
+        else:
+            self.upsampler = nn.Sequential(conv(width, 3 * scale ** 2), nn.PixelShuffle(scale))
+
+    def forward(self, x):
+        y = self.gblocks(x) + (self.shortcut.block(x) + self.shortcut.conv11(x) - 0.5)
+        if not self.mean_end:
+            return self.upsampler(y)
+        y = self.upsampler.in_to_k(y)
+        return F.pixel_shuffle(y.reshape(1, 8, -1, *y.shape[2:]).mean(dim=1), self.scale)
+
+
 # Ways to write the tensors of a file of weights.
 
 def views_of_one(tensors):
@@ -434,6 +517,11 @@ NETWORKS = {
     "dis-x3-depthwise": (lambda: Dis(3, 4, 24, depthwise=True), (13, 18), ONE_KIND),
     "dis-x1": (lambda: Dis(1, 3, 16), (14, 19), ONE_KIND),
     "dis-luma-x2": (lambda: Luma(Dis(2, 2, 16, depthwise=True, planes=1), 2), (12, 17), ONE_KIND),
+    "plksr-x4": (lambda: Plksr(4, width=64), (15, 20), ONE_KIND),
+    "real-plksr-x2": (lambda: Plksr(2, kernel=13, real=True), (21, 13), ONE_KIND),
+    "real-plksr-x3-small": (lambda: Plksr(3, width=16, real=True, gate=False), (5, 9), ONE_KIND),
+    "mosr-x4": (lambda: Mosr(4, width=64, convolved=64), (13, 17), ONE_KIND),
+    "mosr-x2-mean": (lambda: Mosr(2, convolved=12, mean_end=True), (14, 19), ONE_KIND),
     "cunet-x1": (lambda: Cunet(1), (21, 26), ONE_KIND),
     "cunet-x2": (lambda: Cunet(2), (21, 26), EVERY_KIND),
     "cugan-x3": (lambda: Cunet(3), (21, 26), ONE_KIND),

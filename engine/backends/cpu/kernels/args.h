@@ -149,6 +149,23 @@ struct DepthwiseArgs {
   EpilogueArgs epilogue;
 };
 
+// Pixels of a row, each to be normalised over its channels; between tensors of one layout.
+struct PixelNormArgs {
+  const float* src_row;  // plane 0, at the first pixel
+  size_t src_plane_stride;
+  float* dst_row;
+  size_t dst_plane_stride;
+  int planes;
+  int channels;
+  int width_px;
+  // One for each channel of the planes, zeros where a layer has none.
+  const float* weights;
+  const float* bias;
+  const float* last_plane;  // of the last plane's channels: 1, or 0 where there is none
+  float epsilon;
+  bool centred;
+};
+
 struct DepthwiseVariants {
   void (*plain)(const DepthwiseArgs& args);  // stride 1
   void (*strided)(const DepthwiseArgs& args);

@@ -182,6 +182,22 @@ void ConcatRow(const Layer& /*layer*/, std::span<const Tensor> src, const Tensor
   }
 }
 
+void SliceRow(const Layer& layer, std::span<const Tensor> src, const Tensor& dst, int y, int x,
+              int width_px) {
+  const Tensor& in = src[0];
+  ZeroPadding(dst, y, x, width_px);
+  const bool aligned = in.blocked() && dst.blocked() && layer.first_channel % kPlaneChannels == 0;
+  const int step = aligned ? kPlaneChannels : 1;
+  for (int c = 0; c < dst.channels; c += step) {
+    const float* from = in.At(y, x) + ChannelOffset(in, layer.first_channel + c);
+    float* to = dst.At(y, x) + ChannelOffset(dst, c);
+    const int run = std::min(step, dst.channels - c);
+    for (int n = 0; n < width_px; ++n, from += in.pixel_stride, to += dst.pixel_stride) {
+      std::copy_n(from, run, to);
+    }
+  }
+}
+
 void PadRow(const Layer& layer, std::span<const Tensor> src, const Tensor& dst, int y, int x,
             int width_px) {
   const Tensor& in = src[0];
@@ -241,6 +257,8 @@ RowFunction RowFunctionOf(Op op) {
       return &CombineRow<true>;
     case Op::kConcat:
       return &ConcatRow;
+    case Op::kSlice:
+      return &SliceRow;
     case Op::kCrop:
     case Op::kActivation:
       return &CropRow;

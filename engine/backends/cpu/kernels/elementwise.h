@@ -1,5 +1,5 @@
-// Layers that move or combine values: pixel shuffle, resizes, add, mul, concat, crop, pad, affine
-// and lone activations, on any tensors. They cost next to nothing beside convolutions.
+// Layers that move or combine values: pixel shuffle, resizes, add, mul, concat, slice, crop, pad,
+// affine and lone activations, on any tensors. They cost next to nothing beside convolutions.
 #pragma once
 
 #include <memory>

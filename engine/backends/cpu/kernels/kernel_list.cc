@@ -7,6 +7,7 @@
 #include "engine/backends/cpu/kernels/direct_int16.h"
 #include "engine/backends/cpu/kernels/elementwise.h"
 #include "engine/backends/cpu/kernels/multiply_half.h"
+#include "engine/backends/cpu/kernels/pixel_norm.h"
 #include "engine/backends/cpu/kernels/shift_add.h"
 #include "engine/backends/cpu/kernels/transposed.h"
 #include "engine/backends/cpu/kernels/winograd.h"
@@ -64,6 +65,7 @@ constexpr KernelEntry kKernels[] = {
     {{"direct", kFuseSum}, &DirectSupports, &MakeDirect},
     {{"transposed", kFuseSum}, &TransposedSupports, &MakeTransposed},
     {{"depthwise"}, &DepthwiseSupports, &MakeDepthwise},
+    {{"pixel_norm"}, &PixelNormSupports, &MakePixelNorm},
     {{"grouped", kFuseSum}, &GroupedSupports, &MakeGrouped},
 #ifdef UPSCALED_VNNI
     {{"multiply_half"},

@@ -27,7 +27,8 @@ struct ActivationParams {
   float clip_min = 0, clip_max = 0;
 };
 
-// A plane's constants, in this order: 8 biases, 8 slopes of negative values, 8 factors (kAffine).
+// A plane's constants, in this order: 8 biases, 8 slopes of negative values, 8 factors (kAffine,
+// kPixelNorm).
 inline constexpr int kPlaneConstants = 3 * kPlaneChannels;
 inline constexpr int kSlopes = kPlaneChannels, kFactors = 2 * kPlaneChannels;
 

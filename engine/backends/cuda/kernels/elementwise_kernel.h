@@ -119,6 +119,41 @@ UPSCALED_DEVICE void Concatenate(const ElementwiseParams& params, const PlanePix
   }
 }
 
+template <typename Storage>
+UPSCALED_DEVICE void Slice(const ElementwiseParams& params, const PlanePixel& at,
+                           float (&values)[kPlaneChannels]) {
+#pragma unroll
+  for (int i = 0; i < kPlaneChannels; ++i) {
+    const int channel = at.plane * kPlaneChannels + i;
+    if (channel < params.dst.channels) {
+      values[i] =
+          LoadChannel<Storage>(params.src0, at.tile, params.sliced_channel + channel, at.x, at.y);
+    }
+  }
+}
+
+// Each thread finds the pixel's means again, of all its planes.
+template <typename Storage>
+UPSCALED_DEVICE void NormalisePixel(const ElementwiseParams& params, const PlanePixel& at,
+                                    const float* constants, float (&values)[kPlaneChannels]) {
+  const int channels = params.src0.channels;
+  float mean = 0, square = 0;
+  for (int c = 0; params.centred && c < channels; ++c) {
+    mean += LoadChannel<Storage>(params.src0, at.tile, c, at.x, at.y);
+  }
+  mean /= static_cast<float>(channels);
+  for (int c = 0; c < channels; ++c) {
+    const float difference = LoadChannel<Storage>(params.src0, at.tile, c, at.x, at.y) - mean;
+    square = fmaf(difference, difference, square);
+  }
+  const float deviation = sqrtf(square / static_cast<float>(channels) + params.epsilon);
+  LoadPlane<Storage>(params.src0, at, at.x, at.y, values);
+#pragma unroll
+  for (int i = 0; i < kPlaneChannels; ++i) {
+    values[i] = fmaf((values[i] - mean) / deviation, constants[kFactors + i], constants[i]);
+  }
+}
+
 // The values of the result, before its activation; zero where a layer has no channel.
 template <typename Storage>
 UPSCALED_DEVICE void ComputeElements(const ElementwiseParams& params, const PlanePixel& at,
@@ -162,6 +197,12 @@ UPSCALED_DEVICE void ComputeElements(const ElementwiseParams& params, const Plan
       break;
     case ElementwiseKind::kPixelShuffle:
       ShufflePixels<Storage>(params, at, values);
+      break;
+    case ElementwiseKind::kSlice:
+      Slice<Storage>(params, at, values);
+      break;
+    case ElementwiseKind::kPixelNorm:
+      NormalisePixel<Storage>(params, at, constants, values);
       break;
     case ElementwiseKind::kConcat:
       Concatenate<Storage>(params, at, values);

@@ -28,6 +28,10 @@ std::optional<ElementwiseKind> KindOf(Op op) {
       return ElementwiseKind::kPixelShuffle;
     case Op::kConcat:
       return ElementwiseKind::kConcat;
+    case Op::kSlice:
+      return ElementwiseKind::kSlice;
+    case Op::kPixelNorm:
+      return ElementwiseKind::kPixelNorm;
     default:
       return std::nullopt;
   }
@@ -58,6 +62,9 @@ ElementwiseParams ElementwiseOf(const Layer& layer, bool one_pixel) {
   params.factor = layer.factor;
   params.crop_px = layer.crop_px;
   params.padding_px = layer.padding_px;
+  params.sliced_channel = layer.first_channel;
+  params.centred = layer.centred;
+  params.epsilon = layer.epsilon;
   params.pad = PadKindOf(layer.pad_mode);
   params.pad_value = layer.pad_value;
   params.activation = ActivationOf(layer);

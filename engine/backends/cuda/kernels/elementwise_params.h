@@ -18,6 +18,8 @@ enum class ElementwiseKind : uint8_t {
   kResizeBilinear,
   kPad,
   kPixelShuffle,
+  kSlice,
+  kPixelNorm,
   kConcat,  // src0 alone, its channels from first_channel of the result on; one launch an input
 };
 
@@ -30,7 +32,10 @@ struct ElementwiseParams {
   int padding_px = 0;
   PadKind pad = PadKind::kConstant;
   float pad_value = 0;
-  int first_channel = 0;
+  int sliced_channel = 0;  // kSlice: src0's first
+  bool centred = true;     // kPixelNorm, as the next
+  float epsilon = 0;
+  int first_channel = 0;  // kConcat
   ActivationParams activation;
   const float* constants = nullptr;  // PackConstants on the device, 16-byte aligned
   TensorView src0, src1;

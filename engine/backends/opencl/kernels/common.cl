@@ -34,7 +34,7 @@ int pixel_at(int4 rect, int plane, int x, int y) {
       __global const float *restrict constants, const int activation, const float clip_min, \
       const float clip_max
 
-// Three float8 a plane: what kAffine multiplies with, the bias, the slopes of negative values.
+// Three float8 a plane: what kAffine and kPixelNorm multiply with, the bias, the slopes of negative values.
 #define FACTOR(plane) vload8((plane)*3, constants)
 #define BIAS(plane) vload8((plane)*3 + 1, constants)
 #define SLOPE(plane) vload8((plane)*3 + 2, constants)

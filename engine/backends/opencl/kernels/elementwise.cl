@@ -134,6 +134,46 @@ __kernel void pixel_shuffle(SOURCE(0), RESULT_PARAMETERS, const int factor, cons
   WRITE(vload8(0, lane));
 }
 
+__kernel void slice(SOURCE(0), RESULT_PARAMETERS, const int first, const int channels) {
+  ITEM
+  if (first % 8 == 0) {
+    WRITE(LOAD8(pixel_at(rect0, plane + first / 8, x, y), src0));
+    return;
+  }
+  float lane[8];
+  for (int i = 0; i < 8; ++i) {
+    const int channel = plane * 8 + i;
+    lane[i] = channel < channels ? channel_at(src0, rect0, first + channel, x, y) : 0.0f;
+  }
+  WRITE(vload8(0, lane));
+}
+
+float sum_of_lanes(float8 v) {
+  const float4 four = v.lo + v.hi;
+  const float2 two = four.lo + four.hi;
+  return two.x + two.y;
+}
+
+// Each item finds the pixel's means again, of all its planes.
+__kernel void pixel_norm(SOURCE(0), RESULT_PARAMETERS, const int channels, const int centred,
+                         const float epsilon) {
+  ITEM
+  const int8 lanes = (int8)(0, 1, 2, 3, 4, 5, 6, 7);
+  float8 sum = 0.0f, squares = 0.0f;
+  for (int p = 0; centred && p < planes; ++p) {
+    const float8 value = LOAD8(pixel_at(rect0, p, x, y), src0);
+    sum += select((float8)(0.0f), value, lanes + p * 8 < (int8)(channels));
+  }
+  const float8 mean = sum_of_lanes(sum) / (float)channels;
+  for (int p = 0; p < planes; ++p) {
+    const float8 difference = LOAD8(pixel_at(rect0, p, x, y), src0) - mean;
+    const float8 there = select((float8)(0.0f), difference, lanes + p * 8 < (int8)(channels));
+    squares = fma(there, there, squares);
+  }
+  const float deviation = sqrt(sum_of_lanes(squares) / (float)channels + epsilon);
+  WRITE((READ(0, x, y) - mean) / deviation * FACTOR(plane) + BIAS(plane));
+}
+
 // One input of a concatenation, its channels from `first` of the result on. Planes count from the
 // one that holds `first`. The last plane is filled up with zeros: the next input overwrites them.
 __kernel void concat(SOURCE(0), RESULT_PARAMETERS, const int first, const int channels) {

@@ -2,6 +2,7 @@
 #include "tests/engine/backends/cuda/host_kernels.h"
 
 #include <atomic>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -243,6 +244,19 @@ float ElementOf(const ElementwiseParams& params, Precision precision, int tile, 
     case ElementwiseKind::kPixelShuffle: {
       const int f = params.factor;
       return read(params.src0, (c * f + y % f) * f + x % f, x / f, y / f);
+    }
+    case ElementwiseKind::kSlice:
+      return read(params.src0, params.sliced_channel + c, x, y);
+    case ElementwiseKind::kPixelNorm: {
+      const int channels = params.src0.channels;
+      double mean = 0, square = 0;
+      for (int i = 0; params.centred && i < channels; ++i) mean += read(params.src0, i, x, y);
+      mean /= channels;
+      for (int i = 0; i < channels; ++i) square += std::pow(read(params.src0, i, x, y) - mean, 2);
+      const double normal =
+          (read(params.src0, c, x, y) - mean) / std::sqrt(square / channels + params.epsilon);
+      return static_cast<float>(normal * ConstantAt(params.constants, c, kFactors) +
+                                ConstantAt(params.constants, c, 0));
     }
     case ElementwiseKind::kConcat:
       return read(params.src0, c - params.first_channel, x, y);

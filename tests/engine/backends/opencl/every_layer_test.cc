@@ -61,6 +61,18 @@ class EveryLayerTest : public ::testing::TestWithParam<Precision> {
     affine.weights.assign(10, 0.5f);
     affine.bias.assign(10, 0.25f);
     Append(affine);
+    for (const bool centred : {true, false}) {
+      affine.op = Op::kPixelNorm;
+      affine.centred = centred;
+      affine.epsilon = 0.1f;
+      Append(affine);
+    }
+    const int whole = static_cast<int>(network_.layers.size()) - 1;
+    Layer slice = MakePlain(Op::kSlice, 10, 8, 1, 0, {});
+    slice.first_channel = 2;
+    const int behind = Append(slice);
+    slice = MakePlain(Op::kSlice, 10, 2, 1, 0, {});
+    Append(MakePlain(Op::kConcat, 8, 10, 1, 0, {}), {behind, Append(slice, {whole})});
     Layer pad = MakePlain(Op::kPad, 10, 10, 1, 0, {});
     pad.padding_px = 2;
     pad.pad_mode = PadMode::kReflect;
