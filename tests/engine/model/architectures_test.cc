@@ -10,21 +10,23 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/model/loader_checks.h"
+#include "tests/engine/model/published_shapes.h"
 #include "tests/engine/model/weights_files.h"
 
 namespace upscaled {
 namespace {
 
+using test::ArtCnn;
+using test::Compact;
 using test::ConvShapes;
-using test::NamedShape;
+using test::Dis;
+using test::Esrgan;
+using test::Mosr;
+using test::Plksr;
+using test::Shapes;
+using test::Span;
+using test::operator+;
 using ::testing::ElementsAre;
-
-using Shapes = std::vector<NamedShape>;
-
-Shapes operator+(Shapes a, const Shapes& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
 
 absl::StatusOr<Network> Build(const Shapes& shapes, std::string_view architecture = "") {
   const auto file = ParseSafetensors(test::SafetensorsOf(shapes));
@@ -39,11 +41,6 @@ std::vector<Op> Ops(const absl::StatusOr<Network>& network) {
     for (const Layer& layer : network->layers) ops.push_back(layer.op);
   }
   return ops;
-}
-
-Shapes Compact(int scale, bool prelu) {
-  const Shapes slopes = prelu ? Shapes{{"body.1.weight", {4}}} : Shapes{};
-  return ConvShapes("body.0", 4, 3, 3) + slopes + ConvShapes("body.2", 3 * scale * scale, 4, 3);
 }
 
 TEST(CompactTest, IsRecognised) {
@@ -134,22 +131,6 @@ TEST(CompactTest, Errors) {
               "there is no architecture 'compact2', there are 'esrgan', 'compact'");
 }
 
-// One block of 4 channels that grows by 2.
-Shapes Esrgan(int planes, int ups) {
-  Shapes shapes = ConvShapes("conv_first", 4, planes, 3);
-  for (int dense = 1; dense <= 3; ++dense) {
-    for (int i = 1; i <= 5; ++i) {
-      shapes = shapes + ConvShapes(absl::StrCat("body.0.rdb", dense, ".conv", i), i < 5 ? 2 : 4,
-                                   4 + 2 * (i - 1), 3);
-    }
-  }
-  shapes = shapes + ConvShapes("conv_body", 4, 4, 3);
-  for (int i = 1; i <= ups; ++i) {
-    shapes = shapes + ConvShapes(absl::StrCat("conv_up", i), 4, 4, 3);
-  }
-  return shapes + ConvShapes("conv_hr", 4, 4, 3) + ConvShapes("conv_last", 3, 4, 3);
-}
-
 TEST(EsrganTest, ScaleAndAlignmentFollowFromTheShapes) {
   struct Expected {
     int planes, ups, scale, align_px;
@@ -206,25 +187,6 @@ TEST(EsrganTest, Errors) {
               "lacks the tensor 'body.0.rdb1.conv4.weight'");
 }
 
-Shapes Conv3xc(const std::string& name, int64_t out, int64_t in) {
-  return ConvShapes(name + ".sk", out, in, 1) + ConvShapes(name + ".conv.0", 2 * in, in, 1) +
-         ConvShapes(name + ".conv.1", 2 * out, 2 * in, 3) +
-         ConvShapes(name + ".conv.2", out, 2 * out, 1) +
-         ConvShapes(name + ".eval_conv", out, in, 3);
-}
-
-Shapes Span(int64_t width, bool norm) {
-  Shapes shapes = Conv3xc("conv_1", width, 3) + Conv3xc("conv_2", width, width);
-  for (int block = 1; block <= 6; ++block) {
-    for (const char* conv : {".c1_r", ".c2_r", ".c3_r"}) {
-      shapes = shapes + Conv3xc(absl::StrCat("block_", block, conv), width, width);
-    }
-  }
-  if (!norm) shapes = shapes + Shapes{{"no_norm", {1}}};
-  return shapes + ConvShapes("conv_cat", width, 4 * width, 1) +
-         ConvShapes("upsampler.0", 12, width, 3);
-}
-
 TEST(SpanTest, FourConvolutionsAreOne) {
   const auto network = Build(Span(1, false));
   ASSERT_TRUE(network.ok()) << network.status();
@@ -245,15 +207,6 @@ TEST(SpanTest, FourConvolutionsAreOne) {
 TEST(SpanTest, Errors) {
   ExpectError(Build(Span(97, false)), absl::StatusCode::kInvalidArgument,
               "to 97, must be 1..96 outside");
-}
-
-// One block of 4 channels.
-Shapes ArtCnn(int planes, int scale) {
-  Shapes shapes = ConvShapes("conv0", 4, planes, 3) + ConvShapes("res_block.1", 4, 4, 3);
-  for (const char* conv : {"0.0", "1.0", "2"}) {
-    shapes = shapes + ConvShapes(absl::StrCat("res_block.0.conv.", conv), 4, 4, 3);
-  }
-  return shapes + ConvShapes("depth_to_space.upscale.0", planes * scale * scale, 4, 3);
 }
 
 TEST(ArtCnnTest, OfLumaTheColourIsResizedBeside) {
@@ -280,21 +233,6 @@ TEST(ArtCnnTest, Errors) {
               "lacks the tensor 'res_block.1.weight'");
 }
 
-// One depthwise block of 6 channels, and so many stages of x2.
-Shapes Dis(int stages) {
-  Shapes shapes = ConvShapes("head", 6, 3, 3) + ConvShapes("fusion", 6, 6, 3) +
-                  ConvShapes("tail", 3, 6, 3) +
-                  Shapes{{"head_act.weight", {6}},
-                         {"body.0.act.weight", {6}},
-                         {"body.0.dw_conv.depthwise.weight", {6, 1, 3, 3}},
-                         {"body.0.dw_conv.pointwise.weight", {6, 6, 1, 1}}};
-  for (int i = 0; i < stages; ++i) {
-    const std::string name = stages == 1 ? "upsampler" : absl::StrCat("upsampler.", i);
-    shapes = shapes + ConvShapes(name + ".conv", 24, 6, 3) + Shapes{{name + ".act.weight", {6}}};
-  }
-  return shapes;
-}
-
 TEST(DisTest, ScaleFollowsFromTheStages) {
   for (const int stages : {0, 1, 2, 3}) {
     const auto network = Build(Dis(stages));
@@ -317,16 +255,6 @@ TEST(DisTest, Errors) {
               "'body.0.dw_conv.depthwise.weight' of 6x2x3x3 must be a square kernel");
 }
 
-// One block of 8 channels, of which a 17x17 kernel sees 2, for x2.
-Shapes Plksr(bool real, bool gate) {
-  const std::string block = "feats.1.", mixer = block + (real ? "channel_mixer." : "channe_mixer.");
-  Shapes shapes = ConvShapes("feats.0", 8, 3, 3) + ConvShapes(mixer + "0", 16, 8, 3) +
-                  ConvShapes(mixer + "2", 8, 16, real ? 3 : 1) +
-                  ConvShapes(block + "lk.conv", 2, 2, 17) + ConvShapes(block + "refine", 8, 8, 1);
-  if (gate) shapes = shapes + ConvShapes(block + "attn.f.0", 8, 8, 3);
-  return shapes + ConvShapes(real ? "feats.3" : "feats.2", 12, 8, 3);
-}
-
 TEST(PlksrTest, LargeKernelsSeeTheFirstChannels) {
   const auto plain = Build(Plksr(false, true));
   EXPECT_THAT(Ops(plain),
@@ -341,19 +269,6 @@ TEST(PlksrTest, LargeKernelsSeeTheFirstChannels) {
   ASSERT_TRUE(real.ok()) << real.status();
   EXPECT_EQ(real->layers[2].activation, Activation::kMish);
   EXPECT_EQ(real->layers.size(), plain->layers.size() - 2);
-}
-
-// One block of 4 channels, widened to 6 of which 3 are convolved; for x2.
-Shapes Mosr(bool mean_end) {
-  return ConvShapes("gblocks.0", 4, 3, 3) +
-         Shapes{{"gblocks.1.norm.weight", {4}}, {"gblocks.1.norm.bias", {4}}} +
-         ConvShapes("gblocks.1.fc1", 12, 4, 3) + ConvShapes("gblocks.1.conv", 3, 1, 7) +
-         ConvShapes("gblocks.1.fc2", 4, 6, 3) + ConvShapes("gblocks.2", 8, 4, 3) +
-         ConvShapes("gblocks.4", 4, 8, 3) + ConvShapes("gblocks.6", 4, 4, 1) +
-         ConvShapes("shortcut.block.0", 4, 3, 3) + ConvShapes("shortcut.block.2", 4, 4, 3) +
-         ConvShapes("shortcut.conv11", 4, 3, 1) +
-         (mean_end ? ConvShapes("upsampler.in_to_k", 96, 4, 3)
-                   : ConvShapes("upsampler.0", 12, 4, 3));
 }
 
 TEST(MosrTest, MeansOfResultsAreOneConvolution) {

@@ -341,6 +341,47 @@ TEST(OnnxLoaderTest, EveryWayToCrop) {
               "node 1 'the_out' (Relu): input 0 is an unfinished crop of one axis");
 }
 
+TEST(OnnxLoaderTest, SliceOfChannels) {
+  struct Case {
+    int64_t start, end;
+    int first, channels;
+  };
+  for (const Case& c : {Case{2, INT64_MAX, 2, 6}, Case{0, 5, 0, 5}, Case{-3, -1, 5, 2}}) {
+    const auto network = Parse(WithConv(8)
+                                   .Add(OnnxNode("Slice", {"y"}, "z")
+                                            .Ints("starts", {c.start})
+                                            .Ints("ends", {c.end})
+                                            .Ints("axes", {1}))
+                                   .Kernel("w2", 3, c.channels, 1)
+                                   .Add({"Conv", {"z", "w2"}, "out"}));
+    ASSERT_TRUE(network.ok()) << network.status();
+    ASSERT_THAT(OpsOf(*network), ElementsAre(Op::kInput, Op::kConv, Op::kSlice, Op::kConv));
+    EXPECT_EQ(network->layers[2].first_channel, c.first);
+    EXPECT_EQ(network->layers[2].out_channels, c.channels);
+  }
+}
+
+TEST(OnnxLoaderTest, NormalisationAlongChannels) {
+  for (const bool centred : {true, false}) {
+    OnnxFile file = OnnxFile().Floats("s", {3}, {1, 2, 3}).Floats("b", {3}, {4, 5, 6});
+    file.Add(OnnxNode("Transpose", {"x"}, "last").Ints("perm", {0, 2, 3, 1}));
+    std::vector<std::string> inputs = {"last", "s"};
+    if (centred) inputs.emplace_back("b");
+    file.Add(OnnxNode(centred ? "LayerNormalization" : "RMSNormalization", inputs, "normal")
+                 .Int("axis", -1)
+                 .Float("epsilon", 0.25f));
+    file.Add(OnnxNode("Transpose", {"normal"}, "out").Ints("perm", {0, 3, 1, 2}));
+    const auto network = Parse(file);
+    ASSERT_TRUE(network.ok()) << network.status();
+    ASSERT_THAT(OpsOf(*network), ElementsAre(Op::kInput, Op::kPixelNorm));
+    const Layer& norm = network->layers[1];
+    EXPECT_EQ(norm.centred, centred);
+    EXPECT_EQ(norm.epsilon, 0.25f);
+    EXPECT_THAT(norm.weights, ElementsAre(1, 2, 3));
+    EXPECT_EQ(norm.bias, centred ? std::vector<float>({4, 5, 6}) : std::vector<float>(3));
+  }
+}
+
 TEST(OnnxLoaderTest, SqueezeAndExcite) {
   // By convolutions of 1x1, and by Gemm behind a reshape; pooled in both ways.
   OnnxFile by_conv = WithConv(4).Kernel("v", 2, 4, 1).Kernel("u", 4, 2, 1).Kernel("last", 3, 4, 1);
@@ -657,12 +698,40 @@ const FileDefect kFileDefects[] = {
                  .Ints("steps", {2, 2}));
      },
      kUnimplemented, "steps [2, 2] are not supported"},
-    {"SliceChannels",
+    {"SliceChannelsAndRows",
      [](OnnxFile& f) {
-       f.Add(
-           OnnxNode("Slice", {"x"}, "out").Ints("starts", {1}).Ints("ends", {2}).Ints("axes", {1}));
+       f.Add(OnnxNode("Slice", {"x"}, "out")
+                 .Ints("starts", {1, 1})
+                 .Ints("ends", {2, -1})
+                 .Ints("axes", {1, 2}));
      },
-     kUnimplemented, "starts [1] ends [2] axes [1] steps [] are not supported, must cut the same"},
+     kUnimplemented, "starts [1, 1] ends [2, -1] axes [1, 2] steps [] are not supported, must cut"},
+    {"SliceNothing",
+     [](OnnxFile& f) {
+       f.Add(OnnxNode("Slice", {"x"}, "out")
+                 .Ints("starts", {2})
+                 .Ints("ends", {-1})
+                 .Ints("axes", {1}));
+     },
+     kInvalidArgument, "takes the channels from 2 to before -1 of 3, which are none"},
+    {"LayerNormalizationOfPlanes",
+     [](OnnxFile& f) {
+       f.Floats("s", {3}, {1, 1, 1}).Add({"LayerNormalization", {"x", "s"}, "out"});
+     },
+     kUnimplemented, "is only supported along the channels, between transpositions"},
+    {"LayerNormalizationAxis",
+     [](OnnxFile& f) {
+       f.Floats("s", {3}, {1, 1, 1})
+           .Add(OnnxNode("Transpose", {"x"}, "a").Ints("perm", {0, 2, 3, 1}))
+           .Add(OnnxNode("LayerNormalization", {"a", "s"}, "out").Int("axis", 1));
+     },
+     kUnimplemented, "axis 1 is not supported, only that of the channels"},
+    {"ChannelsStayLast",
+     [](OnnxFile& f) {
+       f.Add(OnnxNode("Transpose", {"x"}, "a").Ints("perm", {0, 2, 3, 1}))
+           .Add({"Relu", {"a"}, "out"});
+     },
+     kUnimplemented, "input 0 is an unfinished normalisation of pixels"},
     {"CastToInt", [](OnnxFile& f) { f.Add(OnnxNode("Cast", {"x"}, "out").Int("to", 7)); },
      kUnimplemented, "to int64 is not supported, only from one type of float to another"},
     {"ReduceAxes",

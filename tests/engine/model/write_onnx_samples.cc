@@ -1,20 +1,28 @@
 // Writes networks as ONNX files, each with an image and what the reference makes of it, for
-// onnxruntime_test.py: the bundled ones, and random ones of every operation.
+// onnxruntime_test.py: the bundled ones, the families that are published as weights alone, and
+// random ones of every operation.
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/backends/reference/reference_backend.h"
 #include "engine/base/status_macros.h"
 #include "engine/image/image.h"
+#include "engine/model/architectures/architecture.h"
 #include "engine/model/onnx/exporter.h"
 #include "engine/model/repository.h"
+#include "engine/model/tensors/safetensors.h"
+#include "engine/model/tensors/safetensors_writer.h"
 #include "nlohmann/json.hpp"
 #include "tests/engine/backends/random_network.h"
+#include "tests/engine/model/published_shapes.h"
 #include "tests/support/run_image.h"
 #include "tests/support/test_image.h"
 
@@ -62,11 +70,29 @@ absl::StatusOr<nlohmann::json> WriteSample(const path& folder, const std::string
       {"name", name}, {"width", size.width}, {"height", size.height}, {"scale", network.scale}};
 }
 
-// Which ONNX has since operator set 20, ONNX Runtime 1.14 up to 18.
-bool HasGelu(const Network& network) {
+// ONNX Runtime 1.14 has operator sets up to 18: GELU is of 20, RMSNormalization of 23.
+bool IsTooNew(const Network& network) {
   return std::any_of(network.layers.begin(), network.layers.end(), [](const Layer& layer) {
-    return layer.activation == Activation::kGelu || layer.activation == Activation::kGeluTanh;
+    return layer.activation == Activation::kGelu || layer.activation == Activation::kGeluTanh ||
+           (layer.op == Op::kPixelNorm && !layer.centred);
   });
+}
+
+// A network of these tensors, with values that keep its pixels near 1.
+absl::StatusOr<Network> RandomPublished(const test::Shapes& shapes, std::mt19937& random) {
+  std::normal_distribution<float> normal;
+  std::vector<NamedTensor> tensors;
+  for (const test::NamedShape& shape : shapes) {
+    NamedTensor& tensor = tensors.emplace_back(NamedTensor{shape.name, shape.shape, {}});
+    int64_t count = 1;
+    for (const int64_t side : shape.shape) count *= side;
+    const float inputs = static_cast<float>(count) / static_cast<float>(shape.shape[0]);
+    for (int64_t i = 0; i < count; ++i) {
+      tensor.values.push_back(normal(random) / (shape.shape.size() == 1 ? 4 : std::sqrt(inputs)));
+    }
+  }
+  ASSIGN_OR_RETURN(const auto file, ParseSafetensors(WriteSafetensors(tensors)));
+  return BuildNetwork(*file, "");
 }
 
 absl::Status WriteSamples(const path& folder) {
@@ -77,9 +103,24 @@ absl::Status WriteSamples(const path& folder) {
     ASSIGN_OR_RETURN(const Network network, LoadNetwork(card, card.variants.front()));
     ASSIGN_OR_RETURN(samples.emplace_back(), WriteSample(folder, card.name, network, random));
   }
+  const std::pair<const char*, test::Shapes> kPublished[] = {
+      {"esrgan-x4", test::Esrgan(3, 2)},
+      {"esrgan-x2-blocks", test::Esrgan(12, 2)},
+      {"span", test::Span(4, true)},
+      {"compact", test::Compact(4, true)},
+      {"dis", test::Dis(2)},
+      {"artcnn-luma", test::ArtCnn(1, 2)},
+      {"plksr", test::Plksr(true, true)},
+      {"mosr", test::Mosr(true)},
+      {"cunet-x1", test::Cunet(1)},
+      {"cunet-x2", test::Cunet(2)}};
+  for (const auto& [name, shapes] : kPublished) {
+    ASSIGN_OR_RETURN(const Network network, RandomPublished(shapes, random));
+    ASSIGN_OR_RETURN(samples.emplace_back(), WriteSample(folder, name, network, random));
+  }
   for (int i = 0; i < kRandomNetworks; ++i) {
     Network network = test::RandomNetwork(random);
-    while (HasGelu(network)) network = test::RandomNetwork(random);
+    while (IsTooNew(network)) network = test::RandomNetwork(random);
     ASSIGN_OR_RETURN(samples.emplace_back(),
                      WriteSample(folder, "random" + std::to_string(i), network, random));
   }
