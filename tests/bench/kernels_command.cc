@@ -30,19 +30,37 @@ struct KernelsOptions {
 
 struct Shape {
   int in_channels, out_channels, kernel_px;
+  int groups = 1;
 };
-constexpr Shape kShapes[] = {{3, 32, 3},   {32, 32, 3},   {32, 64, 3},   {48, 48, 3}, {64, 64, 3},
-                             {64, 128, 3}, {128, 128, 3}, {128, 256, 3}, {64, 12, 3}, {128, 3, 3},
-                             {64, 64, 1},  {64, 64, 5},   {32, 32, 7}};
+constexpr Shape kShapes[] = {
+    {3, 32, 3},    {32, 32, 3},   {32, 64, 3},     {48, 48, 3},     {64, 64, 3},   {64, 128, 3},
+    {128, 128, 3}, {128, 256, 3}, {64, 12, 3},     {128, 3, 3},     {64, 64, 1},   {64, 64, 5},
+    {32, 32, 7},   {16, 16, 17},  {64, 64, 3, 64}, {64, 64, 7, 64}, {64, 64, 3, 4}};
 
 constexpr Size kOutput{168, 168};  // a multiple of every kernel's block and register tile
 // Kernels that take longer for the whole output compute the first rows of it.
 constexpr double kMaxRun_s = 0.05;
 constexpr int kMinRows = 12;
 
+Layer LayerOf(const Shape& shape) {
+  Layer layer =
+      RandomConv(shape.in_channels / shape.groups, shape.out_channels, 0, shape.kernel_px);
+  if (shape.groups == 1) return layer;
+  layer.op = Op::kGroupedConv;
+  layer.in_channels = shape.in_channels;
+  layer.groups = shape.groups;
+  return layer;
+}
+
+std::string Describe(const Shape& shape) {
+  const std::string text = absl::StrFormat("%d-%d %dx%d", shape.in_channels, shape.out_channels,
+                                           shape.kernel_px, shape.kernel_px);
+  return shape.groups == 1 ? text : absl::StrCat(text, " in ", shape.groups, " groups");
+}
+
 double Operations(const Layer& layer, Size output) {
-  return 2.0 * layer.kernel_px * layer.kernel_px * layer.in_channels * layer.out_channels *
-         static_cast<double>(output.Area());
+  return 2.0 * layer.kernel_px * layer.kernel_px * layer.in_channels * layer.out_channels /
+         layer.groups * static_cast<double>(output.Area());
 }
 
 std::unique_ptr<cpu::KernelCandidate> MakeCandidate(const Layer& layer,
@@ -122,17 +140,16 @@ void RunKernelsCommand(const KernelsOptions& options) {
   const cpu::Isa isa = ChosenIsa(options.common.backend);
   std::vector<ReportRow> rows;
   for (const Shape& shape : kShapes) {
-    const Layer layer = RandomConv(shape.in_channels, shape.out_channels, 0, shape.kernel_px);
+    const Layer layer = LayerOf(shape);
     InterleavedBenchmark benchmark;
     AddKernels(layer, options.common, isa, benchmark);
     if (benchmark.subjects.empty()) continue;
-    if (options.peers) AddPeers(layer, benchmark);
+    if (options.peers && shape.groups == 1) AddPeers(layer, benchmark);
     const std::vector<Measurement> results =
         Measure(benchmark.subjects, {.isa = isa, .budget_s = options.common.budget_s});
     NoteSpeedups(benchmark, results);
     for (size_t i = 0; i < results.size(); ++i) {
-      benchmark.rows[i].shape = absl::StrFormat(
-          "%d-%d %dx%d", shape.in_channels, shape.out_channels, shape.kernel_px, shape.kernel_px);
+      benchmark.rows[i].shape = Describe(shape);
       benchmark.rows[i].measurement = results[i];
       rows.push_back(std::move(benchmark.rows[i]));
     }

@@ -127,6 +127,10 @@ class PytorchTest : public ::testing::TestWithParam<NetworkOnDevice> {
     const auto network = LoadNetworkFile(Folder() / file);
     ASSERT_TRUE(network.ok()) << network.status();
     const auto executable = (*backend)->Compile(*network, Precision::kExact);
+    // RRDB of 23 blocks: its halo is wider than any tile that there is memory for.
+    if (absl::IsResourceExhausted(executable.status()) && device == "opencl") {
+      GTEST_SKIP() << executable.status();
+    }
     ASSERT_TRUE(executable.ok()) << executable.status();
     const Size size = image_.spec().size();
     const Image whole =
