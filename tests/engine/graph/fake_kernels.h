@@ -32,7 +32,7 @@ class FakeKernelSet final : public KernelSet {
   static std::set<Op> Plain() {
     return {Op::kPixelShuffle, Op::kResizeNearest, Op::kResizeBilinear, Op::kAdd,
             Op::kMul,          Op::kConcat,        Op::kCrop,           Op::kPad,
-            Op::kAffine,       Op::kActivation};
+            Op::kAffine,       Op::kActivation,    Op::kSlice,          Op::kPixelNorm};
   }
 
   std::string_view backend() const override { return "fake"; }

@@ -96,6 +96,24 @@ const Defect kDefects[] = {
     {"Padding", [](Network& n) { n.layers[1].padding_px = 3; }, "padding_px is 3, outside 0..2"},
     {"Factor", [](Network& n) { n.layers[2].factor = 0; }, "factor is 0, outside 1..16"},
     {"Shuffle", [](Network& n) { n.layers[2].factor = 3; }, "gives 3 channels, must give 1"},
+    {"SliceBehindTheLast",
+     [](Network& n) {
+       n.layers[2].op = Op::kSlice;
+       n.layers[2].first_channel = 10;
+     },
+     "layer 2 'shuffle' (slice): takes the channels 10..12 of 12"},
+    {"SliceBefore",
+     [](Network& n) {
+       n.layers[2].op = Op::kSlice;
+       n.layers[2].first_channel = -1;
+     },
+     "first_channel is -1, outside 0..8191"},
+    {"Epsilon",
+     [](Network& n) {
+       n.layers[2].op = Op::kPixelNorm;
+       n.layers[2].epsilon = 0;
+     },
+     "epsilon is 0, must be above 0"},
     {"Weights", [](Network& n) { n.layers[1].weights.pop_back(); },
      "has 323 weights, must have 324"},
     {"Bias", [](Network& n) { n.layers[1].bias.clear(); }, "has 0 bias values, must have 12"},
