@@ -121,14 +121,9 @@ class ElementwiseKernel final : public LayerKernel {
       : row_(row),
         function_(std::move(function)),
         constants_(std::move(constants)),
-        parameters_{layer.factor,
-                    layer.crop_px,
-                    layer.padding_px,
-                    PadModeNumber(layer.pad_mode),
-                    layer.pad_value,
-                    layer.first_channel,
-                    layer.centred,
-                    layer.epsilon} {}
+        parameters_{
+            layer.factor,    layer.crop_px,       layer.padding_px, PadModeNumber(layer.pad_mode),
+            layer.pad_value, layer.first_channel, layer.centred,    layer.epsilon} {}
 
   absl::Status Enqueue(Launcher& launcher, std::span<const Tensor> src,
                        const Tensor& dst) const override {
