@@ -1,4 +1,4 @@
-// What both ways to a server offer: gRPC (upscale_client.h) and HTTP (http_client.h).
+// The interface of both ways to a server: gRPC (upscale_client.h) and HTTP (http_client.h).
 #pragma once
 
 #include <cstdint>

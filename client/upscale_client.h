@@ -74,17 +74,17 @@ class UpscaleClient final : public Service {
                                               std::stop_token stop = {});
 
   absl::StatusOr<v1::ListModelsResponse> ListModels(std::stop_token stop = {}) override;
-  // Of a server's --admin address. Asks once. FAILED_PRECONDITION: a model is broken, and the
+  // At a server's --admin address. Asks once. FAILED_PRECONDITION: a model is broken, and the
   // server goes on with what it has.
   absl::StatusOr<v1::ReloadModelsResponse> ReloadModels(std::stop_token stop = {});
-  // Of a server's --admin address. Sends what `source` holds, whose total must be known, once.
+  // At a server's --admin address. Sends what `source` holds, whose total must be known, once.
   absl::StatusOr<v1::AddModelResponse> AddModel(const v1::AddModelStart& start, ImageSource& source,
                                                 std::stop_token stop = {});
-  // Of a server's --admin address. Asks once. An error of `on_piece` ends the call.
+  // At a server's --admin address. Asks once. An error of `on_piece` ends the call.
   absl::Status ExportModel(const v1::ExportModelRequest& request,
                            absl::FunctionRef<absl::Status(const v1::ExportModelResponse&)> on_piece,
                            std::stop_token stop = {});
-  // Of a server's --admin address. Asks once. OUT_OF_RANGE: more than one answer holds.
+  // At a server's --admin address. Asks once. OUT_OF_RANGE: more than one answer holds.
   absl::StatusOr<v1::GetUsageResponse> GetUsage(const v1::GetUsageRequest& request,
                                                 std::stop_token stop = {});
   absl::StatusOr<v1::Model> GetModel(const std::string& name, std::stop_token stop = {});

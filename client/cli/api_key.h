@@ -15,7 +15,7 @@ inline constexpr char kApiKeyVariable[] = "UPSCALE_API_KEY";
 // key.
 absl::StatusOr<std::string> FindApiKey(const std::string& file);
 
-// What to warn of before a key is sent to `server`, a list of endpoints or a URL; "": nothing.
+// The warning due before a key is sent to `server`, a list of endpoints or a URL; "": none.
 std::string OpenKeyWarning(const std::string& server, bool tls);
 
 }  // namespace upscaled::client

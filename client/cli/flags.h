@@ -18,7 +18,7 @@ namespace upscaled::client {
 struct Connection {
   std::unique_ptr<LocalServer> local;  // null: another's
   std::unique_ptr<Service> service;
-  // Of `local`: OK while it runs.
+  // The state of `local`: OK while it runs.
   absl::Status CheckServer() const { return local == nullptr ? absl::OkStatus() : local->Check(); }
 };
 
@@ -76,7 +76,7 @@ struct UpscaleFlags {
   v1::Precision ToPrecision() const;
 };
 
-// What to write.
+// The format to write, and its options.
 struct FormatFlags {
   std::string format;
   int quality = 0;

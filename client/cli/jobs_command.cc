@@ -29,13 +29,13 @@ struct JobsFlags {
   bool cancel_all = false;
 };
 
-// What a queue keeps as JSON; an empty object for what is none.
+// The JSON object that a queue keeps; an empty one for any other text.
 nlohmann::json Parse(const std::string& text) {
   const nlohmann::json object = ParseShallow(text);
   return object.is_object() ? object : nlohmann::json::object();
 }
 
-// Of a field that is text; "" for any other.
+// The text of a field; "" for a field of another type.
 std::string Text(const nlohmann::json& object, const char* name) {
   const auto field = object.find(name);
   return field != object.end() && field->is_string() ? field->get<std::string>() : "";

@@ -34,8 +34,8 @@ namespace fs = std::filesystem;
 
 constexpr char kProgram[] = "upscaled";
 constexpr char kPrefix[] = "UPSCALED_";  // of the settings in the environment
-// What it computes with, and how much it takes. How it listens, whom it trusts, what it stores and
-// all that a file says is another server's.
+// Settings that it inherits: for computing and for limits. How it listens, whom it trusts, what it
+// stores and all that a file says is another server's.
 constexpr absl::string_view kSettings[] = {"ALLOW_LICENCES",    "CACHE_FOLDER",
                                            "CPU_ISA",           "DECODE_SANDBOX",
                                            "DEFAULT_MODEL",     "DEVICE",
@@ -114,7 +114,7 @@ std::vector<char*> Pointers(std::vector<std::string>& texts) {
   return pointers;
 }
 
-// Of the child between fork and exec: system calls alone, as other threads may hold locks.
+// The child's part between fork and exec: system calls alone, as other threads may hold locks.
 [[noreturn]] void Exec(char** arguments, char** variables, int log, pid_t parent) {
   setpgid(0, 0);  // Ctrl-C is for the command, which ends its server when its calls have ended
   prctl(PR_SET_PDEATHSIG, SIGTERM);

@@ -24,7 +24,7 @@ std::string TextOf(const json& problem, const char* name) {
   return found != problem.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-// Of answers that are no problem documents.
+// The code for an answer that is no problem document.
 absl::StatusCode CodeOf(int http_status) {
   switch (http_status) {
     case 400:

@@ -60,7 +60,7 @@ class HttpTransfer {
   static size_t ReceiveField(char* line, size_t size, size_t count, void* self) noexcept;
   static size_t ReceiveBody(char* bytes, size_t size, size_t count, void* self) noexcept;
 
-  // What `callback` returns; `failure` when it throws.
+  // The result of `callback`; `failure` when it throws.
   template <typename Result, typename Callback>
   Result Guard(Result failure, Callback callback);
   size_t OnSend(std::span<char> dst);

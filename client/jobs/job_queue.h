@@ -34,7 +34,7 @@ std::optional<JobState> ParseJobState(absl::string_view name);
 // INVALID_ARGUMENT for anything but 1 to 64 letters, digits, - and _: files are named after jobs.
 absl::Status CheckJobId(const std::string& id);
 
-// What is to be done, in words that the queue does not read (see task.h), under an id of the
+// Work to be done, in words that the queue does not read (see task.h), under an id of the
 // submitter's choice.
 struct NewJob {
   std::string id;

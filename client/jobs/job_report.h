@@ -1,4 +1,4 @@
-// What is kept, and said, of a job that was tried.
+// Records and messages about a job that was tried.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ namespace upscaled::client {
 std::string ResultReport(const TaskOutcome& outcome);
 // {"code": ..., "reason": ..., "message": ...}, the reason being the server's.
 std::string ErrorReport(const absl::Status& error);
-// What errors/ID.json holds: {"job": ID, "deliveries": N, "error": ErrorReport, "task": ...}.
+// The text of errors/ID.json: {"job": ID, "deliveries": N, "error": ErrorReport, "task": ...}.
 std::string DeadLetter(const LeasedJob& job, const absl::Status& error);
 
 // A human-readable line. `settled`: what the queue said to the end of it.

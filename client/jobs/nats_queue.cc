@@ -23,7 +23,7 @@ constexpr char kAcknowledge[] = "+ACK", kInProgress[] = "+WPI", kAgain[] = "-NAK
 
 bool HasEnded(JobState state) { return state != JobState::kWaiting && state != JobState::kRunning; }
 
-// Of what one lease is called: its number, and where answers go.
+// The name of one lease: its number, and where answers go.
 struct NatsLease {
   int64_t number = -1;
   std::string reply_to;

@@ -14,7 +14,7 @@ constexpr int64_t kPatience_ms = 10'000;  // of a connection, and of each call
 constexpr int64_t kReconnectWait_ms = 200;
 // The broker's own default is 1,000, and counts those that wait for their next try.
 constexpr int64_t kMaxUnacknowledged = 1'000'000'000;
-// What a publisher expected is not so; the second one by brokers of 2.12 and later.
+// Errors for a sequence that the publisher did not expect; brokers since 2.12 give the second one.
 constexpr int kWrongLastSequence[] = {JSStreamWrongLastSequenceErr, 10164};
 
 struct Deleter {
@@ -42,13 +42,13 @@ absl::Status ToStatus(natsStatus status, absl::string_view what) {
 
 absl::Time TimeOf(int64_t unix_ns) { return absl::FromUnixNanos(unix_ns); }
 
-// What follows the last dot of a subject.
+// The job that a message is about: the last part of its subject.
 std::string JobOf(const natsMsg* message) {
   const std::string subject = natsMsg_GetSubject(message);
   return subject.substr(subject.rfind('.') + 1);
 }
 
-// Of a message that is none of the stream's: nullopt when nothing is due.
+// The meaning of a message that is none of the stream's: nullopt when nothing is due.
 absl::StatusOr<std::optional<NatsWork>> WhyNoWork(natsMsg* message) {
   const char* status = nullptr;
   natsMsgHeader_Get(message, "Status", &status);

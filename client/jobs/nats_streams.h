@@ -1,4 +1,4 @@
-// What NatsQueue keeps in JetStream, a call of the broker's each.
+// NatsQueue's operations on JetStream, a call of the broker's each.
 #pragma once
 
 #include <nats/nats.h>
@@ -33,9 +33,10 @@ struct NatsRecord {
   absl::Time changed;
 };
 
-// Of a queue PREFIX: the stream PREFIX-due of work to be done, which keeps a message until one of
-// the consumer "workers" has acknowledged it; the key-value bucket PREFIX of jobs' records; the
-// stream PREFIX-dead of dead letters. Those that are there are used as somebody has set them up.
+// The parts of a queue PREFIX: the stream PREFIX-due of work to be done, which keeps a message
+// until one of the consumer "workers" has acknowledged it; the key-value bucket PREFIX of jobs'
+// records; the stream PREFIX-dead of dead letters. Those that are there are used as somebody has
+// set them up.
 //
 // Thread safe. A lost connection is made anew. Errors are UNAVAILABLE, and INVALID_ARGUMENT for
 // texts that are longer than the broker takes.

@@ -46,7 +46,7 @@ class RedisQueue final : public JobQueue {
     void operator()(redisContext* context) const;
   };
   using Arguments = std::vector<std::string>;
-  // What a script returns: texts, in lists in lists.
+  // The result of a script: texts, in lists in lists.
   struct Reply;
 
   explicit RedisQueue(BrokerUrl broker) : broker_(std::move(broker)) {}
@@ -54,7 +54,7 @@ class RedisQueue final : public JobQueue {
   absl::StatusOr<Reply> Command(const Arguments& words) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Reply> Run(const char* script, const Arguments& arguments)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Of a script about the lease of `job`, which says "ok", "cancelled" or something else.
+  // Status of a script about the lease of `job`, which says "ok", "cancelled" or something else.
   absl::Status RunOnLease(const char* script, const LeasedJob& job, Arguments more);
   absl::Status End(const LeasedJob& job, JobState state, const std::string& report);
 

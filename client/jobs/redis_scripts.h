@@ -1,6 +1,7 @@
-// What RedisQueue has Redis run, in Lua. KEYS[1] is the prefix of all keys: `prefix`:due is the
-// stream, whose entries hold a job's id; :job:ID a hash; :waiting, :running, ... and :all sorted
-// sets of ids by number of submission; :later one by the time when a job is due, in microseconds.
+// Scripts in Lua that RedisQueue has Redis run. KEYS[1] is the prefix of all keys: `prefix`:due is
+// the stream, whose entries hold a job's id; :job:ID a hash; :waiting, :running, ... and :all
+// sorted sets of ids by number of submission; :later one by the time when a job is due, in
+// microseconds.
 #pragma once
 
 namespace upscaled::client {

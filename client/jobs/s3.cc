@@ -14,7 +14,7 @@ namespace {
 
 constexpr absl::string_view kScheme = "s3://";
 
-// Of the first of these variables that says something.
+// The value of the first of these variables that says something.
 std::string FirstOf(std::initializer_list<const char*> names, absl::string_view otherwise = "") {
   for (const char* const name : names) {
     const char* const value = std::getenv(name);

@@ -15,7 +15,7 @@ struct S3Access {
   std::string key_id, secret;
   std::string session_token;  // of temporary keys; "": these are none
 
-  // What AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, AWS_REGION or AWS_DEFAULT_REGION,
+  // The access that AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, AWS_REGION or AWS_DEFAULT_REGION,
   // AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN say, as they do to Amazon's own
   // tools.
   static S3Access FromEnvironment();

@@ -1,4 +1,4 @@
-// What identifies an image as it was sent.
+// The digest that identifies an image as it was sent.
 #pragma once
 
 #include <stop_token>

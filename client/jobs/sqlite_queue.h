@@ -39,7 +39,7 @@ class SqliteQueue final : public JobQueue {
   // Ends `job`'s lease; the job is due `wait` from now, should it be waiting then.
   absl::Status EndLease(const LeasedJob& job, JobState state, const std::string& report,
                         absl::Duration wait = absl::ZeroDuration());
-  // Of `job` after its lease was not found.
+  // The reason why the lease of `job` was not found.
   absl::Status WhyNotLeased(const LeasedJob& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<std::optional<JobState>> StateOf(const std::string& id)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

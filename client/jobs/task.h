@@ -1,4 +1,4 @@
-// What a job says that is to be done.
+// The task of a job, in the job's own words.
 #pragma once
 
 #include <string>

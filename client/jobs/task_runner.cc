@@ -23,7 +23,7 @@ TaskOutcome Failed(absl::Status status, Blame blame) {
   return {.status = std::move(status), .blame = blame};
 }
 
-// Of an error at a place that the task names.
+// The blame for an error at a place that the task names.
 Blame BlameAtPlace(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kNotFound:
@@ -38,13 +38,13 @@ Blame BlameAtPlace(const absl::Status& status) {
   }
 }
 
-// Of an error of the results' store.
+// The blame for an error of the results' store.
 Blame BlameAtResults(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsCancelled(status) ? Blame::kPassing
                                                                   : Blame::kWorker;
 }
 
-// Of a call of the server.
+// The blame for a failed call of the server.
 Blame BlameOfCall(const absl::Status& status) {
   const ErrorDetails details = DetailsOf(status);
   switch (status.code()) {
@@ -64,7 +64,7 @@ Blame BlameOfCall(const absl::Status& status) {
   }
 }
 
-// What a path names, and no pipe, which would wait for a writer.
+// The file that a path names, and no pipe, which would wait for a writer.
 absl::StatusOr<std::unique_ptr<ImageSource>> OpenFile(const std::string& path) {
   std::error_code error;
   if (const fs::file_status status = fs::status(path, error);
@@ -74,7 +74,7 @@ absl::StatusOr<std::unique_ptr<ImageSource>> OpenFile(const std::string& path) {
   return OpenSource(path);
 }
 
-// Of a file at its first byte.
+// A source out of a file at its first byte.
 absl::StatusOr<std::unique_ptr<ImageSource>> ToSource(const std::string& name, UniqueFd file) {
   struct stat info {};
   if (fstat(file.get(), &info) != 0) return absl::InternalError(absl::StrCat("cannot read ", name));

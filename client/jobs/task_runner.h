@@ -50,7 +50,7 @@ class TaskRunner {
   TaskOutcome Run(const std::string& job, const Task& task, std::stop_token stop) const;
 
  private:
-  // What a path or URL names.
+  // The image that a path or URL names.
   absl::StatusOr<std::unique_ptr<ImageSource>> Open(const std::string& place,
                                                     std::stop_token stop) const;
   TaskOutcome RunOn(ImageSource& source, const std::string& job, const Task& task,

@@ -46,8 +46,8 @@ class Request {
   Request(const Request&) = delete;
   Request& operator=(const Request&) = delete;
 
-  // Of an s3:// URL: where it is, and who asks. Redirections are not followed: they would have to
-  // be signed anew.
+  // For an s3:// URL: its place, and the caller's signature. Redirections are not followed: they
+  // would have to be signed anew.
   absl::Status Sign(const S3Access& access) {
     if (!IsS3Url(url_)) return absl::OkStatus();
     ASSIGN_OR_RETURN(const std::string http_url, HttpUrlOf(url_, access));
@@ -139,7 +139,7 @@ size_t WriteSpool(char* bytes, size_t size, size_t count, void* to) {
   return total;
 }
 
-// What an upload has sent so far.
+// The file of an upload, and how much of it has been sent.
 struct PartialFile {
   int fd;
   off_t position = 0;
@@ -153,10 +153,10 @@ size_t ReadFile(char* bytes, size_t size, size_t count, void* from) {
   return static_cast<size_t>(part);
 }
 
-// Of an answer's body, which libcurl would print.
+// Drops an answer's body, which libcurl would print.
 size_t Ignore(char*, size_t size, size_t count, void*) { return size * count; }
 
-// Of the file that a download goes to.
+// An error of the file that a download goes to.
 absl::Status SpoolError(int error, absl::string_view what) {
   return absl::InternalError(
       absl::StrCat(what, ": ", std::error_code(error, std::generic_category()).message()));

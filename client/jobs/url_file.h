@@ -22,8 +22,8 @@ bool IsUrl(absl::string_view place);
 // INVALID_ARGUMENT for what the answer refuses for good, a redirection that is not followed among
 // it; INTERNAL where `access` has no keys for S3. Messages have URLs without their secrets.
 
-// What GET gives, redirects followed, in a file without a name, at its start. INVALID_ARGUMENT for
-// more than `max_bytes`; INTERNAL when this machine cannot keep it.
+// The body that GET gives, redirects followed, in a file without a name, at its start.
+// INVALID_ARGUMENT for more than `max_bytes`; INTERNAL when this machine cannot keep it.
 absl::StatusOr<UniqueFd> Download(const std::string& url, int64_t max_bytes, const S3Access& access,
                                   std::stop_token stop);
 

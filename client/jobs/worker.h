@@ -36,7 +36,7 @@ struct WorkerOptions {
   bool until_empty = false;
   S3Access s3;                 // for sources and outputs that are there
   std::string webhook_secret;  // in bytes; "": webhooks are not signed
-  // What is wrong with a server of the worker's own; null: it has none.
+  // The state of a server of the worker's own; null: it has none.
   std::function<absl::Status()> check_server;
 };
 

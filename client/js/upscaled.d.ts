@@ -92,7 +92,7 @@ export interface UpscaleOptions extends CallOptions {
   heightPx?: number;
   tta?: boolean;
   format?: "png" | "jpeg" | "webp";
-  /** Of JPEG and WebP, 1 to 100. */
+  /** The quality of JPEG and WebP, 1 to 100. */
   quality?: number;
   pngCompression?: number;
   keep16Bit?: boolean;
@@ -116,10 +116,10 @@ export interface ProgressEvent extends Problem {
   event: "queued" | "upload" | "started" | "tiles" | "done" | "failed";
   tiles_done?: number;
   tiles?: number;
-  /** Of "upload": bytes that the server has read, and how many there are (0: unknown). */
+  /** In "upload": bytes that the server has read, and how many there are (0: unknown). */
   bytes?: number;
   total?: number;
-  /** Of "done": how it went, as UpscaleSummary of the contract has it. */
+  /** In "done": how it went, as UpscaleSummary of the contract has it. */
   summary?: Record<string, unknown>;
 }
 
@@ -214,7 +214,7 @@ export class UpscaledClient {
   );
   /** Upscales `image`. The promise is kept when the first bytes come; the rest comes by the result's body. */
   upscale(image: ImageSource, options?: UpscaleOptions): Promise<UpscaleResult>;
-  /** What upscale() would do, from the image's header alone; throws the error that it would get. */
+  /** The plan of upscale(), from the image's header alone; throws the error that it would get. */
   dryRun(image: ImageSource, options?: UpscaleOptions): Promise<Verdict>;
   models(options?: CallOptions): Promise<Model[]>;
   model(name: string, options?: CallOptions): Promise<Model>;

@@ -238,7 +238,7 @@ function queryOf(options) {
   return query.toString();
 }
 
-/** What names `image` in a query: its URL, if it is one. */
+/** The name of `image` in a query: its URL, if it is one. */
 function sourceOf(image) {
   return image instanceof URL ? { url: image.href } : {};
 }
@@ -318,7 +318,7 @@ export class UpscaledClient {
     }
   }
 
-  /** What upscale() would do, from the image's header alone; throws the error that it would get. */
+  /** The plan of upscale(), from the image's header alone; throws the error that it would get. */
   async dryRun(image, options = {}) {
     const query = queryOf({ ...options, ...sourceOf(image), dryRun: 1 });
     const { signal, retries = this.#retries, traceparent } = options;

@@ -17,9 +17,9 @@ namespace {
 // the image.
 constexpr int kTilePx = 512;
 constexpr int kMinTilePx = 32;
-// Of a result between two passes.
+// The bytes of a pixel between two passes.
 constexpr int64_t kMaxPixelBytes = 3 * sizeof(float);
-// Of a message beside its pixels.
+// The bytes of a message beside its pixels.
 constexpr int64_t kMessageOverheadBytes = 4096;
 
 int64_t SideOf(int64_t pixels) {

@@ -1,4 +1,4 @@
-// What a request comes to for one source, worked out here as a server would.
+// The plan of a request for one source, worked out here as a server would.
 #pragma once
 
 #include "absl/status/statusor.h"

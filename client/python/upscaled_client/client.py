@@ -272,7 +272,7 @@ class Client:
         traceparent: Optional[Traceparent] = None,
         **options: Any,
     ) -> Dict[str, Any]:
-        """What upscale() would do, from the image's header alone; raises the error that it would
+        """The plan of upscale(), from the image's header alone; raises the error that it would
         get."""
         body, options = _body_and_options(image, options)
         return self._json(
@@ -409,7 +409,7 @@ def _current_traceparent() -> Optional[str]:
 
 
 def _body_and_options(image: Image, options: Dict[str, Any]):
-    """What is sent, and what is asked for: a Url is a part of that."""
+    """The body and the options to send: a Url is an option."""
     return (None, {**options, "url": image.text}) if isinstance(image, Url) else (image, options)
 
 
