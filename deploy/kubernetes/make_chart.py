@@ -73,8 +73,8 @@ def render(folder):
 
 
 def template(document, condition):
-    """Of an object, that is there if the value `condition` is true, or always."""
-    # What YAML would quote is for Helm to replace first.
+    """The template of an object, which is there if the value `condition` is true, or always."""
+    # Text that YAML would quote is for Helm to replace first.
     text = re.sub(r"'(\{\{.*?\}\})'", r"\1", yaml.safe_dump(document))
     return f"{{{{- if .Values.{condition} }}}}\n{text}{{{{- end }}}}\n" if condition else text
 
