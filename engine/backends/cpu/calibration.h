@@ -1,5 +1,5 @@
-// What networks' layers read in synthetic images, for kernels that fix the range of their numbers
-// when they are made.
+// The ranges of values that networks' layers read in synthetic images, for kernels that fix the
+// range of their numbers when they are made.
 #pragma once
 
 #include "absl/status/statusor.h"

@@ -17,7 +17,7 @@
 
 namespace upscaled::cpu {
 
-// What layers read, by the indices of the layers that nodes end at in a network.
+// The ranges that layers read, by the indices of the layers that nodes end at in a network.
 using Calibration = std::map<int, InputRanges>;
 
 // Immutable, thread safe. Vectors are indexed as network.layers, if nothing else is said.

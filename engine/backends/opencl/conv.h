@@ -17,7 +17,7 @@ bool WinogradSupports(const Layer& layer);
 bool Conv3x3Supports(const Layer& layer);
 // Any kernel size and stride; a fully connected layer is a 1x1 convolution of one pixel.
 bool ConvSupports(const Layer& layer);
-// Of grouped ones: each channel from its own, or any, as dense ones whose other weights are zero.
+// Grouped ones: each channel from its own, or any, as dense ones whose other weights are zero.
 bool DepthwiseSupports(const Layer& layer);
 bool GroupedSupports(const Layer& layer);
 bool TransposedSupports(const Layer& layer);

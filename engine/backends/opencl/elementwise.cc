@@ -23,7 +23,7 @@ cl_int PadModeNumber(PadMode mode) {
   return 0;
 }
 
-// What kernels take from a layer beside its constants.
+// The parameters that kernels take from a layer beside its constants.
 struct Parameters {
   cl_int factor, crop_px, padding_px, pad_mode;
   cl_float pad_value;

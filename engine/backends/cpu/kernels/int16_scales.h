@@ -1,4 +1,4 @@
-// What values and weights are multiplied with to become 16-bit integers, for kernels that add
+// The scales that make values and weights 16-bit integers, for kernels that add
 // products of these up in 32 bits: so large that little is lost, so small that no sum overflows.
 #pragma once
 

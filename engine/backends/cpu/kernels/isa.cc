@@ -11,13 +11,13 @@
 namespace upscaled::cpu {
 namespace {
 
-// Of what lies beyond Highway's AVX3.
+// Instructions beyond Highway's AVX3.
 struct Extensions {
   bool fp16 = false;
   bool vnni = false;
 };
 
-// What this machine has and the build's compiler knows.
+// Those that this machine has and the build's compiler knows.
 Extensions FindExtensions() {
   Extensions found;
 #ifdef UPSCALED_VNNI

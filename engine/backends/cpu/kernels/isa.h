@@ -7,7 +7,7 @@
 
 namespace upscaled::cpu {
 
-// Of the three with AVX-512 each has what the later ones have; their fp32 code is the same.
+// Each of the three with AVX-512 has what the later ones have; their fp32 code is the same.
 enum class Isa { kAvx512Fp16, kAvx512Vnni, kAvx512, kAvx2, kSse4, kNeon, kPortable };
 
 // "avx512_fp16", "avx512_vnni", "avx512", "avx2", "sse4", "neon", "portable".

@@ -74,7 +74,7 @@ class LayerKernel {
   virtual int block_px() const { return 1; }
   virtual Margin margin() const { return {}; }
   virtual size_t ScratchFloats() const { return 0; }
-  // What it needs instead where inputs have factors; nullopt: it cannot read those.
+  // The scratch that it needs instead where inputs have factors; nullopt: it cannot read those.
   virtual std::optional<size_t> FactorScratchFloats() const { return std::nullopt; }
   virtual size_t WeightBytes() const { return 0; }
 };

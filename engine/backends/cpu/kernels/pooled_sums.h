@@ -1,4 +1,4 @@
-// What global poolings add up of a blocked layer, a vector at a time.
+// The sums of global poolings over a blocked layer, a vector at a time.
 #pragma once
 
 #include "engine/backends/cpu/kernels/isa.h"

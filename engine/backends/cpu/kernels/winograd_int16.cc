@@ -18,7 +18,7 @@ constexpr WeightTransform<4> kWeights =
 constexpr int kPoints = static_cast<int>(kWeights.size());
 constexpr int kPointCount = kPoints * kPoints;
 
-// What transformed inputs are multiplied with: [point][channel], 0 beyond the layer's.
+// The scales of transformed inputs: [point][channel], 0 beyond the layer's.
 HugeBuffer SrcScales(int channels, const InputRanges& ranges) {
   const int padded = RoundUp(channels, kHalfPlaneChannels);
   HugeBuffer scales(static_cast<size_t>(kPointCount) * padded);
@@ -142,7 +142,7 @@ class RangeObserver final : public LayerKernel {
   InputRanges& ranges_;
 };
 
-// Of inputs within +-`largest`: a point is at most the sum of its transform's magnitudes.
+// Ranges of inputs within +-`largest`: a point is at most the sum of its transform's magnitudes.
 InputRanges RangesWithin(double largest, int channels) {
   const double a2 = kWinograd16BitPoints[0] * kWinograd16BitPoints[0];
   const double b2 = kWinograd16BitPoints[1] * kWinograd16BitPoints[1];

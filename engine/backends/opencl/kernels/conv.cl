@@ -81,7 +81,7 @@ __kernel void conv(CONV_PARAMETERS, RESULT_PARAMETERS, const int padding, const 
   }
 }
 
-// Of each channel alone, with any kernel size and stride. Weights: [plane][ky][kx] of float8.
+// Each channel alone, with any kernel size and stride. Weights: [plane][ky][kx] of float8.
 __kernel void depthwise(CONV_PARAMETERS, RESULT_PARAMETERS, const int padding,
                         const int kernel_px, const int stride) {
   const int column = get_global_id(0) * PIXELS, line = get_global_id(1), plane = get_global_id(2);
