@@ -21,7 +21,7 @@ namespace upscaled {
 absl::StatusOr<Network> LoadNetworkFile(const std::filesystem::path& path,
                                         std::string_view architecture = "");
 
-// What a file of weights alone says of its network.
+// The description of its network that a file of weights alone gives.
 struct WeightsDescription {
   std::string architecture;
   int scale = 1;

@@ -233,7 +233,7 @@ absl::Status ParseName(Fields& fields, const path& folder, ModelCard& card) {
                                                  folder.filename().string(), "'"));
 }
 
-// What nobody needs to know who runs it.
+// The fields that nobody needs who runs it.
 absl::Status ParseDescription(Fields& fields, ModelCard& card) {
   ASSIGN_OR_RETURN(card.style, fields.String("style", "general"));
   ASSIGN_OR_RETURN(card.licence, fields.String("licence", ""));

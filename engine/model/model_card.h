@@ -25,7 +25,7 @@ absl::StatusOr<ModelCard> ParseModelCard(std::string_view json, const std::files
 absl::StatusOr<ModelCard> ReadModelCard(const std::filesystem::path& folder,
                                         std::optional<int> version = std::nullopt);
 
-// What is said of a file that is a model by itself, where it does not say so: NAME.model.json
+// A card for a file that is a model by itself, with what the file does not say: NAME.model.json
 // beside NAME.pth. Any of a card's fields that are not of files and sizes.
 struct BareModelCard {
   ModelCard card;  // without name and variants; of what is not said, empty

@@ -16,7 +16,7 @@ int OwnChoice(const Layer&, int) { return 0; }
 
 int64_t OnePerOutput(const Layer& layer) { return layer.out_channels; }
 
-// Of a convolution; a fully connected layer is one of 1x1.
+// The weights of a convolution; a fully connected layer is one of 1x1.
 int64_t ConvWeights(const Layer& layer) {
   return int64_t{layer.out_channels} * layer.in_channels * layer.kernel_px * layer.kernel_px;
 }

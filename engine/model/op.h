@@ -49,7 +49,7 @@ struct Operation {
   // See InputRange of engine/graph/tile_geometry.h; of the first input.
   PixelRange (*input_range)(const Layer&, PixelRange out,
                             int in_side) = [](const Layer&, PixelRange out, int) { return out; };
-  // Of the direct algorithm for so many output pixels.
+  // Multiply-adds of the direct algorithm for so many output pixels.
   double (*multiply_adds)(const Layer&, double pixels) = [](const Layer&, double) { return 0.0; };
 };
 

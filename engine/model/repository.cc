@@ -35,7 +35,7 @@ absl::StatusOr<std::vector<ModelCard>> ReadModels(const path& entry) {
   return std::vector<ModelCard>{std::move(card)};
 }
 
-// What a model that `entry` could be is called.
+// The name of the model that `entry` could be.
 std::string NameOf(const path& entry) {
   std::error_code error;
   return (std::filesystem::is_directory(entry, error) ? entry.filename() : entry.stem()).string();

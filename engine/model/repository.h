@@ -25,7 +25,7 @@ struct ModelVariant {
   int scale = 2;                  // 1: denoise only
   int noise_level = kNoDenoise;   // -1, 0..3
   std::filesystem::path weights;  // the file that the loader opens (ncnn: the .param)
-  // Of a file of weights alone, where its tensors shall not say (see LoadNetworkFile).
+  // For a file of weights alone, where its tensors shall not say (see LoadNetworkFile).
   std::string architecture;
   // The files' state when they were listed (see FileState). The same object in all listings that
   // found the same files, so that who loaded one knows when nobody lists it any more. Null: no
@@ -56,7 +56,7 @@ struct ModelCard {
 // 1, or 1.
 int NativeScale(const ModelCard& card);
 
-// What lies where a model would, and cannot be one.
+// A file or folder that lies where a model would, and cannot be one.
 struct RefusedModel {
   std::string name;  // the folder's or the file's, in valid UTF-8
   absl::Status why;  // likewise; names the file

@@ -18,7 +18,7 @@ constexpr Options kPlain = {.padding_px = 0};
 // Values of Real-CUGAN's "pro" networks, which mark themselves.
 constexpr float kProFactor = 0.7f, kProOffset = 0.15f;
 constexpr char kProMark[] = "pro";
-// What the second U-Net cuts off every side.
+// The pixels that the second U-Net cuts off every side.
 constexpr int kSecondLossPx = 20;
 
 int AddConvs(NetworkBuilder& builder, int x, const std::string& name) {

@@ -76,7 +76,7 @@ class NetworkBuilder {
   std::vector<float> Read(std::string_view name, const std::vector<int64_t>& shape);
   // The shape of a tensor. All zero after an error; so many axes in any case.
   std::vector<int64_t> Shape(std::string_view name, size_t axes);
-  // Of a layer's result.
+  // The channels of a layer's result.
   int Channels(int layer) const { return network_.layers[layer].out_channels; }
   void Fail(absl::Status error);
   bool ok() const { return status_.ok(); }

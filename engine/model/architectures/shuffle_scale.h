@@ -1,4 +1,4 @@
-// What a network that ends with a pixel shuffle says of its scale.
+// The scale of a network that ends with a pixel shuffle.
 #pragma once
 
 #include <algorithm>

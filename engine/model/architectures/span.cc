@@ -16,10 +16,10 @@ namespace {
 
 constexpr int kBlocks = 6;
 constexpr int kTaps = 9;  // of a 3x3 kernel
-// Of the features that a convolution takes or gives (48, 52), and how many more there are inside
-// (twice): what is multiplied out here stays within a second.
+// Limits of the features that a convolution takes or gives (48, 52), and of how many times more
+// there are inside (twice): what is multiplied out here stays within a second.
 constexpr int64_t kMaxFeatures = 96, kMaxGain = 4;
-// Of the training's images; files that were trained without carry a mark.
+// The training's images; files that were trained without carry a mark.
 constexpr float kMean[] = {0.4488f, 0.4371f, 0.4040f};
 constexpr float kRange = 255;
 constexpr char kNoNormMark[] = "no_norm";

@@ -160,7 +160,7 @@ class Writer {
          kResult);
   }
 
-  // Of a fully connected layer, too: a convolution of 1x1 on one value per channel.
+  // A fully connected layer's, too: a convolution of 1x1 on one value per channel.
   std::string Convolve(const Layer& layer, const std::string& name) {
     const bool transposed = layer.op == Op::kConvTranspose;
     const int64_t first = transposed ? layer.in_channels : layer.out_channels;

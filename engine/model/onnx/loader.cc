@@ -40,7 +40,7 @@ std::string DescribeNode(int index, const onnx::NodeProto& node) {
   return absl::StrCat("node ", index, " ", Quote(name), " (", node.op_type().substr(0, 40), ")");
 }
 
-// What is done around the layers must be what they need.
+// Padding and cropping around the layers must be what they need.
 absl::Status CheckAlignment(const onnx::Alignment& written, const Network& network) {
   if (written.pad_px == network.pad_px && written.align_px == network.align_px &&
       written.scale == network.scale) {

@@ -23,7 +23,7 @@ struct Global {
   std::string_view module, name;
   // Null: a class of storages, which is named and not called.
   absl::StatusOr<Value> (*call)(const std::vector<const Value*>& arguments, Objects& objects);
-  // Of a storage's values.
+  // The type and size of a storage's values.
   TensorType type = TensorType::kOther;
   uint64_t value_bytes = 0;
 };

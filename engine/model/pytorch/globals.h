@@ -12,8 +12,8 @@ namespace upscaled::pytorch {
 // The value that stands for `module.name`. UNIMPLEMENTED when the list has no such line.
 absl::StatusOr<Value> FindGlobal(std::string_view module, std::string_view name);
 
-// What calling `callee` with the tuple `arguments` gives. INVALID_ARGUMENT: it cannot be called, or
-// not with these.
+// The result of calling `callee` with the tuple `arguments`. INVALID_ARGUMENT: it cannot be called,
+// or not with these.
 absl::StatusOr<Value> Call(const Value& callee, const Value& arguments, Objects& objects);
 
 // The storage that a tuple ('storage', class, key, device, count) stands for, as torch.save writes

@@ -1,4 +1,4 @@
-// What a pickle of weights may hold, once it is read: values that refer to each other by index, so
+// The values of a pickle of weights, once it is read: they refer to each other by index, so
 // that no nesting and no cycle costs a reader its stack.
 #pragma once
 

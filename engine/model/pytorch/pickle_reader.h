@@ -18,7 +18,7 @@ class PickleReader {
   size_t position() const { return position_; }  // of the next byte
 
   absl::StatusOr<std::string_view> Take(uint64_t count);
-  // Of so many bytes (1..8), the lowest first.
+  // A number of so many bytes (1..8), the lowest first.
   absl::StatusOr<uint64_t> Number(int bytes);
   // Up to the next line feed, which it takes as well.
   absl::StatusOr<std::string_view> Line();

@@ -17,7 +17,7 @@
 namespace upscaled::pytorch {
 namespace {
 
-// What torch.save writes: text-free, and without the calls of later ones.
+// The protocol of torch.save: text-free, and without the calls of later ones.
 constexpr int kProtocol = 2;
 
 class Unpickler {
@@ -253,7 +253,7 @@ class Unpickler {
     return CheckLimit(stack_.size());
   }
 
-  // What stands for calls.
+  // Opcodes that stand for calls.
   absl::Status Persistent() {
     ASSIGN_OR_RETURN(const int id, Pop());
     ASSIGN_OR_RETURN(Value storage, LoadPersistent(objects_.values[id], objects_));

@@ -1,4 +1,4 @@
-// What both kinds of PyTorch's files have in common: tensors that are views of storages.
+// The common part of both kinds of PyTorch's files: tensors that are views of storages.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What torch.save writes since PyTorch 1.6: NAME/data.pkl, and NAME/data/KEY for each storage.
+// The files of torch.save since PyTorch 1.6: NAME/data.pkl, and NAME/data/KEY for each storage.
 #pragma once
 
 #include <memory>
