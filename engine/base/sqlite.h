@@ -45,7 +45,7 @@ class SqliteFile {
     absl::StatusOr<bool> Step();
     absl::Status Run() { return Step().status(); }
 
-    // Of the row, counted from 0.
+    // A column of the row, counted from 0.
     int64_t Integer(int column) { return sqlite3_column_int64(statement_, column); }
     std::string Bytes(int column);
 

@@ -27,7 +27,7 @@ int CellPx(const PassSpec& pass) {
 CellGrid CellGridOf(const PassSpec& pass) {
   const int cell_px = CellPx(pass), at = RoundUp(kWholeImageHaloPx, cell_px);
   const Size image{2 * at + cell_px, 2 * at + cell_px};
-  // Of turned images a cell sees other sides, and lies anywhere between two blocks.
+  // In turned images a cell sees other sides, and lies anywhere between two blocks.
   if (pass.tta) {
     return {cell_px, pass.source_repeat_px, Expand({0, 0, cell_px, cell_px}, pass.reach.halo_px)};
   }
@@ -37,7 +37,7 @@ CellGrid CellGridOf(const PassSpec& pass) {
   return {cell_px, pass.source_repeat_px, input};
 }
 
-// What parts of the pass's tiles cost, wherever they lie.
+// The cost of parts of the pass's tiles, wherever they lie.
 RectCost CostOfRects(const PassSpec& pass) {
   const int side = RoundUp(32, pass.reach.repeat_px);
   const auto cost = [&](int px) {

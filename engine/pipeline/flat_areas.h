@@ -1,5 +1,5 @@
-// What of a pass need not be computed, since it is the result of a flat area: planned band by band
-// from the decoded pixels.
+// Parts of a pass that need not be computed, since they are the result of a flat area: planned band
+// by band from the decoded pixels.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +35,7 @@ class FlatAreas {
   // Whether the pass can have any; what they take if so.
   static bool Apply(const PassSpec& pass);
   static size_t Bytes(const PassSpec& pass, int band_rows);
-  // What CutOut's result takes for a band.
+  // The bytes of CutOut's result for a band.
   static size_t AreaBytes(const PassSpec& pass);
 
   explicit FlatAreas(const PassSpec& pass);

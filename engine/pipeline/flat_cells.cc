@@ -10,7 +10,7 @@ namespace upscaled {
 namespace {
 
 constexpr int kRgb = 3;
-// What repeats further blocks is not flat.
+// Areas of further blocks do not count as flat.
 constexpr size_t kMaxBlocks = 64;
 
 // The cells that [begin, end) lies in, as the first and the one behind the last.

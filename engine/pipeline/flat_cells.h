@@ -42,7 +42,7 @@ struct FlatCells {
 // blocks of them but at the image's end. Alpha is not looked at.
 FlatCells FindFlatCells(const ImageView& rows, int first_row, const Rect& band,
                         const CellGrid& grid);
-// What it takes for so many rows, all included.
+// The bytes that it takes for so many rows, all included.
 size_t FlatCellsBytes(int width_px, int rows, int cell_px);
 
 // Whether `pixels` repeat the block, which is as large or larger, colour by colour.

@@ -1,5 +1,5 @@
-// What a network makes of areas that repeat one block of pixels: computed once for each block, on a
-// small image of it, and copied to wherever such areas lie.
+// The results of a network for areas that repeat one block of pixels: computed once for each block,
+// on a small image of it, and copied to wherever such areas lie.
 #pragma once
 
 #include <cstddef>

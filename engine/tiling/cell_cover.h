@@ -10,7 +10,7 @@
 
 namespace upscaled {
 
-// What a rectangle of a network's result costs: a polynomial of its sides, since each layer's
+// The cost of a rectangle of a network's result: a polynomial of its sides, since each layer's
 // margin around it is constant.
 struct RectCost {
   double per_px = 0;
