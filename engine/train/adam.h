@@ -8,7 +8,7 @@
 
 namespace upscaled::train {
 
-// What a training goes on from, of as many values each as there are parameters.
+// The state that a training goes on from, of as many values each as there are parameters.
 struct Learned {
   explicit Learned(std::vector<float> start)
       : parameters(std::move(start)),

@@ -16,7 +16,7 @@ namespace upscaled::train {
 template <typename Real>
 class CollapsibleBlocks {
  public:
-  // Of every 3x3 convolution, with `expansion` times its result's channels in between; 0: of none.
+  // Blocks for all 3x3 convolutions, with `expansion` times the result's channels inside; 0: none.
   CollapsibleBlocks(const Network& network, int expansion);
 
   size_t parameter_count() const { return parameter_count_; }

@@ -33,7 +33,7 @@ void SumsGradient<Real>::Set(const Tensor<Real>& dst, const Tensor<Real>& d_dst,
 
 template <>
 std::span<const ConvCandidate<float>> ConvKernels() {
-  // Of F(6x6) the transformed weights, a thread's own at each step, fill the second-level cache.
+  // The transformed weights of F(6x6), a thread's own at each step, fill the second-level cache.
   static constexpr ConvCandidate<float> kKernels[] = {
       {"winograd_f4", &WinogradConvSupports, &MakeWinogradF4Conv},
       {"winograd_f6", &WinogradConvSupports, &MakeWinogradF6Conv},

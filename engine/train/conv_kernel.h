@@ -26,7 +26,7 @@ struct ConvShape {
   }
 };
 
-// What becomes of a sum.
+// The last steps of each sum.
 template <typename Real>
 struct ConvEpilogue {
   const Real* bias = nullptr;  // [PaddedChannels(out)]
@@ -41,7 +41,7 @@ class SumsGradient {
  public:
   static constexpr int kBorderPx = 2, kReachPx = 8;
 
-  // Of images of so many pixels and channels.
+  // For images of so many pixels and channels.
   SumsGradient(Size size, int channels, cpu::Isa isa);
   // Those of an image: `d_dst`, times the slope where `dst` is not above 0. Adds their sums over
   // all pixels to `d_bias`.

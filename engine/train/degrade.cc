@@ -133,7 +133,7 @@ void Spoil(const Spoiling& spoiling, Image& image) {
   if (spoiling.blur_sigma_px > 0) Blur(spoiling.blur_sigma_px, image);
   if (spoiling.noise_sigma > 0) AddNoise(spoiling.noise_sigma, spoiling.noise_seed, image);
   if (spoiling.subsamples_chroma) SubsampleChroma(image);
-  // Of what our encoder wrote from an image in memory nothing can be wrong.
+  // Bytes that our encoder wrote from an image in memory cannot be wrong.
   if (spoiling.jpeg_quality > 0) UPSCALED_CHECK(Compress(spoiling.jpeg_quality, image).ok());
 }
 

@@ -1,4 +1,4 @@
-// What spoils a patch of a small image on its way to the network.
+// Degradations of a patch of a small image on its way to the network.
 #pragma once
 
 #include <cstdint>

@@ -44,7 +44,7 @@ class DirectConv final : public ConvKernel<Real> {
   }
 
  private:
-  // Of which line y and column x are what the first tap of pixel (x, y) reads.
+  // The values whose line y and column x are what the first tap of pixel (x, y) reads.
   struct Source {
     const Real* values;
     size_t line_stride;

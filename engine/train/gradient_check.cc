@@ -90,7 +90,7 @@ std::vector<size_t> AllPlaces(size_t count) {
   return places;
 }
 
-// What lies between the images is to stay zero.
+// Whether the values between the images have stayed zero.
 bool IsZeroBetweenPixels(const Tensor<double>& tensor) {
   LineVector<double> rest = tensor.values();
   for (const size_t pixel : PixelsOf(tensor)) rest[pixel] = 0;
@@ -182,7 +182,7 @@ std::vector<StepError> CheckSteps(uint64_t seed) {
   std::vector<StepError> errors;
   for (const Case& tested : Cases()) {
     double error = 0;
-    // Of several tiles of columns.
+    // Grids with several tiles of columns.
     for (const Grid& grid : {Grid{3, {7, 6}}, Grid{2, {25, 40}}, Grid{1, {800, 5}}}) {
       error = std::max(error, ErrorOn(tested, grid, random));
     }

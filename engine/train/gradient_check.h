@@ -30,7 +30,7 @@ double DerivativeError(const std::function<double()>& function, std::span<double
                        const std::vector<size_t>& places, std::span<const double> derivatives,
                        const DerivativeCheck& check, std::mt19937_64& random);
 
-// Of every step that there is, by its sources and its parameters, over several grids.
+// The error of one step, by its sources and its parameters, over several grids.
 struct StepError {
   std::string step;
   double error = 0;

@@ -18,7 +18,7 @@ struct Grid {
   Size size;  // of each
 
   size_t pitch() const { return static_cast<size_t>(size.width) + 1; }
-  // Of all images, those of zeros between them included.
+  // The lines of all images, those of zeros between them included.
   int lines() const { return images * (size.height + 1); }
   // The line of an image's row `y`.
   int Line(int image, int y) const { return image * (size.height + 1) + y; }

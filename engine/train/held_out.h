@@ -19,7 +19,7 @@ class HeldOut {
 
   // dB of RGB in 0..1: the mean over images and reductions, each by the mean error of its patches.
   double PsnrDb(Learner& learner, std::span<const float> parameters) const;
-  // Of the same patches enlarged by Lanczos-3.
+  // The PSNR of the same patches enlarged by Lanczos-3.
   absl::StatusOr<double> LanczosPsnrDb() const;
 
  private:

@@ -29,7 +29,7 @@ uint64_t Hash(std::string_view text) {
   return hash ^ hash >> 32;
 }
 
-// What is kept of an image of this size: up to `max_pixels`, sides that are multiples of `scale`.
+// The part kept of an image of this size: up to `max_pixels`, sides that are multiples of `scale`.
 Rect KeptPart(Size image, int64_t max_pixels, int scale, uint64_t hash) {
   const auto square = static_cast<int64_t>(std::sqrt(static_cast<double>(max_pixels)));
   const int64_t short_side = std::min<int64_t>({image.width, image.height, square});

@@ -11,7 +11,7 @@
 
 namespace upscaled::train {
 
-// What the card tells of how the model was made.
+// The card's account of how the model was made.
 struct ModelOrigin {
   const ModelCard* start = nullptr;  // borrowed
   int noise_level = kNoDenoise;

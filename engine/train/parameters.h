@@ -1,4 +1,4 @@
-// What is trained of a network, as one vector: layer by layer, in the order in which its steps
+// The trained values of a network, as one vector: layer by layer, in the order in which its steps
 // take them.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace upscaled::train {
 
-// Of one layer: weights [tap][out][in], bias [out] and, of a PReLU, slopes [out].
+// The parameters of one layer: weights [tap][out][in], bias [out] and, of a PReLU, slopes [out].
 size_t ParameterCount(const Layer& layer);
 
 // The parameters of a network whose layers with weights are all convolutions.

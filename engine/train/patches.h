@@ -22,7 +22,7 @@ struct Patch {
   Spoiling spoiling;
 };
 
-// What patches are cut by.
+// The shape that patches are cut to.
 struct PatchShape {
   int side_px = 48;  // of the reduced image, without the network's border
   int pad_px = 0;    // that border, filled with what lies there, or the image's edge repeated
@@ -42,7 +42,7 @@ std::vector<Patch> SpreadPatches(std::span<const TrainingImage> images, const Pa
 void CutPatch(std::span<const TrainingImage> images, const PatchShape& shape, const Patch& patch,
               int index, Tensor<float>& input, Tensor<float>& target);
 
-// What the network gets, with more around it.
+// The input of the network, with more around it.
 struct SpoiltPatch {
   Image image;
   int x = 0, y = 0;  // where the patch begins in it, without the network's border

@@ -30,7 +30,7 @@ class Step {
   using SourceGradients = std::span<const SourceGradient<Real>>;
 
   virtual ~Step() = default;
-  // Of `dst` for so large a first source.
+  // The size of `dst` for so large a first source.
   virtual Size OutputSize(Size source) const { return source; }
   // Whether another source may be of that size.
   virtual bool Takes(Size first, Size other) const { return other == first; }

@@ -17,7 +17,7 @@ inline constexpr int kImageChannels = 4;
 inline constexpr int kChannelMultiple = 16;
 constexpr int PaddedChannels(int channels) { return RoundUp(channels, kChannelMultiple); }
 
-// Of cache lines.
+// An allocator of whole cache lines.
 template <typename T>
 struct LineAllocator {
   using value_type = T;
@@ -35,7 +35,7 @@ struct LineAllocator {
 template <typename T>
 using LineVector = std::vector<T, LineAllocator<T>>;
 
-// What lies between the images, and in channels that a pixel is padded with, is zero and stays so:
+// Values between the images, and in channels that a pixel is padded with, are zero and stay so:
 // whoever writes a tensor writes pixels alone, or zeros.
 template <typename Real>
 class Tensor {

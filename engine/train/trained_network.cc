@@ -16,14 +16,14 @@
 namespace upscaled::train {
 namespace {
 
-// Of one pixel it is a convolution of 1x1.
+// For one pixel it is a convolution of 1x1.
 Layer AsConv(const Layer& fully_connected) {
   return {.op = Op::kConv,
           .out_channels = fully_connected.out_channels,
           .in_channels = fully_connected.in_channels};
 }
 
-// What the layer does before its activation; null: nothing that can be trained.
+// The step of a layer before its activation; null: none that can be trained.
 template <typename Real>
 std::unique_ptr<Step<Real>> MakeStep(const Layer& layer) {
   switch (layer.op) {

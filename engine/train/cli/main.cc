@@ -68,7 +68,7 @@ const std::map<std::string, Schedule>& Schedules() {
   return schedules;
 }
 
-// What is learned from, and what becomes of it.
+// The images, the model to begin with and the model to make.
 void AddModelOptions(CLI::App& app, Command& command) {
   TrainingOptions& training = command.training;
   command.models = BundledModels();

@@ -20,7 +20,7 @@ struct WinogradPixels {
   size_t line_stride, pixel_stride;
 };
 
-// What becomes of an output tile.
+// The last steps of an output tile.
 struct WinogradEpilogue {
   const float* bias = nullptr;  // a value a channel
   float slope = 1;              // of negative values
