@@ -24,7 +24,7 @@ namespace {
 
 namespace pb = upscale::v1;
 
-// What general-2x does on the core that the times below are of.
+// The speed of general-2x on the core that the times below are of.
 constexpr int64_t kCostPerNanosecond = 130;
 
 // The work of the stages around the networks for each pixel of the result: the final resize,

@@ -9,11 +9,11 @@
 namespace upscaled::server {
 namespace {
 
-// Of the time for what is ahead: requests of another network that come later pass it in batches of
-// those that came before.
+// The factor of the time for what is ahead: requests of another network that come later pass it in
+// batches of those that came before.
 constexpr double kPassing = 1.2;
 
-// Of all streams of the class, in multiply-adds a second; 0: not known.
+// The speed of all streams of the class, in multiply-adds a second; 0: not known.
 double SpeedOf(const DeviceClassWork& device_class) {
   if (!device_class.stream_speed.known()) return 0;
   return device_class.stream_speed.CostIn(absl::Seconds(1)) * device_class.streams;

@@ -85,7 +85,7 @@ absl::StatusOr<ComputedImage> Compute(const FlightComputation& computation,
   return computed;
 }
 
-// Of what waiters can still ask for when the computation is over.
+// The memory for what waiters can still ask for when the computation is over.
 ResourceRequest HeldMemory(const FlightComputation& computation) {
   const size_t bytes = computation.flight->source()->size() + computation.kept_bytes;
   return {.memory_bytes = static_cast<int64_t>(bytes), .payer = computation.payer};

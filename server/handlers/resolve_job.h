@@ -1,4 +1,4 @@
-// What a request comes to for one source: its options after sizes, formats and networks are known.
+// A request resolved for one source: its options after sizes, formats and networks are known.
 #pragma once
 
 #include <memory>

@@ -11,7 +11,7 @@
 
 namespace upscaled::server {
 
-// Of a result that the client has already; without a request's id.
+// The header of a result that the client has already; without a request's id.
 upscale::v1::UpscaleImageHeader HeaderOf(const ImageSpec& source, const ResolvedJob& resolved,
                                          const ModelCard& model, const std::string& name);
 

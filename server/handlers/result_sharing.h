@@ -1,4 +1,4 @@
-// What requests share: results that are under way, and those that are stored.
+// Results that requests share: those under way, and those that are stored.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@ struct ResultSharingOptions {
   std::string software;                          // version and build
   std::function<std::string()> tuning;           // Tuner::Choices; null: none
   std::unique_ptr<ResultStore> store = nullptr;  // null: nothing is stored
-  // Of an encoded source that is received whole first; larger ones are computed as they come.
+  // Size of an encoded source that is received whole first; larger ones are computed as they come.
   int64_t max_held_bytes = 0;
   int max_computations = 1;  // threads
 };
@@ -45,7 +45,8 @@ class ResultSharing {
   const ResultCounts& counts() const { return counts_; }
   int64_t max_held_bytes() const { return options_.max_held_bytes; }
 
-  // What equal requests of a tenant have in common; empty: of all. Errors as NetworkDigests::Of.
+  // The key that equal requests of a tenant share; empty: those of all. Errors as
+  // NetworkDigests::Of.
   absl::StatusOr<Digest> KeyOf(const std::string& tenant, const Digest& source,
                                const RequestOptions& options, const ResolvedJob& resolved,
                                const ModelCard& model);

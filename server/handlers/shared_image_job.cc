@@ -25,7 +25,7 @@ namespace pb = upscale::v1;
 
 constexpr size_t kStoredChunkBytes = size_t{128} << 10;
 
-// Of a result that is smaller than what a flight keeps: no format is much larger than the pixels.
+// The bytes that a flight keeps, fewer for small results: no format is much larger than the pixels.
 size_t KeptBytes(const ResolvedJob& resolved) {
   constexpr int64_t kMaxPixelBytes = 8, kSlackBytes = 64 << 10;
   const int64_t bytes = resolved.result.Area() * kMaxPixelBytes + kSlackBytes;
@@ -199,7 +199,7 @@ class SharedImageJob {
       if (place.started) {
         // Others may wait already: whatever happens, somebody must compute for them.
         absl::Cleanup abandon = [&] { Abandon(*place.flight); };
-        // What it would compute may have been stored since it was looked for.
+        // The result may have been stored since it was looked for.
         if (const auto found = FindStored()) {
           std::move(abandon).Invoke();
           RETURN_IF_ERROR(SendStored(*found));
@@ -270,7 +270,7 @@ class SharedImageJob {
     }
   }
 
-  // What of a computation falls to this call.
+  // The part of a computation that falls to this call.
   void Pay(const Flight::Bill& bill) {
     RequestRecord& record = context_.record;
     record.cost += bill.cost;

@@ -17,7 +17,7 @@ namespace pb = upscale::v1;
 constexpr int kChannels = 3;
 // Keeps the arithmetic of a pass's coordinates far from overflow.
 constexpr int kMaxImageSidePx = 1 << 20;
-// Of a message's pixels: protobuf counts a message's bytes in int.
+// The limit of a message's pixels: protobuf counts a message's bytes in int.
 constexpr int64_t kMaxResultBytes = std::numeric_limits<int32_t>::max() - (int64_t{64} << 10);
 
 absl::Status Invalid(const std::string& message) {
@@ -61,7 +61,7 @@ absl::Status CheckResultBytes(Size part, int scale, SampleType type) {
 }
 
 bool IsImageSide(int px) { return px >= 1 && px <= kMaxImageSidePx; }
-// Of a place or margin: so small that sums of a few stay far from overflow.
+// Whether it is a place or margin: so small that sums of a few stay far from overflow.
 bool IsOffset(int px) { return px >= 0 && px <= kMaxImageSidePx; }
 
 // The part of a tile with a place, whose own size has been checked.

@@ -1,4 +1,4 @@
-// What tenants used, for operators.
+// The usage of tenants, for operators.
 #pragma once
 
 #include "absl/status/status.h"
