@@ -73,8 +73,8 @@ class Http1Session final : public HttpSession, public HttpSocketOwner {
   };
   using Step = void (Http1Session::*)();
 
-  // What a client may still send after the last answer, so that it reads that before the connection
-  // is reset under it.
+  // The bytes that a client may still send after the last answer, so that it reads that before the
+  // connection is reset under it.
   static constexpr uint64_t kLingerBytes = uint64_t{1} << 20;
 
   std::shared_ptr<Http1Session> Self() {
@@ -141,7 +141,7 @@ class Http1Session final : public HttpSession, public HttpSocketOwner {
   bool ended_ = false;  // the client has sent its last byte
   std::string buffer_;  // not parsed yet
 
-  // Of the request.
+  // The state of the request.
   std::optional<HttpRequestParser> parser_;
   int minor_version_ = 1;
   bool head_ = false;
@@ -153,7 +153,7 @@ class Http1Session final : public HttpSession, public HttpSocketOwner {
   uint64_t body_bytes_ = 0, max_body_bytes_ = 0;
   std::shared_ptr<HttpExchangeState> exchange_;  // null when nobody answers
   std::optional<Pace> pace_;                     // while a stream is answered
-  // Of its answer.
+  // The state of its answer.
   bool answer_begun_ = false;
   bool answer_ends_ = false;  // with what has been given to the socket
   HttpFraming framing_ = HttpFraming::kLength;

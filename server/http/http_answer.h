@@ -15,7 +15,7 @@ namespace upscaled::server {
 
 enum class HttpFraming : uint8_t { kLength, kChunked, kUntilClose };
 
-// What the connection adds to an answer.
+// The part of an answer that the connection adds.
 struct HttpFrame {
   int minor_version = 1;  // of HTTP/1
   bool keep_alive = true;

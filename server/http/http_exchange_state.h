@@ -1,4 +1,4 @@
-// What a handler's HttpExchange and the connection share.
+// The state that a handler's HttpExchange and the connection share.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ class HttpExchangeState {
     bool streamed = false;           // its body follows in pieces
     std::vector<std::string> trailer_names;
   };
-  // What has been written since the last one.
+  // The bytes that have been written since the last one.
   struct Piece {
     std::string bytes;
     bool finished = false;  // it is the last one

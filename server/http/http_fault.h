@@ -1,4 +1,4 @@
-// What the server itself refuses, before or instead of a handler.
+// Refusals by the server itself, before or instead of a handler.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// What the connections of one HTTP server share.
+// The environment that the connections of one HTTP server share.
 #pragma once
 
 #include <atomic>

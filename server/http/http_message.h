@@ -26,7 +26,7 @@ struct HttpRequest {
   std::vector<HttpField> fields;  // in the order in which they came
   std::string peer;               // the client's address without its port; "" where it has none
   std::string parameter;          // what stands for the {name} of the route's path, decoded
-  // Of the client's certificate (see PeerAddress); null: it has shown none.
+  // The names in the client's certificate (see PeerAddress); null: it has shown none.
   std::shared_ptr<const std::vector<std::string>> certificate_names;
   std::shared_ptr<const Principal> caller;  // null: the port asks nobody who they are
   bool has_body = false;  // a body of at least one byte, or of unknown length, follows

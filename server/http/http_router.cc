@@ -12,7 +12,7 @@
 namespace upscaled::server {
 namespace {
 
-// What stands for the pattern's {name}; "" where it has none; none: `path` is another one.
+// The text in place of the pattern's {name}; "" where it has none; none: `path` is another one.
 std::optional<std::string_view> Match(std::string_view pattern, std::string_view path) {
   if (!pattern.ends_with('}')) {
     return pattern == path ? std::optional(std::string_view()) : std::nullopt;

@@ -1,4 +1,4 @@
-// What answers which request.
+// The choice of a handler for each request.
 #pragma once
 
 #include <cstdint>

@@ -55,7 +55,7 @@ class HttpSocket {
   // Whether the connection's end, by Close or that of the process, is a reset, which tells the
   // other side that something is missing. At first it is not.
   void SetResetAtEnd(bool reset);
-  // Of the client's certificate, after the handshake (see PeerAddress).
+  // The names in the client's certificate, after the handshake (see PeerAddress).
   std::shared_ptr<const std::vector<std::string>> CertificateNames() const {
     return stream_->CertificateNames();
   }

@@ -15,7 +15,7 @@ class Pace {
   Pace(absl::Duration timeout, int64_t min_bytes)
       : input_(timeout, min_bytes), output_(timeout, min_bytes) {}
 
-  // What the server waits for, from now on.
+  // Sets what the server waits for, from now on.
   void SetWaits(bool for_input, bool for_output, absl::Time now) {
     SetWait(input_, for_input, now);
     SetWait(output_, for_output, now);

@@ -30,7 +30,7 @@ class SpoolFile : public std::enable_shared_from_this<SpoolFile> {
 
   // On the room's thread. RESOURCE_EXHAUSTED says why the disk does not take it.
   absl::Status Write(size_t slot, std::span<const uint8_t> bytes);
-  // What was written, at least a byte; INTERNAL where the disk does not give it back.
+  // Reads what was written, at least a byte; INTERNAL where the disk does not give it back.
   absl::StatusOr<size_t> Read(size_t slot, size_t offset, std::span<uint8_t> dst) const;
 
  private:
