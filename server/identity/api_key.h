@@ -29,11 +29,11 @@ std::optional<KeyHash> HashApiKey(std::string_view key);
 std::string FormatKeyHash(const KeyHash& hash);  // 64 lower-case hexadecimal digits
 std::optional<KeyHash> ParseKeyHash(std::string_view hex);
 
-// What a caller has shown: gRPC's metadata, or HTTP's fields; "" where there is none.
+// A caller's credentials: gRPC's metadata, or HTTP's fields; "" where there is none.
 struct Credentials {
   std::string_view authorization;  // "Bearer KEY", or a token in its place
   std::string_view api_key;        // the value of x-api-key
-  // Of a verified certificate (see PeerAddress); null: none.
+  // The names in a verified certificate (see PeerAddress); null: none.
   const std::vector<std::string>* certificate_names = nullptr;
 };
 // The key or token: that of `authorization`, unless another scheme than Bearer; else `api_key`.

@@ -13,7 +13,7 @@
 namespace upscaled::server {
 namespace {
 
-// Of one address: a person who mistypes sees what is wrong, a program that guesses is slowed.
+// Rate of one address: a person who mistypes sees what is wrong, a program that guesses is slowed.
 constexpr Rate kWrongKeys = {.per_second = 0.2, .burst = 10};
 constexpr absl::Duration kRetryDelay = absl::Seconds(5);  // until the bucket has the next token
 // A signature takes some 50 us to look at, of whoever sends one. Many more than wrong keys, since
@@ -78,7 +78,7 @@ absl::StatusOr<std::shared_ptr<const Authenticator::Known>> Authenticator::Read(
 
 Authorization Authenticator::Authorize(const Credentials& credentials, std::string_view address,
                                        Role role) const {
-  // Of the calendar, as the entries' times are; before it is known whether there is one.
+  // The calendar's time, as the entries' times are; before it is known whether there is one.
   const absl::Time now = absl::Now();
   const Identified caller = Identify(credentials, address);
   if (caller.entry == nullptr) return Deny({caller.denial, address, "", caller.why});

@@ -99,7 +99,7 @@ class Authenticator {
                                         const std::vector<std::string>* names);
   Identified IdentifyToken(const TokenVerifier& tokens, std::string_view token,
                            std::string_view address) const;
-  // Of somebody who has shown nothing that is right.
+  // The refusal of somebody who has shown nothing that is right.
   Authorization Deny(const DeniedCaller& caller) const;
 
   const std::function<void(const DeniedCaller&)> on_denied_;

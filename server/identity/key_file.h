@@ -54,7 +54,7 @@ struct TokenRules {
   std::string roles_claim;
 };
 
-// What the file says.
+// The contents of the file.
 struct KeyFile {
   KeyTable keys;
   CertificateTable certificates;

@@ -20,7 +20,7 @@ namespace upscaled::server {
 inline constexpr size_t kMaxKeySetBytes = size_t{1} << 20;
 inline constexpr size_t kMaxKeysOfSet = 100;
 
-// Of signatures; there are no others, above all none that a public key could forge.
+// Algorithms of signatures; there are no others, above all none that a public key could forge.
 enum class TokenAlgorithm : uint8_t {
   kRs256,  // RSASSA-PKCS1-v1_5 with SHA-256, 2048 to 8192 bits
   kEs256,  // ECDSA over P-256 with SHA-256
@@ -28,8 +28,8 @@ enum class TokenAlgorithm : uint8_t {
 };
 std::optional<TokenAlgorithm> ParseTokenAlgorithm(std::string_view name);  // "RS256", ...
 
-// What `text` stands for in base64url (RFC 4648, section 5): nullopt unless it is the one way to
-// write that, without padding.
+// The bytes that `text` stands for in base64url (RFC 4648, section 5): nullopt unless it is the one
+// way to write that, without padding.
 std::optional<std::string> DecodeBase64Url(std::string_view text);
 
 // Immutable.

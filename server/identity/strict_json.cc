@@ -37,7 +37,7 @@ absl::StatusOr<json> ParseStrictJson(std::string_view text) {
     }
     return root;
   } catch (const json::exception& error) {
-    // What follows repeats the text, which may hold a key that somebody has put there.
+    // The rest of the message repeats the text, which may hold a key that somebody has put there.
     const std::string_view what = error.what();
     return Wrong(absl::StrCat("is no JSON: ", ToAbsl(what.substr(0, what.find("; last read")))));
   }

@@ -33,9 +33,9 @@ absl::Status CheckName(const std::string& name, const char* field = "name");
 absl::StatusOr<std::string> TextOf(const nlohmann::json& entry, const char* field);
 // As CheckName.
 absl::StatusOr<std::string> NameOf(const nlohmann::json& entry, const char* field);
-// Of "roles", a list of their names.
+// The roles in "roles", a list of their names.
 absl::StatusOr<RoleSet> RolesOf(const nlohmann::json& entry);
-// Of RFC 3339; `otherwise` where there is no such field.
+// A time as RFC 3339 has it; `otherwise` where there is no such field.
 absl::StatusOr<absl::Time> TimeOf(const nlohmann::json& entry, const char* field,
                                   absl::Time otherwise);
 
