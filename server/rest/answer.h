@@ -27,8 +27,8 @@ HttpResponse ImageResponse(const upscale::v1::UpscaleImageHeader& header,
 HttpResponse OriginalResponse(std::optional<ImageFormat> format, const absl::Status& error,
                               std::string_view request_id);
 
-// What is known at the end: Server-Timing, Upscale-Summary and the result's ETag, and the names of
-// those that the header lacks.
+// The fields known at the end: Server-Timing, Upscale-Summary and the result's ETag, and the names
+// of those that the header lacks.
 std::vector<HttpField> SummaryFields(const upscale::v1::UpscaleSummary& summary,
                                      std::string summary_json);
 std::vector<std::string> SummaryFieldNames(const upscale::v1::UpscaleImageHeader& header);

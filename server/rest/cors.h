@@ -17,7 +17,7 @@ class Cors {
   explicit Cors(std::vector<std::string> origins) : origins_(std::move(origins)) {}
 
   bool enabled() const { return !origins_.empty(); }
-  // What an answer to `request` tells the browser; nothing when CORS is off.
+  // The fields that tell the browser of an answer to `request`; none when CORS is off.
   std::vector<HttpField> Fields(const HttpRequest& request) const;
   // The answer to a preflight request for a path of these methods.
   HttpResponse Preflight(const HttpRequest& request, const std::string& methods) const;

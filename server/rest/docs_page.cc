@@ -64,7 +64,7 @@ class Page {
     return found != object.end() && found->is_string() ? found->get<std::string>() : "";
   }
 
-  // What `object` refers to, or itself.
+  // The object that `object` refers to, or itself.
   const Json& Resolve(const Json& object) const {
     const std::string reference = Text(object, "$ref");
     return reference.empty() ? object : document_.at(Json::json_pointer(reference.substr(1)));

@@ -10,7 +10,7 @@
 
 namespace upscaled::server {
 
-// What `source` gives, or the problem that it tells; recorded as a call of `method`.
+// The JSON that `source` gives, or the problem that it tells; recorded as a call of `method`.
 HttpResponse AnswerWithJson(const CallEnvironment& calls, const HttpRequest& request,
                             const std::string& method,
                             const std::function<absl::StatusOr<std::string>()>& source);

@@ -32,7 +32,7 @@ class KeptSource final : public ByteSource {
   // much.
   bool whole() const { return !lost_; }
   std::span<const uint8_t> kept() const { return kept_; }
-  // What comes after kept().
+  // The bytes after kept().
   ByteSource& rest() { return source_; }
 
  private:

@@ -54,7 +54,7 @@ class MultipartReader {
   absl::Status SkipPart();
   void Consume(size_t count);  // of this part's
   void LeavePart();            // at its delimiter, which is read
-  // What follows a boundary: whether another part does.
+  // Reads the end of a boundary: whether another part follows.
   absl::StatusOr<bool> ReadBoundaryEnd();
   // Until `text`, which is read, too.
   absl::StatusOr<std::string> ReadUntil(std::string_view text, size_t max_bytes);

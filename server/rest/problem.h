@@ -20,7 +20,7 @@ std::string ProblemJson(const absl::Status& status, std::string_view request_id)
 // An answer with that object, and Retry-After with 429 and 503.
 HttpResponse ProblemResponse(const absl::Status& status, std::string_view request_id);
 
-// What the port itself refuses, in the same form.
+// A refusal by the port itself, in the same form.
 HttpResponse ProblemResponse(const HttpFault& fault);
 
 }  // namespace upscaled::server

@@ -131,7 +131,7 @@ class ProgressBoard {
 
   explicit ProgressBoard(const Clock& clock) : clock_(clock) {}
 
-  // Of two of one id the later one is found. `total_bytes` as RequestProgress has it.
+  // The later of two of one id is found. `total_bytes` as RequestProgress has it.
   Entry Enter(const TenantRequest& request, int64_t total_bytes) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // For who has listened since then. Null: no such request runs or is kept, or others were told its
@@ -148,7 +148,7 @@ class ProgressBoard {
 
   void Leave(const TenantRequest& request, const std::shared_ptr<RequestProgress>& progress)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Of what is kept.
+  // Drop kept entries: the oldest one, or all that are old.
   void DropOldest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropOld() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -1,4 +1,4 @@
-// What the calls of HTTP share.
+// The environment that the calls of HTTP share.
 #pragma once
 
 #include <cstddef>

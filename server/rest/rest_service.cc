@@ -32,7 +32,7 @@ void Append(std::vector<HttpRoute> more, std::vector<HttpRoute>& routes) {
                 std::make_move_iterator(more.end()));
 }
 
-// Of the listeners an address gets the share that it gets of the calls, so that a proxy, whose
+// An address's share of the listeners is its share of the calls, so that a proxy, whose
 // address all its clients have, can be given all of both.
 int ListenersPerAddress(const Limits& limits) {
   const int64_t listeners = ProgressStreams::kMaxListeners;

@@ -25,7 +25,8 @@ namespace {
 
 namespace pb = upscale::v1;
 
-// What a call holds beside what the transport does: a piece of the answer, and the form's buffer.
+// The bytes of a call beside what the transport holds: a piece of the answer, and the form's
+// buffer.
 constexpr int64_t kCallBytes = AnswerSink::kPieceBytes + MultipartReader::kBufferBytes;
 constexpr size_t kCopyBytes = size_t{64} << 10;
 
@@ -161,7 +162,7 @@ void UpscaleCall::Announce(const pb::UpscaleImageHeader& header) {
 
 bool UpscaleCall::AnswerOriginal(const absl::Status& error) {
   if (!kept_.has_value() || !kept_->whole() || sink().begun() || IsOfOptions(error)) return false;
-  // Of what this server has fetched, only images leave it.
+  // Only images leave this server out of what it has fetched.
   if (!parameters_.url.empty() && !RecognizeFormat(kept_->kept()).has_value()) return false;
   const absl::Status sent = GuardHandler(record(), [&]() -> absl::Status {
     sink().Reset();

@@ -1,4 +1,4 @@
-// What a request of POST /v1/upscale asks for, out of the fields of its query and its form.
+// The parameters of a request of POST /v1/upscale, out of the fields of its query and its form.
 #pragma once
 
 #include <limits>

@@ -7,7 +7,7 @@
 
 namespace upscaled::server {
 
-// Of the operators' port. Both outlive it.
+// A route of the operators' port. Both outlive it.
 HttpRoute UsageRoute(const HandlerEnvironment& handlers, const CallEnvironment& calls);
 
 }  // namespace upscaled::server

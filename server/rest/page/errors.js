@@ -1,4 +1,4 @@
-// What a person is told of an error: what happened, which value passed which limit, and what to do
+// Human-readable errors: what happened, which value passed which limit, and what to do
 // about it.
 
 import * as upscaled from "./upscaled.js";

@@ -1,4 +1,4 @@
-// What the viewer shows of a job: the source, beside it as much of the result as there is.
+// The viewer's image of a job: the source, beside it as much of the result as there is.
 
 import { element } from "./dom.js";
 

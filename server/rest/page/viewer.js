@@ -117,7 +117,7 @@ export class Viewer {
     this.#place();
   }
 
-  /** What can be seen, in fractions of the image. */
+  /** The part that can be seen, in fractions of the image. */
   visibleRegion() {
     const { width, height } = this.#stage.getBoundingClientRect();
     const scale = this.#scale();
