@@ -1,4 +1,4 @@
-// What a TLS client offers to speak, looked at before anybody answers it.
+// The protocols that a TLS client offers, looked at before anybody answers it.
 #pragma once
 
 #include <cstddef>

@@ -14,7 +14,7 @@ void AppendNumber(uint32_t number, int bytes, std::string& text) {
   }
 }
 
-// Of a frame of the connection, without flags.
+// A frame of the connection, without flags.
 std::string Frame(Http2FrameType type, std::string_view payload) {
   std::string frame;
   AppendNumber(static_cast<uint32_t>(payload.size()), 3, frame);

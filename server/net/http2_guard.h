@@ -38,7 +38,7 @@ struct Http2Limits {
 // Constant memory, whatever the client sends. Not thread safe.
 class Http2Guard {
  public:
-  // What a client sends first (RFC 9113, 3.4).
+  // The bytes that a client sends first (RFC 9113, 3.4).
   static constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
   // `take_fault` is asked for each call that ends so; false: it is one too many.
@@ -51,8 +51,8 @@ class Http2Guard {
   // them; they may still be passed on.
   std::optional<Offence> OnSent(std::span<const uint8_t> bytes);
 
-  // What tells the client why its connection is ended, for what it did; "" where the server's bytes
-  // so far end within a frame.
+  // The frame that tells the client why its connection is ended, for what it did; "" where the
+  // server's bytes so far end within a frame.
   std::string Farewell(Offence offence) const;
 
   // Bytes of the preface that have not come yet.

@@ -30,7 +30,7 @@ struct Http2PortOptions {
   // For TLS and the preface. A connection without them gives way to a new one when there is no
   // place left, the oldest first.
   absl::Duration handshake_timeout = absl::Seconds(10);
-  // Of a client that takes nothing of what it was sent.
+  // The limit for a client that takes nothing of what it was sent.
   absl::Duration stall_timeout = absl::Seconds(60);
   // For the end of a connection whose client has ended its half (see RelayOptions).
   absl::Duration close_timeout = absl::Seconds(10);

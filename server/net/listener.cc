@@ -129,7 +129,7 @@ class AsioListener final : public Listener {
 
   void Admit(UniqueFd socket, PeerAddress peer) {
     if (IsReserved(socket.get(), options_.reserved_descriptors)) {
-      // What the other connection leaves is taken at once: the next free number tells what is left.
+      // That connection's descriptor is taken at once: the next free number tells what is left.
       if (MakeRoom(Refusal::kDescriptors, peer.host)) socket = Renumber(std::move(socket));
       if (IsReserved(socket.get(), options_.reserved_descriptors)) {
         return table_.OnRefused(Refusal::kDescriptors);

@@ -7,11 +7,11 @@ struct sockaddr;
 
 namespace upscaled::server {
 
-// Of an IPv4 or IPv6 address; empty texts for others.
+// The peer at an IPv4 or IPv6 address; empty texts for others.
 PeerAddress ToPeerAddress(const sockaddr& address);
 
-// Of the connected socket `fd` whose other end has `address`. Those of Unix sockets are their
-// users.
+// The peer of the connected socket `fd`, whose other end has `address`. Those of Unix sockets are
+// their users.
 PeerAddress PeerOf(int fd, const sockaddr& address);
 
 }  // namespace upscaled::server

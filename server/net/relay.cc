@@ -29,7 +29,7 @@ constexpr std::chrono::seconds kFlushTime{10};
 // with it what it has not read yet.
 constexpr std::chrono::seconds kLingerTime{2};
 constexpr absl::Duration kLongestTime = absl::Hours(24 * 365);  // far from any overflow
-// Of a client that was dismissed, and floods on.
+// The bytes read of a client that was dismissed, and floods on.
 constexpr size_t kLingerBytes = size_t{1} << 20;
 
 class AsioRelay final : public Relay, public std::enable_shared_from_this<AsioRelay> {
@@ -230,7 +230,7 @@ class AsioRelay final : public Relay, public std::enable_shared_from_this<AsioRe
     Report(offence);
     const std::string farewell = connection_->guard.Farewell(offence);
     if (std::exchange(to_client_, {}).empty() && !farewell.empty()) {
-      // What a full socket does not take is lost.
+      // Bytes that a full socket does not take are lost.
       (void)connection_->stream->Write(
           {reinterpret_cast<const uint8_t*>(farewell.data()), farewell.size()});
     }

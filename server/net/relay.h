@@ -17,7 +17,7 @@ namespace upscaled::server {
 class Relay;
 
 struct RelayOptions {
-  // Of a client that takes nothing of what it was sent.
+  // The limit for a client that takes nothing of what it was sent.
   absl::Duration stall_timeout = absl::Seconds(60);
   // For the server to close its end after the client has ended its half, and for the client to take
   // what the server still says to that. gRPC does not close while a write is on its way.

@@ -34,7 +34,7 @@ class SocketStream {
   // kDone (with no bytes) when both sides may speak.
   virtual IoResult Handshake() = 0;
   virtual IoResult Read(std::span<uint8_t> bytes) = 0;
-  // What a write could not take must come first in the next one.
+  // Bytes that a write could not take must come first in the next one.
   virtual IoResult Write(std::span<const uint8_t> bytes) = 0;
   // Tells the other side that nothing more comes.
   virtual void EndWrites() = 0;

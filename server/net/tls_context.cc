@@ -37,7 +37,7 @@ using Names = std::unique_ptr<STACK_OF(X509_NAME), FreeWith<[](STACK_OF(X509_NAM
                                 sk_X509_NAME_pop_free(names, X509_NAME_free);
                               }>>;
 
-// What the files held.
+// The contents of the files.
 struct Pem {
   std::string cert;
   std::string key;

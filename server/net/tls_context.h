@@ -32,7 +32,7 @@ class TlsContext {
   // INVALID_ARGUMENT names the files that are none or do not fit each other.
   static absl::StatusOr<std::unique_ptr<TlsContext>> Load(const TlsFiles& files);
 
-  // What new connections of a port are to use: SSL_new keeps it alive; boost::asio::ssl::context
+  // The context for new connections of a port: SSL_new keeps it alive; boost::asio::ssl::context
   // frees what it is given, so needs a reference of its own (SSL_CTX_up_ref). A client that offers
   // protocols (ALPN), and not this one, is refused.
   std::shared_ptr<ssl_ctx_st> context(TlsProtocol protocol) const;
