@@ -19,7 +19,7 @@ class AddressShares {
     return address.empty() || taken(address) + amount <= max_per_address_;
   }
   void Take(const std::string& address, int64_t amount);
-  // What Take was called with before.
+  // Gives back an amount that Take was called with.
   void Give(const std::string& address, int64_t amount);
 
  private:

@@ -161,7 +161,7 @@ class AdmissionController {
   }
   absl::Status CheckShareOfMemory(int64_t memory_bytes, const std::string& address) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // What the limits of the payer's tenant say; OK where there are none.
+  // The verdict of the limits of the payer's tenant; OK where there are none.
   absl::Status CheckTenantsCalls(const Payer& payer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckTenantsCost(const Payer& payer, int64_t cost)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -170,7 +170,7 @@ class AdmissionController {
   // Until `cost` of the payer's will have been computed beside others'.
   absl::Duration TimeFor(const Payer& payer, int64_t cost) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Of so many multiply-adds that one request has in the queue, what the limit counts.
+  // The part that the limit counts of so many multiply-adds that one request has in the queue.
   int64_t Counted(int64_t cost) const;
   // Changes what a request for these resources has in the queue, because that was `computed` or
   // else at the tenant's expense.

@@ -70,7 +70,7 @@ double AdmittedWork::ComputedUntil(const Key& own, double weight, double cost, b
     if (other.cost == 0 || key == own || key.first > own.first) continue;
     const auto all = static_cast<double>(other.cost);
     const double share = cost * other.weight / weight;
-    // Of an earlier priority everything comes first.
+    // All work of an earlier priority comes first.
     computed += key.first == own.first && (lasts || share < all) ? share : all;
   }
   return computed;

@@ -53,9 +53,9 @@ class AdmittedWork {
 
   int64_t cost() const { return cost_; }     // of all
   int64_t CostOf(const Payer& payer) const;  // of one
-  // Of one, until the first of its requests has ended, which get equal parts of what it gets.
+  // The cost of one until the first of its requests ends, which get equal parts of what it gets.
   int64_t CostUntilAnEnd(const Payer& payer) const;
-  // What is computed, of all payers' work, until `cost` of the payer's is; no more work comes.
+  // The work of all payers that is computed until `cost` of the payer's is; no more work comes.
   double ComputedUntil(const Payer& payer, double cost) const;
   // The same until the request is, with all its parts, if the load lasts: what ends is followed by
   // its like. Of its payer's other requests none gets more than it; other payers who have work get

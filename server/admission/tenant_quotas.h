@@ -1,4 +1,4 @@
-// What tenants have of what their limits allow. The limits come with each call, so that those of a
+// The use that tenants make of their limits. The limits come with each call, so that those of a
 // key file that was read again hold from the next call on; what a tenant has stays.
 //
 // Rates are counted in debts: whoever has none is let in, however much it takes, and the next one
@@ -40,7 +40,7 @@ class TenantQuotas {
   };
   absl::Status CheckCost(const TenantLimits& limits, int64_t cost, const Queue& queue,
                          absl::Time now);
-  // Of what CheckCost has allowed; negative: gives back what will not be computed.
+  // Spends what CheckCost has allowed; negative: gives back what will not be computed.
   void Spend(const TenantLimits& limits, int64_t cost, absl::Time now);
 
   // Notes bytes that have come. Refuses those that came while there was a debt.
@@ -60,7 +60,7 @@ class TenantQuotas {
   std::map<std::string, Tenant> tenants_;  // that have had limits
 };
 
-// Of the calls of a tenant whose longest life has passed: DEADLINE_EXCEEDED (kDeadline).
+// The error for calls of a tenant whose longest life has passed: DEADLINE_EXCEEDED (kDeadline).
 absl::Status CallTimeExceeded(const TenantLimits& limits);
 
 }  // namespace upscaled::server

@@ -1,4 +1,4 @@
-// What an IP address is for, by IANA's registries of special-purpose addresses.
+// The purpose of an IP address, by IANA's registries of special-purpose addresses.
 #pragma once
 
 #include <cstdint>

@@ -18,7 +18,7 @@
 namespace upscaled::server {
 namespace {
 
-// Of one major version there is one library in a process.
+// A process holds one library of one major version.
 bool CurlUsesThisOpenSsl(const char* tls_library) {
   const unsigned long major = OpenSSL_version_num() >> 28;
   return tls_library != nullptr &&

@@ -26,7 +26,7 @@
 
 namespace upscaled::server {
 
-// What transfers share; outlives them.
+// The environment that transfers share; outlives them.
 struct FetchEnvironment {
   const FetchOptions& options;
   HostLookups& lookups;
@@ -55,7 +55,7 @@ class Transfer final : public ByteSource {
   absl::Status Start(const SourceUrl& url, bool may_be_private);
   absl::StatusOr<size_t> Read(std::span<uint8_t> dst) override;
 
-  // Of the answer, after Start.
+  // The answer's fields, after Start.
   int status() const;
   int64_t total_bytes() const;                               // of the body; 0: not told
   const std::string& location() const { return location_; }  // the field, as sent; "": none
@@ -112,7 +112,7 @@ class Transfer final : public ByteSource {
   const std::unique_ptr<CURL, EasyDeleter> easy_;
   std::array<char, CURL_ERROR_SIZE> error_ = {};  // curl's words
 
-  // Of the URL that was started last.
+  // The state of the URL that was started last.
   std::string shown_url_, host_;
   bool may_be_private_ = false;
   std::string refused_address_;  // "": none

@@ -57,7 +57,7 @@ class Flight : public std::enable_shared_from_this<Flight> {
   // The next kBlockBytes of the result; the last block may have fewer. Waits until there is room;
   // the cancellation's reason when it has come to that.
   absl::Status Append(std::string block) ABSL_LOCKS_EXCLUDED(mutex_);
-  // What the computation has cost so far. Once it is cancelled no more of it begins.
+  // The cost of the computation so far. Once it is cancelled no more of it begins.
   std::shared_ptr<CostMeter> meter() { return {shared_from_this(), &meter_}; }
   // Last: the summary, or why there is none, and the computation's record, whose cost holds.
   void Finish(absl::StatusOr<std::string> summary,
@@ -83,7 +83,7 @@ class Flight : public std::enable_shared_from_this<Flight> {
     std::optional<absl::StatusOr<std::string>> end;  // after all bytes
   };
 
-  // What falls to one who has waited.
+  // The part that falls to one who has waited.
   struct Bill {
     int64_t cost = 0;                             // in multiply-adds
     std::shared_ptr<const RequestRecord> record;  // to the one who pays at the end; else null
@@ -129,9 +129,9 @@ class Flight : public std::enable_shared_from_this<Flight> {
   // The end of the bytes that the computation may write now.
   int64_t Allowed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   int64_t KeptFrom() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // What is new to the waiter; false: nothing.
+  // Tells what is new to the waiter; false: nothing.
   bool Tell(Waiter& waiter, News& news) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Of bytes that memory does not hold any more. When that fails, nobody is to try it again.
+  // Reads bytes that memory does not hold any more. When that fails, nobody is to try it again.
   void ReadBehind(int64_t position, int64_t bytes, const ReadBack& read_back, News& news)
       ABSL_LOCKS_EXCLUDED(mutex_);
 

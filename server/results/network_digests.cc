@@ -16,7 +16,7 @@ absl::StatusOr<Digest> Read(const ModelCard& card, const ModelVariant& variant) 
     ASSIGN_OR_RETURN(const std::string content, ReadFile(file, kMaxFileBytes));
     hash.Field(file.filename().string()).Field(content);
   }
-  // What is made of the files, where they do not say so themselves.
+  // The architecture made of the files, where they do not say so themselves.
   if (!variant.architecture.empty()) hash.Field(variant.architecture);
   RETURN_IF_ERROR(CheckUnchanged(card, variant));
   return hash.Finish();

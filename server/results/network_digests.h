@@ -1,4 +1,4 @@
-// What networks are made of, as digests.
+// Digests of the files that networks are made of.
 #pragma once
 
 #include <map>

@@ -25,7 +25,7 @@ class ResultFile {
   int64_t bytes() const { return bytes_; }
   // Fills a part of `dst` with what follows `offset` and returns how much; 0 at the end.
   absl::StatusOr<size_t> ReadAt(int64_t offset, std::span<uint8_t> dst) const;
-  // Of all bytes.
+  // The digest of all bytes.
   absl::StatusOr<Digest> ReadDigest() const;
 
  private:

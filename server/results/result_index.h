@@ -1,4 +1,4 @@
-// What is known of stored results, beside their bytes: a table in SQLite.
+// The index of stored results, beside their bytes: a table in SQLite.
 #pragma once
 
 #include <cstdint>

@@ -70,7 +70,7 @@ class ResultStore {
     bool Append(std::span<const uint8_t> bytes);
     // Stores it. `result` lacks bytes and digest.
     void Commit(StoredResult result);
-    // Of what was appended, also after this is gone. Thread safe.
+    // A reader of what was appended, also after this is gone. Thread safe.
     Flight::ReadBack read_back() const;
 
    private:
