@@ -16,8 +16,8 @@ namespace upscaled::server {
 enum class Priority : uint8_t { kInteractive, kBackground };
 inline constexpr size_t kPriorities = 2;
 
-// Of all calls of a tenant together, whatever their keys and addresses. Pixels are source pixels of
-// general-2x, as those of --max-queue-pixels: other models' weigh by theirs.
+// The limits of all calls of a tenant together, whatever their keys and addresses. Pixels are
+// source pixels of general-2x, as those of --max-queue-pixels: other models' weigh by theirs.
 struct TenantLimits {
   static constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
 
@@ -45,7 +45,7 @@ struct Payer {
   double weight() const { return limits == nullptr ? 1 : limits->weight; }
 };
 
-// What a computation has cost so far, in multiply-adds: each tile from when it begins to run, so
+// The cost of a computation so far, in multiply-adds: each tile from when it begins to run, so
 // that it is known at once when the computation is stopped.
 using CostMeter = std::atomic<int64_t>;
 

@@ -1,4 +1,4 @@
-// What the process takes of what the machine lets it have.
+// The process's use of what the machine lets it have.
 #pragma once
 
 #include <cstdint>

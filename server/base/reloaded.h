@@ -1,4 +1,4 @@
-// What was made of files, and is made again when they change.
+// An object made of files, which is made again when they change.
 #pragma once
 
 #include <algorithm>

@@ -23,7 +23,7 @@ class ThroughputMeter {
   bool known() const { return cost_ > 0; }
   // Time to compute `cost`; zero while nothing is known.
   absl::Duration TimeFor(int64_t cost) const;
-  // What is computed in `time`; infinite while nothing is known.
+  // The cost of what is computed in `time`; infinite while nothing is known.
   double CostIn(absl::Duration time) const;
 
  private:

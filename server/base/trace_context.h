@@ -31,7 +31,7 @@ TraceContext ContinueTrace(std::string_view traceparent, std::optional<double> r
 
 SpanId NewSpanId();
 
-// Of 32 digits; "" for none.
+// The id in 32 digits; "" for none.
 std::string TraceIdText(const TraceContext& trace);
 
 }  // namespace upscaled::server

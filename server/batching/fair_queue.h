@@ -122,7 +122,7 @@ class FairQueue {
 
   Order& OrderOf(const Flow& flow) { return orders_[static_cast<size_t>(flow.payer.priority())]; }
 
-  // What is due later or earlier, or has queued its first or last tile, is out of the order
+  // A flow that is due later or earlier, or has queued its first or last tile, is out of the order
   // meanwhile.
   void Detach(Flow& flow);
   void Attach(Flow& flow);

@@ -5,7 +5,7 @@
 namespace upscaled::server {
 namespace {
 
-// Of a measurement.
+// The time that a measurement holds.
 constexpr absl::Duration kSpeedLife = absl::Minutes(1);
 
 }  // namespace

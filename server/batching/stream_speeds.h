@@ -20,8 +20,8 @@ class StreamSpeeds {
   void Record(const std::shared_ptr<const Executable>& executable, absl::Duration busy,
               int64_t cost, absl::Time now);
 
-  // Of whatever ran; unknown after a minute without work: where it keeps calls out, nothing else
-  // would tell that a slow time is over.
+  // The speed of whatever ran; unknown after a minute without work: where it keeps calls out,
+  // nothing else would tell that a slow time is over.
   ThroughputMeter OfAll(absl::Time now) const;
   // Multiply-adds a second, as measured on one of its parts; that of all where it never ran, and 0
   // where that is not known. What nobody has measured for minutes counts as so many times as fast,

@@ -65,7 +65,7 @@ class TileScheduler {
 
   TileLoad load() const ABSL_LOCKS_EXCLUDED(mutex_);
   std::vector<DeviceClassWork> work() const ABSL_LOCKS_EXCLUDED(mutex_);  // by device class
-  // Of one stream of its device class that runs it, as StreamSpeeds::Of.
+  // The speed of one stream of its device class that runs it, as StreamSpeeds::Of.
   double StreamSpeed(const DeviceExecutable& executable) const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // To be called after the quarantine has announced the device, as failed or as working again.
@@ -103,7 +103,7 @@ class TileScheduler {
   // Takes over what the quarantine says of the device's slot, and moves what is queued for its
   // class where that is necessary. Returns the tiles that no device is left for.
   std::vector<SubmittedTile> UpdateSlot(const Device& device) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Of what one of the class's streams runs at a time.
+  // The maximum cost of what one of the class's streams runs at a time.
   int64_t MaxBatchCost(const DeviceClass& device_class, int streams) const;
   int StreamCountLocked(int device_class) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   // Binds the flow, with what it has queued, to a class of which a device works, preferring the one

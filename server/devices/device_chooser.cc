@@ -10,8 +10,8 @@ namespace upscaled::server {
 
 namespace {
 
-// Of a source of so many pixels through one network after the other, in multiply-adds, without the
-// halos of tiles; at least one a pixel.
+// The cost of a source of so many pixels through one network after the other, in multiply-adds,
+// without the halos of tiles; at least one a pixel.
 int64_t CostFor(const DeviceExecutables& executables, int64_t pixels) {
   constexpr double kMaxCost = 1e17;
   double cost = 0;

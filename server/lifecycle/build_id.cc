@@ -31,7 +31,7 @@ std::string FindBuildId(std::string_view notes) {
   return "";
 }
 
-// Of the program, which comes before its libraries.
+// Finds the id of the program, which comes before its libraries.
 int VisitProgram(dl_phdr_info* program, size_t, void* build_id) {
   for (int i = 0; i < program->dlpi_phnum; ++i) {
     const ElfW(Phdr)& segment = program->dlpi_phdr[i];

@@ -25,7 +25,7 @@ absl::StatusOr<std::shared_ptr<Tuner>> OpenTuner(const ServerConfig& config, Log
 absl::StatusOr<DeviceList> OpenDevices(const ServerConfig& config, const BackendFactory& create,
                                        Logger& logger);
 
-// Of the repositories, each with the precision that `devices` can run.
+// The models of the repositories, each with the precision that `devices` can run.
 absl::StatusOr<ModelCatalog> OpenModels(const ServerConfig& config, const DeviceList& devices,
                                         Logger& logger);
 

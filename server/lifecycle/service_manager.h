@@ -1,4 +1,4 @@
-// What a service manager (systemd, with Type=notify) hears of the server.
+// The messages of the server to a service manager (systemd, with Type=notify).
 #pragma once
 
 #include <string_view>

@@ -25,7 +25,7 @@ namespace upscaled::server {
 // waits for the disk, and none fails by it.
 class AuditLog {
  public:
-  // Of one failed write: how many lines are lost by it, and why.
+  // The report of one failed write: how many lines are lost by it, and why.
   using OnLost = std::function<void(int64_t lines, std::string_view reason)>;
 
   // Makes the file where there is none, for its owner to write and its group to read. `on_lost` is

@@ -112,7 +112,7 @@ absl::StatusOr<CatalogEntry> Examine(const ModelCard& card, const ModelCatalog::
 const std::string& NameOf(const CatalogEntry& entry) { return entry.card->name; }
 const std::string& NameOf(const RefusedModel& refused) { return refused.name; }
 
-// Of entries or refused models.
+// The entry or refused model of that name; null: none.
 template <typename Models>
 auto* FindNamed(const Models& models, std::string_view name) {
   const auto found = std::find_if(models.begin(), models.end(),

@@ -24,7 +24,7 @@ struct CatalogEntry {
   const ModelCard* card;
   int halo_px = 0;  // source pixels around a tile that its result depends on
   Precision default_precision = Precision::kExact;  // for requests that name none
-  // Of its network of the native scale (see NativeScale).
+  // Figures of its network of the native scale (see NativeScale).
   double macs_per_pixel = 0;              // multiply-adds per result pixel, of the direct algorithm
   int64_t weight_bytes = 0;               // in fp32
   int64_t memory_bytes = 0;               // see MemoryProbe; in the default precision
@@ -77,7 +77,7 @@ class ModelCatalog {
   ~ModelCatalog();
 
   std::vector<std::shared_ptr<const CatalogEntry>> entries() const;  // in order of name
-  // What lies among the models and cannot be served; its messages say `WithoutDirectories`.
+  // Refused files among the models; their messages say `WithoutDirectories`.
   std::vector<RefusedModel> refused() const;
   std::string default_model() const;  // its name
 
@@ -122,7 +122,7 @@ class ModelCatalog {
                                                              const Listing* before);
   static absl::StatusOr<std::shared_ptr<const CatalogEntry>> FindIn(
       const std::shared_ptr<const Listing>& listing, std::string_view name);
-  // Of the entries, in order of name; refuses what stands for no model.
+  // Names aliases of the entries, in order of name; refuses what stands for no model.
   static void NameAliases(Listing& listing, const std::string& default_model);
   explicit ModelCatalog(std::unique_ptr<State> state);
   std::shared_ptr<const Listing> listing() const;

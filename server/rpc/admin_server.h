@@ -1,5 +1,5 @@
-// What operators call: upscale.v1.AdminService and reflection, on gRPC's synchronous server with a
-// few threads, apart from the port that clients call.
+// The services that operators call: upscale.v1.AdminService and reflection, on gRPC's synchronous
+// server with a few threads, apart from the port that clients call.
 #pragma once
 
 #include <memory>

@@ -79,7 +79,7 @@ class Call final : public std::enable_shared_from_this<Call>, private MessageStr
   const std::string& address() const { return payer_.address; }  // the client's, without a port
 
  private:
-  // What a client has done that has stalled.
+  // The faults of a client that has stalled.
   static constexpr std::string_view kSentNothing = "sent nothing";
   static constexpr std::string_view kTookNothing = "took none of its result";
 
@@ -135,7 +135,7 @@ class Call final : public std::enable_shared_from_this<Call>, private MessageStr
   bool WantsRead() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void StartRead() { stream_.Read(&incoming_, read_.Arm(shared_from_this())); }
   void OnRead(bool ok);
-  // What has been read, after a look at it.
+  // The message that has been read, after a look at it.
   absl::StatusOr<MessagePtr> ParseIncoming();
   void OnStreamRead(absl::StatusOr<MessagePtr> message) ABSL_LOCKS_EXCLUDED(mutex_);
   void QueueInput(MessagePtr message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

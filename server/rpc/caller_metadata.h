@@ -1,4 +1,4 @@
-// What a caller of gRPC shows of itself.
+// The credentials that a caller of gRPC shows.
 #pragma once
 
 #include <iterator>

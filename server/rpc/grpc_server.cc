@@ -27,7 +27,7 @@ constexpr int kPendingCalls = 64;  // per queue: a burst finds somebody waiting
 // Calls whose messages are still to come. Each may have 64 KiB of them in the transport.
 constexpr int kMaxUnreadCalls = 2000;
 
-// Of a stream's bytes on their way in: 10 MB/s at a round trip of 50 ms.
+// The bytes of a stream on their way in: 10 MB/s at a round trip of 50 ms.
 constexpr int kStreamWindowBytes = 512 << 10;
 
 // Calls on one connection beside those with a slot: watches, answers from memory, refusals.

@@ -1,4 +1,4 @@
-// What a tenant used on a day.
+// The usage of a tenant on a day.
 #pragma once
 
 #include <cstdint>

@@ -16,8 +16,8 @@
 
 namespace upscaled::server {
 
-// What Add has returned for survives the process and the machine. One process at a time. Thread
-// safe. Errors as SqliteFile's.
+// Usage that Add has returned for survives the process and the machine. One process at a time.
+// Thread safe. Errors as SqliteFile's.
 class UsageDb {
  public:
   // Makes the file where there is none.
