@@ -268,7 +268,7 @@ class Victim:
 
 
 class Target:
-    """What an attack sees: the server, its time, and helpers to use it up."""
+    """The tools of an attack: the server, its time, and helpers to use it up."""
 
     def __init__(self, server, seconds):
         self.server = server
@@ -279,7 +279,7 @@ class Target:
         self._end = None
 
     def left_s(self):
-        """Of its time, which begins with the first question: preparations do not count."""
+        """The rest of its time, which begins with the first question: preparations do not count."""
         if self._end is None:
             self._end = time.monotonic() + self.seconds
         return self._end - time.monotonic()
@@ -332,7 +332,7 @@ class Attack:
 
 @dataclasses.dataclass
 class Outcome:
-    """What one attack did to the server."""
+    """The effect of one attack on the server."""
 
     name: str
     usual_s: float = 0.0
@@ -387,7 +387,7 @@ class Attacker:
         theirs.close()
 
     def wait(self):
-        """What was done, and what was found wrong."""
+        """The counts of what was done, and the faults that were found."""
         if not self._pipe.poll(self._give_up_s):
             return {}, ["the attack did not end"]
         try:

@@ -65,7 +65,7 @@ double SmallCallSeconds(Stub& stub, const std::string& api_key) {
       grpc::StatusCode::OK);
 }
 
-// Of bytes that are no image, so that nothing is computed.
+// The time of an upload of bytes that are no image, so that nothing is computed.
 double UploadSeconds(Stub& stub, const ::upscale::v1::UpscaleRequest& request,
                      const std::string& api_key) {
   return SecondsOf(

@@ -25,12 +25,12 @@ class Kn2Row {
   void SetParameters(std::span<const float> parameters);
   void Forward(const Tensor& src, Tensor& dst) const;
   void GetSourceGradient(const Tensor& d_dst, Tensor& d_src) const;
-  // Of all weights, in nine products over all pixels.
+  // The gradient of all weights, in nine products over all pixels.
   void GetWeightGradient(const Tensor& src, const Tensor& d_dst);
   // The same in one pass: some pixels at a time, which stay in the cache for all nine.
   void GetWeightGradientBatched(const Tensor& src, const Tensor& d_dst);
   void GetBiasGradient(const Tensor& d_dst);
-  // What the last three found, as the parameters.
+  // The gradients that the last three found, laid out as the parameters.
   std::vector<float> ParameterGradient() const;
 
  private:

@@ -1,4 +1,4 @@
-// What a table was measured on.
+// The machine that a table was measured on.
 #pragma once
 
 #include <string>

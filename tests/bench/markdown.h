@@ -1,4 +1,4 @@
-// What `--json` prints, as tables of Markdown.
+// The output of `--json` as tables of Markdown.
 #pragma once
 
 #include <string>

@@ -239,7 +239,7 @@ void MeasureLayers(const TrainOptions& options, const MeasureOptions& measure,
   }
 }
 
-// Of the convolutions in a step, forward and back.
+// The operations of the convolutions in a step, forward and back.
 double StepOperations(const Network& network) {
   const std::vector<Size> sizes = LayerSizes(network, {kPatchPx, kPatchPx});
   double operations = 0;

@@ -49,7 +49,7 @@ class PyTorch:
         self.adam.step()
 
     def seconds(self, budget: float) -> float:
-        """Of a step: the median."""
+        """The median time of a step."""
         self.step()  # warms up
         times, end = [], time.monotonic() + budget
         while len(times) < 3 or time.monotonic() < end:

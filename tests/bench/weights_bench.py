@@ -70,7 +70,7 @@ class Bench:
                               text=True, check=False)
 
     def describe(self, folder, name):
-        """What the model is taken for, and the milliseconds of loading and compiling it; nothing where it is refused."""
+        """The architecture that the model is taken for, and the milliseconds of loading and compiling it; nothing where it is refused."""
         for line in self.run("models", "--model-repository", folder).stdout.splitlines():
             cells = [cell.strip() for cell in line.strip("|").split("|")]
             if cells[0].startswith(f"{name} x"):

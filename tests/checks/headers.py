@@ -69,7 +69,7 @@ class Compiler:
 
 
 class Includes:
-    """What headers include, directly or through others of ours."""
+    """The includes of headers, directly or through others of ours."""
 
     def __init__(self):
         self._known = {}

@@ -18,7 +18,7 @@ wrong: list[str] = []
 
 
 def resolve(node):
-    """What `node` refers to, or itself."""
+    """The node that `node` refers to, or itself."""
     while isinstance(node, dict) and "$ref" in node:
         target = DOCUMENT
         for step in node["$ref"].removeprefix("#/").split("/"):

@@ -42,7 +42,7 @@ class FakeImageCall {
 
   // Reads start and image.
   void ReceiveAll();
-  // What names the result: the source's digest, where the client has told it.
+  // The name of the result: the source's digest, where the client has told it.
   std::string Etag() const;
   // Reads until at least `bytes` of the image are there.
   void Receive(size_t bytes);
@@ -81,7 +81,7 @@ class FakeServer final : public v1::UpscaleService::Service {
   const std::string& endpoint() const { return endpoint_; }
   // All calls so far.
   int calls() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // What the calls so far have shown of a key, "" for each that had none.
+  // The keys that the calls so far have shown, "" for each that had none.
   std::vector<std::string> authorizations() const ABSL_LOCKS_EXCLUDED(mutex_);
   // The start messages of image calls so far that were read.
   std::vector<v1::UpscaleImageStart> starts() const ABSL_LOCKS_EXCLUDED(mutex_);

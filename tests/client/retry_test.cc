@@ -71,7 +71,7 @@ TEST_F(RetryTest, OnlyWhatIsSafeIsTriedAgain) {
   }
 }
 
-// What a proxy makes of a server that is killed.
+// Errors that a proxy makes of a server that is killed.
 TEST_F(RetryTest, BrokenStreamsAreTriedAgain) {
   const auto channel = grpc::CreateChannel("127.0.0.1:1", grpc::InsecureChannelCredentials());
   for (int code = 1; code <= 16; ++code) {

@@ -32,14 +32,14 @@ def run(*command, text=None, check=True):
 
 
 def rate(text):
-    """Of loopback: 8mbit and the like; "": as fast as it is."""
+    """Sets the rate of loopback: 8mbit and the like; "": as fast as it is."""
     run("tc", "qdisc", "del", "dev", "lo", "root", check=False)
     if text:
         run("tc", "qdisc", "add", "dev", "lo", "root", "tbf", "rate", text, "burst", "32kb", "latency", "400ms")
 
 
 def drop(ports=(), per_cent=100):
-    """Of what comes to and from the ports; of none: nothing."""
+    """Drops a part of what comes to and from the ports; of none: nothing."""
     run("nft", "flush", "ruleset")
     if ports:
         chance = f"numgen random mod 100 < {per_cent} " if per_cent < 100 else ""

@@ -19,7 +19,7 @@ DEFAULT_BEHAVIOR = {
 
 @dataclasses.dataclass
 class Rules:
-    """Of an autoscaler: `targets` are what a replica is to have of each metric, by kind."""
+    """The rules of an autoscaler: `targets` are what a replica is to have of each metric, by kind."""
 
     min_replicas: int
     max_replicas: int
@@ -74,7 +74,7 @@ class Autoscaler:
         self.changes = collections.deque(maxlen=LONGEST_S // SYNC_S)  # (time, replicas more or less)
 
     def decide(self, now, replicas, wanted):
-        """Of what the metrics want, after windows, policies and bounds."""
+        """The replicas to have of those that the metrics want, after windows, policies and bounds."""
         if not self.recommended:
             self.recommended.append((now - SYNC_S, replicas))
         self.recommended.append((now, wanted))

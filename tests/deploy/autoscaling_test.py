@@ -32,7 +32,7 @@ def steps(second):
 
 
 def bursts(factor):
-    """Of a minute in ten."""
+    """Bursts of a minute in ten."""
     return lambda second: 8 * factor if second % 600 < 60 else 8
 
 
@@ -131,7 +131,7 @@ class ChartTest(unittest.TestCase):
 
 
 class AutoscalerTest(unittest.TestCase):
-    """What the controller's documentation says."""
+    """The rules of the controller's documentation."""
 
     RULES = autoscaler.Rules(2, 20, {}, autoscaler.Rules.behavior_of(
         {"scaleDown": {"stabilizationWindowSeconds": 60, "policies": [{"type": "Pods", "value": 1, "periodSeconds": 60}]}}))

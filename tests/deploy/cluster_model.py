@@ -4,7 +4,7 @@ import random
 
 import autoscaler
 
-# Of a replica as deploy/kubernetes has it. An image is one of deploy/README.md's capacity sheet: 1 megapixel, general-2x, JPEG.
+# The figures of a replica as deploy/kubernetes has it. An image is one of deploy/README.md's capacity sheet: 1 megapixel, general-2x, JPEG.
 CORE_S_PER_IMAGE = 0.65
 SLOTS = 100  # --max-concurrent-requests
 RETRY_S = 5  # after a refusal, on average; a call that is refused comes again
@@ -105,7 +105,7 @@ class Cluster:
         return count
 
     def export(self, now):
-        """What Prometheus and metrics-server see now."""
+        """The metrics that Prometheus and metrics-server see now."""
         ready = [replica for replica in self.replicas if replica.ready_at <= now]
         calls, refused = (sum(column) for column in zip(*self.calls))
         return {

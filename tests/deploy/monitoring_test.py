@@ -101,7 +101,7 @@ class ComposeTest(unittest.TestCase):
 
     @unittest.skipIf(proxies.NGINX is None, proxies.WHY_NO_NGINX)
     def test_names_the_replicas_in_nginx(self):
-        """What its command makes of deploy/nginx's configuration, but for `resolve`, which Debian's nginx does not know."""
+        """The result of its command for deploy/nginx's configuration, but for `resolve`, which Debian's nginx does not know."""
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
             script = self.services["nginx"]["command"][2].replace("$$", "$")

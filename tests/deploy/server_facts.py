@@ -1,4 +1,4 @@
-"""What the programs have, for what is deployed to name: settings and metrics."""
+"""Settings and metrics of the programs, for what is deployed to name."""
 import pathlib
 import re
 import subprocess
@@ -8,7 +8,7 @@ HISTOGRAM = re.compile("_(bucket|sum|count)$")
 
 
 def told(program):
-    """What it says to --help."""
+    """The answer to --help."""
     return subprocess.run([program, "--help"], capture_output=True, text=True, check=True).stdout
 
 

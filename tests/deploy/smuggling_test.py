@@ -22,7 +22,7 @@ SKIPPED = 77
 
 
 class Through:
-    """What must hold through any proxy."""
+    """The rules that must hold through any proxy."""
 
     @classmethod
     def setUpClass(cls):
@@ -40,7 +40,7 @@ class Through:
         return sum(value for name, value in self.server.metrics().items() if pattern.match(name))
 
     def exchange(self, text):
-        """What comes back until the connection ends or is quiet."""
+        """The bytes that come back until the connection ends or is quiet."""
         answer = b""
         try:
             with self.connect() as connection:

@@ -27,7 +27,7 @@ class SystemdUnitTest(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder)
 
     def verify(self, original, *drop_ins):
-        """Of a copy whose program is there."""
+        """Verifies a copy whose program is there."""
         text = re.sub("^ExecStart=[^ ]+", f"ExecStart={sys.executable}", original.read_text(), flags=re.M)
         unit = self.folder / original.name
         unit.write_text(re.sub(r"^Documentation=.*\n", "", text, flags=re.M))

@@ -1,4 +1,4 @@
-// What must hold for a file of weights that a loader accepted.
+// The rules for a file of weights that a loader accepted.
 #pragma once
 
 #include "engine/model/tensors/tensor_file.h"

@@ -21,7 +21,7 @@ const Http2Limits kLimits = {.max_header_block_bytes = 200,
                              .max_control_frame_bytes = 100,
                              .control_frames = {.per_second = 1, .burst = 20}};
 
-// What the guard says of `bytes` in parts of `part_bytes`.
+// The verdict of the guard on `bytes` in parts of `part_bytes`.
 std::optional<Offence> Follow(std::span<const uint8_t> bytes, size_t part_bytes) {
   int resets = 0;
   Http2Guard guard(

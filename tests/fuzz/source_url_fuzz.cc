@@ -32,7 +32,7 @@ std::string Part(const CurlUrl& url, CURLUPart part, unsigned flags = 0) {
   return copy;
 }
 
-// What we checked is what curl asks for.
+// The URL that we checked is what curl asks for.
 void RequireCurlsAgreement(const SourceUrl& url) {
   const CurlUrl curl(curl_url());
   Require(curl_url_set(curl.get(), CURLUPART_URL, url.Text().c_str(),

@@ -165,7 +165,7 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // What the server no longer takes is lost.
+  // Bytes that the server no longer takes are lost.
   void Send(std::string_view bytes) {
     while (!bytes.empty()) {
       const ssize_t sent =

@@ -1,4 +1,4 @@
-// What a call may be, whatever its method: messages that are none, too many or too large, clients
+// The limits of a call, whatever its method: messages that are none, too many or too large, clients
 // that take their time, and one address beside others.
 #include <memory>
 #include <string>

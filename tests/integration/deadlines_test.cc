@@ -43,7 +43,7 @@ class DeadlinesTest : public ::testing::Test {
     ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
   }
 
-  // Of more than 10 s, where a core does less than 200 multiply-adds a nanosecond.
+  // An image of more than 10 s, where a core does less than 200 multiply-adds a nanosecond.
   const std::string large_ = Plain(6000, 5000);
   TestServer server_;
 };
@@ -82,7 +82,7 @@ TEST_F(DeadlinesTest, RefusesWhatTakesTooLongBeforeItsPixels) {
   EXPECT_TRUE(Call(Plain(9, 8), absl::Minutes(10)).status.ok());
 }
 
-// What another call has queued delays the image by as much as the image's own work, and no more.
+// The work that another call has queued delays the image by as much as its own, and no more.
 TEST_F(DeadlinesTest, SaysWhenAsMuchTimeWouldDo) {
   ComputeOne();
   server_.gate().Close();

@@ -159,7 +159,7 @@ TEST_F(DevicesTest, TilesAreOfTheComputationThatWasNamed) {
   // The speeds of both get known.
   EXPECT_EQ(Upscale(server, image).summary->device(), "cpu");
   EXPECT_EQ(Upscale(server, image).summary->device(), "reference");
-  // What is soonest done is the other one while the cpu has work.
+  // The device that is soonest done is the other one while the cpu has work.
   server.gate("cpu").Close();
   std::thread client([&] { EXPECT_TRUE(Upscale(server, image).status.ok()); });
   server.gate("cpu").AwaitWaiting(1);

@@ -51,7 +51,7 @@ inline void TakeChunks(std::string_view text, HttpAnswer& answer) {
   }
 }
 
-// What a connection gave until it was closed.
+// The answer that a connection gave until it was closed.
 inline HttpAnswer ParseAnswer(std::string_view text) {
   HttpAnswer answer;
   while (text.starts_with("HTTP/1.1 100")) TakeFields(text);

@@ -84,7 +84,7 @@ constexpr Caller kCallers[] = {
     {"unknown_key_beside_an_admins_certificate", Taken::kForNobody, true},
 };
 
-// What a method asks for; it is open to everybody where it asks for nothing.
+// The role that a method asks for; it is open to everybody where it asks for nothing.
 enum class Asked { kNothing, kRead, kUpscale, kAdmin };
 
 enum class Cell { kDone, kUnauthenticated, kDenied };
@@ -440,7 +440,7 @@ TEST_P(GrpcIdentityTable, Cell) {
   const std::string shown = callers_->Shown(caller.name);
   if (!shown.empty()) context.AddMetadata("authorization", shown);
   const grpc::Status status = method.call(client, context);
-  // Of a refusal of reflection, which is gRPC's own service, there are code and message alone.
+  // A refusal of reflection, which is gRPC's own service, has a code and a message alone.
   const bool details = method.call != Reflect;
   switch (Expected(caller.taken, method.asked)) {
     case Cell::kDone:

@@ -1,4 +1,4 @@
-// What comes with keys: refusals, the log, changes of the file. identity_table_test.cc has who may
+// The effects of keys: refusals, the log, changes of the file. identity_table_test.cc has who may
 // call what.
 #include <atomic>
 #include <filesystem>

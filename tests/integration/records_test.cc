@@ -1,4 +1,4 @@
-// What operators' records say of calls over both interfaces: the audit log, the usage.
+// Operators' records of calls over both interfaces: the audit log, the usage.
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -57,7 +57,7 @@ class RecordsTest : public ::testing::Test {
     for (std::string line; std::getline(text, line);) lines.push_back(json::parse(line));
     return lines;
   }
-  // Of the method Upscale.
+  // The status of a call of Upscale.
   grpc::Status Upscale(TestServer& server, const std::string& key, const std::string& image) {
     grpc::ClientContext context;
     context.AddMetadata("authorization", "Bearer " + key);

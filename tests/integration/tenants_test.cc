@@ -1,4 +1,4 @@
-// What the key file's limits of one tenant do to its calls over both interfaces, not to another's.
+// The effect of a tenant's limits in the key file on its calls over both interfaces, and no others.
 #include <chrono>
 #include <filesystem>
 #include <future>

@@ -166,7 +166,7 @@ TEST_F(TilesTest, ANetworkThatSeesTheWholeImageTakesTheTileForIt) {
   }
 }
 
-// What a call answers that sends no tile.
+// The answer to a call that sends no tile.
 pb::UpscaleTilesHeader HeaderOf(const TilesOutcome& outcome) {
   EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();
   EXPECT_EQ(outcome.responses.size(), 1u);
@@ -400,7 +400,7 @@ TEST_F(TilesTest, ATileBeyondTheQueueIsToldWhenToComeBack) {
   EXPECT_TRUE(Finish(*stream).responses.at(0).has_tile());
 }
 
-// What waits beyond that stays with the client; tiles reserve what they take beside their pixels.
+// Tiles beyond that stay with the client; tiles reserve what they take beside their pixels.
 TEST_F(TilesTest, OneCallHasABoundedNumberOfTilesInFlight) {
   constexpr int kTiles = 3000, kMaxInFlight = 1024;
   TestServer server;

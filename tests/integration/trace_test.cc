@@ -41,7 +41,7 @@ class TraceTest : public ::testing::Test {
     config_.audit_log = folder_ / "audit.log";
   }
 
-  // Of all messages so far.
+  // The spans of all messages so far.
   std::vector<otlp::Span> Spans() const {
     std::vector<otlp::Span> spans;
     for (const FakeHttpRequest& request : collector_.requests()) {
@@ -53,7 +53,7 @@ class TraceTest : public ::testing::Test {
     }
     return spans;
   }
-  // Of calls with one way to compute: the stages by name, the call itself by "".
+  // The spans of a call with one way to compute: the stages by name, the call itself by "".
   static std::map<std::string, otlp::Span> OneCall(const std::vector<otlp::Span>& spans) {
     std::map<std::string, otlp::Span> call;
     for (const otlp::Span& span : spans) {
@@ -78,7 +78,7 @@ class TraceTest : public ::testing::Test {
 
   FakeHttpServer collector_{[](const FakeHttpRequest&) { return FakeAnswer("200 OK", "", ""); }};
   std::mt19937 random_ = test::FreshRandom();
-  // Of several tiles, and bands of them.
+  // An image of several tiles, and bands of them.
   const std::string image_ =
       *test::Encode(test::RandomImage({300, 400, 3, SampleType::kU8}, random_).view(), {});
   client::TempFolder folder_;

@@ -1,4 +1,4 @@
-// What the tests of the page share: the browser, images to drop, and looks at the page.
+// The tools that the tests of the page share: the browser, images to drop, and looks at the page.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";

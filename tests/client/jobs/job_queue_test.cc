@@ -1,4 +1,4 @@
-// What every queue promises (job_queue.h).
+// The promises of every queue (job_queue.h).
 #include "client/jobs/job_queue.h"
 
 #include <memory>
@@ -46,7 +46,7 @@ bool IsBuiltIn(const std::string& queue) {
   return queue == "sqlite";
 }
 
-// Of "sqlite", "redis" or "nats". What has a wait of zero is due at once.
+// A queue of "sqlite", "redis" or "nats". Jobs with a wait of zero are due at once.
 class JobQueueTest : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {

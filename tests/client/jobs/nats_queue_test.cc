@@ -1,4 +1,4 @@
-// What NatsQueue leaves in JetStream, and makes of what others have left there.
+// NatsQueue's traces in JetStream, and its use of what others have left there.
 #ifdef UPSCALED_NATS
 #include "client/jobs/nats_queue.h"
 
@@ -33,7 +33,7 @@ class NatsQueueTest : public ::testing::Test {
     queue_ = *std::move(queue);
   }
 
-  // Of the stream `stream` under `subject`; "": there is none.
+  // The last message of the stream `stream` under `subject`; "": there is none.
   std::string LastMessage(const std::string& stream, const std::string& subject) const {
     natsConnection* connection = nullptr;
     jsCtx* context = nullptr;

@@ -39,7 +39,7 @@ class WorkerProcessTest : public ::testing::Test {
     command.insert(command.end(), more.begin(), more.end());
     return command;
   }
-  // Of the only job.
+  // The record of the only job.
   nlohmann::json Job() {
     const ProcessResult listed = Upscale({"jobs", "--json"});
     EXPECT_EQ(listed.exit_code, kExitOk) << listed.err;

@@ -1,4 +1,4 @@
-// What becomes of jobs, whatever happens to their worker, their server and their images.
+// The ends of jobs, whatever happens to their worker, their server and their images.
 #include "client/jobs/worker.h"
 
 #include <stdlib.h>
@@ -94,7 +94,7 @@ class WorkerTest : public ::testing::Test {
   std::string ErrorFile(const std::string& id) {
     return ReadText(folder_ / ("results/errors/" + id + ".json"));
   }
-  // Of the results' folder, without errors/.
+  // The files of the results' folder, without errors/.
   std::vector<std::string> Results() const {
     std::vector<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator(folder_ / "results")) {

@@ -85,7 +85,7 @@ class CandidatesTest : public ::testing::TestWithParam<std::string> {
     ASSERT_TRUE(status.ok()) << status;
   }
 
-  // Of the convolutions that networks can have.
+  // A network for each of the convolutions that networks can have.
   std::vector<Network> TestedNetworks() {
     std::vector<Network> networks, sampled;
     for (const Layer& layer : test::TestedLayers(random_)) {

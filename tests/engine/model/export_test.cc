@@ -1,4 +1,4 @@
-// What is exported reads back as the same network: by our own loaders.
+// Exported files read back as the same network, by our own loaders.
 #include <cmath>
 #include <random>
 #include <string>

@@ -1,4 +1,4 @@
-// What the tests of several loaders share.
+// The checks that the tests of several loaders share.
 #pragma once
 
 #include <numeric>

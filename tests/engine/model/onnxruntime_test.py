@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What ONNX Runtime makes of the networks that we export, beside what our reference does: onnxruntime_test.py
+"""ONNX Runtime's results for the networks that we export, beside our reference's: onnxruntime_test.py
 WRITE_ONNX_SAMPLES WORK_FOLDER. Exits with 77 where there is no node or npm."""
 import pathlib
 import shutil

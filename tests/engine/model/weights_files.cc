@@ -5,7 +5,7 @@
 namespace upscaled::test {
 namespace {
 
-// What local and central headers have in common, from the version to the lengths of the name.
+// The common part of local and central headers, from the version to the lengths of the name.
 std::string ZipHeader(const ZipEntry& entry) {
   const auto* bytes = reinterpret_cast<const Bytef*>(entry.bytes.data());
   const uint64_t crc = crc32(0, bytes, entry.bytes.size()) ^ entry.wrong_crc;

@@ -33,7 +33,7 @@ using std::filesystem::path;
 
 constexpr int kRandomNetworks = 30;
 
-// Of float pixels: one plane after the other.
+// The bytes of float pixels: one plane after the other.
 std::string Planes(const Image& image) {
   const ImageView view = image.view();
   std::string bytes;

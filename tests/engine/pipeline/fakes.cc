@@ -14,7 +14,7 @@ namespace {
 constexpr float kKernel[3][3] = {
     {0.02f, 0.11f, 0.05f}, {0.21f, 0.29f, 0.03f}, {0.07f, 0.13f, 0.01f}};
 
-// Of the term of the place, in pixels of source and result.
+// The period of the term of the place, in pixels of source and result.
 constexpr int kPlacePeriod = 31;
 
 double MaxOf(SampleType type) {

@@ -80,7 +80,7 @@ TEST(FlatCells, AreThoseOfTheDefinition) {
     const int left = RandomInt(random, 1, 30), above = RandomInt(random, 1, 30);
     const Rect input{-left, -above, left + cell_px + RandomInt(random, 1, 30),
                      above + cell_px + RandomInt(random, 1, 30)};
-    // Of a band, with the rows that it depends on.
+    // A band, with the rows that it depends on.
     const int height = image.spec().height_px, top = RandomInt(random, 0, height - 1);
     const Rect band{0, top, image.spec().width_px, RandomInt(random, 1, height - top)};
     const Rect read =

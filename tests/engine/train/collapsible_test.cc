@@ -55,7 +55,7 @@ TEST_F(CollapsibleTest, BeginsAsTheNetwork) {
   EXPECT_EQ(none.Gradient(start_, start_), start_);
 }
 
-// What 3x3 to more channels and 1x1 give, one after the other, beside 1x1 and 3x3.
+// The sum of 3x3 to more channels and 1x1, one after the other, and of 1x1 and 3x3.
 TEST_F(CollapsibleTest, FoldsBranchesIntoOneKernel) {
   std::vector<double> expanded = blocks_.Expand(start_, 1);
   std::uniform_real_distribution<double> number(-1, 1);

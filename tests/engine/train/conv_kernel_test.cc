@@ -27,7 +27,7 @@ LineVector<Real> Copy(const LineVector<double>& values) {
   return LineVector<Real>(values.begin(), values.end());
 }
 
-// What a convolution makes of a case's numbers.
+// The results of a convolution for a case's numbers.
 template <typename Real>
 struct Results {
   Tensor<Real> dst, d_src;

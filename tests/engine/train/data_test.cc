@@ -198,7 +198,7 @@ TEST_F(PatchesTest, InputAndTargetShowTheSamePlace) {
   }
 }
 
-// What is drawn and cut is spoilt as a whole, and the target is not.
+// The patch that is drawn and cut is spoilt as a whole, and the target is not.
 TEST_F(PatchesTest, SpoilsTheInputAlone) {
   recipe_.noise = {.share = 1, .min = 10, .max = 10};
   recipe_.exchange_colours = false;

@@ -68,7 +68,7 @@ class Gated(Network):
 
 
 def gradient_error(folder: pathlib.Path, network: Network, x: torch.Tensor, target: torch.Tensor) -> float:
-    """Of our gradient, relative to the norm."""
+    """The error of our gradient, relative to the norm."""
     errors = network.result(x) - target
     squares = torch.log(errors.square().mean(dim=(1, 2, 3)) + 1e-6)
     (0.1 * squares.mean() + 2 * errors.mean(dim=(2, 3)).abs().mean()).backward()

@@ -19,7 +19,7 @@
 namespace upscaled::train {
 namespace {
 
-// Of a network of Winograd F(4x4) in float, as the engine's own are held to.
+// The tolerance for a network of Winograd F(4x4) in float, as the engine's own are held to.
 constexpr double kTolerance = 1e-4;
 
 constexpr int kImages = 2;
@@ -252,7 +252,7 @@ TEST(TrainedNetworkTest, ComputesWhatTheReferenceDoes) {
   ExpectReferenceResult(Bundled("fast-2x"));
 }
 
-// Of a seed: a value that comes to lie at an activation's kink has no central difference.
+// A fixed seed: a value that comes to lie at an activation's kink has no central difference.
 TEST(TrainedNetworkTest, DerivativesAreCentralDifferences) {
   std::mt19937 weights(20);
   std::mt19937_64 random(20);

@@ -212,7 +212,7 @@ TEST_F(TrainingTest, EndsWhereAGradientIsNotFinite) {
   }
 }
 
-// What was learned is served: to the bit what the trained network computes.
+// The model that was learned is served: to the bit what the trained network computes.
 TEST_F(TrainingTest, TheModelIsServed) {
   TrainingOptions options = Options("checkpoint");
   options.steps = 60;  // after which it is no longer the start

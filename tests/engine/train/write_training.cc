@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kPatchPx = 12, kBatch = 2, kSteps = 200;
 constexpr double kRate = 1e-4;
-// Of the steps: from the kink of a colour's mean two trainings part, however near they come.
+// The steps' loss: from the kink of a colour's mean two trainings part, however near they come.
 constexpr LossWeights kSmooth = {.charbonnier = 1};
 
 template <typename T>
@@ -92,7 +92,7 @@ Network GatedNetwork() {
   return network;
 }
 
-// What is compared of any network; and the learner, for more.
+// Writes what is compared of any network; gives the learner, for more.
 std::unique_ptr<Learner> WriteGradient(const std::string& folder, const Network& network) {
   auto learner = Learner::Create(network, kPatchPx, kBatch, 1);
   if (!learner.ok()) return nullptr;

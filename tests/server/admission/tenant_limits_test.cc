@@ -1,4 +1,4 @@
-// What the limits of tenants do to calls and to their work, by the clock.
+// The effect of tenants' limits on calls and on their work, by the clock.
 #include <memory>
 #include <string>
 #include <utility>

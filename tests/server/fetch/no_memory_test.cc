@@ -13,7 +13,7 @@
 
 namespace {
 
-// Of this thread: allocations of so many bytes fail.
+// The size from which on this thread's allocations fail.
 thread_local size_t refused_bytes = std::numeric_limits<size_t>::max();
 
 }  // namespace

@@ -32,7 +32,7 @@ bool Covers(const std::string& prefix, const std::string& url) {
   return parsed.ok() && parsed->Covers(Url(url));
 }
 
-// What curl takes for the host of `text`; "" for what it does not read.
+// The host of `text` as curl reads it; "" for what it does not read.
 std::string CurlsHost(const std::string& text) {
   CURLU* const url = curl_url();
   char* host = nullptr;

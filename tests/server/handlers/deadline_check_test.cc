@@ -71,7 +71,7 @@ TEST(ForecastImageTest, CountsTheImagesOwnAtItsNetworksSpeedAndTheRestAtTheClass
        {.stream_speed = 100, .cost = 100, .cost_ahead = 2000},
        absl::Seconds(2.4),
        absl::Seconds(1)}};
-  // What is ahead takes a fifth more, as others pass.
+  // Work that is ahead takes a fifth more, as others pass.
   for (const ForecastCase& c : cases) {
     const std::optional<Forecast> forecast = ForecastImage(c.classes, c.image);
     ASSERT_TRUE(forecast.has_value()) << c.name;

@@ -1,4 +1,4 @@
-// What the port refuses itself is told in its host's form.
+// Refusals by the port itself are told in its host's form.
 #include <memory>
 #include <string>
 #include <thread>

@@ -142,7 +142,7 @@ TEST_F(HttpRequestsTest, MalformedRequestsAreRefusedAndEndTheConnection) {
       {"GET /echo HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n", 400},
       {"GET /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400},
       {"GET /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999999999\r\n\r\n", 400},
-      // What a proxy and we could read as different requests.
+      // Requests that a proxy and we could read differently.
       {"GET /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
        400},
       {"GET /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n",

@@ -16,7 +16,7 @@
 
 namespace upscaled::server {
 
-// What has become of a request, for the test that sent it. Thread safe.
+// The end of a request, for the test that sent it. Thread safe.
 class FakeClient {
  public:
   // Bytes of the body that are there; `whole`: no more will come.

@@ -1,4 +1,4 @@
-// What the server has and what its description tells are the same.
+// The server's routes and those of its description are the same.
 #include <set>
 
 #include "gmock/gmock.h"

@@ -131,7 +131,7 @@ TEST_F(UpscaleCallTest, TakesAFormWhoseFieldsStandAnywhere) {
 
 TEST_F(UpscaleCallTest, StreamsALargeFormAndRefusesFieldsAfterIt) {
   std::string image = PngOf(30, 20);
-  // What follows the end of an image is nobody's.
+  // Bytes behind the end of an image are nobody's.
   image.resize(Upload::kMaxHeldBytes + 100'000, 'x');
   const auto whole = env_.Post("scale=1", FormOf({{"image", image, true}}), kForm);
   EXPECT_EQ(whole->status(), 200) << whole->body();

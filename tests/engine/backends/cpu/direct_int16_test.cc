@@ -1,5 +1,5 @@
-// What direct_int16 promises beyond agreeing with the reference: no overflow, results that say when
-// a value left its range, and ranges as they were observed.
+// The promises of direct_int16 beyond agreeing with the reference: no overflow, results that say
+// when a value left its range, and ranges as they were observed.
 #include "engine/backends/cpu/kernels/direct_int16.h"
 
 #include <algorithm>

@@ -150,7 +150,7 @@ TEST_P(FastKernelTest, AgreesWithTheReferenceAndWithItselfInTiles) {
   }
 }
 
-// Of FastIsas, each with the names of its kernels and "".
+// The entries of FastIsas, each with the names of its kernels and "".
 std::vector<std::tuple<std::string, std::string>> IsasAndKernels() {
   std::vector<std::tuple<std::string, std::string>> pairs;
   for (const std::string& name : FastIsas()) {

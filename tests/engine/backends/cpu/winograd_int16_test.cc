@@ -1,5 +1,5 @@
-// What winograd_f4_int16 promises beyond agreeing with the reference: no overflow, results that say
-// when a number left its range, and ranges as they were observed.
+// The promises of winograd_f4_int16 beyond agreeing with the reference: no overflow, results that
+// say when a number left its range, and ranges as they were observed.
 #include "engine/backends/cpu/kernels/winograd_int16.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What ptxas made of every kernel for every architecture, against a budget.
+"""The registers and memory that ptxas gave every kernel on every architecture, against a budget.
 
 Usage: compile_report.py BUDGET OBJECT...    (reads OBJECT.ptxas where there is one, see keep_ptxas.sh)
 BUDGET has lines "KERNEL REGISTERS". Fails on spills, on more registers than that, or others for
