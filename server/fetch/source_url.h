@@ -20,7 +20,7 @@ struct SourceUrl {
   std::string Origin() const;
   // Human-readable: without the query, which may hold a signature.
   std::string Shown() const { return Origin() + path; }
-  // The text of the request. Any other reader finds the same parts in it.
+  // The URL that is asked for. Any other reader finds the same parts in it.
   std::string Text() const { return Shown() + query; }
   // The last part of the path, percent-decoded; may be "".
   std::string FileName() const;
