@@ -174,10 +174,12 @@ def kill(cluster):
 
 
 def freeze(cluster):
-    """One that does not move for a while."""
+    """One that does not move for a while, and kill -9 of another midway."""
     process = cluster.replicas[1].process
     process.send_signal(signal.SIGSTOP)
-    time.sleep(cluster.freeze_s)
+    time.sleep(cluster.freeze_s / 2)
+    kill(cluster)
+    time.sleep(cluster.freeze_s / 2)
     process.send_signal(signal.SIGCONT)
     return []
 
