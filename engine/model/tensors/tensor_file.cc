@@ -17,9 +17,11 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "values are copied as they are stored");
 
-// Before the names of a network that was trained on several devices, and of one of two that were
-// trained together.
-constexpr std::string_view kWrappers[] = {"module.", "netG."};
+// Before the names of a network that was trained on several devices, of one of two that were
+// trained together, and of what PyTorch Lightning trains.
+constexpr std::string_view kWrappers[] = {"module.", "netG.", "model."};
+// Old ESRGAN has modules of that name itself, and this one first.
+constexpr std::string_view kOwnName = "model.0.weight";
 
 absl::Status OfTensor(std::string_view name, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat("tensor ", Quote(name), ": ", status.message()));
@@ -81,7 +83,7 @@ void TensorFile::DropWrappers() {
     const bool all = std::all_of(tensors_.begin(), tensors_.end(), [wrapper](const auto& tensor) {
       return tensor.first.starts_with(wrapper);
     });
-    if (!all) continue;
+    if (!all || (kOwnName.starts_with(wrapper) && Has(kOwnName))) continue;
     std::map<std::string, TensorInfo, std::less<>> unwrapped;
     for (auto& [name, info] : tensors_) {
       unwrapped.emplace(name.substr(wrapper.size()), std::move(info));

@@ -48,6 +48,18 @@ TEST(SafetensorsTest, OtherTypesAreNamedWhereTheyAreRead) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("'steps': has the type 'I64'"));
 }
 
+TEST(SafetensorsTest, NamesOfTrainersAreDroppedAndThoseOfNetworksAreNot) {
+  const auto first_of = [](const char* name) {
+    const auto file = ParseSafetensors(test::SafetensorsOf({{name, {1}}}));
+    EXPECT_TRUE(file.ok()) << file.status();
+    return file.ok() ? (*file)->tensors().begin()->first : "";
+  };
+  EXPECT_EQ(first_of("module.body.0.weight"), "body.0.weight");
+  EXPECT_EQ(first_of("model.body.0.weight"), "body.0.weight");
+  EXPECT_EQ(first_of("module.model.0.weight"), "model.0.weight");
+  EXPECT_EQ(first_of("model.model.0.weight"), "model.0.weight");
+}
+
 class BadSafetensorsTest : public test::BadFileTest {};
 
 TEST_P(BadSafetensorsTest, IsRefused) {
