@@ -23,10 +23,10 @@ inline std::ostream& operator<<(std::ostream& out, const BadFile& file) { return
 
 class BadFileTest : public ::testing::TestWithParam<BadFile> {
  public:
-  static void SetUpTestSuite() { slowest_ = {}; }
+  static void SetUpTestSuite() { slowest_name_ = "none", slowest_time_ = {}; }
   static void TearDownTestSuite() {
-    std::cout << "slowest to be refused: " << slowest_.name << ", "
-              << absl::ToDoubleMilliseconds(slowest_.time) << " ms\n";
+    std::cout << "slowest to be refused: " << slowest_name_ << ", "
+              << absl::ToDoubleMilliseconds(slowest_time_) << " ms\n";
   }
 
  protected:
@@ -37,16 +37,16 @@ class BadFileTest : public ::testing::TestWithParam<BadFile> {
     const absl::Time begin = absl::Now();
     auto file = load(std::move(bytes));
     const absl::Duration time = absl::Now() - begin;
-    if (time > slowest_.time) slowest_ = {GetParam().name, time};
+    if (time > slowest_time_) {
+      slowest_name_ = GetParam().name;
+      slowest_time_ = time;
+    }
     return file;
   }
 
  private:
-  struct Slowest {
-    const char* name = "none";
-    absl::Duration time;
-  };
-  static inline Slowest slowest_;
+  static inline const char* slowest_name_ = nullptr;
+  static inline absl::Duration slowest_time_;
 };
 
 }  // namespace upscaled::test

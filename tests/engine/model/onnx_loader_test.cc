@@ -713,7 +713,7 @@ const FileDefect kFileDefects[] = {
                  .Ints("ends", {-1})
                  .Ints("axes", {1}));
      },
-     kInvalidArgument, "takes the channels from 2 to before -1 of 3, which are none"},
+     kInvalid, "takes the channels from 2 to before -1 of 3, which are none"},
     {"LayerNormalizationOfPlanes",
      [](OnnxFile& f) {
        f.Floats("s", {3}, {1, 1, 1}).Add({"LayerNormalization", {"x", "s"}, "out"});
