@@ -17,7 +17,7 @@ namespace {
 
 // The operator set of the default domain; operators that we read have not changed their
 // meaning up to here.
-constexpr int64_t kMaxOperatorSet = 22;
+constexpr int64_t kMaxOperatorSet = 23;
 
 absl::Status CheckOperatorSet(const onnx::ModelProto& model) {
   bool imported = false;

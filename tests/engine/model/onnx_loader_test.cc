@@ -479,7 +479,7 @@ const FileDefect kFileDefects[] = {
      },
      kUnimplemented, "the operator of domain 'com.example' is not supported"},
     {"OperatorSet", [](OnnxFile& f) { f.model().mutable_opset_import(0)->set_version(99); },
-     kUnimplemented, "operator set 99 is not supported, only 1..22"},
+     kUnimplemented, "operator set 99 is not supported, only 1..23"},
     {"NoOperatorSet", [](OnnxFile& f) { f.model().clear_opset_import(); }, kInvalid,
      "imports no operator set of ONNX"},
     {"Attribute", [](OnnxFile& f) { f.Add(OnnxNode("Relu", {"x"}, "out").Int("depth", 1)); },
