@@ -49,12 +49,21 @@ struct LeasedJob {
   std::string handle;  // the queue's name for this lease
 };
 
+// How far a delivery is, as its worker's last heartbeat told.
+struct JobProgress {
+  int64_t tiles_done = 0;
+  int64_t tiles = 0;  // 0: not known yet
+
+  bool operator==(const JobProgress&) const = default;
+};
+
 struct JobInfo {
   std::string id;
   std::string task;
   JobState state = JobState::kWaiting;
   int deliveries = 0;
-  std::string report;  // the last worker's words: the result, or why there is none
+  std::string report;    // the last worker's words: the result, or why there is none
+  JobProgress progress;  // of the latest delivery; zeros until it is told
   absl::Time submitted, changed;
 };
 
@@ -84,8 +93,9 @@ class JobQueue {
   // The job that is due for longest; nullopt: none is due. When nobody extends, completes, retries
   // or hands it back within `term`, it is due again.
   virtual absl::StatusOr<std::optional<LeasedJob>> Lease(absl::Duration term) = 0;
-  // The heartbeat: the lease ends `term` from now.
-  virtual absl::Status Extend(const LeasedJob& job, absl::Duration term) = 0;
+  // The heartbeat: the lease ends `term` from now, and the job is so far.
+  virtual absl::Status Extend(const LeasedJob& job, absl::Duration term,
+                              const JobProgress& progress) = 0;
 
   virtual absl::Status Complete(const LeasedJob& job, const std::string& report) = 0;
   // For good: nobody tries it again.

@@ -1,5 +1,6 @@
 #include "client/jobs/lease_keeper.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace upscaled::client {
@@ -7,27 +8,47 @@ namespace upscaled::client {
 LeaseKeeper::LeaseKeeper(JobQueue& queue, const LeasedJob& job, absl::Duration term,
                          RetryClock& clock)
     : queue_(queue), job_(job), term_(term), clock_(clock), beater_([this](std::stop_token done) {
-        Beat(std::move(done));
+        Run(std::move(done));
       }) {}
+
+void LeaseKeeper::Tell(const JobProgress& progress) {
+  absl::MutexLock lock(&mutex_);
+  progress_ = progress;
+}
 
 absl::Status LeaseKeeper::lost() const {
   absl::MutexLock lock(&mutex_);
   return lost_;
 }
 
-void LeaseKeeper::Beat(std::stop_token done) {
+JobProgress LeaseKeeper::progress() const {
+  absl::MutexLock lock(&mutex_);
+  return progress_;
+}
+
+void LeaseKeeper::Run(std::stop_token done) {
+  JobProgress told;
+  absl::Time next = clock_.Now() + term_ / 3;
   while (true) {
-    clock_.Sleep(term_ / 3, done);
+    clock_.Sleep(std::min(kProgressInterval, next - clock_.Now()), done);
     if (done.stop_requested()) return;
-    absl::Status status = queue_.Extend(job_, term_);
-    if (!absl::IsAborted(status) && !absl::IsCancelled(status)) continue;
-    {
-      absl::MutexLock lock(&mutex_);
-      lost_ = std::move(status);
-    }
-    lost_source_.request_stop();
-    return;
+    const JobProgress now = progress();
+    if (now == told && clock_.Now() < next) continue;
+    if (!Beat(now)) return;
+    told = now;
+    next = clock_.Now() + term_ / 3;
   }
+}
+
+bool LeaseKeeper::Beat(const JobProgress& progress) {
+  absl::Status status = queue_.Extend(job_, term_, progress);
+  if (!absl::IsAborted(status) && !absl::IsCancelled(status)) return true;
+  {
+    absl::MutexLock lock(&mutex_);
+    lost_ = std::move(status);
+  }
+  lost_source_.request_stop();
+  return false;
 }
 
 }  // namespace upscaled::client

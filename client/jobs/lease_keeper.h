@@ -12,15 +12,22 @@
 
 namespace upscaled::client {
 
-// Extends the lease of `job` every third of `term`, on a thread of its own, until it is destroyed.
-// A queue that does not answer is asked again: the lease may hold yet.
+// Extends the lease of `job` every third of `term`, on a thread of its own, until it is destroyed,
+// and when there is progress to tell, sooner. A queue that does not answer is asked again: the
+// lease may hold yet.
 class LeaseKeeper {
  public:
+  // Between two heartbeats, where both have something to tell.
+  static constexpr absl::Duration kProgressInterval = absl::Seconds(2);
+
   // All are borrowed.
   LeaseKeeper(JobQueue& queue, const LeasedJob& job, absl::Duration term, RetryClock& clock);
   ~LeaseKeeper() = default;
   LeaseKeeper(const LeaseKeeper&) = delete;
   LeaseKeeper& operator=(const LeaseKeeper&) = delete;
+
+  // The next heartbeat tells how far the job is.
+  void Tell(const JobProgress& progress) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Stops when the job is no longer this worker's: `lost` says why.
   std::stop_token token() const { return lost_source_.get_token(); }
@@ -28,7 +35,10 @@ class LeaseKeeper {
   absl::Status lost() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  void Beat(std::stop_token done);
+  void Run(std::stop_token done);
+  // Whether the job is still this worker's.
+  bool Beat(const JobProgress& progress) ABSL_LOCKS_EXCLUDED(mutex_);
+  JobProgress progress() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   JobQueue& queue_;
   const LeasedJob& job_;
@@ -36,6 +46,7 @@ class LeaseKeeper {
   RetryClock& clock_;
   std::stop_source lost_source_;
   mutable absl::Mutex mutex_;
+  JobProgress progress_ ABSL_GUARDED_BY(mutex_);
   absl::Status lost_ ABSL_GUARDED_BY(mutex_);
   std::jthread beater_;  // last: uses the others
 };

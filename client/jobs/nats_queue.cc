@@ -51,6 +51,7 @@ struct NatsQueue::Record {
   int deliveries = 0;
   int64_t lease = 0;  // counts up
   std::string report;
+  JobProgress progress;
   absl::Time submitted, changed;
 
   std::string ToText() const {
@@ -60,6 +61,8 @@ struct NatsQueue::Record {
                          {"deliveries", deliveries},
                          {"lease", lease},
                          {"report", report},
+                         {"tiles_done", progress.tiles_done},
+                         {"tiles", progress.tiles},
                          {"submitted_us", absl::ToUnixMicros(submitted)}};
     return object.dump(-1, ' ', false, json::error_handler_t::replace);
   }
@@ -73,6 +76,8 @@ struct NatsQueue::Record {
                     .deliveries = object.at("deliveries").get<int>(),
                     .lease = object.at("lease").get<int64_t>(),
                     .report = object.at("report").get<std::string>(),
+                    .progress = {.tiles_done = object.value("tiles_done", int64_t{0}),
+                                 .tiles = object.value("tiles", int64_t{0})},
                     .submitted = absl::FromUnixMicros(object.at("submitted_us").get<int64_t>()),
                     .changed = text.changed};
       const auto state = ParseJobState(object.at("state").get<std::string>());
@@ -135,6 +140,7 @@ absl::StatusOr<std::optional<LeasedJob>> NatsQueue::Begin(const NatsWork& work) 
     record.state = JobState::kRunning;
     ++record.deliveries;
     ++record.lease;
+    record.progress = {};
     return true;
   };
   ASSIGN_OR_RETURN(const Record record, Change(work.job, begin));
@@ -191,8 +197,8 @@ absl::Status NatsQueue::OnLease(const LeasedJob& job, const std::string& answer,
   return absl::AbortedError(absl::StrCat("job ", job.id, " is another worker's by now"));
 }
 
-absl::Status NatsQueue::Extend(const LeasedJob& job, absl::Duration) {
-  return OnLease(job, kInProgress, [](Record&) {});
+absl::Status NatsQueue::Extend(const LeasedJob& job, absl::Duration, const JobProgress& progress) {
+  return OnLease(job, kInProgress, [&](Record& record) { record.progress = progress; });
 }
 
 absl::Status NatsQueue::Complete(const LeasedJob& job, const std::string& report) {
@@ -260,6 +266,7 @@ absl::StatusOr<std::vector<JobInfo>> NatsQueue::List(const JobFilter& filter) {
                                  .state = record.state,
                                  .deliveries = record.deliveries,
                                  .report = std::move(record.report),
+                                 .progress = record.progress,
                                  .submitted = record.submitted,
                                  .changed = record.changed};
   };

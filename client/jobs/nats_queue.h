@@ -37,7 +37,8 @@ class NatsQueue final : public JobQueue {
 
   absl::Status Enqueue(std::span<const NewJob> jobs) override;
   absl::StatusOr<std::optional<LeasedJob>> Lease(absl::Duration term) override;
-  absl::Status Extend(const LeasedJob& job, absl::Duration term) override;
+  absl::Status Extend(const LeasedJob& job, absl::Duration term,
+                      const JobProgress& progress) override;
   absl::Status Complete(const LeasedJob& job, const std::string& report) override;
   absl::Status Fail(const LeasedJob& job, const std::string& report) override;
   absl::Status Retry(const LeasedJob& job, const std::string& report, absl::Duration wait) override;

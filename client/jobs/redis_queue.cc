@@ -24,8 +24,9 @@ absl::Time TimeOf(const std::string& microseconds) {
   return absl::SimpleAtoi(microseconds, &value) ? absl::FromUnixMicros(value) : absl::UnixEpoch();
 }
 
-int NumberOf(const std::string& text) {
-  int value = 0;
+template <typename Number = int64_t>
+Number NumberOf(const std::string& text) {
+  Number value = 0;
   return absl::SimpleAtoi(text, &value) ? value : 0;
 }
 
@@ -123,7 +124,7 @@ absl::StatusOr<std::optional<LeasedJob>> RedisQueue::Lease(absl::Duration term) 
   if (reply.parts.size() != 4) return std::nullopt;
   return LeasedJob{.id = reply.parts[0].text,
                    .task = reply.parts[1].text,
-                   .delivery = NumberOf(reply.parts[2].text),
+                   .delivery = NumberOf<int>(reply.parts[2].text),
                    .handle = reply.parts[3].text};
 }
 
@@ -138,8 +139,9 @@ absl::Status RedisQueue::RunOnLease(const char* script, const LeasedJob& job, Ar
   return absl::AbortedError(absl::StrCat("job ", job.id, " is another worker's by now"));
 }
 
-absl::Status RedisQueue::Extend(const LeasedJob& job, absl::Duration) {
-  return RunOnLease(kRedisExtend, job, {});
+absl::Status RedisQueue::Extend(const LeasedJob& job, absl::Duration, const JobProgress& progress) {
+  return RunOnLease(kRedisExtend, job,
+                    {absl::StrCat(progress.tiles_done), absl::StrCat(progress.tiles)});
 }
 
 absl::Status RedisQueue::Complete(const LeasedJob& job, const std::string& report) {
@@ -176,13 +178,14 @@ absl::StatusOr<std::vector<JobInfo>> RedisQueue::List(const JobFilter& filter) {
                    Run(kRedisList, {set, filter.id, absl::StrCat(filter.limit)}));
   std::vector<JobInfo> jobs;
   for (const Reply& job : reply.parts) {
-    if (job.parts.size() != 7) return absl::DataLossError("the jobs in Redis are damaged");
+    if (job.parts.size() != 9) return absl::DataLossError("the jobs in Redis are damaged");
     const auto field = [&job](size_t i) -> const std::string& { return job.parts[i].text; };
     jobs.push_back({.id = field(0),
                     .task = field(1),
                     .state = ParseJobState(field(2)).value_or(JobState::kWaiting),
-                    .deliveries = NumberOf(field(3)),
+                    .deliveries = NumberOf<int>(field(3)),
                     .report = field(4),
+                    .progress = {.tiles_done = NumberOf(field(7)), .tiles = NumberOf(field(8))},
                     .submitted = TimeOf(field(5)),
                     .changed = TimeOf(field(6))});
   }
@@ -193,7 +196,8 @@ absl::StatusOr<std::map<JobState, int64_t>> RedisQueue::Count() {
   ASSIGN_OR_RETURN(const Reply reply, Run(kRedisCount, {}));
   std::map<JobState, int64_t> counts;
   for (size_t i = 0; i < reply.parts.size() && i < std::size(kJobStates); ++i) {
-    if (const int count = NumberOf(reply.parts[i].text); count > 0) counts[kJobStates[i]] = count;
+    if (const int64_t count = NumberOf(reply.parts[i].text); count > 0)
+      counts[kJobStates[i]] = count;
   }
   return counts;
 }

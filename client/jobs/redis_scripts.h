@@ -78,15 +78,18 @@ if not entry then return {} end
 local id = entry[2][2]
 local key = job_key(id)
 move(id, 'running')
+redis.call('HDEL', key, 'tiles_done', 'tiles')
 return {id, redis.call('HGET', key, 'task'), redis.call('HINCRBY', key, 'deliveries', 1),
         redis.call('HINCRBY', key, 'lease', 1)}
 )lua";
 
-// ARGV of these: id, lease, ... A claim without an idle time begins that anew.
+// ARGV of these: id, lease, ...; of this one then the tiles that are done, and all. A claim without
+// an idle time begins that anew.
 inline constexpr char kRedisExtend[] = R"lua(
 local entry, answer = leased()
 if not entry then return answer end
 redis.call('XCLAIM', due, group, consumer, 0, entry, 'JUSTID')
+redis.call('HSET', job_key(ARGV[1]), 'tiles_done', ARGV[3], 'tiles', ARGV[4])
 return 'ok'
 )lua";
 
@@ -138,7 +141,8 @@ inline constexpr char kRedisList[] = R"lua(
 local ids = ARGV[2] ~= '' and {ARGV[2]} or redis.call('ZREVRANGE', prefix .. ':' .. ARGV[1], 0, ARGV[3] - 1)
 local jobs = {}
 for i = #ids, 1, -1 do
-  local job = redis.call('HMGET', job_key(ids[i]), 'task', 'state', 'deliveries', 'report', 'submitted', 'changed')
+  local job = redis.call('HMGET', job_key(ids[i]), 'task', 'state', 'deliveries', 'report', 'submitted', 'changed',
+                         'tiles_done', 'tiles')
   if job[1] and (ARGV[1] == 'all' or ARGV[1] == job[2]) then
     jobs[#jobs + 1] = {ids[i], unpack(job)}
   end

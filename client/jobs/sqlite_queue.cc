@@ -3,6 +3,7 @@
 #include <string>
 #include <system_error>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
@@ -21,9 +22,16 @@ constexpr char kPrepareJobs[] =
     "  number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, task TEXT NOT NULL,"
     "  state INTEGER NOT NULL, due_us INTEGER NOT NULL, deliveries INTEGER NOT NULL DEFAULT 0,"
     "  lease INTEGER NOT NULL DEFAULT 0, report TEXT NOT NULL DEFAULT '',"
-    "  submitted_us INTEGER NOT NULL, changed_us INTEGER NOT NULL);"
+    "  submitted_us INTEGER NOT NULL, changed_us INTEGER NOT NULL,"
+    "  tiles_done INTEGER NOT NULL DEFAULT 0, tiles INTEGER NOT NULL DEFAULT 0);"
     "CREATE INDEX IF NOT EXISTS jobs_1_due ON jobs_1 (due_us, number) WHERE state IN (0, 1);"
     "CREATE INDEX IF NOT EXISTS jobs_1_state ON jobs_1 (state, number);";
+
+// Columns that a file of an older version lacks.
+constexpr char kHasProgress[] = "SELECT 1 FROM pragma_table_info('jobs_1') WHERE name = 'tiles'";
+constexpr char kAddProgress[] =
+    "ALTER TABLE jobs_1 ADD COLUMN tiles_done INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE jobs_1 ADD COLUMN tiles INTEGER NOT NULL DEFAULT 0;";
 
 constexpr char kAddJob[] =
     "INSERT INTO jobs_1 (id, task, state, due_us, submitted_us, changed_us)"
@@ -31,12 +39,13 @@ constexpr char kAddJob[] =
 
 constexpr char kLeaseJob[] =
     "UPDATE jobs_1 SET state = 1, due_us = ?2, deliveries = deliveries + 1, lease = lease + 1,"
-    " changed_us = ?1 WHERE number = (SELECT number FROM jobs_1"
+    " tiles_done = 0, tiles = 0, changed_us = ?1 WHERE number = (SELECT number FROM jobs_1"
     " WHERE state IN (0, 1) AND due_us <= ?1 ORDER BY due_us, number LIMIT 1)"
     " RETURNING id, task, deliveries, lease";
 
 constexpr char kExtendLease[] =
-    "UPDATE jobs_1 SET due_us = ?1 WHERE id = ?2 AND lease = ?3 AND state = 1 RETURNING number";
+    "UPDATE jobs_1 SET due_us = ?1, tiles_done = ?2, tiles = ?3"
+    " WHERE id = ?4 AND lease = ?5 AND state = 1 RETURNING number";
 
 constexpr char kEndLease[] =
     "UPDATE jobs_1 SET state = ?1, due_us = ?2, report = ?3, changed_us = ?4"
@@ -54,7 +63,8 @@ constexpr char kCancelJob[] =
 constexpr char kReadState[] = "SELECT state FROM jobs_1 WHERE id = ?";
 
 constexpr char kListJobs[] =
-    "SELECT * FROM (SELECT number, id, task, state, deliveries, report, submitted_us, changed_us"
+    "SELECT * FROM (SELECT number, id, task, state, deliveries, report, submitted_us, changed_us,"
+    " tiles_done, tiles"
     " FROM jobs_1 WHERE (?1 < 0 OR state = ?1) AND (?2 = '' OR id = ?2)"
     " ORDER BY number DESC LIMIT ?3) ORDER BY number";
 
@@ -70,6 +80,29 @@ absl::StatusOr<bool> Finish(SqliteFile::Statement& statement) {
     if (!more) return any;
     any = true;
   }
+}
+
+// Writes all that `write` does, or nothing.
+absl::Status InTransaction(SqliteFile& database, absl::FunctionRef<absl::Status()> write) {
+  RETURN_IF_ERROR(database.Execute("BEGIN IMMEDIATE"));
+  absl::Status status = write();
+  if (status.ok()) status = database.Execute("COMMIT");
+  if (!status.ok()) database.Execute("ROLLBACK").IgnoreError();  // SQLite may have done so
+  return status;
+}
+
+absl::StatusOr<bool> HasProgress(SqliteFile& database) {
+  SqliteFile::Statement columns(database, kHasProgress);
+  return columns.Step();
+}
+
+absl::Status AddColumns(SqliteFile& database) {
+  ASSIGN_OR_RETURN(const bool has_progress, HasProgress(database));
+  if (has_progress) return absl::OkStatus();
+  return InTransaction(database, [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(const bool was_faster, HasProgress(database));  // another process
+    return was_faster ? absl::OkStatus() : database.Execute(kAddProgress);
+  });
 }
 
 int64_t LeaseOf(const LeasedJob& job) {
@@ -90,17 +123,17 @@ absl::StatusOr<std::unique_ptr<JobQueue>> SqliteQueue::Open(const std::filesyste
   ASSIGN_OR_RETURN(SqliteFile database,
                    SqliteFile::Open(file, absl::StrCat("the jobs in ", file.native())));
   RETURN_IF_ERROR(database.Execute(kPrepareJobs));
+  RETURN_IF_ERROR(AddColumns(database));
   return std::unique_ptr<JobQueue>(new SqliteQueue(std::move(database), clock));
 }
 
 absl::Status SqliteQueue::Enqueue(std::span<const NewJob> jobs) {
   for (const NewJob& job : jobs) RETURN_IF_ERROR(CheckJobId(job.id));
   absl::MutexLock lock(&mutex_);
-  RETURN_IF_ERROR(database_.Execute("BEGIN IMMEDIATE"));
-  absl::Status status = AddRows(jobs);
-  if (status.ok()) status = database_.Execute("COMMIT");
-  if (!status.ok()) database_.Execute("ROLLBACK").IgnoreError();  // SQLite may have done so
-  return status;
+  return InTransaction(database_, [&] {
+    mutex_.AssertHeld();
+    return AddRows(jobs);
+  });
 }
 
 absl::Status SqliteQueue::AddRows(std::span<const NewJob> jobs) {
@@ -127,10 +160,12 @@ absl::StatusOr<std::optional<LeasedJob>> SqliteQueue::Lease(absl::Duration term)
   return job;
 }
 
-absl::Status SqliteQueue::Extend(const LeasedJob& job, absl::Duration term) {
+absl::Status SqliteQueue::Extend(const LeasedJob& job, absl::Duration term,
+                                 const JobProgress& progress) {
   absl::MutexLock lock(&mutex_);
   SqliteFile::Statement statement(database_, kExtendLease);
-  statement.Bind(absl::ToUnixMicros(clock_.Now() + term)).Bind(job.id).Bind(LeaseOf(job));
+  statement.Bind(absl::ToUnixMicros(clock_.Now() + term));
+  statement.Bind(progress.tiles_done).Bind(progress.tiles).Bind(job.id).Bind(LeaseOf(job));
   ASSIGN_OR_RETURN(const bool leased, Finish(statement));
   return leased ? absl::OkStatus() : WhyNotLeased(job);
 }
@@ -208,6 +243,7 @@ absl::StatusOr<std::vector<JobInfo>> SqliteQueue::List(const JobFilter& filter) 
                     .state = static_cast<JobState>(read.Integer(3)),
                     .deliveries = static_cast<int>(read.Integer(4)),
                     .report = read.Bytes(5),
+                    .progress = {.tiles_done = read.Integer(8), .tiles = read.Integer(9)},
                     .submitted = absl::FromUnixMicros(read.Integer(6)),
                     .changed = absl::FromUnixMicros(read.Integer(7))});
   }

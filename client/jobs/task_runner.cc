@@ -107,10 +107,11 @@ absl::Status Copy(ImageSource& source, const std::string& to, std::stop_token st
 
 }  // namespace
 
-TaskOutcome TaskRunner::Run(const std::string& job, const Task& task, std::stop_token stop) const {
+TaskOutcome TaskRunner::Run(const std::string& job, const Task& task, ImageObserver& observer,
+                            std::stop_token stop) const {
   const auto source = Open(task.source, stop);
   if (!source.ok()) return Failed(source.status(), BlameAtPlace(source.status()));
-  return RunOn(**source, job, task, std::move(stop));
+  return RunOn(**source, job, task, observer, std::move(stop));
 }
 
 absl::StatusOr<std::unique_ptr<ImageSource>> TaskRunner::Open(const std::string& place,
@@ -121,7 +122,7 @@ absl::StatusOr<std::unique_ptr<ImageSource>> TaskRunner::Open(const std::string&
 }
 
 TaskOutcome TaskRunner::RunOn(ImageSource& source, const std::string& job, const Task& task,
-                              std::stop_token stop) const {
+                              ImageObserver& observer, std::stop_token stop) const {
   const absl::StatusOr<std::string> digest = SourceDigest(source, stop);
   if (!digest.ok()) return Failed(digest.status(), Blame::kPassing);
   ImageRequest request{.options = task.options, .source_sha256 = *digest, .name_only = true};
@@ -140,7 +141,7 @@ TaskOutcome TaskRunner::RunOn(ImageSource& source, const std::string& job, const
       return Failed(std::move(status), Blame::kPassing);
     }
     request.name_only = false;
-    outcome = Compute(source, request, job, *result, stop);
+    outcome = Compute(source, request, job, observer, *result, stop);
   } else if (!task.output.empty()) {
     result = results_.Open(outcome.result, stop);
     if (!result.ok()) return Failed(result.status(), BlameAtResults(result.status()));
@@ -155,12 +156,11 @@ TaskOutcome TaskRunner::RunOn(ImageSource& source, const std::string& job, const
 }
 
 TaskOutcome TaskRunner::Compute(ImageSource& source, const ImageRequest& request,
-                                const std::string& job, UniqueFd& result,
+                                const std::string& job, ImageObserver& observer, UniqueFd& result,
                                 std::stop_token stop) const {
   absl::StatusOr<FileSink> sink = results_.Create();
   if (!sink.ok()) return Failed(sink.status(), Blame::kWorker);
-  ImageObserver nobody;
-  const auto computed = service_.UpscaleImage(request, source, *sink, nobody, stop);
+  const auto computed = service_.UpscaleImage(request, source, *sink, observer, stop);
   if (!computed.ok()) return Failed(computed.status(), BlameOfCall(computed.status()));
   // Another name than before, when models, devices or the source itself have changed meanwhile.
   TaskOutcome outcome{.computed = true, .result_bytes = computed->summary.result_bytes()};

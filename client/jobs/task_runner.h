@@ -45,19 +45,20 @@ class TaskRunner {
   TaskRunner(Service& service, const ResultStore& results, S3Access access)
       : service_(service), results_(results), access_(std::move(access)) {}
 
-  // A `job` whose result the server cannot name gives it its own name. CANCELLED, at kPassing, when
-  // `stop` was requested.
-  TaskOutcome Run(const std::string& job, const Task& task, std::stop_token stop) const;
+  // A `job` whose result the server cannot name gives it its own name. `observer` hears how its
+  // computation gets on. CANCELLED, at kPassing, when `stop` was requested.
+  TaskOutcome Run(const std::string& job, const Task& task, ImageObserver& observer,
+                  std::stop_token stop) const;
 
  private:
   // The image that a path or URL names.
   absl::StatusOr<std::unique_ptr<ImageSource>> Open(const std::string& place,
                                                     std::stop_token stop) const;
   TaskOutcome RunOn(ImageSource& source, const std::string& job, const Task& task,
-                    std::stop_token stop) const;
+                    ImageObserver& observer, std::stop_token stop) const;
   // And has `result` be the file.
   TaskOutcome Compute(ImageSource& source, const ImageRequest& request, const std::string& job,
-                      UniqueFd& result, std::stop_token stop) const;
+                      ImageObserver& observer, UniqueFd& result, std::stop_token stop) const;
   // To the task's output, from a file at its first byte.
   absl::Status Deliver(const std::string& output, const std::string& name, UniqueFd result,
                        std::stop_token stop) const;

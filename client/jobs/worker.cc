@@ -16,6 +16,18 @@ namespace {
 
 constexpr absl::Duration kForever = absl::Hours(24 * 365);
 
+// Has the heartbeat tell what the server tells.
+class ProgressTeller final : public ImageObserver {
+ public:
+  explicit ProgressTeller(LeaseKeeper& keeper) : keeper_(keeper) {}
+  void OnProgress(const v1::UpscaleProgress& progress) override {
+    keeper_.Tell({.tiles_done = progress.tiles_done(), .tiles = progress.tiles()});
+  }
+
+ private:
+  LeaseKeeper& keeper_;
+};
+
 }  // namespace
 
 Worker::Worker(JobQueue& queue, Service& service, const ResultStore& results, WorkerOptions options,
@@ -92,7 +104,7 @@ void Worker::RunJob(const LeasedJob& job) {
   absl::Status settled;
   {
     std::stop_source stop;
-    const LeaseKeeper keeper(queue_, job, options_.lease, clock_);
+    LeaseKeeper keeper(queue_, job, options_.lease, clock_);
     const auto request_stop = [&stop] { stop.request_stop(); };
     const std::stop_callback lost(keeper.token(), request_stop);
     const std::stop_callback abort(abort_.get_token(), request_stop);
@@ -100,7 +112,8 @@ void Worker::RunJob(const LeasedJob& job) {
     const absl::StatusOr<Task> task = job.delivery > options_.max_deliveries + 1
                                           ? absl::AbortedError("not read any more")
                                           : ParseTask(job.task);
-    outcome = Attempt(job, task, stop.get_token());
+    ProgressTeller teller(keeper);
+    outcome = Attempt(job, task, teller, stop.get_token());
     settled = keeper.lost();
     if (settled.ok()) {
       settled = Settle(job, task.ok() ? task->webhook : "", outcome, stop.get_token());
@@ -110,14 +123,14 @@ void Worker::RunJob(const LeasedJob& job) {
 }
 
 TaskOutcome Worker::Attempt(const LeasedJob& job, const absl::StatusOr<Task>& task,
-                            std::stop_token stop) {
+                            ImageObserver& observer, std::stop_token stop) {
   if (job.delivery > options_.max_deliveries) {
     return {.status = absl::AbortedError(absl::StrCat("it was delivered ", job.delivery - 1,
                                                       " times, and no worker came to its end")),
             .blame = Blame::kTask};
   }
   if (!task.ok()) return {.status = task.status(), .blame = Blame::kTask};
-  return runner_.Run(job.id, *task, std::move(stop));
+  return runner_.Run(job.id, *task, observer, std::move(stop));
 }
 
 absl::Status Worker::Settle(const LeasedJob& job, const std::string& webhook,

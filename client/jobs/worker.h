@@ -60,7 +60,8 @@ class Worker {
   bool ServerIsReady();
   bool IsEmpty();
   void RunJob(const LeasedJob& job);
-  TaskOutcome Attempt(const LeasedJob& job, const absl::StatusOr<Task>& task, std::stop_token stop);
+  TaskOutcome Attempt(const LeasedJob& job, const absl::StatusOr<Task>& task,
+                      ImageObserver& observer, std::stop_token stop);
   absl::Status Settle(const LeasedJob& job, const std::string& webhook, const TaskOutcome& outcome,
                       std::stop_token stop);
   absl::Status GiveUp(const LeasedJob& job, const std::string& webhook, const absl::Status& error,

@@ -145,7 +145,7 @@ TEST_P(JobQueueTest, JobsOfDeadWorkersComeAgain) {
   EXPECT_EQ(again.id, "a");
   EXPECT_EQ(again.delivery, 2);
   // The first worker was slow, not dead.
-  EXPECT_TRUE(absl::IsAborted(queue_->Extend(lost, kTerm)));
+  EXPECT_TRUE(absl::IsAborted(queue_->Extend(lost, kTerm, {})));
   EXPECT_TRUE(absl::IsAborted(queue_->Complete(lost, "")));
   EXPECT_TRUE(absl::IsAborted(queue_->Fail(lost, "")));
   EXPECT_TRUE(absl::IsAborted(queue_->Retry(lost, "", kTerm)));
@@ -171,10 +171,30 @@ TEST_P(JobQueueTest, RetriesWaitAndCount) {
 TEST_P(JobQueueTest, AHeartbeatIsForTheOneWhoHasTheLease) {
   Enqueue({"a"});
   const LeasedJob job = Lease();
-  ASSERT_TRUE(queue_->Extend(job, kTerm).ok());
+  ASSERT_TRUE(queue_->Extend(job, kTerm, {}).ok());
   EXPECT_EQ(Lease().id, "");
   EXPECT_TRUE(queue_->Complete(job, "").ok());
-  EXPECT_TRUE(absl::IsAborted(queue_->Extend(job, kTerm)));
+  EXPECT_TRUE(absl::IsAborted(queue_->Extend(job, kTerm, {})));
+}
+
+TEST_P(JobQueueTest, AHeartbeatTellsHowFarTheDeliveryIs) {
+  Enqueue({"a"});
+  EXPECT_EQ(Info("a").progress, JobProgress());
+  const LeasedJob first = Lease();
+  const JobProgress far{.tiles_done = int64_t{1} << 40, .tiles = (int64_t{1} << 40) + 1};
+  ASSERT_TRUE(queue_->Extend(first, kTerm, far).ok());
+  EXPECT_EQ(Info("a").progress, far);
+  EXPECT_EQ(Info("a").state, JobState::kRunning);
+  ASSERT_TRUE(queue_->Retry(first, "", absl::ZeroDuration()).ok());
+
+  const LeasedJob second = Lease();
+  EXPECT_EQ(Info("a").progress, JobProgress());
+  EXPECT_TRUE(absl::IsAborted(queue_->Extend(first, kTerm, far)));
+  EXPECT_EQ(Info("a").progress, JobProgress());
+  const JobProgress half{.tiles_done = 1, .tiles = 2};
+  ASSERT_TRUE(queue_->Extend(second, kTerm, half).ok());
+  ASSERT_TRUE(queue_->Complete(second, "").ok());
+  EXPECT_EQ(Info("a").progress, half);
 }
 
 TEST_P(JobQueueTest, WhatIsHandedBackIsFirstInLineAndWasNotTried) {
@@ -194,7 +214,7 @@ TEST_P(JobQueueTest, Cancels) {
 
   ASSERT_TRUE(queue_->Cancel("runs").ok());
   EXPECT_TRUE(queue_->Cancel("runs").ok());  // who wants it so hears no error
-  EXPECT_TRUE(absl::IsCancelled(queue_->Extend(runs, kTerm)));
+  EXPECT_TRUE(absl::IsCancelled(queue_->Extend(runs, kTerm, {})));
   EXPECT_TRUE(absl::IsCancelled(queue_->Complete(runs, "")));
   EXPECT_TRUE(absl::IsFailedPrecondition(queue_->Cancel("is-done")));
   EXPECT_TRUE(absl::IsNotFound(queue_->Cancel("never-was")));
@@ -253,7 +273,7 @@ TEST(SqliteQueueTest, LeasesLastAsLongAsHeartbeatsSayAndRetriesWait) {
   ASSERT_TRUE(queue->Enqueue({{{.id = "a"}}}).ok());
   const LeasedJob job = **queue->Lease(kTerm);
   clock.Sleep(kTerm - absl::Seconds(1), {});
-  ASSERT_TRUE(queue->Extend(job, kTerm).ok());
+  ASSERT_TRUE(queue->Extend(job, kTerm, {}).ok());
   clock.Sleep(kTerm - absl::Seconds(1), {});
   EXPECT_FALSE(due());
   ASSERT_TRUE(queue->Retry(job, "", absl::Seconds(5)).ok());
@@ -263,6 +283,30 @@ TEST(SqliteQueueTest, LeasesLastAsLongAsHeartbeatsSayAndRetriesWait) {
   EXPECT_TRUE(due());
   clock.Sleep(kTerm, {});
   EXPECT_TRUE(due());
+}
+
+TEST(SqliteQueueTest, OpensWhatAnOlderVersionHasLeft) {
+  const TempFolder folder;
+  FakeClock clock;
+  {
+    auto old = *SqliteFile::Open(folder / "jobs.sqlite", "an older queue");
+    ASSERT_EQ(
+        old.Execute("CREATE TABLE jobs_1 (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,"
+                    " task TEXT NOT NULL, state INTEGER NOT NULL, due_us INTEGER NOT NULL,"
+                    " deliveries INTEGER NOT NULL DEFAULT 0, lease INTEGER NOT NULL DEFAULT 0,"
+                    " report TEXT NOT NULL DEFAULT '', submitted_us INTEGER NOT NULL,"
+                    " changed_us INTEGER NOT NULL);"
+                    "INSERT INTO jobs_1 VALUES (1, 'a', 'task', 0, 0, 0, 0, '', 0, 0)"),
+        absl::OkStatus());
+  }
+  for (int opened = 0; opened < 2; ++opened) {
+    const auto queue = SqliteQueue::Open(folder.path(), clock);
+    ASSERT_TRUE(queue.ok()) << queue.status();
+    const LeasedJob job = **(*queue)->Lease(kTerm);
+    ASSERT_EQ((*queue)->Extend(job, kTerm, {.tiles_done = 3, .tiles = 4}), absl::OkStatus());
+    EXPECT_EQ((*queue)->List({})->at(0).progress, (JobProgress{.tiles_done = 3, .tiles = 4}));
+    ASSERT_EQ((*queue)->HandBack(job), absl::OkStatus());
+  }
 }
 
 TEST(BrokerQueueTest, SaysWhatIsWrong) {
