@@ -138,8 +138,6 @@ class FileSink final : public ImageSink {
 
   absl::Status Write(absl::string_view bytes) override;
   absl::Status Restart() override;
-  // That it has when it is committed.
-  const std::string& path() const { return path_; }
   // Has Commit give it this name, in the same folder.
   void Rename(const std::string& name);
   // Replaces what was there before; the bytes and the name then outlast a power failure. Call once,

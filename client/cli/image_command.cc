@@ -16,6 +16,7 @@
 #include "client/cli/image_report.h"
 #include "client/cli/interrupt.h"
 #include "client/cli/progress_bar.h"
+#include "client/jobs/url_file.h"
 #include "client/spread/spread_client.h"
 #include "engine/base/status_macros.h"
 
@@ -121,8 +122,14 @@ BatchOptions ImageFlags::ToBatchOptions() const {
   return options;
 }
 
-// Standard streams that nobody can want.
-absl::Status CheckStreams(const ImageFlags& flags) {
+// Places that this command cannot use, and standard streams that nobody can want.
+absl::Status CheckPlaces(const ImageFlags& flags) {
+  if (IsS3Url(flags.input) || IsUrl(flags.output)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'upscale image' does not ", IsS3Url(flags.input) ? "read " : "write to ",
+                     IsS3Url(flags.input) ? flags.input : WithoutSecrets(flags.output),
+                     "; 'upscale submit' has a worker do that"));
+  }
   if (flags.output == kStandardStream && flags.json) {
     return absl::InvalidArgumentError("--json and -o - both want standard output");
   }
@@ -136,7 +143,7 @@ absl::Status CheckStreams(const ImageFlags& flags) {
 }
 
 int RunImage(const ImageFlags& flags) {
-  if (absl::Status status = CheckStreams(flags); !status.ok()) return Fail(status);
+  if (absl::Status status = CheckPlaces(flags); !status.ok()) return Fail(status);
   const absl::StatusOr<ImagePlan> plan =
       PlanImages(flags.input, flags.output, ParseFormat(flags.format.format));
   if (!plan.ok()) return Fail(plan.status());

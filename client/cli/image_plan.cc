@@ -43,11 +43,13 @@ absl::Status SameError(absl::string_view path) {
   return absl::InvalidArgumentError(absl::StrCat("input and output are the same: ", path));
 }
 
-// "cat.jpg" of "pets/cat.jpg" and of "https://host/pets/cat.jpg?size=9"; empty without a name.
+// "cat.jpg" of "pets/cat.jpg" and of "https://host/pets/cat.jpg?size=9"; empty without a name. Keys
+// of S3 have no query.
 fs::path FileNameOf(const std::string& input) {
   if (input == kStandardStream) return {};
   if (!IsUrl(input)) return fs::path(input).filename();
-  const std::string url = input.substr(0, input.find_first_of("?#"));
+  const size_t end = IsS3Url(input) ? std::string::npos : input.find_first_of("?#");
+  const std::string url = input.substr(0, end);
   const size_t path = url.find('/', url.find("://") + 3);
   return path == std::string::npos ? fs::path() : fs::path(url.substr(path)).filename();
 }

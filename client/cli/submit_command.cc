@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/errors.h"
 #include "client/cli/exit_code.h"
@@ -32,6 +33,7 @@ Examples:
   upscale submit -i holiday/ -o holiday-2x/
   upscale submit -i a.png b.jpg https://example.org/c.png -o large/ -f webp
   upscale submit --list urls.txt -o large/
+  upscale submit -i s3://bucket/a.png s3://bucket/b.png -o s3://bucket/large/
   upscale-worker --local --until-empty
 
 'upscale-worker' works on what is submitted, at once or later; 'upscale jobs' tells how far it is. It reads
@@ -51,11 +53,13 @@ struct SubmitFlags {
 };
 
 void SubmitFlags::AddTo(CLI::App& command) {
-  command.add_option("-i,--input", inputs, "Images, folders of images, URLs of images")
+  command.add_option("-i,--input", inputs, "Images, folders of images, URLs of images (s3:// too)")
       ->type_name("PATH...");
   command.add_option("--list", list, "File with an image or URL a line; - for standard input")
       ->type_name("FILE");
-  command.add_option("-o,--output", output, "File for one image, else folder (existing, or NAME/)")
+  command
+      .add_option("-o,--output", output,
+                  "File for one image, else folder (existing, or NAME/); or a URL to PUT to")
       ->type_name("PATH")
       ->required();
   command.add_option("--webhook", webhook, "Hears of each job's end (Standard Webhooks)")
@@ -104,7 +108,8 @@ absl::StatusOr<std::vector<ImageJob>> Plan(const SubmitFlags& flags) {
       return absl::InvalidArgumentError("jobs have no standard input and output; name files");
     }
     // Several go into a folder even where it is yet to be made.
-    const std::string output = inputs.size() > 1 ? flags.output + "/" : flags.output;
+    const bool names_folder = inputs.size() == 1 || absl::EndsWith(flags.output, "/");
+    const std::string output = names_folder ? flags.output : flags.output + "/";
     ASSIGN_OR_RETURN(const ImagePlan plan,
                      PlanImages(input, output, ParseFormat(flags.format.format)));
     for (const ImageJob& job : plan.jobs) {

@@ -34,6 +34,8 @@ Examples:
 
 A result is a file of the results' folder, or an object, named by what it follows from: source, options, weights and
 arithmetic. What is there is not computed again; jobs that fail for good leave errors/ID.json.
+s3:// is signed with AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, where it is set, AWS_SESSION_TOKEN of the
+environment, for AWS_REGION.
 SIGTERM lets jobs end within --drain-timeout and hands the others back; a second signal ends at once,
 and their leases run out. Either way no job is lost.
 
@@ -59,10 +61,11 @@ void WorkerFlags::AddTo(CLI::App& command) {
   };
   queue.AddTo(command);
   add("--results", results, "DIR|URL",
-      "Folder of results, or s3://BUCKET/PREFIX; default: results/ in the folder of the queue");
+      "Folder of results, or s3://BUCKET/PREFIX; default: results/ in the folder of the queue")
+      ->envname("UPSCALE_RESULTS");
   add("--s3-endpoint", options.s3.endpoint, "URL",
-      "Where s3:// is; default: Amazon's of AWS_REGION. Keys come from AWS_ACCESS_KEY_ID and so "
-      "on");
+      "Where s3:// is; default: Amazon's of AWS_REGION")
+      ->envname("AWS_ENDPOINT_URL_S3");
   add("-j,--jobs", options.parallel, "N", "Jobs at a time")->check(Between(1, 256));
   add("--lease", lease_s, "SECONDS", "A job whose worker is silent for so long is another's")
       ->check(Between(1.0, 86400.0));

@@ -40,6 +40,24 @@ void RemoveStale(const fs::path& folder) {
   for (const fs::path& path : stale) fs::remove(path, error);
 }
 
+class FolderDraft final : public ResultDraft {
+ public:
+  FolderDraft(const ResultFolder& folder, FileSink file)
+      : folder_(folder), file_(std::move(file)) {}
+
+  absl::Status Write(absl::string_view bytes) override { return file_.Write(bytes); }
+  absl::Status Restart() override { return file_.Restart(); }
+  absl::StatusOr<UniqueFd> Commit(const std::string& name, std::stop_token stop) override {
+    file_.Rename(name);
+    RETURN_IF_ERROR(file_.Commit());
+    return folder_.Open(name, std::move(stop));
+  }
+
+ private:
+  const ResultFolder& folder_;
+  FileSink file_;
+};
+
 }  // namespace
 
 absl::StatusOr<ResultFolder> ResultFolder::Open(const fs::path& folder) {
@@ -70,15 +88,9 @@ absl::StatusOr<UniqueFd> ResultFolder::Open(const std::string& name, std::stop_t
   return fd;
 }
 
-absl::StatusOr<FileSink> ResultFolder::Create() const {
-  return FileSink::Create(folder_ / "result");
-}
-
-absl::StatusOr<UniqueFd> ResultFolder::Commit(FileSink& file, const std::string& name,
-                                              std::stop_token stop) const {
-  file.Rename(name);
-  RETURN_IF_ERROR(file.Commit());
-  return Open(name, std::move(stop));
+absl::StatusOr<std::unique_ptr<ResultDraft>> ResultFolder::Create() const {
+  ASSIGN_OR_RETURN(FileSink file, FileSink::Create(folder_ / "result"));
+  return std::make_unique<FolderDraft>(*this, std::move(file));
 }
 
 absl::Status ResultFolder::WriteError(const std::string& job, const std::string& json,

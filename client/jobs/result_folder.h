@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -19,9 +20,7 @@ class ResultFolder final : public ResultStore {
 
   absl::StatusOr<bool> Has(const std::string& name, std::stop_token stop) const override;
   absl::StatusOr<UniqueFd> Open(const std::string& name, std::stop_token stop) const override;
-  absl::StatusOr<FileSink> Create() const override;
-  absl::StatusOr<UniqueFd> Commit(FileSink& file, const std::string& name,
-                                  std::stop_token stop) const override;
+  absl::StatusOr<std::unique_ptr<ResultDraft>> Create() const override;
   absl::Status WriteError(const std::string& job, const std::string& json,
                           std::stop_token stop) const override;
 

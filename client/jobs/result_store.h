@@ -14,21 +14,25 @@
 
 namespace upscaled::client {
 
+// A result that is on its way; without Commit there is none.
+class ResultDraft : public ImageSink {
+ public:
+  // Has what was written be the result `name`; the same bytes, at the first one. Call once, after
+  // the last byte. Errors as the store's.
+  virtual absl::StatusOr<UniqueFd> Commit(const std::string& name, std::stop_token stop) = 0;
+};
+
 // Results appear whole, and are then never changed. Workers on several machines may share a store.
-// Thread safe. Errors are UNAVAILABLE where another try may do, CANCELLED when `stop` was
-// requested, and others when this worker cannot use the store.
+// Thread safe, and outlives its drafts. Errors are UNAVAILABLE where another try may do, CANCELLED
+// when `stop` was requested, and others when this worker cannot use the store.
 class ResultStore {
  public:
   virtual ~ResultStore() = default;
 
   virtual absl::StatusOr<bool> Has(const std::string& name, std::stop_token stop) const = 0;
-  // At its first byte.
+  // At its first byte. NOT_FOUND: somebody has removed it.
   virtual absl::StatusOr<UniqueFd> Open(const std::string& name, std::stop_token stop) const = 0;
-  // A file of this machine to compute into.
-  virtual absl::StatusOr<FileSink> Create() const = 0;
-  // Has what was written to one of Create's be the result `name`; the same bytes, at the first one.
-  virtual absl::StatusOr<UniqueFd> Commit(FileSink& file, const std::string& name,
-                                          std::stop_token stop) const = 0;
+  virtual absl::StatusOr<std::unique_ptr<ResultDraft>> Create() const = 0;
   // errors/`job`.json: why the job has no result and never will.
   virtual absl::Status WriteError(const std::string& job, const std::string& json,
                                   std::stop_token stop) const = 0;

@@ -1,5 +1,8 @@
 #include "client/jobs/s3.h"
 
+#include <curl/curl.h>
+
+#include <algorithm>
 #include <cstdlib>
 #include <initializer_list>
 
@@ -8,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
+#include "engine/base/status_macros.h"
 
 namespace upscaled::client {
 namespace {
@@ -47,17 +51,30 @@ S3Access S3Access::FromEnvironment() {
           .session_token = FirstOf({"AWS_SESSION_TOKEN"})};
 }
 
+absl::Status CheckLibcurlSigns(uint32_t version) {
+  constexpr uint32_t kOldest = 0x075700;
+  if (version >= kOldest) return absl::OkStatus();
+  const auto text = [](uint32_t number) {
+    return absl::StrCat(number >> 16, ".", number >> 8 & 0xff, ".", number & 0xff);
+  };
+  return absl::FailedPreconditionError(absl::StrCat("s3:// needs libcurl ", text(kOldest),
+                                                    " or later, and this is ", text(version)));
+}
+
 bool IsS3Url(absl::string_view place) { return absl::StartsWith(place, kScheme); }
 
 absl::StatusOr<std::string> HttpUrlOf(const std::string& s3_url, const S3Access& access) {
+  // The one that this was built with knows the options, the one that runs uses them.
+  RETURN_IF_ERROR(CheckLibcurlSigns(
+      std::min<uint32_t>(LIBCURL_VERSION_NUM, curl_version_info(CURLVERSION_NOW)->version_num)));
   const absl::string_view place = absl::StripPrefix(s3_url, kScheme);
   const size_t slash = place.find('/');
   if (slash == 0 || slash == absl::string_view::npos || slash + 1 == place.size()) {
     return absl::InvalidArgumentError(absl::StrCat(s3_url, " is none of the form s3://BUCKET/KEY"));
   }
   if (access.key_id.empty() || access.secret.empty()) {
-    return absl::InternalError(absl::StrCat(
-        s3_url, " needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        s3_url, " needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the worker's environment"));
   }
   const std::string endpoint = access.endpoint.empty()
                                    ? absl::StrCat("https://s3.", access.region, ".amazonaws.com")

@@ -1,8 +1,10 @@
 // Places in S3, Amazon's or another's.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
@@ -24,8 +26,13 @@ struct S3Access {
 // "s3://...".
 bool IsS3Url(absl::string_view place);
 
+// Whether a libcurl of this version, 0xMMmmpp, signs as S3 wants it: from 7.87 on, with the field
+// x-amz-content-sha256. FAILED_PRECONDITION, with both versions, for an older one.
+absl::Status CheckLibcurlSigns(uint32_t version);
+
 // The http(s) URL of s3://BUCKET/KEY, the bucket in its path, where every implementation has it.
-// INVALID_ARGUMENT where bucket or key are missing, INTERNAL for want of keys to sign with.
+// INVALID_ARGUMENT where bucket or key are missing, FAILED_PRECONDITION for want of keys to sign
+// with, or of a libcurl that does.
 absl::StatusOr<std::string> HttpUrlOf(const std::string& s3_url, const S3Access& access);
 
 }  // namespace upscaled::client

@@ -1,15 +1,8 @@
 #include "client/jobs/s3_results.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <filesystem>
-#include <system_error>
-
 #include "absl/strings/str_cat.h"
+#include "client/jobs/spool_file.h"
 #include "client/jobs/url_file.h"
-#include "client/random_uuid.h"
 #include "engine/base/status_macros.h"
 
 namespace upscaled::client {
@@ -17,18 +10,25 @@ namespace {
 
 constexpr int64_t kMaxResultBytes = int64_t{1} << 40;  // S3's own limit is less
 
-// A file of Create's, whole, without its name.
-absl::StatusOr<UniqueFd> Unnamed(FileSink& file) {
-  const std::string path = file.path();
-  RETURN_IF_ERROR(file.Commit());
-  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  const int error = errno;
-  unlink(path.c_str());
-  if (!fd.valid()) return absl::ErrnoToStatus(error, absl::StrCat("cannot read ", path));
-  return fd;
-}
-
 }  // namespace
+
+class S3Results::Draft final : public ResultDraft {
+ public:
+  Draft(const S3Results& results, SpoolFile file) : results_(results), file_(std::move(file)) {}
+
+  absl::Status Write(absl::string_view bytes) override { return file_.Write(bytes); }
+  absl::Status Restart() override { return file_.Restart(); }
+  absl::StatusOr<UniqueFd> Commit(const std::string& name, std::stop_token stop) override {
+    ASSIGN_OR_RETURN(UniqueFd whole, file_.Finish());
+    RETURN_IF_ERROR(Upload(results_.UrlOf(name), whole.get(), MediaTypeOf(name), results_.access_,
+                           std::move(stop)));
+    return whole;
+  }
+
+ private:
+  const S3Results& results_;
+  SpoolFile file_;
+};
 
 absl::StatusOr<bool> S3Results::Has(const std::string& name, std::stop_token stop) const {
   const absl::Status found = Head(UrlOf(name), access_, std::move(stop));
@@ -41,25 +41,16 @@ absl::StatusOr<UniqueFd> S3Results::Open(const std::string& name, std::stop_toke
   return Download(UrlOf(name), kMaxResultBytes, access_, std::move(stop));
 }
 
-absl::StatusOr<FileSink> S3Results::Create() const {
-  std::error_code error;
-  const std::filesystem::path folder = std::filesystem::temp_directory_path(error);
-  if (error) return absl::ErrnoToStatus(error.value(), "there is no folder for temporary files");
-  return FileSink::Create(folder / ("upscale-" + RandomUuid()));
-}
-
-absl::StatusOr<UniqueFd> S3Results::Commit(FileSink& file, const std::string& name,
-                                           std::stop_token stop) const {
-  ASSIGN_OR_RETURN(UniqueFd whole, Unnamed(file));
-  RETURN_IF_ERROR(Upload(UrlOf(name), whole.get(), MediaTypeOf(name), access_, std::move(stop)));
-  return whole;
+absl::StatusOr<std::unique_ptr<ResultDraft>> S3Results::Create() const {
+  ASSIGN_OR_RETURN(SpoolFile file, SpoolFile::Create());
+  return std::make_unique<Draft>(*this, std::move(file));
 }
 
 absl::Status S3Results::WriteError(const std::string& job, const std::string& json,
                                    std::stop_token stop) const {
-  ASSIGN_OR_RETURN(FileSink file, Create());
+  ASSIGN_OR_RETURN(SpoolFile file, SpoolFile::Create());
   RETURN_IF_ERROR(file.Write(json + "\n"));
-  ASSIGN_OR_RETURN(const UniqueFd whole, Unnamed(file));
+  ASSIGN_OR_RETURN(const UniqueFd whole, file.Finish());
   return Upload(UrlOf(absl::StrCat("errors/", job, ".json")), whole.get(), "application/json",
                 access_, std::move(stop));
 }

@@ -1,6 +1,7 @@
 // Results in S3.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -8,7 +9,7 @@
 
 namespace upscaled::client {
 
-// s3://BUCKET/PREFIX/NAME, which are computed into a temporary file and put whole.
+// s3://BUCKET/PREFIX/NAME, each computed into a file without a name and put whole.
 class S3Results final : public ResultStore {
  public:
   S3Results(std::string prefix, S3Access access)
@@ -16,13 +17,13 @@ class S3Results final : public ResultStore {
 
   absl::StatusOr<bool> Has(const std::string& name, std::stop_token stop) const override;
   absl::StatusOr<UniqueFd> Open(const std::string& name, std::stop_token stop) const override;
-  absl::StatusOr<FileSink> Create() const override;
-  absl::StatusOr<UniqueFd> Commit(FileSink& file, const std::string& name,
-                                  std::stop_token stop) const override;
+  absl::StatusOr<std::unique_ptr<ResultDraft>> Create() const override;
   absl::Status WriteError(const std::string& job, const std::string& json,
                           std::stop_token stop) const override;
 
  private:
+  class Draft;
+
   std::string UrlOf(const std::string& name) const { return prefix_ + "/" + name; }
 
   const std::string prefix_;

@@ -29,11 +29,12 @@ Blame BlameAtPlace(const absl::Status& status) {
     case absl::StatusCode::kNotFound:
     case absl::StatusCode::kPermissionDenied:
     case absl::StatusCode::kInvalidArgument:
-    case absl::StatusCode::kFailedPrecondition:  // a folder where a file should be, or the reverse
+    // A folder where a file should be, or the reverse; S3, for a worker without keys.
+    case absl::StatusCode::kFailedPrecondition:
       return Blame::kTask;
     case absl::StatusCode::kInternal:  // a download has no place here
       return Blame::kWorker;
-    default:
+    default:  // among it keys that S3 refuses: another worker may have better ones
       return Blame::kPassing;
   }
 }
@@ -133,21 +134,24 @@ TaskOutcome TaskRunner::RunOn(ImageSource& source, const std::string& job, const
 
   TaskOutcome outcome;
   outcome.result = FileNameOf(named->header.etag(), named->header.format(), job);
-  const absl::StatusOr<bool> is_there = results_.Has(outcome.result, stop);
+  absl::StatusOr<bool> is_there = results_.Has(outcome.result, stop);
   if (!is_there.ok()) return Failed(is_there.status(), BlameAtResults(is_there.status()));
-  absl::StatusOr<UniqueFd> result = UniqueFd();
+  UniqueFd result;
+  if (*is_there && !task.output.empty()) {
+    absl::StatusOr<UniqueFd> stored = results_.Open(outcome.result, stop);
+    is_there = !absl::IsNotFound(stored.status());  // a lifecycle rule may have removed it since
+    if (!stored.ok() && *is_there) return Failed(stored.status(), BlameAtResults(stored.status()));
+    if (stored.ok()) result = *std::move(stored);
+  }
   if (!*is_there) {
     if (absl::Status status = source.Rewind(); !status.ok()) {
       return Failed(std::move(status), Blame::kPassing);
     }
     request.name_only = false;
-    outcome = Compute(source, request, job, observer, *result, stop);
-  } else if (!task.output.empty()) {
-    result = results_.Open(outcome.result, stop);
-    if (!result.ok()) return Failed(result.status(), BlameAtResults(result.status()));
+    outcome = Compute(source, request, job, observer, result, stop);
   }
   if (!outcome.status.ok() || task.output.empty()) return outcome;
-  if (absl::Status status = Deliver(task.output, outcome.result, *std::move(result), stop);
+  if (absl::Status status = Deliver(task.output, outcome.result, std::move(result), stop);
       !status.ok()) {
     const Blame blame = BlameAtPlace(status);
     return Failed(std::move(status), blame);
@@ -158,14 +162,14 @@ TaskOutcome TaskRunner::RunOn(ImageSource& source, const std::string& job, const
 TaskOutcome TaskRunner::Compute(ImageSource& source, const ImageRequest& request,
                                 const std::string& job, ImageObserver& observer, UniqueFd& result,
                                 std::stop_token stop) const {
-  absl::StatusOr<FileSink> sink = results_.Create();
-  if (!sink.ok()) return Failed(sink.status(), Blame::kWorker);
-  const auto computed = service_.UpscaleImage(request, source, *sink, observer, stop);
+  const absl::StatusOr<std::unique_ptr<ResultDraft>> draft = results_.Create();
+  if (!draft.ok()) return Failed(draft.status(), Blame::kWorker);
+  const auto computed = service_.UpscaleImage(request, source, **draft, observer, stop);
   if (!computed.ok()) return Failed(computed.status(), BlameOfCall(computed.status()));
   // Another name than before, when models, devices or the source itself have changed meanwhile.
   TaskOutcome outcome{.computed = true, .result_bytes = computed->summary.result_bytes()};
   outcome.result = FileNameOf(computed->summary.etag(), computed->header.format(), job);
-  absl::StatusOr<UniqueFd> committed = results_.Commit(*sink, outcome.result, std::move(stop));
+  absl::StatusOr<UniqueFd> committed = (*draft)->Commit(outcome.result, std::move(stop));
   if (!committed.ok()) return Failed(committed.status(), BlameAtResults(committed.status()));
   result = *std::move(committed);
   return outcome;

@@ -1,18 +1,19 @@
 #include "client/jobs/url_file.h"
 
 #include <curl/curl.h>
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
-#include <cerrno>
-#include <filesystem>
+#include <functional>
 #include <memory>
-#include <system_error>
+#include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "client/http/http_target.h"
+#include "client/jobs/spool_file.h"
 #include "engine/base/status_macros.h"
 
 namespace upscaled::client {
@@ -21,6 +22,23 @@ namespace {
 constexpr long kConnectTimeout_s = 30, kMaxRedirects = 5;
 // Slower than this for so long is a connection that stalled.
 constexpr long kStalledBytesPerSecond = 1000, kStalledTime_s = 60;
+
+// Of an answer that refuses something.
+constexpr size_t kMaxRefusalBytes = size_t{64} << 10;
+
+// S3's names for keys that are wrong or too old, as different from those that may not do something.
+constexpr absl::string_view kErrorsOfKeys[] = {"ExpiredToken",          "InvalidAccessKeyId",
+                                               "InvalidToken",          "RequestTimeTooSkewed",
+                                               "SignatureDoesNotMatch", "TokenRefreshRequired"};
+
+// "AccessDenied" of <Error><Code>AccessDenied</Code>...; "" for another text.
+std::string S3ErrorCode(absl::string_view answer) {
+  constexpr absl::string_view kBegin = "<Code>", kEnd = "</Code>";
+  const size_t begin = answer.find(kBegin), end = answer.find(kEnd);
+  if (begin == absl::string_view::npos || end == absl::string_view::npos || end < begin) return "";
+  const absl::string_view code = answer.substr(begin + kBegin.size(), end - begin - kBegin.size());
+  return std::ranges::all_of(code, absl::ascii_isalnum) ? std::string(code) : "";
+}
 
 // One request; the caller sets what is special of it.
 class Request {
@@ -34,7 +52,6 @@ class Request {
     Set(CURLOPT_PROTOCOLS, static_cast<long>(CURLPROTO_HTTP | CURLPROTO_HTTPS));
 #endif
     Set(CURLOPT_NOSIGNAL, 1L);
-    Set(CURLOPT_FAILONERROR, 1L);
     Set(CURLOPT_CONNECTTIMEOUT, kConnectTimeout_s);
     Set(CURLOPT_LOW_SPEED_LIMIT, kStalledBytesPerSecond);
     Set(CURLOPT_LOW_SPEED_TIME, kStalledTime_s);
@@ -42,6 +59,8 @@ class Request {
     Set(CURLOPT_NOPROGRESS, 0L);
     Set(CURLOPT_XFERINFODATA, this);
     Set(CURLOPT_XFERINFOFUNCTION, &OnProgress);
+    Set(CURLOPT_WRITEDATA, this);
+    Set(CURLOPT_WRITEFUNCTION, &OnBody);
   }
   Request(const Request&) = delete;
   Request& operator=(const Request&) = delete;
@@ -54,7 +73,9 @@ class Request {
     Set(CURLOPT_URL, http_url.c_str());
     Set(CURLOPT_PATH_AS_IS, 1L);
     Set(CURLOPT_FOLLOWLOCATION, 0L);
+#if LIBCURL_VERSION_NUM >= 0x074b00  // 7.75; HttpUrlOf wants more
     Set(CURLOPT_AWS_SIGV4, absl::StrCat("aws:amz:", access.region, ":s3").c_str());
+#endif
     Set(CURLOPT_USERNAME, access.key_id.c_str());
     Set(CURLOPT_PASSWORD, access.secret.c_str());
     AddField("x-amz-content-sha256: UNSIGNED-PAYLOAD");  // TLS keeps the payload as it is
@@ -74,24 +95,22 @@ class Request {
     curl_easy_setopt(easy_.get(), option, value);
   }
 
+  // Has `receive` get what a good answer has in it, which is ignored otherwise. false: no more.
+  void OnReceive(std::function<bool(absl::string_view)> receive) { receive_ = std::move(receive); }
+
   absl::Status Perform(absl::string_view what) {
     const CURLcode code = curl_easy_perform(easy_.get());
-    long status = 0;
-    curl_easy_getinfo(easy_.get(), CURLINFO_RESPONSE_CODE, &status);
-    // A redirection that is not followed is no error of libcurl's.
-    const bool refused = code == CURLE_OK && (status < 200 || status > 299);
-    if (code == CURLE_OK && !refused) return absl::OkStatus();
+    // A connection that broke behind a refusal has told what it was to tell.
+    const bool answered = code == CURLE_OK || AnswerStatus() >= 400;
+    if (answered && IsGood(AnswerStatus())) return absl::OkStatus();
     if (stop_.stop_requested()) return absl::CancelledError("cancelled");
-    const std::string message = absl::StrCat("cannot ", what, " ", WithoutSecrets(url_), ": ",
-                                             refused ? absl::StrCat("the answer was ", status)
-                                             : error_[0] != '\0' ? error_.data()
-                                                                 : curl_easy_strerror(code));
-    if (code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL ||
-        code == CURLE_TOO_MANY_REDIRECTS) {
-      return absl::InvalidArgumentError(message);
-    }
-    return refused || code == CURLE_HTTP_RETURNED_ERROR ? OfAnswer(status, message)
-                                                        : absl::UnavailableError(message);
+    const std::string message = absl::StrCat("cannot ", what, " ", WithoutSecrets(url_), ": ");
+    if (answered) return OfAnswer(message);
+    const absl::string_view why = error_[0] != '\0' ? error_.data() : curl_easy_strerror(code);
+    const bool wrong = code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL ||
+                       code == CURLE_TOO_MANY_REDIRECTS;
+    return absl::Status(wrong ? absl::StatusCode::kInvalidArgument : absl::StatusCode::kUnavailable,
+                        absl::StrCat(message, why));
   }
 
  private:
@@ -99,7 +118,29 @@ class Request {
     return static_cast<Request*>(self)->stop_.stop_requested() ? 1 : 0;
   }
 
-  static absl::Status OfAnswer(long status, const std::string& message) {
+  static size_t OnBody(char* bytes, size_t size, size_t count, void* to) {
+    auto& self = *static_cast<Request*>(to);
+    const absl::string_view part(bytes, size * count);
+    if (IsGood(self.AnswerStatus())) return self.receive_(part) ? part.size() : 0;
+    absl::StrAppend(&self.refusal_, part);
+    return self.refusal_.size() <= kMaxRefusalBytes ? part.size() : 0;
+  }
+
+  static bool IsGood(long status) { return status >= 200 && status <= 299; }
+
+  long AnswerStatus() const {
+    long status = 0;
+    curl_easy_getinfo(easy_.get(), CURLINFO_RESPONSE_CODE, &status);
+    return status;
+  }
+
+  absl::Status OfAnswer(absl::string_view failed) const {
+    const long status = AnswerStatus();
+    const std::string s3_code = IsS3Url(url_) ? S3ErrorCode(refusal_) : "";
+    const std::string message =
+        absl::StrCat(failed, "the answer was ", status, s3_code.empty() ? "" : ", ", s3_code);
+    if (std::ranges::count(kErrorsOfKeys, s3_code) > 0) return absl::UnauthenticatedError(message);
+    if (s3_code == "RequestTimeout") return absl::UnavailableError(message);
     if (status >= 500 || status == 408 || status == 429) return absl::UnavailableError(message);
     if (status == 404 || status == 410) return absl::NotFoundError(message);
     if (status == 401 || status == 403) return absl::PermissionDeniedError(message);
@@ -108,36 +149,12 @@ class Request {
 
   const std::string& url_;
   const std::stop_token stop_;
+  std::function<bool(absl::string_view)> receive_ = [](absl::string_view) { return true; };
+  std::string refusal_;  // of an answer that is not good
   std::array<char, CURL_ERROR_SIZE> error_ = {};
   std::unique_ptr<curl_slist, CurlDeleter> fields_;
   const std::unique_ptr<CURL, CurlEasyDeleter> easy_;
 };
-
-// Where a download goes.
-struct Spool {
-  int fd;
-  int64_t room;
-  bool full = false;
-  int error = 0;
-};
-
-size_t WriteSpool(char* bytes, size_t size, size_t count, void* to) {
-  auto& spool = *static_cast<Spool*>(to);
-  const size_t total = size * count;
-  spool.room -= static_cast<int64_t>(total);
-  spool.full = spool.room < 0;
-  if (spool.full) return 0;
-  for (size_t written = 0; written < total;) {
-    const ssize_t part = write(spool.fd, bytes + written, total - written);
-    if (part < 0 && errno == EINTR) continue;
-    if (part < 0) {
-      spool.error = errno;
-      return 0;
-    }
-    written += static_cast<size_t>(part);
-  }
-  return total;
-}
 
 // The file of an upload, and how much of it has been sent.
 struct PartialFile {
@@ -153,20 +170,11 @@ size_t ReadFile(char* bytes, size_t size, size_t count, void* from) {
   return static_cast<size_t>(part);
 }
 
-// Drops an answer's body, which libcurl would print.
-size_t Ignore(char*, size_t size, size_t count, void*) { return size * count; }
-
-// An error of the file that a download goes to.
-absl::Status SpoolError(int error, absl::string_view what) {
-  return absl::InternalError(
-      absl::StrCat(what, ": ", std::error_code(error, std::generic_category()).message()));
-}
-
 }  // namespace
 
 std::string WithoutSecrets(const std::string& url) {
   const size_t scheme = url.find("://");
-  if (scheme == std::string::npos) return url;
+  if (scheme == std::string::npos || IsS3Url(url)) return url;
   std::string bare = url.substr(0, url.find_first_of("?#"));
   const size_t authority = scheme + 3;
   const size_t at = bare.substr(0, bare.find('/', authority)).rfind('@');
@@ -177,29 +185,26 @@ bool IsUrl(absl::string_view place) { return IsHttpUrl(place) || IsS3Url(place);
 
 absl::StatusOr<UniqueFd> Download(const std::string& url, int64_t max_bytes, const S3Access& access,
                                   std::stop_token stop) {
-  std::error_code error;
-  const std::string folder = std::filesystem::temp_directory_path(error);
-  if (error) return SpoolError(error.value(), "there is no folder for temporary files");
-  UniqueFd file(open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR));
-  if (!file.valid()) return SpoolError(errno, absl::StrCat("cannot make a file in ", folder));
-  Spool spool{.fd = file.get(), .room = max_bytes};
+  ASSIGN_OR_RETURN(SpoolFile file, SpoolFile::Create());
+  absl::Status kept;
+  int64_t room = max_bytes;
   Request request(url, std::move(stop));
   request.Set(CURLOPT_FOLLOWLOCATION, 1L);
   request.Set(CURLOPT_MAXREDIRS, kMaxRedirects);
-  request.Set(CURLOPT_WRITEDATA, &spool);
-  request.Set(CURLOPT_WRITEFUNCTION, &WriteSpool);
+  request.OnReceive([&](absl::string_view bytes) {
+    room -= static_cast<int64_t>(bytes.size());
+    if (room >= 0) kept = file.Write(bytes);
+    return room >= 0 && kept.ok();
+  });
   RETURN_IF_ERROR(request.Sign(access));
   const absl::Status status = request.Perform("fetch");
-  if (spool.full) {
+  if (room < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat(WithoutSecrets(url), " has more than ", max_bytes, " bytes"));
   }
-  if (spool.error != 0) {
-    return SpoolError(spool.error, absl::StrCat("cannot write to a file in ", folder));
-  }
+  RETURN_IF_ERROR(kept);
   RETURN_IF_ERROR(status);
-  if (lseek(file.get(), 0, SEEK_SET) != 0) return SpoolError(errno, "cannot rewind a file");
-  return file;
+  return file.Finish();
 }
 
 absl::Status Post(const std::string& url, const std::vector<std::string>& fields,
@@ -208,7 +213,6 @@ absl::Status Post(const std::string& url, const std::vector<std::string>& fields
   for (const std::string& field : fields) request.AddField(field);
   request.Set(CURLOPT_POSTFIELDS, body.data());
   request.Set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));
-  request.Set(CURLOPT_WRITEFUNCTION, &Ignore);
   return request.Perform("post to");
 }
 
@@ -222,13 +226,12 @@ absl::Status Head(const std::string& url, const S3Access& access, std::stop_toke
 absl::Status Upload(const std::string& url, int fd, const std::string& media_type,
                     const S3Access& access, std::stop_token stop) {
   struct stat info {};
-  if (fstat(fd, &info) != 0) return SpoolError(errno, "cannot read what is to be sent");
+  if (fstat(fd, &info) != 0) return absl::InternalError("cannot read what is to be sent");
   PartialFile file{.fd = fd};
   Request request(url, std::move(stop));
   request.Set(CURLOPT_UPLOAD, 1L);
   request.Set(CURLOPT_READDATA, &file);
   request.Set(CURLOPT_READFUNCTION, &ReadFile);
-  request.Set(CURLOPT_WRITEFUNCTION, &Ignore);
   request.Set(CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(info.st_size));
   request.AddField(absl::StrCat("Content-Type: ", media_type));
   // A field that says not to expect anything would be signed, too, though it is not sent.

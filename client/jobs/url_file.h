@@ -20,7 +20,8 @@ bool IsUrl(absl::string_view place);
 // All give CANCELLED when `stop` was requested; UNAVAILABLE when another try may do (no
 // connection, one that stalled, an answer of 408, 429 or 5xx); NOT_FOUND, PERMISSION_DENIED or
 // INVALID_ARGUMENT for what the answer refuses for good, a redirection that is not followed among
-// it; INTERNAL where `access` has no keys for S3. Messages have URLs without their secrets.
+// it; of S3, UNAUTHENTICATED where it refuses the keys themselves, and HttpUrlOf's errors. Messages
+// have URLs without their secrets, and S3's name of the error.
 
 // The body that GET gives, redirects followed, in a file without a name, at its start.
 // INVALID_ARGUMENT for more than `max_bytes`; INTERNAL when this machine cannot keep it.
@@ -38,7 +39,8 @@ absl::Status Post(const std::string& url, const std::vector<std::string>& fields
 absl::Status Upload(const std::string& url, int fd, const std::string& media_type,
                     const S3Access& access, std::stop_token stop);
 
-// `url` without user, password and query, which may be as good as a key. What is no URL stays.
+// `url` without user, password and query, which may be as good as a key. What is no URL stays, and
+// so does one of S3, which has none of these.
 std::string WithoutSecrets(const std::string& url);
 
 }  // namespace upscaled::client

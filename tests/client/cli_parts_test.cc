@@ -76,8 +76,11 @@ TEST_F(ImagePlanTest, AUrlGoesIntoAFileOrAFolder) {
   EXPECT_EQ(plan(url, "new/", v1::IMAGE_FORMAT_UNSPECIFIED), "new/cat.png");
   EXPECT_EQ(plan("HTTP://host/cat", "new/", v1::IMAGE_FORMAT_WEBP), "new/cat.webp");
   EXPECT_EQ(plan("http://host", "-", v1::IMAGE_FORMAT_WEBP), "-");
+  EXPECT_EQ(plan("s3://bucket/pets/cat?of#.png", "new/", v1::IMAGE_FORMAT_WEBP),
+            "new/cat?of#.webp");
+  EXPECT_EQ(plan(url, "s3://bucket/new/", v1::IMAGE_FORMAT_WEBP), "s3://bucket/new/cat.webp");
   for (const char* nameless :
-       {"https://host", "https://host/", "https://host?a/b", "http://h/a/"}) {
+       {"https://host", "https://host/", "https://host?a/b", "http://h/a/", "s3://b/a/"}) {
     const absl::Status status = PlanImages(nameless, "new/", v1::IMAGE_FORMAT_PNG).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat(nameless, " has no name")));

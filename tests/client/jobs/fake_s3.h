@@ -7,6 +7,7 @@
 #include <array>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -35,6 +36,20 @@ class FakeS3 {
     absl::MutexLock lock(&mutex_);
     objects_[path] = bytes;
   }
+  void Remove(const std::string& path) {
+    absl::MutexLock lock(&mutex_);
+    objects_.erase(path);
+  }
+  // `handler` gives the answer to a request that is signed, or "" for the ordinary one.
+  void AnswerOtherwise(FakeHttpServer::Handler handler) {
+    absl::MutexLock lock(&mutex_);
+    otherwise_ = std::move(handler);
+  }
+  static std::string Error(const std::string& status, const std::string& code) {
+    return FakeAnswer(status, "",
+                      absl::StrCat("<?xml version=\"1.0\"?><Error><Code>", code,
+                                   "</Code><Message>so it is</Message></Error>"));
+  }
   int Calls(const std::string& method) const {
     int count = 0;
     for (const FakeHttpRequest& request : server_.requests()) count += request.method == method;
@@ -42,8 +57,16 @@ class FakeS3 {
   }
 
  private:
+  FakeHttpServer::Handler Otherwise() const {
+    absl::MutexLock lock(&mutex_);
+    return otherwise_;
+  }
   std::string Answer(const FakeHttpRequest& request) {
-    if (!IsSigned(request)) return FakeAnswer("403 Forbidden", "", "");
+    if (!IsSigned(request)) {
+      if (request.method == "HEAD") return FakeAnswer("403 Forbidden", "", "");
+      return Error("403 Forbidden", "SignatureDoesNotMatch");
+    }
+    if (const std::string other = Otherwise()(request); !other.empty()) return other;
     absl::MutexLock lock(&mutex_);
     if (request.method == "PUT") {
       objects_[request.target] = request.body;
@@ -121,6 +144,9 @@ class FakeS3 {
 
   mutable absl::Mutex mutex_;
   std::map<std::string, std::string> objects_ ABSL_GUARDED_BY(mutex_);
+  FakeHttpServer::Handler otherwise_ ABSL_GUARDED_BY(mutex_) = [](const FakeHttpRequest&) {
+    return "";
+  };
   FakeHttpServer server_{[this](const FakeHttpRequest& request) { return Answer(request); }};
 };
 

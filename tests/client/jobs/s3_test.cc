@@ -1,8 +1,17 @@
 // Sources, outputs and results in S3.
 #include "client/jobs/s3.h"
 
+#include <stdlib.h>
+
+#include <atomic>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/synchronization/notification.h"
 
 #include "client/jobs/result_store.h"
 #include "client/jobs/sqlite_queue.h"
@@ -10,6 +19,7 @@
 #include "client/upscale_client.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/client/environment_variable.h"
 #include "tests/client/fake_server.h"
 #include "tests/client/jobs/fake_s3.h"
 #include "tests/client/jobs/polling_clock.h"
@@ -24,20 +34,28 @@ using ::testing::Pair;
 
 class S3Test : public ::testing::Test {
  protected:
+  void SetUp() override {
+    const absl::Status built = HttpUrlOf("s3://b/k", access_).status();
+    if (!built.ok()) GTEST_SKIP() << built;
+  }
   void Submit(const std::string& id, const Task& task) {
     const absl::Status status = queue_->Enqueue({{{.id = id, .task = TaskToJson(task)}}});
     ASSERT_TRUE(status.ok()) << status;
   }
   absl::Status Work() {
-    const auto results = OpenResults("s3://pictures/results/", access_);
+    const auto results = OpenResults(place_, access_);
     if (!results.ok()) return results.status();
-    return Worker(*queue_, *client_, **results, {.parallel = 1, .until_empty = true, .s3 = access_},
-                  clock_, [](const std::string&) {})
+    const WorkerOptions options{
+        .parallel = 1, .max_deliveries = 3, .until_empty = true, .s3 = access_};
+    return Worker(*queue_, *client_, **results, options, clock_,
+                  [this](const std::string&) { ++log_lines_; })
         .Run({});
   }
   JobInfo Info(const std::string& id) { return queue_->List({.id = id})->at(0); }
 
   TempFolder folder_;
+  std::string place_ = "s3://pictures/results/";
+  std::atomic<int> log_lines_ = 0;
   PollingClock clock_;
   FakeServer server_;
   FakeS3 s3_;
@@ -78,7 +96,7 @@ TEST_F(S3Test, ErrorsAreBesideTheResults) {
   EXPECT_THAT(s3_.objects()["/pictures/results/errors/key.json"], HasSubstr("s3://BUCKET/KEY"));
 }
 
-TEST_F(S3Test, KeysThatAreRefusedOrMissingCostNoJob) {
+TEST_F(S3Test, KeysThatResultsRefuseOrLackCostNoJob) {
   WriteText(folder_ / "a", "image");
   Submit("a", {.source = folder_ / "a"});
   access_.secret = "another";
@@ -90,8 +108,156 @@ TEST_F(S3Test, KeysThatAreRefusedOrMissingCostNoJob) {
   EXPECT_THAT(Work().message(), HasSubstr("AWS_SECRET_ACCESS_KEY"));
 }
 
+TEST_F(S3Test, AWorkerWithoutKeysFailsJobsThatNeedThemAndGoesOn) {
+  place_ = folder_ / "results";
+  access_.key_id.clear();
+  WriteText(folder_ / "a", "image");
+  Submit("source", {.source = "s3://pictures/a.png"});
+  Submit("output", {.source = folder_ / "a", .output = "s3://pictures/out.png"});
+  Submit("neither", {.source = folder_ / "a"});
+  ASSERT_EQ(Work(), absl::OkStatus());
+  EXPECT_EQ(Info("neither").state, JobState::kDone);
+  for (const char* id : {"source", "output"}) {
+    EXPECT_EQ(Info(id).state, JobState::kFailed) << id;
+    EXPECT_THAT(Info(id).report, HasSubstr("AWS_ACCESS_KEY_ID")) << id;
+  }
+}
+
+TEST_F(S3Test, KeysThatAPlaceOfAJobRefusesAreTriedAgain) {
+  place_ = folder_ / "results";
+  s3_.Put("/pictures/a.png", "image");
+  std::atomic<int> gets = 0;
+  s3_.AnswerOtherwise([&](const FakeHttpRequest& request) -> std::string {
+    if (request.target == "/pictures/shut.png") {
+      return FakeS3::Error("403 Forbidden", "AccessDenied");
+    }
+    return ++gets > 1 ? "" : FakeS3::Error("400 Bad Request", "ExpiredToken");
+  });
+  Submit("expired", {.source = "s3://pictures/a.png"});
+  ASSERT_EQ(Work(), absl::OkStatus());
+  EXPECT_EQ(Info("expired").state, JobState::kDone) << Info("expired").report;
+  EXPECT_EQ(Info("expired").deliveries, 2);
+
+  Submit("shut", {.source = "s3://pictures/shut.png"});
+  ASSERT_EQ(Work(), absl::OkStatus());
+  EXPECT_EQ(Info("shut").state, JobState::kFailed);
+  EXPECT_EQ(Info("shut").deliveries, 1);
+  EXPECT_THAT(Info("shut").report, HasSubstr("403, AccessDenied"));
+
+  access_.secret = "another";
+  Submit("wrong", {.source = "s3://pictures/a.png"});
+  ASSERT_EQ(Work(), absl::OkStatus());
+  EXPECT_EQ(Info("wrong").state, JobState::kFailed);
+  EXPECT_EQ(Info("wrong").deliveries, 3);
+  EXPECT_THAT(Info("wrong").report, HasSubstr("SignatureDoesNotMatch"));
+}
+
+TEST_F(S3Test, AnOutageOfTheResultsEndsNoWorker) {
+  std::atomic<int> heads = 0, errors = 0;
+  s3_.AnswerOtherwise([&](const FakeHttpRequest& request) -> std::string {
+    const bool is_error = absl::StrContains(request.target, "/errors/");
+    const bool is_out = request.method == "HEAD" ? ++heads == 1 : is_error && ++errors < 3;
+    return is_out ? FakeS3::Error("503 Slow Down", "SlowDown") : "";
+  });
+  WriteText(folder_ / "a", "image");
+  Submit("a", {.source = folder_ / "a"});
+  Submit("gone", {.source = "s3://pictures/gone?#.png"});
+  ASSERT_EQ(Work(), absl::OkStatus());
+  EXPECT_EQ(Info("a").state, JobState::kDone) << Info("a").report;
+  EXPECT_EQ(Info("a").deliveries, 2);
+  EXPECT_EQ(Info("gone").state, JobState::kFailed);
+  EXPECT_EQ(Info("gone").deliveries, 1);
+  EXPECT_EQ(errors, 3);
+  EXPECT_THAT(s3_.objects()["/pictures/results/errors/gone.json"], HasSubstr("gone?#.png"));
+}
+
+TEST_F(S3Test, AJobThatIsCancelledWhileItsErrorIsPutIsLetGo) {
+  absl::Notification putting, let_go;
+  s3_.AnswerOtherwise([&](const FakeHttpRequest& request) -> std::string {
+    if (request.method != "PUT") return "";
+    putting.Notify();
+    let_go.WaitForNotification();
+    return "";
+  });
+  Submit("gone", {.source = "s3://pictures/gone.png"});
+  std::jthread worker([this] { EXPECT_EQ(Work(), absl::OkStatus()); });
+  putting.WaitForNotification();
+  ASSERT_TRUE(queue_->Cancel("gone").ok());
+  // The heartbeat may not have begun to wait for its time yet.
+  while (log_lines_ == 0) clock_.Advance(WorkerOptions().lease / 3);
+  let_go.Notify();
+  worker.join();
+  EXPECT_EQ(Info("gone").state, JobState::kCancelled);
+}
+
+TEST_F(S3Test, AResultThatIsRemovedMeanwhileIsComputedAnew) {
+  WriteText(folder_ / "a", "image");
+  Submit("a", {.source = folder_ / "a"});
+  ASSERT_EQ(Work(), absl::OkStatus());
+  s3_.AnswerOtherwise([this](const FakeHttpRequest& request) -> std::string {
+    if (request.method != "HEAD") return "";
+    s3_.Remove(request.target);
+    return FakeAnswer("200 OK", "", "");
+  });
+  Submit("again", {.source = folder_ / "a", .output = folder_ / "again.png"});
+  ASSERT_EQ(Work(), absl::OkStatus());
+  EXPECT_THAT(Info("again").report, HasSubstr("\"computed\":true"));
+  EXPECT_EQ(Info("again").deliveries, 1);
+  EXPECT_EQ(ReadText(folder_ / "again.png"), FakeResult("image"));
+}
+
+TEST_F(S3Test, WhatIsComputedHasNoNameThatAKilledWorkerWouldLeave) {
+  std::filesystem::create_directories(folder_ / "tmp");
+  const EnvironmentVariable tmpdir("TMPDIR", folder_ / "tmp");
+  std::atomic<bool> is_empty = false;
+  server_.OnImage([&](FakeImageCall& call) {
+    call.ReceiveAll();
+    if (!call.start.name_only()) is_empty = std::filesystem::is_empty(folder_ / "tmp");
+    return FakeServer::Serve(call);
+  });
+  WriteText(folder_ / "a", "image");
+  Submit("a", {.source = folder_ / "a"});
+  ASSERT_EQ(Work(), absl::OkStatus());
+  EXPECT_TRUE(is_empty);
+  EXPECT_EQ(Info("a").state, JobState::kDone);
+}
+
+TEST(S3AccessTest, IsWhatAmazonsToolsTakeFromTheEnvironment) {
+  const char* const kNames[] = {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL",  "AWS_REGION",
+                                "AWS_DEFAULT_REGION",  "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY",
+                                "AWS_SESSION_TOKEN"};
+  std::vector<std::unique_ptr<EnvironmentVariable>> variables;
+  for (const char* name : kNames) {
+    variables.push_back(std::make_unique<EnvironmentVariable>(name, ""));
+  }
+  S3Access access = S3Access::FromEnvironment();
+  EXPECT_EQ(access.endpoint + access.key_id + access.secret + access.session_token, "");
+  EXPECT_EQ(access.region, "us-east-1");
+  for (const char* name : kNames) setenv(name, (std::string("of ") + name).c_str(), 1);
+  access = S3Access::FromEnvironment();
+  EXPECT_EQ(access.endpoint, "of AWS_ENDPOINT_URL_S3");
+  EXPECT_EQ(access.region, "of AWS_REGION");
+  EXPECT_EQ(access.key_id, "of AWS_ACCESS_KEY_ID");
+  EXPECT_EQ(access.secret, "of AWS_SECRET_ACCESS_KEY");
+  EXPECT_EQ(access.session_token, "of AWS_SESSION_TOKEN");
+  for (const char* name : {"AWS_ENDPOINT_URL_S3", "AWS_REGION"}) unsetenv(name);
+  access = S3Access::FromEnvironment();
+  EXPECT_EQ(access.endpoint, "of AWS_ENDPOINT_URL");
+  EXPECT_EQ(access.region, "of AWS_DEFAULT_REGION");
+}
+
+TEST(S3AccessTest, WantsALibcurlThatSigns) {
+  EXPECT_EQ(CheckLibcurlSigns(0x075700), absl::OkStatus());
+  const absl::Status old = CheckLibcurlSigns(0x075600 | 1);
+  EXPECT_TRUE(absl::IsFailedPrecondition(old)) << old;
+  EXPECT_THAT(old.message(), HasSubstr("needs libcurl 7.87.0 or later, and this is 7.86.1"));
+}
+
 TEST(S3UrlTest, IsOfTheEndpointOrOfTheRegion) {
   S3Access access{.key_id = "id", .secret = "secret"};
+  if (const absl::Status built = HttpUrlOf("s3://b/k", access).status(); !built.ok()) {
+    GTEST_SKIP() << built;
+  }
   EXPECT_EQ(*HttpUrlOf("s3://b/k/~x.png", access), "https://s3.us-east-1.amazonaws.com/b/k/~x.png");
   access.endpoint = "http://localhost:9000/";
   EXPECT_EQ(*HttpUrlOf("s3://b/k?v=%41", access), "http://localhost:9000/b/k%3Fv%3D%2541");

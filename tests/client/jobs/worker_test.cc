@@ -1,8 +1,6 @@
 // The ends of jobs, whatever happens to their worker, their server and their images.
 #include "client/jobs/worker.h"
 
-#include <stdlib.h>
-
 #include <atomic>
 #include <map>
 #include <memory>
@@ -13,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "client/jobs/lease_keeper.h"
 #include "client/jobs/result_folder.h"
 #include "client/jobs/sqlite_queue.h"
 #include "client/jobs/webhook.h"
@@ -20,6 +19,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tests/client/environment_variable.h"
 #include "tests/client/fake_http_server.h"
 #include "tests/client/fake_server.h"
 #include "tests/client/jobs/polling_clock.h"
@@ -204,6 +204,24 @@ TEST_F(WorkerTest, ACancelledJobIsLeftAlone) {
   EXPECT_THAT(Results(), IsEmpty());
 }
 
+TEST_F(WorkerTest, TellsHowFarAJobIs) {
+  absl::Notification seen;
+  OnCompute([&](FakeImageCall& call) {
+    call.SendHeader();
+    call.SendProgress(3);
+    seen.WaitForNotification();
+    return FakeServer::Serve(call);
+  });
+  Submit("a", "a");
+  options_.lease = absl::Hours(24 * 365);
+  const absl::Time start = clock_.Now();
+  std::jthread worker([&] { EXPECT_TRUE(Work().ok()); });
+  while (Info("a").progress.tiles == 0) clock_.Advance(LeaseKeeper::kProgressInterval);
+  EXPECT_LT(clock_.Now() - start, options_.lease / 3);  // sooner than the heartbeat has to
+  EXPECT_EQ(Info("a").progress, (JobProgress{.tiles_done = 3, .tiles = FakeImageCall::kTiles}));
+  seen.Notify();
+}
+
 // Told to stop while it works on `id`, and once more when the server has been told.
 class DrainTest : public WorkerTest {
  protected:
@@ -317,12 +335,9 @@ TEST_F(WorkerTest, WhatUrlsHoldSecretIsNotWritten) {
 }
 
 TEST_F(WorkerTest, ADownloadThatHasNoPlaceCostsNoJob) {
-  const char* const before = getenv("TMPDIR");
-  const std::string folder = before == nullptr ? "/tmp" : before;
+  const EnvironmentVariable tmpdir("TMPDIR", folder_ / "none");
   SubmitTask("a", TaskToJson({.source = "http://127.0.0.1:1/a"}));
-  setenv("TMPDIR", (folder_ / "none").c_str(), /*overwrite=*/1);
   const absl::Status status = Work();
-  setenv("TMPDIR", folder.c_str(), /*overwrite=*/1);
   EXPECT_TRUE(absl::IsInternal(status)) << status;
   EXPECT_EQ(Info("a").state, JobState::kWaiting);
   EXPECT_EQ(Info("a").deliveries, 0);
