@@ -12,6 +12,8 @@
 #include "client/cli/errors.h"
 #include "client/cli/exit_code.h"
 #include "client/cli/flags.h"
+#include "client/cli/follow_jobs.h"
+#include "client/cli/interrupt.h"
 #include "client/cli/queue_flags.h"
 #include "client/jobs/shallow_json.h"
 #include "engine/base/status_macros.h"
@@ -25,7 +27,7 @@ struct JobsFlags {
   std::string state;
   int limit = 20;
   bool json = false;
-  std::vector<std::string> cancelled;
+  std::vector<std::string> followed, cancelled;
   bool cancel_all = false;
 };
 
@@ -41,12 +43,19 @@ std::string Text(const nlohmann::json& object, const char* name) {
   return field != object.end() && field->is_string() ? field->get<std::string>() : "";
 }
 
+// null while nothing is known.
+nlohmann::json ProgressJson(const JobProgress& progress) {
+  if (progress.tiles == 0) return nullptr;
+  return {{"tiles_done", progress.tiles_done}, {"tiles", progress.tiles}};
+}
+
 void PrintJson(const JobInfo& job) {
   const nlohmann::json object = {{"id", job.id},
                                  {"state", std::string(JobStateName(job.state))},
                                  {"deliveries", job.deliveries},
                                  {"submitted", absl::FormatTime(job.submitted)},
                                  {"changed", absl::FormatTime(job.changed)},
+                                 {"progress", ProgressJson(job.progress)},
                                  {"task", Parse(job.task)},
                                  {"report", Parse(job.report)}};
   absl::PrintF("%s\n", object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
@@ -57,15 +66,25 @@ void PrintLine(const JobInfo& job) {
   const std::string source = Text(task, "source"), message = Text(report, "message");
   const std::string output =
       Text(task.contains("output") ? task : report, task.contains("output") ? "output" : "result");
-  absl::PrintF("%s  %-9s %s%s%s\n", job.id, JobStateName(job.state), source.empty() ? "?" : source,
-               output.empty() ? "" : " -> " + output, message.empty() ? "" : ": " + message);
+  const bool is_under_way = job.state == JobState::kRunning && job.progress.tiles > 0;
+  const std::string progress = is_under_way ? absl::StrCat(" (", job.progress.tiles_done, " of ",
+                                                           job.progress.tiles, " tiles)")
+                                            : "";
+  absl::PrintF("%s  %-9s %s%s%s%s\n", job.id, JobStateName(job.state),
+               source.empty() ? "?" : source, output.empty() ? "" : " -> " + output, progress,
+               message.empty() ? "" : ": " + message);
+}
+
+void Print(const JobsFlags& flags, const JobInfo& job) {
+  flags.json ? PrintJson(job) : PrintLine(job);
+  std::fflush(stdout);  // for who follows them through a pipe
 }
 
 absl::Status ListJobs(const JobsFlags& flags, JobQueue& queue) {
   JobFilter filter{.limit = flags.limit};
   if (!flags.state.empty()) filter.state = ParseJobState(flags.state);
   ASSIGN_OR_RETURN(const std::vector<JobInfo> jobs, queue.List(filter));
-  for (const JobInfo& job : jobs) flags.json ? PrintJson(job) : PrintLine(job);
+  for (const JobInfo& job : jobs) Print(flags, job);
   if (flags.json) return absl::OkStatus();
   ASSIGN_OR_RETURN(const auto counts, queue.Count());
   const std::string summary = absl::StrJoin(counts, ", ", [](std::string* out, const auto& count) {
@@ -96,6 +115,17 @@ absl::Status CancelJobs(const JobsFlags& flags, JobQueue& queue) {
   return first;
 }
 
+int RunFollow(const JobsFlags& flags) {
+  Interrupt interrupt;
+  const absl::StatusOr<std::unique_ptr<JobQueue>> queue = flags.queue.Open();
+  if (!queue.ok()) return Fail(queue.status());
+  const absl::StatusOr<bool> all_done = FollowJobs(
+      **queue, flags.followed, [&flags](const JobInfo& job) { Print(flags, job); },
+      RetryClock::Real(), interrupt.token());
+  if (!all_done.ok()) return Fail(all_done.status());
+  return *all_done ? kExitOk : kExitSomeFailed;
+}
+
 int RunJobs(const JobsFlags& flags, bool cancel) {
   const absl::StatusOr<std::unique_ptr<JobQueue>> queue = flags.queue.Open();
   if (!queue.ok()) return Fail(queue.status());
@@ -124,7 +154,13 @@ void AddJobsCommand(CLI::App& app, int& exit_code) {
   CLI::Option* ids =
       cancel->add_option("ID", flags->cancelled, "Jobs, by what 'upscale jobs' says");
   cancel->add_flag("--all", flags->cancel_all, "All that wait or run")->excludes(ids);
-  command->callback([flags, cancel, &exit_code] { exit_code = RunJobs(*flags, cancel->parsed()); });
+  CLI::App* follow = command->add_subcommand(
+      "follow", "Print jobs as they change, until all have ended; exit status 4: not all are done");
+  follow->fallthrough();  // --json, too
+  follow->add_option("ID", flags->followed, "Jobs, by what 'upscale jobs' says")->required();
+  command->callback([flags, cancel, follow, &exit_code] {
+    exit_code = follow->parsed() ? RunFollow(*flags) : RunJobs(*flags, cancel->parsed());
+  });
 }
 
 }  // namespace upscaled::client

@@ -7,6 +7,8 @@
 
 namespace upscaled::client {
 
+bool HasEnded(JobState state) { return state != JobState::kWaiting && state != JobState::kRunning; }
+
 absl::string_view JobStateName(JobState state) {
   switch (state) {
     case JobState::kWaiting:

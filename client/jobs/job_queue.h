@@ -26,6 +26,8 @@ enum class JobState {
 inline constexpr JobState kJobStates[] = {JobState::kWaiting, JobState::kRunning, JobState::kDone,
                                           JobState::kFailed, JobState::kCancelled};
 
+// Whether it is for good.
+bool HasEnded(JobState state);
 // "waiting", "running", "done", "failed", "cancelled".
 absl::string_view JobStateName(JobState state);
 // nullopt for what is no state's name.

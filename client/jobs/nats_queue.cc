@@ -21,8 +21,6 @@ constexpr int kDefaultNatsPort = 4222;
 constexpr int kMaxRivals = 20;  // that were faster with a record, one after the other
 constexpr char kAcknowledge[] = "+ACK", kInProgress[] = "+WPI", kAgain[] = "-NAK";
 
-bool HasEnded(JobState state) { return state != JobState::kWaiting && state != JobState::kRunning; }
-
 // The name of one lease: its number, and where answers go.
 struct NatsLease {
   int64_t number = -1;
@@ -258,6 +256,17 @@ absl::Status NatsQueue::ReadAll(absl::FunctionRef<void(const std::string&, Recor
   return damaged;
 }
 
+absl::Status NatsQueue::ReadMatching(const std::string& id,
+                                     absl::FunctionRef<void(const std::string&, Record)> receive) {
+  if (id.empty()) return ReadAll(receive);
+  if (!CheckJobId(id).ok()) return absl::OkStatus();  // not to be asked for
+  ASSIGN_OR_RETURN(const NatsRecord read, streams_->Read(id));
+  if (read.revision == 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(Record record, Record::Parse(id, read));
+  receive(id, std::move(record));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<JobInfo>> NatsQueue::List(const JobFilter& filter) {
   std::map<std::pair<uint64_t, std::string>, JobInfo> jobs;  // in order of submission
   const auto receive = [&](const std::string& id, Record record) {
@@ -270,12 +279,11 @@ absl::StatusOr<std::vector<JobInfo>> NatsQueue::List(const JobFilter& filter) {
                                  .submitted = record.submitted,
                                  .changed = record.changed};
   };
-  RETURN_IF_ERROR(ReadAll(receive));
+  RETURN_IF_ERROR(ReadMatching(filter.id, receive));
   std::vector<JobInfo> latest;
   for (auto job = jobs.rbegin(); job != jobs.rend(); ++job) {
     JobInfo& info = job->second;
     if (filter.state.value_or(info.state) != info.state) continue;
-    if (!filter.id.empty() && filter.id != info.id) continue;
     if (static_cast<int>(latest.size()) >= filter.limit) break;
     latest.push_back(std::move(info));
   }

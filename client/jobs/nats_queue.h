@@ -63,6 +63,9 @@ class NatsQueue final : public JobQueue {
   absl::Status End(const LeasedJob& job, JobState state, const std::string& report);
   // After a job has ended.
   absl::Status DropWork(const std::string& id, const Record& record, const std::string& reply_to);
+  // The one of job `id`, or all of them.
+  absl::Status ReadMatching(const std::string& id,
+                            absl::FunctionRef<void(const std::string&, Record)> receive);
   // Passes on all records, that of a job which changes meanwhile perhaps twice.
   absl::Status ReadAll(absl::FunctionRef<void(const std::string&, Record)> receive);
 

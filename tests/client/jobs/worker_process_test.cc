@@ -5,15 +5,19 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_split.h"
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/cli/exit_code.h"
+#include "client/jobs/s3.h"
 #include "client/jobs/sqlite_queue.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tests/client/environment_variable.h"
 #include "tests/client/fake_server.h"
+#include "tests/client/jobs/fake_s3.h"
 #include "tests/client/process.h"
 #include "tests/client/temp_folder.h"
 
@@ -50,6 +54,8 @@ class WorkerProcessTest : public ::testing::Test {
     server_.OnImage([this](FakeImageCall& call) {
       call.ReceiveAll();
       if (call.start.name_only() || computations_++ > 0) return FakeServer::Serve(call);
+      call.SendHeader();
+      call.SendProgress(1);
       begun_.Notify();
       call.WaitForCancellation();
       return grpc::Status::CANCELLED;
@@ -125,6 +131,70 @@ TEST_F(WorkerProcessTest, Cancels) {
   EXPECT_THAT(Upscale({"jobs", "cancel", "--all"}).out, HasSubstr("1 job cancelled"));
   EXPECT_EQ(Process(Worker()).Wait().exit_code, kExitOk);
   EXPECT_EQ(server_.starts().size(), 0u);
+}
+
+TEST_F(WorkerProcessTest, FollowsJobsToTheirEnd) {
+  HangFirst();
+  WriteText(Path("a.png"), "a");
+  ASSERT_EQ(Upscale({"submit", "-i", Path("a.png"), "-o", Path("a-2x.png")}).exit_code, kExitOk);
+  const std::string id = Job()["id"];
+  EXPECT_EQ(Job()["progress"], nullptr);
+  Process follower({UPSCALE_BINARY, "jobs", "follow", id, "--queue", Path("queue")});
+  Process killed(Worker({"--lease", "1", "-j", "1"}));
+  ASSERT_TRUE(begun_.WaitForNotificationWithTimeout(absl::Minutes(1)));
+  while (Job()["progress"] == nullptr) absl::SleepFor(absl::Milliseconds(10));
+  EXPECT_EQ(Job()["progress"]["tiles_done"], 1);
+  EXPECT_THAT(Upscale({"jobs"}).out, HasSubstr(absl::StrCat("(1 of ", FakeImageCall::kTiles)));
+  killed.Signal(SIGKILL);
+  killed.Wait();
+  EXPECT_EQ(Process(Worker()).Wait().exit_code, kExitOk);
+  const ProcessResult followed = follower.Wait();
+  EXPECT_EQ(followed.exit_code, kExitOk) << followed.err;
+  EXPECT_THAT(followed.out, HasSubstr(id + "  done "));
+  EXPECT_EQ(Upscale({"jobs", "follow", "nobody"}).exit_code, kExitLocalError);
+  ASSERT_EQ(Upscale({"submit", "-i", Path("a.png"), "-o", Path("b.png")}).exit_code, kExitOk);
+  const std::string unwanted =
+      nlohmann::json::parse(Upscale({"jobs", "--json", "-n", "1"}).out)["id"];
+  ASSERT_EQ(Upscale({"jobs", "cancel", unwanted}).exit_code, kExitOk);
+  EXPECT_EQ(Upscale({"jobs", "follow", id, unwanted}).exit_code, kExitSomeFailed);
+}
+
+class S3ProcessTest : public WorkerProcessTest {
+ protected:
+  void SetUp() override {
+    const S3Access access{.key_id = FakeS3::kKeyId, .secret = FakeS3::kSecret};
+    const absl::Status built = HttpUrlOf("s3://b/k", access).status();
+    if (!built.ok()) GTEST_SKIP() << built;
+  }
+
+  FakeS3 s3_;
+  const EnvironmentVariable region_{"AWS_REGION", FakeS3::kRegion},
+      key_id_{"AWS_ACCESS_KEY_ID", FakeS3::kKeyId},
+      secret_{"AWS_SECRET_ACCESS_KEY", FakeS3::kSecret};
+};
+
+TEST_F(S3ProcessTest, JobsAreSubmittedToItAndResultsAreThere) {
+  s3_.Put("/pictures/in/a%3Fb%23.png", "a");
+  s3_.Put("/pictures/in/c.png", "c");
+  const ProcessResult submitted =
+      Upscale({"submit", "-i", "s3://pictures/in/a?b#.png", "s3://pictures/in/c.png", "-o",
+               "s3://pictures/out/", "-f", "webp"});
+  ASSERT_EQ(submitted.exit_code, kExitOk) << submitted.err;
+  const std::vector<std::string> flags = {"--results", "s3://pictures/results", "--s3-endpoint",
+                                          s3_.endpoint()};
+  {
+    const EnvironmentVariable none("AWS_SECRET_ACCESS_KEY", "");
+    const ProcessResult refused = Process(Worker(flags)).Wait();
+    EXPECT_EQ(refused.exit_code, kExitLocalError);
+    EXPECT_THAT(refused.err, HasSubstr("AWS_SECRET_ACCESS_KEY"));
+  }
+  const ProcessResult worked = Process(Worker(flags)).Wait();
+  ASSERT_EQ(worked.exit_code, kExitOk) << worked.err;
+  EXPECT_THAT(Upscale({"jobs"}).out, HasSubstr("2 done"));
+  auto objects = s3_.objects();
+  EXPECT_EQ(objects["/pictures/out/a%3Fb%23.webp"], FakeResult("a"));
+  EXPECT_EQ(objects["/pictures/out/c.webp"], FakeResult("c"));
+  EXPECT_EQ(objects.size(), 6u);  // sources, outputs and results
 }
 
 TEST_F(WorkerProcessTest, ListsWhatIsNoTask) {
