@@ -195,16 +195,23 @@ class KubernetesTest(unittest.TestCase):
         (deployment,), (claim,) = objects.values()
         pod, worker = deployment["spec"]["template"]["spec"], container(deployment)
         self.assertGreater(pod["terminationGracePeriodSeconds"], server_facts.drain_s(WORKER))
-        for argument in worker["args"]:
-            self.assertIn(argument.split("=")[0], server_facts.flags(WORKER))
+        self.assertNotIn("args", worker)  # what is set is set by the environment
         for variable in worker["env"]:
             self.assertIn(variable["name"], server_facts.told(WORKER))
         server, port = worker["env"][0]["value"].split(":")
         services = {x["metadata"]["name"]: {entry["port"] for entry in x["spec"]["ports"]} for _, x in self.each("Service")}
         self.assertIn(int(port), services[server])
         self.assertEqual(pod["volumes"][0]["persistentVolumeClaim"]["claimName"], claim["metadata"]["name"])
-        for mount in worker["volumeMounts"]:
-            self.assertIn(mount["name"], {volume["name"] for volume in pod["volumes"]})
+        mounts = {mount["mountPath"]: mount["name"] for mount in worker["volumeMounts"]}
+        self.assertLessEqual(set(mounts.values()), {volume["name"] for volume in pod["volumes"]})
+        self.assertTrue(worker["env"][3]["value"].startswith("/jobs/") and mounts["/jobs"] == pod["volumes"][0]["name"])
+
+    def test_workers_need_no_s3_and_are_told_what_they_know_of_it(self):
+        (deployment,) = [x for x in self.overlays["worker"] if x["kind"] == "Deployment"]
+        self.assertEqual(container(deployment)["envFrom"], [{"secretRef": {"name": "upscale-s3", "optional": True}}])
+        names = set(re.findall(r"AWS_\w+", (FOLDER / "worker" / "deployment.yaml").read_text()))
+        self.assertGreater(len(names), 3)
+        self.assertEqual({name for name in names if name not in server_facts.told(WORKER)}, set())
 
     def test_workers_go_with_every_overlay(self):
         names = {name: {(x["kind"], x["metadata"]["name"]) for x in documents} for name, documents in self.overlays.items()}
@@ -275,12 +282,16 @@ class ChartTest(unittest.TestCase):
             self.assertTrue("'averageUtilization': 55" in str(spec) or "'value': '55'" in str(spec), spec)
 
     def test_takes_values_of_the_worker(self):
-        objects = self.render(worker=True, image="registry.example.org/upscaled:7", workers=5, jobsClaim="mine", workerSecret="others")
+        objects = self.render(worker=True, image="registry.example.org/upscaled:7", workers=5, jobsClaim="mine", workerSecret="others",
+                              results="s3://bucket/results", s3Secret="bucket-keys")
         worker = objects["Deployment", "upscale-worker"]
         self.assertEqual(worker["spec"]["replicas"], 5)
         self.assertEqual(container(worker)["image"], "registry.example.org/upscaled:7")
-        secrets = [variable["valueFrom"]["secretKeyRef"]["name"] for variable in container(worker)["env"][1:]]
-        self.assertEqual(secrets, ["others", "others"])
+        variables = {variable["name"]: variable for variable in container(worker)["env"]}
+        for name in ("UPSCALE_QUEUE", "UPSCALE_API_KEY"):
+            self.assertEqual(variables[name]["valueFrom"]["secretKeyRef"]["name"], "others")
+        self.assertEqual(variables["UPSCALE_RESULTS"]["value"], "s3://bucket/results")
+        self.assertEqual(container(worker)["envFrom"], [{"secretRef": {"name": "bucket-keys", "optional": True}}])
         claim = worker["spec"]["template"]["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"]
         self.assertIn(("PersistentVolumeClaim", claim), objects)
         self.assertEqual(claim, "mine")
