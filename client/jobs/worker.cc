@@ -155,24 +155,19 @@ absl::Status Worker::Settle(const LeasedJob& job, const std::string& webhook,
 
 absl::Status Worker::GiveUp(const LeasedJob& job, const std::string& webhook,
                             const absl::Status& error, std::stop_token stop) {
-  const absl::Status written = WriteError(job, error, stop);
+  const absl::Status written = results_.WriteError(job.id, DeadLetter(job, error), stop);
+  if (absl::IsUnavailable(written)) {
+    // Perhaps why the job failed: it costs no delivery, but is not tried again at once.
+    log_(absl::StrCat("job ", job.id, ": ", written.message()));
+    clock_.Sleep(WaitAfter(job.delivery), stop);
+    return queue_.HandBack(job);
+  }
   if (!written.ok()) {
     // Cancelled: the worker is to end, or has lost the job, of which the queue knows.
     if (!absl::IsCancelled(written)) Fault(written);
     return queue_.HandBack(job);
   }
   return End(job, webhook, JobState::kFailed, ErrorReport(error), std::move(stop));
-}
-
-absl::Status Worker::WriteError(const LeasedJob& job, const absl::Status& error,
-                                std::stop_token stop) {
-  for (int tries = 1;; ++tries) {
-    absl::Status written = results_.WriteError(job.id, DeadLetter(job, error), stop);
-    if (!absl::IsUnavailable(written)) return written;
-    log_(absl::StrCat("job ", job.id, ": ", written.message()));
-    clock_.Sleep(WaitAfter(tries), stop);
-    if (stop.stop_requested()) return absl::CancelledError("cancelled");
-  }
 }
 
 absl::Status Worker::End(const LeasedJob& job, const std::string& webhook, JobState state,

@@ -66,8 +66,6 @@ class Worker {
                       std::stop_token stop);
   absl::Status GiveUp(const LeasedJob& job, const std::string& webhook, const absl::Status& error,
                       std::stop_token stop);
-  // Waits, with the lease, until the store of results can be reached. CANCELLED after `stop`.
-  absl::Status WriteError(const LeasedJob& job, const absl::Status& error, std::stop_token stop);
   // Tells the webhook, if there is one, and then the queue.
   absl::Status End(const LeasedJob& job, const std::string& webhook, JobState state,
                    const std::string& report, std::stop_token stop);

@@ -45,8 +45,11 @@ class S3Test : public ::testing::Test {
   absl::Status Work() {
     const auto results = OpenResults(place_, access_);
     if (!results.ok()) return results.status();
-    const WorkerOptions options{
-        .parallel = 1, .max_deliveries = 3, .until_empty = true, .s3 = access_};
+    const WorkerOptions options{.parallel = 1,
+                                .max_deliveries = 3,
+                                .first_wait = absl::Milliseconds(100),
+                                .until_empty = true,
+                                .s3 = access_};
     return Worker(*queue_, *client_, **results, options, clock_,
                   [this](const std::string&) { ++log_lines_; })
         .Run({});
@@ -152,19 +155,21 @@ TEST_F(S3Test, KeysThatAPlaceOfAJobRefusesAreTriedAgain) {
   EXPECT_THAT(Info("wrong").report, HasSubstr("SignatureDoesNotMatch"));
 }
 
-TEST_F(S3Test, AnOutageOfTheResultsEndsNoWorker) {
-  std::atomic<int> heads = 0, errors = 0;
+TEST_F(S3Test, AnOutageOfTheResultsEndsNoWorkerAndFailsNoJob) {
+  std::atomic<int> heads = 0, errors = 0;  // of which the first ones find it away
   s3_.AnswerOtherwise([&](const FakeHttpRequest& request) -> std::string {
-    const bool is_error = absl::StrContains(request.target, "/errors/");
-    const bool is_out = request.method == "HEAD" ? ++heads == 1 : is_error && ++errors < 3;
-    return is_out ? FakeS3::Error("503 Slow Down", "SlowDown") : "";
+    const bool is_away = request.method == "HEAD" ? ++heads <= 5
+                         : absl::EndsWith(request.target, "/errors/gone.json")
+                             ? ++errors <= 2
+                             : absl::StrContains(request.target, "/errors/");
+    return is_away ? FakeS3::Error("503 Slow Down", "SlowDown") : "";
   });
   WriteText(folder_ / "a", "image");
   Submit("a", {.source = folder_ / "a"});
   Submit("gone", {.source = "s3://pictures/gone?#.png"});
   ASSERT_EQ(Work(), absl::OkStatus());
   EXPECT_EQ(Info("a").state, JobState::kDone) << Info("a").report;
-  EXPECT_EQ(Info("a").deliveries, 2);
+  EXPECT_EQ(Info("a").deliveries, 3);
   EXPECT_EQ(Info("gone").state, JobState::kFailed);
   EXPECT_EQ(Info("gone").deliveries, 1);
   EXPECT_EQ(errors, 3);
