@@ -14,12 +14,18 @@ namespace {
 
 // The text in place of the pattern's {name}; "" where it has none; none: `path` is another one.
 std::optional<std::string_view> Match(std::string_view pattern, std::string_view path) {
-  if (!pattern.ends_with('}')) {
+  const size_t open = pattern.find('{');
+  if (open == std::string_view::npos) {
     return pattern == path ? std::optional(std::string_view()) : std::nullopt;
   }
-  const std::string_view folder = pattern.substr(0, pattern.rfind('{'));
-  if (!path.starts_with(folder) || path.size() == folder.size()) return std::nullopt;
-  const std::string_view segment = path.substr(folder.size());
+  const std::string_view folder = pattern.substr(0, open);
+  const std::string_view rest = pattern.substr(pattern.find('}') + 1);
+  if (!path.starts_with(folder) || !path.ends_with(rest) ||
+      path.size() <= folder.size() + rest.size()) {
+    return std::nullopt;
+  }
+  const std::string_view segment =
+      path.substr(folder.size(), path.size() - folder.size() - rest.size());
   return segment.find('/') == std::string_view::npos ? std::optional(segment) : std::nullopt;
 }
 

@@ -18,8 +18,8 @@ namespace upscaled::server {
 
 struct HttpRoute {
   std::string method;  // "GET" stands for HEAD, too
-  // The whole path; "/v1/models/{name}" stands for one more segment of any name, which is not
-  // empty. Whole paths go first.
+  // The whole path; {name} in "/v1/models/{name}" and "/v1/jobs/{id}/result" stands for one segment
+  // of any name, which is not empty. Whole paths go first.
   std::string path;
   std::string description;  // one human-readable line; "": not named among the routes
   // Exactly one of them. A body is for `stream` alone.

@@ -95,12 +95,15 @@ class HttpStreamTest : public ::testing::Test {
                                     },
                                 .max_body_bytes = max_body_bytes});
     }
-    options.routes.push_back({.method = "GET",
-                              .path = "/items/{name}",
-                              .description = "",
-                              .handler = [](const HttpRequest& request, auto writer) {
-                                writer->Send(TextResponse(200, "<" + request.parameter + ">"));
-                              }});
+    for (const std::string path : {"/items/{name}", "/items/{name}/part"}) {
+      options.routes.push_back(
+          {.method = "GET",
+           .path = path,
+           .description = "",
+           .handler = [last = path.back()](const HttpRequest& request, auto writer) {
+             writer->Send(TextResponse(200, "<" + request.parameter + (last == '}' ? ">" : ">s")));
+           }});
+    }
     auto server = HttpServer::Start(std::move(options), table_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
@@ -742,6 +745,16 @@ TEST_F(HttpStreamTest, CloseEndsWhatTakesTooLong) {
   EXPECT_EQ(client.ReadAll(), "");
   EXPECT_EQ(gone_, 1);
   End();
+}
+
+TEST_F(HttpStreamTest, RoutesMayHaveANameInTheMiddle) {
+  Serve(Count);
+  EXPECT_THAT(Fetch(port(), "GET", "/items/a%20b/part"), EndsWith("<a b>s"));
+  EXPECT_THAT(Fetch(port(), "GET", "/items/part"), EndsWith("<part>"));
+  EXPECT_THAT(Fetch(port(), "GET", "/items/part/part"), EndsWith("<part>s"));
+  for (const std::string path : {"/items//part", "/items/a/b/part", "/items/a/parts"}) {
+    EXPECT_THAT(Fetch(port(), "GET", path), StartsWith("HTTP/1.1 404 ")) << path;
+  }
 }
 
 TEST_F(HttpStreamTest, RoutesMayEndInAName) {
