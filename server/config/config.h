@@ -69,6 +69,11 @@ struct ServerConfig {
   int64_t result_cache_bytes = int64_t{10} << 30;
   int64_t hold_source_bytes = int64_t{4} << 20;
 
+  std::string job_queue;            // folder or URL; "": the server keeps no jobs
+  std::filesystem::path job_store;  // absolute; given exactly when job_queue is
+  int64_t job_store_bytes = int64_t{10} << 30;
+  absl::Duration job_retention = absl::Hours(24);
+
   std::vector<std::string> fetch_allow, fetch_allow_private;  // of URLs; both empty: none
   absl::Duration fetch_timeout = absl::Seconds(30);
   absl::Duration fetch_stall_timeout = absl::Seconds(10);

@@ -264,10 +264,21 @@ absl::Status CheckTune(const ServerConfig& config) {
       "--tune=load, --tune=fast or --tune=full and --tune-file need each other");
 }
 
+absl::Status CompleteJobs(ServerConfig& config) {
+  if (config.job_queue.empty() != config.job_store.empty()) {
+    return absl::InvalidArgumentError("--job-queue and --job-store need each other");
+  }
+  if (config.job_store.empty()) return absl::OkStatus();
+  std::error_code error;  // workers have other folders to start from
+  config.job_store = std::filesystem::absolute(config.job_store, error).lexically_normal();
+  return error ? absl::ErrnoToStatus(error.value(), "--job-store") : absl::OkStatus();
+}
+
 absl::Status Complete(ServerConfig& config) {
   RETURN_IF_ERROR(CheckTls(config.tls));
   RETURN_IF_ERROR(CheckIdentity(config));
   RETURN_IF_ERROR(CheckTune(config));
+  RETURN_IF_ERROR(CompleteJobs(config));
   RETURN_IF_ERROR(CheckReadable(config.fetch_ca, "--fetch-ca"));
   if (config.memory_budget_bytes == 0) config.memory_budget_bytes = UsableMemoryBytes() / 2;
   if (config.weight_memory_bytes == 0) config.weight_memory_bytes = UsableMemoryBytes() / 4;

@@ -377,6 +377,25 @@ void AddResults(SettingList& list, ServerConfig& config) {
              config.hold_source_bytes, kMaxHeldBytes);
 }
 
+void AddJobs(SettingList& list, ServerConfig& config) {
+  list.Group("Jobs");
+  list.Text("job-queue", "DIR|URL",
+            "queue of the jobs that calls over HTTP ask for with Prefer: respond-async, and that "
+            "upscale-worker does: a folder, redis://HOST or nats://HOST, with --job-store; empty: "
+            "such calls are answered with their images",
+            config.job_queue);
+  list.Text("job-store", "DIR",
+            "folder for the sources and the results of jobs, which the workers see under the same "
+            "path",
+            config.job_store);
+  list.Bytes("job-store-bytes",
+             "size of that, about, half of which one tenant's may have; calls that ask for more "
+             "jobs are told to come back",
+             config.job_store_bytes);
+  list.Timeout("job-retention", "time for which the result of a job that has ended is kept there",
+               config.job_retention);
+}
+
 void AddFetching(SettingList& list, ServerConfig& config) {
   list.Group("Sources by URL");
   list.Repeated("fetch-allow", "URL",
@@ -489,6 +508,7 @@ std::vector<Setting> AddSettings(CLI::App& app, ServerConfig& config) {
   AddLimits(list, config.limits);
   AddBudgets(list, config);
   AddResults(list, config);
+  AddJobs(list, config);
   AddFetching(list, config);
   AddTimeouts(list, config);
   AddLogging(list, config);

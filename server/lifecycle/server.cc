@@ -63,6 +63,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
                                        : [tuner] { return tuner->table().Choices(); });
   RETURN_IF_ERROR(server->OpenIdentity());
   RETURN_IF_ERROR(server->OpenRecords());
+  RETURN_IF_ERROR(server->OpenJobs());
   RETURN_IF_ERROR(server->OpenTls());
   RETURN_IF_ERROR(server->OpenPorts());
   return server;
@@ -95,6 +96,7 @@ Server::Server(const ServerConfig& config, Logger& logger, ModelCatalog catalog,
       admin_connections_(ConnectionLimitsOf(config_)),
       offences_(logger_, clock_, "ended a connection"),
       denials_(logger_, clock_, "refused a caller"),
+      job_troubles_(logger_, clock_, "trouble with the queue of jobs or their store"),
       handlers_{.catalog = catalog_,
                 .admission = admission_,
                 .chooser = chooser_,
@@ -219,6 +221,26 @@ absl::Status Server::OpenRecords() {
         .url = config_.trace_endpoint, .version = kVersion, .on_failure = on_failure});
     calls_.trace_ratio = config_.trace_ratio;
   }
+  return absl::OkStatus();
+}
+
+absl::Status Server::OpenJobs() {
+  if (config_.job_queue.empty()) return absl::OkStatus();
+  const auto warn = [this](const absl::Status& trouble) {
+    const std::string reason(trouble.message());
+    job_troubles_.OnOffence({{"reason", reason}});
+  };
+  absl::StatusOr<std::unique_ptr<AsyncJobs>> jobs =
+      AsyncJobs::Open({.queue = config_.job_queue,
+                       .store = config_.job_store,
+                       .max_bytes = config_.job_store_bytes,
+                       .retention = config_.job_retention,
+                       .warn = warn});
+  if (!jobs.ok()) {
+    return absl::Status(jobs.status().code(),
+                        absl::StrCat("--job-queue, --job-store: ", jobs.status().message()));
+  }
+  jobs_ = *std::move(jobs);
   return absl::OkStatus();
 }
 

@@ -26,6 +26,7 @@
 #include "server/http/http_server.h"
 #include "server/http/operator_routes.h"
 #include "server/identity/authenticator.h"
+#include "server/jobs/async_jobs.h"
 #include "server/lifecycle/offence_log.h"
 #include "server/logging/audit_log.h"
 #include "server/logging/logger.h"
@@ -104,6 +105,7 @@ class Server {
   absl::Status OpenIdentity();
   // The audit log, the usage and the traces.
   absl::Status OpenRecords();
+  absl::Status OpenJobs();
   absl::Status OpenTls();
   absl::Status OpenPorts();
   absl::Status OpenGrpcPort();
@@ -140,12 +142,13 @@ class Server {
   CallRegistry registry_;
   ConnectionTable grpc_connections_, http_connections_, admin_connections_;
   PeerNames peers_;
-  OffenceLog offences_, denials_;
+  OffenceLog offences_, denials_, job_troubles_;
   std::unique_ptr<Authenticator> authenticator_;  // null: anybody may call
   HandlerEnvironment handlers_;
   CallEnvironment calls_;
   std::unique_ptr<ResultSharing> sharing_;  // never null after Start
   std::unique_ptr<TlsContext> tls_;         // null: no TLS
+  std::unique_ptr<AsyncJobs> jobs_;         // null: none are kept
   // After all that its jobs use: its end waits for them.
   RequestWorkers workers_;
   const ProcessProbe probe_;

@@ -6,12 +6,12 @@ namespace upscaled::server {
 namespace {
 
 constexpr char kAllowedFields[] =
-    "Authorization, Content-Digest, Content-Type, If-None-Match, Range, Traceparent, X-API-Key, "
-    "X-Request-Id";
+    "Authorization, Content-Digest, Content-Type, If-None-Match, Prefer, Range, Traceparent, "
+    "X-API-Key, X-Request-Id";
 constexpr char kExposedFields[] =
-    "Content-Disposition, Content-Range, ETag, Retry-After, Server-Timing, Upscale-Error, "
-    "Upscale-Header, Upscale-Height, Upscale-Model, Upscale-Summary, Upscale-Tiles, Upscale-Width, "
-    "Warning, X-Request-Id";
+    "Content-Disposition, Content-Range, ETag, Location, Preference-Applied, Retry-After, "
+    "Server-Timing, Upscale-Error, Upscale-Header, Upscale-Height, Upscale-Model, Upscale-Summary, "
+    "Upscale-Tiles, Upscale-Width, Warning, X-Request-Id";
 constexpr char kMaxAgeSeconds[] = "7200";  // Chromium takes no more
 
 }  // namespace

@@ -1,10 +1,12 @@
 #include "server/rest/docs_page.h"
 
+#include <string>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
@@ -130,11 +132,18 @@ class Page {
     html_.append("</table>\n");
   }
 
+  // "integer", "string or null".
+  static std::string TypeName(const Json& schema) {
+    const auto type = schema.find("type");
+    if (type == schema.end() || !type->is_array()) return Text(schema, "type");
+    return absl::StrJoin(type->get<std::vector<std::string>>(), " or ");
+  }
+
   // "integer, 0 to 9", "array of Model", ...
   std::string Type(const Json& schema) const {
     const std::string reference = Text(schema, "$ref");
     if (!reference.empty()) return reference.substr(reference.rfind('/') + 1);
-    std::string type = Text(schema, "type");
+    std::string type = TypeName(schema);
     if (type == "array")
       return absl::StrCat("array of ", Type(schema.value("items", Json::object())));
     if (schema.contains("minimum")) {

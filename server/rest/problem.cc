@@ -58,7 +58,8 @@ int HttpStatusOf(const absl::Status& status) {
     case ErrorReason::kReloadFailed:
       return kUnavailable;
     default:
-      return status.code() == absl::StatusCode::kNotFound ? 404 : 500;
+      if (status.code() == absl::StatusCode::kNotFound) return 404;
+      return status.code() == absl::StatusCode::kUnavailable ? kUnavailable : 500;
   }
 }
 

@@ -12,6 +12,8 @@
 
 namespace upscaled::server {
 
+class AsyncJobs;
+
 // Everything outlives the calls.
 struct RestHost {
   const HandlerEnvironment& handlers;
@@ -20,6 +22,7 @@ struct RestHost {
   const Fetcher& fetcher;
   Watchdog& watchdog;
   ProgressBoard& board;
+  AsyncJobs* jobs = nullptr;  // null: images are upscaled while their callers wait
 };
 
 inline constexpr char kHttpTransport[] = "http";  // of a RequestRecord

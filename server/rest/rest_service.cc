@@ -13,6 +13,7 @@
 #include "server/base/error.h"
 #include "server/handlers/request_options.h"
 #include "server/rest/info_routes.h"
+#include "server/rest/job_calls.h"
 #include "server/rest/page_routes.h"
 #include "server/rest/problem.h"
 #include "server/rest/result_call.h"
@@ -23,6 +24,8 @@ namespace {
 
 constexpr char kUpscalePath[] = "/v1/upscale";
 constexpr char kResultPath[] = "/v1/results/{id}";
+constexpr char kJobPath[] = "/v1/jobs/{id}";
+constexpr char kJobResultPath[] = "/v1/jobs/{id}/result";
 constexpr char kProgressPath[] = "/v1/progress/{request_id}";
 // Fields and boundaries of a form around its image.
 constexpr uint64_t kFormSlackBytes = uint64_t{1} << 20;
@@ -71,8 +74,35 @@ RestService::RestService(const HandlerEnvironment& handlers, CallEnvironment& ca
       fetcher_(std::move(options.fetch)),
       web_(options.web),
       board_(calls.clock),
-      host_{handlers, calls, cors_, fetcher_, watchdog_, board_},
+      host_{handlers, calls, cors_, fetcher_, watchdog_, board_, options.jobs},
       streams_(board_, calls.clock, ListenersPerAddress(calls.admission.limits())) {}
+
+// Whoever may submit a job may ask for it.
+std::vector<HttpRoute> RestService::JobRoutes() {
+  const auto job = [this](std::unique_ptr<HttpExchange> exchange) {
+    JobCall::Begin(host_, std::move(exchange));
+  };
+  const auto result = [this](std::unique_ptr<HttpExchange> exchange) {
+    JobResultCall::Begin(host_, std::move(exchange));
+  };
+  return {{.method = "GET",
+           .path = kJobPath,
+           .description = "a job that was submitted with Prefer: respond-async",
+           .stream = job,
+           .role = Role::kUpscale,
+           .name = "GetJob"},
+          {.method = "DELETE",
+           .path = kJobPath,
+           .stream = job,
+           .role = Role::kUpscale,
+           .name = "CancelJob"},
+          {.method = "GET",
+           .path = kJobResultPath,
+           .description = "its result",
+           .stream = result,
+           .role = Role::kUpscale,
+           .name = "GetJobResult"}};
+}
 
 std::vector<HttpRoute> RestService::CallRoutes() {
   const uint64_t max_body_bytes =
@@ -144,6 +174,7 @@ void RestService::StreamProgress(std::unique_ptr<HttpExchange> exchange) {
 
 std::vector<HttpRoute> RestService::Routes() {
   std::vector<HttpRoute> routes = CallRoutes();
+  Append(JobRoutes(), routes);
   Append(InfoRoutes(host_), routes);
   Append(DescriptionRoutes(cors_), routes);
   if (cors_.enabled()) Append(PreflightRoutes(routes, cors_), routes);

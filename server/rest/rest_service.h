@@ -22,7 +22,8 @@ namespace upscaled::server {
 struct RestOptions {
   bool web = true;  // the page and the documentation
   std::vector<std::string> cors_origins;
-  FetchOptions fetch;  // of sources by URL; without a prefix: none
+  FetchOptions fetch;         // of sources by URL; without a prefix: none
+  AsyncJobs* jobs = nullptr;  // for who prefers respond-async; outlives the calls; null: none
 };
 
 // Must outlive the server that has its routes, and all calls.
@@ -37,6 +38,7 @@ class RestService {
 
  private:
   std::vector<HttpRoute> CallRoutes();
+  std::vector<HttpRoute> JobRoutes();
   // Answers with the events of the request that the exchange's parameter names.
   void StreamProgress(std::unique_ptr<HttpExchange> exchange);
   // Answers a GET of what takes POST and HEAD alone.

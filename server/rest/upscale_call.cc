@@ -14,10 +14,13 @@
 #include "server/handlers/compute_image.h"
 #include "server/handlers/convert.h"
 #include "server/handlers/image_job.h"
+#include "server/jobs/async_jobs.h"
 #include "server/rest/accept.h"
 #include "server/rest/answer.h"
 #include "server/rest/entity_tags.h"
+#include "server/rest/job_json.h"
 #include "server/rest/json.h"
+#include "server/rest/prefer.h"
 #include "server/rest/problem.h"
 
 namespace upscaled::server {
@@ -105,15 +108,48 @@ absl::Status UpscaleCall::Answer() {
   RETURN_IF_ERROR(upload_->Open(parameters_));
   ASSIGN_OR_RETURN(record().request_id, ChooseRequestId(parameters_.request_id));
   if (std::isfinite(parameters_.timeout_s)) SetTimeout(absl::Seconds(parameters_.timeout_s));
-  progress_ = host().board.Enter({payer().tenant, record().request_id}, BodyBytes(request()));
-  upload_->OnReceived([this](int64_t bytes) { progress_->Receive(bytes); });
+  const bool wants_job = WantsJob();
+  if (!wants_job) {
+    progress_ = host().board.Enter({payer().tenant, record().request_id}, BodyBytes(request()));
+    upload_->OnReceived([this](int64_t bytes) { progress_->Receive(bytes); });
+  }
   ASSIGN_OR_RETURN(RequestOptions options, FromProto(parameters_.options));
   if (!options.format.has_value()) options.format = PreferredFormat(request().Field("Accept"));
   if (!parameters_.url.empty()) {
     RETURN_IF_ERROR(upload_->Fetch(parameters_.url, host().fetcher, cancellation()));
   }
   if (parameters_.dry_run || request().method == "HEAD") return Judge(options);
-  return Upscale(std::move(options));
+  return wants_job ? SubmitJob(options) : Upscale(std::move(options));
+}
+
+bool UpscaleCall::WantsJob() const {
+  // These are about the answer to this request alone.
+  const bool now = parameters_.dry_run || parameters_.original_on_error ||
+                   !parameters_.download.empty() || request().method == "HEAD";
+  return host().jobs != nullptr && !now && PrefersAsync(request().fields);
+}
+
+absl::Status UpscaleCall::SubmitJob(const RequestOptions& options) {
+  record().method = "SubmitJob";
+  // The worker's server may have other defaults.
+  ASSIGN_OR_RETURN(const auto model, host().handlers.catalog.Find(options.model));
+  record().model = model->card->name;
+  pb::UpscaleOptions canonical = parameters_.options;
+  canonical.set_model(model->card->name);
+  if (options.format.has_value()) canonical.set_format(ToProto(*options.format));
+  canonical.set_precision(ToProto(options.precision.value_or(model->default_precision)));
+  ASSIGN_OR_RETURN(const AsyncJob job,
+                   host().jobs->Submit(payer().tenant, canonical, upload_->image()));
+  HttpResponse response = JsonResponse(JobJson(job));
+  response.status = 202;
+  for (HttpField& field : std::vector<HttpField>{{"Location", JobPath(job.id)},
+                                                 {"Preference-Applied", kRespondAsync},
+                                                 {"X-Request-Id", record().request_id}}) {
+    response.fields.push_back(std::move(field));
+  }
+  const std::string body = std::exchange(response.body, "");
+  sink().Open(WithCors(std::move(response)), {});
+  return sink().Write(AsBytes(body));
 }
 
 absl::Status UpscaleCall::Judge(const RequestOptions& options) {

@@ -17,7 +17,8 @@
 
 namespace upscaled::server {
 
-// The transport reads its body while it works. HEAD asks for a verdict as dry_run does.
+// The transport reads its body while it works. HEAD asks for a verdict as dry_run does. Who prefers
+// respond-async gets a job where the server keeps jobs.
 class UpscaleCall final : public RestCall {
  public:
   // Answers `exchange`; on the server's thread.
@@ -36,6 +37,9 @@ class UpscaleCall final : public RestCall {
   absl::Status Answer();
   absl::Status Judge(const RequestOptions& options);
   absl::Status Upscale(RequestOptions options);
+  // Whether the client prefers a job, and what it asks for can be one.
+  bool WantsJob() const;
+  absl::Status SubmitJob(const RequestOptions& options);
   void Announce(const upscale::v1::UpscaleImageHeader& header);
   // Whether the source is what the client gets after `error`.
   bool AnswerOriginal(const absl::Status& error);

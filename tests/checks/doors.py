@@ -69,11 +69,13 @@ MAY_INCLUDE = {
     "server/models": ["engine/base", "engine/model", "engine/graph", BACKEND_INTERFACE, "server/base"],
     "server/sandbox": ["engine/base", "engine/image", "server/base"],
     "server/usage": ["engine/base", "server/base"],
+    "server/jobs": ["upscale/v1", "engine/base", "engine/image/byte_stream.h", "server/base", "client/jobs/job_queue.h", "client/jobs/open_queue.h",
+                    "client/jobs/shallow_json.h", "client/jobs/task.h", "client/random_uuid.h", "client/retry.h"],
     "server/tracing": ["engine/base", "server/base"],
     "server/results": ["engine/base", "engine/image", "engine/model", "server/base"],
     "server/handlers": ["server/base", "server/identity", "server/results", "server/usage", "server/admission", "server/devices", "server/models", "server/batching", "engine/base",
                         "engine/image", "engine/model", "engine/pipeline", "upscale/v1"],
-    "server/rest": ["server/base", "server/identity", "server/results", "server/admission", "server/fetch", "server/handlers", "server/http", "engine/base", "engine/image", "upscale/v1"],
+    "server/rest": ["server/base", "server/identity", "server/jobs", "server/results", "server/admission", "server/fetch", "server/handlers", "server/http", "engine/base", "engine/image", "upscale/v1"],
     "server/rpc": ["server/base", "server/identity", "server/admission", "server/handlers", "engine/base", "upscale/v1", "google/rpc",
                    "grpc/health/v1"],
     "server/lifecycle": ["server"] + ENGINE_INTERFACE,
@@ -91,7 +93,7 @@ WIRE = r'#\s*include\s+[<"](grpc|grpcpp|google/protobuf)\b'
 # the engine reads no environment, and Protobuf alone where a model format is made of it.
 FORBIDDEN = {"engine": re.compile(WIRE + r"|\bgetenv\b")}
 ALLOWED = {"engine/model/onnx": re.compile(r"google/protobuf/"), "server/rest": re.compile(r"google/protobuf/")}
-FORBIDDEN |= {f"server/{d}": re.compile(WIRE) for d in ("admission", "base", "batching", "config", "devices", "fetch", "handlers", "http", "identity",
+FORBIDDEN |= {f"server/{d}": re.compile(WIRE) for d in ("admission", "base", "batching", "config", "devices", "fetch", "handlers", "http", "identity", "jobs",
                                                         "lifecycle", "logging", "metrics", "models", "net", "readiness", "rest", "results", "sandbox", "usage")}
 
 

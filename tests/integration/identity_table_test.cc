@@ -489,6 +489,9 @@ constexpr Route kRoutes[] = {
     {"Results", Asked::kRead, "GET", "/v1/results/none", 404},
     {"Progress", Asked::kRead, "GET", "/v1/progress/a%20b", 400},  // no id, so it is told at once
     {"Upscale", Asked::kUpscale, "POST", "/v1/upscale", 200, true},
+    {"Job", Asked::kUpscale, "GET", "/v1/jobs/none", 404},
+    {"JobResult", Asked::kUpscale, "GET", "/v1/jobs/none/result", 404},
+    {"CancelJob", Asked::kUpscale, "DELETE", "/v1/jobs/none", 404},
     {"DryRun", Asked::kUpscale, "POST", "/v1/upscale?dry_run=true", 200, true},
     {"UpscaleHead", Asked::kUpscale, "HEAD", "/v1/upscale", 200, true},
     {"Usage", Asked::kAdmin, "GET", "/v1/usage", 200, false, true},

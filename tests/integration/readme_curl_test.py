@@ -17,8 +17,9 @@ README = (ROOT / "README.md").read_text()
 COMMANDS = re.findall(r"^curl .*localhost:8000/v1/.*$", README, re.M)
 
 
-def start(binary: str) -> tuple[subprocess.Popen, int]:
-    server = subprocess.Popen([binary, "--listen=127.0.0.1:0", "--http=127.0.0.1:0", "--admin=off", "--threads=2"],
+def start(binary: str, folder: str) -> tuple[subprocess.Popen, int]:
+    server = subprocess.Popen([binary, "--listen=127.0.0.1:0", "--http=127.0.0.1:0", "--admin=off", "--threads=2",
+                               f"--job-queue={folder}/queue", f"--job-store={folder}/jobs"],
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     for line in server.stdout:
         if match := re.search(r"listening .*http=127\.0\.0\.1:(\d+)", line):
@@ -45,11 +46,10 @@ def jpeg_size(data: bytes) -> tuple[int, int]:
 
 def main() -> int:
     assert len(COMMANDS) >= 8, COMMANDS
-    server, port = start(sys.argv[1])
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            work = pathlib.Path(folder)
-
+    with tempfile.TemporaryDirectory() as folder:
+        work = pathlib.Path(folder)
+        server, port = start(sys.argv[1], folder)
+        try:
             def run(command: str) -> bytes:
                 command = command.replace("localhost:8000", f"127.0.0.1:{port}")
                 done = subprocess.run(command, shell=True, cwd=work, capture_output=True, timeout=600)
@@ -68,13 +68,14 @@ def main() -> int:
             assert png_size((work / "cat-2x.png").read_bytes()) == (2 * width, 2 * height)
             assert (work / "same.txt").read_bytes() == (work / "notes.txt").read_bytes()
             answers = [json.loads(output) for output in outputs if output]
-            assert [set(answer) & {"accepted", "reason", "models"} for answer in answers] == \
-                [{"accepted"}, {"reason"}, {"models"}], answers
+            assert [set(answer) & {"accepted", "reason", "state", "models"} for answer in answers] == \
+                [{"accepted"}, {"reason"}, {"state"}, {"models"}], answers
             assert answers[0]["source"] == {"width_px": width, "height_px": height, "format": "jpeg"}
             assert answers[1]["status"] == 422 and answers[1]["reason"] == "INVALID_IMAGE"
-    finally:
-        server.terminate()
-        server.wait(timeout=60)
+            assert answers[2]["state"] == "waiting"
+        finally:
+            server.terminate()
+            server.wait(timeout=60)
     print(f"{len(COMMANDS)} commands do what the README says")
     return 0
 

@@ -52,6 +52,16 @@ TEST(ParseConfigTest, DefaultsAreSafe) {
   EXPECT_EQ(parsed->printout, "");
 }
 
+TEST(ParseConfigTest, JobsHaveAQueueAndAStoreThatWorkersFind) {
+  EXPECT_THAT(Refusal({"--job-queue=jobs"}), HasSubstr("need each other"));
+  EXPECT_THAT(Refusal({"--job-store=jobs"}), HasSubstr("need each other"));
+  const auto parsed =
+      Parse({"--job-queue=redis://host", "--job-store=a/../jobs", "--job-retention=5m"});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->config.job_store, std::filesystem::current_path() / "jobs");
+  EXPECT_EQ(parsed->config.job_retention, absl::Minutes(5));
+}
+
 TEST(ParseConfigTest, FlagsWinOverEnvironmentOverFile) {
   const std::string file =
       WriteFile("precedence.yaml", "threads: 1\nlisten: '127.0.0.1:1'\nhttp: off\n");

@@ -172,6 +172,12 @@ TEST(CorsTest, TellsAllowedOriginsAlone) {
   EXPECT_EQ(preflight.status, 204);
   EXPECT_EQ(FieldOf(preflight, "Access-Control-Allow-Methods"), "POST");
   EXPECT_EQ(FieldOf(preflight, "Vary"), "Origin");
+  EXPECT_THAT(FieldOf(preflight, "Access-Control-Allow-Headers"), testing::HasSubstr("Prefer"));
+  const std::string exposed = FieldOf({.fields = cors.Fields(request("https://a.example"))},
+                                      "Access-Control-Expose-Headers");
+  for (const char* field : {"ETag", "Location", "Preference-Applied"}) {
+    EXPECT_THAT(exposed, testing::HasSubstr(field));
+  }
   EXPECT_EQ(
       FieldOf(cors.Preflight(request("https://b.example"), "POST"), "Access-Control-Allow-Methods"),
       "");

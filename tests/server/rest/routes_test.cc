@@ -167,6 +167,7 @@ TEST(DocsPageTest, TellsEverythingWithoutAssets) {
     EXPECT_THAT(page, HasSubstr("<code>" + std::string(name) + "</code>"));
   }
   EXPECT_THAT(page, HasSubstr("POST /v1/upscale"));
+  EXPECT_THAT(page, HasSubstr("<code>progress</code><td>object or null"));
   EXPECT_THAT(page, HasSubstr("retry_after_seconds"));
   EXPECT_THAT(page, Not(HasSubstr("<script")));
   EXPECT_THAT(page, Not(HasSubstr("http://")));

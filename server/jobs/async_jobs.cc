@@ -1,0 +1,219 @@
+#include "server/jobs/async_jobs.h"
+
+#include <span>
+#include <system_error>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/jobs/open_queue.h"
+#include "client/jobs/shallow_json.h"
+#include "client/jobs/task.h"
+#include "client/random_uuid.h"
+#include "client/retry.h"
+#include "engine/base/status_macros.h"
+#include "nlohmann/json.hpp"
+#include "server/base/error.h"
+
+namespace upscaled::server {
+namespace {
+
+using client::JobInfo;
+using client::JobState;
+
+constexpr absl::Duration kSweepInterval = absl::Minutes(1);
+// A job that is stored and not queued after so long never will be; one that is still being received
+// is given up.
+constexpr absl::Duration kNeverQueued = absl::Hours(1), kNeverReceived = absl::Hours(24);
+constexpr absl::Duration kFullDelay = absl::Seconds(60);
+// That each counts for beside its files: entries of folders, a row of the queue, and looks at it.
+constexpr int64_t kJobBytes = int64_t{64} << 10;
+constexpr size_t kCopyBytes = size_t{64} << 10;
+
+bool HasEnded(JobState state) { return state != JobState::kWaiting && state != JobState::kRunning; }
+
+absl::Status NoJob() {
+  return MakeError(absl::StatusCode::kNotFound, ErrorReason::kUnspecified,
+                   "no job of this id is yours");
+}
+
+absl::Status Full(absl::string_view whose, int64_t bytes, int64_t limit) {
+  return MakeOverloaded(absl::StrCat("sources and results of ", whose, " would take ", bytes,
+                                     " bytes; the limit is ", limit, " (job-store-bytes)"),
+                        kFullDelay, {{"limit", "job-store-bytes"}});
+}
+
+int64_t SumOf(const std::map<std::string, int64_t>& bytes) {
+  int64_t sum = 0;
+  for (const auto& [tenant, count] : bytes) sum += count;
+  return sum;
+}
+
+// "" for a field that is no text.
+std::string Text(const nlohmann::json& object, const char* name) {
+  const auto field = object.find(name);
+  return field != object.end() && field->is_string() ? field->get<std::string>() : "";
+}
+
+// The report of a worker; an empty object for what is none.
+nlohmann::json ReadReport(const std::string& report) {
+  nlohmann::json object = client::ParseShallow(report);
+  return object.is_object() ? object : nlohmann::json::object();
+}
+
+// Other words than a server's are the operator's: they may name hosts and paths.
+JobFailure ToFailure(const nlohmann::json& report) {
+  JobFailure failure{.code = Text(report, "code"), .reason = Text(report, "reason")};
+  failure.message = failure.reason.empty() ? "no worker could do it; the operator knows why"
+                                           : Text(report, "message");
+  return failure;
+}
+
+AsyncJob ToJob(const JobInfo& info, bool has_result) {
+  AsyncJob job{
+      .id = info.id,
+      .state = {client::JobStateName(info.state).data(), client::JobStateName(info.state).size()},
+      .submitted = info.submitted,
+      .changed = info.changed,
+      .deliveries = info.deliveries,
+      .tiles_done = info.progress.tiles_done,
+      .tiles = info.progress.tiles};
+  const nlohmann::json report = ReadReport(info.report);
+  if (info.state == JobState::kFailed) job.failure = ToFailure(report);
+  if (info.state == JobState::kDone && has_result) {
+    job.result_name = std::filesystem::path(Text(report, "result")).stem().string();
+  }
+  return job;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<AsyncJobs>> AsyncJobs::Open(AsyncJobsOptions options) {
+  ASSIGN_OR_RETURN(JobStore store, JobStore::Open(options.store));
+  ASSIGN_OR_RETURN(std::unique_ptr<client::JobQueue> queue,
+                   client::OpenQueue(options.queue, client::RetryClock::Real()));
+  std::unique_ptr<AsyncJobs> jobs(
+      new AsyncJobs(std::move(options), std::move(queue), std::move(store)));
+  jobs->Sweep(absl::Now());
+  return jobs;
+}
+
+AsyncJobs::AsyncJobs(AsyncJobsOptions options, std::unique_ptr<client::JobQueue> queue,
+                     JobStore store)
+    : options_(std::move(options)),
+      queue_(std::move(queue)),
+      store_(std::move(store)),
+      sweep_([this] { Sweep(absl::Now()); }, kSweepInterval) {}
+
+absl::StatusOr<AsyncJob> AsyncJobs::Submit(const std::string& tenant,
+                                           const upscale::v1::UpscaleOptions& options,
+                                           ByteSource& source) {
+  const std::string id = client::RandomUuid();
+  RETURN_IF_ERROR(Store(id, tenant, source));
+  const client::NewJob job{
+      .id = id,
+      .task = client::TaskToJson(
+          {.source = store_.Source(id), .options = options, .output = store_.Result(id)})};
+  if (const absl::Status queued = queue_->Enqueue({&job, 1}); !queued.ok()) {
+    // Should it be queued all the same, it will find no source.
+    store_.Remove({.id = id, .whole = true});
+    return Trouble(queued);
+  }
+  const absl::Time now = absl::Now();
+  return ToJob({.id = id, .submitted = now, .changed = now}, /*has_result=*/false);
+}
+
+absl::Status AsyncJobs::Store(const std::string& id, const std::string& tenant,
+                              ByteSource& source) {
+  RETURN_IF_ERROR(TakeRoom(tenant, kJobBytes));
+  auto arrival = store_.Receive(id, tenant);
+  if (!arrival.ok()) return Trouble(arrival.status());
+  std::vector<uint8_t> bytes(kCopyBytes);
+  while (true) {
+    ASSIGN_OR_RETURN(const size_t count, source.Read(bytes));
+    if (count == 0) break;
+    RETURN_IF_ERROR(TakeRoom(tenant, static_cast<int64_t>(count)));
+    const absl::Status written = (*arrival)->Write(std::span(bytes).first(count));
+    if (!written.ok()) return Trouble(written);
+  }
+  const absl::Status kept = (*arrival)->Keep();
+  return kept.ok() ? kept : Trouble(kept);
+}
+
+absl::Status AsyncJobs::TakeRoom(const std::string& tenant, int64_t bytes) {
+  absl::MutexLock lock(&mutex_);
+  const int64_t max_own = tenant.empty() ? options_.max_bytes : options_.max_bytes / 2;
+  const int64_t all = SumOf(swept_bytes_) + SumOf(new_bytes_) + bytes;
+  const int64_t own = swept_bytes_[tenant] + new_bytes_[tenant] + bytes;
+  if (all > options_.max_bytes) return Full("all jobs", all, options_.max_bytes);
+  if (own > max_own) return Full("your jobs", own, max_own);
+  new_bytes_[tenant] += bytes;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<JobInfo> AsyncJobs::Look(const std::string& tenant, const std::string& id) {
+  if (!client::CheckJobId(id).ok() || !store_.Has(id, tenant)) return NoJob();
+  const auto jobs = queue_->List({.id = id, .limit = 1});
+  if (!jobs.ok()) return Trouble(jobs.status());
+  if (jobs->empty()) return NoJob();
+  JobInfo job = jobs->front();
+  if (HasEnded(job.state)) store_.RemoveSource(id);
+  return job;
+}
+
+absl::StatusOr<AsyncJob> AsyncJobs::Find(const std::string& tenant, const std::string& id) {
+  ASSIGN_OR_RETURN(const JobInfo job, Look(tenant, id));
+  std::error_code ignored;
+  return ToJob(job, std::filesystem::is_regular_file(store_.Result(id), ignored));
+}
+
+absl::Status AsyncJobs::Cancel(const std::string& tenant, const std::string& id) {
+  RETURN_IF_ERROR(Look(tenant, id).status());
+  const absl::Status cancelled = queue_->Cancel(id);
+  // FAILED_PRECONDITION: it has ended otherwise.
+  if (!cancelled.ok() && !absl::IsFailedPrecondition(cancelled)) return Trouble(cancelled);
+  store_.RemoveSource(id);
+  store_.RemoveResult(id);
+  return absl::OkStatus();
+}
+
+void AsyncJobs::Sweep(absl::Time now) {
+  std::map<std::string, int64_t> found, counted;
+  {
+    absl::MutexLock lock(&mutex_);
+    counted = new_bytes_;
+  }
+  for (const StoredJob& job : store_.List()) {
+    const absl::StatusOr<bool> over = IsOver(job, now);
+    if (!over.ok()) return;  // until the queue answers again
+    if (*over) {
+      store_.Remove(job);
+    } else {
+      found[job.tenant] += job.bytes + kJobBytes;
+    }
+  }
+  absl::MutexLock lock(&mutex_);
+  swept_bytes_ = std::move(found);
+  for (const auto& [tenant, bytes] : counted) new_bytes_[tenant] -= bytes;
+  std::erase_if(new_bytes_, [](const auto& entry) { return entry.second == 0; });
+}
+
+absl::StatusOr<bool> AsyncJobs::IsOver(const StoredJob& job, absl::Time now) {
+  const absl::Duration age = now - job.changed;
+  if (!job.whole) return age > kNeverReceived;
+  // The source went when the job was known to have ended.
+  if (!job.source) return age > options_.retention;
+  const absl::Status known = Look(job.tenant, job.id).status();
+  if (absl::IsNotFound(known)) return age > kNeverQueued;
+  if (!known.ok()) return known;
+  return false;
+}
+
+absl::Status AsyncJobs::Trouble(const absl::Status& error) const {
+  if (options_.warn != nullptr) options_.warn(error);
+  return WithRetryDelay(MakeError(absl::StatusCode::kUnavailable, ErrorReason::kUnspecified,
+                                  "the queue of jobs, or their store, cannot be used now"),
+                        absl::Seconds(1));
+}
+
+}  // namespace upscaled::server

@@ -1,0 +1,106 @@
+// Images that are upscaled after their call has ended: a queue of jobs, and a store of what they
+// are about.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "client/jobs/job_queue.h"
+#include "engine/image/byte_stream.h"
+#include "server/base/background_task.h"
+#include "server/jobs/job_store.h"
+#include "upscale/v1/upscale.pb.h"
+
+namespace upscaled::server {
+
+struct AsyncJobsOptions {
+  std::string queue;            // as client::OpenQueue's address
+  std::filesystem::path store;  // absolute; workers see it under the same path
+  // Of the store, about. A job takes 64 KiB of it beside its files.
+  int64_t max_bytes = int64_t{10} << 30;
+  // Of what is left of a job that has ended.
+  absl::Duration retention = absl::Hours(24);
+  // Hears what is wrong with the queue or the store, on any thread. May be null.
+  std::function<void(const absl::Status& trouble)> warn;
+};
+
+// Why a job has failed. `reason` and `message` are those of the server that computed; empty where
+// it was none of a server's.
+struct JobFailure {
+  std::string code, reason, message;
+};
+
+struct AsyncJob {
+  std::string id;
+  std::string_view state;  // as client::JobStateName
+  absl::Time submitted, changed;
+  int deliveries = 0;                 // to workers
+  int64_t tiles_done = 0;             // by the worker that has it
+  int64_t tiles = 0;                  // 0: not known
+  std::string result_name;            // content address of a result that is there; "": none is
+  std::optional<JobFailure> failure;  // of one that has failed
+};
+
+// Jobs are found by their ids, which nobody can guess, and by callers of their tenant alone. The
+// workers that do them, `upscale-worker`, call servers in their own name.
+//
+// What a job has in the store goes by itself: the source when the job has ended, all of it when
+// `retention` has passed since, and what a server that died has left.
+//
+// Thread safe; calls take as long as disk and queue do. Errors are NOT_FOUND for a job that is not
+// the tenant's; UNAVAILABLE when queue or store cannot be used now.
+class AsyncJobs {
+ public:
+  // As client::OpenQueue and JobStore::Open.
+  static absl::StatusOr<std::unique_ptr<AsyncJobs>> Open(AsyncJobsOptions options);
+
+  // Stores all that `source` gives, and queues a job for it; both outlast the server when it
+  // returns OK, and nothing is left otherwise. Also errors of `source`, and RESOURCE_EXHAUSTED
+  // (kOverloaded) when the store is full, or half of it is this tenant's. The tenant is empty where
+  // the server asks for no keys.
+  absl::StatusOr<AsyncJob> Submit(const std::string& tenant,
+                                  const upscale::v1::UpscaleOptions& options, ByteSource& source);
+  absl::StatusOr<AsyncJob> Find(const std::string& tenant, const std::string& id);
+  // Where the result of a job is that Find has told to have one.
+  std::filesystem::path Result(const AsyncJob& job) const { return store_.Result(job.id); }
+  // Has nobody begin a job that waits, and stops one that runs; removes its source and its result.
+  // OK also for one that has ended, or was cancelled before.
+  absl::Status Cancel(const std::string& tenant, const std::string& id);
+
+  // Removes what is to go by `now`. Done by Open, and every minute; one at a time.
+  void Sweep(absl::Time now);
+
+ private:
+  AsyncJobs(AsyncJobsOptions options, std::unique_ptr<client::JobQueue> queue, JobStore store);
+  absl::StatusOr<client::JobInfo> Look(const std::string& tenant, const std::string& id);
+  absl::Status Store(const std::string& id, const std::string& tenant, ByteSource& source);
+  // Counts bytes that are about to be stored. As Submit when there is no room.
+  absl::Status TakeRoom(const std::string& tenant, int64_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether `job` is to go as a whole. As Look.
+  absl::StatusOr<bool> IsOver(const StoredJob& job, absl::Time now);
+  // `error` of the queue or the store as callers may know it; tells the operator all of it.
+  absl::Status Trouble(const absl::Status& error) const;
+
+  const AsyncJobsOptions options_;
+  const std::unique_ptr<client::JobQueue> queue_;
+  const JobStore store_;
+  absl::Mutex mutex_;
+  // By tenant: as the latest sweep found it, and what has come since that began.
+  std::map<std::string, int64_t> swept_bytes_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, int64_t> new_bytes_ ABSL_GUARDED_BY(mutex_);
+  BackgroundTask sweep_;  // last: it uses what is above
+};
+
+}  // namespace upscaled::server

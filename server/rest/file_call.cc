@@ -1,0 +1,88 @@
+#include "server/rest/file_call.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "server/handlers/call_steps.h"
+#include "server/rest/byte_range.h"
+#include "server/rest/entity_tags.h"
+
+namespace upscaled::server {
+namespace {
+
+bool Has(const std::vector<std::string>& tags, const std::string& name) {
+  return std::any_of(tags.begin(), tags.end(),
+                     [&](const std::string& tag) { return tag == name || tag == "*"; });
+}
+
+std::optional<ByteRange> RangeOf(const HttpRequest& request, const std::string& name,
+                                 int64_t bytes) {
+  const std::string_view condition = request.Field("If-Range");
+  if (!condition.empty() && condition != QuotedTag(name)) return std::nullopt;
+  return ParseRange(request.Field("Range"), bytes);
+}
+
+HttpResponse WholeResponse(const FileAnswer& answer) {
+  return {.status = 200,
+          .fields = {{"Content-Type", answer.media_type},
+                     {"X-Content-Type-Options", "nosniff"},
+                     {"ETag", QuotedTag(answer.name)},
+                     {"Cache-Control", answer.cache_control},
+                     {"Accept-Ranges", "bytes"}}};
+}
+
+// The answer that has a part of the file, or says that there is no such part.
+HttpResponse PartResponse(const FileAnswer& answer, int64_t bytes, const ByteRange& range) {
+  if (range.empty()) {
+    return {.status = 416,
+            .fields = {{"Cache-Control", "no-store"},
+                       {"Content-Range", absl::StrCat("bytes */", bytes)}}};
+  }
+  HttpResponse response = WholeResponse(answer);
+  response.status = 206;
+  response.fields.push_back(
+      {"Content-Range", absl::StrCat("bytes ", range.begin, "-", range.end - 1, "/", bytes)});
+  return response;
+}
+
+}  // namespace
+
+void FileCall::Run() {
+  const absl::Status status = GuardHandler(record(), [this] { return Answer(); });
+  Conclude(status);
+  if (!status.ok()) return Fail(status);
+  sink().Finish({});
+}
+
+absl::Status FileCall::Send(const FileAnswer& answer, const ResultFile& file) {
+  HttpResponse response = WholeResponse(answer);
+  ByteRange part{0, file.bytes()};
+  if (Has(ParseTags(request().Field("If-None-Match")), answer.name)) {
+    response.status = 304;
+    part = {};
+  } else if (const auto range = RangeOf(request(), answer.name, file.bytes())) {
+    part = *range;
+    response = PartResponse(answer, file.bytes(), part);
+  }
+  if (!part.empty()) response.length = static_cast<uint64_t>(part.end - part.begin);
+  sink().Open(WithCors(std::move(response)), {});
+  if (request().method == "HEAD") return absl::OkStatus();
+  std::vector<uint8_t> bytes(kPieceBytes);
+  while (!part.empty()) {
+    const auto wanted = static_cast<size_t>(
+        std::min<int64_t>(part.end - part.begin, static_cast<int64_t>(bytes.size())));
+    ASSIGN_OR_RETURN(const size_t count, file.ReadAt(part.begin, std::span(bytes).first(wanted)));
+    if (count == 0) return absl::DataLossError("a stored result is shorter than it was");
+    RETURN_IF_ERROR(sink().Write(std::span(bytes).first(count)));
+    part.begin += static_cast<int64_t>(count);
+    record().sent_bytes += static_cast<int64_t>(count);
+  }
+  return sink().Settle();
+}
+
+}  // namespace upscaled::server

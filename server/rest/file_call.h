@@ -1,0 +1,41 @@
+// Calls that are answered with an image in a file.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "server/rest/answer_sink.h"
+#include "server/rest/rest_call.h"
+#include "server/results/result_file.h"
+
+namespace upscaled::server {
+
+// An image that never changes under its name.
+struct FileAnswer {
+  std::string name;  // of the entity tag
+  std::string media_type;
+  std::string cache_control;
+};
+
+// Heeds If-None-Match, Range and If-Range.
+class FileCall : public RestCall {
+ public:
+ protected:
+  static constexpr size_t kPieceBytes = size_t{64} << 10;
+  // For Start: what it holds.
+  static constexpr int64_t kMemoryBytes = AnswerSink::kPieceBytes + kPieceBytes;
+
+  using RestCall::RestCall;
+
+  // As Send, or why there is none.
+  virtual absl::Status Answer() = 0;
+  // Leaves the answer's end to be sent. DATA_LOSS for a file that is cut short meanwhile.
+  absl::Status Send(const FileAnswer& answer, const ResultFile& file);
+
+ private:
+  void Run() override;
+};
+
+}  // namespace upscaled::server

@@ -1,0 +1,88 @@
+#include "server/rest/job_calls.h"
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "engine/base/string_view.h"
+#include "engine/image/codec.h"
+#include "engine/image/memory_io.h"
+#include "server/base/error.h"
+#include "server/handlers/call_steps.h"
+#include "server/handlers/convert.h"
+#include "server/jobs/async_jobs.h"
+#include "server/rest/job_json.h"
+#include "server/rest/json.h"
+
+namespace upscaled::server {
+namespace {
+
+constexpr size_t kSignatureBytes = 16;  // enough for RecognizeFormat
+
+absl::Status NoJobs() {
+  return MakeError(absl::StatusCode::kNotFound, ErrorReason::kUnspecified,
+                   "this server keeps no jobs (job-queue)");
+}
+
+absl::Status NoJobResult(const AsyncJob& job) {
+  return MakeError(absl::StatusCode::kNotFound, ErrorReason::kUnspecified,
+                   absl::StrCat("the job has no result here; it is ", ToAbsl(job.state)));
+}
+
+absl::StatusOr<std::string> TypeOf(const ResultFile& file) {
+  std::array<uint8_t, kSignatureBytes> bytes;
+  ASSIGN_OR_RETURN(const size_t count, file.ReadAt(0, bytes));
+  const std::optional<ImageFormat> format = RecognizeFormat(std::span(bytes).first(count));
+  return std::string(MediaType(format ? ToProto(*format) : upscale::v1::IMAGE_FORMAT_UNSPECIFIED));
+}
+
+}  // namespace
+
+void JobCall::Begin(RestHost& host, std::unique_ptr<HttpExchange> exchange) {
+  std::make_shared<JobCall>(host, std::move(exchange))->Start(AnswerSink::kPieceBytes);
+}
+
+void JobCall::Run() {
+  const absl::Status status = GuardHandler(record(), [this] { return Answer(); });
+  Conclude(status);
+  if (!status.ok()) return Fail(status);
+  sink().Finish({});
+}
+
+absl::Status JobCall::Answer() {
+  AsyncJobs* const jobs = host().jobs;
+  if (jobs == nullptr) return NoJobs();
+  if (request().method == "DELETE") {
+    RETURN_IF_ERROR(jobs->Cancel(payer().tenant, request().parameter));
+    sink().Open(WithCors({.status = 204}), {});
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const AsyncJob job, jobs->Find(payer().tenant, request().parameter));
+  HttpResponse response = JsonResponse(JobJson(job));
+  const std::string body = std::exchange(response.body, "");
+  sink().Open(WithCors(std::move(response)), {});
+  return sink().Write(AsBytes(body));
+}
+
+void JobResultCall::Begin(RestHost& host, std::unique_ptr<HttpExchange> exchange) {
+  std::make_shared<JobResultCall>(host, std::move(exchange))->Start(kMemoryBytes);
+}
+
+absl::Status JobResultCall::Answer() {
+  AsyncJobs* const jobs = host().jobs;
+  if (jobs == nullptr) return NoJobs();
+  ASSIGN_OR_RETURN(const AsyncJob job, jobs->Find(payer().tenant, request().parameter));
+  if (job.result_name.empty()) return NoJobResult(job);
+  const absl::StatusOr<ResultFile> file = ResultFile::Open(jobs->Result(job));
+  if (!file.ok()) return NoJobResult(job);  // it went meanwhile
+  ASSIGN_OR_RETURN(std::string type, TypeOf(*file));
+  return Send({.name = job.result_name,
+               .media_type = std::move(type),
+               .cache_control = "private, no-cache"},
+              *file);
+}
+
+}  // namespace upscaled::server
