@@ -80,7 +80,7 @@ class KubernetesTest(unittest.TestCase):
 
     def test_lets_a_replica_drain(self):
         for _, deployment in self.each("Deployment", "upscaled"):
-            values = {variable["name"]: variable["value"] for variable in container(deployment)["env"]}
+            values = {variable["name"]: variable.get("value") for variable in container(deployment)["env"]}
             seconds = [int(values[f"UPSCALED_{name}"].removesuffix("s")) for name in ("LAME_DUCK_DELAY", "DRAIN_TIMEOUT")]
             grace = deployment["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
             self.assertGreater(grace, sum(seconds) + HUNG_END_S)
@@ -212,6 +212,24 @@ class KubernetesTest(unittest.TestCase):
         names = set(re.findall(r"AWS_\w+", (FOLDER / "worker" / "deployment.yaml").read_text()))
         self.assertGreater(len(names), 3)
         self.assertEqual({name for name in names if name not in server_facts.told(WORKER)}, set())
+
+    def test_replicas_that_queue_jobs_see_what_workers_see(self):
+        (deployment,) = [x for x in self.overlays["jobs"] if x["kind"] == "Deployment"]
+        (workers,) = [x for x in self.overlays["worker"] if x["kind"] == "Deployment"]
+        variables = {variable["name"]: variable for variable in container(deployment)["env"]}
+        self.assertIn("UPSCALED_AUTH_KEYS", variables)
+        self.assertEqual(variables["UPSCALED_JOB_QUEUE"]["valueFrom"],
+                         next(x for x in container(workers)["env"] if x["name"] == "UPSCALE_QUEUE")["valueFrom"])
+        mounts = [next(x for x in container(one)["volumeMounts"] if x["name"] == "jobs") for one in (deployment, workers)]
+        self.assertEqual(*mounts)
+        self.assertTrue(variables["UPSCALED_JOB_STORE"]["value"].startswith(mounts[0]["mountPath"] + "/"))
+        claims = [next(x for x in one["spec"]["template"]["spec"]["volumes"] if x["name"] == "jobs") for one in (deployment, workers)]
+        self.assertEqual(*claims)
+        users = [one["spec"]["template"]["spec"]["securityContext"]["runAsUser"] for one in (deployment, workers)]
+        self.assertEqual(*users)
+        (policy,) = [x for x in self.overlays["jobs"] if x["kind"] == "NetworkPolicy" and x["metadata"]["name"] != "upscaled"]
+        self.assertTrue(matches(policy["spec"]["podSelector"]["matchLabels"], deployment["spec"]["template"]["metadata"]["labels"]))
+        self.assertLessEqual({53, 4222, 6379}, {port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]})
 
     def test_workers_go_with_every_overlay(self):
         names = {name: {(x["kind"], x["metadata"]["name"]) for x in documents} for name, documents in self.overlays.items()}
