@@ -11,7 +11,6 @@
 namespace upscaled::server {
 namespace {
 
-constexpr absl::Duration kMinRetryDelay = absl::Seconds(1);
 constexpr absl::Duration kMaxRetryDelay = absl::Seconds(30);
 
 constexpr char kMaxRequestsPerAddressFlag[] = "max-requests-per-address";
@@ -50,6 +49,7 @@ AdmissionController::CallSlot& AdmissionController::CallSlot::operator=(CallSlot
     owner_ = std::exchange(other.owner_, nullptr);
     memory_bytes_ = other.memory_bytes_;
     payer_ = std::move(other.payer_);
+    begun_ = other.begun_;
   }
   return *this;
 }
@@ -62,7 +62,9 @@ void AdmissionController::CallSlot::Release() {
   owner->state_.memory_bytes -= memory_bytes_;
   owner->slot_shares_.Give(payer_.address, 1);
   owner->memory_shares_.Give(payer_.address, memory_bytes_);
-  if (payer_.limits != nullptr) owner->quotas_.EndCall(*payer_.limits);
+  if (payer_.limits != nullptr) {
+    owner->quotas_.EndCall(*payer_.limits, begun_, owner->clock_.Now());
+  }
   owner->TellIfIdle();
 }
 
@@ -122,10 +124,10 @@ void AdmissionController::Reservation::ReportProgress(int64_t cost) {
   owner_->Requeue(*work_, queued, resources_, /*computed=*/true);
 }
 
-int64_t AdmissionController::Reservation::CostAhead() const {
+int64_t AdmissionController::Reservation::CostAhead(bool lasts) const {
   absl::MutexLock lock(&owner_->mutex_);
-  const auto ahead = owner_->work_.ComputedUntilEnd(*work_) - static_cast<double>(work_->cost());
-  return static_cast<int64_t>(ahead);
+  const double computed = owner_->work_.ComputedUntilEnd(*work_, lasts);
+  return static_cast<int64_t>(computed - static_cast<double>(work_->cost()));
 }
 
 AdmissionController::AdmissionController(const Limits& limits, int64_t memory_budget_bytes,
@@ -145,7 +147,7 @@ absl::StatusOr<AdmissionController::CallSlot> AdmissionController::AdmitCall(int
     return MakeOverloaded(
         absl::StrCat("the server is busy with ", state_.requests,
                      " requests, the most it takes at a time (max-concurrent-requests)"),
-        RetryDelay(1.0 / std::max(state_.requests, 1)),
+        RetryDelay(work_.ComputedUntilAnEnd()),
         LimitMetadata("max-concurrent-requests", limits_.max_concurrent_requests));
   }
   if (!slot_shares_.Fits(address, 1)) {
@@ -153,15 +155,16 @@ absl::StatusOr<AdmissionController::CallSlot> AdmissionController::AdmitCall(int
         absl::StrCat("the server is busy with ", slot_shares_.taken(address),
                      " requests of this address, the most that one may have at a time (",
                      kMaxRequestsPerAddressFlag, ")"),
-        RetryDelay(1.0 / std::max(state_.requests, 1)),
+        RetryDelay(work_.ComputedUntilAnEnd(payer)),
         LimitMetadata(kMaxRequestsPerAddressFlag, slot_shares_.max_per_address()));
   }
   RETURN_IF_ERROR(CheckTenantsCalls(payer));
   RETURN_IF_ERROR(TakeMemory(memory_bytes, 0, address));
-  if (payer.limits != nullptr) quotas_.BeginCall(*payer.limits);
+  const absl::Time now = clock_.Now();
+  if (payer.limits != nullptr) quotas_.BeginCall(*payer.limits, now);
   ++state_.requests;
   slot_shares_.Take(address, 1);
-  return CallSlot(this, memory_bytes, std::move(payer));
+  return CallSlot(this, memory_bytes, std::move(payer), now);
 }
 
 absl::StatusOr<AdmissionController::Reservation> AdmissionController::Reserve(
@@ -187,9 +190,8 @@ absl::Status AdmissionController::Receive(const Payer& payer, int64_t bytes) {
 
 absl::Status AdmissionController::CheckTenantsCalls(const Payer& payer) {
   if (payer.limits == nullptr) return absl::OkStatus();
-  const int64_t cost = work_.CostUntilAnEnd(payer);
-  const absl::Duration delay = cost == 0 ? kMinRetryDelay : TimeFor(payer, cost);
-  return quotas_.CheckCall(*payer.limits, clock_.Now(), delay);
+  const auto computed = static_cast<int64_t>(work_.ComputedUntilAnEnd(payer));
+  return quotas_.CheckCall(*payer.limits, clock_.Now(), throughput_.TimeFor(computed));
 }
 
 absl::Status AdmissionController::CheckTenantsCost(const Payer& payer, int64_t cost) {
@@ -211,7 +213,7 @@ absl::Status AdmissionController::Take(const ResourceRequest& resources) {
                      limits_.max_queue_pixels, " pixels' work, and ",
                      (limits_.max_queue_cost() - counted_cost_) / kQueuePixelCost,
                      " are free (max-queue-pixels)"),
-        RetryDelay(static_cast<double>(missing) / static_cast<double>(counted_cost_)),
+        RetryDelayOfShare(static_cast<double>(missing) / static_cast<double>(counted_cost_)),
         LimitMetadata("max-queue-pixels", limits_.max_queue_pixels));
   }
   return TakeMemory(resources.memory_bytes, resources.scratch_bytes, resources.payer.address);
@@ -233,7 +235,7 @@ absl::Status AdmissionController::CheckShareOfMemory(int64_t memory_bytes,
       absl::StrCat("the request needs ", memory_bytes, " bytes of memory, and this address has ",
                    memory_shares_.taken(address), " of the ", share, " that one may have (",
                    kMaxRequestsPerAddressFlag, ")"),
-      RetryDelay(static_cast<double>(memory_bytes) / state_.memory_bytes),
+      RetryDelayOfShare(static_cast<double>(memory_bytes) / state_.memory_bytes),
       LimitMetadata(kMaxRequestsPerAddressFlag, share));
 }
 
@@ -251,7 +253,7 @@ absl::Status AdmissionController::TakeMemory(int64_t memory_bytes, int64_t scrat
         absl::StrCat("the request needs ", memory_bytes, " bytes of memory, and ",
                      std::max<int64_t>(free_bytes, 0), " of ", memory_budget_bytes_,
                      " are free (memory-budget)"),
-        RetryDelay(static_cast<double>(memory_bytes - free_bytes) / state_.memory_bytes),
+        RetryDelayOfShare(static_cast<double>(memory_bytes - free_bytes) / state_.memory_bytes),
         LimitMetadata("memory-budget", memory_budget_bytes_));
   }
   state_.memory_bytes += memory_bytes;
@@ -284,13 +286,14 @@ AdmissionState AdmissionController::state() const {
   return state;
 }
 
-absl::Duration AdmissionController::RetryDelay(double share) const {
-  const auto cost = static_cast<int64_t>(share * static_cast<double>(work_.cost()));
-  return std::clamp(throughput_.TimeFor(cost), kMinRetryDelay, kMaxRetryDelay);
+absl::Duration AdmissionController::RetryDelay(double cost) const {
+  if (cost == 0 || !throughput_.known()) return kUnknownRetryDelay;
+  return std::clamp(throughput_.TimeFor(static_cast<int64_t>(cost)), kMinRetryDelay,
+                    kMaxRetryDelay);
 }
 
 absl::Duration AdmissionController::TimeFor(const Payer& payer, int64_t cost) const {
-  if (!throughput_.known()) return kMinRetryDelay;
+  if (!throughput_.known()) return kUnknownRetryDelay;
   const double computed = work_.ComputedUntil(payer, static_cast<double>(cost));
   return throughput_.TimeFor(static_cast<int64_t>(computed));
 }

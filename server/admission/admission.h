@@ -58,18 +58,20 @@ class AdmissionController {
     CallSlot(CallSlot&& other) noexcept
         : owner_(std::exchange(other.owner_, nullptr)),
           memory_bytes_(other.memory_bytes_),
-          payer_(std::move(other.payer_)) {}
+          payer_(std::move(other.payer_)),
+          begun_(other.begun_) {}
     CallSlot& operator=(CallSlot&& other) noexcept;
     ~CallSlot() { Release(); }
     void Release();
 
    private:
     friend class AdmissionController;
-    CallSlot(AdmissionController* owner, int64_t memory_bytes, Payer payer)
-        : owner_(owner), memory_bytes_(memory_bytes), payer_(std::move(payer)) {}
+    CallSlot(AdmissionController* owner, int64_t memory_bytes, Payer payer, absl::Time begun)
+        : owner_(owner), memory_bytes_(memory_bytes), payer_(std::move(payer)), begun_(begun) {}
     AdmissionController* owner_ = nullptr;
     int64_t memory_bytes_ = 0;
     Payer payer_;
+    absl::Time begun_;
   };
 
   // Reserved memory and queued work; freed by destruction. Thread compatible.
@@ -93,8 +95,8 @@ class AdmissionController {
     // and Change; reports may come in any order.
     void ReportProgress(int64_t cost);
     // For one that holds something: what of other work will be computed before all of its request's
-    // is, as things stand.
-    int64_t CostAhead() const;
+    // is, as things stand or, where the load `lasts`, if what ends is followed by its like.
+    int64_t CostAhead(bool lasts = false) const;
 
    private:
     friend class AdmissionController;
@@ -165,8 +167,12 @@ class AdmissionController {
   absl::Status CheckTenantsCalls(const Payer& payer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckTenantsCost(const Payer& payer, int64_t cost)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Until `share` of what is admitted will have ended, going by the recent throughput.
-  absl::Duration RetryDelay(double share) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Until `cost` will have been computed, going by the recent throughput.
+  absl::Duration RetryDelay(double cost) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The same of `share` of what is admitted.
+  absl::Duration RetryDelayOfShare(double share) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return RetryDelay(share * static_cast<double>(work_.cost()));
+  }
   // Until `cost` of the payer's will have been computed beside others'.
   absl::Duration TimeFor(const Payer& payer, int64_t cost) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -39,39 +39,57 @@ int64_t AdmittedWork::CostOf(const Payer& payer) const {
   return entry == payers_.end() ? 0 : entry->second.cost;
 }
 
-int64_t AdmittedWork::CostUntilAnEnd(const Payer& payer) const {
+double AdmittedWork::ComputedUntilAnEnd(const Payer& payer) const {
   const auto entry = payers_.find({payer.priority(), payer.name()});
-  if (entry == payers_.end()) return 0;
+  return entry == payers_.end() ? 0 : ComputedUntilAnEnd(entry->first, entry->second);
+}
+
+double AdmittedWork::ComputedUntilAnEnd() const {
+  double first = 0;
+  for (const auto& [key, payer] : payers_) {
+    const double computed = ComputedUntilAnEnd(key, payer);
+    if (computed > 0 && (first == 0 || computed < first)) first = computed;
+  }
+  return first;
+}
+
+double AdmittedWork::ComputedUntilAnEnd(const Key& key, const OfPayer& own) const {
   int64_t requests = 0, least = std::numeric_limits<int64_t>::max();
-  for (const OfRequest& request : entry->second.requests) {
+  for (const OfRequest& request : own.requests) {
     if (request.cost == 0) continue;
     ++requests;
     least = std::min(least, request.cost);
   }
-  return requests == 0 ? 0 : requests * least;
+  if (requests == 0) return 0;
+  return ComputedUntil(key, own.weight, static_cast<double>(requests * least),
+                       /*others_go_on=*/false);
 }
 
 double AdmittedWork::ComputedUntil(const Payer& payer, double cost) const {
-  return ComputedUntil({payer.priority(), payer.name()}, payer.weight(), cost, /*lasts=*/false);
+  return ComputedUntil({payer.priority(), payer.name()}, payer.weight(), cost,
+                       /*others_go_on=*/false);
 }
 
-double AdmittedWork::ComputedUntilEnd(const Request& request) const {
+double AdmittedWork::ComputedUntilEnd(const Request& request, bool lasts) const {
   const auto& [key, own] = *request.payer_;
+  const int64_t whole = request.place_->cost;
   double cost = 0;
   for (const OfRequest& other : own.requests) {
-    if (other.cost > 0) cost += static_cast<double>(std::min(other.whole, request.place_->cost));
+    if (other.cost == 0) continue;
+    cost += static_cast<double>(lasts ? whole : std::min(other.whole, whole));
   }
-  return ComputedUntil(key, own.weight, cost, /*lasts=*/true);
+  return ComputedUntil(key, own.weight, cost, /*others_go_on=*/true);
 }
 
-double AdmittedWork::ComputedUntil(const Key& own, double weight, double cost, bool lasts) const {
+double AdmittedWork::ComputedUntil(const Key& own, double weight, double cost,
+                                   bool others_go_on) const {
   double computed = cost;
   for (const auto& [key, other] : payers_) {
     if (other.cost == 0 || key == own || key.first > own.first) continue;
     const auto all = static_cast<double>(other.cost);
     const double share = cost * other.weight / weight;
     // All work of an earlier priority comes first.
-    computed += key.first == own.first && (lasts || share < all) ? share : all;
+    computed += key.first == own.first && (others_go_on || share < all) ? share : all;
   }
   return computed;
 }

@@ -53,18 +53,21 @@ class AdmittedWork {
 
   int64_t cost() const { return cost_; }     // of all
   int64_t CostOf(const Payer& payer) const;  // of one
-  // The cost of one until the first of its requests ends, which get equal parts of what it gets.
-  int64_t CostUntilAnEnd(const Payer& payer) const;
   // The work of all payers that is computed until `cost` of the payer's is; no more work comes.
   double ComputedUntil(const Payer& payer, double cost) const;
-  // The same until the request is, with all its parts, if the load lasts: what ends is followed by
-  // its like. Of its payer's other requests none gets more than it; other payers who have work get
-  // their shares.
-  double ComputedUntilEnd(const Request& request) const;
+  // The same until the first of the payer's requests has ended, which get equal parts of what it
+  // gets, or of all requests; zero: there is none with work.
+  double ComputedUntilAnEnd(const Payer& payer) const;
+  double ComputedUntilAnEnd() const;
+  // The same until the request is, with all its parts. Other payers who have work get their shares;
+  // its payer's other requests get what they are as a whole and no more than it, or, where the load
+  // `lasts` and what ends is followed by its like, as much as it.
+  double ComputedUntilEnd(const Request& request, bool lasts = false) const;
 
  private:
-  // With what others get meanwhile: no more than they have, or more where the load `lasts`.
-  double ComputedUntil(const Key& own, double weight, double cost, bool lasts) const;
+  double ComputedUntilAnEnd(const Key& key, const OfPayer& own) const;
+  // With what others get meanwhile: no more than they have, or more where they go on.
+  double ComputedUntil(const Key& own, double weight, double cost, bool others_go_on) const;
 
   Payers payers_;  // that have requests
   int64_t cost_ = 0;

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "engine/base/geometry.h"
 
 namespace upscaled::server {
@@ -12,6 +13,10 @@ namespace upscaled::server {
 // The unit that operators count queued work in: the multiply-adds of a source pixel of general-2x,
 // with the halo of its tiles. Other models' pixels weigh by theirs.
 inline constexpr int64_t kQueuePixelCost = 120'000;
+
+// Of refusals: while nothing is known, and otherwise, so that clients do not come in circles.
+inline constexpr absl::Duration kUnknownRetryDelay = absl::Seconds(1);
+inline constexpr absl::Duration kMinRetryDelay = absl::Milliseconds(200);
 
 struct Limits {
   int64_t max_source_pixels = 100'000'000;

@@ -39,13 +39,26 @@ double Pixels(int64_t cost) { return static_cast<double>(cost) / kQueuePixelCost
 
 absl::Status TenantQuotas::CheckCall(const TenantLimits& limits, absl::Time now,
                                      absl::Duration delay) {
-  const int calls = tenants_[limits.tenant].calls;
-  if (calls >= limits.max_calls) {
-    return Refusal(limits, kCalls, limits.max_calls,
-                   absl::StrCat("has ", calls, " calls under way, the most that it may have"),
-                   delay);
+  const Tenant& tenant = tenants_[limits.tenant];
+  if (std::ssize(tenant.calls) < limits.max_calls) return CheckBytes(limits, now);
+  if (delay == absl::ZeroDuration()) {
+    delay = tenant.usual_call.has_value() ? *tenant.calls.begin() + *tenant.usual_call - now
+                                          : kUnknownRetryDelay;
   }
-  return CheckBytes(limits, now);
+  return Refusal(
+      limits, kCalls, limits.max_calls,
+      absl::StrCat("has ", tenant.calls.size(), " calls under way, the most that it may have"),
+      std::max(delay, kMinRetryDelay));
+}
+
+void TenantQuotas::BeginCall(const TenantLimits& limits, absl::Time now) {
+  tenants_[limits.tenant].calls.insert(now);
+}
+
+void TenantQuotas::EndCall(const TenantLimits& limits, absl::Time begun, absl::Time now) {
+  Tenant& tenant = tenants_[limits.tenant];
+  tenant.calls.erase(tenant.calls.find(begun));
+  tenant.usual_call = now - begun;
 }
 
 absl::Status TenantQuotas::CheckCost(const TenantLimits& limits, int64_t cost, const Queue& queue,

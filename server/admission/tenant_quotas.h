@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "absl/status/status.h"
@@ -26,10 +27,13 @@ class TenantQuotas {
   // Short: what is saved up comes at once, beside tenants who stay within theirs.
   static constexpr absl::Duration kBurst = absl::Seconds(1);
 
-  // Whether a call more may begin. `delay` is when one of those under way may end.
+  // Whether a call more may begin. `delay` is until one of those under way may end; zero: not
+  // known, as none has work queued, and the last one that ended is what the others are taken to be
+  // like.
   absl::Status CheckCall(const TenantLimits& limits, absl::Time now, absl::Duration delay);
-  void BeginCall(const TenantLimits& limits) { ++tenants_[limits.tenant].calls; }
-  void EndCall(const TenantLimits& limits) { --tenants_[limits.tenant].calls; }
+  void BeginCall(const TenantLimits& limits, absl::Time now);
+  // Of one that began at `begun`.
+  void EndCall(const TenantLimits& limits, absl::Time begun, absl::Time now);
 
   // Whether a request of `cost` may be queued. One that is alone always may, as far as the queue is
   // concerned.
@@ -48,7 +52,8 @@ class TenantQuotas {
 
  private:
   struct Tenant {
-    int calls = 0;
+    std::multiset<absl::Time> calls;           // under way, by their begin
+    std::optional<absl::Duration> usual_call;  // as the last one took
     std::optional<TokenBucket> pixels, bytes;
   };
 

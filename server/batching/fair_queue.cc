@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <span>
 #include <utility>
 
 namespace upscaled::server {
@@ -16,6 +17,13 @@ constexpr size_t kMaxAbsentClients = 1024;
 SubmittedTile Head(const std::shared_ptr<Submission>& submission) {
   return {submission,
           submission->put_back.empty() ? submission->next : submission->put_back.back()};
+}
+
+double NextCost(const Flow& flow) { return static_cast<double>(Head(flow.queue.front()).cost()); }
+
+// What is given back, because it did not run after all, leads to no earlier time than the present.
+void ChargeOne(double& virtual_start, double charged, const VirtualTime& time) {
+  virtual_start = std::max(virtual_start + charged, std::min(virtual_start, time.now()));
 }
 
 }  // namespace
@@ -47,21 +55,24 @@ void FairQueue::PutBack(const SubmittedTile& tile) {
   Attach(flow);
 }
 
-bool FairQueue::HasWorkFor(const Device& device) const {
+bool FairQueue::HasWorkFor(const Device& device, Priority last) const {
   const auto runs = [&](const auto& due) {
     return due.second->queue.front()->executable->On(device) != nullptr;
   };
-  return std::ranges::any_of(orders_, [&](const Order& order) {
+  const auto orders = std::span(orders_).first(static_cast<size_t>(last) + 1);
+  return std::ranges::any_of(orders, [&](const Order& order) {
     return std::ranges::any_of(
         order.due, [&](const auto& due) { return std::ranges::any_of(due.second->flows, runs); });
   });
 }
 
-FairQueue::Batch FairQueue::Take(const Device& device, int streams, int64_t max_cost) {
+FairQueue::Batch FairQueue::Take(const Device& device, int streams, int64_t max_cost,
+                                 Priority last) {
   Batch batch;
   for (Order& order : orders_) {
     AdvanceTime(order);
     if (!batch.tiles.empty() || !batch.dropped.empty()) continue;
+    if (&order > &orders_[static_cast<size_t>(last)]) continue;
     // A stream's share of what is queued, so that all streams end at about the same time (guided
     // self-scheduling, Polychronopoulos and Kuck 1987).
     const bool background = &order == &orders_[static_cast<size_t>(Priority::kBackground)];
@@ -98,16 +109,21 @@ FairQueue::Batch FairQueue::TakeFrom(const Order& order, const Device& device, i
 }
 
 void FairQueue::AdvanceTime(Order& order) {
+  order.weight = 0;
   for (const auto& [due, client] : order.due) {
-    client->virtual_now = std::max(client->virtual_now, client->flows.begin()->first.first);
+    const auto& [last_due, last] = *client->flows.rbegin();
+    client->time.Advance(client->flows.begin()->first.first, last_due.first + NextCost(*last));
+    order.weight += client->weight;
   }
   if (!order.due.empty()) {
-    order.virtual_now = std::max(order.virtual_now, order.due.begin()->first.first);
+    const auto& [last_due, last] = *order.due.rbegin();
+    const double next = NextCost(*last->flows.begin()->second) / last->weight;
+    order.time.Advance(order.due.begin()->first.first, last_due.first + next);
   }
   const bool crowded = order.clients.size() > order.due.size() + kMaxAbsentClients;
   std::erase_if(order.clients, [&](const auto& entry) {
     const std::shared_ptr<Client>& client = entry.second;
-    return client.use_count() == 1 && (crowded || client->virtual_start <= order.virtual_now);
+    return client.use_count() == 1 && (crowded || client->virtual_start <= order.time.now());
   });
 }
 
@@ -205,18 +221,20 @@ void FairQueue::Enter(Flow& flow) {
   Client& client = *flow.client;
   client.weight = flow.payer.weight();
   if (client.flows.empty()) {
-    client.virtual_start = std::max(client.virtual_start, order.virtual_now);
+    client.virtual_start = std::max(client.virtual_start, order.time.now());
   }
-  if (flow.queue.empty()) flow.virtual_start = std::max(flow.virtual_start, client.virtual_now);
+  if (flow.queue.empty()) flow.virtual_start = std::max(flow.virtual_start, client.time.now());
 }
 
 void FairQueue::Charge(Flow& flow, int64_t cost) {
   if (flow.meter != nullptr) *flow.meter += cost;
   const auto charged = static_cast<double>(cost);
   Client& client = *flow.client;
-  flow.virtual_start = std::max(flow.virtual_start + charged, client.virtual_now);
-  client.virtual_start =
-      std::max(client.virtual_start + charged / client.weight, OrderOf(flow).virtual_now);
+  Order& order = OrderOf(flow);
+  ChargeOne(flow.virtual_start, charged, client.time);
+  client.time.Serve(charged / static_cast<double>(client.flows.size() + 1));
+  ChargeOne(client.virtual_start, charged / client.weight, order.time);
+  order.time.Serve(charged / std::max(order.weight, client.weight));
 }
 
 void FairQueue::Count(Submission& submission, int64_t tiles, int64_t cost) {

@@ -7,6 +7,7 @@
 // them as a whole: nothing here walks tiles but those that it hands out.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -48,12 +49,29 @@ struct Flow;
 // The service, in multiply-adds, at which something is due, and its number: the minimum goes first.
 using Due = std::pair<double, uint64_t>;
 
+// How far those who share something have come, in the service that each of them has had. It goes on
+// with what is served, divided by them, but not beyond what the last one has next: whoever comes
+// later than others goes behind them in the end, however many come.
+class VirtualTime {
+ public:
+  double now() const { return now_; }
+  void Serve(double each) { served_ += each; }
+  // `first`: when the first of them is due; `end`: when the last one will have had its next.
+  void Advance(double first, double end) {
+    now_ = std::clamp(now_ + std::exchange(served_, 0), first, end);
+  }
+
+ private:
+  double now_ = 0;
+  double served_ = 0;  // to each, by what is running
+};
+
 // One payer's requests in one queue.
 struct Client {
   uint64_t id = 0;
   double weight = 1;
   double virtual_start = 0;    // when its next tile is due among the clients
-  double virtual_now = 0;      // among its requests
+  VirtualTime time;            // of its requests
   std::map<Due, Flow*> flows;  // exactly those with queued tiles
 };
 
@@ -69,6 +87,7 @@ struct Flow {
   int device_class = -1;          // that it is bound to; -1: not yet
   DeviceChooser::Binding binding;
   RequestUsage usage;
+  absl::Time client_wait = absl::InfiniteFuture();  // since when its client is waited for
 
   // The queue's.
   std::shared_ptr<Client> client;  // null: has queued nothing there
@@ -94,11 +113,14 @@ class FairQueue {
   void Append(const std::shared_ptr<Submission>& submission);
   // A tile of a batch that did not run after all, before all others of its flow.
   void PutBack(const SubmittedTile& tile);
-  bool HasWorkFor(const Device& device) const;
+  // Of this or an earlier priority.
+  bool HasWorkFor(const Device& device, Priority last = Priority::kBackground) const;
   // The tiles of up to `max_cost` that are due for the device (a larger one comes alone), and no
-  // more than one stream's share when there are `streams`. Background tiles come one by one, so
-  // that what is submitted meanwhile waits for one alone. They count as running until Ended.
-  Batch Take(const Device& device, int streams, int64_t max_cost);
+  // more than one stream's share when there are `streams`; of no later priority than `last`.
+  // Background tiles come one by one, so that what is submitted meanwhile waits for one alone. They
+  // count as running until Ended.
+  Batch Take(const Device& device, int streams, int64_t max_cost,
+             Priority last = Priority::kBackground);
   void Ended(const Batch& batch) { load_.running_tiles -= std::ssize(batch.tiles); }
   // Takes out what is queued, and adds it to `removed`.
   void Remove(Submission& submission, std::vector<SubmittedTile>& removed);
@@ -113,7 +135,8 @@ class FairQueue {
   struct Order {
     std::map<std::string, std::shared_ptr<Client>> clients;  // by name
     std::map<Due, Client*> due;                              // exactly those with queued tiles
-    double virtual_now = 0;
+    VirtualTime time;
+    double weight = 0;  // of those who were due at the last Take
     int64_t queued_tiles = 0;
   };
 
@@ -134,7 +157,7 @@ class FairQueue {
   void Leave(Submission& submission);
 
   Batch TakeFrom(const Order& order, const Device& device, int64_t max_tiles, int64_t max_cost);
-  // The time of all clients is that of those who are due first.
+  // To that of the Take that begins.
   static void AdvanceTime(Order& order);
   void TakeTile(Flow& flow, const Device& device, Batch& batch);
 

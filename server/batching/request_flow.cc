@@ -17,6 +17,10 @@ void RequestFlow::Submit(std::shared_ptr<const Executable> executable, std::vect
   scheduler_.Submit(flow_, *executable, std::move(tiles), cancellation, std::move(done));
 }
 
+void RequestFlow::ExpectTiles(bool more) { scheduler_.ExpectTiles(*flow_, more); }
+
+void RequestFlow::NoteClientWait(bool waits) { scheduler_.NoteClientWait(*flow_, waits); }
+
 int RequestFlow::concurrency() const { return scheduler_.concurrency(); }
 
 RequestUsage RequestFlow::usage() const { return scheduler_.UsageOf(*flow_); }

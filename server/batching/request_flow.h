@@ -33,6 +33,21 @@ class RequestFlow final : public TileExecutor {
   void Submit(std::shared_ptr<const Executable> executable, std::vector<TileTask> tiles,
               Cancellation* cancellation, TileDone done) override;
 
+  // From now on the request, if it is interactive, has tiles to come, or has none: background work
+  // of its devices waits for them (see README).
+  void ExpectTiles(bool more);
+  // A time in which the request waits for its client, and background work not long for it.
+  class ClientWait {
+   public:
+    explicit ClientWait(RequestFlow& flow) : flow_(flow) { flow_.NoteClientWait(true); }
+    ~ClientWait() { flow_.NoteClientWait(false); }
+    ClientWait(const ClientWait&) = delete;
+    ClientWait& operator=(const ClientWait&) = delete;
+
+   private:
+    RequestFlow& flow_;
+  };
+
   int concurrency() const override;  // streams of all devices
   RequestUsage usage() const;
 
@@ -40,6 +55,7 @@ class RequestFlow final : public TileExecutor {
   friend class TileScheduler;
   RequestFlow(TileScheduler& scheduler, std::shared_ptr<Flow> flow)
       : scheduler_(scheduler), flow_(std::move(flow)) {}
+  void NoteClientWait(bool waits);
 
   TileScheduler& scheduler_;
   std::shared_ptr<Flow> flow_;  // null: moved from

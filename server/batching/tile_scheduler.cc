@@ -16,6 +16,8 @@ namespace upscaled::server {
 namespace {
 
 constexpr absl::Duration kMemoryRetryDelay = absl::Seconds(1);
+// The end of a client's wait, until which background work is held back, is looked for as often.
+constexpr absl::Duration kHoldCheck = absl::Milliseconds(10);
 
 // Notes that a device has failed on the tile; whether one had before.
 bool FailedBefore(const SubmittedTile& tile) {
@@ -115,7 +117,9 @@ absl::Status TileScheduler::Enqueue(const std::shared_ptr<Flow>& flow, const Exe
   if (!Bind(*flow)) return quarantine_.NoDeviceError();
   if (absl::Status cancelled = submission->cancel_status(); !cancelled.ok()) return cancelled;
   submission->flow = flow;
-  classes_[flow->device_class].queue.Append(submission);
+  DeviceClass& device_class = classes_[flow->device_class];
+  if (device_class.queue.load().queued_tiles == 0) device_class.backlogged_since = clock_.Now();
+  device_class.queue.Append(submission);
   return absl::OkStatus();
 }
 
@@ -127,6 +131,29 @@ RequestUsage TileScheduler::UsageOf(const Flow& flow) const {
 void TileScheduler::Close(Flow& flow) {
   absl::MutexLock lock(&mutex_);
   flow.binding.Release();
+  expected_.erase(&flow);
+}
+
+void TileScheduler::ExpectTiles(const Flow& flow, bool more) {
+  if (flow.payer.priority() != Priority::kInteractive) return;
+  absl::MutexLock lock(&mutex_);
+  if (more) {
+    expected_.insert(&flow);
+  } else {
+    expected_.erase(&flow);
+  }
+}
+
+void TileScheduler::NoteClientWait(Flow& flow, bool waits) {
+  absl::MutexLock lock(&mutex_);
+  flow.client_wait = waits ? clock_.Now() : absl::InfiniteFuture();
+}
+
+bool TileScheduler::HoldsBack(int device_class) const {
+  const absl::Time now = clock_.Now();
+  return std::ranges::any_of(expected_, [&](const Flow* flow) {
+    return flow->device_class == device_class && now - flow->client_wait < options_.max_client_wait;
+  });
 }
 
 int TileScheduler::StreamCount(int device_class) const {
@@ -175,6 +202,8 @@ std::vector<DeviceClassWork> TileScheduler::work() const {
     const TileLoad& load = classes_[i].queue.load();
     work.push_back({.queued_cost = load.queued_cost,
                     .idle = load.queued_tiles + load.running_tiles == 0,
+                    .backlogged = load.queued_tiles == 0 ? absl::ZeroDuration()
+                                                         : now - classes_[i].backlogged_since,
                     .speed = classes_[i].speed,
                     .stream_speed = classes_[i].stream_speeds.OfAll(now),
                     .streams = StreamCountLocked(static_cast<int>(i))});
@@ -218,6 +247,22 @@ void TileScheduler::Stop(absl::Status reason) {
   workers_.clear();
 }
 
+Priority TileScheduler::AwaitWork(int slot, const std::shared_ptr<Device>& device) {
+  const auto awake = [&](Priority last) ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    return !stop_reason_.ok() || slots_[slot] != device ||
+           (device != nullptr && classes_[device->device_class()].queue.HasWorkFor(*device, last));
+  };
+  const auto any = [&]()
+                       ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return awake(Priority::kBackground); };
+  const auto no_background = [&]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    return expected_.empty() || awake(Priority::kInteractive);
+  };
+  mutex_.Await(absl::Condition(&any));
+  if (device == nullptr || !HoldsBack(device->device_class())) return Priority::kBackground;
+  mutex_.AwaitWithTimeout(absl::Condition(&no_background), kHoldCheck);
+  return Priority::kInteractive;
+}
+
 void TileScheduler::RunWorker(int slot) {
   std::shared_ptr<Device> device;
   std::unique_ptr<Stream> stream;  // the device's
@@ -226,18 +271,14 @@ void TileScheduler::RunWorker(int slot) {
     std::shared_ptr<Device> now;
     {
       absl::MutexLock lock(&mutex_);
-      const auto awake = [&]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-        return !stop_reason_.ok() || slots_[slot] != device ||
-               (device != nullptr && classes_[device->device_class()].queue.HasWorkFor(*device));
-      };
-      mutex_.Await(absl::Condition(&awake));
+      const Priority last = AwaitWork(slot, device);
       if (!stop_reason_.ok()) return;
       now = slots_[slot];
       if (now == device) {
         DeviceClass& own = classes_[device->device_class()];
         own.speed.Record(clock_.Now(), own.queue.load().running_tiles > 0, 0);
         const int streams = StreamCountLocked(device->device_class());
-        batch = own.queue.Take(*device, streams, MaxBatchCost(own, streams));
+        batch = own.queue.Take(*device, streams, MaxBatchCost(own, streams), last);
       }
     }
     if (now != device) {

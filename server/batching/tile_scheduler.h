@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <thread>
@@ -41,6 +42,8 @@ struct TileSchedulerOptions {
   // more does not make a large device faster. The time is at the device class's speed of late.
   int64_t max_batch_cost = 30'000'000'000;
   absl::Duration max_batch_time = absl::Milliseconds(50);
+  // How long background work waits for the client of an image with tiles to come.
+  absl::Duration max_client_wait = absl::Milliseconds(50);
 };
 
 // Thread safe. A drain waits for the requests, not for the scheduler (see admission).
@@ -81,6 +84,7 @@ class TileScheduler {
     FairQueue queue;
     ThroughputMeter speed;  // of all its streams
     StreamSpeeds stream_speeds;
+    absl::Time backlogged_since;  // while tiles are queued
   };
 
   void Adopt(Flow& flow, DeviceChooser::Choice choice) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -88,6 +92,8 @@ class TileScheduler {
               std::vector<TileTask> tiles, Cancellation* cancellation, TileExecutor::TileDone done)
       ABSL_LOCKS_EXCLUDED(mutex_);
   RequestUsage UsageOf(const Flow& flow) const ABSL_LOCKS_EXCLUDED(mutex_);
+  void ExpectTiles(const Flow& flow, bool more) ABSL_LOCKS_EXCLUDED(mutex_);
+  void NoteClientWait(Flow& flow, bool waits) ABSL_LOCKS_EXCLUDED(mutex_);
   void Close(Flow& flow) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Queues the tiles of `submission`, which are of `executable`, or says why not.
@@ -103,6 +109,12 @@ class TileScheduler {
   // Takes over what the quarantine says of the device's slot, and moves what is queued for its
   // class where that is necessary. Returns the tiles that no device is left for.
   std::vector<SubmittedTile> UpdateSlot(const Device& device) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether background work of a device class waits for tiles to come of others.
+  bool HoldsBack(int device_class) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  // Waits until the stream of a slot may have something to do: another device than this, or tiles.
+  // The latest priority whose tiles it may run.
+  Priority AwaitWork(int slot, const std::shared_ptr<Device>& device)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The maximum cost of what one of the class's streams runs at a time.
   int64_t MaxBatchCost(const DeviceClass& device_class, int streams) const;
   int StreamCountLocked(int device_class) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
@@ -123,6 +135,7 @@ class TileScheduler {
   // The device that the workers of each slot run on; null: it has failed.
   DeviceList slots_ ABSL_GUARDED_BY(mutex_);
   std::vector<DeviceClass> classes_ ABSL_GUARDED_BY(mutex_);
+  std::set<const Flow*> expected_ ABSL_GUARDED_BY(mutex_);  // interactive ones with tiles to come
   uint64_t last_flow_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status stop_reason_ ABSL_GUARDED_BY(mutex_);  // not OK: stopped
 };

@@ -23,6 +23,7 @@ namespace upscaled::server {
 struct DeviceClassWork {
   int64_t queued_cost = 0;       // multiply-adds
   bool idle = true;              // nothing is queued or running
+  absl::Duration backlogged;     // for which tiles have been queued without a break
   ThroughputMeter speed;         // of all that work
   ThroughputMeter stream_speed;  // of one stream
   int streams = 0;               // of the devices that work

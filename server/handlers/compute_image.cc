@@ -14,6 +14,7 @@
 #include "engine/pipeline/dihedral.h"
 #include "engine/pipeline/transcode.h"
 #include "server/base/error.h"
+#include "server/handlers/client_waits.h"
 #include "server/handlers/convert.h"
 #include "server/handlers/deadline_check.h"
 #include "server/handlers/engine_limits.h"
@@ -54,9 +55,11 @@ class ImageComputation {
 
   absl::StatusOr<ComputedImage> Run() {
     context_.record.model = model_.card->name;
+    ClientSource input(job_.input, flow_);
+    ClientSink output(job_.output, flow_);
     TranscodeRequest request{
-        .input = job_.input,
-        .output = job_.output,
+        .input = input,
+        .output = output,
         .executor = flow_,
         .cancellation = &context_.cancellation,
         .limits = ToDecodeLimits(environment_.admission.limits()),
@@ -117,6 +120,8 @@ class ImageComputation {
     announcement.set_tiles(plan.upscale.tile_count);
     if (forecast_.has_value()) *announcement.mutable_estimate() = ToProto(forecast_->total());
     if (job_.name_for) announcement.set_etag(job_.name_for(Arithmetic()));
+    if (!passes_.empty()) flow_.ExpectTiles(true);
+    const RequestFlow::ClientWait wait(flow_);
     RETURN_IF_ERROR(job_.on_header(announcement));
     return plan;
   }
@@ -131,7 +136,8 @@ class ImageComputation {
                        .cost = network_cost_,
                        .codec = absl::Nanoseconds((cost_ - network_cost_) / kCostPerNanosecond),
                        .tiles = tiles,
-                       .cost_ahead = context_.reservation.CostAhead()});
+                       .cost_ahead = context_.reservation.CostAhead(),
+                       .cost_ahead_if_lasting = context_.reservation.CostAhead(/*lasts=*/true)});
     if (!forecast_.has_value()) return absl::OkStatus();
     const absl::Time now = environment_.clock.Now();
     context_.record.forecast = now - context_.start + forecast_->total();
@@ -222,6 +228,7 @@ class ImageComputation {
     const double share = static_cast<double>(done) / static_cast<double>(total);
     context_.reservation.ReportProgress(
         static_cast<int64_t>(share * static_cast<double>(network_cost_)));
+    if (done == total) flow_.ExpectTiles(false);
     if (job_.on_progress) job_.on_progress(done, total);
   }
 

@@ -32,12 +32,18 @@ std::optional<Forecast> ForecastImage(std::span<const DeviceClassWork> classes,
   double speed = 0;  // of all devices, which share what is ahead
   for (const DeviceClassWork& device_class : classes) speed += SpeedOf(device_class);
 
+  const absl::Duration ahead =
+      absl::Seconds(kPassing * static_cast<double>(image.cost_ahead) / speed);
+  // Later requests pass all of its tiles but the first. A load that has lasted so long is expected
+  // to last as long again.
+  const auto to_come = static_cast<double>(image.cost_ahead_if_lasting - image.cost_ahead);
+  const double passed = 1 - 1 / static_cast<double>(image.tiles);
+  const absl::Duration passing = std::min(absl::Seconds(to_come * passed / speed), own.backlogged);
   const absl::Duration networks =
       absl::Seconds(static_cast<double>(image.cost) / image.stream_speed);
   return Forecast{
       // Idle devices wait for what is admitted: its clients are slow, and hold nobody up.
-      .ahead = own.idle ? absl::ZeroDuration()
-                        : absl::Seconds(kPassing * static_cast<double>(image.cost_ahead) / speed),
+      .ahead = own.idle ? absl::ZeroDuration() : ahead + passing,
       .alone = (networks + image.codec) / std::min<int64_t>(own.streams, image.tiles)};
 }
 

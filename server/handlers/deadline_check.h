@@ -14,12 +14,13 @@ namespace upscaled::server {
 
 // Costs are multiply-adds.
 struct ImageWork {
-  int device_class = 0;     // that is to compute it
-  double stream_speed = 0;  // of its networks: multiply-adds a second of one stream
-  int64_t cost = 0;         // of its networks
-  absl::Duration codec;     // of a core, beside them
-  int64_t tiles = 1;        // that may be computed at the same time
-  int64_t cost_ahead = 0;   // of others, until it is computed
+  int device_class = 0;               // that is to compute it
+  double stream_speed = 0;            // of its networks: multiply-adds a second of one stream
+  int64_t cost = 0;                   // of its networks
+  absl::Duration codec;               // of a core, beside them
+  int64_t tiles = 1;                  // that may be computed at the same time
+  int64_t cost_ahead = 0;             // of others, until it is computed
+  int64_t cost_ahead_if_lasting = 0;  // the same while what ends is followed by its like
 };
 
 struct Forecast {

@@ -65,7 +65,10 @@ absl::StatusOr<ComputedImage> Compute(const FlightComputation& computation,
       .on_header =
           [&](const pb::UpscaleImageHeader& header) {
             announced = header;
-            flight.Announce(header.SerializeAsString());
+            flight.Announce(header.SerializeAsString(),
+                            header.has_estimate()
+                                ? computation.environment.clock.Now() + FromProto(header.estimate())
+                                : absl::InfinitePast());
             return absl::OkStatus();
           },
       .on_progress = [&](int64_t done, int64_t total) { flight.ReportProgress(done, total); },

@@ -10,6 +10,7 @@
 #include "engine/image/memory_io.h"
 #include "server/base/error.h"
 #include "server/handlers/convert.h"
+#include "server/handlers/deadline_check.h"
 #include "server/handlers/engine_limits.h"
 #include "server/handlers/flight_computation.h"
 #include "server/handlers/held_source.h"
@@ -255,7 +256,7 @@ class SharedImageJob {
       if (news.header.has_value()) {
         pb::UpscaleImageHeader header;
         if (!header.ParseFromString(*news.header)) return absl::InternalError("no header");
-        if (!from_start) header.clear_estimate();  // which was made some time ago
+        if (!from_start) RETURN_IF_ERROR(CheckTime(news.forecast_end, header));
         RETURN_IF_ERROR(Announce(std::move(header)));
       }
       if (news.progress.has_value() && job_.on_progress) {
@@ -268,6 +269,19 @@ class SharedImageJob {
       if (news.left_behind) return Delivery{.left_behind = true};
       if (news.end.has_value()) return Delivery{.end = *std::move(news.end)};
     }
+  }
+
+  // Whether a computation that was begun some time ago can end before the call's deadline, and how
+  // long that takes from now on.
+  absl::Status CheckTime(absl::Time forecast_end, pb::UpscaleImageHeader& header) const {
+    const absl::Time now = environment_.clock.Now();
+    if (forecast_end <= now) {  // it is late, or nobody knows
+      header.clear_estimate();
+      return absl::OkStatus();
+    }
+    *header.mutable_estimate() = ToProto(forecast_end - now);
+    context_.record.forecast = forecast_end - context_.start;
+    return CheckDeadline({.alone = forecast_end - now}, context_.deadline - now);
   }
 
   // The part of a computation that falls to this call.

@@ -271,7 +271,8 @@ class TilesRun {
                        .cost = job.cost,
                        .tiles = CeilDiv(size.width, job.part_size.width) *
                                 CeilDiv(size.height, job.part_size.height),
-                       .cost_ahead = job.reservation.CostAhead()});
+                       .cost_ahead = job.reservation.CostAhead(),
+                       .cost_ahead_if_lasting = job.reservation.CostAhead(/*lasts=*/true)});
     if (!forecast.has_value()) return absl::OkStatus();
     return CheckDeadline(*forecast, context_.deadline - environment_.clock.Now(), "tile");
   }

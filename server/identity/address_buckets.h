@@ -26,6 +26,11 @@ class AddressBuckets {
     absl::MutexLock lock(&mutex_);
     return BucketOf(address).Take(clock_.Now());
   }
+  // Until there is one; zero: there is.
+  absl::Duration TimeToNext(std::string_view address) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return BucketOf(address).TimeToToken(clock_.Now());
+  }
   // Gives back what was taken.
   void Return(std::string_view address) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);

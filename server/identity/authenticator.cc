@@ -1,5 +1,6 @@
 #include "server/identity/authenticator.h"
 
+#include <algorithm>
 #include <iterator>
 #include <optional>
 #include <utility>
@@ -15,7 +16,6 @@ namespace {
 
 // Rate of one address: a person who mistypes sees what is wrong, a program that guesses is slowed.
 constexpr Rate kWrongKeys = {.per_second = 0.2, .burst = 10};
-constexpr absl::Duration kRetryDelay = absl::Seconds(5);  // until the bucket has the next token
 // A signature takes some 50 us to look at, of whoever sends one. Many more than wrong keys, since
 // right tokens are stopped, too, until they are known.
 constexpr Rate kWrongTokens = {.per_second = 10, .burst = 50};
@@ -134,7 +134,11 @@ Authorization Authenticator::Deny(const DeniedCaller& caller) const {
       caller.denial != Denial::kNoKey && caller.denial != Denial::kUnknownCertificate;
   if (guessed && (caller.denial == Denial::kWrongKeys || !wrong_keys_.Take(caller.address))) {
     on_denied_({Denial::kWrongKeys, caller.address, caller.key, caller.why});
-    return {MakeOverloaded("too many wrong API keys or tokens from this address", kRetryDelay)};
+    AddressBuckets& bucket = caller.denial == Denial::kWrongKeys ? wrong_tokens_ : wrong_keys_;
+    const absl::Duration delay =
+        std::max(absl::Ceil(bucket.TimeToNext(caller.address), absl::Milliseconds(1)),
+                 absl::Milliseconds(1));
+    return {MakeOverloaded("too many wrong API keys or tokens from this address", delay)};
   }
   on_denied_(caller);
   return {Unauthenticated(guessed ? "the API key or token is not valid"

@@ -25,6 +25,12 @@ class TokenBucket {
     return true;
   }
 
+  // Until there is a token; zero: there is one.
+  absl::Duration TimeToToken(absl::Time now) {
+    Refill(now);
+    return tokens_ >= 1 ? absl::ZeroDuration() : absl::Seconds((1 - tokens_) / rate_.per_second);
+  }
+
   // Takes tokens whether they are there or not: what is lacking is a debt.
   void Spend(double tokens, absl::Time now) {
     Refill(now);

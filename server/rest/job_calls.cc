@@ -36,7 +36,7 @@ absl::StatusOr<std::string> TypeOf(const ResultFile& file) {
   std::array<uint8_t, kSignatureBytes> bytes;
   ASSIGN_OR_RETURN(const size_t count, file.ReadAt(0, bytes));
   const std::optional<ImageFormat> format = RecognizeFormat(std::span(bytes).first(count));
-  return std::string(MediaType(format ? ToProto(*format) : upscale::v1::IMAGE_FORMAT_UNSPECIFIED));
+  return std::string(format.has_value() ? FormatMediaType(*format) : "application/octet-stream");
 }
 
 }  // namespace

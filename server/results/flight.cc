@@ -23,9 +23,10 @@ void Flight::SetReadBack(ReadBack read_back) {
   read_back_ = std::move(read_back);
 }
 
-void Flight::Announce(std::string header) {
+void Flight::Announce(std::string header, absl::Time forecast_end) {
   absl::MutexLock lock(&mutex_);
   header_ = std::move(header);
+  forecast_end_ = forecast_end;
   changed_.SignalAll();
 }
 
@@ -117,7 +118,10 @@ Flight::Bill Flight::Leave(const Waiter& waiter) {
 }
 
 bool Flight::Tell(Waiter& waiter, News& news) const {
-  if (header_.has_value() && !std::exchange(waiter.knows_header_, true)) news.header = header_;
+  if (header_.has_value() && !std::exchange(waiter.knows_header_, true)) {
+    news.header = header_;
+    news.forecast_end = forecast_end_;
+  }
   if (progress_ != waiter.progress_) news.progress = waiter.progress_ = progress_;
   const int64_t position = waiter.position_;
   if (position < KeptFrom()) {

@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "engine/base/cancellation.h"
 #include "server/base/payer.h"
 #include "server/base/request_record.h"
@@ -51,8 +52,10 @@ class Flight : public std::enable_shared_from_this<Flight> {
   Cancellation& cancellation() { return cancellation_; }
   // Whatever was appended can be read there from now on.
   void SetReadBack(ReadBack read_back) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Once, before the first byte.
-  void Announce(std::string header) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Once, before the first byte. `forecast_end` is when the computation is expected to end;
+  // infinitely early: nobody knows.
+  void Announce(std::string header, absl::Time forecast_end = absl::InfinitePast())
+      ABSL_LOCKS_EXCLUDED(mutex_);
   void ReportProgress(int64_t done, int64_t total) ABSL_LOCKS_EXCLUDED(mutex_);
   // The next kBlockBytes of the result; the last block may have fewer. Waits until there is room;
   // the cancellation's reason when it has come to that.
@@ -76,6 +79,7 @@ class Flight : public std::enable_shared_from_this<Flight> {
   // One or several of these; what was told is not told again.
   struct News {
     std::optional<std::string> header;
+    absl::Time forecast_end = absl::InfinitePast();  // with the header
     std::optional<Progress> progress;
     Block block;             // null: none
     std::string_view bytes;  // the part of `block` that the waiter lacks
@@ -141,6 +145,7 @@ class Flight : public std::enable_shared_from_this<Flight> {
   mutable absl::Mutex mutex_;
   absl::CondVar changed_;
   std::optional<std::string> header_ ABSL_GUARDED_BY(mutex_);
+  absl::Time forecast_end_ ABSL_GUARDED_BY(mutex_);
   Progress progress_ ABSL_GUARDED_BY(mutex_);
   std::deque<Block> blocks_ ABSL_GUARDED_BY(mutex_);  // the last ones
   int64_t dropped_ ABSL_GUARDED_BY(mutex_) = 0;       // blocks before those

@@ -15,13 +15,15 @@ SHADES = ((1, "."), (2, ":"), (4, "+"), (8, "#"), (16, "@"))  # calls in a cell
 
 
 def read(path):
-    """(forecast_ms, total_ms, whether it ended in time) of each call."""
-    calls = []
-    for line in pathlib.Path(path).read_text().splitlines():
-        call = json.loads(line)
-        if "forecast_ms" in call and call["code"] in ("OK", "DEADLINE_EXCEEDED"):
-            calls.append((call["forecast_ms"], call["total_ms"], call["code"] == "OK"))
-    return calls
+    """The audit lines of calls that were admitted and ended, or were given up at their deadline."""
+    calls = map(json.loads, pathlib.Path(path).read_text().splitlines())
+    return [call for call in calls if call["code"] in ("OK", "DEADLINE_EXCEEDED")]
+
+
+def complaints(path):
+    """Of calls that were given up without an estimate."""
+    late = [call for call in read(path) if call["code"] != "OK" and "forecast_ms" not in call]
+    return [f"{len(late)} calls were given up for want of an estimate, the first is {late[0]}"] if late else []
 
 
 def quantile(values, share):
@@ -76,8 +78,10 @@ def plot(calls):
 
 
 def report(path):
-    calls = read(path)
-    return f"{table(calls)}\n\n{plot(calls)}" if calls else "no call had a forecast"
+    admitted = read(path)
+    calls = [(call["forecast_ms"], call["total_ms"], call["code"] == "OK") for call in admitted if "forecast_ms" in call]
+    none = f"{len(admitted) - len(calls)} of {len(admitted)} admitted calls had no forecast"
+    return f"{table(calls)}\n\n{plot(calls)}\n{none}" if calls else none
 
 
 if __name__ == "__main__":

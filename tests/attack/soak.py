@@ -6,10 +6,8 @@ of its usual time), nothing leaked (descriptors, threads, resident memory), and 
 """
 import argparse
 import collections
-import json
 import random
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -17,6 +15,7 @@ import time
 import forecasts
 import harness
 import messages
+import tenants
 import wire
 
 GAUGES = ("upscaled_requests_in_flight", "upscaled_queue_tiles", "upscaled_queue_pixels")
@@ -39,16 +38,6 @@ SHARE_TILES = 32  # of a call under way: an address has work queued while the cl
 MAX_SHARE = 4  # of another's: what clients are late with goes to those who are not; by calls it would be 10
 LATENCY_PAUSE_S = 0.1  # between two calls of a client
 MAX_P99_RATIO = 1.3
-QUOTA_PIXELS_PER_S = 200_000  # of the greedy tenant, a tenth of what two cores compute
-GREEDY_SIDE_PX, MODEST_SIDE_PX = 128, 512
-GREEDY_CALLS = 8  # at a time: refusals come at once
-GREEDY_CALLS_PER_S = 10 * QUOTA_PIXELS_PER_S / GREEDY_SIDE_PX**2
-DEADLINE_SIDE_PX = 128
-DEADLINE_MODELS = ("general-2x", "general-2x", "fast-2x")
-DEADLINE_CALLS_PER_S = 300  # about twice what two cores compute
-DEADLINE_CONNECTIONS = 8
-DEADLINES_S = (0.05, 1.0)  # from and to
-MIN_IN_TIME = 0.95
 
 
 def random_call(connection, image):
@@ -197,113 +186,6 @@ def latency(target):
         target.complain(f"p99 of the others rose from {p99_s[0]:.3f} s to {p99_s[1]:.3f} s")
 
 
-class GreedyTenant:
-    """Calls at ten times its quota, whatever the server says to it."""
-
-    def __init__(self, target):
-        self.target = target
-        self.connection = target.connect()
-        self.extra = (("x-api-key", target.server.keys["greedy"]),)
-        self.image = messages.png(GREEDY_SIDE_PX, GREEDY_SIDE_PX)
-
-    def call(self):
-        self.connection.poll()
-        if len(self.connection.answers) < GREEDY_CALLS:
-            self.connection.open(wire.UNARY, messages.unary(messages.distinct(self.image)), end=True, extra=self.extra)
-        for stream in [stream for stream, answer in self.connection.answers.items() if answer.ended]:
-            answer = self.connection.answers.pop(stream)
-            self.target.count("done" if answer.status == 0 else "refused")
-            if answer.status and "tenant.pixels_per_second" not in answer.headers.get("grpc-message", ""):
-                self.target.complain(f"a refusal says {answer.headers.get('grpc-message')}")
-            if answer.status and int(answer.headers.get("grpc-retry-pushback-ms", 0)) <= 0:
-                self.target.complain("a refusal does not say when to come back")
-
-
-def quota(target):
-    """A tenant within its quota alone, then beside one that calls at ten times its own."""
-    modest = harness.Victim(
-        harness.GrpcCall(target.server, key=target.server.keys["modest"], side_px=MODEST_SIDE_PX), LATENCY_PAUSE_S)
-    greedy = GreedyTenant(target)
-    time.sleep(1)
-    modest.take()
-    time.sleep(target.seconds / 2)
-    alone_s, error = modest.take()
-    target.seconds /= 2
-    for _ in target.paced(GREEDY_CALLS_PER_S):
-        greedy.call()
-    beside_s, error_beside = modest.take()
-    modest.stop()
-    target.counts |= {"alone p99 ms": round(1000 * p99(alone_s)), "beside p99 ms": round(1000 * p99(beside_s)),
-                      "calls alone": len(alone_s), "beside": len(beside_s)}
-    if error or error_beside:
-        target.complain(f"the modest tenant's calls failed: {error or error_beside}")
-    if not target.counts.get("refused"):
-        target.complain("the greedy tenant was never refused")
-    if p99(beside_s) > MAX_P99_RATIO * p99(alone_s):
-        target.complain(f"the modest tenant's p99 rose from {p99(alone_s):.3f} s to {p99(beside_s):.3f} s")
-
-
-def ended(server, labels):
-    """Finished calls of the unary method."""
-    return sum(value for name, value in server.metrics().items()
-               if name.startswith("upscaled_requests_total{") and all(label in name for label in labels))
-
-
-def deadlines(target):
-    """More calls than can be computed, with random deadlines: what is admitted ends in time."""
-    image = messages.png(DEADLINE_SIDE_PX, DEADLINE_SIDE_PX)
-    connections = [target.connect() for _ in range(DEADLINE_CONNECTIONS)]
-    late = ['code="DEADLINE_EXCEEDED"']
-    late_before = ended(target.server, late)
-    for _ in target.paced(DEADLINE_CALLS_PER_S):
-        connection = random.choice(connections)
-        timeout_ms = round(1000 * random.uniform(*DEADLINES_S))
-        call = messages.unary(messages.distinct(image), model=random.choice(DEADLINE_MODELS))
-        connection.open(wire.UNARY, call, end=True, extra=(("grpc-timeout", f"{timeout_ms}m"),))
-        target.count("calls")
-        for connection in connections:
-            take_ends(target, connection)
-    wait_s = time.monotonic() + 2 * DEADLINES_S[1]
-    while time.monotonic() < wait_s:
-        for connection in connections:
-            take_ends(target, connection)
-        time.sleep(0.01)
-    missed = ended(target.server, late) - late_before
-    in_time = target.counts.get("in time", 0)
-    target.counts |= {"late": round(missed), "share in time": round(in_time / max(1, in_time + missed), 4)}
-    if target.counts["share in time"] < MIN_IN_TIME:
-        target.complain(f"{missed:.0f} of {in_time + missed:.0f} admitted calls were late")
-    if not target.counts.get("refused for their deadline"):
-        target.complain("there was no overload")
-
-
-def take_ends(target, connection):
-    connection.poll()
-    for stream in [stream for stream, answer in connection.answers.items() if answer.ended]:
-        answer = connection.answers.pop(stream)
-        message = answer.headers.get("grpc-message", "")
-        if answer.status == 0:
-            target.count("in time")
-        elif "the image would take" in message:
-            target.count("refused for their deadline")
-        elif answer.status == 8:
-            target.count("refused otherwise")
-
-
-def write_keys(binary, folder):
-    """A file of keys for two tenants, and the keys by tenant."""
-    keys, entries = {}, []
-    for tenant in ("modest", "greedy"):
-        command = [binary, "keys", "new", "--name", tenant, "--tenant", tenant, "--role", "upscale"]
-        made = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        keys[tenant], entry = made.split(maxsplit=1)
-        entries.append(json.loads(entry))
-    tenants = {"greedy": {"pixels_per_second": QUOTA_PIXELS_PER_S}}
-    with open(f"{folder}/keys.json", "w", encoding="utf-8") as file:
-        json.dump({"keys": entries, "tenants": tenants}, file)
-    return keys
-
-
 def settle(server, before):
     """Waits until the counters are back; complains of what is not."""
     deadline = time.monotonic() + SETTLE_S
@@ -322,7 +204,7 @@ def settle(server, before):
 
 
 def load(part, server, seconds):
-    attacker = harness.Attacker(part, server, seconds, 0 if part in (latency, quota, deadlines) else harness.ATTACKER_NICE)
+    attacker = harness.Attacker(part, server, seconds, 0 if part in BY_HAND else harness.ATTACKER_NICE)
     try:
         return attacker.wait()
     finally:
@@ -331,13 +213,13 @@ def load(part, server, seconds):
 
 def run(part, binary, seconds):
     """One part against a server of its own. Returns counts and complaints."""
-    flags = [f"--memory-budget={MEMORY_BUDGET}", f"--max-concurrent-requests={400 if part is deadlines else 100}"]
+    flags = [f"--memory-budget={MEMORY_BUDGET}", f"--max-concurrent-requests={400 if part is tenants.deadlines else 100}"]
     folder = tempfile.TemporaryDirectory()
     keys = {}
-    if part is quota:
-        keys = write_keys(binary, folder.name)
+    if part.__name__ in tenants.TENANTS:
+        keys = tenants.write_keys(binary, folder.name, tenants.TENANTS[part.__name__])
         flags.append(f"--auth-keys={folder.name}/keys.json")
-    if part is deadlines:
+    if part is tenants.deadlines:
         flags.append(f"--audit-log={folder.name}/audit")
     server = harness.Server(binary, flags, tls=part is rotation)
     server.keys = keys
@@ -351,7 +233,7 @@ def run(part, binary, seconds):
         counts, complaints = load(part, server, seconds)
         taken, error = victim.take()
         victim.stop()
-        if part not in (share, latency, quota) and max(taken) > usual_s + harness.MAX_DELAY_S or error:
+        if part not in (share, latency, tenants.quota, tenants.retries) and max(taken) > usual_s + harness.MAX_DELAY_S or error:
             complaints.append(f"the victim's longest call took {max(taken):.2f} s: {error or 'no error'}")
         complaints += settle(server, before)
         grown = server.status("VmRSS") - resident
@@ -361,8 +243,9 @@ def run(part, binary, seconds):
         exit_s, code = server.terminate()
         if code != 0:
             complaints.append(f"exit code {code} after {exit_s:.1f} s")
-        if part is deadlines:
+        if part is tenants.deadlines:
             print(forecasts.report(f"{folder.name}/audit"))
+            complaints += forecasts.complaints(f"{folder.name}/audit")
     finally:
         victim.stop()
         server.close()
@@ -370,7 +253,8 @@ def run(part, binary, seconds):
     return counts, complaints
 
 
-PARTS = (cancels, drops, rotation, share, latency, quota, deadlines)
+BY_HAND = (latency, tenants.quota, tenants.background, tenants.retries, tenants.deadlines)
+PARTS = (cancels, drops, rotation, share) + BY_HAND
 
 
 def main():

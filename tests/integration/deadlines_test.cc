@@ -1,5 +1,6 @@
 // Calls whose deadline cannot be met are refused with what they would take, over both interfaces.
 #include <cstring>
+#include <future>
 #include <initializer_list>
 #include <string>
 #include <utility>
@@ -115,6 +116,25 @@ TEST_F(DeadlinesTest, SaysWhenAsMuchTimeWouldDo) {
             200);
   context.TryCancel();
   stream->Finish();
+}
+
+// An equal call takes part in a computation, and may have less time than the one that began it.
+TEST_F(DeadlinesTest, RefusesToShareAComputationThatTakesTooLong) {
+  ComputeOne();
+  server_.gate().Close();
+  auto first =
+      std::async(std::launch::async, [&] { return Call(large_, absl::InfiniteDuration()); });
+  server_.gate().AwaitWaiting(1);
+  const Outcome refused = Call(large_, absl::Seconds(1));
+  EXPECT_TRUE(IsError(refused.status, StatusCode::RESOURCE_EXHAUSTED, "DEADLINE_INFEASIBLE",
+                      "the image would take "));
+  EXPECT_FALSE(refused.header.has_value());
+  auto patient = std::async(std::launch::async, [&] { return Call(large_, absl::Minutes(10)); });
+  server_.gate().Open();
+  const Outcome begun = first.get(), shared = patient.get();
+  EXPECT_TRUE(begun.status.ok()) << begun.status.error_message();
+  EXPECT_TRUE(shared.status.ok()) << shared.status.error_message();
+  EXPECT_EQ(shared.image, begun.image);
 }
 
 // A stream that had half a second for 64 x 64 pixels needs minutes for the largest tile.

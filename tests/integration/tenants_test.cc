@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <future>
 #include <map>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -250,6 +251,72 @@ TEST_F(TenantsTest, BackgroundWorkDelaysAnInteractiveImageByOneTileAtMost) {
   ExpectOk({interactive.get()});
   EXPECT_EQ(server.gate().tiles_passed(), passed + 2);
   server.gate().Open();
+  ExpectOk({background.get()});
+}
+
+// Sixty-four background tiles beside an interactive image of eight bands.
+class BackgroundTest : public TenantsTest {
+ protected:
+  BackgroundTest() {
+    config_.threads = 1;  // and so one stream
+    config_.hold_source_bytes = 1000;
+    server_ = std::make_unique<TestServer>(config_);
+  }
+  ~BackgroundTest() override { server_->gate().Open(); }
+
+  std::future<Ending> Call(const std::string& key, const std::string& image, int tile_px = 64) {
+    return std::async(std::launch::async, [this, key, image, tile_px] {
+      return CallGrpc(*server_, key, image, tile_px);
+    });
+  }
+  void AwaitPassed(int64_t tiles) {
+    while (server_->gate().tiles_passed() < tiles) std::this_thread::yield();
+  }
+
+  ServerConfig config_ = Config({{"priority", "background"}});
+  std::unique_ptr<TestServer> server_;
+  const std::string night_ = NewImage({8 * 64, 8 * 64, 3, SampleType::kU8});
+  const std::string day_ = NewImage({64, 8 * 64, 3, SampleType::kU8});
+};
+
+TEST_F(BackgroundTest, NoGapBetweenTheBandsOfAnImageIsFilled) {
+  test::Gate& gate = server_->gate();
+  gate.Close();
+  auto background = Call("shop", night_);
+  gate.AwaitWaiting(1);
+  while (server_->server().tile_load().queued_tiles < 7) std::this_thread::yield();
+  const int64_t queued = server_->server().tile_load().queued_tiles;
+  auto interactive = Call("other", day_);
+  while (server_->server().tile_load().queued_tiles == queued) std::this_thread::yield();
+  gate.Allow(1 + 8);  // the tile that stands before the gate, and the image's
+  const bool ended = interactive.wait_for(std::chrono::minutes(1)) == std::future_status::ready;
+  EXPECT_TRUE(ended) << "more than one background tile ran before its last one";
+  gate.Open();
+  ExpectOk({interactive.get(), background.get()});
+}
+
+// Its gaps are its client's; each is for background tiles, of which the last may delay it.
+TEST_F(BackgroundTest, AClientThatIsWaitedForHoldsNobodyBack) {
+  grpc::ClientContext context;
+  context.AddMetadata("x-api-key", keys_.at("other"));
+  pb::UpscaleOptions options;
+  options.set_tile_px(64);
+  const auto interactive = server_->stub().UpscaleImage(&context);
+  interactive->Write(StartMessage(options));
+  auto background = Call("shop", night_, 32);  // 256 tiles
+  AwaitPassed(server_->gate().tiles_passed() + 1);
+  constexpr size_t kParts = 4;
+  for (size_t i = 0; i < kParts; ++i) {
+    const size_t begin = day_.size() * i / kParts, end = day_.size() * (i + 1) / kParts;
+    interactive->Write(ChunkMessage(day_.substr(begin, end - begin)));
+    if (end == day_.size()) break;
+    // It has three tiles at most for each part, so that the fourth one is background work.
+    AwaitPassed(server_->gate().tiles_passed() + 4);
+  }
+  interactive->WritesDone();
+  Outcome outcome;
+  ReadToEnd(context, *interactive, outcome);
+  EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();
   ExpectOk({background.get()});
 }
 

@@ -266,6 +266,23 @@ TEST_F(AdmissionTest, RetryDelayFollowsTheThroughput) {
   EXPECT_EQ(RetryDelayOf(admission_.Reserve({.cost = 120 * kPixel}).status()), absl::Seconds(30));
 }
 
+TEST_F(AdmissionTest, ASlotIsFreeWhenTheFirstCallHasItsShare) {
+  const Payer a{.address = "a"}, b{.address = "b"};
+  std::vector<AdmissionController::CallSlot> slots;
+  for (const Payer& payer : {a, a, b}) slots.push_back(*admission_.AdmitCall(0, payer));
+  const auto reserve = [&](const Payer& payer, int64_t pixels) {
+    return *admission_.Reserve({.cost = pixels * kPixel, .payer = payer});
+  };
+  auto small = reserve(a, 30), large = reserve(a, 100), other = reserve(b, 50);
+  const auto delay = [&] { return RetryDelayOf(admission_.AdmitCall().status()); };
+  EXPECT_EQ(delay(), absl::Seconds(1)) << "nothing is known about the speed";
+  clock_.Advance(absl::Seconds(1));
+  small.ReportProgress(10 * kPixel);  // 10 pixels a second
+  EXPECT_EQ(delay(), absl::Seconds(8)) << "as both of a's get 20, and the other one 40";
+  small.Release();
+  EXPECT_EQ(delay(), absl::Seconds(10)) << "when both payers have had 50";
+}
+
 TEST_F(AdmissionTest, DrainingRefusesCallsAndFinishesTheAdmitted) {
   auto slot = admission_.AdmitCall();
   ASSERT_TRUE(slot.ok());

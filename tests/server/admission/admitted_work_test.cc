@@ -53,6 +53,17 @@ TEST_F(AdmittedWorkTest, ARequestWaitsForItsPayersOthersAsFarAsTheyAreNoLarger) 
   EXPECT_EQ(work_.ComputedUntilEnd(own), 10 + 10);
 }
 
+TEST_F(AdmittedWorkTest, InALoadThatLastsItsPayersOthersGetAsMuchAsARequest) {
+  const Payer a{.address = "a"};
+  Add(a, 1000);
+  const auto small = Add(a, 3);
+  const auto own = Add(a, 10);
+  EXPECT_EQ(work_.ComputedUntilEnd(own, /*lasts=*/true), 10 + 10 + 10);
+  EXPECT_EQ(work_.ComputedUntilEnd(small, /*lasts=*/true), 3 + 3 + 3);
+  Add({.address = "b"}, 1);
+  EXPECT_EQ(work_.ComputedUntilEnd(own, /*lasts=*/true), 30 + 30);
+}
+
 TEST_F(AdmittedWorkTest, PartsOfARequestAreOneAgainstOthersAndFollowEachOther) {
   const Payer a{.address = "a"};
   auto tiles = Add(a, 0);

@@ -87,6 +87,20 @@ TEST_F(TenantLimitsTest, CallsAtATimeWithTheTimeUntilOneEnds) {
   EXPECT_EQ(delay(), absl::Milliseconds(3500)) << "as nothing is known of what the third one needs";
 }
 
+TEST_F(TenantLimitsTest, CallsWithNothingQueuedAreTakenToBeLikeTheLastOne) {
+  const Payer shop = PayerWith({.tenant = "shop", .max_calls = 1});
+  {
+    const auto call = admission_.AdmitCall(0, shop);
+    clock_.Advance(absl::Seconds(4));
+  }
+  const auto call = admission_.AdmitCall(0, shop);
+  const auto delay = [&] { return RetryDelayOf(admission_.AdmitCall(0, shop).status()); };
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_EQ(delay(), absl::Seconds(3));
+  clock_.Advance(absl::Seconds(9));
+  EXPECT_EQ(delay(), absl::Milliseconds(200)) << "it is slower";
+}
+
 TEST_F(TenantLimitsTest, ACallOfBeforeTheLimitsDoesNotPayOffWhatOthersOwe) {
   const Payer old = PayerWith({.tenant = "shop"});
   const Payer limited = PayerWith({.tenant = "shop", .pixels_per_second = 10});

@@ -132,6 +132,15 @@ TEST_F(FairQueueTest, BackgroundWorkRunsTileByTileWhileNoOtherWaits) {
   EXPECT_THAT(Take(100), ElementsAre(102));
 }
 
+TEST_F(FairQueueTest, BackgroundWorkCanBeLeftOut) {
+  Submit(OpenFlow("a", {.tenant = "night", .priority = Priority::kBackground}),
+         NamedTiles(100, 2, 10));
+  EXPECT_FALSE(queue_.HasWorkFor(*gated_.device, Priority::kInteractive));
+  EXPECT_TRUE(queue_.HasWorkFor(*gated_.device));
+  EXPECT_THAT(queue_.Take(*gated_.device, 1, 100, Priority::kInteractive).tiles, IsEmpty());
+  EXPECT_THAT(Take(100), ElementsAre(100));
+}
+
 TEST_F(FairQueueTest, BackgroundWorkDoesNotCountForAStreamsShareOfOthers) {
   Submit(OpenFlow("a", {.tenant = "night", .priority = Priority::kBackground}),
          NamedTiles(100, 50, 10));
@@ -161,6 +170,40 @@ TEST_F(FairQueueTest, AClientThatComesBackHasHadItsService) {
   Submit(OpenFlow("hasty"), NamedTiles(101, 1, 30));
   EXPECT_THAT(Take(), ElementsAre(1));
   EXPECT_THAT(Take(), ElementsAre(2));
+}
+
+// Under a load that lasts, new requests do not keep an older one of several tiles waiting for good:
+// all share.
+TEST_F(FairQueueTest, RequestsThatComeForEverPassAnOlderOneAsOftenAsTheyShareWithIt) {
+  constexpr int kOthers = 10, kTiles = 5;
+  const auto large = OpenFlow("a");
+  Submit(large, NamedTiles(0, kTiles, 30));
+  for (int i = 0; i < kOthers; ++i) Submit(OpenFlow("a"), NamedTiles(100, 1, 10));
+  int takes = 0;
+  for (int of_large = 0; of_large < kTiles; ++takes) {
+    ASSERT_LT(takes, 1000);
+    if (Take().front() < 100) {
+      ++of_large;
+    } else {
+      Submit(OpenFlow("a"), NamedTiles(100, 1, 10));
+    }
+  }
+  // Each of its tiles but the first waits until all others have had as much as the one before.
+  EXPECT_NEAR(takes, (kTiles - 1) * (kOthers * 3 + 1), 3 * kOthers);
+}
+
+TEST_F(FairQueueTest, ClientsThatComeForEverDoNotKeepAnOlderOneWaiting) {
+  const auto large = OpenFlow("large", {.tenant = "large", .weight = 2});
+  Submit(large, NamedTiles(0, 5, 30));
+  int clients = 0;
+  const auto join = [&] { Submit(OpenFlow(absl::StrCat(++clients)), NamedTiles(100, 1, 10)); };
+  for (int i = 0; i < 10; ++i) join();
+  int takes = 0;
+  for (int of_large = 0; of_large < 5; ++takes) {
+    ASSERT_LT(takes, 1000);
+    Take().front() < 100 ? static_cast<void>(++of_large) : join();
+  }
+  EXPECT_NEAR(takes, 4 * (10 * 3 / 2 + 1), 20) << "by its weight";
 }
 
 TEST_F(FairQueueTest, ABatchJoinsTheTilesOfManyUpToItsCost) {

@@ -135,6 +135,72 @@ TEST_F(TileSchedulerTest, ALateSmallRequestOvertakesALargeOne) {
   for (int i = 0; i < 4; ++i) EXPECT_THAT(runs[10 + i].tiles, ElementsAre(100 + i));
 }
 
+// Background tiles that are queued, and an interactive request whose tiles come one by one.
+class HoldTest : public TileSchedulerTest {
+ protected:
+  static Payer Background() {
+    return {.tenant = "night",
+            .limits = std::make_shared<TenantLimits>(
+                TenantLimits{.tenant = "night", .priority = Priority::kBackground})};
+  }
+  // Runs a tile of the request, `name`, to its end.
+  void RunOne(RequestFlow& request, int name) {
+    Outcomes outcomes(1);
+    request.Submit(model_, {NamedTile(name)}, nullptr, outcomes.done());
+    backend_.Release();
+    outcomes.Await();
+  }
+
+  TestScheduler scheduler_{{gated_.device}, clock_};
+  RequestFlow background_ = scheduler_.OpenFlow({model_}, Background());
+  Outcomes of_background_{3};
+};
+
+TEST_F(HoldTest, BackgroundWorkWaitsBetweenTheTilesOfAnImage) {
+  auto image = scheduler_.OpenFlow({model_});
+  image.ExpectTiles(true);
+  background_.Submit(model_, NamedTiles(100, 3), nullptr, of_background_.done());
+  for (int i = 0; i < 50; ++i) {
+    RunOne(image, i);
+    clock_.Advance(absl::Minutes(1));  // the server's own time for a band
+  }
+  auto runs = backend_.AwaitStarted(50);
+  ASSERT_EQ(runs.size(), 50u);
+  for (int i = 0; i < 50; ++i) EXPECT_THAT(runs[i].tiles, ElementsAre(i));
+  image.ExpectTiles(false);
+  backend_.Open();
+  of_background_.Await();
+}
+
+TEST_F(HoldTest, BackgroundWorkDoesNotWaitLongForAClient) {
+  auto image = scheduler_.OpenFlow({model_});
+  image.ExpectTiles(true);
+  background_.Submit(model_, NamedTiles(100, 3), nullptr, of_background_.done());
+  {
+    const RequestFlow::ClientWait wait(image);
+    clock_.Advance(absl::Milliseconds(49));
+  }
+  clock_.Advance(absl::Minutes(1));
+  RunOne(image, 0);
+  EXPECT_EQ(of_background_.left(), 3);
+  const RequestFlow::ClientWait wait(image);
+  clock_.Advance(absl::Milliseconds(50));
+  backend_.Open();
+  of_background_.Await();
+}
+
+TEST_F(HoldTest, AClosedOrABackgroundRequestHoldsNobodyBack) {
+  auto other = scheduler_.OpenFlow({model_}, Background());
+  other.ExpectTiles(true);
+  {
+    auto image = scheduler_.OpenFlow({model_});
+    image.ExpectTiles(true);
+    background_.Submit(model_, NamedTiles(100, 3), nullptr, of_background_.done());
+  }
+  backend_.Open();
+  of_background_.Await();
+}
+
 // Start-time fair queueing: while two requests both have tiles queued, the service they got differs
 // by no more than the largest tile of each.
 TEST_F(TileSchedulerTest, BackloggedRequestsShareTheDevicesFairly) {

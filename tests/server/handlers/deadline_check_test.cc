@@ -71,13 +71,30 @@ TEST(ForecastImageTest, CountsTheImagesOwnAtItsNetworksSpeedAndTheRestAtTheClass
        {.stream_speed = 100, .cost = 100, .cost_ahead = 2000},
        absl::Seconds(2.4),
        absl::Seconds(1)}};
-  // Work that is ahead takes a fifth more, as others pass.
+  // Work that is ahead takes a fifth more, as others pass in batches.
   for (const ForecastCase& c : cases) {
     const std::optional<Forecast> forecast = ForecastImage(c.classes, c.image);
     ASSERT_TRUE(forecast.has_value()) << c.name;
     EXPECT_EQ(forecast->ahead, c.ahead) << c.name;
     EXPECT_EQ(forecast->alone, c.alone) << c.name;
   }
+}
+
+TEST(ForecastImageTest, ALoadThatLastsPassesTheLaterTilesForAsLongAgain) {
+  std::vector<DeviceClassWork> classes = {Class(100, 2)};
+  ImageWork image{.stream_speed = 100,
+                  .cost = 400,
+                  .tiles = 4,
+                  .cost_ahead = 1000,
+                  .cost_ahead_if_lasting = 5000};
+  const auto ahead = [&] { return ForecastImage(classes, image)->ahead; };
+  EXPECT_EQ(ahead(), absl::Seconds(6)) << "it has just begun";
+  classes[0].backlogged = absl::Seconds(9);
+  EXPECT_EQ(ahead(), absl::Seconds(6 + 9));
+  classes[0].backlogged = absl::Hours(1);
+  EXPECT_EQ(ahead(), absl::Seconds(6 + 15)) << "of four tiles three are passed";
+  image.tiles = 1;
+  EXPECT_EQ(ahead(), absl::Seconds(6));
 }
 
 TEST(CheckDeadlineTest, SaysWhatItWouldTakeAndWhenAsMuchTimeWouldDo) {

@@ -133,6 +133,8 @@ TEST_F(AuthenticatorTest, SlowsWrongKeysOfOneAddress) {
   const absl::Status slowed = Ask(wrong);
   EXPECT_EQ(slowed.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(RetryDelayOf(slowed), absl::Seconds(5));
+  clock_.Advance(absl::Seconds(2));
+  EXPECT_EQ(RetryDelayOf(Ask(wrong)), absl::Seconds(3));
   EXPECT_EQ(denied_.back(), "wrong_keys:");
   EXPECT_TRUE(Ask(KeyNamed("uploader")).ok()) << "a neighbour behind the same proxy";
   EXPECT_EQ(Ask(wrong, Role::kRead, "192.0.2.2").code(), absl::StatusCode::kUnauthenticated);
