@@ -16,7 +16,7 @@ namespace upscaled::server {
 namespace {
 
 constexpr absl::Duration kMemoryRetryDelay = absl::Seconds(1);
-// The end of a client's wait, until which background work is held back, is looked for as often.
+// Of streams that hold background work back: by what no event tells, the time of a client's wait.
 constexpr absl::Duration kHoldCheck = absl::Milliseconds(10);
 
 // Notes that a device has failed on the tile; whether one had before.
@@ -120,6 +120,7 @@ absl::Status TileScheduler::Enqueue(const std::shared_ptr<Flow>& flow, const Exe
   DeviceClass& device_class = classes_[flow->device_class];
   if (device_class.queue.load().queued_tiles == 0) device_class.backlogged_since = clock_.Now();
   device_class.queue.Append(submission);
+  unheld_.NotifyAll();
   return absl::OkStatus();
 }
 
@@ -131,7 +132,7 @@ RequestUsage TileScheduler::UsageOf(const Flow& flow) const {
 void TileScheduler::Close(Flow& flow) {
   absl::MutexLock lock(&mutex_);
   flow.binding.Release();
-  expected_.erase(&flow);
+  if (expected_.erase(&flow) > 0) unheld_.NotifyAll();
 }
 
 void TileScheduler::ExpectTiles(const Flow& flow, bool more) {
@@ -139,8 +140,8 @@ void TileScheduler::ExpectTiles(const Flow& flow, bool more) {
   absl::MutexLock lock(&mutex_);
   if (more) {
     expected_.insert(&flow);
-  } else {
-    expected_.erase(&flow);
+  } else if (expected_.erase(&flow) > 0) {
+    unheld_.NotifyAll();
   }
 }
 
@@ -236,6 +237,7 @@ void TileScheduler::Stop(absl::Status reason) {
   {
     absl::MutexLock lock(&mutex_);
     if (stop_reason_.ok()) stop_reason_ = reason;
+    unheld_.NotifyAll();
     for (DeviceClass& device_class : classes_) {
       for (Flow* flow : device_class.queue.flows()) {
         device_class.queue.Remove(*flow, dropped);
@@ -259,7 +261,7 @@ Priority TileScheduler::AwaitWork(int slot, const std::shared_ptr<Device>& devic
   };
   mutex_.Await(absl::Condition(&any));
   if (device == nullptr || !HoldsBack(device->device_class())) return Priority::kBackground;
-  mutex_.AwaitWithTimeout(absl::Condition(&no_background), kHoldCheck);
+  unheld_.Await(mutex_, kHoldCheck, no_background);
   return Priority::kInteractive;
 }
 

@@ -24,6 +24,7 @@
 #include "engine/backends/backend.h"
 #include "engine/base/cancellation.h"
 #include "engine/base/clock.h"
+#include "engine/base/steady_wait.h"
 #include "engine/pipeline/tile_executor.h"
 #include "server/base/throughput.h"
 #include "server/batching/fair_queue.h"
@@ -132,6 +133,7 @@ class TileScheduler {
   std::vector<std::thread> workers_;  // one per stream
 
   mutable absl::Mutex mutex_;  // also guards the flows
+  SteadyCondition unheld_;     // for streams that hold background work back
   // The device that the workers of each slot run on; null: it has failed.
   DeviceList slots_ ABSL_GUARDED_BY(mutex_);
   std::vector<DeviceClass> classes_ ABSL_GUARDED_BY(mutex_);

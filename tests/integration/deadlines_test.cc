@@ -43,6 +43,15 @@ class DeadlinesTest : public ::testing::Test {
     const Outcome outcome = Call(Plain(64, 64), absl::InfiniteDuration());
     ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
   }
+  // Half a second for 64 x 64 pixels.
+  void ComputeOneSlowly() {
+    server_.gate().Close();
+    auto slow = std::async(std::launch::async, [&] { ComputeOne(); });
+    server_.gate().AwaitWaiting(1);
+    absl::SleepFor(absl::Milliseconds(500));
+    server_.gate().Open();
+    slow.get();
+  }
 
   // An image of more than 10 s, where a core does less than 200 multiply-adds a nanosecond.
   const std::string large_ = Plain(6000, 5000);
@@ -120,16 +129,17 @@ TEST_F(DeadlinesTest, SaysWhenAsMuchTimeWouldDo) {
 
 // An equal call takes part in a computation, and may have less time than the one that began it.
 TEST_F(DeadlinesTest, RefusesToShareAComputationThatTakesTooLong) {
-  ComputeOne();
+  ComputeOneSlowly();
+  const std::string image = Plain(1000, 1000);
   server_.gate().Close();
   auto first =
-      std::async(std::launch::async, [&] { return Call(large_, absl::InfiniteDuration()); });
+      std::async(std::launch::async, [&] { return Call(image, absl::InfiniteDuration()); });
   server_.gate().AwaitWaiting(1);
-  const Outcome refused = Call(large_, absl::Seconds(1));
+  const Outcome refused = Call(image, absl::Seconds(1));
   EXPECT_TRUE(IsError(refused.status, StatusCode::RESOURCE_EXHAUSTED, "DEADLINE_INFEASIBLE",
                       "the image would take "));
   EXPECT_FALSE(refused.header.has_value());
-  auto patient = std::async(std::launch::async, [&] { return Call(large_, absl::Minutes(10)); });
+  auto patient = std::async(std::launch::async, [&] { return Call(image, absl::Hours(1)); });
   server_.gate().Open();
   const Outcome begun = first.get(), shared = patient.get();
   EXPECT_TRUE(begun.status.ok()) << begun.status.error_message();
@@ -137,21 +147,9 @@ TEST_F(DeadlinesTest, RefusesToShareAComputationThatTakesTooLong) {
   EXPECT_EQ(shared.image, begun.image);
 }
 
-// A stream that had half a second for 64 x 64 pixels needs minutes for the largest tile.
+// Minutes for the largest tile.
 TEST_F(DeadlinesTest, RefusesTilesThatTakeTooLong) {
-  server_.gate().Close();
-  grpc::ClientContext slow;
-  const auto image = server_.stub().UpscaleImage(&slow);
-  image->Write(StartMessage({}));
-  image->Write(ChunkMessage(Plain(64, 64)));
-  image->WritesDone();
-  server_.gate().AwaitWaiting(1);
-  absl::SleepFor(absl::Milliseconds(500));
-  server_.gate().Open();
-  pb::UpscaleImageResponse part;
-  while (image->Read(&part)) continue;
-  ASSERT_TRUE(image->Finish().ok());
-
+  ComputeOneSlowly();
   // The answers to tiles of these sides, one after the other, and the call's end.
   const auto send = [&](std::initializer_list<int> sides_px) {
     grpc::ClientContext context;
