@@ -190,8 +190,7 @@ absl::Status AdmissionController::Receive(const Payer& payer, int64_t bytes) {
 
 absl::Status AdmissionController::CheckTenantsCalls(const Payer& payer) {
   if (payer.limits == nullptr) return absl::OkStatus();
-  const auto computed = static_cast<int64_t>(work_.ComputedUntilAnEnd(payer));
-  return quotas_.CheckCall(*payer.limits, clock_.Now(), throughput_.TimeFor(computed));
+  return quotas_.CheckCall(*payer.limits, clock_.Now(), TimeFor(work_.ComputedUntilAnEnd(payer)));
 }
 
 absl::Status AdmissionController::CheckTenantsCost(const Payer& payer, int64_t cost) {
@@ -286,16 +285,25 @@ AdmissionState AdmissionController::state() const {
   return state;
 }
 
+void AdmissionController::NoteSpeed(double speed) {
+  absl::MutexLock lock(&mutex_);
+  speed_ = speed;
+}
+
+absl::Duration AdmissionController::TimeFor(double cost) const {
+  return speed_ > 0 ? absl::Seconds(cost / speed_)
+                    : throughput_.TimeFor(static_cast<int64_t>(cost));
+}
+
 absl::Duration AdmissionController::RetryDelay(double cost) const {
-  if (cost == 0 || !throughput_.known()) return kUnknownRetryDelay;
-  return std::clamp(throughput_.TimeFor(static_cast<int64_t>(cost)), kMinRetryDelay,
-                    kMaxRetryDelay);
+  const absl::Duration time = TimeFor(cost);
+  return time == absl::ZeroDuration() ? kUnknownRetryDelay
+                                      : std::clamp(time, kMinRetryDelay, kMaxRetryDelay);
 }
 
 absl::Duration AdmissionController::TimeFor(const Payer& payer, int64_t cost) const {
-  if (!throughput_.known()) return kUnknownRetryDelay;
-  const double computed = work_.ComputedUntil(payer, static_cast<double>(cost));
-  return throughput_.TimeFor(static_cast<int64_t>(computed));
+  const absl::Duration time = TimeFor(work_.ComputedUntil(payer, static_cast<double>(cost)));
+  return time == absl::ZeroDuration() ? kUnknownRetryDelay : time;
 }
 
 int64_t AdmissionController::Counted(int64_t cost) const {

@@ -133,6 +133,10 @@ class AdmissionController {
   // will.
   absl::StatusOr<Reservation> Reserve(const ResourceRequest& resources) ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // What all devices can compute now, in multiply-adds a second; 0: not known. Delays go by it, or
+  // else by what was computed lately, which is less where there was little to do.
+  void NoteSpeed(double speed) ABSL_LOCKS_EXCLUDED(mutex_);
+
   // No more calls from now on.
   void StartDraining() ABSL_LOCKS_EXCLUDED(mutex_);
   // Waits until no call has a slot and nothing is reserved (an answer may outlast its call's slot);
@@ -167,7 +171,9 @@ class AdmissionController {
   absl::Status CheckTenantsCalls(const Payer& payer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckTenantsCost(const Payer& payer, int64_t cost)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Until `cost` will have been computed, going by the recent throughput.
+  // Until so much will have been computed; zero: not known.
+  absl::Duration TimeFor(double cost) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The same as a delay.
   absl::Duration RetryDelay(double cost) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The same of `share` of what is admitted.
   absl::Duration RetryDelayOfShare(double share) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -192,6 +198,7 @@ class AdmissionController {
   AdmittedWork work_ ABSL_GUARDED_BY(mutex_);
   int64_t counted_cost_ ABSL_GUARDED_BY(mutex_) = 0;  // what the limit counts of the queue's
   ThroughputMeter throughput_ ABSL_GUARDED_BY(mutex_);
+  double speed_ ABSL_GUARDED_BY(mutex_) = 0;  // see NoteSpeed
   AddressShares slot_shares_ ABSL_GUARDED_BY(mutex_);
   AddressShares memory_shares_ ABSL_GUARDED_BY(mutex_);  // bytes
   TenantQuotas quotas_ ABSL_GUARDED_BY(mutex_);

@@ -129,15 +129,16 @@ class ImageComputation {
   // Whether it can end before the call's deadline.
   absl::Status CheckTime(int64_t tiles) {
     if (passes_.empty()) return absl::OkStatus();
-    forecast_ =
-        ForecastImage(environment_.scheduler.work(),
-                      {.device_class = device_class(),
-                       .stream_speed = StreamSpeed(),
-                       .cost = network_cost_,
-                       .codec = absl::Nanoseconds((cost_ - network_cost_) / kCostPerNanosecond),
-                       .tiles = tiles,
-                       .cost_ahead = context_.reservation.CostAhead(),
-                       .cost_ahead_if_lasting = context_.reservation.CostAhead(/*lasts=*/true)});
+    const std::vector<DeviceClassWork> classes = environment_.scheduler.work();
+    environment_.admission.NoteSpeed(SpeedOf(classes));
+    forecast_ = ForecastImage(
+        classes, {.device_class = device_class(),
+                  .stream_speed = StreamSpeed(),
+                  .cost = network_cost_,
+                  .codec = absl::Nanoseconds((cost_ - network_cost_) / kCostPerNanosecond),
+                  .tiles = tiles,
+                  .cost_ahead = context_.reservation.CostAhead(),
+                  .cost_ahead_if_lasting = context_.reservation.CostAhead(/*lasts=*/true)});
     if (!forecast_.has_value()) return absl::OkStatus();
     const absl::Time now = environment_.clock.Now();
     context_.record.forecast = now - context_.start + forecast_->total();

@@ -25,13 +25,17 @@ std::string Text(absl::Duration duration) {
 
 }  // namespace
 
+double SpeedOf(std::span<const DeviceClassWork> classes) {
+  double speed = 0;
+  for (const DeviceClassWork& device_class : classes) speed += SpeedOf(device_class);
+  return speed;
+}
+
 std::optional<Forecast> ForecastImage(std::span<const DeviceClassWork> classes,
                                       const ImageWork& image) {
   const DeviceClassWork& own = classes[image.device_class];
   if (image.stream_speed == 0 || SpeedOf(own) == 0) return std::nullopt;
-  double speed = 0;  // of all devices, which share what is ahead
-  for (const DeviceClassWork& device_class : classes) speed += SpeedOf(device_class);
-
+  const double speed = SpeedOf(classes);  // of all devices, which share what is ahead
   const absl::Duration ahead =
       absl::Seconds(kPassing * static_cast<double>(image.cost_ahead) / speed);
   // Later requests pass all of its tiles but the first. A load that has lasted so long is expected

@@ -87,6 +87,22 @@ TEST_F(TenantLimitsTest, CallsAtATimeWithTheTimeUntilOneEnds) {
   EXPECT_EQ(delay(), absl::Milliseconds(3500)) << "as nothing is known of what the third one needs";
 }
 
+TEST_F(TenantLimitsTest, DelaysGoByWhatCanBeComputedWhereThatIsKnown) {
+  LearnSpeed(1000);
+  const Payer shop = PayerWith({.tenant = "shop", .max_calls = 1, .max_queue_pixels = 100});
+  const auto call = admission_.AdmitCall(0, shop);
+  const auto work = Reserve(shop, 300);
+  const auto expect = [&](absl::Duration for_call, absl::Duration for_work) {
+    EXPECT_EQ(RetryDelayOf(admission_.AdmitCall(0, shop).status()), for_call);
+    EXPECT_EQ(RetryDelayOf(Reserve(shop, 50).status()), for_work);
+  };
+  expect(absl::Milliseconds(300), absl::Milliseconds(250));
+  admission_.NoteSpeed(500.0 * kOnePixel);
+  expect(absl::Milliseconds(600), absl::Milliseconds(500));
+  admission_.NoteSpeed(0);
+  expect(absl::Milliseconds(300), absl::Milliseconds(250));
+}
+
 TEST_F(TenantLimitsTest, CallsWithNothingQueuedAreTakenToBeLikeTheLastOne) {
   const Payer shop = PayerWith({.tenant = "shop", .max_calls = 1});
   {
