@@ -23,7 +23,7 @@ constexpr long kConnectTimeout_s = 30, kMaxRedirects = 5;
 // Slower than this for so long is a connection that stalled.
 constexpr long kStalledBytesPerSecond = 1000, kStalledTime_s = 60;
 
-// Of an answer that refuses something.
+// The largest body of a refusal that is read.
 constexpr size_t kMaxRefusalBytes = size_t{64} << 10;
 
 // S3's names for keys that are wrong or too old, as different from those that may not do something.

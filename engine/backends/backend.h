@@ -96,7 +96,7 @@ struct BackendOptions {
   std::string cache_folder;  // opencl: keeps compiled programs here; "" = compiles at every start
 };
 
-// What running a network takes on a device.
+// The memory that running a network takes on a device.
 struct MemoryNeed {
   size_t weight_bytes = 0;     // Executable::WeightBytes
   size_t workspace_bytes = 0;  // of each stream, for a tile of the preferred size
@@ -115,8 +115,8 @@ class Backend {
   // `network` so; RESOURCE_EXHAUSTED, with the limit, when it would take too much memory.
   virtual absl::StatusOr<std::shared_ptr<const Executable>> Compile(const Network& network,
                                                                     Precision precision) = 0;
-  // Of an executable that Compile would make, found out in a fraction of its time. UNIMPLEMENTED
-  // also where the backend knows only what it has compiled.
+  // The need of an executable that Compile would make, found out in a fraction of its time.
+  // UNIMPLEMENTED also where the backend knows only what it has compiled.
   virtual absl::StatusOr<MemoryNeed> PlanMemory(const Network& network, Precision precision) const;
   virtual std::unique_ptr<Stream> CreateStream() = 0;
   // How many streams keep the device busy.

@@ -133,7 +133,7 @@ class AdmissionController {
   // will.
   absl::StatusOr<Reservation> Reserve(const ResourceRequest& resources) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // What all devices can compute now, in multiply-adds a second; 0: not known. Delays go by it, or
+  // The speed of all devices now, in multiply-adds a second; 0: not known. Delays go by it, or
   // else by what was computed lately, which is less where there was little to do.
   void NoteSpeed(double speed) ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -14,7 +14,7 @@ namespace upscaled::server {
 // with the halo of its tiles. Other models' pixels weigh by theirs.
 inline constexpr int64_t kQueuePixelCost = 120'000;
 
-// Of refusals: while nothing is known, and otherwise, so that clients do not come in circles.
+// Delays of refusals: while nothing is known, and at least, so that clients do not come in circles.
 inline constexpr absl::Duration kUnknownRetryDelay = absl::Seconds(1);
 inline constexpr absl::Duration kMinRetryDelay = absl::Milliseconds(200);
 

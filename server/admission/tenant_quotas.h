@@ -32,7 +32,7 @@ class TenantQuotas {
   // like.
   absl::Status CheckCall(const TenantLimits& limits, absl::Time now, absl::Duration delay);
   void BeginCall(const TenantLimits& limits, absl::Time now);
-  // Of one that began at `begun`.
+  // The end of a call that began at `begun`.
   void EndCall(const TenantLimits& limits, absl::Time begun, absl::Time now);
 
   // Whether a request of `cost` may be queued. One that is alone always may, as far as the queue is

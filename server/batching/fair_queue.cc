@@ -21,7 +21,8 @@ SubmittedTile Head(const std::shared_ptr<Submission>& submission) {
 
 double NextCost(const Flow& flow) { return static_cast<double>(Head(flow.queue.front()).cost()); }
 
-// What is given back, because it did not run after all, leads to no earlier time than the present.
+// Cost that is given back, because the work did not run after all, leads to no earlier time than
+// the present.
 void ChargeOne(double& virtual_start, double charged, const VirtualTime& time) {
   virtual_start = std::max(virtual_start + charged, std::min(virtual_start, time.now()));
 }

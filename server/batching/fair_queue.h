@@ -113,7 +113,7 @@ class FairQueue {
   void Append(const std::shared_ptr<Submission>& submission);
   // A tile of a batch that did not run after all, before all others of its flow.
   void PutBack(const SubmittedTile& tile);
-  // Of this or an earlier priority.
+  // Looks at work of this or an earlier priority.
   bool HasWorkFor(const Device& device, Priority last = Priority::kBackground) const;
   // The tiles of up to `max_cost` that are due for the device (a larger one comes alone), and no
   // more than one stream's share when there are `streams`; of no later priority than `last`.

@@ -16,7 +16,8 @@ namespace upscaled::server {
 namespace {
 
 constexpr absl::Duration kMemoryRetryDelay = absl::Seconds(1);
-// Of streams that hold background work back: by what no event tells, the time of a client's wait.
+// The interval at which streams that hold background work back look again: no event tells of the
+// time of a client's wait.
 constexpr absl::Duration kHoldCheck = absl::Milliseconds(10);
 
 // Notes that a device has failed on the tile; whether one had before.

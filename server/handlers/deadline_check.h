@@ -29,7 +29,7 @@ struct Forecast {
   absl::Duration total() const { return ahead + alone; }
 };
 
-// What all devices can compute, in multiply-adds a second; 0: not known of any.
+// The speed of all devices, in multiply-adds a second; 0: not known of any.
 double SpeedOf(std::span<const DeviceClassWork> classes);
 
 // `classes` are the devices' work and speeds, by class. Nothing where the speed of the image's own

@@ -28,9 +28,9 @@ namespace upscaled::server {
 struct AsyncJobsOptions {
   std::string queue;            // as client::OpenQueue's address
   std::filesystem::path store;  // absolute; workers see it under the same path
-  // Of the store, about. A job takes 64 KiB of it beside its files.
+  // The size of the store, about. A job takes 64 KiB of it beside its files.
   int64_t max_bytes = int64_t{10} << 30;
-  // Of what is left of a job that has ended.
+  // How long the rest of a job that has ended is kept.
   absl::Duration retention = absl::Hours(24);
   // Hears what is wrong with the queue or the store, on any thread. May be null.
   std::function<void(const absl::Status& trouble)> warn;
@@ -56,7 +56,7 @@ struct AsyncJob {
 // Jobs are found by their ids, which nobody can guess, and by callers of their tenant alone. The
 // workers that do them, `upscale-worker`, call servers in their own name.
 //
-// What a job has in the store goes by itself: the source when the job has ended, all of it when
+// A job's files in the store go by themselves: the source when the job has ended, all of it when
 // `retention` has passed since, and what a server that died has left.
 //
 // Thread safe; calls take as long as disk and queue do. Errors are NOT_FOUND for a job that is not

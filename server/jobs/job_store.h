@@ -16,7 +16,7 @@
 
 namespace upscaled::server {
 
-// What the store has of one job.
+// One job, as the store has it.
 struct StoredJob {
   std::string id;
   std::string tenant;

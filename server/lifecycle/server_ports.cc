@@ -87,12 +87,11 @@ absl::Status Server::OpenGrpcPort() {
 absl::Status Server::OpenHttpPort() {
   ASSIGN_OR_RETURN(BodyRoomOptions bodies, FindBodyRoom());
   ASSIGN_OR_RETURN(FetchOptions fetch, ToFetchOptions(config_));
-  rest_ = std::make_unique<RestService>(
-      handlers_, calls_,
-      RestOptions{.web = config_.web,
-                  .cors_origins = config_.cors_origins,
-                  .fetch = std::move(fetch),
-                  .jobs = jobs_.get()});
+  rest_ = std::make_unique<RestService>(handlers_, calls_,
+                                        RestOptions{.web = config_.web,
+                                                    .cors_origins = config_.cors_origins,
+                                                    .fetch = std::move(fetch),
+                                                    .jobs = jobs_.get()});
   HttpServerOptions options{.address = config_.http,
                             .title = kHttpTitle,
                             .routes = rest_->Routes(),

@@ -21,7 +21,7 @@ def read(path):
 
 
 def complaints(path):
-    """Of calls that were given up without an estimate."""
+    """Complaints about calls that were given up without an estimate."""
     late = [call for call in read(path) if call["code"] != "OK" and "forecast_ms" not in call]
     return [f"{len(late)} calls were given up for want of an estimate, the first is {late[0]}"] if late else []
 

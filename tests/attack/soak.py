@@ -225,7 +225,7 @@ def run(part, binary, seconds):
     server.keys = keys
     victim = harness.Victim(harness.GrpcCall(server, key=keys.get("modest")))
     try:
-        # What is kept for good is there after it; of large images that takes a while.
+        # Memory that is kept for good is there after it; with large images that takes a while.
         load(part, server, seconds if part is tenants.deadlines else min(5, seconds / 3))
         usual_s = max(victim.take()[0])
         settle(server, {SETTLED: float("inf"), "descriptors": 0, "threads": 0})

@@ -37,7 +37,7 @@ DEADLINE_CALLS_PER_S = 110  # about twice what two cores compute
 DEADLINE_CONNECTIONS = 8
 MIN_IN_TIME = 0.95
 
-# What the key file of a part says of its tenants. They have a key each.
+# The tenants in the key file of each part. They have a key each.
 TENANTS = {
     "quota": {"modest": {}, "greedy": {"pixels_per_second": QUOTA_PIXELS_PER_S}},
     "background": {"modest": {}, "night": {"priority": "background"}},

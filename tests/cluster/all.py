@@ -14,7 +14,7 @@ OUTCOMES = {0: "passed", SKIPPED: "skipped"}
 
 
 def cases(upscaled, upscale, worker, short):
-    """What is run: a title, a script of tests/ and its arguments."""
+    """The scripts to run: a title, a script of tests/ and its arguments."""
     jobs = "40" if short else "2000"
     yield ("replicas restarted, killed and frozen under clients", "cluster/run.py", upscaled, upscale,
            *(("--seconds=1", "--clients=4", "--freeze=2") if short else ()))

@@ -94,7 +94,7 @@ class AutoscalingTest(unittest.TestCase):
                 self.assertLessEqual(max(second_hour) - min(second_hour), 3)
 
     def test_bursts_that_cpu_alone_follows(self):
-        """Of 2.5 times the load all, of 4 times all but the first: more than 100 % busy is not to be seen."""
+        """All bursts of 2.5 times the load, all but the first of 4 times: more than 100 % busy is not to be seen."""
         self.check(HPA, "bursts of 2.5", max_turns=3)
         first, last = (simulate(HPA, "bursts of 4", seconds=seconds) for seconds in (600, 2 * HOUR_S))
         self.assertGreater(last.refused, MAX_REFUSED * last.total)

@@ -18,7 +18,7 @@ def flags(program):
 
 
 def default(program, flag):
-    """What the program takes where `flag` is not given, as --help has it."""
+    """The value that the program takes where `flag` is not given, as --help has it."""
     return re.search(rf"(?m)^\s+{flag} [^\[]*\[(.*)\]$", told(program))[1]
 
 

@@ -23,7 +23,7 @@ class CpuExecutable final : public Executable {
                                                                   Precision precision,
                                                                   KernelChooser* chooser);
 
-  // What Create would take, without weights packed or tile sizes measured.
+  // The memory that Create would take, without weights packed or tile sizes measured.
   static absl::StatusOr<MemoryNeed> PlanMemory(const Network& network, Isa isa,
                                                const KernelEntry* forced_kernel,
                                                Precision precision);

@@ -1,4 +1,4 @@
-// What `upscale jobs follow` sees.
+// The jobs that `upscale jobs follow` sees.
 #include "client/cli/follow_jobs.h"
 
 #include <functional>

@@ -92,7 +92,7 @@ def nats(folder):
 
 
 class Bucket(Server):
-    """Of npm's s3rver, which was installed in `installed`."""
+    """A server of npm's s3rver, which was installed in `installed`."""
 
     def __init__(self, folder, installed):
         command = ["node", installed / "server.js", folder / "s3"]
@@ -200,7 +200,7 @@ class Run:
 
 
 def why_not(kind, worker, work):
-    """What is missing for it, or nothing."""
+    """The name of what is missing for it, or nothing."""
     if kind == "s3":
         refused = subprocess.run([worker, "--queue", work / "none", "--results", "s3://"], capture_output=True, text=True).stderr
         if "needs libcurl" in refused:

@@ -285,7 +285,7 @@ TEST(MosrTest, MeansOfResultsAreOneConvolution) {
   ExpectError(Build(shapes), absl::StatusCode::kInvalidArgument, "of 97x4x3x3 must be of 96x4x3x3");
 }
 
-// What the published files of an architecture that is refused have among their tensors.
+// Tensors among those of published files, of an architecture that is refused.
 struct Refused {
   const char* message;
   std::vector<const char*> tensors;

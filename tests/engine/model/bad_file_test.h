@@ -30,7 +30,8 @@ class BadFileTest : public ::testing::TestWithParam<BadFile> {
   }
 
  protected:
-  // What a loader makes of the parameter's bytes; the copy that it is given is no part of the time.
+  // The result that a loader makes of the parameter's bytes; the copy that it is given is no part
+  // of the time.
   template <typename Loader>
   static auto Load(Loader load) {
     std::string bytes = GetParam().bytes;

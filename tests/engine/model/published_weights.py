@@ -387,7 +387,7 @@ class Plksr(nn.Module):
 
 
 class LayerNorm(nn.Module):
-    """Of each pixel over its channels."""
+    """Normalises each pixel over its channels."""
 
     def __init__(self, width):
         super().__init__()

@@ -86,7 +86,7 @@ NormaliseFunction NormaliseFunctionFor(Isa isa) {
   UPSCALED_RETURN_ADDRESS_FOR(isa, NormalisePixels)
 }
 
-// Of an image, whose channels lie side by side.
+// Normalises an image, whose channels lie side by side.
 void NormaliseInterleaved(const PixelNormArgs& args) {
   const float* src = args.src_row;
   float* dst = args.dst_row;
