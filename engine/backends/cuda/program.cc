@@ -19,6 +19,7 @@ NodeKind KindOf(const Network& network, const Node& node) {
     case Op::kGlobalAveragePool:
       return NodeKind::kLoadMeans;
     case Op::kConv:
+    case Op::kGroupedConv:
     case Op::kConvTranspose:
     case Op::kFullyConnected:
       return node.reads_image ? NodeKind::kFirstConv : NodeKind::kConv;
