@@ -130,7 +130,9 @@ class ImageComputation {
   absl::Status CheckTime(int64_t tiles) {
     if (passes_.empty()) return absl::OkStatus();
     const std::vector<DeviceClassWork> classes = environment_.scheduler.work();
-    environment_.admission.NoteSpeed(SpeedOf(classes));
+    // Beside the networks the rest of the work is done.
+    environment_.admission.NoteSpeed(SpeedOf(classes) * static_cast<double>(cost_) /
+                                     static_cast<double>(network_cost_));
     forecast_ = ForecastImage(
         classes, {.device_class = device_class(),
                   .stream_speed = StreamSpeed(),
@@ -227,8 +229,7 @@ class ImageComputation {
 
   void OnTile(int64_t done, int64_t total) {
     const double share = static_cast<double>(done) / static_cast<double>(total);
-    context_.reservation.ReportProgress(
-        static_cast<int64_t>(share * static_cast<double>(network_cost_)));
+    context_.reservation.ReportProgress(static_cast<int64_t>(share * static_cast<double>(cost_)));
     if (done == total) flow_.ExpectTiles(false);
     if (job_.on_progress) job_.on_progress(done, total);
   }

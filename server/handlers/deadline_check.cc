@@ -12,6 +12,9 @@ namespace {
 // The factor of the time for what is ahead: requests of another network that come later pass it in
 // batches of those that came before.
 constexpr double kPassing = 1.2;
+// How much longer than until now a load is taken to last: rather too long, as what is refused can
+// come back, and what is late was computed for nothing.
+constexpr double kLasting = 4;
 
 // The speed of all streams of the class, in multiply-adds a second; 0: not known.
 double SpeedOf(const DeviceClassWork& device_class) {
@@ -38,11 +41,11 @@ std::optional<Forecast> ForecastImage(std::span<const DeviceClassWork> classes,
   const double speed = SpeedOf(classes);  // of all devices, which share what is ahead
   const absl::Duration ahead =
       absl::Seconds(kPassing * static_cast<double>(image.cost_ahead) / speed);
-  // Later requests pass all of its tiles but the first. A load that has lasted so long is expected
-  // to last as long again.
-  const auto to_come = static_cast<double>(image.cost_ahead_if_lasting - image.cost_ahead);
+  // Later requests pass all of its tiles but the first, as long as the load lasts.
+  const int64_t to_come = std::max<int64_t>(image.cost_ahead_if_lasting - image.cost_ahead, 0);
   const double passed = 1 - 1 / static_cast<double>(image.tiles);
-  const absl::Duration passing = std::min(absl::Seconds(to_come * passed / speed), own.backlogged);
+  const absl::Duration passing = std::min(
+      absl::Seconds(static_cast<double>(to_come) * passed / speed), kLasting * own.backlogged);
   const absl::Duration networks =
       absl::Seconds(static_cast<double>(image.cost) / image.stream_speed);
   return Forecast{

@@ -80,7 +80,7 @@ TEST(ForecastImageTest, CountsTheImagesOwnAtItsNetworksSpeedAndTheRestAtTheClass
   }
 }
 
-TEST(ForecastImageTest, ALoadThatLastsPassesTheLaterTilesForAsLongAgain) {
+TEST(ForecastImageTest, ALoadThatLastsPassesTheLaterTiles) {
   std::vector<DeviceClassWork> classes = {Class(100, 2)};
   ImageWork image{.stream_speed = 100,
                   .cost = 400,
@@ -89,8 +89,8 @@ TEST(ForecastImageTest, ALoadThatLastsPassesTheLaterTilesForAsLongAgain) {
                   .cost_ahead_if_lasting = 5000};
   const auto ahead = [&] { return ForecastImage(classes, image)->ahead; };
   EXPECT_EQ(ahead(), absl::Seconds(6)) << "it has just begun";
-  classes[0].backlogged = absl::Seconds(9);
-  EXPECT_EQ(ahead(), absl::Seconds(6 + 9));
+  classes[0].backlogged = absl::Seconds(2);
+  EXPECT_EQ(ahead(), absl::Seconds(6 + 8)) << "four times as long as until now";
   classes[0].backlogged = absl::Hours(1);
   EXPECT_EQ(ahead(), absl::Seconds(6 + 15)) << "of four tiles three are passed";
   image.tiles = 1;
