@@ -59,6 +59,7 @@ class S3Test : public ::testing::Test {
   TempFolder folder_;
   std::string place_ = "s3://pictures/results/";
   std::atomic<int> log_lines_ = 0;
+  absl::Notification putting_, let_go_;  // of a request whose client does not wait for its end
   PollingClock clock_;
   FakeServer server_;
   FakeS3 s3_;
@@ -177,20 +178,19 @@ TEST_F(S3Test, AnOutageOfTheResultsEndsNoWorkerAndFailsNoJob) {
 }
 
 TEST_F(S3Test, AJobThatIsCancelledWhileItsErrorIsPutIsLetGo) {
-  absl::Notification putting, let_go;
-  s3_.AnswerOtherwise([&](const FakeHttpRequest& request) -> std::string {
+  s3_.AnswerOtherwise([this](const FakeHttpRequest& request) -> std::string {
     if (request.method != "PUT") return "";
-    putting.Notify();
-    let_go.WaitForNotification();
+    putting_.Notify();
+    let_go_.WaitForNotification();
     return "";
   });
   Submit("gone", {.source = "s3://pictures/gone.png"});
   std::jthread worker([this] { EXPECT_EQ(Work(), absl::OkStatus()); });
-  putting.WaitForNotification();
+  putting_.WaitForNotification();
   ASSERT_TRUE(queue_->Cancel("gone").ok());
   // The heartbeat may not have begun to wait for its time yet.
   while (log_lines_ == 0) clock_.Advance(WorkerOptions().lease / 3);
-  let_go.Notify();
+  let_go_.Notify();
   worker.join();
   EXPECT_EQ(Info("gone").state, JobState::kCancelled);
 }
