@@ -162,9 +162,9 @@ def write_planes(path, tensor):
 
 # Name: how to make it, the size of its image, and the operator set to export it with.
 NETWORKS = {
-    "srvgg-x2": (lambda: Srvgg(2), (17, 23), 12),
-    "srvgg-x4": (lambda: Srvgg(4), (18, 23), 11),
-    "rrdb-x4": (Rrdb, (7, 9), 13),
+    "srvgg-x2": (lambda: Srvgg(2), (9, 17), 12),
+    "srvgg-x4": (lambda: Srvgg(4), (10, 15), 11),
+    "rrdb-x4": (Rrdb, (5, 7), 13),
     "operators": (Operators, (20, 23), 10),
     "excite": (Excite, (21, 23), 17),
 }

@@ -495,10 +495,10 @@ ONE_KIND = {"network.pth": EVERY_KIND["network.pth"]}
 
 # Name: how to make it, the size of its image, and the files of its weights.
 NETWORKS = {
-    "compact-x4": (lambda: Srvgg(4), (17, 23), EVERY_KIND),
+    "compact-x4": (lambda: Srvgg(4), (9, 17), EVERY_KIND),
     "compact-x2-small": (lambda: Srvgg(2, convs=5, width=24), (18, 23), ONE_KIND),
     "compact-x1": (lambda: Srvgg(1, convs=8, width=48), (19, 22), ONE_KIND),
-    "real-esrgan-x4": (lambda: Rrdb("real-esrgan", 23), (7, 9), ONE_KIND),
+    "real-esrgan-x4": (lambda: Rrdb("real-esrgan", 23), (5, 7), ONE_KIND),
     "real-esrgan-x2": (lambda: Rrdb("real-esrgan", 2, unshuffle=2), (13, 18), ONE_KIND),
     "real-esrgan-x1": (lambda: Rrdb("real-esrgan", 2, unshuffle=4), (15, 21), ONE_KIND),
     "bsrgan-x2": (lambda: Rrdb("bsrgan", 2, ups=1), (9, 11), ONE_KIND),
