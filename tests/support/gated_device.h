@@ -79,6 +79,10 @@ class GatedDevice final : public Backend {
                                                             Precision precision) override {
     return device_->Compile(network, precision);
   }
+  absl::StatusOr<MemoryNeed> PlanMemory(const Network& network,
+                                        Precision precision) const override {
+    return device_->PlanMemory(network, precision);
+  }
   std::unique_ptr<Stream> CreateStream() override {
     return std::make_unique<GatedStream>(device_->CreateStream(), gate_);
   }
