@@ -70,14 +70,13 @@ JobFailure ToFailure(const nlohmann::json& report) {
 }
 
 AsyncJob ToJob(const JobInfo& info, bool has_result) {
-  AsyncJob job{
-      .id = info.id,
-      .state = {client::JobStateName(info.state).data(), client::JobStateName(info.state).size()},
-      .submitted = info.submitted,
-      .changed = info.changed,
-      .deliveries = info.deliveries,
-      .tiles_done = info.progress.tiles_done,
-      .tiles = info.progress.tiles};
+  AsyncJob job{.id = info.id,
+               .state = std::string(client::JobStateName(info.state)),
+               .submitted = info.submitted,
+               .changed = info.changed,
+               .deliveries = info.deliveries,
+               .tiles_done = info.progress.tiles_done,
+               .tiles = info.progress.tiles};
   const nlohmann::json report = ReadReport(info.report);
   if (info.state == JobState::kFailed) job.failure = ToFailure(report);
   if (info.state == JobState::kDone && has_result) {
@@ -86,9 +85,19 @@ AsyncJob ToJob(const JobInfo& info, bool has_result) {
   return job;
 }
 
+// Tasks are JSON, and workers have folders of their own to start from.
+absl::Status CheckStore(const std::string& folder) {
+  const absl::StatusOr<client::Task> task =
+      client::ParseTask(client::TaskToJson({.source = folder}));
+  if (task.ok() && task->source == folder) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the store of jobs must be an absolute path in UTF-8, which ", folder, " is not"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<AsyncJobs>> AsyncJobs::Open(AsyncJobsOptions options) {
+  RETURN_IF_ERROR(CheckStore(options.store));
   ASSIGN_OR_RETURN(JobStore store, JobStore::Open(options.store));
   ASSIGN_OR_RETURN(std::unique_ptr<client::JobQueue> queue,
                    client::OpenQueue(options.queue, client::RetryClock::Real()));

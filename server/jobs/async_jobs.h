@@ -9,7 +9,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -44,7 +43,7 @@ struct JobFailure {
 
 struct AsyncJob {
   std::string id;
-  std::string_view state;  // as client::JobStateName
+  std::string state;  // as client::JobStateName
   absl::Time submitted, changed;
   int deliveries = 0;                 // to workers
   int64_t tiles_done = 0;             // by the worker that has it
@@ -63,7 +62,7 @@ struct AsyncJob {
 // the tenant's; UNAVAILABLE when queue or store cannot be used now.
 class AsyncJobs {
  public:
-  // As client::OpenQueue and JobStore::Open.
+  // As client::OpenQueue and JobStore::Open; INVALID_ARGUMENT for a store that no task can name.
   static absl::StatusOr<std::unique_ptr<AsyncJobs>> Open(AsyncJobsOptions options);
 
   // Stores all that `source` gives, and queues a job for it; both outlast the server when it

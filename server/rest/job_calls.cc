@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "engine/base/string_view.h"
 #include "engine/image/codec.h"
 #include "engine/image/memory_io.h"
 #include "server/base/error.h"
@@ -29,7 +28,7 @@ absl::Status NoJobs() {
 
 absl::Status NoJobResult(const AsyncJob& job) {
   return MakeError(absl::StatusCode::kNotFound, ErrorReason::kUnspecified,
-                   absl::StrCat("the job has no result here; it is ", ToAbsl(job.state)));
+                   absl::StrCat("the job has no result here; it is ", job.state));
 }
 
 absl::StatusOr<std::string> TypeOf(const ResultFile& file) {

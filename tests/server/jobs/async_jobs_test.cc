@@ -243,6 +243,10 @@ TEST(AsyncJobsOpenTest, SaysWhatCannotBeUsed) {
   WriteText(folder / "file", "");
   EXPECT_FALSE(AsyncJobs::Open({.queue = folder / "file", .store = folder / "store"}).ok());
   EXPECT_FALSE(AsyncJobs::Open({.queue = folder / "queue", .store = folder / "file"}).ok());
+  for (const std::string& store : {std::string("store"), folder.path().string() + "/\xff"}) {
+    const absl::Status none = AsyncJobs::Open({.queue = folder / "queue", .store = store}).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(none)) << none;
+  }
   const absl::Status wrong =
       AsyncJobs::Open({.queue = "ftp://me:hidden@host", .store = folder / "store"}).status();
   EXPECT_TRUE(absl::IsInvalidArgument(wrong)) << wrong;
