@@ -12,9 +12,15 @@ namespace upscaled::cpu {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Through memory that is aligned and filled up, so that every value goes the same way.
+// In place where they are aligned, else, and at the end, through memory that is filled up.
 void ApplyCurveToValues(EpilogueArgs::Kind kind, float* values, size_t count) {
   const hn::CappedTag<float, kPlaneChannels> d;
+  if (reinterpret_cast<uintptr_t>(values) % (kPlaneChannels * sizeof(float)) == 0) {
+    const size_t whole = count / kPlaneChannels * kPlaneChannels;
+    curves::ApplyCurve(d, kind, values, whole / hn::Lanes(d));
+    values += whole;
+    count -= whole;
+  }
   constexpr size_t kPart = 4 * kPlaneChannels;
   HWY_ALIGN float part[kPart] = {};
   for (; count > 0; values += kPart) {

@@ -62,10 +62,8 @@ UPSCALED_AVX512_INLINE __m512 Greater(__m512 bound, __m512 v) { return _mm512_ma
 UPSCALED_AVX512_INLINE __m512 IfNegative(__m512 v, __m512 yes, __m512 no) {
   return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_LT_OQ), no, yes);
 }
-UPSCALED_AVX512_INLINE __m512 Round(__m512 v) { return _mm512_roundscale_ps(v, kRoundToNearest); }
-UPSCALED_AVX512_INLINE __m512 TwoToThe(__m512 n) {
-  const __m512i biased = _mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127));
-  return _mm512_castsi512_ps(_mm512_slli_epi32(biased, 23));
+UPSCALED_AVX512_INLINE __m512 FromExponent(__m512 v) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(v), 23));
 }
 struct Floats {};
 UPSCALED_AVX512_INLINE __m512 LoadVector(Floats, const float* from) { return _mm512_load_ps(from); }

@@ -40,11 +40,9 @@ HWY_INLINE V IfNegative(V v, V yes, V no) {
   return hn::IfThenElse(hn::Lt(v, hn::Zero(hn::DFromV<V>())), yes, no);
 }
 template <class V>
-HWY_INLINE V TwoToThe(V n) {
+HWY_INLINE V FromExponent(V v) {
   const hn::DFromV<V> d;
-  const hn::RebindToSigned<decltype(d)> exponents;
-  const auto biased = hn::Add(hn::ConvertTo(exponents, n), hn::Set(exponents, 127));
-  return hn::BitCast(d, hn::ShiftLeft<23>(biased));
+  return hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(hn::RebindToUnsigned<decltype(d)>(), v)));
 }
 template <class D>
 HWY_INLINE hn::Vec<D> LoadVector(D d, const float* from) {
@@ -62,7 +60,6 @@ using hn::Add;
 using hn::Div;
 using hn::Mul;
 using hn::MulAdd;
-using hn::Round;
 using hn::Sub;
 
 #include "engine/backends/cpu/kernels/curves.inc"
