@@ -57,6 +57,8 @@ class Executable {
   virtual size_t WeightBytes() const = 0;
   // Tile size in source pixels that this device likes best, when memory allows.
   virtual Size PreferredTile() const = 0;
+  // The same for an image of this size: the image itself where that is best computed whole.
+  virtual Size PreferredTileOf(Size /*image*/) const { return PreferredTile(); }
   // For a tile of up to so many bytes; null and 0 when there is nothing worth keeping.
   virtual std::unique_ptr<ActivationCache> CreateActivationCache() const { return nullptr; }
   virtual size_t ActivationCacheBytes(Size /*tile*/) const { return 0; }

@@ -10,6 +10,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/graph/pooling.h"
 #include "engine/model/shapes.h"
+#include "engine/pipeline/reach.h"
 #include "engine/tiling/tile_grid.h"
 #include "engine/tiling/tile_shape.h"
 
@@ -153,8 +154,9 @@ std::vector<TileTask> CutImage(const Executable& executable, const ImageView& sr
 
 Size TileSizeFor(const Executable& executable, Size image, int halo_px, int streams) {
   return ChooseTileShape({.image = image,
-                          .max_tile = executable.PreferredTile(),
+                          .max_tile = executable.PreferredTileOf(image),
                           .halo_px = halo_px,
+                          .sees_all = halo_px >= kWholeImageHaloPx,
                           .streams = std::max(streams, 1)})
       .tile;
 }

@@ -106,12 +106,13 @@ TileShape ShapeOf(const PassSpec& pass, const UpscaleOptions& options, size_t bu
   const size_t scale = pass.executable->network().scale;
   TileShapeInput input;
   input.image = pass.source.size();
-  input.max_tile = pass.executable->PreferredTile();
+  input.max_tile = pass.executable->PreferredTileOf(input.image);
   if (options.tile_px > 0) {
     input.max_tile.width = std::min(input.max_tile.width, options.tile_px);
     input.max_tile.height = std::min(input.max_tile.height, options.tile_px);
   }
   input.halo_px = pass.reach.halo_px;
+  input.sees_all = pass.reach.halo_px >= kWholeImageHaloPx;
   input.streams = options.concurrency;
   input.row_bytes = pass.source.row_bytes() + scale * PassResult(pass).row_bytes();
   if (pass.tta) {

@@ -50,7 +50,7 @@ TileShape ChooseTileShape(const TileShapeInput& in) {
       std::min(max_tile.height, MaxBandHeight(in, BandsFor(fewest_columns, in.streams)));
   const TileGrid fewest(in.image, max_tile);
 
-  const int more = std::min(2 * in.streams, kMaxMoreTiles);
+  const int more = in.sees_all ? 0 : std::min(2 * in.streams, kMaxMoreTiles);
   TileGrid best = fewest;
   for (int rows = fewest.rows(); rows <= fewest.rows() + more; ++rows) {
     for (int columns = fewest.columns(); columns <= fewest.columns() + more; ++columns) {

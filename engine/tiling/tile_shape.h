@@ -12,9 +12,10 @@ inline constexpr int kMinTilePx = 32;  // below this the halo costs more than th
 // Inputs of the choice.
 struct TileShapeInput {
   Size image;
-  Size max_tile;    // the limit of the device or the user
-  int halo_px = 0;  // source pixels around a tile that its result depends on
-  int streams = 1;  // tiles computed side by side
+  Size max_tile;          // the limit of the device or the user
+  int halo_px = 0;        // source pixels around a tile that its result depends on
+  bool sees_all = false;  // a smaller tile is no less work
+  int streams = 1;        // tiles computed side by side
   // Memory that one source row of a band takes, source and result; 0: the image is in memory as a
   // whole, so that nothing waits for its first band or its last.
   size_t row_bytes = 0;

@@ -46,6 +46,7 @@ class DeviceExecutable final : public Executable {
   size_t WorkspaceBytes(Size tile) const override;
   size_t WeightBytes() const override;
   Size PreferredTile() const override { return first().PreferredTile(); }
+  Size PreferredTileOf(Size image) const override { return first().PreferredTileOf(image); }
   // The first device's; another one that gets the tile does without.
   std::unique_ptr<ActivationCache> CreateActivationCache() const override {
     return first().CreateActivationCache();

@@ -163,8 +163,7 @@ absl::StatusOr<std::vector<Calibrated>> CalibratedLayers(const Network& network,
 // The layer of a program in fp32 that reads what the calibrated one reads; -1: none, where a forced
 // kernel keeps layers apart that are one here.
 int ReaderIn(const Program& program, const Calibrated& calibrated) {
-  const int own = program.index_of[calibrated.main];
-  const int index = own >= 0 ? own : program.index_of[calibrated.last];
+  const int index = program.index_of[calibrated.main];
   const bool prelude = index >= 0 && program.kernel_infos[index]->prelude != nullptr;
   return prelude ? program.network.layers[index].inputs[0] : index;
 }

@@ -2,13 +2,36 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "engine/backends/backend.h"
 #include "engine/backends/cpu/program.h"
 
 namespace upscaled::cpu {
+
+// A deep network in stages, by kernels whose blocks reach so far that it is of use for whole images
+// alone. Its weights are packed when it first runs. Thread safe.
+class WholeImageProgram {
+ public:
+  // `planned`: of `source` without weights.
+  WholeImageProgram(Network source, Isa isa, Program planned)
+      : source_(std::move(source)), isa_(isa), planned_(std::move(planned)) {}
+
+  // Without packed weights, to plan with.
+  const Program& planned() const { return planned_; }
+  // Throws std::bad_alloc when memory is out.
+  const Program& Packed();
+
+ private:
+  Network source_;
+  const Isa isa_;
+  const Program planned_;
+  std::once_flag once_;
+  std::optional<Program> packed_;
+};
 
 class CpuExecutable final : public Executable {
  public:
@@ -33,21 +56,28 @@ class CpuExecutable final : public Executable {
   size_t WorkspaceBytes(Size tile) const override;
   size_t WeightBytes() const override;
   Size PreferredTile() const override { return preferred_tile_; }
+  Size PreferredTileOf(Size image) const override;
   std::unique_ptr<ActivationCache> CreateActivationCache() const override;
   size_t ActivationCacheBytes(Size tile) const override;
 
+  // The program that runs tiles of any image, but for those that are computed whole.
   const Program& program() const { return program_; }
+  // The program that runs tiles of such an image. Packs its weights where it is the first to ask:
+  // throws std::bad_alloc when memory is out.
+  const Program& ProgramFor(Size image) const;
   // Computes pixels that overflowed in precision kFast; null in precision kExact.
   const Program* exact_program() const { return exact_program_ ? &*exact_program_ : nullptr; }
 
  private:
   CpuExecutable(Network network, Program program, std::optional<Program> exact_program,
-                Size preferred_tile);
+                std::unique_ptr<WholeImageProgram> whole_images, Size preferred_tile);
   TilePlan MakePlan(const Rect& tile, Size image) const override;
+  bool ComputesWhole(Size image) const;
 
   const Network network_;  // without weights
   const Program program_;
   const std::optional<Program> exact_program_;
+  const std::unique_ptr<WholeImageProgram> whole_images_;  // may be null
   const Size preferred_tile_;
 };
 

@@ -32,7 +32,7 @@ absl::Status CpuStream::Run(const Executable& executable, std::span<const TileTa
     RETURN_IF_ERROR(CheckTileTask(executable, task));
     try {
       const std::vector<Rect> overflowed =
-          RunTile(compiled.program(), task, workspace_, IgnoreStep);
+          RunTile(compiled.ProgramFor(task.plan->image), task, workspace_, IgnoreStep);
       if (overflowed.empty()) continue;
       RETURN_IF_ERROR(RunExactly(*compiled.exact_program(), task, overflowed));
     } catch (const std::bad_alloc&) {
@@ -45,14 +45,15 @@ absl::Status CpuStream::Run(const Executable& executable, std::span<const TileTa
 absl::StatusOr<std::vector<LayerProfile>> CpuStream::Profile(const Executable& executable,
                                                              const TileTask& task) try {
   RETURN_IF_ERROR(CheckTileTask(executable, task));
-  const Program& program = static_cast<const CpuExecutable&>(executable).program();
+  const auto& compiled = static_cast<const CpuExecutable&>(executable);
+  const Program& program = compiled.ProgramFor(task.plan->image);
   std::vector<LayerProfile> layers;
   for (size_t i = 0; i < program.network.layers.size(); ++i) {
     const size_t value_bytes = program.half[i] ? sizeof(uint16_t) : sizeof(float);
     LayerProfile& layer =
         layers.emplace_back(DescribeLayer(program.network, i, task.plan->regions, value_bytes));
     const KernelEntry* const kernel = program.kernel_infos[i];
-    layer.kernel = program.scaled_view[i] ? "view" : kernel == nullptr ? "load" : kernel->name;
+    layer.kernel = program.IsView(i) ? "view" : kernel == nullptr ? "load" : kernel->name;
     // The multiplications of a prelude belong to it, not to the layer that adds them up.
     if (kernel != nullptr && kernel->prelude != nullptr) layer.operations = 0;
   }

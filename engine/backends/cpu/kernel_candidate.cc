@@ -4,6 +4,7 @@
 #include <random>
 #include <utility>
 
+#include "engine/backends/cpu/workspace_layout.h"
 #include "engine/base/check.h"
 #include "engine/model/shapes.h"
 
@@ -58,7 +59,8 @@ KernelCandidate::KernelCandidate(const Layer& layer, const KernelEntry& kernel, 
   std::mt19937 random(1);
   std::uniform_real_distribution<float> value(-1.0f, 1.0f);
   for (size_t i = 0; i < workspace_.size(); ++i) workspace_.data()[i] = value(random);
-  BindWorkspace(program_, plan_, workspace_.data(), nullptr, schedule_);
+  BindWorkspace(program_, workspace_.data(), nullptr, schedule_);
+  BeginStage(program_, schedule_, 0);
   for (const RowSchedule::Step& step :
        schedule_.steps) {  // so that every tensor holds numbers of its kind
     if (step.layer > 0) RunStep(step);

@@ -1,12 +1,12 @@
 #include "engine/backends/cpu/program.h"
 
-#include <algorithm>
-#include <optional>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/backends/cpu/cpu_kernel_set.h"
 #include "engine/backends/cpu/kernels/samples.h"
+#include "engine/backends/cpu/program_passes.h"
 #include "engine/base/status_macros.h"
 #include "engine/graph/network_plan.h"
 #include "engine/graph/pooling.h"
@@ -80,6 +80,7 @@ class NodeAppender {
   absl::Status Append(const Node& node) {
     Layer layer = AsConvolution(FusedLayer(source_, node));
     for (int& input : layer.inputs) input = program_.index_of[input];
+    if (layer.op == Op::kConcat) TakeJoinedParts(node.layer(), layer);
     int& index = program_.index_of[node.layer()];
     const auto* const info = static_cast<const KernelEntry*>(node.kernel.info);
     if (info == nullptr) {
@@ -93,10 +94,25 @@ class NodeAppender {
       layer.inputs = {AppendPrelude(info->prelude(layer), layer, ranges)};
     }
     index = AppendKernel(program_, layer, *info, isa_, false, ranges);
+    program_.index_of[node.main] = index;
     return budget_.Add(layer, program_.weight_bytes - budget_.bytes());
   }
 
  private:
+  // Takes the parts that an earlier concatenation begins with from there: those of a dense block,
+  // each one part more than the one before, become planes of one tensor (PlaceParts).
+  void TakeJoinedParts(int source_layer, Layer& layer) {
+    const std::vector<int> parts = layer.inputs;
+    for (size_t count = parts.size() - 1; count > 1; --count) {
+      const auto joined = joined_.find({parts.begin(), parts.begin() + count});
+      if (joined == joined_.end()) continue;
+      layer.inputs.erase(layer.inputs.begin() + 1, layer.inputs.begin() + count);
+      layer.inputs[0] = program_.index_of[joined->second];
+      break;
+    }
+    if (layer.activation == Activation::kNone) joined_.emplace(parts, source_layer);
+  }
+
   int AppendPrelude(Layer prelude, const Layer& layer, const InputRanges* ranges) {
     prelude.inputs = layer.inputs;
     const KernelEntry& kernel = kernels_.PreludeKernel(prelude);
@@ -109,96 +125,8 @@ class NodeAppender {
   const Calibration& calibration_;
   Program& program_;
   WeightBudget budget_;
+  std::map<std::vector<int>, int> joined_;  // concatenations of the source by what they join
 };
-
-// Chooses the products that become views, and gives their readers scratch for factors.
-void ChooseScaledViews(Program& program) {
-  const std::vector<Layer>& layers = program.network.layers;
-  const std::vector<bool> single_pixels = FindSinglePixels(program.network);
-  program.scaled_view.resize(layers.size());
-  for (size_t i = 1; i < layers.size(); ++i) {
-    const Layer& layer = layers[i];
-    const bool scales = layer.op == Op::kMul && layer.activation == Activation::kNone &&
-                        layer.out_channels > kMaxInterleavedChannels &&
-                        single_pixels[layer.inputs[1]];
-    if (!scales || program.scaled_view[layer.inputs[0]] || program.consumers[i].empty()) continue;
-    size_t scratch_floats = 0;
-    const bool all_can = std::ranges::all_of(program.consumers[i], [&](int consumer) {
-      const LayerKernel* kernel = program.kernels[consumer].get();
-      const std::optional<size_t> floats =
-          kernel == nullptr ? std::nullopt : kernel->FactorScratchFloats();
-      scratch_floats = std::max(scratch_floats, floats.value_or(0));
-      return floats.has_value();
-    });
-    if (!all_can) continue;
-    program.scaled_view[i] = true;
-    program.kernels[i].reset();
-    program.scratch_floats = std::max(program.scratch_floats, scratch_floats);
-    Margin& margin = program.margin[layer.inputs[0]];
-    margin.left_px = std::max(margin.left_px, program.margin[i].left_px);
-    margin.right_px = std::max(margin.right_px, program.margin[i].right_px);
-  }
-}
-
-// Sets all that follows from the layers' kernels and connections.
-void Connect(Program& program) {
-  const size_t count = program.network.layers.size();
-  program.margin.resize(count);
-  program.consumers.resize(count);
-  for (size_t i = 1; i < count; ++i) {
-    if (program.kernels[i] == nullptr) continue;
-    const LayerKernel& kernel = *program.kernels[i];
-    program.scratch_floats = std::max(program.scratch_floats, kernel.ScratchFloats());
-    const std::vector<int>& inputs = program.network.layers[i].inputs;
-    Margin& margin = program.margin[inputs[0]];
-    margin.left_px = std::max(margin.left_px, kernel.margin().left_px);
-    margin.right_px = std::max(margin.right_px, kernel.margin().right_px);
-    for (const int input : inputs) program.consumers[input].push_back(static_cast<int>(i));
-  }
-}
-
-// Whether each position of the result is that of all that `layer` reads of this input.
-bool KeepsPositions(const Layer& layer, int input) {
-  return input == layer.inputs[0] ? OperationOf(layer.op).pointwise : layer.crop_px == 0;
-}
-
-// Staggers the blocks of zero-padded layers that follow each other: a reader's blocks read a pixel
-// more on each side; were those here to begin at the same positions, that would be a whole block
-// more on each side, and is half of one so.
-void StaggerBlocks(Program& program) {
-  const std::vector<Layer>& layers = program.network.layers;
-  program.block_origin_px.resize(layers.size());
-  std::vector<bool> read_around(layers.size());  // multiples of blocks, with a border
-  for (size_t i = layers.size(); i-- > 1;) {
-    for (const int consumer : program.consumers[i]) {
-      const bool padded = program.block_px[consumer] > 1 && layers[consumer].padding_px > 0;
-      const int input = static_cast<int>(i);
-      if (padded ? program.block_origin_px[consumer] == 0
-                 : KeepsPositions(layers[consumer], input) && read_around[consumer]) {
-        read_around[i] = true;
-      }
-    }
-    if (read_around[i]) program.block_origin_px[i] = program.block_px[i] / 2;
-  }
-}
-
-// Chooses the layers that tiles keep between the passes over an image.
-void ChooseCached(Program& program) {
-  const std::vector<Layer>& layers = program.network.layers;
-  program.poolings = ListPoolings(program.network);
-  program.cached.resize(layers.size());
-  std::vector<bool> gathered(layers.size());  // computed in a pass before the last
-  for (const int pooling : program.poolings) {
-    const int pooled = layers[pooling].inputs[0];
-    program.cached[pooled] = gathered[pooled] = true;
-  }
-  for (size_t i = layers.size() - 1; i > 0; --i) {
-    if (!gathered[i] || layers[i].op == Op::kGlobalAveragePool) continue;
-    if (layers[i].out_channels <= kMaxInterleavedChannels) program.cached[i] = true;
-    for (const int input : layers[i].inputs) gathered[input] = true;
-  }
-  program.cached[0] = false;  // the source is there in every pass
-}
 
 }  // namespace
 
@@ -220,10 +148,13 @@ absl::StatusOr<Program> BuildProgram(const Network& source, Isa isa, const Kerne
   program.network.align_px = source.align_px;
   NodeAppender appender(source, kernels, isa, calibration, program);
   for (const Node& node : plan.nodes) RETURN_IF_ERROR(appender.Append(node));
+  FuseGates(source, isa, program);
   Connect(program);
   ChooseScaledViews(program);
   StaggerBlocks(program);
   ChooseCached(program);
+  ChooseCuts(program);
+  PlaceParts(program);
   return program;
 }
 

@@ -1,6 +1,8 @@
 // A network made ready for this backend: its layers as kernels run them, with their kernels.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <vector>
@@ -39,16 +41,39 @@ struct Program {
   // Products with one factor a channel that nobody computes: their readers take the first input's
   // tensor and the factors (Tensor::factors). Without a kernel.
   std::vector<bool> scaled_view;
+  // A deep network runs in stages, one after the other: each but the last ends with one of these
+  // layers, and keeps whole what later ones read. So its weights stay in a cache from one row of
+  // blocks to the next.
+  std::vector<int> cuts;
+  std::vector<bool> crosses;  // read by a later stage than the layer's own
+  // The layer in whose tensor a layer's planes lie, and the first of them: parts of a concatenation
+  // that are whole planes are written where it has them. Most layers are their own home.
+  std::vector<int> home;
+  std::vector<int> home_plane;
+  // Concatenations all of whose parts lie in place. Without a kernel.
+  std::vector<bool> joined_view;
   // Layers that tiles keep from one pass over an image with global poolings to the next: the pooled
   // ones, those where the next pass goes on, and images on the way to them, which are small.
   std::vector<bool> cached;
-  std::vector<int> poolings;               // ListPoolings
-  std::vector<int> index_of;               // of the source's layers; -1: has none
+  std::vector<int> poolings;  // ListPoolings
+  // Of the source's layers, those that a node ends at or is for; -1: none.
+  std::vector<int> index_of;
   SampleConversions sample_conversions{};  // the instruction set's, as the next two
   PooledSums pooled_sums{};
   CurveFunction curve = nullptr;
   size_t scratch_floats = 0;  // the largest kernel's
   size_t weight_bytes = 0;
+
+  size_t StageOf(int layer) const {
+    return std::lower_bound(cuts.begin(), cuts.end(), layer) - cuts.begin();
+  }
+  // Whether nobody computes the layer: its tensor is made of others.
+  bool IsView(int layer) const { return scaled_view[layer] || joined_view[layer]; }
+  // Whether those who read `consumer` read what `layer`, an input of it, has written.
+  bool ReadsThrough(int layer, int consumer) const {
+    return scaled_view[consumer] ||
+           (home[consumer] == home[layer] && network.layers[consumer].op == Op::kConcat);
+  }
 };
 
 // As PlanNetwork; `chooser` chooses in precision kExact alone. kFast needs HasVnni(isa).

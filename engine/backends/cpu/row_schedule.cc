@@ -4,6 +4,7 @@
 #include <span>
 #include <utility>
 
+#include "engine/backends/cpu/workspace_layout.h"
 #include "engine/graph/tile_geometry.h"
 #include "engine/graph/tile_plan.h"
 
@@ -13,24 +14,19 @@ namespace {
 // Output rows a tile asks for at once, where the last layer has no blocks of its own.
 constexpr int kResultRows = 12;
 
-// Behind the last ring: a row's last register tile may read (never use) pixels right of it.
-constexpr size_t kReadSlackFloats = 1024;
-
-// Strides of an even number of cache lines put a block's rows and planes into few cache sets.
-size_t OddCacheLines(size_t floats) {
-  const size_t lines = (floats + 15) / 16;
-  return (lines | 1) * 16;
-}
+// The workspace of a tile that runs in stages, at the most: CpuExecutable::kMaxWorkspaceBytes.
+constexpr size_t kMaxStagedFloats = (size_t{1} << 30) / sizeof(float);
 
 // Walks the layers from a run's target backwards, on demand, and notes the steps and the most rows
 // that any layer holds at a time.
 class Scheduler {
  public:
   // `keeps`: as in ScheduleRows.
-  Scheduler(const Program& program, const TilePlan& plan, bool keeps)
+  Scheduler(const Program& program, const TilePlan& plan, bool staged, bool keeps)
       : program_(program),
         regions_(plan.regions),
         sizes_(plan.layer_sizes),
+        staged_(staged),
         keeps_(keeps),
         runs_(regions_.size()),
         ring_rows_(regions_.size()) {
@@ -40,7 +36,8 @@ class Scheduler {
   // Another pass, which finds what the ones before have cached.
   void Run(int target) {
     Begin(target);
-    while (!Finished(target)) Need(target, next_[target] + kResultRows);
+    if (staged_) ComputeStages();
+    Compute(target);
   }
 
   // The rows of each layer's ring in the last run.
@@ -48,7 +45,9 @@ class Scheduler {
   std::vector<RowSchedule::Step>& steps() { return steps_; }
 
  private:
-  bool Keeps(int layer) const { return keeps_ && program_.cached[layer]; }
+  bool Keeps(int layer) const {
+    return (staged_ && program_.crosses[layer]) || (keeps_ && program_.cached[layer]);
+  }
   bool Finished(int layer) const { return next_[layer] >= regions_[layer].bottom(); }
 
   // The layers from which a run computes `layer`; the values of a global pooling are given.
@@ -70,6 +69,23 @@ class Scheduler {
     }
   }
 
+  // Computes all that later stages read, but for the last stage's.
+  void ComputeStages() {
+    int first = 0;
+    for (const int cut : program_.cuts) {
+      Compute(cut);
+      for (int i = first; i < cut; ++i) {
+        if (program_.crosses[i]) Compute(i);
+      }
+      first = cut + 1;
+    }
+  }
+
+  // Computes all rows of `layer`.
+  void Compute(int layer) {
+    while (!Finished(layer)) Need(layer, next_[layer] + kResultRows);
+  }
+
   // Computes rows of `layer` up to `bottom`, or its region's end.
   void Need(int layer, int bottom) {
     bottom = std::min(bottom, regions_[layer].bottom());
@@ -80,7 +96,7 @@ class Scheduler {
         Need(inputs[n], Reads(layer, n, {rows.y, rows.bottom() - 1}).last + 1);
       }
       next_[layer] = rows.bottom();
-      if (program_.scaled_view[layer]) continue;
+      if (program_.IsView(layer)) continue;
       const int first = std::max(rows.y, regions_[layer].y);
       ring_rows_[layer] =
           std::max(ring_rows_[layer], rows.bottom() - std::min(first, FirstRowInUse(layer)));
@@ -112,7 +128,7 @@ class Scheduler {
     int first = next_[layer];
     for (const int consumer : program_.consumers[layer]) {
       if (!runs_[consumer]) continue;
-      if (program_.scaled_view[consumer]) {
+      if (program_.ReadsThrough(layer, consumer)) {
         first = std::min(first, FirstRowInUse(consumer));
         continue;
       }
@@ -129,6 +145,7 @@ class Scheduler {
   const Program& program_;
   const std::vector<Rect>& regions_;
   const std::vector<Size>& sizes_;
+  const bool staged_;
   const bool keeps_;
   std::vector<int> next_;   // row to compute next
   std::vector<bool> runs_;  // the layers on which the run's target depends
@@ -143,20 +160,16 @@ int TargetOf(const Program& program, size_t pass) {
   return layers[program.poolings[pass]].inputs[0];
 }
 
-Tensor LayOut(const Program& program, size_t layer, const Rect& region, Size size, int ring_rows) {
-  const Margin& margin = program.margin[layer];
-  Tensor tensor;
-  tensor.left_px = region.x;
-  tensor.layer_width_px = size.width;
-  tensor.layer_height_px = size.height;
-  tensor.ring_rows = ring_rows;
-  tensor.channels = program.network.layers[layer].out_channels;
-  tensor.half = program.half[layer];
-  tensor.pixel_stride = program.pixel_stride[layer];
-  tensor.row_stride = OddCacheLines(
-      static_cast<size_t>(margin.left_px + region.width + margin.right_px) * tensor.pixel_stride);
-  tensor.plane_stride = OddCacheLines(tensor.row_stride * (ring_rows + 1));
-  return tensor;
+RowSchedule Schedule(const Program& program, const TilePlan& plan, size_t pass, bool staged,
+                     bool keeps) {
+  RowSchedule schedule;
+  schedule.staged = staged;
+  schedule.target = TargetOf(program, pass);
+  Scheduler scheduler(program, plan, staged, keeps);
+  for (size_t run = keeps ? 0 : pass; run <= pass; ++run) scheduler.Run(TargetOf(program, run));
+  schedule.steps = std::move(scheduler.steps());
+  LayOutTensors(program, plan, scheduler.ring_rows(), keeps, schedule);
+  return schedule;
 }
 
 }  // namespace
@@ -166,52 +179,11 @@ TilePlan PlanTile(const Program& program, Size image, const Rect& tile) {
 }
 
 RowSchedule ScheduleRows(const Program& program, const TilePlan& plan, size_t pass, bool keeps) {
-  RowSchedule schedule;
-  schedule.target = TargetOf(program, pass);
-  Scheduler scheduler(program, plan, keeps);
-  for (size_t run = keeps ? 0 : pass; run <= pass; ++run) scheduler.Run(TargetOf(program, run));
-  schedule.steps = std::move(scheduler.steps());
-  schedule.workspace_floats = OddCacheLines(program.scratch_floats);
-  for (size_t i = 0; i < plan.regions.size(); ++i) {
-    const Tensor& tensor = schedule.tensors.emplace_back(
-        LayOut(program, i, plan.regions[i], plan.layer_sizes[i], scheduler.ring_rows()[i]));
-    if (program.scaled_view[i]) continue;
-    (keeps && program.cached[i] ? schedule.cached_floats : schedule.workspace_floats) +=
-        tensor.planes() * tensor.plane_stride;
+  if (!program.cuts.empty()) {
+    RowSchedule staged = Schedule(program, plan, pass, /*staged=*/true, keeps);
+    if (staged.workspace_floats <= kMaxStagedFloats) return staged;
   }
-  schedule.workspace_floats += kReadSlackFloats;
-  if (schedule.cached_floats > 0) schedule.cached_floats += kReadSlackFloats;
-  return schedule;
-}
-
-void BindWorkspace(const Program& program, const TilePlan& plan, float* workspace, float* cache,
-                   RowSchedule& schedule) {
-  workspace += OddCacheLines(program.scratch_floats);
-  for (size_t i = 0; i < schedule.tensors.size(); ++i) {
-    Tensor& t = schedule.tensors[i];
-    if (program.scaled_view[i]) {
-      const std::vector<int>& inputs = program.network.layers[i].inputs;
-      const Tensor& factors = schedule.tensors[inputs[1]];
-      t = schedule.tensors[inputs[0]];
-      t.factors = factors.At(0, 0);
-      t.factor_plane_stride = factors.plane_stride;
-      continue;
-    }
-    float*& storage = schedule.cached_floats > 0 && program.cached[i] ? cache : workspace;
-    const size_t left = static_cast<size_t>(program.margin[i].left_px) * t.pixel_stride;
-    const size_t right = static_cast<size_t>(program.margin[i].right_px) * t.pixel_stride;
-    t.data = storage + left;
-    for (int plane = 0; plane < t.planes() && left + right > 0; ++plane) {
-      float* row = storage + plane * t.plane_stride;
-      for (int slot = 0; slot < t.ring_rows; ++slot, row += t.row_stride) {
-        std::fill_n(row, left, 0.0f);
-        const size_t end = left + static_cast<size_t>(plan.regions[i].width) * t.pixel_stride;
-        std::fill_n(row + end, right, 0.0f);
-      }
-      std::fill_n(row, t.row_stride, 0.0f);
-    }
-    storage += t.planes() * t.plane_stride;
-  }
+  return Schedule(program, plan, pass, /*staged=*/false, keeps);
 }
 
 }  // namespace upscaled::cpu

@@ -23,25 +23,28 @@ struct RowSchedule {
     int layer;
     Rect rows;  // as LayerKernel::Run takes them
   };
+  bool staged = false;          // in Program::cuts, or all layers at once
   int target = 0;               // the layer that the pass is for: a pooled one, or the last
-  std::vector<Tensor> tensors;  // a cached tensor holds all rows of its region
-  std::vector<Step> steps;
+  std::vector<Tensor> tensors;  // one that is kept holds all rows of its region
+  std::vector<size_t> offsets;  // where each one's storage begins, if it has some of its own
+  std::vector<int> widths_px;   // the columns that it has beside its margins
+  std::vector<Step> steps;      // stage by stage (Program::cuts)
   size_t workspace_floats = 0;
   size_t cached_floats = 0;  // size of the cached tensors; the same for all passes of a tile
+
+  size_t StageOf(const Program& program, int layer) const {
+    return staged ? program.StageOf(layer) : 0;
+  }
 };
 
 // The plan for a program, without its maker.
 TilePlan PlanTile(const Program& program, Size image, const Rect& tile);
 
 // Pass number `pass` of a tile planned for this program: it comes when the means of so many global
-// poolings are known; all: the result's. `keeps`: what Program::cached names is kept from pass to
-// pass, and was in the passes before.
+// poolings are known; all: the result's. In stages, if the program has them and what is kept
+// between them has room: the result is the same. `keeps`: what Program::cached names is kept from
+// pass to pass, and was in the passes before.
 RowSchedule ScheduleRows(const Program& program, const TilePlan& plan, size_t pass = 0,
                          bool keeps = false);
-
-// Points the tensors into `workspace` (schedule.workspace_floats) and `cache`
-// (schedule.cached_floats; may be null when there are none) and zeroes what reads as zero.
-void BindWorkspace(const Program& program, const TilePlan& plan, float* workspace, float* cache,
-                   RowSchedule& schedule);
 
 }  // namespace upscaled::cpu

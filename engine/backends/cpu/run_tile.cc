@@ -7,6 +7,7 @@
 #include "engine/backends/cpu/kernels/activation.h"
 #include "engine/backends/cpu/pixels.h"
 #include "engine/backends/cpu/pooling.h"
+#include "engine/backends/cpu/workspace_layout.h"
 
 namespace upscaled::cpu {
 namespace {
@@ -99,10 +100,13 @@ std::vector<Rect> RunTile(const Program& program, const TileTask& task, HugeBuff
   RowSchedule schedule = ScheduleRows(program, plan, pass.number(), /*keeps=*/cache != nullptr);
   workspace.Reserve(schedule.workspace_floats);
   if (cache != nullptr) cache->floats.Reserve(schedule.cached_floats);
-  BindWorkspace(program, plan, workspace.data(), cache ? cache->floats.data() : nullptr, schedule);
+  BindWorkspace(program, workspace.data(), cache ? cache->floats.data() : nullptr, schedule);
   if (pass.gathers()) *pass.partial_sums = ChannelSums(schedule.tensors[schedule.target].channels);
   TileRunner runner(program, task, schedule, workspace.data(), counted);
+  BeginStage(program, schedule, 0);
+  size_t stage = 0;
   for (const RowSchedule::Step& step : schedule.steps) {
+    while (stage < schedule.StageOf(program, step.layer)) BeginStage(program, schedule, ++stage);
     runner.Run(step);
     step_done(step);
   }

@@ -90,7 +90,11 @@ void SortByCost(const Program& program, size_t cache_bytes, std::vector<Size>& t
 }  // namespace
 
 size_t WorkspaceOf(const Program& program, const InnerTile& tile) {
-  const TilePlan plan = PlanTile(program, tile.image, tile.rect);
+  return WorkspaceOf(program, tile.image, tile.rect);
+}
+
+size_t WorkspaceOf(const Program& program, Size image, const Rect& tile) {
+  const TilePlan plan = PlanTile(program, image, tile);
   size_t floats = 0;
   for (size_t pass = 0; pass <= program.poolings.size(); ++pass) {
     floats = std::max(floats, ScheduleRows(program, plan, pass).workspace_floats);

@@ -15,7 +15,8 @@ namespace upscaled::cpu {
 
 inline constexpr Size kSmallestTile = {120, 72};
 
-// The workspace of the run that needs most.
+// The workspace of the run that needs most, in bytes.
+size_t WorkspaceOf(const Program& program, Size image, const Rect& tile);
 size_t WorkspaceOf(const Program& program, const InnerTile& tile);
 
 // Sizes worth using, the one that should be fastest first, on a core with so large a second-level

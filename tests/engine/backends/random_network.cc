@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "engine/graph/pooling.h"
 #include "engine/model/border.h"
+#include "engine/model/without_weights.h"
 #include "tests/support/test_image.h"
 
 namespace upscaled::test {
@@ -101,10 +102,13 @@ class Builder {
     Append({.op = Op::kConcat, .inputs = {convolved, last()}, .out_channels = channels});
   }
   void Join(Op op, int first, int second) {
-    const int channels = network_.layers[first].out_channels;
-    Append({.op = op,
-            .inputs = {first, second},
-            .out_channels = op == Op::kConcat ? 2 * channels : channels});
+    if (op == Op::kConcat) return Concat({first, second});
+    Append({.op = op, .inputs = {first, second}, .out_channels = ChannelsOf(first)});
+  }
+  void Concat(std::vector<int> parts) {
+    int channels = 0;
+    for (const int part : parts) channels += ChannelsOf(part);
+    Append({.op = Op::kConcat, .inputs = std::move(parts), .out_channels = channels});
   }
   // Scales the last layer by what two fully connected layers make of the means of layer `of`.
   void SqueezeExcite(int of) {
@@ -118,6 +122,7 @@ class Builder {
     Join(Op::kMul, scaled, last());
   }
   void SqueezeExcite() { SqueezeExcite(last()); }
+  void Sigmoid() { Append({.op = Op::kActivation, .activation = Activation::kSigmoid}); }
   void ActivationAlone() {
     Layer layer{.op = Op::kActivation, .out_channels = network_.layers.back().out_channels};
     Activate(layer);
@@ -125,6 +130,8 @@ class Builder {
   }
 
  private:
+  int ChannelsOf(int layer) const { return network_.layers[layer].out_channels; }
+
   // As formats spell it: one or the other.
   void FullyConnected(int out, bool activate) {
     Layer layer{.op = Pick(random_, {Op::kFullyConnected, Op::kConv}), .out_channels = out};
@@ -202,6 +209,32 @@ void AppendResidual(Builder& b, std::mt19937& random) {
   if (Chance(random, 50)) b.ActivationAlone();
 }
 
+// A dense block: every layer reads the results of all before it.
+void AppendDense(Builder& b, std::mt19937& random) {
+  b.RandomConv(Pick(random, {8, 16, 32}));
+  std::vector<int> parts = {b.last()};
+  for (int i = RandomInt(random, 1, 3); i > 0; --i) {
+    b.Conv(Pick(random, {16, 16, 32, 12}), 3, 1, 1, true);
+    parts.push_back(b.last());
+    if (Chance(random, 10)) parts.push_back(parts.front());
+    b.Concat(parts);
+  }
+}
+
+// A sum times a gate of one of its parts, either way around.
+void AppendGate(Builder& b, std::mt19937& random) {
+  b.RandomConv(b.RandomWidth());
+  const int x = b.last();
+  b.Conv(b.network().layers.back().out_channels, 3, 1, 1, Chance(random, 20));
+  const int y = b.last();
+  b.Sigmoid();
+  b.Affine();
+  const int gate = b.last();
+  const bool swapped = Chance(random, 50);
+  b.Join(Op::kAdd, swapped ? x : y, swapped ? y : x);
+  b.Join(Op::kMul, swapped ? gate : b.last(), swapped ? b.last() : gate);
+}
+
 void AppendEnd(Builder& b, std::mt19937& random) {
   switch (RandomInt(random, 0, 5)) {
     case 0:
@@ -251,11 +284,8 @@ Network TryRandomNetwork(std::mt19937& random) {
     b.Conv(16, 5, 1, 0, true);
   }
   for (int bodies = RandomInt(random, 0, 2); bodies > 0; --bodies) {
-    if (Chance(random, 50)) {
-      AppendUnet(b, random);
-    } else {
-      AppendResidual(b, random);
-    }
+    const auto append = Pick(random, {&AppendUnet, &AppendResidual, &AppendDense, &AppendGate});
+    append(b, random);
   }
   AppendEnd(b, random);
   if (Chance(random, 10)) b.SqueezeExcite(Chance(random, 50) ? b.last() : 0);
@@ -312,6 +342,23 @@ void AppendTimesMean(Network& network, int factor) {
                             .inputs = {factor, last + 1},
                             .out_channels = channels,
                             .in_channels = channels});
+}
+
+Network DeepNetwork(int blocks) {
+  Network network = InputAlone();
+  AppendConv(network, 64, 3);
+  for (int i = 0; i < blocks; ++i) {
+    const int skip = static_cast<int>(network.layers.size()) - 1;
+    AppendConv(network, 64, 3);
+    AppendConv(network, 64, 3);
+    network.layers.push_back({.op = Op::kAdd,
+                              .name = "sum",
+                              .inputs = {skip + 2, skip},
+                              .out_channels = 64,
+                              .in_channels = 64});
+  }
+  AppendConv(network, 3, 3);
+  return WithoutWeights(network);
 }
 
 std::string Describe(const Network& network) {

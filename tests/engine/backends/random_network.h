@@ -11,7 +11,8 @@ namespace upscaled::test {
 
 // A chain of convolutions (1x1, 3x3, 5x5; valid or same; strides 1 and 2; widths from 1 to 64; any
 // activation) that ends in RGB at scale 1, 2 or 3, some with skips (crop with add, mul or concat),
-// resizes, pads, affine layers, pixel shuffles and squeeze-and-excite. Passes Validate.
+// dense blocks, gates, resizes, pads, affine layers, pixel shuffles and squeeze-and-excite. Passes
+// Validate.
 Network RandomNetwork(std::mt19937& random);
 // One with squeeze-and-excite, of fewer multiply-adds for each source pixel. Small ones are rare.
 Network RandomPooledNetwork(std::mt19937& random,
@@ -22,6 +23,9 @@ Network RandomPooledNetwork(std::mt19937& random,
 Network InputAlone();
 void AppendConv(Network& network, int out_channels, int kernel_px);
 void AppendTimesMean(Network& network, int factor);
+
+// Blocks of two 3x3 convolutions of 64 channels and a skip, without weights.
+Network DeepNetwork(int blocks);
 
 // One line a layer, for failure messages.
 std::string Describe(const Network& network);

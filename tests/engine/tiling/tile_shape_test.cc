@@ -53,6 +53,14 @@ TEST(ChooseTileShape, CutsAnImageInMemoryForStreamsAlone) {
   EXPECT_EQ(TileCount(input), 2);
 }
 
+TEST(ChooseTileShape, LeavesImagesWholeOfWhichATileSeesAll) {
+  TileShapeInput input = Input({100, 100}, {256, 256}, 2);
+  input.sees_all = true;
+  EXPECT_EQ(TileCount(input), 1);
+  input.max_tile = {100, 50};
+  EXPECT_EQ(TileCount(input), 2);
+}
+
 TEST(ChooseTileShape, NeverPassesTheMaximum) {
   const uint32_t seed = std::random_device{}();
   SCOPED_TRACE(seed);

@@ -50,6 +50,9 @@ struct WinogradArgs {
   int dst_first_px, dst_end_px;    // the columns to store
   size_t dst_plane_stride;
   int dst_channels;  // whole planes
+  // fp32: added to the activated sums if not null; as dst_rows, of another blocked tensor.
+  const float* residual_rows[kMaxPoints];
+  size_t residual_plane_stride;
   const float* weights;
   // Integers alone: what the transformed input is multiplied with, [point][channel of the planes],
   // and what the sums are, [block of out_channels][point][channel of the block].

@@ -173,7 +173,9 @@ void ConcatRow(const Layer& /*layer*/, std::span<const Tensor> src, const Tensor
       const int run = whole ? std::min(16, in.channels - c) : 1;
       const float* from = in.At(y, x) + ChannelOffset(in, c);
       float* to = dst.At(y, x) + ChannelOffset(dst, first + c);
-      for (int n = 0; n < width_px; ++n, from += in.pixel_stride, to += dst.pixel_stride) {
+      const bool in_place = from == to;
+      for (int n = 0; n < width_px && !in_place;
+           ++n, from += in.pixel_stride, to += dst.pixel_stride) {
         std::copy_n(from, run, to);
       }
       c += run;

@@ -40,8 +40,8 @@ constexpr KernelEntry kKernels[] = {
      &MakeCalibratedWinogradF4Int16,
      &MakeRangeObserver},
 #endif
-    {{"winograd_f6"}, &WinogradSupports, &MakeWinogradF6},
-    {{"winograd_f4"}, &WinogradSupports, &MakeWinogradF4},
+    {{"winograd_f6", kFuseSum}, &WinogradSupports, &MakeWinogradF6},
+    {{"winograd_f4", kFuseSum}, &WinogradSupports, &MakeWinogradF4},
     {{"shift_add"}, &ShiftAddSupports, &MakeShiftAdd, &TapProducts},
 #ifdef UPSCALED_VNNI
     {{"direct_int16", kFuseSum},

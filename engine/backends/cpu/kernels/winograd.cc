@@ -116,13 +116,33 @@ HWY_NOINLINE void InputTransform(const float* const* rows, size_t offset, bool p
   }
 }
 
-// One block of one vector of channels from M, activated, to rows [first_row, end_row) and columns
-// [first_px, end_px) of the block.
-template <class W>
+// The skip that is added to a row of a block, of one vector of channels.
+struct NoSkip {
+  template <int kOutputs>
+  HWY_INLINE void AddTo(Tag, int, int, int, Vec*) const {}
+};
+struct Skip {
+  const float* const* rows;
+  size_t offset;
+
+  template <int kOutputs>
+  HWY_INLINE void AddTo(Tag d, int y, int first_px, int end_px, Vec* t) const {
+    const float* HWY_RESTRICT from = rows[y] + offset;
+    HWY_UNROLL(8)
+    for (int x = 0; x < kOutputs; ++x) {
+      if (x < first_px || x >= end_px) continue;
+      t[x] = hn::Add(t[x], hn::Load(d, from + x * kPlaneChannels));
+    }
+  }
+};
+
+// One block of one vector of channels from M, activated, with the skip, to rows
+// [first_row, end_row) and columns [first_px, end_px) of the block.
+template <class W, class Added>
 HWY_NOINLINE void OutputTransform(const float* HWY_RESTRICT m, size_t point_stride,
                                   const EpilogueArgs& epilogue, const float* slope,
                                   float* const* rows, size_t offset, int first_row, int end_row,
-                                  int first_px, int end_px) {
+                                  int first_px, int end_px, Added added) {
   constexpr int kN = W::kPoints, kM = W::kOutputs;
   const Tag d;
   HWY_ALIGN float half[kM * kN * kLanes];
@@ -143,6 +163,7 @@ HWY_NOINLINE void OutputTransform(const float* HWY_RESTRICT m, size_t point_stri
     for (int x = 0; x < kN; ++x) s[x] = hn::Load(d, half + (y * kN + x) * kLanes);
     W::Output(d, s, t);
     Activate<kM>(d, epilogue, slopes, t);
+    added.template AddTo<kM>(d, y, first_px, end_px, t);
     float* HWY_RESTRICT dst = rows[y] + offset;
     if (first_px <= 0 && end_px >= kM) {
       HWY_UNROLL(8)
@@ -202,9 +223,14 @@ struct Winograd {
     if (channel >= args.dst_channels) return;
     const int x = (pending.first_tile + tile) * W::kOutputs;
     const size_t offset = channel / 16 * args.dst_plane_stride + x * 16 + channel % 16;
-    OutputTransform<W>(pending.m + tile * kOutChannels + vector * kLanes, kMStride, args.epilogue,
-                       args.epilogue.slope + channel, args.dst_rows, offset, args.dst_first_row,
-                       args.dst_end_row, args.dst_first_px - x, args.dst_end_px - x);
+    const auto transform = [&](auto added) {
+      OutputTransform<W>(pending.m + tile * kOutChannels + vector * kLanes, kMStride, args.epilogue,
+                         args.epilogue.slope + channel, args.dst_rows, offset, args.dst_first_row,
+                         args.dst_end_row, args.dst_first_px - x, args.dst_end_px - x, added);
+    };
+    if (args.residual_rows[0] == nullptr) return transform(NoSkip());
+    transform(Skip{args.residual_rows,
+                   channel / 16 * args.residual_plane_stride + x * 16 + channel % 16});
   }
 
   static void TransformInputs(const WinogradArgs& args, int first_tile, int tiles, float* v,

@@ -18,6 +18,7 @@ WinogradKernel::WinogradKernel(const Layer& layer, int outputs, const WinogradVa
       variant_(variant),
       cache_bytes_(cache_bytes),
       padding_px_(layer.padding_px),
+      crop_px_(layer.crop_px),
       src_planes_(CeilDiv(layer.in_channels, PlaneChannels(variant))),
       src_channels_(RoundUp(layer.in_channels, variant.in_multiple)),
       dst_channels_(RoundUp(layer.out_channels, variant.out_multiple)),
@@ -32,6 +33,7 @@ void WinogradKernel::Run(std::span<const Tensor> src, const Tensor& dst, const R
   args.src_channels = src_channels_;
   args.prefetch_src = SrcBytes(rows.width) > cache_bytes_ / 3;
   args.dst_plane_stride = dst.plane_stride;
+  args.residual_plane_stride = src.size() > 1 ? src[1].plane_stride : 0;
   args.dst_channels = dst_channels_;
   args.dst_first_px = std::max(-rows.x, 0);
   args.dst_end_px = rows.width;
@@ -46,7 +48,10 @@ void WinogradKernel::Run(std::span<const Tensor> src, const Tensor& dst, const R
     for (int i = 0; i < outputs_ + 2; ++i) {
       args.src_rows[i] = src[0].At(y - padding_px_ + i, rows.x - padding_px_);
     }
-    for (int i = 0; i < outputs_; ++i) args.dst_rows[i] = dst.At(y + i, rows.x);
+    for (int i = 0; i < outputs_; ++i) {
+      args.dst_rows[i] = dst.At(y + i, rows.x);
+      if (src.size() > 1) args.residual_rows[i] = src[1].At(y + i + crop_px_, rows.x + crop_px_);
+    }
     variant_.run(args);
   }
 }

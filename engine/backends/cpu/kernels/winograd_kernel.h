@@ -60,6 +60,7 @@ class WinogradKernel final : public LayerKernel {
   const WinogradVariant variant_;
   const size_t cache_bytes_;
   const int padding_px_;
+  const int crop_px_;  // of what it adds
   const int src_planes_;
   const int src_channels_;
   const int dst_channels_;

@@ -15,6 +15,7 @@
 #include "engine/backends/reference/reference_backend.h"
 #include "engine/base/cpu_info.h"
 #include "engine/base/string_view.h"
+#include "engine/pipeline/reach.h"
 #include "gtest/gtest.h"
 #include "tests/engine/backends/random_network.h"
 #include "tests/engine/backends/run_tiles.h"
@@ -205,6 +206,49 @@ TEST(CpuLimitsTest, WorkspaceOfTheSmallestTile) {
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
   EXPECT_TRUE(absl::StartsWith(status.message(), "a tile of 120x72 pixels needs ")) << status;
   EXPECT_TRUE(absl::EndsWith(status.message(), " MiB of workspace, the limit is 1024")) << status;
+}
+
+// Weights of blocks, of which 120 make a tile's halo so wide that it has no room for Winograd's.
+Network DeepNetworkWithWeights(std::mt19937& random) {
+  Network network = test::DeepNetwork(120);
+  std::normal_distribution<float> normal(0, 0.03f);
+  for (Layer& layer : network.layers) {
+    if (layer.op != Op::kConv) continue;
+    layer.weights.resize(size_t{9} * layer.in_channels * layer.out_channels);
+    for (float& weight : layer.weights) weight = normal(random);
+    layer.activation = Activation::kRelu;
+  }
+  return network;
+}
+
+// By other kernels than larger ones, but in tiles as well.
+TEST(CpuWholeImagesTest, DeepNetworksComputeSmallImagesWhole) {
+  std::mt19937 random = FreshRandom();
+  const Network network = DeepNetworkWithWeights(random);
+  BackendOptions direct;
+  direct.kernel = "direct";
+  const auto backend = CreateCpuBackend({}), plain = CreateCpuBackend(direct);
+  ASSERT_TRUE(backend.ok() && plain.ok()) << backend.status() << plain.status();
+  const auto executable = (*backend)->Compile(network, Precision::kExact);
+  const auto expected = (*plain)->Compile(network, Precision::kExact);
+  ASSERT_TRUE(executable.ok() && expected.ok()) << executable.status() << expected.status();
+
+  const Size size{RandomInt(random, 1, 40), RandomInt(random, 1, 40)};
+  EXPECT_EQ((*executable)->PreferredTileOf(size), size);
+  const Size large{1025, 1000}, wide{1025, 1};
+  for (const Size other : {large, wide}) {
+    EXPECT_EQ((*executable)->PreferredTileOf(other), (*executable)->PreferredTile());
+  }
+  EXPECT_EQ(ReachOf(**executable).halo_px, kWholeImageHaloPx);
+  const Image source = RandomImage({size.width, size.height, 3, SampleType::kU8}, random);
+  const Image whole = RunTiles(**backend, **executable, source, size);
+  const Image other = RunTiles(**plain, **expected, source, size);
+  ExpectNear(whole, other);
+  EXPECT_FALSE(SameBytes(whole, other)) << "it was computed by the same kernels";
+  const Size tile{RandomInt(random, 5, 40), RandomInt(random, 5, 40)};
+  EXPECT_TRUE(SameBytes(RunTiles(**backend, **executable, source, tile), whole))
+      << "image " << size.width << "x" << size.height << ", tiles of " << tile.width << "x"
+      << tile.height;
 }
 
 }  // namespace

@@ -305,6 +305,7 @@ TEST_P(KernelTest, ResidualsAreAddedBehindTheActivation) {
   for (const int channels : {5, 12, 24, 48, 80}) {
     Layer layers[] = {MakeConv(Op::kConv, 7, channels, 1, 1, 0, random_),
                       MakeConv(Op::kConv, 3, channels, 5, 2, 2, random_),
+                      MakeConv(Op::kConv, 20, channels, 3, 1, 1, random_),
                       MakeConv(Op::kConvTranspose, 7, channels, 2, 2, 0, random_),
                       MakeConv(Op::kConvTranspose, 5, channels, 5, 3, 1, random_)};
     for (Layer& layer : layers) {

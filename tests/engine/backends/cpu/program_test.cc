@@ -1,9 +1,11 @@
 // The plan of a network in this backend's program.
 #include "engine/backends/cpu/program.h"
 
+#include <algorithm>
 #include <random>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/backends/cpu/kernels/kernel_list.h"
@@ -19,6 +21,8 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::Contains;
+using ::testing::Each;
+using ::testing::ElementsAre;
 
 constexpr int kSkip = 1, kDown = 2, kUp = 3, kCrop = 4, kSum = 5;
 
@@ -89,7 +93,7 @@ TEST(ProgramTest, KernelsThatCannotAddStayApart) {
       {.op = Op::kAdd, .name = "sum", .inputs = {1, 2}, .out_channels = 16, .in_channels = 16});
   test::AppendConv(network, 3, 1);
   EXPECT_THAT(NamesIn(network, "direct"), Contains("conv2+sum"));
-  EXPECT_THAT(NamesIn(network, "winograd_f4"), AllOf(Contains("conv2"), Contains("sum")));
+  EXPECT_THAT(NamesIn(network, "naive"), AllOf(Contains("conv2"), Contains("sum")));
 }
 
 // A layer, times its mean, read by a last layer of so many pixels a side.
@@ -109,6 +113,98 @@ TEST(ProgramTest, ProductsWithMeansAreLeftToReadersThatCan) {
   EXPECT_TRUE(IsScaledView(1));
   EXPECT_FALSE(IsScaledView(3)) << "a Winograd kernel";
   EXPECT_FALSE(IsScaledView(1, Activation::kRelu));
+}
+
+void AppendConcat(Network& network, const std::vector<int>& parts) {
+  Layer layer{.op = Op::kConcat, .name = "join", .inputs = parts};
+  for (const int part : parts) layer.out_channels += network.layers[part].out_channels;
+  layer.in_channels = network.layers[parts[0]].out_channels;
+  network.layers.push_back(layer);
+}
+
+// Input, a layer, one of `growth` channels, both, another, all three, a last layer.
+Program DenseBlock(int growth) {
+  Network network = test::InputAlone();
+  test::AppendConv(network, 32, 3);
+  test::AppendConv(network, growth, 3);
+  AppendConcat(network, {1, 2});
+  test::AppendConv(network, growth, 3);
+  AppendConcat(network, {1, 2, 4});
+  test::AppendConv(network, 16, 3);
+  auto program = BuildProgram(network, ListIsas().front(), nullptr);
+  EXPECT_TRUE(program.ok()) << program.status();
+  return program.ok() ? *std::move(program) : Program();
+}
+
+TEST(ProgramTest, PartsAreWrittenWhereConcatenationsHaveThem) {
+  const Program program = DenseBlock(16);
+  EXPECT_THAT(program.home, ElementsAre(0, 1, 5, 5, 5, 5, 6)) << "others read the first, too";
+  EXPECT_THAT(program.home_plane, ElementsAre(0, 0, 2, 0, 3, 0, 0));
+  EXPECT_THAT(program.joined_view, ElementsAre(false, false, false, false, false, true, false));
+  EXPECT_THAT(program.network.layers[5].inputs, ElementsAre(3, 4)) << "planes of the first";
+}
+
+TEST(ProgramTest, PartsOfBrokenPlanesAreCopied) {
+  const Program program = DenseBlock(8);
+  EXPECT_THAT(program.home, ElementsAre(0, 1, 2, 3, 4, 5, 6));
+  EXPECT_THAT(program.joined_view, Each(false));
+}
+
+// (x + y) * (sigmoid(y) * 1 - 1/2); `read`: which of its layers another one reads, if any.
+std::string KernelOfGate(int read = -1) {
+  Network network = test::InputAlone();
+  test::AppendConv(network, 16, 3);
+  test::AppendConv(network, 16, 3);
+  const auto append = [&](Op op, std::vector<int> inputs) -> Layer& {
+    Layer layer{.op = op, .name = "gate", .inputs = std::move(inputs), .out_channels = 16};
+    layer.in_channels = 16;
+    return network.layers.emplace_back(std::move(layer));
+  };
+  append(Op::kActivation, {2}).activation = Activation::kSigmoid;
+  Layer& affine = append(Op::kAffine, {3});
+  affine.weights.assign(16, 1.0f);
+  affine.bias.assign(16, -0.5f);
+  append(Op::kAdd, {1, 2});
+  append(Op::kMul, {4, 5});
+  if (read >= 0) append(Op::kMul, {6, read});
+  test::AppendConv(network, 3, 3);
+  const auto program = BuildProgram(network, ListIsas().front(), nullptr);
+  EXPECT_TRUE(program.ok()) << program.status();
+  return program.ok() ? std::string(program->kernel_infos[6]->name) : "";
+}
+
+TEST(ProgramTest, GatesAreOneLayer) {
+  EXPECT_EQ(KernelOfGate(), "gate");
+  EXPECT_EQ(KernelOfGate(/*read=*/2), "gate") << "which it reads itself";
+  for (const int read : {3, 4, 5}) EXPECT_EQ(KernelOfGate(read), "elementwise") << read;
+}
+
+// Blocks take 2 MiB of weights each.
+Program PlannedDeepNetwork(int blocks) {
+  auto program =
+      BuildProgram(test::DeepNetwork(blocks), ListIsas().front(), FindKernel("winograd_f6"));
+  EXPECT_TRUE(program.ok()) << program.status();
+  return program.ok() ? *std::move(program) : Program();
+}
+
+TEST(ProgramTest, DeepNetworksRunInStages) {
+  EXPECT_TRUE(PlannedDeepNetwork(8).cuts.empty());
+  const Program program = PlannedDeepNetwork(40);
+  EXPECT_EQ(program.cuts.size(), 19u) << "of two blocks each";
+  for (const int cut : program.cuts) {
+    EXPECT_EQ(program.network.layers[cut].inputs.size(), 2u) << "not behind a skip";
+    EXPECT_TRUE(program.crosses[cut]);
+  }
+  EXPECT_EQ(std::count(program.crosses.begin(), program.crosses.end(), true), 19);
+}
+
+// What is kept between stages is two of their results at most, however many there are.
+TEST(ProgramTest, StagesShareTheWorkspace) {
+  const Size image{64, 48};
+  const auto bytes = [&](int blocks) {
+    return WorkspaceOf(PlannedDeepNetwork(blocks), image, {0, 0, image.width, image.height});
+  };
+  EXPECT_EQ(bytes(80), bytes(40));
 }
 
 TEST(ProgramTest, WithoutWeightsItIsPlannedAlike) {

@@ -1,0 +1,253 @@
+#include "engine/backends/cpu/program_passes.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "engine/backends/cpu/kernels/gate.h"
+#include "engine/graph/pooling.h"
+#include "engine/model/op.h"
+#include "engine/model/shapes.h"
+
+namespace upscaled::cpu {
+namespace {
+
+// Finds gates that elementwise kernels in fp32 compute.
+class GateFinder {
+ public:
+  explicit GateFinder(const Program& program)
+      : program_(program), readers_(program.network.layers.size()) {
+    for (const Layer& layer : program.network.layers) {
+      for (const int input : layer.inputs) ++readers_[input];
+    }
+  }
+
+  struct Gate {
+    int sum, affine, sigmoid;  // layers that nobody but the gate reads
+    int a, b;
+  };
+
+  std::optional<Gate> Find(int product) const {
+    if (!IsPlain(product, Op::kMul)) return std::nullopt;
+    const std::vector<int>& inputs = LayerAt(product).inputs;
+    for (const auto& [sum, affine] :
+         {std::pair(inputs[0], inputs[1]), std::pair(inputs[1], inputs[0])}) {
+      if (!IsInner(sum, Op::kAdd) || !IsInner(affine, Op::kAffine)) continue;
+      const int sigmoid = LayerAt(affine).inputs[0];
+      const bool curved = LayerAt(sigmoid).op == Op::kActivation && readers_[sigmoid] == 1 &&
+                          LayerAt(sigmoid).activation == Activation::kSigmoid;
+      const Layer& added = LayerAt(sum);
+      if (!curved || added.crop_px != 0) continue;
+      const int a = LayerAt(sigmoid).inputs[0];
+      for (const size_t n : {0, 1}) {
+        if (added.inputs[n] == a) return Gate{sum, affine, sigmoid, a, added.inputs[1 - n]};
+      }
+    }
+    return std::nullopt;
+  }
+
+ private:
+  const Layer& LayerAt(int index) const { return program_.network.layers[index]; }
+  bool IsPlain(int index, Op op) const {
+    return LayerAt(index).op == op && LayerAt(index).activation == Activation::kNone &&
+           LayerAt(index).out_channels > kMaxInterleavedChannels && !program_.half[index] &&
+           program_.kernels[index] != nullptr;
+  }
+  bool IsInner(int index, Op op) const { return IsPlain(index, op) && readers_[index] == 1; }
+
+  const Program& program_;
+  std::vector<int> readers_;
+};
+
+void Widen(Margin& margin, const Margin& other) {
+  margin.left_px = std::max(margin.left_px, other.left_px);
+  margin.right_px = std::max(margin.right_px, other.right_px);
+}
+
+// Whether each position of the result is that of all that `layer` reads of input number `input`.
+bool KeepsPositions(const Layer& layer, size_t input) {
+  return input > 0 ? layer.crop_px == 0 : OperationOf(layer.op).pointwise;
+}
+
+// Networks of more packed weights than this run in stages: fewer stay in a cache that cores share.
+constexpr size_t kStagedWeightBytes = size_t{64} << 20;
+// A stage's own, at the least, and the values for each source pixel that are kept behind it, at the
+// most: they go through memory.
+constexpr size_t kMinStageWeightBytes = size_t{4} << 20;
+constexpr double kMaxKeptValues = 256;
+
+// The values for each source pixel that layers up to each one leave to layers behind it.
+std::vector<double> KeptValues(const Program& program) {
+  const std::vector<Layer>& layers = program.network.layers;
+  const std::vector<double> densities = LayerDensities(program.network);
+  std::vector<double> kept(layers.size());
+  for (size_t i = 0; i < layers.size(); ++i) {
+    if (program.consumers[i].empty()) continue;
+    const int last = program.consumers[i].back();
+    for (int at = static_cast<int>(i); at < last; ++at) {
+      kept[at] += layers[i].out_channels * densities[i];
+    }
+  }
+  return kept;
+}
+
+// Whether `layer` may write its result into planes of `joined`, a concatenation that it is a part
+// of from channel `first` on. Not where others read it, too, maybe long before or after: all planes
+// would have to stay for as long.
+bool CanBePlaced(const Program& program, int layer, int joined, int first) {
+  const std::vector<Layer>& layers = program.network.layers;
+  const auto has_planes = [&](int of) {
+    return program.pixel_stride[of] == kPlaneChannels && !program.half[of] && !program.cached[of] &&
+           !program.crosses[of];
+  };
+  const bool read_elsewhere =
+      program.consumers[layer].size() > 1 && layers[layer].op != Op::kConcat;
+  return program.kernels[layer] != nullptr && program.home[layer] == layer && !read_elsewhere &&
+         has_planes(layer) && has_planes(joined) && first % kPlaneChannels == 0 &&
+         layers[layer].out_channels % kPlaneChannels == 0;
+}
+
+}  // namespace
+
+void FuseGates(const Network& source, Isa isa, Program& program) {
+  std::vector<Layer>& layers = program.network.layers;
+  const GateFinder finder(program);
+  for (size_t i = 1; i < layers.size(); ++i) {
+    const auto gate = finder.Find(static_cast<int>(i));
+    if (!gate.has_value()) continue;
+    const auto affine = std::find(program.index_of.begin(), program.index_of.end(), gate->affine);
+    layers[i].inputs = {gate->a, gate->b};
+    program.kernels[i] = MakeGate(source.layers[affine - program.index_of.begin()], isa);
+    program.kernel_infos[i] = &GateKernel();
+    for (const int part : {gate->sum, gate->affine, gate->sigmoid}) program.kernels[part].reset();
+  }
+}
+
+void Connect(Program& program) {
+  const size_t count = program.network.layers.size();
+  program.margin.resize(count);
+  program.consumers.resize(count);
+  for (size_t i = 1; i < count; ++i) {
+    if (program.kernels[i] == nullptr) continue;
+    const LayerKernel& kernel = *program.kernels[i];
+    program.scratch_floats = std::max(program.scratch_floats, kernel.ScratchFloats());
+    const std::vector<int>& inputs = program.network.layers[i].inputs;
+    Widen(program.margin[inputs[0]], kernel.margin());
+    for (const int input : inputs) program.consumers[input].push_back(static_cast<int>(i));
+  }
+}
+
+void ChooseScaledViews(Program& program) {
+  const std::vector<Layer>& layers = program.network.layers;
+  const std::vector<bool> single_pixels = FindSinglePixels(program.network);
+  program.scaled_view.resize(layers.size());
+  for (size_t i = 1; i < layers.size(); ++i) {
+    const Layer& layer = layers[i];
+    const bool scales = layer.op == Op::kMul && layer.activation == Activation::kNone &&
+                        layer.out_channels > kMaxInterleavedChannels &&
+                        single_pixels[layer.inputs[1]];
+    if (!scales || program.scaled_view[layer.inputs[0]] || program.consumers[i].empty()) continue;
+    size_t scratch_floats = 0;
+    const bool all_can = std::ranges::all_of(program.consumers[i], [&](int consumer) {
+      const LayerKernel* kernel = program.kernels[consumer].get();
+      const std::optional<size_t> floats =
+          kernel == nullptr ? std::nullopt : kernel->FactorScratchFloats();
+      scratch_floats = std::max(scratch_floats, floats.value_or(0));
+      return floats.has_value();
+    });
+    if (!all_can) continue;
+    program.scaled_view[i] = true;
+    program.kernels[i].reset();
+    program.scratch_floats = std::max(program.scratch_floats, scratch_floats);
+    Widen(program.margin[layer.inputs[0]], program.margin[i]);
+  }
+}
+
+void StaggerBlocks(Program& program) {
+  const std::vector<Layer>& layers = program.network.layers;
+  program.block_origin_px.resize(layers.size());
+  std::vector<bool> read_around(layers.size());  // multiples of blocks, with a border
+  const auto reads_around = [&](int consumer, size_t input) {
+    const Layer& layer = layers[consumer];
+    const bool padded = input == 0 && program.block_px[consumer] > 1 && layer.padding_px > 0;
+    return padded ? program.block_origin_px[consumer] == 0
+                  : KeepsPositions(layer, input) && read_around[consumer];
+  };
+  for (size_t i = layers.size(); i-- > 1;) {
+    for (const int consumer : program.consumers[i]) {
+      const std::vector<int>& inputs = layers[consumer].inputs;
+      for (size_t n = 0; n < inputs.size(); ++n) {
+        if (inputs[n] == static_cast<int>(i) && reads_around(consumer, n)) read_around[i] = true;
+      }
+    }
+    if (read_around[i]) program.block_origin_px[i] = program.block_px[i] / 2;
+  }
+}
+
+void ChooseCached(Program& program) {
+  const std::vector<Layer>& layers = program.network.layers;
+  program.poolings = ListPoolings(program.network);
+  program.cached.resize(layers.size());
+  std::vector<bool> gathered(layers.size());  // computed in a pass before the last
+  for (const int pooling : program.poolings) {
+    const int pooled = layers[pooling].inputs[0];
+    program.cached[pooled] = gathered[pooled] = true;
+  }
+  for (size_t i = layers.size() - 1; i > 0; --i) {
+    if (!gathered[i] || layers[i].op == Op::kGlobalAveragePool) continue;
+    if (layers[i].out_channels <= kMaxInterleavedChannels) program.cached[i] = true;
+    for (const int input : layers[i].inputs) gathered[input] = true;
+  }
+  program.cached[0] = false;  // the source is there in every pass
+}
+
+void ChooseCuts(Program& program) {
+  const size_t count = program.network.layers.size();
+  program.crosses.resize(count);
+  if (!program.poolings.empty() || program.weight_bytes <= kStagedWeightBytes) return;
+  const std::vector<double> kept = KeptValues(program);
+  size_t stage_bytes = 0;
+  for (size_t i = 1; i + 1 < count; ++i) {
+    stage_bytes += program.kernels[i] ? program.kernels[i]->WeightBytes() : 0;
+    if (stage_bytes < kMinStageWeightBytes || kept[i] > kMaxKeptValues || kept[i] >= kept[i + 1]) {
+      continue;
+    }
+    program.cuts.push_back(static_cast<int>(i));
+    stage_bytes = 0;
+  }
+  for (size_t i = 0; i < count; ++i) {
+    const std::vector<int>& consumers = program.consumers[i];
+    program.crosses[i] = !consumers.empty() &&
+                         program.StageOf(consumers.back()) > program.StageOf(static_cast<int>(i));
+  }
+}
+
+void PlaceParts(Program& program) {
+  const std::vector<Layer>& layers = program.network.layers;
+  program.home.resize(layers.size());
+  std::iota(program.home.begin(), program.home.end(), 0);
+  program.home_plane.resize(layers.size());
+  program.joined_view.resize(layers.size());
+  for (size_t i = layers.size() - 1; i > 0; --i) {
+    if (layers[i].op != Op::kConcat || layers[i].activation != Activation::kNone) continue;
+    const int home = program.home[i];
+    bool all_placed = !program.consumers[i].empty();
+    int first = 0;  // channel
+    for (const int part : layers[i].inputs) {
+      const bool placed = CanBePlaced(program, part, static_cast<int>(i), first);
+      if (placed) {
+        program.home[part] = home;
+        program.home_plane[part] = program.home_plane[i] + first / kPlaneChannels;
+        Widen(program.margin[home], program.margin[part]);
+      }
+      all_placed = all_placed && placed;
+      first += layers[part].out_channels;
+    }
+    program.joined_view[i] = all_placed;
+    if (all_placed) program.kernels[i].reset();
+  }
+}
+
+}  // namespace upscaled::cpu

@@ -1,0 +1,35 @@
+// What a program's layers do together, step by step of its making, in this order.
+#pragma once
+
+#include "engine/backends/cpu/kernels/isa.h"
+#include "engine/backends/cpu/program.h"
+
+namespace upscaled::cpu {
+
+// Makes one layer of each gate, (a + b) * (sigmoid(a) * factor + offset); those that it was made of
+// have no kernel any more, and nobody reads them. `source`: what the program is of, with the
+// weights.
+void FuseGates(const Network& source, Isa isa, Program& program);
+
+// Sets all that follows from the layers' kernels and connections.
+void Connect(Program& program);
+
+// Chooses the products that become views, and gives their readers scratch for factors.
+void ChooseScaledViews(Program& program);
+
+// Staggers the blocks of zero-padded layers that follow each other: a reader's blocks read a pixel
+// more on each side; were those here to begin at the same positions, that would be a whole block
+// more on each side, and is half of one so.
+void StaggerBlocks(Program& program);
+
+// Chooses the layers that tiles keep between the passes over an image.
+void ChooseCached(Program& program);
+
+// Cuts a deep network behind layers that leave little to later ones, less than the next would.
+void ChooseCuts(Program& program);
+
+// Has parts of concatenations written where these want them. From the last one on, so that one that
+// is a part of another takes its own parts along.
+void PlaceParts(Program& program);
+
+}  // namespace upscaled::cpu
