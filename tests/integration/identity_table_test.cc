@@ -39,8 +39,9 @@ using ::testing::ValuesIn;
 
 // --- The rows: callers ---
 
-// For whom the server takes a caller, and with which role.
-enum class Taken { kForNobody, kWithoutRole, kAsReader, kAsUploader, kAsAdmin };
+// For whom the server takes a caller, and with which role. One without a channel has failed in the
+// handshake, and is not asked who it is.
+enum class Taken { kNoChannel, kForNobody, kWithoutRole, kAsReader, kAsUploader, kAsAdmin };
 
 struct Caller {
   const char* name;
@@ -78,7 +79,13 @@ constexpr Caller kCallers[] = {
     {"uploader_certificate", Taken::kAsUploader, true},  // a URI
     {"admin_certificate", Taken::kAsAdmin, true},
     {"unknown_certificate", Taken::kForNobody, true},
-    {"expired_certificate", Taken::kForNobody, true},  // its entry has ended
+    {"expired_certificate", Taken::kForNobody, true},    // its entry has ended
+    {"early_certificate", Taken::kForNobody, true},      // its entry has not begun
+    {"revoked_certificate", Taken::kForNobody, true},    // its entry was there at the start
+    {"rotated_certificate", Taken::kAsUploader, true},   // its entry came later
+    {"outdated_certificate", Taken::kNoChannel, true},   // itself has expired, its entry has not
+    {"premature_certificate", Taken::kNoChannel, true},  // itself is not valid yet
+    {"strangers_certificate", Taken::kNoChannel, true},  // an admin's name, of another authority
     {"admin_key_beside_a_readers_certificate", Taken::kAsAdmin, true},
     {"reader_key_beside_an_admins_certificate", Taken::kAsReader, true},
     {"unknown_key_beside_an_admins_certificate", Taken::kForNobody, true},
@@ -87,9 +94,10 @@ constexpr Caller kCallers[] = {
 // The role that a method asks for; it is open to everybody where it asks for nothing.
 enum class Asked { kNothing, kRead, kUpscale, kAdmin };
 
-enum class Cell { kDone, kUnauthenticated, kDenied };
+enum class Cell { kDone, kUnauthenticated, kDenied, kUnconnected };
 
 Cell Expected(Taken taken, Asked asked) {
+  if (taken == Taken::kNoChannel) return Cell::kUnconnected;
   if (asked == Asked::kNothing) return Cell::kDone;
   if (taken == Taken::kForNobody) return Cell::kUnauthenticated;
   const int role = static_cast<int>(taken) - static_cast<int>(Taken::kAsReader);
@@ -101,15 +109,19 @@ Cell Expected(Taken taken, Asked asked) {
 class Callers {
  public:
   Callers() {
-    for (const char* name : {"reader", "uploader", "admin", "unknown", "expired"}) {
+    for (const char* name :
+         {"reader", "uploader", "admin", "unknown", "expired", "early", "revoked", "rotated"}) {
       keys_[name] = *NewApiKey();
-      const std::string host = absl::StrCat("DNS:", name, ".example.org");
       MakeCertificate(name, std::string(name) == "uploader" ? "URI:spiffe://example.org/uploader"
-                                                            : host.substr(4));
+                                                            : HostOf(name));
     }
-    for (const char* name : {"early", "revoked", "rotated"}) keys_[name] = *NewApiKey();
     MakeCertificate("server", "IP:127.0.0.1");
+    MakeCertificate("authority", "authority.example.org");
     WriteText(folder_ / "clients.pem", authorities_);
+    MakeCertificate("stranger", "authority.example.org");
+    Sign("outdated", "outdated", {.authority = "authority", .to = "20010101000000Z"});
+    Sign("premature", "premature", {.authority = "authority", .from = "29980101000000Z"});
+    Sign("strangers", "admin", {.authority = "stranger"});
   }
 
   // Whether there are certificates.
@@ -125,11 +137,14 @@ class Callers {
                  later ? KeyOf("rotated", "upscale") : KeyOf("revoked", "admin")};
     const json tokens = {{"issuer", "us"}, {"audience", "upscaled"}, {"key_set", "jwks.json"}};
     const json certificates = {
-        CertificateOf("reader", "DNS:reader.example.org", "read"),
-        CertificateOf("uploader", "URI:spiffe://example.org/uploader", "upscale"),
-        CertificateOf("admin", "DNS:admin.example.org", "admin"),
-        CertificateOf("expired", "DNS:expired.example.org", "admin",
-                      {{"expires", "2000-01-01T00:00:00Z"}})};
+        CertificateOf("reader", "read"),
+        CertificateOf("uploader", "upscale", {{"san", "URI:spiffe://example.org/uploader"}}),
+        CertificateOf("admin", "admin"),
+        CertificateOf("expired", "admin", {{"expires", "2000-01-01T00:00:00Z"}}),
+        CertificateOf("early", "admin", {{"not_before", "2999-01-01T00:00:00Z"}}),
+        CertificateOf("outdated", "admin"),
+        CertificateOf("premature", "admin"),
+        later ? CertificateOf("rotated", "upscale") : CertificateOf("revoked", "admin")};
     Replace(
         "jwks.json",
         {{"keys", {rsa_.Jwk(), ec_.Jwk(), ed_.Jwk(), later ? rotated_.Jwk() : revoked_.Jwk()}}});
@@ -164,9 +179,15 @@ class Callers {
  private:
   static std::string First(const std::string& caller) { return caller.substr(0, caller.find('_')); }
 
+  static std::string HostOf(const std::string& name) { return name + ".example.org"; }
+
   void MakeCertificate(const std::string& name, const std::string& host) {
     has_tls_ = has_tls_ && test::MakeCertificate(folder_.path(), name, host);
     authorities_ += ReadText(folder_ / (name + ".pem"));
+  }
+  void Sign(const std::string& name, const std::string& holder,
+            const test::CertificateTerms& terms) {
+    has_tls_ = has_tls_ && test::MakeSignedCertificate(folder_.path(), name, HostOf(holder), terms);
   }
   void Replace(const std::string& name, const json& content) const {
     WriteText(folder_ / "new.json", content.dump());
@@ -181,10 +202,12 @@ class Callers {
     if (!more.empty()) entry.update(more);
     return entry;
   }
-  static json CertificateOf(const std::string& name, const std::string& san,
-                            const std::string& role, const json& more = {}) {
-    json entry = {
-        {"name", name + "-certificate"}, {"san", san}, {"tenant", "shop"}, {"roles", {role}}};
+  static json CertificateOf(const std::string& name, const std::string& role,
+                            const json& more = {}) {
+    json entry = {{"name", name + "-certificate"},
+                  {"san", "DNS:" + HostOf(name)},
+                  {"tenant", "shop"},
+                  {"roles", {role}}};
     if (!more.empty()) entry.update(more);
     return entry;
   }
@@ -254,10 +277,13 @@ class IdentityTable : public ::testing::Test {
     row_ = nullptr;
   }
 
-  // One for ten cells of a row: an address that has shown ten wrong keys is told something else.
-  static TestServer& ServerFor(const Caller& caller) {
-    if (server_ != nullptr && row_ == caller.name && ++cells_ <= 10) return *server_;
-    cells_ = 1;
+  // One for a row, but for ten refusals of nobodies: an address that has shown ten wrong keys is
+  // told something else.
+  static TestServer& ServerFor(const Caller& caller, Asked asked) {
+    const int refusals = caller.taken == Taken::kForNobody && asked != Asked::kNothing ? 1 : 0;
+    refusals_ += refusals;
+    if (server_ != nullptr && row_ == caller.name && refusals_ <= 10) return *server_;
+    refusals_ = refusals;
     server_.reset();
     callers_->WriteFiles(/*later=*/false);
     server_ = std::make_unique<TestServer>(callers_->ConfigFor(caller));
@@ -273,7 +299,7 @@ class IdentityTable : public ::testing::Test {
  private:
   static inline std::unique_ptr<TestServer> server_;
   static inline const char* row_ = nullptr;
-  static inline int cells_ = 0;  // that server_ has had
+  static inline int refusals_ = 0;  // of server_, and that of this cell
 };
 
 // --- The columns of gRPC ---
@@ -426,7 +452,7 @@ class GrpcIdentityTable : public IdentityTable,
 TEST_P(GrpcIdentityTable, Cell) {
   const auto& [caller, method] = GetParam();
   if (caller.tls && !callers_->has_tls()) GTEST_SKIP() << "no openssl";
-  const TestServer& server = ServerFor(caller);
+  const TestServer& server = ServerFor(caller, method.asked);
   GrpcClient client{server.NewChannel(), server.NewAdminChannel(), *image_};
   if (caller.tls) {
     const TlsClientFiles files = callers_->FilesOf(caller.name);
@@ -453,6 +479,9 @@ TEST_P(GrpcIdentityTable, Cell) {
     case Cell::kDenied:
       EXPECT_TRUE(IsError(status, StatusCode::PERMISSION_DENIED, details ? "PERMISSION_DENIED" : "",
                           "lacks the role"));
+      break;
+    case Cell::kUnconnected:
+      EXPECT_TRUE(IsError(status, StatusCode::UNAVAILABLE, "", ""));
       break;
   }
 }
@@ -504,7 +533,7 @@ class HttpIdentityTable : public IdentityTable,
 TEST_P(HttpIdentityTable, Cell) {
   const auto& [caller, route] = GetParam();
   if (caller.tls && !callers_->has_tls()) GTEST_SKIP() << "no openssl";
-  TestServer& server = ServerFor(caller);
+  TestServer& server = ServerFor(caller, route.asked);
   const int port = route.admin ? server.server().admin_port() : server.server().http_port();
   HttpFields fields;
   const std::string shown = callers_->Shown(caller.name);
@@ -523,6 +552,9 @@ TEST_P(HttpIdentityTable, Cell) {
       break;
     case Cell::kDenied:
       EXPECT_EQ(answer.status, 403) << answer.body;
+      break;
+    case Cell::kUnconnected:
+      EXPECT_EQ(answer.status, 0) << answer.body;
       break;
   }
 }
