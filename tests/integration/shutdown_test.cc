@@ -1,7 +1,10 @@
 // The server as a process: what it does with signals, and that it ends whatever hangs.
 #include <signal.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -80,6 +83,29 @@ TEST_F(ShutdownTest, HangupReloadsAndStopsNothing) {
   EXPECT_EQ(Health(), HealthCheckResponse::SERVING);
   process.Signal(SIGTERM);
   EXPECT_EQ(process.Wait(), 0) << process.log();
+}
+
+TEST_F(ShutdownTest, HangupGoesOnWithANewAuditLog) {
+  const TempFolder folder;
+  const std::filesystem::path log = folder / "audit.log", renamed = folder / "audit.log.1";
+  ServerProcess process(UPSCALED_BINARY, Flags({"--audit-log=" + log.string()}));
+  ASSERT_TRUE(process.AwaitReady()) << process.log();
+  Connect(process);
+  EXPECT_TRUE(GetInfo().ok());
+  while (client::ReadText(log).empty()) absl::SleepFor(absl::Milliseconds(1));
+  std::filesystem::rename(log, renamed);
+  process.Signal(SIGHUP);
+  ASSERT_TRUE(process.AwaitLog("opened the audit log anew")) << process.log();
+  pb::ListModelsResponse models;
+  grpc::ClientContext context;
+  EXPECT_TRUE(stub_->ListModels(&context, {}, &models).ok());
+  process.Signal(SIGTERM);
+  EXPECT_EQ(process.Wait(), 0) << process.log();
+  for (const auto& [file, method] : {std::pair{renamed, "GetServerInfo"}, {log, "ListModels"}}) {
+    const std::string lines = client::ReadText(file);
+    EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 1) << lines;
+    EXPECT_THAT(lines, HasSubstr(absl::StrCat("\"method\":\"", method, "\"")));
+  }
 }
 
 TEST_F(ShutdownTest, AFailedReloadLeavesEverythingAsItWas) {
