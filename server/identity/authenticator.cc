@@ -62,6 +62,7 @@ absl::StatusOr<std::shared_ptr<const Authenticator::Known>> Authenticator::Read(
   Known known;
   ASSIGN_OR_RETURN(const std::string text, reader.Read(file, kMaxKeyFileBytes));
   ASSIGN_OR_RETURN(known.file, ParseKeyFile(text, file.string()));
+  ASSIGN_OR_RETURN(known.keys, KeyIndex::Make(known.file.keys));
   if (const std::optional<TokenRules>& rules = known.file.tokens) {
     const std::filesystem::path key_set = file.parent_path() / rules->key_set;
     ASSIGN_OR_RETURN(const std::string set_text, reader.Read(key_set, kMaxKeySetBytes));
@@ -80,60 +81,76 @@ Authorization Authenticator::Authorize(const Credentials& credentials, std::stri
                                        Role role) const {
   // The calendar's time, as the entries' times are; before it is known whether there is one.
   const absl::Time now = absl::Now();
-  const Identified caller = Identify(credentials, address);
-  if (caller.entry == nullptr) return Deny({caller.denial, address, "", caller.why});
+  const Identified caller = Identify(credentials, address, now);
+  if (caller.entry == nullptr) return Deny({caller.denial, address, nullptr, caller.why});
   const Principal& principal = caller.entry->principal;
-  if (now >= caller.entry->expires) return Deny({Denial::kExpiredKey, address, principal.name});
-  if (now < caller.entry->not_before) return Deny({Denial::kEarlyKey, address, principal.name});
+  // Whether a key is unknown, expired or early is found without a branch, that time tells neither.
+  if (!(caller.is_its & !caller.expired & !caller.early)) {
+    constexpr Denial kDenials[] = {Denial::kUnknownKey, Denial::kUnknownKey, Denial::kEarlyKey,
+                                   Denial::kExpiredKey};
+    const Principal* const principals[] = {nullptr, &principal};
+    return Deny({kDenials[2 * caller.is_its + caller.expired], address, principals[caller.is_its]});
+  }
   Authorization known{.caller = {caller.entry, &principal}};
   if (!principal.roles.Has(role)) {
-    on_denied_({Denial::kRole, address, principal.name});
+    on_denied_({Denial::kRole, address, &principal});
     known.status = LacksRole(principal, role);
   }
   return known;
 }
 
 Authenticator::Identified Authenticator::Identify(const Credentials& credentials,
-                                                  std::string_view address) const {
+                                                  std::string_view address, absl::Time now) const {
   const std::string_view key = KeyOf(credentials);
   const std::shared_ptr<const Known> known = known_.get();
-  if (key.empty()) return IdentifyCertificate(known, credentials.certificate_names);
+  if (key.empty()) return IdentifyCertificate(known, credentials.certificate_names, now);
   if (known->tokens != nullptr && !IsApiKey(key)) {
-    return IdentifyToken(*known->tokens, key, address);
+    return IdentifyToken(*known->tokens, key, address, now);
   }
   const std::optional<KeyHash> hash = HashApiKey(key);
-  const auto found = hash ? known->file.keys.find(*hash) : known->file.keys.end();
-  if (found == known->file.keys.end()) return {.denial = Denial::kUnknownKey};
-  return {.entry = {known, &found->second}};
+  if (!hash) return {.denial = Denial::kUnknownKey};
+  const KeyIndex::Place place = known->keys->Find(*hash, now);
+  return {.entry = {known, place.entry},
+          .denial = Denial::kUnknownKey,
+          .is_its = place.is_its,
+          .expired = place.expired,
+          .early = place.early};
 }
 
 Authenticator::Identified Authenticator::IdentifyCertificate(
-    const std::shared_ptr<const Known>& known, const std::vector<std::string>* names) {
+    const std::shared_ptr<const Known>& known, const std::vector<std::string>* names,
+    absl::Time now) {
   if (names == nullptr) return {.denial = Denial::kNoKey};
   const CertificateTable& certificates = known->file.certificates;
   for (const std::string& name : *names) {
     const auto found = certificates.find(name);
-    if (found != certificates.end()) return {.entry = {known, &found->second}};
+    if (found != certificates.end()) return Of({known, &found->second}, now);
   }
   return {.denial = Denial::kUnknownCertificate, .why = names->front()};
 }
 
 Authenticator::Identified Authenticator::IdentifyToken(const TokenVerifier& tokens,
                                                        std::string_view token,
-                                                       std::string_view address) const {
-  if (std::shared_ptr<const KeyEntry> entry = tokens.Find(token)) return {std::move(entry)};
+                                                       std::string_view address,
+                                                       absl::Time now) const {
+  if (std::shared_ptr<const KeyEntry> entry = tokens.Find(token)) return Of(std::move(entry), now);
   if (!wrong_tokens_.Take(address)) return {.denial = Denial::kWrongKeys};
   absl::StatusOr<std::shared_ptr<const KeyEntry>> entry = tokens.Verify(token);
   if (!entry.ok()) return {nullptr, Denial::kWrongToken, std::string(entry.status().message())};
   wrong_tokens_.Return(address);
-  return {*std::move(entry)};
+  return Of(*std::move(entry), now);
+}
+
+Authenticator::Identified Authenticator::Of(std::shared_ptr<const KeyEntry> entry, absl::Time now) {
+  const bool expired = now >= entry->expires, early = now < entry->not_before;
+  return {.entry = std::move(entry), .expired = expired, .early = early};
 }
 
 Authorization Authenticator::Deny(const DeniedCaller& caller) const {
   const bool guessed =
       caller.denial != Denial::kNoKey && caller.denial != Denial::kUnknownCertificate;
   if (guessed && (caller.denial == Denial::kWrongKeys || !wrong_keys_.Take(caller.address))) {
-    on_denied_({Denial::kWrongKeys, caller.address, caller.key, caller.why});
+    on_denied_({Denial::kWrongKeys, caller.address, caller.principal, caller.why});
     AddressBuckets& bucket = caller.denial == Denial::kWrongKeys ? wrong_tokens_ : wrong_keys_;
     const absl::Duration delay =
         std::max(absl::Ceil(bucket.TimeToNext(caller.address), absl::Milliseconds(1)),

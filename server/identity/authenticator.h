@@ -12,11 +12,13 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "engine/base/clock.h"
 #include "server/base/reloaded.h"
 #include "server/identity/address_buckets.h"
 #include "server/identity/api_key.h"
 #include "server/identity/key_file.h"
+#include "server/identity/key_index.h"
 #include "server/identity/principal.h"
 #include "server/identity/token_verifier.h"
 
@@ -39,9 +41,9 @@ std::string_view DenialName(Denial denial);  // "no_key", "unknown_key", ...
 
 struct DeniedCaller {
   Denial denial;
-  std::string_view address;   // the client's, without a port
-  std::string_view key = "";  // the principal's name; "": not known
-  std::string_view why = "";  // what is wrong with the token; "": the denial says all
+  std::string_view address;              // the client's, without a port
+  const Principal* principal = nullptr;  // null: not known
+  std::string_view why = "";             // what is wrong with the token; "": the denial says all
 };
 
 // Whether somebody may call, and who that is.
@@ -81,12 +83,16 @@ class Authenticator {
  private:
   struct Known {
     KeyFile file;
+    std::unique_ptr<const KeyIndex> keys;         // of the file
     std::unique_ptr<const TokenVerifier> tokens;  // null: none are taken
   };
   struct Identified {
-    std::shared_ptr<const KeyEntry> entry;  // null: nobody's, and why
+    // Null: nobody's, and why.
+    std::shared_ptr<const KeyEntry> entry;
     Denial denial = Denial::kNoKey;
     std::string why = {};
+    // Of the entry; where it is not the caller's, it says nothing.
+    bool is_its = true, expired = false, early = false;
   };
 
   Authenticator(const std::filesystem::path& file, const Clock& clock,
@@ -94,11 +100,13 @@ class Authenticator {
 
   static absl::StatusOr<std::shared_ptr<const Known>> Read(const std::filesystem::path& file,
                                                            FileReader& reader);
-  Identified Identify(const Credentials& credentials, std::string_view address) const;
+  Identified Identify(const Credentials& credentials, std::string_view address,
+                      absl::Time now) const;
   static Identified IdentifyCertificate(const std::shared_ptr<const Known>& known,
-                                        const std::vector<std::string>* names);
+                                        const std::vector<std::string>* names, absl::Time now);
   Identified IdentifyToken(const TokenVerifier& tokens, std::string_view token,
-                           std::string_view address) const;
+                           std::string_view address, absl::Time now) const;
+  static Identified Of(std::shared_ptr<const KeyEntry> entry, absl::Time now);
   // The refusal of somebody who has shown nothing that is right.
   Authorization Deny(const DeniedCaller& caller) const;
 

@@ -38,8 +38,7 @@ struct KeyEntry {
   absl::Time expires = absl::InfiniteFuture();
 };
 
-// Looked up by the hash of what a caller sent. How long a look-up takes tells at most how a stored
-// hash begins, and no hash leads back to its key, so the comparison need not take constant time.
+// By the hash of a key. Callers are looked up by KeyIndex, in constant time.
 using KeyTable = std::map<KeyHash, KeyEntry>;
 
 // By the alternative name of a certificate (see CertificateNamesOf).

@@ -290,7 +290,7 @@ void Server::OnDenied(const DeniedCaller& caller) {
   // Whoever has none yet, as the page before somebody has typed one, does nothing wrong.
   if (caller.denial == Denial::kNoKey) return;
   std::vector<LogField> fields = {{"peer", caller.address}, {"reason", DenialName(caller.denial)}};
-  if (!caller.key.empty()) fields.push_back({"key", caller.key});
+  if (caller.principal != nullptr) fields.push_back({"key", caller.principal->name});
   if (!caller.why.empty()) fields.push_back({"why", caller.why});
   denials_.OnOffence(std::move(fields));
 }

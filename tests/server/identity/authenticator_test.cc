@@ -37,8 +37,8 @@ class AuthenticatorTest : public ::testing::Test {
            EntryOf("early", R"(["upscale"])", "not_before", absl::Now() + absl::Hours(1)),
            EntryOf("timed", R"(["upscale"])", "expires", absl::Now() + absl::Hours(1))});
     auto loaded = Authenticator::Load(file_, clock_, [this](const DeniedCaller& caller) {
-      denied_.push_back(
-          absl::StrCat(std::string(DenialName(caller.denial)), ":", std::string(caller.key)));
+      denied_.push_back(absl::StrCat(std::string(DenialName(caller.denial)), ":",
+                                     caller.principal == nullptr ? "" : caller.principal->name));
     });
     EXPECT_TRUE(loaded.ok()) << loaded.status();
     authenticator_ = *std::move(loaded);
