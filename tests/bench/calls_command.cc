@@ -1,9 +1,13 @@
-// upscale-bench calls: what calls cost that compute nothing, on servers that run already.
+// upscale-bench calls: what servers that run already add to small calls, in turns.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <grpcpp/grpcpp.h>
@@ -12,116 +16,203 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/channel.h"
+#include "client/http/http_target.h"
+#include "client/http/http_transfer.h"
+#include "client/image_io.h"
 #include "tests/bench/commands.h"
 #include "tests/bench/machine.h"
 #include "tests/bench/options.h"
+#include "tests/bench/service_sides.h"
 #include "upscale/v1/upscale.grpc.pb.h"
 
 namespace upscaled::bench {
 namespace {
 
-using Stub = ::upscale::v1::UpscaleService::Stub;
-
-constexpr int kTurnCalls = 50;  // small calls until it is the next server's turn
+constexpr int kSmallCalls = 50, kImageCalls = 20;  // until it is the next server's turn
+constexpr int kImageSidePx = 16;
 constexpr int kMaxMessageBytes = 256 << 20;
 
 struct CallsOptions {
-  std::vector<std::string> servers;
+  std::vector<std::string> servers, http;
   int rounds = 40;
   int megabytes = 27;
   std::string api_key;
 };
 
-// A server and what its calls took.
-struct Subject {
-  std::string address;
-  std::unique_ptr<Stub> stub;
-  std::vector<double> small_s;
-  std::vector<double> upload_s;
-};
+// A server, and its calls, each of which ends the command when it fails.
+class Subject {
+ public:
+  Subject(const std::string& address, const std::string& http, const std::string& api_key)
+      : address_(address), api_key_(api_key) {
+    stub_ = ::upscale::v1::UpscaleService::NewStub(ValueOrExit(client::MakeChannel(
+        {.endpoints = {address}, .max_message_bytes = kMaxMessageBytes, .own_connections = true})));
+    if (http.empty()) return;
+    target_ = std::make_unique<client::HttpTarget>(
+        ValueOrExit(client::HttpTarget::Create("http://" + http, {}, api_key)));
+  }
 
-double SecondsOf(const std::function<grpc::Status()>& call, grpc::StatusCode expected) {
-  const absl::Time start = absl::Now();
-  const grpc::Status status = call();
-  if (status.error_code() != expected) {
+  const std::string& address() const { return address_; }
+
+  void GetInfo() {
+    grpc::ClientContext context;
+    ShowKey(context);
+    ::upscale::v1::GetServerInfoResponse response;
+    Expect(stub_->GetServerInfo(&context, {}, &response), grpc::StatusCode::OK);
+  }
+  void Upscale(const ::upscale::v1::UpscaleRequest& request,
+               grpc::StatusCode expected = grpc::StatusCode::OK) {
+    grpc::ClientContext context;
+    ShowKey(context);
+    ::upscale::v1::UpscaleResponse response;
+    Expect(stub_->Upscale(&context, request, &response), expected);
+  }
+  // A POST of `body`; a GET where it is null.
+  void OverHttp(const std::string& path, client::ImageSource* body = nullptr) {
+    client::HttpTransfer transfer(*target_, {.path = path, .body = body}, {});
+    transfers_.Start(transfer);
+    ExitUnlessOk(transfers_.Await(transfer, absl::InfiniteFuture(), {}));
+    ExitUnlessOk(transfer.status());
+    transfers_.Remove(transfer);
+  }
+
+ private:
+  // Servers that ask for no key are shown it as well.
+  void ShowKey(grpc::ClientContext& context) const {
+    if (!api_key_.empty()) context.AddMetadata("authorization", "Bearer " + api_key_);
+  }
+  static void Expect(const grpc::Status& status, grpc::StatusCode expected) {
+    if (status.error_code() == expected) return;
     ExitUnlessOk(absl::UnavailableError(absl::StrCat("a call failed: ", status.error_message())));
   }
-  return absl::ToDoubleSeconds(absl::Now() - start);
+
+  const std::string address_, api_key_;
+  std::unique_ptr<::upscale::v1::UpscaleService::Stub> stub_;
+  std::unique_ptr<client::HttpTarget> target_;
+  client::HttpTransfers transfers_;
+};
+
+// A kind of call, and how long it took.
+struct Kind {
+  Kind(std::string kind_name, int calls, std::function<void(Subject&)> kind_call)
+      : name(std::move(kind_name)), turn_calls(calls), call(std::move(kind_call)) {}
+
+  std::string name;
+  int turn_calls;
+  std::function<void(Subject&)> call;
+  std::vector<std::vector<double>> calls_us;  // by subject
+  std::vector<std::vector<double>> turns_us;  // likewise, the mean of each turn
+};
+
+std::vector<Kind> KindsOf(const CallsOptions& options) {
+  ::upscale::v1::UpscaleRequest image, upload;
+  image.set_image(ValueOrExit(EncodePng(ShadedImage({kImageSidePx, kImageSidePx}).view())));
+  // Bytes that are no image, so that nothing is computed.
+  upload.set_image(std::string(static_cast<size_t>(options.megabytes) * 1'000'000, 'x'));
+  std::vector<Kind> kinds;
+  kinds.emplace_back("GetServerInfo", kSmallCalls, [](Subject& subject) { subject.GetInfo(); });
+  kinds.emplace_back("Upscale 16x16", kImageCalls,
+                     [image](Subject& subject) { subject.Upscale(image); });
+  if (options.megabytes > 0) {
+    kinds.emplace_back("upload", 1, [upload](Subject& subject) {
+      subject.Upscale(upload, grpc::StatusCode::INVALID_ARGUMENT);
+    });
+  }
+  if (options.http.empty()) return kinds;
+  kinds.emplace_back("GET /v1/info", kSmallCalls,
+                     [](Subject& subject) { subject.OverHttp("/v1/info"); });
+  kinds.emplace_back("POST 16x16", kImageCalls, [image](Subject& subject) {
+    client::MemorySource source(image.image());
+    subject.OverHttp("/v1/upscale", &source);
+  });
+  return kinds;
 }
 
-// Servers that ask for no key are shown it as well.
-void ShowKey(const std::string& api_key, grpc::ClientContext& context) {
-  if (!api_key.empty()) context.AddMetadata("authorization", absl::StrCat("Bearer ", api_key));
+void TakeTurn(Kind& kind, Subject& subject, size_t index) {
+  std::vector<double>& calls = kind.calls_us[index];
+  for (int i = 0; i < kind.turn_calls; ++i) {
+    const absl::Time start = absl::Now();
+    kind.call(subject);
+    calls.push_back(absl::ToDoubleMicroseconds(absl::Now() - start));
+  }
+  kind.turns_us[index].push_back(std::accumulate(calls.end() - kind.turn_calls, calls.end(), 0.0) /
+                                 kind.turn_calls);
 }
 
-double SmallCallSeconds(Stub& stub, const std::string& api_key) {
-  return SecondsOf(
-      [&] {
-        grpc::ClientContext context;
-        ShowKey(api_key, context);
-        ::upscale::v1::GetServerInfoResponse response;
-        return stub.GetServerInfo(&context, {}, &response);
-      },
-      grpc::StatusCode::OK);
-}
-
-// The time of an upload of bytes that are no image, so that nothing is computed.
-double UploadSeconds(Stub& stub, const ::upscale::v1::UpscaleRequest& request,
-                     const std::string& api_key) {
-  return SecondsOf(
-      [&] {
-        grpc::ClientContext context;
-        ShowKey(api_key, context);
-        ::upscale::v1::UpscaleResponse response;
-        return stub.Upscale(&context, request, &response);
-      },
-      grpc::StatusCode::INVALID_ARGUMENT);
-}
-
-double Quantile(std::vector<double>& values, double q) {
+double Quantile(std::vector<double> values, double q) {
   std::ranges::sort(values);
   return values[static_cast<size_t>(q * static_cast<double>(values.size() - 1) + 0.5)];
 }
 
-void RunCallsCommand(const CallsOptions& options) {
-  std::vector<Subject> subjects;
-  for (const std::string& address : options.servers) {
-    const auto channel = ValueOrExit(client::MakeChannel(
-        {.endpoints = {address}, .max_message_bytes = kMaxMessageBytes, .own_connections = true}));
-    subjects.push_back({address, ::upscale::v1::UpscaleService::NewStub(channel)});
-  }
-  ::upscale::v1::UpscaleRequest upload;
-  upload.set_image(std::string(static_cast<size_t>(options.megabytes) * 1'000'000, 'x'));
-  for (int round = 0; round < options.rounds; ++round) {
+// By how much the turns of the one took longer than those of the other: the median of the pairs'
+// differences, and the interval that holds the true one with 95 %, between two of them, whatever
+// their distribution (the binomial one, as a normal one).
+void PrintDifference(const std::vector<double>& turns, const std::vector<double>& base) {
+  std::vector<double> differences;
+  for (size_t i = 0; i < turns.size(); ++i) differences.push_back(turns[i] - base[i]);
+  std::ranges::sort(differences);
+  const auto count = static_cast<double>(differences.size());
+  const double half = 0.98 * std::sqrt(count), middle = (count - 1) / 2;
+  const auto low = static_cast<size_t>(std::max(std::floor(middle - half), 0.0));
+  const auto high = static_cast<size_t>(std::min(std::ceil(middle + half), count - 1));
+  std::printf("  %+8.1f [%+.1f, %+.1f]", Quantile(differences, 0.5), differences[low],
+              differences[high]);
+}
+
+void Print(const std::vector<Kind>& kinds, const std::vector<std::unique_ptr<Subject>>& subjects) {
+  PrintMachine();
+  std::printf("%-14s %-22s %9s %9s   %s\n", "call", "server", "p50 us", "p99 us",
+              "a turn's mean beyond the first server's, us: median [95 %]");
+  for (const Kind& kind : kinds) {
     for (size_t i = 0; i < subjects.size(); ++i) {
-      Subject& subject = subjects[(round + i) % subjects.size()];
-      for (int call = 0; call < kTurnCalls; ++call) {
-        subject.small_s.push_back(SmallCallSeconds(*subject.stub, options.api_key));
-      }
-      subject.upload_s.push_back(UploadSeconds(*subject.stub, upload, options.api_key));
+      std::printf("%-14s %-22s %9.1f %9.1f", i == 0 ? kind.name.c_str() : "",
+                  subjects[i]->address().c_str(), Quantile(kind.calls_us[i], 0.5),
+                  Quantile(kind.calls_us[i], 0.99));
+      if (i > 0) PrintDifference(kind.turns_us[i], kind.turns_us[0]);
+      std::printf("\n");
     }
   }
-  PrintMachine();
-  std::printf("%-24s %12s %12s %12s\n", "server", "small p50 us", "small p99 us", "upload ms");
-  for (Subject& subject : subjects) {
-    std::printf("%-24s %12.1f %12.1f %12.2f\n", subject.address.c_str(),
-                Quantile(subject.small_s, 0.5) * 1e6, Quantile(subject.small_s, 0.99) * 1e6,
-                Quantile(subject.upload_s, 0.5) * 1e3);
+}
+
+void RunCallsCommand(const CallsOptions& options) {
+  if (!options.http.empty() && options.http.size() != options.servers.size()) {
+    ExitUnlessOk(absl::InvalidArgumentError("there must be an --http for each --server"));
   }
+  std::vector<std::unique_ptr<Subject>> subjects;
+  for (size_t i = 0; i < options.servers.size(); ++i) {
+    subjects.push_back(std::make_unique<Subject>(
+        options.servers[i], options.http.empty() ? "" : options.http[i], options.api_key));
+  }
+  std::vector<Kind> kinds = KindsOf(options);
+  for (Kind& kind : kinds) {
+    kind.calls_us.resize(subjects.size());
+    kind.turns_us.resize(subjects.size());
+    for (const auto& subject : subjects) kind.call(*subject);  // connects
+  }
+  for (int round = 0; round < options.rounds; ++round) {
+    for (Kind& kind : kinds) {
+      for (size_t i = 0; i < subjects.size(); ++i) {
+        const size_t turn = (static_cast<size_t>(round) + i) % subjects.size();
+        TakeTurn(kind, *subjects[turn], turn);
+      }
+    }
+  }
+  Print(kinds, subjects);
 }
 
 }  // namespace
 
 void AddCallsCommand(CLI::App& app) {
   auto options = std::make_shared<CallsOptions>();
-  CLI::App* command =
-      app.add_subcommand("calls", "What calls cost that compute nothing, on servers that run");
+  CLI::App* command = app.add_subcommand("calls", "What small calls cost, on servers that run");
   command->add_option("--server", options->servers, "HOST:PORT; several take turns")->required();
+  command->add_option("--http", options->http, "HOST:PORT of the same servers for HTTP");
   command->add_option("--rounds", options->rounds, "Turns of each server")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_option("--megabytes", options->megabytes, "Of an upload; see --max-unary-bytes")
-      ->check(CLI::PositiveNumber)
+  command
+      ->add_option("--megabytes", options->megabytes,
+                   "Of an upload, see --max-unary-bytes; 0: there are none")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_option("--api-key", options->api_key, "Shown to all servers")
       ->envname("UPSCALE_API_KEY");
