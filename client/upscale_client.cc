@@ -102,24 +102,27 @@ class TileAnswers {
 absl::StatusOr<std::unique_ptr<UpscaleClient>> UpscaleClient::Create(const ClientOptions& options) {
   ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel, MakeChannel(options.channel));
   return std::make_unique<UpscaleClient>(std::move(channel), options.retry, options.timeout,
-                                         RetryClock::Real(), options.api_key, options.traceparent);
+                                         RetryClock::Real(), options.api_key, options.traceparent,
+                                         options.tracer);
 }
 
 UpscaleClient::UpscaleClient(std::shared_ptr<grpc::Channel> channel, const RetryPolicy& retry,
                              absl::Duration timeout, RetryClock& clock, std::string api_key,
-                             std::string traceparent)
+                             std::string traceparent, std::shared_ptr<Tracer> tracer)
     : channel_(std::move(channel)),
       stub_(v1::UpscaleService::NewStub(channel_)),
       retry_(retry),
       timeout_(timeout),
       api_key_(std::move(api_key)),
       traceparent_(std::move(traceparent)),
+      tracer_(std::move(tracer)),
       clock_(clock) {}
 
-void UpscaleClient::SetUp(grpc::ClientContext& context, absl::Time deadline) const {
+void UpscaleClient::SetUp(grpc::ClientContext& context, const OperationSpan& span,
+                          absl::Time deadline) const {
   if (deadline != absl::InfiniteFuture()) context.set_deadline(absl::ToChronoTime(deadline));
   if (!api_key_.empty()) context.AddMetadata("authorization", absl::StrCat("Bearer ", api_key_));
-  if (!traceparent_.empty()) context.AddMetadata("traceparent", traceparent_);
+  if (!span.traceparent().empty()) context.AddMetadata("traceparent", span.traceparent());
 }
 
 absl::Status UpscaleClient::Connect(absl::Duration patience) {
@@ -132,17 +135,21 @@ absl::Status UpscaleClient::Connect(absl::Duration patience) {
 
 // `call` starts the RPC: grpc::Status(grpc::ClientContext*, Response*).
 template <typename Response, typename Call>
-absl::StatusOr<Response> UpscaleClient::UnaryCall(const RetryPolicy& policy, std::stop_token stop,
-                                                  Call call) {
+absl::StatusOr<Response> UpscaleClient::UnaryCall(const char* operation, const RetryPolicy& policy,
+                                                  std::stop_token stop, Call call) {
   const absl::Time deadline = clock_.Now() + timeout_;
+  OperationSpan span = NewSpan(operation);
+  int attempts = 0;
   Response response;
-  const auto attempt = [&](int) -> Attempt {
+  const auto attempt = [&](int number) -> Attempt {
+    attempts = number;
     grpc::ClientContext context;
-    SetUp(context, deadline);
+    SetUp(context, span, deadline);
     std::stop_callback cancel(stop, [&] { context.TryCancel(); });
     return {FromGrpcStatus(call(&context, &response), *channel_, stop)};
   };
-  RETURN_IF_ERROR(RunWithRetries(policy, clock_, deadline, stop, attempt, IgnoreWait));
+  const absl::Status status = RunWithRetries(policy, clock_, deadline, stop, attempt, IgnoreWait);
+  RETURN_IF_ERROR(span.End(status, attempts));
   return response;
 }
 
@@ -155,10 +162,11 @@ absl::StatusOr<ImageResult> UpscaleClient::UpscaleImage(const ImageRequest& requ
         "images are fetched from URLs by servers over HTTP, http://HOST:PORT, and not over gRPC");
   }
   const absl::Time deadline = clock_.Now() + timeout_;
+  OperationSpan span = NewSpan("UpscaleImage");
   ImageResult result;
   const auto attempt = [&](int number) {
     grpc::ClientContext context;
-    SetUp(context, deadline);
+    SetUp(context, span, deadline);
     result = ImageResult{.attempts = number};
     Attempt outcome;
     outcome.status =
@@ -166,9 +174,10 @@ absl::StatusOr<ImageResult> UpscaleClient::UpscaleImage(const ImageRequest& requ
     if (!outcome.status.ok()) outcome.repeatable = source.Rewind().ok() && sink.Restart().ok();
     return outcome;
   };
-  RETURN_IF_ERROR(RunWithRetries(
+  const absl::Status status = RunWithRetries(
       retry_, clock_, deadline, stop, attempt,
-      [&](const absl::Status& error, absl::Duration wait) { observer.OnRetry(error, wait); }));
+      [&](const absl::Status& error, absl::Duration wait) { observer.OnRetry(error, wait); });
+  RETURN_IF_ERROR(span.End(status, result.attempts));
   return result;
 }
 
@@ -191,7 +200,7 @@ absl::StatusOr<v1::UpscaleTilesHeader> UpscaleClient::DescribeTiles(v1::UpscaleT
     return stream->Finish();
   };
   ASSIGN_OR_RETURN(v1::UpscaleTilesResponse response,
-                   UnaryCall<v1::UpscaleTilesResponse>(retry_, stop, call));
+                   UnaryCall<v1::UpscaleTilesResponse>("UpscaleTiles", retry_, stop, call));
   if (response.has_header()) return std::move(*response.mutable_header());
   return WithOrigin(absl::UnimplementedError("the server does not know parts of images"),
                     ErrorOrigin::kServer);
@@ -203,10 +212,13 @@ absl::Status UpscaleClient::UpscaleTiles(const v1::UpscaleTilesStart& start,
   TileAnswers answers(on_answer);
   RETURN_IF_ERROR(answers.Expect(tiles));
   deadline = std::min(deadline, clock_.Now() + timeout_);
-  const auto attempt = [&](int) -> Attempt {
+  OperationSpan span = NewSpan("UpscaleTiles");
+  int attempts = 0;
+  const auto attempt = [&](int number) -> Attempt {
+    attempts = number;
     answers.BeginTry();
     grpc::ClientContext context;
-    SetUp(context, deadline);
+    SetUp(context, span, deadline);
     std::stop_callback cancel(stop, [&] { context.TryCancel(); });
     const std::unique_ptr<TilesStream> stream = stub_->UpscaleTiles(&context);
     std::jthread sender(
@@ -217,7 +229,8 @@ absl::Status UpscaleClient::UpscaleTiles(const v1::UpscaleTilesStart& start,
     const grpc::Status finished = stream->Finish();
     return {finished.ok() ? answers.refusal() : FromGrpcStatus(finished, *channel_, stop)};
   };
-  const absl::Status status = RunWithRetries(retry_, clock_, deadline, stop, attempt, IgnoreWait);
+  absl::Status status = RunWithRetries(retry_, clock_, deadline, stop, attempt, IgnoreWait);
+  status = span.End(std::move(status), attempts);
   if (!status.ok() && status != answers.refusal()) return status;
   answers.TakeRefused();
   if (answers.unanswered().empty()) return absl::OkStatus();
@@ -229,21 +242,23 @@ absl::Status UpscaleClient::UpscaleTiles(const v1::UpscaleTilesStart& start,
 absl::StatusOr<v1::UpscaleResponse> UpscaleClient::Upscale(const v1::UpscaleRequest& request,
                                                            std::stop_token stop) {
   return UnaryCall<v1::UpscaleResponse>(
-      retry_, stop, [&](grpc::ClientContext* context, v1::UpscaleResponse* response) {
+      "Upscale", retry_, stop, [&](grpc::ClientContext* context, v1::UpscaleResponse* response) {
         return stub_->Upscale(context, request, response);
       });
 }
 
 absl::StatusOr<v1::ListModelsResponse> UpscaleClient::ListModels(std::stop_token stop) {
   return UnaryCall<v1::ListModelsResponse>(
-      retry_, stop, [&](grpc::ClientContext* context, v1::ListModelsResponse* response) {
+      "ListModels", retry_, stop,
+      [&](grpc::ClientContext* context, v1::ListModelsResponse* response) {
         return stub_->ListModels(context, v1::ListModelsRequest(), response);
       });
 }
 
 absl::StatusOr<v1::ReloadModelsResponse> UpscaleClient::ReloadModels(std::stop_token stop) {
   return UnaryCall<v1::ReloadModelsResponse>(
-      kNoRetries, stop, [&](grpc::ClientContext* context, v1::ReloadModelsResponse* response) {
+      "ReloadModels", kNoRetries, stop,
+      [&](grpc::ClientContext* context, v1::ReloadModelsResponse* response) {
         return v1::AdminService::NewStub(channel_)->ReloadModels(context, v1::ReloadModelsRequest(),
                                                                  response);
       });
@@ -253,8 +268,9 @@ absl::StatusOr<v1::AddModelResponse> UpscaleClient::AddModel(const v1::AddModelS
                                                              ImageSource& source,
                                                              std::stop_token stop) {
   constexpr size_t kChunkBytes = size_t{32} << 10;
+  OperationSpan span = NewSpan("AddModel");
   grpc::ClientContext context;
-  SetUp(context, clock_.Now() + timeout_);
+  SetUp(context, span, clock_.Now() + timeout_);
   std::stop_callback cancel(stop, [&] { context.TryCancel(); });
   v1::AddModelResponse response;
   const auto writer = v1::AdminService::NewStub(channel_)->AddModel(&context, &response);
@@ -273,8 +289,7 @@ absl::StatusOr<v1::AddModelResponse> UpscaleClient::AddModel(const v1::AddModelS
   }
   writer->WritesDone();
   const grpc::Status finished = writer->Finish();
-  RETURN_IF_ERROR(read);
-  RETURN_IF_ERROR(FromGrpcStatus(finished, *channel_, stop));
+  RETURN_IF_ERROR(span.End(read.ok() ? FromGrpcStatus(finished, *channel_, stop) : read, 1));
   return response;
 }
 
@@ -282,8 +297,9 @@ absl::Status UpscaleClient::ExportModel(
     const v1::ExportModelRequest& request,
     absl::FunctionRef<absl::Status(const v1::ExportModelResponse&)> on_piece,
     std::stop_token stop) {
+  OperationSpan span = NewSpan("ExportModel");
   grpc::ClientContext context;
-  SetUp(context, clock_.Now() + timeout_);
+  SetUp(context, span, clock_.Now() + timeout_);
   std::stop_callback cancel(stop, [&] { context.TryCancel(); });
   const auto reader = v1::AdminService::NewStub(channel_)->ExportModel(&context, request);
   v1::ExportModelResponse piece;
@@ -291,14 +307,14 @@ absl::Status UpscaleClient::ExportModel(
   while (taken.ok() && reader->Read(&piece)) taken = on_piece(piece);
   if (!taken.ok()) context.TryCancel();
   const grpc::Status finished = reader->Finish();
-  RETURN_IF_ERROR(taken);
-  return FromGrpcStatus(finished, *channel_, stop);
+  return span.End(taken.ok() ? FromGrpcStatus(finished, *channel_, stop) : taken, 1);
 }
 
 absl::StatusOr<v1::GetUsageResponse> UpscaleClient::GetUsage(const v1::GetUsageRequest& request,
                                                              std::stop_token stop) {
   return UnaryCall<v1::GetUsageResponse>(
-      kNoRetries, stop, [&](grpc::ClientContext* context, v1::GetUsageResponse* response) {
+      "GetUsage", kNoRetries, stop,
+      [&](grpc::ClientContext* context, v1::GetUsageResponse* response) {
         return v1::AdminService::NewStub(channel_)->GetUsage(context, request, response);
       });
 }
@@ -310,13 +326,14 @@ absl::StatusOr<v1::Model> UpscaleClient::GetModel(const std::string& name, std::
     return stub_->GetModel(context, request, response);
   };
   ASSIGN_OR_RETURN(v1::GetModelResponse response,
-                   UnaryCall<v1::GetModelResponse>(retry_, stop, call));
+                   UnaryCall<v1::GetModelResponse>("GetModel", retry_, stop, call));
   return std::move(*response.mutable_model());
 }
 
 absl::StatusOr<v1::GetServerInfoResponse> UpscaleClient::ServerInfo(std::stop_token stop) {
   return UnaryCall<v1::GetServerInfoResponse>(
-      retry_, stop, [&](grpc::ClientContext* context, v1::GetServerInfoResponse* response) {
+      "GetServerInfo", retry_, stop,
+      [&](grpc::ClientContext* context, v1::GetServerInfoResponse* response) {
         return stub_->GetServerInfo(context, v1::GetServerInfoRequest(), response);
       });
 }
@@ -330,7 +347,7 @@ absl::StatusOr<HealthCheckResponse::ServingStatus> UpscaleClient::CheckHealth(
     return health->Check(context, request, response);
   };
   ASSIGN_OR_RETURN(const HealthCheckResponse response,
-                   UnaryCall<HealthCheckResponse>(kNoRetries, stop, call));
+                   UnaryCall<HealthCheckResponse>("CheckHealth", kNoRetries, stop, call));
   return response.status();
 }
 

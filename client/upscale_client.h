@@ -15,6 +15,7 @@
 #include "client/image_io.h"
 #include "client/retry.h"
 #include "client/service.h"
+#include "client/tracer.h"
 #include "grpc/health/v1/health.pb.h"
 #include "grpcpp/channel.h"
 #include "upscale/v1/admin.grpc.pb.h"
@@ -31,6 +32,8 @@ struct ClientOptions {
   std::string api_key;
   // Likewise: the trace that the calls belong to, as W3C's traceparent.
   std::string traceparent;
+  // Takes a span of each operation; null: there are none.
+  std::shared_ptr<Tracer> tracer;
 };
 
 // Thread safe. Errors carry what DetailsOf returns; CANCELLED when `stop` was requested.
@@ -43,7 +46,7 @@ class UpscaleClient final : public Service {
   UpscaleClient(std::shared_ptr<grpc::Channel> channel, const RetryPolicy& retry,
                 absl::Duration timeout = absl::InfiniteDuration(),
                 RetryClock& clock = RetryClock::Real(), std::string api_key = "",
-                std::string traceparent = "");
+                std::string traceparent = "", std::shared_ptr<Tracer> tracer = nullptr);
 
   // Connects now rather than with the first call; UNAVAILABLE when `patience` runs out.
   absl::Status Connect(absl::Duration patience);
@@ -94,15 +97,20 @@ class UpscaleClient final : public Service {
       const std::string& service, std::stop_token stop = {}) override;
 
  private:
-  void SetUp(grpc::ClientContext& context, absl::Time deadline) const;
+  OperationSpan NewSpan(const char* operation) const {
+    return OperationSpan(tracer_.get(), operation, "grpc", traceparent_);
+  }
+  void SetUp(grpc::ClientContext& context, const OperationSpan& span, absl::Time deadline) const;
   template <typename Response, typename Call>
-  absl::StatusOr<Response> UnaryCall(const RetryPolicy& policy, std::stop_token stop, Call call);
+  absl::StatusOr<Response> UnaryCall(const char* operation, const RetryPolicy& policy,
+                                     std::stop_token stop, Call call);
 
   const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<v1::UpscaleService::Stub> stub_;
   const RetryPolicy retry_;
   const absl::Duration timeout_;
   const std::string api_key_, traceparent_;
+  const std::shared_ptr<Tracer> tracer_;
   RetryClock& clock_;
 };
 

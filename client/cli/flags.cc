@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/api_key.h"
+#include "client/cli/errors.h"
 #include "client/http/http_client.h"
 #include "engine/base/status_macros.h"
 
@@ -60,6 +61,17 @@ void ConnectionFlags::AddTo(CLI::App& command) {
       ->needs(use_tls);
   add("--api-key-file", api_key_file, "FILE",
       "Holds the key for servers that want one; default: what UPSCALE_API_KEY says");
+  add("--trace-endpoint", trace_endpoint, "URL",
+      "Collector of traces (OTLP over HTTP) that gets a span of each call; default: none");
+}
+
+absl::StatusOr<std::shared_ptr<Tracer>> ConnectionFlags::MakeTracer() const {
+  if (trace_endpoint.empty()) return nullptr;
+  auto tracer = Tracer::Create(trace_endpoint, [](const absl::Status& failure) {
+    std::fprintf(stderr, "upscale: warning: spans are lost: %s\n", ErrorLine(failure).c_str());
+  });
+  if (tracer.ok()) return tracer;
+  return absl::InvalidArgumentError(absl::StrCat("--trace-endpoint: ", tracer.status().message()));
 }
 
 void ConnectionFlags::WarnOfOpenKey(const std::string& key) const {
@@ -114,6 +126,7 @@ absl::StatusOr<ClientOptions> ConnectionFlags::ToOptions(const LocalServer* own)
   }
   if (tls) options.channel.tls = tls_options;
   options.traceparent = TraceOfCommand();
+  ASSIGN_OR_RETURN(options.tracer, MakeTracer());
   options.retry = retry();
   options.timeout = timeout();
   return options;
@@ -137,6 +150,7 @@ absl::StatusOr<Connection> ConnectionFlags::Connect(std::stop_token stop) const 
         .server = server, .retry = retry(), .timeout = timeout(), .traceparent = TraceOfCommand()};
     if (tls) options.tls = tls_options;
     ASSIGN_OR_RETURN(options.api_key, FindApiKey(api_key_file));
+    ASSIGN_OR_RETURN(options.tracer, MakeTracer());
     ASSIGN_OR_RETURN(connection.service, HttpClient::Create(options));
     WarnOfOpenKey(options.api_key);
     return connection;

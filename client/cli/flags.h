@@ -31,7 +31,8 @@ struct ConnectionFlags {
   std::string local_program;  // "": see FindServerProgram
   bool tls = false;
   TlsOptions tls_options;
-  std::string api_key_file;  // "": see FindApiKey
+  std::string api_key_file;    // "": see FindApiKey
+  std::string trace_endpoint;  // "": no spans are sent
   int retries = RetryPolicy().max_retries;
   double timeout_s = 0;  // 0: none.
 
@@ -48,6 +49,8 @@ struct ConnectionFlags {
   absl::StatusOr<std::unique_ptr<LocalServer>> StartLocal(std::stop_token stop) const;
   // For gRPC with this server, or, where it is null, with --server.
   absl::StatusOr<ClientOptions> ToOptions(const LocalServer* own) const;
+  // Null without --trace-endpoint.
+  absl::StatusOr<std::shared_ptr<Tracer>> MakeTracer() const;
   // On standard error, if `key` goes to --server unencrypted. The server is valid: it is shown.
   void WarnOfOpenKey(const std::string& key) const;
   // Over gRPC, without --local. Errors are local ones of the arguments.

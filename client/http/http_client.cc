@@ -20,8 +20,8 @@ void IgnoreWait(const absl::Status&, absl::Duration) {}
 
 absl::StatusOr<std::unique_ptr<HttpClient>> HttpClient::Create(const HttpClientOptions& options,
                                                                RetryClock& clock) {
-  ASSIGN_OR_RETURN(HttpTarget target, HttpTarget::Create(options.server, options.tls,
-                                                         options.api_key, options.traceparent));
+  ASSIGN_OR_RETURN(HttpTarget target,
+                   HttpTarget::Create(options.server, options.tls, options.api_key));
   return std::unique_ptr<HttpClient>(new HttpClient(std::move(target), options, clock));
 }
 
@@ -46,23 +46,25 @@ absl::StatusOr<ImageResult> HttpClient::UpscaleImage(const ImageRequest& request
   const absl::Time deadline = clock_.Now() + timeout_;
   std::unique_ptr<HttpTransfers> transfers = TakeTransfers();
   const absl::Cleanup give_back = [&] { GiveBack(std::move(transfers)); };
+  OperationSpan span = NewSpan("UpscaleImage");
   ImageResult result;
   const auto attempt = [&](int number) {
     result = ImageResult{.attempts = number};
     Attempt outcome;
     outcome.status = HttpImageCall(target_, *transfers, source, sink, observer)
-                         .Run(request, deadline, stop, result);
+                         .Run(request, span.traceparent(), deadline, stop, result);
     if (!outcome.status.ok()) outcome.repeatable = source.Rewind().ok() && sink.Restart().ok();
     return outcome;
   };
-  RETURN_IF_ERROR(RunWithRetries(
+  const absl::Status status = RunWithRetries(
       retry_, clock_, deadline, stop, attempt,
-      [&](const absl::Status& error, absl::Duration wait) { observer.OnRetry(error, wait); }));
+      [&](const absl::Status& error, absl::Duration wait) { observer.OnRetry(error, wait); });
+  RETURN_IF_ERROR(span.End(status, result.attempts));
   return result;
 }
 
-HttpClient::Answer HttpClient::Get(const std::string& path, absl::Time deadline,
-                                   std::stop_token stop) {
+HttpClient::Answer HttpClient::Get(const std::string& path, const OperationSpan& span,
+                                   absl::Time deadline, std::stop_token stop) {
   std::unique_ptr<HttpTransfers> transfers = TakeTransfers();
   Answer answer;
   const auto take = [&answer](absl::string_view bytes) {
@@ -73,7 +75,8 @@ HttpClient::Answer HttpClient::Get(const std::string& path, absl::Time deadline,
         ErrorOrigin::kServer);
   };
   {
-    HttpTransfer transfer(target_, {.path = path}, {.on_body = take});
+    HttpTransfer transfer(target_, {.path = path, .traceparent = span.traceparent()},
+                          {.on_body = take});
     transfers->Start(transfer);
     answer.status = transfers->Await(transfer, deadline, stop);
     if (answer.status.ok()) answer.status = transfer.status();
@@ -85,15 +88,20 @@ HttpClient::Answer HttpClient::Get(const std::string& path, absl::Time deadline,
 }
 
 template <typename Response>
-absl::StatusOr<Response> HttpClient::GetMessage(const std::string& path, std::stop_token stop) {
+absl::StatusOr<Response> HttpClient::GetMessage(const char* operation, const std::string& path,
+                                                std::stop_token stop) {
   const absl::Time deadline = clock_.Now() + timeout_;
+  OperationSpan span = NewSpan(operation);
+  int attempts = 0;
   std::string json;
-  const auto attempt = [&](int) -> Attempt {
-    Answer answer = Get(path, deadline, stop);
+  const auto attempt = [&](int number) -> Attempt {
+    attempts = number;
+    Answer answer = Get(path, span, deadline, stop);
     json = std::move(answer.body);
     return {std::move(answer.status)};
   };
-  RETURN_IF_ERROR(RunWithRetries(retry_, clock_, deadline, stop, attempt, IgnoreWait));
+  const absl::Status status = RunWithRetries(retry_, clock_, deadline, stop, attempt, IgnoreWait);
+  RETURN_IF_ERROR(span.End(status, attempts));
   Response response;
   if (ReadJson(json, response)) return response;
   return WithOrigin(
@@ -103,11 +111,11 @@ absl::StatusOr<Response> HttpClient::GetMessage(const std::string& path, std::st
 }
 
 absl::StatusOr<v1::ListModelsResponse> HttpClient::ListModels(std::stop_token stop) {
-  return GetMessage<v1::ListModelsResponse>("/v1/models", std::move(stop));
+  return GetMessage<v1::ListModelsResponse>("ListModels", "/v1/models", std::move(stop));
 }
 
 absl::StatusOr<v1::GetServerInfoResponse> HttpClient::ServerInfo(std::stop_token stop) {
-  return GetMessage<v1::GetServerInfoResponse>("/v1/info", std::move(stop));
+  return GetMessage<v1::GetServerInfoResponse>("GetServerInfo", "/v1/info", std::move(stop));
 }
 
 absl::StatusOr<HealthCheckResponse::ServingStatus> HttpClient::CheckHealth(
@@ -116,7 +124,9 @@ absl::StatusOr<HealthCheckResponse::ServingStatus> HttpClient::CheckHealth(
     return absl::InvalidArgumentError(
         absl::StrCat("the health of one service (", service, ") needs a gRPC server, HOST:PORT"));
   }
-  const Answer answer = Get("/v2/health/ready", clock_.Now() + timeout_, std::move(stop));
+  OperationSpan span = NewSpan("CheckHealth");
+  const Answer answer = Get("/v2/health/ready", span, clock_.Now() + timeout_, std::move(stop));
+  (void)span.End(answer.status, 1);
   if (answer.http_status == kServiceUnavailable) return HealthCheckResponse::NOT_SERVING;
   RETURN_IF_ERROR(answer.status);
   return HealthCheckResponse::SERVING;

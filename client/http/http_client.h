@@ -16,6 +16,7 @@
 #include "client/http/http_transfer.h"
 #include "client/retry.h"
 #include "client/service.h"
+#include "client/tracer.h"
 
 namespace upscaled::client {
 
@@ -25,8 +26,9 @@ struct HttpClientOptions {
   RetryPolicy retry;
   // For one operation, its retries and waits included.
   absl::Duration timeout = absl::InfiniteDuration();
-  std::string api_key;      // sent with every request, where not empty
-  std::string traceparent;  // likewise: the trace that it belongs to
+  std::string api_key;             // sent with every request, where not empty
+  std::string traceparent;         // likewise: the trace that it belongs to
+  std::shared_ptr<Tracer> tracer;  // takes a span of each operation; null: there are none
 };
 
 class HttpClient final : public Service {
@@ -49,6 +51,8 @@ class HttpClient final : public Service {
       : target_(std::move(target)),
         retry_(options.retry),
         timeout_(options.timeout),
+        traceparent_(options.traceparent),
+        tracer_(options.tracer),
         clock_(clock) {}
   // Kept connections, or new ones; to be given back.
   std::unique_ptr<HttpTransfers> TakeTransfers() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -58,14 +62,21 @@ class HttpClient final : public Service {
     int http_status = 0;  // 0: there was none
     std::string body;     // of a success
   };
+  OperationSpan NewSpan(const char* name) const {
+    return OperationSpan(tracer_.get(), name, "http", traceparent_);
+  }
   // GET `path`, once.
-  Answer Get(const std::string& path, absl::Time deadline, std::stop_token stop);
+  Answer Get(const std::string& path, const OperationSpan& span, absl::Time deadline,
+             std::stop_token stop);
   template <typename Response>
-  absl::StatusOr<Response> GetMessage(const std::string& path, std::stop_token stop);
+  absl::StatusOr<Response> GetMessage(const char* operation, const std::string& path,
+                                      std::stop_token stop);
 
   const HttpTarget target_;
   const RetryPolicy retry_;
   const absl::Duration timeout_;
+  const std::string traceparent_;
+  const std::shared_ptr<Tracer> tracer_;
   RetryClock& clock_;
   absl::Mutex mutex_;
   std::vector<std::unique_ptr<HttpTransfers>> idle_ ABSL_GUARDED_BY(mutex_);

@@ -78,8 +78,8 @@ HttpParameters ToParameters(const v1::UpscaleOptions& options) {
   return parameters;
 }
 
-absl::Status HttpImageCall::Run(const ImageRequest& request, absl::Time deadline,
-                                std::stop_token stop, ImageResult& result) {
+absl::Status HttpImageCall::Run(const ImageRequest& request, const std::string& traceparent,
+                                absl::Time deadline, std::stop_token stop, ImageResult& result) {
   const std::string id = request.request_id.empty() ? RandomUuid() : request.request_id;
   HttpParameters parameters = ToParameters(request.options);
   parameters.emplace_back("request_id", id);
@@ -89,7 +89,10 @@ absl::Status HttpImageCall::Run(const ImageRequest& request, absl::Time deadline
     parameters.emplace_back("timeout", Number(absl::ToDoubleSeconds(left)));
   }
   HttpTransfer image(target_,
-                     {.path = kPath, .parameters = std::move(parameters), .body = &source_},
+                     {.path = kPath,
+                      .parameters = std::move(parameters),
+                      .body = &source_,
+                      .traceparent = traceparent},
                      ImageListener(result));
 
   EventStream events(
@@ -98,7 +101,9 @@ absl::Status HttpImageCall::Run(const ImageRequest& request, absl::Time deadline
     events.Feed(bytes);
     return absl::OkStatus();
   };
-  HttpTransfer progress(target_, {.path = absl::StrCat(kProgressPath, id)}, {.on_body = feed});
+  HttpTransfer progress(target_,
+                        {.path = absl::StrCat(kProgressPath, id), .traceparent = traceparent},
+                        {.on_body = feed});
 
   transfers_.Start(progress);
   transfers_.Start(image);

@@ -37,8 +37,7 @@ bool IsHttpUrl(absl::string_view server) {
 
 absl::StatusOr<HttpTarget> HttpTarget::Create(const std::string& server,
                                               const std::optional<TlsOptions>& tls,
-                                              const std::string& api_key,
-                                              const std::string& traceparent) {
+                                              const std::string& api_key) {
   static const CURLcode initialized = curl_global_init(CURL_GLOBAL_DEFAULT);
   const CurlUrl url(curl_url());
   if (initialized != CURLE_OK || url == nullptr) return absl::InternalError("cannot use libcurl");
@@ -55,7 +54,6 @@ absl::StatusOr<HttpTarget> HttpTarget::Create(const std::string& server,
   HttpTarget target;
   target.server_ = std::string(absl::StripSuffix(server, "/"));
   target.api_key_ = api_key;
-  target.traceparent_ = traceparent;
   if (!tls.has_value()) return target;
   if (Part(url.get(), CURLUPART_SCHEME) != "https") {
     return Invalid(server, "TLS needs https://");

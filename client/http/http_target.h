@@ -38,15 +38,13 @@ class HttpTarget {
  public:
   // `server`: http:// or https://, a host, and perhaps a port and the path of a proxy's prefix.
   // INVALID_ARGUMENT for another URL; NOT_FOUND for TLS files that cannot be read.
-  // `api_key` and `traceparent` go along with every request, unless they are empty.
+  // `api_key` goes along with every request, unless it is empty.
   static absl::StatusOr<HttpTarget> Create(const std::string& server,
                                            const std::optional<TlsOptions>& tls,
-                                           const std::string& api_key = "",
-                                           const std::string& traceparent = "");
+                                           const std::string& api_key = "");
 
   // Without a slash at its end.
   const std::string& server() const { return server_; }
-  const std::string& traceparent() const { return traceparent_; }
   // Has `easy` call `path`, which begins with a slash.
   void Apply(CURL* easy, absl::string_view path, const HttpParameters& parameters) const;
 
@@ -54,7 +52,7 @@ class HttpTarget {
   HttpTarget() = default;
   absl::Status UseTls(const TlsOptions& tls, CURLU* url);
 
-  std::string server_, api_key_, traceparent_;
+  std::string server_, api_key_;
   TlsOptions tls_;
   // For a certificate of another name: "NAME::HOST:PORT", as CURLOPT_CONNECT_TO has it.
   std::shared_ptr<curl_slist> connect_to_;

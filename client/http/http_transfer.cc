@@ -40,8 +40,8 @@ HttpTransfer::HttpTransfer(const HttpTarget& target, HttpRequest request, HttpLi
   curl_easy_setopt(easy, CURLOPT_HEADERDATA, this);
   curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, &ReceiveBody);
   curl_easy_setopt(easy, CURLOPT_WRITEDATA, this);
-  if (!target.traceparent().empty()) {
-    AddField(absl::StrCat("traceparent: ", target.traceparent()));
+  if (!request_.traceparent.empty()) {
+    AddField(absl::StrCat("traceparent: ", request_.traceparent));
   }
   if (request_.body != nullptr) SetUpBody();
   curl_easy_setopt(easy, CURLOPT_HTTPHEADER, fields_.get());
@@ -57,7 +57,7 @@ void HttpTransfer::SetUpBody() {
   curl_easy_setopt(easy, CURLOPT_POST, 1L);
   curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE,
                    bytes > 0 ? static_cast<curl_off_t>(bytes) : curl_off_t{-1});
-  AddField("Content-Type: application/octet-stream");
+  AddField(absl::StrCat("Content-Type: ", request_.content_type));
   if (bytes <= 0) AddField("Transfer-Encoding: chunked");
   curl_easy_setopt(easy, CURLOPT_READFUNCTION, &Send);
   curl_easy_setopt(easy, CURLOPT_READDATA, this);

@@ -23,8 +23,10 @@ namespace upscaled::client {
 
 struct HttpRequest {
   std::string path;  // begins with a slash
-  HttpParameters parameters;
-  ImageSource* body = nullptr;  // borrowed; null: GET, else POST
+  HttpParameters parameters = {};
+  ImageSource* body = nullptr;                            // borrowed; null: GET, else POST
+  const char* content_type = "application/octet-stream";  // of the body
+  std::string traceparent = {};                           // W3C's field; "": none
 };
 
 // Hears of a request; any may be empty. Called on the thread that waits for the answer.

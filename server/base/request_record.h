@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -15,6 +16,7 @@ namespace upscaled::server {
 // When the stages of a call were under way; a stage's bits take turns with those of the others.
 struct StageIntervals {
   Interval queue, decode, infer, encode;
+  std::vector<Interval> tiles;  // of infer: when the first ones ran; a bounded number
 };
 
 // Zero or empty where a request did not get that far.

@@ -321,6 +321,7 @@ void TileScheduler::RunBatch(const Device& device, Stream& stream, FairQueue::Ba
       usage.infer += (end - start) * (static_cast<double>(tile.cost()) / batch.cost);
       usage.queuing.Include(tile.submission->submitted, start);
       usage.running.Include(start, end);
+      if (usage.tile_runs.size() < kMaxTileRuns) usage.tile_runs.push_back({start, end});
       if (!std::ranges::count(usage.devices, device.name())) usage.devices.push_back(device.name());
     }
   }

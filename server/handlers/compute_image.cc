@@ -245,6 +245,7 @@ class ImageComputation {
     record.cost = usage.cost;
     record.stages.queue = usage.queuing;
     record.stages.infer = usage.running;
+    record.stages.tiles = usage.tile_runs;
     if (!stats.ok()) return ExplainEngineError(stats.status());
     const int64_t codec_cost = cost_ - network_cost_;
     record.cost += codec_cost;

@@ -91,6 +91,7 @@ class TilesRun {
     context_.record.cost = usage.cost;
     context_.record.stages.queue = usage.queuing;
     context_.record.stages.infer = usage.running;
+    context_.record.stages.tiles = usage.tile_runs;
     return status;
   }
 

@@ -1,6 +1,8 @@
 #include "server/tracing/call_spans.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -78,20 +80,32 @@ std::vector<otlp::Span> SpansOf(const RequestRecord& record, absl::Time end) {
   std::vector<otlp::Span> spans = {CallSpan(record, call)};
   // The server's clock and the system's differ.
   const absl::Duration shift = call.begin - record.start;
-  const auto add_stage = [&](const char* name, const Interval& stage, absl::Duration busy) {
-    if (stage.empty()) return;
-    // A stage that goes on when its client is gone is cut where the call ended.
-    const Interval times{std::clamp(stage.begin + shift, call.begin, call.end),
-                         std::clamp(stage.end + shift, call.begin, call.end)};
-    otlp::Span& span = spans.emplace_back(NewSpan(record.trace, NewSpanId(), name, times));
+  const auto add = [&](const char* name, const std::string& parent, const Interval& times) {
+    // What goes on when its client is gone is cut where the call ended.
+    const Interval cut{std::clamp(times.begin + shift, call.begin, call.end),
+                       std::clamp(times.end + shift, call.begin, call.end)};
+    otlp::Span& span = spans.emplace_back(NewSpan(record.trace, NewSpanId(), name, cut));
     span.set_kind(otlp::Span::SPAN_KIND_INTERNAL);
-    span.set_parent_span_id(BytesOf(record.trace.span_id));
-    AddAttribute(span, "busy_ms").set_double_value(absl::ToDoubleMilliseconds(busy));
+    span.set_parent_span_id(parent);
+    return spans.size() - 1;
+  };
+  const std::string call_id = spans[0].span_id();
+  const auto add_stage = [&](const char* name, const Interval& stage, absl::Duration busy) {
+    if (stage.empty()) return size_t{0};
+    const size_t added = add(name, call_id, stage);
+    AddAttribute(spans[added], "busy_ms").set_double_value(absl::ToDoubleMilliseconds(busy));
+    return added;
   };
   add_stage("decode", record.stages.decode, record.decode);
   add_stage("queue", record.stages.queue, record.queue);
-  add_stage("infer", record.stages.infer, record.infer);
   add_stage("encode", record.stages.encode, record.encode);
+  const size_t infer = add_stage("infer", record.stages.infer, record.infer);
+  if (infer == 0) return spans;
+  const std::vector<Interval>& tiles = record.stages.tiles;
+  AddCount(spans[infer], "tiles_without_span",
+           std::max<int64_t>(record.tiles - std::ssize(tiles), 0));
+  const std::string infer_id = spans[infer].span_id();
+  for (const Interval& tile : tiles) add("tile", infer_id, tile);
   return spans;
 }
 

@@ -17,6 +17,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tests/client/fake_http_server.h"
 #include "tests/client/fake_server.h"
 #include "tests/client/process.h"
 #include "tests/client/temp_folder.h"
@@ -108,6 +109,22 @@ TEST_F(CliTest, SendsNothingThatWasNotAskedFor) {
   v1::UpscaleOptions expected;
   expected.set_format(v1::IMAGE_FORMAT_JPEG);
   EXPECT_EQ(server_.starts().at(0).options().SerializeAsString(), expected.SerializeAsString());
+}
+
+TEST_F(CliTest, SendsSpansToACollector) {
+  const FakeHttpServer collector(
+      [](const FakeHttpRequest&) { return FakeAnswer("200 OK", "", ""); });
+  WriteText(Path("a.jpg"), "image");
+  const ProcessResult result =
+      Image(Path("a.jpg"), Path("b.jpg"), {"--trace-endpoint", collector.url()});
+  EXPECT_EQ(result.exit_code, kExitOk) << result.err;
+  const auto requests = collector.requests();
+  ASSERT_EQ(requests.size(), 1u);
+  EXPECT_THAT(requests[0].body, HasSubstr("UpscaleImage"));
+  const ProcessResult lost =
+      Image(Path("a.jpg"), Path("b.jpg"), {"--trace-endpoint", "http://127.0.0.1:1"});
+  EXPECT_EQ(lost.exit_code, kExitOk) << lost.err;
+  EXPECT_THAT(lost.err, HasSubstr("upscale: warning: spans are lost: "));
 }
 
 TEST_F(CliTest, FixedWidthKeepsProportions) {

@@ -1,5 +1,6 @@
 // Traces of calls over both interfaces, read back from a collector.
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +10,9 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "client/http/http_client.h"
+#include "client/tracer.h"
+#include "client/upscale_client.h"
 #include "opentelemetry/otlp_trace.pb.h"
 #include "tests/client/fake_http_server.h"
 #include "tests/client/temp_folder.h"
@@ -24,6 +28,7 @@ namespace otlp = opentelemetry::proto;
 using client::FakeAnswer;
 using client::FakeHttpRequest;
 using client::FakeHttpServer;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -53,15 +58,65 @@ class TraceTest : public ::testing::Test {
     }
     return spans;
   }
-  // The spans of a call with one way to compute: the stages by name, the call itself by "".
+  // The spans of a call with one way to compute: the stages by name, the call itself by "", without
+  // tiles.
   static std::map<std::string, otlp::Span> OneCall(const std::vector<otlp::Span>& spans) {
     std::map<std::string, otlp::Span> call;
     for (const otlp::Span& span : spans) {
+      if (span.name() == "tile") continue;
       const bool is_call = span.kind() == otlp::Span::SPAN_KIND_SERVER;
       EXPECT_TRUE(call.emplace(is_call ? "" : span.name(), span).second) << span.name();
     }
     return call;
   }
+  // The spans whose parent that is, by their names.
+  static std::multimap<std::string, otlp::Span> ChildrenOf(const std::string& parent,
+                                                           const std::vector<otlp::Span>& spans) {
+    std::multimap<std::string, otlp::Span> children;
+    for (const otlp::Span& span : spans) {
+      if (span.parent_span_id() == parent) children.emplace(span.name(), span);
+    }
+    return children;
+  }
+  static const otlp::AnyValue* Attribute(const otlp::Span& span, std::string_view key) {
+    for (const otlp::KeyValue& attribute : span.attributes()) {
+      if (attribute.key() == key) return &attribute.value();
+    }
+    return nullptr;
+  }
+  enum class Door { kGrpc, kHttp };
+  // The tiles of an image that a client has upscaled whose spans go to the server's collector. All
+  // spans are there when it returns.
+  int64_t UpscaleByClient(Door door) {
+    TestServer server(config_);
+    const auto tracer = client::Tracer::Create(
+        config_.trace_endpoint, [](const absl::Status& failure) { ADD_FAILURE() << failure; });
+    EXPECT_TRUE(tracer.ok()) << tracer.status();
+    std::unique_ptr<client::Service> service;
+    if (door == Door::kGrpc) {
+      service = std::make_unique<client::UpscaleClient>(
+          server.channel(), client::RetryPolicy(), absl::InfiniteDuration(),
+          client::RetryClock::Real(), "", Traceparent(), *tracer);
+    } else {
+      service = *client::HttpClient::Create(
+          {.server = absl::StrCat("http://127.0.0.1:", server.server().http_port()),
+           .traceparent = Traceparent(),
+           .tracer = *tracer});
+    }
+    client::MemorySource source(image_);
+    client::MemorySink sink;
+    client::ImageObserver nobody;
+    client::ImageRequest request;
+    request.options.set_tile_px(128);
+    const auto result = service->UpscaleImage(request, source, sink, nobody);
+    EXPECT_TRUE(result.ok()) << result.status();
+    return result.ok() ? result->header.tiles() : 0;
+  }
+  static void ExpectWithin(const otlp::Span& child, const otlp::Span& parent);
+  // Client, server, stages and tiles, from the caller's span down.
+  void ExpectOneTree(const std::vector<otlp::Span>& spans, const std::string& method,
+                     int64_t tiles);
+
   grpc::Status Upscale(TestServer& server, const std::vector<std::string>& traceparents) {
     grpc::ClientContext context;
     for (const std::string& traceparent : traceparents) {
@@ -84,6 +139,58 @@ class TraceTest : public ::testing::Test {
   client::TempFolder folder_;
   ServerConfig config_ = TestConfig();
 };
+
+void TraceTest::ExpectWithin(const otlp::Span& child, const otlp::Span& parent) {
+  EXPECT_EQ(Hex(child.trace_id()), kTrace) << child.name();
+  EXPECT_GE(child.start_time_unix_nano(), parent.start_time_unix_nano()) << child.name();
+  EXPECT_LT(child.start_time_unix_nano(), child.end_time_unix_nano()) << child.name();
+  EXPECT_LE(child.end_time_unix_nano(), parent.end_time_unix_nano()) << child.name();
+}
+
+void TraceTest::ExpectOneTree(const std::vector<otlp::Span>& spans, const std::string& method,
+                              int64_t tiles) {
+  const auto roots = ChildrenOf(absl::HexStringToBytes(kParent), spans);
+  ASSERT_EQ(roots.size(), 1u);
+  const otlp::Span& client = roots.begin()->second;
+  EXPECT_EQ(Hex(client.trace_id()), kTrace);
+  EXPECT_EQ(client.name(), "UpscaleImage");
+  EXPECT_EQ(client.kind(), otlp::Span::SPAN_KIND_CLIENT);
+  EXPECT_EQ(Attribute(client, "attempts")->int_value(), 1);
+  const auto calls = ChildrenOf(client.span_id(), spans);
+  ASSERT_EQ(calls.count(method), 1u);
+  const otlp::Span& call = calls.find(method)->second;
+  EXPECT_EQ(Hex(call.trace_id()), kTrace);
+  EXPECT_EQ(call.kind(), otlp::Span::SPAN_KIND_SERVER);
+  EXPECT_EQ(Attribute(call, "tiles")->int_value(), tiles);
+  EXPECT_LE(client.start_time_unix_nano(), call.start_time_unix_nano());
+  EXPECT_LT(call.start_time_unix_nano(), client.end_time_unix_nano());
+  const auto stages = ChildrenOf(call.span_id(), spans);
+  std::vector<std::string> names;
+  for (const auto& [name, stage] : stages) {
+    names.push_back(name);
+    EXPECT_GT(Attribute(stage, "busy_ms")->double_value(), 0) << name;
+    ExpectWithin(stage, call);
+  }
+  ASSERT_THAT(names, ElementsAre("decode", "encode", "infer", "queue"));
+  const otlp::Span& infer = stages.find("infer")->second;
+  const auto runs = ChildrenOf(infer.span_id(), spans);
+  EXPECT_EQ(runs.count("tile"), static_cast<size_t>(tiles));
+  for (const auto& [name, run] : runs) ExpectWithin(run, infer);
+  EXPECT_EQ(1 + calls.size() + stages.size() + runs.size(), spans.size())
+      << "the parents of some are not there";
+}
+
+TEST_F(TraceTest, AClientsImageIsOneTreeDownToItsTiles) {
+  const int64_t tiles = UpscaleByClient(Door::kGrpc);
+  ASSERT_GE(tiles, 8);
+  ExpectOneTree(Spans(), "UpscaleImage", tiles);
+}
+
+TEST_F(TraceTest, AClientsImageOverHttpIsOneTreeAsWell) {
+  const int64_t tiles = UpscaleByClient(Door::kHttp);
+  ASSERT_GE(tiles, 8);
+  ExpectOneTree(Spans(), "Upscale", tiles);
+}
 
 TEST_F(TraceTest, ACallIsASpanOfItsCallersTraceWithItsStagesInIt) {
   std::string log;

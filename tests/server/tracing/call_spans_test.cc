@@ -83,6 +83,24 @@ TEST(CallSpansTest, StagesAreWhereTheyWereOfTheCall) {
   EXPECT_EQ(AttributesOf(spans[3])["busy_ms"].double_value(), 120);
 }
 
+TEST(CallSpansTest, TilesAreWithinComputing) {
+  RequestRecord record = TracedCall();
+  const Interval infer = record.stages.infer;
+  const absl::Time middle = infer.begin + absl::Milliseconds(20);
+  record.stages.tiles = {{infer.begin, middle}, {middle, infer.end}};
+  const auto spans = SpansOf(record, kEnd);
+  ASSERT_EQ(spans.size(), 6u);
+  EXPECT_EQ(AttributesOf(spans[3])["tiles_without_span"].int_value(), 1) << "of the three";
+  for (const size_t i : {4, 5}) {
+    EXPECT_EQ(spans[i].name(), "tile");
+    EXPECT_EQ(spans[i].parent_span_id(), spans[3].span_id());
+    EXPECT_EQ(spans[i].trace_id(), spans[0].trace_id());
+  }
+  EXPECT_EQ(spans[4].start_time_unix_nano(), spans[3].start_time_unix_nano());
+  EXPECT_EQ(spans[4].end_time_unix_nano(), spans[5].start_time_unix_nano());
+  EXPECT_EQ(spans[5].end_time_unix_nano(), spans[3].end_time_unix_nano());
+}
+
 TEST(CallSpansTest, NoStageIsLongerThanItsCall) {
   RequestRecord record = TracedCall();
   record.stages.infer.end = record.start + absl::Seconds(9);
