@@ -65,7 +65,7 @@ class OperationSpan {
   OperationSpan(const OperationSpan&) = delete;
   OperationSpan& operator=(const OperationSpan&) = delete;
 
-  // What goes along with the operation's calls; "": nothing.
+  // The field that goes along with the operation's calls; "": nothing.
   const std::string& traceparent() const { return traceparent_; }
   // `status`, for its caller to return.
   absl::Status End(absl::Status status, int attempts);

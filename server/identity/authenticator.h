@@ -91,7 +91,7 @@ class Authenticator {
     std::shared_ptr<const KeyEntry> entry;
     Denial denial = Denial::kNoKey;
     std::string why = {};
-    // Of the entry; where it is not the caller's, it says nothing.
+    // The state of the entry; where it is not the caller's, it says nothing.
     bool is_its = true, expired = false, early = false;
   };
 

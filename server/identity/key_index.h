@@ -23,7 +23,7 @@ class KeyIndex {
     bool expired, early;    // of that entry
   };
 
-  // Of keys that must outlive it and stay where they are. UNAVAILABLE: the system has no random
+  // `keys` must outlive it and stay where they are. UNAVAILABLE: the system has no random
   // numbers.
   static absl::StatusOr<std::unique_ptr<const KeyIndex>> Make(const KeyTable& keys);
 

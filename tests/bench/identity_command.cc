@@ -255,7 +255,7 @@ class Report {
   json rows_ = json::array();
 };
 
-// Of sums by round and kind.
+// `rounds`: sums by round and kind.
 void ReportKeys(const std::vector<std::vector<Sum>>& rounds, Report& report) {
   std::vector<Sum> sums = rounds.back();
   std::vector<Means> means(sums.size());

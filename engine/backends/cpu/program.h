@@ -56,7 +56,7 @@ struct Program {
   // ones, those where the next pass goes on, and images on the way to them, which are small.
   std::vector<bool> cached;
   std::vector<int> poolings;  // ListPoolings
-  // Of the source's layers, those that a node ends at or is for; -1: none.
+  // Each of the source's layers here, where a node ends at it or is for it; -1: none.
   std::vector<int> index_of;
   SampleConversions sample_conversions{};  // the instruction set's, as the next two
   PooledSums pooled_sums{};

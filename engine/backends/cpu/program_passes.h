@@ -1,4 +1,4 @@
-// What a program's layers do together, step by step of its making, in this order.
+// The passes over a program's layers together, step by step of its making, in this order.
 #pragma once
 
 #include "engine/backends/cpu/kernels/isa.h"

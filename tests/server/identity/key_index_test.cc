@@ -13,7 +13,7 @@ const absl::Time kNow = absl::FromUnixSeconds(1'800'000'000);
 
 KeyHash HashNumber(int number) { return HashOf(absl::StrCat(number)); }
 
-// Of the numbers from 0 on.
+// The keys of the numbers from 0 on.
 KeyTable Keys(int count) {
   KeyTable keys;
   for (int i = 0; i < count; ++i) {

@@ -14,7 +14,7 @@ namespace upscaled::cpu {
 // Its sources are a and b. `affine`: the layer that has the factors and offsets.
 std::unique_ptr<LayerKernel> MakeGate(const Layer& affine, Isa isa);
 
-// What such a kernel is called in profiles.
+// The name of such a kernel in profiles.
 const KernelEntry& GateKernel();
 
 }  // namespace upscaled::cpu

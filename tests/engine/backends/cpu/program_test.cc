@@ -198,7 +198,7 @@ TEST(ProgramTest, DeepNetworksRunInStages) {
   EXPECT_EQ(std::count(program.crosses.begin(), program.crosses.end(), true), 19);
 }
 
-// What is kept between stages is two of their results at most, however many there are.
+// The tensors kept between stages are two of their results at most, however many there are.
 TEST(ProgramTest, StagesShareTheWorkspace) {
   const Size image{64, 48};
   const auto bytes = [&](int blocks) {
