@@ -208,10 +208,10 @@ TEST(CpuLimitsTest, WorkspaceOfTheSmallestTile) {
   EXPECT_TRUE(absl::EndsWith(status.message(), " MiB of workspace, the limit is 1024")) << status;
 }
 
-// Weights of blocks, of which 120 make a tile's halo so wide that it has no room for Winograd's.
+// Weights of blocks, of which 160 make a tile's halo so wide that it has no room for Winograd's.
 Network DeepNetworkWithWeights(std::mt19937& random) {
-  Network network = test::DeepNetwork(120);
-  std::normal_distribution<float> normal(0, 0.03f);
+  Network network = test::DeepNetwork(160);
+  std::normal_distribution<float> normal(0, 0.02f);
   for (Layer& layer : network.layers) {
     if (layer.op != Op::kConv) continue;
     layer.weights.resize(size_t{9} * layer.in_channels * layer.out_channels);
