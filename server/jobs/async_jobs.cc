@@ -30,8 +30,6 @@ constexpr absl::Duration kFullDelay = absl::Seconds(60);
 constexpr int64_t kJobBytes = int64_t{64} << 10;
 constexpr size_t kCopyBytes = size_t{64} << 10;
 
-bool HasEnded(JobState state) { return state != JobState::kWaiting && state != JobState::kRunning; }
-
 absl::Status NoJob() {
   return MakeError(absl::StatusCode::kNotFound, ErrorReason::kUnspecified,
                    "no job of this id is yours");
