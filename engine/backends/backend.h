@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/base/cancellation.h"
 #include "engine/base/geometry.h"
 #include "engine/graph/activation_cache.h"
 #include "engine/graph/pooling.h"
@@ -35,6 +36,8 @@ struct TileTask {
   Rect src_rect;         // where `src` lies in the image, in source pixels; covers plan->input
   MutableImageView dst;  // scale * plan->tile in size; integer types are clamped, rounded half up
   const PoolingPass* pooling = &kNoPooling;  // borrowed; of networks with such poolings
+  // Borrowed, may be null. A tile that takes seconds may be left undefined once it is cancelled.
+  const Cancellation* cancellation = nullptr;
 };
 
 // The work of the task: TilePlan::PassCost of its pass.

@@ -92,6 +92,7 @@ void TileScheduler::Submit(const std::shared_ptr<Flow>& flow, const Executable& 
                            std::vector<TileTask> tiles, Cancellation* cancellation,
                            TileExecutor::TileDone done) {
   if (tiles.empty()) return;
+  for (TileTask& tile : tiles) tile.cancellation = cancellation;
   const auto submission =
       std::make_shared<Submission>(std::move(tiles), cancellation, std::move(done), clock_.Now());
   // Registered before anything is queued: a worker may finish the last tile before Submit returns.

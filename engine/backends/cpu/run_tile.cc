@@ -106,7 +106,10 @@ std::vector<Rect> RunTile(const Program& program, const TileTask& task, HugeBuff
   BeginStage(program, schedule, 0);
   size_t stage = 0;
   for (const RowSchedule::Step& step : schedule.steps) {
-    while (stage < schedule.StageOf(program, step.layer)) BeginStage(program, schedule, ++stage);
+    while (stage < schedule.StageOf(program, step.layer)) {
+      if (task.cancellation != nullptr && task.cancellation->IsCancelled()) return {};
+      BeginStage(program, schedule, ++stage);
+    }
     runner.Run(step);
     step_done(step);
   }

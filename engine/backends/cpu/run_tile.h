@@ -22,7 +22,8 @@ struct CachedLayers final : ActivationCache {
 
 // Writes task.dst or the pass's partial sums; the task must have passed CheckTileTask, but for its
 // plan, which is this program's. `workspace` grows as needed. `step_done` is called after each
-// step, for profiles. Throws std::bad_alloc when memory is out.
+// step, for profiles. Leaves task.dst undefined where task.cancellation says so between two stages.
+// Throws std::bad_alloc when memory is out.
 //
 // Returns the runs of pixels (one row each) with values that left the range of halves: of the
 // result, in its coordinates, which are undefined in task.dst, or of the pooled layer, in its own,

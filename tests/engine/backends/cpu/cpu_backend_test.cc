@@ -251,5 +251,35 @@ TEST(CpuWholeImagesTest, DeepNetworksComputeSmallImagesWhole) {
       << tile.height;
 }
 
+TEST(CpuWholeImagesTest, ACancelledTileEndsBetweenStages) {
+  std::mt19937 random = FreshRandom();
+  const auto backend = CreateCpuBackend({});
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  const auto executable = (*backend)->Compile(DeepNetworkWithWeights(random), Precision::kExact);
+  ASSERT_TRUE(executable.ok()) << executable.status();
+  const Size size{20, 10};
+  const Image source = RandomImage({size.width, size.height, 3, SampleType::kU8}, random);
+  const int scale = (*executable)->network().scale;
+  Image result({scale * size.width, scale * size.height, 3, SampleType::kU8});
+  Cancellation cancellation;
+  TileTask task{.plan = std::make_shared<const TilePlan>(
+                    (*executable)->Plan({0, 0, size.width, size.height}, size)),
+                .src = source.view(),
+                .src_rect = {0, 0, size.width, size.height},
+                .dst = result.mutable_view(),
+                .cancellation = &cancellation};
+  const auto stream = (*backend)->CreateStream();
+  const Image expected = RunTiles(**backend, **executable, source, size);
+  ASSERT_TRUE(stream->Run(**executable, {&task, 1}).ok());
+  EXPECT_TRUE(SameBytes(result, expected)) << "not cancelled";
+
+  cancellation.Cancel(absl::CancelledError("gone"));
+  Image poisoned = RandomImage(result.spec(), random);
+  const std::vector<uint8_t> before(poisoned.view().row(0), poisoned.view().row(1));
+  task.dst = poisoned.mutable_view();
+  EXPECT_TRUE(stream->Run(**executable, {&task, 1}).ok());
+  EXPECT_TRUE(std::equal(before.begin(), before.end(), poisoned.view().row(0)));
+}
+
 }  // namespace
 }  // namespace upscaled
