@@ -44,10 +44,10 @@ class Stage:
     def start_server(self) -> None:
         self.server = harness.Server(self.upscaled, [
             "--memory-budget=512MiB", f"--max-source-bytes={MAX_SOURCE_BYTES}", f"--auth-keys={self.folder / 'keys.json'}",
-            f"--usage-db={self.folder / 'usage.db'}", f"--job-queue={self.broker.queue}", f"--job-store={self.store}"])
+            f"--usage-db={self.folder / 'usage.db'}", f"--job-queue={self.broker.address}", f"--job-store={self.store}"])
 
     def start_worker(self) -> None:
-        command = [self.worker_binary, "--queue", self.broker.queue, "--results", self.folder / "results",
+        command = [self.worker_binary, "--queue", self.broker.address, "--results", self.folder / "results",
                    "--server", "{}:{}".format(*self.server.grpc), "--quiet"]
         self.processes.append(killed_workers.spawn(command, env={**os.environ, "UPSCALE_API_KEY": self.keys["worker"]}))
 

@@ -146,11 +146,11 @@ UPSCALED_DEVICE void NormalisePixel(const ElementwiseParams& params, const Plane
     const float difference = LoadChannel<Storage>(params.src0, at.tile, c, at.x, at.y) - mean;
     square = fmaf(difference, difference, square);
   }
-  const float deviation = sqrtf(square / static_cast<float>(channels) + params.epsilon);
+  const float scale = 1 / sqrtf(square / static_cast<float>(channels) + params.epsilon);
   LoadPlane<Storage>(params.src0, at, at.x, at.y, values);
 #pragma unroll
   for (int i = 0; i < kPlaneChannels; ++i) {
-    values[i] = fmaf((values[i] - mean) / deviation, constants[kFactors + i], constants[i]);
+    values[i] = fmaf((values[i] - mean) * scale, constants[kFactors + i], constants[i]);
   }
 }
 

@@ -148,11 +148,8 @@ __kernel void slice(SOURCE(0), RESULT_PARAMETERS, const int first, const int cha
   WRITE(vload8(0, lane));
 }
 
-float sum_of_lanes(float8 v) {
-  const float4 four = v.lo + v.hi;
-  const float2 two = four.lo + four.hi;
-  return two.x + two.y;
-}
+// A macro: Oclgrind's check of uninitialised values crashes on functions that take vectors.
+#define SUM_OF_LANES(v) (dot(v.lo, (float4)(1.0f)) + dot(v.hi, (float4)(1.0f)))
 
 // Each item finds the pixel's means again, of all its planes.
 __kernel void pixel_norm(SOURCE(0), RESULT_PARAMETERS, const int channels, const int centred,
@@ -164,13 +161,13 @@ __kernel void pixel_norm(SOURCE(0), RESULT_PARAMETERS, const int channels, const
     const float8 value = LOAD8(pixel_at(rect0, p, x, y), src0);
     sum += select((float8)(0.0f), value, lanes + p * 8 < (int8)(channels));
   }
-  const float8 mean = sum_of_lanes(sum) / (float)channels;
+  const float8 mean = SUM_OF_LANES(sum) / (float)channels;
   for (int p = 0; p < planes; ++p) {
     const float8 difference = LOAD8(pixel_at(rect0, p, x, y), src0) - mean;
     const float8 there = select((float8)(0.0f), difference, lanes + p * 8 < (int8)(channels));
     squares = fma(there, there, squares);
   }
-  const float deviation = sqrt(sum_of_lanes(squares) / (float)channels + epsilon);
+  const float deviation = sqrt(SUM_OF_LANES(squares) / (float)channels + epsilon);
   WRITE((READ(0, x, y) - mean) / deviation * FACTOR(plane) + BIAS(plane));
 }
 

@@ -260,7 +260,7 @@ TEST(CpuWholeImagesTest, ACancelledTileEndsBetweenStages) {
   const Size size{20, 10};
   const Image source = RandomImage({size.width, size.height, 3, SampleType::kU8}, random);
   const int scale = (*executable)->network().scale;
-  Image result({scale * size.width, scale * size.height, 3, SampleType::kU8});
+  Image result({scale * size.width, scale * size.height, 3, SampleType::kF32});
   Cancellation cancellation;
   TileTask task{.plan = std::make_shared<const TilePlan>(
                     (*executable)->Plan({0, 0, size.width, size.height}, size)),
