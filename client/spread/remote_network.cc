@@ -45,11 +45,15 @@ absl::StatusOr<std::shared_ptr<const RemoteNetwork>> RemoteNetwork::Open(
   }
   start.set_computation(header.computation());
   return std::shared_ptr<const RemoteNetwork>(
-      new RemoteNetwork(std::move(start), header.reach_px(), static_cast<int>(tile_px)));
+      new RemoteNetwork(std::move(start), header, static_cast<int>(tile_px)));
 }
 
-RemoteNetwork::RemoteNetwork(v1::UpscaleTilesStart start, int reach_px, int tile_px)
-    : start_(std::move(start)), reach_px_(reach_px), tile_px_(tile_px) {
+RemoteNetwork::RemoteNetwork(v1::UpscaleTilesStart start, const v1::UpscaleTilesHeader& header,
+                             int tile_px)
+    : start_(std::move(start)),
+      reach_px_(header.reach_px()),
+      whole_px_(header.whole_px()),
+      tile_px_(tile_px) {
   network_.name = start_.model();
   network_.scale = start_.scale();
 }
@@ -60,7 +64,9 @@ Precision RemoteNetwork::precision() const {
 
 TilePlan RemoteNetwork::MakePlan(const Rect& tile, Size image) const {
   TilePlan plan{.tile = tile, .image = image};
-  plan.input = Intersect(Expand(tile, reach_px_), {0, 0, image.width, image.height});
+  const Rect all{0, 0, image.width, image.height};
+  const bool sees_all = std::max(image.width, image.height) <= whole_px_;
+  plan.input = sees_all ? all : Intersect(Expand(tile, reach_px_), all);
   plan.pass_costs = {plan.input.Area()};
   return plan;
 }

@@ -36,11 +36,11 @@ class RemoteNetwork final : public Executable {
   Size PreferredTile() const override { return {tile_px_, tile_px_}; }
 
  private:
-  RemoteNetwork(v1::UpscaleTilesStart start, int reach_px, int tile_px);
+  RemoteNetwork(v1::UpscaleTilesStart start, const v1::UpscaleTilesHeader& header, int tile_px);
   TilePlan MakePlan(const Rect& tile, Size image) const override;
 
   const v1::UpscaleTilesStart start_;
-  const int reach_px_;
+  const int reach_px_, whole_px_;
   const int tile_px_;
   Network network_;
 };

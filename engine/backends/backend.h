@@ -45,6 +45,9 @@ inline int64_t CostOf(const TileTask& task) {
   return task.plan->PassCost(task.pooling->number(), task.pooling->cache != nullptr);
 }
 
+// See Executable::ComputesWhole.
+inline constexpr int kMaxWholeImagePx = 1024;
+
 // A compiled network: weights packed for one device and precision. Immutable, thread safe.
 class Executable {
  public:
@@ -60,8 +63,11 @@ class Executable {
   virtual size_t WeightBytes() const = 0;
   // Tile size in source pixels that this device likes best, when memory allows.
   virtual Size PreferredTile() const = 0;
-  // The same for an image of this size: the image itself where that is best computed whole.
-  virtual Size PreferredTileOf(Size /*image*/) const { return PreferredTile(); }
+  // Whether images of this size are computed by kernels whose blocks reach so far that each tile
+  // sees all of the image: best in one tile. No side of such an image is over kMaxWholeImagePx.
+  virtual bool ComputesWhole(Size /*image*/) const { return false; }
+  // PreferredTile, or all of an image that is computed whole.
+  Size PreferredTileOf(Size image) const { return ComputesWhole(image) ? image : PreferredTile(); }
   // For a tile of up to so many bytes; null and 0 when there is nothing worth keeping.
   virtual std::unique_ptr<ActivationCache> CreateActivationCache() const { return nullptr; }
   virtual size_t ActivationCacheBytes(Size /*tile*/) const { return 0; }

@@ -152,11 +152,11 @@ std::vector<TileTask> CutImage(const Executable& executable, const ImageView& sr
   return CutPart(executable, {size, whole, whole}, src, dst, tile);
 }
 
-Size TileSizeFor(const Executable& executable, Size image, int halo_px, int streams) {
-  return ChooseTileShape({.image = image,
+Size TileSizeFor(const Executable& executable, Size image, Size part, int halo_px, int streams) {
+  return ChooseTileShape({.image = part,
                           .max_tile = executable.PreferredTileOf(image),
                           .halo_px = halo_px,
-                          .sees_all = halo_px >= kWholeImageHaloPx,
+                          .sees_all = executable.ComputesWhole(image),
                           .streams = std::max(streams, 1)})
       .tile;
 }

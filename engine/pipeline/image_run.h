@@ -89,9 +89,9 @@ std::vector<TileTask> CutPart(const Executable& executable, const ImagePart& par
 std::vector<TileTask> CutImage(const Executable& executable, const ImageView& src,
                                const MutableImageView& dst, Size tile);
 
-// The tile size that keeps so many streams (one at least) busy to the end of an image that runs
-// alone: as large as the device likes, but small enough for all of them. `halo_px`: around each
-// tile.
-Size TileSizeFor(const Executable& executable, Size image, int halo_px, int streams);
+// The tile size that keeps so many streams (one at least) busy to the end of a part of an image, or
+// of all of it, that runs alone: as large as the device likes, but small enough for all of them.
+// `halo_px`: around each tile.
+Size TileSizeFor(const Executable& executable, Size image, Size part, int halo_px, int streams);
 
 }  // namespace upscaled

@@ -85,7 +85,7 @@ std::vector<PassSpec> ChainPasses(const UpscalePlan& plan,
                                                   .source = spec,
                                                   .result_type = SampleType::kU16,
                                                   .tta = plan.options.tta});
-    pass.reach = ReachOf(*pass.executable);
+    pass.reach = ReachOf(*pass.executable, spec.size());
     const int common_px = std::lcm(repeat_px, pass.reach.repeat_px);
     pass.spares_flat_areas =
         plan.options.spare_flat_areas && common_px > 0 && common_px <= kMaxCommonRepeatPx;
@@ -112,14 +112,15 @@ TileShape ShapeOf(const PassSpec& pass, const UpscaleOptions& options, size_t bu
     input.max_tile.height = std::min(input.max_tile.height, options.tile_px);
   }
   input.halo_px = pass.reach.halo_px;
-  input.sees_all = pass.reach.halo_px >= kWholeImageHaloPx;
+  input.sees_all = pass.executable->ComputesWhole(input.image);
   input.streams = options.concurrency;
   input.row_bytes = pass.source.row_bytes() + scale * PassResult(pass).row_bytes();
   if (pass.tta) {
     const Size row{pass.source.width_px, 1};
     input.row_bytes += TtaTile::Bytes(row, row, static_cast<int>(scale), pass.source.type);
   }
-  input.halo_bytes = 2 * static_cast<size_t>(input.halo_px) * pass.source.row_bytes();
+  input.halo_bytes = static_cast<size_t>(std::min(2 * input.halo_px, pass.source.height_px)) *
+                     pass.source.row_bytes();
   input.budget_bytes = budget_bytes;
   return ChooseTileShape(input);
 }

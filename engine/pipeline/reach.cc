@@ -16,8 +16,6 @@ constexpr int kMaxRepeatPx = kPhases / 2;
 // Far from all sides of an image.
 constexpr int kMiddle = 2 * kWholeImageHaloPx;
 
-constexpr int kSmallSidePx = kWholeImageHaloPx / 2;
-
 // A pixel in each phase.
 std::vector<TilePlan> PlanPhases(const Executable& executable) {
   std::vector<TilePlan> plans;
@@ -64,15 +62,13 @@ int RepeatOf(const std::vector<TilePlan>& plans, int align_px) {
 
 }  // namespace
 
-Reach ReachOf(const Executable& executable) {
+Reach ReachOf(const Executable& executable, Size image) {
+  if (executable.ComputesWhole(image)) return {.halo_px = kWholeImageHaloPx};
   const std::vector<TilePlan> plans = PlanPhases(executable);
   const Network& network = executable.network();
   const bool pooled = !ListPoolings(network).empty();
   Reach reach;
   for (const TilePlan& plan : plans) reach.halo_px = std::max(reach.halo_px, HaloOf(plan));
-  // Small images may be computed by kernels of larger blocks.
-  const TilePlan corner = executable.Plan({0, 0, 1, 1}, {kSmallSidePx, kSmallSidePx});
-  if (HaloOf(corner) > reach.halo_px) reach.halo_px = kWholeImageHaloPx;
   // The partial sums' rectangles in pooled layers depend on the image's size.
   if (pooled) reach.halo_px += 2 * network.align_px;
   reach.halo_px = std::min(reach.halo_px, kWholeImageHaloPx);

@@ -7,6 +7,7 @@ namespace upscaled {
 
 // Stands for all of the image.
 inline constexpr int kWholeImageHaloPx = 1024;
+static_assert(kWholeImageHaloPx >= kMaxWholeImagePx);
 
 struct Reach {
   // Source pixels around a tile that its runs depend on, wherever the tile lies; at most
@@ -17,6 +18,7 @@ struct Reach {
   int repeat_px = 0;
 };
 
-Reach ReachOf(const Executable& executable);
+// For images of this size.
+Reach ReachOf(const Executable& executable, Size image);
 
 }  // namespace upscaled

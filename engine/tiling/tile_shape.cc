@@ -46,8 +46,10 @@ TileShape ChooseTileShape(const TileShapeInput& in) {
   Size max_tile = {std::min(in.max_tile.width, in.image.width),
                    std::min(in.max_tile.height, in.image.height)};
   const int fewest_columns = TileGrid(in.image, max_tile).columns();
-  max_tile.height =
-      std::min(max_tile.height, MaxBandHeight(in, BandsFor(fewest_columns, in.streams)));
+  if (!in.sees_all) {
+    max_tile.height =
+        std::min(max_tile.height, MaxBandHeight(in, BandsFor(fewest_columns, in.streams)));
+  }
   const TileGrid fewest(in.image, max_tile);
 
   const int more = in.sees_all ? 0 : std::min(2 * in.streams, kMaxMoreTiles);

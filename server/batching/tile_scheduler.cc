@@ -300,14 +300,18 @@ void TileScheduler::RunBatch(const Device& device, Stream& stream, FairQueue::Ba
   const absl::Time start = clock_.Now();
   const absl::Status status = RunStream(device, stream, batch);
   const absl::Time end = clock_.Now();
+  // Cancelled tiles may have ended early, which says nothing of the device's speed.
+  const bool measured = status.ok() && std::ranges::all_of(batch.tiles, [](const auto& tile) {
+                          return tile.submission->cancel_status().ok();
+                        });
 
   std::vector<absl::Duration> queue;
   {
     absl::MutexLock lock(&mutex_);
     DeviceClass& device_class = classes_[device.device_class()];
     device_class.queue.Ended(batch);
-    device_class.speed.Record(end, true, status.ok() ? batch.cost : 0);
-    if (status.ok()) {
+    device_class.speed.Record(end, true, measured ? batch.cost : 0);
+    if (measured) {
       const DeviceExecutable& executable = *batch.tiles.front().submission->executable;
       device_class.stream_speeds.Record(executable.PartOn(device)->executable, end - start,
                                         batch.cost, end);

@@ -1,6 +1,7 @@
 // A network on all devices that a request may run on.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <span>
@@ -46,7 +47,10 @@ class DeviceExecutable final : public Executable {
   size_t WorkspaceBytes(Size tile) const override;
   size_t WeightBytes() const override;
   Size PreferredTile() const override { return first().PreferredTile(); }
-  Size PreferredTileOf(Size image) const override { return first().PreferredTileOf(image); }
+  bool ComputesWhole(Size image) const override {
+    return std::ranges::any_of(
+        parts_, [&](const Part& part) { return part.executable->ComputesWhole(image); });
+  }
   // The first device's; another one that gets the tile does without.
   std::unique_ptr<ActivationCache> CreateActivationCache() const override {
     return first().CreateActivationCache();

@@ -166,7 +166,9 @@ class TilesRun {
     RETURN_IF_ERROR(CheckLocal(*executable_));
     pb::UpscaleTilesResponse response;
     pb::UpscaleTilesHeader& header = *response.mutable_header();
-    header.set_reach_px(ReachOf(*executable_).halo_px);
+    constexpr Size kLarge{kMaxWholeImagePx + 1, kMaxWholeImagePx + 1};
+    header.set_reach_px(ReachOf(*executable_, kLarge).halo_px);
+    if (executable_->ComputesWhole({1, 1})) header.set_whole_px(kMaxWholeImagePx);
     ASSIGN_OR_RETURN(*header.mutable_computation(),
                      NameComputation(card, variant, precision, executable_->parts().front()));
     if (!start.computation().empty() && start.computation() != header.computation()) {
@@ -239,7 +241,8 @@ class TilesRun {
     const Size size = job->placed.source.size();
     const int streams = environment_.scheduler.IdleStreamCount(executable_->device_class());
     const Rect& wanted = job->placed.part.result;
-    job->part_size = TileSizeFor(*executable_, {wanted.width, wanted.height}, halo_px_, streams);
+    job->part_size = TileSizeFor(*executable_, job->placed.part.image,
+                                 {wanted.width, wanted.height}, halo_px_, streams);
     // The result and the transport's copy of it, until that has left; the parts.
     const size_t bytes = kTileOverheadBytes + tile.pixels().size() + 2 * result_bytes +
                          ImageRun::Bytes(bytes_per_part_, size, job->part_size);

@@ -73,8 +73,9 @@ class Engine {
     const int scale = executable_->network().scale;
     result_ = Image(
         {source.spec().width_px * scale, source.spec().height_px * scale, 3, SampleType::kU8});
-    tile_ = options.tile.empty() ? TileSizeFor(*executable_, source.spec().size(),
-                                               ReachOf(*executable_).halo_px, threads)
+    const Size size = source.spec().size();
+    tile_ = options.tile.empty() ? TileSizeFor(*executable_, size, size,
+                                               ReachOf(*executable_, size).halo_px, threads)
                                  : ValueOrExit(ParseSize(options.tile));
     keeps_ = options.tile_memory;
   }

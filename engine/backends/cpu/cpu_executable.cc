@@ -18,10 +18,6 @@
 namespace upscaled::cpu {
 namespace {
 
-// Images with a longer side are not computed whole: kWholeImageHaloPx of the pipeline, which stands
-// for all of an image.
-constexpr int kMaxWholeSidePx = 1024;
-
 struct BuiltProgram {
   Program program;
   std::unique_ptr<WholeImageProgram> whole_images;
@@ -155,15 +151,10 @@ absl::StatusOr<MemoryNeed> CpuExecutable::PlanMemory(const Network& network, Isa
   return MemoryNeed{planned.WeightBytes(), planned.WorkspaceBytes(tile)};
 }
 
-// By the image alone, never by the tile: a pixel's bytes depend on the kernels.
 bool CpuExecutable::ComputesWhole(Size image) const {
-  return whole_images_ != nullptr && std::max(image.width, image.height) <= kMaxWholeSidePx &&
+  return whole_images_ != nullptr && std::max(image.width, image.height) <= kMaxWholeImagePx &&
          WorkspaceOf(whole_images_->planned(), image, {0, 0, image.width, image.height}) <=
              kMaxWorkspaceBytes;
-}
-
-Size CpuExecutable::PreferredTileOf(Size image) const {
-  return ComputesWhole(image) ? image : preferred_tile_;
 }
 
 const Program& CpuExecutable::ProgramFor(Size image) const {
@@ -184,6 +175,8 @@ size_t CpuExecutable::WeightBytes() const {
 }
 
 size_t CpuExecutable::WorkspaceBytes(Size tile) const {
+  // A larger tile than the preferred one is a whole image.
+  if (whole_images_ && tile.Area() > preferred_tile_.Area()) return kMaxWorkspaceBytes;
   const size_t bytes = WorkspaceOf(program_, AnywhereTile(tile));
   if (whole_images_) return std::max(bytes, kMaxWorkspaceBytes);
   return exact_program_ ? std::max(bytes, WorkspaceOf(*exact_program_, AnywhereTile(tile))) : bytes;

@@ -56,7 +56,8 @@ class CpuExecutable final : public Executable {
   size_t WorkspaceBytes(Size tile) const override;
   size_t WeightBytes() const override;
   Size PreferredTile() const override { return preferred_tile_; }
-  Size PreferredTileOf(Size image) const override;
+  // By the image alone, never by the tile: a pixel's bytes depend on the kernels.
+  bool ComputesWhole(Size image) const override;
   std::unique_ptr<ActivationCache> CreateActivationCache() const override;
   size_t ActivationCacheBytes(Size tile) const override;
 
@@ -72,7 +73,6 @@ class CpuExecutable final : public Executable {
   CpuExecutable(Network network, Program program, std::optional<Program> exact_program,
                 std::unique_ptr<WholeImageProgram> whole_images, Size preferred_tile);
   TilePlan MakePlan(const Rect& tile, Size image) const override;
-  bool ComputesWhole(Size image) const;
 
   const Network network_;  // without weights
   const Program program_;
