@@ -190,10 +190,15 @@ void AsyncJobs::Sweep(absl::Time now) {
     absl::MutexLock lock(&mutex_);
     counted = new_bytes_;
   }
+  bool queue_answers = true;  // once it does not, jobs count as they are until the next time
   for (const StoredJob& job : store_.List()) {
-    const absl::StatusOr<bool> over = IsOver(job, now);
-    if (!over.ok()) return;  // until the queue answers again
-    if (*over) {
+    bool over = false;
+    if (queue_answers) {
+      const absl::StatusOr<bool> known = IsOver(job, now);
+      queue_answers = known.ok();
+      over = known.value_or(false);
+    }
+    if (over) {
       store_.Remove(job);
     } else {
       found[job.tenant] += job.bytes + kJobBytes;
@@ -210,9 +215,12 @@ absl::StatusOr<bool> AsyncJobs::IsOver(const StoredJob& job, absl::Time now) {
   if (!job.whole) return age > kNeverReceived;
   // The source went when the job was known to have ended.
   if (!job.source) return age > options_.retention;
-  const absl::Status known = Look(job.tenant, job.id).status();
-  if (absl::IsNotFound(known)) return age > kNeverQueued;
-  if (!known.ok()) return known;
+  if (!client::CheckJobId(job.id).ok()) return age > kNeverQueued;
+  // By the queue alone: a file that cannot be read now says nothing of its job.
+  const auto jobs = queue_->List({.id = job.id, .limit = 1});
+  if (!jobs.ok()) return Trouble(jobs.status());
+  if (jobs->empty()) return age > kNeverQueued;
+  if (HasEnded(jobs->front().state)) store_.RemoveSource(job.id);
   return false;
 }
 

@@ -47,7 +47,7 @@ void Note(const struct stat& info, StoredJob& job) {
   job.changed = std::max(job.changed, absl::TimeFromTimespec(info.st_mtim));
 }
 
-// Nullopt for what somebody else has put there.
+// Nullopt for what somebody else has put there, or cannot be read now.
 std::optional<StoredJob> ReadJob(const fs::path& folder) {
   const std::string name = folder.filename();
   const absl::StatusOr<std::string> tenant = ReadFile(folder / kTenant, kMaxTenantBytes);
@@ -66,6 +66,7 @@ std::optional<StoredJob> ReadJob(const fs::path& folder) {
     Note(info, job);
     job.source = job.source || entry->path().filename() == kSource;
   }
+  if (error) return std::nullopt;  // whether its source is there is not known
   return job;
 }
 
