@@ -256,7 +256,10 @@ class SharedImageJob {
       if (news.header.has_value()) {
         pb::UpscaleImageHeader header;
         if (!header.ParseFromString(*news.header)) return absl::InternalError("no header");
-        if (!from_start) RETURN_IF_ERROR(CheckTime(news.forecast_end, header));
+        // A call whose result has begun is judged no more.
+        if (!from_start && !announced_.has_value()) {
+          RETURN_IF_ERROR(CheckTime(news.forecast_end, header));
+        }
         RETURN_IF_ERROR(Announce(std::move(header)));
       }
       if (news.progress.has_value() && job_.on_progress) {

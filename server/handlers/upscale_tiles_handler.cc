@@ -320,6 +320,8 @@ class TilesRun {
   // On the scheduler's threads.
   void Conclude(const std::shared_ptr<TileJob>& job, absl::Status status)
       ABSL_LOCKS_EXCLUDED(mutex_) {
+    // A tile that was cancelled while it ran may be undefined.
+    if (status.ok()) status = tiles_cancellation_.status();
     if (status.ok() && named_ && IsMixed()) {
       status = MakeError(absl::StatusCode::kUnavailable, ErrorReason::kDeviceFailure,
                          "a device that computes other bytes has taken over");
