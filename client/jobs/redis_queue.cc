@@ -16,6 +16,9 @@ namespace {
 
 constexpr int kDefaultPort = 6379;
 constexpr timeval kPatience = {.tv_sec = 10, .tv_usec = 0};
+// A call that is lost after so long was not refused but met silence, and there is no other for a
+// while.
+constexpr absl::Duration kSilence = absl::Seconds(1), kPause = absl::Seconds(1);
 
 std::string StateText(JobState state) { return std::string(JobStateName(state)); }
 
@@ -98,8 +101,15 @@ absl::StatusOr<RedisQueue::Reply> RedisQueue::Run(const char* script, const Argu
   Arguments words = {"EVAL", absl::StrCat(kRedisCommon, script), "1", broker_.prefix};
   words.insert(words.end(), arguments.begin(), arguments.end());
   absl::MutexLock lock(&mutex_);
-  if (context_ == nullptr) RETURN_IF_ERROR(Connect());
-  return Command(words);
+  const absl::Time begin = absl::Now();
+  if (begin < next_try_) return silence_;
+  const absl::Status connected = context_ == nullptr ? Connect() : absl::OkStatus();
+  absl::StatusOr<Reply> reply = connected.ok() ? Command(words) : connected;
+  if (context_ == nullptr && absl::Now() - begin >= kSilence) {
+    silence_ = reply.status();
+    next_try_ = absl::Now() + kPause;
+  }
+  return reply;
 }
 
 absl::Status RedisQueue::Enqueue(std::span<const NewJob> jobs) {

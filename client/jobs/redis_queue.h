@@ -62,6 +62,10 @@ class RedisQueue final : public JobQueue {
   const BrokerUrl broker_;
   absl::Mutex mutex_;
   std::unique_ptr<redisContext, ContextDeleter> context_ ABSL_GUARDED_BY(mutex_);
+  // The error of a broker that was silent, and until when it is everybody's: those who waited for
+  // their turn meanwhile need not each wait for the broker again.
+  absl::Status silence_ ABSL_GUARDED_BY(mutex_);
+  absl::Time next_try_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
 };
 
 }  // namespace upscaled::client

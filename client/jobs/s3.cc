@@ -57,8 +57,8 @@ absl::Status CheckLibcurlSigns(uint32_t version) {
   const auto text = [](uint32_t number) {
     return absl::StrCat(number >> 16, ".", number >> 8 & 0xff, ".", number & 0xff);
   };
-  return absl::FailedPreconditionError(absl::StrCat("s3:// needs libcurl ", text(kOldest),
-                                                    " or later, and this is ", text(version)));
+  return absl::UnimplementedError(absl::StrCat("s3:// needs libcurl ", text(kOldest),
+                                               " or later, and this is ", text(version)));
 }
 
 bool IsS3Url(absl::string_view place) { return absl::StartsWith(place, kScheme); }
@@ -73,7 +73,7 @@ absl::StatusOr<std::string> HttpUrlOf(const std::string& s3_url, const S3Access&
     return absl::InvalidArgumentError(absl::StrCat(s3_url, " is none of the form s3://BUCKET/KEY"));
   }
   if (access.key_id.empty() || access.secret.empty()) {
-    return absl::FailedPreconditionError(absl::StrCat(
+    return absl::UnauthenticatedError(absl::StrCat(
         s3_url, " needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the worker's environment"));
   }
   const std::string endpoint = access.endpoint.empty()

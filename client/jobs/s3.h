@@ -27,12 +27,12 @@ struct S3Access {
 bool IsS3Url(absl::string_view place);
 
 // Whether a libcurl of this version, 0xMMmmpp, signs as S3 wants it: from 7.87 on, with the field
-// x-amz-content-sha256. FAILED_PRECONDITION, with both versions, for an older one.
+// x-amz-content-sha256. UNIMPLEMENTED, with both versions, for an older one.
 absl::Status CheckLibcurlSigns(uint32_t version);
 
 // The http(s) URL of s3://BUCKET/KEY, the bucket in its path, where every implementation has it.
-// INVALID_ARGUMENT where bucket or key are missing, FAILED_PRECONDITION for want of keys to sign
-// with, or of a libcurl that does.
+// INVALID_ARGUMENT where bucket or key are missing, UNAUTHENTICATED for want of keys to sign with,
+// UNIMPLEMENTED for want of a libcurl that does.
 absl::StatusOr<std::string> HttpUrlOf(const std::string& s3_url, const S3Access& access);
 
 }  // namespace upscaled::client

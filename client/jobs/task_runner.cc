@@ -29,12 +29,12 @@ Blame BlameAtPlace(const absl::Status& status) {
     case absl::StatusCode::kNotFound:
     case absl::StatusCode::kPermissionDenied:
     case absl::StatusCode::kInvalidArgument:
-    // A folder where a file should be, or the reverse; S3, for a worker without keys.
+    // A folder where a file should be, or the reverse.
     case absl::StatusCode::kFailedPrecondition:
       return Blame::kTask;
     case absl::StatusCode::kInternal:  // a download has no place here
       return Blame::kWorker;
-    default:  // among it keys that S3 refuses: another worker may have better ones
+    default:  // keys for S3 that are missing or refused: another worker may have better ones
       return Blame::kPassing;
   }
 }

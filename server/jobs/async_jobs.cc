@@ -95,10 +95,16 @@ absl::Status CheckStore(const std::string& folder) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<AsyncJobs>> AsyncJobs::Open(AsyncJobsOptions options) {
+  return Open(std::move(options), [](const std::string& address) {
+    return client::OpenQueue(address, client::RetryClock::Real());
+  });
+}
+
+absl::StatusOr<std::unique_ptr<AsyncJobs>> AsyncJobs::Open(AsyncJobsOptions options,
+                                                           QueueOpener open_queue) {
   RETURN_IF_ERROR(CheckStore(options.store));
   ASSIGN_OR_RETURN(JobStore store, JobStore::Open(options.store));
-  ASSIGN_OR_RETURN(std::unique_ptr<client::JobQueue> queue,
-                   client::OpenQueue(options.queue, client::RetryClock::Real()));
+  ASSIGN_OR_RETURN(std::unique_ptr<client::JobQueue> queue, open_queue(options.queue));
   std::unique_ptr<AsyncJobs> jobs(
       new AsyncJobs(std::move(options), std::move(queue), std::move(store)));
   jobs->Sweep(absl::Now());
@@ -218,7 +224,11 @@ absl::StatusOr<bool> AsyncJobs::IsOver(const StoredJob& job, absl::Time now) {
   if (!client::CheckJobId(job.id).ok()) return age > kNeverQueued;
   // By the queue alone: a file that cannot be read now says nothing of its job.
   const auto jobs = queue_->List({.id = job.id, .limit = 1});
-  if (!jobs.ok()) return Trouble(jobs.status());
+  if (!jobs.ok()) {
+    const absl::Status trouble = Trouble(jobs.status());
+    if (absl::IsDataLoss(jobs.status())) return false;  // of this job's record alone, maybe
+    return trouble;
+  }
   if (jobs->empty()) return age > kNeverQueued;
   if (HasEnded(jobs->front().state)) store_.RemoveSource(job.id);
   return false;

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
@@ -64,6 +65,11 @@ class AsyncJobs {
  public:
   // As client::OpenQueue and JobStore::Open; INVALID_ARGUMENT for a store that no task can name.
   static absl::StatusOr<std::unique_ptr<AsyncJobs>> Open(AsyncJobsOptions options);
+  // With another way to open queues, for tests.
+  using QueueOpener =
+      absl::FunctionRef<absl::StatusOr<std::unique_ptr<client::JobQueue>>(const std::string&)>;
+  static absl::StatusOr<std::unique_ptr<AsyncJobs>> Open(AsyncJobsOptions options,
+                                                         QueueOpener open_queue);
 
   // Stores all that `source` gives, and queues a job for it; both outlast the server when it
   // returns OK, and nothing is left otherwise. Also errors of `source`, and RESOURCE_EXHAUSTED

@@ -108,6 +108,8 @@ class Builder {
   // Those of the channels from `start` on, before `end`.
   absl::Status AppendSlice(const Node& node, const Value& value, int64_t start, int64_t end);
   absl::Status AppendCrop(const Node& node, const Value& value, int crop_px);
+  // Cuts off the height (2) and the width (3): half a crop where it is one of them alone.
+  absl::Status AppendCuts(const Node& node, Value value, std::array<int, 4> cut_off_px);
 
   // rearranging.cc
   absl::Status AddConcat(Node& node);

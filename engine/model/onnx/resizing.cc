@@ -1,6 +1,8 @@
 // Operators that change height and width.
 #include <algorithm>
+#include <array>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -22,6 +24,29 @@ bool IsOurNearest(const std::string& transformation, const std::string& rounding
   // x / factor and (x + 1/2) / factor.
   return rounding == "floor" &&
          (transformation == "asymmetric" || transformation == "tf_half_pixel_for_nn");
+}
+
+// The pixels that a Slice cuts off both ends of the height (2) and the width (3); nullopt: it does
+// other things.
+std::optional<std::array<int, 4>> CutOffPx(const std::vector<int64_t>& starts,
+                                           const std::vector<int64_t>& ends,
+                                           const std::vector<int64_t>& axes,
+                                           const std::vector<int64_t>& steps) {
+  const auto is_one = [](int64_t step) { return step == 1; };
+  if (starts.size() != ends.size() || starts.size() != axes.size() ||
+      !std::all_of(steps.begin(), steps.end(), is_one)) {
+    return std::nullopt;
+  }
+  std::array<int, 4> cut_off_px = {};
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const int64_t axis = axes[i] < 0 ? axes[i] + 4 : axes[i];
+    // To the end or beyond is nothing cut off.
+    const int64_t end = ends[i] >= std::numeric_limits<int32_t>::max() ? 0 : ends[i];
+    const bool same_off_both = starts[i] >= 0 && starts[i] <= kMaxPadPx && end == -starts[i];
+    if ((axis != 2 && axis != 3) || !same_off_both) return std::nullopt;
+    cut_off_px[axis] = static_cast<int>(starts[i]);
+  }
+  return cut_off_px;
 }
 
 }  // namespace
@@ -133,7 +158,6 @@ absl::Status Builder::AddPad(Node& node) {
   return Append(node, std::move(layer));
 }
 
-// Cuts the same off every side of the planes, in one node or in one for each axis.
 absl::Status Builder::AppendSlice(const Node& node, const Value& value, int64_t start,
                                   int64_t end) {
   const int64_t channels = Channels(value);
@@ -151,6 +175,7 @@ absl::Status Builder::AppendSlice(const Node& node, const Value& value, int64_t 
   return Append(node, std::move(layer));
 }
 
+// Channels, or the same off every side of the planes, in one node or in one for each axis.
 absl::Status Builder::AddSlice(Node& node) {
   const Value* input = node.inputs[0];
   if (input == nullptr || input->form != Form::kHalfCropped) {
@@ -167,37 +192,30 @@ absl::Status Builder::AddSlice(Node& node) {
   if (of_channels && input->form == Form::kPlanes) {
     return AppendSlice(node, *input, starts[0], ends[0]);
   }
-  int crop_px[4] = {};
-  const bool one_by_one =
-      std::all_of(steps.begin(), steps.end(), [](int64_t step) { return step == 1; });
-  bool ours = starts.size() == ends.size() && starts.size() == axes.size() && one_by_one;
-  for (size_t i = 0; ours && i < axes.size(); ++i) {
-    const int64_t axis = axes[i] < 0 ? axes[i] + 4 : axes[i];
-    // To the end or beyond is nothing cut off.
-    const int64_t end = ends[i] >= std::numeric_limits<int32_t>::max() ? 0 : ends[i];
-    ours =
-        (axis == 2 || axis == 3) && starts[i] >= 0 && starts[i] <= kMaxPadPx && end == -starts[i];
-    if (ours) crop_px[axis] = static_cast<int>(starts[i]);
-  }
-  if (!ours) {
+  const std::optional<std::array<int, 4>> cut_off_px = CutOffPx(starts, ends, axes, steps);
+  if (!cut_off_px.has_value()) {
     return absl::UnimplementedError(
         absl::StrCat("starts ", List(starts), " ends ", List(ends), " axes ", List(axes), " steps ",
                      List(steps), " are not supported, must cut the same number of pixels (0..",
                      kMaxPadPx, ") off every side"));
   }
-  Value result = *input;
-  if (input->form == Form::kHalfCropped) {
-    crop_px[input->crop_axis] += input->crop_px;
+  return AppendCuts(node, *input, *cut_off_px);
+}
+
+absl::Status Builder::AppendCuts(const Node& node, Value result, std::array<int, 4> cut_off_px) {
+  if (result.form == Form::kHalfCropped) {
+    cut_off_px[result.crop_axis] += result.crop_px;
     result.form = Form::kPlanes;
   }
-  if (crop_px[2] == crop_px[3]) return AppendCrop(node, result, crop_px[2]);
-  if (crop_px[2] != 0 && crop_px[3] != 0) {
-    return absl::UnimplementedError(absl::StrCat("cuts ", crop_px[2], " pixels off the height and ",
-                                                 crop_px[3], " off the width, must be the same"));
+  if (cut_off_px[2] == cut_off_px[3]) return AppendCrop(node, result, cut_off_px[2]);
+  if (cut_off_px[2] != 0 && cut_off_px[3] != 0) {
+    return absl::UnimplementedError(absl::StrCat("cuts ", cut_off_px[2],
+                                                 " pixels off the height and ", cut_off_px[3],
+                                                 " off the width, must be the same"));
   }
   result.form = Form::kHalfCropped;
-  result.crop_axis = crop_px[2] != 0 ? 2 : 3;
-  result.crop_px = crop_px[result.crop_axis];
+  result.crop_axis = cut_off_px[2] != 0 ? 2 : 3;
+  result.crop_px = cut_off_px[result.crop_axis];
   return PassThrough(node, result);
 }
 

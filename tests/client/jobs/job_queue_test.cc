@@ -325,6 +325,32 @@ TEST(BrokerQueueTest, SaysWhatIsWrong) {
   EXPECT_TRUE(absl::IsInvalidArgument(OpenQueue("nats://127.0.0.1:1/a.b", clock).status()));
 }
 
+#ifdef UPSCALED_REDIS
+TEST(RedisQueueTest, OneCallWaitsForASilentBrokerAndNotEach) {
+  const UniqueFd broker(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  sockaddr_in address = {.sin_family = AF_INET};
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  ASSERT_EQ(bind(broker.get(), any, size), 0);
+  ASSERT_EQ(listen(broker.get(), 16), 0);
+  ASSERT_EQ(getsockname(broker.get(), any, &size), 0);
+  FakeClock clock;
+  const auto queue =
+      OpenQueue(absl::StrCat("redis://127.0.0.1:", ntohs(address.sin_port), "/jobs"), clock);
+  ASSERT_TRUE(queue.ok()) << queue.status();
+  {
+    std::vector<std::jthread> callers;
+    for (int i = 0; i < 4; ++i) {
+      callers.emplace_back([&] { EXPECT_TRUE(absl::IsUnavailable((*queue)->Count().status())); });
+    }
+  }
+  int connections = 0;
+  while (UniqueFd(accept(broker.get(), nullptr, nullptr)).get() >= 0) ++connections;
+  EXPECT_EQ(connections, 1) << "each call made another and waited";
+}
+#endif
+
 TEST(SqliteQueueTest, SaysWhatIsWrongWithItsFile) {
   const TempFolder folder;
   FakeClock clock;

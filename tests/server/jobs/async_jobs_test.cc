@@ -221,6 +221,44 @@ TEST_F(AsyncJobsTest, SweepsWhatServersThatDiedHaveLeft) {
   EXPECT_THAT(Stored(), ElementsAre("results/of/somebody"));
 }
 
+// Cannot read the record of one job.
+class DamagedQueue : public client::JobQueue {
+ public:
+  MOCK_METHOD(absl::Status, Enqueue, (std::span<const client::NewJob>), (override));
+  MOCK_METHOD(absl::StatusOr<std::optional<client::LeasedJob>>, Lease, (absl::Duration),
+              (override));
+  MOCK_METHOD(absl::Status, Extend,
+              (const client::LeasedJob&, absl::Duration, const client::JobProgress&), (override));
+  MOCK_METHOD(absl::Status, Complete, (const client::LeasedJob&, const std::string&), (override));
+  MOCK_METHOD(absl::Status, Fail, (const client::LeasedJob&, const std::string&), (override));
+  MOCK_METHOD(absl::Status, Retry, (const client::LeasedJob&, const std::string&, absl::Duration),
+              (override));
+  MOCK_METHOD(absl::Status, HandBack, (const client::LeasedJob&), (override));
+  MOCK_METHOD(absl::Status, Cancel, (const std::string&), (override));
+  using Counts = std::map<client::JobState, int64_t>;
+  MOCK_METHOD(absl::StatusOr<Counts>, Count, (), (override));
+  absl::StatusOr<std::vector<client::JobInfo>> List(const client::JobFilter& filter) override {
+    if (filter.id == "b-damaged") return absl::DataLossError("damaged");
+    return std::vector{client::JobInfo{.id = filter.id, .state = client::JobState::kDone}};
+  }
+};
+
+TEST_F(AsyncJobsTest, ARecordThatCannotBeReadHoldsNoSweepUp) {
+  const fs::path store = folder_ / "store";
+  for (const char* id : {"a-done", "b-damaged", "c-done"}) {
+    WriteText(store / id / "source", "whole");
+    WriteText(store / id / "tenant", "ada");
+  }
+  int troubles = 0;
+  const auto jobs = AsyncJobs::Open(
+      {.store = store, .warn = [&](const absl::Status&) { ++troubles; }},
+      [](const std::string&) { return std::make_unique<testing::NiceMock<DamagedQueue>>(); });
+  ASSERT_TRUE(jobs.ok()) << jobs.status();
+  EXPECT_THAT(Stored(), testing::UnorderedElementsAre("a-done/tenant", "b-damaged/source",
+                                                      "b-damaged/tenant", "c-done/tenant"));
+  EXPECT_EQ(troubles, 1);
+}
+
 TEST_F(AsyncJobsTest, TakesNoMoreThanTheStoreHolds) {
   Open(/*max_bytes=*/1'000'000);
   Submit("ada", std::string(400'000, 'a'));
