@@ -99,10 +99,10 @@ TEST_F(CudaBackendTest, GraphsAndBatchesGiveTheBytesOfTheFirstRun) {
   const Network network = RandomNetwork(random_);
   SCOPED_TRACE(Describe(network));
   const auto executable = Compile(network, Precision::kExact);
-  const Image source = RandomImage({200, 150, 3, SampleType::kU8}, random_);
-  const Image whole = RunTiles(*backend_, *executable, source, {200, 150});
+  const Image source = RandomImage({80, 60, 3, SampleType::kU8}, random_);
+  const Image whole = RunTiles(*backend_, *executable, source, {80, 60});
   for (int i = 0; i < 3; ++i) {
-    const Image other = RandomImage({200, 150, 3, SampleType::kU8}, random_);
+    const Image other = RandomImage({80, 60, 3, SampleType::kU8}, random_);
     RunTiles(*backend_, *executable, other, {16, 16});
     const Image tiled = RunTiles(*backend_, *executable, source, {16, 16});
     EXPECT_TRUE(test::SameImages(tiled.view(), whole.view())) << "run " << i;
