@@ -102,6 +102,7 @@ absl::Status AdmissionController::Reservation::Change(const ResourceRequest& res
   absl::Status status = owner_->Take(resources);
   if (status.ok()) {
     resources_ = resources;
+    owner_->work_.SetSpeed(*work_, resources.speed);
   } else {
     owner_->state_.memory_bytes += resources_.memory_bytes;
     owner_->memory_shares_.Take(resources_.payer.address, resources_.memory_bytes);
@@ -178,6 +179,7 @@ absl::StatusOr<AdmissionController::Reservation> AdmissionController::ReserveFor
   RETURN_IF_ERROR(Take(resources));
   AdmittedWork::Request work =
       whole == nullptr ? work_.Add(resources.payer) : work_.AddPart(*whole);
+  work_.SetSpeed(work, resources.speed);
   Requeue(work, resources.cost, resources, /*computed=*/false);
   return Reservation(this, resources, work);
 }
@@ -190,13 +192,15 @@ absl::Status AdmissionController::Receive(const Payer& payer, int64_t bytes) {
 
 absl::Status AdmissionController::CheckTenantsCalls(const Payer& payer) {
   if (payer.limits == nullptr) return absl::OkStatus();
-  return quotas_.CheckCall(*payer.limits, clock_.Now(), TimeFor(work_.ComputedUntilAnEnd(payer)));
+  return quotas_.CheckCall(*payer.limits, clock_.Now(),
+                           TimeFor(payer, work_.CostUntilAnEnd(payer)));
 }
 
 absl::Status AdmissionController::CheckTenantsCost(const Payer& payer, int64_t cost) {
   if (payer.limits == nullptr || cost == 0) return absl::OkStatus();
   const auto time_for = [&](int64_t queued) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return TimeFor(payer, queued);
+    const absl::Duration time = TimeFor(payer, queued);
+    return time == absl::ZeroDuration() ? kUnknownRetryDelay : time;
   };
   return quotas_.CheckCost(*payer.limits, cost, {.cost = work_.CostOf(payer), .time_for = time_for},
                            clock_.Now());
@@ -285,14 +289,9 @@ AdmissionState AdmissionController::state() const {
   return state;
 }
 
-void AdmissionController::NoteSpeed(double speed) {
-  absl::MutexLock lock(&mutex_);
-  speed_ = speed;
-}
-
 absl::Duration AdmissionController::TimeFor(double cost) const {
-  return speed_ > 0 ? absl::Seconds(cost / speed_)
-                    : throughput_.TimeFor(static_cast<int64_t>(cost));
+  const double speed = work_.Speed();
+  return speed > 0 ? absl::Seconds(cost / speed) : throughput_.TimeFor(static_cast<int64_t>(cost));
 }
 
 absl::Duration AdmissionController::RetryDelay(double cost) const {
@@ -302,8 +301,10 @@ absl::Duration AdmissionController::RetryDelay(double cost) const {
 }
 
 absl::Duration AdmissionController::TimeFor(const Payer& payer, int64_t cost) const {
-  const absl::Duration time = TimeFor(work_.ComputedUntil(payer, static_cast<double>(cost)));
-  return time == absl::ZeroDuration() ? kUnknownRetryDelay : time;
+  if (cost == 0) return absl::ZeroDuration();
+  const absl::Duration time = quotas_.TimeFor(*payer.limits, cost);
+  if (time > absl::ZeroDuration()) return time;
+  return TimeFor(work_.ComputedUntil(payer, static_cast<double>(cost)));
 }
 
 int64_t AdmissionController::Counted(int64_t cost) const {
@@ -315,7 +316,12 @@ void AdmissionController::Requeue(AdmittedWork::Request& work, int64_t now,
   const int64_t before = work.cost();
   if (now == before) return;
   const absl::Time time = clock_.Now();
-  throughput_.Record(time, work_.cost() > 0, computed ? before - now : 0);
+  const int64_t done = computed ? before - now : 0;
+  const auto& limits = resources.payer.limits;
+  throughput_.Record(time, work_.cost() > 0, done);
+  if (limits != nullptr) {
+    quotas_.NoteComputed(*limits, work_.CostOf(resources.payer) > 0, done, time);
+  }
   work_.Set(work, now);
   counted_cost_ += Counted(now) - Counted(before);
   if (resources.device_class >= 0) {
@@ -323,7 +329,6 @@ void AdmissionController::Requeue(AdmittedWork::Request& work, int64_t now,
     costs.resize(std::max<size_t>(costs.size(), resources.device_class + 1));
     costs[resources.device_class] += now - before;
   }
-  const auto& limits = resources.payer.limits;
   if (!computed && limits != nullptr) quotas_.Spend(*limits, now - before, time);
 }
 

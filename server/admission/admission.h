@@ -32,6 +32,7 @@ struct ResourceRequest {
   // never given back: streams keep the scratch memory of the largest tile that they have seen.
   int64_t scratch_bytes = 0;
   int64_t cost = 0;       // of the computation, in multiply-adds
+  double speed = 0;       // at which all devices compute it, in these a second; 0: not known
   int device_class = -1;  // that it is planned for; -1: none
   // In the share of whose address the memory counts, and in whose tenant's limits the cost.
   Payer payer = {};
@@ -133,10 +134,6 @@ class AdmissionController {
   // will.
   absl::StatusOr<Reservation> Reserve(const ResourceRequest& resources) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The speed of all devices now, in multiply-adds a second; 0: not known. Delays go by it, or
-  // else by what was computed lately, which is less where there was little to do.
-  void NoteSpeed(double speed) ABSL_LOCKS_EXCLUDED(mutex_);
-
   // No more calls from now on.
   void StartDraining() ABSL_LOCKS_EXCLUDED(mutex_);
   // Waits until no call has a slot and nothing is reserved (an answer may outlast its call's slot);
@@ -171,7 +168,8 @@ class AdmissionController {
   absl::Status CheckTenantsCalls(const Payer& payer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckTenantsCost(const Payer& payer, int64_t cost)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Until so much will have been computed; zero: not known.
+  // Until so much will have been computed, at the speed of what is admitted or, where that is not
+  // known, of late, which is less where there was little to do; zero: not known.
   absl::Duration TimeFor(double cost) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The same as a delay.
   absl::Duration RetryDelay(double cost) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -179,7 +177,9 @@ class AdmissionController {
   absl::Duration RetryDelayOfShare(double share) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return RetryDelay(share * static_cast<double>(work_.cost()));
   }
-  // Until `cost` of the payer's will have been computed beside others'.
+  // Until `cost` of the payer's, whose tenant has limits, will have been computed beside others',
+  // as much of it in a second as lately or, where that is not known, as its share is; zero: not
+  // known, or nothing.
   absl::Duration TimeFor(const Payer& payer, int64_t cost) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The part that the limit counts of so many multiply-adds that one request has in the queue.
@@ -198,7 +198,6 @@ class AdmissionController {
   AdmittedWork work_ ABSL_GUARDED_BY(mutex_);
   int64_t counted_cost_ ABSL_GUARDED_BY(mutex_) = 0;  // what the limit counts of the queue's
   ThroughputMeter throughput_ ABSL_GUARDED_BY(mutex_);
-  double speed_ ABSL_GUARDED_BY(mutex_) = 0;  // see NoteSpeed
   AddressShares slot_shares_ ABSL_GUARDED_BY(mutex_);
   AddressShares memory_shares_ ABSL_GUARDED_BY(mutex_);  // bytes
   TenantQuotas quotas_ ABSL_GUARDED_BY(mutex_);

@@ -39,6 +39,33 @@ int64_t AdmittedWork::CostOf(const Payer& payer) const {
   return entry == payers_.end() ? 0 : entry->second.cost;
 }
 
+double AdmittedWork::Speed() const {
+  double cost = 0, seconds = 0;
+  for (const auto& [key, payer] : payers_) {
+    for (const OfRequest& request : payer.requests) {
+      if (request.speed == 0) continue;
+      cost += static_cast<double>(request.cost);
+      seconds += static_cast<double>(request.cost) / request.speed;
+    }
+  }
+  return seconds > 0 ? cost / seconds : 0;
+}
+
+int64_t AdmittedWork::CostUntilAnEnd(const Payer& payer) const {
+  const auto entry = payers_.find({payer.priority(), payer.name()});
+  return entry == payers_.end() ? 0 : CostUntilAnEnd(entry->second);
+}
+
+int64_t AdmittedWork::CostUntilAnEnd(const OfPayer& payer) {
+  int64_t requests = 0, least = std::numeric_limits<int64_t>::max();
+  for (const OfRequest& request : payer.requests) {
+    if (request.cost == 0) continue;
+    ++requests;
+    least = std::min(least, request.cost);
+  }
+  return requests == 0 ? 0 : requests * least;
+}
+
 double AdmittedWork::ComputedUntilAnEnd(const Payer& payer) const {
   const auto entry = payers_.find({payer.priority(), payer.name()});
   return entry == payers_.end() ? 0 : ComputedUntilAnEnd(entry->first, entry->second);
@@ -54,15 +81,9 @@ double AdmittedWork::ComputedUntilAnEnd() const {
 }
 
 double AdmittedWork::ComputedUntilAnEnd(const Key& key, const OfPayer& own) const {
-  int64_t requests = 0, least = std::numeric_limits<int64_t>::max();
-  for (const OfRequest& request : own.requests) {
-    if (request.cost == 0) continue;
-    ++requests;
-    least = std::min(least, request.cost);
-  }
-  if (requests == 0) return 0;
-  return ComputedUntil(key, own.weight, static_cast<double>(requests * least),
-                       /*others_go_on=*/false);
+  const int64_t cost = CostUntilAnEnd(own);
+  if (cost == 0) return 0;
+  return ComputedUntil(key, own.weight, static_cast<double>(cost), /*others_go_on=*/false);
 }
 
 double AdmittedWork::ComputedUntil(const Payer& payer, double cost) const {

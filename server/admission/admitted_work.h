@@ -19,6 +19,7 @@ class AdmittedWork {
     int parts = 0;
     int64_t cost = 0;   // of all parts, not yet computed
     int64_t whole = 0;  // the most that it has been
+    double speed = 0;   // at which all devices compute it, in multiply-adds a second; 0: not known
   };
   struct OfPayer {
     double weight = 1;
@@ -49,14 +50,20 @@ class AdmittedWork {
   // to be removed.
   Request AddPart(const Request& request);
   void Set(Request& request, int64_t cost);
+  // At which all devices compute it, in multiply-adds a second; 0: not known.
+  void SetSpeed(Request& request, double speed) { request.place_->speed = speed; }
   void Remove(Request& request);
 
   int64_t cost() const { return cost_; }     // of all
   int64_t CostOf(const Payer& payer) const;  // of one
+  // At which all devices compute what is there, as far as that is known of it; 0: of nothing.
+  double Speed() const;
   // The work of all payers that is computed until `cost` of the payer's is; no more work comes.
   double ComputedUntil(const Payer& payer, double cost) const;
-  // The same until the first of the payer's requests has ended, which get equal parts of what it
-  // gets, or of all requests; zero: there is none with work.
+  // The work of the payer that is computed until the first of its requests has ended, which get
+  // equal parts of what it gets; zero: there is none with work.
+  int64_t CostUntilAnEnd(const Payer& payer) const;
+  // That of all payers until then, or until the first of all requests has ended.
   double ComputedUntilAnEnd(const Payer& payer) const;
   double ComputedUntilAnEnd() const;
   // The same until the request is, with all its parts. Other payers who have work get their shares;
@@ -65,6 +72,7 @@ class AdmittedWork {
   double ComputedUntilEnd(const Request& request, bool lasts = false) const;
 
  private:
+  static int64_t CostUntilAnEnd(const OfPayer& payer);
   double ComputedUntilAnEnd(const Key& key, const OfPayer& own) const;
   // With what others get meanwhile: no more than they have, or more where they go on.
   double ComputedUntil(const Key& own, double weight, double cost, bool others_go_on) const;

@@ -17,6 +17,9 @@ constexpr char kCalls[] = "tenant.calls", kQueuePixels[] = "tenant.queue_pixels"
                kBytesPerSecond[] = "tenant.bytes_per_second",
                kCallSeconds[] = "tenant.call_seconds";
 
+// The time after which it is known how fast a tenant's work is computed: of many tiles.
+constexpr absl::Duration kMeasured = absl::Seconds(1);
+
 ErrorMetadata Metadata(const TenantLimits& limits, absl::string_view limit,
                        absl::string_view maximum) {
   return {
@@ -92,6 +95,18 @@ void TenantQuotas::Spend(const TenantLimits& limits, int64_t cost, absl::Time no
   if (pixels == nullptr) return;
   if (cost < 0) return pixels->Earn(Pixels(-cost));
   pixels->Spend(Pixels(cost), now);
+}
+
+void TenantQuotas::NoteComputed(const TenantLimits& limits, bool busy, int64_t cost,
+                                absl::Time now) {
+  tenants_[limits.tenant].computed.Record(now, busy, cost);
+}
+
+absl::Duration TenantQuotas::TimeFor(const TenantLimits& limits, int64_t cost) const {
+  const auto tenant = tenants_.find(limits.tenant);
+  if (tenant == tenants_.end()) return absl::ZeroDuration();
+  const ThroughputMeter& computed = tenant->second.computed;
+  return computed.busy() < kMeasured ? absl::ZeroDuration() : computed.TimeFor(cost);
 }
 
 absl::Status TenantQuotas::Receive(const TenantLimits& limits, int64_t bytes, absl::Time now) {

@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "server/base/payer.h"
+#include "server/base/throughput.h"
 #include "server/net/token_bucket.h"
 
 namespace upscaled::server {
@@ -47,6 +48,13 @@ class TenantQuotas {
   // Spends what CheckCost has allowed; negative: gives back what will not be computed.
   void Spend(const TenantLimits& limits, int64_t cost, absl::Time now);
 
+  // Tells what happened since the last call: `busy` whether the tenant had work queued in that
+  // time, `cost` how much of it was computed at its end.
+  void NoteComputed(const TenantLimits& limits, bool busy, int64_t cost, absl::Time now);
+  // Until so much of the tenant's will have been computed if it goes on as it has gone lately,
+  // whatever others had computed beside it; zero: not known.
+  absl::Duration TimeFor(const TenantLimits& limits, int64_t cost) const;
+
   // Notes bytes that have come. Refuses those that came while there was a debt.
   absl::Status Receive(const TenantLimits& limits, int64_t bytes, absl::Time now);
 
@@ -55,6 +63,8 @@ class TenantQuotas {
     std::multiset<absl::Time> calls;           // under way, by their begin
     std::optional<absl::Duration> usual_call;  // as the last one took
     std::optional<TokenBucket> pixels, bytes;
+    // Some twenty tiles long, and not much longer, as others come and go.
+    ThroughputMeter computed{absl::Seconds(2)};
   };
 
   // At the rate that holds now; null: none does.

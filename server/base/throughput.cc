@@ -5,11 +5,6 @@
 #include <limits>
 
 namespace upscaled::server {
-namespace {
-
-constexpr double kTimeConstantSeconds = 30;
-
-}  // namespace
 
 void ThroughputMeter::Record(absl::Time now, bool busy, int64_t cost) {
   const bool counts = busy && last_ != absl::InfinitePast() && now > last_;
@@ -19,7 +14,7 @@ void ThroughputMeter::Record(absl::Time now, bool busy, int64_t cost) {
 
 void ThroughputMeter::Add(absl::Duration busy, int64_t cost) {
   const double seconds = absl::ToDoubleSeconds(busy);
-  const double keep = std::exp(-seconds / kTimeConstantSeconds);
+  const double keep = std::exp(-seconds / time_constant_s_);
   cost_ = cost_ * keep + static_cast<double>(cost);
   busy_seconds_ = busy_seconds_ * keep + seconds;
 }

@@ -7,11 +7,14 @@
 
 namespace upscaled::server {
 
-// Multiply-adds per second of busy time, the past fading with a time constant of half a minute.
-// Idle time does not count, so that a quiet night does not make the server look slow. Not thread
-// safe.
+// Multiply-adds per second of busy time, the past fading with a time constant. Idle time does not
+// count, so that a quiet night does not make the server look slow. Not thread safe.
 class ThroughputMeter {
  public:
+  explicit ThroughputMeter(absl::Duration time_constant)
+      : time_constant_s_(absl::ToDoubleSeconds(time_constant)) {}
+  ThroughputMeter() : ThroughputMeter(absl::Seconds(30)) {}
+
   // Tells what happened since the last call: `busy` whether there was work in that time, `cost`
   // how many were finished at its end. Time that goes backwards counts as none.
   void Record(absl::Time now, bool busy, int64_t cost);
@@ -21,12 +24,15 @@ class ThroughputMeter {
 
   // Whether anything has been finished yet.
   bool known() const { return cost_ > 0; }
+  // The busy time that it knows of, as far as that has not faded.
+  absl::Duration busy() const { return absl::Seconds(busy_seconds_); }
   // Time to compute `cost`; zero while nothing is known.
   absl::Duration TimeFor(int64_t cost) const;
   // The cost of what is computed in `time`; infinite while nothing is known.
   double CostIn(absl::Duration time) const;
 
  private:
+  double time_constant_s_;
   absl::Time last_ = absl::InfinitePast();
   double cost_ = 0;
   double busy_seconds_ = 0;

@@ -169,17 +169,12 @@ void FairQueue::Remove(Flow& flow, std::vector<SubmittedTile>& removed) {
 }
 
 void FairQueue::Move(Flow& flow, FairQueue& to) {
-  const auto count = [&flow](FairQueue& in, int sign) {
-    in.load_.queued_tiles += sign * flow.queued_tiles;
-    in.load_.queued_cost += sign * flow.queued_cost;
-    in.OrderOf(flow).queued_tiles += sign * flow.queued_tiles;
-  };
   SubmissionList queue;
   if (!flow.queue.empty()) {
     Detach(flow);
     flow.queue.swap(queue);
     Attach(flow);
-    count(*this, -1);
+    Count(flow, -flow.queued_tiles, -flow.queued_cost, {});
   }
   flow.client = nullptr;
   flow.virtual_start = 0;
@@ -188,7 +183,12 @@ void FairQueue::Move(Flow& flow, FairQueue& to) {
   to.Detach(flow);
   flow.queue.swap(queue);
   to.Attach(flow);
-  count(to, 1);
+  to.Count(flow, flow.queued_tiles, flow.queued_cost, flow.queue.front()->submitted);
+}
+
+absl::Duration FairQueue::Backlogged(Priority priority, absl::Time now) const {
+  const Order& order = orders_[static_cast<size_t>(priority)];
+  return order.queued_tiles == 0 ? absl::ZeroDuration() : now - order.backlogged_since;
 }
 
 std::vector<Flow*> FairQueue::flows() const {
@@ -242,9 +242,15 @@ void FairQueue::Count(Submission& submission, int64_t tiles, int64_t cost) {
   submission.queued_cost += cost;
   submission.flow->queued_tiles += tiles;
   submission.flow->queued_cost += cost;
+  Count(*submission.flow, tiles, cost, submission.submitted);
+}
+
+void FairQueue::Count(const Flow& flow, int64_t tiles, int64_t cost, absl::Time submitted) {
   load_.queued_tiles += tiles;
   load_.queued_cost += cost;
-  OrderOf(*submission.flow).queued_tiles += tiles;
+  Order& order = OrderOf(flow);
+  if (order.queued_tiles == 0) order.backlogged_since = submitted;
+  order.queued_tiles += tiles;
 }
 
 void FairQueue::Leave(Submission& submission) {

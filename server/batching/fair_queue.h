@@ -93,6 +93,7 @@ struct Flow {
   DeviceChooser::Binding binding;
   RequestUsage usage;
   absl::Time client_wait = absl::InfiniteFuture();  // since when its client is waited for
+  absl::Duration client_waited;                     // before that, since it last submitted tiles
 
   // The queue's.
   std::shared_ptr<Client> client;  // null: has queued nothing there
@@ -134,6 +135,8 @@ class FairQueue {
   void Move(Flow& flow, FairQueue& to);
   std::vector<Flow*> flows() const;  // with queued tiles
   const TileLoad& load() const { return load_; }
+  // For which tiles of the priority have been queued without a break.
+  absl::Duration Backlogged(Priority priority, absl::Time now) const;
 
  private:
   // The clients of one priority.
@@ -143,6 +146,7 @@ class FairQueue {
     VirtualTime time;
     double weight = 0;  // of those who were due at the last Take
     int64_t queued_tiles = 0;
+    absl::Time backlogged_since;  // while tiles are queued: when the first of them were submitted
   };
 
   static Due DueOf(const Flow& flow) { return {flow.virtual_start, flow.id}; }
@@ -158,6 +162,8 @@ class FairQueue {
   void Enter(Flow& flow);
   void Charge(Flow& flow, int64_t cost);
   void Count(Submission& submission, int64_t tiles, int64_t cost);
+  // Counts tiles of the flow, submitted then, as queued; negative: as queued no more.
+  void Count(const Flow& flow, int64_t tiles, int64_t cost, absl::Time submitted);
   // Takes a submission that has nothing queued any more out of its flow's queue.
   void Leave(Submission& submission);
 

@@ -119,9 +119,8 @@ absl::Status TileScheduler::Enqueue(const std::shared_ptr<Flow>& flow, const Exe
   if (!Bind(*flow)) return quarantine_.NoDeviceError();
   if (absl::Status cancelled = submission->cancel_status(); !cancelled.ok()) return cancelled;
   submission->flow = flow;
-  DeviceClass& device_class = classes_[flow->device_class];
-  if (device_class.queue.load().queued_tiles == 0) device_class.backlogged_since = clock_.Now();
-  device_class.queue.Append(submission);
+  flow->client_waited = absl::ZeroDuration();
+  classes_[flow->device_class].queue.Append(submission);
   unheld_.NotifyAll();
   return absl::OkStatus();
 }
@@ -137,10 +136,11 @@ void TileScheduler::Close(Flow& flow) {
   if (expected_.erase(&flow) > 0) unheld_.NotifyAll();
 }
 
-void TileScheduler::ExpectTiles(const Flow& flow, bool more) {
+void TileScheduler::ExpectTiles(Flow& flow, bool more) {
   if (flow.payer.priority() != Priority::kInteractive) return;
   absl::MutexLock lock(&mutex_);
   if (more) {
+    flow.client_waited = absl::ZeroDuration();
     expected_.insert(&flow);
   } else if (expected_.erase(&flow) > 0) {
     unheld_.NotifyAll();
@@ -148,14 +148,18 @@ void TileScheduler::ExpectTiles(const Flow& flow, bool more) {
 }
 
 void TileScheduler::NoteClientWait(Flow& flow, bool waits) {
+  const absl::Time now = clock_.Now();
   absl::MutexLock lock(&mutex_);
-  flow.client_wait = waits ? clock_.Now() : absl::InfiniteFuture();
+  if (!waits) flow.client_waited += now - flow.client_wait;
+  flow.client_wait = waits ? now : absl::InfiniteFuture();
 }
 
 bool TileScheduler::HoldsBack(int device_class) const {
   const absl::Time now = clock_.Now();
   return std::ranges::any_of(expected_, [&](const Flow* flow) {
-    return flow->device_class == device_class && now - flow->client_wait < options_.max_client_wait;
+    const absl::Duration waits = std::max(now - flow->client_wait, absl::ZeroDuration());
+    return flow->device_class == device_class &&
+           flow->client_waited + waits < options_.max_client_wait;
   });
 }
 
@@ -202,11 +206,12 @@ std::vector<DeviceClassWork> TileScheduler::work() const {
   std::vector<DeviceClassWork> work;
   const absl::Time now = clock_.Now();
   for (size_t i = 0; i < classes_.size(); ++i) {
-    const TileLoad& load = classes_[i].queue.load();
+    const FairQueue& queue = classes_[i].queue;
+    const TileLoad& load = queue.load();
     work.push_back({.queued_cost = load.queued_cost,
                     .idle = load.queued_tiles + load.running_tiles == 0,
-                    .backlogged = load.queued_tiles == 0 ? absl::ZeroDuration()
-                                                         : now - classes_[i].backlogged_since,
+                    .backlogged = {queue.Backlogged(Priority::kInteractive, now),
+                                   queue.Backlogged(Priority::kBackground, now)},
                     .speed = classes_[i].speed,
                     .stream_speed = classes_[i].stream_speeds.OfAll(now),
                     .streams = StreamCountLocked(static_cast<int>(i))});
@@ -300,7 +305,8 @@ void TileScheduler::RunBatch(const Device& device, Stream& stream, FairQueue::Ba
   const absl::Time start = clock_.Now();
   const absl::Status status = RunStream(device, stream, batch);
   const absl::Time end = clock_.Now();
-  // Cancelled tiles may have ended early, which says nothing of the device's speed.
+  // Cancelled tiles may have ended early, so that neither their time nor their cost says anything
+  // of the device's speed.
   const bool measured = status.ok() && std::ranges::all_of(batch.tiles, [](const auto& tile) {
                           return tile.submission->cancel_status().ok();
                         });
@@ -310,7 +316,7 @@ void TileScheduler::RunBatch(const Device& device, Stream& stream, FairQueue::Ba
     absl::MutexLock lock(&mutex_);
     DeviceClass& device_class = classes_[device.device_class()];
     device_class.queue.Ended(batch);
-    device_class.speed.Record(end, true, measured ? batch.cost : 0);
+    device_class.speed.Record(end, measured, measured ? batch.cost : 0);
     if (measured) {
       const DeviceExecutable& executable = *batch.tiles.front().submission->executable;
       device_class.stream_speeds.Record(executable.PartOn(device)->executable, end - start,

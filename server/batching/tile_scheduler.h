@@ -43,7 +43,8 @@ struct TileSchedulerOptions {
   // more does not make a large device faster. The time is at the device class's speed of late.
   int64_t max_batch_cost = 30'000'000'000;
   absl::Duration max_batch_time = absl::Milliseconds(50);
-  // How long background work waits for the client of an image with tiles to come.
+  // How long background work waits for the client of an image with tiles to come, in all from one
+  // of its Submits to the next.
   absl::Duration max_client_wait = absl::Milliseconds(50);
 };
 
@@ -85,7 +86,6 @@ class TileScheduler {
     FairQueue queue;
     ThroughputMeter speed;  // of all its streams
     StreamSpeeds stream_speeds;
-    absl::Time backlogged_since;  // while tiles are queued
   };
 
   void Adopt(Flow& flow, DeviceChooser::Choice choice) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -93,7 +93,7 @@ class TileScheduler {
               std::vector<TileTask> tiles, Cancellation* cancellation, TileExecutor::TileDone done)
       ABSL_LOCKS_EXCLUDED(mutex_);
   RequestUsage UsageOf(const Flow& flow) const ABSL_LOCKS_EXCLUDED(mutex_);
-  void ExpectTiles(const Flow& flow, bool more) ABSL_LOCKS_EXCLUDED(mutex_);
+  void ExpectTiles(Flow& flow, bool more) ABSL_LOCKS_EXCLUDED(mutex_);
   void NoteClientWait(Flow& flow, bool waits) ABSL_LOCKS_EXCLUDED(mutex_);
   void Close(Flow& flow) ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -1,6 +1,7 @@
 // Chooses the devices that a request runs on, and loads its networks on them.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -12,6 +13,7 @@
 #include "absl/synchronization/mutex.h"
 #include "engine/model/precision.h"
 #include "engine/model/repository.h"
+#include "server/base/payer.h"
 #include "server/base/throughput.h"
 #include "server/devices/device.h"
 #include "server/devices/device_executable.h"
@@ -21,9 +23,10 @@ namespace upscaled::server {
 
 // The work of one device class, as whoever runs it reports.
 struct DeviceClassWork {
-  int64_t queued_cost = 0;       // multiply-adds
-  bool idle = true;              // nothing is queued or running
-  absl::Duration backlogged;     // for which tiles have been queued without a break
+  int64_t queued_cost = 0;  // multiply-adds
+  bool idle = true;         // nothing is queued or running
+  // For which tiles of each priority have been queued without a break.
+  std::array<absl::Duration, kPriorities> backlogged = {};
   ThroughputMeter speed;         // of all that work
   ThroughputMeter stream_speed;  // of one stream
   int streams = 0;               // of the devices that work

@@ -99,6 +99,7 @@ class ImageComputation {
     RETURN_IF_ERROR(context_.reservation.Change({.memory_bytes = MemoryOf(plan),
                                                  .scratch_bytes = ScratchOf(plan.upscale),
                                                  .cost = cost_,
+                                                 .speed = Speed(),
                                                  .device_class = device_class(),
                                                  .payer = context_.payer}));
     RETURN_IF_ERROR(CheckTime(plan.upscale.tile_count));
@@ -129,18 +130,16 @@ class ImageComputation {
   // Whether it can end before the call's deadline.
   absl::Status CheckTime(int64_t tiles) {
     if (passes_.empty()) return absl::OkStatus();
-    const std::vector<DeviceClassWork> classes = environment_.scheduler.work();
-    // Beside the networks the rest of the work is done.
-    environment_.admission.NoteSpeed(SpeedOf(classes) * static_cast<double>(cost_) /
-                                     static_cast<double>(network_cost_));
-    forecast_ = ForecastImage(
-        classes, {.device_class = device_class(),
-                  .stream_speed = StreamSpeed(),
-                  .cost = network_cost_,
-                  .codec = absl::Nanoseconds((cost_ - network_cost_) / kCostPerNanosecond),
-                  .tiles = tiles,
-                  .cost_ahead = context_.reservation.CostAhead(),
-                  .cost_ahead_if_lasting = context_.reservation.CostAhead(/*lasts=*/true)});
+    forecast_ =
+        ForecastImage(environment_.scheduler.work(),
+                      {.device_class = device_class(),
+                       .priority = context_.payer.priority(),
+                       .stream_speed = StreamSpeed(),
+                       .cost = network_cost_,
+                       .codec = absl::Nanoseconds((cost_ - network_cost_) / kCostPerNanosecond),
+                       .tiles = tiles,
+                       .cost_ahead = context_.reservation.CostAhead(),
+                       .cost_ahead_if_lasting = context_.reservation.CostAhead(/*lasts=*/true)});
     if (!forecast_.has_value()) return absl::OkStatus();
     const absl::Time now = environment_.clock.Now();
     context_.record.forecast = now - context_.start + forecast_->total();
@@ -149,6 +148,14 @@ class ImageComputation {
 
   // -1: no network runs.
   int device_class() const { return passes_.empty() ? -1 : passes_.front()->device_class(); }
+
+  // At which the streams that the image is planned for compute it, the rest of the work being done
+  // beside its networks; 0: not known.
+  double Speed() const {
+    if (passes_.empty()) return 0;
+    return StreamSpeed() * environment_.scheduler.StreamCount(device_class()) *
+           static_cast<double>(cost_) / static_cast<double>(network_cost_);
+  }
 
   // That of the slowest network.
   double StreamSpeed() const {
@@ -173,7 +180,8 @@ class ImageComputation {
     ASSIGN_OR_RETURN(context_.reservation,
                      environment_.admission.Reserve(
                          {.memory_bytes = static_cast<int64_t>(job_.buffer_bytes),
-                          .cost = CodecCost(source, resolved.result, resolved.encode.format),
+                          .cost = CodecCost(source, resolved.result, resolved.encode.format) +
+                                  RoughNetworkCost(source, resolved),
                           .payer = context_.payer}));
     RETURN_IF_ERROR(LoadPasses(source, resolved));
     const int streams = passes_.empty() ? 1 : environment_.scheduler.StreamCount(device_class());
@@ -188,13 +196,28 @@ class ImageComputation {
     return PlanTranscode(header, std::move(upscale), resolved.encode);
   }
 
+  // Without the halos of tiles, each network being taken to be like that of the native scale.
+  int64_t RoughNetworkCost(Size source, const ResolvedJob& resolved) const {
+    const int native = NativeScale(*model_.card);
+    const double cost_per_pixel = native * native * model_.macs_per_pixel;
+    double pixels = static_cast<double>(SourcePixels(source)), cost = 0;
+    for (const ModelVariant* variant : resolved.passes) {
+      cost += pixels * cost_per_pixel;
+      pixels *= variant->scale * variant->scale;
+    }
+    return static_cast<int64_t>(cost);
+  }
+
+  // That the networks see, in all the ways in which they see them.
+  int64_t SourcePixels(Size source) const {
+    return source.Area() * (job_.options.tta ? Dihedral::kCount : 1);
+  }
+
   // The networks that lead from one size to the other, on the devices that are to run them.
   absl::Status LoadPasses(Size source, const ResolvedJob& resolved) {
-    ASSIGN_OR_RETURN(
-        DeviceChooser::Choice choice,
-        environment_.chooser.Load(*model_.card, resolved.passes, resolved.precision,
-                                  source.Area() * (job_.options.tta ? Dihedral::kCount : 1),
-                                  &context_.cancellation));
+    ASSIGN_OR_RETURN(DeviceChooser::Choice choice,
+                     environment_.chooser.Load(*model_.card, resolved.passes, resolved.precision,
+                                               SourcePixels(source), &context_.cancellation));
     passes_ = choice.executables;
     flow_.Adopt(std::move(choice));
     return absl::OkStatus();

@@ -22,17 +22,18 @@ double SpeedOf(const DeviceClassWork& device_class) {
   return device_class.stream_speed.CostIn(absl::Seconds(1)) * device_class.streams;
 }
 
-std::string Text(absl::Duration duration) {
-  return absl::FormatDuration(absl::Ceil(duration, absl::Milliseconds(1)));
-}
-
-}  // namespace
-
+// That of all devices.
 double SpeedOf(std::span<const DeviceClassWork> classes) {
   double speed = 0;
   for (const DeviceClassWork& device_class : classes) speed += SpeedOf(device_class);
   return speed;
 }
+
+std::string Text(absl::Duration duration) {
+  return absl::FormatDuration(absl::Ceil(duration, absl::Milliseconds(1)));
+}
+
+}  // namespace
 
 std::optional<Forecast> ForecastImage(std::span<const DeviceClassWork> classes,
                                       const ImageWork& image) {
@@ -44,8 +45,9 @@ std::optional<Forecast> ForecastImage(std::span<const DeviceClassWork> classes,
   // Later requests pass all of its tiles but the first, as long as the load lasts.
   const int64_t to_come = std::max<int64_t>(image.cost_ahead_if_lasting - image.cost_ahead, 0);
   const double passed = 1 - 1 / static_cast<double>(image.tiles);
-  const absl::Duration passing = std::min(
-      absl::Seconds(static_cast<double>(to_come) * passed / speed), kLasting * own.backlogged);
+  const absl::Duration passing =
+      std::min(absl::Seconds(static_cast<double>(to_come) * passed / speed),
+               kLasting * own.backlogged[static_cast<size_t>(image.priority)]);
   const absl::Duration networks =
       absl::Seconds(static_cast<double>(image.cost) / image.stream_speed);
   return Forecast{

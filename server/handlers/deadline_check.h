@@ -8,13 +8,15 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "server/base/payer.h"
 #include "server/devices/device_chooser.h"
 
 namespace upscaled::server {
 
 // Costs are multiply-adds.
 struct ImageWork {
-  int device_class = 0;               // that is to compute it
+  int device_class = 0;  // that is to compute it
+  Priority priority = Priority::kInteractive;
   double stream_speed = 0;            // of its networks: multiply-adds a second of one stream
   int64_t cost = 0;                   // of its networks
   absl::Duration codec;               // of a core, beside them
@@ -28,9 +30,6 @@ struct Forecast {
   absl::Duration alone;
   absl::Duration total() const { return ahead + alone; }
 };
-
-// The speed of all devices, in multiply-adds a second; 0: not known of any.
-double SpeedOf(std::span<const DeviceClassWork> classes);
 
 // `classes` are the devices' work and speeds, by class. Nothing where the speed of the image's own
 // is not known yet.

@@ -284,7 +284,7 @@ class SharedImageJob {
     }
     *header.mutable_estimate() = ToProto(forecast_end - now);
     context_.record.forecast = forecast_end - context_.start;
-    return CheckDeadline({.alone = forecast_end - now}, context_.deadline - now);
+    return CheckDeadline({.ahead = forecast_end - now}, context_.deadline - now);
   }
 
   // The part of a computation that falls to this call.

@@ -271,6 +271,7 @@ class TilesRun {
     const std::optional<Forecast> forecast =
         ForecastImage(environment_.scheduler.work(),
                       {.device_class = executable_->device_class(),
+                       .priority = context_.payer.priority(),
                        .stream_speed = environment_.scheduler.StreamSpeed(*executable_),
                        .cost = job.cost,
                        .tiles = CeilDiv(size.width, job.part_size.width) *

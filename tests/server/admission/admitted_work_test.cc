@@ -64,6 +64,19 @@ TEST_F(AdmittedWorkTest, InALoadThatLastsItsPayersOthersGetAsMuchAsARequest) {
   EXPECT_EQ(work_.ComputedUntilEnd(own, /*lasts=*/true), 30 + 30);
 }
 
+TEST_F(AdmittedWorkTest, TheSpeedIsOfAllThatIsKnown) {
+  EXPECT_EQ(work_.Speed(), 0);
+  Add({.address = "a"}, 1000);
+  EXPECT_EQ(work_.Speed(), 0);
+  auto fast = Add({.address = "a"}, 300), slow = Add({.address = "b"}, 100);
+  work_.SetSpeed(fast, 100);
+  EXPECT_EQ(work_.Speed(), 100);
+  work_.SetSpeed(slow, 20);
+  EXPECT_EQ(work_.Speed(), 400.0 / (3 + 5));
+  work_.Set(slow, 0);
+  EXPECT_EQ(work_.Speed(), 100);
+}
+
 TEST_F(AdmittedWorkTest, PartsOfARequestAreOneAgainstOthersAndFollowEachOther) {
   const Payer a{.address = "a"};
   auto tiles = Add(a, 0);

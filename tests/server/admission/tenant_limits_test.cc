@@ -87,20 +87,45 @@ TEST_F(TenantLimitsTest, CallsAtATimeWithTheTimeUntilOneEnds) {
   EXPECT_EQ(delay(), absl::Milliseconds(3500)) << "as nothing is known of what the third one needs";
 }
 
-TEST_F(TenantLimitsTest, DelaysGoByWhatCanBeComputedWhereThatIsKnown) {
+TEST_F(TenantLimitsTest, DelaysGoByTheSpeedOfWhatIsThereAndThenByTheTenantsOwn) {
   LearnSpeed(1000);
   const Payer shop = PayerWith({.tenant = "shop", .max_calls = 1, .max_queue_pixels = 100});
   const auto call = admission_.AdmitCall(0, shop);
-  const auto work = Reserve(shop, 300);
+  auto work = Reserve(shop, 3000);
   const auto expect = [&](absl::Duration for_call, absl::Duration for_work) {
     EXPECT_EQ(RetryDelayOf(admission_.AdmitCall(0, shop).status()), for_call);
     EXPECT_EQ(RetryDelayOf(Reserve(shop, 50).status()), for_work);
   };
-  expect(absl::Milliseconds(300), absl::Milliseconds(250));
-  admission_.NoteSpeed(500.0 * kOnePixel);
-  expect(absl::Milliseconds(600), absl::Milliseconds(500));
-  admission_.NoteSpeed(0);
-  expect(absl::Milliseconds(300), absl::Milliseconds(250));
+  expect(absl::Seconds(3), absl::Milliseconds(2950));
+  ASSERT_TRUE(
+      work->Change({.cost = 3000 * kOnePixel, .speed = 500.0 * kOnePixel, .payer = shop}).ok());
+  expect(absl::Seconds(6), absl::Milliseconds(5900));
+  auto other = admission_.Reserve({.cost = 3000 * kOnePixel, .speed = 1500.0 * kOnePixel});
+  expect(absl::Seconds(8), absl::Milliseconds(7867));  // half of it, which is faster
+  clock_.Advance(absl::Milliseconds(900));
+  work->ReportProgress(600 * kOnePixel);
+  expect(absl::Milliseconds(6045), absl::Milliseconds(5919));  // too short to be measured
+  clock_.Advance(absl::Milliseconds(600));
+  work->ReportProgress(1000 * kOnePixel);
+  expect(absl::Seconds(3), absl::Milliseconds(2925));  // whatever others have
+}
+
+TEST_F(TenantLimitsTest, ATenantsOwnSpeedIsOfTheTimeInWhichItHadWork) {
+  const Payer shop = PayerWith({.tenant = "shop", .max_queue_pixels = 100});
+  {
+    auto work = Reserve(shop, 200);
+    clock_.Advance(absl::Seconds(2));
+    work->ReportProgress(200 * kOnePixel);
+  }
+  clock_.Advance(absl::Hours(1));
+  auto work = Reserve(shop, 500);
+  EXPECT_EQ(RetryDelayOf(Reserve(shop, 50).status()), absl::Milliseconds(4500));
+  // That it becomes slower is soon known.
+  for (int i = 1; i <= 20; ++i) {
+    clock_.Advance(absl::Seconds(1));
+    work->ReportProgress(10 * i * kOnePixel);
+  }
+  EXPECT_NEAR(absl::ToDoubleSeconds(*RetryDelayOf(Reserve(shop, 50).status())), 25, 2.5);
 }
 
 TEST_F(TenantLimitsTest, CallsWithNothingQueuedAreTakenToBeLikeTheLastOne) {

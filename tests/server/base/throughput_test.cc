@@ -20,6 +20,17 @@ TEST(ThroughputMeterTest, IdleTimeDoesNotCountAndTheFastPastFades) {
   EXPECT_NEAR(absl::ToDoubleSeconds(meter.TimeFor(10)), 1, 0.1);
 }
 
+TEST(ThroughputMeterTest, KnowsOfNoMoreThanItsTimeConstant) {
+  ThroughputMeter meter(absl::Seconds(5));
+  EXPECT_EQ(meter.busy(), absl::ZeroDuration());
+  meter.Add(absl::Seconds(1), 1);
+  EXPECT_EQ(meter.busy(), absl::Seconds(1));
+  for (int i = 0; i < 1000; ++i) meter.Add(absl::Milliseconds(100), 1);
+  EXPECT_NEAR(absl::ToDoubleSeconds(meter.busy()), 5, 0.1);
+  meter.Add(absl::Seconds(5), 0);
+  EXPECT_NEAR(absl::ToDoubleSeconds(meter.TimeFor(10)), 3.7, 0.1) << "half a constant's, and more";
+}
+
 TEST(ThroughputMeterTest, WorkOfAKnownTimeNeedsNoClock) {
   ThroughputMeter meter;
   EXPECT_FALSE(meter.known());

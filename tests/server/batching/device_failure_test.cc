@@ -106,6 +106,22 @@ TEST_F(TwoClassesTest, ATileThatADeviceFailsOnRunsOnceMoreOnAnother) {
   EXPECT_EQ(request.usage().tiles, 4);
 }
 
+TEST_F(TwoClassesTest, MovedTilesHaveBeenQueuedSinceTheyWereSubmitted) {
+  TestScheduler scheduler({gpu_.device, cpu_.device}, clock_, {.max_batch_cost = 1});
+  auto request = scheduler.OpenFlow({network_});
+  Outcomes first(1), queued(3);
+  request.Submit(network_, NamedTiles(0, 1), nullptr, first.done());
+  gpu_.backend.AwaitStarted(1);
+  request.Submit(network_, NamedTiles(10, 3), nullptr, queued.done());
+  clock_.Advance(absl::Minutes(1));
+  gpu_.backend.Release(Lost);
+  cpu_.backend.AwaitStarted(1);
+  EXPECT_THAT(scheduler.work()[0].backlogged, Each(absl::ZeroDuration()));
+  EXPECT_THAT(scheduler.work()[1].backlogged, ElementsAre(absl::Minutes(1), absl::ZeroDuration()));
+  cpu_.backend.Open();
+  first.Await(), queued.Await();
+}
+
 TEST_F(TwoClassesTest, TheSecondFailureOnATileIsItsLast) {
   TestScheduler scheduler({gpu_.device, cpu_.device}, clock_, {}, &moved_, KeepFailed());
   auto request = scheduler.OpenFlow({network_});

@@ -37,8 +37,7 @@ class FairQueueTest : public ::testing::Test {
   }
   std::shared_ptr<Submission> Submit(const std::shared_ptr<Flow>& flow, std::vector<TileTask> tiles,
                                      Cancellation* cancellation = nullptr) {
-    auto submission =
-        std::make_shared<Submission>(std::move(tiles), cancellation, nullptr, absl::UnixEpoch());
+    auto submission = std::make_shared<Submission>(std::move(tiles), cancellation, nullptr, now_);
     submission->flow = flow;
     submission->executable = network_;
     queue_.Append(submission);
@@ -57,6 +56,7 @@ class FairQueueTest : public ::testing::Test {
   std::shared_ptr<const DeviceExecutable> network_ = NetworkOn({gated_.device});
   FairQueue queue_;
   uint64_t flows_ = 0;
+  absl::Time now_ = absl::UnixEpoch();
 };
 
 TEST_F(FairQueueTest, ClientsShareEquallyHoweverManyRequestsEachHas) {
@@ -242,6 +242,32 @@ TEST_F(FairQueueTest, AFlowMovesAsAWhole) {
   EXPECT_THAT(other.flows(), ElementsAre(moving.get()));
   EXPECT_THAT(Take(100), ElementsAre(100));
   EXPECT_EQ(other.Take(*gated_.device, 1, 100).tiles.size(), 3u);
+}
+
+TEST_F(FairQueueTest, TellsHowLongTilesOfEachPriorityHaveBeenQueuedWithoutABreak) {
+  const auto day = OpenFlow("a");
+  const auto night = OpenFlow("b", {.tenant = "night", .priority = Priority::kBackground});
+  const auto backlogged = [&](const FairQueue& queue) {
+    return std::vector{queue.Backlogged(Priority::kInteractive, now_),
+                       queue.Backlogged(Priority::kBackground, now_)};
+  };
+  const absl::Duration second = absl::Seconds(1), none = absl::ZeroDuration();
+  EXPECT_THAT(backlogged(queue_), ElementsAre(none, none));
+  Submit(night, NamedTiles(100, 2));
+  now_ += 5 * second;
+  Submit(day, NamedTiles(0, 1));
+  now_ += second;
+  EXPECT_THAT(backlogged(queue_), ElementsAre(second, 6 * second));
+  Submit(day, NamedTiles(10, 1));
+  EXPECT_THAT(Take(2), ElementsAre(0, 10));
+  EXPECT_THAT(backlogged(queue_), ElementsAre(none, 6 * second));
+  FairQueue other;
+  now_ += 60 * second;
+  Submit(day, NamedTiles(20, 1));
+  now_ += second;
+  queue_.Move(*day, other);
+  EXPECT_THAT(backlogged(queue_), ElementsAre(none, 67 * second));
+  EXPECT_THAT(backlogged(other), ElementsAre(second, none));
 }
 
 // Infeasible where a removal walks what else is queued.

@@ -40,6 +40,7 @@ class TileSchedulerTest : public ::testing::Test {
   std::shared_ptr<const DeviceExecutable> model_ = NetworkOn({gated_.device});
   std::shared_ptr<const DeviceExecutable> other_ = NetworkOn({gated_.device});
   Outcomes occupied_{1};
+  size_t runs_ = 0;
 };
 
 TEST_F(TileSchedulerTest, ALoneTileIsDispatchedAtOnce) {
@@ -189,6 +190,31 @@ TEST_F(HoldTest, BackgroundWorkDoesNotWaitLongForAClient) {
   of_background_.Await();
 }
 
+// However short each of its client's pauses is, they count together until it has tiles again.
+TEST_F(HoldTest, BackgroundWorkDoesNotWaitForAClientThatTrickles) {
+  auto image = scheduler_.OpenFlow({model_});
+  const auto trickle = [&](absl::Duration time) {
+    for (; time > absl::ZeroDuration(); time -= absl::Milliseconds(1)) {
+      const RequestFlow::ClientWait wait(image);
+      clock_.Advance(absl::Milliseconds(1));
+    }
+  };
+  trickle(absl::Minutes(1));  // before there is anything to wait for
+  image.ExpectTiles(true);
+  background_.Submit(model_, NamedTiles(100, 3), nullptr, of_background_.done());
+  for (int i = 0; i < 10; ++i) {
+    trickle(absl::Milliseconds(49));
+    RunOne(image, i);
+  }
+  const auto runs = backend_.AwaitStarted(10);
+  ASSERT_EQ(runs.size(), 10u);
+  for (int i = 0; i < 10; ++i) EXPECT_THAT(runs[i].tiles, ElementsAre(i));
+  trickle(absl::Milliseconds(50));
+  EXPECT_THAT(backend_.AwaitStarted(11)[10].tiles, ElementsAre(100));
+  backend_.Open();
+  of_background_.Await();
+}
+
 TEST_F(HoldTest, AClosedOrABackgroundRequestHoldsNobodyBack) {
   auto other = scheduler_.OpenFlow({model_}, Background());
   other.ExpectTiles(true);
@@ -312,6 +338,24 @@ TEST_F(TileSchedulerTest, ABatchIsBoundedByTimeOnceTheSpeedIsKnown) {
   backend_.Open();  // 100 multiply-adds in 10 s
   first.Await(), rest.Await();
   EXPECT_THAT(backend_.AwaitStarted(3)[2].tiles, ElementsAre(10, 11));
+}
+
+TEST_F(TileSchedulerTest, ABatchThatWasCancelledSaysNothingOfTheSpeed) {
+  TestScheduler scheduler({gated_.device}, clock_);
+  auto request = scheduler.OpenFlow({model_, other_});
+  const auto run = [&](Cancellation* cancellation) {
+    Outcomes outcomes(1);
+    request.Submit(model_, {NamedTile(0, 100)}, cancellation, outcomes.done());
+    backend_.AwaitStarted(++runs_);
+    clock_.Advance(absl::Seconds(10));
+    if (cancellation != nullptr) cancellation->Cancel(absl::CancelledError("gone"));
+    backend_.Release();
+    outcomes.Await();
+    return scheduler.work()[0].speed.CostIn(absl::Seconds(1));
+  };
+  Cancellation cancellation;
+  EXPECT_DOUBLE_EQ(run(nullptr), 10);
+  EXPECT_DOUBLE_EQ(run(&cancellation), 10);
 }
 
 TEST_F(TileSchedulerTest, ACancelledRequestQueuesNothing) {

@@ -89,9 +89,9 @@ TEST(ForecastImageTest, ALoadThatLastsPassesTheLaterTiles) {
                   .cost_ahead_if_lasting = 5000};
   const auto ahead = [&] { return ForecastImage(classes, image)->ahead; };
   EXPECT_EQ(ahead(), absl::Seconds(6)) << "it has just begun";
-  classes[0].backlogged = absl::Seconds(2);
+  classes[0].backlogged = {absl::Seconds(2), absl::Hours(1)};
   EXPECT_EQ(ahead(), absl::Seconds(6 + 8)) << "four times as long as until now";
-  classes[0].backlogged = absl::Hours(1);
+  image.priority = Priority::kBackground;
   EXPECT_EQ(ahead(), absl::Seconds(6 + 15)) << "of four tiles three are passed";
   image.tiles = 1;
   EXPECT_EQ(ahead(), absl::Seconds(6));
