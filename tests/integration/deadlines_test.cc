@@ -138,6 +138,7 @@ TEST_F(DeadlinesTest, RefusesToShareAComputationThatTakesTooLong) {
   const Outcome refused = Call(image, absl::Seconds(1));
   EXPECT_TRUE(IsError(refused.status, StatusCode::RESOURCE_EXHAUSTED, "DEADLINE_INFEASIBLE",
                       "the image would take "));
+  EXPECT_TRUE(RetryDelayOf(refused.status).has_value()) << "a second will do before its end";
   EXPECT_FALSE(refused.header.has_value());
   auto patient = std::async(std::launch::async, [&] { return Call(image, absl::Hours(1)); });
   server_.gate().Open();

@@ -274,22 +274,21 @@ class IdentityTable : public ::testing::Test {
     server_.reset();
     callers_.reset();
     image_.reset();
-    row_ = nullptr;
   }
 
-  // One for a row, but for ten refusals of nobodies: an address that has shown ten wrong keys is
-  // told something else.
+  // One for all rows, with TLS or without, but for ten refusals of nobodies: an address that has
+  // shown ten wrong keys is told something else.
   static TestServer& ServerFor(const Caller& caller, Asked asked) {
     const int refusals = caller.taken == Taken::kForNobody && asked != Asked::kNothing ? 1 : 0;
     refusals_ += refusals;
-    if (server_ != nullptr && row_ == caller.name && refusals_ <= 10) return *server_;
+    if (server_ != nullptr && tls_ == caller.tls && refusals_ <= 10) return *server_;
     refusals_ = refusals;
     server_.reset();
     callers_->WriteFiles(/*later=*/false);
     server_ = std::make_unique<TestServer>(callers_->ConfigFor(caller));
     callers_->WriteFiles(/*later=*/true);
     server_->server().Reload();
-    row_ = caller.name;
+    tls_ = caller.tls;
     return *server_;
   }
 
@@ -298,7 +297,7 @@ class IdentityTable : public ::testing::Test {
 
  private:
   static inline std::unique_ptr<TestServer> server_;
-  static inline const char* row_ = nullptr;
+  static inline bool tls_ = false;
   static inline int refusals_ = 0;  // of server_, and that of this cell
 };
 

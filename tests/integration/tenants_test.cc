@@ -1,6 +1,7 @@
 // The effect of a tenant's limits in the key file on its calls over both interfaces, and no others.
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <future>
 #include <map>
 #include <memory>
@@ -24,6 +25,7 @@ namespace {
 using client::TempFolder;
 using client::WriteText;
 using nlohmann::json;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 // How a call ended, whatever its interface.
@@ -129,6 +131,14 @@ class TenantsTest : public ::testing::Test {
                                                 "\",tenant=\"shop\"} 2")));
     EXPECT_THAT(metrics, HasSubstr(absl::StrCat("upscaled_refused_total{limit=\"", limit, "\"}")));
   }
+  // Waits until it is so, a minute at most.
+  static void Await(const std::function<bool()>& condition) {
+    const absl::Time end = absl::Now() + absl::Minutes(1);
+    while (!condition()) {
+      ASSERT_LT(absl::Now(), end);
+      std::this_thread::yield();
+    }
+  }
   static void ExpectOk(const std::vector<Ending>& endings) {
     for (const Ending& ending : endings) EXPECT_EQ(ending.code, "OK") << ending.message;
   }
@@ -161,6 +171,8 @@ TEST_F(TenantsTest, QueuedWork) {
                           [&, image = NewImage()] { return CallHttp(server, "shop", image); });
   server.gate().AwaitWaiting(1);
   ExpectRefusals(server, "tenant.queue_pixels", "pixels' work queued", 0.001, 30);
+  EXPECT_THAT(CallGrpc(server, "shop", NewImage()).message, ContainsRegex("would add [0-9]{4} "))
+      << "with the networks' work, so that the delay is until all of it fits";
   auto other = std::async(std::launch::async,
                           [&, image = NewImage()] { return CallGrpc(server, "other", image); });
   server.gate().Open();
@@ -234,7 +246,7 @@ TEST_F(TenantsTest, BackgroundWorkDelaysAnInteractiveImageByOneTileAtMost) {
   config.threads = 1;  // and so one stream
   TestServer server(config);
   const auto await_queued = [&](int64_t tiles) {
-    while (server.server().tile_load().queued_tiles != tiles) std::this_thread::yield();
+    Await([&] { return server.server().tile_load().queued_tiles == tiles; });
   };
   const auto call = [&](const std::string& key, const std::string& image) {
     return std::async(std::launch::async,
@@ -270,7 +282,10 @@ class BackgroundTest : public TenantsTest {
     });
   }
   void AwaitPassed(int64_t tiles) {
-    while (server_->gate().tiles_passed() < tiles) std::this_thread::yield();
+    Await([&] { return server_->gate().tiles_passed() >= tiles; });
+  }
+  void AwaitQueued(int64_t tiles) {
+    Await([&] { return server_->server().tile_load().queued_tiles >= tiles; });
   }
 
   ServerConfig config_ = Config({{"priority", "background"}});
@@ -284,10 +299,11 @@ TEST_F(BackgroundTest, NoGapBetweenTheBandsOfAnImageIsFilled) {
   gate.Close();
   auto background = Call("shop", night_);
   gate.AwaitWaiting(1);
-  while (server_->server().tile_load().queued_tiles < 7) std::this_thread::yield();
-  const int64_t queued = server_->server().tile_load().queued_tiles;
+  constexpr int64_t kQueued =
+      15;  // two bands of eight, but for the tile that stands before the gate
+  AwaitQueued(kQueued);
   auto interactive = Call("other", day_);
-  while (server_->server().tile_load().queued_tiles == queued) std::this_thread::yield();
+  AwaitQueued(kQueued + 1);
   gate.Allow(1 + 8);  // the tile that stands before the gate, and the image's
   const bool ended = interactive.wait_for(std::chrono::minutes(1)) == std::future_status::ready;
   EXPECT_TRUE(ended) << "more than one background tile ran before its last one";

@@ -19,8 +19,10 @@ namespace upscaled::server {
 // Expects, when it goes, that nothing of any call is left.
 class RestEnvironment {
  public:
-  explicit RestEnvironment(const Limits& limits = {}, RestOptions options = {})
+  explicit RestEnvironment(const Limits& limits = {}, RestOptions options = {},
+                           absl::Duration start_timeout = absl::Minutes(1))
       : admission_(limits, int64_t{1} << 30, Clock::Real()),
+        start_timeout_(start_timeout),
         service_(handlers_, calls_, std::move(options)),
         routes_(service_.Routes()) {}
   ~RestEnvironment() {
@@ -75,6 +77,7 @@ class RestEnvironment {
   Logger logger_{LogFormat::kText, LogLevel::kError};
   DeviceSupervisor supervisor_{devices_, Clock::Real(), logger_, {}};
   AdmissionController admission_;
+  const absl::Duration start_timeout_;
   DeviceQuarantine quarantine_{devices_};
   DeviceChooser chooser_{quarantine_, [this] { return scheduler_.work(); }};
   TileScheduler scheduler_{quarantine_, Clock::Real()};
@@ -97,7 +100,7 @@ class RestEnvironment {
                                absl::MutexLock lock(&mutex_);
                                records_.push_back(record);
                              },
-                         .start_timeout = absl::Milliseconds(200),
+                         .start_timeout = start_timeout_,
                          .stall_timeout = absl::Seconds(60)};
   RestService service_;
   const std::vector<HttpRoute> routes_;

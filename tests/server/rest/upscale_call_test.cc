@@ -264,7 +264,8 @@ TEST_F(UpscaleCallTest, KeepsItsSlotUntilTheClientHasRoomForTheLastBytes) {
 }
 
 TEST_F(UpscaleCallTest, GivesUpAClientThatSendsNothing) {
-  const auto client = env_.Call("POST", {.path = "/v1/upscale", .content_length = 100});
+  RestEnvironment env({}, {}, /*start_timeout=*/absl::Milliseconds(200));
+  const auto client = env.Call("POST", {.path = "/v1/upscale", .content_length = 100});
   client->AwaitEnd();
   EXPECT_EQ(Reason(*client, 408), "STALLED");
   EXPECT_THAT(client->body(), HasSubstr("start-timeout"));
@@ -283,8 +284,10 @@ TEST(UpscaleCallLimitsTest, HeedsThoseOfAddressAndFile) {
   const auto refused = env.Post("", "x");
   EXPECT_EQ(refused->status(), 429);
   EXPECT_EQ(refused->Field("Retry-After"), "1");
-  waiting->AwaitEnd();
-  other->AwaitEnd();
+  for (const auto& client : {waiting, other}) {
+    client->Leave();
+    client->AwaitEnd();
+  }
   const auto told = env.Call("POST", {.path = "/v1/upscale", .content_length = 1001});
   told->AwaitEnd();
   EXPECT_EQ(told->status(), 413) << "before a byte is read";
