@@ -25,10 +25,13 @@ BACKGROUND_CALLS = 4  # at a time
 
 RETRY_RATE = 100_000  # pixels or bytes a second
 RETRY_SLACK_S = 0.03  # of a call that is sent when it may come in
-MIN_RETRY_S = 0.2  # shorter delays are not judged
+MIN_RETRY_S = 0.2  # the server tells no shorter delay where it is an estimate
 MAX_RETRY_ERROR = 0.2
 RETRY_DEBT_SIDE_PX = 350
-RETRY_CALL_SIDE_PX = 2500  # of what others wait for: of many tiles, as a queue becomes shorter by one at a time
+RETRY_CALL_SIDE_PX = 1000  # of what others wait for: of many tiles, as a queue becomes shorter by one at a time,
+RETRY_CALL = {"tta": True, "format": messages.pb.IMAGE_FORMAT_JPEG}  # and of few bytes, as clients are slow to take them
+RETRY_ASKED_SIDE_PX = 350  # of what is refused
+RETRY_OTHERS = 2  # connections without a pause of a tenant beside it
 
 # By the image's side: how often it comes, and its deadlines, from and to.
 DEADLINE_SIDES = {128: (0.85, 0.05, 1.0), 320: (0.13, 0.1, 3.0), 1000: (0.02, 1.0, 8.0)}
@@ -72,8 +75,8 @@ def quantile(times, share):
 class Flood:
     """A tenant that keeps so many calls under way, whatever the server says to it."""
 
-    def __init__(self, target, tenant, side_px, calls):
-        self.target, self.tenant, self.calls = target, tenant, calls
+    def __init__(self, target, tenant, side_px, calls, **options):
+        self.target, self.tenant, self.calls, self.start = target, tenant, calls, messages.image_start(**options)
         self.connection = target.connect()
         self.extra = (("x-api-key", target.server.keys[tenant]),)
         self.image = messages.png(side_px, side_px)
@@ -92,7 +95,7 @@ class Flood:
 
     def call(self):
         if len(self.connection.answers) < self.calls:
-            self.connection.open(wire.IMAGE, messages.image_start(), *messages.image_chunks(messages.distinct(self.image)),
+            self.connection.open(wire.IMAGE, self.start, *messages.image_chunks(messages.distinct(self.image)),
                                  end=True, extra=self.extra)
 
     def fill(self):
@@ -167,14 +170,17 @@ def throughput(target, greedy, seconds):
     other's quota leaves, or half of the machine if that is less."""
     full = [Flood(target, "modest", SIDE_PX, 1) for _ in range(MODEST_CONNECTIONS)]
     fill = [flood.fill for flood in full]
-    rates = []
+    rates, cores = [], []
     spend(1, *fill)
     for others in ([], *([one.turn] for one in greedy)):
-        before = sum(flood.done for flood in full)
+        before, used_s = sum(flood.done for flood in full), (target.server.cpu_s(), time.process_time())
         spend(seconds, *fill, *others)
         rates.append((sum(flood.done for flood in full) - before) * SIDE_PX**2 / seconds)
+        now_s = (target.server.cpu_s(), time.process_time())
+        cores.append([round((end - begin) / seconds, 2) for begin, end in zip(used_s, now_s)])
     share = min(rates[0] - QUOTA_PIXELS_PER_S, rates[0] / 2)
-    target.counts["pixels/s alone and beside"] = [round(rate) for rate in rates]
+    target.counts |= {"pixels/s alone and beside": [round(rate) for rate in rates],
+                      "cores of the server and of this client": cores}
     if min(rates) < MIN_SHARE * share:
         target.complain(f"the modest tenant had {min(rates):.0f} pixels a second of its {share:.0f}")
 
@@ -215,12 +221,12 @@ def background(target):
 
 
 class Asker:
-    """Asks for one small image again and again."""
+    """Asks for one image again and again."""
 
-    def __init__(self, target, tenant):
+    def __init__(self, target, tenant, side_px=16):
         self.connection = target.connect(timeout_s=10.0)
         self.extra = (("x-api-key", target.server.keys[tenant]),)
-        self.image = messages.png(16, 16)
+        self.image = messages.png(side_px, side_px)
 
     def ask(self):
         """The seconds that the server says to wait; None when it computes the image."""
@@ -254,42 +260,49 @@ def rate(target, tenant, end):
         time.sleep(0.2)
 
 
-def queue(target, tenant, end):
-    """How much later or earlier than it was told a call is admitted, in parts of that. Yields delays and errors of the
-    second half, when the speed of late is that of such images."""
-    settled = (time.monotonic() + end) / 2
-    asker, other = Asker(target, tenant), Flood(target, tenant, RETRY_CALL_SIDE_PX, 1)
+def queue(target, tenant, end, others=0):
+    """How much later or earlier than it was told a call is admitted, in parts of that, refused at some time of
+    another's life, while a tenant beside it keeps `others` under way. Yields delays and errors."""
+    asker = Asker(target, tenant, RETRY_ASKED_SIDE_PX)
+    large = Flood(target, tenant, RETRY_CALL_SIDE_PX, 1, **RETRY_CALL)
+    turns = [large.turn] + [Flood(target, "modest", SIDE_PX, 1).fill for _ in range(others)]
     while time.monotonic() < end:
-        other.call()
-        spend(0.3, other.turn)  # until it is admitted
+        large.call()
+        spend(random.uniform(0.3, 1.5), *turns)
         start = time.monotonic()
         delay = asker.ask()
         if delay is None:
             target.count(f"{tenant}: rounds without a refusal")
-            continue
-        while asker.ask() is not None:
-            other.turn()
-            time.sleep(0.005)
-        if start > settled:
+        else:
+            while asker.ask() is not None:
+                spend(max(0.005, delay / 50), *turns)  # seldom, so that asking delays nothing
             yield delay, (time.monotonic() - start) / delay - 1
-        while other.connection.answers:
-            other.turn()
+        while large.connection.answers:
+            spend(0.005, *turns)
+
+
+def queue_beside(target, tenant, end):
+    """The same beside a tenant that computes without a pause."""
+    return queue(target, tenant, end, RETRY_OTHERS)
 
 
 def retries(target):
     """After each refusal of a tenant's limits: whether the delay that it tells is right."""
-    for tenant, rounds in (("calls", queue), ("queue", queue), ("pixels", rate), ("bytes", rate)):
-        end = time.monotonic() + target.seconds / 4
-        judged = [(delay, error) for delay, error in rounds(target, tenant, end) if delay >= MIN_RETRY_S]
+    parts = [(tenant, rounds) for rounds in (queue, queue_beside) for tenant in ("calls", "queue")]
+    parts += [(tenant, rate) for tenant in ("pixels", "bytes")]
+    for tenant, rounds in parts:
+        end = time.monotonic() + target.seconds / len(parts)
+        judged = [(delay, error) for delay, error in rounds(target, tenant, end) if delay > MIN_RETRY_S]
+        name = f"{tenant}, {rounds.__name__}"
         if not judged:
-            target.complain(f"{tenant}: no delay to judge")
+            target.complain(f"{name}: no delay to judge")
             continue
         errors = sorted(error for _, error in judged)
         within = sum(abs(error) <= MAX_RETRY_ERROR for error in errors)
-        target.counts[tenant] = {"delays, s": [round(delay, 3) for delay, _ in judged],
+        target.counts[name] = {"delays, s": [round(delay, 3) for delay, _ in judged],
                                  "errors": [round(error, 2) for _, error in judged], "right within 20 %": within}
         if abs(quantile(errors, 0.5)) > MAX_RETRY_ERROR:
-            target.complain(f"{tenant}: half of the delays are off by {quantile(errors, 0.5):.2f} or more")
+            target.complain(f"{name}: half of the delays are off by {quantile(errors, 0.5):.2f} or more")
 
 
 def deadlines(target):
