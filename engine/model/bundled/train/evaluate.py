@@ -18,6 +18,7 @@ import torch
 from PIL import Image
 
 import export_ncnn
+import ncnn_graph
 import net as nets
 
 CROP_PX = 8
@@ -38,7 +39,7 @@ def to_u8(planes):
     return np.clip(np.rint(planes.permute(1, 2, 0).numpy() * 255), 0, 255).astype(np.uint8)
 
 
-def measure(layers, path, kernel, jpeg_quality):
+def measure(upscale, path, kernel, jpeg_quality):
     """(dB of bicubic, Lanczos and the model; largest mean shift of a channel, reduced, Lanczos and the model; result)."""
     image = Image.open(path).convert("RGB")
     image = image.crop((0, 0, image.width // 2 * 2, image.height // 2 * 2))
@@ -48,10 +49,19 @@ def measure(layers, path, kernel, jpeg_quality):
         file = io.BytesIO()
         small.save(file, "JPEG", quality=jpeg_quality)
         small = Image.open(file)
-    result = to_u8(nets.upscale(layers, np.asarray(small)))
+    result = to_u8(upscale(np.asarray(small)))
     bicubic, lanczos = (np.asarray(small.resize(image.size, k)) for k in (Image.BICUBIC, Image.LANCZOS))
     shifts = [np.abs(p.mean((0, 1)) - original.mean((0, 1))).max() for p in (np.asarray(small), lanczos, result)]
     return [psnr_y(p, original) for p in (bicubic, lanczos, result)], shifts, result
+
+
+def upscale_by(model):
+    """A function from uint8 [h, w, 3] to [3, 2 h, 2 w] in 0..1, in float32."""
+    if model.endswith(".param"):
+        graph = ncnn_graph.Graph(model)
+        return lambda pixels: graph.upscale(pixels, torch.float32)
+    layers = [(k.float(), b.float()) for k, b in export_ncnn.load_checkpoint(model).folded()]
+    return lambda pixels: nets.upscale(layers, pixels)
 
 
 def main():
@@ -63,11 +73,7 @@ def main():
     parser.add_argument("--each", action="store_true", help="a line per image")
     args = parser.parse_args()
     torch.set_num_threads(2)
-    if args.model.endswith(".param"):
-        layers = export_ncnn.read_ncnn(args.model)
-    else:
-        layers = export_ncnn.load_checkpoint(args.model).folded()
-    layers = [(k.float(), b.float()) for k, b in layers]
+    upscale = upscale_by(args.model)
 
     print("images  reduced by  n   bicubic  Lanczos-3  model   over bicubic  over Lanczos-3  worst image  mean shift of the reduced, Lanczos-3, model")
     for kind in ("photo", "text", "flat"):
@@ -75,7 +81,7 @@ def main():
         for name, kernel in KERNELS.items():
             rows, shifts = [], []
             for path in paths:
-                decibel, shift, result = measure(layers, path, kernel, args.jpeg)
+                decibel, shift, result = measure(upscale, path, kernel, args.jpeg)
                 rows.append(decibel)
                 shifts.append(shift)
                 if args.each:

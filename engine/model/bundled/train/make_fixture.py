@@ -13,8 +13,7 @@ import os
 import numpy as np
 from PIL import Image, ImageDraw
 
-import export_ncnn
-import net as nets
+import ncnn_graph
 
 WIDTH_PX, HEIGHT_PX = 37, 29
 
@@ -43,7 +42,7 @@ def main():
     os.makedirs(args.out, exist_ok=True)
     image = draw()
     image.save(os.path.join(args.out, "input.png"), optimize=True)
-    output = nets.upscale(export_ncnn.read_ncnn(args.model), np.asarray(image))
+    output = ncnn_graph.Graph(args.model).upscale(np.asarray(image))
     name = os.path.splitext(os.path.basename(args.model))[0]
     np.save(os.path.join(args.out, name + ".npy"), output.numpy().astype("<f4"))
 

@@ -1,0 +1,109 @@
+#!/usr/bin/python3
+"""Bundled networks as PyTorch computes them, skips among them.
+
+usage: ncnn_graph.py DIR/MODEL.param OUT.param     stores the weights of convolutions as float16, OUT.bin beside it
+"""
+
+import json
+import os
+import sys
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+import export_ncnn
+
+
+class Layer:
+    """A line of .param; `weights` and `bias`, float64 as stored, where it is a convolution, `slope` where a PReLU."""
+
+    def __init__(self, line):
+        self.kind, self.name, inputs, outputs, *rest = line.split()
+        blobs = int(inputs) + int(outputs)
+        self.inputs, self.outputs = rest[: int(inputs)], rest[int(inputs) : blobs]
+        self.keys = dict(field.split("=") for field in rest[blobs:])
+
+    def read(self, data, at):
+        """Takes its part of .bin; where that ends."""
+        if self.kind == "PReLU":
+            self.slope = np.frombuffer(data, "<f4", int(self.keys["0"]), at)
+            return at + self.slope.nbytes
+        if self.kind != "Convolution":
+            return at
+        outputs, kernel_px, count = (int(self.keys[key]) for key in ("0", "1", "6"))
+        half = int(np.frombuffer(data, "<u4", 1, at)[0]) == export_ncnn.FLAG_FP16
+        self.weights = np.frombuffer(data, "<f2" if half else "<f4", count, at + 4).reshape(outputs, -1, kernel_px, kernel_px)
+        at += 4 + -(-self.weights.nbytes // 4) * 4
+        self.bias = np.frombuffer(data, "<f4", outputs, at)
+        return at + self.bias.nbytes
+
+    def half_bytes(self):
+        if self.kind == "PReLU":
+            return self.slope.tobytes()
+        if self.kind != "Convolution":
+            return b""
+        weights = self.weights.astype("<f2").tobytes()
+        return np.uint32(export_ncnn.FLAG_FP16).astype("<u4").tobytes() + weights + bytes(-len(weights) % 4) + self.bias.tobytes()
+
+    def run(self, x, *others):
+        """Tensors of [n, channels, h, w]."""
+        if self.kind == "Convolution":
+            assert int(self.keys.get("3", 1)) == 1 and int(self.keys.get("4", 0)) == 0, self.name
+            x = F.conv2d(x, torch.from_numpy(self.weights.astype(np.float64)).to(x.dtype),
+                         torch.from_numpy(self.bias.astype(np.float64)).to(x.dtype))
+            return F.leaky_relu(x, float(self.keys["-23310"].split(",")[1])) if self.keys.get("9") == "2" else x
+        if self.kind == "PReLU":
+            return F.prelu(x, torch.from_numpy(self.slope.copy()).to(x.dtype))
+        if self.kind == "Crop":
+            px = int(self.keys["-23309"].split(",")[1])
+            return x[..., px:-px, px:-px]
+        if self.kind == "BinaryOp":
+            assert self.keys["0"] == "0", self.name
+            return x + others[0]
+        if self.kind == "PixelShuffle":
+            return F.pixel_shuffle(x, int(self.keys["0"]))
+        if self.kind == "Interp":
+            assert self.keys["0"] == "1", self.name
+            return F.interpolate(x, scale_factor=round(float(self.keys["1"])), mode="nearest")
+        assert self.kind == "Split", f"no {self.kind} here"
+        return x
+
+
+class Graph:
+    """Exactly as stored; refuses what no bundled model has. The card beside it says what it needs around the image."""
+
+    def __init__(self, param):
+        with open(param, encoding="ascii") as file:
+            self.text = file.read()
+        with open(export_ncnn.bin_beside(param), "rb") as file:
+            data = file.read()
+        magic, _, *lines = self.text.splitlines()
+        assert magic == export_ncnn.MAGIC
+        self.layers, at = [Layer(line) for line in lines], 0
+        for layer in self.layers:
+            at = layer.read(data, at)
+        assert at == len(data), f"{len(data) - at} bytes left over"
+        with open(os.path.join(os.path.dirname(param), "model.json"), encoding="utf-8") as file:
+            self.pad_px = json.load(file)["pad_px"]
+
+    def upscale(self, pixels, dtype=torch.float64):
+        """uint8 [h, w, c] -> [c, scale * h, scale * w] of `dtype`, in 0..1, not clamped."""
+        x = torch.from_numpy(pixels.copy()).permute(2, 0, 1)[None].to(dtype) / 255
+        x = F.pad(x, (self.pad_px,) * 4, mode="replicate")
+        blobs = {}
+        for layer in self.layers:
+            values = [blobs[name] for name in layer.inputs] or [x]
+            result = values[0] if layer.kind == "Input" else layer.run(*values)
+            blobs.update((name, result) for name in layer.outputs)
+        return result[0]
+
+    def write_half(self, param):
+        with open(param, "w", encoding="ascii") as file:
+            file.write(self.text)
+        with open(export_ncnn.bin_beside(param), "wb") as file:
+            file.writelines(layer.half_bytes() for layer in self.layers)
+
+
+if __name__ == "__main__":
+    Graph(sys.argv[1]).write_half(sys.argv[2])
