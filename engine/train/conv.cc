@@ -15,13 +15,6 @@ Real SlopeOf(const Layer& layer) {
   return layer.activation == Activation::kRelu ? Real{0} : Real{layer.slope[0]};
 }
 
-template <typename Real>
-const ConvCandidate<Real>& BestKernel(const ConvShape& shape) {
-  const auto kernels = ConvKernels<Real>();
-  return *std::find_if(kernels.begin(), kernels.end(),
-                       [&](const ConvCandidate<Real>& kernel) { return kernel.supports(shape); });
-}
-
 }  // namespace
 
 bool ConvSupports(const Layer& layer) {
@@ -35,15 +28,11 @@ bool ConvActivates(const Layer& layer) {
 }
 
 template <typename Real>
-Conv<Real>::Conv(const Layer& layer)
-    : Conv(layer, BestKernel<Real>(ShapeOf(layer)), cpu::ListIsas().front()) {}
-
-template <typename Real>
-Conv<Real>::Conv(const Layer& layer, const ConvCandidate<Real>& kernel, cpu::Isa isa)
+Conv<Real>::Conv(const Layer& layer, const ConvKernelMaker<Real>& make_kernel, cpu::Isa isa)
     : shape_(ShapeOf(layer)),
       slope_(SlopeOf<Real>(layer)),
       isa_(isa),
-      kernel_(kernel.make(shape_, isa)),
+      kernel_(make_kernel(shape_)),
       bias_(PaddedChannels(shape_.out)) {}
 
 template <typename Real>

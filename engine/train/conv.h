@@ -19,9 +19,10 @@ bool ConvActivates(const Layer& layer);
 template <typename Real>
 class Conv final : public Step<Real> {
  public:
-  // ConvSupports(layer). With the best of ConvKernels().
-  explicit Conv(const Layer& layer);
-  Conv(const Layer& layer, const ConvCandidate<Real>& kernel, cpu::Isa isa);
+  // ConvSupports(layer).
+  explicit Conv(const Layer& layer,
+                const ConvKernelMaker<Real>& make_kernel = &MakeBestConvKernel<Real>,
+                cpu::Isa isa = cpu::ListIsas().front());
 
   using typename Step<Real>::Sources;
   using typename Step<Real>::SourceGradients;

@@ -3,10 +3,13 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
+#include "absl/status/status.h"
 #include "engine/backends/cpu/kernels/isa.h"
 #include "engine/train/kernels/sums_gradient.h"
 #include "engine/train/tensor.h"
@@ -33,6 +36,11 @@ struct ConvEpilogue {
   Real slope = 1;              // of negative sums
   bool add = false;            // to what is there
 };
+
+// A line's results from its sums, which are `sums_stride` values apart from pixel to pixel.
+template <typename Real>
+void FinishLine(const Real* sums, int sums_stride, const ConvEpilogue<Real>& epilogue, int line,
+                Tensor<Real>& dst);
 
 // The loss's derivative by the sums of one image, with zeros around: kBorderPx on all sides, and
 // behind that on the right and below as many as blocks of pixels may reach.
@@ -92,5 +100,22 @@ struct ConvCandidate {
 // Best first; the last supports every shape of 1x1 to 3x3 with a padding of less than the kernel.
 template <typename Real>
 std::span<const ConvCandidate<Real>> ConvKernels();
+
+template <typename Real>
+using ConvKernelMaker = std::function<std::unique_ptr<ConvKernel<Real>>(const ConvShape& shape)>;
+// The best of ConvKernels(), for this CPU.
+template <typename Real>
+std::unique_ptr<ConvKernel<Real>> MakeBestConvKernel(const ConvShape& shape);
+
+// Where convolutions of stride 1 are computed: the CPU unless it says otherwise.
+struct ConvDevice {
+  std::string name = "cpu";
+  ConvKernelMaker<float> of_floats = &MakeBestConvKernel<float>;
+  ConvKernelMaker<double> of_doubles = &MakeBestConvKernel<double>;
+  // The first error of any of its kernels, whose results are wrong from then on.
+  std::function<absl::Status()> status = [] { return absl::OkStatus(); };
+};
+template <typename Real>
+const ConvKernelMaker<Real>& KernelMakerOf(const ConvDevice& device);
 
 }  // namespace upscaled::train

@@ -80,15 +80,7 @@ void DirectConv<Real>::Convolve(const Source& src, const Real* weights, int imag
                  .c_stride = size_t(channels),
                  .add = ky > 0});
     }
-    Real* to = dst.line(dst.grid().Line(image, y));
-    for (int x = 0; x < width; ++x, to += dst.stride()) {
-      const Real* sum = sums_.data() + x * channels;
-      for (int c = 0; c < dst.stride(); ++c) {
-        const Real value = sum[c] + (epilogue.bias == nullptr ? Real{0} : epilogue.bias[c]);
-        const Real result = std::max(value, Real{0}) + epilogue.slope * std::min(value, Real{0});
-        to[c] = epilogue.add ? to[c] + result : result;
-      }
-    }
+    FinishLine(sums_.data(), channels, epilogue, dst.grid().Line(image, y), dst);
   }
 }
 

@@ -24,7 +24,7 @@ struct Case {
   bool second_has_one_pixel = false;  // of each image
 };
 
-Case ConvCase(std::string name, int kernel_px, int padding_px) {
+Case ConvCase(std::string name, const ConvDevice& device, int kernel_px, int padding_px) {
   constexpr int kIn = 5, kOut = 3;
   const Layer layer{.op = Op::kConv,
                     .out_channels = kOut,
@@ -32,7 +32,9 @@ Case ConvCase(std::string name, int kernel_px, int padding_px) {
                     .kernel_px = kernel_px,
                     .padding_px = padding_px};
   return {std::move(name),
-          [=] { return std::make_unique<Conv<double>>(layer); },
+          [=, make_kernel = device.of_doubles] {
+            return std::make_unique<Conv<double>>(layer, make_kernel);
+          },
           1,
           kIn,
           kOut,
@@ -60,11 +62,11 @@ Case RearrangeCase(std::string name, Rearrangement how, int src_channels, int ds
           src_channels, dst_channels};
 }
 
-std::vector<Case> Cases() {
-  return {ConvCase("3x3 conv", 3, 0),
-          ConvCase("3x3 conv, padded", 3, 1),
-          ConvCase("2x2 conv", 2, 0),
-          ConvCase("1x1 conv", 1, 0),
+std::vector<Case> Cases(const ConvDevice& device) {
+  return {ConvCase("3x3 conv", device, 3, 0),
+          ConvCase("3x3 conv, padded", device, 3, 1),
+          ConvCase("2x2 conv", device, 2, 0),
+          ConvCase("1x1 conv", device, 1, 0),
           ColumnConvCase("5x5 conv, padded", Op::kConv, 5, 1, 2),
           ColumnConvCase("3x3 conv of stride 2", Op::kConv, 3, 2, 1),
           ColumnConvCase("4x4 transposed conv of stride 2", Op::kConvTranspose, 4, 2, 3),
@@ -177,10 +179,10 @@ double DerivativeError(const std::function<double()>& function, std::span<double
   return largest == 0 ? std::numeric_limits<double>::infinity() : wrong_by / largest;
 }
 
-std::vector<StepError> CheckSteps(uint64_t seed) {
+std::vector<StepError> CheckSteps(uint64_t seed, const ConvDevice& device) {
   std::mt19937_64 random(seed);
   std::vector<StepError> errors;
-  for (const Case& tested : Cases()) {
+  for (const Case& tested : Cases(device)) {
     double error = 0;
     // Grids with several tiles of columns.
     for (const Grid& grid : {Grid{3, {7, 6}}, Grid{2, {25, 40}}, Grid{1, {800, 5}}}) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/train/conv_kernel.h"
 #include "engine/train/tensor.h"
 
 namespace upscaled::train {
@@ -36,6 +37,6 @@ struct StepError {
   double error = 0;
 };
 inline constexpr double kMaxStepError = 1e-6;
-std::vector<StepError> CheckSteps(uint64_t seed);
+std::vector<StepError> CheckSteps(uint64_t seed, const ConvDevice& device = {});
 
 }  // namespace upscaled::train

@@ -26,7 +26,8 @@ double SquaredError(const Tensor<float>& result, const Tensor<float>& target) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Learner>> Learner::Create(const Network& network, int patch_px,
-                                                         int batch, int threads) {
+                                                         int batch, int threads,
+                                                         const ConvDevice& device) {
   std::unique_ptr<Learner> learner(new Learner);
   learner->batch_ = batch;
   threads = std::clamp(threads, 1, batch);
@@ -35,7 +36,8 @@ absl::StatusOr<std::unique_ptr<Learner>> Learner::Create(const Network& network,
     Share share;
     share.first = batch * i / threads;
     share.patches = batch * (i + 1) / threads - share.first;
-    ASSIGN_OR_RETURN(share.network, TrainedNetwork<float>::Create(network, {side_px, side_px}, 1));
+    ASSIGN_OR_RETURN(share.network,
+                     TrainedNetwork<float>::Create(network, {side_px, side_px}, 1, device));
     share.target = Tensor<float>(share.network->result().grid(), 3);
     learner->shares_.push_back(std::move(share));
   }

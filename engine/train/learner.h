@@ -24,7 +24,8 @@ class Learner {
   // For mini-batches of `batch` patches of patch_px x patch_px source pixels. Errors are
   // TrainedNetwork::Create's.
   static absl::StatusOr<std::unique_ptr<Learner>> Create(const Network& network, int patch_px,
-                                                         int batch, int threads);
+                                                         int batch, int threads,
+                                                         const ConvDevice& device = {});
 
   int batch() const { return batch_; }
   // The loss over a mini-batch; its derivative goes to `gradient`.

@@ -25,15 +25,17 @@ Layer AsConv(const Layer& fully_connected) {
 
 // The step of a layer before its activation; null: none that can be trained.
 template <typename Real>
-std::unique_ptr<Step<Real>> MakeStep(const Layer& layer) {
+std::unique_ptr<Step<Real>> MakeStep(const Layer& layer, const ConvDevice& device) {
   switch (layer.op) {
     case Op::kConv:
-      if (ConvSupports(layer)) return std::make_unique<Conv<Real>>(layer);
+      if (ConvSupports(layer)) {
+        return std::make_unique<Conv<Real>>(layer, KernelMakerOf<Real>(device));
+      }
       return std::make_unique<ColumnConv<Real>>(layer);
     case Op::kConvTranspose:
       return std::make_unique<ColumnConv<Real>>(layer);
     case Op::kFullyConnected:
-      return std::make_unique<Conv<Real>>(AsConv(layer));
+      return std::make_unique<Conv<Real>>(AsConv(layer), KernelMakerOf<Real>(device));
     case Op::kAdd:
       return std::make_unique<Add<Real>>();
     case Op::kMul:
@@ -64,14 +66,14 @@ std::unique_ptr<Step<Real>> MakeActivation(const Layer& layer) {
 
 template <typename Real>
 absl::StatusOr<std::unique_ptr<TrainedNetwork<Real>>> TrainedNetwork<Real>::Create(
-    const Network& network, Size input, int images) {
+    const Network& network, Size input, int images, const ConvDevice& device) {
   std::unique_ptr<TrainedNetwork> made(new TrainedNetwork);
   made->values_.emplace_back(Grid{images, input}, network.layers.front().out_channels);
   made->gradients_.emplace_back();  // nobody asks for the input's
   std::vector<int> tensor_of_layer = {0};
   for (size_t i = 1; i < network.layers.size(); ++i) {
     const Layer& layer = network.layers[i];
-    if (absl::Status status = made->Append(layer, tensor_of_layer); !status.ok()) {
+    if (absl::Status status = made->Append(layer, device, tensor_of_layer); !status.ok()) {
       return absl::Status(status.code(),
                           absl::StrCat("layer '", layer.name, "': ", status.message()));
     }
@@ -80,7 +82,8 @@ absl::StatusOr<std::unique_ptr<TrainedNetwork<Real>>> TrainedNetwork<Real>::Crea
 }
 
 template <typename Real>
-absl::Status TrainedNetwork<Real>::Append(const Layer& layer, std::vector<int>& tensor_of_layer) {
+absl::Status TrainedNetwork<Real>::Append(const Layer& layer, const ConvDevice& device,
+                                          std::vector<int>& tensor_of_layer) {
   std::vector<int> sources;
   for (const int input : layer.inputs) sources.push_back(tensor_of_layer[input]);
   if (!ActivationSupports(layer)) {
@@ -89,7 +92,7 @@ absl::Status TrainedNetwork<Real>::Append(const Layer& layer, std::vector<int>& 
   }
   const size_t end = parameter_count_ + ParameterCount(layer);
   if (layer.op != Op::kActivation) {
-    std::unique_ptr<Step<Real>> step = MakeStep<Real>(layer);
+    std::unique_ptr<Step<Real>> step = MakeStep<Real>(layer, device);
     if (step == nullptr) {
       return absl::UnimplementedError(
           absl::StrCat("this ", ToAbsl(OpName(layer.op)), " cannot be trained (see engine/train)"));

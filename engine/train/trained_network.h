@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/model/network.h"
+#include "engine/train/conv_kernel.h"
 #include "engine/train/step.h"
 
 namespace upscaled::train {
@@ -18,7 +19,8 @@ class TrainedNetwork {
   // For `images` inputs of `input` pixels, the border included. UNIMPLEMENTED names the layer that
   // cannot be trained; INVALID_ARGUMENT when the input is too small for the network.
   static absl::StatusOr<std::unique_ptr<TrainedNetwork>> Create(const Network& network, Size input,
-                                                                int images);
+                                                                int images,
+                                                                const ConvDevice& device = {});
 
   size_t parameter_count() const { return parameter_count_; }
   // To be filled before Forward, and the loss's derivative before Backward; images' pixels alone.
@@ -42,7 +44,8 @@ class TrainedNetwork {
   };
   TrainedNetwork() = default;
 
-  absl::Status Append(const Layer& layer, std::vector<int>& tensor_of_layer);
+  absl::Status Append(const Layer& layer, const ConvDevice& device,
+                      std::vector<int>& tensor_of_layer);
   absl::Status AppendStep(std::unique_ptr<Step<Real>> step, std::vector<int> sources, int channels);
 
   std::vector<Node> nodes_;

@@ -29,8 +29,8 @@ absl::StatusOr<std::unique_ptr<Training>> Training::Create(const Network& start,
                                                            const TrainingOptions& options) {
   std::unique_ptr<Training> training(new Training(start, options));
   training->shape_ = {options.patch_px, start.pad_px, start.scale};
-  ASSIGN_OR_RETURN(training->learner_,
-                   Learner::Create(start, options.patch_px, options.batch, options.threads));
+  ASSIGN_OR_RETURN(training->learner_, Learner::Create(start, options.patch_px, options.batch,
+                                                       options.threads, options.device));
   ASSIGN_OR_RETURN(training->images_,
                    LoadImageFolder(options.images, {.scale = start.scale,
                                                     .min_side_px = options.patch_px * start.scale,
@@ -58,6 +58,7 @@ absl::Status Training::Begin() {
     return absl::InvalidArgumentError("the start model gives no finite results");
   }
   state_.total_steps = options_.steps > 0 ? options_.steps : StepsOfMinutes();
+  RETURN_IF_ERROR(options_.device.status());
   // That it can be written is better known now than in an hour.
   return WriteCheckpoint(options_.checkpoint, state_);
 }
@@ -75,10 +76,13 @@ std::string Training::Settings() const {
   for (const auto* images : {&images_.training, &images_.held_out}) {
     for (const TrainingImage& image : *images) pixels += image.original.spec().size().Area();
   }
+  // Left out where it is the CPU: so were all checkpoints before there were others.
+  const std::string& name = options_.device.name;
+  const std::string device = name == ConvDevice().name ? "" : absl::StrCat(" on ", name);
   return absl::StrFormat(
-      "start %s, seed %d, batch %d, patch %d, threads %d, rate %g by %s, loss %s, expansion %d, "
+      "start %s, seed %d, batch %d, patch %d, threads %d%s, rate %g by %s, loss %s, expansion %d, "
       "images %d + %d of %d pixels, recipe %s",
-      options_.start, options_.seed, options_.batch, options_.patch_px, options_.threads,
+      options_.start, options_.seed, options_.batch, options_.patch_px, options_.threads, device,
       options_.rate, ScheduleName(options_.schedule), LossText(options_.loss), options_.expansion,
       images_.training.size(), images_.held_out.size(), pixels, RecipeText(options_.recipe));
 }
@@ -109,13 +113,15 @@ double Training::PsnrDb(const std::vector<float>& parameters) {
   return held_out_->PsnrDb(*learner_, blocks_.Fold(parameters));
 }
 
-void Training::Evaluate(Progress& progress) {
+absl::Status Training::Evaluate(Progress& progress) {
   progress.psnr_db = PsnrDb(state_.learned.average);
+  RETURN_IF_ERROR(options_.device.status());
   if (progress.psnr_db > state_.best_psnr_db) {
     state_.best = state_.learned.average;
     state_.best_psnr_db = progress.psnr_db;
   }
   progress.best_psnr_db = state_.best_psnr_db;
+  return absl::OkStatus();
 }
 
 absl::Status Training::Run(const std::atomic<bool>& stop,
@@ -127,6 +133,7 @@ absl::Status Training::Run(const std::atomic<bool>& stop,
   int64_t reported = state_.learned.steps;
   while (state_.learned.steps < total && !stop) {
     loss += Gradient(gradient);
+    RETURN_IF_ERROR(options_.device.status());
     const double norm = ClipNorm(gradient, kMaxGradientNorm);
     if (!std::isfinite(norm)) {
       return absl::AbortedError(absl::StrCat("the gradient of step ", state_.learned.steps,
@@ -142,7 +149,7 @@ absl::Status Training::Run(const std::atomic<bool>& stop,
                       .total_steps = total,
                       .loss = loss / steps,
                       .steps_per_second = steps / (Seconds() - begin)};
-    Evaluate(progress);
+    RETURN_IF_ERROR(Evaluate(progress));
     RETURN_IF_ERROR(WriteCheckpoint(options_.checkpoint, state_));
     report(progress);
     loss = 0, begin = Seconds(), reported = step;

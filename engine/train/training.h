@@ -16,6 +16,7 @@
 #include "engine/train/adam.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/collapsible.h"
+#include "engine/train/conv_kernel.h"
 #include "engine/train/held_out.h"
 #include "engine/train/image_folder.h"
 #include "engine/train/learner.h"
@@ -39,6 +40,7 @@ struct TrainingOptions {
   Schedule schedule = Schedule::kCosine;
   LossWeights loss = kPsnrLoss;
   int expansion = 0;  // of collapsible.h
+  ConvDevice device;
   size_t cache_bytes = size_t{1} << 30;
   Recipe recipe;
 };
@@ -61,8 +63,8 @@ class Training {
                                                           const TrainingOptions& options);
 
   // Trains until all steps are made or `stop` is set; writes the checkpoint now and then and in the
-  // end. ABORTED: a gradient is not finite; UNAVAILABLE: the checkpoint cannot be written. Whatever
-  // happened, BestNetwork() is what is best so far.
+  // end. ABORTED: a gradient is not finite; UNAVAILABLE: the checkpoint cannot be written, or the
+  // device failed. Whatever happened, BestNetwork() is what is best so far.
   absl::Status Run(const std::atomic<bool>& stop, absl::FunctionRef<void(const Progress&)> report);
 
   // The start where nothing was better.
@@ -81,7 +83,7 @@ class Training {
   int64_t StepsOfMinutes();
   double Gradient(std::vector<float>& gradient);
   double PsnrDb(const std::vector<float>& parameters);
-  void Evaluate(Progress& progress);
+  absl::Status Evaluate(Progress& progress);
 
   const Network start_;
   const TrainingOptions options_;

@@ -75,7 +75,8 @@ if [[ -z $bundle ]]; then
   say "Building"
   cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DUPSCALED_BASELINES=OFF >"$logs/configure.log" 2>&1 ||
     { tail -n 20 "$logs/configure.log"; skip "what the build needs is missing; see bundle.sh"; }
-  cmake --build "$build" --target upscaled_cuda cuda-bench upscaled upscale cuda_device_kernel_tests "${gpu_tests[@]}" \
+  cmake --build "$build" --target upscaled_cuda cuda-bench upscaled upscale upscale-train cuda_device_kernel_tests \
+    "${gpu_tests[@]}" \
     >"$logs/build.log" 2>&1 || { tail -n 40 "$logs/build.log"; exit 1; }
   bin=$build/bin test_folder=$build/tests
   ours=()
@@ -145,6 +146,22 @@ if [[ -n $tests ]]; then
     esac
   done
 fi
+
+# The trainer's derivatives by cuBLAS, which a machine with a driver may lack.
+run_train() {
+  local log=$logs/train.log status=0
+  within 60 "${ours[@]}" "$bin/upscale-train" check --device cuda >"$log" 2>&1 || status=$?
+  if ((status)) && grep -q 'libcublas' "$log"; then
+    echo "upscale-train: left out: $(tail -n 1 "$log")"
+  elif ((status)); then
+    grep -vw ok "$log" || true
+    fail "upscale-train check" "$status"
+  else
+    echo "upscale-train check: $(grep -cw ok "$log") steps are right"
+  fi
+  collect
+}
+[[ -z $tests ]] || run_train
 
 run_sanitizer() {
   local program tool log status

@@ -18,6 +18,7 @@
 #include "engine/base/cpu_info.h"
 #include "engine/base/status_macros.h"
 #include "engine/model/repository.h"
+#include "engine/train/cuda/cuda_convs.h"
 #include "engine/train/gradient_check.h"
 #include "engine/train/model_folder.h"
 #include "engine/train/training.h"
@@ -38,7 +39,7 @@ struct Command {
   int noise_level = kNoDenoise;
   size_t cache_mb = 1024;
   fs::path recipe;
-  std::string loss = "psnr", schedule = "cosine";
+  std::string loss = "psnr", schedule = "cosine", device = "cpu";
   TrainingOptions training;
 };
 
@@ -113,6 +114,10 @@ void AddTrainingOptions(CLI::App& app, Command& command) {
   app.add_option("--threads", training.threads, "the result depends on their number")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
+  app.add_option("--device", command.device,
+                 "what computes the convolutions: cpu, or cuda by cuBLAS (all else is the CPU's)")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
   app.add_option("--seed", training.seed, "of all that is random")->capture_default_str();
   app.add_option("--memory-mb", command.cache_mb, "for the images' pixels")
       ->check(CLI::Range(size_t{1}, size_t{1} << 24))
@@ -158,6 +163,11 @@ absl::Status CreateFolder(const fs::path& folder) {
       absl::StrCat("cannot create ", folder.string(), ": ", error.message()));
 }
 
+absl::StatusOr<ConvDevice> OpenDevice(const std::string& name) {
+  if (name == "cuda") return OpenCudaConvs();
+  return ConvDevice();
+}
+
 absl::StatusOr<TrainingOptions> MakeTrainingOptions(const Command& command, const ModelCard& card) {
   TrainingOptions options = command.training;
   options.checkpoint = command.out / "checkpoint";
@@ -166,6 +176,7 @@ absl::StatusOr<TrainingOptions> MakeTrainingOptions(const Command& command, cons
   options.cache_bytes = command.cache_mb << 20;
   options.loss = Losses().at(command.loss);
   options.schedule = Schedules().at(command.schedule);
+  ASSIGN_OR_RETURN(options.device, OpenDevice(command.device));
   if (!command.recipe.empty()) {
     ASSIGN_OR_RETURN(options.recipe, ReadRecipe(command.recipe));
   }
@@ -224,14 +235,16 @@ absl::Status Train(Command& command) {
 }
 
 // Prints every step's error, and fails where one is too large.
-absl::Status Check(uint64_t seed) {
+absl::Status Check(const Command& command) {
+  ASSIGN_OR_RETURN(const ConvDevice device, OpenDevice(command.device));
   absl::PrintF("Derivatives against central differences, in double, at most %g:\n", kMaxStepError);
   size_t wrong = 0;
-  for (const StepError& step : CheckSteps(seed)) {
+  for (const StepError& step : CheckSteps(command.training.seed, device)) {
     const bool right = step.error <= kMaxStepError;
     absl::PrintF("%-20s %8.1e  %s\n", step.step, step.error, right ? "ok" : "wrong");
     wrong += right ? 0 : 1;
   }
+  RETURN_IF_ERROR(device.status());
   if (wrong == 0) return absl::OkStatus();
   return absl::InternalError(absl::StrCat(wrong, " steps have wrong derivatives"));
 }
@@ -252,6 +265,7 @@ int Main(int argc, char** argv) {
   AddModelOptions(app, command);
   AddTrainingOptions(app, command);
   CLI::App* check = app.add_subcommand("check", "Check the derivatives of every step instead");
+  check->fallthrough();
   CLI::App* bench = app.add_subcommand("bench", "Measure the speed instead (upscale-bench train)");
   bench->prefix_command();
   bench->set_help_flag();
@@ -263,7 +277,7 @@ int Main(int argc, char** argv) {
   signal(SIGINT, [](int) { interrupted = true; });
   signal(SIGTERM, [](int) { interrupted = true; });
   const absl::Status status = bench->parsed()   ? Bench(bench->remaining())
-                              : check->parsed() ? Check(command.training.seed)
+                              : check->parsed() ? Check(command)
                                                 : Train(command);
   if (status.ok()) return kExitOk;
   absl::FPrintF(stderr, "upscale-train: %s\n", std::string(status.message()));

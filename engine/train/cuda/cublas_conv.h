@@ -1,0 +1,17 @@
+// direct_conv.h's sums of products ("kn2row") on a CUDA device, over whole images instead of their
+// lines: where `pitch` pixels lie from a line to the next, that of tap (ky, kx) is the pixel
+// ky * pitch + kx further on, whatever the line. So a tap is one product, a kernel's line of the
+// weights' derivative a batch of products, and what they give behind the end of a line is not read.
+#pragma once
+
+#include <memory>
+
+#include "engine/train/conv_kernel.h"
+#include "engine/train/cuda/cublas.h"
+
+namespace upscaled::train {
+
+// All kernels share the device.
+ConvDevice CublasConvs(std::shared_ptr<Cublas> device);
+
+}  // namespace upscaled::train

@@ -1,0 +1,12 @@
+// Convolutions on the first CUDA device, by cuBLAS.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "engine/train/conv_kernel.h"
+
+namespace upscaled::train {
+
+// UNAVAILABLE says what is missing: CUDA in this build, the library, the driver, a device.
+absl::StatusOr<ConvDevice> OpenCudaConvs();
+
+}  // namespace upscaled::train
