@@ -92,9 +92,9 @@ def check_refusals(trainer: Trainer) -> None:
     few.mkdir()
     for i in range(3):
         (few / f"{i}.png").write_bytes(drawing(5))
-    trainer.expect_refused(trainer.command("a", images=few), 1, "upscale-train: ", "3", "4")
+    trainer.expect_refused(trainer.command("a", images=few), 1, "has 3 images of 24 pixels or more", "training needs 4")
     trainer.expect_refused(trainer.command("a", images=trainer.folder / "none"), 1, "none", "No such file or directory")
-    trainer.expect_refused(trainer.command("a", start="best"), 1, "best", "fast-2x, general-2x")
+    trainer.expect_refused(trainer.command("a", start="best"), 1, "no model 'best', there are: ", "fast-2x, general-2x")
     trainer.expect_refused([trainer.binary, "--start=fast-2x"], 1, "needs --images and --out")
     trainer.expect_refused([trainer.binary, "--batch=0"], 2, "--batch")
 
