@@ -4,7 +4,6 @@
 
 #include <limits>
 
-#include "engine/train/trained_network.h"
 #include "tests/engine/train/conv_kernel_fixture.h"
 #include "tests/engine/train/host_cublas.h"
 
@@ -40,20 +39,11 @@ TEST_P(CublasConvTest, GivesWhatDoublesGive) {
 
 INSTANTIATE_TEST_SUITE_P(Shapes, CublasConvTest, ::testing::ValuesIn(kConvCases));
 
-TEST(CublasTest, HasTheRightDerivatives) {
-  const ConvDevice device = CublasConvs(Cublas::Create(test::HostCublas()).value());
-  for (const StepError& step : CheckSteps(test::FreshRandom()(), device)) {
-    EXPECT_LE(step.error, kMaxStepError) << step.step;
-  }
-  EXPECT_TRUE(device.status().ok()) << device.status();
-}
-
 // Wherever memory is out, the device says so and nothing is written through null.
 TEST(CublasTest, SaysThatMemoryIsOut) {
   for (int count = 0; count < 6; ++count) {
     const ConvDevice device = CublasConvs(Cublas::Create(test::HostCublas()).value());
     test::SetHostCublasAllocations(count);
-    std::mt19937_64 random(1);
     const Layer layer{.op = Op::kConv, .out_channels = 3, .in_channels = 5, .kernel_px = 3};
     Conv<float> conv(layer, device.of_floats);
     const std::vector<float> params(3 * 5 * 9 + 3);

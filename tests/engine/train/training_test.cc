@@ -133,6 +133,8 @@ TEST_F(TrainingTest, RefusesAResumeOfSomethingElse) {
   options.seed = 4;
   ExpectRefused(options, absl::StatusCode::kFailedPrecondition, "seed 3, batch 2");
   options.seed = 3;
+  options.device.name = "cuda";
+  ExpectRefused(options, absl::StatusCode::kFailedPrecondition, "threads 2 on cuda, rate");
   options.recipe.jpeg = {.share = 0.5, .min = 60, .max = 90};
   ExpectRefused(options, absl::StatusCode::kFailedPrecondition, R"("jpeg":{"share":0.5)");
   options.checkpoint = folder_ / "none";
@@ -210,6 +212,17 @@ TEST_F(TrainingTest, EndsWhereAGradientIsNotFinite) {
   for (const float parameter : ReadParameters(training->BestNetwork())) {
     ASSERT_TRUE(std::isfinite(parameter));
   }
+}
+
+TEST_F(TrainingTest, EndsWhereTheDeviceFails) {
+  TrainingOptions options = Options("checkpoint");
+  const absl::Status lost = absl::UnavailableError("the device is lost");
+  bool works = true;
+  options.device.status = [&] { return works ? absl::OkStatus() : lost; };
+  const auto training = Create(options);
+  EXPECT_EQ(training->Run(go_on_, [&](const Progress& progress) { works = progress.step < 4; }),
+            lost);
+  EXPECT_EQ(training->state().learned.steps, 4);
 }
 
 // The model that was learned is served: to the bit what the trained network computes.
