@@ -53,12 +53,12 @@ absl::Status Training::Begin() {
   state_.learned = Learned(blocks_.Expand(ReadParameters(start_), options_.seed));
   state_.best = state_.learned.parameters;
   state_.start_psnr_db = PsnrDb(state_.best);
+  RETURN_IF_ERROR(options_.device.status());
   state_.best_psnr_db = state_.start_psnr_db;
   if (!std::isfinite(state_.start_psnr_db)) {
     return absl::InvalidArgumentError("the start model gives no finite results");
   }
   state_.total_steps = options_.steps > 0 ? options_.steps : StepsOfMinutes();
-  RETURN_IF_ERROR(options_.device.status());
   // That it can be written is better known now than in an hour.
   return WriteCheckpoint(options_.checkpoint, state_);
 }
