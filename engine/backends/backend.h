@@ -68,9 +68,9 @@ class Executable {
   virtual bool ComputesWhole(Size /*image*/) const { return false; }
   // PreferredTile, or all of an image that is computed whole.
   Size PreferredTileOf(Size image) const { return ComputesWhole(image) ? image : PreferredTile(); }
-  // For a tile of up to so many bytes; null and 0 when there is nothing worth keeping.
+  // For a tile of an image, of up to so many bytes; null and 0 when there is nothing worth keeping.
   virtual std::unique_ptr<ActivationCache> CreateActivationCache() const { return nullptr; }
-  virtual size_t ActivationCacheBytes(Size /*tile*/) const { return 0; }
+  virtual size_t ActivationCacheBytes(Size /*tile*/, Size /*image*/) const { return 0; }
 
  private:
   // Plan, whose maker may be left open.
@@ -99,9 +99,10 @@ class Stream {
 class KernelChooser;  // engine/graph/kernel_choice.h
 
 struct BackendOptions {
-  int threads = 0;      // cpu: streams to offer; 0 = AvailableCpuCount()
-  std::string cpu_isa;  // cpu: force one of the instruction sets it lists; "" = the best
-  std::string kernel;   // force a kernel by name on all layers it supports; "" = the best
+  int threads = 0;             // cpu: streams to offer; 0 = AvailableCpuCount()
+  std::string cpu_isa;         // cpu: force one of the instruction sets it lists; "" = the best
+  std::string kernel;          // force a kernel by name on all layers it supports; "" = the best
+  bool always_stages = false;  // cpu: cut every network into stages, as deep ones are; for tests
   // Chooses kernels where none is forced; null: the order that they are shipped in.
   std::shared_ptr<KernelChooser> chooser = nullptr;
   std::string cache_folder;  // opencl: keeps compiled programs here; "" = compiles at every start

@@ -9,11 +9,13 @@
 
 namespace upscaled {
 
-// A tile of this size with other tiles all around it, and the image that it lies in.
+// A tile and the image that it lies in: one of this size with other tiles all around it, or as
+// given.
 struct InnerTile {
   explicit InnerTile(Size size)
       : rect{kBorderPx, kBorderPx, size.width, size.height},
         image{size.width + 2 * kBorderPx, size.height + 2 * kBorderPx} {}
+  InnerTile(const Rect& rect, Size image) : rect(rect), image(image) {}
 
   // Beyond what any network in use reads around a tile; a multiple of all block sizes and periods.
   static constexpr int kBorderPx = 64 * 6 * 12;
@@ -25,6 +27,14 @@ struct InnerTile {
 // the blocks of kernels.
 inline InnerTile AnywhereTile(Size size) {
   return InnerTile({size.width + kMaxPeriodPx, size.height + kMaxPeriodPx});
+}
+
+// All of an image.
+inline InnerTile WholeImage(Size image) { return {{0, 0, image.width, image.height}, image}; }
+
+// Covers what the tiles of this size of an image need.
+inline InnerTile AnywhereTile(Size tile, Size image) {
+  return tile == image ? WholeImage(image) : AnywhereTile(tile);
 }
 
 // Multiply-adds of the direct algorithm for what is computed of each layer (TilePlan::regions).

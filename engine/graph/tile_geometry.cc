@@ -16,6 +16,12 @@ PixelRange InputRange(const Layer& layer, PixelRange out, int in_side, size_t in
   return OperationOf(layer.op).input_range(layer, out, in_side);
 }
 
+bool ReadsPerImage(const Layer& layer, size_t input, Size in_size) {
+  const Operation& operation = OperationOf(layer.op);
+  return in_size == Size{1, 1} && (operation.scales_per_image || operation.takes_moments) &&
+         input > 0;
+}
+
 int PadSource(const Layer& layer, int at, int in_side) {
   const int position = at - layer.padding_px, period = 2 * (in_side - 1);
   if (layer.pad_mode == PadMode::kConstant) return position;

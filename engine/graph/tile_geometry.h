@@ -16,6 +16,10 @@ int BlockBegin(int at, int block_px, int block_origin_px);
 // value per channel.
 PixelRange InputRange(const Layer& layer, PixelRange out, int in_side, size_t input = 0);
 
+// Whether input number `input`, of this size, holds values for the whole image, all of which every
+// pixel of the layer takes.
+bool ReadsPerImage(const Layer& layer, size_t input, Size in_size);
+
 // The input position that position `at` of a kPad layer's result repeats along one axis; outside
 // the input for a constant.
 int PadSource(const Layer& layer, int at, int in_side);

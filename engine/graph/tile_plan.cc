@@ -22,8 +22,7 @@ Rect RoundOutward(const Rect& r, int block, int origin) {
 // global pooling's result is given.
 Rect InputRegion(const Layer& layer, const Rect& out, Size in_size, size_t input) {
   if (layer.op == Op::kGlobalAveragePool) return {};
-  const bool one_value_per_channel = layer.op == Op::kMul && in_size == Size{1, 1};
-  if (one_value_per_channel) return Whole(in_size);
+  if (ReadsPerImage(layer, input, in_size)) return Whole(in_size);
   const PixelRange x = InputRange(layer, {out.x, out.right() - 1}, in_size.width, input);
   const PixelRange y = InputRange(layer, {out.y, out.bottom() - 1}, in_size.height, input);
   const Rect read{x.first, y.first, x.last - x.first + 1, y.last - y.first + 1};

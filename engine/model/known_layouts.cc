@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <regex>
 #include <string>
@@ -11,8 +12,11 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/files.h"
 #include "engine/base/status_macros.h"
+#include "engine/model/architectures/architecture.h"
 #include "engine/model/loader.h"
 #include "engine/model/model_card.h"
+#include "engine/model/of_file.h"
+#include "engine/model/read_ahead.h"
 
 namespace upscaled {
 namespace {
@@ -69,6 +73,37 @@ std::string FirstWordIn(const std::string& name, std::initializer_list<const cha
   return otherwise;
 }
 
+struct Recognised {
+  std::string family, description;
+};
+
+// Set the variant's scale, and keep in it what was read of the file.
+absl::StatusOr<Recognised> RecogniseOnnx(const path& file, std::string state,
+                                         ModelVariant& variant) {
+  ASSIGN_OR_RETURN(Network network, LoadNetworkFile(file));
+  variant.scale = network.scale;
+  const size_t layers = network.layers.size() - 1;
+  variant.read_ahead->Keep(std::move(state), std::move(network));
+  return Recognised{"onnx", absl::StrCat(layers, " layers of a bare ONNX file")};
+}
+
+absl::StatusOr<Recognised> RecogniseWeights(const path& file, std::string state,
+                                            ModelVariant& variant) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<TensorFile> tensors, OpenWeightsFile(file));
+  const std::string architecture = variant.architecture;
+  ASSIGN_OR_RETURN(const WeightsDescription weights,
+                   OfFile(file, DescribeWeights(*tensors, architecture)));
+  variant.scale = weights.scale;
+  variant.read_ahead->Keep(std::move(state), [tensors, file, architecture] {
+    return OfFile(file, BuildNetwork(*tensors, architecture));
+  });
+  return Recognised{weights.architecture,
+                    absl::StrCat(weights.tensors, " tensors of ", file.filename().string(),
+                                 architecture.empty() ? ", recognised by their names and shapes as "
+                                                      : ", which its card says are of ",
+                                 weights.architecture)};
+}
+
 ModelCard Describe(const std::string& name) {
   ModelCard card;
   card.name = name;
@@ -108,31 +143,24 @@ bool IsBareModel(const path& file) {
          std::end(kExtensions);
 }
 
-absl::StatusOr<std::vector<ModelCard>> RecogniseFile(const path& file) {
+absl::StatusOr<std::vector<ModelCard>> RecogniseFile(const path& file, BareFiles& known) {
   if (!IsBareModel(file)) return std::vector<ModelCard>();
+  ASSIGN_OR_RETURN(const std::string state, FileState(file));
+  const std::string card_state = FileState(CardBeside(file)).value_or("none");
+  const std::string both = absl::StrCat(state, " ", card_state);
+  if (const ModelCard* card = known.Find(file, both)) return std::vector<ModelCard>{*card};
   ASSIGN_OR_RETURN(BareModelCard beside, ReadCardBeside(file));
   ModelCard card = std::move(beside.card);
   card.name = file.stem().string();
-  std::string family, description;
-  if (file.extension() == ".onnx") {
-    ASSIGN_OR_RETURN(const Network network, LoadNetworkFile(file));
-    family = "onnx";
-    description = absl::StrCat(network.layers.size() - 1, " layers of a bare ONNX file");
-    card.variants.push_back({.scale = network.scale, .weights = file});
-  } else {
-    ASSIGN_OR_RETURN(const WeightsDescription weights,
-                     DescribeWeightsFile(file, beside.architecture));
-    family = weights.architecture;
-    description =
-        absl::StrCat(weights.tensors, " tensors of ", file.filename().string(),
-                     beside.architecture.empty() ? ", recognised by their names and shapes as "
-                                                 : ", which its card says are of ",
-                     weights.architecture);
-    card.variants.push_back(
-        {.scale = weights.scale, .weights = file, .architecture = beside.architecture});
-  }
-  if (card.family.empty()) card.family = std::move(family);
-  if (card.description.empty()) card.description = std::move(description);
+  card.variants.push_back({.weights = file,
+                           .architecture = beside.architecture,
+                           .read_ahead = std::make_shared<ReadAhead>()});
+  ASSIGN_OR_RETURN(const Recognised recognised,
+                   file.extension() == ".onnx" ? RecogniseOnnx(file, state, card.variants[0])
+                                               : RecogniseWeights(file, state, card.variants[0]));
+  if (card.family.empty()) card.family = recognised.family;
+  if (card.description.empty()) card.description = recognised.description;
+  known.Add(file, both, card);
   return std::vector<ModelCard>{std::move(card)};
 }
 

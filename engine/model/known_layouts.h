@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/model/bare_files.h"
 #include "engine/model/repository.h"
 
 namespace upscaled {
@@ -24,7 +25,9 @@ bool IsBareModel(const std::filesystem::path& file);
 
 // The card of a file that is a whole model (.onnx) or weights alone (.pth, .pt, .ckpt,
 // .safetensors), named as the file without that, with what a card beside it says (ReadCardBeside);
-// none for other files. Errors of that card and of LoadNetworkFile.
-absl::StatusOr<std::vector<ModelCard>> RecogniseFile(const std::filesystem::path& file);
+// none for other files. What was read of it is kept in the card (ModelVariant::read_ahead); `known`
+// spares reading it where it was, and is told. Errors of that card and of LoadNetworkFile.
+absl::StatusOr<std::vector<ModelCard>> RecogniseFile(const std::filesystem::path& file,
+                                                     BareFiles& known);
 
 }  // namespace upscaled

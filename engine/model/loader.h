@@ -31,8 +31,9 @@ struct WeightsDescription {
 // A file of weights alone. Errors as above; UNIMPLEMENTED for the files of whole networks.
 absl::StatusOr<std::unique_ptr<TensorFile>> OpenWeightsFile(const std::filesystem::path& path);
 
-// Looks at names and shapes alone; `architecture` as in LoadNetworkFile. Errors as above.
-absl::StatusOr<WeightsDescription> DescribeWeightsFile(const std::filesystem::path& path,
-                                                       std::string_view architecture = "");
+// Looks at names and shapes alone; `architecture` as in LoadNetworkFile. Errors without the file's
+// name.
+absl::StatusOr<WeightsDescription> DescribeWeights(const TensorFile& tensors,
+                                                   std::string_view architecture = "");
 
 }  // namespace upscaled

@@ -108,12 +108,6 @@ absl::StatusOr<std::unique_ptr<TensorFile>> OpenWeights(const path& file,
   return OfFile(file, format.parse(std::move(bytes)));
 }
 
-absl::StatusOr<WeightsDescription> Describe(const TensorFile& tensors, std::string_view name) {
-  ASSIGN_OR_RETURN(const Architecture* architecture, FindArchitecture(tensors, name));
-  ASSIGN_OR_RETURN(const int scale, architecture->scale(tensors));
-  return WeightsDescription{std::string(architecture->name), scale, tensors.tensors().size()};
-}
-
 }  // namespace
 
 absl::StatusOr<Network> LoadNetworkFile(const path& file, std::string_view architecture) {
@@ -143,10 +137,11 @@ absl::StatusOr<std::unique_ptr<TensorFile>> OpenWeightsFile(const path& file) {
   return UnknownFormat(file);
 }
 
-absl::StatusOr<WeightsDescription> DescribeWeightsFile(const path& file,
-                                                       std::string_view architecture) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<TensorFile> tensors, OpenWeightsFile(file));
-  return OfFile(file, Describe(*tensors, architecture));
+absl::StatusOr<WeightsDescription> DescribeWeights(const TensorFile& tensors,
+                                                   std::string_view architecture) {
+  ASSIGN_OR_RETURN(const Architecture* known, FindArchitecture(tensors, architecture));
+  ASSIGN_OR_RETURN(const int scale, known->scale(tensors));
+  return WeightsDescription{std::string(known->name), scale, tensors.tensors().size()};
 }
 
 }  // namespace upscaled

@@ -315,9 +315,10 @@ absl::StatusOr<ModelCard> ReadModelCard(const path& folder, std::optional<int> v
   return OfFile(file, ParseModelCard(json, folder, version));
 }
 
+path CardBeside(path model) { return model.replace_extension("." + std::string(kModelCardName)); }
+
 absl::StatusOr<BareModelCard> ReadCardBeside(const path& model) {
-  path file = model;
-  file.replace_extension("." + std::string(kModelCardName));
+  const path file = CardBeside(model);
   std::error_code error;
   if (!std::filesystem::exists(file, error)) return ParseCardBeside("{}", model);
   ASSIGN_OR_RETURN(const std::string json, ReadFile(file, kMaxCardBytes));

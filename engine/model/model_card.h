@@ -32,6 +32,8 @@ struct BareModelCard {
   std::string architecture;
 };
 
+std::filesystem::path CardBeside(std::filesystem::path model);
+
 // Nothing said where there is no such file. Errors as ReadModelCard.
 absl::StatusOr<BareModelCard> ReadCardBeside(const std::filesystem::path& model);
 

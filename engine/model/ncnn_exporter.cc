@@ -163,6 +163,7 @@ class NcnnWriter {
         return Line("Split", inputs, {name}, "");
       case Op::kSlice:
       case Op::kPixelNorm:
+      case Op::kGroupNorm:
         return;  // refused before
     }
   }
@@ -216,10 +217,11 @@ class NcnnWriter {
 
 absl::StatusOr<NcnnFilePair> ExportNcnn(const Network& network) {
   for (const Layer& layer : network.layers) {
-    if (layer.op != Op::kSlice && layer.op != Op::kPixelNorm) continue;
+    if (layer.op != Op::kSlice && layer.op != Op::kPixelNorm && layer.op != Op::kGroupNorm)
+      continue;
     return absl::UnimplementedError(absl::StrCat("layer ", Quote(layer.name), " is a ",
                                                  ToAbsl(OpName(layer.op)),
-                                                 ", which is not exported to ncnn; ONNX has it"));
+                                                 ", which is not exported to ncnn"));
   }
   return NcnnWriter(network).Write();
 }

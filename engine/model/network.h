@@ -31,6 +31,10 @@ enum class Op : uint8_t {
   // Each pixel over its channels, to a mean square of 1, around its mean if Layer::centred
   // (LayerNorm of channels, else RMSNorm); then as kAffine.
   kPixelNorm,
+  // Each of Layer::groups shares of the channels, in order, over the whole image, to a mean of 0
+  // and a mean square of 1; then as kAffine. The second input has the means over the image, of each
+  // channel's values and then of their squares: [2 * channels] of 1x1.
+  kGroupNorm,
   kGlobalAveragePool,
   kFullyConnected,  // on [channels] of 1x1; weights [out][in]
   kActivation,      // Layer::activation alone, where it could not be fused
@@ -65,7 +69,7 @@ struct Layer {
 
   int kernel_px = 1;
   int stride_px = 1;
-  int groups = 1;  // kGroupedConv
+  int groups = 1;  // kGroupedConv, kGroupNorm
   // kConv, kGroupedConv: zero border added on every side. kConvTranspose: cut off every side of the
   // result. kPad: added on every side.
   int padding_px = 0;
@@ -75,7 +79,7 @@ struct Layer {
   int crop_px = 0;
   int first_channel = 0;  // kSlice
   bool centred = true;    // kPixelNorm
-  float epsilon = 1e-6f;  // kPixelNorm: added to the mean square
+  float epsilon = 1e-6f;  // kPixelNorm, kGroupNorm: added to the mean square
   PadMode pad_mode = PadMode::kConstant;
   float pad_value = 0;
 

@@ -80,10 +80,15 @@ absl::Status CheckSlicedChannels(const Layer& layer) {
                                                  " of ", layer.in_channels));
 }
 
-absl::Status CheckPixelNorm(const Layer& layer) {
+absl::Status CheckEpsilon(const Layer& layer) {
   if (std::isfinite(layer.epsilon) && layer.epsilon > 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("epsilon is ", layer.epsilon, ", must be above 0"));
+}
+
+absl::Status CheckGroupNorm(const Layer& layer) {
+  RETURN_IF_ERROR(CheckRange("groups", layer.groups, 1, kMaxChannels));
+  return CheckEpsilon(layer);
 }
 
 absl::Status CheckCrop(const Layer& layer) {
@@ -233,7 +238,16 @@ constexpr Operation kAffine{
     .name = "affine", .pointwise = true, .weights = OnePerOutput, .biases = OnePerOutput};
 constexpr Operation kPixelNorm{.name = "pixel norm",
                                .pointwise = true,
-                               .check = CheckPixelNorm,
+                               .check = CheckEpsilon,
+                               .weights = OnePerOutput,
+                               .biases = OnePerOutput};
+constexpr Operation kGroupNorm{.name = "group norm",
+                               .min_inputs = 2,
+                               .max_inputs = 2,
+                               .takes_moments = true,
+                               .pointwise = true,
+                               .check = CheckGroupNorm,
+                               .check_channels = CheckGroupedChannels,
                                .weights = OnePerOutput,
                                .biases = OnePerOutput};
 constexpr Operation kGlobalAveragePool{.name = "global average pool",
@@ -279,6 +293,8 @@ const Operation& OperationOf(Op op) {
       return kSlice;
     case Op::kPixelNorm:
       return kPixelNorm;
+    case Op::kGroupNorm:
+      return kGroupNorm;
     case Op::kCrop:
       return kCrop;
     case Op::kPad:

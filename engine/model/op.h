@@ -25,6 +25,7 @@ struct Operation {
   bool equal_channels = false;    // of all inputs
   bool only_per_image = false;    // takes values that hold for the whole image (see IsPerImage)
   bool scales_per_image = false;  // its second input may be such values, one for each channel
+  bool takes_moments = false;     // its second input is such values, two for each channel
   bool pointwise = false;         // each pixel follows from the one at its place in the first input
 
   // INVALID_ARGUMENT: a parameter is out of range.

@@ -10,6 +10,7 @@
 #include "engine/base/files.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
+#include "engine/model/bare_files.h"
 #include "engine/model/known_layouts.h"
 #include "engine/model/loader.h"
 #include "engine/model/model_card.h"
@@ -25,9 +26,9 @@ using std::filesystem::path;
 
 constexpr size_t kMaxAliasesBytes = size_t{64} << 10;
 
-absl::StatusOr<std::vector<ModelCard>> ReadModels(const path& entry) {
+absl::StatusOr<std::vector<ModelCard>> ReadModels(const path& entry, BareFiles& bare_files) {
   std::error_code error;
-  if (!std::filesystem::is_directory(entry, error)) return RecogniseFile(entry);
+  if (!std::filesystem::is_directory(entry, error)) return RecogniseFile(entry, bare_files);
   if (!std::filesystem::exists(entry / std::string(kModelCardName), error)) {
     return RecogniseFolder(entry);
   }
@@ -57,6 +58,7 @@ absl::Status NoteFilesStates(ModelCard& card) {
                           absl::StrCat("model '", card.name, "': ", state.status().message()));
     }
     variant.files_state = std::make_shared<const std::string>(*std::move(state));
+    if (variant.read_ahead == nullptr) variant.read_ahead = std::make_shared<ReadAhead>();
   }
   return absl::OkStatus();
 }
@@ -123,9 +125,18 @@ int NativeScale(const ModelCard& card) {
   return 1;
 }
 
-absl::StatusOr<ModelRepository> ModelRepository::Open(const std::vector<path>& directories) {
+absl::StatusOr<ModelRepository> ModelRepository::Open(const std::vector<path>& directories,
+                                                      int64_t read_ahead_bytes) {
+  return Open(directories, read_ahead_bytes, std::make_shared<BareFiles>());
+}
+
+absl::StatusOr<ModelRepository> ModelRepository::Open(const std::vector<path>& directories,
+                                                      int64_t read_ahead_bytes,
+                                                      std::shared_ptr<BareFiles> bare_files) {
   ModelRepository repository;
   repository.directories_ = directories;
+  repository.bare_files_ = std::move(bare_files);
+  repository.read_ahead_bytes_ = repository.read_ahead_left_ = read_ahead_bytes;
   for (const path& directory : directories) {
     ASSIGN_OR_RETURN(const std::vector<path> entries, ListFolder(directory));
     repository.AddAliases(directory / std::string(kAliasesName));
@@ -134,6 +145,7 @@ absl::StatusOr<ModelRepository> ModelRepository::Open(const std::vector<path>& d
       if (!entry.filename().string().starts_with('.')) repository.Add(entry);
     }
   }
+  repository.bare_files_->Prune();
   return repository;
 }
 
@@ -150,7 +162,7 @@ void ModelRepository::AddAliases(const path& file) {
 void ModelRepository::Add(const path& entry) {
   const std::vector<VersionFolder> versions = ListVersions(entry);
   if (!versions.empty()) return AddVersions(NameOf(entry), versions);
-  absl::StatusOr<std::vector<ModelCard>> cards = ReadModels(entry);
+  absl::StatusOr<std::vector<ModelCard>> cards = ReadModels(entry, *bare_files_);
   if (!cards.ok()) return Refuse(NameOf(entry), cards.status());
   for (ModelCard& card : *cards) {
     const std::string name = card.name;
@@ -165,7 +177,7 @@ void ModelRepository::AddVersions(const std::string& model,
     const std::string versioned = VersionName(model, version.number);
     const bool newest = version.number == versions.front().number;
     const std::string& name = newest ? model : versioned;
-    absl::StatusOr<ModelCard> card = ReadVersion(version);
+    absl::StatusOr<ModelCard> card = ReadVersion(version, *bare_files_);
     if (card.ok()) card->name = name;
     const absl::Status added = card.ok() ? AddCard(*std::move(card)) : card.status();
     if (!added.ok()) {
@@ -183,9 +195,29 @@ absl::Status ModelRepository::AddCard(ModelCard card) {
   }
   if (Knows(card.name)) return absl::OkStatus();
   RETURN_IF_ERROR(NoteFilesStates(card));
+  LimitReadAhead(card);
   for (const std::string& alias : card.aliases) aliases_.try_emplace(alias, card.name);
   models_.push_back(std::move(card));
   return absl::OkStatus();
+}
+
+void ModelRepository::LimitReadAhead(const ModelCard& card) {
+  for (const ModelVariant& variant : card.variants) {
+    std::error_code error;
+    const auto bytes = static_cast<int64_t>(std::filesystem::file_size(variant.weights, error));
+    if (variant.read_ahead->empty()) continue;
+    if (bytes > read_ahead_left_) {
+      variant.read_ahead->Drop();
+    } else {
+      read_ahead_left_ -= bytes;
+    }
+  }
+}
+
+void ModelRepository::DropReadAhead() const {
+  for (const ModelCard& card : models_) {
+    for (const ModelVariant& variant : card.variants) variant.read_ahead->Drop();
+  }
 }
 
 void ModelRepository::Refuse(const std::string& name, const absl::Status& why) {
@@ -200,7 +232,8 @@ bool ModelRepository::Knows(std::string_view name) const {
 }
 
 absl::StatusOr<ModelRepository> ModelRepository::Reopen() const {
-  ASSIGN_OR_RETURN(ModelRepository now, Open(directories_));
+  ASSIGN_OR_RETURN(ModelRepository now, Open(directories_, read_ahead_bytes_,
+                                             std::make_shared<BareFiles>(*bare_files_)));
   for (ModelCard& card : now.models_) {
     const auto before = Find(card.name);
     if (!before.ok()) continue;
@@ -234,8 +267,18 @@ absl::Status UnknownModel(std::string_view name, const std::vector<std::string>&
                                           names.empty() ? "none" : absl::StrJoin(names, ", ")));
 }
 
+void KeepNetwork(const ModelVariant& variant, Network network) {
+  if (variant.files_state == nullptr || variant.read_ahead == nullptr) return;
+  variant.read_ahead->Keep(*variant.files_state, std::move(network));
+}
+
 absl::StatusOr<Network> LoadNetwork(const ModelCard& card, const ModelVariant& variant) {
-  absl::StatusOr<Network> loaded = LoadNetworkFile(variant.weights, variant.architecture);
+  ReadAhead::MakeNetwork kept;
+  if (variant.files_state != nullptr && variant.read_ahead != nullptr) {
+    kept = variant.read_ahead->Take(*variant.files_state);
+  }
+  absl::StatusOr<Network> loaded =
+      kept ? kept() : LoadNetworkFile(variant.weights, variant.architecture);
   RETURN_IF_ERROR(CheckUnchanged(card, variant));  // else any other error may be due to that
   ASSIGN_OR_RETURN(Network network, std::move(loaded));
   RETURN_IF_ERROR(CheckAgainstCard(card, variant, network));

@@ -4,6 +4,7 @@
 // weights when a network is asked for.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -15,6 +16,7 @@
 #include "engine/model/aliases.h"
 #include "engine/model/network.h"
 #include "engine/model/precision.h"
+#include "engine/model/read_ahead.h"
 
 namespace upscaled {
 
@@ -31,6 +33,8 @@ struct ModelVariant {
   // found the same files, so that who loaded one knows when nobody lists it any more. Null: no
   // matter.
   std::shared_ptr<const std::string> files_state;
+  // The network, where they had to be read to list them: LoadNetwork takes it. May be null.
+  std::shared_ptr<ReadAhead> read_ahead;
 };
 
 struct ModelCard {
@@ -63,6 +67,7 @@ struct RefusedModel {
 };
 
 struct VersionFolder;  // engine/model/versions.h
+class BareFiles;       // engine/model/bare_files.h
 
 // Immutable after Open; thread safe.
 class ModelRepository {
@@ -70,10 +75,14 @@ class ModelRepository {
   // Reads the cards under each directory, earlier ones winning a name. A broken folder is refused,
   // and so is a file of weights that cannot be run: the others are served, but nothing else gets
   // its name. What is neither is passed over. NOT_FOUND when a directory cannot be read.
-  static absl::StatusOr<ModelRepository> Open(
-      const std::vector<std::filesystem::path>& directories);
-  // The folder as it is now. Variants whose files did not change share their `files_state`.
+  // `read_ahead_bytes`: of files that have to be read, at the most, kept until LoadNetwork or
+  // DropReadAhead.
+  static absl::StatusOr<ModelRepository> Open(const std::vector<std::filesystem::path>& directories,
+                                              int64_t read_ahead_bytes = 0);
+  // The folder as it is now. Variants whose files did not change share their `files_state`; bare
+  // files that did not are not read.
   absl::StatusOr<ModelRepository> Reopen() const;
+  void DropReadAhead() const;
 
   const std::vector<std::filesystem::path>& directories() const { return directories_; }
   const std::vector<ModelCard>& models() const { return models_; }
@@ -85,6 +94,9 @@ class ModelRepository {
   absl::StatusOr<const ModelCard*> Find(std::string_view name) const;
 
  private:
+  static absl::StatusOr<ModelRepository> Open(const std::vector<std::filesystem::path>& directories,
+                                              int64_t read_ahead_bytes,
+                                              std::shared_ptr<BareFiles> bare_files);
   // Whether a model has the name, refused or not.
   bool Knows(std::string_view name) const;
   void AddAliases(const std::filesystem::path& file);
@@ -92,16 +104,23 @@ class ModelRepository {
   // The newest is the model, the others have names of their own; each is refused by itself.
   void AddVersions(const std::string& model, const std::vector<VersionFolder>& versions);
   absl::Status AddCard(ModelCard card);
+  // Drops what was read ahead of the files where it is too much.
+  void LimitReadAhead(const ModelCard& card);
   void Refuse(const std::string& name, const absl::Status& why);
 
   std::vector<std::filesystem::path> directories_;
   std::vector<ModelCard> models_;
   std::vector<RefusedModel> refused_;
   AliasMap aliases_;
+  std::shared_ptr<BareFiles> bare_files_;
+  int64_t read_ahead_bytes_ = 0, read_ahead_left_ = 0;
 };
 
 // NOT_FOUND, with the `names` there are.
 absl::Status UnknownModel(std::string_view name, const std::vector<std::string>& names);
+
+// Keeps the network for the next LoadNetwork of these files.
+void KeepNetwork(const ModelVariant& variant, Network network);
 
 // The files that the variant's network is read from, in order.
 std::vector<std::filesystem::path> FilesOf(const ModelVariant& variant);

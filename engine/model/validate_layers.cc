@@ -96,7 +96,17 @@ absl::Status CheckWeights(const Network& network, size_t index) {
   return absl::OkStatus();
 }
 
-// Per-image values and planes of pixels meet only in a Mul's second input.
+absl::Status CheckMoments(const Network& network, size_t index,
+                          const std::vector<bool>& per_image) {
+  const Layer& layer = network.layers[index];
+  const int moments = layer.inputs[1], given = network.layers[moments].out_channels;
+  if (per_image[moments] && given == 2 * layer.in_channels) return absl::OkStatus();
+  return LayerError(network, index, "takes the means over the image of ", layer.in_channels,
+                    " channels and of their squares, is given ", given,
+                    per_image[moments] ? " values" : " values per pixel");
+}
+
+// Per-image values and planes of pixels meet only in the second input of a few operations.
 absl::Status CheckPerImage(const Network& network, size_t index,
                            const std::vector<bool>& per_image) {
   const Layer& layer = network.layers[index];
@@ -104,6 +114,7 @@ absl::Status CheckPerImage(const Network& network, size_t index,
   if (operation.only_per_image && !per_image[layer.inputs[0]]) {
     return LayerError(network, index, "must follow a global average pool");
   }
+  if (operation.takes_moments) return CheckMoments(network, index, per_image);
   for (size_t i = 1; i < layer.inputs.size(); ++i) {
     const bool broadcast = operation.scales_per_image && per_image[layer.inputs[1]];
     if (!broadcast && per_image[layer.inputs[i]] != per_image[layer.inputs[0]]) {

@@ -22,7 +22,9 @@ absl::Status CheckSizes(const Network& network, int side_px) {
     }
     const Layer& layer = network.layers[i];
     for (const int input : layer.inputs) {
-      const bool broadcast = OperationOf(layer.op).scales_per_image && sizes[input].width == 1;
+      const Operation& operation = OperationOf(layer.op);
+      const bool broadcast =
+          (operation.scales_per_image || operation.takes_moments) && sizes[input].width == 1;
       if (!broadcast && sizes[input] != sizes[layer.inputs[0]]) {
         return LayerError(network, i, "has inputs ", sizes[layer.inputs[0]].width, " and ",
                           sizes[input].width, " pixels wide for an image of ", side_px);

@@ -28,12 +28,12 @@ int NumberOf(const path& folder) {
 }
 
 // A folder holds files of well-known names, or a bare file.
-absl::StatusOr<std::vector<ModelCard>> ReadWithoutCard(const path& folder) {
+absl::StatusOr<std::vector<ModelCard>> ReadWithoutCard(const path& folder, BareFiles& known) {
   ASSIGN_OR_RETURN(std::vector<ModelCard> cards, RecogniseFolder(folder));
   ASSIGN_OR_RETURN(const std::vector<path> files, ListFolder(folder));
   for (const path& file : files) {
     if (file.filename().string().starts_with('.')) continue;  // work under way
-    ASSIGN_OR_RETURN(std::vector<ModelCard> bare, RecogniseFile(file));
+    ASSIGN_OR_RETURN(std::vector<ModelCard> bare, RecogniseFile(file, known));
     std::move(bare.begin(), bare.end(), std::back_inserter(cards));
   }
   return cards;
@@ -65,12 +65,12 @@ std::string VersionName(std::string_view model, int number) {
   return absl::StrCat(ToAbsl(model), "@", number);
 }
 
-absl::StatusOr<ModelCard> ReadVersion(const VersionFolder& version) {
+absl::StatusOr<ModelCard> ReadVersion(const VersionFolder& version, BareFiles& known) {
   std::error_code error;
   if (std::filesystem::exists(version.path / std::string(kModelCardName), error)) {
     return ReadModelCard(version.path, version.number);
   }
-  ASSIGN_OR_RETURN(std::vector<ModelCard> cards, ReadWithoutCard(version.path));
+  ASSIGN_OR_RETURN(std::vector<ModelCard> cards, ReadWithoutCard(version.path, known));
   if (cards.size() != 1) {
     return absl::InvalidArgumentError(absl::StrCat(version.path.string(), ": has ", cards.size(),
                                                    " models, a version must be one"));

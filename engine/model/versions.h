@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/model/bare_files.h"
 #include "engine/model/repository.h"
 
 namespace upscaled {
@@ -24,7 +25,8 @@ std::vector<VersionFolder> ListVersions(const std::filesystem::path& model_folde
 std::string VersionName(std::string_view model, int number);
 
 // The one model in the folder, named as the folder's parent. INVALID_ARGUMENT: there is none, there
-// are several, or its card has another version; else as the card's and the file's errors.
-absl::StatusOr<ModelCard> ReadVersion(const VersionFolder& version);
+// are several, or its card has another version; else as the card's and the file's errors. `known`:
+// as in RecogniseFile.
+absl::StatusOr<ModelCard> ReadVersion(const VersionFolder& version, BareFiles& known);
 
 }  // namespace upscaled

@@ -127,7 +127,7 @@ TileShape ShapeOf(const PassSpec& pass, const UpscaleOptions& options, size_t bu
 
 // How many tiles of the pass get an ActivationCache out of `left_bytes`.
 int64_t TakeCachedTiles(const PassSpec& pass, size_t& left_bytes) {
-  const size_t bytes = pass.executable->ActivationCacheBytes(pass.tile);
+  const size_t bytes = pass.executable->ActivationCacheBytes(pass.tile, pass.source.size());
   if (bytes == 0 || pass.tta) return 0;  // the variants would need one each
   const int64_t tiles = std::min(TileGrid(pass.source.size(), pass.tile).count(),
                                  static_cast<int64_t>(left_bytes / bytes));

@@ -69,7 +69,8 @@ size_t PooledImage::Bytes(const PassSpec& pass) {
   const size_t turned = pass.tta ? ImageBytes(VariantSpec(pass.source, Dihedral(0))) : 0;
   return ImageBytes(pass.source) + turned +
          ImageRun::Bytes(ImageRun::BytesPerTile(*pass.executable), pass.source.size(), pass.tile) +
-         static_cast<size_t>(pass.cached_tiles) * pass.executable->ActivationCacheBytes(pass.tile);
+         static_cast<size_t>(pass.cached_tiles) *
+             pass.executable->ActivationCacheBytes(pass.tile, pass.source.size());
 }
 
 }  // namespace upscaled

@@ -55,8 +55,8 @@ class DeviceExecutable final : public Executable {
   std::unique_ptr<ActivationCache> CreateActivationCache() const override {
     return first().CreateActivationCache();
   }
-  size_t ActivationCacheBytes(Size tile) const override {
-    return first().ActivationCacheBytes(tile);
+  size_t ActivationCacheBytes(Size tile, Size image) const override {
+    return first().ActivationCacheBytes(tile, image);
   }
 
  private:

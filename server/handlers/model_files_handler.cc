@@ -80,7 +80,8 @@ absl::StatusOr<std::vector<ExportedFile>> Export(const ModelCard& card, const Mo
   }
   ASSIGN_OR_RETURN(const Network network, LoadNetwork(card, variant));
   if (format == pb::MODEL_FORMAT_ONNX) {
-    files.push_back({".onnx", ExportOnnx(network)});
+    ASSIGN_OR_RETURN(std::string onnx, ExportOnnx(network));
+    files.push_back({".onnx", std::move(onnx)});
   } else {
     ASSIGN_OR_RETURN(NcnnFilePair pair, ExportNcnn(network));
     files.push_back({".param", std::move(pair.param)});

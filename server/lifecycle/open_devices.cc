@@ -55,7 +55,10 @@ absl::StatusOr<DeviceList> OpenDevices(const ServerConfig& config, const Backend
 
 absl::StatusOr<ModelCatalog> OpenModels(const ServerConfig& config, const DeviceList& devices,
                                         Logger& logger) {
-  ASSIGN_OR_RETURN(ModelRepository repository, ModelRepository::Open(config.model_repositories));
+  // Bare files are read to list them; the catalogue, which looks at all of them, need not again.
+  constexpr int64_t kReadAheadBytes = int64_t{512} << 20;
+  ASSIGN_OR_RETURN(ModelRepository repository,
+                   ModelRepository::Open(config.model_repositories, kReadAheadBytes));
   return ModelCatalog::Create(
       std::move(repository),
       {.default_model = config.default_model,

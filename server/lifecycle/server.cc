@@ -124,7 +124,12 @@ Server::Server(const ServerConfig& config, Logger& logger, ModelCatalog catalog,
       readiness_(
           {.self_call =
                [this] { return CallSelf(SelfTarget(config_, *grpc_port_), kSelfCallTimeout); },
-           .resources = [this] { return resources_.Check(probe_.Read()); }},
+           .resources =
+               [this] {
+                 const ProcessUsage usage = probe_.Read();
+                 DropUnusedWeights(/*all=*/ResourceWatch::IsMemoryPressed(usage));
+                 return resources_.Check(usage);
+               }},
           {.on_change = [this](bool ready) { grpc_->health().SetReady(ready); },
            .on_served = [] { NotifyServiceManager("WATCHDOG=1"); }},
           logger_) {}
@@ -331,6 +336,18 @@ absl::Status Server::WarmUpDevices() {
   const DeviceExecutable& executable = *choice.executables.front();
   const size_t scratch_bytes = executable.ScratchBytes(executable.PreferredTile());
   return admission_.Reserve({.scratch_bytes = static_cast<int64_t>(scratch_bytes)}).status();
+}
+
+void Server::DropUnusedWeights(bool all) {
+  for (const std::shared_ptr<Device>& device : quarantine_.working()) {
+    const int64_t bytes = device->models().DropUnused(all);
+    if (bytes == 0) continue;
+    const LogField fields[] = {{"device", device->name()}, {"bytes", bytes}};
+    logger_.Log(LogLevel::kInfo,
+                all ? "memory is short: weights that nobody uses were dropped"
+                    : "weights beyond --weight-memory were dropped",
+                fields);
+  }
 }
 
 void Server::OnDeviceChanged(const Device& device, const absl::Status& fault) {

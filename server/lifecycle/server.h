@@ -97,6 +97,8 @@ class Server {
   absl::Status WarmUpDevices();
   // "" when it is.
   std::string WhyNotReady() const;
+  // As ModelCache::DropUnused, of all devices; the log tells.
+  void DropUnusedWeights(bool all);
   // `fault` is OK when it works again.
   void OnDeviceChanged(const Device& device, const absl::Status& fault);
   absl::Status OpenSandbox();

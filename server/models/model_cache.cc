@@ -61,16 +61,26 @@ absl::StatusOr<std::shared_ptr<const Executable>> ModelCache::Get(const ModelCar
   }
   if (!is_new) return Await(*entry, cancellation);
   auto outcome = Load(backend_, card, variant, precision);
-  std::vector<std::shared_ptr<Entry>> surplus;  // freed behind the lock
+  if (absl::IsResourceExhausted(outcome.status()) && DropUnused(/*all=*/true) > 0) {
+    outcome = Load(backend_, card, variant, precision);
+  }
+  Surplus surplus;  // freed behind the lock
   absl::MutexLock lock(&mutex_);
   entry->outcome = outcome;
   entry->loading = false;
   if (!outcome.ok()) entries_.erase(key);
-  surplus = TakeSurplus();
+  surplus = TakeSurplus(max_weight_bytes_);
   return outcome;
 }
 
-std::vector<std::shared_ptr<ModelCache::Entry>> ModelCache::TakeSurplus() {
+int64_t ModelCache::DropUnused(bool all) {
+  Surplus surplus;  // freed behind the lock
+  absl::MutexLock lock(&mutex_);
+  surplus = TakeSurplus(all ? 0 : max_weight_bytes_);
+  return surplus.bytes;
+}
+
+ModelCache::Surplus ModelCache::TakeSurplus(int64_t max_weight_bytes) {
   int64_t bytes = 0;
   std::vector<EntryMap::iterator> unused;
   for (auto it = entries_.begin(); it != entries_.end(); ++it) {
@@ -80,11 +90,11 @@ std::vector<std::shared_ptr<ModelCache::Entry>> ModelCache::TakeSurplus() {
     if (entry.unused()) unused.push_back(it);
   }
   std::ranges::sort(unused, {}, [](const auto& it) { return it->second->last_use; });
-  std::vector<std::shared_ptr<Entry>> surplus;
+  Surplus surplus;
   for (const EntryMap::iterator it : unused) {
-    if (bytes <= max_weight_bytes_) break;
-    bytes -= static_cast<int64_t>((*it->second->outcome)->WeightBytes());
-    surplus.push_back(it->second);
+    if (bytes - surplus.bytes <= max_weight_bytes) break;
+    surplus.bytes += static_cast<int64_t>((*it->second->outcome)->WeightBytes());
+    surplus.entries.push_back(it->second);
     entries_.erase(it);
   }
   return surplus;

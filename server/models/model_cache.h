@@ -32,7 +32,8 @@ class ModelCache {
 
   // Loads and compiles on the calling thread if nobody has. Callers who ask for what another one is
   // loading wait for it and share its outcome, unless `cancellation` (may be null) ends that first;
-  // nobody else waits. A failure is not kept: the next caller tries again. UNIMPLEMENTED when the
+  // nobody else waits. Where there is no memory, what nobody holds is forgotten first. A failure is
+  // not kept: the next caller tries again. UNIMPLEMENTED when the
   // device cannot run the network or the precision, INTERNAL when the weights cannot be read,
   // FAILED_PRECONDITION (kReloadFailed) when they are not those that were listed,
   // RESOURCE_EXHAUSTED (kOverloaded, with a retry delay) when there is no memory for them; the
@@ -53,6 +54,10 @@ class ModelCache {
   std::vector<Loaded> loaded() const ABSL_LOCKS_EXCLUDED(mutex_);
   int loaded_count() const { return static_cast<int>(loaded().size()); }
   int64_t max_weight_bytes() const { return max_weight_bytes_; }
+
+  // Forgets what nobody holds: where packed weights pass the limit what they pass it by, as Get
+  // does; `all`: whatever it is. Returns the bytes that were packed.
+  int64_t DropUnused(bool all) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Forgets what was made of files that nobody lists any more. Get does so, too.
   void DropUnlisted() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -77,8 +82,12 @@ class ModelCache {
                                                           Cancellation* cancellation)
       ABSL_LOCKS_EXCLUDED(mutex_);
   void DropUnlistedLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Takes out what there is no room for. To be freed without the lock.
-  std::vector<std::shared_ptr<Entry>> TakeSurplus() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  struct Surplus {
+    std::vector<std::shared_ptr<Entry>> entries;  // to be freed without the lock
+    int64_t bytes = 0;
+  };
+  // Takes out what nobody holds beyond so many bytes.
+  Surplus TakeSurplus(int64_t max_weight_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Backend& backend_;
   const int64_t max_weight_bytes_;

@@ -80,16 +80,17 @@ absl::Status CheckLicence(const ModelCard& card, const std::vector<std::string>&
                                                   absl::StrJoin(allowed, ", ")));
 }
 
-// The catalog's entry, from one variant of each scale.
+// The catalog's entry, from one variant of each scale. `keep`: their networks, for who loads them
+// next.
 absl::StatusOr<CatalogEntry> Examine(const ModelCard& card, const ModelCatalog::Options& options,
                                      const PrecisionProbe& try_precision,
-                                     const MemoryProbe& plan_memory) {
+                                     const MemoryProbe& plan_memory, bool keep) {
   CatalogEntry entry{.card = &card, .default_precision = options.default_precision};
   for (const int scale : card.Scales()) {
     const ModelVariant& variant =
         *std::find_if(card.variants.begin(), card.variants.end(),
                       [scale](const ModelVariant& candidate) { return candidate.scale == scale; });
-    ASSIGN_OR_RETURN(const Network network, LoadNetwork(card, variant));
+    ASSIGN_OR_RETURN(Network network, LoadNetwork(card, variant));
     entry.halo_px = std::max(entry.halo_px, AdvertisedHaloPx(network));
     if (entry.default_precision != Precision::kExact) {
       const absl::Status status = try_precision(network, entry.default_precision);
@@ -99,12 +100,14 @@ absl::StatusOr<CatalogEntry> Examine(const ModelCard& card, const ModelCatalog::
         if (options.on_exact) options.on_exact(card.name, status);
       }
     }
-    if (scale != NativeScale(card)) continue;
-    entry.macs_per_pixel = network.MacsPerOutputPixel();
-    entry.weight_bytes = network.WeightCount() * int64_t{sizeof(float)};
-    entry.architecture = network.architecture;
-    entry.input_channels = network.input_channels;
-    if (plan_memory) entry.memory_bytes = plan_memory(network, entry.default_precision);
+    if (scale == NativeScale(card)) {
+      entry.macs_per_pixel = network.MacsPerOutputPixel();
+      entry.weight_bytes = network.WeightCount() * int64_t{sizeof(float)};
+      entry.architecture = network.architecture;
+      entry.input_channels = network.input_channels;
+      if (plan_memory) entry.memory_bytes = plan_memory(network, entry.default_precision);
+    }
+    if (keep) KeepNetwork(variant, std::move(network));
   }
   return entry;
 }
@@ -182,7 +185,9 @@ absl::StatusOr<std::shared_ptr<const ModelCatalog::Listing>> ModelCatalog::List(
       listing->entries.back().card = &card;
       continue;
     }
-    absl::StatusOr<CatalogEntry> entry = Examine(card, options, try_precision, plan_memory);
+    // A model that was served and has changed is compiled before it is served again.
+    const bool keep = known != nullptr;
+    absl::StatusOr<CatalogEntry> entry = Examine(card, options, try_precision, plan_memory, keep);
     if (absl::IsUnavailable(entry.status())) return entry.status();
     if (entry.ok()) {
       listing->entries.push_back(*std::move(entry));
@@ -240,6 +245,7 @@ absl::StatusOr<ModelCatalog> ModelCatalog::Create(ModelRepository repository, Op
   auto state = std::make_unique<State>();
   ASSIGN_OR_RETURN(std::shared_ptr<const Listing> listing,
                    List(std::move(repository), options, try_precision, plan_memory, nullptr));
+  listing->repository.DropReadAhead();
   state->options = std::move(options);
   {
     absl::MutexLock lock(&state->mutex);
@@ -366,6 +372,7 @@ absl::StatusOr<ReloadReport> ModelCatalog::TryReload(std::span<ModelCache* const
       std::shared_ptr<const Listing> now,
       List(std::move(repository), state_->options, try_precision, plan_memory, before.get()));
   for (ModelCache* cache : caches) RETURN_IF_ERROR(Prepare(now->repository, *cache));
+  now->repository.DropReadAhead();
   ReloadReport report = Compare(before->entries, now->entries);
   absl::MutexLock lock(&state_->mutex);
   state_->listing = std::move(now);

@@ -7,6 +7,11 @@
 
 namespace upscaled::server {
 
+bool ResourceWatch::IsMemoryPressed(const ProcessUsage& usage) {
+  return usage.max_memory_bytes > 0 && static_cast<double>(usage.resident_bytes) >=
+                                           kPressed * static_cast<double>(usage.max_memory_bytes);
+}
+
 absl::Status ResourceWatch::Check(const ProcessUsage& usage) {
   struct Resource {
     const char* name;

@@ -13,9 +13,12 @@ class ResourceWatch {
  public:
   static constexpr double kExhausted = 0.95;  // of a limit
   static constexpr double kRelieved = 0.90;   // below that again
+  static constexpr double kPressed = 0.85;    // of memory: what can be had again should go
 
   // RESOURCE_EXHAUSTED names the descriptors, threads or memory, how much is in use and the limit.
   absl::Status Check(const ProcessUsage& usage);
+
+  static bool IsMemoryPressed(const ProcessUsage& usage);
 
  private:
   std::array<bool, 4> exhausted_ = {};

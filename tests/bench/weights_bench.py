@@ -53,6 +53,7 @@ FAMILIES = [
     Family("DIS", "DIS of 4 blocks", lambda: weights.Dis(4, 4, 32), (480, 270)),
     Family("DIS-depthwise", "DIS of 12 depthwise blocks, x2", lambda: weights.Dis(2, 12, 32, depthwise=True), (480, 270)),
     Family("PLKSR", "PLKSR of 28 blocks", lambda: weights.Plksr(4, 28, 64), (120, 68)),
+    Family("RealPLKSR", "4xNomos2_realplksr, with norms", lambda: weights.Plksr(4, 28, 64, real=True, norm=True), (120, 68)),
     Family("MoSR", "MoSR of 24 blocks", lambda: weights.Mosr(4, 24, 64, 64), (120, 68)),
     Family("cunet-x2", "waifu2x cunet, Real-CUGAN up2x", lambda: weights.Cunet(2), (240, 135)),
     Family("cugan-x4", "Real-CUGAN up4x", lambda: weights.Cunet(4), (240, 135)),

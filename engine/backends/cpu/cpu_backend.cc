@@ -22,11 +22,12 @@ using cpu::Isa;
 class CpuBackend : public Backend {
  public:
   CpuBackend(int stream_count, Isa isa, const cpu::KernelEntry* forced_kernel,
-             std::shared_ptr<KernelChooser> chooser)
+             std::shared_ptr<KernelChooser> chooser, bool always_stages)
       : stream_count_(stream_count),
         isa_(isa),
         forced_kernel_(forced_kernel),
-        chooser_(std::move(chooser)) {}
+        chooser_(std::move(chooser)),
+        always_stages_(always_stages) {}
 
   std::string_view name() const override { return "cpu"; }
   std::string description() const override {
@@ -39,7 +40,8 @@ class CpuBackend : public Backend {
   absl::StatusOr<std::shared_ptr<const Executable>> Compile(const Network& network,
                                                             Precision precision) override {
     RETURN_IF_ERROR(CheckPrecision(precision));
-    return cpu::CpuExecutable::Create(network, isa_, forced_kernel_, precision, chooser_.get());
+    return cpu::CpuExecutable::Create(network, isa_, forced_kernel_, precision, chooser_.get(),
+                                      always_stages_);
   }
   absl::StatusOr<MemoryNeed> PlanMemory(const Network& network,
                                         Precision precision) const override {
@@ -61,6 +63,7 @@ class CpuBackend : public Backend {
   const Isa isa_;
   const cpu::KernelEntry* const forced_kernel_;   // null: the best for each layer
   const std::shared_ptr<KernelChooser> chooser_;  // null: the order of the list
+  const bool always_stages_;
 };
 
 template <typename Range, typename NameOf>
@@ -98,7 +101,7 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackend(const BackendOptions& 
   ASSIGN_OR_RETURN(const Isa isa, ChooseIsa(options.cpu_isa));
   ASSIGN_OR_RETURN(const cpu::KernelEntry* kernel, ChooseForcedKernel(options.kernel));
   const int threads = options.threads > 0 ? options.threads : AvailableCpuCount();
-  return std::make_unique<CpuBackend>(threads, isa, kernel, options.chooser);
+  return std::make_unique<CpuBackend>(threads, isa, kernel, options.chooser, options.always_stages);
 }
 
 }  // namespace upscaled

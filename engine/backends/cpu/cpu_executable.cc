@@ -13,6 +13,7 @@
 #include "engine/base/cpu_info.h"
 #include "engine/base/status_macros.h"
 #include "engine/graph/inner_tile.h"
+#include "engine/model/op.h"
 #include "engine/model/without_weights.h"
 
 namespace upscaled::cpu {
@@ -34,47 +35,60 @@ bool HasRoomForBlocks(const Program& planned) {
   return WorkspaceOf(planned, InnerTile(kSmallestTile)) <= CpuExecutable::kMaxWorkspaceBytes;
 }
 
-absl::StatusOr<BuiltProgram> BuildWithoutBlocks(const Network& network, Isa isa,
-                                                Precision precision, Program planned) {
+// A network's building as it is asked for.
+struct Request {
+  Isa isa;
+  const KernelEntry* forced_kernel = nullptr;  // may be null, as the chooser
+  Precision precision = Precision::kExact;
+  KernelChooser* chooser = nullptr;
+  bool always_stages = false;  // see BackendOptions
+  bool has_weights = true;     // else the program is only planned, its layers cannot be looked at
+};
+
+absl::StatusOr<Program> BuildProgram(const Network& network, const Request& request,
+                                     const Calibration& calibration) {
+  return BuildProgram(network, request.isa, request.forced_kernel, request.precision,
+                      request.chooser, calibration, request.always_stages);
+}
+
+// Whole images are of networks without global poolings: what tiles keep from pass to pass is one
+// program's.
+absl::StatusOr<BuiltProgram> BuildWithoutBlocks(const Network& network, Request request,
+                                                Program planned) {
   BuiltProgram built;
-  const bool fp16 = precision == Precision::kFast && HasFp16(isa);
-  ASSIGN_OR_RETURN(
-      built.program,
-      BuildProgram(network, isa, FindKernel(fp16 ? "direct_fp16" : "direct"), precision));
-  if (precision == Precision::kExact && !planned.cuts.empty()) {
-    built.whole_images = std::make_unique<WholeImageProgram>(network, isa, std::move(planned));
+  const bool exact = request.precision == Precision::kExact;
+  request.forced_kernel = FindKernel(!exact && HasFp16(request.isa) ? "direct_fp16" : "direct");
+  request.chooser = nullptr;
+  ASSIGN_OR_RETURN(built.program, BuildProgram(network, request, {}));
+  if (exact && !planned.cuts.empty() && planned.poolings.empty()) {
+    built.whole_images =
+        std::make_unique<WholeImageProgram>(network, request.isa, std::move(planned));
   }
   return built;
 }
 
-// `has_weights`: else the program is only planned, and its layers cannot be looked at.
-absl::StatusOr<BuiltProgram> BuildBest(const Network& network, Isa isa,
-                                       const KernelEntry* forced_kernel, Precision precision,
-                                       KernelChooser* chooser, bool has_weights) {
-  if (forced_kernel == nullptr) {
-    ASSIGN_OR_RETURN(Program planned,
-                     BuildProgram(WithoutWeights(network), isa, nullptr, precision));
+absl::StatusOr<BuiltProgram> BuildBest(const Network& network, const Request& request) {
+  if (request.forced_kernel == nullptr) {
+    Request plan = request;
+    plan.chooser = nullptr;
+    ASSIGN_OR_RETURN(Program planned, BuildProgram(WithoutWeights(network), plan, {}));
     if (!HasRoomForBlocks(planned)) {
-      return BuildWithoutBlocks(network, isa, precision, std::move(planned));
+      return BuildWithoutBlocks(network, request, std::move(planned));
     }
   }
   Calibration calibration;
 #ifdef UPSCALED_VNNI
-  if (precision == Precision::kFast && has_weights) {
-    ASSIGN_OR_RETURN(calibration, Calibrate(network, isa, forced_kernel));
+  if (request.precision == Precision::kFast && request.has_weights) {
+    ASSIGN_OR_RETURN(calibration, Calibrate(network, request.isa, request.forced_kernel));
   }
 #endif
   BuiltProgram built;
-  ASSIGN_OR_RETURN(built.program,
-                   BuildProgram(network, isa, forced_kernel, precision, chooser, calibration));
+  ASSIGN_OR_RETURN(built.program, BuildProgram(network, request, calibration));
   return built;
 }
 
-absl::StatusOr<TiledProgram> Build(const Network& network, Isa isa,
-                                   const KernelEntry* forced_kernel, Precision precision,
-                                   KernelChooser* chooser, bool has_weights) {
-  ASSIGN_OR_RETURN(BuiltProgram built,
-                   BuildBest(network, isa, forced_kernel, precision, chooser, has_weights));
+absl::StatusOr<TiledProgram> Build(const Network& network, const Request& request) {
+  ASSIGN_OR_RETURN(BuiltProgram built, BuildBest(network, request));
   ASSIGN_OR_RETURN(std::vector<Size> tiles, RankTiles(built.program, CoreCacheBytes()));
   return TiledProgram{std::move(built), std::move(tiles)};
 }
@@ -84,14 +98,13 @@ struct Programs {
   std::optional<Program> exact;  // of precision kFast
 };
 
-absl::StatusOr<Programs> BuildAll(const Network& network, Isa isa, const KernelEntry* forced_kernel,
-                                  Precision precision, KernelChooser* chooser, bool has_weights) {
-  ASSIGN_OR_RETURN(TiledProgram chosen,
-                   Build(network, isa, forced_kernel, precision, chooser, has_weights));
+absl::StatusOr<Programs> BuildAll(const Network& network, Request request) {
+  ASSIGN_OR_RETURN(TiledProgram chosen, Build(network, request));
   Programs programs{std::move(chosen)};
-  if (precision == Precision::kFast) {
-    ASSIGN_OR_RETURN(TiledProgram exact,
-                     Build(network, isa, nullptr, Precision::kExact, chooser, has_weights));
+  if (request.precision == Precision::kFast) {
+    request.forced_kernel = nullptr;
+    request.precision = Precision::kExact;
+    ASSIGN_OR_RETURN(TiledProgram exact, Build(network, request));
     programs.exact = std::move(exact.built.program);
   }
   return programs;
@@ -99,12 +112,21 @@ absl::StatusOr<Programs> BuildAll(const Network& network, Isa isa, const KernelE
 
 }  // namespace
 
+WholeImageProgram::WholeImageProgram(Network source, Isa isa, Program planned)
+    : source_(std::move(source)), isa_(isa), planned_(std::move(planned)) {
+  // As the layers say, so that one that is only planned tells the same.
+  for (const Layer& layer : source_.layers) {
+    source_bytes_ += OperationOf(layer.op).weights(layer) * sizeof(float);
+  }
+}
+
 const Program& WholeImageProgram::Packed() {
   std::call_once(once_, [this] {
     absl::StatusOr<Program> program = BuildProgram(source_, isa_, nullptr);
     UPSCALED_CHECK(program.ok());  // as it was planned
     packed_ = *std::move(program);
     source_ = {};
+    source_bytes_ = 0;
   });
   return *packed_;
 }
@@ -119,11 +141,14 @@ CpuExecutable::CpuExecutable(Network network, Program program, std::optional<Pro
 
 absl::StatusOr<std::shared_ptr<const Executable>> CpuExecutable::Create(
     const Network& network, Isa isa, const KernelEntry* forced_kernel, Precision precision,
-    KernelChooser* chooser) {
+    KernelChooser* chooser, bool always_stages) {
   RETURN_IF_ERROR(network.Validate());
   try {
-    ASSIGN_OR_RETURN(Programs programs, BuildAll(network, isa, forced_kernel, precision, chooser,
-                                                 /*has_weights=*/true));
+    ASSIGN_OR_RETURN(Programs programs, BuildAll(network, {.isa = isa,
+                                                           .forced_kernel = forced_kernel,
+                                                           .precision = precision,
+                                                           .chooser = chooser,
+                                                           .always_stages = always_stages}));
     BuiltProgram& built = programs.chosen.built;
     KernelChooser* const tile_chooser = forced_kernel == nullptr ? chooser : nullptr;
     const Size tile =
@@ -142,8 +167,10 @@ absl::StatusOr<MemoryNeed> CpuExecutable::PlanMemory(const Network& network, Isa
                                                      Precision precision) {
   RETURN_IF_ERROR(network.Validate());
   Network layers = WithoutWeights(network);
-  ASSIGN_OR_RETURN(Programs programs, BuildAll(layers, isa, forced_kernel, precision,
-                                               /*chooser=*/nullptr, /*has_weights=*/false));
+  ASSIGN_OR_RETURN(Programs programs, BuildAll(layers, {.isa = isa,
+                                                        .forced_kernel = forced_kernel,
+                                                        .precision = precision,
+                                                        .has_weights = false}));
   BuiltProgram& built = programs.chosen.built;
   const Size tile = programs.chosen.tiles.front();
   const CpuExecutable planned(std::move(layers), std::move(built.program),
@@ -152,18 +179,37 @@ absl::StatusOr<MemoryNeed> CpuExecutable::PlanMemory(const Network& network, Isa
 }
 
 bool CpuExecutable::ComputesWhole(Size image) const {
-  return whole_images_ != nullptr && std::max(image.width, image.height) <= kMaxWholeImagePx &&
-         WorkspaceOf(whole_images_->planned(), image, {0, 0, image.width, image.height}) <=
-             kMaxWorkspaceBytes;
+  if (!MayComputeWhole() || std::max(image.width, image.height) > kMaxWholeImagePx) return false;
+  constexpr size_t kMaxKnown = 1024;
+  const std::pair size(image.width, image.height);
+  {
+    absl::MutexLock lock(&mutex_);
+    if (const auto known = has_room_.find(size); known != has_room_.end()) return known->second;
+  }
+  const bool has_room = HasRoomForWhole(image);
+  absl::MutexLock lock(&mutex_);
+  if (has_room_.size() == kMaxKnown) has_room_.clear();
+  has_room_.emplace(size, has_room);
+  return has_room;
+}
+
+bool CpuExecutable::HasRoomForWhole(Size image) const {
+  const Program& program = whole_images_ ? whole_images_->planned() : program_;
+  const InnerTile whole = WholeImage(image);
+  return WorkspaceOf(program, whole) <= kMaxWorkspaceBytes &&
+         (whole_images_ || ActivationCacheBytes(image, image) <= kMaxWorkspaceBytes);
+}
+
+const Program& CpuExecutable::PlannedFor(Size image) const {
+  return whole_images_ && ComputesWhole(image) ? whole_images_->planned() : program_;
 }
 
 const Program& CpuExecutable::ProgramFor(Size image) const {
-  return ComputesWhole(image) ? whole_images_->Packed() : program_;
+  return whole_images_ && ComputesWhole(image) ? whole_images_->Packed() : program_;
 }
 
 TilePlan CpuExecutable::MakePlan(const Rect& tile, Size image) const {
-  if (ComputesWhole(image)) return PlanTile(whole_images_->planned(), image, tile);
-  TilePlan plan = PlanTile(program_, image, tile);
+  TilePlan plan = PlanTile(PlannedFor(image), image, tile);
   // Pixels that overflow are computed once more.
   if (exact_program_) plan.input = Cover(plan.input, PlanTile(*exact_program_, image, tile).input);
   return plan;
@@ -171,14 +217,14 @@ TilePlan CpuExecutable::MakePlan(const Rect& tile, Size image) const {
 
 size_t CpuExecutable::WeightBytes() const {
   return program_.weight_bytes + (exact_program_ ? exact_program_->weight_bytes : 0) +
-         (whole_images_ ? whole_images_->planned().weight_bytes : 0);
+         (whole_images_ ? whole_images_->WeightBytes() : 0);
 }
 
 size_t CpuExecutable::WorkspaceBytes(Size tile) const {
   // A larger tile than the preferred one is a whole image.
-  if (whole_images_ && tile.Area() > preferred_tile_.Area()) return kMaxWorkspaceBytes;
+  if (MayComputeWhole() && tile.Area() > preferred_tile_.Area()) return kMaxWorkspaceBytes;
   const size_t bytes = WorkspaceOf(program_, AnywhereTile(tile));
-  if (whole_images_) return std::max(bytes, kMaxWorkspaceBytes);
+  if (MayComputeWhole()) return std::max(bytes, kMaxWorkspaceBytes);
   return exact_program_ ? std::max(bytes, WorkspaceOf(*exact_program_, AnywhereTile(tile))) : bytes;
 }
 
@@ -186,9 +232,9 @@ std::unique_ptr<ActivationCache> CpuExecutable::CreateActivationCache() const {
   return program_.poolings.empty() ? nullptr : std::make_unique<CachedLayers>(program_);
 }
 
-size_t CpuExecutable::ActivationCacheBytes(Size tile) const {
+size_t CpuExecutable::ActivationCacheBytes(Size tile, Size image) const {
   if (program_.poolings.empty()) return 0;
-  const InnerTile anywhere = AnywhereTile(tile);
+  const InnerTile anywhere = AnywhereTile(tile, image);
   const TilePlan plan = PlanTile(program_, anywhere.image, anywhere.rect);
   return ScheduleRows(program_, plan, 0, /*keeps=*/true).cached_floats * sizeof(float);
 }

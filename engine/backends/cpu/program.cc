@@ -132,7 +132,7 @@ class NodeAppender {
 
 absl::StatusOr<Program> BuildProgram(const Network& source, Isa isa, const KernelEntry* forced,
                                      Precision precision, KernelChooser* chooser,
-                                     const Calibration& calibration) {
+                                     const Calibration& calibration, bool always_stages) {
   const CpuKernelSet kernels(isa, precision);
   ASSIGN_OR_RETURN(
       const NetworkPlan plan,
@@ -153,7 +153,7 @@ absl::StatusOr<Program> BuildProgram(const Network& source, Isa isa, const Kerne
   ChooseScaledViews(program);
   StaggerBlocks(program);
   ChooseCached(program);
-  ChooseCuts(program);
+  ChooseCuts(always_stages, program);
   PlaceParts(program);
   return program;
 }

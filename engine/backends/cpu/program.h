@@ -43,7 +43,8 @@ struct Program {
   std::vector<bool> scaled_view;
   // A deep network runs in stages, one after the other: each but the last ends with one of these
   // layers, and keeps whole what later ones read. So its weights stay in a cache from one row of
-  // blocks to the next.
+  // blocks to the next. One of many global poolings has a stage for each pass over the image, which
+  // takes from an ActivationCache what the passes before kept.
   std::vector<int> cuts;
   std::vector<bool> crosses;  // read by a later stage than the layer's own
   // The layer in whose tensor a layer's planes lie, and the first of them: parts of a concatenation
@@ -67,6 +68,15 @@ struct Program {
   size_t StageOf(int layer) const {
     return std::lower_bound(cuts.begin(), cuts.end(), layer) - cuts.begin();
   }
+  // The last stage that reads `layer`, through a view or not.
+  size_t LastStageOf(int layer) const {
+    size_t last = StageOf(layer);
+    for (const int consumer : consumers[layer]) {
+      last = std::max(last, scaled_view[consumer] ? LastStageOf(consumer) : StageOf(consumer));
+    }
+    return last;
+  }
+  bool HasStageForEachPass() const { return !poolings.empty() && !cuts.empty(); }
   // Whether nobody computes the layer: its tensor is made of others.
   bool IsView(int layer) const { return scaled_view[layer] || joined_view[layer]; }
   // Whether those who read `consumer` read what `layer`, an input of it, has written.
@@ -77,11 +87,12 @@ struct Program {
 };
 
 // As PlanNetwork; `chooser` chooses in precision kExact alone. kFast needs HasVnni(isa).
-// `calibration`: what layers read, for kernels that want to know. RESOURCE_EXHAUSTED: the packed
-// weights may exceed their limit.
+// `calibration`: what layers read, for kernels that want to know. `always_stages`: see
+// BackendOptions. RESOURCE_EXHAUSTED: the packed weights may exceed their limit.
 absl::StatusOr<Program> BuildProgram(const Network& source, Isa isa, const KernelEntry* forced,
                                      Precision precision = Precision::kExact,
                                      KernelChooser* chooser = nullptr,
-                                     const Calibration& calibration = {});
+                                     const Calibration& calibration = {},
+                                     bool always_stages = false);
 
 }  // namespace upscaled::cpu

@@ -78,6 +78,10 @@ constexpr size_t kStagedWeightBytes = size_t{64} << 20;
 constexpr size_t kMinStageWeightBytes = size_t{4} << 20;
 constexpr double kMaxKeptValues = 256;
 
+// Tiles of a network of more global poolings keep all that later passes read, and not the pooled
+// layers alone: what lies between would be computed again in each of many passes.
+constexpr size_t kMaxPoolingsWithoutStages = 8;
+
 // The values for each source pixel that layers up to each one leave to layers behind it.
 std::vector<double> KeptValues(const Program& program) {
   const std::vector<Layer>& layers = program.network.layers;
@@ -91,6 +95,29 @@ std::vector<double> KeptValues(const Program& program) {
     }
   }
   return kept;
+}
+
+// `min_weight_bytes`: of each stage.
+void CutWhereLittleIsKept(size_t min_weight_bytes, Program& program) {
+  const std::vector<double> kept = KeptValues(program);
+  size_t stage_bytes = 0;
+  for (size_t i = 1; i + 1 < kept.size(); ++i) {
+    stage_bytes += program.kernels[i] ? program.kernels[i]->WeightBytes() : 0;
+    if (stage_bytes < min_weight_bytes || kept[i] > kMaxKeptValues || kept[i] >= kept[i + 1]) {
+      continue;
+    }
+    program.cuts.push_back(static_cast<int>(i));
+    stage_bytes = 0;
+  }
+}
+
+// Unless a layer is pooled twice, or before one that an earlier pass is for.
+void CutBehindPooled(Program& program) {
+  for (const int pooling : program.poolings) {
+    const int pooled = program.network.layers[pooling].inputs[0];
+    if (!program.cuts.empty() && pooled <= program.cuts.back()) return program.cuts.clear();
+    program.cuts.push_back(pooled);
+  }
 }
 
 // Whether `layer` may write its result into planes of `joined`, a concatenation that it is a part
@@ -203,25 +230,17 @@ void ChooseCached(Program& program) {
   program.cached[0] = false;  // the source is there in every pass
 }
 
-void ChooseCuts(Program& program) {
-  const size_t count = program.network.layers.size();
-  program.crosses.resize(count);
-  if (!program.poolings.empty() || program.weight_bytes <= kStagedWeightBytes) return;
-  const std::vector<double> kept = KeptValues(program);
-  size_t stage_bytes = 0;
-  for (size_t i = 1; i + 1 < count; ++i) {
-    stage_bytes += program.kernels[i] ? program.kernels[i]->WeightBytes() : 0;
-    if (stage_bytes < kMinStageWeightBytes || kept[i] > kMaxKeptValues || kept[i] >= kept[i + 1]) {
-      continue;
-    }
-    program.cuts.push_back(static_cast<int>(i));
-    stage_bytes = 0;
+void ChooseCuts(bool always, Program& program) {
+  if (!program.poolings.empty()) {
+    if (always || program.poolings.size() > kMaxPoolingsWithoutStages) CutBehindPooled(program);
+  } else if (always || program.weight_bytes > kStagedWeightBytes) {
+    CutWhereLittleIsKept(always ? 1 : kMinStageWeightBytes, program);
   }
-  for (size_t i = 0; i < count; ++i) {
-    const std::vector<int>& consumers = program.consumers[i];
-    program.crosses[i] = !consumers.empty() &&
-                         program.StageOf(consumers.back()) > program.StageOf(static_cast<int>(i));
+  program.crosses.resize(program.network.layers.size());
+  for (int i = 0; i < static_cast<int>(program.crosses.size()); ++i) {
+    program.crosses[i] = !program.scaled_view[i] && program.LastStageOf(i) > program.StageOf(i);
   }
+  if (program.HasStageForEachPass()) program.cached = program.crosses;
 }
 
 void PlaceParts(Program& program) {

@@ -25,8 +25,10 @@ void StaggerBlocks(Program& program);
 // Chooses the layers that tiles keep between the passes over an image.
 void ChooseCached(Program& program);
 
-// Cuts a deep network behind layers that leave little to later ones, less than the next would.
-void ChooseCuts(Program& program);
+// Cuts a deep network behind layers that leave little to later ones, less than the next would; one
+// of many global poolings behind each pooled layer, and has all kept that later passes read.
+// `always`: any network with a layer to cut behind.
+void ChooseCuts(bool always, Program& program);
 
 // Has parts of concatenations written where these want them. From the last one on, so that one that
 // is a part of another takes its own parts along.

@@ -35,9 +35,20 @@ class Scheduler {
 
   // Another pass, which finds what the ones before have cached.
   void Run(int target) {
-    Begin(target);
+    Begin({target});
     if (staged_) ComputeStages();
     Compute(target);
+  }
+  // Pass number `stage`, alone, of a program with a stage for each: those before are over.
+  void RunStage(size_t stage, int target) {
+    std::vector<int> targets = {target};
+    for (int i = 0; i < static_cast<int>(regions_.size()); ++i) {
+      if (!program_.crosses[i] || program_.StageOf(i) > stage) continue;
+      if (program_.StageOf(i) == stage) targets.push_back(i);
+      next_[i] = regions_[i].bottom();
+    }
+    Begin(targets);
+    for (const int computed : targets) Compute(computed);
   }
 
   // The rows of each layer's ring in the last run.
@@ -56,13 +67,16 @@ class Scheduler {
     return of.op == Op::kGlobalAveragePool ? std::span<const int>() : of.inputs;
   }
 
-  // The target is computed whole, so that all of it can be added up, even where it was cached.
-  void Begin(int target) {
+  // Targets are computed whole, so that all of them can be added up, even where they were cached.
+  void Begin(const std::vector<int>& targets) {
     steps_.clear();
     std::fill(runs_.begin(), runs_.end(), false);
-    runs_[target] = true;
+    for (const int target : targets) {
+      runs_[target] = true;
+      next_[target] = regions_[target].y;
+    }
     for (int i = static_cast<int>(regions_.size()) - 1; i >= 0; --i) {
-      if (!Keeps(i) || i == target) next_[i] = regions_[i].y;
+      if (!Keeps(i)) next_[i] = regions_[i].y;
       ring_rows_[i] = Keeps(i) ? regions_[i].height : 0;
       if (!runs_[i] || Finished(i)) continue;
       for (const int input : InputsOf(i)) runs_[input] = true;
@@ -166,7 +180,12 @@ RowSchedule Schedule(const Program& program, const TilePlan& plan, size_t pass, 
   schedule.staged = staged;
   schedule.target = TargetOf(program, pass);
   Scheduler scheduler(program, plan, staged, keeps);
-  for (size_t run = keeps ? 0 : pass; run <= pass; ++run) scheduler.Run(TargetOf(program, run));
+  if (staged && keeps) {
+    schedule.first_stage = pass;
+    scheduler.RunStage(pass, schedule.target);
+  } else {
+    for (size_t run = keeps ? 0 : pass; run <= pass; ++run) scheduler.Run(TargetOf(program, run));
+  }
   schedule.steps = std::move(scheduler.steps());
   LayOutTensors(program, plan, scheduler.ring_rows(), keeps, schedule);
   return schedule;
@@ -179,6 +198,9 @@ TilePlan PlanTile(const Program& program, Size image, const Rect& tile) {
 }
 
 RowSchedule ScheduleRows(const Program& program, const TilePlan& plan, size_t pass, bool keeps) {
+  if (program.HasStageForEachPass()) {
+    return Schedule(program, plan, pass, /*staged=*/keeps, keeps);
+  }
   if (!program.cuts.empty()) {
     RowSchedule staged = Schedule(program, plan, pass, /*staged=*/true, keeps);
     if (staged.workspace_floats <= kMaxStagedFloats) return staged;

@@ -24,6 +24,7 @@ struct RowSchedule {
     Rect rows;  // as LayerKernel::Run takes them
   };
   bool staged = false;          // in Program::cuts, or all layers at once
+  size_t first_stage = 0;       // the first one that is run
   int target = 0;               // the layer that the pass is for: a pooled one, or the last
   std::vector<Tensor> tensors;  // one that is kept holds all rows of its region
   std::vector<size_t> offsets;  // where each one's storage begins, if it has some of its own
@@ -42,8 +43,8 @@ TilePlan PlanTile(const Program& program, Size image, const Rect& tile);
 
 // Pass number `pass` of a tile planned for this program: it comes when the means of so many global
 // poolings are known; all: the result's. In stages, if the program has them and what is kept
-// between them has room: the result is the same. `keeps`: what Program::cached names is kept from
-// pass to pass, and was in the passes before.
+// between them has room, or is kept in a cache: the result is the same. `keeps`: what
+// Program::cached names is kept from pass to pass, and was in the passes before.
 RowSchedule ScheduleRows(const Program& program, const TilePlan& plan, size_t pass = 0,
                          bool keeps = false);
 

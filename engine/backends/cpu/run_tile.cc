@@ -103,8 +103,8 @@ std::vector<Rect> RunTile(const Program& program, const TileTask& task, HugeBuff
   BindWorkspace(program, workspace.data(), cache ? cache->floats.data() : nullptr, schedule);
   if (pass.gathers()) *pass.partial_sums = ChannelSums(schedule.tensors[schedule.target].channels);
   TileRunner runner(program, task, schedule, workspace.data(), counted);
-  BeginStage(program, schedule, 0);
-  size_t stage = 0;
+  size_t stage = schedule.first_stage;
+  BeginStage(program, schedule, stage);
   for (const RowSchedule::Step& step : schedule.steps) {
     while (stage < schedule.StageOf(program, step.layer)) {
       if (task.cancellation != nullptr && task.cancellation->IsCancelled()) return {};

@@ -61,15 +61,16 @@ bool Crosses(const Program& program, const RowSchedule& schedule, int layer) {
   return schedule.staged && program.crosses[layer];
 }
 
-// Places what is kept from stage to stage from `begin` on; returns where it ends.
+// Places what is kept from stage to stage from `begin` on, of the workspace or of the cache;
+// returns where it ends.
 size_t PlaceKept(const Program& program, size_t begin, RowSchedule& schedule) {
   std::vector<int> kept;
   std::vector<Lifetime> lifetimes;
   for (int i = 0; i < static_cast<int>(schedule.tensors.size()); ++i) {
     if (!Crosses(program, schedule, i)) continue;
     kept.push_back(i);
-    lifetimes.push_back({static_cast<int>(program.StageOf(i)),
-                         static_cast<int>(program.StageOf(program.consumers[i].back()))});
+    lifetimes.push_back(
+        {static_cast<int>(program.StageOf(i)), static_cast<int>(program.LastStageOf(i))});
   }
   const std::vector<int> slots = AssignSlots(lifetimes);
   std::vector<size_t> slot_floats;
@@ -114,7 +115,12 @@ void LayOutTensors(const Program& program, const TilePlan& plan, const std::vect
     schedule.widths_px.push_back(frame.region.width);
   }
   schedule.offsets.resize(count);
-  const size_t rings = PlaceKept(program, OddCacheLines(program.scratch_floats), schedule);
+  size_t rings = OddCacheLines(program.scratch_floats);
+  if (keeps) {
+    schedule.cached_floats = PlaceKept(program, 0, schedule);
+  } else {
+    rings = PlaceKept(program, rings, schedule);
+  }
   size_t end = rings;
   schedule.workspace_floats = rings;
   for (int i = 0; i < count; ++i) {

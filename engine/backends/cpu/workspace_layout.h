@@ -13,8 +13,9 @@ namespace upscaled::cpu {
 // Sets all of `schedule` but its target, its steps and whether it is staged. `ring_rows`: of each
 // layer; `keeps`: as in ScheduleRows.
 //
-// The kernels' scratch comes first, then what is kept from stage to stage, in slots that tensors
-// share one after the other, then the rings of one stage in the place of those before.
+// The kernels' scratch comes first, then, unless a cache has it, what is kept from stage to stage,
+// in slots that tensors share one after the other, then the rings of one stage in the place of
+// those before.
 void LayOutTensors(const Program& program, const TilePlan& plan, const std::vector<int>& ring_rows,
                    bool keeps, RowSchedule& schedule);
 

@@ -104,10 +104,10 @@ std::unique_ptr<ActivationCache> CudaExecutable::CreateActivationCache() const {
   return program_.poolings.empty() ? nullptr : std::make_unique<CachedTile>(this, context_);
 }
 
-size_t CudaExecutable::ActivationCacheBytes(Size tile) const {
+size_t CudaExecutable::ActivationCacheBytes(Size tile, Size image) const {
   constexpr int64_t kMinPixels = 256 * 256;  // smaller ones gain more from batches and graphs
   if (program_.poolings.empty() || tile.Area() < kMinPixels) return 0;
-  return LargestLayout(AnywhereTile(tile)).tensor_bytes();
+  return LargestLayout(AnywhereTile(tile, image)).tensor_bytes();
 }
 
 // The better a device is filled, too.

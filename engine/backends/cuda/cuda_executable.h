@@ -32,7 +32,7 @@ class CudaExecutable final : public Executable {
   size_t WeightBytes() const override { return weights_.bytes(); }
   Size PreferredTile() const override { return preferred_tile_; }
   std::unique_ptr<ActivationCache> CreateActivationCache() const override;
-  size_t ActivationCacheBytes(Size tile) const override;
+  size_t ActivationCacheBytes(Size tile, Size image) const override;
 
   const std::shared_ptr<Context>& context() const { return context_; }
   const Program& program() const { return program_; }

@@ -27,7 +27,7 @@ cl_int PadModeNumber(PadMode mode) {
 struct Parameters {
   cl_int factor, crop_px, padding_px, pad_mode;
   cl_float pad_value;
-  cl_int first_channel, centred;
+  cl_int first_channel, centred, groups;
   cl_float epsilon;
 };
 
@@ -106,6 +106,12 @@ constexpr Row kRows[] = {
        const Parameters& p = call.layer;
        return call.Run(call.result, cl_int{call.result.dst.channels}, p.centred, p.epsilon);
      }},
+    {Op::kGroupNorm, "group_norm",
+     [](const Call& call) {
+       const Parameters& p = call.layer;
+       const cl_int channels = call.result.dst.channels;
+       return call.Run(call.src[1], call.result, channels, channels / p.groups, p.epsilon);
+     }},
 };
 
 // Null for what this file does not run.
@@ -123,7 +129,8 @@ class ElementwiseKernel final : public LayerKernel {
         constants_(std::move(constants)),
         parameters_{
             layer.factor,    layer.crop_px,       layer.padding_px, PadModeNumber(layer.pad_mode),
-            layer.pad_value, layer.first_channel, layer.centred,    layer.epsilon} {}
+            layer.pad_value, layer.first_channel, layer.centred,    layer.groups,
+            layer.epsilon} {}
 
   absl::Status Enqueue(Launcher& launcher, std::span<const Tensor> src,
                        const Tensor& dst) const override {

@@ -1,5 +1,7 @@
 #include "engine/backends/opencl/kernel_list.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_format.h"
 #include "engine/backends/opencl/conv.h"
 #include "engine/backends/opencl/elementwise.h"
@@ -37,6 +39,10 @@ std::string Describe(const LaunchConfig& config) {
 }
 
 std::span<const KernelEntry> ListKernels() { return kKernels; }
+
+const KernelEntry& Conv3x3Kernel() {
+  return *std::ranges::find(kKernels, "conv3x3", &KernelEntry::name);
+}
 
 const LaunchConfig& ConfigOf(const KernelChoice& choice) {
   return static_cast<const KernelEntry&>(*choice.info).configs[choice.config];

@@ -24,6 +24,9 @@ struct KernelEntry : KernelInfo {
 
 std::span<const KernelEntry> ListKernels();
 
+// The one for 3x3 convolutions that has no blocks.
+const KernelEntry& Conv3x3Kernel();
+
 // How a chosen kernel of this backend is launched, and made.
 const LaunchConfig& ConfigOf(const KernelChoice& choice);
 absl::StatusOr<std::unique_ptr<LayerKernel>> Create(Context& context, const Layer& layer,

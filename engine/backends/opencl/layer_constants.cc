@@ -51,7 +51,8 @@ absl::StatusOr<cl::Buffer> UploadFloats(const Context& context, const std::vecto
 
 absl::StatusOr<LayerConstants> LayerConstants::Upload(const Context& context, const Layer& layer) {
   const std::vector<float> no_factors;
-  const bool scales = layer.op == Op::kAffine || layer.op == Op::kPixelNorm;
+  const bool scales =
+      layer.op == Op::kAffine || layer.op == Op::kPixelNorm || layer.op == Op::kGroupNorm;
   const auto& factors = scales ? layer.weights : no_factors;
   std::vector<float> values;
   for (int plane = 0; plane < PlaneCount(layer.out_channels); ++plane) {

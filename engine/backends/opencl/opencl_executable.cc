@@ -28,6 +28,16 @@ absl::StatusOr<std::shared_ptr<const OpenClExecutable>> OpenClExecutable::Create
     std::shared_ptr<Context> context, const Network& network, Precision precision,
     const KernelEntry* forced, KernelChooser* chooser) {
   RETURN_IF_ERROR(network.Validate());
+  auto executable = Build(context, network, precision, forced, chooser);
+  if (!absl::IsResourceExhausted(executable.status()) || forced != nullptr) return executable;
+  // Blocks of kernels widen the halo of a tile with every layer.
+  auto without_blocks = Build(std::move(context), network, precision, &Conv3x3Kernel(), nullptr);
+  return without_blocks.ok() ? std::move(without_blocks) : std::move(executable);
+}
+
+absl::StatusOr<std::shared_ptr<const OpenClExecutable>> OpenClExecutable::Build(
+    std::shared_ptr<Context> context, const Network& network, Precision precision,
+    const KernelEntry* forced, KernelChooser* chooser) {
   std::shared_ptr<OpenClExecutable> executable(new OpenClExecutable(std::move(context), precision));
   RETURN_IF_ERROR(executable->MakeKernels(network, forced, chooser));
   ASSIGN_OR_RETURN(executable->zero_,
@@ -68,7 +78,12 @@ TilePlan OpenClExecutable::MakePlan(const Rect& tile, Size image) const {
 }
 
 size_t OpenClExecutable::WorkspaceBytes(Size tile) const {
-  return TensorBytes(AnywhereTile(tile)) + TransferBytes(AnywhereTile(tile));
+  // A larger tile than the preferred one is a whole image.
+  const bool whole = halo_counts_ && tile.Area() > preferred_tile_.Area();
+  const size_t tensors =
+      whole ? std::max(TensorBytes(WholeImage(tile)), TensorBytes(AnywhereTile(preferred_tile_)))
+            : TensorBytes(AnywhereTile(tile));
+  return tensors + TransferBytes(AnywhereTile(tile));
 }
 
 size_t OpenClExecutable::HostWorkspaceBytes(Size tile) const {
@@ -86,12 +101,24 @@ size_t OpenClExecutable::TensorBytes(const InnerTile& tile) const {
   return Sum(SlotBytes(network_, slot_of_, rects, precision_));
 }
 
+absl::StatusOr<size_t> OpenClExecutable::CheckedTensorBytes(const InnerTile& tile) const {
+  const std::vector<Rect> rects = TensorRectsOf(Plan(tile.rect, tile.image));
+  ASSIGN_OR_RETURN(const std::vector<size_t> slots, SlotBytesOf(rects));
+  return Sum(slots);
+}
+
+bool OpenClExecutable::ComputesWhole(Size image) const {
+  if (!halo_counts_ || std::max(image.width, image.height) > kMaxWholeImagePx) return false;
+  const absl::StatusOr<size_t> bytes = CheckedTensorBytes(WholeImage(image));
+  return bytes.ok() && *bytes <= MaxTensorBytes();
+}
+
 std::unique_ptr<ActivationCache> OpenClExecutable::CreateActivationCache() const {
   return poolings_.empty() ? nullptr : std::make_unique<CachedTile>(this, context_);
 }
 
-size_t OpenClExecutable::ActivationCacheBytes(Size tile) const {
-  return poolings_.empty() ? 0 : TensorBytes(AnywhereTile(tile));
+size_t OpenClExecutable::ActivationCacheBytes(Size tile, Size image) const {
+  return poolings_.empty() ? 0 : TensorBytes(AnywhereTile(tile, image));
 }
 
 absl::StatusOr<std::vector<size_t>> OpenClExecutable::SlotBytesOf(
@@ -122,18 +149,15 @@ absl::Status OpenClExecutable::ChooseTile() {
       .smallest = {120, 72},
       .max_macs = 150e9,
       .good_bytes = device.is_cpu ? 64 * kMiB : std::min(device.memory_bytes / 8, 2048 * kMiB),
-      .max_bytes = device.memory_bytes / 4,
+      .max_bytes = MaxTensorBytes(),
       .memory_name = absl::StrCat(device.name, "'s memory")};
-  const auto plan = [&](Size size) {
+  const auto macs = [&](Size size) {
     const InnerTile tile(size);
-    return Plan(tile.rect, tile.image);
+    return TileMacs(network_, Plan(tile.rect, tile.image).regions);
   };
-  const auto macs = [&](Size size) { return TileMacs(network_, plan(size).regions); };
-  const auto bytes = [&](Size size) -> absl::StatusOr<size_t> {
-    ASSIGN_OR_RETURN(const std::vector<size_t> slots, SlotBytesOf(TensorRectsOf(plan(size))));
-    return Sum(slots);
-  };
+  const auto bytes = [&](Size size) { return CheckedTensorBytes(InnerTile(size)); };
   ASSIGN_OR_RETURN(preferred_tile_, ChooseLargestTile(limits, {macs, bytes}));
+  halo_counts_ = TensorBytes(InnerTile(limits.smallest)) > limits.good_bytes;
   return absl::OkStatus();
 }
 

@@ -31,7 +31,8 @@ class OpenClExecutable final : public Executable {
   size_t WeightBytes() const override { return weight_bytes_; }
   Size PreferredTile() const override { return preferred_tile_; }
   std::unique_ptr<ActivationCache> CreateActivationCache() const override;
-  size_t ActivationCacheBytes(Size tile) const override;
+  bool ComputesWhole(Size image) const override;
+  size_t ActivationCacheBytes(Size tile, Size image) const override;
 
   // As network().layers; null for the input and for layers that the result does not need.
   const std::vector<std::unique_ptr<LayerKernel>>& kernels() const { return kernels_; }
@@ -52,10 +53,17 @@ class OpenClExecutable final : public Executable {
   absl::Status MakeKernels(const Network& network, const KernelEntry* forced,
                            KernelChooser* chooser);
   TilePlan MakePlan(const Rect& tile, Size image) const override;
-  // Bytes of a tile's slots.
+  // Bytes of a tile's slots. RESOURCE_EXHAUSTED: see SlotBytesOf.
+  absl::StatusOr<size_t> CheckedTensorBytes(const InnerTile& tile) const;
   size_t TensorBytes(const InnerTile& tile) const;
+  // The limit of a tile's slots together.
+  size_t MaxTensorBytes() const { return context_->device.memory_bytes / 4; }
   // Bytes of a tile's pixels on their way, in the largest samples.
   size_t TransferBytes(const InnerTile& tile) const;
+  // With a tile chosen; `forced` and `chooser` as in Create.
+  static absl::StatusOr<std::shared_ptr<const OpenClExecutable>> Build(
+      std::shared_ptr<Context> context, const Network& network, Precision precision,
+      const KernelEntry* forced, KernelChooser* chooser);
   absl::Status ChooseTile();
 
   const std::shared_ptr<Context> context_;
@@ -70,6 +78,7 @@ class OpenClExecutable final : public Executable {
   KernelFunction zero_;
   size_t weight_bytes_ = 0;
   Size preferred_tile_;
+  bool halo_counts_ = false;  // more than the tile, even of the smallest: images are best whole
 };
 
 }  // namespace upscaled::opencl

@@ -7,14 +7,7 @@
 #include "engine/graph/tile_geometry.h"
 
 namespace upscaled::opencl {
-namespace {
-
-// A global pooling's result is given, and factors of one pixel are all read for every pixel.
-bool ReadsByPosition(const Layer& layer, Size in) {
-  return layer.op != Op::kGlobalAveragePool && !(layer.op == Op::kMul && in == Size{1, 1});
-}
-
-}  // namespace
+namespace {}  // namespace
 
 Rect RectRead(const Layer& layer, int block_px, const Rect& out, Size in) {
   const auto begin = [block_px](int first) { return first / block_px * block_px; };
@@ -30,10 +23,11 @@ std::vector<Rect> TensorRects(const Network& network, std::span<const int> block
   for (size_t i = 1; i < network.layers.size(); ++i) {
     const Layer& layer = network.layers[i];
     const Rect& out = plan.regions[i];
-    if (out.empty()) continue;
-    for (const int input : layer.inputs) {
+    if (out.empty() || layer.op == Op::kGlobalAveragePool) continue;  // whose result is given
+    for (size_t n = 0; n < layer.inputs.size(); ++n) {
+      const int input = layer.inputs[n];
       const Size in = plan.layer_sizes[input];
-      if (!ReadsByPosition(layer, in)) continue;
+      if (ReadsPerImage(layer, n, in)) continue;
       rects[input] = Cover(rects[input], RectRead(layer, block_px[i], out, in));
     }
   }

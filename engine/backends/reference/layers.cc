@@ -176,6 +176,26 @@ void NormalisePixels(const Layer& layer, Inputs inputs, Tensor& dst) {
   }
 }
 
+void NormaliseGroups(const Layer& layer, Inputs inputs, Tensor& dst) {
+  const std::vector<float>& moments = inputs[1]->values;
+  const int channels = layer.in_channels, group = channels / layer.groups;
+  std::vector<double> means(channels), deviations(channels);
+  for (int c = 0; c < channels; ++c) {
+    const int first = c - c % group;
+    double mean = 0, square = 0;
+    for (int i = first; i < first + group; ++i) {
+      mean += double{moments[i]} / group;
+      square += double{moments[channels + i]} / group;
+    }
+    means[c] = mean;
+    deviations[c] = std::sqrt(std::max(square - mean * mean, 0.0) + layer.epsilon);
+  }
+  Fill(dst, [&](int c, int x, int y) {
+    const double normal = (inputs[0]->at(c, x, y) - means[c]) / deviations[c];
+    return static_cast<float>(normal * layer.weights[c] + layer.bias[c]);
+  });
+}
+
 void Crop(const Layer& layer, Inputs inputs, Tensor& dst) {
   Fill(dst,
        [&](int c, int x, int y) { return inputs[0]->at(c, x + layer.crop_px, y + layer.crop_px); });
@@ -269,6 +289,9 @@ void ComputeLayer(const Layer& layer, Inputs inputs, Tensor& dst) {
       break;
     case Op::kPixelNorm:
       NormalisePixels(layer, inputs, dst);
+      break;
+    case Op::kGroupNorm:
+      NormaliseGroups(layer, inputs, dst);
       break;
     case Op::kCrop:
       Crop(layer, inputs, dst);

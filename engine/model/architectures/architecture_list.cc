@@ -55,8 +55,6 @@ constexpr Missing kMissing[] = {
      "to be told whether it has ReLU or LeakyReLU: name 'compact-relu' or 'compact-leakyrelu' as "
      "the architecture in a model.json"},
     {"RealPLKSR with DySample", "feats.1.lk.conv.weight", kDySample, "to_img.init_pos"},
-    {"RealPLKSR", "feats.1.norm.weight",
-     "group normalisation: two passes over the whole image for each of its blocks"},
     {"MoSR with DySample", "gblocks.1.norm.weight", kDySample, "upsampler.init_pos"},
     {"MoESR", "blocks.0.blocks.0.conv.dwconv_hw.weight", "kernels that are not square"},
     {"OmniSR", "residual_layer.0.residual_layer.0.layer.0.fn.0.weight", kAttention},

@@ -201,6 +201,19 @@ int NetworkBuilder::LayerNorm(int input, std::string_view name, float epsilon) {
   return Append(std::move(layer));
 }
 
+int NetworkBuilder::GroupNorm(int input, std::string_view name, int groups, float epsilon) {
+  const int moments = GlobalAveragePool(Concat({input, Mul(input, input)}));
+  if (!ok()) return 0;
+  Layer layer{.op = Op::kGroupNorm,
+              .name = std::string(name),
+              .inputs = {input, moments},
+              .groups = groups,
+              .epsilon = epsilon};
+  layer.weights = Read(Named(name, "weight"), {Channels(input)});
+  layer.bias = Read(Named(name, "bias"), {Channels(input)});
+  return Append(std::move(layer));
+}
+
 int NetworkBuilder::GlobalAveragePool(int input) {
   return Append({.op = Op::kGlobalAveragePool, .inputs = {input}});
 }

@@ -58,6 +58,8 @@ class NetworkBuilder {
   int Slice(int input, int first, int channels);
   // NAME.weight and NAME.bias, one for each channel.
   int LayerNorm(int input, std::string_view name, float epsilon);
+  // Over so many shares of the channels and the whole image; as LayerNorm.
+  int GroupNorm(int input, std::string_view name, int groups, float epsilon);
   int GlobalAveragePool(int input);
   // These four give `input` itself for a factor of 1.
   int PixelShuffle(int input, int factor);

@@ -8,6 +8,10 @@
 namespace upscaled {
 namespace {
 
+// RealPLKSR's, which no tensor tells.
+constexpr int kGroups = 4;
+constexpr float kEpsilon = 1e-5f;
+
 std::string PlkBlock(int index) { return absl::StrCat("feats.", index, "."); }
 
 bool IsPlkBlock(const TensorFile& file, int index) {
@@ -44,14 +48,16 @@ int AddPlkBlock(NetworkBuilder& builder, int x, int index) {
     const int gate = builder.Conv(y, block + "attn.f.0", {.activation = Activation::kSigmoid});
     y = builder.Mul(y, gate);
   }
-  return builder.Add(builder.Conv(y, block + "refine", {}), x);
+  y = builder.Conv(y, block + "refine", {});
+  if (file.Has(block + "norm.weight")) y = builder.GroupNorm(y, block + "norm", kGroups, kEpsilon);
+  return builder.Add(y, x);
 }
 
 }  // namespace
 
 bool RecognisePlksr(const TensorFile& file) {
   return file.Has("feats.0.weight") && IsPlkBlock(file, 1) && file.Has("feats.1.refine.weight") &&
-         !file.Has("feats.1.norm.weight") && !file.Has("to_img.init_pos");
+         !file.Has("to_img.init_pos");
 }
 
 absl::StatusOr<int> PlksrScale(const TensorFile& file) {

@@ -1,5 +1,5 @@
-// PLKSR, and RealPLKSR without its group normalisations: blocks whose large kernels see the first
-// quarter of the channels. Paper: Lee et al., "Partial Large Kernel CNNs for Efficient
+// PLKSR and RealPLKSR, with its group normalisations or without: blocks whose large kernels see the
+// first quarter of the channels. Paper: Lee et al., "Partial Large Kernel CNNs for Efficient
 // Super-Resolution", 2024.
 #pragma once
 

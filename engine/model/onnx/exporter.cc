@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/string_view.h"
 #include "engine/model/onnx/schema.pb.h"
+#include "engine/model/quote.h"
 
 namespace upscaled {
 namespace {
@@ -289,6 +291,8 @@ class Writer {
       case Op::kGlobalAveragePool:
         Node("GlobalAveragePool", {Input(layer, 0)}, name);
         break;
+      case Op::kGroupNorm:  // refused before
+        break;
       case Op::kActivation:
         Node("Identity", {Input(layer, 0)}, name);
         break;
@@ -347,6 +351,14 @@ class Writer {
 
 }  // namespace
 
-std::string ExportOnnx(const Network& network) { return Writer(network).Write(); }
+absl::StatusOr<std::string> ExportOnnx(const Network& network) {
+  for (const Layer& layer : network.layers) {
+    if (layer.op != Op::kGroupNorm) continue;
+    return absl::UnimplementedError(absl::StrCat("layer ", Quote(layer.name), " is a ",
+                                                 ToAbsl(OpName(layer.op)),
+                                                 ", which is not exported to ONNX"));
+  }
+  return Writer(network).Write();
+}
 
 }  // namespace upscaled

@@ -3,13 +3,18 @@
 
 namespace upscaled::test {
 
-std::vector<std::string> TestedDevices() { return {"cpu", "reference"}; }
+// As deep networks run on the CPU.
+constexpr char kStagedCpu[] = "cpu_in_stages";
+
+std::vector<std::string> TestedDevices() { return {"cpu", kStagedCpu, "reference"}; }
 
 bool DevicesAreEmulated() { return false; }
 
 absl::StatusOr<std::unique_ptr<Backend>> CreateTestedBackend(const std::string& device,
                                                              BackendOptions options) {
-  absl::StatusOr<std::unique_ptr<Backend>> backend = CreateBackend(device, options);
+  options.always_stages = device == kStagedCpu;
+  absl::StatusOr<std::unique_ptr<Backend>> backend =
+      CreateBackend(options.always_stages ? "cpu" : device, options);
   // These are part of every program: nothing to skip.
   if (absl::IsUnavailable(backend.status())) return absl::InternalError(backend.status().message());
   return backend;

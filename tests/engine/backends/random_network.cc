@@ -88,6 +88,20 @@ class Builder {
     Fill(layer.bias, layer.out_channels, 0.1f);
     Append(std::move(layer));
   }
+  // The last layer normalised over the image.
+  void GroupNorm() {
+    const int x = last(), channels = ChannelsOf(x);
+    Join(Op::kMul, x, x);
+    Concat({x, last()});
+    Append({.op = Op::kGlobalAveragePool});
+    Layer layer{.op = Op::kGroupNorm,
+                .inputs = {x, last()},
+                .groups = channels % 4 == 0 ? Pick(random_, {1, 2, 4}) : 1,
+                .epsilon = 0.5f};
+    Fill(layer.weights, channels, 1.0f);
+    Fill(layer.bias, channels, 0.1f);
+    Append(std::move(layer));
+  }
   // A convolution of some of the channels, the others behind it.
   void PartialConv(int kernel_px) {
     const int of = last(), channels = network_.layers[of].out_channels;
@@ -206,6 +220,7 @@ void AppendResidual(Builder& b, std::mt19937& random) {
   b.Conv(width, 3, 1, 1, true);
   if (Chance(random, 40)) b.SqueezeExcite(Chance(random, 70) ? b.last() : skip);
   b.Join(Pick(random, {Op::kAdd, Op::kMul, Op::kConcat}), skip, b.last());
+  if (Chance(random, 20)) b.GroupNorm();
   if (Chance(random, 50)) b.ActivationAlone();
 }
 
@@ -275,6 +290,7 @@ Network TryRandomNetwork(std::mt19937& random) {
     b.GroupedConv(groups, kernel_px, Chance(random, 50) ? kernel_px / 2 : 0);
   }
   if (Chance(random, 20)) b.PixelNorm();
+  if (Chance(random, 10)) b.GroupNorm();
   if (Chance(random, 20) && b.network().layers.back().out_channels > 1) {
     b.PartialConv(Pick(random, {3, 9}));
   }
@@ -342,6 +358,32 @@ void AppendTimesMean(Network& network, int factor) {
                             .inputs = {factor, last + 1},
                             .out_channels = channels,
                             .in_channels = channels});
+}
+
+Network NormalisedNetwork(int blocks) {
+  Network network = InputAlone();
+  AppendConv(network, 16, 3);
+  const auto append = [&](Layer layer) {
+    layer.in_channels = network.layers[layer.inputs[0]].out_channels;
+    if (layer.out_channels == 0) layer.out_channels = layer.in_channels;
+    network.layers.push_back(std::move(layer));
+    return static_cast<int>(network.layers.size()) - 1;
+  };
+  for (int i = 0; i < blocks; ++i) {
+    const int skip = static_cast<int>(network.layers.size()) - 1;
+    AppendConv(network, 16, 3);
+    const int x = skip + 1;
+    const int squares = append({.op = Op::kMul, .name = "squares", .inputs = {x, x}});
+    const int both =
+        append({.op = Op::kConcat, .name = "both", .inputs = {x, squares}, .out_channels = 32});
+    const int moments = append({.op = Op::kGlobalAveragePool, .name = "pool", .inputs = {both}});
+    Layer norm{.op = Op::kGroupNorm, .name = "norm", .inputs = {x, moments}, .groups = 4};
+    norm.weights.assign(16, 1.0f);
+    norm.bias.assign(16, 0.0f);
+    append({.op = Op::kAdd, .name = "sum", .inputs = {append(std::move(norm)), skip}});
+  }
+  AppendConv(network, 3, 3);
+  return network;
 }
 
 Network DeepNetwork(int blocks) {

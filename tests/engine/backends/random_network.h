@@ -11,10 +11,10 @@ namespace upscaled::test {
 
 // A chain of convolutions (1x1, 3x3, 5x5; valid or same; strides 1 and 2; widths from 1 to 64; any
 // activation) that ends in RGB at scale 1, 2 or 3, some with skips (crop with add, mul or concat),
-// dense blocks, gates, resizes, pads, affine layers, pixel shuffles and squeeze-and-excite. Passes
-// Validate.
+// dense blocks, gates, resizes, pads, affine layers, norms, pixel shuffles and squeeze-and-excite.
+// Passes Validate.
 Network RandomNetwork(std::mt19937& random);
-// One with squeeze-and-excite, of fewer multiply-adds for each source pixel. Small ones are rare.
+// One with global poolings, of fewer multiply-adds for each source pixel. Small ones are rare.
 Network RandomPooledNetwork(std::mt19937& random,
                             double max_macs_per_px = std::numeric_limits<double>::infinity());
 
@@ -23,6 +23,9 @@ Network RandomPooledNetwork(std::mt19937& random,
 Network InputAlone();
 void AppendConv(Network& network, int out_channels, int kernel_px);
 void AppendTimesMean(Network& network, int factor);
+
+// Blocks of a 3x3 convolution of 16 channels, a group norm and a skip.
+Network NormalisedNetwork(int blocks);
 
 // Blocks of two 3x3 convolutions of 64 channels and a skip, without weights.
 Network DeepNetwork(int blocks);

@@ -191,6 +191,19 @@ TEST(ReferenceLayersTest, PixelNormIsOfEachPixelsChannels) {
   EXPECT_THAT(rms, Pointwise(FloatEq(), {1 / 4.0f + 0.5f, 5 / 6.0f + 0.5f, 30 / 4.0f, 50 / 6.0f}));
 }
 
+TEST(ReferenceLayersTest, GroupNormTakesTheMomentsOfItsChannels) {
+  Layer layer = MakeLayer(Op::kGroupNorm, 4, 4);
+  layer.groups = 2;
+  layer.weights = {1, 10, 1, 2};
+  layer.bias = {0, 0, 0.5f, 0};
+  layer.epsilon = 3;
+  const Tensor src = MakeTensor({0, 0, 1, 1}, {3, 5, -1, 2});
+  // The first group's mean is 3, its mean square 10; the second's 0 and 6.
+  const Tensor moments = MakeTensor({0, 0, 1, 1}, {2, 4, -1, 1, 6, 14, 7, 5});
+  EXPECT_THAT(Compute(layer, {src, moments}, {0, 0, 1, 1}),
+              Pointwise(FloatEq(), {0.0f, 10.0f, -1 / 3.0f + 0.5f, 4 / 3.0f}));
+}
+
 TEST(ReferenceLayersTest, FullyConnected) {
   Layer layer = MakeLayer(Op::kFullyConnected, 2, 2);
   layer.weights = {1, 2, 10, 20};

@@ -156,6 +156,12 @@ std::vector<Layer> TestedLayers(std::mt19937& random) {
       layers.back().centred = centred;
       layers.back().epsilon = 0.1f;
     }
+    for (const int groups : {1, channels % 4 == 0 ? 4 : channels}) {
+      layers.push_back(MakeScaling(Op::kGroupNorm, channels, random));
+      layers.back().inputs = {0, 1};
+      layers.back().groups = groups;
+      layers.back().epsilon = 0.1f;
+    }
     layers.push_back(MakePlain(Op::kAdd, channels, channels, 1, 0, {0, 1}));
     layers.push_back(MakePlain(Op::kMul, channels, channels, 1, 0, {0, 1}));
     layers.push_back(MakePlain(Op::kConcat, channels, channels * 3, 1, 0, {0, 1, 2}));
@@ -201,6 +207,16 @@ reference::Tensor RandomTensor(int channels, Size size, std::mt19937& random) {
   std::normal_distribution<float> normal;
   for (float& value : tensor.values) value = normal(random);
   return tensor;
+}
+
+reference::Tensor RandomInput(const Layer& layer, size_t i, Size in, std::mt19937& random) {
+  const int channels = layer.in_channels;
+  if (layer.op != Op::kGroupNorm || i == 0) return RandomTensor(channels, in, random);
+  reference::Tensor moments = RandomTensor(2 * channels, {1, 1}, random);
+  for (int c = 0; c < channels; ++c) {
+    moments.values[channels + c] = std::pow(moments.values[c], 2.0f) + 0.5f;
+  }
+  return moments;
 }
 
 reference::Tensor ComputeReference(const Layer& layer, const std::vector<reference::Tensor>& inputs,

@@ -1,6 +1,7 @@
 // Layers that every kernel of every backend is tested on, against the reference.
 #pragma once
 
+#include <cstddef>
 #include <random>
 #include <string>
 #include <vector>
@@ -32,6 +33,9 @@ std::string Describe(const Layer& layer);
 
 // Standard normal values.
 reference::Tensor RandomTensor(int channels, Size size, std::mt19937& random);
+
+// For input number `i` of a layer whose first input is of size `in`.
+reference::Tensor RandomInput(const Layer& layer, size_t i, Size in, std::mt19937& random);
 
 // The reference's result for whole inputs: the layer's output, of this size.
 reference::Tensor ComputeReference(const Layer& layer, const std::vector<reference::Tensor>& inputs,

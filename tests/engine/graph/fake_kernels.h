@@ -32,7 +32,8 @@ class FakeKernelSet final : public KernelSet {
   static std::set<Op> Plain() {
     return {Op::kPixelShuffle, Op::kResizeNearest, Op::kResizeBilinear, Op::kAdd,
             Op::kMul,          Op::kConcat,        Op::kCrop,           Op::kPad,
-            Op::kAffine,       Op::kActivation,    Op::kSlice,          Op::kPixelNorm};
+            Op::kAffine,       Op::kActivation,    Op::kSlice,          Op::kPixelNorm,
+            Op::kGroupNorm};
   }
 
   std::string_view backend() const override { return "fake"; }

@@ -271,6 +271,21 @@ TEST(PlksrTest, LargeKernelsSeeTheFirstChannels) {
   EXPECT_EQ(real->layers.size(), plain->layers.size() - 2);
 }
 
+TEST(PlksrTest, GroupNormIsOfTheMeansOfTheImage) {
+  const Shapes norm = {{"feats.1.norm.weight", {8}}, {"feats.1.norm.bias", {8}}};
+  const auto network = Build(Plksr(true, true) + norm);
+  EXPECT_THAT(Ops(network),
+              ElementsAre(Op::kInput, Op::kConv, Op::kConv, Op::kConv, Op::kSlice, Op::kConv,
+                          Op::kSlice, Op::kConcat, Op::kConv, Op::kMul, Op::kConv, Op::kMul,
+                          Op::kConcat, Op::kGlobalAveragePool, Op::kGroupNorm, Op::kAdd, Op::kConv,
+                          Op::kPixelShuffle, Op::kResizeNearest, Op::kAdd));
+  const Layer& layer = network->layers[14];
+  EXPECT_THAT(layer.inputs, ElementsAre(10, 13));
+  EXPECT_EQ(layer.groups, 4);
+  EXPECT_FLOAT_EQ(layer.epsilon, 1e-5f);
+  EXPECT_FALSE(Build(Plksr(true, true) + Shapes{norm[0]}).ok()) << "without a bias";
+}
+
 TEST(MosrTest, MeansOfResultsAreOneConvolution) {
   for (const bool mean_end : {false, true}) {
     const auto network = Build(Mosr(mean_end));
@@ -293,9 +308,6 @@ struct Refused {
 
 TEST(ArchitecturesTest, WhatIsMissingIsNamed) {
   const Refused kRefused[] = {
-      {"RealPLKSR, which needs group normalisation: two passes over the whole image",
-       {"feats.0.weight", "feats.1.channel_mixer.0.weight", "feats.1.lk.conv.weight",
-        "feats.1.attn.f.0.weight", "feats.1.norm.weight", "feats.1.refine.weight"}},
       {"RealPLKSR with DySample, which needs DySample: where it looks",
        {"feats.0.weight", "feats.1.channel_mixer.0.weight", "feats.1.lk.conv.weight",
         "feats.1.norm.weight", "to_img.init_pos", "to_img.offset.weight"}},

@@ -100,7 +100,12 @@ TEST_F(ExportTest, OnnxReadsBackAsTheSame) {
   int aligned = 0;
   for (int i = 0; i < kNetworks; ++i) {
     const Network network = test::RandomNetwork(random_);
-    const absl::StatusOr<Network> again = ParseOnnx(ExportOnnx(network));
+    const absl::StatusOr<std::string> file = ExportOnnx(network);
+    if (!file.ok()) {
+      EXPECT_EQ(file.status().code(), absl::StatusCode::kUnimplemented) << file.status();
+      continue;
+    }
+    const absl::StatusOr<Network> again = ParseOnnx(*file);
     ExpectSame(network, again);
     if (network.align_px == 1) {
       EXPECT_EQ(again->pad_px, 0) << "the border is in the graph";
@@ -113,9 +118,9 @@ TEST_F(ExportTest, OnnxReadsBackAsTheSame) {
 
 TEST_F(ExportTest, AnAlignmentThatTheLayersDoNotNeedIsNoneOfOurs) {
   Network network = test::RandomNetwork(random_);
-  while (network.align_px == 1) network = test::RandomNetwork(random_);
+  while (network.align_px == 1 || !ExportOnnx(network).ok()) network = test::RandomNetwork(random_);
   network.scale += 1;
-  EXPECT_THAT(std::string(ParseOnnx(ExportOnnx(network)).status().message()),
+  EXPECT_THAT(std::string(ParseOnnx(*ExportOnnx(network)).status().message()),
               HasSubstr("cuts off at " + std::to_string(network.scale) + " times the size; the"));
 }
 

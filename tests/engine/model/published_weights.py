@@ -353,9 +353,9 @@ class Espcn(nn.Module):
 
 
 class Plksr(nn.Module):
-    """PLKSR (GELU) and RealPLKSR without normalisations (Mish, and a dropout before the end)."""
+    """PLKSR (GELU) and RealPLKSR (Mish, and a dropout before the end), with its group normalisations or without."""
 
-    def __init__(self, scale, blocks=2, width=32, kernel=17, real=False, gate=True):
+    def __init__(self, scale, blocks=2, width=32, kernel=17, real=False, gate=True, norm=False):
         super().__init__()
         self.scale = scale
         def conv(inputs=width, outputs=width, side=3):
@@ -371,11 +371,16 @@ class Plksr(nn.Module):
             if gate:
                 module.attn.f = nn.Sequential(conv(), nn.Sigmoid())
             module.refine = conv(side=1)
+            if norm:
+                module.norm = nn.GroupNorm(4, width)
+                nn.init.uniform_(module.norm.weight, 0.5, 1.5)
+                nn.init.normal_(module.norm.bias, std=0.2)
             def forward(x):
                 y = mixer(x)
                 y[:, :width // 4] = module.lk.conv(y[:, :width // 4])
                 y = y * module.attn.f(y) if gate else y
-                return module.refine(y) + x
+                y = module.refine(y)
+                return (module.norm(y) if norm else y) + x
             module.forward = forward
             return module
         self.feats = nn.Sequential(conv(3), *[block() for _ in range(blocks)], *[nn.Dropout2d(0)] * real,
@@ -520,6 +525,8 @@ NETWORKS = {
     "plksr-x4": (lambda: Plksr(4, width=64), (15, 20), ONE_KIND),
     "real-plksr-x2": (lambda: Plksr(2, kernel=13, real=True), (21, 13), ONE_KIND),
     "real-plksr-x3-small": (lambda: Plksr(3, width=16, real=True, gate=False), (5, 9), ONE_KIND),
+    "real-plksr-x4-norm": (lambda: Plksr(4, 12, width=64, real=True, norm=True), (19, 23), ONE_KIND),
+    "real-plksr-x2-norm": (lambda: Plksr(2, real=True, norm=True), (22, 15), ONE_KIND),
     "mosr-x4": (lambda: Mosr(4, width=64, convolved=64), (13, 17), ONE_KIND),
     "mosr-x2-mean": (lambda: Mosr(2, convolved=12, mean_end=True), (14, 19), ONE_KIND),
     "cunet-x1": (lambda: Cunet(1), (21, 26), ONE_KIND),

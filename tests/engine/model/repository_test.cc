@@ -1,5 +1,6 @@
 #include "engine/model/repository.h"
 
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -11,6 +12,7 @@
 #include "tests/engine/backends/golden_files.h"
 #include "tests/engine/model/ncnn_files.h"
 #include "tests/engine/model/onnx_files.h"
+#include "tests/engine/model/published_shapes.h"
 #include "tests/engine/model/weights_files.h"
 
 namespace upscaled {
@@ -19,6 +21,7 @@ namespace {
 using std::filesystem::path;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using test::operator+;
 using ::testing::Pair;
 
 constexpr char kCard[] = R"({"name": "tiny", "family": "espcn", "version": 3, "format": "ncnn",
@@ -572,6 +575,68 @@ TEST(BundledModelsTest, OpenAndLoad) {
       EXPECT_TRUE(network.ok()) << network.status();
     }
   }
+}
+
+// Bytes that this process has read of files; 0 where the system keeps no account.
+int64_t BytesRead() {
+  std::ifstream io("/proc/self/io");
+  std::string name;
+  for (int64_t bytes = 0; io >> name >> bytes;) {
+    if (name == "rchar:") return bytes;
+  }
+  return 0;
+}
+
+TEST_F(RepositoryTest, BareFilesAreReadOnce) {
+  if (BytesRead() == 0) GTEST_SKIP() << "needs /proc/self/io";
+  const std::string weights = test::SafetensorsOf(test::ConvShapes("conv1", 512, 3, 3) +
+                                                  test::ConvShapes("conv2", 12, 512, 3));
+  const auto size = static_cast<int64_t>(weights.size());
+  Write("bare.safetensors", weights);
+  const auto read_by = [](auto action) {
+    const int64_t before = BytesRead();
+    action();
+    return BytesRead() - before;
+  };
+  const auto load = [](const ModelRepository& repository) {
+    const ModelCard& card = repository.models().at(0);
+    const auto network = LoadNetwork(card, card.variants[0]);
+    ASSERT_TRUE(network.ok()) << network.status();
+    EXPECT_EQ(network->name, "bare/bare");
+  };
+  for (const int64_t read_ahead_bytes : {int64_t{0}, size, size - 1}) {
+    const int64_t listed = read_by([&] {
+      const auto repository = ModelRepository::Open({root_}, read_ahead_bytes);
+      ASSERT_TRUE(repository.ok()) << repository.status();
+      load(*repository);
+    });
+    EXPECT_EQ(listed >= 2 * size, read_ahead_bytes < size) << listed;
+  }
+  const auto repository = ModelRepository::Open({root_}, 2 * size);
+  ASSERT_TRUE(repository.ok()) << repository.status();
+  repository->DropReadAhead();
+  EXPECT_GE(read_by([&] { load(*repository); }), size);
+  EXPECT_LT(read_by([&] { EXPECT_EQ(repository->Reopen()->models().size(), 1u); }), size)
+      << "has not changed";
+  Write("bare.model.json", R"({"style": "art"})");
+  EXPECT_EQ(repository->Reopen()->models().at(0).style, "art") << "its card has";
+}
+
+TEST_F(RepositoryTest, NetworksAreKeptForWhoLoadsTheSameFiles) {
+  WriteModel(kCard);
+  const auto repository = ModelRepository::Open({root_});
+  ASSERT_TRUE(repository.ok()) << repository.status();
+  const ModelCard& card = repository->models().at(0);
+  auto network = LoadNetwork(card, card.variants[0]);
+  ASSERT_TRUE(network.ok()) << network.status();
+  network->layers[1].bias[0] = 1;
+  KeepNetwork(card.variants[0], *network);
+  EXPECT_EQ(LoadNetwork(card, card.variants[0])->layers[1].bias[0], 1);
+  EXPECT_EQ(LoadNetwork(card, card.variants[0])->layers[1].bias[0], 0) << "once";
+  KeepNetwork(card.variants[0], *network);
+  WriteWeights("tiny/m");
+  EXPECT_EQ(LoadNetwork(card, card.variants[0]).status().code(),
+            absl::StatusCode::kFailedPrecondition);
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ void Write(const path& file, const std::string& bytes) {
 
 absl::StatusOr<nlohmann::json> WriteSample(const path& folder, const std::string& name,
                                            const Network& network, std::mt19937& random) {
-  const std::string onnx = ExportOnnx(network);
+  ASSIGN_OR_RETURN(const std::string onnx, ExportOnnx(network));
   const Image source = test::RandomImage({17, 11, 3, SampleType::kF32}, random);
   const Size size = source.spec().size();
   Image result({size.width * network.scale, size.height * network.scale, 3, SampleType::kF32});

@@ -103,6 +103,37 @@ TEST_F(ModelCacheTest, WithoutRoomTheLongestUnusedIsLoadedAgainWhenItIsAskedFor)
   EXPECT_EQ(get(0), held);
 }
 
+TEST_F(ModelCacheTest, WhatNobodyHoldsGoesWhenItMust) {
+  constexpr int64_t kBytes = test::FakeExecutable::kWeightBytes;
+  backend_.Open();
+  ModelCache cache(backend_, 2 * kBytes);
+  const auto get = [&](int noise_level) {
+    ModelVariant of_level = variant();
+    of_level.noise_level = noise_level;
+    return cache.Get(card_, of_level, Precision::kExact);
+  };
+  auto held = *get(0), held_too = *get(1), held_beyond = *get(2);
+  EXPECT_EQ(cache.DropUnused(/*all=*/true), 0);
+  held_beyond = nullptr;
+  EXPECT_EQ(cache.loaded_count(), 3) << "until somebody looks";
+  EXPECT_EQ(cache.DropUnused(/*all=*/false), kBytes);
+  held_too = nullptr;
+  EXPECT_EQ(cache.DropUnused(/*all=*/false), 0);
+  EXPECT_EQ(cache.DropUnused(/*all=*/true), kBytes);
+  EXPECT_EQ(*get(0), held);
+}
+
+TEST_F(ModelCacheTest, UnusedWeightsMakeRoomForOthers) {
+  backend_.Open();
+  ModelVariant other = variant();
+  other.noise_level = 3;  // another key
+  ASSERT_TRUE(cache_.Get(card_, other, Precision::kExact).ok());
+  backend_.RunOutOfMemory();
+  EXPECT_TRUE(cache_.Get(card_, variant(), Precision::kExact).ok());
+  ASSERT_EQ(cache_.loaded_count(), 1);
+  EXPECT_EQ(cache_.loaded()[0].noise_level, variant().noise_level);
+}
+
 TEST_F(ModelCacheTest, FilesThatWereReplacedMustBeReloaded) {
   ModelVariant replaced = variant();
   replaced.files_state = std::make_shared<const std::string>("as they were");

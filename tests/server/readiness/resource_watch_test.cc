@@ -38,6 +38,14 @@ TEST(ResourceWatchTest, NamesWhatRunsOut) {
   EXPECT_THAT(std::string(ResourceWatch().Check(usage).message()), HasSubstr("9600 bytes"));
 }
 
+TEST(ResourceWatchTest, MemoryIsPressedBeforeItIsExhausted) {
+  EXPECT_FALSE(ResourceWatch::IsMemoryPressed({.resident_bytes = 849, .max_memory_bytes = 1000}));
+  const ProcessUsage pressed = {.resident_bytes = 850, .max_memory_bytes = 1000};
+  EXPECT_TRUE(ResourceWatch::IsMemoryPressed(pressed));
+  EXPECT_TRUE(ResourceWatch().Check(pressed).ok());
+  EXPECT_FALSE(ResourceWatch::IsMemoryPressed({.resident_bytes = 1 << 30}));
+}
+
 TEST(ResourceWatchTest, NoLimitIsNeverReached) {
   EXPECT_TRUE(ResourceWatch()
                   .Check({.open_fds = 1 << 30, .threads = 1 << 30, .resident_bytes = 1 << 30})

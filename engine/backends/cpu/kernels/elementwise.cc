@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <vector>
 
 #include "engine/backends/cpu/kernels/activation.h"
 #include "engine/graph/tile_geometry.h"
@@ -219,20 +220,50 @@ void PadRow(const Layer& layer, std::span<const Tensor> src, const Tensor& dst, 
   }
 }
 
-void AffineRow(const Layer& layer, std::span<const Tensor> src, const Tensor& dst, int y, int x,
-               int width_px) {
+// By one factor a channel, plus one offset.
+void ScaleAndShiftRow(const Tensor& src, const std::vector<float>& factors,
+                      const std::vector<float>& offsets, const Tensor& dst, int y, int x,
+                      int width_px) {
   ZeroPadding(dst, y, x, width_px);
   for (int plane = 0; plane < dst.planes(); ++plane) {
-    const float* in = src[0].At(y, x) + plane * src[0].plane_stride;
+    const float* in = src.At(y, x) + plane * src.plane_stride;
     float* out = dst.At(y, x) + plane * dst.plane_stride;
     const int first = plane * kPlaneChannels;
     const int channels = std::min(dst.pixel_stride, dst.channels - first);
-    const float* factors = layer.weights.data() + first;
-    const float* offsets = layer.bias.data() + first;
+    const float* factor = factors.data() + first;
+    const float* offset = offsets.data() + first;
     for (int n = 0; n < width_px; ++n, in += dst.pixel_stride, out += dst.pixel_stride) {
-      for (int c = 0; c < channels; ++c) out[c] = in[c] * factors[c] + offsets[c];
+      for (int c = 0; c < channels; ++c) out[c] = in[c] * factor[c] + offset[c];
     }
   }
+}
+
+void AffineRow(const Layer& layer, std::span<const Tensor> src, const Tensor& dst, int y, int x,
+               int width_px) {
+  ScaleAndShiftRow(src[0], layer.weights, layer.bias, dst, y, x, width_px);
+}
+
+// The second input's pixel has the means of all channels, then of their squares.
+void GroupNormRow(const Layer& layer, std::span<const Tensor> src, const Tensor& dst, int y, int x,
+                  int width_px) {
+  const auto moment = [&](int i) { return double{src[1].At(0, 0)[ChannelOffset(src[1], i)]}; };
+  const int channels = dst.channels, group = channels / layer.groups;
+  std::vector<float> factors, offsets;
+  for (int first = 0; first < channels; first += group) {
+    double mean = 0, square = 0;
+    for (int c = first; c < first + group; ++c) {
+      mean += moment(c);
+      square += moment(channels + c);
+    }
+    mean /= group;
+    const double variance = std::max(square / group - mean * mean, 0.0);
+    const double scale = 1 / std::sqrt(variance + layer.epsilon);
+    for (int c = first; c < first + group; ++c) {
+      factors.push_back(static_cast<float>(layer.weights[c] * scale));
+      offsets.push_back(static_cast<float>(layer.bias[c] - mean * scale * layer.weights[c]));
+    }
+  }
+  ScaleAndShiftRow(src[0], factors, offsets, dst, y, x, width_px);
 }
 
 // Also a lone activation: a crop of nothing.
@@ -268,6 +299,8 @@ RowFunction RowFunctionOf(Op op) {
       return &PadRow;
     case Op::kAffine:
       return &AffineRow;
+    case Op::kGroupNorm:
+      return &GroupNormRow;
     default:
       return nullptr;
   }

@@ -1,5 +1,6 @@
 // Layers that move or combine values: pixel shuffle, resizes, add, mul, concat, slice, crop, pad,
-// affine and lone activations, on any tensors. They cost next to nothing beside convolutions.
+// affine, group norm and lone activations, on any tensors. They cost next to nothing beside
+// convolutions.
 #pragma once
 
 #include <memory>

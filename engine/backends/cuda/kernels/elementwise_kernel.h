@@ -154,6 +154,32 @@ UPSCALED_DEVICE void NormalisePixel(const ElementwiseParams& params, const Plane
   }
 }
 
+// Each thread finds the moments of its channels' groups again.
+template <typename Storage>
+UPSCALED_DEVICE void NormaliseGroups(const ElementwiseParams& params, const PlanePixel& at,
+                                     const float* constants, float (&values)[kPlaneChannels]) {
+  const int channels = params.src0.channels, group = params.group_channels;
+  const auto size = static_cast<float>(group);
+  LoadPlane<Storage>(params.src0, at, at.x, at.y, values);
+  float mean = 0, scale = 0;
+#pragma unroll
+  for (int i = 0; i < kPlaneChannels; ++i) {
+    const int channel = at.plane * kPlaneChannels + i;
+    if (channel < channels && (i == 0 || channel % group == 0)) {
+      const int first = channel - channel % group;
+      float sum = 0, squares = 0;
+      for (int c = first; c < first + group; ++c) {
+        sum += LoadChannel<Storage>(params.src1, at.tile, c, 0, 0);
+        squares += LoadChannel<Storage>(params.src1, at.tile, channels + c, 0, 0);
+      }
+      mean = sum / size;
+      const float variance = fmaf(-mean, mean, squares / size);
+      scale = 1 / sqrtf((variance > 0 ? variance : 0) + params.epsilon);
+    }
+    values[i] = fmaf((values[i] - mean) * scale, constants[kFactors + i], constants[i]);
+  }
+}
+
 // The values of the result, before its activation; zero where a layer has no channel.
 template <typename Storage>
 UPSCALED_DEVICE void ComputeElements(const ElementwiseParams& params, const PlanePixel& at,
@@ -203,6 +229,9 @@ UPSCALED_DEVICE void ComputeElements(const ElementwiseParams& params, const Plan
       break;
     case ElementwiseKind::kPixelNorm:
       NormalisePixel<Storage>(params, at, constants, values);
+      break;
+    case ElementwiseKind::kGroupNorm:
+      NormaliseGroups<Storage>(params, at, constants, values);
       break;
     case ElementwiseKind::kConcat:
       Concatenate<Storage>(params, at, values);

@@ -32,6 +32,8 @@ std::optional<ElementwiseKind> KindOf(Op op) {
       return ElementwiseKind::kSlice;
     case Op::kPixelNorm:
       return ElementwiseKind::kPixelNorm;
+    case Op::kGroupNorm:
+      return ElementwiseKind::kGroupNorm;
     default:
       return std::nullopt;
   }
@@ -64,6 +66,7 @@ ElementwiseParams ElementwiseOf(const Layer& layer, bool one_pixel) {
   params.padding_px = layer.padding_px;
   params.sliced_channel = layer.first_channel;
   params.centred = layer.centred;
+  params.group_channels = layer.in_channels / layer.groups;
   params.epsilon = layer.epsilon;
   params.pad = PadKindOf(layer.pad_mode);
   params.pad_value = layer.pad_value;

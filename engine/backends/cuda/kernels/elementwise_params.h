@@ -20,7 +20,8 @@ enum class ElementwiseKind : uint8_t {
   kPixelShuffle,
   kSlice,
   kPixelNorm,
-  kConcat,  // src0 alone, its channels from first_channel of the result on; one launch an input
+  kGroupNorm,  // src1 has one pixel: the means of all channels, then of their squares
+  kConcat,     // src0 alone, its channels from first_channel of the result on; one launch an input
 };
 
 enum class PadKind : uint8_t { kConstant, kReplicate, kReflect };
@@ -33,9 +34,10 @@ struct ElementwiseParams {
   PadKind pad = PadKind::kConstant;
   float pad_value = 0;
   int sliced_channel = 0;  // kSlice: src0's first
-  bool centred = true;     // kPixelNorm, as the next
-  float epsilon = 0;
-  int first_channel = 0;  // kConcat
+  bool centred = true;     // kPixelNorm
+  int group_channels = 1;  // kGroupNorm
+  float epsilon = 0;       // of both
+  int first_channel = 0;   // kConcat
   ActivationParams activation;
   const float* constants = nullptr;  // PackConstants on the device, 16-byte aligned
   TensorView src0, src1;

@@ -53,7 +53,8 @@ std::vector<float> PackConstants(const Layer& layer) {
     const int lane = c % kPlaneChannels;
     plane[lane] = BiasOf(layer, c);
     plane[kSlopes + lane] = SlopeOf(layer, c);
-    const bool scales = layer.op == Op::kAffine || layer.op == Op::kPixelNorm;
+    const bool scales =
+        layer.op == Op::kAffine || layer.op == Op::kPixelNorm || layer.op == Op::kGroupNorm;
     if (scales) plane[kFactors + lane] = layer.weights[c];
   }
   return packed;

@@ -171,6 +171,32 @@ __kernel void pixel_norm(SOURCE(0), RESULT_PARAMETERS, const int channels, const
   WRITE((READ(0, x, y) - mean) / deviation * FACTOR(plane) + BIAS(plane));
 }
 
+// The second input's pixel has the means of all channels, then of their squares. Each item finds the
+// moments of its channels' groups again.
+__kernel void group_norm(SOURCE(0), SOURCE(1), RESULT_PARAMETERS, const int channels,
+                         const int group, const float epsilon) {
+  ITEM
+  float means[8], factors[8];
+  for (int i = 0; i < 8; ++i) {
+    const int channel = min(plane * 8 + i, channels - 1), first = channel / group * group;
+    if (i > 0 && channel > first) {  // the same group's
+      means[i] = means[i - 1];
+      factors[i] = factors[i - 1];
+      continue;
+    }
+    float sum = 0.0f, squares = 0.0f;
+    for (int c = first; c < first + group; ++c) {
+      sum += channel_at(src1, rect1, c, 0, 0);
+      squares += channel_at(src1, rect1, channels + c, 0, 0);
+    }
+    const float mean = sum / (float)group;
+    const float variance = max(fma(-mean, mean, squares / (float)group), 0.0f);
+    means[i] = mean;
+    factors[i] = 1.0f / sqrt(variance + epsilon);
+  }
+  WRITE((READ(0, x, y) - vload8(0, means)) * vload8(0, factors) * FACTOR(plane) + BIAS(plane));
+}
+
 // One input of a concatenation, its channels from `first` of the result on. Planes count from the
 // one that holds `first`. The last plane is filled up with zeros: the next input overwrites them.
 __kernel void concat(SOURCE(0), RESULT_PARAMETERS, const int first, const int channels) {

@@ -31,6 +31,7 @@ using test::MakeConv;
 using test::MakePlain;
 using test::OutputSide;
 using test::PlacedTensor;
+using test::RandomInput;
 using test::RandomInt;
 using test::RandomTensor;
 using test::TestedLayers;
@@ -60,7 +61,7 @@ class KernelTest : public ::testing::TestWithParam<Isa> {
 
     std::vector<reference::Tensor> inputs;
     for (size_t i = 0; i < layer.inputs.size(); ++i) {
-      inputs.push_back(RandomTensor(layer.in_channels, in, random_));
+      inputs.push_back(RandomInput(layer, i, in, random_));
     }
     reference::Tensor expected = test::ComputeReference(layer, inputs, out);
 
@@ -131,7 +132,7 @@ class KernelTest : public ::testing::TestWithParam<Isa> {
                                         cpu::Margin margin) {
     std::vector<PlacedTensor> placed;
     for (const reference::Tensor& input : inputs) {
-      placed.emplace_back(layer.in_channels, SizeOf(input.region), margin);
+      placed.emplace_back(input.channels, SizeOf(input.region), margin);
       placed.back().Fill(input);
     }
     if (TakesHalves(info, layer.in_channels)) return Halves(placed, layer.in_channels, margin);

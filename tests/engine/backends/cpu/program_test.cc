@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <random>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "engine/backends/cpu/kernels/kernel_list.h"
+#include "engine/backends/cpu/row_schedule.h"
 #include "engine/backends/cpu/tile_choice.h"
 #include "engine/model/without_weights.h"
 #include "gmock/gmock.h"
@@ -205,6 +207,45 @@ TEST(ProgramTest, StagesShareTheWorkspace) {
     return WorkspaceOf(PlannedDeepNetwork(blocks), image, {0, 0, image.width, image.height});
   };
   EXPECT_EQ(bytes(80), bytes(40));
+}
+
+Program NormalisedProgram(int blocks) {
+  auto program = BuildProgram(test::NormalisedNetwork(blocks), ListIsas().front(), nullptr);
+  EXPECT_TRUE(program.ok()) << program.status();
+  return program.ok() ? *std::move(program) : Program();
+}
+
+TEST(ProgramTest, ManyPoolingsAreStagesOfTheirOwn) {
+  EXPECT_FALSE(NormalisedProgram(8).HasStageForEachPass());
+  const Program program = NormalisedProgram(9);
+  EXPECT_TRUE(program.HasStageForEachPass());
+  ASSERT_EQ(program.cuts.size(), 9u);
+  for (size_t i = 0; i < program.cuts.size(); ++i) {
+    EXPECT_EQ(program.cuts[i], program.network.layers[program.poolings[i]].inputs[0]);
+  }
+  EXPECT_EQ(program.cached, program.crosses);
+}
+
+// A tile keeps as much as a block leaves to the next, however many blocks there are; and each layer
+// is computed in one pass.
+TEST(ProgramTest, PassesShareWhatIsKept) {
+  const Size image{64, 48};
+  const Rect whole{0, 0, image.width, image.height};
+  size_t cached = 0;
+  for (const int blocks : {20, 40}) {
+    const Program program = NormalisedProgram(blocks);
+    const TilePlan plan = PlanTile(program, image, whole);
+    std::vector<int> passes(program.network.layers.size());
+    for (int pass = 0; pass <= blocks; ++pass) {
+      const RowSchedule schedule = ScheduleRows(program, plan, pass, /*keeps=*/true);
+      if (cached == 0) cached = schedule.cached_floats;
+      EXPECT_EQ(schedule.cached_floats, cached);
+      std::set<int> computed;
+      for (const RowSchedule::Step& step : schedule.steps) computed.insert(step.layer);
+      for (const int layer : computed) ++passes[layer];
+    }
+    EXPECT_THAT(passes, Each(testing::Le(1)));
+  }
 }
 
 TEST(ProgramTest, WithoutWeightsItIsPlannedAlike) {

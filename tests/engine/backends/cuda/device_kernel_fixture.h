@@ -46,6 +46,7 @@ class DeviceKernelTest : public ::testing::Test {
     Network network;
     network.layers.resize(layer.inputs.size());
     for (Layer& input : network.layers) input.out_channels = layer.in_channels;
+    if (layer.op == Op::kGroupNorm) network.layers[1].out_channels *= 2;
     network.layers.push_back(layer);
     return network;
   }
@@ -54,7 +55,7 @@ class DeviceKernelTest : public ::testing::Test {
   std::vector<reference::Tensor> RandomInputs(const Layer& layer, Size in) {
     std::vector<reference::Tensor> inputs;
     for (size_t i = 0; i < layer.inputs.size(); ++i) {
-      inputs.push_back(RandomTensor(layer.in_channels, in, random_));
+      inputs.push_back(RandomInput(layer, i, in, random_));
       for (float& value : inputs.back().values) value = std::round(value * 64) / 64;
     }
     return inputs;
@@ -88,7 +89,9 @@ class DeviceKernelTest : public ::testing::Test {
                    const std::vector<reference::Tensor>& inputs, Size out, const Rect& region) {
     std::vector<DeviceTensor> tensors;
     for (const reference::Tensor& input : inputs) {
-      tensors.emplace_back(context_, precision_, input, RegionRead(layer, region, input.layer));
+      const bool moments = layer.op == Op::kGroupNorm && !tensors.empty();
+      tensors.emplace_back(context_, precision_, input,
+                           moments ? input.region : RegionRead(layer, region, input.layer));
     }
     tensors.emplace_back(context_, precision_, layer.out_channels, out, region);
     std::vector<cuda::TensorView> views;

@@ -258,6 +258,19 @@ float ElementOf(const ElementwiseParams& params, Precision precision, int tile, 
       return static_cast<float>(normal * ConstantAt(params.constants, c, kFactors) +
                                 ConstantAt(params.constants, c, 0));
     }
+    case ElementwiseKind::kGroupNorm: {
+      const int channels = params.src0.channels, group = params.group_channels;
+      double mean = 0, square = 0;
+      for (int i = c - c % group; i < c - c % group + group; ++i) {
+        mean += double{read(params.src1, i, 0, 0)} / group;
+        square += double{read(params.src1, channels + i, 0, 0)} / group;
+      }
+      const double variance = std::max(square - mean * mean, 0.0);
+      const double normal =
+          (read(params.src0, c, x, y) - mean) / std::sqrt(variance + params.epsilon);
+      return static_cast<float>(normal * ConstantAt(params.constants, c, kFactors) +
+                                ConstantAt(params.constants, c, 0));
+    }
     case ElementwiseKind::kConcat:
       return read(params.src0, c - params.first_channel, x, y);
   }

@@ -84,7 +84,7 @@ class CudaKernelTest : public testing::TestWithParam<Precision> {
     std::vector<reference::Tensor> inputs;
     for (size_t i = 0; i < layer.inputs.size(); ++i) {
       const Size size = one_pixel && i == 1 ? Size{1, 1} : in;
-      inputs.push_back(RandomTensor(layer.in_channels, size, random_));
+      inputs.push_back(test::RandomInput(layer, i, size, random_));
       test::RoundValues(GetParam(), inputs.back().values);
     }
     const reference::Tensor expected = test::ComputeReference(layer, inputs, out);
@@ -112,7 +112,7 @@ class CudaKernelTest : public testing::TestWithParam<Precision> {
     std::vector<EmulatedTensor> src;
     src.reserve(inputs.size());
     for (const reference::Tensor& input : inputs) {
-      src.emplace_back(layer.in_channels, input.layer, Whole(input.layer), Whole(input.layer), 1,
+      src.emplace_back(input.channels, input.layer, Whole(input.layer), Whole(input.layer), 1,
                        GetParam());
       src.back().Fill(0, input, random_);
     }

@@ -67,6 +67,7 @@ class EveryLayerTest : public ::testing::TestWithParam<Precision> {
       affine.epsilon = 0.1f;
       Append(affine);
     }
+    if (GetParam() == Precision::kExact) AppendGroupNorm();
     const int whole = static_cast<int>(network_.layers.size()) - 1;
     Layer slice = MakePlain(Op::kSlice, 10, 8, 1, 0, {});
     slice.first_channel = 2;
@@ -84,6 +85,19 @@ class EveryLayerTest : public ::testing::TestWithParam<Precision> {
     Append(MakePlain(Op::kResizeBilinear, 3, 3, 2, 0, {}));
     const absl::Status status = InferBorder(network_);
     ASSERT_TRUE(status.ok()) << status;
+  }
+
+  void AppendGroupNorm() {
+    const int x = static_cast<int>(network_.layers.size()) - 1;
+    const int squares = Append(MakePlain(Op::kMul, 10, 10, 1, 0, {}), {x, x});
+    const int both = Append(MakePlain(Op::kConcat, 10, 20, 1, 0, {}), {x, squares});
+    Append(MakePlain(Op::kGlobalAveragePool, 20, 20, 1, 0, {}), {both});
+    Layer norm = MakePlain(Op::kGroupNorm, 10, 10, 1, 0, {});
+    norm.groups = 5;
+    norm.epsilon = 0.1f;
+    norm.weights.assign(10, 0.5f);
+    norm.bias.assign(10, 0.25f);
+    Append(norm, {x, both + 1});
   }
 
   static Layer Activated(Layer layer, Activation activation) {

@@ -56,7 +56,7 @@ class OpenClKernelTest : public ::testing::Test {
   std::vector<reference::Tensor> RandomInputs(const Layer& layer, Size in) {
     std::vector<reference::Tensor> inputs;
     for (size_t i = 0; i < layer.inputs.size(); ++i) {
-      inputs.push_back(RandomTensor(layer.in_channels, in, random_));
+      inputs.push_back(test::RandomInput(layer, i, in, random_));
     }
     return inputs;
   }
@@ -66,7 +66,9 @@ class OpenClKernelTest : public ::testing::Test {
                    const std::vector<reference::Tensor>& inputs, Size out, const Rect& region) {
     std::vector<opencl::Tensor> src;
     for (const reference::Tensor& input : inputs) {
-      const Rect read = opencl::RectRead(layer, kernel.block_px(), region, input.layer);
+      const bool moments = layer.op == Op::kGroupNorm && !src.empty();
+      const Rect read =
+          moments ? input.region : opencl::RectRead(layer, kernel.block_px(), region, input.layer);
       src.push_back(DeviceTensor(*context_, input, read).tensor());
     }
     DeviceTensor dst(*context_, layer.out_channels, out, region);

@@ -187,6 +187,25 @@ TEST_F(OpenClBackendTest, ForcedKernelThatSupportsNoLayerIsRefused) {
             absl::UnimplementedError("kernel 'transposed' supports no layer of the network"));
 }
 
+TEST_F(OpenClBackendTest, SmallImagesOfDeepNetworksAreOneTile) {
+  const auto compile = [](int layers) {
+    Network network = InputAlone();
+    for (int i = 1; i < layers; ++i) AppendConv(network, 16, 3);
+    AppendConv(network, 3, 3);
+    const auto backend = CreateOpenClBackend("opencl", Options());
+    auto executable = (*backend)->Compile(network, Precision::kExact);
+    EXPECT_TRUE(executable.ok()) << executable.status();
+    return *std::move(executable);
+  };
+  const auto shallow = compile(4), deep = compile(200);
+  const Size image{240, 135};
+  EXPECT_FALSE(shallow->ComputesWhole(image));
+  EXPECT_TRUE(deep->ComputesWhole(image));
+  EXPECT_FALSE(deep->ComputesWhole({kMaxWholeImagePx + 1, 16}));
+  EXPECT_GT(deep->WorkspaceBytes(deep->PreferredTile()), deep->WorkspaceBytes({16, 16}));
+  EXPECT_GE(deep->WorkspaceBytes(image), deep->WorkspaceBytes(deep->PreferredTile()));
+}
+
 TEST_F(OpenClBackendTest, TileThatDoesNotFitNamesTheLayerAndTheLimit) {
   Network network = InputAlone();
   AppendConv(network, 8192, 1);
