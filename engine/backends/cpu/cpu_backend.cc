@@ -46,7 +46,7 @@ class CpuBackend : public Backend {
   absl::StatusOr<MemoryNeed> PlanMemory(const Network& network,
                                         Precision precision) const override {
     RETURN_IF_ERROR(CheckPrecision(precision));
-    return cpu::CpuExecutable::PlanMemory(network, isa_, forced_kernel_, precision);
+    return cpu::CpuExecutable::PlanMemory(network, isa_, forced_kernel_, precision, always_stages_);
   }
   std::unique_ptr<Stream> CreateStream() override { return std::make_unique<cpu::CpuStream>(); }
   int StreamCount() const override { return stream_count_; }

@@ -164,12 +164,13 @@ absl::StatusOr<std::shared_ptr<const Executable>> CpuExecutable::Create(
 
 absl::StatusOr<MemoryNeed> CpuExecutable::PlanMemory(const Network& network, Isa isa,
                                                      const KernelEntry* forced_kernel,
-                                                     Precision precision) {
+                                                     Precision precision, bool always_stages) {
   RETURN_IF_ERROR(network.Validate());
   Network layers = WithoutWeights(network);
   ASSIGN_OR_RETURN(Programs programs, BuildAll(layers, {.isa = isa,
                                                         .forced_kernel = forced_kernel,
                                                         .precision = precision,
+                                                        .always_stages = always_stages,
                                                         .has_weights = false}));
   BuiltProgram& built = programs.chosen.built;
   const Size tile = programs.chosen.tiles.front();

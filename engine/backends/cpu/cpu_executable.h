@@ -56,7 +56,7 @@ class CpuExecutable final : public Executable {
   // The memory that Create would take, without weights packed or tile sizes measured.
   static absl::StatusOr<MemoryNeed> PlanMemory(const Network& network, Isa isa,
                                                const KernelEntry* forced_kernel,
-                                               Precision precision);
+                                               Precision precision, bool always_stages = false);
 
   const Network& network() const override { return network_; }
   Precision precision() const override { return program_.precision; }

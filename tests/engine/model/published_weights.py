@@ -525,7 +525,7 @@ NETWORKS = {
     "plksr-x4": (lambda: Plksr(4, width=64), (15, 20), ONE_KIND),
     "real-plksr-x2": (lambda: Plksr(2, kernel=13, real=True), (21, 13), ONE_KIND),
     "real-plksr-x3-small": (lambda: Plksr(3, width=16, real=True, gate=False), (5, 9), ONE_KIND),
-    "real-plksr-x4-norm": (lambda: Plksr(4, 12, width=64, real=True, norm=True), (19, 23), ONE_KIND),
+    "real-plksr-x4-norm": (lambda: Plksr(4, 9, real=True, norm=True), (13, 17), ONE_KIND),
     "real-plksr-x2-norm": (lambda: Plksr(2, real=True, norm=True), (22, 15), ONE_KIND),
     "mosr-x4": (lambda: Mosr(4, width=64, convolved=64), (13, 17), ONE_KIND),
     "mosr-x2-mean": (lambda: Mosr(2, convolved=12, mean_end=True), (14, 19), ONE_KIND),
