@@ -9,8 +9,8 @@ namespace upscaled {
 namespace {
 
 // RealPLKSR's, which no tensor tells.
-constexpr int kGroups = 4;
-constexpr float kEpsilon = 1e-5f;
+constexpr int kNormGroups = 4;
+constexpr float kNormEpsilon = 1e-5f;
 
 std::string PlkBlock(int index) { return absl::StrCat("feats.", index, "."); }
 
@@ -49,7 +49,8 @@ int AddPlkBlock(NetworkBuilder& builder, int x, int index) {
     y = builder.Mul(y, gate);
   }
   y = builder.Conv(y, block + "refine", {});
-  if (file.Has(block + "norm.weight")) y = builder.GroupNorm(y, block + "norm", kGroups, kEpsilon);
+  if (file.Has(block + "norm.weight"))
+    y = builder.GroupNorm(y, block + "norm", kNormGroups, kNormEpsilon);
   return builder.Add(y, x);
 }
 
