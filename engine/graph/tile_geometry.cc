@@ -34,6 +34,22 @@ int BlockBegin(int at, int block_px, int block_origin_px) {
   return FloorDiv(at - block_origin_px, block_px) * block_px + block_origin_px;
 }
 
+Rect RoundToBlocks(const Rect& r, int block_px, int block_origin_px) {
+  const auto begin = [&](int at) { return BlockBegin(at, block_px, block_origin_px); };
+  const auto end = [&](int at) { return begin(at - 1) + block_px; };
+  return {begin(r.x), begin(r.y), end(r.right()) - begin(r.x), end(r.bottom()) - begin(r.y)};
+}
+
+Rect InputRegion(const Layer& layer, const Rect& out, Size in_size, size_t input) {
+  if (layer.op == Op::kGlobalAveragePool) return {};
+  const Rect whole{0, 0, in_size.width, in_size.height};
+  if (ReadsPerImage(layer, input, in_size)) return whole;
+  const PixelRange x = InputRange(layer, {out.x, out.right() - 1}, in_size.width, input);
+  const PixelRange y = InputRange(layer, {out.y, out.bottom() - 1}, in_size.height, input);
+  const Rect read{x.first, y.first, x.last - x.first + 1, y.last - y.first + 1};
+  return Intersect(read, whole);
+}
+
 Rect SourceRect(const Network& network, const Rect& input_region, Size image) {
   const int x = ClampToSide(input_region.x - network.pad_px, image.width);
   const int y = ClampToSide(input_region.y - network.pad_px, image.height);

@@ -11,6 +11,9 @@ namespace upscaled {
 // Where the block begins that holds position `at`.
 int BlockBegin(int at, int block_px, int block_origin_px);
 
+// `r` rounded outward to whole blocks.
+Rect RoundToBlocks(const Rect& r, int block_px, int block_origin_px);
+
 // The pixels that `layer` reads of input number `input`, `in_side` pixels long, along one axis for
 // `out`; may exceed it (a convolution's zero padding). Not for global poolings and factors of one
 // value per channel.
@@ -19,6 +22,10 @@ PixelRange InputRange(const Layer& layer, PixelRange out, int in_side, size_t in
 // Whether input number `input`, of this size, holds values for the whole image, all of which every
 // pixel of the layer takes.
 bool ReadsPerImage(const Layer& layer, size_t input, Size in_size);
+
+// The part of input number `input`, of size `in_size`, that `layer` reads to compute `out`; empty
+// for a global pooling, whose result is given.
+Rect InputRegion(const Layer& layer, const Rect& out, Size in_size, size_t input);
 
 // The input position that position `at` of a kPad layer's result repeats along one axis; outside
 // the input for a constant.

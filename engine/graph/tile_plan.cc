@@ -12,23 +12,6 @@ namespace {
 
 Rect Whole(Size size) { return {0, 0, size.width, size.height}; }
 
-Rect RoundOutward(const Rect& r, int block, int origin) {
-  const auto begin = [&](int at) { return BlockBegin(at, block, origin); };
-  const auto end = [&](int at) { return begin(at - 1) + block; };
-  return {begin(r.x), begin(r.y), end(r.right()) - begin(r.x), end(r.bottom()) - begin(r.y)};
-}
-
-// The part of input number `input`, of size `in_size`, that `layer` reads to compute `out`; a
-// global pooling's result is given.
-Rect InputRegion(const Layer& layer, const Rect& out, Size in_size, size_t input) {
-  if (layer.op == Op::kGlobalAveragePool) return {};
-  if (ReadsPerImage(layer, input, in_size)) return Whole(in_size);
-  const PixelRange x = InputRange(layer, {out.x, out.right() - 1}, in_size.width, input);
-  const PixelRange y = InputRange(layer, {out.y, out.bottom() - 1}, in_size.height, input);
-  const Rect read{x.first, y.first, x.last - x.first + 1, y.last - y.first + 1};
-  return Intersect(read, Whole(in_size));
-}
-
 // TilePlan::pass_costs.
 std::vector<int64_t> PassCosts(const Network& network, std::span<const Rect> regions) {
   constexpr double kMaxCost = 1e17;  // sums of thousands of tiles stay inside an int64_t
@@ -83,7 +66,7 @@ TilePlan PlanTile(const Network& network, Size image, const Rect& tile,
     if (regions[i].empty()) continue;
     const int block = block_px.empty() ? 1 : block_px[i];
     const int origin = block_origin_px.empty() ? 0 : block_origin_px[i];
-    regions[i] = Intersect(RoundOutward(regions[i], block, origin), Whole(sizes[i]));
+    regions[i] = Intersect(RoundToBlocks(regions[i], block, origin), Whole(sizes[i]));
     const Layer& layer = network.layers[i];
     for (size_t n = 0; n < layer.inputs.size(); ++n) {
       const int input = layer.inputs[n];

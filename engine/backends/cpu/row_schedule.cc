@@ -1,6 +1,8 @@
 #include "engine/backends/cpu/row_schedule.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <span>
 #include <utility>
 
@@ -17,6 +19,13 @@ constexpr int kResultRows = 12;
 // The workspace of a tile that runs in stages, at the most: CpuExecutable::kMaxWorkspaceBytes.
 constexpr size_t kMaxStagedFloats = (size_t{1} << 30) / sizeof(float);
 
+// A strip of columns is narrow enough for rows of all its layers to be in the core's cache when
+// they are read again, and wide enough for its blocks to use weights that come from beyond it.
+constexpr size_t kStripRowBytes = size_t{64} << 10;
+constexpr int kMinStripBlocks = 28;
+
+PixelRange ColumnsOf(const Rect& region) { return {region.x, region.right() - 1}; }
+
 // Walks the layers from a run's target backwards, on demand, and notes the steps and the most rows
 // that any layer holds at a time.
 class Scheduler {
@@ -24,36 +33,62 @@ class Scheduler {
   // `keeps`: as in ScheduleRows.
   Scheduler(const Program& program, const TilePlan& plan, bool staged, bool keeps)
       : program_(program),
-        regions_(plan.regions),
+        plan_(plan),
         sizes_(plan.layer_sizes),
         staged_(staged),
         keeps_(keeps),
-        runs_(regions_.size()),
-        ring_rows_(regions_.size()) {
-    for (const Rect& region : regions_) next_.push_back(region.y);
+        runs_(plan.regions.size()),
+        ring_rows_(plan.regions.size()) {
+    for (const Rect& region : plan.regions) next_.push_back(region.y);
   }
 
-  // Another pass, which finds what the ones before have cached.
-  void Run(int target) {
-    Begin({target});
+  // Another pass, over these columns of its target, which finds what the ones before have cached.
+  void Run(int target, PixelRange columns) {
+    Begin({target}, columns);
     if (staged_) ComputeStages();
     Compute(target);
   }
+  void Run(int target) { Run(target, ColumnsOf(plan_.regions[target])); }
+
   // Pass number `stage`, alone, of a program with a stage for each: those before are over.
   void RunStage(size_t stage, int target) {
     std::vector<int> targets = {target};
-    for (int i = 0; i < static_cast<int>(regions_.size()); ++i) {
+    for (int i = 0; i < static_cast<int>(runs_.size()); ++i) {
       if (!program_.crosses[i] || program_.StageOf(i) > stage) continue;
       if (program_.StageOf(i) == stage) targets.push_back(i);
-      next_[i] = regions_[i].bottom();
+      next_[i] = plan_.regions[i].bottom();
     }
-    Begin(targets);
+    Begin(targets, ColumnsOf(plan_.regions[target]));
     for (const int computed : targets) Compute(computed);
+  }
+
+  // How many strips of the target's columns a run is best cut into.
+  int StripCount(int target) {
+    Begin({target}, ColumnsOf(plan_.regions[target]));
+    size_t row_bytes = 0;  // of the layer with the longest ones
+    int most = std::numeric_limits<int>::max();
+    for (int i = 1; i < static_cast<int>(runs_.size()); ++i) {
+      if (!runs_[i] || Finished(i) || program_.kernels[i] == nullptr) continue;
+      const int width = regions_[i].width, block = program_.block_px[i];
+      const size_t value_bytes = program_.half[i] ? sizeof(uint16_t) : sizeof(float);
+      const size_t pixel_bytes = program_.network.layers[i].out_channels * value_bytes;
+      row_bytes = std::max(row_bytes, width * pixel_bytes);
+      if (block > 1) most = std::min(most, width / (block * kMinStripBlocks));
+    }
+    return std::clamp(static_cast<int>(row_bytes / kStripRowBytes), 1, std::max(most, 1));
   }
 
   // The rows of each layer's ring in the last run.
   const std::vector<int>& ring_rows() const { return ring_rows_; }
   std::vector<RowSchedule::Step>& steps() { return steps_; }
+  // The part of each layer that has room in its tensor.
+  std::vector<Rect> StoredRegions() const {
+    std::vector<Rect> stored = regions_;
+    for (size_t i = 0; i < stored.size(); ++i) {
+      if (Keeps(static_cast<int>(i))) stored[i] = plan_.regions[i];
+    }
+    return stored;
+  }
 
  private:
   bool Keeps(int layer) const {
@@ -67,20 +102,49 @@ class Scheduler {
     return of.op == Op::kGlobalAveragePool ? std::span<const int>() : of.inputs;
   }
 
-  // Targets are computed whole, so that all of them can be added up, even where they were cached.
-  void Begin(const std::vector<int>& targets) {
+  // Targets are computed in all their rows, so that these can be added up, even where they were
+  // cached; `columns`: of the first one.
+  void Begin(const std::vector<int>& targets, PixelRange columns) {
     steps_.clear();
     std::fill(runs_.begin(), runs_.end(), false);
     for (const int target : targets) {
       runs_[target] = true;
-      next_[target] = regions_[target].y;
+      next_[target] = plan_.regions[target].y;
     }
+    regions_.assign(runs_.size(), Rect());
     for (int i = static_cast<int>(regions_.size()) - 1; i >= 0; --i) {
+      regions_[i] = RegionToRun(i, targets.front(), columns);
       if (!Keeps(i)) next_[i] = regions_[i].y;
-      ring_rows_[i] = Keeps(i) ? regions_[i].height : 0;
+      ring_rows_[i] = Keeps(i) ? plan_.regions[i].height : 0;
       if (!runs_[i] || Finished(i)) continue;
-      for (const int input : InputsOf(i)) runs_[input] = true;
+      const Layer& layer = program_.network.layers[i];
+      const std::span<const int> inputs = InputsOf(i);
+      for (size_t n = 0; n < inputs.size(); ++n) {
+        const Rect read = InputRegion(layer, regions_[i], sizes_[inputs[n]], n);
+        regions_[inputs[n]] = Cover(regions_[inputs[n]], read);
+        runs_[inputs[n]] = true;
+      }
     }
+  }
+
+  // The part of `layer` that the run computes: whole blocks of what others read, which regions_
+  // has, and, where it is the target or kept, also the share that the columns are of the target's,
+  // so that runs over all of these compute all of it.
+  Rect RegionToRun(int layer, int target, PixelRange columns) const {
+    const Rect& whole = plan_.regions[layer];
+    Rect region = regions_[layer];
+    if (Keeps(layer) || layer == target) {
+      const Rect& all = plan_.regions[target];
+      const auto at = [&](int column) {
+        return whole.x +
+               static_cast<int>(int64_t{column - all.x} * whole.width / std::max(all.width, 1));
+      };
+      const int begin = at(columns.first), end = at(columns.last + 1);
+      region = Cover(region, {begin, whole.y, end - begin, whole.height});
+    }
+    if (region.empty()) return {};
+    return Intersect(
+        RoundToBlocks(region, program_.block_px[layer], program_.block_origin_px[layer]), whole);
   }
 
   // Computes all that later stages read, but for the last stage's.
@@ -157,12 +221,13 @@ class Scheduler {
   }
 
   const Program& program_;
-  const std::vector<Rect>& regions_;
+  const TilePlan& plan_;
   const std::vector<Size>& sizes_;
   const bool staged_;
   const bool keeps_;
-  std::vector<int> next_;   // row to compute next
-  std::vector<bool> runs_;  // the layers on which the run's target depends
+  std::vector<Rect> regions_;  // what the run computes of each layer
+  std::vector<int> next_;      // row to compute next
+  std::vector<bool> runs_;     // the layers on which the run's target depends
   std::vector<int> ring_rows_;
   std::vector<RowSchedule::Step> steps_;
 };
@@ -172,6 +237,14 @@ int TargetOf(const Program& program, size_t pass) {
   const std::vector<Layer>& layers = program.network.layers;
   if (pass == program.poolings.size()) return static_cast<int>(layers.size()) - 1;
   return layers[program.poolings[pass]].inputs[0];
+}
+
+// `schedule`: of the scheduler's last run, without its steps and tensors.
+RowSchedule TakeSchedule(const Program& program, const TilePlan& plan, bool keeps,
+                         Scheduler& scheduler, RowSchedule schedule) {
+  schedule.steps = std::move(scheduler.steps());
+  LayOutTensors(program, plan, scheduler.StoredRegions(), scheduler.ring_rows(), keeps, schedule);
+  return schedule;
 }
 
 RowSchedule Schedule(const Program& program, const TilePlan& plan, size_t pass, bool staged,
@@ -186,9 +259,7 @@ RowSchedule Schedule(const Program& program, const TilePlan& plan, size_t pass, 
   } else {
     for (size_t run = keeps ? 0 : pass; run <= pass; ++run) scheduler.Run(TargetOf(program, run));
   }
-  schedule.steps = std::move(scheduler.steps());
-  LayOutTensors(program, plan, scheduler.ring_rows(), keeps, schedule);
-  return schedule;
+  return TakeSchedule(program, plan, keeps, scheduler, std::move(schedule));
 }
 
 }  // namespace
@@ -206,6 +277,33 @@ RowSchedule ScheduleRows(const Program& program, const TilePlan& plan, size_t pa
     if (staged.workspace_floats <= kMaxStagedFloats) return staged;
   }
   return Schedule(program, plan, pass, /*staged=*/false, keeps);
+}
+
+std::vector<RowSchedule> ScheduleStrips(const Program& program, const TilePlan& plan, size_t pass) {
+  std::vector<RowSchedule> strips;
+  if (!program.cuts.empty()) {
+    strips.push_back(ScheduleRows(program, plan, pass, /*keeps=*/true));
+    return strips;
+  }
+  const int target = TargetOf(program, pass);
+  const Rect& all = plan.regions[target];
+  Scheduler before(program, plan, /*staged=*/false, /*keeps=*/true);
+  for (size_t run = 0; run < pass; ++run) before.Run(TargetOf(program, run));
+  const int count = before.StripCount(target);
+  for (int i = 1, begin = all.x; i <= count; ++i) {
+    const int even = all.x + static_cast<int>(int64_t{all.width} * i / count);
+    const int end =
+        i == count ? even
+                   : BlockBegin(even, program.block_px[target], program.block_origin_px[target]);
+    if (end <= begin && i < count) continue;
+    Scheduler strip = before;
+    strip.Run(target, {begin, end - 1});
+    RowSchedule schedule;
+    schedule.target = target;
+    strips.push_back(TakeSchedule(program, plan, /*keeps=*/true, strip, std::move(schedule)));
+    begin = end;
+  }
+  return strips;
 }
 
 }  // namespace upscaled::cpu

@@ -48,4 +48,10 @@ TilePlan PlanTile(const Program& program, Size image, const Rect& tile);
 RowSchedule ScheduleRows(const Program& program, const TilePlan& plan, size_t pass = 0,
                          bool keeps = false);
 
+// Likewise a pass that keeps, in strips of its target's columns, one after the other: so little is
+// computed from one kept layer to the next that narrow strips compute hardly more, and their rows
+// stay in the core's cache. The kept tensors are the same in all of them. Of a program with global
+// poolings; one with stages runs in one piece.
+std::vector<RowSchedule> ScheduleStrips(const Program& program, const TilePlan& plan, size_t pass);
+
 }  // namespace upscaled::cpu

@@ -1,7 +1,6 @@
 #include "engine/backends/cpu/run_tile.h"
 
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 #include "engine/backends/cpu/kernels/activation.h"
@@ -24,7 +23,25 @@ class TileRunner {
              float* scratch, std::span<const Rect> counted)
       : program_(program), task_(task), schedule_(schedule), scratch_(scratch), counted_(counted) {}
 
-  void Run(const RowSchedule::Step& step) {
+  // Whether it came to the end: not where the task was cancelled between two stages.
+  bool Run(absl::FunctionRef<void(const RowSchedule::Step&)> step_done) {
+    size_t stage = schedule_.first_stage;
+    BeginStage(program_, schedule_, stage);
+    for (const RowSchedule::Step& step : schedule_.steps) {
+      while (stage < schedule_.StageOf(program_, step.layer)) {
+        if (task_.cancellation != nullptr && task_.cancellation->IsCancelled()) return false;
+        BeginStage(program_, schedule_, ++stage);
+      }
+      RunStep(step);
+      step_done(step);
+    }
+    return true;
+  }
+
+  const std::vector<Rect>& overflowed() const { return overflowed_; }
+
+ private:
+  void RunStep(const RowSchedule::Step& step) {
     Compute(step);
     if (step.layer != schedule_.target) return;
     const Tensor& dst = schedule_.tensors[step.layer];
@@ -39,9 +56,6 @@ class TileRunner {
     }
   }
 
-  std::vector<Rect> TakeOverflowed() { return std::move(overflowed_); }
-
- private:
   // Adds up what of `part` is counted: of precision kFast what is finite.
   void AddPart(const Tensor& src, const Rect& part) {
     const auto add = [&](const Rect& rect) {
@@ -97,24 +111,27 @@ std::vector<Rect> RunTile(const Program& program, const TileTask& task, HugeBuff
   const TilePlan& plan = *task.plan;
   const PoolingPass& pass = *task.pooling;
   CachedLayers* const cache = CacheOf(program, pass);
-  RowSchedule schedule = ScheduleRows(program, plan, pass.number(), /*keeps=*/cache != nullptr);
-  workspace.Reserve(schedule.workspace_floats);
-  if (cache != nullptr) cache->floats.Reserve(schedule.cached_floats);
-  BindWorkspace(program, workspace.data(), cache ? cache->floats.data() : nullptr, schedule);
-  if (pass.gathers()) *pass.partial_sums = ChannelSums(schedule.tensors[schedule.target].channels);
-  TileRunner runner(program, task, schedule, workspace.data(), counted);
-  size_t stage = schedule.first_stage;
-  BeginStage(program, schedule, stage);
-  for (const RowSchedule::Step& step : schedule.steps) {
-    while (stage < schedule.StageOf(program, step.layer)) {
-      if (task.cancellation != nullptr && task.cancellation->IsCancelled()) return {};
-      BeginStage(program, schedule, ++stage);
-    }
-    runner.Run(step);
-    step_done(step);
+  std::vector<RowSchedule> strips;
+  if (cache != nullptr) {
+    strips = ScheduleStrips(program, plan, pass.number());
+    cache->floats.Reserve(strips.front().cached_floats);
+  } else {
+    strips.push_back(ScheduleRows(program, plan, pass.number()));
+  }
+  if (pass.gathers()) {
+    const RowSchedule& first = strips.front();
+    *pass.partial_sums = ChannelSums(first.tensors[first.target].channels);
+  }
+  std::vector<Rect> overflowed;
+  for (RowSchedule& strip : strips) {
+    workspace.Reserve(strip.workspace_floats);
+    BindWorkspace(program, workspace.data(), cache ? cache->floats.data() : nullptr, strip);
+    TileRunner runner(program, task, strip, workspace.data(), counted);
+    if (!runner.Run(step_done)) return {};
+    overflowed.insert(overflowed.end(), runner.overflowed().begin(), runner.overflowed().end());
   }
   if (cache != nullptr) cache->End(pass.number());
-  return runner.TakeOverflowed();
+  return overflowed;
 }
 
 }  // namespace upscaled::cpu

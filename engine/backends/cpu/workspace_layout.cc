@@ -23,12 +23,12 @@ struct Frame {
 };
 
 // Indexed by home.
-std::vector<Frame> FramesOf(const Program& program, const TilePlan& plan,
+std::vector<Frame> FramesOf(const Program& program, const std::vector<Rect>& regions,
                             const std::vector<int>& ring_rows) {
-  std::vector<Frame> frames(plan.regions.size());
+  std::vector<Frame> frames(regions.size());
   for (size_t i = 0; i < frames.size(); ++i) {
     Frame& frame = frames[program.home[i]];
-    frame.region = Cover(frame.region, plan.regions[i]);
+    frame.region = Cover(frame.region, regions[i]);
     frame.ring_rows = std::max(frame.ring_rows, ring_rows[i]);
   }
   return frames;
@@ -105,9 +105,9 @@ void ZeroAround(const Tensor& tensor, const Margin& margin, int width_px) {
 
 }  // namespace
 
-void LayOutTensors(const Program& program, const TilePlan& plan, const std::vector<int>& ring_rows,
-                   bool keeps, RowSchedule& schedule) {
-  const std::vector<Frame> frames = FramesOf(program, plan, ring_rows);
+void LayOutTensors(const Program& program, const TilePlan& plan, const std::vector<Rect>& regions,
+                   const std::vector<int>& ring_rows, bool keeps, RowSchedule& schedule) {
+  const std::vector<Frame> frames = FramesOf(program, regions, ring_rows);
   const int count = static_cast<int>(frames.size());
   for (int i = 0; i < count; ++i) {
     const Frame& frame = frames[program.home[i]];

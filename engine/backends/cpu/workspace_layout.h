@@ -10,14 +10,15 @@
 
 namespace upscaled::cpu {
 
-// Sets all of `schedule` but its target, its steps and whether it is staged. `ring_rows`: of each
-// layer; `keeps`: as in ScheduleRows.
+// Sets all of `schedule` but its target, its steps and whether it is staged. `regions`,
+// `ring_rows`: the part of each layer that is stored, and how many of its rows at a time; `keeps`:
+// as in ScheduleRows.
 //
 // The kernels' scratch comes first, then, unless a cache has it, what is kept from stage to stage,
 // in slots that tensors share one after the other, then the rings of one stage in the place of
 // those before.
-void LayOutTensors(const Program& program, const TilePlan& plan, const std::vector<int>& ring_rows,
-                   bool keeps, RowSchedule& schedule);
+void LayOutTensors(const Program& program, const TilePlan& plan, const std::vector<Rect>& regions,
+                   const std::vector<int>& ring_rows, bool keeps, RowSchedule& schedule);
 
 // Points the tensors into `workspace` (schedule.workspace_floats) and `cache`
 // (schedule.cached_floats; may be null when there are none).
