@@ -122,7 +122,7 @@ void RunImage(const Program& program, const Image& image, HugeBuffer& workspace)
   TileTask task{std::make_shared<const TilePlan>(PlanTile(program, size, whole)), image.view(),
                 whole, result.mutable_view()};
   std::vector<ChannelMeans> means;
-  CachedLayers cache(program);
+  CachedLayers cache(program, std::make_shared<SpareBuffers>());
   for (const int pooling : program.poolings) {
     ChannelSums sums;
     const PoolingPass pass{means, &sums, &cache};

@@ -230,7 +230,8 @@ size_t CpuExecutable::WorkspaceBytes(Size tile) const {
 }
 
 std::unique_ptr<ActivationCache> CpuExecutable::CreateActivationCache() const {
-  return program_.poolings.empty() ? nullptr : std::make_unique<CachedLayers>(program_);
+  return program_.poolings.empty() ? nullptr
+                                   : std::make_unique<CachedLayers>(program_, spare_buffers_);
 }
 
 size_t CpuExecutable::ActivationCacheBytes(Size tile, Size image) const {

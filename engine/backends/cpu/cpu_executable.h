@@ -13,6 +13,7 @@
 #include "absl/synchronization/mutex.h"
 #include "engine/backends/backend.h"
 #include "engine/backends/cpu/program.h"
+#include "engine/backends/cpu/workspace.h"
 
 namespace upscaled::cpu {
 
@@ -96,6 +97,7 @@ class CpuExecutable final : public Executable {
   // HasRoomForWhole by width and height, of images of late.
   mutable absl::Mutex mutex_;
   mutable std::map<std::pair<int, int>, bool> has_room_ ABSL_GUARDED_BY(mutex_);
+  const std::shared_ptr<SpareBuffers> spare_buffers_ = std::make_shared<SpareBuffers>();
 };
 
 }  // namespace upscaled::cpu

@@ -112,9 +112,10 @@ std::vector<Rect> RunTile(const Program& program, const TileTask& task, HugeBuff
   const PoolingPass& pass = *task.pooling;
   CachedLayers* const cache = CacheOf(program, pass);
   std::vector<RowSchedule> strips;
+  float* kept = nullptr;
   if (cache != nullptr) {
     strips = ScheduleStrips(program, plan, pass.number());
-    cache->floats.Reserve(strips.front().cached_floats);
+    kept = cache->Reserve(strips.front().cached_floats);
   } else {
     strips.push_back(ScheduleRows(program, plan, pass.number()));
   }
@@ -125,7 +126,7 @@ std::vector<Rect> RunTile(const Program& program, const TileTask& task, HugeBuff
   std::vector<Rect> overflowed;
   for (RowSchedule& strip : strips) {
     workspace.Reserve(strip.workspace_floats);
-    BindWorkspace(program, workspace.data(), cache ? cache->floats.data() : nullptr, strip);
+    BindWorkspace(program, workspace.data(), kept, strip);
     TileRunner runner(program, task, strip, workspace.data(), counted);
     if (!runner.Run(step_done)) return {};
     overflowed.insert(overflowed.end(), runner.overflowed().begin(), runner.overflowed().end());

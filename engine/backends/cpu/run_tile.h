@@ -1,7 +1,10 @@
 // One pass of a tile through a program.
 #pragma once
 
+#include <cstddef>
+#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -12,12 +15,24 @@
 
 namespace upscaled::cpu {
 
-// The cached layers of one tile of a program.
-struct CachedLayers final : ActivationCache {
-  explicit CachedLayers(const Program& program) : ActivationCache(&program) {}
-  void FreeTensors() override { floats = {}; }
+// The cached layers of one tile of a program. `spares`: where their memory is from.
+class CachedLayers final : public ActivationCache {
+ public:
+  CachedLayers(const Program& program, std::shared_ptr<SpareBuffers> spares)
+      : ActivationCache(&program), spares_(std::move(spares)) {}
+  ~CachedLayers() override { spares_->Return(std::exchange(floats_, {})); }
 
-  HugeBuffer floats;
+  // Room for so many, whose contents stay from pass to pass.
+  float* Reserve(size_t floats) {
+    if (floats_.size() < floats) floats_ = spares_->Take(floats);
+    return floats_.data();
+  }
+
+ private:
+  void FreeTensors() override { spares_->Return(std::exchange(floats_, {})); }
+
+  const std::shared_ptr<SpareBuffers> spares_;
+  HugeBuffer floats_;
 };
 
 // Writes task.dst or the pass's partial sums; the task must have passed CheckTileTask, but for its

@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <memory>
+#include <mutex>
+#include <vector>
 
 namespace upscaled::cpu {
 
@@ -20,6 +22,9 @@ class HugeBuffer {
 
   // Makes room for `floats`; keeps the old storage when it suffices, else drops the contents.
   void Reserve(size_t floats);
+  // Drops the contents and lets the system have the memory, should it be short of it, until the
+  // buffer is written again. Whether there is a choice: not where it is small.
+  bool Spare();
 
  private:
   struct Free {
@@ -27,6 +32,24 @@ class HugeBuffer {
   };
   std::unique_ptr<float[], Free> data_;
   size_t size_ = 0;
+};
+
+// Buffers between one user and the next: fresh pages, which the system clears, may take a tenth of
+// an image's time. Thread safe.
+class SpareBuffers {
+ public:
+  // One of at least so many floats and not many more. Those that are spare go before a new one is
+  // made. Throws std::bad_alloc when memory is out.
+  HugeBuffer Take(size_t floats);
+  // Keeps it if there is room.
+  void Return(HugeBuffer buffer);
+
+ private:
+  static constexpr size_t kMaxBytes = size_t{256} << 20;
+
+  std::mutex mutex_;
+  std::vector<HugeBuffer> buffers_;  // guarded by mutex_
+  size_t bytes_ = 0;                 // theirs
 };
 
 }  // namespace upscaled::cpu
