@@ -9,6 +9,7 @@ namespace upscaled::bench {
 
 // Each adds its subcommand with its options; it runs when the command line is parsed and throws
 // CLI::RuntimeError when it fails.
+void AddAccuracyCommand(CLI::App& app);
 void AddCallsCommand(CLI::App& app);
 void AddCodecCommand(CLI::App& app);
 void AddFlatCommand(CLI::App& app);

@@ -49,6 +49,15 @@ Image ReduceByBox(const Image& image, Size size, int factor) {
 
 }  // namespace
 
+absl::StatusOr<std::vector<std::filesystem::path>> ListImages(const std::filesystem::path& folder) {
+  ASSIGN_OR_RETURN(std::vector<std::filesystem::path> paths, ListFolder(folder));
+  std::erase_if(paths, [](const std::filesystem::path& path) {
+    const std::string extension = path.extension().string();
+    return extension.empty() || !FormatFromName(extension.substr(1)).has_value();
+  });
+  return paths;
+}
+
 absl::Status ImageRows::ReadRows(MutableImageView rows) {
   const Rect band{0, next_, spec().width_px, rows.spec.height_px};
   ConvertPixels(image_.view().Crop(band), rows);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/image/image.h"
@@ -23,6 +24,9 @@ class ImageRows final : public RowSource {
 };
 
 absl::StatusOr<Image> ReadAll(RowSource& rows);
+
+// The files of a folder whose names are those of images, in order.
+absl::StatusOr<std::vector<std::filesystem::path>> ListImages(const std::filesystem::path& folder);
 
 // Without the last columns and rows that `factor` does not divide. INVALID_ARGUMENT when a side is
 // then below `min_side_px`.

@@ -8,6 +8,7 @@ int main(int argc, char** argv) {
   CLI::App app(
       "Measures the engine (kernels, whole networks, where a network's time goes) and the service");
   app.require_subcommand(1);
+  upscaled::bench::AddAccuracyCommand(app);
   upscaled::bench::AddCallsCommand(app);
   upscaled::bench::AddCodecCommand(app);
   upscaled::bench::AddFlatCommand(app);

@@ -12,9 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/backends/backend_list.h"
-#include "engine/base/files.h"
 #include "engine/base/status_macros.h"
-#include "engine/image/codec.h"
 #include "engine/model/repository.h"
 #include "engine/pipeline/local_executor.h"
 #include "engine/pipeline/upscaler.h"
@@ -186,16 +184,10 @@ void PrintJson(const ComparisonsByReduction& all) {
   std::printf("%s\n", list.dump(2).c_str());
 }
 
-bool IsImage(const fs::path& path) {
-  const std::string extension = path.extension().string();
-  return !extension.empty() && FormatFromName(extension.substr(1)).has_value();
-}
-
 void RunQualityCommand(const QualityOptions& options) {
   const Model model = ValueOrExit(Model::Load(options));
   ComparisonsByReduction all(std::size(kReductions));
-  for (const fs::path& path : ValueOrExit(ListFolder(options.images))) {
-    if (!IsImage(path)) continue;
+  for (const fs::path& path : ValueOrExit(ListImages(options.images))) {
     const absl::StatusOr<Image> original = LoadImage(path, model.scale(), kMinSidePx);
     if (!original.ok()) {
       std::fprintf(stderr, "upscale-bench: passed over %s: %s\n", path.c_str(),

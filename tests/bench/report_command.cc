@@ -24,6 +24,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/model/repository.h"
 #include "tests/bench/commands.h"
+#include "tests/bench/images.h"
 #include "tests/bench/machine.h"
 #include "tests/bench/markdown.h"
 #include "tests/bench/options.h"
@@ -138,6 +139,11 @@ std::vector<Part> ListParts(const ReportOptions& options) {
   parts.push_back({"Image kernels, one thread", {"image", "--time", time(0.3)}});
   parts.push_back({"Callers", {"identity"}});
   if (!options.images.empty()) {
+    std::vector<std::string> flat = {"flat", "--model", "general-2x", "--rounds", rounds(7)};
+    for (const std::filesystem::path& image : ValueOrExit(ListImages(options.images))) {
+      flat.insert(flat.end(), {"--image", image.string()});
+    }
+    parts.push_back({"Flat areas, general-2x, file to file", std::move(flat)});
     for (const char* model : {"general-2x", "fast-2x"}) {
       parts.push_back({absl::StrCat("Quality of ", model),
                        {"quality", "--model", model, "--images", options.images}});
@@ -176,12 +182,12 @@ void AddReportCommand(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("report", "All that RESULTS.md shows of a machine, as Markdown");
   AddRepositoryOption(*command, options->repositories);
-  command->add_option("--images", options->images, "Folder of images for `quality`")
+  command->add_option("--images", options->images, "Folder of images for `flat` and `quality`")
       ->check(CLI::ExistingDirectory);
   command->add_option("--only", options->only, "Subcommands to run, instead of all")
       ->delimiter(',')
       ->check(CLI::IsMember({"kernels", "network", "profile", "models", "service", "codec", "image",
-                             "identity", "quality"}));
+                             "identity", "flat", "quality"}));
   command
       ->add_option("--scale", options->scale, "Of the time for each figure: 0.1 for a quick look")
       ->check(CLI::PositiveNumber)
