@@ -36,7 +36,12 @@ BUILD_PACKAGES=(ca-certificates cmake g++ ninja-build pkg-config
 TEST_PACKAGES=(libgtest-dev libgmock-dev libbenchmark-dev libdnnl-dev curl python3 python3-grpcio python3-jsonschema python3-protobuf
   clang-14 libclang-rt-14-dev clang-format-14 git openssl pocl-opencl-icd oclgrind nginx-light haproxy python3-yaml redis-server nats-server iproute2 nftables)
 
-# install_packages NAME...: through apt-get, as root or with sudo; does nothing when all are there.
+# The engine and its tests for AArch64, beside those above. Without ISA-L, which no machine has for two architectures.
+AARCH64_PACKAGES=(ca-certificates cmake ninja-build pkg-config g++-aarch64-linux-gnu qemu-user-static protobuf-compiler python3
+  libcli11-dev nlohmann-json3-dev libabsl-dev:arm64 libprotobuf-dev:arm64 libjpeg-dev:arm64 libpng-dev:arm64 libwebp-dev:arm64
+  zlib1g-dev:arm64 libzip-dev:arm64 libhwy-dev:arm64 libsqlite3-dev:arm64 libgtest-dev:arm64 libgmock-dev:arm64)
+
+# install_packages NAME[:ARCHITECTURE]...: through apt-get, as root or with sudo; does nothing when all are there.
 install_packages() {
   command -v apt-get >/dev/null || die "needs apt-get (Debian 12 or Ubuntu); on other systems install the equivalents of: $*"
   local missing=() package
@@ -50,6 +55,9 @@ install_packages() {
     sudo=(sudo)
   fi
   say "Installing ${#missing[@]} packages"
+  for package in "${missing[@]}"; do
+    [[ $package != *:* ]] || "${sudo[@]}" dpkg --add-architecture "${package#*:}"
+  done
   "${sudo[@]}" apt-get -o DPkg::Lock::Timeout=300 -qq update
   "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -qq install \
     --no-install-recommends -y "${missing[@]}" >/dev/null
@@ -68,4 +76,19 @@ build() {
   # Begin and end in milliseconds, a time stamp, an output; a step with several outputs has a line for each.
   tail -n +$((before + 1)) "$log" | awk -F'\t' -v preset="$preset" \
     '!/^#/ && !seen[$1, $2]++ { printf "%.1f\tbuild %s: %s\n", ($2 - $1) / 1000, preset, $4 }' >>"$STEPS"
+}
+
+# run_tests PRESET [ctest options...]: runs what was built, says what was slow, ends with ctest's summary and status.
+run_tests() {
+  local preset=$1 results=$ROOT/build/$1/test.log status=0
+  shift
+  say "Testing ($preset)"
+  cd "$ROOT"
+  ctest --preset "$preset" -j "$(nproc)" "$@" | tee "$results" || status=$?
+  # As in "  7/9 Test  #3: Name .......   Passed    0.05 sec".
+  sed -nE 's/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: ([^ ]+) .* ([0-9.]+) sec.*$/\2\ttest \1/p' "$results" >>"$STEPS"
+  print_slowest_steps
+  say "Summary ($preset)"
+  sed -n '/^[0-9]*% tests passed/,$p' "$results"
+  return "$status"
 }

@@ -45,14 +45,4 @@ if ((fuzz)); then
 fi
 
 build "$preset" -DUPSCALED_TESTS=ON
-say "Testing ($preset)"
-cd "$ROOT"
-status=0
-results=$ROOT/build/$preset/test.log
-ctest --preset "$preset" -j "$(nproc)" "$@" | tee "$results" || status=$?
-# As in "  7/9 Test  #3: Name .......   Passed    0.05 sec".
-sed -nE 's/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: ([^ ]+) .* ([0-9.]+) sec.*$/\2\ttest \1/p' "$results" >>"$STEPS"
-print_slowest_steps
-say "Summary ($preset)"
-sed -n '/^[0-9]*% tests passed/,$p' "$results"
-exit "$status"
+run_tests "$preset" "$@"
