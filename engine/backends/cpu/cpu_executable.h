@@ -13,7 +13,7 @@
 #include "absl/synchronization/mutex.h"
 #include "engine/backends/backend.h"
 #include "engine/backends/cpu/program.h"
-#include "engine/backends/cpu/workspace.h"
+#include "engine/backends/cpu/spare_buffers.h"
 
 namespace upscaled::cpu {
 

@@ -11,6 +11,7 @@
 #include "engine/backends/backend.h"
 #include "engine/backends/cpu/program.h"
 #include "engine/backends/cpu/row_schedule.h"
+#include "engine/backends/cpu/spare_buffers.h"
 #include "engine/backends/cpu/workspace.h"
 
 namespace upscaled::cpu {

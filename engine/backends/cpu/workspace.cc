@@ -2,10 +2,8 @@
 
 #include <sys/mman.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <new>
-#include <utility>
 
 namespace upscaled::cpu {
 namespace {
@@ -45,32 +43,5 @@ bool HugeBuffer::Spare() {
 }
 
 void HugeBuffer::Free::operator()(float* p) const { std::free(p); }
-
-HugeBuffer SpareBuffers::Take(size_t floats) {
-  {
-    const std::lock_guard lock(mutex_);
-    const auto fits = [&](const HugeBuffer& b) {
-      return b.size() >= floats && b.size() / 2 <= floats;
-    };
-    const auto found = std::ranges::find_if(buffers_, fits);
-    if (found != buffers_.end()) {
-      HugeBuffer buffer = std::move(*found);
-      buffers_.erase(found);
-      bytes_ -= buffer.bytes();
-      return buffer;
-    }
-    buffers_.clear();
-    bytes_ = 0;
-  }
-  return HugeBuffer(floats);
-}
-
-void SpareBuffers::Return(HugeBuffer buffer) {
-  if (!buffer.Spare()) return;
-  const std::lock_guard lock(mutex_);
-  if (buffer.bytes() > kMaxBytes - bytes_) return;
-  bytes_ += buffer.bytes();
-  buffers_.push_back(std::move(buffer));
-}
 
 }  // namespace upscaled::cpu

@@ -4,8 +4,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <mutex>
-#include <vector>
 
 namespace upscaled::cpu {
 
@@ -32,24 +30,6 @@ class HugeBuffer {
   };
   std::unique_ptr<float[], Free> data_;
   size_t size_ = 0;
-};
-
-// Buffers between one user and the next: fresh pages, which the system clears, may take a tenth of
-// an image's time. Thread safe.
-class SpareBuffers {
- public:
-  // One of at least so many floats and not many more. Those that are spare go before a new one is
-  // made. Throws std::bad_alloc when memory is out.
-  HugeBuffer Take(size_t floats);
-  // Keeps it if there is room.
-  void Return(HugeBuffer buffer);
-
- private:
-  static constexpr size_t kMaxBytes = size_t{256} << 20;
-
-  std::mutex mutex_;
-  std::vector<HugeBuffer> buffers_;  // guarded by mutex_
-  size_t bytes_ = 0;                 // theirs
 };
 
 }  // namespace upscaled::cpu
