@@ -58,7 +58,10 @@ class Scheduler {
       if (program_.StageOf(i) == stage) targets.push_back(i);
       next_[i] = plan_.regions[i].bottom();
     }
-    Begin(targets, ColumnsOf(plan_.regions[target]));
+    // One column at least: all of what is kept is computed, even where nothing is to be added up.
+    PixelRange columns = ColumnsOf(plan_.regions[target]);
+    columns.last = std::max(columns.first, columns.last);
+    Begin(targets, columns);
     for (const int computed : targets) Compute(computed);
   }
 
