@@ -102,7 +102,7 @@ absl::StatusOr<RedisQueue::Reply> RedisQueue::Run(const char* script, const Argu
   words.insert(words.end(), arguments.begin(), arguments.end());
   absl::MutexLock lock(&mutex_);
   const absl::Time begin = absl::Now();
-  if (begin < next_try_) return silence_;
+  if (begin < next_try_ && begin >= next_try_ - kPause) return silence_;  // clocks are set back
   const absl::Status connected = context_ == nullptr ? Connect() : absl::OkStatus();
   absl::StatusOr<Reply> reply = connected.ok() ? Command(words) : connected;
   if (context_ == nullptr && absl::Now() - begin >= kSilence) {

@@ -316,7 +316,9 @@ void TileScheduler::RunBatch(const Device& device, Stream& stream, FairQueue::Ba
     absl::MutexLock lock(&mutex_);
     DeviceClass& device_class = classes_[device.device_class()];
     device_class.queue.Ended(batch);
-    device_class.speed.Record(end, measured, measured ? batch.cost : 0);
+    // The time of other streams' batches, which are still running, counts all the same.
+    const bool busy = measured || device_class.queue.load().running_tiles > 0;
+    device_class.speed.Record(end, busy, measured ? batch.cost : 0);
     if (measured) {
       const DeviceExecutable& executable = *batch.tiles.front().submission->executable;
       device_class.stream_speeds.Record(executable.PartOn(device)->executable, end - start,

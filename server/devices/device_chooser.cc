@@ -13,7 +13,6 @@ namespace {
 // The cost of a source of so many pixels through one network after the other, in multiply-adds,
 // without the halos of tiles; at least one a pixel.
 int64_t CostFor(const DeviceExecutables& executables, int64_t pixels) {
-  constexpr double kMaxCost = 1e17;
   double cost = 0;
   auto pass_pixels = static_cast<double>(pixels);
   for (const std::shared_ptr<const DeviceExecutable>& executable : executables) {

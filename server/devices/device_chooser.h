@@ -21,6 +21,9 @@
 
 namespace upscaled::server {
 
+// In multiply-adds; an image that would take more counts as so many.
+inline constexpr double kMaxCost = 1e17;
+
 // The work of one device class, as whoever runs it reports.
 struct DeviceClassWork {
   int64_t queued_cost = 0;  // multiply-adds

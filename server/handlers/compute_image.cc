@@ -205,7 +205,7 @@ class ImageComputation {
       cost += pixels * cost_per_pixel;
       pixels *= variant->scale * variant->scale;
     }
-    return static_cast<int64_t>(cost);
+    return static_cast<int64_t>(std::min(cost, kMaxCost));
   }
 
   // That the networks see, in all the ways in which they see them.

@@ -61,7 +61,8 @@ absl::StatusOr<std::shared_ptr<const Executable>> ModelCache::Get(const ModelCar
   }
   if (!is_new) return Await(*entry, cancellation);
   auto outcome = Load(backend_, card, variant, precision);
-  if (absl::IsResourceExhausted(outcome.status()) && DropUnused(/*all=*/true) > 0) {
+  // Not where the model passes a limit, which it does however little else there is.
+  if (ReasonOf(outcome.status()) == ErrorReason::kOverloaded && DropUnused(/*all=*/true) > 0) {
     outcome = Load(backend_, card, variant, precision);
   }
   Surplus surplus;  // freed behind the lock

@@ -170,7 +170,7 @@ ModelCatalog::~ModelCatalog() = default;
 
 absl::StatusOr<std::shared_ptr<const ModelCatalog::Listing>> ModelCatalog::List(
     ModelRepository repository, const Options& options, const PrecisionProbe& try_precision,
-    const MemoryProbe& plan_memory, const Listing* before) {
+    const MemoryProbe& plan_memory, const Listing* before, const std::set<std::string>& loaded) {
   auto listing = std::make_shared<Listing>();
   listing->repository = std::move(repository);
   listing->refused = listing->repository.refused();
@@ -185,8 +185,7 @@ absl::StatusOr<std::shared_ptr<const ModelCatalog::Listing>> ModelCatalog::List(
       listing->entries.back().card = &card;
       continue;
     }
-    // A model that was served and has changed is compiled before it is served again.
-    const bool keep = known != nullptr;
+    const bool keep = loaded.contains(card.name);  // Prepare compiles it next
     absl::StatusOr<CatalogEntry> entry = Examine(card, options, try_precision, plan_memory, keep);
     if (absl::IsUnavailable(entry.status())) return entry.status();
     if (entry.ok()) {
@@ -244,7 +243,7 @@ absl::StatusOr<ModelCatalog> ModelCatalog::Create(ModelRepository repository, Op
                                                   const MemoryProbe& plan_memory) {
   auto state = std::make_unique<State>();
   ASSIGN_OR_RETURN(std::shared_ptr<const Listing> listing,
-                   List(std::move(repository), options, try_precision, plan_memory, nullptr));
+                   List(std::move(repository), options, try_precision, plan_memory, nullptr, {}));
   listing->repository.DropReadAhead();
   state->options = std::move(options);
   {
@@ -367,10 +366,14 @@ absl::StatusOr<ReloadReport> ModelCatalog::TryReload(std::span<ModelCache* const
                                                      const PrecisionProbe& try_precision,
                                                      const MemoryProbe& plan_memory) try {
   const std::shared_ptr<const Listing> before = listing();
+  std::set<std::string> loaded;
+  for (const ModelCache* cache : caches) {
+    for (ModelCache::Loaded& model : cache->loaded()) loaded.insert(std::move(model.model));
+  }
   ASSIGN_OR_RETURN(ModelRepository repository, before->repository.Reopen());
-  ASSIGN_OR_RETURN(
-      std::shared_ptr<const Listing> now,
-      List(std::move(repository), state_->options, try_precision, plan_memory, before.get()));
+  ASSIGN_OR_RETURN(std::shared_ptr<const Listing> now,
+                   List(std::move(repository), state_->options, try_precision, plan_memory,
+                        before.get(), loaded));
   for (ModelCache* cache : caches) RETURN_IF_ERROR(Prepare(now->repository, *cache));
   now->repository.DropReadAhead();
   ReloadReport report = Compare(before->entries, now->entries);

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -115,11 +116,9 @@ class ModelCatalog {
   struct Listing;
   struct State;
 
-  static absl::StatusOr<std::shared_ptr<const Listing>> List(ModelRepository repository,
-                                                             const Options& options,
-                                                             const PrecisionProbe& try_precision,
-                                                             const MemoryProbe& plan_memory,
-                                                             const Listing* before);
+  static absl::StatusOr<std::shared_ptr<const Listing>> List(
+      ModelRepository repository, const Options& options, const PrecisionProbe& try_precision,
+      const MemoryProbe& plan_memory, const Listing* before, const std::set<std::string>& loaded);
   static absl::StatusOr<std::shared_ptr<const CatalogEntry>> FindIn(
       const std::shared_ptr<const Listing>& listing, std::string_view name);
   // Names aliases of the entries, in order of name; refuses what stands for no model.

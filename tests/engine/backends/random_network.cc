@@ -1,5 +1,6 @@
 #include "tests/engine/backends/random_network.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -314,6 +315,15 @@ Network RandomNetwork(std::mt19937& random) {
   for (;;) {  // some cut off a border that cannot be split evenly
     Network network = TryRandomNetwork(random);
     if (InferBorder(network).ok() && network.MacsPerOutputPixel() < 200'000) return network;
+  }
+}
+
+Network RandomFastNetwork(std::mt19937& random) {
+  while (true) {
+    Network network = RandomNetwork(random);
+    const bool normalised = std::ranges::any_of(
+        network.layers, [](const Layer& layer) { return layer.op == Op::kGroupNorm; });
+    if (!normalised) return network;
   }
 }
 

@@ -14,6 +14,8 @@ namespace upscaled::test {
 // dense blocks, gates, resizes, pads, affine layers, norms, pixel shuffles and squeeze-and-excite.
 // Passes Validate.
 Network RandomNetwork(std::mt19937& random);
+// One without group norms, which kFast does not have.
+Network RandomFastNetwork(std::mt19937& random);
 // One with global poolings, of fewer multiply-adds for each source pixel. Small ones are rare.
 Network RandomPooledNetwork(std::mt19937& random,
                             double max_macs_per_px = std::numeric_limits<double>::infinity());

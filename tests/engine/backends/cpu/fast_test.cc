@@ -113,7 +113,7 @@ class FastKernelTest : public FastBackendTest,
   Network NextNetwork() {
     const cpu::KernelEntry* kernel = cpu::FindKernel(std::get<1>(GetParam()));
     for (;;) {
-      Network network = RandomNetwork(random_);
+      Network network = test::RandomFastNetwork(random_);
       if (kernel == nullptr ||
           std::any_of(network.layers.begin(), network.layers.end(), kernel->supports)) {
         return network;

@@ -66,7 +66,7 @@ void ExpectNear(const Image& actual, const Image& expected, float tolerance) {
 TEST_F(CudaBackendTest, FastPrecisionStaysNearTheReferenceForEveryTiling) {
   const auto reference = CreateReferenceBackend({});
   for (int i = 0; i < 10; ++i) {
-    const Network network = RandomNetwork(random_);
+    const Network network = test::RandomFastNetwork(random_);
     SCOPED_TRACE(Describe(network));
     const auto executable = Compile(network, Precision::kFast);
     ASSERT_NE(executable, nullptr);
@@ -85,7 +85,7 @@ TEST_F(CudaBackendTest, FastPrecisionStaysNearTheReferenceForEveryTiling) {
 }
 
 TEST_F(CudaBackendTest, FastPrecisionHalvesTheMemoryOfTiles) {
-  const Network network = RandomNetwork(random_);
+  const Network network = test::RandomFastNetwork(random_);
   SCOPED_TRACE(Describe(network));
   const auto exact = Compile(network, Precision::kExact), fast = Compile(network, Precision::kFast);
   EXPECT_LT(fast->WorkspaceBytes({300, 300}), exact->WorkspaceBytes({300, 300}));
