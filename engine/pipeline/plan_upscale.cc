@@ -125,12 +125,18 @@ TileShape ShapeOf(const PassSpec& pass, const UpscaleOptions& options, size_t bu
   return ChooseTileShape(input);
 }
 
-// How many tiles of the pass get an ActivationCache out of `left_bytes`.
+// How many tiles of the pass get an ActivationCache out of `left_bytes`; one that is an image
+// computed whole gets it in any case.
 int64_t TakeCachedTiles(const PassSpec& pass, size_t& left_bytes) {
-  const size_t bytes = pass.executable->ActivationCacheBytes(pass.tile, pass.source.size());
+  const Size image = pass.source.size();
+  const size_t bytes = pass.executable->ActivationCacheBytes(pass.tile, image);
   if (bytes == 0 || pass.tta) return 0;  // the variants would need one each
-  const int64_t tiles = std::min(TileGrid(pass.source.size(), pass.tile).count(),
-                                 static_cast<int64_t>(left_bytes / bytes));
+  if (pass.tile == image && pass.executable->ComputesWhole(image)) {
+    left_bytes -= std::min(left_bytes, bytes);
+    return 1;
+  }
+  const int64_t tiles =
+      std::min(TileGrid(image, pass.tile).count(), static_cast<int64_t>(left_bytes / bytes));
   left_bytes -= static_cast<size_t>(tiles) * bytes;
   return tiles;
 }

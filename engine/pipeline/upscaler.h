@@ -49,7 +49,8 @@ struct UpscaleOptions {
   bool tta = false;  // mean of the eight flips and rotations; eight times the work
   int tile_px = 0;   // largest tile side in source pixels of its pass; 0 = the device's choice
   SampleType result_type = SampleType::kU8;  // kU8 or kU16
-  // Limit on all ActivationCaches, where networks have global poolings; never changes the result.
+  // Limit on all ActivationCaches, where networks have global poolings, but for an image's that is
+  // computed whole in one tile (Executable::ComputesWhole); never changes the result.
   size_t activation_cache_bytes = size_t{1} << 30;
   // Whether flat areas are computed once and copied; never changes the result.
   bool spare_flat_areas = true;

@@ -17,6 +17,9 @@ class DeepExecutable final : public Executable {
   size_t WorkspaceBytes(Size) const override { return 0; }
   size_t WeightBytes() const override { return 0; }
   Size PreferredTile() const override { return {128, 128}; }
+  size_t ActivationCacheBytes(Size tile, Size) const override {
+    return static_cast<size_t>(tile.Area());
+  }
   bool ComputesWhole(Size image) const override {
     return std::max(image.width, image.height) <= 600;
   }
@@ -33,8 +36,7 @@ class DeepExecutable final : public Executable {
   const Network network_ = {.layers = {{.op = Op::kInput, .out_channels = 3}}};
 };
 
-absl::StatusOr<UpscalePlan> PlanSquare(int side) {
-  UpscaleOptions options;
+absl::StatusOr<UpscalePlan> PlanSquare(int side, UpscaleOptions options = {}) {
   options.concurrency = 16;
   return PlanUpscale({side, side, 3, SampleType::kU8}, {side, side},
                      {std::make_shared<DeepExecutable>()}, options);
@@ -52,6 +54,16 @@ TEST(WholeImageTest, LargerImagesAreCutWithTheHaloOfTheirTiles) {
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_LE(plan->passes[0].tile.width, 128);
   EXPECT_EQ(plan->passes[0].reach.halo_px, 9);
+}
+
+TEST(WholeImageTest, HasItsCacheWhateverTheLimit) {
+  constexpr size_t kBytes = 600 * 600 - 1;  // one less than it takes
+  const auto whole = PlanSquare(600, {.activation_cache_bytes = kBytes});
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  EXPECT_EQ(whole->passes[0].cached_tiles, 1);
+  const auto cut = PlanSquare(600, {.tile_px = 300, .activation_cache_bytes = kBytes});
+  ASSERT_TRUE(cut.ok()) << cut.status();
+  EXPECT_EQ(cut->passes[0].cached_tiles, 3) << "of four tiles";
 }
 
 }  // namespace
