@@ -10,6 +10,7 @@
 #include "engine/backends/cpu/cpu_stream.h"
 #include "engine/backends/cpu/kernels/isa.h"
 #include "engine/backends/cpu/kernels/kernel_list.h"
+#include "engine/backends/cpu/spare_buffers.h"
 #include "engine/base/cpu_info.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
@@ -41,7 +42,7 @@ class CpuBackend : public Backend {
                                                             Precision precision) override {
     RETURN_IF_ERROR(CheckPrecision(precision));
     return cpu::CpuExecutable::Create(network, isa_, forced_kernel_, precision, chooser_.get(),
-                                      always_stages_);
+                                      always_stages_, spare_buffers_);
   }
   absl::StatusOr<MemoryNeed> PlanMemory(const Network& network,
                                         Precision precision) const override {
@@ -64,6 +65,7 @@ class CpuBackend : public Backend {
   const cpu::KernelEntry* const forced_kernel_;   // null: the best for each layer
   const std::shared_ptr<KernelChooser> chooser_;  // null: the order of the list
   const bool always_stages_;
+  const std::shared_ptr<cpu::SpareBuffers> spare_buffers_ = std::make_shared<cpu::SpareBuffers>();
 };
 
 template <typename Range, typename NameOf>

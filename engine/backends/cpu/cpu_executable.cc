@@ -132,16 +132,18 @@ const Program& WholeImageProgram::Packed() {
 }
 
 CpuExecutable::CpuExecutable(Network network, Program program, std::optional<Program> exact_program,
-                             std::unique_ptr<WholeImageProgram> whole_images, Size preferred_tile)
+                             std::unique_ptr<WholeImageProgram> whole_images, Size preferred_tile,
+                             std::shared_ptr<SpareBuffers> spare_buffers)
     : network_(std::move(network)),
       program_(std::move(program)),
       exact_program_(std::move(exact_program)),
       whole_images_(std::move(whole_images)),
-      preferred_tile_(preferred_tile) {}
+      preferred_tile_(preferred_tile),
+      spare_buffers_(std::move(spare_buffers)) {}
 
 absl::StatusOr<std::shared_ptr<const Executable>> CpuExecutable::Create(
     const Network& network, Isa isa, const KernelEntry* forced_kernel, Precision precision,
-    KernelChooser* chooser, bool always_stages) {
+    KernelChooser* chooser, bool always_stages, std::shared_ptr<SpareBuffers> spare_buffers) {
   RETURN_IF_ERROR(network.Validate());
   try {
     ASSIGN_OR_RETURN(Programs programs, BuildAll(network, {.isa = isa,
@@ -153,9 +155,9 @@ absl::StatusOr<std::shared_ptr<const Executable>> CpuExecutable::Create(
     KernelChooser* const tile_chooser = forced_kernel == nullptr ? chooser : nullptr;
     const Size tile =
         ChooseTile(network, built.program, isa, std::move(programs.chosen.tiles), tile_chooser);
-    return std::shared_ptr<const Executable>(
-        new CpuExecutable(WithoutWeights(network), std::move(built.program),
-                          std::move(programs.exact), std::move(built.whole_images), tile));
+    return std::shared_ptr<const Executable>(new CpuExecutable(
+        WithoutWeights(network), std::move(built.program), std::move(programs.exact),
+        std::move(built.whole_images), tile, std::move(spare_buffers)));
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "no memory for the packed weights of a network of ", network.WeightCount(), " weights"));
@@ -175,7 +177,8 @@ absl::StatusOr<MemoryNeed> CpuExecutable::PlanMemory(const Network& network, Isa
   BuiltProgram& built = programs.chosen.built;
   const Size tile = programs.chosen.tiles.front();
   const CpuExecutable planned(std::move(layers), std::move(built.program),
-                              std::move(programs.exact), std::move(built.whole_images), tile);
+                              std::move(programs.exact), std::move(built.whole_images), tile,
+                              /*spare_buffers=*/nullptr);
   return MemoryNeed{planned.WeightBytes(), planned.WorkspaceBytes(tile)};
 }
 
@@ -195,10 +198,10 @@ bool CpuExecutable::ComputesWhole(Size image) const {
 }
 
 bool CpuExecutable::HasRoomForWhole(Size image) const {
-  const Program& program = whole_images_ ? whole_images_->planned() : program_;
   const InnerTile whole = WholeImage(image);
-  return WorkspaceOf(program, whole) <= kMaxWorkspaceBytes &&
-         (whole_images_ || ActivationCacheBytes(image, image) <= kMaxWorkspaceBytes);
+  if (whole_images_) return WorkspaceOf(whole_images_->planned(), whole) <= kMaxWorkspaceBytes;
+  return TileWorkspaceBytes(whole) <= kMaxWorkspaceBytes &&
+         ActivationCacheBytes(image, image) <= kMaxWorkspaceBytes;
 }
 
 const Program& CpuExecutable::PlannedFor(Size image) const {
@@ -221,12 +224,16 @@ size_t CpuExecutable::WeightBytes() const {
          (whole_images_ ? whole_images_->WeightBytes() : 0);
 }
 
+size_t CpuExecutable::TileWorkspaceBytes(const InnerTile& tile) const {
+  const size_t bytes = WorkspaceOf(program_, tile);
+  return exact_program_ ? std::max(bytes, WorkspaceOf(*exact_program_, tile)) : bytes;
+}
+
 size_t CpuExecutable::WorkspaceBytes(Size tile) const {
-  // A larger tile than the preferred one is a whole image.
+  // A larger tile than the preferred one is of an image that has room in one.
   if (MayComputeWhole() && tile.Area() > preferred_tile_.Area()) return kMaxWorkspaceBytes;
-  const size_t bytes = WorkspaceOf(program_, AnywhereTile(tile));
-  if (MayComputeWhole()) return std::max(bytes, kMaxWorkspaceBytes);
-  return exact_program_ ? std::max(bytes, WorkspaceOf(*exact_program_, AnywhereTile(tile))) : bytes;
+  const size_t bytes = TileWorkspaceBytes(AnywhereTile(tile));
+  return whole_images_ ? std::max(bytes, kMaxWorkspaceBytes) : bytes;
 }
 
 std::unique_ptr<ActivationCache> CpuExecutable::CreateActivationCache() const {

@@ -14,6 +14,7 @@
 #include "engine/backends/backend.h"
 #include "engine/backends/cpu/program.h"
 #include "engine/backends/cpu/spare_buffers.h"
+#include "engine/graph/inner_tile.h"
 
 namespace upscaled::cpu {
 
@@ -46,13 +47,13 @@ class CpuExecutable final : public Executable {
   static constexpr size_t kMaxWorkspaceBytes = size_t{1} << 30;
 
   // `forced_kernel` and `chooser` may be null; kFast needs HasVnni(isa). `always_stages`: see
-  // BackendOptions. UNIMPLEMENTED: see BuildProgram. RESOURCE_EXHAUSTED: no memory for the packed
-  // weights, or they or the workspace exceed their limits.
-  static absl::StatusOr<std::shared_ptr<const Executable>> Create(const Network& network, Isa isa,
-                                                                  const KernelEntry* forced_kernel,
-                                                                  Precision precision,
-                                                                  KernelChooser* chooser,
-                                                                  bool always_stages = false);
+  // BackendOptions. `spare_buffers`: where the memory of kept layers is from. UNIMPLEMENTED: see
+  // BuildProgram. RESOURCE_EXHAUSTED: no memory for the packed weights, or they or the workspace
+  // exceed their limits.
+  static absl::StatusOr<std::shared_ptr<const Executable>> Create(
+      const Network& network, Isa isa, const KernelEntry* forced_kernel, Precision precision,
+      KernelChooser* chooser, bool always_stages = false,
+      std::shared_ptr<SpareBuffers> spare_buffers = std::make_shared<SpareBuffers>());
 
   // The memory that Create would take, without weights packed or tile sizes measured.
   static absl::StatusOr<MemoryNeed> PlanMemory(const Network& network, Isa isa,
@@ -80,12 +81,15 @@ class CpuExecutable final : public Executable {
 
  private:
   CpuExecutable(Network network, Program program, std::optional<Program> exact_program,
-                std::unique_ptr<WholeImageProgram> whole_images, Size preferred_tile);
+                std::unique_ptr<WholeImageProgram> whole_images, Size preferred_tile,
+                std::shared_ptr<SpareBuffers> spare_buffers);
   TilePlan MakePlan(const Rect& tile, Size image) const override;
   // Whether images are ever computed whole.
   bool MayComputeWhole() const { return whole_images_ || program_.HasStageForEachPass(); }
   // The program that plans tiles of such an image.
   const Program& PlannedFor(Size image) const;
+  // The workspace of tiles that program() runs, and of their pixels that overflowed.
+  size_t TileWorkspaceBytes(const InnerTile& tile) const;
   // Whether one tile of all of the image, and what it keeps, is within limits.
   bool HasRoomForWhole(Size image) const;
 
@@ -94,10 +98,10 @@ class CpuExecutable final : public Executable {
   const std::optional<Program> exact_program_;
   const std::unique_ptr<WholeImageProgram> whole_images_;  // may be null
   const Size preferred_tile_;
+  const std::shared_ptr<SpareBuffers> spare_buffers_;
   // HasRoomForWhole by width and height, of images of late.
   mutable absl::Mutex mutex_;
   mutable std::map<std::pair<int, int>, bool> has_room_ ABSL_GUARDED_BY(mutex_);
-  const std::shared_ptr<SpareBuffers> spare_buffers_ = std::make_shared<SpareBuffers>();
 };
 
 }  // namespace upscaled::cpu

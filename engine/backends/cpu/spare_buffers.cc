@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 namespace upscaled::cpu {
 
@@ -18,16 +19,19 @@ HugeBuffer SpareBuffers::Take(size_t floats) {
       bytes_ -= buffer.bytes();
       return buffer;
     }
-    buffers_.clear();
-    bytes_ = 0;
   }
   return HugeBuffer(floats);
 }
 
 void SpareBuffers::Return(HugeBuffer buffer) {
-  if (!buffer.Spare()) return;
+  if (buffer.bytes() > kMaxBytes || !buffer.Spare()) return;
+  std::vector<HugeBuffer> dropped;  // freed behind the lock: unmapping takes long
   const absl::MutexLock lock(&mutex_);
-  if (buffer.bytes() > kMaxBytes - bytes_) return;
+  while (buffer.bytes() > kMaxBytes - bytes_) {
+    bytes_ -= buffers_.front().bytes();
+    dropped.push_back(std::move(buffers_.front()));
+    buffers_.pop_front();
+  }
   bytes_ += buffer.bytes();
   buffers_.push_back(std::move(buffer));
 }

@@ -7,7 +7,6 @@
 #include "engine/graph/tile_geometry.h"
 
 namespace upscaled::opencl {
-namespace {}  // namespace
 
 Rect RectRead(const Layer& layer, int block_px, const Rect& out, Size in) {
   const auto begin = [block_px](int first) { return first / block_px * block_px; };

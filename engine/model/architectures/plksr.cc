@@ -49,8 +49,9 @@ int AddPlkBlock(NetworkBuilder& builder, int x, int index) {
     y = builder.Mul(y, gate);
   }
   y = builder.Conv(y, block + "refine", {});
-  if (file.Has(block + "norm.weight"))
+  if (file.Has(block + "norm.weight")) {
     y = builder.GroupNorm(y, block + "norm", kNormGroups, kNormEpsilon);
+  }
   return builder.Add(y, x);
 }
 

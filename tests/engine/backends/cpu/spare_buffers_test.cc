@@ -22,21 +22,33 @@ TEST(SpareBuffersTest, ServeThoseThatNeedNotMuchLess) {
   EXPECT_EQ(spares.Take(kFloats / 4).size(), kFloats / 4) << "a quarter would keep too much";
 }
 
-TEST(SpareBuffersTest, GoBeforeALargerOneIsMade) {
+TEST(SpareBuffersTest, StayWhereALargerOneIsMade) {
   SpareBuffers spares;
   spares.Return(spares.Take(kFloats));
   EXPECT_EQ(spares.Take(2 * kFloats).size(), 2 * kFloats);
-  EXPECT_EQ(spares.Take(kFloats - 1).size(), kFloats - 1) << "it was kept all the same";
+  EXPECT_EQ(spares.Take(kFloats - 1).size(), kFloats) << "it was dropped";
 }
 
-TEST(SpareBuffersTest, KeepSomeMemoryOnly) {
+// Buffers of 120, 30 and 160 MiB, of which none is touched: the last has room without the first.
+TEST(SpareBuffersTest, TheOldestGoWhereThereIsNoRoom) {
   SpareBuffers spares;
-  constexpr size_t kLarge = size_t{40} << 20;  // 160 MiB, of which none is touched
-  HugeBuffer first = spares.Take(kLarge), second = spares.Take(kLarge + 1);
+  HugeBuffer first = spares.Take(30 * kFloats), second = spares.Take(30 * kFloats / 4);
+  HugeBuffer third = spares.Take(40 * kFloats);
   spares.Return(std::move(first));
   spares.Return(std::move(second));
-  EXPECT_EQ(spares.Take(kLarge).size(), kLarge);
-  EXPECT_EQ(spares.Take(kLarge).size(), kLarge) << "the second was kept, too";
+  spares.Return(std::move(third));
+  EXPECT_EQ(spares.Take(30 * kFloats / 4 - 1).size(), 30 * kFloats / 4) << "it was dropped";
+  EXPECT_EQ(spares.Take(29 * kFloats).size(), 40 * kFloats) << "the third was not kept";
+  EXPECT_EQ(spares.Take(29 * kFloats).size(), 29 * kFloats) << "the first was kept, too";
+}
+
+TEST(SpareBuffersTest, OneOverTheLimitGoesAlone) {
+  SpareBuffers spares;
+  HugeBuffer large = spares.Take(65 * kFloats);  // 260 MiB
+  spares.Return(spares.Take(kFloats));
+  spares.Return(std::move(large));
+  EXPECT_EQ(spares.Take(64 * kFloats).size(), 64 * kFloats) << "it was kept";
+  EXPECT_EQ(spares.Take(kFloats - 1).size(), kFloats) << "the small one went as well";
 }
 
 TEST(SpareBuffersTest, SmallOnesAreNotWorthIt) {

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/backends/cpu/cpu_executable.h"
+#include "engine/backends/cpu/row_schedule.h"
 #include "engine/base/cpu_info.h"
 #include "tests/engine/backends/random_network.h"
 #include "tests/support/test_image.h"
@@ -182,6 +183,24 @@ TEST(ChooseTileTest, TimesAreKeptByWhatTheyDependOn) {
             absl::StrCat("exact tiles of 4 layers, ", 9 * (3 * 16 + 16 * 16 + 16 * 3),
                          " multiply-adds a pixel"));
   EXPECT_NE(name_of(Chain(2, 16)), name_of(Chain(2, 32)));
+}
+
+// A stream of a network with a stage for each pass needs what its tiles need, no more.
+TEST(WorkspaceTest, IsWhatTilesOfManyPoolingsNeed) {
+  const auto executable = CpuExecutable::Create(test::NormalisedNetwork(9), ListIsas().front(),
+                                                nullptr, Precision::kExact, /*chooser=*/nullptr);
+  ASSERT_TRUE(executable.ok()) << executable.status();
+  const Program& program = static_cast<const CpuExecutable&>(**executable).program();
+  ASSERT_TRUE(program.HasStageForEachPass());
+  const Size image{64, 48};
+  const size_t bytes = (*executable)->WorkspaceBytes(image);
+  EXPECT_LT(bytes, CpuExecutable::kMaxWorkspaceBytes / 8);
+  const TilePlan plan = (*executable)->Plan({0, 0, image.width, image.height}, image);
+  for (size_t pass = 0; pass <= program.poolings.size(); ++pass) {
+    for (const bool keeps : {false, true}) {
+      EXPECT_LE(ScheduleRows(program, plan, pass, keeps).workspace_floats * sizeof(float), bytes);
+    }
+  }
 }
 
 }  // namespace
