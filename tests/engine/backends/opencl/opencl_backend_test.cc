@@ -30,7 +30,6 @@ using test::FreshRandom;
 using test::InputAlone;
 using test::RandomImage;
 using test::RandomInt;
-using test::RandomNetwork;
 using test::RunTiles;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -72,7 +71,7 @@ class OpenClBackendTest : public ::testing::Test {
     ASSERT_TRUE(backend.ok()) << backend.status();
     const auto reference = CreateReferenceBackend({});
     for (int i = 0; i < 4; ++i) {
-      const Network network = RandomNetworkFor(kernel);
+      const Network network = RandomNetworkFor(kernel, precision);
       SCOPED_TRACE(Describe(network));
       const auto executable = (*backend)->Compile(network, precision);
       ASSERT_TRUE(executable.ok()) << executable.status();
@@ -91,9 +90,10 @@ class OpenClBackendTest : public ::testing::Test {
     }
   }
 
-  Network RandomNetworkFor(const std::string& kernel) {
+  Network RandomNetworkFor(const std::string& kernel, Precision precision) {
     for (;;) {
-      Network network = RandomNetwork(random_);
+      Network network = precision == Precision::kFast ? test::RandomFastNetwork(random_)
+                                                      : test::RandomNetwork(random_);
       if (kernel.empty() ||
           std::any_of(network.layers.begin(), network.layers.end(),
                       (*FindForcedKernel("opencl", opencl::ListKernels(), kernel))->supports)) {
@@ -119,7 +119,7 @@ TEST_F(OpenClBackendTest, FastPrecisionStaysNearTheReference) {
 
 TEST_F(OpenClBackendTest, FastPrecisionHalvesTheMemoryOfTiles) {
   const auto backend = CreateOpenClBackend("opencl", Options());
-  const Network network = RandomNetwork(random_);
+  const Network network = test::RandomFastNetwork(random_);
   SCOPED_TRACE(Describe(network));
   const auto exact = (*backend)->Compile(network, Precision::kExact);
   const auto fast = (*backend)->Compile(network, Precision::kFast);
