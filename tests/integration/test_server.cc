@@ -41,7 +41,7 @@ ServerConfig TestConfig() {
   config.model_repositories = {"engine/model/bundled"};
   config.devices = {"cpu"};
   config.threads = 2;
-  config.memory_budget_bytes = int64_t{1} << 30;
+  config.memory_budget_bytes = config.weight_memory_bytes = int64_t{1} << 30;
   config.decode_sandbox = SandboxMode::kOff;  // its worker lies beside the server's program alone
   // All clients of a test have one address.
   config.limits.max_requests_per_address = std::numeric_limits<int>::max();
