@@ -316,7 +316,8 @@ absl::Status Server::WarmUp() {
         {"device", device.name}, {"description", device.description}, {"streams", device.streams}};
     logger_.Log(LogLevel::kInfo, "computes on", fields);
   }
-  const LogField fields[] = {{"model", catalog_.default_model()},
+  const std::string model = catalog_.default_model();
+  const LogField fields[] = {{"model", model},
                              {"models", static_cast<int64_t>(catalog_.entries().size())},
                              {"refused", static_cast<int64_t>(catalog_.refused().size())}};
   logger_.Log(LogLevel::kInfo, "ready", fields);

@@ -268,6 +268,7 @@ TEST_F(FairQueueTest, TellsHowLongTilesOfEachPriorityHaveBeenQueuedWithoutABreak
   queue_.Move(*day, other);
   EXPECT_THAT(backlogged(queue_), ElementsAre(none, 67 * second));
   EXPECT_THAT(backlogged(other), ElementsAre(second, none));
+  EXPECT_EQ(other.Take(*gated_.device, 1, 100).tiles.size(), 1u);
 }
 
 // Infeasible where a removal walks what else is queued.
