@@ -29,9 +29,7 @@ std::vector<const KernelInfo*> CpuKernelSet::List() const {
   return list;
 }
 
-// Halves are too coarse for the squares' means, from which those of the values' are taken.
 bool CpuKernelSet::Supports(const KernelInfo& kernel, const FusedLayers& layers) const {
-  if (precision_ == Precision::kFast && layers.main->op == Op::kGroupNorm) return false;
   const auto& own = static_cast<const KernelEntry&>(kernel);
   if (own.precision == Precision::kFast && precision_ != Precision::kFast) return false;
   // They cost nothing, and all pixels depend on them.

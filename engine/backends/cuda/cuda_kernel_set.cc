@@ -29,9 +29,7 @@ std::vector<const KernelInfo*> CudaKernelSet::List() const {
   return list;
 }
 
-// Halves are too coarse for the squares' means, from which those of the values' are taken.
 bool CudaKernelSet::Supports(const KernelInfo& kernel, const FusedLayers& layers) const {
-  if (precision_ == Precision::kFast && layers.main->op == Op::kGroupNorm) return false;
   if (&kernel == &kFirstConv) return FirstConvSupports(*layers.main);
   if (&kernel == &kElementwise) return ElementwiseSupports(*layers.main);
   return static_cast<const ConvKernel&>(kernel).supports({layers.main, layers.shuffle}, precision_,

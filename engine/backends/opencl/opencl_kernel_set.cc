@@ -40,9 +40,7 @@ std::vector<const KernelInfo*> OpenClKernelSet::List() const {
   return list;
 }
 
-// Halves are too coarse for the squares' means, from which those of the values' are taken.
 bool OpenClKernelSet::Supports(const KernelInfo& kernel, const FusedLayers& layers) const {
-  if (precision_ == Precision::kFast && layers.main->op == Op::kGroupNorm) return false;
   return static_cast<const KernelEntry&>(kernel).supports(*layers.main);
 }
 

@@ -59,6 +59,17 @@ TEST(FastPrecisionTest, IsRefusedByOtherInstructionSets) {
   }
 }
 
+TEST(FastPrecisionTest, HasNoGroupNorms) {
+  if (!cpu::HasVnni(cpu::ListIsas().front())) GTEST_SKIP() << "no AVX512_VNNI here";
+  const auto backend = CreateCpuBackend({});
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  const Network network = test::NormalisedNetwork(1);
+  EXPECT_TRUE((*backend)->Compile(network, Precision::kExact).ok());
+  EXPECT_EQ((*backend)->Compile(network, Precision::kFast).status(),
+            absl::UnimplementedError("the cpu backend cannot run layer 'norm' (group norm) in "
+                                     "precision 'fast'"));
+}
+
 // The instruction sets of this machine with precision kFast, or "none".
 std::vector<std::string> FastIsas() {
   std::vector<std::string> names;
