@@ -82,23 +82,24 @@ void Cublas::Clear(void* data, size_t bytes) {
 }
 
 template <typename Real>
-void Cublas::Upload(const Real* from, const Lines& lines, Real* to, size_t to_stride) {
+void Cublas::Copy(const Real* from, const Lines& lines, Real* to, size_t to_stride,
+                  cudaMemcpyKind kind, std::string_view call) {
   absl::MutexLock lock(&mutex_);
   if (!status_.ok()) return;
   const cudaError_t error =
       api_.copy(to, to_stride * sizeof(Real), from, lines.stride * sizeof(Real),
-                lines.values * sizeof(Real), lines.count, cudaMemcpyHostToDevice);
-  Note(error == cudaSuccess, error, "a copy to the device");
+                lines.values * sizeof(Real), lines.count, kind);
+  Note(error == cudaSuccess, error, call);
+}
+
+template <typename Real>
+void Cublas::Upload(const Real* from, const Lines& lines, Real* to, size_t to_stride) {
+  Copy(from, lines, to, to_stride, cudaMemcpyHostToDevice, "a copy to the device");
 }
 
 template <typename Real>
 void Cublas::Download(const Real* from, const Lines& lines, Real* to, size_t to_stride) {
-  absl::MutexLock lock(&mutex_);
-  if (!status_.ok()) return;
-  const cudaError_t error =
-      api_.copy(to, to_stride * sizeof(Real), from, lines.stride * sizeof(Real),
-                lines.values * sizeof(Real), lines.count, cudaMemcpyDeviceToHost);
-  Note(error == cudaSuccess, error, "a copy from the device");
+  Copy(from, lines, to, to_stride, cudaMemcpyDeviceToHost, "a copy from the device");
 }
 
 // cuBLAS's matrices are columns of adjacent values, which read as rows are the transposed ones:

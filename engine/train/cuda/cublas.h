@@ -67,6 +67,9 @@ class Cublas {
 
  private:
   explicit Cublas(const CublasApi& api) : api_(api) {}
+  template <typename Real>
+  void Copy(const Real* from, const Lines& lines, Real* to, size_t to_stride, cudaMemcpyKind kind,
+            std::string_view call);
   void Note(bool worked, int error, std::string_view call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const CublasApi api_;

@@ -28,6 +28,17 @@ Layer Conv(int input, int in, int out, int kernel_px) {
   return layer;
 }
 
+// A group norm of layer 0, by layer 1.
+Layer NormOfThree() {
+  return {.op = Op::kGroupNorm,
+          .name = "norm",
+          .inputs = {0, 1},
+          .out_channels = 3,
+          .in_channels = 3,
+          .weights = {1, 1, 1},
+          .bias = {0, 0, 0}};
+}
+
 // 3x3 to 12 channels, then a pixel shuffle: scale 2, pad 1.
 Network SmallNetwork() {
   Network network;
@@ -122,13 +133,7 @@ const Defect kDefects[] = {
                     .inputs = {0},
                     .out_channels = 3,
                     .in_channels = 3},
-                   {.op = Op::kGroupNorm,
-                    .name = "norm",
-                    .inputs = {0, 1},
-                    .out_channels = 3,
-                    .in_channels = 3,
-                    .weights = {1, 1, 1},
-                    .bias = {0, 0, 0}}};
+                   NormOfThree()};
      },
      "layer 2 'norm' (group norm): takes the means over the image of 3 channels and of their "
      "squares, is given 3 values"},
@@ -140,13 +145,7 @@ const Defect kDefects[] = {
                     .inputs = {0, 0},
                     .out_channels = 6,
                     .in_channels = 3},
-                   {.op = Op::kGroupNorm,
-                    .name = "norm",
-                    .inputs = {0, 1},
-                    .out_channels = 3,
-                    .in_channels = 3,
-                    .weights = {1, 1, 1},
-                    .bias = {0, 0, 0}}};
+                   NormOfThree()};
      },
      "squares, is given 6 values per pixel"},
     {"Weights", [](Network& n) { n.layers[1].weights.pop_back(); },
