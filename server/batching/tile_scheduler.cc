@@ -29,6 +29,21 @@ bool FailedBefore(const SubmittedTile& tile) {
   return failed;
 }
 
+// `batch_cost` is that of the tiles that ran with it, which share the time.
+void AddToUsage(const SubmittedTile& tile, const Device& device, double batch_cost,
+                const Interval& run) {
+  const absl::Time submitted = tile.submission->submitted;
+  RequestUsage& usage = tile.submission->flow->usage;
+  ++usage.tiles;
+  usage.cost += tile.cost();
+  usage.queue += run.begin - submitted;
+  usage.infer += (run.end - run.begin) * (static_cast<double>(tile.cost()) / batch_cost);
+  usage.queuing.Include(submitted, run.begin);
+  usage.running.Include(run.begin, run.end);
+  if (usage.tile_runs.size() < kMaxTileRuns) usage.tile_runs.push_back(run);
+  if (!std::ranges::count(usage.devices, device.name())) usage.devices.push_back(device.name());
+}
+
 // Memory that cannot be had fails the tiles, not the device, and may be there later.
 absl::Status RunStream(const Device& device, Stream& stream, const FairQueue::Batch& batch) {
   absl::Status status;
@@ -326,16 +341,7 @@ void TileScheduler::RunBatch(const Device& device, Stream& stream, FairQueue::Ba
     }
     for (const SubmittedTile& tile : batch.tiles) {
       queue.push_back(start - tile.submission->submitted);
-      if (!status.ok()) continue;
-      RequestUsage& usage = tile.submission->flow->usage;
-      ++usage.tiles;
-      usage.cost += tile.cost();
-      usage.queue += queue.back();
-      usage.infer += (end - start) * (static_cast<double>(tile.cost()) / batch.cost);
-      usage.queuing.Include(tile.submission->submitted, start);
-      usage.running.Include(start, end);
-      if (usage.tile_runs.size() < kMaxTileRuns) usage.tile_runs.push_back({start, end});
-      if (!std::ranges::count(usage.devices, device.name())) usage.devices.push_back(device.name());
+      if (status.ok()) AddToUsage(tile, device, batch.cost, {start, end});
     }
   }
   if (observer_ != nullptr) observer_->OnBatch({queue, end - start, batch.pixels, status});

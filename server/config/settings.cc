@@ -263,8 +263,7 @@ void AddListening(SettingList& list, ServerConfig& config) {
       config.max_connections_per_address, 1, kMaxConnections);
 }
 
-void AddModelsAndDevices(SettingList& list, ServerConfig& config) {
-  list.Group("Models and devices");
+void AddModels(SettingList& list, ServerConfig& config) {
   list.Repeated("model-repository", "DIR",
                 "directory with a folder for each model; may be given several times, earlier ones "
                 "win a name; the bundled models come last",
@@ -278,6 +277,9 @@ void AddModelsAndDevices(SettingList& list, ServerConfig& config) {
                 "unstated; may be given several times (in the environment: separated by commas); "
                 "without one, all are",
                 config.allowed_licences, ',', CheckNotEmpty);
+}
+
+void AddDevices(SettingList& list, ServerConfig& config) {
   list.Repeated("device", "NAME",
                 "device to compute on: auto, cpu, cuda or opencl (the first of them), cuda:N, "
                 "opencl:P.D or reference; may be given several times (in the environment: "
@@ -504,7 +506,9 @@ std::string_view SandboxModeName(SandboxMode mode) {
 std::vector<Setting> AddSettings(CLI::App& app, ServerConfig& config) {
   SettingList list(app);
   AddListening(list, config);
-  AddModelsAndDevices(list, config);
+  list.Group("Models and devices");
+  AddModels(list, config);
+  AddDevices(list, config);
   AddLimits(list, config.limits);
   AddBudgets(list, config);
   AddResults(list, config);

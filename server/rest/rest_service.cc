@@ -30,6 +30,13 @@ constexpr char kProgressPath[] = "/v1/progress/{request_id}";
 // Fields and boundaries of a form around its image.
 constexpr uint64_t kFormSlackBytes = uint64_t{1} << 20;
 
+// Of a route whose calls are `Call`s.
+template <typename Call>
+HttpStreamHandler Begin(RestHost& host) {
+  return
+      [&host](std::unique_ptr<HttpExchange> exchange) { Call::Begin(host, std::move(exchange)); };
+}
+
 void Append(std::vector<HttpRoute> more, std::vector<HttpRoute>& routes) {
   routes.insert(routes.end(), std::make_move_iterator(more.begin()),
                 std::make_move_iterator(more.end()));
@@ -111,10 +118,7 @@ std::vector<HttpRoute> RestService::CallRoutes() {
       {.method = "POST",
        .path = kUpscalePath,
        .description = "an image, upscaled",
-       .stream =
-           [this](std::unique_ptr<HttpExchange> exchange) {
-             UpscaleCall::Begin(host_, std::move(exchange));
-           },
+       .stream = Begin<UpscaleCall>(host_),
        .max_body_bytes = max_body_bytes,
        .role = Role::kUpscale,
        .name = "Upscale"},
@@ -131,10 +135,7 @@ std::vector<HttpRoute> RestService::CallRoutes() {
       {.method = "GET",
        .path = kResultPath,
        .description = "a result that is stored, by its ETag",
-       .stream =
-           [this](std::unique_ptr<HttpExchange> exchange) {
-             ResultCall::Begin(host_, std::move(exchange));
-           },
+       .stream = Begin<ResultCall>(host_),
        .role = Role::kRead,
        .name = "GetResult"},
       {.method = "GET",

@@ -247,37 +247,49 @@ class Writer {
     return name;
   }
 
+  std::string ShufflePixels(const Layer& layer, const std::string& name) {
+    onnx::NodeProto& node = Node("DepthToSpace", {Input(layer, 0)}, name);
+    SetInt(node, "blocksize", layer.factor);
+    SetString(node, "mode", "CRD");
+    return name;
+  }
+
+  std::string Concatenate(const Layer& layer, const std::string& name) {
+    std::vector<std::string> inputs;
+    for (size_t i = 0; i < layer.inputs.size(); ++i) inputs.push_back(Input(layer, i));
+    SetInt(Node("Concat", inputs, name), "axis", 1);
+    return name;
+  }
+
+  // A node without attributes.
+  std::string Plain(const char* op, const std::vector<std::string>& inputs,
+                    const std::string& name) {
+    Node(op, inputs, name);
+    return name;
+  }
+
   // The layer without its activation.
   std::string Compute(const Layer& layer, const std::string& name) {
     switch (layer.op) {
-      case Op::kInput:
-        break;  // the first one is the image
+      case Op::kInput:      // the first one is the image
+      case Op::kGroupNorm:  // refused before
+        return name;
       case Op::kConv:
       case Op::kGroupedConv:
       case Op::kConvTranspose:
       case Op::kFullyConnected:
         return Convolve(layer, name);
-      case Op::kPixelShuffle: {
-        onnx::NodeProto& node = Node("DepthToSpace", {Input(layer, 0)}, name);
-        SetInt(node, "blocksize", layer.factor);
-        SetString(node, "mode", "CRD");
-        break;
-      }
+      case Op::kPixelShuffle:
+        return ShufflePixels(layer, name);
       case Op::kResizeNearest:
       case Op::kResizeBilinear:
         return Resize(layer, name);
       case Op::kAdd:
-        Node("Add", {Input(layer, 0), Input(layer, 1)}, name);
-        break;
+        return Plain("Add", {Input(layer, 0), Input(layer, 1)}, name);
       case Op::kMul:
-        Node("Mul", {Input(layer, 0), Input(layer, 1)}, name);
-        break;
-      case Op::kConcat: {
-        std::vector<std::string> inputs;
-        for (size_t i = 0; i < layer.inputs.size(); ++i) inputs.push_back(Input(layer, i));
-        SetInt(Node("Concat", inputs, name), "axis", 1);
-        break;
-      }
+        return Plain("Mul", {Input(layer, 0), Input(layer, 1)}, name);
+      case Op::kConcat:
+        return Concatenate(layer, name);
       case Op::kSlice:
         return Slice(layer, name);
       case Op::kPixelNorm:
@@ -289,13 +301,9 @@ class Writer {
       case Op::kAffine:
         return Scale(layer, name);
       case Op::kGlobalAveragePool:
-        Node("GlobalAveragePool", {Input(layer, 0)}, name);
-        break;
-      case Op::kGroupNorm:  // refused before
-        break;
+        return Plain("GlobalAveragePool", {Input(layer, 0)}, name);
       case Op::kActivation:
-        Node("Identity", {Input(layer, 0)}, name);
-        break;
+        return Plain("Identity", {Input(layer, 0)}, name);
     }
     return name;
   }
@@ -303,43 +311,35 @@ class Writer {
   std::string Activate(const Layer& layer, const std::string& input, const std::string& name) {
     switch (layer.activation) {
       case Activation::kNone:
-        break;
+        return name;
       case Activation::kRelu:
-        Node("Relu", {input}, name);
-        break;
+        return Plain("Relu", {input}, name);
       case Activation::kLeakyRelu:
         Attribute(Node("LeakyRelu", {input}, name), "alpha", onnx::AttributeProto::FLOAT)
             .set_f(layer.slope[0]);
-        break;
+        return name;
       case Activation::kPRelu:
-        Node("PRelu", {input, Floats({layer.out_channels, 1, 1}, layer.slope, name + "_slope")},
-             name);
-        break;
+        return Plain("PRelu",
+                     {input, Floats({layer.out_channels, 1, 1}, layer.slope, name + "_slope")},
+                     name);
       case Activation::kSigmoid:
-        Node("Sigmoid", {input}, name);
-        break;
+        return Plain("Sigmoid", {input}, name);
       case Activation::kSilu:  // before operator set 24
-        Node("Sigmoid", {input}, name + "_sigmoid");
-        Node("Mul", {input, name + "_sigmoid"}, name);
-        break;
+        return Plain("Mul", {input, Plain("Sigmoid", {input}, name + "_sigmoid")}, name);
       case Activation::kMish:
-        Node("Mish", {input}, name);
-        break;
+        return Plain("Mish", {input}, name);
       case Activation::kGelu:
-        Node("Gelu", {input}, name);
-        break;
+        return Plain("Gelu", {input}, name);
       case Activation::kGeluTanh:
         SetString(Node("Gelu", {input}, name), "approximate", "tanh");
-        break;
+        return name;
       case Activation::kSoftplus:
-        Node("Softplus", {input}, name);
-        break;
+        return Plain("Softplus", {input}, name);
       case Activation::kClip:
-        Node("Clip",
-             {input, Floats({}, {layer.clip_min}, name + "_min"),
-              Floats({}, {layer.clip_max}, name + "_max")},
-             name);
-        break;
+        return Plain("Clip",
+                     {input, Floats({}, {layer.clip_min}, name + "_min"),
+                      Floats({}, {layer.clip_max}, name + "_max")},
+                     name);
     }
     return name;
   }

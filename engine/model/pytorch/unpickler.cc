@@ -51,16 +51,13 @@ class Unpickler {
       case Opcode::kStop:
         return Stop();
       case Opcode::kMark:
-        marks_.push_back(stack_.size());
-        return CheckLimit(marks_.size());
+        return Mark();
       case Opcode::kBinPut:
-        return Put(1);
       case Opcode::kLongBinPut:
-        return Put(4);
+        return Put(opcode == Opcode::kBinPut ? 1 : 4);
       case Opcode::kBinGet:
-        return Get(1);
       case Opcode::kLongBinGet:
-        return Get(4);
+        return Get(opcode == Opcode::kBinGet ? 1 : 4);
       case Opcode::kGlobal:
         return PushGlobal();
       case Opcode::kBinPersId:
@@ -69,10 +66,18 @@ class Unpickler {
         return Reduce();
       case Opcode::kBuild:
         return Build();
+      default:
+        return Gather(opcode);
+    }
+  }
+
+  // Opcodes that put values of the stack into a container.
+  absl::Status Gather(Opcode opcode) {
+    switch (opcode) {
       case Opcode::kTuple1:
       case Opcode::kTuple2:
       case Opcode::kTuple3:
-        return MakeTuple(1 + static_cast<size_t>(code) - static_cast<size_t>(Opcode::kTuple1));
+        return MakeTuple(1 + static_cast<size_t>(opcode) - static_cast<size_t>(Opcode::kTuple1));
       case Opcode::kTuple:
         return MakeMarkedTuple();
       case Opcode::kAppend:
@@ -234,6 +239,11 @@ class Unpickler {
   }
 
   // The memo.
+  absl::Status Mark() {
+    marks_.push_back(stack_.size());
+    return CheckLimit(marks_.size());
+  }
+
   absl::Status Put(int index_bytes) {
     ASSIGN_OR_RETURN(const uint64_t index, reader_.Number(index_bytes));
     RETURN_IF_ERROR(CheckDepth(1));
