@@ -51,5 +51,7 @@ absl::Status RunWithRetries(
     const RetryPolicy& policy, RetryClock& clock, absl::Time deadline, std::stop_token stop,
     absl::FunctionRef<Attempt(int)> attempt,
     absl::FunctionRef<void(const absl::Status& error, absl::Duration wait)> on_wait);
+// An `on_wait` that tells nobody.
+inline void IgnoreWait(const absl::Status&, absl::Duration) {}
 
 }  // namespace upscaled::client

@@ -24,8 +24,6 @@ using TilesStream = grpc::ClientReaderWriter<v1::UpscaleTilesRequest, v1::Upscal
 
 constexpr RetryPolicy kNoRetries{.max_retries = 0};
 
-void IgnoreWait(const absl::Status&, absl::Duration) {}
-
 // The refusal by a full or leaving server of a tile that may be sent again; OK: another answer.
 absl::Status RefusalOf(const v1::UpscaleTilesResponse& answer) {
   if (!answer.has_error()) return absl::OkStatus();

@@ -14,8 +14,6 @@ using grpc::health::v1::HealthCheckResponse;
 constexpr int kServiceUnavailable = 503;
 constexpr size_t kMaxAnswerBytes = size_t{16} << 20;  // of all that is no image
 
-void IgnoreWait(const absl::Status&, absl::Duration) {}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<HttpClient>> HttpClient::Create(const HttpClientOptions& options,

@@ -11,8 +11,6 @@
 namespace upscaled {
 namespace {
 
-constexpr int kRgb = 3;
-
 Rect RelativeTo(const Rect& rect, const Rect& origin) {
   return {rect.x - origin.x, rect.y - origin.y, rect.width, rect.height};
 }
@@ -44,9 +42,9 @@ absl::Status ReplaceOverflowed(
   if (runs.empty()) return absl::OkStatus();
   const Rect part = SourceOf(runs, scale);
   const Rect whole = Scale(tile, scale), computed = Scale(part, scale);
-  Image exact({computed.width, computed.height, kRgb, dst.spec.type});
+  Image exact({computed.width, computed.height, kRgbChannels, dst.spec.type});
   RETURN_IF_ERROR(compute(part, exact.mutable_view()));
-  const size_t rgb_bytes = kRgb * SampleBytes(dst.spec.type);
+  const size_t rgb_bytes = kRgbChannels * SampleBytes(dst.spec.type);
   for (const Rect& run : runs) {
     const uint8_t* from = exact.view().Crop(RelativeTo(run, computed)).data;
     uint8_t* to = dst.Crop(RelativeTo(run, whole)).data;

@@ -20,6 +20,8 @@ constexpr size_t SampleBytes(SampleType type) {
   return type == SampleType::kU8 ? 1 : type == SampleType::kU16 ? 2 : 4;
 }
 
+inline constexpr int kRgbChannels = 3;
+
 // The size and samples of an image, without its pixels.
 struct ImageSpec {
   int width_px = 0;

@@ -9,7 +9,6 @@
 namespace upscaled {
 namespace {
 
-constexpr int kRgb = 3;
 // Areas of further blocks do not count as flat.
 constexpr size_t kMaxBlocks = 64;
 
@@ -161,8 +160,8 @@ size_t FlatCellsBytes(int width_px, int rows, int cell_px) {
 }
 
 bool RepeatsBlock(const ImageView& pixels, const ImageView& block, int block_px) {
-  return pixels.spec.type == SampleType::kU8 ? Repeats<kRgb>(pixels, block, block_px)
-                                             : Repeats<2 * kRgb>(pixels, block, block_px);
+  return pixels.spec.type == SampleType::kU8 ? Repeats<kRgbChannels>(pixels, block, block_px)
+                                             : Repeats<2 * kRgbChannels>(pixels, block, block_px);
 }
 
 }  // namespace upscaled

@@ -10,8 +10,6 @@
 namespace upscaled {
 namespace {
 
-constexpr int kRgb = 3;
-
 template <typename T>
 void CopySamples(const ImageView& src, Dihedral transform, T* dst) {
   const Size size = transform.Apply(src.spec.size());
@@ -19,8 +17,8 @@ void CopySamples(const ImageView& src, Dihedral transform, T* dst) {
       src.spec.size(), static_cast<ptrdiff_t>(src.spec.pixel_bytes()), src.stride_bytes);
   for (int v = 0; v < size.height; ++v) {
     const uint8_t* from = src.data + walk.origin + v * walk.step_v;
-    for (int u = 0; u < size.width; ++u, dst += kRgb, from += walk.step_u) {
-      std::copy_n(reinterpret_cast<const T*>(from), kRgb, dst);
+    for (int u = 0; u < size.width; ++u, dst += kRgbChannels, from += walk.step_u) {
+      std::copy_n(reinterpret_cast<const T*>(from), kRgbChannels, dst);
     }
   }
 }
@@ -30,8 +28,8 @@ void WriteRounded(const float* src, float factor, float max, const MutableImageV
   const int channels = dst.spec.channels;
   for (int y = 0; y < dst.height_px(); ++y) {
     T* to = dst.row_as<T>(y);
-    for (int x = 0; x < dst.width_px(); ++x, to += channels, src += kRgb) {
-      for (int c = 0; c < kRgb; ++c) {
+    for (int x = 0; x < dst.width_px(); ++x, to += channels, src += kRgbChannels) {
+      for (int c = 0; c < kRgbChannels; ++c) {
         const float value = std::min(std::max(0.0f, src[c] * factor), 1.0f);
         to[c] = static_cast<T>(value * max + 0.5f);
       }
@@ -63,15 +61,15 @@ TileVariants PlanVariants(const Executable& executable, const Rect& tile, Size i
 }
 
 size_t TtaTile::Bytes(Size tile, Size input, int scale, SampleType source_type) {
-  const size_t result = kRgb * static_cast<size_t>(tile.Area()) * scale * scale;
-  const size_t source = kRgb * static_cast<size_t>(input.Area());
+  const size_t result = kRgbChannels * static_cast<size_t>(tile.Area()) * scale * scale;
+  const size_t source = kRgbChannels * static_cast<size_t>(input.Area());
   return 2 * result * sizeof(float) + source * SampleBytes(source_type) +
          3 * AlignedBuffer<float>::kAlignmentBytes;
 }
 
 TtaTile::TtaTile(Size tile, Size input, int scale, SampleType source_type)
-    : source_(kRgb * static_cast<size_t>(input.Area()) * SampleBytes(source_type)),
-      result_(kRgb * static_cast<size_t>(tile.Area()) * scale * scale),
+    : source_(kRgbChannels * static_cast<size_t>(input.Area()) * SampleBytes(source_type)),
+      result_(kRgbChannels * static_cast<size_t>(tile.Area()) * scale * scale),
       sum_(result_.size()) {}
 
 void TtaTile::Start(TileRun& run, const std::shared_ptr<const Executable>& executable,
@@ -89,10 +87,11 @@ void TtaTile::Start(TileRun& run, const std::shared_ptr<const Executable>& execu
 void TtaTile::StartTask() {
   task_ = std::move(tasks_[next_task_++]);
   variant_ = 0;
-  UPSCALED_CHECK(kRgb * static_cast<size_t>(task_.src.spec.size().Area()) *
+  UPSCALED_CHECK(kRgbChannels * static_cast<size_t>(task_.src.spec.size().Area()) *
                      SampleBytes(task_.src.spec.type) <=
                  source_.size());
-  UPSCALED_CHECK(kRgb * static_cast<size_t>(task_.dst.spec.size().Area()) <= result_.size());
+  UPSCALED_CHECK(kRgbChannels * static_cast<size_t>(task_.dst.spec.size().Area()) <=
+                 result_.size());
   SubmitVariant();
 }
 
@@ -107,11 +106,11 @@ void TtaTile::SubmitVariant() {
   input.y -= task_.variants.input.y;
   const ImageView src = task_.src.Crop(input);
   CopyTransformed(src, transform, source_.data());
-  const ImageSpec src_spec{task.src_rect.width, task.src_rect.height, kRgb, src.spec.type};
+  const ImageSpec src_spec{task.src_rect.width, task.src_rect.height, kRgbChannels, src.spec.type};
   task.src = ImageView(source_.data(), src_spec, static_cast<ptrdiff_t>(src_spec.row_bytes()));
 
   const Size result = transform.Apply(task_.dst.spec.size());
-  const ImageSpec dst_spec{result.width, result.height, kRgb, SampleType::kF32};
+  const ImageSpec dst_spec{result.width, result.height, kRgbChannels, SampleType::kF32};
   task.dst = MutableImageView(reinterpret_cast<uint8_t*>(result_.data()), dst_spec,
                               static_cast<ptrdiff_t>(dst_spec.row_bytes()));
   if (!task_.passes.empty()) task.pooling = &task_.passes[static_cast<size_t>(variant_)];
@@ -141,12 +140,12 @@ void TtaTile::AddToSum() {
   const Dihedral transform(variant_);
   const Size size = task_.dst.spec.size();
   const Size transformed = transform.Apply(size);
-  const auto walk = transform.WalkOver(size, kRgb, ptrdiff_t{kRgb} * size.width);
+  const auto walk = transform.WalkOver(size, kRgbChannels, ptrdiff_t{kRgbChannels} * size.width);
   const float* from = result_.data();
   for (int v = 0; v < transformed.height; ++v) {
     float* to = sum_.data() + walk.origin + v * walk.step_v;
-    for (int u = 0; u < transformed.width; ++u, from += kRgb, to += walk.step_u) {
-      for (int c = 0; c < kRgb; ++c) to[c] = variant_ == 0 ? from[c] : to[c] + from[c];
+    for (int u = 0; u < transformed.width; ++u, from += kRgbChannels, to += walk.step_u) {
+      for (int c = 0; c < kRgbChannels; ++c) to[c] = variant_ == 0 ? from[c] : to[c] + from[c];
     }
   }
 }

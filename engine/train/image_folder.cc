@@ -19,7 +19,7 @@
 namespace upscaled::train {
 namespace {
 
-constexpr size_t kMaxFileBytes = size_t{1} << 30;
+constexpr size_t kMaxImageBytes = size_t{1} << 30;
 constexpr uint64_t kHeldOutOneIn = 8;
 
 // FNV-1a: the same on every machine.
@@ -72,7 +72,7 @@ absl::StatusOr<Image> DecodePart(std::string_view bytes, const ImageFolderOption
 absl::StatusOr<TrainingImage> Load(const std::filesystem::path& path,
                                    const ImageFolderOptions& options, int64_t max_pixels) {
   TrainingImage image{.file = path.filename().string()};
-  ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, kMaxFileBytes));
+  ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, kMaxImageBytes));
   ASSIGN_OR_RETURN(image.original, DecodePart(bytes, options, max_pixels, Hash(image.file)));
   for (const Reduction reduction : options.reductions) {
     ASSIGN_OR_RETURN(image.reduced.emplace_back(),

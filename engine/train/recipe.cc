@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kMaxFileBytes = 64 << 10;
+constexpr size_t kMaxRecipeBytes = 64 << 10;
 constexpr char kReductionsKey[] = "reductions", kColoursKey[] = "exchange_colours";
 
 struct DegradationKey {
@@ -122,7 +122,7 @@ absl::StatusOr<Recipe> Parse(const std::string& text) {
 }  // namespace
 
 absl::StatusOr<Recipe> ReadRecipe(const std::filesystem::path& file) {
-  ASSIGN_OR_RETURN(const std::string text, ReadFile(file, kMaxFileBytes));
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(file, kMaxRecipeBytes));
   absl::StatusOr<Recipe> recipe = Parse(text);
   if (recipe.ok()) return recipe;
   return absl::Status(recipe.status().code(),

@@ -25,7 +25,7 @@ using std::filesystem::path;
 
 constexpr mode_t kMode = 0644;  // as other models' files
 
-absl::Status Invalid(const std::string& message) {
+absl::Status InvalidModel(const std::string& message) {
   return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption, message);
 }
 
@@ -43,12 +43,13 @@ absl::Status CheckStart(const upscale::v1::AddModelStart& start) {
   const path name(start.file_name());
   if (name.empty() || name != name.filename() || start.file_name().starts_with('.') ||
       !IsText(start.file_name()) || !IsBareModel(name)) {
-    return Invalid(absl::StrCat("file_name is ", Quote(start.file_name()),
-                                ", must be the plain name of a .pth, .pt, .ckpt, .safetensors or "
-                                ".onnx file"));
+    return InvalidModel(
+        absl::StrCat("file_name is ", Quote(start.file_name()),
+                     ", must be the plain name of a .pth, .pt, .ckpt, .safetensors or "
+                     ".onnx file"));
   }
   if (!start.sha256().empty() && !IsHexDigest(absl::AsciiStrToLower(start.sha256()))) {
-    return Invalid(
+    return InvalidModel(
         absl::StrCat("sha256 is ", Quote(start.sha256()), ", must be 64 hexadecimal digits"));
   }
   if (start.size_bytes() < 1 || start.size_bytes() > int64_t{kMaxTensorFileBytes}) {
@@ -95,7 +96,8 @@ ModelIntake::~ModelIntake() {
 absl::Status ModelIntake::Write(std::string_view bytes) {
   written_ += static_cast<int64_t>(bytes.size());
   if (written_ > size_bytes_) {
-    return Invalid(absl::StrCat("more than the ", size_bytes_, " bytes came that were announced"));
+    return InvalidModel(
+        absl::StrCat("more than the ", size_bytes_, " bytes came that were announced"));
   }
   hash_.Update({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
   while (!bytes.empty()) {
@@ -109,11 +111,11 @@ absl::Status ModelIntake::Write(std::string_view bytes) {
 
 absl::Status ModelIntake::Finish() {
   if (written_ != size_bytes_) {
-    return Invalid(absl::StrCat(written_, " bytes came, ", size_bytes_, " were announced"));
+    return InvalidModel(absl::StrCat(written_, " bytes came, ", size_bytes_, " were announced"));
   }
   sha256_ = ToHex(hash_.Finish());
   if (!pinned_.empty() && sha256_ != pinned_) {
-    return Invalid(absl::StrCat("the file's SHA-256 is ", sha256_, ", must be ", pinned_));
+    return InvalidModel(absl::StrCat("the file's SHA-256 is ", sha256_, ", must be ", pinned_));
   }
   if (fchmod(fd_.get(), kMode) != 0 || fsync(fd_.get()) != 0) return DiskError("write a file");
   return absl::OkStatus();

@@ -20,7 +20,7 @@ constexpr int kMaxImageSidePx = 1 << 20;
 // The limit of a message's pixels: protobuf counts a message's bytes in int.
 constexpr int64_t kMaxResultBytes = std::numeric_limits<int32_t>::max() - (int64_t{64} << 10);
 
-absl::Status Invalid(const std::string& message) {
+absl::Status InvalidTile(const std::string& message) {
   return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidImage, message);
 }
 
@@ -31,23 +31,24 @@ std::string Describe(const Rect& r) {
 absl::StatusOr<SampleType> SourceType(int bits) {
   if (bits == 8) return SampleType::kU8;
   if (bits == 16) return SampleType::kU16;
-  return Invalid(absl::StrCat("bits_per_sample is ", bits, "; it must be 8 or 16"));
+  return InvalidTile(absl::StrCat("bits_per_sample is ", bits, "; it must be 8 or 16"));
 }
 
 absl::StatusOr<SampleType> ResultType(int bits, SampleType source) {
   if (bits == 0) return source;
   if (bits == 32) return SampleType::kF32;
   if (bits == 8 || bits == 16) return SourceType(bits);
-  return Invalid(absl::StrCat("result_bits_per_sample is ", bits, "; it must be 8, 16 or 32"));
+  return InvalidTile(absl::StrCat("result_bits_per_sample is ", bits, "; it must be 8, 16 or 32"));
 }
 
 absl::Status CheckBytes(const pb::Tile& tile) {
   const int64_t expected =
       int64_t{tile.width_px()} * tile.height_px() * kChannels * (tile.bits_per_sample() / 8);
   if (static_cast<int64_t>(tile.pixels().size()) == expected) return absl::OkStatus();
-  return Invalid(absl::StrCat("the tile has ", tile.pixels().size(), " bytes of pixels; ",
-                              tile.width_px(), " x ", tile.height_px(), " pixels of ", kChannels,
-                              " samples of ", tile.bits_per_sample(), " bits have ", expected));
+  return InvalidTile(absl::StrCat("the tile has ", tile.pixels().size(), " bytes of pixels; ",
+                                  tile.width_px(), " x ", tile.height_px(), " pixels of ",
+                                  kChannels, " samples of ", tile.bits_per_sample(), " bits have ",
+                                  expected));
 }
 
 absl::Status CheckResultBytes(Size part, int scale, SampleType type) {
@@ -69,15 +70,15 @@ absl::StatusOr<ImagePart> PartOf(const pb::Tile& tile, const Executable& executa
   const pb::TilePlace& place = tile.place();
   const pb::TileMargins& margins = place.margins();
   if (!IsImageSide(place.image_width_px()) || !IsImageSide(place.image_height_px())) {
-    return Invalid(absl::StrCat("the tile's image is ", place.image_width_px(), " x ",
-                                place.image_height_px(), " pixels; its sides must be 1 to ",
-                                kMaxImageSidePx));
+    return InvalidTile(absl::StrCat("the tile's image is ", place.image_width_px(), " x ",
+                                    place.image_height_px(), " pixels; its sides must be 1 to ",
+                                    kMaxImageSidePx));
   }
   for (const int px : {place.x_px(), place.y_px(), margins.left_px(), margins.top_px(),
                        margins.right_px(), margins.bottom_px()}) {
     if (!IsOffset(px)) {
-      return Invalid(absl::StrCat("the tile's place has the number ", px, "; it must be 0 to ",
-                                  kMaxImageSidePx));
+      return InvalidTile(absl::StrCat("the tile's place has the number ", px, "; it must be 0 to ",
+                                      kMaxImageSidePx));
     }
   }
   ImagePart part{.image = {place.image_width_px(), place.image_height_px()},
@@ -85,16 +86,17 @@ absl::StatusOr<ImagePart> PartOf(const pb::Tile& tile, const Executable& executa
   part.result = {part.source.x + margins.left_px(), part.source.y + margins.top_px(),
                  part.source.width - margins.left_px() - margins.right_px(),
                  part.source.height - margins.top_px() - margins.bottom_px()};
-  if (part.result.empty()) return Invalid("the tile's margins leave nothing to compute");
+  if (part.result.empty()) return InvalidTile("the tile's margins leave nothing to compute");
   if (!Rect{0, 0, part.image.width, part.image.height}.Contains(part.source)) {
-    return Invalid(absl::StrCat("the tile of ", Describe(part.source), " is outside its image of ",
-                                part.image.width, " x ", part.image.height));
+    return InvalidTile(absl::StrCat("the tile of ", Describe(part.source),
+                                    " is outside its image of ", part.image.width, " x ",
+                                    part.image.height));
   }
   const Rect needed = executable.Plan(part.result, part.image).input;
   if (!part.source.Contains(needed)) {
-    return Invalid(absl::StrCat("the result of ", Describe(part.result), " depends on ",
-                                Describe(needed), ", and the tile has ", Describe(part.source),
-                                "; see UpscaleTilesHeader.reach_px"));
+    return InvalidTile(absl::StrCat("the result of ", Describe(part.result), " depends on ",
+                                    Describe(needed), ", and the tile has ", Describe(part.source),
+                                    "; see UpscaleTilesHeader.reach_px"));
   }
   return part;
 }
@@ -110,8 +112,8 @@ absl::Status CheckLocal(const Executable& executable) {
 absl::StatusOr<PlacedTile> PlaceTile(const pb::Tile& tile, const Limits& limits,
                                      const Executable& executable) {
   if (tile.width_px() <= 0 || tile.height_px() <= 0) {
-    return Invalid(absl::StrCat("the tile is ", tile.width_px(), " x ", tile.height_px(),
-                                " pixels; both sides must be at least 1"));
+    return InvalidTile(absl::StrCat("the tile is ", tile.width_px(), " x ", tile.height_px(),
+                                    " pixels; both sides must be at least 1"));
   }
   const Size size{tile.width_px(), tile.height_px()};
   RETURN_IF_ERROR(CheckTileSize(limits, size));

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "server/net/system_error.h"
 
 namespace upscaled::server {
 namespace {
@@ -50,8 +51,6 @@ absl::StatusOr<std::vector<SocketAddress>> Resolve(const std::string& host, int 
   }
   return addresses;
 }
-
-absl::Status SystemError(int error) { return absl::UnavailableError(std::strerror(error)); }
 
 std::string NumericHost(SocketAddress& address) {
   std::array<char, NI_MAXHOST> host = {};

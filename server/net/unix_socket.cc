@@ -15,14 +15,13 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/unix_address.h"
+#include "server/net/system_error.h"
 
 namespace upscaled::server {
 namespace {
 
 constexpr int kLockTries = 250;
 constexpr std::chrono::milliseconds kLockPause{20};
-
-absl::Status SystemError(int error) { return absl::UnavailableError(std::strerror(error)); }
 
 UniqueFd MakeSocket() {
   return UniqueFd(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));

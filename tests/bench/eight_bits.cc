@@ -17,7 +17,6 @@ using reference::Tensor;
 
 constexpr float kSteps = 255;      // of what is read, between its ends
 constexpr float kMaxWeight = 127;  // of signed ones
-constexpr int kRgb = 3;
 
 // Zero is one of the values.
 void RoundInputs(std::vector<float>& values) {
@@ -52,13 +51,13 @@ bool Multiplies(Op op) {
 }
 
 Tensor PaddedInput(const Network& network, const ImageView& source, Size size) {
-  Tensor tensor({0, 0, size.width, size.height}, kRgb);
-  for (int c = 0; c < kRgb; ++c) {
+  Tensor tensor({0, 0, size.width, size.height}, kRgbChannels);
+  for (int c = 0; c < kRgbChannels; ++c) {
     for (int y = 0; y < size.height; ++y) {
       const uint8_t* row = source.row(std::clamp(y - network.pad_px, 0, source.height_px() - 1));
       for (int x = 0; x < size.width; ++x) {
         const int from = std::clamp(x - network.pad_px, 0, source.width_px() - 1);
-        tensor.row(c, y)[x] = static_cast<float>(row[kRgb * from + c]) / 255.0f;
+        tensor.row(c, y)[x] = static_cast<float>(row[kRgbChannels * from + c]) / 255.0f;
       }
     }
   }
@@ -99,14 +98,14 @@ Image RunInEightBits(const Network& network, const ImageView& source) {
     tensors.push_back(Compute(network.layers[i], tensors, sizes[i]));
   }
   const Tensor& last = tensors.back();
-  Image result({source.width_px() * network.scale, source.height_px() * network.scale, kRgb,
+  Image result({source.width_px() * network.scale, source.height_px() * network.scale, kRgbChannels,
                 SampleType::kU8});
-  for (int c = 0; c < kRgb; ++c) {
+  for (int c = 0; c < kRgbChannels; ++c) {
     for (int y = 0; y < result.spec().height_px; ++y) {
       uint8_t* row = result.mutable_view().row(y);
       for (int x = 0; x < result.spec().width_px; ++x) {
         const float level = std::clamp(last.at(c, x, y), 0.0f, 1.0f) * 255.0f;
-        row[kRgb * x + c] = static_cast<uint8_t>(std::floor(level + 0.5f));
+        row[kRgbChannels * x + c] = static_cast<uint8_t>(std::floor(level + 0.5f));
       }
     }
   }

@@ -10,7 +10,7 @@
 namespace upscaled::server {
 namespace {
 
-using upscaled::testing::Golden;
+using test::Golden;
 
 constexpr double kMinEqualShare = 0.999;
 
@@ -22,8 +22,8 @@ int NoiseLevel(const std::filesystem::path& model) {
 
 // One network of local layers and one that sees the whole image.
 TEST(ServerGoldenTest, Upconv7AndCunetGiveTheGoldenImages) {
-  const std::filesystem::path shared = upscaled::testing::SharedFolder();
-  const std::vector<Golden> goldens = upscaled::testing::ListGoldens();
+  const std::filesystem::path shared = test::SharedFolder();
+  const std::vector<Golden> goldens = test::ListGoldens();
   if (goldens.empty()) GTEST_SKIP() << "no goldens under " << shared;
   ServerConfig config = TestConfig();
   config.model_repositories.push_back(shared / "models");
@@ -38,7 +38,7 @@ TEST(ServerGoldenTest, Upconv7AndCunetGiveTheGoldenImages) {
     options.set_model(model.parent_path());
     options.set_noise_level(NoiseLevel(model));
     const Image source =
-        upscaled::testing::ReadPng(shared / "golden" / "inputs" / (golden.image + ".png"));
+        test::ReadPng(shared / "golden" / "inputs" / (golden.image + ".png"));
     const Outcome outcome = UpscaleImage(server.stub(), options, *test::Encode(source.view(), {}));
     ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
     EXPECT_EQ(outcome.header->model(), model.parent_path());
@@ -46,9 +46,9 @@ TEST(ServerGoldenTest, Upconv7AndCunetGiveTheGoldenImages) {
     const auto result = test::Decode(outcome.image);
     ASSERT_TRUE(result.ok()) << result.status();
     const Image expected =
-        upscaled::testing::ReadPng(shared / "golden" / golden.model / (golden.image + ".png"));
+        test::ReadPng(shared / "golden" / golden.model / (golden.image + ".png"));
     ASSERT_EQ(result->image.spec(), expected.spec());
-    const auto difference = upscaled::testing::CompareLevels(result->image.view(), expected.view());
+    const auto difference = test::CompareLevels(result->image.view(), expected.view());
     EXPECT_LE(difference.max_levels, 1);
     EXPECT_GE(difference.equal_share, kMinEqualShare);
     ++compared;

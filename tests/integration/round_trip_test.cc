@@ -31,7 +31,7 @@ std::string EngineResult(const std::string& image,
   const ModelCard& card = **repository.Find("general-2x");
   const auto executable =
       *backend->Compile(*LoadNetwork(card, card.variants.front()), Precision::kExact);
-  MemorySource source(image);
+  upscaled::MemorySource source(image);
   upscaled::StringSink sink;
   const auto stats = TranscodeImage(
       {.input = source, .output = sink, .executor = *executor},

@@ -8,8 +8,6 @@
 namespace upscaled::cpu {
 namespace {
 
-constexpr int kRgb = 3;
-
 // Calls `function` with the conversion of the type.
 template <typename Function>
 void DispatchSampleType(SampleType type, const SampleConversions& conversions, Function function) {
@@ -26,7 +24,8 @@ void DispatchSampleType(SampleType type, const SampleConversions& conversions, F
 // `count` pixels of `src_channels` and of `dst_channels` values, of which the first three count.
 template <typename T>
 void CopyRgb(const T* src, int src_channels, int count, T* dst, int dst_channels) {
-  for (int n = 0; n < count; ++n) std::copy_n(src + n * src_channels, kRgb, dst + n * dst_channels);
+  for (int n = 0; n < count; ++n)
+    std::copy_n(src + n * src_channels, kRgbChannels, dst + n * dst_channels);
 }
 
 // Pixels of more channels than RGB are packed so many at a time.
@@ -35,24 +34,26 @@ constexpr int kPackedPx = 64;
 template <typename Sample>
 void LoadRun(const SampleConversion<Sample>& conversion, const Sample* src, int channels, int count,
              float* dst) {
-  if (channels == kRgb) return conversion.from(src, static_cast<size_t>(count) * kRgb, dst);
-  Sample packed[kPackedPx * kRgb];
+  if (channels == kRgbChannels)
+    return conversion.from(src, static_cast<size_t>(count) * kRgbChannels, dst);
+  Sample packed[kPackedPx * kRgbChannels];
   for (int n = 0; n < count; n += kPackedPx) {
     const int px = std::min(count - n, kPackedPx);
-    CopyRgb(src + static_cast<ptrdiff_t>(n) * channels, channels, px, packed, kRgb);
-    conversion.from(packed, px * kRgb, dst + static_cast<ptrdiff_t>(n) * kRgb);
+    CopyRgb(src + static_cast<ptrdiff_t>(n) * channels, channels, px, packed, kRgbChannels);
+    conversion.from(packed, px * kRgbChannels, dst + static_cast<ptrdiff_t>(n) * kRgbChannels);
   }
 }
 
 template <typename Sample>
 void StoreRun(const SampleConversion<Sample>& conversion, const float* src, int count, Sample* dst,
               int channels) {
-  if (channels == kRgb) return conversion.to(src, static_cast<size_t>(count) * kRgb, dst);
-  Sample packed[kPackedPx * kRgb];
+  if (channels == kRgbChannels)
+    return conversion.to(src, static_cast<size_t>(count) * kRgbChannels, dst);
+  Sample packed[kPackedPx * kRgbChannels];
   for (int n = 0; n < count; n += kPackedPx) {
     const int px = std::min(count - n, kPackedPx);
-    conversion.to(src + static_cast<ptrdiff_t>(n) * kRgb, px * kRgb, packed);
-    CopyRgb(packed, kRgb, px, dst + static_cast<ptrdiff_t>(n) * channels, channels);
+    conversion.to(src + static_cast<ptrdiff_t>(n) * kRgbChannels, px * kRgbChannels, packed);
+    CopyRgb(packed, kRgbChannels, px, dst + static_cast<ptrdiff_t>(n) * channels, channels);
   }
 }
 

@@ -9,8 +9,6 @@
 namespace upscaled::opencl {
 namespace {
 
-constexpr int kRgb = 3;
-
 struct Functions {
   const char* load;
   const char* store;
@@ -67,12 +65,13 @@ class Mapping {
 // Copies packed RGB samples into the first three channels of a row.
 void CopyColour(const uint8_t* rgb, int width_px, size_t sample_bytes, size_t pixel_bytes,
                 uint8_t* row) {
-  if (pixel_bytes == kRgb * sample_bytes) {
+  if (pixel_bytes == kRgbChannels * sample_bytes) {
     std::memcpy(row, rgb, width_px * pixel_bytes);
     return;
   }
   for (int x = 0; x < width_px; ++x) {
-    std::memcpy(row + x * pixel_bytes, rgb + x * kRgb * sample_bytes, kRgb * sample_bytes);
+    std::memcpy(row + x * pixel_bytes, rgb + x * kRgbChannels * sample_bytes,
+                kRgbChannels * sample_bytes);
   }
 }
 
@@ -112,7 +111,7 @@ absl::Status StorePixels(Context& context, Launcher& launcher, TransferBuffer& t
                          const Tensor& src, Precision precision, const Rect& result,
                          const MutableImageView& dst) {
   const size_t sample_bytes = SampleBytes(dst.spec.type);
-  const size_t row_bytes = size_t{1} * dst.spec.width_px * kRgb * sample_bytes;
+  const size_t row_bytes = size_t{1} * dst.spec.width_px * kRgbChannels * sample_bytes;
   const size_t bytes = row_bytes * dst.spec.height_px;
   ASSIGN_OR_RETURN(const cl::Buffer buffer, transfer.Reserve(context, bytes));
   ASSIGN_OR_RETURN(cl::Program program, PixelsProgram(context, precision));

@@ -13,7 +13,7 @@ static_assert(std::endian::native == std::endian::little, "values are written as
 
 constexpr size_t kAlignment = 8;
 
-class Writer {
+class SafetensorsWriter {
  public:
   void Add(const std::string& name, const std::vector<int64_t>& shape,
            const std::vector<float>& values) {
@@ -39,13 +39,13 @@ class Writer {
 }  // namespace
 
 std::string WriteSafetensors(std::span<const NamedTensor> tensors) {
-  Writer writer;
+  SafetensorsWriter writer;
   for (const NamedTensor& tensor : tensors) writer.Add(tensor.name, tensor.shape, tensor.values);
   return writer.Finish();
 }
 
 absl::StatusOr<std::string> WriteSafetensors(const TensorFile& tensors) {
-  Writer writer;
+  SafetensorsWriter writer;
   for (const auto& [name, info] : tensors.tensors()) {
     ASSIGN_OR_RETURN(const std::vector<float> values, tensors.Read(name));
     writer.Add(name, info.shape, values);

@@ -13,7 +13,7 @@
 
 #include "nlohmann/json.hpp"
 
-namespace upscaled::testing {
+namespace upscaled::test {
 namespace {
 
 [[noreturn]] void Abort(const std::filesystem::path& path, const char* why) {
@@ -109,4 +109,4 @@ LevelDifference CompareLevels(const ImageView& a, const ImageView& b) {
   return difference;
 }
 
-}  // namespace upscaled::testing
+}  // namespace upscaled::test

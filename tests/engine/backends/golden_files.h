@@ -8,7 +8,7 @@
 
 #include "engine/image/image.h"
 
-namespace upscaled::testing {
+namespace upscaled::test {
 
 struct Golden {
   std::string model;  // relative to models/, without extension
@@ -39,4 +39,4 @@ struct LevelDifference {
 };
 LevelDifference CompareLevels(const ImageView& a, const ImageView& b);
 
-}  // namespace upscaled::testing
+}  // namespace upscaled::test

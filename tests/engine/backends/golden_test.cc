@@ -18,14 +18,14 @@ namespace upscaled {
 namespace {
 
 using test::CreateTestedBackend;
-using testing::CompareLevels;
-using testing::Golden;
-using testing::LevelDifference;
-using testing::ListGoldens;
-using testing::MaxAbsError;
-using testing::ReadNpy;
-using testing::ReadPng;
-using testing::SharedFolder;
+using test::CompareLevels;
+using test::Golden;
+using test::LevelDifference;
+using test::ListGoldens;
+using test::MaxAbsError;
+using test::ReadNpy;
+using test::ReadPng;
+using test::SharedFolder;
 
 constexpr float kMaxError = 1e-4f;
 constexpr double kMinEqualShare = 0.999;

@@ -805,7 +805,7 @@ TEST(OnnxLoaderTest, IsRecognisedByItsFirstBytes) {
 
 // The same network in both formats, from two projects: ncnn's has half floats.
 TEST(SharedModelsTest, OnnxAndNcnnAgree) {
-  const std::filesystem::path folder = testing::SharedFolder() / "models";
+  const std::filesystem::path folder = test::SharedFolder() / "models";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no models under " << folder;
   const auto onnx = LoadNetworkFile(folder / "waifu2x-upconv_7-art-onnx/scale2.0x_model.onnx");
   ASSERT_TRUE(onnx.ok()) << onnx.status();

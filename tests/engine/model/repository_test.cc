@@ -546,7 +546,7 @@ TEST_F(RepositoryTest, UnreadableWeightsNameTheFile) {
 }
 
 TEST(SharedModelsTest, AreRecognisedAndLoad) {
-  const path folder = testing::SharedFolder() / "models";
+  const path folder = test::SharedFolder() / "models";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no models under " << folder;
   const auto repository = ModelRepository::Open({folder});
   ASSERT_TRUE(repository.ok()) << repository.status();

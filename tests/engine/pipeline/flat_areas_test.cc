@@ -20,16 +20,16 @@ namespace {
 using test::FakeExecutable;
 using test::RandomInt;
 
-struct Outcome {
+struct Sparing {
   Image image;
   int64_t computed_px = 0;  // of all tiles, in source pixels of their passes
   int64_t spared_px = 0;
   int64_t progress = 0;
 };
 
-Outcome Upscale(const UpscalePlan& plan, const Image& image, std::mt19937& random) {
+Sparing UpscaleSparing(const UpscalePlan& plan, const Image& image, std::mt19937& random) {
   std::atomic<int64_t> computed_px = 0, progress = 0;
-  Outcome outcome;
+  Sparing outcome;
   test::FakeBackend backend(2, [&](const TileTask& task) {
     computed_px += task.plan->tile.Area();
     return absl::OkStatus();
@@ -74,9 +74,9 @@ TEST(FlatAreas, NeverChangeTheBytes) {
                            .concurrency = RandomInt(random, 1, 3)};
     options.result_type = RandomInt(random, 0, 1) ? SampleType::kU8 : SampleType::kU16;
     const int scale = RandomInt(random, 1, 3);
-    const Outcome spared = Upscale(PlanFor(spec, {scale}, options), image, random);
+    const Sparing spared = UpscaleSparing(PlanFor(spec, {scale}, options), image, random);
     options.spare_flat_areas = false;
-    const Outcome computed = Upscale(PlanFor(spec, {scale}, options), image, random);
+    const Sparing computed = UpscaleSparing(PlanFor(spec, {scale}, options), image, random);
     ASSERT_TRUE(test::SameImages(spared.image.view(), computed.image.view()))
         << spec << ", tile_px " << options.tile_px << ", tta " << options.tta;
     EXPECT_EQ(computed.spared_px, 0);
@@ -95,9 +95,9 @@ TEST(FlatAreas, AreFoundBetweenPasses) {
                          SampleType::kU8};
     const Image image = test::PlainGroundImage(spec, random);
     UpscaleOptions options{.tta = round % 4 == 0, .tile_px = RandomInt(random, 100, 300)};
-    const Outcome spared = Upscale(PlanFor(spec, {2, 1}, options), image, random);
+    const Sparing spared = UpscaleSparing(PlanFor(spec, {2, 1}, options), image, random);
     options.spare_flat_areas = false;
-    const Outcome computed = Upscale(PlanFor(spec, {2, 1}, options), image, random);
+    const Sparing computed = UpscaleSparing(PlanFor(spec, {2, 1}, options), image, random);
     ASSERT_TRUE(test::SameImages(spared.image.view(), computed.image.view())) << spec;
     spared_px += std::max<int64_t>(0, spared.spared_px - spec.size().Area());
   }
@@ -110,7 +110,7 @@ TEST(FlatAreas, CostASmallImageInsteadOfAPlainOne) {
     Image image({1000, 1000, 3, SampleType::kU8});
     std::memset(image.mutable_view().data, 50, image.bytes());
     const UpscalePlan plan = PlanFor(image.spec(), {2}, {.tta = tta});
-    const Outcome outcome = Upscale(plan, image, random);
+    const Sparing outcome = UpscaleSparing(plan, image, random);
     EXPECT_EQ(outcome.spared_px, 1000 * 1000);
     EXPECT_LT(outcome.computed_px, (tta ? 8 : 1) * 100 * 100);
     EXPECT_GT(outcome.progress, 0);
@@ -125,7 +125,7 @@ TEST(FlatAreas, HalfOfAPictureOnAPlainGroundIsSpared) {
   for (int y = 0; y < 300; ++y) {
     std::memcpy(image.mutable_view().row(150 + y) + size_t{3} * 200, photo.view().row(y), 1200);
   }
-  const Outcome outcome = Upscale(PlanFor(image.spec(), {2}, {}), image, random);
+  const Sparing outcome = UpscaleSparing(PlanFor(image.spec(), {2}, {}), image, random);
   EXPECT_GT(outcome.spared_px, 0.5 * 800 * 600);  // of 0.75, in cells of 31 pixels
 }
 

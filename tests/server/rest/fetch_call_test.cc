@@ -5,6 +5,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/server/fetch/test_origin.h"
+#include "tests/server/rest/forms.h"
 #include "tests/server/rest/rest_environment.h"
 #include "tests/support/test_image.h"
 
@@ -13,19 +14,6 @@ namespace {
 
 using nlohmann::json;
 using testing::HasSubstr;
-
-std::string PngOf(int width_px, int height_px) {
-  std::mt19937 random = test::FreshRandom();
-  const Image image = test::RandomImage({width_px, height_px, 3, SampleType::kU8}, random);
-  return *test::Encode(image.view(), {.format = ImageFormat::kPng});
-}
-
-std::string FormOf(const std::string& name, const std::string& value) {
-  return "--XX\r\nContent-Disposition: form-data; name=\"" + name + "\"\r\n\r\n" + value +
-         "\r\n--XX--\r\n";
-}
-
-const std::vector<HttpField> kForm = {{"Content-Type", "multipart/form-data; boundary=XX"}};
 
 // An origin, and a service that may fetch from its /public/.
 class FetchCallTest : public testing::Test {
@@ -73,7 +61,7 @@ TEST_F(FetchCallTest, GivesTheBytesOfTheImageThatIsSent) {
 }
 
 TEST_F(FetchCallTest, TakesTheUrlOutOfAForm) {
-  const auto client = env_.Post("scale=1", FormOf("url", origin_.Url("/public/a.png")), kForm);
+  const auto client = env_.Post("scale=1", FormOf({{"url", origin_.Url("/public/a.png")}}), kForm);
   EXPECT_EQ(client->status(), 200) << client->body();
   EXPECT_TRUE(client->finished());
 }
@@ -90,7 +78,7 @@ TEST_F(FetchCallTest, JudgesWithoutComputing) {
 
 TEST_F(FetchCallTest, TakesEitherAnImageOrAUrl) {
   EXPECT_EQ(Reason(*env_.Post(Query("/public/a.png"), image_), 400), "INVALID_OPTION");
-  const auto form = env_.Post(Query("/public/a.png"), FormOf("image", image_), kForm);
+  const auto form = env_.Post(Query("/public/a.png"), FormOf({{"image", image_}}), kForm);
   EXPECT_EQ(Reason(*form, 400), "INVALID_OPTION");
   EXPECT_THAT(form->body(), HasSubstr("only one of them"));
   EXPECT_EQ(env_.Post("url=&scale=1", image_)->status(), 200) << "as forms send none";

@@ -7,6 +7,7 @@
 #include "nlohmann/json.hpp"
 #include "server/base/error.h"
 #include "server/handlers/upscale_image_handler.h"
+#include "tests/server/rest/forms.h"
 #include "tests/server/rest/rest_environment.h"
 #include "tests/support/test_image.h"
 
@@ -17,28 +18,6 @@ namespace pb = upscale::v1;
 
 using nlohmann::json;
 using testing::HasSubstr;
-
-std::string PngOf(int width_px, int height_px) {
-  std::mt19937 random = test::FreshRandom();
-  const Image image = test::RandomImage({width_px, height_px, 3, SampleType::kU8}, random);
-  return *test::Encode(image.view(), {.format = ImageFormat::kPng});
-}
-
-struct FormPart {
-  std::string name, value;
-  bool file = false;
-};
-
-std::string FormOf(const std::vector<FormPart>& parts) {
-  std::string body;
-  for (const FormPart& part : parts) {
-    body += "--XX\r\nContent-Disposition: form-data; name=\"" + part.name + "\"" +
-            (part.file ? "; filename=\"cat.png\"" : "") + "\r\n\r\n" + part.value + "\r\n";
-  }
-  return body + "--XX--\r\n";
-}
-
-const std::vector<HttpField> kForm = {{"Content-Type", "multipart/form-data; boundary=XX"}};
 
 class UpscaleCallTest : public testing::Test {
  protected:

@@ -21,12 +21,12 @@
 #include "engine/backends/cpu/kernels/epilogue.h"
 #include "engine/backends/cpu/workspace.h"
 #include "engine/graph/tile_geometry.h"
+#include "engine/image/image.h"
 #include "engine/model/without_weights.h"
 
 namespace upscaled::cpu {
 namespace {
 
-constexpr int kRgb = 3;
 // So many products are added up in integers: the fewer, the finer are their weights.
 constexpr int kRunsPerSum = 4;
 constexpr int kSlack = 1024;  // int16 that may be read or written behind V
@@ -81,9 +81,9 @@ class DirectInt16Kernel final : public LayerKernel {
         from_image_(Interleaved(layer.in_channels)),
         variant_(ChooseVariant(from_image_ ? kDirectVnniRgb : kDirectVnni, layer.out_channels)),
         src_channels_(layer.in_channels),
-        cell_(from_image_ ? kRgb : kHalfPlaneChannels),
+        cell_(from_image_ ? kRgbChannels : kHalfPlaneChannels),
         src_planes_(CeilDiv(layer.in_channels, cell_)),
-        run_pairs_(CeilDiv(from_image_ ? geometry_.taps * kRgb : cell_, 2)),
+        run_pairs_(CeilDiv(from_image_ ? geometry_.taps * kRgbChannels : cell_, 2)),
         columns_(variant_.chunk_px + geometry_.taps / geometry_.in_step),
         crop_px_(layer.crop_px),
         group_(variant_.out_vectors * kPlaneChannels),
@@ -190,8 +190,8 @@ class DirectInt16Kernel final : public LayerKernel {
     for (int y = 0; y < geometry_.taps; ++y) {
       phase.places.push_back(ColumnsAt(y, 0, 0));
       std::vector<RunValue>& values = phase.values.emplace_back();
-      for (int i = 0; i < geometry_.taps * kRgb; ++i) {
-        values.push_back({i, i % kRgb, y, i / kRgb});
+      for (int i = 0; i < geometry_.taps * kRgbChannels; ++i) {
+        values.push_back({i, i % kRgbChannels, y, i / kRgbChannels});
       }
     }
     return phase;
@@ -272,8 +272,8 @@ class DirectInt16Kernel final : public LayerKernel {
     for (int tap = 0; tap < geometry_.taps; ++tap) {
       const float* const row = src.At(y + tap, x);
       if (from_image_) {
-        clipped |= QuantizeFloats(row, (chunk.count + geometry_.taps - 1) * kRgb, *chunk.scales,
-                                  v + ColumnsAt(tap, 0, 0));
+        clipped |= QuantizeFloats(row, (chunk.count + geometry_.taps - 1) * kRgbChannels,
+                                  *chunk.scales, v + ColumnsAt(tap, 0, 0));
         continue;
       }
       for (int plane = 0; plane < src_planes_; ++plane) {
@@ -431,7 +431,8 @@ bool DirectInt16Supports(const Layer& layer) {
   }
   if (!DirectSupports(layer)) return false;
   return !Interleaved(layer.in_channels) ||
-         (layer.in_channels == kRgb && layer.stride_px == 1 && !Interleaved(layer.out_channels));
+         (layer.in_channels == kRgbChannels && layer.stride_px == 1 &&
+          !Interleaved(layer.out_channels));
 }
 
 std::unique_ptr<LayerKernel> MakeDirectInt16(const Layer& layer, Isa /*isa*/) {

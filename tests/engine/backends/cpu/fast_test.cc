@@ -33,9 +33,9 @@ using test::RandomImage;
 using test::RandomInt;
 using test::RandomNetwork;
 using test::RunTiles;
-using testing::ListGoldens;
-using testing::ReadPng;
-using testing::SharedFolder;
+using test::ListGoldens;
+using test::ReadPng;
+using test::SharedFolder;
 
 constexpr double kMinPsnr_dB = 54;
 // Nearer would be fp32: were all of it out of range, all would be computed again.
@@ -391,11 +391,11 @@ class FastQualityTest : public FastTest {
 };
 
 TEST_P(FastQualityTest, PublicWeights) {
-  const std::vector<testing::Golden> goldens = ListGoldens();
+  const std::vector<test::Golden> goldens = ListGoldens();
   if (goldens.empty()) GTEST_SKIP() << "no goldens under " << SharedFolder();
   std::map<std::string, SquaredError> errors;
   std::map<std::string, Pair> pairs;
-  for (const testing::Golden& golden : goldens) {
+  for (const test::Golden& golden : goldens) {
     Pair& pair = pairs[golden.model];
     if (pair.fast == nullptr) {
       const auto network = LoadNetworkFile(SharedFolder() / "models" / (golden.model + ".param"));

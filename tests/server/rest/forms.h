@@ -1,0 +1,37 @@
+// What tests of calls send: images, and forms as browsers write them.
+#pragma once
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "engine/image/codec.h"
+#include "engine/image/image.h"
+#include "server/http/http_message.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled::server {
+
+inline std::string PngOf(int width_px, int height_px) {
+  std::mt19937 random = test::FreshRandom();
+  const Image image = test::RandomImage({width_px, height_px, 3, SampleType::kU8}, random);
+  return *test::Encode(image.view(), {.format = ImageFormat::kPng});
+}
+
+struct FormPart {
+  std::string name, value;
+  bool file = false;
+};
+
+inline std::string FormOf(const std::vector<FormPart>& parts) {
+  std::string body;
+  for (const FormPart& part : parts) {
+    body += "--XX\r\nContent-Disposition: form-data; name=\"" + part.name + "\"" +
+            (part.file ? "; filename=\"cat.png\"" : "") + "\r\n\r\n" + part.value + "\r\n";
+  }
+  return body + "--XX--\r\n";
+}
+
+inline const std::vector<HttpField> kForm = {{"Content-Type", "multipart/form-data; boundary=XX"}};
+
+}  // namespace upscaled::server
