@@ -61,7 +61,7 @@ class BombTest : public ::testing::Test {
 
 TEST_F(BombTest, AHugeSizeIsRefusedByItsHeader) {
   const Outcome outcome = Send(test::HugeJpeg(random_));
-  for (const std::string& part : {"65500 x 65500", "100000000 (max-source-pixels)"}) {
+  for (const char* part : {"65500 x 65500", "100000000 (max-source-pixels)"}) {
     EXPECT_TRUE(IsError(outcome.status, StatusCode::INVALID_ARGUMENT, "LIMIT_EXCEEDED", part));
   }
   EXPECT_FALSE(outcome.header.has_value());

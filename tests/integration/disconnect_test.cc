@@ -24,8 +24,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr int kTilePx = 64;
-constexpr int kWarmUpTiles = 1;
 constexpr int kHeldBytes = 20'000;  // larger sources are computed as they come
 constexpr absl::Duration kPatience = absl::Seconds(60);
 

@@ -16,9 +16,6 @@ using test::FreshRandom;
 using test::PhotoImage;
 using ::testing::HasSubstr;
 
-constexpr int kTilePx = 64;
-constexpr int kWarmUpTiles = 1;
-
 // A call in the middle of it, driven by hand.
 struct ManualCall {
   grpc::ClientContext context;

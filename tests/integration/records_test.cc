@@ -28,8 +28,6 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr int kTilePx = 64;
-
 class RecordsTest : public ::testing::Test {
  protected:
   RecordsTest() {

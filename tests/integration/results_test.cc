@@ -24,9 +24,6 @@ using test::Encode;
 using test::FreshRandom;
 using test::PhotoImage;
 
-constexpr int kTilePx = 64;
-constexpr int kWarmUpTiles = 1;
-
 class ResultsTest : public ::testing::Test {
  protected:
   ~ResultsTest() override { fs::remove_all(folder_); }

@@ -30,6 +30,11 @@ namespace pb = ::upscale::v1;
 // Loopback, any port, the bundled models, the cpu with two threads, small tiles' worth of memory.
 ServerConfig TestConfig();
 
+// Of calls that take several tiles of a small image.
+inline constexpr int kTilePx = 64;
+// What a device has computed before the first call.
+inline constexpr int kWarmUpTiles = 1;
+
 class LogLines;
 
 // Its devices stand behind gates, which are open. "cpu:1" is one more cpu, bit-exact with it.
