@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks that every header compiles alone. Usage: headers.py BUILD_FOLDER
 
-Parsing libraries takes nearly all of the time, so what many headers include is precompiled; a header is
-given that only if it includes all of it, itself or through headers of ours, and so would have it anyway.
+Parsing libraries takes nearly all of the time, so what many headers include is precompiled, and a header is
+compiled after another. It is given only what it includes, itself or through headers of ours, and so would have anyway.
 """
 import concurrent.futures
 import os
@@ -59,8 +59,8 @@ class Compiler:
             sys.exit(compiled.stderr)
         return path
 
-    def errors(self, header, precompiled):
-        includes = [argument for path in (precompiled, header) if path for argument in ("-include", path)]
+    def errors(self, headers):
+        includes = [argument for header in headers for argument in ("-include", header)]
         result = self._run("-fsyntax-only", *includes, "-x", "c++", "/dev/null")
         return result.stderr if result.returncode else ""
 
@@ -91,20 +91,35 @@ def find_headers(compiler):
                 yield str(path.relative_to(ROOT))
 
 
+def chains(headers, includes):
+    """Lists of headers to compile together, each of which starts with what is precompiled, if anything, and goes on with
+    headers that include the one before."""
+    found = {}
+    for header in sorted(headers, key=lambda header: len(includes.of(header))):
+        known = includes.of(header)
+        start = next((index for index, first in enumerate(PRECOMPILED) if known.issuperset(first)), None)
+        of_start = found.setdefault(start, [])
+        chain = next((chain for chain in of_start if chain[-1] in known), None)
+        if chain:
+            chain.append(header)
+        else:
+            of_start.append([header])
+    return [(start, chain) for start, of_start in found.items() for chain in of_start]
+
+
 def main():
     compiler = Compiler(pathlib.Path(sys.argv[1]).resolve())
     includes = Includes()
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         paths = list(pool.map(lambda headers: compiler.precompile(headers, folder), PRECOMPILED))
 
-        def check(header):
-            known = includes.of(header)
-            fitting = (path for headers, path in zip(PRECOMPILED, paths) if known.issuperset(headers))
-            return header, compiler.errors(header, next(fitting, None))
+        def check(start_and_chain):
+            start, chain = start_and_chain
+            return chain, compiler.errors(chain if start is None else [paths[start], *chain])
 
-        bad = [(header, errors) for header, errors in pool.map(check, find_headers(compiler)) if errors]
-    for header, errors in bad:
-        print(f"does not compile alone: {header}\n{errors}")
+        bad = [(chain, errors) for chain, errors in pool.map(check, chains(find_headers(compiler), includes)) if errors]
+    for chain, errors in bad:
+        print(f"one does not compile alone, or after the one before, which it includes: {', '.join(chain)}\n{errors}")
     return bool(bad)
 
 
