@@ -1,4 +1,4 @@
-// What the system says of a call that failed.
+// The status for a system call that failed.
 #pragma once
 
 #include <cstring>

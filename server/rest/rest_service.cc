@@ -30,7 +30,7 @@ constexpr char kProgressPath[] = "/v1/progress/{request_id}";
 // Fields and boundaries of a form around its image.
 constexpr uint64_t kFormSlackBytes = uint64_t{1} << 20;
 
-// Of a route whose calls are `Call`s.
+// Begins a `Call` for each request.
 template <typename Call>
 HttpStreamHandler Begin(RestHost& host) {
   return

@@ -37,8 +37,7 @@ TEST(ServerGoldenTest, Upconv7AndCunetGiveTheGoldenImages) {
     pb::UpscaleOptions options;
     options.set_model(model.parent_path());
     options.set_noise_level(NoiseLevel(model));
-    const Image source =
-        test::ReadPng(shared / "golden" / "inputs" / (golden.image + ".png"));
+    const Image source = test::ReadPng(shared / "golden" / "inputs" / (golden.image + ".png"));
     const Outcome outcome = UpscaleImage(server.stub(), options, *test::Encode(source.view(), {}));
     ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
     EXPECT_EQ(outcome.header->model(), model.parent_path());

@@ -30,9 +30,9 @@ namespace pb = ::upscale::v1;
 // Loopback, any port, the bundled models, the cpu with two threads, small tiles' worth of memory.
 ServerConfig TestConfig();
 
-// Of calls that take several tiles of a small image.
+// The side of tiles in calls that take several for a small image.
 inline constexpr int kTilePx = 64;
-// What a device has computed before the first call.
+// The tiles that a device has computed before the first call.
 inline constexpr int kWarmUpTiles = 1;
 
 class LogLines;

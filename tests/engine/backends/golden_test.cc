@@ -17,8 +17,8 @@
 namespace upscaled {
 namespace {
 
-using test::CreateTestedBackend;
 using test::CompareLevels;
+using test::CreateTestedBackend;
 using test::Golden;
 using test::LevelDifference;
 using test::ListGoldens;

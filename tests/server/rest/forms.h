@@ -1,4 +1,4 @@
-// What tests of calls send: images, and forms as browsers write them.
+// Images, and forms as browsers write them, for tests of calls.
 #pragma once
 
 #include <random>

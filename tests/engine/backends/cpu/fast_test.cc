@@ -29,12 +29,12 @@ namespace {
 
 using test::Describe;
 using test::FreshRandom;
+using test::ListGoldens;
 using test::RandomImage;
 using test::RandomInt;
 using test::RandomNetwork;
-using test::RunTiles;
-using test::ListGoldens;
 using test::ReadPng;
+using test::RunTiles;
 using test::SharedFolder;
 
 constexpr double kMinPsnr_dB = 54;
