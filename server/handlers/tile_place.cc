@@ -14,7 +14,6 @@ namespace {
 
 namespace pb = upscale::v1;
 
-constexpr int kChannels = 3;
 // Keeps the arithmetic of a pass's coordinates far from overflow.
 constexpr int kMaxImageSidePx = 1 << 20;
 // The limit of a message's pixels: protobuf counts a message's bytes in int.
@@ -43,17 +42,17 @@ absl::StatusOr<SampleType> ResultType(int bits, SampleType source) {
 
 absl::Status CheckBytes(const pb::Tile& tile) {
   const int64_t expected =
-      int64_t{tile.width_px()} * tile.height_px() * kChannels * (tile.bits_per_sample() / 8);
+      int64_t{tile.width_px()} * tile.height_px() * kRgbChannels * (tile.bits_per_sample() / 8);
   if (static_cast<int64_t>(tile.pixels().size()) == expected) return absl::OkStatus();
   return InvalidTile(absl::StrCat("the tile has ", tile.pixels().size(), " bytes of pixels; ",
                                   tile.width_px(), " x ", tile.height_px(), " pixels of ",
-                                  kChannels, " samples of ", tile.bits_per_sample(), " bits have ",
-                                  expected));
+                                  kRgbChannels, " samples of ", tile.bits_per_sample(),
+                                  " bits have ", expected));
 }
 
 absl::Status CheckResultBytes(Size part, int scale, SampleType type) {
   const int64_t bytes =
-      part.Area() * scale * scale * kChannels * static_cast<int64_t>(SampleBytes(type));
+      part.Area() * scale * scale * kRgbChannels * static_cast<int64_t>(SampleBytes(type));
   if (bytes <= kMaxResultBytes) return absl::OkStatus();
   return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kLimitExceeded,
                    absl::StrCat("the tile's result of ", part.width, " x ", part.height,
@@ -130,9 +129,9 @@ absl::StatusOr<PlacedTile> PlaceTile(const pb::Tile& tile, const Limits& limits,
   const int scale = executable.network().scale;
   const Size part{placed.part.result.width, placed.part.result.height};
   RETURN_IF_ERROR(CheckResultBytes(part, scale, result_type));
-  placed.source = {size.width, size.height, kChannels, type};
-  placed.result = {placed.part.result.width * scale, placed.part.result.height * scale, kChannels,
-                   result_type};
+  placed.source = {size.width, size.height, kRgbChannels, type};
+  placed.result = {placed.part.result.width * scale, placed.part.result.height * scale,
+                   kRgbChannels, result_type};
   return placed;
 }
 

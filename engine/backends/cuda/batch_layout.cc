@@ -37,7 +37,8 @@ size_t ResultBytes(const Program& program, const PlacedTile& plan, const BatchSh
     return strips * shape.tiles * PooledChannels(program, shape.known_means) * sizeof(int64_t);
   }
   const Rect result = Scale(plan.place.tile, program.network.scale);
-  return static_cast<size_t>(result.Area()) * kRgb * SampleBytes(shape.dst_type) * shape.tiles;
+  return static_cast<size_t>(result.Area()) * kRgbChannels * SampleBytes(shape.dst_type) *
+         shape.tiles;
 }
 
 }  // namespace

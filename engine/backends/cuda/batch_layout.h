@@ -12,8 +12,6 @@
 
 namespace upscaled::cuda {
 
-inline constexpr int kRgb = 3;  // channels of an image
-
 // The shape of a batch of tiles, all of one plan.
 struct BatchShape {
   int tiles = 1;

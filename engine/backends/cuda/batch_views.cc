@@ -42,9 +42,9 @@ BatchViews ViewsOf(const Program& program, const PlacedTile& plan, Precision pre
   const Rect result = Scale(plan.place.tile, program.network.scale);
   views.samples = {.data = memory + layout.result,
                    .kind = KindOf(shape.dst_type),
-                   .channels = kRgb,
+                   .channels = kRgbChannels,
                    .rect = result,
-                   .tile_stride = result.Area() * kRgb,
+                   .tile_stride = result.Area() * kRgbChannels,
                    .lost = reinterpret_cast<uint32_t*>(memory + layout.lost)};
   for (size_t i = 0; i < plan.regions.size(); ++i) {
     TensorView& view = views.tensors.emplace_back();

@@ -32,7 +32,7 @@ BatchShape ShapeOf(const TileTask& task) {
 // Copies packed RGB samples into the first three channels of a row.
 void CopyColour(const uint8_t* rgb, int width_px, size_t sample_bytes, size_t pixel_bytes,
                 uint8_t* row) {
-  const size_t rgb_bytes = kRgb * sample_bytes;
+  const size_t rgb_bytes = kRgbChannels * sample_bytes;
   if (pixel_bytes == rgb_bytes) {
     std::memcpy(row, rgb, width_px * rgb_bytes);
     return;
@@ -47,8 +47,8 @@ std::vector<Rect> OverflowedOf(const ImageView& result, const Rect& origin) {
   std::vector<Rect> runs;
   runs.reserve(MaxOverflowedRuns(result.spec.size()));
   for (int y = 0; y < result.height_px(); ++y) {
-    AppendOverflowed(result.row_as<float>(y), kRgb, result.width_px(), origin.x, origin.y + y,
-                     runs);
+    AppendOverflowed(result.row_as<float>(y), kRgbChannels, result.width_px(), origin.x,
+                     origin.y + y, runs);
   }
   return runs;
 }
@@ -128,7 +128,7 @@ absl::Status CudaStream::RunTile(const CudaExecutable& executable, Precision pre
 
 absl::Status CudaStream::RunExactly(const CudaExecutable& executable, const TileTask& task) {
   const int scale = executable.network().scale;
-  Image halves({task.dst.spec.width_px, task.dst.spec.height_px, kRgb, SampleType::kF32});
+  Image halves({task.dst.spec.width_px, task.dst.spec.height_px, kRgbChannels, SampleType::kF32});
   TileTask probe = task;
   probe.dst = halves.mutable_view();
   RETURN_IF_ERROR(RunTile(executable, Precision::kFast, probe));
@@ -345,7 +345,7 @@ bool CudaStream::IsOverflowed(const Batch& batch, size_t tile) const {
 void CudaStream::DeliverPixels(const Batch& batch, size_t tile) const {
   const MutableImageView& dst = batch.tasks[tile]->dst;
   const size_t sample_bytes = SampleBytes(dst.spec.type);
-  const size_t row_bytes = size_t{1} * dst.spec.width_px * kRgb * sample_bytes;
+  const size_t row_bytes = size_t{1} * dst.spec.width_px * kRgbChannels * sample_bytes;
   const uint8_t* src = received_.data() + tile * row_bytes * dst.spec.height_px;
   for (int y = 0; y < dst.spec.height_px; ++y, src += row_bytes) {
     CopyColour(src, dst.spec.width_px, sample_bytes, dst.spec.pixel_bytes(), dst.row(y));

@@ -199,6 +199,11 @@ class Unpickler {
     return value;
   }
 
+  absl::Status Mark() {
+    marks_.push_back(stack_.size());
+    return CheckLimit(marks_.size());
+  }
+
   // The number of values above the last mark, which is gone then.
   absl::StatusOr<size_t> PopMark() {
     if (marks_.empty()) return absl::InvalidArgumentError("the pickle lacks a mark");
@@ -239,11 +244,6 @@ class Unpickler {
   }
 
   // The memo.
-  absl::Status Mark() {
-    marks_.push_back(stack_.size());
-    return CheckLimit(marks_.size());
-  }
-
   absl::Status Put(int index_bytes) {
     ASSIGN_OR_RETURN(const uint64_t index, reader_.Number(index_bytes));
     RETURN_IF_ERROR(CheckDepth(1));
