@@ -68,7 +68,8 @@ build() {
   local preset=$1 log=$ROOT/build/$1/.ninja_log before=0
   shift
   say "Building ($preset)"
-  (cd "$ROOT" && step "configure $preset" cmake --preset "$preset" -DUPSCALED_UNITY=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=32 "$@" >/dev/null)
+  (cd "$ROOT" && step "configure $preset" cmake --preset "$preset" \
+    -DUPSCALED_UNITY=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=32 "$@" >/dev/null)
   [[ ! -f $log ]] || before=$(wc -l <"$log")
   (cd "$ROOT" && cmake --build --preset "$preset")
   # Ninja recompacts its log now and then: shorter, all of it is taken.

@@ -40,7 +40,9 @@ fi
 
 if ((fuzz)); then
   # Not optimized, unless it is for long: of a brief run most of the time is the compiler's.
-  build fuzz ${FUZZ_SECONDS-"-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O0 -gline-tables-only -DNDEBUG"}
+  options=()
+  [[ -v FUZZ_SECONDS ]] || options=("-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O0 -gline-tables-only -DNDEBUG")
+  build fuzz "${options[@]}"
   say "Fuzzing briefly"
   step "fuzz" "$ROOT/tests/fuzz/run.sh" "$ROOT/build/fuzz" "${FUZZ_SECONDS:-2}"
 fi

@@ -1,12 +1,12 @@
 #include "engine/backends/overflow.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
 #include "engine/base/finite.h"
 #include "engine/base/int_math.h"
 #include "engine/base/status_macros.h"
+#include "engine/image/copy_rgb.h"
 
 namespace upscaled {
 namespace {
@@ -44,15 +44,9 @@ absl::Status ReplaceOverflowed(
   const Rect whole = Scale(tile, scale), computed = Scale(part, scale);
   Image exact({computed.width, computed.height, kRgbChannels, dst.spec.type});
   RETURN_IF_ERROR(compute(part, exact.mutable_view()));
-  const size_t rgb_bytes = kRgbChannels * SampleBytes(dst.spec.type);
   for (const Rect& run : runs) {
     const uint8_t* from = exact.view().Crop(RelativeTo(run, computed)).data;
-    uint8_t* to = dst.Crop(RelativeTo(run, whole)).data;
-    for (int x = 0; x < run.width; ++x) {
-      std::copy_n(from, rgb_bytes, to);
-      from += exact.spec().pixel_bytes();
-      to += dst.spec.pixel_bytes();
-    }
+    CopyRgb(from, run.width, dst.spec, dst.Crop(RelativeTo(run, whole)).data);
   }
   return absl::OkStatus();
 }

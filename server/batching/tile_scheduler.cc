@@ -30,7 +30,7 @@ bool FailedBefore(const SubmittedTile& tile) {
 }
 
 // `batch_cost` is that of the tiles that ran with it, which share the time.
-void AddToUsage(const SubmittedTile& tile, const Device& device, double batch_cost,
+void AddToUsage(const SubmittedTile& tile, const Device& device, int64_t batch_cost,
                 const Interval& run) {
   const absl::Time submitted = tile.submission->submitted;
   RequestUsage& usage = tile.submission->flow->usage;

@@ -86,27 +86,21 @@ RestService::RestService(const HandlerEnvironment& handlers, CallEnvironment& ca
 
 // Whoever may submit a job may ask for it.
 std::vector<HttpRoute> RestService::JobRoutes() {
-  const auto job = [this](std::unique_ptr<HttpExchange> exchange) {
-    JobCall::Begin(host_, std::move(exchange));
-  };
-  const auto result = [this](std::unique_ptr<HttpExchange> exchange) {
-    JobResultCall::Begin(host_, std::move(exchange));
-  };
   return {{.method = "GET",
            .path = kJobPath,
            .description = "a job that was submitted with Prefer: respond-async",
-           .stream = job,
+           .stream = Begin<JobCall>(host_),
            .role = Role::kUpscale,
            .name = "GetJob"},
           {.method = "DELETE",
            .path = kJobPath,
-           .stream = job,
+           .stream = Begin<JobCall>(host_),
            .role = Role::kUpscale,
            .name = "CancelJob"},
           {.method = "GET",
            .path = kJobResultPath,
            .description = "its result",
-           .stream = result,
+           .stream = Begin<JobResultCall>(host_),
            .role = Role::kUpscale,
            .name = "GetJobResult"}};
 }

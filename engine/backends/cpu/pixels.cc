@@ -24,8 +24,9 @@ void DispatchSampleType(SampleType type, const SampleConversions& conversions, F
 // `count` pixels of `src_channels` and of `dst_channels` values, of which the first three count.
 template <typename T>
 void CopyRgb(const T* src, int src_channels, int count, T* dst, int dst_channels) {
-  for (int n = 0; n < count; ++n)
+  for (int n = 0; n < count; ++n) {
     std::copy_n(src + n * src_channels, kRgbChannels, dst + n * dst_channels);
+  }
 }
 
 // Pixels of more channels than RGB are packed so many at a time.
@@ -34,8 +35,9 @@ constexpr int kPackedPx = 64;
 template <typename Sample>
 void LoadRun(const SampleConversion<Sample>& conversion, const Sample* src, int channels, int count,
              float* dst) {
-  if (channels == kRgbChannels)
+  if (channels == kRgbChannels) {
     return conversion.from(src, static_cast<size_t>(count) * kRgbChannels, dst);
+  }
   Sample packed[kPackedPx * kRgbChannels];
   for (int n = 0; n < count; n += kPackedPx) {
     const int px = std::min(count - n, kPackedPx);
@@ -47,8 +49,9 @@ void LoadRun(const SampleConversion<Sample>& conversion, const Sample* src, int 
 template <typename Sample>
 void StoreRun(const SampleConversion<Sample>& conversion, const float* src, int count, Sample* dst,
               int channels) {
-  if (channels == kRgbChannels)
+  if (channels == kRgbChannels) {
     return conversion.to(src, static_cast<size_t>(count) * kRgbChannels, dst);
+  }
   Sample packed[kPackedPx * kRgbChannels];
   for (int n = 0; n < count; n += kPackedPx) {
     const int px = std::min(count - n, kPackedPx);

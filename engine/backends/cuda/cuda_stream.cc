@@ -14,6 +14,7 @@
 #include "engine/base/int_math.h"
 #include "engine/base/status_macros.h"
 #include "engine/graph/tile_geometry.h"
+#include "engine/image/copy_rgb.h"
 
 namespace upscaled::cuda {
 namespace {
@@ -27,19 +28,6 @@ BatchShape ShapeOf(const TileTask& task) {
                    .gathers = task.pooling->gathers()};
   if (!shape.gathers) shape.dst_type = task.dst.spec.type;
   return shape;
-}
-
-// Copies packed RGB samples into the first three channels of a row.
-void CopyColour(const uint8_t* rgb, int width_px, size_t sample_bytes, size_t pixel_bytes,
-                uint8_t* row) {
-  const size_t rgb_bytes = kRgbChannels * sample_bytes;
-  if (pixel_bytes == rgb_bytes) {
-    std::memcpy(row, rgb, width_px * rgb_bytes);
-    return;
-  }
-  for (int x = 0; x < width_px; ++x) {
-    std::memcpy(row + x * pixel_bytes, rgb + x * rgb_bytes, rgb_bytes);
-  }
 }
 
 // Runs of pixels of `result`, an RGB image of floats that begins at `origin`, that overflowed.
@@ -344,11 +332,11 @@ bool CudaStream::IsOverflowed(const Batch& batch, size_t tile) const {
 
 void CudaStream::DeliverPixels(const Batch& batch, size_t tile) const {
   const MutableImageView& dst = batch.tasks[tile]->dst;
-  const size_t sample_bytes = SampleBytes(dst.spec.type);
-  const size_t row_bytes = size_t{1} * dst.spec.width_px * kRgbChannels * sample_bytes;
+  const size_t row_bytes =
+      size_t{1} * dst.spec.width_px * kRgbChannels * SampleBytes(dst.spec.type);
   const uint8_t* src = received_.data() + tile * row_bytes * dst.spec.height_px;
   for (int y = 0; y < dst.spec.height_px; ++y, src += row_bytes) {
-    CopyColour(src, dst.spec.width_px, sample_bytes, dst.spec.pixel_bytes(), dst.row(y));
+    CopyRgb(src, dst.spec.width_px, dst.spec, dst.row(y));
   }
 }
 

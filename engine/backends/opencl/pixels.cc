@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/backends/opencl/sources.h"
+#include "engine/image/copy_rgb.h"
 
 namespace upscaled::opencl {
 namespace {
@@ -62,19 +63,6 @@ class Mapping {
   void* data_;
 };
 
-// Copies packed RGB samples into the first three channels of a row.
-void CopyColour(const uint8_t* rgb, int width_px, size_t sample_bytes, size_t pixel_bytes,
-                uint8_t* row) {
-  if (pixel_bytes == kRgbChannels * sample_bytes) {
-    std::memcpy(row, rgb, width_px * pixel_bytes);
-    return;
-  }
-  for (int x = 0; x < width_px; ++x) {
-    std::memcpy(row + x * pixel_bytes, rgb + x * kRgbChannels * sample_bytes,
-                kRgbChannels * sample_bytes);
-  }
-}
-
 }  // namespace
 
 absl::StatusOr<cl::Buffer> TransferBuffer::Reserve(const Context& context, size_t bytes) {
@@ -110,8 +98,8 @@ absl::Status LoadPixels(Context& context, Launcher& launcher, TransferBuffer& tr
 absl::Status StorePixels(Context& context, Launcher& launcher, TransferBuffer& transfer,
                          const Tensor& src, Precision precision, const Rect& result,
                          const MutableImageView& dst) {
-  const size_t sample_bytes = SampleBytes(dst.spec.type);
-  const size_t row_bytes = size_t{1} * dst.spec.width_px * kRgbChannels * sample_bytes;
+  const size_t row_bytes =
+      size_t{1} * dst.spec.width_px * kRgbChannels * SampleBytes(dst.spec.type);
   const size_t bytes = row_bytes * dst.spec.height_px;
   ASSIGN_OR_RETURN(const cl::Buffer buffer, transfer.Reserve(context, bytes));
   ASSIGN_OR_RETURN(cl::Program program, PixelsProgram(context, precision));
@@ -120,8 +108,7 @@ absl::Status StorePixels(Context& context, Launcher& launcher, TransferBuffer& t
   ASSIGN_OR_RETURN(const Mapping mapping,
                    Mapping::Create(launcher.queue(), buffer, CL_MAP_READ, bytes));
   for (int y = 0; y < dst.spec.height_px; ++y) {
-    CopyColour(mapping.data() + y * row_bytes, dst.spec.width_px, sample_bytes,
-               dst.spec.pixel_bytes(), dst.row(y));
+    CopyRgb(mapping.data() + y * row_bytes, dst.spec.width_px, dst.spec, dst.row(y));
   }
   return absl::OkStatus();
 }

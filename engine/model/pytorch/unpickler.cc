@@ -51,13 +51,16 @@ class Unpickler {
       case Opcode::kStop:
         return Stop();
       case Opcode::kMark:
-        return Mark();
+        marks_.push_back(stack_.size());
+        return CheckLimit(marks_.size());
       case Opcode::kBinPut:
+        return Put(1);
       case Opcode::kLongBinPut:
-        return Put(opcode == Opcode::kBinPut ? 1 : 4);
+        return Put(4);
       case Opcode::kBinGet:
+        return Get(1);
       case Opcode::kLongBinGet:
-        return Get(opcode == Opcode::kBinGet ? 1 : 4);
+        return Get(4);
       case Opcode::kGlobal:
         return PushGlobal();
       case Opcode::kBinPersId:
@@ -197,11 +200,6 @@ class Unpickler {
     const int value = stack_.back();
     stack_.pop_back();
     return value;
-  }
-
-  absl::Status Mark() {
-    marks_.push_back(stack_.size());
-    return CheckLimit(marks_.size());
   }
 
   // The number of values above the last mark, which is gone then.

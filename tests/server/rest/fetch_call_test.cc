@@ -7,7 +7,6 @@
 #include "tests/server/fetch/test_origin.h"
 #include "tests/server/rest/forms.h"
 #include "tests/server/rest/rest_environment.h"
-#include "tests/support/test_image.h"
 
 namespace upscaled::server {
 namespace {

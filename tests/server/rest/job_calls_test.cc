@@ -12,8 +12,8 @@
 #include "server/rest/prefer.h"
 #include "tests/client/temp_folder.h"
 #include "tests/server/jobs/worker_of.h"
+#include "tests/server/rest/forms.h"
 #include "tests/server/rest/rest_environment.h"
-#include "tests/support/test_image.h"
 
 namespace upscaled::server {
 namespace {
@@ -22,12 +22,6 @@ using nlohmann::json;
 using testing::HasSubstr;
 
 const std::vector<HttpField> kAsync = {{"Prefer", "respond-async"}};
-
-std::string Png(int width_px, int height_px) {
-  std::mt19937 random = test::FreshRandom();
-  const Image image = test::RandomImage({width_px, height_px, 3, SampleType::kU8}, random);
-  return *test::Encode(image.view(), {.format = ImageFormat::kPng});
-}
 
 TEST(PrefersAsyncTest, AmongOthersAndInAnyCase) {
   for (const std::string value : {"respond-async", "Respond-Async", "wait=10, respond-async",
@@ -79,7 +73,7 @@ class JobCallsTest : public testing::Test {
 };
 
 TEST_F(JobCallsTest, AJobIsSubmittedAndDone) {
-  const std::string image = Png(20, 10);
+  const std::string image = PngOf(20, 10);
   const auto submitted = env_.Post("scale=3&request_id=mine", image,
                                    {{"Prefer", "wait=1, respond-async"}, {"Accept", "image/webp"}});
   const std::string id = IdOf(*submitted);
@@ -100,7 +94,7 @@ TEST_F(JobCallsTest, AJobIsSubmittedAndDone) {
   ASSERT_TRUE(worker_.queue().Extend(leased, absl::Minutes(1), {.tiles_done = 1, .tiles = 2}).ok());
   EXPECT_EQ(Job(id)["progress"], json({{"tiles_done", 1}, {"tiles", 2}}));
 
-  const std::string result = Png(30, 60);
+  const std::string result = PngOf(30, 60);
   worker_.Complete(leased, result);
   EXPECT_EQ(Job(id)["state"], "done");
   EXPECT_EQ(Job(id)["result"], "/v1/jobs/" + id + "/result");
@@ -115,7 +109,7 @@ TEST_F(JobCallsTest, AJobIsSubmittedAndDone) {
 }
 
 TEST_F(JobCallsTest, AFormsImageBecomesAJob) {
-  const std::string image = Png(20, 10);
+  const std::string image = PngOf(20, 10);
   const std::string form =
       "--XX\r\nContent-Disposition: form-data; name=\"image\"; filename=\"a.png\"\r\n\r\n" + image +
       "\r\n--XX\r\nContent-Disposition: form-data; name=\"scale\"\r\n\r\n1.5\r\n--XX--\r\n";
@@ -128,8 +122,8 @@ TEST_F(JobCallsTest, AFormsImageBecomesAJob) {
 }
 
 TEST_F(JobCallsTest, OptionsAreCheckedFirst) {
-  EXPECT_EQ(env_.Post("scale=99", Png(8, 8), kAsync)->status(), 400);
-  EXPECT_EQ(env_.Post("model=best", Png(8, 8), kAsync)->status(), 404);
+  EXPECT_EQ(env_.Post("scale=99", PngOf(8, 8), kAsync)->status(), 400);
+  EXPECT_EQ(env_.Post("model=best", PngOf(8, 8), kAsync)->status(), 404);
   EXPECT_TRUE(std::filesystem::is_empty(folder_ / "store"));
 }
 
@@ -156,7 +150,7 @@ TEST_F(JobCallsTest, NothingIsLeftOfAClientThatGoes) {
 }
 
 TEST_F(JobCallsTest, WhatIsAboutTheAnswerIsAnsweredAtOnce) {
-  const std::string image = Png(8, 8);
+  const std::string image = PngOf(8, 8);
   for (const std::string query : {"dry_run=1", "on_error=original", "download=a.png"}) {
     const auto client = env_.Post(query, image, kAsync);
     EXPECT_EQ(client->status(), 200) << query;
@@ -182,7 +176,7 @@ TEST_F(JobCallsTest, AreTheirTenantsAlone) {
 }
 
 TEST_F(JobCallsTest, DeleteCancels) {
-  const std::string id = IdOf(*env_.Post("", Png(8, 8), kAsync));
+  const std::string id = IdOf(*env_.Post("", PngOf(8, 8), kAsync));
   const auto cancelled = Call("DELETE", "/v1/jobs/{id}", id);
   EXPECT_EQ(cancelled->status(), 204);
   EXPECT_EQ(cancelled->body(), "");
@@ -205,7 +199,7 @@ TEST_F(JobCallsTest, AFailedOneTellsWhy) {
 TEST_F(JobCallsTest, AQueueThatCannotBeUsedIsNoFaultOfTheClient) {
   auto database = SqliteFile::Open(folder_ / "queue/jobs.sqlite", "the jobs");
   ASSERT_TRUE(database.ok() && database->Execute("DROP TABLE jobs_1").ok());
-  const auto client = env_.Post("", Png(8, 8), kAsync);
+  const auto client = env_.Post("", PngOf(8, 8), kAsync);
   EXPECT_EQ(client->status(), 503) << client->body();
   EXPECT_EQ(client->Field("Retry-After"), "1");
   EXPECT_TRUE(std::filesystem::is_empty(folder_ / "store"));
@@ -213,7 +207,7 @@ TEST_F(JobCallsTest, AQueueThatCannotBeUsedIsNoFaultOfTheClient) {
 
 TEST(JobCallsWithoutQueueTest, ThePreferenceIsIgnored) {
   RestEnvironment env;
-  const auto client = env.Post("", Png(8, 8), kAsync);
+  const auto client = env.Post("", PngOf(8, 8), kAsync);
   EXPECT_EQ(client->status(), 200);
   EXPECT_EQ(client->Field("Content-Type"), "image/png");
   EXPECT_EQ(client->Field("Preference-Applied"), "");

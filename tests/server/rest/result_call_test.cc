@@ -8,8 +8,8 @@
 #include "gtest/gtest.h"
 #include "server/handlers/result_sharing.h"
 #include "server/rest/answer_sink.h"
+#include "tests/server/rest/forms.h"
 #include "tests/server/rest/rest_environment.h"
-#include "tests/support/test_image.h"
 
 namespace upscaled::server {
 namespace {
@@ -21,9 +21,7 @@ class ResultCallTest : public testing::Test {
 
   // Computes a result, which is stored then.
   std::shared_ptr<FakeClient> Compute(int width_px, int height_px) {
-    std::mt19937 random = test::FreshRandom();
-    const Image image = test::RandomImage({width_px, height_px, 3, SampleType::kU8}, random);
-    auto client = env_.Post("", *test::Encode(image.view(), {.format = ImageFormat::kPng}));
+    auto client = env_.Post("", PngOf(width_px, height_px));
     EXPECT_EQ(client->status(), 200) << client->body();
     return client;
   }

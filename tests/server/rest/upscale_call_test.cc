@@ -9,7 +9,6 @@
 #include "server/handlers/upscale_image_handler.h"
 #include "tests/server/rest/forms.h"
 #include "tests/server/rest/rest_environment.h"
-#include "tests/support/test_image.h"
 
 namespace upscaled::server {
 namespace {
