@@ -91,9 +91,13 @@ class ImageTest(unittest.TestCase):
         self.build("upscaled-again")
         self.assertEqual(self.inspect("upscaled-again")["Digest"], self.inspect("upscaled-test")["Digest"])
 
-    def test_is_small_and_says_what_it_is(self):
+    def test_is_small(self):
+        if "UPSCALED_SANITIZE:STRING=\n" not in (BUILD / "CMakeCache.txt").read_text():
+            self.skipTest("sanitizers treble the size of programs")
+        self.assertLess(self.inspect("upscaled-test")["Size"], MAX_BYTES)
+
+    def test_says_what_it_is(self):
         image = self.inspect("upscaled-test")
-        self.assertLess(image["Size"], MAX_BYTES)
         self.assertEqual(image["User"], "65532:65532")
         self.assertEqual(image["Config"]["StopSignal"], "SIGTERM")
         self.assertIn("org.opencontainers.image.version", image["Labels"])

@@ -195,7 +195,7 @@ DirectVariant ChooseVariant(const Layer& layer, Isa isa) {
   return layer.stride_px == 2 ? variants.blocked_s2[vectors - 1] : variants.any;
 }
 
-DirectVariant ChooseFp16Variant(const Layer& layer) {
+DirectVariant ChooseFp16Variant([[maybe_unused]] const Layer& layer) {
 #ifdef UPSCALED_FP16
   const DirectFp16Variants& variants = kDirectFp16Variants;
   if (Interleaved(layer.in_channels)) {
