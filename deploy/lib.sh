@@ -34,7 +34,7 @@ BUILD_PACKAGES=(ca-certificates cmake g++ ninja-build pkg-config
   libspdlog-dev libcli11-dev nlohmann-json3-dev libyaml-cpp-dev prometheus-cpp-dev libboost-dev
   opencl-headers ocl-icd-opencl-dev libssl-dev libcurl4-openssl-dev libseccomp-dev libsqlite3-dev libhiredis-dev libnats-dev)
 TEST_PACKAGES=(libgtest-dev libgmock-dev libbenchmark-dev libdnnl-dev curl python3 python3-grpcio python3-jsonschema python3-protobuf
-  clang-14 libclang-rt-14-dev clang-format-14 git openssl pocl-opencl-icd oclgrind nginx-light haproxy python3-yaml redis-server nats-server iproute2 nftables)
+  clang-14 libclang-rt-14-dev clang-format-14 lld git openssl pocl-opencl-icd oclgrind nginx-light haproxy python3-yaml redis-server nats-server iproute2 nftables)
 
 # The engine and its tests for AArch64, beside those above. Without ISA-L, which no machine has for two architectures.
 AARCH64_PACKAGES=(ca-certificates cmake ninja-build pkg-config g++-aarch64-linux-gnu qemu-user-static protobuf-compiler python3
@@ -68,8 +68,10 @@ build() {
   local preset=$1 log=$ROOT/build/$1/.ninja_log before=0
   shift
   say "Building ($preset)"
-  (cd "$ROOT" && step "configure $preset" cmake --preset "$preset" \
-    -DUPSCALED_UNITY=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=32 "$@" >/dev/null)
+  local options=(-DUPSCALED_UNITY=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=32)
+  # Links in a tenth of the time.
+  if command -v ld.lld >/dev/null; then options+=(-DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=lld); fi
+  (cd "$ROOT" && step "configure $preset" cmake --preset "$preset" "${options[@]}" "$@" >/dev/null)
   [[ ! -f $log ]] || before=$(wc -l <"$log")
   (cd "$ROOT" && cmake --build --preset "$preset")
   # Ninja recompacts its log now and then: shorter, all of it is taken.

@@ -21,6 +21,7 @@
 #include "client/image_io.h"
 #include "tests/bench/commands.h"
 #include "tests/bench/machine.h"
+#include "tests/bench/measure.h"
 #include "tests/bench/options.h"
 #include "tests/bench/service_sides.h"
 #include "upscale/v1/upscale.grpc.pb.h"
@@ -40,9 +41,9 @@ struct CallsOptions {
 };
 
 // A server, and its calls, each of which ends the command when it fails.
-class Subject {
+class ServerUnderTest {
  public:
-  Subject(const std::string& address, const std::string& http, const std::string& api_key)
+  ServerUnderTest(const std::string& address, const std::string& http, const std::string& api_key)
       : address_(address), api_key_(api_key) {
     stub_ = ::upscale::v1::UpscaleService::NewStub(ValueOrExit(client::MakeChannel(
         {.endpoints = {address}, .max_message_bytes = kMaxMessageBytes, .own_connections = true})));
@@ -92,42 +93,43 @@ class Subject {
 };
 
 // A kind of call, and how long it took.
-struct Kind {
-  Kind(std::string kind_name, int calls, std::function<void(Subject&)> kind_call)
+struct CallKind {
+  CallKind(std::string kind_name, int calls, std::function<void(ServerUnderTest&)> kind_call)
       : name(std::move(kind_name)), turn_calls(calls), call(std::move(kind_call)) {}
 
   std::string name;
   int turn_calls;
-  std::function<void(Subject&)> call;
+  std::function<void(ServerUnderTest&)> call;
   std::vector<std::vector<double>> calls_us;  // by subject
   std::vector<std::vector<double>> turns_us;  // likewise, the mean of each turn
 };
 
-std::vector<Kind> KindsOf(const CallsOptions& options) {
+std::vector<CallKind> KindsOf(const CallsOptions& options) {
   ::upscale::v1::UpscaleRequest image, upload;
   image.set_image(ValueOrExit(EncodePng(ShadedImage({kImageSidePx, kImageSidePx}).view())));
   // Bytes that are no image, so that nothing is computed.
   upload.set_image(std::string(static_cast<size_t>(options.megabytes) * 1'000'000, 'x'));
-  std::vector<Kind> kinds;
-  kinds.emplace_back("GetServerInfo", kSmallCalls, [](Subject& subject) { subject.GetInfo(); });
+  std::vector<CallKind> kinds;
+  kinds.emplace_back("GetServerInfo", kSmallCalls,
+                     [](ServerUnderTest& subject) { subject.GetInfo(); });
   kinds.emplace_back("Upscale 16x16", kImageCalls,
-                     [image](Subject& subject) { subject.Upscale(image); });
+                     [image](ServerUnderTest& subject) { subject.Upscale(image); });
   if (options.megabytes > 0) {
-    kinds.emplace_back("upload", 1, [upload](Subject& subject) {
+    kinds.emplace_back("upload", 1, [upload](ServerUnderTest& subject) {
       subject.Upscale(upload, grpc::StatusCode::INVALID_ARGUMENT);
     });
   }
   if (options.http.empty()) return kinds;
   kinds.emplace_back("GET /v1/info", kSmallCalls,
-                     [](Subject& subject) { subject.OverHttp("/v1/info"); });
-  kinds.emplace_back("POST 16x16", kImageCalls, [image](Subject& subject) {
+                     [](ServerUnderTest& subject) { subject.OverHttp("/v1/info"); });
+  kinds.emplace_back("POST 16x16", kImageCalls, [image](ServerUnderTest& subject) {
     client::MemorySource source(image.image());
     subject.OverHttp("/v1/upscale", &source);
   });
   return kinds;
 }
 
-void TakeTurn(Kind& kind, Subject& subject, size_t index) {
+void TakeTurn(CallKind& kind, ServerUnderTest& subject, size_t index) {
   std::vector<double>& calls = kind.calls_us[index];
   for (int i = 0; i < kind.turn_calls; ++i) {
     const absl::Time start = absl::Now();
@@ -136,11 +138,6 @@ void TakeTurn(Kind& kind, Subject& subject, size_t index) {
   }
   kind.turns_us[index].push_back(std::accumulate(calls.end() - kind.turn_calls, calls.end(), 0.0) /
                                  kind.turn_calls);
-}
-
-double Quantile(std::vector<double> values, double q) {
-  std::ranges::sort(values);
-  return values[static_cast<size_t>(q * static_cast<double>(values.size() - 1) + 0.5)];
 }
 
 // By how much the turns of the one took longer than those of the other: the median of the pairs'
@@ -158,11 +155,12 @@ void PrintDifference(const std::vector<double>& turns, const std::vector<double>
               differences[high]);
 }
 
-void Print(const std::vector<Kind>& kinds, const std::vector<std::unique_ptr<Subject>>& subjects) {
+void Print(const std::vector<CallKind>& kinds,
+           const std::vector<std::unique_ptr<ServerUnderTest>>& subjects) {
   PrintMachine();
   std::printf("%-14s %-22s %9s %9s   %s\n", "call", "server", "p50 us", "p99 us",
               "a turn's mean beyond the first server's, us: median [95 %]");
-  for (const Kind& kind : kinds) {
+  for (const CallKind& kind : kinds) {
     for (size_t i = 0; i < subjects.size(); ++i) {
       std::printf("%-14s %-22s %9.1f %9.1f", i == 0 ? kind.name.c_str() : "",
                   subjects[i]->address().c_str(), Quantile(kind.calls_us[i], 0.5),
@@ -177,19 +175,19 @@ void RunCallsCommand(const CallsOptions& options) {
   if (!options.http.empty() && options.http.size() != options.servers.size()) {
     ExitUnlessOk(absl::InvalidArgumentError("there must be an --http for each --server"));
   }
-  std::vector<std::unique_ptr<Subject>> subjects;
+  std::vector<std::unique_ptr<ServerUnderTest>> subjects;
   for (size_t i = 0; i < options.servers.size(); ++i) {
-    subjects.push_back(std::make_unique<Subject>(
+    subjects.push_back(std::make_unique<ServerUnderTest>(
         options.servers[i], options.http.empty() ? "" : options.http[i], options.api_key));
   }
-  std::vector<Kind> kinds = KindsOf(options);
-  for (Kind& kind : kinds) {
+  std::vector<CallKind> kinds = KindsOf(options);
+  for (CallKind& kind : kinds) {
     kind.calls_us.resize(subjects.size());
     kind.turns_us.resize(subjects.size());
     for (const auto& subject : subjects) kind.call(*subject);  // connects
   }
   for (int round = 0; round < options.rounds; ++round) {
-    for (Kind& kind : kinds) {
+    for (CallKind& kind : kinds) {
       for (size_t i = 0; i < subjects.size(); ++i) {
         const size_t turn = (static_cast<size_t>(round) + i) % subjects.size();
         TakeTurn(kind, *subjects[turn], turn);

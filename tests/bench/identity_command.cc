@@ -57,7 +57,7 @@ struct IdentityOptions {
 };
 
 // Callers of one kind, each shown as `authorization`.
-struct Kind {
+struct CallerKind {
   std::string name;
   std::vector<std::string> callers;
   bool known = false;
@@ -72,7 +72,8 @@ class Callers {
   explicit Callers(const Signers& signers) : signers_(signers) {
     std::filesystem::create_directory(folder_);
     json keys = json::array();
-    const auto add = [&](Kind& kind, const char* field = nullptr, const char* time = nullptr) {
+    const auto add = [&](CallerKind& kind, const char* field = nullptr,
+                         const char* time = nullptr) {
       const std::string key = *server::NewApiKey();
       keys.push_back({{"name", absl::StrCat("key-", keys.size())},
                       {"tenant", "t"},
@@ -81,7 +82,7 @@ class Callers {
       if (field != nullptr) keys.back()[field] = time;
       kind.callers.push_back("Bearer " + key);
     };
-    Kind right{"right key", {}, true}, expired{"expired key"}, early{"early key"},
+    CallerKind right{"right key", {}, true}, expired{"expired key"}, early{"early key"},
         unknown{"unknown key"}, first{"first byte wrong"}, last{"last byte wrong"};
     for (int i = 0; i < kKeysOfAKind; ++i) {
       add(right);
@@ -103,12 +104,12 @@ class Callers {
 
   std::filesystem::path file() const { return folder_ / "keys.json"; }
   // The first is right, the second of keys that are unknown.
-  const std::vector<Kind>& kinds() const { return kinds_; }
-  const Kind& malformed() const { return malformed_; }
+  const std::vector<CallerKind>& kinds() const { return kinds_; }
+  const CallerKind& malformed() const { return malformed_; }
 
   // Tokens that nobody has shown yet.
-  Kind FreshTokens(int signer, int count) const {
-    Kind kind{
+  CallerKind FreshTokens(int signer, int count) const {
+    CallerKind kind{
         absl::StrCat("new token, ", signers_[signer].Header()["alg"].get<std::string>()), {}, true};
     for (int i = 0; i < count; ++i) {
       kind.callers.push_back("Bearer " + signers_[signer].Sign(Claims(i, absl::Hours(1))));
@@ -116,10 +117,10 @@ class Callers {
     return kind;
   }
   // The same of ES256, each wrong in its way; the first has a wrong signature alone.
-  std::vector<Kind> WrongTokens(int count) const {
+  std::vector<CallerKind> WrongTokens(int count) const {
     const TokenSigner& signer = signers_[1];
     const TokenSigner stranger("ES256", "b"), unknown("ES256", "nobody");
-    std::vector<Kind> kinds = {{"wrong signature"}, {"unknown \"kid\""}, {"expired token"}};
+    std::vector<CallerKind> kinds = {{"wrong signature"}, {"unknown \"kid\""}, {"expired token"}};
     for (int i = 0; i < count; ++i) {
       kinds[0].callers.push_back("Bearer " + stranger.Sign(Claims(i, absl::Hours(1))));
       kinds[1].callers.push_back("Bearer " + unknown.Sign(Claims(i, absl::Hours(1))));
@@ -145,8 +146,8 @@ class Callers {
   const std::filesystem::path folder_ =
       std::filesystem::temp_directory_path() / absl::StrCat("upscale-bench-identity-", getpid());
   const Signers& signers_;
-  std::vector<Kind> kinds_;
-  Kind malformed_{"malformed key"};
+  std::vector<CallerKind> kinds_;
+  CallerKind malformed_{"malformed key"};
 };
 
 // Nanoseconds of one decision, of a caller that lies where all do and has just been asked about:
@@ -190,7 +191,7 @@ double WelchT(const Sum& a, const Sum& b) {
 }
 
 // Each sample is of a kind by chance, so that what changes on the machine meets all alike.
-std::vector<Sum> Sample(const Authenticator& authenticator, const std::vector<Kind>& kinds,
+std::vector<Sum> Sample(const Authenticator& authenticator, const std::vector<CallerKind>& kinds,
                         int samples) {
   std::mt19937 random(std::random_device{}());
   std::vector<std::vector<double>> times(kinds.size());
@@ -280,7 +281,7 @@ void ReportTokens(const Authenticator& authenticator, const Callers& callers, Re
   constexpr int kTokens = 1000;
   report.Head("");
   for (int signer = 0; signer < 3; ++signer) {
-    const Kind tokens = callers.FreshTokens(signer, kTokens);
+    const CallerKind tokens = callers.FreshTokens(signer, kTokens);
     for (const char* name : {tokens.name.c_str(), "the same again"}) {
       std::vector<double> times;
       for (const std::string& caller : tokens.callers) {
@@ -290,7 +291,7 @@ void ReportTokens(const Authenticator& authenticator, const Callers& callers, Re
     }
   }
   report.Head("against a wrong signature");
-  const std::vector<Kind> kinds = callers.WrongTokens(kTokens);
+  const std::vector<CallerKind> kinds = callers.WrongTokens(kTokens);
   std::vector<std::vector<double>> times(kinds.size());
   for (int i = 0; i < kTokens; ++i) {  // in turns, each shown once
     for (size_t kind = 0; kind < kinds.size(); ++kind) {

@@ -65,4 +65,9 @@ double Speedup(const Measurement& of, const Measurement& over) {
   return Median(std::move(quotients));
 }
 
+double Quantile(std::vector<double> values, double q) {
+  std::ranges::sort(values);
+  return values[static_cast<size_t>(q * static_cast<double>(values.size() - 1) + 0.5)];
+}
+
 }  // namespace upscaled::bench

@@ -42,4 +42,7 @@ std::vector<Measurement> Measure(std::span<const Subject> subjects, const Measur
 // the rounds.
 double Speedup(const Measurement& of, const Measurement& over);
 
+// The nearest of at least one value below which a part `q` of them lies: 0.5 for the median.
+double Quantile(std::vector<double> values, double q);
+
 }  // namespace upscaled::bench

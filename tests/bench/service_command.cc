@@ -18,6 +18,7 @@
 #include "tests/bench/commands.h"
 #include "tests/bench/fma_peak.h"
 #include "tests/bench/machine.h"
+#include "tests/bench/measure.h"
 #include "tests/bench/options.h"
 #include "tests/bench/service_sides.h"
 
@@ -50,11 +51,6 @@ struct Row {
   double ratio = -1;  // median over the rounds of this time / the reference's; -1: no reference
   std::string reference;
 };
-
-double Quantile(std::vector<double> values, double q) {
-  std::sort(values.begin(), values.end());
-  return values[static_cast<size_t>(q * static_cast<double>(values.size() - 1) + 0.5)];
-}
 
 double SecondsOf(const std::function<absl::Status()>& run) {
   const absl::Time start = absl::Now();

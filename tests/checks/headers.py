@@ -36,6 +36,8 @@ PRECOMPILED = (
     ("absl/status/status.h", "algorithm"),
     ("absl/status/status.h",),
     (TIME,),
+    ("memory",),
+    ("string",),
     ("algorithm",),
     ("string_view",),
 )

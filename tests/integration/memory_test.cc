@@ -19,8 +19,8 @@ namespace upscaled::server {
 namespace {
 
 constexpr int kWidthPx = 5000;
-// 40 megapixels, and the 100 of a full run: UPSCALED_TEST_FULL=1.
-constexpr int kHeightPx = 8000;
+// 24 megapixels, and the 100 of a full run: UPSCALED_TEST_FULL=1.
+constexpr int kHeightPx = 4800;
 constexpr int kFullHeightPx = 20000;
 // The whole process, with two threads. server/README.md states it.
 constexpr int64_t kMaxResidentBytes = int64_t{160} << 20;
