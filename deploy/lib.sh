@@ -68,10 +68,8 @@ build() {
   local preset=$1 log=$ROOT/build/$1/.ninja_log before=0
   shift
   say "Building ($preset)"
-  local options=(-DUPSCALED_UNITY=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=32)
-  # Links in a tenth of the time.
-  if command -v ld.lld >/dev/null; then options+=(-DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=lld); fi
-  (cd "$ROOT" && step "configure $preset" cmake --preset "$preset" "${options[@]}" "$@" >/dev/null)
+  (cd "$ROOT" && step "configure $preset" cmake --preset "$preset" \
+    -DUPSCALED_UNITY=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=32 "$@" >/dev/null)
   [[ ! -f $log ]] || before=$(wc -l <"$log")
   (cd "$ROOT" && cmake --build --preset "$preset")
   # Ninja recompacts its log now and then: shorter, all of it is taken.

@@ -151,8 +151,7 @@ void PrintDifference(const std::vector<double>& turns, const std::vector<double>
   const double half = 0.98 * std::sqrt(count), middle = (count - 1) / 2;
   const auto low = static_cast<size_t>(std::max(std::floor(middle - half), 0.0));
   const auto high = static_cast<size_t>(std::min(std::ceil(middle + half), count - 1));
-  std::printf("  %+8.1f [%+.1f, %+.1f]", Quantile(differences, 0.5), differences[low],
-              differences[high]);
+  std::printf("  %+8.1f [%+.1f, %+.1f]", Median(differences), differences[low], differences[high]);
 }
 
 void Print(const std::vector<CallKind>& kinds,
@@ -163,7 +162,7 @@ void Print(const std::vector<CallKind>& kinds,
   for (const CallKind& kind : kinds) {
     for (size_t i = 0; i < subjects.size(); ++i) {
       std::printf("%-14s %-22s %9.1f %9.1f", i == 0 ? kind.name.c_str() : "",
-                  subjects[i]->address().c_str(), Quantile(kind.calls_us[i], 0.5),
+                  subjects[i]->address().c_str(), Median(kind.calls_us[i]),
                   Quantile(kind.calls_us[i], 0.99));
       if (i > 0) PrintDifference(kind.turns_us[i], kind.turns_us[0]);
       std::printf("\n");

@@ -26,9 +26,12 @@ Measurement Summarize(const Subject& subject, std::vector<double> seconds,
 
 }  // namespace
 
-double Median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-  return values[values.size() / 2];
+double Median(std::vector<double> values) { return Quantile(std::move(values), 0.5); }
+
+double Quantile(std::vector<double> values, double q) {
+  const auto rank = static_cast<ptrdiff_t>(q * static_cast<double>(values.size() - 1) + 0.5);
+  std::nth_element(values.begin(), values.begin() + rank, values.end());
+  return values[rank];
 }
 
 std::vector<Measurement> Measure(std::span<const Subject> subjects, const MeasureOptions& options) {
@@ -63,11 +66,6 @@ double Speedup(const Measurement& of, const Measurement& over) {
     quotients.push_back(operations * over.round_seconds[round] / of.round_seconds[round]);
   }
   return Median(std::move(quotients));
-}
-
-double Quantile(std::vector<double> values, double q) {
-  std::ranges::sort(values);
-  return values[static_cast<size_t>(q * static_cast<double>(values.size() - 1) + 0.5)];
 }
 
 }  // namespace upscaled::bench

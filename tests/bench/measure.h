@@ -12,6 +12,9 @@ namespace upscaled::bench {
 // The median of at least one value; the upper one where two are in the middle.
 double Median(std::vector<double> values);
 
+// The value at the rank `q`, from 0 to 1, of at least one.
+double Quantile(std::vector<double> values, double q);
+
 // Something to time.
 struct Subject {
   std::function<void()> run;
@@ -41,8 +44,5 @@ std::vector<Measurement> Measure(std::span<const Subject> subjects, const Measur
 // How many times as fast as `other` a subject of the same call was, per operation: the median over
 // the rounds.
 double Speedup(const Measurement& of, const Measurement& over);
-
-// The nearest of at least one value below which a part `q` of them lies: 0.5 for the median.
-double Quantile(std::vector<double> values, double q);
 
 }  // namespace upscaled::bench

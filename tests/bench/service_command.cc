@@ -1,5 +1,4 @@
 // upscale-bench service: what server, network and client add to the engine's own time.
-#include <algorithm>
 #include <cstdio>
 #include <functional>
 #include <memory>
@@ -86,13 +85,13 @@ void Compare(const std::vector<ServiceSubject>& subjects, int rounds, int images
     }
   }
   for (size_t i = 0; i < subjects.size(); ++i) {
-    Row row{.name = subjects[i].name, .p50_s = Quantile(seconds[i], 0.5)};
+    Row row{.name = subjects[i].name, .p50_s = Median(seconds[i])};
     if (const int reference = subjects[i].reference; reference >= 0) {
       std::vector<double> ratios;
       for (int round = 0; round < rounds; ++round) {
         ratios.push_back(seconds[i][round] / seconds[reference][round]);
       }
-      row.ratio = Quantile(ratios, 0.5);
+      row.ratio = Median(ratios);
       row.reference = subjects[reference].name;
     }
     rows.push_back(std::move(row));
@@ -136,8 +135,7 @@ void CompareIdle(EngineSide& engine, ServiceSide& service, int threads, int call
   }
   back_to_back();
   const auto add = [&](const std::string& name, const std::vector<double>& seconds) {
-    rows.push_back(
-        {.name = name, .p50_s = Quantile(seconds, 0.5), .p99_s = Quantile(seconds, 0.99)});
+    rows.push_back({.name = name, .p50_s = Median(seconds), .p99_s = Quantile(seconds, 0.99)});
   };
   for (size_t i = 0; i < subjects.size(); ++i) {
     add(absl::StrCat(subjects[i].name, ", back to back"), busy[i]);

@@ -19,8 +19,9 @@ namespace upscaled::server {
 namespace {
 
 constexpr int kWidthPx = 5000;
-// 24 megapixels, and the 100 of a full run: UPSCALED_TEST_FULL=1.
-constexpr int kHeightPx = 4800;
+// 40 megapixels by the smaller model, and the 100 of a full run by the default one:
+// UPSCALED_TEST_FULL=1.
+constexpr int kHeightPx = 8000;
 constexpr int kFullHeightPx = 20000;
 // The whole process, with two threads. server/README.md states it.
 constexpr int64_t kMaxResidentBytes = int64_t{160} << 20;
@@ -88,7 +89,7 @@ absl::StatusOr<ImageHeader> Download(ClientStream& stream) {
 }
 
 // The most that a fresh server holds while it doubles one image.
-int64_t PeakOf(Size size, std::mt19937& random) {
+int64_t PeakOf(Size size, const char* model, std::mt19937& random) {
   test::ServerProcess process(UPSCALED_BINARY,
                               {"--model-repository=engine/model/bundled", "--threads=2"});
   EXPECT_TRUE(process.AwaitReady()) << process.log();
@@ -97,6 +98,7 @@ int64_t PeakOf(Size size, std::mt19937& random) {
   grpc::ClientContext context;
   const auto stream = stub->UpscaleImage(&context);
   pb::UpscaleOptions options;
+  options.set_model(model);
   options.set_scale(2);
   options.set_format(pb::IMAGE_FORMAT_JPEG);
   EXPECT_TRUE(stream->Write(StartMessage(options)));
@@ -119,9 +121,11 @@ int64_t PeakOf(Size size, std::mt19937& random) {
 TEST(ServerMemoryTest, IsBoundedWhateverTheHeight) {
   if (mallinfo2().uordblks == 0) GTEST_SKIP() << "sanitizers take memory of their own";
   std::mt19937 random = test::FreshRandom();
-  const int height = std::getenv("UPSCALED_TEST_FULL") == nullptr ? kHeightPx : kFullHeightPx;
-  const int64_t half = PeakOf({kWidthPx, height / 2}, random);
-  const int64_t whole = PeakOf({kWidthPx, height}, random);
+  const bool full = std::getenv("UPSCALED_TEST_FULL") != nullptr;
+  const int height = full ? kFullHeightPx : kHeightPx;
+  const char* const model = full ? "" : "fast-2x";
+  const int64_t half = PeakOf({kWidthPx, height / 2}, model, random);
+  const int64_t whole = PeakOf({kWidthPx, height}, model, random);
   std::printf("peak of %dx%d: %.1f MiB, of half its height: %.1f MiB\n", kWidthPx, height,
               static_cast<double>(whole) / (1 << 20), static_cast<double>(half) / (1 << 20));
   EXPECT_LT(whole, kMaxResidentBytes);

@@ -96,9 +96,9 @@ TEST_P(GoldenDeviceTest, EveryNetwork) {
   if (absl::IsUnavailable(backend.status())) GTEST_SKIP() << backend.status();
   ASSERT_TRUE(backend.ok()) << backend.status();
   const std::unique_ptr<Stream> stream = (*backend)->CreateStream();
-  // The plain loops are slow: one of the two larger images is theirs, their levels, which are
-  // rounded alike for every size, are those of the smallest; and with sanitizers, which let them
-  // take half an hour, it shows every layer.
+  // The plain loops are slow. They leave out one of the two larger images; their levels, which are
+  // rounded alike for every size, are those of the smallest; with sanitizers, which let them take
+  // half an hour, they run that one alone: it shows every layer.
   const bool slow = GetParam() == "reference";
   for (const Golden& golden : goldens_) {
     const bool smallest = golden.image == "tiny";
