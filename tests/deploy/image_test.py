@@ -21,11 +21,16 @@ STORAGE = '[storage]\ndriver = "vfs"\ngraphroot = "{0}/graph"\nrunroot = "{0}/ru
 PODMAN = ["podman", "--runtime", "runc", "--cgroup-manager", "cgroupfs"]
 
 
-def why_not():
+def why_not(build):
     missing = [tool for tool in ("buildah", "podman", "runc") if shutil.which(tool) is None]
     if missing:
         return f"no {', '.join(missing)} here"
-    return "needs root" if os.geteuid() != 0 else ""
+    if os.geteuid() != 0:
+        return "needs root"
+    if "UPSCALED_SANITIZE:STRING=\n" not in (build / "CMakeCache.txt").read_text():
+        return "programs with sanitizers are large, and what they shall ignore is not in the image"
+    mounts = [line.split()[4] for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines()]
+    return "" if "/" in mounts else "the root folder is no mount, as in a chroot: buildah cannot remount it"
 
 
 def limits():
@@ -91,13 +96,9 @@ class ImageTest(unittest.TestCase):
         self.build("upscaled-again")
         self.assertEqual(self.inspect("upscaled-again")["Digest"], self.inspect("upscaled-test")["Digest"])
 
-    def test_is_small(self):
-        if "UPSCALED_SANITIZE:STRING=\n" not in (BUILD / "CMakeCache.txt").read_text():
-            self.skipTest("sanitizers treble the size of programs")
-        self.assertLess(self.inspect("upscaled-test")["Size"], MAX_BYTES)
-
-    def test_says_what_it_is(self):
+    def test_is_small_and_says_what_it_is(self):
         image = self.inspect("upscaled-test")
+        self.assertLess(image["Size"], MAX_BYTES)
         self.assertEqual(image["User"], "65532:65532")
         self.assertEqual(image["Config"]["StopSignal"], "SIGTERM")
         self.assertIn("org.opencontainers.image.version", image["Labels"])
@@ -151,9 +152,9 @@ class ImageTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    reason = why_not()
+    BUILD = pathlib.Path(sys.argv[1]).resolve()
+    reason = why_not(BUILD)
     if reason:
         print(f"SKIPPED: {reason}")
         sys.exit(SKIPPED)
-    BUILD = pathlib.Path(sys.argv[1]).resolve()
     unittest.main(argv=sys.argv[:1] + sys.argv[2:], warnings="ignore")
