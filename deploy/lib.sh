@@ -63,15 +63,19 @@ install_packages() {
     --no-install-recommends -y "${missing[@]}" >/dev/null
 }
 
-# build PRESET [cmake options...]: configures one preset and builds all of it, or TARGETS, into build/PRESET.
+# build PRESET [cmake options...] [-- targets...]: configures one preset and builds all of it, or targets, into build/PRESET.
 build() {
-  local preset=$1 log=$ROOT/build/$1/.ninja_log before=0
+  local preset=$1 log=$ROOT/build/$1/.ninja_log before=0 options=()
   shift
+  while (($#)) && [[ $1 != -- ]]; do
+    options+=("$1")
+    shift
+  done
   say "Building ($preset)"
   (cd "$ROOT" && step "configure $preset" cmake --preset "$preset" \
-    -DUPSCALED_UNITY=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=32 "$@" >/dev/null)
+    -DUPSCALED_UNITY=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=32 "${options[@]}" >/dev/null)
   [[ ! -f $log ]] || before=$(wc -l <"$log")
-  (cd "$ROOT" && cmake --build --preset "$preset" ${TARGETS:+--target $TARGETS})
+  (cd "$ROOT" && cmake --build --preset "$preset" ${1:+--target "${@:2}"})
   # Ninja recompacts its log now and then: shorter, all of it is taken.
   (($(wc -l <"$log") >= before)) || before=0
   # Begin and end in milliseconds, a time stamp, an output; a step with several outputs has a line for each.

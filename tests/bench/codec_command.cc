@@ -1,5 +1,4 @@
 // upscale-bench codec: what encoding and decoding an image cost, beside the libraries' own ways.
-#include <algorithm>
 #include <cmath>
 #include <csetjmp>
 #include <cstdio>
@@ -25,6 +24,7 @@
 #include "server/sandbox/decode_sandbox.h"
 #include "tests/bench/commands.h"
 #include "tests/bench/machine.h"
+#include "tests/bench/measure.h"
 #include "tests/bench/options.h"
 
 namespace upscaled::bench {
@@ -176,9 +176,7 @@ void MeasureAll(int rounds, std::vector<CodecSubject>& subjects) {
 void AddRows(const std::vector<CodecSubject>& subjects, const std::string& size, size_t pixel_bytes,
              nlohmann::ordered_json& rows) {
   for (const CodecSubject& subject : subjects) {
-    std::vector<double> seconds = subject.seconds;
-    std::nth_element(seconds.begin(), seconds.begin() + seconds.size() / 2, seconds.end());
-    const double median = seconds[seconds.size() / 2];
+    const double median = Median(subject.seconds);
     const double bytes = static_cast<double>(pixel_bytes);
     rows.push_back({{"name", subject.name},
                     {"shape", size},

@@ -267,8 +267,7 @@ void ReportKeys(const std::vector<std::vector<Sum>>& rounds, Report& report) {
       medians.push_back(round[kind].median_ns);
     }
     sums[kind].mean_ns = std::accumulate(means[kind].begin(), means[kind].end(), 0.0) / kRounds;
-    std::ranges::nth_element(medians, medians.begin() + kRounds / 2);
-    sums[kind].median_ns = medians[kRounds / 2];
+    sums[kind].median_ns = Median(std::move(medians));
   }
   report.Head("against an unknown key");
   report.Add(sums[0]);

@@ -9,7 +9,6 @@
 #include <fstream>
 #include <random>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "engine/backends/reference/reference_backend.h"
