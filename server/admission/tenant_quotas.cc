@@ -17,8 +17,10 @@ constexpr char kCalls[] = "tenant.calls", kQueuePixels[] = "tenant.queue_pixels"
                kBytesPerSecond[] = "tenant.bytes_per_second",
                kCallSeconds[] = "tenant.call_seconds";
 
-// The time after which it is known how fast a tenant's work is computed: of many tiles.
-constexpr absl::Duration kMeasured = absl::Seconds(1);
+// The time after which it is known how fast a tenant's work is computed: of some tiles.
+constexpr absl::Duration kMeasured = absl::Milliseconds(200);
+// Counts as so much of it once the tenant was idle, as others may have come or gone since.
+constexpr absl::Duration kRemembered = absl::Milliseconds(250);
 
 ErrorMetadata Metadata(const TenantLimits& limits, absl::string_view limit,
                        absl::string_view maximum) {
@@ -99,7 +101,9 @@ void TenantQuotas::Spend(const TenantLimits& limits, int64_t cost, absl::Time no
 
 void TenantQuotas::NoteComputed(const TenantLimits& limits, bool busy, int64_t cost,
                                 absl::Time now) {
-  tenants_[limits.tenant].computed.Record(now, busy, cost);
+  ThroughputMeter& computed = tenants_[limits.tenant].computed;
+  if (!busy) computed.Age(kRemembered);
+  computed.Record(now, busy, cost);
 }
 
 absl::Duration TenantQuotas::TimeFor(const TenantLimits& limits, int64_t cost) const {

@@ -19,6 +19,13 @@ void ThroughputMeter::Add(absl::Duration busy, int64_t cost) {
   busy_seconds_ = busy_seconds_ * keep + seconds;
 }
 
+void ThroughputMeter::Age(absl::Duration busy) {
+  if (busy_seconds_ <= absl::ToDoubleSeconds(busy)) return;
+  const double keep = absl::ToDoubleSeconds(busy) / busy_seconds_;
+  cost_ *= keep;
+  busy_seconds_ *= keep;
+}
+
 absl::Duration ThroughputMeter::TimeFor(int64_t cost) const {
   if (!known()) return absl::ZeroDuration();
   return absl::Seconds(static_cast<double>(cost) * busy_seconds_ / cost_);

@@ -22,6 +22,10 @@ class ThroughputMeter {
   // Tells that `cost` took `busy`, whenever that was.
   void Add(absl::Duration busy, int64_t cost);
 
+  // Has what is known count as no more busy time than this, so that what comes next outweighs it
+  // soon.
+  void Age(absl::Duration busy);
+
   // Whether anything has been finished yet.
   bool known() const { return cost_ > 0; }
   // The busy time that it knows of, as far as that has not faded.

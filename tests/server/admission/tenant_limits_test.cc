@@ -102,12 +102,12 @@ TEST_F(TenantLimitsTest, DelaysGoByTheSpeedOfWhatIsThereAndThenByTheTenantsOwn) 
   expect(absl::Seconds(6), absl::Milliseconds(5900));
   auto other = admission_.Reserve({.cost = 3000 * kOnePixel, .speed = 1500.0 * kOnePixel});
   expect(absl::Seconds(8), absl::Milliseconds(7867));  // half of it, which is faster
-  clock_.Advance(absl::Milliseconds(900));
-  work->ReportProgress(600 * kOnePixel);
-  expect(absl::Milliseconds(6045), absl::Milliseconds(5919));  // too short to be measured
-  clock_.Advance(absl::Milliseconds(600));
+  clock_.Advance(absl::Milliseconds(150));
+  work->ReportProgress(150 * kOnePixel);
+  expect(absl::Milliseconds(7503), absl::Milliseconds(7371));  // too short to be measured
+  clock_.Advance(absl::Milliseconds(850));
   work->ReportProgress(1000 * kOnePixel);
-  expect(absl::Seconds(3), absl::Milliseconds(2925));  // whatever others have
+  expect(absl::Seconds(2), absl::Milliseconds(1950));  // whatever others have
 }
 
 TEST_F(TenantLimitsTest, ATenantsOwnSpeedIsOfTheTimeInWhichItHadWork) {
@@ -126,6 +126,24 @@ TEST_F(TenantLimitsTest, ATenantsOwnSpeedIsOfTheTimeInWhichItHadWork) {
     work->ReportProgress(10 * i * kOnePixel);
   }
   EXPECT_NEAR(absl::ToDoubleSeconds(*RetryDelayOf(Reserve(shop, 50).status())), 25, 2.5);
+}
+
+TEST_F(TenantLimitsTest, WhatATenantHadBeforeAPauseIsSoonOutweighed) {
+  const Payer shop = PayerWith({.tenant = "shop", .max_queue_pixels = 100});
+  {
+    auto work = Reserve(shop, 10'000);
+    clock_.Advance(absl::Seconds(10));
+    work->ReportProgress(10'000 * kOnePixel);
+  }
+  clock_.Advance(absl::Seconds(1));
+  auto work = Reserve(shop, 5000);
+  const auto delay_s = [&] {
+    return absl::ToDoubleSeconds(*RetryDelayOf(Reserve(shop, 100).status()));
+  };
+  EXPECT_NEAR(delay_s(), 5, 0.01) << "it is known at once, by what was";
+  clock_.Advance(absl::Seconds(1));
+  work->ReportProgress(500 * kOnePixel);  // beside others now
+  EXPECT_NEAR(delay_s(), 9, 1.5);
 }
 
 TEST_F(TenantLimitsTest, CallsWithNothingQueuedAreTakenToBeLikeTheLastOne) {
