@@ -20,6 +20,7 @@
 #include "client/http/http_transfer.h"
 #include "client/image_io.h"
 #include "tests/bench/commands.h"
+#include "tests/bench/images.h"
 #include "tests/bench/machine.h"
 #include "tests/bench/measure.h"
 #include "tests/bench/options.h"

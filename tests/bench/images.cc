@@ -1,6 +1,7 @@
 #include "tests/bench/images.h"
 
 #include <algorithm>
+#include <random>
 #include <string>
 #include <string_view>
 
@@ -48,6 +49,36 @@ Image ReduceByBox(const Image& image, Size size, int factor) {
 }
 
 }  // namespace
+
+Image ShadedImage(Size size, unsigned seed) {
+  Image image({size.width, size.height, 3, SampleType::kU8});
+  std::mt19937 random(seed);
+  for (int y = 0; y < size.height; ++y) {
+    uint8_t* row = image.mutable_view().row(y);
+    for (int x = 0; x < size.width; ++x) {
+      const auto grain = static_cast<int>(random() % 4);
+      *row++ = static_cast<uint8_t>(x * 200 / size.width + grain);
+      *row++ = static_cast<uint8_t>(y * 200 / size.height + grain);
+      *row++ = static_cast<uint8_t>((x + y) / 4 % 200 + grain);
+    }
+  }
+  return image;
+}
+
+Image CutOrRepeat(const Image& image, Size size) {
+  const Size whole = image.spec().size();
+  const int left = std::max(0, (whole.width - size.width) / 2);
+  const int top = std::max(0, (whole.height - size.height) / 2);
+  Image result({size.width, size.height, 3, SampleType::kU8});
+  for (int y = 0; y < size.height; ++y) {
+    const uint8_t* const from = image.view().row((top + y) % whole.height);
+    uint8_t* to = result.mutable_view().row(y);
+    for (int x = 0; x < size.width; ++x) {
+      to = std::copy_n(from + (left + x) % whole.width * 3, 3, to);
+    }
+  }
+  return result;
+}
 
 absl::StatusOr<std::vector<std::filesystem::path>> ListImages(const std::filesystem::path& folder) {
   ASSIGN_OR_RETURN(std::vector<std::filesystem::path> paths, ListFolder(folder));

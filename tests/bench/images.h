@@ -25,12 +25,19 @@ class ImageRows final : public RowSource {
 
 absl::StatusOr<Image> ReadAll(RowSource& rows);
 
+// A shaded image with a little grain, nowhere flat, other for each seed, which PNG shrinks as it
+// does photographs.
+Image ShadedImage(Size size, unsigned seed = 0);
+
 // The files of a folder whose names are those of images, in order.
 absl::StatusOr<std::vector<std::filesystem::path>> ListImages(const std::filesystem::path& folder);
 
 // Without the last columns and rows that `factor` does not divide. INVALID_ARGUMENT when a side is
 // then below `min_side_px`.
 absl::StatusOr<Image> LoadImage(const std::filesystem::path& path, int factor, int min_side_px);
+
+// The middle of an image, repeated on an axis where that is shorter.
+Image CutOrRepeat(const Image& image, Size size);
 
 enum class Reduction { kBox, kBicubic, kLanczos };
 

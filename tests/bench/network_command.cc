@@ -4,7 +4,6 @@
 #include <iterator>
 #include <map>
 #include <memory>
-#include <random>
 #include <span>
 #include <string>
 #include <utility>
@@ -20,6 +19,7 @@
 #include "engine/pipeline/local_executor.h"
 #include "engine/pipeline/reach.h"
 #include "tests/bench/commands.h"
+#include "tests/bench/images.h"
 #include "tests/bench/measure.h"
 #include "tests/bench/onednn.h"
 #include "tests/bench/options.h"
@@ -32,7 +32,8 @@ struct NetworkOptions {
   CommonOptions common;
   ModelOptions model;
   std::string size = "960x540";
-  std::string tile;  // "" = the backend's choice
+  std::string picture;  // "" = shaded
+  std::string tile;     // "" = the backend's choice
   std::vector<std::string> precisions = {"exact"};
   std::vector<int> threads = {1};
   bool tile_memory = true;
@@ -40,12 +41,11 @@ struct NetworkOptions {
   std::string peer_tile = "240x135";
 };
 
-Image NoiseImage(Size size) {
-  Image image({size.width, size.height, 3, SampleType::kU8});
-  std::mt19937 random(1);
-  uint8_t* pixels = image.mutable_view().data;
-  for (size_t i = 0; i < image.bytes(); ++i) pixels[i] = static_cast<uint8_t>(random());
-  return image;
+Image SourceImage(const NetworkOptions& options) {
+  const Size size = ValueOrExit(ParseSize(options.size));
+  if (options.picture.empty()) return ShadedImage(size);
+  return CutOrRepeat(ValueOrExit(LoadImage(options.picture, /*factor=*/1, /*min_side_px=*/1)),
+                     size);
 }
 
 // One backend, its threads and an image to compute with them.
@@ -197,7 +197,7 @@ void NoteSpeedups(InterleavedBenchmark& benchmark, const std::vector<Measurement
 
 void RunNetworkCommand(const NetworkOptions& options) {
   const Network network = options.model.Load();
-  const Image source = NoiseImage(ValueOrExit(ParseSize(options.size)));
+  const Image source = SourceImage(options);
   const double operations = 2 * network.MacsPerOutputPixel() * network.scale * network.scale *
                             static_cast<double>(source.spec().size().Area());
   InterleavedBenchmark benchmark;
@@ -219,6 +219,8 @@ void AddNetworkCommand(CLI::App& app) {
   CLI::App* command = app.add_subcommand("network", "Whole images through a network");
   AddModelOptions(*command, options->model);
   command->add_option("--size", options->size, "Image")->capture_default_str();
+  command->add_option("--picture", options->picture,
+                      "File of which the image is the middle; default a shaded one");
   command->add_option("--tile", options->tile, "Largest tile; default the backend's choice");
   command->add_option("--threads", options->threads, "Thread counts; 0 = all available")
       ->delimiter(',')

@@ -16,6 +16,7 @@
 #include "engine/base/cpu_info.h"
 #include "tests/bench/commands.h"
 #include "tests/bench/fma_peak.h"
+#include "tests/bench/images.h"
 #include "tests/bench/machine.h"
 #include "tests/bench/measure.h"
 #include "tests/bench/options.h"

@@ -1,7 +1,6 @@
 #include "tests/bench/service_sides.h"
 
 #include <algorithm>
-#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -60,21 +59,6 @@ absl::StatusOr<server::ServerConfig> MakeConfig(const SidesOptions& options, int
 }
 
 }  // namespace
-
-Image ShadedImage(Size size, unsigned seed) {
-  Image image({size.width, size.height, 3, SampleType::kU8});
-  std::mt19937 random(seed);
-  for (int y = 0; y < size.height; ++y) {
-    uint8_t* row = image.mutable_view().row(y);
-    for (int x = 0; x < size.width; ++x) {
-      const auto grain = static_cast<int>(random() % 4);
-      *row++ = static_cast<uint8_t>(x * 200 / size.width + grain);
-      *row++ = static_cast<uint8_t>(y * 200 / size.height + grain);
-      *row++ = static_cast<uint8_t>((x + y) / 4 % 200 + grain);
-    }
-  }
-  return image;
-}
 
 absl::StatusOr<std::string> EncodePng(ImageView image) {
   upscaled::StringSink sink;

@@ -28,10 +28,6 @@ struct SidesOptions {
 // The fastest level that compresses: what a client on a fast network would use.
 inline constexpr int kPngCompression = 1;
 
-// A shaded image with a little grain, other for each seed, which PNG shrinks as it does
-// photographs.
-Image ShadedImage(Size size, unsigned seed = 0);
-
 absl::StatusOr<std::string> EncodePng(ImageView image);
 absl::StatusOr<Image> DecodePng(std::string_view png);
 

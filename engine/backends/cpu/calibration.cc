@@ -98,6 +98,31 @@ Image Clouds(Noise& noise) {
   });
 }
 
+// Lines of up to `width_px`, with ends outside and inside, as of print.
+Image Strokes(Noise& noise, int width_px, int paper, int ink) {
+  struct Stroke {
+    int x, y, dx, dy, radius;  // radius in halves of a pixel
+  };
+  std::vector<Stroke> strokes;
+  for (int i = 0; i < 12; ++i) {
+    const int x = noise.Below(kSide), y = noise.Below(kSide);
+    strokes.push_back(
+        {x, y, noise.Below(kSide) - x, noise.Below(kSide) - y, 1 + noise.Below(width_px)});
+  }
+  const auto covers = [](const Stroke& stroke, int x, int y) {
+    const int64_t dx = stroke.dx, dy = stroke.dy, length = dx * dx + dy * dy;
+    const int64_t along = std::clamp<int64_t>((x - stroke.x) * dx + (y - stroke.y) * dy, 0, length);
+    const int64_t off_x = (x - stroke.x) * length - dx * along,
+                  off_y = (y - stroke.y) * length - dy * along;
+    return 4 * (off_x * off_x + off_y * off_y) <= stroke.radius * stroke.radius * length * length;
+  };
+  return Draw([&](int x, int y) {
+    const bool inked = std::any_of(strokes.begin(), strokes.end(),
+                                   [&](const Stroke& stroke) { return covers(stroke, x, y); });
+    return Gray(inked ? ink : paper);
+  });
+}
+
 std::vector<Image> SyntheticImages() {
   Noise noise;
   std::vector<Image> images;
@@ -110,6 +135,10 @@ std::vector<Image> SyntheticImages() {
   }));
   images.push_back(Draw([&](int x, int y) { return Gray((x + y) % 2 * 255); }));
   images.push_back(Draw([&](int x, int y) { return Gray((x / 3 + y / 3) % 2 * 255); }));
+  for (const int width_px : {2, 10}) {
+    images.push_back(Strokes(noise, width_px, 255, 0));
+    images.push_back(Strokes(noise, width_px, 0, 255));
+  }
   return images;
 }
 
