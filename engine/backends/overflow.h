@@ -25,8 +25,9 @@ inline size_t MaxOverflowedRuns(Size size) {
 }
 
 // Computes the pixels of `runs`, in the result's coordinates, of a result that is `scale` times its
-// source. `compute` writes the exact result of a source tile, the smallest that covers them, into
-// RGB samples of dst's type. `dst` is the result of `tile`; none of its other pixels change.
+// source. `compute` writes the exact result of a source tile into RGB samples of dst's type. It is
+// called for the smallest one that covers them, or for several small ones where that is less work.
+// `dst` is the result of `tile`; none of its other pixels change.
 absl::Status ReplaceOverflowed(
     std::span<const Rect> runs, int scale, const Rect& tile, const MutableImageView& dst,
     absl::FunctionRef<absl::Status(const Rect& tile, const MutableImageView& dst)> compute);

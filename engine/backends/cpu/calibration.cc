@@ -98,27 +98,28 @@ Image Clouds(Noise& noise) {
   });
 }
 
-// Lines of up to `width_px`, with ends outside and inside, as of print.
+// Strokes of up to `width_px`, thin, thick, short and long ones, as print has them.
 Image Strokes(Noise& noise, int width_px, int paper, int ink) {
   struct Stroke {
-    int x, y, dx, dy, radius;  // radius in halves of a pixel
+    int x, y, dx, dy, width;
   };
   std::vector<Stroke> strokes;
-  for (int i = 0; i < 12; ++i) {
-    const int x = noise.Below(kSide), y = noise.Below(kSide);
-    strokes.push_back(
-        {x, y, noise.Below(kSide) - x, noise.Below(kSide) - y, 1 + noise.Below(width_px)});
+  const int reach = 6 * width_px;  // of a glyph
+  for (int i = 0; i < kSide * kSide / (reach * width_px); ++i) {
+    strokes.push_back({noise.Below(kSide), noise.Below(kSide), noise.Below(2 * reach) - reach,
+                       noise.Below(2 * reach) - reach, 1 + noise.Below(width_px)});
   }
   const auto covers = [](const Stroke& stroke, int x, int y) {
     const int64_t dx = stroke.dx, dy = stroke.dy, length = dx * dx + dy * dy;
     const int64_t along = std::clamp<int64_t>((x - stroke.x) * dx + (y - stroke.y) * dy, 0, length);
     const int64_t off_x = (x - stroke.x) * length - dx * along,
                   off_y = (y - stroke.y) * length - dy * along;
-    return 4 * (off_x * off_x + off_y * off_y) <= stroke.radius * stroke.radius * length * length;
+    return 4 * (off_x * off_x + off_y * off_y) <= stroke.width * stroke.width * length * length;
   };
   return Draw([&](int x, int y) {
-    const bool inked = std::any_of(strokes.begin(), strokes.end(),
-                                   [&](const Stroke& stroke) { return covers(stroke, x, y); });
+    const bool inked = std::any_of(strokes.begin(), strokes.end(), [&](const Stroke& stroke) {
+      return covers(stroke, x, y);
+    });
     return Gray(inked ? ink : paper);
   });
 }
@@ -135,7 +136,7 @@ std::vector<Image> SyntheticImages() {
   }));
   images.push_back(Draw([&](int x, int y) { return Gray((x + y) % 2 * 255); }));
   images.push_back(Draw([&](int x, int y) { return Gray((x / 3 + y / 3) % 2 * 255); }));
-  for (const int width_px : {2, 10}) {
+  for (const int width_px : {1, 2, 4, 8}) {
     images.push_back(Strokes(noise, width_px, 255, 0));
     images.push_back(Strokes(noise, width_px, 0, 255));
   }

@@ -63,6 +63,49 @@ TEST(ReplaceOverflowedTest, ComputesTheSmallestTileAndWritesTheRunsAlone) {
   }
 }
 
+// Whatever `compute` is called for, each pixel of the runs is computed, and no other one changes.
+TEST(ReplaceOverflowedTest, ComputesSmallTilesWhereRunsLieApart) {
+  std::mt19937 random = test::FreshRandom();
+  const Rect tile{test::RandomInt(random, 0, 99), test::RandomInt(random, 0, 99), 300, 200};
+  const Rect whole = Scale(tile, 2);
+  for (const int clusters : {1, 3, 200}) {
+    std::vector<Rect> runs;
+    for (int i = 0; i < clusters; ++i) {
+      const int width = test::RandomInt(random, 1, 120);
+      const int x = test::RandomInt(random, 0, whole.width - width);
+      const int y = test::RandomInt(random, 0, whole.height - 4);
+      for (int row = 0; row < 4; ++row) runs.push_back({whole.x + x, whole.y + y + row, width, 1});
+    }
+    Image dst({whole.width, whole.height, 3, SampleType::kU8});
+    std::fill_n(dst.mutable_view().data, dst.bytes(), uint8_t{1});
+    int64_t computed = 0;
+    const auto compute = [&](const Rect& part, const MutableImageView& result) {
+      EXPECT_TRUE(tile.Contains(part));
+      EXPECT_EQ(result.spec.size(), (Size{2 * part.width, 2 * part.height}));
+      computed += part.Area();
+      for (int y = 0; y < result.spec.height_px; ++y) {
+        for (int x = 0; x < result.spec.width_px; ++x) {
+          std::fill_n(result.row(y) + 3 * x, 3, static_cast<uint8_t>(100 + (2 * part.x + x) % 100));
+        }
+      }
+      return absl::OkStatus();
+    };
+    ASSERT_TRUE(ReplaceOverflowed(runs, 2, tile, dst.mutable_view(), compute).ok());
+    EXPECT_LE(computed, clusters == 1 ? 61 * 3 : clusters == 3 ? tile.Area() / 2 : tile.Area());
+    std::vector<bool> replaced(static_cast<size_t>(whole.Area()));
+    for (const Rect& run : runs) {
+      const ptrdiff_t first = ptrdiff_t{run.y - whole.y} * whole.width + run.x - whole.x;
+      std::fill_n(replaced.begin() + first, run.width, true);
+    }
+    for (int y = 0; y < whole.height; ++y) {
+      for (int x = 0; x < whole.width; ++x) {
+        const int expected = replaced[y * whole.width + x] ? 100 + (whole.x + x) % 100 : 1;
+        ASSERT_EQ(dst.view().row(y)[3 * x], expected) << x << ", " << y;
+      }
+    }
+  }
+}
+
 TEST(ReplaceOverflowedTest, ComputesNothingWhereNothingOverflowed) {
   std::vector<Rect> runs;
   const float pixel[] = {1, 2, 3};

@@ -8,7 +8,7 @@ namespace {
 
 constexpr double kLargest = 32767;
 // An input counts for at least so much of the largest.
-constexpr double kMinShare = 0.5;
+constexpr double kMinShare = 0.35;
 // The range of a layer that saw nothing but zeros.
 constexpr double kMinRange = 1e-6;
 
