@@ -25,43 +25,51 @@ Rect SourceOf(const Rect& pixels, int scale) {
   return {x, y, CeilDiv(pixels.right(), scale) - x, CeilDiv(pixels.bottom(), scale) - y};
 }
 
-// What computing a tile takes, in pixels: networks read a border around it.
-int64_t WorkOf(const Rect& tile) {
-  constexpr int kBorder = 12;
-  return Expand(tile, kBorder).Area();
-}
+// Runs of the result, and the source pixels that cover them.
+struct Part {
+  Rect source;
+  std::vector<Rect> runs;
 
-// Tiles whose results cover the runs: where they lie apart, what each square of a grid has of them,
-// those side by side as one.
-std::vector<Rect> SourceTiles(std::span<const Rect> runs, int scale) {
-  constexpr int kSquare = 32;
-  std::map<std::pair<int, int>, Rect> squares;  // by row and column
-  Rect all;
+  void Add(const Rect& run, int scale) {
+    source = Cover(source, SourceOf(run, scale));
+    runs.push_back(run);
+  }
+  void Add(const Part& other) {
+    source = Cover(source, other.source);
+    runs.insert(runs.end(), other.runs.begin(), other.runs.end());
+  }
+};
+
+// What each square of a grid has of the runs, those of squares side by side as one.
+std::vector<Part> Split(std::span<const Rect> runs, int scale) {
+  constexpr int kSourceSide = 32;
+  const int side = kSourceSide * scale;
+  std::map<std::pair<int, int>, Part> squares;  // by row and column
   for (const Rect& run : runs) {
-    const Rect source = SourceOf(run, scale);
-    all = Cover(all, source);
-    const int row = source.y / kSquare;
-    for (int column = source.x / kSquare; column * kSquare < source.right(); ++column) {
-      const Rect square{column * kSquare, row * kSquare, kSquare, kSquare};
-      Rect& part = squares[{row, column}];
-      part = Cover(part, Intersect(source, square));
+    const int row = run.y / side;
+    for (int column = run.x / side; column * side < run.right(); ++column) {
+      const Rect square{column * side, row * side, side, side};
+      squares[{row, column}].Add(Intersect(run, square), scale);
     }
   }
-  std::vector<Rect> tiles;
+  std::vector<Part> parts;
   std::pair<int, int> next;
-  int64_t work = 0;
   for (const auto& [place, part] : squares) {
-    const bool joined = !tiles.empty() && place == next;
-    if (joined) {
-      work -= WorkOf(tiles.back());
-      tiles.back() = Cover(tiles.back(), part);
-    } else {
-      tiles.push_back(part);
-    }
-    work += WorkOf(tiles.back());
+    if (parts.empty() || place != next) parts.emplace_back();
+    parts.back().Add(part);
     next = {place.first, place.second + 1};
   }
-  return work < WorkOf(all) ? tiles : std::vector<Rect>{all};
+  return parts;
+}
+
+// The runs in as many parts as cost least: one, or those of a grid.
+std::vector<Part> PartsOf(std::span<const Rect> runs, int scale, const ExactTiles& exact) {
+  Part all;
+  for (const Rect& run : runs) all.Add(run, scale);
+  int64_t spared = exact.cost(all.source);
+  std::vector<Part> parts = Split(runs, scale);
+  for (const Part& part : parts) spared -= exact.cost(part.source);
+  return spared > 0 ? parts : std::vector<Part>{std::move(all)};
 }
 
 }  // namespace
@@ -77,20 +85,17 @@ void AppendOverflowed(const float* first, int channels, int count, int x, int y,
   }
 }
 
-absl::Status ReplaceOverflowed(
-    std::span<const Rect> runs, int scale, const Rect& tile, const MutableImageView& dst,
-    absl::FunctionRef<absl::Status(const Rect& tile, const MutableImageView& dst)> compute) {
+absl::Status ReplaceOverflowed(std::span<const Rect> runs, int scale, const Rect& tile,
+                               const MutableImageView& dst, const ExactTiles& exact) {
   if (runs.empty()) return absl::OkStatus();
   const Rect whole = Scale(tile, scale);
-  for (const Rect& part : SourceTiles(runs, scale)) {
-    const Rect computed = Scale(part, scale);
-    Image exact({computed.width, computed.height, kRgbChannels, dst.spec.type});
-    RETURN_IF_ERROR(compute(part, exact.mutable_view()));
-    for (const Rect& run : runs) {
-      const Rect pixels = Intersect(run, computed);
-      if (pixels.empty()) continue;
-      const uint8_t* from = exact.view().Crop(RelativeTo(pixels, computed)).data;
-      CopyRgb(from, pixels.width, dst.spec, dst.Crop(RelativeTo(pixels, whole)).data);
+  for (const Part& part : PartsOf(runs, scale, exact)) {
+    const Rect computed = Scale(part.source, scale);
+    Image result({computed.width, computed.height, kRgbChannels, dst.spec.type});
+    RETURN_IF_ERROR(exact.compute(part.source, result.mutable_view()));
+    for (const Rect& run : part.runs) {
+      const uint8_t* from = result.view().Crop(RelativeTo(run, computed)).data;
+      CopyRgb(from, run.width, dst.spec, dst.Crop(RelativeTo(run, whole)).data);
     }
   }
   return absl::OkStatus();

@@ -24,12 +24,18 @@ inline size_t MaxOverflowedRuns(Size size) {
   return static_cast<size_t>(size.height) * CeilDiv(size.width, 2);
 }
 
-// Computes the pixels of `runs`, in the result's coordinates, of a result that is `scale` times its
-// source. `compute` writes the exact result of a source tile into RGB samples of dst's type. It is
-// called for the smallest one that covers them, or for several small ones where that is less work.
-// `dst` is the result of `tile`; none of its other pixels change.
-absl::Status ReplaceOverflowed(
-    std::span<const Rect> runs, int scale, const Rect& tile, const MutableImageView& dst,
-    absl::FunctionRef<absl::Status(const Rect& tile, const MutableImageView& dst)> compute);
+// How to compute exact results of parts of a source.
+struct ExactTiles {
+  // What computing that of a tile costs, in the unit of TilePlan::pass_costs.
+  absl::FunctionRef<int64_t(const Rect& tile)> cost;
+  // Writes it into RGB samples of the type that the result has.
+  absl::FunctionRef<absl::Status(const Rect& tile, const MutableImageView& dst)> compute;
+};
+
+// Computes the pixels of `runs`, each one row high and in the coordinates of a result that is
+// `scale` times its source: in the smallest tile that covers them, or in several small ones where
+// these cost less. `dst` is the result of `tile`; none of its other pixels change.
+absl::Status ReplaceOverflowed(std::span<const Rect> runs, int scale, const Rect& tile,
+                               const MutableImageView& dst, const ExactTiles& exact);
 
 }  // namespace upscaled

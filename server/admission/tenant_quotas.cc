@@ -17,9 +17,11 @@ constexpr char kCalls[] = "tenant.calls", kQueuePixels[] = "tenant.queue_pixels"
                kBytesPerSecond[] = "tenant.bytes_per_second",
                kCallSeconds[] = "tenant.call_seconds";
 
-// The time after which it is known how fast a tenant's work is computed: of some tiles.
+// The time after which it is known how fast a tenant's work is computed: some tiles, if they are
+// quick.
 constexpr absl::Duration kMeasured = absl::Milliseconds(200);
-// Counts as so much of it once the tenant was idle, as others may have come or gone since.
+// What was known counts as so much of it once the tenant was idle, as others may have come or gone
+// since.
 constexpr absl::Duration kRemembered = absl::Milliseconds(250);
 
 ErrorMetadata Metadata(const TenantLimits& limits, absl::string_view limit,
@@ -102,7 +104,7 @@ void TenantQuotas::Spend(const TenantLimits& limits, int64_t cost, absl::Time no
 void TenantQuotas::NoteComputed(const TenantLimits& limits, bool busy, int64_t cost,
                                 absl::Time now) {
   ThroughputMeter& computed = tenants_[limits.tenant].computed;
-  if (!busy) computed.Age(kRemembered);
+  if (!busy) computed.KeepAtMost(kRemembered);
   computed.Record(now, busy, cost);
 }
 

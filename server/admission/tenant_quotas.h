@@ -63,7 +63,7 @@ class TenantQuotas {
     std::multiset<absl::Time> calls;           // under way, by their begin
     std::optional<absl::Duration> usual_call;  // as the last one took
     std::optional<TokenBucket> pixels, bytes;
-    // Some twenty tiles long, and not much longer, as others come and go.
+    // Not much longer than twenty tiles take, as others come and go, and shorter after a pause.
     ThroughputMeter computed{absl::Seconds(2)};
   };
 

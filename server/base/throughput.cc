@@ -19,9 +19,9 @@ void ThroughputMeter::Add(absl::Duration busy, int64_t cost) {
   busy_seconds_ = busy_seconds_ * keep + seconds;
 }
 
-void ThroughputMeter::Age(absl::Duration busy) {
-  if (busy_seconds_ <= absl::ToDoubleSeconds(busy)) return;
-  const double keep = absl::ToDoubleSeconds(busy) / busy_seconds_;
+void ThroughputMeter::KeepAtMost(absl::Duration max_busy) {
+  if (busy() <= max_busy) return;
+  const double keep = absl::ToDoubleSeconds(max_busy) / busy_seconds_;
   cost_ *= keep;
   busy_seconds_ *= keep;
 }

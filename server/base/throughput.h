@@ -24,7 +24,7 @@ class ThroughputMeter {
 
   // Has what is known count as no more busy time than this, so that what comes next outweighs it
   // soon.
-  void Age(absl::Duration busy);
+  void KeepAtMost(absl::Duration max_busy);
 
   // Whether anything has been finished yet.
   bool known() const { return cost_ > 0; }

@@ -98,28 +98,28 @@ Image Clouds(Noise& noise) {
   });
 }
 
-// Strokes of up to `width_px`, thin, thick, short and long ones, as print has them.
+// Strokes of up to `width_px`, short and long ones, as print has them.
 Image Strokes(Noise& noise, int width_px, int paper, int ink) {
   struct Stroke {
     int x, y, dx, dy, width;
   };
   std::vector<Stroke> strokes;
   const int reach = 6 * width_px;  // of a glyph
-  for (int i = 0; i < kSide * kSide / (reach * width_px); ++i) {
+  for (int i = 0; i < kSide * kSide / (2 * reach * width_px); ++i) {
     strokes.push_back({noise.Below(kSide), noise.Below(kSide), noise.Below(2 * reach) - reach,
                        noise.Below(2 * reach) - reach, 1 + noise.Below(width_px)});
   }
   const auto covers = [](const Stroke& stroke, int x, int y) {
-    const int64_t dx = stroke.dx, dy = stroke.dy, length = dx * dx + dy * dy;
-    const int64_t along = std::clamp<int64_t>((x - stroke.x) * dx + (y - stroke.y) * dy, 0, length);
-    const int64_t off_x = (x - stroke.x) * length - dx * along,
-                  off_y = (y - stroke.y) * length - dy * along;
-    return 4 * (off_x * off_x + off_y * off_y) <= stroke.width * stroke.width * length * length;
+    const int64_t dx = stroke.dx, dy = stroke.dy;
+    const int64_t square = std::max<int64_t>(dx * dx + dy * dy, 1);  // of its length; a dot's is 1
+    const int64_t along = std::clamp<int64_t>((x - stroke.x) * dx + (y - stroke.y) * dy, 0, square);
+    const int64_t off_x = (x - stroke.x) * square - dx * along;
+    const int64_t off_y = (y - stroke.y) * square - dy * along;
+    return 4 * (off_x * off_x + off_y * off_y) <= stroke.width * stroke.width * square * square;
   };
   return Draw([&](int x, int y) {
-    const bool inked = std::any_of(strokes.begin(), strokes.end(), [&](const Stroke& stroke) {
-      return covers(stroke, x, y);
-    });
+    const bool inked = std::any_of(strokes.begin(), strokes.end(),
+                                   [&](const Stroke& stroke) { return covers(stroke, x, y); });
     return Gray(inked ? ink : paper);
   });
 }

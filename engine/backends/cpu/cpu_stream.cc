@@ -74,14 +74,16 @@ absl::Status CpuStream::RunExactly(const Program& program, const TileTask& task,
     AddExactly(program, task, runs);
     return absl::OkStatus();
   }
+  const auto plan = [&](const Rect& tile) { return PlanTile(program, task.plan->image, tile); };
+  const auto cost = [&](const Rect& tile) { return plan(tile).pass_costs.back(); };
   const auto compute = [&](const Rect& tile, const MutableImageView& dst) {
     TileTask part = task;
-    part.plan = std::make_shared<const TilePlan>(PlanTile(program, task.plan->image, tile));
+    part.plan = std::make_shared<const TilePlan>(plan(tile));
     part.dst = dst;
     RunTile(program, part, workspace_, IgnoreStep);
     return absl::OkStatus();
   };
-  return ReplaceOverflowed(runs, program.network.scale, task.plan->tile, task.dst, compute);
+  return ReplaceOverflowed(runs, program.network.scale, task.plan->tile, task.dst, {cost, compute});
 }
 
 void CpuStream::AddExactly(const Program& program, const TileTask& task,

@@ -1,7 +1,10 @@
 #include "engine/backends/overflow.h"
 
+#include <algorithm>
+#include <array>
 #include <limits>
 #include <random>
+#include <span>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -17,6 +20,8 @@ using ::testing::IsEmpty;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+int64_t Free(const Rect& /*tile*/) { return 0; }
 
 TEST(AppendOverflowedTest, JoinsPixelsSideBySide) {
   const float row[] = {0, 0, 0, kNan, 1, 1, 1, kInfinity, 1, 2, 2, 2, 3, 3, -kInfinity};
@@ -45,7 +50,7 @@ TEST(ReplaceOverflowedTest, ComputesTheSmallestTileAndWritesTheRunsAlone) {
       std::copy_n(exact.view().data, exact.bytes(), result.data);
       return absl::OkStatus();
     };
-    ASSERT_TRUE(ReplaceOverflowed(runs, 2, tile, dst.mutable_view(), compute).ok());
+    ASSERT_TRUE(ReplaceOverflowed(runs, 2, tile, dst.mutable_view(), {Free, compute}).ok());
     const size_t sample = SampleBytes(type);
     for (int y = 0; y < 16; ++y) {
       for (int x = 0; x < 20; ++x) {
@@ -63,48 +68,89 @@ TEST(ReplaceOverflowedTest, ComputesTheSmallestTileAndWritesTheRunsAlone) {
   }
 }
 
-// Whatever `compute` is called for, each pixel of the runs is computed, and no other one changes.
-TEST(ReplaceOverflowedTest, ComputesSmallTilesWhereRunsLieApart) {
-  std::mt19937 random = test::FreshRandom();
-  const Rect tile{test::RandomInt(random, 0, 99), test::RandomInt(random, 0, 99), 300, 200};
-  const Rect whole = Scale(tile, 2);
-  for (const int clusters : {1, 3, 200}) {
-    std::vector<Rect> runs;
-    for (int i = 0; i < clusters; ++i) {
-      const int width = test::RandomInt(random, 1, 120);
-      const int x = test::RandomInt(random, 0, whole.width - width);
-      const int y = test::RandomInt(random, 0, whole.height - 4);
-      for (int row = 0; row < 4; ++row) runs.push_back({whole.x + x, whole.y + y + row, width, 1});
-    }
-    Image dst({whole.width, whole.height, 3, SampleType::kU8});
-    std::fill_n(dst.mutable_view().data, dst.bytes(), uint8_t{1});
-    int64_t computed = 0;
+// The values of pixel (x, y) of a result.
+std::array<uint8_t, 3> ValuesAt(int x, int y) {
+  return {static_cast<uint8_t>(x), static_cast<uint8_t>(y),
+          static_cast<uint8_t>(x / 256 + y / 256)};
+}
+
+class ReplacedInTilesTest : public ::testing::TestWithParam<int> {
+ protected:
+  // Replaces the runs of a tile; the tiles that were computed. `border` is what a tile reads
+  // around it.
+  std::vector<Rect> Replace(std::span<const Rect> runs, int border) {
+    std::vector<Rect> tiles;
+    std::fill_n(dst_.mutable_view().data, dst_.bytes(), uint8_t{77});
+    const auto cost = [&](const Rect& part) { return Expand(part, border).Area(); };
     const auto compute = [&](const Rect& part, const MutableImageView& result) {
-      EXPECT_TRUE(tile.Contains(part));
-      EXPECT_EQ(result.spec.size(), (Size{2 * part.width, 2 * part.height}));
-      computed += part.Area();
+      EXPECT_TRUE(tile_.Contains(part));
+      EXPECT_EQ(result.spec.size(), (Size{scale_ * part.width, scale_ * part.height}));
+      tiles.push_back(part);
       for (int y = 0; y < result.spec.height_px; ++y) {
         for (int x = 0; x < result.spec.width_px; ++x) {
-          std::fill_n(result.row(y) + 3 * x, 3, static_cast<uint8_t>(100 + (2 * part.x + x) % 100));
+          std::ranges::copy(ValuesAt(scale_ * part.x + x, scale_ * part.y + y),
+                            result.row(y) + 3 * x);
         }
       }
       return absl::OkStatus();
     };
-    ASSERT_TRUE(ReplaceOverflowed(runs, 2, tile, dst.mutable_view(), compute).ok());
-    EXPECT_LE(computed, clusters == 1 ? 61 * 3 : clusters == 3 ? tile.Area() / 2 : tile.Area());
-    std::vector<bool> replaced(static_cast<size_t>(whole.Area()));
+    EXPECT_TRUE(ReplaceOverflowed(runs, scale_, tile_, dst_.mutable_view(), {cost, compute}).ok());
+    ExpectReplaced(runs);
+    return tiles;
+  }
+
+  // That the runs are as computed, and nothing else changed.
+  void ExpectReplaced(std::span<const Rect> runs) {
+    std::vector<bool> replaced(static_cast<size_t>(whole_.Area()));
     for (const Rect& run : runs) {
-      const ptrdiff_t first = ptrdiff_t{run.y - whole.y} * whole.width + run.x - whole.x;
+      const ptrdiff_t first = ptrdiff_t{run.y - whole_.y} * whole_.width + run.x - whole_.x;
       std::fill_n(replaced.begin() + first, run.width, true);
     }
-    for (int y = 0; y < whole.height; ++y) {
-      for (int x = 0; x < whole.width; ++x) {
-        const int expected = replaced[y * whole.width + x] ? 100 + (whole.x + x) % 100 : 1;
-        ASSERT_EQ(dst.view().row(y)[3 * x], expected) << x << ", " << y;
+    for (int y = 0; y < whole_.height; ++y) {
+      for (int x = 0; x < whole_.width; ++x) {
+        std::array<uint8_t, 3> expected = {77, 77, 77};
+        if (replaced[y * whole_.width + x]) expected = ValuesAt(whole_.x + x, whole_.y + y);
+        ASSERT_TRUE(std::ranges::equal(expected, std::span(dst_.view().row(y) + 3 * x, 3)))
+            << x << ", " << y;
       }
     }
   }
+
+  // A block of the result, from its left upper corner on.
+  void AddBlock(int x, int y, int width, std::vector<Rect>& runs) const {
+    for (int row = 0; row < 4; ++row) runs.push_back({whole_.x + x, whole_.y + y + row, width, 1});
+  }
+
+  std::mt19937 random_ = test::FreshRandom();
+  const int scale_ = GetParam();
+  const Rect tile_{test::RandomInt(random_, 0, 99), test::RandomInt(random_, 0, 99), 300, 200};
+  const Rect whole_ = Scale(tile_, scale_);
+  Image dst_{{whole_.width, whole_.height, 3, SampleType::kU8}};
+};
+
+TEST_P(ReplacedInTilesTest, SmallOnesWhereRunsLieApart) {
+  std::vector<Rect> runs;
+  AddBlock(0, 0, 8, runs);
+  AddBlock(whole_.width - 8, whole_.height - 4, 8, runs);
+  int64_t area = 0;
+  for (const Rect& tile : Replace(runs, 7)) area += tile.Area();
+  EXPECT_LE(area, 2 * 9 * 5);
+  EXPECT_EQ(Replace(runs, 400).size(), 1u) << "where more lies around a tile than between the runs";
 }
+
+TEST_P(ReplacedInTilesTest, WhateverRunsThereAre) {
+  for (const int blocks : {1, 3, 30, 300}) {
+    std::vector<Rect> runs;
+    for (int i = 0; i < blocks; ++i) {
+      const int width = test::RandomInt(random_, 1, 120);
+      AddBlock(test::RandomInt(random_, 0, whole_.width - width),
+               test::RandomInt(random_, 0, whole_.height - 4), width, runs);
+    }
+    Replace(runs, test::RandomInt(random_, 0, 40));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Scales, ReplacedInTilesTest, ::testing::Values(1, 2, 3));
 
 TEST(ReplaceOverflowedTest, ComputesNothingWhereNothingOverflowed) {
   std::vector<Rect> runs;
@@ -114,7 +160,7 @@ TEST(ReplaceOverflowedTest, ComputesNothingWhereNothingOverflowed) {
   const auto compute = [](const Rect&, const MutableImageView&) {
     return absl::InternalError("not to be called");
   };
-  EXPECT_TRUE(ReplaceOverflowed(runs, 2, {0, 0, 1, 1}, {}, compute).ok());
+  EXPECT_TRUE(ReplaceOverflowed(runs, 2, {0, 0, 1, 1}, {}, {Free, compute}).ok());
 }
 
 TEST(ReplaceOverflowedTest, GivesTheErrorOfTheComputation) {
@@ -123,7 +169,7 @@ TEST(ReplaceOverflowedTest, GivesTheErrorOfTheComputation) {
   const auto compute = [](const Rect&, const MutableImageView&) {
     return absl::ResourceExhaustedError("no memory");
   };
-  EXPECT_EQ(ReplaceOverflowed(runs, 1, {0, 0, 1, 1}, dst.mutable_view(), compute),
+  EXPECT_EQ(ReplaceOverflowed(runs, 1, {0, 0, 1, 1}, dst.mutable_view(), {Free, compute}),
             absl::ResourceExhaustedError("no memory"));
 }
 

@@ -143,7 +143,7 @@ TEST_F(TenantLimitsTest, WhatATenantHadBeforeAPauseIsSoonOutweighed) {
   EXPECT_NEAR(delay_s(), 5, 0.01) << "it is known at once, by what was";
   clock_.Advance(absl::Seconds(1));
   work->ReportProgress(500 * kOnePixel);  // beside others now
-  EXPECT_NEAR(delay_s(), 9, 1.5);
+  EXPECT_NEAR(delay_s(), 8, 0.1) << "9 by this second alone, 4.5 by what was before";
 }
 
 TEST_F(TenantLimitsTest, CallsWithNothingQueuedAreTakenToBeLikeTheLastOne) {

@@ -31,14 +31,14 @@ TEST(ThroughputMeterTest, KnowsOfNoMoreThanItsTimeConstant) {
   EXPECT_NEAR(absl::ToDoubleSeconds(meter.TimeFor(10)), 3.7, 0.1) << "half a constant's, and more";
 }
 
-TEST(ThroughputMeterTest, AgedItIsAsFastButKnowsOfLess) {
+TEST(ThroughputMeterTest, CutShortItIsAsFastButKnowsOfLess) {
   ThroughputMeter meter;
-  meter.Age(absl::Seconds(1));
+  meter.KeepAtMost(absl::Seconds(1));
   EXPECT_FALSE(meter.known());
   meter.Add(absl::Seconds(2), 1000);
-  meter.Age(absl::Seconds(3));
+  meter.KeepAtMost(absl::Seconds(3));
   EXPECT_EQ(meter.busy(), absl::Seconds(2));
-  meter.Age(absl::Milliseconds(500));
+  meter.KeepAtMost(absl::Milliseconds(500));
   EXPECT_NEAR(absl::ToDoubleSeconds(meter.busy()), 0.5, 1e-9);
   EXPECT_NEAR(absl::ToDoubleSeconds(meter.TimeFor(500)), 1, 1e-6);
 }
