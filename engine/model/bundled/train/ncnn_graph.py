@@ -38,6 +38,10 @@ class Layer:
         self.bias = np.frombuffer(data, "<f4", outputs, at)
         return at + self.bias.nbytes
 
+    def line(self):
+        counts = f"{len(self.inputs)} {len(self.outputs)}"
+        return " ".join([self.kind, self.name, counts, *self.inputs, *self.outputs, *map("=".join, self.keys.items())])
+
     def half_bytes(self):
         if self.kind == "PReLU":
             return self.slope.tobytes()
@@ -75,10 +79,9 @@ class Graph:
 
     def __init__(self, param):
         with open(param, encoding="ascii") as file:
-            self.text = file.read()
+            magic, _, *lines = file.read().splitlines()
         with open(export_ncnn.bin_beside(param), "rb") as file:
             data = file.read()
-        magic, _, *lines = self.text.splitlines()
         assert magic == export_ncnn.MAGIC
         self.layers, at = [Layer(line) for line in lines], 0
         for layer in self.layers:
@@ -98,12 +101,25 @@ class Graph:
             blobs.update((name, result) for name in layer.outputs)
         return result[0]
 
+    def fold_activations(self):
+        """Has convolutions do the PReLUs of one slope after them, as the shipped ones do."""
+        for layer, then in zip(self.layers, self.layers[1:]):
+            if layer.kind == "Convolution" and then.kind == "PReLU" and len(then.slope) == 1 and then.inputs == layer.outputs:
+                layer.keys |= {"9": "2", "-23310": f"1,{then.slope[0]:e}"}
+                layer.outputs = then.outputs
+                then.kind = "folded"
+        self.layers = [layer for layer in self.layers if layer.kind != "folded"]
+
     def write_half(self, param):
+        lines = [layer.line() for layer in self.layers]
+        blobs = {name for layer in self.layers for name in layer.outputs}
         with open(param, "w", encoding="ascii") as file:
-            file.write(self.text)
+            file.write("\n".join([export_ncnn.MAGIC, f"{len(lines)} {len(blobs)}", *lines, ""]))
         with open(export_ncnn.bin_beside(param), "wb") as file:
             file.writelines(layer.half_bytes() for layer in self.layers)
 
 
 if __name__ == "__main__":
-    Graph(sys.argv[1]).write_half(sys.argv[2])
+    graph = Graph(sys.argv[1])
+    graph.fold_activations()
+    graph.write_half(sys.argv[2])
