@@ -40,7 +40,7 @@ struct Part {
   }
 };
 
-// What each square of a grid has of the runs, those of squares side by side as one.
+// The runs by squares of a grid, those of squares side by side as one part.
 std::vector<Part> Split(std::span<const Rect> runs, int scale) {
   constexpr int kSourceSide = 32;
   const int side = kSourceSide * scale;

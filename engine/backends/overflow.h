@@ -26,7 +26,7 @@ inline size_t MaxOverflowedRuns(Size size) {
 
 // How to compute exact results of parts of a source.
 struct ExactTiles {
-  // What computing that of a tile costs, in the unit of TilePlan::pass_costs.
+  // The cost of that of a tile, in the unit of TilePlan::pass_costs.
   absl::FunctionRef<int64_t(const Rect& tile)> cost;
   // Writes it into RGB samples of the type that the result has.
   absl::FunctionRef<absl::Status(const Rect& tile, const MutableImageView& dst)> compute;

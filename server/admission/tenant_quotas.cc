@@ -20,8 +20,8 @@ constexpr char kCalls[] = "tenant.calls", kQueuePixels[] = "tenant.queue_pixels"
 // The time after which it is known how fast a tenant's work is computed: some tiles, if they are
 // quick.
 constexpr absl::Duration kMeasured = absl::Milliseconds(200);
-// What was known counts as so much of it once the tenant was idle, as others may have come or gone
-// since.
+// The time that an earlier speed counts for once the tenant was idle, as others may have come or
+// gone since.
 constexpr absl::Duration kRemembered = absl::Milliseconds(250);
 
 ErrorMetadata Metadata(const TenantLimits& limits, absl::string_view limit,

@@ -460,7 +460,7 @@ Image PrintImage(const ImageSpec& spec, std::mt19937& random) {
   return image;
 }
 
-// What the calibration has not seen is computed twice.
+// Values beyond those that the calibration has seen are computed twice.
 TEST_P(FastQualityTest, ComputesPagesOfPrintOnce) {
   const auto repository = ModelRepository::Open({UPSCALED_BUNDLED_MODELS});
   ASSERT_TRUE(repository.ok()) << repository.status();
