@@ -36,7 +36,7 @@ TEST(EndpointTest, RefusesWhatIsNone) {
 }
 
 TEST(EndpointTest, ReadsPathsOfUnixSockets) {
-  for (const std::string path : {std::string("/run/upscaled/grpc.sock"), std::string("a b:8001"),
+  for (const std::string& path : {std::string("/run/upscaled/grpc.sock"), std::string("a b:8001"),
                                  std::string(kMaxSocketPathBytes, 'x')}) {
     const absl::StatusOr<Endpoint> endpoint = ParseEndpoint("unix:" + path);
     ASSERT_TRUE(endpoint.ok()) << path;
@@ -50,7 +50,7 @@ TEST(EndpointTest, RefusesPathsThatNoSocketCanHave) {
   const std::string longest(kMaxSocketPathBytes + 1, 'x');
   EXPECT_THAT(std::string(ParseEndpoint("unix:" + longest).status().message()),
               AllOf(HasSubstr("108 bytes"), HasSubstr("at most 107")));
-  for (const std::string path : {std::string(), std::string("a\0b", 3)}) {
+  for (const std::string& path : {std::string(), std::string("a\0b", 3)}) {
     EXPECT_THAT(std::string(ParseEndpoint("unix:" + path).status().message()),
                 HasSubstr("must have a path"));
   }
