@@ -64,12 +64,15 @@ std::vector<Part> Split(std::span<const Rect> runs, int scale) {
 
 // The runs in as many parts as cost least: one, or those of a grid.
 std::vector<Part> PartsOf(std::span<const Rect> runs, int scale, const ExactTiles& exact) {
-  Part all;
-  for (const Rect& run : runs) all.Add(run, scale);
-  int64_t spared = exact.cost(all.source);
   std::vector<Part> parts = Split(runs, scale);
-  for (const Part& part : parts) spared -= exact.cost(part.source);
-  return spared > 0 ? parts : std::vector<Part>{std::move(all)};
+  Rect all;
+  int64_t cost = 0;
+  for (const Part& part : parts) {
+    all = Cover(all, part.source);
+    cost += exact.cost(part.source);
+  }
+  if (cost < exact.cost(all)) return parts;
+  return {{all, {runs.begin(), runs.end()}}};
 }
 
 }  // namespace

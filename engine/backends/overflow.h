@@ -24,6 +24,10 @@ inline size_t MaxOverflowedRuns(Size size) {
   return static_cast<size_t>(size.height) * CeilDiv(size.width, 2);
 }
 
+// The most memory for the runs of an image of this size while ReplaceOverflowed puts them into
+// squares and those into parts, whose vectors may be twice as large as what they hold.
+inline size_t MaxOverflowedBytes(Size size) { return 5 * MaxOverflowedRuns(size) * sizeof(Rect); }
+
 // How to compute exact results of parts of a source.
 struct ExactTiles {
   // The cost of that of a tile, in the unit of TilePlan::pass_costs.

@@ -262,6 +262,8 @@ TEST_F(RecordsTest, AReloadOpensTheFileAnew) {
   {
     TestServer server(config_);
     EXPECT_TRUE(Upscale(server, key_, image_).ok());
+    // The line is written once the call has been cleared away, after the client has its answer.
+    while (!ReadText(config_.audit_log).ends_with('\n')) std::this_thread::yield();
     std::filesystem::rename(config_.audit_log, folder_ / "audit.log.1");
     server.server().Reload();
     EXPECT_TRUE(Upscale(server, key_, image_).ok());

@@ -88,8 +88,8 @@ size_t CudaExecutable::HostWorkspaceBytes(Size tile) const {
   return std::max(staging(tile), staging(PreferredTile())) + RedoneBytes(tile);
 }
 
-// The memory of CudaStream::RunExactly: a result of floats, and of a quarter another one and room
-// for every second pixel of a row as a run.
+// The memory of CudaStream::RunExactly: a result of floats, and of a quarter another one and what
+// overflowed of it.
 size_t CudaExecutable::RedoneBytes(Size tile) const {
   if (precision_ == Precision::kExact) return 0;
   const int scale = program_.network.scale;
@@ -97,7 +97,7 @@ size_t CudaExecutable::RedoneBytes(Size tile) const {
   const Size whole{tile.width * scale, tile.height * scale};
   const Size quarter{CeilDiv(tile.width, 2) * scale, CeilDiv(tile.height, 2) * scale};
   return static_cast<size_t>(whole.Area() + quarter.Area()) * pixel_bytes +
-         MaxOverflowedRuns(quarter) * sizeof(Rect);
+         MaxOverflowedBytes(quarter);
 }
 
 std::unique_ptr<ActivationCache> CudaExecutable::CreateActivationCache() const {
