@@ -37,7 +37,7 @@ TEST(EndpointTest, RefusesWhatIsNone) {
 
 TEST(EndpointTest, ReadsPathsOfUnixSockets) {
   for (const std::string& path : {std::string("/run/upscaled/grpc.sock"), std::string("a b:8001"),
-                                 std::string(kMaxSocketPathBytes, 'x')}) {
+                                  std::string(kMaxSocketPathBytes, 'x')}) {
     const absl::StatusOr<Endpoint> endpoint = ParseEndpoint("unix:" + path);
     ASSERT_TRUE(endpoint.ok()) << path;
     EXPECT_TRUE(endpoint->is_unix());
