@@ -98,16 +98,18 @@ Image Clouds(Noise& noise) {
   });
 }
 
-// Strokes of up to `width_px`, short and long ones, as print has them.
-Image Strokes(Noise& noise, int width_px, int paper, int ink) {
+// Strokes of up to `width_px`, short and long ones, as print has them, with hard edges or soft
+// ones.
+Image Strokes(Noise& noise, int width_px, bool soft, int paper, int ink) {
   struct Stroke {
-    int x, y, dx, dy, width;
+    int x, y, dx, dy, width;  // in halves of a pixel
   };
   std::vector<Stroke> strokes;
   const int reach = 6 * width_px;  // of a glyph
   for (int i = 0; i < kSide * kSide / (2 * reach * width_px); ++i) {
-    strokes.push_back({noise.Below(kSide), noise.Below(kSide), noise.Below(2 * reach) - reach,
-                       noise.Below(2 * reach) - reach, 1 + noise.Below(width_px)});
+    strokes.push_back({noise.Below(2 * kSide), noise.Below(2 * kSide),
+                       noise.Below(4 * reach) - 2 * reach, noise.Below(4 * reach) - 2 * reach,
+                       1 + noise.Below(2 * width_px)});
   }
   const auto covers = [](const Stroke& stroke, int x, int y) {
     const int64_t dx = stroke.dx, dy = stroke.dy;
@@ -117,10 +119,15 @@ Image Strokes(Noise& noise, int width_px, int paper, int ink) {
     const int64_t off_y = (y - stroke.y) * square - dy * along;
     return 4 * (off_x * off_x + off_y * off_y) <= stroke.width * stroke.width * square * square;
   };
+  const auto inked = [&](int x, int y) {
+    return std::any_of(strokes.begin(), strokes.end(),
+                       [&](const Stroke& stroke) { return covers(stroke, x, y); });
+  };
   return Draw([&](int x, int y) {
-    const bool inked = std::any_of(strokes.begin(), strokes.end(),
-                                   [&](const Stroke& stroke) { return covers(stroke, x, y); });
-    return Gray(inked ? ink : paper);
+    x *= 2, y *= 2;
+    if (!soft) return Gray(inked(x, y) ? ink : paper);
+    const int quarters = inked(x, y) + inked(x + 1, y) + inked(x, y + 1) + inked(x + 1, y + 1);
+    return Gray(paper + (ink - paper) * quarters / 4);
   });
 }
 
@@ -137,8 +144,10 @@ std::vector<Image> SyntheticImages() {
   images.push_back(Draw([&](int x, int y) { return Gray((x + y) % 2 * 255); }));
   images.push_back(Draw([&](int x, int y) { return Gray((x / 3 + y / 3) % 2 * 255); }));
   for (const int width_px : {1, 2, 4, 8}) {
-    images.push_back(Strokes(noise, width_px, 255, 0));
-    images.push_back(Strokes(noise, width_px, 0, 255));
+    for (const bool soft : {false, true}) {
+      images.push_back(Strokes(noise, width_px, soft, /*paper=*/255, /*ink=*/0));
+      images.push_back(Strokes(noise, width_px, soft, /*paper=*/0, /*ink=*/255));
+    }
   }
   return images;
 }

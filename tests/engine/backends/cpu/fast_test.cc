@@ -460,6 +460,25 @@ Image PrintImage(const ImageSpec& spec, std::mt19937& random) {
   return image;
 }
 
+// The same with soft edges.
+Image SoftPrintImage(const ImageSpec& spec, std::mt19937& random) {
+  ImageSpec twice = spec;
+  twice.width_px *= 2;
+  twice.height_px *= 2;
+  const Image large = PrintImage(twice, random);
+  Image image(spec);
+  for (int y = 0; y < spec.height_px; ++y) {
+    const uint8_t* const above = large.view().row(2 * y);
+    const uint8_t* const below = large.view().row(2 * y + 1);
+    for (int i = 0; i < 3 * spec.width_px; ++i) {
+      const int left = i / 3 * 6 + i % 3, right = left + 3;
+      image.mutable_view().row(y)[i] =
+          static_cast<uint8_t>((above[left] + above[right] + below[left] + below[right]) / 4);
+    }
+  }
+  return image;
+}
+
 // Values beyond those that the calibration has seen are computed twice.
 TEST_P(FastQualityTest, ComputesPagesOfPrintOnce) {
   const auto repository = ModelRepository::Open({UPSCALED_BUNDLED_MODELS});
@@ -470,10 +489,11 @@ TEST_P(FastQualityTest, ComputesPagesOfPrintOnce) {
       ASSERT_TRUE(network.ok()) << network.status();
       const Pair pair = CompilePair(*network);
       size_t same = 0, all = 0;
-      for (int page = 0; page < 3; ++page) {
-        const Image source = PrintImage(
-            {RandomInt(random_, 200, 300), RandomInt(random_, 200, 300), 3, SampleType::kU8},
-            random_);
+      for (int page = 0; page < 4; ++page) {
+        const ImageSpec spec{RandomInt(random_, 200, 300), RandomInt(random_, 200, 300), 3,
+                             SampleType::kU8};
+        const Image source =
+            page % 2 == 0 ? PrintImage(spec, random_) : SoftPrintImage(spec, random_);
         const Size size = source.spec().size();
         const Image fast = RunTiles(*backend_, *pair.fast, source, size, SampleType::kF32);
         const Image exact = RunTiles(*backend_, *pair.exact, source, size, SampleType::kF32);
