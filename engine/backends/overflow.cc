@@ -65,13 +65,14 @@ std::vector<Part> Split(std::span<const Rect> runs, int scale) {
 // The runs in as many parts as cost least: one, or those of a grid.
 std::vector<Part> PartsOf(std::span<const Rect> runs, int scale, const ExactTiles& exact) {
   std::vector<Part> parts = Split(runs, scale);
+  const auto cost_of = [&](const Rect& source) { return exact.plan(source).pass_costs.back(); };
   Rect all;
   int64_t cost = 0;
   for (const Part& part : parts) {
     all = Cover(all, part.source);
-    cost += exact.cost(part.source);
+    cost += cost_of(part.source);
   }
-  if (cost < exact.cost(all)) return parts;
+  if (cost < cost_of(all)) return parts;
   return {{all, {runs.begin(), runs.end()}}};
 }
 
@@ -95,7 +96,7 @@ absl::Status ReplaceOverflowed(std::span<const Rect> runs, int scale, const Rect
   for (const Part& part : PartsOf(runs, scale, exact)) {
     const Rect computed = Scale(part.source, scale);
     Image result({computed.width, computed.height, kRgbChannels, dst.spec.type});
-    RETURN_IF_ERROR(exact.compute(part.source, result.mutable_view()));
+    RETURN_IF_ERROR(exact.compute(exact.plan(part.source), result.mutable_view()));
     for (const Rect& run : part.runs) {
       const uint8_t* from = result.view().Crop(RelativeTo(run, computed)).data;
       CopyRgb(from, run.width, dst.spec, dst.Crop(RelativeTo(run, whole)).data);

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "engine/base/geometry.h"
 #include "engine/base/int_math.h"
+#include "engine/graph/tile_plan.h"
 #include "engine/image/image.h"
 
 namespace upscaled {
@@ -28,12 +29,11 @@ inline size_t MaxOverflowedRuns(Size size) {
 // squares and those into parts, whose vectors may be twice as large as what they hold.
 inline size_t MaxOverflowedBytes(Size size) { return 5 * MaxOverflowedRuns(size) * sizeof(Rect); }
 
-// How to compute exact results of parts of a source.
+// How to compute exact results of parts of a source, in their last pass.
 struct ExactTiles {
-  // The cost of that of a tile, in the unit of TilePlan::pass_costs.
-  absl::FunctionRef<int64_t(const Rect& tile)> cost;
-  // Writes it into RGB samples of the type that the result has.
-  absl::FunctionRef<absl::Status(const Rect& tile, const MutableImageView& dst)> compute;
+  absl::FunctionRef<TilePlan(const Rect& tile)> plan;
+  // Writes the result of the planned tile into RGB samples of the type that the whole one has.
+  absl::FunctionRef<absl::Status(TilePlan plan, const MutableImageView& dst)> compute;
 };
 
 // Computes the pixels of `runs`, each one row high and in the coordinates of a result that is

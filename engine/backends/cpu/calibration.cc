@@ -131,7 +131,7 @@ Image Strokes(Noise& noise, int width_px, bool soft, int paper, int ink) {
   });
 }
 
-std::vector<Image> SyntheticImages() {
+std::vector<Image> DrawSyntheticImages() {
   Noise noise;
   std::vector<Image> images;
   images.push_back(Drawing(noise));
@@ -149,6 +149,12 @@ std::vector<Image> SyntheticImages() {
       images.push_back(Strokes(noise, width_px, soft, /*paper=*/0, /*ink=*/255));
     }
   }
+  return images;
+}
+
+// The same for all networks, so they are drawn once.
+const std::vector<Image>& SyntheticImages() {
+  static const std::vector<Image> images = DrawSyntheticImages();
   return images;
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -75,15 +76,14 @@ absl::Status CpuStream::RunExactly(const Program& program, const TileTask& task,
     return absl::OkStatus();
   }
   const auto plan = [&](const Rect& tile) { return PlanTile(program, task.plan->image, tile); };
-  const auto cost = [&](const Rect& tile) { return plan(tile).pass_costs.back(); };
-  const auto compute = [&](const Rect& tile, const MutableImageView& dst) {
+  const auto compute = [&](TilePlan planned, const MutableImageView& dst) {
     TileTask part = task;
-    part.plan = std::make_shared<const TilePlan>(plan(tile));
+    part.plan = std::make_shared<const TilePlan>(std::move(planned));
     part.dst = dst;
     RunTile(program, part, workspace_, IgnoreStep);
     return absl::OkStatus();
   };
-  return ReplaceOverflowed(runs, program.network.scale, task.plan->tile, task.dst, {cost, compute});
+  return ReplaceOverflowed(runs, program.network.scale, task.plan->tile, task.dst, {plan, compute});
 }
 
 void CpuStream::AddExactly(const Program& program, const TileTask& task,

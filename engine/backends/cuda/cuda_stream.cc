@@ -121,10 +121,9 @@ absl::Status CudaStream::RunExactly(const CudaExecutable& executable, const Tile
   probe.dst = halves.mutable_view();
   RETURN_IF_ERROR(RunTile(executable, Precision::kFast, probe));
   const auto plan = [&](const Rect& tile) { return executable.Plan(tile, task.plan->image); };
-  const auto cost = [&](const Rect& tile) { return plan(tile).pass_costs.back(); };
-  const auto compute = [&](const Rect& tile, const MutableImageView& dst) {
+  const auto compute = [&](TilePlan planned, const MutableImageView& dst) {
     TileTask part = task;
-    part.plan = std::make_shared<const TilePlan>(plan(tile));
+    part.plan = std::make_shared<const TilePlan>(std::move(planned));
     part.dst = dst;
     return RunTile(executable, Precision::kExact, part);
   };
@@ -137,7 +136,7 @@ absl::Status CudaStream::RunExactly(const CudaExecutable& executable, const Tile
       const Rect result = Scale(part, scale);
       const Rect in_dst = Scale({x - tile.x, y - tile.y, part.width, part.height}, scale);
       const std::vector<Rect> runs = OverflowedOf(halves.view().Crop(in_dst), result);
-      RETURN_IF_ERROR(ReplaceOverflowed(runs, scale, part, task.dst.Crop(in_dst), {cost, compute}));
+      RETURN_IF_ERROR(ReplaceOverflowed(runs, scale, part, task.dst.Crop(in_dst), {plan, compute}));
     }
   }
   return absl::OkStatus();

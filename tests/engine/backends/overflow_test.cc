@@ -21,7 +21,8 @@ using ::testing::IsEmpty;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-int64_t Free(const Rect& /*tile*/) { return 0; }
+// A plan of no cost.
+TilePlan Free(const Rect& tile) { return {.tile = tile, .pass_costs = {0}}; }
 
 TEST(AppendOverflowedTest, JoinsPixelsSideBySide) {
   const float row[] = {0, 0, 0, kNan, 1, 1, 1, kInfinity, 1, 2, 2, 2, 3, 3, -kInfinity};
@@ -44,8 +45,8 @@ TEST(ReplaceOverflowedTest, ComputesTheSmallestTileAndWritesTheRunsAlone) {
     const Image exact = test::RandomImage({10, 6, 3, type}, random);  // of the smallest tile
     Image dst = test::RandomImage({20, 16, 4, type}, random);
     std::copy_n(before.view().data, before.bytes(), dst.mutable_view().data);
-    const auto compute = [&](const Rect& part, const MutableImageView& result) {
-      EXPECT_EQ(part, (Rect{22, 31, 5, 3}));
+    const auto compute = [&](const TilePlan& plan, const MutableImageView& result) {
+      EXPECT_EQ(plan.tile, (Rect{22, 31, 5, 3}));
       EXPECT_EQ(result.spec, exact.spec());
       std::copy_n(exact.view().data, exact.bytes(), result.data);
       return absl::OkStatus();
@@ -81,8 +82,11 @@ class ReplacedInTilesTest : public ::testing::TestWithParam<int> {
   std::vector<Rect> Replace(std::span<const Rect> runs, int border) {
     std::vector<Rect> tiles;
     std::fill_n(dst_.mutable_view().data, dst_.bytes(), uint8_t{77});
-    const auto cost = [&](const Rect& part) { return Expand(part, border).Area(); };
-    const auto compute = [&](const Rect& part, const MutableImageView& result) {
+    const auto plan = [&](const Rect& part) {
+      return TilePlan{.tile = part, .pass_costs = {Expand(part, border).Area()}};
+    };
+    const auto compute = [&](const TilePlan& planned, const MutableImageView& result) {
+      const Rect& part = planned.tile;
       EXPECT_TRUE(tile_.Contains(part));
       EXPECT_EQ(result.spec.size(), (Size{scale_ * part.width, scale_ * part.height}));
       tiles.push_back(part);
@@ -94,7 +98,7 @@ class ReplacedInTilesTest : public ::testing::TestWithParam<int> {
       }
       return absl::OkStatus();
     };
-    EXPECT_TRUE(ReplaceOverflowed(runs, scale_, tile_, dst_.mutable_view(), {cost, compute}).ok());
+    EXPECT_TRUE(ReplaceOverflowed(runs, scale_, tile_, dst_.mutable_view(), {plan, compute}).ok());
     ExpectReplaced(runs);
     return tiles;
   }
@@ -157,7 +161,7 @@ TEST(ReplaceOverflowedTest, ComputesNothingWhereNothingOverflowed) {
   const float pixel[] = {1, 2, 3};
   AppendOverflowed(pixel, 3, 1, 0, 0, runs);
   EXPECT_THAT(runs, IsEmpty());
-  const auto compute = [](const Rect&, const MutableImageView&) {
+  const auto compute = [](const TilePlan&, const MutableImageView&) {
     return absl::InternalError("not to be called");
   };
   EXPECT_TRUE(ReplaceOverflowed(runs, 2, {0, 0, 1, 1}, {}, {Free, compute}).ok());
@@ -166,7 +170,7 @@ TEST(ReplaceOverflowedTest, ComputesNothingWhereNothingOverflowed) {
 TEST(ReplaceOverflowedTest, GivesTheErrorOfTheComputation) {
   const std::vector<Rect> runs = {{0, 0, 1, 1}};
   Image dst({1, 1, 3, SampleType::kU8});
-  const auto compute = [](const Rect&, const MutableImageView&) {
+  const auto compute = [](const TilePlan&, const MutableImageView&) {
     return absl::ResourceExhaustedError("no memory");
   };
   EXPECT_EQ(ReplaceOverflowed(runs, 1, {0, 0, 1, 1}, dst.mutable_view(), {Free, compute}),

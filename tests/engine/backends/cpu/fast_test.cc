@@ -428,33 +428,43 @@ TEST_P(FastQualityTest, BundledModels) {
   Check(errors);
 }
 
-// Lines of what looks like print: glyphs of three strokes each, between the nodes of a grid, thin
-// or bold.
+// Colours what of the rectangle is inside the RGB image.
+void Fill(const Rect& rect, uint8_t value, Image& image) {
+  const Size size = image.spec().size();
+  const Rect inside = Intersect(rect, {0, 0, size.width, size.height});
+  if (inside.empty()) return;
+  for (int y = inside.y; y < inside.bottom(); ++y) {
+    std::fill_n(image.mutable_view().row(y) + 3 * inside.x, 3 * inside.width, value);
+  }
+}
+
+// Three strokes between the nodes of a grid.
+void DrawGlyph(const Rect& glyph, int stroke_px, uint8_t ink, Image& image, std::mt19937& random) {
+  const auto node = [&](int begin, int length) {
+    return begin + RandomInt(random, 0, 2) * length / 2;
+  };
+  for (int i = 0; i < 3; ++i) {
+    const int x0 = node(glyph.x, glyph.width), y0 = node(glyph.y, glyph.height);
+    const int x1 = node(glyph.x, glyph.width), y1 = node(glyph.y, glyph.height);
+    for (int step = 0; step <= glyph.height; ++step) {
+      Fill({x0 + (x1 - x0) * step / glyph.height, y0 + (y1 - y0) * step / glyph.height, stroke_px,
+            stroke_px},
+           ink, image);
+    }
+  }
+}
+
+// Lines of what looks like print, thin or bold.
 Image PrintImage(const ImageSpec& spec, std::mt19937& random) {
-  const uint8_t paper = RandomInt(random, 0, 1) * 255;
+  const uint8_t paper = RandomInt(random, 0, 1) * 255, ink = 255 - paper;
   Image image(spec);
   std::fill_n(image.mutable_view().data, image.bytes(), paper);
   int height = 0;
   for (int top = 2; top < spec.height_px; top += height * 3 / 2) {
     height = RandomInt(random, 8, 40);
-    const int stroke = std::max(1, height / RandomInt(random, 5, 12));
+    const int stroke_px = std::max(1, height / RandomInt(random, 5, 12));
     for (int left = 2; left < spec.width_px; left += height * 3 / 4) {
-      for (int i = 0; i < 3; ++i) {
-        const auto node = [&](int begin, int steps, int length) {
-          return begin + RandomInt(random, 0, steps) * length / steps;
-        };
-        const int x0 = node(left, 2, height / 2), y0 = node(top, 2, height);
-        const int x1 = node(left, 2, height / 2), y1 = node(top, 2, height);
-        for (int step = 0; step <= height; ++step) {
-          const Rect blot{x0 + (x1 - x0) * step / height, y0 + (y1 - y0) * step / height, stroke,
-                          stroke};
-          for (int y = blot.y; y < std::min(blot.bottom(), spec.height_px); ++y) {
-            for (int x = blot.x; x < std::min(blot.right(), spec.width_px); ++x) {
-              std::fill_n(image.mutable_view().row(y) + 3 * x, 3, 255 - paper);
-            }
-          }
-        }
-      }
+      DrawGlyph({left, top, height / 2, height}, stroke_px, ink, image, random);
     }
   }
   return image;
