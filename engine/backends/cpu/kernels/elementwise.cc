@@ -89,15 +89,28 @@ void PixelShuffleRow(const Layer& layer, std::span<const Tensor> src, const Tens
   }
 }
 
+// Each input pixel `factor` times, the first one and the last perhaps less often. kStride at
+// compile time, or 0: as `stride` says.
+template <int kStride>
+void RepeatPixels(const float* in, int stride, int factor, int x, int width_px, float* out) {
+  if (kStride > 0) stride = kStride;
+  int end = factor - x % factor;  // behind this input pixel's last one
+  for (int n = 0; n < width_px; end += factor, in += stride) {
+    for (const int last = std::min(end, width_px); n < last; ++n, out += stride) {
+      for (int c = 0; c < stride; ++c) out[c] = in[c];
+    }
+  }
+}
+
 void NearestRow(const Layer& layer, std::span<const Tensor> src, const Tensor& dst, int y, int x,
                 int width_px) {
+  const int f = layer.factor, stride = dst.pixel_stride;
+  const auto repeat = stride == 3                ? &RepeatPixels<3>
+                      : stride == kPlaneChannels ? &RepeatPixels<kPlaneChannels>
+                                                 : &RepeatPixels<0>;
   for (int plane = 0; plane < dst.planes(); ++plane) {
-    const float* in = src[0].At(y / layer.factor, 0) + plane * src[0].plane_stride;
-    float* out = dst.At(y, x) + plane * dst.plane_stride;
-    for (int n = 0; n < width_px; ++n, out += dst.pixel_stride) {
-      std::copy_n(in + static_cast<ptrdiff_t>((x + n) / layer.factor) * dst.pixel_stride,
-                  dst.pixel_stride, out);
-    }
+    repeat(src[0].At(y / f, x / f) + plane * src[0].plane_stride, stride, f, x, width_px,
+           dst.At(y, x) + plane * dst.plane_stride);
   }
 }
 
