@@ -119,3 +119,82 @@ def shapes(rng, size):
     if rng.random() < 0.1:
         out = out.filter(ImageFilter.GaussianBlur(rng.uniform(0.4, 1.2)))
     return out
+
+
+def _noise(rng, size, spectrum):
+    """Gaussian noise filtered by `spectrum`, deviation 1."""
+    noise = np.fft.ifft2(np.fft.fft2(rng.standard_normal((size, size))) * spectrum).real
+    return noise / noise.std()
+
+
+def _texture(rng, size):
+    """Noise of a power spectrum 1 / f^a, sometimes stretched into fibres."""
+    frequency = np.fft.fftfreq(size)
+    y, x = np.meshgrid(frequency, frequency, indexing="ij")
+    if rng.random() < 0.4:
+        angle, stretch = rng.uniform(0, math.pi), rng.uniform(2, 8)
+        x, y = (x * math.cos(angle) + y * math.sin(angle)) * stretch, -x * math.sin(angle) + y * math.cos(angle)
+    return _noise(rng, size, (x * x + y * y + 1e-4) ** (-rng.uniform(0.5, 1.8) / 2))
+
+
+def _smooth(rng, size, sigma_px):
+    frequency = np.fft.fftfreq(size)
+    return _noise(rng, size, np.exp(-2 * (math.pi * sigma_px) ** 2 * (frequency[:, None] ** 2 + frequency[None] ** 2)))
+
+
+def _leaf(rng, x, y, radius):
+    """A polygon's points: squeezed, turned, sometimes jagged."""
+    corners, first, squeeze = int(rng.integers(3, 24)), rng.uniform(0, 2 * math.pi), rng.uniform(0.08, 1)
+    turn, jag = rng.uniform(0, 2 * math.pi), rng.choice([0, 0, 0.2, 0.5])
+    points = []
+    for i in range(corners):
+        angle, r = first + 2 * math.pi * i / corners, radius * (1 - jag * rng.random())
+        along, across = r * math.cos(angle), r * squeeze * math.sin(angle)
+        points.append((x + along * math.cos(turn) - across * math.sin(turn), y + along * math.sin(turn) + across * math.cos(turn)))
+    return points
+
+
+def leaves(rng, size, colors):
+    """Leaves over leaves, of a photograph's colours (uint8 [n, 3]), with textures, soft light and sometimes out of focus in parts.
+
+    Occlusion and sizes by a power law give what photographs have most of, edges of all scales (Lee, Mumford and Huang, "Occlusion
+    Models for Natural Images"; networks that restore images learn from it: Achddou, Gousseau and Ladjal, "Synthetic Images as a
+    Regularity Prior for Image Restoration Neural Networks").
+    """
+    zoom, textures = 3, 5
+    big = size * zoom
+
+    def color():
+        return tuple(int(v) for v in colors[rng.integers(len(colors))])
+
+    image, texture_of = Image.new("RGB", (big, big), color()), Image.new("L", (big, big), 0)
+    draw, draw_texture = ImageDraw.Draw(image), ImageDraw.Draw(texture_of)
+    low, high = rng.uniform(2, 5) * zoom / 2, rng.uniform(0.15, 0.6) * big
+    count, discs, power = int(rng.uniform(300, 2000)), 0.2 + 0.4 * rng.random(), 1 - rng.uniform(1.6, 2.9)
+    for _ in range(count):
+        radius = (low**power + (high**power - low**power) * rng.random()) ** (1 / power)
+        x, y = rng.uniform(-radius, big + radius), rng.uniform(-radius, big + radius)
+        c, texture = color(), int(rng.integers(textures))
+        if rng.random() < discs:
+            box = (x - radius, y - radius, x + radius, y + radius)
+            draw.ellipse(box, fill=c)
+            draw_texture.ellipse(box, fill=texture)
+        else:
+            points = _leaf(rng, x, y, radius)
+            draw.polygon(points, fill=c)
+            draw_texture.polygon(points, fill=texture)
+    if rng.random() < 0.7:
+        image = image.filter(ImageFilter.GaussianBlur(rng.uniform(0, 0.8) * zoom))
+    out = np.asarray(image.resize((size, size), Image.BOX), np.float32)
+    blocks = np.asarray(texture_of).reshape(size, zoom, size, zoom)
+    for texture in range(textures):
+        share = (blocks == texture).mean((1, 3), dtype=np.float32)
+        strength = rng.choice([0, 1, 1, 2, 3]) * rng.uniform(1, 7)
+        out = out + (share * strength * _texture(rng, size))[..., None] * rng.uniform(0.6, 1, 3)
+    light = _smooth(rng, size, rng.uniform(15, 50))
+    out = out * (1 + rng.uniform(0, 0.2) * light)[..., None]
+    if rng.random() < 0.3:
+        sharp = 1 / (1 + np.exp(-4 * light))[..., None]
+        soft = Image.fromarray(np.clip(out, 0, 255).astype(np.uint8)).filter(ImageFilter.GaussianBlur(rng.uniform(1.5, 6)))
+        out = out * sharp + np.asarray(soft) * (1 - sharp)
+    return Image.fromarray(np.clip(np.rint(out), 0, 255).astype(np.uint8))

@@ -4,7 +4,7 @@
 usage: make_dataset.py ROOT OUT [--scale-count 1.0] [--workers 2] [--images SIDE]
 
 With --images, the folder for upscale-train instead of pairs:
-OUT/images/*.png squares of SIDE pixels, six in ten of them photographs
+OUT/images/*.png squares of SIDE pixels, half of them photographs, a fifth leaves over leaves of their colours
 
 Else:
 OUT/hr.npy       uint8 [n, 160, 160, 3]
@@ -35,9 +35,9 @@ import sources
 CROP_PX = 160
 MARGIN_PX = 16  # the reduction sees this much of the image round a crop
 KERNELS = [Image.BOX, Image.BICUBIC, Image.LANCZOS]
-COUNTS = {"photo": 11000, "text": 6000, "svg": 9000, "icon": 600, "shapes": 3000}
+COUNTS = {"photo": 11000, "text": 6000, "svg": 9000, "icon": 600, "shapes": 3000, "leaves": 3750}
 HELDOUT_SVGS = 24
-PHOTO_SHARE = 0.6  # of the images for upscale-train, which draws each file equally often
+PHOTO_SHARE = 0.6  # of the images for upscale-train but for the leaves; it draws each file equally often
 
 
 def load_image(path):
@@ -144,8 +144,16 @@ def write_images(job):
     return len(blocks)
 
 
-def make_images(jobs, side, folder, workers):
-    """The squares of all photographs, and of so many other jobs, at random, that they are PHOTO_SHARE of all."""
+def write_leaves(job):
+    """Writes a square of leaves in the colours of one of `photos`, which are squares, too."""
+    number, photos, side, folder = job
+    rng = np.random.default_rng(10_000 + number)
+    photo = np.asarray(Image.open(photos[int(rng.integers(len(photos)))]))
+    drawing.leaves(rng, side, photo.reshape(-1, 3)).save(f"{folder}/leaves-{number}-0.png", compress_level=1)
+
+
+def make_images(jobs, leaves, side, folder, workers):
+    """The squares of all photographs, of so many other jobs, at random, that they are PHOTO_SHARE of all, and `leaves` more."""
     os.makedirs(folder, exist_ok=True)
     with multiprocessing.Pool(workers) as pool:
         def write(chosen):
@@ -160,7 +168,10 @@ def make_images(jobs, side, folder, workers):
                 break
             chosen.append(others[i])
             wanted -= per_job[others[i][0]]
-        print("photographs", photos, "others", write(chosen))
+        print("photographs", photos, "others", write(chosen), "leaves", leaves)
+        squares = sorted(glob.glob(f"{folder}/photo-*.png"))
+        for _ in pool.imap_unordered(write_leaves, [(i, squares, side, folder) for i in range(leaves)], chunksize=4):
+            pass
 
 
 def expand(root, patterns):
@@ -221,7 +232,7 @@ def main():
     write_heldout(args.root, args.out)
     jobs = plan(args.root, args.scale_count)
     if args.images:
-        make_images(jobs, args.images, os.path.join(args.out, "images"), args.workers)
+        make_images(jobs, int(COUNTS["leaves"] * args.scale_count), args.images, os.path.join(args.out, "images"), args.workers)
         return
     hr, lr, photo, counts = [], [], [], {}
     with multiprocessing.Pool(args.workers) as pool:
