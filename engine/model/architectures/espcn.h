@@ -1,6 +1,7 @@
 // The shape of the bundled models, after ESPCN (Shi et al., 2016): 3x3 convolutions in a row that
-// shrink the image, LeakyReLU 0.1 between them, and a pixel shuffle. Their tensors are
-// "conv1.weight", "conv1.bias", "conv2.weight" and so on.
+// shrink the image, LeakyReLU 0.1 or PReLU behind each but the last, and a pixel shuffle. Their
+// tensors are "conv1.weight", "conv1.bias", "conv2.weight" and so on, slopes "prelu1.weight". Where
+// all names begin with "residual." the result is added to the image, enlarged to the nearest pixel.
 #pragma once
 
 #include <vector>

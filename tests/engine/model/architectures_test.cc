@@ -76,6 +76,39 @@ TEST(EspcnTest, TensorsSayWhatTheNetworkIs) {
       ::testing::HasSubstr("gives 13 channels"));
 }
 
+TEST(EspcnTest, NamesSayThatTheImageIsAdded) {
+  const Shapes shapes = ConvShapes("residual.conv1", 4, 3, 3) +
+                        Shapes{{"residual.prelu1.weight", {4}}} +
+                        ConvShapes("residual.conv2", 12, 4, 3);
+  const auto network = Build(shapes);
+  EXPECT_THAT(Ops(network), ElementsAre(Op::kInput, Op::kConv, Op::kConv, Op::kPixelShuffle,
+                                        Op::kCrop, Op::kResizeNearest, Op::kAdd));
+  EXPECT_EQ(network->scale, 2);
+  EXPECT_EQ(network->pad_px, 2);
+  EXPECT_EQ(network->layers[1].activation, Activation::kPRelu);
+  EXPECT_EQ(network->layers[1].slope, std::vector<float>(4, 0.5f));
+  const auto tensors = EspcnTensors(*network);
+  ASSERT_TRUE(tensors.ok()) << tensors.status();
+  ASSERT_EQ(tensors->size(), shapes.size());
+  const std::vector<std::string> names = {"residual.conv1.weight", "residual.conv1.bias",
+                                          "residual.prelu1.weight", "residual.conv2.weight",
+                                          "residual.conv2.bias"};
+  for (size_t i = 0; i < names.size(); ++i) EXPECT_EQ((*tensors)[i].name, names[i]);
+
+  const auto refusal = [&](int changed, auto change) {
+    Network other = *network;
+    change(other.layers[changed]);
+    return EspcnTensors(other).status().code();
+  };
+  const auto unimplemented = absl::StatusCode::kUnimplemented;
+  EXPECT_EQ(refusal(4, [](Layer& layer) { layer.crop_px = 1; }), unimplemented);
+  EXPECT_EQ(refusal(5, [](Layer& layer) { layer.op = Op::kResizeBilinear; }), unimplemented);
+  EXPECT_EQ(refusal(6, [](Layer& layer) { layer.inputs = {5, 3}; }), unimplemented);
+  Network longer = *network;
+  longer.layers.push_back({.op = Op::kActivation, .inputs = {6}});
+  EXPECT_EQ(EspcnTensors(longer).status().code(), unimplemented);
+}
+
 TEST(EspcnTest, OtherNetworksAreNotItsTensors) {
   const Network chain = *Build(ConvShapes("conv1", 4, 3, 3) + ConvShapes("conv2", 12, 4, 3));
   const auto refusal = [&](int changed, auto change) {

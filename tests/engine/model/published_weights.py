@@ -336,7 +336,7 @@ class Cunet(nn.Module):
 
 
 class Espcn(nn.Module):
-    """The bundled models' shape."""
+    """A row of convolutions, as the bundled models were."""
 
     def __init__(self, scale, convs=7, width=48):
         super().__init__()
@@ -345,11 +345,27 @@ class Espcn(nn.Module):
             outputs = width if i < convs else 3 * scale ** 2
             setattr(self, f"conv{i}", nn.Conv2d(width if i > 1 else 3, outputs, 3))
 
+    def activated(self, x, number):
+        return F.leaky_relu(x, 0.1)
+
     def forward(self, x):
         x = F.pad(x, (self.convs,) * 4, mode="replicate")
         for i in range(1, self.convs):
-            x = F.leaky_relu(getattr(self, f"conv{i}")(x), 0.1)
+            x = self.activated(getattr(self, f"conv{i}")(x), i)
         return F.pixel_shuffle(getattr(self, f"conv{self.convs}")(x), self.scale)
+
+
+class ResidualEspcn(nn.Module):
+    """The bundled models' shape: the enlarged image added, slopes of one layer learnt."""
+
+    def __init__(self, scale):
+        super().__init__()
+        self.residual = Espcn(scale)
+        self.residual.prelu6 = nn.PReLU(48)
+        self.residual.activated = lambda x, i: self.residual.prelu6(x) if i == 6 else F.leaky_relu(x, 0.1)
+
+    def forward(self, x):
+        return self.residual(x) + F.interpolate(x, scale_factor=self.residual.scale, mode="nearest")
 
 
 class Plksr(nn.Module):
@@ -514,6 +530,7 @@ NETWORKS = {
     "span-x4": (lambda: Span(4), (17, 23), EVERY_KIND),
     "span-x2": (lambda: Span(2, width=52, norm=False), (16, 21), ONE_KIND),
     "espcn-x2": (lambda: Espcn(2), (17, 23), ONE_KIND),
+    "espcn-x2-residual": (lambda: ResidualEspcn(2), (17, 23), ONE_KIND),
     "artcnn-x2": (lambda: ArtCnn(2, 8, 64), (17, 22), EVERY_KIND),
     "artcnn-x4": (lambda: ArtCnn(4, 2, 24), (9, 11), ONE_KIND),
     "artcnn-luma-x2": (lambda: Luma(ArtCnn(2, 4, 32, planes=1), 2), (17, 22), ONE_KIND),

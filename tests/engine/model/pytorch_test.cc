@@ -206,12 +206,12 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Combine(
         ::testing::Values("compact-x4", "compact-x2-small", "compact-x1", "real-esrgan-x4",
                           "real-esrgan-x2", "real-esrgan-x1", "bsrgan-x2", "esrgan-x4", "esrgan-x1",
-                          "esrgan-x8", "esrgan-plus", "span-x4", "span-x2", "espcn-x2", "artcnn-x2",
-                          "artcnn-x4", "artcnn-luma-x2", "artcnn-luma-x3", "dis-x4",
-                          "dis-x3-depthwise", "dis-x1", "dis-luma-x2", "plksr-x4", "real-plksr-x2",
-                          "real-plksr-x3-small", "real-plksr-x4-norm", "real-plksr-x2-norm",
-                          "mosr-x4", "mosr-x2-mean", "cunet-x1", "cunet-x2", "cugan-x3", "cugan-x4",
-                          "cugan-pro-x2"),
+                          "esrgan-x8", "esrgan-plus", "span-x4", "span-x2", "espcn-x2",
+                          "espcn-x2-residual", "artcnn-x2", "artcnn-x4", "artcnn-luma-x2",
+                          "artcnn-luma-x3", "dis-x4", "dis-x3-depthwise", "dis-x1", "dis-luma-x2",
+                          "plksr-x4", "real-plksr-x2", "real-plksr-x3-small", "real-plksr-x4-norm",
+                          "real-plksr-x2-norm", "mosr-x4", "mosr-x2-mean", "cunet-x1", "cunet-x2",
+                          "cugan-x3", "cugan-x4", "cugan-pro-x2"),
         kDevices),
     NameOf);
 
