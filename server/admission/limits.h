@@ -12,7 +12,7 @@ namespace upscaled::server {
 
 // The unit that operators count queued work in: the multiply-adds of a source pixel of general-2x,
 // with the halo of its tiles. Other models' pixels weigh by theirs.
-inline constexpr int64_t kQueuePixelCost = 120'000;
+inline constexpr int64_t kQueuePixelCost = 143'000;
 
 // Delays of refusals: while nothing is known, and at least, so that clients do not come in circles.
 inline constexpr absl::Duration kUnknownRetryDelay = absl::Seconds(1);

@@ -19,17 +19,31 @@ except ImportError:
     sys.exit(77)
 
 BATCH, PATCH_PX, SCALE = 8, 48, 2
-CONVS = {"general-2x": (3, 48, 48, 48, 48, 48, 48, 12), "fast-2x": (3, 32, 32, 32, 32, 12), "random:upconv_7": (3, 16, 32, 64, 128, 128, 256)}
+CONVS = {"general-2x": (3, 48, 48, 48, 48, 48, 48, 48, 12), "fast-2x": (3, 32, 32, 32, 32, 12), "random:upconv_7": (3, 16, 32, 64, 128, 128, 256)}
 LAYOUTS = {"channels first": torch.contiguous_format, "channels last": torch.channels_last}
 
 
-def network_of(model: str) -> torch.nn.Sequential:
+class WithEnlarged(torch.nn.Module):
+    """The bundled models: `detail` plus the middle of the image, each pixel as four."""
+
+    def __init__(self, detail: torch.nn.Module, border: int):
+        super().__init__()
+        self.detail, self.border = detail, border
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        middle = image[..., self.border:-self.border, self.border:-self.border]
+        return self.detail(image) + torch.nn.functional.interpolate(middle, scale_factor=SCALE, mode="nearest")
+
+
+def network_of(model: str) -> torch.nn.Module:
     layers = []
     for channels, out in zip(CONVS[model], CONVS[model][1:]):
         layers += [torch.nn.Conv2d(channels, out, 3), torch.nn.LeakyReLU(0.1, inplace=True)]
     if model == "random:upconv_7":
         return torch.nn.Sequential(*layers, torch.nn.ConvTranspose2d(256, 3, 4, 2, 3))
-    return torch.nn.Sequential(*layers[:-1], torch.nn.PixelShuffle(2))
+    if model == "general-2x":
+        layers[13] = torch.nn.PReLU(48)
+    return WithEnlarged(torch.nn.Sequential(*layers[:-1], torch.nn.PixelShuffle(SCALE)), len(CONVS[model]) - 1)
 
 
 class PyTorch:

@@ -57,7 +57,7 @@ TEST(InfoTest, ListsTheBundledModels) {
   EXPECT_THAT(model.noise_levels(), ElementsAre(-1, 1, 2, 3));
   EXPECT_THAT(model.precisions(), Contains(pb::PRECISION_EXACT));
   EXPECT_EQ(model.default_precision(), pb::PRECISION_EXACT);
-  EXPECT_EQ(model.halo_px(), 7);  // seven 3x3 layers
+  EXPECT_EQ(model.halo_px(), 8);  // eight 3x3 layers
   EXPECT_EQ(model.licence(), "CC0-1.0");
   EXPECT_EQ(model.architecture(), "");  // its files hold the layers
   EXPECT_EQ(model.input_channels(), 3);

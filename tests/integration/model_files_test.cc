@@ -167,7 +167,7 @@ TEST_F(ModelFilesTest, ExportsAreOfOneNetworkInAFormatThatHoldsIt) {
   const auto network = LoadNetworkFile(folder_ / "out.param");
   ASSERT_TRUE(network.ok()) << network.status();
   EXPECT_EQ(network->scale, 2);
-  EXPECT_EQ(network->MacsPerOutputPixel(), 27'540);
+  EXPECT_EQ(network->MacsPerOutputPixel(), 32'724);
 
   const absl::StatusOr<Files> tensors = Export("general-2x", pb::MODEL_FORMAT_SAFETENSORS);
   ASSERT_TRUE(tensors.ok()) << tensors.status();

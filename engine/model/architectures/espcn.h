@@ -15,8 +15,8 @@ bool RecogniseEspcn(const TensorFile& file);
 absl::StatusOr<int> EspcnScale(const TensorFile& file);
 void BuildEspcn(NetworkBuilder& builder);
 
-// The tensors of a network that BuildEspcn would make. UNIMPLEMENTED names the layer that it would
-// not.
+// The tensors of a network that BuildEspcn would make, of x2 and more. UNIMPLEMENTED names the
+// layer that it would not.
 absl::StatusOr<std::vector<NamedTensor>> EspcnTensors(const Network& network);
 
 }  // namespace upscaled

@@ -140,7 +140,9 @@ std::vector<Layer> TestedLayers(std::mt19937& random) {
   }
   layers.push_back(MakePlain(Op::kPixelShuffle, 48, 3, 4, 0, {0}));
   layers.push_back(MakePlain(Op::kPixelShuffle, 32, 2, 4, 0, {0}));
+  layers.push_back(MakePlain(Op::kResizeNearest, 4, 4, 3, 0, {0}));
   for (const int channels : {3, 20, 32}) {
+    layers.push_back(MakePlain(Op::kResizeNearest, channels, channels, 2, 0, {0}));
     layers.push_back(MakePlain(Op::kPixelShuffle, channels * 4, channels, 2, 0, {0}));
     layers.push_back(MakePlain(Op::kPixelShuffle, channels * 9, channels, 3, 0, {0}));
     layers.push_back(MakePlain(Op::kResizeNearest, channels, channels, 3, 0, {0}));

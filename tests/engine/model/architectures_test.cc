@@ -101,12 +101,29 @@ TEST(EspcnTest, NamesSayThatTheImageIsAdded) {
     return EspcnTensors(other).status().code();
   };
   const auto unimplemented = absl::StatusCode::kUnimplemented;
+  EXPECT_EQ(refusal(2, [](Layer& layer) { layer.activation = Activation::kPRelu; }), unimplemented);
   EXPECT_EQ(refusal(4, [](Layer& layer) { layer.crop_px = 1; }), unimplemented);
   EXPECT_EQ(refusal(5, [](Layer& layer) { layer.op = Op::kResizeBilinear; }), unimplemented);
   EXPECT_EQ(refusal(6, [](Layer& layer) { layer.inputs = {5, 3}; }), unimplemented);
   Network longer = *network;
   longer.layers.push_back({.op = Op::kActivation, .inputs = {6}});
   EXPECT_EQ(EspcnTensors(longer).status().code(), unimplemented);
+}
+
+TEST(EspcnTest, RefusesTensorsThatDoNotFit) {
+  const auto refusal = [](const Shapes& slopes, int last_kernel_px) {
+    return std::string(Build(ConvShapes("residual.conv1", 4, 3, 3) + slopes +
+                             ConvShapes("residual.conv2", 12, 4, last_kernel_px))
+                           .status()
+                           .message());
+  };
+  using ::testing::HasSubstr;
+  EXPECT_EQ(refusal({{"residual.prelu1.weight", {1}}}, 3), "");
+  EXPECT_THAT(refusal({{"residual.prelu1.weight", {5}}}, 3), HasSubstr("residual.prelu1.weight"));
+  EXPECT_THAT(refusal({{"residual.prelu1.weight", {2, 2}}}, 3), HasSubstr("axes"));
+  EXPECT_THAT(refusal({}, 5), HasSubstr("residual.conv2.weight' has kernels of 5x5, not 3x3"));
+  EXPECT_FALSE(refusal({{"residual.prelu2.weight", {12}}}, 3).empty());
+  EXPECT_FALSE(refusal(ConvShapes("conv1", 4, 3, 3), 3).empty());
 }
 
 TEST(EspcnTest, OtherNetworksAreNotItsTensors) {

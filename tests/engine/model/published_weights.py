@@ -336,7 +336,7 @@ class Cunet(nn.Module):
 
 
 class Espcn(nn.Module):
-    """A row of convolutions, as the bundled models were."""
+    """A row of convolutions."""
 
     def __init__(self, scale, convs=7, width=48):
         super().__init__()
@@ -356,12 +356,13 @@ class Espcn(nn.Module):
 
 
 class ResidualEspcn(nn.Module):
-    """The bundled models' shape: the enlarged image added, slopes of one layer learnt."""
+    """The enlarged image added, slopes of one layer learnt, as the bundled models have it."""
 
     def __init__(self, scale):
         super().__init__()
         self.residual = Espcn(scale)
         self.residual.prelu6 = nn.PReLU(48)
+        nn.init.uniform_(self.residual.prelu6.weight, -0.2, 0.5)
         self.residual.activated = lambda x, i: self.residual.prelu6(x) if i == 6 else F.leaky_relu(x, 0.1)
 
     def forward(self, x):

@@ -3,6 +3,7 @@
 
 pytorch_test.py WRITE_TRAINING: the binary that writes ours. Skips (77) without python3-torch.
 """
+import math
 import pathlib
 import subprocess
 import sys
@@ -15,7 +16,8 @@ except ImportError:
     sys.exit(77)
 
 BATCH, RATE = 2, 1e-4
-CHANNELS = (3, 48, 48, 48, 48, 48, 48, 12)
+CHANNELS = (3, 48, 48, 48, 48, 48, 48, 48, 12)
+PRELU = 6  # the layer whose slopes are learnt
 MAX_GRADIENT_ERROR, MAX_LOSS_ERROR = 1e-4, 1e-3  # relative to the gradient's norm, and of a loss
 
 
@@ -29,18 +31,28 @@ def images(values: torch.Tensor) -> torch.Tensor:
 
 
 class Network:
-    """Leaves from the parameters as ours lie: for each of `layers` (taps, channels, out) weights [tap][out][in] and bias [out]."""
+    """Leaves from the parameters as ours lie: for each of `layers` (taps, channels, out) weights [tap][out][in], bias [out] and,
+    of those in `prelus`, slopes [out]."""
 
-    def __init__(self, values: torch.Tensor, layers: list[tuple[int, int, int]]):
-        self.leaves = []
-        for taps, channels, out in layers:
-            weights, bias, values = values.split([taps * channels * out, out, values.numel() - (taps * channels + 1) * out])
+    def __init__(self, values: torch.Tensor, layers: list[tuple[int, int, int]], prelus: tuple[int, ...] = ()):
+        self.leaves, self.convs, self.slopes = [], [], {}
+
+        def take(*shape: int) -> torch.Tensor:
+            nonlocal values
+            taken, values = values.split([math.prod(shape), values.numel() - math.prod(shape)])
+            self.leaves.append(taken.view(shape).clone().requires_grad_())
+            return self.leaves[-1]
+
+        for layer, (taps, channels, out) in enumerate(layers):
             side = round(taps**0.5)
-            self.leaves += [weights.view(side, side, out, channels).clone().requires_grad_(), bias.clone().requires_grad_()]
+            self.convs.append((take(side, side, out, channels), take(out)))
+            if layer in prelus:
+                self.slopes[layer] = take(out)
         assert values.numel() == 0, "it has other layers than this test"
 
     def conv(self, layer: int, x: torch.Tensor) -> torch.Tensor:
-        return torch.nn.functional.conv2d(x, self.leaves[2 * layer].permute(2, 3, 0, 1), self.leaves[2 * layer + 1])
+        weights, bias = self.convs[layer]
+        return torch.nn.functional.conv2d(x, weights.permute(2, 3, 0, 1), bias)
 
     def gradient(self) -> torch.Tensor:
         return torch.cat([leaf.grad.flatten() for leaf in self.leaves])
@@ -48,13 +60,16 @@ class Network:
 
 class General(Network):
     def __init__(self, values: torch.Tensor):
-        super().__init__(values, [(9, channels, out) for channels, out in zip(CHANNELS, CHANNELS[1:])])
+        super().__init__(values, [(9, channels, out) for channels, out in zip(CHANNELS, CHANNELS[1:])], (PRELU,))
 
-    def result(self, x: torch.Tensor) -> torch.Tensor:
-        last = len(CHANNELS) - 2
+    def result(self, image: torch.Tensor) -> torch.Tensor:
+        x, last = image, len(CHANNELS) - 2
         for layer in range(last):
-            x = torch.nn.functional.leaky_relu(self.conv(layer, x), 0.1)
-        return torch.pixel_shuffle(self.conv(last, x), 2)
+            x = self.conv(layer, x)
+            x = torch.prelu(x, self.slopes[layer]) if layer == PRELU else torch.nn.functional.leaky_relu(x, 0.1)
+        border = len(CHANNELS) - 1
+        enlarged = torch.nn.functional.interpolate(image[..., border:-border, border:-border], scale_factor=2, mode="nearest")
+        return torch.pixel_shuffle(self.conv(last, x), 2) + enlarged
 
 
 class Gated(Network):

@@ -39,7 +39,7 @@ TEST(ModelCatalogTest, FindsByNameAndByDefault) {
   ASSERT_TRUE(catalog.ok()) << catalog.status();
   EXPECT_EQ((*catalog->Find("general-2x"))->card->name, "general-2x");
   EXPECT_EQ(*catalog->Find(""), *catalog->Find("general-2x"));
-  EXPECT_EQ((*catalog->Find(""))->halo_px, 7);  // seven 3x3 layers
+  EXPECT_EQ((*catalog->Find(""))->halo_px, 8);  // eight 3x3 layers
 }
 
 TEST(ModelCatalogTest, UnknownNamesListTheKnown) {
@@ -137,13 +137,13 @@ TEST(ModelCatalogTest, LicencesThatTheOperatorDoesNotNameAreRefused) {
 TEST(ModelCatalogTest, KnowsWhatAModelCostsAndHowFastItHasBeen) {
   auto catalog = Bundled("general-2x");
   const std::shared_ptr<const CatalogEntry> entry = *catalog->Find("");
-  EXPECT_EQ(entry->macs_per_pixel, 27'540);
-  // Seven layers of 3x3, the last of 12 channels that are shuffled: 4 pixels share their work.
-  EXPECT_GT(entry->weight_bytes, 4 * 4 * 27'540);
+  EXPECT_EQ(entry->macs_per_pixel, 32'724);
+  // Eight layers of 3x3, the last of 12 channels that are shuffled: 4 pixels share their work.
+  EXPECT_GT(entry->weight_bytes, 4 * 4 * 32'724);
   EXPECT_EQ(catalog->TimePerMegapixel(*entry), std::nullopt);
   catalog->NoteRun("fast-2x", absl::Seconds(1), 1'000'000);
   EXPECT_EQ(catalog->TimePerMegapixel(*entry), std::nullopt);
-  catalog->NoteRun("general-2x", absl::Seconds(1), 55'080'000'000);
+  catalog->NoteRun("general-2x", absl::Seconds(1), 65'448'000'000);
   EXPECT_EQ(catalog->TimePerMegapixel(*entry), absl::Milliseconds(500));
 }
 

@@ -9,7 +9,6 @@ added instead. `--layers` more before the last pass on what they read: PReLUs of
 """
 
 import argparse
-import array
 import glob
 import os
 
@@ -37,9 +36,14 @@ class Conv:
 
 
 def row_of(graph):
+    """The convolutions of a bundled network; an assertion names what is none."""
+    ends = ["PixelShuffle"], ["PixelShuffle", "Crop", "Interp", "BinaryOp"]
+    others = [layer.kind for layer in graph.layers if layer.kind not in ("Input", "Split", "Convolution", "PReLU")]
+    assert others in ends, f"{others} are not a bundled network's"
     row = []
     for layer in graph.layers:
         if layer.kind == "Convolution":
+            assert layer.keys["1"] == "3" and layer.keys.get("9", "0") in ("0", "2"), layer.name
             slopes = torch.tensor([float(layer.keys["-23310"].split(",")[1])]).double() if layer.keys.get("9") == "2" else None
             row.append(Conv(torch.from_numpy(layer.weights.astype(np.float64)), torch.from_numpy(layer.bias.astype(np.float64)), slopes))
         elif layer.kind == "PReLU":
@@ -84,8 +88,7 @@ def leave_image_away(row, folder):
 
 
 def write(row, more_layers, writer):
-    writer.layer("Input", [], ["in"])
-    writer.layer("Split", ["in"], ["in_a", "in_b"])
+    writer.image()
     *head, last = row
     channels = last.weights.shape[1]
     identity = torch.eye(channels).double()[:, :, None, None] * F.pad(torch.ones(1, 1), (1, 1, 1, 1)).double()
@@ -96,8 +99,7 @@ def write(row, more_layers, writer):
         writer.conv(blob, f"x{i}", conv.weights.flatten().tolist(), conv.bias.tolist(), conv.slopes.item() if one else None)
         blob = f"x{i}"
         if not one:
-            writer.layer("PReLU", [blob], [f"p{i}"], f"0={channels}")
-            writer.bin += array.array("f", conv.slopes.tolist()).tobytes()
+            writer.prelu(blob, f"p{i}", conv.slopes.tolist())
             blob = f"p{i}"
     writer.conv(blob, "last", last.weights.flatten().tolist(), last.bias.tolist())
     writer.shuffle_and_add_enlarged("last", "in_b")
@@ -119,7 +121,7 @@ def main():
     writer = start.Writer(seed=1)
     write(row, args.layers, writer)
     name = os.path.basename(os.path.dirname(os.path.abspath(args.model)))
-    start.write_folder(writer, args.folder, f"{name}, with {args.layers} layers that do nothing yet.")
+    start.write_folder(writer, args.folder, f"{name}, the enlarged image added, and {args.layers} layers that do nothing yet.")
 
 
 if __name__ == "__main__":

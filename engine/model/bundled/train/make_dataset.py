@@ -154,7 +154,7 @@ def write_leaves(job):
 
 def make_images(jobs, leaves, side, folder, workers):
     """The squares of all photographs, of so many other jobs, at random, that they are PHOTO_SHARE of all, and `leaves` more."""
-    os.makedirs(folder, exist_ok=True)
+    os.makedirs(folder)  # a new one: leaves take their colours from all photographs in it
     with multiprocessing.Pool(workers) as pool:
         def write(chosen):
             return sum(pool.imap_unordered(write_images, [(job, side, folder) for job in chosen], chunksize=4))

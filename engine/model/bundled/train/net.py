@@ -1,4 +1,4 @@
-"""The bundled networks: plain valid 3x3 convolutions, LeakyReLU between, pixel shuffle at the end; and the table of models.
+"""The networks that bundled ones began as: plain valid 3x3 convolutions, LeakyReLU between, pixel shuffle at the end; and the table of models.
 
 While training, every convolution is the sum of a 3x3, a 1x1, a wide 3x3 -> 1x1 pair and (between layers of equal width) the
 identity. The sum is folded into one 3x3 kernel before it meets the image (Bhardwaj et al., "Collapsible Linear Blocks for

@@ -34,11 +34,20 @@ class Writer:
                                     params]).strip())
         self.blobs += len(outputs)
 
+    def image(self):
+        """The network's input, twice."""
+        self.layer("Input", [], ["in"])
+        self.layer("Split", ["in"], ["in_a", "in_b"])
+
     def conv(self, blob, out, weights, bias, slope=None):
-        activation = f" 9=2 -23310=1,{slope}" if slope else ""
+        activation = "" if slope is None else f" 9=2 -23310=1,{slope}"
         self.layer("Convolution", [blob], [out], f"0={len(bias)} 1=3 5=1 6={len(weights)}{activation}")
         self.bin += struct.pack("<I", 0) + array.array("f", weights).tobytes() + array.array("f", bias).tobytes()
         self.convolutions += 1
+
+    def prelu(self, blob, out, slopes):
+        self.layer("PReLU", [blob], [out], f"0={len(slopes)}")
+        self.bin += array.array("f", slopes).tobytes()
 
     def new_conv(self, blob, out, inputs, outputs, gain, slope=None):
         """Weights of He's deviation for the slope after it, times `gain`; no bias."""
@@ -46,7 +55,7 @@ class Writer:
         self.conv(blob, out, [self.random.gauss(0, deviation) for _ in range(inputs * outputs * 9)], [0] * outputs, slope)
 
     def near_identity(self, blob, out, channels):
-        """A convolution with LeakyReLU that passes its input on, and 0.3 of a new one's weights."""
+        """A convolution with LeakyReLU that passes its input on, and 0.3 of He's deviation for a ReLU beside."""
         deviation = 0.3 * math.sqrt(2 / (channels * 9))
         weights = [self.random.gauss(0, deviation) for _ in range(channels * channels * 9)]
         for c in range(channels):
@@ -76,8 +85,7 @@ class Writer:
 
 
 def write_new(writer, channels, layers, blocks):
-    writer.layer("Input", [], ["in"])
-    writer.layer("Split", ["in"], ["in_a", "in_b"])
+    writer.image()
     writer.new_conv("in_a", "x0", 3, channels, 1, SLOPE if layers else None)
     for i in range(layers):
         writer.near_identity(f"x{i}", f"x{i + 1}", channels)
@@ -108,15 +116,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", help="of the model; its name is the model's")
     parser.add_argument("--channels", type=int, default=48)
-    body = parser.add_mutually_exclusive_group()
-    body.add_argument("--layers", type=int, default=6, help="plain ones, between the first and the last")
-    body.add_argument("--blocks", type=int, default=0, help="residual ones instead")
+    middle = parser.add_mutually_exclusive_group()
+    middle.add_argument("--layers", type=int, default=6, help="plain ones, between the first and the last")
+    middle.add_argument("--blocks", type=int, default=0, help="residual ones instead")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     writer, layers = Writer(args.seed), 0 if args.blocks else args.layers
     write_new(writer, args.channels, layers, args.blocks)
     body = f"{args.blocks} residual blocks" if args.blocks else f"{layers} layers"
-    write_folder(writer, args.folder, f"{body} of {args.channels} channels, untrained.")
+    write_folder(writer, args.folder, f"{body} of {args.channels} channels between two more, untrained.")
 
 
 if __name__ == "__main__":

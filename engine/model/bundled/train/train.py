@@ -3,7 +3,7 @@
 
 usage: train.py MODEL DATA OUT.pt --minutes 60
        train.py MODEL DATA OUT.pt --minutes 60 --start OTHER.pt       from another model of its shape
-       train.py MODEL DATA OUT.pt --minutes 60 --start OTHER.param    from a shipped model of as many layers, no wider
+       train.py MODEL DATA OUT.pt --minutes 60 --start OTHER.param    from a plain one of as many layers, no wider
 
 The learning rate follows a cosine over the wall-clock budget, so the run ends on time whatever else the machine does.
 OUT.pt holds {"model", "net", "ema", "step"} and is rewritten every few minutes.
