@@ -9,6 +9,8 @@
 #include <grpcpp/generic/generic_stub.h>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "tests/integration/test_server.h"
 #include "tests/support/test_image.h"
 
@@ -249,14 +251,18 @@ TEST(CallsTest, OneAddressLeavesSlotsToOthers) {
 TEST(CallsTest, HealthIsToldWhenAllSlotsAndMemoryAreTaken) {
   ServerConfig config = TestConfig();
   config.limits.max_concurrent_requests = 1;
-  config.memory_budget_bytes = 64 << 20;
+  config.memory_budget_bytes = 80 << 20;
   TestServer server(config);
   grpc::ClientContext context;
   const auto stream = server.stub().UpscaleTiles(&context);
   pb::UpscaleTilesRequest start;
   start.mutable_start();
   ASSERT_TRUE(stream->Write(start));
-  while (server.server().admission_state().requests == 0) std::this_thread::yield();
+  const absl::Time deadline = absl::Now() + absl::Seconds(20);
+  while (server.server().admission_state().requests == 0) {
+    ASSERT_LT(absl::Now(), deadline) << stream->Finish().error_message();
+    std::this_thread::yield();
+  }
   for (int i = 0; i < 100; ++i) {
     grpc::ClientContext check;
     HealthCheckResponse response;
