@@ -42,7 +42,7 @@ def network_of(model: str) -> torch.nn.Module:
     if model == "random:upconv_7":
         return torch.nn.Sequential(*layers, torch.nn.ConvTranspose2d(256, 3, 4, 2, 3))
     if model == "general-2x":
-        layers[13] = torch.nn.PReLU(48)
+        layers[-3] = torch.nn.PReLU(48)  # behind the last convolution but one
     return WithEnlarged(torch.nn.Sequential(*layers[:-1], torch.nn.PixelShuffle(SCALE)), len(CONVS[model]) - 1)
 
 

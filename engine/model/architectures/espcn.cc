@@ -57,17 +57,11 @@ bool IsPlain(const Layer& layer, Op op, const std::vector<int>& inputs) {
   return layer.op == op && layer.activation == Activation::kNone && layer.inputs == inputs;
 }
 
-// Behind `convs` convolutions their result is shuffled, and no layer follows.
-bool EndsWithShuffle(const std::vector<Layer>& layers, int convs) {
-  return std::ssize(layers) == convs + 2 && IsPlain(layers[convs + 1], Op::kPixelShuffle, {convs});
-}
-
-// Or the middle of the image is enlarged and added to it.
-bool EndsWithEnlarged(const std::vector<Layer>& layers, int convs) {
+// All that follows the shuffle behind `convs` convolutions adds the enlarged middle of the image.
+bool AddsEnlarged(const std::vector<Layer>& layers, int convs) {
   const int shuffle = convs + 1;
-  return std::ssize(layers) == shuffle + 4 &&
-         IsPlain(layers[shuffle], Op::kPixelShuffle, {convs}) &&
-         IsPlain(layers[shuffle + 1], Op::kCrop, {0}) && layers[shuffle + 1].crop_px == convs &&
+  return std::ssize(layers) == shuffle + 4 && IsPlain(layers[shuffle + 1], Op::kCrop, {0}) &&
+         layers[shuffle + 1].crop_px == convs &&
          IsPlain(layers[shuffle + 2], Op::kResizeNearest, {shuffle + 1}) &&
          IsPlain(layers[shuffle + 3], Op::kAdd, {shuffle, shuffle + 2});
 }
@@ -127,10 +121,15 @@ absl::StatusOr<std::vector<NamedTensor>> EspcnTensors(const Network& network) {
   while (espcn.convs + 2 < std::ssize(layers) && layers[espcn.convs + 1].op == Op::kConv) {
     ++espcn.convs;
   }
-  if (EndsWithEnlarged(layers, espcn.convs)) {
+  const int shuffle = espcn.convs + 1;
+  if (std::ssize(layers) <= shuffle) return NoneOfARow(layers.back());
+  if (!IsPlain(layers[shuffle], Op::kPixelShuffle, {espcn.convs})) {
+    return NoneOfARow(layers[shuffle]);
+  }
+  if (AddsEnlarged(layers, espcn.convs)) {
     espcn.prefix = kResidualPrefix;
-  } else if (!EndsWithShuffle(layers, espcn.convs)) {
-    return NoneOfARow(layers[espcn.convs + 1]);
+  } else if (std::ssize(layers) > shuffle + 1) {
+    return NoneOfARow(layers[shuffle + 1]);
   }
   std::vector<NamedTensor> tensors;
   for (int i = 1; i <= espcn.convs; ++i) {

@@ -139,6 +139,9 @@ TEST(EspcnTest, OtherNetworksAreNotItsTensors) {
   EXPECT_EQ(refusal(2, [](Layer& layer) { layer.inputs = {0}; }), unimplemented);
   EXPECT_EQ(refusal(2, [](Layer& layer) { layer.activation = Activation::kRelu; }), unimplemented);
   EXPECT_EQ(refusal(3, [](Layer& layer) { layer.op = Op::kResizeNearest; }), unimplemented);
+  Network image_alone = chain;
+  image_alone.layers.resize(1);
+  EXPECT_EQ(EspcnTensors(image_alone).status().code(), unimplemented);
 }
 
 TEST(CompactTest, OneSlopeStandsForAllChannels) {

@@ -44,7 +44,8 @@ def row_of(graph):
     for layer in graph.layers:
         if layer.kind == "Convolution":
             assert layer.keys["1"] == "3" and layer.keys.get("9", "0") in ("0", "2"), layer.name
-            slopes = torch.tensor([float(layer.keys["-23310"].split(",")[1])], dtype=torch.float64) if layer.keys.get("9") == "2" else None
+            slope = layer.leaky_slope()
+            slopes = None if slope is None else torch.tensor([slope], dtype=torch.float64)
             row.append(Conv(torch.from_numpy(layer.weights.astype(np.float64)), torch.from_numpy(layer.bias.astype(np.float64)), slopes))
         elif layer.kind == "PReLU":
             row[-1].slopes = torch.from_numpy(layer.slope.astype(np.float64))

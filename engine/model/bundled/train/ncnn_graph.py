@@ -38,6 +38,10 @@ class Layer:
         self.bias = np.frombuffer(data, "<f4", outputs, at)
         return at + self.bias.nbytes
 
+    def leaky_slope(self):
+        """The slope of the LeakyReLU within a convolution; None: it has none."""
+        return float(self.keys["-23310"].split(",")[1]) if self.keys.get("9") == "2" else None
+
     def line(self):
         counts = f"{len(self.inputs)} {len(self.outputs)}"
         return " ".join([self.kind, self.name, counts, *self.inputs, *self.outputs, *map("=".join, self.keys.items())])
@@ -56,7 +60,7 @@ class Layer:
             assert int(self.keys.get("3", 1)) == 1 and int(self.keys.get("4", 0)) == 0, self.name
             x = F.conv2d(x, torch.from_numpy(self.weights.astype(np.float64)).to(x.dtype),
                          torch.from_numpy(self.bias.astype(np.float64)).to(x.dtype))
-            return F.leaky_relu(x, float(self.keys["-23310"].split(",")[1])) if self.keys.get("9") == "2" else x
+            return x if self.leaky_slope() is None else F.leaky_relu(x, self.leaky_slope())
         if self.kind == "PReLU":
             return F.prelu(x, torch.from_numpy(self.slope.copy()).to(x.dtype))
         if self.kind == "Crop":
