@@ -27,7 +27,7 @@ enum Fusion : unsigned {
   kFuseNothing = 0,
   kFuseAdd = 1,      // adds another tensor to the activated result
   kFuseCrop = 2,     // with kFuseAdd, or of a kAdd: crops what it adds
-  kFuseResize = 4,   // with kFuseAdd: resizes what it adds, to the nearest pixel
+  kFuseResize = 4,   // with kFuseAdd: resizes what it adds, cropped or not, to the nearest pixel
   kFuseShuffle = 8,  // shuffles the result of its convolution
   kFuseImage = 16,   // reads the image's samples, resized to the nearest pixel or not; always
 };

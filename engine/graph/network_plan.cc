@@ -167,14 +167,16 @@ class NodeFinder {
   }
 
   void SetResidual(int added, unsigned fuses, Node& node) const {
-    const bool resized = (fuses & kFuseResize) != 0 && IsPlain(added, Op::kResizeNearest);
-    const bool cropped = (fuses & kFuseCrop) != 0 && IsPlain(added, Op::kCrop);
+    const auto read_through = [&](Fusion fusion, Op op) {
+      if ((fuses & fusion) == 0 || !IsPlain(added, op)) return;
+      if (op == Op::kCrop) node.residual_crop_px = layers_[added].crop_px;
+      if (op == Op::kResizeNearest) node.residual_factor = layers_[added].factor;
+      node.layers.push_back(added);
+      added = layers_[added].inputs[0];
+    };
+    read_through(kFuseResize, Op::kResizeNearest);
+    read_through(kFuseCrop, Op::kCrop);
     node.residual = added;
-    if (!resized && !cropped) return;
-    if (resized) node.residual_factor = layers_[added].factor;
-    if (cropped) node.residual_crop_px = layers_[added].crop_px;
-    node.residual = layers_[added].inputs[0];
-    node.layers.push_back(added);
   }
 
   const std::vector<Layer>& layers_;
@@ -221,13 +223,16 @@ absl::StatusOr<NetworkPlan> PlanNetwork(const Network& network, const KernelSet&
 }
 
 Layer FusedLayer(const Network& network, const Node& node) {
-  UPSCALED_CHECK(node.shuffle < 0 && !node.reads_image && node.residual_factor == 1);
+  UPSCALED_CHECK(node.shuffle < 0 && !node.reads_image);
   Layer layer = network.layers[node.main];
   layer.name = absl::StrJoin(node.layers, "+", [&](std::string* out, int covered) {
     out->append(network.layers[covered].name);
   });
   layer.inputs = node.Reads();
-  if (node.residual >= 0) layer.crop_px = node.residual_crop_px;
+  if (node.residual >= 0) {
+    layer.crop_px = node.residual_crop_px;
+    layer.added_factor = node.residual_factor;
+  }
   return layer;
 }
 

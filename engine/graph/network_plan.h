@@ -14,13 +14,13 @@ namespace upscaled {
 
 // One kernel's work. Layers are given as indices of NetworkPlan::network's; -1 for none.
 struct Node {
-  std::vector<int> layers;  // that it covers, in order; the last one's result is its own
-  int main = -1;            // the one that the kernel is for, which has the weights
-  int shuffle = -1;         // a pixel shuffle of main's result
-  std::vector<int> inputs;  // that it reads, but for the residual
-  int residual = -1;        // added to the result, each pixel for residual_factor^2 pixels
-  int residual_factor = 1;
+  std::vector<int> layers;   // that it covers, in order; the last one's result is its own
+  int main = -1;             // the one that the kernel is for, which has the weights
+  int shuffle = -1;          // a pixel shuffle of main's result
+  std::vector<int> inputs;   // that it reads, but for the residual
+  int residual = -1;         // added to the result
   int residual_crop_px = 0;  // off every side of the residual
+  int residual_factor = 1;   // each pixel that is left is for residual_factor^2 pixels
   int resize_factor = 1;     // with reads_image: of the resize behind the input
   bool reads_image = false;  // the image's samples, not layer 0; then no inputs
   KernelChoice kernel;       // none for the input, and for a global pooling if none supports it
@@ -45,8 +45,8 @@ absl::StatusOr<NetworkPlan> PlanNetwork(const Network& network, const KernelSet&
                                         KernelChooser* chooser = nullptr);
 
 // The node's computation as one layer: its main one with the names of all that it covers,
-// and the cropped residual, if any, as its last input. `network` has the weights. The node neither
-// shuffles, nor reads the image, nor resizes its residual: a layer cannot say so.
+// and the cropped and resized residual, if any, as its last input. `network` has the weights. The
+// node neither shuffles nor reads the image: a layer cannot say so.
 Layer FusedLayer(const Network& network, const Node& node);
 
 // Where results live: `allocation_of` each layer (-1: nowhere), each from the first node that

@@ -12,7 +12,10 @@ int ClampToSide(int v, int side) { return std::clamp(v, 0, side - 1); }
 }  // namespace
 
 PixelRange InputRange(const Layer& layer, PixelRange out, int in_side, size_t input) {
-  if (input > 0) return {out.first + layer.crop_px, out.last + layer.crop_px};
+  if (input > 0) {
+    const auto read = [&](int at) { return FloorDiv(at, layer.added_factor) + layer.crop_px; };
+    return {read(out.first), read(out.last)};
+  }
   return OperationOf(layer.op).input_range(layer, out, in_side);
 }
 

@@ -39,10 +39,13 @@ bool CpuKernelSet::Supports(const KernelInfo& kernel, const FusedLayers& layers)
                                                 : own.supports(*layers.main);
 }
 
-// Results that are images are interleaved: no convolution adds to them.
+// Results that are images are interleaved: no convolution adds to them. Nor do shuffles behind an
+// activation.
 unsigned CpuKernelSet::Fuses(const KernelInfo& kernel, const Layer& main) const {
+  if (main.op == Op::kAdd) return kernel.fuses;
   const bool thin = main.out_channels <= kMaxInterleavedChannels;
-  return thin && main.op != Op::kAdd ? kFuseNothing : kernel.fuses;
+  const bool shuffles = main.op == Op::kPixelShuffle && main.activation == Activation::kNone;
+  return thin && !shuffles ? kFuseNothing : kernel.fuses;
 }
 
 // Channels padded to the kernels' groups, 3x3 kernels transformed to 8x8 points, transposed ones

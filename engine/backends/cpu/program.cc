@@ -1,5 +1,6 @@
 #include "engine/backends/cpu/program.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -31,10 +32,21 @@ int AppendLayer(Program& program, const Layer& layer, std::unique_ptr<LayerKerne
   return static_cast<int>(program.network.layers.size()) - 1;
 }
 
+bool IsRead(const Program& program, int layer) {
+  const std::vector<Layer>& layers = program.network.layers;
+  return std::any_of(layers.begin() + layer + 1, layers.end(), [&](const Layer& reader) {
+    return std::find(reader.inputs.begin(), reader.inputs.end(), layer) != reader.inputs.end();
+  });
+}
+
 // The layer that holds what layer `source` does as halves or as floats.
 int Converted(Program& program, int source, bool half, Isa isa) {
   const std::vector<Layer>& layers = program.network.layers;
   if (program.half[source] == half || layers[source].out_channels <= kMaxInterleavedChannels) {
+    return source;
+  }
+  if (!half && program.kernel_infos[source]->stores_floats && !IsRead(program, source)) {
+    program.half[source] = false;
     return source;
   }
   const KernelEntry* info = &ConversionKernel(half);

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "engine/graph/pooling.h"
 #include "engine/model/border.h"
+#include "engine/model/shapes.h"
 #include "engine/model/without_weights.h"
 #include "tests/support/test_image.h"
 
@@ -251,8 +252,21 @@ void AppendGate(Builder& b, std::mt19937& random) {
   b.Join(Op::kMul, swapped ? gate : b.last(), swapped ? b.last() : gate);
 }
 
+// Shuffled, and added to the image, which is enlarged. Fits where all before keep the scale.
+void AppendAddedShuffle(Builder& b, std::mt19937& random) {
+  const int factor = Pick(random, {2, 3, 4});
+  b.Conv(3 * factor * factor, 3, 1, RandomInt(random, 0, 1), false);
+  const std::vector<Size> sizes = LayerSizes(b.network(), {128, 128});
+  const int cut_px = std::max(sizes.front().width - sizes.back().width, 0);
+  b.PixelShuffle(factor);
+  const int shuffled = b.last();
+  b.Crop(0, cut_px / 2);
+  b.Resize(Op::kResizeNearest, factor);
+  b.Join(Op::kAdd, shuffled, b.last());
+}
+
 void AppendEnd(Builder& b, std::mt19937& random) {
-  switch (RandomInt(random, 0, 5)) {
+  switch (RandomInt(random, 0, 6)) {
     case 0:
       b.RandomConv(3, false);
       break;
@@ -276,6 +290,9 @@ void AppendEnd(Builder& b, std::mt19937& random) {
       b.Conv(16, 3, 2, 1, true);
       b.Conv(12 * 4, 3, 1, 1, false);
       b.PixelShuffle(4);
+      break;
+    case 6:
+      AppendAddedShuffle(b, random);
       break;
   }
 }

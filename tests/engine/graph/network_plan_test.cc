@@ -184,6 +184,33 @@ TEST_F(NetworkPlanTest, ShuffleAndResizedSkipAreFused) {
   EXPECT_THAT(Covered(Plan()), ::testing::Contains(ElementsAre(conv)));
 }
 
+// The end of the bundled models, where shuffles add.
+TEST_F(NetworkPlanTest, ShufflesAddWhatIsCroppedAndThenResized) {
+  const int conv = AppendConv(3, 12);
+  const int shuffle = Append(MakePlain(Op::kPixelShuffle, 12, 3, 2, 0, {}));
+  const int crop = AppendPlain(Op::kCrop, 3, {0}, 4);
+  const int resize = AppendPlain(Op::kResizeNearest, 3, {crop}, 2);
+  const int sum = AppendPlain(Op::kAdd, 3, {shuffle, resize});
+  const auto plan_with = [&](unsigned fusions) {
+    return Plan(FakeKernelSet({{{"conv"}, FakeKernelSet::Convolutions()},
+                               {{"shuffle", fusions}, {Op::kPixelShuffle}},
+                               {{"plain"}, FakeKernelSet::Plain()}}));
+  };
+  const NetworkPlan plan = plan_with(kFuseSum | kFuseResize);
+  EXPECT_THAT(Covered(plan), ElementsAre(ElementsAre(0), ElementsAre(conv),
+                                         ElementsAre(shuffle, resize, crop, sum)));
+  const Layer fused = FusedLayer(network_, plan.nodes.back());
+  EXPECT_THAT(fused.inputs, ElementsAre(conv, 0));
+  EXPECT_EQ(fused.crop_px, 4);
+  EXPECT_EQ(fused.added_factor, 2);
+  EXPECT_THAT(Covered(plan_with(kFuseAdd | kFuseResize)),
+              ElementsAre(ElementsAre(0), ElementsAre(conv), ElementsAre(crop),
+                          ElementsAre(shuffle, resize, sum)));
+  EXPECT_THAT(Covered(plan_with(kFuseSum)),
+              ElementsAre(ElementsAre(0), ElementsAre(conv), ElementsAre(crop), ElementsAre(resize),
+                          ElementsAre(shuffle, sum)));
+}
+
 TEST_F(NetworkPlanTest, WhatOthersReadIsNotFused) {
   const int a = AppendConv(3, 8);
   const int b = AppendConv(8, 8);

@@ -1,14 +1,12 @@
 #include "engine/backends/cpu/kernels/elementwise.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <vector>
 
 #include "engine/backends/cpu/kernels/activation.h"
 #include "engine/graph/tile_geometry.h"
-#include "engine/model/limits.h"
 
 namespace upscaled::cpu {
 namespace {
@@ -31,52 +29,8 @@ void ZeroPadding(const Tensor& dst, int y, int x, int width_px) {
   }
 }
 
-// Where in an input pixel each value lies that it gives to one row of an image.
-using ShuffleOffsets = std::array<size_t, kMaxFactor * kMaxInterleavedChannels>;
-
-// Those values, one input pixel after the other. kValues at compile time, or 0: as `values` says.
-template <int kValues>
-void ShufflePixels(const float* in, int pixel_stride, const ShuffleOffsets& from, int values,
-                   int pixels, float* out) {
-  if (kValues > 0) values = kValues;
-  for (; pixels > 0; --pixels, in += pixel_stride, out += values) {
-    for (int i = 0; i < values; ++i) out[i] = in[from[i]];
-  }
-}
-
-// To an image: input pixel by input pixel, each giving `factor` output pixels, of which the first
-// and the last may be wanted in part.
-void PixelShuffleToImage(const Layer& layer, const Tensor& src, const Tensor& dst, int y, int x,
-                         int width_px) {
-  const int f = layer.factor, channels = dst.channels;
-  ShuffleOffsets from;
-  for (int dx = 0; dx < f; ++dx) {
-    for (int c = 0; c < channels; ++c) {
-      from[dx * channels + c] = ChannelOffset(src, c * f * f + y % f * f + dx);
-    }
-  }
-  const float* in = src.At(y / f, x / f);
-  float* out = dst.At(y, x);
-  const int before = std::min((f - x % f) % f, width_px);
-  if (before > 0) {
-    for (int i = 0; i < before * channels; ++i) *out++ = in[from[x % f * channels + i]];
-    in += src.pixel_stride;
-  }
-  const int pixels = (width_px - before) / f, values = f * channels;
-  const auto shuffle = values == 6    ? &ShufflePixels<6>
-                       : values == 9  ? &ShufflePixels<9>
-                       : values == 12 ? &ShufflePixels<12>
-                                      : &ShufflePixels<0>;
-  shuffle(in, src.pixel_stride, from, values, pixels, out);
-  in += static_cast<size_t>(pixels) * src.pixel_stride;
-  out += static_cast<size_t>(pixels) * values;
-  const int behind = (width_px - before) % f;
-  for (int i = 0; i < behind * channels; ++i) *out++ = in[from[i]];
-}
-
 void PixelShuffleRow(const Layer& layer, std::span<const Tensor> src, const Tensor& dst, int y,
                      int x, int width_px) {
-  if (!dst.blocked()) return PixelShuffleToImage(layer, src[0], dst, y, x, width_px);
   const int f = layer.factor;
   ZeroPadding(dst, y, x, width_px);
   for (int c = 0; c < dst.channels; ++c) {

@@ -6,6 +6,7 @@
 #include "engine/backends/cpu/kernels/direct.h"
 #include "engine/backends/cpu/kernels/direct_int16.h"
 #include "engine/backends/cpu/kernels/elementwise.h"
+#include "engine/backends/cpu/kernels/image_shuffle.h"
 #include "engine/backends/cpu/kernels/multiply_half.h"
 #include "engine/backends/cpu/kernels/pixel_norm.h"
 #include "engine/backends/cpu/kernels/shift_add.h"
@@ -38,7 +39,8 @@ constexpr KernelEntry kKernels[] = {
      Precision::kFast,
      &HasVnni,
      &MakeCalibratedWinogradF4Int16,
-     &MakeRangeObserver},
+     &MakeRangeObserver,
+     /*stores_floats=*/true},
 #endif
     {{"winograd_f6", kFuseSum}, &WinogradSupports, &MakeWinogradF6},
     {{"winograd_f4", kFuseSum}, &WinogradSupports, &MakeWinogradF4},
@@ -75,6 +77,7 @@ constexpr KernelEntry kKernels[] = {
      Precision::kFast,
      &HasVnni},
 #endif
+    {{"image_shuffle", kFuseSum | kFuseResize}, &ImageShuffleSupports, &MakeImageShuffle},
     {{"elementwise", kFuseCrop}, &ElementwiseSupports, &MakeElementwise},
 #ifdef UPSCALED_KN2ROW
     {{"kn2row", kFuseNothing, /*baseline=*/true}, &Kn2rowSupports, &MakeKn2row},

@@ -33,6 +33,8 @@ struct KernelEntry : KernelInfo {
                                              const InputRanges& ranges) = nullptr;
   std::unique_ptr<LayerKernel> (*observer)(const Layer& layer, std::unique_ptr<LayerKernel> kernel,
                                            InputRanges& ranges) = nullptr;
+  // Of kFast: it stores floats as well as halves.
+  bool stores_floats = false;
 
   bool RunsOn(Isa isa) const { return has == nullptr || has(isa); }
 };

@@ -142,9 +142,12 @@ __attribute__((noinline)) bool InputTransform(const float* const* rows, size_t o
   return _mm512_cmpge_epu16_mask(largest, _mm512_set1_epi16(kClipped)) != 0;
 }
 
+// What becomes of 16 channels: halves beside others, halves before 16 zeros, floats.
+enum class Stored { kHalves, kHalvesAndZeros, kFloats };
+
 // 16 channels of one block from H, activated, to rows [first_row, end_row) and columns
-// [first_px, end_px) of the block. kFills: and 16 channels of zeros behind them.
-template <bool kFills>
+// [first_px, end_px) of the block.
+template <Stored kStored>
 __attribute__((noinline)) void OutputTransform(const float* __restrict h,
                                                const EpilogueArgs& epilogue, __m512 bias,
                                                __m512 slope, float* const* rows, size_t offset,
@@ -162,9 +165,13 @@ __attribute__((noinline)) void OutputTransform(const float* __restrict h,
     UPSCALED_UNROLL(8)
     for (int x = 0; x < kM; ++x) {
       if (x < first_px || x >= end_px) continue;
-      const __m256i halves = _mm512_cvtps_ph(t[x], kRoundToNearest);
       float* const to = dst + x * kPlaneFloats;
-      if constexpr (kFills) {
+      if constexpr (kStored == Stored::kFloats) {
+        _mm512_store_ps(to, t[x]);
+        continue;
+      }
+      const __m256i halves = _mm512_cvtps_ph(t[x], kRoundToNearest);
+      if constexpr (kStored == Stored::kHalvesAndZeros) {
         _mm512_store_si512(to, _mm512_zextsi256_si512(halves));
       } else {
         _mm256_store_si256(reinterpret_cast<__m256i*>(to), halves);
@@ -213,6 +220,20 @@ struct Winograd {
     unsigned clipped = 0;  // a bit a tile
   };
 
+  // Stores 16 channels and moves `offset` on from the block to them.
+  static decltype(&OutputTransform<Stored::kHalves>) ChooseOutput(const WinogradArgs& args,
+                                                                  int channel, size_t& offset) {
+    if (!args.dst_half) {
+      offset += channel / kFloatLanes * args.dst_plane_stride;
+      return &OutputTransform<Stored::kFloats>;
+    }
+    offset += channel / kHalfLanes * args.dst_plane_stride + channel % kHalfLanes / 2;
+    // With an odd number of vectors the last plane's second half is nobody's.
+    const bool fills = kVectors % 2 != 0 && channel % kHalfLanes == 0 &&
+                       channel + kFloatLanes >= args.dst_channels;
+    return fills ? &OutputTransform<Stored::kHalvesAndZeros> : &OutputTransform<Stored::kHalves>;
+  }
+
   static void TransformNext(const WinogradArgs& args, Pending& pending) {
     const int tile = pending.next / kVectors, vector = pending.next % kVectors;
     const float* const h = pending.h + pending.next * kHStride;
@@ -220,19 +241,14 @@ struct Winograd {
     const int channel = pending.channel + vector * kFloatLanes;
     if (channel >= args.dst_channels) return;
     const int x = (pending.first_tile + tile) * kM;
-    const size_t offset =
-        channel / kHalfLanes * args.dst_plane_stride + x * kPlaneFloats + channel % kHalfLanes / 2;
+    size_t offset = size_t{1} * x * kPlaneFloats;
+    const auto output = ChooseOutput(args, channel, offset);
     const bool clipped = (pending.clipped >> tile & 1) != 0;
     const __m512 bias =
         clipped ? _mm512_set1_ps(__builtin_nanf("")) : _mm512_load_ps(args.epilogue.bias + channel);
     const __m512 slope = _mm512_load_ps(args.epilogue.slope + channel);
-    // With an odd number of vectors the last plane's second half is nobody's.
-    const bool fills = kVectors % 2 != 0 && channel % kHalfLanes == 0 &&
-                       channel + kFloatLanes >= args.dst_channels;
-    (fills ? OutputTransform<true>
-           : OutputTransform<false>)(h, args.epilogue, bias, slope, args.dst_rows, offset,
-                                     args.dst_first_row, args.dst_end_row, args.dst_first_px - x,
-                                     args.dst_end_px - x);
+    output(h, args.epilogue, bias, slope, args.dst_rows, offset, args.dst_first_row,
+           args.dst_end_row, args.dst_first_px - x, args.dst_end_px - x);
   }
 
   // V of one plane; returns the tiles with a clipped one, a bit each.

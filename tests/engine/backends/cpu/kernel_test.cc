@@ -52,7 +52,7 @@ bool IsTested(const KernelEntry& info, Isa isa) {
 class KernelTest : public ::testing::TestWithParam<Isa> {
  protected:
   // Runs `info` on a random input of this size and compares; all rows, then some of them alone.
-  // `residual`: the kernel adds one, cropped as the layer says.
+  // `residual`: the kernel adds one, cropped and resized as the layer says.
   void Check(const KernelEntry& info, const Layer& layer, Size in, bool residual = false) {
     const Size out{OutputSide(layer, in.width), OutputSide(layer, in.height)};
     if (out.width < 1 || out.height < 1) return;
@@ -69,7 +69,8 @@ class KernelTest : public ::testing::TestWithParam<Isa> {
     const std::vector<PlacedTensor> placed = PlaceInputs(info, layer, inputs, kernel->margin());
     std::vector<cpu::Tensor> src;
     for (const PlacedTensor& tensor : placed) src.push_back(tensor.tensor());
-    const Size uncropped{out.width + 2 * layer.crop_px, out.height + 2 * layer.crop_px};
+    const Size uncropped{CeilDiv(out.width, layer.added_factor) + 2 * layer.crop_px,
+                         CeilDiv(out.height, layer.added_factor) + 2 * layer.crop_px};
     PlacedTensor added(layer.out_channels, uncropped, {});
     if (residual) {
       const reference::Tensor values = RandomTensor(layer.out_channels, uncropped, random_);
@@ -78,7 +79,7 @@ class KernelTest : public ::testing::TestWithParam<Isa> {
         added = std::move(Halves({&added, 1}, layer.out_channels, {}).front());
       }
       src.push_back(added.tensor());
-      Add(values, layer.crop_px, expected);
+      Add(values, layer, expected);
     }
     CompareRows(info, *kernel, src, expected, {0, 0, out.width, out.height});
     CompareRows(info, *kernel, src, expected, SomeRows(kernel->block_px(), out));
@@ -103,11 +104,12 @@ class KernelTest : public ::testing::TestWithParam<Isa> {
   }
 
  private:
-  static void Add(const reference::Tensor& residual, int crop_px, reference::Tensor& sum) {
+  static void Add(const reference::Tensor& residual, const Layer& layer, reference::Tensor& sum) {
+    const auto from = [&](int at) { return at / layer.added_factor + layer.crop_px; };
     for (int c = 0; c < sum.channels; ++c) {
       for (int y = 0; y < sum.region.height; ++y) {
         for (int x = 0; x < sum.region.width; ++x) {
-          sum.row(c, y)[x] += residual.at(c, x + crop_px, y + crop_px);
+          sum.row(c, y)[x] += residual.at(c, from(x), from(y));
         }
       }
     }
@@ -171,13 +173,21 @@ class KernelTest : public ::testing::TestWithParam<Isa> {
     const Size size = SizeOf(expected.region);
     const Rect rows = Intersect(blocks, expected.region);
     PlacedTensor dst(expected.channels, size, {2, 2});
-    if (!TakesHalves(info, expected.channels)) {
+    const bool halved = TakesHalves(info, expected.channels);
+    if (!halved || info.stores_floats) {
       RunRows(kernel, src, dst, blocks, rows);
-    } else {
+      Compare(info, dst, expected, rows);
+    }
+    if (halved) {
       PlacedTensor halves(expected.channels, size, {2, 2}, PlacedTensor::Kind::kHalves);
       RunRows(kernel, src, halves, blocks, rows);
       RunRows(*cpu::MakeToFloat({}, GetParam()), {&halves.tensor(), 1}, dst, rows, rows);
+      Compare(info, dst, expected, rows);
     }
+  }
+
+  static void Compare(const KernelEntry& info, const PlacedTensor& dst,
+                      const reference::Tensor& expected, const Rect& rows) {
     const float tolerance = info.precision == Precision::kFast ? kHalfTolerance : kTolerance;
     double squares = 0;
     for (int c = 0; c < expected.channels; ++c) {
@@ -318,6 +328,24 @@ TEST_P(KernelTest, ResidualsAreAddedBehindTheActivation) {
         }
         Check(info, layer, {RandomInt(random_, 5, 47), RandomInt(random_, 5, 23)}, true);
         if (HasFailure()) return;
+      }
+    }
+  }
+}
+
+// Cropped or not, enlarged as the shuffled are, less, more, or not.
+TEST_P(KernelTest, ShufflesToImagesAddImages) {
+  const KernelEntry& kernel = *cpu::FindKernel("image_shuffle");
+  for (const int channels : {1, 3, 4}) {
+    for (const int factor : {1, 2, 3, 4}) {
+      for (const int added_factor : {1, 2, 3, 4}) {
+        Layer layer = MakePlain(Op::kPixelShuffle, channels * factor * factor, channels, factor,
+                                RandomInt(random_, 0, 3), {0});
+        layer.added_factor = added_factor;
+        for (const Size in : {Size{1, 1}, {2, 3}, {RandomInt(random_, 3, 47), 5}}) {
+          Check(kernel, layer, in, true);
+          if (HasFailure()) return;
+        }
       }
     }
   }
