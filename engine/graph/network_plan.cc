@@ -167,15 +167,15 @@ class NodeFinder {
   }
 
   void SetResidual(int added, unsigned fuses, Node& node) const {
-    const auto read_through = [&](Fusion fusion, Op op) {
-      if ((fuses & fusion) == 0 || !IsPlain(added, op)) return;
-      if (op == Op::kCrop) node.residual_crop_px = layers_[added].crop_px;
-      if (op == Op::kResizeNearest) node.residual_factor = layers_[added].factor;
+    const auto read_through = [&](Fusion fusion, Op op) -> const Layer* {
+      if ((fuses & fusion) == 0 || !IsPlain(added, op)) return nullptr;
       node.layers.push_back(added);
-      added = layers_[added].inputs[0];
+      return &layers_[std::exchange(added, layers_[added].inputs[0])];
     };
-    read_through(kFuseResize, Op::kResizeNearest);
-    read_through(kFuseCrop, Op::kCrop);
+    const Layer* const resize = read_through(kFuseResize, Op::kResizeNearest);
+    const Layer* const crop = read_through(kFuseCrop, Op::kCrop);
+    if (resize != nullptr) node.residual_factor = resize->factor;
+    if (crop != nullptr) node.residual_crop_px = crop->crop_px;
     node.residual = added;
   }
 
@@ -231,7 +231,7 @@ Layer FusedLayer(const Network& network, const Node& node) {
   layer.inputs = node.Reads();
   if (node.residual >= 0) {
     layer.crop_px = node.residual_crop_px;
-    layer.added_factor = node.residual_factor;
+    layer.residual_factor = node.residual_factor;
   }
   return layer;
 }

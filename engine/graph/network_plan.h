@@ -14,7 +14,7 @@ namespace upscaled {
 
 // One kernel's work. Layers are given as indices of NetworkPlan::network's; -1 for none.
 struct Node {
-  std::vector<int> layers;   // that it covers, in order; the last one's result is its own
+  std::vector<int> layers;   // that it covers; the last one's result is its own
   int main = -1;             // the one that the kernel is for, which has the weights
   int shuffle = -1;          // a pixel shuffle of main's result
   std::vector<int> inputs;   // that it reads, but for the residual

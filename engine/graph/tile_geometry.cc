@@ -13,7 +13,7 @@ int ClampToSide(int v, int side) { return std::clamp(v, 0, side - 1); }
 
 PixelRange InputRange(const Layer& layer, PixelRange out, int in_side, size_t input) {
   if (input > 0) {
-    const auto read = [&](int at) { return FloorDiv(at, layer.added_factor) + layer.crop_px; };
+    const auto read = [&](int at) { return FloorDiv(at, layer.residual_factor) + layer.crop_px; };
     return {read(out.first), read(out.last)};
   }
   return OperationOf(layer.op).input_range(layer, out, in_side);

@@ -77,7 +77,9 @@ struct Layer {
   // Cut off every side. In a backend's own network also off the second input of a layer that adds
   // it to its result.
   int crop_px = 0;
-  int added_factor = 1;   // each pixel of what is left of that second input is for its square
+  // In a backend's own network: each pixel that is left of that second input is added to
+  // residual_factor x residual_factor pixels of the result.
+  int residual_factor = 1;
   int first_channel = 0;  // kSlice
   bool centred = true;    // kPixelNorm
   float epsilon = 1e-6f;  // kPixelNorm, kGroupNorm: added to the mean square

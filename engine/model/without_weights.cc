@@ -15,7 +15,7 @@ Layer WithoutWeights(const Layer& layer) {
   copy.padding_px = layer.padding_px;
   copy.factor = layer.factor;
   copy.crop_px = layer.crop_px;
-  copy.added_factor = layer.added_factor;
+  copy.residual_factor = layer.residual_factor;
   copy.first_channel = layer.first_channel;
   copy.centred = layer.centred;
   copy.epsilon = layer.epsilon;

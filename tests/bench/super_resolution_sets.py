@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""Y-PSNR on folders of images as papers give it (Set5, Set14): super_resolution_sets.py UPSCALE --model NAME ... FOLDER ...
+"""Y-PSNR on folders of images as papers give it (Set5, Set14): super_resolution_sets.py UPSCALE --model NAME ... [--scale 2] FOLDER ...
 
-UPSCALE is the client; it runs a server of its own. Images are cropped to even sides, halved as MATLAB's imresize does (bicubic,
-antialiased) and enlarged in `exact`; the Y plane (BT.601, 16..235) is compared without 2 px of every side, and the decibels' mean
-taken. Needs Debian's python3-numpy and python3-pil. Nothing may be trained or chosen by these sets.
+UPSCALE is the client; it runs a server of its own. Images are cropped to multiples of the scale, reduced by it as MATLAB's imresize
+does (bicubic, antialiased) and enlarged in `exact`; the Y plane (BT.601, 16..235) is compared without as many px of every side as
+the scale, and the decibels' mean taken. Needs Debian's python3-numpy and python3-pil. Nothing may be trained or chosen by these sets.
 """
 import argparse
 import pathlib
@@ -12,9 +12,6 @@ import tempfile
 
 import numpy as np
 from PIL import Image
-
-SCALE = 2
-SHAVED_PX = 2
 
 
 def cubic(x: np.ndarray) -> np.ndarray:
@@ -45,32 +42,32 @@ def luma(pixels: np.ndarray) -> np.ndarray:
     return 16 + pixels.astype(np.float64) @ np.array([65.481, 128.553, 24.966]) / 255
 
 
-def psnr_db(pixels: np.ndarray, original: np.ndarray) -> float:
-    inner = np.s_[SHAVED_PX:-SHAVED_PX, SHAVED_PX:-SHAVED_PX]
+def psnr_db(pixels: np.ndarray, original: np.ndarray, shaved_px: int) -> float:
+    inner = np.s_[shaved_px:-shaved_px, shaved_px:-shaved_px]
     return 10 * np.log10(255**2 / np.mean((luma(pixels)[inner] - luma(original)[inner]) ** 2))
 
 
-def read(path: pathlib.Path) -> np.ndarray:
+def read(path: pathlib.Path, scale: int) -> np.ndarray:
     pixels = np.asarray(Image.open(path).convert("RGB"))
-    return pixels[: pixels.shape[0] // SCALE * SCALE, : pixels.shape[1] // SCALE * SCALE]
+    return pixels[: pixels.shape[0] // scale * scale, : pixels.shape[1] // scale * scale]
 
 
-def measure(upscale: str, models: list[str], folder: pathlib.Path) -> None:
+def measure(upscale: str, models: list[str], scale: int, folder: pathlib.Path) -> None:
     paths = sorted(path for path in folder.iterdir() if path.suffix.lower() in (".png", ".bmp", ".jpg", ".tif"))
-    originals = {path.stem + ".png": read(path) for path in paths}
+    originals = {path.stem + ".png": read(path, scale) for path in paths}
     with tempfile.TemporaryDirectory() as name:
         work = pathlib.Path(name)
         (work / "small").mkdir()
-        smaller = {file: resize(pixels, 1 / SCALE) for file, pixels in originals.items()}
+        smaller = {file: resize(pixels, 1 / scale) for file, pixels in originals.items()}
         for file, pixels in smaller.items():
             Image.fromarray(pixels).save(work / "small" / file)
-        results = {"bicubic": {file: resize(pixels, SCALE) for file, pixels in smaller.items()}}
+        results = {"bicubic": {file: resize(pixels, scale) for file, pixels in smaller.items()}}
         for model in models:
-            subprocess.run([upscale, "image", "--local", "--quiet", "-m", model, "--precision", "exact", "-i", work / "small",
-                            "-o", f"{work / model}/"], check=True)
-            results[model] = {file: read(work / model / file) for file in originals}
+            subprocess.run([upscale, "image", "--local", "--quiet", "-m", model, "-s", str(scale), "--precision", "exact",
+                            "-i", work / "small", "-o", f"{work / model}/"], check=True)
+            results[model] = {file: read(work / model / file, scale) for file in originals}
     for way, pixels in results.items():
-        values = [psnr_db(pixels[file], original) for file, original in originals.items()]
+        values = [psnr_db(pixels[file], original, scale) for file, original in originals.items()]
         print(f"{folder.name:10} {way:16} {np.mean(values):6.2f} dB  mean of {len(values)}")
 
 
@@ -79,9 +76,10 @@ def main() -> None:
     parser.add_argument("upscale")
     parser.add_argument("folder", type=pathlib.Path, nargs="+")
     parser.add_argument("--model", action="append", required=True)
+    parser.add_argument("--scale", type=int, default=2)
     args = parser.parse_args()
     for folder in args.folder:
-        measure(args.upscale, args.model, folder)
+        measure(args.upscale, args.model, args.scale, folder)
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ bool CpuKernelSet::Supports(const KernelInfo& kernel, const FusedLayers& layers)
                                                 : own.supports(*layers.main);
 }
 
-// Results that are images are interleaved: no convolution adds to them. Nor do shuffles behind an
+// Results that are images are interleaved: no convolution adds to them, nor do shuffles with an
 // activation.
 unsigned CpuKernelSet::Fuses(const KernelInfo& kernel, const Layer& main) const {
   if (main.op == Op::kAdd) return kernel.fuses;

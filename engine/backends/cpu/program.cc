@@ -45,7 +45,10 @@ int Converted(Program& program, int source, bool half, Isa isa) {
   if (program.half[source] == half || layers[source].out_channels <= kMaxInterleavedChannels) {
     return source;
   }
-  if (!half && program.kernel_infos[source]->stores_floats && !IsRead(program, source)) {
+  // In one plane they take no more room. Who reads it as halves later converts.
+  const bool one_plane = layers[source].out_channels <= kPlaneChannels;
+  if (!half && one_plane && program.kernel_infos[source]->stores_floats &&
+      !IsRead(program, source)) {
     program.half[source] = false;
     return source;
   }

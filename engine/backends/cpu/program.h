@@ -27,7 +27,8 @@ struct Program {
   Precision precision = Precision::kExact;
   // The nodes of the network's plan as layers ("conv+crop+sum"), without weights. A layer with a
   // prelude is preceded by it, layers that convert tensors between floats and halves are added
-  // where kernels of both kinds meet, and fully connected layers are 1x1 convolutions.
+  // where kernels of both kinds meet and the first does not store what the second reads, and fully
+  // connected layers are 1x1 convolutions.
   Network network;
   // Null for the input and global poolings, whose values are given.
   std::vector<std::unique_ptr<LayerKernel>> kernels;

@@ -68,7 +68,7 @@ void Widen(Margin& margin, const Margin& other) {
 
 // Whether each position of the result is that of all that `layer` reads of input number `input`.
 bool KeepsPositions(const Layer& layer, size_t input) {
-  return input > 0 ? layer.crop_px == 0 && layer.added_factor == 1
+  return input > 0 ? layer.crop_px == 0 && layer.residual_factor == 1
                    : OperationOf(layer.op).pointwise;
 }
 

@@ -252,16 +252,18 @@ void AppendGate(Builder& b, std::mt19937& random) {
   b.Join(Op::kMul, swapped ? gate : b.last(), swapped ? b.last() : gate);
 }
 
-// Shuffled, and added to the image, which is enlarged. Fits where all before keep the scale.
+// Shuffled, maybe behind a transposed convolution, and added to the image, which is enlarged. Fits
+// where all before keep the scale.
 void AppendAddedShuffle(Builder& b, std::mt19937& random) {
-  const int factor = Pick(random, {2, 3, 4});
+  const int before = Pick(random, {1, 1, 2}), factor = Pick(random, {2, 3, 4}) / before;
+  if (before > 1) b.ConvTranspose(16, before, before, 0, true);
   b.Conv(3 * factor * factor, 3, 1, RandomInt(random, 0, 1), false);
   const std::vector<Size> sizes = LayerSizes(b.network(), {128, 128});
-  const int cut_px = std::max(sizes.front().width - sizes.back().width, 0);
+  const int cut_px = std::max(sizes.front().width - sizes.back().width / before, 0);
   b.PixelShuffle(factor);
   const int shuffled = b.last();
   b.Crop(0, cut_px / 2);
-  b.Resize(Op::kResizeNearest, factor);
+  b.Resize(Op::kResizeNearest, before * factor);
   b.Join(Op::kAdd, shuffled, b.last());
 }
 

@@ -202,13 +202,25 @@ TEST_F(NetworkPlanTest, ShufflesAddWhatIsCroppedAndThenResized) {
   const Layer fused = FusedLayer(network_, plan.nodes.back());
   EXPECT_THAT(fused.inputs, ElementsAre(conv, 0));
   EXPECT_EQ(fused.crop_px, 4);
-  EXPECT_EQ(fused.added_factor, 2);
+  EXPECT_EQ(fused.residual_factor, 2);
   EXPECT_THAT(Covered(plan_with(kFuseAdd | kFuseResize)),
               ElementsAre(ElementsAre(0), ElementsAre(conv), ElementsAre(crop),
                           ElementsAre(shuffle, resize, sum)));
   EXPECT_THAT(Covered(plan_with(kFuseSum)),
               ElementsAre(ElementsAre(0), ElementsAre(conv), ElementsAre(crop), ElementsAre(resize),
                           ElementsAre(shuffle, sum)));
+}
+
+TEST_F(NetworkPlanTest, WhatIsResizedAndThenCroppedIsResizedApart) {
+  const int a = AppendConv(3, 8);
+  const int resize = AppendPlain(Op::kResizeNearest, 8, {a}, 2);
+  const int crop = AppendPlain(Op::kCrop, 8, {resize}, 1);
+  const int up = Append(MakeConv(Op::kConvTranspose, 8, 8, 4, 2, 2, random_), {a});
+  AppendPlain(Op::kAdd, 8, {up, crop});
+  const Node last = Plan().nodes.back();
+  EXPECT_EQ(last.residual, resize);
+  EXPECT_EQ(last.residual_crop_px, 1);
+  EXPECT_EQ(last.residual_factor, 1);
 }
 
 TEST_F(NetworkPlanTest, WhatOthersReadIsNotFused) {

@@ -37,7 +37,7 @@ struct EpilogueArgs {
 };
 
 // One row of blocks of a Winograd convolution. For 16-bit kernels tensors hold halves, weights
-// halves or integers; those of integers can store floats.
+// halves or integers.
 struct WinogradArgs {
   static constexpr int kMaxPoints = 8;
   const float* src_rows[kMaxPoints];  // plane 0, at the first block's first column
@@ -50,7 +50,7 @@ struct WinogradArgs {
   int dst_first_px, dst_end_px;    // the columns to store
   size_t dst_plane_stride;
   int dst_channels;  // whole planes
-  bool dst_half;
+  bool dst_half;     // integers alone: else one plane of floats
   // fp32: added to the activated sums if not null; as dst_rows, of another blocked tensor.
   const float* residual_rows[kMaxPoints];
   size_t residual_plane_stride;

@@ -1,3 +1,8 @@
+// The source is planes of 16 channels or, of at most 4, interleaved as images are; the values that
+// a source pixel gives to one row of the image lie factor^2 channels apart, or next to each other.
+// RGB of twice the size, with the enlarged image or without, is made a source pixel at a time in
+// vectors of 8; else what is added comes in a loop of its own, while the row is in the nearest
+// cache.
 #include "engine/backends/cpu/kernels/image_shuffle.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -22,11 +27,12 @@ void ShuffleTwiceRgb(const float* HWY_RESTRICT src, const float* HWY_RESTRICT ad
   const hn::FixedTag<float, 8> d;
   alignas(32) constexpr int32_t kLow[] = {0, 4, 0, 1, 5, 0, 0, 0};
   alignas(32) constexpr int32_t kHigh[] = {0, 0, 4, 0, 0, 5, 0, 0};  // from the fourth float on
+  alignas(32) constexpr int32_t kIsHigh[] = {0, 0, 1, 0, 0, 1, 0, 0};
   alignas(32) constexpr int32_t kTwice[] = {0, 1, 2, 0, 1, 2, 0, 0};
   const hn::RebindToSigned<decltype(d)> di;
   const auto low = hn::SetTableIndices(d, kLow), high = hn::SetTableIndices(d, kHigh);
   const auto twice = hn::SetTableIndices(d, kTwice);
-  const auto is_high = hn::RebindMask(d, hn::Gt(hn::Load(di, kHigh), hn::Zero(di)));
+  const auto is_high = hn::RebindMask(d, hn::Gt(hn::Load(di, kIsHigh), hn::Zero(di)));
   for (; n + 2 < pixels; ++n) {
     const float* const from = src + n * kPlaneChannels;
     auto v = hn::IfThenElse(is_high, hn::TableLookupLanes(hn::LoadU(d, from + 4), high),
@@ -56,6 +62,7 @@ HWY_AFTER_NAMESPACE();
 
 #include "engine/backends/cpu/kernels/activation.h"
 #include "engine/backends/cpu/kernels/isa_dispatch.h"
+#include "engine/base/check.h"
 #include "engine/base/int_math.h"
 #include "engine/image/image.h"
 #include "engine/model/limits.h"
@@ -70,72 +77,102 @@ TwiceRgbFunction TwiceRgbFunctionFor(Isa isa) { UPSCALED_RETURN_ADDRESS_FOR(isa,
 // Where in a source pixel each value lies that it gives to one row of the image.
 using Offsets = std::array<size_t, kMaxFactor * kMaxInterleavedChannels>;
 
+// Whole source pixels. kValues, of each, at compile time, or 0: as `values` says.
+template <int kValues>
+void ShufflePixels(const float* src, int src_stride, const Offsets& offsets, int values, int count,
+                   float* dst) {
+  if (kValues > 0) values = kValues;
+  for (; count > 0; --count, src += src_stride, dst += values) {
+    for (int i = 0; i < values; ++i) dst[i] = src[offsets[i]];
+  }
+}
+
+// To pixels [x, end) of a row; each of `added` is for `factor` of them, the first and the last
+// perhaps for fewer.
+void AddEnlarged(const float* added, int channels, int factor, int x, int end, float* dst) {
+  for (int next = x - x % factor + factor; x < end; next += factor, added += channels) {
+    for (const int last = std::min(next, end); x < last; ++x, dst += channels) {
+      for (int c = 0; c < channels; ++c) dst[c] += added[c];
+    }
+  }
+}
+
 class ImageShuffleKernel final : public LayerKernel {
  public:
   ImageShuffleKernel(const Layer& layer, Isa isa)  // it has no weights
       : layer_(layer),
         curve_(CurveFunctionFor(isa)),
-        twice_rgb_(TwiceRgbFunctionFor(isa)),
-        is_twice_rgb_(layer.factor == 2 && layer.out_channels == kRgbChannels) {}
+        twice_rgb_(layer.factor == 2 && layer.out_channels == kRgbChannels
+                       ? TwiceRgbFunctionFor(isa)
+                       : nullptr) {}
 
   void Run(std::span<const Tensor> src, const Tensor& dst, const Rect& rows,
            float* /*scratch*/) const override {
+    UPSCALED_CHECK(src.size() == 1 || layer_.activation == Activation::kNone);
+    const bool adds = src.size() > 1;
+    const bool adds_at_once =
+        adds && twice_rgb_ != nullptr && layer_.residual_factor == layer_.factor;
     for (int y = rows.y; y < rows.bottom(); ++y) {
-      RunRow(src, dst, y, rows.x, rows.right());
-      ApplyActivation(layer_, curve_, dst, y, rows.x, rows.width);  // nothing was added then
+      const Columns columns{rows.x, rows.right()};
+      const Columns whole = Shuffle(src[0], adds_at_once ? &src[1] : nullptr, dst, y, columns);
+      if (adds_at_once) {
+        Add(src[1], dst, y, {columns.first, whole.first});
+        Add(src[1], dst, y, {whole.end, columns.end});
+      } else if (adds) {
+        Add(src[1], dst, y, columns);
+      }
+      ApplyActivation(layer_, curve_, dst, y, rows.x, rows.width);
     }
   }
 
  private:
-  // Columns [first, end).
-  void RunRow(std::span<const Tensor> src, const Tensor& dst, int y, int first, int end) const {
-    const int f = layer_.factor;
-    const Offsets offsets = OffsetsOf(src[0], y % f);
-    // The whole source pixels, if what is added lies as they do.
-    const bool aligned = src.size() == 1 || layer_.added_factor == f;
-    const int whole = aligned ? std::min(RoundUp(first, f), end) : end;
-    const int count = (end - whole) / f;
-    RunColumns(src, offsets, dst, y, first, whole);
-    const float* const added = src.size() > 1 ? AddedAt(src[1], y, whole) : nullptr;
-    const float* const from = src[0].At(y / f, whole / f);
-    if (is_twice_rgb_) {
-      twice_rgb_(from + offsets[0], added, dst.At(y, whole), count);
+  struct Columns {
+    int first;
+    int end;
+  };
+
+  // Returns those of whole source pixels, to which `added`, if not null, is added.
+  Columns Shuffle(const Tensor& src, const Tensor* added, const Tensor& dst, int y,
+                  Columns columns) const {
+    const int f = layer_.factor, values = f * layer_.out_channels;
+    const int first = std::min(RoundUp(columns.first, f), columns.end);
+    const int count = (columns.end - first) / f;
+    const Columns whole{first, first + count * f};
+    const Offsets offsets = OffsetsOf(src, y % f);
+    const float* const from = src.At(y / f, first / f);
+    float* const to = dst.At(y, first);
+    ShuffleColumns(src, offsets, dst, y, {columns.first, whole.first});
+    if (twice_rgb_ != nullptr) {
+      const float* const image = added != nullptr ? AddedAt(*added, y, first) : nullptr;
+      twice_rgb_(from + offsets[0], image, to, count);
     } else {
-      ShufflePixels(from, src[0].pixel_stride, offsets, added, dst.At(y, whole), count);
+      const auto shuffle = values == 9    ? &ShufflePixels<9>
+                           : values == 12 ? &ShufflePixels<12>
+                                          : &ShufflePixels<0>;
+      shuffle(from, src.pixel_stride, offsets, values, count, to);
     }
-    RunColumns(src, offsets, dst, y, whole + count * f, end);
+    ShuffleColumns(src, offsets, dst, y, {whole.end, columns.end});
+    return whole;
   }
 
-  // The same, column by column.
-  void RunColumns(std::span<const Tensor> src, const Offsets& offsets, const Tensor& dst, int y,
-                  int first, int end) const {
+  // Column by column.
+  void ShuffleColumns(const Tensor& src, const Offsets& offsets, const Tensor& dst, int y,
+                      Columns columns) const {
     const int f = layer_.factor, channels = layer_.out_channels;
-    for (int x = first; x < end; ++x) {
-      const float* const from = src[0].At(y / f, x / f);
+    for (int x = columns.first; x < columns.end; ++x) {
+      const float* const from = src.At(y / f, x / f);
       float* const to = dst.At(y, x);
       for (int c = 0; c < channels; ++c) to[c] = from[offsets[x % f * channels + c]];
-      if (src.size() == 1) continue;
-      const float* const added = AddedAt(src[1], y, x);
-      for (int c = 0; c < channels; ++c) to[c] += added[c];
     }
   }
 
-  // Whole source pixels, each with one of the added image.
-  void ShufflePixels(const float* src, int src_stride, const Offsets& offsets, const float* added,
-                     float* dst, int count) const {
-    const int channels = layer_.out_channels, values = layer_.factor * channels;
-    for (; count > 0; --count, src += src_stride, dst += values) {
-      for (int i = 0; i < values; ++i) dst[i] = src[offsets[i]];
-      if (added == nullptr) continue;
-      for (int i = 0; i < values; i += channels) {
-        for (int c = 0; c < channels; ++c) dst[i + c] += added[c];
-      }
-      added += channels;
-    }
+  void Add(const Tensor& added, const Tensor& dst, int y, Columns columns) const {
+    AddEnlarged(AddedAt(added, y, columns.first), layer_.out_channels, layer_.residual_factor,
+                columns.first, columns.end, dst.At(y, columns.first));
   }
 
   const float* AddedAt(const Tensor& added, int y, int x) const {
-    const int f = layer_.added_factor, crop = layer_.crop_px;
+    const int f = layer_.residual_factor, crop = layer_.crop_px;
     return added.At(y / f + crop, x / f + crop);
   }
 
@@ -151,8 +188,7 @@ class ImageShuffleKernel final : public LayerKernel {
 
   const Layer layer_;
   const CurveFunction curve_;
-  const TwiceRgbFunction twice_rgb_;
-  const bool is_twice_rgb_;
+  const TwiceRgbFunction twice_rgb_;  // or null
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Pixel shuffles to an image, with another one added, if the layer has a second input: cropped or
-// enlarged to the nearest pixel, as networks add what they read to what they found it lacks.
+// Pixel shuffles to an image of at most 4 channels. Those without an activation can add another
+// image, their second input: cropped, then enlarged to the nearest pixel, as the layer says.
 #pragma once
 
 #include <memory>

@@ -15,7 +15,8 @@
 
 namespace upscaled::cpu {
 
-// Kernels that fuse an addition add a second blocked input to the activated result. Of a layer
+// Kernels that fuse an addition add a second blocked input to the activated result, those of images
+// an image. Of a layer
 // without its weights `create` makes a kernel that is the same in all but these: it can be planned
 // with and takes no time to pack, but cannot run.
 struct KernelEntry : KernelInfo {
@@ -33,7 +34,7 @@ struct KernelEntry : KernelInfo {
                                              const InputRanges& ranges) = nullptr;
   std::unique_ptr<LayerKernel> (*observer)(const Layer& layer, std::unique_ptr<LayerKernel> kernel,
                                            InputRanges& ranges) = nullptr;
-  // Of kFast: it stores floats as well as halves.
+  // Of kFast: whether it can store floats, in one plane, instead of halves, as `dst.half` says.
   bool stores_floats = false;
 
   bool RunsOn(Isa isa) const { return has == nullptr || has(isa); }

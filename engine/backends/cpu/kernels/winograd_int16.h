@@ -1,7 +1,8 @@
 // Winograd convolution F(4x4, 3x3) in products of 16-bit integers, for 3x3 kernels of stride 1
-// between blocked tensors of halves: twice as many multiplications at a time as fp32 has, on CPUs
-// with AVX512_VNNI, and four more bits than fp16's. What integers are worth is fixed when the
-// kernel is made, for inputs of a certain size; where those are larger the results become NaN.
+// between blocked tensors of halves (a result of one plane may be floats): twice as many
+// multiplications at a time as fp32 has, on CPUs with AVX512_VNNI, and four more bits than fp16's.
+// What integers are worth is fixed when the kernel is made, for inputs of a certain size; where
+// those are larger the results become NaN.
 #pragma once
 
 #include <memory>

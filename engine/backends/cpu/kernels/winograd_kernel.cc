@@ -34,7 +34,7 @@ void WinogradKernel::Run(std::span<const Tensor> src, const Tensor& dst, const R
   args.prefetch_src = SrcBytes(rows.width) > cache_bytes_ / 3;
   args.dst_plane_stride = dst.plane_stride;
   args.residual_plane_stride = src.size() > 1 ? src[1].plane_stride : 0;
-  args.dst_channels = std::min(dst_channels_, dst.planes() * dst.plane_channels());
+  args.dst_channels = dst_channels_;
   args.dst_half = dst.half;
   args.dst_first_px = std::max(-rows.x, 0);
   args.dst_end_px = rows.width;

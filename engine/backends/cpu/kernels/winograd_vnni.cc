@@ -1,6 +1,6 @@
 // Winograd F(4x4, 3x3) in products of 16-bit integers (vpdpwssd), two to a lane, with transforms in
-// fp32; tensors hold halves. Points are numbered x * 6 + y. Data of one step, for T blocks at a
-// time:
+// fp32; tensors hold halves, a result of one plane may be floats. Points are numbered x * 6 + y.
+// Data of one step, for T blocks at a time:
 //   V[point][plane of 32][T][32]  int16: transformed input times a scale per point and channel
 //   U[block of OB outputs][point][pair of input channels][OB][2]  int16: weights, scaled likewise
 //   M[y][T][OB]                   int32: the sums of one x of points, which stay in L1
@@ -220,14 +220,10 @@ struct Winograd {
     unsigned clipped = 0;  // a bit a tile
   };
 
-  // Stores 16 channels and moves `offset` on from the block to them.
-  static decltype(&OutputTransform<Stored::kHalves>) ChooseOutput(const WinogradArgs& args,
-                                                                  int channel, size_t& offset) {
-    if (!args.dst_half) {
-      offset += channel / kFloatLanes * args.dst_plane_stride;
-      return &OutputTransform<Stored::kFloats>;
-    }
-    offset += channel / kHalfLanes * args.dst_plane_stride + channel % kHalfLanes / 2;
+  // What stores 16 channels from `channel` on.
+  static decltype(&OutputTransform<Stored::kHalves>) OutputOf(const WinogradArgs& args,
+                                                              int channel) {
+    if (!args.dst_half) return &OutputTransform<Stored::kFloats>;
     // With an odd number of vectors the last plane's second half is nobody's.
     const bool fills = kVectors % 2 != 0 && channel % kHalfLanes == 0 &&
                        channel + kFloatLanes >= args.dst_channels;
@@ -241,14 +237,15 @@ struct Winograd {
     const int channel = pending.channel + vector * kFloatLanes;
     if (channel >= args.dst_channels) return;
     const int x = (pending.first_tile + tile) * kM;
-    size_t offset = size_t{1} * x * kPlaneFloats;
-    const auto output = ChooseOutput(args, channel, offset);
+    const size_t offset =
+        channel / kHalfLanes * args.dst_plane_stride + x * kPlaneFloats + channel % kHalfLanes / 2;
     const bool clipped = (pending.clipped >> tile & 1) != 0;
     const __m512 bias =
         clipped ? _mm512_set1_ps(__builtin_nanf("")) : _mm512_load_ps(args.epilogue.bias + channel);
     const __m512 slope = _mm512_load_ps(args.epilogue.slope + channel);
-    output(h, args.epilogue, bias, slope, args.dst_rows, offset, args.dst_first_row,
-           args.dst_end_row, args.dst_first_px - x, args.dst_end_px - x);
+    OutputOf(args, channel)(h, args.epilogue, bias, slope, args.dst_rows, offset,
+                            args.dst_first_row, args.dst_end_row, args.dst_first_px - x,
+                            args.dst_end_px - x);
   }
 
   // V of one plane; returns the tiles with a clipped one, a bit each.

@@ -1,11 +1,12 @@
 #!/usr/bin/python3
 """Writes a bundled network as one to go on from: with the enlarged image added, and with more layers that do nothing yet.
 
-usage: grow.py MODEL.param DIR/NAME [--layers 1] [--images IMAGES]
+usage: grow.py MODEL.param DIR/NAME [--layers 1] [--scale 2] [--images IMAGES]
 
 A network of plain convolutions carries the image through all of its layers, and whatever learning shakes there shakes the image.
 So the last layer leaves the image away, found in what it reads by least squares over IMAGES/*.png, and the enlarged image is
-added instead. `--layers` more before the last pass on what they read: PReLUs of slope 1 behind identities.
+added instead. `--layers` more before the last pass on what they read: PReLUs of slope 1 behind identities. A larger `--scale`
+begins with each pixel's result in place of several.
 """
 
 import argparse
@@ -88,6 +89,14 @@ def leave_image_away(row, folder):
         last.bias[out] -= channel[-1]
 
 
+def repeat_pixels(last, scale):
+    """Has `last` give pixels for `scale`, those of a square of scale / SCALE alike."""
+    side = torch.arange(scale) * start.SCALE // scale
+    phase = (side[:, None] * start.SCALE + side).flatten()
+    channels = (torch.arange(3)[:, None] * start.SCALE**2 + phase).flatten()
+    last.weights, last.bias = last.weights[channels], last.bias[channels]
+
+
 def write(row, more_layers, writer):
     writer.image()
     *head, last = row
@@ -111,6 +120,7 @@ def main():
     parser.add_argument("model", metavar="MODEL.param")
     parser.add_argument("folder", help="of the model that is written; its name is the model's")
     parser.add_argument("--layers", type=int, default=1)
+    parser.add_argument("--scale", type=int, default=start.SCALE)
     parser.add_argument("--images", metavar="IMAGES", help="of the training; for a network of plain convolutions")
     args = parser.parse_args()
     graph = ncnn_graph.Graph(args.model)
@@ -119,7 +129,8 @@ def main():
         if not args.images:
             parser.error("a network of plain convolutions needs --images")
         leave_image_away(row, args.images)
-    writer = start.Writer(seed=1)
+    repeat_pixels(row[-1], args.scale)
+    writer = start.Writer(1, args.scale)
     write(row, args.layers, writer)
     name = os.path.basename(os.path.dirname(os.path.abspath(args.model)))
     start.write_folder(writer, args.folder, f"{name}, the enlarged image added, and {args.layers} layers that do nothing yet.")

@@ -25,7 +25,8 @@ SCALE = 2
 class Writer:
     """Lines of .param and bytes of .bin, as engine/model/ncnn_exporter.cc writes them."""
 
-    def __init__(self, seed):
+    def __init__(self, seed, scale=SCALE):
+        self.scale = scale
         self.lines, self.blobs, self.bin, self.random = [], 0, b"", random.Random(seed)
         self.convolutions = 0
 
@@ -78,9 +79,9 @@ class Writer:
 
     def shuffle_and_add_enlarged(self, blob, image):
         """The end of a network: `blob` in the place of pixels, plus the middle of `image`."""
-        self.layer("PixelShuffle", [blob], ["detail"], f"0={SCALE}")
+        self.layer("PixelShuffle", [blob], ["detail"], f"0={self.scale}")
         self.cropped(image, "middle", self.convolutions)
-        self.layer("Interp", ["middle"], ["enlarged"], f"0=1 1={SCALE} 2={SCALE}")
+        self.layer("Interp", ["middle"], ["enlarged"], f"0=1 1={self.scale} 2={self.scale}")
         self.add("detail", "enlarged", "out")
 
 
@@ -104,7 +105,7 @@ def write_folder(writer, folder, description):
         file.write(writer.bin)
     card = {
         "name": os.path.basename(os.path.normpath(folder)), "family": "espcn", "version": 1, "format": "ncnn",
-        "scale": SCALE, "noise_levels": [-1], "files": {"param": "model.param", "bin": "model.bin"},
+        "scale": writer.scale, "noise_levels": [-1], "files": {"param": "model.param", "bin": "model.bin"},
         "pad_px": writer.convolutions, "border": "replicate", "align_px": 1, "licence": "CC0-1.0", "style": "general",
         "description": description, "precisions": ["exact"],
     }

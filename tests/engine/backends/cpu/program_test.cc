@@ -72,6 +72,43 @@ TEST(ProgramTest, SumsAreComputedWithTheConvolution) {
   }
 }
 
+// As the bundled models end: input, body, conv, shuffle, crop, resize and sum.
+Network EnlargingNetwork() {
+  Network network = test::InputAlone();
+  network.scale = 2;
+  network.pad_px = 2;
+  test::AppendConv(network, 32, 3);
+  test::AppendConv(network, 12, 3);
+  const auto append = [&](Layer layer) {
+    layer.name = "layer" + std::to_string(network.layers.size());
+    layer.in_channels = network.layers[layer.inputs[0]].out_channels;
+    layer.out_channels = 3;
+    network.layers.push_back(layer);
+  };
+  append({.op = Op::kPixelShuffle, .inputs = {2}, .factor = 2});
+  append({.op = Op::kCrop, .inputs = {0}, .crop_px = 2});
+  append({.op = Op::kResizeNearest, .inputs = {4}, .factor = 2});
+  append({.op = Op::kAdd, .inputs = {3, 5}});
+  return network;
+}
+
+TEST(ProgramTest, ShufflesAddTheEnlargedImage) {
+  Network network = EnlargingNetwork();
+  EXPECT_THAT(NamesIn(network),
+              ElementsAre("input", "conv1", "conv2", "layer3+layer5+layer4+layer6"));
+  network.layers[3].activation = Activation::kRelu;
+  EXPECT_THAT(NamesIn(network), AllOf(Contains("layer3"), Contains("layer5"), Contains("layer6")));
+}
+
+// Two convolutions in halves, the second of which stores floats for the shuffle.
+TEST(ProgramTest, WhatFloatKernelsReadIsStoredAsFloats) {
+  if (!HasVnni(ListIsas().front())) GTEST_SKIP() << "no AVX512_VNNI here";
+  const auto program = BuildProgram(EnlargingNetwork(), ListIsas().front(),
+                                    FindKernel("winograd_f4_int16"), Precision::kFast);
+  ASSERT_TRUE(program.ok()) << program.status();
+  EXPECT_THAT(program->half, ElementsAre(false, true, false, false));
+}
+
 TEST(ProgramTest, ActivatedSumsStayApartFromTheirConvolution) {
   Network network = SmallUnet(16);
   network.layers[kSum].activation = Activation::kRelu;

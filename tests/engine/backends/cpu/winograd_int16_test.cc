@@ -39,20 +39,24 @@ class WinogradInt16Test : public ::testing::Test {
     if (kernel_ == nullptr || !kernel_->RunsOn(isa_)) GTEST_SKIP() << "no AVX512_VNNI here";
   }
 
-  // The kernel's result for inputs within +-4.
+  // The kernel's result for inputs within +-4, as floats where it can store them.
   reference::Tensor Compute(const Layer& layer, const reference::Tensor& input) const {
     const auto kernel = kernel_->create(layer, isa_);
     const Rect& in = input.region;
     const int shrink = 2 - 2 * layer.padding_px;
     const Rect out{0, 0, in.width - shrink, in.height - shrink};
     const auto halves = Halves(layer.in_channels, input, kernel->margin());
-    const PlacedTensor result(layer.out_channels, {out.width, out.height}, {2, 2},
-                              PlacedTensor::Kind::kHalves);
     cpu::HugeBuffer scratch(kernel->ScratchFloats());
     std::fill_n(scratch.data(), scratch.size(), std::nanf(""));
-    kernel->Run({&halves.tensor(), 1}, result.tensor(), out, scratch.data());
     const PlacedTensor floats(layer.out_channels, {out.width, out.height}, {2, 2});
-    cpu::MakeToFloat({}, isa_)->Run({&result.tensor(), 1}, floats.tensor(), out, nullptr);
+    if (layer.out_channels <= cpu::kPlaneChannels) {
+      kernel->Run({&halves.tensor(), 1}, floats.tensor(), out, scratch.data());
+    } else {
+      const PlacedTensor result(layer.out_channels, {out.width, out.height}, {2, 2},
+                                PlacedTensor::Kind::kHalves);
+      kernel->Run({&halves.tensor(), 1}, result.tensor(), out, scratch.data());
+      cpu::MakeToFloat({}, isa_)->Run({&result.tensor(), 1}, floats.tensor(), out, nullptr);
+    }
     reference::Tensor values(out, layer.out_channels);
     ForEach(values, [&](int c, int x, int y) { values.row(c, y)[x] = floats.At(c, x, y); });
     return values;
