@@ -1,7 +1,7 @@
 // The source is planes of 16 channels or, of at most 4, interleaved as images are; the values that
 // a source pixel gives to one row of the image lie factor^2 channels apart, or next to each other.
-// RGB of twice the size, with the enlarged image or without, is made a source pixel at a time in
-// vectors of 8; else what is added comes in a loop of its own, while the row is in the nearest
+// RGB of two and four times the size, with the enlarged image or without, is made a source pixel at
+// a time in vectors; else what is added comes in a loop of its own, while the row is in the nearest
 // cache.
 #include "engine/backends/cpu/kernels/image_shuffle.h"
 
@@ -14,15 +14,15 @@
 HWY_BEFORE_NAMESPACE();
 namespace upscaled::cpu {
 namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
 
-// To RGB of twice the size: source pixels of 16 floats, of which 0, 4, 8 and 1, 5, 9 are two pixels
-// of the row, each with one of `added` if that is not null.
-void ShuffleTwiceRgb(const float* HWY_RESTRICT src, const float* HWY_RESTRICT added,
-                     float* HWY_RESTRICT dst, size_t pixels) {
+// Source pixel by source pixel: channel c of the row's pixel dx is plane 0's value 4 c + dx. If
+// `added` is not null, each with one of its pixels.
+void ShuffleRgb2(const float* HWY_RESTRICT src, size_t /*plane_stride*/,
+                 const float* HWY_RESTRICT added, float* HWY_RESTRICT dst, size_t pixels) {
   constexpr size_t kAdded = 3, kShuffled = 6;
   size_t n = 0;
 #if HWY_MAX_BYTES >= 32
-  namespace hn = hwy::HWY_NAMESPACE;
   // Vectors read and write more than they need to, up to two pixels further.
   const hn::FixedTag<float, 8> d;
   alignas(32) constexpr int32_t kLow[] = {0, 4, 0, 1, 5, 0, 0, 0};
@@ -51,6 +51,32 @@ void ShuffleTwiceRgb(const float* HWY_RESTRICT src, const float* HWY_RESTRICT ad
   }
 }
 
+// Likewise; channel c of the row's pixel dx is plane c's value dx.
+void ShuffleRgb4(const float* HWY_RESTRICT src, size_t plane_stride,
+                 const float* HWY_RESTRICT added, float* HWY_RESTRICT dst, size_t pixels) {
+  constexpr size_t kAdded = 3, kShuffled = 12;
+#if HWY_TARGET == HWY_SCALAR
+  for (size_t i = 0; i < pixels * kShuffled; ++i) {
+    const size_t n = i / kShuffled, c = i % kAdded, dx = i % kShuffled / kAdded;
+    const float value = src[n * kPlaneChannels + c * plane_stride + dx];
+    dst[i] = added != nullptr ? value + added[n * kAdded + c] : value;
+  }
+#else
+  const hn::FixedTag<float, 4> d;
+  for (size_t n = 0; n < pixels; ++n, src += kPlaneChannels, dst += kShuffled) {
+    auto r = hn::Load(d, src), g = hn::Load(d, src + plane_stride);
+    auto b = hn::Load(d, src + 2 * plane_stride);
+    if (added != nullptr) {
+      r = hn::Add(r, hn::Set(d, added[0]));
+      g = hn::Add(g, hn::Set(d, added[1]));
+      b = hn::Add(b, hn::Set(d, added[2]));
+      added += kAdded;
+    }
+    hn::StoreInterleaved3(r, g, b, d, dst);
+  }
+#endif
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace upscaled::cpu
 HWY_AFTER_NAMESPACE();
@@ -70,9 +96,19 @@ HWY_AFTER_NAMESPACE();
 namespace upscaled::cpu {
 namespace {
 
-using TwiceRgbFunction = void (*)(const float* src, const float* added, float* dst, size_t pixels);
+using RgbFunction = void (*)(const float* src, size_t plane_stride, const float* added, float* dst,
+                             size_t pixels);
 
-TwiceRgbFunction TwiceRgbFunctionFor(Isa isa) { UPSCALED_RETURN_ADDRESS_FOR(isa, ShuffleTwiceRgb) }
+RgbFunction Rgb2FunctionFor(Isa isa){UPSCALED_RETURN_ADDRESS_FOR(isa, ShuffleRgb2)} RgbFunction
+    Rgb4FunctionFor(Isa isa){UPSCALED_RETURN_ADDRESS_FOR(isa, ShuffleRgb4)}
+
+// Null where there is none.
+RgbFunction ChooseRgb(const Layer& layer, Isa isa) {
+  if (layer.out_channels != kRgbChannels) return nullptr;
+  return layer.factor == 2   ? Rgb2FunctionFor(isa)
+         : layer.factor == 4 ? Rgb4FunctionFor(isa)
+                             : nullptr;
+}
 
 // Where in a source pixel each value lies that it gives to one row of the image.
 using Offsets = std::array<size_t, kMaxFactor * kMaxInterleavedChannels>;
@@ -100,18 +136,13 @@ void AddEnlarged(const float* added, int channels, int factor, int x, int end, f
 class ImageShuffleKernel final : public LayerKernel {
  public:
   ImageShuffleKernel(const Layer& layer, Isa isa)  // it has no weights
-      : layer_(layer),
-        curve_(CurveFunctionFor(isa)),
-        twice_rgb_(layer.factor == 2 && layer.out_channels == kRgbChannels
-                       ? TwiceRgbFunctionFor(isa)
-                       : nullptr) {}
+      : layer_(layer), curve_(CurveFunctionFor(isa)), rgb_(ChooseRgb(layer, isa)) {}
 
   void Run(std::span<const Tensor> src, const Tensor& dst, const Rect& rows,
            float* /*scratch*/) const override {
     UPSCALED_CHECK(src.size() == 1 || layer_.activation == Activation::kNone);
     const bool adds = src.size() > 1;
-    const bool adds_at_once =
-        adds && twice_rgb_ != nullptr && layer_.residual_factor == layer_.factor;
+    const bool adds_at_once = adds && rgb_ != nullptr && layer_.residual_factor == layer_.factor;
     for (int y = rows.y; y < rows.bottom(); ++y) {
       const Columns columns{rows.x, rows.right()};
       const Columns whole = Shuffle(src[0], adds_at_once ? &src[1] : nullptr, dst, y, columns);
@@ -142,13 +173,11 @@ class ImageShuffleKernel final : public LayerKernel {
     const float* const from = src.At(y / f, first / f);
     float* const to = dst.At(y, first);
     ShuffleColumns(src, offsets, dst, y, {columns.first, whole.first});
-    if (twice_rgb_ != nullptr) {
+    if (rgb_ != nullptr) {
       const float* const image = added != nullptr ? AddedAt(*added, y, first) : nullptr;
-      twice_rgb_(from + offsets[0], image, to, count);
+      rgb_(from + offsets[0], src.plane_stride, image, to, count);
     } else {
-      const auto shuffle = values == 9    ? &ShufflePixels<9>
-                           : values == 12 ? &ShufflePixels<12>
-                                          : &ShufflePixels<0>;
+      const auto shuffle = values == 9 ? &ShufflePixels<9> : &ShufflePixels<0>;
       shuffle(from, src.pixel_stride, offsets, values, count, to);
     }
     ShuffleColumns(src, offsets, dst, y, {whole.end, columns.end});
@@ -188,7 +217,7 @@ class ImageShuffleKernel final : public LayerKernel {
 
   const Layer layer_;
   const CurveFunction curve_;
-  const TwiceRgbFunction twice_rgb_;  // or null
+  const RgbFunction rgb_;  // or null
 };
 
 }  // namespace
