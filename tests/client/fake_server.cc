@@ -1,4 +1,5 @@
 #include "tests/client/fake_server.h"
+#include "tests/support/await.h"
 
 #include <algorithm>
 
@@ -120,7 +121,7 @@ void FakeImageCall::WaitForCancellation() {
   // Ends when the call does, whatever the client sent before.
   v1::UpscaleImageRequest request;
   while (stream_.Read(&request)) continue;
-  while (!context.IsCancelled()) absl::SleepFor(absl::Milliseconds(1));
+  test::Await([&] { return context.IsCancelled(); });
 }
 
 class FakeServer::HealthService final : public grpc::health::v1::Health::Service {

@@ -7,6 +7,7 @@
 #include "client/cli/exit_code.h"
 #include "client/cli/interrupt.h"
 #include "gtest/gtest.h"
+#include "tests/support/await.h"
 
 namespace upscaled::client {
 namespace {
@@ -40,7 +41,7 @@ TEST_F(HardEndDeathTest, ASignalIsARequestToStopFirst) {
       {
         const Interrupt interrupt(absl::Hours(1));
         kill(getpid(), SIGTERM);
-        while (!interrupt.token().stop_requested()) absl::SleepFor(absl::Milliseconds(1));
+        test::Await([&] { return interrupt.token().stop_requested(); });
         _exit(kToldToStop);
       },
       ExitedWithCode(kToldToStop), "");
@@ -61,7 +62,7 @@ TEST_F(HardEndDeathTest, ASecondSignalEndsAtOnce) {
       {
         const Interrupt interrupt(absl::Hours(1));
         kill(getpid(), SIGTERM);
-        while (!interrupt.token().stop_requested()) absl::SleepFor(absl::Milliseconds(1));
+        test::Await([&] { return interrupt.token().stop_requested(); });
         kill(getpid(), SIGTERM);
         absl::SleepFor(kHang);
       },

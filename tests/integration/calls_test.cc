@@ -12,6 +12,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "tests/integration/test_server.h"
+#include "tests/support/await.h"
 #include "tests/support/test_image.h"
 
 namespace upscaled::server {
@@ -238,7 +239,7 @@ TEST(CallsTest, OneAddressLeavesSlotsToOthers) {
     streams.push_back(server.stub().UpscaleImage(contexts.back().get()));
     ASSERT_TRUE(streams.back()->Write(StartMessage({})));
   }
-  while (server.server().admission_state().requests < 3) std::this_thread::yield();
+  test::Await([&] { return server.server().admission_state().requests >= 3; });
   const grpc::Status status = UpscaleImage(server.stub(), pb::UpscaleOptions(), "x").status;
   EXPECT_TRUE(
       IsError(status, StatusCode::RESOURCE_EXHAUSTED, "OVERLOADED", "3 requests of this address"));

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <thread>
 
 #include <gmock/gmock.h>
 
@@ -20,6 +19,7 @@
 #include "tests/client/process.h"
 #include "tests/client/temp_folder.h"
 #include "tests/integration/test_server.h"
+#include "tests/support/await.h"
 #include "tests/support/certificates.h"
 #include "tests/support/server_process.h"
 #include "tests/support/test_image.h"
@@ -311,13 +311,15 @@ class CliLocalTest : public CliTest {
  protected:
   // The socket of the server of a command that runs.
   std::string AwaitSocket() const {
-    while (true) {
+    fs::path socket;
+    test::Await([&] {
       for (const auto& folder : fs::directory_iterator(temporary_.path())) {
-        const fs::path socket = folder.path() / "upscaled.sock";
-        if (fs::exists(socket)) return socket;
+        socket = folder.path() / "upscaled.sock";
+        if (fs::exists(socket)) return true;
       }
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
+      return false;
+    });
+    return socket;
   }
 
   // A command whose call waits for its input.
@@ -426,12 +428,11 @@ TEST_F(CliLocalTest, EndsItsServerWithItself) {
 TEST_F(CliLocalTest, ItsServerDiesWithItHoweverItDies) {
   const auto command = StartWaiting();
   const fs::path socket = AwaitSocket(), folder = socket.parent_path();
-  const auto wait = [] { std::this_thread::sleep_for(std::chrono::milliseconds(10)); };
-  while (fs::exists(folder / "notify")) wait();  // until the server has said that it is ready
+  test::Await([&] { return !fs::exists(folder / "notify"); });  // the server is ready
   command->Signal(SIGKILL);
   command->Wait();
-  while (Connects(socket)) wait();
-  while (!fs::is_empty(folder)) wait();
+  test::Await([&] { return !Connects(socket); });
+  test::Await([&] { return fs::is_empty(folder); });
 }
 
 TEST_F(CliTest, ShowsItsKeyToServersThatWantOne) {

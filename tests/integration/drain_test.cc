@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/integration/test_server.h"
+#include "tests/support/await.h"
 #include "tests/support/test_image.h"
 
 namespace upscaled::server {
@@ -49,7 +50,7 @@ TEST(DrainTest, MeetsWatchesWhoseClientsLeave) {
         contexts[static_cast<size_t>(i)]->TryCancel();
       }
     });
-    while (!begin) std::this_thread::yield();
+    test::Await([&] { return begin.load(); });
     EXPECT_TRUE(server.server().Drain(absl::InfiniteDuration()));
     EXPECT_EQ(server.server().health_watches(), 0);
     clients.join();
@@ -115,7 +116,7 @@ TEST(DrainTest, MeetsCallsThatComeAndLeave) {
       });
     }
     const int enough = 20 + static_cast<int>(random() % 20);
-    while (calls < enough) std::this_thread::yield();
+    test::Await([&] { return calls >= enough; });
     EXPECT_TRUE(server.server().Drain(absl::InfiniteDuration()));
     for (std::thread& client : clients) client.join();
     EXPECT_LT(calls, kMaxCalls);

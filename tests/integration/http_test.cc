@@ -8,6 +8,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/integration/http_answers.h"
 #include "tests/integration/test_server.h"
+#include "tests/support/await.h"
 #include "tests/support/test_image.h"
 
 namespace upscaled::server {
@@ -119,9 +120,9 @@ TEST(HttpTest, StopsTheWorkOfAClientThatGoes) {
     client.Write(RequestHeader("POST", "/v1/upscale?tile_px=64", image.size()));
     client.Write(image);
     server.gate().AwaitWaiting(2);  // both streams: what is queued can only be dropped
-    while (server.server().tile_load().queued_tiles == 0) std::this_thread::yield();
+    test::Await([&] { return server.server().tile_load().queued_tiles != 0; });
   }
-  while (server.server().tile_load().queued_tiles > 0) std::this_thread::yield();
+  test::Await([&] { return server.server().tile_load().queued_tiles == 0; });
   const int64_t passed = server.gate().tiles_passed();
   const int64_t running = server.server().tile_load().running_tiles;
   server.gate().Open();

@@ -8,6 +8,7 @@
 
 #include "server/config/version.h"
 #include "tests/integration/test_server.h"
+#include "tests/support/await.h"
 #include "tests/support/test_image.h"
 
 namespace upscaled::server {
@@ -177,9 +178,7 @@ TEST(HealthTest, AClientThatStopsWatchingIsForgotten) {
     EXPECT_FALSE(watch->Read(&response));
     EXPECT_EQ(watch->Finish().error_code(), grpc::StatusCode::CANCELLED);
   }
-  const absl::Time deadline = absl::Now() + absl::Minutes(1);
-  while (server.server().health_watches() > 0 && absl::Now() < deadline) std::this_thread::yield();
-  EXPECT_EQ(server.server().health_watches(), 0);
+  test::Await([&] { return server.server().health_watches() == 0; });
 }
 
 // Before its warm-up has ended a server answers, but does not call itself ready.
@@ -290,9 +289,9 @@ TEST(HttpTest, HealthFollowsTheServer) {
   grpc::ClientContext context;
   const auto stream = server.stub().UpscaleImage(&context);
   ASSERT_TRUE(stream->Write(StartMessage({})));
-  while (server.server().admission_state().requests == 0) std::this_thread::yield();
+  test::Await([&] { return server.server().admission_state().requests != 0; });
   std::thread drain([&] { server.server().Drain(absl::InfiniteDuration()); });
-  while (!server.server().admission_state().draining) std::this_thread::yield();
+  test::Await([&] { return server.server().admission_state().draining; });
   EXPECT_THAT(HttpGet(port, "/v2/health/live"), StartsWith("HTTP/1.1 200"));
   EXPECT_THAT(HttpGet(port, "/v2/health/ready"), StartsWith("HTTP/1.1 503"));
   context.TryCancel();

@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tests/integration/test_server.h"
+#include "tests/support/await.h"
 #include "tests/support/test_image.h"
 
 namespace upscaled::server {
@@ -150,7 +151,7 @@ TEST_F(LoadTest, PixelsBeyondTheQueueAreToldWhenToComeBack) {
   for (int i = 1; i < 4; ++i) {
     calls[i].Start(server.stub(), StartMessage(SmallTiles()));
     calls[i].SendAll(image());
-    while (server.server().admission_state().queue_cost < (i + 1) * cost) std::this_thread::yield();
+    test::Await([&] { return server.server().admission_state().queue_cost >= (i + 1) * cost; });
   }
   const Outcome refused = UpscaleImage(server.stub(), SmallTiles(), image());
   EXPECT_TRUE(IsError(refused.status, StatusCode::RESOURCE_EXHAUSTED, "OVERLOADED", "20480"));
@@ -200,7 +201,7 @@ TEST_F(LoadTest, MessagesAndScratchAreInTheBudget) {
     SilentCall(TestServer& server, const pb::UpscaleTilesRequest& start)
         : stream(server.stub().UpscaleTiles(&context)) {
       EXPECT_TRUE(stream->Write(start));
-      while (server.server().admission_state().requests == 0) std::this_thread::yield();
+      test::Await([&] { return server.server().admission_state().requests != 0; });
     }
     ~SilentCall() { context.TryCancel(); }
     grpc::ClientContext context;
@@ -292,7 +293,7 @@ TEST_F(SlowReaderTest, IsGivenUpInTheEnd) {
   TestServer server(config);
   ManualCall call;
   StartUnread(server, call);
-  while (!absl::StrContains(server.log(), "STALLED")) std::this_thread::yield();
+  test::Await([&] { return absl::StrContains(server.log(), "STALLED"); });
   EXPECT_THAT(server.log(), HasSubstr("took none of its result for 2s"));
   server.AwaitIdle();
   EXPECT_LT(server.gate().tiles_passed(), kTiles);
@@ -326,7 +327,7 @@ TEST_F(LoadTest, AUnaryResultThatNobodyReadsIsGivenUp) {
   call->WriteLast(grpc::ByteBuffer(&bytes, 1), {}, nullptr);
   ASSERT_TRUE(await());
 
-  while (!absl::StrContains(server.log(), "Upscale")) std::this_thread::yield();
+  test::Await([&] { return absl::StrContains(server.log(), "Upscale"); });
   EXPECT_GT(server.server().admission_state().memory_bytes, 3 << 20);
   server.AwaitIdle();
   context.TryCancel();
@@ -360,7 +361,7 @@ TEST_F(LoadTest, AClientThatLeavesMidUploadIsForgotten) {
     if (sent > 0) {
       ASSERT_TRUE(call.stream->Write(ChunkMessage(std::string_view(image).substr(0, sent))));
     }
-    while (server.server().admission_state().requests == 0) std::this_thread::yield();
+    test::Await([&] { return server.server().admission_state().requests != 0; });
     call.context.TryCancel();
     EXPECT_EQ(call.Finish().status.error_code(), StatusCode::CANCELLED);
     server.AwaitIdle();
@@ -374,7 +375,7 @@ TEST_F(LoadTest, DrainingFinishesWhatWasAdmitted) {
   StartGated(server, call, image);
   bool finished = false;
   std::thread drain([&] { finished = server.server().Drain(absl::InfiniteDuration()); });
-  while (!server.server().admission_state().draining) std::this_thread::yield();
+  test::Await([&] { return server.server().admission_state().draining; });
   EXPECT_TRUE(IsError(UpscaleImage(server.stub(), SmallTiles(), image).status,
                       StatusCode::UNAVAILABLE, "DRAINING", ""));
   server.gate().Open();

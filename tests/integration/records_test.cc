@@ -1,6 +1,5 @@
 // Operators' records of calls over both interfaces: the audit log, the usage.
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <memory>
 #include <sstream>
@@ -15,6 +14,7 @@
 #include "tests/client/temp_folder.h"
 #include "tests/integration/http_answers.h"
 #include "tests/integration/test_server.h"
+#include "tests/support/await.h"
 #include "tests/support/test_image.h"
 #include "upscale/v1/admin.grpc.pb.h"
 
@@ -204,9 +204,6 @@ struct Sharing {
 TEST_F(RecordsTest, WhoLeavesASharedComputationPaysForWhatRan) {
   const std::string image = *test::Encode(
       test::PhotoImage({8 * kTilePx, kTilePx, 3, SampleType::kU8}, random_).view(), {});
-  const auto await = [](const std::function<bool()>& condition) {
-    while (!condition()) std::this_thread::yield();
-  };
   {
     TestServer server(config_);
     const auto queued = [&] { return server.server().tile_load().queued_tiles; };
@@ -215,9 +212,9 @@ TEST_F(RecordsTest, WhoLeavesASharedComputationPaysForWhatRan) {
     server.gate().Close();
     Sharing alone(server, key_, "alone", image);
     server.gate().AwaitWaiting(2);
-    await([&] { return queued() > 0; });
+    test::Await([&] { return queued() > 0; });
     alone.Leave();
-    await([&] { return queued() == 0; });  // those before the gate run all the same
+    test::Await([&] { return queued() == 0; });  // those before the gate run all the same
     server.gate().Open();
     server.AwaitIdle();
 
@@ -225,11 +222,11 @@ TEST_F(RecordsTest, WhoLeavesASharedComputationPaysForWhatRan) {
     Sharing first(server, key_, "first", image);
     server.gate().AwaitWaiting(2);
     Sharing second(server, key_, "second", image);
-    await([&] { return server.server().result_counts().shared == 1; });
+    test::Await([&] { return server.server().result_counts().shared == 1; });
     server.gate().Allow(1);
     second.AwaitTile();
     first.Leave();
-    await([&] { return server.server().admission_state().requests == 1; });
+    test::Await([&] { return server.server().admission_state().requests == 1; });
     server.gate().Open();
     EXPECT_EQ(second.Finish(), grpc::StatusCode::OK);
   }
@@ -263,7 +260,7 @@ TEST_F(RecordsTest, AReloadOpensTheFileAnew) {
     TestServer server(config_);
     EXPECT_TRUE(Upscale(server, key_, image_).ok());
     // The line is written once the call has been cleared away, after the client has its answer.
-    while (!ReadText(config_.audit_log).ends_with('\n')) std::this_thread::yield();
+    test::Await([&] { return ReadText(config_.audit_log).ends_with('\n'); });
     std::filesystem::rename(config_.audit_log, folder_ / "audit.log.1");
     server.server().Reload();
     EXPECT_TRUE(Upscale(server, key_, image_).ok());

@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <thread>
 
 #include <gmock/gmock.h>
 
@@ -13,6 +12,7 @@
 #include "engine/image/memory_io.h"
 #include "server/results/digest.h"
 #include "tests/integration/test_server.h"
+#include "tests/support/await.h"
 #include "tests/support/test_image.h"
 
 namespace upscaled::server {
@@ -40,13 +40,6 @@ class ResultsTest : public ::testing::Test {
     pb::UpscaleOptions options;
     options.set_tile_px(kTilePx);
     return options;
-  }
-  static void Await(const std::function<bool()>& condition) {
-    const absl::Time deadline = absl::Now() + absl::Minutes(2);
-    while (!condition()) {
-      ASSERT_LT(absl::Now(), deadline);
-      absl::SleepFor(absl::Milliseconds(1));
-    }
   }
   static std::string EtagOf(TestServer& server, const pb::UpscaleOptions& options,
                             const std::string& image) {
@@ -107,7 +100,7 @@ TEST_F(ResultsTest, AThousandEqualRequestsAtOnceCostOneComputation) {
   request.set_image(Png(kTilePx, kTilePx));
   server.gate().Close();
   ManyCalls calls(server, request, kCalls);
-  Await([&] { return server.server().result_counts().shared == kCalls - 1; });
+  test::Await([&] { return server.server().result_counts().shared == kCalls - 1; });
   server.gate().Open();
   const auto& finished = calls.Finish();
   const pb::UpscaleResponse& first = finished.front().response;
@@ -149,10 +142,10 @@ TEST_F(ResultsTest, WhenTheFirstLeavesTheOthersLoseNothing) {
   Waiting first(server, SmallTiles(), image);
   server.gate().AwaitWaiting(2);
   Waiting second(server, SmallTiles(), image);
-  Await([&] { return server.server().result_counts().shared == 1; });
+  test::Await([&] { return server.server().result_counts().shared == 1; });
   first.context.TryCancel();
   EXPECT_EQ(first.Finish().status.error_code(), StatusCode::CANCELLED);
-  Await([&] { return server.server().admission_state().requests == 1; });
+  test::Await([&] { return server.server().admission_state().requests == 1; });
   server.gate().Open();
   const Outcome outcome = second.Finish();
   EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();
@@ -180,7 +173,7 @@ TEST_F(ResultsTest, WhatWaitsForItsReaderIsReserved) {
     grpc::ClientContext context;  // whose image does not come
     const auto stream = stub->UpscaleImage(&context);
     stream->Write(StartMessage(options));
-    Await([&] { return server.server().admission_state().requests == 1; });
+    test::Await([&] { return server.server().admission_state().requests == 1; });
     messages = reserved();
     context.TryCancel();
     (void)stream->Finish();
@@ -193,7 +186,7 @@ TEST_F(ResultsTest, WhatWaitsForItsReaderIsReserved) {
   server.gate().Open();
   // The source, and the result as a flight keeps it.
   const int64_t held = static_cast<int64_t>(image.size()) + 8 * kResultPixels + (64 << 10);
-  Await([&] { return reserved() == messages + held; });
+  test::Await([&] { return reserved() == messages + held; });
   EXPECT_EQ(server.server().admission_state().queue_cost, 0);
   const Outcome outcome = call.Finish();
   EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();
@@ -206,14 +199,14 @@ TEST_F(ResultsTest, WhenAllLeaveTheWorkStops) {
   const std::string image = Png(60 * kTilePx, kTilePx);
   server.gate().Close();
   Waiting first(server, SmallTiles(), image), second(server, SmallTiles(), image);
-  Await([&] { return server.server().result_counts().shared == 1; });
+  test::Await([&] { return server.server().result_counts().shared == 1; });
   server.gate().AwaitWaiting(2);
-  Await([&] { return server.server().tile_load().queued_tiles > 0; });
+  test::Await([&] { return server.server().tile_load().queued_tiles > 0; });
   first.context.TryCancel();
   second.context.TryCancel();
   EXPECT_EQ(first.Finish().status.error_code(), StatusCode::CANCELLED);
   EXPECT_EQ(second.Finish().status.error_code(), StatusCode::CANCELLED);
-  Await([&] { return server.server().tile_load().queued_tiles == 0; });
+  test::Await([&] { return server.server().tile_load().queued_tiles == 0; });
   const int64_t running = server.server().tile_load().running_tiles;
   server.gate().Open();
   server.AwaitIdle();

@@ -15,6 +15,7 @@
 #include "tests/client/temp_folder.h"
 #include "tests/integration/slow_model.h"
 #include "tests/integration/test_server.h"
+#include "tests/support/await.h"
 #include "tests/support/server_process.h"
 #include "tests/support/test_image.h"
 
@@ -92,7 +93,7 @@ TEST_F(ShutdownTest, HangupGoesOnWithANewAuditLog) {
   ASSERT_TRUE(process.AwaitReady()) << process.log();
   Connect(process);
   EXPECT_TRUE(GetInfo().ok());
-  while (client::ReadText(log).empty()) absl::SleepFor(absl::Milliseconds(1));
+  test::Await([&] { return !client::ReadText(log).empty(); });
   std::filesystem::rename(log, renamed);
   process.Signal(SIGHUP);
   ASSERT_TRUE(process.AwaitLog("opened the audit log anew")) << process.log();

@@ -8,6 +8,7 @@
 
 #include "tests/client/temp_folder.h"
 #include "tests/integration/test_server.h"
+#include "tests/support/await.h"
 #include "tests/support/test_image.h"
 
 namespace upscaled::server {
@@ -417,7 +418,7 @@ TEST_F(TilesTest, OneCallHasABoundedNumberOfTilesInFlight) {
     const TileLoad load = server.server().tile_load();
     return load.queued_tiles + load.running_tiles;
   };
-  while (in_flight() < kMaxInFlight) std::this_thread::yield();
+  test::Await([&] { return in_flight() >= kMaxInFlight; });
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   EXPECT_EQ(in_flight(), kMaxInFlight);
   EXPECT_GT(server.server().admission_state().memory_bytes, int64_t{kMaxInFlight} * 4096);
@@ -439,9 +440,9 @@ TEST_F(TilesTest, CancellingDropsTheQueuedTiles) {
   server.gate().AwaitWaiting(2);
   const int64_t running = server.server().tile_load().running_tiles;
   for (int i = 2; i < 10; ++i) ASSERT_TRUE(stream->Write(TileMessage(i, tile)));
-  while (server.server().tile_load().queued_tiles < 8) std::this_thread::yield();
+  test::Await([&] { return server.server().tile_load().queued_tiles >= 8; });
   context.TryCancel();
-  while (server.server().tile_load().queued_tiles > 0) std::this_thread::yield();
+  test::Await([&] { return server.server().tile_load().queued_tiles == 0; });
   EXPECT_EQ(server.server().tile_load().running_tiles, running);
   server.gate().Open();
   EXPECT_EQ(Finish(*stream).status.error_code(), StatusCode::CANCELLED);
@@ -458,9 +459,9 @@ TEST_F(TilesTest, AnErrorOfTheCallDropsTheQueuedTiles) {
   server.gate().AwaitWaiting(2);
   const int64_t passed = server.gate().tiles_passed();
   for (int i = 2; i < 10; ++i) ASSERT_TRUE(stream->Write(TileMessage(i, tile)));
-  while (server.server().tile_load().queued_tiles < 8) std::this_thread::yield();
+  test::Await([&] { return server.server().tile_load().queued_tiles >= 8; });
   ASSERT_TRUE(stream->Write(Start()));  // options belong into the first message only
-  while (server.server().tile_load().queued_tiles > 0) std::this_thread::yield();
+  test::Await([&] { return server.server().tile_load().queued_tiles == 0; });
   EXPECT_EQ(server.gate().tiles_passed(), passed);
   const int64_t running = server.server().tile_load().running_tiles;
   server.gate().Open();

@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/cli/exit_code.h"
 #include "client/jobs/s3.h"
@@ -20,6 +19,7 @@
 #include "tests/client/jobs/fake_s3.h"
 #include "tests/client/process.h"
 #include "tests/client/temp_folder.h"
+#include "tests/support/await.h"
 
 namespace upscaled::client {
 namespace {
@@ -142,7 +142,7 @@ TEST_F(WorkerProcessTest, FollowsJobsToTheirEnd) {
   Process follower({UPSCALE_BINARY, "jobs", "follow", id, "--queue", Path("queue")});
   Process killed(Worker({"--lease", "1", "-j", "1"}));
   ASSERT_TRUE(begun_.WaitForNotificationWithTimeout(absl::Minutes(1)));
-  while (Job()["progress"] == nullptr) absl::SleepFor(absl::Milliseconds(10));
+  test::Await([&] { return Job()["progress"] != nullptr; });
   EXPECT_EQ(Job()["progress"]["tiles_done"], 1);
   EXPECT_THAT(Upscale({"jobs"}).out, HasSubstr(absl::StrCat("(1 of ", FakeImageCall::kTiles)));
   killed.Signal(SIGKILL);

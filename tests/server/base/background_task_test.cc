@@ -1,10 +1,10 @@
 #include "server/base/background_task.h"
 
 #include <atomic>
-#include <thread>
 
 #include "absl/synchronization/notification.h"
 #include "gtest/gtest.h"
+#include "tests/support/await.h"
 
 namespace upscaled::server {
 namespace {
@@ -23,14 +23,14 @@ TEST(BackgroundTaskTest, OnceForAllRequestsThatComeMeanwhile) {
   EXPECT_TRUE(task.busy());
   for (int i = 0; i < 5; ++i) task.Request();
   go_on.Notify();
-  while (runs < 2 || task.busy()) std::this_thread::yield();
+  test::Await([&] { return runs >= 2 && !task.busy(); });
   EXPECT_EQ(runs, 2);
 }
 
 TEST(BackgroundTaskTest, RunsOnItsOwnAfterEachInterval) {
   std::atomic<int> runs = 0;
   const BackgroundTask task([&] { ++runs; }, absl::Milliseconds(1));
-  while (runs < 3) std::this_thread::yield();
+  test::Await([&] { return runs >= 3; });
 }
 
 }  // namespace

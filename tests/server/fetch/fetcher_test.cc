@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "server/base/error.h"
 #include "tests/server/fetch/test_origin.h"
+#include "tests/support/await.h"
 
 namespace upscaled::server {
 namespace {
@@ -248,7 +249,7 @@ TEST(FetcherTest, EndsWithItsCall) {
     });
     const Fetcher fetcher(PrivateOptions({origin.Url("")}));
     std::thread canceller([&] {
-      while (!waits) std::this_thread::yield();
+      test::Await([&] { return waits.load(); });
       cancellation.Cancel(absl::CancelledError("enough"));
     });
     auto source = fetcher.Fetch(*fetcher.Check(origin.Url("/")), cancellation);

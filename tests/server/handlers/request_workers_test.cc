@@ -11,6 +11,7 @@
 #include "absl/synchronization/barrier.h"
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/mutex.h"
+#include "tests/support/await.h"
 
 namespace upscaled::server {
 namespace {
@@ -71,7 +72,7 @@ TEST(RequestWorkersTest, IdleThreadsEnd) {
   absl::BlockingCounter done(4);
   for (int i = 0; i < 4; ++i) Start(workers, [&] { done.DecrementCount(); });
   done.Wait();
-  while (workers.thread_count() > 0) std::this_thread::yield();
+  test::Await([&] { return workers.thread_count() == 0; });
   absl::BlockingCounter again(1);
   Start(workers, [&] { again.DecrementCount(); });
   again.Wait();

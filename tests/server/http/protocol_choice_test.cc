@@ -9,7 +9,6 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -17,6 +16,7 @@
 #include "server/http/operator_routes.h"
 #include "server/net/http2_port.h"
 #include "tests/server/http/http_client.h"
+#include "tests/support/await.h"
 
 namespace upscaled::server {
 namespace {
@@ -127,7 +127,7 @@ TEST_F(ProtocolChoiceTest, TheServersEndClosesWhoIsUndecided) {
   auto server = StartServer();
   Client client(server->port());
   client.Send("PRI");
-  while (table_.counts().open == 0) absl::SleepFor(absl::Milliseconds(1));
+  test::Await([&] { return table_.counts().open != 0; });
   server.reset();
   EXPECT_EQ(client.ReadAll(), "");
 }

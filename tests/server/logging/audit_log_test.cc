@@ -15,6 +15,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/client/temp_folder.h"
+#include "tests/support/await.h"
 
 namespace upscaled::server {
 namespace {
@@ -138,7 +139,7 @@ TEST_F(AuditLogTest, GoesOnWithTheOldFileWhereThereCanBeNoNewOne) {
 TEST_F(AuditLogTest, AFullDiskCostsLinesAndIsTold) {
   auto log = Open("/dev/full");
   for (int i = 0; i < 5; ++i) log->Add(RecordOf("x"), kNow);
-  while (log->lost() < 5) std::this_thread::yield();
+  test::Await([&] { return log->lost() >= 5; });
   log.reset();
   EXPECT_EQ(told_, 5);
   EXPECT_EQ(reason_, "No space left on device");

@@ -9,6 +9,7 @@
 #include "absl/synchronization/mutex.h"
 #include "server/net/descriptors.h"
 #include "tests/server/net/test_socket.h"
+#include "tests/support/await.h"
 
 namespace upscaled::server {
 namespace {
@@ -189,7 +190,7 @@ TEST_F(FewDescriptorsTest, GoesOnWhenThereWereNoneLeft) {
     ASSERT_EQ(connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)),
               0);
   }
-  while (Refused(Refusal::kDescriptors) < kConnections - 5) absl::SleepFor(absl::Milliseconds(5));
+  test::Await([&] { return Refused(Refusal::kDescriptors) >= kConnections - 5; });
   waiting.clear();
   DropAccepted();
   const TestSocket next = Connect();

@@ -1,5 +1,4 @@
 // POST /v1/upscale?url=...: an image that its host gives.
-#include <thread>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -7,6 +6,7 @@
 #include "tests/server/fetch/test_origin.h"
 #include "tests/server/rest/forms.h"
 #include "tests/server/rest/rest_environment.h"
+#include "tests/support/await.h"
 
 namespace upscaled::server {
 namespace {
@@ -114,7 +114,7 @@ TEST_F(FetchCallTest, TellsWhatItsHostDid) {
 TEST_F(FetchCallTest, EndsWithItsClient) {
   const auto client = env_.Call("POST", {.path = "/v1/upscale", .query = Query("/public/hang")});
   client->Send("");
-  while (origin_.requests().empty()) std::this_thread::yield();
+  test::Await([&] { return !origin_.requests().empty(); });
   client->Leave();
   client->AwaitEnd();
   EXPECT_EQ(env_.records().back().code, absl::StatusCode::kCancelled);

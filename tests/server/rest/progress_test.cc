@@ -1,4 +1,3 @@
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -7,6 +6,7 @@
 #include "server/rest/progress_events.h"
 #include "server/rest/progress_streams.h"
 #include "tests/server/rest/rest_environment.h"
+#include "tests/support/await.h"
 #include "tests/support/fake_clock.h"
 
 namespace upscaled::server {
@@ -145,7 +145,7 @@ TEST_F(ProgressStreamsTest, StreamsToWhomeverListens) {
   ASSERT_TRUE(Add("a", early).ok());
   ProgressBoard::Entry request = board_.Enter({"", "a"}, 0);
   ASSERT_TRUE(Add("a", late).ok());
-  while (early->body().empty() || late->body().empty()) std::this_thread::yield();
+  test::Await([&] { return !early->body().empty() && !late->body().empty(); });
   request->Start(1);
   request->End(absl::OkStatus(), "");
   for (const auto& client : {early, late}) {
@@ -181,7 +181,7 @@ TEST_F(ProgressStreamsTest, AfterAToldFailureAListenerWaitsForTheNextTry) {
   clock_.Advance(absl::Milliseconds(100));
   ASSERT_TRUE(Add("a", next).ok());
   ProgressBoard::Entry request = board_.Enter({"", "a"}, 0);
-  while (next->body().empty()) std::this_thread::yield();
+  test::Await([&] { return !next->body().empty(); });
   request->End(absl::OkStatus(), "");
   next->AwaitEnd();
   EXPECT_THAT(next->body(), HasSubstr("event: done\n"));
@@ -200,7 +200,7 @@ TEST_F(ProgressStreamsTest, BoundsListenersOfAnAddressAndLetsThemLeave) {
   EXPECT_TRUE(Add("a", std::make_shared<FakeClient>(), "10.0.0.2").ok());
   clients.front()->Leave();
   clients.front()->AwaitEnd();
-  while (!Add("a", std::make_shared<FakeClient>()).ok()) std::this_thread::yield();
+  test::Await([&] { return Add("a", std::make_shared<FakeClient>()).ok(); });
 }
 
 // How many clients of one address may listen.

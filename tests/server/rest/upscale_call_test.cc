@@ -1,6 +1,5 @@
 #include "server/rest/upscale_call.h"
 
-#include <thread>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -9,6 +8,7 @@
 #include "server/handlers/upscale_image_handler.h"
 #include "tests/server/rest/forms.h"
 #include "tests/server/rest/rest_environment.h"
+#include "tests/support/await.h"
 
 namespace upscaled::server {
 namespace {
@@ -208,7 +208,7 @@ TEST_F(UpscaleCallTest, StopsWhenTheClientGoes) {
   const std::string image = PngOf(300, 300);
   const auto client = env_.Call("POST", {.path = "/v1/upscale", .content_length = image.size()});
   client->Send(image.substr(0, image.size() / 2), /*whole=*/false);
-  while (env_.admission().state().queue_cost == 0) std::this_thread::yield();
+  test::Await([&] { return env_.admission().state().queue_cost != 0; });
   client->Leave();
   client->AwaitEnd();
   EXPECT_EQ(env_.records().back().code, absl::StatusCode::kCancelled);
@@ -219,7 +219,7 @@ TEST_F(UpscaleCallTest, CutsAnAnswerThatHasBegun) {
   const auto client = env_.Call("POST", {.path = "/v1/upscale", .content_length = image.size()});
   client->TakeAtMost(AnswerSink::kPieceBytes);
   client->Send(image);
-  while (!client->begun()) std::this_thread::yield();
+  test::Await([&] { return client->begun(); });
   env_.registry().CancelAll(
       MakeError(absl::StatusCode::kUnavailable, ErrorReason::kDraining, "end"));
   client->AwaitEnd();
@@ -234,7 +234,7 @@ TEST_F(UpscaleCallTest, KeepsItsSlotUntilTheClientHasRoomForTheLastBytes) {
   client->TakeAtMost(bytes - 1);
   client->Send(image);
   const size_t whole_pieces = (bytes - 1) / AnswerSink::kPieceBytes * AnswerSink::kPieceBytes;
-  while (client->body().size() < whole_pieces) std::this_thread::yield();
+  test::Await([&] { return client->body().size() >= whole_pieces; });
   client->Leave();
   client->AwaitEnd();
   EXPECT_FALSE(client->finished());

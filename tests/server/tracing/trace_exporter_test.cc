@@ -2,12 +2,12 @@
 
 #include <atomic>
 #include <string>
-#include <thread>
 
 #include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/client/fake_http_server.h"
+#include "tests/support/await.h"
 
 namespace upscaled::server {
 namespace {
@@ -98,7 +98,7 @@ TEST_F(TraceExporterTest, SendsWithoutBeingTold) {
   const FakeHttpServer collector(TakesAll);
   const auto exporter = Start(collector.url());
   exporter->Add(SampledCall(), kNow);
-  while (exporter->counts().exported < 1) std::this_thread::yield();
+  test::Await([&] { return exporter->counts().exported >= 1; });
 }
 
 TEST_F(TraceExporterTest, WhatIsNotSampledStaysHere) {

@@ -34,7 +34,7 @@ struct KernelEntry : KernelInfo {
                                              const InputRanges& ranges) = nullptr;
   std::unique_ptr<LayerKernel> (*observer)(const Layer& layer, std::unique_ptr<LayerKernel> kernel,
                                            InputRanges& ranges) = nullptr;
-  // Of kFast: whether it can store floats, in one plane, instead of halves, as `dst.half` says.
+  // With kFast: whether it can store floats, in one plane, instead of halves, as `dst.half` says.
   bool stores_floats = false;
 
   bool RunsOn(Isa isa) const { return has == nullptr || has(isa); }

@@ -142,7 +142,7 @@ __attribute__((noinline)) bool InputTransform(const float* const* rows, size_t o
   return _mm512_cmpge_epu16_mask(largest, _mm512_set1_epi16(kClipped)) != 0;
 }
 
-// What becomes of 16 channels: halves beside others, halves before 16 zeros, floats.
+// 16 channels of a result: halves beside others, halves before 16 zeros, floats.
 enum class Stored { kHalves, kHalvesAndZeros, kFloats };
 
 // 16 channels of one block from H, activated, to rows [first_row, end_row) and columns
@@ -220,7 +220,7 @@ struct Winograd {
     unsigned clipped = 0;  // a bit a tile
   };
 
-  // What stores 16 channels from `channel` on.
+  // The function that stores 16 channels from `channel` on.
   static decltype(&OutputTransform<Stored::kHalves>) OutputOf(const WinogradArgs& args,
                                                               int channel) {
     if (!args.dst_half) return &OutputTransform<Stored::kFloats>;
