@@ -4,30 +4,48 @@
 #include <cmath>
 #include <random>
 
+#include "engine/backends/cpu/kernels/isa.h"
 #include "engine/train/parameters.h"
+#include "engine/train/tensor.h"
 
 namespace upscaled::train {
 namespace {
 
 constexpr int kMiddleTap = 4;
 
-// to += factor * from, of `count` values.
+// As products take it: aligned, rows padded with zeros.
 template <typename Real>
-void AddScaled(Real factor, const Real* from, int count, Real* to) {
-  for (int i = 0; i < count; ++i) to[i] += factor * from[i];
-}
+class Matrix {
+ public:
+  Matrix(int rows, int columns)
+      : rows_(rows), columns_(columns), values_(size_t{1} * rows * stride()) {}
 
-template <typename Real>
-Real Dot(const Real* a, const Real* b, int count) {
-  Real sum = 0;
-  for (int i = 0; i < count; ++i) sum += a[i] * b[i];
-  return sum;
-}
+  int stride() const { return PaddedChannels(columns_); }
+  Real* values() { return values_.data(); }
+  Real* row(int row) { return values_.data() + size_t{1} * row * stride(); }
+
+  void Read(const Real* from) {
+    for (int r = 0; r < rows_; ++r, from += columns_) std::copy_n(from, columns_, row(r));
+  }
+  void ReadTransposed(const Real* from) {
+    for (int c = 0; c < columns_; ++c) {
+      for (int r = 0; r < rows_; ++r) row(r)[c] = *from++;
+    }
+  }
+  void Write(Real* to) {
+    for (int r = 0; r < rows_; ++r, to += columns_) std::copy_n(row(r), columns_, to);
+  }
+
+ private:
+  const int rows_, columns_;
+  LineVector<Real> values_;
+};
 
 }  // namespace
 
 template <typename Real>
-CollapsibleBlocks<Real>::CollapsibleBlocks(const Network& network, int expansion) {
+CollapsibleBlocks<Real>::CollapsibleBlocks(const Network& network, int expansion)
+    : multiply_(ProductFor<Real>(cpu::ListIsas().front())) {
   for (const Layer& layer : network.layers) {
     if (expansion > 0 && layer.op == Op::kConv && layer.kernel_px == 3) {
       blocks_.push_back({.in = layer.in_channels,
@@ -68,18 +86,25 @@ std::vector<Real> CollapsibleBlocks<Real>::Fold(std::span<const Real> parameters
   std::vector<Real> folded(parameters.begin(), parameters.begin() + network_parameters_);
   const Real* from = parameters.data();
   for (const Block& block : blocks_) {
-    for (int o = 0; o < block.out; ++o) {
-      const auto row = [&](int tap) {
-        return folded.data() + block.kernel + (tap * block.out + o) * block.in;
-      };
-      AddScaled(Real{1}, from + block.narrow() + o * block.in, block.in, row(kMiddleTap));
-      for (int w = 0; w < block.wide; ++w) {
-        const Real factor = from[block.last() + o * block.wide + w];
-        for (int tap = 0; tap < kTaps; ++tap) {
-          AddScaled(factor, from + block.expand() + (tap * block.wide + w) * block.in, block.in,
-                    row(tap));
-        }
-      }
+    Matrix<Real> kernel(block.out, block.in), wide(block.wide, block.in);
+    for (int tap = 0; tap < kTaps; ++tap) {
+      kernel.Read(from + block.kernel_at(tap));
+      wide.Read(from + block.wide_at(tap));
+      multiply_({.rows = block.out,
+                 .columns = kernel.stride(),
+                 .depth = block.wide,
+                 .a = from + block.last(),
+                 .a_row = static_cast<size_t>(block.wide),
+                 .a_depth = 1,
+                 .b = wide.values(),
+                 .b_stride = static_cast<size_t>(wide.stride()),
+                 .c = kernel.values(),
+                 .c_stride = static_cast<size_t>(kernel.stride()),
+                 .add = true});
+      Real* const to = folded.data() + block.kernel_at(tap);
+      kernel.Write(to);
+      if (tap != kMiddleTap) continue;
+      for (int i = 0; i < block.out * block.in; ++i) to[i] += from[block.narrow() + i];
     }
   }
   return folded;
@@ -91,20 +116,40 @@ std::vector<Real> CollapsibleBlocks<Real>::Gradient(std::span<const Real> parame
   std::vector<Real> gradient(by_folded.begin(), by_folded.end());
   gradient.resize(parameter_count_);
   for (const Block& block : blocks_) {
-    for (int o = 0; o < block.out; ++o) {
-      const auto row = [&](int tap) {
-        return by_folded.data() + block.kernel + (tap * block.out + o) * block.in;
-      };
-      std::copy_n(row(kMiddleTap), block.in, gradient.data() + block.narrow() + o * block.in);
-      for (int w = 0; w < block.wide; ++w) {
-        const size_t last = block.last() + o * block.wide + w;
-        for (int tap = 0; tap < kTaps; ++tap) {
-          const size_t wide = block.expand() + (tap * block.wide + w) * block.in;
-          gradient[last] += Dot(row(tap), parameters.data() + wide, block.in);
-          AddScaled(parameters[last], row(tap), block.in, gradient.data() + wide);
-        }
-      }
+    Matrix<Real> by_kernel(block.out, block.in), by_wide(block.wide, block.in);
+    Matrix<Real> transposed(block.in, block.wide), by_last(block.out, block.wide);
+    const Real* const last = parameters.data() + block.last();
+    for (int tap = 0; tap < kTaps; ++tap) {
+      const Real* const by_tap = by_folded.data() + block.kernel_at(tap);
+      by_kernel.Read(by_tap);
+      multiply_({.rows = block.wide,
+                 .columns = by_wide.stride(),
+                 .depth = block.out,
+                 .a = last,
+                 .a_row = 1,
+                 .a_depth = static_cast<size_t>(block.wide),
+                 .b = by_kernel.values(),
+                 .b_stride = static_cast<size_t>(by_kernel.stride()),
+                 .c = by_wide.values(),
+                 .c_stride = static_cast<size_t>(by_wide.stride()),
+                 .add = false});
+      by_wide.Write(gradient.data() + block.wide_at(tap));
+      transposed.ReadTransposed(parameters.data() + block.wide_at(tap));
+      multiply_({.rows = block.out,
+                 .columns = by_last.stride(),
+                 .depth = block.in,
+                 .a = by_tap,
+                 .a_row = static_cast<size_t>(block.in),
+                 .a_depth = 1,
+                 .b = transposed.values(),
+                 .b_stride = static_cast<size_t>(transposed.stride()),
+                 .c = by_last.values(),
+                 .c_stride = static_cast<size_t>(by_last.stride()),
+                 .add = true});
+      if (tap == kMiddleTap)
+        std::copy_n(by_tap, block.out * block.in, gradient.data() + block.narrow());
     }
+    by_last.Write(gradient.data() + block.last());
   }
   return gradient;
 }

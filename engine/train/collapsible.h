@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/model/network.h"
+#include "engine/train/kernels/product.h"
 
 namespace upscaled::train {
 
@@ -38,9 +39,12 @@ class CollapsibleBlocks {
     size_t narrow() const { return first; }
     size_t last() const { return narrow() + size_t{1} * out * in; }
     size_t expand() const { return last() + size_t{1} * out * wide; }
-    size_t end() const { return expand() + size_t{1} * kTaps * wide * in; }
+    size_t end() const { return wide_at(kTaps); }
+    size_t kernel_at(int tap) const { return kernel + size_t{1} * tap * out * in; }
+    size_t wide_at(int tap) const { return expand() + size_t{1} * tap * wide * in; }
   };
 
+  const ProductFunction<Real> multiply_;
   std::vector<Block> blocks_;
   size_t network_parameters_ = 0, parameter_count_ = 0;
 };

@@ -6,18 +6,26 @@
 
 #include "engine/train/gradient_check.h"
 #include "engine/train/parameters.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
 #include "tests/support/test_image.h"
 
 namespace upscaled::train {
 namespace {
 
-// Between a convolution of 1x1 and one of 3x3 there are a PReLU's slopes.
-Network TwoBlocks(std::mt19937_64& random) {
+using ::testing::FloatNear;
+using ::testing::Pointwise;
+
+struct PReluConv {
+  int in, out, kernel_px;
+};
+
+// Convolutions with PReLUs.
+Network NetworkOf(std::initializer_list<PReluConv> convs, std::mt19937_64& random) {
   Network network;
-  network.layers.push_back({.op = Op::kInput, .name = "in", .out_channels = 3});
-  const struct { int in, out, kernel_px; } kConvs[] = {{3, 5, 3}, {5, 4, 1}, {4, 6, 3}};
+  network.layers.push_back({.op = Op::kInput, .name = "in", .out_channels = convs.begin()->in});
   std::uniform_real_distribution<float> number(-0.5f, 0.5f);
-  for (const auto& [in, out, kernel_px] : kConvs) {
+  for (const auto& [in, out, kernel_px] : convs) {
     Layer layer{.op = Op::kConv,
                 .name = "conv",
                 .out_channels = out,
@@ -38,7 +46,8 @@ Network TwoBlocks(std::mt19937_64& random) {
 class CollapsibleTest : public ::testing::Test {
  protected:
   std::mt19937_64 random_{test::FreshRandom()()};
-  const Network network_ = TwoBlocks(random_);
+  // Between two blocks there are a convolution of 1x1 and slopes.
+  const Network network_ = NetworkOf({{3, 5, 3}, {5, 4, 1}, {4, 6, 3}}, random_);
   const std::vector<float> read_ = ReadParameters(network_);
   const std::vector<double> start_{read_.begin(), read_.end()};
   const CollapsibleBlocks<double> blocks_{network_, 3};
@@ -92,6 +101,24 @@ TEST_F(CollapsibleTest, DerivativesAreCentralDifferences) {
   std::iota(places.begin(), places.end(), size_t{0});
   EXPECT_LE(DerivativeError(loss, expanded, places, gradient, {.count = 300}, random_),
             kMaxStepError);
+}
+
+// Of sizes that products divide into several tiles, and not evenly.
+TEST_F(CollapsibleTest, FloatsAgreeWithDoubles) {
+  const Network network = NetworkOf({{3, 48, 3}, {48, 37, 3}, {37, 12, 3}}, random_);
+  const CollapsibleBlocks<float> floats(network, 4);
+  const CollapsibleBlocks<double> doubles(network, 4);
+  std::vector<float> expanded = floats.Expand(ReadParameters(network), 1);
+  std::vector<float> by_folded(ReadParameters(network).size());
+  std::uniform_real_distribution<float> number(-1, 1);
+  for (auto* values : {&expanded, &by_folded}) {
+    for (float& value : *values) value = number(random_);
+  }
+  const std::vector<double> exact(expanded.begin(), expanded.end());
+  const std::vector<double> by_exact(by_folded.begin(), by_folded.end());
+  EXPECT_THAT(floats.Fold(expanded), Pointwise(FloatNear(1e-4f), doubles.Fold(exact)));
+  EXPECT_THAT(floats.Gradient(expanded, by_folded),
+              Pointwise(FloatNear(1e-4f), doubles.Gradient(exact, by_exact)));
 }
 
 }  // namespace
