@@ -17,12 +17,11 @@ constexpr int kMiddleTap = 4;
 template <typename Real>
 class Matrix {
  public:
-  Matrix(int rows, int columns)
-      : rows_(rows), columns_(columns), values_(size_t{1} * rows * stride()) {}
+  Matrix(int rows, int columns) : rows_(rows), columns_(columns), values_(rows * stride()) {}
 
-  int stride() const { return PaddedChannels(columns_); }
+  int rows() const { return rows_; }
+  size_t stride() const { return PaddedChannels(columns_); }
   Real* values() { return values_.data(); }
-  Real* row(int row) { return values_.data() + size_t{1} * row * stride(); }
 
   void Read(const Real* from) {
     for (int r = 0; r < rows_; ++r, from += columns_) std::copy_n(from, columns_, row(r));
@@ -37,9 +36,28 @@ class Matrix {
   }
 
  private:
+  Real* row(int row) { return values() + row * stride(); }
+
   const int rows_, columns_;
   LineVector<Real> values_;
 };
+
+// c = a x b, or c + a x b to `add`; a's strides as in ProductArgs.
+template <typename Real>
+void MultiplyMatrices(ProductFunction<Real> multiply, const Real* a, size_t a_row, size_t a_depth,
+                      Matrix<Real>& b, Matrix<Real>& c, bool add) {
+  multiply({.rows = c.rows(),
+            .columns = static_cast<int>(c.stride()),
+            .depth = b.rows(),
+            .a = a,
+            .a_row = a_row,
+            .a_depth = a_depth,
+            .b = b.values(),
+            .b_stride = b.stride(),
+            .c = c.values(),
+            .c_stride = c.stride(),
+            .add = add});
+}
 
 }  // namespace
 
@@ -90,17 +108,7 @@ std::vector<Real> CollapsibleBlocks<Real>::Fold(std::span<const Real> parameters
     for (int tap = 0; tap < kTaps; ++tap) {
       kernel.Read(from + block.kernel_at(tap));
       wide.Read(from + block.wide_at(tap));
-      multiply_({.rows = block.out,
-                 .columns = kernel.stride(),
-                 .depth = block.wide,
-                 .a = from + block.last(),
-                 .a_row = static_cast<size_t>(block.wide),
-                 .a_depth = 1,
-                 .b = wide.values(),
-                 .b_stride = static_cast<size_t>(wide.stride()),
-                 .c = kernel.values(),
-                 .c_stride = static_cast<size_t>(kernel.stride()),
-                 .add = true});
+      MultiplyMatrices(multiply_, from + block.last(), block.wide, 1, wide, kernel, /*add=*/true);
       Real* const to = folded.data() + block.kernel_at(tap);
       kernel.Write(to);
       if (tap != kMiddleTap) continue;
@@ -122,32 +130,13 @@ std::vector<Real> CollapsibleBlocks<Real>::Gradient(std::span<const Real> parame
     for (int tap = 0; tap < kTaps; ++tap) {
       const Real* const by_tap = by_folded.data() + block.kernel_at(tap);
       by_kernel.Read(by_tap);
-      multiply_({.rows = block.wide,
-                 .columns = by_wide.stride(),
-                 .depth = block.out,
-                 .a = last,
-                 .a_row = 1,
-                 .a_depth = static_cast<size_t>(block.wide),
-                 .b = by_kernel.values(),
-                 .b_stride = static_cast<size_t>(by_kernel.stride()),
-                 .c = by_wide.values(),
-                 .c_stride = static_cast<size_t>(by_wide.stride()),
-                 .add = false});
+      MultiplyMatrices(multiply_, last, 1, block.wide, by_kernel, by_wide, /*add=*/false);
       by_wide.Write(gradient.data() + block.wide_at(tap));
       transposed.ReadTransposed(parameters.data() + block.wide_at(tap));
-      multiply_({.rows = block.out,
-                 .columns = by_last.stride(),
-                 .depth = block.in,
-                 .a = by_tap,
-                 .a_row = static_cast<size_t>(block.in),
-                 .a_depth = 1,
-                 .b = transposed.values(),
-                 .b_stride = static_cast<size_t>(transposed.stride()),
-                 .c = by_last.values(),
-                 .c_stride = static_cast<size_t>(by_last.stride()),
-                 .add = true});
-      if (tap == kMiddleTap)
+      MultiplyMatrices(multiply_, by_tap, block.in, 1, transposed, by_last, /*add=*/true);
+      if (tap == kMiddleTap) {
         std::copy_n(by_tap, block.out * block.in, gradient.data() + block.narrow());
+      }
     }
     by_last.Write(gradient.data() + block.last());
   }

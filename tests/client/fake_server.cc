@@ -1,5 +1,4 @@
 #include "tests/client/fake_server.h"
-#include "tests/support/await.h"
 
 #include <algorithm>
 
@@ -8,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
+#include "tests/support/await.h"
 
 namespace upscaled::client {
 namespace {

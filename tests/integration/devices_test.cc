@@ -1,4 +1,5 @@
 // Several devices behind one server, and what clients see of their failures.
+#include <functional>
 #include <random>
 #include <string>
 #include <thread>
@@ -9,9 +10,9 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/match.h"
+#include "absl/time/clock.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "tests/integration/test_server.h"
-#include "tests/support/await.h"
 #include "tests/support/test_image.h"
 
 namespace upscaled::server {
@@ -47,12 +48,18 @@ class DevicesTest : public ::testing::Test {
     EXPECT_TRUE(server.stub().GetServerInfo(&context, {}, &info).ok());
     return info.devices(slot);
   }
+  // The supervisor's delays are of real time.
+  static void Await(const std::function<bool()>& condition, const std::string& what) {
+    const absl::Time deadline = absl::Now() + absl::Minutes(1);
+    while (!condition() && absl::Now() < deadline) std::this_thread::yield();
+    EXPECT_TRUE(condition()) << what;
+  }
   static void AwaitFailure(TestServer& server, int slot, const std::string& error_part) {
-    test::Await([&] { return absl::StrContains(Info(server, slot).error(), error_part); });
+    Await([&] { return absl::StrContains(Info(server, slot).error(), error_part); }, error_part);
     EXPECT_EQ(Info(server, slot).state(), pb::DEVICE_STATE_FAILED);
   }
   static void AwaitLog(TestServer& server, const std::string& line_part) {
-    test::Await([&] { return absl::StrContains(server.log(), line_part); });
+    Await([&] { return absl::StrContains(server.log(), line_part); }, line_part);
   }
 
   std::mt19937 random_ = test::FreshRandom();
@@ -109,7 +116,7 @@ TEST_F(DevicesTest, AnImageGoesOnOnAnotherKind) {
   Outcome after;
   std::thread client([&] { after = Upscale(server, image); });
   server.gate("cpu").Allow(1);
-  test::Await([&] { return server.gate("cpu").tiles_passed() != passed; });
+  Await([&] { return server.gate("cpu").tiles_passed() != passed; }, "a tile");
   server.gate("cpu").AwaitWaiting(1);
   server.gate("cpu").Fail(absl::InternalError("context lost"));
   server.gate("cpu").Open();

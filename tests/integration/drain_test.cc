@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "absl/synchronization/notification.h"
 #include "tests/integration/test_server.h"
 #include "tests/support/await.h"
 #include "tests/support/test_image.h"
@@ -43,14 +44,14 @@ TEST(DrainTest, MeetsWatchesWhoseClientsLeave) {
     }
     EXPECT_EQ(server.server().health_watches(), kWatches);
     const auto begin_at = static_cast<int>(random() % kWatches);
-    std::atomic<bool> begin = false;
+    absl::Notification begin;
     std::thread clients([&] {
       for (int i = 0; i < kWatches; ++i) {
-        if (i == begin_at) begin = true;
+        if (i == begin_at) begin.Notify();
         contexts[static_cast<size_t>(i)]->TryCancel();
       }
     });
-    test::Await([&] { return begin.load(); });
+    begin.WaitForNotification();
     EXPECT_TRUE(server.server().Drain(absl::InfiniteDuration()));
     EXPECT_EQ(server.server().health_watches(), 0);
     clients.join();

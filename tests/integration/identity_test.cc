@@ -19,6 +19,7 @@
 #include "tests/client/temp_folder.h"
 #include "tests/integration/http_answers.h"
 #include "tests/integration/test_server.h"
+#include "tests/support/await.h"
 #include "tests/support/test_image.h"
 #include "upscale/v1/admin.grpc.pb.h"
 
@@ -268,7 +269,7 @@ TEST_F(IdentityTest, NewKeysUnderLoadLoseNoCall) {
   std::atomic<int> grpc_calls = 0, http_calls = 0, failures = 0;
   const auto await_calls = [&](int more) {
     for (const std::atomic<int>* calls : {&grpc_calls, &http_calls}) {
-      for (const int end = *calls + more; *calls < end;) std::this_thread::yield();
+      test::Await([&, end = *calls + more] { return *calls >= end; });
     }
   };
   std::vector<std::thread> clients;

@@ -4,11 +4,11 @@
 #include <memory>
 #include <sstream>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
 
+#include "absl/strings/match.h"
 #include "nlohmann/json.hpp"
 #include "server/identity/api_key.h"
 #include "tests/client/temp_folder.h"
@@ -247,9 +247,7 @@ TEST_F(RecordsTest, AFullDiskFailsNoCallAndIsCounted) {
   config_.audit_log = "/dev/full";
   TestServer server(config_);
   EXPECT_TRUE(Upscale(server, key_, image_).ok());
-  while (server.log().find("lost lines of the audit log") == std::string::npos) {
-    std::this_thread::yield();
-  }
+  test::Await([&] { return absl::StrContains(server.log(), "lost lines of the audit log"); });
   EXPECT_THAT(server.log(), HasSubstr("No space left on device"));
   EXPECT_THAT(Request(server.server().admin_port(), "GET", "/metrics").body,
               HasSubstr("upscaled_audit_lines_lost_total 1\n"));

@@ -1,6 +1,5 @@
 // The real server with its decoders in processes of their own.
 #include <signal.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -9,6 +8,7 @@
 
 #include "absl/strings/numbers.h"
 #include "tests/integration/test_server.h"
+#include "tests/support/await.h"
 #include "tests/support/server_process.h"
 #include "tests/support/test_image.h"
 
@@ -90,10 +90,8 @@ TEST_F(SandboxTest, WorkersEndWithTheServer) {
   process.Signal(SIGKILL);
   process.Wait();
   for (const pid_t worker : workers) {
-    while (kill(worker, 0) == 0 && std::filesystem::exists(std::filesystem::path("/proc") /
-                                                           std::to_string(worker) / "exe")) {
-      usleep(1000);
-    }
+    const auto exe = std::filesystem::path("/proc") / std::to_string(worker) / "exe";
+    test::Await([&] { return kill(worker, 0) != 0 || !std::filesystem::exists(exe); });
   }
 }
 

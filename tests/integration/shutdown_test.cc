@@ -63,8 +63,7 @@ TEST_F(ShutdownTest, ALameDuckStillServes) {
   ASSERT_EQ(Health(), HealthCheckResponse::SERVING);
   const absl::Time start = absl::Now();
   process.Signal(SIGTERM);
-  while (Health() == HealthCheckResponse::SERVING) {
-  }
+  test::Await([&] { return Health() != HealthCheckResponse::SERVING; });
   const Image image = test::PhotoImage({20, 10, 3, SampleType::kU8}, random_);
   const Outcome outcome =
       UpscaleImage(*stub_, pb::UpscaleOptions(), *test::Encode(image.view(), {}));

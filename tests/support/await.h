@@ -3,21 +3,27 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <source_location>
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 
 namespace upscaled::test {
 
-// Until `condition` holds. Where it does not within two minutes this ends the process, and tells
-// the caller's line: what the test began might never be idle, and destructors would wait for that.
+// Less than ctest's limit, so that a test tells what it waited for before that ends it.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr absl::Duration kPatience = absl::Seconds(300);
+#else
+inline constexpr absl::Duration kPatience = absl::Seconds(60);
+#endif
+
+// Until `condition` holds. Where it does not in time this ends the process, and names the line:
+// what the test began might never be idle, and destructors would wait for that.
 template <typename Condition>
-void Await(Condition condition, std::source_location at = std::source_location::current()) {
-  const absl::Time end = absl::Now() + absl::Minutes(2);
+void Await(Condition condition, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  const absl::Time end = absl::Now() + kPatience;
   while (!condition()) {
     if (absl::Now() > end) {
-      std::fprintf(stderr, "%s:%u: this did not come in two minutes\n", at.file_name(), at.line());
+      std::fprintf(stderr, "%s:%d: this did not come in time\n", file, line);
       std::abort();
     }
     absl::SleepFor(absl::Milliseconds(1));

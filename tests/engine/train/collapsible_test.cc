@@ -1,6 +1,7 @@
 // Collapsible blocks: what they fold to, and their derivatives.
 #include "engine/train/collapsible.h"
 
+#include <initializer_list>
 #include <numeric>
 #include <random>
 
@@ -103,7 +104,7 @@ TEST_F(CollapsibleTest, DerivativesAreCentralDifferences) {
             kMaxStepError);
 }
 
-// Of sizes that products divide into several tiles, and not evenly.
+// Sizes that products divide into several tiles, unevenly.
 TEST_F(CollapsibleTest, FloatsAgreeWithDoubles) {
   const Network network = NetworkOf({{3, 48, 3}, {48, 37, 3}, {37, 12, 3}}, random_);
   const CollapsibleBlocks<float> floats(network, 4);

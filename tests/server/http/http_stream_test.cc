@@ -25,7 +25,6 @@
 #include "server/http/http_server.h"
 #include "tests/client/temp_folder.h"
 #include "tests/server/http/http_client.h"
-#include "tests/support/await.h"
 #include "tests/support/peak_memory.h"
 
 namespace upscaled::server {
@@ -120,6 +119,12 @@ class HttpStreamTest : public ::testing::Test {
     });
   }
 
+  // Waits for at most 10 s.
+  static void Await(const std::function<bool()>& condition) {
+    const absl::Time end = absl::Now() + absl::Seconds(10);
+    while (!condition() && absl::Now() < end) absl::SleepFor(absl::Milliseconds(2));
+    EXPECT_TRUE(condition());
+  }
   int64_t Stalled() const { return table_.counts().ended[static_cast<size_t>(Offence::kStalled)]; }
 
   // Reads the body and repeats it piece by piece.
@@ -201,7 +206,7 @@ TEST_F(HttpStreamTest, AClientThatSendsAllBeforeItReadsIsServed) {
   // Not EXPECT_EQ, which would print both.
   EXPECT_TRUE(Unchunk(BodyOf(client.ReadAll())) ==
               absl::StrCat(noise, "|X-Bytes: ", noise.size(), "\r\n\r\n"));
-  test::Await([&] { return server_->spool_bytes_in_use() == 0; });
+  Await([&] { return server_->spool_bytes_in_use() == 0; });
 }
 
 TEST_F(HttpStreamTest, ALongEchoTakesLittleMemory) {
@@ -308,7 +313,7 @@ TEST_F(HttpStreamTest, ChunkGamesEndTheConnection) {
         AllOf(StartsWith("HTTP/1.1 400 Bad Request\r\n"), HasSubstr("Connection: close\r\n")))
         << game.substr(0, 100);
   }
-  test::Await([&] { return gone_ == static_cast<int>(std::size(games)); });
+  Await([&] { return gone_ == static_cast<int>(std::size(games)); });
 }
 
 TEST_F(HttpStreamTest, ABadChunkCutsAnAnswerThatHasBegun) {
@@ -318,7 +323,7 @@ TEST_F(HttpStreamTest, ABadChunkCutsAnAnswerThatHasBegun) {
   client.ReadUntil("hello\r\n");
   client.Send("oh\r\n");
   EXPECT_THAT(client.ReadAll(), Not(HasSubstr("0\r\n")));
-  test::Await([&] { return ended_ == 1 && gone_ == 1; });
+  Await([&] { return ended_ == 1 && gone_ == 1; });
 }
 
 TEST_F(HttpStreamTest, PipelinedRequestsWaitForTheirTurn) {
@@ -435,7 +440,7 @@ TEST_F(HttpStreamTest, ForHttp10EveryCutIsAReset) {
   };
   EXPECT_TRUE(ask("handler").EndsByReset());
   Client slow = ask("stall");
-  test::Await([&] { return Stalled() == 1; });
+  Await([&] { return Stalled() == 1; });
   EXPECT_TRUE(slow.EndsByReset());
   Client half = ask("");
   half.EndOutput();
@@ -512,7 +517,7 @@ TEST_F(HttpStreamTest, AClientThatGoesWhileNothingMovesIsNoticed) {
     read.WaitForNotification();
     EXPECT_EQ(gone_, 0);
   }
-  test::Await([&] { return gone_ == 1; });
+  Await([&] { return gone_ == 1; });
   over.Notify();
   End();
 }
@@ -520,15 +525,15 @@ TEST_F(HttpStreamTest, AClientThatGoesWhileNothingMovesIsNoticed) {
 TEST_F(HttpStreamTest, AClientThatGoesEndsReadsAndWrites) {
   Serve(Echo);
   { Client(port()).Send(Post(100) + "hello"); }
-  test::Await([&] { return ended_ == 1 && gone_ == 1; });
+  Await([&] { return ended_ == 1 && gone_ == 1; });
   {
     Client client(port());
     client.Send(Post(10'000'000));
     client.Send(std::string(10'000'000, 'x'));
   }
-  test::Await([&] { return ended_ == 2 && gone_ == 2; });
-  test::Await([&] { return table_.counts().open == 0; });
-  test::Await([&] { return server_->spool_bytes_in_use() == 0; });
+  Await([&] { return ended_ == 2 && gone_ == 2; });
+  Await([&] { return table_.counts().open == 0; });
+  Await([&] { return server_->spool_bytes_in_use() == 0; });
 }
 
 TEST_F(HttpStreamTest, CancelEndsWaitingReadsAndWrites) {
@@ -542,7 +547,7 @@ TEST_F(HttpStreamTest, CancelEndsWaitingReadsAndWrites) {
   });
   Client client(port());
   client.Send(Post(10) + "hello");
-  test::Await([&] { return exchange != nullptr; });
+  Await([&] { return exchange != nullptr; });
   exchange.load()->Cancel(absl::DeadlineExceededError("too late"));
   EXPECT_THAT(client.ReadUntil("late"), StartsWith("HTTP/1.1 504 "));
   EXPECT_EQ(read, absl::DeadlineExceededError("too late"));
@@ -596,7 +601,7 @@ TEST_F(HttpStreamTest, ASlowReaderStalls) {
   }
   over.WaitForNotification();
   EXPECT_EQ(Stalled(), 1);
-  test::Await([&] { return gone_ == 1; });
+  Await([&] { return gone_ == 1; });
   End();
 }
 
@@ -618,10 +623,10 @@ TEST_F(HttpStreamTest, SettleWaitsUntilTheSystemHasTakenAll) {
     Client reader(port());
     reader.Send(request);
     EXPECT_EQ(Unchunk(BodyOf(reader.ReadAll())).size(), kBytes + std::string("|\r\n").size());
-    test::Await([&] { return ended_ == 1; });
+    Await([&] { return ended_ == 1; });
     Client idler(port());
     idler.Send(request);
-    test::Await([&] { return written == 2; });
+    Await([&] { return written == 2; });
   }
   End();
   ASSERT_EQ(settled.size(), 2u);
@@ -696,7 +701,7 @@ TEST_F(HttpStreamTest, ExchangesSurviveTheServersEnd) {
   Client reading(port()), writing(port());
   reading.Send(Post(1000) + "x");
   writing.Send("GET /stream?write HTTP/1.1\r\nHost: a\r\n\r\n");
-  test::Await([&] { return begun_ == 2; });
+  Await([&] { return begun_ == 2; });
   answering.WaitForNotification();
   server_.reset();
   ended.Notify();
@@ -719,7 +724,7 @@ TEST_F(HttpStreamTest, CloseWaitsForWhatHasBegun) {
   EXPECT_THAT(idle.ReadAll(), AllOf(HasSubstr("Connection: close\r\n"), EndsWith("<b>")));
   Client silent(port());
   busy.Send(Post(5) + "he");
-  test::Await([&] { return begun_ == 1; });
+  Await([&] { return begun_ == 1; });
   std::thread close([&] { server_->Close(absl::Seconds(20)); });
   EXPECT_EQ(silent.ReadAll(), "");
   go.Notify();
@@ -735,7 +740,7 @@ TEST_F(HttpStreamTest, CloseEndsWhatTakesTooLong) {
   Serve([&](HttpExchange& exchange) { Count(exchange); });
   Client client(port());
   client.Send(Post(5));
-  test::Await([&] { return begun_ == 1; });
+  Await([&] { return begun_ == 1; });
   server_->Close(absl::Milliseconds(50));
   EXPECT_EQ(client.ReadAll(), "");
   EXPECT_EQ(gone_, 1);

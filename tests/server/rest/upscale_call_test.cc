@@ -1,6 +1,5 @@
 #include "server/rest/upscale_call.h"
 
-
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"

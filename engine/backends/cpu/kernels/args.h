@@ -236,6 +236,16 @@ struct MultiplyArgs {
   EpilogueArgs epilogue;
 };
 
+// Source pixels of a shuffle to RGB, in planes from `src` on, where the row's first value lies, to
+// one row of the image. If `added` is not null, one of its pixels is added to all that a source
+// pixel gives.
+using RgbShuffle = void (*)(const float* src, size_t plane_stride, const float* added, float* dst,
+                            size_t pixels);
+struct RgbShuffles {
+  RgbShuffle by_2;
+  RgbShuffle by_4;
+};
+
 // `count` samples of an image and as many floats of 0 to 1.
 template <typename Sample>
 struct SampleConversion {

@@ -16,14 +16,13 @@ namespace upscaled::cpu {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Source pixel by source pixel: channel c of the row's pixel dx is plane 0's value 4 c + dx. If
-// `added` is not null, each with one of its pixels.
+// Channel c of the row's pixel dx is value 4 c + dx of plane 0.
 void ShuffleRgb2(const float* HWY_RESTRICT src, size_t /*plane_stride*/,
                  const float* HWY_RESTRICT added, float* HWY_RESTRICT dst, size_t pixels) {
   constexpr size_t kAdded = 3, kShuffled = 6;
   size_t n = 0;
 #if HWY_MAX_BYTES >= 32
-  // Vectors read and write more than they need to, up to two pixels further.
+  // Vectors read up to two pixels of `added` and write two floats more than they need to.
   const hn::FixedTag<float, 8> d;
   alignas(32) constexpr int32_t kLow[] = {0, 4, 0, 1, 5, 0, 0, 0};
   alignas(32) constexpr int32_t kHigh[] = {0, 0, 4, 0, 0, 5, 0, 0};  // from the fourth float on
@@ -51,7 +50,7 @@ void ShuffleRgb2(const float* HWY_RESTRICT src, size_t /*plane_stride*/,
   }
 }
 
-// Likewise; channel c of the row's pixel dx is plane c's value dx.
+// Channel c of the row's pixel dx is value dx of plane c.
 void ShuffleRgb4(const float* HWY_RESTRICT src, size_t plane_stride,
                  const float* HWY_RESTRICT added, float* HWY_RESTRICT dst, size_t pixels) {
   constexpr size_t kAdded = 3, kShuffled = 12;
@@ -77,6 +76,8 @@ void ShuffleRgb4(const float* HWY_RESTRICT src, size_t plane_stride,
 #endif
 }
 
+constexpr RgbShuffles kRgbShuffles = {&ShuffleRgb2, &ShuffleRgb4};
+
 }  // namespace HWY_NAMESPACE
 }  // namespace upscaled::cpu
 HWY_AFTER_NAMESPACE();
@@ -96,18 +97,13 @@ HWY_AFTER_NAMESPACE();
 namespace upscaled::cpu {
 namespace {
 
-using RgbFunction = void (*)(const float* src, size_t plane_stride, const float* added, float* dst,
-                             size_t pixels);
-
-RgbFunction Rgb2FunctionFor(Isa isa){UPSCALED_RETURN_ADDRESS_FOR(isa, ShuffleRgb2)} RgbFunction
-    Rgb4FunctionFor(Isa isa){UPSCALED_RETURN_ADDRESS_FOR(isa, ShuffleRgb4)}
+const RgbShuffles* RgbShufflesFor(Isa isa){UPSCALED_RETURN_ADDRESS_FOR(isa, kRgbShuffles)}
 
 // Null where there is none.
-RgbFunction ChooseRgb(const Layer& layer, Isa isa) {
+RgbShuffle ChooseRgb(const Layer& layer, Isa isa) {
   if (layer.out_channels != kRgbChannels) return nullptr;
-  return layer.factor == 2   ? Rgb2FunctionFor(isa)
-         : layer.factor == 4 ? Rgb4FunctionFor(isa)
-                             : nullptr;
+  const RgbShuffles& shuffles = *RgbShufflesFor(isa);
+  return layer.factor == 2 ? shuffles.by_2 : layer.factor == 4 ? shuffles.by_4 : nullptr;
 }
 
 // Where in a source pixel each value lies that it gives to one row of the image.
@@ -217,7 +213,7 @@ class ImageShuffleKernel final : public LayerKernel {
 
   const Layer layer_;
   const CurveFunction curve_;
-  const RgbFunction rgb_;  // or null
+  const RgbShuffle rgb_;  // or null
 };
 
 }  // namespace

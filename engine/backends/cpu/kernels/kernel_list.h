@@ -15,10 +15,9 @@
 
 namespace upscaled::cpu {
 
-// Kernels that fuse an addition add a second blocked input to the activated result, those of images
-// an image. Of a layer
-// without its weights `create` makes a kernel that is the same in all but these: it can be planned
-// with and takes no time to pack, but cannot run.
+// Kernels that fuse an addition add a second input to the activated result: a blocked tensor, or an
+// image where the result is one. Of a layer without its weights `create` makes a kernel that is the
+// same in all but these: it can be planned with and takes no time to pack, but cannot run.
 struct KernelEntry : KernelInfo {
   bool (*supports)(const Layer& layer);
   std::unique_ptr<LayerKernel> (*create)(const Layer& layer, Isa isa);

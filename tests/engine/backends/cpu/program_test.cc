@@ -79,6 +79,7 @@ Network EnlargingNetwork() {
   network.pad_px = 2;
   test::AppendConv(network, 32, 3);
   test::AppendConv(network, 12, 3);
+  for (const int conv : {1, 2}) network.layers[conv].padding_px = 0;
   const auto append = [&](Layer layer) {
     layer.name = "layer" + std::to_string(network.layers.size());
     layer.in_channels = network.layers[layer.inputs[0]].out_channels;
