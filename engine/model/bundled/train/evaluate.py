@@ -3,9 +3,10 @@
 
 usage: evaluate.py MODEL HELDOUT_DIR [--scale 2] [--jpeg QUALITY] [--images OUT_DIR] [--each]
 
-MODEL is a .param file or a checkpoint; at a `--scale` beyond its own it runs several times. PSNR of the Y plane (BT.601, 16..235) of 8-bit images with 8 px cropped from every
-side, the mean over images; and the largest difference of a channel's mean from the original's, in levels of 0..255, of
-the reduced image (what the reduction itself moved), of Lanczos-3 and of the model.
+MODEL is a .param file or a checkpoint; at a `--scale` beyond its own it runs several times. PSNR of the Y plane (BT.601,
+16..235) of 8-bit images with 8 px cropped from every side, the mean over images; and the largest difference of a channel's
+mean from the original's, in levels of 0..255, of the reduced image (what the reduction itself moved), of Lanczos-3 and of
+the model.
 """
 
 import argparse
@@ -52,6 +53,7 @@ def measure(upscale, path, kernel, scale, jpeg_quality):
     result = np.asarray(small)
     while len(result) < image.height:
         result = to_u8(upscale(result))
+    assert result.shape == original.shape, f"passes of the model do not make x{scale}"
     bicubic, lanczos = (np.asarray(small.resize(image.size, k)) for k in (Image.BICUBIC, Image.LANCZOS))
     shifts = [np.abs(p.mean((0, 1)) - original.mean((0, 1))).max() for p in (np.asarray(small), lanczos, result)]
     return [psnr_y(p, original) for p in (bicubic, lanczos, result)], shifts, result

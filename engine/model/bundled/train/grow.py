@@ -50,6 +50,7 @@ def row_of(graph):
             row.append(Conv(torch.from_numpy(layer.weights.astype(np.float64)), torch.from_numpy(layer.bias.astype(np.float64)), slopes))
         elif layer.kind == "PReLU":
             row[-1].slopes = torch.from_numpy(layer.slope.astype(np.float64))
+    assert len(row[-1].bias) == 3 * start.SCALE**2, f"its result is not {start.SCALE} times as large"
     return row
 
 
@@ -133,7 +134,7 @@ def main():
     writer = start.Writer(1, args.scale)
     write(row, args.layers, writer)
     name = os.path.basename(os.path.dirname(os.path.abspath(args.model)))
-    start.write_folder(writer, args.folder, f"{name}, the enlarged image added, and {args.layers} layers that do nothing yet.")
+    start.write_folder(writer, args.folder, f"{name}, the enlarged image added, and {args.layers} layers that do nothing yet; x{args.scale}.")
 
 
 if __name__ == "__main__":

@@ -92,7 +92,7 @@ def write_new(writer, channels, layers, blocks):
         writer.near_identity(f"x{i}", f"x{i + 1}", channels)
     for i in range(blocks):
         writer.block(f"x{i}", f"x{i + 1}", channels, 0.1)
-    writer.new_conv(f"x{layers + blocks}", "last", channels, 3 * SCALE * SCALE, 0.01)
+    writer.new_conv(f"x{layers + blocks}", "last", channels, 3 * writer.scale**2, 0.01)
     writer.shuffle_and_add_enlarged("last", "in_b")
 
 
