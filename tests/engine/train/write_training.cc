@@ -1,7 +1,7 @@
 // write_training FOLDER: mini-batches and what becomes of them in training, for pytorch_test.py to
-// compare: of general-2x and of a network with squeeze and excite ("gated/") parameters, input,
-// target and the gradient as floats; of general-2x also the losses of 200 steps of Adam as doubles;
-// little endian.
+// compare: of general-2x and of a network with squeeze and excite ("general-2x/0" to "gated/4", for
+// each of five batches) parameters, input, target and the gradient as floats; the losses of 200
+// steps of Adam of general-2x's first batch as doubles; little endian.
 #include <cstdio>
 #include <fstream>
 #include <memory>
@@ -18,7 +18,7 @@
 namespace upscaled::train {
 namespace {
 
-constexpr int kPatchPx = 12, kBatch = 2, kSteps = 200;
+constexpr int kPatchPx = 12, kBatch = 2, kBatches = 5, kSteps = 200;
 constexpr double kRate = 1e-4;
 // The steps' loss: from the kink of a colour's mean two trainings part, however near they come.
 constexpr LossWeights kSmooth = {.charbonnier = 1};
@@ -29,7 +29,7 @@ void Write(const std::string& file, const std::vector<T>& values) {
       .write(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
 }
 
-// Both of random pixels.
+// Both of random pixels; `patch` counts those of all batches.
 void FillPatch(int patch, int image, Tensor<float>& input, Tensor<float>& target) {
   std::mt19937 random(patch + 1);
   for (Tensor<float>* tensor : {&input, &target}) {
@@ -42,11 +42,11 @@ void FillPatch(int patch, int image, Tensor<float>& input, Tensor<float>& target
   }
 }
 
-std::vector<float> Patches(const Grid& input, const Grid& target, bool of_target) {
+std::vector<float> Patches(const Grid& input, const Grid& target, int batch, bool of_target) {
   std::vector<float> values;
   for (int patch = 0; patch < kBatch; ++patch) {
     Tensor<float> from({1, input.size}, 3), to({1, target.size}, 3);
-    FillPatch(patch, 0, from, to);
+    FillPatch(batch * kBatch + patch, 0, from, to);
     const Tensor<float>& tensor = of_target ? to : from;
     for (int y = 0; y < tensor.grid().size.height; ++y) {
       const float* line = tensor.line(tensor.grid().Line(0, y));
@@ -92,27 +92,33 @@ Network GatedNetwork() {
   return network;
 }
 
-// Writes what is compared of any network; gives the learner, for more.
-std::unique_ptr<Learner> WriteGradient(const std::string& folder, const Network& network) {
+// Writes what is compared of any network to a folder for each batch; gives the learner, for more.
+std::unique_ptr<Learner> WriteGradients(const std::string& folder, const Network& network) {
   auto learner = Learner::Create(network, kPatchPx, kBatch, 1);
   if (!learner.ok()) return nullptr;
   const int side_px = kPatchPx + 2 * network.pad_px;
   const Grid input{1, {side_px, side_px}}, target{1, {2 * kPatchPx, 2 * kPatchPx}};
   const std::vector<float> parameters = ReadParameters(network);
-  Write(folder + "/parameters", parameters);
-  Write(folder + "/input", Patches(input, target, false));
-  Write(folder + "/target", Patches(input, target, true));
-  std::vector<float> gradient;
-  (*learner)->Gradient(parameters, kPsnrLoss, FillPatch, gradient);
-  Write(folder + "/gradient", gradient);
+  for (int batch = 0; batch < kBatches; ++batch) {
+    const std::string files = folder + "/" + std::to_string(batch) + "/";
+    const auto fill = [batch](int patch, int image, Tensor<float>& from, Tensor<float>& to) {
+      FillPatch(batch * kBatch + patch, image, from, to);
+    };
+    std::vector<float> gradient;
+    (*learner)->Gradient(parameters, kPsnrLoss, fill, gradient);
+    Write(files + "parameters", parameters);
+    Write(files + "input", Patches(input, target, batch, false));
+    Write(files + "target", Patches(input, target, batch, true));
+    Write(files + "gradient", gradient);
+  }
   return *std::move(learner);
 }
 
 int Main(const std::string& folder) {
   const auto network = LoadNetworkFile(UPSCALED_BUNDLED_MODELS "/general-2x/model.param");
   if (!network.ok()) return 1;
-  const auto learner = WriteGradient(folder, *network);
-  if (learner == nullptr || WriteGradient(folder + "/gated", GatedNetwork()) == nullptr) return 1;
+  const auto learner = WriteGradients(folder + "/general-2x", *network);
+  if (learner == nullptr || WriteGradients(folder + "/gated", GatedNetwork()) == nullptr) return 1;
   Learned learned(ReadParameters(*network));
   std::vector<double> losses;
   std::vector<float> gradient;
