@@ -1,12 +1,10 @@
 // The effect of a tenant's limits in the key file on its calls over both interfaces, and no others.
 #include <chrono>
 #include <filesystem>
-#include <functional>
 #include <future>
 #include <map>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -17,6 +15,7 @@
 #include "tests/client/temp_folder.h"
 #include "tests/integration/http_answers.h"
 #include "tests/integration/test_server.h"
+#include "tests/support/await.h"
 #include "tests/support/test_image.h"
 
 namespace upscaled::server {
@@ -131,14 +130,6 @@ class TenantsTest : public ::testing::Test {
                                                 "\",tenant=\"shop\"} 2")));
     EXPECT_THAT(metrics, HasSubstr(absl::StrCat("upscaled_refused_total{limit=\"", limit, "\"}")));
   }
-  // Waits until it is so, a minute at most.
-  static void Await(const std::function<bool()>& condition) {
-    const absl::Time end = absl::Now() + absl::Minutes(1);
-    while (!condition()) {
-      ASSERT_LT(absl::Now(), end);
-      std::this_thread::yield();
-    }
-  }
   static void ExpectOk(const std::vector<Ending>& endings) {
     for (const Ending& ending : endings) EXPECT_EQ(ending.code, "OK") << ending.message;
   }
@@ -246,7 +237,7 @@ TEST_F(TenantsTest, BackgroundWorkDelaysAnInteractiveImageByOneTileAtMost) {
   config.threads = 1;  // and so one stream
   TestServer server(config);
   const auto await_queued = [&](int64_t tiles) {
-    Await([&] { return server.server().tile_load().queued_tiles == tiles; });
+    test::Await([&] { return server.server().tile_load().queued_tiles == tiles; });
   };
   const auto call = [&](const std::string& key, const std::string& image) {
     return std::async(std::launch::async,
@@ -282,10 +273,10 @@ class BackgroundTest : public TenantsTest {
     });
   }
   void AwaitPassed(int64_t tiles) {
-    Await([&] { return server_->gate().tiles_passed() >= tiles; });
+    test::Await([&] { return server_->gate().tiles_passed() >= tiles; });
   }
   void AwaitQueued(int64_t tiles) {
-    Await([&] { return server_->server().tile_load().queued_tiles >= tiles; });
+    test::Await([&] { return server_->server().tile_load().queued_tiles >= tiles; });
   }
 
   ServerConfig config_ = Config({{"priority", "background"}});

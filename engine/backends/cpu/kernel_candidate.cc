@@ -33,8 +33,7 @@ Program OneLayerProgram(Layer layer, const KernelEntry& kernel, Isa isa) {
 }
 
 float& ValueAt(const Tensor& tensor, int channel, int y, int x) {
-  const int plane = tensor.blocked() ? channel / kPlaneChannels : 0;
-  return tensor.At(y, x)[plane * tensor.plane_stride + channel - plane * kPlaneChannels];
+  return tensor.At(y, x)[tensor.ChannelOffset(channel)];
 }
 
 // Calls `visit(value, its index in [channel][y][x] of the whole layer)`.

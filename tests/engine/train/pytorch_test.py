@@ -103,7 +103,7 @@ def compare(folder: pathlib.Path) -> bool:
     for name, kind in (("gated", Gated), ("general-2x", General)):
         errors = []
         for part in reversed(parts(folder, name)):  # the first one comes last, and goes on below
-            network = kind(read(part / "parameters", torch.float32))
+            network = kind(read(folder / name / "parameters", torch.float32))
             x, target = (images(read(part / what, torch.float32)) for what in ("input", "target"))
             errors.append(gradient_error(part, network, x, target))
         print(f"{name}'s gradient: {', '.join(f'{error:.2e}' for error in errors)} of its norm (half at most {MAX_GRADIENT_ERROR})")

@@ -1,7 +1,7 @@
 // write_training FOLDER: mini-batches and what becomes of them in training, for pytorch_test.py to
-// compare: of general-2x and of a network with squeeze and excite ("general-2x/0" to "gated/4", for
-// each of five batches) parameters, input, target and the gradient as floats; the losses of 200
-// steps of Adam of general-2x's first batch as doubles; little endian.
+// compare: of general-2x and of a network with squeeze and excite ("general-2x/", "gated/") the
+// parameters, and for each of five batches ("0/" to "4/") input, target and the gradient as floats;
+// the losses of 200 steps of Adam of general-2x's first batch as doubles; little endian.
 #include <cstdio>
 #include <fstream>
 #include <memory>
@@ -99,6 +99,7 @@ std::unique_ptr<Learner> WriteGradients(const std::string& folder, const Network
   const int side_px = kPatchPx + 2 * network.pad_px;
   const Grid input{1, {side_px, side_px}}, target{1, {2 * kPatchPx, 2 * kPatchPx}};
   const std::vector<float> parameters = ReadParameters(network);
+  Write(folder + "/parameters", parameters);
   for (int batch = 0; batch < kBatches; ++batch) {
     const std::string files = folder + "/" + std::to_string(batch) + "/";
     const auto fill = [batch](int patch, int image, Tensor<float>& from, Tensor<float>& to) {
@@ -106,7 +107,6 @@ std::unique_ptr<Learner> WriteGradients(const std::string& folder, const Network
     };
     std::vector<float> gradient;
     (*learner)->Gradient(parameters, kPsnrLoss, fill, gradient);
-    Write(files + "parameters", parameters);
     Write(files + "input", Patches(input, target, batch, false));
     Write(files + "target", Patches(input, target, batch, true));
     Write(files + "gradient", gradient);

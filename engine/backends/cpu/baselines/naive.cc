@@ -26,7 +26,7 @@ class NaiveKernel final : public LayerKernel {
       for (int x = rows.x; x < rows.right(); ++x) {
         float* pixel = dst.At(y, x);
         for (int o = 0; o < layer_.out_channels; ++o) {
-          pixel[ChannelOffset(dst, o)] = Sum(src[0], y, x, o);
+          pixel[dst.ChannelOffset(o)] = Sum(src[0], y, x, o);
         }
         ZeroSpareChannels(dst, pixel);
       }

@@ -2,18 +2,10 @@
 #pragma once
 
 #include <algorithm>
-#include <cstddef>
 
 #include "engine/backends/cpu/kernels/kernel.h"
 
 namespace upscaled::cpu {
-
-// From plane 0 of a pixel to its value of `channel`.
-inline size_t ChannelOffset(const Tensor& tensor, int channel) {
-  return tensor.blocked() ? channel / kPlaneChannels * tensor.plane_stride +
-                                static_cast<size_t>(channel % kPlaneChannels)
-                          : static_cast<size_t>(channel);
-}
 
 // Calls `run(values, first_channel, count)` for each of the runs of channels, adjacent in memory,
 // that `pixel` (its plane 0) consists of.
@@ -21,7 +13,7 @@ template <typename Float, typename Function>
 void ForEachRun(const Tensor& tensor, Float* pixel, Function run) {
   const int step = tensor.blocked() ? kPlaneChannels : tensor.channels;
   for (int first = 0; first < tensor.channels; first += step) {
-    run(pixel + ChannelOffset(tensor, first), first, std::min(step, tensor.channels - first));
+    run(pixel + tensor.ChannelOffset(first), first, std::min(step, tensor.channels - first));
   }
 }
 
@@ -29,7 +21,7 @@ void ForEachRun(const Tensor& tensor, Float* pixel, Function run) {
 inline void ZeroSpareChannels(const Tensor& tensor, float* pixel) {
   if (!tensor.blocked()) return;
   for (int c = tensor.channels; c % kPlaneChannels != 0; ++c) {
-    pixel[ChannelOffset(tensor, c)] = 0;
+    pixel[tensor.ChannelOffset(c)] = 0;
   }
 }
 

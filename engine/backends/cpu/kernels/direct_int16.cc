@@ -388,9 +388,7 @@ class ChannelObserver final : public LayerKernel {
     for (int row = y.first; row <= y.last; ++row) {
       for (int c = 0; c < layer_.in_channels; ++c) {
         const float factor = Factor(in, c);
-        const int plane = in.blocked() ? c / kPlaneChannels : 0;
-        const float* value =
-            in.At(row, x.first) + plane * in.plane_stride + c - plane * kPlaneChannels;
+        const float* value = in.At(row, x.first) + in.ChannelOffset(c);
         for (int n = x.first; n <= x.last; ++n, value += in.pixel_stride) {
           ranges_[c] = std::max(ranges_[c], std::abs(*value * factor));
         }

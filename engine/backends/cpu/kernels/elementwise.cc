@@ -11,11 +11,6 @@
 namespace upscaled::cpu {
 namespace {
 
-// Offset of a channel from its pixel in plane 0.
-size_t ChannelOffset(const Tensor& t, int channel) {
-  return t.blocked() ? channel / 16 * t.plane_stride + channel % 16 : channel;
-}
-
 // The row function of each operation writes `width_px` pixels of row y from column x of `dst`.
 using RowFunction = void (*)(const Layer& layer, std::span<const Tensor> src, const Tensor& dst,
                              int y, int x, int width_px);
@@ -34,11 +29,11 @@ void PixelShuffleRow(const Layer& layer, std::span<const Tensor> src, const Tens
   const int f = layer.factor;
   ZeroPadding(dst, y, x, width_px);
   for (int c = 0; c < dst.channels; ++c) {
-    float* out = dst.At(y, x) + ChannelOffset(dst, c);
+    float* out = dst.At(y, x) + dst.ChannelOffset(c);
     for (int n = 0; n < width_px; ++n) {
       const int from = c * f * f + y % f * f + (x + n) % f;
       out[static_cast<size_t>(n) * dst.pixel_stride] =
-          src[0].At(y / f, (x + n) / f)[ChannelOffset(src[0], from)];
+          src[0].At(y / f, (x + n) / f)[src[0].ChannelOffset(from)];
     }
   }
 }
@@ -139,8 +134,8 @@ void ConcatRow(const Layer& /*layer*/, std::span<const Tensor> src, const Tensor
       // Whole planes at once where both sides have them.
       const bool whole = in.blocked() && dst.blocked() && (first + c) % 16 == 0 && c % 16 == 0;
       const int run = whole ? std::min(16, in.channels - c) : 1;
-      const float* from = in.At(y, x) + ChannelOffset(in, c);
-      float* to = dst.At(y, x) + ChannelOffset(dst, first + c);
+      const float* from = in.At(y, x) + in.ChannelOffset(c);
+      float* to = dst.At(y, x) + dst.ChannelOffset(first + c);
       const bool in_place = from == to;
       for (int n = 0; n < width_px && !in_place;
            ++n, from += in.pixel_stride, to += dst.pixel_stride) {
@@ -159,8 +154,8 @@ void SliceRow(const Layer& layer, std::span<const Tensor> src, const Tensor& dst
   const bool aligned = in.blocked() && dst.blocked() && layer.first_channel % kPlaneChannels == 0;
   const int step = aligned ? kPlaneChannels : 1;
   for (int c = 0; c < dst.channels; c += step) {
-    const float* from = in.At(y, x) + ChannelOffset(in, layer.first_channel + c);
-    float* to = dst.At(y, x) + ChannelOffset(dst, c);
+    const float* from = in.At(y, x) + in.ChannelOffset(layer.first_channel + c);
+    float* to = dst.At(y, x) + dst.ChannelOffset(c);
     const int run = std::min(step, dst.channels - c);
     for (int n = 0; n < width_px; ++n, from += in.pixel_stride, to += dst.pixel_stride) {
       std::copy_n(from, run, to);
@@ -213,7 +208,7 @@ void AffineRow(const Layer& layer, std::span<const Tensor> src, const Tensor& ds
 // The second input's pixel has the means of all channels, then of their squares.
 void GroupNormRow(const Layer& layer, std::span<const Tensor> src, const Tensor& dst, int y, int x,
                   int width_px) {
-  const auto moment = [&](int i) { return double{src[1].At(0, 0)[ChannelOffset(src[1], i)]}; };
+  const auto moment = [&](int i) { return double{src[1].At(0, 0)[src[1].ChannelOffset(i)]}; };
   const int channels = dst.channels, group = channels / layer.groups;
   std::vector<float> factors, offsets;
   for (int first = 0; first < channels; first += group) {

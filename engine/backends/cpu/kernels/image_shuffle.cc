@@ -205,8 +205,7 @@ class ImageShuffleKernel final : public LayerKernel {
     const int f = layer_.factor, channels = layer_.out_channels;
     Offsets offsets;
     for (int i = 0; i < f * channels; ++i) {
-      const int c = (i % channels * f + phase_y) * f + i / channels;
-      offsets[i] = src.blocked() ? c / kPlaneChannels * src.plane_stride + c % kPlaneChannels : c;
+      offsets[i] = src.ChannelOffset((i % channels * f + phase_y) * f + i / channels);
     }
     return offsets;
   }

@@ -44,6 +44,11 @@ struct Tensor {
   int planes() const {
     return blocked() ? (channels + plane_channels() - 1) / plane_channels() : 1;
   }
+  // From plane 0 of a pixel to its value of `channel`; of floats.
+  size_t ChannelOffset(int channel) const {
+    if (!blocked()) return channel;
+    return channel / kPlaneChannels * plane_stride + channel % kPlaneChannels;
+  }
   // Plane 0 at pixel (x, y) of the layer.
   float* At(int y, int x) const {
     const bool inside = y >= 0 && y < layer_height_px;
