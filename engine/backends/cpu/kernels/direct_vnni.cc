@@ -4,7 +4,8 @@
 // The source has been made integers. A register tile is P adjacent outputs x V
 // vectors of channels: 14 x 2, or 28 x 1 and 9 x 3 where the channel count does not divide. Each
 // step loads V vectors of pairs of weights and broadcasts a pair of P cells. So many products as
-// cannot overflow 32 bits are added up in registers and then, in fp32, on the stack.
+// cannot overflow 32 bits are added up in registers and then, in fp32, on the stack; where those are
+// all, as of an image, the stack is left out.
 #include "engine/backends/cpu/kernels/args.h"
 #include "engine/backends/cpu/kernels/avx512-inl.h"
 #include "engine/backends/cpu/kernels/vnni-inl.h"
@@ -18,14 +19,10 @@ struct Sums {
   alignas(64) float at[kVectors][kPixels][kFloatLanes];
 };
 
-// Adds the products of `runs` to the sums, or sets them to these plus `bias` if that is not null.
-// Its own function: beside other code GCC would keep the sums in memory.
+// The products of `run_count` runs of cells, added up.
 template <int kCell, int kVectors, int kPixels>
-__attribute__((noinline)) void AddShortSum(const Int16* v, const int* runs, int run_count,
-                                           int run_pairs, const Int16* __restrict w,
-                                           const float* __restrict scale, const float* bias,
-                                           Sums<kVectors, kPixels>& total) {
-  __m512i sum[kPixels][kVectors];
+UPSCALED_AVX512_INLINE void SumRuns(const Int16* v, const int* runs, int run_count, int run_pairs,
+                                    const Int16* __restrict w, __m512i (&sum)[kPixels][kVectors]) {
   UPSCALED_UNROLL(32)
   for (int p = 0; p < kPixels; ++p) {
     UPSCALED_UNROLL(4)
@@ -47,6 +44,17 @@ __attribute__((noinline)) void AddShortSum(const Int16* v, const int* runs, int 
       }
     }
   }
+}
+
+// Adds the products of `runs` to the sums, or sets them to these plus `bias` if that is not null.
+// Its own function: beside other code GCC would keep the sums in memory.
+template <int kCell, int kVectors, int kPixels>
+__attribute__((noinline)) void AddShortSum(const Int16* v, const int* runs, int run_count,
+                                           int run_pairs, const Int16* __restrict w,
+                                           const float* __restrict scale, const float* bias,
+                                           Sums<kVectors, kPixels>& total) {
+  __m512i sum[kPixels][kVectors];
+  SumRuns<kCell>(v, runs, run_count, run_pairs, w, sum);
   UPSCALED_UNROLL(4)
   for (int j = 0; j < kVectors; ++j) {
     const __m512 factor = _mm512_load_ps(scale + j * kFloatLanes);
@@ -62,9 +70,10 @@ __attribute__((noinline)) void AddShortSum(const Int16* v, const int* runs, int 
 
 UPSCALED_AVX512_INLINE __m256i* HalvesAt(float* p) { return reinterpret_cast<__m256i*>(p); }
 
-// Stores 16 channels of `count` pixels as halves.
+// Stores 16 channels of `count` of the pixels as halves.
+template <int kPixels>
 UPSCALED_AVX512_INLINE void StoreHalves(const DirectInt16Args& args, int x, int channel,
-                                        const __m512* v, int count) {
+                                        const __m512 (&v)[kPixels], int count) {
   const int plane = channel / kHalfLanes, lane = channel % kHalfLanes / 2;  // in floats
   const size_t offset = static_cast<size_t>(x) * args.dst_pixel_stride + lane;
   float* dst = args.dst_row + plane * args.dst_plane_stride + offset;
@@ -78,8 +87,9 @@ UPSCALED_AVX512_INLINE void StoreHalves(const DirectInt16Args& args, int x, int 
                             channel / kPlaneChannels * args.residual_factor_plane_stride);
   // The last plane's second half may be nobody's.
   const bool fills = lane == 0 && channel + kFloatLanes >= args.dst_channels;
-  UPSCALED_UNROLL(1)
-  for (int p = 0; p < count; ++p, dst += args.dst_pixel_stride) {
+  UPSCALED_UNROLL(32)
+  for (int p = 0; p < kPixels; ++p, dst += args.dst_pixel_stride) {
+    if (p == count) return;
     __m512 value = v[p];
     if (residual != nullptr) {
       value = _mm512_fmadd_ps(LoadHalves(residual), factor, value);
@@ -130,6 +140,29 @@ __attribute__((noinline)) void Finish(const DirectInt16Args& args, int x, int fi
   }
 }
 
+// A register tile whose products are one sum, which stays in registers.
+template <int kCell, int kVectors, int kPixels>
+__attribute__((noinline)) void ComputeAtOnce(const DirectInt16Args& args, int x, int first_channel,
+                                             const Int16* __restrict w,
+                                             const float* __restrict scale) {
+  __m512i sum[kPixels][kVectors];
+  SumRuns<kCell>(args.src + x * kCell, args.runs, args.run_count, args.run_pairs, w, sum);
+  UPSCALED_UNROLL(4)
+  for (int j = 0; j < kVectors; ++j) {
+    const int channel = first_channel + j * kFloatLanes;
+    if (channel >= args.dst_channels) return;
+    const __m512 factor = _mm512_load_ps(scale + j * kFloatLanes);
+    const __m512 bias = _mm512_load_ps(args.epilogue.bias + channel);
+    __m512 v[kPixels];
+    UPSCALED_UNROLL(32)
+    for (int p = 0; p < kPixels; ++p) {
+      v[p] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[p][j]), factor, bias);
+    }
+    Activate<kPixels>(args.epilogue, _mm512_load_ps(args.epilogue.slope + channel), v);
+    StoreHalves(args, x, channel, v, Min(kPixels, args.width_px - x));
+  }
+}
+
 template <int kCell, int kVectors, int kPixels>
 void Run(const DirectInt16Args& args) {
   constexpr int kGroup = kVectors * kFloatLanes;
@@ -138,6 +171,12 @@ void Run(const DirectInt16Args& args) {
     const Int16* w = args.weights;
     const float* scale = args.scales;
     for (int channel = 0; channel < args.dst_channels; channel += kGroup) {
+      if (args.run_count <= args.runs_per_sum && args.dst_plane_stride > 0) {
+        ComputeAtOnce<kCell, kVectors, kPixels>(args, x, channel, w, scale);
+        w += static_cast<size_t>(args.run_count) * args.run_pairs * pair_weights;
+        scale += kGroup;
+        continue;
+      }
       Sums<kVectors, kPixels> total;
       const float* bias = args.epilogue.bias + channel;
       for (int first = 0; first < args.run_count; first += args.runs_per_sum) {
