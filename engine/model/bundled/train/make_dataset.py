@@ -110,7 +110,8 @@ def job_blocks(rng, kind, what, side):
     """The squares that a job asks for."""
     if kind == "photo":
         path, factor, count = what
-        return cut(rng, shrink(load_image(path), factor), side, count, 2.5)
+        image = shrink(load_image(path), factor)
+        return cut(rng, image, min(side, *image.size), count, 2.5)
     if kind in ("svg", "icon"):
         path, count = what
         colored = rng.random() < 0.3
@@ -182,7 +183,9 @@ def plan(root, scale):
     """The list of jobs: (kind, seed, what to cut). Fixed seeds, so that the data set can be made again."""
     rng = np.random.default_rng(1)
     jobs = []
-    photos = [(p, f, w / len(fs)) for g, fs, w, _ in sources.TRAIN_PHOTOS for p in expand(root, [g]) for f in fs]
+    excluded = set(expand(root, sources.EXCLUDED))
+    photos = [(p, f, w / len(fs)) for g, fs, w, _ in sources.TRAIN_PHOTOS for p in expand(root, [g]) if p not in excluded
+              for f in fs]
     total = sum(w for _, _, w in photos)
     for path, factor, weight in photos:
         jobs.append(("photo", (path, factor, max(1, int(COUNTS["photo"] * scale * weight / total)))))
