@@ -4,8 +4,8 @@
 // The source has been made integers. A register tile is P adjacent outputs x V
 // vectors of channels: 14 x 2, or 28 x 1 and 9 x 3 where the channel count does not divide. Each
 // step loads V vectors of pairs of weights and broadcasts a pair of P cells. So many products as
-// cannot overflow 32 bits are added up in registers and then, in fp32, on the stack; where those are
-// all, as of an image, the stack is left out.
+// cannot overflow 32 bits are added up in registers and then, in fp32, on the stack; where those
+// are all, as of an image, the stack is left out.
 #include "engine/backends/cpu/kernels/args.h"
 #include "engine/backends/cpu/kernels/avx512-inl.h"
 #include "engine/backends/cpu/kernels/vnni-inl.h"

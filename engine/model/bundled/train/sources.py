@@ -37,7 +37,7 @@ TRAIN_PHOTOS = [
     (_ENDLESS + "*.jpg", (1.5, 1.8), 0.033, "public domain (morguefile.com, unsplash.com, NASA, USGS)"),
 ]
 
-# Of those, what is under share-alike licences.
+# Files that those patterns match and that are under share-alike licences.
 EXCLUDED = [
     _ENDLESS + name + ".jpg"
     for name in ("*-sfiera", "*-striker", "*-harro", "*-iridium", "*-spfld", "bwerner*", "myrabella*", "dmottl*",
