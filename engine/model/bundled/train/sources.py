@@ -9,12 +9,12 @@ PACKAGES = [
     "lomiri-wallpapers-16.04", "mypaint-data-extras", "xplanet-images", "openclipart-svg", "tango-icon-theme",
     "sway-backgrounds", "fonts-dejavu-core", "fonts-liberation", "fonts-open-sans", "fonts-cantarell",
     "fonts-comic-neue", "fonts-inconsolata", "fonts-noto-cjk", "fonts-lato", "fonts-linuxlibertine",
-    "python3-skimage", "python3-sklearn", "python3-scipy", "mate-backgrounds", "endless-sky-data",
+    "python3-skimage", "python3-sklearn", "python3-scipy", "mate-backgrounds", "endless-sky-high-dpi",
 ]
 
 _LOMIRI = "lomiri-wallpapers-16.04/usr/share/backgrounds/"
 _MYPAINT = "mypaint-data-extras/usr/share/mypaint/backgrounds/"
-_ENDLESS = "endless-sky-data/usr/share/games/endless-sky/images/land/"
+_ENDLESS = "endless-sky-high-dpi/usr/share/games/endless-sky/plugins/endless-sky-high-dpi/images/land/"
 
 # (path under ROOT, factors by which the image is reduced before crops are cut, relative number of crops, licence)
 # Camera JPEGs are soft at their full size: they are reduced first.
@@ -34,12 +34,12 @@ TRAIN_PHOTOS = [
     ("xplanet-images/usr/share/xplanet/images/earth.jpg", (1, 1.5), 0.3, "public domain (NASA)"),
     ("xplanet-images/usr/share/xplanet/images/night.jpg", (1, 1.5), 0.2, "public domain (NASA)"),
     ("sway-backgrounds/usr/share/backgrounds/sway/Sway_Wallpaper_Blue_2048x1536.png", (1,), 0.2, "MIT"),
-    (_ENDLESS + "*.jpg", (1.5, 1.8), 0.033, "public domain (morguefile.com, unsplash.com, NASA, USGS)"),
+    (_ENDLESS + "*.jpg", (2, 3), 0.033, "public domain (morguefile.com, unsplash.com, NASA, USGS)"),
 ]
 
 # Files that those patterns match and that are under share-alike licences.
 EXCLUDED = [
-    _ENDLESS + name + ".jpg"
+    _ENDLESS + name + "@2x.jpg"
     for name in ("*-sfiera", "*-striker", "*-harro", "*-iridium", "*-spfld", "bwerner*", "myrabella*", "dmottl*",
                  "mfield*", "lava5")
 ]
