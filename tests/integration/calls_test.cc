@@ -2,7 +2,6 @@
 // that take their time, and one address beside others.
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -262,7 +261,7 @@ TEST(CallsTest, HealthIsToldWhenAllSlotsAndMemoryAreTaken) {
   const absl::Time deadline = absl::Now() + absl::Seconds(20);
   while (server.server().admission_state().requests == 0) {
     ASSERT_LT(absl::Now(), deadline) << stream->Finish().error_message();
-    std::this_thread::yield();
+    absl::SleepFor(absl::Milliseconds(1));
   }
   for (int i = 0; i < 100; ++i) {
     grpc::ClientContext check;

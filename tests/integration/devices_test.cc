@@ -51,7 +51,7 @@ class DevicesTest : public ::testing::Test {
   // The supervisor's delays are of real time.
   static void Await(const std::function<bool()>& condition, const std::string& what) {
     const absl::Time deadline = absl::Now() + absl::Minutes(1);
-    while (!condition() && absl::Now() < deadline) std::this_thread::yield();
+    while (!condition() && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(1));
     EXPECT_TRUE(condition()) << what;
   }
   static void AwaitFailure(TestServer& server, int slot, const std::string& error_part) {

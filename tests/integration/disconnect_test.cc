@@ -135,7 +135,7 @@ class DisconnectTest : public ::testing::Test {
                      absl::FormatDuration(kPatience).c_str(), server_.log().c_str());
         std::abort();
       }
-      std::this_thread::yield();
+      absl::SleepFor(absl::Milliseconds(1));
     }
   }
 

@@ -4,6 +4,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "tests/integration/test_server.h"
 #include "tests/support/await.h"
 #include "tests/support/test_image.h"
@@ -62,7 +64,7 @@ class LoadTest : public ::testing::Test {
     while (server.server().tile_load().queued_tiles != count) {
       ASSERT_LT(absl::Now(), deadline)
           << server.server().tile_load().queued_tiles << " tiles are queued, not " << count;
-      std::this_thread::yield();
+      absl::SleepFor(absl::Milliseconds(1));
     }
   }
 

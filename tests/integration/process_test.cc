@@ -10,6 +10,8 @@
 #include <gmock/gmock.h>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "tests/client/temp_folder.h"
 #include "tests/integration/slow_model.h"
 #include "tests/integration/test_server.h"
@@ -183,7 +185,7 @@ class OpenedFifo {
   explicit OpenedFifo(const std::filesystem::path& path) {
     const absl::Time deadline = absl::Now() + absl::Minutes(1);
     while ((fd_ = open(path.c_str(), O_WRONLY | O_NONBLOCK)) < 0 && absl::Now() < deadline) {
-      std::this_thread::yield();
+      absl::SleepFor(absl::Milliseconds(1));
     }
     EXPECT_GE(fd_, 0) << "nobody reads " << path;
   }

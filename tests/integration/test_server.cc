@@ -9,7 +9,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "google/rpc/status.pb.h"
+#include "tests/support/await.h"
 
 namespace upscaled::server {
 
@@ -95,7 +98,7 @@ std::shared_ptr<grpc::Channel> TestServer::NewAdminChannel(
 }
 
 void TestServer::AwaitIdle() {
-  const absl::Time deadline = absl::Now() + absl::Minutes(2);
+  const absl::Time deadline = absl::Now() + test::kPatience;
   while (true) {
     const AdmissionState state = server_->admission_state();
     const TileLoad load = server_->tile_load();
@@ -108,7 +111,7 @@ void TestServer::AwaitIdle() {
                     << state.queue_cost << " multiply-adds";
       return;
     }
-    std::this_thread::yield();
+    absl::SleepFor(absl::Milliseconds(1));
   }
 }
 
