@@ -13,6 +13,7 @@ import argparse
 import glob
 import io
 import os
+import sys
 
 import numpy as np
 import torch
@@ -83,6 +84,8 @@ def main():
     print("images  reduced by  n   bicubic  Lanczos-3  model   over bicubic  over Lanczos-3  worst image  mean shift of the reduced, Lanczos-3, model")
     for kind in ("photo", "text", "flat"):
         paths = sorted(glob.glob(os.path.join(args.heldout, kind, "*.png")))
+        if not paths:
+            sys.exit(f"{args.heldout}/{kind}: no .png")
         for name, kernel in KERNELS.items():
             rows, shifts = [], []
             for path in paths:
