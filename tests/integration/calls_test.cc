@@ -258,11 +258,7 @@ TEST(CallsTest, HealthIsToldWhenAllSlotsAndMemoryAreTaken) {
   pb::UpscaleTilesRequest start;
   start.mutable_start();
   ASSERT_TRUE(stream->Write(start));
-  const absl::Time deadline = absl::Now() + absl::Seconds(20);
-  while (server.server().admission_state().requests == 0) {
-    ASSERT_LT(absl::Now(), deadline) << stream->Finish().error_message();
-    absl::SleepFor(absl::Milliseconds(1));
-  }
+  test::Await([&] { return server.server().admission_state().requests > 0; });
   for (int i = 0; i < 100; ++i) {
     grpc::ClientContext check;
     HealthCheckResponse response;

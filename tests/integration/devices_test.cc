@@ -11,8 +11,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "tests/integration/test_server.h"
+#include "tests/support/await.h"
 #include "tests/support/test_image.h"
 
 namespace upscaled::server {
@@ -50,7 +52,7 @@ class DevicesTest : public ::testing::Test {
   }
   // The supervisor's delays are of real time.
   static void Await(const std::function<bool()>& condition, const std::string& what) {
-    const absl::Time deadline = absl::Now() + absl::Minutes(1);
+    const absl::Time deadline = absl::Now() + test::kPatience;
     while (!condition() && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(1));
     EXPECT_TRUE(condition()) << what;
   }

@@ -14,9 +14,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "tests/client/process.h"
 #include "tests/client/temp_folder.h"
 #include "tests/integration/test_server.h"
+#include "tests/support/await.h"
 #include "tests/support/test_image.h"
 
 namespace upscaled::server {
@@ -25,7 +27,6 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr int kHeldBytes = 20'000;  // larger sources are computed as they come
-constexpr absl::Duration kPatience = absl::Seconds(60);
 
 sockaddr_in Loopback(int port) {
   sockaddr_in address = {};
@@ -127,12 +128,12 @@ class DisconnectTest : public ::testing::Test {
  protected:
   // Polls for a state that must come; a failure, and the log, when it does not.
   void Await(const std::string& what, const std::function<bool()>& there) {
-    const absl::Time end = absl::Now() + kPatience;
+    const absl::Time end = absl::Now() + test::kPatience;
     while (!there()) {
       if (absl::Now() > end) {
         // The server of this test will never be idle: its destructor would wait for ever.
         std::fprintf(stderr, "%s: not within %s\n%s\n", what.c_str(),
-                     absl::FormatDuration(kPatience).c_str(), server_.log().c_str());
+                     absl::FormatDuration(test::kPatience).c_str(), server_.log().c_str());
         std::abort();
       }
       absl::SleepFor(absl::Milliseconds(1));

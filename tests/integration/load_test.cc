@@ -1,4 +1,10 @@
 // Too much, too slow, too late, gone: what the server does with clients that are no textbook ones.
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <thread>
+#include <vector>
+
 #include <gmock/gmock.h>
 #include <grpcpp/generic/generic_stub.h>
 
@@ -60,7 +66,7 @@ class LoadTest : public ::testing::Test {
   }
 
   static void AwaitQueuedTiles(TestServer& server, int64_t count) {
-    const absl::Time deadline = absl::Now() + absl::Minutes(2);
+    const absl::Time deadline = absl::Now() + test::kPatience;
     while (server.server().tile_load().queued_tiles != count) {
       ASSERT_LT(absl::Now(), deadline)
           << server.server().tile_load().queued_tiles << " tiles are queued, not " << count;

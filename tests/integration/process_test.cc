@@ -15,6 +15,7 @@
 #include "tests/client/temp_folder.h"
 #include "tests/integration/slow_model.h"
 #include "tests/integration/test_server.h"
+#include "tests/support/await.h"
 #include "tests/support/server_process.h"
 #include "tests/support/test_image.h"
 
@@ -183,7 +184,7 @@ TEST_F(ProcessTest, ASecondSignalEndsAtOnce) {
 class OpenedFifo {
  public:
   explicit OpenedFifo(const std::filesystem::path& path) {
-    const absl::Time deadline = absl::Now() + absl::Minutes(1);
+    const absl::Time deadline = absl::Now() + test::kPatience;
     while ((fd_ = open(path.c_str(), O_WRONLY | O_NONBLOCK)) < 0 && absl::Now() < deadline) {
       absl::SleepFor(absl::Milliseconds(1));
     }

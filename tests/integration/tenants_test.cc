@@ -1,5 +1,4 @@
 // The effect of a tenant's limits in the key file on its calls over both interfaces, and no others.
-#include <chrono>
 #include <filesystem>
 #include <future>
 #include <map>
@@ -10,6 +9,8 @@
 #include <gmock/gmock.h>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "nlohmann/json.hpp"
 #include "server/identity/api_key.h"
 #include "tests/client/temp_folder.h"
@@ -296,7 +297,8 @@ TEST_F(BackgroundTest, NoGapBetweenTheBandsOfAnImageIsFilled) {
   auto interactive = Call("other", day_);
   AwaitQueued(kQueued + 1);
   gate.Allow(1 + 8);  // the tile that stands before the gate, and the image's
-  const bool ended = interactive.wait_for(std::chrono::minutes(1)) == std::future_status::ready;
+  const bool ended =
+      interactive.wait_for(absl::ToChronoSeconds(test::kPatience)) == std::future_status::ready;
   EXPECT_TRUE(ended) << "more than one background tile ran before its last one";
   gate.Open();
   ExpectOk({interactive.get(), background.get()});

@@ -92,7 +92,7 @@ Network GatedNetwork() {
   return network;
 }
 
-// Writes what is compared of any network to a folder for each batch; gives the learner, for more.
+// Writes what is compared of any network, each batch to a folder of its own; gives the learner.
 std::unique_ptr<Learner> WriteGradients(const std::string& folder, const Network& network) {
   auto learner = Learner::Create(network, kPatchPx, kBatch, 1);
   if (!learner.ok()) return nullptr;

@@ -1,11 +1,11 @@
 // Direct convolution in products of 16-bit integers (vpdpwssd), two to a lane; blocked tensors hold
 // halves.
 //
-// The source has been made integers. A register tile is P adjacent outputs x V
-// vectors of channels: 14 x 2, or 28 x 1 and 9 x 3 where the channel count does not divide. Each
-// step loads V vectors of pairs of weights and broadcasts a pair of P cells. So many products as
-// cannot overflow 32 bits are added up in registers and then, in fp32, on the stack; where those
-// are all, as of an image, the stack is left out.
+// The source has been made integers. A register tile is P adjacent outputs x V vectors of channels:
+// 14 x 2, or 28 x 1 and 9 x 3 where the channel count does not divide. Each step loads V vectors of
+// pairs of weights and broadcasts a pair of P cells. So many products as cannot overflow 32 bits
+// are added up in registers and then, in fp32, on the stack. Where they are all there are (3x3 of
+// an image, 1x1 of few channels) and halves are stored, the stack is left out.
 #include "engine/backends/cpu/kernels/args.h"
 #include "engine/backends/cpu/kernels/avx512-inl.h"
 #include "engine/backends/cpu/kernels/vnni-inl.h"
@@ -140,7 +140,8 @@ __attribute__((noinline)) void Finish(const DirectInt16Args& args, int x, int fi
   }
 }
 
-// A register tile whose products are one sum, which stays in registers.
+// A register tile whose products are one sum, which stays in registers. Its own function as
+// AddShortSum is.
 template <int kCell, int kVectors, int kPixels>
 __attribute__((noinline)) void ComputeAtOnce(const DirectInt16Args& args, int x, int first_channel,
                                              const Int16* __restrict w,
@@ -167,11 +168,12 @@ template <int kCell, int kVectors, int kPixels>
 void Run(const DirectInt16Args& args) {
   constexpr int kGroup = kVectors * kFloatLanes;
   const int pair_weights = 2 * kGroup;
+  const bool at_once = args.run_count <= args.runs_per_sum && args.dst_plane_stride > 0;
   for (int x = 0; x < args.width_px; x += kPixels) {
     const Int16* w = args.weights;
     const float* scale = args.scales;
     for (int channel = 0; channel < args.dst_channels; channel += kGroup) {
-      if (args.run_count <= args.runs_per_sum && args.dst_plane_stride > 0) {
+      if (at_once) {
         ComputeAtOnce<kCell, kVectors, kPixels>(args, x, channel, w, scale);
         w += static_cast<size_t>(args.run_count) * args.run_pairs * pair_weights;
         scale += kGroup;

@@ -44,7 +44,7 @@ struct Tensor {
   int planes() const {
     return blocked() ? (channels + plane_channels() - 1) / plane_channels() : 1;
   }
-  // From plane 0 of a pixel to its value of `channel`; of floats.
+  // From plane 0 of a pixel to its value of `channel`. Not of halves.
   size_t ChannelOffset(int channel) const {
     if (!blocked()) return channel;
     return channel / kPlaneChannels * plane_stride + channel % kPlaneChannels;

@@ -4,7 +4,7 @@
 usage: make_dataset.py ROOT OUT [--scale-count 1.0] [--workers 2] [--images SIDE]
 
 With --images, the folder for upscale-train instead of pairs:
-OUT/images/*.png squares of SIDE pixels, half of them photographs, a fifth leaves over leaves of their colours
+OUT/images/*.png squares of SIDE pixels, or of a photograph's smaller side, half of them photographs, a fifth leaves over leaves of their colours
 
 Else:
 OUT/hr.npy       uint8 [n, 160, 160, 3]
@@ -111,7 +111,7 @@ def job_blocks(rng, kind, what, side):
     if kind == "photo":
         path, factor, count = what
         image = shrink(load_image(path), factor)
-        return cut(rng, image, min(side, *image.size), count, 2.5)
+        return cut(rng, image, max(min(side, *image.size), CROP_PX + 2 * MARGIN_PX), count, 2.5)
     if kind in ("svg", "icon"):
         path, count = what
         colored = rng.random() < 0.3
@@ -183,6 +183,8 @@ def plan(root, scale):
     """The list of jobs: (kind, seed, what to cut). Fixed seeds, so that the data set can be made again."""
     rng = np.random.default_rng(1)
     jobs = []
+    for pattern in sources.EXCLUDED:
+        assert expand(root, [pattern]), f"nothing is {pattern}: have its sources changed?"
     excluded = set(expand(root, sources.EXCLUDED))
     photos = [(p, f, w / len(fs)) for g, fs, w, _ in sources.TRAIN_PHOTOS for p in expand(root, [g]) if p not in excluded
               for f in fs]

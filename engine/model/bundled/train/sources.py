@@ -37,12 +37,8 @@ TRAIN_PHOTOS = [
     (_ENDLESS + "*.jpg", (2, 3), 0.033, "public domain (morguefile.com, unsplash.com, NASA, USGS)"),
 ]
 
-# Files that those patterns match and that are under share-alike licences.
-EXCLUDED = [
-    _ENDLESS + name + "@2x.jpg"
-    for name in ("*-sfiera", "*-striker", "*-harro", "*-iridium", "*-spfld", "bwerner*", "myrabella*", "dmottl*",
-                 "mfield*", "lava5")
-]
+# Files that those patterns match and that are under share-alike licences: Endless Sky names such photographers.
+EXCLUDED = [_ENDLESS + name + "@2x.jpg" for name in ("*-*", "bwerner*", "myrabella*", "dmottl*", "mfield*", "lava5")]
 
 TRAIN_SVG = "openclipart-svg/usr/share/openclipart/svg/**/*.svg"  # public domain
 TRAIN_ICONS = "tango-icon-theme/usr/share/icons/Tango/scalable/*/*.svg"  # public domain

@@ -244,13 +244,16 @@ TEST_P(KernelTest, AgreesWithTheReference) {
 // One, an even and an odd number of the widest vectors.
 constexpr int kWideChannels[] = {12, 32, 48};
 
-// Wide enough for several blocks of Winograd tiles in a row, with every remainder.
+// Wide enough for several blocks of Winograd tiles in a row, with every remainder, and for several
+// chunks of an image.
 TEST_P(KernelTest, WideRows) {
-  for (const int channels : kWideChannels) {
-    const Layer layer = MakeConv(Op::kConv, 16, channels, 3, 1, 1, random_);
-    for (const KernelEntry& info : cpu::ListKernels()) {
-      if (!IsTested(info, GetParam()) || !info.supports(layer)) continue;
-      for (int i = 0; i < 2; ++i) Check(info, layer, {RandomInt(random_, 150, 420), 7});
+  for (const int in_channels : {3, 16}) {
+    for (const int channels : kWideChannels) {
+      const Layer layer = MakeConv(Op::kConv, in_channels, channels, 3, 1, 1, random_);
+      for (const KernelEntry& info : cpu::ListKernels()) {
+        if (!IsTested(info, GetParam()) || !info.supports(layer)) continue;
+        for (int i = 0; i < 2; ++i) Check(info, layer, {RandomInt(random_, 150, 420), 7});
+      }
     }
   }
 }
