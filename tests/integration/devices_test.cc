@@ -10,8 +10,6 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/match.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "tests/integration/test_server.h"
 #include "tests/support/await.h"
@@ -52,9 +50,7 @@ class DevicesTest : public ::testing::Test {
   }
   // The supervisor's delays are of real time.
   static void Await(const std::function<bool()>& condition, const std::string& what) {
-    const absl::Time deadline = absl::Now() + test::kPatience;
-    while (!condition() && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(1));
-    EXPECT_TRUE(condition()) << what;
+    EXPECT_TRUE(test::Comes(condition)) << what;
   }
   static void AwaitFailure(TestServer& server, int slot, const std::string& error_part) {
     Await([&] { return absl::StrContains(Info(server, slot).error(), error_part); }, error_part);

@@ -13,7 +13,6 @@
 #include <gmock/gmock.h>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "tests/client/process.h"
 #include "tests/client/temp_folder.h"
@@ -128,16 +127,11 @@ class DisconnectTest : public ::testing::Test {
  protected:
   // Polls for a state that must come; a failure, and the log, when it does not.
   void Await(const std::string& what, const std::function<bool()>& there) {
-    const absl::Time end = absl::Now() + test::kPatience;
-    while (!there()) {
-      if (absl::Now() > end) {
-        // The server of this test will never be idle: its destructor would wait for ever.
-        std::fprintf(stderr, "%s: not within %s\n%s\n", what.c_str(),
-                     absl::FormatDuration(test::kPatience).c_str(), server_.log().c_str());
-        std::abort();
-      }
-      absl::SleepFor(absl::Milliseconds(1));
-    }
+    if (test::Comes(there)) return;
+    // The server of this test will never be idle: its destructor would wait for ever.
+    std::fprintf(stderr, "%s: not within %s\n%s\n", what.c_str(),
+                 absl::FormatDuration(test::kPatience).c_str(), server_.log().c_str());
+    std::abort();
   }
 
   static ServerConfig OneSlot() {

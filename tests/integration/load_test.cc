@@ -10,7 +10,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "tests/integration/test_server.h"
 #include "tests/support/await.h"
@@ -66,12 +65,9 @@ class LoadTest : public ::testing::Test {
   }
 
   static void AwaitQueuedTiles(TestServer& server, int64_t count) {
-    const absl::Time deadline = absl::Now() + test::kPatience;
-    while (server.server().tile_load().queued_tiles != count) {
-      ASSERT_LT(absl::Now(), deadline)
-          << server.server().tile_load().queued_tiles << " tiles are queued, not " << count;
-      absl::SleepFor(absl::Milliseconds(1));
-    }
+    const auto queued = [&] { return server.server().tile_load().queued_tiles; };
+    ASSERT_TRUE(test::Comes([&] { return queued() == count; }))
+        << queued() << " tiles are queued, not " << count;
   }
 
   // Starts a call of two tiles, which hold both streams, and one of twenty, which wait for them.

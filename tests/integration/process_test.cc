@@ -10,8 +10,6 @@
 #include <gmock/gmock.h>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "tests/client/temp_folder.h"
 #include "tests/integration/slow_model.h"
 #include "tests/integration/test_server.h"
@@ -184,11 +182,8 @@ TEST_F(ProcessTest, ASecondSignalEndsAtOnce) {
 class OpenedFifo {
  public:
   explicit OpenedFifo(const std::filesystem::path& path) {
-    const absl::Time deadline = absl::Now() + test::kPatience;
-    while ((fd_ = open(path.c_str(), O_WRONLY | O_NONBLOCK)) < 0 && absl::Now() < deadline) {
-      absl::SleepFor(absl::Milliseconds(1));
-    }
-    EXPECT_GE(fd_, 0) << "nobody reads " << path;
+    const auto open_it = [&] { return (fd_ = open(path.c_str(), O_WRONLY | O_NONBLOCK)) >= 0; };
+    EXPECT_TRUE(test::Comes(open_it)) << "nobody reads " << path;
   }
   ~OpenedFifo() { close(fd_); }
 

@@ -98,21 +98,18 @@ std::shared_ptr<grpc::Channel> TestServer::NewAdminChannel(
 }
 
 void TestServer::AwaitIdle() {
-  const absl::Time deadline = absl::Now() + test::kPatience;
-  while (true) {
-    const AdmissionState state = server_->admission_state();
-    const TileLoad load = server_->tile_load();
+  AdmissionState state;
+  TileLoad load;
+  const auto idle = [&] {
+    state = server_->admission_state();
+    load = server_->tile_load();
     // Reservations may outlast their call's slot until its answer has left.
     const bool ended = state.requests == 0 && load.queued_tiles == 0 && load.running_tiles == 0;
-    if (ended && state.memory_bytes == 0 && state.queue_cost == 0) return;
-    if (absl::Now() > deadline) {
-      ADD_FAILURE() << "still " << state.requests << " calls, " << load.queued_tiles << " + "
-                    << load.running_tiles << " tiles, " << state.memory_bytes << " bytes and "
-                    << state.queue_cost << " multiply-adds";
-      return;
-    }
-    absl::SleepFor(absl::Milliseconds(1));
-  }
+    return ended && state.memory_bytes == 0 && state.queue_cost == 0;
+  };
+  EXPECT_TRUE(test::Comes(idle)) << "still " << state.requests << " calls, " << load.queued_tiles
+                                 << " + " << load.running_tiles << " tiles, " << state.memory_bytes
+                                 << " bytes and " << state.queue_cost << " multiply-adds";
 }
 
 pb::UpscaleImageRequest StartMessage(const pb::UpscaleOptions& options, bool report_progress) {

@@ -16,18 +16,24 @@ inline constexpr absl::Duration kPatience = absl::Seconds(300);
 inline constexpr absl::Duration kPatience = absl::Seconds(60);
 #endif
 
+// Until `condition` holds; whether it did in time.
+template <typename Condition>
+bool Comes(Condition condition) {
+  const absl::Time end = absl::Now() + kPatience;
+  while (!condition()) {
+    if (absl::Now() > end) return false;
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  return true;
+}
+
 // Until `condition` holds. Where it does not in time this ends the process, and names the line:
 // what the test began might never be idle, and destructors would wait for that.
 template <typename Condition>
 void Await(Condition condition, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
-  const absl::Time end = absl::Now() + kPatience;
-  while (!condition()) {
-    if (absl::Now() > end) {
-      std::fprintf(stderr, "%s:%d: this did not come in time\n", file, line);
-      std::abort();
-    }
-    absl::SleepFor(absl::Milliseconds(1));
-  }
+  if (Comes(condition)) return;
+  std::fprintf(stderr, "%s:%d: this did not come in time\n", file, line);
+  std::abort();
 }
 
 }  // namespace upscaled::test

@@ -173,23 +173,21 @@ void Run(const DirectInt16Args& args) {
     const Int16* w = args.weights;
     const float* scale = args.scales;
     for (int channel = 0; channel < args.dst_channels; channel += kGroup) {
-      if (at_once) {
-        ComputeAtOnce<kCell, kVectors, kPixels>(args, x, channel, w, scale);
-        w += static_cast<size_t>(args.run_count) * args.run_pairs * pair_weights;
-        scale += kGroup;
-        continue;
-      }
       Sums<kVectors, kPixels> total;
       const float* bias = args.epilogue.bias + channel;
       for (int first = 0; first < args.run_count; first += args.runs_per_sum) {
         const int count = Min(args.runs_per_sum, args.run_count - first);
-        AddShortSum<kCell>(args.src + x * kCell, args.runs + first, count, args.run_pairs, w, scale,
-                           bias, total);
+        if (at_once) {
+          ComputeAtOnce<kCell, kVectors, kPixels>(args, x, channel, w, scale);
+        } else {
+          AddShortSum<kCell>(args.src + x * kCell, args.runs + first, count, args.run_pairs, w,
+                             scale, bias, total);
+        }
         w += static_cast<size_t>(count) * args.run_pairs * pair_weights;
         scale += kGroup;
         bias = nullptr;
       }
-      Finish(args, x, channel, total);
+      if (!at_once) Finish(args, x, channel, total);
     }
   }
 }
