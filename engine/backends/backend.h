@@ -2,6 +2,7 @@
 // Executable once, and Streams run tiles of it.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -12,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "engine/base/cancellation.h"
 #include "engine/base/geometry.h"
 #include "engine/graph/activation_cache.h"
@@ -68,6 +70,9 @@ class Executable {
   virtual bool ComputesWhole(Size /*image*/) const { return false; }
   // PreferredTile, or all of an image that is computed whole.
   Size PreferredTileOf(Size image) const { return ComputesWhole(image) ? image : PreferredTile(); }
+  // Streams that have no tile help others of their backend with theirs: a tile is shared
+  // among as many as it has so many columns. 0: none helps.
+  virtual int MinSharePx() const { return 0; }
   // For a tile of an image, of up to so many bytes; null and 0 when there is nothing worth keeping.
   virtual std::unique_ptr<ActivationCache> CreateActivationCache() const { return nullptr; }
   virtual size_t ActivationCacheBytes(Size /*tile*/, Size /*image*/) const { return 0; }
@@ -76,6 +81,12 @@ class Executable {
   // Plan, whose maker may be left open.
   virtual TilePlan MakePlan(const Rect& tile, Size image) const = 0;
 };
+
+// How many streams may share a tile of this size.
+inline int MostStreamsOf(const Executable& executable, Size tile) {
+  const int share_px = executable.MinSharePx();
+  return share_px == 0 ? 1 : std::max(tile.width / share_px, 1);
+}
 
 // For Stream::Run: INVALID_ARGUMENT when another executable made the task's plan, or when its
 // rectangles, sizes or channels contradict each other or the executable.
@@ -90,6 +101,8 @@ class Stream {
   virtual ~Stream() = default;
   // Runs the tiles and returns when their `dst` is written. Not OK: no `dst` may be used.
   virtual absl::Status Run(const Executable& executable, std::span<const TileTask> tiles) = 0;
+  // The time that other threads, which had nothing to run, have spent on the last Run.
+  virtual absl::Duration HelpedTime() const { return {}; }
   // Runs one tile and tells what each layer of the network took, as the backend runs it; slower
   // than Run. UNIMPLEMENTED where a backend has none.
   virtual absl::StatusOr<std::vector<LayerProfile>> Profile(const Executable& executable,

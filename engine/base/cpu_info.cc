@@ -69,13 +69,20 @@ std::string CpuModelName() {
   return absl::StrCat(model, " (", absl::StrJoin(numbers, ", "), ")");
 }
 
-void BindPoolThread(int index, int count) {
+int PoolThreadCpu(int index, int count) {
   const std::vector<int> cpus = AffinityCpus();
-  if (count != static_cast<int>(cpus.size()) || count != AvailableCpuCount()) return;
+  if (count != static_cast<int>(cpus.size()) || count != AvailableCpuCount()) return -1;
+  return cpus[index];
+}
+
+void BindThread(int cpu) {
+  if (cpu < 0) return;
   cpu_set_t one;
   CPU_ZERO(&one);
-  CPU_SET(cpus[index], &one);
+  CPU_SET(cpu, &one);
   sched_setaffinity(0, sizeof(one), &one);  // a hint: where it is refused all works as well
 }
+
+void BindPoolThread(int index, int count) { BindThread(PoolThreadCpu(index, count)); }
 
 }  // namespace upscaled

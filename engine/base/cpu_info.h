@@ -21,5 +21,9 @@ std::string CpuModelName();
 // in that CPU's caches. Does nothing unless `count` is the number of CPUs in the mask and no quota
 // is lower: a part of the CPUs is better chosen by the scheduler, which sees the other processes.
 void BindPoolThread(int index, int count);
+// The CPU that it would bind to; -1: none.
+int PoolThreadCpu(int index, int count);
+// Binds the calling thread to a CPU; -1: leaves it alone.
+void BindThread(int cpu);
 
 }  // namespace upscaled

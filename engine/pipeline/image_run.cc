@@ -157,7 +157,8 @@ Size TileSizeFor(const Executable& executable, Size image, Size part, int halo_p
                           .max_tile = executable.PreferredTileOf(image),
                           .halo_px = halo_px,
                           .sees_all = executable.ComputesWhole(image),
-                          .streams = std::max(streams, 1)})
+                          .streams = std::max(streams, 1),
+                          .min_share_px = executable.MinSharePx()})
       .tile;
 }
 

@@ -114,6 +114,7 @@ TileShape ShapeOf(const PassSpec& pass, const UpscaleOptions& options, size_t bu
   input.halo_px = pass.reach.halo_px;
   input.sees_all = pass.executable->ComputesWhole(input.image);
   input.streams = options.concurrency;
+  input.min_share_px = pass.executable->MinSharePx();
   input.row_bytes = pass.source.row_bytes() + scale * PassResult(pass).row_bytes();
   if (pass.tta) {
     const Size row{pass.source.width_px, 1};

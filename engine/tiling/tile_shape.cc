@@ -12,6 +12,8 @@ namespace {
 // A stream that is idle while the first band is read or the last one written costs as much as
 // computing this part of the band.
 constexpr double kBandCost = 0.125;
+// Streams that share a tile wait for each other at every layer, which costs this part of the tile.
+constexpr double kSharingCost = 0.03;
 // How many more columns or rows of tiles than the fewest possible are tried.
 constexpr int kMaxMoreTiles = 16;
 
@@ -30,14 +32,25 @@ int MaxBandHeight(const TileShapeInput& in, int bands) {
   return static_cast<int>(std::clamp<size_t>(height, kMinTilePx, std::numeric_limits<int>::max()));
 }
 
+// How many tiles' time all of them take. Of the last ones, fewer than there are streams, streams
+// may share each.
+double Rounds(const TileShapeInput& in, const TileGrid& grid) {
+  const int64_t full = grid.count() / in.streams, left = grid.count() % in.streams;
+  if (left == 0) return static_cast<double>(full);
+  if (in.min_share_px == 0) return static_cast<double>(full) + 1;
+  const double most = std::max(grid.tile_size().width / in.min_share_px, 1);
+  const double threads =
+      std::min(static_cast<double>(in.streams) / static_cast<double>(left), most);
+  return static_cast<double>(full) + std::min(1 / threads + kSharingCost, 1.0);
+}
+
 // Source pixels that the busiest stream computes, plus what waits for the first and last band. A
 // layer's margin shrinks on its way through the network, so half the halo stands for all layers.
 double Cost(const TileShapeInput& in, const TileGrid& grid) {
-  const int64_t rounds = (grid.count() + in.streams - 1) / in.streams;
   const double tile = (grid.tile_size().width + double{1} * in.halo_px) *
                       (grid.tile_size().height + double{1} * in.halo_px);
   const double idle = in.row_bytes == 0 ? 0 : kBandCost;
-  return static_cast<double>(rounds) * tile + idle * in.image.width * grid.tile_size().height;
+  return Rounds(in, grid) * tile + idle * in.image.width * grid.tile_size().height;
 }
 
 }  // namespace

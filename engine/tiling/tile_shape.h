@@ -16,6 +16,7 @@ struct TileShapeInput {
   int halo_px = 0;        // source pixels around a tile that its result depends on
   bool sees_all = false;  // a smaller tile is no less work
   int streams = 1;        // tiles computed side by side
+  int min_share_px = 0;   // Executable::MinSharePx
   // Memory that one source row of a band takes, source and result; 0: the image is in memory as a
   // whole, so that nothing waits for its first band or its last.
   size_t row_bytes = 0;

@@ -50,7 +50,7 @@ struct RequestRecord {
   absl::Duration forecast;  // of the total, once the image's header is known
   absl::Duration queue;     // summed over tiles
   absl::Duration decode;
-  absl::Duration infer;  // summed over tiles
+  absl::Duration infer;  // of all threads, summed over tiles
   absl::Duration encode;
   StageIntervals stages;  // of the four
 };

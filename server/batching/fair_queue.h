@@ -32,13 +32,13 @@ inline constexpr size_t kMaxTileRuns = 64;
 
 // The cost of one request's tiles so far.
 struct RequestUsage {
-  int64_t tiles = 0;                // that were computed; a tile that moved counts once
-  int64_t cost = 0;                 // of these tiles, in multiply-adds
-  absl::Duration queue;             // summed over these tiles
-  absl::Duration infer;             // summed over these tiles: a batch's time is shared out by cost
-  Interval queuing;                 // from the first tile's Submit to the last one's start
-  Interval running;                 // from the first tile's start to the last one's end
-  std::vector<Interval> tile_runs;  // of the first kMaxTileRuns tiles, in order of their ends
+  int64_t tiles = 0;     // that were computed; a tile that moved counts once
+  int64_t cost = 0;      // of these tiles, in multiply-adds
+  absl::Duration queue;  // summed over these tiles
+  absl::Duration infer;  // of all threads, summed over these tiles: a batch's is shared out by cost
+  Interval queuing;      // from the first tile's Submit to the last one's start
+  Interval running;      // from the first tile's start to the last one's end
+  std::vector<Interval> tile_runs;   // of the first kMaxTileRuns tiles, in order of their ends
   std::vector<std::string> devices;  // that computed them, in order of their first
 };
 

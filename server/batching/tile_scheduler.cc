@@ -29,15 +29,15 @@ bool FailedBefore(const SubmittedTile& tile) {
   return failed;
 }
 
-// `batch_cost` is that of the tiles that ran with it, which share the time.
+// `batch_cost` is that of the tiles that ran with it, which share what was `spent` on them.
 void AddToUsage(const SubmittedTile& tile, const Device& device, int64_t batch_cost,
-                const Interval& run) {
+                const Interval& run, absl::Duration spent) {
   const absl::Time submitted = tile.submission->submitted;
   RequestUsage& usage = tile.submission->flow->usage;
   ++usage.tiles;
   usage.cost += tile.cost();
   usage.queue += run.begin - submitted;
-  usage.infer += (run.end - run.begin) * (static_cast<double>(tile.cost()) / batch_cost);
+  usage.infer += spent * (static_cast<double>(tile.cost()) / batch_cost);
   usage.queuing.Include(submitted, run.begin);
   usage.running.Include(run.begin, run.end);
   if (usage.tile_runs.size() < kMaxTileRuns) usage.tile_runs.push_back(run);
@@ -320,6 +320,8 @@ void TileScheduler::RunBatch(const Device& device, Stream& stream, FairQueue::Ba
   const absl::Time start = clock_.Now();
   const absl::Status status = RunStream(device, stream, batch);
   const absl::Time end = clock_.Now();
+  // By this stream and by others that would have been idle.
+  const absl::Duration spent = end - start + stream.HelpedTime();
   // Cancelled tiles may have ended early, so that neither their time nor their cost says anything
   // of the device's speed.
   const bool measured = status.ok() && std::ranges::all_of(batch.tiles, [](const auto& tile) {
@@ -336,12 +338,12 @@ void TileScheduler::RunBatch(const Device& device, Stream& stream, FairQueue::Ba
     device_class.speed.Record(end, busy, measured ? batch.cost : 0);
     if (measured) {
       const DeviceExecutable& executable = *batch.tiles.front().submission->executable;
-      device_class.stream_speeds.Record(executable.PartOn(device)->executable, end - start,
-                                        batch.cost, end);
+      device_class.stream_speeds.Record(executable.PartOn(device)->executable, spent, batch.cost,
+                                        end);
     }
     for (const SubmittedTile& tile : batch.tiles) {
       queue.push_back(start - tile.submission->submitted);
-      if (status.ok()) AddToUsage(tile, device, batch.cost, {start, end});
+      if (status.ok()) AddToUsage(tile, device, batch.cost, {start, end}, spent);
     }
   }
   if (observer_ != nullptr) observer_->OnBatch({queue, end - start, batch.pixels, status});

@@ -51,6 +51,7 @@ class DeviceExecutable final : public Executable {
     return std::ranges::any_of(
         parts_, [&](const Part& part) { return part.executable->ComputesWhole(image); });
   }
+  int MinSharePx() const override { return first().MinSharePx(); }
   // The first device's; another one that gets the tile does without.
   std::unique_ptr<ActivationCache> CreateActivationCache() const override {
     return first().CreateActivationCache();

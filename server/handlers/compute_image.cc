@@ -102,7 +102,7 @@ class ImageComputation {
                                                  .speed = Speed(),
                                                  .device_class = device_class(),
                                                  .payer = context_.payer}));
-    RETURN_IF_ERROR(CheckTime(plan.upscale.tile_count));
+    RETURN_IF_ERROR(CheckTime(plan.upscale));
     context_.record.source = source.size();
     context_.record.result = result.size();
     context_.record.source_pixels = source.size().Area();
@@ -128,7 +128,7 @@ class ImageComputation {
   }
 
   // Whether it can end before the call's deadline.
-  absl::Status CheckTime(int64_t tiles) {
+  absl::Status CheckTime(const UpscalePlan& plan) {
     if (passes_.empty()) return absl::OkStatus();
     forecast_ =
         ForecastImage(environment_.scheduler.work(),
@@ -137,13 +137,23 @@ class ImageComputation {
                        .stream_speed = StreamSpeed(),
                        .cost = network_cost_,
                        .codec = absl::Nanoseconds((cost_ - network_cost_) / kCostPerNanosecond),
-                       .tiles = tiles,
+                       .tiles = plan.tile_count,
+                       .streams_per_tile = StreamsPerTile(plan),
                        .cost_ahead = context_.reservation.CostAhead(),
                        .cost_ahead_if_lasting = context_.reservation.CostAhead(/*lasts=*/true)});
     if (!forecast_.has_value()) return absl::OkStatus();
     const absl::Time now = environment_.clock.Now();
     context_.record.forecast = now - context_.start + forecast_->total();
     return CheckDeadline(*forecast_, context_.deadline - now);
+  }
+
+  // How many may share a tile of any of its networks.
+  static int StreamsPerTile(const UpscalePlan& plan) {
+    int streams = std::numeric_limits<int>::max();
+    for (const PassSpec& pass : plan.passes) {
+      streams = std::min(streams, MostStreamsOf(*pass.executable, pass.tile));
+    }
+    return streams;
   }
 
   // -1: no network runs.

@@ -50,10 +50,12 @@ std::optional<Forecast> ForecastImage(std::span<const DeviceClassWork> classes,
                kLasting * own.backlogged[static_cast<size_t>(image.priority)]);
   const absl::Duration networks =
       absl::Seconds(static_cast<double>(image.cost) / image.stream_speed);
+  const int64_t parallel = image.tiles * (own.idle ? image.streams_per_tile : 1);
   return Forecast{
       // Idle devices wait for what is admitted: its clients are slow, and hold nobody up.
       .ahead = own.idle ? absl::ZeroDuration() : ahead + passing,
-      .alone = (networks + image.codec) / std::min<int64_t>(own.streams, image.tiles)};
+      .alone = networks / std::min<int64_t>(own.streams, parallel) +
+               image.codec / std::min<int64_t>(own.streams, image.tiles)};
 }
 
 absl::Status CheckDeadline(const Forecast& forecast, absl::Duration left, absl::string_view what) {

@@ -21,6 +21,7 @@ struct ImageWork {
   int64_t cost = 0;                   // of its networks
   absl::Duration codec;               // of a core, beside them
   int64_t tiles = 1;                  // that may be computed at the same time
+  int64_t streams_per_tile = 1;       // that may share one where there is nothing else to do
   int64_t cost_ahead = 0;             // of others, until it is computed
   int64_t cost_ahead_if_lasting = 0;  // the same while what ends is followed by its like
 };

@@ -276,6 +276,7 @@ class TilesRun {
                        .cost = job.cost,
                        .tiles = CeilDiv(size.width, job.part_size.width) *
                                 CeilDiv(size.height, job.part_size.height),
+                       .streams_per_tile = MostStreamsOf(*executable_, job.part_size),
                        .cost_ahead = job.reservation.CostAhead(),
                        .cost_ahead_if_lasting = job.reservation.CostAhead(/*lasts=*/true)});
     if (!forecast.has_value()) return absl::OkStatus();

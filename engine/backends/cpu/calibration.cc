@@ -166,19 +166,20 @@ void RunImage(const Program& program, const Image& image, HugeBuffer& workspace)
   Image result({size.width * scale, size.height * scale, 3, SampleType::kU8});
   TileTask task{std::make_shared<const TilePlan>(PlanTile(program, size, whole)), image.view(),
                 whole, result.mutable_view()};
+  Team alone;
   std::vector<ChannelMeans> means;
   CachedLayers cache(program, std::make_shared<SpareBuffers>());
   for (const int pooling : program.poolings) {
     ChannelSums sums;
     const PoolingPass pass{means, &sums, &cache};
     task.pooling = &pass;
-    RunTile(program, task, workspace, [](const RowSchedule::Step&) {});
+    RunTile(program, task, workspace, alone, [](const RowSchedule::Step&) {});
     const int pooled = program.network.layers[pooling].inputs[0];
     means.push_back(sums.Means(task.plan->layer_sizes[pooled].Area()));
   }
   const PoolingPass last{means, nullptr, &cache};
   task.pooling = &last;
-  RunTile(program, task, workspace, [](const RowSchedule::Step&) {});
+  RunTile(program, task, workspace, alone, [](const RowSchedule::Step&) {});
 }
 
 // A layer whose kernel wants to know.

@@ -11,6 +11,7 @@
 #include "engine/backends/cpu/kernels/isa.h"
 #include "engine/backends/cpu/kernels/kernel_list.h"
 #include "engine/backends/cpu/spare_buffers.h"
+#include "engine/backends/cpu/team.h"
 #include "engine/base/cpu_info.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
@@ -28,7 +29,8 @@ class CpuBackend : public Backend {
         isa_(isa),
         forced_kernel_(forced_kernel),
         chooser_(std::move(chooser)),
-        always_stages_(always_stages) {}
+        always_stages_(always_stages),
+        helpers_(std::make_shared<cpu::HelperPool>(stream_count)) {}
 
   std::string_view name() const override { return "cpu"; }
   std::string description() const override {
@@ -49,7 +51,9 @@ class CpuBackend : public Backend {
     RETURN_IF_ERROR(CheckPrecision(precision));
     return cpu::CpuExecutable::PlanMemory(network, isa_, forced_kernel_, precision, always_stages_);
   }
-  std::unique_ptr<Stream> CreateStream() override { return std::make_unique<cpu::CpuStream>(); }
+  std::unique_ptr<Stream> CreateStream() override {
+    return std::make_unique<cpu::CpuStream>(helpers_);
+  }
   int StreamCount() const override { return stream_count_; }
 
  private:
@@ -65,6 +69,7 @@ class CpuBackend : public Backend {
   const cpu::KernelEntry* const forced_kernel_;   // null: the best for each layer
   const std::shared_ptr<KernelChooser> chooser_;  // null: the order of the list
   const bool always_stages_;
+  const std::shared_ptr<cpu::HelperPool> helpers_;
   const std::shared_ptr<cpu::SpareBuffers> spare_buffers_ = std::make_shared<cpu::SpareBuffers>();
 };
 

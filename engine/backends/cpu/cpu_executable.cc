@@ -225,8 +225,10 @@ size_t CpuExecutable::WeightBytes() const {
 }
 
 size_t CpuExecutable::TileWorkspaceBytes(const InnerTile& tile) const {
-  const size_t bytes = WorkspaceOf(program_, tile);
-  return exact_program_ ? std::max(bytes, WorkspaceOf(*exact_program_, tile)) : bytes;
+  const auto bytes = [&](const Program& program) {
+    return WorkspaceOf(program, tile) + program.scratch_floats * sizeof(float);
+  };
+  return exact_program_ ? std::max(bytes(program_), bytes(*exact_program_)) : bytes(program_);
 }
 
 size_t CpuExecutable::WorkspaceBytes(Size tile) const {

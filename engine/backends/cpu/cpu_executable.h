@@ -13,6 +13,7 @@
 #include "absl/synchronization/mutex.h"
 #include "engine/backends/backend.h"
 #include "engine/backends/cpu/program.h"
+#include "engine/backends/cpu/run_tile.h"
 #include "engine/backends/cpu/spare_buffers.h"
 #include "engine/graph/inner_tile.h"
 
@@ -68,6 +69,7 @@ class CpuExecutable final : public Executable {
   // By the image alone, never by the tile: a pixel's bytes depend on the kernels. Small images of
   // networks with a stage for each pass, too, which have no halo in one tile.
   bool ComputesWhole(Size image) const override;
+  int MinSharePx() const override { return kMinSharePx; }
   std::unique_ptr<ActivationCache> CreateActivationCache() const override;
   size_t ActivationCacheBytes(Size tile, Size image) const override;
 
@@ -88,7 +90,8 @@ class CpuExecutable final : public Executable {
   bool MayComputeWhole() const { return whole_images_ || program_.HasStageForEachPass(); }
   // The program that plans tiles of such an image.
   const Program& PlannedFor(Size image) const;
-  // The workspace of tiles that program() runs, and of their pixels that overflowed.
+  // The workspace of tiles that program() runs, and of their pixels that overflowed; and the
+  // scratch of the stream's helper.
   size_t TileWorkspaceBytes(const InnerTile& tile) const;
   // Whether one tile of all of the image, and what it keeps, is within limits.
   bool HasRoomForWhole(Size image) const;

@@ -1,6 +1,10 @@
 #include "engine/backends/cpu/cpu_stream.h"
 
+#include <sched.h>
+
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <new>
 #include <utility>
@@ -18,6 +22,9 @@
 namespace upscaled::cpu {
 namespace {
 
+// The multiply-adds of a tile that is worth waking a thread for: it takes a millisecond.
+constexpr int64_t kMinSharedMacs = 50'000'000;
+
 void IgnoreStep(const RowSchedule::Step& /*step*/) {}
 
 absl::Status NoMemory(const Rect& tile) {
@@ -29,18 +36,30 @@ absl::Status NoMemory(const Rect& tile) {
 
 absl::Status CpuStream::Run(const Executable& executable, std::span<const TileTask> tiles) {
   const auto& compiled = static_cast<const CpuExecutable&>(executable);
+  helped_ = {};
   for (const TileTask& task : tiles) {
     RETURN_IF_ERROR(CheckTileTask(executable, task));
     try {
-      const std::vector<Rect> overflowed =
-          RunTile(compiled.ProgramFor(task.plan->image), task, workspace_, IgnoreStep);
-      if (overflowed.empty()) continue;
-      RETURN_IF_ERROR(RunExactly(*compiled.exact_program(), task, overflowed));
+      RETURN_IF_ERROR(RunTask(compiled, task));
     } catch (const std::bad_alloc&) {
       return NoMemory(task.plan->tile);
     }
   }
   return absl::OkStatus();
+}
+
+absl::Status CpuStream::RunTask(const CpuExecutable& executable, const TileTask& task) {
+  const Program& program = executable.ProgramFor(task.plan->image);
+  const Program* const exact = executable.exact_program();
+  const size_t scratch_floats =
+      std::max(program.scratch_floats, exact != nullptr ? exact->scratch_floats : 0);
+  const int most_threads = CostOf(task) < kMinSharedMacs ? 1 : std::numeric_limits<int>::max();
+  Team team(*helpers_, sched_getcpu(), scratch_floats, most_threads);
+  const std::vector<Rect> overflowed = RunTile(program, task, workspace_, team, IgnoreStep);
+  const absl::Status status =
+      overflowed.empty() ? absl::OkStatus() : RunExactly(*exact, task, team, overflowed);
+  helped_ += team.Dissolve();
+  return status;
 }
 
 absl::StatusOr<std::vector<LayerProfile>> CpuStream::Profile(const Executable& executable,
@@ -59,7 +78,8 @@ absl::StatusOr<std::vector<LayerProfile>> CpuStream::Profile(const Executable& e
     if (kernel != nullptr && kernel->prelude != nullptr) layer.operations = 0;
   }
   absl::Time last = absl::Now();
-  RunTile(program, task, workspace_, [&](const RowSchedule::Step& step) {
+  Team alone;
+  RunTile(program, task, workspace_, alone, [&](const RowSchedule::Step& step) {
     const absl::Time now = absl::Now();
     layers[step.layer].seconds += absl::ToDoubleSeconds(now - last);
     last = now;
@@ -69,10 +89,10 @@ absl::StatusOr<std::vector<LayerProfile>> CpuStream::Profile(const Executable& e
   return NoMemory(task.plan->tile);
 }
 
-absl::Status CpuStream::RunExactly(const Program& program, const TileTask& task,
+absl::Status CpuStream::RunExactly(const Program& program, const TileTask& task, Team& team,
                                    std::span<const Rect> runs) {
   if (task.pooling->gathers()) {
-    AddExactly(program, task, runs);
+    AddExactly(program, task, team, runs);
     return absl::OkStatus();
   }
   const auto plan = [&](const Rect& tile) { return PlanTile(program, task.plan->image, tile); };
@@ -80,13 +100,13 @@ absl::Status CpuStream::RunExactly(const Program& program, const TileTask& task,
     TileTask part = task;
     part.plan = std::make_shared<const TilePlan>(std::move(planned));
     part.dst = dst;
-    RunTile(program, part, workspace_, IgnoreStep);
+    RunTile(program, part, workspace_, team, IgnoreStep);
     return absl::OkStatus();
   };
   return ReplaceOverflowed(runs, program.network.scale, task.plan->tile, task.dst, {plan, compute});
 }
 
-void CpuStream::AddExactly(const Program& program, const TileTask& task,
+void CpuStream::AddExactly(const Program& program, const TileTask& task, Team& team,
                            std::span<const Rect> runs) {
   ChannelSums sums;
   const PoolingPass pass{.means = task.pooling->means, .partial_sums = &sums};
@@ -94,7 +114,7 @@ void CpuStream::AddExactly(const Program& program, const TileTask& task,
   exact.plan =
       std::make_shared<const TilePlan>(PlanTile(program, task.plan->image, task.plan->tile));
   exact.pooling = &pass;
-  RunTile(program, exact, workspace_, IgnoreStep, runs);
+  RunTile(program, exact, workspace_, team, IgnoreStep, runs);
   task.pooling->partial_sums->Add(sums);
 }
 

@@ -1,28 +1,41 @@
-// One CPU thread's work: tiles, one after the other.
+// One CPU thread's work: tiles, one after the other, with the help of others that have none.
 #pragma once
 
+#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "engine/backends/backend.h"
+#include "engine/backends/cpu/cpu_executable.h"
 #include "engine/backends/cpu/program.h"
+#include "engine/backends/cpu/team.h"
 #include "engine/backends/cpu/workspace.h"
 
 namespace upscaled::cpu {
 
 class CpuStream final : public Stream {
  public:
+  explicit CpuStream(std::shared_ptr<HelperPool> helpers) : helpers_(std::move(helpers)) {}
+
   absl::Status Run(const Executable& executable, std::span<const TileTask> tiles) override;
   // Profiles the layers of the program, see program.h; in kFast without what is computed again.
   absl::StatusOr<std::vector<LayerProfile>> Profile(const Executable& executable,
                                                     const TileTask& task) override;
+  absl::Duration HelpedTime() const override { return helped_; }
 
  private:
+  absl::Status RunTask(const CpuExecutable& executable, const TileTask& task);
   // Computes `runs` of RunTile's pixels again with this program.
-  absl::Status RunExactly(const Program& program, const TileTask& task, std::span<const Rect> runs);
+  absl::Status RunExactly(const Program& program, const TileTask& task, Team& team,
+                          std::span<const Rect> runs);
   // Adds them to the pass's sums.
-  void AddExactly(const Program& program, const TileTask& task, std::span<const Rect> runs);
+  void AddExactly(const Program& program, const TileTask& task, Team& team,
+                  std::span<const Rect> runs);
 
+  const std::shared_ptr<HelperPool> helpers_;
+  absl::Duration helped_;
   HugeBuffer workspace_;
 };
 

@@ -1,6 +1,7 @@
 #include "engine/backends/cpu/run_tile.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <vector>
 
 #include "engine/backends/cpu/kernels/activation.h"
@@ -11,6 +12,20 @@
 namespace upscaled::cpu {
 namespace {
 
+// Parts of a step's rows begin at multiples of these from its first column: as register tiles do.
+constexpr int kPartGridPx = 16;
+constexpr int kPartGridBlocks = 2;
+
+// Part number `part` of so many: about the same columns of all layers, so that a thread finds most
+// of what it reads in its core's cache.
+Rect PartOf(const Rect& rows, int part, int parts, int grid_px) {
+  const auto begin = [&](int i) {
+    if (i == parts) return rows.width;
+    return static_cast<int>(int64_t{rows.width} * i / parts + grid_px / 2) / grid_px * grid_px;
+  };
+  return {rows.x + begin(part), rows.y, begin(part + 1) - begin(part), rows.height};
+}
+
 // The pass's activation cache, if it can go on with it.
 CachedLayers* CacheOf(const Program& program, const PoolingPass& pass) {
   const bool usable = pass.cache != nullptr && pass.cache->Begin(&program, pass.number(), 0);
@@ -20,8 +35,13 @@ CachedLayers* CacheOf(const Program& program, const PoolingPass& pass) {
 class TileRunner {
  public:
   TileRunner(const Program& program, const TileTask& task, const RowSchedule& schedule,
-             float* scratch, std::span<const Rect> counted)
-      : program_(program), task_(task), schedule_(schedule), scratch_(scratch), counted_(counted) {}
+             float* scratch, Team& team, std::span<const Rect> counted)
+      : program_(program),
+        task_(task),
+        schedule_(schedule),
+        scratch_(scratch),
+        team_(team),
+        counted_(counted) {}
 
   // Whether it came to the end: not where the task was cancelled between two stages.
   bool Run(absl::FunctionRef<void(const RowSchedule::Step&)> step_done) {
@@ -42,17 +62,22 @@ class TileRunner {
 
  private:
   void RunStep(const RowSchedule::Step& step) {
-    Compute(step);
+    src_.clear();
+    for (const int input : program_.network.layers[step.layer].inputs) {
+      src_.push_back(schedule_.tensors[input]);
+    }
+    const int block_px = program_.block_px[step.layer];
+    const int grid_px = block_px == 1 ? kPartGridPx : block_px * kPartGridBlocks;
+    team_.Run(std::clamp(step.rows.width / grid_px, 1, most_parts_), scratch_,
+              [&](int part, int parts, float* scratch) {
+                Compute(step.layer, PartOf(step.rows, part, parts, grid_px), scratch);
+              });
     if (step.layer != schedule_.target) return;
     const Tensor& dst = schedule_.tensors[step.layer];
-    if (!pass_.gathers()) {
-      const Rect result = Scale(task_.plan->tile, program_.network.scale);
-      StorePixels(program_.sample_conversions, dst, step.rows, result, task_.dst);
-      if (program_.precision == Precision::kFast) {
-        FindOverflowed(dst, Intersect(step.rows, result), overflowed_);
-      }
-    } else {
+    if (pass_.gathers()) {
       AddPart(dst, Intersect(step.rows, summed_));
+    } else if (program_.precision == Precision::kFast) {
+      FindOverflowed(dst, Intersect(step.rows, result_), overflowed_);
     }
   }
 
@@ -76,19 +101,22 @@ class TileRunner {
     }
   }
 
-  void Compute(const RowSchedule::Step& step) {
-    const Layer& layer = program_.network.layers[step.layer];
-    const Tensor& dst = schedule_.tensors[step.layer];
-    if (step.layer == 0) {
-      LoadPixels(program_.sample_conversions, task_, program_.network.pad_px, step.rows, dst);
+  // Computes these of a step's rows, and stores them where they are of the result. Several threads
+  // do, with columns and scratch memory of their own.
+  void Compute(int layer_index, const Rect& rows, float* scratch) const {
+    const Layer& layer = program_.network.layers[layer_index];
+    const Tensor& dst = schedule_.tensors[layer_index];
+    if (layer_index == 0) {
+      LoadPixels(program_.sample_conversions, task_, program_.network.pad_px, rows, dst);
     } else if (layer.op == Op::kGlobalAveragePool) {
-      const auto number = std::find(program_.poolings.begin(), program_.poolings.end(), step.layer);
+      const auto number = std::ranges::find(program_.poolings, layer_index);
       LoadMeans(pass_.means[number - program_.poolings.begin()], dst);
       ApplyActivation(layer, program_.curve, dst, 0, 0, 1);
     } else {
-      src_.clear();
-      for (const int input : layer.inputs) src_.push_back(schedule_.tensors[input]);
-      program_.kernels[step.layer]->Run(src_, dst, step.rows, scratch_);
+      program_.kernels[layer_index]->Run(src_, dst, rows, scratch);
+    }
+    if (layer_index == schedule_.target && !pass_.gathers()) {
+      StorePixels(program_.sample_conversions, dst, rows, result_, task_.dst);
     }
   }
 
@@ -96,17 +124,20 @@ class TileRunner {
   const TileTask& task_;
   const RowSchedule& schedule_;
   float* const scratch_;
+  Team& team_;
   const std::span<const Rect> counted_;
+  const int most_parts_ = std::max(task_.plan->tile.width / kMinSharePx, 1);
   const PoolingPass& pass_ = *task_.pooling;
   const Rect summed_ = pass_.gathers() ? task_.plan->partial_sum_rects[pass_.number()] : Rect();
-  std::vector<Tensor> src_;
+  const Rect result_ = Scale(task_.plan->tile, program_.network.scale);
+  std::vector<Tensor> src_;  // the step's
   std::vector<Rect> overflowed_;
 };
 
 }  // namespace
 
 std::vector<Rect> RunTile(const Program& program, const TileTask& task, HugeBuffer& workspace,
-                          absl::FunctionRef<void(const RowSchedule::Step&)> step_done,
+                          Team& team, absl::FunctionRef<void(const RowSchedule::Step&)> step_done,
                           std::span<const Rect> counted) {
   const TilePlan& plan = *task.plan;
   const PoolingPass& pass = *task.pooling;
@@ -127,7 +158,7 @@ std::vector<Rect> RunTile(const Program& program, const TileTask& task, HugeBuff
   for (RowSchedule& strip : strips) {
     workspace.Reserve(strip.workspace_floats);
     BindWorkspace(program, workspace.data(), kept, strip);
-    TileRunner runner(program, task, strip, workspace.data(), counted);
+    TileRunner runner(program, task, strip, workspace.data(), team, counted);
     if (!runner.Run(step_done)) return {};
     overflowed.insert(overflowed.end(), runner.overflowed().begin(), runner.overflowed().end());
   }

@@ -59,7 +59,8 @@ double TileSizeBenchmark::Run(Size tile) {
   }
   const PoolingPass pass{.means = means};
   const TileTask task{std::move(plan), source.view(), input, result.mutable_view(), &pass};
-  RunTile(program_, task, workspace_, [](const RowSchedule::Step&) {});
+  Team alone;
+  RunTile(program_, task, workspace_, alone, [](const RowSchedule::Step&) {});
   return WorthOf(program_, part, InnerTile(tile));
 }
 

@@ -7,7 +7,8 @@
 namespace upscaled::cpu {
 namespace {
 
-// Behind the last ring: a row's last register tile may read (never use) pixels right of it.
+// Behind each plane: a row's last register tile may read (never use) pixels right of it, and what
+// comes there may be written meanwhile.
 constexpr size_t kReadSlackFloats = 1024;
 
 // Strides of an even number of cache lines put a block's rows and planes into few cache sets.
@@ -47,7 +48,7 @@ Tensor LayOut(const Program& program, int layer, const Frame& frame, Size size) 
   tensor.row_stride =
       OddCacheLines(static_cast<size_t>(margin.left_px + frame.region.width + margin.right_px) *
                     tensor.pixel_stride);
-  tensor.plane_stride = OddCacheLines(tensor.row_stride * (frame.ring_rows + 1));
+  tensor.plane_stride = OddCacheLines(tensor.row_stride * (frame.ring_rows + 1) + kReadSlackFloats);
   return tensor;
 }
 
@@ -132,8 +133,6 @@ void LayOutTensors(const Program& program, const TilePlan& plan, const std::vect
     place += FloatsOf(schedule.tensors[i]);
     schedule.workspace_floats = std::max(schedule.workspace_floats, end);
   }
-  schedule.workspace_floats += kReadSlackFloats;
-  if (schedule.cached_floats > 0) schedule.cached_floats += kReadSlackFloats;
 }
 
 void BindWorkspace(const Program& program, float* workspace, float* cache, RowSchedule& schedule) {

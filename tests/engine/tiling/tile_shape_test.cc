@@ -53,6 +53,25 @@ TEST(ChooseTileShape, CutsAnImageInMemoryForStreamsAlone) {
   EXPECT_EQ(TileCount(input), 2);
 }
 
+TEST(ChooseTileShape, LeavesTilesWholeThatStreamsShareWhereTheirHalosAreWide) {
+  TileShapeInput input = Input({480, 270}, {512, 512}, 2);
+  input.row_bytes = input.halo_bytes = input.budget_bytes = 0;
+  input.halo_px = 34;
+  EXPECT_EQ(TileCount(input), 2);
+  input.min_share_px = 48;
+  EXPECT_EQ(TileCount(input), 1);
+  input.halo_px = 7;
+  EXPECT_EQ(TileCount(input), 2) << "which costs less than to wait for each other";
+  input.halo_px = 34;
+  input.image = {90, 512};
+  EXPECT_EQ(TileCount(input), 2) << "as it is too narrow";
+  input.image = {512, 512};
+  input.streams = 16;
+  const int64_t tiles = TileCount(input);
+  EXPECT_GT(tiles, 1) << "more streams than one tile has room for";
+  EXPECT_LT(tiles, 16);
+}
+
 TEST(ChooseTileShape, LeavesImagesWholeOfWhichATileSeesAll) {
   TileShapeInput input = Input({100, 100}, {256, 256}, 2);
   input.sees_all = true;

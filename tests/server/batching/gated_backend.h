@@ -12,6 +12,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "engine/backends/backend.h"
 #include "server/devices/device.h"
 #include "server/devices/device_executable.h"
@@ -62,6 +63,12 @@ class GatedBackend : public Backend {
     permits_.push_back(std::move(outcome));
   }
 
+  // The time that others are said to have spent on runs that end from now on.
+  void set_helped(absl::Duration helped) {
+    absl::MutexLock lock(&mutex_);
+    helped_ = helped;
+  }
+
   // Lets all runs end by themselves from now on.
   void Open() {
     absl::MutexLock lock(&mutex_);
@@ -74,6 +81,10 @@ class GatedBackend : public Backend {
     explicit GatedStream(GatedBackend& owner) : owner_(owner) {}
     absl::Status Run(const Executable& executable, std::span<const TileTask> tiles) override {
       return owner_.Pass(executable, tiles);
+    }
+    absl::Duration HelpedTime() const override {
+      absl::MutexLock lock(&owner_.mutex_);
+      return owner_.helped_;
     }
 
    private:
@@ -106,6 +117,7 @@ class GatedBackend : public Backend {
   std::vector<Run> runs_ ABSL_GUARDED_BY(mutex_);
   std::deque<Outcome> permits_ ABSL_GUARDED_BY(mutex_);
   bool open_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Duration helped_ ABSL_GUARDED_BY(mutex_);
 };
 
 // A device of the server, and the backend in it.

@@ -570,6 +570,21 @@ TEST_F(TileSchedulerTest, AccountsForTimeByRequestAndByBatch) {
   EXPECT_THAT(a.usage().devices, ElementsAre("gated"));
 }
 
+TEST_F(TileSchedulerTest, WhatOtherStreamsHelpedCountsAsTime) {
+  TestScheduler scheduler({gated_.device}, clock_);
+  auto request = scheduler.OpenFlow({model_, other_});
+  Outcomes outcomes(1);
+  request.Submit(model_, NamedTiles(0, 1, 30), nullptr, outcomes.done());
+  backend_.AwaitStarted(1);
+  clock_.Advance(absl::Seconds(1));
+  backend_.set_helped(absl::Seconds(2));
+  backend_.Release();
+  outcomes.Await();
+  EXPECT_EQ(request.usage().infer, absl::Seconds(3));
+  EXPECT_EQ(request.usage().running.end - request.usage().running.begin, absl::Seconds(1));
+  EXPECT_DOUBLE_EQ(scheduler.StreamSpeed(*model_), 10) << "of one stream alone";
+}
+
 // Many requests that come, are cancelled at any moment and go: each tile is done exactly once, and
 // nothing of a request is touched after its last tile (which asan and tsan would see).
 TEST_F(TileSchedulerTest, SurvivesRequestsThatComeAndGo) {

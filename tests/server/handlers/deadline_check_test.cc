@@ -39,7 +39,8 @@ struct ForecastCase {
 TEST(ForecastImageTest, CountsTheImagesOwnAtItsNetworksSpeedAndTheRestAtTheClasses) {
   const DeviceClassWork four = Class(100, 4);
   DeviceClassWork idle = Class(100, 1);
-  idle.idle = true;
+  DeviceClassWork idle_four = four;
+  idle.idle = idle_four.idle = true;
   const ForecastCase cases[] = {
       {"one tile is for one stream, what is ahead for all",
        {four},
@@ -51,6 +52,25 @@ TEST(ForecastImageTest, CountsTheImagesOwnAtItsNetworksSpeedAndTheRestAtTheClass
        {.stream_speed = 100, .cost = 200, .tiles = 9, .cost_ahead = 1200},
        absl::Seconds(3.6),
        absl::Seconds(0.5)},
+      {"busy devices share no tile",
+       {four},
+       {.stream_speed = 100, .cost = 200, .tiles = 1, .streams_per_tile = 9},
+       absl::ZeroDuration(),
+       absl::Seconds(2)},
+      {"idle ones do, but for the codec",
+       {idle_four},
+       {.stream_speed = 100,
+        .cost = 200,
+        .codec = absl::Seconds(4),
+        .tiles = 1,
+        .streams_per_tile = 9},
+       absl::ZeroDuration(),
+       absl::Seconds(4.5)},
+      {"as far as a tile has room",
+       {idle_four},
+       {.stream_speed = 100, .cost = 200, .tiles = 1, .streams_per_tile = 2},
+       absl::ZeroDuration(),
+       absl::Seconds(1)},
       {"a slow network",
        {four},
        {.stream_speed = 10, .cost = 200, .tiles = 2, .cost_ahead = 1200},

@@ -1,6 +1,7 @@
 #include "engine/backends/cpu/kernels/elementwise.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -182,27 +183,26 @@ void PadRow(const Layer& layer, std::span<const Tensor> src, const Tensor& dst, 
   }
 }
 
-// By one factor a channel, plus one offset.
-void ScaleAndShiftRow(const Tensor& src, const std::vector<float>& factors,
-                      const std::vector<float>& offsets, const Tensor& dst, int y, int x,
-                      int width_px) {
-  ZeroPadding(dst, y, x, width_px);
-  for (int plane = 0; plane < dst.planes(); ++plane) {
-    const float* in = src.At(y, x) + plane * src.plane_stride;
-    float* out = dst.At(y, x) + plane * dst.plane_stride;
-    const int first = plane * kPlaneChannels;
-    const int channels = std::min(dst.pixel_stride, dst.channels - first);
-    const float* factor = factors.data() + first;
-    const float* offset = offsets.data() + first;
-    for (int n = 0; n < width_px; ++n, in += dst.pixel_stride, out += dst.pixel_stride) {
-      for (int c = 0; c < channels; ++c) out[c] = in[c] * factor[c] + offset[c];
-    }
+// One plane's channels, times factors, plus offsets.
+void ScaleAndShiftPlane(const Tensor& src, const float* factors, const float* offsets,
+                        const Tensor& dst, int plane, int y, int x, int width_px) {
+  const int first = plane * dst.plane_channels();
+  const int channels = std::min(dst.plane_channels(), dst.channels - first);
+  const float* in = src.At(y, x) + plane * src.plane_stride;
+  float* out = dst.At(y, x) + plane * dst.plane_stride;
+  for (int n = 0; n < width_px; ++n, in += dst.pixel_stride, out += dst.pixel_stride) {
+    for (int c = 0; c < channels; ++c) out[c] = in[c] * factors[c] + offsets[c];
   }
 }
 
 void AffineRow(const Layer& layer, std::span<const Tensor> src, const Tensor& dst, int y, int x,
                int width_px) {
-  ScaleAndShiftRow(src[0], layer.weights, layer.bias, dst, y, x, width_px);
+  ZeroPadding(dst, y, x, width_px);
+  for (int plane = 0; plane < dst.planes(); ++plane) {
+    const int first = plane * dst.plane_channels();
+    ScaleAndShiftPlane(src[0], &layer.weights[first], &layer.bias[first], dst, plane, y, x,
+                       width_px);
+  }
 }
 
 // The second input's pixel has the means of all channels, then of their squares.
@@ -210,22 +210,27 @@ void GroupNormRow(const Layer& layer, std::span<const Tensor> src, const Tensor&
                   int width_px) {
   const auto moment = [&](int i) { return double{src[1].At(0, 0)[src[1].ChannelOffset(i)]}; };
   const int channels = dst.channels, group = channels / layer.groups;
-  std::vector<float> factors, offsets;
-  for (int first = 0; first < channels; first += group) {
-    double mean = 0, square = 0;
-    for (int c = first; c < first + group; ++c) {
-      mean += moment(c);
-      square += moment(channels + c);
+  ZeroPadding(dst, y, x, width_px);
+  std::array<float, kPlaneChannels> factors, offsets;
+  double mean = 0, scale = 0;
+  for (int c = 0; c < channels; ++c) {
+    if (c % group == 0) {
+      double square = mean = 0;
+      for (int i = c; i < c + group; ++i) {
+        mean += moment(i);
+        square += moment(channels + i);
+      }
+      mean /= group;
+      scale = 1 / std::sqrt(std::max(square / group - mean * mean, 0.0) + layer.epsilon);
     }
-    mean /= group;
-    const double variance = std::max(square / group - mean * mean, 0.0);
-    const double scale = 1 / std::sqrt(variance + layer.epsilon);
-    for (int c = first; c < first + group; ++c) {
-      factors.push_back(static_cast<float>(layer.weights[c] * scale));
-      offsets.push_back(static_cast<float>(layer.bias[c] - mean * scale * layer.weights[c]));
+    const int place = c % kPlaneChannels;
+    factors[place] = static_cast<float>(layer.weights[c] * scale);
+    offsets[place] = static_cast<float>(layer.bias[c] - mean * scale * layer.weights[c]);
+    if (place == kPlaneChannels - 1 || c == channels - 1) {
+      ScaleAndShiftPlane(src[0], factors.data(), offsets.data(), dst, c / kPlaneChannels, y, x,
+                         width_px);
     }
   }
-  ScaleAndShiftRow(src[0], factors, offsets, dst, y, x, width_px);
 }
 
 // Also a lone activation: a crop of nothing.

@@ -69,7 +69,8 @@ class LayerKernel {
  public:
   virtual ~LayerKernel() = default;
 
-  // Computes `rows` (whole-layer coordinates, full width of the region) of `dst`. The inputs hold
+  // Computes `rows` (whole-layer coordinates; all columns of the region or some) of `dst`, and
+  // writes nothing else, nor throws: others compute the rest at the same time. The inputs hold
   // every row that these need. Rows and columns begin with whole blocks, of which a part may lie
   // before the layer: it is not stored. `scratch` has ScratchFloats() floats, 64-byte aligned.
   virtual void Run(std::span<const Tensor> src, const Tensor& dst, const Rect& rows,
