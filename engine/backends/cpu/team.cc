@@ -29,6 +29,10 @@ std::vector<int> PoolCpus(int streams) {
   return cpus;
 }
 
+bool IsAmong(const std::vector<int>& cpus, int cpu) {
+  return cpu >= 0 && std::ranges::count(cpus, cpu) > 0;
+}
+
 }  // namespace
 
 Helper::Helper(int cpu) : cpu_(cpu), thread_([this] { RunThread(); }) {}
@@ -98,27 +102,23 @@ void HelperPool::Leave(int cpu) {
   --teams_;
 }
 
-bool HelperPool::HasTeamOnLocked(int cpu) const {
-  return cpu >= 0 && std::ranges::count(team_cpus_, cpu) > 0;
-}
-
 bool HelperPool::HasTeamOn(int cpu) const {
   absl::MutexLock lock(&mutex_);
-  return HasTeamOnLocked(cpu);
+  return IsAmong(team_cpus_, cpu);
 }
 
 Helper* HelperPool::TakeIdle() {
   if (Working() >= streams_) return nullptr;
   absl::MutexLock lock(&mutex_);
   if (Working() >= streams_) return nullptr;
-  const auto idle = std::ranges::find_if(free_, [this](const Helper* helper) {
-    return helper->IsReady() && !HasTeamOnLocked(helper->cpu());
-  });
-  if (idle == free_.end()) return nullptr;
-  Helper* const helper = *idle;
-  free_.erase(idle);
-  ++helping_;
-  return helper;
+  for (auto idle = free_.begin(); idle != free_.end(); ++idle) {
+    Helper* const helper = *idle;
+    if (!helper->IsReady() || IsAmong(team_cpus_, helper->cpu())) continue;
+    free_.erase(idle);
+    ++helping_;
+    return helper;
+  }
+  return nullptr;
 }
 
 Helper* HelperPool::Take(size_t scratch_floats) {

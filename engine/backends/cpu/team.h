@@ -85,7 +85,6 @@ class HelperPool {
   Helper* Take(size_t scratch_floats) ABSL_LOCKS_EXCLUDED(mutex_);
   Helper* TakeIdle() ABSL_LOCKS_EXCLUDED(mutex_);
   void Return(Helper& helper) ABSL_LOCKS_EXCLUDED(mutex_);
-  bool HasTeamOnLocked(int cpu) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
 
   const int streams_;
   std::vector<std::unique_ptr<Helper>> helpers_;
