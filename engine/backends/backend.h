@@ -2,7 +2,6 @@
 // Executable once, and Streams run tiles of it.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -16,6 +15,7 @@
 #include "absl/time/time.h"
 #include "engine/base/cancellation.h"
 #include "engine/base/geometry.h"
+#include "engine/base/int_math.h"
 #include "engine/graph/activation_cache.h"
 #include "engine/graph/pooling.h"
 #include "engine/graph/tile_plan.h"
@@ -84,8 +84,7 @@ class Executable {
 
 // How many streams may share a tile of this size.
 inline int MostStreamsOf(const Executable& executable, Size tile) {
-  const int share_px = executable.MinSharePx();
-  return share_px == 0 ? 1 : std::max(tile.width / share_px, 1);
+  return PartCount(tile.width, executable.MinSharePx());
 }
 
 // For Stream::Run: INVALID_ARGUMENT when another executable made the task's plan, or when its

@@ -69,10 +69,11 @@ std::string CpuModelName() {
   return absl::StrCat(model, " (", absl::StrJoin(numbers, ", "), ")");
 }
 
-int PoolThreadCpu(int index, int count) {
-  const std::vector<int> cpus = AffinityCpus();
-  if (count != static_cast<int>(cpus.size()) || count != AvailableCpuCount()) return -1;
-  return cpus[index];
+std::vector<int> PoolThreadCpus(int count) {
+  std::vector<int> cpus = AffinityCpus();
+  if (count != static_cast<int>(cpus.size()) || count != AvailableCpuCount())
+    cpus.assign(count, -1);
+  return cpus;
 }
 
 void BindThread(int cpu) {
@@ -83,6 +84,6 @@ void BindThread(int cpu) {
   sched_setaffinity(0, sizeof(one), &one);  // a hint: where it is refused all works as well
 }
 
-void BindPoolThread(int index, int count) { BindThread(PoolThreadCpu(index, count)); }
+void BindPoolThread(int index, int count) { BindThread(PoolThreadCpus(count)[index]); }
 
 }  // namespace upscaled

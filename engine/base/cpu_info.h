@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 namespace upscaled {
 
@@ -21,8 +22,8 @@ std::string CpuModelName();
 // in that CPU's caches. Does nothing unless `count` is the number of CPUs in the mask and no quota
 // is lower: a part of the CPUs is better chosen by the scheduler, which sees the other processes.
 void BindPoolThread(int index, int count);
-// The CPU that it would bind to; -1: none.
-int PoolThreadCpu(int index, int count);
+// The CPUs that it binds those of so many threads to; -1 for each: none.
+std::vector<int> PoolThreadCpus(int count);
 // Binds the calling thread to a CPU; -1: leaves it alone.
 void BindThread(int cpu);
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "engine/base/int_math.h"
 #include "engine/tiling/tile_grid.h"
 
 namespace upscaled {
@@ -37,8 +38,7 @@ int MaxBandHeight(const TileShapeInput& in, int bands) {
 double Rounds(const TileShapeInput& in, const TileGrid& grid) {
   const int64_t full = grid.count() / in.streams, left = grid.count() % in.streams;
   if (left == 0) return static_cast<double>(full);
-  if (in.min_share_px == 0) return static_cast<double>(full) + 1;
-  const double most = std::max(grid.tile_size().width / in.min_share_px, 1);
+  const double most = PartCount(grid.tile_size().width, in.min_share_px);
   const double threads =
       std::min(static_cast<double>(in.streams) / static_cast<double>(left), most);
   return static_cast<double>(full) + std::min(1 / threads + kSharingCost, 1.0);

@@ -8,6 +8,7 @@
 #include "engine/backends/cpu/pixels.h"
 #include "engine/backends/cpu/pooling.h"
 #include "engine/backends/cpu/workspace_layout.h"
+#include "engine/base/int_math.h"
 
 namespace upscaled::cpu {
 namespace {
@@ -126,7 +127,7 @@ class TileRunner {
   float* const scratch_;
   Team& team_;
   const std::span<const Rect> counted_;
-  const int most_parts_ = std::max(task_.plan->tile.width / kMinSharePx, 1);
+  const int most_parts_ = PartCount(task_.plan->tile.width, kMinSharePx);
   const PoolingPass& pass_ = *task_.pooling;
   const Rect summed_ = pass_.gathers() ? task_.plan->partial_sum_rects[pass_.number()] : Rect();
   const Rect result_ = Scale(task_.plan->tile, program_.network.scale);

@@ -23,12 +23,6 @@ void AwaitChange(const std::atomic<uint32_t>& value, uint32_t from) {
   value.wait(from);
 }
 
-std::vector<int> PoolCpus(int streams) {
-  std::vector<int> cpus;
-  for (int i = 0; i < streams; ++i) cpus.push_back(PoolThreadCpu(i, streams));
-  return cpus;
-}
-
 bool IsAmong(const std::vector<int>& cpus, int cpu) {
   return cpu >= 0 && std::ranges::count(cpus, cpu) > 0;
 }
@@ -77,7 +71,7 @@ void Helper::RunThread() {
   }
 }
 
-HelperPool::HelperPool(int streams) : HelperPool(PoolCpus(streams)) {}
+HelperPool::HelperPool(int streams) : HelperPool(PoolThreadCpus(streams)) {}
 
 HelperPool::HelperPool(std::span<const int> cpus) : streams_(static_cast<int>(cpus.size())) {
   if (streams_ == 1) return;

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <memory>
 #include <random>
+#include <string>
 
 #include "engine/backends/cpu/cpu_backend.h"
 #include "engine/backends/cpu/cpu_executable.h"
@@ -74,9 +75,7 @@ TEST_P(StripsTest, GiveTheBytesOfWholeRows) {
 
 INSTANTIATE_TEST_SUITE_P(Precisions, StripsTest,
                          ::testing::Values(Precision::kExact, Precision::kFast),
-                         [](const auto& info) {
-                           return info.param == Precision::kExact ? "exact" : "fast";
-                         });
+                         [](const auto& info) { return std::string(PrecisionName(info.param)); });
 
 }  // namespace
 }  // namespace upscaled

@@ -7,6 +7,7 @@
 #include <memory>
 #include <random>
 #include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -243,9 +244,7 @@ TEST_P(SharedTileTest, HasTheBytesOfOneThread) {
 
 INSTANTIATE_TEST_SUITE_P(Precisions, SharedTileTest,
                          ::testing::Values(Precision::kExact, Precision::kFast),
-                         [](const auto& info) {
-                           return info.param == Precision::kExact ? "exact" : "fast";
-                         });
+                         [](const auto& info) { return std::string(PrecisionName(info.param)); });
 
 }  // namespace
 }  // namespace upscaled::cpu
