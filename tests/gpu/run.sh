@@ -82,7 +82,7 @@ if [[ -z $bundle ]]; then
   ours=()
 else
   mkdir "$work/bundle"
-  tar -C "$work/bundle" -xzf "$bundle"
+  tar -C "$work/bundle" -xf "$bundle"
   bin=$work/bundle/bin test_folder=$work/bundle/tests
   # For our programs alone: others bring their own libraries.
   ours=(env "LD_LIBRARY_PATH=$work/bundle/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}")
