@@ -29,6 +29,11 @@ class CudaDeviceKernelTest : public test::DeviceKernelTest,
 TEST_P(CudaDeviceKernelTest, OtherLayersAgreeWithTheReference) {
   for (const Layer& layer : test::TestedLayers(random_)) {
     if (cuda::IsFusable({&layer, nullptr})) continue;
+    // By design, and the only one: halves are too coarse for its means.
+    const bool refused = GetParam() == Precision::kFast && layer.op == Op::kGroupNorm;
+    const cuda::CudaKernelSet kernels(context_, GetParam());
+    ASSERT_EQ(RankKernels(kernels, {&layer}).empty(), refused) << test::Describe(layer);
+    if (refused) continue;
     for (const Size in : TestedSizes()) {
       Check(layer, nullptr, in);
       if (HasFailure()) return;
