@@ -3,12 +3,13 @@
 
 usage: train_gpu.py IMAGES --minutes 8 START/model.param:OUT/model.param[:LEVEL[:RATE]] ...
 
-IMAGES holds the squares of `make_dataset.py --images`. Each network learns beside the others, on batches of its own. LEVEL is what
-the small side has gone through: 0 box, bicubic or Lanczos, one in 25 JPEG, too; 1 to 3 JPEG, always, of that noise level.
+IMAGES holds the squares of `make_dataset.py --images`; those smaller than most are left out. Each network learns beside the
+others, on batches of its own. LEVEL is what the small side has gone through: 0 box, bicubic or Lanczos, one in 25 JPEG, too;
+1 to 3 JPEG, always, of that noise level.
 
 Every 3x3 kernel is learnt as a sum of itself and of a product of two (Bhardwaj et al., "Collapsible Linear Blocks for
-Super-Efficient Super Resolution", section 3), and rounded to float16, as it is stored, before it meets an image. The rate follows
-a cosine over the time there is. OUT is written every minute, with the average of the weights.
+Super-Efficient Super Resolution", section 3); a GPU rounds it to float16, as it is stored, before it meets an image. The rate
+follows a cosine over the time there is. OUT, with the average of the weights, is written twenty times, but at most every 20 s.
 """
 
 import argparse
@@ -19,7 +20,9 @@ import mmap
 import multiprocessing
 import os
 import shutil
+import sys
 import time
+import typing
 
 import numpy as np
 import torch
@@ -33,7 +36,6 @@ JPEG_QUALITY = [(85, 97), (80, 97), (60, 90), (35, 75)]  # of each level
 JPEG_SHARE = 0.04  # of level 0
 VARIANTS = len(REDUCTIONS) + len(JPEG_QUALITY)  # of a small side
 BORDER_SHARE = 0.08  # of the patches whose halo is the replicated border of an image, on two sides
-VALIDATION = 256  # the last images in the order of a fixed seed, never trained on
 EXPANSION = 4
 LOG_WEIGHT, LEAST_ERROR, MEAN_WEIGHT = 0.1, 1e-6, 2.0
 BETAS, EPSILON, CLIP_NORM = (0.9, 0.99), 1e-8, 0.5
@@ -46,47 +48,47 @@ def shared_array(shape):
     return np.frombuffer(mmap.mmap(-1, int(np.prod(shape))), np.uint8).reshape(shape)
 
 
-def load(job):
-    """Writes an image's pixels and its small sides into their places of the shared arrays."""
-    path, number, large, small = job
+def share(*arrays):
+    """Begins a process whose `load` fills these."""
+    load.large, load.small = arrays
+
+
+def load(numbered):
+    """Writes an image's pixels and its small sides into their places."""
+    number, path = numbered
     rng = np.random.default_rng(number)
-    side = large.shape[1]
+    side = load.large.shape[1]
     image = Image.open(path).convert("RGB").crop((0, 0, side, side))
     reduced = [image.resize((side // 2, side // 2), kernel) for kernel in REDUCTIONS]
-    large[number] = np.asarray(image)
+    load.large[number] = np.asarray(image)
     for variant, pixels in enumerate(reduced):
-        small[variant, number] = np.asarray(pixels)
+        load.small[variant, number] = np.asarray(pixels)
     for level, (low, high) in enumerate(JPEG_QUALITY):
         file = io.BytesIO()
         reduced[rng.integers(len(reduced))].save(file, "JPEG", quality=int(rng.integers(low, high + 1)),
                                                  subsampling=int(rng.choice([0, 2])))
-        small[len(REDUCTIONS) + level, number] = np.asarray(Image.open(file))
+        load.small[len(REDUCTIONS) + level, number] = np.asarray(Image.open(file))
 
 
 class Images:
-    """uint8 on the device: `large` [n, side, side, 3], `small` [VARIANTS, n, side / 2, side / 2, 3]; the last are for validation."""
+    """uint8 on the device: `large` [n, side, side, 3], `small` [VARIANTS, n, side / 2, side / 2, 3]; only the first `count` are
+    trained on."""
 
-    def __init__(self, folder, device, workers):
+    def __init__(self, folder, validation, device, workers):
         paths = sorted(p for end in ("png", "webp") for p in glob.glob(f"{folder}/*.{end}"))
         sides = [min(Image.open(path).size) for path in paths]
-        side = int(np.median(sides))
+        side = int(np.median(sides or [0])) // 2 * 2
         paths = [path for path, own in zip(paths, sides) if own >= side]
+        if len(paths) <= validation:
+            sys.exit(f"{folder}: {len(paths)} images of {side} px, none left beside {validation} to hold out")
         paths = [paths[i] for i in np.random.default_rng(5).permutation(len(paths))]
-        large = shared_array((len(paths), side, side, 3))
-        small = shared_array((VARIANTS, len(paths), side // 2, side // 2, 3))
-        global arrays  # inherited by the workers
-        arrays = large, small
-        with multiprocessing.Pool(workers) as pool:
-            for _ in pool.imap_unordered(load_numbered, enumerate(paths), chunksize=16):
+        arrays = shared_array((len(paths), side, side, 3)), shared_array((VARIANTS, len(paths), side // 2, side // 2, 3))
+        with multiprocessing.get_context("fork").Pool(workers, share, arrays) as pool:
+            for _ in pool.imap_unordered(load, enumerate(paths), chunksize=16):
                 pass
         self.large, self.small = (torch.from_numpy(a).to(device) for a in arrays)
-        self.count, self.side = len(paths) - VALIDATION, side
-        print(f"{self.count} images of {side} px, and {VALIDATION} held out", flush=True)
-
-
-def load_numbered(numbered):
-    number, path = numbered
-    load((path, number, *arrays))
+        self.count, self.side = len(paths) - validation, side
+        print(f"{self.count} images of {side} px, and {validation} held out", flush=True)
 
 
 class Patches:
@@ -139,6 +141,8 @@ class Network:
     def __init__(self, param, device):
         self.graph = ncnn_graph.Graph(param)
         self.pad = self.graph.pad_px
+        if [layer.keys["0"] for layer in self.graph.layers if layer.kind == "PixelShuffle"] != ["2"]:
+            sys.exit(f"{param}: not a network that makes images twice as large")
         rng, parts, self.places, at = np.random.default_rng(1), [], {}, 0
         for layer in self.graph.layers:
             own = {}
@@ -183,8 +187,6 @@ class Network:
                     a = F.leaky_relu(a, layer.leaky_slope())
             elif layer.kind == "PReLU":
                 a = F.prelu(a, folded[layer.name, "slope"].to(a.dtype))
-            elif layer.kind == "BinaryOp" and a.dtype != values[1].dtype:
-                a = a.float() + values[1].float()
             elif layer.kind != "Input":
                 a = layer.run(*values)
             blobs.update((name, a) for name in layer.outputs)
@@ -198,21 +200,42 @@ class Network:
         self.graph.write_half(param)
 
 
+class Spec(typing.NamedTuple):
+    start: str
+    out: str
+    level: int
+    rate: float  # None: that of all
+
+
+def parse_network(text):
+    try:
+        start, out, level, rate, *more = text.split(":") + [""] * (3 - text.count(":"))
+        spec = Spec(start, out, int(level or 0), float(rate) if rate else None)
+    except ValueError:
+        more = True
+    if more or not out:
+        raise argparse.ArgumentTypeError(f"{text} is not START:OUT[:LEVEL[:RATE]]")
+    if not 0 <= spec.level < len(JPEG_QUALITY):
+        raise argparse.ArgumentTypeError(f"level {spec.level} is not in 0..{len(JPEG_QUALITY) - 1}")
+    if not os.path.isfile(start):
+        raise argparse.ArgumentTypeError(f"{start} is no file")
+    if os.path.abspath(os.path.dirname(start)) == os.path.abspath(os.path.dirname(out)):
+        raise argparse.ArgumentTypeError(f"{out} must not lie beside {start}")
+    return spec
+
+
 class Learner:
     """A network, its batches, and Adam with clipped gradients and an average of the weights."""
 
-    def __init__(self, spec, images, args, seed):
-        start, self.out, *others = spec.split(":")
-        self.level = int(others[0]) if others else 0
-        self.rate = float(others[1]) if len(others) > 1 else args.rate
+    def __init__(self, spec, network, images, args, seed):
+        self.out, self.level, self.rate = spec.out, spec.level, spec.rate or args.rate
         device = images.large.device
-        os.makedirs(os.path.dirname(self.out), exist_ok=True)
-        shutil.copy(os.path.join(os.path.dirname(start), "model.json"), os.path.dirname(self.out))
+        folder = os.path.dirname(self.out) or "."
+        os.makedirs(folder, exist_ok=True)
+        shutil.copy(os.path.join(os.path.dirname(spec.start), "model.json"), folder)
         self.dtype = torch.float16 if device.type == "cuda" else torch.float32
-        self.network = Network(start, device)
-        self.patches = Patches(images, self.level, args.batch, args.patch, self.network.pad,
-                               torch.Generator(device).manual_seed(seed))
-        self.values = self.network.values
+        self.network, self.values = network, network.values
+        self.patches = Patches(images, self.level, args.batch, args.patch, network.pad, torch.Generator(device).manual_seed(seed))
         self.average, self.gradient = self.values.clone(), torch.zeros_like(self.values)
         self.first, self.second = torch.zeros_like(self.values), torch.zeros_like(self.values)
         self.loss, self.steps = torch.zeros((), device=device), 0
@@ -279,7 +302,7 @@ class Learner:
             y = images.large[number, 2 * pad:-2 * pad, 2 * pad:-2 * pad].permute(0, 3, 1, 2).float() / 255
             error = self.network.run(x, folded, torch.float32).clamp(0, 1) - y
             total += (-10 * torch.log10((error**2).mean((1, 2, 3)).clamp_min(1e-6))).sum().item()
-        return total / VALIDATION
+        return total / (len(images.large) - images.count)
 
     def report(self, images, minutes):
         self.network.write(self.average, self.out)
@@ -289,6 +312,8 @@ class Learner:
 def train(learners, images, budget_s, eager):
     cuda = images.large.device.type == "cuda"
     streams = [torch.cuda.Stream() if cuda else None for _ in learners]
+    wait = torch.cuda.synchronize if cuda else lambda: None
+    wait()
     begin = time.time()
     next_report_s = 0.0
     while (part := (time.time() - begin) / budget_s) < 1:
@@ -297,14 +322,14 @@ def train(learners, images, budget_s, eager):
                 if cuda and not eager and learner.steps == 5:
                     learner.capture(stream)
                 learner.step(part)
-        if cuda and learners[0].steps % 4 == 0:
-            torch.cuda.synchronize()  # or the clock would be asked for long before the work is done
+        if learners[0].steps % 4 == 0:
+            wait()  # or the clock would be asked for long before the work is done
         if part * budget_s >= next_report_s:
-            if cuda:
-                torch.cuda.synchronize()
+            wait()
             for learner in learners:
                 learner.report(images, part * budget_s / 60)
             next_report_s = time.time() - begin + max(20.0, budget_s / 20)
+    wait()
     for learner in learners:
         learner.report(images, budget_s / 60)
 
@@ -312,19 +337,29 @@ def train(learners, images, budget_s, eager):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("images")
-    parser.add_argument("networks", nargs="+")
+    parser.add_argument("networks", nargs="+", type=parse_network)
     parser.add_argument("--minutes", type=float, default=8)
     parser.add_argument("--rate", type=float, default=6e-4, help="the highest, of networks that name none")
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--patch", type=int, default=64, help="small pixels a side that count, the halo left aside")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0, help="of the first network's batches; the next one's is one more")
+    parser.add_argument("--validation", type=int, default=256, help="so many images are held out, the same each time")
     parser.add_argument("--eager", action="store_true", help="launch each kernel for itself, where no graph can be captured")
-    parser.add_argument("--workers", type=int, default=os.cpu_count())
+    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes that read the images")
     args = parser.parse_args()
+    for name in ("minutes", "rate", "batch", "patch", "validation", "workers"):
+        if getattr(args, name) <= 0:
+            parser.error(f"--{name} {getattr(args, name)} is not above 0")
     torch.backends.cudnn.benchmark = True
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    images = Images(args.images, device, args.workers)
-    train([Learner(spec, images, args, args.seed + i) for i, spec in enumerate(args.networks)], images, args.minutes * 60, args.eager)
+    networks = [Network(spec.start, device) for spec in args.networks]
+    images = Images(args.images, args.validation, device, args.workers)
+    room = images.side // 2 - 2 * max(network.pad for network in networks)
+    if args.patch > room:
+        parser.error(f"--patch {args.patch} is larger than the {room} px that the halo leaves of a small side")
+    learners = [Learner(spec, network, images, args, args.seed + i)
+                for i, (spec, network) in enumerate(zip(args.networks, networks))]
+    train(learners, images, args.minutes * 60, args.eager)
 
 
 if __name__ == "__main__":
