@@ -3,7 +3,7 @@
 
 usage: evaluate.py MODEL HELDOUT_DIR [--scale 2] [--jpeg QUALITY] [--images OUT_DIR] [--each]
 
-MODEL is a .param file or a checkpoint; at a `--scale` beyond its own it runs several times. PSNR of the Y plane (BT.601,
+MODEL is a .param file; at a `--scale` beyond its own it runs several times. PSNR of the Y plane (BT.601,
 16..235) of 8-bit images with 8 px cropped from every side, the mean over images; and the largest difference of a channel's
 mean from the original's, in levels of 0..255, of the reduced image (what the reduction itself moved), of Lanczos-3 and of
 the model.
@@ -19,9 +19,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-import export_ncnn
 import ncnn_graph
-import net as nets
 
 CROP_PX = 8
 KERNELS = {"box": Image.BOX, "bicubic": Image.BICUBIC, "lanczos": Image.LANCZOS}
@@ -62,11 +60,8 @@ def measure(upscale, path, kernel, scale, jpeg_quality):
 
 def upscale_by(model):
     """A function from uint8 [h, w, 3] to [3, scale * h, scale * w] in 0..1, in float32."""
-    if model.endswith(".param"):
-        graph = ncnn_graph.Graph(model)
-        return lambda pixels: graph.upscale(pixels, torch.float32)
-    layers = [(k.float(), b.float()) for k, b in export_ncnn.load_checkpoint(model).folded()]
-    return lambda pixels: nets.upscale(layers, pixels)
+    graph = ncnn_graph.Graph(model)
+    return lambda pixels: graph.upscale(pixels, torch.float32)
 
 
 def main():

@@ -1,17 +1,10 @@
 #!/usr/bin/python3
-"""Cuts training pairs (high resolution, half resolution) and the held-out images out of the unpacked packages.
+"""Cuts the images to train on and the held-out ones out of the unpacked packages.
 
-usage: make_dataset.py ROOT OUT [--scale-count 1.0] [--workers 2] [--images SIDE]
+usage: make_dataset.py ROOT OUT [--scale-count 1.0] [--workers 2] [--images 320]
 
-With --images, the folder for upscale-train instead of pairs:
-OUT/images/*.png squares of SIDE pixels, or of a photograph's smaller side, half of them photographs, a fifth leaves over leaves of their colours
-
-Else:
-OUT/hr.npy       uint8 [n, 160, 160, 3]
-OUT/lr.npy       uint8 [n, 80, 80, 3], the same crops reduced by box, bicubic or Lanczos, a few JPEG-compressed
-OUT/photo.npy    bool [n], true where the crop is of a photograph
-
-And always:
+OUT/images/*.png                      squares of so many px, or of a photograph's smaller side, half of them photographs, a
+                                      fifth leaves over leaves of their colours
 OUT/heldout/{photo,text,flat}/*.png   whole images, never trained on
 """
 
@@ -32,12 +25,10 @@ from PIL import Image
 import drawing
 import sources
 
-CROP_PX = 160
-MARGIN_PX = 16  # the reduction sees this much of the image round a crop
-KERNELS = [Image.BOX, Image.BICUBIC, Image.LANCZOS]
+MIN_SIDE_PX = 192  # of a square
 COUNTS = {"photo": 11000, "text": 6000, "svg": 9000, "icon": 600, "shapes": 3000, "leaves": 3750}
 HELDOUT_SVGS = 24
-PHOTO_SHARE = 0.6  # of the images for upscale-train but for the leaves; it draws each file equally often
+PHOTO_SHARE = 0.6  # of the images but for the leaves; each is drawn equally often
 
 
 def load_image(path):
@@ -74,18 +65,6 @@ def heldout_svg(path):
     return hashlib.sha256(family.encode()).digest()[0] % 64 == 0
 
 
-def make_pair(rng, block):
-    """(hr, lr) from an image of CROP_PX + 2 * MARGIN_PX: reduce the whole, then drop the margin from both."""
-    kernel = KERNELS[int(rng.integers(0, len(KERNELS)))]
-    small = block.resize((block.width // 2, block.height // 2), kernel)
-    if rng.random() < 0.06:
-        stream = io.BytesIO()
-        small.save(stream, "JPEG", quality=int(rng.integers(85, 98)), subsampling=int(rng.choice([0, 2])))
-        small = Image.open(stream).convert("RGB")
-    m = MARGIN_PX
-    return np.asarray(block)[m:-m, m:-m], np.asarray(small)[m // 2:-m // 2, m // 2:-m // 2]
-
-
 def cut(rng, image, side, count, min_detail):
     """Up to `count` squares from random places; mostly flat ones are kept only now and then."""
     if image.width < side or image.height < side:
@@ -111,7 +90,7 @@ def job_blocks(rng, kind, what, side):
     if kind == "photo":
         path, factor, count = what
         image = shrink(load_image(path), factor)
-        return cut(rng, image, max(min(side, *image.size), CROP_PX + 2 * MARGIN_PX), count, 2.5)
+        return cut(rng, image, max(min(side, *image.size), MIN_SIDE_PX), count, 2.5)
     if kind in ("svg", "icon"):
         path, count = what
         colored = rng.random() < 0.3
@@ -128,12 +107,6 @@ def job_blocks(rng, kind, what, side):
         else:
             blocks += cut(rng, drawing.shapes(rng, side), side, 1, 0.0)
     return blocks
-
-
-def job_pairs(job):
-    kind, seed, what = job
-    rng = np.random.default_rng(seed)
-    return [make_pair(rng, block) for block in job_blocks(rng, kind, what, CROP_PX + 2 * MARGIN_PX)]
 
 
 def write_images(job):
@@ -229,29 +202,14 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("root")
     parser.add_argument("out")
-    parser.add_argument("--scale-count", type=float, default=1.0, help="fraction of the usual number of crops")
+    parser.add_argument("--scale-count", type=float, default=1.0, help="fraction of the usual number of squares")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--images", type=int, metavar="SIDE", help="make images for upscale-train, of so many pixels a side")
+    parser.add_argument("--images", type=int, default=320, metavar="SIDE", help="pixels a side")
     args = parser.parse_args()
     os.makedirs(args.out, exist_ok=True)
     write_heldout(args.root, args.out)
     jobs = plan(args.root, args.scale_count)
-    if args.images:
-        make_images(jobs, int(COUNTS["leaves"] * args.scale_count), args.images, os.path.join(args.out, "images"), args.workers)
-        return
-    hr, lr, photo, counts = [], [], [], {}
-    with multiprocessing.Pool(args.workers) as pool:
-        for job, pairs in zip(jobs, pool.imap(job_pairs, jobs, chunksize=4)):
-            counts[job[0]] = counts.get(job[0], 0) + len(pairs)
-            for high, low in pairs:
-                hr.append(high)
-                lr.append(low)
-                photo.append(job[0] == "photo")
-    order = np.random.default_rng(3).permutation(len(hr))
-    np.save(os.path.join(args.out, "hr.npy"), np.stack([hr[i] for i in order]))
-    np.save(os.path.join(args.out, "lr.npy"), np.stack([lr[i] for i in order]))
-    np.save(os.path.join(args.out, "photo.npy"), np.array(photo)[order])
-    print(counts, "total", len(hr))
+    make_images(jobs, int(COUNTS["leaves"] * args.scale_count), args.images, os.path.join(args.out, "images"), args.workers)
 
 
 if __name__ == "__main__":

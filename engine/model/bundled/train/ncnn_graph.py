@@ -2,6 +2,9 @@
 """Bundled networks as PyTorch computes them, skips among them.
 
 usage: ncnn_graph.py DIR/MODEL.param OUT.param     stores the weights of convolutions as float16, OUT.bin beside it
+
+.bin, per convolution: flag u32 (0 = float32, 0x01306B47 = float16), weights [out][in][h][w], zeroes up to a multiple of
+4 bytes, then the bias as float32 without a flag; per PReLU: its slopes as float32. Little endian.
 """
 
 import json
@@ -12,7 +15,12 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-import export_ncnn
+MAGIC = "7767517"
+FLAG_FP16 = 0x01306B47
+
+
+def bin_beside(param):
+    return os.path.splitext(param)[0] + ".bin"
 
 
 class Layer:
@@ -32,7 +40,7 @@ class Layer:
         if self.kind != "Convolution":
             return at
         outputs, kernel_px, count = (int(self.keys[key]) for key in ("0", "1", "6"))
-        half = int(np.frombuffer(data, "<u4", 1, at)[0]) == export_ncnn.FLAG_FP16
+        half = int(np.frombuffer(data, "<u4", 1, at)[0]) == FLAG_FP16
         self.weights = np.frombuffer(data, "<f2" if half else "<f4", count, at + 4).reshape(outputs, -1, kernel_px, kernel_px)
         at += 4 + -(-self.weights.nbytes // 4) * 4
         self.bias = np.frombuffer(data, "<f4", outputs, at)
@@ -52,7 +60,7 @@ class Layer:
         if self.kind != "Convolution":
             return b""
         weights = self.weights.astype("<f2").tobytes()
-        return np.uint32(export_ncnn.FLAG_FP16).astype("<u4").tobytes() + weights + bytes(-len(weights) % 4) + self.bias.tobytes()
+        return np.uint32(FLAG_FP16).astype("<u4").tobytes() + weights + bytes(-len(weights) % 4) + self.bias.tobytes()
 
     def run(self, x, *others):
         """Tensors of [n, channels, h, w]."""
@@ -84,9 +92,9 @@ class Graph:
     def __init__(self, param):
         with open(param, encoding="ascii") as file:
             magic, _, *lines = file.read().splitlines()
-        with open(export_ncnn.bin_beside(param), "rb") as file:
+        with open(bin_beside(param), "rb") as file:
             data = file.read()
-        assert magic == export_ncnn.MAGIC
+        assert magic == MAGIC
         self.layers, at = [Layer(line) for line in lines], 0
         for layer in self.layers:
             at = layer.read(data, at)
@@ -118,8 +126,8 @@ class Graph:
         lines = [layer.line() for layer in self.layers]
         blobs = {name for layer in self.layers for name in layer.outputs}
         with open(param, "w", encoding="ascii") as file:
-            file.write("\n".join([export_ncnn.MAGIC, f"{len(lines)} {len(blobs)}", *lines, ""]))
-        with open(export_ncnn.bin_beside(param), "wb") as file:
+            file.write("\n".join([MAGIC, f"{len(lines)} {len(blobs)}", *lines, ""]))
+        with open(bin_beside(param), "wb") as file:
             file.writelines(layer.half_bytes() for layer in self.layers)
 
 

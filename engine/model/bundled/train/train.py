@@ -1,172 +1,366 @@
 #!/usr/bin/python3
-"""Trains a model of net.py's table on the pairs of make_dataset.py for a given time.
+"""Trains networks for a given time by PyTorch, on a GPU where there is one: what upscale-train does, a hundred times as fast.
 
-usage: train.py MODEL DATA OUT.pt --minutes 60
-       train.py MODEL DATA OUT.pt --minutes 60 --start OTHER.pt       from another model of its shape
-       train.py MODEL DATA OUT.pt --minutes 60 --start OTHER.param    from a plain one of as many layers, no wider
+usage: train.py IMAGES --minutes 8 START/model.param:OUT/model.param[:LEVEL[:RATE]] ...
 
-The learning rate follows a cosine over the wall-clock budget, so the run ends on time whatever else the machine does.
-OUT.pt holds {"model", "net", "ema", "step"} and is rewritten every few minutes.
+IMAGES holds the squares of `make_dataset.py --images`; those smaller than most are left out. Each network learns beside the
+others, on batches of its own. LEVEL is what the small side has gone through: 0 box, bicubic or Lanczos, one in 25 JPEG, too;
+1 to 3 JPEG, always, of that noise level.
+
+Every 3x3 kernel is learnt as a sum of itself and of a product of two (Bhardwaj et al., "Collapsible Linear Blocks for
+Super-Efficient Super Resolution", section 3); a GPU rounds it to float16, as it is stored, before it meets an image. The rate
+follows a cosine over the time there is. OUT, with the average of the weights, is written twenty times, but at most every 20 s.
 """
 
 import argparse
-import copy
+import glob
 import io
 import math
+import mmap
+import multiprocessing
 import os
+import shutil
+import sys
 import time
+import typing
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from PIL import Image
 
-import export_ncnn
-import net as nets
+import ncnn_graph
 
-PATCH_PX = 62  # low-resolution side, halo included
-VALIDATION = 384  # the last pairs of the data set, never trained on
-LOG_WEIGHT = 0.1  # for the logarithm of each patch's squared error
-LEAST_ERROR = 1e-6  # beyond 60 dB a patch is good enough
-MEAN_WEIGHT = 2.0  # for the error of each patch's mean colour
-FINAL_RATE, WARMUP_STEPS = 2e-6, 100
-
-
-def through_jpeg(rng, pixels, quality):
-    """`pixels` after JPEG at a random quality of the range, with or without reduced chroma."""
-    file = io.BytesIO()
-    Image.fromarray(pixels).save(file, "JPEG", quality=int(rng.integers(quality[0], quality[1] + 1)),
-                                 subsampling=int(rng.choice([0, 2])))
-    return np.asarray(Image.open(file))
+REDUCTIONS = [Image.BOX, Image.BICUBIC, Image.LANCZOS]
+JPEG_QUALITY = [(85, 97), (80, 97), (60, 90), (35, 75)]  # of each level
+JPEG_SHARE = 0.04  # of level 0
+VARIANTS = len(REDUCTIONS) + len(JPEG_QUALITY)  # of a small side
+BORDER_SHARE = 0.08  # of the patches whose halo is the replicated border of an image, on two sides
+EXPANSION = 4
+LOG_WEIGHT, LEAST_ERROR, MEAN_WEIGHT = 0.1, 1e-6, 2.0
+BETAS, EPSILON, CLIP_NORM = (0.9, 0.99), 1e-8, 0.5
+FINAL_RATE, WARMUP_STEPS, AVERAGE = 2e-6, 200, 0.999
+GRADIENT_SCALE = 1024  # keeps float16's gradients above its smallest numbers
 
 
-def batch_of(rng, hr, lr, chosen, model):
-    """The pairs `chosen` as float tensors (x, target), with flips, transposition, colour and brightness symmetries."""
-    batch = len(chosen)
-    pad = model.shape.pad_px
-    inner = PATCH_PX - 2 * pad
-    x = np.empty((batch, PATCH_PX, PATCH_PX, 3), np.uint8)
-    y = np.empty((batch, 2 * inner, 2 * inner, 3), np.uint8)
-    for i, n in enumerate(chosen):
-        r, c = rng.integers(0, lr.shape[1] - PATCH_PX + 1, 2)
-        x[i] = lr[n, r:r + PATCH_PX, c:c + PATCH_PX]
-        if model.jpeg_quality:
-            x[i] = through_jpeg(rng, x[i], model.jpeg_quality)
-        r, c = 2 * (r + pad), 2 * (c + pad)
-        y[i] = hr[n, r:r + 2 * inner, c:c + 2 * inner]
-    colors = rng.permutation(3)
-    flips = [a for a in (1, 2) if rng.random() < 0.5]
-    transpose = rng.random() < 0.5
-    invert = rng.random() < 0.3
-    border = [rng.random() < 0.08 for _ in range(2)]
-
-    def tensor(a):
-        a = np.flip(a, flips)[..., colors]
-        a = a.transpose(0, 2, 1, 3) if transpose else a
-        t = torch.from_numpy(np.ascontiguousarray(a)).permute(0, 3, 1, 2).float() / 255
-        return 1 - t if invert else t
-
-    x, y = tensor(x), tensor(y)
-    # Some batches see the replicated border of an image instead of its inside.
-    if border[0]:
-        x[..., :pad] = x[..., pad:pad + 1]
-    if border[1]:
-        x[..., :pad, :] = x[..., pad:pad + 1, :]
-    return x, y
+def shared_array(shape):
+    """uint8, the same memory in all processes that are forked."""
+    return np.frombuffer(mmap.mmap(-1, int(np.prod(shape))), np.uint8).reshape(shape)
 
 
-@torch.no_grad()
-def validate(net, hr, lr, jpeg_quality):
-    """Mean PSNR (dB, RGB) over the validation pairs."""
-    pad = net.shape.pad_px
-    layers = [(k.float(), b.float()) for k, b in net.folded()]
-    rng = np.random.default_rng(0)
-    total = 0.0
-    for i in range(len(hr) - VALIDATION, len(hr), 32):
-        small = lr[i:i + 32]
-        if jpeg_quality:
-            small = np.stack([through_jpeg(rng, p, jpeg_quality) for p in small])
-        x = torch.from_numpy(small).permute(0, 3, 1, 2).float() / 255
-        y = torch.from_numpy(hr[i:i + 32, 2 * pad:-2 * pad, 2 * pad:-2 * pad]).permute(0, 3, 1, 2).float() / 255
-        mse = ((nets.run_plain(layers, x).clamp(0, 1) - y) ** 2).mean((1, 2, 3))
-        total += (-10 * torch.log10(mse.clamp_min(1e-6))).sum().item()
-    return total / VALIDATION
+def share(*arrays):
+    """Begins a process whose `load` fills these."""
+    load.large, load.small = arrays
 
 
-def save(path, name, net, ema, step):
-    torch.save({"model": name, "net": net.state_dict(), "ema": ema.state_dict(), "step": step}, path + ".tmp")
-    os.replace(path + ".tmp", path)
+def load(numbered):
+    """Writes an image's pixels and its small sides into their places."""
+    number, path = numbered
+    rng = np.random.default_rng(number)
+    side = load.large.shape[1]
+    image = Image.open(path).convert("RGB").crop((0, 0, side, side))
+    reduced = [image.resize((side // 2, side // 2), kernel) for kernel in REDUCTIONS]
+    load.large[number] = np.asarray(image)
+    for variant, pixels in enumerate(reduced):
+        load.small[variant, number] = np.asarray(pixels)
+    for level, (low, high) in enumerate(JPEG_QUALITY):
+        file = io.BytesIO()
+        reduced[rng.integers(len(reduced))].save(file, "JPEG", quality=int(rng.integers(low, high + 1)),
+                                                 subsampling=int(rng.choice([0, 2])))
+        load.small[len(REDUCTIONS) + level, number] = np.asarray(Image.open(file))
+
+
+class Images:
+    """uint8 on the device: `large` [n, side, side, 3], `small` [VARIANTS, n, side / 2, side / 2, 3]; only the first `count` are
+    trained on."""
+
+    def __init__(self, folder, validation, device, workers):
+        paths = sorted(p for end in ("png", "webp") for p in glob.glob(f"{folder}/*.{end}"))
+        sides = [min(Image.open(path).size) for path in paths]
+        side = int(np.median(sides or [0])) // 2 * 2
+        paths = [path for path, own in zip(paths, sides) if own >= side]
+        if len(paths) <= validation:
+            sys.exit(f"{folder}: {len(paths)} images of {side} px, none left beside {validation} to hold out")
+        paths = [paths[i] for i in np.random.default_rng(5).permutation(len(paths))]
+        arrays = shared_array((len(paths), side, side, 3)), shared_array((VARIANTS, len(paths), side // 2, side // 2, 3))
+        with multiprocessing.get_context("fork").Pool(workers, share, arrays) as pool:
+            for _ in pool.imap_unordered(load, enumerate(paths), chunksize=16):
+                pass
+        self.large, self.small = (torch.from_numpy(a).to(device) for a in arrays)
+        self.count, self.side = len(paths) - validation, side
+        print(f"{self.count} images of {side} px, and {validation} held out", flush=True)
+
+
+class Patches:
+    """Draws batches: small sides with their halo and large ones, [n, 3, h, w] in 0..1."""
+
+    def __init__(self, images, level, batch, patch, pad, generator):
+        self.images, self.batch, self.patch, self.pad, self.generator = images, batch, patch, pad, generator
+        odds = [0.0] * VARIANTS
+        odds[len(REDUCTIONS) + level] = 1.0 if level else JPEG_SHARE
+        if not level:
+            odds[:len(REDUCTIONS)] = [(1 - JPEG_SHARE) / len(REDUCTIONS)] * len(REDUCTIONS)
+        self.odds = torch.tensor(odds, device=images.large.device)
+
+    def whole(self, limit):
+        return torch.randint(limit, (self.batch,), device=self.odds.device, generator=self.generator)
+
+    def chance(self, share):
+        return torch.rand(self.batch, device=self.odds.device, generator=self.generator) < share
+
+    def draw(self):
+        number = self.whole(self.images.count)
+        variant = torch.multinomial(self.odds, self.batch, replacement=True, generator=self.generator)
+        extent = self.patch + 2 * self.pad
+        colours = torch.argsort(torch.rand(self.batch, 3, device=self.odds.device, generator=self.generator), 1)
+        small, large = [], []  # the places that are read, of rows and of columns
+        for _ in range(2):
+            first, border = self.whole(self.images.side // 2 - extent + 1), self.chance(BORDER_SHARE)
+            read = torch.arange(extent, device=self.odds.device) + first[:, None]
+            read = torch.maximum(read, (first + border * self.pad)[:, None])
+            made = torch.arange(2 * self.patch, device=self.odds.device) + 2 * (first + self.pad)[:, None]
+            turned = self.chance(0.5)[:, None]
+            small.append(torch.where(turned, read.flip(1), read))
+            large.append(torch.where(turned, made.flip(1), made))
+        x = self.images.small[variant[:, None, None, None], number[:, None, None, None], small[0][:, :, None, None],
+                              small[1][:, None, :, None], colours[:, None, None, :]]
+        y = self.images.large[number[:, None, None, None], large[0][:, :, None, None], large[1][:, None, :, None],
+                              colours[:, None, None, :]]
+        half = self.batch // 2  # these are transposed
+
+        def planes(a):
+            a = torch.cat([a[:half].permute(0, 3, 1, 2), a[half:].permute(0, 3, 2, 1)])
+            return a.float() / 255
+
+        return planes(x), planes(y)
+
+
+class Network:
+    """A graph whose weights are one vector, `values`."""
+
+    def __init__(self, param, device):
+        self.graph = ncnn_graph.Graph(param)
+        self.pad = self.graph.pad_px
+        if [layer.keys["0"] for layer in self.graph.layers if layer.kind == "PixelShuffle"] != ["2"]:
+            sys.exit(f"{param}: not a network that makes images twice as large")
+        rng, parts, self.places, at = np.random.default_rng(1), [], {}, 0
+        for layer in self.graph.layers:
+            own = {}
+            if layer.kind == "Convolution":
+                outputs, inputs = layer.weights.shape[:2]
+                wide = EXPANSION * outputs
+                own = {"weights": layer.weights, "bias": layer.bias, "mix": np.zeros((outputs, wide)),
+                       "wide": rng.normal(0, (9 * inputs) ** -0.5, (wide, *layer.weights.shape[1:]))}
+            elif layer.kind == "PReLU":
+                own = {"slope": layer.slope}
+            for name, value in own.items():
+                self.places[layer.name, name] = slice(at, at + value.size), value.shape
+                parts.append(np.asarray(value, np.float32).reshape(-1))
+                at += value.size
+        self.values = torch.from_numpy(np.concatenate(parts)).to(device)
+
+    def views(self, values):
+        return {key: values[place].view(shape) for key, (place, shape) in self.places.items()}
+
+    def folded(self, views):
+        """(name of a layer, of its part) -> weights as they are stored."""
+        result = {}
+        for (layer, name), value in views.items():
+            if name == "weights":
+                product = torch.einsum("ow,wixy->oixy", views[layer, "mix"], views[layer, "wide"])
+                result[layer, name] = value + product
+            elif name in ("bias", "slope"):
+                result[layer, name] = value
+        return result
+
+    def run(self, x, folded, dtype):
+        """[n, 3, h + 2 pad, w + 2 pad] -> [n, 3, 2 h, 2 w], float32. Convolutions are computed in `dtype`."""
+        blobs = {}
+        for layer in self.graph.layers:
+            values = [blobs[name] for name in layer.inputs] or [x]
+            a = values[0]
+            if layer.kind == "Convolution":
+                a = a.to(dtype, memory_format=torch.channels_last)
+                weights = folded[layer.name, "weights"].to(dtype, memory_format=torch.channels_last)
+                a = F.conv2d(a, weights, folded[layer.name, "bias"].to(dtype))
+                if layer.leaky_slope() is not None:
+                    a = F.leaky_relu(a, layer.leaky_slope())
+            elif layer.kind == "PReLU":
+                a = F.prelu(a, folded[layer.name, "slope"].to(a.dtype))
+            elif layer.kind != "Input":
+                a = layer.run(*values)
+            blobs.update((name, a) for name in layer.outputs)
+        return a.float()
+
+    @torch.no_grad()
+    def write(self, values, param):
+        for (name, part), value in self.folded(self.views(values)).items():
+            layer = next(layer for layer in self.graph.layers if layer.name == name)
+            setattr(layer, part, value.cpu().numpy())
+        self.graph.write_half(param)
+
+
+class Spec(typing.NamedTuple):
+    start: str
+    out: str
+    level: int
+    rate: float  # None: that of all
+
+
+def parse_network(text):
+    try:
+        start, out, level, rate, *more = text.split(":") + [""] * (3 - text.count(":"))
+        spec = Spec(start, out, int(level or 0), float(rate) if rate else None)
+    except ValueError:
+        more = True
+    if more or not out:
+        raise argparse.ArgumentTypeError(f"{text} is not START:OUT[:LEVEL[:RATE]]")
+    if not 0 <= spec.level < len(JPEG_QUALITY):
+        raise argparse.ArgumentTypeError(f"level {spec.level} is not in 0..{len(JPEG_QUALITY) - 1}")
+    if not os.path.isfile(start):
+        raise argparse.ArgumentTypeError(f"{start} is no file")
+    if os.path.abspath(os.path.dirname(start)) == os.path.abspath(os.path.dirname(out)):
+        raise argparse.ArgumentTypeError(f"{out} must not lie beside {start}")
+    return spec
+
+
+class Learner:
+    """A network, its batches, and Adam with clipped gradients and an average of the weights."""
+
+    def __init__(self, spec, network, images, args, seed):
+        self.out, self.level, self.rate = spec.out, spec.level, spec.rate or args.rate
+        device = images.large.device
+        folder = os.path.dirname(self.out) or "."
+        os.makedirs(folder, exist_ok=True)
+        shutil.copy(os.path.join(os.path.dirname(spec.start), "model.json"), folder)
+        self.dtype = torch.float16 if device.type == "cuda" else torch.float32
+        self.network, self.values = network, network.values
+        self.patches = Patches(images, self.level, args.batch, args.patch, network.pad, torch.Generator(device).manual_seed(seed))
+        self.average, self.gradient = self.values.clone(), torch.zeros_like(self.values)
+        self.first, self.second = torch.zeros_like(self.values), torch.zeros_like(self.values)
+        self.loss, self.steps = torch.zeros((), device=device), 0
+        self.knobs = torch.zeros(4, device=device)  # step size, 1 / sqrt(1 - beta_2^t), what the average takes in, of the loss's
+        self.leaves = {}
+        gradients = self.network.views(self.gradient)
+        for key, view in self.network.views(self.values).items():
+            leaf = view.detach().requires_grad_()
+            leaf.grad = gradients[key]
+            self.leaves[key] = leaf
+        self.x, self.y = self.patches.draw()
+        self.graph = None
+
+    def compute(self):
+        """A step with the batch and the knobs that are set."""
+        self.gradient.zero_()
+        error = self.network.run(self.x, self.network.folded(self.leaves), self.dtype) - self.y
+        loss = LOG_WEIGHT * torch.log((error**2).mean((1, 2, 3)) + LEAST_ERROR).mean()
+        loss = loss + MEAN_WEIGHT * error.mean((2, 3)).abs().mean()
+        (loss * GRADIENT_SCALE).backward()
+        with torch.no_grad():
+            norm = self.gradient.norm() / GRADIENT_SCALE
+            factor = torch.where(torch.isfinite(norm), (CLIP_NORM / norm).clamp(max=1) / GRADIENT_SCALE, torch.zeros_like(norm))
+            gradient = torch.nan_to_num(self.gradient, 0, 0, 0) * factor
+            self.first.lerp_(gradient, 1 - BETAS[0])
+            self.second.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])
+            step_size, root, share, loss_share = self.knobs.unbind()
+            self.values.sub_(step_size * self.first / (self.second.sqrt() * root + EPSILON))
+            self.average.add_((self.values - self.average) * share)
+            self.loss.add_((loss.detach() - self.loss) * loss_share)
+
+    def set_knobs(self, part):
+        t = self.steps + 1
+        rate = FINAL_RATE + (self.rate - FINAL_RATE) * 0.5 * (1 + math.cos(math.pi * part))
+        rate *= min(1.0, t / WARMUP_STEPS)
+        share = 1 - min(AVERAGE, (1 + t) / (10 + t))
+        knobs = [rate / (1 - BETAS[0]**t), (1 - BETAS[1]**t) ** -0.5, share, max(0.01, 1 / t)]
+        self.knobs.copy_(torch.tensor(knobs), non_blocking=True)
+
+    def step(self, part):
+        x, y = self.patches.draw()
+        self.x.copy_(x)
+        self.y.copy_(y)
+        self.set_knobs(part)
+        self.graph.replay() if self.graph else self.compute()
+        self.steps += 1
+
+    def capture(self, stream):
+        """One launch for a whole step; the first few have been run on `stream`."""
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream):
+            self.compute()
+        self.graph = graph
+
+    @torch.no_grad()
+    def validate(self, images):
+        """Mean PSNR (dB, RGB) of the average of the weights over the images held out, each made small one way."""
+        folded = self.network.folded(self.network.views(self.average))
+        pad, total = self.network.pad, 0.0
+        for i in range(images.count, len(images.large), 16):
+            number = torch.arange(i, min(i + 16, len(images.large)))
+            variant = number % len(REDUCTIONS) if not self.level else number * 0 + len(REDUCTIONS) + self.level
+            x = images.small[variant, number].permute(0, 3, 1, 2).float() / 255
+            y = images.large[number, 2 * pad:-2 * pad, 2 * pad:-2 * pad].permute(0, 3, 1, 2).float() / 255
+            error = self.network.run(x, folded, torch.float32).clamp(0, 1) - y
+            total += (-10 * torch.log10((error**2).mean((1, 2, 3)).clamp_min(1e-6))).sum().item()
+        return total / (len(images.large) - images.count)
+
+    def report(self, images, minutes):
+        self.network.write(self.average, self.out)
+        print(f"{minutes:6.2f} min  {self.out}  step {self.steps}  loss {self.loss.item():.4f}  {self.validate(images):.3f} dB",
+              flush=True)
+
+
+def train(learners, images, budget_s, eager):
+    cuda = images.large.device.type == "cuda"
+    streams = [torch.cuda.Stream() if cuda else None for _ in learners]
+    wait = torch.cuda.synchronize if cuda else lambda: None
+    wait()
+    begin = time.time()
+    next_report_s = 0.0
+    while (part := (time.time() - begin) / budget_s) < 1:
+        for learner, stream in zip(learners, streams):
+            with torch.cuda.stream(stream):
+                if cuda and not eager and learner.steps == 5:
+                    learner.capture(stream)
+                learner.step(part)
+        if learners[0].steps % 4 == 0:
+            wait()  # or the clock would be asked for long before the work is done
+        if part * budget_s >= next_report_s:
+            wait()
+            for learner in learners:
+                learner.report(images, part * budget_s / 60)
+            next_report_s = time.time() - begin + max(20.0, budget_s / 20)
+    wait()
+    for learner in learners:
+        learner.report(images, budget_s / 60)
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("model", choices=nets.MODELS)
-    parser.add_argument("data")
-    parser.add_argument("out")
-    parser.add_argument("--minutes", type=float, default=60)
-    parser.add_argument("--start", help="checkpoint or .param to start from")
-    parser.add_argument("--bfloat16", action="store_true", help="faster on CPUs with AMX; finish in float32")
-    parser.add_argument("--peak-rate", type=float, default=1.5e-3)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("images")
+    parser.add_argument("networks", nargs="+", type=parse_network)
+    parser.add_argument("--minutes", type=float, default=8)
+    parser.add_argument("--rate", type=float, default=6e-4, help="the highest, of networks that name none")
     parser.add_argument("--batch", type=int, default=16)
-    parser.add_argument("--photographs", type=float, default=0.6, help="fraction of every batch, in the mean")
-    parser.add_argument("--ema-decay", type=float, default=0.999)
-    parser.add_argument("--seed", type=int, default=0, help="another one for a run that goes on from the last")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--log-every-s", type=float, default=120)
+    parser.add_argument("--patch", type=int, default=64, help="small pixels a side that count, the halo left aside")
+    parser.add_argument("--seed", type=int, default=0, help="of the first network's batches; the next one's is one more")
+    parser.add_argument("--validation", type=int, default=256, help="so many images are held out, the same each time")
+    parser.add_argument("--eager", action="store_true", help="launch each kernel for itself, where no graph can be captured")
+    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes that read the images")
     args = parser.parse_args()
-    torch.set_num_threads(args.threads)
-    torch.manual_seed(args.seed)
-    rng = np.random.default_rng(args.seed)
-    hr, lr = np.load(f"{args.data}/hr.npy"), np.load(f"{args.data}/lr.npy")
-    count = len(hr) - VALIDATION
-    photo = np.load(f"{args.data}/photo.npy")[:count]
-    odds = np.where(photo, args.photographs / photo.sum(), (1 - args.photographs) / (~photo).sum())
-
-    model = nets.MODELS[args.model]
-    net = nets.Net(model.shape)
-    step = 0
-    if args.start and args.start.endswith(".param"):
-        net.start_as(export_ncnn.read_ncnn(args.start))
-    elif args.start:
-        net.load_state_dict(torch.load(args.start)["ema"])
-    ema = copy.deepcopy(net)
-    trained = [p for p in net.parameters() if p.requires_grad]
-    averaged = [p for p in ema.parameters() if p.requires_grad]
-    adam = torch.optim.Adam(trained, lr=args.peak_rate, betas=(0.9, 0.99))
-    start = last_log = time.time()
-    budget_s = args.minutes * 60
-    running = 0.0
-    print(f"pairs {count}, start {validate(net, hr, lr, model.jpeg_quality):.3f} dB", flush=True)
-    while True:
-        part = (time.time() - start) / budget_s
-        if part >= 1:
-            break
-        cosine = FINAL_RATE + (args.peak_rate - FINAL_RATE) * 0.5 * (1 + math.cos(math.pi * part))
-        for group in adam.param_groups:
-            group["lr"] = cosine * min(1.0, (step + 1) / WARMUP_STEPS)
-        x, y = batch_of(rng, hr, lr, rng.choice(count, args.batch, p=odds), model)
-        x = x.contiguous(memory_format=torch.channels_last)
-        with torch.cpu.amp.autocast(enabled=args.bfloat16, dtype=torch.bfloat16):
-            out = net(x)
-        error = out.float() - y
-        loss = LOG_WEIGHT * torch.log((error**2).mean((1, 2, 3)) + LEAST_ERROR).mean()
-        loss = loss + MEAN_WEIGHT * error.mean((2, 3)).abs().mean()
-        adam.zero_grad(set_to_none=True)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(trained, 0.5)
-        adam.step()
-        step += 1
-        with torch.no_grad():
-            decay = min(args.ema_decay, (1 + step) / (10 + step))
-            torch._foreach_mul_(averaged, decay)
-            torch._foreach_add_(averaged, trained, alpha=1 - decay)
-        running += 0.02 * (loss.item() - running) if step > 1 else loss.item()
-        if time.time() - last_log > args.log_every_s:
-            save(args.out, args.model, net, ema, step)
-            print(f"{(time.time() - start) / 60:6.1f} min  step {step}  loss {running:.5f}  "
-                  f"validation {validate(ema, hr, lr, model.jpeg_quality):.3f} dB", flush=True)
-            last_log = time.time()
-    save(args.out, args.model, net, ema, step)
-    print(f"done: step {step}, validation {validate(ema, hr, lr, model.jpeg_quality):.3f} dB", flush=True)
+    for name in ("minutes", "rate", "batch", "patch", "validation", "workers"):
+        if getattr(args, name) <= 0:
+            parser.error(f"--{name} {getattr(args, name)} is not above 0")
+    torch.backends.cudnn.benchmark = True
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    networks = [Network(spec.start, device) for spec in args.networks]
+    images = Images(args.images, args.validation, device, args.workers)
+    room = images.side // 2 - 2 * max(network.pad for network in networks)
+    if args.patch > room:
+        parser.error(f"--patch {args.patch} is larger than the {room} px that the halo leaves of a small side")
+    learners = [Learner(spec, network, images, args, args.seed + i)
+                for i, (spec, network) in enumerate(zip(args.networks, networks))]
+    train(learners, images, args.minutes * 60, args.eager)
 
 
 if __name__ == "__main__":
