@@ -1,5 +1,7 @@
 #include "engine/backends/cuda/context.h"
 
+#include <cstdint>
+
 #include "absl/strings/str_cat.h"
 #include "engine/backends/cuda/cuda_status.h"
 #include "engine/backends/cuda/kernels/device_code.h"
@@ -8,6 +10,15 @@
 namespace upscaled::cuda {
 
 namespace {
+
+// The devices whose context this process has lost and has no other of, a bit each: as the runtime's
+// contexts it is the process's, and a driver that refuses another one does not tell why.
+std::atomic<uint64_t>& LostDevices() {
+  static std::atomic<uint64_t> devices = 0;
+  return devices;
+}
+
+uint64_t BitOf(const Device& device) { return uint64_t{1} << (device.index % 64); }
 
 // Starts the runtime's context, or tells what spoiled it, which may show in the wait alone.
 cudaError_t Start(int device) {
@@ -29,11 +40,19 @@ void Reset(int device) {
 absl::StatusOr<std::shared_ptr<Context>> Context::Create(const Device& device) {
   cudaError_t error = Start(device.index);
   if (LosesContext(error)) {
+    LostDevices() |= BitOf(device);
     Reset(device.index);
     error = Start(device.index);
   }
+  if (error == cudaSuccess) LostDevices() &= ~BitOf(device);
   auto context = std::make_shared<Context>(device);
-  RETURN_IF_ERROR(context->Check(error, "start of a context"));
+  const absl::Status started = context->Check(error, "start of a context");
+  if (absl::IsUnavailable(started) && (LostDevices() & BitOf(device)) != 0) {
+    return absl::UnavailableError(absl::StrCat(
+        started.message(), "; its context was lost, and the driver gives this process no other: ",
+        "the device cannot be used until the server is restarted"));
+  }
+  RETURN_IF_ERROR(started);
   RETURN_IF_ERROR(context->Check(FindDeviceCode(), "the kernels' code"));
   return context;
 }
@@ -50,6 +69,7 @@ absl::Status Context::Enter() {
 absl::Status Context::Check(cudaError_t error, std::string_view call) {
   absl::Status status = ToStatus(error, call, device_.name);
   if (LosesContext(error)) {
+    LostDevices() |= BitOf(device_);
     absl::MutexLock lock(&mutex_);
     lost_.Update(status);
   } else if (error != cudaSuccess) {

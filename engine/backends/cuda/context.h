@@ -20,10 +20,12 @@ namespace upscaled::cuda {
 
 // Thread safe. The runtime has one context a device and process: an error that spoils it (an
 // illegal access, an uncorrectable memory error) ends every Context of the device, and what they
-// held is gone. A new one starts afresh, once nobody works with the others any more.
+// held is gone. A new one starts afresh, once nobody works with the others any more, and where the
+// driver gives the process another.
 class Context {
  public:
-  // UNAVAILABLE: the device cannot be used, or the kernels were not compiled for it.
+  // UNAVAILABLE: the device cannot be used, or the kernels were not compiled for it; a message that
+  // asks for a restart: not by this process any more.
   static absl::StatusOr<std::shared_ptr<Context>> Create(const Device& device);
 
   explicit Context(const Device& device)

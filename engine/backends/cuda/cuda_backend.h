@@ -13,7 +13,8 @@ namespace upscaled {
 // Devices that CreateCudaBackend takes.
 PluginDevices EnumerateCudaDevices();
 
-// `device` is "cuda:N", or "cuda" for the first. UNAVAILABLE when there is no such device;
+// `device` is "cuda:N", or "cuda" for the first. UNAVAILABLE when there is no such device, or when
+// this process has lost its context and the driver gives it no other (the message says so);
 // INVALID_ARGUMENT when options.kernel is not one of this backend's (the message lists them) or
 // cpu_isa is set. options.chooser chooses among kernels for convolutions.
 absl::StatusOr<std::unique_ptr<Backend>> CreateCudaBackend(std::string_view device,

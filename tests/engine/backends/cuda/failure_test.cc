@@ -146,6 +146,28 @@ TEST_F(CudaFailureTest, ALostContextFailsForGoodAndANewBackendWorks) {
   EXPECT_TRUE(test::SameImages(result.view(), expected.view()));
 }
 
+// As drivers of CUDA 13 do it: no other context, for as long as the process lives.
+TEST_F(CudaFailureTest, WhereALostContextIsTheLastARestartIsAskedFor) {
+  test::SetResetWorks(false);
+  test::FailNextCall("cudaEventSynchronize", cudaErrorIllegalAddress);
+  EXPECT_EQ(Run().code(), absl::StatusCode::kUnavailable);
+  const auto ask_for_restart = HasSubstr("cannot be used until the server is restarted");
+  for (int i = 0; i < 2; ++i) {
+    const absl::Status status = CreateCudaBackend("cuda", {}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+    EXPECT_THAT(Message(status),
+                AllOf(StartsWith("cuda:0: start of a context: "), ask_for_restart));
+  }
+  test::SetResetWorks(true);
+  Start();
+  EXPECT_TRUE(Run().ok());
+  // Busy for another reason.
+  test::FailNextCall("cudaSetDevice", cudaErrorDevicesUnavailable);
+  const absl::Status busy = CreateCudaBackend("cuda", {}).status();
+  EXPECT_EQ(busy.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(Message(busy), ::testing::Not(ask_for_restart));
+}
+
 TEST_F(CudaFailureTest, ADeviceThatTheKernelsHaveNoCodeForIsUnavailable) {
   test::FailNextCall("cudaFuncGetAttributes", cudaErrorNoKernelImageForDevice);
   const absl::Status status = CreateCudaBackend("cuda", {}).status();

@@ -33,6 +33,7 @@ struct Runtime {
   std::mutex mutex;
   std::map<std::string, cudaError_t> failures;  // those of the next calls
   cudaError_t spoiled = cudaSuccess;
+  bool reset_works = true;
   size_t device_bytes = size_t{16} << 30;
   std::map<void*, size_t> allocated;
   std::map<void*, std::shared_ptr<void>> handles;
@@ -122,6 +123,13 @@ void FailNextCall(const std::string& name, cudaError_t error) {
   runtime.failures[name] = error;
 }
 
+void SetResetWorks(bool works) {
+  Runtime& runtime = TheRuntime();
+  const std::lock_guard lock(runtime.mutex);
+  runtime.reset_works = works;
+  if (works && runtime.spoiled == cudaErrorDevicesUnavailable) runtime.spoiled = cudaSuccess;
+}
+
 void SetDeviceBytes(size_t bytes) { TheRuntime().device_bytes = bytes; }
 
 size_t AllocatedBytes() {
@@ -205,7 +213,8 @@ cudaError_t cudaDeviceSynchronize() { return Begin("cudaDeviceSynchronize"); }
 // Drops all that the context held; tells once more what spoiled it.
 cudaError_t cudaDeviceReset() {
   const std::lock_guard lock(TheRuntime().mutex);
-  const cudaError_t spoiled = std::exchange(TheRuntime().spoiled, cudaSuccess);
+  const cudaError_t after = TheRuntime().reset_works ? cudaSuccess : cudaErrorDevicesUnavailable;
+  const cudaError_t spoiled = std::exchange(TheRuntime().spoiled, after);
   for (const auto& [data, bytes] : TheRuntime().allocated) std::free(data);
   TheRuntime().allocated.clear();
   TheRuntime().handles.clear();

@@ -20,6 +20,10 @@ cudaError_t Launch(cudaStream_t stream, std::function<void()> kernel);
 // until the device is reset.
 void FailNextCall(const std::string& name, cudaError_t error);
 
+// Whether a reset gives the process another context, as at first. After one that does not, calls
+// answer with cudaErrorDevicesUnavailable, as some drivers have it, until this is set again.
+void SetResetWorks(bool works);
+
 // How much of the device's memory may be taken.
 void SetDeviceBytes(size_t bytes);
 // How much of the device's and of pinned memory is taken.
