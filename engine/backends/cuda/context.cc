@@ -11,8 +11,8 @@ namespace upscaled::cuda {
 
 namespace {
 
-// The devices whose context this process has lost and has no other of, a bit each: as the runtime's
-// contexts it is the process's, and a driver that refuses another one does not tell why.
+// The devices whose context this process had and lost, until it has another, a bit each: as the
+// runtime's contexts it is the process's, and a driver that refuses one does not tell why.
 std::atomic<uint64_t>& LostDevices() {
   static std::atomic<uint64_t> devices = 0;
   return devices;
@@ -40,19 +40,19 @@ void Reset(int device) {
 absl::StatusOr<std::shared_ptr<Context>> Context::Create(const Device& device) {
   cudaError_t error = Start(device.index);
   if (LosesContext(error)) {
-    LostDevices() |= BitOf(device);
     Reset(device.index);
     error = Start(device.index);
   }
-  if (error == cudaSuccess) LostDevices() &= ~BitOf(device);
-  auto context = std::make_shared<Context>(device);
-  const absl::Status started = context->Check(error, "start of a context");
-  if (absl::IsUnavailable(started) && (LostDevices() & BitOf(device)) != 0) {
-    return absl::UnavailableError(absl::StrCat(
-        started.message(), "; its context was lost, and the driver gives this process no other: ",
-        "the device cannot be used until the server is restarted"));
+  if (error != cudaSuccess) {
+    (void)cudaGetLastError();
+    const absl::Status status = ToStatus(error, "start of a context", device.name);
+    if (!absl::IsUnavailable(status) || (LostDevices() & BitOf(device)) == 0) return status;
+    return absl::UnavailableError(
+        absl::StrCat(status.message(), "; this process lost its context, and no other can be had: ",
+                     "the device cannot be used until the server is restarted"));
   }
-  RETURN_IF_ERROR(started);
+  LostDevices() &= ~BitOf(device);
+  auto context = std::make_shared<Context>(device);
   RETURN_IF_ERROR(context->Check(FindDeviceCode(), "the kernels' code"));
   return context;
 }
@@ -69,8 +69,8 @@ absl::Status Context::Enter() {
 absl::Status Context::Check(cudaError_t error, std::string_view call) {
   absl::Status status = ToStatus(error, call, device_.name);
   if (LosesContext(error)) {
-    LostDevices() |= BitOf(device_);
     absl::MutexLock lock(&mutex_);
+    if (lost_.ok()) LostDevices() |= BitOf(device_);
     lost_.Update(status);
   } else if (error != cudaSuccess) {
     (void)cudaGetLastError();  // or the next check of a launch would report it once more

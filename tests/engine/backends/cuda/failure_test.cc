@@ -146,7 +146,7 @@ TEST_F(CudaFailureTest, ALostContextFailsForGoodAndANewBackendWorks) {
   EXPECT_TRUE(test::SameImages(result.view(), expected.view()));
 }
 
-// As drivers of CUDA 13 do it: no other context, for as long as the process lives.
+// As driver 580 does it on an H100: no other context, for as long as the process lives.
 TEST_F(CudaFailureTest, WhereALostContextIsTheLastARestartIsAskedFor) {
   test::SetResetWorks(false);
   test::FailNextCall("cudaEventSynchronize", cudaErrorIllegalAddress);
@@ -166,6 +166,11 @@ TEST_F(CudaFailureTest, WhereALostContextIsTheLastARestartIsAskedFor) {
   const absl::Status busy = CreateCudaBackend("cuda", {}).status();
   EXPECT_EQ(busy.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(Message(busy), ::testing::Not(ask_for_restart));
+  // Nor was there a context to lose.
+  test::FailNextCall("cudaSetDevice", cudaErrorUnknown);
+  test::SetResetWorks(false);
+  EXPECT_THAT(Message(CreateCudaBackend("cuda", {}).status()), ::testing::Not(ask_for_restart));
+  test::SetResetWorks(true);
 }
 
 TEST_F(CudaFailureTest, ADeviceThatTheKernelsHaveNoCodeForIsUnavailable) {
