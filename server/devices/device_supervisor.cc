@@ -57,6 +57,7 @@ void DeviceSupervisor::OnFailed(const Device& device, const absl::Status& fault)
     absl::MutexLock lock(&mutex_);
     Slot& slot = slots_[device.slot()];
     slot.state.up = false;
+    slot.down_since = clock_.Now();
     slot.state.fault = fault;
     ++slot.state.failures;
     if (clock_.Now() - slot.up_since >= delays_.longest) slot.delay = delays_.first;
@@ -101,6 +102,7 @@ void DeviceSupervisor::Rebuild(int slot) {
     if (device.ok()) {
       rebuilt.state.up = true;
       rebuilt.up_since = clock_.Now();
+      rebuilt.down_since = absl::InfiniteFuture();
       rebuilt.due = absl::InfiniteFuture();
     } else {
       rebuilt.state.fault = device.status();
@@ -143,6 +145,13 @@ std::vector<DeviceState> DeviceSupervisor::states() const {
   std::vector<DeviceState> states;
   for (const Slot& slot : slots_) states.push_back(slot.state);
   return states;
+}
+
+absl::Duration DeviceSupervisor::all_down_for() const {
+  absl::MutexLock lock(&mutex_);
+  absl::Time since = absl::InfinitePast();
+  for (const Slot& slot : slots_) since = std::max(since, slot.down_since);
+  return std::max(clock_.Now() - since, absl::ZeroDuration());
 }
 
 }  // namespace upscaled::server

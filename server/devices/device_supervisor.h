@@ -66,6 +66,8 @@ class DeviceSupervisor {
   absl::Time RebuildDue() ABSL_LOCKS_EXCLUDED(mutex_);
 
   std::vector<DeviceState> states() const ABSL_LOCKS_EXCLUDED(mutex_);  // by slot
+  // For how long no device has been up; zero while one is.
+  absl::Duration all_down_for() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   struct Slot {
@@ -73,6 +75,7 @@ class DeviceSupervisor {
     int device_class = 0;
     absl::Duration delay;  // before the next attempt
     absl::Time up_since;
+    absl::Time down_since = absl::InfiniteFuture();
     absl::Time due = absl::InfiniteFuture();
   };
 

@@ -25,7 +25,8 @@ HttpRoute HealthRoute(std::string path, std::string description,
 
 std::vector<HttpRoute> HealthRoutes(HealthSource health) {
   return {
-      HealthRoute("/v2/health/live", "200 while the process works", std::move(health.why_not_live)),
+      HealthRoute("/v2/health/live", "200, 503 once no device has worked for five minutes",
+                  std::move(health.why_not_live)),
       HealthRoute("/v2/health/ready",
                   "200 while it takes requests, 503 before warm-up and while draining",
                   std::move(health.why_not_ready)),

@@ -131,7 +131,10 @@ Server::Server(const ServerConfig& config, Logger& logger, ModelCatalog catalog,
                  return resources_.Check(usage);
                }},
           {.on_change = [this](bool ready) { grpc_->health().SetReady(ready); },
-           .on_served = [] { NotifyServiceManager("WATCHDOG=1"); }},
+           .on_served =
+               [this] {
+                 if (WhyNotLive().empty()) NotifyServiceManager("WATCHDOG=1");
+               }},
           logger_) {}
 
 Server::~Server() {
@@ -301,7 +304,7 @@ void Server::OnDenied(const DeniedCaller& caller) {
 }
 
 HealthSource Server::HealthTexts() {
-  return {.why_not_live = [] { return std::string(); },
+  return {.why_not_live = [this] { return WhyNotLive(); },
           .why_not_ready = [this] { return WhyNotReady(); }};
 }
 
@@ -387,6 +390,13 @@ void Server::Reload() {
   } else {
     logger_.Info("reloaded the certificates");
   }
+}
+
+// By then a device has been tried ten times; what may help is another process.
+std::string Server::WhyNotLive() const {
+  constexpr absl::Duration kHopeless = absl::Minutes(5);
+  if (supervisor_.all_down_for() < kHopeless) return "";
+  return absl::StrCat("no device has worked for ", absl::FormatDuration(kHopeless));
 }
 
 std::string Server::WhyNotReady() const {

@@ -95,6 +95,24 @@ TEST_F(DeviceSupervisorTest, TriesLessAndLessOften) {
   EXPECT_TRUE(supervisor_->states()[0].up);
 }
 
+TEST_F(DeviceSupervisorTest, TellsForHowLongNothingWorks) {
+  create_error_ = absl::UnavailableError("lost until a restart");
+  supervisor_->OnFailed(*devices_[0], absl::InternalError("context lost"));
+  clock_.Advance(absl::Minutes(9));
+  EXPECT_EQ(supervisor_->all_down_for(), absl::ZeroDuration());
+  supervisor_->OnFailed(*devices_[1], absl::InternalError("context lost"));
+  EXPECT_EQ(supervisor_->all_down_for(), absl::ZeroDuration());
+  for (int i = 0; i < 5; ++i) {  // attempts that fail make it no younger
+    clock_.Advance(absl::Minutes(1));
+    NextAttempt();
+  }
+  EXPECT_EQ(supervisor_->all_down_for(), absl::Minutes(5));
+  create_error_ = absl::OkStatus();
+  clock_.Advance(absl::Minutes(1));
+  NextAttempt();
+  EXPECT_EQ(supervisor_->all_down_for(), absl::ZeroDuration());
+}
+
 TEST_F(DeviceSupervisorTest, WaitsForMemory) {
   out_of_memory_ = true;
   supervisor_->OnFailed(*devices_[0], absl::InternalError("context lost"));
