@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""Trains networks for a given time by PyTorch, on a GPU where there is one: what upscale-train does, a hundred times as fast.
+"""Trains networks for a given time by PyTorch, on a GPU where there is one: what upscale-train does, for many more steps.
 
-usage: train.py IMAGES --minutes 8 START/model.param:OUT/model.param[:LEVEL[:RATE]] ...
+usage: train.py IMAGES --minutes 8 START.param:OUT.param[:LEVEL[:RATE]] ...
 
 IMAGES holds the squares of `make_dataset.py --images`; those smaller than most are left out. Each network learns beside the
 others, on batches of its own. LEVEL is what the small side has gone through: 0 box, bicubic or Lanczos, one in 25 JPEG, too;
@@ -35,7 +35,7 @@ REDUCTIONS = [Image.BOX, Image.BICUBIC, Image.LANCZOS]
 JPEG_QUALITY = [(85, 97), (80, 97), (60, 90), (35, 75)]  # of each level
 JPEG_SHARE = 0.04  # of level 0
 VARIANTS = len(REDUCTIONS) + len(JPEG_QUALITY)  # of a small side
-BORDER_SHARE = 0.08  # of the patches whose halo is the replicated border of an image, on two sides
+BORDER_SHARE = 0.08  # of the patches whose halo is the replicated border of an image, for each axis, on one side
 EXPANSION = 4
 LOG_WEIGHT, LEAST_ERROR, MEAN_WEIGHT = 0.1, 1e-6, 2.0
 BETAS, EPSILON, CLIP_NORM = (0.9, 0.99), 1e-8, 0.5
@@ -88,7 +88,7 @@ class Images:
                 pass
         self.large, self.small = (torch.from_numpy(a).to(device) for a in arrays)
         self.count, self.side = len(paths) - validation, side
-        print(f"{self.count} images of {side} px, and {validation} held out", flush=True)
+        print(f"{self.count} images of {side} px, and {validation} held out; on {device.type}", flush=True)
 
 
 class Patches:
@@ -138,7 +138,7 @@ class Patches:
 class Network:
     """A graph whose weights are one vector, `values`."""
 
-    def __init__(self, param, device):
+    def __init__(self, param):
         self.graph = ncnn_graph.Graph(param)
         self.pad = self.graph.pad_px
         if [layer.keys["0"] for layer in self.graph.layers if layer.kind == "PixelShuffle"] != ["2"]:
@@ -157,7 +157,7 @@ class Network:
                 self.places[layer.name, name] = slice(at, at + value.size), value.shape
                 parts.append(np.asarray(value, np.float32).reshape(-1))
                 at += value.size
-        self.values = torch.from_numpy(np.concatenate(parts)).to(device)
+        self.values = torch.from_numpy(np.concatenate(parts))
 
     def views(self, values):
         return {key: values[place].view(shape) for key, (place, shape) in self.places.items()}
@@ -213,8 +213,10 @@ def parse_network(text):
         spec = Spec(start, out, int(level or 0), float(rate) if rate else None)
     except ValueError:
         more = True
-    if more or not out:
-        raise argparse.ArgumentTypeError(f"{text} is not START:OUT[:LEVEL[:RATE]]")
+    if more or not out.endswith(".param"):
+        raise argparse.ArgumentTypeError(f"{text} is not START.param:OUT.param[:LEVEL[:RATE]]")
+    if spec.rate is not None and not spec.rate > 0:
+        raise argparse.ArgumentTypeError(f"rate {spec.rate} is not above 0")
     if not 0 <= spec.level < len(JPEG_QUALITY):
         raise argparse.ArgumentTypeError(f"level {spec.level} is not in 0..{len(JPEG_QUALITY) - 1}")
     if not os.path.isfile(start):
@@ -234,7 +236,7 @@ class Learner:
         os.makedirs(folder, exist_ok=True)
         shutil.copy(os.path.join(os.path.dirname(spec.start), "model.json"), folder)
         self.dtype = torch.float16 if device.type == "cuda" else torch.float32
-        self.network, self.values = network, network.values
+        self.network, self.values = network, network.values.to(device)
         self.patches = Patches(images, self.level, args.batch, args.patch, network.pad, torch.Generator(device).manual_seed(seed))
         self.average, self.gradient = self.values.clone(), torch.zeros_like(self.values)
         self.first, self.second = torch.zeros_like(self.values), torch.zeros_like(self.values)
@@ -349,11 +351,13 @@ def main():
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes that read the images")
     args = parser.parse_args()
     for name in ("minutes", "rate", "batch", "patch", "validation", "workers"):
-        if getattr(args, name) <= 0:
+        if not getattr(args, name) > 0:
             parser.error(f"--{name} {getattr(args, name)} is not above 0")
     torch.backends.cudnn.benchmark = True
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    networks = [Network(spec.start, device) for spec in args.networks]
+    if len({os.path.abspath(spec.out) for spec in args.networks}) < len(args.networks):
+        parser.error("two networks have one OUT")
+    networks = [Network(spec.start) for spec in args.networks]
     images = Images(args.images, args.validation, device, args.workers)
     room = images.side // 2 - 2 * max(network.pad for network in networks)
     if args.patch > room:
