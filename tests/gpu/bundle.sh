@@ -27,5 +27,5 @@ for part in golden models; do
   [[ ! -d $shared/$part ]] || cp -rL --no-preserve=mode "$shared/$part" "$bundle/shared/"
 done
 mkdir -p "$(dirname "$file")"
-tar -C "$bundle" --exclude='*.onnx' -czf "$file" .
+tar -C "$bundle" --exclude='*.onnx' -caf "$file" .
 du -h "$file"
