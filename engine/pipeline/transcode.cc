@@ -112,8 +112,11 @@ absl::Status Encode(RowSource& rows, const EncodeOptions& options, const ImageMe
       const Timed timed(clock, stats.infer);
       RETURN_IF_ERROR(rows.ReadRows(view));
     }
-    const Timed timed(clock, stats.encode, &stats.encoding);
-    RETURN_IF_ERROR(encoder->WriteRows(view));
+    {
+      const Timed timed(clock, stats.encode, &stats.encoding);
+      RETURN_IF_ERROR(encoder->WriteRows(view));
+    }
+    if (request.on_rows) request.on_rows();
   }
   const Timed timed(clock, stats.encode, &stats.encoding);
   return encoder->Finish();

@@ -46,7 +46,8 @@ struct TranscodeRequest {
   Cancellation* cancellation = nullptr;  // may be null; input and output must heed it themselves
   DecodeLimits limits;
   UpscaleProgress progress;
-  ImageOpener open;  // null: OpenImageDecoder
+  std::function<void()> on_rows = nullptr;  // by the calling thread, after some of the result each
+  ImageOpener open;                         // null: OpenImageDecoder
   const Clock& clock = Clock::Real();
 };
 

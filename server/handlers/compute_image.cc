@@ -19,6 +19,7 @@
 #include "server/handlers/deadline_check.h"
 #include "server/handlers/engine_limits.h"
 #include "server/handlers/resolve_job.h"
+#include "server/handlers/work_slice.h"
 
 namespace upscaled::server {
 namespace {
@@ -57,6 +58,7 @@ class ImageComputation {
     context_.record.model = model_.card->name;
     ClientSource input(job_.input, flow_);
     ClientSink output(job_.output, flow_);
+    WorkSlice slice;
     TranscodeRequest request{
         .input = input,
         .output = output,
@@ -65,6 +67,7 @@ class ImageComputation {
         .limits = ToDecodeLimits(environment_.admission.limits()),
         .progress = {.on_tile = [this](int64_t done, int64_t total) { OnTile(done, total); },
                      .on_spared = [this](int64_t px) { context_.record.spared_pixels += px; }},
+        .on_rows = [&slice] { slice.GoOn(); },
         .open = environment_.open_image,
         .clock = environment_.clock};
     absl::StatusOr<TranscodeStats> stats =
