@@ -24,7 +24,7 @@ DeviceSupervisor::DeviceSupervisor(const DeviceList& devices, const Clock& clock
                   .streams = device->stream_count()};
     slot.device_class = device->device_class();
     slot.delay = delays_.first;
-    slot.up_since = clock_.Now();
+    slot.since = clock_.Now();
     slots_.push_back(std::move(slot));
   }
 }
@@ -57,10 +57,10 @@ void DeviceSupervisor::OnFailed(const Device& device, const absl::Status& fault)
     absl::MutexLock lock(&mutex_);
     Slot& slot = slots_[device.slot()];
     slot.state.up = false;
-    slot.down_since = clock_.Now();
     slot.state.fault = fault;
     ++slot.state.failures;
-    if (clock_.Now() - slot.up_since >= delays_.longest) slot.delay = delays_.first;
+    const absl::Time now = clock_.Now();
+    if (now - std::exchange(slot.since, now) >= delays_.longest) slot.delay = delays_.first;
     Schedule(slot);
   }
   const std::string error = fault.ToString();
@@ -101,8 +101,7 @@ void DeviceSupervisor::Rebuild(int slot) {
     Slot& rebuilt = slots_[slot];
     if (device.ok()) {
       rebuilt.state.up = true;
-      rebuilt.up_since = clock_.Now();
-      rebuilt.down_since = absl::InfiniteFuture();
+      rebuilt.since = clock_.Now();
       rebuilt.due = absl::InfiniteFuture();
     } else {
       rebuilt.state.fault = device.status();
@@ -150,8 +149,11 @@ std::vector<DeviceState> DeviceSupervisor::states() const {
 absl::Duration DeviceSupervisor::all_down_for() const {
   absl::MutexLock lock(&mutex_);
   absl::Time since = absl::InfinitePast();
-  for (const Slot& slot : slots_) since = std::max(since, slot.down_since);
-  return std::max(clock_.Now() - since, absl::ZeroDuration());
+  for (const Slot& slot : slots_) {
+    if (slot.state.up) return absl::ZeroDuration();
+    since = std::max(since, slot.since);
+  }
+  return clock_.Now() - since;
 }
 
 }  // namespace upscaled::server

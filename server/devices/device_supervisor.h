@@ -74,8 +74,7 @@ class DeviceSupervisor {
     DeviceState state;
     int device_class = 0;
     absl::Duration delay;  // before the next attempt
-    absl::Time up_since;
-    absl::Time down_since = absl::InfiniteFuture();
+    absl::Time since;      // it is up, or down
     absl::Time due = absl::InfiniteFuture();
   };
 

@@ -11,6 +11,7 @@
 namespace upscaled::server {
 namespace {
 
+constexpr absl::Duration kLongWork = absl::Milliseconds(20);
 constexpr absl::Duration kLongSlice = absl::Milliseconds(50);
 
 absl::Duration ThreadCpuTime() {

@@ -15,12 +15,10 @@ class WorkSlice {
   WorkSlice(const WorkSlice&) = delete;
   WorkSlice& operator=(const WorkSlice&) = delete;
 
-  // The job goes on: from kLongWork of processor time on its slices are long.
+  // The job goes on: once it has taken 20 ms of processor time its slices are long.
   void GoOn();
 
  private:
-  static constexpr absl::Duration kLongWork = absl::Milliseconds(20);
-
   const absl::Duration begin_;
   bool is_long_ = false;
 };

@@ -96,7 +96,7 @@ class Server {
          const DeviceList& devices, BackendFactory create);
   absl::Status WarmUpDevices();
   // "" when it is.
-  std::string WhyNotLive() const;  // "": it is
+  std::string WhyNotLive() const;
   std::string WhyNotReady() const;
   // As ModelCache::DropUnused, of all devices; the log tells.
   void DropUnusedWeights(bool all);

@@ -105,13 +105,16 @@ class Graph:
     def upscale(self, pixels, dtype=torch.float64):
         """uint8 [h, w, c] -> [c, scale * h, scale * w] of `dtype`, in 0..1, not clamped."""
         x = torch.from_numpy(pixels.copy()).permute(2, 0, 1)[None].to(dtype) / 255
-        x = F.pad(x, (self.pad_px,) * 4, mode="replicate")
+        return self.run(F.pad(x, (self.pad_px,) * 4, mode="replicate"))[0]
+
+    def run(self, x, run_layer=Layer.run):
+        """The result of `x`, which has what the network needs around the image, layer by layer."""
         blobs = {}
         for layer in self.layers:
             values = [blobs[name] for name in layer.inputs] or [x]
-            result = values[0] if layer.kind == "Input" else layer.run(*values)
+            result = values[0] if layer.kind == "Input" else run_layer(layer, *values)
             blobs.update((name, result) for name in layer.outputs)
-        return result[0]
+        return result
 
     def fold_activations(self):
         """Has convolutions do the PReLUs of one slope after them, as the shipped ones do."""

@@ -175,22 +175,17 @@ class Network:
 
     def run(self, x, folded, dtype):
         """[n, 3, h + 2 pad, w + 2 pad] -> [n, 3, 2 h, 2 w], float32. Convolutions are computed in `dtype`."""
-        blobs = {}
-        for layer in self.graph.layers:
-            values = [blobs[name] for name in layer.inputs] or [x]
-            a = values[0]
-            if layer.kind == "Convolution":
-                a = a.to(dtype, memory_format=torch.channels_last)
-                weights = folded[layer.name, "weights"].to(dtype, memory_format=torch.channels_last)
-                a = F.conv2d(a, weights, folded[layer.name, "bias"].to(dtype))
-                if layer.leaky_slope() is not None:
-                    a = F.leaky_relu(a, layer.leaky_slope())
-            elif layer.kind == "PReLU":
-                a = F.prelu(a, folded[layer.name, "slope"].to(a.dtype))
-            elif layer.kind != "Input":
-                a = layer.run(*values)
-            blobs.update((name, a) for name in layer.outputs)
-        return a.float()
+        def run_layer(layer, a, *others):
+            if layer.kind == "PReLU":
+                return F.prelu(a, folded[layer.name, "slope"].to(a.dtype))
+            if layer.kind != "Convolution":
+                return layer.run(a, *others)
+            a = a.to(dtype, memory_format=torch.channels_last)
+            weights = folded[layer.name, "weights"].to(dtype, memory_format=torch.channels_last)
+            a = F.conv2d(a, weights, folded[layer.name, "bias"].to(dtype))
+            return a if layer.leaky_slope() is None else F.leaky_relu(a, layer.leaky_slope())
+
+        return self.graph.run(x, run_layer).float()
 
     @torch.no_grad()
     def write(self, values, param):
@@ -299,7 +294,7 @@ class Learner:
         pad, total = self.network.pad, 0.0
         for i in range(images.count, len(images.large), 16):
             number = torch.arange(i, min(i + 16, len(images.large)))
-            variant = number % len(REDUCTIONS) if not self.level else number * 0 + len(REDUCTIONS) + self.level
+            variant = torch.full_like(number, len(REDUCTIONS) + self.level) if self.level else number % len(REDUCTIONS)
             x = images.small[variant, number].permute(0, 3, 1, 2).float() / 255
             y = images.large[number, 2 * pad:-2 * pad, 2 * pad:-2 * pad].permute(0, 3, 1, 2).float() / 255
             error = self.network.run(x, folded, torch.float32).clamp(0, 1) - y
