@@ -1,8 +1,10 @@
 #include "engine/backends/reference/layers.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numbers>
+#include <vector>
 
 #include "engine/base/int_math.h"
 #include "engine/graph/tile_geometry.h"
@@ -12,57 +14,106 @@ namespace {
 
 using Inputs = std::span<const Tensor* const>;
 
-// Adds to a row of sums what tap (ky, kx) of one input channel gives it.
-void AddConvTap(const Layer& layer, const Tensor& src, int channel, int ky, int kx, float weight,
-                int y, const Rect& region, double* sums) {
-  const int src_y = y * layer.stride_px - layer.padding_px + ky;
-  if (src_y < src.region.y || src_y >= src.region.bottom()) return;
-  const float* src_row = src.row(channel, src_y) - src.region.x;
-  const int offset = kx - layer.padding_px;  // src_x = x * stride + offset
-  const int x_begin = std::max(region.x, CeilDiv(src.region.x - offset, layer.stride_px));
-  const int x_end =
-      std::min(region.right(), FloorDiv(src.region.right() - 1 - offset, layer.stride_px) + 1);
-  for (int x = x_begin; x < x_end; ++x) {
-    sums[x - region.x] += double{weight} * src_row[x * layer.stride_px + offset];
+// Outputs are computed side by side, in vectors that every processor has.
+constexpr int kBlock = 8;
+using Pair [[gnu::vector_size(2 * sizeof(double))]] = double;
+using Block = std::array<Pair, kBlock / 2>;
+
+// Outputs of a row that are products with the same weights, and what they read.
+struct ConvRow {
+  int x, y, count;  // the first output
+  int step;         // from one output to the next
+  int src_step;
+};
+
+// A weight of the kernel, and what the first output of a row multiplies with it.
+struct ConvTap {
+  int index;  // ky * kernel_px + kx
+  int src_x, src_y;
+};
+
+std::vector<ConvTap> ListTaps(const Layer& layer, const ConvRow& row, const Rect& src) {
+  std::vector<ConvTap> taps;
+  const int stride = layer.stride_px;
+  for (int index = 0; index < layer.kernel_px * layer.kernel_px; ++index) {
+    const int ky = index / layer.kernel_px, kx = index % layer.kernel_px;
+    ConvTap tap{index, row.x * stride - layer.padding_px + kx,
+                row.y * stride - layer.padding_px + ky};
+    if (layer.op == Op::kConvTranspose) {
+      const int x = row.x + layer.padding_px - kx, y = row.y + layer.padding_px - ky;
+      tap = {index, FloorDiv(x, stride), FloorDiv(y, stride)};
+      if (tap.src_x * stride != x || tap.src_y * stride != y) continue;
+    }
+    if (tap.src_y >= src.y && tap.src_y < src.bottom()) taps.push_back(tap);
   }
+  return taps;
 }
 
-void AddConvTransposeTap(const Layer& layer, const Tensor& src, int channel, int ky, int kx,
-                         float weight, int y, const Rect& region, double* sums) {
-  const int scaled_y = y + layer.padding_px - ky;  // stride * src_y
-  const int src_y = FloorDiv(scaled_y, layer.stride_px);
-  if (src_y * layer.stride_px != scaled_y) return;
-  if (src_y < src.region.y || src_y >= src.region.bottom()) return;
-  const float* src_row = src.row(channel, src_y) - src.region.x;
-  const int offset = kx - layer.padding_px;  // x = src_x * stride + offset
-  const int begin = std::max(src.region.x, CeilDiv(region.x - offset, layer.stride_px));
-  const int end =
-      std::min(src.region.right(), FloorDiv(region.right() - 1 - offset, layer.stride_px) + 1);
-  for (int src_x = begin; src_x < end; ++src_x) {
-    sums[src_x * layer.stride_px + offset - region.x] += double{weight} * src_row[src_x];
+// [block][channel][tap]: what the outputs read, zero beyond the source.
+std::vector<Block> GatherSources(const Tensor& src, int first_channel, int channels,
+                                 const ConvRow& row, const std::vector<ConvTap>& taps) {
+  const size_t products = channels * taps.size();
+  std::vector<Block> sources(CeilDiv(row.count, kBlock) * products);
+  for (int c = 0; c < channels; ++c) {
+    for (size_t t = 0; t < taps.size(); ++t) {
+      const float* src_row = src.row(first_channel + c, taps[t].src_y) - src.region.x;
+      for (int i = 0; i < row.count; ++i) {
+        const int x = taps[t].src_x + i * row.src_step;
+        if (x < src.region.x || x >= src.region.right()) continue;
+        sources[i / kBlock * products + c * taps.size() + t][i % kBlock / 2][i % 2] = src_row[x];
+      }
+    }
+  }
+  return sources;
+}
+
+// An output channel's weights: [channel of its group][tap].
+std::vector<double> GatherWeights(const Layer& layer, int out, const std::vector<ConvTap>& taps) {
+  const int group_in = layer.in_channels / layer.groups;
+  std::vector<double> weights;
+  for (int in = 0; in < group_in; ++in) {
+    const size_t filter = layer.op == Op::kConvTranspose ? size_t{1} * in * layer.out_channels + out
+                                                         : size_t{1} * out * group_in + in;
+    const float* filter_weights = &layer.weights[filter * layer.kernel_px * layer.kernel_px];
+    for (const ConvTap& tap : taps) weights.push_back(filter_weights[tap.index]);
+  }
+  return weights;
+}
+
+void SumProducts(const ConvRow& row, float bias, const std::vector<double>& weights,
+                 const std::vector<Block>& sources, float* outputs) {
+  const Block* source = sources.data();
+  for (int first = 0; first < row.count; first += kBlock) {
+    Block sums;
+    sums.fill(Pair{} + bias);
+    for (const double weight : weights) {
+      for (size_t i = 0; i < sums.size(); ++i) sums[i] += weight * (*source)[i];
+      ++source;
+    }
+    for (int i = 0; i < kBlock && first + i < row.count; ++i) {
+      outputs[(first + i) * row.step] = static_cast<float>(sums[i / 2][i % 2]);
+    }
   }
 }
 
 void Convolve(const Layer& layer, Inputs inputs, Tensor& dst) {
-  const Tensor& src = *inputs[0];
+  const Rect& region = dst.region;
   const bool transposed = layer.op == Op::kConvTranspose;
-  const int taps = layer.kernel_px * layer.kernel_px;
+  const int step = transposed ? layer.stride_px : 1, src_step = transposed ? 1 : layer.stride_px;
   const int group_in = layer.in_channels / layer.groups;
-  std::vector<double> sums(dst.region.width);
-  for (int out = 0; out < layer.out_channels; ++out) {
-    const int first_in = out / (layer.out_channels / layer.groups) * group_in;
-    for (int y = dst.region.y; y < dst.region.bottom(); ++y) {
-      std::fill(sums.begin(), sums.end(), double{layer.bias[out]});
-      for (int in = 0; in < group_in; ++in) {
-        const size_t filter = transposed ? size_t{1} * in * layer.out_channels + out
-                                         : size_t{1} * out * group_in + in;
-        for (int tap = 0; tap < taps; ++tap) {
-          (transposed ? AddConvTransposeTap : AddConvTap)(
-              layer, src, first_in + in, tap / layer.kernel_px, tap % layer.kernel_px,
-              layer.weights[filter * taps + tap], y, dst.region, sums.data());
+  const int group_out = layer.out_channels / layer.groups;
+  for (int y = region.y; y < region.bottom(); ++y) {
+    for (int x = 0; x < std::min(step, region.width); ++x) {
+      const ConvRow row{region.x + x, y, CeilDiv(region.width - x, step), step, src_step};
+      const std::vector<ConvTap> taps = ListTaps(layer, row, inputs[0]->region);
+      for (int group = 0; group < layer.groups; ++group) {
+        const std::vector<Block> sources =
+            GatherSources(*inputs[0], group * group_in, group_in, row, taps);
+        for (int out = group * group_out; out < (group + 1) * group_out; ++out) {
+          SumProducts(row, layer.bias[out], GatherWeights(layer, out, taps), sources,
+                      dst.row(out, y) + x);
         }
       }
-      std::copy(sums.begin(), sums.end(), dst.row(out, y));
     }
   }
 }
