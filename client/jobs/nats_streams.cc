@@ -12,6 +12,9 @@ namespace {
 constexpr char kConsumer[] = "workers";
 constexpr int64_t kPatience_ms = 10'000;  // of a connection, and of each call
 constexpr int64_t kReconnectWait_ms = 200;
+// Waits so long where nothing is due. An answer at once ("no_wait") may never come: one message
+// left for two who ask is given to one, and brokers forget the other.
+constexpr char kAskForWork[] = R"({"batch": 1, "expires": 100000000})";  // in ns
 // The broker's own default is 1,000, and counts those that wait for their next try.
 constexpr int64_t kMaxUnacknowledged = 1'000'000'000;
 // Errors for a sequence that the publisher did not expect; brokers since 2.12 give the second one.
@@ -180,10 +183,9 @@ absl::StatusOr<std::optional<NatsWork>> NatsStreams::TakeWork() {
       natsConnection_SubscribeSync(&subscribed, connection_.get(), inbox.get()), "subscribe"));
   const Owned<natsSubscription> subscription(subscribed);
   const std::string api = absl::StrCat("$JS.API.CONSUMER.MSG.NEXT.", prefix_, "-due.", kConsumer);
-  RETURN_IF_ERROR(
-      ToStatus(natsConnection_PublishRequestString(connection_.get(), api.c_str(), inbox.get(),
-                                                   R"({"batch": 1, "no_wait": true})"),
-               "ask for work"));
+  RETURN_IF_ERROR(ToStatus(
+      natsConnection_PublishRequestString(connection_.get(), api.c_str(), inbox.get(), kAskForWork),
+      "ask for work"));
   natsMsg* received = nullptr;
   RETURN_IF_ERROR(ToStatus(natsSubscription_NextMsg(&received, subscription.get(), kPatience_ms),
                            "ask for work"));
