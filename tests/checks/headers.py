@@ -56,7 +56,7 @@ class Compiler:
         """Returns the path to include, beside which the compilers look for what is precompiled."""
         path = pathlib.Path(tempfile.mkdtemp(dir=folder)) / "precompiled.h"
         path.write_text("".join(f"#include <{header}>\n" for header in headers))
-        compiled = self._run("-x", "c++-header", path, "-o", f"{path}.gch")
+        compiled = self._run("-fpch-instantiate-templates", "-x", "c++-header", path, "-o", f"{path}.gch")
         if compiled.returncode:
             sys.exit(compiled.stderr)
         return path
