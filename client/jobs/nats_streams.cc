@@ -12,11 +12,12 @@ namespace {
 constexpr char kConsumer[] = "workers";
 constexpr int64_t kPatience_ms = 10'000;  // of a connection, and of each call
 constexpr int64_t kReconnectWait_ms = 200;
-// For work, with an end in nanoseconds: of two who ask at once ("no_wait") for one message, brokers
-// forget the one who does not get it.
-constexpr char kRequest[] = R"({"batch": 1, "expires": 100000000})";
-// Then it is asked again: brokers lose what comes while the first client makes the consumer.
-constexpr int64_t kAnswer_ms = 2'000;
+// One message, now or within 100 ms. With "no_wait" instead, of two who ask for the last message
+// the broker forgets the one who does not get it.
+constexpr char kNextRequest[] = R"({"batch": 1, "expires": 100000000})";  // in ns
+// Without an answer for so long it is asked again: brokers lose what comes while a client makes the
+// consumer.
+constexpr int64_t kAskAgain_ms = 2'000;
 // The broker's own default is 1,000, and counts those that wait for their next try.
 constexpr int64_t kMaxUnacknowledged = 1'000'000'000;
 // Errors for a sequence that the publisher did not expect; brokers since 2.12 give the second one.
@@ -60,6 +61,26 @@ absl::StatusOr<std::optional<NatsWork>> WhyNoWork(natsMsg* message) {
   const absl::string_view code = status == nullptr ? "" : status;
   if (code == "404" || code == "408") return std::nullopt;
   return absl::UnavailableError(absl::StrCat("NATS: no work is given out: status ", code));
+}
+
+// The answer; null: none came. Each question has an inbox of its own: to one that is gone nothing
+// is given out any more.
+absl::StatusOr<Owned<natsMsg>> AskForWork(natsConnection* connection, const std::string& api) {
+  natsInbox* created_inbox = nullptr;
+  RETURN_IF_ERROR(ToStatus(natsInbox_Create(&created_inbox), "make an inbox"));
+  const Owned<natsInbox> inbox(created_inbox);
+  natsSubscription* subscribed = nullptr;
+  RETURN_IF_ERROR(
+      ToStatus(natsConnection_SubscribeSync(&subscribed, connection, inbox.get()), "subscribe"));
+  const Owned<natsSubscription> subscription(subscribed);
+  RETURN_IF_ERROR(ToStatus(
+      natsConnection_PublishRequestString(connection, api.c_str(), inbox.get(), kNextRequest),
+      "ask for work"));
+  natsMsg* received = nullptr;
+  const natsStatus status = natsSubscription_NextMsg(&received, subscription.get(), kAskAgain_ms);
+  if (status == NATS_TIMEOUT) return nullptr;
+  RETURN_IF_ERROR(ToStatus(status, "ask for work"));
+  return Owned<natsMsg>(received);
 }
 
 NatsRecord RecordOf(kvEntry* entry) {
@@ -177,25 +198,12 @@ absl::Status NatsStreams::SetTerm(absl::Duration term) {
 }
 
 absl::StatusOr<std::optional<NatsWork>> NatsStreams::TakeWork() {
-  natsInbox* created_inbox = nullptr;
-  RETURN_IF_ERROR(ToStatus(natsInbox_Create(&created_inbox), "make an inbox"));
-  const Owned<natsInbox> inbox(created_inbox);
-  natsSubscription* subscribed = nullptr;
-  RETURN_IF_ERROR(ToStatus(
-      natsConnection_SubscribeSync(&subscribed, connection_.get(), inbox.get()), "subscribe"));
-  const Owned<natsSubscription> subscription(subscribed);
   const std::string api = absl::StrCat("$JS.API.CONSUMER.MSG.NEXT.", prefix_, "-due.", kConsumer);
-  natsMsg* received = nullptr;
-  natsStatus status = NATS_TIMEOUT;
-  for (int64_t end_ms = kAnswer_ms; status == NATS_TIMEOUT && end_ms <= kPatience_ms;
-       end_ms += kAnswer_ms) {
-    RETURN_IF_ERROR(ToStatus(
-        natsConnection_PublishRequestString(connection_.get(), api.c_str(), inbox.get(), kRequest),
-        "ask for work"));
-    status = natsSubscription_NextMsg(&received, subscription.get(), kAnswer_ms);
+  Owned<natsMsg> message;
+  for (int64_t end_ms = kAskAgain_ms; message == nullptr; end_ms += kAskAgain_ms) {
+    if (end_ms > kPatience_ms) return ToStatus(NATS_TIMEOUT, "ask for work");
+    ASSIGN_OR_RETURN(message, AskForWork(connection_.get(), api));
   }
-  RETURN_IF_ERROR(ToStatus(status, "ask for work"));
-  const Owned<natsMsg> message(received);
   if (natsMsg_GetReply(message.get()) == nullptr) return WhyNoWork(message.get());
   jsMsgMetaData* parsed = nullptr;
   RETURN_IF_ERROR(ToStatus(natsMsg_GetMetaData(&parsed, message.get()), "read a message"));

@@ -49,7 +49,8 @@ class NatsStreams {
   absl::StatusOr<std::optional<uint64_t>> AddWork(const std::string& job, const std::string& task);
   // For all that is taken from now on, by any client: when nothing is heard of it, it is due again.
   absl::Status SetTerm(absl::Duration term);
-  // The work that is due for longest; nullopt: none is.
+  // The work that is due for longest; nullopt: none came due within 100 ms. Waits up to 10 s for
+  // the broker.
   absl::StatusOr<std::optional<NatsWork>> TakeWork();
   // "+ACK", "+WPI" (a heartbeat) or "-NAK", with what JetStream has to follow these.
   absl::Status Answer(const std::string& reply_to, const std::string& answer);

@@ -56,14 +56,21 @@ def copy(source, dest):
     shutil.copy(source, target)  # what links lead to
 
 
-def package_of(path):
-    """The package that a file of the system comes from, be it listed under /lib or /usr/lib."""
-    names = {str(path), os.path.realpath(path)}
-    names |= {re.sub(r"^/usr/lib", "/lib", name) for name in names}
-    told = subprocess.run(["dpkg-query", "--search", *names], text=True, capture_output=True).stdout
-    if not told:
-        raise SystemExit(f"{path} is of no package: nothing tells its licence")
-    return told.split(": ")[0].split(", ")[0]
+def packages_of(paths):
+    """The packages that files of the system come from, be they listed under /lib or /usr/lib."""
+    names_of = {}
+    for path in paths:
+        names = {path, os.path.realpath(path)}
+        names_of[path] = names | {re.sub(r"^/usr/lib", "/lib", name) for name in names}
+    told = subprocess.run(["dpkg-query", "--search", *set().union(*names_of.values())], text=True, capture_output=True).stdout
+    package_of = {name: packages.split(", ")[0] for packages, name in (line.split(": ", 1) for line in told.splitlines())}
+    found = set()
+    for path, names in names_of.items():
+        listed = sorted(names & package_of.keys())
+        if not listed:
+            raise SystemExit(f"{path} is of no package: nothing tells its licence")
+        found.add(package_of[listed[0]])
+    return found
 
 
 def describe(package):
@@ -141,8 +148,7 @@ def main():
     libraries = libraries_of(dest)
     for path in [*libraries, AUTHORITIES]:
         copy(path, dest)
-    names = sorted({package_of(path) for path in libraries} | {"ca-certificates"})
-    packages = [describe(name) for name in names]
+    packages = [describe(name) for name in sorted(packages_of(libraries) | {"ca-certificates"})]
     for package in packages:
         copy(f"/usr/share/doc/{package['name']}/copyright", dest)
     shutil.copytree(LICENCE_TEXTS, dest / str(LICENCE_TEXTS)[1:])  # which copyright files name

@@ -46,6 +46,7 @@ PRECOMPILED = (
 class Compiler:
     def __init__(self, build):
         self.command = [os.environ.get("CXX") or shutil.which("clang++-14") or "c++", "-std=c++20", "-I", ROOT]
+        self.precompiling = ["-fpch-instantiate-templates"] if "clang" in self.command[0] else []  # once, not in each use
         for folder in (f"{build}/proto/generated", f"{build}/engine/model/generated", CUDA):
             self.command += ["-isystem", folder]
 
@@ -56,7 +57,7 @@ class Compiler:
         """Returns the path to include, beside which the compilers look for what is precompiled."""
         path = pathlib.Path(tempfile.mkdtemp(dir=folder)) / "precompiled.h"
         path.write_text("".join(f"#include <{header}>\n" for header in headers))
-        compiled = self._run("-fpch-instantiate-templates", "-x", "c++-header", path, "-o", f"{path}.gch")
+        compiled = self._run(*self.precompiling, "-x", "c++-header", path, "-o", f"{path}.gch")
         if compiled.returncode:
             sys.exit(compiled.stderr)
         return path

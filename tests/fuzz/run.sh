@@ -13,5 +13,5 @@ for target in "$build"/fuzz/fuzz_*; do
   mkdir -p "$found"
   echo "$name: $seconds s"
   (cd "$build/fuzz" && "$target" -max_total_time="$seconds" -timeout=10 -malloc_limit_mb=512 \
-    -print_final_stats=1 -verbosity=0 "$found" "$here/corpus/${name#fuzz_}")
+    -print_final_stats=1 -print_funcs=0 -verbosity=0 "$found" "$here/corpus/${name#fuzz_}")
 done

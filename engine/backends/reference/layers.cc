@@ -1,11 +1,11 @@
 #include "engine/backends/reference/layers.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <numbers>
 #include <vector>
 
+#include "engine/backends/reference/convolution.h"
 #include "engine/base/int_math.h"
 #include "engine/graph/tile_geometry.h"
 
@@ -13,110 +13,6 @@ namespace upscaled::reference {
 namespace {
 
 using Inputs = std::span<const Tensor* const>;
-
-// Outputs are computed side by side, in vectors that every processor has.
-constexpr int kBlock = 8;
-using Pair [[gnu::vector_size(2 * sizeof(double))]] = double;
-using Block = std::array<Pair, kBlock / 2>;
-
-// Outputs of a row that are products with the same weights, and what they read.
-struct ConvRow {
-  int x, y, count;  // the first output
-  int step;         // from one output to the next
-  int src_step;
-};
-
-// A weight of the kernel, and what the first output of a row multiplies with it.
-struct ConvTap {
-  int index;  // ky * kernel_px + kx
-  int src_x, src_y;
-};
-
-std::vector<ConvTap> ListTaps(const Layer& layer, const ConvRow& row, const Rect& src) {
-  std::vector<ConvTap> taps;
-  const int stride = layer.stride_px;
-  for (int index = 0; index < layer.kernel_px * layer.kernel_px; ++index) {
-    const int ky = index / layer.kernel_px, kx = index % layer.kernel_px;
-    ConvTap tap{index, row.x * stride - layer.padding_px + kx,
-                row.y * stride - layer.padding_px + ky};
-    if (layer.op == Op::kConvTranspose) {
-      const int x = row.x + layer.padding_px - kx, y = row.y + layer.padding_px - ky;
-      tap = {index, FloorDiv(x, stride), FloorDiv(y, stride)};
-      if (tap.src_x * stride != x || tap.src_y * stride != y) continue;
-    }
-    if (tap.src_y >= src.y && tap.src_y < src.bottom()) taps.push_back(tap);
-  }
-  return taps;
-}
-
-// [block][channel][tap]: what the outputs read, zero beyond the source.
-std::vector<Block> GatherSources(const Tensor& src, int first_channel, int channels,
-                                 const ConvRow& row, const std::vector<ConvTap>& taps) {
-  const size_t products = channels * taps.size();
-  std::vector<Block> sources(CeilDiv(row.count, kBlock) * products);
-  for (int c = 0; c < channels; ++c) {
-    for (size_t t = 0; t < taps.size(); ++t) {
-      const float* src_row = src.row(first_channel + c, taps[t].src_y) - src.region.x;
-      for (int i = 0; i < row.count; ++i) {
-        const int x = taps[t].src_x + i * row.src_step;
-        if (x < src.region.x || x >= src.region.right()) continue;
-        sources[i / kBlock * products + c * taps.size() + t][i % kBlock / 2][i % 2] = src_row[x];
-      }
-    }
-  }
-  return sources;
-}
-
-// An output channel's weights: [channel of its group][tap].
-std::vector<double> GatherWeights(const Layer& layer, int out, const std::vector<ConvTap>& taps) {
-  const int group_in = layer.in_channels / layer.groups;
-  std::vector<double> weights;
-  for (int in = 0; in < group_in; ++in) {
-    const size_t filter = layer.op == Op::kConvTranspose ? size_t{1} * in * layer.out_channels + out
-                                                         : size_t{1} * out * group_in + in;
-    const float* filter_weights = &layer.weights[filter * layer.kernel_px * layer.kernel_px];
-    for (const ConvTap& tap : taps) weights.push_back(filter_weights[tap.index]);
-  }
-  return weights;
-}
-
-void SumProducts(const ConvRow& row, float bias, const std::vector<double>& weights,
-                 const std::vector<Block>& sources, float* outputs) {
-  const Block* source = sources.data();
-  for (int first = 0; first < row.count; first += kBlock) {
-    Block sums;
-    sums.fill(Pair{} + bias);
-    for (const double weight : weights) {
-      for (size_t i = 0; i < sums.size(); ++i) sums[i] += weight * (*source)[i];
-      ++source;
-    }
-    for (int i = 0; i < kBlock && first + i < row.count; ++i) {
-      outputs[(first + i) * row.step] = static_cast<float>(sums[i / 2][i % 2]);
-    }
-  }
-}
-
-void Convolve(const Layer& layer, Inputs inputs, Tensor& dst) {
-  const Rect& region = dst.region;
-  const bool transposed = layer.op == Op::kConvTranspose;
-  const int step = transposed ? layer.stride_px : 1, src_step = transposed ? 1 : layer.stride_px;
-  const int group_in = layer.in_channels / layer.groups;
-  const int group_out = layer.out_channels / layer.groups;
-  for (int y = region.y; y < region.bottom(); ++y) {
-    for (int x = 0; x < std::min(step, region.width); ++x) {
-      const ConvRow row{region.x + x, y, CeilDiv(region.width - x, step), step, src_step};
-      const std::vector<ConvTap> taps = ListTaps(layer, row, inputs[0]->region);
-      for (int group = 0; group < layer.groups; ++group) {
-        const std::vector<Block> sources =
-            GatherSources(*inputs[0], group * group_in, group_in, row, taps);
-        for (int out = group * group_out; out < (group + 1) * group_out; ++out) {
-          SumProducts(row, layer.bias[out], GatherWeights(layer, out, taps), sources,
-                      dst.row(out, y) + x);
-        }
-      }
-    }
-  }
-}
 
 void FullyConnect(const Layer& layer, Inputs inputs, Tensor& dst) {
   for (int out = 0; out < layer.out_channels; ++out) {
@@ -315,7 +211,7 @@ void ComputeLayer(const Layer& layer, Inputs inputs, Tensor& dst) {
     case Op::kConv:
     case Op::kGroupedConv:
     case Op::kConvTranspose:
-      Convolve(layer, inputs, dst);
+      Convolve(layer, *inputs[0], dst);
       break;
     case Op::kPixelShuffle:
       ShufflePixels(layer, inputs, dst);

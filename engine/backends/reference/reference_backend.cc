@@ -8,6 +8,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "engine/backends/layer_profile.h"
+#include "engine/backends/reference/convolution.h"
 #include "engine/backends/reference/run_tile.h"
 #include "engine/base/cpu_info.h"
 #include "engine/base/status_macros.h"
@@ -30,11 +31,13 @@ class ReferenceExecutable : public Executable {
     const Rect inner{side, side, tile.width + side, tile.height + side};
     const Size image{inner.right() + side + 2 * kMaxPadPx, inner.bottom() + side + 2 * kMaxPadPx};
     const std::vector<Rect> regions = PlanTile(network_, image, inner).regions;
-    size_t values = 0;
+    size_t values = 0, convolution = 0;
     for (size_t i = 0; i < regions.size(); ++i) {
-      values += static_cast<size_t>(regions[i].Area()) * network_.layers[i].out_channels;
+      const Layer& layer = network_.layers[i];
+      values += static_cast<size_t>(regions[i].Area()) * layer.out_channels;
+      convolution = std::max(convolution, reference::ConvolveBytes(layer));
     }
-    return values * sizeof(float);
+    return values * sizeof(float) + convolution;
   }
   size_t WeightBytes() const override { return network_.WeightCount() * sizeof(float); }
   Size PreferredTile() const override { return {128, 128}; }

@@ -5,8 +5,15 @@
 #include <nats/nats.h>
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <thread>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "client/jobs/nats_streams.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -71,6 +78,34 @@ TEST_F(NatsQueueTest, AMessageWithoutARecordIsAJob) {
   EXPECT_EQ((*job)->task, "a task");
   ASSERT_TRUE(queue_->Complete(**job, "done").ok());
   EXPECT_EQ(queue_->List({})->at(0).report, "done");
+}
+
+TEST_F(NatsQueueTest, OfTwoWhoAskForOneJobOneIsToldThatThereIsNone) {
+  const auto first = *NatsStreams::Open(*ParseBrokerUrl(url_, "nats", 0));
+  const auto second = *NatsStreams::Open(*ParseBrokerUrl(url_, "nats", 0));
+  ASSERT_TRUE(first->SetTerm(absl::Minutes(1)).ok());
+  for (int round = 0; round < 20; ++round) {
+    ASSERT_TRUE(first->AddWork(absl::StrCat(round), "a task").ok());
+    absl::StatusOr<std::optional<NatsWork>> others;
+    std::jthread other([&] { others = second->TakeWork(); });
+    const auto own = first->TakeWork();
+    other.join();
+    ASSERT_TRUE(own.ok() && others.ok()) << own.status() << " " << others.status();
+    EXPECT_NE(own->has_value(), others->has_value());
+  }
+}
+
+TEST_F(NatsQueueTest, WhatTheBrokerLostIsAskedForAgain) {
+  const auto streams = *NatsStreams::Open(*ParseBrokerUrl(url_, "nats", 0));
+  ASSERT_TRUE(streams->AddWork("a", "a task").ok());
+  absl::StatusOr<std::optional<NatsWork>> work;
+  std::jthread asks([&] { work = streams->TakeWork(); });  // of a consumer that is not there yet
+  absl::SleepFor(absl::Milliseconds(200));
+  ASSERT_TRUE(streams->SetTerm(absl::Minutes(1)).ok());
+  asks.join();
+  if (absl::IsUnavailable(work.status())) return;  // what newer brokers say at once
+  ASSERT_TRUE(work.ok() && work->has_value()) << work.status();
+  EXPECT_EQ((*work)->job, "a");
 }
 
 TEST_F(NatsQueueTest, ADamagedRecordIsTold) {

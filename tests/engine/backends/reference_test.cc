@@ -1,7 +1,8 @@
-// The oracle itself, against values worked out by hand.
+// The oracle itself, against values worked out by hand, and convolutions against their definitions.
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <random>
 #include <vector>
 
 #include "engine/backends/reference/layers.h"
@@ -10,7 +11,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/backends/random_network.h"
+#include "tests/engine/backends/tested_layers.h"
 #include "tests/support/run_image.h"
+#include "tests/support/test_image.h"
 
 namespace upscaled {
 namespace {
@@ -91,6 +94,58 @@ TEST(ReferenceLayersTest, ConvTransposeTakesWeightsInputChannelFirst) {
   layer.bias = {0, 0};
   const Tensor src = MakeTensor({0, 0, 1, 1}, {3, 5});
   EXPECT_THAT(Compute(layer, {src}, {0, 0, 1, 1}), ElementsAre(3 + 50, 6 + 100));
+}
+
+// A value of a convolution, as its definition reads.
+double Convolved(const Layer& layer, const Tensor& src, int out, int x, int y) {
+  const int stride = layer.stride_px, kernel = layer.kernel_px, padding = layer.padding_px;
+  const int group_in = layer.in_channels / layer.groups;
+  const int first_in = out / (layer.out_channels / layer.groups) * group_in;
+  const bool transposed = layer.op == Op::kConvTranspose;
+  double sum = layer.bias[out];
+  for (int in = 0; in < group_in; ++in) {
+    for (int sy = src.region.y; sy < src.region.bottom(); ++sy) {
+      for (int sx = src.region.x; sx < src.region.right(); ++sx) {
+        const int ky = transposed ? y + padding - sy * stride : sy - (y * stride - padding);
+        const int kx = transposed ? x + padding - sx * stride : sx - (x * stride - padding);
+        if (ky < 0 || ky >= kernel || kx < 0 || kx >= kernel) continue;
+        const int filter = transposed ? in * layer.out_channels + out : out * group_in + in;
+        sum += double{layer.weights[(filter * kernel + ky) * kernel + kx]} *
+               src.at(first_in + in, sx, sy);
+      }
+    }
+  }
+  return sum;
+}
+
+TEST(ReferenceLayersTest, ConvolutionsOfAnyRegionAreTheirDefinitions) {
+  std::mt19937 random = test::FreshRandom();
+  const auto any = [&random](int low, int high) { return test::RandomInt(random, low, high); };
+  for (int round = 0; round < 300; ++round) {
+    const int groups = any(0, 2) == 0 ? any(2, 3) : 1, kernel = any(1, 5);
+    const bool transposed = groups == 1 && any(0, 1) == 1;
+    const int in = groups * any(1, 4), out = groups * any(1, 4);
+    const int stride = any(1, transposed ? kernel : 3), padding = any(0, kernel - 1);
+    const Layer layer =
+        transposed ? test::MakeConv(Op::kConvTranspose, in, out, kernel, stride, padding, random)
+                   : test::MakeGroupedConv(groups, in, out, kernel, stride, padding, random);
+    Tensor src({any(0, 9), any(0, 9), any(1, 40), any(1, 6)}, in);
+    for (float& value : src.values) value = static_cast<float>(any(-100, 100)) / 64;
+    // Around what the source gives, and beyond it.
+    const auto to_dst = [&](int at) { return transposed ? at * stride : at / stride; };
+    const Rect region{std::max(0, to_dst(src.region.x) - any(0, 4)),
+                      std::max(0, to_dst(src.region.y) - any(0, 4)), any(1, 60), any(1, 6)};
+    const std::vector<float> values = Compute(layer, {src}, region);
+    size_t i = 0;
+    for (int c = 0; c < out; ++c) {
+      for (int y = region.y; y < region.bottom(); ++y) {
+        for (int x = region.x; x < region.right(); ++x, ++i) {
+          ASSERT_NEAR(values[i], Convolved(layer, src, c, x, y), 1e-5)
+              << test::Describe(layer) << ", " << x << ", " << y;
+        }
+      }
+    }
+  }
 }
 
 TEST(ReferenceLayersTest, PixelShuffleSpreadsChannelsRowByRow) {
