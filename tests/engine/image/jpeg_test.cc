@@ -47,7 +47,10 @@ TEST(JpegTest, DecodesEveryKindOfGrayAndColour) {
                                                         image.view());
               const auto decoded = test::Decode(bytes);
               ASSERT_TRUE(decoded.ok()) << decoded.status();
-              EXPECT_LE(test::LargestDifference(decoded->image.view(), image.view()), 4);
+              // Roundings of luminance and chrominance add up, in blue 1.772 times: to 5 once in
+              // a hundred and fifty runs of this test.
+              const int bound = color == JpegColor::kYcc ? 6 : 4;
+              EXPECT_LE(test::LargestDifference(decoded->image.view(), image.view()), bound);
             }
 }
 
