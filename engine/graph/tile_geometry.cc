@@ -33,14 +33,15 @@ int PadSource(const Layer& layer, int at, int in_side) {
   return std::min(phase, period - phase);
 }
 
-int BlockBegin(int at, int block_px, int block_origin_px) {
-  return FloorDiv(at - block_origin_px, block_px) * block_px + block_origin_px;
+int BlockBegin(int at, int block_px, int origin_px) {
+  return FloorDiv(at - origin_px, block_px) * block_px + origin_px;
 }
 
-Rect RoundToBlocks(const Rect& r, int block_px, int block_origin_px) {
-  const auto begin = [&](int at) { return BlockBegin(at, block_px, block_origin_px); };
-  const auto end = [&](int at) { return begin(at - 1) + block_px; };
-  return {begin(r.x), begin(r.y), end(r.right()) - begin(r.x), end(r.bottom()) - begin(r.y)};
+Rect RoundToBlocks(const Rect& r, int block_px, BlockOrigin origin) {
+  const auto begin = [&](int at, int from) { return BlockBegin(at, block_px, from); };
+  const auto end = [&](int at, int from) { return begin(at - 1, from) + block_px; };
+  const int x = begin(r.x, origin.x_px), y = begin(r.y, origin.y_px);
+  return {x, y, end(r.right(), origin.x_px) - x, end(r.bottom(), origin.y_px) - y};
 }
 
 Rect InputRegion(const Layer& layer, const Rect& out, Size in_size, size_t input) {

@@ -8,11 +8,17 @@
 
 namespace upscaled {
 
-// Where the block begins that holds position `at`.
-int BlockBegin(int at, int block_px, int block_origin_px);
+// Returns where the block begins that holds position `at`, along one axis.
+int BlockBegin(int at, int block_px, int origin_px);
 
-// `r` rounded outward to whole blocks.
-Rect RoundToBlocks(const Rect& r, int block_px, int block_origin_px);
+// A place where a layer's blocks begin: there, and every block's side away from there.
+struct BlockOrigin {
+  int x_px = 0;
+  int y_px = 0;
+};
+
+// Returns `r` rounded outward to whole blocks.
+Rect RoundToBlocks(const Rect& r, int block_px, BlockOrigin origin);
 
 // The pixels that `layer` reads of input number `input`, `in_side` pixels long, along one axis for
 // `out`; may exceed it (a convolution's zero padding). Not for global poolings and factors of one

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "engine/graph/pooling.h"
-#include "engine/graph/tile_geometry.h"
 #include "engine/model/multiply_adds.h"
 #include "engine/model/shapes.h"
 
@@ -50,7 +49,7 @@ size_t TilePlan::bytes() const {
 }
 
 TilePlan PlanTile(const Network& network, Size image, const Rect& tile,
-                  std::span<const int> block_px, std::span<const int> block_origin_px) {
+                  std::span<const int> block_px, std::span<const BlockOrigin> block_origins) {
   TilePlan plan{.tile = tile, .image = image, .layer_sizes = LayerSizes(network, image)};
   const std::vector<Size>& sizes = plan.layer_sizes;
   std::vector<Rect>& regions = plan.regions;
@@ -65,7 +64,7 @@ TilePlan PlanTile(const Network& network, Size image, const Rect& tile,
   for (size_t i = network.layers.size(); i-- > 0;) {
     if (regions[i].empty()) continue;
     const int block = block_px.empty() ? 1 : block_px[i];
-    const int origin = block_origin_px.empty() ? 0 : block_origin_px[i];
+    const BlockOrigin origin = block_origins.empty() ? BlockOrigin() : block_origins[i];
     regions[i] = Intersect(RoundToBlocks(regions[i], block, origin), Whole(sizes[i]));
     const Layer& layer = network.layers[i];
     for (size_t n = 0; n < layer.inputs.size(); ++n) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/base/geometry.h"
+#include "engine/graph/tile_geometry.h"
 #include "engine/model/network.h"
 
 namespace upscaled {
@@ -46,10 +47,10 @@ struct TilePlan {
   int64_t Cost(bool cached) const;
 };
 
-// Plans `tile`. Blocks are of block_px[i] pixels (1 = none) and begin at block_origin_px[i] and its
-// multiples from there, on both axes. An empty `block_px` means 1 everywhere, an empty
-// `block_origin_px` 0.
+// Plans `tile`. Blocks are of block_px[i] pixels on both axes (1 = none). An empty `block_px` means
+// 1 everywhere, an empty `block_origins` (0, 0).
 TilePlan PlanTile(const Network& network, Size image, const Rect& tile,
-                  std::span<const int> block_px = {}, std::span<const int> block_origin_px = {});
+                  std::span<const int> block_px = {},
+                  std::span<const BlockOrigin> block_origins = {});
 
 }  // namespace upscaled

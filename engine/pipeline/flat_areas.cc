@@ -29,7 +29,7 @@ CellGrid CellGridOf(const PassSpec& pass) {
   const Size image{2 * at + cell_px, 2 * at + cell_px};
   // In turned images a cell sees other sides, and lies anywhere between two blocks.
   if (pass.tta) {
-    return {cell_px, pass.source_repeat_px, Expand({0, 0, cell_px, cell_px}, pass.reach.halo_px)};
+    return {cell_px, pass.source_repeat_px, Expand({0, 0, cell_px, cell_px}, pass.reach.halo_px())};
   }
   Rect input = pass.executable->Plan({at, at, cell_px, cell_px}, image).input;
   input.x -= at;

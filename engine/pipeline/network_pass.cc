@@ -33,9 +33,10 @@ Rect BandInput(const PassSpec& pass, const Rect& band, std::span<const TileParts
 // turned.
 Size MaxInput(const PassSpec& pass, Size tile) {
   const Size image = pass.source.size();
-  if (pass.reach.halo_px >= kWholeImageHaloPx) return image;
-  return {std::min(image.width, tile.width + 2 * pass.reach.halo_px),
-          std::min(image.height, tile.height + 2 * pass.reach.halo_px)};
+  const Halo& halo = pass.reach.halo;
+  if (halo.Largest() >= kWholeImageHaloPx) return image;
+  return {std::min(image.width, halo.left_px + tile.width + halo.right_px),
+          std::min(image.height, halo.top_px + tile.height + halo.bottom_px)};
 }
 
 // Nor does a band need more rows, those included that the band before has read already.
@@ -98,7 +99,7 @@ Stage PlanPass(const PassSpec& pass) {
   const size_t alpha_row = sizeof(float) * static_cast<size_t>(pass.source.width_px);
   return {{.source = pass.source,
            .result = PassResult(pass),
-           .border_px = std::max(pass.reach.halo_px, pass.source.has_alpha() ? kAlphaHaloPx : 0),
+           .border_px = std::max(pass.reach.halo_px(), pass.source.has_alpha() ? kAlphaHaloPx : 0),
            .memory_bytes = slot * static_cast<size_t>(SlotCount(pass, grid)) + image + flat +
                            alpha_row + kPassOverheadBytes},
           [pass](RowSource& rows, TileRun& run) {

@@ -86,6 +86,7 @@ std::vector<PassSpec> ChainPasses(const UpscalePlan& plan,
                                                   .result_type = SampleType::kU16,
                                                   .tta = plan.options.tta});
     pass.reach = ReachOf(*pass.executable, spec.size());
+    if (pass.tta) pass.reach = TurnedReach(pass.reach);
     const int common_px = std::lcm(repeat_px, pass.reach.repeat_px);
     pass.spares_flat_areas =
         plan.options.spare_flat_areas && common_px > 0 && common_px <= kMaxCommonRepeatPx;
@@ -111,7 +112,8 @@ TileShape ShapeOf(const PassSpec& pass, const UpscaleOptions& options, size_t bu
     input.max_tile.width = std::min(input.max_tile.width, options.tile_px);
     input.max_tile.height = std::min(input.max_tile.height, options.tile_px);
   }
-  input.halo_px = pass.reach.halo_px;
+  const Halo& halo = pass.reach.halo;
+  input.halo_px = halo.Mean();
   input.sees_all = pass.executable->ComputesWhole(input.image);
   input.streams = options.concurrency;
   input.min_share_px = pass.executable->MinSharePx();
@@ -120,8 +122,8 @@ TileShape ShapeOf(const PassSpec& pass, const UpscaleOptions& options, size_t bu
     const Size row{pass.source.width_px, 1};
     input.row_bytes += TtaTile::Bytes(row, row, static_cast<int>(scale), pass.source.type);
   }
-  input.halo_bytes = static_cast<size_t>(std::min(2 * input.halo_px, pass.source.height_px)) *
-                     pass.source.row_bytes();
+  const int halo_rows = std::min(halo.top_px + halo.bottom_px, pass.source.height_px);
+  input.halo_bytes = static_cast<size_t>(halo_rows) * pass.source.row_bytes();
   input.budget_bytes = budget_bytes;
   return ChooseTileShape(input);
 }

@@ -26,10 +26,18 @@ std::vector<TilePlan> PlanPhases(const Executable& executable) {
   return plans;
 }
 
-int HaloOf(const TilePlan& plan) {
+Halo Even(int px) { return {px, px, px, px}; }
+
+// Widens `halo` to that of the plan and by `more_px`.
+void Widen(const TilePlan& plan, int more_px, Halo& halo) {
   const Rect &tile = plan.tile, &input = plan.input;
-  return std::max({tile.x - input.x, tile.y - input.y, input.right() - tile.right(),
-                   input.bottom() - tile.bottom()});
+  const auto widen = [&](int& side, int px) {
+    side = std::max(side, std::min(px + more_px, kWholeImageHaloPx));
+  };
+  widen(halo.left_px, tile.x - input.x);
+  widen(halo.top_px, tile.y - input.y);
+  widen(halo.right_px, input.right() - tile.right());
+  widen(halo.bottom_px, input.bottom() - tile.bottom());
 }
 
 bool IsMoved(const Rect& from, const Rect& to, int x, int y) {
@@ -63,18 +71,21 @@ int RepeatOf(const std::vector<TilePlan>& plans, int align_px) {
 }  // namespace
 
 Reach ReachOf(const Executable& executable, Size image) {
-  if (executable.ComputesWhole(image)) return {.halo_px = kWholeImageHaloPx};
+  if (executable.ComputesWhole(image)) return {.halo = Even(kWholeImageHaloPx)};
   const std::vector<TilePlan> plans = PlanPhases(executable);
   const Network& network = executable.network();
   const bool pooled = !ListPoolings(network).empty();
   Reach reach;
-  for (const TilePlan& plan : plans) reach.halo_px = std::max(reach.halo_px, HaloOf(plan));
   // The partial sums' rectangles in pooled layers depend on the image's size.
-  if (pooled) reach.halo_px += 2 * network.align_px;
-  reach.halo_px = std::min(reach.halo_px, kWholeImageHaloPx);
-  const bool local = !pooled && reach.halo_px < kWholeImageHaloPx;
+  const int more_px = pooled ? 2 * network.align_px : 0;
+  for (const TilePlan& plan : plans) Widen(plan, more_px, reach.halo);
+  const bool local = !pooled && reach.halo_px() < kWholeImageHaloPx;
   if (local) reach.repeat_px = RepeatOf(plans, network.align_px);
   return reach;
+}
+
+Reach TurnedReach(const Reach& reach) {
+  return {.halo = Even(reach.halo_px()), .repeat_px = reach.repeat_px};
 }
 
 }  // namespace upscaled

@@ -1,6 +1,8 @@
 // How far, and with what period, an executable's arithmetic looks around itself.
 #pragma once
 
+#include <algorithm>
+
 #include "engine/backends/backend.h"
 
 namespace upscaled {
@@ -9,10 +11,24 @@ namespace upscaled {
 inline constexpr int kWholeImageHaloPx = 1024;
 static_assert(kWholeImageHaloPx >= kMaxWholeImagePx);
 
+// Source pixels beyond each side of a rectangle.
+struct Halo {
+  int left_px = 0;
+  int top_px = 0;
+  int right_px = 0;
+  int bottom_px = 0;
+
+  int Largest() const { return std::max({left_px, top_px, right_px, bottom_px}); }
+  int Mean() const { return (left_px + top_px + right_px + bottom_px) / 4; }
+  friend bool operator==(const Halo&, const Halo&) = default;
+};
+
 struct Reach {
+  int halo_px() const { return halo.Largest(); }
+
   // Source pixels around a tile that its runs depend on, wherever the tile lies; at most
-  // kWholeImageHaloPx.
-  int halo_px = 0;
+  // kWholeImageHaloPx on each side.
+  Halo halo;
   // Far from an image's sides, pixels so many source pixels apart lie alike in the blocks of all
   // kernels: what they see being equal, so are their bytes. 0: not known of any such distance.
   int repeat_px = 0;
@@ -20,5 +36,8 @@ struct Reach {
 
 // For images of this size.
 Reach ReachOf(const Executable& executable, Size image);
+
+// Returns the reach into an image that may be turned and flipped: the same on all sides.
+Reach TurnedReach(const Reach& reach);
 
 }  // namespace upscaled

@@ -48,7 +48,7 @@ std::vector<Stage> PlanStages(const UpscalePlan& plan) {
     const PassSpec& first = plan.passes.front();
     if (stages.spec() != first.source) stages.Add(PlanConversion(stages.spec(), first.source));
     // The resize alone weighs colours by their alpha.
-    const int bleed_px = std::min(first.reach.halo_px, kMaxBleedPx);
+    const int bleed_px = std::min(first.reach.halo_px(), kMaxBleedPx);
     if (first.source.has_alpha() && bleed_px > 0) {
       stages.Add(PlanAlphaBleed(stages.spec(), bleed_px));
     }

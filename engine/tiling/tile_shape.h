@@ -13,7 +13,7 @@ inline constexpr int kMinTilePx = 32;  // below this the halo costs more than th
 struct TileShapeInput {
   Size image;
   Size max_tile;          // the limit of the device or the user
-  int halo_px = 0;        // source pixels around a tile that its result depends on
+  int halo_px = 0;        // source pixels beyond a side of a tile that its result depends on
   bool sees_all = false;  // a smaller tile is no less work
   int streams = 1;        // tiles computed side by side
   int min_share_px = 0;   // Executable::MinSharePx

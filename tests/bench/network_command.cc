@@ -75,7 +75,7 @@ class Engine {
         {source.spec().width_px * scale, source.spec().height_px * scale, 3, SampleType::kU8});
     const Size size = source.spec().size();
     tile_ = options.tile.empty() ? TileSizeFor(*executable_, size, size,
-                                               ReachOf(*executable_, size).halo_px, threads)
+                                               ReachOf(*executable_, size).halo.Mean(), threads)
                                  : ValueOrExit(ParseSize(options.tile));
     keeps_ = options.tile_memory;
   }

@@ -32,7 +32,8 @@ struct TiledProgram {
 // Every layer's blocks widen the halo of a tile; over hundreds of layers that costs far more than
 // kernels without blocks. Found out before any weights are packed.
 bool HasRoomForBlocks(const Program& planned) {
-  return WorkspaceOf(planned, InnerTile(kSmallestTile)) <= CpuExecutable::kMaxWorkspaceBytes;
+  constexpr size_t kMaxBytes = CpuExecutable::kMaxWorkspaceBytes / 2;  // some 150 layers
+  return WorkspaceOf(planned, InnerTile(kSmallestTile)) <= kMaxBytes;
 }
 
 // A network's building as it is asked for.

@@ -14,6 +14,7 @@
 #include "engine/backends/cpu/kernels/kernel_list.h"
 #include "engine/backends/cpu/kernels/pooled_sums.h"
 #include "engine/graph/kernel_choice.h"
+#include "engine/graph/tile_geometry.h"
 #include "engine/model/network.h"
 #include "engine/model/precision.h"
 
@@ -34,10 +35,10 @@ struct Program {
   std::vector<std::unique_ptr<LayerKernel>> kernels;
   std::vector<const KernelEntry*> kernel_infos;
   std::vector<int> block_px;
-  std::vector<int> block_origin_px;  // where the layer's blocks begin, on both axes
-  std::vector<int> pixel_stride;     // the layer's tensor's, in floats
-  std::vector<bool> half;            // whether it is blocked and of halves
-  std::vector<Margin> margin;        // around the layer's tensor: what its consumers read
+  std::vector<BlockOrigin> block_origins;
+  std::vector<int> pixel_stride;  // the layer's tensor's, in floats
+  std::vector<bool> half;         // whether it is blocked and of halves
+  std::vector<Margin> margin;     // around the layer's tensor: what its consumers read
   std::vector<std::vector<int>> consumers;
   // Products with one factor a channel that nobody computes: their readers take the first input's
   // tensor and the factors (Tensor::factors). Without a kernel.

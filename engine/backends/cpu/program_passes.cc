@@ -7,7 +7,10 @@
 #include <vector>
 
 #include "engine/backends/cpu/kernels/gate.h"
+#include "engine/base/int_math.h"
+#include "engine/graph/inner_tile.h"
 #include "engine/graph/pooling.h"
+#include "engine/graph/tile_geometry.h"
 #include "engine/model/op.h"
 #include "engine/model/shapes.h"
 
@@ -137,6 +140,52 @@ bool CanBePlaced(const Program& program, int layer, int joined, int first) {
          layers[layer].out_channels % kPlaneChannels == 0;
 }
 
+// Along x the blocks of zero-padded layers that follow each other alternate by half a block: what
+// is computed around a tile is the same on its left and on its right.
+void HalveColumns(Program& program) {
+  const std::vector<Layer>& layers = program.network.layers;
+  std::vector<bool> read_around(layers.size());  // multiples of blocks, with a border
+  const auto reads_around = [&](int consumer, size_t input) {
+    const Layer& layer = layers[consumer];
+    const bool padded = input == 0 && program.block_px[consumer] > 1 && layer.padding_px > 0;
+    return padded ? program.block_origins[consumer].x_px == 0
+                  : KeepsPositions(layer, input) && read_around[consumer];
+  };
+  for (size_t i = layers.size(); i-- > 1;) {
+    for (const int consumer : program.consumers[i]) {
+      const std::vector<int>& inputs = layers[consumer].inputs;
+      for (size_t n = 0; n < inputs.size(); ++n) {
+        if (inputs[n] == static_cast<int>(i) && reads_around(consumer, n)) read_around[i] = true;
+      }
+    }
+    if (read_around[i]) program.block_origins[i].x_px = program.block_px[i] / 2;
+  }
+}
+
+// Along y a layer's blocks end where its reader's stop reading: no layer is ahead of its reader by
+// more rows than that reads below a block, and a ring holds hardly more than one block's input.
+// Where several layers read one, it is the one furthest ahead that counts.
+void LagRows(Program& program) {
+  const std::vector<Layer>& layers = program.network.layers;
+  // A pixel far from all sides of an image, where blocks of the result may begin.
+  const InnerTile pixel(Size{1, 1});
+  const std::vector<Size> sizes = LayerSizes(program.network, pixel.image);
+  std::vector<int> end(layers.size());  // behind the rows that are read for those above the pixel
+  end.back() = pixel.rect.y * program.network.scale;
+  for (size_t i = layers.size(); i-- > 1;) {
+    const Layer& layer = layers[i];
+    const int block = program.block_px[i];
+    program.block_origins[i].y_px = end[i] - FloorDiv(end[i], block) * block;
+    if (layer.op == Op::kGlobalAveragePool) continue;
+    for (size_t n = 0; n < layer.inputs.size(); ++n) {
+      const int input = layer.inputs[n];
+      if (ReadsPerImage(layer, n, sizes[input])) continue;
+      const PixelRange rows = InputRange(layer, {end[i] - 1, end[i] - 1}, sizes[input].height, n);
+      end[input] = std::max(end[input], rows.last + 1);
+    }
+  }
+}
+
 }  // namespace
 
 void FuseGates(const Network& source, Isa isa, Program& program) {
@@ -194,24 +243,9 @@ void ChooseScaledViews(Program& program) {
 }
 
 void StaggerBlocks(Program& program) {
-  const std::vector<Layer>& layers = program.network.layers;
-  program.block_origin_px.resize(layers.size());
-  std::vector<bool> read_around(layers.size());  // multiples of blocks, with a border
-  const auto reads_around = [&](int consumer, size_t input) {
-    const Layer& layer = layers[consumer];
-    const bool padded = input == 0 && program.block_px[consumer] > 1 && layer.padding_px > 0;
-    return padded ? program.block_origin_px[consumer] == 0
-                  : KeepsPositions(layer, input) && read_around[consumer];
-  };
-  for (size_t i = layers.size(); i-- > 1;) {
-    for (const int consumer : program.consumers[i]) {
-      const std::vector<int>& inputs = layers[consumer].inputs;
-      for (size_t n = 0; n < inputs.size(); ++n) {
-        if (inputs[n] == static_cast<int>(i) && reads_around(consumer, n)) read_around[i] = true;
-      }
-    }
-    if (read_around[i]) program.block_origin_px[i] = program.block_px[i] / 2;
-  }
+  program.block_origins.resize(program.network.layers.size());
+  HalveColumns(program);
+  LagRows(program);
 }
 
 void ChooseCached(Program& program) {

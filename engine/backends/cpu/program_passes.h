@@ -17,9 +17,9 @@ void Connect(Program& program);
 // Chooses the products that become views, and gives their readers scratch for factors.
 void ChooseScaledViews(Program& program);
 
-// Staggers the blocks of zero-padded layers that follow each other: a reader's blocks read a pixel
-// more on each side; were those here to begin at the same positions, that would be a whole block
-// more on each side, and is half of one so.
+// Staggers the blocks of layers that follow each other. A reader's blocks read a pixel more on each
+// side; if its input's blocks began at the same positions, that would be a whole block more on each
+// side. Along x it is half a block, along y one row below and the rest of the block above.
 void StaggerBlocks(Program& program);
 
 // Chooses the layers that tiles keep between the passes over an image.

@@ -146,8 +146,8 @@ class Scheduler {
       region = Cover(region, {begin, whole.y, end - begin, whole.height});
     }
     if (region.empty()) return {};
-    return Intersect(
-        RoundToBlocks(region, program_.block_px[layer], program_.block_origin_px[layer]), whole);
+    return Intersect(RoundToBlocks(region, program_.block_px[layer], program_.block_origins[layer]),
+                     whole);
   }
 
   // Computes all that later stages read, but for the last stage's.
@@ -193,8 +193,9 @@ class Scheduler {
       return {region.x, y, region.width, std::min(bottom, y + kPlainRows) - y};
     }
     // One row of blocks, the first of which may begin before the layer.
-    const int origin = program_.block_origin_px[layer];
-    const int x = BlockBegin(region.x, block, origin), y = BlockBegin(next_[layer], block, origin);
+    const BlockOrigin origin = program_.block_origins[layer];
+    const int x = BlockBegin(region.x, block, origin.x_px);
+    const int y = BlockBegin(next_[layer], block, origin.y_px);
     return {x, y, region.right() - x, std::min(y + block, region.bottom()) - y};
   }
 
@@ -268,7 +269,7 @@ RowSchedule Schedule(const Program& program, const TilePlan& plan, size_t pass, 
 }  // namespace
 
 TilePlan PlanTile(const Program& program, Size image, const Rect& tile) {
-  return PlanTile(program.network, image, tile, program.block_px, program.block_origin_px);
+  return PlanTile(program.network, image, tile, program.block_px, program.block_origins);
 }
 
 RowSchedule ScheduleRows(const Program& program, const TilePlan& plan, size_t pass, bool keeps) {
@@ -297,7 +298,7 @@ std::vector<RowSchedule> ScheduleStrips(const Program& program, const TilePlan& 
     const int even = all.x + static_cast<int>(int64_t{all.width} * i / count);
     const int end =
         i == count ? even
-                   : BlockBegin(even, program.block_px[target], program.block_origin_px[target]);
+                   : BlockBegin(even, program.block_px[target], program.block_origins[target].x_px);
     if (end <= begin && i < count) continue;
     Scheduler strip = before;
     strip.Run(target, {begin, end - 1});

@@ -121,10 +121,11 @@ TEST(TilePlanTest, BlocksRoundOutwardFromTheOrigin) {
 
 TEST(TilePlanTest, BlocksMayBeginElsewhere) {
   const Network network = OneLayer(MakeConv(Op::kConv, 3, 1, 1), 1, 0);
-  const int blocks[] = {1, 6}, origins[] = {0, 3};
+  const int blocks[] = {1, 6};
+  const BlockOrigin origins[] = {{}, {.x_px = 3, .y_px = 1}};
   const auto regions = PlanTile(network, {20, 18}, {7, 2, 2, 2}, blocks, origins).regions;
-  EXPECT_EQ(regions[1], (Rect{3, 0, 6, 9}));
-  EXPECT_EQ(regions[0], (Rect{2, 0, 8, 10}));
+  EXPECT_EQ(regions[1], (Rect{3, 1, 6, 6}));
+  EXPECT_EQ(regions[0], (Rect{2, 0, 8, 8}));
 }
 
 TEST(SourceRectTest, BorderCountsAsTheEdgeItCopies) {
@@ -186,10 +187,12 @@ TEST(TilePlanTest, RegionsSufficeForRandomNetworksTilesAndBlocks) {
     const int x = RandomInt(random, 0, image.width - 1), y = RandomInt(random, 0, image.height - 1);
     const Rect tile{x, y, RandomInt(random, 1, image.width - x),
                     RandomInt(random, 1, image.height - y)};
-    std::vector<int> blocks, origins;
+    std::vector<int> blocks;
+    std::vector<BlockOrigin> origins;
     for (size_t l = 0; l < network.layers.size(); ++l) {
       blocks.push_back(RandomInt(random, 1, 7));
-      origins.push_back(RandomInt(random, 0, blocks.back() - 1));
+      const auto origin = [&] { return RandomInt(random, 0, blocks.back() - 1); };
+      origins.push_back({.x_px = origin(), .y_px = origin()});
     }
     const std::vector<Rect> regions = PlanTile(network, image, tile, blocks, origins).regions;
 

@@ -46,14 +46,14 @@ TEST(WholeImageTest, IsOneTileHoweverManyStreamsThereAre) {
   const auto plan = PlanSquare(600);
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(plan->passes[0].tile, (Size{600, 600}));
-  EXPECT_EQ(plan->passes[0].reach.halo_px, kWholeImageHaloPx);
+  EXPECT_EQ(plan->passes[0].reach.halo_px(), kWholeImageHaloPx);
 }
 
 TEST(WholeImageTest, LargerImagesAreCutWithTheHaloOfTheirTiles) {
   const auto plan = PlanSquare(601);
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_LE(plan->passes[0].tile.width, 128);
-  EXPECT_EQ(plan->passes[0].reach.halo_px, 9);
+  EXPECT_EQ(plan->passes[0].reach.halo_px(), 9);
 }
 
 TEST(WholeImageTest, HasItsCacheWhateverTheLimit) {

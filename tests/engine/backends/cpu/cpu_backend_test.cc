@@ -239,8 +239,8 @@ TEST(CpuWholeImagesTest, DeepNetworksComputeSmallImagesWhole) {
   for (const Size other : {large, wide}) {
     EXPECT_EQ((*executable)->PreferredTileOf(other), (*executable)->PreferredTile());
   }
-  EXPECT_EQ(ReachOf(**executable, size).halo_px, kWholeImageHaloPx);
-  EXPECT_LT(ReachOf(**executable, large).halo_px, kWholeImageHaloPx);
+  EXPECT_EQ(ReachOf(**executable, size).halo_px(), kWholeImageHaloPx);
+  EXPECT_LT(ReachOf(**executable, large).halo_px(), kWholeImageHaloPx);
   const Image source = RandomImage({size.width, size.height, 3, SampleType::kU8}, random);
   const Image whole = RunTiles(**backend, **executable, source, size);
   const Image other = RunTiles(**plain, **expected, source, size);

@@ -219,6 +219,28 @@ TEST(ProgramTest, GatesAreOneLayer) {
   for (const int read : {3, 4, 5}) EXPECT_EQ(KernelOfGate(read), "elementwise") << read;
 }
 
+// Zero-padded 3x3 layers by blocks of six pixels, each read by the next. Along y they end where the
+// next one stops reading; along x they are half a block apart.
+TEST(ProgramTest, BlocksOfRowsEndWhereTheirReadersStop) {
+  constexpr int kLayers = 12, kBlockPx = 6;
+  Network network = test::InputAlone();
+  for (int i = 0; i < kLayers; ++i) test::AppendConv(network, 32, 3);
+  const auto program = BuildProgram(network, ListIsas().front(), FindKernel("winograd_f6"));
+  ASSERT_TRUE(program.ok()) << program.status();
+  const Size image{60, 200};
+  const TilePlan plan = PlanTile(*program, image, {0, 0, image.width, image.height});
+  const RowSchedule schedule = ScheduleRows(*program, plan);
+  for (int i = 2; i < kLayers; ++i) {
+    ASSERT_EQ(program->block_px[i], kBlockPx);
+    EXPECT_EQ(schedule.tensors[i].ring_rows, kBlockPx + 2) << "layer " << i;
+  }
+  const InnerTile tile(Size{64, 64});
+  const Rect input = PlanTile(*program, tile.image, tile.rect).regions[0];
+  EXPECT_LE(input.bottom() - tile.rect.bottom(), kLayers + kBlockPx);
+  const int left = tile.rect.x - input.x, right = input.right() - tile.rect.right();
+  EXPECT_LE(std::abs(left - right), kBlockPx);
+}
+
 // Blocks take 2 MiB of weights each.
 Program PlannedDeepNetwork(int blocks) {
   auto program =
