@@ -34,7 +34,7 @@ export class LimitExceededError extends UpscaledError {}
 export class UnknownModelError extends UpscaledError {}
 /** The server wants a key, or another one. */
 export class UnauthorizedError extends UpscaledError {}
-/** The deadline passed, or too little was sent or read for too long. */
+/** The deadline passed or cannot be met, or too little was sent or read for too long. */
 export class TimedOutError extends UpscaledError {}
 /** The server failed: a device, or something that it does not expect. */
 export class ServerError extends UpscaledError {}
@@ -59,7 +59,10 @@ const CLASS_OF_REASON = {
   OVERLOADED: BusyError,
   DRAINING: BusyError,
   DEADLINE: TimedOutError,
+  DEADLINE_INFEASIBLE: TimedOutError, // final: no wait makes a deadline longer
   STALLED: TimedOutError,
+  CANCELLED: UpscaledError,
+  SOURCE_FAILED: ServerError,
   DEVICE_FAILURE: ServerError,
   RELOAD_FAILED: ServerError,
   INTERNAL: ServerError,
@@ -78,6 +81,13 @@ function classOfStatus(status) {
 export function errorOf(problem) {
   const Class = CLASS_OF_REASON[problem.reason] ?? classOfStatus(problem.status ?? 0);
   return new Class(problem);
+}
+
+// How long to wait before another try, in seconds: not less than the server asks for, and a random
+// part more, in proportion, so that callers it turned away do not come back at one moment.
+function waitBefore(tries, asked = 0) {
+  const share = Math.random() / 2;
+  return Math.max(asked * (1 + share), 0.25 * 2 ** tries * (0.5 + share));
 }
 
 async function errorOfResponse(response) {
@@ -416,10 +426,7 @@ export class UpscaledClient {
       } catch (error) {
         if (!(error instanceof UpscaledError) || !error.retryable || !again || tries >= retries)
           throw error;
-        await sleep(
-          1000 * Math.max(error.retryAfter ?? 0, 0.25 * 2 ** tries * (0.5 + Math.random() / 2)),
-          signal,
-        );
+        await sleep(1000 * waitBefore(tries, error.retryAfter), signal);
       }
     }
   }

@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
+import { readFileSync } from "node:fs";
 import { after, before, beforeEach, test } from "node:test";
 import * as upscaled from "../upscaled.js";
 import { startFakeServer } from "./fake_server.js";
@@ -67,6 +68,18 @@ test("tells what a key is refused for", () => {
     const error = upscaled.errorOf({ status, reason, detail: "no" });
     assert.ok(error instanceof upscaled.UnauthorizedError, `${status} ${reason}`);
     assert.ok(!error.retryable);
+  }
+});
+
+test("has a class for every reason, and tries none again but a full server's", () => {
+  const source = readFileSync(new URL("../../../server/base/error.cc", import.meta.url), "utf8");
+  const reasons = source.match(/kReasonNames[^;]*/)[0].match(/[A-Z_]{5,}/g);
+  assert.ok(reasons.includes("DEADLINE_INFEASIBLE") && reasons.length > 15);
+  for (const reason of reasons.filter((name) => name !== "UNSPECIFIED")) {
+    // As an unknown status would be told.
+    const of = (status) => upscaled.errorOf({ status, reason, retry_after_seconds: 1 });
+    assert.equal(of(429).constructor, of(599).constructor, `${reason} has no class`);
+    assert.equal(of(429).retryable, ["OVERLOADED", "DRAINING"].includes(reason), reason);
   }
 });
 

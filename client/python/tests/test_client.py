@@ -4,6 +4,7 @@ import asyncio
 import contextvars
 import os
 import pathlib
+import re
 import sys
 import tempfile
 import threading
@@ -105,6 +106,19 @@ class ClientTest(unittest.TestCase):
             error = error_of({"status": status, "reason": reason, "detail": "no"})
             self.assertIsInstance(error, UnauthorizedError)
             self.assertFalse(error.retryable)
+
+    def test_has_a_class_for_every_reason_and_tries_none_again_but_a_full_servers(self):
+        source = pathlib.Path(__file__).resolve().parents[3] / "server/base/error.cc"
+        names = re.search(r"kReasonNames[^;]*", source.read_text()).group()
+        reasons = re.findall(r"[A-Z_]{5,}", names)
+        self.assertIn("DEADLINE_INFEASIBLE", reasons)
+        for reason in reasons:
+            if reason == "UNSPECIFIED":
+                continue
+            # As an unknown status would be told.
+            full, unknown = (error_of({"status": s, "reason": reason}) for s in (429, 599))
+            self.assertIs(type(full), type(unknown), reason)
+            self.assertEqual(full.retryable, reason in ("OVERLOADED", "DRAINING"), reason)
 
     def test_sends_chunks_and_files_as_they_come(self):
         with self.client.upscale(IMAGE[i : i + 999] for i in range(0, len(IMAGE), 999)) as result:

@@ -350,9 +350,7 @@ class Client:
                 cancellation.check()
                 if not (error.retryable and repeatable and tries < retries):
                     raise
-                cancellation.sleep(
-                    max(error.retry_after or 0, 0.25 * 2**tries * random.uniform(0.5, 1))
-                )
+                cancellation.sleep(_wait_before(tries, error.retry_after or 0))
                 tries += 1
             except BaseException:
                 connection.close()
@@ -396,6 +394,16 @@ class Client:
         if response.status >= 300:
             raise error_of_response(response)
         return response
+
+
+def _wait_before(tries: int, asked: float) -> float:
+    """Seconds to wait before another try.
+
+    Not less than the server asks for, and a random part more, in proportion, so that callers it
+    turned away do not come back at one moment.
+    """
+    share = random.uniform(0, 0.5)
+    return max(asked * (1 + share), 0.25 * 2**tries * (0.5 + share))
 
 
 def _current_traceparent() -> Optional[str]:

@@ -52,7 +52,7 @@ class UnauthorizedError(UpscaledError):
 
 
 class TimedOutError(UpscaledError):
-    """The deadline passed, or too little was sent or read for too long."""
+    """The deadline passed or cannot be met, or too little was sent or read for too long."""
 
 
 class ServerError(UpscaledError):
@@ -85,7 +85,10 @@ _CLASS_OF_REASON = {
     "OVERLOADED": BusyError,
     "DRAINING": BusyError,
     "DEADLINE": TimedOutError,
+    "DEADLINE_INFEASIBLE": TimedOutError,  # Final: no wait makes a deadline longer.
     "STALLED": TimedOutError,
+    "CANCELLED": UpscaledError,
+    "SOURCE_FAILED": ServerError,
     "DEVICE_FAILURE": ServerError,
     "RELOAD_FAILED": ServerError,
     "INTERNAL": ServerError,
