@@ -14,6 +14,7 @@
 #include "engine/backends/cuda/kernels/conv3x3_tile.h"
 #include "engine/backends/cuda/kernels/conv_tiles.h"
 #include "engine/backends/cuda/kernels/epilogue.h"
+#include "engine/backends/cuda/kernels/half_epilogue.h"
 #include "engine/backends/cuda/kernels/mma_tile.h"
 #include "engine/backends/cuda/kernels/wgmma_operand.h"
 
@@ -161,6 +162,80 @@ UPSCALED_DEVICE void StoreStripSums(const ConvParams& params, uint32_t transfer,
   }
 }
 
+// Same as StoreStripSums if StoresHalves: 4 rows by 16 columns at a time. A lane holds two columns
+// of neighbouring pixels; stmatrix turns them into pixels of neighbouring columns. `kAlone`:
+// without a residual and sums of poolings, a copy of a quarter of the code.
+template <bool kAlone>
+UPSCALED_DEVICE void StoreStripHalves(const ConvParams& params, uint32_t transfer, int first_column,
+                                      const BlockPlace& strip, const float (&sums)[128]) {
+  using Tile = Conv3x3Wgmma;
+  constexpr int kRows = kWarpThreads / Tile::kStripWidth, kPlanes = 2;
+  constexpr uint32_t kRowBytes = Tile::kStripWidth * kPixelBytes;
+  static_assert(kPlanes * kPassedBytes <= Tile::kStripTransferBytes);
+  const int planes = CeilDiv(params.shape.Columns() - first_column, kPlaneChannels);
+  if (planes <= 0) return;
+  const int lane = ThreadIndex() % kWarpThreads;
+  const bool adds = !kAlone && params.residual.data != nullptr;
+  const bool pools = !kAlone && params.sums.data != nullptr;
+  // Behind the last plane it is computed again, and not stored.
+  const int second_column = planes > 1 ? first_column + kPlaneChannels : first_column;
+  const SlopedColumn columns[kPlanes] = {{params, first_column + SumGroup(lane, 0)},
+                                         {params, second_column + SumGroup(lane, 0)}};
+  const ColumnsPlace places[kPlanes] = {{params.shape, first_column},
+                                        {params.shape, second_column}};
+  // Matrices are a row of pixels of a plane: two rows of two planes. Lane l gives the address of
+  // pixel l % 8 of matrix l / 8.
+  const uint32_t turned =
+      transfer + lane / 8 % 2 * kPassedBytes + lane / 16 * kRowBytes + lane % 8 * kPixelBytes;
+  WarpSums pooled[kPlanes];
+#pragma unroll
+  for (int row = 0; row < Tile::kHeight; row += kRows) {
+    const auto pixel = [&](int p) {
+      return LanePixel(params.shape, places[p], strip.x + lane % Tile::kStripWidth,
+                       strip.y + row + lane / Tile::kStripWidth, strip.tile);
+    };
+    const auto passed = [&](int p) { return transfer + p * kPassedBytes + lane * kPixelBytes; };
+    SyncWarp();  // the values passed before have been read
+    if (adds) {
+#pragma unroll
+      for (int p = 0; p < kPlanes; ++p) pixel(p).PassResidual(params, passed(p));
+      SyncWarp();
+    }
+#pragma unroll
+    for (int pair = 0; pair < kRows; pair += 2) {
+      uint32_t residual[4] = {}, halves[4];
+      if (adds) LoadTransposed(residual, turned + pair * kRowBytes);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int at = 4 * (row + pair + i / 2) + 2 * (i % 2);
+        float first = columns[i % 2].Apply(sums[at]), second = columns[i % 2].Apply(sums[at + 1]);
+        if (adds) {
+          first += LowHalf(residual[i]);
+          second += HighHalf(residual[i]);
+        }
+        halves[i] = PackHalves(first, second);
+      }
+      StoreTransposed(turned + pair * kRowBytes, halves);
+    }
+    SyncWarp();
+#pragma unroll
+    for (int p = 0; p < kPlanes; ++p) {
+      if (p >= planes) continue;
+      pixel(p).Store(params, passed(p));
+      if (!pools) continue;
+      pooled[p].AddPassed(transfer + p * kPassedBytes, [&](int group) {
+        return IsInside(params.sums.part, strip.x + group % Tile::kStripWidth,
+                        strip.y + row + group / Tile::kStripWidth);
+      });
+    }
+  }
+#pragma unroll
+  for (int p = 0; p < kPlanes; ++p) {
+    if (pools && p < planes)
+      MovePooledColumns(params, first_column + p * kPlaneChannels, strip.tile, pooled[p]);
+  }
+}
+
 // 128 of the threads that multiply: a strip. A stage is given back when the next unit's products
 // are under way.
 UPSCALED_DEVICE void MultiplyUnits(const ConvParams& params, const BlockGrid& grid,
@@ -173,6 +248,8 @@ UPSCALED_DEVICE void MultiplyUnits(const ConvParams& params, const BlockGrid& gr
     SyncWarp();
     if (ThreadIndex() % kWarpThreads == 0) Arrive(layout.empty + stage * 8);
   };
+  const bool halves = StoresHalves(params);
+  const bool alone = params.residual.data == nullptr && params.sums.data == nullptr;
   UnitCounter next;
   float sums[128];
 #pragma unroll 1
@@ -196,8 +273,15 @@ UPSCALED_DEVICE void MultiplyUnits(const ConvParams& params, const BlockGrid& gr
     HoldSums(sums);
     give_back(previous);
     const BlockPlace place = PlaceOf(grid, block);
-    StoreStripSums(params, transfer, BlockY() * Tile::kColumns + warp * 16,
-                   {place.tile, place.x + strip * Tile::kStripWidth, place.y}, sums);
+    const BlockPlace own{place.tile, place.x + strip * Tile::kStripWidth, place.y};
+    const int first_column = BlockY() * Tile::kColumns + warp * 16;
+    if (halves && alone) {
+      StoreStripHalves<true>(params, transfer, first_column, own, sums);
+    } else if (halves) {
+      StoreStripHalves<false>(params, transfer, first_column, own, sums);
+    } else {
+      StoreStripSums(params, transfer, first_column, own, sums);
+    }
   }
 }
 

@@ -68,6 +68,28 @@ UPSCALED_DEVICE void LoadMatrices(uint32_t (&matrices)[4], uint32_t address) {
                : "r"(SharedState(address))
                : "memory");
 }
+// The same matrices, transposed: a lane's two halves of each are of column lane / 4.
+UPSCALED_DEVICE void LoadTransposed(uint32_t (&matrices)[4], uint32_t address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
+               : "r"(SharedState(address))
+               : "memory");
+}
+// Its inverse (sm_90 and later).
+UPSCALED_DEVICE void StoreTransposed(uint32_t address, const uint32_t (&matrices)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};"
+               :
+               : "r"(SharedState(address)), "r"(matrices[0]), "r"(matrices[1]), "r"(matrices[2]),
+                 "r"(matrices[3])
+               : "memory");
+}
+// Two floats as halves; NaN where they are beyond the range: infinity * 0 + infinity.
+UPSCALED_DEVICE uint32_t PackHalves(float low, float high) {
+  uint32_t pair;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  asm("fma.rn.f16x2 %0, %0, %1, %0;" : "+r"(pair) : "r"(0));
+  return pair;
+}
 // m16n8k16: sum += a * b.
 UPSCALED_DEVICE void MultiplyAdd(float (&sum)[4], const uint32_t (&a)[4], uint32_t b0,
                                  uint32_t b1) {
@@ -206,6 +228,9 @@ void WaitCopies() {
   WaitPending(kPending);
 }
 void LoadMatrices(uint32_t (&matrices)[4], uint32_t address);
+void LoadTransposed(uint32_t (&matrices)[4], uint32_t address);
+void StoreTransposed(uint32_t address, const uint32_t (&matrices)[4]);
+uint32_t PackHalves(float low, float high);
 void MultiplyAdd(float (&sum)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
 void InitBarrier(uint32_t barrier, int arrivals);
 void Arrive(uint32_t barrier);

@@ -41,6 +41,20 @@ UPSCALED_DEVICE void StoreThinPixel(const ConvParams& params, int pixel, int x, 
                       y * shape.out_stride - shape.crop + pixel_y, tile, values);
 }
 
+// Where a group's 8 columns from `column` (a multiple of 8) on go, if pixels are no thin ones: to a
+// plane of one pixel. `x`, `y`: from group * out_stride to that pixel.
+struct ColumnsPlace {
+  int plane, x, y;
+
+  UPSCALED_DEVICE ColumnsPlace(const ConvShape& shape, int column) {
+    const int pixel_columns = shape.PixelColumns(), pixel = column / pixel_columns;
+    const int pixel_y = pixel / shape.out_stride, pixel_x = pixel - pixel_y * shape.out_stride;
+    plane = (column - pixel * pixel_columns) / kPlaneChannels;
+    x = pixel_x - shape.crop;
+    y = pixel_y - shape.crop;
+  }
+};
+
 // The 8 columns from `column` (a multiple of 8) on of the group at (x, y). Columns that only fill
 // up are left alone. Leaves in `sums` what StorePixel does, if the group is one pixel.
 template <typename Storage>
@@ -55,17 +69,16 @@ UPSCALED_DEVICE void StoreColumns(const ConvParams& params, int column, int x, i
   for (int i = 0; i < kPlaneChannels; ++i) {
     sums[i] = Activate(sums[i] + bias[i], slope[i], params.activation);
   }
-  const int pixel_columns = shape.PixelColumns(), pixel = column / pixel_columns;
-  if (pixel_columns == kThinColumns) {
+  if (shape.PixelColumns() == kThinColumns) {
+    const int pixel = column / kThinColumns;
     StoreThinPixel<Storage>(params, pixel, x, y, tile, sums);
     StoreThinPixel<Storage>(params, pixel + 1, x, y, tile, sums + kThinColumns);
     return;
   }
-  const int plane = (column - pixel * pixel_columns) / kPlaneChannels;
-  const int pixel_y = pixel / shape.out_stride, pixel_x = pixel - pixel_y * shape.out_stride;
-  if (pixel_y >= shape.out_stride) return;
-  StorePixel<Storage>(params, plane, x * shape.out_stride - shape.crop + pixel_x,
-                      y * shape.out_stride - shape.crop + pixel_y, tile, sums);
+  if (column >= shape.Columns()) return;
+  const ColumnsPlace place(shape, column);
+  StorePixel<Storage>(params, place.plane, x * shape.out_stride + place.x,
+                      y * shape.out_stride + place.y, tile, sums);
 }
 
 }  // namespace upscaled::cuda

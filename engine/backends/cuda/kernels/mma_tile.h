@@ -8,6 +8,7 @@
 #include "engine/backends/cuda/kernels/conv_tiles.h"
 #include "engine/backends/cuda/kernels/device.h"
 #include "engine/backends/cuda/kernels/epilogue.h"
+#include "engine/backends/cuda/kernels/half_epilogue.h"
 #include "engine/backends/cuda/kernels/pooled_sums.h"
 #include "engine/backends/cuda/kernels/portable.h"
 #include "engine/backends/cuda/kernels/storage.h"
@@ -91,6 +92,54 @@ UPSCALED_DEVICE void MovePooledColumns(const ConvParams& params, int column, int
   pooled.MoveTo(params.sums, tile, PlaneCount(params.shape.out_channels), column / kPlaneChannels);
 }
 
+// Same as StoreSums if StoresHalves, without sums of poolings. Two places of kPassedBytes take
+// turns: one meeting of the warp separates the writes of a place from its reads, and the reads of
+// the other from its next writes.
+template <int kRuns, int kColumns>
+UPSCALED_DEVICE void StoreHalfSums(const ConvParams& params, uint32_t transfer, int first_column,
+                                   const BlockPlace& place,
+                                   const float (&sums)[kRuns][kColumns / 8][4]) {
+  static_assert(2 * kPassedBytes <= kTransferBytes);
+  const int lane = ThreadIndex() % kWarpThreads;
+  const bool adds = params.residual.data != nullptr;
+  const int own_first = OfWarp(first_column);  // or all constants stay in registers
+  SyncWarp();                                  // the values of the rectangle before have been read
+#pragma unroll
+  for (int n = 0; n < kColumns / 8; ++n) {
+    const int column = own_first + n * 8;
+    if (column >= params.shape.Columns()) return;
+    const ColumnsPlace columns_place(params.shape, column);
+    const SlopedColumn low(params, column + SumColumn(lane));
+    const SlopedColumn high(params, column + SumColumn(lane) + 1);
+#pragma unroll
+    for (int row = 0; row < kRuns / 2; ++row) {
+      const uint32_t passed = transfer + (n * kRuns / 2 + row) % 2 * kPassedBytes;
+      const LanePixel pixel(params.shape, columns_place, place.x + lane, place.y + row, place.tile);
+      if (adds) {
+        pixel.PassResidual(params, passed + lane * kPixelBytes);
+        SyncWarp();
+      }
+#pragma unroll
+      for (int m = 2 * row; m < 2 * row + 2; ++m) {
+#pragma unroll
+        for (int pair = 0; pair < 2; ++pair) {
+          const int group = m % 2 * 16 + SumGroup(lane, pair);
+          auto* const at = SharedAt<uint32_t>(passed + group * kPixelBytes + SumColumn(lane) * 2);
+          float first = low.Apply(sums[m][n][2 * pair]);
+          float second = high.Apply(sums[m][n][2 * pair + 1]);
+          if (adds) {
+            first += LowHalf(*at);
+            second += HighHalf(*at);
+          }
+          *at = PackHalves(first, second);
+        }
+      }
+      SyncWarp();
+      pixel.Store(params, passed + lane * kPixelBytes);
+    }
+  }
+}
+
 // Stores a warp's sums, rows of 32 groups (two runs each) from `place` on, by columns from
 // `first_column` on. One copy of the code that stores serves them all: the sums, which must stay in
 // registers, are selected.
@@ -99,6 +148,10 @@ UPSCALED_DEVICE void StoreSums(const ConvParams& params, uint32_t transfer, int 
                                const BlockPlace& place,
                                const float (&sums)[kRuns][kColumns / 8][4]) {
   static_assert(kRuns * 16 <= CountedSum::kMaxValues);
+  if (StoresHalves(params) && params.sums.data == nullptr) {
+    StoreHalfSums<kRuns, kColumns>(params, transfer, first_column, place, sums);
+    return;
+  }
   const int lane = ThreadIndex() % kWarpThreads;
 #pragma unroll 1
   for (int n = 0; n < kColumns / 8; ++n) {

@@ -51,9 +51,17 @@ struct WarpSums {
     SyncWarp();  // the values passed before have been read
     Store<kPlaneChannels>(values, SharedAt<Half>(transfer) + lane * kPlaneChannels);
     SyncWarp();
+    AddPassed(transfer, [](int /*pixel*/) { return true; });
+  }
+
+  // The same of 32 pixels' halves at `passed`; counts(pixel) tells which count.
+  template <typename Counts>
+  UPSCALED_DEVICE void AddPassed(uint32_t passed, const Counts& counts) {
+    const int lane = ThreadIndex() % kWarpThreads;
 #pragma unroll
     for (int i = 0; i < kPlaneChannels; ++i) {
-      own.Add(ToFloat(SharedAt<const Half>(transfer)[i * kWarpThreads + lane]));
+      const int at = i * kWarpThreads + lane;
+      if (counts(at / kPlaneChannels)) own.Add(ToFloat(SharedAt<const Half>(passed)[at]));
     }
   }
 

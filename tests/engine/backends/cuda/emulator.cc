@@ -65,6 +65,7 @@ struct Thread {
   // The thread's arguments in a meeting of its warp or group.
   uint32_t address = 0;
   uint32_t* loaded = nullptr;
+  const uint32_t* stored = nullptr;
   float* sums = nullptr;
   int value = 0;
 };
@@ -431,6 +432,47 @@ void LoadMatrices(uint32_t (&matrices)[4], uint32_t address) {
       }
     }
   });
+}
+
+// Calls visit(lane, matrix, part, address) for each half of the warp's four matrices, transposed.
+template <typename Visit>
+void VisitTransposed(const Visit& visit) {
+  for (int lane = 0; lane < kWarp; ++lane) {
+    for (int matrix = 0; matrix < 4; ++matrix) {
+      for (int part = 0; part < 2; ++part) {
+        const uint32_t row = g_block->WarpThread(matrix * 8 + lane % 4 * 2 + part).address;
+        visit(lane, matrix, part, g_block->shared() + row + lane / 4 * sizeof(uint16_t));
+      }
+    }
+  }
+}
+void LoadTransposed(uint32_t (&matrices)[4], uint32_t address) {
+  Thread& thread = g_block->thread();
+  thread.address = address;
+  thread.loaded = matrices;
+  g_block->MeetWarp([] {
+    VisitTransposed([](int lane, int matrix, int part, const unsigned char* at) {
+      uint16_t half;
+      std::memcpy(&half, at, sizeof(half));
+      uint32_t& pair = g_block->WarpThread(lane).loaded[matrix];
+      pair = part == 0 ? half : pair | uint32_t{half} << 16;
+    });
+  });
+}
+void StoreTransposed(uint32_t address, const uint32_t (&matrices)[4]) {
+  Thread& thread = g_block->thread();
+  thread.address = address;
+  thread.stored = matrices;
+  g_block->MeetWarp([] {
+    VisitTransposed([](int lane, int matrix, int part, unsigned char* at) {
+      const auto half =
+          static_cast<uint16_t>(g_block->WarpThread(lane).stored[matrix] >> 16 * part);
+      std::memcpy(at, &half, sizeof(half));
+    });
+  });
+}
+uint32_t PackHalves(float low, float high) {
+  return FloatToHalfBits(low) | uint32_t{FloatToHalfBits(high)} << 16;
 }
 
 void MultiplyAdd(float (&sum)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
