@@ -6,9 +6,11 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/api_key.h"
 #include "client/cli/errors.h"
+#include "client/enum_names.h"
 #include "client/http/http_client.h"
 #include "engine/base/status_macros.h"
 
@@ -166,8 +168,8 @@ void UpscaleFlags::AddTo(CLI::App& command) {
     return command.add_option(name, value, description)->type_name(type);
   };
   add("-m,--model", model, "NAME", "Model, see 'upscale models'; default: the server's");
-  add("-n,--noise", noise, "N", "Noise level to remove: -1 none, 0 weak to 3 strong; default: -1")
-      ->check(Between(-1, 3));
+  add("-n,--noise", noise, "N", "Noise level to remove: -1 none, 0 weak to 3 strong, or auto")
+      ->check(CLI::IsMember({"-1", "0", "1", "2", "3", "auto"}).description(""));
   CLI::Option* scale_flag =
       add("-s,--scale", scale, "FACTOR", "Above 0 to 16; default: the model's own")
           ->check(Between(1e-3, 16.0));
@@ -177,6 +179,28 @@ void UpscaleFlags::AddTo(CLI::App& command) {
   add("--height", height_px, "PIXELS", "Height; one of the two alone keeps the proportions")
       ->check(Between(1, 1 << 30))
       ->excludes(scale_flag);
+  add("--short-side", short_side_px, "PIXELS", "The shorter side, instead of width and height")
+      ->check(Between(1, 1 << 30))
+      ->excludes(scale_flag);
+  add("--long-side", long_side_px, "PIXELS", "The longer side, instead of width and height")
+      ->check(Between(1, 1 << 30))
+      ->excludes(scale_flag);
+  add("--fit", fit, "contain|cover|stretch",
+      "Into both --width and --height: keep the proportions, cut off both ends, or distort")
+      ->check(CLI::IsMember({"contain", "cover", "stretch"}).description(""))
+      ->excludes(scale_flag);
+  add("--max-pixels", max_pixels, "N", "Most pixels of the result; larger ones are made smaller")
+      ->check(Between(int64_t{1}, int64_t{1} << 40));
+  command.add_flag("--no-enlarge", no_enlarge, "Never make an image larger than it is");
+  add("--alpha", alpha, "network|resample", "How alpha is enlarged; default: the server's")
+      ->check(CLI::IsMember({"network", "resample"}).description(""));
+  add("--alpha-colour", alpha_colour, "bleed|keep",
+      "Colours of transparent pixels: bled from visible ones (logos), or kept (game textures)")
+      ->check(CLI::IsMember({"bleed", "keep"}).description(""));
+  add("--keep-colours", keep_colours, "on|off", "Keep the source's colours; default: the model's")
+      ->check(CLI::IsMember({"on", "off"}).description(""));
+  add("--on-damage", on_damage, "fail|fill", "If a file lacks pixels: fail (default), or fill them")
+      ->check(CLI::IsMember({"fail", "fill"}).description(""));
   CLI::Option* space = add("--prefilter-space", prefilter_space, "PIXELS",
                            "Smooth the source first (bilateral filter): its reach, 0.1 to 8")
                            ->check(Between(0.1, 8.0));
@@ -200,13 +224,25 @@ v1::Precision UpscaleFlags::ToPrecision() const {
 v1::UpscaleOptions UpscaleFlags::ToProto() const {
   v1::UpscaleOptions options;
   options.set_model(model);
-  if (noise.has_value()) options.set_noise_level(*noise);
+  int noise_level = 0;
+  if (absl::SimpleAtoi(noise, &noise_level)) options.set_noise_level(noise_level);
+  options.set_auto_noise(noise == "auto");
   if (scale.has_value()) {
     options.set_scale(*scale);
-  } else if (width_px > 0 || height_px > 0) {
-    options.mutable_size()->set_width_px(width_px);
-    options.mutable_size()->set_height_px(height_px);
+  } else if (width_px > 0 || height_px > 0 || short_side_px > 0 || long_side_px > 0) {
+    v1::TargetSize& size = *options.mutable_size();
+    size.set_width_px(width_px);
+    size.set_height_px(height_px);
+    size.set_short_side_px(short_side_px);
+    size.set_long_side_px(long_side_px);
+    size.set_fit(EnumNamed<v1::Fit>(fit));
   }
+  options.set_max_pixels(max_pixels);
+  options.set_no_enlarge(no_enlarge);
+  options.set_alpha(EnumNamed<v1::AlphaMethod>(alpha));
+  options.set_alpha_colour(EnumNamed<v1::AlphaColour>(alpha_colour));
+  if (!keep_colours.empty()) options.set_keep_colours(keep_colours == "on");
+  options.set_on_damage(EnumNamed<v1::DamagePolicy>(on_damage));
   if (prefilter_space > 0) {
     options.mutable_prefilter()->set_sigma_space(prefilter_space);
     options.mutable_prefilter()->set_sigma_range(prefilter_range);
@@ -226,13 +262,20 @@ void FormatFlags::AddTo(CLI::App& command) {
   add("-q,--quality", quality, "N", "Of JPEG and WebP, 1 to 100 (lossless WebP); default: 90")
       ->check(Between(1, 100));
   add("--png-compression", png_compression, "N", "0 fastest to 9 smallest")->check(Between(0, 9));
-  command.add_flag("--16-bit", keep_16_bit, "Keep 16 bits a sample where the input has them (PNG)");
+  add("--depth", depth, "auto|8|16", "Bits a sample; auto (default): the input's, in PNG")
+      ->check(CLI::IsMember({"auto", "8", "16"}).description(""));
+  command.add_flag("--16-bit", keep_16_bit, "As --depth auto, which came later");
+  add("--metadata", metadata, "keep|strip|strip-location|icc",
+      "What the result carries on: all (default), nothing, all but the place, the colour profile")
+      ->check(CLI::IsMember({"keep", "strip", "strip-location", "icc"}).description(""));
 }
 
 void FormatFlags::ApplyTo(v1::UpscaleOptions& options) const {
   options.set_quality(quality);
   if (png_compression.has_value()) options.set_png_compression(*png_compression);
   options.set_keep_16_bit(keep_16_bit);
+  options.set_depth(EnumNamed<v1::Depth>(depth));
+  options.set_metadata(EnumNamed<v1::MetadataPolicy>(metadata));
 }
 
 v1::ImageFormat ParseFormat(absl::string_view name) {

@@ -1,6 +1,7 @@
 // Flags that several commands share.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -64,10 +65,19 @@ struct ConnectionFlags {
 // How to upscale.
 struct UpscaleFlags {
   std::string model;
-  std::optional<int> noise;
+  std::string noise;  // a level, or "auto"; empty: the server's default
   std::optional<double> scale;
   int width_px = 0;
   int height_px = 0;
+  int short_side_px = 0;
+  int long_side_px = 0;
+  int64_t max_pixels = 0;
+  bool no_enlarge = false;
+  std::string fit;
+  std::string alpha;
+  std::string alpha_colour;
+  std::string keep_colours;
+  std::string on_damage;
   double prefilter_space = 0;  // 0: no prefilter
   double prefilter_range = 0;
   bool tta = false;
@@ -84,7 +94,9 @@ struct FormatFlags {
   std::string format;
   int quality = 0;
   std::optional<int> png_compression;
+  std::string depth;
   bool keep_16_bit = false;
+  std::string metadata;
 
   void AddTo(CLI::App& command);
   // All but the format, which each image has its own of.

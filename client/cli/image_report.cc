@@ -1,6 +1,8 @@
 #include "client/cli/image_report.h"
 
 #include <cstdio>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -43,6 +45,15 @@ std::string SuccessLine(const ImageOutcome& outcome, bool verbose) {
   return line;
 }
 
+// The warnings of header and summary, in order.
+std::vector<std::string> WarningsOf(const ImageResult& result) {
+  std::vector<std::string> warnings(result.header.warnings().begin(),
+                                    result.header.warnings().end());
+  warnings.insert(warnings.end(), result.summary.warnings().begin(),
+                  result.summary.warnings().end());
+  return warnings;
+}
+
 nlohmann::json ResultJson(const ImageOutcome& outcome) {
   const v1::UpscaleImageHeader& header = outcome.result.header;
   const v1::UpscaleSummary& summary = outcome.result.summary;
@@ -64,6 +75,7 @@ nlohmann::json ResultJson(const ImageOutcome& outcome) {
           {"spared_pixels", summary.spared_pixels()},
           {"request_id", header.request_id()},
           {"attempts", outcome.result.attempts},
+          {"warnings", WarningsOf(outcome.result)},
           {"server_timings_s",
            {{"total", Seconds(timings.total())},
             {"queue", Seconds(timings.queue())},
@@ -116,7 +128,14 @@ void ImageReport::Add(const ImageOutcome& outcome) {
   const bool now = !is_folder_ || style_ == ReportStyle::kVerbose || style_ == ReportStyle::kJson;
   if (failed) {
     if (now) bar_.Print(absl::StrCat("upscale: ", failure));
-  } else if (style_ == ReportStyle::kVerbose || (style_ == ReportStyle::kNormal && !is_folder_)) {
+    return;
+  }
+  if (style_ != ReportStyle::kJson) {
+    for (const std::string& warning : WarningsOf(outcome.result)) {
+      bar_.Print(absl::StrCat("upscale: warning: ", NameOf(outcome.job.input), ": ", warning));
+    }
+  }
+  if (style_ == ReportStyle::kVerbose || (style_ == ReportStyle::kNormal && !is_folder_)) {
     const bool verbose = style_ == ReportStyle::kVerbose;
     bar_.Print(outcome.skipped ? absl::StrCat(outcome.job.output, ": is there already")
                                : SuccessLine(outcome, verbose));

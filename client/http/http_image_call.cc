@@ -4,11 +4,10 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "client/enum_names.h"
 #include "client/error_details.h"
 #include "client/http/event_stream.h"
 #include "client/http/http_problem.h"
@@ -26,11 +25,6 @@ constexpr absl::Duration kReasonPatience = absl::Seconds(1);
 
 // A number that reads back as itself.
 std::string Number(double value) { return absl::StrFormat("%.17g", value); }
-
-// "jpeg" of "IMAGE_FORMAT_JPEG".
-std::string ShortName(absl::string_view name, absl::string_view prefix) {
-  return absl::AsciiStrToLower(absl::StripPrefix(name, prefix));
-}
 
 absl::Status LacksHeader() {
   return WithOrigin(absl::UnimplementedError("the answer lacks the field Upscale-Header"),
@@ -55,20 +49,44 @@ HttpParameters ToParameters(const v1::UpscaleOptions& options) {
   };
   if (!options.model().empty()) add("model", options.model());
   if (options.has_noise_level()) add("noise_level", absl::StrCat(options.noise_level()));
+  if (options.auto_noise()) add("noise_level", "auto");
   if (options.has_scale()) add("scale", Number(options.scale()));
   add_positive("width_px", options.size().width_px());
   add_positive("height_px", options.size().height_px());
+  add_positive("short_side_px", options.size().short_side_px());
+  add_positive("long_side_px", options.size().long_side_px());
+  if (options.size().fit() != v1::FIT_UNSPECIFIED) {
+    add("fit", ShortName(options.size().fit()));
+  }
+  add_positive("max_pixels", options.max_pixels());
+  if (options.no_enlarge()) add("no_enlarge", "1");
   if (options.tta()) add("tta", "1");
   if (options.format() != v1::IMAGE_FORMAT_UNSPECIFIED) {
-    add("format", ShortName(v1::ImageFormat_Name(options.format()), "IMAGE_FORMAT_"));
+    add("format", ShortName(options.format()));
   }
   add_positive("quality", options.quality());
   if (options.has_png_compression()) {
     add("png_compression", absl::StrCat(options.png_compression()));
   }
   if (options.keep_16_bit()) add("keep_16_bit", "1");
+  if (options.depth() != v1::DEPTH_UNSPECIFIED) {
+    add("depth", ShortName(options.depth()));
+  }
+  if (options.alpha() != v1::ALPHA_METHOD_UNSPECIFIED) {
+    add("alpha", ShortName(options.alpha()));
+  }
+  if (options.alpha_colour() != v1::ALPHA_COLOUR_UNSPECIFIED) {
+    add("alpha_colour", ShortName(options.alpha_colour()));
+  }
+  if (options.has_keep_colours()) add("keep_colours", options.keep_colours() ? "1" : "0");
+  if (options.metadata() != v1::METADATA_POLICY_UNSPECIFIED) {
+    add("metadata", ShortName(options.metadata()));
+  }
+  if (options.on_damage() != v1::DAMAGE_POLICY_UNSPECIFIED) {
+    add("on_damage", ShortName(options.on_damage()));
+  }
   if (options.precision() != v1::PRECISION_UNSPECIFIED) {
-    add("precision", ShortName(v1::Precision_Name(options.precision()), "PRECISION_"));
+    add("precision", ShortName(options.precision()));
   }
   add_positive("tile_px", options.tile_px());
   if (options.has_prefilter()) {

@@ -84,18 +84,33 @@ export interface CallOptions {
 /** Absent options are the server's or the model's defaults. */
 export interface UpscaleOptions extends CallOptions {
   model?: string;
-  /** -1 none, 0 to 3. */
-  noiseLevel?: number;
+  /** -1 none, 0 to 3, or by the compression of a JPEG. */
+  noiseLevel?: number | "auto";
   /** Above 0 to 16. */
   scale?: number;
   widthPx?: number;
   heightPx?: number;
+  shortSidePx?: number;
+  longSidePx?: number;
+  /** How the image fits into a width and a height; default: "contain". */
+  fit?: "contain" | "cover" | "stretch";
+  /** Most pixels of the result, which is made smaller in proportion. */
+  maxPixels?: number;
+  noEnlarge?: boolean;
   tta?: boolean;
   format?: "png" | "jpeg" | "webp";
   /** The quality of JPEG and WebP, 1 to 100. */
   quality?: number;
   pngCompression?: number;
   keep16Bit?: boolean;
+  /** Bits a sample; default: as many as the source has. */
+  depth?: "auto" | 8 | 16;
+  alpha?: "network" | "resample";
+  /** The colours of fully transparent pixels. */
+  alphaColour?: "bleed" | "keep";
+  keepColours?: boolean;
+  metadata?: "keep" | "strip" | "strip-location" | "icc";
+  onDamage?: "fail" | "fill";
   precision?: "exact" | "fast";
   tilePx?: number;
   sigmaSpace?: number;
@@ -131,6 +146,7 @@ export interface Verdict {
   cost_multiply_adds: number;
   memory_bytes: number;
   estimated_seconds: number;
+  warnings?: string[];
   accepted: boolean;
 }
 
@@ -145,6 +161,11 @@ export class UpscaleResult implements AsyncIterable<Uint8Array> {
   readonly contentType: string;
   readonly etag: string;
   readonly fileName: string;
+  /**
+   * Sentences about all that is dropped or changed, as far as the image's header tells. The "done"
+   * event's summary has those that only the pixels have shown.
+   */
+  readonly warnings: string[];
   readonly headers: Headers;
   /** The encoded image; errors when it breaks off, so that half of one is never taken for a whole. */
   readonly body: ReadableStream<Uint8Array>;

@@ -191,6 +191,7 @@ export class UpscaleResult {
     this.contentType = (headers.get("content-type") ?? "").split(";")[0];
     this.etag = headers.get("etag") ?? "";
     this.fileName = /filename="([^"]*)"/.exec(headers.get("content-disposition") ?? "")?.[1] ?? "";
+    this.warnings = quotedTexts(headers.get("upscale-warning") ?? "");
     this.headers = headers;
     const reader = response.body.getReader();
     /**
@@ -235,6 +236,11 @@ export class UpscaleResult {
 }
 
 const OWN_OPTIONS = new Set(["signal", "onProgress", "retries", "traceparent"]);
+
+/** The texts of a list of strings (RFC 8941), which hold no quotation marks. */
+function quotedTexts(list) {
+  return Array.from(list.matchAll(/"([^"]*)"/g), (match) => match[1]);
+}
 
 function queryOf(options) {
   const query = new URLSearchParams();

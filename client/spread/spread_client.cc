@@ -108,6 +108,7 @@ class SpreadImage {
     summary.set_result_bytes(stats.result_bytes);
     summary.set_tiles(result_.header.tiles());
     summary.set_device("several servers");
+    for (const std::string& warning : stats.warnings) summary.add_warnings(warning);
     SetDuration(absl::Now() - start, *summary.mutable_timings()->mutable_total());
     SetDuration(stats.decode, *summary.mutable_timings()->mutable_decode());
     SetDuration(stats.infer, *summary.mutable_timings()->mutable_infer());
@@ -131,10 +132,13 @@ class SpreadImage {
     for (const ModelVariant& pass : plan.passes) {
       ASSIGN_OR_RETURN(networks.emplace_back(), Open(pass));
     }
-    ASSIGN_OR_RETURN(UpscalePlan upscale, PlanUpscale(header.spec, plan.result, std::move(networks),
+    ImageSpec part = header.spec;
+    part.width_px = plan.part.width;
+    part.height_px = plan.part.height;
+    ASSIGN_OR_RETURN(UpscalePlan upscale, PlanUpscale(part, plan.result, std::move(networks),
                                                       plan.upscale, kBandBudgetBytes));
     ASSIGN_OR_RETURN(TranscodePlan transcode,
-                     PlanTranscode(header, std::move(upscale), plan.encode));
+                     PlanTranscode(header, plan.part, std::move(upscale), plan.encode));
     Announce(transcode);
     return transcode;
   }
@@ -153,7 +157,7 @@ class SpreadImage {
   }
 
   void Announce(const TranscodePlan& plan) {
-    const ImageSpec &source = plan.upscale.source, &encoded = plan.convert.result;
+    const ImageSpec &source = plan.crop.source, &encoded = plan.convert.result;
     v1::UpscaleImageHeader& header = result_.header;
     header.set_request_id(request_.request_id);
     header.set_source_width_px(source.width_px);
@@ -165,6 +169,7 @@ class SpreadImage {
     header.set_channels(encoded.channels);
     header.set_model(model_.name());
     header.set_tiles(plan.upscale.tile_count);
+    for (const std::string& warning : plan.warnings) header.add_warnings(warning);
     observer_.OnHeader(header);
   }
 

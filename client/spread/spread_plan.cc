@@ -28,8 +28,16 @@ ModelCard CardOf(const v1::Model& model) {
 }
 
 TargetSize TargetOf(const v1::UpscaleOptions& options) {
-  if (options.has_scale()) return {.scale = options.scale()};
-  return {.width_px = options.size().width_px(), .height_px = options.size().height_px()};
+  TargetSize target{.scale = options.scale(),
+                    .width_px = options.size().width_px(),
+                    .height_px = options.size().height_px(),
+                    .short_side_px = options.size().short_side_px(),
+                    .long_side_px = options.size().long_side_px(),
+                    .max_pixels = options.max_pixels(),
+                    .no_enlarge = options.no_enlarge()};
+  if (options.size().fit() == v1::FIT_COVER) target.fit = Fit::kCover;
+  if (options.size().fit() == v1::FIT_STRETCH) target.fit = Fit::kStretch;
+  return target;
 }
 
 EncodeOptions EncodingOf(const v1::UpscaleOptions& options, ImageFormat source) {
@@ -71,16 +79,19 @@ absl::StatusOr<v1::Model> FindModel(const v1::ListModelsResponse& models, const 
 absl::StatusOr<SpreadPlan> PlanSpread(const v1::UpscaleOptions& options, const v1::Model& model,
                                       const ImageHeader& source) {
   const ModelCard card = CardOf(model);
-  const Size size = source.spec.size();
   SpreadPlan plan;
-  ASSIGN_OR_RETURN(plan.result, ResolveTargetSize(TargetOf(options), size, NativeScale(card)));
+  ASSIGN_OR_RETURN(const ResolvedTarget target,
+                   ResolveTarget(TargetOf(options), source.spec.size(), NativeScale(card)));
+  plan.part = target.source;
+  plan.result = target.result;
   plan.encode = EncodingOf(options, source.format);
 
   ImageSpec spec = source.spec;
   spec.width_px = plan.result.width;
   spec.height_px = plan.result.height;
   spec = OutputSpecFor(plan.encode.format, spec);
-  if (!options.keep_16_bit()) spec.type = SampleType::kU8;
+  if (options.depth() == v1::DEPTH_8) spec.type = SampleType::kU8;
+  if (options.depth() == v1::DEPTH_16) spec.type = SampleType::kU16;
   RETURN_IF_ERROR(CheckEncodable(plan.encode.format, spec));
 
   plan.upscale.result_type = spec.type;
@@ -93,7 +104,7 @@ absl::StatusOr<SpreadPlan> PlanSpread(const v1::UpscaleOptions& options, const v
   }
   const int noise_level = options.has_noise_level() ? options.noise_level() : kNoDenoise;
   ASSIGN_OR_RETURN(const std::vector<const ModelVariant*> passes,
-                   ChoosePasses(card, size, plan.result, noise_level));
+                   ChoosePasses(card, plan.part.size(), plan.result, noise_level));
   for (const ModelVariant* pass : passes) plan.passes.push_back(*pass);
   return plan;
 }

@@ -10,6 +10,7 @@
 namespace upscaled::client {
 
 struct SpreadPlan {
+  Rect part;  // of the source, which the result shows
   Size result;
   EncodeOptions encode;
   UpscaleOptions upscale;  // but for its concurrency

@@ -21,6 +21,7 @@ struct Rect {
   int width = 0;
   int height = 0;
 
+  Size size() const { return {width, height}; }
   int right() const { return x + width; }
   int bottom() const { return y + height; }
   bool empty() const { return width <= 0 || height <= 0; }

@@ -1,6 +1,7 @@
-// Colours for pixels that nobody sees.
+// Choices about alpha, and colours for pixels that nobody sees.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "engine/image/image.h"
@@ -8,6 +9,12 @@
 #include "engine/image/row_stage.h"
 
 namespace upscaled {
+
+// How alpha is enlarged: by the networks, as a gray image, or by Catmull-Rom interpolation.
+enum class AlphaMethod : uint8_t { kNetwork, kResample };
+
+// The colours of fully transparent pixels: those of the nearest visible ones, or the source's own.
+enum class AlphaColour : uint8_t { kBleed, kKeep };
 
 // The rows of `source` (which has alpha and must outlive the result), where fully transparent
 // pixels within `radius_px` (>= 0) of a visible one take the colours around them, so that a network

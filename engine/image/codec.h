@@ -67,6 +67,9 @@ struct DecodeLimits {
   std::function<absl::Status(DecodeLimit limit, int64_t value, std::string sentence)> explain;
 };
 
+// The metadata that a result carries on; see MetadataPolicy of the wire contract.
+enum class MetadataPolicy : uint8_t { kKeep, kStrip, kStripLocation, kIcc };
+
 // Colour profile, carried from the source to the result unchanged. Empty: none (sRGB is meant).
 struct ImageMetadata {
   std::string icc_profile;

@@ -8,6 +8,7 @@
 
 #include "engine/base/status_macros.h"
 #include "engine/image/convert.h"
+#include "engine/image/crop.h"
 #include "engine/image/replay_source.h"
 
 namespace upscaled {
@@ -126,9 +127,16 @@ absl::Status Encode(RowSource& rows, const EncodeOptions& options, const ImageMe
 
 absl::StatusOr<TranscodePlan> PlanTranscode(const ImageHeader& header, UpscalePlan upscale,
                                             const EncodeOptions& encode) {
+  const Rect whole{0, 0, header.spec.width_px, header.spec.height_px};
+  return PlanTranscode(header, whole, std::move(upscale), encode);
+}
+
+absl::StatusOr<TranscodePlan> PlanTranscode(const ImageHeader& header, const Rect& part,
+                                            UpscalePlan upscale, const EncodeOptions& encode) {
   const ImageSpec encoded = OutputSpecFor(encode.format, upscale.result);
   RETURN_IF_ERROR(CheckEncodable(encode.format, encoded));
   TranscodePlan plan;
+  plan.crop = PlanCrop(header.spec, part);
   plan.convert = PlanConversion(upscale.result, encoded);
   plan.upscale = std::move(upscale);
   plan.encode = encode;
@@ -136,8 +144,9 @@ absl::StatusOr<TranscodePlan> PlanTranscode(const ImageHeader& header, UpscalePl
   // The beginning of the file is held here to be read again, and by the decoder as it reads it. The
   // profile is handed to the encoder, which copies it, and copies it into the file.
   const size_t metadata = header.prefix_bytes + 3 * header.profile_bytes;
-  plan.memory_bytes = header.decoder_bytes + metadata + plan.upscale.memory_bytes +
-                      plan.convert.memory_bytes + portion + EncoderBytes(encode, encoded);
+  plan.memory_bytes = header.decoder_bytes + metadata + plan.crop.memory_bytes +
+                      plan.upscale.memory_bytes + plan.convert.memory_bytes + portion +
+                      EncoderBytes(encode, encoded);
   return plan;
 }
 
@@ -158,15 +167,16 @@ absl::StatusOr<TranscodeStats> TranscodeImage(const TranscodeRequest& request,
         decoder, request.open ? request.open(header, replay, request.limits, request.cancellation)
                               : OpenImageDecoder(replay, request.limits, request.cancellation));
   }
-  if (decoder->spec() != plan.upscale.source) {
+  if (decoder->spec() != plan.crop.source) {
     return absl::InternalError("the image differs from the one that was planned for");
   }
   const absl::Duration opening = stats.decode;
 
   TimedRows source(*decoder, request.clock, stats);
   TimedSink output(request.output, request.clock, stats);
+  const auto part = plan.crop.make(source);
   const auto upscaler =
-      MakeUpscaler(plan.upscale, source, request.executor, request.cancellation, request.progress);
+      MakeUpscaler(plan.upscale, *part, request.executor, request.cancellation, request.progress);
   const auto rows = plan.convert.make(*upscaler);
   RETURN_IF_ERROR(
       Encode(*rows, plan.encode, EncodedMetadata(*decoder, rows->spec()), output, request, stats));

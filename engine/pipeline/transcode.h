@@ -5,11 +5,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "engine/base/cancellation.h"
 #include "engine/base/clock.h"
+#include "engine/base/geometry.h"
 #include "engine/base/interval.h"
 #include "engine/image/byte_stream.h"
 #include "engine/image/codec.h"
@@ -20,16 +23,23 @@
 namespace upscaled {
 
 struct TranscodePlan {
+  RowStage crop;  // from the decoder's rows to those that are enlarged
   UpscalePlan upscale;
   EncodeOptions encode;
   RowStage convert;         // from the result's rows to those that the format holds
   size_t memory_bytes = 0;  // bound on what TranscodeImage allocates for the pixels of the image:
                             // stages, the rows on their way to the encoder, decoder, encoder and
                             // colour profile; executors' workspaces are not in it
+  // Sentences about all that is dropped or changed, as far as the header tells.
+  std::vector<std::string> warnings;
 };
 
-// INVALID_ARGUMENT when the result does not fit the format as CheckEncodable says; a result with
-// alpha or 16 bits is turned into what the format holds (OutputSpecFor), alpha being dropped.
+// Plans to enlarge `part` of the image, whose size upscale.source has. INVALID_ARGUMENT when the
+// result does not fit the format as CheckEncodable says; a result with alpha or 16 bits is turned
+// into what the format holds (OutputSpecFor), alpha being dropped.
+absl::StatusOr<TranscodePlan> PlanTranscode(const ImageHeader& header, const Rect& part,
+                                            UpscalePlan upscale, const EncodeOptions& encode);
+// All of the image.
 absl::StatusOr<TranscodePlan> PlanTranscode(const ImageHeader& header, UpscalePlan upscale,
                                             const EncodeOptions& encode);
 
@@ -60,6 +70,8 @@ struct TranscodeStats {
   absl::Duration encode;  // encoding
   absl::Duration write;   // waiting for the output to take bytes
   int64_t result_bytes = 0;
+  // As TranscodePlan::warnings: those that only the pixels have shown.
+  std::vector<std::string> warnings;
   // From the first row that was decoded to the last one, and likewise; waits are in them.
   Interval decoding, encoding;
 };

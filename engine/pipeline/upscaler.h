@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "engine/backends/backend.h"
 #include "engine/base/cancellation.h"
+#include "engine/base/geometry.h"
 #include "engine/image/bilateral.h"
 #include "engine/image/image.h"
 #include "engine/image/row_source.h"
@@ -24,15 +25,35 @@
 
 namespace upscaled {
 
-// How large the result shall be. At most one of the two forms; none means the model's own scale.
-struct TargetSize {
-  double scale = 0;  // > 0: multiply both sides, rounded half up
-  int width_px = 0;  // > 0: fit this width; the other side keeps the aspect ratio when it is 0
-  int height_px = 0;
+// How an image fits into a width and a height; `fit=` of CSS's object-fit.
+enum class Fit : uint8_t {
+  kContain,  // keeps the aspect ratio and all of the image: one side may be shorter
+  kCover,    // keeps the aspect ratio, fills both sides, cuts off both ends of the image equally
+  kStretch,  // fills both sides, distorts the image
 };
 
-// INVALID_ARGUMENT for a target that is contradictory, empty or below one pixel.
-absl::StatusOr<Size> ResolveTargetSize(const TargetSize& target, Size source, int model_scale);
+// How large the result shall be: by a scale, by a width and a height, by the short or by the long
+// side. At most one of the four; none means the model's own scale. 0: not given.
+struct TargetSize {
+  double scale = 0;  // multiplies both sides, rounded half up
+  int width_px = 0;  // alone, or the height alone: the other side keeps the aspect ratio
+  int height_px = 0;
+  int short_side_px = 0;
+  int long_side_px = 0;
+  Fit fit = Fit::kContain;  // where both width and height are given
+  // Limits on the above, which make the result smaller in proportion.
+  int64_t max_pixels = 0;   // of the result; 0: none
+  bool no_enlarge = false;  // no side becomes longer than the source's
+};
+
+struct ResolvedTarget {
+  Rect source;  // the part of the source that the result shows: all of it, but for Fit::kCover
+  Size result;
+};
+
+// INVALID_ARGUMENT for a target that is contradictory, too large or below one pixel.
+absl::StatusOr<ResolvedTarget> ResolveTarget(const TargetSize& target, Size source,
+                                             int model_scale);
 
 // The networks to run one after the other: x4 is x2 twice, the noise level is the first pass's
 // alone; the product of the scales is the smallest that reaches `result` (the final resize shrinks

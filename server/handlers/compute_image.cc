@@ -95,7 +95,7 @@ class ImageComputation {
   // Everything that can be known from the image's first bytes.
   absl::StatusOr<TranscodePlan> Admit(const ImageHeader& header) {
     ASSIGN_OR_RETURN(TranscodePlan plan, Plan(header));
-    const ImageSpec& source = plan.upscale.source;
+    const ImageSpec& source = header.spec;
     const ImageSpec& result = plan.upscale.result;
     network_cost_ = plan.upscale.cost;
     cost_ = network_cost_ + CodecCost(source.size(), result.size(), plan.encode.format);
@@ -123,6 +123,7 @@ class ImageComputation {
     announcement.set_model(model_.card->name);
     announcement.set_tiles(plan.upscale.tile_count);
     if (forecast_.has_value()) *announcement.mutable_estimate() = ToProto(forecast_->total());
+    for (const std::string& warning : plan.warnings) announcement.add_warnings(warning);
     if (job_.name_for) announcement.set_etag(job_.name_for(Arithmetic()));
     if (!passes_.empty()) flow_.ExpectTiles(true);
     const RequestFlow::ClientWait wait(flow_);
@@ -186,7 +187,7 @@ class ImageComputation {
   absl::StatusOr<TranscodePlan> Plan(const ImageHeader& header) {
     ASSIGN_OR_RETURN(const ResolvedJob resolved,
                      ResolveJob(environment_, job_.options, model_, header));
-    const Size source = header.spec.size();
+    const Size source = resolved.part.size();
     // Before a model is loaded for it; what that shows to be needed takes its place, and it that of
     // what the call held until now.
     context_.reservation.Release();
@@ -198,15 +199,18 @@ class ImageComputation {
                           .payer = context_.payer}));
     RETURN_IF_ERROR(LoadPasses(source, resolved));
     const int streams = passes_.empty() ? 1 : environment_.scheduler.StreamCount(device_class());
+    ImageSpec part = header.spec;
+    part.width_px = source.width;
+    part.height_px = source.height;
     ASSIGN_OR_RETURN(UpscalePlan upscale,
-                     PlanUpscale(header.spec, resolved.result, {passes_.begin(), passes_.end()},
+                     PlanUpscale(part, resolved.result, {passes_.begin(), passes_.end()},
                                  {.prefilter = job_.options.prefilter,
                                   .tta = job_.options.tta,
                                   .tile_px = job_.options.tile_px,
                                   .result_type = resolved.sample_type,
                                   .activation_cache_bytes = ActivationCacheBytes(),
                                   .concurrency = std::max(streams, 1)}));
-    return PlanTranscode(header, std::move(upscale), resolved.encode);
+    return PlanTranscode(header, resolved.part, std::move(upscale), resolved.encode);
   }
 
   // Without the halos of tiles, each network being taken to be like that of the native scale.
@@ -300,6 +304,7 @@ class ImageComputation {
     summary.set_tiles(usage.tiles);
     summary.set_spared_pixels(record.spared_pixels);
     summary.set_device(record.device);
+    for (std::string& warning : stats->warnings) summary.add_warnings(std::move(warning));
     pb::StageTimings& timings = *summary.mutable_timings();
     *timings.mutable_total() = ToProto(environment_.clock.Now() - context_.start);
     *timings.mutable_queue() =

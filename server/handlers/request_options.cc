@@ -35,6 +35,100 @@ absl::Status CheckRange(std::string_view field, int64_t value, int64_t min, int6
   return InvalidOption(field, absl::StrCat(value), absl::StrCat(min, " to ", max));
 }
 
+absl::Status UnknownValue(std::string_view field, int value, int most) {
+  return InvalidOption(field, absl::StrCat(value),
+                       absl::StrCat("a value of its enum, 0 to ", most));
+}
+
+absl::StatusOr<Fit> FitFromProto(pb::Fit proto) {
+  switch (proto) {
+    case pb::FIT_UNSPECIFIED:
+    case pb::FIT_CONTAIN:
+      return Fit::kContain;
+    case pb::FIT_COVER:
+      return Fit::kCover;
+    case pb::FIT_STRETCH:
+      return Fit::kStretch;
+    default:
+      return UnknownValue("size.fit", proto, pb::Fit_MAX);
+  }
+}
+
+absl::StatusOr<std::optional<AlphaMethod>> AlphaFromProto(pb::AlphaMethod proto) {
+  switch (proto) {
+    case pb::ALPHA_METHOD_UNSPECIFIED:
+      return std::nullopt;
+    case pb::ALPHA_METHOD_NETWORK:
+      return AlphaMethod::kNetwork;
+    case pb::ALPHA_METHOD_RESAMPLE:
+      return AlphaMethod::kResample;
+    default:
+      return UnknownValue("alpha", proto, pb::AlphaMethod_MAX);
+  }
+}
+
+absl::StatusOr<std::optional<AlphaColour>> AlphaColourFromProto(pb::AlphaColour proto) {
+  switch (proto) {
+    case pb::ALPHA_COLOUR_UNSPECIFIED:
+      return std::nullopt;
+    case pb::ALPHA_COLOUR_BLEED:
+      return AlphaColour::kBleed;
+    case pb::ALPHA_COLOUR_KEEP:
+      return AlphaColour::kKeep;
+    default:
+      return UnknownValue("alpha_colour", proto, pb::AlphaColour_MAX);
+  }
+}
+
+absl::StatusOr<MetadataPolicy> MetadataFromProto(pb::MetadataPolicy proto) {
+  switch (proto) {
+    case pb::METADATA_POLICY_UNSPECIFIED:
+    case pb::METADATA_POLICY_KEEP:
+      return MetadataPolicy::kKeep;
+    case pb::METADATA_POLICY_STRIP:
+      return MetadataPolicy::kStrip;
+    case pb::METADATA_POLICY_STRIP_LOCATION:
+      return MetadataPolicy::kStripLocation;
+    case pb::METADATA_POLICY_ICC:
+      return MetadataPolicy::kIcc;
+    default:
+      return UnknownValue("metadata", proto, pb::MetadataPolicy_MAX);
+  }
+}
+
+absl::StatusOr<bool> FillDamageFromProto(pb::DamagePolicy proto) {
+  switch (proto) {
+    case pb::DAMAGE_POLICY_UNSPECIFIED:
+    case pb::DAMAGE_POLICY_FAIL:
+      return false;
+    case pb::DAMAGE_POLICY_FILL:
+      return true;
+    default:
+      return UnknownValue("on_damage", proto, pb::DamagePolicy_MAX);
+  }
+}
+
+absl::StatusOr<Depth> DepthFromProto(pb::Depth proto) {
+  switch (proto) {
+    case pb::DEPTH_UNSPECIFIED:
+      return Depth::kSource;
+    case pb::DEPTH_8:
+      return Depth::k8;
+    case pb::DEPTH_16:
+      return Depth::k16;
+    default:
+      return UnknownValue("depth", proto, pb::Depth_MAX);
+  }
+}
+
+// For options that nothing honours yet.
+absl::Status NotYet(std::string_view field, bool given) {
+  if (!given) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kUnimplemented, ErrorReason::kUnsupported,
+                   absl::StrCat(ToAbsl(field), " is not supported yet"),
+                   {{"field", std::string(field)}});
+}
+
 absl::StatusOr<TargetSize> TargetFromProto(const pb::UpscaleOptions& proto) {
   TargetSize target;
   if (proto.has_scale()) {
@@ -44,14 +138,35 @@ absl::StatusOr<TargetSize> TargetFromProto(const pb::UpscaleOptions& proto) {
     }
     target.scale = proto.scale();
   } else if (proto.has_size()) {
-    target.width_px = proto.size().width_px();
-    target.height_px = proto.size().height_px();
-    RETURN_IF_ERROR(CheckRange("size.width_px", target.width_px, 0, kMaxResultSidePx));
-    RETURN_IF_ERROR(CheckRange("size.height_px", target.height_px, 0, kMaxResultSidePx));
-    if (target.width_px == 0 && target.height_px == 0) {
-      return InvalidOption("size", "0 x 0", "at least one pixel in one direction");
+    const pb::TargetSize& size = proto.size();
+    const auto read = [](std::string_view field, int value, int& side_px) {
+      side_px = value;
+      return CheckRange(field, value, 0, kMaxResultSidePx);
+    };
+    RETURN_IF_ERROR(read("size.width_px", size.width_px(), target.width_px));
+    RETURN_IF_ERROR(read("size.height_px", size.height_px(), target.height_px));
+    RETURN_IF_ERROR(read("size.short_side_px", size.short_side_px(), target.short_side_px));
+    RETURN_IF_ERROR(read("size.long_side_px", size.long_side_px(), target.long_side_px));
+    const bool has_box = target.width_px > 0 || target.height_px > 0;
+    if (has_box + (target.short_side_px > 0) + (target.long_side_px > 0) != 1) {
+      return InvalidOption(
+          "size",
+          absl::StrCat("width_px ", target.width_px, ", height_px ", target.height_px,
+                       ", short_side_px ", target.short_side_px, ", long_side_px ",
+                       target.long_side_px),
+          "a width, a height or both, or a short side, or a long side, of at least one pixel");
+    }
+    ASSIGN_OR_RETURN(target.fit, FitFromProto(size.fit()));
+    if (size.fit() != pb::FIT_UNSPECIFIED && (target.width_px == 0 || target.height_px == 0)) {
+      return InvalidOption("size.fit", pb::Fit_Name(size.fit()),
+                           "absent unless both width_px and height_px are given");
     }
   }
+  if (proto.max_pixels() < 0) {
+    return InvalidOption("max_pixels", absl::StrCat(proto.max_pixels()), "0 or more");
+  }
+  target.max_pixels = proto.max_pixels();
+  target.no_enlarge = proto.no_enlarge();
   return target;
 }
 
@@ -124,12 +239,28 @@ absl::StatusOr<RequestOptions> FromProto(const pb::UpscaleOptions& proto) {
     RETURN_IF_ERROR(CheckRange("png_compression", proto.png_compression(), 0, 9));
     options.encode.compression = proto.png_compression();
   }
-  options.keep_16_bit = proto.keep_16_bit();
+  ASSIGN_OR_RETURN(options.depth, DepthFromProto(proto.depth()));
   ASSIGN_OR_RETURN(options.precision, FromProto(proto.precision()));
   if (proto.tile_px() != 0) {
     RETURN_IF_ERROR(CheckRange("tile_px", proto.tile_px(), kMinTilePx, kMaxTilePx));
     options.tile_px = proto.tile_px();
   }
+  if (proto.auto_noise() && proto.has_noise_level()) {
+    return InvalidOption("auto_noise", "given beside noise_level",
+                         "absent, or noise_level must be");
+  }
+  options.auto_noise = proto.auto_noise();
+  ASSIGN_OR_RETURN(options.alpha, AlphaFromProto(proto.alpha()));
+  ASSIGN_OR_RETURN(options.alpha_colour, AlphaColourFromProto(proto.alpha_colour()));
+  if (proto.has_keep_colours()) options.keep_colours = proto.keep_colours();
+  ASSIGN_OR_RETURN(options.metadata, MetadataFromProto(proto.metadata()));
+  ASSIGN_OR_RETURN(options.fill_damage, FillDamageFromProto(proto.on_damage()));
+  RETURN_IF_ERROR(NotYet("auto_noise", options.auto_noise));
+  RETURN_IF_ERROR(NotYet("alpha", options.alpha.has_value()));
+  RETURN_IF_ERROR(NotYet("alpha_colour", options.alpha_colour.has_value()));
+  RETURN_IF_ERROR(NotYet("keep_colours", options.keep_colours.has_value()));
+  RETURN_IF_ERROR(NotYet("metadata", options.metadata != MetadataPolicy::kKeep));
+  RETURN_IF_ERROR(NotYet("on_damage", options.fill_damage));
   return options;
 }
 

@@ -1,10 +1,12 @@
 // The options of a request, checked. Whatever a client may set is checked here, and nowhere else.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "engine/image/alpha.h"
 #include "engine/image/bilateral.h"
 #include "engine/image/codec.h"
 #include "engine/model/precision.h"
@@ -14,18 +16,27 @@
 
 namespace upscaled::server {
 
+// Bits per sample of a result: as many as the source has, where the format holds them, or these.
+enum class Depth : uint8_t { kSource, k8, k16 };
+
 // UpscaleOptions after validation.
 struct RequestOptions {
   std::string model;  // empty: the default
   int noise_level = kNoDenoise;
+  bool auto_noise = false;  // chooses the noise level from the source's JPEG compression
   TargetSize target;
   std::optional<BilateralOptions> prefilter;
   bool tta = false;
   std::optional<ImageFormat> format;  // none: the source's
   EncodeOptions encode;               // but for its format
-  bool keep_16_bit = false;
+  Depth depth = Depth::kSource;
   std::optional<Precision> precision;  // none: the server's
   int tile_px = 0;
+  std::optional<AlphaMethod> alpha;         // none: the server's default
+  std::optional<AlphaColour> alpha_colour;  // none: the server's default
+  std::optional<bool> keep_colours;         // none: the model's default
+  MetadataPolicy metadata = MetadataPolicy::kKeep;
+  bool fill_damage = false;  // whether files that lack pixels are computed
 };
 
 // All of these return INVALID_ARGUMENT (kInvalidOption), naming field, value and range.

@@ -18,25 +18,27 @@ absl::StatusOr<ResolvedJob> ResolveJob(const HandlerEnvironment& environment,
                                        const RequestOptions& options, const CatalogEntry& model,
                                        const ImageHeader& source) {
   ResolvedJob job;
-  const Size size = source.spec.size();
-  absl::StatusOr<Size> result = ResolveTargetSize(options.target, size, NativeScale(*model.card));
-  if (!result.ok()) return WithReason(result.status(), ErrorReason::kInvalidOption);
-  RETURN_IF_ERROR(CheckResultSize(environment.admission.limits(), *result));
-  job.result = *result;
+  const absl::StatusOr<ResolvedTarget> target =
+      ResolveTarget(options.target, source.spec.size(), NativeScale(*model.card));
+  if (!target.ok()) return WithReason(target.status(), ErrorReason::kInvalidOption);
+  job.part = target->source;
+  job.result = target->result;
+  RETURN_IF_ERROR(CheckResultSize(environment.admission.limits(), job.result));
 
   job.encode = options.encode;
   job.encode.format = options.format.value_or(source.format);
   job.encode.threads = std::min(environment.scheduler.concurrency(), kMaxEncodeThreads);
   ImageSpec spec = source.spec;
-  spec.width_px = result->width;
-  spec.height_px = result->height;
+  spec.width_px = job.result.width;
+  spec.height_px = job.result.height;
   spec = OutputSpecFor(job.encode.format, spec);
-  if (!options.keep_16_bit) spec.type = SampleType::kU8;
+  if (options.depth == Depth::k8) spec.type = SampleType::kU8;
+  if (options.depth == Depth::k16) spec.type = SampleType::kU16;
   RETURN_IF_ERROR(WithReason(CheckEncodable(job.encode.format, spec), ErrorReason::kInvalidOption));
   job.sample_type = spec.type;
 
   absl::StatusOr<std::vector<const ModelVariant*>> passes =
-      ChoosePasses(*model.card, size, job.result, options.noise_level);
+      ChoosePasses(*model.card, job.part.size(), job.result, options.noise_level);
   if (!passes.ok()) return WithReason(passes.status(), ErrorReason::kUnknownModel);
   job.passes = *std::move(passes);
   job.precision = options.precision.value_or(model.default_precision);

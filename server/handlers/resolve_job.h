@@ -12,6 +12,7 @@
 namespace upscaled::server {
 
 struct ResolvedJob {
+  Rect part;  // of the source, which the result shows
   Size result;
   EncodeOptions encode;
   SampleType sample_type = SampleType::kU8;

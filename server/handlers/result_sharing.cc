@@ -18,12 +18,18 @@ absl::StatusOr<Digest> ResultSharing::KeyOf(const std::string& tenant, const Dig
                                             const ResolvedJob& resolved, const ModelCard& model) {
   ResultParts parts{.tenant = tenant,
                     .source = source,
+                    .part = resolved.part,
                     .result = resolved.result,
                     .prefilter = options.prefilter,
                     .tta = options.tta,
                     .encode = resolved.encode,
                     .sample_type = resolved.sample_type,
-                    .precision = resolved.precision};
+                    .precision = resolved.precision,
+                    .alpha = options.alpha,
+                    .alpha_colour = options.alpha_colour,
+                    .keep_colours = options.keep_colours,
+                    .metadata = options.metadata,
+                    .fill_damage = options.fill_damage};
   for (const ModelVariant* variant : resolved.passes) {
     ASSIGN_OR_RETURN(parts.networks.emplace_back(), networks_.Of(model, *variant));
   }

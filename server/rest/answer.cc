@@ -8,6 +8,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "engine/base/string_view.h"
 #include "server/base/error.h"
 #include "server/handlers/convert.h"
@@ -21,6 +22,7 @@ namespace pb = upscale::v1;
 
 constexpr char kSummary[] = "Upscale-Summary";
 constexpr char kServerTiming[] = "Server-Timing";
+constexpr char kWarning[] = "Upscale-Warning";
 constexpr char kETag[] = "ETag";
 constexpr size_t kMaxFileNameBytes = 200;
 
@@ -74,6 +76,14 @@ std::string FieldText(absl::string_view text) {
   return safe;
 }
 
+// A list of strings of RFC 8941, "" for none.
+template <typename Sentences>
+std::string StringList(const Sentences& sentences) {
+  return absl::StrJoin(sentences, ", ", [](std::string* out, const std::string& sentence) {
+    absl::StrAppend(out, "\"", FieldText(sentence), "\"");
+  });
+}
+
 }  // namespace
 
 std::string ContentDisposition(std::string_view kind, std::string_view file_name) {
@@ -119,6 +129,9 @@ HttpResponse ImageResponse(const pb::UpscaleImageHeader& header,
           {kServerTiming, absl::StrFormat("plan;dur=%.1f", absl::ToDoubleMilliseconds(planning))},
       }};
   if (!header.etag().empty()) response.fields.push_back({kETag, QuotedTag(header.etag())});
+  if (!header.warnings().empty()) {
+    response.fields.push_back({kWarning, StringList(header.warnings())});
+  }
   return response;
 }
 
@@ -147,11 +160,12 @@ std::vector<HttpField> SummaryFields(const pb::UpscaleSummary& summary, std::str
                        Milliseconds(timings.total()))},
       {kSummary, std::move(summary_json)}};
   if (!summary.etag().empty()) fields.push_back({kETag, QuotedTag(summary.etag())});
+  if (!summary.warnings().empty()) fields.push_back({kWarning, StringList(summary.warnings())});
   return fields;
 }
 
 std::vector<std::string> SummaryFieldNames(const pb::UpscaleImageHeader& header) {
-  std::vector<std::string> names = {kServerTiming, kSummary};
+  std::vector<std::string> names = {kServerTiming, kSummary, kWarning};
   if (header.etag().empty()) names.push_back(kETag);  // it may come at the end
   return names;
 }

@@ -74,6 +74,9 @@ std::string VerdictJson(const ImageVerdict& verdict) {
   if (verdict.time_to_end > absl::ZeroDuration()) {
     json["estimated_seconds"] = absl::ToDoubleSeconds(verdict.time_to_end);
   }
+  if (!header.warnings().empty()) {
+    json["warnings"] = std::vector<std::string>(header.warnings().begin(), header.warnings().end());
+  }
   return json.dump();
 }
 

@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <optional>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "engine/base/string_view.h"
 #include "engine/image/codec.h"
 #include "server/base/error.h"
@@ -54,6 +56,32 @@ bool ReadSwitch(const std::string& value, Set set) {
   return true;
 }
 
+// Reads the short name of a value of the contract's: "strip-location" with the prefix
+// "METADATA_POLICY_" for METADATA_POLICY_STRIP_LOCATION.
+template <typename Enum, typename Set>
+bool ReadEnum(std::string_view prefix, const std::string& text, Set set) {
+  const std::string name =
+      absl::StrCat(ToAbsl(prefix), absl::AsciiStrToUpper(absl::StrReplaceAll(text, {{"-", "_"}})));
+  const auto* const value = google::protobuf::GetEnumDescriptor<Enum>()->FindValueByName(name);
+  if (value == nullptr || value->number() == 0) return false;
+  set(static_cast<Enum>(value->number()));
+  return true;
+}
+
+bool SetNoiseLevel(const std::string& value, UpscaleParameters& p) {
+  p.options.set_auto_noise(value == "auto");
+  if (p.options.auto_noise()) return true;
+  return ReadInteger(value, [&](int32_t n) { p.options.set_noise_level(n); });
+}
+
+bool SetDepth(const std::string& value, UpscaleParameters& p) {
+  if (value != "auto" && value != "8" && value != "16") return false;
+  p.options.set_depth(value == "8"    ? pb::DEPTH_8
+                      : value == "16" ? pb::DEPTH_16
+                                      : pb::DEPTH_UNSPECIFIED);
+  return true;
+}
+
 bool SetPrecision(const std::string& value, UpscaleParameters& p) {
   if (value != "exact" && value != "fast") return false;
   p.options.set_precision(value == "exact" ? pb::PRECISION_EXACT : pb::PRECISION_FAST);
@@ -79,10 +107,7 @@ constexpr Parameter kParameters[] = {
        p.options.set_model(v);
        return true;
      }},
-    {"noise_level", "noise", kInteger,
-     [](const std::string& v, UpscaleParameters& p) {
-       return ReadInteger(v, [&](int32_t n) { p.options.set_noise_level(n); });
-     }},
+    {"noise_level", "noise", "a whole number or auto", SetNoiseLevel},
     {"scale", "", kNumber,
      [](const std::string& v, UpscaleParameters& p) {
        return ReadNumber(v, [&](double n) { p.options.set_scale(n); });
@@ -95,6 +120,31 @@ constexpr Parameter kParameters[] = {
      [](const std::string& v, UpscaleParameters& p) {
        return ReadInteger(v, [&](int32_t n) { p.options.mutable_size()->set_height_px(n); });
      }},
+    {"short_side_px", "short_side", kInteger,
+     [](const std::string& v, UpscaleParameters& p) {
+       return ReadInteger(v, [&](int32_t n) { p.options.mutable_size()->set_short_side_px(n); });
+     }},
+    {"long_side_px", "long_side", kInteger,
+     [](const std::string& v, UpscaleParameters& p) {
+       return ReadInteger(v, [&](int32_t n) { p.options.mutable_size()->set_long_side_px(n); });
+     }},
+    {"fit", "", "contain, cover or stretch",
+     [](const std::string& v, UpscaleParameters& p) {
+       return ReadEnum<pb::Fit>("FIT_", v,
+                                [&](pb::Fit fit) { p.options.mutable_size()->set_fit(fit); });
+     }},
+    {"max_pixels", "", kInteger,
+     [](const std::string& v, UpscaleParameters& p) {
+       int64_t pixels = 0;
+       if (!absl::SimpleAtoi(v, &pixels)) return false;
+       p.options.set_max_pixels(pixels);
+       return true;
+     }},
+    {"no_enlarge", "", kSwitch,
+     [](const std::string& v, UpscaleParameters& p) {
+       return ReadSwitch(v, [&](bool on) { p.options.set_no_enlarge(on); });
+     },
+     true},
     {"tta", "", kSwitch,
      [](const std::string& v, UpscaleParameters& p) {
        return ReadSwitch(v, [&](bool on) { p.options.set_tta(on); });
@@ -114,6 +164,33 @@ constexpr Parameter kParameters[] = {
        return ReadSwitch(v, [&](bool on) { p.options.set_keep_16_bit(on); });
      },
      true},
+    {"depth", "", "auto, 8 or 16", SetDepth},
+    {"alpha", "", "network or resample",
+     [](const std::string& v, UpscaleParameters& p) {
+       return ReadEnum<pb::AlphaMethod>(
+           "ALPHA_METHOD_", v, [&](pb::AlphaMethod method) { p.options.set_alpha(method); });
+     }},
+    {"alpha_colour", "", "bleed or keep",
+     [](const std::string& v, UpscaleParameters& p) {
+       return ReadEnum<pb::AlphaColour>(
+           "ALPHA_COLOUR_", v, [&](pb::AlphaColour colour) { p.options.set_alpha_colour(colour); });
+     }},
+    {"keep_colours", "", kSwitch,
+     [](const std::string& v, UpscaleParameters& p) {
+       return ReadSwitch(v, [&](bool on) { p.options.set_keep_colours(on); });
+     },
+     true},
+    {"metadata", "", "keep, strip, strip-location or icc",
+     [](const std::string& v, UpscaleParameters& p) {
+       return ReadEnum<pb::MetadataPolicy>("METADATA_POLICY_", v, [&](pb::MetadataPolicy policy) {
+         p.options.set_metadata(policy);
+       });
+     }},
+    {"on_damage", "", "fail or fill",
+     [](const std::string& v, UpscaleParameters& p) {
+       return ReadEnum<pb::DamagePolicy>(
+           "DAMAGE_POLICY_", v, [&](pb::DamagePolicy policy) { p.options.set_on_damage(policy); });
+     }},
     {"precision", "", "exact or fast", SetPrecision},
     {"tile_px", "", kInteger,
      [](const std::string& v, UpscaleParameters& p) {
@@ -177,7 +254,9 @@ absl::Status UnknownOption(const std::string& name) {
 // The two ways to say how large the result is exclude each other.
 bool ExcludesSize(std::string_view name, const pb::UpscaleOptions& options) {
   if (name == "scale") return options.has_size();
-  return (name == "width_px" || name == "height_px") && options.has_scale();
+  constexpr std::string_view kOfSize[] = {"width_px", "height_px", "short_side_px", "long_side_px",
+                                          "fit"};
+  return std::ranges::count(kOfSize, name) != 0 && options.has_scale();
 }
 
 }  // namespace
@@ -200,8 +279,10 @@ absl::Status ParameterReader::Read(const FormField& field) {
   const std::string value = field.value.value_or("1");
   if (value.empty()) return absl::OkStatus();
   if (ExcludesSize(parameter->name, parameters_.options)) {
-    return Invalid("scale is given beside width_px or height_px; only one of them can be",
-                   parameter->name);
+    return Invalid(
+        "scale is given beside width_px, height_px, a short or a long side, or a fit; only one "
+        "of them can be",
+        parameter->name);
   }
   if (parameter->set(value, parameters_)) return absl::OkStatus();
   return Invalid(absl::StrCat(ToAbsl(parameter->name), " is ", Shown(value), "; it must be ",

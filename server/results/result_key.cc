@@ -4,11 +4,17 @@ namespace upscaled::server {
 namespace {
 
 // To be counted up whenever the fields below change their meaning.
-constexpr std::string_view kRequestFormat = "upscaled request 2";
+constexpr std::string_view kRequestFormat = "upscaled request 3";
 constexpr std::string_view kResultFormat = "upscaled result 1";
 
 int64_t FormatOption(const EncodeOptions& encode) {
   return encode.format == ImageFormat::kPng ? encode.compression : encode.quality;
+}
+
+// 0 where there is none, and its value counted from 1 otherwise.
+template <typename T>
+int64_t Choice(const std::optional<T>& choice) {
+  return choice.has_value() ? 1 + static_cast<int64_t>(*choice) : 0;
 }
 
 }  // namespace
@@ -18,13 +24,19 @@ Digest RequestKey(const ResultParts& parts) {
   hash.Field(kRequestFormat).Field(parts.tenant).Field(AsText(parts.source));
   hash.Field(static_cast<int64_t>(parts.networks.size()));
   for (const Digest& network : parts.networks) hash.Field(AsText(network));
-  hash.Field(int64_t{parts.result.width}).Field(int64_t{parts.result.height});
+  for (const int side : {parts.part.x, parts.part.y, parts.part.width, parts.part.height,
+                         parts.result.width, parts.result.height}) {
+    hash.Field(int64_t{side});
+  }
   hash.Field(int64_t{parts.prefilter.has_value()});
   if (parts.prefilter.has_value()) {
     hash.Field(parts.prefilter->sigma_space).Field(parts.prefilter->sigma_range);
   }
   hash.Field(FormatName(parts.encode.format)).Field(FormatOption(parts.encode));
   hash.Field(static_cast<int64_t>(SampleBytes(parts.sample_type)));
+  hash.Field(Choice(parts.alpha)).Field(Choice(parts.alpha_colour));
+  hash.Field(Choice(parts.keep_colours));
+  hash.Field(static_cast<int64_t>(parts.metadata)).Field(int64_t{parts.fill_damage});
   if (!parts.networks.empty()) {  // nothing else knows flips and precisions
     hash.Field(int64_t{parts.tta}).Field(PrecisionName(parts.precision));
   }

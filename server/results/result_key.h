@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/base/geometry.h"
+#include "engine/image/alpha.h"
 #include "engine/image/bilateral.h"
 #include "engine/image/codec.h"
 #include "engine/image/image.h"
@@ -22,12 +23,18 @@ struct ResultParts {
   std::string tenant;            // who asks, and shares with nobody else; empty: all share
   Digest source;                 // of the encoded source's bytes
   std::vector<Digest> networks;  // of the passes, in order: NetworkDigests
+  Rect part;                     // of the source, which the result shows
   Size result;
   std::optional<BilateralOptions> prefilter;
   bool tta = false;
   EncodeOptions encode;  // of which format and that format's own options count
   SampleType sample_type = SampleType::kU8;
   Precision precision = Precision::kExact;
+  std::optional<AlphaMethod> alpha;
+  std::optional<AlphaColour> alpha_colour;
+  std::optional<bool> keep_colours;
+  MetadataPolicy metadata = MetadataPolicy::kKeep;
+  bool fill_damage = false;
 };
 
 // The arithmetic beside the networks' own weights: equal for processes that give equal bytes.

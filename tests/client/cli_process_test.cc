@@ -103,6 +103,49 @@ TEST_F(CliTest, UpscalesAFile) {
   EXPECT_EQ(options.format(), v1::IMAGE_FORMAT_PNG);
 }
 
+TEST_F(CliTest, SendsEachChoiceByItsName) {
+  WriteText(Path("a.jpg"), "image");
+  const ProcessResult result = Image(Path("a.jpg"), Path("b.png"),
+                                     {"-n",
+                                      "auto",
+                                      "--width",
+                                      "30",
+                                      "--height",
+                                      "40",
+                                      "--fit",
+                                      "cover",
+                                      "--max-pixels",
+                                      "5000000000",
+                                      "--no-enlarge",
+                                      "--alpha",
+                                      "resample",
+                                      "--alpha-colour",
+                                      "keep",
+                                      "--keep-colours",
+                                      "off",
+                                      "--metadata",
+                                      "strip-location",
+                                      "--on-damage",
+                                      "fill",
+                                      "--depth",
+                                      "8"});
+  EXPECT_EQ(result.exit_code, kExitOk) << result.err;
+  const v1::UpscaleImageStart start = server_.starts().at(0);
+  const v1::UpscaleOptions& options = start.options();
+  EXPECT_TRUE(options.auto_noise());
+  EXPECT_FALSE(options.has_noise_level());
+  EXPECT_EQ(options.size().fit(), v1::FIT_COVER);
+  EXPECT_EQ(options.max_pixels(), 5'000'000'000);
+  EXPECT_TRUE(options.no_enlarge());
+  EXPECT_EQ(options.alpha(), v1::ALPHA_METHOD_RESAMPLE);
+  EXPECT_EQ(options.alpha_colour(), v1::ALPHA_COLOUR_KEEP);
+  EXPECT_TRUE(options.has_keep_colours());
+  EXPECT_FALSE(options.keep_colours());
+  EXPECT_EQ(options.metadata(), v1::METADATA_POLICY_STRIP_LOCATION);
+  EXPECT_EQ(options.on_damage(), v1::DAMAGE_POLICY_FILL);
+  EXPECT_EQ(options.depth(), v1::DEPTH_8);
+}
+
 TEST_F(CliTest, SendsNothingThatWasNotAskedFor) {
   WriteText(Path("a.jpg"), "image");
   EXPECT_EQ(Image(Path("a.jpg"), Path("b.jpg")).exit_code, kExitOk);

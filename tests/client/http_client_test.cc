@@ -118,6 +118,12 @@ TEST(HttpParametersTest, NameWhatWasAskedForAndNothingElse) {
   options.set_quality(81);
   options.set_png_compression(0);
   options.set_keep_16_bit(true);
+  options.set_depth(v1::DEPTH_16);
+  options.set_alpha(v1::ALPHA_METHOD_NETWORK);
+  options.set_alpha_colour(v1::ALPHA_COLOUR_BLEED);
+  options.set_keep_colours(false);
+  options.set_metadata(v1::METADATA_POLICY_STRIP_LOCATION);
+  options.set_on_damage(v1::DAMAGE_POLICY_FILL);
   options.set_precision(v1::PRECISION_FAST);
   options.set_tile_px(64);
   options.mutable_prefilter()->set_sigma_space(1.5);
@@ -127,11 +133,24 @@ TEST(HttpParametersTest, NameWhatWasAskedForAndNothingElse) {
       ElementsAre(Pair("model", "a b&c"), Pair("noise_level", "0"),
                   Pair("scale", "1.3333333333333333"), Pair("tta", "1"), Pair("format", "webp"),
                   Pair("quality", "81"), Pair("png_compression", "0"), Pair("keep_16_bit", "1"),
-                  Pair("precision", "fast"), Pair("tile_px", "64"), Pair("sigma_space", "1.5"),
-                  Pair("sigma_range", "20")));
+                  Pair("depth", "16"), Pair("alpha", "network"), Pair("alpha_colour", "bleed"),
+                  Pair("keep_colours", "0"), Pair("metadata", "strip-location"),
+                  Pair("on_damage", "fill"), Pair("precision", "fast"), Pair("tile_px", "64"),
+                  Pair("sigma_space", "1.5"), Pair("sigma_range", "20")));
   options.clear_target();
   options.mutable_size()->set_height_px(7);
   EXPECT_THAT(ToParameters(options), testing::Contains(Pair("height_px", "7")));
+  options.Clear();
+  options.set_auto_noise(true);
+  options.mutable_size()->set_short_side_px(5);
+  options.mutable_size()->set_long_side_px(6);
+  options.mutable_size()->set_fit(v1::FIT_STRETCH);
+  options.set_max_pixels(5'000'000'000);
+  options.set_no_enlarge(true);
+  EXPECT_THAT(ToParameters(options),
+              ElementsAre(Pair("noise_level", "auto"), Pair("short_side_px", "5"),
+                          Pair("long_side_px", "6"), Pair("fit", "stretch"),
+                          Pair("max_pixels", "5000000000"), Pair("no_enlarge", "1")));
 }
 
 TEST(HttpTargetTest, RefusesWhatIsNoServer) {

@@ -98,6 +98,7 @@ TEST_F(ImageTest, SizesFormatsAndDepths) {
 
   options.Clear();
   options.mutable_size()->set_width_px(90);
+  options.set_depth(pb::DEPTH_8);
   outcome = UpscaleImage(server.stub(), options, image);
   ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
   EXPECT_EQ(Decode(outcome.image)->header.spec, (ImageSpec{90, 60, 4, SampleType::kU8}));
@@ -105,11 +106,35 @@ TEST_F(ImageTest, SizesFormatsAndDepths) {
 
   options.Clear();
   options.set_scale(4);
-  options.set_keep_16_bit(true);
   outcome = UpscaleImage(server.stub(), options, image);
   ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
   EXPECT_EQ(Decode(outcome.image)->header.spec, (ImageSpec{240, 160, 4, SampleType::kU16}));
   EXPECT_EQ(outcome.header->bits_per_sample(), 16);
+}
+
+TEST_F(ImageTest, FitsIntoBothSides) {
+  TestServer server;
+  const Image source = PhotoImage({60, 40, 3, SampleType::kU8}, random_);
+  const std::string image = *Encode(source.view(), {});
+  const auto upscale = [&](pb::Fit fit, const std::string& encoded) {
+    pb::UpscaleOptions options;
+    options.mutable_size()->set_width_px(80);
+    options.mutable_size()->set_height_px(80);
+    options.mutable_size()->set_fit(fit);
+    const Outcome outcome = UpscaleImage(server.stub(), options, encoded);
+    EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+    EXPECT_EQ(outcome.header->source_width_px(), Decode(encoded)->header.spec.width_px);
+    return outcome.image;
+  };
+  const auto size_of = [](const std::string& encoded) {
+    return Decode(encoded)->header.spec.size();
+  };
+  EXPECT_EQ(size_of(upscale(pb::FIT_UNSPECIFIED, image)), (Size{80, 53}));
+  EXPECT_EQ(size_of(upscale(pb::FIT_CONTAIN, image)), (Size{80, 53}));
+  EXPECT_EQ(size_of(upscale(pb::FIT_STRETCH, image)), (Size{80, 80}));
+  // Its middle, as if that had been sent.
+  const std::string middle = *Encode(source.view().Crop({10, 0, 40, 40}), {});
+  EXPECT_EQ(upscale(pb::FIT_COVER, image), upscale(pb::FIT_CONTAIN, middle));
 }
 
 TEST_F(ImageTest, ProgressComesWhenAskedFor) {

@@ -40,7 +40,68 @@ std::vector<BadOption> BadOptions() {
       {"ScaleNegative", [](O& o) { o.set_scale(-2); }, "INVALID_OPTION", {"-2", "16"}},
       {"ScaleTooLarge", [](O& o) { o.set_scale(16.01); }, "INVALID_OPTION", {"16.01", "16"}},
       {"ScaleNan", [](O& o) { o.set_scale(std::nan("")); }, "INVALID_OPTION", {"nan", "16"}},
-      {"SizeEmpty", [](O& o) { o.mutable_size(); }, "INVALID_OPTION", {"0 x 0"}},
+      {"SizeEmpty", [](O& o) { o.mutable_size(); }, "INVALID_OPTION", {"width_px 0"}},
+      {"SidesContradict",
+       [](O& o) {
+         o.mutable_size()->set_width_px(5);
+         o.mutable_size()->set_long_side_px(6);
+       },
+       "INVALID_OPTION",
+       {"width_px 5", "long_side_px 6"}},
+      {"ShortSideNegative",
+       [](O& o) { o.mutable_size()->set_short_side_px(-5); },
+       "INVALID_OPTION",
+       {"size.short_side_px", "-5"}},
+      {"FitOfOneSide",
+       [](O& o) {
+         o.mutable_size()->set_width_px(5);
+         o.mutable_size()->set_fit(pb::FIT_COVER);
+       },
+       "INVALID_OPTION",
+       {"size.fit", "FIT_COVER", "height_px"}},
+      {"Fit",
+       [](O& o) {
+         o.mutable_size()->set_width_px(5);
+         o.mutable_size()->set_height_px(5);
+         o.mutable_size()->set_fit(static_cast<pb::Fit>(9));
+       },
+       "INVALID_OPTION",
+       {"size.fit", "9", "0 to 3"}},
+      {"MaxPixels", [](O& o) { o.set_max_pixels(-1); }, "INVALID_OPTION", {"max_pixels", "-1"}},
+      {"Depth",
+       [](O& o) { o.set_depth(static_cast<pb::Depth>(9)); },
+       "INVALID_OPTION",
+       {"depth", "9"}},
+      {"Depth16OfJpeg",
+       [](O& o) {
+         o.set_depth(pb::DEPTH_16);
+         o.set_format(pb::IMAGE_FORMAT_JPEG);
+       },
+       "INVALID_OPTION",
+       {"16"}},
+      {"Alpha",
+       [](O& o) { o.set_alpha(static_cast<pb::AlphaMethod>(9)); },
+       "INVALID_OPTION",
+       {"alpha", "9"}},
+      {"AlphaColour",
+       [](O& o) { o.set_alpha_colour(static_cast<pb::AlphaColour>(9)); },
+       "INVALID_OPTION",
+       {"alpha_colour", "9"}},
+      {"Metadata",
+       [](O& o) { o.set_metadata(static_cast<pb::MetadataPolicy>(9)); },
+       "INVALID_OPTION",
+       {"metadata", "9"}},
+      {"OnDamage",
+       [](O& o) { o.set_on_damage(static_cast<pb::DamagePolicy>(9)); },
+       "INVALID_OPTION",
+       {"on_damage", "9"}},
+      {"NoiseTwice",
+       [](O& o) {
+         o.set_noise_level(1);
+         o.set_auto_noise(true);
+       },
+       "INVALID_OPTION",
+       {"auto_noise", "noise_level"}},
       {"WidthNegative",
        [](O& o) { o.mutable_size()->set_width_px(-5); },
        "INVALID_OPTION",

@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <set>
+#include <string_view>
 
 #include <gmock/gmock.h>
 
@@ -246,6 +248,72 @@ TEST_F(ResultsTest, EqualRequestsHaveOneName) {
             }),
             etag);
   EXPECT_NE(EtagOf(server, {}, Png(60, 40)), etag);
+}
+
+// The effect of an option on the name of the result of an 8-bit RGB image in PNG.
+enum class Effect { kNone, kChanges, kRefused };
+
+struct OptionCase {
+  std::string_view field;
+  Effect effect;
+  std::function<void(pb::UpscaleOptions&)> set;
+};
+
+// Each field of UpscaleOptions: a new one fails this test until it is here, and so in RequestKey.
+TEST_F(ResultsTest, EveryOptionOfTheContractIsInTheName) {
+  using O = pb::UpscaleOptions;
+  const OptionCase cases[] = {
+      {"model", Effect::kChanges, [](O& o) { o.set_model("fast-2x"); }},
+      {"noise_level", Effect::kChanges, [](O& o) { o.set_noise_level(1); }},
+      {"scale", Effect::kChanges, [](O& o) { o.set_scale(3); }},
+      {"size", Effect::kChanges, [](O& o) { o.mutable_size()->set_width_px(121); }},
+      {"size", Effect::kChanges,
+       [](O& o) {
+         o.mutable_size()->set_width_px(60);
+         o.mutable_size()->set_height_px(60);
+         o.mutable_size()->set_fit(pb::FIT_COVER);
+       }},
+      {"tta", Effect::kChanges, [](O& o) { o.set_tta(true); }},
+      {"format", Effect::kChanges, [](O& o) { o.set_format(pb::IMAGE_FORMAT_WEBP); }},
+      {"quality", Effect::kNone, [](O& o) { o.set_quality(50); }},
+      {"png_compression", Effect::kChanges, [](O& o) { o.set_png_compression(9); }},
+      {"keep_16_bit", Effect::kNone, [](O& o) { o.set_keep_16_bit(true); }},
+      {"precision", Effect::kNone, [](O& o) { o.set_precision(pb::PRECISION_EXACT); }},
+      {"tile_px", Effect::kNone, [](O& o) { o.set_tile_px(32); }},
+      {"prefilter", Effect::kChanges,
+       [](O& o) {
+         o.mutable_prefilter()->set_sigma_space(1);
+         o.mutable_prefilter()->set_sigma_range(9);
+       }},
+      {"auto_noise", Effect::kRefused, [](O& o) { o.set_auto_noise(true); }},
+      {"alpha", Effect::kRefused, [](O& o) { o.set_alpha(pb::ALPHA_METHOD_RESAMPLE); }},
+      {"alpha_colour", Effect::kRefused, [](O& o) { o.set_alpha_colour(pb::ALPHA_COLOUR_KEEP); }},
+      {"keep_colours", Effect::kRefused, [](O& o) { o.set_keep_colours(true); }},
+      {"metadata", Effect::kRefused, [](O& o) { o.set_metadata(pb::METADATA_POLICY_STRIP); }},
+      {"on_damage", Effect::kRefused, [](O& o) { o.set_on_damage(pb::DAMAGE_POLICY_FILL); }},
+      {"depth", Effect::kChanges, [](O& o) { o.set_depth(pb::DEPTH_16); }},
+      {"max_pixels", Effect::kChanges, [](O& o) { o.set_max_pixels(1000); }},
+      {"no_enlarge", Effect::kChanges, [](O& o) { o.set_no_enlarge(true); }},
+  };
+  TestServer server;
+  const std::string image = Png(60, 40);
+  const std::string etag = EtagOf(server, {}, image);
+  std::set<std::string_view> tried;
+  for (const auto& [field, effect, set] : cases) {
+    tried.insert(field);
+    pb::UpscaleOptions options;
+    set(options);
+    if (effect == Effect::kRefused) {
+      const Outcome outcome = UpscaleImage(server.stub(), options, image);
+      EXPECT_EQ(outcome.status.error_code(), grpc::StatusCode::UNIMPLEMENTED) << field;
+      continue;
+    }
+    EXPECT_EQ(EtagOf(server, options, image) == etag, effect == Effect::kNone) << field;
+  }
+  const google::protobuf::Descriptor& message = *pb::UpscaleOptions::descriptor();
+  for (int i = 0; i < message.field_count(); ++i) {
+    EXPECT_TRUE(tried.contains(message.field(i)->name())) << message.field(i)->name();
+  }
 }
 
 TEST_F(ResultsTest, AStoredResultIsSentWithoutComputing) {

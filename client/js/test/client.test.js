@@ -91,6 +91,10 @@ test("names options as the service does", async () => {
     pngCompression: 9,
     keep16Bit: true,
     tilePx: 64,
+    noEnlarge: true,
+    alphaColour: "keep",
+    metadata: "strip-location",
+    depth: 8,
     requestId: "id",
   };
   await (await client.upscale(IMAGE, options)).blob();
@@ -102,6 +106,10 @@ test("names options as the service does", async () => {
     png_compression: "9",
     keep_16_bit: "true",
     tile_px: "64",
+    no_enlarge: "true",
+    alpha_colour: "keep",
+    metadata: "strip-location",
+    depth: "8",
   };
   assert.deepEqual(query, names);
 });

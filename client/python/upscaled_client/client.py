@@ -69,6 +69,8 @@ class Result:
         self.etag: str = header("ETag") or ""
         found = re.search(r'filename="([^"]*)"', header("Content-Disposition") or "")
         self.file_name: str = found[1] if found else ""
+        #: Sentences about all that is dropped or changed, as far as the image's header tells.
+        self.warnings: List[str] = re.findall(r'"([^"]*)"', header("Upscale-Warning") or "")
 
     def __enter__(self) -> "Result":
         return self

@@ -35,6 +35,8 @@ TEST(ParameterReaderTest, ReadsEveryOption) {
   ASSERT_TRUE(Read("model=fast-2x&noise_level=-1&width_px=10&height_px=20&tta=true&format=JPG&"
                    "quality=80&png_compression=9&keep_16_bit=1&precision=fast&tile_px=64&"
                    "sigma_space=1.5&sigma_range=20&request_id=r&dry_run&on_error=original&"
+                   "fit=cover&max_pixels=5000000000&no_enlarge&depth=16&alpha=resample&"
+                   "alpha_colour=keep&keep_colours=off&metadata=strip-location&on_damage=fill&"
                    "download=x.png",
                    p)
                   .ok());
@@ -52,6 +54,16 @@ TEST(ParameterReaderTest, ReadsEveryOption) {
   EXPECT_EQ(p.options.tile_px(), 64);
   EXPECT_EQ(p.options.prefilter().sigma_space(), 1.5);
   EXPECT_EQ(p.options.prefilter().sigma_range(), 20);
+  EXPECT_EQ(p.options.size().fit(), pb::FIT_COVER);
+  EXPECT_EQ(p.options.max_pixels(), 5'000'000'000);
+  EXPECT_TRUE(p.options.no_enlarge());
+  EXPECT_EQ(p.options.depth(), pb::DEPTH_16);
+  EXPECT_EQ(p.options.alpha(), pb::ALPHA_METHOD_RESAMPLE);
+  EXPECT_EQ(p.options.alpha_colour(), pb::ALPHA_COLOUR_KEEP);
+  EXPECT_TRUE(p.options.has_keep_colours());
+  EXPECT_FALSE(p.options.keep_colours());
+  EXPECT_EQ(p.options.metadata(), pb::METADATA_POLICY_STRIP_LOCATION);
+  EXPECT_EQ(p.options.on_damage(), pb::DAMAGE_POLICY_FILL);
   EXPECT_EQ(p.request_id, "r");
   EXPECT_TRUE(p.dry_run);
   EXPECT_TRUE(p.original_on_error);
@@ -68,6 +80,13 @@ TEST(ParameterReaderTest, KnowsShortNamesAndLeavesEmptyFieldsOut) {
   EXPECT_FALSE(p.options.tta() || p.dry_run || p.original_on_error);
   ASSERT_TRUE(Read("scale=1.5", p = {}).ok());
   EXPECT_EQ(p.options.scale(), 1.5);
+  ASSERT_TRUE(Read("noise=auto&short_side=9&depth=auto", p = {}).ok());
+  EXPECT_TRUE(p.options.auto_noise());
+  EXPECT_FALSE(p.options.has_noise_level());
+  EXPECT_EQ(p.options.size().short_side_px(), 9);
+  EXPECT_EQ(p.options.depth(), pb::DEPTH_UNSPECIFIED);
+  ASSERT_TRUE(Read("long_side=9", p = {}).ok());
+  EXPECT_EQ(p.options.size().long_side_px(), 9);
 }
 
 TEST(ParameterReaderTest, RefusesByName) {
