@@ -4,7 +4,7 @@ import random
 
 import autoscaler
 
-# The figures of a replica as deploy/kubernetes has it. An image is one of deploy/README.md's capacity sheet: 1 megapixel, general-2x, JPEG.
+# The figures of a replica as deploy/kubernetes has it. An image is one of docs/operating.md's sizing: 1 megapixel, general-2x, JPEG.
 CORE_S_PER_IMAGE = 0.65
 SLOTS = 100  # --max-concurrent-requests
 RETRY_S = 5  # after a refusal, on average; a call that is refused comes again

@@ -22,7 +22,7 @@ FOLDER = ROOT / "deploy" / "kubernetes"
 SCHEMAS = pathlib.Path(__file__).resolve().parent / "kubernetes"
 SKIPPED = 77
 HUNG_END_S = 4  # after --drain-timeout
-# Memory beside budgets (server/README.md): bodies that nobody has read, a block and a queue for each answer, code and stacks.
+# Memory beside budgets (docs/operating.md): bodies that nobody has read, a block and a queue for each answer, code and stacks.
 UNREAD_BODIES_BYTES = 64 << 20
 ANSWER_BYTES = (64 + 256) << 10
 CODE_BYTES = 256 << 20
@@ -98,7 +98,7 @@ class KubernetesTest(unittest.TestCase):
             self.assertGreater(behavior["scaleDown"]["stabilizationWindowSeconds"], graces[name])
 
     def test_memory_is_enough_for_what_the_server_bounds(self):
-        """server/README.md, "Memory": the budget and the weights by the limit, and what comes on top."""
+        """docs/operating.md, "Memory": the budget and the weights by the limit, and what comes on top."""
         budget, weights = (server_facts.default(UPSCALED, flag) for flag in ("--memory-budget", "--weight-memory"))
         self.assertEqual((budget.split(" of ")[0], weights.split(" of ")[0]), ("half", "a quarter"))
         calls = int(server_facts.default(UPSCALED, "--max-concurrent-requests"))

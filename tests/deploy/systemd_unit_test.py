@@ -61,7 +61,7 @@ class SystemdUnitTest(unittest.TestCase):
         return int(re.search(r"^TimeoutStopSec=(\d+)$", unit.read_text(), re.M)[1])
 
     def test_stops_later_than_the_server_does(self):
-        readme = (FOLDER.parents[1] / "README.md").read_text()
+        readme = (FOLDER.parents[1] / "docs/configuration.md").read_text()
         drain = int(re.search(r"`--drain-timeout TIME` \| `(\d+)s`", readme)[1])
         self.assertGreaterEqual(self.stop_s(SERVER), drain + 5)
 

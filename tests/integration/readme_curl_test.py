@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Runs the curl commands of the README against a server: readme_curl_test.py UPSCALED
+"""Runs the curl commands of docs/http-api.md against a server: readme_curl_test.py UPSCALED
 
-Each line of the README that calls /v1 over HTTP runs in a folder with the files that it names; what it writes must be
+Each line of that page that calls /v1 over HTTP runs in a folder with the files that it names; what it writes must be
 what the line promises.
 """
 import json
@@ -13,8 +13,8 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-README = (ROOT / "README.md").read_text()
-COMMANDS = re.findall(r"^curl .*localhost:8000/v1/.*$", README, re.M)
+PAGE = (ROOT / "docs/http-api.md").read_text()
+COMMANDS = re.findall(r"^curl .*localhost:8000/v1/.*$", PAGE, re.M)
 
 
 def start(binary: str, folder: str) -> tuple[subprocess.Popen, int]:
@@ -69,14 +69,14 @@ def main() -> int:
             assert (work / "same.txt").read_bytes() == (work / "notes.txt").read_bytes()
             answers = [json.loads(output) for output in outputs if output]
             assert [set(answer) & {"accepted", "reason", "state", "models"} for answer in answers] == \
-                [{"accepted"}, {"reason"}, {"state"}, {"models"}], answers
-            assert answers[0]["source"] == {"width_px": width, "height_px": height, "format": "jpeg"}
-            assert answers[1]["status"] == 422 and answers[1]["reason"] == "INVALID_IMAGE"
+                [{"reason"}, {"accepted"}, {"state"}, {"models"}], answers
+            assert answers[1]["source"] == {"width_px": width, "height_px": height, "format": "jpeg"}
+            assert answers[0]["status"] == 422 and answers[0]["reason"] == "INVALID_IMAGE"
             assert answers[2]["state"] == "waiting"
         finally:
             server.terminate()
             server.wait(timeout=60)
-    print(f"{len(COMMANDS)} commands do what the README says")
+    print(f"{len(COMMANDS)} commands do what docs/http-api.md says")
     return 0
 
 
