@@ -10,7 +10,9 @@ namespace upscaled {
 inline constexpr int kMaxJsonDepth = 6;  // layers, layer, "weight" and its four axes but the last
 inline constexpr size_t kMaxJsonValues = size_t{4} << 20;  // parsed, each takes up to 100 bytes
 inline constexpr size_t kMaxOnnxBytes = size_t{512} << 20;
-inline constexpr size_t kMaxOnnxFields = size_t{4} << 20;  // parsed, each takes up to 150 bytes
+inline constexpr size_t kMaxOnnxFields = size_t{4} << 20;    // parsed, each takes up to 150 bytes
+inline constexpr int kMaxOnnxNodes = 65536;                  // exporters spell a layer in up to 30
+inline constexpr int64_t kMaxOnnxFolded = int64_t{1} << 24;  // numbers computed while reading
 inline constexpr size_t kMaxTensorFileBytes = size_t{512} << 20;  // .safetensors, .pth
 inline constexpr size_t kMaxSafetensorsHeaderBytes = size_t{16} << 20;
 inline constexpr size_t kMaxPickleBytes = size_t{16} << 20;

@@ -1,10 +1,12 @@
 // Operators that compute every value by itself, or from its like in another tensor.
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "engine/model/fuse.h"
 #include "engine/model/onnx/builder.h"
 #include "engine/model/onnx/tensor.h"
 #include "engine/model/quote.h"
@@ -51,9 +53,32 @@ absl::Status Builder::AddCurve(Node& node) {
   } else {
     layer.activation = type == "Mish"       ? Activation::kMish
                        : type == "Softplus" ? Activation::kSoftplus
+                       : type == "Swish"    ? Activation::kSilu
                                             : Activation::kSigmoid;
+    if (type == "Swish") RETURN_IF_ERROR(node.attributes.ExpectFloat("alpha", 1));
   }
   return AppendActivation(node, *input, std::move(layer));
+}
+
+// tanh(v) = 2 sigmoid(2 v) - 1
+absl::Status Builder::AddTanh(Node& node) {
+  ASSIGN_OR_RETURN(const Value* input, Tensor(node, 0));
+  const size_t channels = Channels(*input);
+  Layer doubled = NewLayer(node, Op::kAffine, {input});
+  doubled.weights.assign(channels, 2.0f);
+  doubled.bias.assign(channels, 0.0f);
+  Value value = *input;
+  if (value.shared || !FuseAffine(doubled, network_.layers[value.layer])) {
+    ASSIGN_OR_RETURN(value.layer, AppendUnnamed(std::move(doubled)));
+  }
+  Layer sigmoid = NewLayer(node, Op::kActivation, {&value});
+  sigmoid.activation = Activation::kSigmoid;
+  if (!FuseActivation(sigmoid, network_.layers[value.layer])) {
+    ASSIGN_OR_RETURN(value.layer, AppendUnnamed(std::move(sigmoid)));
+  }
+  value.shared = true;  // so that nothing is fused before the curve
+  return AddAffine(node, value, std::vector<float>(channels, 2.0f),
+                   std::vector<float>(channels, -1.0f));
 }
 
 absl::Status Builder::AddClip(Node& node) {
@@ -66,46 +91,61 @@ absl::Status Builder::AddClip(Node& node) {
   for (const size_t i : {1, 2}) {
     if (i >= node.inputs.size() || node.inputs[i] == nullptr) continue;
     ASSIGN_OR_RETURN(const TensorProto* bound, Constant(node, i));
-    ASSIGN_OR_RETURN(const std::vector<float> values, ReadFloats(*bound));
-    if (values.size() != 1) {
+    const std::optional<double> value = ReadScalar(*bound);
+    if (!value) {
       return absl::InvalidArgumentError(
           absl::StrCat("has a bound of ", DescribeShape(*bound), ", must be one number"));
     }
-    (i == 1 ? layer.clip_min : layer.clip_max) = values[0];
+    (i == 1 ? layer.clip_min : layer.clip_max) = static_cast<float>(*value);
   }
   return AppendActivation(node, *input, std::move(layer));
 }
 
-absl::Status Builder::AddAffine(const Node& node, const Value& value, const TensorProto* factor,
-                                const TensorProto* offset) {
+absl::Status Builder::AddAffine(const Node& node, const Value& value, std::vector<float> factor,
+                                std::vector<float> offset) {
   Layer layer = NewLayer(node, Op::kAffine, {&value});
-  layer.weights.assign(layer.out_channels, 1.0f);
-  layer.bias.assign(layer.out_channels, 0.0f);
-  if (factor != nullptr) {
-    ASSIGN_OR_RETURN(layer.weights, ReadPerChannel(*factor, value));
-  }
-  if (offset != nullptr) {
-    ASSIGN_OR_RETURN(layer.bias, ReadPerChannel(*offset, value));
-  }
+  layer.weights = std::move(factor);
+  layer.bias = std::move(offset);
   return AppendAffine(node, value, std::move(layer));
 }
 
-absl::Status Builder::AddJoin(const Node& node, Op op, const Value& first, const Value& second) {
-  if (first.form != second.form) {
+// Values per channel of the whole image scale planes; otherwise both are seen the same way, or as
+// planes, of which one channel may stand for all.
+absl::Status Builder::AddJoin(const Node& node, Op op, Value first, Value second) {
+  if (first.view.size() != second.view.size()) {
     return absl::UnimplementedError("has inputs of different ranks");
   }
   // One value per channel comes second.
-  const bool swap = op == Op::kMul && per_image_[first.layer] && !per_image_[second.layer];
-  return Append(node, NewLayer(node, op, {swap ? &second : &first, swap ? &first : &second}),
-                first.form);
+  const bool of_image = per_image_[first.layer] || per_image_[second.layer];
+  if (op == Op::kMul && per_image_[first.layer] && !per_image_[second.layer]) {
+    std::swap(first, second);
+  }
+  const auto fits = [](const Axis& a, const Axis& b) { return b.empty() || a == b; };
+  const bool scales = of_image &&
+                      std::equal(first.view.begin(), first.view.end(), second.view.begin(), fits) &&
+                      Channels(first) == Channels(second);
+  const bool alike =
+      first.view == second.view && first.cut == second.cut && Channels(first) == Channels(second);
+  if (scales || alike) return AppendLike(node, NewLayer(node, op, {&first, &second}), first);
+  for (Value* value : {&first, &second}) {
+    const View& other = value == &first ? second.view : first.view;
+    if (HasCut(*value)) {
+      return absl::UnimplementedError("joins planes that were cut to the image's size");
+    }
+    if (other.size() == 4 && value->view[1].empty() && !other[1].empty()) {
+      value->view[1] = {{Digit::kNothing, SideOf(other[1]), 0}};
+    }
+    if (!ArePlanes(*value)) RETURN_IF_ERROR(Rearrange(node.proto.output(0), *value));
+  }
+  return Append(node, NewLayer(node, op, {&first, &second}));
 }
 
 absl::Status Builder::AddAdd(Node& node) {
   for (const size_t i : {0, 1}) {
-    const Value* input = node.inputs[i];
-    if (input == nullptr || input->form != Form::kConstant) continue;
+    if (!node.HasConstant(i)) continue;
     ASSIGN_OR_RETURN(const Value* other, Tensor(node, 1 - i));
-    return AddAffine(node, *other, nullptr, input->constant);
+    ASSIGN_OR_RETURN(std::vector<float> offset, ReadPerChannel(*node.inputs[i]->constant, *other));
+    return AddAffine(node, *other, std::vector<float>(Channels(*other), 1.0f), std::move(offset));
   }
   ASSIGN_OR_RETURN(const Value* first, Tensor(node, 0));
   ASSIGN_OR_RETURN(const Value* second, Tensor(node, 1));
@@ -114,86 +154,63 @@ absl::Status Builder::AddAdd(Node& node) {
 
 absl::Status Builder::AddMul(Node& node) {
   for (const size_t i : {0, 1}) {
-    const Value* input = node.inputs[i];
-    if (input == nullptr || input->form != Form::kConstant) continue;
+    if (!node.HasConstant(i)) continue;
     ASSIGN_OR_RETURN(const Value* other, Tensor(node, 1 - i));
-    return AddAffine(node, *other, input->constant, nullptr);
+    ASSIGN_OR_RETURN(std::vector<float> factor, ReadPerChannel(*node.inputs[i]->constant, *other));
+    return AddAffine(node, *other, std::move(factor), std::vector<float>(Channels(*other), 0.0f));
   }
   ASSIGN_OR_RETURN(const Value* first, Tensor(node, 0));
   ASSIGN_OR_RETURN(const Value* second, Tensor(node, 1));
   return AddJoin(node, Op::kMul, *first, *second);
 }
 
+// By a constant: its reciprocal, which rounds once more.
+absl::Status Builder::AddDiv(Node& node) {
+  ASSIGN_OR_RETURN(const Value* input, Tensor(node, 0));
+  if (!node.HasConstant(1)) {
+    return absl::UnimplementedError("is only supported by a constant, and in normalisations");
+  }
+  ASSIGN_OR_RETURN(std::vector<float> factor, ReadPerChannel(*node.inputs[1]->constant, *input));
+  for (float& value : factor) value = 1 / value;
+  return AddAffine(node, *input, std::move(factor), std::vector<float>(Channels(*input), 0.0f));
+}
+
+absl::Status Builder::AddNeg(Node& node) {
+  ASSIGN_OR_RETURN(const Value* input, Tensor(node, 0));
+  const size_t channels = Channels(*input);
+  return AddAffine(node, *input, std::vector<float>(channels, -1.0f),
+                   std::vector<float>(channels, 0.0f));
+}
+
+absl::Status Builder::AddPow(Node& node) {
+  ASSIGN_OR_RETURN(const Value* input, Tensor(node, 0));
+  ASSIGN_OR_RETURN(const TensorProto* exponent, Constant(node, 1));
+  const std::optional<double> power = ReadScalar(*exponent);
+  if (power == 1) return PassThrough(node, *input);
+  if (power == 2) return AddJoin(node, Op::kMul, *input, *input);
+  return absl::UnimplementedError("is only supported for the powers 1 and 2");
+}
+
 // a - b is a + -1 * b.
 absl::Status Builder::AddSub(Node& node) {
-  const auto is_constant = [&node](size_t i) {
-    return node.inputs[i] != nullptr && node.inputs[i]->form == Form::kConstant;
-  };
-  ASSIGN_OR_RETURN(const Value* computed, Tensor(node, is_constant(1) ? 0 : 1));
-  Layer layer = NewLayer(node, Op::kAffine, {computed});
-  layer.bias.assign(layer.out_channels, 0.0f);
-  layer.weights.assign(layer.out_channels, is_constant(1) ? 1.0f : -1.0f);
   for (const size_t i : {0, 1}) {
-    if (!is_constant(i)) continue;
-    ASSIGN_OR_RETURN(layer.bias, ReadPerChannel(*node.inputs[i]->constant, *computed));
+    if (!node.HasConstant(i)) continue;
+    ASSIGN_OR_RETURN(const Value* other, Tensor(node, 1 - i));
+    ASSIGN_OR_RETURN(std::vector<float> offset, ReadPerChannel(*node.inputs[i]->constant, *other));
     if (i == 1) {
-      for (float& offset : layer.bias) offset = -offset;
+      for (float& value : offset) value = -value;
     }
-    return AppendAffine(node, *computed, std::move(layer));
+    return AddAffine(node, *other, std::vector<float>(Channels(*other), i == 1 ? 1.0f : -1.0f),
+                     std::move(offset));
   }
   ASSIGN_OR_RETURN(const Value* first, Tensor(node, 0));
-  Value negative = *computed;
+  ASSIGN_OR_RETURN(const Value* second, Tensor(node, 1));
+  Layer layer = NewLayer(node, Op::kAffine, {second});
+  layer.weights.assign(layer.out_channels, -1.0f);
+  layer.bias.assign(layer.out_channels, 0.0f);
+  Value negative = *second;
   ASSIGN_OR_RETURN(negative.layer, AppendUnnamed(std::move(layer)));
   return AddJoin(node, Op::kAdd, *first, negative);
-}
-
-absl::Status Builder::AddGlobalAveragePool(Node& node) {
-  ASSIGN_OR_RETURN(const Value* input, Planes(node, 0));
-  return Append(node, NewLayer(node, Op::kGlobalAveragePool, {input}));
-}
-
-absl::Status Builder::AddReduceMean(Node& node) {
-  ASSIGN_OR_RETURN(const Value* input, Planes(node, 0));
-  ASSIGN_OR_RETURN(const std::vector<int64_t> axes, IntsOf(node, "axes", 1));
-  ASSIGN_OR_RETURN(const int64_t keep, node.attributes.Int("keepdims", 1));
-  RETURN_IF_ERROR(node.attributes.Expect("noop_with_empty_axes", 0));
-  std::vector<int64_t> reduced;
-  for (const int64_t axis : axes) reduced.push_back(axis < 0 ? axis + 4 : axis);
-  std::sort(reduced.begin(), reduced.end());
-  if (reduced != std::vector<int64_t>{2, 3}) {
-    return absl::UnimplementedError(
-        absl::StrCat("axes ", List(axes), " are not supported, only height and width"));
-  }
-  return Append(node, NewLayer(node, Op::kGlobalAveragePool, {input}),
-                keep != 0 ? Form::kPlanes : Form::kFlat);
-}
-
-// Along channels that lie last, as exporters write it; the bias is a LayerNormalization's.
-absl::Status Builder::AddPixelNorm(Node& node) {
-  const Value* input = node.inputs[0];
-  if (input == nullptr || input->form != Form::kChannelsLast) {
-    return absl::UnimplementedError(
-        "is only supported along the channels, between transpositions to the end and back");
-  }
-  ASSIGN_OR_RETURN(const int64_t axis, node.attributes.Int("axis", -1));
-  if (axis != -1 && axis != 3) {
-    return absl::UnimplementedError(
-        absl::StrCat("axis ", axis, " is not supported, only that of the channels"));
-  }
-  RETURN_IF_ERROR(node.attributes.Expect("stash_type", 1));
-  Layer layer = NewLayer(node, Op::kPixelNorm, {input});
-  layer.centred = node.proto.op_type() == "LayerNormalization";
-  ASSIGN_OR_RETURN(layer.epsilon, node.attributes.Float("epsilon", 1e-5f));
-  Value flat = *input;  // whose channels are the last axis
-  flat.form = Form::kFlat;
-  ASSIGN_OR_RETURN(const TensorProto* scale, Constant(node, 1));
-  ASSIGN_OR_RETURN(layer.weights, ReadPerChannel(*scale, flat));
-  layer.bias.assign(layer.out_channels, 0.0f);
-  if (node.inputs.size() > 2 && node.inputs[2] != nullptr) {
-    ASSIGN_OR_RETURN(const TensorProto* bias, Constant(node, 2));
-    ASSIGN_OR_RETURN(layer.bias, ReadPerChannel(*bias, flat));
-  }
-  return Append(node, std::move(layer), Form::kChannelsLast);
 }
 
 }  // namespace upscaled::onnx

@@ -1,11 +1,14 @@
-// Builds a network from ONNX's nodes: which value comes from where (builder.cc) and what each
-// operator means (convolutions.cc, arithmetic.cc, resizing.cc, rearranging.cc).
+// Builds a network from ONNX's nodes: which value comes from where (builder.cc, values.cc) and what
+// each operator means (convolutions.cc, arithmetic.cc, normalising.cc, resizing.cc, cutting.cc,
+// rearranging.cc).
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,118 +16,191 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/base/geometry.h"
 #include "engine/model/network.h"
 #include "engine/model/onnx/attributes.h"
+#include "engine/model/onnx/numbers.h"
 #include "engine/model/onnx/schema.pb.h"
+#include "engine/model/onnx/view.h"
 
 namespace upscaled::onnx {
 
 // Turns ONNX's nodes into our layers, one by one, in the file's order, which is that of execution.
 class Builder {
  public:
-  // Borrows the graph.
-  explicit Builder(const GraphProto& graph) : graph_(graph) {}
+  // Borrows the graph. `exported`: the size that the graph's numbers mean, although its input does
+  // not say so.
+  explicit Builder(const GraphProto& graph, std::optional<Size> exported = std::nullopt)
+      : graph_(graph), exported_(exported) {}
 
   // The graph's one input; first of all.
   absl::Status AddInput();
-  // UNIMPLEMENTED or INVALID_ARGUMENT, without the node's name.
+  // UNIMPLEMENTED or INVALID_ARGUMENT, without the node's name. RESOURCE_EXHAUSTED: computes more
+  // than kMaxOnnxFolded numbers.
   absl::Status Add(const NodeProto& node);
   // The validated network.
   absl::StatusOr<Network> Finish();
 
+  // The size of image that a node names, where the input leaves it free: the graph may have been
+  // exported at it. A side of 0 is not named.
+  std::optional<Size> named_size() const { return named_size_; }
+
  private:
-  // Only kPlanes are a layer's result as it is; the other forms wait for the node that completes
-  // what several of them spell.
   enum class Form : uint8_t {
     kConstant,
-    kPlanes,        // [1, channels, height, width]
-    kFlat,          // [1, channels], of one value per channel
-    kChannelsLast,  // [1, height, width, channels]: only normalisations read it
-    kHalfCropped,   // kPlanes cut along one axis alone, so far
-    kBlocks,        // [1, a, b, c, height, width], see blocks
-    kShuffled,      // blocks transposed to [1, channels, height, dy, width, dx]
+    kNumbers,   // follow from the image's size
+    kComputed,  // a layer's planes, seen by a view
+    kUnpadded,  // the image, where the layers see it padded to a multiple
   };
+  // Pixels that are to be cut off an end of an axis of planes.
+  enum End : uint8_t { kTop, kBottom, kLeft, kRight };
+  using Cut = std::array<PerProbe, 4>;  // by End
   struct Value {
-    Form form = Form::kPlanes;
+    Form form = Form::kComputed;
     const TensorProto* constant = nullptr;
+    std::shared_ptr<const SizedNumbers> numbers;
     int layer = -1;
-    bool shared = false;                 // read more than once, or the same as a value that is
-    int crop_axis = 0, crop_px = 0;      // kHalfCropped
-    std::array<int64_t, 3> blocks = {};  // kBlocks
-    int factor = 0;                      // kShuffled
-    bool depth_first = false;            // kShuffled: channels are [dy][dx][c], not [c][dy][dx]
+    View view;            // without what is to be cut off
+    bool shared = false;  // read more than once, or the same as a value that is
+    Cut cut = {};         // off the layer's planes; the view is theirs, in order
   };
   // A node with what its inputs are; null for one that is left out.
   struct Node {
     explicit Node(const NodeProto& proto) : proto(proto), attributes(proto) {}
     const NodeProto& proto;
     Attributes attributes;
-    std::vector<const Value*> inputs;
+    std::vector<Value*> inputs;
+
+    bool Has(size_t i) const { return i < inputs.size() && inputs[i] != nullptr; }
+    bool HasConstant(size_t i) const { return Has(i) && inputs[i]->form == Form::kConstant; }
   };
   struct Operator {
     const char* name;
     size_t min_inputs, max_inputs;
     absl::Status (Builder::*add)(Node& node);
+    size_t max_outputs = 1;
   };
   // How a convolution moves over its input.
   struct Window {
     int stride_px, padding_px;
   };
+  // The image padded to multiples of something, before the first layer.
+  struct Alignment {
+    int pad_px, align_px;
+    Cut added;
+  };
   static std::span<const Operator> Operators();
+  static absl::Status Unsupported(const NodeProto& proto);
+  absl::Status CheckAlignment(const Value& result);
+  // Takes out layers that nothing reads: exporters leave such where only sizes were asked for.
+  void RemoveUnread(int result);
 
   // convolutions.cc
   absl::Status AddConv(Node& node);
   absl::Status AddConvTranspose(Node& node);
   absl::Status AddGemm(Node& node);
+  absl::Status AddMatMul(Node& node);
   absl::StatusOr<Window> ReadWindow(Node& node, int kernel_px);
   // Checks the shape [first, second, kernel, kernel] and reads the weights into `layer`.
   absl::Status ReadKernel(const Node& node, Layer& layer);
   absl::Status ReadBias(const Node& node, Layer& layer);
+  // Products with a matrix [in][out], or [out][in] if it is transposed, of the last axis.
+  absl::Status AddProduct(const Node& node, const Value& value, bool transposed);
 
   // arithmetic.cc
   absl::Status AddRelu(Node& node);
   absl::Status AddLeakyRelu(Node& node);
   absl::Status AddPRelu(Node& node);
   absl::Status AddCurve(Node& node);
+  absl::Status AddTanh(Node& node);
   absl::Status AddClip(Node& node);
   absl::Status AddAdd(Node& node);
   absl::Status AddSub(Node& node);
   absl::Status AddMul(Node& node);
+  absl::Status AddDiv(Node& node);
+  absl::Status AddNeg(Node& node);
+  absl::Status AddPow(Node& node);
+  // factor * value + offset, for each channel.
+  absl::Status AddAffine(const Node& node, const Value& value, std::vector<float> factor,
+                         std::vector<float> offset);
+  // Two tensors that neither operand is a constant of.
+  absl::Status AddJoin(const Node& node, Op op, Value first, Value second);
+
+  // normalising.cc
   absl::Status AddGlobalAveragePool(Node& node);
   absl::Status AddReduceMean(Node& node);
   absl::Status AddPixelNorm(Node& node);
-  // factor * value + offset, for each channel; both constants of a shape that means so.
-  absl::Status AddAffine(const Node& node, const Value& value, const TensorProto* factor,
-                         const TensorProto* offset);
-  // Two planes that neither operand is a constant of.
-  absl::Status AddJoin(const Node& node, Op op, const Value& first, const Value& second);
+  absl::Status AddNormalize(Node& node);
+  absl::Status AddInstanceNormalization(Node& node);
+  absl::Status AddGroupNormalization(Node& node);
+  absl::Status AddBatchNormalization(Node& node);
+  // Means of channels, as a convolution.
+  absl::Status AppendChannelMean(const Node& node, const Value& value,
+                                 const std::vector<int64_t>& axes, bool keep);
+  absl::Status AppendGroupNorm(const Node& node, const Value& value, Layer norm);
+  // Along those axes alone: over the channels of a pixel, or over the image and groups of them.
+  absl::Status AppendNorm(const Node& node, const Value& value, const std::vector<int64_t>& axes,
+                          Layer norm);
 
   // resizing.cc
   absl::Status AddResize(Node& node);
   absl::Status AddUpsample(Node& node);
+  // The whole factor of input `scales` or `sizes`.
+  absl::StatusOr<int> ReadScales(Node& node, size_t scales, size_t sizes, const Value& value);
+
+  // cutting.cc
   absl::Status AddPad(Node& node);
   absl::Status AddSlice(Node& node);
-  absl::StatusOr<int> ReadScales(Node& node, size_t input);
-  // Those of the channels from `start` on, before `end`.
-  absl::Status AppendSlice(const Node& node, const Value& value, int64_t start, int64_t end);
-  absl::Status AppendCrop(const Node& node, const Value& value, int crop_px);
-  // Cuts off the height (2) and the width (3): half a crop where it is one of them alone.
-  absl::Status AppendCuts(const Node& node, Value value, std::array<int, 4> cut_off_px);
+  absl::Status AddSplit(Node& node);
+  // The image with a border that makes its sides multiples of something.
+  bool AlignsTo(const Cut& added, int multiple) const;
+  absl::StatusOr<Value> Aligned(const Value& value, const Cut& added, PadMode mode);
+  // The channels from `start` on, before `end`, of which the axis has all.
+  absl::StatusOr<Value> SliceChannels(const std::string& name, Value value, int64_t axis,
+                                      int64_t start, int64_t end);
+  // Planes, of which pixels may still have to be cut off.
+  absl::StatusOr<Value*> CutPlanes(const Node& node, size_t i);
+  absl::StatusOr<Value> CutOff(const Value& value, const Cut& more) const;
+  absl::Status SetCut(const Node& node, Value value);
 
   // rearranging.cc
   absl::Status AddConcat(Node& node);
   absl::Status AddDepthToSpace(Node& node);
+  absl::Status AddSpaceToDepth(Node& node);
   absl::Status AddReshape(Node& node);
+  absl::Status AddFlatten(Node& node);
   absl::Status AddTranspose(Node& node);
+  absl::Status AddSqueeze(Node& node);
+  absl::Status AddUnsqueeze(Node& node);
+  absl::Status AddExpand(Node& node);
+  absl::Status AddTile(Node& node);
+  absl::Status AddGather(Node& node);
+  absl::Status AddScatterNd(Node& node);
+  absl::Status AddShape(Node& node);
   absl::Status AddCast(Node& node);
   absl::Status AddConstant(Node& node);
   absl::Status AddIdentity(Node& node);
-  absl::Status AppendPixelShuffle(const Node& node, const Value& value, int factor,
-                                  bool depth_first);
+  absl::Status SetView(const Node& node, const Value& value, View view);
+  // A size of image at which planes have the last two sides; see named_size.
+  void NameSize(const Value& value, const std::vector<PerProbe>& sides);
 
-  // A layer of `node` that reads `inputs` and, unless changed, gives as many channels as the first.
+  // values.cc
+  // Makes planes, with layers of this name, of what the value is a view of.
+  absl::Status Rearrange(const std::string& name, Value& value);
+  absl::Status FinishCut(const std::string& name, Value& value);
+  bool IsWholeCut(const Cut& cut) const;
+  // Whether pixels are still to be cut off: of one axis so far, or what padding to multiples adds.
+  static bool HasCut(const Value& value);
+  bool ArePlanes(const Value& value) const;
+  Value PlanesOf(int layer) const;
+
+  // A layer that reads `inputs` and, unless changed, gives as many channels as the first.
+  Layer NewLayer(const std::string& name, Op op, std::initializer_list<const Value*> inputs) const;
   Layer NewLayer(const Node& node, Op op, std::initializer_list<const Value*> inputs) const;
-  absl::Status Append(const Node& node, Layer layer, Form form = Form::kPlanes);
+  // Planes.
+  absl::Status Append(const Node& node, Layer layer);
+  // Seen as `like` is, which has as many channels.
+  absl::Status AppendLike(const Node& node, Layer layer, const Value& like);
   // As Append, but does not name the layer's result; its index.
   absl::StatusOr<int> AppendUnnamed(Layer layer);
   // Into the layer that `value` comes from where nobody else sees its plain result, else as a layer
@@ -133,27 +209,48 @@ class Builder {
   absl::Status AppendAffine(const Node& node, const Value& value, Layer affine);
   // Names `value` as the node's output: for nodes that change nothing.
   absl::Status PassThrough(const Node& node, Value value);
-  absl::Status SetOutput(const Node& node, Value value);
+  absl::Status SetOutput(const Node& node, Value value, int i = 0);
 
-  // Input `i`, which must be there and of this form.
-  absl::StatusOr<const Value*> Planes(const Node& node, size_t i) const;
-  // Planes, or one value per channel in either form.
-  absl::StatusOr<const Value*> Tensor(const Node& node, size_t i) const;
+  // A node whose inputs are numbers.
+  absl::Status AddNumbers(Node& node);
+  absl::StatusOr<SizedNumbers> NumbersOf(const Value& value);
+  absl::StatusOr<Value> ValueOf(SizedNumbers numbers);
+  absl::Status Charge(int64_t count);
+
+  // Input `i`, which must be there and computed; what is to be cut off has been, slack apart.
+  absl::StatusOr<Value*> Tensor(const Node& node, size_t i);
+  // And planes.
+  absl::StatusOr<Value*> Planes(const Node& node, size_t i);
   absl::StatusOr<const TensorProto*> Constant(const Node& node, size_t i) const;
   // Integers of the attribute `name` or, in newer operator sets, input `i`; empty when neither is
   // there.
   absl::StatusOr<std::vector<int64_t>> IntsOf(Node& node, std::string_view name, size_t i);
+  // The same, where they may follow from the image's size.
+  absl::StatusOr<std::vector<PerProbe>> SidesOf(Node& node, std::string_view name, size_t i);
   // One number for each channel of `value`, from a constant that is broadcast to it so.
   absl::StatusOr<std::vector<float>> ReadPerChannel(const TensorProto& constant,
                                                     const Value& value) const;
+  // Which value of the constant each channel has; nullopt: it tells other things apart.
+  std::optional<std::vector<int64_t>> PlacesOf(const TensorProto& constant,
+                                               const Value& value) const;
   int Channels(const Value& value) const { return network_.layers[value.layer].out_channels; }
 
   const GraphProto& graph_;
+  const std::optional<Size> exported_;
+  std::optional<Size> named_size_;
+  bool free_size_ = false;
+  PerProbe heights_ = {}, widths_ = {};  // the image's
+  std::optional<Alignment> alignment_;
   Network network_;
-  std::vector<bool> per_image_;         // for each layer: one value per channel
+  std::vector<bool> per_image_;  // for each layer: one value per channel
+  struct Sides {
+    PerProbe height, width;
+  };
+  std::vector<Sides> sides_;            // of each layer
   std::map<std::string, int> readers_;  // the number for each value
   std::map<std::string, Value> values_;
-  std::deque<TensorProto> own_constants_;  // the values of attributes that are no tensors
+  std::deque<TensorProto> own_constants_;  // attributes that are no tensors, and what was computed
+  int64_t folded_ = 0;
 };
 
 }  // namespace upscaled::onnx

@@ -126,18 +126,15 @@ absl::Status Builder::AddConvTranspose(Node& node) {
   return Append(node, std::move(layer));
 }
 
-absl::Status Builder::AddGemm(Node& node) {
-  ASSIGN_OR_RETURN(const Value* input, Tensor(node, 0));
-  if (input->form != Form::kFlat) {
-    return absl::UnimplementedError("must follow a global pooling that was made flat");
-  }
-  RETURN_IF_ERROR(node.attributes.ExpectFloat("alpha", 1));
-  RETURN_IF_ERROR(node.attributes.ExpectFloat("beta", 1));
-  RETURN_IF_ERROR(node.attributes.Expect("transA", 0));
-  ASSIGN_OR_RETURN(const int64_t transposed, node.attributes.Int("transB", 0));
+absl::Status Builder::AddProduct(const Node& node, const Value& value, bool transposed) {
   ASSIGN_OR_RETURN(const TensorProto* weights, Constant(node, 1));
-  const int out_axis = transposed != 0 ? 0 : 1;
-  Layer layer = NewLayer(node, Op::kFullyConnected, {input});
+  const int64_t last = static_cast<int64_t>(value.view.size()) - 1;
+  if (last < 0 || !AreChannels(value.view, {last}, Channels(value)) ||
+      value.view[last].size() > 1 || HasCut(value)) {
+    return absl::UnimplementedError("is only supported along the channels, which are last");
+  }
+  const int out_axis = transposed ? 0 : 1;
+  Layer layer = NewLayer(node, Op::kConv, {&value});
   if (weights->dims_size() != 2 || weights->dims(1 - out_axis) != layer.in_channels ||
       weights->dims(out_axis) < 1 || weights->dims(out_axis) > kMaxChannels) {
     return absl::InvalidArgumentError(absl::StrCat("has weights of ", DescribeShape(*weights),
@@ -145,7 +142,7 @@ absl::Status Builder::AddGemm(Node& node) {
   }
   layer.out_channels = static_cast<int>(weights->dims(out_axis));
   ASSIGN_OR_RETURN(layer.weights, ReadFloats(*weights));
-  if (transposed == 0) {  // ours are [out][in]
+  if (!transposed) {  // ours are [out][in]
     const std::vector<float> by_input = layer.weights;
     for (int out = 0; out < layer.out_channels; ++out) {
       for (int in = 0; in < layer.in_channels; ++in) {
@@ -155,7 +152,36 @@ absl::Status Builder::AddGemm(Node& node) {
     }
   }
   RETURN_IF_ERROR(ReadBias(node, layer));
-  return Append(node, std::move(layer), Form::kFlat);
+  if (per_image_[value.layer]) layer.op = Op::kFullyConnected;
+  Value result = value;
+  result.view[last].clear();
+  if (layer.out_channels > 1) {
+    result.view[last] = {{Digit::kChannel, SameForAll(layer.out_channels), 1}};
+  }
+  ASSIGN_OR_RETURN(result.layer, AppendUnnamed(std::move(layer)));
+  result.shared = false;
+  return SetOutput(node, std::move(result));
+}
+
+absl::Status Builder::AddGemm(Node& node) {
+  ASSIGN_OR_RETURN(const Value* input, Tensor(node, 0));
+  if (input->view.size() != 2) {
+    return absl::UnimplementedError(
+        "must follow a global pooling that was made flat, or pixels that were");
+  }
+  RETURN_IF_ERROR(node.attributes.ExpectFloat("alpha", 1));
+  RETURN_IF_ERROR(node.attributes.ExpectFloat("beta", 1));
+  RETURN_IF_ERROR(node.attributes.Expect("transA", 0));
+  ASSIGN_OR_RETURN(const int64_t transposed, node.attributes.Int("transB", 0));
+  return AddProduct(node, *input, transposed != 0);
+}
+
+absl::Status Builder::AddMatMul(Node& node) {
+  ASSIGN_OR_RETURN(const Value* input, Tensor(node, 0));
+  if (node.Has(1) && node.inputs[1]->form == Form::kComputed) {
+    return absl::UnimplementedError("is attention, a product of pixels, which is not supported");
+  }
+  return AddProduct(node, *input, false);
 }
 
 }  // namespace upscaled::onnx

@@ -141,7 +141,7 @@ class Writer {
     return name;
   }
 
-  // These two as onnx/alignment.h has them. Mod's result has the sign of the divisor.
+  // Mod's result has the sign of the divisor.
   std::string PadToMultiple() {
     const int64_t pad_px = network_.pad_px, align_px = network_.align_px;
     Node("Shape", {kImage}, "shape");

@@ -4,11 +4,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/geometry.h"
 #include "engine/base/status_macros.h"
 #include "engine/model/limits.h"
-#include "engine/model/onnx/alignment.h"
 #include "engine/model/onnx/builder.h"
 #include "engine/model/onnx/check_size.h"
+#include "engine/model/onnx/patterns.h"
 #include "engine/model/onnx/schema.pb.h"
 #include "engine/model/quote.h"
 
@@ -40,16 +41,23 @@ std::string DescribeNode(int index, const onnx::NodeProto& node) {
   return absl::StrCat("node ", index, " ", Quote(name), " (", node.op_type().substr(0, 40), ")");
 }
 
-// Padding and cropping around the layers must be what they need.
-absl::Status CheckAlignment(const onnx::Alignment& written, const Network& network) {
-  if (written.pad_px == network.pad_px && written.align_px == network.align_px &&
-      written.scale == network.scale) {
-    return absl::OkStatus();
+// `named`: see Builder::named_size.
+absl::StatusOr<Network> Build(const onnx::GraphProto& graph, std::optional<Size> exported,
+                              std::optional<Size>& named) {
+  onnx::Builder builder(graph, exported);
+  RETURN_IF_ERROR(builder.AddInput());
+  for (int i = 0; i < graph.node_size(); ++i) {
+    const onnx::NodeProto& node = graph.node(i);
+    const absl::Status status = builder.Add(node);
+    if (!status.ok()) {
+      named = builder.named_size();
+      return absl::Status(status.code(),
+                          absl::StrCat(DescribeNode(i, node), ": ", status.message()));
+    }
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("pads ", written.pad_px, " pixels, to multiples of ", written.align_px,
-                   ", and cuts off at ", written.scale, " times the size; the layers need ",
-                   network.pad_px, ", ", network.align_px, " and ", network.scale));
+  absl::StatusOr<Network> network = builder.Finish();
+  if (!network.ok()) named = builder.named_size();
+  return network;
 }
 
 }  // namespace
@@ -65,20 +73,16 @@ absl::StatusOr<Network> ParseOnnx(std::string_view bytes) {
     return absl::InvalidArgumentError("is no ONNX model, or cut short");
   }
   RETURN_IF_ERROR(CheckOperatorSet(model));
-  const std::optional<onnx::Alignment> alignment = onnx::TakeAlignment(*model.mutable_graph());
-  onnx::Builder builder(model.graph());
-  RETURN_IF_ERROR(builder.AddInput());
-  for (int i = 0; i < model.graph().node_size(); ++i) {
-    const onnx::NodeProto& node = model.graph().node(i);
-    const absl::Status status = builder.Add(node);
-    if (!status.ok()) {
-      return absl::Status(status.code(),
-                          absl::StrCat(DescribeNode(i, node), ": ", status.message()));
-    }
+  onnx::GraphProto& graph = *model.mutable_graph();
+  if (graph.node_size() > kMaxOnnxNodes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("has ", graph.node_size(), " nodes, the limit is ", kMaxOnnxNodes));
   }
-  ASSIGN_OR_RETURN(Network network, builder.Finish());
-  if (alignment) RETURN_IF_ERROR(CheckAlignment(*alignment, network));
-  return network;
+  onnx::RecognisePatterns(graph);
+  std::optional<Size> named, none;
+  absl::StatusOr<Network> network = Build(graph, std::nullopt, named);
+  if (network.ok() || !named) return network;
+  return Build(graph, named, none);
 }
 
 bool LooksLikeOnnx(std::string_view head) {

@@ -1,7 +1,5 @@
 // Operators that change height and width.
-#include <algorithm>
-#include <array>
-#include <limits>
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -26,42 +24,51 @@ bool IsOurNearest(const std::string& transformation, const std::string& rounding
          (transformation == "asymmetric" || transformation == "tf_half_pixel_for_nn");
 }
 
-// The pixels that a Slice cuts off both ends of the height (2) and the width (3); nullopt: it does
-// other things.
-std::optional<std::array<int, 4>> CutOffPx(const std::vector<int64_t>& starts,
-                                           const std::vector<int64_t>& ends,
-                                           const std::vector<int64_t>& axes,
-                                           const std::vector<int64_t>& steps) {
-  const auto is_one = [](int64_t step) { return step == 1; };
-  if (starts.size() != ends.size() || starts.size() != axes.size() ||
-      !std::all_of(steps.begin(), steps.end(), is_one)) {
-    return std::nullopt;
+// The factor of each side, where it is the same for all images.
+std::optional<std::vector<double>> Ratios(const std::vector<PerProbe>& sizes, const View& view) {
+  std::vector<double> ratios;
+  if (sizes.size() != view.size()) return std::nullopt;
+  for (size_t axis = 0; axis < sizes.size(); ++axis) {
+    const PerProbe side = SideOf(view[axis]);
+    for (size_t i = 0; i < kAlignedProbes; ++i) {
+      if (side[i] < 1) return std::nullopt;
+      const double ratio = static_cast<double>(sizes[axis][i]) / static_cast<double>(side[i]);
+      if (i > 0 && ratio != ratios.back()) return std::nullopt;
+      if (i == 0) ratios.push_back(ratio);
+    }
   }
-  std::array<int, 4> cut_off_px = {};
-  for (size_t i = 0; i < axes.size(); ++i) {
-    const int64_t axis = axes[i] < 0 ? axes[i] + 4 : axes[i];
-    // To the end or beyond is nothing cut off.
-    const int64_t end = ends[i] >= std::numeric_limits<int32_t>::max() ? 0 : ends[i];
-    const bool same_off_both = starts[i] >= 0 && starts[i] <= kMaxPadPx && end == -starts[i];
-    if ((axis != 2 && axis != 3) || !same_off_both) return std::nullopt;
-    cut_off_px[axis] = static_cast<int>(starts[i]);
-  }
-  return cut_off_px;
+  return ratios;
 }
 
 }  // namespace
 
-absl::StatusOr<int> Builder::ReadScales(Node& node, size_t input) {
-  std::vector<float> scales;
+absl::StatusOr<int> Builder::ReadScales(Node& node, size_t scales_input, size_t sizes_input,
+                                        const Value& value) {
+  std::vector<double> scales;
   if (node.attributes.Has("scales")) {
-    ASSIGN_OR_RETURN(scales, node.attributes.Floats("scales"));
+    ASSIGN_OR_RETURN(const std::vector<float> given, node.attributes.Floats("scales"));
+    scales.assign(given.begin(), given.end());
+  } else if (node.Has(sizes_input)) {
+    const absl::StatusOr<std::vector<PerProbe>> sizes = SidesOf(node, "", sizes_input);
+    const std::optional<std::vector<double>> ratios =
+        sizes.ok() ? Ratios(*sizes, value.view) : std::nullopt;
+    if (!ratios) return absl::UnimplementedError("a fixed size is not supported, only scales");
+    scales = *ratios;
+  } else if (node.Has(scales_input) && node.inputs[scales_input]->form == Form::kNumbers) {
+    // The same for all images that need no padding.
+    const SizedNumbers& numbers = *node.inputs[scales_input]->numbers;
+    scales = numbers[0].values;
+    for (size_t i = 1; i < kAlignedProbes; ++i) {
+      if (numbers[i].values != scales) scales.clear();
+    }
   } else {
-    ASSIGN_OR_RETURN(const TensorProto* constant, Constant(node, input));
-    ASSIGN_OR_RETURN(scales, ReadFloats(*constant));
+    ASSIGN_OR_RETURN(const TensorProto* constant, Constant(node, scales_input));
+    ASSIGN_OR_RETURN(const std::vector<float> given, ReadFloats(*constant));
+    scales.assign(given.begin(), given.end());
   }
   const bool ours = scales.size() == 4 && scales[0] == 1 && scales[1] == 1 &&
                     scales[2] == scales[3] && scales[2] >= 1 && scales[2] <= kMaxFactor &&
-                    scales[2] == static_cast<float>(static_cast<int>(scales[2]));
+                    scales[2] == std::floor(scales[2]);
   if (ours) return static_cast<int>(scales[2]);
   return absl::UnimplementedError(
       absl::StrCat("scales ", List(scales),
@@ -93,18 +100,15 @@ absl::Status Builder::AddResize(Node& node) {
         "mode ", Quote(mode), " with positions ", Quote(transformation), " and rounding ",
         Quote(rounding), " is not supported, only nearest pixels and linear with half_pixel"));
   }
-  if (node.inputs.size() == 4 && node.inputs[3] != nullptr) {
-    return absl::UnimplementedError("a fixed size is not supported, only scales");
-  }
   Layer layer = NewLayer(node, nearest ? Op::kResizeNearest : Op::kResizeBilinear, {input});
-  ASSIGN_OR_RETURN(layer.factor, ReadScales(node, old ? 1 : 2));
+  ASSIGN_OR_RETURN(layer.factor, ReadScales(node, old ? 1 : 2, 3, *input));
   return Append(node, std::move(layer));
 }
 
 absl::Status Builder::AddUpsample(Node& node) {
   ASSIGN_OR_RETURN(const Value* input, Planes(node, 0));
   ASSIGN_OR_RETURN(const std::string mode, node.attributes.String("mode", "nearest"));
-  ASSIGN_OR_RETURN(const int factor, ReadScales(node, 1));
+  ASSIGN_OR_RETURN(const int factor, ReadScales(node, 1, 3, *input));
   if (mode != "nearest" && factor != 1) {
     return absl::UnimplementedError(absl::StrCat(
         "mode ", Quote(mode), " is not supported, only nearest: Upsample's linear mode shifts the ",
@@ -113,110 +117,6 @@ absl::Status Builder::AddUpsample(Node& node) {
   Layer layer = NewLayer(node, Op::kResizeNearest, {input});
   layer.factor = factor;
   return Append(node, std::move(layer));
-}
-
-absl::Status Builder::AppendCrop(const Node& node, const Value& value, int crop_px) {
-  if (crop_px == 0) return PassThrough(node, value);
-  Layer layer = NewLayer(node, Op::kCrop, {&value});
-  layer.crop_px = crop_px;
-  return Append(node, std::move(layer));
-}
-
-absl::Status Builder::AddPad(Node& node) {
-  ASSIGN_OR_RETURN(const Value* input, Planes(node, 0));
-  ASSIGN_OR_RETURN(const std::string mode, node.attributes.String("mode", "constant"));
-  ASSIGN_OR_RETURN(const std::vector<int64_t> pads, IntsOf(node, "pads", 1));
-  if (node.inputs.size() > 3) return absl::UnimplementedError("axes are not supported");
-  // Before and behind the first pixel of each of four axes: the same on all sides of the planes.
-  const bool ours = pads.size() == 8 && pads[0] == 0 && pads[1] == 0 && pads[4] == 0 &&
-                    pads[5] == 0 && pads[2] == pads[3] && pads[3] == pads[6] &&
-                    pads[6] == pads[7] && pads[2] >= -kMaxPadPx && pads[2] <= kMaxPadPx;
-  if (!ours) {
-    return absl::UnimplementedError(absl::StrCat("pads ", List(pads),
-                                                 " are not supported, must be [0, 0, p, ",
-                                                 "p, 0, 0, p, p] with at most ", kMaxPadPx));
-  }
-  const int padding_px = static_cast<int>(pads[2]);
-  Layer layer = NewLayer(node, Op::kPad, {input});
-  layer.padding_px = padding_px;
-  ASSIGN_OR_RETURN(layer.pad_value, node.attributes.Float("value", 0));
-  if (node.inputs.size() > 2 && node.inputs[2] != nullptr) {
-    ASSIGN_OR_RETURN(const TensorProto* constant, Constant(node, 2));
-    ASSIGN_OR_RETURN(const std::vector<float> values, ReadFloats(*constant));
-    if (values.size() > 1) return absl::InvalidArgumentError("has several values to fill with");
-    if (!values.empty()) layer.pad_value = values[0];
-  }
-  if (mode == "edge") {
-    layer.pad_mode = PadMode::kReplicate;
-  } else if (mode == "reflect") {
-    layer.pad_mode = PadMode::kReflect;
-  } else if (mode != "constant") {
-    return absl::UnimplementedError(
-        absl::StrCat("mode ", Quote(mode), " is not supported, only constant, edge and reflect"));
-  }
-  if (padding_px <= 0) return AppendCrop(node, *input, -padding_px);
-  return Append(node, std::move(layer));
-}
-
-absl::Status Builder::AppendSlice(const Node& node, const Value& value, int64_t start,
-                                  int64_t end) {
-  const int64_t channels = Channels(value);
-  const auto from_begin = [channels](int64_t at) {
-    return std::clamp<int64_t>(at < 0 ? at + channels : at, 0, channels);
-  };
-  const int64_t first = from_begin(start), behind = from_begin(end);
-  if (first >= behind) {
-    return absl::InvalidArgumentError(absl::StrCat("takes the channels from ", start, " to before ",
-                                                   end, " of ", channels, ", which are none"));
-  }
-  Layer layer = NewLayer(node, Op::kSlice, {&value});
-  layer.first_channel = static_cast<int>(first);
-  layer.out_channels = static_cast<int>(behind - first);
-  return Append(node, std::move(layer));
-}
-
-// Channels, or the same off every side of the planes, in one node or in one for each axis.
-absl::Status Builder::AddSlice(Node& node) {
-  const Value* input = node.inputs[0];
-  if (input == nullptr || input->form != Form::kHalfCropped) {
-    ASSIGN_OR_RETURN(input, Planes(node, 0));
-  }
-  ASSIGN_OR_RETURN(const std::vector<int64_t> starts, IntsOf(node, "starts", 1));
-  ASSIGN_OR_RETURN(const std::vector<int64_t> ends, IntsOf(node, "ends", 2));
-  ASSIGN_OR_RETURN(std::vector<int64_t> axes, IntsOf(node, "axes", 3));
-  ASSIGN_OR_RETURN(const std::vector<int64_t> steps, IntsOf(node, "steps", 4));
-  if (axes.empty()) axes = {0, 1, 2, 3};
-  const bool of_channels = axes.size() == 1 && (axes[0] == 1 || axes[0] == -3) &&
-                           starts.size() == 1 && ends.size() == 1 &&
-                           (steps.empty() || steps == std::vector<int64_t>{1});
-  if (of_channels && input->form == Form::kPlanes) {
-    return AppendSlice(node, *input, starts[0], ends[0]);
-  }
-  const std::optional<std::array<int, 4>> cut_off_px = CutOffPx(starts, ends, axes, steps);
-  if (!cut_off_px.has_value()) {
-    return absl::UnimplementedError(
-        absl::StrCat("starts ", List(starts), " ends ", List(ends), " axes ", List(axes), " steps ",
-                     List(steps), " are not supported, must cut the same number of pixels (0..",
-                     kMaxPadPx, ") off every side"));
-  }
-  return AppendCuts(node, *input, *cut_off_px);
-}
-
-absl::Status Builder::AppendCuts(const Node& node, Value result, std::array<int, 4> cut_off_px) {
-  if (result.form == Form::kHalfCropped) {
-    cut_off_px[result.crop_axis] += result.crop_px;
-    result.form = Form::kPlanes;
-  }
-  if (cut_off_px[2] == cut_off_px[3]) return AppendCrop(node, result, cut_off_px[2]);
-  if (cut_off_px[2] != 0 && cut_off_px[3] != 0) {
-    return absl::UnimplementedError(absl::StrCat("cuts ", cut_off_px[2],
-                                                 " pixels off the height and ", cut_off_px[3],
-                                                 " off the width, must be the same"));
-  }
-  result.form = Form::kHalfCropped;
-  result.crop_axis = cut_off_px[2] != 0 ? 2 : 3;
-  result.crop_px = cut_off_px[result.crop_axis];
-  return PassThrough(node, result);
 }
 
 }  // namespace upscaled::onnx

@@ -8,6 +8,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/model/half.h"
 #include "engine/model/limits.h"
+#include "engine/model/onnx/numbers.h"
 #include "engine/model/quote.h"
 
 namespace upscaled::onnx {
@@ -97,6 +98,39 @@ absl::StatusOr<std::vector<int64_t>> ReadInts(const TensorProto& tensor) {
   }
 }
 
+absl::StatusOr<Numbers> ReadNumbers(const TensorProto& tensor) {
+  const auto with_dims =
+      [&tensor](bool whole, absl::StatusOr<std::vector<double>> values) -> absl::StatusOr<Numbers> {
+    RETURN_IF_ERROR(values.status());
+    return Numbers{whole, {tensor.dims().begin(), tensor.dims().end()}, *std::move(values)};
+  };
+  const auto as_is = [](auto value) { return static_cast<double>(value); };
+  switch (tensor.data_type()) {
+    case TensorProto::FLOAT:
+      return with_dims(false, Read<float, double>(tensor, tensor.float_data(), as_is));
+    case TensorProto::FLOAT16:
+      return with_dims(false, Read<uint16_t, double>(tensor, tensor.int32_data(), HalfToFloat));
+    case TensorProto::DOUBLE:
+      return with_dims(false, Read<double, double>(tensor, tensor.double_data(), as_is));
+    case TensorProto::INT64:
+      return with_dims(true, Read<int64_t, double>(tensor, tensor.int64_data(), as_is));
+    case TensorProto::INT32:
+      return with_dims(true, Read<int32_t, double>(tensor, tensor.int32_data(), as_is));
+    case TensorProto::BOOL:
+      return with_dims(true, Read<uint8_t, double>(tensor, tensor.int32_data(), as_is));
+    default:
+      return Unsupported(tensor, "float, float16, double, int64, int32 and bool");
+  }
+}
+
+std::optional<double> ReadScalar(const TensorProto& tensor) {
+  const absl::StatusOr<int64_t> count = ValueCount(tensor);
+  if (!count.ok() || *count != 1) return std::nullopt;
+  const absl::StatusOr<Numbers> numbers = ReadNumbers(tensor);
+  if (!numbers.ok()) return std::nullopt;
+  return numbers->values[0];
+}
+
 std::string DescribeShape(const TensorProto& tensor) {
   constexpr int kMaxShown = 8;
   if (tensor.dims_size() == 0) return "a scalar";
@@ -116,6 +150,8 @@ std::string DataTypeName(int data_type) {
       return "float16";
     case TensorProto::DOUBLE:
       return "double";
+    case TensorProto::BOOL:
+      return "bool";
     default:
       return absl::StrCat("number ", data_type);
   }

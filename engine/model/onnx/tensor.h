@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,10 @@ absl::StatusOr<std::vector<float>> ReadFloats(const TensorProto& tensor);
 
 // Int64 or int32; errors likewise.
 absl::StatusOr<std::vector<int64_t>> ReadInts(const TensorProto& tensor);
+
+// The value of a tensor of one number, of any type that ReadNumbers takes; nullopt: of another
+// number of them, or it cannot be read.
+std::optional<double> ReadScalar(const TensorProto& tensor);
 
 // "64x3x3x3"; "a scalar".
 std::string DescribeShape(const TensorProto& tensor);

@@ -121,7 +121,8 @@ TEST_F(ExportTest, AnAlignmentThatTheLayersDoNotNeedIsNoneOfOurs) {
   while (network.align_px == 1 || !ExportOnnx(network).ok()) network = test::RandomNetwork(random_);
   network.scale += 1;
   EXPECT_THAT(std::string(ParseOnnx(*ExportOnnx(network)).status().message()),
-              HasSubstr("cuts off at " + std::to_string(network.scale) + " times the size; the"));
+              HasSubstr("to multiples of " + std::to_string(network.align_px) +
+                        ", and does not cut that off again; the layers need "));
 }
 
 TEST(SafetensorsExportTest, TensorsReadBackAsTheyWere) {

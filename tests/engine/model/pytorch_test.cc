@@ -22,6 +22,7 @@
 #include "engine/model/loader.h"
 #include "gtest/gtest.h"
 #include "tests/client/temp_folder.h"
+#include "tests/support/planes_file.h"
 #include "tests/support/run_image.h"
 #include "tests/support/test_image.h"
 
@@ -34,25 +35,10 @@ using std::filesystem::path;
 constexpr float kTolerance = 1e-4f;
 constexpr int kSkipped = 77;
 
-// Interleaved float samples of a .planes file, see public_networks.py.
 Image ReadPlanes(const std::filesystem::path& path) {
-  const std::string bytes = client::ReadText(path);
-  std::array<int32_t, 3> shape = {};  // channels, height, width
-  EXPECT_GE(bytes.size(), sizeof shape) << path;
-  std::memcpy(shape.data(), bytes.data(), sizeof shape);
-  const auto [channels, height, width] = shape;
-  EXPECT_EQ(bytes.size(), sizeof shape + sizeof(float) * channels * height * width);
-  Image image({width, height, channels, SampleType::kF32});
-  const char* value = bytes.data() + sizeof shape;
-  for (int c = 0; c < channels; ++c) {
-    for (int y = 0; y < height; ++y) {
-      float* row = image.mutable_view().row_as<float>(y);
-      for (int x = 0; x < width; ++x, value += sizeof(float)) {
-        std::memcpy(&row[x * channels + c], value, sizeof(float));
-      }
-    }
-  }
-  return image;
+  absl::StatusOr<Image> image = test::ReadPlanesFile(path);
+  EXPECT_TRUE(image.ok()) << image.status();
+  return image.ok() ? *std::move(image) : Image({1, 1, 3, SampleType::kF32});
 }
 
 float LargestDifference(const Image& a, const Image& b) {

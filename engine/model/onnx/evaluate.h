@@ -1,0 +1,23 @@
+// Computes nodes that read numbers only.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/model/onnx/attributes.h"
+#include "engine/model/onnx/numbers.h"
+
+namespace upscaled::onnx {
+
+// Whether there is a function for the operator below.
+bool CanEvaluate(std::string_view op);
+
+// The node's `outputs` results for these inputs; null for one that is left out. INVALID_ARGUMENT or
+// UNIMPLEMENTED: inputs or attributes outside of what the operator takes, or of what we compute.
+// RESOURCE_EXHAUSTED: more than kMaxOnnxFolded numbers.
+absl::StatusOr<std::vector<Numbers>> Evaluate(std::string_view op, Attributes& attributes,
+                                              const std::vector<const Numbers*>& inputs,
+                                              size_t outputs);
+
+}  // namespace upscaled::onnx
