@@ -40,6 +40,12 @@ enum class Orientation : uint8_t {
   kRotate270
 };
 
+// How a JPEG was compressed, as far as its header tells.
+struct JpegCoding {
+  int quality = 0;          // 1..100, see EstimateJpegQuality
+  bool subsampled = false;  // colours have fewer samples than luma
+};
+
 // A file by its first bytes. `spec` is the image as the decoder gives it: upright (orientation
 // applied), palette expanded, at 8 bits (kU8) up to 8 bits stored, else 16 (kU16), CMYK as RGB.
 struct ImageHeader {
@@ -49,8 +55,9 @@ struct ImageHeader {
   // Memory that decoding takes beside the caller's rows: a few rows for sequential images, the
   // whole image where the format (progressive, interlaced, WebP) or a rotation demands it.
   size_t decoder_bytes = 0;
-  size_t prefix_bytes = 0;   // bound on what ReadImageHeader holds; in decoder_bytes once
-  size_t profile_bytes = 0;  // bound on the ICC profile
+  size_t prefix_bytes = 0;         // bound on what ReadImageHeader holds; in decoder_bytes once
+  size_t profile_bytes = 0;        // bound on the ICC profile
+  std::optional<JpegCoding> jpeg;  // of JPEG files that have their tables before the first scan
 };
 
 enum class DecodeLimit : uint8_t { kPixels, kMetadataBytes, kJpegScans };

@@ -4,6 +4,8 @@
 // after the other, so that the decoder must hold the coefficients of the whole image, and EXIF or
 // ICC segments may come in between.
 #include <algorithm>
+#include <array>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
@@ -11,6 +13,7 @@
 #include "engine/image/codec_list.h"
 #include "engine/image/endian.h"
 #include "engine/image/exif.h"
+#include "engine/image/jpeg_quality.h"
 #include "engine/image/orientation.h"
 
 namespace upscaled {
@@ -39,6 +42,7 @@ enum Marker : uint8_t {
   kSoi = 0xD8,
   kEoi = 0xD9,
   kSos = 0xDA,
+  kDqt = 0xDB,
   kApp1 = 0xE1,
 };
 
@@ -48,7 +52,12 @@ struct Frame {
   bool progressive = false;
   int max_h = 1, max_v = 1;
   int blocks_per_mcu = 0;
+  int luma_samples = 0;  // of an MCU: the first component's sampling factors, multiplied
+  uint8_t luma_table = 0;
 };
+
+// By number; only those that the file has defined so far.
+using QuantisationTables = std::array<std::optional<QuantisationTable>, 4>;
 
 bool IsFrame(uint8_t marker) {
   return marker >= kSof0 && marker <= kSof15 && marker != kDht && marker != kJpg && marker != kDac;
@@ -80,8 +89,33 @@ absl::Status ParseFrame(uint8_t marker, std::span<const uint8_t> segment,
     frame.max_h = std::max(frame.max_h, h);
     frame.max_v = std::max(frame.max_v, v);
     frame.blocks_per_mcu += h * v;
+    if (i > 0) continue;
+    frame.luma_samples = h * v;
+    frame.luma_table = segment[6 + 2];
   }
   return CheckImageSize(kJpeg, frame.width, frame.height, limits);
+}
+
+// Passes over malformed tables, which the decoder refuses.
+void ParseTables(std::span<const uint8_t> segment, QuantisationTables& tables) {
+  while (!segment.empty()) {
+    const size_t sample_bytes = segment[0] >> 4 ? 2 : 1, number = segment[0] & 15;
+    QuantisationTable table;
+    const size_t bytes = 1 + table.size() * sample_bytes;
+    if (number >= tables.size() || segment.size() < bytes) return;
+    for (size_t i = 0; i < table.size(); ++i) {
+      const uint8_t* step = &segment[1 + i * sample_bytes];
+      table[i] = sample_bytes == 2 ? LoadBe16(step) : *step;
+    }
+    tables[number] = table;
+    segment = segment.subspan(bytes);
+  }
+}
+
+std::optional<JpegCoding> CodingOf(const Frame& frame, const QuantisationTables& tables) {
+  if (frame.luma_table >= tables.size() || !tables[frame.luma_table]) return std::nullopt;
+  return JpegCoding{.quality = EstimateJpegQuality(*tables[frame.luma_table]),
+                    .subsampled = frame.blocks_per_mcu < frame.components * frame.luma_samples};
 }
 
 ImageHeader MakeHeader(const Frame& frame, Orientation orientation, bool multiple_scans,
@@ -111,6 +145,7 @@ ImageHeader MakeHeader(const Frame& frame, Orientation orientation, bool multipl
 absl::StatusOr<std::optional<ImageHeader>> ParseJpegHeader(std::span<const uint8_t> prefix,
                                                            const DecodeLimits& limits) {
   Frame frame;
+  QuantisationTables tables;
   std::optional<Orientation> orientation;
   size_t position = 2;  // after SOI
   while (true) {
@@ -136,12 +171,15 @@ absl::StatusOr<std::optional<ImageHeader>> ParseJpegHeader(std::span<const uint8
     position += length;
 
     if (IsFrame(marker)) RETURN_IF_ERROR(ParseFrame(marker, segment, limits, frame));
+    if (marker == kDqt) ParseTables(segment, tables);
     if (marker == kApp1 && !orientation.has_value()) orientation = ExifOrientation(segment);
     if (marker == kSos) {
       if (frame.components == 0 || segment.empty())
         return absl::InvalidArgumentError("JPEG: a scan comes before the frame header");
-      return MakeHeader(frame, orientation.value_or(Orientation::kIdentity),
-                        frame.progressive || segment[0] < frame.components, position);
+      ImageHeader header = MakeHeader(frame, orientation.value_or(Orientation::kIdentity),
+                                      frame.progressive || segment[0] < frame.components, position);
+      header.jpeg = CodingOf(frame, tables);
+      return header;
     }
   }
 }

@@ -210,6 +210,37 @@ TEST(JpegTest, SubsamplesColoursBelowQuality90) {
 }
 
 // libjpeg would go on with gray blocks.
+TEST(JpegTest, ItsHeaderTellsHowItWasCompressed) {
+  std::mt19937 random = test::FreshRandom();
+  for (const int channels : {1, 3}) {
+    const Image image = test::PhotoImage({33, 17, channels, SampleType::kU8}, random);
+    for (int quality = 1; quality <= 100; ++quality) {
+      const auto file =
+          test::Encode(image.view(), {.format = ImageFormat::kJpeg, .quality = quality});
+      ASSERT_TRUE(file.ok());
+      const auto header =
+          ParseImageHeader({reinterpret_cast<const uint8_t*>(file->data()), file->size()}, {});
+      ASSERT_TRUE(header.ok() && header->has_value());
+      ASSERT_TRUE((*header)->jpeg.has_value());
+      EXPECT_EQ((*header)->jpeg->quality, quality);
+      EXPECT_EQ((*header)->jpeg->subsampled, channels == 3 && quality < 90) << quality;
+    }
+  }
+}
+
+TEST(JpegTest, OtherFormatsTellNothingOfIt) {
+  std::mt19937 random = test::FreshRandom();
+  const Image image = test::PhotoImage({8, 8, 3, SampleType::kU8}, random);
+  for (const ImageFormat format : {ImageFormat::kPng, ImageFormat::kWebp}) {
+    const auto file = test::Encode(image.view(), {.format = format});
+    ASSERT_TRUE(file.ok());
+    const auto header =
+        ParseImageHeader({reinterpret_cast<const uint8_t*>(file->data()), file->size()}, {});
+    ASSERT_TRUE(header.ok() && header->has_value());
+    EXPECT_FALSE((*header)->jpeg.has_value());
+  }
+}
+
 TEST(JpegTest, DamagedPixelDataAreAnError) {
   std::mt19937 random = test::FreshRandom();
   const Image image = Photo({64, 64}, 3, random);
