@@ -7,6 +7,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/image/codec_checks.h"
 #include "engine/image/full_scale.h"
+#include "engine/image/luma.h"
 
 namespace upscaled {
 namespace {
@@ -49,14 +50,6 @@ T OverWhite(T value, T alpha) {
   const uint64_t full = static_cast<uint64_t>(kFullScale<T>);
   return static_cast<T>(
       (uint64_t(value) * uint64_t(alpha) + full * (full - uint64_t(alpha)) + full / 2) / full);
-}
-
-// Rec. ITU-R BT.601-7, section 2.5.1.
-template <typename T>
-T Luma(T r, T g, T b) {
-  if constexpr (std::is_same_v<T, float>) return 0.299f * r + 0.587f * g + 0.114f * b;
-  return static_cast<T>((299u * uint32_t(r) + 587u * uint32_t(g) + 114u * uint32_t(b) + 500u) /
-                        1000u);
 }
 
 template <typename T, int kFrom, int kTo>

@@ -43,12 +43,12 @@ T Store(float v) {
     return static_cast<T>(std::min(std::max(v + 0.5f, 0.0f), kFull<T>));
 }
 
-// Pixels as floats, colours multiplied by alpha.
-template <typename T, int kChannels>
+// Pixels as floats, colours multiplied by alpha if they are `kWeighed`.
+template <typename T, int kChannels, bool kWeighed>
 void LoadRow(const T* src, float* dst, int width) {
   constexpr int kLanes = LanesOf(kChannels);
   for (int x = 0; x < width; ++x, src += kChannels, dst += kLanes) {
-    if constexpr (kChannels % 2 == 0) {
+    if constexpr (kWeighed) {
       const float alpha = src[kChannels - 1];
       for (int c = 0; c < kChannels - 1; ++c) dst[c] = src[c] * (alpha / kFull<T>);
       dst[kChannels - 1] = alpha;
@@ -59,10 +59,10 @@ void LoadRow(const T* src, float* dst, int width) {
   }
 }
 
-template <typename T, int kChannels>
+template <typename T, int kChannels, bool kWeighed>
 void StoreRow(const float* src, T* dst, int width) {
   for (int x = 0; x < width; ++x, src += LanesOf(kChannels), dst += kChannels) {
-    if constexpr (kChannels % 2 == 0) {
+    if constexpr (kWeighed) {
       const float alpha = src[kChannels - 1];  // may overshoot, and colours do as it does
       dst[kChannels - 1] = Store<T>(std::clamp(alpha, 0.0f, kFull<T>));
       const float scale = dst[kChannels - 1] > 0 ? kFull<T> / alpha : 0.0f;
@@ -94,7 +94,7 @@ void AddRow(float weight, const float* __restrict src, float* __restrict dst, si
     for (size_t i = 0; i < count; ++i) dst[i] += weight * src[i];
 }
 
-template <typename T, int kChannels>
+template <typename T, int kChannels, bool kWeighed>
 class Resizer final : public RowSource {
  public:
   Resizer(RowSource& source, Size result, Filter filter)
@@ -116,7 +116,7 @@ class Resizer final : public RowSource {
     RETURN_IF_ERROR(CheckRows(spec_, next_row_, rows.spec));
     for (int y = 0; y < rows.height_px(); ++y, ++next_row_) {
       while (next_source_row_ <= vertical_.taps[next_row_].last()) RETURN_IF_ERROR(TakeSourceRow());
-      StoreRow<T, kChannels>(FinishRow(), rows.row_as<T>(y), spec_.width_px);
+      StoreRow<T, kChannels, kWeighed>(FinishRow(), rows.row_as<T>(y), spec_.width_px);
     }
     return absl::OkStatus();
   }
@@ -131,8 +131,8 @@ class Resizer final : public RowSource {
     row_spec.height_px = 1;
     RETURN_IF_ERROR(source_.ReadRows(
         {read_row_.data(), row_spec, static_cast<ptrdiff_t>(row_spec.row_bytes())}));
-    LoadRow<T, kChannels>(reinterpret_cast<const T*>(read_row_.data()), loaded_row_.data(),
-                          row_spec.width_px);
+    LoadRow<T, kChannels, kWeighed>(reinterpret_cast<const T*>(read_row_.data()),
+                                    loaded_row_.data(), row_spec.width_px);
     ResizeRow<kLanes>(horizontal_, loaded_row_.data(),
                       shrinks_ ? sum_row_.data() : HeldRow(next_source_row_));
     if (shrinks_) AddToResultRows(next_source_row_);
@@ -174,16 +174,20 @@ class Resizer final : public RowSource {
 };
 
 template <typename T>
-std::unique_ptr<RowSource> MakeTypedResizer(RowSource& source, Size result, Filter filter) {
+std::unique_ptr<RowSource> MakeTypedResizer(RowSource& source, Size result, Filter filter,
+                                            AlphaColour colour) {
+  const bool weighs = colour == AlphaColour::kBleed;
   switch (source.spec().channels) {
     case 1:
-      return std::make_unique<Resizer<T, 1>>(source, result, filter);
+      return std::make_unique<Resizer<T, 1, false>>(source, result, filter);
     case 2:
-      return std::make_unique<Resizer<T, 2>>(source, result, filter);
+      if (!weighs) return std::make_unique<Resizer<T, 2, false>>(source, result, filter);
+      return std::make_unique<Resizer<T, 2, true>>(source, result, filter);
     case 3:
-      return std::make_unique<Resizer<T, 3>>(source, result, filter);
+      return std::make_unique<Resizer<T, 3, false>>(source, result, filter);
     default:
-      return std::make_unique<Resizer<T, 4>>(source, result, filter);
+      if (!weighs) return std::make_unique<Resizer<T, 4, false>>(source, result, filter);
+      return std::make_unique<Resizer<T, 4, true>>(source, result, filter);
   }
 }
 
@@ -195,19 +199,20 @@ size_t TapTableBytes(int source_length, int result_length, Filter filter) {
 
 }  // namespace
 
-std::unique_ptr<RowSource> MakeResizer(RowSource& source, Size result, Filter filter) {
+std::unique_ptr<RowSource> MakeResizer(RowSource& source, Size result, Filter filter,
+                                       AlphaColour colour) {
   switch (source.spec().type) {
     case SampleType::kU8:
-      return MakeTypedResizer<uint8_t>(source, result, filter);
+      return MakeTypedResizer<uint8_t>(source, result, filter, colour);
     case SampleType::kU16:
-      return MakeTypedResizer<uint16_t>(source, result, filter);
+      return MakeTypedResizer<uint16_t>(source, result, filter, colour);
     case SampleType::kF32:
       break;
   }
-  return MakeTypedResizer<float>(source, result, filter);
+  return MakeTypedResizer<float>(source, result, filter, colour);
 }
 
-RowStage PlanResize(const ImageSpec& source, Size result, Filter filter) {
+RowStage PlanResize(const ImageSpec& source, Size result, Filter filter, AlphaColour colour) {
   // Enlarging, a window of 2 * reach + 1 rows; shrinking, as many result rows overlap.
   const size_t rows_held = static_cast<size_t>(2 * FilterReach(1, 2, filter)) + 3;
   const size_t pixel_bytes = LanesOf(source.channels) * sizeof(float);
@@ -221,7 +226,7 @@ RowStage PlanResize(const ImageSpec& source, Size result, Filter filter) {
            .result = {result.width, result.height, source.channels, source.type},
            .border_px = static_cast<int>(std::ceil(reach)),
            .memory_bytes = bytes},
-          [result, filter](RowSource& rows) { return MakeResizer(rows, result, filter); }};
+          [=](RowSource& rows) { return MakeResizer(rows, result, filter, colour); }};
 }
 
 }  // namespace upscaled

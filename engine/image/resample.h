@@ -2,15 +2,16 @@
 //
 // Separable convolution with half-pixel centres; the filter widens when it shrinks (antialiasing).
 // Taps that fall outside of the image are left out and the others normalised to a sum of one.
-// Computed in float; integers are rounded half up and clamped. With alpha, colours count as much as
-// they are visible, so that hidden colours do not bleed in; fully transparent pixels come out
-// black.
+// Computed in float; integers are rounded half up and clamped. With alpha and AlphaColour::kBleed,
+// colours count as much as they are visible, so that hidden colours do not bleed in; fully
+// transparent pixels come out black. With kKeep each channel is resized by itself.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 
 #include "engine/base/geometry.h"
+#include "engine/image/alpha.h"
 #include "engine/image/image.h"
 #include "engine/image/row_source.h"
 #include "engine/image/row_stage.h"
@@ -27,10 +28,12 @@ double FilterWeight(Filter filter, double x);
 
 // `source` must outlive the result, whose rows have its channels and type; `result` is at least
 // 1 x 1. The rows do not depend on how many are read at a time.
-std::unique_ptr<RowSource> MakeResizer(RowSource& source, Size result, Filter filter);
+std::unique_ptr<RowSource> MakeResizer(RowSource& source, Size result, Filter filter,
+                                       AlphaColour colour = AlphaColour::kBleed);
 
 // MakeResizer as a stage: it holds some rows of the source and of the result, and the weights of
 // each result row and column: some 80 bytes each, more where it shrinks.
-RowStage PlanResize(const ImageSpec& source, Size result, Filter filter);
+RowStage PlanResize(const ImageSpec& source, Size result, Filter filter,
+                    AlphaColour colour = AlphaColour::kBleed);
 
 }  // namespace upscaled

@@ -144,6 +144,33 @@ TEST(ResampleTest, HiddenColoursDoNotShow) {
   }
 }
 
+TEST(ResampleTest, KeptColoursAreResizedWhateverTheirAlpha) {
+  std::mt19937 random = test::FreshRandom();
+  for (const int channels : {2, 4}) {
+    for (Size to : {Size{47, 53}, Size{7, 9}}) {
+      const Image src = test::RandomImage({20, 21, channels, SampleType::kU16}, random);
+      test::ViewRows rows(src.view());
+      const auto resized =
+          test::ReadAll(*MakeResizer(rows, to, Filter::kLanczos3, AlphaColour::kKeep));
+      ASSERT_TRUE(resized.ok());
+      for (int c = 0; c < channels; ++c) {
+        Image plane({20, 21, 1, SampleType::kU16});
+        for (int y = 0; y < 21; ++y)
+          for (int x = 0; x < 20; ++x)
+            plane.mutable_view().row_as<uint16_t>(y)[x] =
+                src.view().row_as<uint16_t>(y)[x * channels + c];
+        test::ViewRows plane_rows(plane.view());
+        const auto expected = test::ReadAll(*MakeResizer(plane_rows, to, Filter::kLanczos3));
+        ASSERT_TRUE(expected.ok());
+        for (int y = 0; y < to.height; ++y)
+          for (int x = 0; x < to.width; ++x)
+            ASSERT_NEAR(resized->view().row_as<uint16_t>(y)[x * channels + c],
+                        expected->view().row_as<uint16_t>(y)[x], 1);
+      }
+    }
+  }
+}
+
 TEST(ResampleTest, SameSizeGivesTheSameImage) {
   std::mt19937 random = test::FreshRandom();
   for (SampleType type : {SampleType::kU8, SampleType::kU16, SampleType::kF32})
