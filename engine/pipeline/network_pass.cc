@@ -10,6 +10,7 @@
 #include "engine/graph/pooling.h"
 #include "engine/pipeline/alpha_rows.h"
 #include "engine/pipeline/dihedral.h"
+#include "engine/pipeline/row_spec.h"
 
 namespace upscaled {
 namespace {
@@ -51,11 +52,6 @@ int SlotCount(const PassSpec& pass, const TileGrid& grid) {
   return std::min(pass.bands, grid.rows());
 }
 
-ImageSpec WithHeight(ImageSpec spec, int height) {
-  spec.height_px = height;
-  return spec;
-}
-
 void CopyRows(const ImageView& from, const MutableImageView& to) {
   for (int y = 0; y < to.height_px(); ++y) {
     std::memcpy(to.row(y), from.row(y), to.spec.row_bytes());
@@ -72,7 +68,16 @@ ImageSpec PassResult(const PassSpec& pass) {
 
 int64_t PassTileCount(const PassSpec& pass) {
   const int64_t runs = 1 + std::ssize(ListPoolings(pass.executable->network()));
-  return TileGrid(pass.source.size(), pass.tile).count() * runs * (pass.tta ? Dihedral::kCount : 1);
+  return TileGrid(pass.source.size(), pass.tile).count() * runs * pass.images() *
+         (pass.tta ? Dihedral::kCount : 1);
+}
+
+int MaxReadAheadRows(const PassSpec& pass) {
+  if (!ListPoolings(pass.executable->network()).empty()) return pass.source.height_px;
+  const TileGrid grid(pass.source.size(), pass.tile);
+  const int bands_ahead = SlotCount(pass, grid) - 1;
+  return std::min(pass.source.height_px,
+                  bands_ahead * grid.tile_size().height + MaxInputRows(pass, grid));
 }
 
 Stage PlanPass(const PassSpec& pass) {

@@ -23,8 +23,10 @@
 namespace upscaled {
 
 ImageSpec PassResult(const PassSpec& spec);
-// A tile counts for each of its runs.
+// A tile counts for each of its runs, of all the pass's images.
 int64_t PassTileCount(const PassSpec& spec);
+// Bound on the source rows that are read from the first row on of the band that is being read out.
+int MaxReadAheadRows(const PassSpec& spec);
 // A NetworkPass as a stage; planning it takes no longer for many tiles.
 Stage PlanPass(const PassSpec& spec);
 
@@ -40,6 +42,8 @@ class NetworkPass final : public RowSource {
 
   const ImageSpec& spec() const override { return result_; }
   absl::Status ReadRows(MutableImageView rows) override;
+  // Submits the tiles that may be in flight; ReadRows does so by itself.
+  absl::Status SubmitBandsAhead();
 
  private:
   struct Slot {
@@ -53,7 +57,6 @@ class NetworkPass final : public RowSource {
   };
 
   Slot& SlotOf(int band) { return slots_[static_cast<size_t>(band) % slots_.size()]; }
-  absl::Status SubmitBandsAhead();
   absl::Status SubmitBand(int band);
   // The tiles of a band from left to right.
   std::vector<TileParts> PlanBand(int band) const;

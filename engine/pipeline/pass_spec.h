@@ -10,19 +10,25 @@
 
 namespace upscaled {
 
-// Nothing but `result_type` and `tta` touches the result.
+// Nothing but `result_type`, `tta`, `keeps_colours` and `computes_alpha` touches the result.
 struct PassSpec {
   std::shared_ptr<const Executable> executable;
   ImageSpec source;  // RGB or RGBA, kU8 or kU16
   SampleType result_type = SampleType::kU8;
   bool tta = false;
-  Reach reach;  // the executable's; repeat_px a multiple of source_repeat_px, or 0
+  bool keeps_colours = false;   // KeptColours
+  bool computes_alpha = false;  // AlphaPass, of RGBA; otherwise alpha is resized beside the network
+  Reach reach;                  // the executable's; repeat_px a multiple of source_repeat_px, or 0
   // Flat areas of the source repeat one block of this size.
   int source_repeat_px = 1;
   bool spares_flat_areas = false;
   Size tile;      // in source pixels
   int bands = 2;  // rows of tiles held at a time; at least 2 where there are more rows than one
-  int64_t cached_tiles = 0;  // with an ActivationCache, where the network has global poolings
+  int64_t cached_tiles =
+      0;  // of each image, with an ActivationCache, where the network has global poolings
+
+  // How many images of this size the network runs over.
+  int images() const { return computes_alpha ? 2 : 1; }
 };
 
 }  // namespace upscaled

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "engine/pipeline/corrected_pass.h"
 #include "engine/pipeline/dihedral.h"
 #include "engine/pipeline/image_run.h"
 #include "engine/pipeline/network_pass.h"
@@ -84,7 +85,11 @@ std::vector<PassSpec> ChainPasses(const UpscalePlan& plan,
     PassSpec& pass = passes.emplace_back(PassSpec{.executable = std::move(executable),
                                                   .source = spec,
                                                   .result_type = SampleType::kU16,
-                                                  .tta = plan.options.tta});
+                                                  .tta = plan.options.tta,
+                                                  .keeps_colours = plan.options.keep_colours});
+    // At its own size alpha stays as it is.
+    pass.computes_alpha = spec.has_alpha() && plan.options.alpha == AlphaMethod::kNetwork &&
+                          pass.executable->network().scale > 1;
     pass.reach = ReachOf(*pass.executable, spec.size());
     if (pass.tta) pass.reach = TurnedReach(pass.reach);
     const int common_px = std::lcm(repeat_px, pass.reach.repeat_px);
@@ -117,22 +122,27 @@ TileShape ShapeOf(const PassSpec& pass, const UpscaleOptions& options, size_t bu
   input.sees_all = pass.executable->ComputesWhole(input.image);
   input.streams = options.concurrency;
   input.min_share_px = pass.executable->MinSharePx();
-  input.row_bytes = pass.source.row_bytes() + scale * PassResult(pass).row_bytes();
+  const size_t images = static_cast<size_t>(pass.images());
+  // The rows of the source are held for the network and for what corrects its result by them.
+  ImageSpec result = PassResult(pass);
+  result.type = SampleType::kU16;
+  input.row_bytes = images * (2 * pass.source.row_bytes() + scale * result.row_bytes());
   if (pass.tta) {
     const Size row{pass.source.width_px, 1};
-    input.row_bytes += TtaTile::Bytes(row, row, static_cast<int>(scale), pass.source.type);
+    input.row_bytes += images * TtaTile::Bytes(row, row, static_cast<int>(scale), pass.source.type);
   }
   const int halo_rows = std::min(halo.top_px + halo.bottom_px, pass.source.height_px);
-  input.halo_bytes = static_cast<size_t>(halo_rows) * pass.source.row_bytes();
-  input.budget_bytes = budget_bytes;
+  input.halo_bytes = images * static_cast<size_t>(halo_rows) * pass.source.row_bytes();
+  input.budget_bytes = budget_bytes - std::min(budget_bytes, images * CorrectionBytes(pass));
   return ChooseTileShape(input);
 }
 
-// How many tiles of the pass get an ActivationCache out of `left_bytes`; one that is an image
-// computed whole gets it in any case.
+// How many tiles of each of the pass's images get an ActivationCache out of `left_bytes`; one that
+// is an image computed whole gets it in any case.
 int64_t TakeCachedTiles(const PassSpec& pass, size_t& left_bytes) {
   const Size image = pass.source.size();
-  const size_t bytes = pass.executable->ActivationCacheBytes(pass.tile, image);
+  const size_t bytes =
+      static_cast<size_t>(pass.images()) * pass.executable->ActivationCacheBytes(pass.tile, image);
   if (bytes == 0 || pass.tta) return 0;  // the variants would need one each
   if (pass.tile == image && pass.executable->ComputesWhole(image)) {
     left_bytes -= std::min(left_bytes, bytes);
@@ -145,8 +155,8 @@ int64_t TakeCachedTiles(const PassSpec& pass, size_t& left_bytes) {
 }
 
 double PassCost(const PassSpec& pass) {
-  const double cost =
-      ImageRun::Cost(*pass.executable, pass.source.size(), pass.tile, pass.cached_tiles);
+  const double cost = pass.images() * ImageRun::Cost(*pass.executable, pass.source.size(),
+                                                     pass.tile, pass.cached_tiles);
   return pass.tta ? cost * Dihedral::kCount : cost;
 }
 
@@ -164,17 +174,19 @@ absl::StatusOr<UpscalePlan> PlanUpscale(const ImageSpec& source, Size result,
   plan.passes = ChainPasses(plan, std::move(passes));
   size_t activation_cache_bytes = options.activation_cache_bytes;
   double cost = 0;
+  int64_t colour_tiles = 0;  // those of alpha lie in the same grids
   for (PassSpec& pass : plan.passes) {
     const TileShape shape = ShapeOf(pass, options, band_budget_bytes);
     pass.tile = shape.tile;
     pass.bands = shape.bands;
     pass.cached_tiles = TakeCachedTiles(pass, activation_cache_bytes);
     plan.tile_count += PassTileCount(pass);
+    colour_tiles += PassTileCount(pass) / pass.images();
     cost += PassCost(pass);
   }
-  if (plan.tile_count > kMaxTiles) {
+  if (colour_tiles > kMaxTiles) {
     return absl::InvalidArgumentError(absl::StrCat("tile_px ", options.tile_px,
-                                                   " cuts the image into ", plan.tile_count,
+                                                   " cuts the image into ", colour_tiles,
                                                    " tiles; the limit is ", kMaxTiles));
   }
   constexpr double kMaxCost = 1e18;

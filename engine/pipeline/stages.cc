@@ -8,7 +8,8 @@
 #include "engine/image/bilateral.h"
 #include "engine/image/convert.h"
 #include "engine/image/resample.h"
-#include "engine/pipeline/network_pass.h"
+#include "engine/pipeline/alpha_pass.h"
+#include "engine/pipeline/corrected_pass.h"
 
 namespace upscaled {
 namespace {
@@ -47,15 +48,18 @@ std::vector<Stage> PlanStages(const UpscalePlan& plan) {
   if (!plan.passes.empty()) {
     const PassSpec& first = plan.passes.front();
     if (stages.spec() != first.source) stages.Add(PlanConversion(stages.spec(), first.source));
-    // The resize alone weighs colours by their alpha.
-    const int bleed_px = std::min(first.reach.halo_px(), kMaxBleedPx);
-    if (first.source.has_alpha() && bleed_px > 0) {
+    // The resize weighs colours by their alpha; networks do not.
+    if (first.source.has_alpha() && plan.options.alpha_colour == AlphaColour::kBleed) {
+      const int bleed_px = std::min(ColourBorderPx(first), kMaxBleedPx);
       stages.Add(PlanAlphaBleed(stages.spec(), bleed_px));
     }
   }
-  for (const PassSpec& pass : plan.passes) stages.Add(PlanPass(pass));
+  for (const PassSpec& pass : plan.passes) {
+    stages.Add(pass.computes_alpha ? PlanAlphaPass(pass) : PlanCorrectedPass(pass));
+  }
   if (stages.spec().size() != plan.result.size()) {
-    stages.Add(PlanResize(stages.spec(), plan.result.size(), Filter::kLanczos3));
+    stages.Add(PlanResize(stages.spec(), plan.result.size(), Filter::kLanczos3,
+                          plan.options.alpha_colour));
   }
   if (stages.spec() != plan.result) stages.Add(PlanConversion(stages.spec(), plan.result));
   return stages.Take();

@@ -15,6 +15,7 @@
 #include "engine/backends/backend.h"
 #include "engine/base/cancellation.h"
 #include "engine/base/geometry.h"
+#include "engine/image/alpha.h"
 #include "engine/image/bilateral.h"
 #include "engine/image/image.h"
 #include "engine/image/row_source.h"
@@ -67,8 +68,11 @@ absl::StatusOr<std::vector<const ModelVariant*>> ChoosePasses(const ModelCard& c
 
 struct UpscaleOptions {
   std::optional<BilateralOptions> prefilter;  // smooths the source
-  bool tta = false;  // mean of the eight flips and rotations; eight times the work
-  int tile_px = 0;   // largest tile side in source pixels of its pass; 0 = the device's choice
+  bool tta = false;          // mean of the eight flips and rotations; eight times the work
+  bool keep_colours = true;  // carries the source's low frequencies over (KeptColours)
+  AlphaMethod alpha = AlphaMethod::kNetwork;
+  AlphaColour alpha_colour = AlphaColour::kBleed;
+  int tile_px = 0;  // largest tile side in source pixels of its pass; 0 = the device's choice
   SampleType result_type = SampleType::kU8;  // kU8 or kU16
   // Limit on all ActivationCaches, where networks have global poolings, but for an image's that is
   // computed whole in one tile (Executable::ComputesWhole); never changes the result.

@@ -5,7 +5,7 @@ namespace {
 
 // To be counted up whenever the fields below change their meaning.
 constexpr std::string_view kRequestFormat = "upscaled request 3";
-constexpr std::string_view kResultFormat = "upscaled result 1";
+constexpr std::string_view kResultFormat = "upscaled result 2";
 
 int64_t FormatOption(const EncodeOptions& encode) {
   return encode.format == ImageFormat::kPng ? encode.compression : encode.quality;

@@ -6,7 +6,13 @@
 #include <utility>
 
 #include "engine/base/status_macros.h"
+#include "engine/image/convert.h"
+#include "engine/pipeline/alpha_rows.h"
+#include "engine/pipeline/flat_alpha.h"
+#include "engine/pipeline/gray_areas.h"
+#include "engine/pipeline/kept_colours.h"
 #include "tests/support/run_image.h"
+#include "tests/support/test_image.h"
 
 namespace upscaled::test {
 namespace {
@@ -225,6 +231,80 @@ Image ComputeWholeTta(const FakeExecutable& executable, const Image& image, Samp
     }
   }
   return mean;
+}
+
+namespace {
+
+// `channels` of the image as one of their own.
+Image PickChannels(const Image& image, const std::vector<int>& channels) {
+  const size_t bytes = SampleBytes(image.spec().type);
+  Image picked({image.spec().width_px, image.spec().height_px, static_cast<int>(channels.size()),
+                image.spec().type});
+  for (int y = 0; y < image.spec().height_px; ++y) {
+    uint8_t* to = picked.mutable_view().row(y);
+    for (int x = 0; x < image.spec().width_px; ++x) {
+      for (const int channel : channels) {
+        std::memcpy(to, image.view().row(y) + x * image.spec().pixel_bytes() + channel * bytes,
+                    bytes);
+        to += bytes;
+      }
+    }
+  }
+  return picked;
+}
+
+Image ComputeColours(const FakeExecutable& executable, const Image& rgb,
+                     const UpscaleOptions& options) {
+  Image result = options.tta ? ComputeWholeTta(executable, rgb, SampleType::kU16)
+                             : ComputeWhole(executable, rgb, SampleType::kU16);
+  for (int i = 0; options.keep_colours && i < kKeptColoursRounds; ++i) {
+    ViewRows computed(result.view()), source(rgb.view());
+    KeptColours kept(computed, source);
+    result = *ReadAll(kept);
+  }
+  ViewRows computed(result.view()), source(rgb.view());
+  GrayAreas gray(computed, source, SampleType::kU16);
+  return *ReadAll(gray);
+}
+
+Image ComputeAlpha(const FakeExecutable& executable, const Image& rgba,
+                   const UpscaleOptions& options) {
+  const int scale = executable.network().scale;
+  if (options.alpha == AlphaMethod::kResample || scale == 1) {
+    Image enlarged(
+        {scale * rgba.spec().width_px, scale * rgba.spec().height_px, 4, SampleType::kU16});
+    EnlargeAlpha(rgba.view(), 0, rgba.spec().height_px, scale, enlarged.mutable_view(), 0);
+    return PickChannels(enlarged, {3});
+  }
+  const Image computed = ComputeColours(executable, PickChannels(rgba, {3, 3, 3}), options);
+  ViewRows computed_rows(computed.view()), source(rgba.view());
+  FlatAlpha alpha(computed_rows, source);
+  return *ReadAll(alpha);
+}
+
+}  // namespace
+
+Image ComputePass(const FakeExecutable& executable, const Image& image,
+                  const UpscaleOptions& options, SampleType type) {
+  Image colours = ComputeColours(executable, PickChannels(image, {0, 1, 2}), options);
+  ImageSpec spec = colours.spec();
+  if (image.spec().has_alpha()) {
+    const Image alpha = ComputeAlpha(executable, image, options);
+    spec.channels = 4;
+    Image both(spec);
+    for (int y = 0; y < spec.height_px; ++y) {
+      for (int x = 0; x < spec.width_px; ++x) {
+        uint16_t* pixel = both.mutable_view().row_as<uint16_t>(y) + 4 * x;
+        std::copy_n(colours.view().row_as<uint16_t>(y) + 3 * x, 3, pixel);
+        pixel[3] = alpha.view().row_as<uint16_t>(y)[x];
+      }
+    }
+    colours = std::move(both);
+  }
+  spec.type = type;
+  Image result(spec);
+  ConvertPixels(colours.view(), result.mutable_view());
+  return result;
 }
 
 double SampleAt(const ImageView& image, int x, int y, int channel) {

@@ -16,6 +16,7 @@
 #include "engine/backends/backend.h"
 #include "engine/image/image.h"
 #include "engine/pipeline/tile_executor.h"
+#include "engine/pipeline/upscaler.h"
 
 namespace upscaled::test {
 
@@ -89,6 +90,11 @@ class ShufflingExecutor final : public TileExecutor {
 // channel of the result, if any, is 0.
 Image ComputeWhole(const FakeExecutable& executable, const Image& image, SampleType type);
 Image ComputeWholeTta(const FakeExecutable& executable, const Image& image, SampleType type);
+
+// The same as a pass of the pipeline gives it: alpha enlarged, and set right by its source
+// (KeptColours, GrayAreas, FlatAlpha), all over the whole image at once.
+Image ComputePass(const FakeExecutable& executable, const Image& image,
+                  const UpscaleOptions& options, SampleType type);
 
 // Sample as a number.
 double SampleAt(const ImageView& image, int x, int y, int channel);

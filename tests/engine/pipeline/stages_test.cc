@@ -34,6 +34,9 @@ UpscalePlan RandomPlan(std::mt19937& random) {
   }
   UpscaleOptions options{.tta = RandomInt(random, 0, 3) == 0, .tile_px = RandomInt(random, 5, 20)};
   if (RandomInt(random, 0, 1)) options.prefilter = {0.5 * RandomInt(random, 1, 4), 30};
+  options.keep_colours = RandomInt(random, 0, 1) == 1;
+  options.alpha = RandomInt(random, 0, 1) ? AlphaMethod::kNetwork : AlphaMethod::kResample;
+  options.alpha_colour = RandomInt(random, 0, 1) ? AlphaColour::kBleed : AlphaColour::kKeep;
   options.result_type = RandomInt(random, 0, 1) ? SampleType::kU8 : SampleType::kU16;
   const auto plan = PlanUpscale(source, result, passes, options);
   EXPECT_TRUE(plan.ok()) << plan.status();

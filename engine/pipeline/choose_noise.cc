@@ -1,0 +1,34 @@
+#include "engine/pipeline/choose_noise.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "engine/model/repository.h"
+
+namespace upscaled {
+namespace {
+
+// The lowest qualities at which no level and levels 1 and 2 come out best, in dB over photographs
+// that no weights have learnt from, by general-2x: tests/bench/noise_levels.py and RESULTS.md.
+struct Thresholds {
+  int none, weak, medium;
+};
+constexpr Thresholds kFullColours = {88, 66, 45};
+constexpr Thresholds kSubsampled = {94, 78, 60};
+
+int WantedLevel(const JpegCoding& jpeg) {
+  const Thresholds& least = jpeg.subsampled ? kSubsampled : kFullColours;
+  if (jpeg.quality >= least.none) return kNoDenoise;
+  return jpeg.quality >= least.weak ? 1 : jpeg.quality >= least.medium ? 2 : 3;
+}
+
+}  // namespace
+
+int ChooseNoiseLevel(const std::optional<JpegCoding>& jpeg, const std::vector<int>& levels) {
+  const int wanted = jpeg.has_value() ? WantedLevel(*jpeg) : kNoDenoise;
+  const auto stronger = std::ranges::upper_bound(levels, wanted);
+  if (stronger != levels.begin()) return *std::prev(stronger);
+  return levels.empty() ? kNoDenoise : levels.front();
+}
+
+}  // namespace upscaled

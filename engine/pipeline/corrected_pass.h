@@ -1,0 +1,54 @@
+// A network over an image of RGB or RGBA, and what is set right of its result by its source.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "engine/image/image.h"
+#include "engine/image/row_source.h"
+#include "engine/pipeline/gray_areas.h"
+#include "engine/pipeline/kept_colours.h"
+#include "engine/pipeline/network_pass.h"
+#include "engine/pipeline/pass_spec.h"
+#include "engine/pipeline/shared_rows.h"
+#include "engine/pipeline/stage.h"
+#include "engine/pipeline/tile_run.h"
+
+namespace upscaled {
+
+class CorrectedPass final : public RowSource {
+ public:
+  // As NetworkPass.
+  CorrectedPass(const PassSpec& pass, RowSource& source, TileRun& run);
+
+  const ImageSpec& spec() const override { return gray_.spec(); }
+  absl::Status ReadRows(MutableImageView rows) override { return gray_.ReadRows(rows); }
+  // Has the first tiles run before there is a reader of their rows.
+  absl::Status Begin() { return pass_.SubmitBandsAhead(); }
+
+ private:
+  // The readers of the source; from kKept on, one for each round.
+  enum Reader { kNetwork, kGray, kKept };
+
+  // The last of the rounds that keep colours, or the network.
+  RowSource& KeepColours(int rounds);
+
+  SharedRows source_;
+  NetworkPass pass_;
+  std::vector<std::unique_ptr<KeptColours>> kept_;
+  GrayAreas gray_;
+};
+
+// CorrectedPass as a stage; planning it takes no longer for many tiles.
+Stage PlanCorrectedPass(const PassSpec& pass);
+
+// How far around its place a colour of the result depends on colours of the source.
+int ColourBorderPx(const PassSpec& pass);
+// Bound on the memory of its corrections that does not grow with the pass's tiles.
+size_t CorrectionBytes(const PassSpec& pass);
+// Bound on the source rows that are read beyond the last one that has a result row read so far.
+int CorrectedPassReadAheadRows(const PassSpec& pass);
+
+}  // namespace upscaled

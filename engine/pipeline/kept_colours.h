@@ -1,0 +1,74 @@
+// A result has the colours of its source: the low frequencies are carried over.
+//
+// Networks shift them: they darken dithers, checkerboards and screentones, and those that were
+// trained adversarially shift flat colours, too. To each colour of the result is added
+//
+//   lowpass(source - reduce(result))
+//
+// `reduce` takes the mean of the pixels that a source pixel became, `lowpass` is a Gaussian over
+// source pixels, and the sum is interpolated linearly to the result's pixels. Alpha stays.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "engine/image/image.h"
+#include "engine/image/row_source.h"
+
+namespace upscaled {
+
+// A round misses what colours at the ends of their range cannot take; the second gives most of it to
+// their neighbours.
+inline constexpr int kKeptColoursRounds = 2;
+// The Gaussian, cut off at three times its sigma. A mean over fewer pixels would undo what a
+// network does to edges and noise.
+inline constexpr double kKeptColoursSigmaPx = 2;
+inline constexpr int kKeptColoursRadiusPx = 6;
+// The interpolation looks one pixel farther than the Gaussian.
+inline constexpr int kKeptColoursBorderPx = kKeptColoursRadiusPx + 1;
+
+class KeptColours final : public RowSource {
+ public:
+  // `result`: RGB or RGBA of kU16, a multiple of the size of `source`, which has the same channels
+  // and 8 or 16 bits. Both must outlive it; its rows are the result's.
+  KeptColours(RowSource& result, RowSource& source);
+
+  const ImageSpec& spec() const override { return result_.spec(); }
+  absl::Status ReadRows(MutableImageView rows) override;
+
+  static size_t Bytes(const ImageSpec& source, const ImageSpec& result);
+
+ private:
+  using Row = std::vector<float>;  // of RGB, over 0..65535
+
+  // The result's rows that belong to source row `y`.
+  MutableImageView HeldResult(int y);
+  absl::Status PullSourceRow();
+  void Subtract(const ImageView& source, const ImageView& result);
+  void SmoothAcross(Row& smoothed) const;
+  void SmoothDown(int y, Row& correction) const;
+  // The correction of source row `y`, which may lie one beyond either end.
+  const Row& CorrectionOf(int y) const;
+  void Correct(int row, const MutableImageView& pixels);
+
+  RowSource& result_;
+  RowSource& source_;
+  const int width_, height_;  // the source's
+  const int scale_;
+  // Half of it, from its middle on; the sum over both sides is 1.
+  const std::array<float, kKeptColoursRadiusPx + 1> gaussian_;
+  Image held_result_;  // a ring of the rows that wait for their correction
+  Image source_row_;
+  // Source - reduced result, with kKeptColoursRadiusPx replicated pixels at both ends.
+  Row difference_;
+  std::vector<Row> smoothed_;     // a ring: differences after the horizontal step
+  std::vector<Row> corrections_;  // a ring: those around the row that is being corrected
+  Row mixed_;                     // the correction of a row between two source rows
+  int pulled_rows_ = 0;
+  int corrected_rows_ = 0;
+  int next_row_ = 0;
+};
+
+}  // namespace upscaled
