@@ -44,6 +44,7 @@ struct QualityOptions {
   std::string device = "auto";
   std::string precision = "exact";
   int noise_level = kNoDenoise;
+  bool keep_colours = true;
   int jpeg_quality = 0;  // 0: the reduced image is not compressed
   bool each = false;
   bool json = false;
@@ -60,6 +61,7 @@ class Model {
     for (const int scale : card->Scales()) {
       if (scale == 1) continue;
       model.scale_ = scale;
+      model.keep_colours_ = options.keep_colours;
       const ModelVariant* variant = card->Find(scale, options.noise_level);
       if (variant == nullptr) continue;
       ASSIGN_OR_RETURN(const Network network, LoadNetwork(*card, *variant));
@@ -78,6 +80,7 @@ class Model {
   absl::StatusOr<Image> Upscale(const Image& image) const {
     const Size size = image.spec().size();
     UpscaleOptions options;
+    options.keep_colours = keep_colours_;
     options.concurrency = executor_->concurrency();
     ASSIGN_OR_RETURN(const UpscalePlan plan,
                      PlanUpscale(image.spec(), {size.width * scale_, size.height * scale_},
@@ -90,6 +93,7 @@ class Model {
   Model() = default;
 
   int scale_ = 0;
+  bool keep_colours_ = true;
   std::unique_ptr<Backend> backend_;
   std::shared_ptr<const Executable> executable_;
   std::unique_ptr<TileExecutor> executor_;
@@ -221,6 +225,8 @@ void AddQualityCommand(CLI::App& app) {
   command->add_option("--noise", options->noise_level, "Noise level")
       ->check(CLI::Range(kNoDenoise, 3))
       ->capture_default_str();
+  command->add_flag("!--free-colours", options->keep_colours,
+                    "Do not carry the source's low frequencies over");
   command->add_option("--jpeg", options->jpeg_quality, "Compress the reduced image first")
       ->check(CLI::Range(1, 100));
   command->add_option("--device", options->device, "Device")->capture_default_str();
