@@ -13,8 +13,8 @@ namespace {
 struct Thresholds {
   int none, weak, medium;
 };
-constexpr Thresholds kFullColours = {88, 66, 45};
-constexpr Thresholds kSubsampled = {94, 78, 60};
+constexpr Thresholds kFullColours = {91, 73, 56};
+constexpr Thresholds kSubsampled = {94, 77, 57};
 
 int WantedLevel(const JpegCoding& jpeg) {
   const Thresholds& least = jpeg.subsampled ? kSubsampled : kFullColours;

@@ -33,8 +33,9 @@ TEST(ChooseNoiseLevel, IsTheOneThatMeasuredBest) {
   };
   for (const Best& best :
        {Best{{95, true}, kNoDenoise}, Best{{92, true}, 1}, Best{{85, true}, 1}, Best{{80, true}, 1},
-        Best{{75, true}, 2}, Best{{50, true}, 3}, Best{{40, true}, 3},
-        Best{{92, false}, kNoDenoise}, Best{{75, false}, 1}}) {
+        Best{{75, true}, 2}, Best{{66, true}, 2}, Best{{50, true}, 3}, Best{{40, true}, 3},
+        Best{{92, false}, kNoDenoise}, Best{{85, false}, 1}, Best{{75, false}, 1},
+        Best{{70, false}, 2}, Best{{62, false}, 2}, Best{{50, false}, 3}}) {
     EXPECT_EQ(ChooseNoiseLevel(best.jpeg, kAll), best.level) << best.jpeg.quality;
   }
 }
