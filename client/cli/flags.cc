@@ -168,7 +168,9 @@ void UpscaleFlags::AddTo(CLI::App& command) {
     return command.add_option(name, value, description)->type_name(type);
   };
   add("-m,--model", model, "NAME", "Model, see 'upscale models'; default: the server's");
-  add("-n,--noise", noise, "N", "Noise level to remove: -1 none, 0 weak to 3 strong, or auto")
+  add("-n,--noise", noise, "N",
+      "Noise level to remove: -1 none, 0 weak to 3 strong, or auto: by the compression of a JPEG; "
+      "default: auto")
       ->check(CLI::IsMember({"-1", "0", "1", "2", "3", "auto"}).description(""));
   CLI::Option* scale_flag =
       add("-s,--scale", scale, "FACTOR", "Above 0 to 16; default: the model's own")

@@ -32,15 +32,17 @@ std::string SuccessLine(const ImageOutcome& outcome, bool verbose) {
   if (verbose) {
     const v1::UpscaleSummary& summary = outcome.result.summary;
     const v1::StageTimings& timings = summary.timings();
-    absl::StrAppendFormat(&line,
-                          " (%s, %d bytes; %s on %s, %d tiles, %d pixels spared; on the server "
-                          "%.3f s: queue %.3f, decode %.3f, infer "
-                          "%.3f, encode %.3f; tries %d; request %s)",
-                          FormatName(header.format()), summary.result_bytes(), header.model(),
-                          summary.device(), summary.tiles(), summary.spared_pixels(),
-                          Seconds(timings.total()), Seconds(timings.queue()),
-                          Seconds(timings.decode()), Seconds(timings.infer()),
-                          Seconds(timings.encode()), outcome.result.attempts, header.request_id());
+    absl::StrAppendFormat(
+        &line,
+        " (%s, %d bytes; %s on %s, %d tiles, %d pixels spared; on the server "
+        "%.3f s: queue %.3f, decode %.3f, infer "
+        "%.3f, encode %.3f; tries %d; request %s)",
+        FormatName(header.format()), summary.result_bytes(),
+        header.has_noise_level() ? absl::StrCat(header.model(), " noise ", header.noise_level())
+                                 : header.model(),
+        summary.device(), summary.tiles(), summary.spared_pixels(), Seconds(timings.total()),
+        Seconds(timings.queue()), Seconds(timings.decode()), Seconds(timings.infer()),
+        Seconds(timings.encode()), outcome.result.attempts, header.request_id());
   }
   return line;
 }
@@ -70,6 +72,7 @@ nlohmann::json ResultJson(const ImageOutcome& outcome) {
             {"bits_per_sample", header.bits_per_sample()},
             {"channels", header.channels()}}},
           {"model", header.model()},
+          {"noise_level", header.has_noise_level() ? header.noise_level() : -1},
           {"device", summary.device()},
           {"tiles", summary.tiles()},
           {"spared_pixels", summary.spared_pixels()},

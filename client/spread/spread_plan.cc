@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
+#include "engine/pipeline/choose_noise.h"
 
 namespace upscaled::client {
 namespace {
@@ -97,12 +98,20 @@ absl::StatusOr<SpreadPlan> PlanSpread(const v1::UpscaleOptions& options, const v
   plan.upscale.result_type = spec.type;
   plan.upscale.tta = options.tta();
   plan.upscale.tile_px = options.tile_px();
+  if (options.has_keep_colours()) plan.upscale.keep_colours = options.keep_colours();
+  if (options.alpha() == v1::ALPHA_METHOD_RESAMPLE) plan.upscale.alpha = AlphaMethod::kResample;
+  if (options.alpha_colour() == v1::ALPHA_COLOUR_KEEP) {
+    plan.upscale.alpha_colour = AlphaColour::kKeep;
+  }
   // Only who has the network's blocks knows what repeats.
   plan.upscale.spare_flat_areas = false;
   if (options.has_prefilter()) {
     plan.upscale.prefilter = {options.prefilter().sigma_space(), options.prefilter().sigma_range()};
   }
-  const int noise_level = options.has_noise_level() ? options.noise_level() : kNoDenoise;
+  const int noise_level =
+      options.has_noise_level()
+          ? options.noise_level()
+          : ChooseNoiseLevel(source, plan.part.size(), plan.result, card.NoiseLevels());
   ASSIGN_OR_RETURN(const std::vector<const ModelVariant*> passes,
                    ChoosePasses(card, plan.part.size(), plan.result, noise_level));
   for (const ModelVariant* pass : passes) plan.passes.push_back(*pass);

@@ -31,4 +31,10 @@ int ChooseNoiseLevel(const std::optional<JpegCoding>& jpeg, const std::vector<in
   return levels.empty() ? kNoDenoise : levels.front();
 }
 
+int ChooseNoiseLevel(const ImageHeader& header, Size source, Size result,
+                     const std::vector<int>& levels) {
+  const bool enlarges = result.width > source.width || result.height > source.height;
+  return enlarges ? ChooseNoiseLevel(header.jpeg, levels) : kNoDenoise;
+}
+
 }  // namespace upscaled

@@ -19,8 +19,8 @@
 
 namespace upscaled {
 
-// A round misses what colours at the ends of their range cannot take; the second gives most of it to
-// their neighbours.
+// A round misses what colours at the ends of their range cannot take; the second gives most of it
+// to their neighbours.
 inline constexpr int kKeptColoursRounds = 2;
 // The Gaussian, cut off at three times its sigma. A mean over fewer pixels would undo what a
 // network does to edges and noise.

@@ -122,6 +122,7 @@ class ImageComputation {
     announcement.set_channels(encoded.channels);
     announcement.set_model(model_.card->name);
     announcement.set_tiles(plan.upscale.tile_count);
+    if (noise_level_ != kNoDenoise) announcement.set_noise_level(noise_level_);
     if (forecast_.has_value()) *announcement.mutable_estimate() = ToProto(forecast_->total());
     for (const std::string& warning : plan.warnings) announcement.add_warnings(warning);
     if (job_.name_for) announcement.set_etag(job_.name_for(Arithmetic()));
@@ -188,6 +189,7 @@ class ImageComputation {
     ASSIGN_OR_RETURN(const ResolvedJob resolved,
                      ResolveJob(environment_, job_.options, model_, header));
     const Size source = resolved.part.size();
+    noise_level_ = resolved.noise_level;
     // Before a model is loaded for it; what that shows to be needed takes its place, and it that of
     // what the call held until now.
     context_.reservation.Release();
@@ -202,14 +204,18 @@ class ImageComputation {
     ImageSpec part = header.spec;
     part.width_px = source.width;
     part.height_px = source.height;
-    ASSIGN_OR_RETURN(UpscalePlan upscale,
-                     PlanUpscale(part, resolved.result, {passes_.begin(), passes_.end()},
-                                 {.prefilter = job_.options.prefilter,
-                                  .tta = job_.options.tta,
-                                  .tile_px = job_.options.tile_px,
-                                  .result_type = resolved.sample_type,
-                                  .activation_cache_bytes = ActivationCacheBytes(),
-                                  .concurrency = std::max(streams, 1)}));
+    ASSIGN_OR_RETURN(
+        UpscalePlan upscale,
+        PlanUpscale(part, resolved.result, {passes_.begin(), passes_.end()},
+                    {.prefilter = job_.options.prefilter,
+                     .tta = job_.options.tta,
+                     .keep_colours = resolved.keep_colours,
+                     .alpha = resolved.alpha.value_or(AlphaMethod::kResample),
+                     .alpha_colour = resolved.alpha_colour.value_or(AlphaColour::kBleed),
+                     .tile_px = job_.options.tile_px,
+                     .result_type = resolved.sample_type,
+                     .activation_cache_bytes = ActivationCacheBytes(),
+                     .concurrency = std::max(streams, 1)}));
     return PlanTranscode(header, resolved.part, std::move(upscale), resolved.encode);
   }
 
@@ -217,7 +223,7 @@ class ImageComputation {
   int64_t RoughNetworkCost(Size source, const ResolvedJob& resolved) const {
     const int native = NativeScale(*model_.card);
     const double cost_per_pixel = native * native * model_.macs_per_pixel;
-    double pixels = static_cast<double>(SourcePixels(source)), cost = 0;
+    double pixels = static_cast<double>(SourcePixels(source, resolved)), cost = 0;
     for (const ModelVariant* variant : resolved.passes) {
       cost += pixels * cost_per_pixel;
       pixels *= variant->scale * variant->scale;
@@ -226,15 +232,17 @@ class ImageComputation {
   }
 
   // That the networks see, in all the ways in which they see them.
-  int64_t SourcePixels(Size source) const {
-    return source.Area() * (job_.options.tta ? Dihedral::kCount : 1);
+  int64_t SourcePixels(Size source, const ResolvedJob& resolved) const {
+    const int images = resolved.alpha == AlphaMethod::kNetwork ? 2 : 1;
+    return source.Area() * images * (job_.options.tta ? Dihedral::kCount : 1);
   }
 
   // The networks that lead from one size to the other, on the devices that are to run them.
   absl::Status LoadPasses(Size source, const ResolvedJob& resolved) {
-    ASSIGN_OR_RETURN(DeviceChooser::Choice choice,
-                     environment_.chooser.Load(*model_.card, resolved.passes, resolved.precision,
-                                               SourcePixels(source), &context_.cancellation));
+    ASSIGN_OR_RETURN(
+        DeviceChooser::Choice choice,
+        environment_.chooser.Load(*model_.card, resolved.passes, resolved.precision,
+                                  SourcePixels(source, resolved), &context_.cancellation));
     passes_ = choice.executables;
     flow_.Adopt(std::move(choice));
     return absl::OkStatus();
@@ -321,6 +329,7 @@ class ImageComputation {
   const CatalogEntry& model_;
   RequestFlow flow_;
   DeviceExecutables passes_;
+  int noise_level_ = kNoDenoise;
   int64_t network_cost_ = 0;  // in multiply-adds
   int64_t cost_ = 0;          // of the result's pixels as well
   std::optional<Forecast> forecast_;

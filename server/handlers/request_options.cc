@@ -249,16 +249,12 @@ absl::StatusOr<RequestOptions> FromProto(const pb::UpscaleOptions& proto) {
     return InvalidOption("auto_noise", "given beside noise_level",
                          "absent, or noise_level must be");
   }
-  options.auto_noise = proto.auto_noise();
+  options.auto_noise = !proto.has_noise_level();
   ASSIGN_OR_RETURN(options.alpha, AlphaFromProto(proto.alpha()));
   ASSIGN_OR_RETURN(options.alpha_colour, AlphaColourFromProto(proto.alpha_colour()));
   if (proto.has_keep_colours()) options.keep_colours = proto.keep_colours();
   ASSIGN_OR_RETURN(options.metadata, MetadataFromProto(proto.metadata()));
   ASSIGN_OR_RETURN(options.fill_damage, FillDamageFromProto(proto.on_damage()));
-  RETURN_IF_ERROR(NotYet("auto_noise", options.auto_noise));
-  RETURN_IF_ERROR(NotYet("alpha", options.alpha.has_value()));
-  RETURN_IF_ERROR(NotYet("alpha_colour", options.alpha_colour.has_value()));
-  RETURN_IF_ERROR(NotYet("keep_colours", options.keep_colours.has_value()));
   RETURN_IF_ERROR(NotYet("metadata", options.metadata != MetadataPolicy::kKeep));
   RETURN_IF_ERROR(NotYet("on_damage", options.fill_damage));
   return options;

@@ -23,7 +23,7 @@ enum class Depth : uint8_t { kSource, k8, k16 };
 struct RequestOptions {
   std::string model;  // empty: the default
   int noise_level = kNoDenoise;
-  bool auto_noise = false;  // chooses the noise level from the source's JPEG compression
+  bool auto_noise = true;  // chooses the noise level from the source's JPEG compression instead
   TargetSize target;
   std::optional<BilateralOptions> prefilter;
   bool tta = false;
@@ -34,7 +34,7 @@ struct RequestOptions {
   int tile_px = 0;
   std::optional<AlphaMethod> alpha;         // none: the server's default
   std::optional<AlphaColour> alpha_colour;  // none: the server's default
-  std::optional<bool> keep_colours;         // none: the model's default
+  std::optional<bool> keep_colours;         // none: the server's default
   MetadataPolicy metadata = MetadataPolicy::kKeep;
   bool fill_damage = false;  // whether files that lack pixels are computed
 };

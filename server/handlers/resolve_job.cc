@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/base/status_macros.h"
+#include "engine/pipeline/choose_noise.h"
 #include "server/base/error.h"
 
 namespace upscaled::server {
@@ -37,11 +38,20 @@ absl::StatusOr<ResolvedJob> ResolveJob(const HandlerEnvironment& environment,
   RETURN_IF_ERROR(WithReason(CheckEncodable(job.encode.format, spec), ErrorReason::kInvalidOption));
   job.sample_type = spec.type;
 
+  job.noise_level = options.auto_noise ? ChooseNoiseLevel(source, job.part.size(), job.result,
+                                                          model.card->NoiseLevels())
+                                       : options.noise_level;
   absl::StatusOr<std::vector<const ModelVariant*>> passes =
-      ChoosePasses(*model.card, job.part.size(), job.result, options.noise_level);
+      ChoosePasses(*model.card, job.part.size(), job.result, job.noise_level);
   if (!passes.ok()) return WithReason(passes.status(), ErrorReason::kUnknownModel);
   job.passes = *std::move(passes);
   job.precision = options.precision.value_or(model.default_precision);
+  const UpscaleOptions defaults;
+  if (!job.passes.empty()) job.keep_colours = options.keep_colours.value_or(defaults.keep_colours);
+  if (source.spec.has_alpha()) {
+    if (!job.passes.empty()) job.alpha = options.alpha.value_or(defaults.alpha);
+    job.alpha_colour = options.alpha_colour.value_or(defaults.alpha_colour);
+  }
   return job;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -16,8 +17,12 @@ struct ResolvedJob {
   Size result;
   EncodeOptions encode;
   SampleType sample_type = SampleType::kU8;
+  int noise_level = kNoDenoise;             // of the request, or chosen by the source
   std::vector<const ModelVariant*> passes;  // the model's; empty: no network runs
   Precision precision = Precision::kExact;
+  bool keep_colours = false;         // false, too, if no network runs
+  std::optional<AlphaMethod> alpha;  // no value if the source has no alpha, or no network runs
+  std::optional<AlphaColour> alpha_colour;  // no value if the source has no alpha
 };
 
 // All that follows from the source's header, checked against the limits; reserves and loads

@@ -1,10 +1,24 @@
 #include "server/handlers/result_headers.h"
 
+#include <optional>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "server/handlers/convert.h"
 
 namespace upscaled::server {
 
 namespace pb = upscale::v1;
+
+namespace {
+
+// To be counted up whenever the text of a source changes.
+constexpr int kSourceFormat = 2;
+constexpr size_t kSourceFields = 8;
+
+}  // namespace
 
 pb::UpscaleImageHeader HeaderOf(const ImageSpec& source, const ResolvedJob& resolved,
                                 const ModelCard& model, const std::string& name) {
@@ -17,30 +31,31 @@ pb::UpscaleImageHeader HeaderOf(const ImageSpec& source, const ResolvedJob& reso
   header.set_bits_per_sample(static_cast<int>(8 * SampleBytes(resolved.sample_type)));
   header.set_channels(OutputSpecFor(resolved.encode.format, source).channels);
   header.set_model(model.name);
+  if (resolved.noise_level != kNoDenoise) header.set_noise_level(resolved.noise_level);
   header.set_etag(name);
   header.set_not_modified(true);
   return header;
 }
 
 std::string SourceToText(const ImageHeader& source) {
-  pb::UpscaleImageHeader text;
-  text.set_source_width_px(source.spec.width_px);
-  text.set_source_height_px(source.spec.height_px);
-  text.set_format(ToProto(source.format));
-  text.set_channels(source.spec.channels);
-  text.set_bits_per_sample(static_cast<int>(8 * SampleBytes(source.spec.type)));
-  return text.SerializeAsString();
+  const JpegCoding jpeg = source.jpeg.value_or(JpegCoding{});
+  return absl::StrJoin(
+      {kSourceFormat, static_cast<int>(source.format), source.spec.width_px, source.spec.height_px,
+       source.spec.channels, static_cast<int>(source.spec.type), jpeg.quality,
+       static_cast<int>(jpeg.subsampled)},
+      " ");
 }
 
-ImageHeader SourceFromText(const std::string& text) {
-  pb::UpscaleImageHeader parsed;
-  if (!parsed.ParseFromString(text)) parsed.Clear();
+std::optional<ImageHeader> SourceFromText(const std::string& text) {
+  std::vector<int> fields;
+  for (const absl::string_view field : absl::StrSplit(text, ' ')) {
+    if (!absl::SimpleAtoi(field, &fields.emplace_back())) return std::nullopt;
+  }
+  if (fields.size() != kSourceFields || fields[0] != kSourceFormat) return std::nullopt;
   ImageHeader header;
-  header.format = FromProto(parsed.format()).value_or(ImageFormat::kPng);
-  header.spec = {.width_px = parsed.source_width_px(),
-                 .height_px = parsed.source_height_px(),
-                 .channels = parsed.channels(),
-                 .type = parsed.bits_per_sample() == 16 ? SampleType::kU16 : SampleType::kU8};
+  header.format = static_cast<ImageFormat>(fields[1]);
+  header.spec = {fields[2], fields[3], fields[4], static_cast<SampleType>(fields[5])};
+  if (fields[6] > 0) header.jpeg = JpegCoding{.quality = fields[6], .subsampled = fields[7] != 0};
   return header;
 }
 

@@ -1,6 +1,7 @@
 // Descriptions of results that are not computed, and of sources whose results are stored.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -16,8 +17,8 @@ upscale::v1::UpscaleImageHeader HeaderOf(const ImageSpec& source, const Resolved
                                          const ModelCard& model, const std::string& name);
 
 // All of a source's header that ResolveJob and HeaderOf look at, for StoredResult::source_header.
-// A text that is none gives an empty image, which no job resolves for.
 std::string SourceToText(const ImageHeader& source);
-ImageHeader SourceFromText(const std::string& text);
+// No value for texts of other versions.
+std::optional<ImageHeader> SourceFromText(const std::string& text);
 
 }  // namespace upscaled::server

@@ -25,9 +25,9 @@ absl::StatusOr<Digest> ResultSharing::KeyOf(const std::string& tenant, const Dig
                     .encode = resolved.encode,
                     .sample_type = resolved.sample_type,
                     .precision = resolved.precision,
-                    .alpha = options.alpha,
-                    .alpha_colour = options.alpha_colour,
-                    .keep_colours = options.keep_colours,
+                    .alpha = resolved.alpha,
+                    .alpha_colour = resolved.alpha_colour,
+                    .keep_colours = resolved.keep_colours,
                     .metadata = options.metadata,
                     .fill_damage = options.fill_damage};
   for (const ModelVariant* variant : resolved.passes) {

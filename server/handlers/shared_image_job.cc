@@ -112,7 +112,9 @@ class SharedImageJob {
     if (sharing_.store() == nullptr) return false;
     const std::optional<std::string> stored = sharing_.store()->FindSource(digest, tenant());
     if (!stored.has_value()) return false;
-    source_ = SourceFromText(*stored);
+    const std::optional<ImageHeader> source = SourceFromText(*stored);
+    if (!source.has_value()) return false;
+    source_ = *source;
     ASSIGN_OR_RETURN(resolved_, ResolveJob(environment_, job_.options, *model_, source_));
     source_digest_ = digest;
     const absl::StatusOr<Digest> key = Key();

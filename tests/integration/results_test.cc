@@ -285,10 +285,10 @@ TEST_F(ResultsTest, EveryOptionOfTheContractIsInTheName) {
          o.mutable_prefilter()->set_sigma_space(1);
          o.mutable_prefilter()->set_sigma_range(9);
        }},
-      {"auto_noise", Effect::kRefused, [](O& o) { o.set_auto_noise(true); }},
-      {"alpha", Effect::kRefused, [](O& o) { o.set_alpha(pb::ALPHA_METHOD_RESAMPLE); }},
-      {"alpha_colour", Effect::kRefused, [](O& o) { o.set_alpha_colour(pb::ALPHA_COLOUR_KEEP); }},
-      {"keep_colours", Effect::kRefused, [](O& o) { o.set_keep_colours(true); }},
+      {"auto_noise", Effect::kNone, [](O& o) { o.set_auto_noise(true); }},  // the default
+      {"alpha", Effect::kNone, [](O& o) { o.set_alpha(pb::ALPHA_METHOD_RESAMPLE); }},
+      {"alpha_colour", Effect::kNone, [](O& o) { o.set_alpha_colour(pb::ALPHA_COLOUR_KEEP); }},
+      {"keep_colours", Effect::kChanges, [](O& o) { o.set_keep_colours(false); }},
       {"metadata", Effect::kRefused, [](O& o) { o.set_metadata(pb::METADATA_POLICY_STRIP); }},
       {"on_damage", Effect::kRefused, [](O& o) { o.set_on_damage(pb::DAMAGE_POLICY_FILL); }},
       {"depth", Effect::kChanges, [](O& o) { o.set_depth(pb::DEPTH_16); }},
@@ -313,6 +313,39 @@ TEST_F(ResultsTest, EveryOptionOfTheContractIsInTheName) {
   const google::protobuf::Descriptor& message = *pb::UpscaleOptions::descriptor();
   for (int i = 0; i < message.field_count(); ++i) {
     EXPECT_TRUE(tried.contains(message.field(i)->name())) << message.field(i)->name();
+  }
+}
+
+TEST_F(ResultsTest, ChoicesAboutAlphaAreInTheNameOfAnImageWithAlpha) {
+  TestServer server;
+  const std::string image =
+      *Encode(test::ArtImage({30, 20, 4, SampleType::kU8}, random_).view(), {});
+  pb::UpscaleOptions resampled, kept;
+  resampled.set_alpha(pb::ALPHA_METHOD_RESAMPLE);
+  kept.set_alpha_colour(pb::ALPHA_COLOUR_KEEP);
+  const std::set<std::string> names = {EtagOf(server, {}, image), EtagOf(server, resampled, image),
+                                       EtagOf(server, kept, image)};
+  EXPECT_EQ(names.size(), 3u);
+}
+
+TEST_F(ResultsTest, TheNoiseLevelThatSuitsAJpegIsInItsName) {
+  TestServer server;
+  const auto jpeg = [&](int quality) {
+    return *Encode(test::PhotoImage({60, 40, 3, SampleType::kU8}, random_).view(),
+                   {.format = ImageFormat::kJpeg, .quality = quality});
+  };
+  struct Case {
+    int quality, level;
+  };
+  for (const Case& c : {Case{98, -1}, Case{85, 1}, Case{70, 2}, Case{40, 3}}) {
+    const std::string image = jpeg(c.quality);
+    const Outcome chosen = UpscaleImage(server.stub(), {}, image);
+    ASSERT_TRUE(chosen.status.ok()) << chosen.status.error_message();
+    EXPECT_EQ(chosen.header->has_noise_level(), c.level >= 0) << c.quality;
+    if (c.level >= 0) EXPECT_EQ(chosen.header->noise_level(), c.level) << c.quality;
+    pb::UpscaleOptions options;
+    options.set_noise_level(c.level);
+    EXPECT_EQ(EtagOf(server, options, image), chosen.header->etag()) << c.quality;
   }
 }
 

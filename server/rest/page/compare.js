@@ -93,7 +93,7 @@ export class Comparison {
     this.#selects.forEach((select) => fillSelect(select, variants));
     const [first, second] = this.#selects;
     const { model, noiseLevel } = this.#host.options();
-    first.value = `${noiseLevel} ${model}`;
+    first.value = `${noiseLevel === "auto" ? -1 : noiseLevel} ${model}`;
     if (second.value === first.value)
       second.value = variants.find(([value]) => value !== first.value)?.[0] ?? first.value;
     this.#root.hidden = false;

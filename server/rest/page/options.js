@@ -3,6 +3,7 @@
 import { byId, element, fillSelect } from "./dom.js";
 
 const FACTORS = [1, 2, 3, 4, 8];
+const AUTO = "auto";
 const NOISE_NAMES = {
   [-1]: "Off",
   0: "0 · faint",
@@ -70,7 +71,7 @@ export class OptionsPanel {
     const { model, noise, format, quality, size, width, height } = this.#fields;
     const options = {
       model: model.value,
-      noiseLevel: Number(noise.value || -1),
+      noiseLevel: noise.value === AUTO ? AUTO : Number(noise.value),
       format: format.value,
     };
     if (size.value === "target") {
@@ -107,7 +108,10 @@ export class OptionsPanel {
     const levels = [...(model?.noise_levels ?? [-1])].sort((a, b) => a - b);
     fillSelect(
       noise,
-      levels.map((level) => [String(level), noiseName(level)]),
+      [
+        [AUTO, "By the picture"],
+        ...levels.map((level) => [String(level), noiseName(level)]),
+      ],
     );
     byId("model-hint").textContent = (model?.description ?? "").split(/(?<=\.) /)[0];
     byId("target").hidden = size.value !== "target";

@@ -49,6 +49,14 @@ TEST(ChooseNoiseLevel, IsOneThatTheModelHas) {
   EXPECT_EQ(ChooseNoiseLevel(fine, {}), kNoDenoise);
 }
 
+TEST(ChooseNoiseLevel, MakesNoNetworkRunForAnImageThatIsNotEnlarged) {
+  ImageHeader header;
+  header.jpeg = JpegCoding{.quality = 30, .subsampled = true};
+  EXPECT_EQ(ChooseNoiseLevel(header, {60, 40}, {60, 40}, kAll), kNoDenoise);
+  EXPECT_EQ(ChooseNoiseLevel(header, {60, 40}, {30, 40}, {0, 1, 2, 3}), kNoDenoise);
+  EXPECT_EQ(ChooseNoiseLevel(header, {60, 40}, {61, 40}, kAll), 3);
+}
+
 TEST(ChooseNoiseLevel, LeavesOtherFormatsAlone) {
   EXPECT_EQ(ChooseNoiseLevel(std::nullopt, kAll), kNoDenoise);
 }
