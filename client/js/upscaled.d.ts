@@ -161,6 +161,8 @@ export class UpscaleResult implements AsyncIterable<Uint8Array> {
   readonly contentType: string;
   readonly etag: string;
   readonly fileName: string;
+  /** The level of noise that is removed, chosen by the server for "auto"; -1: none. */
+  readonly noiseLevel: number;
   /**
    * Sentences about all that is dropped or changed, as far as the image's header tells. The "done"
    * event's summary has those that only the pixels have shown.

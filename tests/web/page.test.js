@@ -1,6 +1,7 @@
 // The page in a real browser, against a real server.
 
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { after, before, test } from "node:test";
@@ -279,6 +280,109 @@ test("several images wait for their turn", async () => {
   await sleep(300);
   await checkAccessible(page, "dark");
   await keepScreenshot(page, "9-dark");
+  await page.finish();
+});
+
+test("all at once: again with new settings, one ZIP file, cancelled, cleared", async () => {
+  const page = await openPage(browser);
+  await page.waitForSelector("#health[data-state=ok]");
+  await give(page, { "a.png": sample, "b.png": sample });
+  await click(page, "Upscale 2 images");
+  await waitForState(page, "a.png", "done");
+  await waitForState(page, "b.png", "done");
+
+  await click(page, "4×");
+  await page.waitForFunction(
+    () => document.querySelector("#start").textContent === "Upscale 2 images again",
+  );
+  await click(page, "Upscale 2 images again");
+  const widths = () =>
+    page.$$eval(".job-status", (all) => all.map((one) => one.textContent.split(" ")[0]));
+  await page.waitForFunction(() =>
+    [...document.querySelectorAll(".job-status")].every((one) => /^1280 ×/.test(one.textContent)),
+  );
+  assert.deepEqual(await widths(), ["1280", "1280"]);
+
+  const folder = mkdtempSync(`${tmpdir()}/upscaled-zip-`);
+  const session = await page.createCDPSession();
+  await session.send("Browser.setDownloadBehavior", {
+    behavior: "allow",
+    downloadPath: folder,
+    browserContextId: page.browserContext().id,
+  });
+  await click(page, "Download all");
+  const [name, bytes] = await waitForFile(folder, ".zip");
+  assert.equal(name, "upscaled.zip");
+  // Another reader of ZIP files checks names, sizes and sums.
+  const listing = execFileSync("python3", [
+    "-c",
+    "import sys,zipfile;z=zipfile.ZipFile(sys.argv[1]);assert z.testzip() is None;print(*z.namelist())",
+    `${folder}/${name}`,
+  ]);
+  assert.equal(listing.toString().trim(), "a-1280x960.png b-1280x960.png");
+  assert.ok(bytes.length > 1000);
+
+  await checkAccessible(page, "two results");
+  await keepScreenshot(page, "9-all");
+  await click(page, "Clear");
+  await page.waitForFunction(() => document.querySelectorAll(".job").length === 0);
+  await page.finish();
+});
+
+test("settings outlive the page, and results its reload; a link carries settings", async () => {
+  const page = await openPage(browser);
+  await page.waitForSelector("#health[data-state=ok]");
+  await click(page, "3×");
+  await page.select("#format", "webp");
+  await give(page, { "kept.png": sample });
+  await click(page, "Upscale");
+  await waitForState(page, "kept.png", "done");
+  await page.waitForFunction(async () => {
+    const cache = await caches.open("upscaled-results");
+    return (await cache.keys()).some(({ url: kept }) => kept.endsWith("/about"));
+  });
+  await page.reload();
+  await waitForState(page, "kept.png", "done");
+  assert.match(await textOf(page, ".job-status"), /^960 × 720/);
+  await page.waitForFunction(() => document.querySelector("#format").value === "webp");
+  const size = () => page.$eval("#sizes input:checked", (input) => input.value);
+  assert.equal(await size(), "3");
+  await page.waitForFunction(
+    () => document.querySelector(".layer.right > img")?.naturalWidth === 960,
+  );
+  await click(page, "Remove kept.png");
+  await page.waitForFunction(async () => {
+    const cache = await caches.open("upscaled-results");
+    return (await cache.keys()).length === 0;
+  });
+  await page.goto(`${url}/#size=4&format=jpeg&quality=77&tta=on`);
+  await page.reload();
+  await page.waitForFunction(() => document.querySelector("#format").value === "jpeg");
+  assert.equal(await size(), "4");
+  assert.equal(await page.$eval("#quality", (input) => input.value), "77");
+  assert.ok(await page.$eval("[name=tta]", (input) => input.checked));
+  await page.finish();
+});
+
+test("a warning of the server is shown with its image", async () => {
+  const prepare = (opened) =>
+    opened.evaluateOnNewDocument(() => {
+      const ask = window.fetch;
+      window.fetch = async (...args) => {
+        const answer = await ask(...args);
+        if (!String(args[0]).includes("/v1/upscale")) return answer;
+        const headers = new Headers(answer.headers);
+        headers.set("upscale-warning", '"alpha is dropped", "a profile, too"');
+        return new Response(answer.body, { status: answer.status, headers });
+      };
+    });
+  const page = await openPage(browser, { prepare });
+  await page.waitForSelector("#health[data-state=ok]");
+  await give(page, { "house.png": sample });
+  await click(page, "Upscale");
+  await waitForState(page, "house.png", "done");
+  const warnings = await page.$$eval(".warnings li", (all) => all.map((one) => one.textContent));
+  assert.deepEqual(warnings, ["alpha is dropped", "a profile, too"]);
   await page.finish();
 });
 

@@ -3,12 +3,15 @@
 import { UnauthorizedError, UpscaledClient } from "./upscaled.js";
 import { Comparison } from "./compare.js";
 import { byId, element, formatBytes, formatPixels } from "./dom.js";
+import { droppedFiles } from "./dropped_files.js";
 import { Health } from "./health.js";
+import { forget, keep, restore } from "./kept_results.js";
 import { OptionsPanel } from "./options.js";
 import { Preview } from "./preview.js";
-import { Queue } from "./queue.js";
+import { Job, Queue } from "./queue.js";
 import { QueueView, resultName } from "./queue_view.js";
 import { Viewer } from "./viewer.js";
+import { zip } from "./zip.js";
 
 const KEY_ITEM = "upscaled-key"; // in the session's storage alone
 const ASK_AFTER_MS = 250;
@@ -16,7 +19,10 @@ const ASK_AFTER_MS = 250;
 let client = makeClient();
 let selected;
 const queue = new Queue(client, onJobChanged);
-const options = new OptionsPanel(askVerdicts);
+const options = new OptionsPanel(() => {
+  askVerdicts();
+  render();
+});
 const viewer = new Viewer(byId("viewer"));
 const preview = new Preview(viewer);
 const queueView = new QueueView({
@@ -58,7 +64,7 @@ async function loadServer() {
     byId("key-form").hidden = true;
     const { max_source_bytes: bytes, max_source_pixels: pixels } = info.limits;
     byId("drop-limits").textContent =
-      `PNG, JPEG or WebP, up to ${formatBytes(Number(bytes))} and ${formatPixels(Number(pixels))}`;
+      `Images or folders of them, up to ${formatBytes(Number(bytes))} and ${formatPixels(Number(pixels))}`;
     return { models, info };
   } catch (error) {
     // 429: a wrong key after many others.
@@ -105,6 +111,7 @@ function select(job) {
 function remove(job) {
   const at = queue.jobs.indexOf(job);
   queue.remove(job);
+  forget(job).catch(() => {});
   if (job === selected) select(queue.jobs[Math.min(at, queue.jobs.length - 1)]);
   render();
 }
@@ -115,12 +122,43 @@ function start(jobs) {
   render();
 }
 
-/** The jobs that the large button starts: the new ones; else the selected one, once more. */
+/** Saves all results as one ZIP file. */
+async function downloadAll() {
+  const done = queue.jobs.filter((job) => job.result);
+  const button = byId("download-all");
+  button.disabled = true;
+  try {
+    const files = done.map((job) => ({ name: resultName(job), blob: job.result.blob }));
+    const url = URL.createObjectURL(await zip(files));
+    element("a", { href: url, download: "upscaled.zip" }).click();
+    setTimeout(() => URL.revokeObjectURL(url), 60_000);
+  } catch (error) {
+    byId("announcer").textContent = `Not saved: ${error.message}`;
+  } finally {
+    button.disabled = false;
+  }
+}
+
+function clear() {
+  for (const job of queue.jobs.filter((job) => !job.running && job.state !== "waiting")) remove(job);
+}
+
+/** Whether a job that is done was started with other settings than those of now. */
+function isOutdated(job) {
+  return job.state === "done" && JSON.stringify(job.options) !== JSON.stringify(options.get());
+}
+
+/**
+ * The jobs that the large button starts: the new ones; else those of other settings; else the
+ * selected one, once more.
+ */
 function startable() {
   const fresh = queue.jobs.filter(
     (job) => ["ready", "cancelled"].includes(job.state) && !job.error,
   );
   if (fresh.length) return fresh;
+  const outdated = queue.jobs.filter((job) => job.options && isOutdated(job));
+  if (outdated.length) return outdated;
   return selected && ["done", "failed"].includes(selected.state) ? [selected] : [];
 }
 
@@ -150,6 +188,7 @@ function onJobChanged(job) {
   if (job.error instanceof UnauthorizedError) askKey(job.error);
   if (["done", "failed", "cancelled"].includes(job.state) && announced.get(job) !== job.requestId) {
     announced.set(job, job.requestId);
+    if (job.state === "done") keep(job).catch(() => {}); // a convenience: the result is here
     byId("announcer").textContent = `${job.name}: ${job.state}`;
   }
   render();
@@ -166,6 +205,7 @@ function render() {
     queueView.update(queue.jobs, selected);
     health.setWork(queue.count("sending", "computing"), queue.count("waiting"));
     renderStart();
+    renderActions();
     byId("viewer").hidden = !selected;
     byId("drop").hidden = Boolean(selected);
     if (selected && !comparison.open) preview.update(selected);
@@ -178,14 +218,26 @@ function render() {
 
 function renderStart() {
   const jobs = startable();
-  const again = jobs.length === 1 && jobs[0].state !== "ready";
+  const again = jobs.length > 0 && !["ready", "cancelled"].includes(jobs[0].state);
   byId("start").disabled = !jobs.length;
   byId("start").classList.toggle("primary", !again);
-  byId("start").textContent = again
-    ? "Upscale again"
-    : jobs.length > 1
-      ? `Upscale ${jobs.length} images`
-      : "Upscale";
+  const what = jobs.length > 1 ? ` ${jobs.length} images` : "";
+  byId("start").textContent = again ? `Upscale${what} again` : `Upscale${what}`;
+}
+
+function renderActions() {
+  const active = queue.count("waiting", "sending", "computing");
+  byId("queue-actions").hidden = queue.jobs.length < 2;
+  byId("download-all").hidden = queue.count("done") < 2;
+  byId("cancel-all").hidden = active === 0;
+  byId("clear").hidden = queue.jobs.length === active;
+}
+
+/** Shows what an earlier visit has finished. */
+async function restoreResults() {
+  queue.restore((await restore()).map(Job.kept));
+  selected ??= queue.jobs[0];
+  render();
 }
 
 function listen() {
@@ -204,9 +256,15 @@ function listen() {
       if (name !== "dragleave" || !event.relatedTarget) document.body.classList.remove("dragging");
     });
   }
-  document.addEventListener("drop", (event) => {
+  document.addEventListener("drop", async (event) => {
     event.preventDefault();
-    addFiles(event.dataTransfer.files);
+    addFiles(await droppedFiles(event.dataTransfer));
+  });
+  byId("download-all").addEventListener("click", downloadAll);
+  byId("cancel-all").addEventListener("click", () => queue.cancelAll());
+  byId("clear").addEventListener("click", clear);
+  window.addEventListener("beforeunload", (event) => {
+    if (queue.count("waiting", "sending", "computing")) event.preventDefault();
   });
   byId("key-form").addEventListener("submit", (event) => {
     event.preventDefault();
@@ -219,4 +277,5 @@ function listen() {
 
 listen();
 render();
+restoreResults().catch(() => {}); // the page works without them
 health.refresh();

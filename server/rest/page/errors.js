@@ -8,7 +8,10 @@ const TELLERS = [
   [
     upscaled.InvalidImageError,
     "Not an image that this server reads",
-    () => "Save it as PNG, JPEG or WebP and try again.",
+    ({ message }) =>
+      /truncated|lacks|ends|damaged/.test(message)
+        ? "The file is incomplete or damaged: copy or download it again."
+        : "Save it as PNG, JPEG or WebP and try again.",
   ],
   [
     upscaled.UnknownModelError,

@@ -4,6 +4,7 @@ import { byId, element, fillSelect } from "./dom.js";
 
 const FACTORS = [1, 2, 3, 4, 8];
 const AUTO = "auto";
+const SETTINGS_ITEM = "upscaled-settings";
 const NOISE_NAMES = {
   [-1]: "Off",
   0: "0 · faint",
@@ -39,7 +40,12 @@ export class OptionsPanel {
     );
     this.#form.addEventListener("input", () => {
       this.#update();
+      this.#remember();
       onChange();
+    });
+    byId("copy-link").addEventListener("click", async () => {
+      await navigator.clipboard?.writeText(this.link());
+      byId("copy-link").textContent = "Copied";
     });
     this.#form.addEventListener("submit", (event) => event.preventDefault());
     this.#update();
@@ -52,7 +58,8 @@ export class OptionsPanel {
       this.#fields.model,
       models.map((model) => [model.name, model.name]),
     );
-    if (!this.#fields.model.dataset.chosen) {
+    const first = !this.#fields.model.dataset.chosen;
+    if (first) {
       this.#fields.model.value =
         models.find((model) => model.is_default)?.name ?? models[0]?.name ?? "";
       this.#fields.model.dataset.chosen = "yes";
@@ -64,11 +71,12 @@ export class OptionsPanel {
       ...formats.map((name) => [name.toLowerCase(), names[name] ?? name]),
     ]);
     this.#update();
+    if (first) this.#recall();
   }
 
   /** Options of a call, as UpscaledClient.upscale takes them. */
   get() {
-    const { model, noise, format, quality, size, width, height } = this.#fields;
+    const { model, noise, format, quality, size, width, height, precision, tta } = this.#fields;
     const options = {
       model: model.value,
       noiseLevel: noise.value === AUTO ? AUTO : Number(noise.value),
@@ -81,7 +89,49 @@ export class OptionsPanel {
       options.scale = Number(size.value);
     }
     if (format.value === "jpeg" || format.value === "webp") options.quality = Number(quality.value);
+    if (precision.value) options.precision = precision.value;
+    if (tta.checked) options.tta = true;
     return options;
+  }
+
+  /** The address of this page with the settings behind #. */
+  link() {
+    return `${location.origin}${location.pathname}#${this.#settings()}`;
+  }
+
+  #settings() {
+    return new URLSearchParams([...new FormData(this.#form)].filter(([, value]) => value !== ""));
+  }
+
+  #remember() {
+    byId("copy-link").textContent = "Copy a link with these settings";
+    try {
+      localStorage.setItem(SETTINGS_ITEM, String(this.#settings()));
+    } catch {
+      // Without storage the settings last as long as the page.
+    }
+  }
+
+  /** Takes the settings of the link that led here, or those of the last visit. */
+  #recall() {
+    let stored = "";
+    try {
+      stored = localStorage.getItem(SETTINGS_ITEM) ?? "";
+    } catch {
+      // As above.
+    }
+    const settings = new URLSearchParams(location.hash.slice(1) || stored);
+    // Twice: the noise levels on offer follow from the model.
+    for (let round = 0; round < 2; ++round) {
+      for (const [name, value] of settings) {
+        const field = this.#fields[name];
+        if (field?.type === "checkbox") field.checked = value === "on";
+        else if (field?.tagName === "SELECT") {
+          if ([...field.options].some((option) => option.value === value)) field.value = value;
+        } else if (field) field.value = value;
+      }
+      this.#update();
+    }
   }
 
   setModel(model, noiseLevel) {

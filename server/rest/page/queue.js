@@ -23,6 +23,12 @@ export class Job {
   received = 0;
   /** Model that computes it, as the server said. */
   model = "";
+  /** Level of noise that is removed, as the server said; -1: none. */
+  noiseLevel = -1;
+  /** Sentences of the server about all that is dropped or changed. */
+  warnings = [];
+  /** The options of its last start. */
+  options;
   /** Paints what has come, while "computing". */
   painter;
   /** {blob, url, width, height, model, seconds}, when "done". */
@@ -34,6 +40,16 @@ export class Job {
     this.file = file;
     this.name = file.name || "pasted.png";
     this.url = URL.createObjectURL(file);
+  }
+
+  /** A job that was done before the page was loaded: see kept_results.js. */
+  static kept({ id, about, file, blob }) {
+    const job = new Job(file);
+    const { width, height, seconds, model, warnings } = about;
+    const url = URL.createObjectURL(blob);
+    Object.assign(job, { state: "done", requestId: id, model, warnings });
+    job.result = { blob, url, width, height, model, seconds };
+    return job;
   }
 
   get running() {
@@ -52,6 +68,7 @@ export class Job {
       tilesDone: 0,
       tiles: 0,
       received: 0,
+      warnings: [],
     });
     this.#abort = new AbortController();
     changed();
@@ -71,6 +88,8 @@ export class Job {
   async #receive(client, options, changed) {
     const { signal } = this.#abort;
     const onProgress = (event) => {
+      // Those of the header come with the answer; these only the pixels have shown.
+      if (event.event === "done") this.warnings.push(...(event.summary?.warnings ?? []));
       if (event.event === "upload") this.sent = event.bytes;
       if (event.tiles) [this.tilesDone, this.tiles] = [event.tiles_done, event.tiles];
       if (event.event === "started" || event.event === "tiles")
@@ -88,6 +107,8 @@ export class Job {
     this.state = "computing";
     this.sent = this.file.size;
     this.model = result.model;
+    this.noiseLevel = result.noiseLevel;
+    this.warnings.unshift(...result.warnings);
     this.painter = new Painter(result.contentType);
     const chunks = [];
     try {
@@ -165,6 +186,11 @@ export class Queue {
     return made;
   }
 
+  /** Adds jobs as they are. */
+  restore(jobs) {
+    this.jobs.unshift(...jobs);
+  }
+
   remove(job) {
     job.dispose();
     this.jobs = this.jobs.filter((other) => other !== job);
@@ -184,6 +210,10 @@ export class Queue {
   cancel(job) {
     job.cancel();
     this.#changed(job);
+  }
+
+  cancelAll() {
+    for (const job of this.jobs) if (job.running || job.state === "waiting") this.cancel(job);
   }
 
   count(...states) {

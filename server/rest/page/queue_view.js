@@ -31,6 +31,7 @@ function statusOf(job) {
         `${result.width} × ${result.height}`,
         formatBytes(result.blob.size),
         `${result.seconds.toFixed(1)} s`,
+        ...(job.noiseLevel >= 0 ? [`noise ${job.noiseLevel} removed`] : []),
       ].join(", ");
     case "cancelled":
       return "Cancelled";
@@ -60,6 +61,7 @@ class Row {
   #upload;
   #tiles;
   #error = element("div", { className: "error", hidden: true });
+  #warnings = element("ul", { className: "warnings", hidden: true });
   #again;
   #cancel;
   #download;
@@ -125,6 +127,7 @@ class Row {
     this.root.append(
       element("div", { className: "job-head" }, this.#pick, actions),
       this.#bars,
+      this.#warnings,
       this.#error,
     );
   }
@@ -145,7 +148,16 @@ class Row {
     this.#download.hidden = job.state !== "done";
     if (job.result)
       [this.#download.href, this.#download.download] = [job.result.url, resultName(job)];
+    this.#showWarnings(job.warnings);
     this.#showError(job.error);
+  }
+
+  #showWarnings(warnings) {
+    if (this.#warnings.childElementCount === warnings.length) return;
+    this.#warnings.hidden = !warnings.length;
+    this.#warnings.replaceChildren(
+      ...warnings.map((warning) => element("li", { textContent: warning })),
+    );
   }
 
   #showError(error) {
