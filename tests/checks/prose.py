@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks README, CHANGELOG, SECURITY and docs/: prose.py [UPSCALED].
 
-Banned phrases, lengths of sentences, sizes, links, a row for each reason of an error, and, with the program, the table
-of settings. Prints each fault and exits with 1. First it checks a text with known faults, and exits with 2 if it misses
+Banned phrases, lengths of sentences, sizes, a row for each reason of an error, the links of every README and, with the
+program, the table of settings. Prints each fault and exits with 1. First it checks a text with known faults, and exits with 2 if it misses
 one of them.
 """
 import pathlib
@@ -12,6 +12,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "SECURITY.md")] + sorted((ROOT / "docs").glob("*.md"))
+ALL_PAGES = PAGES + [page for page in sorted(ROOT.glob("*/**/README.md")) + [ROOT / "CONTRIBUTING.md"]
+                     if not {"build", "node_modules"} & set(page.relative_to(ROOT).parts)]
 MAX_README_BYTES = 9000
 MAX_CELL_CHARACTERS = 120
 # Over all pages: the ranges of imgproxy's, Caddy's and libjxl's documentation.
@@ -159,7 +161,7 @@ def main() -> int:
     faults = [f"{page.relative_to(ROOT)}:{number}: {name}: \"{match}\""
               for page in PAGES if page.name != "configuration.md"
               for number, name, match in banned(page.read_text())]
-    faults += [f"{page.relative_to(ROOT)}: {fault}" for page in PAGES for fault in link_faults(page)]
+    faults += [f"{page.relative_to(ROOT)}: {fault}" for page in ALL_PAGES for fault in link_faults(page)]
     faults += [*density_faults(PAGES), *reason_faults(), *readme_faults()]
     if len(sys.argv) > 1:
         faults += settings_faults(sys.argv[1])
