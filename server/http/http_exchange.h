@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "server/http/body_spool.h"
 #include "server/http/http_message.h"
 
 namespace upscaled::server {
@@ -38,6 +39,8 @@ class HttpExchange {
   // Waits for the next bytes of the body; 0: its end. One thread reads. The first call asks a
   // client that waits for "100 Continue" to send.
   virtual absl::StatusOr<size_t> Read(std::span<uint8_t> dst) = 0;
+  // Keeps bytes that have been read, within the same room. May outlive the exchange.
+  virtual std::unique_ptr<BodySpool> MakeSpool() = 0;
 
   // The whole answer at once; at most once and instead of Begin. Does not wait.
   virtual void Send(HttpResponse response) = 0;

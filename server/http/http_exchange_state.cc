@@ -28,6 +28,7 @@ class Exchange final : public HttpExchange {
 
   const HttpRequest& request() const override { return state_->request(); }
   absl::StatusOr<size_t> Read(std::span<uint8_t> dst) override { return state_->Read(dst); }
+  std::unique_ptr<BodySpool> MakeSpool() override { return state_->MakeSpool(); }
   void Send(HttpResponse response) override {
     if (state_->Start({.response = std::move(response)}).ok()) return;
     (void)state_->Start({.fault = NoAnswer("the answer cannot be sent")});
@@ -72,7 +73,8 @@ HttpExchangeState::HttpExchangeState(HttpRequest request, std::shared_ptr<BodyRo
     : request_(std::move(request)),
       max_queue_bytes_(max_queue_bytes),
       wake_(wake),
-      body_(std::make_shared<BodyQueue>(std::move(room), std::move(wake))) {}
+      room_(std::move(room)),
+      body_(std::make_shared<BodyQueue>(room_, std::move(wake))) {}
 
 void HttpExchangeState::Wake() {
   {

@@ -60,6 +60,7 @@ class HttpExchangeState {
   // The handler's side: see HttpExchange.
   const HttpRequest& request() const { return request_; }
   absl::StatusOr<size_t> Read(std::span<uint8_t> dst) ABSL_LOCKS_EXCLUDED(mutex_);
+  std::unique_ptr<BodySpool> MakeSpool() const { return std::make_unique<BodySpool>(room_); }
   absl::Status Start(Answer answer) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Write(std::span<const uint8_t> bytes) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Settle() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -75,6 +76,7 @@ class HttpExchangeState {
   const HttpRequest request_;
   const size_t max_queue_bytes_;
   const std::function<void()> wake_;
+  const std::shared_ptr<BodyRoom> room_;
   const std::shared_ptr<BodyQueue> body_;
 
   mutable absl::Mutex mutex_;

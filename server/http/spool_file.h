@@ -17,7 +17,8 @@
 namespace upscaled::server {
 
 // A file of slots, each for a block, that are used again; it is cut to nothing when all are free.
-// The caller serialises TakeSlot and ReturnSlot.
+// The caller serialises TakeSlot and ReturnSlot. A caller that returns no slots may read and write
+// on a thread of its own.
 class SpoolFile : public std::enable_shared_from_this<SpoolFile> {
  public:
   explicit SpoolFile(std::shared_ptr<BodyRoom> room) : room_(std::move(room)) {}
@@ -28,14 +29,15 @@ class SpoolFile : public std::enable_shared_from_this<SpoolFile> {
   std::optional<size_t> TakeSlot();
   void ReturnSlot(size_t slot);
 
-  // On the room's thread. RESOURCE_EXHAUSTED says why the disk does not take it.
+  // On the room's thread, or the caller's own. RESOURCE_EXHAUSTED says why the disk does not take
+  // it.
   absl::Status Write(size_t slot, std::span<const uint8_t> bytes);
   // Reads what was written, at least a byte; INTERNAL where the disk does not give it back.
   absl::StatusOr<size_t> Read(size_t slot, size_t offset, std::span<uint8_t> dst) const;
 
  private:
   const std::shared_ptr<BodyRoom> room_;
-  UniqueFd fd_;  // set on the room's thread by the first Write
+  UniqueFd fd_;  // set by the first Write
   size_t slots_ = 0;
   std::vector<size_t> free_;
 };

@@ -16,12 +16,6 @@ namespace {
 constexpr size_t kMaxValueBytes = 4096;
 constexpr size_t kReadBytes = size_t{64} << 10;
 
-absl::Status FieldAfterImage(const std::string& name) {
-  return InvalidForm(absl::StrCat("the field \"", name.substr(0, 64),
-                                  "\" comes after an image of more than ", Upload::kMaxHeldBytes,
-                                  " bytes; put fields before the image, or into the query"));
-}
-
 bool IsImage(const MultipartPart& part) { return part.name == "image" || part.name == "file"; }
 
 }  // namespace
@@ -43,21 +37,15 @@ class Upload::BodySource final : public ByteSource {
   std::function<void()> on_first_bytes_;
 };
 
-// A streamed image of a form, which nothing may follow.
-class Upload::PartSource final : public ByteSource {
+// The part of a form's image that is on the disk.
+class Upload::SpooledSource final : public ByteSource {
  public:
-  explicit PartSource(MultipartReader& reader) : reader_(reader) {}
+  explicit SpooledSource(std::unique_ptr<BodySpool> spool) : spool_(std::move(spool)) {}
 
-  absl::StatusOr<size_t> Read(std::span<uint8_t> dst) override {
-    ASSIGN_OR_RETURN(const size_t count, reader_.Read(dst));
-    if (count > 0) return count;
-    ASSIGN_OR_RETURN(const std::optional<MultipartPart> part, reader_.Next());
-    if (part.has_value()) return FieldAfterImage(part->name);
-    return 0;
-  }
+  absl::StatusOr<size_t> Read(std::span<uint8_t> dst) override { return spool_->Read(dst); }
 
  private:
-  MultipartReader& reader_;
+  const std::unique_ptr<BodySpool> spool_;
 };
 
 // The image's bytes within their limit.
@@ -106,20 +94,23 @@ absl::Status Upload::Open(UpscaleParameters& parameters) {
 }
 
 absl::Status Upload::OpenImage() {
-  constexpr auto kMax = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
-  const uint64_t told = exchange_.request().content_length.value_or(0);
-  image_bytes_ = static_cast<int64_t>(std::min(told, kMax));
-  if (!multipart_.has_value()) {
+  if (multipart_.has_value()) {
+    if (!has_image_) {
+      return InvalidForm("the form has no image: no file field \"image\" or \"file\", and no url");
+    }
+    kept_ = std::make_unique<ReplaySource>(std::move(held_), *spooled_);
+  } else {
+    constexpr auto kMax = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+    const uint64_t told = exchange_.request().content_length.value_or(0);
+    image_bytes_ = static_cast<int64_t>(std::min(told, kMax));
     RETURN_IF_ERROR(CheckSourceBytes(admission_.limits(), image_bytes_));
-  } else if (part_ == nullptr) {
-    return InvalidForm("the form has no image: no file field \"image\" or \"file\", and no url");
   }
-  image_ = std::make_unique<CountedSource>(multipart_.has_value() ? *replay_ : *body_, *this);
+  image_ = std::make_unique<CountedSource>(multipart_.has_value() ? *kept_ : *body_, *this);
   return absl::OkStatus();
 }
 
 absl::Status Upload::CheckNoImage() {
-  size_t sent = part_ == nullptr ? 0 : 1;
+  size_t sent = has_image_ ? 1 : 0;
   if (!multipart_.has_value()) {
     uint8_t first = 0;
     ASSIGN_OR_RETURN(sent, body_->Read({&first, 1}));
@@ -147,7 +138,7 @@ absl::Status Upload::ReadForm(ParameterReader& reader) {
   size_t fields = 0;
   while (true) {
     ASSIGN_OR_RETURN(const std::optional<MultipartPart> part, multipart_->Next());
-    if (!part.has_value()) break;
+    if (!part.has_value()) return absl::OkStatus();
     if (++fields > kMaxFormFields) {
       return InvalidForm(absl::StrCat("the form has more than ", kMaxFormFields, " fields"));
     }
@@ -156,15 +147,12 @@ absl::Status Upload::ReadForm(ParameterReader& reader) {
       RETURN_IF_ERROR(reader.Read({part->name, std::move(value)}));
       continue;
     }
-    if (part_ != nullptr) return InvalidForm("the form has two images; there can be one");
+    if (has_image_) return InvalidForm("the form has two images; there can be one");
     file_name_ = part->file_name.value_or("");
-    part_ = std::make_unique<PartSource>(*multipart_);
-    ASSIGN_OR_RETURN(const bool whole, HoldImage());
-    if (!whole) break;
+    RETURN_IF_ERROR(KeepImage());
+    // Browsers send a file input without a file so.
+    has_image_ = image_bytes_ > 0 || part->file_name != "";
   }
-  if (part_ == nullptr) return absl::OkStatus();
-  replay_ = std::make_unique<ReplaySource>(std::move(held_), *part_);
-  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> Upload::ReadValue(const MultipartPart& part) {
@@ -182,7 +170,23 @@ absl::StatusOr<std::string> Upload::ReadValue(const MultipartPart& part) {
   }
 }
 
-absl::StatusOr<bool> Upload::HoldImage() {
+absl::Status Upload::KeepImage() {
+  RETURN_IF_ERROR(KeepBeginning());
+  auto spool = exchange_.MakeSpool();
+  std::vector<uint8_t> piece(kReadBytes);
+  image_bytes_ = static_cast<int64_t>(held_.size());
+  while (true) {
+    ASSIGN_OR_RETURN(const size_t count, multipart_->Read(piece));
+    if (count == 0) break;
+    image_bytes_ += static_cast<int64_t>(count);
+    RETURN_IF_ERROR(CheckSourceBytes(admission_.limits(), image_bytes_));
+    RETURN_IF_ERROR(spool->Append(std::span(piece).first(count)));
+  }
+  spooled_ = std::make_unique<SpooledSource>(std::move(spool));
+  return absl::OkStatus();
+}
+
+absl::Status Upload::KeepBeginning() {
   const uint64_t told = exchange_.request().content_length.value_or(kMaxHeldBytes);
   const auto room = static_cast<size_t>(std::min<uint64_t>(told, kMaxHeldBytes));
   // Twice: it grows by doubling.
@@ -194,12 +198,11 @@ absl::StatusOr<bool> Upload::HoldImage() {
       held_.resize(std::min(std::max(2 * size, size + kReadBytes), kMaxHeldBytes));
     }
     ASSIGN_OR_RETURN(const size_t count, multipart_->Read(std::span(held_).subspan(size)));
+    if (count == 0) break;
     size += count;
-    if (count > 0) continue;
-    held_.resize(size);
-    return true;
   }
-  return false;
+  held_.resize(size);
+  return CheckSourceBytes(admission_.limits(), static_cast<int64_t>(size));
 }
 
 std::optional<Digest> Upload::digest() const {
@@ -212,12 +215,6 @@ std::optional<Digest> Upload::digest() const {
   std::string bytes;
   if (!absl::Base64Unescape(rest.substr(0, rest.find(':')), &bytes)) return std::nullopt;
   return DigestFromBytes(bytes);
-}
-
-absl::Status Upload::CheckEnd() {
-  if (!multipart_.has_value()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const std::optional<MultipartPart> part, multipart_->Next());
-  return part.has_value() ? FieldAfterImage(part->name) : absl::OkStatus();
 }
 
 }  // namespace upscaled::server

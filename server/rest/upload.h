@@ -26,10 +26,9 @@
 namespace upscaled::server {
 
 // The image is the body itself, or a part "image" or "file" of multipart/form-data, or stands at a
-// URL that the fields name. Fields of a
-// form may stand on both sides of the image, as curl's users write them, so that all that is known
-// after it has to be waited for: the image is held in memory, up to kMaxHeldBytes, until the form
-// has ended. A larger one is streamed, and a field that follows it is an error.
+// URL that the fields name. Fields of a form may stand on both sides of the image, as curl's users
+// write them. So the whole form is read before the image is: it waits in memory up to
+// kMaxHeldBytes, the rest of it on the disk (BodySpool).
 class Upload {
  public:
   static constexpr size_t kMaxHeldBytes = size_t{8} << 20;
@@ -39,10 +38,9 @@ class Upload {
   Upload(HttpExchange& exchange, AdmissionController& admission, const Payer& payer,
          RequestRecord& record, std::function<void()> on_first_bytes);
 
-  // Reads the query, and of a form as much as is needed to know all fields. INVALID_ARGUMENT
-  // (kInvalidOption) for what ParameterReader and MultipartReader refuse, and for no or a second
-  // image; (kLimitExceeded) for an image that says to be too large; as Reserve where it cannot be
-  // held; as HttpExchange::Read.
+  // Reads the query and the whole form. INVALID_ARGUMENT (kInvalidOption) for what ParameterReader
+  // and MultipartReader refuse, and for no or a second image; (kLimitExceeded) for an image that is
+  // too large; as Reserve and BodySpool where it cannot be kept; as HttpExchange::Read.
   absl::Status Open(UpscaleParameters& parameters);
 
   // After Open, where the fields name a URL, which image() then reads. `fetcher` and `cancellation`
@@ -57,7 +55,7 @@ class Upload {
   // After Open. INVALID_ARGUMENT (kLimitExceeded) beyond --max-source-bytes; else as Open, or as
   // Transfer::Read.
   ByteSource& image() { return *image_; }
-  // That it gives at most, where that is known; 0: unknown.
+  // Bytes that it gives at most; 0: unknown.
   int64_t image_bytes() const { return image_bytes_; }
   // The image's file name, as the form or the URL has it; "" where it has none.
   const std::string& file_name() const { return file_name_; }
@@ -66,20 +64,18 @@ class Upload {
   // Content-Digest).
   std::optional<Digest> digest() const;
 
-  // Reads on behind a streamed image of a form, where decoders need not look: as image().
-  absl::Status CheckEnd();
-
  private:
   class BodySource;
-  class PartSource;
+  class SpooledSource;
   class CountedSource;
 
   absl::Status ReadForm(ParameterReader& reader);
   absl::Status OpenImage();     // that is sent
   absl::Status CheckNoImage();  // that nothing is sent beside a URL
   absl::StatusOr<std::string> ReadValue(const MultipartPart& part);
-  // Begins to hold the image that the reader is at; whether that was all of it.
-  absl::StatusOr<bool> HoldImage();
+  // Keeps the image that the reader is at. KeepBeginning reads its first kMaxHeldBytes, or all.
+  absl::Status KeepImage();
+  absl::Status KeepBeginning();
 
   HttpExchange& exchange_;
   AdmissionController& admission_;
@@ -88,11 +84,12 @@ class Upload {
   const std::unique_ptr<ByteSource> body_;
   std::optional<MultipartReader> multipart_;
   AdmissionController::Reservation held_memory_, fetch_memory_;
+  bool has_image_ = false;  // the form
   std::vector<uint8_t> held_;
   std::string file_name_;
   std::function<void(int64_t)> on_received_;
   int64_t image_bytes_ = 0;
-  std::unique_ptr<ByteSource> part_, replay_, fetched_, image_;
+  std::unique_ptr<ByteSource> spooled_, kept_, fetched_, image_;
 };
 
 }  // namespace upscaled::server

@@ -187,7 +187,6 @@ absl::Status UpscaleCall::Upscale(RequestOptions options) {
                      .on_progress = [this](int64_t done, int64_t) { progress_->Report(done); }};
   ASSIGN_OR_RETURN(const pb::UpscaleSummary summary,
                    RunImageJob(host().handlers, MakeContext(), job));
-  RETURN_IF_ERROR(upload_->CheckEnd());
   summary_json_ = ToJson(summary);
   last_fields_ = SummaryFields(summary, summary_json_);
   return sink().Settle();

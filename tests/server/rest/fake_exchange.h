@@ -12,7 +12,10 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "gtest/gtest.h"
 #include "server/http/http_exchange.h"
+#include "server/http/http_thread_link.h"
+#include "server/net/io_thread.h"
 
 namespace upscaled::server {
 
@@ -111,6 +114,13 @@ class FakeExchange final : public HttpExchange {
     return count;
   }
 
+  std::unique_ptr<BodySpool> MakeSpool() override {
+    if (!disk_.has_value()) disk_.emplace();
+    return std::make_unique<BodySpool>(std::make_shared<BodyRoom>(
+        BodyRoomOptions{.spool_dir = testing::TempDir(), .spool_bytes = size_t{64} << 20},
+        std::make_shared<HttpThreadLink>(*disk_)));
+  }
+
   void Send(HttpResponse response) override {
     absl::MutexLock lock(&client_->mutex_);
     client_->response_ = std::move(response);
@@ -160,6 +170,7 @@ class FakeExchange final : public HttpExchange {
  private:
   const HttpRequest request_;
   const std::shared_ptr<FakeClient> client_;
+  std::optional<IoThread> disk_;  // for spools, which end before the exchange
 };
 
 }  // namespace upscaled::server

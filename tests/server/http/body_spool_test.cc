@@ -1,0 +1,79 @@
+#include "server/http/body_spool.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "server/base/error.h"
+#include "server/net/io_thread.h"
+#include "tests/client/temp_folder.h"
+
+namespace upscaled::server {
+namespace {
+
+using ::testing::HasSubstr;
+
+class BodySpoolTest : public ::testing::Test {
+ protected:
+  std::shared_ptr<BodyRoom> Room(size_t disk_blocks) {
+    return std::make_shared<BodyRoom>(
+        BodyRoomOptions{.spool_dir = folder_.path(), .spool_bytes = disk_blocks * kBodyBlockBytes},
+        link_);
+  }
+  static std::vector<uint8_t> Bytes(size_t count) {
+    std::mt19937 random(3);
+    std::vector<uint8_t> bytes(count);
+    for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random());
+    return bytes;
+  }
+
+  client::TempFolder folder_;
+  IoThread disk_;
+  const std::shared_ptr<HttpThreadLink> link_ = std::make_shared<HttpThreadLink>(disk_);
+};
+
+TEST_F(BodySpoolTest, GivesWhatWasAppended) {
+  for (const size_t count : {size_t{0}, size_t{1}, kBodyBlockBytes - 1, kBodyBlockBytes,
+                             kBodyBlockBytes + 1, 3 * kBodyBlockBytes, 3 * kBodyBlockBytes + 77}) {
+    for (const size_t piece : {size_t{999}, kBodyBlockBytes, size_t{100'000}}) {
+      const std::vector<uint8_t> bytes = Bytes(count);
+      BodySpool spool(Room(10));
+      for (size_t at = 0; at < count; at += piece) {
+        ASSERT_TRUE(spool.Append(std::span(bytes).subspan(at, std::min(piece, count - at))).ok());
+      }
+      std::vector<uint8_t> all, some(piece);
+      while (true) {
+        const absl::StatusOr<size_t> n = spool.Read(some);
+        ASSERT_TRUE(n.ok()) << n.status();
+        if (*n == 0) break;
+        ASSERT_LE(all.size() + *n, count);
+        all.insert(all.end(), some.begin(), some.begin() + static_cast<ptrdiff_t>(*n));
+      }
+      EXPECT_TRUE(all == bytes) << count << " by " << piece;
+    }
+  }
+}
+
+TEST_F(BodySpoolTest, RefusesWhatTheDiskHasNoRoomFor) {
+  const auto room = Room(2);
+  {
+    BodySpool spool(room);
+    ASSERT_TRUE(spool.Append(Bytes(3 * kBodyBlockBytes)).ok()) << "one block stays in memory";
+    EXPECT_EQ(room->spool_bytes_in_use(), 2 * kBodyBlockBytes);
+    const absl::Status full = spool.Append(Bytes(1));
+    EXPECT_EQ(ReasonOf(full), ErrorReason::kOverloaded) << full;
+    EXPECT_THAT(full.message(), HasSubstr("131072 bytes"));
+  }
+  disk_.RunAndWait([] {});
+  EXPECT_EQ(room->spool_bytes_in_use(), 0);
+  BodySpool none(Room(0));
+  ASSERT_TRUE(none.Append(Bytes(kBodyBlockBytes)).ok());
+  EXPECT_EQ(ReasonOf(none.Append(Bytes(1))), ErrorReason::kLimitExceeded);
+}
+
+}  // namespace
+}  // namespace upscaled::server
