@@ -111,6 +111,10 @@ class Http1Session final : public HttpSession, public HttpSocketOwner {
   void Linger();
 
   // Answers.
+  // Whether its handler has written all of the answer to a request that has come whole.
+  bool Answered() const {
+    return exchange_ != nullptr && parser_->body_done() && exchange_->Finished();
+  }
   void SendMore();
   std::string BeginAnswer(HttpExchangeState::Answer& answer);
   void OnAnswered();

@@ -96,8 +96,7 @@ void Http1Session::OnBytes(std::span<const uint8_t> bytes) {
 
 void Http1Session::OnEnd(bool broken) {
   ended_ = true;
-  const bool answered = exchange_ != nullptr && parser_->body_done() && exchange_->Finished();
-  if (phase_ == Phase::kExchange && answered && !broken) return;  // it may still read
+  if (phase_ == Phase::kExchange && Answered() && !broken) return;  // it may still read
   Close();
 }
 
@@ -116,7 +115,9 @@ void Http1Session::AwaitRequest() {
     SetDeadline(host_.limits.header_timeout, &Http1Session::OnHeaderLate);
     ReadHeader();
   }
-  if (!closed_) socket_.Receive();
+  if (closed_) return;
+  if (ended_ && phase_ == Phase::kRequest) return Close();  // its header will never be whole
+  socket_.Receive();
 }
 
 void Http1Session::ReadHeader() {
@@ -143,6 +144,7 @@ void Http1Session::Handle() {
   auto found = host_.router.Find(request);
   const HttpRoute* const* const route = std::get_if<const HttpRoute*>(&found);
   streams_ = route != nullptr && (*route)->stream != nullptr;
+  if (streams_ && ended_) return Close();  // OnEnd, which ends streams, does not come twice
   max_body_bytes_ = streams_ ? std::min((*route)->max_body_bytes, kMaxMaxBodyBytes) : 0;
   minor_version_ = parsed.minor_version;
   head_ = request.method == "HEAD";

@@ -14,6 +14,8 @@ namespace {
 constexpr absl::Duration kLingerTimeout = absl::Seconds(1);
 // From one look to the next whether other bodies have left room.
 constexpr absl::Duration kRoomInterval = absl::Milliseconds(100);
+// From one look to the next whether a client has gone behind bytes that are not read yet.
+constexpr absl::Duration kEndInterval = absl::Seconds(1);
 
 }  // namespace
 
@@ -204,8 +206,10 @@ void Http1Session::UpdatePace() {
   pace_->SetWaits(/*for_input=*/sends, /*for_output=*/socket_.sending() && answer_begun_ && !sends,
                   now);
   const bool wants_room = paused_ && exchange_->body()->waits_for_others();
+  const bool deaf = WantedBytes() == 0 && !ended_;
   const absl::Duration look =
-      std::min(wants_room ? kRoomInterval : absl::InfiniteDuration(), pace_->Patience(now));
+      std::min({wants_room ? kRoomInterval : absl::InfiniteDuration(),
+                deaf ? kEndInterval : absl::InfiniteDuration(), pace_->Patience(now)});
   if (look == absl::InfiniteDuration() || next_look_ <= now + look) return;
   next_look_ = now + look;
   pace_timer_.expires_after(absl::ToChronoNanoseconds(look));
@@ -219,6 +223,7 @@ void Http1Session::UpdatePace() {
 
 void Http1Session::LookAtPace() {
   if (!pace_ || exchange_ == nullptr) return;
+  if (WantedBytes() == 0 && !Answered() && socket_.OtherSideEnded()) return Close();
   const absl::Time now = Now();
   if (pace_->output_stalled(now)) {
     host_.table.OnEnded(Offence::kStalled);

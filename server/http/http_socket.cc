@@ -1,5 +1,6 @@
 #include "server/http/http_socket.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -169,6 +170,11 @@ void HttpSocket::SetResetAtEnd(bool reset) {
   if (std::exchange(reset_at_end_, reset) == reset) return;
   const linger at_once = {.l_onoff = reset, .l_linger = 0};
   setsockopt(stream_->fd(), SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+}
+
+bool HttpSocket::OtherSideEnded() const {
+  pollfd ends = {.fd = stream_->fd(), .events = POLLRDHUP, .revents = 0};
+  return poll(&ends, 1, /*timeout=*/0) == 1;
 }
 
 bool HttpSocket::CanReset() const {

@@ -59,6 +59,8 @@ class HttpSocket {
   std::shared_ptr<const std::vector<std::string>> CertificateNames() const {
     return stream_->CertificateNames();
   }
+  // Whether the other side has ended its half, even if bytes before that end are unread.
+  bool OtherSideEnded() const;
   // Whether there are resets; Unix sockets have none.
   bool CanReset() const;
 

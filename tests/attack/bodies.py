@@ -156,6 +156,22 @@ def form_games(target):
     _play(target, games, 50, 2)
 
 
+def ghosts(target):
+    """From two addresses, two requests in one write, the second cut: the client ends its half, reads one answer and
+    goes. A second one that outlived its connection would hold a slot, and this takes all of them in a second."""
+    image = messages.png(16, 16)
+    ask = b"HEAD " + PATH + b" HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"
+    cut = _post(_length(len(image) + 100)) + image
+    for i, _ in enumerate(target.paced(400)):
+        try:
+            with _connect(target, source=f"127.0.0.{1 + i % 2}") as connection:
+                connection.sendall(ask + cut)
+                connection.shutdown(socket.SHUT_WR)
+                connection.recv(4096)
+        except OSError:
+            target.count("refused")
+
+
 def unread_pipelines(target):
     """50 connections that send 2,000 requests each at once, some with a body, and read none of the answers."""
     image = messages.png(8, 8)

@@ -68,6 +68,7 @@ ATTACKS = [
     Attack(bodies.chunk_games, victim=HttpImageCall),
     Attack(bodies.form_games, victim=HttpImageCall),
     Attack(bodies.unread_pipelines, victim=HttpImageCall),
+    Attack(bodies.ghosts, victim=HttpImageCall),
     Attack(process.unread_stderr, server={"unread": True}),
     Attack(process.reload_storm),
 ]

@@ -1,6 +1,8 @@
 // A whole connection of HTTP/1.1: parser, router, bodies and exchanges over a socket. The first
-// byte says how many bytes come at a time and whether the client then ends its half. What comes
-// back must be whole answers, the last one of which may be cut, and nothing may stay behind.
+// byte says how many bytes come at a time, whether the client then ends its half, and whether it
+// goes then without waiting for all answers. What comes back must be whole answers, the last one of
+// which may be cut, and nothing may stay behind: a client that goes ends its requests at once, on a
+// port that is patient with clients that stay.
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -27,6 +29,7 @@ namespace {
 
 constexpr uint64_t kMaxBodyBytes = 1000;
 constexpr absl::Duration kPatience = absl::Milliseconds(20);
+constexpr int kLastLookMs = 5;  // of a client that goes
 
 // Answers as the query says.
 void Work(HttpExchange& exchange) {
@@ -55,7 +58,17 @@ void Work(HttpExchange& exchange) {
 // A port without its listener.
 class Port {
  public:
-  Port() {
+  explicit Port(absl::Duration stall_timeout)
+      : host_{{.max_header_bytes = 2000,
+               .header_timeout = kPatience,
+               .idle_timeout = kPatience,
+               .drain_timeout = kPatience,
+               .stall_timeout = stall_timeout},
+              "a fuzzed port",
+              Routes(),
+              /*guard=*/nullptr,
+              FaultText,
+              table_} {
     host_.link = std::make_shared<HttpThreadLink>(thread_);
     host_.room = std::make_shared<BodyRoom>(BodyRoomOptions(), host_.link);
   }
@@ -90,21 +103,12 @@ class Port {
 
   std::vector<std::thread> workers_;  // added on the thread, joined when nothing is served
   ConnectionTable table_{{}};
-  HttpHost host_{{.max_header_bytes = 2000,
-                  .header_timeout = kPatience,
-                  .idle_timeout = kPatience,
-                  .drain_timeout = kPatience,
-                  .stall_timeout = kPatience},
-                 "a fuzzed port",
-                 Routes(),
-                 /*guard=*/nullptr,
-                 FaultText,
-                 table_};
+  HttpHost host_;
   IoThread thread_;
 };
 
 // All that comes back for `bytes`, sent in pieces.
-std::string Exchange(Port& port, std::string_view bytes, size_t piece_bytes, bool ends) {
+std::string Exchange(Port& port, std::string_view bytes, size_t piece_bytes, bool ends, bool goes) {
   int ends_of_pair[2];
   UPSCALED_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends_of_pair) ==
                  0);
@@ -119,7 +123,11 @@ std::string Exchange(Port& port, std::string_view bytes, size_t piece_bytes, boo
                 : bytes.substr(static_cast<size_t>(std::max<ssize_t>(sent, 0)));
     if (bytes.empty() && std::exchange(ends, false)) shutdown(client.get(), SHUT_WR);
     pollfd readable{client.get(), POLLIN, 0};
-    if (poll(&readable, 1, bytes.empty() ? -1 : 0) == 0) continue;
+    const int wait_ms = !bytes.empty() ? 0 : goes ? kLastLookMs : -1;
+    if (poll(&readable, 1, wait_ms) == 0) {
+      if (wait_ms == kLastLookMs) return answers;
+      continue;
+    }
     char buffer[4096];
     const ssize_t count = recv(client.get(), buffer, sizeof buffer, 0);
     if (count == 0 || (count < 0 && errno != EAGAIN)) return answers;
@@ -175,11 +183,15 @@ void TakeAnswer(std::string_view& text) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace upscaled::server;  // NOLINT
-  static Port& port = *new Port;     // its thread outlives the process's statics
+  // Their threads outlive the process's statics.
+  static Port& impatient = *new Port(kPatience);
+  static Port& patient = *new Port(absl::Hours(1));
   if (size == 0) return 0;
+  const bool goes = data[0] % 4 > 1;
+  Port& port = goes ? patient : impatient;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
   const size_t piece_bytes = data[0] < 128 ? bytes.size() + 1 : 1 + data[0] % 16 * 7;
-  const std::string answers = Exchange(port, bytes, piece_bytes, /*ends=*/data[0] % 2 == 1);
+  const std::string answers = Exchange(port, bytes, piece_bytes, /*ends=*/data[0] % 2 == 1, goes);
   port.AwaitEnd();
   for (std::string_view left = answers; !left.empty();) TakeAnswer(left);
   return 0;
