@@ -6,6 +6,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/file_kind.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
 #include "engine/image/codec_list.h"
@@ -35,6 +36,21 @@ const Codec* CodecOf(std::span<const uint8_t> prefix) {
   return nullptr;
 }
 
+// Names what the file is, if its beginning tells.
+absl::Status NoImageOfOurs(std::span<const uint8_t> prefix) {
+  constexpr absl::string_view kOurs = "not a PNG, JPEG or WebP image";
+  const std::optional<FileKind> kind = RecognizeFileKind(prefix);
+  if (!kind.has_value()) {
+    const absl::string_view begin(reinterpret_cast<const char*>(prefix.data()),
+                                  std::min<size_t>(prefix.size(), 8));
+    return absl::InvalidArgumentError(
+        absl::StrCat(kOurs, ": it begins with the bytes ", absl::BytesToHexString(begin)));
+  }
+  return absl::InvalidArgumentError(absl::StrCat("this is ", ToAbsl(kind->name), ", ", kOurs,
+                                                 kind->advice.empty() ? "" : "; ",
+                                                 ToAbsl(kind->advice)));
+}
+
 bool IsOneOf(std::span<const char* const> texts, std::string_view text) {
   return !text.empty() && std::ranges::any_of(texts, [wanted = ToAbsl(text)](const char* known) {
     return absl::EqualsIgnoreCase(wanted, known);
@@ -53,10 +69,7 @@ absl::StatusOr<std::optional<ImageHeader>> ParseImageHeader(std::span<const uint
   if (const Codec* codec = CodecOf(prefix)) return codec->parse_header(prefix, limits);
   for (const Codec& codec : Codecs())
     if (MayBegin(prefix, codec.signature)) return std::nullopt;
-  const absl::string_view begin(reinterpret_cast<const char*>(prefix.data()),
-                                std::min<size_t>(prefix.size(), 8));
-  return absl::InvalidArgumentError(absl::StrCat(
-      "not a PNG, JPEG or WebP image: it begins with the bytes ", absl::BytesToHexString(begin)));
+  return NoImageOfOurs(prefix);
 }
 
 absl::StatusOr<ImageHeader> ReadImageHeader(ByteSource& source, const DecodeLimits& limits,
