@@ -36,6 +36,9 @@ Examples:
 
 The server itself fetches what a URL names, if its --fetch-allow lists it; it is to be called over HTTP.
 
+Of a folder, all files are upscaled that begin as a PNG, JPEG or WebP or are named as one. Files that are left
+out are counted at the end; -v and --json name each with its reason.
+
 Results appear under their name only when they are complete. A call is tried again when the server is
 full or lost and its image can be sent again: standard input while at most 64 MiB of it were read,
 standard output while nothing was written to it.
@@ -156,6 +159,8 @@ int RunImage(const ImageFlags& flags) {
       isatty(STDERR_FILENO) && style != ReportStyle::kQuiet && style != ReportStyle::kJson;
   ProgressBar bar(stderr, show_bar, static_cast<int>(plan->jobs.size()));
   ImageReport report(style, plan->is_folder, bar);
+  if (!plan->warning.empty()) report.Warn(plan->warning);
+  for (const LeftOut& left_out : plan->left_out) report.Add(left_out);
   const BatchOptions options = flags.ToBatchOptions();
   ImageBatch batch(*plan, options, *connection->service, bar, report, interrupt.token());
   const int not_tried = batch.Run();

@@ -1,13 +1,14 @@
 #include "client/cli/image_plan.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <map>
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "client/cli/find_images.h"
 #include "client/cli/flags.h"
 #include "client/jobs/url_file.h"
 #include "engine/base/status_macros.h"
@@ -16,11 +17,6 @@ namespace upscaled::client {
 namespace {
 
 namespace fs = std::filesystem;
-
-v1::ImageFormat FormatOfPath(const fs::path& path) {
-  const std::string extension = path.extension();
-  return extension.empty() ? v1::IMAGE_FORMAT_UNSPECIFIED : ParseFormat(extension.substr(1));
-}
 
 const char* ExtensionOf(v1::ImageFormat format) {
   switch (format) {
@@ -31,12 +27,6 @@ const char* ExtensionOf(v1::ImageFormat format) {
     default:
       return ".png";
   }
-}
-
-// Whether both exist and are one, links followed.
-bool Same(const fs::path& a, const fs::path& b) {
-  std::error_code ignored;
-  return fs::equivalent(a, b, ignored);
 }
 
 absl::Status SameError(absl::string_view path) {
@@ -70,27 +60,22 @@ ImageJob MakeJob(const std::string& input, const std::string& output, v1::ImageF
   return {input, output, format == v1::IMAGE_FORMAT_UNSPECIFIED ? FormatOfPath(output) : format};
 }
 
-// Paths of images below `root`, relative to it.
-absl::StatusOr<std::vector<fs::path>> FindImages(const fs::path& root, const fs::path& excluded) {
-  std::vector<fs::path> found;
-  std::error_code error;
-  fs::recursive_directory_iterator entry(root, fs::directory_options::skip_permission_denied,
-                                         error);
-  for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
-    std::error_code ignored;
-    const bool hidden = absl::StartsWith(entry->path().filename().native(), ".");
-    if (entry->is_directory(ignored)) {
-      if (hidden || Same(entry->path(), excluded)) entry.disable_recursion_pending();
-    } else if (!hidden && entry->is_regular_file(ignored) &&
-               FormatOfPath(entry->path()) != v1::IMAGE_FORMAT_UNSPECIFIED) {
-      found.push_back(entry->path().lexically_relative(root));
-    }
+// "12 files of it are left out, the first of them in/a.gif: GIF, which is not read".
+absl::Status NoImages(const fs::path& folder, const std::vector<LeftOut>& left_out) {
+  std::string message =
+      absl::StrCat("no images (.png, .jpg, .jpeg, .webp) found in ", folder.native());
+  if (!left_out.empty()) {
+    absl::StrAppend(&message, "; left out: ", left_out.size(), ", the first of them ",
+                    left_out.front().path, ": ", left_out.front().reason);
   }
-  if (error) {
-    return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot list ", root.native()));
-  }
-  std::sort(found.begin(), found.end());
-  return found;
+  return absl::NotFoundError(message);
+}
+
+// The format that an image's name is to tell; UNSPECIFIED: the name stays as it is.
+v1::ImageFormat FormatToName(const FoundImage& image, v1::ImageFormat format) {
+  if (format != v1::IMAGE_FORMAT_UNSPECIFIED) return format;
+  const bool tells = FormatOfPath(image.path) != v1::IMAGE_FORMAT_UNSPECIFIED;
+  return tells ? v1::IMAGE_FORMAT_UNSPECIFIED : image.format;
 }
 
 absl::StatusOr<ImagePlan> PlanFolder(const fs::path& input, const fs::path& output,
@@ -100,22 +85,33 @@ absl::StatusOr<ImagePlan> PlanFolder(const fs::path& input, const fs::path& outp
     return absl::InvalidArgumentError(
         absl::StrCat("input ", input.native(), " is a folder, so the output must be one too"));
   }
-  if (Same(input, output)) return SameError(input.native());
-  ASSIGN_OR_RETURN(const std::vector<fs::path> images, FindImages(input, output));
-  if (images.empty()) {
-    return absl::NotFoundError(
-        absl::StrCat("no images (.png, .jpg, .jpeg, .webp) found in ", input.native()));
-  }
+  if (IsSamePlace(input, output)) return SameError(input.native());
+  ASSIGN_OR_RETURN(FoundImages found, FindImages(input, output));
+  if (found.images.empty()) return NoImages(input, found.left_out);
 
   std::map<fs::path, int> uses;
-  for (const fs::path& image : images) ++uses[Renamed(image, format)];
-  ImagePlan plan{.is_folder = true};
-  for (const fs::path& image : images) {
-    fs::path name = Renamed(image, format);
-    if (uses[name] > 1) name = image.native() + ExtensionOf(format);
-    plan.jobs.push_back(MakeJob(input / image, output / name, format));
+  for (const FoundImage& image : found.images) {
+    ++uses[Renamed(image.path, FormatToName(image, format))];
+  }
+  ImagePlan plan{.left_out = std::move(found.left_out), .is_folder = true};
+  for (const FoundImage& image : found.images) {
+    const v1::ImageFormat named = FormatToName(image, format);
+    fs::path name = Renamed(image.path, named);
+    if (uses[name] > 1 && named != v1::IMAGE_FORMAT_UNSPECIFIED) {
+      name = image.path.native() + ExtensionOf(named);
+    }
+    plan.jobs.push_back(MakeJob(input / image.path, output / name, format));
   }
   return plan;
+}
+
+// That a file's name tells another format than it gets; "": it does not.
+std::string WarnOfName(const ImageJob& job) {
+  const v1::ImageFormat named = FormatOfPath(job.output);
+  if (named == v1::IMAGE_FORMAT_UNSPECIFIED || named == job.format) return "";
+  return absl::StrCat(job.output, " is written as ", FormatName(job.format),
+                      ", as -f says, although it is named ",
+                      fs::path(job.output).extension().native());
 }
 
 absl::StatusOr<ImagePlan> PlanFile(const std::string& input, const std::string& output,
@@ -130,14 +126,14 @@ absl::StatusOr<ImagePlan> PlanFile(const std::string& input, const std::string& 
     }
     target = Renamed(target / name, format);
   }
-  if (Same(input, target)) return SameError(input);
+  if (IsSamePlace(input, target)) return SameError(input);
   const ImageJob job = MakeJob(input, target, format);
   if (job.format == v1::IMAGE_FORMAT_UNSPECIFIED && target.has_extension()) {
     return absl::InvalidArgumentError(
         absl::StrCat("output ", target.native(),
                      " is not named .png, .jpg, .jpeg or .webp; say with -f what to write"));
   }
-  return ImagePlan{{job}};
+  return ImagePlan{.jobs = {job}, .warning = WarnOfName(job)};
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "client/cli/find_images.h"
 #include "client/upscale_client.h"
 
 namespace upscaled::client {
@@ -20,6 +21,8 @@ struct ImageJob {
 
 struct ImagePlan {
   std::vector<ImageJob> jobs;
+  std::vector<LeftOut> left_out = {};  // of a folder
+  std::string warning = {};            // about a file; "": none
   bool is_folder = false;
 };
 
@@ -27,10 +30,10 @@ struct ImagePlan {
 //
 // A file, or what a URL names, may go into a file or, under its own name, into a folder:
 // one that exists, or whose name ends with a slash and is made. A folder goes into a folder, which
-// is made: all files in it with the extension of an image, hidden ones and the output folder left
-// out, in order of path and with the tree kept. A `format` replaces extensions; two images that
-// would then share a name keep their old extension inside it. Without it, the output's extension
-// tells the format, or the input when it has none.
+// is made: all images that FindImages finds in it, in order of path and with the tree kept. A
+// `format` replaces extensions; two images that would then share a name keep their old extension
+// inside it. Without it, the output's extension tells the format, or the input when it has none. An
+// image of a folder with another extension gets the one of its content.
 //
 // INVALID_ARGUMENT when input and output do not fit together or are the same, or nothing tells the
 // format; NOT_FOUND and the like when the input cannot be read or is a folder without images.

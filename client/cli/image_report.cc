@@ -56,6 +56,12 @@ std::vector<std::string> WarningsOf(const ImageResult& result) {
   return warnings;
 }
 
+// Names of files may be no UTF-8; they must not stop the report.
+void PrintJson(const nlohmann::json& json) {
+  absl::PrintF("%s\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  std::fflush(stdout);
+}
+
 nlohmann::json ResultJson(const ImageOutcome& outcome) {
   const v1::UpscaleImageHeader& header = outcome.result.header;
   const v1::UpscaleSummary& summary = outcome.result.summary;
@@ -105,6 +111,39 @@ nlohmann::json OutcomeJson(const ImageOutcome& outcome) {
   return json;
 }
 
+nlohmann::json LeftOutJson(const LeftOut& left_out) {
+  nlohmann::json json = {{"input", left_out.path}};
+  json["status"] = left_out.error.ok() ? "left_out" : "failed";
+  if (left_out.error.ok()) {
+    json["reason"] = left_out.reason;
+  } else {
+    json["error"] = ErrorJson(left_out.error);
+  }
+  return json;
+}
+
+void ImageReport::Add(const LeftOut& left_out) {
+  const std::string line = absl::StrCat(left_out.path, ": ", left_out.reason);
+  {
+    absl::MutexLock lock(&mutex_);
+    if (left_out.error.ok()) {
+      ++left_out_;
+    } else {
+      failures_.push_back(line);
+    }
+    if (style_ == ReportStyle::kJson) PrintJson(LeftOutJson(left_out));
+  }
+  if (style_ == ReportStyle::kVerbose) {
+    bar_.Print(absl::StrCat("upscale: left out ", line));
+  } else if (style_ == ReportStyle::kJson && !left_out.error.ok()) {
+    bar_.Print(absl::StrCat("upscale: ", line));
+  }
+}
+
+void ImageReport::Warn(const std::string& warning) {
+  if (style_ != ReportStyle::kQuiet) bar_.Print(absl::StrCat("upscale: warning: ", warning));
+}
+
 void ImageReport::Add(const ImageOutcome& outcome) {
   const bool failed = !outcome.status.ok();
   const std::string failure =
@@ -120,12 +159,7 @@ void ImageReport::Add(const ImageOutcome& outcome) {
     } else {
       ++done_;
     }
-    if (style_ == ReportStyle::kJson) {
-      // Names of files may be no UTF-8; they must not stop the report.
-      absl::PrintF("%s\n", OutcomeJson(outcome).dump(-1, ' ', false,
-                                                     nlohmann::json::error_handler_t::replace));
-      std::fflush(stdout);
-    }
+    if (style_ == ReportStyle::kJson) PrintJson(OutcomeJson(outcome));
   }
   // A folder's failures are listed at its end, where nobody misses them.
   const bool now = !is_folder_ || style_ == ReportStyle::kVerbose || style_ == ReportStyle::kJson;
@@ -155,8 +189,10 @@ int ImageReport::Finish(int not_tried, bool interrupted) {
   absl::MutexLock lock(&mutex_);
   if (is_folder_ && style_ != ReportStyle::kJson) {
     if (style_ != ReportStyle::kQuiet || !failures_.empty()) {
-      bar_.Print(absl::StrCat(done_, " upscaled, ", skipped_, " skipped, ", failures_.size(),
-                              " failed, ", not_tried, " not tried"));
+      bar_.Print(absl::StrCat(
+          done_, " upscaled, ", skipped_, " skipped, ", failures_.size(), " failed, ", not_tried,
+          " not tried", left_out_ == 0 ? "" : absl::StrCat(", ", left_out_, " left out"),
+          left_out_ > 0 && style_ != ReportStyle::kVerbose ? " (-v names them)" : ""));
     }
     if (!failures_.empty()) bar_.Print("Failed:");
     for (const std::string& failure : failures_) bar_.Print(absl::StrCat("  ", failure));

@@ -33,6 +33,8 @@ enum class ReportStyle {
   kJson,     // An object an image on standard output; errors also on standard error.
 };
 
+nlohmann::json LeftOutJson(const LeftOut& left_out);
+
 // Thread safe.
 class ImageReport {
  public:
@@ -41,6 +43,8 @@ class ImageReport {
       : style_(style), is_folder_(is_folder), bar_(bar) {}
 
   void Add(const ImageOutcome& outcome) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Add(const LeftOut& left_out) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Warn(const std::string& warning);
   void Retrying(const ImageJob& job, const absl::Status& error, absl::Duration wait);
 
   // Prints the end of a folder's report and returns the exit code. `not_tried`: images left out
@@ -54,6 +58,7 @@ class ImageReport {
   absl::Mutex mutex_;
   int done_ ABSL_GUARDED_BY(mutex_) = 0;
   int skipped_ ABSL_GUARDED_BY(mutex_) = 0;
+  int left_out_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status last_error_ ABSL_GUARDED_BY(mutex_);
   bool disconnected_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::string> failures_ ABSL_GUARDED_BY(mutex_);

@@ -122,6 +122,20 @@ class PieceWriter {
   std::vector<File> files_;
 };
 
+// The output's path without the ending that the format gives, for "-o f.onnx" as for "-o f".
+std::string StemOf(const ExportModelFlags& flags) {
+  if (flags.output.empty()) return flags.model;
+  const std::vector<std::string> endings =
+      flags.format == "ncnn" ? std::vector<std::string>{".param", ".bin"}
+                             : std::vector<std::string>{absl::StrCat(".", flags.format)};
+  for (const std::string& ending : endings) {
+    if (flags.output.size() > ending.size() && absl::EndsWithIgnoreCase(flags.output, ending)) {
+      return flags.output.substr(0, flags.output.size() - ending.size());
+    }
+  }
+  return flags.output;
+}
+
 absl::Status ExportModel(const ExportModelFlags& flags, std::stop_token stop) {
   v1::ExportModelRequest request;
   request.set_name(flags.model);
@@ -131,7 +145,7 @@ absl::Status ExportModel(const ExportModelFlags& flags, std::stop_token stop) {
                      : flags.format == "ncnn" ? v1::MODEL_FORMAT_NCNN
                                               : v1::MODEL_FORMAT_SAFETENSORS);
   ASSIGN_OR_RETURN(const std::unique_ptr<UpscaleClient> client, flags.connection.MakeAdminClient());
-  PieceWriter writer(flags.output.empty() ? flags.model : flags.output);
+  PieceWriter writer(StemOf(flags));
   RETURN_IF_ERROR(client->ExportModel(
       request, [&](const v1::ExportModelResponse& piece) { return writer.Write(piece); }, stop));
   return writer.Commit();
@@ -167,8 +181,8 @@ void AddModelFileCommands(CLI::App& models, int& exit_code) {
       ->required();
   command
       ->add_option("-o,--output", flags->output,
-                   "Path without an ending, which the format gives; default: the model's name")
-      ->type_name("STEM");
+                   "Path, with or without the format's ending; default: the model's name")
+      ->type_name("PATH");
   command->add_option("--scale", flags->scale, "Which of its networks; default: the least above 1")
       ->type_name("N");
   command->add_option("-n,--noise", flags->noise_level, "Likewise; default: -1")->type_name("N");

@@ -112,6 +112,11 @@ absl::StatusOr<std::vector<ImageJob>> Plan(const SubmitFlags& flags) {
     const std::string output = names_folder ? flags.output : flags.output + "/";
     ASSIGN_OR_RETURN(const ImagePlan plan,
                      PlanImages(input, output, ParseFormat(flags.format.format)));
+    if (!plan.warning.empty()) std::fprintf(stderr, "upscale: warning: %s\n", plan.warning.c_str());
+    for (const LeftOut& left_out : plan.left_out) {
+      std::fprintf(stderr, "upscale: left out %s: %s\n", left_out.path.c_str(),
+                   left_out.reason.c_str());
+    }
     for (const ImageJob& job : plan.jobs) {
       const auto [other, is_new] = input_of.emplace(Absolute(job.output), job.input);
       if (!is_new) {

@@ -82,8 +82,8 @@ MAY_INCLUDE = {
     "server": ["server/base/background_task.h", "server/config", "server/identity/keys_command.h", "server/lifecycle", "server/logging"],
     "client/jobs": ["upscale/v1", "client/error_details.h", "client/http/http_target.h", "client/image_io.h", "client/random_uuid.h", "client/retry.h", "client/service.h",
                     "engine/base/sqlite.h", "engine/base/status_macros.h", "engine/base/unique_fd.h"],
-    "client": ["client/jobs", "client/spread", "upscale/v1", "google/rpc", "grpc/health/v1", "engine/base/status_macros.h", "engine/base/unique_fd.h",
-               "engine/base/unix_address.h"],
+    "client": ["client/jobs", "client/spread", "upscale/v1", "google/rpc", "grpc/health/v1", "engine/base/file_kind.h",
+               "engine/base/status_macros.h", "engine/base/unique_fd.h", "engine/base/unix_address.h"],
     "client/spread": ["client/upscale_client.h", "client/error_details.h", "upscale/v1", "engine/base", "engine/image",
                       "engine/model/repository.h", "engine/pipeline", BACKEND_INTERFACE],
 }

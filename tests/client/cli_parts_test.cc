@@ -1,4 +1,6 @@
 // The parts of the command that need no server.
+#include <sys/stat.h>
+
 #include <array>
 #include <map>
 #include <vector>
@@ -140,6 +142,99 @@ TEST_F(ImagePlanTest, AFolderKeepsItsTree) {
         ElementsAre(Pair("in/a.JPG", "out/a.JPG"), Pair("in/b.png", "out/b.png"),
                     Pair("in/x/c.webp", "out/x/c.webp"), Pair("in/x/y/d.jpeg", "out/x/y/d.jpeg")));
   }
+}
+
+// The first bytes of files, as far as they tell.
+const std::string kJpegBytes = "\xff\xd8\xff\xe0";
+const std::string kPngBytes = "\x89PNG\r\n\x1a\n";
+const std::string kWebpBytes = "RIFFxxxxWEBPVP8 ";
+
+TEST_F(ImagePlanTest, ContentDecidesWhatAnImageIs) {
+  WriteText(folder_ / "in/a.jfif", kJpegBytes);
+  WriteText(folder_ / "in/b.JPE", kJpegBytes);
+  WriteText(folder_ / "in/c", kPngBytes);
+  WriteText(folder_ / "in/d.tmp", kWebpBytes);
+  WriteText(folder_ / "in/e.png", kJpegBytes);
+  WriteText(folder_ / "in/f.png", "damaged");
+  EXPECT_THAT(Plan("in", "out"),
+              ElementsAre(Pair("in/a.jfif", "out/a.jpg"), Pair("in/b.JPE", "out/b.jpg"),
+                          Pair("in/c", "out/c.png"), Pair("in/d.tmp", "out/d.webp"),
+                          Pair("in/e.png", "out/e.png"), Pair("in/f.png", "out/f.png")));
+  WriteText(folder_ / "in/a.jpg", kJpegBytes);
+  EXPECT_THAT(Plan("in", "out"), testing::IsSupersetOf({Pair("in/a.jfif", "out/a.jfif.jpg"),
+                                                        Pair("in/a.jpg", "out/a.jpg")}));
+  const auto plan = PlanImages(folder_ / "in", folder_ / "out", v1::IMAGE_FORMAT_UNSPECIFIED);
+  for (const ImageJob& job : plan->jobs) {
+    EXPECT_NE(job.format, v1::IMAGE_FORMAT_UNSPECIFIED) << job.input;
+  }
+}
+
+TEST_F(ImagePlanTest, NamesEveryFileThatItLeavesOut) {
+  const std::pair<std::string, std::string> kFiles[] = {
+      {"a.gif", "GIF89a"},
+      {"b.heic",
+       {"\0\0\0\x18"
+        "ftypheic\0\0\0\0mif1heic",
+        24}},
+      {"c.avif",
+       {"\0\0\0\x18"
+        "ftypavif\0\0\0\0mif1miaf",
+        24}},
+      {"d.tif", {"II*\0\x08\0\0\0", 8}},
+      {"e.bmp", {"BM\x36\x48\0\0\0\0\0\0\x36\0", 12}},
+      {"f.jxl", "\xff\x0a\xfa\x7f"},
+      {"g.txt", "hello"},
+      {"h.html", "<html>"},
+      {"i", ""},
+      {"j.bin", "\x01\x02\x03"},
+      {".k.png", kPngBytes}};
+  for (const auto& [name, bytes] : kFiles) WriteText(folder_ / ("in/" + name), bytes);
+  WriteText(folder_ / "in/ours.png", kPngBytes);
+  WriteText(folder_ / "in/.git/x.png", kPngBytes);
+  WriteText(folder_ / "elsewhere/y.png", kPngBytes);
+  std::filesystem::create_symlink(folder_ / "none.png", folder_ / "in/dangling.png");
+  std::filesystem::create_symlink(folder_ / "elsewhere", folder_ / "in/linked");
+  ASSERT_EQ(mkfifo((folder_ / "in/pipe.png").c_str(), 0600), 0);
+  const auto plan = PlanImages(folder_ / "in", folder_ / "out", v1::IMAGE_FORMAT_UNSPECIFIED);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->jobs.size(), 1u);
+  std::map<std::string, std::string> reasons;
+  for (const LeftOut& left_out : plan->left_out) {
+    EXPECT_TRUE(left_out.error.ok());
+    reasons[std::filesystem::path(left_out.path).lexically_relative(folder_ / "in")] =
+        left_out.reason;
+  }
+  const std::map<std::string, std::string> kExpected = {
+      {".git", "hidden"},
+      {".k.png", "hidden"},
+      {"a.gif", "GIF, which is not read"},
+      {"b.heic", "HEIC, which is not read"},
+      {"c.avif", "AVIF, which is not read"},
+      {"d.tif", "TIFF, which is not read"},
+      {"dangling.png", "a link to a file that is not there"},
+      {"e.bmp", "BMP, which is not read"},
+      {"f.jxl", "JPEG XL, which is not read"},
+      {"g.txt", "text, which is not read"},
+      {"h.html", "an HTML page, which is not read"},
+      {"i", "empty"},
+      {"j.bin", "no image"},
+      {"linked", "a link to a folder"},
+      {"pipe.png", "not a file"}};
+  EXPECT_EQ(reasons, kExpected);
+}
+
+TEST_F(ImagePlanTest, ANameThatTellsAnotherFormatIsWarnedAbout) {
+  WriteText(folder_ / "a.png", "");
+  const auto warning = [&](const std::string& output, v1::ImageFormat format) {
+    return PlanImages(folder_ / "a.png", folder_ / output, format)->warning;
+  };
+  EXPECT_THAT(warning("o.png", v1::IMAGE_FORMAT_JPEG),
+              testing::AllOf(HasSubstr("o.png is written as jpeg"), HasSubstr("named .png")));
+  EXPECT_THAT(warning("o.JPG", v1::IMAGE_FORMAT_WEBP), HasSubstr("written as webp"));
+  EXPECT_EQ(warning("o.jpeg", v1::IMAGE_FORMAT_JPEG), "");
+  EXPECT_EQ(warning("o.jpg", v1::IMAGE_FORMAT_UNSPECIFIED), "");
+  EXPECT_EQ(warning("o.out", v1::IMAGE_FORMAT_JPEG), "");
+  EXPECT_EQ(warning("new/", v1::IMAGE_FORMAT_JPEG), "") << "it is named a.jpg there";
 }
 
 TEST_F(ImagePlanTest, AFormatReplacesExtensionsWithoutMixingImagesUp) {

@@ -1,10 +1,12 @@
 // The real command against a fake server: exit codes, streams, files.
 #include <signal.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -268,6 +270,48 @@ TEST_F(CliTest, JsonHasAnObjectAFile) {
   EXPECT_EQ(objects[1]["error"]["origin"], "server");
   EXPECT_EQ(objects[1]["error"]["reason"], "INVALID_IMAGE");
   EXPECT_EQ(objects[1]["error"]["metadata"]["limit"], "7");
+}
+
+TEST_F(CliTest, FilesThatAreLeftOutAreCountedAndNamed) {
+  WriteText(Path("in/a.png"), "image");
+  WriteText(Path("in/b.gif"), "GIF89a");
+  WriteText(Path("in/sub/c.txt"), "hello");
+  const ProcessResult plain = Image(Path("in"), Path("out"));
+  EXPECT_EQ(plain.exit_code, kExitOk) << plain.err;
+  EXPECT_THAT(plain.err, HasSubstr("1 upscaled, 0 skipped, 0 failed, 0 not tried, 2 left out"));
+  const ProcessResult verbose = Image(Path("in"), Path("out"), {"-v"});
+  EXPECT_THAT(verbose.err, HasSubstr("in/b.gif: GIF, which is not read"));
+  EXPECT_THAT(verbose.err, HasSubstr("in/sub/c.txt: text, which is not read"));
+  const ProcessResult json = Image(Path("in"), Path("out"), {"--json"});
+  std::map<std::string, std::string> reasons;
+  std::istringstream lines(json.out);
+  for (std::string line; std::getline(lines, line);) {
+    const nlohmann::json object = nlohmann::json::parse(line);
+    if (object["status"] == "left_out") reasons[object["input"]] = object["reason"];
+  }
+  EXPECT_EQ(reasons, (std::map<std::string, std::string>{
+                         {Path("in/b.gif"), "GIF, which is not read"},
+                         {Path("in/sub/c.txt"), "text, which is not read"}}));
+}
+
+TEST_F(CliTest, AFolderThatCannotBeReadIsAFailure) {
+  if (geteuid() == 0) GTEST_SKIP() << "root reads every folder";
+  WriteText(Path("in/a.png"), "image");
+  WriteText(Path("in/shut/b.png"), "image");
+  std::filesystem::permissions(Path("in/shut"), std::filesystem::perms::none);
+  const ProcessResult result = Image(Path("in"), Path("out"));
+  std::filesystem::permissions(Path("in/shut"), std::filesystem::perms::owner_all);
+  EXPECT_EQ(result.exit_code, kExitSomeFailed) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("1 upscaled, 0 skipped, 1 failed"));
+  EXPECT_THAT(result.err, HasSubstr("in/shut"));
+}
+
+TEST_F(CliTest, AFormatThatTheNameBeliesIsWarnedAbout) {
+  WriteText(Path("a.png"), "image");
+  const ProcessResult result = Image(Path("a.png"), Path("o.png"), {"-f", "jpg"});
+  EXPECT_EQ(result.exit_code, kExitOk) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("warning: "));
+  EXPECT_THAT(result.err, HasSubstr("o.png is written as jpeg"));
 }
 
 TEST_F(CliTest, BadArgumentsExitWith1) {
@@ -534,6 +578,19 @@ TEST_F(CliTest, NoFileOfAnExportComesWithoutTheOthers) {
   EXPECT_EQ(result.out, stem + ".bin\n" + stem + ".param\n");
   EXPECT_EQ(ReadText(stem + ".param"), "first half, second");
   EXPECT_EQ(ReadText(stem + ".bin"), "first half, second");
+}
+
+TEST_F(CliTest, AnExportMayBeNamedWithItsEnding) {
+  ExportServer server;
+  server.breaks = false;
+  for (const char* name : {"m", "m.param", "m.bin", "m.BIN"}) {
+    const std::vector<std::string> command = {"models", "export", "m",       "--to",
+                                              "ncnn",   "-o",     Path(name)};
+    const ProcessResult result = Upscale(command, "", server.endpoint());
+    EXPECT_EQ(result.exit_code, kExitOk) << result.err;
+    EXPECT_EQ(result.out, Path("m") + ".bin\n" + Path("m") + ".param\n") << name;
+  }
+  EXPECT_THAT(folder_.Files(), ElementsAre("m.bin", "m.param"));
 }
 
 TEST_F(CliTest, LoadCountsWhatTheServerSaw) {

@@ -98,6 +98,7 @@ TEST_F(CliTest, ModelsComeAndGoAsFiles) {
   ProcessResult result = run({"export", "fast-2x", "--to", "onnx", "-o", file});
   ASSERT_EQ(result.exit_code, client::kExitOk) << result.err;
   EXPECT_EQ(result.out, file + ".onnx\n");
+  EXPECT_EQ(run({"export", "fast-2x", "--to", "onnx", "-o", file + ".onnx"}).out, file + ".onnx\n");
   result = run({"add", file + ".onnx"});
   ASSERT_EQ(result.exit_code, client::kExitOk) << result.err;
   EXPECT_THAT(result.out, StartsWith("added mine: onnx, scale 2, 7992 multiply-adds a pixel"));
