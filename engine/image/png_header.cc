@@ -61,6 +61,21 @@ absl::StatusOr<Ihdr> ParseIhdr(const uint8_t* data, const DecodeLimits& limits) 
   return ihdr;
 }
 
+// Whether a tRNS chunk of `length` bytes counts, as it does to libpng and so to browsers; others
+// they pass over. `palette_entries`: of the PLTE before it.
+bool IsTransparencyOf(const Ihdr& ihdr, size_t length, size_t palette_entries) {
+  switch (ihdr.color_type) {
+    case kGray:
+      return length == 2;
+    case kRgb:
+      return length == 6;
+    case kPalette:
+      return length > 0 && length <= palette_entries;
+    default:
+      return false;
+  }
+}
+
 ImageHeader MakeHeader(const Ihdr& ihdr, bool has_trns, size_t pixels_begin, size_t profile_bytes) {
   ImageHeader header;
   header.format = ImageFormat::kPng;
@@ -88,6 +103,7 @@ absl::StatusOr<std::optional<ImageHeader>> ParsePngHeader(std::span<const uint8_
   position += kPngCrcBytes;
 
   bool has_trns = false;
+  size_t palette_entries = 0;
   size_t profile_bytes = 0;
   while (prefix.size() >= position + kPngChunkHeaderBytes) {
     const uint32_t length = LoadBe32(&prefix[position]);
@@ -101,7 +117,12 @@ absl::StatusOr<std::optional<ImageHeader>> ParsePngHeader(std::span<const uint8_
     if (length > INT32_MAX)
       return absl::InvalidArgumentError(
           absl::StrCat("PNG: a chunk of ", length, " bytes; the format allows 2147483647"));
-    if (type == ChunkType("tRNS")) has_trns = true;
+    if (type == ChunkType("PLTE")) {
+      palette_entries = std::min<size_t>(length / 3, size_t{1} << ihdr.bit_depth);
+      if (ihdr.color_type == kRgb) has_trns = false;  // libpng takes back what came before
+    }
+    if (type == ChunkType("tRNS") && IsTransparencyOf(ihdr, length, palette_entries))
+      has_trns = true;
     if (type == ChunkType("iCCP"))
       profile_bytes = std::min(length * kMaxInflation, limits.max_metadata_bytes);
     position += kPngChunkHeaderBytes + length + kPngCrcBytes;

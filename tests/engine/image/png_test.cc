@@ -85,6 +85,54 @@ TEST(PngTest, ColoursStayAsStoredWhateverGammaSays) {
   EXPECT_TRUE(test::SameImages(decoded->image.view(), test::ExpectedPixels(file).view()));
 }
 
+// Puts chunks before the pixels.
+std::string WithChunks(std::string bytes, const std::string& chunks) {
+  bytes.insert(bytes.find("IDAT") - 4, chunks);
+  return bytes;
+}
+
+TEST(PngTest, TransparencyOfAnotherLengthIsPassedOverAsInBrowsers) {
+  std::mt19937 random = test::FreshRandom();
+  for (const auto& [color_type, depth] : kKinds) {
+    test::PngFile file = test::RandomPng(16, 16, depth, color_type, random);
+    const int entries = 1 << depth;
+    std::vector<int> lengths = {0, 1, 3, 8, 257};
+    if (color_type == kPalette) {
+      file.palette.resize(3 * test::RandomInt(random, 1, entries));
+      for (auto& row : file.rows) std::fill(row.begin(), row.end(), 0);
+      lengths = {0, static_cast<int>(file.palette.size()) / 3 + 1, 257};
+    }
+    if (color_type > kPalette) lengths.insert(lengths.end(), {2, 6});
+    const Image expected = test::ExpectedPixels(file);
+    const std::string bytes = test::WritePng(file);
+    for (const int length : lengths) {
+      SCOPED_TRACE(::testing::Message() << "color type " << color_type << ", depth " << depth
+                                        << ", " << length << " bytes");
+      const auto decoded =
+          test::Decode(WithChunks(bytes, test::PngChunk("tRNS", std::string(length, '\0'))));
+      ASSERT_TRUE(decoded.ok()) << decoded.status();
+      EXPECT_TRUE(test::SameImages(decoded->image.view(), expected.view()));
+    }
+  }
+}
+
+TEST(PngTest, TransparencyInAnotherPlaceIsPassedOverAsInBrowsers) {
+  std::mt19937 random = test::FreshRandom();
+  const test::PngFile rgb = test::RandomPng(16, 16, 8, kRgb, random);
+  const test::PngFile palette = test::RandomPng(16, 16, 8, kPalette, random);
+  const std::string before_suggested_palette =
+      WithChunks(test::WritePng(rgb), test::PngChunk("tRNS", std::string(6, '\0')) +
+                                          test::PngChunk("PLTE", std::string(3, '\0')));
+  std::string before_palette = test::WritePng(palette);
+  before_palette.insert(33, test::PngChunk("tRNS", std::string(6, '\0')));
+  for (const auto& [bytes, file] :
+       {std::pair(before_suggested_palette, rgb), std::pair(before_palette, palette)}) {
+    const auto decoded = test::Decode(bytes);
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    EXPECT_TRUE(test::SameImages(decoded->image.view(), test::ExpectedPixels(file).view()));
+  }
+}
+
 TEST(PngTest, CorruptTransparencyIsAnErrorNotAnotherImage) {
   std::mt19937 random = test::FreshRandom();
   std::string bytes = test::WritePng(test::RandomPng(16, 16, 8, kRgb, random));
