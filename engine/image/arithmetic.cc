@@ -24,6 +24,9 @@ constexpr int kIsalVersion = ISAL_VERSION;
 constexpr int kIsalVersion = 0;
 #endif
 
+// To be counted up whenever an encoder writes other bytes for the same pixels and options.
+constexpr int kEncoders = 2;
+
 // Debian's libjpeg-turbo tells its version to the preprocessor alone.
 constexpr int kJpegVersion =
 #ifdef LIBJPEG_TURBO_VERSION_NUMBER
@@ -35,10 +38,10 @@ constexpr int kJpegVersion =
 }  // namespace
 
 std::string ImageArithmetic() {
-  return absl::StrCat("libjpeg ", kJpegVersion, ", libpng ", png_access_version_number(),
-                      ", libwebp ", WebPGetDecoderVersion(), "/", WebPGetEncoderVersion(),
-                      ", zlib ", zlibVersion(), ", isa-l ", kIsalVersion, ", libc ",
-                      gnu_get_libc_version(), ", targets ", hwy::SupportedTargets());
+  return absl::StrCat("encoders ", kEncoders, ", libjpeg ", kJpegVersion, ", libpng ",
+                      png_access_version_number(), ", libwebp ", WebPGetDecoderVersion(), "/",
+                      WebPGetEncoderVersion(), ", zlib ", zlibVersion(), ", isa-l ", kIsalVersion,
+                      ", libc ", gnu_get_libc_version(), ", targets ", hwy::SupportedTargets());
 }
 
 }  // namespace upscaled

@@ -13,6 +13,9 @@ namespace upscaled {
 namespace {
 
 constexpr int kLosslessQuality = 100;
+// From here on colours are reduced to half the pixels by libwebp's iterations instead of means,
+// which dim lines and edges between colours of unequal brightness: see README.md.
+constexpr int kSharpQuality = 90;
 constexpr int kLosslessLevel = 1;  // on a scale to 9; see README.md
 constexpr size_t kPieceBytes = 64 << 10;
 
@@ -56,6 +59,7 @@ absl::Status WebpEncoder::Start(int quality, const ImageMetadata& metadata) {
   icc_profile_ = metadata.icc_profile;
   bool ok = WebPConfigInit(&config_) && WebPPictureInit(&image_);
   config_.quality = static_cast<float>(quality);
+  config_.use_sharp_yuv = quality >= kSharpQuality ? 1 : 0;
   if (quality == kLosslessQuality) {
     ok = ok && WebPConfigLosslessPreset(&config_, kLosslessLevel);
     config_.exact = 1;  // colours under transparent pixels too

@@ -30,9 +30,9 @@ namespace pb = upscale::v1;
 constexpr int64_t kCostPerNanosecond = 130;
 
 // The work of the stages around the networks for each pixel of the result: the final resize,
-// alpha, conversion, encoding. They take 25 to 55 ns of a core for PNG and JPEG, and 125 for WebP.
+// alpha, conversion, encoding. They take 25 to 55 ns of a core for PNG and JPEG, and 170 for WebP.
 constexpr int64_t kResultPixelCost = 6'000;
-constexpr int64_t kWebpResultPixelCost = 16'000;
+constexpr int64_t kWebpResultPixelCost = 22'000;
 
 // Decoding takes up to 50 ns of a core (PNG).
 constexpr int64_t kSourcePixelCost = 6'000;

@@ -2,6 +2,9 @@
 #include <webp/encode.h>
 #include <webp/mux.h>
 
+#include <array>
+#include <cmath>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -134,6 +137,44 @@ TEST(WebpTest, LosslessKeepsColoursUnderTransparency) {
   const auto decoded = test::Decode(*bytes);
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   EXPECT_TRUE(test::SameImages(decoded->image.view(), image.view()));
+}
+
+// Lines of 1 to 3 pixels on a ground, of colours of unequal brightness.
+Image ColouredLines(std::array<uint8_t, 3> paper, std::array<uint8_t, 3> ink) {
+  Image image({96, 64, 3, SampleType::kU8});
+  for (int y = 0; y < 64; ++y) {
+    for (int x = 0; x < 96; ++x) {
+      const bool inked = x % 20 < x / 20 % 3 + 1;
+      std::copy_n((inked ? ink : paper).begin(), 3, image.mutable_view().row(y) + 3 * x);
+    }
+  }
+  return image;
+}
+
+double Psnr_dB(const ImageView& a, const ImageView& b) {
+  double sum = 0;
+  for (int y = 0; y < a.height_px(); ++y) {
+    for (int i = 0; i < 3 * a.width_px(); ++i) sum += std::pow(a.row(y)[i] - b.row(y)[i], 2);
+  }
+  return 10 * std::log10(255.0 * 255 * 3 * static_cast<double>(a.spec.size().Area()) / sum);
+}
+
+TEST(WebpTest, HighQualityKeepsColouredLines) {
+  const Image images[] = {ColouredLines({255, 255, 255}, {0, 0, 255}),
+                          ColouredLines({0, 0, 0}, {0, 255, 0})};
+  const auto psnr_dB = [](const Image& image, int quality) {
+    const auto bytes =
+        test::Encode(image.view(), {.format = ImageFormat::kWebp, .quality = quality});
+    EXPECT_TRUE(bytes.ok()) << bytes.status();
+    const auto decoded = test::Decode(*bytes);
+    EXPECT_TRUE(decoded.ok()) << decoded.status();
+    return Psnr_dB(decoded->image.view(), image.view());
+  };
+  for (const Image& image : images) {
+    for (const int quality : {90, 95, 99}) {
+      EXPECT_GT(psnr_dB(image, quality), psnr_dB(image, 89) + 2) << quality;
+    }
+  }
 }
 
 TEST(WebpTest, RefusesAnimations) {
