@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/int_math.h"
 #include "engine/base/status_macros.h"
 #include "engine/model/limits.h"
 #include "engine/model/shapes.h"
@@ -10,8 +11,25 @@
 namespace upscaled {
 namespace {
 
-// An image large enough for any border, and a multiple of every alignment.
+// A side large enough for any border.
 constexpr int kProbePx = 64 * kMaxPeriodPx;
+
+// Sets pad_px to what the layers cut off images whose sides are multiples of align_px.
+absl::Status InferPadding(Network& network) {
+  network.pad_px = 0;
+  const int probe_px = RoundUp(kProbePx, network.align_px);
+  const int side = LayerSizes(network, {probe_px, probe_px}).back().width;
+  const int lost = network.scale * probe_px - side;
+  if (lost < 0 || lost % (2 * network.scale) != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the layers cut ", lost,
+                     " result pixels off each axis, must be 0 or more and "
+                     "a multiple of ",
+                     2 * network.scale));
+  }
+  network.pad_px = lost / (2 * network.scale);
+  return absl::OkStatus();
+}
 
 }  // namespace
 
@@ -27,21 +45,12 @@ absl::Status InferBorder(Network& network) {
     return absl::InvalidArgumentError(
         absl::StrCat("the layers scale by ", scale, ", must be a whole number"));
   }
-  const int side = LayerSizes(network, {kProbePx, kProbePx}).back().width;
-  const int lost = network.scale * kProbePx - side;
-  if (lost < 0 || lost % (2 * network.scale) != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the layers cut ", lost,
-                     " result pixels off each axis, must be 0 or more and "
-                     "a multiple of ",
-                     2 * network.scale));
-  }
-  network.pad_px = lost / (2 * network.scale);
-
-  const absl::Status unaligned = network.ValidateSizes();
-  if (unaligned.ok()) return unaligned;
-  for (network.align_px = 2; network.align_px <= kMaxPeriodPx; network.align_px *= 2) {
-    if (network.ValidateSizes().ok()) return absl::OkStatus();
+  absl::Status unaligned;
+  for (network.align_px = 1; network.align_px <= kMaxPeriodPx; ++network.align_px) {
+    absl::Status status = InferPadding(network);
+    if (status.ok()) status = network.ValidateSizes();
+    if (status.ok()) return status;
+    if (network.align_px == 1) unaligned = status;
   }
   return unaligned;
 }

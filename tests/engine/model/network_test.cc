@@ -230,6 +230,34 @@ TEST(InferBorderTest, RefusesABorderThatHasNoMiddle) {
                         "multiple of 4"));
 }
 
+// Down by strides, up again by a shuffle: exact for sides that the strides divide.
+TEST(InferBorderTest, FindsEveryAlignment) {
+  for (const std::vector<int>& strides :
+       {std::vector{2}, {3}, {5}, {6}, {7}, {2, 3}, {3, 2}, {2, 2, 2}}) {
+    Network network;
+    network.layers = {{.op = Op::kInput, .name = "input", .out_channels = 3}};
+    int align_px = 1;
+    for (const int stride_px : strides) {
+      network.layers.push_back(Conv(static_cast<int>(network.layers.size()) - 1, 3, 3, stride_px));
+      network.layers.back().stride_px = stride_px;
+      align_px *= stride_px;
+    }
+    for (const int factor : strides) {
+      network.layers.push_back({.op = Op::kResizeNearest,
+                                .name = "resize",
+                                .inputs = {static_cast<int>(network.layers.size()) - 1},
+                                .out_channels = 3,
+                                .in_channels = 3,
+                                .factor = factor});
+    }
+    const absl::Status status = InferBorder(network);
+    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(network.align_px, align_px);
+    EXPECT_EQ(network.pad_px, 0);
+    EXPECT_EQ(network.scale, 1);
+  }
+}
+
 // Sides that grow sixteenfold layer by layer leave the range of an int, below zero as above.
 TEST(InferBorderTest, RefusesSidesBeyondAnInt) {
   Network network;
