@@ -1,15 +1,29 @@
 // The part of the machine that this process may use.
 #pragma once
 
+#include <sched.h>
+
 #include <cstddef>
+#include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
 namespace upscaled {
 
-// Threads worth starting: the smaller of the affinity mask's CPU count and the cgroup (v1 or v2)
-// CPU quota rounded up; at least 1. Never the host's core count alone, which a container exceeds.
+// Threads worth starting: the smaller of the number of physical cores in the affinity mask and the
+// cgroup (v1 or v2) CPU quota rounded up; at least 1. Never the host's core count alone, which a
+// container exceeds. Two threads of a core share its multipliers and its caches.
 int AvailableCpuCount();
+
+// One CPU of each physical core among `cpus`, the fastest cores first, as the files of a folder
+// like /sys/devices/system/cpu tell; all of them where they tell nothing.
+std::vector<int> OneCpuPerCore(const std::vector<int>& cpus, const std::filesystem::path& folder);
+
+// The CPUs of a mask that `read` fills, as sched_getaffinity does: false with errno EINVAL where
+// `bytes` are fewer than the kernel's masks have, as on machines of more than 1024 possible CPUs.
+// Empty when it fails otherwise.
+std::vector<int> ReadCpuMask(const std::function<bool(size_t bytes, cpu_set_t* mask)>& read);
 
 // The second-level cache of a core; 1 MiB where the system does not tell.
 size_t CoreCacheBytes();
@@ -18,9 +32,10 @@ size_t CoreCacheBytes();
 std::string CpuModelName();
 
 // For the threads of a pool that is to keep every CPU of this process busy: binds the calling one,
-// number `index` of `count`, to the CPU of that number in the affinity mask, so that its data stay
-// in that CPU's caches. Does nothing unless `count` is the number of CPUs in the mask and no quota
-// is lower: a part of the CPUs is better chosen by the scheduler, which sees the other processes.
+// number `index` of `count`, to the CPU or the core of that number in the affinity mask, so that
+// its data stay in that CPU's caches. Does nothing unless `count` is the number of CPUs in the
+// mask, or of cores, and no quota is lower: a part of them is better chosen by the scheduler, which
+// sees the other processes.
 void BindPoolThread(int index, int count);
 // The CPUs that it binds those of so many threads to; -1 for each: none.
 std::vector<int> PoolThreadCpus(int count);

@@ -285,9 +285,11 @@ void AddDevices(SettingList& list, ServerConfig& config) {
                 "opencl:P.D or reference; may be given several times (in the environment: "
                 "separated by commas), the preferred one first",
                 config.devices, ',', CheckNotEmpty);
-  list.Integer("threads",
-               "threads that compute on the cpu; 0: as many as the machine or container offers",
-               config.threads, 0, kMaxThreads);
+  list.Integer(
+      "threads",
+      "threads that compute on the cpu; 0: one per physical core that the machine or container "
+      "offers",
+      config.threads, 0, kMaxThreads);
   list.Text("cpu-isa", "NAME", "force an instruction set of the cpu; empty: the best",
             config.cpu_isa);
   list.Text("cache-folder", "DIR",
