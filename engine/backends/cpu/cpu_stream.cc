@@ -14,6 +14,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "engine/backends/cpu/cpu_executable.h"
+#include "engine/backends/cpu/denormals.h"
 #include "engine/backends/cpu/run_tile.h"
 #include "engine/backends/layer_profile.h"
 #include "engine/backends/overflow.h"
@@ -36,6 +37,7 @@ absl::Status NoMemory(const Rect& tile) {
 
 absl::Status CpuStream::Run(const Executable& executable, std::span<const TileTask> tiles) {
   const auto& compiled = static_cast<const CpuExecutable&>(executable);
+  const FlushDenormals flush;
   helped_ = {};
   for (const TileTask& task : tiles) {
     RETURN_IF_ERROR(CheckTileTask(executable, task));
@@ -78,6 +80,7 @@ absl::StatusOr<std::vector<LayerProfile>> CpuStream::Profile(const Executable& e
     if (kernel != nullptr && kernel->prelude != nullptr) layer.operations = 0;
   }
   absl::Time last = absl::Now();
+  const FlushDenormals flush;
   Team alone;
   RunTile(program, task, workspace_, alone, [&](const RowSchedule::Step& step) {
     const absl::Time now = absl::Now();

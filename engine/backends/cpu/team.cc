@@ -4,6 +4,7 @@
 #include <new>
 #include <system_error>
 
+#include "engine/backends/cpu/denormals.h"
 #include "engine/base/clock.h"
 #include "engine/base/cpu_info.h"
 
@@ -13,21 +14,29 @@ namespace {
 // How often a thread looks for what comes within microseconds, before it sleeps.
 constexpr int kLooks = 4'000;
 
-void AwaitChange(const std::atomic<uint32_t>& value, uint32_t from) {
-  for (int i = 0; i < kLooks; ++i) {
-    if (value != from) return;
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
-  }
-  value.wait(from);
-}
-
 bool IsAmong(const std::vector<int>& cpus, int cpu) {
   return cpu >= 0 && std::ranges::count(cpus, cpu) > 0;
 }
 
 }  // namespace
+
+void Signal::Set(uint32_t value) {
+  value_ = value;
+  if (sleeps_) value_.notify_one();
+}
+
+void Signal::AwaitChange(uint32_t from) const {
+  for (int i = 0; i < kLooks; ++i) {
+    if (value_ != from) return;
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+  }
+  // In this order, all threads see either the new value here or the sleeper in Set.
+  sleeps_ = true;
+  value_.wait(from);
+  sleeps_ = false;
+}
 
 Helper::Helper(int cpu) : cpu_(cpu), thread_([this] { RunThread(); }) {}
 
@@ -50,24 +59,21 @@ void Helper::Start(const PartWork& work, int part, int parts) {
   Tell();
 }
 
-void Helper::Tell() {
-  turn_ = ++told_;
-  turn_.notify_one();
-}
+void Helper::Tell() { turn_.Set(++told_); }
 
 void Helper::AwaitReady() const {
-  for (uint32_t done; (done = done_) != told_;) AwaitChange(done_, done);
+  for (uint32_t done; (done = done_.value()) != told_;) done_.AwaitChange(done);
 }
 
 void Helper::RunThread() {
   BindThread(cpu_);
+  const FlushDenormals flush;
   for (uint32_t turn = 0;;) {
-    AwaitChange(turn_, turn);
-    turn = turn_;
+    turn_.AwaitChange(turn);
+    turn = turn_.value();
     if (ends_) return;
     if (work_ != nullptr) (*work_)(part_, parts_, scratch_.data());
-    done_ = turn;
-    done_.notify_one();
+    done_.Set(turn);
   }
 }
 

@@ -21,6 +21,21 @@ namespace upscaled::cpu {
 // not throw.
 using PartWork = absl::FunctionRef<void(int part, int parts, float* scratch)>;
 
+// A number that one thread sets and another waits for. std::atomic counts the waiters of all
+// atomics that lie at the same place of their cache lines together, so that one thread asleep makes
+// every notification a system call; this one makes it only while its own waiter sleeps.
+class Signal {
+ public:
+  uint32_t value() const { return value_; }
+  void Set(uint32_t value);
+  // Looks for a while, then sleeps. By one thread.
+  void AwaitChange(uint32_t from) const;
+
+ private:
+  std::atomic<uint32_t> value_ = 0;
+  mutable std::atomic<bool> sleeps_ = false;
+};
+
 // A thread that does what a team tells it to. Used by one team at a time.
 class Helper {
  public:
@@ -32,7 +47,7 @@ class Helper {
   // Has it wake up, with room for its scratch: it is ready in a while. Throws std::bad_alloc.
   void Wake(size_t scratch_floats);
   // Whether it has done all that it was told.
-  bool IsReady() const { return done_ == told_; }
+  bool IsReady() const { return done_.value() == told_; }
   // To be called when it is ready; `work` must stay until it is again.
   void Start(const PartWork& work, int part, int parts);
   void AwaitReady() const;
@@ -46,13 +61,13 @@ class Helper {
   const int cpu_;
   uint32_t told_ = 0;  // the team's
   // Both sides look at these, which lie apart. The turn, and what it is about:
-  alignas(kCacheLine) std::atomic<uint32_t> turn_ = 0;
+  alignas(kCacheLine) Signal turn_;
   const PartWork* work_ = nullptr;  // null: nothing but to be awake
   int part_ = 0;
   int parts_ = 0;
   bool ends_ = false;
   HugeBuffer scratch_;
-  alignas(kCacheLine) std::atomic<uint32_t> done_ = 0;
+  alignas(kCacheLine) Signal done_;
   std::thread thread_;
 };
 

@@ -282,5 +282,30 @@ TEST(CpuWholeImagesTest, ACancelledTileEndsBetweenStages) {
   EXPECT_TRUE(std::equal(before.begin(), before.end(), poisoned.view().row(0)));
 }
 
+#if defined(__x86_64__)
+// Values of 1e-40: a CPU takes its time for them, and nobody sees them.
+TEST(CpuBackendTest, DenormalsAreZeroAndTheCallersThreadIsAsBefore) {
+  Network network = InputAlone();
+  AppendConv(network, 32, 3);
+  AppendConv(network, 3, 1);
+  std::fill(network.layers[1].weights.begin(), network.layers[1].weights.end(), 1e-30f);
+  std::fill(network.layers[2].weights.begin(), network.layers[2].weights.end(), 1e-11f);
+  std::mt19937 random = FreshRandom();
+  const Image source = RandomImage({300, 20, 3, SampleType::kU8}, random);
+  for (const int threads : {1, 2}) {
+    const auto backend = CreateCpuBackend({.threads = threads});
+    ASSERT_TRUE(backend.ok()) << backend.status();
+    const auto executable = (*backend)->Compile(network, Precision::kExact);
+    ASSERT_TRUE(executable.ok()) << executable.status();
+    const unsigned before = __builtin_ia32_stmxcsr();
+    const Image result = RunTiles(**backend, **executable, source, {300, 20}, SampleType::kF32);
+    EXPECT_EQ(__builtin_ia32_stmxcsr() & 0xffc0, before & 0xffc0);
+    const float* const values = reinterpret_cast<const float*>(result.view().data);
+    EXPECT_EQ(std::count(values, values + result.bytes() / sizeof(float), 0.0f),
+              static_cast<int64_t>(result.bytes() / sizeof(float)));
+  }
+}
+#endif
+
 }  // namespace
 }  // namespace upscaled
