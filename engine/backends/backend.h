@@ -110,11 +110,21 @@ class Stream {
 
 class KernelChooser;  // engine/graph/kernel_choice.h
 
+// Whether BackendOptions::poisons_memory is on where nothing else is said.
+#ifdef NDEBUG
+inline constexpr bool kPoisonsMemory = false;
+#else
+inline constexpr bool kPoisonsMemory = true;
+#endif
+
 struct BackendOptions {
   int threads = 0;             // cpu: streams to offer; 0 = AvailableCpuCount()
   std::string cpu_isa;         // cpu: force one of the instruction sets it lists; "" = the best
   std::string kernel;          // force a kernel by name on all layers it supports; "" = the best
   bool always_stages = false;  // cpu: cut every network into stages, as deep ones are; for tests
+  // cpu: fill the memory of a tile with garbage before it runs, so that results show reads of
+  // memory that was not written; for tests and debug builds
+  bool poisons_memory = kPoisonsMemory;
   // Chooses kernels where none is forced; null: the order that they are shipped in.
   std::shared_ptr<KernelChooser> chooser = nullptr;
   std::string cache_folder;  // opencl: keeps compiled programs here; "" = compiles at every start
@@ -143,6 +153,8 @@ class Backend {
   // UNIMPLEMENTED also where the backend knows only what it has compiled.
   virtual absl::StatusOr<MemoryNeed> PlanMemory(const Network& network, Precision precision) const;
   virtual std::unique_ptr<Stream> CreateStream() = 0;
+  // Gives the memory that it keeps for later tiles back to the system; the streams keep theirs.
+  virtual void ReleaseSpareMemory() {}
   // How many streams keep the device busy.
   virtual int StreamCount() const = 0;
 };

@@ -37,7 +37,7 @@ struct FusedLayers {
   const Layer* main = nullptr;     // which has the weights
   const Layer* shuffle = nullptr;  // if not null: a kPixelShuffle of its result
   bool reads_image = false;        // `main` reads the network's input, or a nearest resize of it
-  bool single_pixel = false;       // the result has one: FindSinglePixels
+  bool per_image = false;          // the result is values for the whole image: IsPerImage
 };
 
 // An entry of a backend's list; the backend's own adds how it is made and launched.

@@ -11,6 +11,7 @@
 #include "engine/graph/buffer_slots.h"
 #include "engine/graph/pooling.h"
 #include "engine/graph/weight_budget.h"
+#include "engine/model/shapes.h"
 #include "engine/model/without_weights.h"
 
 namespace upscaled {
@@ -26,7 +27,7 @@ class NodeFinder {
         forced_(forced),
         chooser_(chooser),
         consumers_(layers_.size()),
-        single_pixels_(FindSinglePixels(network)),
+        per_image_(IsPerImage(network)),
         choices_(layers_.size()) {
     for (const Layer& layer : layers_) {
       for (const int input : layer.inputs) ++consumers_[input];
@@ -108,7 +109,8 @@ class NodeFinder {
   absl::StatusOr<Node> Computed(int index) {
     if (IsFusableShuffle(index)) {
       const int conv = layers_[index].inputs[0];
-      const FusedLayers fused{&layers_[conv], &layers_[index]};
+      const FusedLayers fused{
+          .main = &layers_[conv], .shuffle = &layers_[index], .per_image = per_image_[index]};
       if (!RankKernels(kernels_, fused, forced_).empty()) {
         Node node{.layers = {conv, index}, .main = conv, .shuffle = index};
         node.inputs = layers_[conv].inputs;
@@ -117,8 +119,8 @@ class NodeFinder {
       }
     }
     Node node{.layers = {index}, .main = index, .inputs = layers_[index].inputs};
-    ASSIGN_OR_RETURN(node.kernel, Choose(index, {.main = &layers_[index],
-                                                 .single_pixel = single_pixels_[index]}));
+    ASSIGN_OR_RETURN(node.kernel,
+                     Choose(index, {.main = &layers_[index], .per_image = per_image_[index]}));
     return node;
   }
 
@@ -138,7 +140,7 @@ class NodeFinder {
     if (!IsPlain(second, Op::kCrop) && (IsPlain(first, Op::kCrop) || first < second)) {
       std::swap(first, second);
     }
-    const FusedLayers own{&layers_[index]};
+    const FusedLayers own{.main = &layers_[index], .per_image = per_image_[index]};
     const bool is_forced = forced_ != nullptr && kernels_.Supports(*forced_, own);
     if (layers_[index].activation == Activation::kNone && !is_forced) {
       for (const auto& [part, other] : {std::pair(first, second), std::pair(second, first)}) {
@@ -184,7 +186,7 @@ class NodeFinder {
   const KernelInfo* const forced_;
   KernelChooser* const chooser_;
   std::vector<int> consumers_;
-  const std::vector<bool> single_pixels_;
+  const std::vector<bool> per_image_;
   std::vector<std::optional<KernelChoice>> choices_;
 };
 

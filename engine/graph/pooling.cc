@@ -27,21 +27,6 @@ std::vector<int> ListPoolings(const Network& network) {
   return poolings;
 }
 
-std::vector<bool> FindSinglePixels(const Network& network) {
-  std::vector<bool> single;
-  for (const Layer& layer : network.layers) {
-    const std::vector<int>& inputs = layer.inputs;
-    const bool of_these = !inputs.empty() && std::all_of(inputs.begin(), inputs.end(),
-                                                         [&](int input) { return single[input]; });
-    const bool keeps_size = layer.op == Op::kFullyConnected || layer.op == Op::kActivation ||
-                            layer.op == Op::kAffine || layer.op == Op::kSlice ||
-                            layer.op == Op::kPixelNorm ||
-                            (layer.op == Op::kConv && layer.kernel_px == 1);
-    single.push_back(layer.op == Op::kGlobalAveragePool || (of_these && keeps_size));
-  }
-  return single;
-}
-
 std::vector<Rect> PartialSumRects(const Network& network, std::span<const int> poolings, Size image,
                                   std::span<const Size> layer_sizes, const Rect& tile) {
   if (poolings.empty()) return {};

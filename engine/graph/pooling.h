@@ -19,10 +19,6 @@ namespace upscaled {
 // number is its place in this list; it depends on none of higher numbers.
 std::vector<int> ListPoolings(const Network& network);
 
-// Whether each layer has one pixel whatever the image's size: poolings, and what is computed of
-// these alone.
-std::vector<bool> FindSinglePixels(const Network& network);
-
 // For each of the network's poolings (ListPoolings) the part of the layer that it reads that counts
 // as `tile`'s: those of an image's tiles cover the layer without overlap. They lie where the tile's
 // pixels do, but for a pixel of the layer and the uneven border of align_px. `layer_sizes`: of

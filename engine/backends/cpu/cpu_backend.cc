@@ -27,13 +27,15 @@ constexpr int kArithmeticVersion = 2;
 class CpuBackend : public Backend {
  public:
   CpuBackend(int stream_count, Isa isa, const cpu::KernelEntry* forced_kernel,
-             std::shared_ptr<KernelChooser> chooser, bool always_stages)
+             const BackendOptions& options)
       : stream_count_(stream_count),
         isa_(isa),
         forced_kernel_(forced_kernel),
-        chooser_(std::move(chooser)),
-        always_stages_(always_stages),
-        helpers_(std::make_shared<cpu::HelperPool>(stream_count)) {}
+        chooser_(options.chooser),
+        always_stages_(options.always_stages),
+        poisons_memory_(options.poisons_memory),
+        helpers_(std::make_shared<cpu::HelperPool>(stream_count)),
+        spare_buffers_(std::make_shared<cpu::SpareBuffers>(options.poisons_memory)) {}
 
   std::string_view name() const override { return "cpu"; }
   std::string description() const override {
@@ -55,8 +57,9 @@ class CpuBackend : public Backend {
     return cpu::CpuExecutable::PlanMemory(network, isa_, forced_kernel_, precision, always_stages_);
   }
   std::unique_ptr<Stream> CreateStream() override {
-    return std::make_unique<cpu::CpuStream>(helpers_);
+    return std::make_unique<cpu::CpuStream>(helpers_, poisons_memory_);
   }
+  void ReleaseSpareMemory() override { spare_buffers_->Clear(); }
   int StreamCount() const override { return stream_count_; }
 
  private:
@@ -72,8 +75,9 @@ class CpuBackend : public Backend {
   const cpu::KernelEntry* const forced_kernel_;   // null: the best for each layer
   const std::shared_ptr<KernelChooser> chooser_;  // null: the order of the list
   const bool always_stages_;
+  const bool poisons_memory_;
   const std::shared_ptr<cpu::HelperPool> helpers_;
-  const std::shared_ptr<cpu::SpareBuffers> spare_buffers_ = std::make_shared<cpu::SpareBuffers>();
+  const std::shared_ptr<cpu::SpareBuffers> spare_buffers_;
 };
 
 template <typename Range, typename NameOf>
@@ -111,7 +115,7 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackend(const BackendOptions& 
   ASSIGN_OR_RETURN(const Isa isa, ChooseIsa(options.cpu_isa));
   ASSIGN_OR_RETURN(const cpu::KernelEntry* kernel, ChooseForcedKernel(options.kernel));
   const int threads = options.threads > 0 ? options.threads : AvailableCpuCount();
-  return std::make_unique<CpuBackend>(threads, isa, kernel, options.chooser, options.always_stages);
+  return std::make_unique<CpuBackend>(threads, isa, kernel, options);
 }
 
 }  // namespace upscaled

@@ -33,7 +33,7 @@ bool CpuKernelSet::Supports(const KernelInfo& kernel, const FusedLayers& layers)
   const auto& own = static_cast<const KernelEntry&>(kernel);
   if (own.precision == Precision::kFast && precision_ != Precision::kFast) return false;
   // They cost nothing, and all pixels depend on them.
-  if (own.precision == Precision::kFast && layers.single_pixel) return false;
+  if (own.precision == Precision::kFast && layers.per_image) return false;
   if (!own.RunsOn(isa_)) return false;
   return layers.main->op == Op::kFullyConnected ? own.supports(AsConvolution(*layers.main))
                                                 : own.supports(*layers.main);

@@ -17,7 +17,9 @@ namespace upscaled::cpu {
 
 class CpuStream final : public Stream {
  public:
-  explicit CpuStream(std::shared_ptr<HelperPool> helpers) : helpers_(std::move(helpers)) {}
+  // `poisons`: see BackendOptions::poisons_memory.
+  CpuStream(std::shared_ptr<HelperPool> helpers, bool poisons)
+      : helpers_(std::move(helpers)), workspace_(poisons ? HugeBuffer::Poisoned() : HugeBuffer()) {}
 
   absl::Status Run(const Executable& executable, std::span<const TileTask> tiles) override;
   // Profiles the layers of the program, see program.h; in kFast without what is computed again.

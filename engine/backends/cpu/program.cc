@@ -10,9 +10,9 @@
 #include "engine/backends/cpu/program_passes.h"
 #include "engine/base/status_macros.h"
 #include "engine/graph/network_plan.h"
-#include "engine/graph/pooling.h"
 #include "engine/graph/weight_budget.h"
 #include "engine/model/op.h"
+#include "engine/model/shapes.h"
 #include "engine/model/without_weights.h"
 
 namespace upscaled::cpu {
@@ -65,13 +65,13 @@ int Converted(Program& program, int source, bool half, Isa isa) {
   return AppendLayer(program, layer, info->create(layer, isa), info, false, half);
 }
 
-// `ranges`: what the layer reads, if known. Factors of one pixel stay floats.
+// `ranges`: what the layer reads, if known. Factors for the whole image stay floats.
 int AppendKernel(Program& program, Layer layer, const KernelEntry& info, Isa isa, bool interleaved,
                  const InputRanges* ranges) {
   const bool half = info.precision == Precision::kFast;
   for (size_t n = 0; n < layer.inputs.size(); ++n) {
     int& input = layer.inputs[n];
-    const bool factors = layer.op == Op::kMul && n > 0 && FindSinglePixels(program.network)[input];
+    const bool factors = layer.op == Op::kMul && n > 0 && IsPerImage(program.network)[input];
     if (!factors) input = Converted(program, input, half, isa);
   }
   auto kernel = info.calibrated != nullptr && ranges != nullptr ? info.calibrated(layer, *ranges)

@@ -218,13 +218,12 @@ void Connect(Program& program) {
 
 void ChooseScaledViews(Program& program) {
   const std::vector<Layer>& layers = program.network.layers;
-  const std::vector<bool> single_pixels = FindSinglePixels(program.network);
+  const std::vector<bool> per_image = IsPerImage(program.network);
   program.scaled_view.resize(layers.size());
   for (size_t i = 1; i < layers.size(); ++i) {
     const Layer& layer = layers[i];
     const bool scales = layer.op == Op::kMul && layer.activation == Activation::kNone &&
-                        layer.out_channels > kMaxInterleavedChannels &&
-                        single_pixels[layer.inputs[1]];
+                        layer.out_channels > kMaxInterleavedChannels && per_image[layer.inputs[1]];
     if (!scales || program.scaled_view[layer.inputs[0]] || program.consumers[i].empty()) continue;
     size_t scratch_floats = 0;
     const bool all_can = std::ranges::all_of(program.consumers[i], [&](int consumer) {

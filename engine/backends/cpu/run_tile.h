@@ -29,7 +29,10 @@ class CachedLayers final : public ActivationCache {
 
   // Room for so many, whose contents stay from pass to pass.
   float* Reserve(size_t floats) {
-    if (floats_.size() < floats) floats_ = spares_->Take(floats);
+    if (floats_.size() < floats) {
+      FreeTensors();
+      floats_ = spares_->Take(floats);
+    }
     return floats_.data();
   }
 

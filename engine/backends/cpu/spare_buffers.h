@@ -11,22 +11,36 @@
 
 namespace upscaled::cpu {
 
-// Thread safe.
+// Thread safe. Holds at most what its users have had at one time, in use and spare together, which
+// was in their reservations then; or kFreeBytes.
 class SpareBuffers {
  public:
+  static constexpr size_t kFreeBytes = size_t{256} << 20;
+
+  // `poisons`: HugeBuffer::Poison before each use, for tests.
+  explicit SpareBuffers(bool poisons = false) : poisons_(poisons) {}
+
   // One of at least so many floats and not many more; a new one where none fits. Throws
   // std::bad_alloc when memory is out.
   HugeBuffer Take(size_t floats);
-  // Keeps it unless it is small or over the limit, instead of the oldest where there is no room for
-  // all; its contents are lost.
+  // Keeps a buffer of Take unless it is small, instead of the oldest where there is no room for
+  // all. Its contents are lost.
   void Return(HugeBuffer buffer);
+  // Frees the spare ones; users' later needs count from here on.
+  void Clear();
 
  private:
-  static constexpr size_t kMaxBytes = size_t{256} << 20;
+  // Empty where none fits.
+  HugeBuffer TakeSpare(size_t floats);
+  // Removes the oldest, which the caller frees behind the lock: unmapping takes long.
+  std::deque<HugeBuffer> DropBeyondLimit() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  const bool poisons_;
   absl::Mutex mutex_;
   std::deque<HugeBuffer> buffers_ ABSL_GUARDED_BY(mutex_);  // the oldest first
   size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;                // theirs
+  size_t used_bytes_ ABSL_GUARDED_BY(mutex_) = 0;           // of those that are taken
+  size_t most_used_bytes_ ABSL_GUARDED_BY(mutex_) = 0;      // at one time
 };
 
 }  // namespace upscaled::cpu

@@ -3,7 +3,9 @@
 #include <sys/mman.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <new>
+#include <utility>
 
 namespace upscaled::cpu {
 namespace {
@@ -27,10 +29,27 @@ HugeBuffer::HugeBuffer(size_t floats) : size_(floats) {
   data_.reset(static_cast<float*>(memory));
 }
 
+HugeBuffer HugeBuffer::Poisoned() {
+  HugeBuffer buffer;
+  buffer.poisons_ = true;
+  return buffer;
+}
+
 void HugeBuffer::Reserve(size_t floats) {
-  if (floats <= size_) return;
-  *this = HugeBuffer();  // frees the old storage first: never both at once
-  *this = HugeBuffer(floats);
+  if (floats > size_) {
+    data_.reset();  // frees the old storage first: never both at once
+    size_ = 0;
+    HugeBuffer larger(floats);
+    data_ = std::move(larger.data_);
+    size_ = floats;
+  }
+  if (poisons_) Poison();
+}
+
+void HugeBuffer::Poison() {
+  constexpr int kNan = 0xff, kSmall = 0x40;  // of floats 3.0, of halves 2.1
+  poisoned_by_nan_ = !poisoned_by_nan_;
+  if (size_ > 0) std::memset(data_.get(), poisoned_by_nan_ ? kNan : kSmall, bytes());
 }
 
 bool HugeBuffer::Spare() {

@@ -12,14 +12,19 @@ class HugeBuffer {
  public:
   HugeBuffer() = default;
   explicit HugeBuffer(size_t floats);
+  // An empty one that Reserve fills: see Poison.
+  static HugeBuffer Poisoned();
 
   float* data() { return data_.get(); }
   const float* data() const { return data_.get(); }
   size_t size() const { return size_; }
   size_t bytes() const { return size_ * sizeof(float); }
 
-  // Makes room for `floats`; keeps the old storage when it suffices, else drops the contents.
+  // Makes room for `floats`; keeps the old storage when it suffices. Contents are indeterminate.
   void Reserve(size_t floats);
+  // Fills it with NaN, or at every other call with small numbers, which pass where NaN is caught:
+  // a result that depends on memory that was not written is wrong, and another each time.
+  void Poison();
   // Drops the contents and lets the system have the memory, should it be short of it, until the
   // buffer is written again. Whether there is a choice: not where it is small.
   bool Spare();
@@ -30,6 +35,8 @@ class HugeBuffer {
   };
   std::unique_ptr<float[], Free> data_;
   size_t size_ = 0;
+  bool poisons_ = false;          // at each Reserve
+  bool poisoned_by_nan_ = false;  // the last time
 };
 
 }  // namespace upscaled::cpu

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/base/check.h"
 #include "engine/graph/buffer_slots.h"
 
 namespace upscaled::cpu {
@@ -156,6 +157,7 @@ void BindWorkspace(const Program& program, float* workspace, float* cache, RowSc
     const Tensor& factors = tensors[inputs[1]];
     tensors[i] = tensors[inputs[0]];
     if (factors.ring_rows == 0) continue;  // not of this pass, so that nobody reads the product
+    UPSCALED_CHECK(!factors.half && (factors.layer_size() == Size{1, 1}));
     tensors[i].factors = factors.At(0, 0);
     tensors[i].factor_plane_stride = factors.plane_stride;
   }

@@ -13,6 +13,7 @@ bool DevicesAreEmulated() { return false; }
 absl::StatusOr<std::unique_ptr<Backend>> CreateTestedBackend(const std::string& device,
                                                              BackendOptions options) {
   options.always_stages = device == kStagedCpu;
+  options.poisons_memory = true;
   absl::StatusOr<std::unique_ptr<Backend>> backend =
       CreateBackend(options.always_stages ? "cpu" : device, options);
   // These are part of every program: nothing to skip.

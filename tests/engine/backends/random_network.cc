@@ -126,18 +126,75 @@ class Builder {
     for (const int part : parts) channels += ChannelsOf(part);
     Append({.op = Op::kConcat, .inputs = std::move(parts), .out_channels = channels});
   }
-  // Scales the last layer by what two fully connected layers make of the means of layer `of`.
+  // Scales the last layer by factors that are made of the means of layer `of`, and maybe of its
+  // own.
   void SqueezeExcite(int of) {
     const int scaled = last();
     const int channels = network_.layers[scaled].out_channels;
     Append({.op = Op::kGlobalAveragePool, .inputs = {of}});
     if (Chance(random_, 20)) Append({.op = Op::kGlobalAveragePool});
-    FullyConnected(Pick(random_, {1, 4, 17}), true);
-    FullyConnected(channels, false);
-    network_.layers.back().activation = Activation::kSigmoid;
+    if (Chance(random_, 20)) {
+      const int means = last();
+      Append({.op = Op::kGlobalAveragePool, .inputs = {scaled}});
+      Concat({means, last()});
+    }
+    FullyConnected(Pick(random_, {1, 4, 17, 32}), true);
+    if (Chance(random_, 30)) SiluOfTwo();
+    if (Chance(random_, 20)) ChangeValues();
+    Factors(channels);
     Join(Op::kMul, scaled, last());
   }
   void SqueezeExcite() { SqueezeExcite(last()); }
+  // One value per channel for the whole image of the last layer's, as every operation may leave
+  // them.
+  void Factors(int channels) {
+    const int of = last(), half = channels / 2;
+    const auto connect = [&](int out) {
+      FullyConnected(out, false, of);
+      Sigmoid();
+      return last();
+    };
+    switch (RandomInt(random_, 0, 4)) {
+      case 0:
+        FullyConnected(channels, false);
+        return SiluOfTwo();
+      case 1:
+        if (half == 0) break;
+        return Join(Op::kConcat, connect(half), connect(channels - half));
+      case 2:
+        return Join(Op::kAdd, connect(channels), connect(channels));
+      default:
+        break;
+    }
+    connect(channels);
+  }
+  // SiLU as ONNX spells it: a sigmoid, and a product with it.
+  void SiluOfTwo() {
+    const int of = last();
+    Sigmoid();
+    const bool swapped = Chance(random_, 50);
+    Join(Op::kMul, swapped ? last() : of, swapped ? of : last());
+  }
+  // An operation on the last layer that keeps its size.
+  void ChangeValues() {
+    const int channels = network_.layers.back().out_channels;
+    switch (RandomInt(random_, 0, 5)) {
+      case 0:
+        return Affine();
+      case 1:
+        return PixelNorm();
+      case 2:
+        return GroupedConv(channels, 1, 0);
+      case 3:
+        return Conv(8, 3, 1, 1, true);
+      case 4:
+        if (channels > 1) return PartialConv(1);
+        break;
+      default:
+        break;
+    }
+    ActivationAlone();
+  }
   void Sigmoid() { Append({.op = Op::kActivation, .activation = Activation::kSigmoid}); }
   void ActivationAlone() {
     Layer layer{.op = Op::kActivation, .out_channels = network_.layers.back().out_channels};
@@ -149,8 +206,10 @@ class Builder {
   int ChannelsOf(int layer) const { return network_.layers[layer].out_channels; }
 
   // As formats spell it: one or the other.
-  void FullyConnected(int out, bool activate) {
-    Layer layer{.op = Pick(random_, {Op::kFullyConnected, Op::kConv}), .out_channels = out};
+  void FullyConnected(int out, bool activate) { FullyConnected(out, activate, last()); }
+  void FullyConnected(int out, bool activate, int of) {
+    Layer layer{
+        .op = Pick(random_, {Op::kFullyConnected, Op::kConv}), .inputs = {of}, .out_channels = out};
     AppendWithWeights(std::move(layer), activate);
   }
 
@@ -163,7 +222,8 @@ class Builder {
   }
 
   void AppendWithWeights(Layer layer, bool activate) {
-    const int in = network_.layers.back().out_channels / layer.groups;
+    const int of = layer.inputs.empty() ? last() : layer.inputs[0];
+    const int in = ChannelsOf(of) / layer.groups;
     const int taps = layer.kernel_px * layer.kernel_px;
     const float spread = std::sqrt(2.0f / static_cast<float>(in * taps)) *
                          (layer.op == Op::kConvTranspose ? static_cast<float>(layer.stride_px) : 1);
@@ -288,11 +348,13 @@ void AppendEnd(Builder& b, std::mt19937& random) {
       b.RandomConv(3, false);
       b.Resize(Pick(random, {Op::kResizeNearest, Op::kResizeBilinear}), 2);
       break;
-    case 5:  // down and up again
-      b.Conv(16, 3, 2, 1, true);
-      b.Conv(12 * 4, 3, 1, 1, false);
-      b.PixelShuffle(4);
+    case 5: {  // down and up again
+      const int stride_px = Pick(random, {2, 2, 3}), factor = 2 * stride_px;
+      b.Conv(16, 3, stride_px, 1, true);
+      b.Conv(3 * factor * factor, 3, 1, 1, false);
+      b.PixelShuffle(factor);
       break;
+    }
     case 6:
       AppendAddedShuffle(b, random);
       break;

@@ -9,10 +9,10 @@
 
 namespace upscaled::test {
 
-// A chain of convolutions (1x1, 3x3, 5x5; valid or same; strides 1 and 2; widths from 1 to 64; any
+// A chain of convolutions (1x1, 3x3, 5x5; valid or same; strides 1 to 3; widths from 1 to 64; any
 // activation) that ends in RGB at scale 1 to 4, some with skips (crop with add, mul or concat),
 // dense blocks, gates, resizes, pads, affine layers, norms, pixel shuffles, some with the enlarged
-// image added, and squeeze-and-excite.
+// image added, and squeeze-and-excite, whose factors are made by any operation.
 // Passes Validate.
 Network RandomNetwork(std::mt19937& random);
 // One without group norms, which kFast does not have.

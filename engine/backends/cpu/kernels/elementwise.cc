@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/backends/cpu/kernels/activation.h"
+#include "engine/base/check.h"
 #include "engine/graph/tile_geometry.h"
 
 namespace upscaled::cpu {
@@ -99,6 +100,12 @@ void BilinearRow(const Layer& layer, std::span<const Tensor> src, const Tensor& 
   }
 }
 
+// Pixels lie on each other; `crop_px` more of the input are around them.
+void CheckSize(const Tensor& src, const Tensor& dst, int crop_px) {
+  UPSCALED_CHECK(src.layer_width_px == dst.layer_width_px + 2 * crop_px &&
+                 src.layer_height_px == dst.layer_height_px + 2 * crop_px);
+}
+
 // By one factor a channel.
 void ScaleRow(std::span<const Tensor> src, const Tensor& dst, int y, int x, int width_px) {
   for (int plane = 0; plane < dst.planes(); ++plane) {
@@ -115,8 +122,9 @@ void ScaleRow(std::span<const Tensor> src, const Tensor& dst, int y, int x, int 
 template <bool kMultiply>
 void CombineRow(const Layer& layer, std::span<const Tensor> src, const Tensor& dst, int y, int x,
                 int width_px) {
-  const bool scales = src[1].layer_width_px == 1 && src[1].layer_height_px == 1;
-  if (kMultiply && scales) return ScaleRow(src, dst, y, x, width_px);
+  const bool scales = kMultiply && src[1].layer_size() == Size{1, 1};
+  if (scales) return ScaleRow(src, dst, y, x, width_px);
+  CheckSize(src[1], dst, layer.crop_px);
   for (int plane = 0; plane < dst.planes(); ++plane) {
     const float* a = src[0].At(y, x) + plane * src[0].plane_stride;
     const float* b = src[1].At(y + layer.crop_px, x + layer.crop_px) + plane * src[1].plane_stride;
@@ -131,6 +139,7 @@ void ConcatRow(const Layer& /*layer*/, std::span<const Tensor> src, const Tensor
   ZeroPadding(dst, y, x, width_px);
   int first = 0;
   for (const Tensor& in : src) {
+    CheckSize(in, dst, /*crop_px=*/0);
     for (int c = 0; c < in.channels;) {
       // Whole planes at once where both sides have them.
       const bool whole = in.blocked() && dst.blocked() && (first + c) % 16 == 0 && c % 16 == 0;

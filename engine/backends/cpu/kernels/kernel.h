@@ -39,6 +39,7 @@ struct Tensor {
   const float* factors = nullptr;
   size_t factor_plane_stride = 0;
 
+  Size layer_size() const { return {layer_width_px, layer_height_px}; }
   bool blocked() const { return channels > kMaxInterleavedChannels && pixel_stride == 16; }
   int plane_channels() const { return half ? kHalfPlaneChannels : kPlaneChannels; }
   int planes() const {

@@ -46,6 +46,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 #include "engine/backends/cpu/kernels/epilogue.h"
 #include "engine/backends/cpu/kernels/isa_dispatch.h"
+#include "engine/base/check.h"
 #include "engine/base/int_math.h"
 
 namespace upscaled::cpu {
@@ -65,6 +66,7 @@ class MultiplyHalfKernel final : public LayerKernel {
            float* /*scratch*/) const override {
     constexpr int kHalfPixel = kPlaneFloats / 2;  // of 16 channels, in floats
     const bool scales = !src[1].half;
+    UPSCALED_CHECK(src[1].layer_size() == (scales ? Size{1, 1} : dst.layer_size()));
     for (int y = rows.y; y < rows.bottom(); ++y) {
       for (int part = 0; part < 2 * dst.planes(); ++part) {
         const int plane = part / 2, offset = part % 2 * kHalfPixel;

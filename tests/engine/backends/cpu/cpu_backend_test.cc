@@ -72,6 +72,7 @@ class CpuVariantTest : public ::testing::TestWithParam<std::tuple<cpu::Isa, std:
     BackendOptions options;
     options.cpu_isa = cpu::IsaName(std::get<0>(GetParam()));
     options.kernel = std::get<1>(GetParam());
+    options.poisons_memory = true;
     return options;
   }
 };

@@ -15,9 +15,9 @@
 #include "engine/backends/cpu/cpu_backend.h"
 #include "engine/backends/cpu/kernels/kernel_list.h"
 #include "engine/backends/reference/reference_backend.h"
-#include "engine/graph/pooling.h"
 #include "engine/model/loader.h"
 #include "engine/model/repository.h"
+#include "engine/model/shapes.h"
 #include "gtest/gtest.h"
 #include "tests/engine/backends/golden_files.h"
 #include "tests/engine/backends/random_network.h"
@@ -94,6 +94,7 @@ class FastBackendTest : public ::testing::Test {
     BackendOptions options;
     options.cpu_isa = isa;
     options.kernel = kernel;
+    options.poisons_memory = true;
     auto backend = CreateCpuBackend(options);
     ASSERT_TRUE(backend.ok()) << backend.status();
     backend_ = *std::move(backend);
@@ -130,11 +131,11 @@ class FastKernelTest : public FastBackendTest,
   }
 
  private:
-  // Factors of a whole image, a single pixel, are computed exactly.
+  // Values for the whole image are computed exactly.
   static bool TakesPart(const cpu::KernelEntry& kernel, const Network& network) {
-    const std::vector<bool> single_pixels = FindSinglePixels(network);
+    const std::vector<bool> per_image = IsPerImage(network);
     for (size_t i = 0; i < network.layers.size(); ++i) {
-      if (!single_pixels[i] && kernel.supports(network.layers[i])) return true;
+      if (!per_image[i] && kernel.supports(network.layers[i])) return true;
     }
     return false;
   }
@@ -204,6 +205,57 @@ Layer Conv(int in, int out, float weight, int kernel_px = 3) {
   }
   layer.bias.assign(out, 0.0f);
   return layer;
+}
+
+// Factors for each channel of the image that an operation makes of others, as squeeze and excite
+// with SiLU has them in ONNX.
+Network ScaledBy(Op op) {
+  constexpr int kChannels = 64;
+  Network network;
+  network.name = absl::StrCat("scaled by ", std::string(OpName(op)));
+  network.layers = {{.op = Op::kInput, .name = "input", .out_channels = 3}, Conv(3, kChannels, 1)};
+  const auto append = [&](Layer layer) {
+    layer.in_channels = network.layers[layer.inputs[0]].out_channels;
+    if (layer.out_channels == 0) layer.out_channels = layer.in_channels;
+    network.layers.push_back(std::move(layer));
+    return static_cast<int>(network.layers.size()) - 1;
+  };
+  network.layers[1].inputs = {0};
+  const int pool = append({.op = Op::kGlobalAveragePool, .name = "pool", .inputs = {1}});
+  const int curve = append({.op = Op::kActivation,
+                            .name = "sigmoid",
+                            .inputs = {pool},
+                            .activation = Activation::kSigmoid});
+  std::vector<int> parts = {pool, curve};
+  if (op == Op::kConcat) {
+    for (int& part : parts) {
+      part = append(
+          {.op = Op::kSlice, .name = "half", .inputs = {part}, .out_channels = kChannels / 2});
+    }
+  }
+  const int factors =
+      append({.op = op, .name = "factors", .inputs = parts, .out_channels = kChannels});
+  const int scaled = append({.op = Op::kMul, .name = "mul", .inputs = {1, factors}});
+  Layer last = Conv(kChannels, 3, 1);
+  last.inputs = {scaled};
+  append(std::move(last));
+  return network;
+}
+
+TEST_P(FastTest, FactorsOfTheWholeImageMayBeMadeByAnyOperation) {
+  for (const Op op : {Op::kMul, Op::kAdd, Op::kConcat}) {
+    const Network network = ScaledBy(op);
+    SCOPED_TRACE(network.name);
+    const auto fast = Compile(network, Precision::kFast);
+    const auto exact = Compile(network, Precision::kExact);
+    const Size size{RandomInt(random_, 20, 70), RandomInt(random_, 20, 70)};
+    const Image source = RandomImage({size.width, size.height, 3, SampleType::kU8}, random_);
+    const Image result = RunTiles(*backend_, *fast, source, size, SampleType::kF32);
+    const Image expected = RunTiles(*backend_, *exact, source, size, SampleType::kF32);
+    for (size_t i = 0; i < Floats(result).size(); ++i) {
+      ASSERT_NEAR(Floats(result)[i], Floats(expected)[i], 5e-3f) << "value " << i;
+    }
+  }
 }
 
 // A network whose inner layers, of several kernels, exceed fp16's range for bright pixels, but not

@@ -52,7 +52,7 @@ TEST_P(StripsTest, GiveTheBytesOfWholeRows) {
     GTEST_SKIP() << "no AVX512_VNNI here";
   }
   std::mt19937 random = FreshRandom();
-  const auto backend = CreateCpuBackend({});
+  const auto backend = CreateCpuBackend({.poisons_memory = true});
   ASSERT_TRUE(backend.ok()) << backend.status();
   const auto executable = (*backend)->Compile(PooledNetwork(random), GetParam());
   ASSERT_TRUE(executable.ok()) << executable.status();

@@ -178,7 +178,7 @@ TEST(CpuStreamTest, TellsWhatItsHelpersSpent) {
   const Image source = test::RandomImage({200, 100, 3, SampleType::kU8}, random);
   Image result(source.spec());
   for (const int threads : {1, 2}) {
-    const auto backend = CreateCpuBackend({.threads = threads});
+    const auto backend = CreateCpuBackend({.threads = threads, .poisons_memory = true});
     ASSERT_TRUE(backend.ok()) << backend.status();
     const auto executable = (*backend)->Compile(network, Precision::kExact);
     ASSERT_TRUE(executable.ok()) << executable.status();
@@ -204,11 +204,12 @@ TEST_P(SharedTileTest, HasTheBytesOfOneThread) {
   if (fast && !HasVnni(ListIsas().front())) GTEST_SKIP() << "no AVX512_VNNI here";
   std::mt19937 random = FreshRandom();
   HelperPool pool(std::vector<int>(3, kAnyCpu));
-  HugeBuffer workspace;
+  HugeBuffer workspace = HugeBuffer::Poisoned();
   for (int i = 0; i < 10; ++i) {
     const Network network = fast ? test::RandomFastNetwork(random) : test::RandomNetwork(random);
     SCOPED_TRACE(Describe(network));
-    const auto backend = CreateCpuBackend({.threads = 1, .always_stages = i % 2 == 0});
+    const auto backend =
+        CreateCpuBackend({.threads = 1, .always_stages = i % 2 == 0, .poisons_memory = true});
     ASSERT_TRUE(backend.ok()) << backend.status();
     const auto compiled = (*backend)->Compile(network, GetParam());
     ASSERT_TRUE(compiled.ok()) << compiled.status();
