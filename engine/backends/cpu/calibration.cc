@@ -9,14 +9,18 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "engine/backends/backend.h"
 #include "engine/backends/cpu/cpu_kernel_set.h"
 #include "engine/backends/cpu/row_schedule.h"
 #include "engine/backends/cpu/run_tile.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/string_view.h"
 #include "engine/graph/network_plan.h"
 #include "engine/graph/pooling.h"
 #include "engine/image/image.h"
+#include "engine/model/op.h"
+#include "engine/model/shapes.h"
 
 namespace upscaled::cpu {
 namespace {
@@ -50,6 +54,19 @@ Image Draw(ColorAt color_at) {
 }
 
 Color Gray(int value) { return {value, value, value}; }
+
+constexpr Color kBlack = {0, 0, 0}, kWhite = {255, 255, 255};
+// Pairs of colours as far apart as black and white.
+constexpr std::pair<Color, Color> kSaturated[] = {
+    {{255, 0, 0}, {0, 0, 255}},
+    {{255, 0, 255}, {0, 255, 0}},
+    {{255, 255, 0}, {0, 0, 255}},
+    {{0, 255, 255}, {255, 0, 0}},
+};
+
+Image Checkers(int side_px, const Color& a, const Color& b) {
+  return Draw([&](int x, int y) { return (x / side_px + y / side_px) % 2 == 0 ? b : a; });
+}
 
 // Flat shapes with hard edges.
 Image Drawing(Noise& noise) {
@@ -100,7 +117,7 @@ Image Clouds(Noise& noise) {
 
 // Strokes of up to `width_px`, short and long ones, as print has them, with hard edges or soft
 // ones.
-Image Strokes(Noise& noise, int width_px, bool soft, int paper, int ink) {
+Image Strokes(Noise& noise, int width_px, bool soft, const Color& paper, const Color& ink) {
   struct Stroke {
     int x, y, dx, dy, width;  // in halves of a pixel
   };
@@ -125,38 +142,67 @@ Image Strokes(Noise& noise, int width_px, bool soft, int paper, int ink) {
   };
   return Draw([&](int x, int y) {
     x *= 2, y *= 2;
-    if (!soft) return Gray(inked(x, y) ? ink : paper);
+    if (!soft) return inked(x, y) ? ink : paper;
     const int quarters = inked(x, y) + inked(x + 1, y) + inked(x, y + 1) + inked(x + 1, y + 1);
-    return Gray(paper + (ink - paper) * quarters / 4);
+    Color color = paper;
+    for (int c = 0; c < 3; ++c) color[c] += (ink[c] - paper[c]) * quarters / 4;
+    return color;
   });
 }
 
-std::vector<Image> DrawSyntheticImages() {
+struct SyntheticImages {
+  std::vector<Image> plain;
+  std::vector<Image> saturated;
+};
+
+SyntheticImages DrawSyntheticImages() {
   Noise noise;
-  std::vector<Image> images;
-  images.push_back(Drawing(noise));
-  images.push_back(Clouds(noise));
-  images.push_back(Draw([&](int, int) { return noise.NextColor(); }));
-  images.push_back(Draw([&](int, int) { return Gray(noise.Below(2) * 255); }));
-  images.push_back(Draw([&](int, int) {
+  SyntheticImages images;
+  std::vector<Image>& plain = images.plain;
+  plain.push_back(Drawing(noise));
+  plain.push_back(Clouds(noise));
+  plain.push_back(Draw([&](int, int) { return noise.NextColor(); }));
+  plain.push_back(Draw([&](int, int) { return Gray(noise.Below(2) * 255); }));
+  plain.push_back(Draw([&](int, int) {
     return Color{noise.Below(2) * 255, noise.Below(2) * 255, noise.Below(2) * 255};
   }));
-  images.push_back(Draw([&](int x, int y) { return Gray((x + y) % 2 * 255); }));
-  images.push_back(Draw([&](int x, int y) { return Gray((x / 3 + y / 3) % 2 * 255); }));
+  plain.push_back(Checkers(1, kWhite, kBlack));
+  plain.push_back(Checkers(3, kWhite, kBlack));
   for (const int width_px : {1, 2, 4, 8}) {
     for (const bool soft : {false, true}) {
-      images.push_back(Strokes(noise, width_px, soft, /*paper=*/255, /*ink=*/0));
-      images.push_back(Strokes(noise, width_px, soft, /*paper=*/0, /*ink=*/255));
+      plain.push_back(Strokes(noise, width_px, soft, /*paper=*/kWhite, /*ink=*/kBlack));
+      plain.push_back(Strokes(noise, width_px, soft, /*paper=*/kBlack, /*ink=*/kWhite));
+    }
+  }
+  for (const auto& [a, b] : kSaturated) {
+    for (const int side_px : {1, 2, 3}) images.saturated.push_back(Checkers(side_px, a, b));
+    for (const int width_px : {1, 3}) {
+      images.saturated.push_back(Strokes(noise, width_px, /*soft=*/false, /*paper=*/a, /*ink=*/b));
+      images.saturated.push_back(Strokes(noise, width_px, /*soft=*/false, /*paper=*/b, /*ink=*/a));
     }
   }
   return images;
 }
 
 // The same for all networks, so they are drawn once.
-const std::vector<Image>& SyntheticImages() {
-  static const std::vector<Image> images = DrawSyntheticImages();
+const SyntheticImages& Images() {
+  static const SyntheticImages images = DrawSyntheticImages();
   return images;
 }
+
+// By how much the largest value that some layer reads has grown.
+float LargestGrowth(const Calibration& before, const Calibration& after) {
+  float growth = 1;
+  for (const auto& [layer, ranges] : after) {
+    const float was = *std::ranges::max_element(before.at(layer));
+    if (was > 0) growth = std::max(growth, *std::ranges::max_element(ranges) / was);
+  }
+  return growth;
+}
+
+// A network of which saturated images drive some layer further out is not made for them: room for
+// what it computes there would cost all other images their precision.
+constexpr float kMaxGrowth = 4;
 
 // All passes over an image.
 void RunImage(const Program& program, const Image& image, HugeBuffer& workspace) {
@@ -214,12 +260,66 @@ int ReaderIn(const Program& program, const Calibrated& calibrated) {
   return prelude ? program.network.layers[index].inputs[0] : index;
 }
 
+// A layer's kernel in fp32 that raises `peak` to the largest magnitude of what it computes.
+class PeakObserver final : public LayerKernel {
+ public:
+  PeakObserver(std::unique_ptr<LayerKernel> kernel, float& peak)
+      : kernel_(std::move(kernel)), peak_(peak) {}
+
+  void Run(std::span<const Tensor> src, const Tensor& dst, const Rect& rows,
+           float* scratch) const override {
+    kernel_->Run(src, dst, rows, scratch);
+    const int first = std::max(rows.x, dst.left_px);
+    for (int y = std::max(rows.y, 0); y < rows.bottom(); ++y) {
+      for (int c = 0; c < dst.channels; ++c) {
+        const float* value = dst.At(y, first) + dst.ChannelOffset(c);
+        for (int x = first; x < rows.right(); ++x, value += dst.pixel_stride) {
+          peak_ = std::max(peak_, std::abs(*value));
+        }
+      }
+    }
+  }
+
+  int block_px() const override { return kernel_->block_px(); }
+  Margin margin() const override { return kernel_->margin(); }
+
+ private:
+  const std::unique_ptr<LayerKernel> kernel_;
+  float& peak_;
+};
+
+// Halves are 2^-24 apart below 2^-14: a layer with less than this peak would lose digits that the
+// integers have, and one of 2^-25 all of them.
+constexpr float kMinPeak = 1.0f / (1 << 10);
+
+// UNIMPLEMENTED names a layer of `network` that 16-bit floats cannot hold. `peaks`: of the layers
+// of the program that computed it, 0 for those that were not observed. Sums are as exact as their
+// larger part, and values for the whole image stay in fp32.
+absl::Status CheckPeaks(const Network& network, const Program& program,
+                        const std::vector<float>& peaks) {
+  const std::vector<bool> per_image = IsPerImage(network);
+  for (const Layer& reader : network.layers) {
+    if (reader.op == Op::kAdd) continue;
+    for (const int read : reader.inputs) {
+      const int index = program.index_of[read];
+      if (per_image[read] || index <= 0 || peaks[index] == 0 || peaks[index] >= kMinPeak) {
+        continue;
+      }
+      const Layer& layer = network.layers[read];
+      return absl::UnimplementedError(
+          absl::StrCat("the cpu backend cannot run layer '", layer.name, "' (",
+                       ToAbsl(OpName(layer.op)), ") in precision 'fast': its values reach ",
+                       peaks[index], ", 16-bit floats need ", kMinPeak));
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<Calibration> Calibrate(const Network& network, Isa isa, const KernelEntry* forced) {
   ASSIGN_OR_RETURN(const std::vector<Calibrated> layers, CalibratedLayers(network, isa, forced));
   Calibration calibration;
-  if (layers.empty()) return calibration;
   // Its blocks lie as those of the integers do.
   const KernelEntry* const observed = FindKernel("winograd_f4");
   const bool any = std::any_of(layers.begin(), layers.end(), [&](const Calibrated& calibrated) {
@@ -233,9 +333,17 @@ absl::StatusOr<Calibration> Calibrate(const Network& network, Isa isa, const Ker
     kernel = layer.kernel->observer(program.network.layers[reader], std::move(kernel),
                                     calibration[layer.last]);
   }
+  std::vector<float> peaks(program.kernels.size());
+  for (size_t i = 0; i < peaks.size(); ++i) {
+    std::unique_ptr<LayerKernel>& kernel = program.kernels[i];
+    if (kernel != nullptr) kernel = std::make_unique<PeakObserver>(std::move(kernel), peaks[i]);
+  }
   HugeBuffer workspace;
-  for (const Image& image : SyntheticImages()) RunImage(program, image, workspace);
-  return calibration;
+  for (const Image& image : Images().plain) RunImage(program, image, workspace);
+  const Calibration plain = calibration;
+  for (const Image& image : Images().saturated) RunImage(program, image, workspace);
+  RETURN_IF_ERROR(CheckPeaks(network, program, peaks));
+  return LargestGrowth(plain, calibration) > kMaxGrowth ? plain : calibration;
 }
 
 }  // namespace upscaled::cpu

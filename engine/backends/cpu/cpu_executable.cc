@@ -60,6 +60,11 @@ absl::StatusOr<BuiltProgram> BuildWithoutBlocks(const Network& network, Request 
   const bool exact = request.precision == Precision::kExact;
   request.forced_kernel = FindKernel(!exact && HasFp16(request.isa) ? "direct_fp16" : "direct");
   request.chooser = nullptr;
+#ifdef UPSCALED_VNNI
+  if (!exact && HasFp16(request.isa) && request.has_weights) {
+    RETURN_IF_ERROR(Calibrate(network, request.isa, nullptr).status());
+  }
+#endif
   ASSIGN_OR_RETURN(built.program, BuildProgram(network, request, {}));
   if (exact && !planned.cuts.empty() && planned.poolings.empty()) {
     built.whole_images =

@@ -212,6 +212,7 @@ TEST_P(SharedTileTest, HasTheBytesOfOneThread) {
         CreateCpuBackend({.threads = 1, .always_stages = i % 2 == 0, .poisons_memory = true});
     ASSERT_TRUE(backend.ok()) << backend.status();
     const auto compiled = (*backend)->Compile(network, GetParam());
+    if (fast && absl::IsUnimplemented(compiled.status())) continue;  // a layer next to nothing
     ASSERT_TRUE(compiled.ok()) << compiled.status();
     const auto& executable = static_cast<const CpuExecutable&>(**compiled);
     const Size size{RandomInt(random, 100, 300), RandomInt(random, 1, 40)};
