@@ -164,6 +164,7 @@ absl::StatusOr<AdmissionController::CallSlot> AdmissionController::AdmitCall(int
   const absl::Time now = clock_.Now();
   if (payer.limits != nullptr) quotas_.BeginCall(*payer.limits, now);
   ++state_.requests;
+  ++state_.calls_admitted;
   slot_shares_.Take(address, 1);
   return CallSlot(this, memory_bytes, std::move(payer), now);
 }

@@ -40,6 +40,7 @@ struct ResourceRequest {
 
 struct AdmissionState {
   int requests = 0;                        // calls with a slot
+  int64_t calls_admitted = 0;              // slots given since the start
   int64_t queue_cost = 0;                  // admitted and not yet computed, in multiply-adds
   absl::Duration queue_time;               // until that is computed, at the speed of late
   std::vector<int64_t> class_queue_costs;  // for the device classes; may be too short for zeros

@@ -1,5 +1,7 @@
 #include "server/lifecycle/server.h"
 
+#include <malloc.h>
+
 #include <exception>
 #include <utility>
 #include <vector>
@@ -22,6 +24,7 @@ namespace upscaled::server {
 namespace {
 
 constexpr absl::Duration kFileWatchInterval = absl::Seconds(2);
+constexpr absl::Duration kIdleLookInterval = absl::Seconds(5);
 // For clients to take what they have been sent last.
 constexpr absl::Duration kFarewell = absl::Milliseconds(500);
 constexpr absl::Duration kSelfCallTimeout = absl::Seconds(3);
@@ -121,6 +124,9 @@ Server::Server(const ServerConfig& config, Logger& logger, ModelCatalog catalog,
                             .output_queue_bytes = config_.output_ring_bytes,
                             .limits = config_.limits},
           handlers_, calls_)),
+      idle_trim_(admission_, [this] { ReleaseSpareMemory(); }),
+      idle_look_(std::make_unique<PeriodicTask>(housekeeping_, kIdleLookInterval,
+                                                [this] { idle_trim_.Look(); })),
       readiness_(
           {.self_call =
                [this] { return CallSelf(SelfTarget(config_, *grpc_port_), kSelfCallTimeout); },
@@ -352,6 +358,13 @@ void Server::DropUnusedWeights(bool all) {
                     : "weights beyond --weight-memory were dropped",
                 fields);
   }
+}
+
+void Server::ReleaseSpareMemory() {
+  for (const std::shared_ptr<Device>& device : quarantine_.working()) {
+    device->backend().ReleaseSpareMemory();
+  }
+  malloc_trim(0);  // each thread's arena keeps what calls have freed
 }
 
 void Server::OnDeviceChanged(const Device& device, const absl::Status& fault) {

@@ -27,6 +27,7 @@
 #include "server/http/operator_routes.h"
 #include "server/identity/authenticator.h"
 #include "server/jobs/async_jobs.h"
+#include "server/lifecycle/idle_trim.h"
 #include "server/lifecycle/offence_log.h"
 #include "server/logging/audit_log.h"
 #include "server/logging/logger.h"
@@ -125,6 +126,7 @@ class Server {
   void OnFinished(const RequestRecord& record);
   std::vector<DeviceClassReading> ReadDeviceClasses(const AdmissionState& state) const;
   std::string RenderMetrics();
+  void ReleaseSpareMemory();
 
   const ServerConfig config_;
   Logger& logger_;
@@ -164,7 +166,8 @@ class Server {
   std::unique_ptr<HttpServer> http_;
   std::unique_ptr<HttpServer> admin_;
   IoThread housekeeping_;
-  std::unique_ptr<PeriodicTask> tls_reload_, keys_reload_;
+  IdleTrim idle_trim_;
+  std::unique_ptr<PeriodicTask> tls_reload_, keys_reload_, idle_look_;
   Readiness readiness_;  // last: it calls the ports
   bool calls_finished_ = false, finished_in_time_ = true, closed_ = false;
 };

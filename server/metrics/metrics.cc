@@ -145,6 +145,8 @@ struct ServerMetrics::Families {
       AddGauge(registry, "upscaled_queue_tiles", "Tiles waiting for a stream of a device.");
   Gauge& memory_reserved =
       AddGauge(registry, "upscaled_memory_reserved_bytes", "Memory reserved by admitted calls.");
+  Gauge& memory_scratch = AddGauge(registry, "upscaled_memory_scratch_bytes",
+                                   "Memory reserved for the scratch of the devices' streams.");
   Gauge& memory_budget =
       AddGauge(registry, "upscaled_memory_budget_bytes", "Memory that calls may reserve in all.");
   Gauge& models_loaded =
@@ -332,6 +334,7 @@ std::string ServerMetrics::Render(const GaugeReadings& readings) const {
   f.queue_seconds.Set(absl::ToDoubleSeconds(readings.queue_time));
   f.queue_tiles.Set(readings.queue_tiles);
   f.memory_reserved.Set(readings.memory_reserved_bytes);
+  f.memory_scratch.Set(readings.memory_scratch_bytes);
   f.memory_budget.Set(readings.memory_budget_bytes);
   f.models_loaded.Set(readings.models_loaded);
   f.models_refused.Set(readings.models_refused);

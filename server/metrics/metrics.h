@@ -47,11 +47,12 @@ struct SpanReading {
 // Values that others own and that are read when the metrics are asked for.
 struct GaugeReadings {
   int64_t requests_in_flight = 0;
-  int64_t queue_pixels = 0;   // the same work as queue_cost, in source pixels of general-2x
-  int64_t queue_cost = 0;     // multiply-adds admitted and not yet computed
-  absl::Duration queue_time;  // until that is computed
-  int64_t queue_tiles = 0;    // tiles waiting for a stream
-  int64_t memory_reserved_bytes = 0;
+  int64_t queue_pixels = 0;           // the same work as queue_cost, in source pixels of general-2x
+  int64_t queue_cost = 0;             // multiply-adds admitted and not yet computed
+  absl::Duration queue_time;          // until that is computed
+  int64_t queue_tiles = 0;            // tiles waiting for a stream
+  int64_t memory_reserved_bytes = 0;  // the calls'
+  int64_t memory_scratch_bytes = 0;   // the streams', which they keep
   int64_t memory_budget_bytes = 0;
   int64_t models_loaded = 0;
   int64_t models_refused = 0;

@@ -118,6 +118,7 @@ TEST(ServerMetricsTest, RendersTheGaugesItIsGiven) {
                                            .queue_time = absl::Milliseconds(500),
                                            .queue_tiles = 3,
                                            .memory_reserved_bytes = 4,
+                                           .memory_scratch_bytes = 9,
                                            .memory_budget_bytes = int64_t{1} << 35,
                                            .models_loaded = 6,
                                            .models_refused = 2,
@@ -138,6 +139,7 @@ TEST(ServerMetricsTest, RendersTheGaugesItIsGiven) {
   EXPECT_THAT(text, HasSubstr("upscaled_queue_seconds 0.5\n"));
   EXPECT_THAT(text, HasSubstr("upscaled_queue_tiles 3\n"));
   EXPECT_THAT(text, HasSubstr("upscaled_memory_reserved_bytes 4\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_memory_scratch_bytes 9\n"));
   EXPECT_THAT(text, HasSubstr("upscaled_memory_budget_bytes 34359738368\n"));
   EXPECT_THAT(text, HasSubstr("upscaled_models_loaded 6\n"));
   EXPECT_THAT(text, HasSubstr("upscaled_models_refused 2\n"));
