@@ -13,12 +13,17 @@
 namespace upscaled {
 namespace {
 
-absl::Status CheckSizes(const Network& network, int side_px) {
+// `per_image`: IsPerImage, of which backends know that they have one pixel.
+absl::Status CheckSizes(const Network& network, const std::vector<bool>& per_image, int side_px) {
   const std::vector<Size> sizes = LayerSizes(network, {side_px, side_px});
   for (size_t i = 0; i < network.layers.size(); ++i) {
     const int side = sizes[i].width;
     if (side < 1 || side > kMaxSidePx) {
       return LayerError(network, i, "is ", side, " pixels wide for an image of ", side_px);
+    }
+    if (per_image[i] && side != 1) {
+      return LayerError(network, i, "holds values for the whole image and is ", side,
+                        " pixels wide, must be 1");
     }
     const Layer& layer = network.layers[i];
     for (const int input : layer.inputs) {
@@ -53,8 +58,9 @@ absl::Status CheckAllSizes(const Network& network) {
                         ", the limit is ", kMaxPeriodPx);
     }
   }
+  const std::vector<bool> per_image = IsPerImage(network);
   for (int side_px = 1; side_px <= 2 * period_px; ++side_px) {
-    RETURN_IF_ERROR(CheckSizes(network, side_px));
+    RETURN_IF_ERROR(CheckSizes(network, per_image, side_px));
   }
   return absl::OkStatus();
 }

@@ -189,6 +189,31 @@ const Defect kDefects[] = {
            {.op = Op::kAdd, .name = "add", .inputs = {0, 1}, .out_channels = 3, .in_channels = 3}};
      },
      "layer 2 'add' (add): mixes values per pixel with values per image"},
+    {"EnlargedMeans",
+     [](Network& n) {
+       const auto pool = [](int of) {
+         return Layer{.op = Op::kGlobalAveragePool,
+                      .name = "pool",
+                      .inputs = {of},
+                      .out_channels = 3,
+                      .in_channels = 3};
+       };
+       n.layers = {
+           n.layers[0],
+           pool(0),
+           {.op = Op::kResizeNearest,
+            .name = "resize",
+            .inputs = {1},
+            .out_channels = 3,
+            .in_channels = 3,
+            .factor = 2},
+           pool(2),
+           {.op = Op::kMul, .name = "mul", .inputs = {0, 3}, .out_channels = 3, .in_channels = 3}};
+       n.scale = 1;
+       n.pad_px = 0;
+     },
+     "layer 2 'resize' (nearest resize): holds values for the whole image and is 2 pixels wide, "
+     "must be 1"},
     {"FullyConnectedPlanes",
      [](Network& n) {
        n.layers[1].op = Op::kFullyConnected;
