@@ -18,8 +18,7 @@ import messages
 import tenants
 import wire
 
-GAUGES = ("upscaled_requests_in_flight", "upscaled_queue_tiles", "upscaled_queue_pixels")
-SETTLED = "upscaled_memory_reserved_bytes"  # the streams' scratch stays reserved
+GAUGES = ("upscaled_requests_in_flight", "upscaled_queue_tiles", "upscaled_queue_pixels", "upscaled_memory_reserved_bytes")
 MAX_LEAK_BYTES = 64 << 20
 MAX_LEAKED_DESCRIPTORS = 4
 MAX_LEAKED_THREADS = 16  # gRPC keeps some
@@ -192,8 +191,6 @@ def settle(server, before):
     while True:
         now = server.metrics()
         left = [f"{name} is {now[name]:.0f}" for name in GAUGES if now[name] != 0]
-        if now[SETTLED] > before[SETTLED]:
-            left.append(f"{SETTLED} is {now[SETTLED]:.0f}, it was {before[SETTLED]:.0f}")
         if server.descriptors() > before["descriptors"] + MAX_LEAKED_DESCRIPTORS:
             left.append(f"{server.descriptors()} descriptors, they were {before['descriptors']}")
         if server.status("Threads") > before["threads"] + MAX_LEAKED_THREADS:
@@ -228,7 +225,7 @@ def run(part, binary, seconds):
         # Memory that is kept for good is there after it; with large images that takes a while.
         load(part, server, seconds if part is tenants.deadlines else min(5, seconds / 3))
         usual_s = max(victim.take()[0])
-        settle(server, {SETTLED: float("inf"), "descriptors": 0, "threads": 0})
+        settle(server, {"descriptors": 0, "threads": 0})
         before = server.metrics() | {"descriptors": server.descriptors(), "threads": server.status("Threads")}
         resident = server.status("VmRSS")
         counts, complaints = load(part, server, seconds)
