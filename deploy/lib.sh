@@ -30,15 +30,15 @@ print_slowest_steps() {
 # Debian 12 and Ubuntu names. Build: what the three programs need. Test: what the tests add.
 BUILD_PACKAGES=(ca-certificates cmake g++ ninja-build pkg-config
   libabsl-dev libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
-  libjpeg-dev libpng-dev libwebp-dev zlib1g-dev libzip-dev libisal-dev libhwy-dev
+  libjpeg-dev liblcms2-dev libpng-dev libwebp-dev zlib1g-dev libzip-dev libisal-dev libhwy-dev
   libspdlog-dev libcli11-dev nlohmann-json3-dev libyaml-cpp-dev prometheus-cpp-dev libboost-dev
   opencl-headers ocl-icd-opencl-dev libssl-dev libcurl4-openssl-dev libseccomp-dev libsqlite3-dev libhiredis-dev libnats-dev)
-TEST_PACKAGES=(libgtest-dev libgmock-dev libbenchmark-dev libdnnl-dev curl python3 python3-grpcio python3-jsonschema python3-protobuf
+TEST_PACKAGES=(libgtest-dev libgmock-dev libbenchmark-dev libdnnl-dev libimage-exiftool-perl curl python3 python3-grpcio python3-jsonschema python3-protobuf
   clang-14 libclang-rt-14-dev clang-format-14 lld git openssl pocl-opencl-icd oclgrind nginx-light haproxy python3-yaml redis-server nats-server iproute2 nftables)
 
 # The engine and its tests for AArch64, beside those above. Without ISA-L, which no machine has for two architectures.
 AARCH64_PACKAGES=(ca-certificates cmake ninja-build pkg-config g++-aarch64-linux-gnu qemu-user-static protobuf-compiler python3
-  libcli11-dev nlohmann-json3-dev libabsl-dev:arm64 libprotobuf-dev:arm64 libjpeg-dev:arm64 libpng-dev:arm64 libwebp-dev:arm64
+  libcli11-dev nlohmann-json3-dev libabsl-dev:arm64 libprotobuf-dev:arm64 libjpeg-dev:arm64 liblcms2-dev:arm64 libpng-dev:arm64 libwebp-dev:arm64
   zlib1g-dev:arm64 libzip-dev:arm64 libhwy-dev:arm64 libsqlite3-dev:arm64 libgtest-dev:arm64 libgmock-dev:arm64)
 
 # install_packages NAME[:ARCHITECTURE]...: through apt-get, as root or with sudo; does nothing when all are there.

@@ -4,6 +4,7 @@
 
 #include <gnu/libc-version.h>
 #include <jpeglib.h>
+#include <lcms2.h>
 #include <png.h>
 #include <webp/decode.h>
 #include <webp/encode.h>
@@ -25,7 +26,9 @@ constexpr int kIsalVersion = 0;
 #endif
 
 // To be counted up whenever an encoder writes other bytes for the same pixels and options.
-constexpr int kEncoders = 2;
+constexpr int kEncoders = 3;
+// The same for decoders, and the pixels and metadata that they give.
+constexpr int kDecoders = 2;
 
 // Debian's libjpeg-turbo tells its version to the preprocessor alone.
 constexpr int kJpegVersion =
@@ -38,10 +41,11 @@ constexpr int kJpegVersion =
 }  // namespace
 
 std::string ImageArithmetic() {
-  return absl::StrCat("encoders ", kEncoders, ", libjpeg ", kJpegVersion, ", libpng ",
-                      png_access_version_number(), ", libwebp ", WebPGetDecoderVersion(), "/",
-                      WebPGetEncoderVersion(), ", zlib ", zlibVersion(), ", isa-l ", kIsalVersion,
-                      ", libc ", gnu_get_libc_version(), ", targets ", hwy::SupportedTargets());
+  return absl::StrCat("decoders ", kDecoders, ", encoders ", kEncoders, ", lcms ", LCMS_VERSION,
+                      ", libjpeg ", kJpegVersion, ", libpng ", png_access_version_number(),
+                      ", libwebp ", WebPGetDecoderVersion(), "/", WebPGetEncoderVersion(),
+                      ", zlib ", zlibVersion(), ", isa-l ", kIsalVersion, ", libc ",
+                      gnu_get_libc_version(), ", targets ", hwy::SupportedTargets());
 }
 
 }  // namespace upscaled

@@ -65,8 +65,9 @@ std::optional<ImageFormat> RecognizeFormat(std::span<const uint8_t> prefix) {
 }
 
 absl::StatusOr<std::optional<ImageHeader>> ParseImageHeader(std::span<const uint8_t> prefix,
-                                                            const DecodeLimits& limits) {
-  if (const Codec* codec = CodecOf(prefix)) return codec->parse_header(prefix, limits);
+                                                            const DecodeLimits& limits,
+                                                            bool is_whole) {
+  if (const Codec* codec = CodecOf(prefix)) return codec->parse_header(prefix, limits, is_whole);
   for (const Codec& codec : Codecs())
     if (MayBegin(prefix, codec.signature)) return std::nullopt;
   return NoImageOfOurs(prefix);
@@ -85,7 +86,8 @@ absl::StatusOr<ImageHeader> ReadImageHeader(ByteSource& source, const DecodeLimi
     if (prefix.size() < next_look && *count > 0) continue;
     next_look = prefix.size() + prefix.size() / 4;
 
-    ASSIGN_OR_RETURN(const std::optional<ImageHeader> header, ParseImageHeader(prefix, limits));
+    ASSIGN_OR_RETURN(const std::optional<ImageHeader> header,
+                     ParseImageHeader(prefix, limits, /*is_whole=*/*count == 0));
     if (header.has_value()) return *header;
     if (*count > 0) continue;
     if (prefix.empty()) return absl::InvalidArgumentError("the image is empty");

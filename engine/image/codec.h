@@ -22,11 +22,11 @@
 #include "engine/base/cancellation.h"
 #include "engine/image/byte_stream.h"
 #include "engine/image/image.h"
+#include "engine/image/image_format.h"
+#include "engine/image/metadata.h"
 #include "engine/image/row_source.h"
 
 namespace upscaled {
-
-enum class ImageFormat : uint8_t { kPng, kJpeg, kWebp };
 
 // EXIF orientation, TIFF 6.0 values: the transform that turns the stored image upright.
 enum class Orientation : uint8_t {
@@ -52,12 +52,16 @@ struct ImageHeader {
   ImageFormat format = ImageFormat::kPng;
   ImageSpec spec;
   Orientation orientation = Orientation::kIdentity;
+  bool lossless_webp = false;
+  std::string_view hdr;  // "PQ" or "HLG": samples of high dynamic range, which only PNG can state
   // Memory that decoding takes beside the caller's rows: a few rows for sequential images, the
   // whole image where the format (progressive, interlaced, WebP) or a rotation demands it.
   size_t decoder_bytes = 0;
   size_t prefix_bytes = 0;         // bound on what ReadImageHeader holds; in decoder_bytes once
-  size_t profile_bytes = 0;        // bound on the ICC profile
+  size_t metadata_bytes = 0;       // bound on ImageDecoder::metadata() and late_metadata()
   std::optional<JpegCoding> jpeg;  // of JPEG files that have their tables before the first scan
+  // Sentences for the user about what the decoder changes or leaves out.
+  std::vector<std::string> warnings;
 };
 
 enum class DecodeLimit : uint8_t { kPixels, kMetadataBytes, kJpegScans };
@@ -68,27 +72,22 @@ struct DecodeLimits {
   // All that precedes the pixels, and what its compressed parts (of PNG) inflate to.
   size_t max_metadata_bytes = size_t{4} << 20;
   int max_jpeg_scans = 100;
+  // Pixels that a damaged file lacks become gray, or transparent, with a warning; else an error.
+  bool fill_damage = false;
   // Makes the error for an image beyond one of these limits: of the value that it has at least,
   // and of a sentence that says so. null: RESOURCE_EXHAUSTED with the sentence. For callers whose
   // users know the limits by other names.
   std::function<absl::Status(DecodeLimit limit, int64_t value, std::string sentence)> explain;
 };
 
-// The metadata that a result carries on; see MetadataPolicy of the wire contract.
-enum class MetadataPolicy : uint8_t { kKeep, kStrip, kStripLocation, kIcc };
-
-// Colour profile, carried from the source to the result unchanged. Empty: none (sRGB is meant).
-struct ImageMetadata {
-  std::string icc_profile;
-};
-
 // By a file's first bytes; nullopt: none of ours, or too few of them.
 std::optional<ImageFormat> RecognizeFormat(std::span<const uint8_t> prefix);
 
 // Looks at the beginning of an encoded image. nullopt: more bytes are needed. Never allocates for
-// pixels, so admission may decide by it.
+// pixels, so admission may decide by it. `is_whole`: no more bytes follow.
 absl::StatusOr<std::optional<ImageHeader>> ParseImageHeader(std::span<const uint8_t> prefix,
-                                                            const DecodeLimits& limits);
+                                                            const DecodeLimits& limits,
+                                                            bool is_whole = false);
 
 // Reads until the header is known and leaves all bytes that were read in `prefix` (empty before),
 // for a ReplaySource to give to OpenImageDecoder: so that an image can be admitted before anything
@@ -99,8 +98,22 @@ absl::StatusOr<ImageHeader> ReadImageHeader(ByteSource& source, const DecodeLimi
 // Gives the rows of one image in order; spec() is header().spec. Not thread safe.
 class ImageDecoder : public RowSource {
  public:
-  virtual const ImageHeader& header() const = 0;
-  virtual const ImageMetadata& metadata() const = 0;
+  explicit ImageDecoder(ImageHeader header) : header_(std::move(header)) {}
+
+  const ImageSpec& spec() const final { return header_.spec; }
+  const ImageHeader& header() const { return header_; }
+  // Known before the first row, and after the last one for blocks that follow the pixels.
+  const ImageMetadata& metadata() const { return metadata_; }
+  const ImageMetadata& late_metadata() const { return late_metadata_; }
+  // Sentences beyond the header's; complete after the last row.
+  const std::vector<std::string>& warnings() const { return warnings_; }
+
+ protected:
+  ImageMetadata metadata_, late_metadata_;
+  std::vector<std::string> warnings_;
+
+ private:
+  const ImageHeader header_;
 };
 
 // `source` and `cancellation` (may be null) must outlive the decoder. Reads up to the first pixel.
@@ -114,11 +127,14 @@ using ImageOpener = std::function<absl::StatusOr<std::unique_ptr<ImageDecoder>>(
     const ImageHeader& header, ByteSource& source, const DecodeLimits& limits,
     Cancellation* cancellation)>;
 
+inline constexpr int kLosslessWebpQuality = 100;
+
 struct EncodeOptions {
   ImageFormat format = ImageFormat::kPng;
   int quality = 90;     // JPEG and WebP, 1..100; WebP at 100 is lossless
   int compression = 2;  // PNG deflate level, 0..9
   int threads = 1;      // that PNG may use at once; the bytes do not depend on it
+  MetadataPolicy metadata = MetadataPolicy::kKeep;  // see MetadataForResult; callers apply it
 };
 
 // Takes the rows of one image in order. Not thread safe.
@@ -126,6 +142,8 @@ class ImageEncoder {
  public:
   virtual ~ImageEncoder() = default;
   virtual absl::Status WriteRows(ImageView rows) = 0;
+  // Adds blocks that became known after the first row (see HoldsLateMetadata), before Finish.
+  virtual void AddLateMetadata(ImageMetadata) {}
   // Writes the end of the file; every row must have been written.
   virtual absl::Status Finish() = 0;
 };
@@ -144,7 +162,6 @@ absl::StatusOr<std::unique_ptr<ImageEncoder>> CreateImageEncoder(
     const EncodeOptions& options, const ImageSpec& spec, const ImageMetadata& metadata,
     ByteSink& sink, const Cancellation* cancellation = nullptr);
 
-std::string_view FormatName(ImageFormat format);       // "png", "jpeg", "webp"
 std::string_view FormatExtension(ImageFormat format);  // "png", "jpg", "webp"
 std::string_view FormatMediaType(ImageFormat format);  // "image/png", ...
 // By name or file extension without the dot ("jpg" too), case-insensitive.

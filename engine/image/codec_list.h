@@ -16,7 +16,8 @@ namespace upscaled {
 
 // As ParseImageHeader; `prefix` may still be shorter than the signature.
 using ParseHeaderFn = absl::StatusOr<std::optional<ImageHeader>>(std::span<const uint8_t> prefix,
-                                                                 const DecodeLimits& limits);
+                                                                 const DecodeLimits& limits,
+                                                                 bool is_whole);
 // `source` starts at the first byte and holds at least what the header needed.
 using OpenDecoderFn = absl::StatusOr<std::unique_ptr<ImageDecoder>>(
     std::unique_ptr<ReplaySource> source, const ImageHeader& header, const DecodeLimits& limits,

@@ -2,43 +2,268 @@
 #include "engine/image/exif.h"
 
 #include <algorithm>
-#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "engine/image/endian.h"
 
 namespace upscaled {
 namespace {
 
-constexpr std::string_view kExifBegin("Exif\0\0", 6);
 constexpr size_t kTiffHeaderBytes = 8;
 constexpr size_t kEntryBytes = 12;
-constexpr uint32_t kOrientationTag = 0x0112;
-constexpr uint32_t kShortType = 3;
+constexpr uint32_t kShortType = 3, kLongType = 4;
+// Cameras write less than a hundred; a directory that states more is not read, nor is it edited.
+constexpr size_t kMaxEntries = 1024;
+
+enum Tag : uint32_t {
+  kImageWidth = 0x0100,
+  kImageLength = 0x0101,
+  kStripOffset = 0x0111,
+  kOrientation = 0x0112,
+  kStripBytes = 0x0117,
+  kThumbnailOffset = 0x0201,
+  kThumbnailBytes = 0x0202,
+  kXmp = 0x02BC,
+  kIptc = 0x83BB,
+  kExifDirectory = 0x8769,
+  kGpsDirectory = 0x8825,
+  kPixelXDimension = 0xA002,
+  kPixelYDimension = 0xA003,
+};
+
+// Bytes of a value by its type; 0: not defined.
+size_t ValueBytes(uint32_t type) {
+  constexpr uint8_t kBytes[] = {0, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4};
+  return type < std::size(kBytes) ? kBytes[type] : 0;
+}
+
+// Numbers of a TIFF file in its byte order.
+class TiffReader {
+ public:
+  explicit TiffReader(std::span<const uint8_t> bytes) : bytes_(bytes) {}
+
+  bool IsTiff() const {
+    if (bytes_.size() < kTiffHeaderBytes) return false;
+    const bool big = bytes_[0] == 'M' && bytes_[1] == 'M';
+    return (big || (bytes_[0] == 'I' && bytes_[1] == 'I')) && Load16(2) == 42;
+  }
+  bool big_endian() const { return bytes_[0] == 'M'; }
+  // `at` must be inside; see Directory.
+  uint32_t Load16(size_t at) const {
+    return big_endian() ? LoadBe16(&bytes_[at]) : LoadLe16(&bytes_[at]);
+  }
+  uint32_t Load32(size_t at) const {
+    return big_endian() ? LoadBe32(&bytes_[at]) : LoadLe32(&bytes_[at]);
+  }
+
+  // Where entries of the directory at `offset` begin, as many as are inside.
+  struct Directory {
+    size_t begin = 0;
+    size_t entries = 0;
+    bool whole = false;  // all that it states, and the offset of the next one
+    size_t entry(size_t i) const { return begin + 2 + i * kEntryBytes; }
+    size_t end() const { return entry(entries); }
+  };
+  Directory At(size_t offset) const {
+    if (offset < kTiffHeaderBytes || offset > bytes_.size() || bytes_.size() - offset < 2)
+      return {};
+    const size_t stated = Load16(offset);
+    if (stated > kMaxEntries) return {};
+    const size_t entries = std::min(stated, (bytes_.size() - offset - 2) / kEntryBytes);
+    const Directory found{offset, entries};
+    return {offset, entries, entries == stated && bytes_.size() - found.end() >= 4};
+  }
+  Directory First() const { return At(Load32(4)); }
+  // The directory that the entry `tag` of `from` leads to; empty without.
+  Directory Follow(const Directory& from, Tag tag) const {
+    for (size_t i = 0; i < from.entries; ++i)
+      if (Load16(from.entry(i)) == tag) return At(Load32(from.entry(i) + 8));
+    return {};
+  }
+
+ private:
+  const std::span<const uint8_t> bytes_;
+};
+
+// A TIFF file that is changed in place. Ranges that are taken out become zeros, and are cut off at
+// the end of the file.
+class TiffEditor {
+ public:
+  explicit TiffEditor(std::string& bytes) : bytes_(bytes), erasable_bytes_(4 * bytes.size()) {}
+
+  TiffReader reader() const {
+    return TiffReader({reinterpret_cast<const uint8_t*>(bytes_.data()), bytes_.size()});
+  }
+  // Whether more was to be erased than any camera's file has: ranges that overlap over and over.
+  bool gave_up() const { return gave_up_; }
+
+  void SetAll(const TiffReader::Directory& directory, Tag tag, uint32_t type, uint32_t value) {
+    for (size_t i = 0; i < directory.entries; ++i) {
+      const size_t entry = directory.entry(i);
+      if (reader().Load16(entry) != tag) continue;
+      Store(entry + 2, type, 2);
+      Store(entry + 4, 1, 4);
+      Store(entry + 8, 0, 4);
+      Store(entry + 8, value, type == kShortType ? 2 : 4);
+    }
+  }
+
+  // The directory after `directory`, and the image that it leads to.
+  void EraseThumbnail(const TiffReader::Directory& directory) {
+    if (!directory.whole) return;
+    const TiffReader::Directory next = reader().At(reader().Load32(directory.end()));
+    Store(directory.end(), 0, 4);
+    for (const auto& [offset, bytes] :
+         {std::pair(kThumbnailOffset, kThumbnailBytes), std::pair(kStripOffset, kStripBytes)})
+      Erase(ValueOf(next, offset), ValueOf(next, bytes));
+    EraseEntriesOf(next);
+  }
+
+  // Takes every entry `tag` out of `directory`, with its value; that may be a directory.
+  void EraseEntries(TiffReader::Directory& directory, Tag tag, bool leads_to_directory) {
+    for (size_t i = 0; i < directory.entries && !gave_up_;) {
+      const size_t entry = directory.entry(i);
+      if (reader().Load16(entry) != tag) {
+        ++i;
+        continue;
+      }
+      if (leads_to_directory) {
+        const TiffReader::Directory inner = reader().At(reader().Load32(entry + 8));
+        for (size_t k = 0; k < inner.entries; ++k) EraseValue(inner.entry(k));
+        EraseEntriesOf(inner);
+      } else {
+        EraseValue(entry);
+      }
+      // The entries behind it, and the offset of the next directory, move up.
+      const auto end = bytes_.begin() + std::min(directory.end() + 4, bytes_.size());
+      std::fill(std::copy(bytes_.begin() + entry + kEntryBytes, end, bytes_.begin() + entry), end,
+                '\0');
+      --directory.entries;
+      Store(directory.begin, static_cast<uint32_t>(directory.entries), 2);
+    }
+  }
+
+  void CutErasedEnd() {
+    std::ranges::sort(erased_, {}, &Range::end);
+    for (; !erased_.empty(); erased_.pop_back()) {
+      const Range& last = erased_.back();
+      const bool at_end = last.begin < bytes_.size() && last.end + 1 >= bytes_.size();  // padding
+      if (at_end) bytes_.resize(last.begin);
+    }
+  }
+
+ private:
+  struct Range {
+    size_t begin, end;
+  };
+
+  uint32_t ValueOf(const TiffReader::Directory& directory, Tag tag) const {
+    for (size_t i = 0; i < directory.entries; ++i)
+      if (reader().Load16(directory.entry(i)) == tag)
+        return reader().Load32(directory.entry(i) + 8);
+    return 0;
+  }
+
+  void Store(size_t at, uint32_t value, int count) {
+    const bool big_endian = reader().big_endian();
+    for (int i = 0; i < count; ++i)
+      bytes_[at + i] = static_cast<char>(value >> 8 * (big_endian ? count - 1 - i : i));
+  }
+
+  // The header is never a part of a range.
+  void Erase(size_t begin, size_t count) {
+    if (begin < kTiffHeaderBytes || begin > bytes_.size() || count == 0) return;
+    count = std::min(count, bytes_.size() - begin);
+    gave_up_ = gave_up_ || count > erasable_bytes_;
+    if (gave_up_) return;
+    erasable_bytes_ -= count;
+    std::fill_n(bytes_.begin() + begin, count, '\0');
+    erased_.push_back({begin, begin + count});
+  }
+
+  void EraseEntriesOf(const TiffReader::Directory& directory) {
+    Erase(directory.begin, directory.end() - directory.begin + (directory.whole ? 4 : 0));
+  }
+
+  // The value of an entry that does not fit into it.
+  void EraseValue(size_t entry) {
+    const uint64_t bytes =
+        uint64_t{ValueBytes(reader().Load16(entry + 2))} * reader().Load32(entry + 4);
+    if (bytes > 4) Erase(reader().Load32(entry + 8), std::min<uint64_t>(bytes, bytes_.size()));
+  }
+
+  std::string& bytes_;
+  std::vector<Range> erased_;
+  size_t erasable_bytes_;
+  bool gave_up_ = false;
+};
 
 }  // namespace
 
-std::optional<Orientation> ExifOrientation(std::span<const uint8_t> segment) {
-  if (segment.size() < kExifBegin.size() + kTiffHeaderBytes ||
-      !std::equal(kExifBegin.begin(), kExifBegin.end(), segment.begin()))
-    return std::nullopt;
-  const std::span<const uint8_t> tiff = segment.subspan(kExifBegin.size());
-  const bool big_endian = tiff[0] == 'M' && tiff[1] == 'M';
-  if (!big_endian && !(tiff[0] == 'I' && tiff[1] == 'I')) return std::nullopt;
-  const auto load16 = big_endian ? LoadBe16 : LoadLe16;
-  const auto load32 = big_endian ? LoadBe32 : LoadLe32;
-
-  const size_t directory = load32(&tiff[4]);
-  if (load16(&tiff[2]) != 42 || directory > tiff.size() - 2) return std::nullopt;
-  const size_t entries =
-      std::min<size_t>(load16(&tiff[directory]), (tiff.size() - directory - 2) / kEntryBytes);
-  for (size_t i = 0; i < entries; ++i) {
-    const uint8_t* entry = &tiff[directory + 2 + i * kEntryBytes];
-    if (load16(entry) != kOrientationTag) continue;
-    const uint32_t value = load16(entry + 8);
-    if (load16(entry + 2) != kShortType || value < 1 || value > 8) return std::nullopt;
+std::optional<Orientation> ExifOrientation(std::span<const uint8_t> tiff) {
+  const TiffReader reader(tiff);
+  if (!reader.IsTiff()) return std::nullopt;
+  const TiffReader::Directory directory = reader.First();
+  for (size_t i = 0; i < directory.entries; ++i) {
+    const size_t entry = directory.entry(i);
+    if (reader.Load16(entry) != kOrientation) continue;
+    const uint32_t value = reader.Load16(entry + 8);
+    if (reader.Load16(entry + 2) != kShortType || value < 1 || value > 8) return std::nullopt;
     return static_cast<Orientation>(value);
   }
   return std::nullopt;
+}
+
+bool CorrectExif(std::string& exif, Size size, bool keep_orientation) {
+  TiffEditor editor(exif);
+  if (!editor.reader().IsTiff()) return false;
+  editor.EraseThumbnail(editor.reader().First());
+  editor.CutErasedEnd();
+  const TiffReader::Directory first = editor.reader().First();
+  if (!keep_orientation) editor.SetAll(first, kOrientation, kShortType, 1);
+  editor.SetAll(first, kImageWidth, kLongType, size.width);
+  editor.SetAll(first, kImageLength, kLongType, size.height);
+  const TiffReader::Directory details = editor.reader().Follow(first, kExifDirectory);
+  editor.SetAll(details, kPixelXDimension, kLongType, size.width);
+  editor.SetAll(details, kPixelYDimension, kLongType, size.height);
+  return !editor.gave_up();
+}
+
+bool StripExifLocation(std::string& exif) {
+  TiffEditor editor(exif);
+  if (!editor.reader().IsTiff()) return false;
+  TiffReader::Directory first = editor.reader().First();
+  editor.EraseEntries(first, kGpsDirectory, /*leads_to_directory=*/true);
+  editor.EraseEntries(first, kXmp, false);
+  editor.EraseEntries(first, kIptc, false);
+  TiffReader::Directory details = editor.reader().Follow(first, kExifDirectory);
+  editor.EraseEntries(details, kGpsDirectory, /*leads_to_directory=*/true);
+  editor.CutErasedEnd();
+  return !editor.gave_up();
+}
+
+std::string ExifOfDensity(const PixelDensity& density) {
+  using Unit = PixelDensity::Unit;
+  constexpr uint32_t kRationalType = 5;
+  constexpr uint32_t kEntries = 3, kValues = 8 + 2 + kEntries * kEntryBytes + 4;
+  const uint32_t unit = density.unit == Unit::kAspect       ? 1
+                        : density.unit == Unit::kCentimetre ? 3
+                                                            : 2;  // inches
+  const auto value_of = [&density](uint32_t value) {
+    return density.unit == Unit::kMetre ? ConvertDensity(value, Unit::kMetre, Unit::kInch) : value;
+  };
+  std::string exif("II\x2a\0\x08\0\0\0", 8);
+  const auto append = [&exif](uint32_t value, int bytes) {
+    for (int i = 0; i < bytes; ++i) exif.push_back(static_cast<char>(value >> 8 * i));
+  };
+  append(kEntries, 2);
+  append(0x011A, 2), append(kRationalType, 2), append(1, 4), append(kValues, 4);
+  append(0x011B, 2), append(kRationalType, 2), append(1, 4), append(kValues + 8, 4);
+  append(0x0128, 2), append(kShortType, 2), append(1, 4), append(unit, 4);
+  append(0, 4);  // no other directory
+  for (const uint32_t value : {density.x, density.y}) append(value_of(value), 4), append(1, 4);
+  return exif;
 }
 
 }  // namespace upscaled

@@ -1,16 +1,34 @@
-// The one thing that we read of EXIF.
+// Reading and editing EXIF blocks in place, so that offsets inside them (of maker notes, too) stay
+// true. A block is a TIFF file, from its byte order on. Safe for any bytes: directories are walked
+// once and every access is checked.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 
 #include "engine/image/codec.h"
 
 namespace upscaled {
 
-// `segment` is the payload of a JPEG APP1 segment. nullopt: no EXIF, or none that states a valid
-// orientation.
-std::optional<Orientation> ExifOrientation(std::span<const uint8_t> segment);
+// Stands before the block in a JPEG APP1 segment, and in WebP files of some writers.
+inline constexpr std::string_view kExifBegin("Exif\0\0", 6);
+
+// nullopt: no EXIF, or none that states a valid orientation.
+std::optional<Orientation> ExifOrientation(std::span<const uint8_t> tiff);
+
+// Sets the orientation to upright, unless it is kept, and every stated size to `size`; takes the
+// thumbnail out.
+// False: `exif` is no TIFF file, or one made to hurt; then it is of no use.
+bool CorrectExif(std::string& exif, Size size, bool keep_orientation);
+
+// Takes out the GPS directory, and the blocks of XMP and IPTC that the first directory may hold.
+// False as above.
+bool StripExifLocation(std::string& exif);
+
+// A block that states the density and nothing else.
+std::string ExifOfDensity(const PixelDensity& density);
 
 }  // namespace upscaled

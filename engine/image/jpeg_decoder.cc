@@ -1,30 +1,37 @@
+#include <algorithm>
 #include <array>
+#include <bitset>
 #include <cstdlib>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/image/codec_checks.h"
 #include "engine/image/codec_list.h"
+#include "engine/image/colour_profile.h"
+#include "engine/image/jpeg_metadata.h"
 #include "engine/image/jpeg_session.h"
-#include "engine/image/orientation.h"
+#include "engine/image/stored_image.h"
 
 namespace upscaled {
 namespace {
 
 constexpr size_t kInputBytes = 64 << 10;
-constexpr int kIccMarker = JPEG_APP0 + 2;
+// Segments that hold metadata: APP1, APP2 (profiles), APP13, comments.
+constexpr int kMetadataMarkers[] = {JPEG_APP0 + 1, JPEG_APP0 + 2, JPEG_APP0 + 13, JPEG_COM};
 constexpr unsigned kWholeSegment = 0xFFFF;
+constexpr JOCTET kEndOfImage[] = {0xFF, JPEG_EOI};
 
 // The image as it is stored, not turned. Derives from the session so that libjpeg's callbacks
 // find it.
-class JpegReader final : public RowSource, private JpegSession {
+class JpegReader final : public StoredImage, private JpegSession {
  public:
   JpegReader(std::unique_ptr<ReplaySource> source, const ImageSpec& spec,
              const DecodeLimits& limits, const Cancellation* cancellation);
   ~JpegReader() override { jpeg_destroy_decompress(&info_); }
 
   // Reads up to the first scan.
-  absl::Status Start(std::string& icc_profile);
+  absl::Status Start();
 
   const ImageSpec& spec() const override { return spec_; }
   absl::Status ReadRows(MutableImageView rows) override;
@@ -41,7 +48,13 @@ class JpegReader final : public RowSource, private JpegSession {
 
   void ReadInfo(JOCTET** profile, unsigned* profile_bytes);
   absl::Status CheckAgainstHeader() const;
+  void ReadScans();
+  bool AllScansCame() const;
   void ReadRow(uint8_t* dst);
+  absl::Status ReadNextRows(MutableImageView rows);
+  // After the last row: adds a sentence about damage that cost no pixel, or that was filled.
+  void WarnOfDamage();
+  absl::Status Truncated() const;
 
   const std::unique_ptr<ReplaySource> source_;
   const ImageSpec spec_;
@@ -51,13 +64,22 @@ class JpegReader final : public RowSource, private JpegSession {
   jpeg_source_mgr input_ = {};
   jpeg_progress_mgr progress_ = {};
   std::array<JOCTET, kInputBytes> input_bytes_;
-  std::vector<uint8_t> cmyk_row_;  // empty unless the image is CMYK
+  std::vector<uint8_t> cmyk_row_;             // empty unless the image is CMYK
+  std::unique_ptr<CmykToSrgb> cmyk_to_srgb_;  // null without a profile
+  std::bitset<MAX_COMPONENTS> scanned_;       // components that a scan has been of
+  bool has_info_ = false;
   bool started_ = false;
+  bool ended_ = false;  // the file, before its end marker
+  int next_row_ = 0;
 };
 
 JpegReader::JpegReader(std::unique_ptr<ReplaySource> source, const ImageSpec& spec,
                        const DecodeLimits& limits, const Cancellation* cancellation)
-    : source_(std::move(source)), spec_(spec), limits_(limits), cancellation_(cancellation) {
+    : JpegSession(limits.fill_damage),
+      source_(std::move(source)),
+      spec_(spec),
+      limits_(limits),
+      cancellation_(cancellation) {
   info_.err = error_manager();
   info_.client_data = static_cast<JpegSession*>(this);
   input_.init_source = OnStartOrEndOfSource;
@@ -88,24 +110,36 @@ void JpegReader::OnSkip(j_decompress_ptr info, long count) {
 // its first row, and then for each row.
 void JpegReader::OnProgress(j_common_ptr info) {
   JpegReader& reader = static_cast<JpegReader&>(Of(info));
+  for (int i = 0; i < reader.info_.comps_in_scan; ++i)
+    reader.scanned_.set(reader.info_.cur_comp_info[i]->component_index);
   if (!reader.MayGoOn()) reader.Leave();
 }
 
 bool JpegReader::Fill() {
-  const absl::StatusOr<size_t> count = source_->Read(input_bytes_);
+  absl::StatusOr<size_t> count = 0;
+  if (!ended_) count = source_->Read(input_bytes_);
   if (!count.ok()) {
     Fail(count.status());
     return false;
   }
-  if (*count == 0) {
-    Fail(absl::InvalidArgumentError(absl::StrCat("JPEG: the file is truncated; ",
-                                                 info_.output_scanline, " of ", spec_.height_px,
-                                                 " rows were read")));
+  // libjpeg looks for more than it needs. It warns when it lacks data, but not in arithmetic
+  // coding.
+  const bool is_silent =
+      info_.arith_code && !limits_.fill_damage && next_row_ < spec_.height_px - 1;
+  if (*count == 0 && (!has_info_ || is_silent)) {
+    Fail(Truncated());
     return false;
   }
-  input_.next_input_byte = input_bytes_.data();
-  input_.bytes_in_buffer = *count;
+  ended_ = *count == 0;
+  input_.next_input_byte = ended_ ? kEndOfImage : input_bytes_.data();
+  input_.bytes_in_buffer = ended_ ? std::size(kEndOfImage) : *count;
   return true;
+}
+
+absl::Status JpegReader::Truncated() const {
+  return absl::InvalidArgumentError(absl::StrCat("JPEG: the file is truncated; ",
+                                                 info_.output_scanline, " of ", spec_.height_px,
+                                                 " rows were read"));
 }
 
 bool JpegReader::MayGoOn() {
@@ -122,16 +156,14 @@ void JpegReader::ReadInfo(JOCTET** profile, unsigned* profile_bytes) {
   jpeg_create_decompress(&info_);
   info_.src = &input_;
   info_.progress = &progress_;
-  jpeg_save_markers(&info_, kIccMarker, kWholeSegment);
+  for (const int marker : kMetadataMarkers) jpeg_save_markers(&info_, marker, kWholeSegment);
   jpeg_read_header(&info_, TRUE);
-  jpeg_save_markers(&info_, kIccMarker, 0);  // those between the scans are not kept
-  if (info_.num_components == 4) {
-    // A CMYK profile does not describe the RGB that we give.
-    info_.out_color_space = JCS_CMYK;
-  } else {
-    info_.out_color_space = info_.num_components == 1 ? JCS_GRAYSCALE : JCS_RGB;
-    jpeg_read_icc_profile(&info_, profile, profile_bytes);
-  }
+  // Between the scans nothing is kept.
+  for (const int marker : kMetadataMarkers) jpeg_save_markers(&info_, marker, 0);
+  info_.out_color_space = info_.num_components == 1   ? JCS_GRAYSCALE
+                          : info_.num_components == 4 ? JCS_CMYK
+                                                      : JCS_RGB;
+  jpeg_read_icc_profile(&info_, profile, profile_bytes);
 }
 
 absl::Status JpegReader::CheckAgainstHeader() const {
@@ -142,69 +174,95 @@ absl::Status JpegReader::CheckAgainstHeader() const {
   return absl::InvalidArgumentError("JPEG: its segments contradict each other");
 }
 
-absl::Status JpegReader::Start(std::string& icc_profile) {
+absl::Status JpegReader::Start() {
   JOCTET* profile = nullptr;
   unsigned profile_bytes = 0;
   RETURN_IF_ERROR(
       RunGuarded([this, &profile, &profile_bytes] { ReadInfo(&profile, &profile_bytes); }));
-  if (profile != nullptr) icc_profile.assign(reinterpret_cast<char*>(profile), profile_bytes);
+  has_info_ = true;
+  if (profile != nullptr)
+    metadata.icc_profile.assign(reinterpret_cast<char*>(profile), profile_bytes);
   std::free(profile);
-  if (info_.num_components == 4) cmyk_row_.resize(size_t{4} * spec_.width_px);
-  return CheckAgainstHeader();
+  RETURN_IF_ERROR(CheckAgainstHeader());
+  ReadJpegMetadata(info_, metadata, warnings);
+  if (info_.num_components != 4) return absl::OkStatus();
+  cmyk_row_.resize(size_t{4} * spec_.width_px);
+  if (metadata.icc_profile.empty()) return absl::OkStatus();
+  cmyk_to_srgb_ = CmykToSrgb::Create(metadata.icc_profile);
+  if (cmyk_to_srgb_ == nullptr)
+    warnings.push_back("the colour profile describes no CMYK and is left out");
+  metadata.icc_profile.clear();  // it does not describe the RGB that we give
+  return absl::OkStatus();
 }
 
-// Ink coverages as they are, or inverted (255 is no ink) as Adobe's programs store them.
-void CmykToRgb(const uint8_t* cmyk, bool inverted, int width, uint8_t* rgb) {
-  const int flip = inverted ? 0 : 255;
+// Runs guarded.
+void JpegReader::ReadScans() {
+  jpeg_start_decompress(&info_);  // all scans, when there are several
+  started_ = true;
+  if (!ended_ || limits_.fill_damage || AllScansCame()) return;
+  Fail(Truncated());
+  Leave();
+}
+
+// Whether the scans of an image that is held as coefficients give all of each.
+bool JpegReader::AllScansCame() const {
+  if (info_.coef_bits == nullptr)
+    return !jpeg_has_multiple_scans(const_cast<j_decompress_ptr>(&info_)) ||
+           static_cast<int>(scanned_.count()) == info_.num_components;
+  for (int component = 0; component < info_.num_components; ++component)
+    if (std::ranges::any_of(info_.coef_bits[component], [](int bits) { return bits != 0; }))
+      return false;
+  return true;
+}
+
+// CMYK JPEG files store 255 for no ink, with an Adobe marker or without: all viewers agree on it.
+void CmykToRgb(const uint8_t* cmyk, int width, uint8_t* rgb) {
   for (int x = 0; x < width; ++x, cmyk += 4, rgb += 3)
-    for (int c = 0; c < 3; ++c) rgb[c] = ((cmyk[c] ^ flip) * (cmyk[3] ^ flip) + 127) / 255;
+    for (int c = 0; c < 3; ++c) rgb[c] = (cmyk[c] * cmyk[3] + 127) / 255;
 }
 
 // Runs guarded.
 void JpegReader::ReadRow(uint8_t* dst) {
   JSAMPROW row = cmyk_row_.empty() ? dst : cmyk_row_.data();
   jpeg_read_scanlines(&info_, &row, 1);
-  if (!cmyk_row_.empty()) CmykToRgb(row, info_.saw_Adobe_marker, spec_.width_px, dst);
+  if (cmyk_to_srgb_ != nullptr)
+    cmyk_to_srgb_->Convert(row, spec_.width_px, dst);
+  else if (!cmyk_row_.empty())
+    CmykToRgb(row, spec_.width_px, dst);
 }
 
-absl::Status JpegReader::ReadRows(MutableImageView rows) {
-  RETURN_IF_ERROR(status());
-  RETURN_IF_ERROR(CheckRows(spec_, info_.output_scanline, rows.spec));
+absl::Status JpegReader::ReadNextRows(MutableImageView rows) {
   return RunGuarded([this, &rows] {
-    if (!started_) jpeg_start_decompress(&info_);
-    started_ = true;
-    for (int y = 0; y < rows.height_px(); ++y) {
+    if (!started_) ReadScans();
+    for (int y = 0; y < rows.height_px(); ++y, ++next_row_) {
       ReadRow(rows.row(y));
-      // The end of the file after the last row must be whole as well.
+      // As far as the file's end, which tells whether it is whole.
       if (info_.output_scanline == info_.output_height) jpeg_finish_decompress(&info_);
     }
   });
 }
 
-class JpegDecoder final : public ImageDecoder {
- public:
-  JpegDecoder(std::unique_ptr<ReplaySource> source, const ImageHeader& header,
-              const ImageSpec& stored, const DecodeLimits& limits, const Cancellation* cancellation)
-      : header_(header), reader_(std::move(source), stored, limits, cancellation) {
-    if (header.orientation != Orientation::kIdentity)
-      upright_ = MakeUpright(reader_, header.orientation);
+absl::Status JpegReader::ReadRows(MutableImageView rows) {
+  const int first = next_row_, end = first + rows.height_px();
+  const absl::Status status = ReadNextRows(rows);
+  if (!status.ok()) {
+    if (!absl::IsInvalidArgument(status)) return status;
+    if (!limits_.fill_damage) return ended_ ? Truncated() : status;
+    for (; next_row_ < end; ++next_row_)
+      std::memset(rows.row(next_row_ - first), kMissingSample, spec_.row_bytes());
   }
+  if (end == spec_.height_px && first < end) WarnOfDamage();
+  return absl::OkStatus();
+}
 
-  absl::Status Start() { return reader_.Start(metadata_.icc_profile); }
-
-  const ImageSpec& spec() const override { return header_.spec; }
-  const ImageHeader& header() const override { return header_; }
-  const ImageMetadata& metadata() const override { return metadata_; }
-  absl::Status ReadRows(MutableImageView rows) override {
-    return upright_ != nullptr ? upright_->ReadRows(rows) : reader_.ReadRows(rows);
-  }
-
- private:
-  const ImageHeader header_;
-  ImageMetadata metadata_;
-  JpegReader reader_;
-  std::unique_ptr<RowSource> upright_;  // null when the image is stored upright
-};
+void JpegReader::WarnOfDamage() {
+  if (!status().ok())
+    warnings.push_back(absl::StrCat(status().message(), "; missing rows are gray"));
+  else if (!damage().empty())
+    warnings.push_back(absl::StrCat("JPEG: ", damage(), "; missing pixels are gray"));
+  else if (ended_)
+    warnings.push_back("JPEG: the end of the file is missing; all pixels were read");
+}
 
 }  // namespace
 
@@ -212,12 +270,10 @@ absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenJpegDecoder(std::unique_ptr<Re
                                                               const ImageHeader& header,
                                                               const DecodeLimits& limits,
                                                               const Cancellation* cancellation) {
-  ImageSpec stored = header.spec;
-  if (SwapsSides(header.orientation)) std::swap(stored.width_px, stored.height_px);
-  auto decoder =
-      std::make_unique<JpegDecoder>(std::move(source), header, stored, limits, cancellation);
-  RETURN_IF_ERROR(decoder->Start());
-  return decoder;
+  auto reader =
+      std::make_unique<JpegReader>(std::move(source), StoredSpec(header), limits, cancellation);
+  RETURN_IF_ERROR(reader->Start());
+  return MakeDecoder(header, std::move(reader));
 }
 
 }  // namespace upscaled

@@ -1,8 +1,10 @@
 #include <array>
+#include <vector>
 
 #include "engine/base/status_macros.h"
 #include "engine/image/codec_checks.h"
 #include "engine/image/codec_list.h"
+#include "engine/image/jpeg_metadata.h"
 #include "engine/image/jpeg_session.h"
 
 namespace upscaled {
@@ -31,7 +33,8 @@ class JpegEncoder final : public ImageEncoder, private JpegSession {
   void ResetOutput();
   bool Flush(size_t count);
 
-  void WriteInfo(int quality, const std::string& icc_profile);
+  void WriteInfo(int quality, const ImageMetadata& metadata,
+                 const std::vector<JpegSegment>& segments);
 
   const ImageSpec spec_;
   ByteSink& sink_;
@@ -70,7 +73,8 @@ void JpegEncoder::OnEnd(j_compress_ptr info) {
 }
 
 // Runs guarded.
-void JpegEncoder::WriteInfo(int quality, const std::string& icc_profile) {
+void JpegEncoder::WriteInfo(int quality, const ImageMetadata& metadata,
+                            const std::vector<JpegSegment>& segments) {
   jpeg_create_compress(&info_);
   info_.dest = &output_;
   info_.image_width = spec_.width_px;
@@ -82,15 +86,22 @@ void JpegEncoder::WriteInfo(int quality, const std::string& icc_profile) {
   const int sampling = quality >= kFullChromaQuality ? 1 : 2;
   info_.comp_info[0].h_samp_factor = info_.comp_info[0].v_samp_factor =
       spec_.channels == 1 ? 1 : sampling;
+  if (metadata.density.has_value()) SetJpegDensity(*metadata.density, info_);
   jpeg_start_compress(&info_, TRUE);
+  for (const JpegSegment& segment : segments)
+    jpeg_write_marker(&info_, segment.marker,
+                      reinterpret_cast<const JOCTET*>(segment.payload.data()),
+                      static_cast<unsigned>(segment.payload.size()));
+  const std::string& icc_profile = metadata.icc_profile;
   if (!icc_profile.empty())
     jpeg_write_icc_profile(&info_, reinterpret_cast<const JOCTET*>(icc_profile.data()),
                            icc_profile.size());
 }
 
 absl::Status JpegEncoder::Start(int quality, const ImageMetadata& metadata) {
-  const std::string& icc_profile = metadata.icc_profile;
-  return RunGuarded([this, quality, &icc_profile] { WriteInfo(quality, icc_profile); });
+  const std::vector<JpegSegment> segments = JpegSegmentsOf(metadata);
+  return RunGuarded(
+      [this, quality, &metadata, &segments] { WriteInfo(quality, metadata, segments); });
 }
 
 absl::Status JpegEncoder::WriteRows(ImageView rows) {

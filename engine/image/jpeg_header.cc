@@ -5,12 +5,16 @@
 // ICC segments may come in between.
 #include <algorithm>
 #include <array>
+#include <bitset>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/image/codec_checks.h"
 #include "engine/image/codec_list.h"
+#include "engine/image/colour_profile.h"
 #include "engine/image/endian.h"
 #include "engine/image/exif.h"
 #include "engine/image/jpeg_quality.h"
@@ -22,6 +26,8 @@ namespace {
 constexpr char kJpeg[] = "JPEG";
 // libjpeg's structures and tables, the input buffer.
 constexpr size_t kDecoderBytes = 384 << 10;
+// libjpeg keeps 48 bytes for each segment of metadata, however short.
+constexpr int kMaxSegments = 5000;
 constexpr size_t kBlockBytes = 64 * sizeof(int16_t);
 // Rows a component that libjpeg holds while it gives rows, per vertical sampling factor: one row of
 // blocks with its context, and the upsampled rows.
@@ -43,8 +49,50 @@ enum Marker : uint8_t {
   kEoi = 0xD9,
   kSos = 0xDA,
   kDqt = 0xDB,
+  kApp0 = 0xE0,
   kApp1 = 0xE1,
+  kApp2 = 0xE2,
+  kApp13 = 0xED,
+  kApp14 = 0xEE,
+  kApp15 = 0xEF,
 };
+
+// Segments beside the frame and the scans.
+struct JpegExtras {
+  std::optional<Orientation> orientation;
+  bool profile = false;
+  std::bitset<16> others;  // application segments that are not carried over
+};
+
+bool BeginsWith(std::span<const uint8_t> segment, std::string_view begin) {
+  return segment.size() >= begin.size() && std::equal(begin.begin(), begin.end(), segment.begin());
+}
+
+void ParseJpegExtra(uint8_t marker, std::span<const uint8_t> segment, JpegExtras& extras) {
+  if (marker == kApp1 && BeginsWith(segment, kExifBegin) && !extras.orientation.has_value())
+    extras.orientation = ExifOrientation(segment.subspan(kExifBegin.size()));
+  const bool profile =
+      marker == kApp2 && BeginsWith(segment, std::string_view("ICC_PROFILE\0", 12));
+  extras.profile = extras.profile || profile;
+  const bool known = marker == kApp1 || profile || marker == kApp13 || marker == kApp14 ||
+                     (marker == kApp0 && BeginsWith(segment, "JFIF"));
+  if (marker >= kApp0 && marker <= kApp15 && !known) extras.others.set(marker - kApp0);
+}
+
+// Sentences about what a decoder leaves out.
+std::vector<std::string> JpegWarnings(const JpegExtras& extras, int components) {
+  std::vector<std::string> warnings;
+  if (components == 4)
+    warnings.push_back(
+        absl::StrCat("JPEG: its CMYK colours are turned into sRGB ",
+                     extras.profile ? "by its profile" : "without a profile, as browsers do"));
+  if (extras.others.none()) return warnings;
+  std::string names;
+  for (size_t i = 0; i < extras.others.size(); ++i)
+    if (extras.others[i]) absl::StrAppend(&names, names.empty() ? "" : ", ", "APP", i);
+  warnings.push_back(absl::StrCat("JPEG: segments are left out: ", names));
+  return warnings;
+}
 
 struct Frame {
   int width = 0, height = 0;
@@ -118,9 +166,11 @@ std::optional<JpegCoding> CodingOf(const Frame& frame, const QuantisationTables&
                     .subsampled = frame.blocks_per_mcu < frame.components * frame.luma_samples};
 }
 
-ImageHeader MakeHeader(const Frame& frame, Orientation orientation, bool multiple_scans,
+ImageHeader MakeHeader(const Frame& frame, const JpegExtras& extras, bool multiple_scans,
                        size_t pixels_begin) {
+  const Orientation orientation = extras.orientation.value_or(Orientation::kIdentity);
   ImageHeader header;
+  header.warnings = JpegWarnings(extras, frame.components);
   header.format = ImageFormat::kJpeg;
   header.orientation = orientation;
   header.spec = {frame.width, frame.height, frame.components == 1 ? 1 : 3, SampleType::kU8};
@@ -129,12 +179,14 @@ ImageHeader MakeHeader(const Frame& frame, Orientation orientation, bool multipl
   const size_t mcus_x = (frame.width + 8 * frame.max_h - 1) / (8 * frame.max_h);
   const size_t mcus_y = (frame.height + 8 * frame.max_v - 1) / (8 * frame.max_v);
   header.prefix_bytes = HeaderBufferBytes(pixels_begin);
-  header.profile_bytes = pixels_begin;
+  header.metadata_bytes = 2 * pixels_begin;  // comments grow when they become UTF-8
   // A profile is held in libjpeg's segments, put together, and as our metadata.
   header.decoder_bytes =
-      kDecoderBytes + header.prefix_bytes + 3 * header.profile_bytes +
+      kDecoderBytes + header.prefix_bytes + 2 * header.metadata_bytes +
       mcus_x * 8 * frame.max_h * frame.components * kRowsPerSampling * frame.max_v;
   if (multiple_scans) header.decoder_bytes += mcus_x * mcus_y * frame.blocks_per_mcu * kBlockBytes;
+  if (frame.components == 4 && extras.profile)
+    header.decoder_bytes += CmykToSrgb::kBytes + 3 * pixels_begin;
   if (orientation != Orientation::kIdentity)
     header.decoder_bytes += UprightBytes({frame.width, frame.height, header.spec.channels});
   return header;
@@ -143,10 +195,11 @@ ImageHeader MakeHeader(const Frame& frame, Orientation orientation, bool multipl
 }  // namespace
 
 absl::StatusOr<std::optional<ImageHeader>> ParseJpegHeader(std::span<const uint8_t> prefix,
-                                                           const DecodeLimits& limits) {
+                                                           const DecodeLimits& limits, bool) {
   Frame frame;
   QuantisationTables tables;
-  std::optional<Orientation> orientation;
+  JpegExtras extras;
+  int segments = 0;
   size_t position = 2;  // after SOI
   while (true) {
     // Stray bytes between segments are skipped, as libjpeg does.
@@ -161,6 +214,10 @@ absl::StatusOr<std::optional<ImageHeader>> ParseJpegHeader(std::span<const uint8
           absl::StrCat("JPEG: it has no pixels: ", marker == kSoi ? "a second SOI" : "EOI",
                        " comes before the first scan"));
     if (prefix.size() < position + 2) return std::nullopt;
+    if (++segments > kMaxSegments)
+      return absl::ResourceExhaustedError(
+          absl::StrCat("JPEG: at least ", segments,
+                       " segments come before the pixels; the limit is ", kMaxSegments));
     const size_t length = LoadBe16(&prefix[position]);
     if (length < 2)
       return absl::InvalidArgumentError(
@@ -172,12 +229,12 @@ absl::StatusOr<std::optional<ImageHeader>> ParseJpegHeader(std::span<const uint8
 
     if (IsFrame(marker)) RETURN_IF_ERROR(ParseFrame(marker, segment, limits, frame));
     if (marker == kDqt) ParseTables(segment, tables);
-    if (marker == kApp1 && !orientation.has_value()) orientation = ExifOrientation(segment);
+    ParseJpegExtra(marker, segment, extras);
     if (marker == kSos) {
       if (frame.components == 0 || segment.empty())
         return absl::InvalidArgumentError("JPEG: a scan comes before the frame header");
-      ImageHeader header = MakeHeader(frame, orientation.value_or(Orientation::kIdentity),
-                                      frame.progressive || segment[0] < frame.components, position);
+      ImageHeader header =
+          MakeHeader(frame, extras, frame.progressive || segment[0] < frame.components, position);
       header.jpeg = CodingOf(frame, tables);
       return header;
     }

@@ -22,7 +22,7 @@ bool IsHarmless(int warning) {
 
 }  // namespace
 
-JpegSession::JpegSession() {
+JpegSession::JpegSession(bool tolerant) : tolerant_(tolerant) {
   jpeg_std_error(&manager_);
   manager_.error_exit = OnError;
   manager_.emit_message = OnMessage;
@@ -35,7 +35,13 @@ void JpegSession::OnError(j_common_ptr info) {
 }
 
 void JpegSession::OnMessage(j_common_ptr info, int level) {
-  if (level < 0 && !IsHarmless(info->err->msg_code)) OnError(info);
+  if (level >= 0 || IsHarmless(info->err->msg_code)) return;
+  JpegSession& session = Of(info);
+  if (!session.tolerant_) OnError(info);
+  if (!session.damage_.empty()) return;
+  char message[JMSG_LENGTH_MAX];
+  info->err->format_message(info, message);
+  session.damage_ = message;
 }
 
 void JpegSession::FailWithMessage(j_common_ptr info) {

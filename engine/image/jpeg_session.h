@@ -8,6 +8,7 @@
 #include <csetjmp>
 #include <cstddef>
 #include <cstdio>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -21,7 +22,8 @@ namespace upscaled {
 
 class JpegSession {
  public:
-  JpegSession();
+  // `tolerant`: damaged data are no error, see damage().
+  explicit JpegSession(bool tolerant = false);
   JpegSession(const JpegSession&) = delete;
   JpegSession& operator=(const JpegSession&) = delete;
 
@@ -35,6 +37,9 @@ class JpegSession {
 
   // OK until an error; then the source's or sink's own, else INVALID_ARGUMENT with libjpeg's words.
   const absl::Status& status() const { return status_; }
+
+  // libjpeg's words about the first damage that a tolerant session passed over; "" for none.
+  const std::string& damage() const { return damage_; }
 
   // Keeps the first error. A callback that has failed calls this, then Leave.
   void Fail(absl::Status status) {
@@ -55,6 +60,8 @@ class JpegSession {
   static void OnMessage(j_common_ptr info, int level);
   void FailWithMessage(j_common_ptr info);
 
+  const bool tolerant_;
+  std::string damage_;
   jpeg_error_mgr manager_;
   std::jmp_buf jump_;
   absl::Status status_;

@@ -16,6 +16,7 @@ struct z_stream_s;
 
 namespace upscaled {
 
+inline constexpr size_t kPngSignatureBytes = 8;
 inline constexpr size_t kPngChunkHeaderBytes = 8;  // length, type
 inline constexpr size_t kPngCrcBytes = 4;
 
@@ -32,6 +33,9 @@ class PngBombGuard {
   //   - the pixels' chunks (IDAT) go on long after the last row, as libpng would inflate them all.
   absl::Status Follow(std::span<const uint8_t> bytes, bool has_all_rows = false);
 
+  // Bytes that the compressed metadata so far inflate to.
+  size_t inflated_bytes() const { return inflated_bytes_; }
+
  private:
   struct EndInflate {
     void operator()(z_stream_s* stream) const;
@@ -43,11 +47,11 @@ class PngBombGuard {
 
   const DecodeLimits limits_;
   std::array<uint8_t, kPngChunkHeaderBytes> head_;
-  size_t head_bytes_ = 0;    // bytes of head_ that have passed
-  size_t data_bytes_ = 0;    // bytes of the chunk's data that are to come
-  size_t skip_bytes_ = 8;    // signature or CRC that is to come after them
-  std::string_view type_;    // the chunk's, in head_
-  std::string_view fields_;  // before the chunk's deflated data, as FieldsOf says
+  size_t head_bytes_ = 0;                   // bytes of head_ that have passed
+  size_t data_bytes_ = 0;                   // bytes of the chunk's data that are to come
+  size_t skip_bytes_ = kPngSignatureBytes;  // signature or CRC that is to come after them
+  std::string_view type_;                   // the chunk's, in head_
+  std::string_view fields_;                 // before the chunk's deflated data, as FieldsOf says
   std::unique_ptr<z_stream_s, EndInflate> inflater_;  // null but for the deflated data of a chunk
   size_t inflated_bytes_ = 0;
   size_t surplus_bytes_ = 0;  // bytes of IDAT after the last row

@@ -14,6 +14,7 @@
 #include "engine/image/memory_io.h"
 #include "engine/image/png_band.h"
 #include "engine/image/png_chunk.h"
+#include "engine/image/png_metadata.h"
 
 namespace upscaled {
 namespace {
@@ -33,6 +34,7 @@ class PngEncoder final : public ImageEncoder {
 
   absl::Status Start(const ImageMetadata& metadata);
   absl::Status WriteRows(ImageView rows) override;
+  void AddLateMetadata(ImageMetadata late) override { late_ = PngChunksOf(late); }
   absl::Status Finish() override;
 
  private:
@@ -50,7 +52,8 @@ class PngEncoder final : public ImageEncoder {
   const ImageSpec spec_;
   const int band_rows_;
   ByteSink& sink_;
-  absl::Status status_;  // the first error
+  std::vector<PngChunk> late_;  // to follow the pixels
+  absl::Status status_;         // the first error
   int next_row_ = 0;
   uint32_t adler_ = 1;  // checksum of the bands that were written
   std::vector<std::unique_ptr<PngBand>> bands_;
@@ -98,7 +101,10 @@ absl::Status PngEncoder::Start(const ImageMetadata& metadata) {
   }
   bands_[0]->Begin(nullptr);
   RETURN_IF_ERROR(WriteHeader());
-  return metadata.icc_profile.empty() ? absl::OkStatus() : WriteProfile(metadata.icc_profile);
+  if (!metadata.icc_profile.empty()) RETURN_IF_ERROR(WriteProfile(metadata.icc_profile));
+  for (const PngChunk& chunk : PngChunksOf(metadata))
+    RETURN_IF_ERROR(WriteChunk(chunk.type, AsBytes(chunk.data)));
+  return absl::OkStatus();
 }
 
 absl::Status PngEncoder::WriteRows(ImageView rows) {
@@ -153,6 +159,7 @@ absl::Status PngEncoder::WriteEnd() {
   uint8_t adler[4];
   StoreBe32(adler_, adler);
   RETURN_IF_ERROR(WriteChunk("IDAT", adler));
+  for (const PngChunk& chunk : late_) RETURN_IF_ERROR(WriteChunk(chunk.type, AsBytes(chunk.data)));
   return WriteChunk("IEND", {});
 }
 

@@ -1,25 +1,36 @@
 // The chunks of a PNG file up to the pixels. Source: PNG specification (third edition), sections 5
 // and 11.
 #include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
 #include "engine/image/codec_checks.h"
 #include "engine/image/codec_list.h"
+#include "engine/image/colour_profile.h"
 #include "engine/image/endian.h"
+#include "engine/image/exif.h"
+#include "engine/image/orientation.h"
+#include "engine/image/piece_deflater.h"
 #include "engine/image/png_bomb_guard.h"
+#include "engine/image/png_metadata.h"
 
 namespace upscaled {
 namespace {
 
 constexpr char kPng[] = "PNG";
-constexpr size_t kSignatureBytes = 8;
 constexpr size_t kIhdrBytes = 13;
 // zlib's window and state, twice, libpng's structures, the input buffer.
 constexpr size_t kLibpngBytes = 256 << 10;
-constexpr size_t kMaxInflation = 1032;  // deflate's
 
-constexpr uint32_t ChunkType(const char (&name)[5]) {
+constexpr uint32_t ChunkType(std::string_view name) {
   return uint32_t(name[0]) << 24 | name[1] << 16 | name[2] << 8 | name[3];
 }
 
@@ -76,42 +87,93 @@ bool IsTransparencyOf(const Ihdr& ihdr, size_t length, size_t palette_entries) {
   }
 }
 
-ImageHeader MakeHeader(const Ihdr& ihdr, bool has_trns, size_t pixels_begin, size_t profile_bytes) {
+// Chunks before the pixels.
+struct PngExtras {
+  bool transparency = false;
+  bool animation = false;
+  std::optional<Orientation> orientation;
+  std::string_view hdr;
+  std::vector<std::string> others;  // types of chunks that are not carried over
+};
+
+// `chunk` is whole.
+void ParsePngExtra(std::string_view type, std::span<const uint8_t> chunk, PngExtras& extras) {
+  constexpr std::string_view kAnimation[] = {"acTL", "fcTL"};
+  constexpr std::string_view kDecoded[] = {"PLTE", "tRNS", "iCCP"};
+  constexpr size_t kMaxOthers = 16;
+  const std::span<const uint8_t> typed = chunk.subspan(4, chunk.size() - 4 - kPngCrcBytes);
+  const std::span<const uint8_t> data = typed.subspan(4);
+  // The decoder leaves out a damaged chunk, too.
+  if (IsPngMetadata(type) && LoadBe32(&chunk[chunk.size() - kPngCrcBytes]) == Crc32(typed)) {
+    if (type == "eXIf" && !extras.orientation.has_value()) {
+      const bool prefixed = data.size() >= kExifBegin.size() &&
+                            std::equal(kExifBegin.begin(), kExifBegin.end(), data.begin());
+      extras.orientation = ExifOrientation(data.subspan(prefixed ? kExifBegin.size() : 0));
+    }
+    if (type == "cICP")
+      extras.hdr = HdrTransferOf(std::array{ColourChunk{"cICP", {data.begin(), data.end()}}});
+  }
+  if (std::ranges::count(kAnimation, type) > 0) {
+    extras.animation = true;
+  } else if (!IsPngMetadata(type) && std::ranges::count(kDecoded, type) == 0 &&
+             std::ranges::all_of(type, [](char c) { return absl::ascii_isalpha(c); }) &&
+             std::ranges::count(extras.others, type) == 0 && extras.others.size() < kMaxOthers) {
+    extras.others.emplace_back(type);
+  }
+}
+
+ImageHeader MakeHeader(const Ihdr& ihdr, const PngExtras& extras, size_t pixels_begin,
+                       size_t inflated_bytes) {
   ImageHeader header;
+  if (extras.animation)
+    header.warnings.push_back(
+        "PNG: it is an animation: the image of its pixels' chunks (IDAT) is computed, the frames "
+        "are "
+        "left out");
+  if (!extras.others.empty())
+    header.warnings.push_back(
+        absl::StrCat("PNG: chunks are left out: ", absl::StrJoin(extras.others, ", ")));
+  header.hdr = extras.hdr;
+  header.orientation = extras.orientation.value_or(Orientation::kIdentity);
   header.format = ImageFormat::kPng;
   const bool gray = ihdr.color_type == kGray || ihdr.color_type == kGrayAlpha;
-  const bool alpha = ihdr.color_type == kGrayAlpha || ihdr.color_type == kRgba || has_trns;
+  const bool alpha =
+      ihdr.color_type == kGrayAlpha || ihdr.color_type == kRgba || extras.transparency;
   header.spec = {static_cast<int>(ihdr.width), static_cast<int>(ihdr.height),
                  (gray ? 1 : 3) + (alpha ? 1 : 0),
                  ihdr.bit_depth == 16 ? SampleType::kU16 : SampleType::kU8};
   const size_t row_bytes = header.spec.row_bytes();
   // libpng keeps this row and the one above it, unfiltered.
   header.prefix_bytes = HeaderBufferBytes(pixels_begin);
-  header.profile_bytes = profile_bytes;
-  header.decoder_bytes = kLibpngBytes + header.prefix_bytes + 2 * profile_bytes + 3 * row_bytes;
+  // Latin-1 text grows when it becomes UTF-8. A block is held by libpng, as text and as metadata.
+  header.metadata_bytes = 2 * (pixels_begin + inflated_bytes) + kMaxLateMetadataBytes;
+  header.decoder_bytes = kLibpngBytes + header.prefix_bytes + 2 * header.metadata_bytes +
+                         3 * kMaxLateMetadataBytes + 3 * row_bytes;
   if (ihdr.interlaced) header.decoder_bytes += row_bytes * ihdr.height;
+  if (header.orientation != Orientation::kIdentity)
+    header.decoder_bytes += UprightBytes(header.spec);
+  if (SwapsSides(header.orientation)) std::swap(header.spec.width_px, header.spec.height_px);
   return header;
 }
 
 }  // namespace
 
 absl::StatusOr<std::optional<ImageHeader>> ParsePngHeader(std::span<const uint8_t> prefix,
-                                                          const DecodeLimits& limits) {
-  size_t position = kSignatureBytes + kPngChunkHeaderBytes + kIhdrBytes;
+                                                          const DecodeLimits& limits, bool) {
+  size_t position = kPngSignatureBytes + kPngChunkHeaderBytes + kIhdrBytes;
   if (prefix.size() < position) return std::nullopt;
-  ASSIGN_OR_RETURN(const Ihdr ihdr, ParseIhdr(prefix.data() + kSignatureBytes, limits));
+  ASSIGN_OR_RETURN(const Ihdr ihdr, ParseIhdr(prefix.data() + kPngSignatureBytes, limits));
   position += kPngCrcBytes;
 
-  bool has_trns = false;
+  PngExtras extras;
   size_t palette_entries = 0;
-  size_t profile_bytes = 0;
   while (prefix.size() >= position + kPngChunkHeaderBytes) {
     const uint32_t length = LoadBe32(&prefix[position]);
     const uint32_t type = LoadBe32(&prefix[position + 4]);
     if (type == ChunkType("IDAT")) {
       PngBombGuard guard(limits);
       RETURN_IF_ERROR(guard.Follow(prefix.first(position)));
-      return MakeHeader(ihdr, has_trns, position, profile_bytes);
+      return MakeHeader(ihdr, extras, position, guard.inflated_bytes());
     }
     if (type == ChunkType("IEND")) return absl::InvalidArgumentError("PNG: it has no pixels");
     if (length > INT32_MAX)
@@ -119,14 +181,16 @@ absl::StatusOr<std::optional<ImageHeader>> ParsePngHeader(std::span<const uint8_
           absl::StrCat("PNG: a chunk of ", length, " bytes; the format allows 2147483647"));
     if (type == ChunkType("PLTE")) {
       palette_entries = std::min<size_t>(length / 3, size_t{1} << ihdr.bit_depth);
-      if (ihdr.color_type == kRgb) has_trns = false;  // libpng takes back what came before
+      if (ihdr.color_type == kRgb) extras.transparency = false;  // libpng takes it back
     }
     if (type == ChunkType("tRNS") && IsTransparencyOf(ihdr, length, palette_entries))
-      has_trns = true;
-    if (type == ChunkType("iCCP"))
-      profile_bytes = std::min(length * kMaxInflation, limits.max_metadata_bytes);
-    position += kPngChunkHeaderBytes + length + kPngCrcBytes;
-    RETURN_IF_ERROR(CheckMetadataBytes(kPng, position, limits));
+      extras.transparency = true;
+    const size_t chunk_bytes = kPngChunkHeaderBytes + length + kPngCrcBytes;
+    RETURN_IF_ERROR(CheckMetadataBytes(kPng, position + chunk_bytes, limits));
+    if (prefix.size() < position + chunk_bytes) return std::nullopt;
+    const std::span<const uint8_t> chunk = prefix.subspan(position, chunk_bytes);
+    ParsePngExtra({reinterpret_cast<const char*>(&chunk[4]), 4}, chunk, extras);
+    position += chunk_bytes;
   }
   return std::nullopt;
 }

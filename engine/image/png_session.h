@@ -8,6 +8,8 @@
 #include <csetjmp>
 #include <string>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include <png.h>
 
@@ -38,8 +40,15 @@ class PngSession {
     static_cast<PngSession*>(png_get_error_ptr(png))->FailWith(message);
     png_longjmp(png, 1);
   }
-  // Warnings are about metadata that libpng then leaves out.
-  static void OnWarning(png_structp, png_const_charp) {}
+  // Warnings are about metadata that libpng then leaves out, or about the end of the pixels.
+  static void OnWarning(png_structp png, png_const_charp message) {
+    constexpr size_t kMaxWarnings = 64;
+    std::vector<std::string>& warnings =
+        static_cast<PngSession*>(png_get_error_ptr(png))->warnings_;
+    if (warnings.size() < kMaxWarnings) warnings.emplace_back(message);
+  }
+  // libpng's words.
+  const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:
   void FailWith(png_const_charp message) {
@@ -47,6 +56,7 @@ class PngSession {
   }
 
   absl::Status status_;
+  std::vector<std::string> warnings_;
 };
 
 }  // namespace upscaled

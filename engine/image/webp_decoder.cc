@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -8,57 +10,58 @@
 #include "engine/base/status_macros.h"
 #include "engine/image/codec_checks.h"
 #include "engine/image/codec_list.h"
-#include "engine/image/endian.h"
+#include "engine/image/exif.h"
+#include "engine/image/memory_io.h"
+#include "engine/image/stored_image.h"
 #include "engine/image/webp_header.h"
 
 namespace upscaled {
 namespace {
 
 constexpr size_t kReadBytes = 64 << 10;
-constexpr size_t kRiffHeaderBytes = 8;  // which the size in it does not count
 
 struct DeleteDecoder {
   void operator()(WebPIDecoder* decoder) const { WebPIDelete(decoder); }
 };
 
 // libwebp decodes into the whole image; rows are given as far as it has come.
-class WebpDecoder final : public ImageDecoder {
+class WebpReader final : public StoredImage {
  public:
-  WebpDecoder(std::unique_ptr<ReplaySource> source, const ImageHeader& header,
-              const Cancellation* cancellation)
-      : source_(std::move(source)), header_(header), cancellation_(cancellation) {
-    const std::span<const uint8_t> profile = WebpIccProfile(source_->prefix());
-    metadata_.icc_profile.assign(profile.begin(), profile.end());
-    missing_bytes_ = kRiffHeaderBytes + LoadLe32(&source_->prefix()[4]);
-  }
+  WebpReader(std::unique_ptr<ReplaySource> source, const ImageSpec& spec,
+             const DecodeLimits& limits, const Cancellation* cancellation)
+      : source_(std::move(source)), spec_(spec), limits_(limits), cancellation_(cancellation) {}
 
-  const ImageSpec& spec() const override { return header_.spec; }
-  const ImageHeader& header() const override { return header_; }
-  const ImageMetadata& metadata() const override { return metadata_; }
+  // Reads the metadata: for those behind the pixels all of the file.
+  absl::Status Start(bool is_turned);
+
+  const ImageSpec& spec() const override { return spec_; }
 
   absl::Status ReadRows(MutableImageView rows) override {
     RETURN_IF_ERROR(status_);
-    RETURN_IF_ERROR(CheckRows(header_.spec, next_row_, rows.spec));
     status_ = DecodeTo(next_row_ + rows.height_px());
     RETURN_IF_ERROR(status_);
     for (int y = 0; y < rows.height_px(); ++y)
-      std::memcpy(rows.row(y), image_.view().row(next_row_ + y), header_.spec.row_bytes());
+      std::memcpy(rows.row(y), image_.view().row(next_row_ + y), spec_.row_bytes());
     next_row_ += rows.height_px();
     return absl::OkStatus();
   }
 
  private:
-  absl::Status Start();
+  absl::Status ReadFile();
+  absl::Status StartDecoder();
   // Until `rows` rows are there; for the last one, until the file's end.
   absl::Status DecodeTo(int rows);
   absl::Status Feed();
   // Gives libwebp the next bytes of the file.
   absl::Status Append(std::span<const uint8_t> bytes);
+  // The file has ended before its stated size.
+  absl::Status ConcludeEarly();
+  void FillMissing(absl::string_view why);
 
   const std::unique_ptr<ReplaySource> source_;
-  const ImageHeader header_;
+  const ImageSpec spec_;
+  const DecodeLimits limits_;
   const Cancellation* const cancellation_;
-  ImageMetadata metadata_;
   Image image_;
   std::unique_ptr<WebPIDecoder, DeleteDecoder> decoder_;  // writes into image_
   absl::Status status_;
@@ -66,49 +69,119 @@ class WebpDecoder final : public ImageDecoder {
   std::vector<uint8_t> head_;
   size_t next_check_bytes_ = 0;  // size of head_: doubles, so that all checks take linear time
   bool checked_ = false;
-  size_t missing_bytes_;   // the file's, by what its header says
-  bool complete_ = false;  // the image, though not yet the file
+  size_t missing_bytes_ = 0;  // the file's, by what its header says
+  bool complete_ = false;     // the image, though not yet the file
   int decoded_rows_ = 0;
   int next_row_ = 0;
 };
 
-absl::Status WebpDecoder::Start() {
-  image_ = Image(header_.spec);
+absl::Status WebpReader::ReadFile() {
+  while (missing_bytes_ > 0) {
+    if (cancellation_ != nullptr) RETURN_IF_ERROR(cancellation_->status());
+    const size_t have = head_.size();
+    head_.resize(have + kReadBytes);
+    const absl::StatusOr<size_t> count = source_->Read(std::span(head_).subspan(have));
+    head_.resize(have + count.value_or(0));
+    RETURN_IF_ERROR(count.status());
+    if (*count == 0) break;
+    missing_bytes_ -= std::min(*count, missing_bytes_);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WebpReader::Start(bool is_turned) {
+  const std::span<const uint8_t> prefix = source_->prefix();
+  missing_bytes_ = WebpFileBytes(prefix);
+  const auto profile = FindWebpChunk(prefix, "ICCP").value_or(std::span<const uint8_t>());
+  metadata.icc_profile.assign(profile.begin(), profile.end());
+  if (!HasLateWebpChunks(prefix)) return absl::OkStatus();
+
+  RETURN_IF_ERROR(ReadFile());
+  const auto keep = [this](std::string block, absl::string_view name) {
+    if (BytesOf(metadata) + block.size() <= limits_.max_metadata_bytes) return block;
+    warnings.push_back(absl::StrCat("WebP: ", name, " has ", block.size(),
+                                    " bytes and is left out; the limit is ",
+                                    limits_.max_metadata_bytes));
+    return std::string();
+  };
+  metadata.exif = keep(WebpExif(head_), "EXIF");
+  const auto xmp = FindWebpChunk(head_, "XMP ").value_or(std::span<const uint8_t>());
+  metadata.xmp = keep(std::string(xmp.begin(), xmp.end()), "XMP");
+  const bool is_upright =
+      ExifOrientation(AsBytes(metadata.exif)).value_or(Orientation::kIdentity) ==
+      Orientation::kIdentity;
+  metadata.keeps_orientation = !is_turned && !is_upright;
+  if (metadata.keeps_orientation)
+    warnings.push_back(
+        absl::StrCat("WebP: the image is not turned upright, EXIF still says how it lies: the "
+                     "orientation stands "
+                     "after the first ",
+                     limits_.max_metadata_bytes, " bytes, the limit on metadata"));
+  return absl::OkStatus();
+}
+
+absl::Status WebpReader::StartDecoder() {
+  image_ = Image(spec_);
   const MutableImageView image = image_.mutable_view();
-  decoder_.reset(WebPINewRGB(header_.spec.has_alpha() ? MODE_RGBA : MODE_RGB, image.data,
-                             image_.bytes(), static_cast<int>(image.stride_bytes)));
+  decoder_.reset(WebPINewRGB(spec_.has_alpha() ? MODE_RGBA : MODE_RGB, image.data, image_.bytes(),
+                             static_cast<int>(image.stride_bytes)));
   if (decoder_ == nullptr) return absl::ResourceExhaustedError("WebP: no memory for libwebp");
   return absl::OkStatus();
 }
 
-absl::Status WebpDecoder::DecodeTo(int rows) {
-  if (decoder_ == nullptr) RETURN_IF_ERROR(Start());
-  const bool last = rows == header_.spec.height_px;
-  while (rows > decoded_rows_ || (last && (!complete_ || missing_bytes_ > 0)))
-    RETURN_IF_ERROR(Feed());
+absl::Status WebpReader::DecodeTo(int rows) {
+  if (decoder_ == nullptr) RETURN_IF_ERROR(StartDecoder());
+  const bool last = rows == spec_.height_px;
+  while (rows > decoded_rows_ || (last && (!complete_ || missing_bytes_ > 0))) {
+    const absl::Status status = Feed();
+    if (absl::IsInvalidArgument(status) && limits_.fill_damage)
+      FillMissing(status.message());
+    else
+      RETURN_IF_ERROR(status);
+  }
   return absl::OkStatus();
 }
 
-absl::Status WebpDecoder::Feed() {
+absl::Status WebpReader::Feed() {
   if (cancellation_ != nullptr) RETURN_IF_ERROR(cancellation_->status());
   uint8_t input[kReadBytes];
   ASSIGN_OR_RETURN(const size_t count, source_->Read(input));
-  if (count == 0)
-    return absl::InvalidArgumentError(absl::StrCat("WebP: the file is truncated; ", decoded_rows_,
-                                                   " of ", header_.spec.height_px,
-                                                   " rows were read"));
+  if (count == 0 && checked_) return ConcludeEarly();
   missing_bytes_ -= std::min(count, missing_bytes_);
   if (complete_) return absl::OkStatus();  // chunks after the pixels
   if (checked_) return Append({input, count});
 
   head_.insert(head_.end(), input, input + count);
-  if (head_.size() < next_check_bytes_ && missing_bytes_ > 0) return absl::OkStatus();
+  const bool ended = count == 0 || missing_bytes_ == 0;
+  if (head_.size() < next_check_bytes_ && !ended) return absl::OkStatus();
   next_check_bytes_ = 2 * head_.size();
-  ASSIGN_OR_RETURN(checked_, CheckHuffmanTables(head_, header_.spec.size()));
-  return checked_ ? Append(std::exchange(head_, {})) : absl::OkStatus();
+  ASSIGN_OR_RETURN(checked_, CheckHuffmanTables(head_, spec_.size()));
+  if (checked_) return Append(std::exchange(head_, {}));
+  return ended ? ConcludeEarly() : absl::OkStatus();
 }
 
-absl::Status WebpDecoder::Append(std::span<const uint8_t> bytes) {
+absl::Status WebpReader::ConcludeEarly() {
+  if (!complete_)
+    return absl::InvalidArgumentError(absl::StrCat("WebP: the file is truncated; ", decoded_rows_,
+                                                   " of ", spec_.height_px, " rows were read"));
+  warnings.push_back(absl::StrCat("WebP: the file ends ", missing_bytes_,
+                                  " bytes before its stated size; all pixels were read"));
+  missing_bytes_ = 0;
+  return absl::OkStatus();
+}
+
+void WebpReader::FillMissing(absl::string_view why) {
+  const int sample = spec_.has_alpha() ? 0 : kMissingSample;
+  for (int y = decoded_rows_; y < spec_.height_px; ++y)
+    std::memset(image_.mutable_view().row(y), sample, spec_.row_bytes());
+  warnings.push_back(
+      absl::StrCat(why, "; missing rows are ", spec_.has_alpha() ? "transparent" : "gray"));
+  decoded_rows_ = spec_.height_px;
+  complete_ = checked_ = true;
+  missing_bytes_ = 0;
+}
+
+absl::Status WebpReader::Append(std::span<const uint8_t> bytes) {
   const VP8StatusCode code = WebPIAppend(decoder_.get(), bytes.data(), bytes.size());
   if (code == VP8_STATUS_OUT_OF_MEMORY)
     return absl::ResourceExhaustedError("WebP: no memory to decode it");
@@ -119,7 +192,7 @@ absl::Status WebpDecoder::Append(std::span<const uint8_t> bytes) {
         absl::StrCat("WebP: the data are corrupt (libwebp's status ", code, ")"));
   complete_ = code == VP8_STATUS_OK;
   if (complete_)
-    decoded_rows_ = header_.spec.height_px;
+    decoded_rows_ = spec_.height_px;
   else
     WebPIDecGetRGB(decoder_.get(), &decoded_rows_, nullptr, nullptr, nullptr);
   return absl::OkStatus();
@@ -129,9 +202,12 @@ absl::Status WebpDecoder::Append(std::span<const uint8_t> bytes) {
 
 absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenWebpDecoder(std::unique_ptr<ReplaySource> source,
                                                               const ImageHeader& header,
-                                                              const DecodeLimits&,
+                                                              const DecodeLimits& limits,
                                                               const Cancellation* cancellation) {
-  return std::make_unique<WebpDecoder>(std::move(source), header, cancellation);
+  auto reader =
+      std::make_unique<WebpReader>(std::move(source), StoredSpec(header), limits, cancellation);
+  RETURN_IF_ERROR(reader->Start(header.orientation != Orientation::kIdentity));
+  return MakeDecoder(header, std::move(reader));
 }
 
 }  // namespace upscaled

@@ -1,4 +1,5 @@
 #include <memory>
+#include <utility>
 
 #include <webp/encode.h>
 #include <webp/mux.h>
@@ -12,7 +13,6 @@
 namespace upscaled {
 namespace {
 
-constexpr int kLosslessQuality = 100;
 // From here on colours are reduced to half the pixels by libwebp's iterations instead of means,
 // which dim lines and edges between colours of unequal brightness: see README.md.
 constexpr int kSharpQuality = 90;
@@ -32,6 +32,10 @@ class WebpEncoder final : public ImageEncoder {
 
   absl::Status Start(int quality, const ImageMetadata& metadata);
   absl::Status WriteRows(ImageView rows) override;
+  void AddLateMetadata(ImageMetadata late) override {
+    if (metadata_.exif.empty()) metadata_.exif = std::move(late.exif);
+    if (metadata_.xmp.empty()) metadata_.xmp = std::move(late.xmp);
+  }
   absl::Status Finish() override;
 
  private:
@@ -43,24 +47,24 @@ class WebpEncoder final : public ImageEncoder {
     const auto* cancellation = static_cast<const Cancellation*>(image->user_data);
     return !cancellation->IsCancelled();
   }
-  absl::Status WriteWithProfile(const std::string& encoded);
+  absl::Status WriteWithMetadata(const std::string& encoded);
   absl::Status WriteInPieces(std::span<const uint8_t> bytes);
 
   const ImageSpec spec_;
   ByteSink& sink_;
   const Cancellation* const cancellation_;
-  std::string icc_profile_;
+  ImageMetadata metadata_;
   WebPConfig config_;
   WebPPicture image_ = {};
   int next_row_ = 0;
 };
 
 absl::Status WebpEncoder::Start(int quality, const ImageMetadata& metadata) {
-  icc_profile_ = metadata.icc_profile;
+  metadata_ = metadata;
   bool ok = WebPConfigInit(&config_) && WebPPictureInit(&image_);
   config_.quality = static_cast<float>(quality);
   config_.use_sharp_yuv = quality >= kSharpQuality ? 1 : 0;
-  if (quality == kLosslessQuality) {
+  if (quality == kLosslessWebpQuality) {
     ok = ok && WebPConfigLosslessPreset(&config_, kLosslessLevel);
     config_.exact = 1;  // colours under transparent pixels too
   }
@@ -100,18 +104,23 @@ absl::Status WebpEncoder::Finish() {
   if (!ok)
     return absl::ResourceExhaustedError(absl::StrCat(
         "WebP: the image cannot be encoded (libwebp's error ", image_.error_code, ")"));
-  return icc_profile_.empty() ? WriteInPieces(AsBytes(encoded.bytes()))
-                              : WriteWithProfile(encoded.bytes());
+  return BytesOf(metadata_) == 0 ? WriteInPieces(AsBytes(encoded.bytes()))
+                                 : WriteWithMetadata(encoded.bytes());
 }
 
-absl::Status WebpEncoder::WriteWithProfile(const std::string& encoded) {
+absl::Status WebpEncoder::WriteWithMetadata(const std::string& encoded) {
   const WebPData image = {AsBytes(encoded).data(), encoded.size()};
-  const WebPData profile = {AsBytes(icc_profile_).data(), icc_profile_.size()};
   const std::unique_ptr<WebPMux, DeleteMux> mux(WebPMuxCreate(&image, /*copy_data=*/0));
+  bool ok = mux != nullptr;
+  const std::pair<const char*, const std::string&> chunks[] = {
+      {"ICCP", metadata_.icc_profile}, {"EXIF", metadata_.exif}, {"XMP ", metadata_.xmp}};
+  for (const auto& [type, block] : chunks) {
+    const WebPData data = {AsBytes(block).data(), block.size()};
+    ok = ok && (block.empty() || WebPMuxSetChunk(mux.get(), type, &data, 0) == WEBP_MUX_OK);
+  }
   WebPData file;
-  if (mux == nullptr || WebPMuxSetChunk(mux.get(), "ICCP", &profile, 0) != WEBP_MUX_OK ||
-      WebPMuxAssemble(mux.get(), &file) != WEBP_MUX_OK)
-    return absl::ResourceExhaustedError("WebP: no memory to add the colour profile");
+  if (!ok || WebPMuxAssemble(mux.get(), &file) != WEBP_MUX_OK)
+    return absl::ResourceExhaustedError("WebP: no memory to add the metadata");
   const absl::Status status = WriteInPieces({file.bytes, file.size});
   WebPDataClear(&file);
   return status;

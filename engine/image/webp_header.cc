@@ -4,18 +4,24 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/image/codec_checks.h"
 #include "engine/image/codec_list.h"
 #include "engine/image/endian.h"
+#include "engine/image/exif.h"
+#include "engine/image/memory_io.h"
+#include "engine/image/orientation.h"
+#include "engine/image/stored_image.h"
 #include "engine/image/webp_lossless.h"
 
 namespace upscaled {
 namespace {
 
 constexpr char kWebp[] = "WebP";
+constexpr size_t kRiffHeaderBytes = 8;  // which the size in it does not count
 constexpr size_t kFileHeaderBytes = 12;
 constexpr size_t kChunkHeaderBytes = 8;
 constexpr size_t kVp8xBytes = 10;
@@ -23,17 +29,18 @@ constexpr size_t kVp8HeaderBytes = 10;
 constexpr size_t kVp8lHeaderBytes = 5;
 constexpr size_t kAlphHeaderBytes = 1;
 constexpr uint8_t kLosslessAlpha = 1;  // ALPH's compression
-constexpr uint8_t kAnimationFlag = 0x02;
+constexpr uint8_t kAnimationFlag = 0x02, kXmpFlag = 0x04, kExifFlag = 0x08;
 // libwebp's structures.
 constexpr size_t kLibwebpBytes = 4 << 20;
 
-constexpr uint32_t FourCc(const char (&name)[5]) {
+constexpr uint32_t FourCc(std::string_view name) {
   return uint32_t(name[0]) | name[1] << 8 | name[2] << 16 | uint32_t(name[3]) << 24;
 }
 
 // The chunks that the walk has found so far.
 struct Container {
-  Size canvas;  // from VP8X; empty without
+  Size canvas;                             // from VP8X; empty without
+  bool has_exif = false, has_xmp = false;  // from VP8X, too; they stand after the pixels
   std::span<const uint8_t> icc_profile;
   Size image;
   bool has_alpha = false;
@@ -46,6 +53,8 @@ absl::Status ParseVp8x(std::span<const uint8_t> payload, const DecodeLimits& lim
                        Container& found) {
   if (payload[0] & kAnimationFlag)
     return absl::UnimplementedError("WebP: animated images are not read");
+  found.has_exif = (payload[0] & kExifFlag) != 0;
+  found.has_xmp = (payload[0] & kXmpFlag) != 0;
   found.canvas = {static_cast<int>(LoadLe24(&payload[4]) + 1),
                   static_cast<int>(LoadLe24(&payload[7]) + 1)};
   return CheckImageSize(kWebp, found.canvas.width, found.canvas.height, limits);
@@ -112,29 +121,77 @@ absl::StatusOr<Container> Walk(std::span<const uint8_t> prefix, const DecodeLimi
 
 // The decoder holds the encoded file, its output, and what it decodes into: nothing more for lossy
 // colour, ARGB for lossless, as much and the plane for alpha. Bytes a pixel as measured.
-size_t DecoderBytes(const Container& found, size_t file_bytes, const ImageSpec& spec) {
+size_t DecoderBytes(const Container& found, size_t file_bytes, const ImageHeader& header) {
+  const ImageSpec& spec = header.spec;
   const size_t pixels = static_cast<size_t>(spec.size().Area());
   const size_t working_bytes = found.lossless ? 4 : found.has_alpha ? 7 : 0;
-  const size_t bytes = kLibwebpBytes + HeaderBufferBytes(found.position) + 2 * file_bytes +
-                       pixels * (spec.channels + working_bytes);
-  if (!found.lossless && !found.has_alpha) return bytes;
-  // The file once more, while the tables' size is looked for.
-  return bytes + file_bytes + HuffmanTableBytes(spec.size());
+  size_t bytes = kLibwebpBytes + header.prefix_bytes + 2 * file_bytes +
+                 pixels * (spec.channels + working_bytes);
+  // The file once more, while its last chunks or the size of its tables are looked for.
+  if (found.has_exif || found.has_xmp) bytes += 3 * file_bytes + header.metadata_bytes;
+  if (found.lossless || found.has_alpha) bytes += file_bytes + HuffmanTableBytes(spec.size());
+  if (header.orientation != Orientation::kIdentity) bytes += UprightBytes(StoredSpec(header));
+  return bytes;
 }
 
 }  // namespace
 
+std::optional<std::span<const uint8_t>> FindWebpChunk(std::span<const uint8_t> file,
+                                                      std::string_view type) {
+  size_t position = kFileHeaderBytes;
+  while (file.size() >= position + kChunkHeaderBytes) {
+    const size_t length = LoadLe32(&file[position + 4]);
+    const std::span<const uint8_t> rest = file.subspan(position + kChunkHeaderBytes);
+    if (rest.size() < length) break;
+    if (LoadLe32(&file[position]) == FourCc(type)) return rest.first(length);
+    position += kChunkHeaderBytes + length + (length & 1);
+  }
+  return std::nullopt;
+}
+
+bool HasLateWebpChunks(std::span<const uint8_t> prefix) {
+  const auto vp8x = FindWebpChunk(prefix, "VP8X");
+  return vp8x.has_value() && vp8x->size() == kVp8xBytes &&
+         ((*vp8x)[0] & (kExifFlag | kXmpFlag)) != 0;
+}
+
+size_t WebpFileBytes(std::span<const uint8_t> prefix) {
+  return kRiffHeaderBytes + LoadLe32(&prefix[4]);
+}
+
+std::string WebpExif(std::span<const uint8_t> file) {
+  std::span<const uint8_t> exif = FindWebpChunk(file, "EXIF").value_or(std::span<const uint8_t>());
+  if (exif.size() >= kExifBegin.size() &&
+      std::equal(kExifBegin.begin(), kExifBegin.end(), exif.begin()))
+    exif = exif.subspan(kExifBegin.size());
+  return {exif.begin(), exif.end()};
+}
+
 absl::StatusOr<std::optional<ImageHeader>> ParseWebpHeader(std::span<const uint8_t> prefix,
-                                                           const DecodeLimits& limits) {
+                                                           const DecodeLimits& limits,
+                                                           bool is_whole) {
   ASSIGN_OR_RETURN(const Container found, Walk(prefix, limits));
   if (!found.found_pixels) return std::nullopt;
   RETURN_IF_ERROR(CheckImageSize(kWebp, found.image.width, found.image.height, limits));
+  const size_t file_bytes = WebpFileBytes(prefix);
   ImageHeader header;
   header.format = ImageFormat::kWebp;
+  header.lossless_webp = found.lossless;
   header.spec = {found.image.width, found.image.height, found.has_alpha ? 4 : 3, SampleType::kU8};
   header.prefix_bytes = HeaderBufferBytes(found.position);
-  header.profile_bytes = found.icc_profile.size();
-  header.decoder_bytes = DecoderBytes(found, LoadLe32(&prefix[4]), header.spec);
+  if (found.has_exif && file_bytes <= limits.max_metadata_bytes) {
+    // The orientation, and with it the size, stands after the pixels.
+    if (!is_whole && prefix.size() < file_bytes && !FindWebpChunk(prefix, "EXIF").has_value())
+      return std::nullopt;
+    header.orientation =
+        ExifOrientation(AsBytes(WebpExif(prefix))).value_or(Orientation::kIdentity);
+    header.prefix_bytes = HeaderBufferBytes(file_bytes);
+    if (SwapsSides(header.orientation)) std::swap(header.spec.width_px, header.spec.height_px);
+  }
+  header.metadata_bytes = found.icc_profile.size();
+  if (found.has_exif || found.has_xmp)
+    header.metadata_bytes += std::min(file_bytes, limits.max_metadata_bytes);
+  header.decoder_bytes = DecoderBytes(found, file_bytes, header);
   return header;
 }
 
@@ -169,15 +226,6 @@ absl::StatusOr<bool> CheckHuffmanTables(std::span<const uint8_t> prefix, Size im
     if (!whole) return false;
   }
   return false;
-}
-
-std::span<const uint8_t> WebpIccProfile(std::span<const uint8_t> prefix) {
-  DecodeLimits none;
-  none.max_pixels = INT64_MAX;
-  none.max_side_px = INT32_MAX;
-  none.max_metadata_bytes = SIZE_MAX;
-  const absl::StatusOr<Container> found = Walk(prefix, none);
-  return found.ok() ? found->icc_profile : std::span<const uint8_t>();
 }
 
 }  // namespace upscaled

@@ -1,12 +1,16 @@
 #include "engine/pipeline/transcode.h"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/string_view.h"
 #include "engine/image/convert.h"
 #include "engine/image/crop.h"
 #include "engine/image/replay_source.h"
@@ -82,10 +86,30 @@ class TimedRows final : public RowSource {
   TranscodeStats& stats_;
 };
 
-// A profile of gray says nothing of colours.
-ImageMetadata EncodedMetadata(const ImageDecoder& decoder, const ImageSpec& encoded) {
-  const bool was_gray = decoder.spec().channels < 3;
-  return was_gray && encoded.channels >= 3 ? ImageMetadata() : decoder.metadata();
+// The source's metadata as the result carries them. A profile of gray says nothing of colours.
+ImageMetadata ResultMetadata(ImageMetadata metadata, const ImageSpec& source,
+                             const EncodeOptions& options, const ImageSpec& encoded, bool late,
+                             std::vector<std::string>& warnings) {
+  const bool was_gray = source.channels < kRgbChannels;
+  if (was_gray && encoded.channels >= kRgbChannels && !metadata.icc_profile.empty()) {
+    metadata.icc_profile.clear();
+    warnings.push_back("the colour profile is left out: it describes gray, the result has colours");
+  }
+  return MetadataForResult(std::move(metadata), options.metadata, options.format, encoded, late,
+                           warnings);
+}
+
+// Sentences about what `header`'s image loses on its way into `encoded`.
+std::vector<std::string> PlanWarnings(const ImageHeader& header, const EncodeOptions& options,
+                                      const ImageSpec& encoded) {
+  std::vector<std::string> warnings = header.warnings;
+  const std::string format(FormatName(options.format));
+  if (header.spec.has_alpha() && !encoded.has_alpha())
+    warnings.push_back("alpha is left out: " + format + " holds none");
+  if (header.spec.type == SampleType::kU16 &&
+      OutputSpecFor(options.format, header.spec).type == SampleType::kU8)
+    warnings.push_back("16 bits a sample become 8: " + format + " holds no more");
+  return warnings;
 }
 
 int PortionRows(const ImageSpec& spec) {
@@ -93,12 +117,14 @@ int PortionRows(const ImageSpec& spec) {
   return std::clamp(rows, 1, spec.height_px);
 }
 
-absl::Status Encode(RowSource& rows, const EncodeOptions& options, const ImageMetadata& metadata,
+absl::Status Encode(RowSource& rows, const EncodeOptions& options, const ImageDecoder& source,
                     ByteSink& sink, const TranscodeRequest& request, TranscodeStats& stats) {
   const Clock& clock = request.clock;
   std::unique_ptr<ImageEncoder> encoder;
   {
     const Timed timed(clock, stats.encode, &stats.encoding);
+    const ImageMetadata metadata = ResultMetadata(source.metadata(), source.spec(), options,
+                                                  rows.spec(), /*late=*/false, stats.warnings);
     ASSIGN_OR_RETURN(
         encoder, CreateImageEncoder(options, rows.spec(), metadata, sink, request.cancellation));
   }
@@ -120,6 +146,8 @@ absl::Status Encode(RowSource& rows, const EncodeOptions& options, const ImageMe
     if (request.on_rows) request.on_rows();
   }
   const Timed timed(clock, stats.encode, &stats.encoding);
+  encoder->AddLateMetadata(ResultMetadata(source.late_metadata(), source.spec(), options,
+                                          rows.spec(), /*late=*/true, stats.warnings));
   return encoder->Finish();
 }
 
@@ -133,6 +161,10 @@ absl::StatusOr<TranscodePlan> PlanTranscode(const ImageHeader& header, UpscalePl
 
 absl::StatusOr<TranscodePlan> PlanTranscode(const ImageHeader& header, const Rect& part,
                                             UpscalePlan upscale, const EncodeOptions& encode) {
+  if (!header.hdr.empty() && encode.format != ImageFormat::kPng)
+    return absl::UnimplementedError(absl::StrCat(
+        "the image is of high dynamic range (", ToAbsl(header.hdr), " by its cICP chunk), which ",
+        ToAbsl(FormatName(encode.format)), " cannot state; ask for png"));
   const ImageSpec encoded = OutputSpecFor(encode.format, upscale.result);
   RETURN_IF_ERROR(CheckEncodable(encode.format, encoded));
   TranscodePlan plan;
@@ -140,10 +172,11 @@ absl::StatusOr<TranscodePlan> PlanTranscode(const ImageHeader& header, const Rec
   plan.convert = PlanConversion(upscale.result, encoded);
   plan.upscale = std::move(upscale);
   plan.encode = encode;
+  plan.warnings = PlanWarnings(header, encode, encoded);
   const size_t portion = encoded.row_bytes() * static_cast<size_t>(PortionRows(encoded));
   // The beginning of the file is held here to be read again, and by the decoder as it reads it. The
-  // profile is handed to the encoder, which copies it, and copies it into the file.
-  const size_t metadata = header.prefix_bytes + 3 * header.profile_bytes;
+  // metadata are held here, as the result's, and by the encoder, which copies them into the file.
+  const size_t metadata = header.prefix_bytes + 4 * header.metadata_bytes;
   plan.memory_bytes = header.decoder_bytes + metadata + plan.crop.memory_bytes +
                       plan.upscale.memory_bytes + plan.convert.memory_bytes + portion +
                       EncoderBytes(encode, encoded);
@@ -178,8 +211,8 @@ absl::StatusOr<TranscodeStats> TranscodeImage(const TranscodeRequest& request,
   const auto upscaler =
       MakeUpscaler(plan.upscale, *part, request.executor, request.cancellation, request.progress);
   const auto rows = plan.convert.make(*upscaler);
-  RETURN_IF_ERROR(
-      Encode(*rows, plan.encode, EncodedMetadata(*decoder, rows->spec()), output, request, stats));
+  RETURN_IF_ERROR(Encode(*rows, plan.encode, *decoder, output, request, stats));
+  std::ranges::copy(decoder->warnings(), std::back_inserter(stats.warnings));
 
   // Each was measured with what it called: rows were decoded on demand of the upscaler, bytes read
   // on demand of the decoder and written by the encoder.

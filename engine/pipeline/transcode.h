@@ -29,7 +29,7 @@ struct TranscodePlan {
   RowStage convert;         // from the result's rows to those that the format holds
   size_t memory_bytes = 0;  // bound on what TranscodeImage allocates for the pixels of the image:
                             // stages, the rows on their way to the encoder, decoder, encoder and
-                            // colour profile; executors' workspaces are not in it
+                            // metadata; executors' workspaces are not in it
   // Sentences about all that is dropped or changed, as far as the header tells.
   std::vector<std::string> warnings;
 };
@@ -37,6 +37,7 @@ struct TranscodePlan {
 // Plans to enlarge `part` of the image, whose size upscale.source has. INVALID_ARGUMENT when the
 // result does not fit the format as CheckEncodable says; a result with alpha or 16 bits is turned
 // into what the format holds (OutputSpecFor), alpha being dropped.
+// UNIMPLEMENTED for samples of high dynamic range in a format that cannot state them.
 absl::StatusOr<TranscodePlan> PlanTranscode(const ImageHeader& header, const Rect& part,
                                             UpscalePlan upscale, const EncodeOptions& encode);
 // All of the image.

@@ -70,6 +70,7 @@ class ImageComputation {
         .on_rows = [&slice] { slice.GoOn(); },
         .open = environment_.open_image,
         .clock = environment_.clock};
+    request.limits.fill_damage = job_.options.fill_damage;
     absl::StatusOr<TranscodeStats> stats =
         TranscodeImage(request, [this](const ImageHeader& header) { return Admit(header); });
     return Conclude(std::move(stats));

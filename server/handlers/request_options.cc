@@ -121,14 +121,6 @@ absl::StatusOr<Depth> DepthFromProto(pb::Depth proto) {
   }
 }
 
-// For options that nothing honours yet.
-absl::Status NotYet(std::string_view field, bool given) {
-  if (!given) return absl::OkStatus();
-  return MakeError(absl::StatusCode::kUnimplemented, ErrorReason::kUnsupported,
-                   absl::StrCat(ToAbsl(field), " is not supported yet"),
-                   {{"field", std::string(field)}});
-}
-
 absl::StatusOr<TargetSize> TargetFromProto(const pb::UpscaleOptions& proto) {
   TargetSize target;
   if (proto.has_scale()) {
@@ -234,7 +226,8 @@ absl::StatusOr<RequestOptions> FromProto(const pb::UpscaleOptions& proto) {
   options.tta = proto.tta();
   ASSIGN_OR_RETURN(options.format, FormatFromProto(proto.format()));
   RETURN_IF_ERROR(CheckRange("quality", proto.quality(), 0, 100));
-  if (proto.quality() != 0) options.encode.quality = proto.quality();
+  options.has_quality = proto.quality() != 0;
+  if (options.has_quality) options.encode.quality = proto.quality();
   if (proto.has_png_compression()) {
     RETURN_IF_ERROR(CheckRange("png_compression", proto.png_compression(), 0, 9));
     options.encode.compression = proto.png_compression();
@@ -255,8 +248,6 @@ absl::StatusOr<RequestOptions> FromProto(const pb::UpscaleOptions& proto) {
   if (proto.has_keep_colours()) options.keep_colours = proto.keep_colours();
   ASSIGN_OR_RETURN(options.metadata, MetadataFromProto(proto.metadata()));
   ASSIGN_OR_RETURN(options.fill_damage, FillDamageFromProto(proto.on_damage()));
-  RETURN_IF_ERROR(NotYet("metadata", options.metadata != MetadataPolicy::kKeep));
-  RETURN_IF_ERROR(NotYet("on_damage", options.fill_damage));
   return options;
 }
 

@@ -29,6 +29,7 @@ struct RequestOptions {
   bool tta = false;
   std::optional<ImageFormat> format;  // none: the source's
   EncodeOptions encode;               // but for its format
+  bool has_quality = false;           // whether encode.quality was asked for
   Depth depth = Depth::kSource;
   std::optional<Precision> precision;  // none: the server's
   int tile_px = 0;

@@ -28,6 +28,9 @@ absl::StatusOr<ResolvedJob> ResolveJob(const HandlerEnvironment& environment,
 
   job.encode = options.encode;
   job.encode.format = options.format.value_or(source.format);
+  job.encode.metadata = options.metadata;
+  const bool stays_webp = source.lossless_webp && job.encode.format == ImageFormat::kWebp;
+  if (stays_webp && !options.has_quality) job.encode.quality = kLosslessWebpQuality;
   job.encode.threads = std::min(environment.scheduler.concurrency(), kMaxEncodeThreads);
   ImageSpec spec = source.spec;
   spec.width_px = job.result.width;

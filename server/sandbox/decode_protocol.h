@@ -4,9 +4,10 @@
 //   kOpen        ->                 limits and bounds, once
 //                <- kNeedBytes      any number of times, wherever the decoder wants input:
 //   kBytes       ->                 some of the encoded image; empty: its end
-//                <- kOpened         the colour profile
+//                <- kOpened         metadata and warnings (image_notes.h)
 //   kReadRows    ->                 any number of times
 //                <- kRows           just their bytes
+//                <- kEnd            behind the last rows: metadata and warnings that came since
 //                <- kFailed         instead of kOpened or kRows; the worker then ends
 #pragma once
 
@@ -27,6 +28,7 @@ enum class FrameType : uint32_t {
   kOpened,
   kReadRows,
   kRows,
+  kEnd,
   kFailed,
 };
 
@@ -41,6 +43,7 @@ struct OpenPayload {
   uint64_t memory_bytes;  // that the worker may take beside what it has
   int32_t max_side_px;
   int32_t max_jpeg_scans;
+  bool fill_damage;
   ImageSpec spec;  // of the rows that are expected
 };
 

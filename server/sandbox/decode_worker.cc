@@ -13,6 +13,7 @@
 #include "engine/image/memory_io.h"
 #include "server/sandbox/cage.h"
 #include "server/sandbox/decode_protocol.h"
+#include "server/sandbox/image_notes.h"
 
 namespace upscaled::server {
 namespace {
@@ -67,8 +68,16 @@ class Worker {
     if (decoder_->spec() != open.spec) {
       return absl::InternalError("the image differs from the one that was planned for");
     }
-    RETURN_IF_ERROR(socket_.Send(FrameType::kOpened, AsBytes(decoder_->metadata().icc_profile)));
-    return SendRows(open.spec);
+    RETURN_IF_ERROR(SendNotes(FrameType::kOpened, {decoder_->metadata(), decoder_->warnings()}));
+    const auto told = static_cast<ptrdiff_t>(decoder_->warnings().size());
+    RETURN_IF_ERROR(SendRows(open.spec));
+    const std::vector<std::string>& warnings = decoder_->warnings();
+    return SendNotes(FrameType::kEnd,
+                     {decoder_->late_metadata(), {warnings.begin() + told, warnings.end()}});
+  }
+
+  absl::Status SendNotes(FrameType type, const ImageNotes& notes) const {
+    return socket_.Send(type, AsBytes(SerializeNotes(notes)));
   }
 
   DecodeLimits LimitsOf(const OpenPayload& open) {
@@ -76,6 +85,7 @@ class Worker {
             .max_side_px = open.max_side_px,
             .max_metadata_bytes = open.max_metadata_bytes,
             .max_jpeg_scans = open.max_jpeg_scans,
+            .fill_damage = open.fill_damage,
             .explain = [this](DecodeLimit limit, int64_t value, std::string sentence) {
               failed_.limit = static_cast<int32_t>(limit);
               failed_.value = value;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -32,9 +34,9 @@ bool IsGone(const absl::Status& status) { return absl::IsUnavailable(status); }
 SandboxedDecoder::SandboxedDecoder(WorkerProcess worker, const ImageHeader& header,
                                    ByteSource& source, const DecodeLimits& limits,
                                    Cancellation* cancellation, std::atomic<int64_t>& crashes)
-    : worker_(std::move(worker)),
+    : ImageDecoder(header),
+      worker_(std::move(worker)),
       socket_(worker_.socket()),
-      header_(header),
       source_(source),
       limits_(limits),
       cancellation_(cancellation),
@@ -47,28 +49,43 @@ SandboxedDecoder::SandboxedDecoder(WorkerProcess worker, const ImageHeader& head
 absl::Status SandboxedDecoder::Open() {
   const OpenPayload open{.max_pixels = limits_.max_pixels,
                          .max_metadata_bytes = limits_.max_metadata_bytes,
-                         .memory_bytes = header_.decoder_bytes + header_.prefix_bytes +
-                                         2 * header_.profile_bytes + kMaxBytesPayload +
-                                         RowsOfFrame(header_.spec) * header_.spec.row_bytes(),
+                         .memory_bytes = header().decoder_bytes + header().prefix_bytes +
+                                         2 * header().metadata_bytes + kMaxBytesPayload +
+                                         RowsOfFrame(header().spec) * header().spec.row_bytes(),
                          .max_side_px = limits_.max_side_px,
                          .max_jpeg_scans = limits_.max_jpeg_scans,
-                         .spec = header_.spec};
+                         .fill_damage = limits_.fill_damage,
+                         .spec = header().spec};
   if (absl::Status status = socket_.SendStruct(FrameType::kOpen, open); !status.ok()) {
     return Explain(std::move(status));
   }
-  ASSIGN_OR_RETURN(const size_t profile_bytes, Await(FrameType::kOpened));
-  if (profile_bytes > header_.profile_bytes) return BrokenProtocol();
-  metadata_.icc_profile.resize(profile_bytes);
-  return Explain(
-      socket_.Receive({reinterpret_cast<uint8_t*>(metadata_.icc_profile.data()), profile_bytes}));
+  ASSIGN_OR_RETURN(ImageNotes notes, ReceiveNotes(FrameType::kOpened, header().metadata_bytes));
+  metadata_ = std::move(notes.metadata);
+  warnings_ = std::move(notes.warnings);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ImageNotes> SandboxedDecoder::ReceiveNotes(FrameType type, size_t max_bytes) {
+  ASSIGN_OR_RETURN(const size_t bytes, Await(type));
+  if (bytes > max_bytes + kMaxNotesOverhead) return BrokenProtocol();
+  std::vector<uint8_t> payload(bytes);
+  RETURN_IF_ERROR(Explain(socket_.Receive(payload)));
+  std::optional<ImageNotes> notes = ParseNotes(payload);
+  if (!notes.has_value() || BytesOf(notes->metadata) > max_bytes) return BrokenProtocol();
+  return *std::move(notes);
 }
 
 absl::Status SandboxedDecoder::ReadRows(MutableImageView rows) {
-  const int max_rows = RowsOfFrame(header_.spec);
+  const int max_rows = RowsOfFrame(header().spec);
   for (int y = 0; y < rows.height_px(); y += max_rows) {
     const int count = std::min(max_rows, rows.height_px() - y);
     RETURN_IF_ERROR(ReadFrameOfRows(rows.Crop({0, y, rows.width_px(), count})));
   }
+  rows_left_ -= rows.height_px();
+  if (rows_left_ > 0 || std::exchange(has_end_, true)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(ImageNotes notes, ReceiveNotes(FrameType::kEnd, kMaxLateMetadataBytes));
+  late_metadata_ = std::move(notes.metadata);
+  std::ranges::move(notes.warnings, std::back_inserter(warnings_));
   return absl::OkStatus();
 }
 
@@ -78,7 +95,7 @@ absl::Status SandboxedDecoder::ReadFrameOfRows(MutableImageView rows) {
     return Explain(std::move(status));
   }
   ASSIGN_OR_RETURN(const size_t payload_bytes, Await(FrameType::kRows));
-  const size_t row_bytes = header_.spec.row_bytes();
+  const size_t row_bytes = header().spec.row_bytes();
   if (payload_bytes != row_bytes * rows.height_px()) return BrokenProtocol();
   buffer_.resize(payload_bytes);
   RETURN_IF_ERROR(Explain(socket_.Receive(buffer_)));

@@ -9,6 +9,7 @@
 #include "engine/base/cancellation.h"
 #include "engine/image/codec.h"
 #include "server/sandbox/decode_protocol.h"
+#include "server/sandbox/image_notes.h"
 #include "server/sandbox/worker_process.h"
 
 namespace upscaled::server {
@@ -28,9 +29,6 @@ class SandboxedDecoder final : public ImageDecoder {
 
   bool has_sent_input() const { return has_sent_input_; }
 
-  const ImageSpec& spec() const override { return header_.spec; }
-  const ImageHeader& header() const override { return header_; }
-  const ImageMetadata& metadata() const override { return metadata_; }
   absl::Status ReadRows(MutableImageView rows) override;
 
  private:
@@ -40,20 +38,22 @@ class SandboxedDecoder final : public ImageDecoder {
   // payload's size, or the worker's error.
   absl::StatusOr<size_t> Await(FrameType type);
   absl::Status SendInput();
+  // With metadata of at most `max_bytes`.
+  absl::StatusOr<ImageNotes> ReceiveNotes(FrameType type, size_t max_bytes);
   absl::Status ReceiveFailure(size_t payload_bytes);
   // `status`, or what it means when it says that the worker has gone.
   absl::Status Explain(absl::Status status);
 
   WorkerProcess worker_;
   const FrameSocket socket_;
-  const ImageHeader header_;
   ByteSource& source_;
   const DecodeLimits& limits_;
   Cancellation* const cancellation_;
   std::atomic<int64_t>& crashes_;
-  ImageMetadata metadata_;
   bool has_sent_input_ = false;
   int reads_after_end_ = 0;
+  int rows_left_ = spec().height_px;
+  bool has_end_ = false;
   std::vector<uint8_t> buffer_;           // a frame
   Cancellation::Registration on_cancel_;  // last: it uses the socket
 };

@@ -151,6 +151,43 @@ int LargestDifference(ImageView a, ImageView b) {
   return largest;
 }
 
+Image TurnUpright(ImageView stored, int orientation) {
+  const int width = stored.width_px(), height = stored.height_px();
+  ImageSpec spec = stored.spec;
+  if (orientation >= 5) std::swap(spec.width_px, spec.height_px);
+  Image upright(spec);
+  for (int y = 0; y < spec.height_px; ++y)
+    for (int x = 0; x < spec.width_px; ++x) {
+      int sx = x, sy = y;
+      switch (orientation) {
+        case 2:  // top, right
+          sx = width - 1 - x;
+          break;
+        case 3:  // bottom, right
+          sx = width - 1 - x, sy = height - 1 - y;
+          break;
+        case 4:  // bottom, left
+          sy = height - 1 - y;
+          break;
+        case 5:  // left, top
+          sx = y, sy = x;
+          break;
+        case 6:  // right, top
+          sx = y, sy = height - 1 - x;
+          break;
+        case 7:  // right, bottom
+          sx = width - 1 - y, sy = height - 1 - x;
+          break;
+        case 8:  // left, bottom
+          sx = width - 1 - y, sy = x;
+          break;
+      }
+      std::memcpy(upright.mutable_view().row(y) + x * spec.pixel_bytes(),
+                  stored.row(sy) + sx * spec.pixel_bytes(), spec.pixel_bytes());
+    }
+  return upright;
+}
+
 absl::Status ViewRows::ReadRows(MutableImageView rows) {
   if (rows.height_px() > view_.height_px() - next_row_)
     return absl::InternalError("rows past the end were asked for");
@@ -202,6 +239,8 @@ absl::StatusOr<Decoded> Decode(std::string_view bytes, const DecodeLimits& limit
   ASSIGN_OR_RETURN(const std::unique_ptr<ImageDecoder> decoder, OpenImageDecoder(source, limits));
   Decoded decoded = {decoder->header(), decoder->metadata(), {}};
   ASSIGN_OR_RETURN(decoded.image, ReadAll(*decoder));
+  decoded.late_metadata = decoder->late_metadata();
+  decoded.warnings = decoder->warnings();
   return decoded;
 }
 

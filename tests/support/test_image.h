@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -45,6 +46,9 @@ Image PlainGroundImage(const ImageSpec& spec, std::mt19937& random);
 
 // All bytes of all rows agree; the message names the first pixel that does not.
 ::testing::AssertionResult SameImages(ImageView actual, ImageView expected);
+
+// `stored` turned upright by an EXIF orientation, 1 to 8, pixel by pixel: CIPA DC-008, tag 274.
+Image TurnUpright(ImageView stored, int orientation);
 
 // The largest difference between two samples of 8-bit images of one spec.
 int LargestDifference(ImageView a, ImageView b);
@@ -87,6 +91,8 @@ struct Decoded {
   ImageHeader header;
   ImageMetadata metadata;
   Image image;
+  ImageMetadata late_metadata;
+  std::vector<std::string> warnings;
 };
 absl::StatusOr<Decoded> Decode(std::string_view bytes, const DecodeLimits& limits = {});
 

@@ -1,4 +1,5 @@
 // JPEG files of every type.
+#include <array>
 #include <cmath>
 #include <cstdio>
 
@@ -8,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/image/codec.h"
+#include "tests/support/colour_profiles.h"
 #include "tests/support/odd_files.h"
 #include "tests/support/test_image.h"
 
@@ -15,6 +17,7 @@ namespace upscaled {
 namespace {
 
 using test::JpegColor;
+using ::testing::Contains;
 using ::testing::HasSubstr;
 
 constexpr Size kJpegSizes[] = {{1, 1}, {8, 9}, {17, 3}, {71, 50}};
@@ -86,72 +89,82 @@ Image DecodeCmyk(const std::string& bytes) {
   return image;
 }
 
-// Adobe's programs store 255 for no ink; plain CMYK stores 0 for it.
+// `segment` replaces the Adobe marker.
+std::string ReplaceAdobeMarker(std::string bytes, std::string_view segment) {
+  const size_t at = bytes.find("\xff\xee");
+  EXPECT_NE(at, std::string::npos);
+  constexpr size_t kMarkerBytes = 2 + 14;
+  return bytes.replace(at, kMarkerBytes, segment);
+}
+
+// 255 is no ink, whether an Adobe marker says so or not: as all viewers take it.
 TEST(JpegTest, ConvertsCmykToRgb) {
   std::mt19937 random = test::FreshRandom();
+  constexpr std::string_view kNone = "";
+  constexpr std::string_view kShort(
+      "\xff\xee\0\x07"
+      "Adobe",
+      9);
+  constexpr std::string_view kShortByOne(
+      "\xff\xee\0\x0d"
+      "Adobe\0\x64\0\0\0\0",
+      15);
+  constexpr std::string_view kForeign(
+      "\xff\xee\0\x0e"
+      "adobe\0\x64\0\0\0\0\0",
+      16);
   for (JpegColor color : {JpegColor::kCmyk, JpegColor::kYcck})
-    for (bool adobe : {false, true})
+    for (std::string_view marker :
+         {std::string_view("whole"), kNone, kShort, kShortByOne, kForeign})
       for (Size size : kJpegSizes) {
-        if (color == JpegColor::kYcck && !adobe) continue;  // only the marker tells YCCK
+        if (color == JpegColor::kYcck && marker != "whole") continue;  // only the marker tells YCCK
         const Image source = Photo(size, 4, random);
-        const std::string bytes = test::WriteJpeg(
-            {.color = color, .adobe_marker = adobe, .icc_profile = test::TestProfile(false, 200)},
-            source.view());
+        std::string bytes = test::WriteJpeg(
+            {.color = color, .icc_profile = test::TestProfile(false, 200)}, source.view());
+        if (marker != "whole") bytes = ReplaceAdobeMarker(bytes, marker);
         const Image cmyk = DecodeCmyk(bytes);
         const auto decoded = test::Decode(bytes);
         ASSERT_TRUE(decoded.ok()) << decoded.status();
         EXPECT_EQ(decoded->header.spec, (ImageSpec{size.width, size.height, 3, SampleType::kU8}));
-        EXPECT_EQ(decoded->metadata.icc_profile, "");  // it describes CMYK
+        EXPECT_EQ(decoded->metadata.icc_profile, "");  // it describes no CMYK
+        EXPECT_THAT(decoded->warnings, Contains(HasSubstr("the colour profile describes no CMYK")));
         Image expected(decoded->header.spec);
         for (int y = 0; y < size.height; ++y)
           for (int x = 0; x < size.width; ++x)
             for (int c = 0; c < 3; ++c) {
               const double ink = cmyk.view().row(y)[4 * x + c] / 255.0;
               const double key = cmyk.view().row(y)[4 * x + 3] / 255.0;
-              const double light = adobe ? ink * key : (1 - ink) * (1 - key);
-              expected.mutable_view().row(y)[3 * x + c] = std::lround(255 * light);
+              expected.mutable_view().row(y)[3 * x + c] = std::lround(255 * ink * key);
             }
         EXPECT_LE(test::LargestDifference(decoded->image.view(), expected.view()), 1);
       }
 }
 
-// Where EXIF's value says that row 0 and column 0 of the stored image are: CIPA DC-008, table on
-// tag 274.
-Image TurnUpright(ImageView stored, int orientation) {
-  const int width = stored.width_px(), height = stored.height_px();
-  ImageSpec spec = stored.spec;
-  if (orientation >= 5) std::swap(spec.width_px, spec.height_px);
-  Image upright(spec);
-  for (int y = 0; y < spec.height_px; ++y)
-    for (int x = 0; x < spec.width_px; ++x) {
-      int sx = x, sy = y;
-      switch (orientation) {
-        case 2:  // top, right
-          sx = width - 1 - x;
-          break;
-        case 3:  // bottom, right
-          sx = width - 1 - x, sy = height - 1 - y;
-          break;
-        case 4:  // bottom, left
-          sy = height - 1 - y;
-          break;
-        case 5:  // left, top
-          sx = y, sy = x;
-          break;
-        case 6:  // right, top
-          sx = y, sy = height - 1 - x;
-          break;
-        case 7:  // right, bottom
-          sx = width - 1 - y, sy = height - 1 - x;
-          break;
-        case 8:  // left, bottom
-          sx = width - 1 - y, sy = x;
-          break;
-      }
-      std::memcpy(upright.mutable_view().row(y) + x * spec.pixel_bytes(),
-                  stored.row(sy) + sx * spec.pixel_bytes(), spec.pixel_bytes());
+TEST(JpegTest, ConvertsCmykByItsProfile) {
+  std::mt19937 random = test::FreshRandom();
+  const std::string profile = test::CmykProfile();
+  for (const JpegColor color : {JpegColor::kCmyk, JpegColor::kYcck})
+    for (const bool adobe : {false, true}) {
+      if (color == JpegColor::kYcck && !adobe) continue;
+      const Image source = Photo({71, 50}, 4, random);
+      const std::string bytes = test::WriteJpeg(
+          {.color = color, .adobe_marker = adobe, .icc_profile = profile}, source.view());
+      const auto decoded = test::Decode(bytes);
+      ASSERT_TRUE(decoded.ok()) << decoded.status();
+      EXPECT_EQ(decoded->metadata.icc_profile, "");
+      EXPECT_THAT(decoded->header.warnings, Contains(HasSubstr("sRGB by its profile")));
+      const Image cmyk = DecodeCmyk(bytes);
+      Image expected(decoded->header.spec);
+      for (int y = 0; y < cmyk.spec().height_px; ++y)
+        for (int x = 0; x < cmyk.spec().width_px; ++x) {
+          const uint8_t* inks = cmyk.view().row(y) + 4 * x;
+          const auto ink = [inks](int i) { return 1 - inks[i] / 255.0; };
+          const std::array<double, 3> rgb = test::SrgbOfInks(ink(0), ink(1), ink(2), ink(3));
+          for (int c = 0; c < 3; ++c)
+            expected.mutable_view().row(y)[3 * x + c] = std::lround(rgb[c]);
+        }
+      EXPECT_LE(test::LargestDifference(decoded->image.view(), expected.view()), 3);
     }
-  return upright;
 }
 
 TEST(JpegTest, AppliesEveryOrientation) {
@@ -172,8 +185,8 @@ TEST(JpegTest, AppliesEveryOrientation) {
         EXPECT_EQ(static_cast<int>((*decoder)->header().orientation), orientation);
         const auto rows = test::ReadAllInPortions(**decoder, random);
         ASSERT_TRUE(rows.ok()) << rows.status();
-        EXPECT_TRUE(
-            test::SameImages(rows->view(), TurnUpright(stored->image.view(), orientation).view()));
+        EXPECT_TRUE(test::SameImages(rows->view(),
+                                     test::TurnUpright(stored->image.view(), orientation).view()));
       }
     }
 }

@@ -258,7 +258,7 @@ TEST_F(TranscodeTest, KnowsItsMemoryBeforehand) {
   EXPECT_GT(plan->memory_bytes, plan->upscale.memory_bytes + header.decoder_bytes);
   // The encoder holds the profile, and so does the file that WebP puts together.
   ImageHeader with_profile = header;
-  with_profile.profile_bytes = 1000000;
+  with_profile.metadata_bytes = 1000000;
   with_profile.prefix_bytes = 2000000;
   const auto profile_plan = Double(network_, Format(ImageFormat::kPng))(with_profile);
   ASSERT_TRUE(profile_plan.ok());

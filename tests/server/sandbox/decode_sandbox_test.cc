@@ -48,7 +48,8 @@ absl::StatusOr<test::Decoded> DecodeInside(DecodeSandbox& sandbox, std::string_v
   if (!decoder.ok()) return decoder.status();
   absl::StatusOr<Image> image = test::ReadAllInPortions(**decoder, random);
   if (!image.ok()) return image.status();
-  return test::Decoded{(*decoder)->header(), (*decoder)->metadata(), *std::move(image)};
+  return test::Decoded{(*decoder)->header(), (*decoder)->metadata(), *std::move(image),
+                       (*decoder)->late_metadata(), (*decoder)->warnings()};
 }
 
 class DecodeSandboxTest : public ::testing::Test {
@@ -74,7 +75,25 @@ class DecodeSandboxTest : public ::testing::Test {
       files.push_back(
           *test::Encode(rgb.view(), {.format = ImageFormat::kWebp, .quality = quality}));
     }
+    for (const ImageFormat format : {ImageFormat::kPng, ImageFormat::kJpeg, ImageFormat::kWebp}) {
+      files.push_back(*test::Encode(rgb.view(), {.format = format}, Metadata()));
+      files.push_back(files.back().substr(0, files.back().size() - 1));  // with a warning
+    }
+    std::string late = test::WritePng(test::RandomPng(width, height, 8, 2, random_));
+    files.push_back(
+        late.insert(late.size() - 12, test::PngChunk("tEXt", std::string("Title\0late", 10))));
     return files;
+  }
+
+  // Blocks of every kind.
+  static ImageMetadata Metadata() {
+    return {.icc_profile = test::TestProfile(false, 3000),
+            .exif = test::ExifSegment(6, false).substr(6),
+            .xmp = "<x/>",
+            .iptc = std::string("\x1c\2\x78\0\1c", 6),
+            .density = PixelDensity{PixelDensity::Unit::kInch, 300, 200},
+            .texts = {{.keyword = "Comment", .text = "text"}},
+            .colour_chunks = {{"gAMA", std::string("\0\1\x86\xa0", 4)}}};
   }
 
   std::mt19937 random_ = test::FreshRandom();
@@ -88,9 +107,24 @@ TEST_F(DecodeSandboxTest, GivesWhatTheDecodersGive) {
     const absl::StatusOr<test::Decoded> actual = DecodeInside(*sandbox_, file, random_);
     ASSERT_TRUE(actual.ok()) << actual.status();
     EXPECT_TRUE(test::SameImages(actual->image.view(), expected->image.view()));
-    EXPECT_EQ(actual->metadata.icc_profile, expected->metadata.icc_profile);
+    EXPECT_EQ(actual->metadata, expected->metadata);
+    EXPECT_EQ(actual->late_metadata, expected->late_metadata);
+    EXPECT_EQ(actual->warnings, expected->warnings);
   }
   EXPECT_EQ(sandbox_->crashes(), 0);
+}
+
+TEST_F(DecodeSandboxTest, FillsDamageAsTheDecodersDo) {
+  for (const std::string& file : Files()) {
+    const std::string cut = file.substr(0, file.size() * 3 / 4);
+    const DecodeLimits limits{.fill_damage = true};
+    const absl::StatusOr<test::Decoded> expected = test::Decode(cut, limits);
+    const absl::StatusOr<test::Decoded> actual = DecodeInside(*sandbox_, cut, random_, limits);
+    ASSERT_EQ(actual.status(), expected.status());
+    if (!expected.ok()) continue;  // cut in the header
+    EXPECT_TRUE(test::SameImages(actual->image.view(), expected->image.view()));
+    EXPECT_EQ(actual->warnings, expected->warnings);
+  }
 }
 
 TEST_F(DecodeSandboxTest, GivesTheirErrors) {
@@ -203,6 +237,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Misbehaviour{"make code", kCrash, "signal 31 (SYS)"},
                       Misbehaviour{"take memory", kCrash, "exit code 4"},
                       Misbehaviour{"close its socket", kCrash, "signal 31 (SYS)"},
+                      Misbehaviour{"send odd notes", absl::StatusCode::kInternal, "must not"},
                       Misbehaviour{"send too much", absl::StatusCode::kInternal, "must not"},
                       Misbehaviour{"ask for ever", absl::StatusCode::kInternal, "must not"},
                       Misbehaviour{"send nonsense", absl::StatusCode::kInternal, "must not"}),

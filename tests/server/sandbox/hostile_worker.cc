@@ -33,6 +33,7 @@ void Misbehave(std::string_view how, const FrameSocket& socket) {
     if (memory == nullptr) _exit(4);
     std::memset(memory, 1, bytes);
   }
+  if (how == "send odd notes") (void)socket.Send(FrameType::kOpened, std::vector<uint8_t>(13, 7));
   if (how == "send too much") (void)socket.Send(FrameType::kOpened, std::vector<uint8_t>(1 << 20));
   while (how == "ask for ever" && socket.Send(FrameType::kNeedBytes).ok() &&
          socket.ReceiveHeader().ok()) {
@@ -61,6 +62,7 @@ void Serve(std::string_view how) {
   const std::vector<uint8_t> pixels(open->spec.row_bytes() * open->spec.height_px);
   if (socket.ReceiveHeader().ok() && socket.ReceiveStruct<ReadRowsPayload>().ok()) {
     (void)socket.Send(FrameType::kRows, pixels);
+    (void)socket.Send(FrameType::kEnd);
   }
 }
 

@@ -1,0 +1,45 @@
+// Colours by profile, with Little CMS. Private to engine/image.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "engine/image/metadata.h"
+
+namespace upscaled {
+
+// Turns CMYK into sRGB by a profile of the file: relative colorimetric, as libvips and browsers do.
+class CmykToSrgb {
+ public:
+  // Memory beside the profile's own, three times which is taken, too.
+  static constexpr size_t kBytes = size_t{6} << 20;
+
+  // null: `icc_profile` does not describe CMYK.
+  static std::unique_ptr<CmykToSrgb> Create(std::string_view icc_profile);
+
+  // `cmyk`: 255 is no ink, as JPEG files store it.
+  void Convert(const uint8_t* cmyk, int width_px, uint8_t* rgb) const;
+
+ private:
+  struct Delete {
+    void operator()(void* transform) const;
+  };
+  explicit CmykToSrgb(void* transform) : transform_(transform) {}
+
+  std::unique_ptr<void, Delete> transform_;
+};
+
+// The transfer of absolute or scene light that `chunks` (its cICP) states: "PQ" or "HLG"; "" for
+// all others, which a profile can describe.
+std::string_view HdrTransferOf(std::span<const ColourChunk> chunks);
+
+// A profile with the meaning of a PNG file's colour chunks, in the order of the PNG specification
+// (third edition, section 4.3): cICP, the file's own profile, sRGB, gAMA with cHRM. "" means sRGB.
+// `gray`: for an image of one colour channel.
+std::string ProfileOf(std::span<const ColourChunk> chunks, std::string_view icc_profile, bool gray);
+
+}  // namespace upscaled

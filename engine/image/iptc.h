@@ -1,0 +1,19 @@
+// IPTC's information interchange model as photographs carry it. Private to engine/image.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace upscaled {
+
+// The data sets in Photoshop's image resources ("8BIM" ...), "" if there are none. Sets `others`
+// when there are further resources.
+std::string IptcOfResources(std::string_view resources, bool& others);
+
+// The reverse: image resources that hold the data sets and nothing else.
+std::string ResourcesOfIptc(std::string_view iptc);
+
+// Takes out the data sets that name a place. False: `iptc` is damaged.
+bool StripIptcLocation(std::string& iptc);
+
+}  // namespace upscaled

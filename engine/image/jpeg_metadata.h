@@ -1,0 +1,29 @@
+// Metadata in the segments of a JPEG file. Private to engine/image.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/image/jpeg_session.h"
+#include "engine/image/metadata.h"
+
+namespace upscaled {
+
+// Fills in all but the profile, from the header that `info` has read with its APP1, APP13 and COM
+// markers saved. Adds a sentence for each block that is left out.
+void ReadJpegMetadata(const jpeg_decompress_struct& info, ImageMetadata& metadata,
+                      std::vector<std::string>& warnings);
+
+// Sets the density that the file's JFIF header will state; before jpeg_start_compress.
+void SetJpegDensity(const PixelDensity& density, jpeg_compress_struct& info);
+
+// A segment and its marker.
+struct JpegSegment {
+  int marker;
+  std::string payload;
+};
+
+// All but profile and density, see MetadataForResult.
+std::vector<JpegSegment> JpegSegmentsOf(const ImageMetadata& metadata);
+
+}  // namespace upscaled

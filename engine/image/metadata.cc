@@ -1,0 +1,181 @@
+#include "engine/image/metadata.h"
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/base/string_view.h"
+#include "engine/image/colour_profile.h"
+#include "engine/image/exif.h"
+#include "engine/image/iptc.h"
+#include "engine/image/xmp.h"
+
+namespace upscaled {
+namespace {
+
+// A JPEG segment's payload, less its signature.
+constexpr size_t kMaxSegmentBytes = 65533;
+constexpr size_t kMaxJpegExif = kMaxSegmentBytes - 6, kMaxJpegXmp = kMaxSegmentBytes - 29;
+constexpr size_t kMaxJpegIptc = kMaxSegmentBytes - 14 - 12, kMaxJpegProfile = 255 * 65519;
+
+// The steps that turn a source's blocks into a result's, in order.
+class MetadataEditor {
+ public:
+  MetadataEditor(ImageMetadata metadata, ImageFormat format, const ImageSpec& encoded,
+                 std::vector<std::string>& warnings)
+      : metadata_(std::move(metadata)), format_(format), encoded_(encoded), warnings_(warnings) {}
+
+  ImageMetadata Take() { return std::move(metadata_); }
+
+  void KeepColoursOnly() {
+    metadata_ = {.icc_profile = std::move(metadata_.icc_profile),
+                 .colour_chunks = std::move(metadata_.colour_chunks)};
+  }
+
+  void StripAll() {
+    if (!metadata_.icc_profile.empty() || !metadata_.colour_chunks.empty())
+      warnings_.push_back("the colour profile is stripped: viewers take the colours for sRGB");
+    metadata_ = {};
+  }
+
+  void StripLocation() {
+    if (!metadata_.exif.empty() && !StripExifLocation(metadata_.exif))
+      Drop(metadata_.exif, "EXIF is damaged and left out");
+    if (XmpTellsLocation(metadata_.xmp))
+      Drop(metadata_.xmp, "XMP tells of a location and is left out as a whole");
+    if (!metadata_.iptc.empty() && !StripIptcLocation(metadata_.iptc))
+      Drop(metadata_.iptc, "IPTC is damaged and left out");
+    std::erase_if(metadata_.texts, [](const ImageText& text) {
+      const std::string keyword = absl::AsciiStrToLower(text.keyword);
+      return absl::StrContains(keyword, "gps") || absl::StrContains(keyword, "location");
+    });
+  }
+
+  void Correct() {
+    if (!metadata_.exif.empty() &&
+        !CorrectExif(metadata_.exif, encoded_.size(), metadata_.keeps_orientation))
+      Drop(metadata_.exif, "EXIF is damaged and left out");
+    metadata_.xmp = CorrectXmp(metadata_.xmp, encoded_.size(), metadata_.keeps_orientation);
+  }
+
+  void FitColours() {
+    if (format_ == ImageFormat::kPng) return;
+    const bool gray = encoded_.channels < kRgbChannels;
+    metadata_.icc_profile = ProfileOf(metadata_.colour_chunks, metadata_.icc_profile, gray);
+    metadata_.colour_chunks.clear();
+  }
+
+  void FitJpeg() {
+    const auto fit = [this](std::string& block, std::string_view name, size_t max_bytes) {
+      if (block.size() > max_bytes)
+        Drop(block, absl::StrCat(ToAbsl(name), " has ", block.size(),
+                                 " bytes and is left out; jpeg holds at most ", max_bytes));
+    };
+    fit(metadata_.exif, "EXIF", kMaxJpegExif);
+    fit(metadata_.xmp, "XMP", kMaxJpegXmp);
+    fit(metadata_.iptc, "IPTC", kMaxJpegIptc);
+    fit(metadata_.icc_profile, "the colour profile", kMaxJpegProfile);
+    // The rest of the format's texts are comments.
+    for (ImageText& text : metadata_.texts) {
+      if (text.keyword != "Comment") text.text = absl::StrCat(text.keyword, ": ", text.text);
+      fit(text.text, text.keyword, kMaxSegmentBytes);
+      text = {.keyword = "Comment", .text = std::move(text.text)};
+    }
+    std::erase_if(metadata_.texts, [](const ImageText& text) { return text.text.empty(); });
+  }
+
+  void FitWebp() {
+    if (!metadata_.iptc.empty()) Drop(metadata_.iptc, "webp holds no IPTC: it is left out");
+    if (!metadata_.texts.empty()) {
+      warnings_.push_back(absl::StrCat("webp holds no text: ", NamesOfTexts(), " left out"));
+      metadata_.texts.clear();
+    }
+    if (!metadata_.density.has_value()) return;
+    if (metadata_.exif.empty()) metadata_.exif = ExifOfDensity(*metadata_.density);
+    metadata_.density.reset();
+  }
+
+  // Blocks that became known too late.
+  void DropAll() {
+    const std::pair<bool, absl::string_view> blocks[] = {
+        {!metadata_.exif.empty(), "EXIF"},
+        {!metadata_.xmp.empty(), "XMP"},
+        {!metadata_.iptc.empty(), "IPTC"},
+        {!metadata_.texts.empty(), "text"},
+    };
+    std::vector<absl::string_view> lost;
+    for (const auto& [has, name] : blocks)
+      if (has) lost.push_back(name);
+    if (!lost.empty())
+      warnings_.push_back(absl::StrCat(absl::StrJoin(lost, ", "),
+                                       " left out: the source has it after its pixels, and jpeg "
+                                       "holds it only before them"));
+    metadata_ = {};
+  }
+
+ private:
+  template <typename Sentence>
+  void Drop(std::string& block, const Sentence& sentence) {
+    block.clear();
+    warnings_.emplace_back(sentence);
+  }
+
+  std::string NamesOfTexts() const {
+    constexpr size_t kNamed = 5;
+    std::vector<absl::string_view> names;
+    for (const ImageText& text : metadata_.texts)
+      if (names.size() < kNamed) names.push_back(text.keyword);
+    const size_t more = metadata_.texts.size() - names.size();
+    return absl::StrCat(absl::StrJoin(names, ", "),
+                        more > 0 ? absl::StrCat(" and ", more, " more") : "");
+  }
+
+  ImageMetadata metadata_;
+  const ImageFormat format_;
+  const ImageSpec& encoded_;
+  std::vector<std::string>& warnings_;
+};
+
+}  // namespace
+
+size_t BytesOf(const ImageMetadata& metadata) {
+  size_t bytes = metadata.icc_profile.size() + metadata.exif.size() + metadata.xmp.size() +
+                 metadata.iptc.size();
+  for (const ImageText& text : metadata.texts)
+    bytes += text.keyword.size() + text.text.size() + text.language.size() +
+             text.translated_keyword.size();
+  for (const ColourChunk& chunk : metadata.colour_chunks) bytes += chunk.data.size();
+  return bytes;
+}
+
+uint32_t ConvertDensity(uint32_t value, PixelDensity::Unit from, PixelDensity::Unit to) {
+  using Unit = PixelDensity::Unit;
+  const auto metres = [](Unit of) {
+    return of == Unit::kInch ? 0.0254 : of == Unit::kCentimetre ? 0.01 : 1.0;
+  };
+  const double result = value * metres(to) / metres(from);
+  return static_cast<uint32_t>(std::min(std::round(result), 4294967295.0));
+}
+
+ImageMetadata MetadataForResult(ImageMetadata metadata, MetadataPolicy policy, ImageFormat format,
+                                const ImageSpec& encoded, bool late,
+                                std::vector<std::string>& warnings) {
+  MetadataEditor editor(std::move(metadata), format, encoded, warnings);
+  if (policy == MetadataPolicy::kStrip) editor.StripAll();
+  if (policy == MetadataPolicy::kIcc) editor.KeepColoursOnly();
+  if (policy == MetadataPolicy::kStripLocation) editor.StripLocation();
+  editor.Correct();
+  editor.FitColours();
+  if (format == ImageFormat::kJpeg) editor.FitJpeg();
+  if (format == ImageFormat::kWebp) editor.FitWebp();
+  if (late && format == ImageFormat::kJpeg) editor.DropAll();
+  return editor.Take();
+}
+
+}  // namespace upscaled

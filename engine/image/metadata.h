@@ -1,0 +1,79 @@
+// Blocks of an image file beside its pixels, on their way from a source to its result.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/image/image.h"
+#include "engine/image/image_format.h"
+
+namespace upscaled {
+
+// Pixels per unit of length.
+struct PixelDensity {
+  enum class Unit : uint8_t { kAspect, kInch, kCentimetre, kMetre };  // kAspect: a ratio of sides
+  Unit unit = Unit::kAspect;
+  uint32_t x = 1, y = 1;
+  friend bool operator==(const PixelDensity&, const PixelDensity&) = default;
+};
+
+// `value` pixels per `from` in pixels per `to`, rounded; neither is kAspect.
+uint32_t ConvertDensity(uint32_t value, PixelDensity::Unit from, PixelDensity::Unit to);
+
+// A PNG file's tEXt, zTXt or iTXt, or a JPEG file's comment (keyword "Comment").
+struct ImageText {
+  std::string keyword;  // Latin-1
+  std::string text;     // UTF-8
+  std::string language, translated_keyword;
+  friend bool operator==(const ImageText&, const ImageText&) = default;
+};
+
+// A PNG chunk that says which colours the samples stand for: cICP, gAMA, cHRM, sRGB, mDCV or cLLI.
+struct ColourChunk {
+  std::string type;
+  std::string data;
+  friend bool operator==(const ColourChunk&, const ColourChunk&) = default;
+};
+
+// Empty members: the file has no such block.
+struct ImageMetadata {
+  std::string icc_profile;
+  std::string exif;  // a TIFF file, from its byte order on
+  std::string xmp;   // a packet, in UTF-8
+  std::string iptc;  // data sets of IIM
+  std::optional<PixelDensity> density;
+  std::vector<ImageText> texts;
+  std::vector<ColourChunk> colour_chunks;
+  bool keeps_orientation = false;  // the pixels are not upright; `exif` tells how they lie
+  friend bool operator==(const ImageMetadata&, const ImageMetadata&) = default;
+};
+
+// Blocks that follow the pixels are kept up to here together.
+inline constexpr size_t kMaxLateMetadataBytes = size_t{64} << 10;
+
+// Texts that are kept of one file, and sentences about blocks that are not.
+inline constexpr size_t kMaxTexts = 1000, kMaxBlockWarnings = 20;
+
+// Bytes of all blocks together.
+size_t BytesOf(const ImageMetadata& metadata);
+
+enum class MetadataPolicy : uint8_t {
+  kKeep,           // everything
+  kStripLocation,  // everything but places: GPS in EXIF, and XMP, IPTC or text that tell of one
+  kIcc,            // colours only
+  kStrip,          // nothing
+};
+
+// Returns `metadata` as a result of `encoded` pixels in `format` carries them: applies `policy`,
+// takes orientation and thumbnail out of EXIF, corrects dimensions, and turns what the format has
+// no room for into what it has (colour chunks into a profile, text into comments, density into
+// EXIF). Adds a sentence to `warnings` for each block that is lost though `policy` keeps it.
+// `late`: the blocks became known after the first row was written; JPEG has no room for them then.
+ImageMetadata MetadataForResult(ImageMetadata metadata, MetadataPolicy policy, ImageFormat format,
+                                const ImageSpec& encoded, bool late,
+                                std::vector<std::string>& warnings);
+
+}  // namespace upscaled

@@ -1,0 +1,18 @@
+// Editing XMP packets as text. Private to engine/image.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "engine/base/geometry.h"
+
+namespace upscaled {
+
+// The packet with its orientation set to upright, unless it is kept, and every stated size of the
+// image to `size`.
+std::string CorrectXmp(std::string_view xmp, Size size, bool keep_orientation);
+
+// Whether the packet may tell where the image was taken; true for packets that are no UTF-8.
+bool XmpTellsLocation(std::string_view xmp);
+
+}  // namespace upscaled

@@ -1,0 +1,390 @@
+// Every block of metadata from every format to every format, read back by our own parsers and by
+// exiftool where it is installed.
+#include <unistd.h>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/image/codec.h"
+#include "engine/image/exif.h"
+#include "tests/support/colour_profiles.h"
+#include "tests/support/odd_files.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+constexpr ImageFormat kAllFormats[] = {ImageFormat::kPng, ImageFormat::kJpeg, ImageFormat::kWebp};
+constexpr Size kStored = {40, 30}, kResult = {80, 60};
+
+// A TIFF file with a camera, a date, a copyright, dimensions, GPS, and a thumbnail.
+std::string CameraExif(bool big_endian) {
+  std::string bytes = big_endian ? "MM" : "II";
+  const auto append = [&](uint32_t value, int count) {
+    for (int i = 0; i < count; ++i)
+      bytes.push_back(static_cast<char>(value >> 8 * (big_endian ? count - 1 - i : i)));
+  };
+  const auto entry = [&](int tag, int type, int count, uint32_t value) {
+    append(tag, 2), append(type, 2), append(count, 4);
+    const bool in_place = type == 3 && count == 1;
+    append(value, in_place ? 2 : 4);
+    if (in_place) append(0, 2);
+  };
+  constexpr int kFirst = 8, kDetails = kFirst + 2 + 6 * 12 + 4, kGps = kDetails + 2 + 3 * 12 + 4;
+  constexpr int kText = kGps + 2 + 2 * 12 + 4, kThumbnails = kText + 64;
+  append(42, 2), append(kFirst, 4);
+  append(6, 2);
+  entry(0x010F, 2, 6, kText);        // make
+  entry(0x0112, 3, 1, 1);            // orientation
+  entry(0x0132, 2, 20, kText + 6);   // date
+  entry(0x8298, 2, 12, kText + 26);  // copyright
+  entry(0x8769, 4, 1, kDetails);
+  entry(0x8825, 4, 1, kGps);
+  append(kThumbnails, 4);
+  append(3, 2);
+  entry(0xA001, 3, 1, 1);  // sRGB
+  entry(0xA002, 3, 1, kStored.width);
+  entry(0xA003, 3, 1, kStored.height);
+  append(0, 4);
+  append(2, 2);
+  entry(0x0001, 2, 2, big_endian ? 'N' << 24 : 'N');
+  entry(0x0002, 5, 3, kText + 38);  // latitude
+  append(0, 4);
+  bytes += std::string(
+      "Maker\0"
+      "2026:01:02 03:04:05\0"
+      "(c) Someone\0",
+      38);
+  for (const uint32_t part : {48u, 1u, 12u, 1u, 30u, 1u}) append(part, 4);
+  bytes.resize(kThumbnails, '\0');
+  append(2, 2);
+  entry(0x0201, 4, 1, kThumbnails + 30);
+  entry(0x0202, 4, 1, 100);
+  append(0, 4);
+  bytes += std::string(100, 'T');
+  return bytes;
+}
+
+constexpr char kXmp[] =
+    "<x:xmpmeta xmlns:x='adobe:ns:meta/'><rdf:RDF "
+    "xmlns:rdf='http://www.w3.org/1999/02/22-rdf-syntax-ns#'><rdf:Description rdf:about='' "
+    "xmlns:tiff='http://ns.adobe.com/tiff/1.0/' xmlns:exif='http://ns.adobe.com/exif/1.0/' "
+    "xmlns:dc='http://purl.org/dc/elements/1.1/' tiff:Orientation='6' "
+    "exif:PixelXDimension=\"40\"><exif:PixelYDimension>30</exif:PixelYDimension>"
+    "<dc:source>a film</dc:source></rdf:Description></rdf:RDF></x:xmpmeta>";
+
+std::string IptcSet(int set, std::string_view text) {
+  std::string bytes = {'\x1c', '\2', static_cast<char>(set), '\0', static_cast<char>(text.size())};
+  return bytes.append(text);
+}
+
+enum class Block { kExif, kXmp, kIptc, kDensity, kText, kProfile };
+constexpr Block kBlocks[] = {Block::kExif,    Block::kXmp,  Block::kIptc,
+                             Block::kDensity, Block::kText, Block::kProfile};
+
+ImageMetadata Only(Block block, ImageFormat format) {
+  ImageMetadata metadata;
+  switch (block) {
+    case Block::kExif:
+      metadata.exif = CameraExif(format == ImageFormat::kPng);
+      break;
+    case Block::kXmp:
+      metadata.xmp = kXmp;
+      break;
+    case Block::kIptc:
+      metadata.iptc = IptcSet(120, "a caption") + IptcSet(90, "a city");
+      break;
+    case Block::kDensity:
+      metadata.density = format == ImageFormat::kPng
+                             ? PixelDensity{PixelDensity::Unit::kMetre, 11811, 11811}
+                             : PixelDensity{PixelDensity::Unit::kInch, 300, 300};
+      break;
+    case Block::kText:
+      metadata.texts = {{.keyword = "Comment",
+                         .text = "gr\xC3\xBC\xC3\x9F"
+                                 "e"}};
+      break;
+    case Block::kProfile:
+      static const std::string profile = test::SrgbProfile();  // its date is that of now
+      metadata.icc_profile = profile;
+      break;
+  }
+  return metadata;
+}
+
+// Whether files of the format have the block at all.
+bool Holds(ImageFormat format, Block block) {
+  const bool webp = format == ImageFormat::kWebp;
+  return !webp || (block != Block::kIptc && block != Block::kText && block != Block::kDensity);
+}
+
+// A tag that exiftool finds in a result, with its value.
+std::string ExiftoolLine(Block block, ImageFormat to) {
+  switch (block) {
+    case Block::kExif:
+      return "EXIF:Make: Maker";
+    case Block::kXmp:
+      return "XMP:Source: a film";
+    case Block::kIptc:
+      return "IPTC:Caption-Abstract: a caption";
+    case Block::kDensity:
+      return to == ImageFormat::kPng    ? "PNG:PixelsPerUnitX: 11811"
+             : to == ImageFormat::kJpeg ? "JFIF:XResolution: 300"
+                                        : "EXIF:XResolution: 300";
+    case Block::kText:
+      return to == ImageFormat::kPng ? "PNG:Comment: gr\xC3\xBC\xC3\x9F"
+                                       "e"
+                                     : "File:Comment: gr\xC3\xBC\xC3\x9F"
+                                       "e";
+    case Block::kProfile:
+      return "ICC_Profile:ProfileClass: Display Device Profile";
+  }
+  return "";
+}
+
+// Lines of "group:tag: value"; empty: exiftool is not installed.
+std::string Exiftool(const std::string& file) {
+  if (std::system("command -v exiftool >/dev/null 2>&1") != 0) return "";
+  const std::filesystem::path path =
+      std::filesystem::temp_directory_path() / ("metadata_test_" + std::to_string(getpid()));
+  std::ofstream(path, std::ios::binary) << file;
+  const std::string command = "exiftool -G -s -a '" + path.string() + "'";
+  FILE* pipe = popen(command.c_str(), "r");
+  std::string text, line;
+  char piece[4096];
+  while (fgets(piece, sizeof(piece), pipe) != nullptr) text += piece;
+  pclose(pipe);
+  std::filesystem::remove(path);
+  // "[EXIF]          Make                            : Maker"
+  std::string result;
+  std::istringstream lines(text);
+  while (std::getline(lines, line)) {
+    const size_t close = line.find(']'), colon = line.find(": ");
+    if (close == line.npos || colon == line.npos) continue;
+    std::string tag = line.substr(close + 1, colon - close - 1);
+    std::erase(tag, ' ');
+    result += line.substr(1, close - 1) + ":" + tag + line.substr(colon) + "\n";
+  }
+  return result;
+}
+
+struct Carried {
+  test::Decoded decoded;
+  std::string file;
+  std::vector<std::string> warnings;
+};
+
+// A file of `from` with this metadata, as a result in `to`.
+Carried Carry(const ImageMetadata& metadata, ImageFormat from, ImageFormat to,
+              MetadataPolicy policy, std::mt19937& random) {
+  Carried carried;
+  const Image image = test::PhotoImage({kStored.width, kStored.height, 3, SampleType::kU8}, random);
+  const auto source = test::Decode(*test::Encode(image.view(), {.format = from}, metadata));
+  EXPECT_TRUE(source.ok()) << source.status();
+  const Image result =
+      test::PhotoImage({kResult.width, kResult.height, 3, SampleType::kU8}, random);
+  const ImageMetadata kept = MetadataForResult(source->metadata, policy, to, result.spec(),
+                                               /*late=*/false, carried.warnings);
+  carried.file = *test::Encode(result.view(), {.format = to}, kept);
+  auto decoded = test::Decode(carried.file);
+  EXPECT_TRUE(decoded.ok()) << decoded.status();
+  carried.decoded = *std::move(decoded);
+  return carried;
+}
+
+class MetadataTest : public ::testing::TestWithParam<std::tuple<Block, ImageFormat, ImageFormat>> {
+};
+
+TEST_P(MetadataTest, SurvivesOrIsNamed) {
+  const auto [block, from, to] = GetParam();
+  std::mt19937 random = test::FreshRandom();
+  if (!Holds(from, block)) GTEST_SKIP() << "the format has no such block";
+  const Carried carried = Carry(Only(block, from), from, to, MetadataPolicy::kKeep, random);
+  const ImageMetadata& result = carried.decoded.metadata;
+  const bool lost = !Holds(to, block) && block != Block::kDensity;
+  EXPECT_EQ(carried.warnings.size(), lost ? 1u : 0u);
+  if (lost) {
+    EXPECT_EQ(BytesOf(result), 0u);
+    return;
+  }
+  switch (block) {
+    case Block::kExif:
+      EXPECT_THAT(result.exif, AllOf(HasSubstr("Maker"), HasSubstr("2026:01:02 03:04:05")));
+      EXPECT_THAT(result.exif, Not(HasSubstr("TTTT")));  // the thumbnail
+      break;
+    case Block::kXmp:
+      EXPECT_THAT(result.xmp, HasSubstr("<dc:source>a film</dc:source>"));
+      EXPECT_THAT(result.xmp, HasSubstr("tiff:Orientation='1'"));
+      EXPECT_THAT(result.xmp, HasSubstr("exif:PixelXDimension=\"80\""));
+      EXPECT_THAT(result.xmp, HasSubstr("<exif:PixelYDimension>60<"));
+      break;
+    case Block::kIptc:
+      EXPECT_EQ(result.iptc, Only(block, from).iptc);
+      break;
+    case Block::kDensity:
+      if (to != ImageFormat::kWebp) EXPECT_EQ(result.density, Only(block, to).density);
+      break;
+    case Block::kText:
+      EXPECT_EQ(result.texts, Only(block, from).texts);
+      break;
+    case Block::kProfile:
+      EXPECT_EQ(result.icc_profile, Only(block, from).icc_profile);
+      break;
+  }
+  const std::string tags = Exiftool(carried.file);
+  if (tags.empty()) GTEST_SKIP() << "exiftool is not installed";
+  EXPECT_THAT(tags, HasSubstr(ExiftoolLine(block, to)));
+  if (block == Block::kExif) {
+    EXPECT_THAT(tags, HasSubstr("EXIF:ExifImageWidth: 80"));
+    EXPECT_THAT(tags, HasSubstr("EXIF:ExifImageHeight: 60"));
+    EXPECT_THAT(tags, HasSubstr("EXIF:GPSLatitude: 48 deg 12' 30.00\""));
+    EXPECT_THAT(tags, Not(HasSubstr("Thumbnail")));
+  }
+  EXPECT_THAT(tags, Not(HasSubstr("Warning"))) << tags;
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, MetadataTest,
+                         ::testing::Combine(::testing::ValuesIn(kBlocks),
+                                            ::testing::ValuesIn(kAllFormats),
+                                            ::testing::ValuesIn(kAllFormats)));
+
+TEST(MetadataPolicyTest, StripsWhatItSays) {
+  std::mt19937 random = test::FreshRandom();
+  ImageMetadata all = Only(Block::kExif, ImageFormat::kJpeg);
+  for (const Block block : kBlocks) {
+    const ImageMetadata one = Only(block, ImageFormat::kJpeg);
+    if (block == Block::kXmp) all.xmp = one.xmp;
+    if (block == Block::kIptc) all.iptc = one.iptc;
+    if (block == Block::kDensity) all.density = one.density;
+    if (block == Block::kText) all.texts = one.texts;
+    if (block == Block::kProfile) all.icc_profile = one.icc_profile;
+  }
+  for (const ImageFormat to : kAllFormats) {
+    SCOPED_TRACE(FormatName(to));
+    const auto carry = [&](MetadataPolicy policy) {
+      return Carry(all, ImageFormat::kJpeg, to, policy, random);
+    };
+    const Carried stripped = carry(MetadataPolicy::kStrip);
+    EXPECT_EQ(stripped.decoded.metadata, ImageMetadata());
+    EXPECT_THAT(stripped.warnings, Contains(HasSubstr("colour profile")));
+
+    const Carried icc = carry(MetadataPolicy::kIcc);
+    EXPECT_EQ(icc.decoded.metadata, ImageMetadata{.icc_profile = all.icc_profile});
+    EXPECT_THAT(icc.warnings, IsEmpty());
+
+    const Carried no_place = carry(MetadataPolicy::kStripLocation);
+    EXPECT_THAT(no_place.decoded.metadata.exif, HasSubstr("Maker"));
+    EXPECT_THAT(no_place.file, Not(HasSubstr("a city")));
+    if (to == ImageFormat::kJpeg) EXPECT_THAT(no_place.file, HasSubstr("a caption"));
+    EXPECT_THAT(no_place.decoded.metadata.xmp, HasSubstr("a film"));
+    const std::string tags = Exiftool(no_place.file);
+    EXPECT_THAT(tags, Not(HasSubstr("GPS")));
+    EXPECT_EQ(no_place.decoded.metadata.icc_profile, all.icc_profile);
+  }
+}
+
+TEST(MetadataPolicyTest, XmpThatTellsOfAPlaceGoesAsAWhole) {
+  std::mt19937 random = test::FreshRandom();
+  const ImageMetadata metadata{.xmp = "<x exif:GPSLatitude='48,12.5N' dc:title='t'/>"};
+  const Carried carried = Carry(metadata, ImageFormat::kPng, ImageFormat::kWebp,
+                                MetadataPolicy::kStripLocation, random);
+  EXPECT_EQ(carried.decoded.metadata.xmp, "");
+  EXPECT_THAT(carried.warnings, Contains(HasSubstr("XMP tells of a location")));
+}
+
+TEST(MetadataPolicyTest, TextOfEveryKindStaysInPng) {
+  std::mt19937 random = test::FreshRandom();
+  const ImageMetadata metadata{
+      .texts = {{.keyword = "Title", .text = "plain"},
+                {.keyword = "parameters", .text = std::string(5000, 'p')},
+                {.keyword = "Author", .text = "\xE6\xBC\xA2\xE5\xAD\x97"},
+                {.keyword = "Comment", .text = "x", .language = "en", .translated_keyword = "y"}}};
+  const Carried png =
+      Carry(metadata, ImageFormat::kPng, ImageFormat::kPng, MetadataPolicy::kKeep, random);
+  EXPECT_EQ(png.decoded.metadata.texts, metadata.texts);
+  const Carried jpeg =
+      Carry(metadata, ImageFormat::kPng, ImageFormat::kJpeg, MetadataPolicy::kKeep, random);
+  EXPECT_EQ(jpeg.decoded.metadata.texts[0].text, "Title: plain");
+  const Carried webp =
+      Carry(metadata, ImageFormat::kPng, ImageFormat::kWebp, MetadataPolicy::kKeep, random);
+  EXPECT_THAT(webp.warnings, Contains(HasSubstr("Title, parameters, Author, Comment")));
+}
+
+TEST(MetadataPolicyTest, BlocksBehindThePixelsAreKeptWhereTheyFit) {
+  std::mt19937 random = test::FreshRandom();
+  const Image image = test::PhotoImage({8, 8, 3, SampleType::kU8}, random);
+  std::string png = *test::Encode(image.view(), {});
+  png.insert(png.size() - 12, test::PngChunk("tEXt", std::string("Title\0late", 10)));
+  png.insert(png.size() - 12, test::PngChunk("tEXt", "Large" + std::string(100'000, '\0')));
+  const auto decoded = test::Decode(png);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_THAT(decoded->metadata.texts, IsEmpty());
+  ASSERT_EQ(decoded->late_metadata.texts.size(), 1u);
+  EXPECT_EQ(decoded->late_metadata.texts[0].text, "late");
+  EXPECT_THAT(decoded->warnings, Contains(HasSubstr("tEXt")));
+  for (const ImageFormat to : kAllFormats) {
+    std::vector<std::string> warnings;
+    const ImageMetadata late = MetadataForResult(decoded->late_metadata, MetadataPolicy::kKeep, to,
+                                                 image.spec(), /*late=*/true, warnings);
+    EXPECT_EQ(warnings.size(), to == ImageFormat::kPng ? 0u : 1u);
+    StringSink sink;
+    const auto encoder = CreateImageEncoder({.format = to}, image.spec(), {}, sink);
+    ASSERT_TRUE((*encoder)->WriteRows(image.view()).ok());
+    (*encoder)->AddLateMetadata(late);
+    ASSERT_TRUE((*encoder)->Finish().ok());
+    const auto again = test::Decode(sink.bytes());
+    ASSERT_TRUE(again.ok()) << again.status();
+    if (to == ImageFormat::kPng)
+      EXPECT_EQ(again->late_metadata.texts, decoded->late_metadata.texts);
+  }
+}
+
+// Any change of any byte: nothing outside the block is touched (a sanitizer looks), in no time.
+TEST(HostileExifTest, IsEditedSafely) {
+  std::mt19937 random = test::FreshRandom();
+  for (int i = 0; i < 20000; ++i) {
+    std::string exif = CameraExif(i % 2 == 0);
+    for (int changes = test::RandomInt(random, 1, 6); changes > 0; --changes)
+      exif[test::RandomInt(random, 0, static_cast<int>(exif.size()) - 1)] =
+          static_cast<char>(test::RandomInt(random, 0, 255));
+    exif.resize(test::RandomInt(random, 0, static_cast<int>(exif.size())));
+    exif.shrink_to_fit();
+    const size_t before = exif.size();
+    (void)StripExifLocation(exif);
+    (void)CorrectExif(exif, {80, 60}, false);
+    EXPECT_LE(exif.size(), before);
+  }
+}
+
+// A thousand values that each take all of the block: what erases them must give up.
+TEST(HostileExifTest, ManyLargeValuesAreGivenUp) {
+  constexpr int kEntries = 1000, kDirectory = 2 + 12 * kEntries + 4;
+  std::string exif("II\x2a\0\x08\0\0\0", 8);
+  const auto append = [&exif](uint32_t value, int bytes) {
+    for (int i = 0; i < bytes; ++i) exif.push_back(static_cast<char>(value >> 8 * i));
+  };
+  for (const uint32_t tag : {0x8825u, 1u}) {  // GPS, and the values of its directory
+    append(kEntries, 2);
+    for (int i = 0; i < kEntries; ++i) {
+      append(tag, 2), append(4, 2), append(1 << 28, 4);
+      append(tag == 1 ? 8 + 2 * kDirectory : 8 + kDirectory, 4);
+    }
+    append(0, 4);
+  }
+  exif.resize(4 << 20, 'x');
+  EXPECT_FALSE(StripExifLocation(exif));
+}
+
+}  // namespace
+}  // namespace upscaled

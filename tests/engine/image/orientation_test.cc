@@ -1,0 +1,96 @@
+// Every orientation in the formats that state one: JPEG, PNG and WebP.
+#include <gtest/gtest.h>
+
+#include "engine/image/codec.h"
+#include "tests/support/odd_files.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled {
+namespace {
+
+constexpr size_t kBehindIhdr = 33;
+constexpr size_t kExifPrefixBytes = 6;
+
+// A file of `image` that states `orientation`, with "Exif" before the block or not.
+std::string FileOf(ImageFormat format, const Image& image, int orientation, bool big_endian,
+                   bool prefixed) {
+  const std::string segment = test::ExifSegment(orientation, big_endian);
+  const std::string exif = prefixed ? segment : segment.substr(kExifPrefixBytes);
+  if (format == ImageFormat::kPng) {
+    std::string png = *test::Encode(image.view(), {});
+    return png.insert(kBehindIhdr, test::PngChunk("eXIf", exif));
+  }
+  return *test::Encode(image.view(), {.format = format, .quality = 100}, {.exif = exif});
+}
+
+TEST(OrientationTest, EveryFormatIsTurnedUpright) {
+  std::mt19937 random = test::FreshRandom();
+  for (const ImageFormat format : {ImageFormat::kJpeg, ImageFormat::kPng, ImageFormat::kWebp})
+    for (int orientation = 1; orientation <= 8; ++orientation)
+      for (const bool big_endian : {false, true})
+        for (const bool prefixed : {false, true}) {
+          if (format == ImageFormat::kJpeg && prefixed) continue;  // its segment has it anyway
+          SCOPED_TRACE(::testing::Message()
+                       << FormatName(format) << orientation << big_endian << prefixed);
+          const Image image = test::PhotoImage({37, 21, 3, SampleType::kU8}, random);
+          const std::string bytes = FileOf(format, image, orientation, big_endian, prefixed);
+          const auto stored = test::Decode(FileOf(format, image, 1, big_endian, prefixed));
+          ASSERT_TRUE(stored.ok()) << stored.status();
+          MemorySource source(bytes);
+          const auto decoder = OpenImageDecoder(source, {});
+          ASSERT_TRUE(decoder.ok()) << decoder.status();
+          EXPECT_EQ(static_cast<int>((*decoder)->header().orientation), orientation);
+          const auto rows = test::ReadAllInPortions(**decoder, random);
+          ASSERT_TRUE(rows.ok()) << rows.status();
+          EXPECT_TRUE(test::SameImages(
+              rows->view(), test::TurnUpright(stored->image.view(), orientation).view()));
+          // The result says that it is upright.
+          std::vector<std::string> warnings;
+          ImageMetadata metadata =
+              MetadataForResult((*decoder)->metadata(), MetadataPolicy::kKeep, format,
+                                (*decoder)->spec(), /*late=*/false, warnings);
+          const auto again =
+              test::Decode(*test::Encode(rows->view(), {.format = format}, metadata));
+          ASSERT_TRUE(again.ok()) << again.status();
+          EXPECT_EQ(again->header.orientation, Orientation::kIdentity);
+          EXPECT_FALSE(again->metadata.exif.empty());
+        }
+}
+
+TEST(OrientationTest, PngSaysItBeforeThePixelsOrNotAtAll) {
+  std::mt19937 random = test::FreshRandom();
+  const Image image = test::PhotoImage({37, 21, 3, SampleType::kU8}, random);
+  const std::string chunk = test::PngChunk("eXIf", test::ExifSegment(6, true).substr(6));
+  std::string late = *test::Encode(image.view(), {});
+  late.insert(late.size() - 12, chunk);
+  std::string damaged = *test::Encode(image.view(), {});
+  damaged.insert(kBehindIhdr, chunk);
+  damaged[kBehindIhdr + chunk.size() - 1] ^= 1;  // its CRC
+  for (const std::string& bytes : {late, damaged}) {
+    const auto decoded = test::Decode(bytes);
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    EXPECT_TRUE(test::SameImages(decoded->image.view(), image.view()));
+  }
+  EXPECT_FALSE(test::Decode(late)->late_metadata.exif.empty());
+}
+
+// The size must be known from the first bytes, which a file beyond the limit does not show.
+TEST(OrientationTest, WebpBeyondTheLimitKeepsItsTag) {
+  std::mt19937 random = test::FreshRandom();
+  const Image image = test::RandomImage({200, 100, 3, SampleType::kU8}, random);
+  const std::string bytes = FileOf(ImageFormat::kWebp, image, 6, true, false);
+  const auto decoded = test::Decode(bytes, {.max_metadata_bytes = bytes.size() - 1});
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->header.spec.size(), (Size{200, 100}));
+  EXPECT_EQ(decoded->warnings.size(), 1u);
+  std::vector<std::string> warnings;
+  const ImageMetadata kept =
+      MetadataForResult(decoded->metadata, MetadataPolicy::kKeep, ImageFormat::kWebp, image.spec(),
+                        /*late=*/false, warnings);
+  const auto again = test::Decode(
+      *test::Encode(image.view(), {.format = ImageFormat::kWebp, .quality = 100}, kept));
+  EXPECT_EQ(again->header.orientation, Orientation::kRotate90);
+}
+
+}  // namespace
+}  // namespace upscaled
