@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/cli/api_key.h"
 #include "client/cli/errors.h"
+#include "client/cli/ncnn_habits.h"
 #include "client/enum_names.h"
 #include "client/http/http_client.h"
 #include "engine/base/status_macros.h"
@@ -53,14 +54,13 @@ void ConnectionFlags::AddTo(CLI::App& command) {
   add("--retries", retries, "N", "Further tries when the server is full or cannot be reached")
       ->check(Between(0, 100))
       ->capture_default_str();
-  CLI::Option* use_tls = command.add_flag("--tls", tls, "Encrypt the connection");
-  use_tls->group("Connection");
-  add("--tls-ca", tls_options.ca_file, "PEM", "Certificates to trust")->needs(use_tls);
-  add("--tls-cert", tls_options.cert_file, "PEM", "Our certificate")->needs(use_tls);
-  add("--tls-key", tls_options.key_file, "PEM", "Its key")->needs(use_tls);
+  command.add_flag("--tls", tls, "Encrypt the connection; https:// servers need no flag")
+      ->group("Connection");
+  add("--tls-ca", tls_options.ca_file, "PEM", "Certificates to trust");
+  add("--tls-cert", tls_options.cert_file, "PEM", "Our certificate");
+  add("--tls-key", tls_options.key_file, "PEM", "Its key");
   add("--tls-server-name", tls_options.server_name, "NAME",
-      "Name on the server's certificate, when it is not HOST")
-      ->needs(use_tls);
+      "Name on the server's certificate, when it is not HOST");
   add("--api-key-file", api_key_file, "FILE",
       "Holds the key for servers that want one; default: what UPSCALE_API_KEY says");
   add("--trace-endpoint", trace_endpoint, "URL",
@@ -114,8 +114,17 @@ absl::StatusOr<std::unique_ptr<LocalServer>> ConnectionFlags::StartLocal(
   return LocalServer::Start(program, std::move(stop));
 }
 
+bool ConnectionFlags::names_tls_files() const {
+  return !(tls_options.ca_file.empty() && tls_options.cert_file.empty() &&
+           tls_options.key_file.empty() && tls_options.server_name.empty());
+}
+
 absl::StatusOr<ClientOptions> ConnectionFlags::ToOptions(const LocalServer* own) const {
   ClientOptions options;
+  if (names_tls_files() && !tls) {
+    return absl::InvalidArgumentError(
+        "--tls-ca, --tls-cert, --tls-key and --tls-server-name need --tls, or an https:// server");
+  }
   if (own != nullptr) {
     options.channel.endpoints = {own->endpoint()};
   } else if (IsHttpUrl(server)) {
@@ -150,7 +159,7 @@ absl::StatusOr<Connection> ConnectionFlags::Connect(std::stop_token stop) const 
   if (!local && IsHttpUrl(server)) {
     HttpClientOptions options{
         .server = server, .retry = retry(), .timeout = timeout(), .traceparent = TraceOfCommand()};
-    if (tls) options.tls = tls_options;
+    if (tls || names_tls_files()) options.tls = tls_options;
     ASSIGN_OR_RETURN(options.api_key, FindApiKey(api_key_file));
     ASSIGN_OR_RETURN(options.tracer, MakeTracer());
     ASSIGN_OR_RETURN(connection.service, HttpClient::Create(options));
@@ -167,11 +176,12 @@ void UpscaleFlags::AddTo(CLI::App& command) {
   const auto add = [&](const char* name, auto& value, const char* type, const char* description) {
     return command.add_option(name, value, description)->type_name(type);
   };
-  add("-m,--model", model, "NAME", "Model, see 'upscale models'; default: the server's");
+  add("-m,--model", model, "NAME", "Model, see 'upscale models'; default: the server's")
+      ->check(ModelName());
   add("-n,--noise", noise, "N",
       "Noise level to remove: -1 none, 0 weak to 3 strong, or auto: by the compression of a JPEG; "
       "default: auto")
-      ->check(CLI::IsMember({"-1", "0", "1", "2", "3", "auto"}).description(""));
+      ->check(NoiseLevel());
   CLI::Option* scale_flag =
       add("-s,--scale", scale, "FACTOR", "Above 0 to 16; default: the model's own")
           ->check(Between(1e-3, 16.0));
@@ -212,8 +222,9 @@ void UpscaleFlags::AddTo(CLI::App& command) {
                            ->needs(space);
   space->needs(range);
   command.add_flag("-x,--tta", tta, "Average over 8 flips and turns: better, 8 times the work");
-  add("-t,--tile", tile_px, "PIXELS", "Largest tile side, 32 to 4096; default: the server's choice")
-      ->check(Between(32, 4096));
+  add("-t,--tile", tile_px, "PIXELS",
+      "Largest tile side, 32 to 4096; 0 or default: the server's choice")
+      ->check(TileSide());
   add("--precision", precision, "exact|fast", "32 bit, or 16 bit where the server has it")
       ->check(CLI::IsMember({"exact", "fast"}).description(""));
 }

@@ -58,6 +58,8 @@ struct ConnectionFlags {
   absl::StatusOr<std::unique_ptr<UpscaleClient>> MakeClient() const;
   // Likewise, of upscaled's --admin address, 127.0.0.1:8002 unless the user names a server.
   absl::StatusOr<std::unique_ptr<UpscaleClient>> MakeAdminClient() const;
+  // Whether any flag of TLS but --tls is given.
+  bool names_tls_files() const;
   // Over gRPC or HTTP, as --server says, or with a server of its own.
   absl::StatusOr<Connection> Connect(std::stop_token stop) const;
 };

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "client/cli/errors.h"
@@ -15,6 +16,7 @@
 #include "client/cli/image_plan.h"
 #include "client/cli/image_report.h"
 #include "client/cli/interrupt.h"
+#include "client/cli/ncnn_habits.h"
 #include "client/cli/progress_bar.h"
 #include "client/jobs/url_file.h"
 #include "client/spread/spread_client.h"
@@ -30,6 +32,7 @@ Examples:
   upscale image -i cat.jpg -o cat-4x.webp -s 4 -n 1 -q 92
   upscale image -i photo.png -o photo-4k.png --width 3840
   upscale image -i holiday/ -o holiday-2x/ -f jpeg -j 4 --resume
+  upscale image -i *.jpg -o large/
   upscale image -i https://example.org/a.png -o a-2x.png --server http://localhost:8000
   upscale image -i wall.png -o wall-4x.png -s 4 --spread --server a:8001,b:8001,c:8001
   curl -s https://example.org/a.png | upscale image -i - -o - -f webp > a.webp
@@ -49,9 +52,10 @@ folder failed, 5 a file could not be read or written or a folder has no images, 
 struct ImageFlags {
   ConnectionFlags connection;
   UpscaleFlags upscale;
-  std::string input;
+  std::vector<std::string> inputs;
   std::string output;
   FormatFlags format;
+  std::string device;  // never set: see NoDevice
   int jobs = 2;
   bool resume = false;
   bool verbose = false;
@@ -70,15 +74,17 @@ void ImageFlags::AddTo(CLI::App& command) {
   const auto add = [&](const char* name, auto& value, const char* type, const char* description) {
     return command.add_option(name, value, description)->type_name(type);
   };
-  add("-i,--input", input, "PATH",
-      "Image, folder of images, URL that the server fetches, or - for standard input")
+  add("-i,--input", inputs, "PATH",
+      "Images, folders of images, URLs that the server fetches, or - for standard input")
       ->required();
   add("-o,--output", output, "PATH", "File, folder (existing, or NAME/), or - for standard output")
       ->required();
   upscale.AddTo(command);
   format.AddTo(command);
-  add("-j,--jobs", jobs, "N", "Images of a folder to work on at a time")
+  add("-g", device, "N", "")->check(NoDevice())->group("");
+  add("-j,--jobs", jobs, "N", "Images to work on at a time")
       ->check(Between(1, 256))
+      ->transform(ThreadCounts())
       ->capture_default_str();
   command.add_flag("--resume", resume, "Leave outputs alone that are there already");
   CLI::Option* verbose_flag = command.add_flag("-v,--verbose", verbose, "Say more");
@@ -127,11 +133,12 @@ BatchOptions ImageFlags::ToBatchOptions() const {
 
 // Places that this command cannot use, and standard streams that nobody can want.
 absl::Status CheckPlaces(const ImageFlags& flags) {
-  if (IsS3Url(flags.input) || IsUrl(flags.output)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'upscale image' does not ", IsS3Url(flags.input) ? "read " : "write to ",
-                     IsS3Url(flags.input) ? flags.input : WithoutSecrets(flags.output),
-                     "; 'upscale submit' has a worker do that"));
+  const auto s3 = std::ranges::find_if(flags.inputs, IsS3Url);
+  const bool reads_s3 = s3 != flags.inputs.end();
+  if (reads_s3 || IsUrl(flags.output)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'upscale image' does not ", reads_s3 ? "read " : "write to ",
+        reads_s3 ? *s3 : WithoutSecrets(flags.output), "; 'upscale submit' has a worker do that"));
   }
   if (flags.output == kStandardStream && flags.json) {
     return absl::InvalidArgumentError("--json and -o - both want standard output");
@@ -139,7 +146,8 @@ absl::Status CheckPlaces(const ImageFlags& flags) {
   if (flags.output == kStandardStream && isatty(STDOUT_FILENO)) {
     return absl::InvalidArgumentError("-o - would write an image to the terminal");
   }
-  if (flags.input == kStandardStream && isatty(STDIN_FILENO)) {
+  const bool reads_stream = std::ranges::count(flags.inputs, kStandardStream) != 0;
+  if (reads_stream && isatty(STDIN_FILENO)) {
     return absl::InvalidArgumentError("-i - would read an image from the terminal");
   }
   return absl::OkStatus();
@@ -148,7 +156,7 @@ absl::Status CheckPlaces(const ImageFlags& flags) {
 int RunImage(const ImageFlags& flags) {
   if (absl::Status status = CheckPlaces(flags); !status.ok()) return Fail(status);
   const absl::StatusOr<ImagePlan> plan =
-      PlanImages(flags.input, flags.output, ParseFormat(flags.format.format));
+      PlanInputs(flags.inputs, flags.output, ParseFormat(flags.format.format));
   if (!plan.ok()) return Fail(plan.status());
 
   Interrupt interrupt;

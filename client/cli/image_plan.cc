@@ -1,7 +1,9 @@
 #include "client/cli/image_plan.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <system_error>
 #include <utility>
@@ -148,6 +150,32 @@ absl::StatusOr<ImagePlan> PlanImages(const std::string& input, const std::string
   }
   return fs::is_directory(status) ? PlanFolder(input, output, format)
                                   : PlanFile(input, output, format);
+}
+
+absl::StatusOr<ImagePlan> PlanInputs(const std::vector<std::string>& inputs,
+                                     const std::string& output, v1::ImageFormat format) {
+  if (inputs.size() == 1) return PlanImages(inputs[0], output, format);
+  if (output == kStandardStream || !IsFolder(output)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("there are ", inputs.size(), " inputs, so the output must be a folder, and ",
+                     output, " is none; end its name with a slash to make one"));
+  }
+  ImagePlan plan{.is_folder = true};
+  std::map<std::string, std::string> input_of;  // by the result
+  for (const std::string& input : inputs) {
+    ASSIGN_OR_RETURN(ImagePlan part, PlanImages(input, output, format));
+    for (ImageJob& job : part.jobs) {
+      const auto [other, is_new] = input_of.emplace(job.output, job.input);
+      if (!is_new) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(other->second, " and ", job.input, " would both become ", job.output));
+      }
+      plan.jobs.push_back(std::move(job));
+    }
+    std::ranges::move(part.left_out, std::back_inserter(plan.left_out));
+    if (plan.warning.empty()) plan.warning = std::move(part.warning);
+  }
+  return plan;
 }
 
 }  // namespace upscaled::client

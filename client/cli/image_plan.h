@@ -40,4 +40,9 @@ struct ImagePlan {
 absl::StatusOr<ImagePlan> PlanImages(const std::string& input, const std::string& output,
                                      v1::ImageFormat format);
 
+// The plan of several inputs, each of which goes into the folder `output` by the rules above. One
+// is as above. INVALID_ARGUMENT also when two of them would share a result's name.
+absl::StatusOr<ImagePlan> PlanInputs(const std::vector<std::string>& inputs,
+                                     const std::string& output, v1::ImageFormat format);
+
 }  // namespace upscaled::client

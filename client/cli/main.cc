@@ -2,7 +2,11 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
@@ -12,14 +16,15 @@
 #include "client/cli/info_commands.h"
 #include "client/cli/jobs_command.h"
 #include "client/cli/load_command.h"
+#include "client/cli/ncnn_habits.h"
 #include "client/cli/submit_command.h"
 
 namespace upscaled::client {
 namespace {
 
 constexpr char kFooter[] = R"(
-Start with 'upscale image --local -i cat.png -o cat-2x.png', which needs no server beside it; 'upscale
-COMMAND --help' tells more.
+Start with 'upscale --local -i cat.png -o cat-2x.png', which needs no running server. Without a command,
+flags are those of 'image'. 'upscale COMMAND --help' tells more.
 UPSCALE_SERVER sets the default of --server. With several endpoints calls go round robin over those
 that are up; host names in such a list are looked up once, a single name whenever it has to be.
 UPSCALE_API_KEY is the key for servers that want one, TRACEPARENT the trace that the command's calls
@@ -37,6 +42,7 @@ int Main(int argc, char** argv) {
   signal(SIGPIPE, SIG_IGN);                           // A closed pipe is an error of the write.
   CLI::App app("Upscales images with an upscaled server.", "upscale");
   app.require_subcommand(1);
+  app.set_version_flag("--version", "upscale " UPSCALED_VERSION);
   app.footer(kFooter);
   int exit_code = kExitOk;
   AddImageCommand(app, exit_code);
@@ -48,7 +54,9 @@ int Main(int argc, char** argv) {
   AddHealthCommand(app, exit_code);
   AddLoadCommand(app, exit_code);
   try {
-    app.parse(argc, argv);
+    std::vector<std::string> arguments = WithCommand({argv + 1, argv + argc});
+    std::ranges::reverse(arguments);  // as CLI11 takes them
+    app.parse(std::move(arguments));
   } catch (const CLI::ParseError& error) {  // --help, too.
     return FlushOutput(app.exit(error) == 0 ? kExitOk : kExitBadArguments);
   }

@@ -148,6 +148,37 @@ TEST_F(CliTest, SendsEachChoiceByItsName) {
   EXPECT_EQ(options.depth(), v1::DEPTH_8);
 }
 
+TEST_F(CliTest, UnderstandsTheFlagsOfTheNcnnUpscalers) {
+  WriteText(Path("a.jpg"), "image");
+  const ProcessResult result = Upscale({"-i", Path("a.jpg"), "-o", Path("b.png"), "-s", "2", "-n",
+                                        "1", "-t", "0", "-j", "1:3:2", "-x", "-f", "png", "-v"},
+                                       "", server_.endpoint());
+  EXPECT_EQ(result.exit_code, kExitOk) << result.err;
+  const v1::UpscaleImageStart start = server_.starts().at(0);
+  EXPECT_EQ(start.options().scale(), 2);
+  EXPECT_EQ(start.options().noise_level(), 1);
+  EXPECT_EQ(start.options().tile_px(), 0);
+  EXPECT_TRUE(start.options().tta());
+  EXPECT_EQ(start.options().format(), v1::IMAGE_FORMAT_PNG);
+}
+
+TEST_F(CliTest, TakesSeveralInputs) {
+  WriteText(Path("a.jpg"), "image");
+  WriteText(Path("b.png"), "image");
+  const ProcessResult result = Upscale(
+      {"image", "-i", Path("a.jpg"), Path("b.png"), "-o", Path("out/")}, "", server_.endpoint());
+  EXPECT_EQ(result.exit_code, kExitOk) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("2 upscaled"));
+  EXPECT_TRUE(std::filesystem::exists(Path("out/a.jpg")));
+  EXPECT_TRUE(std::filesystem::exists(Path("out/b.png")));
+}
+
+TEST_F(CliTest, TellsItsVersion) {
+  const ProcessResult result = Upscale({"--version"});
+  EXPECT_EQ(result.exit_code, kExitOk);
+  EXPECT_THAT(result.out, testing::StartsWith("upscale "));
+}
+
 TEST_F(CliTest, SendsNothingThatWasNotAskedFor) {
   WriteText(Path("a.jpg"), "image");
   EXPECT_EQ(Image(Path("a.jpg"), Path("b.jpg")).exit_code, kExitOk);
@@ -347,6 +378,12 @@ TEST_F(CliTest, BadArgumentsExitWith1) {
       {{"image", "-i", a, "-o", b, "--spread", "--local"}, "exclude each other"},
       {{"image", "-i", a, "-o", b, "--spread-calls", "3"}, "--spread"},
       {{"image", "-i", Path("folder"), "-o", a}, "is a folder"},
+      {{"image", "-i", a, "-o", b, "-n", "realesrgan-x4plus"}, "to name a model, use -m"},
+      {{"image", "-i", a, "-o", b, "-m", Path("folder")}, "--model-repository"},
+      {{"image", "-i", a, "-o", b, "-m", "models/x"}, "UPSCALED_MODEL_REPOSITORY=models/x"},
+      {{"image", "-i", a, "-o", b, "-g", "0"}, "upscaled --device cuda:0"},
+      {{"image", "-i", a, Path("folder"), "-o", b}, "there are 2 inputs"},
+      {{"image", "-i", a, "-i", a, "-o", Path("new/")}, "would both become"},
       {{"image", "-i", Path("folder"), "-o", Path("folder")}, "are the same"},
       {{"load"}, "--image"},
       {{"load", "--size", "9"}, "WIDTHxHEIGHT"},
